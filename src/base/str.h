@@ -1,0 +1,26 @@
+// str - a string that grows. Failure is sticky: after memory ran out appends do
+// nothing and tt_str_status says so, so that printers need no check per line.
+
+#ifndef TT_BASE_STR_H
+#define TT_BASE_STR_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef struct tt_str {
+    char *text; // always terminated once something was appended; else NULL
+    int64_t n, capacity;
+    tt_status status;
+} tt_str; // zero-initialise
+
+void tt_str_add(tt_str *s, const char *text);
+void tt_str_add_bytes(tt_str *s, const char *bytes, int64_t n);
+__attribute__((format(printf, 2, 3))) void tt_str_addf(tt_str *s,
+                                                       const char *fmt, ...);
+const char *tt_str_text(const tt_str *s); // "" when empty
+tt_status tt_str_status(const tt_str *s);
+void tt_str_clear(tt_str *s); // keeps the memory
+void tt_str_fini(tt_str *s);
+
+#endif
