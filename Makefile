@@ -1,0 +1,258 @@
+# Tutti. Sources are globbed: a new file needs no edit here.
+#
+#   make SAN=1 ...      the same targets under ASan and UBSan, in build/san
+#   make CC=clang ...   the same targets with clang, in build/clang
+#   make WERROR=1 ...   warnings are errors (always so when CI=true)
+
+VERSION := 0.1.0
+SOMAJOR := 0
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+IS_CLANG := $(findstring clang,$(CC))
+
+ifdef SAN
+B := build/san
+else ifneq ($(IS_CLANG),)
+B := build/clang
+else
+B := build
+endif
+
+, := ,
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+
+# ---- what is compiled ----------------------------------------------------
+
+SRCS      := $(sort $(shell find src -name '*.c' 2>/dev/null))
+SIMD_SRCS := $(filter src/backend/cpu/simd/%,$(SRCS))
+CLI_SRCS  := $(filter src/cli/%,$(SRCS))
+LIB_SRCS  := $(filter-out $(SIMD_SRCS) $(CLI_SRCS),$(SRCS))
+TEST_SRCS := $(sort $(shell find tests -name '*.c' 2>/dev/null))
+HEADER    := include/tutti/tutti.h
+
+# Files in simd/ are compiled once per instruction set, with TT_ISA naming it,
+# and chosen at run time. All else is for the plainest CPU of its kind, so that
+# the program starts anywhere.
+ifeq ($(shell uname -m),x86_64)
+ISAS       := base v3 v4 v4b
+ISA_base   :=
+ISA_v3     := -march=x86-64-v3
+ISA_v4     := -march=x86-64-v4 -mprefer-vector-width=512
+ISA_v4b    := $(ISA_v4) -mavx512bf16
+else
+ISAS       := base
+ISA_base   :=
+CPPFLAGS   += -DTT_ISA_BASE_ONLY
+endif
+
+SIMD_OBJS := $(foreach i,$(ISAS),$(SIMD_SRCS:%.c=$(B)/obj/%.$i.o))
+LIB_OBJS  := $(LIB_SRCS:%.c=$(B)/obj/%.o) $(SIMD_OBJS)
+CLI_OBJS  := $(CLI_SRCS:%.c=$(B)/obj/%.o)
+TEST_OBJS := $(TEST_SRCS:%.c=$(B)/obj/%.o)
+
+# ---- how -----------------------------------------------------------------
+
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion \
+	-Wdouble-promotion -Wundef -Wvla -Wformat=2 -Wcast-qual \
+	-Wwrite-strings -Wpointer-arith -Wstrict-prototypes \
+	-Wmissing-prototypes -Wimplicit-fallthrough
+ifneq ($(filter true,$(CI))$(WERROR),)
+WARN += -Werror
+endif
+
+ifdef SAN
+OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+	-fno-sanitize-recover=all
+else
+OPT := -O3 -g
+endif
+
+# Fused multiply-add only where the kernels ask for it: everything else gives
+# the same bits with every compiler. NaN and infinity survive everywhere.
+FP_PLAIN := -ffp-contract=off
+FP_SIMD  := -ffp-contract=fast -fno-math-errno -fno-trapping-math \
+	-fno-signed-zeros
+
+ALL_CPPFLAGS := -Isrc -Iinclude -DTT_VERSION='"$(VERSION)"' -D_GNU_SOURCE \
+	$(CPPFLAGS)
+ALL_CFLAGS := -std=gnu17 $(OPT) $(WARN) -fPIC -fopenmp \
+	-ffile-prefix-map=$(CURDIR)=. $(CFLAGS)
+ifeq ($(IS_CLANG),)
+ALL_CFLAGS += -fno-semantic-interposition
+endif
+ALL_LDFLAGS := -fopenmp $(if $(SAN),-fsanitize=address$(,)undefined) $(LDFLAGS)
+LIBS := -Wl,--as-needed -ldnnl -lyaml -ljansson -lxxhash -lm -ldl -lpthread
+
+CCACHE := $(shell command -v ccache 2>/dev/null)
+COMPILE = $(CCACHE) $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# A changed flag or a removed file rebuilds what depends on it: the stamps
+# change only when their text does.
+stamp = $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$2)' >$1.new; \
+	cmp -s $1.new $1 && rm $1.new || mv $1.new $1)
+ifeq ($(filter clean help format setup%,$(MAKECMDGOALS)),)
+$(call stamp,$(B)/flags,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS))
+$(call stamp,$(B)/files,$(SRCS) $(TEST_SRCS))
+endif
+
+# ---- products ------------------------------------------------------------
+
+PRODUCTS := $(B)/libtutti.a $(B)/libtutti.so $(if $(CLI_SRCS),$(B)/tutti)
+
+.PHONY: all
+all: $(PRODUCTS) ## build the library and the program (build/tutti)
+	@:
+
+.PHONY: objects
+objects: $(LIB_OBJS) $(CLI_OBJS) $(TEST_OBJS)
+
+$(B)/obj/%.o: FP := $(FP_PLAIN)
+$(SIMD_OBJS): FP := $(FP_SIMD)
+
+$(B)/obj/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  cc    $<"
+	@$(COMPILE) $(FP)
+
+define simd_rule
+$(B)/obj/%.$1.o: %.c $(B)/flags
+	@mkdir -p $$(@D)
+	@echo "  cc    $$< ($1)"
+	@$$(COMPILE) $$(FP) $(ISA_$1) -DTT_ISA=$1
+endef
+$(foreach i,$(ISAS),$(eval $(call simd_rule,$i)))
+
+$(B)/libtutti.a: $(LIB_OBJS) $(B)/files
+	@echo "  ar    $@"
+	@rm -f $@
+	@ar rcs $@ $(LIB_OBJS)
+
+# Only what the public header declares is exported.
+$(B)/libtutti.map: $(wildcard $(HEADER)) tools/exports
+	@tools/exports $(wildcard $(HEADER)) >$@
+
+$(B)/libtutti.so.$(SOMAJOR): $(LIB_OBJS) $(B)/libtutti.map $(B)/files
+	@echo "  ld    $@"
+	@$(CC) -shared $(ALL_LDFLAGS) -Wl,-soname,libtutti.so.$(SOMAJOR) \
+		-Wl,--version-script=$(B)/libtutti.map -o $@ $(LIB_OBJS) $(LIBS)
+
+$(B)/libtutti.so: $(B)/libtutti.so.$(SOMAJOR)
+	@ln -sf $(<F) $@
+
+$(B)/tutti: $(CLI_OBJS) $(B)/libtutti.a $(B)/files
+	@echo "  ld    $@"
+	@$(CC) $(ALL_LDFLAGS) -o $@ $(CLI_OBJS) $(B)/libtutti.a $(LIBS)
+
+$(B)/test-runner: $(TEST_OBJS) $(B)/libtutti.a $(B)/files
+	@echo "  ld    $@"
+	@$(CC) $(ALL_LDFLAGS) -o $@ $(TEST_OBJS) $(B)/libtutti.a $(LIBS)
+
+$(TEST_OBJS): ALL_CPPFLAGS += -Itests
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+
+# ---- test, check, bench --------------------------------------------------
+
+# Two tests run at a time, so threads that wait must not spin.
+RUN_TESTS = OMP_WAIT_POLICY=passive TUTTI=$(B)/tutti TUTTI_BUILD=$(B) \
+	UBSAN_OPTIONS=print_stacktrace=1 \
+	$(B)/test-runner --scripts tests/e2e $(T)
+
+.PHONY: setup setup-check
+setup:
+	@tools/setup build
+setup-check:
+	@tools/setup check
+
+.PHONY: test-build
+test-build: setup
+	@$(MAKE) --no-print-directory all $(B)/test-runner
+
+.PHONY: test
+test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
+	@$(RUN_TESTS)
+
+.PHONY: test-all
+test-all: test-build ## run the slow tests too
+	@$(RUN_TESTS) --all
+
+.PHONY: demo
+demo: setup ## build, then show what the program does
+	@$(MAKE) --no-print-directory all
+	@tools/demo
+
+.PHONY: bench
+bench: all ## measure against the machine's limits and against PyTorch
+	@tools/bench
+
+C_DIRS  := $(wildcard src include tests examples)
+C_FILES := $(if $(C_DIRS),$(sort $(shell find $(C_DIRS) -name '*.[ch]')))
+CHECKS  := format layers lists size banned headers clang cppcheck tidy
+
+.PHONY: check $(CHECKS:%=check-%)
+check: setup-check ## formatting, static analysis and the project's own rules
+	@tools/check $(CHECKS)
+
+check-format:
+	@clang-format --dry-run -Werror $(C_FILES)
+check-layers check-lists check-size check-banned: check-%:
+	@python3 tools/check_$*.py
+check-headers:
+	@CC="$(CC)" CPPFLAGS='$(ALL_CPPFLAGS)' tools/check_headers
+check-clang:
+	@$(MAKE) --no-print-directory CC=clang SAN= WERROR=1 objects
+check-cppcheck:
+	@CPPFLAGS='$(ALL_CPPFLAGS)' tools/check_cppcheck
+check-tidy:
+	@python3 tools/check_tidy.py $(ALL_CPPFLAGS)
+
+.PHONY: format
+format: ## reformat every C file in place
+	@clang-format -i $(C_FILES)
+
+# ---- install -------------------------------------------------------------
+
+LIBDIR := $(DESTDIR)$(PREFIX)/lib
+INCDIR := $(DESTDIR)$(PREFIX)/include/tutti
+BINDIR := $(DESTDIR)$(PREFIX)/bin
+MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
+SONAME := libtutti.so.$(SOMAJOR)
+
+$(B)/%.1: docs/%.1.scd
+	@scdoc <$< >$@
+
+.PHONY: install uninstall
+install: all $(B)/tutti.1 ## install under PREFIX (/usr/local), below DESTDIR
+	install -d $(LIBDIR)/pkgconfig $(INCDIR) $(BINDIR) $(MANDIR)
+	install -m 644 $(B)/libtutti.a $(LIBDIR)/
+	install -m 755 $(B)/$(SONAME) $(LIBDIR)/libtutti.so.$(VERSION)
+	ln -sf libtutti.so.$(VERSION) $(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(LIBDIR)/libtutti.so
+	install -m 644 $(HEADER) $(INCDIR)/
+	install -m 755 $(B)/tutti $(BINDIR)/
+	install -m 644 $(B)/tutti.1 $(MANDIR)/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
+		tools/tutti.pc.in >$(LIBDIR)/pkgconfig/tutti.pc
+	chmod 644 $(LIBDIR)/pkgconfig/tutti.pc
+
+uninstall: ## remove what install wrote
+	rm -f $(LIBDIR)/libtutti.a $(LIBDIR)/libtutti.so.$(VERSION) \
+		$(LIBDIR)/$(SONAME) $(LIBDIR)/libtutti.so \
+		$(LIBDIR)/pkgconfig/tutti.pc $(BINDIR)/tutti $(MANDIR)/tutti.1 \
+		$(INCDIR)/tutti.h
+	rmdir $(INCDIR) 2>/dev/null || true
+
+.PHONY: clean help
+clean: ## remove build/
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | \
+		expand -t 20
