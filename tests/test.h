@@ -12,6 +12,8 @@
 #ifndef TT_TESTS_TEST_H
 #define TT_TESTS_TEST_H
 
+#include "base/status.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,6 +68,15 @@ _Noreturn void tt_test_skip(const char *reason);
     do {                                                                       \
         if (!(cond))                                                           \
             tt_test_fail(__FILE__, __LINE__, __VA_ARGS__);                     \
+    } while (0)
+
+// The call returns TT_OK; otherwise its message is shown.
+#define CHECK_OK(call)                                                         \
+    do {                                                                       \
+        const tt_status status_ = (call);                                      \
+        if (status_ != TT_OK)                                                  \
+            tt_test_fail(__FILE__, __LINE__, "%s: %s", #call,                  \
+                         tt_error_message());                                  \
     } while (0)
 
 // |a - b| <= tol * max(1, |b|); a NaN on either side fails.

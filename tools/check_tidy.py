@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""check_tidy.py [compiler flags] - clang-tidy over src/, one file per process.
+
+A file that passed is not looked at again until it, a header it includes, the
+flags or .clang-tidy change: its hash is remembered under build/tidy.
+"""
+import concurrent.futures
+import hashlib
+import pathlib
+import re
+import subprocess
+import sys
+
+JOBS = 2
+CACHE = pathlib.Path("build/tidy")
+ROOTS = [pathlib.Path("src"), pathlib.Path("include")]
+INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.M)
+FLAGS = ["-std=gnu17", "-fopenmp", "-Isrc", "-Iinclude"] + sys.argv[1:]
+SIMD_FLAGS = ["-DTT_ISA=v3", "-march=x86-64-v3"]
+
+
+def closure(path, seen):
+    """Adds to `seen` the file and all of our headers that it reaches."""
+    if path in seen:
+        return
+    seen[path] = path.read_bytes()
+    for name in INCLUDE.findall(seen[path]):
+        for root in ROOTS:
+            header = root / name.decode()
+            if header.is_file():
+                closure(header, seen)
+
+
+def flags_for(path):
+    return FLAGS + (SIMD_FLAGS if "simd" in path.parts else [])
+
+
+def key(path, salt):
+    seen = {}
+    closure(path, seen)
+    h = hashlib.sha256(salt + " ".join(flags_for(path)).encode())
+    for name in sorted(seen):
+        h.update(str(name).encode() + b"\0" + seen[name] + b"\0")
+    return h.hexdigest()
+
+
+def check(path, salt):
+    """Returns what clang-tidy says about the file, or "" if all is well."""
+    passed = CACHE / key(path, salt)
+    if passed.exists():
+        return ""
+    command = ["clang-tidy", "--quiet", str(path), "--"] + flags_for(path)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        return done.stdout + ("" if done.stdout else done.stderr)
+    passed.touch()
+    return ""
+
+
+def main():
+    CACHE.mkdir(parents=True, exist_ok=True)
+    version = subprocess.run(["clang-tidy", "--version"], capture_output=True)
+    salt = version.stdout + pathlib.Path(".clang-tidy").read_bytes()
+    files = sorted(pathlib.Path("src").rglob("*.c"))
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        results = list(pool.map(lambda f: check(f, salt), files))
+    for text in filter(None, results):
+        print(text.rstrip())
+    return any(results)
+
+
+sys.exit(main())
