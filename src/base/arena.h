@@ -16,9 +16,8 @@ void tt_arena_destroy(tt_arena *arena);
 void *tt_arena_alloc(tt_arena *arena, int64_t bytes);
 
 char *tt_arena_strdup(tt_arena *arena, const char *text);
-__attribute__((format(printf, 2, 3))) char *tt_arena_printf(tt_arena *arena,
-                                                            const char *fmt,
-                                                            ...);
+__attribute__((format(printf, 2, 3))) char *
+tt_arena_printf(tt_arena *arena, const char *fmt, ...);
 void *tt_arena_copy(tt_arena *arena, const void *from, int64_t bytes);
 
 int64_t tt_arena_bytes(const tt_arena *arena); // handed out so far

@@ -32,12 +32,13 @@ typedef struct tt_i64s {
 
 typedef struct tt_opt {
     const char *name;     // NULL ends the table
-    const char *fallback; // default, as text
+    const char *fallback; // default, as text; NULL: zero, empty
     const char *doc;
     tt_opt_type type;
     size_t offset;       // in the params struct
     const char *choices; // TT_OPT_CHOICE only
-    double min, max;     // numbers (each of a list); both 0: any value
+    double min, max;     // numbers (each of a list); both 0: any value;
+                         // max below min: no upper bound
 } tt_opt;
 
 // Fills `params` with the defaults.

@@ -32,11 +32,11 @@ const char *tt_error_message(void);
 
 const char *tt_status_name(tt_status code);
 
-#define TT_TRY(call)                                                          \
-    do {                                                                      \
-        const tt_status tt_try_status = (call);                               \
-        if (tt_try_status != TT_OK)                                           \
-            return tt_try_status;                                             \
+#define TT_TRY(call)                                                           \
+    do {                                                                       \
+        const tt_status tt_try_status = (call);                                \
+        if (tt_try_status != TT_OK)                                            \
+            return tt_try_status;                                              \
     } while (0)
 
 #endif

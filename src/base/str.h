@@ -18,7 +18,8 @@ void tt_str_add(tt_str *s, const char *text);
 void tt_str_add_bytes(tt_str *s, const char *bytes, int64_t n);
 __attribute__((format(printf, 2, 3))) void tt_str_addf(tt_str *s,
                                                        const char *fmt, ...);
-const char *tt_str_text(const tt_str *s); // "" when empty
+void tt_str_add_f64(tt_str *s, double value); // shortest that reads back equal
+const char *tt_str_text(const tt_str *s);     // "" when empty
 tt_status tt_str_status(const tt_str *s);
 void tt_str_clear(tt_str *s); // keeps the memory
 void tt_str_fini(tt_str *s);

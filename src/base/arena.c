@@ -1,0 +1,125 @@
+// arena - a list of chunks, 64 KiB doubling to 1 MiB; a request larger than the
+// next chunk gets one of its own behind the current, which stays open.
+
+#include "base/arena.h"
+
+#include "base/alloc.h"
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ALIGN = 16, FIRST_CHUNK = 64 << 10, LAST_CHUNK = 1 << 20 };
+
+typedef struct chunk {
+    struct chunk *next;
+    int64_t used, capacity; // bytes behind this header
+} chunk;
+
+struct tt_arena {
+    chunk *open; // the one that is being filled, then the full ones
+    int64_t next_capacity;
+    int64_t bytes;
+};
+
+// The heap aligns to 16, so data starts at the next multiple of 16.
+static const int64_t header_bytes =
+    ((int64_t)sizeof(chunk) + ALIGN - 1) / ALIGN * ALIGN;
+
+tt_arena *tt_arena_create(void)
+{
+    tt_arena *arena = tt_alloc(sizeof(*arena));
+    if (arena != NULL)
+        arena->next_capacity = FIRST_CHUNK;
+    return arena;
+}
+
+void tt_arena_destroy(tt_arena *arena)
+{
+    if (arena == NULL)
+        return;
+    chunk *c = arena->open;
+    while (c != NULL) {
+        chunk *next = c->next;
+        tt_free(c);
+        c = next;
+    }
+    tt_free(arena);
+}
+
+static chunk *add_chunk(tt_arena *arena, int64_t bytes)
+{
+    const bool is_large = bytes > arena->next_capacity;
+    const int64_t capacity = is_large ? bytes : arena->next_capacity;
+    chunk *c = tt_alloc(header_bytes + capacity);
+    if (c == NULL)
+        return NULL;
+    c->capacity = capacity;
+    if (is_large && arena->open != NULL) {
+        c->next = arena->open->next;
+        arena->open->next = c;
+        return c;
+    }
+    c->next = arena->open;
+    arena->open = c;
+    if (!is_large && arena->next_capacity < LAST_CHUNK)
+        arena->next_capacity *= 2;
+    return c;
+}
+
+void *tt_arena_alloc(tt_arena *arena, int64_t bytes)
+{
+    const int64_t limit = INT64_MAX / 2;
+    const int64_t rounded =
+        bytes <= 0 ? ALIGN : (bytes - 1) / ALIGN * ALIGN + ALIGN;
+    chunk *c = arena->open;
+    if (bytes >= 0 && bytes < limit) {
+        if (c == NULL || c->capacity - c->used < rounded)
+            c = add_chunk(arena, rounded);
+    } else {
+        c = NULL;
+    }
+    if (c == NULL) {
+        tt_fail(TT_ERR_NOMEM, "out of memory: %lld bytes more were needed",
+                (long long)bytes);
+        return NULL;
+    }
+    char *block = (char *)c + header_bytes + c->used;
+    c->used += rounded;
+    arena->bytes += rounded;
+    return block;
+}
+
+void *tt_arena_copy(tt_arena *arena, const void *from, int64_t bytes)
+{
+    void *block = tt_arena_alloc(arena, bytes);
+    if (block != NULL && bytes > 0)
+        memcpy(block, from, (size_t)bytes);
+    return block;
+}
+
+char *tt_arena_strdup(tt_arena *arena, const char *text)
+{
+    return tt_arena_copy(arena, text, (int64_t)strlen(text) + 1);
+}
+
+char *tt_arena_printf(tt_arena *arena, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    char *text = n < 0 ? NULL : tt_arena_alloc(arena, (int64_t)n + 1);
+    if (text != NULL)
+        vsnprintf(text, (size_t)n + 1, fmt, again);
+    va_end(again);
+    return text;
+}
+
+int64_t tt_arena_bytes(const tt_arena *arena)
+{
+    return arena->bytes;
+}

@@ -1,0 +1,56 @@
+// nearest - the "did you mean" of every message: edit distance with swaps of
+// neighbours (Damerau-Levenshtein, restricted), accepted up to about a third of
+// the longer word.
+
+#include "base/opt.h"
+
+#include <string.h>
+
+enum { WORD_MAX = 64 };
+
+static int min2(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int distance(const char *a, int na, const char *b, int nb)
+{
+    int rows[3][WORD_MAX + 1]; // rows i-2, i-1 and i, in turn
+    for (int j = 0; j <= nb; j++)
+        rows[0][j] = j;
+    for (int i = 1; i <= na; i++) {
+        int *const row = rows[i % 3];
+        const int *const above = rows[(i + 2) % 3];
+        const int *const above2 = rows[(i + 1) % 3];
+        row[0] = i;
+        for (int j = 1; j <= nb; j++) {
+            const int replace = above[j - 1] + (a[i - 1] != b[j - 1]);
+            row[j] = min2(replace, min2(above[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = min2(row[j], above2[j - 2] + 1);
+        }
+    }
+    return rows[na % 3][nb];
+}
+
+const char *tt_nearest(const char *name, const char *const *candidates, int n)
+{
+    const size_t na = strlen(name);
+    const char *best = NULL;
+    int best_distance = WORD_MAX;
+    if (na == 0 || na > WORD_MAX)
+        return NULL;
+    for (int i = 0; i < n; i++) {
+        const size_t nb = strlen(candidates[i]);
+        if (nb == 0 || nb > WORD_MAX)
+            continue;
+        const int longer = (int)(na > nb ? na : nb);
+        const int d = distance(name, (int)na, candidates[i], (int)nb);
+        const int limit = longer / 3 < 2 ? 2 : longer / 3;
+        if (d <= limit && d < longer && d < best_distance) {
+            best = candidates[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}

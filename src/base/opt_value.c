@@ -1,0 +1,290 @@
+// opt_value - reading, checking and printing the value of one option.
+
+#include "base/opt_value.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const double two_63 = 9223372036854775808.0;
+
+// Bytes of `opt`'s member in the params struct.
+static size_t member_bytes(const tt_opt *opt)
+{
+    static const size_t bytes[] = {
+        [TT_OPT_I64] = sizeof(int64_t), [TT_OPT_F64] = sizeof(double),
+        [TT_OPT_BOOL] = sizeof(bool),   [TT_OPT_CHOICE] = sizeof(int),
+        [TT_OPT_STR] = sizeof(char *),  [TT_OPT_I64S] = sizeof(tt_i64s),
+    };
+    return bytes[opt->type];
+}
+
+static const char *skip_blanks(const char *p)
+{
+    while (isspace((unsigned char)*p))
+        p++;
+    return p;
+}
+
+// strtod would also take hexadecimal, "nan(...)" and the like.
+static bool starts_number(const char *p)
+{
+    p += *p == '-' || *p == '+';
+    p += *p == '.';
+    return isdigit((unsigned char)p[0]) &&
+           !(p[0] == '0' && tolower(p[1]) == 'x');
+}
+
+static int suffix_shift(char c)
+{
+    switch (tolower((unsigned char)c)) {
+    case 'k':
+        return 10;
+    case 'm':
+        return 20;
+    case 'g':
+        return 30;
+    default:
+        return 0;
+    }
+}
+
+// Reads one whole number at `p` and moves `*end` behind it.
+static bool scan_i64(const char *p, const char **end, int64_t *value)
+{
+    char *stop = NULL;
+    if (!starts_number(p))
+        return false;
+    errno = 0;
+    int64_t whole = strtoll(p, &stop, 10);
+    if (*stop == '.' || *stop == 'e' || *stop == 'E' || stop == p) {
+        const double real = strtod(p, &stop);
+        if (!(fabs(real) < two_63) || real != floor(real))
+            return false;
+        whole = (int64_t)real;
+    } else if (errno == ERANGE) {
+        return false;
+    }
+    const int shift = suffix_shift(*stop);
+    *end = stop + (shift > 0);
+    return !__builtin_mul_overflow(whole, (int64_t)1 << shift, value);
+}
+
+static bool scan_f64(const char *p, const char **end, double *value)
+{
+    const bool has_sign = *p == '-' || *p == '+';
+    if (strncasecmp(p + has_sign, "inf", 3) == 0) {
+        *value = *p == '-' ? -HUGE_VAL : HUGE_VAL;
+        *end = p + has_sign + 3;
+        return true;
+    }
+    if (!starts_number(p))
+        return false;
+    char *stop = NULL;
+    *value = strtod(p, &stop);
+    *end = stop;
+    return isfinite(*value);
+}
+
+static bool is_in_range(const tt_opt *opt, double x)
+{
+    if (opt->min == 0 && opt->max == 0)
+        return true;
+    return x >= opt->min && (opt->max < opt->min || x <= opt->max);
+}
+
+static tt_status fail_range(const tt_opt *opt, const char *text)
+{
+    if (opt->max < opt->min)
+        return tt_fail(TT_ERR_ARG,
+                       "%s: %s is too small; it must be at least "
+                       "%.15g",
+                       opt->name, text, opt->min);
+    return tt_fail(TT_ERR_ARG,
+                   "%s: %s is out of range; it must be from %.15g "
+                   "to %.15g",
+                   opt->name, text, opt->min, opt->max);
+}
+
+static tt_status fail_value(const tt_opt *opt, const char *text,
+                            const char *allowed)
+{
+    return tt_fail(TT_ERR_ARG, "%s: \"%s\" is not %s", opt->name, text,
+                   allowed);
+}
+
+static tt_status read_i64(const tt_opt *opt, const char *text, tt_arena *arena,
+                          tt_opt_value *value)
+{
+    (void)arena;
+    const char *end = NULL;
+    int64_t number = 0;
+    if (!scan_i64(skip_blanks(text), &end, &number) ||
+        *skip_blanks(end) != '\0')
+        return fail_value(opt, text, "a whole number");
+    if (!is_in_range(opt, (double)number))
+        return fail_range(opt, text);
+    value->i64 = number;
+    return TT_OK;
+}
+
+static tt_status read_f64(const tt_opt *opt, const char *text, tt_arena *arena,
+                          tt_opt_value *value)
+{
+    (void)arena;
+    const char *end = NULL;
+    double number = 0;
+    if (!scan_f64(skip_blanks(text), &end, &number) ||
+        *skip_blanks(end) != '\0')
+        return fail_value(opt, text, "a number");
+    if (!is_in_range(opt, number))
+        return fail_range(opt, text);
+    value->f64 = number;
+    return TT_OK;
+}
+
+static tt_status read_bool(const tt_opt *opt, const char *text, tt_arena *arena,
+                           tt_opt_value *value)
+{
+    (void)arena;
+    static const char *const words[] = {"false", "true", "no", "yes",
+                                        "off",   "on",   "0",  "1"};
+    for (int i = 0; i < (int)(sizeof(words) / sizeof(words[0])); i++)
+        if (strcasecmp(text, words[i]) == 0) {
+            value->is_true = i % 2 == 1;
+            return TT_OK;
+        }
+    return fail_value(opt, text, "true or false");
+}
+
+static tt_status read_choice(const tt_opt *opt, const char *text,
+                             tt_arena *arena, tt_opt_value *value)
+{
+    (void)arena;
+    const size_t n = strlen(text);
+    const char *p = opt->choices;
+    for (int i = 0; p != NULL; i++) {
+        const char *bar = strchr(p, '|');
+        const size_t length = bar != NULL ? (size_t)(bar - p) : strlen(p);
+        if (length == n && memcmp(p, text, n) == 0) {
+            value->choice = i;
+            return TT_OK;
+        }
+        p = bar != NULL ? bar + 1 : NULL;
+    }
+    return tt_fail(TT_ERR_ARG, "%s: \"%s\" is not one of %s", opt->name, text,
+                   opt->choices);
+}
+
+static tt_status read_str(const tt_opt *opt, const char *text, tt_arena *arena,
+                          tt_opt_value *value)
+{
+    (void)opt;
+    value->str = tt_arena_strdup(arena, text);
+    return value->str != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
+static tt_status read_i64s(const tt_opt *opt, const char *text, tt_arena *arena,
+                           tt_opt_value *value)
+{
+    (void)arena;
+    static const char *const allowed = "a list of whole numbers such as 3,3";
+    tt_i64s list = {0};
+    const char *p = skip_blanks(text);
+    const bool has_bracket = *p == '[';
+    const char stop = has_bracket ? ']' : '\0';
+    p = skip_blanks(p + has_bracket);
+    while (*p != stop) {
+        if (list.n == TT_I64S_MAX)
+            return tt_fail(TT_ERR_ARG, "%s: \"%s\" has more than %d numbers",
+                           opt->name, text, TT_I64S_MAX);
+        if (!scan_i64(p, &p, &list.v[list.n]))
+            return fail_value(opt, text, allowed);
+        if (!is_in_range(opt, (double)list.v[list.n++]))
+            return fail_range(opt, text);
+        p = skip_blanks(p);
+        if (*p == stop)
+            break;
+        if (*p++ != ',')
+            return fail_value(opt, text, allowed);
+        p = skip_blanks(p);
+        if (*p == stop)
+            return fail_value(opt, text, allowed);
+    }
+    if (has_bracket && *skip_blanks(p + 1) != '\0')
+        return fail_value(opt, text, allowed);
+    value->i64s = list;
+    return TT_OK;
+}
+
+static void print_choice(const char *choices, int index, tt_str *out)
+{
+    const char *p = choices;
+    for (; index > 0 && p != NULL; index--) {
+        p = strchr(p, '|');
+        p = p != NULL ? p + 1 : NULL;
+    }
+    if (p != NULL)
+        tt_str_add_bytes(out, p, (int64_t)strcspn(p, "|"));
+}
+
+static void print_i64s(const tt_i64s *list, tt_str *out)
+{
+    if (list->n == 0)
+        tt_str_add(out, "[]");
+    for (int64_t i = 0; i < list->n; i++)
+        tt_str_addf(out, "%s%lld", i > 0 ? "," : "", (long long)list->v[i]);
+}
+
+tt_status tt_opt_value_read(const tt_opt *opt, const char *text,
+                            tt_arena *arena, tt_opt_value *value)
+{
+    typedef tt_status read_fn(const tt_opt *, const char *, tt_arena *,
+                              tt_opt_value *);
+    static read_fn *const readers[] = {
+        [TT_OPT_I64] = read_i64,   [TT_OPT_F64] = read_f64,
+        [TT_OPT_BOOL] = read_bool, [TT_OPT_CHOICE] = read_choice,
+        [TT_OPT_STR] = read_str,   [TT_OPT_I64S] = read_i64s,
+    };
+    return readers[opt->type](opt, text, arena, value);
+}
+
+void tt_opt_value_store(const tt_opt *opt, const tt_opt_value *value,
+                        void *params)
+{
+    memcpy((char *)params + opt->offset, value, member_bytes(opt));
+}
+
+void tt_opt_value_load(const tt_opt *opt, const void *params,
+                       tt_opt_value *value)
+{
+    memcpy(value, (const char *)params + opt->offset, member_bytes(opt));
+}
+
+void tt_opt_value_print(const tt_opt *opt, const tt_opt_value *value,
+                        tt_str *out)
+{
+    switch (opt->type) {
+    case TT_OPT_I64:
+        tt_str_addf(out, "%lld", (long long)value->i64);
+        break;
+    case TT_OPT_F64:
+        tt_str_add_f64(out, value->f64);
+        break;
+    case TT_OPT_BOOL:
+        tt_str_add(out, value->is_true ? "true" : "false");
+        break;
+    case TT_OPT_CHOICE:
+        print_choice(opt->choices, value->choice, out);
+        break;
+    case TT_OPT_STR:
+        tt_str_add(out, value->str != NULL ? value->str : "");
+        break;
+    case TT_OPT_I64S:
+        print_i64s(&value->i64s, out);
+        break;
+    }
+}
