@@ -1,7 +1,9 @@
 # Tutti. Sources are globbed: a new file needs no edit here.
 #
 #   make SAN=1 ...      the same targets under ASan and UBSan, in build/san
-#   make CC=clang ...   the same targets with clang, in build/clang
+#   make CC=clang ...   the same targets with clang, in build/clang; for its
+#                       warnings: it links libomp where oneDNN brings libgomp,
+#                       and two thread pools in one process are slow
 #   make WERROR=1 ...   warnings are errors (always so when CI=true)
 
 VERSION := 0.1.0

@@ -65,6 +65,11 @@ void tt_test_skip(const char *reason)
     _exit(TT_TEST_SKIPPED);
 }
 
+static int deadline(const tt_test *test)
+{
+    return TT_TEST_SANITIZED ? 5 * test->seconds : test->seconds;
+}
+
 static double now(void)
 {
     struct timespec t;
@@ -162,7 +167,7 @@ static void last_line(FILE *f, char *buf, int bytes)
 static void describe(const job *j, int status, char *buf, size_t bytes)
 {
     if (j->timed_out)
-        snprintf(buf, bytes, "took more than %d seconds", j->test->seconds);
+        snprintf(buf, bytes, "took more than %d seconds", deadline(j->test));
     else if (WIFSIGNALED(status))
         snprintf(buf, bytes, "killed by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
@@ -206,7 +211,7 @@ static void reap(job *jobs, const options *opt)
             continue;
         if (waitpid(j->pid, &status, WNOHANG) == j->pid) {
             finish(j, status, opt);
-        } else if (now() - j->start > j->test->seconds) {
+        } else if (now() - j->start > deadline(j->test)) {
             j->timed_out = true;
             kill(-j->pid, SIGKILL);
         }

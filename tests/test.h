@@ -18,13 +18,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+// True under AddressSanitizer, where everything takes several times as long.
+#ifdef __SANITIZE_ADDRESS__
+enum { TT_TEST_SANITIZED = 1 };
+#else
+enum { TT_TEST_SANITIZED = 0 };
+#endif
+
 typedef void tt_test_fn(void);
 
 typedef struct tt_test {
     const char *name;
     const char *file; // a source file, or the script to run
     tt_test_fn *run;  // null for a script
-    int seconds;      // killed after this long
+    int seconds;      // killed after this long, five times that if sanitized
     bool all_only;    // runs only under --all
     struct tt_test *next;
 } tt_test;
