@@ -1,0 +1,47 @@
+// backend - a device: its kernels, and the target that lowering asks.
+//
+// One thread at a time (kernels use OpenMP inside).
+
+#ifndef TT_BACKEND_BACKEND_H
+#define TT_BACKEND_BACKEND_H
+
+#include "backend/kernel.h"
+#include "plan/target.h"
+
+typedef struct tt_backend_def {
+    const char *name, *doc;
+    // Ends with NULL; searched in order, then those of ref.
+    const tt_kernel_def *const *kernels;
+    bool (*has_dtype)(tt_dtype dtype);
+    int64_t (*layout_bytes)(tt_backend *backend, int32_t layout); // NULL: none
+    tt_status (*open)(tt_backend *backend);                       // NULL: nothing
+    void (*close)(tt_backend *backend);
+} tt_backend_def;
+
+typedef struct tt_backend_options {
+    int n_threads; // 0: all cores
+    bool exact;    // results must not depend on the number of threads
+} tt_backend_options;
+
+struct tt_backend {
+    tt_target target; // first: a backend is a target
+    const tt_backend_def *def;
+    tt_backend_options options;
+    void *device; // the def's own (interned layouts, engine, ...)
+};
+
+tt_status tt_backend_open(const tt_backend_def *def,
+                          const tt_backend_options *options,
+                          tt_backend **backend_out);
+void tt_backend_close(tt_backend *backend);
+
+// All backends; by name or NULL.
+const tt_backend_def *const *tt_backend_all(int *n);
+const tt_backend_def *tt_backend_find(const char *name);
+
+// Runs / frees a kernel that choose() handed out.
+tt_status tt_kernel_run(void *kernel, const tt_args *args);
+const tt_site *tt_kernel_site(const void *kernel); // forms as prepared
+void tt_kernel_free(void *kernel);
+
+#endif

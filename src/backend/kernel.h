@@ -1,0 +1,51 @@
+// kernel - how an operator is computed on one kind of device.
+//
+// A kernel def belongs to one operator. `can` answers for a site (dtypes, shapes);
+// `prepare` runs once, at lowering, and may ask for layouts and scratch memory;
+// `run` neither allocates nor looks anything up. The first def in the
+// backend's list that can do a site gets it; ref/ can do everything.
+
+#ifndef TT_BACKEND_KERNEL_H
+#define TT_BACKEND_KERNEL_H
+
+#include "base/status.h"
+#include "graph/site.h"
+
+typedef struct tt_backend tt_backend;
+typedef struct tt_kernel_def tt_kernel_def;
+
+// What prepare decides besides the operands' forms (which it changes in the site).
+typedef struct tt_prepared {
+    void *state; // from tt_alloc; given to run; freed by release or tt_free
+    int64_t scratch_bytes;
+    bool accumulates, in_place;
+} tt_prepared;
+
+// Addresses of the operands (NULL: absent), in the forms that the site says.
+typedef struct tt_args {
+    const void *const *in;
+    void *const *out;
+    void *scratch;   // 64-byte aligned
+    bool accumulate; // add to output 0
+} tt_args;
+
+typedef bool tt_kernel_can_fn(const tt_backend *backend, const tt_site *site);
+typedef tt_status tt_kernel_prepare_fn(tt_backend *backend, tt_site *site,
+                                       tt_prepared *prepared_out);
+typedef tt_status tt_kernel_run_fn(void *state, const tt_site *site,
+                                   const tt_args *args);
+typedef void tt_kernel_release_fn(void *state);
+
+struct tt_kernel_def {
+    const char *name; // "cpu.matmul"
+    const tt_op_def *op;
+    uint32_t strided_in, strided_out; // bit i: operand i may have gaps (plain)
+    bool accumulates;                 // every site; else prepare may say so
+    bool in_place;                    // every site; else prepare may say so
+    tt_kernel_can_fn *can;            // NULL: every site with plain operands
+    tt_kernel_prepare_fn *prepare;    // NULL: nothing to prepare
+    tt_kernel_run_fn *run;
+    tt_kernel_release_fn *release; // NULL: tt_free(state)
+};
+
+#endif

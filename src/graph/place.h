@@ -1,0 +1,98 @@
+// place - where the parts of a value are: per mesh axis it is replicated, split
+// along one factor, or partial (every rank holds a term of a reduction).
+//
+// Shards are balanced blocks: of n entries over p ranks, rank r holds
+// [r*n/p, (r+1)*n/p), so they may differ by one. A split may be rotated (rank r
+// holds the block of rank r-rotate: what a ring has after `rotate` steps) or
+// widened to a window (the entries that a sliding window needs to compute the
+// rank's block of the window's output: what a halo exchange delivers).
+
+#ifndef TT_GRAPH_PLACE_H
+#define TT_GRAPH_PLACE_H
+
+#include "base/str.h"
+#include "graph/dtype.h"
+#include "graph/shape.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TT_MAX_AXES = 6 };
+
+typedef enum tt_place_kind {
+    TT_REPLICATE, // zero: the default
+    TT_SPLIT,
+    TT_PARTIAL,
+} tt_place_kind;
+
+typedef enum tt_reduce { TT_SUM, TT_MAX } tt_reduce;
+
+typedef struct tt_window {
+    int64_t out; // extent of the window's output; 0: no window
+    int32_t kernel, stride, pad, dilation;
+} tt_window;
+
+typedef struct tt_place {
+    tt_place_kind kind;
+    tt_reduce reduce; // TT_PARTIAL
+    int32_t factor;   // TT_SPLIT: index into the shape's factors
+    int32_t rotate;   // TT_SPLIT
+    tt_window window; // TT_SPLIT
+} tt_place;
+
+typedef struct tt_mesh {
+    int32_t n_axes;
+    struct {
+        char name[TT_NAME_BYTES];
+        int32_t size;
+    } axis[TT_MAX_AXES]; // the last axis is the nearest: ranks differ by one
+} tt_mesh;
+
+typedef struct tt_type {
+    tt_dtype dtype;
+    tt_shape shape; // global
+    tt_place place[TT_MAX_AXES];
+} tt_type;
+
+static inline tt_place tt_place_replicate(void)
+{
+    return (tt_place){0};
+}
+static inline tt_place tt_place_split(int factor)
+{
+    return (tt_place){.kind = TT_SPLIT, .factor = factor};
+}
+static inline tt_place tt_place_partial(tt_reduce reduce)
+{
+    return (tt_place){.kind = TT_PARTIAL, .reduce = reduce};
+}
+
+bool tt_place_equal(const tt_place *a, const tt_place *b);
+void tt_place_print(const tt_place *place, const tt_shape *shape, tt_str *out);
+
+int tt_mesh_ranks(const tt_mesh *mesh);
+int tt_mesh_find(const tt_mesh *mesh, const char *name); // axis or -1
+int tt_mesh_coord(const tt_mesh *mesh, int rank, int axis);
+int tt_mesh_rank_at(const tt_mesh *mesh, int rank, int axis, int coord);
+
+// [lo, hi) of `n` entries that coordinate `coord` of `size` holds.
+void tt_place_range(const tt_place *place, int64_t n, int size, int coord,
+                    int64_t *lo_out, int64_t *hi_out);
+
+// What one rank holds of a value: local extents per factor, and the global index
+// of the first local entry per factor. Two axes may split two factors of one
+// value, or the same factor (then the later axis cuts the earlier one's block).
+typedef struct tt_local {
+    tt_shape shape;                 // local
+    int64_t origin[TT_MAX_FACTORS]; // global index of local 0, per factor
+    int64_t global[TT_MAX_FACTORS]; // global extents, per factor
+} tt_local;
+
+void tt_local_whole(const tt_shape *shape, tt_local *local_out);
+void tt_local_of(const tt_type *type, const tt_mesh *mesh, int rank,
+                 tt_local *local_out);
+
+// Global row-major element index of local row-major element i.
+int64_t tt_local_to_global(const tt_local *local, int64_t i);
+
+#endif

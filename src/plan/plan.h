@@ -1,0 +1,111 @@
+// plan - a graph lowered for one rank: segments of flat steps, buffers with
+// offsets, and the order in which segments run. Immutable after lowering.
+//
+//   arena   [ persistent | slots | scratch ]        one block, all assigned here
+//   peak  = persistent + slots + largest scratch    known before anything runs
+//
+// Buffers that live within one segment are scratch; from the forward segment to
+// the backward of the same micro-batch, slot; over steps, persistent. With one
+// slot (no pipeline) slots and scratch are packed together by lifetime.
+
+#ifndef TT_PLAN_PLAN_H
+#define TT_PLAN_PLAN_H
+
+#include "base/arena.h"
+#include "graph/graph.h"
+#include "graph/site.h"
+#include "plan/target.h"
+
+typedef enum tt_buffer_class {
+    TT_PERSISTENT,
+    TT_SLOT,
+    TT_SCRATCH,
+    TT_N_BUFFER_CLASSES,
+} tt_buffer_class;
+
+// What the bytes are for: the rows of the memory table.
+typedef enum tt_buffer_use {
+    TT_USE_PARAM,
+    TT_USE_GRAD,
+    TT_USE_OPTIM,
+    TT_USE_BUFFER, // model state, inputs, scalars, tallies
+    TT_USE_ACTIVATION,
+    TT_USE_SCRATCH, // kernels' own scratch memory, conversions
+    TT_N_BUFFER_USES,
+} tt_buffer_use;
+
+typedef struct tt_buffer {
+    const char *name;
+    tt_buffer_class class_;
+    tt_buffer_use use;
+    int64_t bytes, offset;
+    int32_t first, last; // steps (in the one-micro-batch order) that touch it
+} tt_buffer;
+
+// An operand's place: buffer, byte offset inside it, form.
+typedef struct tt_ref {
+    int32_t buffer; // -1: absent
+    int64_t offset;
+    tt_operand operand;
+} tt_ref;
+
+typedef enum tt_accumulate {
+    TT_WRITE,           // output 0 is overwritten
+    TT_ADD_AFTER_FIRST, // written for micro-batch 0, added to afterwards
+    TT_ADD,             // always added to
+} tt_accumulate;
+
+typedef struct tt_step {
+    const char *name; // origin and operator, for traces and errors
+    int32_t node;     // of the graph; -1 for conversions
+    const tt_op_def *op;
+    const void *params;
+    tt_choice choice; // kernel NULL: a collective, done by the wire
+    int32_t n_in, n_out;
+    const tt_ref *in, *out;
+    int32_t scratch; // buffer or -1
+    tt_accumulate accumulate;
+    tt_cost cost; // local
+} tt_step;
+
+typedef struct tt_segment {
+    const char *name; // "forward.0"
+    tt_phase phase;
+    int32_t stage;
+    int32_t first, n; // steps
+} tt_segment;
+
+typedef struct tt_order {
+    int32_t segment, micro, slot, version;
+} tt_order;
+
+typedef struct tt_plan {
+    tt_arena *arena;
+    const tt_graph *graph; // borrowed
+    int32_t rank;
+    int32_t n_buffers, n_steps, n_segments, n_order;
+    tt_buffer *buffer;
+    tt_step *step;
+    tt_segment *segment;
+    tt_order *order;
+    tt_ref *home; // per graph value: where it lies after its producer (or -1)
+    int32_t n_micro, n_slots;
+    int64_t bytes_by_use[TT_N_BUFFER_USES]; // persistent: sum; others: at the peak
+    int64_t persistent_bytes, slot_bytes, scratch_bytes;
+    int64_t peak_bytes; // of the arena
+    tt_cost cost;       // of one step: n_micro forward and backward, one update
+} tt_plan;
+
+typedef struct tt_lower_options {
+    int32_t rank;
+    int32_t n_micro; // micro-batches per step
+} tt_lower_options;
+
+// Lowers a verified graph. Does not check that it fits: see tt_plan_check_fit.
+tt_status tt_plan_lower(const tt_graph *g, tt_target *target,
+                        const tt_lower_options *options, tt_plan **plan_out);
+void tt_plan_destroy(tt_plan *plan);
+
+void tt_plan_print(const tt_plan *plan, bool with_steps, tt_str *out);
+
+#endif

@@ -1,0 +1,40 @@
+// target - what lowering may ask about a machine: which kernel will run a site,
+// in which layouts, with how much scratch memory. plan/ sees no backend; a live
+// backend fills this in.
+
+#ifndef TT_PLAN_TARGET_H
+#define TT_PLAN_TARGET_H
+
+#include "base/status.h"
+#include "graph/site.h"
+
+typedef struct tt_choice {
+    void *kernel;     // the target's handle; the executor hands it back to it
+    const char *name; // "cpu.matmul"
+    int64_t scratch_bytes;
+    bool accumulates; // can add to output 0 instead of writing it
+    bool in_place;    // output 0 may be the memory of input 0 (same form)
+} tt_choice;
+
+typedef struct tt_target tt_target;
+struct tt_target {
+    const char *name;
+    int64_t memory_bytes; // what a plan may use; 0: unknown
+
+    // Picks the kernel for a site. On entry the operands are as they lie in memory
+    // and the outputs are dense (an output's layout > 0 is a wish: that of
+    // the weight whose gradient it is). The kernel may rewrite layouts and strides
+    // of any operand to what it wants; lowering inserts the conversions.
+    tt_status (*choose)(tt_target *target, tt_site *site,
+                        tt_choice *choice_out);
+
+    // Bytes of an operand in a layout of the target (> 0).
+    int64_t (*layout_bytes)(tt_target *target, int32_t layout);
+
+    bool (*has_dtype)(tt_target *target, tt_dtype dtype);
+};
+
+// Bytes of an operand's dense extent, or of its layout.
+int64_t tt_target_bytes(tt_target *target, const tt_operand *o);
+
+#endif
