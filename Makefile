@@ -175,7 +175,7 @@ setup-check:
 
 .PHONY: test-build
 test-build: setup
-	@$(MAKE) --no-print-directory all $(B)/test-runner
+	@$(MAKE) -s --no-print-directory all $(B)/test-runner
 
 .PHONY: test
 test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
@@ -187,7 +187,7 @@ test-all: test-build ## run the slow tests too
 
 .PHONY: demo
 demo: setup ## build, then show what the program does
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) -s --no-print-directory all
 	@tools/demo
 
 .PHONY: bench

@@ -338,6 +338,10 @@ int main(int argc, char **argv)
             printf("%s:%s\n", queue[i]->file, queue[i]->name);
     } else if (n >= 0) {
         run_all(queue, n, &opt);
+        if (n == 0 && opt.n_words > 0) {
+            printf("no test has such a name\n");
+            n_failed++;
+        }
         printf("%d passed, %d failed", n_passed, n_failed);
         if (n_skipped > 0)
             printf(", %d skipped", n_skipped);
