@@ -71,16 +71,12 @@ static chunk *add_chunk(tt_arena *arena, int64_t bytes)
 
 void *tt_arena_alloc(tt_arena *arena, int64_t bytes)
 {
-    const int64_t limit = INT64_MAX / 2;
-    const int64_t rounded =
-        bytes <= 0 ? ALIGN : (bytes - 1) / ALIGN * ALIGN + ALIGN;
-    chunk *c = arena->open;
-    if (bytes >= 0 && bytes < limit) {
-        if (c == NULL || c->capacity - c->used < rounded)
-            c = add_chunk(arena, rounded);
-    } else {
-        c = NULL;
-    }
+    const bool is_sane = bytes >= 0 && bytes < INT64_MAX / 2;
+    const int64_t wanted = is_sane && bytes > 0 ? bytes : 1;
+    const int64_t rounded = (wanted + ALIGN - 1) / ALIGN * ALIGN;
+    chunk *c = is_sane ? arena->open : NULL;
+    if (is_sane && (c == NULL || c->capacity - c->used < rounded))
+        c = add_chunk(arena, rounded);
     if (c == NULL) {
         tt_fail(TT_ERR_NOMEM, "out of memory: %lld bytes more were needed",
                 (long long)bytes);

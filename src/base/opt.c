@@ -160,18 +160,13 @@ void tt_opt_print_value(const tt_opt *opt, const void *params, tt_str *out)
     tt_opt_value_print(opt, &value, out);
 }
 
-static bool is_default(const tt_opt *opt, const char *text)
+static void print_default(const tt_opt *opt, tt_str *out)
 {
-    if (opt->type == TT_OPT_STR)
-        return strcmp(text, opt->fallback != NULL ? opt->fallback : "") == 0;
     tt_opt_value value = {0};
-    if (read_default(opt, NULL, &value) != TT_OK)
-        return false;
-    tt_str fallback = {0};
-    tt_opt_value_print(opt, &value, &fallback);
-    const bool is_same = strcmp(tt_str_text(&fallback), text) == 0;
-    tt_str_fini(&fallback);
-    return is_same;
+    if (opt->type == TT_OPT_STR)
+        tt_str_add(out, opt->fallback != NULL ? opt->fallback : "");
+    else if (read_default(opt, NULL, &value) == TT_OK)
+        tt_opt_value_print(opt, &value, out);
 }
 
 static void print_quoted(const char *text, tt_str *out)
@@ -195,18 +190,21 @@ static void print_quoted(const char *text, tt_str *out)
 void tt_opt_print(const tt_opt *table, const void *params, bool all,
                   tt_str *out)
 {
-    tt_str text = {0};
+    tt_str text = {0}, fallback = {0};
     bool is_first = true;
     for (const tt_opt *o = table; o != NULL && o->name != NULL; o++) {
         tt_str_clear(&text);
+        tt_str_clear(&fallback);
         tt_opt_print_value(o, params, &text);
-        if (tt_str_status(&text) != TT_OK)
-            out->status = tt_str_status(&text);
-        if (!all && is_default(o, tt_str_text(&text)))
+        print_default(o, &fallback);
+        if (tt_str_status(&text) != TT_OK || tt_str_status(&fallback) != TT_OK)
+            out->status = TT_ERR_NOMEM;
+        if (!all && strcmp(tt_str_text(&text), tt_str_text(&fallback)) == 0)
             continue;
         tt_str_addf(out, "%s%s=", is_first ? "" : " ", o->name);
         print_quoted(tt_str_text(&text), out);
         is_first = false;
     }
     tt_str_fini(&text);
+    tt_str_fini(&fallback);
 }
