@@ -3,7 +3,8 @@
 // A kernel def belongs to one operator. `can` answers for a site (dtypes, shapes);
 // `prepare` runs once, at lowering, and may ask for layouts and scratch memory;
 // `run` neither allocates nor looks anything up. The first def in the
-// backend's list that can do a site gets it; ref/ can do everything.
+// backend's list that can do a site gets it; ref/ can do everything. A prepare
+// that answers TT_ERR_UNSUPPORTED passes the site on to the next def.
 
 #ifndef TT_BACKEND_KERNEL_H
 #define TT_BACKEND_KERNEL_H
@@ -21,7 +22,10 @@ typedef struct tt_prepared {
     bool accumulates, in_place;
 } tt_prepared;
 
-// Addresses of the operands (NULL: absent), in the forms that the site says.
+// Addresses of the operands in the forms that the site says. NULL: absent, or
+// an input of which only the shape is read. An output that is the new version of a
+// state lies where that state lies, so an operator with such outputs (optimisers,
+// batch norm's statistics) must tolerate out[j] == in[i] for that pair.
 typedef struct tt_args {
     const void *const *in;
     void *const *out;
@@ -39,7 +43,8 @@ typedef void tt_kernel_release_fn(void *state);
 struct tt_kernel_def {
     const char *name; // "cpu.matmul"
     const tt_op_def *op;
-    uint32_t strided_in, strided_out; // bit i: operand i may have gaps (plain)
+    uint32_t strided_in, strided_out; // bit i: operand i may have gaps (plain);
+                                      // other operands come dense
     bool accumulates;                 // every site; else prepare may say so
     bool in_place;                    // every site; else prepare may say so
     tt_kernel_can_fn *can;            // NULL: every site with plain operands

@@ -65,6 +65,15 @@ typedef struct tt_cost {
     double wire_bytes, messages;
 } tt_cost;
 
+// Where a part lies inside a whole, so that lowering need not copy. For TT_OP_VIEW:
+// output i inside input 0; for TT_OP_CONCAT: input i inside output 0. Operands of
+// `site` have local shapes; the whole is plain and its strides are set. Writes
+// the part's strides and its first element's offset in elements; false when no
+// strides express it. Helpers are in ops/view.h.
+typedef struct tt_site tt_site;
+typedef bool tt_op_view_fn(const tt_site *site, int i, int64_t *stride_out,
+                           int64_t *offset_out);
+
 // `io` has local shapes; `axis_size` is the group's size (collectives only).
 typedef void tt_op_cost_fn(const tt_op_io *io, int axis_size, tt_cost *cost);
 
@@ -128,6 +137,7 @@ struct tt_op_def {
     tt_op_grad_fn *grad; // NULL: not differentiable
     tt_op_shard_fn *shard; // NULL: replicated only
     tt_op_cost_fn *cost;
+    tt_op_view_fn *view; // TT_OP_VIEW and TT_OP_CONCAT; NULL: always copies
     const tt_sample *samples; // ends with an entry whose in[0] is NULL
 };
 

@@ -39,7 +39,9 @@ typedef struct tt_buffer {
     tt_buffer_class class_;
     tt_buffer_use use;
     int64_t bytes, offset;
-    int32_t first, last; // steps (in the one-micro-batch order) that touch it
+    // Steps (in the one-micro-batch order) that touch it; last = n_steps: read
+    // by the host afterwards.
+    int32_t first, last;
 } tt_buffer;
 
 // An operand's place: buffer, byte offset inside it, form.
@@ -65,7 +67,8 @@ typedef struct tt_step {
     const tt_ref *in, *out;
     int32_t scratch; // buffer or -1
     tt_accumulate accumulate;
-    tt_cost cost; // local
+    tt_phase phase; // of the node: a backward segment may hold weight gradients
+    tt_cost cost;   // local
 } tt_step;
 
 typedef struct tt_segment {
@@ -82,6 +85,7 @@ typedef struct tt_order {
 typedef struct tt_plan {
     tt_arena *arena;
     const tt_graph *graph; // borrowed
+    tt_target *target;     // borrowed; kernels of the steps belong to it
     int32_t rank;
     int32_t n_buffers, n_steps, n_segments, n_order;
     tt_buffer *buffer;
@@ -90,22 +94,49 @@ typedef struct tt_plan {
     tt_order *order;
     tt_ref *home; // per graph value: where it lies after its producer (or -1)
     int32_t n_micro, n_slots;
-    int64_t bytes_by_use[TT_N_BUFFER_USES]; // persistent: sum; others: at the peak
+    int64_t
+        bytes_by_use[TT_N_BUFFER_USES]; // persistent: sum; others: at the peak
     int64_t persistent_bytes, slot_bytes, scratch_bytes;
     int64_t peak_bytes; // of the arena
-    tt_cost cost;       // of one step: n_micro forward and backward, one update
+    // Of one step: n_micro forward and backward, one update. Depth is the longest
+    // path through one micro-batch and the update.
+    tt_cost cost;
 } tt_plan;
 
 typedef struct tt_lower_options {
     int32_t rank;
-    int32_t n_micro; // micro-batches per step
+    int32_t n_micro;        // micro-batches per step; 0 counts as 1
+    bool split_weight_grad; // weight gradients in segments of their own, after
+                            // those of activations
 } tt_lower_options;
 
 // Lowers a verified graph. Does not check that it fits: see tt_plan_check_fit.
+// Graph and target must outlive the plan.
 tt_status tt_plan_lower(const tt_graph *g, tt_target *target,
                         const tt_lower_options *options, tt_plan **plan_out);
-void tt_plan_destroy(tt_plan *plan);
+void tt_plan_destroy(tt_plan *plan); // NULL is fine
 
+// Whether the value can be read by the host after a step, and where it lies.
+bool tt_plan_keeps(const tt_plan *plan, tt_val v);
+
+// The memory table and the sums; the step list too when `with_steps`.
 void tt_plan_print(const tt_plan *plan, bool with_steps, tt_str *out);
+void tt_plan_print_memory(const tt_plan *plan, tt_str *out);
+uint64_t
+tt_plan_hash(const tt_plan *plan); // of the text with steps; 0: no memory
+
+// A changed setting and what the plan would need with it.
+typedef struct tt_alternative {
+    const char *text; // "batch=4 with accumulate=2"
+    int64_t bytes;
+} tt_alternative;
+
+// TT_OK when the plan fits into `memory_bytes` (0: unknown, fits); else
+// TT_ERR_NOMEM with the table and the alternatives that would fit, in their order.
+tt_status tt_plan_check_fit(const tt_plan *plan, int64_t memory_bytes,
+                            const tt_alternative *alternatives, int n);
+
+// "1.50 GiB", "37 B".
+void tt_bytes_print(int64_t bytes, tt_str *out);
 
 #endif

@@ -22,11 +22,15 @@ struct tt_target {
     int64_t memory_bytes; // what a plan may use; 0: unknown
 
     // Picks the kernel for a site. On entry the operands are as they lie in memory
-    // and the outputs are dense (an output's layout > 0 is a wish: that of
-    // the weight whose gradient it is). The kernel may rewrite layouts and strides
-    // of any operand to what it wants; lowering inserts the conversions.
+    // and outputs as they would best lie: dense, strided inside a larger tensor,
+    // or in a layout > 0 (that of the weight whose gradient it is). All of it is
+    // a wish: the kernel may rewrite layouts and strides of any operand to what
+    // it wants, and lowering inserts the conversions.
     tt_status (*choose)(tt_target *target, tt_site *site,
                         tt_choice *choice_out);
+
+    // Gives a choice's kernel back. Every kernel goes before the target does.
+    void (*release)(tt_target *target, void *kernel);
 
     // Bytes of an operand in a layout of the target (> 0).
     int64_t (*layout_bytes)(tt_target *target, int32_t layout);
@@ -34,7 +38,7 @@ struct tt_target {
     bool (*has_dtype)(tt_target *target, tt_dtype dtype);
 };
 
-// Bytes of an operand's dense extent, or of its layout.
+// Bytes from an operand's first element to behind its last, or of its layout.
 int64_t tt_target_bytes(tt_target *target, const tt_operand *o);
 
 #endif
