@@ -46,7 +46,7 @@ tt_status tt_opt_defaults(const tt_opt *table, void *params, tt_arena *arena);
 
 // Sets one option from text. An unknown name is TT_ERR_ARG and the message
 // suggests the nearest; a bad value names the option, what was read, what is
-// allowed.
+// allowed. With params NULL the text is only checked.
 tt_status tt_opt_set(const tt_opt *table, void *params, const char *name,
                      const char *value, tt_arena *arena);
 
