@@ -137,7 +137,7 @@ static tt_status add(reader *r, const char *key, const char *value,
 }
 
 // The event begins a list; its text is "[a, b]".
-static tt_status read_list(reader *r, const char *key, tt_str *text)
+static tt_status read_list(reader *r, tt_str *text)
 {
     tt_str_add(text, "[");
     for (int64_t i = 0;; i++) {
@@ -145,8 +145,7 @@ static tt_status read_list(reader *r, const char *key, tt_str *text)
         if (r->event.type == YAML_SEQUENCE_END_EVENT)
             break;
         if (r->event.type != YAML_SCALAR_EVENT)
-            return tt_fail_context(
-                fail_here(r, "a list may only hold plain values"), "%s", key);
+            return fail_here(r, "a list may only hold plain values");
         TT_TRY(check_scalar(r, "the value"));
         const char *item = (const char *)r->event.data.scalar.value;
         if (is_null(r) || strpbrk(item, ",[]") != NULL)
@@ -161,7 +160,7 @@ static tt_status read_list(reader *r, const char *key, tt_str *text)
 static tt_status add_list(reader *r, const char *key, const char *origin)
 {
     tt_str text = {0};
-    tt_status status = read_list(r, key, &text);
+    tt_status status = read_list(r, &text);
     if (status == TT_OK)
         status = add(r, key, tt_str_text(&text), origin);
     tt_str_fini(&text);
