@@ -9,8 +9,15 @@
 
 enum { TT_SCOPE_BYTES = 256 };
 
+// The operators that building and differentiation emit by themselves; given by
+// the caller because graph/ does not see ops/.
+typedef struct tt_grad_ops {
+    const tt_op_def *add, *ones_like, *offer, *fetch, *cast;
+} tt_grad_ops;
+
 struct tt_builder {
     tt_graph *graph;
+    const tt_grad_ops *ops;
     tt_status status;
     tt_dtype dtype;  // of activations and of the weights that kernels read
     tt_dtype master; // of stored weights and optimiser state
@@ -18,12 +25,12 @@ struct tt_builder {
     tt_phase phase;
     int32_t stage;
     char scope[TT_SCOPE_BYTES]; // "transformer.h.0.attn"
-    const char *origin; // of new nodes; NULL: made from scope and operator
-    int64_t n_named;    // makes names of nodes' values unique
+    const char *origin; // of new nodes; NULL: the scope
 };
 
 // Memory of `b` is the caller's; the graph is owned by the builder until taken.
-tt_status tt_builder_init(tt_builder *b);
+// Precision starts as f32 for everything; set dtype and master before building.
+tt_status tt_builder_init(tt_builder *b, const tt_grad_ops *ops);
 void tt_builder_fini(tt_builder *b); // destroys a graph that was not taken
 
 // The verified graph, now the caller's, or the first error.
@@ -37,7 +44,8 @@ __attribute__((format(printf, 2, 3))) int tt_scope_push(tt_builder *b,
                                                         const char *fmt, ...);
 void tt_scope_pop(tt_builder *b, int length);
 
-// A value's type, name, producer. `v` must be a value of the graph.
+// A value's type; after a failure (v none) that of a scalar, so that models
+// need not look.
 const tt_type *tt_type_of(const tt_builder *b, tt_val v);
 int64_t tt_dim_of(const tt_builder *b, tt_val v, int d);
 
@@ -48,8 +56,10 @@ tt_val tt_scalar(tt_builder *b, const char *name, tt_dtype dtype); // found or m
 tt_val tt_state(tt_builder *b, tt_role role, const char *name, tt_dtype dtype,
                 const tt_shape *shape, tt_init init);
 
-// A trained weight, read through `fetch` in the compute precision. The shape is
-// a format for tt_shape text: "embed:%lld ff:%lld" with long long arguments.
+// A trained weight, read through `fetch`: in the compute precision when it has
+// two dimensions or more (then a work copy is kept beside the master), in the
+// master precision otherwise. The shape is a format for tt_shape text:
+// "embed:%lld ff:%lld" with long long arguments.
 __attribute__((format(printf, 4, 5))) tt_val
 tt_param(tt_builder *b, const char *name, tt_init init, const char *shape, ...);
 

@@ -12,21 +12,15 @@
 
 #include "graph/build.h"
 
-// The operators that grad itself emits, given by the caller because graph/ does
-// not see ops/.
-typedef struct tt_grad_ops {
-    const tt_op_def *add, *ones_like, *offer, *fetch, *cast;
-} tt_grad_ops;
-
 // Appends the backward pass of `loss` (a scalar) to b's graph. Afterwards
 // value.grad of every param that the loss depends on is set.
 // `is_frozen` (may be NULL) says which params get no gradient.
-tt_status tt_grad(tt_builder *b, tt_val loss, const tt_grad_ops *ops,
+tt_status tt_grad(tt_builder *b, tt_val loss,
                   bool (*is_frozen)(const char *name, void *user), void *user);
 
 // Gradients of `of` with respect to any values (for tests and expands).
 tt_status tt_grad_values(tt_builder *b, const tt_val *of, const tt_val *seed,
                          int n_of, const tt_val *wrt, int n_wrt,
-                         const tt_grad_ops *ops, tt_val *grad_out);
+                         tt_val *grad_out);
 
 #endif

@@ -1,0 +1,81 @@
+// graph - creation, look-up and small questions.
+
+#include "graph/graph.h"
+
+#include "base/alloc.h"
+#include "base/rng.h"
+
+#include <string.h>
+
+bool tt_role_is_state(tt_role role)
+{
+    return role >= TT_ROLE_PARAM && role < TT_N_ROLES;
+}
+
+const char *tt_phase_name(tt_phase phase)
+{
+    static const char *const name[TT_N_PHASES] = {"forward", "backward",
+                                                  "weight_grad", "update"};
+    return name[phase];
+}
+
+tt_graph *tt_graph_create(void)
+{
+    tt_arena *arena = tt_arena_create();
+    if (arena == NULL)
+        return NULL;
+    tt_graph *g = tt_arena_alloc(arena, sizeof *g);
+    if (g == NULL)
+        tt_arena_destroy(arena);
+    else
+        g->arena = arena;
+    return g;
+}
+
+void tt_graph_destroy(tt_graph *g)
+{
+    if (g != NULL)
+        tt_arena_destroy(g->arena); // g itself lives there
+}
+
+tt_val tt_graph_find(const tt_graph *g, const char *name)
+{
+    for (int32_t i = 0; i < g->n_values; i++)
+        if (strcmp(g->value[i].name, name) == 0)
+            return (tt_val){i};
+    return TT_NONE;
+}
+
+tt_val tt_graph_output_find(const tt_graph *g, const char *name)
+{
+    for (int32_t i = 0; i < g->n_outputs; i++)
+        if (strcmp(g->output[i].name, name) == 0)
+            return g->output[i].val;
+    return TT_NONE;
+}
+
+void tt_node_io(const tt_graph *g, const tt_node *node, tt_type *in,
+                tt_type *out, tt_op_io *io)
+{
+    for (int i = 0; i < node->n_in; i++)
+        if (tt_is(node->in[i]))
+            in[i] = g->value[node->in[i].id].type;
+        else
+            in[i] = (tt_type){.dtype = TT_N_DTYPES};
+    for (int i = 0; i < node->n_out; i++)
+        out[i] = g->value[node->out[i].id].type;
+    *io = (tt_op_io){.params = node->params,
+                     .n_in = node->n_in,
+                     .n_out = node->n_out,
+                     .in = in,
+                     .out = out};
+}
+
+uint64_t tt_graph_hash(const tt_graph *g)
+{
+    tt_str text = {0};
+    tt_graph_print(g, &text);
+    const uint64_t hash = tt_hash(tt_str_text(&text), text.n);
+    tt_str_fini(&text);
+    return hash;
+}
