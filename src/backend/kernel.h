@@ -43,8 +43,9 @@ typedef void tt_kernel_release_fn(void *state);
 struct tt_kernel_def {
     const char *name; // "cpu.matmul"
     const tt_op_def *op;
-    uint32_t strided_in, strided_out; // bit i: operand i may have gaps (plain);
-                                      // other operands come dense
+    // Bit i: operand i may have gaps (plain); others come dense. Bit 31 speaks for
+    // all operands from the 32nd on.
+    uint32_t strided_in, strided_out;
     bool accumulates;                 // every site; else prepare may say so
     bool in_place;                    // every site; else prepare may say so
     tt_kernel_can_fn *can;            // NULL: every site with plain operands

@@ -1,0 +1,275 @@
+// choose - picks the kernel for a site: the first def of the backend, then of ref,
+// that can do it. Three rounds, each offering the operands in other forms:
+//
+//   as they lie   plain operands with gaps only where the def takes them
+//   flat          element-wise in one layout: vectors, memory order is irrelevant
+//   plain         layouts replaced by dense; lowering converts
+
+#include "backend/choose.h"
+
+#include "backend/ref/table.h"
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct kernel {
+    const tt_kernel_def *def;
+    void *state;
+    tt_site site;  // forms as they lie in memory
+    tt_site shown; // what the def sees: the same, or flat vectors
+    tt_operand operand[];
+} kernel;
+
+static void free_state(kernel *k)
+{
+    if (k->def != NULL && k->def->release != NULL)
+        k->def->release(k->state);
+    else
+        tt_free(k->state);
+    k->state = NULL;
+    k->def = NULL;
+}
+
+void tt_kernel_free(void *handle)
+{
+    kernel *k = handle;
+    if (k == NULL)
+        return;
+    free_state(k);
+    tt_free(k);
+}
+
+const tt_site *tt_kernel_site(const void *handle)
+{
+    return &((const kernel *)handle)->site;
+}
+
+tt_status tt_kernel_run(void *handle, const tt_args *args)
+{
+    const kernel *k = handle;
+    return k->def->run(k->state, &k->shown, args);
+}
+
+static void copy_forms(const tt_site *from, tt_site *to)
+{
+    memcpy(to->in, from->in, (size_t)from->n_in * sizeof(*to->in));
+    memcpy(to->out, from->out, (size_t)from->n_out * sizeof(*to->out));
+}
+
+static kernel *create(const tt_site *site)
+{
+    const int64_t n = site->n_in + site->n_out;
+    kernel *k =
+        tt_alloc((int64_t)sizeof(*k) + 2 * n * (int64_t)sizeof(k->operand[0]));
+    if (k == NULL)
+        return NULL;
+    k->site = k->shown = *site;
+    k->site.in = k->operand;
+    k->site.out = k->operand + site->n_in;
+    k->shown.in = k->operand + n;
+    k->shown.out = k->operand + n + site->n_in;
+    return k;
+}
+
+static bool is_read(const tt_site *site, int i)
+{
+    const bool is_shape = i < 32 && (site->op->shape_only >> i & 1) != 0;
+    return tt_site_has(site, i) && !is_shape;
+}
+
+// Bit 31 speaks for all operands from the 32nd on.
+static bool has_bit(uint32_t mask, int i)
+{
+    return (mask >> (i < 31 ? i : 31) & 1) != 0;
+}
+
+// Makes the forms acceptable to the def as far as conversions to dense go; false
+// when they still are not.
+static bool adapt(const tt_kernel_def *def, tt_site *site)
+{
+    for (int i = 0; i < site->n_in; i++) {
+        tt_operand *o = &site->in[i];
+        if (!is_read(site, i))
+            continue;
+        if (o->layout == 0 && !has_bit(def->strided_in, i))
+            tt_operand_set_dense(o);
+        if (o->layout != 0 && def->can == NULL)
+            return false;
+    }
+    for (int i = 0; i < site->n_out; i++) {
+        tt_operand *o = &site->out[i];
+        if (o->layout == 0 ? !has_bit(def->strided_out, i) : def->can == NULL)
+            tt_operand_set_dense(o);
+    }
+    return true;
+}
+
+// TT_ERR_UNSUPPORTED without a message: the next def shall try.
+static tt_status try_def(tt_backend *backend, const tt_kernel_def *def,
+                         const tt_site *wanted, kernel *k, tt_choice *choice)
+{
+    copy_forms(wanted, &k->shown);
+    if (!adapt(def, &k->shown))
+        return TT_ERR_UNSUPPORTED;
+    if (def->can != NULL && !def->can(backend, &k->shown))
+        return TT_ERR_UNSUPPORTED;
+    tt_prepared prepared = {.accumulates = def->accumulates,
+                            .in_place = def->in_place};
+    if (def->prepare != NULL)
+        TT_TRY(def->prepare(backend, &k->shown, &prepared));
+    k->def = def;
+    k->state = prepared.state;
+    *choice = (tt_choice){.kernel = k,
+                          .name = def->name,
+                          .scratch_bytes = prepared.scratch_bytes,
+                          .accumulates = prepared.accumulates,
+                          .in_place = prepared.in_place};
+    return TT_OK;
+}
+
+static tt_status search(tt_backend *backend, const tt_site *wanted, kernel *k,
+                        tt_choice *choice)
+{
+    const tt_kernel_def *const *lists[] = {backend->def->kernels,
+                                           tt_ref_kernels};
+    for (int l = 0; l < 2; l++) {
+        if (l == 1 && lists[0] == lists[1])
+            break;
+        for (int i = 0; lists[l][i] != NULL; i++) {
+            if (lists[l][i]->op != wanted->op)
+                continue;
+            const tt_status s =
+                try_def(backend, lists[l][i], wanted, k, choice);
+            if (s != TT_ERR_UNSUPPORTED)
+                return s;
+        }
+    }
+    return TT_ERR_UNSUPPORTED;
+}
+
+// Elements of the vectors as which the operands can be seen, and their common
+// layout; 0 when they cannot. Sums may include the layout's padding (zero plus
+// zero); other functions might not keep it zero.
+static int64_t flat_count(tt_backend *backend, const tt_site *site,
+                          int32_t *layout_out)
+{
+    const bool is_sum = (site->op->flags & TT_OP_ACCUMULATE) != 0;
+    if (!is_sum && (site->op->flags & TT_OP_ELEMENTWISE) == 0)
+        return 0;
+    const tt_operand *first = NULL;
+    for (int i = 0; i < site->n_in; i++) {
+        if (!is_read(site, i))
+            continue;
+        if (first == NULL)
+            first = &site->in[i];
+        if (!tt_operand_same_form(first, &site->in[i]))
+            return 0;
+    }
+    if (first == NULL || first->layout == 0)
+        return 0;
+    for (int i = 0; i < site->n_out; i++)
+        if (site->out[i].dtype != first->dtype ||
+            tt_operand_count(&site->out[i]) != tt_operand_count(first))
+            return 0;
+    const int64_t count =
+        tt_target_bytes(&backend->target, first) / tt_dtype_bytes(first->dtype);
+    if (count != tt_operand_count(first) && !is_sum)
+        return 0;
+    *layout_out = first->layout;
+    return count;
+}
+
+static void make_flat(tt_operand *o, int64_t count)
+{
+    if (o->dtype == TT_N_DTYPES)
+        return;
+    tt_shape shape = {.ndim = 1, .n_factors = 1};
+    shape.first[1] = 1;
+    shape.factor[0].name[0] = 'n';
+    shape.factor[0].size = count;
+    tt_local_whole(&shape, &o->local);
+    tt_operand_set_dense(o);
+}
+
+static tt_status search_flat(tt_backend *backend, tt_site *site, kernel *k,
+                             tt_choice *choice)
+{
+    int32_t layout = 0;
+    const int64_t count = flat_count(backend, site, &layout);
+    if (count == 0)
+        return TT_ERR_UNSUPPORTED;
+    // k->site holds the flat wish until the real forms are known.
+    copy_forms(site, &k->site);
+    for (int i = 0; i < site->n_in; i++)
+        make_flat(&k->site.in[i], count);
+    for (int i = 0; i < site->n_out; i++)
+        make_flat(&k->site.out[i], count);
+    TT_TRY(search(backend, &k->site, k, choice));
+    for (int i = 0; i < site->n_out; i++)
+        site->out[i].layout = layout;
+    copy_forms(site, &k->site);
+    return TT_OK;
+}
+
+static tt_status search_plain(tt_backend *backend, tt_site *site, kernel *k,
+                              tt_choice *choice)
+{
+    for (int i = 0; i < site->n_in; i++)
+        if (tt_site_has(site, i) && site->in[i].layout != 0)
+            tt_operand_set_dense(&site->in[i]);
+    for (int i = 0; i < site->n_out; i++)
+        if (site->out[i].layout != 0)
+            tt_operand_set_dense(&site->out[i]);
+    return search(backend, site, k, choice);
+}
+
+static tt_status fail_unsupported(const tt_backend *backend,
+                                  const tt_site *site)
+{
+    tt_str s = {0};
+    for (int i = 0; i < site->n_in; i++) {
+        tt_str_add(&s, i == 0 ? "" : ", ");
+        if (!tt_site_has(site, i)) {
+            tt_str_add(&s, "-");
+            continue;
+        }
+        tt_str_addf(&s, "%s [", tt_dtype_name(site->in[i].dtype));
+        tt_shape_print(&site->in[i].local.shape, &s);
+        tt_str_add(&s, "]");
+    }
+    (void)tt_fail(TT_ERR_UNSUPPORTED,
+                  "%s: backend %s has no kernel for %s of %s", site->origin,
+                  backend->def->name, site->op->name, tt_str_text(&s));
+    tt_str_fini(&s);
+    return TT_ERR_UNSUPPORTED;
+}
+
+tt_status tt__backend_choose(tt_target *target, tt_site *site,
+                             tt_choice *choice_out)
+{
+    tt_backend *backend = (tt_backend *)target;
+    kernel *k = create(site);
+    if (k == NULL)
+        return tt_fail(TT_ERR_NOMEM, "%s: no memory for a kernel",
+                       site->op->name);
+    bool is_flat = false;
+    tt_status status = search(backend, site, k, choice_out);
+    if (status == TT_ERR_UNSUPPORTED) {
+        status = search_flat(backend, site, k, choice_out);
+        is_flat = status == TT_OK;
+    }
+    if (status == TT_ERR_UNSUPPORTED)
+        status = search_plain(backend, site, k, choice_out);
+    if (status == TT_ERR_UNSUPPORTED)
+        status = fail_unsupported(backend, site);
+    if (status != TT_OK) {
+        tt_free(k);
+        return status;
+    }
+    if (!is_flat) {
+        copy_forms(&k->shown, site);
+        copy_forms(site, &k->site);
+    }
+    return TT_OK;
+}

@@ -1,0 +1,14 @@
+// machine - what this process may use of the machine it runs on.
+
+#ifndef TT_BACKEND_MACHINE_H
+#define TT_BACKEND_MACHINE_H
+
+#include <stdint.h>
+
+// Memory that is free or can be reclaimed, within the control group's limit;
+// 0: unknown.
+int64_t tt_machine_memory(void);
+
+int tt_machine_cores(void); // of the affinity mask, at least 1
+
+#endif
