@@ -160,6 +160,10 @@ $(TEST_OBJS): ALL_CPPFLAGS += -Itests
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
+# Make called from here uses every core unless the user said how many.
+SUBMAKE = $(MAKE) -s --no-print-directory \
+	$(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 # ---- test, check, bench --------------------------------------------------
 
 # Two tests run at a time, so threads that wait must not spin.
@@ -175,7 +179,7 @@ setup-check:
 
 .PHONY: test-build
 test-build: setup
-	@$(MAKE) -s --no-print-directory all $(B)/test-runner
+	@$(SUBMAKE) all $(B)/test-runner
 
 .PHONY: test
 test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
@@ -187,7 +191,7 @@ test-all: test-build ## run the slow tests too
 
 .PHONY: demo
 demo: setup ## build, then show what the program does
-	@$(MAKE) -s --no-print-directory all
+	@$(SUBMAKE) all
 	@tools/demo
 
 .PHONY: bench
@@ -213,7 +217,7 @@ check-layers check-lists check-size check-banned: check-%:
 check-headers:
 	@CC="$(CC)" CPPFLAGS='$(ALL_CPPFLAGS)' tools/check_headers
 check-clang:
-	@$(MAKE) --no-print-directory CC=clang SAN= WERROR=1 objects
+	@$(SUBMAKE) -k CC=clang SAN= WERROR=1 objects
 check-cppcheck:
 	@CPPFLAGS='$(ALL_CPPFLAGS)' tools/check_cppcheck
 check-tidy:
