@@ -263,5 +263,5 @@ TEST(opt_survives_every_allocation_failure)
         if (is_done)
             return;
     }
-    CHECK(!"never finished");
+    CHECK_MSG(false, "never finished");
 }

@@ -257,5 +257,5 @@ TEST(yaml_survives_every_allocation_failure)
         if (is_done)
             return;
     }
-    CHECK(!"never finished");
+    CHECK_MSG(false, "never finished");
 }
