@@ -196,7 +196,7 @@ demo: setup ## build, then show what the program does
 
 .PHONY: bench
 bench: all ## measure against the machine's limits and against PyTorch
-	@tools/bench
+	@bench/run
 
 C_DIRS  := $(wildcard src include tests examples)
 C_FILES := $(if $(C_DIRS),$(sort $(shell find $(C_DIRS) -name '*.[ch]' \
