@@ -50,4 +50,9 @@ tt_val tt_place_convert(tt_builder *b, tt_val x, int axis, tt_place to);
 // splits go by the factor's name, and are dropped where dst has no such factor.
 void tt_place_like(tt_builder *b, tt_val dst, tt_val src, int axis);
 
+// Placement `place` along `axis`, as `like` on the others: what an expand says of
+// every value that it makes.
+void tt_place_as(tt_builder *b, tt_val v, int axis, tt_place place,
+                 tt_val like);
+
 #endif

@@ -8,3 +8,14 @@ TT_OP(cast)
 // Normalisation, embedding, attention, losses.
 
 // Communication.
+TT_OP(all_gather)
+TT_OP(all_reduce)
+TT_OP(all_to_all)
+TT_OP(halo)
+TT_OP(halo_add)
+TT_OP(keep_first)
+TT_OP(recv)
+TT_OP(reduce_scatter)
+TT_OP(send)
+TT_OP(shift)
+TT_OP(take)

@@ -1,0 +1,272 @@
+// collective - operators in which all ranks along a mesh axis take part alike.
+//
+//   p ranks, n bytes      sent per rank           messages (ring algorithms)
+//   all_reduce            2 (p-1)/p n             2 (p-1)   n: the value
+//   all_gather            (p-1)/p n               p-1       n: the whole result
+//   reduce_scatter        (p-1)/p n               p-1       n: the whole input
+//   all_to_all            (p-1)/p n               p-1       n: the local part
+//   take, keep_first      0                       0
+//
+// flops is 0: the additions of a reduction are counted as work.
+
+#include "ops/comm_def.h"
+#include "ops/cost.h"
+#include "ops/ops.h"
+
+// A ring of `rounds` times p-1 steps over n bytes.
+static void ring_cost(const tt_op_io *io, int p, double rounds, double n,
+                      tt_cost *cost)
+{
+    const double steps = rounds * (p - 1);
+    *cost = (tt_cost){.bytes = tt_cost_bytes(&io->in[0]) +
+                               tt_cost_bytes(&io->out[0]),
+                      .depth = 1,
+                      .wire_bytes = steps * n / p,
+                      .messages = steps};
+}
+
+static void reduction_work(const tt_op_io *io, int p, tt_cost *cost)
+{
+    const double n = tt_cost_count(&io->in[0]);
+    cost->work = n * (p - 1) / p;
+    cost->depth = tt_cost_log2(p);
+}
+
+static tt_status infer_all_reduce(tt_op_io *io)
+{
+    return tt__comm_infer(&tt_op_all_reduce, io);
+}
+
+static void cost_all_reduce(const tt_op_io *io, int axis_size, tt_cost *cost)
+{
+    ring_cost(io, axis_size, 2, tt_cost_bytes(&io->in[0]), cost);
+    reduction_work(io, axis_size, cost);
+}
+
+static tt_status infer_all_gather(tt_op_io *io)
+{
+    const tt_comm_params *p = io->params;
+    return tt__comm_infer_factor(&tt_op_all_gather, io, p->factor);
+}
+
+static void cost_all_gather(const tt_op_io *io, int axis_size, tt_cost *cost)
+{
+    ring_cost(io, axis_size, 1, tt_cost_bytes(&io->out[0]), cost);
+}
+
+static tt_status infer_reduce_scatter(tt_op_io *io)
+{
+    const tt_comm_params *p = io->params;
+    return tt__comm_infer_factor(&tt_op_reduce_scatter, io, p->factor);
+}
+
+static void cost_reduce_scatter(const tt_op_io *io, int axis_size,
+                                tt_cost *cost)
+{
+    ring_cost(io, axis_size, 1, tt_cost_bytes(&io->in[0]), cost);
+    reduction_work(io, axis_size, cost);
+}
+
+static tt_status infer_all_to_all(tt_op_io *io)
+{
+    const tt_comm_params *p = io->params;
+    TT_TRY(tt__comm_infer_factor(&tt_op_all_to_all, io, p->factor));
+    return tt__comm_infer_factor(&tt_op_all_to_all, io, p->to);
+}
+
+static void cost_all_to_all(const tt_op_io *io, int axis_size, tt_cost *cost)
+{
+    ring_cost(io, axis_size, 1, tt_cost_bytes(&io->in[0]), cost);
+}
+
+static tt_status infer_take(tt_op_io *io)
+{
+    const tt_comm_params *p = io->params;
+    return tt__comm_infer_factor(&tt_op_take, io, p->factor);
+}
+
+static tt_status infer_keep_first(tt_op_io *io)
+{
+    return tt__comm_infer(&tt_op_keep_first, io);
+}
+
+// Each rank keeps or clears what it has: nothing is sent.
+static void cost_local(const tt_op_io *io, int axis_size, tt_cost *cost)
+{
+    (void)axis_size;
+    *cost = (tt_cost){.bytes = 2 * tt_cost_bytes(&io->out[0]), .depth = 1};
+}
+
+static const tt_opt options_reduce[] = {
+    {.name = "axis",
+     .fallback = "0",
+     .doc = "mesh axis",
+     .type = TT_OPT_I64,
+     .offset = offsetof(tt_comm_params, axis),
+     .max = TT_MAX_AXES - 1},
+    {.name = "op",
+     .fallback = "sum",
+     .doc = "how terms combine",
+     .type = TT_OPT_CHOICE,
+     .offset = offsetof(tt_comm_params, reduce),
+     .choices = "sum|max"},
+    {0},
+};
+
+static const tt_opt options_factor[] = {
+    {.name = "axis",
+     .fallback = "0",
+     .doc = "mesh axis",
+     .type = TT_OPT_I64,
+     .offset = offsetof(tt_comm_params, axis),
+     .max = TT_MAX_AXES - 1},
+    {.name = "factor",
+     .doc = "the factor that is split",
+     .type = TT_OPT_STR,
+     .offset = offsetof(tt_comm_params, factor)},
+    {0},
+};
+
+static const tt_opt options_reduce_scatter[] = {
+    {.name = "axis",
+     .fallback = "0",
+     .doc = "mesh axis",
+     .type = TT_OPT_I64,
+     .offset = offsetof(tt_comm_params, axis),
+     .max = TT_MAX_AXES - 1},
+    {.name = "op",
+     .fallback = "sum",
+     .doc = "how terms combine",
+     .type = TT_OPT_CHOICE,
+     .offset = offsetof(tt_comm_params, reduce),
+     .choices = "sum|max"},
+    {.name = "factor",
+     .doc = "the factor that is split afterwards",
+     .type = TT_OPT_STR,
+     .offset = offsetof(tt_comm_params, factor)},
+    {0},
+};
+
+static const tt_opt options_all_to_all[] = {
+    {.name = "axis",
+     .fallback = "0",
+     .doc = "mesh axis",
+     .type = TT_OPT_I64,
+     .offset = offsetof(tt_comm_params, axis),
+     .max = TT_MAX_AXES - 1},
+    {.name = "from",
+     .doc = "the factor that is split before",
+     .type = TT_OPT_STR,
+     .offset = offsetof(tt_comm_params, factor)},
+    {.name = "to",
+     .doc = "the factor that is split afterwards",
+     .type = TT_OPT_STR,
+     .offset = offsetof(tt_comm_params, to)},
+    {0},
+};
+
+static const tt_opt options_axis[] = {
+    {.name = "axis",
+     .fallback = "0",
+     .doc = "mesh axis",
+     .type = TT_OPT_I64,
+     .offset = offsetof(tt_comm_params, axis),
+     .max = TT_MAX_AXES - 1},
+    {0},
+};
+
+static const tt_sample samples_reduce[] = {
+    {"", {"f batch:3 seq:5"}, 0},
+    {"axis=1 op=max", {"f embed:7"}, 0},
+    {0},
+};
+
+static const tt_sample samples_factor[] = {
+    {"factor=seq", {"f batch:3 seq:5"}, 0},
+    {"axis=1 factor=heads", {"f batch:2 heads:3.head:4"}, 0},
+    {0},
+};
+
+static const tt_sample samples_all_to_all[] = {
+    {"from=seq to=heads", {"f batch:2 seq:5 heads:3.head:4"}, 0},
+    {0},
+};
+
+static const tt_sample samples_axis[] = {
+    {"", {"f batch:3 seq:5"}, 0},
+    {"axis=1", {"f embed:7"}, 0},
+    {0},
+};
+
+const tt_op_def tt_op_all_reduce = {
+    .name = "all_reduce",
+    .doc = "Combine the terms that the ranks along an axis hold; all get it.",
+    .options = options_reduce,
+    .params_bytes = sizeof(tt_comm_params),
+    .flags = TT_OP_COLLECTIVE | TT_OP_INPLACE,
+    .infer = infer_all_reduce,
+    .grad = tt__comm_grad,
+    .cost = cost_all_reduce,
+    .samples = samples_reduce,
+};
+
+const tt_op_def tt_op_all_gather = {
+    .name = "all_gather",
+    .doc = "Give every rank along an axis all blocks of a split value.",
+    .options = options_factor,
+    .params_bytes = sizeof(tt_comm_params),
+    .flags = TT_OP_COLLECTIVE,
+    .infer = infer_all_gather,
+    .grad = tt__comm_grad,
+    .cost = cost_all_gather,
+    .samples = samples_factor,
+};
+
+const tt_op_def tt_op_reduce_scatter = {
+    .name = "reduce_scatter",
+    .doc = "Combine the terms along an axis; each rank gets its block.",
+    .options = options_reduce_scatter,
+    .params_bytes = sizeof(tt_comm_params),
+    .flags = TT_OP_COLLECTIVE,
+    .infer = infer_reduce_scatter,
+    .grad = tt__comm_grad,
+    .cost = cost_reduce_scatter,
+    .samples = samples_factor,
+};
+
+const tt_op_def tt_op_all_to_all = {
+    .name = "all_to_all",
+    .doc = "Change the factor along which a value is split.",
+    .options = options_all_to_all,
+    .params_bytes = sizeof(tt_comm_params),
+    .flags = TT_OP_COLLECTIVE,
+    .infer = infer_all_to_all,
+    .grad = tt__comm_grad,
+    .cost = cost_all_to_all,
+    .samples = samples_all_to_all,
+};
+
+const tt_op_def tt_op_take = {
+    .name = "take",
+    .doc = "Keep the rank's block of a value that every rank has.",
+    .options = options_factor,
+    .params_bytes = sizeof(tt_comm_params),
+    .flags = TT_OP_COLLECTIVE,
+    .infer = infer_take,
+    .grad = tt__comm_grad,
+    .cost = cost_local,
+    .samples = samples_factor,
+};
+
+const tt_op_def tt_op_keep_first = {
+    .name = "keep_first",
+    .doc =
+        "Keep a value on the axis' first rank, zero elsewhere: a sum's term.",
+    .options = options_axis,
+    .params_bytes = sizeof(tt_comm_params),
+    .flags = TT_OP_COLLECTIVE | TT_OP_INPLACE,
+    .infer = infer_keep_first,
+    .grad = tt__comm_grad,
+    .cost = cost_local,
+    .samples = samples_axis,
+};

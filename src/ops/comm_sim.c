@@ -1,0 +1,135 @@
+// comm_sim - see the header. Cost: a double and a flag per element of the whole
+// value, once per group.
+
+#include "ops/comm_sim.h"
+
+#include "base/alloc.h"
+#include "ops/comm.h"
+#include "ops/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct group {
+    const tt_comm_site *site;
+    int axis, first, size; // ranks: those of `first`'s line along the axis
+    double *value;         // of the whole tensor
+    uint8_t *is_known;
+} group;
+
+static int rank_of(const group *g, int coord)
+{
+    return tt_mesh_rank_at(g->site->mesh, g->first, g->axis, coord);
+}
+
+static void combine(group *g, int64_t at, double x)
+{
+    const tt_place *place = &g->site->in_type->place[g->axis];
+    const bool is_sum = g->site->op == &tt_op_halo_add ||
+                        (place->kind == TT_PARTIAL && place->reduce == TT_SUM);
+    if (!g->is_known[at])
+        g->value[at] = x;
+    else if (is_sum)
+        g->value[at] += x;
+    else if (place->kind == TT_PARTIAL)
+        g->value[at] = fmax(g->value[at], x);
+    g->is_known[at] = 1;
+}
+
+static void assemble(group *g, const void *const *in)
+{
+    const tt_type *type = g->site->in_type;
+    for (int c = 0; c < g->size; c++) {
+        const int rank = rank_of(g, c);
+        tt_local local;
+        tt_local_of(type, g->site->mesh, rank, &local);
+        const int64_t n = tt_shape_count(&local.shape);
+        for (int64_t i = 0; i < n; i++)
+            combine(g, tt_local_to_global(&local, i),
+                    tt_dtype_load(type->dtype, in[rank], i));
+    }
+}
+
+static tt_status cut(const group *g, void *const *out)
+{
+    const tt_type *type = g->site->out_type;
+    for (int c = 0; c < g->size; c++) {
+        const int rank = rank_of(g, c);
+        const bool is_zero = g->site->op == &tt_op_keep_first && c > 0;
+        tt_local local;
+        tt_local_of(type, g->site->mesh, rank, &local);
+        const int64_t n = tt_shape_count(&local.shape);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = tt_local_to_global(&local, i);
+            if (!g->is_known[at])
+                return tt_fail(TT_ERR_ARG,
+                               "%s: rank %d needs element %lld, which no rank "
+                               "of its group holds",
+                               g->site->op->name, rank, (long long)at);
+            tt_dtype_store(type->dtype, out[rank], i,
+                           is_zero ? 0 : g->value[at]);
+        }
+    }
+    return TT_OK;
+}
+
+// Point to point: parts travel as they are.
+static tt_status copy_parts(const group *g, const void *const *in,
+                            void *const *out)
+{
+    const tt_comm_params *p = g->site->params;
+    const tt_type *type = g->site->in_type;
+    if (p->peer < 0 || p->peer >= g->size)
+        return tt_fail(TT_ERR_ARG, "%s: no coordinate %lld on an axis of %d",
+                       g->site->op->name, (long long)p->peer, g->size);
+    for (int c = 0; c < g->size; c++) {
+        const int rank = rank_of(g, c);
+        const int source = g->site->op == &tt_op_recv ? (int)p->peer : c;
+        tt_local local;
+        tt_local_of(type, g->site->mesh, rank, &local);
+        const int64_t n = tt_shape_count(&local.shape);
+        memcpy(out[rank], in[rank_of(g, source)],
+               (size_t)(n * tt_dtype_bytes(type->dtype)));
+    }
+    return TT_OK;
+}
+
+static tt_status run_group(group *g, const void *const *in, void *const *out)
+{
+    if (g->site->op == &tt_op_send || g->site->op == &tt_op_recv)
+        return copy_parts(g, in, out);
+    const int64_t n = tt_shape_count(&g->site->in_type->shape);
+    memset(g->is_known, 0, (size_t)n);
+    assemble(g, in);
+    return cut(g, out);
+}
+
+tt_status tt_comm_simulate(const tt_comm_site *site, const void *const *in,
+                           void *const *out)
+{
+    const tt_comm_params *p = site->params;
+    if ((site->op->flags & TT_OP_COLLECTIVE) == 0)
+        return tt_fail(TT_ERR_ARG, "%s is not communication", site->op->name);
+    if (p->axis < 0 || p->axis >= site->mesh->n_axes)
+        return tt_fail(TT_ERR_ARG, "%s: the mesh has no axis %lld",
+                       site->op->name, (long long)p->axis);
+    const int64_t n = tt_shape_count(&site->in_type->shape);
+    group g = {.site = site,
+               .axis = (int)p->axis,
+               .size = site->mesh->axis[p->axis].size,
+               .value = tt_alloc(n * (int64_t)sizeof(double)),
+               .is_known = tt_alloc(n)};
+    tt_status status = TT_OK;
+    if (g.value == NULL || g.is_known == NULL)
+        status =
+            tt_fail(TT_ERR_NOMEM, "%s: no memory to simulate", site->op->name);
+    const int n_ranks = tt_mesh_ranks(site->mesh);
+    for (int r = 0; r < n_ranks && status == TT_OK; r++) {
+        g.first = r;
+        if (tt_mesh_coord(site->mesh, r, g.axis) == 0)
+            status = run_group(&g, in, out);
+    }
+    tt_free(g.is_known);
+    tt_free(g.value);
+    return status;
+}

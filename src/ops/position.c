@@ -1,0 +1,42 @@
+// position - a dimension is a number whose digits are its factors; a part has, for
+// each digit, an interval of its values.
+
+#include "ops/position.h"
+
+int64_t tt_position_global(const tt_local *local, int d, int64_t i)
+{
+    const tt_shape *shape = &local->shape;
+    int64_t at = 0;
+    int64_t unit = 1;
+    for (int f = shape->first[d + 1] - 1; f >= shape->first[d]; f--) {
+        const int64_t size = shape->factor[f].size;
+        at += (i % size + local->origin[f]) * unit;
+        i /= size;
+        unit *= local->global[f];
+    }
+    return at;
+}
+
+int64_t tt_position_local(const tt_local *local, int d, int64_t at)
+{
+    const tt_shape *shape = &local->shape;
+    int64_t i = 0;
+    int64_t unit = 1;
+    for (int f = shape->first[d + 1] - 1; f >= shape->first[d]; f--) {
+        const int64_t digit = at % local->global[f] - local->origin[f];
+        if (digit < 0 || digit >= shape->factor[f].size)
+            return -1;
+        i += digit * unit;
+        at /= local->global[f];
+        unit *= shape->factor[f].size;
+    }
+    return at == 0 ? i : -1;
+}
+
+int64_t tt_position_extent(const tt_local *local, int d)
+{
+    int64_t n = 1;
+    for (int f = local->shape.first[d]; f < local->shape.first[d + 1]; f++)
+        n *= local->global[f];
+    return n;
+}
