@@ -32,7 +32,10 @@ def closure(path, seen):
 
 
 def flags_for(path):
-    return FLAGS + (SIMD_FLAGS if "simd" in path.parts else [])
+    flags = FLAGS + (SIMD_FLAGS if "simd" in path.parts else [])
+    if path.name != "status.c":
+        flags = ["-include", "tools/tidy.h"] + flags
+    return flags
 
 
 def key(path, salt):
@@ -44,6 +47,17 @@ def key(path, salt):
     return h.hexdigest()
 
 
+def without_notes(text):
+    """Keeps the complaints with their lines of code; drops the paths to them."""
+    kept, keep = [], True
+    for line in text.replace(str(pathlib.Path.cwd()) + "/", "").splitlines():
+        if re.match(r"\S+:\d+:\d+: ", line):
+            keep = ": note: " not in line
+        if keep:
+            kept.append(line)
+    return "\n".join(kept)
+
+
 def check(path, salt):
     """Returns what clang-tidy says about the file, or "" if all is well."""
     passed = CACHE / key(path, salt)
@@ -52,7 +66,7 @@ def check(path, salt):
     command = ["clang-tidy", "--quiet", str(path), "--"] + flags_for(path)
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        return done.stdout + ("" if done.stdout else done.stderr)
+        return without_notes(done.stdout or done.stderr)
     passed.touch()
     return ""
 
@@ -61,11 +75,12 @@ def main():
     CACHE.mkdir(parents=True, exist_ok=True)
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True)
     salt = version.stdout + pathlib.Path(".clang-tidy").read_bytes()
+    salt += pathlib.Path("tools/tidy.h").read_bytes()
     files = sorted(pathlib.Path("src").rglob("*.c"))
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         results = list(pool.map(lambda f: check(f, salt), files))
     for text in filter(None, results):
-        print(text.rstrip())
+        print(text)
     return any(results)
 
 
