@@ -4,6 +4,9 @@
 TT_OP(cast)
 
 // Matrix products, convolution, pooling, batch norm, recurrence.
+TT_OP(matmul)
+TT_OP(matmul_grad_w)
+TT_OP(bias_grad)
 
 // Normalisation, embedding, attention, losses.
 
