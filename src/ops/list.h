@@ -1,7 +1,20 @@
 // list - every operator, by family. Expanded by ops.h and registry.c.
 
 // Structure.
+TT_OP(fetch)
+TT_OP(agree)
+TT_OP(offer)
+TT_OP(tally)
 TT_OP(cast)
+TT_OP(reorder)
+TT_OP(fill)
+TT_OP(reshape)
+TT_OP(transpose)
+TT_OP(split)
+TT_OP(join)
+TT_OP(slice)
+TT_OP(slice_grad)
+TT_OP(concat)
 
 // Matrix products, convolution, pooling, batch norm, recurrence.
 TT_OP(matmul)

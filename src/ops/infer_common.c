@@ -1,0 +1,106 @@
+// infer_common - checks shared by infer functions.
+
+#include "ops/infer_common.h"
+
+#include "base/str.h"
+
+tt_status tt_infer_inputs(const tt_op_io *io, const char *op, int min, int max)
+{
+    if (io->n_in < min || io->n_in > max) {
+        if (min == max)
+            return tt_fail(TT_ERR_ARG, "%s: takes %d inputs, not %d", op, min,
+                           io->n_in);
+        return tt_fail(TT_ERR_ARG, "%s: takes %d to %d inputs, not %d", op, min,
+                       max, io->n_in);
+    }
+    for (int i = 0; i < min; i++)
+        if (!tt_io_has(io, i))
+            return tt_fail(TT_ERR_ARG, "%s: input %d is missing", op, i);
+    return TT_OK;
+}
+
+tt_status tt_infer_float(const tt_op_io *io, const char *op, int i)
+{
+    if (!tt_dtype_is_float(io->in[i].dtype))
+        return tt_fail(TT_ERR_ARG, "%s: input %d must be floating, not %s", op,
+                       i, tt_dtype_name(io->in[i].dtype));
+    return TT_OK;
+}
+
+static tt_status check_is_scalar(const tt_op_io *io, const char *op, int i)
+{
+    if (io->in[i].shape.ndim != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "%s: input %d must be a scalar, not a tensor of %d dims",
+                       op, i, (int)io->in[i].shape.ndim);
+    return TT_OK;
+}
+
+tt_status tt_infer_scalar(const tt_op_io *io, const char *op, int i,
+                          tt_dtype dtype)
+{
+    if (io->in[i].dtype != dtype)
+        return tt_fail(TT_ERR_ARG, "%s: input %d must be %s, not %s", op, i,
+                       tt_dtype_name(dtype), tt_dtype_name(io->in[i].dtype));
+    return check_is_scalar(io, op, i);
+}
+
+tt_status tt_infer_float_scalar(const tt_op_io *io, const char *op, int i)
+{
+    TT_TRY(tt_infer_float(io, op, i));
+    return check_is_scalar(io, op, i);
+}
+
+tt_status tt_infer_fail_shapes(const char *op, const char *what,
+                               const tt_shape *a, const tt_shape *b)
+{
+    tt_str text = {0};
+    tt_str_add(&text, "[");
+    tt_shape_print(a, &text);
+    tt_str_add(&text, "] and [");
+    tt_shape_print(b, &text);
+    tt_str_add(&text, "]");
+    const tt_status status =
+        tt_fail(TT_ERR_ARG, "%s: %s: %s", op, what, tt_str_text(&text));
+    tt_str_fini(&text);
+    return status;
+}
+
+tt_status tt_infer_same_dims(const tt_op_io *io, const char *op, int i, int j)
+{
+    const tt_shape *a = &io->in[i].shape, *b = &io->in[j].shape;
+    if (!tt_shape_same_dims(a, b))
+        return tt_infer_fail_shapes(op, "shapes differ", a, b);
+    return TT_OK;
+}
+
+tt_status tt_infer_elementwise(tt_op_io *io, const char *op, int n)
+{
+    TT_TRY(tt_infer_inputs(io, op, n, n));
+    for (int i = 0; i < n; i++) {
+        TT_TRY(tt_infer_float(io, op, i));
+        TT_TRY(tt_infer_same_dims(io, op, 0, i));
+    }
+    tt_infer_add(io, io->in[0].dtype, &io->in[0].shape);
+    return TT_OK;
+}
+
+void tt_infer_add(tt_op_io *io, tt_dtype dtype, const tt_shape *shape)
+{
+    io->out[io->n_out].dtype = dtype;
+    io->out[io->n_out].shape = *shape;
+    io->n_out++;
+}
+
+bool tt_shape_broadcasts(const tt_shape *small, const tt_shape *big)
+{
+    const int missing = big->ndim - small->ndim;
+    if (missing < 0)
+        return false;
+    for (int d = 0; d < small->ndim; d++) {
+        const int64_t extent = tt_shape_dim(small, d);
+        if (extent != 1 && extent != tt_shape_dim(big, d + missing))
+            return false;
+    }
+    return true;
+}
