@@ -1,0 +1,69 @@
+# Each of the project's own checks finds what it is there to find, and says
+# nothing about a tree in order.
+set -eu
+command -v python3 >/dev/null || {
+    echo "python3 is not installed"
+    exit 77
+}
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+cp -r tools "$tree/"
+cd "$tree"
+mkdir -p src/base src/ops
+
+# finds CHECK TEXT - the check fails and its output has the text.
+finds() {
+    if python3 "tools/check_$1.py" >out 2>&1 || ! grep -qF "$2" out; then
+        echo "check_$1 should have said: $2"
+        cat out
+        exit 1
+    fi
+}
+
+passes() {
+    python3 "tools/check_$1.py"
+}
+
+printf 'int tt_zero(void);\n' >src/base/zero.h
+printf '#include "base/zero.h"\nconst tt_op_def tt_op_gelu = {0};\n' >src/ops/gelu.c
+printf 'TT_OP(gelu)\n' >src/ops/list.h
+for name in layers lists size banned; do
+    passes "$name"
+done
+
+printf '#include "ops/list.h"\n' >src/base/up.c
+finds layers 'src/base/up.c:1: base/ may not include ops/'
+printf '#include <oneapi/dnnl/dnnl.h>\n' >src/base/up.c
+finds layers '<oneapi/dnnl/dnnl.h> belongs in backend/cpu'
+mkdir src/odd
+printf '#include "base/zero.h"\n' >src/odd/x.c
+finds layers 'odd/ is not in tools/layers.txt'
+rm -r src/odd src/base/up.c
+
+printf 'const tt_op_def tt_op_relu = {0};\n' >src/ops/relu.c
+finds lists 'tt_op_relu has no line TT_OP(relu)'
+printf 'TT_OP(gelu)\nTT_OP(relu)\nTT_OP(silu)\n' >src/ops/list.h
+finds lists 'nothing defines op silu'
+printf 'TT_OP(gelu)\nTT_OP(relu)\nTT_OP(relu)\n' >src/ops/list.h
+finds lists 'stands here twice'
+
+printf 'int f(int a, int b, int c, int d, int e, int g,\n      int h)\n{\n}\n' \
+    >src/base/f.c
+finds size '7 parameters'
+{
+    printf 'int f(void)\n{\n'
+    seq -f '    x(%g);' 81
+    printf '}\n'
+} >src/base/f.c
+finds size 'function of 81 lines'
+seq -f '// %g' 601 >src/base/f.c
+finds size '601 lines'
+
+printf 'void f(void)\n{\n    s->free(p); // malloc(1)\n    g("exit(1)");\n}\n' \
+    >src/base/f.c
+passes banned
+for call in 'free(p)' 'malloc(1)' 'printf("")' 'exit(1)' 'strcpy(a, b)' \
+    'fprintf(stderr, "")' 'getenv("A")'; do
+    printf 'void f(void)\n{\n    %s;\n}\n' "$call" >src/base/f.c
+    finds banned "src/base/f.c:3: "
+done
