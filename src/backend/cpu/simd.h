@@ -1,0 +1,46 @@
+// simd - the vectorised kernels of the CPU backend, as plain functions.
+//
+// What holds for all of them:
+//   - activations are fp32 or bf16 (tt_simd_type), arithmetic and statistics fp32
+//   - the same bits for any number of threads (not for any instruction set)
+//   - no allocation: scratch comes from the caller, whose size a
+//     ..._scratch_bytes function gives
+//   - any size, also 0; NaN and infinity propagate
+//   - small problems run on the calling thread, others on the OpenMP threads
+//
+// They are compiled once per instruction set; tt_simd_get chooses at run time.
+// The tables are immutable and may be used from any thread.
+
+#ifndef TT_BACKEND_CPU_SIMD_H
+#define TT_BACKEND_CPU_SIMD_H
+
+#include "backend/cpu/simd/activation.h"
+#include "backend/cpu/simd/attention.h"
+#include "backend/cpu/simd/elementwise.h"
+#include "backend/cpu/simd/embedding.h"
+#include "backend/cpu/simd/loss.h"
+#include "backend/cpu/simd/norm.h"
+#include "backend/cpu/simd/optimizer.h"
+#include "backend/cpu/simd/permute.h"
+#include "backend/cpu/simd/reduce.h"
+
+typedef struct tt_simd {
+    const char *isa; // base (SSE2), v3 (AVX2), v4 (AVX-512), v4b (and bf16)
+    const tt_simd_attention *attention;
+    const tt_simd_norm *norm;
+    const tt_simd_activation *activation;
+    const tt_simd_loss *loss;
+    const tt_simd_embedding *embedding;
+    const tt_simd_elementwise *elementwise;
+    const tt_simd_permute *permute;
+    const tt_simd_reduce *reduce;
+    const tt_simd_optimizer *optimizer;
+} tt_simd;
+
+// The best table for this CPU.
+const tt_simd *tt_simd_get(void);
+
+// Every table this CPU can run, best first; for tests. Null past the last.
+const tt_simd *tt_simd_at(int i);
+
+#endif

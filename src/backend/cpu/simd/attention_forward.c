@@ -1,0 +1,206 @@
+// attention_forward - one task is up to TT_Q_CHUNK queries of one head. It walks
+// over blocks of keys once, keeping for every query the running maximum, sum and
+// weighted values (in base 2: queries are scaled by log2 e when they are copied).
+//
+//   per block   scores = Q K^T -> exp2(scores - max) -> values += P V
+//
+// Keys are transposed once per block and task, so a chunk holds several blocks
+// of queries: the copy is then a few percent of the products.
+
+#include "backend/cpu/simd/attention_block.h"
+#include "backend/cpu/simd/parallel.h"
+
+#include <omp.h>
+
+enum { TT_Q_CHUNK = 4 * TT_Q_BLOCK };
+
+// The scratch of one thread.
+typedef struct space {
+    float *q;      // TT_Q_CHUNK x width, scaled by scale * log2 e
+    float *keys;   // head_dim x TT_K_BLOCK
+    float *rows;   // TT_K_BLOCK x width: keys before transposing, then values
+    float *scores; // TT_Q_BLOCK x TT_K_BLOCK
+    float *out;    // TT_Q_CHUNK x width
+    float *max, *sum;
+} space;
+
+// One chunk: queries [q0, q0 + n) of head h of sample b.
+typedef struct chunk {
+    const tt_simd_attention_args *x;
+    int64_t b, h, q0, n;
+    space s;
+} chunk;
+
+static int64_t cut(const tt_simd_attention_args *x, float *scratch, space *s)
+{
+    const int64_t width = padded_dim(x);
+    tt__scratch from = {scratch, 0};
+    s->q = take(&from, TT_Q_CHUNK * width);
+    s->keys = take(&from, TT_K_BLOCK * width);
+    s->rows = take(&from, TT_K_BLOCK * width);
+    s->scores = take(&from, (int64_t)TT_Q_BLOCK * TT_K_BLOCK);
+    s->out = take(&from, TT_Q_CHUNK * width);
+    s->max = take(&from, TT_Q_CHUNK);
+    s->sum = take(&from, TT_Q_CHUNK);
+    return from.used;
+}
+
+int64_t TT_SYMBOL(tt__attention_forward_bytes)(const tt_simd_attention_args *x)
+{
+    space s;
+    return cut(x, NULL, &s) * 4 * x->threads;
+}
+
+// Turns a row of n scores into weights relative to the new maximum; the first
+// `seen` are visible, the rest of the n (a multiple of TT_LANES) become 0.
+// Returns the factor that earlier sums of the row must be multiplied by.
+TT_INLINE float weigh_row(float *s, int64_t seen, int64_t n, float *max,
+                          float *sum)
+{
+    float top = *max, total = 0.0f;
+    for (int64_t j = seen; j < n; j++)
+        s[j] = -INFINITY;
+#pragma omp simd reduction(max : top)
+    for (int64_t j = 0; j < n; j++)
+        top = s[j] > top ? s[j] : top;
+#pragma omp simd reduction(+ : total)
+    for (int64_t j = 0; j < n; j++) {
+        const float w = v_exp2_below(s[j] - top);
+        s[j] = w;
+        total += w;
+    }
+    const float factor = v_exp2_below(*max - top);
+    *sum = *sum * factor + total;
+    *max = top;
+    return factor;
+}
+
+TT_INLINE void scale_row(float *row, int64_t n, float factor)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++)
+        row[j] *= factor;
+}
+
+// Weights of a block of m queries from row i0 of the chunk.
+TT_INLINE void weigh(const chunk *c, int64_t i0, int64_t m, int64_t n,
+                     int64_t shift)
+{
+    const int64_t width = padded_dim(c->x);
+    for (int64_t i = 0; i < m; i++) {
+        float *row = c->s.scores + i * TT_K_BLOCK;
+        const int64_t seen = visible(i, shift, n);
+        // As far as the panel of this row is read.
+        const int64_t last = i / TT_MR * TT_MR + TT_MR - 1;
+        const int64_t read = round_up(visible(last, shift, n), TT_LANES);
+        if (seen == 0) {
+            for (int64_t j = 0; j < read; j++)
+                row[j] = 0.0f;
+            continue;
+        }
+        const float factor =
+            weigh_row(row, seen, read, &c->s.max[i0 + i], &c->s.sum[i0 + i]);
+        if (factor != 1.0f)
+            scale_row(c->s.out + (i0 + i) * width, width, factor);
+    }
+}
+
+// All queries of the chunk against keys [k0, k0 + n).
+static void add_keys(const chunk *c, int64_t k0, int64_t n)
+{
+    const tt_simd_attention_args *x = c->x;
+    const int64_t width = padded_dim(x);
+    const int64_t kv = c->h / (x->q_heads / x->kv_heads);
+    tt__rows rows =
+        rows_of(x, head_row(x, &x->k, c->b, kv, k0), x->k.row, n, c->s.rows);
+    pack_columns(x, rows, n, c->s.keys);
+    rows = rows_of(x, head_row(x, &x->v, c->b, kv, k0), x->v.row, n, c->s.rows);
+    for (int64_t i0 = 0; i0 < c->n; i0 += TT_Q_BLOCK) {
+        const int64_t m = min_i64(TT_Q_BLOCK, c->n - i0);
+        const int64_t shift = shift_of(x, c->q0 + i0, k0);
+        if (visible(m - 1, shift, n) == 0)
+            continue;
+        const tt__product scores = {
+            .a = c->s.q + i0 * width,
+            .a_row = width,
+            .a_step = 1,
+            .b = c->s.keys,
+            .b_row = TT_K_BLOCK,
+            .c = c->s.scores,
+            .c_row = TT_K_BLOCK,
+            .m = m,
+            .n = round_up(n, TT_LANES),
+            .k = x->head_dim,
+        };
+        tile_scores(&scores, shift);
+        weigh(c, i0, m, n, shift);
+        const tt__product values = {
+            .a = c->s.scores,
+            .a_row = TT_K_BLOCK,
+            .a_step = 1,
+            .b = rows.data,
+            .b_row = rows.row,
+            .c = c->s.out + i0 * width,
+            .c_row = width,
+            .m = m,
+            .n = width,
+            .k = n,
+            .adds = true,
+        };
+        tile_gather(&values, shift);
+    }
+}
+
+// Divides by the sums and stores: a row that saw nothing is 0.
+static void finish(const chunk *c)
+{
+    const tt_simd_attention_args *x = c->x;
+    const int64_t width = padded_dim(x);
+    float *lse = x->lse + (c->b * x->q_heads + c->h) * x->q_len + c->q0;
+    for (int64_t i = 0; i < c->n; i++) {
+        const float sum = c->s.sum[i];
+        const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+        lse[i] = sum == 0.0f ? -INFINITY : c->s.max[i] * TT_LN_2 + v_log(sum);
+        unpack_rows(x, c->s.out + i * width, factor, 1,
+                    head_row(x, &x->o, c->b, c->h, c->q0 + i), x->o.row);
+    }
+}
+
+static void run_chunk(const chunk *c)
+{
+    const tt_simd_attention_args *x = c->x;
+    const int64_t width = padded_dim(x);
+    pack_rows(x, head_row(x, &x->q, c->b, c->h, c->q0), x->q.row, c->n,
+              x->scale * TT_LOG2_E, c->s.q);
+    memset(c->s.out, 0, (size_t)(c->n * width) * sizeof(float));
+    for (int64_t i = 0; i < c->n; i++) {
+        c->s.max[i] = -INFINITY;
+        c->s.sum[i] = 0.0f;
+    }
+    const int64_t seen = visible(c->n - 1, shift_of(x, c->q0, 0), x->k_len);
+    for (int64_t k0 = 0; k0 < seen; k0 += TT_K_BLOCK)
+        add_keys(c, k0, min_i64(TT_K_BLOCK, x->k_len - k0));
+    finish(c);
+}
+
+void TT_SYMBOL(tt__attention_forward)(const tt_simd_attention_args *x)
+{
+    const int64_t chunks = tt__blocks(x->q_len, TT_Q_CHUNK);
+    const int64_t tasks = x->n_batch * x->q_heads * chunks;
+    space whole;
+    const int64_t stride = cut(x, NULL, &whole);
+    const bool forks = x->q_len * x->k_len * tasks > 4096;
+#pragma omp parallel num_threads(x->threads) if (forks)
+    {
+        chunk c = {.x = x};
+        cut(x, (float *)x->scratch + omp_get_thread_num() * stride, &c.s);
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t task = 0; task < tasks; task++) {
+            c.b = task / (x->q_heads * chunks);
+            c.h = task / chunks % x->q_heads;
+            c.q0 = task % chunks * TT_Q_CHUNK;
+            c.n = min_i64(TT_Q_CHUNK, x->q_len - c.q0);
+            run_chunk(&c);
+        }
+    }
+}

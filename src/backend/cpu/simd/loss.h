@@ -1,0 +1,44 @@
+// loss - softmax over the last dimension, alone and fused with cross-entropy.
+
+#ifndef TT_BACKEND_CPU_SIMD_LOSS_H
+#define TT_BACKEND_CPU_SIMD_LOSS_H
+
+#include "backend/cpu/simd/type.h"
+
+#include <stdint.h>
+
+typedef struct tt_simd_softmax_args {
+    tt_simd_type type;
+    int64_t rows, cols;
+    const void *x;
+    void *y;         // forward writes, may be x; backward reads
+    const void *d_y; // backward
+    void *d_x;       // may be d_y
+} tt_simd_softmax_args;
+
+// loss(r) = lse(r) - (1 - smoothing) x(r, label) - smoothing mean(x(r, .))
+// A negative label gives the row weight 0: no loss, no count, no gradient. A
+// label past the last column gives NaN.
+typedef struct tt_simd_cross_entropy_args {
+    tt_simd_type type; // of logits and d_logits
+    int64_t rows, cols;
+    float smoothing;
+    const void *logits;
+    const int32_t *labels; // [rows]
+    float *loss;           // [rows]: forward writes
+    float *lse;            // [rows]: forward writes, backward reads
+    float scale;           // backward: gradient of the loss of every row
+    void *d_logits;        // may be logits
+} tt_simd_cross_entropy_args;
+
+typedef struct tt_simd_loss {
+    void (*softmax)(const tt_simd_softmax_args *args);
+    void (*softmax_backward)(const tt_simd_softmax_args *args);
+    void (*cross_entropy)(const tt_simd_cross_entropy_args *args);
+    void (*cross_entropy_backward)(const tt_simd_cross_entropy_args *args);
+    // Sum of the losses, in row order, and the number of rows that count.
+    void (*total)(const tt_simd_cross_entropy_args *args, double *sum_out,
+                  int64_t *count_out);
+} tt_simd_loss;
+
+#endif

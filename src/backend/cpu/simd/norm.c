@@ -1,0 +1,237 @@
+// norm - one row at a time: a row stays in the first-level cache between the
+// passes over it. Parameter gradients are summed in fixed parts of the rows.
+
+#include "backend/cpu/simd/norm.h"
+
+#include "backend/cpu/simd/parallel.h"
+#include "backend/cpu/simd/scalar.h"
+
+extern const tt_simd_norm TT_SYMBOL(tt_simd_norm);
+
+enum { COLS = 256 }; // columns of a block of parameter gradients
+
+TT_INLINE const void *add_residual(tt_simd_type type,
+                                   const tt_simd_norm_args *a, int64_t r)
+{
+    const void *x = at(type, a->x, r * a->cols);
+    if (a->residual == NULL)
+        return x;
+    const void *b = at(type, a->residual, r * a->cols);
+    void *sum = at_mut(type, a->sum, r * a->cols);
+#pragma omp simd
+    for (int64_t j = 0; j < a->cols; j++)
+        store(type, sum, j, load(type, x, j) + load(type, b, j));
+    return sum;
+}
+
+TT_INLINE float mean_of(tt_simd_type type, const void *x, int64_t n)
+{
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < n; j++)
+        sum += load(type, x, j);
+    return sum / (float)n;
+}
+
+TT_INLINE float rstd_of(tt_simd_type type, const void *x, int64_t n, float mean,
+                        float epsilon)
+{
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < n; j++) {
+        const float d = load(type, x, j) - mean;
+        sum += d * d;
+    }
+    return 1.0f / sqrtf(sum / (float)n + epsilon);
+}
+
+TT_INLINE void scale_row(tt_simd_type type, const tt_simd_norm_args *a,
+                         const void *x, void *y, float mean, float rstd)
+{
+    const float *g = a->gamma, *b = a->beta;
+    if (g != NULL && b != NULL)
+#pragma omp simd
+        for (int64_t j = 0; j < a->cols; j++)
+            store(type, y, j, (load(type, x, j) - mean) * rstd * g[j] + b[j]);
+    else if (g != NULL)
+#pragma omp simd
+        for (int64_t j = 0; j < a->cols; j++)
+            store(type, y, j, (load(type, x, j) - mean) * rstd * g[j]);
+    else
+#pragma omp simd
+        for (int64_t j = 0; j < a->cols; j++)
+            store(type, y, j,
+                  (load(type, x, j) - mean) * rstd + (b ? b[j] : 0.0f));
+}
+
+TT_INLINE void forward_row(tt_simd_type type, const tt_simd_norm_args *a,
+                           int64_t r)
+{
+    const void *x = add_residual(type, a, r);
+    const float mean = a->is_rms ? 0.0f : mean_of(type, x, a->cols);
+    const float rstd = rstd_of(type, x, a->cols, mean, a->epsilon);
+    scale_row(type, a, x, at_mut(type, a->y, r * a->cols), mean, rstd);
+    if (!a->is_rms)
+        a->mean[r] = mean;
+    a->rstd[r] = rstd;
+}
+
+static void forward(const tt_simd_norm_args *a)
+{
+    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
+#pragma omp parallel for schedule(static) if (forks)
+    for (int64_t r = 0; r < a->rows; r++) {
+        if (a->type == TT_SIMD_BF16)
+            forward_row(TT_SIMD_BF16, a, r);
+        else
+            forward_row(TT_SIMD_F32, a, r);
+    }
+}
+
+TT_INLINE float gamma_at(const float *gamma, int64_t j)
+{
+    return gamma == NULL ? 1.0f : gamma[j];
+}
+
+// d_x = rstd (g - mean(g) - xhat mean(g xhat)) with g = d_y gamma.
+TT_INLINE void backward_row(tt_simd_type type, const tt_simd_norm_args *a,
+                            const float *gamma, int64_t r)
+{
+    const int64_t n = a->cols;
+    const void *x = at(type, a->x, r * n), *dy = at(type, a->d_y, r * n);
+    void *dx = at_mut(type, a->d_x, r * n);
+    const float mean = a->is_rms ? 0.0f : a->mean[r], rstd = a->rstd[r];
+    float sum = 0.0f, dot = 0.0f;
+#pragma omp simd reduction(+ : sum, dot)
+    for (int64_t j = 0; j < n; j++) {
+        const float g = load(type, dy, j) * gamma_at(gamma, j);
+        sum += g;
+        dot += g * ((load(type, x, j) - mean) * rstd);
+    }
+    sum = a->is_rms ? 0.0f : sum / (float)n;
+    dot /= (float)n;
+    if (a->d_residual == NULL) {
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            const float g = load(type, dy, j) * gamma_at(gamma, j);
+            const float xhat = (load(type, x, j) - mean) * rstd;
+            store(type, dx, j, rstd * (g - sum - xhat * dot));
+        }
+        return;
+    }
+    const void *dr = at(type, a->d_residual, r * n);
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++) {
+        const float g = load(type, dy, j) * gamma_at(gamma, j);
+        const float xhat = (load(type, x, j) - mean) * rstd;
+        store(type, dx, j, load(type, dr, j) + rstd * (g - sum - xhat * dot));
+    }
+}
+
+TT_INLINE void backward_typed(tt_simd_type type, const tt_simd_norm_args *a,
+                              int64_t r)
+{
+    if (a->gamma == NULL)
+        backward_row(type, a, NULL, r);
+    else
+        backward_row(type, a, a->gamma, r);
+}
+
+static void backward_input(const tt_simd_norm_args *a)
+{
+    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
+#pragma omp parallel for schedule(static) if (forks)
+    for (int64_t r = 0; r < a->rows; r++) {
+        if (a->type == TT_SIMD_BF16)
+            backward_typed(TT_SIMD_BF16, a, r);
+        else
+            backward_typed(TT_SIMD_F32, a, r);
+    }
+}
+
+// Adds rows [first, last) of columns [col, col + n) to two sums.
+TT_INLINE void add_rows(tt_simd_type type, const tt_simd_norm_args *a,
+                        const int64_t rows[2], int64_t col, float *sums)
+{
+    const int64_t n = min_i64(COLS, a->cols - col);
+    float gamma[COLS] = {0}, beta[COLS] = {0};
+    for (int64_t r = rows[0]; r < rows[1]; r++) {
+        const void *x = at(type, a->x, r * a->cols + col);
+        const void *dy = at(type, a->d_y, r * a->cols + col);
+        const float mean = a->is_rms ? 0.0f : a->mean[r], rstd = a->rstd[r];
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            const float g = load(type, dy, j);
+            gamma[j] += g * ((load(type, x, j) - mean) * rstd);
+            beta[j] += g;
+        }
+    }
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++) {
+        sums[col + j] += gamma[j];
+        sums[a->cols + col + j] += beta[j];
+    }
+}
+
+// Sums a part in groups of rows, so that rounding grows with their number only.
+TT_INLINE void sum_part(tt_simd_type type, const tt_simd_norm_args *a,
+                        const int64_t part[2], int64_t col, float *sums)
+{
+    const int64_t n = min_i64(COLS, a->cols - col);
+    memset(sums + col, 0, (size_t)n * sizeof(float));
+    memset(sums + a->cols + col, 0, (size_t)n * sizeof(float));
+    for (int64_t r = part[0]; r < part[1]; r += TT_GROUP_ROWS) {
+        const int64_t rows[2] = {r, min_i64(part[1], r + TT_GROUP_ROWS)};
+        add_rows(type, a, rows, col, sums);
+    }
+}
+
+static void add_parts(const tt_simd_norm_args *a, const float *partials,
+                      int64_t parts, float *out)
+{
+    if (out == NULL)
+        return;
+    for (int64_t p = 0; p < parts; p++) {
+        const float *from = partials + p * 2 * a->cols;
+        if (p == 0 && !a->accumulates)
+            memcpy(out, from, (size_t)a->cols * sizeof(float));
+        else
+#pragma omp simd
+            for (int64_t j = 0; j < a->cols; j++)
+                out[j] += from[j];
+    }
+}
+
+static int64_t params_scratch_bytes(int64_t rows, int64_t cols)
+{
+    return tt__parts(rows) * 2 * cols * 4;
+}
+
+static void backward_params(const tt_simd_norm_args *a)
+{
+    const int64_t parts = tt__parts(a->rows);
+    const int64_t length = tt__blocks(a->rows, parts);
+    const int64_t blocks = tt__blocks(a->cols, COLS);
+    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
+    float *partials = a->scratch;
+#pragma omp parallel for schedule(static) if (forks)
+    for (int64_t task = 0; task < parts * blocks; task++) {
+        const int64_t p = task / blocks, col = task % blocks * COLS;
+        const int64_t rows[2] = {min_i64(a->rows, p * length),
+                                 min_i64(a->rows, (p + 1) * length)};
+        float *partial = partials + p * 2 * a->cols;
+        if (a->type == TT_SIMD_BF16)
+            sum_part(TT_SIMD_BF16, a, rows, col, partial);
+        else
+            sum_part(TT_SIMD_F32, a, rows, col, partial);
+    }
+    add_parts(a, partials, parts, a->d_gamma);
+    add_parts(a, partials + a->cols, parts, a->d_beta);
+}
+
+const tt_simd_norm TT_SYMBOL(tt_simd_norm) = {
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_params = backward_params,
+    .params_scratch_bytes = params_scratch_bytes,
+};

@@ -1,0 +1,36 @@
+// parallel - how work is cut. Blocks depend on the problem alone, never on the
+// number of threads, so that every result has the same bits on any of them.
+
+#ifndef TT_BACKEND_CPU_SIMD_PARALLEL_H
+#define TT_BACKEND_CPU_SIMD_PARALLEL_H
+
+#include <stdint.h>
+
+enum {
+    TT_BLOCK = 4096,         // elements of one block of a flat array
+    TT_FORK_ELEMENTS = 16384 // fewer than this: one thread is faster
+};
+
+static inline int64_t tt__blocks(int64_t n, int64_t block)
+{
+    return (n + block - 1) / block;
+}
+
+// Rows per block so that a block holds about TT_BLOCK elements.
+static inline int64_t tt__rows_per_block(int64_t cols)
+{
+    const int64_t rows = TT_BLOCK / (cols > 0 ? cols : 1);
+    return rows > 0 ? rows : 1;
+}
+
+// Sums over many rows are cut into at most TT_PARTS parts, each summed by one
+// thread; the parts are then added in order.
+enum { TT_PARTS = 32, TT_PART_ROWS_MIN = 32, TT_GROUP_ROWS = 64 };
+
+static inline int64_t tt__parts(int64_t rows)
+{
+    const int64_t parts = tt__blocks(rows, TT_PART_ROWS_MIN);
+    return parts < 1 ? 1 : (parts > TT_PARTS ? TT_PARTS : parts);
+}
+
+#endif

@@ -1,0 +1,32 @@
+// simd - the table of one instruction set: one line per family of kernels.
+
+#include "backend/cpu/simd.h"
+
+#include "backend/cpu/simd/isa.h"
+
+extern const tt_simd_attention TT_SYMBOL(tt_simd_attention);
+extern const tt_simd_norm TT_SYMBOL(tt_simd_norm);
+extern const tt_simd_activation TT_SYMBOL(tt_simd_activation);
+extern const tt_simd_loss TT_SYMBOL(tt_simd_loss);
+extern const tt_simd_embedding TT_SYMBOL(tt_simd_embedding);
+extern const tt_simd_elementwise TT_SYMBOL(tt_simd_elementwise);
+extern const tt_simd_permute TT_SYMBOL(tt_simd_permute);
+extern const tt_simd_reduce TT_SYMBOL(tt_simd_reduce);
+extern const tt_simd_optimizer TT_SYMBOL(tt_simd_optimizer);
+extern const tt_simd TT_SYMBOL(tt_simd_table);
+
+#define TEXT_OF(isa) #isa
+#define NAME_OF(isa) TEXT_OF(isa)
+
+const tt_simd TT_SYMBOL(tt_simd_table) = {
+    .isa = NAME_OF(TT_ISA),
+    .attention = &TT_SYMBOL(tt_simd_attention),
+    .norm = &TT_SYMBOL(tt_simd_norm),
+    .activation = &TT_SYMBOL(tt_simd_activation),
+    .loss = &TT_SYMBOL(tt_simd_loss),
+    .embedding = &TT_SYMBOL(tt_simd_embedding),
+    .elementwise = &TT_SYMBOL(tt_simd_elementwise),
+    .permute = &TT_SYMBOL(tt_simd_permute),
+    .reduce = &TT_SYMBOL(tt_simd_reduce),
+    .optimizer = &TT_SYMBOL(tt_simd_optimizer),
+};
