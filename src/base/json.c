@@ -27,12 +27,12 @@ static void add_escaped(tt_str *out, const char *text)
 static void begin(tt_json *j, const char *key)
 {
     if (j->needs_comma)
-        tt_str_add(j->out, ", ");
+        tt_str_add(j->out, j->is_compact ? "," : ", ");
     j->needs_comma = true;
     if (key == NULL)
         return;
     add_escaped(j->out, key);
-    tt_str_add(j->out, ": ");
+    tt_str_add(j->out, j->is_compact ? ":" : ": ");
 }
 
 void tt_json_open(tt_json *j, const char *key, char bracket)

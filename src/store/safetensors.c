@@ -1,0 +1,173 @@
+// safetensors - opening a file: map it, check it, index it by name.
+
+#include "store/safetensors.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "store/safetensors_header.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct tt_safetensors {
+    tt_arena *arena;
+    void *map;
+    int64_t bytes;
+    tt_safetensors_table table;
+    const tt_safetensor **by_name;
+};
+
+static tt_status map_file(tt_safetensors *file, const char *path)
+{
+    tt_status status = TT_OK;
+    struct stat info;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return tt_fail(TT_ERR_IO, "cannot be opened: %s", strerror(errno));
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        status = tt_fail(TT_ERR_IO, "not a regular file");
+        goto out;
+    }
+    if (info.st_size < TT_SAFETENSORS_PREFIX) {
+        status = tt_fail(TT_ERR_ARG,
+                         "not a safetensors file: it has only %lld "
+                         "bytes",
+                         (long long)info.st_size);
+        goto out;
+    }
+    void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED) {
+        status = tt_fail(TT_ERR_IO, "cannot be mapped: %s", strerror(errno));
+        goto out;
+    }
+    file->map = map;
+    file->bytes = info.st_size;
+out:
+    close(fd);
+    return status;
+}
+
+static int64_t read_length(const unsigned char *p)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < TT_SAFETENSORS_PREFIX; i++)
+        n |= (uint64_t)p[i] << (8 * i);
+    return n > TT_SAFETENSORS_HEADER_MAX ? -1 : (int64_t)n;
+}
+
+static tt_status read_header(tt_safetensors *file)
+{
+    const char *start = file->map;
+    const int64_t n = read_length(file->map);
+    const int64_t room = file->bytes - TT_SAFETENSORS_PREFIX;
+    if (n < 0)
+        return tt_fail(TT_ERR_ARG,
+                       "not a safetensors file: its header would "
+                       "be longer than %d bytes",
+                       TT_SAFETENSORS_HEADER_MAX);
+    if (n > room)
+        return tt_fail(TT_ERR_ARG,
+                       "cut short, or not a safetensors file: the "
+                       "header should have %lld bytes but %lld are left",
+                       (long long)n, (long long)room);
+    TT_TRY(tt_safetensors_header_read(start + TT_SAFETENSORS_PREFIX, n,
+                                      room - n, file->arena, &file->table));
+    for (int64_t i = 0; i < file->table.n; i++)
+        file->table.v[i].data =
+            start + TT_SAFETENSORS_PREFIX + n + file->table.v[i].offset;
+    return TT_OK;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const tt_safetensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static tt_status index_names(tt_safetensors *file)
+{
+    const int64_t n = file->table.n;
+    file->by_name =
+        tt_arena_alloc(file->arena, n * (int64_t)sizeof(*file->by_name));
+    if (file->by_name == NULL)
+        return TT_ERR_NOMEM;
+    for (int64_t i = 0; i < n; i++)
+        file->by_name[i] = &file->table.v[i];
+    qsort(file->by_name, (size_t)n, sizeof(*file->by_name), compare_names);
+    return TT_OK;
+}
+
+tt_status tt_safetensors_open(const char *path, tt_safetensors **file_out)
+{
+    tt_safetensors *file = tt_alloc(sizeof(*file));
+    if (file == NULL)
+        return tt_fail(TT_ERR_NOMEM, "%s: out of memory", path);
+    tt_status status = TT_OK;
+    file->arena = tt_arena_create();
+    if (file->arena == NULL)
+        status = tt_fail(TT_ERR_NOMEM, "out of memory");
+    if (status == TT_OK)
+        status = map_file(file, path);
+    if (status == TT_OK)
+        status = read_header(file);
+    if (status == TT_OK)
+        status = index_names(file);
+    if (status != TT_OK) {
+        tt_safetensors_close(file);
+        return tt_fail_context(status, "%s", path);
+    }
+    *file_out = file;
+    return TT_OK;
+}
+
+void tt_safetensors_close(tt_safetensors *file)
+{
+    if (file == NULL)
+        return;
+    if (file->map != NULL)
+        munmap(file->map, (size_t)file->bytes);
+    tt_arena_destroy(file->arena);
+    tt_free(file);
+}
+
+int64_t tt_safetensors_count(const tt_safetensors *file)
+{
+    return file->table.n;
+}
+
+const tt_safetensor *tt_safetensors_at(const tt_safetensors *file, int64_t i)
+{
+    return &file->table.v[i];
+}
+
+const tt_safetensor *tt_safetensors_find(const tt_safetensors *file,
+                                         const char *name)
+{
+    const tt_safetensor key = {.name = name};
+    const tt_safetensor *key_pointer = &key;
+    const tt_safetensor **found =
+        bsearch(&key_pointer, file->by_name, (size_t)file->table.n,
+                sizeof(*file->by_name), compare_names);
+    return found != NULL ? *found : NULL;
+}
+
+const tt_safetensors_note *tt_safetensors_notes(const tt_safetensors *file,
+                                                int64_t *n)
+{
+    *n = file->table.n_notes;
+    return file->table.notes;
+}
+
+const char *tt_safetensors_note_find(const tt_safetensors *file,
+                                     const char *key)
+{
+    for (int64_t i = 0; i < file->table.n_notes; i++)
+        if (strcmp(file->table.notes[i].key, key) == 0)
+            return file->table.notes[i].value;
+    return NULL;
+}

@@ -1,0 +1,62 @@
+// safetensors - Hugging Face's file of named tensors, read and written.
+//
+//   8 bytes   length N of the header, little endian
+//   N bytes   JSON: {"name": {"dtype": .., "shape": .., "data_offsets": ..}, ..}
+//   the rest  the tensors back to back, little endian, C order
+//
+// Reading maps the file and believes nothing it says: sizes, offsets, overlaps
+// and holes are checked, and a header that would need more memory than the file
+// size and 64 MiB is refused. The file must not be cut short while it is mapped.
+
+#ifndef TT_STORE_SAFETENSORS_H
+#define TT_STORE_SAFETENSORS_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef struct tt_safetensors tt_safetensors; // an open file
+
+typedef struct tt_safetensor {
+    const char *name;
+    const char *dtype; // as in the file: "F32", "BF16", ...
+    int64_t ndim;
+    const int64_t *shape;
+    int64_t offset; // from the first tensor's first byte
+    int64_t bytes;
+    const void *data; // in a file of others not always aligned to its type
+} tt_safetensor;
+
+typedef struct tt_safetensors_note {
+    const char *key, *value;
+} tt_safetensors_note;
+
+// What is returned below lives until the file is closed.
+tt_status tt_safetensors_open(const char *path, tt_safetensors **file_out);
+void tt_safetensors_close(tt_safetensors *file); // NULL is fine
+
+int64_t tt_safetensors_count(const tt_safetensors *file);
+
+// The i-th in the order of the data.
+const tt_safetensor *tt_safetensors_at(const tt_safetensors *file, int64_t i);
+
+const tt_safetensor *tt_safetensors_find(const tt_safetensors *file,
+                                         const char *name); // or NULL
+
+// The file's "__metadata__": all of it, or the value of one key (or NULL).
+const tt_safetensors_note *tt_safetensors_notes(const tt_safetensors *file,
+                                                int64_t *n);
+const char *tt_safetensors_note_find(const tt_safetensors *file,
+                                     const char *key);
+
+// Writes a file under a temporary name beside `path`, then renames it, so that
+// `path` is the old file or the whole new one, even after a crash. Of each tensor
+// name, dtype, shape and data are read; bytes and offset follow from them.
+tt_status tt_safetensors_write(const char *path, const tt_safetensor *tensors,
+                               int64_t n, const tt_safetensors_note *notes,
+                               int64_t n_notes);
+
+// Bits of one element, or 0 when the format has no such dtype.
+int64_t tt_safetensors_bits(const char *dtype);
+
+#endif

@@ -1,0 +1,35 @@
+// safetensors_header - the JSON in front of the tensors, checked. Internal.
+
+#ifndef TT_STORE_SAFETENSORS_HEADER_H
+#define TT_STORE_SAFETENSORS_HEADER_H
+
+#include "base/arena.h"
+#include "store/safetensors.h"
+
+#include <stdint.h>
+
+enum {
+    TT_SAFETENSORS_PREFIX = 8,
+    TT_SAFETENSORS_HEADER_MAX = 100000000,
+    TT_SAFETENSORS_EXTRA = 64 << 20, // memory beyond the file's own size
+};
+
+typedef struct tt_safetensors_table {
+    int64_t n, n_notes;
+    tt_safetensor *v; // by offset
+    tt_safetensors_note *notes;
+} tt_safetensors_table;
+
+// Reads `n` bytes of header in front of `data_bytes` bytes of tensors.
+tt_status tt_safetensors_header_read(const char *json, int64_t n,
+                                     int64_t data_bytes, tt_arena *arena,
+                                     tt_safetensors_table *table);
+
+// Position in the writer's order: wide types first, so that all are aligned.
+int tt_safetensors_rank(const char *dtype);
+
+// Bytes of a tensor; fails on an unknown dtype, a negative extent, overflow and
+// parts of a byte.
+tt_status tt_safetensors_size(const tt_safetensor *tensor, int64_t *bytes);
+
+#endif
