@@ -19,7 +19,7 @@ struct tt_safetensors {
     void *map;
     int64_t bytes;
     tt_safetensors_table table;
-    const tt_safetensor **by_name;
+    int64_t *by_name; // positions in the table
 };
 
 static tt_status map_file(tt_safetensors *file, const char *path)
@@ -83,22 +83,23 @@ static tt_status read_header(tt_safetensors *file)
     return TT_OK;
 }
 
-static int compare_names(const void *a, const void *b)
+static int compare_names(const void *a, const void *b, void *table)
 {
-    const tt_safetensor *const *x = a, *const *y = b;
-    return strcmp((*x)->name, (*y)->name);
+    const int64_t *i = a, *j = b;
+    const tt_safetensor *v = table;
+    return strcmp(v[*i].name, v[*j].name);
 }
 
 static tt_status index_names(tt_safetensors *file)
 {
     const int64_t n = file->table.n;
-    file->by_name =
-        tt_arena_alloc(file->arena, n * (int64_t)sizeof(*file->by_name));
-    if (file->by_name == NULL)
+    int64_t *index = tt_arena_alloc(file->arena, n * (int64_t)sizeof(*index));
+    if (index == NULL)
         return TT_ERR_NOMEM;
     for (int64_t i = 0; i < n; i++)
-        file->by_name[i] = &file->table.v[i];
-    qsort(file->by_name, (size_t)n, sizeof(*file->by_name), compare_names);
+        index[i] = i;
+    qsort_r(index, (size_t)n, sizeof(*index), compare_names, file->table.v);
+    file->by_name = index;
     return TT_OK;
 }
 
@@ -148,12 +149,19 @@ const tt_safetensor *tt_safetensors_at(const tt_safetensors *file, int64_t i)
 const tt_safetensor *tt_safetensors_find(const tt_safetensors *file,
                                          const char *name)
 {
-    const tt_safetensor key = {.name = name};
-    const tt_safetensor *key_pointer = &key;
-    const tt_safetensor **found =
-        bsearch(&key_pointer, file->by_name, (size_t)file->table.n,
-                sizeof(*file->by_name), compare_names);
-    return found != NULL ? *found : NULL;
+    int64_t first = 0, last = file->table.n - 1;
+    while (first <= last) {
+        const int64_t middle = first + (last - first) / 2;
+        const tt_safetensor *t = &file->table.v[file->by_name[middle]];
+        const int order = strcmp(name, t->name);
+        if (order == 0)
+            return t;
+        if (order < 0)
+            last = middle - 1;
+        else
+            first = middle + 1;
+    }
+    return NULL;
 }
 
 const tt_safetensors_note *tt_safetensors_notes(const tt_safetensors *file,

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct dtype {
-    const char *name;
+typedef struct element {
+    const char *dtype;
     int bits;
-} dtype;
+} element;
 
 // In the order of the format's own list; files are written from its end.
-static const dtype dtypes[] = {
+static const element elements[] = {
     {"BOOL", 8},    {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6},
     {"U8", 8},      {"I8", 8},          {"F8_E5M2", 8},     {"F8_E4M3", 8},
     {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
@@ -22,25 +22,25 @@ static const dtype dtypes[] = {
     {"I64", 64},    {"U64", 64},
 };
 
-enum { N_DTYPES = sizeof(dtypes) / sizeof(dtypes[0]) };
+enum { N_ELEMENTS = sizeof(elements) / sizeof(elements[0]) };
 
-static int dtype_index(const char *name)
+static int element_index(const char *dtype)
 {
-    for (int i = 0; i < N_DTYPES; i++)
-        if (strcmp(dtypes[i].name, name) == 0)
+    for (int i = 0; i < N_ELEMENTS; i++)
+        if (strcmp(elements[i].dtype, dtype) == 0)
             return i;
     return -1;
 }
 
-int64_t tt_safetensors_bits(const char *name)
+int64_t tt_safetensors_bits(const char *dtype)
 {
-    const int i = dtype_index(name);
-    return i >= 0 ? dtypes[i].bits : 0;
+    const int i = element_index(dtype);
+    return i >= 0 ? elements[i].bits : 0;
 }
 
-int tt_safetensors_rank(const char *name)
+int tt_safetensors_rank(const char *dtype)
 {
-    return N_DTYPES - 1 - dtype_index(name);
+    return N_ELEMENTS - 1 - element_index(dtype);
 }
 
 tt_status tt_safetensors_size(const tt_safetensor *tensor, int64_t *bytes)

@@ -84,8 +84,7 @@ TEST(safetensors_smallest_example)
     CHECK(t != NULL && t == tt_safetensors_at(file, 0));
     CHECK(strcmp(t->dtype, "F32") == 0 && t->ndim == 1 && t->shape[0] == 2);
     CHECK(t->offset == 0 && t->bytes == 8);
-    const float want[] = {1, 2};
-    CHECK(memcmp(t->data, want, 8) == 0);
+    CHECK(memcmp(t->data, smallest + SMALLEST_BYTES - 8, 8) == 0);
     CHECK(tt_safetensors_find(file, "b") == NULL);
     CHECK(tt_safetensors_note_find(file, "format") == NULL);
     tt_safetensors_close(file);
@@ -133,7 +132,7 @@ TEST(safetensors_round_trip)
         CHECK(t != NULL && strcmp(t->dtype, want->dtype) == 0);
         CHECK(t->bytes == 0 || t == tt_safetensors_at(file, i));
         CHECK(t->ndim == want->ndim);
-        CHECK(t->bytes == 0 ||
+        CHECK(want->data == NULL ||
               memcmp(t->data, want->data, (size_t)t->bytes) == 0);
         CHECK((uintptr_t)t->data % (uint64_t)(t->bytes > 7 ? 8 : 1) == 0);
     }
