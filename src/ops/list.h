@@ -22,6 +22,17 @@ TT_OP(matmul_grad_w)
 TT_OP(bias_grad)
 
 // Normalisation, embedding, attention, losses.
+TT_OP(layer_norm)
+TT_OP(layer_norm_grad_w)
+TT_OP(layer_norm_grad_x)
+TT_OP(norm_apply)
+TT_OP(norm_grad_apply)
+TT_OP(norm_grad_moments)
+TT_OP(rms_norm)
+TT_OP(rms_norm_grad_w)
+TT_OP(rms_norm_grad_x)
+TT_OP(row_moment)
+TT_OP(rsqrt)
 
 // Communication.
 TT_OP(all_gather)
