@@ -57,7 +57,8 @@ tt_val tt_cast(tt_builder *b, tt_val x, tt_dtype to)
 
 static const tt_opt options[] = {
     // In the order of tt_dtype.
-    {"to", "f32", "the new dtype", TT_OPT_CHOICE, offsetof(tt_cast_params, to),
+    {"to", "f32", "the new dtype", TT_OPT_CHOICE,
+     .offset = offsetof(tt_cast_params, to),
      .choices = "f64|f32|bf16|f16|i64|i32|u8"},
     {0},
 };

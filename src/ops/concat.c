@@ -2,6 +2,7 @@
 //
 //   flops   none
 
+#include "graph/site.h"
 #include "ops/cost.h"
 #include "ops/infer_common.h"
 #include "ops/move.h"
@@ -128,7 +129,8 @@ tt_val tt_concat(tt_builder *b, const tt_val *x, int n, int dim)
 }
 
 static const tt_opt options[] = {
-    {"dim", "0", "the dim", TT_OPT_I64, offsetof(tt_concat_params, dim)},
+    {"dim", "0", "the dim", TT_OPT_I64,
+     .offset = offsetof(tt_concat_params, dim)},
     {0},
 };
 

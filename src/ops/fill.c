@@ -43,7 +43,7 @@ tt_val tt_fill(tt_builder *b, tt_val like, double value)
 
 static const tt_opt options[] = {
     {"value", "1", "what every element is", TT_OPT_F64,
-     offsetof(tt_fill_params, value)},
+     .offset = offsetof(tt_fill_params, value)},
     {0},
 };
 

@@ -15,6 +15,13 @@ TT_OP(join)
 TT_OP(slice)
 TT_OP(slice_grad)
 TT_OP(concat)
+TT_OP(add)
+TT_OP(mul)
+TT_OP(scale)
+TT_OP(broadcast)
+TT_OP(sum_to)
+TT_OP(reduce)
+TT_OP(reduce_max_grad)
 
 // Matrix products, convolution, pooling, batch norm, recurrence.
 TT_OP(matmul)

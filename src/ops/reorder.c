@@ -3,6 +3,7 @@
 //
 //   flops   none: data movement
 
+#include "graph/build.h"
 #include "ops/cost.h"
 #include "ops/infer_common.h"
 #include "ops/ops.h"

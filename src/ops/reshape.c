@@ -5,6 +5,7 @@
 //
 //   flops   none
 
+#include "graph/site.h"
 #include "ops/cost.h"
 #include "ops/infer_common.h"
 #include "ops/move.h"
@@ -98,7 +99,7 @@ tt_val tt_reshape(tt_builder *b, tt_val x, const int64_t *n_factors, int n_dims)
 
 static const tt_opt options[] = {
     {"dims", NULL, "number of factors of each new dim", TT_OPT_I64S,
-     offsetof(tt_reshape_params, dims)},
+     .offset = offsetof(tt_reshape_params, dims)},
     {0},
 };
 

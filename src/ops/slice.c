@@ -2,6 +2,7 @@
 //
 //   flops   none
 
+#include "graph/site.h"
 #include "ops/cost.h"
 #include "ops/infer_common.h"
 #include "ops/move.h"
@@ -144,18 +145,20 @@ tt_val tt_slice(tt_builder *b, tt_val x, int dim, int64_t start, int64_t size)
 }
 
 static const tt_opt options[] = {
-    {"dim", "0", "the dim", TT_OPT_I64, offsetof(tt_slice_params, dim)},
+    {"dim", "0", "the dim", TT_OPT_I64,
+     .offset = offsetof(tt_slice_params, dim)},
     {"start", "0", "the first entry", TT_OPT_I64,
-     offsetof(tt_slice_params, start)},
+     .offset = offsetof(tt_slice_params, start)},
     {"size", "1", "how many entries", TT_OPT_I64,
-     offsetof(tt_slice_params, size)},
+     .offset = offsetof(tt_slice_params, size)},
     {0},
 };
 
 static const tt_opt options_grad[] = {
-    {"dim", "0", "the dim", TT_OPT_I64, offsetof(tt_slice_params, dim)},
+    {"dim", "0", "the dim", TT_OPT_I64,
+     .offset = offsetof(tt_slice_params, dim)},
     {"start", "0", "the first entry", TT_OPT_I64,
-     offsetof(tt_slice_params, start)},
+     .offset = offsetof(tt_slice_params, start)},
     {0},
 };
 

@@ -7,7 +7,7 @@
 //
 //   flops   none
 
-#include "base/arena.h"
+#include "graph/site.h"
 #include "ops/cost.h"
 #include "ops/infer_common.h"
 #include "ops/move.h"
@@ -233,44 +233,30 @@ static bool view_join(const tt_site *site, int i, int64_t *stride_out,
 
 void tt_split(tt_builder *b, tt_val x, const char *factor, tt_val *out)
 {
-    for (int i = 0; i < TT_MAX_OUT; i++)
-        out[i] = TT_NONE;
-    if (tt_builder_status(b) != TT_OK)
-        return;
-    const tt_split_params params = {tt_arena_strdup(b->graph->arena, factor)};
-    if (params.factor == NULL)
-        tt_builder_fail(b, TT_ERR_NOMEM);
-    else
-        tt_call(b, &tt_op_split, &params, &x, 1, out);
+    tt_call(b, &tt_op_split, &(tt_split_params){factor}, &x, 1, out);
 }
 
 tt_val tt_join(tt_builder *b, const tt_val *x, int n,
                const tt_join_params *params)
 {
-    if (tt_builder_status(b) != TT_OK)
-        return TT_NONE;
-    tt_join_params copy = *params;
-    copy.factor = tt_arena_strdup(b->graph->arena, params->factor);
-    if (copy.factor == NULL)
-        return tt_builder_fail(b, TT_ERR_NOMEM);
-    return tt_call(b, &tt_op_join, &copy, x, n, NULL);
+    return tt_call(b, &tt_op_join, params, x, n, NULL);
 }
 
 static const tt_opt options_split[] = {
     {"factor", NULL, "the factor that goes away", TT_OPT_STR,
-     offsetof(tt_split_params, factor)},
+     .offset = offsetof(tt_split_params, factor)},
     {0},
 };
 
 static const tt_opt options_join[] = {
     {"factor", NULL, "the new factor", TT_OPT_STR,
-     offsetof(tt_join_params, factor)},
+     .offset = offsetof(tt_join_params, factor)},
     {"dim", "0", "the dim that gets it", TT_OPT_I64,
-     offsetof(tt_join_params, dim)},
+     .offset = offsetof(tt_join_params, dim)},
     {"pos", "0", "its position among the factors of that dim", TT_OPT_I64,
-     offsetof(tt_join_params, pos)},
+     .offset = offsetof(tt_join_params, pos)},
     {"new_dim", "false", "whether it is a dim by itself", TT_OPT_BOOL,
-     offsetof(tt_join_params, new_dim)},
+     .offset = offsetof(tt_join_params, new_dim)},
     {0},
 };
 

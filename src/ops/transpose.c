@@ -2,6 +2,7 @@
 //
 //   flops   none
 
+#include "graph/site.h"
 #include "ops/cost.h"
 #include "ops/infer_common.h"
 #include "ops/move.h"
@@ -102,7 +103,7 @@ tt_val tt_transpose(tt_builder *b, tt_val x, const int64_t *perm, int n_dims)
 
 static const tt_opt options[] = {
     {"perm", NULL, "which dim of the input each dim of the output is",
-     TT_OPT_I64S, offsetof(tt_transpose_params, perm)},
+     TT_OPT_I64S, .offset = offsetof(tt_transpose_params, perm)},
     {0},
 };
 
