@@ -1,10 +1,7 @@
-// registry - the only file that names every reference kernel.
+// registry - the table of all reference kernels.
 
+#include "backend/ref/ref.h"
 #include "backend/ref/table.h"
-
-#define TT_KERNEL(name) extern const tt_kernel_def tt_kernel_##name;
-#include "backend/ref/list.h"
-#undef TT_KERNEL
 
 const tt_kernel_def *const tt_ref_kernels[] = {
 #define TT_KERNEL(name) &tt_kernel_##name,

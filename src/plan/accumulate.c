@@ -1,0 +1,182 @@
+// accumulate - sums over terms and over micro-batches, in a buffer that persists.
+//
+//   a term whose kernel can add      writes straight into the sum
+//   any other                        is added by a step of the sum's own operator
+//
+// So accumulating gradients over micro-batches costs no pass of its own. The first
+// term in running order starts the sum anew for micro-batch 0.
+
+#include "plan/lower.h"
+
+static const tt_node *sum_node(const tt__lower *l, tt_val v)
+{
+    return &l->g->node[l->info[v.id].dest_of];
+}
+
+// The weight whose gradient is summed: given to the operator for its shape only.
+static tt_val weight_of(const tt_node *node)
+{
+    return (node->op->shape_only & 1) != 0 ? node->in[0] : TT_NONE;
+}
+
+static bool same_dims(const tt_operand *a, const tt_operand *b)
+{
+    return a->dtype == b->dtype &&
+           tt_shape_same_dims(&a->local.shape, &b->local.shape);
+}
+
+void tt__sum_wish(tt__lower *l, tt_val v, tt_operand *form)
+{
+    const tt_node *node = sum_node(l, v);
+    const tt_ref *like = tt__home(l, node->out[0]);
+    const tt_val weight = weight_of(node);
+    if (like->buffer < 0 && tt_is(weight))
+        like = tt__home(l, weight);
+    if (like->buffer >= 0 && same_dims(form, &like->operand))
+        form->layout = like->operand.layout;
+}
+
+// Whether a term in this form can be added to a sum in that form.
+static bool fits(const tt_operand *term, const tt_operand *sum)
+{
+    if (term->layout != 0 || sum->layout != 0)
+        return term->layout == sum->layout && same_dims(term, sum);
+    return tt_operand_is_dense(term) && tt_operand_is_dense(sum);
+}
+
+// The sum's form when this term is its first.
+static tt_operand form_after(const tt__lower *l, const tt_node *node,
+                             const tt_operand *term)
+{
+    tt_operand form = l->info[node->out[0].id].operand;
+    if (same_dims(term, &form))
+        form.layout = term->layout;
+    return form;
+}
+
+tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
+                      const tt_choice *choice, tt_accumulate *mode_out)
+{
+    const tt_node *node = sum_node(l, v);
+    const bool is_first = tt__home(l, node->out[0])->buffer < 0;
+    const bool only_writes = is_first && l->plan->n_micro == 1;
+    if (!choice->accumulates && !only_writes)
+        return TT_OK;
+    const tt_operand sum = is_first ? form_after(l, node, form)
+                                    : tt__home(l, node->out[0])->operand;
+    if (!fits(form, &sum))
+        return TT_OK;
+    if (is_first)
+        TT_TRY(tt__home_make(l, node->out[0], &sum));
+    tt_ref home = *tt__home(l, node->out[0]);
+    home.operand = *form;
+    tt__home_set(l, v, &home);
+    l->info[v.id].is_summed = true;
+    *mode_out = is_first ? TT_ADD_AFTER_FIRST : TT_ADD;
+    return TT_OK;
+}
+
+// Collects what the operator's own step must add: shape-only inputs and the terms
+// that are not in the sum yet. Returns the number of terms.
+static int collect(tt__lower *l, const tt_node *node, tt_val *in, int *n_in_out)
+{
+    const int32_t sum = tt__home(l, node->out[0])->buffer;
+    int n_terms = 0, n = 0;
+    for (int i = 0; i < node->n_in; i++) {
+        const bool is_term = tt__is_read(node, i);
+        if (is_term && sum >= 0 && tt__home(l, node->in[i])->buffer == sum)
+            continue;
+        n_terms += is_term ? 1 : 0;
+        in[n++] = node->in[i];
+    }
+    *n_in_out = n;
+    return n_terms;
+}
+
+static tt_status make_sum(tt__lower *l, const tt_node *node, const tt_val *in)
+{
+    tt_ref first;
+    const int i = tt_is(weight_of(node)) ? 1 : 0;
+    TT_TRY(tt__home_read(l, in[i], &first));
+    const tt_operand form = form_after(l, node, &first.operand);
+    return tt__home_make(l, node->out[0], &form);
+}
+
+static tt_status bind(tt__lower *l, const tt_node *node, const tt_val *in,
+                      const tt_site *site, tt_step *step)
+{
+    const tt_operand *sum = &l->ref[site->n_in].operand;
+    if (!tt_operand_same_form(&site->out[0], sum))
+        return tt_fail(TT_ERR_UNSUPPORTED,
+                       "%s: %s cannot add to a sum in this form", node->origin,
+                       step->choice.name);
+    if (!step->choice.accumulates &&
+        (step->accumulate == TT_ADD || l->plan->n_micro > 1))
+        return tt_fail(TT_ERR_UNSUPPORTED, "%s: %s cannot accumulate",
+                       node->origin, step->choice.name);
+    for (int i = 0; i < site->n_in; i++) {
+        if (i == 0 && tt_is(weight_of(node)))
+            l->ref[0] = (tt_ref){.buffer = -1, .operand = site->in[0]};
+        else
+            TT_TRY(tt__read_as(l, in[i], &site->in[i], &l->ref[i]));
+    }
+    return TT_OK;
+}
+
+static tt_status add_terms(tt__lower *l, const tt_node *node, const tt_val *in,
+                           int n_in)
+{
+    const bool is_first = tt__home(l, node->out[0])->buffer < 0;
+    if (is_first)
+        TT_TRY(make_sum(l, node, in));
+    const tt_ref sum = *tt__home(l, node->out[0]);
+    tt_site site = {.op = node->op,
+                    .params = node->params,
+                    .origin = node->origin,
+                    .n_in = n_in,
+                    .n_out = 1,
+                    .in = l->operand,
+                    .out = l->operand + n_in};
+    for (int i = 0; i < n_in; i++) {
+        site.in[i] = l->info[in[i].id].operand;
+        const tt_ref *home = tt__home(l, in[i]);
+        if (i == 0 && tt_is(weight_of(node)))
+            continue;
+        if (sum.operand.layout != 0 || home->buffer < 0) {
+            site.in[i].layout = sum.operand.layout;
+        } else {
+            site.in[i].layout = home->operand.layout;
+            for (int d = 0; d < TT_MAX_DIMS; d++)
+                site.in[i].stride[d] = home->operand.stride[d];
+        }
+    }
+    site.out[0] = sum.operand;
+    l->ref[n_in] = sum;
+    tt_step step = {.node = (int32_t)(node - l->g->node),
+                    .op = node->op,
+                    .params = node->params,
+                    .n_in = n_in,
+                    .n_out = 1,
+                    .in = l->ref,
+                    .out = l->ref + n_in,
+                    .accumulate = is_first ? TT_ADD_AFTER_FIRST : TT_ADD};
+    TT_TRY(tt__step_choose(l, &site, &step.choice));
+    const tt_status status = bind(l, node, in, &site, &step);
+    if (status != TT_OK) {
+        l->target->release(l->target, step.choice.kernel);
+        return status;
+    }
+    return tt__step_add(l, &step);
+}
+
+tt_status tt__lower_accumulate(tt__lower *l, const tt_node *node)
+{
+    int n_in = 0;
+    tt_val *in =
+        tt_arena_alloc(l->arena, (node->n_in + 1) * (int64_t)sizeof(*in));
+    if (in == NULL)
+        return TT_ERR_NOMEM;
+    if (collect(l, node, in, &n_in) == 0)
+        return TT_OK;
+    return add_terms(l, node, in, n_in);
+}

@@ -1,0 +1,32 @@
+// fit - whether a plan's memory is there, and what to change when it is not.
+
+#include "plan/plan.h"
+
+tt_status tt_plan_check_fit(const tt_plan *plan, int64_t memory_bytes,
+                            const tt_alternative *alternatives, int n)
+{
+    if (memory_bytes <= 0 || plan->peak_bytes <= memory_bytes)
+        return TT_OK;
+    tt_str s = {0};
+    tt_str_add(&s, "needs ");
+    tt_bytes_print(plan->peak_bytes, &s);
+    tt_str_add(&s, " of memory, but ");
+    tt_bytes_print(memory_bytes, &s);
+    tt_str_add(&s, " are available\n");
+    tt_plan_print_memory(plan, &s);
+    int n_fit = 0;
+    for (int i = 0; i < n; i++) {
+        if (alternatives[i].bytes > memory_bytes)
+            continue;
+        tt_str_addf(&s, "%s  %s: ", n_fit == 0 ? "what would fit:\n" : "\n",
+                    alternatives[i].text);
+        tt_bytes_print(alternatives[i].bytes, &s);
+        n_fit++;
+    }
+    if (n_fit == 0)
+        tt_str_add(&s, "no smaller batch, precision or recomputation makes it "
+                       "fit: use a smaller model or more memory");
+    (void)tt_fail(TT_ERR_NOMEM, "%s", tt_str_text(&s));
+    tt_str_fini(&s);
+    return TT_ERR_NOMEM;
+}

@@ -1,0 +1,50 @@
+// lifetime - from the first to the last step that touches a buffer, in the order
+// of one micro-batch and the update. Later micro-batches write before they read,
+// as the first did, so the same intervals hold for them.
+
+#include "plan/lower.h"
+
+static void touch(tt_plan *plan, int32_t buffer, int32_t step)
+{
+    if (buffer < 0)
+        return;
+    tt_buffer *b = &plan->buffer[buffer];
+    if (b->first < 0)
+        b->first = step;
+    b->last = step;
+}
+
+static void touch_refs(tt_plan *plan, const tt_ref *ref, int32_t n,
+                       int32_t step)
+{
+    for (int32_t i = 0; i < n; i++)
+        touch(plan, ref[i].buffer, step);
+}
+
+static int32_t segment_of(const tt_plan *plan, int32_t step)
+{
+    for (int32_t s = 0; s < plan->n_segments; s++)
+        if (step < plan->segment[s].first + plan->segment[s].n)
+            return s;
+    return plan->n_segments;
+}
+
+void tt__lifetimes_find(tt__lower *l)
+{
+    tt_plan *plan = l->plan;
+    for (int32_t s = 0; s < plan->n_steps; s++) {
+        const tt_step *step = &plan->step[s];
+        touch_refs(plan, step->in, step->n_in, s);
+        touch_refs(plan, step->out, step->n_out, s);
+        touch(plan, step->scratch, s);
+    }
+    for (int32_t v = 0; v < l->g->n_values; v++)
+        if (l->info[v].is_host_read)
+            touch(plan, plan->home[v].buffer, plan->n_steps);
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        tt_buffer *b = &plan->buffer[i];
+        if (b->class_ == TT_SCRATCH && b->first >= 0 &&
+            segment_of(plan, b->first) != segment_of(plan, b->last))
+            b->class_ = TT_SLOT;
+    }
+}

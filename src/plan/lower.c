@@ -1,0 +1,212 @@
+// lower - a graph to a plan for one rank: places every value, node by node in
+// running order, then packs the buffers. What each file does is in lower.h.
+
+#include "plan/lower.h"
+
+static tt_status make_plan(const tt_graph *g, tt_target *target,
+                           const tt_lower_options *options, tt_plan **plan_out)
+{
+    if (options->n_micro < 0)
+        return tt_fail(TT_ERR_ARG, "a step has %d micro-batches; at least 1",
+                       options->n_micro);
+    if (options->rank < 0 || options->rank >= tt_mesh_ranks(&g->mesh))
+        return tt_fail(TT_ERR_ARG, "rank %d is not among the mesh's %d",
+                       options->rank, tt_mesh_ranks(&g->mesh));
+    tt_arena *arena = tt_arena_create();
+    if (arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a plan");
+    tt_plan *plan = tt_arena_alloc(arena, sizeof(*plan));
+    if (plan == NULL) {
+        tt_arena_destroy(arena);
+        return TT_ERR_NOMEM;
+    }
+    plan->arena = arena;
+    plan->graph = g;
+    plan->target = target;
+    plan->rank = options->rank;
+    plan->n_micro = options->n_micro > 0 ? options->n_micro : 1;
+    plan->n_slots = 1;
+    *plan_out = plan;
+    return TT_OK;
+}
+
+static void bind_values(tt__lower *l)
+{
+    for (int32_t v = 0; v < l->g->n_values; v++) {
+        const tt_value *value = &l->g->value[v];
+        tt_operand *o = &l->info[v].operand;
+        o->dtype = value->type.dtype;
+        tt_local_of(&value->type, &l->g->mesh, l->plan->rank, &o->local);
+        tt_operand_set_dense(o);
+        l->plan->home[v].buffer = -1;
+    }
+}
+
+static tt_status setup(tt__lower *l)
+{
+    const tt_graph *g = l->g;
+    int64_t widest = 1;
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        if (widest < g->node[n].n_in)
+            widest = g->node[n].n_in;
+    widest += TT_MAX_OUT;
+    const int64_t values = g->n_values + 1, nodes = g->n_nodes + 1;
+    l->plan->home = tt_arena_alloc(l->plan->arena,
+                                   values * (int64_t)sizeof(*l->plan->home));
+    l->info = tt_arena_alloc(l->arena, values * (int64_t)sizeof(*l->info));
+    l->is_live = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(bool));
+    l->at = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->at));
+    l->node_at = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->at));
+    l->operand =
+        tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->operand));
+    l->view_operand =
+        tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->operand));
+    l->ref = tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->ref));
+    l->type = tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->type));
+    if (l->plan->home == NULL || l->info == NULL || l->is_live == NULL ||
+        l->at == NULL || l->node_at == NULL || l->operand == NULL ||
+        l->view_operand == NULL || l->ref == NULL || l->type == NULL)
+        return TT_ERR_NOMEM;
+    bind_values(l);
+    return TT_OK;
+}
+
+static tt_status lower_any(tt__lower *l, const tt_node *node)
+{
+    const uint32_t flags = node->op->flags;
+    bool is_done = false;
+    if ((flags & TT_OP_ALIAS) != 0)
+        return TT_OK; // its root is placed
+    if ((flags & TT_OP_ACCUMULATE) != 0)
+        return tt__lower_accumulate(l, node);
+    if ((flags & TT_OP_VIEW) != 0)
+        TT_TRY(tt__lower_view(l, node, &is_done));
+    if ((flags & TT_OP_CONCAT) != 0)
+        TT_TRY(tt__lower_concat(l, node, &is_done));
+    return is_done ? TT_OK : tt__lower_node(l, node);
+}
+
+// New versions of states that were not written in place.
+static tt_status copy_updates(tt__lower *l, const tt_node *node)
+{
+    for (int i = 0; i < node->n_out; i++) {
+        const tt_val state = tt_graph_value(l->g, node->out[i])->updates;
+        const tt__info *from = &l->info[l->info[node->out[i].id].root];
+        if (!tt_is(state) ||
+            (from->dest == TT__DEST_STATE && from->dest_of == state.id))
+            continue;
+        tt_ref new, old;
+        TT_TRY(tt__home_read(l, node->out[i], &new));
+        TT_TRY(tt__home_read(l, state, &old));
+        if (new.buffer != old.buffer)
+            TT_TRY(tt__convert_into(l, &new, &old));
+    }
+    return TT_OK;
+}
+
+static void add_depth(tt__lower *l, const tt_node *node, int32_t first_step)
+{
+    double depth = 0;
+    for (int i = 0; i < node->n_in; i++)
+        if (tt__is_read(node, i) && depth < l->info[node->in[i].id].depth)
+            depth = l->info[node->in[i].id].depth;
+    for (int32_t s = first_step; s < l->plan->n_steps; s++)
+        if (l->plan->step[s].node >= 0)
+            depth += l->plan->step[s].cost.depth;
+    for (int i = 0; i < node->n_out; i++)
+        l->info[node->out[i].id].depth = depth;
+    if (l->plan->cost.depth < depth)
+        l->plan->cost.depth = depth;
+}
+
+static tt_status lower_segment(tt__lower *l, int32_t s)
+{
+    tt_segment *segment = &l->plan->segment[s];
+    const int32_t first = segment->first, end = first + segment->n;
+    l->segment = s;
+    segment->first = l->plan->n_steps;
+    for (int32_t p = first; p < end; p++) {
+        const tt_node *node = &l->g->node[l->node_at[p]];
+        if (!l->is_live[l->node_at[p]])
+            continue;
+        l->position = p;
+        l->phase = node->phase;
+        l->origin = node->origin;
+        const int32_t first_step = l->plan->n_steps;
+        TT_TRY(lower_any(l, node));
+        TT_TRY(copy_updates(l, node));
+        add_depth(l, node, first_step);
+    }
+    segment->n = l->plan->n_steps - segment->first;
+    return TT_OK;
+}
+
+static void sum_cost(tt_plan *plan)
+{
+    tt_cost *sum = &plan->cost;
+    for (int32_t o = 0; o < plan->n_order; o++) {
+        const tt_segment *segment = &plan->segment[plan->order[o].segment];
+        for (int32_t s = 0; s < segment->n; s++) {
+            const tt_cost *c = &plan->step[segment->first + s].cost;
+            sum->flops += c->flops;
+            sum->bytes += c->bytes;
+            sum->work += c->work;
+            sum->wire_bytes += c->wire_bytes;
+            sum->messages += c->messages;
+        }
+    }
+}
+
+static tt_status lower(tt__lower *l)
+{
+    TT_TRY(setup(l));
+    TT_TRY(tt__segments_make(l));
+    tt__uses_find(l);
+    for (int32_t s = 0; s < l->plan->n_segments; s++)
+        TT_TRY(lower_segment(l, s));
+    TT_TRY(tt__homes_finish(l));
+    tt__lifetimes_find(l);
+    TT_TRY(tt__pack(l));
+    tt__memory_sum(l->plan);
+    sum_cost(l->plan);
+    return TT_OK;
+}
+
+tt_status tt_plan_lower(const tt_graph *g, tt_target *target,
+                        const tt_lower_options *options, tt_plan **plan_out)
+{
+    tt_plan *plan = NULL;
+    TT_TRY(make_plan(g, target, options, &plan));
+    tt__lower l = {.g = g,
+                   .target = target,
+                   .plan = plan,
+                   .arena = tt_arena_create(),
+                   .split_weight_grad = options->split_weight_grad};
+    const tt_status status = l.arena == NULL
+                                 ? tt_fail(TT_ERR_NOMEM, "no memory for a plan")
+                                 : lower(&l);
+    tt_arena_destroy(l.arena);
+    if (status != TT_OK)
+        tt_plan_destroy(plan);
+    else
+        *plan_out = plan;
+    return status;
+}
+
+void tt_plan_destroy(tt_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (int32_t s = 0; s < plan->n_steps; s++)
+        plan->target->release(plan->target, plan->step[s].choice.kernel);
+    tt_arena_destroy(plan->arena);
+}
+
+bool tt_plan_keeps(const tt_plan *plan, tt_val v)
+{
+    const tt_ref *home = &plan->home[v.id];
+    if (home->buffer < 0)
+        return false;
+    const tt_buffer *buffer = &plan->buffer[home->buffer];
+    return buffer->class_ == TT_PERSISTENT || buffer->last >= plan->n_steps;
+}

@@ -1,0 +1,148 @@
+// lower - what the files of lowering share; nobody else includes it.
+//
+//   segments  nodes in the order in which they will run
+//   uses      who reads a value, until when, and where its producer should put it
+//   node      one node: asks the target, gives operands their places, makes steps
+//             (views, convert, accumulate are its special cases)
+//   lifetime  from when to when the steps touch a buffer
+//   pack      offsets
+
+#ifndef TT_PLAN_LOWER_H
+#define TT_PLAN_LOWER_H
+
+#include "plan/plan.h"
+
+// Where a value's producer shall write it, instead of into a buffer of its own.
+typedef enum tt__dest {
+    TT__DEST_NONE,
+    TT__DEST_STATE, // into the state that it replaces
+    TT__DEST_PART,  // into its place in a concatenation
+    TT__DEST_SUM,   // added to an accumulated sum
+} tt__dest;
+
+typedef struct tt__info { // of a value of the graph
+    tt_operand operand;   // local and dense
+    int32_t root;         // the value whose memory it is, through aliases
+    int32_t uses;         // live reads; reading only the shape does not count
+    int32_t last;         // position of the last read, also through views
+    tt__dest dest;
+    int32_t dest_of;   // the state's value, or the node that joins or sums
+    int32_t dest_slot; // which input of that node
+    bool is_host_read; // after the step: outputs and gradients
+    bool is_summed;    // its producer did add it to the sum
+    double depth;      // longest chain of operations up to here
+} tt__info;
+
+typedef struct tt__buffer_info {
+    int32_t needed;          // position of the last read of any value in it
+    int32_t first_converted; // newest conversion of something in it, or -1
+    bool is_kernel_scratch;
+} tt__buffer_info;
+
+typedef struct tt__converted {
+    tt_ref from, to;
+    int32_t segment;
+    int32_t next; // older conversion of the same buffer, or -1
+} tt__converted;
+
+typedef struct tt__lower {
+    const tt_graph *g;
+    tt_target *target;
+    tt_plan *plan;
+    tt_arena *arena; // temporary
+    bool split_weight_grad;
+
+    tt__info *info;   // per value
+    bool *is_live;    // per node
+    int32_t *at;      // per node: its position, or -1
+    int32_t *node_at; // per position: the node
+    int32_t n_at;
+
+    int32_t buffers_capacity, steps_capacity;
+    tt__buffer_info *buffer; // beside plan->buffer
+    int32_t n_converted, converted_capacity;
+    tt__converted *converted;
+
+    // The node being lowered.
+    int32_t position, segment;
+    tt_phase phase;
+    const char *origin;
+    tt_operand *operand, *view_operand; // room for the widest node, each
+    tt_ref *ref;
+    tt_type *type;
+} tt__lower;
+
+enum { TT__END = INT32_MAX }; // a position after all others
+
+// Room for one more entry of an array in an arena.
+tt_status tt__grow(tt_arena *arena, void *array_io, int64_t entry_bytes,
+                   int32_t n, int32_t *capacity_io);
+
+static inline bool tt__is_read(const tt_node *node, int i)
+{
+    const bool is_shape = i < 32 && (node->op->shape_only >> i & 1) != 0;
+    return tt_is(node->in[i]) && !is_shape;
+}
+
+// segments: fills node_at and at, plan->segment (with node ranges in place of
+// steps, until the steps are known) and plan->order.
+tt_status tt__segments_make(tt__lower *l);
+
+// uses
+void tt__uses_find(tt__lower *l);
+
+// homes: buffers, and where values lie. A state has no home until its first
+// reader says in which form it wants it.
+tt_status tt__buffer_add(tt__lower *l, const tt_buffer *buffer,
+                         int32_t *id_out);
+tt_ref *tt__home(tt__lower *l, tt_val v); // buffer -1: none yet
+void tt__home_set(tt__lower *l, tt_val v, const tt_ref *ref);
+// Gives v a buffer of its own in this form.
+tt_status tt__home_make(tt__lower *l, tt_val v, const tt_operand *form);
+// The home of something that is read; decides on dense where undecided.
+tt_status tt__home_read(tt__lower *l, tt_val v, tt_ref *ref_out);
+tt_status tt__homes_finish(tt__lower *l); // states nobody read, aliases
+
+// steps. The step's arrays are copied; its scratch and cost are filled in.
+tt_status tt__step_add(tt__lower *l, tt_step *step);
+tt_status tt__step_choose(tt__lower *l, tt_site *site, tt_choice *choice_out);
+
+// convert: the reorder steps.
+tt_status tt__convert(tt__lower *l, const tt_ref *from, const tt_operand *form,
+                      tt_ref *to_out);
+tt_status tt__convert_into(tt__lower *l, const tt_ref *from, const tt_ref *to);
+// Forgets conversions from and to a buffer that was written.
+void tt__convert_forget(tt__lower *l, int32_t buffer);
+
+// One node of each kind. `*is_done_out` is false when the general way must be
+// taken.
+tt_status tt__lower_view(tt__lower *l, const tt_node *node, bool *is_done_out);
+tt_status tt__lower_concat(tt__lower *l, const tt_node *node,
+                           bool *is_done_out);
+tt_status tt__lower_accumulate(tt__lower *l, const tt_node *node);
+tt_status tt__lower_node(tt__lower *l, const tt_node *node);
+
+// The place of input `slot` of a concatenation inside its output; false when
+// strides cannot express it.
+bool tt__concat_part(tt__lower *l, const tt_node *node, int slot,
+                     tt_ref *part_out);
+// Whether output 0 of this view is its input under other names.
+bool tt__view_is_relabel(tt__lower *l, const tt_node *node);
+
+// Where an input of a step is read, in the form that the kernel asked for.
+tt_status tt__read_as(tt__lower *l, tt_val v, const tt_operand *form,
+                      tt_ref *ref_out);
+
+// accumulate: in which form a term of a sum should be produced; and adding it to
+// the sum right there, if the kernel's answer allows. Sets is_summed and the
+// term's home then.
+void tt__sum_wish(tt__lower *l, tt_val v, tt_operand *form);
+tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
+                      const tt_choice *choice, tt_accumulate *mode_out);
+
+// lifetime, pack, sums
+void tt__lifetimes_find(tt__lower *l);
+tt_status tt__pack(tt__lower *l);
+void tt__memory_sum(tt_plan *plan); // bytes by use and class
+
+#endif

@@ -1,0 +1,186 @@
+// print - a plan as text: the memory table, the sums, the steps.
+
+#include "base/rng.h"
+#include "plan/plan.h"
+
+#include <string.h>
+
+void tt_bytes_print(int64_t bytes, tt_str *out)
+{
+    static const char *const unit[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+    double n = (double)bytes / 1024;
+    int u = 0;
+    if (bytes < 1024) {
+        tt_str_addf(out, "%lld B", (long long)bytes);
+        return;
+    }
+    for (; n >= 1024 && u < 4; u++)
+        n /= 1024;
+    tt_str_addf(out, "%.2f %s", n, unit[u]);
+}
+
+// A number with a decimal prefix: 12.3 G.
+static void print_count(double n, tt_str *out)
+{
+    static const char *const unit[] = {"", " k", " M", " G", " T", " P", " E"};
+    int u = 0;
+    for (; n >= 1000 && u < 6; u++)
+        n /= 1000;
+    tt_str_addf(out, "%.4g%s", n, unit[u]);
+}
+
+// ---- memory --------------------------------------------------------------
+
+static void print_row(const char *name, int64_t bytes, tt_str *out)
+{
+    tt_str_addf(out, "  %-16s %16lld  ", name, (long long)bytes);
+    tt_bytes_print(bytes, out);
+    tt_str_add(out, "\n");
+}
+
+void tt_plan_print_memory(const tt_plan *plan, tt_str *out)
+{
+    static const char *const name[TT_N_BUFFER_USES] = {
+        "parameters", "gradients",   "optimiser state",
+        "buffers",    "activations", "scratch"};
+    int64_t sum = 0;
+    tt_str_add(out, "memory                      bytes\n");
+    for (int u = 0; u < TT_N_BUFFER_USES; u++) {
+        print_row(name[u], plan->bytes_by_use[u], out);
+        sum += plan->bytes_by_use[u];
+    }
+    print_row("gaps", plan->peak_bytes - sum, out);
+    print_row("peak", plan->peak_bytes, out);
+}
+
+static void print_sum(const char *name, double value, tt_str *out)
+{
+    tt_str_addf(out, "  %-16s %16.6g  ", name, value);
+    print_count(value, out);
+    tt_str_add(out, "\n");
+}
+
+static void print_cost(const tt_plan *plan, tt_str *out)
+{
+    const tt_cost *c = &plan->cost;
+    tt_str_addf(out, "one step (%d micro-batch%s)\n", plan->n_micro,
+                plan->n_micro == 1 ? "" : "es");
+    print_sum("flops", c->flops, out);
+    print_sum("bytes moved", c->bytes, out);
+    print_sum("work", c->work, out);
+    print_sum("depth", c->depth, out);
+    print_sum("parallelism", c->depth > 0 ? c->work / c->depth : 0, out);
+    if (c->messages > 0) {
+        print_sum("bytes sent", c->wire_bytes, out);
+        print_sum("messages", c->messages, out);
+    }
+}
+
+// ---- steps ---------------------------------------------------------------
+
+static void print_form(const tt_operand *o, tt_str *out)
+{
+    if (o->layout != 0) {
+        tt_str_addf(out, " layout %d", o->layout);
+        return;
+    }
+    if (tt_operand_is_dense(o))
+        return;
+    tt_str_add(out, " strides");
+    for (int d = 0; d < o->local.shape.ndim; d++)
+        tt_str_addf(out, "%c%lld", d == 0 ? ' ' : ',', (long long)o->stride[d]);
+}
+
+static void print_ref(const tt_ref *ref, tt_str *out)
+{
+    const tt_operand *o = &ref->operand;
+    if (o->dtype == TT_N_DTYPES) {
+        tt_str_add(out, "-");
+        return;
+    }
+    if (ref->buffer < 0)
+        tt_str_add(out, "shape");
+    else
+        tt_str_addf(out, "b%d", ref->buffer);
+    if (ref->offset != 0)
+        tt_str_addf(out, "+%lld", (long long)ref->offset);
+    tt_str_addf(out, ":%s[", tt_dtype_name(o->dtype));
+    tt_shape_print(&o->local.shape, out);
+    tt_str_add(out, "]");
+    print_form(o, out);
+}
+
+static void print_refs(const tt_ref *ref, int n, tt_str *out)
+{
+    for (int i = 0; i < n; i++) {
+        tt_str_add(out, i == 0 ? "" : ", ");
+        print_ref(&ref[i], out);
+    }
+}
+
+static void print_step(const tt_plan *plan, int32_t s, tt_str *out)
+{
+    static const char *const mode[] = {"", " add-after-first", " add"};
+    const tt_step *step = &plan->step[s];
+    tt_str_addf(out, "  %4d %s  %s (", s, step->choice.name, step->name);
+    print_refs(step->in, step->n_in, out);
+    tt_str_add(out, ") -> (");
+    print_refs(step->out, step->n_out, out);
+    tt_str_addf(out, ")%s", mode[step->accumulate]);
+    if (step->scratch >= 0)
+        tt_str_addf(out, " scratch b%d", step->scratch);
+    tt_str_add(out, "\n");
+}
+
+static void print_steps(const tt_plan *plan, tt_str *out)
+{
+    for (int32_t i = 0; i < plan->n_segments; i++) {
+        const tt_segment *segment = &plan->segment[i];
+        tt_str_addf(out, "segment %s\n", segment->name);
+        for (int32_t s = 0; s < segment->n; s++)
+            print_step(plan, segment->first + s, out);
+    }
+}
+
+static void print_buffers(const tt_plan *plan, tt_str *out)
+{
+    static const char *const class_name[] = {"persistent", "slot", "scratch"};
+    tt_str_add(out, "buffers (class, offset, bytes, first and last step)\n");
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        const tt_buffer *b = &plan->buffer[i];
+        tt_str_addf(out, "  b%-4d %-10s %12lld %12lld %5d %5d  %s\n", i,
+                    class_name[b->class_], (long long)b->offset,
+                    (long long)b->bytes, b->first, b->last, b->name);
+    }
+}
+
+static void print_order(const tt_plan *plan, tt_str *out)
+{
+    tt_str_add(out, "order");
+    for (int32_t i = 0; i < plan->n_order; i++) {
+        const tt_order *o = &plan->order[i];
+        tt_str_addf(out, " %s(%d)", plan->segment[o->segment].name, o->micro);
+    }
+    tt_str_add(out, "\n");
+}
+
+void tt_plan_print(const tt_plan *plan, bool with_steps, tt_str *out)
+{
+    tt_plan_print_memory(plan, out);
+    print_cost(plan, out);
+    if (!with_steps)
+        return;
+    print_order(plan, out);
+    print_steps(plan, out);
+    print_buffers(plan, out);
+}
+
+uint64_t tt_plan_hash(const tt_plan *plan)
+{
+    tt_str text = {0};
+    tt_plan_print(plan, true, &text);
+    const uint64_t hash =
+        tt_str_status(&text) == TT_OK ? tt_hash(tt_str_text(&text), text.n) : 0;
+    tt_str_fini(&text);
+    return hash;
+}

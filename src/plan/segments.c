@@ -1,0 +1,129 @@
+// segments - the order in which nodes run: grouped by (phase, stage), within a
+// group as in the graph.
+//
+//   forward.0 forward.1 ... backward.1 backward.0 [weight_grad.1 ...] update.0
+//
+// Weight gradients run between the backward nodes, where their operands are
+// still in the cache, unless they were asked to be apart.
+
+#include "plan/lower.h"
+
+static tt_phase group_phase(const tt__lower *l, const tt_node *node)
+{
+    return node->phase == TT_WEIGHT_GRAD && !l->split_weight_grad ? TT_BACKWARD
+                                                                  : node->phase;
+}
+
+// Groups in running order: gradients go through the stages backwards.
+static int32_t group_of(tt_phase phase, int32_t stage, int32_t n_stages)
+{
+    const bool is_reverse = phase == TT_BACKWARD || phase == TT_WEIGHT_GRAD;
+    return (int32_t)phase * n_stages +
+           (is_reverse ? n_stages - 1 - stage : stage);
+}
+
+static tt_status check_order(const tt__lower *l)
+{
+    for (int32_t p = 0; p < l->n_at; p++) {
+        const tt_node *node = &l->g->node[l->node_at[p]];
+        for (int i = 0; i < node->n_in; i++) {
+            if (!tt_is(node->in[i]))
+                continue;
+            const tt_value *v = tt_graph_value(l->g, node->in[i]);
+            if (v->node >= 0 && l->at[v->node] >= p)
+                return tt_fail(
+                    TT_ERR_STATE,
+                    "%s: %s (%s, stage %d) reads %s, which is computed later",
+                    node->origin, node->op->name, tt_phase_name(node->phase),
+                    node->stage, v->name);
+        }
+    }
+    return TT_OK;
+}
+
+static tt_status place_nodes(tt__lower *l, int32_t n_stages, int32_t *start)
+{
+    const tt_graph *g = l->g;
+    const int32_t n_groups = TT_N_PHASES * n_stages;
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        start[1 + group_of(group_phase(l, &g->node[n]), g->node[n].stage,
+                           n_stages)]++;
+    for (int32_t i = 0; i < n_groups; i++)
+        start[i + 1] += start[i];
+    int32_t *next =
+        tt_arena_copy(l->arena, start, n_groups * (int64_t)sizeof(*next));
+    if (next == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        const int32_t group =
+            group_of(group_phase(l, &g->node[n]), g->node[n].stage, n_stages);
+        l->at[n] = next[group]++;
+        l->node_at[l->at[n]] = n;
+    }
+    l->n_at = g->n_nodes;
+    return check_order(l);
+}
+
+static tt_status add_segments(tt__lower *l, int32_t n_stages,
+                              const int32_t *start)
+{
+    tt_plan *plan = l->plan;
+    const int32_t n_groups = TT_N_PHASES * n_stages;
+    plan->segment =
+        tt_arena_alloc(plan->arena, n_groups * (int64_t)sizeof(*plan->segment));
+    if (plan->segment == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t i = 0; i < n_groups; i++) {
+        if (start[i] == start[i + 1])
+            continue;
+        const tt_node *node = &l->g->node[l->node_at[start[i]]];
+        const tt_phase phase = group_phase(l, node);
+        const char *name = tt_arena_printf(plan->arena, "%s.%d",
+                                           tt_phase_name(phase), node->stage);
+        if (name == NULL)
+            return TT_ERR_NOMEM;
+        plan->segment[plan->n_segments++] =
+            (tt_segment){.name = name,
+                         .phase = phase,
+                         .stage = node->stage,
+                         .first = start[i],
+                         .n = start[i + 1] - start[i]};
+    }
+    return TT_OK;
+}
+
+// Every micro-batch forward then backward; then the update.
+static tt_status add_order(tt_plan *plan)
+{
+    plan->order =
+        tt_arena_alloc(plan->arena, (int64_t)plan->n_segments * plan->n_micro *
+                                        (int64_t)sizeof(*plan->order));
+    if (plan->order == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t m = 0; m < plan->n_micro; m++)
+        for (int32_t s = 0; s < plan->n_segments; s++)
+            if (plan->segment[s].phase != TT_UPDATE)
+                plan->order[plan->n_order++] =
+                    (tt_order){.segment = s, .micro = m};
+    for (int32_t s = 0; s < plan->n_segments; s++)
+        if (plan->segment[s].phase == TT_UPDATE)
+            plan->order[plan->n_order++] =
+                (tt_order){.segment = s, .micro = plan->n_micro - 1};
+    return TT_OK;
+}
+
+tt_status tt__segments_make(tt__lower *l)
+{
+    int32_t n_stages = 1;
+    for (int32_t n = 0; n < l->g->n_nodes; n++)
+        if (l->g->node[n].stage >= n_stages)
+            n_stages = l->g->node[n].stage + 1;
+    int32_t *start =
+        tt_arena_alloc(l->arena, (TT_N_PHASES * (int64_t)n_stages + 1) *
+                                     (int64_t)sizeof(*start));
+    if (start == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(place_nodes(l, n_stages, start));
+    TT_TRY(add_segments(l, n_stages, start));
+    return add_order(l->plan);
+}

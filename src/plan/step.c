@@ -1,0 +1,100 @@
+// step - appending steps: scratch memory, cost, operands that were written.
+
+#include "plan/lower.h"
+
+#include <string.h>
+
+tt_status tt__step_choose(tt__lower *l, tt_site *site, tt_choice *choice_out)
+{
+    if ((site->op->flags & TT_OP_COLLECTIVE) == 0)
+        return l->target->choose(l->target, site, choice_out);
+    for (int i = 0; i < site->n_in; i++)
+        if (tt_site_has(site, i))
+            tt_operand_set_dense(&site->in[i]);
+    for (int i = 0; i < site->n_out; i++)
+        tt_operand_set_dense(&site->out[i]);
+    *choice_out = (tt_choice){.name = site->op->name};
+    return TT_OK;
+}
+
+// The size of the group that a collective talks to.
+static int group_size(const tt__lower *l, const tt_step *step)
+{
+    if ((step->op->flags & TT_OP_COLLECTIVE) == 0 || step->params == NULL ||
+        step->op->options == NULL)
+        return 1;
+    const tt_opt *axis = tt_opt_find(step->op->options, "axis");
+    if (axis == NULL || axis->type != TT_OPT_I64)
+        return 1;
+    int64_t a;
+    memcpy(&a, (const char *)step->params + axis->offset, sizeof(a));
+    return a >= 0 && a < l->g->mesh.n_axes ? l->g->mesh.axis[a].size : 1;
+}
+
+static void set_type(const tt_ref *ref, tt_type *type)
+{
+    *type = (tt_type){.dtype = ref->operand.dtype,
+                      .shape = ref->operand.local.shape};
+}
+
+static void set_cost(tt__lower *l, tt_step *step)
+{
+    if (step->op->cost == NULL)
+        return;
+    for (int i = 0; i < step->n_in; i++)
+        set_type(&step->in[i], &l->type[i]);
+    for (int i = 0; i < step->n_out; i++)
+        set_type(&step->out[i], &l->type[step->n_in + i]);
+    const tt_op_io io = {.params = step->params,
+                         .n_in = step->n_in,
+                         .n_out = step->n_out,
+                         .in = l->type,
+                         .out = l->type + step->n_in};
+    step->cost = (tt_cost){0};
+    step->op->cost(&io, group_size(l, step), &step->cost);
+}
+
+static tt_status add_scratch(tt__lower *l, tt_step *step)
+{
+    step->scratch = -1;
+    if (step->choice.scratch_bytes <= 0)
+        return TT_OK;
+    const tt_buffer buffer = {.name = step->name,
+                              .class_ = TT_SCRATCH,
+                              .use = TT_USE_SCRATCH,
+                              .bytes = step->choice.scratch_bytes};
+    TT_TRY(tt__buffer_add(l, &buffer, &step->scratch));
+    l->buffer[step->scratch].is_kernel_scratch = true;
+    return TT_OK;
+}
+
+static tt_status fill(tt__lower *l, tt_step *step)
+{
+    tt_plan *plan = l->plan;
+    step->phase = l->phase;
+    step->name =
+        tt_arena_printf(plan->arena, "%s: %s", l->origin, step->op->name);
+    step->in = tt_arena_copy(plan->arena, step->in,
+                             step->n_in * (int64_t)sizeof(*step->in));
+    step->out = tt_arena_copy(plan->arena, step->out,
+                              step->n_out * (int64_t)sizeof(*step->out));
+    if (step->name == NULL || step->in == NULL || step->out == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(add_scratch(l, step));
+    set_cost(l, step);
+    return tt__grow(plan->arena, &plan->step, sizeof(*plan->step),
+                    plan->n_steps, &l->steps_capacity);
+}
+
+tt_status tt__step_add(tt__lower *l, tt_step *step)
+{
+    const tt_status status = fill(l, step);
+    if (status != TT_OK) {
+        l->target->release(l->target, step->choice.kernel);
+        return status;
+    }
+    l->plan->step[l->plan->n_steps++] = *step;
+    for (int i = 0; i < step->n_out; i++)
+        tt__convert_forget(l, step->out[i].buffer);
+    return TT_OK;
+}
