@@ -341,6 +341,36 @@ tt_val tt_call(tt_builder *b, const tt_op_def *op, const void *params,
     return node.out[0];
 }
 
+static tt_status parse_options(tt_builder *b, const tt_op_def *op,
+                               const char *text, void **params_out)
+{
+    tt_arena *arena = b->graph->arena;
+    void *params = tt_arena_alloc(arena, op->params_bytes);
+    if (params == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt_opt_defaults(op->options, params, arena));
+    TT_TRY(tt_opt_parse(op->options, params, text, arena));
+    *params_out = params;
+    return TT_OK;
+}
+
+tt_val tt_callf(tt_builder *b, const tt_op_def *op, const tt_val *in, int n_in,
+                tt_val *out, const char *options, ...)
+{
+    char text[TT_SCOPE_BYTES];
+    void *params = NULL;
+    va_list list;
+    va_start(list, options);
+    vsnprintf(text, sizeof text, options, list);
+    va_end(list);
+    if (b->status == TT_OK && op->options != NULL) {
+        const tt_status status = parse_options(b, op, text, &params);
+        if (status != TT_OK)
+            tt_builder_fail(b, tt_fail_context(status, "%s", op->name));
+    }
+    return tt_call(b, op, params, in, n_in, out);
+}
+
 void tt_update(tt_builder *b, tt_val state, tt_val v)
 {
     if (b->status == TT_OK && tt_is(state) && tt_is(v))

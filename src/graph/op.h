@@ -108,8 +108,10 @@ typedef void tt_op_shard_fn(const tt_op_io *io, int axis_size, tt_sigs *sigs);
 // An example for the laws. Inputs as text: kind, then a shape. Kinds:
 //   f   any floats (about -1..1)     f+  positive (0.2 .. 1.5)
 //   f!  distinct and away from 0 (for kinks: relu, max pooling)
-//   i<7 int32 below 7                =2  the constant 2 (float, any shape)
-//   I=2 the int64 constant 2         -   absent optional input
+//   i<7 int32 below 7                u<7 uint8 below 7
+//   m   like f, but f32 at least (statistics, losses, optimiser state); m+ m!
+//   =2  the constant 2 (float)       m=2 likewise; I=2 int64, i=2, u=2
+//   -   absent optional input
 typedef struct tt_sample {
     const char *params;
     const char *in[12]; // ends at the first NULL
@@ -133,6 +135,7 @@ struct tt_op_def {
     int64_t params_bytes;
     uint32_t flags;
     uint32_t shape_only; // bit i: of input i only the shape is read
+    uint32_t no_grad;    // bit i: through output i nothing is differentiated
     tt_op_infer_fn *infer;
     tt_op_grad_fn *grad; // NULL: not differentiable
     tt_op_shard_fn *shard; // NULL: replicated only

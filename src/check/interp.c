@@ -1,0 +1,311 @@
+// interp - the obvious executor on simulated ranks.
+
+#include "check/interp.h"
+
+#include "backend/backend.h"
+#include "base/alloc.h"
+#include "ops/comm_sim.h"
+#include "ops/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+struct tt_interp {
+    const tt_graph *g;
+    tt_backend *ref;
+    int n_ranks;
+    tt_local *local; // [value * n_ranks + rank]
+    void **data;     // likewise
+    int64_t scratch_bytes;
+    void *scratch;
+};
+
+static int64_t slot(const tt_interp *it, int rank, tt_val v)
+{
+    return (int64_t)v.id * it->n_ranks + rank;
+}
+
+int tt_interp_ranks(const tt_interp *it)
+{
+    return it->n_ranks;
+}
+
+void *tt_interp_data(tt_interp *it, int rank, tt_val v)
+{
+    return it->data[slot(it, rank, v)];
+}
+
+const tt_local *tt_interp_local(const tt_interp *it, int rank, tt_val v)
+{
+    return &it->local[slot(it, rank, v)];
+}
+
+void tt_interp_destroy(tt_interp *it)
+{
+    if (it == NULL)
+        return;
+    for (int64_t i = 0; it->data && i < (int64_t)it->g->n_values * it->n_ranks;
+         i++)
+        tt_free(it->data[i]);
+    tt_free(it->data);
+    tt_free(it->local);
+    tt_free(it->scratch);
+    tt_backend_close(it->ref);
+    tt_free(it);
+}
+
+static tt_status make_buffers(tt_interp *it)
+{
+    const tt_graph *g = it->g;
+    const int64_t n = (int64_t)g->n_values * it->n_ranks + 1;
+    it->local = tt_alloc((int64_t)sizeof *it->local * n);
+    it->data = tt_alloc((int64_t)sizeof *it->data * n);
+    if (it->local == NULL || it->data == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to run a graph");
+    for (int32_t v = 0; v < g->n_values; v++)
+        for (int r = 0; r < it->n_ranks; r++) {
+            const int64_t i = slot(it, r, (tt_val){v});
+            const tt_type *type = &g->value[v].type;
+            tt_local_of(type, &g->mesh, r, &it->local[i]);
+            it->data[i] = tt_alloc(tt_shape_count(&it->local[i].shape) *
+                                       tt_dtype_bytes(type->dtype) +
+                                   1);
+            if (it->data[i] == NULL)
+                return tt_fail(TT_ERR_NOMEM, "no memory to run a graph");
+        }
+    return TT_OK;
+}
+
+tt_status tt_interp_create(const tt_graph *g, tt_interp **interp_out)
+{
+    const tt_backend_options options = {.n_threads = 1};
+    tt_interp *it = tt_alloc(sizeof *it);
+    if (it == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to run a graph");
+    it->g = g;
+    it->n_ranks = tt_mesh_ranks(&g->mesh);
+    tt_status status =
+        tt_backend_open(tt_backend_find("ref"), &options, &it->ref);
+    if (status == TT_OK)
+        status = make_buffers(it);
+    if (status != TT_OK) {
+        tt_interp_destroy(it);
+        return status;
+    }
+    *interp_out = it;
+    return TT_OK;
+}
+
+// Whether this rank holds the value itself rather than a neutral element.
+static bool holds_partial(const tt_interp *it, const tt_type *type, int rank)
+{
+    for (int a = 0; a < it->g->mesh.n_axes; a++)
+        if (type->place[a].kind == TT_PARTIAL &&
+            tt_mesh_coord(&it->g->mesh, rank, a) != 0)
+            return false;
+    return true;
+}
+
+static double neutral(const tt_mesh *mesh, const tt_type *type)
+{
+    for (int a = 0; a < mesh->n_axes; a++)
+        if (type->place[a].kind == TT_PARTIAL &&
+            type->place[a].reduce == TT_MAX)
+            return (double)-INFINITY;
+    return 0;
+}
+
+void tt_interp_write(tt_interp *it, tt_val v, const double *whole)
+{
+    const tt_type *type = &it->g->value[v.id].type;
+    for (int r = 0; r < it->n_ranks; r++) {
+        const tt_local *local = tt_interp_local(it, r, v);
+        const bool holds = holds_partial(it, type, r);
+        const int64_t n = tt_shape_count(&local->shape);
+        for (int64_t i = 0; i < n; i++)
+            tt_dtype_store(type->dtype, tt_interp_data(it, r, v), i,
+                           holds ? whole[tt_local_to_global(local, i)]
+                                 : neutral(&it->g->mesh, type));
+    }
+}
+
+// How parts that overlap are joined; -1: they do not overlap. Windows overlap,
+// and what a kernel computes on one is a term of a sum.
+static int partial_kind(const tt_mesh *mesh, const tt_type *type)
+{
+    for (int a = 0; a < mesh->n_axes; a++) {
+        const tt_place *place = &type->place[a];
+        if (place->kind == TT_PARTIAL)
+            return (int)place->reduce;
+        if (place->kind == TT_SPLIT && place->window.out != 0)
+            return TT_SUM;
+    }
+    return -1;
+}
+
+// Of several ranks with the same terms, the one with coordinate 0 on every axis
+// that replicates speaks; the others must agree with it.
+static bool speaks(const tt_interp *it, const tt_type *type, int rank)
+{
+    for (int a = 0; a < it->g->mesh.n_axes; a++)
+        if (type->place[a].kind == TT_REPLICATE &&
+            tt_mesh_coord(&it->g->mesh, rank, a) != 0)
+            return false;
+    return true;
+}
+
+static int speaker_of(const tt_interp *it, const tt_type *type, int rank)
+{
+    for (int a = 0; a < it->g->mesh.n_axes; a++)
+        if (type->place[a].kind == TT_REPLICATE)
+            rank = tt_mesh_rank_at(&it->g->mesh, rank, a, 0);
+    return rank;
+}
+
+bool tt_interp_read(tt_interp *it, tt_val v, double *whole)
+{
+    const tt_type *type = &it->g->value[v.id].type;
+    const int kind = partial_kind(&it->g->mesh, type);
+    const int64_t count = tt_shape_count(&type->shape);
+    bool agree = true;
+    for (int64_t i = 0; i < count; i++)
+        whole[i] = kind < 0 ? (double)NAN
+                            : neutral(&it->g->mesh, type);
+    for (int r = 0; r < it->n_ranks; r++) {
+        const tt_local *local = tt_interp_local(it, r, v);
+        const int64_t n = tt_shape_count(&local->shape);
+        const void *data = tt_interp_data(it, r, v);
+        if (!speaks(it, type, r)) {
+            const void *other =
+                tt_interp_data(it, speaker_of(it, type, r), v);
+            agree &= memcmp(data, other,
+                            (size_t)(n * tt_dtype_bytes(type->dtype))) == 0;
+            continue;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            double *to = &whole[tt_local_to_global(local, i)];
+            const double x = tt_dtype_load(type->dtype, data, i);
+            *to = kind < 0        ? x
+                  : kind == TT_SUM ? *to + x
+                  : x > *to       ? x
+                                  : *to;
+        }
+    }
+    return agree;
+}
+
+static tt_status need_scratch(tt_interp *it, int64_t bytes)
+{
+    if (bytes <= it->scratch_bytes)
+        return TT_OK;
+    tt_free(it->scratch);
+    it->scratch = tt_alloc(bytes + 64);
+    it->scratch_bytes = it->scratch == NULL ? 0 : bytes;
+    return it->scratch == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for scratch")
+                               : TT_OK;
+}
+
+static void fill_operand(tt_interp *it, int rank, tt_val v, tt_operand *o)
+{
+    *o = (tt_operand){.dtype = TT_N_DTYPES};
+    if (!tt_is(v))
+        return;
+    o->dtype = it->g->value[v.id].type.dtype;
+    o->local = *tt_interp_local(it, rank, v);
+    tt_operand_set_dense(o);
+}
+
+static tt_status run_kernel(tt_interp *it, const tt_site *site,
+                            const tt_args *args)
+{
+    tt_choice choice;
+    tt_site chosen = *site;
+    TT_TRY(it->ref->target.choose(&it->ref->target, &chosen, &choice));
+    tt_status status = need_scratch(it, choice.scratch_bytes);
+    if (status == TT_OK) {
+        tt_args with = *args;
+        with.scratch =
+            (void *)(((uintptr_t)it->scratch + 63) & ~(uintptr_t)63);
+        status = tt_kernel_run(choice.kernel, &with);
+    }
+    tt_kernel_free(choice.kernel);
+    return status;
+}
+
+static tt_status run_local(tt_interp *it, const tt_node *node, int rank)
+{
+    tt_operand *operand =
+        tt_alloc((int64_t)sizeof *operand * (node->n_in + node->n_out));
+    const void **in = tt_alloc((int64_t)sizeof *in * node->n_in);
+    void *out[TT_MAX_OUT] = {0};
+    tt_status status = TT_OK;
+    if (operand == NULL || in == NULL) {
+        status = tt_fail(TT_ERR_NOMEM, "no memory for %s", node->op->name);
+        goto out;
+    }
+    for (int i = 0; i < node->n_in; i++) {
+        fill_operand(it, rank, node->in[i], &operand[i]);
+        in[i] = tt_is(node->in[i]) ? tt_interp_data(it, rank, node->in[i])
+                                   : NULL;
+    }
+    for (int i = 0; i < node->n_out; i++) {
+        fill_operand(it, rank, node->out[i], &operand[node->n_in + i]);
+        out[i] = tt_interp_data(it, rank, node->out[i]);
+    }
+    const tt_site site = {.op = node->op,
+                          .params = node->params,
+                          .origin = node->origin,
+                          .n_in = node->n_in,
+                          .n_out = node->n_out,
+                          .in = operand,
+                          .out = operand + node->n_in};
+    const tt_args args = {.in = in, .out = out};
+    status = run_kernel(it, &site, &args);
+out:
+    tt_free(in);
+    tt_free(operand);
+    return status;
+}
+
+static tt_status run_collective(tt_interp *it, const tt_node *node)
+{
+    const void **in = tt_alloc((int64_t)sizeof *in * it->n_ranks);
+    void **out = tt_alloc((int64_t)sizeof *out * it->n_ranks);
+    tt_status status = TT_OK;
+    if (in == NULL || out == NULL) {
+        status = tt_fail(TT_ERR_NOMEM, "no memory for %s", node->op->name);
+        goto out;
+    }
+    for (int r = 0; r < it->n_ranks; r++) {
+        in[r] = tt_interp_data(it, r, node->in[0]);
+        out[r] = tt_interp_data(it, r, node->out[0]);
+    }
+    const tt_comm_site call = {
+        .op = node->op,
+        .params = node->params,
+        .mesh = &it->g->mesh,
+        .in_type = &it->g->value[node->in[0].id].type,
+        .out_type = &it->g->value[node->out[0].id].type};
+    status = tt_comm_simulate(&call, in, out);
+out:
+    tt_free(in);
+    tt_free(out);
+    return status;
+}
+
+tt_status tt_interp_run(tt_interp *it)
+{
+    for (int32_t n = 0; n < it->g->n_nodes; n++) {
+        const tt_node *node = &it->g->node[n];
+        tt_status status = TT_OK;
+        if ((node->op->flags & TT_OP_COLLECTIVE) != 0)
+            status = run_collective(it, node);
+        else
+            for (int r = 0; r < it->n_ranks && status == TT_OK; r++)
+                status = run_local(it, node, r);
+        if (status != TT_OK)
+            return tt_fail_context(status, "%s (%s)", node->origin,
+                                   node->op->name);
+    }
+    return TT_OK;
+}

@@ -1,0 +1,59 @@
+// law - the list of laws, and reports.
+
+#include "check/law.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TT_LAW(name) extern const tt_law_def tt_law_##name;
+#include "check/list.h"
+#undef TT_LAW
+
+static const tt_law_def *const all[] = {
+#define TT_LAW(name) &tt_law_##name,
+#include "check/list.h"
+#undef TT_LAW
+};
+
+enum { N_LAWS = sizeof(all) / sizeof(all[0]), MAX_LINES = 100 };
+
+const tt_law_def *const *tt_law_all(int *n)
+{
+    *n = N_LAWS;
+    return all;
+}
+
+const tt_law_def *tt_law_find(const char *name)
+{
+    for (int i = 0; i < N_LAWS; i++)
+        if (strcmp(all[i]->name, name) == 0)
+            return all[i];
+    return NULL;
+}
+
+void tt_report_check(tt_report *r, bool holds, const char *fmt, ...)
+{
+    char line[512];
+    r->n_checks++;
+    if (holds)
+        return;
+    r->n_failed++;
+    if (r->n_failed > MAX_LINES)
+        return;
+    va_list list;
+    va_start(list, fmt);
+    vsnprintf(line, sizeof line, fmt, list);
+    va_end(list);
+    tt_str_addf(&r->failures, "%s\n", line);
+}
+
+bool tt_report_wants(const tt_report *r, const char *member)
+{
+    return r->only == NULL || strstr(member, r->only) != NULL;
+}
+
+void tt_report_fini(tt_report *r)
+{
+    tt_str_fini(&r->failures);
+}

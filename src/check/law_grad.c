@@ -1,0 +1,200 @@
+// law_grad - the gradient of every operator = finite difference, in fp64.
+//
+// With random weights g on the outputs, L = sum(g * out) is differentiated by
+// the operator's own grad and by central differences of every input element.
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "check/interp.h"
+#include "check/law.h"
+#include "check/sample.h"
+#include "ops/ops.h"
+
+#include <math.h>
+
+typedef struct trial {
+    tt_case c;
+    tt_interp *it;
+    tt_val seed[TT_MAX_OUT]; // inputs that carry g; TT_NONE: no float
+    double *weight[TT_MAX_OUT];
+    tt_val wrt[TT_SAMPLE_IN], grad[TT_SAMPLE_IN];
+    int which[TT_SAMPLE_IN];
+    int n_wrt;
+} trial;
+
+static int64_t count(const trial *t, tt_val v)
+{
+    return tt_shape_count(&t->c.b.graph->value[v.id].type.shape);
+}
+
+static tt_status add_seeds(trial *t)
+{
+    tt_case *c = &t->c;
+    for (int i = 0; i < c->n_out; i++) {
+        char name[16] = "seed0";
+        const tt_type *type = tt_type_of(&c->b, c->out[i]);
+        t->seed[i] = TT_NONE;
+        if (!tt_dtype_is_float(type->dtype) || (c->op->no_grad >> i & 1) != 0)
+            continue;
+        name[4] = (char)('0' + i);
+        tt_str shape = {0};
+        tt_shape_print(&type->shape, &shape);
+        t->seed[i] =
+            tt_input(&c->b, name, type->dtype, tt_str_text(&shape));
+        tt_str_fini(&shape);
+        TT_TRY(c->b.status);
+        const int64_t n = count(t, t->seed[i]);
+        t->weight[i] = tt_arena_alloc(c->arena, n * (int64_t)sizeof(double));
+        if (t->weight[i] == NULL)
+            return TT_ERR_NOMEM;
+        tt_sample_fill("f", tt_rng_key(9, name, 0), n, t->weight[i]);
+    }
+    return TT_OK;
+}
+
+static tt_status differentiate(trial *t)
+{
+    tt_case *c = &t->c;
+    tt_val of[TT_MAX_OUT], seed[TT_MAX_OUT];
+    int n_of = 0;
+    for (int i = 0; i < c->n_out; i++)
+        if (tt_is(t->seed[i])) {
+            of[n_of] = c->out[i];
+            seed[n_of++] = t->seed[i];
+        }
+    for (int i = 0; i < c->n_in; i++)
+        if (tt_case_varies(c, i)) {
+            t->which[t->n_wrt] = i;
+            t->wrt[t->n_wrt++] = c->in[i];
+        }
+    return tt_grad_values(&c->b, of, seed, n_of, t->wrt, t->n_wrt, t->grad);
+}
+
+static tt_status start(trial *t, const tt_op_def *op, const tt_sample *sample)
+{
+    *t = (trial){0};
+    TT_TRY(tt_case_init(&t->c, op, sample, TT_F64, NULL, NULL));
+    tt_status status = add_seeds(t);
+    if (status == TT_OK)
+        status = differentiate(t);
+    if (status == TT_OK)
+        status = tt_graph_verify(t->c.b.graph);
+    if (status == TT_OK)
+        status = tt_interp_create(t->c.b.graph, &t->it);
+    if (status != TT_OK)
+        tt_case_fini(&t->c);
+    return status;
+}
+
+static tt_status evaluate(trial *t)
+{
+    for (int i = 0; i < t->c.n_in; i++)
+        if (t->c.data[i] != NULL)
+            tt_interp_write(t->it, t->c.in[i], t->c.data[i]);
+    for (int i = 0; i < t->c.n_out; i++)
+        if (tt_is(t->seed[i]))
+            tt_interp_write(t->it, t->seed[i], t->weight[i]);
+    return tt_interp_run(t->it);
+}
+
+static tt_status loss(trial *t, double *loss_out)
+{
+    TT_TRY(evaluate(t));
+    double sum = 0;
+    for (int i = 0; i < t->c.n_out; i++) {
+        if (!tt_is(t->seed[i]))
+            continue;
+        const double *out = tt_interp_data(t->it, 0, t->c.out[i]);
+        for (int64_t k = 0; k < count(t, t->c.out[i]); k++)
+            if (isfinite(out[k])) // a row without keys has lse -inf
+                sum += out[k] * t->weight[i][k];
+    }
+    *loss_out = sum;
+    return TT_OK;
+}
+
+static tt_status difference(trial *t, double *x, double *slope_out)
+{
+    const double step = 1e-5, old = *x;
+    double up, down;
+    *x = old + step;
+    TT_TRY(loss(t, &up));
+    *x = old - step;
+    TT_TRY(loss(t, &down));
+    *x = old;
+    *slope_out = (up - down) / (2 * step);
+    return TT_OK;
+}
+
+static tt_status compare(tt_report *r, trial *t, int w, const double *analytic)
+{
+    const int i = t->which[w];
+    const int64_t n = count(t, t->wrt[w]);
+    double worst = 0, size = 0;
+    int64_t at = 0;
+    for (int64_t k = 0; k < n; k++) {
+        double slope;
+        TT_TRY(difference(t, &t->c.data[i][k], &slope));
+        const double error = fabs(slope - analytic[k]);
+        size = fmax(size, fabs(slope));
+        if (!(error <= worst)) {
+            worst = error;
+            at = k;
+        }
+    }
+    tt_report_check(
+        r, worst <= 1e-7 * fmax(1, size),
+        "grad %s: sample %d, input %d, element %lld: off by %.3g of %.3g",
+        t->c.op->name, (int)(t->c.sample - t->c.op->samples), i, (long long)at,
+        worst, size);
+    return TT_OK;
+}
+
+static tt_status check_inputs(tt_report *r, trial *t)
+{
+    TT_TRY(evaluate(t));
+    for (int w = 0; w < t->n_wrt; w++) {
+        const int64_t n = count(t, t->wrt[w]);
+        double *analytic = tt_arena_alloc(t->c.arena, n * 8);
+        if (analytic == NULL)
+            return TT_ERR_NOMEM;
+        if (tt_is(t->grad[w])) {
+            const double *data = tt_interp_data(t->it, 0, t->grad[w]);
+            for (int64_t k = 0; k < n; k++)
+                analytic[k] = data[k];
+        }
+        TT_TRY(compare(r, t, w, analytic));
+        TT_TRY(evaluate(t)); // the analytic ones again
+    }
+    return TT_OK;
+}
+
+static tt_status run(tt_report *r)
+{
+    int n = 0;
+    const tt_op_def *const *ops = tt_op_all(&n);
+    for (int i = 0; i < n; i++) {
+        if (!tt_report_wants(r, ops[i]->name) || ops[i]->grad == NULL ||
+            (ops[i]->flags & TT_OP_COLLECTIVE) != 0)
+            continue;
+        for (const tt_sample *s = ops[i]->samples; s && s->in[0]; s++) {
+            trial t;
+            tt_status status = start(&t, ops[i], s);
+            if (status == TT_OK) {
+                status = check_inputs(r, &t);
+                tt_interp_destroy(t.it);
+                tt_case_fini(&t.c);
+            }
+            tt_report_check(r, status == TT_OK, "grad %s: sample %d: %s",
+                            ops[i]->name, (int)(s - ops[i]->samples),
+                            tt_error_message());
+        }
+    }
+    return TT_OK;
+}
+
+const tt_law_def tt_law_grad = {
+    .name = "grad",
+    .doc = "The gradient of every operator is its finite difference.",
+    .run = run,
+};

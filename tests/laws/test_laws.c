@@ -1,0 +1,39 @@
+// Every law, as tests: one each, so that they run side by side.
+
+#include "check/law.h"
+
+#include "../test.h"
+
+static void run_law(const char *name)
+{
+    tt_report report = {0};
+    const tt_law_def *law = tt_law_find(name);
+    CHECK(law != NULL);
+    CHECK(law->run(&report) == TT_OK);
+    if (report.n_failed > 0)
+        tt_test_fail(__FILE__, __LINE__, "%lld of %lld checks failed\n%s",
+                     (long long)report.n_failed, (long long)report.n_checks,
+                     tt_str_text(&report.failures));
+    CHECK(report.n_checks > 0);
+    tt_report_fini(&report);
+}
+
+TEST(law_text_printed_and_read_back_is_the_same_graph)
+{
+    run_law("text");
+}
+
+TEST(law_cost_is_what_was_counted_by_hand)
+{
+    run_law("cost");
+}
+
+TEST(law_gradient_is_the_finite_difference)
+{
+    run_law("grad");
+}
+
+TEST(law_parts_joined_are_the_whole)
+{
+    run_law("shard");
+}
