@@ -169,15 +169,13 @@ bool tt_interp_read(tt_interp *it, tt_val v, double *whole)
     const int64_t count = tt_shape_count(&type->shape);
     bool agree = true;
     for (int64_t i = 0; i < count; i++)
-        whole[i] = kind < 0 ? (double)NAN
-                            : neutral(&it->g->mesh, type);
+        whole[i] = kind < 0 ? (double)NAN : neutral(&it->g->mesh, type);
     for (int r = 0; r < it->n_ranks; r++) {
         const tt_local *local = tt_interp_local(it, r, v);
         const int64_t n = tt_shape_count(&local->shape);
         const void *data = tt_interp_data(it, r, v);
         if (!speaks(it, type, r)) {
-            const void *other =
-                tt_interp_data(it, speaker_of(it, type, r), v);
+            const void *other = tt_interp_data(it, speaker_of(it, type, r), v);
             agree &= memcmp(data, other,
                             (size_t)(n * tt_dtype_bytes(type->dtype))) == 0;
             continue;
@@ -185,10 +183,7 @@ bool tt_interp_read(tt_interp *it, tt_val v, double *whole)
         for (int64_t i = 0; i < n; i++) {
             double *to = &whole[tt_local_to_global(local, i)];
             const double x = tt_dtype_load(type->dtype, data, i);
-            *to = kind < 0        ? x
-                  : kind == TT_SUM ? *to + x
-                  : x > *to       ? x
-                                  : *to;
+            *to = kind < 0 ? x : kind == TT_SUM ? *to + x : x > *to ? x : *to;
         }
     }
     return agree;
@@ -224,8 +219,7 @@ static tt_status run_kernel(tt_interp *it, const tt_site *site,
     tt_status status = need_scratch(it, choice.scratch_bytes);
     if (status == TT_OK) {
         tt_args with = *args;
-        with.scratch =
-            (void *)(((uintptr_t)it->scratch + 63) & ~(uintptr_t)63);
+        with.scratch = (void *)(((uintptr_t)it->scratch + 63) & ~(uintptr_t)63);
         status = tt_kernel_run(choice.kernel, &with);
     }
     tt_kernel_free(choice.kernel);
@@ -245,8 +239,8 @@ static tt_status run_local(tt_interp *it, const tt_node *node, int rank)
     }
     for (int i = 0; i < node->n_in; i++) {
         fill_operand(it, rank, node->in[i], &operand[i]);
-        in[i] = tt_is(node->in[i]) ? tt_interp_data(it, rank, node->in[i])
-                                   : NULL;
+        in[i] =
+            tt_is(node->in[i]) ? tt_interp_data(it, rank, node->in[i]) : NULL;
     }
     for (int i = 0; i < node->n_out; i++) {
         fill_operand(it, rank, node->out[i], &operand[node->n_in + i]);
@@ -280,12 +274,11 @@ static tt_status run_collective(tt_interp *it, const tt_node *node)
         in[r] = tt_interp_data(it, r, node->in[0]);
         out[r] = tt_interp_data(it, r, node->out[0]);
     }
-    const tt_comm_site call = {
-        .op = node->op,
-        .params = node->params,
-        .mesh = &it->g->mesh,
-        .in_type = &it->g->value[node->in[0].id].type,
-        .out_type = &it->g->value[node->out[0].id].type};
+    const tt_comm_site call = {.op = node->op,
+                               .params = node->params,
+                               .mesh = &it->g->mesh,
+                               .in_type = &it->g->value[node->in[0].id].type,
+                               .out_type = &it->g->value[node->out[0].id].type};
     status = tt_comm_simulate(&call, in, out);
 out:
     tt_free(in);

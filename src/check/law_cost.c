@@ -38,8 +38,9 @@ static void look(tt_report *r, const tt_case *c, int index)
     tt_report_check(r, is_free || (cost.depth >= 1 && cost.depth <= cost.work),
                     "cost %s: depth %g is not in 1 .. work %g", name,
                     cost.depth, cost.work);
-    tt_report_check(r, cost.wire_bytes >= 0 && cost.messages >= 0 &&
-                           isfinite(cost.work) && isfinite(cost.bytes),
+    tt_report_check(r,
+                    cost.wire_bytes >= 0 && cost.messages >= 0 &&
+                        isfinite(cost.work) && isfinite(cost.bytes),
                     "cost %s: negative or infinite", name);
 }
 

@@ -49,8 +49,8 @@ static tt_status compare(tt_report *r, const tt_case *whole, tt_interp *one,
             tt_report_check(r, false, "%s: output %d is missing", what, i);
             continue;
         }
-        const int64_t n = tt_shape_count(
-            &whole->b.graph->value[whole->out[i].id].type.shape);
+        const int64_t n =
+            tt_shape_count(&whole->b.graph->value[whole->out[i].id].type.shape);
         double *a = tt_alloc(n * 8 + 8), *b = tt_alloc(n * 8 + 8);
         if (a != NULL && b != NULL) {
             (void)tt_interp_read(one, whole->out[i], b);
@@ -115,8 +115,7 @@ static tt_status check_sig(tt_report *r, const tt_case *whole, tt_interp *one,
     return TT_OK;
 }
 
-static tt_status check_sizes(tt_report *r, const tt_case *whole,
-                             tt_interp *one)
+static tt_status check_sizes(tt_report *r, const tt_case *whole, tt_interp *one)
 {
     tt_type in[TT_SAMPLE_IN], out[TT_MAX_OUT];
     tt_op_io io;

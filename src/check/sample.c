@@ -82,8 +82,7 @@ static tt_status make_input(tt_case *c, int i, tt_dtype dtype,
     if (text[0] == '-')
         return TT_OK;
     snprintf(name, sizeof name, "in%d", i);
-    c->in[i] = tt_input(&c->b, name, kind_dtype(text, dtype),
-                        shape_text(text));
+    c->in[i] = tt_input(&c->b, name, kind_dtype(text, dtype), shape_text(text));
     TT_TRY(c->b.status);
     const int64_t n = tt_shape_count(&tt_type_of(&c->b, c->in[i])->shape);
     c->data[i] = tt_arena_alloc(c->arena, n * (int64_t)sizeof(double));
@@ -136,9 +135,8 @@ static tt_status build(tt_case *c, tt_dtype dtype, const tt_sig *sig)
     return add_node(c, sig);
 }
 
-tt_status tt_case_init(tt_case *c, const tt_op_def *op,
-                       const tt_sample *sample, tt_dtype dtype,
-                       const tt_mesh *mesh, const tt_sig *sig)
+tt_status tt_case_init(tt_case *c, const tt_op_def *op, const tt_sample *sample,
+                       tt_dtype dtype, const tt_mesh *mesh, const tt_sig *sig)
 {
     *c = (tt_case){.op = op, .sample = sample};
     TT_TRY(tt_builder_init(&c->b, &tt_grad_ops_default));

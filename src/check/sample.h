@@ -21,9 +21,8 @@ typedef struct tt_case {
 
 // Builds inputs and the node; floats have type `dtype`. With `mesh` and `sig`
 // (both or none) the operands are placed along axis 0 and expand is used.
-tt_status tt_case_init(tt_case *c, const tt_op_def *op,
-                       const tt_sample *sample, tt_dtype dtype,
-                       const tt_mesh *mesh, const tt_sig *sig);
+tt_status tt_case_init(tt_case *c, const tt_op_def *op, const tt_sample *sample,
+                       tt_dtype dtype, const tt_mesh *mesh, const tt_sig *sig);
 void tt_case_fini(tt_case *c);
 
 // Whether the values of input i can be varied (floats that are no constants).

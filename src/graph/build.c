@@ -60,8 +60,8 @@ int tt_scope_push(tt_builder *b, const char *fmt, ...)
     const int added = vsnprintf(end, room - (size_t)n, fmt, list);
     va_end(list);
     if (added < 0 || (size_t)(added + n) >= room)
-        tt_builder_fail(b, tt_fail(TT_ERR_ARG, "names nest too deeply at %s",
-                                   b->scope));
+        tt_builder_fail(
+            b, tt_fail(TT_ERR_ARG, "names nest too deeply at %s", b->scope));
     return length;
 }
 
@@ -105,8 +105,8 @@ static tt_val add_value(tt_builder *b, const char *name, const tt_type *type,
     if (b->status != TT_OK)
         return TT_NONE;
     if (g->n_values == g->values_capacity) {
-        tt_value *bigger = grow(b, g->value, g->n_values, &g->values_capacity,
-                                sizeof *bigger);
+        tt_value *bigger =
+            grow(b, g->value, g->n_values, &g->values_capacity, sizeof *bigger);
         if (bigger == NULL)
             return TT_NONE;
         g->value = bigger;
@@ -124,10 +124,10 @@ static tt_val add_value(tt_builder *b, const char *name, const tt_type *type,
 
 static const char *full_name(tt_builder *b, const char *name)
 {
-    const char *text = b->scope[0] == '\0'
-                           ? tt_arena_strdup(b->graph->arena, name)
-                           : tt_arena_printf(b->graph->arena, "%s.%s",
-                                             b->scope, name);
+    const char *text =
+        b->scope[0] == '\0'
+            ? tt_arena_strdup(b->graph->arena, name)
+            : tt_arena_printf(b->graph->arena, "%s.%s", b->scope, name);
     if (text == NULL)
         tt_builder_fail(b, TT_ERR_NOMEM);
     return text;
@@ -188,8 +188,7 @@ tt_val tt_state(tt_builder *b, tt_role role, const char *name, tt_dtype dtype,
 static tt_val add_param(tt_builder *b, const char *name, tt_init init,
                         const tt_shape *shape)
 {
-    tt_val source =
-        tt_state(b, TT_ROLE_PARAM, name, b->master, shape, init);
+    tt_val source = tt_state(b, TT_ROLE_PARAM, name, b->master, shape, init);
     if (tt_is(source) && b->dtype != b->master && shape->ndim >= 2) {
         char work[TT_SCOPE_BYTES];
         snprintf(work, sizeof work, "%s.work", name);
@@ -234,8 +233,8 @@ static const void *copy_params(tt_builder *b, const tt_op_def *op,
     // Strings are borrowed from the caller: keep them in the graph.
     for (const tt_opt *o = op->options; params != NULL && o->name; o++)
         if (o->type == TT_OPT_STR) {
-            const char **text = (const char **)(void *)((char *)copy +
-                                                        o->offset);
+            const char **text =
+                (const char **)(void *)((char *)copy + o->offset);
             *text = tt_arena_strdup(b->graph->arena, *text ? *text : "");
             if (*text == NULL)
                 tt_builder_fail(b, TT_ERR_NOMEM);
@@ -249,8 +248,7 @@ static const char *node_origin(tt_builder *b)
         return b->origin;
     const tt_graph *g = b->graph;
     // Neighbours usually share a scope: keep one copy.
-    if (g->n_nodes > 0 &&
-        strcmp(g->node[g->n_nodes - 1].origin, b->scope) == 0)
+    if (g->n_nodes > 0 && strcmp(g->node[g->n_nodes - 1].origin, b->scope) == 0)
         return g->node[g->n_nodes - 1].origin;
     const char *origin = tt_arena_strdup(b->graph->arena, b->scope);
     if (origin == NULL)
@@ -263,8 +261,7 @@ static tt_status infer(tt_builder *b, tt_node *node, tt_type *out)
     tt_type few[8];
     tt_type *in = few;
     if (node->n_in > 8)
-        in = tt_arena_alloc(b->graph->arena,
-                            (int64_t)sizeof *in * node->n_in);
+        in = tt_arena_alloc(b->graph->arena, (int64_t)sizeof *in * node->n_in);
     if (in == NULL)
         return TT_ERR_NOMEM;
     tt_op_io io;
@@ -278,8 +275,8 @@ static tt_status infer(tt_builder *b, tt_node *node, tt_type *out)
 static tt_status add_outputs(tt_builder *b, tt_node *node, const tt_type *type,
                              int32_t node_id)
 {
-    tt_val *out = tt_arena_alloc(b->graph->arena,
-                                 (int64_t)sizeof *out * node->n_out);
+    tt_val *out =
+        tt_arena_alloc(b->graph->arena, (int64_t)sizeof *out * node->n_out);
     if (out == NULL)
         return TT_ERR_NOMEM;
     for (int i = 0; i < node->n_out; i++) {
@@ -304,8 +301,8 @@ static tt_status append(tt_builder *b, tt_node *node)
     TT_TRY(infer(b, node, type));
     TT_TRY(add_outputs(b, node, type, g->n_nodes));
     if (g->n_nodes == g->nodes_capacity) {
-        tt_node *bigger = grow(b, g->node, g->n_nodes, &g->nodes_capacity,
-                               sizeof *bigger);
+        tt_node *bigger =
+            grow(b, g->node, g->n_nodes, &g->nodes_capacity, sizeof *bigger);
         if (bigger == NULL)
             return TT_ERR_NOMEM;
         g->node = bigger;
@@ -321,14 +318,14 @@ tt_val tt_call(tt_builder *b, const tt_op_def *op, const void *params,
         out[i] = TT_NONE;
     if (b->status != TT_OK)
         return TT_NONE;
-    tt_node node = {.op = op,
-                    .params = copy_params(b, op, params),
-                    .origin = node_origin(b),
-                    .phase = b->phase,
-                    .stage = b->stage,
-                    .n_in = n_in,
-                    .in = tt_arena_copy(b->graph->arena, in,
-                                        (int64_t)sizeof *in * n_in)};
+    tt_node node = {
+        .op = op,
+        .params = copy_params(b, op, params),
+        .origin = node_origin(b),
+        .phase = b->phase,
+        .stage = b->stage,
+        .n_in = n_in,
+        .in = tt_arena_copy(b->graph->arena, in, (int64_t)sizeof *in * n_in)};
     if (node.in == NULL || b->status != TT_OK)
         return tt_builder_fail(b, TT_ERR_NOMEM);
     const tt_status status = append(b, &node);

@@ -25,7 +25,7 @@ struct tt_builder {
     tt_phase phase;
     int32_t stage;
     char scope[TT_SCOPE_BYTES]; // "transformer.h.0.attn"
-    const char *origin; // of new nodes; NULL: the scope
+    const char *origin;         // of new nodes; NULL: the scope
 };
 
 // Memory of `b` is the caller's; the graph is owned by the builder until taken.
@@ -52,7 +52,8 @@ int64_t tt_dim_of(const tt_builder *b, tt_val v, int d);
 // Leaves. Names are the full names: `name` after the scope and a dot.
 tt_val tt_input(tt_builder *b, const char *name, tt_dtype dtype,
                 const char *shape);
-tt_val tt_scalar(tt_builder *b, const char *name, tt_dtype dtype); // found or made
+tt_val tt_scalar(tt_builder *b, const char *name,
+                 tt_dtype dtype); // found or made
 tt_val tt_state(tt_builder *b, tt_role role, const char *name, tt_dtype dtype,
                 const tt_shape *shape, tt_init init);
 

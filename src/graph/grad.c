@@ -54,8 +54,7 @@ static void mark_needs(state *s, int32_t n_nodes)
         }
         for (int i = 0; i < node->n_out; i++) {
             const int32_t out = node->out[i].id;
-            s->needs[out] |=
-                any && tt_dtype_is_float(g->value[out].type.dtype);
+            s->needs[out] |= any && tt_dtype_is_float(g->value[out].type.dtype);
             s->is_weight[out] = weights;
         }
     }
@@ -232,8 +231,8 @@ static tt_status init(state *s, tt_builder *b)
     s->dout = tt_alloc((int64_t)sizeof(tt_val) * TT_MAX_OUT);
     s->din = tt_alloc((int64_t)sizeof(tt_val) * n_in);
     s->need = tt_alloc(n_in);
-    if (!s->needs || !s->is_weight || !s->grad || !s->fetches || !s->terms || !s->dout ||
-        !s->din || !s->need) {
+    if (!s->needs || !s->is_weight || !s->grad || !s->fetches || !s->terms ||
+        !s->dout || !s->din || !s->need) {
         fini(s);
         return tt_fail(TT_ERR_NOMEM, "no memory for differentiation");
     }
@@ -252,13 +251,12 @@ tt_status tt_grad(tt_builder *b, tt_val loss,
     const int32_t n_nodes = b->graph->n_nodes;
     for (int32_t i = 0; i < s.n_values; i++) {
         const tt_value *value = &b->graph->value[i];
-        const int32_t of =
-            value->role == TT_ROLE_WORK ? value->init.of.id : i;
+        const int32_t of = value->role == TT_ROLE_WORK ? value->init.of.id : i;
         s.needs[i] =
             (value->role == TT_ROLE_PARAM || value->role == TT_ROLE_WORK) &&
             !(is_frozen != NULL && is_frozen(b->graph->value[of].name, user));
-        s.is_weight[i] = value->role == TT_ROLE_PARAM ||
-                         value->role == TT_ROLE_WORK;
+        s.is_weight[i] =
+            value->role == TT_ROLE_PARAM || value->role == TT_ROLE_WORK;
     }
     mark_needs(&s, n_nodes);
     const tt_phase phase = b->phase;

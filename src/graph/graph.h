@@ -67,7 +67,8 @@ typedef struct tt_value {
 struct tt_node {
     const tt_op_def *op;
     const void *params;
-    const char *origin; // who asked for it: survives passes, keys random numbers
+    const char
+        *origin; // who asked for it: survives passes, keys random numbers
     tt_phase phase;
     int32_t stage;
     int32_t n_in, n_out;

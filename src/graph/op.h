@@ -119,14 +119,14 @@ typedef struct tt_sample {
 } tt_sample;
 
 enum tt_op_flags {
-    TT_OP_VIEW = 1,        // output is a view of input 0: no work when strides do
+    TT_OP_VIEW = 1, // output is a view of input 0: no work when strides do
     TT_OP_ELEMENTWISE = 2, // out[i] depends on in[*][i] only; any equal layouts
     TT_OP_COLLECTIVE = 4,  // talks to the ranks along params' axis
     TT_OP_ACCUMULATE = 8,  // sums its inputs, and over micro-batches
     TT_OP_ALIAS = 16,      // output 0 is input 0: fetch, agree
     TT_OP_INPLACE = 32,    // output 0 may overwrite input 0 when it dies there
-    TT_OP_CONCAT = 64,     // inputs lie side by side in the output: producers may
-                           // write them there
+    TT_OP_CONCAT = 64, // inputs lie side by side in the output: producers may
+                       // write them there
 };
 
 struct tt_op_def {
@@ -137,7 +137,7 @@ struct tt_op_def {
     uint32_t shape_only; // bit i: of input i only the shape is read
     uint32_t no_grad;    // bit i: through output i nothing is differentiated
     tt_op_infer_fn *infer;
-    tt_op_grad_fn *grad; // NULL: not differentiable
+    tt_op_grad_fn *grad;   // NULL: not differentiable
     tt_op_shard_fn *shard; // NULL: replicated only
     tt_op_cost_fn *cost;
     tt_op_view_fn *view; // TT_OP_VIEW and TT_OP_CONCAT; NULL: always copies

@@ -267,8 +267,8 @@ static tt_status read_inputs(reader *r, tt_val **in_out, int *n_out)
         return bad(r, "(");
     while (!accept(r, ")")) {
         if (n == capacity) {
-            tt_val *more = tt_arena_alloc(r->scratch,
-                                          (int64_t)sizeof *in * 2 * capacity);
+            tt_val *more =
+                tt_arena_alloc(r->scratch, (int64_t)sizeof *in * 2 * capacity);
             if (more == NULL)
                 return TT_ERR_NOMEM;
             memcpy(more, in, sizeof *in * (size_t)n);

@@ -139,7 +139,9 @@ void tt_shape_print(const tt_shape *shape, tt_str *out)
     for (int d = 0; d < shape->ndim; d++)
         for (int f = shape->first[d]; f < shape->first[d + 1]; f++)
             tt_str_addf(out, "%s%s:%lld",
-                        f > shape->first[d] ? "." : d > 0 ? " " : "",
+                        f > shape->first[d] ? "."
+                        : d > 0             ? " "
+                                            : "",
                         shape->factor[f].name,
                         (long long)shape->factor[f].size);
 }

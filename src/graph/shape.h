@@ -34,8 +34,8 @@ void tt_shape_print(const tt_shape *shape, tt_str *out);
 
 int64_t tt_shape_dim(const tt_shape *shape, int d); // product of its factors
 int64_t tt_shape_count(const tt_shape *shape);      // elements; 1 for a scalar
-bool tt_shape_equal(const tt_shape *a, const tt_shape *b);      // with names
-bool tt_shape_same_dims(const tt_shape *a, const tt_shape *b);  // extents only
+bool tt_shape_equal(const tt_shape *a, const tt_shape *b);     // with names
+bool tt_shape_same_dims(const tt_shape *a, const tt_shape *b); // extents only
 
 // Checks every size >= 1, names non-empty and unique, product below 2^62.
 tt_status tt_shape_check(const tt_shape *shape);

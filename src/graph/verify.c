@@ -135,8 +135,7 @@ static tt_status check_names(const tt_graph *g, int32_t *table, int64_t size)
                 break;
             }
             if (strcmp(g->value[*entry - 1].name, name) == 0)
-                return tt_fail(TT_ERR_STATE, "the name %s is used twice",
-                               name);
+                return tt_fail(TT_ERR_STATE, "the name %s is used twice", name);
         }
     }
     return TT_OK;

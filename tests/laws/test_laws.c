@@ -1,8 +1,7 @@
 // Every law, as tests: one each, so that they run side by side.
 
-#include "check/law.h"
-
 #include "../test.h"
+#include "check/law.h"
 
 static void run_law(const char *name)
 {
