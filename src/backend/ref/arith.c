@@ -1,0 +1,87 @@
+// arith - reference kernels of add, mul and scale.
+
+#include "ops/arith.h"
+
+#include "backend/ref/elementwise.h"
+#include "ops/ops.h"
+
+static double add(const void *params, double a, double b)
+{
+    (void)params;
+    return a + b;
+}
+
+static double mul(const void *params, double a, double b)
+{
+    (void)params;
+    return a * b;
+}
+
+static double scale(const void *params, double x)
+{
+    const tt_scale_params *p = params;
+    return x * p->by;
+}
+
+// b broadcasts to a.
+static tt_status run_broadcast(const tt_site *site, const tt_args *args,
+                               tt__binary_fn *fn)
+{
+    const tt_operand *a = &site->in[0], *b = &site->in[1];
+    const tt_operand *y = &site->out[0];
+    if (tt_operand_count(a) == tt_operand_count(b))
+        return tt__ref_binary(site, args, fn);
+    int map[TT_MAX_DIMS];
+    int64_t stride[TT_MAX_DIMS];
+    const tt_shape *shape = &a->local.shape;
+    (void)tt_broadcast_map(&(tt_i64s){0}, &b->local.shape, shape, map);
+    tt__ref_project(shape, &b->local.shape, map, stride);
+    const int64_t n = tt_operand_count(y);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t k = tt__ref_offset(shape, stride, i);
+        tt_dtype_store(y->dtype, args->out[0], i,
+                       fn(site->params, tt_dtype_load(a->dtype, args->in[0], i),
+                          tt_dtype_load(b->dtype, args->in[1], k)));
+    }
+    return TT_OK;
+}
+
+static tt_status run_add(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return run_broadcast(site, args, add);
+}
+
+static tt_status run_mul(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return run_broadcast(site, args, mul);
+}
+
+static tt_status run_scale(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    (void)state;
+    return tt__ref_unary(site, args, scale);
+}
+
+const tt_kernel_def tt_kernel_ref_add = {
+    .name = "ref.add",
+    .op = &tt_op_add,
+    .in_place = true,
+    .run = run_add,
+};
+
+const tt_kernel_def tt_kernel_ref_mul = {
+    .name = "ref.mul",
+    .op = &tt_op_mul,
+    .in_place = true,
+    .run = run_mul,
+};
+
+const tt_kernel_def tt_kernel_ref_scale = {
+    .name = "ref.scale",
+    .op = &tt_op_scale,
+    .in_place = true,
+    .run = run_scale,
+};

@@ -1,0 +1,190 @@
+// move - reference kernels of the operators that only move elements: reorder,
+// reshape, transpose, split, join, slice, slice_grad, concat. All of them take
+// operands with any strides.
+
+#include "ops/move.h"
+
+#include "backend/kernel.h"
+#include "backend/ref/copy.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+static int64_t element_bytes(const tt_site *site)
+{
+    return tt_dtype_bytes(site->out[0].dtype);
+}
+
+// reorder and reshape: the same factors on both sides.
+static tt_status run_reorder(void *state, const tt_site *site,
+                             const tt_args *args)
+{
+    (void)state;
+    const tt__strided to = tt__strided_of(&site->out[0], args->out[0]);
+    const tt__strided from = tt__strided_of(&site->in[0], args->in[0]);
+    tt__copy(&site->out[0].local.shape, element_bytes(site), &to, &from);
+    return TT_OK;
+}
+
+static tt_status run_transpose(void *state, const tt_site *site,
+                               const tt_args *args)
+{
+    (void)state;
+    const tt_transpose_params *p = site->params;
+    const tt_shape *x = &site->in[0].local.shape;
+    const tt_shape *y = &site->out[0].local.shape;
+    const tt__strided to = tt__strided_of(&site->out[0], args->out[0]);
+    const tt__strided whole = tt__strided_of(&site->in[0], args->in[0]);
+    tt__strided from = whole;
+    for (int d = 0; d < y->ndim; d++)
+        for (int f = y->first[d]; f < y->first[d + 1]; f++)
+            from.stride[f] =
+                whole.stride[x->first[p->perm.v[d]] + f - y->first[d]];
+    tt__copy(y, element_bytes(site), &to, &from);
+    return TT_OK;
+}
+
+static tt_status run_split(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    (void)state;
+    const tt_split_params *p = site->params;
+    const int64_t bytes = element_bytes(site);
+    const int f = tt_shape_find(&site->in[0].local.shape, p->factor);
+    const tt__strided whole = tt__strided_of(&site->in[0], args->in[0]);
+    for (int i = 0; i < site->n_out; i++) {
+        const tt__strided to = tt__strided_of(&site->out[i], args->out[i]);
+        const tt__strided from = tt__strided_select(&whole, f, i, bytes);
+        tt__copy(&site->out[i].local.shape, bytes, &to, &from);
+    }
+    return TT_OK;
+}
+
+static tt_status run_join(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    const tt_join_params *p = site->params;
+    const int64_t bytes = element_bytes(site);
+    const int f = tt_shape_find(&site->out[0].local.shape, p->factor);
+    const tt__strided whole = tt__strided_of(&site->out[0], args->out[0]);
+    for (int i = 0; i < site->n_in; i++) {
+        const tt__strided to = tt__strided_select(&whole, f, i, bytes);
+        const tt__strided from = tt__strided_of(&site->in[i], args->in[i]);
+        tt__copy(&site->in[i].local.shape, bytes, &to, &from);
+    }
+    return TT_OK;
+}
+
+// The entries of an operand from `start` on along one dim.
+static tt__strided part_from(const tt_operand *whole, const void *base,
+                             int64_t dim, int64_t start)
+{
+    tt__strided s = tt__strided_of(whole, base);
+    s.base += start * whole->stride[dim] * tt_dtype_bytes(whole->dtype);
+    return s;
+}
+
+static tt_status run_slice(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    (void)state;
+    const tt_slice_params *p = site->params;
+    const tt__strided to = tt__strided_of(&site->out[0], args->out[0]);
+    const tt__strided from =
+        part_from(&site->in[0], args->in[0], p->dim, p->start);
+    tt__copy(&site->out[0].local.shape, element_bytes(site), &to, &from);
+    return TT_OK;
+}
+
+static tt_status run_slice_grad(void *state, const tt_site *site,
+                                const tt_args *args)
+{
+    (void)state;
+    const tt_slice_params *p = site->params;
+    const tt_operand *y = &site->out[0];
+    const int64_t bytes = element_bytes(site);
+    memset(args->out[0], 0, (size_t)(tt_operand_count(y) * bytes));
+    const tt__strided to = part_from(y, args->out[0], p->dim, p->start);
+    const tt__strided from = tt__strided_of(&site->in[0], args->in[0]);
+    tt__copy(&site->in[0].local.shape, bytes, &to, &from);
+    return TT_OK;
+}
+
+static tt_status run_concat(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    (void)state;
+    const tt_concat_params *p = site->params;
+    int64_t start = 0;
+    for (int i = 0; i < site->n_in; i++) {
+        const tt__strided to =
+            part_from(&site->out[0], args->out[0], p->dim, start);
+        const tt__strided from = tt__strided_of(&site->in[i], args->in[i]);
+        tt__copy(&site->in[i].local.shape, element_bytes(site), &to, &from);
+        start += tt_operand_dim(&site->in[i], (int)p->dim);
+    }
+    return TT_OK;
+}
+
+const tt_kernel_def tt_kernel_ref_reorder = {
+    .name = "ref.reorder",
+    .op = &tt_op_reorder,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .run = run_reorder,
+};
+
+const tt_kernel_def tt_kernel_ref_reshape = {
+    .name = "ref.reshape",
+    .op = &tt_op_reshape,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .run = run_reorder,
+};
+
+const tt_kernel_def tt_kernel_ref_transpose = {
+    .name = "ref.transpose",
+    .op = &tt_op_transpose,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .run = run_transpose,
+};
+
+const tt_kernel_def tt_kernel_ref_split = {
+    .name = "ref.split",
+    .op = &tt_op_split,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .run = run_split,
+};
+
+const tt_kernel_def tt_kernel_ref_join = {
+    .name = "ref.join",
+    .op = &tt_op_join,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .run = run_join,
+};
+
+const tt_kernel_def tt_kernel_ref_slice = {
+    .name = "ref.slice",
+    .op = &tt_op_slice,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .run = run_slice,
+};
+
+const tt_kernel_def tt_kernel_ref_slice_grad = {
+    .name = "ref.slice_grad",
+    .op = &tt_op_slice_grad,
+    .strided_in = ~0u,
+    .run = run_slice_grad,
+};
+
+const tt_kernel_def tt_kernel_ref_concat = {
+    .name = "ref.concat",
+    .op = &tt_op_concat,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .run = run_concat,
+};
