@@ -1,11 +1,13 @@
-"""Finds a Python that has PyTorch: the newest one that this machine offers.
+"""Finds a Python that has PyTorch.
 
-Looked at in this order: $TUTTI_TORCH_PYTHON, build/torch-venv (bench/setup-peer
-makes it), python3 on the path, Debian's /usr/bin/python3. As a program it prints
-the interpreter's path, or says why there is none and exits with 1.
+$TUTTI_TORCH_PYTHON if set; else the one with the newest PyTorch of
+build/torch-venv (bench/setup-peer makes it), python3 on the path and Debian's
+/usr/bin/python3. As a program it prints the interpreter's path, or says why
+there is none and exits with 1.
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +27,10 @@ def version_of(python):
     return done.stdout.decode().strip() if done.returncode == 0 else None
 
 
+def as_numbers(version):
+    return [int(n) for n in re.findall(r"\d+", version)[:2]]
+
+
 def find():
     """(interpreter, version), or (None, why not)."""
     chosen = os.environ.get("TUTTI_TORCH_PYTHON")
@@ -33,12 +39,14 @@ def find():
         if version is None:
             return None, "TUTTI_TORCH_PYTHON=%s has no PyTorch" % chosen
         return chosen, version
+    best = None, "no PyTorch here; bench/setup-peer installs it"
     for python in (str(ROOT / "build" / "torch-venv" / "bin" / "python"),
                    shutil.which("python3"), "/usr/bin/python3"):
         version = version_of(python) if python else None
-        if version:
-            return python, version
-    return None, "no PyTorch here; bench/setup-peer installs it"
+        if version and (best[0] is None or
+                        as_numbers(version) > as_numbers(best[1])):
+            best = python, version
+    return best
 
 
 if __name__ == "__main__":
