@@ -27,6 +27,10 @@ TT_OP(reduce_max_grad)
 TT_OP(matmul)
 TT_OP(matmul_grad_w)
 TT_OP(bias_grad)
+TT_OP(conv)
+TT_OP(conv_grad_x)
+TT_OP(conv_grad_w)
+TT_OP(conv_grad_b)
 
 // Normalisation, embedding, attention, losses.
 TT_OP(layer_norm)

@@ -27,6 +27,10 @@ TT_KERNEL(ref_reduce_max_grad)
 TT_KERNEL(ref_matmul)
 TT_KERNEL(ref_matmul_grad_w)
 TT_KERNEL(ref_bias_grad)
+TT_KERNEL(ref_conv)
+TT_KERNEL(ref_conv_grad_x)
+TT_KERNEL(ref_conv_grad_w)
+TT_KERNEL(ref_conv_grad_b)
 
 // Normalisation, embedding, attention, losses.
 TT_KERNEL(ref_layer_norm)
