@@ -50,6 +50,17 @@ static tt_status check_list(const char *op, const char *what,
                    what, (long long)list->n, n);
 }
 
+tt_status tt_slide_kernel(const char *op, const tt_slide_params *p, int n,
+                          int64_t kernel_out[TT_MAX_SPATIAL])
+{
+    if (p->kernel.n == 0)
+        return tt_fail(TT_ERR_ARG, "%s: no kernel is given", op);
+    TT_TRY(check_list(op, "kernel", &p->kernel, n));
+    for (int i = 0; i < n && i < TT_MAX_SPATIAL; i++)
+        kernel_out[i] = tt_slide_entry(&p->kernel, i, 1);
+    return TT_OK;
+}
+
 tt_status tt_slide_check_image(const char *op, const tt_shape *x)
 {
     if (x->ndim < 3 || x->ndim > 2 + TT_MAX_SPATIAL)
@@ -88,13 +99,12 @@ tt_status tt_slide_infer(const char *op, const tt_slide_params *p,
                          const int64_t *kernel, const tt_shape *x, tt_shape *y)
 {
     const int n = x->ndim - 2;
-    TT_TRY(check_list(op, "kernel", &p->kernel, n));
     TT_TRY(check_list(op, "stride", &p->stride, n));
     TT_TRY(check_list(op, "pad", &p->pad, n));
     TT_TRY(check_list(op, "dilation", &p->dilation, n));
     for (int i = 0; i < n; i++) {
         const tt_slide s = plain_slide(p, kernel, i);
-        int64_t out;
+        int64_t out = 0;
         TT_TRY(extent(op, &s, x, i, &out));
         TT_TRY(tt_shape_push(y, x->factor[x->first[i + 2]].name, out));
     }

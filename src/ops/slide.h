@@ -51,6 +51,10 @@ int64_t tt_slide_entry(const tt_i64s *list, int i, int64_t fallback);
 tt_status tt_slide_infer(const char *op, const tt_slide_params *p,
                          const int64_t *kernel, const tt_shape *x, tt_shape *y);
 
+// The kernel's extents as params give them, along n dimensions.
+tt_status tt_slide_kernel(const char *op, const tt_slide_params *p, int n,
+                          int64_t kernel_out[TT_MAX_SPATIAL]);
+
 // For infer: x is [batch, channels, space...].
 tt_status tt_slide_check_image(const char *op, const tt_shape *x);
 
