@@ -1,0 +1,266 @@
+// nonlinear - reference kernels of the functions of one element.
+
+#include "backend/ref/activation.h"
+#include "backend/ref/elementwise.h"
+#include "ops/activation.h"
+#include "ops/ops.h"
+
+#include <math.h>
+
+static double logistic(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+// ---- functions -----------------------------------------------------------
+
+static double gelu(const void *params, double x)
+{
+    const tt_gelu_params *p = params;
+    return tt__activate(
+        p->form == TT_GELU_ERF ? TT_ACT_GELU_ERF : TT_ACT_GELU_TANH, x);
+}
+
+static double gelu_grad(const void *params, double x, double dy)
+{
+    const tt_gelu_params *p = params;
+    if (p->form == TT_GELU_ERF) {
+        const double cdf = 0.5 * (1 + erf(x / sqrt(2.0)));
+        const double pdf = exp(-0.5 * x * x) / sqrt(2 * acos(-1.0));
+        return dy * (cdf + x * pdf);
+    }
+    const double c = sqrt(2 / acos(-1.0));
+    const double t = tanh(c * (x + 0.044715 * x * x * x));
+    const double dt = (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+    return dy * (0.5 * (1 + t) + 0.5 * x * dt);
+}
+
+static double relu(const void *params, double x)
+{
+    (void)params;
+    return tt__activate(TT_ACT_RELU, x);
+}
+
+static double relu_grad(const void *params, double y, double dy)
+{
+    (void)params;
+    return y <= 0 ? 0 : dy;
+}
+
+static double silu(const void *params, double x)
+{
+    (void)params;
+    return x * logistic(x);
+}
+
+static double silu_grad(const void *params, double x, double dy)
+{
+    (void)params;
+    const double s = logistic(x);
+    return dy * s * (1 + x * (1 - s));
+}
+
+static double tanh_(const void *params, double x)
+{
+    (void)params;
+    return tanh(x);
+}
+
+static double tanh_grad(const void *params, double y, double dy)
+{
+    (void)params;
+    return dy * (1 - y * y);
+}
+
+static double sigmoid(const void *params, double x)
+{
+    (void)params;
+    return logistic(x);
+}
+
+static double sigmoid_grad(const void *params, double y, double dy)
+{
+    (void)params;
+    return dy * y * (1 - y);
+}
+
+static double swiglu(const void *params, double a, double b)
+{
+    (void)params;
+    return a * logistic(a) * b;
+}
+
+// ---- kernels -------------------------------------------------------------
+
+static tt_status run_gelu(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return tt__ref_unary(site, args, gelu);
+}
+
+static tt_status run_gelu_grad(void *state, const tt_site *site,
+                               const tt_args *args)
+{
+    (void)state;
+    return tt__ref_binary(site, args, gelu_grad);
+}
+
+static tt_status run_relu(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return tt__ref_unary(site, args, relu);
+}
+
+static tt_status run_relu_grad(void *state, const tt_site *site,
+                               const tt_args *args)
+{
+    (void)state;
+    return tt__ref_binary(site, args, relu_grad);
+}
+
+static tt_status run_silu(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return tt__ref_unary(site, args, silu);
+}
+
+static tt_status run_silu_grad(void *state, const tt_site *site,
+                               const tt_args *args)
+{
+    (void)state;
+    return tt__ref_binary(site, args, silu_grad);
+}
+
+static tt_status run_tanh(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return tt__ref_unary(site, args, tanh_);
+}
+
+static tt_status run_tanh_grad(void *state, const tt_site *site,
+                               const tt_args *args)
+{
+    (void)state;
+    return tt__ref_binary(site, args, tanh_grad);
+}
+
+static tt_status run_sigmoid(void *state, const tt_site *site,
+                             const tt_args *args)
+{
+    (void)state;
+    return tt__ref_unary(site, args, sigmoid);
+}
+
+static tt_status run_sigmoid_grad(void *state, const tt_site *site,
+                                  const tt_args *args)
+{
+    (void)state;
+    return tt__ref_binary(site, args, sigmoid_grad);
+}
+
+static tt_status run_swiglu(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    (void)state;
+    return tt__ref_binary(site, args, swiglu);
+}
+
+static tt_status run_swiglu_grad(void *state, const tt_site *site,
+                                 const tt_args *args)
+{
+    (void)state;
+    const int64_t n = tt_operand_count(&site->out[0]);
+    for (int64_t i = 0; i < n; i++) {
+        const double a = tt_dtype_load(site->in[0].dtype, args->in[0], i);
+        const double b = tt_dtype_load(site->in[1].dtype, args->in[1], i);
+        const double dy = tt_dtype_load(site->in[2].dtype, args->in[2], i);
+        tt_dtype_store(site->out[0].dtype, args->out[0], i,
+                       silu_grad(NULL, a, dy * b));
+        tt_dtype_store(site->out[1].dtype, args->out[1], i, dy * silu(NULL, a));
+    }
+    return TT_OK;
+}
+
+const tt_kernel_def tt_kernel_ref_gelu = {
+    .name = "ref.gelu",
+    .op = &tt_op_gelu,
+    .in_place = true,
+    .run = run_gelu,
+};
+
+const tt_kernel_def tt_kernel_ref_gelu_grad = {
+    .name = "ref.gelu_grad",
+    .op = &tt_op_gelu_grad,
+    .in_place = true,
+    .run = run_gelu_grad,
+};
+
+const tt_kernel_def tt_kernel_ref_relu = {
+    .name = "ref.relu",
+    .op = &tt_op_relu,
+    .in_place = true,
+    .run = run_relu,
+};
+
+const tt_kernel_def tt_kernel_ref_relu_grad = {
+    .name = "ref.relu_grad",
+    .op = &tt_op_relu_grad,
+    .in_place = true,
+    .run = run_relu_grad,
+};
+
+const tt_kernel_def tt_kernel_ref_silu = {
+    .name = "ref.silu",
+    .op = &tt_op_silu,
+    .in_place = true,
+    .run = run_silu,
+};
+
+const tt_kernel_def tt_kernel_ref_silu_grad = {
+    .name = "ref.silu_grad",
+    .op = &tt_op_silu_grad,
+    .in_place = true,
+    .run = run_silu_grad,
+};
+
+const tt_kernel_def tt_kernel_ref_tanh = {
+    .name = "ref.tanh",
+    .op = &tt_op_tanh,
+    .in_place = true,
+    .run = run_tanh,
+};
+
+const tt_kernel_def tt_kernel_ref_tanh_grad = {
+    .name = "ref.tanh_grad",
+    .op = &tt_op_tanh_grad,
+    .in_place = true,
+    .run = run_tanh_grad,
+};
+
+const tt_kernel_def tt_kernel_ref_sigmoid = {
+    .name = "ref.sigmoid",
+    .op = &tt_op_sigmoid,
+    .in_place = true,
+    .run = run_sigmoid,
+};
+
+const tt_kernel_def tt_kernel_ref_sigmoid_grad = {
+    .name = "ref.sigmoid_grad",
+    .op = &tt_op_sigmoid_grad,
+    .in_place = true,
+    .run = run_sigmoid_grad,
+};
+
+const tt_kernel_def tt_kernel_ref_swiglu = {
+    .name = "ref.swiglu",
+    .op = &tt_op_swiglu,
+    .in_place = true,
+    .run = run_swiglu,
+};
+
+const tt_kernel_def tt_kernel_ref_swiglu_grad = {
+    .name = "ref.swiglu_grad",
+    .op = &tt_op_swiglu_grad,
+    .in_place = true,
+    .run = run_swiglu_grad,
+};

@@ -1,0 +1,31 @@
+// activation - functions of one element.
+
+#ifndef TT_OPS_ACTIVATION_H
+#define TT_OPS_ACTIVATION_H
+
+#include "graph/build.h"
+
+typedef enum tt_gelu_form { TT_GELU_TANH, TT_GELU_ERF } tt_gelu_form;
+
+typedef struct tt_gelu_params {
+    int form; // tt_gelu_form
+} tt_gelu_params;
+
+typedef struct tt_dropout_params {
+    double p; // the probability that an element becomes 0
+} tt_dropout_params;
+
+tt_val tt_gelu(tt_builder *b, tt_val x, tt_gelu_form form);
+tt_val tt_relu(tt_builder *b, tt_val x);
+tt_val tt_silu(tt_builder *b, tt_val x);
+tt_val tt_tanh(tt_builder *b, tt_val x);
+tt_val tt_sigmoid(tt_builder *b, tt_val x);
+
+// silu(gate) * x
+tt_val tt_swiglu(tt_builder *b, tt_val gate, tt_val x);
+
+// Reads the scalars "seed" and "step". x itself when p is 0 or the builder makes
+// a graph for evaluation.
+tt_val tt_dropout(tt_builder *b, tt_val x, double p);
+
+#endif

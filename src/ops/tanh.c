@@ -1,0 +1,94 @@
+// tanh - the hyperbolic tangent; its gradient needs only the result.
+//
+//   flops   1 per element, the gradient 3
+
+#include "ops/activation.h"
+#include "ops/cost.h"
+#include "ops/infer_common.h"
+#include "ops/ops.h"
+#include "ops/shard_common.h"
+
+static tt_op_infer_fn infer, infer_grad;
+static tt_op_grad_fn grad;
+static tt_op_shard_fn shard, shard_grad;
+static tt_op_cost_fn cost, cost_grad;
+
+static tt_status infer(tt_op_io *io)
+{
+    return tt_infer_elementwise(io, "tanh", 1);
+}
+
+static tt_status infer_grad(tt_op_io *io)
+{
+    return tt_infer_elementwise(io, "tanh_grad", 2);
+}
+
+static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
+                      const bool *need, tt_val *din)
+{
+    if (need[0])
+        din[0] = tt_call(b, &tt_op_tanh_grad, NULL,
+                         (tt_val[]){node->out[0], dout[0]}, 2, NULL);
+    return tt_builder_status(b);
+}
+
+static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
+{
+    tt_shard_elementwise(io, axis_size, sigs);
+}
+
+static void shard_grad(const tt_op_io *io, int axis_size, tt_sigs *sigs)
+{
+    tt_shard_elementwise(io, axis_size, sigs);
+    tt_shard_partial(io, 2, TT_SUM, sigs);
+}
+
+static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
+{
+    (void)axis_size;
+    tt_cost_elementwise(io, 0, 1, cost_out);
+}
+
+static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
+{
+    (void)axis_size;
+    tt_cost_elementwise(io, 0, 3, cost_out);
+}
+
+tt_val tt_tanh(tt_builder *b, tt_val x)
+{
+    return tt_call(b, &tt_op_tanh, NULL, &x, 1, NULL);
+}
+
+static const tt_sample samples[] = {
+    {"", {"f a:3 b:5"}, 15},
+    {"", {"f a:2 b:3.c:2"}, 12},
+    {0},
+};
+
+static const tt_sample samples_grad[] = {
+    {"", {"f a:3 b:5", "f a:3 b:5"}, 45},
+    {"", {"f a:2 b:3.c:2", "f a:2 b:3.c:2"}, 36},
+    {0},
+};
+
+const tt_op_def tt_op_tanh = {
+    .name = "tanh",
+    .doc = "The hyperbolic tangent.",
+    .flags = TT_OP_ELEMENTWISE | TT_OP_INPLACE,
+    .infer = infer,
+    .grad = grad,
+    .shard = shard,
+    .cost = cost,
+    .samples = samples,
+};
+
+const tt_op_def tt_op_tanh_grad = {
+    .name = "tanh_grad",
+    .doc = "The gradient of tanh.",
+    .flags = TT_OP_ELEMENTWISE | TT_OP_INPLACE,
+    .infer = infer_grad,
+    .shard = shard_grad,
+    .cost = cost_grad,
+    .samples = samples_grad,
+};
