@@ -1,0 +1,32 @@
+// attention - softmax and scaled dot-product attention.
+//
+//   q [batch, seq, heads, head]   k, v [batch, seq, kv_heads, head]
+//   o = softmax(scale * q k') v   lse [batch, heads, seq] = log of the softmax' sum
+//
+// Query head h reads key-value head h * kv_heads / heads. Causal: key j is visible
+// to query i when j <= i, both counted in the whole sequence. A row without
+// visible key has o = 0 and lse = -infinity.
+
+#ifndef TT_OPS_ATTENTION_H
+#define TT_OPS_ATTENTION_H
+
+#include "graph/build.h"
+
+typedef struct tt_attention_params { // attention, attention_grad
+    bool causal;
+    double scale; // 0: 1 / sqrt(head)
+} tt_attention_params;
+
+tt_val tt_softmax(tt_builder *b, tt_val x);
+
+// `lse_out` may be NULL.
+tt_val tt_attention(tt_builder *b, const tt_val qkv[3],
+                    const tt_attention_params *params, tt_val *lse_out);
+
+// The scale that is meant for heads of this size.
+double tt_attention_scale(const tt_attention_params *params, int64_t head);
+
+// Expands over a split sequence: rings (attention_ring.c).
+tt_op_expand_fn tt__attention_ring, tt__attention_ring_grad;
+
+#endif
