@@ -88,9 +88,9 @@ ALL_CPPFLAGS := -Isrc -Iinclude -DTT_VERSION='"$(VERSION)"' -D_GNU_SOURCE \
 	$(CPPFLAGS)
 ALL_CFLAGS := -std=gnu17 $(OPT) $(WARN) -fPIC -fopenmp \
 	-ffile-prefix-map=$(CURDIR)=. $(CFLAGS)
-ifeq ($(IS_CLANG),)
-ALL_CFLAGS += -fno-semantic-interposition
-endif
+# The clang build is not the one that runs: that it vectorises fewer of the
+# loops marked `omp simd` is no fault of theirs.
+ALL_CFLAGS += $(if $(IS_CLANG),-Wno-pass-failed,-fno-semantic-interposition)
 ALL_LDFLAGS := -fopenmp $(if $(SAN),-fsanitize=address$(,)undefined) $(LDFLAGS)
 LIBS := -Wl,--as-needed -ldnnl -lyaml -ljansson -lxxhash -lm -ldl -lpthread
 
