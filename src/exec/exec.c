@@ -1,0 +1,152 @@
+// exec - creation: memory, and the address of every operand of every step.
+
+#include "exec/exec.h"
+
+#include "base/alloc.h"
+#include "exec/state.h"
+
+#include <string.h>
+
+enum { PAGE = 4096, LEAST_EVENTS = 4096, RUNS_TRACED = 8 };
+
+static int64_t count_operands(const tt_plan *plan)
+{
+    int64_t n = 0;
+    for (int32_t s = 0; s < plan->n_steps; s++)
+        n += plan->step[s].n_in + plan->step[s].n_out;
+    return n;
+}
+
+static int64_t steps_per_run(const tt_plan *plan)
+{
+    int64_t n = 0;
+    for (int32_t o = 0; o < plan->n_order; o++)
+        n += plan->segment[plan->order[o].segment].n;
+    return n;
+}
+
+static tt_status check_plan(const tt_plan *plan, const tt_wire *wire)
+{
+    for (int32_t s = 0; s < plan->n_steps; s++)
+        if (plan->step[s].choice.kernel == NULL &&
+            (wire == NULL || wire->collective == NULL))
+            return tt_fail(TT_ERR_ARG,
+                           "%s talks to other ranks, but there is no wire",
+                           plan->step[s].name);
+    return TT_OK;
+}
+
+static tt_status allocate(tt_exec *exec)
+{
+    const tt_plan *plan = exec->plan;
+    const int64_t values = plan->graph->n_values + 1;
+    const int64_t steps = plan->n_steps + 1;
+    exec->args = tt_alloc(steps * (int64_t)sizeof(*exec->args));
+    exec->step_seconds = tt_alloc(steps * (int64_t)sizeof(double));
+    exec->address =
+        tt_alloc((count_operands(plan) + 1) * (int64_t)sizeof(*exec->address));
+    exec->to_host = tt_alloc(values * (int64_t)sizeof(*exec->to_host));
+    exec->from_host = tt_alloc(values * (int64_t)sizeof(*exec->from_host));
+    if (exec->options.trace) {
+        exec->events_capacity = steps_per_run(plan) * RUNS_TRACED;
+        if (exec->events_capacity < LEAST_EVENTS)
+            exec->events_capacity = LEAST_EVENTS;
+        exec->event =
+            tt_alloc(exec->events_capacity * (int64_t)sizeof(*exec->event));
+    }
+    if (exec->args == NULL || exec->step_seconds == NULL ||
+        exec->address == NULL || exec->to_host == NULL ||
+        exec->from_host == NULL || (exec->options.trace && exec->event == NULL))
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
+    exec->memory = tt_alloc_aligned(plan->peak_bytes, PAGE);
+    if (exec->memory == NULL) {
+        tt_str s = {0};
+        tt_bytes_print(plan->peak_bytes, &s);
+        (void)tt_fail(TT_ERR_NOMEM, "cannot get %s of memory for the plan",
+                      tt_str_text(&s));
+        tt_str_fini(&s);
+        return TT_ERR_NOMEM;
+    }
+    return TT_OK;
+}
+
+static void resolve(tt_exec *exec)
+{
+    void **next = exec->address;
+    for (int32_t s = 0; s < exec->plan->n_steps; s++) {
+        const tt_step *step = &exec->plan->step[s];
+        tt_args *args = &exec->args[s];
+        args->in = (const void *const *)next;
+        for (int32_t i = 0; i < step->n_in; i++)
+            *next++ = tt__address(exec, &step->in[i]);
+        args->out = next;
+        for (int32_t i = 0; i < step->n_out; i++)
+            *next++ = tt__address(exec, &step->out[i]);
+        if (step->scratch >= 0)
+            args->scratch =
+                exec->memory + exec->plan->buffer[step->scratch].offset;
+    }
+}
+
+tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
+                         const tt_exec_options *options, tt_exec **exec_out)
+{
+    static const tt_exec_options plain = {0};
+    if (options == NULL)
+        options = &plain;
+    TT_TRY(check_plan(plan, options->wire));
+    tt_exec *exec = tt_alloc(sizeof(*exec));
+    if (exec == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for an executor");
+    exec->plan = plan;
+    exec->backend = backend;
+    exec->options = *options;
+    const tt_status status = allocate(exec);
+    if (status != TT_OK) {
+        tt_exec_destroy(exec);
+        return status;
+    }
+    resolve(exec);
+    if (options->poison)
+        memset(exec->memory, TT__POISON, (size_t)plan->peak_bytes);
+    *exec_out = exec;
+    return TT_OK;
+}
+
+static void free_host_kernels(tt__host_kernel *kernel, int32_t n)
+{
+    for (int32_t i = 0; kernel != NULL && i < n; i++) {
+        tt_kernel_free(kernel[i].choice.kernel);
+        tt_free_aligned(kernel[i].scratch);
+    }
+    tt_free(kernel);
+}
+
+void tt_exec_destroy(tt_exec *exec)
+{
+    if (exec == NULL)
+        return;
+    free_host_kernels(exec->to_host, exec->plan->graph->n_values);
+    free_host_kernels(exec->from_host, exec->plan->graph->n_values);
+    tt_free_aligned(exec->memory);
+    tt_free(exec->event);
+    tt_free(exec->address);
+    tt_free(exec->step_seconds);
+    tt_free(exec->args);
+    tt_free(exec);
+}
+
+const tt_plan *tt_exec_plan(const tt_exec *exec)
+{
+    return exec->plan;
+}
+
+int64_t tt_exec_peak_used(const tt_exec *exec)
+{
+    if (!exec->options.poison)
+        return -1;
+    int64_t n = exec->plan->peak_bytes;
+    while (n > 0 && (unsigned char)exec->memory[n - 1] == TT__POISON)
+        n--;
+    return n;
+}

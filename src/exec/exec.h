@@ -1,0 +1,70 @@
+// exec - runs a plan on a device: one block of memory for everything, then steps
+// that neither allocate nor look anything up.
+//
+// One thread at a time. Plan and backend must outlive it.
+
+#ifndef TT_EXEC_EXEC_H
+#define TT_EXEC_EXEC_H
+
+#include "backend/backend.h"
+#include "plan/plan.h"
+
+typedef struct tt_exec tt_exec;
+
+// How collectives are done. `in` and `out` are dense local operands.
+typedef struct tt_wire {
+    tt_status (*collective)(void *ctx, const tt_step *step,
+                            const void *const *in, void *const *out);
+    void *ctx;
+} tt_wire;
+
+typedef struct tt_exec_options {
+    bool poison;         // fill memory with NaN first: see tt_exec_peak_used
+    bool trace;          // keep the time of every step
+    bool check_finite;   // after every step: slow, names the first culprit
+    const tt_wire *wire; // NULL: a plan with collectives is refused
+} tt_exec_options;
+
+tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
+                         const tt_exec_options *options, tt_exec **exec_out);
+void tt_exec_destroy(tt_exec *exec); // NULL is fine
+const tt_plan *tt_exec_plan(const tt_exec *exec);
+
+// Sets every state to its initial value. Random numbers are keyed by the name and
+// the global index, so that they depend on no rank and no layout.
+tt_status tt_exec_init_state(tt_exec *exec, uint64_t seed);
+
+// The local part of a value, dense, from and to the host. Values that do not
+// outlive the step cannot be read: mark them as outputs.
+tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data);
+tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out);
+
+// One number, converted; a value of one element.
+tt_status tt_exec_set_scalar(tt_exec *exec, const char *name, double value);
+tt_status tt_exec_get_scalar(tt_exec *exec, tt_val v, double *value_out);
+
+// Writes the inputs of micro-batch `micro`; called before its forward segment.
+typedef tt_status tt_feed_fn(void *user, tt_exec *exec, int32_t micro);
+
+// One step: the plan's order from beginning to end. `feed` may be NULL.
+tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user);
+
+typedef struct tt_exec_stats { // over all runs since creation or reset
+    int64_t n_runs;
+    double wall_seconds, kernel_seconds, feed_seconds;
+    double overhead_fraction; // of the wall time, outside kernels and feed
+    double flops;             // counted as the steps ran
+} tt_exec_stats;
+void tt_exec_stats_get(const tt_exec *exec, tt_exec_stats *stats_out);
+void tt_exec_stats_reset(tt_exec *exec);
+
+// Seconds per step of the plan, summed over runs since creation or reset.
+const double *tt_exec_step_seconds(const tt_exec *exec);
+
+// The newest events as a Chrome trace; TT_ERR_STATE without `trace`.
+tt_status tt_exec_trace_print(const tt_exec *exec, tt_str *out);
+
+// Bytes up to the highest one that was changed; -1 without `poison`.
+int64_t tt_exec_peak_used(const tt_exec *exec);
+
+#endif

@@ -1,0 +1,78 @@
+// finite - looks for the first NaN or infinity that a step wrote.
+
+#include "exec/state.h"
+
+#include <math.h>
+
+static int64_t scan_f32(const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return i;
+    return -1;
+}
+
+static int64_t scan_any(tt_dtype dtype, const void *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(tt_dtype_load(dtype, x, i)))
+            return i;
+    return -1;
+}
+
+// Where element i (row-major) of a plain operand lies.
+static int64_t position(const tt_operand *o, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = o->local.shape.ndim - 1; d >= 0; d--) {
+        const int64_t n = tt_operand_dim(o, d);
+        at += i % n * o->stride[d];
+        i /= n;
+    }
+    return at;
+}
+
+static int64_t scan_strided(const tt_operand *o, const void *x)
+{
+    const int64_t n = tt_operand_count(o);
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(tt_dtype_load(o->dtype, x, position(o, i))))
+            return i;
+    return -1;
+}
+
+// The index counts in memory order where the layout is not plain.
+static int64_t scan(const tt_exec *exec, const tt_operand *o, const void *x,
+                    bool *is_nan_out)
+{
+    const bool is_strided = o->layout == 0 && !tt_operand_is_dense(o);
+    const int64_t n =
+        tt_target_bytes(&exec->backend->target, o) / tt_dtype_bytes(o->dtype);
+    int64_t i;
+    if (is_strided)
+        i = scan_strided(o, x);
+    else if (o->dtype == TT_F32)
+        i = scan_f32(x, n);
+    else
+        i = scan_any(o->dtype, x, n);
+    if (i >= 0)
+        *is_nan_out =
+            isnan(tt_dtype_load(o->dtype, x, is_strided ? position(o, i) : i));
+    return i;
+}
+
+int64_t tt__find_not_finite(const tt_exec *exec, const tt_step *step,
+                            int *output_out, bool *is_nan_out)
+{
+    for (int k = 0; k < step->n_out; k++) {
+        const tt_ref *out = &step->out[k];
+        if (out->buffer < 0 || !tt_dtype_is_float(out->operand.dtype))
+            continue;
+        const int64_t i =
+            scan(exec, &out->operand, tt__address(exec, out), is_nan_out);
+        *output_out = k;
+        if (i >= 0)
+            return i;
+    }
+    return -1;
+}

@@ -1,0 +1,116 @@
+// run - one step of training: the plan's order, timed.
+
+#include "base/clock.h"
+#include "exec/state.h"
+
+#include <omp.h>
+
+static tt_status fail_not_finite(const tt_exec *exec, const tt_step *step,
+                                 int32_t micro)
+{
+    int output = 0;
+    bool is_nan = false;
+    const int64_t i = tt__find_not_finite(exec, step, &output, &is_nan);
+    if (i < 0)
+        return TT_OK;
+    return tt_fail(TT_ERR_STATE,
+                   "%s produced %s (first at element %lld of output %d) in "
+                   "micro-batch %d of step %lld",
+                   step->name, is_nan ? "NaN" : "Inf", (long long)i, output,
+                   micro + 1, (long long)exec->n_runs + 1);
+}
+
+static void record(tt_exec *exec, int32_t s, int32_t micro, double start,
+                   double seconds)
+{
+    exec->step_seconds[s] += seconds;
+    exec->stats.kernel_seconds += seconds;
+    exec->stats.flops += exec->plan->step[s].cost.flops;
+    if (exec->event != NULL)
+        exec->event[exec->n_events++ % exec->events_capacity] =
+            (tt__event){s, micro, start, seconds};
+}
+
+static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
+{
+    const tt_step *step = &exec->plan->step[s];
+    tt_args *args = &exec->args[s];
+    args->accumulate = step->accumulate == TT_ADD ||
+                       (step->accumulate == TT_ADD_AFTER_FIRST && micro > 0);
+    const double start = tt_clock_seconds();
+    tt_status status;
+    if (step->choice.kernel != NULL) {
+        status = tt_kernel_run(step->choice.kernel, args);
+    } else {
+        const tt_wire *wire = exec->options.wire;
+        status = wire->collective(wire->ctx, step, args->in, args->out);
+    }
+    record(exec, s, micro, start, tt_clock_seconds() - start);
+    if (status != TT_OK)
+        return tt_fail_context(status, "%s", step->name);
+    return exec->options.check_finite ? fail_not_finite(exec, step, micro)
+                                      : TT_OK;
+}
+
+static tt_status run_segment(tt_exec *exec, const tt_order *order)
+{
+    const tt_segment *segment = &exec->plan->segment[order->segment];
+    for (int32_t s = segment->first; s < segment->first + segment->n; s++)
+        TT_TRY(run_step(exec, s, order->micro));
+    return TT_OK;
+}
+
+static tt_status feed_micro(tt_exec *exec, tt_feed_fn *feed, void *user,
+                            int32_t micro)
+{
+    const double start = tt_clock_seconds();
+    const tt_status status = feed(user, exec, micro);
+    exec->stats.feed_seconds += tt_clock_seconds() - start;
+    return status;
+}
+
+static tt_status run_order(tt_exec *exec, tt_feed_fn *feed, void *user)
+{
+    int32_t n_fed = 0;
+    for (int32_t i = 0; i < exec->plan->n_order; i++) {
+        const tt_order *order = &exec->plan->order[i];
+        if (order->micro >= n_fed && feed != NULL)
+            TT_TRY(feed_micro(exec, feed, user, n_fed++));
+        TT_TRY(run_segment(exec, order));
+    }
+    return TT_OK;
+}
+
+tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user)
+{
+    omp_set_num_threads(exec->backend->options.n_threads);
+    const double start = tt_clock_seconds();
+    TT_TRY(run_order(exec, feed, user));
+    exec->stats.wall_seconds += tt_clock_seconds() - start;
+    exec->stats.n_runs++;
+    exec->n_runs++;
+    return TT_OK;
+}
+
+void tt_exec_stats_get(const tt_exec *exec, tt_exec_stats *stats_out)
+{
+    *stats_out = exec->stats;
+    const double wall = exec->stats.wall_seconds;
+    stats_out->overhead_fraction =
+        wall > 0
+            ? (wall - exec->stats.kernel_seconds - exec->stats.feed_seconds) /
+                  wall
+            : 0;
+}
+
+void tt_exec_stats_reset(tt_exec *exec)
+{
+    exec->stats = (tt_exec_stats){0};
+    for (int32_t s = 0; s < exec->plan->n_steps; s++)
+        exec->step_seconds[s] = 0;
+}
+
+const double *tt_exec_step_seconds(const tt_exec *exec)
+{
+    return exec->step_seconds;
+}
