@@ -1,0 +1,1 @@
+TT_PASS(partition)
