@@ -72,9 +72,6 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
                       const bool *need, tt_val *din)
 {
     tt_val out[TT_MAX_OUT];
-    if (!tt_is(dout[0]))
-        return tt_fail(TT_ERR_UNSUPPORTED,
-                       "attention: no gradient through lse");
     tt_call(b, &tt_op_attention_grad, node->params,
             (tt_val[]){node->in[Q], node->in[K], node->in[V], node->out[0],
                        node->out[1], dout[0]},
@@ -262,6 +259,7 @@ const tt_op_def tt_op_attention = {
     .doc = "Scaled dot-product attention.",
     .options = options,
     .params_bytes = sizeof(tt_attention_params),
+    .no_grad = 2,
     .infer = infer,
     .grad = grad,
     .shard = shard,

@@ -39,9 +39,6 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
     const bool has_beta = node->n_in > BETA && tt_is(node->in[BETA]);
     const tt_val x = node->in[X], dy = dout[Y];
     const tt_val mean = node->out[MEAN], rstd = node->out[RSTD];
-    if (!tt_is(dy))
-        return tt_fail(TT_ERR_UNSUPPORTED,
-                       "layer_norm: no gradient through mean and rstd");
     if (need[X])
         din[X] =
             tt_call(b, &tt_op_layer_norm_grad_x, NULL,
@@ -191,6 +188,7 @@ const tt_op_def tt_op_layer_norm = {
     .doc = "Rows to mean 0 and variance 1, scaled and shifted.",
     .options = options,
     .params_bytes = sizeof(tt_norm_params),
+    .no_grad = 6,
     .infer = infer,
     .grad = grad,
     .shard = shard,

@@ -34,9 +34,6 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
                       const bool *need, tt_val *din)
 {
     const tt_val x = node->in[X], dy = dout[Y], rstd = node->out[RSTD];
-    if (!tt_is(dy))
-        return tt_fail(TT_ERR_UNSUPPORTED,
-                       "rms_norm: no gradient through rstd");
     if (need[X])
         din[X] = tt_call(b, &tt_op_rms_norm_grad_x, NULL,
                          (tt_val[]){x, dy, node->in[GAMMA], rstd}, 4, NULL);
@@ -158,6 +155,7 @@ const tt_op_def tt_op_rms_norm = {
     .doc = "Rows to mean square 1, scaled.",
     .options = options,
     .params_bytes = sizeof(tt_norm_params),
+    .no_grad = 2,
     .infer = infer,
     .grad = grad,
     .shard = shard,
