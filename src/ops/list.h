@@ -44,6 +44,12 @@ TT_OP(conv)
 TT_OP(conv_grad_x)
 TT_OP(conv_grad_w)
 TT_OP(conv_grad_b)
+TT_OP(max_pool)
+TT_OP(max_pool_grad)
+TT_OP(avg_pool)
+TT_OP(avg_pool_grad)
+TT_OP(adaptive_avg_pool)
+TT_OP(adaptive_avg_pool_grad)
 
 // Normalisation, embedding, attention, losses.
 TT_OP(attention)

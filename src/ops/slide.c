@@ -111,20 +111,6 @@ tt_status tt_slide_infer(const char *op, const tt_slide_params *p,
     return TT_OK;
 }
 
-tt_status tt_slide_check_output(const char *op, const tt_slide_params *p,
-                                const int64_t *kernel, const tt_shape *x,
-                                const tt_shape *y)
-{
-    tt_shape want = {0};
-    TT_TRY(tt_shape_push_dim(&want, x, 0));
-    TT_TRY(tt_shape_push_dim(&want, x, 1));
-    TT_TRY(tt_slide_infer(op, p, kernel, x, &want));
-    if (!tt_shape_same_dims(y, &want))
-        return tt_fail(TT_ERR_ARG,
-                       "%s: dy has not the extents of the window's output", op);
-    return TT_OK;
-}
-
 bool tt_slide_place(const tt_slide_params *p, const int64_t *kernel,
                     const tt_type *x, const tt_type *y, tt_slide_split split,
                     tt_place place_out[2])

@@ -58,11 +58,6 @@ tt_status tt_slide_kernel(const char *op, const tt_slide_params *p, int n,
 // For infer: x is [batch, channels, space...].
 tt_status tt_slide_check_image(const char *op, const tt_shape *x);
 
-// For infer: y is what the window makes of x.
-tt_status tt_slide_check_output(const char *op, const tt_slide_params *p,
-                                const int64_t *kernel, const tt_shape *x,
-                                const tt_shape *y);
-
 // For shard: whether spatial dimension i can be split, as y is, over `axis_size`
 // ranks, and where x (with its halo) and y are then.
 typedef struct tt_slide_split {

@@ -44,6 +44,12 @@ TT_KERNEL(ref_conv)
 TT_KERNEL(ref_conv_grad_x)
 TT_KERNEL(ref_conv_grad_w)
 TT_KERNEL(ref_conv_grad_b)
+TT_KERNEL(ref_max_pool)
+TT_KERNEL(ref_max_pool_grad)
+TT_KERNEL(ref_avg_pool)
+TT_KERNEL(ref_avg_pool_grad)
+TT_KERNEL(ref_adaptive_avg_pool)
+TT_KERNEL(ref_adaptive_avg_pool_grad)
 
 // Normalisation, embedding, attention, losses.
 TT_KERNEL(ref_attention)
