@@ -36,3 +36,8 @@ TEST(law_parts_joined_are_the_whole)
 {
     run_law("shard");
 }
+
+TEST_SLOW(law_every_kernel_computes_what_the_reference_computes, 300)
+{
+    run_law("kernel");
+}
