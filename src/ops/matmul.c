@@ -9,8 +9,11 @@
 
 #include "ops/matmul.h"
 
+#include "ops/activation.h"
+#include "ops/arith.h"
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/move.h"
 #include "ops/ops.h"
 
 // Which dimension plays which part.
@@ -119,8 +122,26 @@ static tt_val grad_z(tt_builder *b, const tt_node *node, const tt_val *dout)
     const tt_matmul_params *p = node->params;
     if (p->activation == TT_ACT_NONE)
         return dout[0];
-    return tt_builder_fail(
-        b, tt_fail(TT_ERR_UNSUPPORTED, "matmul: activation has no gradient"));
+    if (!tt_is(dout[0]))
+        return dout[1];
+    const tt_val by_y[] = {node->out[0], dout[0]};
+    const tt_val by_z[] = {node->out[1], dout[0]};
+    tt_gelu_params gelu = {TT_GELU_TANH};
+    tt_val dz = TT_NONE;
+    if (p->activation == TT_ACT_RELU)
+        dz = tt_call(b, &tt_op_relu_grad, NULL, by_y, 2, NULL);
+    else if (p->activation == TT_ACT_TANH)
+        dz = tt_call(b, &tt_op_tanh_grad, NULL, by_y, 2, NULL);
+    else if (p->activation == TT_ACT_SIGMOID)
+        dz = tt_call(b, &tt_op_sigmoid_grad, NULL, by_y, 2, NULL);
+    else if (p->activation == TT_ACT_SILU)
+        dz = tt_call(b, &tt_op_silu_grad, NULL, by_z, 2, NULL);
+    else {
+        if (p->activation == TT_ACT_GELU_ERF)
+            gelu.form = TT_GELU_ERF;
+        dz = tt_call(b, &tt_op_gelu_grad, &gelu, by_z, 2, NULL);
+    }
+    return tt_is(dout[1]) ? tt_add(b, dz, dout[1]) : dz;
 }
 
 static tt_val product(tt_builder *b, tt_val x, tt_val y, bool transpose_x,
@@ -139,9 +160,14 @@ static tt_val grad_b(tt_builder *b, const tt_node *node, tt_val dz)
     if (tt_type_of(b, w)->shape.ndim > 2 || p->transpose_a)
         return p->transpose_b ? product(b, dz, a, true, p->transpose_a)
                               : product(b, a, dz, !p->transpose_a, false);
-    return tt_call(b, &tt_op_matmul_grad_w,
-                   &(tt_matmul_grad_w_params){p->transpose_b},
-                   (const tt_val[]){a, dz, w}, 3, NULL);
+    const tt_val dw = tt_call(b, &tt_op_matmul_grad_w,
+                              &(tt_matmul_grad_w_params){p->transpose_b},
+                              (const tt_val[]){a, dz, w}, 3, NULL);
+    // A weight's gradient stays wide; an activation's has the type of all others.
+    const int32_t source = tt_graph_value(b->graph, w)->node;
+    if (source >= 0 && b->graph->node[source].op == &tt_op_fetch)
+        return dw;
+    return tt_cast(b, dw, tt_type_of(b, w)->dtype);
 }
 
 static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
