@@ -324,8 +324,9 @@ static tt_status read_definition(reader *r)
     if (n_out == 0 || !accept(r, "="))
         return bad(r, "=");
     TT_TRY(word(r, name));
+    blanks(r);
     for (int i = TT_ROLE_INPUT; i < TT_N_ROLES; i++)
-        if (strcmp(name, role[i]) == 0 && n_out == 1 && accept(r, " "))
+        if (strcmp(name, role[i]) == 0 && n_out == 1 && *r->p == '"')
             return read_leaf(r, (tt_role)i);
     return read_node(r, name, n_out);
 }
