@@ -16,9 +16,12 @@
 
 #include "backend/cpu/simd/activation.h"
 #include "backend/cpu/simd/attention.h"
+#include "backend/cpu/simd/batchnorm.h"
+#include "backend/cpu/simd/dropout.h"
 #include "backend/cpu/simd/elementwise.h"
 #include "backend/cpu/simd/embedding.h"
 #include "backend/cpu/simd/loss.h"
+#include "backend/cpu/simd/lstm.h"
 #include "backend/cpu/simd/norm.h"
 #include "backend/cpu/simd/optimizer.h"
 #include "backend/cpu/simd/permute.h"
@@ -35,6 +38,9 @@ typedef struct tt_simd {
     const tt_simd_permute *permute;
     const tt_simd_reduce *reduce;
     const tt_simd_optimizer *optimizer;
+    const tt_simd_dropout *dropout;
+    const tt_simd_lstm *lstm;
+    const tt_simd_batchnorm *batchnorm;
 } tt_simd;
 
 // The best table for this CPU.

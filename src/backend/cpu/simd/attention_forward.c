@@ -60,9 +60,8 @@ TT_INLINE float weigh_row(float *s, int64_t seen, int64_t n, float *max,
     float top = *max, total = 0.0f;
     for (int64_t j = seen; j < n; j++)
         s[j] = -INFINITY;
-#pragma omp simd reduction(max : top)
-    for (int64_t j = 0; j < n; j++)
-        top = s[j] > top ? s[j] : top;
+    const float largest = row_max(s, n);
+    top = largest > top ? largest : top;
 #pragma omp simd reduction(+ : total)
     for (int64_t j = 0; j < n; j++) {
         const float w = v_exp2_below(s[j] - top);

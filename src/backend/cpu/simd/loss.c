@@ -10,18 +10,6 @@
 
 extern const tt_simd_loss TT_SYMBOL(tt_simd_loss);
 
-// NaN is not found here, but turns the sum of exponentials into NaN.
-TT_INLINE float max_of(tt_simd_type type, const void *x, int64_t n)
-{
-    float top = -INFINITY;
-#pragma omp simd reduction(max : top)
-    for (int64_t j = 0; j < n; j++) {
-        const float v = load(type, x, j);
-        top = v > top ? v : top;
-    }
-    return top;
-}
-
 // Long rows are summed in blocks, so that rounding does not grow with the row.
 TT_INLINE float exp_sum(tt_simd_type type, const void *x, int64_t n, float top)
 {
@@ -42,6 +30,7 @@ TT_INLINE void softmax_row(tt_simd_type type, const tt_simd_softmax_args *a,
 {
     const void *x = at(type, a->x, r * a->cols);
     void *y = at_mut(type, a->y, r * a->cols);
+    // NaN is not found by the maximum, but turns the sum into NaN.
     const float top = max_of(type, x, a->cols);
     const float factor = 1.0f / exp_sum(type, x, a->cols, top);
 #pragma omp simd

@@ -98,15 +98,13 @@ TT_INLINE float row_sum(tt_simd_type type, const void *x, int64_t n)
 
 TT_INLINE float row_max(tt_simd_type type, const void *x, int64_t n)
 {
-    float top = -INFINITY;
     int any_nan = 0;
-#pragma omp simd reduction(max : top) reduction(| : any_nan)
+#pragma omp simd reduction(| : any_nan)
     for (int64_t j = 0; j < n; j++) {
         const float v = load(type, x, j);
-        top = v > top ? v : top;
         any_nan |= v != v;
     }
-    return any_nan ? NAN : top;
+    return any_nan ? NAN : max_of(type, x, n);
 }
 
 TT_INLINE void reduce_row(tt_simd_reduction kind, tt_simd_type type,

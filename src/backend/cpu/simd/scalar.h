@@ -78,6 +78,28 @@ TT_INLINE int64_t max_i64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+// The largest of n elements, -inf of none; NaN is passed over. In lanes, because
+// compilers keep the order of a plain maximum.
+TT_INLINE float max_of(tt_simd_type type, const void *x, int64_t n)
+{
+    float top[16], result = -INFINITY;
+    int64_t i = 0;
+    for (int l = 0; l < 16; l++)
+        top[l] = -INFINITY;
+    for (; i + 16 <= n; i += 16)
+        for (int l = 0; l < 16; l++) {
+            const float v = load(type, x, i + l);
+            top[l] = v > top[l] ? v : top[l];
+        }
+    for (; i < n; i++) {
+        const float v = load(type, x, i);
+        result = v > result ? v : result;
+    }
+    for (int l = 0; l < 16; l++)
+        result = top[l] > result ? top[l] : result;
+    return result;
+}
+
 // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
 #define TT_ROUNDER 12582912.0f
 

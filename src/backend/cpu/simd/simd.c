@@ -13,6 +13,9 @@ extern const tt_simd_elementwise TT_SYMBOL(tt_simd_elementwise);
 extern const tt_simd_permute TT_SYMBOL(tt_simd_permute);
 extern const tt_simd_reduce TT_SYMBOL(tt_simd_reduce);
 extern const tt_simd_optimizer TT_SYMBOL(tt_simd_optimizer);
+extern const tt_simd_dropout TT_SYMBOL(tt_simd_dropout);
+extern const tt_simd_lstm TT_SYMBOL(tt_simd_lstm);
+extern const tt_simd_batchnorm TT_SYMBOL(tt_simd_batchnorm);
 extern const tt_simd TT_SYMBOL(tt_simd_table);
 
 #define TEXT_OF(isa) #isa
@@ -29,4 +32,7 @@ const tt_simd TT_SYMBOL(tt_simd_table) = {
     .permute = &TT_SYMBOL(tt_simd_permute),
     .reduce = &TT_SYMBOL(tt_simd_reduce),
     .optimizer = &TT_SYMBOL(tt_simd_optimizer),
+    .dropout = &TT_SYMBOL(tt_simd_dropout),
+    .lstm = &TT_SYMBOL(tt_simd_lstm),
+    .batchnorm = &TT_SYMBOL(tt_simd_batchnorm),
 };
