@@ -63,7 +63,7 @@ static int64_t dense_bytes(const tt_operand *o)
 tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
 {
     const tt_ref *home = &exec->plan->home[v.id];
-    if (!tt_plan_keeps(exec->plan, v))
+    if (!exec->plan->is_kept[v.id])
         return fail_missing(exec, v);
     char *to = tt__address(exec, home);
     if (tt_operand_is_dense(&home->operand)) {
@@ -80,7 +80,7 @@ tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
 tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out)
 {
     const tt_ref *home = &exec->plan->home[v.id];
-    if (!tt_plan_keeps(exec->plan, v))
+    if (!exec->plan->is_kept[v.id])
         return fail_missing(exec, v);
     const char *from = tt__address(exec, home);
     if (tt_operand_is_dense(&home->operand)) {
@@ -97,7 +97,7 @@ tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out)
 static tt_status check_scalar(const tt_exec *exec, tt_val v)
 {
     const tt_operand *o = &exec->plan->home[v.id].operand;
-    if (!tt_plan_keeps(exec->plan, v))
+    if (!exec->plan->is_kept[v.id])
         return fail_missing(exec, v);
     if (tt_operand_count(o) != 1 || o->layout != 0)
         return tt_fail(TT_ERR_ARG, "%s is not a single number",

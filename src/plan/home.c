@@ -104,6 +104,18 @@ tt_status tt__home_read(tt__lower *l, tt_val v, tt_ref *ref_out)
     return TT_OK;
 }
 
+// Other values may share memory with what was written later.
+static bool is_kept(const tt__lower *l, int32_t v)
+{
+    const tt_value *value = &l->g->value[v];
+    if (l->plan->home[v].buffer < 0)
+        return false;
+    if (value->role != TT_ROLE_NODE || l->info[v].is_host_read ||
+        tt_is(value->updates))
+        return true;
+    return (l->g->node[value->node].op->flags & TT_OP_ACCUMULATE) != 0;
+}
+
 tt_status tt__homes_finish(tt__lower *l)
 {
     for (int32_t v = 0; v < l->g->n_values; v++) {
@@ -113,5 +125,7 @@ tt_status tt__homes_finish(tt__lower *l)
     }
     for (int32_t v = 0; v < l->g->n_values; v++)
         l->plan->home[v] = *tt__home(l, (tt_val){v});
+    for (int32_t v = 0; v < l->g->n_values; v++)
+        l->plan->is_kept[v] = is_kept(l, v);
     return TT_OK;
 }

@@ -63,9 +63,12 @@ static tt_status setup(tt__lower *l)
         tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->operand));
     l->ref = tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->ref));
     l->type = tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->type));
-    if (l->plan->home == NULL || l->info == NULL || l->is_live == NULL ||
-        l->at == NULL || l->node_at == NULL || l->operand == NULL ||
-        l->view_operand == NULL || l->ref == NULL || l->type == NULL)
+    l->plan->is_kept =
+        tt_arena_alloc(l->plan->arena, values * (int64_t)sizeof(bool));
+    if (l->plan->home == NULL || l->plan->is_kept == NULL || l->info == NULL ||
+        l->is_live == NULL || l->at == NULL || l->node_at == NULL ||
+        l->operand == NULL || l->view_operand == NULL || l->ref == NULL ||
+        l->type == NULL)
         return TT_ERR_NOMEM;
     bind_values(l);
     return TT_OK;
@@ -200,13 +203,4 @@ void tt_plan_destroy(tt_plan *plan)
     for (int32_t s = 0; s < plan->n_steps; s++)
         plan->target->release(plan->target, plan->step[s].choice.kernel);
     tt_arena_destroy(plan->arena);
-}
-
-bool tt_plan_keeps(const tt_plan *plan, tt_val v)
-{
-    const tt_ref *home = &plan->home[v.id];
-    if (home->buffer < 0)
-        return false;
-    const tt_buffer *buffer = &plan->buffer[home->buffer];
-    return buffer->class_ == TT_PERSISTENT || buffer->last >= plan->n_steps;
 }

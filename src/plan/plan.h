@@ -92,7 +92,8 @@ typedef struct tt_plan {
     tt_step *step;
     tt_segment *segment;
     tt_order *order;
-    tt_ref *home; // per graph value: where it lies after its producer (or -1)
+    tt_ref *home;  // per graph value: where it lies after its producer (or -1)
+    bool *is_kept; // per graph value: the host may read it after a step
     int32_t n_micro, n_slots;
     int64_t
         bytes_by_use[TT_N_BUFFER_USES]; // persistent: sum; others: at the peak
@@ -115,9 +116,6 @@ typedef struct tt_lower_options {
 tt_status tt_plan_lower(const tt_graph *g, tt_target *target,
                         const tt_lower_options *options, tt_plan **plan_out);
 void tt_plan_destroy(tt_plan *plan); // NULL is fine
-
-// Whether the value can be read by the host after a step, and where it lies.
-bool tt_plan_keeps(const tt_plan *plan, tt_val v);
 
 // The memory table and the sums; the step list too when `with_steps`.
 void tt_plan_print(const tt_plan *plan, bool with_steps, tt_str *out);
