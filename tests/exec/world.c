@@ -99,7 +99,7 @@ void world_build_mlp(tt_builder *b, int64_t batch)
 {
     tt_str shape = {0};
     tt_str_addf(&shape, "batch:%lld in:3", (long long)batch);
-    const tt_matmul_params p = {.activation = TT_ACT_TANH};
+    const tt_matmul_params p = {0};
     const tt_init normal = {.kind = TT_INIT_NORMAL, .a = 0.5};
     const tt_val x = tt_input(b, "x", TT_F64, tt_str_text(&shape));
     tt_str_fini(&shape);
@@ -110,12 +110,12 @@ void world_build_mlp(tt_builder *b, int64_t batch)
     w1 = tt_reshape(b, w1, (int64_t[]){1, 1, 1}, 3);
     w1 = tt_reshape(b, w1, (int64_t[]){1, 2}, 2);
     tt_val part[TT_MAX_OUT];
-    tt_split(b, tt_matmul(b, x, w1, TT_NONE, &p), "pair", part);
+    tt_split(b, tt_tanh(b, tt_matmul(b, x, w1, TT_NONE, &p)), "pair", part);
     // w2 is used twice: its gradient has two terms.
     tt_val h = tt_mul(b, part[0], part[1]);
     for (int i = 0; i < 2; i++) {
         (void)tt_scope_push(b, "layer.%d", i);
-        h = tt_matmul(b, h, w2, bias, &p);
+        h = tt_tanh(b, tt_matmul(b, h, w2, bias, &p));
         tt_scope_pop(b, 0);
     }
     const tt_val loss =
