@@ -1,0 +1,69 @@
+// clip - reference kernels of sum_squares, total and clip.
+
+#include "backend/kernel.h"
+#include "ops/clip.h"
+#include "ops/ops.h"
+
+#include <math.h>
+
+static tt_status run_sum_squares(void *state, const tt_site *site,
+                                 const tt_args *args)
+{
+    (void)state;
+    double sum = 0;
+    for (int k = 0; k < site->n_in; k++) {
+        const int64_t n = tt_operand_count(&site->in[k]);
+        for (int64_t i = 0; i < n; i++) {
+            const double x = tt_dtype_load(site->in[k].dtype, args->in[k], i);
+            sum += x * x;
+        }
+    }
+    tt_dtype_store(site->out[0].dtype, args->out[0], 0, sum);
+    return TT_OK;
+}
+
+static tt_status run_total(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    (void)state;
+    double sum = 0;
+    for (int k = 0; k < site->n_in; k++)
+        sum += tt_dtype_load(site->in[k].dtype, args->in[k], 0);
+    tt_dtype_store(site->out[0].dtype, args->out[0], 0, sum);
+    return TT_OK;
+}
+
+static tt_status run_clip(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    const tt_clip_params *p = site->params;
+    const double count = tt_dtype_load(site->in[1].dtype, args->in[1], 0);
+    double scale = count > 0 ? 1 / count : 0;
+    if (tt_site_has(site, 0)) {
+        const double sumsq = tt_dtype_load(site->in[0].dtype, args->in[0], 0);
+        const double norm = sqrt(sumsq) * scale;
+        if (p->max_norm > 0)
+            scale *= fmin(1, p->max_norm / (norm + 1e-6));
+        tt_dtype_store(site->out[1].dtype, args->out[1], 0, norm);
+    }
+    tt_dtype_store(site->out[0].dtype, args->out[0], 0, scale);
+    return TT_OK;
+}
+
+const tt_kernel_def tt_kernel_ref_sum_squares = {
+    .name = "ref.sum_squares",
+    .op = &tt_op_sum_squares,
+    .run = run_sum_squares,
+};
+
+const tt_kernel_def tt_kernel_ref_total = {
+    .name = "ref.total",
+    .op = &tt_op_total,
+    .run = run_total,
+};
+
+const tt_kernel_def tt_kernel_ref_clip = {
+    .name = "ref.clip",
+    .op = &tt_op_clip,
+    .run = run_clip,
+};

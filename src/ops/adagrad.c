@@ -1,0 +1,66 @@
+// adagrad - a rate per element that falls with the sum of squared gradients.
+//
+//   g += weight_decay * w
+//   s += g * g
+//   w -= lr / (1 + (step - 1) * lr_decay) * g / (sqrt(s) + eps)
+//
+//   flops   10 per element
+
+#include "ops/cost.h"
+#include "ops/ops.h"
+#include "ops/optim.h"
+#include "ops/shard_common.h"
+
+static tt_op_infer_fn infer;
+static tt_op_cost_fn cost;
+
+static tt_status infer(tt_op_io *io)
+{
+    return tt_optim_infer(io, "adagrad", 1, 0);
+}
+
+static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
+{
+    (void)axis_size;
+    tt_cost_elementwise(io, 0, 10, cost_out);
+}
+
+static const tt_opt options[] = {
+    {"weight_decay", "0", "how strongly weights are drawn to 0", TT_OPT_F64,
+     .offset = offsetof(tt_optim_params, weight_decay), .min = 0, .max = -1},
+    {"lr_decay", "0", "how fast the rate falls", TT_OPT_F64,
+     .offset = offsetof(tt_optim_params, lr_decay), .min = 0, .max = -1},
+    {"initial", "0", "the sum of squares to start from", TT_OPT_F64,
+     .offset = offsetof(tt_optim_params, initial), .min = 0, .max = -1},
+    {"eps", "1e-10", "added to the divisor", TT_OPT_F64,
+     .offset = offsetof(tt_optim_params, eps), .min = 0, .max = -1},
+    {"low", "none", "the dtype of a copy for the kernels; set by the precision",
+     TT_OPT_CHOICE, .offset = offsetof(tt_optim_params, low),
+     .choices = "none|bf16|f16"},
+    {0},
+};
+
+static const tt_sample samples[] = {
+    {"",
+     {"m a:3 b:5", "m a:3 b:5", "m=0.1", "m=0.5", "I=1", "u=0", "m+ a:3 b:5"},
+     15 * 10},
+    {"lr_decay=0.1 weight_decay=0.1 low=f16",
+     {"m a:7.c:2", "m a:7.c:2", "m=0.1", "m=2", "I=4", "u=0", "m+ a:7.c:2"},
+     14 * 10},
+    {"",
+     {"m a:3 b:5", "m a:3 b:5", "m=0.1", "m=0.5", "I=2", "u=1", "m+ a:3 b:5"},
+     15 * 10},
+    {0},
+};
+
+const tt_op_def tt_op_adagrad = {
+    .name = "adagrad",
+    .doc = "A step of AdaGrad.",
+    .options = options,
+    .params_bytes = sizeof(tt_optim_params),
+    .flags = TT_OP_ELEMENTWISE,
+    .infer = infer,
+    .shard = tt_shard_elementwise,
+    .cost = cost,
+    .samples = samples,
+};

@@ -1,0 +1,230 @@
+// optim - the table of optimisers, and the update of a whole model.
+//
+//   g of every param -> sum_squares -> total -> clip -> scale
+//   (w, g, lr, scale, step, skip, states) -> optimiser -> agree -> new w
+//
+// The norm costs a pass over all gradients, so it is only there when something
+// uses it.
+
+#include "ops/optim.h"
+
+#include "base/alloc.h"
+#include "ops/clip.h"
+#include "ops/ops.h"
+#include "ops/points.h"
+
+#include <string.h>
+
+static const tt_optim_def all[] = {
+    {"sgd",
+     "Stochastic gradient descent.",
+     &tt_op_sgd,
+     0,
+     {0},
+     tt_optim_emit_one},
+    {"momentum",
+     "SGD with momentum, Nesterov's on request.",
+     &tt_op_momentum,
+     1,
+     {"momentum_buffer"},
+     tt_optim_emit_one},
+    {"adagrad", "AdaGrad.", &tt_op_adagrad, 1, {"sum"}, tt_optim_emit_one},
+    {"rmsprop",
+     "RMSProp.",
+     &tt_op_rmsprop,
+     1,
+     {"square_avg"},
+     tt_optim_emit_one},
+    {"adam",
+     "Adam; weight decay is part of the gradient.",
+     &tt_op_adam,
+     2,
+     {"exp_avg", "exp_avg_sq"},
+     tt_optim_emit_one},
+    {"adamw",
+     "Adam with decoupled weight decay.",
+     &tt_op_adamw,
+     2,
+     {"exp_avg", "exp_avg_sq"},
+     tt_optim_emit_one},
+    {"lars",
+     "Momentum with a rate per layer (You et al. 2017).",
+     &tt_op_lars,
+     1,
+     {"momentum_buffer"},
+     tt_optim_emit_lars},
+    {"lamb",
+     "Adam with a rate per layer (You et al. 2020).",
+     &tt_op_lamb_update,
+     2,
+     {"exp_avg", "exp_avg_sq"},
+     tt_optim_emit_lamb},
+};
+
+enum { N_OPTIMS = sizeof(all) / sizeof(all[0]) };
+
+const tt_optim_def *tt_optim_all(int *n)
+{
+    *n = N_OPTIMS;
+    return all;
+}
+
+const tt_optim_def *tt_optim_find(const char *name)
+{
+    for (int i = 0; i < N_OPTIMS; i++)
+        if (strcmp(all[i].name, name) == 0)
+            return &all[i];
+    return NULL;
+}
+
+// The most usual update: one node that does it all.
+void tt_optim_emit_one(tt_builder *b, tt_optim_node *node)
+{
+    const int n_state = node->def->n_state;
+    tt_val out[TT_MAX_OUT];
+    node->w = tt_call(b, node->def->op, &node->params, node->in,
+                      TT_OPTIM_STATE + n_state, out);
+    for (int i = 0; i < n_state; i++)
+        node->state[i] = out[1 + i];
+    node->low = out[1 + n_state];
+}
+
+// ---- the update of a model -----------------------------------------------
+
+static bool has_gradient(const tt_value *value)
+{
+    return value->role == TT_ROLE_PARAM && tt_is(value->grad);
+}
+
+static int32_t gradient_stage(const tt_graph *g, tt_val grad)
+{
+    const int32_t node = g->value[grad.id].node;
+    return node < 0 ? 0 : g->node[node].stage;
+}
+
+static tt_val find_work(const tt_graph *g, int32_t param, int32_t n_values)
+{
+    for (int32_t i = 0; i < n_values; i++)
+        if (g->value[i].role == TT_ROLE_WORK && g->value[i].init.of.id == param)
+            return (tt_val){i};
+    return TT_NONE;
+}
+
+static tt_val emit_scale(tt_builder *b, const tt_optim_use *use,
+                         int32_t n_values)
+{
+    tt_val norm = TT_NONE;
+    if (use->clip <= 0 && !use->wants_norm)
+        return tt_clip(b, TT_NONE, use->count, 0, &norm);
+    tt_val *square = tt_alloc((int64_t)sizeof(tt_val) * (n_values + 1));
+    if (square == NULL)
+        return tt_builder_fail(
+            b, tt_fail(TT_ERR_NOMEM, "no memory for the optimiser"));
+    const int32_t stage = b->stage;
+    int n = 0;
+    for (int32_t i = 0; i < n_values; i++) {
+        const tt_value value = b->graph->value[i];
+        if (!has_gradient(&value))
+            continue;
+        b->origin = value.name;
+        b->stage = gradient_stage(b->graph, value.grad);
+        square[n++] = tt_sum_squares(b, value.grad);
+    }
+    b->origin = "norm";
+    b->stage = stage;
+    const tt_val total = tt_total(b, square, n);
+    tt_free(square);
+    const tt_val scale = tt_clip(b, total, use->count, use->clip, &norm);
+    tt_output(b, "norm", norm);
+    return scale;
+}
+
+static void add_states(tt_builder *b, const tt_value *param,
+                       tt_optim_node *node)
+{
+    for (int i = 0; i < node->def->n_state; i++) {
+        const char *name = tt_arena_printf(b->graph->arena, "%s.%s",
+                                           param->name, node->def->state[i]);
+        if (name == NULL) {
+            tt_builder_fail(b, TT_ERR_NOMEM);
+            return;
+        }
+        const tt_init init = {
+            .kind = TT_INIT_CONST, .a = node->params.initial, .of = TT_NONE};
+        node->in[TT_OPTIM_STATE + i] =
+            tt_state(b, TT_ROLE_OPTIM, name, param->type.dtype,
+                     &param->type.shape, init);
+    }
+}
+
+static void update_param(tt_builder *b, const tt_optim_use *use, tt_val scale,
+                         int32_t id, int32_t n_values)
+{
+    const tt_value param = b->graph->value[id]; // a copy: the array may move
+    const tt_val work = find_work(b->graph, id, n_values);
+    const bool is_decayed =
+        use->is_decayed != NULL
+            ? use->is_decayed(param.name, &param.type.shape, use->user)
+            : param.type.shape.ndim >= 2;
+    tt_optim_node node = {
+        .def = use->def,
+        .params = use->params,
+        .in = {{id},
+               param.grad,
+               tt_scalar(b, "lr", b->master),
+               scale,
+               tt_scalar(b, "step", TT_I64),
+               tt_scalar(b, "skip", TT_U8)},
+    };
+    if (!is_decayed) {
+        node.params.weight_decay = 0;
+        node.params.adapt = false;
+    }
+    if (tt_is(work))
+        node.params.low =
+            tt_type_of(b, work)->dtype == TT_BF16 ? TT_LOW_BF16 : TT_LOW_F16;
+    b->origin = param.name;
+    b->stage = gradient_stage(b->graph, param.grad);
+    add_states(b, &param, &node);
+    use->def->emit(b, &node);
+    tt_update(b, (tt_val){id}, tt_agree(b, node.w));
+    for (int i = 0; i < use->def->n_state; i++)
+        tt_update(b, node.in[TT_OPTIM_STATE + i], node.state[i]);
+    if (tt_is(work))
+        tt_update(b, work, tt_agree(b, node.low));
+}
+
+static tt_status check_use(const tt_builder *b, const tt_optim_use *use)
+{
+    TT_TRY(tt_builder_status(b));
+    if (!tt_is(use->count))
+        return tt_fail(TT_ERR_ARG, "%s: the loss has no count", use->def->name);
+    if (use->params.low != TT_LOW_NONE)
+        return tt_fail(TT_ERR_ARG,
+                       "%s: low follows from the precision and cannot be set",
+                       use->def->name);
+    for (int32_t i = 0; i < b->graph->n_values; i++)
+        if (has_gradient(&b->graph->value[i]))
+            return TT_OK;
+    return tt_fail(TT_ERR_ARG, "%s: no parameter has a gradient",
+                   use->def->name);
+}
+
+tt_status tt_optim_apply(tt_builder *b, const tt_optim_use *use)
+{
+    TT_TRY(check_use(b, use));
+    const tt_builder before = *b; // scope, origin, phase and stage
+    const int32_t n_values = b->graph->n_values;
+    b->phase = TT_UPDATE;
+    tt_scope_pop(b, 0);
+    b->origin = "scale";
+    const tt_val scale = emit_scale(b, use, n_values);
+    for (int32_t i = 0; i < n_values; i++)
+        if (has_gradient(&b->graph->value[i]))
+            update_param(b, use, scale, i, n_values);
+    memcpy(b->scope, before.scope, sizeof(b->scope));
+    b->origin = before.origin;
+    b->phase = before.phase;
+    b->stage = before.stage;
+    return tt_builder_status(b);
+}
