@@ -142,6 +142,16 @@ tt_status tt__attention_ring(tt_builder *b, const tt_node *node,
     return tt_builder_status(b);
 }
 
+// Where another axis splits the queries' heads but not the keys', each rank has
+// the term of its own heads.
+static void place_terms(const ring *r, tt_val dk, tt_val k)
+{
+    for (int a = 0; a < r->b->graph->mesh.n_axes; a++)
+        if (a != r->axis && tt_type_of(r->b, r->q)->place[a].kind == TT_SPLIT &&
+            tt_type_of(r->b, k)->place[a].kind == TT_REPLICATE)
+            tt_place_set(r->b, dk, a, tt_place_partial(TT_SUM));
+}
+
 // The gradient's terms of the block that this rank has now, widened.
 static void block_grad(const ring *r, const tt_val *in, const tt_val kv[2],
                        tt_val out[3])
@@ -154,6 +164,8 @@ static void block_grad(const ring *r, const tt_val *in, const tt_val kv[2],
         const tt_val like = i == 0 ? in[0] : kv[i - 1];
         tt_place_as(b, made[i], r->axis, tt_type_of(b, like)->place[r->axis],
                     like);
+        if (i > 0)
+            place_terms(r, made[i], like);
         out[i] = r->size > 1 ? widen(r, made[i]) : made[i];
     }
 }
