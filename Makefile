@@ -51,7 +51,7 @@ ISA_v4b    := $(ISA_v4) -mavx512bf16
 else
 ISAS       := base
 ISA_base   :=
-CPPFLAGS   += -DTT_ISA_BASE_ONLY
+ISA_ONLY   := -DTT_ISA_BASE_ONLY
 endif
 
 SIMD_OBJS := $(foreach i,$(ISAS),$(SIMD_SRCS:%.c=$(B)/obj/%.$i.o))
@@ -85,7 +85,7 @@ FP_SIMD  := -ffp-contract=fast -fno-math-errno -fno-trapping-math \
 	-fno-signed-zeros
 
 ALL_CPPFLAGS := -Isrc -Iinclude -DTT_VERSION='"$(VERSION)"' -D_GNU_SOURCE \
-	$(CPPFLAGS)
+	$(ISA_ONLY) $(CPPFLAGS)
 ALL_CFLAGS := -std=gnu17 $(OPT) $(WARN) -fPIC -fopenmp \
 	-ffile-prefix-map=$(CURDIR)=. $(CFLAGS)
 # The clang build is not the one that runs: that it vectorises fewer of the
@@ -217,11 +217,11 @@ check-format:
 check-layers check-lists check-size check-banned: check-%:
 	@python3 tools/check_$*.py
 check-headers:
-	@CC="$(CC)" CPPFLAGS='$(ALL_CPPFLAGS)' tools/check_headers
+	@tools/check_headers
 check-clang:
 	@$(SUBMAKE) -k CC=clang SAN= WERROR=1 objects
 check-cppcheck:
-	@CPPFLAGS='$(ALL_CPPFLAGS)' tools/check_cppcheck
+	@tools/check_cppcheck
 check-tidy:
 	@python3 tools/check_tidy.py $(ALL_CPPFLAGS)
 
