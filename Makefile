@@ -105,6 +105,9 @@ ifeq ($(filter clean help format setup%,$(MAKECMDGOALS)),)
 $(call stamp,$(B)/flags,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS))
 $(call stamp,$(B)/files,$(SRCS) $(TEST_SRCS))
 endif
+$(B)/flags $(B)/files: # after `make clean all`
+	@mkdir -p $(B)
+	@touch $@
 
 # ---- products ------------------------------------------------------------
 
