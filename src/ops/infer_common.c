@@ -10,6 +10,9 @@ tt_status tt_infer_inputs(const tt_op_io *io, const char *op, int min, int max)
         if (min == max)
             return tt_fail(TT_ERR_ARG, "%s: takes %d inputs, not %d", op, min,
                            io->n_in);
+        if (max == INT32_MAX)
+            return tt_fail(TT_ERR_ARG, "%s: takes %d inputs or more, not %d",
+                           op, min, io->n_in);
         return tt_fail(TT_ERR_ARG, "%s: takes %d to %d inputs, not %d", op, min,
                        max, io->n_in);
     }
