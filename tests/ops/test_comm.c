@@ -155,7 +155,7 @@ TEST(halo_add_gives_zero_where_no_window_reads)
         .out = 2, .kernel = 1, .stride = 3, .pad = 0, .dilation = 1};
     const tt_type types[2] = {type_of("a:6", before),
                               type_of("a:6", tt_place_split(0))};
-    float in[2][ROOM] = {{1}, {2}}, out[2][ROOM];
+    float in[2][ROOM] = {{1}, {2}}, out[2][ROOM] = {{9}};
     simulate(&tt_op_halo_add, &(tt_comm_params){.factor = "a"}, &mesh, types,
              in, out);
     CHECK(out[0][0] == 1 && out[0][1] == 0 && out[0][2] == 0);

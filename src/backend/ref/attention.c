@@ -6,6 +6,7 @@
 #include "ops/ops.h"
 #include "ops/position.h"
 
+#include <assert.h>
 #include <math.h>
 
 static double load(const tt_site *site, const tt_args *args, int i, int64_t at)
@@ -26,7 +27,7 @@ static tt_status run_softmax(void *state, const tt_site *site,
     const tt_operand *x = &site->in[0];
     const int64_t n = tt_operand_dim(x, x->local.shape.ndim - 1);
     for (int64_t row = 0; row < tt_operand_count(x); row += n) {
-        double max = -INFINITY, sum = 0;
+        double max = -HUGE_VAL, sum = 0;
         for (int64_t i = 0; i < n; i++)
             max = fmax(max, load(site, args, 0, row + i));
         for (int64_t i = 0; i < n; i++)
@@ -145,11 +146,12 @@ static void score_keys(const query *x)
         x->w.score[j] = is_visible(x, j)
                             ? x->scale * dot(x->w.in[0] + x->q,
                                              x->w.in[1] + key_at(x, j), x->head)
-                            : -(double)INFINITY;
+                            : -HUGE_VAL;
 }
 
 static tt_status each_query(const wide *w, query_fn *run)
 {
+    assert(w->in[2] != NULL && w->out[1] != NULL);
     const tt_attention_params *p = w->site->params;
     const tt_local *q = &w->site->in[0].local, *k = &w->site->in[1].local;
     const int64_t seq = tt_shape_dim(&q->shape, 1);
@@ -182,11 +184,11 @@ static tt_status each_query(const wide *w, query_fn *run)
 
 static void attend(const query *x)
 {
-    double max = -INFINITY, sum = 0;
+    double max = -HUGE_VAL, sum = 0;
     for (int64_t j = 0; j < x->n_keys; j++)
         max = fmax(max, x->w.score[j]);
-    x->w.out[1][x->lse] = -INFINITY;
-    if (max == -(double)INFINITY) // no visible key
+    x->w.out[1][x->lse] = -HUGE_VAL;
+    if (max == -HUGE_VAL) // no visible key
         return;
     for (int64_t j = 0; j < x->n_keys; j++)
         sum += exp(x->w.score[j] - max);
@@ -210,11 +212,12 @@ static tt_status run_attention(void *state, const tt_site *site,
 
 static void attend_grad(const query *x)
 {
+    assert(x->w.in[5] != NULL && x->w.out[2] != NULL);
     const double *q = x->w.in[0] + x->q, *o = x->w.in[3] + x->q;
     const double *d_o = x->w.in[5] + x->q;
     const double lse = x->w.in[4][x->lse];
     const double mean = dot(o, d_o, x->head);
-    if (lse == -(double)INFINITY) // no visible key
+    if (lse == -HUGE_VAL) // no visible key
         return;
     for (int64_t j = 0; j < x->n_keys; j++) {
         const int64_t at = key_at(x, j);
@@ -252,7 +255,7 @@ static tt_status run_merge(void *state, const tt_site *site,
         const double lse1 = load(site, args, 1, at);
         const double lse2 = load(site, args, 3, at);
         const double max = fmax(lse1, lse2);
-        const bool is_empty = max == -(double)INFINITY;
+        const bool is_empty = max == -HUGE_VAL;
         const double e1 = is_empty ? 0 : exp(lse1 - max);
         const double e2 = is_empty ? 0 : exp(lse2 - max);
         const double sum = is_empty ? 1 : e1 + e2;

@@ -60,7 +60,7 @@ static tt_status label(const rows *r, int64_t k, int64_t *column_out,
 
 static double row_max(const rows *r, int64_t k)
 {
-    double max = -INFINITY;
+    double max = -HUGE_VAL;
     for (int64_t i = 0; i < r->n; i++)
         max = fmax(max, logit(r, k, i));
     return max;
