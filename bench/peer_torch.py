@@ -162,11 +162,12 @@ def trial(spec, precision, variant, seconds=4.0):
 def prepare(spec, precision, quick):
     """The fastest variant: first optimiser and layout in eager, then compile."""
     tried, best = {}, (None, math.inf)
+    if hasattr(torch, "compiler"):
+        torch.compiler.reset()     # or it keeps the last network's weights
 
     def consider(variant):
         nonlocal best
-        if best[0] is not None:
-            gc.collect()
+        gc.collect()
         trainer, ms, why = trial(spec, precision, variant)
         tried[variant] = why or round(ms, 2)
         if ms < best[1]:
