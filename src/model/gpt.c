@@ -1,0 +1,157 @@
+// gpt - GPT-2 of any size: pre-norm transformer, learned positions, tanh GELU, tied
+// head. Names and shapes as Hugging Face's GPT2LMHeadModel; weights are stored
+// (in, out).
+
+#include "model/model.h"
+#include "model/nn.h"
+#include "ops/ops.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct params {
+    int64_t layers, width, heads, vocab, context, ff;
+    double dropout, deviation, eps;
+    bool bias;
+} params;
+
+static void shape_heads(const params *p, char *heads, size_t bytes)
+{
+    snprintf(heads, bytes, "heads:%lld.head:%lld", (long long)p->heads,
+             (long long)(p->width / p->heads));
+}
+
+static tt_val attention(tt_builder *b, const params *p, tt_val x)
+{
+    char embed[32], heads[64], packed[96];
+    snprintf(embed, sizeof embed, "embed:%lld", (long long)p->width);
+    shape_heads(p, heads, sizeof heads);
+    snprintf(packed, sizeof packed, "qkv:3.%s", heads);
+    const tt_dense in = {.name = "attn.c_attn",
+                         .in = embed,
+                         .out = packed,
+                         .has_bias = p->bias,
+                         .init = tt_init_normal(p->deviation)};
+    const tt_dense out = {
+        .name = "attn.c_proj",
+        .in = heads,
+        .out = embed,
+        .has_bias = p->bias,
+        .init = tt_init_normal(p->deviation / sqrt(2.0 * (double)p->layers))};
+    const tt_val qkv = tt_nn_dense(b, x, &in);
+    const tt_val o = tt_nn_packed_attention(b, qkv, true);
+    return tt_nn_dropout(b, tt_nn_dense(b, o, &out), p->dropout);
+}
+
+static tt_val mlp(tt_builder *b, const params *p, tt_val x)
+{
+    char embed[32], ff[32];
+    snprintf(embed, sizeof embed, "embed:%lld", (long long)p->width);
+    snprintf(ff, sizeof ff, "ff:%lld",
+             (long long)(p->ff > 0 ? p->ff : 4 * p->width));
+    const tt_dense up = {.name = "mlp.c_fc",
+                         .in = embed,
+                         .out = ff,
+                         .has_bias = p->bias,
+                         .activation = "gelu_tanh",
+                         .init = tt_init_normal(p->deviation)};
+    const tt_dense down = {
+        .name = "mlp.c_proj",
+        .in = ff,
+        .out = embed,
+        .has_bias = p->bias,
+        .init = tt_init_normal(p->deviation / sqrt(2.0 * (double)p->layers))};
+    return tt_nn_dropout(b, tt_nn_dense(b, tt_nn_dense(b, x, &up), &down),
+                         p->dropout);
+}
+
+static tt_status check(const params *p, const tt_model_io *io)
+{
+    if (p->width % p->heads != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "model.width=%lld is not a multiple of model.heads=%lld",
+                       (long long)p->width, (long long)p->heads);
+    if (io->seq > p->context)
+        return tt_fail(TT_ERR_ARG, "seq=%lld is longer than model.context=%lld",
+                       (long long)io->seq, (long long)p->context);
+    return TT_OK;
+}
+
+static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
+{
+    const params *p = params_;
+    if (io->seq == 0)
+        io->seq = p->context;
+    TT_TRY(check(p, io));
+    const tt_val ids = tt_nn_tokens(b, io->batch, io->seq, &io->labels);
+    const int top = tt_scope_push(b, "transformer");
+    const tt_init normal = tt_init_normal(p->deviation);
+    const tt_val wte =
+        tt_param(b, "wte.weight", normal, "vocab:%lld embed:%lld",
+                 (long long)p->vocab, (long long)p->width);
+    const tt_val wpe =
+        tt_param(b, "wpe.weight", normal, "positions:%lld embed:%lld",
+                 (long long)p->context, (long long)p->width);
+    tt_val x =
+        tt_call(b, &tt_op_embedding, NULL, (tt_val[]){ids, wte}, 2, NULL);
+    x = tt_call(b, &tt_op_position_embedding, NULL, (tt_val[]){x, wpe}, 2,
+                NULL);
+    x = tt_nn_dropout(b, x, p->dropout);
+    for (int64_t i = 0; i < p->layers; i++) {
+        const int layer = tt_scope_push(b, "h.%lld", (long long)i);
+        const tt_val a = tt_nn_layer_norm(b, x, "ln_1", p->eps);
+        x = tt_nn_add(b, x, attention(b, p, a));
+        const tt_val m = tt_nn_layer_norm(b, x, "ln_2", p->eps);
+        x = tt_nn_add(b, x, mlp(b, p, m));
+        tt_scope_pop(b, layer);
+    }
+    x = tt_nn_layer_norm(b, x, "ln_f", p->eps);
+    tt_scope_pop(b, top);
+    const int head = tt_scope_push(b, "lm_head");
+    io->logits = tt_callf(b, &tt_op_matmul, (tt_val[]){x, wte, TT_NONE}, 3,
+                          NULL, "transpose_b=true");
+    tt_scope_pop(b, head);
+    return tt_builder_status(b);
+}
+
+static const tt_opt options[] = {
+    {"layers", "12", "transformer blocks", TT_OPT_I64, offsetof(params, layers),
+     NULL, 1, 10000},
+    {"width", "768", "width of the residual stream", TT_OPT_I64,
+     offsetof(params, width), NULL, 1, 1 << 20},
+    {"heads", "12", "attention heads", TT_OPT_I64, offsetof(params, heads),
+     NULL, 1, 1 << 16},
+    {"vocab", "50257", "tokens in the vocabulary", TT_OPT_I64,
+     offsetof(params, vocab), NULL, 1, 1 << 30},
+    {"context", "1024", "longest sequence", TT_OPT_I64,
+     offsetof(params, context), NULL, 1, 1 << 24},
+    {"ff", "0", "width of the MLP; 0: four times width", TT_OPT_I64,
+     offsetof(params, ff), NULL, 0, 1 << 24},
+    {"dropout", "0", "probability of dropping", TT_OPT_F64,
+     offsetof(params, dropout), NULL, 0, 0.999},
+    {"deviation", "0.02", "of initial weights", TT_OPT_F64,
+     offsetof(params, deviation), NULL, 1e-9, 100},
+    {"eps", "1e-5", "of the layer norms", TT_OPT_F64, offsetof(params, eps),
+     NULL, 1e-15, 1},
+    {"bias", "true", "biases in the linear layers", TT_OPT_BOOL,
+     offsetof(params, bias)},
+    {0},
+};
+
+static const tt_model_preset presets[] = {
+    {"gpt2-124m", "layers=12 width=768 heads=12"},
+    {"gpt2-350m", "layers=24 width=1024 heads=16"},
+    {"gpt2-774m", "layers=36 width=1280 heads=20"},
+    {"gpt2-1558m", "layers=48 width=1600 heads=25"},
+    {0},
+};
+
+const tt_model_def tt_model_gpt = {
+    .name = "gpt",
+    .doc = "GPT-2: pre-norm transformer with learned positions, tied head.",
+    .options = options,
+    .params_bytes = sizeof(params),
+    .presets = presets,
+    .task = TT_TASK_TOKENS,
+    .build = build,
+};

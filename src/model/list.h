@@ -1,0 +1,5 @@
+TT_MODEL(mlp)
+TT_MODEL(lenet)
+TT_MODEL(vit)
+TT_MODEL(gpt)
+TT_MODEL(llama)

@@ -1,0 +1,49 @@
+// model - a network described once: build() says what is computed, with the names
+// and shapes that Hugging Face or torchvision use, and nothing about where.
+
+#ifndef TT_MODEL_MODEL_H
+#define TT_MODEL_MODEL_H
+
+#include "graph/build.h"
+
+typedef enum tt_model_task {
+    TT_TASK_TOKENS, // ids [batch, seq] -> next token at every position
+    TT_TASK_IMAGES, // pixels [batch, channels, height, width] -> class
+} tt_model_task;
+
+// Extents of one micro-batch, and what the model made of them.
+typedef struct tt_model_io {
+    int64_t batch;
+    int64_t seq;   // tokens; 0: the model's default
+    int64_t image; // height and width; 0: the model's default
+    tt_val logits; // [batch, seq, vocab] or [batch, classes]
+    tt_val labels; // the input "y"
+} tt_model_io;
+
+// Declares the inputs "x" and "y" and emits the forward pass up to the logits;
+// sets io->logits, io->labels and the defaults it used.
+typedef tt_status tt_model_build_fn(tt_builder *b, const void *params,
+                                    tt_model_io *io);
+
+typedef struct tt_model_preset {
+    const char *name;    // "gpt2-124m"; NULL ends the list
+    const char *options; // "layers=12 width=768 heads=12"
+} tt_model_preset;
+
+typedef struct tt_model_def {
+    const char *name, *doc;
+    const tt_opt *options;
+    int64_t params_bytes;
+    const tt_model_preset *presets;
+    tt_model_task task;
+    tt_model_build_fn *build;
+} tt_model_def;
+
+const tt_model_def *const *tt_model_all(int *n);
+
+// A model or a preset by name; *preset_out is NULL for a plain model. An unknown
+// name is an error that suggests the nearest.
+tt_status tt_model_find(const char *name, const tt_model_def **def_out,
+                        const tt_model_preset **preset_out);
+
+#endif

@@ -1,0 +1,48 @@
+// nn_conv - layers of convolutional networks.
+
+#include "model/nn.h"
+#include "ops/ops.h"
+
+#include <math.h>
+#include <stdio.h>
+
+tt_val tt_nn_conv(tt_builder *b, tt_val x, const tt_conv *c)
+{
+    char name[96];
+    const int64_t channels = tt_dim_of(b, x, 1);
+    const int64_t inputs = channels * c->kernel * c->kernel;
+    snprintf(name, sizeof name, "%s.weight", c->name);
+    // He initialisation for what a ReLU follows (torchvision: fan_out, normal).
+    const tt_init init =
+        c->has_bias ? tt_init_fan_in(inputs)
+                    : tt_init_normal(sqrt(
+                          2.0 / (double)(c->filters * c->kernel * c->kernel)));
+    const tt_val w = tt_param(
+        b, name, init, "filters:%lld channels:%lld kernel_h:%lld kernel_w:%lld",
+        (long long)c->filters, (long long)channels, (long long)c->kernel,
+        (long long)c->kernel);
+    tt_val bias = TT_NONE;
+    if (c->has_bias) {
+        snprintf(name, sizeof name, "%s.bias", c->name);
+        bias = tt_param(b, name, tt_init_fan_in(inputs), "filters:%lld",
+                        (long long)c->filters);
+    }
+    return tt_callf(b, &tt_op_conv, (tt_val[]){x, w, bias}, 3, NULL,
+                    "stride=%lld,%lld pad=%lld,%lld", (long long)c->stride,
+                    (long long)c->stride, (long long)c->pad, (long long)c->pad);
+}
+
+tt_val tt_nn_max_pool(tt_builder *b, tt_val x, int64_t kernel, int64_t stride,
+                      int64_t pad)
+{
+    return tt_callf(b, &tt_op_max_pool, &x, 1, NULL,
+                    "kernel=%lld,%lld stride=%lld,%lld pad=%lld,%lld",
+                    (long long)kernel, (long long)kernel, (long long)stride,
+                    (long long)stride, (long long)pad, (long long)pad);
+}
+
+tt_val tt_nn_adaptive_pool(tt_builder *b, tt_val x, int64_t size)
+{
+    return tt_callf(b, &tt_op_adaptive_avg_pool, &x, 1, NULL, "out=%lld,%lld",
+                    (long long)size, (long long)size);
+}

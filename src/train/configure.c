@@ -1,0 +1,208 @@
+// configure - settings to a job: which model, optimiser, device, precision.
+
+#include "base/alloc.h"
+#include "train/job.h"
+
+#include <string.h>
+
+const tt_opt tt_job_option_table[] = {
+    {"model", "gpt", "model or preset: see `tutti list models`", TT_OPT_STR,
+     offsetof(tt_job_options, model)},
+    {"batch", "8", "samples per step, over all micro-batches", TT_OPT_I64,
+     offsetof(tt_job_options, batch), NULL, 1, 1 << 24},
+    {"accumulate", "1", "micro-batches per step", TT_OPT_I64,
+     offsetof(tt_job_options, accumulate), NULL, 1, 1 << 20},
+    {"seq", "0", "tokens per sample; 0: the model's longest", TT_OPT_I64,
+     offsetof(tt_job_options, seq), NULL, 0, 1 << 24},
+    {"image", "0", "height and width; 0: the model's default", TT_OPT_I64,
+     offsetof(tt_job_options, image), NULL, 0, 1 << 16},
+    {"precision", "fp32", "of activations and matrix products", TT_OPT_CHOICE,
+     offsetof(tt_job_options, precision), "fp32|bf16|fp16|fp64"},
+    {"optim", "adamw", "optimiser: see `tutti list optimisers`", TT_OPT_STR,
+     offsetof(tt_job_options, optim)},
+    {"smoothing", "0", "label smoothing", TT_OPT_F64,
+     offsetof(tt_job_options, smoothing), NULL, 0, 0.999},
+    {"device", "cpu", "cpu, or ref: the slow reference", TT_OPT_STR,
+     offsetof(tt_job_options, device)},
+    {"threads", "0", "threads; 0: all cores", TT_OPT_I64,
+     offsetof(tt_job_options, threads), NULL, 0, 4096},
+    {"exact", "false", "results do not depend on the number of threads",
+     TT_OPT_BOOL, offsetof(tt_job_options, exact)},
+    {"seed", "1", "of initial weights and dropout", TT_OPT_I64,
+     offsetof(tt_job_options, seed), NULL, 0, 9e15},
+    {0},
+};
+
+static const tt_opt common_optim[] = {
+    {"lr", "3e-4", "learning rate", TT_OPT_F64, offsetof(tt_job_optim, lr),
+     NULL, 0, 1e6},
+    {"clip", "1", "largest norm of the gradient; 0: any", TT_OPT_F64,
+     offsetof(tt_job_optim, clip), NULL, 0, 1e30},
+    {0},
+};
+
+static int table_size(const tt_opt *table)
+{
+    int n = 0;
+    while (table != NULL && table[n].name != NULL)
+        n++;
+    return n;
+}
+
+tt_status tt_job_optim_table(const tt_optim_def *optim, tt_arena *arena,
+                             const tt_opt **table_out)
+{
+    const tt_opt *own = optim->op->options;
+    const int n_own = table_size(own);
+    int n = table_size(common_optim);
+    tt_opt *table =
+        tt_arena_alloc(arena, (int64_t)sizeof *table * (n + n_own + 1));
+    if (table == NULL)
+        return TT_ERR_NOMEM;
+    memcpy(table, common_optim, sizeof *table * (size_t)n);
+    for (int i = 0; i < n_own; i++)
+        if (strcmp(own[i].name, "low") != 0) // follows from the precision
+            table[n++] = own[i];
+    *table_out = table;
+    return TT_OK;
+}
+
+static tt_status unknown_optim(const char *name)
+{
+    int n = 0;
+    const char *names[64];
+    const tt_optim_def *all = tt_optim_all(&n);
+    for (int i = 0; i < n && i < 64; i++)
+        names[i] = all[i].name;
+    const char *near = tt_nearest(name, names, n);
+    return tt_fail(TT_ERR_ARG, "unknown optimiser \"%s\"; %s%s", name,
+                   near ? "did you mean " : "`tutti list optimisers` names ",
+                   near ? near : "them all");
+}
+
+static tt_status set_model(tt_job *job, tt_settings *settings)
+{
+    const tt_model_preset *preset = NULL;
+    TT_TRY(tt_model_find(job->options.model, &job->model, &preset));
+    job->model_params = tt_arena_alloc(job->arena, job->model->params_bytes);
+    if (job->model_params == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt_opt_defaults(job->model->options, job->model_params, job->arena));
+    if (preset != NULL)
+        TT_TRY(tt_opt_parse(job->model->options, job->model_params,
+                            preset->options, job->arena));
+    return tt_settings_apply(settings, "model", job->model->options,
+                             job->model_params, job->arena);
+}
+
+static tt_status set_optim(tt_job *job, tt_settings *settings)
+{
+    const tt_opt *table = NULL;
+    job->optim = tt_optim_find(job->options.optim);
+    if (job->optim == NULL)
+        return unknown_optim(job->options.optim);
+    TT_TRY(tt_job_optim_table(job->optim, job->arena, &table));
+    TT_TRY(tt_opt_defaults(table, &job->optim_params, job->arena));
+    return tt_settings_apply(settings, "optim", table, &job->optim_params,
+                             job->arena);
+}
+
+static tt_dtype compute_dtype(int precision)
+{
+    static const tt_dtype dtype[] = {TT_F32, TT_BF16, TT_F16, TT_F64};
+    return dtype[precision];
+}
+
+static tt_status set_device(tt_job *job)
+{
+    const tt_backend_def *def = tt_backend_find(job->options.device);
+    if (def == NULL)
+        return tt_fail(TT_ERR_ARG, "unknown device \"%s\"; use cpu or ref",
+                       job->options.device);
+    const tt_backend_options options = {.n_threads = (int)job->options.threads,
+                                        .exact = job->options.exact};
+    TT_TRY(tt_backend_open(def, &options, &job->backend));
+    tt_target *target = &job->backend->target;
+    if (!target->has_dtype(target, compute_dtype(job->options.precision))) {
+        job->note = tt_arena_printf(
+            job->arena, "this %s has no fast %s arithmetic; computing in fp32",
+            job->options.device,
+            job->options.precision == TT_PRECISION_BF16 ? "bf16" : "fp16");
+        job->options.precision = TT_PRECISION_FP32;
+    }
+    return TT_OK;
+}
+
+static tt_status check_batch(tt_job *job)
+{
+    const tt_job_options *o = &job->options;
+    if (o->batch % o->accumulate != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "batch=%lld is not a multiple of accumulate=%lld",
+                       (long long)o->batch, (long long)o->accumulate);
+    if (job->model->task == TT_TASK_IMAGES && o->seq != 0)
+        return tt_fail(TT_ERR_ARG, "seq is for token models; %s takes image=N",
+                       o->model);
+    if (job->model->task == TT_TASK_TOKENS && o->image != 0)
+        return tt_fail(TT_ERR_ARG, "image is for image models; %s takes seq=N",
+                       o->model);
+    job->io = (tt_model_io){
+        .batch = o->batch / o->accumulate, .seq = o->seq, .image = o->image};
+    return TT_OK;
+}
+
+enum { MAX_KNOWN = 128 };
+
+static int add_known(tt_job *job, const char **known, int n, const char *prefix,
+                     const tt_opt *table)
+{
+    for (; table != NULL && table->name != NULL && n < MAX_KNOWN; table++) {
+        const char *name =
+            prefix[0] == '\0'
+                ? table->name
+                : tt_arena_printf(job->arena, "%s.%s", prefix, table->name);
+        if (name != NULL)
+            known[n++] = name;
+    }
+    return n;
+}
+
+static tt_status configure(tt_job *job, tt_settings *settings,
+                           const tt_opt *extra)
+{
+    const char *known[MAX_KNOWN];
+    const tt_opt *optim_table = NULL;
+    TT_TRY(tt_opt_defaults(tt_job_option_table, &job->options, job->arena));
+    TT_TRY(tt_settings_apply(settings, "", tt_job_option_table, &job->options,
+                             job->arena));
+    TT_TRY(set_model(job, settings));
+    TT_TRY(set_optim(job, settings));
+    TT_TRY(tt_job_optim_table(job->optim, job->arena, &optim_table));
+    int n = add_known(job, known, 0, "", tt_job_option_table);
+    n = add_known(job, known, n, "", extra);
+    n = add_known(job, known, n, "model", job->model->options);
+    n = add_known(job, known, n, "optim", optim_table);
+    TT_TRY(tt_settings_check_unused(settings, known, n));
+    TT_TRY(check_batch(job));
+    return set_device(job);
+}
+
+tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
+                           tt_job **job_out)
+{
+    tt_job *job = tt_alloc(sizeof *job);
+    if (job == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a job");
+    job->arena = tt_arena_create();
+    tt_status status = TT_ERR_NOMEM;
+    if (job->arena == NULL)
+        (void)tt_fail(status, "no memory for a job");
+    else
+        status = configure(job, settings, extra);
+    if (status != TT_OK) {
+        tt_job_close(job);
+        return status;
+    }
+    *job_out = job;
+    return TT_OK;
+}

@@ -1,0 +1,47 @@
+// flops - how much work a step is, by the formulas that everybody uses.
+
+#include "base/alloc.h"
+#include "ops/ops.h"
+#include "train/job.h"
+
+int64_t tt_job_parameters(const tt_job *job)
+{
+    int64_t n = 0;
+    for (int32_t v = 0; v < job->graph->n_values; v++)
+        if (job->graph->value[v].role == TT_ROLE_PARAM)
+            n += tt_shape_count(&job->graph->value[v].type.shape);
+    return n;
+}
+
+// Multiply-adds of the forward pass count two; element-wise work not at all.
+static double forward_flops(const tt_job *job, bool only_attention)
+{
+    const tt_graph *g = job->graph;
+    double flops = 0;
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        const tt_node *node = &g->node[n];
+        const bool is_attention = node->op == &tt_op_attention;
+        const bool is_product =
+            node->op == &tt_op_matmul || node->op == &tt_op_conv;
+        if (node->phase != TT_FORWARD || (!is_attention && !is_product) ||
+            (only_attention && !is_attention))
+            continue;
+        tt_type in[8], out[TT_MAX_OUT];
+        tt_op_io io;
+        tt_cost cost = {0};
+        tt_node_io(g, node, in, out, &io);
+        node->op->cost(&io, 1, &cost);
+        flops += cost.flops;
+    }
+    return flops;
+}
+
+double tt_job_flops(const tt_job *job)
+{
+    const double micro = (double)job->options.accumulate;
+    if (job->model->task == TT_TASK_IMAGES)
+        return 3 * forward_flops(job, false) * micro;
+    const double tokens = (double)(job->options.batch * job->io.seq);
+    return 6 * (double)tt_job_parameters(job) * tokens +
+           3 * forward_flops(job, true) * micro;
+}

@@ -1,0 +1,223 @@
+// job - plan, start and step.
+
+#include "train/job.h"
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "ops/ops.h"
+#include "train/graph.h"
+
+#include <string.h>
+
+void tt_job_close(tt_job *job)
+{
+    if (job == NULL)
+        return;
+    tt_exec_destroy(job->exec);
+    tt_plan_destroy(job->plan);
+    tt_graph_destroy(job->graph);
+    tt_backend_close(job->backend);
+    tt_free(job->x);
+    tt_free(job->y);
+    tt_arena_destroy(job->arena);
+    tt_free(job);
+}
+
+static void set_precision(int precision, tt_train_recipe *recipe)
+{
+    static const struct {
+        tt_dtype dtype, master;
+        int low;
+    } table[] = {[TT_PRECISION_FP32] = {TT_F32, TT_F32, TT_LOW_NONE},
+                 [TT_PRECISION_BF16] = {TT_BF16, TT_F32, TT_LOW_BF16},
+                 [TT_PRECISION_FP16] = {TT_F16, TT_F32, TT_LOW_F16},
+                 [TT_PRECISION_FP64] = {TT_F64, TT_F64, TT_LOW_NONE}};
+    recipe->dtype = table[precision].dtype;
+    recipe->master = table[precision].master;
+    recipe->optim.params.low = table[precision].low;
+}
+
+// A graph and its plan for `accumulate` micro-batches in one precision.
+static tt_status make_plan(const tt_job *job, int64_t accumulate, int precision,
+                           tt_graph **graph_out, tt_plan **plan_out,
+                           tt_model_io *io)
+{
+    tt_graph *graph = NULL;
+    tt_train_recipe recipe = {.model = job->model,
+                              .model_params = job->model_params,
+                              .optim = {.def = job->optim,
+                                        .params = job->optim_params.params,
+                                        .clip = job->optim_params.clip,
+                                        .wants_norm = true},
+                              .smoothing = job->options.smoothing};
+    const tt_lower_options lower = {.n_micro = (int32_t)accumulate};
+    set_precision(precision, &recipe);
+    io->batch = job->options.batch / accumulate;
+    TT_TRY(tt_train_graph(&recipe, io, &graph));
+    const tt_status status =
+        tt_plan_lower(graph, &job->backend->target, &lower, plan_out);
+    if (status != TT_OK)
+        tt_graph_destroy(graph);
+    else
+        *graph_out = graph;
+    return status;
+}
+
+tt_status tt_job_plan(tt_job *job)
+{
+    if (job->plan != NULL)
+        return TT_OK;
+    return make_plan(job, job->options.accumulate, job->options.precision,
+                     &job->graph, &job->plan, &job->io);
+}
+
+enum { MAX_ALTERNATIVES = 8 };
+
+// Plans one changed setting; a change that cannot be planned is left out.
+static void try_change(tt_job *job, int64_t accumulate, int precision,
+                       tt_alternative *list, int *n)
+{
+    tt_graph *graph = NULL;
+    tt_plan *plan = NULL;
+    tt_model_io io = job->io;
+    const char *bf16 =
+        precision != job->options.precision ? "precision=bf16" : "";
+    if (make_plan(job, accumulate, precision, &graph, &plan, &io) != TT_OK)
+        return;
+    const char *text = accumulate == job->options.accumulate
+                           ? bf16
+                           : tt_arena_printf(job->arena, "accumulate=%lld%s%s",
+                                             (long long)accumulate,
+                                             bf16[0] == '\0' ? "" : " ", bf16);
+    if (text != NULL)
+        list[(*n)++] = (tt_alternative){text, plan->peak_bytes};
+    tt_plan_destroy(plan);
+    tt_graph_destroy(graph);
+}
+
+tt_status tt_job_check_fit(tt_job *job)
+{
+    const int64_t memory = job->backend->target.memory_bytes;
+    tt_alternative list[MAX_ALTERNATIVES];
+    int n = 0;
+    if (tt_plan_check_fit(job->plan, memory, NULL, 0) == TT_OK)
+        return TT_OK;
+    const int64_t batch = job->options.batch, now = job->options.accumulate;
+    tt_target *target = &job->backend->target;
+    const bool has_bf16 = job->options.precision == TT_PRECISION_FP32 &&
+                          target->has_dtype(target, TT_BF16);
+    int64_t smallest = now;
+    for (int64_t a = 2 * now; a <= batch && n < 3; a *= 2)
+        if (batch % a == 0) {
+            try_change(job, a, job->options.precision, list, &n);
+            smallest = a;
+        }
+    if (batch > smallest && batch != now)
+        try_change(job, batch, job->options.precision, list, &n);
+    if (has_bf16) {
+        try_change(job, now, TT_PRECISION_BF16, list, &n);
+        if (batch != now)
+            try_change(job, batch, TT_PRECISION_BF16, list, &n);
+    }
+    return tt_plan_check_fit(job->plan, memory, list, n);
+}
+
+static int64_t value_bytes(const tt_graph *g, const char *name)
+{
+    const tt_val v = tt_graph_find(g, name);
+    const tt_type *type = &g->value[v.id].type;
+    return tt_shape_count(&type->shape) * tt_dtype_bytes(type->dtype);
+}
+
+tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
+{
+    TT_TRY(tt_job_plan(job));
+    TT_TRY(tt_job_check_fit(job));
+    TT_TRY(tt_exec_create(job->plan, job->backend, options, &job->exec));
+    job->x = tt_alloc(value_bytes(job->graph, "x"));
+    job->y = tt_alloc(value_bytes(job->graph, "y"));
+    if (job->x == NULL || job->y == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a batch");
+    job->step = 0;
+    return tt_exec_init_state(job->exec, (uint64_t)job->options.seed);
+}
+
+static tt_status set_scalar(tt_job *job, const char *name, double value)
+{
+    if (!tt_is(tt_graph_find(job->graph, name)))
+        return TT_OK;
+    return tt_exec_set_scalar(job->exec, name, value);
+}
+
+static tt_status get_output(tt_job *job, const char *name, double *value_out)
+{
+    const tt_val v = tt_graph_output_find(job->graph, name);
+    *value_out = 0;
+    return tt_is(v) ? tt_exec_get_scalar(job->exec, v, value_out) : TT_OK;
+}
+
+typedef struct feeding {
+    tt_job *job;
+    tt_job_feed_fn *feed;
+    void *user;
+} feeding;
+
+static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
+{
+    const feeding *f = user;
+    tt_job *job = f->job;
+    TT_TRY(f->feed(f->user, job, micro, job->x, job->y));
+    TT_TRY(tt_exec_write(exec, tt_graph_find(job->graph, "x"), job->x));
+    return tt_exec_write(exec, tt_graph_find(job->graph, "y"), job->y);
+}
+
+tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
+                      tt_step_result *result_out)
+{
+    feeding f = {job, feed, user};
+    tt_step_result result = {0};
+    TT_TRY(set_scalar(job, "lr", job->optim_params.lr));
+    TT_TRY(set_scalar(job, "step", (double)(job->step + 1)));
+    TT_TRY(set_scalar(job, "skip", 0));
+    TT_TRY(set_scalar(job, "seed", (double)job->options.seed));
+    TT_TRY(tt_exec_run(job->exec, feed_one, &f));
+    job->step++;
+    TT_TRY(get_output(job, "loss", &result.loss));
+    TT_TRY(get_output(job, "count", &result.count));
+    TT_TRY(get_output(job, "correct", &result.correct));
+    TT_TRY(get_output(job, "norm", &result.norm));
+    if (result.count > 0)
+        result.loss /= result.count;
+    *result_out = result;
+    return TT_OK;
+}
+
+static void random_fill(const tt_type *type, uint64_t key, int64_t below,
+                        void *out)
+{
+    const int64_t n = tt_shape_count(&type->shape);
+    for (int64_t i = 0; i < n; i++) {
+        const double u = tt_rng_uniform(key, (uint64_t)i);
+        tt_dtype_store(type->dtype, out, i,
+                       tt_dtype_is_float(type->dtype)
+                           ? 2 * u - 1
+                           : (double)(int64_t)(u * (double)below));
+    }
+}
+
+tt_status tt_job_feed_random(void *user, const tt_job *job, int64_t micro,
+                             void *x, void *y)
+{
+    (void)user;
+    const tt_graph *g = job->graph;
+    const tt_shape *logits = &g->value[job->io.logits.id].type.shape;
+    const int64_t classes = tt_shape_dim(logits, logits->ndim - 1);
+    const uint64_t seed = (uint64_t)job->options.seed;
+    const uint64_t when =
+        (uint64_t)(job->step * job->options.accumulate + micro);
+    random_fill(&g->value[tt_graph_find(g, "x").id].type,
+                tt_rng_key(seed, "x", when), classes, x);
+    random_fill(&g->value[tt_graph_find(g, "y").id].type,
+                tt_rng_key(seed, "y", when), classes, y);
+    return TT_OK;
+}
