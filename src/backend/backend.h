@@ -14,7 +14,7 @@ typedef struct tt_backend_def {
     const tt_kernel_def *const *kernels;
     bool (*has_dtype)(tt_dtype dtype);
     int64_t (*layout_bytes)(tt_backend *backend, int32_t layout); // NULL: none
-    tt_status (*open)(tt_backend *backend);                       // NULL: nothing
+    tt_status (*open)(tt_backend *backend); // NULL: nothing
     void (*close)(tt_backend *backend);
 } tt_backend_def;
 

@@ -13,15 +13,15 @@
 #include <assert.h>
 #include <string.h>
 
-typedef struct kernel {
+typedef struct chosen {
     const tt_kernel_def *def;
     void *state;
     tt_site site;  // forms as they lie in memory
     tt_site shown; // what the def sees: the same, or flat vectors
     tt_operand operand[];
-} kernel;
+} chosen;
 
-static void free_state(kernel *k)
+static void free_state(chosen *k)
 {
     if (k->def != NULL && k->def->release != NULL)
         k->def->release(k->state);
@@ -31,23 +31,23 @@ static void free_state(kernel *k)
     k->def = NULL;
 }
 
-void tt_kernel_free(void *handle)
+void tt_kernel_free(void *kernel)
 {
-    kernel *k = handle;
+    chosen *k = kernel;
     if (k == NULL)
         return;
     free_state(k);
     tt_free(k);
 }
 
-const tt_site *tt_kernel_site(const void *handle)
+const tt_site *tt_kernel_site(const void *kernel)
 {
-    return &((const kernel *)handle)->site;
+    return &((const chosen *)kernel)->site;
 }
 
-tt_status tt_kernel_run(void *handle, const tt_args *args)
+tt_status tt_kernel_run(void *kernel, const tt_args *args)
 {
-    const kernel *k = handle;
+    const chosen *k = kernel;
     return k->def->run(k->state, &k->shown, args);
 }
 
@@ -57,10 +57,10 @@ static void copy_forms(const tt_site *from, tt_site *to)
     memcpy(to->out, from->out, (size_t)from->n_out * sizeof(*to->out));
 }
 
-static kernel *create(const tt_site *site)
+static chosen *create(const tt_site *site)
 {
     const int64_t n = site->n_in + site->n_out;
-    kernel *k =
+    chosen *k =
         tt_alloc((int64_t)sizeof(*k) + 2 * n * (int64_t)sizeof(k->operand[0]));
     if (k == NULL)
         return NULL;
@@ -107,7 +107,7 @@ static bool adapt(const tt_kernel_def *def, tt_site *site)
 
 // TT_ERR_UNSUPPORTED without a message: the next def shall try.
 static tt_status try_def(tt_backend *backend, const tt_kernel_def *def,
-                         const tt_site *wanted, kernel *k, tt_choice *choice)
+                         const tt_site *wanted, chosen *k, tt_choice *choice)
 {
     copy_forms(wanted, &k->shown);
     if (!adapt(def, &k->shown))
@@ -128,7 +128,7 @@ static tt_status try_def(tt_backend *backend, const tt_kernel_def *def,
     return TT_OK;
 }
 
-static tt_status search(tt_backend *backend, const tt_site *wanted, kernel *k,
+static tt_status search(tt_backend *backend, const tt_site *wanted, chosen *k,
                         tt_choice *choice)
 {
     const tt_kernel_def *const *lists[] = {backend->def->kernels,
@@ -192,7 +192,7 @@ static void make_flat(tt_operand *o, int64_t count)
     tt_operand_set_dense(o);
 }
 
-static tt_status search_flat(tt_backend *backend, tt_site *site, kernel *k,
+static tt_status search_flat(tt_backend *backend, tt_site *site, chosen *k,
                              tt_choice *choice)
 {
     int32_t layout = 0;
@@ -212,7 +212,7 @@ static tt_status search_flat(tt_backend *backend, tt_site *site, kernel *k,
     return TT_OK;
 }
 
-static tt_status search_plain(tt_backend *backend, tt_site *site, kernel *k,
+static tt_status search_plain(tt_backend *backend, tt_site *site, chosen *k,
                               tt_choice *choice)
 {
     for (int i = 0; i < site->n_in; i++)
@@ -249,7 +249,7 @@ tt_status tt__backend_choose(tt_target *target, tt_site *site,
                              tt_choice *choice_out)
 {
     tt_backend *backend = (tt_backend *)target;
-    kernel *k = create(site);
+    chosen *k = create(site);
     if (k == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: no memory for a kernel",
                        site->op->name);

@@ -46,10 +46,10 @@ struct tt_kernel_def {
     // Bit i: operand i may have gaps (plain); others come dense. Bit 31 speaks for
     // all operands from the 32nd on.
     uint32_t strided_in, strided_out;
-    bool accumulates;                 // every site; else prepare may say so
-    bool in_place;                    // every site; else prepare may say so
-    tt_kernel_can_fn *can;            // NULL: every site with plain operands
-    tt_kernel_prepare_fn *prepare;    // NULL: nothing to prepare
+    bool accumulates;              // every site; else prepare may say so
+    bool in_place;                 // every site; else prepare may say so
+    tt_kernel_can_fn *can;         // NULL: every site with plain operands
+    tt_kernel_prepare_fn *prepare; // NULL: nothing to prepare
     tt_kernel_run_fn *run;
     tt_kernel_release_fn *release; // NULL: tt_free(state)
 };
