@@ -48,7 +48,11 @@ static tt_status infer(tt_op_io *io)
     int64_t extent = 0;
     for (int i = 0; i < io->n_in; i++) {
         TT_TRY(check_part(io, i, p->dim));
-        extent += tt_shape_dim(&io->in[i].shape, (int)p->dim);
+        const int64_t part = tt_shape_dim(&io->in[i].shape, (int)p->dim);
+        if (extent > INT64_MAX - part)
+            return tt_fail(TT_ERR_ARG, "concat: dim %lld would be too large",
+                           (long long)p->dim);
+        extent += part;
     }
     shape.factor[shape.first[p->dim]].size = extent;
     tt_infer_add(io, io->in[0].dtype, &shape);

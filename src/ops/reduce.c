@@ -29,6 +29,9 @@ bool tt_reduce_has(const tt_reduce_params *params, int d)
 static tt_status reduced_shape(const char *op, const tt_reduce_params *p,
                                const tt_shape *x, tt_shape *shape_out)
 {
+    if (p->dims.n > TT_MAX_DIMS)
+        return tt_fail(TT_ERR_ARG, "%s: %lld dims; at most %d", op,
+                       (long long)p->dims.n, TT_MAX_DIMS);
     for (int i = 0; i < p->dims.n; i++)
         if (p->dims.v[i] < 0 || p->dims.v[i] >= x->ndim)
             return tt_fail(TT_ERR_ARG, "%s: there is no dim %lld", op,

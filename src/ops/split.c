@@ -93,9 +93,6 @@ static tt_status check_join(const tt_op_io *io)
     if (tt_shape_find(part, p->factor) >= 0)
         return tt_fail(TT_ERR_ARG, "join: there is a factor %s already",
                        p->factor);
-    if (joined_factor(p, part) < 0)
-        return tt_fail(TT_ERR_ARG, "join: no position %lld in dim %lld",
-                       (long long)p->pos, (long long)p->dim);
     if (part->n_factors == TT_MAX_FACTORS ||
         (p->new_dim && part->ndim == TT_MAX_DIMS))
         return tt_fail(TT_ERR_ARG, "join: too many dims or factors");
@@ -106,21 +103,22 @@ static tt_status infer_join(tt_op_io *io)
 {
     TT_TRY(check_join(io));
     const tt_join_params *p = io->params;
-    tt_shape y = io->in[0].shape;
-    const int f = joined_factor(p, &y);
-    for (int i = y.n_factors; i > f; i--)
-        y.factor[i] = y.factor[i - 1];
-    memset(&y.factor[f], 0, sizeof(y.factor[f]));
-    memcpy(y.factor[f].name, p->factor, strlen(p->factor));
+    const tt_shape *part = &io->in[0].shape;
+    const int f = joined_factor(p, part);
+    if (f < 0)
+        return tt_fail(TT_ERR_ARG, "join: no position %lld in dim %lld",
+                       (long long)p->pos, (long long)p->dim);
+    tt_shape y = {.ndim = part->ndim + (p->new_dim ? 1 : 0),
+                  .n_factors = part->n_factors + 1};
+    for (int i = 0; i < y.n_factors; i++)
+        if (i != f)
+            y.factor[i] = part->factor[i < f ? i : i - 1];
     y.factor[f].size = io->n_in;
-    y.n_factors++;
-    if (p->new_dim) {
-        for (int d = y.ndim + 1; d > p->dim; d--)
-            y.first[d] = y.first[d - 1];
-        y.ndim++;
+    memcpy(y.factor[f].name, p->factor, strlen(p->factor));
+    for (int d = 1; d <= y.ndim; d++) {
+        const int before = d > p->dim && p->new_dim ? d - 1 : d;
+        y.first[d] = (uint8_t)(part->first[before] + (d > p->dim ? 1 : 0));
     }
-    for (int d = (int)p->dim + 1; d <= y.ndim; d++)
-        y.first[d]++;
     tt_infer_add(io, io->in[0].dtype, &y);
     return TT_OK;
 }

@@ -1,7 +1,8 @@
 // clip - reference kernels of sum_squares, total and clip.
 
-#include "backend/kernel.h"
 #include "ops/clip.h"
+
+#include "backend/kernel.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -60,7 +60,7 @@ static double silu_grad(const void *params, double x, double dy)
     return dy * s * (1 + x * (1 - s));
 }
 
-static double tanh_(const void *params, double x)
+static double tangent(const void *params, double x)
 {
     (void)params;
     return tanh(x);
@@ -134,7 +134,7 @@ static tt_status run_silu_grad(void *state, const tt_site *site,
 static tt_status run_tanh(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
-    return tt__ref_unary(site, args, tanh_);
+    return tt__ref_unary(site, args, tangent);
 }
 
 static tt_status run_tanh_grad(void *state, const tt_site *site,
