@@ -115,6 +115,21 @@ static int32_t best_version(const work *w, int32_t old, const tt_place *want,
     return best;
 }
 
+// Whether a value may be cut this way to please a signature: only along
+// dimensions that the layout gives to this axis.
+static bool may_split(const work *w, tt_val val, const tt_place *want)
+{
+    const tt_shape *shape = &w->b.graph->value[val.id].type.shape;
+    return want->kind != TT_SPLIT || want->window.out != 0 ||
+           layout_maps(w->layout, shape->factor[want->factor].name,
+                       w->b.graph->mesh.axis[w->axis].name);
+}
+
+static bool is_shape_only(const tt_node *node, int i)
+{
+    return i < 32 && (node->op->shape_only >> i & 1) != 0;
+}
+
 static const tt_place *sig_in(const tt_sig *sig, int i)
 {
     return &sig->in[i < TT_SIG_IN ? i : TT_SIG_IN - 1];
@@ -126,16 +141,19 @@ static double sig_cost(const work *w, const tt_node *node, const tt_sig *sig)
 {
     double cost = 0;
     for (int i = 0; i < node->n_in; i++) {
-        if (!tt_is(node->in[i]))
+        if (!tt_is(node->in[i]) || is_shape_only(node, i))
             continue;
         double bytes = 0;
         const tt_place *want = sig_in(sig, i);
         const int32_t v = best_version(w, node->in[i].id, want, &bytes);
         if (v < 0)
             return -1;
-        const bool free_of_data = (node->op->shape_only >> i & 1) != 0;
-        if (!tt_place_equal(place_of(w, w->versions[v].val), want))
-            cost += free_of_data ? 1e-3 : bytes + 1e-2;
+        const tt_val val = w->versions[v].val;
+        if (tt_place_equal(place_of(w, val), want))
+            continue;
+        if (!may_split(w, val, want))
+            return -1;
+        cost += bytes + 1e-2;
     }
     return cost;
 }
@@ -227,6 +245,15 @@ static tt_status settle_updates(work *w, const tt_node *node)
     return TT_OK;
 }
 
+// The version that was made first: the operator's own result.
+static tt_val original(const work *w, int32_t old)
+{
+    int32_t v = w->first[old];
+    while (w->versions[v].next >= 0)
+        v = w->versions[v].next;
+    return w->versions[v].val;
+}
+
 static tt_status do_node(work *w, const tt_node *node)
 {
     tt_val out[TT_MAX_OUT];
@@ -243,7 +270,9 @@ static tt_status do_node(work *w, const tt_node *node)
         return TT_ERR_NOMEM;
     for (int i = 0; i < node->n_in; i++) {
         w->val[i] = TT_NONE;
-        if (tt_is(node->in[i]))
+        if (tt_is(node->in[i]) && is_shape_only(node, i))
+            w->val[i] = original(w, node->in[i].id);
+        else if (tt_is(node->in[i]))
             TT_TRY(convert(w, node->in[i].id, sig_in(&sig, i), &w->val[i]));
     }
     for (int i = 0; i < TT_MAX_OUT; i++)
@@ -256,15 +285,6 @@ static tt_status do_node(work *w, const tt_node *node)
         TT_TRY(add_version(w, node->out[i].id, out[i]));
     }
     return settle_updates(w, node);
-}
-
-// The version that was made first: the operator's own result.
-static tt_val original(const work *w, int32_t old)
-{
-    int32_t v = w->first[old];
-    while (w->versions[v].next >= 0)
-        v = w->versions[v].next;
-    return w->versions[v].val;
 }
 
 static tt_status rewrite(work *w)
