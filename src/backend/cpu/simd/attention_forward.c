@@ -60,7 +60,7 @@ TT_INLINE float weigh_row(float *s, int64_t seen, int64_t n, float *max,
     float top = *max, total = 0.0f;
     for (int64_t j = seen; j < n; j++)
         s[j] = -INFINITY;
-    const float largest = row_max(s, n);
+    const float largest = max_of(TT_SIMD_F32, s, n);
     top = largest > top ? largest : top;
 #pragma omp simd reduction(+ : total)
     for (int64_t j = 0; j < n; j++) {

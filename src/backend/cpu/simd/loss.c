@@ -4,7 +4,7 @@
 #include "backend/cpu/simd/loss.h"
 
 #include "backend/cpu/simd/parallel.h"
-#include "backend/cpu/simd/scalar.h"
+#include "backend/cpu/simd/vec.h"
 
 #include <stdbool.h>
 
@@ -19,7 +19,7 @@ TT_INLINE float exp_sum(tt_simd_type type, const void *x, int64_t n, float top)
         float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
         for (int64_t j = first; j < end; j++)
-            sum += v_exp(load(type, x, j) - top);
+            sum += v_exp_below(load(type, x, j) - top);
         total += sum;
     }
     return total;
@@ -35,7 +35,7 @@ TT_INLINE void softmax_row(tt_simd_type type, const tt_simd_softmax_args *a,
     const float factor = 1.0f / exp_sum(type, x, a->cols, top);
 #pragma omp simd
     for (int64_t j = 0; j < a->cols; j++)
-        store(type, y, j, factor * v_exp(load(type, x, j) - top));
+        store(type, y, j, factor * v_exp_below(load(type, x, j) - top));
 }
 
 TT_INLINE void softmax_backward_row(tt_simd_type type,
@@ -120,10 +120,12 @@ TT_INLINE void loss_backward_row(tt_simd_type type,
     const float x_label = label < a->cols ? load(type, x, label) : NAN;
 #pragma omp simd
     for (int64_t j = 0; j < a->cols; j++)
-        store(type, d, j, (v_exp(load(type, x, j) - lse) - shared) * scale);
+        store(type, d, j,
+              (v_exp_below(load(type, x, j) - lse) - shared) * scale);
     if (label < a->cols)
         store(type, d, label,
-              (v_exp(x_label - lse) - shared - (1.0f - a->smoothing)) * scale);
+              (v_exp_below(x_label - lse) - shared - (1.0f - a->smoothing)) *
+                  scale);
 }
 
 static void cross_entropy(const tt_simd_cross_entropy_args *a)

@@ -4,7 +4,7 @@
 #include "backend/cpu/simd/reduce.h"
 
 #include "backend/cpu/simd/parallel.h"
-#include "backend/cpu/simd/scalar.h"
+#include "backend/cpu/simd/vec.h"
 
 extern const tt_simd_reduce TT_SYMBOL(tt_simd_reduce);
 

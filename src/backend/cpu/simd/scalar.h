@@ -78,28 +78,6 @@ TT_INLINE int64_t max_i64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-// The largest of n elements, -inf of none; NaN is passed over. In lanes, because
-// compilers keep the order of a plain maximum.
-TT_INLINE float max_of(tt_simd_type type, const void *x, int64_t n)
-{
-    float top[16], result = -INFINITY;
-    int64_t i = 0;
-    for (int l = 0; l < 16; l++)
-        top[l] = -INFINITY;
-    for (; i + 16 <= n; i += 16)
-        for (int l = 0; l < 16; l++) {
-            const float v = load(type, x, i + l);
-            top[l] = v > top[l] ? v : top[l];
-        }
-    for (; i < n; i++) {
-        const float v = load(type, x, i);
-        result = v > result ? v : result;
-    }
-    for (int l = 0; l < 16; l++)
-        result = top[l] > result ? top[l] : result;
-    return result;
-}
-
 // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
 #define TT_ROUNDER 12582912.0f
 
@@ -128,13 +106,17 @@ TT_INLINE float v_exp(float x)
     return scale_by_power(p, (int32_t)(bits_of(shifted) - 0x4b400000u));
 }
 
+// As TT_ROUNDER, but what is left in the low bits is the biased exponent of the
+// integer's power of two: shifting it up by 23 gives 2^n as a float.
+#define TT_EXPONENT_ROUNDER 12583039.0f
+
 // 2^x for x <= about 1; results below the smallest normal number become 0.
 // The inner loop of attention: cheaper than v_exp, which covers every range.
 TT_INLINE float v_exp2_below(float x)
 {
     const float y = x < -126.0f ? -126.0f : x;
-    const float shifted = y + TT_ROUNDER;
-    const float r = y - (shifted - TT_ROUNDER);
+    const float shifted = y + TT_EXPONENT_ROUNDER;
+    const float r = y - (shifted - TT_EXPONENT_ROUNDER);
     float p = 0.000154531629f;
     p = p * r + 0.00133908634f;
     p = p * r + 0.00961808256f;
@@ -142,8 +124,33 @@ TT_INLINE float v_exp2_below(float x)
     p = p * r + 0.240226508f;
     p = p * r + 0.693147188f;
     p = p * r + 1.0f;
-    const float e = float_of(bits_of(p) + (bits_of(shifted) << 23));
-    return x < -126.0f ? 0.0f : (x != x ? x : e);
+    p *= float_of(bits_of(shifted) << 23);
+    return x < -126.0f ? 0.0f : p;
+}
+
+// exp(x) for x <= about 0, as above: what softmax needs. The error is relative
+// to max(1, |x|).
+TT_INLINE float v_exp_below(float x)
+{
+    return v_exp2_below(x * 1.44269504f);
+}
+
+// exp(x) where a sum with a number near 1 follows: below e^-87 it stays there,
+// above e^88 it is infinity.
+TT_INLINE float v_exp_near(float x)
+{
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 89.0f ? 89.0f : x;
+    const float shifted = x * 1.44269504f + TT_EXPONENT_ROUNDER;
+    const float n = shifted - TT_EXPONENT_ROUNDER;
+    const float r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
+    float p = 0.00139261761f;
+    p = p * r + 0.00836317307f;
+    p = p * r + 0.0416665547f;
+    p = p * r + 0.16666577f;
+    p = p * r + 0.5f;
+    p = p * r * r + r + 1.0f;
+    return p * float_of(bits_of(shifted) << 23);
 }
 
 TT_INLINE float v_log(float x)
@@ -173,7 +180,7 @@ TT_INLINE float v_log(float x)
 
 TT_INLINE float v_sigmoid(float x)
 {
-    return 1.0f / (1.0f + v_exp(-x));
+    return 1.0f / (1.0f + v_exp_near(-x));
 }
 
 TT_INLINE float v_tanh(float x)
@@ -185,7 +192,7 @@ TT_INLINE float v_tanh(float x)
     p = p * s + 0.133327697f;
     p = p * s - 0.333333289f;
     const float small = p * s * x + x;
-    const float large = 1.0f - 2.0f / (v_exp(2.0f * fabsf(x)) + 1.0f);
+    const float large = 1.0f - 2.0f / (v_exp_near(2.0f * fabsf(x)) + 1.0f);
     return fabsf(x) < 0.625f ? small : (x < 0.0f ? -large : large);
 }
 
@@ -208,7 +215,7 @@ TT_INLINE float v_erf(float x)
     q = q * a + 0.107710578f;
     q = q * a + 0.634254156f;
     q = q * a + 0.128871047f;
-    const float large = 1.0f - v_exp(-(q * a + a));
+    const float large = 1.0f - v_exp_near(-(q * a + a));
     return fabsf(x) < 0.875f ? small : (x < 0.0f ? -large : large);
 }
 

@@ -9,62 +9,19 @@
 #ifndef TT_BACKEND_CPU_SIMD_TILE_H
 #define TT_BACKEND_CPU_SIMD_TILE_H
 
-#include "backend/cpu/simd/scalar.h"
+#include "backend/cpu/simd/vec.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-#ifdef __SSE2__
-#    include <immintrin.h>
-#endif
 
-#if defined(__AVX512F__)
-enum { TT_LANES = 16, TT_MR = 8 };
-#elif defined(__AVX__)
-enum { TT_LANES = 8, TT_MR = 6 };
-#else
-enum { TT_LANES = 4, TT_MR = 6 };
-#endif
-
-typedef float tt__vec
-    __attribute__((vector_size(TT_LANES * 4), aligned(4), may_alias));
 typedef float tt__vec4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-// The larger of each pair; b where either is NaN.
+// Rows of C that stay in registers: as many as there are, less what B needs.
 #if defined(__AVX512F__)
-TT_INLINE tt__vec vec_max(tt__vec a, tt__vec b)
-{
-    return _mm512_max_ps(a, b);
-}
-#elif defined(__AVX__)
-TT_INLINE tt__vec vec_max(tt__vec a, tt__vec b)
-{
-    return _mm256_max_ps(a, b);
-}
-#elif defined(__SSE2__)
-TT_INLINE tt__vec vec_max(tt__vec a, tt__vec b)
-{
-    return _mm_max_ps(a, b);
-}
+enum { TT_MR = 8 };
 #else
-TT_INLINE tt__vec vec_max(tt__vec a, tt__vec b)
-{
-    for (int l = 0; l < TT_LANES; l++)
-        b[l] = a[l] > b[l] ? a[l] : b[l];
-    return b;
-}
+enum { TT_MR = 6 };
 #endif
-
-// The largest of n floats, n a positive multiple of TT_LANES; NaN is passed over.
-TT_INLINE float row_max(const float *x, int64_t n)
-{
-    tt__vec top = -INFINITY + (tt__vec){0};
-    for (int64_t j = 0; j < n; j += TT_LANES)
-        top = vec_max(*(const tt__vec *)(x + j), top);
-    float result = top[0];
-    for (int l = 1; l < TT_LANES; l++)
-        result = top[l] > result ? top[l] : result;
-    return result;
-}
 
 typedef struct tt__product {
     const float *a;
