@@ -83,6 +83,7 @@ static const tt_opt options[] = {
 
 static const tt_sample samples[] = {
     {"", {"f batch:2 seq:5 heads:3 head:4"}, 360},
+    {"theta=10", {"f part:2.seq:3 heads:1 head:2"}, 36},
     {"theta=100 inverse=true", {"f seq:3 heads:2 head:6", "I=4"}, 108},
     {0},
 };

@@ -311,6 +311,10 @@ static void check_gradient(int size, const tt_place *from, const tt_place *to)
         tt_place_set(&b, seed, 1, *to);
     tt_val grad = TT_NONE;
     CHECK_OK(tt_grad_values(&b, &out, &seed, 1, &in, 1, &grad));
+    // Every term of a sum has the whole gradient.
+    const tt_place replicate = tt_place_replicate();
+    CHECK(tt_place_equal(&tt_type_of(&b, grad)->place[1],
+                         from->kind == TT_PARTIAL ? &replicate : from));
     CHECK_OK(tt_interp_create(b.graph, &it));
     fill(x);
     tt_interp_write(it, in, x);
