@@ -112,7 +112,7 @@ static double dot(const buf *a, int64_t i, const buf *b, int64_t j, int64_t n)
 // Weights of a row; returns its lse.
 static double weights(const shape *s, const tensors *t, const row *r)
 {
-    double top = -INFINITY, sum = 0;
+    double top = -(double)INFINITY, sum = 0;
     for (int64_t j = 0; j < r->n; j++) {
         const int64_t k = r->k + j * r->kv_step;
         r->p[j] = SCALE * dot(&t->q, r->q, &t->k, k, s->dim);
@@ -232,7 +232,7 @@ static void nan_case(const tt_simd *simd, tt_simd_type type)
 {
     const shape s = {1, 1, 1, 20, 20, 16, 0, 0, true};
     const tensors t = make(&s, type);
-    buf_set(&t.q, 7 * 16, NAN);
+    buf_set(&t.q, 7 * 16, (double)NAN);
     run(simd, &s, &t, 1);
     for (int64_t i = 0; i < 20; i++)
         CHECK(isnan(buf_get(&t.o, i * 16)) == (i == 7));

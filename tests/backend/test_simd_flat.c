@@ -243,7 +243,7 @@ static void axpby_case(const tt_simd *simd, tt_simd_type type)
     for (int i = 0; i < N_SIZES; i++) {
         const buf x = buf_random(type, sizes[i], 1.0);
         const buf y = buf_random(type, sizes[i], 1.0);
-        const buf z = buf_filled(type, sizes[i], NAN);
+        const buf z = buf_filled(type, sizes[i], (double)NAN);
         double *want = doubles(sizes[i] + 1), *twice = doubles(sizes[i] + 1);
         tt_simd_axpby_args a = {type, sizes[i], 0.5f, -1.5f, x.data, y.data};
         for (int64_t j = 0; j < sizes[i]; j++) {

@@ -268,7 +268,7 @@ static void reduce_rows_check(const tt_simd *simd, const buf *x, int64_t rows,
         simd->reduce->rows((tt_simd_reduction)kind, x->type, x->data, rows,
                            cols, y.data);
         for (int64_t r = 0; r < rows; r++) {
-            want[r] = kind == TT_SIMD_MAX ? -INFINITY : 0;
+            want[r] = kind == TT_SIMD_MAX ? -(double)INFINITY : 0;
             for (int64_t j = r * cols; j < (r + 1) * cols; j++)
                 want[r] = kind == TT_SIMD_MAX ? fmax(want[r], buf_get(x, j))
                                               : want[r] + buf_get(x, j);
@@ -333,7 +333,7 @@ static void reduce_case(const tt_simd *simd, tt_simd_type type)
         whole_sum_check(simd, &x);
     }
     const buf x = buf_filled(type, 40, 1);
-    buf_set(&x, 17, NAN);
+    buf_set(&x, 17, (double)NAN);
     const buf y = buf_filled(type, 1, 0);
     simd->reduce->rows(TT_SIMD_MAX, type, x.data, 1, 40, y.data);
     CHECK(isnan(buf_get(&y, 0)));

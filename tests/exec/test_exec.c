@@ -120,7 +120,7 @@ static tt_status feed_bad(void *user, tt_exec *exec, int32_t micro)
 {
     double data[6] = {1, 2, 3, 4, 5, 6};
     if (micro == 1)
-        data[4] = INFINITY;
+        data[4] = (double)INFINITY;
     return tt_exec_write(exec, world_find(user, "x"), data);
 }
 

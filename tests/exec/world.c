@@ -68,7 +68,7 @@ int world_count(const world *w, const char *op)
 
 double world_scalar(world *w, const char *name)
 {
-    double x = NAN;
+    double x = (double)NAN;
     CHECK_OK(tt_exec_get_scalar(w->exec, world_find(w, name), &x));
     return x;
 }

@@ -70,7 +70,7 @@ static void collect(const tt_site *site, const tt_args *args,
     const int64_t n = tt_operand_count(&site->in[0]);
     const int64_t n_results = tt_operand_count(&site->out[0]);
     for (int64_t k = 0; k < n_results; k++)
-        result[k] = is_max ? -INFINITY : 0;
+        result[k] = is_max ? -(double)INFINITY : 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t k = tt__ref_offset(pr->big, pr->stride, i);
         const double x = tt_dtype_load(site->in[0].dtype, args->in[0], i);
