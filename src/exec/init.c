@@ -1,15 +1,79 @@
 // init - initial values of states. Element i of a state depends on the seed, the
 // state's name and i's global index, and on nothing else.
+//
+// What is not stored dense is made in the part of the arena that steps share,
+// which is free between steps, so that initialising needs no more memory than
+// training does.
 
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "exec/state.h"
 
+#include <omp.h>
+#include <string.h>
+
+typedef struct stage {
+    char *memory;
+    int64_t bytes, used;
+    void *extra[2]; // when the arena has no room
+    int n_extra;
+} stage;
+
+static void stage_init(const tt_exec *exec, stage *s)
+{
+    const int64_t first = (exec->plan->persistent_bytes + 63) / 64 * 64;
+    *s = (stage){.memory = exec->memory + first,
+                 .bytes = exec->plan->peak_bytes - first};
+}
+
+static void *stage_take(stage *s, int64_t bytes)
+{
+    if (s->bytes - s->used >= bytes) {
+        void *p = s->memory + s->used;
+        s->used += (bytes + 63) / 64 * 64;
+        return p;
+    }
+    void *p = tt_alloc(bytes);
+    if (p != NULL)
+        s->extra[s->n_extra++] = p;
+    else
+        (void)tt_fail(TT_ERR_NOMEM, "no memory to initialise a state");
+    return p;
+}
+
+static void stage_fini(const tt_exec *exec, stage *s)
+{
+    for (int i = 0; i < s->n_extra; i++)
+        tt_free(s->extra[i]);
+    const int64_t used = s->used < s->bytes ? s->used : s->bytes;
+    if (exec->options.poison && used > 0)
+        memset(s->memory, TT__POISON, (size_t)used);
+}
+
+// Memory for the dense form: the state's own where it is stored so.
+static void *dense_place(const tt_exec *exec, tt_val v, stage *s)
+{
+    const tt_ref *home = &exec->plan->home[v.id];
+    if (tt_operand_is_dense(&home->operand))
+        return tt__address(exec, home);
+    return stage_take(s, tt_operand_count(&home->operand) *
+                             tt_dtype_bytes(home->operand.dtype));
+}
+
 static void fill_const(const tt_operand *o, double a, void *to)
 {
     const int64_t n = tt_operand_count(o);
+#pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++)
         tt_dtype_store(o->dtype, to, i, a);
+}
+
+static bool is_whole(const tt_local *local)
+{
+    for (int f = 0; f < local->shape.n_factors; f++)
+        if (local->shape.factor[f].size != local->global[f])
+            return false;
+    return true;
 }
 
 static void fill_random(const tt_operand *o, const tt_init *init, uint64_t key,
@@ -18,9 +82,11 @@ static void fill_random(const tt_operand *o, const tt_init *init, uint64_t key,
     const int64_t n = tt_operand_count(o);
     const double a = init->a;
     const bool is_normal = init->kind == TT_INIT_NORMAL;
+    const bool is_all = is_whole(&o->local);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
-        const uint64_t g = (uint64_t)tt_local_to_global(&o->local, i);
+        const uint64_t g =
+            (uint64_t)(is_all ? i : tt_local_to_global(&o->local, i));
         const double x =
             is_normal ? tt_rng_normal(key, g) : 2 * tt_rng_uniform(key, g) - 1;
         tt_dtype_store(o->dtype, to, i, a * x);
@@ -28,46 +94,53 @@ static void fill_random(const tt_operand *o, const tt_init *init, uint64_t key,
 }
 
 static tt_status fill_copy(tt_exec *exec, tt_val from, const tt_operand *o,
-                           void *to)
+                           void *to, stage *s)
 {
     const tt_operand *source = &exec->plan->home[from.id].operand;
     const int64_t n = tt_operand_count(o);
     if (tt_operand_count(source) != n)
         return tt_fail(TT_ERR_ARG, "%s cannot start as a copy: sizes differ",
                        tt_graph_value(exec->plan->graph, from)->name);
-    void *dense = tt_alloc(n * tt_dtype_bytes(source->dtype));
+    void *dense = dense_place(exec, from, s);
     if (dense == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to copy a state");
-    const tt_status status = tt_exec_read(exec, from, dense);
-    for (int64_t i = 0; i < n && status == TT_OK; i++)
+        return TT_ERR_NOMEM;
+    if (!tt_operand_is_dense(source))
+        TT_TRY(tt_exec_read(exec, from, dense));
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++)
         tt_dtype_store(o->dtype, to, i, tt_dtype_load(source->dtype, dense, i));
-    tt_free(dense);
-    return status;
+    return TT_OK;
 }
 
-static tt_status init_value(tt_exec *exec, tt_val v, uint64_t seed)
+static tt_status fill(tt_exec *exec, tt_val v, uint64_t seed, stage *s)
 {
     const tt_value *value = tt_graph_value(exec->plan->graph, v);
     const tt_operand *o = &exec->plan->home[v.id].operand;
-    void *dense = tt_alloc(tt_operand_count(o) * tt_dtype_bytes(o->dtype));
+    void *dense = dense_place(exec, v, s);
     if (dense == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to initialise %s", value->name);
-    tt_status status = TT_OK;
+        return TT_ERR_NOMEM;
     if (value->init.kind == TT_INIT_COPY)
-        status = fill_copy(exec, value->init.of, o, dense);
+        TT_TRY(fill_copy(exec, value->init.of, o, dense, s));
     else if (value->init.kind == TT_INIT_CONST)
         fill_const(o, value->init.a, dense);
     else
         fill_random(o, &value->init, tt_rng_key(seed, value->name, 0), dense);
-    if (status == TT_OK)
-        status = tt_exec_write(exec, v, dense);
-    tt_free(dense);
+    return tt_operand_is_dense(o) ? TT_OK : tt_exec_write(exec, v, dense);
+}
+
+static tt_status init_value(tt_exec *exec, tt_val v, uint64_t seed)
+{
+    stage s;
+    stage_init(exec, &s);
+    const tt_status status = fill(exec, v, seed, &s);
+    stage_fini(exec, &s);
     return status;
 }
 
 tt_status tt_exec_init_state(tt_exec *exec, uint64_t seed)
 {
     const tt_graph *g = exec->plan->graph;
+    omp_set_num_threads(exec->backend->options.n_threads);
     for (int copies = 0; copies < 2; copies++) // copies after what they copy
         for (int32_t v = 0; v < g->n_values; v++)
             if (tt_role_is_state(g->value[v].role) &&
