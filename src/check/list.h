@@ -2,4 +2,5 @@ TT_LAW(text)   // print, parse, print: the same text
 TT_LAW(cost)   // cost is what was counted by hand
 TT_LAW(grad)   // gradient = finite difference
 TT_LAW(kernel) // every kernel = ref
+TT_LAW(lower)  // lowered = interpreted
 TT_LAW(shard)  // sharded then joined = whole

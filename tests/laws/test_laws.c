@@ -41,3 +41,8 @@ TEST_SLOW(law_every_kernel_computes_what_the_reference_computes, 300)
 {
     run_law("kernel");
 }
+
+TEST(law_a_lowered_graph_computes_what_the_graph_says)
+{
+    run_law("lower");
+}

@@ -148,7 +148,7 @@ static const refusal refusals[] = {
 
 static tt_val make_input(tt_builder *b, const char *text, int i)
 {
-    char name[8], dtype_name[8];
+    char name[16], dtype_name[8];
     tt_dtype dtype;
     if (text[0] == '-')
         return TT_NONE;

@@ -2,8 +2,11 @@
 // double; LARS and LAMB against their papers' formulas), clipping, skipped steps,
 // copies in low precision, which weights decay.
 
+#include "base/alloc.h"
 #include "exec/world.h"
+#include "ops/activation.h"
 #include "ops/arith.h"
+#include "ops/gradops.h"
 #include "ops/optim.h"
 #include "test.h"
 
@@ -309,4 +312,51 @@ TEST(an_optimiser_without_gradients_or_count_is_refused)
     use.params.low = TT_LOW_BF16;
     CHECK(tt_optim_apply(&w.b, &use) == TT_ERR_ARG);
     tt_builder_fini(&w.b);
+}
+
+// Builds a model with an optimiser; every step may run out of memory.
+static tt_status try_build(const char *optim)
+{
+    tt_builder b;
+    tt_graph *graph = NULL;
+    TT_TRY(tt_builder_init(&b, &tt_grad_ops_default));
+    b.dtype = TT_BF16;
+    const tt_val x = tt_input(&b, "x", TT_BF16, "a:2 b:3");
+    const tt_val w = tt_param(&b, "w", (tt_init){0}, "a:2 b:3");
+    const tt_val y = tt_dropout(&b, tt_mul(&b, w, x), 0.5);
+    const tt_val loss = tt_reduce_dims(&b, y, TT_REDUCE_MEAN, NULL, 0);
+    tt_status status = tt_builder_status(&b);
+    if (status == TT_OK)
+        status = tt_grad(&b, loss, NULL, NULL);
+    if (status == TT_OK) {
+        const tt_optim_use use = {.def = tt_optim_find(optim),
+                                  .params.adapt = true,
+                                  .clip = 1,
+                                  .count = tt_scalar(&b, "count", TT_F32)};
+        status = tt_builder_status(&b);
+        if (status == TT_OK)
+            status = tt_optim_apply(&b, &use);
+    }
+    if (status == TT_OK)
+        status = tt_builder_take(&b, &graph);
+    tt_graph_destroy(graph);
+    tt_builder_fini(&b);
+    return status;
+}
+
+TEST(memory_that_runs_out_anywhere_is_an_error_and_leaks_nothing)
+{
+    int n = 0;
+    const tt_optim_def *all = tt_optim_all(&n);
+    for (int i = 0; i < n; i++) {
+        int64_t k = 1;
+        for (tt_status status = TT_ERR_NOMEM; status != TT_OK; k++) {
+            tt_alloc_fail_at(k);
+            status = try_build(all[i].name);
+            CHECK(status == TT_OK || status == TT_ERR_NOMEM);
+            CHECK(tt_alloc_live() == 0);
+        }
+        tt_alloc_fail_at(0);
+        CHECK(k > 5);
+    }
 }
