@@ -11,6 +11,7 @@
 #include "ops/attention.h"
 
 #include "ops/cost.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
 
@@ -27,12 +28,12 @@ double tt_attention_scale(const tt_attention_params *params, int64_t head)
 static tt_status check(const tt_op_io *io, const char *name)
 {
     const tt_shape *q = &io->in[Q].shape, *k = &io->in[K].shape;
-    TT_TRY(tt__want_float(io, Q, name));
+    TT_TRY(tt_infer_float(io, name, Q));
     TT_TRY(tt__want_dtype(io, K, io->in[Q].dtype, name));
     TT_TRY(tt__want_dtype(io, V, io->in[Q].dtype, name));
     if (q->ndim != NDIM || k->ndim != NDIM)
         return tt_fail(TT_ERR_ARG, "%s: needs [batch, seq, heads, head]", name);
-    TT_TRY(tt__want_same(io, K, V, name));
+    TT_TRY(tt_infer_same_dims(io, name, K, V));
     if (tt_shape_dim(q, BATCH) != tt_shape_dim(k, BATCH) ||
         tt_shape_dim(q, HEAD) != tt_shape_dim(k, HEAD))
         return tt_fail(TT_ERR_ARG,
@@ -59,12 +60,12 @@ static tt_status lse_shape(const tt_shape *q, tt_shape *lse_out)
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "attention", 3, 3));
+    TT_TRY(tt_infer_inputs(io, "attention", 3, 3));
     TT_TRY(check(io, "attention"));
     io->n_out = 2;
     io->out[0].dtype = io->in[Q].dtype;
     io->out[0].shape = io->in[Q].shape;
-    io->out[1].dtype = tt__wide(io->in[Q].dtype);
+    io->out[1].dtype = tt_dtype_master(io->in[Q].dtype);
     return lse_shape(&io->in[Q].shape, &io->out[1].shape);
 }
 
@@ -159,10 +160,10 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 static tt_status infer_grad(tt_op_io *io)
 {
     tt_shape lse = {0};
-    TT_TRY(tt__want_inputs(io, "attention_grad", 6, 6));
+    TT_TRY(tt_infer_inputs(io, "attention_grad", 6, 6));
     TT_TRY(check(io, "attention_grad"));
-    TT_TRY(tt__want_same(io, Q, O, "attention_grad"));
-    TT_TRY(tt__want_same(io, Q, DO, "attention_grad"));
+    TT_TRY(tt_infer_same_dims(io, "attention_grad", Q, O));
+    TT_TRY(tt_infer_same_dims(io, "attention_grad", Q, DO));
     TT_TRY(lse_shape(&io->in[Q].shape, &lse));
     if (!tt_shape_same_dims(&lse, &io->in[LSE].shape))
         return tt_fail(TT_ERR_ARG,

@@ -14,6 +14,7 @@
 #include "ops/attention.h"
 #include "ops/comm.h"
 #include "ops/cost.h"
+#include "ops/infer_common.h"
 #include "ops/move.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -22,10 +23,10 @@ enum { O1, LSE1, O2, LSE2 };
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "attention_merge", 4, 4));
-    TT_TRY(tt__want_float(io, O1, "attention_merge"));
-    TT_TRY(tt__want_same(io, O1, O2, "attention_merge"));
-    TT_TRY(tt__want_same(io, LSE1, LSE2, "attention_merge"));
+    TT_TRY(tt_infer_inputs(io, "attention_merge", 4, 4));
+    TT_TRY(tt_infer_float(io, "attention_merge", O1));
+    TT_TRY(tt_infer_same_dims(io, "attention_merge", O1, O2));
+    TT_TRY(tt_infer_same_dims(io, "attention_merge", LSE1, LSE2));
     const tt_shape *o = &io->in[O1].shape, *lse = &io->in[LSE1].shape;
     if (o->ndim != 4 || lse->ndim != 3 ||
         tt_shape_dim(o, 0) != tt_shape_dim(lse, 0) ||
@@ -70,7 +71,8 @@ static ring ring_of(tt_builder *b, const tt_node *node, int axis, tt_val q)
 
 static tt_val widen(const ring *r, tt_val x)
 {
-    const tt_val y = tt_cast(r->b, x, tt__wide(tt_type_of(r->b, x)->dtype));
+    const tt_val y =
+        tt_cast(r->b, x, tt_dtype_master(tt_type_of(r->b, x)->dtype));
     tt_place_as(r->b, y, r->axis, tt_type_of(r->b, x)->place[r->axis], x);
     return y;
 }

@@ -5,6 +5,7 @@
 //   shard   rows: partial sum
 
 #include "ops/cost.h"
+#include "ops/infer_common.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -13,14 +14,14 @@ enum { LOGITS, LABELS };
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "correct", 2, 2));
-    TT_TRY(tt__want_float(io, LOGITS, "correct"));
+    TT_TRY(tt_infer_inputs(io, "correct", 2, 2));
+    TT_TRY(tt_infer_float(io, "correct", LOGITS));
     if (io->in[LOGITS].shape.ndim < 1)
         return tt_fail(TT_ERR_ARG, "correct: the logits are a scalar");
     TT_TRY(tt__want_dtype(io, LABELS, TT_I32, "correct"));
     TT_TRY(tt__want_rows(io, LABELS, "correct"));
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[LOGITS].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[LOGITS].dtype);
     return TT_OK;
 }
 

@@ -9,6 +9,7 @@
 //           reduced forward (loss_parts.c), none backward
 
 #include "ops/cost.h"
+#include "ops/infer_common.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -18,7 +19,7 @@ enum { SUM, COUNT, OUT_LSE, N_OUT }; // outputs
 
 static tt_status check(const tt_op_io *io, const char *name)
 {
-    TT_TRY(tt__want_float(io, LOGITS, name));
+    TT_TRY(tt_infer_float(io, name, LOGITS));
     if (io->in[LOGITS].shape.ndim < 1)
         return tt_fail(TT_ERR_ARG, "%s: the logits are a scalar", name);
     TT_TRY(tt__want_dtype(io, LABELS, TT_I32, name));
@@ -27,11 +28,11 @@ static tt_status check(const tt_op_io *io, const char *name)
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "cross_entropy", 2, 2));
+    TT_TRY(tt_infer_inputs(io, "cross_entropy", 2, 2));
     TT_TRY(check(io, "cross_entropy"));
     io->n_out = N_OUT;
     for (int i = 0; i < N_OUT; i++)
-        io->out[i].dtype = tt__wide(io->in[LOGITS].dtype);
+        io->out[i].dtype = tt_dtype_master(io->in[LOGITS].dtype);
     io->out[OUT_LSE].shape = tt__lead_of(&io->in[LOGITS].shape);
     return TT_OK;
 }
@@ -67,7 +68,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static tt_status infer_grad(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "cross_entropy_grad", 4, 4));
+    TT_TRY(tt_infer_inputs(io, "cross_entropy_grad", 4, 4));
     TT_TRY(check(io, "cross_entropy_grad"));
     TT_TRY(tt__want_rows(io, LSE, "cross_entropy_grad"));
     if (io->in[DSUM].shape.ndim != 0)

@@ -8,6 +8,7 @@
 
 #include "ops/cost.h"
 #include "ops/embed.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
 
@@ -16,9 +17,9 @@ enum { GIDS, GDY, GW }; // of embedding_grad
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "embedding", 2, 2));
+    TT_TRY(tt_infer_inputs(io, "embedding", 2, 2));
     TT_TRY(tt__want_dtype(io, IDS, TT_I32, "embedding"));
-    TT_TRY(tt__want_float(io, W, "embedding"));
+    TT_TRY(tt_infer_float(io, "embedding", W));
     if (io->in[W].shape.ndim != 2)
         return tt_fail(TT_ERR_ARG,
                        "embedding: the table has %d dimensions, "
@@ -59,9 +60,9 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static tt_status infer_grad(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "embedding_grad", 3, 3));
+    TT_TRY(tt_infer_inputs(io, "embedding_grad", 3, 3));
     TT_TRY(tt__want_dtype(io, GIDS, TT_I32, "embedding_grad"));
-    TT_TRY(tt__want_float(io, GDY, "embedding_grad"));
+    TT_TRY(tt_infer_float(io, "embedding_grad", GDY));
     const tt_shape *w = &io->in[GW].shape;
     tt_shape dy = io->in[GIDS].shape;
     if (w->ndim != 2)
@@ -74,7 +75,7 @@ static tt_status infer_grad(tt_op_io *io)
         return tt_fail(TT_ERR_ARG,
                        "embedding_grad: dy must have a row for each id");
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[GDY].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[GDY].dtype);
     io->out[0].shape = *w;
     return TT_OK;
 }

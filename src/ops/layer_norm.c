@@ -8,6 +8,7 @@
 //           (norm_parts.c)
 
 #include "ops/cost.h"
+#include "ops/infer_common.h"
 #include "ops/norm.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -18,8 +19,8 @@ enum { Y, MEAN, RSTD, N_OUT }; // outputs
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "layer_norm", 2, 3));
-    TT_TRY(tt__want_float(io, X, "layer_norm"));
+    TT_TRY(tt_infer_inputs(io, "layer_norm", 2, 3));
+    TT_TRY(tt_infer_float(io, "layer_norm", X));
     if (io->in[X].shape.ndim < 1)
         return tt_fail(TT_ERR_ARG, "layer_norm: the input is a scalar");
     TT_TRY(tt__want_columns(io, GAMMA, "layer_norm"));
@@ -28,7 +29,8 @@ static tt_status infer(tt_op_io *io)
     io->n_out = N_OUT;
     io->out[Y].dtype = io->in[X].dtype;
     io->out[Y].shape = io->in[X].shape;
-    io->out[MEAN].dtype = io->out[RSTD].dtype = tt__wide(io->in[X].dtype);
+    io->out[MEAN].dtype = io->out[RSTD].dtype =
+        tt_dtype_master(io->in[X].dtype);
     io->out[MEAN].shape = io->out[RSTD].shape = tt__lead_of(&io->in[X].shape);
     return TT_OK;
 }
@@ -72,8 +74,8 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static tt_status infer_grad_x(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "layer_norm_grad_x", 5, 5));
-    TT_TRY(tt__want_same(io, GX, GDY, "layer_norm_grad_x"));
+    TT_TRY(tt_infer_inputs(io, "layer_norm_grad_x", 5, 5));
+    TT_TRY(tt_infer_same_dims(io, "layer_norm_grad_x", GX, GDY));
     TT_TRY(tt__want_columns(io, GGAMMA, "layer_norm_grad_x"));
     TT_TRY(tt__want_rows(io, 3, "layer_norm_grad_x"));
     TT_TRY(tt__want_rows(io, 4, "layer_norm_grad_x"));
@@ -100,13 +102,13 @@ static void cost_grad_x(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 static tt_status infer_grad_w(tt_op_io *io)
 {
     const tt_layer_norm_grad_w_params *p = io->params;
-    TT_TRY(tt__want_inputs(io, "layer_norm_grad_w", 4, 4));
-    TT_TRY(tt__want_same(io, GX, GDY, "layer_norm_grad_w"));
+    TT_TRY(tt_infer_inputs(io, "layer_norm_grad_w", 4, 4));
+    TT_TRY(tt_infer_same_dims(io, "layer_norm_grad_w", GX, GDY));
     TT_TRY(tt__want_rows(io, 2, "layer_norm_grad_w"));
     TT_TRY(tt__want_rows(io, 3, "layer_norm_grad_w"));
     io->n_out = p->bias ? 2 : 1;
     for (int i = 0; i < io->n_out; i++) {
-        io->out[i].dtype = tt__wide(io->in[GX].dtype);
+        io->out[i].dtype = tt_dtype_master(io->in[GX].dtype);
         io->out[i].shape = tt__last_of(&io->in[GX].shape);
     }
     return TT_OK;

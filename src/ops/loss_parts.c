@@ -12,6 +12,7 @@
 
 #include "ops/comm.h"
 #include "ops/cost.h"
+#include "ops/infer_common.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -21,10 +22,10 @@ enum { J_MAX, J_E, J_T, J_LABELS }; // of loss_join
 
 static tt_status infer_max(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "row_max", 1, 1));
-    TT_TRY(tt__want_float(io, 0, "row_max"));
+    TT_TRY(tt_infer_inputs(io, "row_max", 1, 1));
+    TT_TRY(tt_infer_float(io, "row_max", 0));
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[0].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[0].dtype);
     io->out[0].shape = tt__lead_of(&io->in[0].shape);
     return TT_OK;
 }
@@ -47,14 +48,14 @@ static void cost_max(const tt_op_io *io, int axis_size, tt_cost *cost)
 
 static tt_status infer_terms(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "loss_terms", 3, 3));
-    TT_TRY(tt__want_float(io, LOGITS, "loss_terms"));
+    TT_TRY(tt_infer_inputs(io, "loss_terms", 3, 3));
+    TT_TRY(tt_infer_float(io, "loss_terms", LOGITS));
     TT_TRY(tt__want_dtype(io, LABELS, TT_I32, "loss_terms"));
     TT_TRY(tt__want_rows(io, LABELS, "loss_terms"));
     TT_TRY(tt__want_rows(io, MAX, "loss_terms"));
     io->n_out = 2;
     for (int i = 0; i < 2; i++) {
-        io->out[i].dtype = tt__wide(io->in[LOGITS].dtype);
+        io->out[i].dtype = tt_dtype_master(io->in[LOGITS].dtype);
         io->out[i].shape = tt__lead_of(&io->in[LOGITS].shape);
     }
     return TT_OK;
@@ -79,11 +80,11 @@ static void cost_terms(const tt_op_io *io, int axis_size, tt_cost *cost)
 
 static tt_status infer_join(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "loss_join", 4, 4));
-    TT_TRY(tt__want_float(io, J_MAX, "loss_join"));
-    TT_TRY(tt__want_same(io, J_MAX, J_E, "loss_join"));
-    TT_TRY(tt__want_same(io, J_MAX, J_T, "loss_join"));
-    TT_TRY(tt__want_same(io, J_MAX, J_LABELS, "loss_join"));
+    TT_TRY(tt_infer_inputs(io, "loss_join", 4, 4));
+    TT_TRY(tt_infer_float(io, "loss_join", J_MAX));
+    TT_TRY(tt_infer_same_dims(io, "loss_join", J_MAX, J_E));
+    TT_TRY(tt_infer_same_dims(io, "loss_join", J_MAX, J_T));
+    TT_TRY(tt_infer_same_dims(io, "loss_join", J_MAX, J_LABELS));
     TT_TRY(tt__want_dtype(io, J_LABELS, TT_I32, "loss_join"));
     io->n_out = 3;
     for (int i = 0; i < 3; i++)

@@ -7,6 +7,7 @@
 
 #include "ops/arith.h"
 #include "ops/cost.h"
+#include "ops/infer_common.h"
 #include "ops/loss.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -16,8 +17,8 @@ enum { G_X, G_TARGET, G_DSUM, G_WEIGHT }; // of mse_grad
 
 static tt_status check(const tt_op_io *io, int weight, const char *name)
 {
-    TT_TRY(tt__want_float(io, X, name));
-    TT_TRY(tt__want_same(io, X, TARGET, name));
+    TT_TRY(tt_infer_float(io, name, X));
+    TT_TRY(tt_infer_same_dims(io, name, X, TARGET));
     if (!tt_io_has(io, weight))
         return TT_OK;
     const tt_shape *x = &io->in[X].shape, *w = &io->in[weight].shape;
@@ -29,11 +30,11 @@ static tt_status check(const tt_op_io *io, int weight, const char *name)
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "mse", 2, 3));
+    TT_TRY(tt_infer_inputs(io, "mse", 2, 3));
     TT_TRY(check(io, WEIGHT, "mse"));
     io->n_out = 2;
     for (int i = 0; i < 2; i++)
-        io->out[i].dtype = tt__wide(io->in[X].dtype);
+        io->out[i].dtype = tt_dtype_master(io->in[X].dtype);
     return TT_OK;
 }
 
@@ -81,7 +82,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static tt_status infer_grad(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "mse_grad", 3, 4));
+    TT_TRY(tt_infer_inputs(io, "mse_grad", 3, 4));
     TT_TRY(check(io, G_WEIGHT, "mse_grad"));
     if (io->in[G_DSUM].shape.ndim != 0)
         return tt_fail(TT_ERR_ARG, "mse_grad: dsum is not a scalar");

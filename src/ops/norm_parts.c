@@ -11,6 +11,7 @@
 
 #include "ops/comm.h"
 #include "ops/cost.h"
+#include "ops/infer_common.h"
 #include "ops/norm.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -19,7 +20,7 @@ static void row_outputs(tt_op_io *io, int n)
 {
     io->n_out = n;
     for (int i = 0; i < n; i++) {
-        io->out[i].dtype = tt__wide(io->in[0].dtype);
+        io->out[i].dtype = tt_dtype_master(io->in[0].dtype);
         io->out[i].shape = tt__lead_of(&io->in[0].shape);
     }
 }
@@ -38,8 +39,8 @@ static tt_status want_optional_rows(const tt_op_io *io, int i, const char *name)
 
 static tt_status infer_moment(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "row_moment", 1, 2));
-    TT_TRY(tt__want_float(io, 0, "row_moment"));
+    TT_TRY(tt_infer_inputs(io, "row_moment", 1, 2));
+    TT_TRY(tt_infer_float(io, "row_moment", 0));
     TT_TRY(want_optional_rows(io, 1, "row_moment"));
     row_outputs(io, 1);
     return TT_OK;
@@ -62,8 +63,8 @@ static void cost_moment(const tt_op_io *io, int axis_size, tt_cost *cost)
 
 static tt_status infer_rsqrt(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "rsqrt", 1, 1));
-    TT_TRY(tt__want_float(io, 0, "rsqrt"));
+    TT_TRY(tt_infer_inputs(io, "rsqrt", 1, 1));
+    TT_TRY(tt_infer_float(io, "rsqrt", 0));
     like_input(io);
     return TT_OK;
 }
@@ -83,8 +84,8 @@ static void cost_rsqrt(const tt_op_io *io, int axis_size, tt_cost *cost)
 // norm_apply: x, gamma, [beta], [mean], rstd
 static tt_status infer_apply(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "norm_apply", 2, 5));
-    TT_TRY(tt__want_float(io, 0, "norm_apply"));
+    TT_TRY(tt_infer_inputs(io, "norm_apply", 2, 5));
+    TT_TRY(tt_infer_float(io, "norm_apply", 0));
     TT_TRY(tt__want_columns(io, 1, "norm_apply"));
     if (tt_io_has(io, 2))
         TT_TRY(tt__want_columns(io, 2, "norm_apply"));
@@ -113,8 +114,8 @@ static void cost_apply(const tt_op_io *io, int axis_size, tt_cost *cost)
 // norm_grad_moments: x, dy, gamma, [mean], rstd; norm_grad_apply: and b, [a]
 static tt_status want_grad_inputs(const tt_op_io *io, int max, const char *name)
 {
-    TT_TRY(tt__want_inputs(io, name, 3, max));
-    TT_TRY(tt__want_same(io, 0, 1, name));
+    TT_TRY(tt_infer_inputs(io, name, 3, max));
+    TT_TRY(tt_infer_same_dims(io, name, 0, 1));
     TT_TRY(tt__want_columns(io, 2, name));
     TT_TRY(want_optional_rows(io, 3, name));
     if (!tt_io_has(io, 4))

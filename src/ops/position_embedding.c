@@ -9,6 +9,7 @@
 
 #include "ops/cost.h"
 #include "ops/embed.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
 
@@ -16,8 +17,8 @@ enum { X, W, POSITION };
 
 static tt_status check(const tt_op_io *io, const char *name)
 {
-    TT_TRY(tt__want_inputs(io, name, 2, 3));
-    TT_TRY(tt__want_float(io, X, name));
+    TT_TRY(tt_infer_inputs(io, name, 2, 3));
+    TT_TRY(tt_infer_float(io, name, X));
     const tt_shape *x = &io->in[X].shape, *w = &io->in[W].shape;
     if (x->ndim < 2 || w->ndim != 2)
         return tt_fail(TT_ERR_ARG,
@@ -74,7 +75,7 @@ static tt_status infer_grad(tt_op_io *io)
 {
     TT_TRY(check(io, "position_embedding_grad"));
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[X].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[X].dtype);
     io->out[0].shape = io->in[W].shape;
     return TT_OK;
 }

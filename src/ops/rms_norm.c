@@ -7,6 +7,7 @@
 //   shard   as layer_norm
 
 #include "ops/cost.h"
+#include "ops/infer_common.h"
 #include "ops/norm.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
@@ -17,15 +18,15 @@ enum { Y, RSTD, N_OUT };  // outputs
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "rms_norm", 2, 2));
-    TT_TRY(tt__want_float(io, X, "rms_norm"));
+    TT_TRY(tt_infer_inputs(io, "rms_norm", 2, 2));
+    TT_TRY(tt_infer_float(io, "rms_norm", X));
     if (io->in[X].shape.ndim < 1)
         return tt_fail(TT_ERR_ARG, "rms_norm: the input is a scalar");
     TT_TRY(tt__want_columns(io, GAMMA, "rms_norm"));
     io->n_out = N_OUT;
     io->out[Y].dtype = io->in[X].dtype;
     io->out[Y].shape = io->in[X].shape;
-    io->out[RSTD].dtype = tt__wide(io->in[X].dtype);
+    io->out[RSTD].dtype = tt_dtype_master(io->in[X].dtype);
     io->out[RSTD].shape = tt__lead_of(&io->in[X].shape);
     return TT_OK;
 }
@@ -59,8 +60,8 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static tt_status infer_grad_x(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "rms_norm_grad_x", 4, 4));
-    TT_TRY(tt__want_same(io, GX, GDY, "rms_norm_grad_x"));
+    TT_TRY(tt_infer_inputs(io, "rms_norm_grad_x", 4, 4));
+    TT_TRY(tt_infer_same_dims(io, "rms_norm_grad_x", GX, GDY));
     TT_TRY(tt__want_columns(io, GGAMMA, "rms_norm_grad_x"));
     TT_TRY(tt__want_rows(io, 3, "rms_norm_grad_x"));
     io->n_out = 1;
@@ -85,11 +86,11 @@ static void cost_grad_x(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static tt_status infer_grad_w(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "rms_norm_grad_w", 3, 3));
-    TT_TRY(tt__want_same(io, GX, GDY, "rms_norm_grad_w"));
+    TT_TRY(tt_infer_inputs(io, "rms_norm_grad_w", 3, 3));
+    TT_TRY(tt_infer_same_dims(io, "rms_norm_grad_w", GX, GDY));
     TT_TRY(tt__want_rows(io, 2, "rms_norm_grad_w"));
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[GX].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[GX].dtype);
     io->out[0].shape = tt__last_of(&io->in[GX].shape);
     return TT_OK;
 }

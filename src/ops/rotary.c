@@ -9,6 +9,7 @@
 
 #include "ops/cost.h"
 #include "ops/embed.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
 #include "ops/shard_common.h"
@@ -17,8 +18,8 @@ enum { X, POSITION };
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "rotary", 1, 2));
-    TT_TRY(tt__want_float(io, X, "rotary"));
+    TT_TRY(tt_infer_inputs(io, "rotary", 1, 2));
+    TT_TRY(tt_infer_float(io, "rotary", X));
     const tt_shape *x = &io->in[X].shape;
     if (x->ndim < 3)
         return tt_fail(TT_ERR_ARG, "rotary: needs [.., seq, heads, head]");

@@ -7,13 +7,14 @@
 
 #include "ops/attention.h"
 #include "ops/cost.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "softmax", 1, 1));
-    TT_TRY(tt__want_float(io, 0, "softmax"));
+    TT_TRY(tt_infer_inputs(io, "softmax", 1, 1));
+    TT_TRY(tt_infer_float(io, "softmax", 0));
     if (io->in[0].shape.ndim < 1)
         return tt_fail(TT_ERR_ARG, "softmax: the input is a scalar");
     io->n_out = 1;
@@ -45,8 +46,8 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static tt_status infer_grad(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "softmax_grad", 2, 2));
-    TT_TRY(tt__want_same(io, 0, 1, "softmax_grad"));
+    TT_TRY(tt_infer_inputs(io, "softmax_grad", 2, 2));
+    TT_TRY(tt_infer_same_dims(io, "softmax_grad", 0, 1));
     io->n_out = 1;
     io->out[0].dtype = io->in[0].dtype;
     io->out[0].shape = io->in[0].shape;
