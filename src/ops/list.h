@@ -62,6 +62,12 @@ TT_OP(avg_pool)
 TT_OP(avg_pool_grad)
 TT_OP(adaptive_avg_pool)
 TT_OP(adaptive_avg_pool_grad)
+TT_OP(batch_norm)
+TT_OP(batch_norm_grad)
+TT_OP(batch_norm_moments)
+TT_OP(batch_norm_apply)
+TT_OP(batch_norm_grad_sums)
+TT_OP(batch_norm_grad_apply)
 
 // Normalisation, embedding, attention, losses.
 TT_OP(attention)

@@ -62,6 +62,12 @@ TT_KERNEL(ref_avg_pool)
 TT_KERNEL(ref_avg_pool_grad)
 TT_KERNEL(ref_adaptive_avg_pool)
 TT_KERNEL(ref_adaptive_avg_pool_grad)
+TT_KERNEL(ref_batch_norm)
+TT_KERNEL(ref_batch_norm_grad)
+TT_KERNEL(ref_batch_norm_moments)
+TT_KERNEL(ref_batch_norm_apply)
+TT_KERNEL(ref_batch_norm_grad_sums)
+TT_KERNEL(ref_batch_norm_grad_apply)
 
 // Normalisation, embedding, attention, losses.
 TT_KERNEL(ref_attention)
