@@ -92,8 +92,9 @@ tt_status tt__bn_expand(tt_builder *b, const tt_node *node, const tt_sig *sig,
     tt_place_as(b, moments, axis, tt_place_partial(TT_SUM), x);
     moments = tt_all_reduce(b, moments, axis, TT_SUM);
     const tt_val all[] = {
-        x,       in[GAMMA], in[BETA], in[RUNNING_MEAN], in[RUNNING_VAR],
-        moments, residual};
+        x,       in[GAMMA],        in[BETA], in[RUNNING_MEAN], in[RUNNING_VAR],
+        moments, in[RUNNING_MEAN], residual,
+    };
     (void)tt_call(b, &tt_op_batch_norm_apply, node->params, all,
                   tt_is(residual) ? 8 : 7, out);
     for (int i = 0; i < N_OUT; i++)
