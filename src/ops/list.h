@@ -68,6 +68,11 @@ TT_OP(batch_norm_moments)
 TT_OP(batch_norm_apply)
 TT_OP(batch_norm_grad_sums)
 TT_OP(batch_norm_grad_apply)
+TT_OP(lstm)
+TT_OP(lstm_grad)
+TT_OP(lstm_grad_w)
+TT_OP(lstm_cell)
+TT_OP(lstm_cell_grad)
 
 // Normalisation, embedding, attention, losses.
 TT_OP(attention)

@@ -68,6 +68,11 @@ TT_KERNEL(ref_batch_norm_moments)
 TT_KERNEL(ref_batch_norm_apply)
 TT_KERNEL(ref_batch_norm_grad_sums)
 TT_KERNEL(ref_batch_norm_grad_apply)
+TT_KERNEL(ref_lstm)
+TT_KERNEL(ref_lstm_grad)
+TT_KERNEL(ref_lstm_grad_w)
+TT_KERNEL(ref_lstm_cell)
+TT_KERNEL(ref_lstm_cell_grad)
 
 // Normalisation, embedding, attention, losses.
 TT_KERNEL(ref_attention)
