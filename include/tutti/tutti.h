@@ -1,0 +1,8 @@
+// tutti.h - the only installed header of libtutti.
+
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#define TUTTI_VERSION "0.1.0"
+
+#endif

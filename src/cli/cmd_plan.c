@@ -1,0 +1,104 @@
+// plan - what will run: memory, FLOPs, work, depth; the steps on request.
+
+#include "base/json.h"
+#include "cli/command.h"
+#include "train/job.h"
+
+#include <stdio.h>
+
+static const char *const use_key[TT_N_BUFFER_USES] = {
+    [TT_USE_PARAM] = "parameter_bytes",
+    [TT_USE_GRAD] = "gradient_bytes",
+    [TT_USE_OPTIM] = "optimiser_bytes",
+    [TT_USE_BUFFER] = "buffer_bytes",
+    [TT_USE_ACTIVATION] = "activation_bytes",
+    [TT_USE_SCRATCH] = "scratch_bytes",
+};
+
+static void print_json(const tt_job *job, tt_str *out)
+{
+    tt_json json = {.out = out};
+    const tt_plan *plan = job->plan;
+    tt_json_open(&json, NULL, '{');
+    tt_json_str(&json, "model", job->options.model);
+    tt_json_i64(&json, "parameters", tt_job_parameters(job));
+    for (int u = 0; u < TT_N_BUFFER_USES; u++)
+        if (use_key[u] != NULL)
+            tt_json_i64(&json, use_key[u], plan->bytes_by_use[u]);
+    tt_json_i64(&json, "peak_bytes", plan->peak_bytes);
+    tt_json_f64(&json, "flops", plan->cost.flops);
+    tt_json_f64(&json, "formula_flops", tt_job_flops(job));
+    tt_json_f64(&json, "bytes_moved", plan->cost.bytes);
+    tt_json_f64(&json, "work", plan->cost.work);
+    tt_json_f64(&json, "depth", plan->cost.depth);
+    tt_json_f64(&json, "parallelism", plan->cost.work / plan->cost.depth);
+    tt_json_i64(&json, "steps", plan->n_steps);
+    tt_json_close(&json, '}');
+    tt_str_add(out, "\n");
+}
+
+static void print_text(const tt_job *job, bool with_steps, tt_str *out)
+{
+    const tt_job_options *o = &job->options;
+    static const char *const precision[] = {"fp32", "bf16", "fp16", "fp64"};
+    tt_str_addf(out, "%s: %lld parameters, batch %lld", o->model,
+                (long long)tt_job_parameters(job), (long long)o->batch);
+    if (o->accumulate > 1)
+        tt_str_addf(out, " in %lld micro-batches", (long long)o->accumulate);
+    if (job->model->task == TT_TASK_TOKENS)
+        tt_str_addf(out, " of %lld tokens", (long long)job->io.seq);
+    else
+        tt_str_addf(out, " of %lldx%lld pixels", (long long)job->io.image,
+                    (long long)job->io.image);
+    tt_str_addf(out, ", %s, %s on %s\n\n", precision[o->precision], o->optim,
+                o->device);
+    tt_plan_print(job->plan, with_steps, out);
+}
+
+static tt_status show(tt_cli *cli, tt_job *job, int *exit_out)
+{
+    tt_str text = {0};
+    (void)exit_out;
+    if (job->note != NULL)
+        fprintf(stderr, "note: %s\n", job->note);
+    TT_TRY(tt_job_plan(job));
+    if (tt_cli_has(cli, "--graph"))
+        tt_graph_print(job->graph, &text);
+    else if (tt_cli_has(cli, "--json"))
+        print_json(job, &text);
+    else
+        print_text(job, tt_cli_has(cli, "--steps"), &text);
+    tt_status status = tt_str_status(&text);
+    if (status == TT_OK)
+        fputs(tt_str_text(&text), stdout);
+    tt_str_fini(&text);
+    if (status == TT_OK)
+        status = tt_job_check_fit(job);
+    return status;
+}
+
+static tt_status run(tt_cli *cli, int *exit_out)
+{
+    tt_job *job = NULL;
+    TT_TRY(tt_job_configure(&cli->settings, NULL, &job));
+    const tt_status status = show(cli, job, exit_out);
+    tt_job_close(job);
+    return status;
+}
+
+static const tt_flag flags[] = {
+    {"--steps", "the list of steps too"},
+    {"--graph", "the graph before lowering, as text"},
+    {"--json", "one JSON object"},
+    {0},
+};
+
+const tt_command_def tt_command_plan = {
+    .name = "plan",
+    .doc = "What will run: memory, FLOPs, work, depth, steps.",
+    .usage = "[FILE.yaml] [key=value ...] [--steps] [--graph] [--json]",
+    .detail = "`tutti list settings` names the keys; `tutti list models` the "
+              "models and model.*.",
+    .flags = flags,
+    .run = run,
+};

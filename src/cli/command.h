@@ -1,0 +1,46 @@
+// command - a sub-command of the program. Only cli/ prints, exits or reads the
+// environment. Results go to stdout, everything else to stderr.
+//
+// Exit status: 0 done; 1 the answer is no (a law does not hold); 2 wrong use or
+// input, or it could not be done: one sentence on stderr says why.
+
+#ifndef TT_CLI_COMMAND_H
+#define TT_CLI_COMMAND_H
+
+#include "base/arena.h"
+#include "base/settings.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+
+enum { TT_EXIT_OK = 0, TT_EXIT_NO = 1, TT_EXIT_ERROR = 2 };
+
+// What stood on the command line behind the command's name.
+typedef struct tt_cli {
+    tt_arena *arena;
+    tt_settings settings; // FILE.yaml, then key=value
+    const char *const *word;
+    int n_words; // plain words that are neither
+    const char *const *flag;
+    int n_flags; // "--json", ...
+} tt_cli;
+
+bool tt_cli_has(const tt_cli *cli, const char *flag); // "--json"
+
+typedef struct tt_flag {
+    const char *name, *doc; // NULL name ends the table
+} tt_flag;
+
+typedef struct tt_command_def {
+    const char *name, *doc;
+    const char *usage;  // what follows the name: "[FILE.yaml] [key=value ...]"
+    const char *detail; // a paragraph for --help
+    const tt_flag *flags; // NULL: none
+    int max_words;
+    // Returns an exit status, or fails: then main prints the message and exits 2.
+    tt_status (*run)(tt_cli *cli, int *exit_out);
+} tt_command_def;
+
+const tt_command_def *const *tt_command_all(int *n);
+
+#endif

@@ -1,0 +1,3 @@
+TT_COMMAND(plan)
+TT_COMMAND(list)
+TT_COMMAND(check)

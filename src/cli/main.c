@@ -1,0 +1,197 @@
+// main - finds the command, reads the command line, prints the one error.
+
+#include "base/opt.h"
+#include "base/yaml.h"
+#include "cli/command.h"
+#include "tutti/tutti.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TT_COMMAND(name) extern const tt_command_def tt_command_##name;
+#include "cli/list.h"
+#undef TT_COMMAND
+
+static const tt_command_def *const all[] = {
+#define TT_COMMAND(name) &tt_command_##name,
+#include "cli/list.h"
+#undef TT_COMMAND
+};
+
+enum { N_COMMANDS = sizeof(all) / sizeof(all[0]) };
+
+const tt_command_def *const *tt_command_all(int *n)
+{
+    *n = N_COMMANDS;
+    return all;
+}
+
+bool tt_cli_has(const tt_cli *cli, const char *flag)
+{
+    for (int i = 0; i < cli->n_flags; i++)
+        if (strcmp(cli->flag[i], flag) == 0)
+            return true;
+    return false;
+}
+
+static void print_usage(FILE *to)
+{
+    fprintf(to,
+            "tutti %s: trains neural networks; how they are distributed is "
+            "data\n\nusage: tutti COMMAND [arguments]\n\n",
+            TUTTI_VERSION);
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(to, "  %-8s %s\n", all[i]->name, all[i]->doc);
+    fprintf(to,
+            "\n`tutti COMMAND --help` says more. Exit status: 0 done, 1 the "
+            "answer is no, 2 wrong use or input.\n");
+}
+
+static void print_help(const tt_command_def *command)
+{
+    printf("usage: tutti %s %s\n\n%s\n", command->name, command->usage,
+           command->doc);
+    if (command->detail != NULL)
+        printf("\n%s\n", command->detail);
+    if (command->flags != NULL)
+        printf("\n");
+    for (const tt_flag *f = command->flags; f && f->name; f++)
+        printf("  %-12s %s\n", f->name, f->doc);
+}
+
+static const tt_command_def *find(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(all[i]->name, name) == 0)
+            return all[i];
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[N_COMMANDS];
+    for (int i = 0; i < N_COMMANDS; i++)
+        names[i] = all[i]->name;
+    const char *near = tt_nearest(name, names, N_COMMANDS);
+    fprintf(stderr, "tutti: unknown command \"%s\"; %s%s%s\n", name,
+            near ? "did you mean \"" : "`tutti --help` lists them",
+            near ? near : "", near ? "\"?" : "");
+    return TT_EXIT_ERROR;
+}
+
+static tt_status check_flag(const tt_command_def *command, const char *flag)
+{
+    const char *names[32];
+    int n = 0;
+    for (const tt_flag *f = command->flags; f && f->name && n < 32; f++) {
+        if (strcmp(f->name, flag) == 0)
+            return TT_OK;
+        names[n++] = f->name;
+    }
+    const char *near = tt_nearest(flag, names, n);
+    if (near != NULL)
+        return tt_fail(TT_ERR_ARG, "unknown flag %s; did you mean %s?", flag,
+                       near);
+    return tt_fail(TT_ERR_ARG, "unknown flag %s; `tutti %s --help` lists them",
+                   flag, command->name);
+}
+
+static bool is_file(const char *word)
+{
+    const size_t n = strlen(word);
+    return (n > 5 && strcmp(word + n - 5, ".yaml") == 0) ||
+           (n > 4 && strcmp(word + n - 4, ".yml") == 0) ||
+           strchr(word, '/') != NULL;
+}
+
+// Files first, in their order, so that key=value overrides them wherever it
+// stands.
+static tt_status read_files(tt_cli *cli, const char *const *word, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (word[i][0] != '-' && strchr(word[i], '=') == NULL &&
+            is_file(word[i]))
+            TT_TRY(tt_yaml_read(word[i], cli->arena, &cli->settings));
+    return TT_OK;
+}
+
+static tt_status read_words(const tt_command_def *command, tt_cli *cli,
+                            const char *const *word, int n)
+{
+    const char **plain =
+        tt_arena_alloc(cli->arena, (int64_t)sizeof *plain * (n + 1));
+    const char **flag =
+        tt_arena_alloc(cli->arena, (int64_t)sizeof *flag * (n + 1));
+    if (plain == NULL || flag == NULL)
+        return TT_ERR_NOMEM;
+    cli->word = plain;
+    cli->flag = flag;
+    TT_TRY(read_files(cli, word, n));
+    for (int i = 0; i < n; i++) {
+        if (word[i][0] == '-') {
+            TT_TRY(check_flag(command, word[i]));
+            flag[cli->n_flags++] = word[i];
+        } else if (strchr(word[i], '=') != NULL) {
+            TT_TRY(tt_settings_assign(&cli->settings, word[i], "command line",
+                                      cli->arena));
+        } else if (!is_file(word[i])) {
+            plain[cli->n_words++] = word[i];
+        }
+    }
+    if (cli->n_words > command->max_words)
+        return tt_fail(TT_ERR_ARG,
+                       "\"%s\" is neither key=value nor a .yaml file; usage: "
+                       "tutti %s %s",
+                       cli->word[command->max_words], command->name,
+                       command->usage);
+    return TT_OK;
+}
+
+static int run(const tt_command_def *command, const char *const *word, int n)
+{
+    tt_cli cli = {.arena = tt_arena_create()};
+    int exit_status = TT_EXIT_OK;
+    tt_status status = TT_ERR_NOMEM;
+    if (cli.arena == NULL)
+        (void)tt_fail(status, "no memory");
+    else
+        status = read_words(command, &cli, word, n);
+    if (status == TT_OK)
+        status = command->run(&cli, &exit_status);
+    if (status != TT_OK) {
+        fprintf(stderr, "tutti: %s\n", tt_error_message());
+        exit_status = TT_EXIT_ERROR;
+    }
+    tt_arena_destroy(cli.arena);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "tutti: cannot write the results: is the disk full?\n");
+        exit_status = TT_EXIT_ERROR;
+    }
+    return exit_status;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return TT_EXIT_ERROR;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        print_usage(stdout);
+        return TT_EXIT_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("tutti %s\n", TUTTI_VERSION);
+        return TT_EXIT_OK;
+    }
+    const tt_command_def *command = find(argv[1]);
+    if (command == NULL)
+        return unknown_command(argv[1]);
+    for (int i = 2; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(command);
+            return TT_EXIT_OK;
+        }
+    return run(command, (const char *const *)argv + 2, argc - 2);
+}
