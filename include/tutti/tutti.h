@@ -5,4 +5,7 @@
 
 #define TUTTI_VERSION "0.1.0"
 
+// The version of the library that is linked, like TUTTI_VERSION.
+const char *tutti_version(void);
+
 #endif
