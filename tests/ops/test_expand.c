@@ -17,6 +17,8 @@ typedef struct trial {
     tt_case whole;
     tt_interp *one;
     tt_sigs other, sigs;
+    tt_dtype dtype;
+    double tolerance;
     int n_checked;
 } trial;
 
@@ -33,7 +35,7 @@ static tt_mesh grid(int first, int second)
 static void start(trial *t, const tt_op_def *op, const tt_sample *sample)
 {
     tt_case *c = &t->whole;
-    CHECK_OK(tt_case_init(c, op, sample, TT_F64, NULL, NULL));
+    CHECK_OK(tt_case_init(c, op, sample, t->dtype, NULL, NULL));
     CHECK_OK(tt_interp_create(c->b.graph, &t->one));
     for (int i = 0; i < c->n_in; i++)
         if (c->data[i] != NULL)
@@ -87,7 +89,8 @@ static void compare(trial *t, tt_interp *many, const tt_val *out,
         for (int64_t k = 0; k < n; k++)
             if (!(a[k] == b[k]))
                 worst = fmax(worst, fabs(a[k] - b[k]) / fmax(1, fabs(b[k])));
-        CHECK_MSG(worst <= 1e-12, "%s: output %d is off by %g", what, i, worst);
+        CHECK_MSG(worst <= t->tolerance, "%s: output %d is off by %g", what, i,
+                  worst);
     }
 }
 
@@ -156,12 +159,14 @@ static void check_line(trial *t, int size)
             check(t, &mesh, NULL, &t->sigs.sig[s]);
 }
 
-static int each_sample(const tt_op_def *op, void (*run)(trial *, int), int size)
+static int each_sample(const tt_op_def *op, void (*run)(trial *, int), int size,
+                       tt_dtype dtype)
 {
     int n = 0;
     for (const tt_sample *s = op->samples; s && s->in[0]; s++) {
         static trial t; // large
-        t = (trial){0};
+        t = (trial){.dtype = dtype,
+                    .tolerance = dtype == TT_F64 ? 1e-12 : 0.02};
         start(&t, op, s);
         run(&t, size);
         n += t.n_checked;
@@ -177,8 +182,8 @@ TEST(expands_leave_the_other_axis_alone)
     const tt_op_def *const *ops = tt_op_all(&n_ops);
     for (int i = 0; i < n_ops; i++)
         if (ops[i]->shard != NULL)
-            n += each_sample(ops[i], check_grid, 2) +
-                 each_sample(ops[i], check_grid, 3);
+            n += each_sample(ops[i], check_grid, 2, TT_F64) +
+                 each_sample(ops[i], check_grid, 3, TT_F64);
     CHECK(n > 20);
 }
 
@@ -189,14 +194,24 @@ TEST(expands_hold_on_one_rank_and_on_five)
     for (int i = 0; i < n_ops; i++)
         for (int size = 1; size <= 5; size += 2)
             if (ops[i]->shard != NULL)
-                n += each_sample(ops[i], check_line, size);
+                n += each_sample(ops[i], check_line, size, TT_F64);
     CHECK(n > 20);
+}
+
+TEST(expands_hold_in_bf16)
+{
+    int n = 0, n_ops = 0;
+    const tt_op_def *const *ops = tt_op_all(&n_ops);
+    for (int i = 0; i < n_ops; i++)
+        if (ops[i]->shard != NULL)
+            n += each_sample(ops[i], check_line, 3, TT_BF16);
+    CHECK(n > 10);
 }
 
 TEST(ring_attention_never_holds_all_keys)
 {
     static trial t;
-    t = (trial){0};
+    t = (trial){.dtype = TT_F64};
     start(&t, &tt_op_attention, tt_op_attention.samples);
     shard(&t, 5, &t.sigs);
     const tt_sig *ring = NULL;
