@@ -76,7 +76,7 @@ static void collect(const tt_site *site, const tt_args *args,
         const double x = tt_dtype_load(site->in[0].dtype, args->in[0], i);
         if (!is_max)
             result[k] += x;
-        else if (!(x <= result[k])) // a NaN wins
+        else if (isnan(x) || x > result[k]) // a NaN stays
             result[k] = x;
     }
 }
