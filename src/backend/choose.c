@@ -148,36 +148,39 @@ static tt_status search(tt_backend *backend, const tt_site *wanted, chosen *k,
     return TT_ERR_UNSUPPORTED;
 }
 
-// Elements of the vectors as which the operands can be seen, and their common
-// layout; 0 when they cannot. Sums may include the layout's padding (zero plus
-// zero); other functions might not keep it zero.
+// The first input in a layout, or NULL.
+static const tt_operand *find_layout(const tt_site *site)
+{
+    for (int i = 0; i < site->n_in; i++)
+        if (is_read(site, i) && site->in[i].layout != 0)
+            return &site->in[i];
+    return NULL;
+}
+
+static bool same_dims(const tt_operand *a, const tt_operand *b)
+{
+    return a->dtype == b->dtype &&
+           tt_shape_same_dims(&a->local.shape, &b->local.shape);
+}
+
+// Elements of the vectors as which all operands can be seen once they are in the
+// layout that one input has; 0 when they cannot. Sums may include the layout's
+// padding (zero plus zero); other functions might not keep it zero.
 static int64_t flat_count(tt_backend *backend, const tt_site *site,
-                          int32_t *layout_out)
+                          const tt_operand *like)
 {
     const bool is_sum = (site->op->flags & TT_OP_ACCUMULATE) != 0;
-    if (!is_sum && (site->op->flags & TT_OP_ELEMENTWISE) == 0)
+    if (like == NULL || (!is_sum && (site->op->flags & TT_OP_ELEMENTWISE) == 0))
         return 0;
-    const tt_operand *first = NULL;
-    for (int i = 0; i < site->n_in; i++) {
-        if (!is_read(site, i))
-            continue;
-        if (first == NULL)
-            first = &site->in[i];
-        if (!tt_operand_same_form(first, &site->in[i]))
+    for (int i = 0; i < site->n_in; i++)
+        if (is_read(site, i) && !same_dims(&site->in[i], like))
             return 0;
-    }
-    if (first == NULL || first->layout == 0)
-        return 0;
     for (int i = 0; i < site->n_out; i++)
-        if (site->out[i].dtype != first->dtype ||
-            tt_operand_count(&site->out[i]) != tt_operand_count(first))
+        if (!same_dims(&site->out[i], like))
             return 0;
     const int64_t count =
-        tt_target_bytes(&backend->target, first) / tt_dtype_bytes(first->dtype);
-    if (count != tt_operand_count(first) && !is_sum)
-        return 0;
-    *layout_out = first->layout;
-    return count;
+        tt_target_bytes(&backend->target, like) / tt_dtype_bytes(like->dtype);
+    return count == tt_operand_count(like) || is_sum ? count : 0;
 }
 
 static void make_flat(tt_operand *o, int64_t count)
@@ -195,8 +198,8 @@ static void make_flat(tt_operand *o, int64_t count)
 static tt_status search_flat(tt_backend *backend, tt_site *site, chosen *k,
                              tt_choice *choice)
 {
-    int32_t layout = 0;
-    const int64_t count = flat_count(backend, site, &layout);
+    const tt_operand *like = find_layout(site);
+    const int64_t count = flat_count(backend, site, like);
     if (count == 0)
         return TT_ERR_UNSUPPORTED;
     // k->site holds the flat wish until the real forms are known.
@@ -206,6 +209,10 @@ static tt_status search_flat(tt_backend *backend, tt_site *site, chosen *k,
     for (int i = 0; i < site->n_out; i++)
         make_flat(&k->site.out[i], count);
     TT_TRY(search(backend, &k->site, k, choice));
+    const int32_t layout = like->layout;
+    for (int i = 0; i < site->n_in; i++)
+        if (is_read(site, i))
+            site->in[i].layout = layout;
     for (int i = 0; i < site->n_out; i++)
         site->out[i].layout = layout;
     copy_forms(site, &k->site);

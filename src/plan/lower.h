@@ -27,7 +27,7 @@ typedef struct tt__info { // of a value of the graph
     int32_t last;         // position of the last read, also through views
     tt__dest dest;
     int32_t dest_of;   // the state's value, or the node that joins or sums
-    int32_t dest_slot; // which input of that node
+    int32_t dest_slot; // which input of that node, perhaps through views
     bool is_host_read; // after the step: outputs and gradients
     bool is_summed;    // its producer did add it to the sum
     double depth;      // longest chain of operations up to here
@@ -122,9 +122,10 @@ tt_status tt__lower_concat(tt__lower *l, const tt_node *node,
 tt_status tt__lower_accumulate(tt__lower *l, const tt_node *node);
 tt_status tt__lower_node(tt__lower *l, const tt_node *node);
 
-// The place of input `slot` of a concatenation inside its output; false when
-// strides cannot express it.
-bool tt__concat_part(tt__lower *l, const tt_node *node, int slot,
+// The place of input `slot` of a concatenation inside its output, in the shape of
+// `v`: that input, or what it is a relabelled view of. False when strides cannot
+// express it.
+bool tt__concat_part(tt__lower *l, const tt_node *node, int slot, tt_val v,
                      tt_ref *part_out);
 // Whether output 0 of this view is its input under other names.
 bool tt__view_is_relabel(tt__lower *l, const tt_node *node);

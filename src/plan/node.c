@@ -90,7 +90,7 @@ static void show_output(tt__lower *l, tt_val v, tt_operand *o)
             set_form(o, &home->operand);
     } else if (info->dest == TT__DEST_PART) {
         tt_ref part;
-        if (tt__concat_part(l, &l->g->node[info->dest_of], info->dest_slot,
+        if (tt__concat_part(l, &l->g->node[info->dest_of], info->dest_slot, v,
                             &part))
             set_form(o, &part.operand);
     } else if (info->dest == TT__DEST_SUM) {
@@ -142,7 +142,7 @@ static tt_status find_final(tt__lower *l, tt_val v, const tt_operand *form,
     if (info->dest == TT__DEST_PART) {
         const tt_node *concat = &l->g->node[info->dest_of];
         TT_TRY(make_concat(l, concat));
-        (void)tt__concat_part(l, concat, info->dest_slot, final_out);
+        (void)tt__concat_part(l, concat, info->dest_slot, v, final_out);
         return TT_OK;
     }
     const tt_val state = {info->dest_of};

@@ -124,20 +124,7 @@ static bool is_private(const tt__lower *l, int32_t v)
            info->dest == TT__DEST_NONE && !tt_is(l->g->value[v].updates);
 }
 
-static void send_parts(tt__lower *l, const tt_node *node)
-{
-    tt_ref part;
-    for (int i = 0; i < node->n_in; i++) {
-        const int32_t v = node->in[i].id;
-        const tt_node *from = computing_node(l, v);
-        if (from != NULL && is_private(l, v) &&
-            !is_flagged(from, TT_OP_COLLECTIVE) &&
-            tt__concat_part(l, node, i, &part))
-            send_to(l, v, TT__DEST_PART, (int32_t)(node - l->g->node), i);
-    }
-}
-
-// A term may be renamed (a reshape) between its producer and the sum.
+// A value may be renamed (a reshape) between its producer and its only reader.
 static int32_t behind_relabels(tt__lower *l, int32_t v)
 {
     while (l->g->value[v].node >= 0) {
@@ -148,6 +135,19 @@ static int32_t behind_relabels(tt__lower *l, int32_t v)
         v = node->in[0].id;
     }
     return v;
+}
+
+static void send_parts(tt__lower *l, const tt_node *node)
+{
+    tt_ref part;
+    for (int i = 0; i < node->n_in; i++) {
+        const tt_val v = {behind_relabels(l, node->in[i].id)};
+        const tt_node *from = computing_node(l, v.id);
+        if (from != NULL && is_private(l, v.id) &&
+            !is_flagged(from, TT_OP_COLLECTIVE) &&
+            tt__concat_part(l, node, i, v, &part))
+            send_to(l, v.id, TT__DEST_PART, (int32_t)(node - l->g->node), i);
+    }
 }
 
 static void send_terms(tt__lower *l, const tt_node *node)

@@ -1,6 +1,7 @@
 // views - operators that only look at memory in another way make no step, and the
 // inputs of a concatenation are written where they belong in its output.
 
+#include "ops/view.h"
 #include "plan/lower.h"
 
 #include <string.h>
@@ -89,35 +90,53 @@ tt_status tt__lower_view(tt__lower *l, const tt_node *node, bool *is_done_out)
     return TT_OK;
 }
 
-bool tt__concat_part(tt__lower *l, const tt_node *node, int slot,
+// Gives the strides of `ref` to `like`, whose dims group the same factors in
+// another way.
+static bool regroup(const tt_operand *like, tt_ref *ref)
+{
+    const tt_shape *from = &ref->operand.local.shape, *to = &like->local.shape;
+    if (from->n_factors != to->n_factors)
+        return false;
+    for (int f = 0; f < from->n_factors; f++)
+        if (from->factor[f].size != to->factor[f].size)
+            return false;
+    int64_t stride[TT_MAX_FACTORS] = {0};
+    tt_view_split_dims(&ref->operand, stride);
+    ref->operand.local = like->local;
+    return tt_view_merge_dims(to, stride, ref->operand.stride);
+}
+
+bool tt__concat_part(tt__lower *l, const tt_node *node, int slot, tt_val v,
                      tt_ref *part_out)
 {
     const tt_site site = dense_site(l, node);
     tt_ref whole = {.operand = site.out[0]};
     whole.buffer = tt__home(l, node->out[0])->buffer;
     *part_out = (tt_ref){.operand = site.in[slot]};
-    return find_part(&site, slot, &whole, part_out);
+    if (!find_part(&site, slot, &whole, part_out))
+        return false;
+    return v.id == node->in[slot].id ||
+           regroup(&l->info[v.id].operand, part_out);
 }
 
 tt_status tt__lower_concat(tt__lower *l, const tt_node *node, bool *is_done_out)
 {
-    const int32_t n = (int32_t)(node - l->g->node);
     tt_ref part;
     *is_done_out = false;
     for (int i = 0; i < node->n_in; i++)
-        if (!tt__concat_part(l, node, i, &part))
+        if (!tt__concat_part(l, node, i, node->in[i], &part))
             return TT_OK;
     *is_done_out = true;
     if (tt__home(l, node->out[0])->buffer < 0)
         TT_TRY(
             tt__home_make(l, node->out[0], &l->info[node->out[0].id].operand));
+    const int32_t whole = tt__home(l, node->out[0])->buffer;
     for (int i = 0; i < node->n_in; i++) {
-        const tt__info *info = &l->info[node->in[i].id];
-        if (info->dest == TT__DEST_PART && info->dest_of == n)
-            continue;
         tt_ref from;
         TT_TRY(tt__home_read(l, node->in[i], &from));
-        (void)tt__concat_part(l, node, i, &part);
+        if (from.buffer == whole)
+            continue; // written there
+        (void)tt__concat_part(l, node, i, node->in[i], &part);
         TT_TRY(tt__convert_into(l, &from, &part));
     }
     return TT_OK;

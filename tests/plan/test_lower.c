@@ -70,8 +70,11 @@ static void check_join(const tt_backend_def *def, int n_copies)
     world w;
     world_init(&w);
     tt_builder *b = &w.b;
-    const tt_val x = tt_input(b, "x", TT_F64, "a:3 b:5");
-    const tt_val part[] = {tt_scale(b, x, 2), tt_scale(b, x, 3), x};
+    const tt_val x = tt_input(b, "x", TT_F64, "a:3 b:5.c:2");
+    // The second part is renamed on the way.
+    tt_val second = tt_reshape(b, x, (int64_t[]){1, 1, 1}, 3);
+    second = tt_reshape(b, tt_scale(b, second, 3), (int64_t[]){1, 2}, 2);
+    const tt_val part[] = {tt_scale(b, x, 2), second, x};
     const tt_join_params p = {.factor = "k", .dim = 1, .pos = 0};
     tt_output(b, "y", tt_join(b, part, 3, &p));
     world_open(&w, def, NULL);
@@ -79,13 +82,13 @@ static void check_join(const tt_backend_def *def, int n_copies)
     CHECK_MSG(world_count(&w, "reorder") == n_copies, "%d copies",
               world_count(&w, "reorder"));
     CHECK_OK(tt_exec_run(w.exec, feed_numbers, &w));
-    double y[45];
+    double y[90];
     world_read(&w, "y", y);
     for (int a = 0; a < 3; a++)
         for (int k = 0; k < 3; k++)
-            for (int c = 0; c < 5; c++)
-                CHECK(y[a * 15 + k * 5 + c] ==
-                      (a * 5 + c) * (k == 2 ? 1 : k + 2));
+            for (int c = 0; c < 10; c++)
+                CHECK(y[a * 30 + k * 10 + c] ==
+                      (a * 10 + c) * (k == 2 ? 1 : k + 2));
     world_check_overlap(w.plan);
     world_fini(&w);
 }

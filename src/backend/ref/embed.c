@@ -46,7 +46,7 @@ static tt_status run_embedding_grad(void *state, const tt_site *site,
     const tt_operand *dy = &site->in[1], *dw = &site->out[0];
     const int64_t n = tt_operand_count(&site->in[0]);
     const int64_t width = tt_operand_dim(dw, 1);
-    for (int64_t i = 0; i < tt_operand_count(dw); i++)
+    for (int64_t i = 0; !args->accumulate && i < tt_operand_count(dw); i++)
         tt_dtype_store(dw->dtype, args->out[0], i, 0);
     for (int64_t k = 0; k < n; k++) {
         int64_t id;
@@ -163,6 +163,7 @@ const tt_kernel_def tt_kernel_ref_embedding = {
 const tt_kernel_def tt_kernel_ref_embedding_grad = {
     .name = "ref.embedding_grad",
     .op = &tt_op_embedding_grad,
+    .accumulates = true,
     .run = run_embedding_grad,
 };
 
