@@ -7,6 +7,7 @@
 
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 #include "ops/pool.h"
 #include "ops/slide.h"
@@ -31,8 +32,8 @@ static tt_status infer_y(const char *op, const tt_adaptive_pool_params *p,
 static tt_status infer(tt_op_io *io)
 {
     const char *op = "adaptive_avg_pool";
-    TT_TRY(tt__want_inputs(io, op, 1, 1));
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_inputs(io, op, 1, 1));
+    TT_TRY(tt_infer_float(io, op, 0));
     io->n_out = 1;
     io->out[0].dtype = io->in[0].dtype;
     return infer_y(op, io->params, &io->in[0].shape, &io->out[0].shape);
@@ -87,8 +88,8 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 static tt_status infer_grad(tt_op_io *io)
 {
     const char *op = "adaptive_avg_pool_grad";
-    TT_TRY(tt__want_inputs(io, op, 2, 2));
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_inputs(io, op, 2, 2));
+    TT_TRY(tt_infer_float(io, op, 0));
     tt_shape y;
     TT_TRY(infer_y(op, io->params, &io->in[1].shape, &y));
     TT_TRY(tt__expect_dims(io, op, 0, &y, "dy"));

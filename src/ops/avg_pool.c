@@ -5,6 +5,7 @@
 
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 #include "ops/pool_common.h"
 
@@ -13,8 +14,8 @@ static const tt__pool_roles roles_grad = {"yx", "x"};
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "avg_pool", 1, 1));
-    TT_TRY(tt__want_float(io, 0, "avg_pool"));
+    TT_TRY(tt_infer_inputs(io, "avg_pool", 1, 1));
+    TT_TRY(tt_infer_float(io, "avg_pool", 0));
     io->n_out = 1;
     io->out[0].dtype = io->in[0].dtype;
     return tt__pool_infer("avg_pool", io->params, &io->in[0].shape,
@@ -45,8 +46,8 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 static tt_status infer_grad(tt_op_io *io)
 {
     const char *op = "avg_pool_grad";
-    TT_TRY(tt__want_inputs(io, op, 2, 2));
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_inputs(io, op, 2, 2));
+    TT_TRY(tt_infer_float(io, op, 0));
     tt_shape y;
     TT_TRY(tt__pool_infer(op, io->params, &io->in[1].shape, &y));
     TT_TRY(tt__expect_dims(io, op, 0, &y, "dy"));

@@ -18,6 +18,7 @@
 
 #include "ops/batch_norm_common.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 
 enum { X, GAMMA, BETA, RUNNING_MEAN, RUNNING_VAR, RESIDUAL };
@@ -29,9 +30,9 @@ static tt_status infer(tt_op_io *io)
 {
     const char *op = "batch_norm";
     const tt_batch_norm_params *p = io->params;
-    TT_TRY(tt__want_inputs(io, op, 5, 6));
+    TT_TRY(tt_infer_inputs(io, op, 5, 6));
     TT_TRY(tt__bn_check(io, op, ".cccc"));
-    const tt_dtype wide = tt__wide(io->in[X].dtype);
+    const tt_dtype wide = tt_dtype_master(io->in[X].dtype);
     TT_TRY(tt__expect_dtype(io, op, RUNNING_MEAN, wide, "running_mean"));
     TT_TRY(tt__expect_dtype(io, op, RUNNING_VAR, wide, "running_var"));
     if (tt_io_has(io, RESIDUAL))
@@ -156,7 +157,7 @@ static tt_status infer_grad(tt_op_io *io)
     const char *op = "batch_norm_grad";
     const tt_batch_norm_params *p = io->params;
     const bool has_relu = p->activation == TT_BATCH_NORM_RELU;
-    TT_TRY(tt__want_inputs(io, op, has_relu ? 6 : 5, 6));
+    TT_TRY(tt_infer_inputs(io, op, has_relu ? 6 : 5, 6));
     TT_TRY(tt__bn_check(io, op, p->training ? "..c" : "..ccc"));
     TT_TRY(tt__bn_check_like_x(io, op, GDY, "dy"));
     if (has_relu)
@@ -166,7 +167,8 @@ static tt_status infer_grad(tt_op_io *io)
     io->n_out = p->has_residual ? 4 : 3;
     for (int i = 0; i < 4; i++) {
         const bool is_x = i == DX || i == DRESIDUAL;
-        io->out[i].dtype = is_x ? io->in[GX].dtype : tt__wide(io->in[GX].dtype);
+        io->out[i].dtype =
+            is_x ? io->in[GX].dtype : tt_dtype_master(io->in[GX].dtype);
         io->out[i].shape = io->in[is_x ? GX : GGAMMA].shape;
     }
     return TT_OK;

@@ -4,6 +4,7 @@
 
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 
 #include <math.h>
 
@@ -41,7 +42,7 @@ tt_status tt__bn_check(const tt_op_io *io, const char *op,
 {
     const tt_batch_norm_params *p = io->params;
     const tt_shape *x = &io->in[0].shape;
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_float(io, op, 0));
     if (x->ndim < 2 || x->ndim > 5)
         return tt_fail(TT_ERR_ARG,
                        "%s: x must be [batch, channels, up to 3 spatial "
@@ -94,8 +95,8 @@ tt_status tt__bn_check_stats(const tt_op_io *io, const char *op, int i,
 {
     tt_shape want;
     TT_TRY(tt__bn_stats(io, pair, &want));
-    TT_TRY(
-        tt__expect_dtype(io, op, i, tt__wide(io->in[0].dtype), "a statistic"));
+    TT_TRY(tt__expect_dtype(io, op, i, tt_dtype_master(io->in[0].dtype),
+                            "a statistic"));
     return tt__expect_dims(io, op, i, &want, "a statistic");
 }
 

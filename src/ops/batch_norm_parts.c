@@ -16,6 +16,7 @@
 #include "ops/batch_norm_common.h"
 #include "ops/comm.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/move.h"
 #include "ops/ops.h"
 
@@ -24,10 +25,10 @@
 static tt_status infer_moments(tt_op_io *io)
 {
     const char *op = "batch_norm_moments";
-    TT_TRY(tt__want_inputs(io, op, 2, 2));
+    TT_TRY(tt_infer_inputs(io, op, 2, 2));
     TT_TRY(tt__bn_check(io, op, ".c"));
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[0].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[0].dtype);
     return tt__bn_stats(io, true, &io->out[0].shape);
 }
 
@@ -49,7 +50,7 @@ enum { Y, MEAN, RSTD, NEW_MEAN, NEW_VAR, N_OUT };
 static tt_status infer_apply(tt_op_io *io)
 {
     const char *op = "batch_norm_apply";
-    TT_TRY(tt__want_inputs(io, op, 7, 8));
+    TT_TRY(tt_infer_inputs(io, op, 7, 8));
     TT_TRY(tt__bn_check(io, op, ".cccc.c"));
     TT_TRY(tt__bn_check_stats(io, op, MOMENTS, true));
     if (tt_io_has(io, RESIDUAL))
@@ -58,7 +59,7 @@ static tt_status infer_apply(tt_op_io *io)
     io->out[Y].dtype = io->in[X].dtype;
     io->out[Y].shape = io->in[X].shape;
     for (int i = MEAN; i < N_OUT; i++)
-        io->out[i].dtype = tt__wide(io->in[X].dtype);
+        io->out[i].dtype = tt_dtype_master(io->in[X].dtype);
     TT_TRY(tt__bn_stats(io, false, &io->out[MEAN].shape));
     io->out[RSTD].shape = io->out[MEAN].shape;
     io->out[NEW_MEAN].shape = io->in[RUNNING_MEAN].shape;
@@ -152,7 +153,7 @@ static tt_status infer_sums(tt_op_io *io)
     const char *op = "batch_norm_grad_sums";
     const tt_batch_norm_params *p = io->params;
     const bool has_relu = p->activation == TT_BATCH_NORM_RELU;
-    TT_TRY(tt__want_inputs(io, op, has_relu ? 5 : 4, 5));
+    TT_TRY(tt_infer_inputs(io, op, has_relu ? 5 : 4, 5));
     TT_TRY(tt__bn_check(io, op, ""));
     TT_TRY(tt__bn_check_like_x(io, op, 1, "dy"));
     TT_TRY(tt__bn_check_stats(io, op, 2, false));
@@ -160,7 +161,7 @@ static tt_status infer_sums(tt_op_io *io)
     if (has_relu)
         TT_TRY(tt__bn_check_like_x(io, op, 4, "y"));
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[0].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[0].dtype);
     return tt__bn_stats(io, true, &io->out[0].shape);
 }
 
@@ -182,7 +183,7 @@ static tt_status infer_grad_apply(tt_op_io *io)
     const char *op = "batch_norm_grad_apply";
     const tt_batch_norm_params *p = io->params;
     const bool has_relu = p->activation == TT_BATCH_NORM_RELU;
-    TT_TRY(tt__want_inputs(io, op, has_relu ? 7 : 6, 7));
+    TT_TRY(tt_infer_inputs(io, op, has_relu ? 7 : 6, 7));
     TT_TRY(tt__bn_check(io, op, "..c"));
     TT_TRY(tt__bn_check_like_x(io, op, 1, "dy"));
     TT_TRY(tt__bn_check_stats(io, op, 3, false));

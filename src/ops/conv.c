@@ -8,14 +8,15 @@
 #include "ops/conv_common.h"
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 
 static const tt__conv_roles roles = {"xwb", 'y'};
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "conv", 2, 3));
-    TT_TRY(tt__want_float(io, 0, "conv"));
+    TT_TRY(tt_infer_inputs(io, "conv", 2, 3));
+    TT_TRY(tt_infer_float(io, "conv", 0));
     const tt_dtype dtype = io->in[0].dtype;
     TT_TRY(tt__expect_dtype(io, "conv", 1, dtype, "w"));
     io->n_out = 1;

@@ -7,6 +7,7 @@
 #include "ops/conv_common.h"
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 
 static const tt__conv_roles roles_x = {"ywx", 'x'};
@@ -26,8 +27,8 @@ static tt_status check_dy(const char *op, const tt_shape *want,
 static tt_status infer_x(tt_op_io *io)
 {
     const char *op = "conv_grad_x";
-    TT_TRY(tt__want_inputs(io, op, 3, 3));
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_inputs(io, op, 3, 3));
+    TT_TRY(tt_infer_float(io, op, 0));
     TT_TRY(tt__expect_dtype(io, op, 1, io->in[0].dtype, "w"));
     tt_shape y;
     TT_TRY(
@@ -86,15 +87,15 @@ const tt_op_def tt_op_conv_grad_x = {
 static tt_status infer_w(tt_op_io *io)
 {
     const char *op = "conv_grad_w";
-    TT_TRY(tt__want_inputs(io, op, 3, 3));
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_inputs(io, op, 3, 3));
+    TT_TRY(tt_infer_float(io, op, 0));
     TT_TRY(tt__expect_dtype(io, op, 1, io->in[0].dtype, "dy"));
     tt_shape y;
     TT_TRY(
         tt__conv_infer(op, io->params, &io->in[0].shape, &io->in[2].shape, &y));
     TT_TRY(check_dy(op, &y, &io->in[1].shape));
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[0].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[0].dtype);
     io->out[0].shape = io->in[2].shape;
     return TT_OK;
 }
@@ -146,13 +147,13 @@ const tt_op_def tt_op_conv_grad_w = {
 static tt_status infer_b(tt_op_io *io)
 {
     const char *op = "conv_grad_b";
-    TT_TRY(tt__want_inputs(io, op, 1, 2));
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_inputs(io, op, 1, 2));
+    TT_TRY(tt_infer_float(io, op, 0));
     const tt_shape *dy = &io->in[0].shape;
     if (dy->ndim < 3)
         return tt_fail(TT_ERR_ARG, "%s: dy needs three dimensions or more", op);
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[0].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[0].dtype);
     if (!tt_io_has(io, 1))
         return tt_shape_push_dim(&io->out[0].shape, dy, 1);
     TT_TRY(tt__expect_vector(io, op, 1, tt_shape_dim(dy, 1), "bias"));

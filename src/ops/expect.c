@@ -2,6 +2,8 @@
 
 #include "ops/expect.h"
 
+#include "ops/infer_common.h"
+
 tt_status tt__expect_dtype(const tt_op_io *io, const char *op, int i,
                            tt_dtype dtype, const char *what)
 {
@@ -14,7 +16,7 @@ tt_status tt__expect_dtype(const tt_op_io *io, const char *op, int i,
 tt_status tt__expect_weight(const tt_op_io *io, const char *op, int i,
                             tt_dtype dtype, const char *what)
 {
-    if (io->in[i].dtype == tt__wide(dtype))
+    if (io->in[i].dtype == tt_dtype_master(dtype))
         return TT_OK;
     return tt__expect_dtype(io, op, i, dtype, what);
 }

@@ -15,6 +15,7 @@
 
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 
 enum { XG, W, BIAS, H0, C0 };
@@ -61,8 +62,8 @@ static tt_status check_state(const tt_op_io *io, const char *op, int i,
 static tt_status infer(tt_op_io *io)
 {
     const char *op = "lstm";
-    TT_TRY(tt__want_inputs(io, op, 2, 5));
-    TT_TRY(tt__want_float(io, XG, op));
+    TT_TRY(tt_infer_inputs(io, op, 2, 5));
+    TT_TRY(tt_infer_float(io, op, XG));
     const tt_dtype dtype = io->in[XG].dtype;
     const tt_shape *xg = &io->in[XG].shape;
     TT_TRY(tt__expect_dtype(io, op, W, dtype, "w_hh"));
@@ -86,7 +87,7 @@ static tt_status infer(tt_op_io *io)
     io->out[C].shape = *h;
     io->out[GATES].shape = *xg;
     io->out[H].dtype = io->out[GATES].dtype = dtype;
-    io->out[C].dtype = tt__wide(dtype);
+    io->out[C].dtype = tt_dtype_master(dtype);
     return TT_OK;
 }
 
@@ -182,7 +183,7 @@ static tt_status infer_grad(tt_op_io *io)
             return tt_fail(TT_ERR_ARG, "%s: input %d is missing", op, i);
     const tt_shape *gates = &io->in[GGATES].shape;
     const tt_shape *c = &io->in[GC].shape;
-    TT_TRY(tt__want_float(io, GGATES, op));
+    TT_TRY(tt_infer_float(io, op, GGATES));
     TT_TRY(check_gates(op, gates, &io->in[GW].shape));
     TT_TRY(check_state(io, op, GC0, tt_shape_dim(gates, 1),
                        tt_shape_dim(&io->in[GW].shape, 1)));
@@ -239,8 +240,8 @@ const tt_op_def tt_op_lstm_grad = {
 static tt_status infer_grad_w(tt_op_io *io)
 {
     const char *op = "lstm_grad_w";
-    TT_TRY(tt__want_inputs(io, op, 4, 4));
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_inputs(io, op, 4, 4));
+    TT_TRY(tt_infer_float(io, op, 0));
     const tt_shape *dxg = &io->in[0].shape;
     const tt_shape *w = &io->in[3].shape;
     TT_TRY(check_gates(op, dxg, w));
@@ -253,7 +254,7 @@ static tt_status infer_grad_w(tt_op_io *io)
     TT_TRY(tt__expect_dims(io, op, 1, &h, "h"));
     TT_TRY(check_state(io, op, 2, tt_shape_dim(dxg, 1), tt_shape_dim(w, 1)));
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[0].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[0].dtype);
     io->out[0].shape = *w;
     return TT_OK;
 }

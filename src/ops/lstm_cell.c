@@ -9,6 +9,7 @@
 
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/lstm.h"
 #include "ops/ops.h"
 
@@ -19,7 +20,7 @@ static tt_status check(const tt_op_io *io, const char *op)
 {
     const tt_shape *gates = &io->in[GATES].shape;
     const tt_shape *c = &io->in[C_PREV].shape;
-    TT_TRY(tt__want_float(io, GATES, op));
+    TT_TRY(tt_infer_float(io, op, GATES));
     TT_TRY(tt__expect_weight(io, op, C_PREV, io->in[GATES].dtype, "c_prev"));
     if (gates->ndim == 2 && c->ndim == 2 &&
         tt_shape_dim(gates, 0) == tt_shape_dim(c, 0) &&
@@ -33,12 +34,12 @@ static tt_status check(const tt_op_io *io, const char *op)
 
 static tt_status infer(tt_op_io *io)
 {
-    TT_TRY(tt__want_inputs(io, "lstm_cell", 2, 2));
+    TT_TRY(tt_infer_inputs(io, "lstm_cell", 2, 2));
     TT_TRY(check(io, "lstm_cell"));
     io->n_out = 2;
     io->out[H].shape = io->out[C].shape = io->in[C_PREV].shape;
     io->out[H].dtype = io->in[GATES].dtype;
-    io->out[C].dtype = tt__wide(io->in[GATES].dtype);
+    io->out[C].dtype = tt_dtype_master(io->in[GATES].dtype);
     return TT_OK;
 }
 
@@ -91,7 +92,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 static tt_status infer_grad(tt_op_io *io)
 {
     const char *op = "lstm_cell_grad";
-    TT_TRY(tt__want_inputs(io, op, 2, 4));
+    TT_TRY(tt_infer_inputs(io, op, 2, 4));
     TT_TRY(check(io, op));
     if (!tt_io_has(io, DH) && !tt_io_has(io, DC))
         return tt_fail(TT_ERR_ARG, "%s: needs dh or dc", op);

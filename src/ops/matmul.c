@@ -13,6 +13,7 @@
 #include "ops/arith.h"
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/move.h"
 #include "ops/ops.h"
 
@@ -86,8 +87,8 @@ static tt_status check_lead(const tt_matmul_params *p, const tt_shape *a,
 static tt_status infer(tt_op_io *io)
 {
     const tt_matmul_params *p = io->params;
-    TT_TRY(tt__want_inputs(io, "matmul", 2, 3));
-    TT_TRY(tt__want_float(io, 0, "matmul"));
+    TT_TRY(tt_infer_inputs(io, "matmul", 2, 3));
+    TT_TRY(tt_infer_float(io, "matmul", 0));
     const tt_dtype dtype = io->in[0].dtype;
     const tt_shape *a = &io->in[0].shape;
     const tt_shape *b = &io->in[1].shape;

@@ -10,6 +10,7 @@
 
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
 
@@ -22,8 +23,8 @@ static tt_status infer_w(tt_op_io *io)
 {
     const tt_matmul_grad_w_params *p = io->params;
     const char *op = "matmul_grad_w";
-    TT_TRY(tt__want_inputs(io, op, 2, 3));
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_inputs(io, op, 2, 3));
+    TT_TRY(tt_infer_float(io, op, 0));
     TT_TRY(tt__expect_dtype(io, op, 1, io->in[0].dtype, "dy"));
     const tt_shape *x = &io->in[0].shape;
     const tt_shape *dy = &io->in[1].shape;
@@ -45,7 +46,7 @@ static tt_status infer_w(tt_op_io *io)
     const tt_shape *cols = p->transposed ? x : dy;
     tt_shape dw = {0};
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[0].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[0].dtype);
     TT_TRY(tt_shape_push(&dw, "row", tt_shape_dim(rows, rows->ndim - 1)));
     TT_TRY(tt_shape_push(&dw, "col", tt_shape_dim(cols, cols->ndim - 1)));
     if (tt_io_has(io, 2)) {
@@ -117,13 +118,13 @@ const tt_op_def tt_op_matmul_grad_w = {
 static tt_status infer_bias(tt_op_io *io)
 {
     const char *op = "bias_grad";
-    TT_TRY(tt__want_inputs(io, op, 1, 2));
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_inputs(io, op, 1, 2));
+    TT_TRY(tt_infer_float(io, op, 0));
     const tt_shape *dy = &io->in[0].shape;
     if (dy->ndim < 2)
         return tt_fail(TT_ERR_ARG, "%s: dy needs two dimensions or more", op);
     io->n_out = 1;
-    io->out[0].dtype = tt__wide(io->in[0].dtype);
+    io->out[0].dtype = tt_dtype_master(io->in[0].dtype);
     if (!tt_io_has(io, 1))
         return tt_shape_push_dim(&io->out[0].shape, dy, dy->ndim - 1);
     TT_TRY(

@@ -7,6 +7,7 @@
 
 #include "ops/cost.h"
 #include "ops/expect.h"
+#include "ops/infer_common.h"
 #include "ops/ops.h"
 #include "ops/pool_common.h"
 
@@ -45,8 +46,8 @@ static tt_dtype where_dtype(const tt_pool_params *p, const tt_shape *x)
 static tt_status infer(tt_op_io *io)
 {
     const tt_pool_params *p = io->params;
-    TT_TRY(tt__want_inputs(io, "max_pool", 1, 1));
-    TT_TRY(tt__want_float(io, 0, "max_pool"));
+    TT_TRY(tt_infer_inputs(io, "max_pool", 1, 1));
+    TT_TRY(tt_infer_float(io, "max_pool", 0));
     const tt_shape *x = &io->in[0].shape;
     tt_shape *y = &io->out[0].shape;
     TT_TRY(tt__pool_infer("max_pool", p, x, y));
@@ -83,8 +84,8 @@ static tt_status infer_grad(tt_op_io *io)
 {
     const char *op = "max_pool_grad";
     const tt_pool_params *p = io->params;
-    TT_TRY(tt__want_inputs(io, op, 3, 3));
-    TT_TRY(tt__want_float(io, 0, op));
+    TT_TRY(tt_infer_inputs(io, op, 3, 3));
+    TT_TRY(tt_infer_float(io, op, 0));
     tt_shape y;
     TT_TRY(tt__pool_infer(op, p, &io->in[2].shape, &y));
     TT_TRY(tt__expect_dims(io, op, 0, &y, "dy"));

@@ -4,45 +4,12 @@
 
 #include "ops/shard_common.h"
 
-tt_dtype tt__wide(tt_dtype dtype)
-{
-    return dtype == TT_F64 ? TT_F64 : TT_F32;
-}
-
-tt_status tt__want_inputs(const tt_op_io *io, const char *name, int min,
-                          int max)
-{
-    if (io->n_in < min || io->n_in > max)
-        return tt_fail(TT_ERR_ARG, "%s: takes %d to %d inputs, not %d", name,
-                       min, max, io->n_in);
-    for (int i = 0; i < min; i++)
-        if (!tt_io_has(io, i))
-            return tt_fail(TT_ERR_ARG, "%s: input %d is missing", name, i);
-    return TT_OK;
-}
-
-tt_status tt__want_float(const tt_op_io *io, int i, const char *name)
-{
-    if (!tt_dtype_is_float(io->in[i].dtype))
-        return tt_fail(TT_ERR_ARG, "%s: input %d is %s, not a float", name, i,
-                       tt_dtype_name(io->in[i].dtype));
-    return TT_OK;
-}
-
 tt_status tt__want_dtype(const tt_op_io *io, int i, tt_dtype dtype,
                          const char *name)
 {
     if (io->in[i].dtype != dtype)
         return tt_fail(TT_ERR_ARG, "%s: input %d is %s, not %s", name, i,
                        tt_dtype_name(io->in[i].dtype), tt_dtype_name(dtype));
-    return TT_OK;
-}
-
-tt_status tt__want_same(const tt_op_io *io, int i, int j, const char *name)
-{
-    if (!tt_shape_same_dims(&io->in[i].shape, &io->in[j].shape))
-        return tt_fail(TT_ERR_ARG, "%s: inputs %d and %d differ in extents",
-                       name, i, j);
     return TT_OK;
 }
 

@@ -6,18 +6,9 @@
 
 #include "graph/build.h"
 
-// The type of statistics, losses and gradients of weights: f64 for f64, else f32.
-tt_dtype tt__wide(tt_dtype dtype);
-
-// Between `min` and `max` inputs, the first `min` of them present.
-tt_status tt__want_inputs(const tt_op_io *io, const char *name, int min,
-                          int max);
-// Input i is of a floating-point type (of type `dtype`).
-tt_status tt__want_float(const tt_op_io *io, int i, const char *name);
+// Input i is of type `dtype`.
 tt_status tt__want_dtype(const tt_op_io *io, int i, tt_dtype dtype,
                          const char *name);
-// Inputs i and j have the same extents.
-tt_status tt__want_same(const tt_op_io *io, int i, int j, const char *name);
 // Input i has the extents of input 0 without its last dim.
 tt_status tt__want_rows(const tt_op_io *io, int i, const char *name);
 // Input i is one-dimensional, with the extent of input 0's last dim.
