@@ -148,8 +148,8 @@ static void read_filter(const void *side, int64_t line, int64_t l0, int64_t n,
 {
     const group *t = side;
     const int64_t row = t->g.c * volume(t->kernel);
-    tt__load_line(t->w.dtype, t->w.base, (t->w.first + line) * row + l0, 1, n,
-                  out, step);
+    const tt__matrix w = {t->w.base, t->w.dtype, row, 1};
+    tt__matrix_read(&w, t->w.first + line, l0, n, out, step);
 }
 
 // Line: channel. Entries: (filter, kernel).
@@ -173,12 +173,12 @@ static void read_dy(const void *side, int64_t line, int64_t l0, int64_t n,
 {
     const group *t = side;
     const int64_t points = volume(t->y.extent);
+    const tt__matrix y = {t->y.base, t->y.dtype, points, 1};
     while (n > 0) {
         const int64_t sample = l0 / points, from = l0 % points;
         const int64_t m = n < points - from ? n : points - from;
         const int64_t row = sample * t->y.channels + t->y.first + line;
-        tt__load_line(t->y.dtype, t->y.base, row * points + from, 1, m, out,
-                      step);
+        tt__matrix_read(&y, row, from, m, out, step);
         out += m * step;
         l0 += m;
         n -= m;

@@ -26,25 +26,20 @@ static void load_f32(const float *x, int64_t stride, int64_t n, double *out,
         out[i * step] = (double)x[i * stride];
 }
 
-void tt__load_line(tt_dtype dtype, const void *base, int64_t first,
-                   int64_t stride, int64_t n, double *out, int64_t step)
-{
-    if (dtype == TT_F64)
-        load_f64((const double *)base + first, stride, n, out, step);
-    else if (dtype == TT_F32)
-        load_f32((const float *)base + first, stride, n, out, step);
-    else
-        for (int64_t i = 0; i < n; i++)
-            out[i * step] = tt_dtype_load(dtype, base, first + i * stride);
-}
-
 void tt__matrix_read(const void *side, int64_t line, int64_t l0, int64_t n,
                      double *out, int64_t step)
 {
     const tt__matrix *x = side;
-    tt__load_line(x->dtype, x->base,
-                  line * x->line_stride + l0 * x->entry_stride, x->entry_stride,
-                  n, out, step);
+    const int64_t stride = x->entry_stride;
+    const int64_t first = line * x->line_stride + l0 * stride;
+    if (x->dtype == TT_F64)
+        load_f64((const double *)x->base + first, stride, n, out, step);
+    else if (x->dtype == TT_F32)
+        load_f32((const float *)x->base + first, stride, n, out, step);
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * step] =
+                tt_dtype_load(x->dtype, x->base, first + i * stride);
 }
 
 void tt__sum_write(const void *to, int64_t i, int64_t j0, int64_t n,

@@ -60,8 +60,4 @@ typedef struct tt__sum {
 
 tt__gemm_write_fn tt__sum_write; // to: a tt__sum
 
-// out[i * step] = element first + i * stride, for i below n.
-void tt__load_line(tt_dtype dtype, const void *base, int64_t first,
-                   int64_t stride, int64_t n, double *out, int64_t step);
-
 #endif
