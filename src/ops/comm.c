@@ -257,7 +257,7 @@ void tt_place_like(tt_builder *b, tt_val dst, tt_val src, int axis)
             if (f >= 0)
                 place.factor = f;
             else
-                place = tt_place_replicate();
+                place = tt_place_partial(TT_SUM);
         }
         tt_place_set(b, dst, a, place);
     }

@@ -47,7 +47,8 @@ tt_val tt_keep_first(tt_builder *b, tt_val x, int axis);
 tt_val tt_place_convert(tt_builder *b, tt_val x, int axis, tt_place to);
 
 // Gives dst the placement of src on every mesh axis except `axis` (-1: on all):
-// splits go by the factor's name, and are dropped where dst has no such factor.
+// splits go by the factor's name; where dst has no such factor it is a sum over
+// that factor, so it is partial.
 void tt_place_like(tt_builder *b, tt_val dst, tt_val src, int axis);
 
 // Placement `place` along `axis`, as `like` on the others: what an expand says of

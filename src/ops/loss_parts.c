@@ -107,19 +107,6 @@ static void cost_join(const tt_op_io *io, int axis_size, tt_cost *cost)
     tt_cost_reduction(io, 0, 4 * n, n, cost);
 }
 
-// A sum over rows is partial along other axes that split the rows.
-static void place_sum(tt_builder *b, tt_val sum, tt_val rows, int axis)
-{
-    for (int a = 0; a < b->graph->mesh.n_axes; a++) {
-        tt_place place = tt_type_of(b, rows)->place[a];
-        if (a == axis)
-            place = tt_place_replicate();
-        else if (place.kind == TT_SPLIT)
-            place = tt_place_partial(TT_SUM);
-        tt_place_set(b, sum, a, place);
-    }
-}
-
 tt_status tt__cross_entropy_expand(tt_builder *b, const tt_node *node,
                                    const tt_sig *sig, int axis,
                                    const tt_val *in, tt_val *out)
@@ -137,14 +124,11 @@ tt_status tt__cross_entropy_expand(tt_builder *b, const tt_node *node,
     const tt_loss_join_params join = {.ignore = p->ignore};
     tt_call(b, &tt_op_loss_join, &join,
             (tt_val[]){max, term[0], term[1], in[1]}, 4, made);
-    if (tt_builder_status(b) != TT_OK)
-        return tt_builder_status(b);
-    place_sum(b, made[0], max, axis);
-    place_sum(b, made[1], max, axis);
-    tt_place_as(b, made[2], axis, sig->out[2], max);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        tt_place_as(b, made[i], axis, sig->out[i], max);
         out[i] = made[i];
-    return TT_OK;
+    }
+    return tt_builder_status(b);
 }
 
 static const tt_opt options_terms[] = {
