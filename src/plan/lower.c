@@ -30,7 +30,10 @@ static tt_status make_plan(const tt_graph *g, tt_target *target,
     return TT_OK;
 }
 
-static void bind_values(tt__lower *l)
+// So large that sums of buffers cannot overflow, and larger than any machine.
+static const int64_t most_elements = (int64_t)1 << 45;
+
+static tt_status bind_values(tt__lower *l)
 {
     for (int32_t v = 0; v < l->g->n_values; v++) {
         const tt_value *value = &l->g->value[v];
@@ -39,7 +42,12 @@ static void bind_values(tt__lower *l)
         tt_local_of(&value->type, &l->g->mesh, l->plan->rank, &o->local);
         tt_operand_set_dense(o);
         l->plan->home[v].buffer = -1;
+        if (tt_operand_count(o) > most_elements)
+            return tt_fail(TT_ERR_NOMEM,
+                           "%s would have %lld elements: no machine holds that",
+                           value->name, (long long)tt_operand_count(o));
     }
+    return TT_OK;
 }
 
 static tt_status setup(tt__lower *l)
@@ -70,8 +78,7 @@ static tt_status setup(tt__lower *l)
         l->operand == NULL || l->view_operand == NULL || l->ref == NULL ||
         l->type == NULL)
         return TT_ERR_NOMEM;
-    bind_values(l);
-    return TT_OK;
+    return bind_values(l);
 }
 
 static tt_status lower_any(tt__lower *l, const tt_node *node)

@@ -4,6 +4,7 @@
 #include "exec/world.h"
 #include "ops/arith.h"
 #include "ops/ops.h"
+#include "plan/odd_backend.h"
 #include "test.h"
 
 #include <math.h>
@@ -227,13 +228,13 @@ static tt_status lower_and_run(const tt_graph *graph, tt_backend *backend)
     return status;
 }
 
-TEST(any_allocation_may_fail)
+static void fail_everywhere(const tt_backend_def *def)
 {
     world w;
     world_init(&w);
     world_build_mlp(&w.b, 4);
     CHECK_OK(tt_builder_take(&w.b, &w.graph));
-    CHECK_OK(tt_backend_open(tt_backend_find("ref"), NULL, &w.backend));
+    CHECK_OK(tt_backend_open(def, NULL, &w.backend));
     CHECK_OK(lower_and_run(w.graph, w.backend));
     const int64_t live = tt_alloc_live();
     for (int64_t k = 1;; k++) {
@@ -251,4 +252,10 @@ TEST(any_allocation_may_fail)
                   tt_status_name(status));
     }
     world_fini(&w);
+}
+
+TEST(any_allocation_may_fail)
+{
+    fail_everywhere(tt_backend_find("ref"));
+    fail_everywhere(&odd_backend); // with conversions
 }

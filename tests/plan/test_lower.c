@@ -297,3 +297,18 @@ TEST(a_rank_outside_the_mesh_is_refused)
                         &w.plan) == TT_ERR_ARG);
     world_fini(&w);
 }
+
+TEST(a_tensor_that_no_machine_holds_is_refused)
+{
+    world w;
+    world_init(&w);
+    tt_output(&w.b, "y",
+              tt_tanh(&w.b, tt_input(&w.b, "x", TT_F64,
+                                     "a:2000000000 b:2000000000")));
+    CHECK_OK(tt_builder_take(&w.b, &w.graph));
+    CHECK_OK(tt_backend_open(tt_backend_find("ref"), NULL, &w.backend));
+    CHECK(tt_plan_lower(w.graph, &w.backend->target, &(tt_lower_options){0},
+                        &w.plan) == TT_ERR_NOMEM);
+    CHECK(strstr(tt_error_message(), "x would have") != NULL);
+    world_fini(&w);
+}
