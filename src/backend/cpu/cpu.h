@@ -1,0 +1,23 @@
+// cpu - what the kernels of this folder share: the device, the kernels' names.
+
+#ifndef TT_BACKEND_CPU_CPU_H
+#define TT_BACKEND_CPU_CPU_H
+
+#include "backend/backend.h"
+#include "backend/cpu/dnnl.h"
+
+#define TT_KERNEL(name) extern const tt_kernel_def tt_kernel_##name;
+#include "backend/cpu/list.h"
+#undef TT_KERNEL
+
+extern const tt_kernel_def *const tt_cpu_kernels[]; // ends with NULL
+
+static inline tt__dnnl *tt__cpu_dnnl(const tt_backend *backend)
+{
+    return backend->device;
+}
+
+// f32, or bf16 where the CPU has it: what the fast kernels compute with.
+bool tt__cpu_is_fast(tt_dtype dtype);
+
+#endif

@@ -1,0 +1,44 @@
+// device - the CPU backend: oneDNN for matrix products and convolutions, own
+// vectorised kernels for the rest, ref for what is left (all of f64).
+
+#include "backend/cpu/cpu.h"
+
+bool tt__cpu_is_fast(tt_dtype dtype)
+{
+    return dtype == TT_F32 || (dtype == TT_BF16 && tt__dnnl_has_bf16());
+}
+
+static bool has_dtype(tt_dtype dtype)
+{
+    if (dtype == TT_BF16)
+        return tt__dnnl_has_bf16();
+    return dtype != TT_F16 && dtype < TT_N_DTYPES;
+}
+
+static int64_t layout_bytes(tt_backend *backend, int32_t layout)
+{
+    return tt__layout_bytes(backend->device, layout);
+}
+
+static tt_status open(tt_backend *backend)
+{
+    tt__dnnl *dnnl = NULL;
+    TT_TRY(tt__dnnl_create(backend->options.n_threads, &dnnl));
+    backend->device = dnnl;
+    return TT_OK;
+}
+
+static void close(tt_backend *backend)
+{
+    tt__dnnl_destroy(backend->device);
+}
+
+const tt_backend_def tt_backend_cpu = {
+    .name = "cpu",
+    .doc = "Fast kernels for the CPU: oneDNN and own vectorised ones.",
+    .kernels = tt_cpu_kernels,
+    .has_dtype = has_dtype,
+    .layout_bytes = layout_bytes,
+    .open = open,
+    .close = close,
+};
