@@ -135,16 +135,40 @@ static const tt_place *sig_in(const tt_sig *sig, int i)
     return &sig->in[i < TT_SIG_IN ? i : TT_SIG_IN - 1];
 }
 
-// Bytes moved to satisfy a signature, with a little for each conversion so
-// that fewer win among equals; negative: impossible.
+// The version that was made first: the operator's own result.
+static tt_val original(const work *w, int32_t old)
+{
+    int32_t v = w->first[old];
+    while (w->versions[v].next >= 0)
+        v = w->versions[v].next;
+    return w->versions[v].val;
+}
+
+// Whether a value of which only the shape is read has the wanted shape: terms of
+// a sum are as large as the sum.
+static bool has_shape(const work *w, int32_t old, const tt_place *want)
+{
+    const tt_place *place = place_of(w, original(w, old));
+    if (place->kind == TT_PARTIAL || want->kind == TT_PARTIAL)
+        return place->kind != TT_SPLIT && want->kind != TT_SPLIT;
+    return tt_place_equal(place, want);
+}
+
+// Bytes moved to satisfy a signature, with a little for each conversion and for
+// results that are not placed like their model, so that fewer win among equals;
+// negative: impossible.
 static double sig_cost(const work *w, const tt_node *node, const tt_sig *sig)
 {
     double cost = 0;
     for (int i = 0; i < node->n_in; i++) {
-        if (!tt_is(node->in[i]) || is_shape_only(node, i))
-            continue;
-        double bytes = 0;
         const tt_place *want = sig_in(sig, i);
+        double bytes = 0;
+        if (!tt_is(node->in[i]))
+            continue;
+        if (is_shape_only(node, i)) {
+            cost += has_shape(w, node->in[i].id, want) ? 0 : 1e-3;
+            continue;
+        }
         const int32_t v = best_version(w, node->in[i].id, want, &bytes);
         if (v < 0)
             return -1;
@@ -243,15 +267,6 @@ static tt_status settle_updates(work *w, const tt_node *node)
         tt_update(&w->b, home, val);
     }
     return TT_OK;
-}
-
-// The version that was made first: the operator's own result.
-static tt_val original(const work *w, int32_t old)
-{
-    int32_t v = w->first[old];
-    while (w->versions[v].next >= 0)
-        v = w->versions[v].next;
-    return w->versions[v].val;
 }
 
 static tt_status do_node(work *w, const tt_node *node)
