@@ -13,15 +13,14 @@ typedef struct projection {
     int64_t stride[TT_MAX_DIMS];
 } projection;
 
-static projection project_broadcast(const tt_site *site, int big)
+static projection project_broadcast(const tt_site *site, const tt_shape *small,
+                                    const tt_shape *big)
 {
     const tt_broadcast_params *p = site->params;
-    const tt_shape *small =
-        &(big == 0 ? &site->out[0] : &site->in[0])->local.shape;
-    projection pr = {.big = &site->in[big].local.shape};
+    projection pr = {.big = big};
     int map[TT_MAX_DIMS];
-    (void)tt_broadcast_map(&p->dims, small, pr.big, map);
-    tt__ref_project(pr.big, small, map, pr.stride);
+    (void)tt_broadcast_map(&p->dims, small, big, map);
+    tt__ref_project(big, small, map, pr.stride);
     return pr;
 }
 
@@ -52,7 +51,8 @@ static tt_status run_broadcast(void *state, const tt_site *site,
                                const tt_args *args)
 {
     (void)state;
-    const projection pr = project_broadcast(site, 1);
+    const projection pr = project_broadcast(site, &site->in[0].local.shape,
+                                            &site->out[0].local.shape);
     const tt_operand *y = &site->out[0];
     const int64_t n = tt_operand_count(y);
     for (int64_t i = 0; i < n; i++)
@@ -85,7 +85,8 @@ static tt_status run_sum_to(void *state, const tt_site *site,
                             const tt_args *args)
 {
     (void)state;
-    const projection pr = project_broadcast(site, 0);
+    const projection pr = project_broadcast(site, &site->out[0].local.shape,
+                                            &site->in[0].local.shape);
     const tt_operand *y = &site->out[0];
     const double *result = args->scratch;
     collect(site, args, &pr, false);
