@@ -36,6 +36,21 @@ void tt__sum_wish(tt__lower *l, tt_val v, tt_operand *form)
         form->layout = like->operand.layout;
 }
 
+// The update runs once per step, so a sum that starts there starts anew.
+static tt_accumulate mode_of(const tt__lower *l, bool is_first)
+{
+    if (!is_first)
+        return TT_ADD;
+    return l->phase == TT_UPDATE ? TT_WRITE : TT_ADD_AFTER_FIRST;
+}
+
+// Whether this term will ever be added to what is there already.
+static bool must_add(const tt__lower *l, tt_accumulate mode)
+{
+    return mode == TT_ADD ||
+           (mode == TT_ADD_AFTER_FIRST && l->plan->n_micro > 1);
+}
+
 // Whether a term in this form can be added to a sum in that form.
 static bool fits(const tt_operand *term, const tt_operand *sum)
 {
@@ -59,8 +74,8 @@ tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
 {
     const tt_node *node = sum_node(l, v);
     const bool is_first = tt__home(l, node->out[0])->buffer < 0;
-    const bool only_writes = is_first && l->plan->n_micro == 1;
-    if (!choice->accumulates && !only_writes)
+    const tt_accumulate mode = mode_of(l, is_first);
+    if (!choice->accumulates && must_add(l, mode))
         return TT_OK;
     const tt_operand sum = is_first ? form_after(l, node, form)
                                     : tt__home(l, node->out[0])->operand;
@@ -72,7 +87,7 @@ tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
     home.operand = *form;
     tt__home_set(l, v, &home);
     l->info[v.id].is_summed = true;
-    *mode_out = is_first ? TT_ADD_AFTER_FIRST : TT_ADD;
+    *mode_out = mode;
     return TT_OK;
 }
 
@@ -110,8 +125,7 @@ static tt_status bind(tt__lower *l, const tt_node *node, const tt_val *in,
         return tt_fail(TT_ERR_UNSUPPORTED,
                        "%s: %s cannot add to a sum in this form", node->origin,
                        step->choice.name);
-    if (!step->choice.accumulates &&
-        (step->accumulate == TT_ADD || l->plan->n_micro > 1))
+    if (!step->choice.accumulates && must_add(l, step->accumulate))
         return tt_fail(TT_ERR_UNSUPPORTED, "%s: %s cannot accumulate",
                        node->origin, step->choice.name);
     for (int i = 0; i < site->n_in; i++) {
@@ -159,7 +173,7 @@ static tt_status add_terms(tt__lower *l, const tt_node *node, const tt_val *in,
                     .n_out = 1,
                     .in = l->ref,
                     .out = l->ref + n_in,
-                    .accumulate = is_first ? TT_ADD_AFTER_FIRST : TT_ADD};
+                    .accumulate = mode_of(l, is_first)};
     TT_TRY(tt__step_choose(l, &site, &step.choice));
     const tt_status status = bind(l, node, in, &site, &step);
     if (status != TT_OK) {

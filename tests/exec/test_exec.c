@@ -4,6 +4,7 @@
 #include "exec/world.h"
 #include "ops/arith.h"
 #include "ops/ops.h"
+#include "ops/points.h"
 #include "plan/odd_backend.h"
 #include "test.h"
 
@@ -77,6 +78,29 @@ TEST(gradients_are_added_where_they_are_computed)
     }
     CHECK(n_first == 4); // three weights and the loss
     CHECK(n_add == 2);   // the shared weight and bias
+    world_fini(&w);
+}
+
+// A sum of the update phase belongs to one step, whatever the micro-batches.
+TEST(sums_in_the_update_start_anew)
+{
+    world w;
+    world_init(&w);
+    const tt_val x = tt_input(&w.b, "x", TT_F64, "a:2 in:3");
+    const tt_val sum = tt_reduce_dims(&w.b, x, TT_REDUCE_SUM, NULL, 0);
+    tt_output(&w.b, "all", tt_tally(&w.b, sum));
+    w.b.phase = TT_UPDATE;
+    tt_output(&w.b, "last", tt_tally(&w.b, tt_scale(&w.b, sum, 2)));
+    world_open(&w, NULL, &(tt_lower_options){.n_micro = 3});
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(tt_exec_run(w.exec, world_feed_rows, &w));
+    double all = 0, last = 0;
+    for (int i = 1; i <= 18; i++) {
+        all += sin(i);
+        last += i > 12 ? 2 * sin(i) : 0;
+    }
+    CHECK_CLOSE(world_scalar(&w, "all"), all, 1e-14);
+    CHECK_CLOSE(world_scalar(&w, "last"), last, 1e-14);
     world_fini(&w);
 }
 
