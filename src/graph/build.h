@@ -12,7 +12,7 @@ enum { TT_SCOPE_BYTES = 256 };
 // The operators that building and differentiation emit by themselves; given by
 // the caller because graph/ does not see ops/.
 typedef struct tt_grad_ops {
-    const tt_op_def *add, *ones_like, *offer, *fetch, *cast;
+    const tt_op_def *add, *ones_like, *offer, *fetch, *cast, *match;
 } tt_grad_ops;
 
 struct tt_builder {

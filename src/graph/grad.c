@@ -49,7 +49,8 @@ static void mark_needs(state *s, int32_t n_nodes)
         const tt_node *node = &g->node[n];
         bool any = false, weights = true;
         for (int i = 0; i < node->n_in; i++) {
-            any |= tt_is(node->in[i]) && s->needs[node->in[i].id];
+            const bool is_read = i >= 32 || !(node->op->shape_only >> i & 1);
+            any |= is_read && tt_is(node->in[i]) && s->needs[node->in[i].id];
             weights &= !tt_is(node->in[i]) || s->is_weight[node->in[i].id];
         }
         for (int i = 0; i < node->n_out; i++) {
@@ -98,6 +99,20 @@ static tt_status backward_fetch(state *s, const tt_node *node, int32_t param)
     if (s->fetches[param] == 0 && s->needs[param])
         return offer(s, param);
     return TT_OK;
+}
+
+// A layer's weights may name and factor a dim otherwise than its input does; the
+// gradient of a value has the value's own names.
+static tt_val named_like(state *s, tt_val v, tt_val grad)
+{
+    const tt_shape *want = &s->b->graph->value[v.id].type.shape;
+    const tt_shape *have = &s->b->graph->value[grad.id].type.shape;
+    if (tt_shape_equal(want, have))
+        return grad;
+    s->b->phase = s->is_weight[v.id] ? TT_WEIGHT_GRAD : TT_BACKWARD;
+    grad = tt_call(s->b, s->b->ops->match, NULL, (tt_val[]){grad, v}, 2, NULL);
+    s->b->phase = TT_BACKWARD;
+    return grad;
 }
 
 // A fetched value's terms stay apart; everything else is added up.
@@ -156,7 +171,8 @@ static tt_status backward_node(state *s, int32_t n)
         any_out |= tt_is(s->dout[i]);
     }
     for (int i = 0; i < node.n_in; i++) {
-        s->need[i] = tt_is(node.in[i]) && s->needs[node.in[i].id];
+        s->need[i] = tt_is(node.in[i]) && s->needs[node.in[i].id] &&
+                     (i >= 32 || !(node.op->shape_only >> i & 1));
         any_in |= s->need[i];
         s->din[i] = TT_NONE;
     }
@@ -170,9 +186,9 @@ static tt_status backward_node(state *s, int32_t n)
     const int32_t first = b->graph->n_nodes;
     TT_TRY(node.op->grad(b, &node, s->dout, s->need, s->din));
     mark_phases(s, &node, first);
-    for (int i = 0; i < node.n_in; i++)
+    for (int i = 0; i < node.n_in && b->status == TT_OK; i++)
         if (s->need[i] && tt_is(s->din[i]))
-            receive(s, node.in[i], s->din[i]);
+            receive(s, node.in[i], named_like(s, node.in[i], s->din[i]));
     return b->status;
 }
 

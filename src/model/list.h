@@ -1,5 +1,8 @@
 TT_MODEL(mlp)
 TT_MODEL(lenet)
+TT_MODEL(vgg)
+TT_MODEL(resnet)
 TT_MODEL(vit)
 TT_MODEL(gpt)
 TT_MODEL(llama)
+TT_MODEL(lstm)

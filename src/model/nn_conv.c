@@ -46,3 +46,36 @@ tt_val tt_nn_adaptive_pool(tt_builder *b, tt_val x, int64_t size)
     return tt_callf(b, &tt_op_adaptive_avg_pool, &x, 1, NULL, "out=%lld,%lld",
                     (long long)size, (long long)size);
 }
+static tt_val statistics(tt_builder *b, const char *name, const char *part,
+                         double init, int64_t channels)
+{
+    char full[96];
+    tt_shape shape = {0};
+    snprintf(full, sizeof full, "%s.%s", name, part);
+    (void)tt_shape_push(&shape, "channels", channels);
+    return tt_state(b, TT_ROLE_BUFFER, full, b->master, &shape,
+                    tt_init_const(init));
+}
+
+tt_val tt_nn_batch_norm(tt_builder *b, tt_val x, const char *name, bool relu,
+                        tt_val residual)
+{
+    tt_val out[TT_MAX_OUT];
+    const tt_shape shape = tt_type_of(b, x)->shape;
+    const int64_t channels = tt_dim_of(b, x, 1);
+    const tt_val gamma =
+        tt__channel_param(b, name, "weight", tt_init_const(1), &shape, 1);
+    const tt_val beta =
+        tt__channel_param(b, name, "bias", tt_init_const(0), &shape, 1);
+    const tt_val mean = statistics(b, name, "running_mean", 0, channels);
+    const tt_val var = statistics(b, name, "running_var", 1, channels);
+    const tt_val y = tt_callf(
+        b, &tt_op_batch_norm, (tt_val[]){x, gamma, beta, mean, var, residual},
+        6, out, "training=%s activation=%s", b->is_training ? "true" : "false",
+        relu ? "relu" : "none");
+    if (b->is_training) {
+        tt_update(b, mean, out[3]);
+        tt_update(b, var, out[4]);
+    }
+    return y;
+}

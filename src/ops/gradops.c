@@ -10,4 +10,5 @@ const tt_grad_ops tt_grad_ops_default = {
     .offer = &tt_op_offer,
     .fetch = &tt_op_fetch,
     .cast = &tt_op_cast,
+    .match = &tt_op_match,
 };

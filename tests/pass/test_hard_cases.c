@@ -277,6 +277,41 @@ TEST(tied_embedding_gets_both_gradients)
     tt_graph_destroy(g);
 }
 
+static tt_graph *conv_model(const char *shape)
+{
+    tt_builder b;
+    begin(&b);
+    tt_val x = tt_input(&b, "x", TT_F64, shape);
+    const tt_conv c1 = {"c1", 4, 3, 2, 1, true};
+    const tt_conv c2 = {"c2", 3, 3, 1, 1, false};
+    x = tt_nn_conv(&b, x, &c1);
+    x = tt_nn_batch_norm(&b, x, "bn", true, TT_NONE);
+    x = tt_nn_max_pool(&b, x, 3, 2, 1);
+    x = tt_nn_conv(&b, x, &c2);
+    x = tt_nn_flatten(&b, tt_nn_adaptive_pool(&b, x, 1));
+    x = dense(&b, x, "fc", "in:3", "classes:5");
+    return finish(&b, mean_square(&b, x));
+}
+
+TEST(synchronised_batch_norm_over_a_split_batch)
+{
+    tt_graph *g = conv_model("batch:4 channels:2 height:9 width:9");
+    CHECK(verify(g, "data:2", "batch:data", &tt_op_all_reduce) > 0);
+    CHECK(verify(g, "data:3", "batch:data", &tt_op_all_reduce) > 0);
+    tt_graph_destroy(g);
+}
+
+TEST(strided_convolution_halo_at_odd_height)
+{
+    tt_graph *g = conv_model("batch:2 channels:2 height:13 width:7");
+    CHECK(verify(g, "space:2", "height:space", &tt_op_halo) > 0);
+    CHECK(verify(g, "space:3", "height:space", &tt_op_halo) > 0);
+    CHECK(verify(g, "space:2", "width:space", &tt_op_halo) > 0);
+    CHECK(verify(g, "data:2 space:2", "batch:data height:space", &tt_op_halo) >
+          0);
+    tt_graph_destroy(g);
+}
+
 // Tokens of each group go to experts through one-hot tables (the router's
 // result), experts work on [experts, groups, capacity], and the answers return.
 static tt_graph *expert_model(void)
