@@ -112,7 +112,7 @@ static double dot(const buf *a, int64_t i, const buf *b, int64_t j, int64_t n)
 // Weights of a row; returns its lse.
 static double weights(const shape *s, const tensors *t, const row *r)
 {
-    double top = -(double)INFINITY, sum = 0;
+    double top = -INFINITY, sum = 0;
     for (int64_t j = 0; j < r->n; j++) {
         const int64_t k = r->k + j * r->kv_step;
         r->p[j] = SCALE * dot(&t->q, r->q, &t->k, k, s->dim);
@@ -232,11 +232,12 @@ static void nan_case(const tt_simd *simd, tt_simd_type type)
 {
     const shape s = {1, 1, 1, 20, 20, 16, 0, 0, true};
     const tensors t = make(&s, type);
-    buf_set(&t.q, 7 * 16, (double)NAN);
+    const int64_t bad = 7 * s.dim;
+    buf_set(&t.q, bad, NAN);
     run(simd, &s, &t, 1);
     for (int64_t i = 0; i < 20; i++)
         CHECK(isnan(buf_get(&t.o, i * 16)) == (i == 7));
-    CHECK(isnan(buf_get(&t.d_q, 7 * 16)));
+    CHECK(isnan(buf_get(&t.d_q, bad)));
     CHECK(isnan(buf_get(&t.d_v, 0)));
 }
 

@@ -3,8 +3,8 @@
 
 #include "backend/cpu/simd/activation.h"
 
+#include "backend/cpu/simd/elementary.h"
 #include "backend/cpu/simd/parallel.h"
-#include "backend/cpu/simd/scalar.h"
 
 #include <stdbool.h>
 

@@ -10,6 +10,7 @@
 // cut depends on the shape alone.
 
 #include "backend/cpu/simd/attention_block.h"
+#include "backend/cpu/simd/elementary.h"
 #include "backend/cpu/simd/parallel.h"
 
 #include <omp.h>

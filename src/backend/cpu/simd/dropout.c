@@ -10,7 +10,7 @@
 
 extern const tt_simd_dropout TT_SYMBOL(tt_simd_dropout);
 
-enum { RUN = 64, ROUNDS = 10 }; // blocks of four words made at a time
+enum { RUN = 64, WORDS = 4 * RUN, ROUNDS = 10 }; // blocks made at a time
 
 TT_INLINE uint32_t high_half(uint64_t x)
 {
@@ -21,7 +21,7 @@ TT_INLINE uint32_t high_half(uint64_t x)
 TT_INLINE void random_words(uint64_t key, uint64_t first, uint32_t *words)
 {
 #pragma omp simd
-    for (int b = 0; b < RUN; b++) {
+    for (int64_t b = 0; b < RUN; b++) {
         const uint64_t block = first + (uint64_t)b;
         uint32_t c0 = (uint32_t)block, c1 = high_half(block), c2 = 0, c3 = 0;
         uint32_t k0 = (uint32_t)key, k1 = high_half(key);
@@ -53,11 +53,11 @@ TT_INLINE void mask_run(tt_simd_type type, const tt_simd_dropout_args *a,
     const bool drops_all = limit > 4294967295.0;
     const uint32_t threshold = drops_all ? UINT32_MAX : (uint32_t)limit;
     const float factor = drops_all ? 0.0f : (float)(1.0 / (1.0 - a->p));
-    uint32_t words[4 * RUN];
+    uint32_t words[WORDS];
     int64_t done = 0;
     while (done < n) {
         const uint64_t skip = (e + (uint64_t)done) % 4;
-        const int64_t m = min_i64(n - done, 4 * RUN - (int64_t)skip);
+        const int64_t m = min_i64(n - done, WORDS - (int64_t)skip);
         random_words(a->key, (e + (uint64_t)done) / 4, words);
 #pragma omp simd
         for (int64_t j = 0; j < m; j++) {

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/simd/loss.h"
 
+#include "backend/cpu/simd/elementary.h"
 #include "backend/cpu/simd/parallel.h"
 #include "backend/cpu/simd/vec.h"
 

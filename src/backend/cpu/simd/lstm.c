@@ -2,8 +2,8 @@
 
 #include "backend/cpu/simd/lstm.h"
 
+#include "backend/cpu/simd/elementary.h"
 #include "backend/cpu/simd/parallel.h"
-#include "backend/cpu/simd/scalar.h"
 
 #include <stdbool.h>
 

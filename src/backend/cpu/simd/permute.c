@@ -65,14 +65,14 @@ static void merge_dims(shape *s)
 
 static shape normal_form(const tt_simd_permute_args *a)
 {
-    shape s;
-    memcpy(s.dims, a->dims, sizeof(s.dims));
-    memcpy(s.x, a->x_stride, sizeof(s.x));
-    memcpy(s.y, a->y_stride, sizeof(s.y));
+    shape s = {.piece_rows = 1, .piece_cols = RUN};
+    for (int i = 0; i < DIMS; i++) {
+        s.dims[i] = a->dims[i];
+        s.x[i] = a->x_stride[i];
+        s.y[i] = a->y_stride[i];
+    }
     sort_dims(&s);
     merge_dims(&s);
-    s.piece_rows = 1;
-    s.piece_cols = RUN;
     if (s.x[DIMS - 1] == 1 && s.y[DIMS - 1] == 1)
         return s;
     // x runs along another dimension: bring it next to the innermost.
