@@ -233,7 +233,7 @@ static void nan_case(const tt_simd *simd, tt_simd_type type)
     const shape s = {1, 1, 1, 20, 20, 16, 0, 0, true};
     const tensors t = make(&s, type);
     const int64_t bad = 7 * s.dim;
-    buf_set(&t.q, bad, NAN);
+    buf_set(&t.q, bad, (double)NAN);
     run(simd, &s, &t, 1);
     for (int64_t i = 0; i < 20; i++)
         CHECK(isnan(buf_get(&t.o, i * 16)) == (i == 7));
