@@ -15,14 +15,8 @@ typedef struct tt_dropout_params {
     double p; // the probability that an element becomes 0
 } tt_dropout_params;
 
-tt_val tt_gelu(tt_builder *b, tt_val x, tt_gelu_form form);
 tt_val tt_relu(tt_builder *b, tt_val x);
-tt_val tt_silu(tt_builder *b, tt_val x);
 tt_val tt_tanh(tt_builder *b, tt_val x);
-tt_val tt_sigmoid(tt_builder *b, tt_val x);
-
-// silu(gate) * x
-tt_val tt_swiglu(tt_builder *b, tt_val gate, tt_val x);
 
 // Reads the scalars "seed" and "step". x itself when p is 0 or the builder makes
 // a graph for evaluation.

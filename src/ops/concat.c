@@ -126,12 +126,6 @@ static bool view(const tt_site *site, int i, int64_t *stride_out,
     return true;
 }
 
-tt_val tt_concat(tt_builder *b, const tt_val *x, int n, int dim)
-{
-    return tt_call(b, &tt_op_concat, &(tt_concat_params){.dim = dim}, x, n,
-                   NULL);
-}
-
 static const tt_opt options[] = {
     {"dim", "0", "the dim", TT_OPT_I64,
      .offset = offsetof(tt_concat_params, dim)},

@@ -61,12 +61,6 @@ static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_elementwise(io, 0, p->form == TT_GELU_TANH ? 18 : 11, cost_out);
 }
 
-tt_val tt_gelu(tt_builder *b, tt_val x, tt_gelu_form form)
-{
-    return tt_call(b, &tt_op_gelu, &(tt_gelu_params){.form = (int)form}, &x, 1,
-                   NULL);
-}
-
 static const tt_opt options[] = {
     {"form", "tanh", "the tanh approximation, or exact", TT_OPT_CHOICE,
      .offset = offsetof(tt_gelu_params, form), .choices = "tanh|erf"},

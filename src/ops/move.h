@@ -50,7 +50,6 @@ tt_val tt_reshape(tt_builder *b, tt_val x, const int64_t *n_factors,
                   int n_dims);
 tt_val tt_transpose(tt_builder *b, tt_val x, const int64_t *perm, int n_dims);
 tt_val tt_slice(tt_builder *b, tt_val x, int dim, int64_t start, int64_t size);
-tt_val tt_concat(tt_builder *b, const tt_val *x, int n, int dim);
 
 // The parts of x along a factor of size n: x1 .. xn without it. `out` has room
 // for TT_MAX_OUT.

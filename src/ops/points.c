@@ -97,11 +97,6 @@ static void cost_offer(const tt_op_io *io, int axis_size, tt_cost *cost)
     cost->work = n_terms * tt_cost_count(&io->out[0]);
 }
 
-tt_val tt_fetch(tt_builder *b, tt_val w)
-{
-    return tt_call(b, &tt_op_fetch, NULL, &w, 1, NULL);
-}
-
 tt_val tt_agree(tt_builder *b, tt_val w)
 {
     return tt_call(b, &tt_op_agree, NULL, &w, 1, NULL);

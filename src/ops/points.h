@@ -9,7 +9,6 @@
 
 #include "graph/build.h"
 
-tt_val tt_fetch(tt_builder *b, tt_val w);
 tt_val tt_agree(tt_builder *b, tt_val w);
 tt_val tt_tally(tt_builder *b, tt_val x);
 

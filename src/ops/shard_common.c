@@ -77,38 +77,3 @@ void tt_shard_partial(const tt_op_io *io, uint32_t inputs, tt_reduce reduce,
     for (int i = 0; i < io->n_out; i++)
         sig->out[i] = tt_place_partial(reduce);
 }
-
-static bool place_by_name(const tt_type *type, const char *name, int axis_size,
-                          tt_place *place_out)
-{
-    if (type->dtype == TT_N_DTYPES)
-        return true;
-    const int f = tt_shape_find(&type->shape, name);
-    if (f < 0)
-        return true;
-    *place_out = tt_place_split(f);
-    return tt_can_split(type, f, axis_size);
-}
-
-tt_sig *tt_shard_name(const tt_op_io *io, const char *name, int axis_size,
-                      tt_sigs *sigs)
-{
-    tt_sig sig = {0};
-    bool is_split = false;
-    for (int i = 0; i < tt_shard_n_in(io); i++) {
-        if (!place_by_name(&io->in[i], name, axis_size, &sig.in[i]))
-            return NULL;
-        is_split |= sig.in[i].kind == TT_SPLIT;
-    }
-    for (int i = 0; i < io->n_out; i++) {
-        if (!place_by_name(&io->out[i], name, axis_size, &sig.out[i]))
-            return NULL;
-        is_split |= sig.out[i].kind == TT_SPLIT;
-    }
-    if (!is_split)
-        return NULL;
-    tt_sig *added = tt_sigs_add(sigs);
-    if (added != NULL)
-        *added = sig;
-    return added;
-}

@@ -35,12 +35,6 @@ void tt_shard_elementwise(const tt_op_io *io, int axis_size, tt_sigs *sigs);
 void tt_shard_partial(const tt_op_io *io, uint32_t inputs, tt_reduce reduce,
                       tt_sigs *sigs);
 
-// One signature: every operand with a factor of this name is split along it, the
-// others are replicated. NULL, and nothing is added, when some operand's factor
-// cannot be split or no operand has one.
-tt_sig *tt_shard_name(const tt_op_io *io, const char *name, int axis_size,
-                      tt_sigs *sigs);
-
 // Number of inputs for which a signature has entries.
 static inline int tt_shard_n_in(const tt_op_io *io)
 {

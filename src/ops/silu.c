@@ -55,11 +55,6 @@ static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_elementwise(io, 0, 9, cost_out);
 }
 
-tt_val tt_silu(tt_builder *b, tt_val x)
-{
-    return tt_call(b, &tt_op_silu, NULL, &x, 1, NULL);
-}
-
 static const tt_sample samples[] = {
     {"", {"f a:3 b:5"}, 60},
     {"", {"f a:2 b:3.c:2"}, 48},

@@ -61,11 +61,6 @@ static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_elementwise(io, 0, 12, cost_out);
 }
 
-tt_val tt_swiglu(tt_builder *b, tt_val gate, tt_val x)
-{
-    return tt_call(b, &tt_op_swiglu, NULL, (tt_val[]){gate, x}, 2, NULL);
-}
-
 static const tt_sample samples[] = {
     {"", {"f a:3 b:5", "f a:3 b:5"}, 75},
     {"", {"f a:2 b:3.c:2", "f a:2 b:3.c:2"}, 60},
