@@ -25,8 +25,7 @@
 
 // The constant c of the FFT's work: a complex radix-2 transform of n points
 // takes 5 n log2 n real operations.
-static const double FFT_CONSTANT = 5;
-enum { WINOGRAD_TILE = 4 };
+enum { FFT_CONSTANT = 5, WINOGRAD_TILE = 4 };
 
 void tt__conv_kernel(const tt_shape *w, int64_t kernel_out[TT_MAX_SPATIAL])
 {

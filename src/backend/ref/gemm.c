@@ -111,8 +111,8 @@ static void multiply(int64_t rows, int64_t cols, int64_t k, const double *a,
 void tt__gemm_run(const tt__gemm *g, void *scratch)
 {
     double *a = scratch;
-    double *b = a + TT__GEMM_ROWS * TT__GEMM_DEPTH;
-    double *c = b + TT__GEMM_COLS * TT__GEMM_DEPTH;
+    double *b = a + (int64_t)TT__GEMM_ROWS * TT__GEMM_DEPTH;
+    double *c = b + (int64_t)TT__GEMM_COLS * TT__GEMM_DEPTH;
     for (int64_t i = 0; i < g->m; i += TT__GEMM_ROWS) {
         const int64_t rows = min(g->m - i, TT__GEMM_ROWS);
         for (int64_t j = 0; j < g->n; j += TT__GEMM_COLS) {

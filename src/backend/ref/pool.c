@@ -199,6 +199,7 @@ static tt_status run_avg_grad(void *state, const tt_site *site,
 // ---- adaptive ----
 
 // One dimension: the windows of the whole input, of which this rank has a part.
+// Dimensions that are missing have extent 1 and stand first.
 typedef struct cover {
     int64_t in, out, origin, whole_in;
 } cover;
@@ -207,8 +208,6 @@ static void covers_of(const tt_local *x, const tt_local *y,
                       cover cover_out[TT_MAX_SPATIAL])
 {
     const int n = x->shape.ndim - 2;
-    for (int i = 0; i < TT_MAX_SPATIAL - n; i++)
-        cover_out[i] = (cover){1, 1, 0, 1};
     for (int i = 0; i < n; i++) {
         const int f = x->shape.first[i + 2];
         cover_out[TT_MAX_SPATIAL - n + i] =
@@ -243,7 +242,7 @@ static void spread(const tt_site *site, const tt_args *args, bool backward)
 {
     const tt_operand *from = &site->in[0], *to = &site->out[0];
     const tt_operand *x = backward ? to : from, *y = backward ? from : to;
-    cover c[TT_MAX_SPATIAL];
+    cover c[TT_MAX_SPATIAL] = {{1, 1, 0, 1}, {1, 1, 0, 1}, {1, 1, 0, 1}};
     covers_of(&x->local, &y->local, c);
     const int64_t planes = tt_operand_dim(x, 0) * tt_operand_dim(x, 1);
     const int64_t n_from = tt_operand_count(from) / planes;
