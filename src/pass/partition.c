@@ -97,6 +97,14 @@ static tt_status copy_leaf(work *w, int32_t id)
     return add_version(w, id, val);
 }
 
+// Whether a version is a copy with a halo: its overlaps are the same entries twice,
+// which converting it would add up. In an operator's own result they are terms.
+static bool is_halo(const work *w, int32_t v)
+{
+    return w->versions[v].next >= 0 &&
+           place_of(w, w->versions[v].val)->window.out != 0;
+}
+
 // The cheapest version of an old value for a wanted placement.
 static int32_t best_version(const work *w, int32_t old, const tt_place *want,
                             double *bytes_out)
@@ -104,6 +112,8 @@ static int32_t best_version(const work *w, int32_t old, const tt_place *want,
     int32_t best = -1;
     for (int32_t v = w->first[old]; v >= 0; v = w->versions[v].next) {
         const tt_val val = w->versions[v].val;
+        if (is_halo(w, v) && !tt_place_equal(place_of(w, val), want))
+            continue;
         const double bytes = tt_placement_bytes(
             place_of(w, val), want,
             tt_type_bytes(&w->b.graph->value[val.id].type), w->size);

@@ -1,0 +1,116 @@
+// One value under several windows, as in a residual network: each gets the halo it
+// needs, from the value itself and not from another's halo.
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "check/interp.h"
+#include "check/sample.h"
+#include "ops/arith.h"
+#include "ops/conv.h"
+#include "ops/gradops.h"
+#include "ops/ops.h"
+#include "ops/pool.h"
+#include "pass/pass.h"
+#include "test.h"
+
+static tt_graph *several_windows(void)
+{
+    tt_builder b;
+    tt_graph *g = NULL;
+    CHECK_OK(tt_builder_init(&b, &tt_grad_ops_default));
+    b.dtype = b.master = TT_F64;
+    const tt_init init = {.kind = TT_INIT_NORMAL, .a = 1};
+    const tt_val image =
+        tt_input(&b, "image", TT_F64, "batch:2 channels:2 height:9 width:6");
+    const tt_val w0 =
+        tt_param(&b, "w0", init, "filters:3 channels:2 kernel_h:3 kernel_w:3");
+    const tt_val w1 =
+        tt_param(&b, "w1", init, "filters:2 channels:3 kernel_h:3 kernel_w:3");
+    const tt_val w2 =
+        tt_param(&b, "w2", init, "filters:2 channels:3 kernel_h:5 kernel_w:5");
+    const tt_val w3 =
+        tt_param(&b, "w3", init, "filters:2 channels:3 kernel_h:1 kernel_w:1");
+    const tt_val x = tt_conv(&b, image, w0, TT_NONE, (tt_conv_spec){.pad = 1});
+    const tt_val main = tt_conv(&b, x, w1, TT_NONE, (tt_conv_spec){.pad = 1});
+    const tt_val wide = tt_conv(&b, x, w2, TT_NONE, (tt_conv_spec){.pad = 2});
+    const tt_val point = tt_conv(&b, x, w3, TT_NONE, (tt_conv_spec){0});
+    tt_val y = tt_add(&b, tt_add(&b, main, wide), point);
+    y = tt_max_pool(&b, y, 3, 2, 1);
+    y = tt_adaptive_avg_pool(&b, y, 1);
+    const tt_val target =
+        tt_input(&b, "target", TT_F64, "batch:2 channels:2 height:1 width:1");
+    const tt_val loss =
+        tt_call(&b, &tt_op_mse, NULL, (tt_val[]){y, target}, 2, NULL);
+    tt_output(&b, "loss", loss);
+    CHECK_OK(tt_grad(&b, loss, NULL, NULL));
+    CHECK_OK(tt_builder_take(&b, &g));
+    return g;
+}
+
+static tt_interp *run(const tt_graph *g)
+{
+    tt_interp *it = NULL;
+    CHECK_OK(tt_interp_create(g, &it));
+    for (int32_t v = 0; v < g->n_values; v++) {
+        if (g->value[v].node >= 0)
+            continue;
+        const int64_t n = tt_shape_count(&g->value[v].type.shape);
+        double *data = tt_alloc(n * 8);
+        CHECK(data != NULL);
+        tt_sample_fill("f", tt_rng_key(5, g->value[v].name, 0), n, data);
+        tt_interp_write(it, (tt_val){v}, data);
+        tt_free(data);
+    }
+    CHECK_OK(tt_interp_run(it));
+    return it;
+}
+
+static void check_same(tt_interp *many, tt_val a, tt_interp *one, tt_val b,
+                       int64_t n)
+{
+    double *x = tt_alloc(n * 8), *y = tt_alloc(n * 8);
+    CHECK(x != NULL && y != NULL);
+    CHECK(tt_interp_read(many, a, x));
+    CHECK(tt_interp_read(one, b, y));
+    for (int64_t i = 0; i < n; i++)
+        CHECK_CLOSE(x[i], y[i], 1e-11);
+    tt_free(x);
+    tt_free(y);
+}
+
+static void check_partition(const char *mesh, const char *layout)
+{
+    const struct {
+        const char *mesh, *layout;
+    } params = {mesh, layout};
+    tt_graph *g = several_windows(), *cut = NULL;
+    CHECK_OK(tt_pass_apply(tt_pass_find("partition"), &params, g, &cut));
+    tt_interp *one = run(g), *many = run(cut);
+    check_same(many, tt_graph_output_find(cut, "loss"), one,
+               tt_graph_output_find(g, "loss"), 1);
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const tt_value *value = &g->value[v];
+        if (!tt_is(value->grad))
+            continue;
+        const tt_val there = tt_graph_find(cut, value->name);
+        check_same(many, cut->value[there.id].grad, one, value->grad,
+                   tt_shape_count(&value->type.shape));
+    }
+    tt_interp_destroy(one);
+    tt_interp_destroy(many);
+    tt_graph_destroy(g);
+    tt_graph_destroy(cut);
+}
+
+TEST(windows_on_one_value_have_a_halo_each)
+{
+    check_partition("space:2", "height:space");
+    check_partition("space:3", "height:space");
+    check_partition("space:2", "width:space");
+    check_partition("data:2 space:2", "batch:data height:space");
+}
+
+TEST(space_in_both_directions)
+{
+    check_partition("space:2 wide:2", "height:space width:wide");
+}
