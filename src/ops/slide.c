@@ -123,6 +123,9 @@ bool tt_slide_place(const tt_slide_params *p, const int64_t *kernel,
         return false;
     const tt_slide s = plain_slide(p, kernel, split.dim);
     place_out[0] = tt_place_split(fx);
+    place_out[1] = tt_place_split(fy);
+    if (s.kernel == 1 && s.stride == 1 && s.pad == 0)
+        return true; // output and input are split alike: no halo
     place_out[0].window = (tt_window){
         .out = y->shape.factor[fy].size,
         .kernel = (int32_t)s.kernel,
@@ -130,7 +133,6 @@ bool tt_slide_place(const tt_slide_params *p, const int64_t *kernel,
         .pad = (int32_t)s.pad,
         .dilation = (int32_t)s.dilation,
     };
-    place_out[1] = tt_place_split(fy);
     // A rank whose windows see nothing but padding would hold nothing.
     for (int c = 0; c < split.axis_size; c++) {
         int64_t lo, hi;
