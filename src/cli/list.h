@@ -1,3 +1,4 @@
 TT_COMMAND(plan)
 TT_COMMAND(list)
 TT_COMMAND(check)
+TT_COMMAND(bench)

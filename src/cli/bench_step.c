@@ -1,0 +1,207 @@
+// bench_step - whole training steps of a model on random data.
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "cli/bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct options {
+    int64_t steps, warmup;
+    const char *trace;
+    bool finite;
+} options;
+
+static const tt_opt table[] = {
+    {"steps", "5", "steps to measure", TT_OPT_I64, offsetof(options, steps),
+     NULL, 1, 1000000},
+    {"warmup", "2", "steps before them", TT_OPT_I64, offsetof(options, warmup),
+     NULL, 0, 1000000},
+    {"trace", "", "write a Chrome trace of the last steps to this file",
+     TT_OPT_STR, offsetof(options, trace)},
+    {"finite", "false", "look for NaN and infinity after every operator",
+     TT_OPT_BOOL, offsetof(options, finite)},
+    {0},
+};
+
+typedef struct result {
+    double seconds; // median
+    double gemm_rate;
+    double exact_cost; // how much longer than without `exact`; 0 without it
+    int64_t rss_growth, peak_used;
+    tt_exec_stats stats;
+    tt_step_result last;
+} result;
+
+static tt_status write_trace(tt_exec *exec, const char *path)
+{
+    tt_str text = {0};
+    tt_status status = tt_exec_trace_print(exec, &text);
+    FILE *file = status == TT_OK ? fopen(path, "w") : NULL;
+    if (status == TT_OK && file == NULL)
+        status = tt_fail(TT_ERR_IO, "cannot write %s", path);
+    if (file != NULL) {
+        const bool whole = fwrite(tt_str_text(&text), 1, (size_t)text.n,
+                                  file) == (size_t)text.n;
+        if ((fclose(file) != 0) | !whole)
+            status =
+                tt_fail(TT_ERR_IO, "cannot write %s: is the disk full?", path);
+    }
+    tt_str_fini(&text);
+    return status;
+}
+
+// Steps of a job that has not been started: the median of them.
+static tt_status measure(tt_job *job, const options *o, result *r)
+{
+    double *seconds = tt_alloc(8 * o->steps);
+    if (seconds == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %lld times",
+                       (long long)o->steps);
+    const tt_exec_options exec = {.poison = true,
+                                  .trace = o->trace[0] != '\0',
+                                  .check_finite = o->finite};
+    tt_status status = tt_job_start(job, &exec);
+    if (status == TT_OK)
+        status = tt_bench_run(job, o->warmup, NULL, &r->last);
+    if (status == TT_OK) {
+        tt_exec_stats_reset(job->exec);
+        status = tt_bench_run(job, o->steps, seconds, &r->last);
+    }
+    if (status == TT_OK) {
+        tt_exec_stats_get(job->exec, &r->stats);
+        r->seconds = tt_bench_median(seconds, o->steps);
+        r->peak_used = tt_exec_peak_used(job->exec);
+    }
+    tt_free(seconds);
+    return status;
+}
+
+// The same without `exact`, in a job of its own.
+static tt_status measure_loose(tt_cli *cli, const options *o, result *r)
+{
+    tt_job *job = NULL;
+    result loose = {0};
+    TT_TRY(tt_settings_set(&cli->settings, "exact", "false", "benchmark",
+                           cli->arena));
+    TT_TRY(tt_job_configure(&cli->settings, table, &job));
+    const tt_status status = measure(job, o, &loose);
+    tt_job_close(job);
+    if (status == TT_OK)
+        r->exact_cost = r->seconds / loose.seconds - 1;
+    return status;
+}
+
+static const char *rate_name(const tt_job *job)
+{
+    return job->model->task == TT_TASK_TOKENS ? "tokens_per_s" : "images_per_s";
+}
+
+static double rate(const tt_job *job, const result *r)
+{
+    const double samples = (double)job->options.batch / r->seconds;
+    return job->model->task == TT_TASK_TOKENS ? samples * (double)job->io.seq
+                                              : samples;
+}
+
+static void print_json(const tt_job *job, const options *o, const result *r,
+                       tt_str *out)
+{
+    static const char *const precision[] = {"fp32", "bf16", "fp16", "fp64"};
+    const double flops = tt_job_flops(job);
+    tt_json j = {.out = out};
+    tt_json_open(&j, NULL, '{');
+    tt_json_str(&j, "model", job->options.model);
+    tt_json_i64(&j, "parameters", tt_job_parameters(job));
+    tt_json_i64(&j, "batch", job->options.batch);
+    tt_json_str(&j, "precision", precision[job->options.precision]);
+    tt_json_i64(&j, "threads", job->backend->options.n_threads);
+    tt_json_i64(&j, "steps", o->steps);
+    tt_json_f64(&j, "ms_per_step", r->seconds * 1e3);
+    tt_json_f64(&j, rate_name(job), rate(job, r));
+    tt_json_f64(&j, "gflops", flops / r->seconds / 1e9);
+    tt_json_f64(&j, "gemm_gflops", r->gemm_rate / 1e9);
+    tt_json_f64(&j, "gemm_fraction", flops / r->seconds / r->gemm_rate);
+    tt_json_f64(&j, "overhead_fraction", r->stats.overhead_fraction);
+    tt_json_i64(&j, "peak_bytes_predicted", job->plan->peak_bytes);
+    tt_json_i64(&j, "peak_bytes_used", r->peak_used);
+    tt_json_i64(&j, "rss_growth_bytes", r->rss_growth);
+    tt_json_f64(&j, "loss", r->last.loss);
+    tt_json_f64(&j, "norm", r->last.norm);
+    if (job->options.exact)
+        tt_json_f64(&j, "exact_cost", r->exact_cost);
+    tt_json_close(&j, '}');
+    tt_str_add(out, "\n");
+}
+
+static void print_text(const tt_job *job, const result *r)
+{
+    const double flops = tt_job_flops(job);
+    tt_str used = {0};
+    tt_bytes_print(r->peak_used, &used);
+    printf("%s: %.1f ms a step, %.1f %s, %.1f GFLOP/s\n", job->options.model,
+           r->seconds * 1e3, rate(job, r),
+           job->model->task == TT_TASK_TOKENS ? "tokens/s" : "images/s",
+           flops / r->seconds / 1e9);
+    printf("  %.1f%% of what the model's own products reach alone "
+           "(%.1f GFLOP/s)\n",
+           100 * flops / r->seconds / r->gemm_rate, r->gemm_rate / 1e9);
+    printf("  %.2f%% of the time outside kernels; memory %s, %s predicted\n",
+           100 * r->stats.overhead_fraction, tt_str_text(&used),
+           r->peak_used == job->plan->peak_bytes ? "as" : "not as");
+    printf("  loss %.6f, gradient norm %.4f\n", r->last.loss, r->last.norm);
+    if (job->options.exact)
+        printf("  exact: %.1f%% longer than without\n", 100 * r->exact_cost);
+    tt_str_fini(&used);
+}
+
+static tt_status show(const tt_cli *cli, const tt_job *job, const options *o,
+                      const result *r)
+{
+    if (!tt_cli_has(cli, "--json")) {
+        print_text(job, r);
+        return TT_OK;
+    }
+    tt_str text = {0};
+    print_json(job, o, r, &text);
+    const tt_status status = tt_str_status(&text);
+    if (status == TT_OK)
+        fputs(tt_str_text(&text), stdout);
+    tt_str_fini(&text);
+    return status;
+}
+
+static tt_status bench(tt_cli *cli, tt_job *job, const options *o)
+{
+    result r = {0};
+    if (job->note != NULL)
+        fprintf(stderr, "note: %s\n", job->note);
+    TT_TRY(tt_job_plan(job));
+    TT_TRY(tt_job_check_fit(job));
+    const int64_t before = tt_bench_resident_bytes();
+    TT_TRY(measure(job, o, &r));
+    r.rss_growth = tt_bench_resident_bytes() - before;
+    if (o->trace[0] != '\0')
+        TT_TRY(write_trace(job->exec, o->trace));
+    TT_TRY(tt_bench_model_products(job, &r.gemm_rate));
+    if (job->options.exact) {
+        tt_exec_destroy(job->exec); // make room
+        job->exec = NULL;
+        TT_TRY(measure_loose(cli, o, &r));
+    }
+    return show(cli, job, o, &r);
+}
+
+tt_status tt_bench_step(tt_cli *cli)
+{
+    options o;
+    tt_job *job = NULL;
+    TT_TRY(tt_opt_defaults(table, &o, cli->arena));
+    TT_TRY(tt_settings_apply(&cli->settings, "", table, &o, cli->arena));
+    TT_TRY(tt_job_configure(&cli->settings, table, &job));
+    const tt_status status = bench(cli, job, &o);
+    tt_job_close(job);
+    return status;
+}

@@ -1,0 +1,47 @@
+// bench - measurements, each against the machine's own limit from the same run.
+
+#include "base/opt.h"
+#include "cli/bench.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    tt_status (*run)(tt_cli *cli);
+} kinds[] = {
+    {"step", tt_bench_step},
+    {"gemm", tt_bench_gemm},
+    {"op", tt_bench_op},
+};
+
+enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static tt_status run(tt_cli *cli, int *exit_out)
+{
+    (void)exit_out;
+    if (cli->n_words == 0)
+        return tt_fail(TT_ERR_ARG, "bench what? step, gemm or op");
+    for (int i = 0; i < N_KINDS; i++)
+        if (strcmp(kinds[i].name, cli->word[0]) == 0)
+            return kinds[i].run(cli);
+    return tt_fail(TT_ERR_ARG,
+                   "unknown benchmark \"%s\"; there are step, gemm and op",
+                   cli->word[0]);
+}
+
+static const tt_flag flags[] = {
+    {"--json", "results as JSON"},
+    {0},
+};
+
+const tt_command_def tt_command_bench = {
+    .name = "bench",
+    .doc = "Measure steps, products and operators against this machine.",
+    .usage = "step|gemm|op [FILE.yaml] [key=value ...] [--json]",
+    .detail = "step: whole training steps (steps=5 warmup=2 trace=FILE).\n"
+              "gemm: products (m= n= k= precision=).\n"
+              "op:   where a model's step spends its time, kernel by kernel.",
+    .flags = flags,
+    .max_words = 1,
+    .run = run,
+};
