@@ -104,9 +104,9 @@ tt_status tt_bench_gemm(tt_cli *cli)
                        "this %s has no fast bf16 arithmetic; use "
                        "precision=fp32",
                        o.device);
-    const tt_backend_options options = {.n_threads = (int)o.threads};
+    const tt_backend_options how = {.n_threads = (int)o.threads};
     tt_backend *backend = NULL;
-    TT_TRY(tt_backend_open(def, &options, &backend));
+    TT_TRY(tt_backend_open(def, &how, &backend));
     const tt_status status = sweep(cli, backend, &o);
     tt_backend_close(backend);
     return status;
