@@ -193,6 +193,18 @@ void cpu_run(const char *backend, const cpu_case *c, cpu_result *result_out)
     tt_free(b);
 }
 
+void cpu_shape_of(const cpu_case *c, int out, tt_shape *shape_out)
+{
+    bench *b = tt_alloc(sizeof(*b));
+    CHECK(b != NULL);
+    b->arena = tt_arena_create();
+    CHECK(b->arena != NULL);
+    infer(b, c);
+    *shape_out = b->out[out].local.shape;
+    tt_arena_destroy(b->arena);
+    tt_free(b);
+}
+
 void cpu_result_fini(cpu_result *r)
 {
     for (int i = 0; i < r->n_out; i++)

@@ -32,6 +32,9 @@ typedef struct cpu_result {
 void cpu_run(const char *backend, const cpu_case *c, cpu_result *result_out);
 void cpu_result_fini(cpu_result *r);
 
+// The shape that an output will have.
+void cpu_shape_of(const cpu_case *c, int out, tt_shape *shape_out);
+
 // The fast backend equals ref: |a - b| <= tolerance * largest |b|, per output.
 void cpu_check(const cpu_case *c, double tolerance);
 // One thread equals two and three threads, to the bit.

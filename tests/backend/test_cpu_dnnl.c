@@ -6,6 +6,9 @@
 #include "ops/ops.h"
 #include "test.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static const cpu_case products[] = {
     {&tt_op_matmul, "", {"m:1 k:1", "k:1 n:1"}},
     {&tt_op_matmul, "", {"m:37 k:65", "k:65 n:19", "n:19"}},
@@ -98,5 +101,132 @@ TEST(cpu_matmul_does_not_depend_on_threads)
                 with(i < n_large ? &large[i] : &products[i - n_large],
                      b == 0 ? TT_F32 : TT_BF16);
             cpu_check_threads(&c);
+        }
+}
+
+// ---- convolution and pooling ----
+
+// x, w and bias of a convolution; its gradients follow from them.
+static const cpu_case convolutions[] = {
+    {&tt_op_conv, "pad=1", {"n:2 c:16 h:9 w:7", "o:32 c:16 kh:3 kw:3", "o:32"}},
+    {&tt_op_conv,
+     "stride=2 pad=3",
+     {"n:3 c:3 h:23 w:21", "o:16 c:3 kh:7 kw:7"}},
+    {&tt_op_conv, "", {"n:2 c:32 h:6 w:5", "o:64 c:32 kh:1 kw:1"}},
+    {&tt_op_conv, "stride=2", {"n:2 c:32 h:7 w:6", "o:48 c:32 kh:1 kw:1"}},
+    {&tt_op_conv, "pad=2,1", {"n:1 c:1 h:8 w:8", "o:6 c:1 kh:5 kw:3", "o:6"}},
+    {&tt_op_conv, "pad=1", {"n:2 c:5 h:6 w:9", "o:7 c:5 kh:3 kw:3", "o:7"}},
+    {&tt_op_conv, "groups=4 pad=1", {"n:2 c:8 h:6 w:6", "o:12 c:2 kh:3 kw:3"}},
+    {&tt_op_conv,
+     "groups=32 pad=1",
+     {"n:2 c:32 h:6 w:6", "o:32 c:1 kh:3 kw:3"}},
+    {&tt_op_conv,
+     "dilation=2 pad=2",
+     {"n:2 c:16 h:9 w:9", "o:16 c:16 kh:3 kw:3"}},
+    {&tt_op_conv,
+     "pad=1 stride=2",
+     {"n:2 c:16 w:19", "o:16 c:16 kw:3", "o:16"}},
+    {&tt_op_conv,
+     "pad=1",
+     {"n:2 c:16 d:4 h:5 w:6", "o:16 c:16 kd:3 kh:3 kw:3"}},
+    {&tt_op_conv,
+     "pad=1 algorithm=winograd",
+     {"n:4 c:32 h:14 w:14", "o:32 c:32 kh:3 kw:3"}},
+    {&tt_op_conv,
+     "pad=1 algorithm=im2col",
+     {"n:2 c:16 h:9 w:9", "o:32 c:16 kh:3 kw:3"}},
+    {&tt_op_conv,
+     "pad=1 algorithm=fft",
+     {"n:2 c:16 h:9 w:9", "o:32 c:16 kh:3 kw:3"}},
+    {&tt_op_conv,
+     "stride=16",
+     {"n:2 c:3 h:32 w:48", "o:24 c:3 kh:16 kw:16", "o:24"}},
+};
+enum { N_CONVOLUTIONS = sizeof(convolutions) / sizeof(convolutions[0]) };
+
+// The shape of the convolution's output, as text.
+static void output_of(const cpu_case *c, char *text, int room)
+{
+    cpu_case one = *c;
+    tt_shape shape;
+    cpu_shape_of(&one, 0, &shape);
+    tt_str s = {0};
+    tt_shape_print(&shape, &s);
+    CHECK(snprintf(text, (size_t)room, "%s", tt_str_text(&s)) < room);
+    tt_str_fini(&s);
+}
+
+static void check_gradients(const cpu_case *c, double tolerance)
+{
+    char y[128];
+    output_of(c, y, sizeof(y));
+    cpu_case dx = {&tt_op_conv_grad_x, c->params, {y, c->in[1], c->in[0]}};
+    cpu_case dw = {&tt_op_conv_grad_w, c->params, {c->in[0], y, c->in[1]}};
+    dx.dtype = dw.dtype = c->dtype;
+    dx.kernel = "cpu.conv_grad_x";
+    dw.kernel = "cpu.conv_grad_w";
+    cpu_check(&dx, tolerance);
+    cpu_check(&dw, tolerance);
+}
+
+TEST(cpu_conv_and_its_gradients_equal_ref)
+{
+    for (int i = 0; i < N_CONVOLUTIONS; i++) {
+        cpu_case c = convolutions[i];
+        c.dtype = TT_F32;
+        c.kernel = "cpu.conv";
+        const double tolerance = strstr(c.params, "winograd") ? 1e-4 : 3e-6;
+        cpu_check(&c, tolerance);
+        check_gradients(&c, tolerance);
+    }
+}
+
+TEST(cpu_conv_in_bf16_equals_ref)
+{
+    if (!tt__dnnl_has_bf16())
+        SKIP("this CPU has no bf16");
+    for (int i = 0; i < N_CONVOLUTIONS; i++) {
+        cpu_case c = convolutions[i];
+        c.dtype = TT_BF16;
+        c.f32_in = 4;
+        cpu_check(&c, 1.0 / 128);
+        check_gradients(&c, 1.0 / 128);
+    }
+}
+
+static const cpu_case pools[] = {
+    {&tt_op_max_pool, "kernel=2", {"n:2 c:16 h:8 w:6"}},
+    {&tt_op_max_pool, "kernel=3 stride=2 pad=1", {"n:2 c:5 h:9 w:7"}},
+    {&tt_op_max_pool, "kernel=3 stride=1 pad=1", {"n:2 c:5 d:4 h:5 w:6"}},
+    {&tt_op_max_pool, "kernel=3", {"n:2 c:5 w:19"}},
+    {&tt_op_avg_pool, "kernel=2", {"n:2 c:16 h:8 w:6"}},
+    {&tt_op_avg_pool, "kernel=3 stride=2 pad=1", {"n:2 c:5 h:9 w:7"}},
+    {&tt_op_avg_pool,
+     "kernel=3 stride=2 pad=1 count_pad=false",
+     {"n:2 c:5 h:9 w:7"}},
+    {&tt_op_adaptive_avg_pool, "out=1", {"n:3 c:32 h:7 w:7"}},
+    {&tt_op_adaptive_avg_pool, "out=2", {"n:3 c:7 h:8 w:6"}},
+    {&tt_op_adaptive_avg_pool, "out=3", {"n:3 c:7 h:8 w:7"}},
+    {&tt_op_avg_pool_grad,
+     "kernel=3 stride=2 pad=1 count_pad=false",
+     {"n:2 c:5 h:5 w:4", "n:2 c:5 h:9 w:7"}},
+    {&tt_op_avg_pool_grad,
+     "kernel=2",
+     {"n:2 c:16 h:4 w:3", "n:2 c:16 h:8 w:6"}},
+    {&tt_op_adaptive_avg_pool_grad,
+     "out=1",
+     {"n:3 c:32 h:1 w:1", "n:3 c:32 h:7 w:7"}},
+    {&tt_op_adaptive_avg_pool_grad,
+     "out=2",
+     {"n:3 c:7 h:2 w:2", "n:3 c:7 h:8 w:6"}},
+};
+
+TEST(cpu_pools_equal_ref)
+{
+    for (int i = 0; i < (int)(sizeof(pools) / sizeof(pools[0])); i++)
+        for (int b = 0; b < (tt__dnnl_has_bf16() ? 2 : 1); b++) {
+            cpu_case c = pools[i];
+            c.dtype = b == 0 ? TT_F32 : TT_BF16;
+            cpu_check(&c, b == 0 ? 1e-6 : 1.0 / 128);
         }
 }

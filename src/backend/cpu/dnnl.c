@@ -215,7 +215,7 @@ static dnnl_memory_desc_t blocked(const tt__tensor *t, int64_t block)
     static const dnnl_format_tag_t last[] = {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc};
     dnnl_memory_desc_t md = {0};
     const int space = t->ndim - 3;
-    if (space < 0 || space > 2 || t->dims[1] % block != 0)
+    if (space < 0 || space > 2)
         return md;
     dnnl_format_tag_t tag = dnnl_format_tag_undef;
     if (block == 8 || block == 16)
@@ -229,15 +229,27 @@ static dnnl_memory_desc_t blocked(const tt__tensor *t, int64_t block)
     return md;
 }
 
+int64_t tt__dnnl_channel_block(void)
+{
+    const int isa = (int)dnnl_get_effective_cpu_isa();
+    const int wide = (int)dnnl_cpu_isa_avx512_core;
+    return (isa & wide) == wide ? 16 : 8;
+}
+
 tt_status tt__layout_of_blocks(tt__dnnl *dnnl, const tt__tensor *t,
                                int64_t block, int32_t *layout_out)
 {
+    *layout_out = 0;
+    if (block == 1)
+        return TT_OK;
     const dnnl_memory_desc_t md = blocked(t, block);
     return tt__dnnl_intern(dnnl, &md, layout_out);
 }
 
 int64_t tt__layout_channel_block(const tt__dnnl *dnnl, int32_t layout)
 {
+    if (layout == 0)
+        return 1;
     const dnnl_memory_desc_t *md = &dnnl->layout[layout - 1];
     tt__tensor t = {.ndim = md->ndims};
     for (int dtype = 0; dtype < TT_N_DTYPES; dtype++)

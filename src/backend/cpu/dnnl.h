@@ -47,11 +47,13 @@ int tt__layout_ndim(const tt__dnnl *dnnl, int32_t layout);
 int64_t tt__layout_dim(const tt__dnnl *dnnl, int32_t layout, int d);
 
 // How channels lie in a layout [n, c, space...]: in blocks of so many, each block
-// with all of space before the next (nChw16c: 16); the whole number of channels
-// for channels last. 0: some other way, or with padding.
+// with all of space before the next (nChw16c: 16; the last block may be padded with
+// zeros); the whole number of channels for channels last; 1 for layout 0. 0: some
+// other way.
 int64_t tt__layout_channel_block(const tt__dnnl *dnnl, int32_t layout);
-// The layout of a tensor [n, c, space...] with channels in such blocks; 0 when c
-// is not a multiple.
+// The block that the library likes on this CPU.
+int64_t tt__dnnl_channel_block(void);
+// The layout of a tensor [n, c, space...] with channels in such blocks.
 tt_status tt__layout_of_blocks(tt__dnnl *dnnl, const tt__tensor *t,
                                int64_t block, int32_t *layout_out);
 

@@ -138,3 +138,187 @@ tt_status tt__prim_matmul(tt__dnnl *dnnl, const tt__matmul_desc *d,
                       .n_slots = 4};
     return make(dnnl, &r, prim_out);
 }
+
+// ---- convolution ----
+
+typedef struct window {
+    dnnl_dims_t stride, dilation, pad_lo, pad_hi, kernel;
+} window;
+
+static window window_of(const tt__window *from)
+{
+    window w = {0};
+    for (int d = 0; d < from->n; d++) {
+        w.kernel[d] = from->kernel[d];
+        w.stride[d] = from->stride[d];
+        w.dilation[d] = from->dilation[d] - 1; // the library counts gaps
+        w.pad_lo[d] = from->pad_lo[d];
+        w.pad_hi[d] = from->pad_hi[d];
+    }
+    return w;
+}
+
+static dnnl_alg_kind_t conv_algorithm(tt__conv_kind kind)
+{
+    return kind == TT__CONV_WINOGRAD ? dnnl_convolution_winograd
+           : kind == TT__CONV_AUTO   ? dnnl_convolution_auto
+                                     : dnnl_convolution_direct;
+}
+
+static tt_status describe_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
+                               tt__way way, dnnl_convolution_desc_t *op)
+{
+    const bool has_bias = d->bias.dtype != TT_N_DTYPES && way == d->way;
+    const dnnl_memory_desc_t x = tt__dnnl_md(dnnl, &d->x);
+    const dnnl_memory_desc_t w = tt__dnnl_md(dnnl, &d->w);
+    const dnnl_memory_desc_t y = tt__dnnl_md(dnnl, &d->y);
+    const dnnl_memory_desc_t v = tt__dnnl_md(dnnl, &d->bias);
+    const dnnl_memory_desc_t *b = has_bias ? &v : NULL;
+    const dnnl_alg_kind_t alg = conv_algorithm(d->kind);
+    const window s = window_of(&d->window);
+    dnnl_status_t status;
+    if (way == TT__FORWARD)
+        status = dnnl_dilated_convolution_forward_desc_init(
+            op, dnnl_forward_training, alg, &x, &w, b, &y, s.stride, s.dilation,
+            s.pad_lo, s.pad_hi);
+    else if (way == TT__GRAD_X)
+        status = dnnl_dilated_convolution_backward_data_desc_init(
+            op, alg, &x, &w, &y, s.stride, s.dilation, s.pad_lo, s.pad_hi);
+    else
+        status = dnnl_dilated_convolution_backward_weights_desc_init(
+            op, alg, &x, &w, b, &y, s.stride, s.dilation, s.pad_lo, s.pad_hi);
+    return tt__dnnl_fail(status, "a convolution");
+}
+
+// Gradients are described beside the forward operation; all its formats are free.
+static tt_status forward_hint(tt__dnnl *dnnl, const tt__conv_desc *d,
+                              dnnl_primitive_desc_t *pd_out)
+{
+    tt__conv_desc free = *d;
+    dnnl_convolution_desc_t op;
+    free.x.layout = free.w.layout = free.y.layout = TT__ANY;
+    free.w.dtype = free.x.dtype; // weight gradients may be wider
+    TT_TRY(describe_conv(dnnl, &free, TT__FORWARD, &op));
+    const recipe r = {.op = &op};
+    return describe(dnnl, &r, pd_out);
+}
+
+tt_status tt__prim_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
+                        tt__prim **prim_out)
+{
+    static const tt__slot slots[][TT__MAX_SLOTS] = {
+        [TT__FORWARD] = {{DNNL_ARG_SRC, dnnl_query_src_md, 0},
+                         {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0},
+                         {DNNL_ARG_BIAS, dnnl_query_weights_md, 1},
+                         {DNNL_ARG_DST, dnnl_query_dst_md, 0}},
+        [TT__GRAD_X] = {{DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md, 0},
+                        {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0},
+                        {0, dnnl_query_undef, 0},
+                        {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 0}},
+        [TT__GRAD_W] = {{DNNL_ARG_SRC, dnnl_query_src_md, 0},
+                        {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, 0},
+                        {DNNL_ARG_DIFF_BIAS, dnnl_query_diff_weights_md, 1},
+                        {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 0}},
+    };
+    tt__slot slot[TT__MAX_SLOTS];
+    memcpy(slot, slots[d->way], sizeof(slot));
+    if (d->bias.dtype == TT_N_DTYPES)
+        slot[TT__CONV_BIAS].arg = 0;
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_convolution_desc_t op;
+    TT_TRY(describe_conv(dnnl, d, d->way, &op));
+    if (d->way != TT__FORWARD)
+        TT_TRY(forward_hint(dnnl, d, &hint));
+    const recipe r = {.op = &op,
+                      .hint = hint,
+                      .name_part = d->kind == TT__CONV_GEMM ? "gemm" : NULL,
+                      .is_serial = d->is_serial,
+                      .slot = slot,
+                      .n_slots = TT__MAX_SLOTS};
+    const tt_status status = make(dnnl, &r, prim_out);
+    if (hint != NULL)
+        (void)dnnl_primitive_desc_destroy(hint);
+    return status;
+}
+
+// ---- pooling ----
+
+static tt_status describe_pool(tt__dnnl *dnnl, const tt__pool_desc *d,
+                               tt__way way, dnnl_pooling_v2_desc_t *op)
+{
+    static const dnnl_alg_kind_t kinds[] = {
+        [TT__POOL_MAX] = dnnl_pooling_max,
+        [TT__POOL_AVG] = dnnl_pooling_avg_exclude_padding,
+        [TT__POOL_AVG_PADDED] = dnnl_pooling_avg_include_padding,
+    };
+    const dnnl_memory_desc_t x = tt__dnnl_md(dnnl, &d->x);
+    const dnnl_memory_desc_t y = tt__dnnl_md(dnnl, &d->y);
+    const window s = window_of(&d->window);
+    dnnl_status_t status;
+    if (way == TT__FORWARD)
+        status = dnnl_pooling_v2_forward_desc_init(
+            op, dnnl_forward_training, kinds[d->kind], &x, &y, s.stride,
+            s.kernel, s.dilation, s.pad_lo, s.pad_hi);
+    else
+        status = dnnl_pooling_v2_backward_desc_init(
+            op, kinds[d->kind], &x, &y, s.stride, s.kernel, s.dilation,
+            s.pad_lo, s.pad_hi);
+    return tt__dnnl_fail(status, "pooling");
+}
+
+static tt_status pool_hint(tt__dnnl *dnnl, const tt__pool_desc *d,
+                           dnnl_primitive_desc_t *pd_out)
+{
+    dnnl_pooling_v2_desc_t op;
+    TT_TRY(describe_pool(dnnl, d, TT__FORWARD, &op));
+    const recipe r = {.op = &op};
+    return describe(dnnl, &r, pd_out);
+}
+
+tt_status tt__prim_pool(tt__dnnl *dnnl, const tt__pool_desc *d,
+                        tt__prim **prim_out)
+{
+    const bool is_forward = d->way == TT__FORWARD;
+    const bool has_where = d->kind == TT__POOL_MAX;
+    const tt__slot slot[] = {
+        {is_forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_SRC,
+         is_forward ? dnnl_query_src_md : dnnl_query_diff_src_md, 0},
+        {is_forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST,
+         is_forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md, 0},
+        {has_where ? DNNL_ARG_WORKSPACE : 0, dnnl_query_workspace_md, 0},
+    };
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_pooling_v2_desc_t op;
+    TT_TRY(describe_pool(dnnl, d, d->way, &op));
+    if (!is_forward)
+        TT_TRY(pool_hint(dnnl, d, &hint));
+    const recipe r = {.op = &op, .hint = hint, .slot = slot, .n_slots = 3};
+    const tt_status status = make(dnnl, &r, prim_out);
+    if (hint != NULL)
+        (void)dnnl_primitive_desc_destroy(hint);
+    return status;
+}
+
+// ---- reorder ----
+
+tt_status tt__prim_reorder(tt__dnnl *dnnl, const tt__tensor *from,
+                           const tt__tensor *to, tt__prim **prim_out)
+{
+    static const tt__slot slot[] = {{DNNL_ARG_FROM, dnnl_query_src_md, 0},
+                                    {DNNL_ARG_TO, dnnl_query_dst_md, 0}};
+    const dnnl_memory_desc_t a = tt__dnnl_md(dnnl, from);
+    const dnnl_memory_desc_t b = tt__dnnl_md(dnnl, to);
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    TT_TRY(make_attr(false, &attr));
+    tt_status status =
+        tt__dnnl_fail(dnnl_reorder_primitive_desc_create(
+                          &pd, &a, dnnl->engine, &b, dnnl->engine, attr),
+                      "a conversion");
+    if (status == TT_OK) {
+        status = tt__prim_make(dnnl, pd, slot, 2, prim_out);
+        (void)dnnl_primitive_desc_destroy(pd);
+    }
+    (void)dnnl_primitive_attr_destroy(attr);
+    return status;
+}

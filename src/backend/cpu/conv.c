@@ -1,0 +1,223 @@
+// conv, conv_grad_x, conv_grad_w - through oneDNN in the layouts it likes best, which
+// stay from layer to layer; weights lie as the forward convolution wants them.
+//
+//   algorithm   direct, winograd and im2col (the library's matrix product) are
+//               asked for and fall back to its own choice where it has none for
+//               a geometry or type; it has no fft
+
+#include "ops/conv.h"
+
+#include "backend/cpu/conv_parts.h"
+#include "backend/cpu/cpu.h"
+#include "ops/ops.h"
+
+static tt_kernel_can_fn can;
+static tt_kernel_prepare_fn prepare, prepare_grad_x, prepare_grad_w;
+static tt_kernel_run_fn run, run_grad_x, run_grad_w;
+static tt_kernel_release_fn release;
+
+static void release(void *state)
+{
+    tt__prim_destroy(state);
+}
+
+// Inputs that lie in a layout come from this library too.
+static bool can(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__cpu_is_fast(site->in[0].dtype);
+}
+
+// ---- what is asked ----
+
+bool tt__window_of(const tt_slide slide[TT_MAX_SPATIAL], int n,
+                   tt__window *window_out)
+{
+    *window_out = (tt__window){.n = n};
+    for (int d = 0; d < n; d++) {
+        const tt_slide *s = &slide[TT_MAX_SPATIAL - n + d];
+        const int64_t reach = (s->kernel - 1) * s->dilation + 1;
+        const int64_t hi = (s->out - 1) * s->stride + reach - s->in - s->pad;
+        if (s->pad < 0 || hi <= -s->stride)
+            return false;
+        window_out->kernel[d] = s->kernel;
+        window_out->stride[d] = s->stride;
+        window_out->dilation[d] = s->dilation;
+        window_out->pad_lo[d] = s->pad;
+        window_out->pad_hi[d] = hi > 0 ? hi : 0;
+    }
+    return true;
+}
+
+static tt_status describe(const tt_conv_params *p, const tt_operand *x,
+                          const tt_operand *w, const tt_operand *y,
+                          tt__conv_desc *d)
+{
+    const tt_conv_geometry g =
+        tt_conv_geometry_of(p, &x->local, &w->local, &y->local);
+    d->x = tt__tensor_any(x);
+    d->w = tt__tensor_any(w);
+    d->y = tt__tensor_any(y);
+    d->bias = tt__tensor_absent();
+    if (g.groups > 1)
+        tt__tensor_group(&d->w, g.groups);
+    return tt__window_of(g.slide, d->x.ndim - 2, &d->window)
+               ? TT_OK
+               : TT_ERR_UNSUPPORTED;
+}
+
+static tt__conv_kind kind_of(const tt_conv_params *p)
+{
+    switch ((tt_conv_algorithm)p->algorithm) {
+    case TT_CONV_IM2COL:
+        return TT__CONV_GEMM;
+    case TT_CONV_WINOGRAD:
+        return TT__CONV_WINOGRAD;
+    default:
+        return TT__CONV_DIRECT;
+    }
+}
+
+tt_status tt__conv_create(tt_backend *backend, tt__conv_desc *d,
+                          tt__prim **prim_out)
+{
+    tt__dnnl *dnnl = tt__cpu_dnnl(backend);
+    tt_status status = tt__prim_conv(dnnl, d, prim_out);
+    if (status == TT_ERR_UNSUPPORTED && d->kind != TT__CONV_DIRECT) {
+        d->kind = TT__CONV_DIRECT;
+        status = tt__prim_conv(dnnl, d, prim_out);
+    }
+    return status;
+}
+
+void tt__operand_set_layout(tt_operand *o, int32_t layout)
+{
+    tt_operand_set_dense(o);
+    o->layout = layout;
+}
+
+static tt_status finish(tt__prim *prim, tt_prepared *prepared_out)
+{
+    prepared_out->state = prim;
+    prepared_out->scratch_bytes = tt__prim_scratch_bytes(prim);
+    return TT_OK;
+}
+
+// ---- conv ----
+
+static tt_status prepare(tt_backend *backend, tt_site *site,
+                         tt_prepared *prepared_out)
+{
+    const tt_conv_params *p = site->params;
+    tt__conv_desc d = {.way = TT__FORWARD, .kind = kind_of(p)};
+    tt__prim *prim = NULL;
+    TT_TRY(describe(p, &site->in[0], &site->in[1], &site->out[0], &d));
+    if (tt_site_has(site, 2)) {
+        tt_operand_set_dense(&site->in[2]);
+        d.bias = tt__tensor_of(&site->in[2]);
+    }
+    TT_TRY(tt__conv_create(backend, &d, &prim));
+    tt__operand_set_layout(&site->in[0], tt__prim_layout(prim, TT__X));
+    tt__operand_set_layout(&site->in[1], tt__prim_layout(prim, TT__W));
+    tt__operand_set_layout(&site->out[0], tt__prim_layout(prim, TT__Y));
+    return finish(prim, prepared_out);
+}
+
+static tt_status run(void *state, const tt_site *site, const tt_args *args)
+{
+    const void *data[] = {args->in[0], args->in[1],
+                          tt_site_has(site, 2) ? args->in[2] : NULL,
+                          args->out[0]};
+    return tt__prim_run(state, data, args->scratch);
+}
+
+const tt_kernel_def tt_kernel_cpu_conv = {
+    .name = "cpu.conv",
+    .op = &tt_op_conv,
+    .can = can,
+    .prepare = prepare,
+    .run = run,
+    .release = release,
+};
+
+// ---- conv_grad_x(dy, w, ~x) ----
+
+static tt_status prepare_grad_x(tt_backend *backend, tt_site *site,
+                                tt_prepared *prepared_out)
+{
+    const tt_conv_params *p = site->params;
+    tt__conv_desc d = {.way = TT__GRAD_X, .kind = kind_of(p)};
+    tt__prim *prim = NULL;
+    TT_TRY(describe(p, &site->out[0], &site->in[1], &site->in[0], &d));
+    TT_TRY(tt__conv_create(backend, &d, &prim));
+    tt__operand_set_layout(&site->in[0], tt__prim_layout(prim, TT__Y));
+    tt__operand_set_layout(&site->in[1], tt__prim_layout(prim, TT__W));
+    tt__operand_set_layout(&site->out[0], tt__prim_layout(prim, TT__X));
+    return finish(prim, prepared_out);
+}
+
+static tt_status run_grad_x(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    (void)site;
+    const void *data[] = {args->out[0], args->in[1], NULL, args->in[0]};
+    return tt__prim_run(state, data, args->scratch);
+}
+
+const tt_kernel_def tt_kernel_cpu_conv_grad_x = {
+    .name = "cpu.conv_grad_x",
+    .op = &tt_op_conv_grad_x,
+    .can = can,
+    .prepare = prepare_grad_x,
+    .run = run_grad_x,
+    .release = release,
+};
+
+// ---- conv_grad_w(x, dy, ~w) ----
+
+// In the layout that the weights have, when the library is fast with that.
+static tt_status create_grad_w(tt_backend *backend, tt__conv_desc *d,
+                               int32_t wished, tt__prim **prim_out)
+{
+    const tt__conv_kind kind = d->kind;
+    d->w.layout = wished;
+    if (wished > 0 && tt__conv_create(backend, d, prim_out) == TT_OK) {
+        if (!tt__prim_is_slow(*prim_out))
+            return TT_OK;
+        tt__prim_destroy(*prim_out);
+    }
+    d->kind = kind;
+    d->w.layout = TT__ANY;
+    return tt__conv_create(backend, d, prim_out);
+}
+
+static tt_status prepare_grad_w(tt_backend *backend, tt_site *site,
+                                tt_prepared *prepared_out)
+{
+    const tt_conv_params *p = site->params;
+    tt__conv_desc d = {.way = TT__GRAD_W, .kind = kind_of(p)};
+    tt__prim *prim = NULL;
+    TT_TRY(describe(p, &site->in[0], &site->out[0], &site->in[1], &d));
+    TT_TRY(create_grad_w(backend, &d, site->out[0].layout, &prim));
+    tt__operand_set_layout(&site->in[0], tt__prim_layout(prim, TT__X));
+    tt__operand_set_layout(&site->in[1], tt__prim_layout(prim, TT__Y));
+    tt__operand_set_layout(&site->out[0], tt__prim_layout(prim, TT__W));
+    return finish(prim, prepared_out);
+}
+
+static tt_status run_grad_w(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    (void)site;
+    const void *data[] = {args->in[0], args->out[0], NULL, args->in[1]};
+    return tt__prim_run(state, data, args->scratch);
+}
+
+const tt_kernel_def tt_kernel_cpu_conv_grad_w = {
+    .name = "cpu.conv_grad_w",
+    .op = &tt_op_conv_grad_w,
+    .can = can,
+    .prepare = prepare_grad_w,
+    .run = run_grad_w,
+    .release = release,
+};

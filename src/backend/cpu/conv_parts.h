@@ -1,0 +1,22 @@
+// conv_parts - what convolution and pooling share on the CPU.
+
+#ifndef TT_BACKEND_CPU_CONV_PARTS_H
+#define TT_BACKEND_CPU_CONV_PARTS_H
+
+#include "backend/backend.h"
+#include "backend/cpu/dnnl.h"
+#include "ops/slide.h"
+
+// The last n of three sliding dimensions; false when a window starts inside the
+// tensor, which the library cannot express.
+bool tt__window_of(const tt_slide slide[TT_MAX_SPATIAL], int n,
+                   tt__window *window_out);
+
+// In the wanted way, else the library's own choice.
+tt_status tt__conv_create(tt_backend *backend, tt__conv_desc *d,
+                          tt__prim **prim_out);
+
+// 0: dense.
+void tt__operand_set_layout(tt_operand *o, int32_t layout);
+
+#endif

@@ -1,0 +1,63 @@
+// reorder - between strides and layouts of oneDNN, or between two such layouts. The
+// weights of a grouped convolution have a dimension more in their layout.
+
+#include "backend/cpu/cpu.h"
+#include "ops/ops.h"
+
+static tt_kernel_can_fn can;
+static tt_kernel_prepare_fn prepare;
+static tt_kernel_run_fn run;
+static tt_kernel_release_fn release;
+
+static bool can(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    const tt_operand *x = &site->in[0], *y = &site->out[0];
+    return x->layout > 0 || y->layout > 0;
+}
+
+// A plain operand, with the extents that the other side's layout has.
+static tt__tensor tensor_beside(const tt__dnnl *dnnl, const tt_operand *o,
+                                const tt_operand *other)
+{
+    tt__tensor t = tt__tensor_of(o);
+    if (o->layout == 0 && tt__layout_ndim(dnnl, other->layout) > t.ndim)
+        tt__tensor_group(&t, tt__layout_dim(dnnl, other->layout, 0));
+    return t;
+}
+
+static tt_status prepare(tt_backend *backend, tt_site *site,
+                         tt_prepared *prepared_out)
+{
+    tt__dnnl *dnnl = tt__cpu_dnnl(backend);
+    const tt__tensor x = tensor_beside(dnnl, &site->in[0], &site->out[0]);
+    const tt__tensor y = tensor_beside(dnnl, &site->out[0], &site->in[0]);
+    tt__prim *prim = NULL;
+    TT_TRY(tt__prim_reorder(dnnl, &x, &y, &prim));
+    prepared_out->state = prim;
+    prepared_out->scratch_bytes = tt__prim_scratch_bytes(prim);
+    return TT_OK;
+}
+
+static tt_status run(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)site;
+    const void *data[] = {args->in[0], args->out[0]};
+    return tt__prim_run(state, data, args->scratch);
+}
+
+static void release(void *state)
+{
+    tt__prim_destroy(state);
+}
+
+const tt_kernel_def tt_kernel_cpu_reorder = {
+    .name = "cpu.reorder",
+    .op = &tt_op_reorder,
+    .strided_in = 1,
+    .strided_out = 1,
+    .can = can,
+    .prepare = prepare,
+    .run = run,
+    .release = release,
+};
