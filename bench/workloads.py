@@ -1,7 +1,7 @@
 """What `make bench` measures: each workload once for Tutti and once for PyTorch.
 
 `tutti` is the command line of `tutti bench step`; `torch` is what peer_torch.py
-builds from. `aim` is the wanted ratio of PyTorch's time to Tutti's; language
+builds from: the same network, AdamW, no clipping, no dropout. `aim` is the wanted ratio of PyTorch's time to Tutti's; language
 models may reach GEMM_AIM of the measured GEMM rate instead.
 """
 
@@ -19,11 +19,12 @@ def gpt(name, batch, seq, layers, heads, width, vocab, precisions):
     else:
         tutti = ["model=gpt", "model.layers=%d" % layers,
                  "model.width=%d" % width, "model.heads=%d" % heads,
-                 "model.vocab=%d" % vocab]
+                 "model.vocab=%d" % vocab, "model.context=%d" % seq]
     return {
         "name": name, "precisions": precisions, "aim": TEXT_AIM,
         "is_image": False,
-        "tutti": tutti + ["batch=%d" % batch, "seq=%d" % seq],
+        "tutti": tutti + ["batch=%d" % batch, "seq=%d" % seq,
+                          "optim.clip=0"],
         "torch": {"net": "gpt", "batch": batch, "seq": seq, "layers": layers,
                   "heads": heads, "width": width, "vocab": vocab,
                   "positions": 1024 if is_gpt2 else seq},
@@ -34,7 +35,9 @@ def image(name, net, batch, size, precisions):
     return {
         "name": name, "precisions": precisions, "aim": IMAGE_AIM,
         "is_image": True,
-        "tutti": ["model=%s" % net, "batch=%d" % batch, "image=%d" % size],
+        "tutti": ["model=%s" % net, "batch=%d" % batch, "image=%d" % size,
+                  "optim.clip=0"] + (["model.dropout=0"] if net == "vgg11"
+                                     else []),
         "torch": {"net": net, "batch": batch, "image": size},
     }
 

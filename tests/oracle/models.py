@@ -59,133 +59,133 @@ class LeNet(nn.Module):
 
 # ---------------------------------------------------------------- optimisers
 
-def build_optimizer(net, settings):
-    """The optimiser that the settings (all text in the file) describe."""
-    name = settings["optimizer"]
-    lr = settings["lr"]
-    decay = settings["weight_decay"]
-    if settings["decay"] == "matrices":
-        groups = [
-            {"params": [p for p in net.parameters() if p.dim() >= 2]},
-            {"params": [p for p in net.parameters() if p.dim() < 2],
-             "weight_decay": 0.0}]
-    else:
-        groups = [{"params": list(net.parameters())}]
-    adam = {"betas": (settings.get("beta1"), settings.get("beta2")),
-            "eps": settings.get("eps")}
-    if name == "adamw":
-        return torch.optim.AdamW(groups, lr, weight_decay=decay, **adam)
-    if name == "adam":
-        return torch.optim.Adam(groups, lr, weight_decay=decay, **adam)
-    if name == "rmsprop":
-        return torch.optim.RMSprop(groups, lr, alpha=settings["alpha"],
-                                   eps=settings["eps"], weight_decay=decay,
-                                   momentum=settings["momentum"])
-    if name == "adagrad":
-        return torch.optim.Adagrad(groups, lr, eps=settings["eps"],
-                                   weight_decay=decay)
-    return torch.optim.SGD(groups, lr, weight_decay=decay,
-                           momentum=settings.get("momentum", 0.0),
-                           dampening=settings.get("dampening", 0.0),
-                           nesterov=name == "nesterov")
-
-
 # Learning rates at which the loss falls, so that rounding is not magnified; an
 # eps that swallows the rounding of gradients that are mathematically zero (the
-# bias of keys), which Adam would else scale up to the size of a step.
-SGD = {"optimizer": "sgd", "lr": 0.01, "weight_decay": 0.001}
-MOMENTUM = {"optimizer": "momentum", "lr": 0.02, "momentum": 0.9,
-            "dampening": 0.1, "weight_decay": 0.0001}
-NESTEROV = {"optimizer": "nesterov", "lr": 0.002, "momentum": 0.9,
-            "dampening": 0.0, "weight_decay": 0.0001}
-ADAGRAD = {"optimizer": "adagrad", "lr": 0.01, "eps": 1e-10,
+# bias of keys), which Adam would else scale up to the size of a step. Keys are
+# Tutti's own.
+SGD = {"name": "sgd", "lr": 0.01, "weight_decay": 0.001}
+MOMENTUM = {"name": "momentum", "lr": 0.02, "momentum": 0.9,
+            "dampening": 0.1, "nesterov": "false", "weight_decay": 0.0001}
+NESTEROV = {"name": "momentum", "lr": 0.002, "momentum": 0.9,
+            "dampening": 0.0, "nesterov": "true", "weight_decay": 0.0001}
+ADAGRAD = {"name": "adagrad", "lr": 0.01, "eps": 1e-10,
            "weight_decay": 0.0}
-RMSPROP = {"optimizer": "rmsprop", "lr": 0.001, "alpha": 0.99, "eps": 1e-8,
-           "momentum": 0.0, "weight_decay": 0.01}
-ADAM = {"optimizer": "adam", "lr": 0.0005, "beta1": 0.9, "beta2": 0.999,
+RMSPROP = {"name": "rmsprop", "lr": 0.001, "alpha": 0.99, "eps": 1e-8,
+           "weight_decay": 0.01}
+ADAM = {"name": "adam", "lr": 0.0005, "beta1": 0.9, "beta2": 0.999,
         "eps": 1e-8, "weight_decay": 0.01}
-ADAMW = {"optimizer": "adamw", "lr": 0.003, "beta1": 0.9, "beta2": 0.95,
-         "eps": 1e-6, "weight_decay": 0.1, "decay": "matrices", "clip": 1.0}
+ADAMW = {"name": "adamw", "lr": 0.003, "beta1": 0.9, "beta2": 0.95,
+         "eps": 1e-6, "weight_decay": 0.1, "clip": 1.0}
+
+
+def build_optimizer(net, o):
+    """Weights of one dimension (biases, gains) are not decayed."""
+    groups = [
+        {"params": [p for p in net.parameters() if p.dim() >= 2],
+         "weight_decay": o["weight_decay"]},
+        {"params": [p for p in net.parameters() if p.dim() < 2],
+         "weight_decay": 0.0}]
+    if o["name"] in ("adam", "adamw"):
+        kind = torch.optim.Adam if o["name"] == "adam" else torch.optim.AdamW
+        return kind(groups, o["lr"], (o["beta1"], o["beta2"]), o["eps"])
+    if o["name"] == "rmsprop":
+        return torch.optim.RMSprop(groups, o["lr"], o["alpha"], o["eps"])
+    if o["name"] == "adagrad":
+        return torch.optim.Adagrad(groups, o["lr"], eps=o["eps"])
+    return torch.optim.SGD(groups, o["lr"], o.get("momentum", 0.0),
+                           o.get("dampening", 0.0),
+                           nesterov=o.get("nesterov") == "true")
 
 
 # ---------------------------------------------------------------- models
 
-def tokens(config):
-    shape = (config["batch"], config["seq"])
-    return (torch.randint(config["vocab"], shape),
-            torch.randint(config["vocab"], shape))
+def tokens(batch, model):
+    shape = (batch["batch"], batch["seq"])
+    return (torch.randint(model["vocab"], shape),
+            torch.randint(model["vocab"], shape))
 
 
-def images(config):
-    size = config["image"]
-    x = torch.randn(config["batch"], config["channels"], size, size)
-    return x, torch.randint(config["classes"], (config["batch"],))
+def images(batch, model):
+    size = batch["image"]
+    x = torch.randn(batch["batch"], model["channels"], size, size)
+    return x, torch.randint(model["classes"], (batch["batch"],))
 
 
-def pick(config, *keys):
-    return {key: config[key] for key in keys}
+class Case:
+    """A network and how it is trained; settings are Tutti's own keys."""
+
+    def __init__(self, build, batch, model, optimizer, preset):
+        self.build, self.batch, self.model = build, batch, model
+        self.optimizer = dict({"clip": 0.0}, **optimizer)
+        self.preset = preset
+
+    def data(self):
+        make_data = tokens if "seq" in self.batch else images
+        return make_data(self.batch, self.model)
+
+    def settings(self):
+        words = ["model=" + self.preset]
+        words += ["model.%s=%s" % item for item in self.model.items()]
+        words += ["%s=%s" % item for item in self.batch.items()]
+        words += ["optim=" + self.optimizer["name"]]
+        words += ["optim.%s=%s" % item for item in self.optimizer.items()
+                  if item[0] != "name"]
+        return " ".join(words)
 
 
-# name: (network from config, batch from config, config, optimiser)
-MODELS = {
-    "gpt2": (
-        lambda c: texts.GPT2(**pick(c, "vocab", "positions", "layers",
-                                    "heads", "width")),
-        tokens,
-        {"batch": 3, "seq": 14, "vocab": 61, "positions": 16, "layers": 2,
-         "heads": 4, "width": 32}, ADAMW),
-    "llama": (
-        lambda c: texts.Llama(**pick(c, "vocab", "layers", "heads",
-                                     "kv_heads", "width", "hidden", "tied")),
-        tokens,
-        {"batch": 3, "seq": 13, "vocab": 59, "layers": 2, "heads": 4,
-         "kv_heads": 2, "width": 32, "hidden": 56, "theta": 10000,
-         "norm_eps": 1e-5, "tied": 0}, ADAM),
-    "llama-tied": (
-        lambda c: texts.Llama(**pick(c, "vocab", "layers", "heads",
-                                     "kv_heads", "width", "hidden", "tied")),
-        tokens,
-        {"batch": 2, "seq": 12, "vocab": 47, "layers": 1, "heads": 6,
-         "kv_heads": 2, "width": 48, "hidden": 64, "theta": 10000,
-         "norm_eps": 1e-5, "tied": 1}, SGD),
-    "lstm": (
-        lambda c: texts.LSTM(**pick(c, "vocab", "width", "hidden",
-                                    "layers")),
-        tokens,
-        {"batch": 3, "seq": 11, "vocab": 53, "width": 24, "hidden": 20,
-         "layers": 2}, ADAGRAD),
-    "mlp": (
-        lambda c: MLP(c["channels"] * c["image"] ** 2, [c["width"]] *
-                      c["layers"], c["classes"]),
-        images,
-        {"batch": 7, "image": 9, "channels": 1, "classes": 5, "layers": 2,
-         "width": 33}, RMSPROP),
-    "lenet": (
-        lambda c: LeNet(c["classes"]), images,
-        {"batch": 4, "image": 28, "channels": 1, "classes": 10}, SGD),
-    "resnet18": (
-        lambda c: nets.resnet18(**pick(c, "classes", "width")), images,
-        {"batch": 4, "image": 64, "channels": 3, "classes": 7, "width": 8},
-        MOMENTUM),
-    "resnet50": (
-        lambda c: nets.resnet50(**pick(c, "classes", "width")), images,
-        {"batch": 4, "image": 64, "channels": 3, "classes": 7, "width": 8},
-        NESTEROV),
-    "vgg11": (
-        lambda c: nets.vgg11(**pick(c, "classes", "width", "hidden")), images,
-        {"batch": 2, "image": 45, "channels": 3, "classes": 7, "width": 8,
-         "hidden": 48}, ADAM),
-    "vgg11-bn": (
-        lambda c: nets.vgg11_bn(**pick(c, "classes", "width", "hidden")),
-        images,
-        {"batch": 3, "image": 64, "channels": 3, "classes": 7, "width": 8,
-         "hidden": 48}, NESTEROV),
-    "vit": (
-        lambda c: nets.ViT(**pick(c, "image", "patch", "layers", "heads",
-                                  "width", "hidden", "classes")),
-        images,
-        {"batch": 3, "image": 24, "channels": 3, "patch": 8, "layers": 2,
-         "heads": 3, "width": 24, "hidden": 40, "classes": 7}, ADAMW),
+LLAMA = {"layers": 2, "width": 32, "heads": 4, "kv_heads": 2, "vocab": 59,
+         "ff": 56, "theta": 10000, "eps": 1e-5, "tied": "false"}
+LLAMA_TIED = dict(LLAMA, layers=1, width=48, heads=6, vocab=47, ff=64,
+                  tied="true")
+RESNET = {"classes": 7, "channels": 3, "width": 8}
+VGG = {"classes": 7, "channels": 3, "width": 8, "hidden": 48, "dropout": 0}
+
+CASES = {
+    "gpt2": Case(
+        lambda m, _: texts.GPT2(m["vocab"], m["context"], m["layers"],
+                                m["heads"], m["width"]),
+        {"batch": 3, "seq": 14},
+        {"layers": 2, "width": 32, "heads": 4, "vocab": 61, "context": 16},
+        ADAMW, "gpt"),
+    "llama": Case(lambda m, _: texts.Llama(m), {"batch": 3, "seq": 13},
+                  LLAMA, ADAM, "llama"),
+    "llama-tied": Case(lambda m, _: texts.Llama(m), {"batch": 2, "seq": 12},
+                       LLAMA_TIED, SGD, "llama"),
+    "lstm": Case(
+        lambda m, _: texts.LSTM(m["vocab"], m["embed"], m["hidden"],
+                                m["layers"]),
+        {"batch": 3, "seq": 11},
+        {"layers": 2, "embed": 24, "hidden": 20, "vocab": 53},
+        ADAGRAD, "lstm"),
+    "mlp": Case(
+        lambda m, b: MLP(m["channels"] * b["image"] ** 2,
+                         [m["width"]] * m["layers"], m["classes"]),
+        {"batch": 7, "image": 9},
+        {"layers": 2, "width": 33, "classes": 5, "channels": 1},
+        RMSPROP, "mlp"),
+    "lenet": Case(lambda m, _: LeNet(m["classes"]),
+                  {"batch": 4, "image": 28}, {"classes": 10, "channels": 1},
+                  SGD, "lenet"),
+    "resnet18": Case(
+        lambda m, _: nets.resnet18(classes=m["classes"], width=m["width"]),
+        {"batch": 4, "image": 64}, RESNET, MOMENTUM, "resnet18"),
+    "resnet50": Case(
+        lambda m, _: nets.resnet50(classes=m["classes"], width=m["width"]),
+        {"batch": 4, "image": 64}, RESNET, NESTEROV, "resnet50"),
+    "vgg11": Case(
+        lambda m, _: nets.vgg11(classes=m["classes"], width=m["width"],
+                                hidden=m["hidden"]),
+        {"batch": 2, "image": 45}, VGG, ADAM, "vgg11"),
+    "vgg11-bn": Case(
+        lambda m, _: nets.vgg11_bn(classes=m["classes"], width=m["width"],
+                                   hidden=m["hidden"]),
+        {"batch": 3, "image": 64}, VGG, NESTEROV, "vgg11-bn"),
+    "vit": Case(
+        lambda m, b: nets.ViT(b["image"], m["patch"], m["layers"],
+                              m["heads"], m["width"], m["ff"], m["classes"]),
+        {"batch": 3, "image": 24},
+        {"layers": 2, "width": 24, "heads": 3, "ff": 40, "patch": 8,
+         "classes": 7, "channels": 3}, ADAMW, "vit-b16"),
 }
 
 
@@ -227,14 +227,14 @@ def statistics_of(net):
             if "running" in name}
 
 
-def train(net, x, y, settings):
+def train(net, x, y, options):
     """STEPS steps on one batch; what the file holds, by name."""
     out = {"input.x": x, "input.y": y}
     for name, p in net.named_parameters():
         out["param." + name] = p.detach().clone()
     for name, b in statistics_of(net).items():
         out["buffer." + name] = b
-    optimizer = build_optimizer(net, settings)
+    optimizer = build_optimizer(net, options)
     losses = []
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -243,12 +243,14 @@ def train(net, x, y, settings):
         loss.backward()
         losses.append(loss.item())
         if step == 0:
-            out["logits"] = logits.detach()
+            is_lstm = isinstance(net, texts.LSTM)
+            out["logits"] = (logits.transpose(0, 1) if is_lstm
+                             else logits).detach()
             out["loss"] = loss.detach()
             for name, p in net.named_parameters():
                 out["grad." + name] = p.grad.clone()
-        if settings["clip"] > 0.0:
-            torch.nn.utils.clip_grad_norm_(net.parameters(), settings["clip"])
+        if options["clip"] > 0.0:
+            torch.nn.utils.clip_grad_norm_(net.parameters(), options["clip"])
         optimizer.step()
     for name, p in net.named_parameters():
         out["after." + name] = p.detach()
@@ -259,30 +261,25 @@ def train(net, x, y, settings):
 
 
 def make(name, folder):
-    build, batch, config, optimizer = MODELS[name]
-    settings = {"decay": "all", "clip": 0.0}
-    settings.update(optimizer)
+    case = CASES[name]
     torch.manual_seed(SEED)
-    net = build(config)
+    net = case.build(case.model, case.batch)
     randomise(net)
     net.train()
-    x, y = batch(config)
-    tensors = train(net, x, y, settings)
-    metadata = {"model": name, "steps": STEPS, "torch": torch.__version__}
-    metadata.update(config)
-    metadata.update(settings)
-    write_safetensors(folder / (name + ".safetensors"), tensors,
-                      {key: str(value) for key, value in metadata.items()})
+    x, y = case.data()
+    tensors = train(net, x, y, case.optimizer)
+    write_safetensors(folder / (name + ".safetensors"), tensors, {
+        "settings": case.settings(), "torch": torch.__version__})
 
 
 def main():
     if len(sys.argv) < 2:
         sys.exit("usage: models.py OUTDIR [name ...]")
-    names = sys.argv[2:] or list(MODELS)
+    names = sys.argv[2:] or list(CASES)
     for name in names:
-        if name not in MODELS:
+        if name not in CASES:
             sys.exit("models.py: unknown model '%s'; there are %s"
-                     % (name, " ".join(MODELS)))
+                     % (name, " ".join(CASES)))
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     torch.use_deterministic_algorithms(True)

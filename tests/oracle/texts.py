@@ -163,15 +163,20 @@ class LlamaLayer(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, vocab, layers, heads, kv_heads, width, hidden, tied):
+    """`m`: layers, width, heads, kv_heads, vocab, ff and tied."""
+
+    def __init__(self, m):
         super().__init__()
+        vocab, width = m["vocab"], m["width"]
         self.model = nn.ModuleDict({
             "embed_tokens": nn.Embedding(vocab, width),
             "layers": nn.ModuleList(
-                LlamaLayer(width, heads, kv_heads, hidden)
-                for _ in range(layers)),
+                LlamaLayer(width, m["heads"], m["kv_heads"], m["ff"])
+                for _ in range(m["layers"])),
             "norm": RMSNorm(width)})
-        self.lm_head = None if tied else nn.Linear(width, vocab, bias=False)
+        self.lm_head = None
+        if m["tied"] == "false":
+            self.lm_head = nn.Linear(width, vocab, bias=False)
 
     def forward(self, x):
         h = self.model["embed_tokens"](x)
