@@ -16,3 +16,17 @@ TT_KERNEL(cpu_adaptive_avg_pool_grad)
 
 // Conversions.
 TT_KERNEL(cpu_reorder)
+
+// Elements: own vectorised functions.
+TT_KERNEL(cpu_gelu)
+TT_KERNEL(cpu_gelu_grad)
+TT_KERNEL(cpu_relu)
+TT_KERNEL(cpu_relu_grad)
+TT_KERNEL(cpu_silu)
+TT_KERNEL(cpu_silu_grad)
+TT_KERNEL(cpu_tanh)
+TT_KERNEL(cpu_tanh_grad)
+TT_KERNEL(cpu_sigmoid)
+TT_KERNEL(cpu_sigmoid_grad)
+TT_KERNEL(cpu_swiglu)
+TT_KERNEL(cpu_swiglu_grad)

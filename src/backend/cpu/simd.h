@@ -20,12 +20,17 @@
 #include "backend/cpu/simd/dropout.h"
 #include "backend/cpu/simd/elementwise.h"
 #include "backend/cpu/simd/embedding.h"
+#include "backend/cpu/simd/fold.h"
 #include "backend/cpu/simd/loss.h"
 #include "backend/cpu/simd/lstm.h"
+#include "backend/cpu/simd/merge.h"
 #include "backend/cpu/simd/norm.h"
 #include "backend/cpu/simd/optimizer.h"
 #include "backend/cpu/simd/permute.h"
+#include "backend/cpu/simd/pointwise.h"
 #include "backend/cpu/simd/reduce.h"
+#include "backend/cpu/simd/rotary.h"
+#include "backend/cpu/simd/score.h"
 
 typedef struct tt_simd {
     const char *isa; // base (SSE2), v3 (AVX2), v4 (AVX-512), v4b (and bf16)
@@ -41,6 +46,11 @@ typedef struct tt_simd {
     const tt_simd_dropout *dropout;
     const tt_simd_lstm *lstm;
     const tt_simd_batchnorm *batchnorm;
+    const tt_simd_fold *fold;
+    const tt_simd_merge *merge;
+    const tt_simd_pointwise *pointwise;
+    const tt_simd_rotary *rotary;
+    const tt_simd_score *score;
 } tt_simd;
 
 // The best table for this CPU.

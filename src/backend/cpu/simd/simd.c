@@ -16,6 +16,11 @@ extern const tt_simd_optimizer TT_SYMBOL(tt_simd_optimizer);
 extern const tt_simd_dropout TT_SYMBOL(tt_simd_dropout);
 extern const tt_simd_lstm TT_SYMBOL(tt_simd_lstm);
 extern const tt_simd_batchnorm TT_SYMBOL(tt_simd_batchnorm);
+extern const tt_simd_fold TT_SYMBOL(tt_simd_fold);
+extern const tt_simd_merge TT_SYMBOL(tt_simd_merge);
+extern const tt_simd_pointwise TT_SYMBOL(tt_simd_pointwise);
+extern const tt_simd_rotary TT_SYMBOL(tt_simd_rotary);
+extern const tt_simd_score TT_SYMBOL(tt_simd_score);
 extern const tt_simd TT_SYMBOL(tt_simd_table);
 
 #define TEXT_OF(isa) #isa
@@ -35,4 +40,9 @@ const tt_simd TT_SYMBOL(tt_simd_table) = {
     .dropout = &TT_SYMBOL(tt_simd_dropout),
     .lstm = &TT_SYMBOL(tt_simd_lstm),
     .batchnorm = &TT_SYMBOL(tt_simd_batchnorm),
+    .fold = &TT_SYMBOL(tt_simd_fold),
+    .merge = &TT_SYMBOL(tt_simd_merge),
+    .pointwise = &TT_SYMBOL(tt_simd_pointwise),
+    .rotary = &TT_SYMBOL(tt_simd_rotary),
+    .score = &TT_SYMBOL(tt_simd_score),
 };

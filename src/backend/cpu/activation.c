@@ -1,0 +1,264 @@
+// activation - nonlinear functions of elements. Operands are dense vectors; the
+// gradients may overwrite either input.
+
+#include "ops/activation.h"
+
+#include "backend/cpu/wrap.h"
+#include "ops/ops.h"
+
+static bool can(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types(site, "t", "t");
+}
+
+static tt_simd_act_args describe(const tt_site *site, const tt_args *args,
+                                 tt_simd_act act)
+{
+    return (tt_simd_act_args){
+        .type = tt__simd_type(site->in[0].dtype),
+        .act = act,
+        .n = tt_operand_count(&site->in[0]),
+        .x = args->in[0],
+    };
+}
+
+static tt_status forward(const tt_site *site, const tt_args *args,
+                         tt_simd_act act)
+{
+    tt_simd_act_args a = describe(site, args, act);
+    a.y = args->out[0];
+    tt_simd_get()->activation->forward(&a);
+    return TT_OK;
+}
+
+static tt_status backward(const tt_site *site, const tt_args *args,
+                          tt_simd_act act)
+{
+    tt_simd_act_args a = describe(site, args, act);
+    a.d_y = args->in[1];
+    a.d_x = args->out[0];
+    tt_simd_get()->activation->backward(&a);
+    return TT_OK;
+}
+
+static tt_simd_act gelu_of(const tt_site *site)
+{
+    const tt_gelu_params *p = site->params;
+    return p->form == TT_GELU_ERF ? TT_SIMD_ACT_GELU_ERF
+                                  : TT_SIMD_ACT_GELU_TANH;
+}
+
+static tt_status run_gelu(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return forward(site, args, gelu_of(site));
+}
+
+static tt_status run_gelu_grad(void *state, const tt_site *site,
+                               const tt_args *args)
+{
+    (void)state;
+    return backward(site, args, gelu_of(site));
+}
+
+static tt_status run_relu(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return forward(site, args, TT_SIMD_ACT_RELU);
+}
+
+static tt_status run_relu_grad(void *state, const tt_site *site,
+                               const tt_args *args)
+{
+    (void)state;
+    return backward(site, args, TT_SIMD_ACT_RELU);
+}
+
+static tt_status run_silu(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return forward(site, args, TT_SIMD_ACT_SILU);
+}
+
+static tt_status run_silu_grad(void *state, const tt_site *site,
+                               const tt_args *args)
+{
+    (void)state;
+    return backward(site, args, TT_SIMD_ACT_SILU);
+}
+
+static tt_status run_tanh(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return forward(site, args, TT_SIMD_ACT_TANH);
+}
+
+static tt_status run_sigmoid(void *state, const tt_site *site,
+                             const tt_args *args)
+{
+    (void)state;
+    return forward(site, args, TT_SIMD_ACT_SIGMOID);
+}
+
+// ---- gradients from the result -------------------------------------------
+
+static tt_simd_from_result_args from_result(const tt_site *site,
+                                            const tt_args *args)
+{
+    return (tt_simd_from_result_args){
+        .type = tt__simd_type(site->in[0].dtype),
+        .n = tt_operand_count(&site->in[0]),
+        .y = args->in[0],
+        .d_y = args->in[1],
+        .d_x = args->out[0],
+    };
+}
+
+static tt_status run_tanh_grad(void *state, const tt_site *site,
+                               const tt_args *args)
+{
+    (void)state;
+    const tt_simd_from_result_args a = from_result(site, args);
+    tt_simd_get()->pointwise->tanh_grad(&a);
+    return TT_OK;
+}
+
+static tt_status run_sigmoid_grad(void *state, const tt_site *site,
+                                  const tt_args *args)
+{
+    (void)state;
+    const tt_simd_from_result_args a = from_result(site, args);
+    tt_simd_get()->pointwise->sigmoid_grad(&a);
+    return TT_OK;
+}
+
+// ---- swiglu --------------------------------------------------------------
+
+static tt_status run_swiglu(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    (void)state;
+    const tt_simd_glu_args a = {
+        .type = tt__simd_type(site->in[0].dtype),
+        .n = tt_operand_count(&site->in[0]),
+        .a = args->in[0],
+        .b = args->in[1],
+        .y = args->out[0],
+    };
+    tt_simd_get()->activation->swiglu(&a);
+    return TT_OK;
+}
+
+static tt_status run_swiglu_grad(void *state, const tt_site *site,
+                                 const tt_args *args)
+{
+    (void)state;
+    const tt_simd_glu_args a = {
+        .type = tt__simd_type(site->in[0].dtype),
+        .n = tt_operand_count(&site->in[0]),
+        .a = args->in[0],
+        .b = args->in[1],
+        .d_y = args->in[2],
+        .d_a = args->out[0],
+        .d_b = args->out[1],
+    };
+    tt_simd_get()->activation->swiglu_backward(&a);
+    return TT_OK;
+}
+
+const tt_kernel_def tt_kernel_cpu_gelu = {
+    .name = "cpu.gelu",
+    .op = &tt_op_gelu,
+    .in_place = true,
+    .can = can,
+    .run = run_gelu,
+};
+
+const tt_kernel_def tt_kernel_cpu_gelu_grad = {
+    .name = "cpu.gelu_grad",
+    .op = &tt_op_gelu_grad,
+    .in_place = true,
+    .can = can,
+    .run = run_gelu_grad,
+};
+
+const tt_kernel_def tt_kernel_cpu_relu = {
+    .name = "cpu.relu",
+    .op = &tt_op_relu,
+    .in_place = true,
+    .can = can,
+    .run = run_relu,
+};
+
+const tt_kernel_def tt_kernel_cpu_relu_grad = {
+    .name = "cpu.relu_grad",
+    .op = &tt_op_relu_grad,
+    .in_place = true,
+    .can = can,
+    .run = run_relu_grad,
+};
+
+const tt_kernel_def tt_kernel_cpu_silu = {
+    .name = "cpu.silu",
+    .op = &tt_op_silu,
+    .in_place = true,
+    .can = can,
+    .run = run_silu,
+};
+
+const tt_kernel_def tt_kernel_cpu_silu_grad = {
+    .name = "cpu.silu_grad",
+    .op = &tt_op_silu_grad,
+    .in_place = true,
+    .can = can,
+    .run = run_silu_grad,
+};
+
+const tt_kernel_def tt_kernel_cpu_tanh = {
+    .name = "cpu.tanh",
+    .op = &tt_op_tanh,
+    .in_place = true,
+    .can = can,
+    .run = run_tanh,
+};
+
+const tt_kernel_def tt_kernel_cpu_tanh_grad = {
+    .name = "cpu.tanh_grad",
+    .op = &tt_op_tanh_grad,
+    .in_place = true,
+    .can = can,
+    .run = run_tanh_grad,
+};
+
+const tt_kernel_def tt_kernel_cpu_sigmoid = {
+    .name = "cpu.sigmoid",
+    .op = &tt_op_sigmoid,
+    .in_place = true,
+    .can = can,
+    .run = run_sigmoid,
+};
+
+const tt_kernel_def tt_kernel_cpu_sigmoid_grad = {
+    .name = "cpu.sigmoid_grad",
+    .op = &tt_op_sigmoid_grad,
+    .in_place = true,
+    .can = can,
+    .run = run_sigmoid_grad,
+};
+
+const tt_kernel_def tt_kernel_cpu_swiglu = {
+    .name = "cpu.swiglu",
+    .op = &tt_op_swiglu,
+    .in_place = true,
+    .can = can,
+    .run = run_swiglu,
+};
+
+const tt_kernel_def tt_kernel_cpu_swiglu_grad = {
+    .name = "cpu.swiglu_grad",
+    .op = &tt_op_swiglu_grad,
+    .in_place = true,
+    .can = can,
+    .run = run_swiglu_grad,
+};
