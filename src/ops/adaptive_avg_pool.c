@@ -115,12 +115,6 @@ static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 2, all, largest, cost_out);
 }
 
-tt_val tt_adaptive_avg_pool(tt_builder *b, tt_val x, int64_t out)
-{
-    const tt_adaptive_pool_params params = {.out = {1, {out}}};
-    return tt_call(b, &tt_op_adaptive_avg_pool, &params, &x, 1, NULL);
-}
-
 static const tt_opt options[] = {
     {"out", "1", "windows, per dimension or for all", TT_OPT_I64S,
      offsetof(tt_adaptive_pool_params, out), NULL, 1, 1e6},

@@ -96,22 +96,6 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt__bn_cost(io, 0, (p->training ? 8 : 4) + extra, cost_out);
 }
 
-tt_val tt_batch_norm(tt_builder *b, const tt_batch_norm_args *args,
-                     const tt_batch_norm_params *params)
-{
-    const tt_val in[] = {args->x,           args->gamma,
-                         args->beta,        args->running_mean,
-                         args->running_var, args->residual};
-    tt_val out[TT_MAX_OUT];
-    (void)tt_call(b, &tt_op_batch_norm, params, in,
-                  tt_is(args->residual) ? 6 : 5, out);
-    if (params->training) {
-        tt_update(b, args->running_mean, out[NEW_MEAN]);
-        tt_update(b, args->running_var, out[NEW_VAR]);
-    }
-    return out[Y];
-}
-
 static const tt_sample samples[] = {
     {"",
      {"f batch:4 channels:3 height:2 width:3", "f channels:3", "f channels:3",

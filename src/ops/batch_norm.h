@@ -30,14 +30,4 @@ typedef struct tt_batch_norm_geometry {
 tt_batch_norm_geometry tt_batch_norm_geometry_of(const tt_batch_norm_params *p,
                                                  const tt_local *x);
 
-// y = activation(norm(x) + residual). In training the new running statistics
-// become the next version of the states `running_mean` and `running_var`.
-typedef struct tt_batch_norm_args {
-    tt_val x, gamma, beta, running_mean, running_var;
-    tt_val residual; // or TT_NONE
-} tt_batch_norm_args;
-
-tt_val tt_batch_norm(tt_builder *b, const tt_batch_norm_args *args,
-                     const tt_batch_norm_params *params);
-
 #endif

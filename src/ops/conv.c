@@ -63,20 +63,6 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     }
 }
 
-tt_val tt_conv(tt_builder *b, tt_val x, tt_val w, tt_val bias,
-               tt_conv_spec spec)
-{
-    const tt_conv_params params = {
-        .slide = {.stride = {1, {spec.stride == 0 ? 1 : spec.stride}},
-                  .pad = {1, {spec.pad}},
-                  .dilation = {1, {spec.dilation == 0 ? 1 : spec.dilation}}},
-        .groups = spec.groups == 0 ? 1 : spec.groups,
-        .algorithm = spec.algorithm,
-    };
-    const tt_val in[] = {x, w, bias};
-    return tt_call(b, &tt_op_conv, &params, in, tt_is(bias) ? 3 : 2, NULL);
-}
-
 static const tt_sample samples[] = {
     {"",
      {"f batch:2 channels:3 height:5 width:4",

@@ -33,14 +33,4 @@ typedef struct tt_conv_geometry {
 tt_conv_geometry tt_conv_geometry_of(const tt_conv_params *p, const tt_local *x,
                                      const tt_local *w, const tt_local *y);
 
-// Stride, pad and dilation, the same along all dimensions. Zero is the usual: 1
-// for stride, dilation and groups.
-typedef struct tt_conv_spec {
-    int64_t stride, pad, dilation, groups;
-    tt_conv_algorithm algorithm;
-} tt_conv_spec;
-
-tt_val tt_conv(tt_builder *b, tt_val x, tt_val w, tt_val bias,
-               tt_conv_spec spec);
-
 #endif

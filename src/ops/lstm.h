@@ -18,8 +18,4 @@ typedef struct tt_lstm_args {
 // h of every step [seq, batch, hidden]; c of every step to *c_out unless NULL.
 tt_val tt_lstm(tt_builder *b, const tt_lstm_args *args, tt_val *c_out);
 
-// One step: gates [rows, 4 * hidden] before their functions, c_prev [rows,
-// hidden]. Returns h.
-tt_val tt_lstm_cell(tt_builder *b, tt_val gates, tt_val c_prev, tt_val *c_out);
-
 #endif

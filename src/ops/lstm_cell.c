@@ -127,16 +127,6 @@ static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     cost_out->depth = 12;
 }
 
-tt_val tt_lstm_cell(tt_builder *b, tt_val gates, tt_val c_prev, tt_val *c_out)
-{
-    tt_val out[TT_MAX_OUT];
-    (void)tt_call(b, &tt_op_lstm_cell, NULL, (const tt_val[]){gates, c_prev}, 2,
-                  out);
-    if (c_out != NULL)
-        *c_out = out[C];
-    return out[H];
-}
-
 static const tt_sample samples[] = {
     {"", {"f rows:3 gates:4.hidden:5", "m rows:3 hidden:5"}, 135},
     {"", {"f rows:2 all:12", "m rows:2 hidden:3"}, 54},

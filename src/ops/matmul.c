@@ -237,13 +237,6 @@ tt_val tt_matmul(tt_builder *b, tt_val x, tt_val w, tt_val bias,
     return tt_call(b, &tt_op_matmul, params, in, tt_is(bias) ? 3 : 2, NULL);
 }
 
-tt_val tt_linear(tt_builder *b, tt_val x, tt_val w, tt_val bias,
-                 tt_activation activation)
-{
-    return tt_matmul(b, x, w, bias,
-                     &(tt_matmul_params){false, true, (int)activation});
-}
-
 static const tt_opt options[] = {
     {"transpose_a", "false", "a is [..., k, m]", TT_OPT_BOOL,
      offsetof(tt_matmul_params, transpose_a), NULL, 0, 0},

@@ -36,8 +36,4 @@ tt_matmul_dims tt_matmul_dims_of(const tt_matmul_params *p, const tt_shape *a,
 tt_val tt_matmul(tt_builder *b, tt_val x, tt_val w, tt_val bias,
                  const tt_matmul_params *params);
 
-// y = activation(x * w^T + bias): PyTorch's Linear, w [out, in].
-tt_val tt_linear(tt_builder *b, tt_val x, tt_val w, tt_val bias,
-                 tt_activation activation);
-
 #endif

@@ -110,13 +110,6 @@ static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 4, tt_cost_count(&io->in[0]), n, cost_out);
 }
 
-tt_val tt_max_pool(tt_builder *b, tt_val x, int64_t kernel, int64_t stride,
-                   int64_t pad)
-{
-    return tt__pool_call(b, &tt_op_max_pool, x,
-                         (const int64_t[]){kernel, stride, pad});
-}
-
 static const tt_opt options[] = {
     {"kernel", NULL, "extents of the window, per dimension or for all",
      TT_OPT_I64S, offsetof(tt_pool_params, slide.kernel), NULL, 1, 1e6},

@@ -30,11 +30,4 @@ static inline int64_t tt_adaptive_hi(int64_t i, int64_t n, int64_t n_windows)
     return ((i + 1) * n + n_windows - 1) / n_windows;
 }
 
-// The same along all dimensions; stride 0 is the kernel.
-tt_val tt_max_pool(tt_builder *b, tt_val x, int64_t kernel, int64_t stride,
-                   int64_t pad);
-tt_val tt_avg_pool(tt_builder *b, tt_val x, int64_t kernel, int64_t stride,
-                   int64_t pad);
-tt_val tt_adaptive_avg_pool(tt_builder *b, tt_val x, int64_t out);
-
 #endif

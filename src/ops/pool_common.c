@@ -83,17 +83,3 @@ void tt__pool_shard(const tt_op_io *io, const tt__pool_roles *roles,
             add(io, roles, place, sigs);
     }
 }
-
-tt_val tt__pool_call(tt_builder *b, const tt_op_def *op, tt_val x,
-                     const int64_t kernel_stride_pad[3])
-{
-    const int64_t stride = kernel_stride_pad[1];
-    const tt_pool_params params = {
-        .slide = {.kernel = {1, {kernel_stride_pad[0]}},
-                  .stride = {stride == 0 ? 0 : 1, {stride}},
-                  .pad = {1, {kernel_stride_pad[2]}},
-                  .dilation = {1, {1}}},
-        .count_pad = true,
-    };
-    return tt_call(b, op, &params, &x, 1, NULL);
-}

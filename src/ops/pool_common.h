@@ -22,7 +22,4 @@ typedef struct tt__pool_roles {
 void tt__pool_shard(const tt_op_io *io, const tt__pool_roles *roles,
                     int axis_size, tt_sigs *sigs);
 
-tt_val tt__pool_call(tt_builder *b, const tt_op_def *op, tt_val x,
-                     const int64_t kernel_stride_pad[3]);
-
 #endif

@@ -6,12 +6,15 @@
 #include "check/interp.h"
 #include "check/sample.h"
 #include "ops/arith.h"
-#include "ops/conv.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
-#include "ops/pool.h"
 #include "pass/pass.h"
 #include "test.h"
+
+static tt_val conv(tt_builder *b, tt_val x, tt_val w, int pad)
+{
+    return tt_callf(b, &tt_op_conv, (tt_val[]){x, w}, 2, NULL, "pad=%d", pad);
+}
 
 static tt_graph *several_windows(void)
 {
@@ -30,13 +33,13 @@ static tt_graph *several_windows(void)
         tt_param(&b, "w2", init, "filters:2 channels:3 kernel_h:5 kernel_w:5");
     const tt_val w3 =
         tt_param(&b, "w3", init, "filters:2 channels:3 kernel_h:1 kernel_w:1");
-    const tt_val x = tt_conv(&b, image, w0, TT_NONE, (tt_conv_spec){.pad = 1});
-    const tt_val main = tt_conv(&b, x, w1, TT_NONE, (tt_conv_spec){.pad = 1});
-    const tt_val wide = tt_conv(&b, x, w2, TT_NONE, (tt_conv_spec){.pad = 2});
-    const tt_val point = tt_conv(&b, x, w3, TT_NONE, (tt_conv_spec){0});
+    const tt_val x = conv(&b, image, w0, 1);
+    const tt_val main = conv(&b, x, w1, 1);
+    const tt_val wide = conv(&b, x, w2, 2);
+    const tt_val point = conv(&b, x, w3, 0);
     tt_val y = tt_add(&b, tt_add(&b, main, wide), point);
-    y = tt_max_pool(&b, y, 3, 2, 1);
-    y = tt_adaptive_avg_pool(&b, y, 1);
+    y = tt_callf(&b, &tt_op_max_pool, &y, 1, NULL, "kernel=3 stride=2 pad=1");
+    y = tt_callf(&b, &tt_op_adaptive_avg_pool, &y, 1, NULL, "out=1");
     const tt_val target =
         tt_input(&b, "target", TT_F64, "batch:2 channels:2 height:1 width:1");
     const tt_val loss =
