@@ -272,7 +272,7 @@ static tt_status settle_updates(work *w, const tt_node *node)
         if (!tt_is(state))
             continue;
         tt_val val;
-        const tt_val home = w->versions[w->first[state.id]].val;
+        const tt_val home = original(w, state.id);
         TT_TRY(convert(w, node->out[i].id, place_of(w, home), &val));
         tt_update(&w->b, home, val);
     }
