@@ -221,6 +221,51 @@ TEST(lstm_gates_are_input_forget_cell_output)
     finish(&k);
 }
 
+// ---- types ----
+
+static void check_wide(const tt_op_def *op, const char *params,
+                       const char *const *in, int n, const char *want)
+{
+    bench k;
+    start(&k);
+    for (int i = 0; i < n; i++) {
+        const char name[2] = {(char)('a' + i), '\0'};
+        const bool is_wide = in[i][0] == '+';
+        k.in[i] = tt_input(&k.b, name, is_wide ? TT_F32 : TT_BF16,
+                           in[i] + (is_wide ? 1 : 0));
+    }
+    (void)tt_callf(&k.b, op, k.in, n, k.out, "%s", params);
+    CHECK_OK(k.b.status);
+    for (int i = 0; want[i] != '\0'; i++)
+        CHECK_MSG(tt_type_of(&k.b, k.out[i])->dtype ==
+                      (want[i] == '+' ? TT_F32 : TT_BF16),
+                  "output %d of %s", i, op->name);
+    CHECK(!tt_is(k.out[strlen(want)]));
+    tt_builder_fini(&k.b);
+}
+
+// Beside bf16, statistics and gradients of weights are f32.
+TEST(sums_are_wider_than_activations)
+{
+    const char *const mm[] = {"m:9 k:5", "m:9 n:4", "k:5 n:4"};
+    check_wide(&tt_op_matmul_grad_w, "", mm, 3, "+");
+    check_wide(&tt_op_bias_grad, "", mm, 1, "+");
+    const char *const product[] = {"m:9 k:5", "k:5 n:4", "+n:4"};
+    check_wide(&tt_op_matmul, "activation=silu", product, 3, "..");
+    const char *const image[] = {"n:2 c:3 w:8", "n:2 c:5 w:8", "o:5 c:3 k:3"};
+    check_wide(&tt_op_conv_grad_w, "pad=1", image, 3, "+");
+    check_wide(&tt_op_conv_grad_b, "", image, 1, "+");
+    const char *const dx[] = {"n:2 c:5 w:8", "o:5 c:3 k:3", "n:2 c:3 w:8"};
+    check_wide(&tt_op_conv_grad_x, "pad=1", dx, 3, ".");
+    const char *const norm[] = {"n:2 c:3 w:8", "+c:3", "c:3", "+c:3", "+c:3"};
+    check_wide(&tt_op_batch_norm, "", norm, 5, ".++++");
+    const char *const back[] = {"n:2 c:3", "n:2 c:3", "+c:3", "+c:3", "+c:3"};
+    check_wide(&tt_op_batch_norm_grad, "", back, 5, ".++");
+    const char *const lstm[] = {"s:2 b:3 g:8", "g:8 k:2", "+g:8", "b:3 h:2",
+                                "+b:3 h:2"};
+    check_wide(&tt_op_lstm, "", lstm, 5, ".+.");
+}
+
 // ---- costs ----
 
 static tt_cost cost_of(const tt_op_def *op, const char *params,

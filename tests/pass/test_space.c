@@ -1,5 +1,5 @@
-// One value under several windows, as in a residual network: each gets the halo it
-// needs, from the value itself and not from another's halo.
+// Parts of convolutional networks on meshes that split space: one value under several
+// windows, statistics in groups of samples.
 
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -16,6 +16,9 @@ static tt_val conv(tt_builder *b, tt_val x, tt_val w, int pad)
     return tt_callf(b, &tt_op_conv, (tt_val[]){x, w}, 2, NULL, "pad=%d", pad);
 }
 
+typedef tt_graph *build_fn(void);
+
+// Every window needs a halo from the value itself, not from another's halo.
 static tt_graph *several_windows(void)
 {
     tt_builder b;
@@ -44,6 +47,41 @@ static tt_graph *several_windows(void)
         tt_input(&b, "target", TT_F64, "batch:2 channels:2 height:1 width:1");
     const tt_val loss =
         tt_call(&b, &tt_op_mse, NULL, (tt_val[]){y, target}, 2, NULL);
+    tt_output(&b, "loss", loss);
+    CHECK_OK(tt_grad(&b, loss, NULL, NULL));
+    CHECK_OK(tt_builder_take(&b, &g));
+    return g;
+}
+
+static tt_graph *norm_in_groups(void)
+{
+    tt_builder b;
+    tt_graph *g = NULL;
+    tt_val out[TT_MAX_OUT];
+    tt_shape channels = {0};
+    CHECK_OK(tt_builder_init(&b, &tt_grad_ops_default));
+    b.dtype = b.master = TT_F64;
+    CHECK_OK(tt_shape_push(&channels, "channels", 3));
+    const tt_init init = {.kind = TT_INIT_NORMAL, .a = 1};
+    const char *shape = "batch:8 channels:3 height:5";
+    const tt_val x = tt_input(&b, "x", TT_F64, shape);
+    const tt_val w = tt_param(&b, "w", init, "filters:3 channels:3 kernel:3");
+    const tt_val in[] = {
+        conv(&b, x, w, 1),
+        tt_param(&b, "gamma", init, "channels:3"),
+        tt_param(&b, "beta", init, "channels:3"),
+        tt_state(&b, TT_ROLE_BUFFER, "mean", TT_F64, &channels, init),
+        tt_state(&b, TT_ROLE_BUFFER, "var", TT_F64, &channels, init),
+        x,
+    };
+    tt_callf(&b, &tt_op_batch_norm, in, 6, out, "group=2 activation=relu");
+    tt_update(&b, in[3], out[3]);
+    tt_update(&b, in[4], out[4]);
+    tt_output(&b, "new_mean", out[3]);
+    tt_output(&b, "new_var", out[4]);
+    const tt_val target = tt_input(&b, "target", TT_F64, shape);
+    const tt_val loss =
+        tt_call(&b, &tt_op_mse, NULL, (tt_val[]){out[0], target}, 2, NULL);
     tt_output(&b, "loss", loss);
     CHECK_OK(tt_grad(&b, loss, NULL, NULL));
     CHECK_OK(tt_builder_take(&b, &g));
@@ -81,16 +119,20 @@ static void check_same(tt_interp *many, tt_val a, tt_interp *one, tt_val b,
     tt_free(y);
 }
 
-static void check_partition(const char *mesh, const char *layout)
+static void check_partition(build_fn *build, const char *mesh,
+                            const char *layout)
 {
     const struct {
         const char *mesh, *layout;
     } params = {mesh, layout};
-    tt_graph *g = several_windows(), *cut = NULL;
+    tt_graph *g = build(), *cut = NULL;
     CHECK_OK(tt_pass_apply(tt_pass_find("partition"), &params, g, &cut));
     tt_interp *one = run(g), *many = run(cut);
-    check_same(many, tt_graph_output_find(cut, "loss"), one,
-               tt_graph_output_find(g, "loss"), 1);
+    for (int32_t i = 0; i < g->n_outputs; i++) {
+        const tt_val v = g->output[i].val;
+        check_same(many, tt_graph_output_find(cut, g->output[i].name), one, v,
+                   tt_shape_count(&g->value[v.id].type.shape));
+    }
     for (int32_t v = 0; v < g->n_values; v++) {
         const tt_value *value = &g->value[v];
         if (!tt_is(value->grad))
@@ -107,13 +149,30 @@ static void check_partition(const char *mesh, const char *layout)
 
 TEST(windows_on_one_value_have_a_halo_each)
 {
-    check_partition("space:2", "height:space");
-    check_partition("space:3", "height:space");
-    check_partition("space:2", "width:space");
-    check_partition("data:2 space:2", "batch:data height:space");
+    check_partition(several_windows, "space:2", "height:space");
+    check_partition(several_windows, "space:3", "height:space");
+    check_partition(several_windows, "space:2", "width:space");
+    check_partition(several_windows, "data:2 space:2",
+                    "batch:data height:space");
 }
 
 TEST(space_in_both_directions)
 {
-    check_partition("space:2 wide:2", "height:space width:wide");
+    check_partition(several_windows, "space:2 wide:2",
+                    "height:space width:wide");
+}
+
+TEST(groups_of_samples_on_any_mesh)
+{
+    check_partition(norm_in_groups, "data:2", "batch:data");
+    check_partition(norm_in_groups, "data:4", "batch:data");
+    check_partition(norm_in_groups, "data:3", "batch:data"); // cuts a group
+    check_partition(norm_in_groups, "space:2", "height:space");
+    check_partition(norm_in_groups, "tensor:3", "channels:tensor");
+    check_partition(norm_in_groups, "data:2 space:2",
+                    "batch:data height:space");
+    check_partition(norm_in_groups, "space:2 data:2",
+                    "batch:data height:space");
+    check_partition(norm_in_groups, "data:2 tensor:3",
+                    "batch:data channels:tensor");
 }
