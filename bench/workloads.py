@@ -1,7 +1,8 @@
 """What `make bench` measures: each workload once for Tutti and once for PyTorch.
 
 `tutti` is the command line of `tutti bench step`; `torch` is what peer_torch.py
-builds from: the same network, AdamW, no clipping, no dropout. `aim` is the wanted ratio of PyTorch's time to Tutti's; language
+builds from: the same network, AdamW, no clipping, no dropout. `aim` is the wanted
+ratio of PyTorch's time to Tutti's; language
 models may reach GEMM_AIM of the measured GEMM rate instead.
 """
 
