@@ -157,9 +157,9 @@ static void add_tile(const span *c, int64_t q0, int64_t k0, int64_t n,
         .n = round_up(n, TT_LANES),
         .k = d,
     };
-    tile_scores(&t, shift);
+    tile_multiply(&t, TT_BAND_SCORES, shift);
     t.a = d_o.data, t.a_row = d_o.row, t.b = c->s.values, t.c = c->s.d_score;
-    tile_scores(&t, shift);
+    tile_multiply(&t, TT_BAND_SCORES, shift);
     differentiate(c, q0, m, n, shift);
     t = (tt__product){
         .a = c->s.weights,
@@ -174,10 +174,10 @@ static void add_tile(const span *c, int64_t q0, int64_t k0, int64_t n,
         .k = m,
         .adds = true,
     };
-    tile_scatter(&t, shift);
+    tile_multiply(&t, TT_BAND_SCATTER, shift);
     t.a = c->s.d_score, t.b = c->s.q, t.b_row = width;
     t.c = c->s.d_k + (k0 - c->k0) * width;
-    tile_scatter(&t, shift);
+    tile_multiply(&t, TT_BAND_SCATTER, shift);
     t = (tt__product){
         .a = c->s.d_score,
         .a_row = TT_K_BLOCK,
@@ -191,7 +191,7 @@ static void add_tile(const span *c, int64_t q0, int64_t k0, int64_t n,
         .k = n,
         .adds = true,
     };
-    tile_gather(&t, shift);
+    tile_multiply(&t, TT_BAND_GATHER, shift);
 }
 
 // All queries of head c->h against the span.

@@ -1,6 +1,6 @@
 // attention_forward - one task is up to TT_Q_CHUNK queries of one head. It walks
 // over blocks of keys once, keeping for every query the running maximum, sum and
-// weighted values (in base 2: queries are scaled by log2 e when they are copied).
+// weighted values (in base 2: scores are multiplied by log2 e too).
 //
 //   per block   scores = Q K^T -> exp2(scores - max) -> values += P V
 //
@@ -17,10 +17,11 @@ enum { TT_Q_CHUNK = 4 * TT_Q_BLOCK };
 
 // The scratch of one thread.
 typedef struct space {
-    float *q;      // TT_Q_CHUNK x width, scaled by scale * log2 e
+    float *q;      // TT_Q_CHUNK x width, times scale * log2 e; not with pairs
     float *keys;   // head_dim x TT_K_BLOCK
     float *rows;   // TT_K_BLOCK x width: keys before transposing, then values
     float *scores; // TT_Q_BLOCK x TT_K_BLOCK
+    float *pairs;  // the same as pairs of bf16, where these are used
     float *out;    // TT_Q_CHUNK x width
     float *max, *sum;
 } space;
@@ -40,6 +41,7 @@ static int64_t cut(const tt_simd_attention_args *x, float *scratch, space *s)
     s->keys = take(&from, TT_K_BLOCK * width);
     s->rows = take(&from, TT_K_BLOCK * width);
     s->scores = take(&from, (int64_t)TT_Q_BLOCK * TT_K_BLOCK);
+    s->pairs = take(&from, (int64_t)TT_Q_BLOCK * TT_K_BLOCK / 2);
     s->out = take(&from, TT_Q_CHUNK * width);
     s->max = take(&from, TT_Q_CHUNK);
     s->sum = take(&from, TT_Q_CHUNK);
@@ -52,20 +54,21 @@ int64_t TT_SYMBOL(tt__attention_forward_bytes)(const tt_simd_attention_args *x)
     return cut(x, NULL, &s) * 4 * x->threads;
 }
 
-// Turns a row of n scores into weights relative to the new maximum; the first
-// `seen` are visible, the rest of the n (a multiple of TT_LANES) become 0.
-// Returns the factor that earlier sums of the row must be multiplied by.
-TT_INLINE float weigh_row(float *s, int64_t seen, int64_t n, float *max,
-                          float *sum)
+// Turns a row of n scores, times unit, into weights relative to the new maximum;
+// the first `seen` are visible, the rest of the n (a multiple of TT_LANES)
+// become 0. Returns the
+// factor that earlier sums of the row must be multiplied by.
+TT_INLINE float weigh_row(float *s, float unit, int64_t seen, int64_t n,
+                          float *max, float *sum)
 {
     float top = *max, total = 0.0f;
     for (int64_t j = seen; j < n; j++)
         s[j] = -INFINITY;
-    const float largest = max_of(TT_SIMD_F32, s, n);
+    const float largest = unit * max_of(TT_SIMD_F32, s, n);
     top = largest > top ? largest : top;
 #pragma omp simd reduction(+ : total)
     for (int64_t j = 0; j < n; j++) {
-        const float w = v_exp2_below(s[j] - top);
+        const float w = v_exp2_below(s[j] * unit - top);
         s[j] = w;
         total += w;
     }
@@ -87,67 +90,111 @@ TT_INLINE void weigh(const chunk *c, int64_t i0, int64_t m, int64_t n,
                      int64_t shift)
 {
     const int64_t width = padded_dim(c->x);
+    const bool pairs = uses_pairs(c->x);
+    const float unit = pairs ? c->x->scale * TT_LOG2_E : 1.0f;
     for (int64_t i = 0; i < m; i++) {
         float *row = c->s.scores + i * TT_K_BLOCK;
         const int64_t seen = visible(i, shift, n);
         // As far as the panel of this row is read.
         const int64_t last = i / TT_MR * TT_MR + TT_MR - 1;
         const int64_t read = round_up(visible(last, shift, n), TT_LANES);
-        if (seen == 0) {
-            for (int64_t j = 0; j < read; j++)
-                row[j] = 0.0f;
-            continue;
-        }
-        const float factor =
-            weigh_row(row, seen, read, &c->s.max[i0 + i], &c->s.sum[i0 + i]);
+        float factor = 1.0f;
+        if (seen == 0)
+            memset(row, 0, (size_t)read * sizeof(float));
+        else
+            factor = weigh_row(row, unit, seen, read, &c->s.max[i0 + i],
+                               &c->s.sum[i0 + i]);
         if (factor != 1.0f)
             scale_row(c->s.out + (i0 + i) * width, width, factor);
+        if (pairs)
+            round_row(row, read, (uint16_t *)c->s.pairs + i * TT_K_BLOCK);
     }
+}
+
+// Brings n keys and values from k0 into the form of the products; returns where
+// the values are.
+static tt__rows pack_keys(const chunk *c, int64_t k0, int64_t n)
+{
+    const tt_simd_attention_args *x = c->x;
+    const int64_t kv = c->h / (x->q_heads / x->kv_heads);
+    const void *k = head_row(x, &x->k, c->b, kv, k0);
+    const void *v = head_row(x, &x->v, c->b, kv, k0);
+    if (uses_pairs(x)) {
+        pack_pair_columns(x, k, x->k.row, n, c->s.keys);
+        pack_row_pairs(x, v, x->v.row, n, c->s.rows);
+        return (tt__rows){c->s.rows, x->head_dim};
+    }
+    pack_columns(x, rows_of(x, k, x->k.row, n, c->s.rows), n, c->s.keys);
+    return rows_of(x, v, x->v.row, n, c->s.rows);
+}
+
+// m queries from i0 of the chunk times n keys.
+static tt__product score_product(const chunk *c, int64_t i0, int64_t m,
+                                 int64_t n)
+{
+    const tt_simd_attention_args *x = c->x;
+    tt__product p = {
+        .a = c->s.q + i0 * padded_dim(x),
+        .a_row = padded_dim(x),
+        .a_step = 1,
+        .b = c->s.keys,
+        .b_row = TT_K_BLOCK,
+        .c = c->s.scores,
+        .c_row = TT_K_BLOCK,
+        .m = m,
+        .n = round_up(n, TT_LANES),
+        .k = x->head_dim,
+    };
+    if (uses_pairs(x)) {
+        p.a = head_row(x, &x->q, c->b, c->h, c->q0 + i0);
+        p.a_row = x->q.row / 2;
+        p.k = x->head_dim / 2;
+        p.is_pairs = true;
+    }
+    return p;
+}
+
+// The weights of m queries from i0 times n values.
+static tt__product value_product(const chunk *c, int64_t i0, int64_t m,
+                                 int64_t n, tt__rows values)
+{
+    const int64_t width = padded_dim(c->x);
+    tt__product p = {
+        .a = c->s.scores,
+        .a_row = TT_K_BLOCK,
+        .a_step = 1,
+        .b = values.data,
+        .b_row = values.row,
+        .c = c->s.out + i0 * width,
+        .c_row = width,
+        .m = m,
+        .n = width,
+        .k = n,
+        .adds = true,
+    };
+    if (uses_pairs(c->x)) {
+        p.a = c->s.pairs;
+        p.a_row = TT_K_BLOCK / 2;
+        p.k = (n + 1) / 2;
+        p.is_pairs = true;
+    }
+    return p;
 }
 
 // All queries of the chunk against keys [k0, k0 + n).
 static void add_keys(const chunk *c, int64_t k0, int64_t n)
 {
-    const tt_simd_attention_args *x = c->x;
-    const int64_t width = padded_dim(x);
-    const int64_t kv = c->h / (x->q_heads / x->kv_heads);
-    tt__rows rows =
-        rows_of(x, head_row(x, &x->k, c->b, kv, k0), x->k.row, n, c->s.rows);
-    pack_columns(x, rows, n, c->s.keys);
-    rows = rows_of(x, head_row(x, &x->v, c->b, kv, k0), x->v.row, n, c->s.rows);
+    const tt__rows values = pack_keys(c, k0, n);
     for (int64_t i0 = 0; i0 < c->n; i0 += TT_Q_BLOCK) {
         const int64_t m = min_i64(TT_Q_BLOCK, c->n - i0);
-        const int64_t shift = shift_of(x, c->q0 + i0, k0);
+        const int64_t shift = shift_of(c->x, c->q0 + i0, k0);
         if (visible(m - 1, shift, n) == 0)
             continue;
-        const tt__product scores = {
-            .a = c->s.q + i0 * width,
-            .a_row = width,
-            .a_step = 1,
-            .b = c->s.keys,
-            .b_row = TT_K_BLOCK,
-            .c = c->s.scores,
-            .c_row = TT_K_BLOCK,
-            .m = m,
-            .n = round_up(n, TT_LANES),
-            .k = x->head_dim,
-        };
-        tile_scores(&scores, shift);
+        tt__product p = score_product(c, i0, m, n);
+        tile_multiply(&p, TT_BAND_SCORES, shift);
         weigh(c, i0, m, n, shift);
-        const tt__product values = {
-            .a = c->s.scores,
-            .a_row = TT_K_BLOCK,
-            .a_step = 1,
-            .b = rows.data,
-            .b_row = rows.row,
-            .c = c->s.out + i0 * width,
-            .c_row = width,
-            .m = m,
-            .n = width,
-            .k = n,
-            .adds = true,
-        };
-        tile_gather(&values, shift);
+        p = value_product(c, i0, m, n, values);
+        tile_multiply(&p, TT_BAND_GATHER, shift);
     }
 }
 
@@ -170,8 +217,9 @@ static void run_chunk(const chunk *c)
 {
     const tt_simd_attention_args *x = c->x;
     const int64_t width = padded_dim(x);
-    pack_rows(x, head_row(x, &x->q, c->b, c->h, c->q0), x->q.row, c->n,
-              x->scale * TT_LOG2_E, c->s.q);
+    if (!uses_pairs(x))
+        pack_rows(x, head_row(x, &x->q, c->b, c->h, c->q0), x->q.row, c->n,
+                  x->scale * TT_LOG2_E, c->s.q);
     memset(c->s.out, 0, (size_t)(c->n * width) * sizeof(float));
     for (int64_t i = 0; i < c->n; i++) {
         c->s.max[i] = -INFINITY;

@@ -5,6 +5,10 @@
 // A is read one number at a time (any strides, so a transpose is free), B and C
 // in vectors along n (contiguous, n a multiple of TT_LANES). TT_MR x 2 vectors of
 // C stay in registers: bound by multiply-adds as long as B is in cache.
+//
+// With is_pairs, the elements of A and B are pairs of bf16 along k (the first in
+// the low half), and C sums the products of both: twice the rate where the CPU
+// has the instruction. Sizes and strides then count pairs.
 
 #ifndef TT_BACKEND_CPU_SIMD_TILE_H
 #define TT_BACKEND_CPU_SIMD_TILE_H
@@ -32,6 +36,7 @@ typedef struct tt__product {
     int64_t c_row; // C(i,j) = c[i*c_row + j]
     int64_t m, n, k;
     bool adds; // C += instead of C =
+    bool is_pairs;
 } tt__product;
 
 // Where a piece of C starts, and the p that it sums over.
@@ -39,9 +44,9 @@ typedef struct tt__piece {
     int64_t i, j, from, to;
 } tt__piece;
 
-// A piece of mr rows and nv vectors, both constants after inlining.
+// A piece of mr rows and nv vectors, constants after inlining, as is `pairs`.
 TT_INLINE void tile_micro(const tt__product *x, tt__piece at, const int mr,
-                          const int nv)
+                          const int nv, const bool pairs)
 {
     const float *a = x->a + at.i * x->a_row + at.from * x->a_step;
     const float *b = x->b + at.from * x->b_row + at.j;
@@ -63,7 +68,10 @@ TT_INLINE void tile_micro(const tt__product *x, tt__piece at, const int mr,
         for (int r = 0; r < mr; r++)
 #pragma GCC unroll 2
             for (int v = 0; v < nv; v++)
-                acc[r][v] += a[r * a_row] * row[v];
+                if (pairs)
+                    acc[r][v] = vec_dot(acc[r][v], a + r * a_row, row[v]);
+                else
+                    acc[r][v] += a[r * a_row] * row[v];
     }
 #pragma GCC unroll 8
     for (int r = 0; r < mr; r++)
@@ -77,68 +85,71 @@ TT_INLINE void tile_micro(const tt__product *x, tt__piece at, const int mr,
 }
 
 TT_INLINE void tile_rows(const tt__product *x, tt__piece at, int64_t rows,
-                         const int nv)
+                         const int nv, const bool pairs)
 {
     if (rows == TT_MR) {
-        tile_micro(x, at, TT_MR, nv);
+        tile_micro(x, at, TT_MR, nv, pairs);
         return;
     }
     if (rows & 4) {
-        tile_micro(x, at, 4, nv);
+        tile_micro(x, at, 4, nv, pairs);
         at.i += 4;
     }
     if (rows & 2) {
-        tile_micro(x, at, 2, nv);
+        tile_micro(x, at, 2, nv, pairs);
         at.i += 2;
     }
     if (rows & 1)
-        tile_micro(x, at, 1, nv);
+        tile_micro(x, at, 1, nv, pairs);
 }
 
 // At most TT_MR rows of C from at.i, and all vectors of the slab at at.j.
-TT_INLINE void tile_panel(const tt__product *x, tt__piece at)
+TT_INLINE void tile_panel(const tt__product *x, tt__piece at, const bool pairs)
 {
     const int64_t rows = min_i64(TT_MR, x->m - at.i);
     if (x->n - at.j >= 2 * TT_LANES)
-        tile_rows(x, at, rows, 2);
+        tile_rows(x, at, rows, 2, pairs);
     else
-        tile_rows(x, at, rows, 1);
+        tile_rows(x, at, rows, 1, pairs);
 }
 
 // The three products of a causal block, where i sees j iff j <= i + shift (a
 // shift of at least the block's width: everything). What is outside the band
 // is skipped panel by panel.
+typedef enum tt__band {
+    // C(i,j): entries with i seeing j; the others are left undefined.
+    TT_BAND_SCORES,
+    // C(i,.) sums A(i,p) B(p,.) over the p that i sees; A is 0 elsewhere.
+    TT_BAND_GATHER,
+    // C(j,.) sums A(j,p) B(p,.) over the p that see j; A is 0 elsewhere.
+    TT_BAND_SCATTER
+} tt__band;
 
-// C(i,j): entries with i seeing j; the others are left undefined.
-__attribute__((unused)) static void tile_scores(const tt__product *x,
-                                                int64_t shift)
+TT_INLINE void tile_walk(const tt__product *x, tt__band band, int64_t shift,
+                         const bool pairs)
 {
-    for (int64_t j = 0; j < x->n; j += 2 * TT_LANES)
-        for (int64_t i = 0; i < x->m; i += TT_MR)
-            if (j <= i + TT_MR - 1 + shift)
-                tile_panel(x, (tt__piece){i, j, 0, x->k});
-}
-
-// C(i,.) sums A(i,p) B(p,.) over the p that i sees; A is 0 elsewhere.
-__attribute__((unused)) static void tile_gather(const tt__product *x,
-                                                int64_t shift)
-{
+    const int64_t unit = pairs ? 2 : 1;
     for (int64_t j = 0; j < x->n; j += 2 * TT_LANES)
         for (int64_t i = 0; i < x->m; i += TT_MR) {
-            const int64_t to = min_i64(x->k, i + TT_MR + shift);
-            tile_panel(x, (tt__piece){i, j, 0, to});
+            tt__piece at = {i, j, 0, x->k};
+            const int64_t end = i + TT_MR + shift; // past what the panel sees
+            if (band == TT_BAND_SCORES && j >= end)
+                continue;
+            if (band == TT_BAND_GATHER)
+                at.to = min_i64(x->k, (end + unit - 1) / unit);
+            if (band == TT_BAND_SCATTER)
+                at.from = max_i64(0, i - shift) / unit;
+            tile_panel(x, at, pairs);
         }
 }
 
-// C(j,.) sums A(j,p) B(p,.) over the p that see j; A is 0 elsewhere.
-__attribute__((unused)) static void tile_scatter(const tt__product *x,
-                                                 int64_t shift)
+__attribute__((unused)) static void tile_multiply(const tt__product *x,
+                                                  tt__band band, int64_t shift)
 {
-    for (int64_t j = 0; j < x->n; j += 2 * TT_LANES)
-        for (int64_t i = 0; i < x->m; i += TT_MR) {
-            const int64_t from = max_i64(0, i - shift);
-            tile_panel(x, (tt__piece){i, j, from, x->k});
-        }
+    if (x->is_pairs)
+        tile_walk(x, band, shift, true);
+    else
+        tile_walk(x, band, shift, false);
 }
 
 TT_INLINE void tile_transpose4(const float *x, int64_t x_row, float *y,
