@@ -28,6 +28,10 @@ void buf_check_same(const buf *a, const buf *b, const char *what);
 // in the last place, and a bit, for bf16.
 void buf_check(const buf *got, const double *want, const char *what);
 
+// With `times` the tolerance for bf16: intermediate results are rounded too.
+void buf_check_loose(const buf *got, const double *want, double times,
+                     const char *what);
+
 // n zeros, freed by simd_each.
 double *doubles(int64_t n);
 

@@ -186,11 +186,11 @@ static void check_shape(const tt_simd *simd, tt_simd_type type, const shape *s)
     buf_check_same(&one.d_k, &more.d_k, "d_k");
     buf_check_same(&one.d_v, &more.d_v, "d_v");
     const expected e = naive(s, &one);
-    buf_check(&one.o, e.o, "o");
+    buf_check_loose(&one.o, e.o, 3.0, "o");
     buf_check(&one.lse, e.lse, "lse");
-    buf_check(&one.d_q, e.d_q, "d_q");
-    buf_check(&one.d_k, e.d_k, "d_k");
-    buf_check(&one.d_v, e.d_v, "d_v");
+    buf_check_loose(&one.d_q, e.d_q, 3.0, "d_q");
+    buf_check_loose(&one.d_k, e.d_k, 3.0, "d_k");
+    buf_check_loose(&one.d_v, e.d_v, 3.0, "d_v");
 }
 
 static void small_shapes(const tt_simd *simd, tt_simd_type type)

@@ -8,6 +8,7 @@
 // of queries: the copy is then a few percent of the products.
 
 #include "backend/cpu/simd/attention_block.h"
+#include "backend/cpu/simd/attention_pairs.h"
 #include "backend/cpu/simd/elementary.h"
 #include "backend/cpu/simd/parallel.h"
 
