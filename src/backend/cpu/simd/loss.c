@@ -116,8 +116,10 @@ TT_INLINE void loss_backward_row(tt_simd_type type,
         memset(d, 0, (size_t)(a->cols * tt_simd_type_bytes(type)));
         return;
     }
-    const float lse = label < a->cols ? a->lse[r] : NAN;
-    const float shared = a->smoothing / (float)a->cols, scale = a->scale;
+    const bool is_known = label < a->cols || a->vocab > a->cols;
+    const float lse = is_known ? a->lse[r] : NAN;
+    const int64_t vocab = a->vocab > a->cols ? a->vocab : a->cols;
+    const float shared = a->smoothing / (float)vocab, scale = a->scale;
     const float x_label = label < a->cols ? load(type, x, label) : NAN;
 #pragma omp simd
     for (int64_t j = 0; j < a->cols; j++)

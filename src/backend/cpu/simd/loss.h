@@ -29,6 +29,9 @@ typedef struct tt_simd_cross_entropy_args {
     float *lse;            // [rows]: forward writes, backward reads
     float scale;           // backward: gradient of the loss of every row
     void *d_logits;        // may be logits
+    // Backward over a slice of the vocabulary: columns of the whole, and a label
+    // of `cols` or more is in another slice. 0: the slice is the whole.
+    int64_t vocab;
 } tt_simd_cross_entropy_args;
 
 typedef struct tt_simd_loss {

@@ -1,0 +1,236 @@
+// embed - tables read by index. Ids of rows on another rank give zeros forward and
+// nothing backward.
+
+#include "ops/embed.h"
+
+#include "backend/cpu/wrap.h"
+#include "ops/ops.h"
+#include "ops/position.h"
+
+#include <string.h>
+
+// ---- embedding -----------------------------------------------------------
+
+static bool can(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types(site, "ix", "x") &&
+           site->out[0].dtype == site->in[1].dtype;
+}
+
+static bool can_grad(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types(site, "ix", "f");
+}
+
+static tt_status prepare(tt_backend *backend, tt_site *site,
+                         tt_prepared *prepared_out)
+{
+    (void)backend;
+    prepared_out->scratch_bytes =
+        tt_operand_count(&site->in[0]) * (int64_t)sizeof(int32_t);
+    return TT_OK;
+}
+
+// Local rows of the ids, -1 where they are on another rank.
+static tt_status localise(const tt_site *site, const tt_args *args,
+                          const tt_operand *table, bool *is_whole_out)
+{
+    const int64_t n = tt_operand_count(&site->in[0]);
+    const int64_t vocab = tt_position_extent(&table->local, 0);
+    const int32_t *ids = args->in[0];
+    int32_t *row = args->scratch;
+    const bool is_whole = tt_operand_dim(table, 0) == vocab;
+    for (int64_t i = 0; i < n; i++) {
+        if (ids[i] < 0 || ids[i] >= vocab)
+            return tt_fail(TT_ERR_ARG, "%s: id %ld is not in 0..%lld",
+                           site->origin, (long)ids[i], (long long)vocab - 1);
+        row[i] = is_whole ? ids[i]
+                          : (int32_t)tt_position_local(&table->local, 0, ids[i]);
+    }
+    *is_whole_out = is_whole;
+    return TT_OK;
+}
+
+static tt_simd_embedding_args describe(const tt_site *site, const tt_args *args,
+                                       const tt_operand *table)
+{
+    return (tt_simd_embedding_args){
+        .n_ids = tt_operand_count(&site->in[0]),
+        .vocab = tt_operand_dim(table, 0),
+        .cols = tt_operand_dim(table, 1),
+        .ids = args->scratch,
+    };
+}
+
+static tt_status run(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    const tt_operand *table = &site->in[1];
+    bool is_whole;
+    TT_TRY(localise(site, args, table, &is_whole));
+    tt_simd_embedding_args a = describe(site, args, table);
+    a.table_type = a.type = tt__simd_type(table->dtype);
+    a.table = args->in[1];
+    a.y = args->out[0];
+    tt_simd_get()->embedding->forward(&a);
+    const int64_t bytes = a.cols * tt_dtype_bytes(table->dtype);
+    for (int64_t i = 0; !is_whole && i < a.n_ids; i++)
+        if (a.ids[i] < 0)
+            memset((char *)args->out[0] + i * bytes, 0, (size_t)bytes);
+    return TT_OK;
+}
+
+static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    bool is_whole;
+    TT_TRY(localise(site, args, &site->out[0], &is_whole));
+    tt_simd_embedding_args a = describe(site, args, &site->out[0]);
+    a.type = tt__simd_type(site->in[1].dtype);
+    a.d_y = args->in[1];
+    a.d_table = args->out[0];
+    a.accumulates = args->accumulate;
+    tt_simd_get()->embedding->backward(&a);
+    return TT_OK;
+}
+
+// ---- position_embedding --------------------------------------------------
+
+// Positions that follow each other: a sample is added to one piece of the table.
+static bool has_run(const tt_site *site)
+{
+    const tt_local *x = &site->in[0].local;
+    int64_t first;
+    return tt__is_run(x, x->shape.ndim - 2, &first) &&
+           tt_operand_dim(&site->in[1], 0) ==
+               tt_position_extent(&site->in[1].local, 0);
+}
+
+static bool can_position(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types(site, "txI", "t") && has_run(site);
+}
+
+static bool can_position_grad(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types(site, "xxI", "f") && has_run(site);
+}
+
+// Samples, and elements of each; the first row of the table.
+typedef struct positions {
+    int64_t samples, length, width, first;
+} positions;
+
+static tt_status find_positions(const tt_site *site, const tt_args *args,
+                                positions *p)
+{
+    const tt_local *x = &site->in[0].local;
+    const int d = x->shape.ndim - 2;
+    const int64_t n = tt_operand_dim(&site->in[1], 0);
+    p->width = tt_shape_dim(&x->shape, d + 1);
+    p->length = tt_shape_dim(&x->shape, d);
+    p->samples = tt_shape_count(&x->shape) / (p->width * p->length);
+    (void)tt__is_run(x, d, &p->first);
+    p->first += tt_site_has(site, 2) ? *(const int64_t *)args->in[2] : 0;
+    const int64_t last = p->first + p->length - 1;
+    if (p->first < 0 || last >= n)
+        return tt_fail(TT_ERR_ARG, "%s: position %lld is not in 0..%lld",
+                       site->origin, (long long)(p->first < 0 ? p->first : last),
+                       (long long)n - 1);
+    return TT_OK;
+}
+
+static tt_status run_position(void *state, const tt_site *site,
+                              const tt_args *args)
+{
+    (void)state;
+    positions p;
+    TT_TRY(find_positions(site, args, &p));
+    const tt_operand *x = &site->in[0], *w = &site->in[1];
+    const tt_simd_binary_args a = {
+        .op = TT_SIMD_ADD,
+        .type = tt__simd_type(x->dtype),
+        .rows = p.samples,
+        .cols = p.length * p.width,
+        .a = {args->in[0], tt__simd_type(x->dtype), p.length * p.width, 1},
+        .b = {(const char *)args->in[1] +
+                  p.first * p.width * tt_dtype_bytes(w->dtype),
+              tt__simd_type(w->dtype), 0, 1},
+        .y = args->out[0],
+    };
+    tt_simd_get()->elementwise->binary(&a);
+    return TT_OK;
+}
+
+static tt_status prepare_position_grad(tt_backend *backend, tt_site *site,
+                                       tt_prepared *prepared_out)
+{
+    (void)backend;
+    const tt_shape *x = &site->in[0].local.shape;
+    const int64_t cols =
+        tt_shape_dim(x, x->ndim - 1) * tt_shape_dim(x, x->ndim - 2);
+    prepared_out->scratch_bytes =
+        tt_simd_get()->reduce->column_sum_scratch_bytes(
+            tt_shape_count(x) / cols, cols);
+    return TT_OK;
+}
+
+static tt_status run_position_grad(void *state, const tt_site *site,
+                                   const tt_args *args)
+{
+    (void)state;
+    positions p;
+    TT_TRY(find_positions(site, args, &p));
+    if (!args->accumulate)
+        tt_simd_get()->elementwise->fill(TT_SIMD_F32, args->out[0],
+                                         tt_operand_count(&site->out[0]), 0);
+    const tt_simd_column_args a = {
+        .type = tt__simd_type(site->in[0].dtype),
+        .rows = p.samples,
+        .cols = p.length * p.width,
+        .x = args->in[0],
+        .y = (float *)args->out[0] + p.first * p.width,
+        .accumulates = args->accumulate,
+        .scratch = args->scratch,
+    };
+    tt_simd_get()->reduce->column_sum(&a);
+    return TT_OK;
+}
+
+const tt_kernel_def tt_kernel_cpu_embedding = {
+    .name = "cpu.embedding",
+    .op = &tt_op_embedding,
+    .can = can,
+    .prepare = prepare,
+    .run = run,
+};
+
+const tt_kernel_def tt_kernel_cpu_embedding_grad = {
+    .name = "cpu.embedding_grad",
+    .op = &tt_op_embedding_grad,
+    .accumulates = true,
+    .can = can_grad,
+    .prepare = prepare,
+    .run = run_grad,
+};
+
+const tt_kernel_def tt_kernel_cpu_position_embedding = {
+    .name = "cpu.position_embedding",
+    .op = &tt_op_position_embedding,
+    .in_place = true,
+    .can = can_position,
+    .run = run_position,
+};
+
+const tt_kernel_def tt_kernel_cpu_position_embedding_grad = {
+    .name = "cpu.position_embedding_grad",
+    .op = &tt_op_position_embedding_grad,
+    .accumulates = true,
+    .can = can_position_grad,
+    .prepare = prepare_position_grad,
+    .run = run_position_grad,
+};

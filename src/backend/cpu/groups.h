@@ -1,0 +1,27 @@
+// groups - the dims of a large operand as the fewest possible, when a smaller dense
+// one is spread over it: neighbours along which the small one runs on, or along
+// which it is repeated, are one group. Broadcasts and sums are loops over groups.
+
+#ifndef TT_BACKEND_CPU_GROUPS_H
+#define TT_BACKEND_CPU_GROUPS_H
+
+#include "graph/shape.h"
+
+typedef struct tt__group {
+    int64_t n;
+    int64_t stride; // of the small operand; 0: it is repeated
+} tt__group;
+
+typedef struct tt__groups {
+    int n; // 2 or more; those that are not needed come first, with extent 1
+    tt__group group[TT_MAX_DIMS + 2];
+} tt__groups;
+
+// map[d]: the dim of `small` that belongs to dim d of `big`, -1: none.
+tt__groups tt__groups_of(const tt_shape *big, const tt_shape *small,
+                         const int *map);
+
+// Offset in the small operand of index i over all groups but the last two.
+int64_t tt__groups_offset(const tt__groups *groups, int64_t i);
+
+#endif
