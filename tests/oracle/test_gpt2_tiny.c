@@ -15,7 +15,8 @@ static const double losses[] = {5.304470539093018,   3.625962972640991,
                                 1.3342074155807495,  0.9348162412643433,
                                 0.6409696936607361,  0.4353223443031311,
                                 0.31216326355934143, 0.22685161232948303};
-enum { N_STEPS = sizeof losses / sizeof losses[0], WIDTH = 32 };
+enum { N_STEPS = sizeof losses / sizeof losses[0] };
+static const int64_t width = 32;
 
 static const char settings[] =
     "model=gpt model.layers=2 model.heads=2 model.width=32 model.vocab=96 "
@@ -77,8 +78,8 @@ static void compare_weights(const oracle *o)
         }
         const tt_safetensor *t = oracle_find(o, "after_step1", v->name);
         CHECK(t != NULL);
-        oracle_compare_part(o, here, t, (oracle_part){0, WIDTH}, 1);
-        oracle_compare_part(o, here, t, (oracle_part){2 * WIDTH, WIDTH}, 1);
+        oracle_compare_part(o, here, t, (oracle_part){0, width}, 1);
+        oracle_compare_part(o, here, t, (oracle_part){2 * width, width}, 1);
     }
 }
 

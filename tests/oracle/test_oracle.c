@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_STEPS = 10 };
+static const int64_t n_steps = 10;
 
 // The Python that has PyTorch; skips the test when there is none.
 static void find_python(char *path, size_t bytes)
@@ -97,8 +97,8 @@ static void compare_states(const oracle *o, const char *kind, double scale)
 static void train(oracle *o)
 {
     const tt_safetensor *losses = tt_safetensors_find(o->file, "losses");
-    CHECK(losses != NULL && losses->bytes == 8 * N_STEPS);
-    for (int i = 0; i < N_STEPS; i++) {
+    CHECK(losses != NULL && losses->bytes == 8 * n_steps);
+    for (int i = 0; i < n_steps; i++) {
         tt_step_result result;
         CHECK_OK(tt_job_step(o->job, feed, o, &result));
         CHECK_CLOSE(result.loss, oracle_number(losses, i), o->tolerance);
