@@ -55,28 +55,18 @@ int64_t TT_SYMBOL(tt__attention_forward_bytes)(const tt_simd_attention_args *x)
     return cut(x, NULL, &s) * 4 * x->threads;
 }
 
-// Turns a row of n scores, times unit, into weights relative to the new maximum;
-// the first `seen` are visible, the rest of the n (a multiple of TT_LANES)
-// become 0. Returns the
-// factor that earlier sums of the row must be multiplied by.
-TT_INLINE float weigh_row(float *s, float unit, int64_t seen, int64_t n,
-                          float *max, float *sum)
+// Turns a row of n scores, times unit, into weights relative to top; returns
+// their sum.
+TT_INLINE float weigh_row(float *s, float unit, int64_t n, float top)
 {
-    float top = *max, total = 0.0f;
-    for (int64_t j = seen; j < n; j++)
-        s[j] = -INFINITY;
-    const float largest = unit * max_of(TT_SIMD_F32, s, n);
-    top = largest > top ? largest : top;
+    float total = 0.0f;
 #pragma omp simd reduction(+ : total)
     for (int64_t j = 0; j < n; j++) {
         const float w = v_exp2_below(s[j] * unit - top);
         s[j] = w;
         total += w;
     }
-    const float factor = v_exp2_below(*max - top);
-    *sum = *sum * factor + total;
-    *max = top;
-    return factor;
+    return total;
 }
 
 TT_INLINE void scale_row(float *row, int64_t n, float factor)
@@ -86,27 +76,57 @@ TT_INLINE void scale_row(float *row, int64_t n, float factor)
         row[j] *= factor;
 }
 
-// Weights of a block of m queries from row i0 of the chunk.
-TT_INLINE void weigh(const chunk *c, int64_t i0, int64_t m, int64_t n,
-                     int64_t shift)
+// A block of m queries, from row i0 of the chunk, and n keys.
+typedef struct block {
+    int64_t i0, m, n, shift;
+} block;
+
+// As far as the panel of row i is read.
+TT_INLINE int64_t read_of(const block *b, int64_t i)
+{
+    const int64_t last = i / TT_MR * TT_MR + TT_MR - 1;
+    return round_up(visible(last, b->shift, b->n), TT_LANES);
+}
+
+// Brings the maxima of the rows up to date; factor is what earlier sums of a row
+// must then be multiplied by. What a row does not see becomes -inf.
+TT_INLINE void raise_maxima(const chunk *c, const block *b, float unit,
+                            float *factor)
+{
+    float *max = c->s.max + b->i0, top[TT_Q_BLOCK];
+    for (int64_t i = 0; i < b->m; i++) {
+        float *row = c->s.scores + i * TT_K_BLOCK;
+        const int64_t read = read_of(b, i);
+        for (int64_t j = visible(i, b->shift, b->n); j < read; j++)
+            row[j] = -INFINITY;
+        top[i] = unit * max_of(TT_SIMD_F32, row, read);
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < b->m; i++) {
+        const float old = max[i], now = top[i] > old ? top[i] : old;
+        factor[i] = now == old ? 1.0f : v_exp2_below(old - now);
+        max[i] = now;
+    }
+}
+
+// Scores become weights.
+TT_INLINE void weigh(const chunk *c, const block *b)
 {
     const int64_t width = padded_dim(c->x);
     const bool pairs = uses_pairs(c->x);
     const float unit = pairs ? c->x->scale * TT_LOG2_E : 1.0f;
-    for (int64_t i = 0; i < m; i++) {
+    float factor[TT_Q_BLOCK];
+    raise_maxima(c, b, unit, factor);
+    for (int64_t i = 0; i < b->m; i++) {
         float *row = c->s.scores + i * TT_K_BLOCK;
-        const int64_t seen = visible(i, shift, n);
-        // As far as the panel of this row is read.
-        const int64_t last = i / TT_MR * TT_MR + TT_MR - 1;
-        const int64_t read = round_up(visible(last, shift, n), TT_LANES);
-        float factor = 1.0f;
-        if (seen == 0)
+        const int64_t read = read_of(b, i), at = b->i0 + i;
+        if (visible(i, b->shift, b->n) == 0)
             memset(row, 0, (size_t)read * sizeof(float));
         else
-            factor = weigh_row(row, unit, seen, read, &c->s.max[i0 + i],
-                               &c->s.sum[i0 + i]);
-        if (factor != 1.0f)
-            scale_row(c->s.out + (i0 + i) * width, width, factor);
+            c->s.sum[at] = c->s.sum[at] * factor[i] +
+                           weigh_row(row, unit, read, c->s.max[at]);
+        if (factor[i] != 1.0f)
+            scale_row(c->s.out + at * width, width, factor[i]);
         if (pairs)
             round_row(row, read, (uint16_t *)c->s.pairs + i * TT_K_BLOCK);
     }
@@ -193,7 +213,7 @@ static void add_keys(const chunk *c, int64_t k0, int64_t n)
             continue;
         tt__product p = score_product(c, i0, m, n);
         tile_multiply(&p, TT_BAND_SCORES, shift);
-        weigh(c, i0, m, n, shift);
+        weigh(c, &(block){i0, m, n, shift});
         p = value_product(c, i0, m, n, values);
         tile_multiply(&p, TT_BAND_GATHER, shift);
     }
@@ -205,10 +225,12 @@ static void finish(const chunk *c)
     const tt_simd_attention_args *x = c->x;
     const int64_t width = padded_dim(x);
     float *lse = x->lse + (c->b * x->q_heads + c->h) * x->q_len + c->q0;
+    const float *max = c->s.max, *sum = c->s.sum;
+#pragma omp simd
+    for (int64_t i = 0; i < c->n; i++)
+        lse[i] = sum[i] == 0.0f ? -INFINITY : max[i] * TT_LN_2 + v_log(sum[i]);
     for (int64_t i = 0; i < c->n; i++) {
-        const float sum = c->s.sum[i];
-        const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
-        lse[i] = sum == 0.0f ? -INFINITY : c->s.max[i] * TT_LN_2 + v_log(sum);
+        const float factor = sum[i] == 0.0f ? 0.0f : 1.0f / sum[i];
         unpack_rows(x, c->s.out + i * width, factor, 1,
                     head_row(x, &x->o, c->b, c->h, c->q0 + i), x->o.row);
     }

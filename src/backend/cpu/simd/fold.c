@@ -74,8 +74,8 @@ TT_INLINE void task(tt_simd_type type, const tt_simd_fold_args *a, int64_t o,
     if (a->inner > 1)
         fold_columns(type, a, o, col);
     else
-        a->y[o] = fold_row(type, a->is_max, at(type, a->x, o * a->count),
-                           a->count);
+        a->y[o] =
+            fold_row(type, a->is_max, at(type, a->x, o * a->count), a->count);
 }
 
 static void run(const tt_simd_fold_args *a)

@@ -15,7 +15,7 @@
 typedef struct tt_simd_merge_args {
     tt_simd_type type; // of o1, o2, o
     int64_t n_batch, length, heads, head_dim;
-    const void *o1, *o2; // [n_batch, length, heads, head_dim]
+    const void *o1, *o2;      // [n_batch, length, heads, head_dim]
     const float *lse1, *lse2; // [n_batch, heads, length]
     void *o;                  // may be o1 or o2
     float *lse;

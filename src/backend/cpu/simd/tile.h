@@ -103,11 +103,13 @@ TT_INLINE void tile_rows(const tt__product *x, tt__piece at, int64_t rows,
         tile_micro(x, at, 1, nv, pairs);
 }
 
-// At most TT_MR rows of C from at.i, and all vectors of the slab at at.j.
-TT_INLINE void tile_panel(const tt__product *x, tt__piece at, const bool pairs)
+// At most TT_MR rows of C from at.i and, from at.j, the vectors of a slab that
+// `cols` columns need.
+TT_INLINE void tile_panel(const tt__product *x, tt__piece at, int64_t cols,
+                          const bool pairs)
 {
     const int64_t rows = min_i64(TT_MR, x->m - at.i);
-    if (x->n - at.j >= 2 * TT_LANES)
+    if (cols > TT_LANES)
         tile_rows(x, at, rows, 2, pairs);
     else
         tile_rows(x, at, rows, 1, pairs);
@@ -133,13 +135,15 @@ TT_INLINE void tile_walk(const tt__product *x, tt__band band, int64_t shift,
         for (int64_t i = 0; i < x->m; i += TT_MR) {
             tt__piece at = {i, j, 0, x->k};
             const int64_t end = i + TT_MR + shift; // past what the panel sees
-            if (band == TT_BAND_SCORES && j >= end)
+            const int64_t cols =
+                min_i64(x->n, band == TT_BAND_SCORES ? end : x->n) - j;
+            if (cols <= 0)
                 continue;
             if (band == TT_BAND_GATHER)
                 at.to = min_i64(x->k, (end + unit - 1) / unit);
             if (band == TT_BAND_SCATTER)
                 at.from = max_i64(0, i - shift) / unit;
-            tile_panel(x, at, pairs);
+            tile_panel(x, at, cols, pairs);
         }
 }
 
