@@ -38,6 +38,8 @@ static const tt_opt common_optim[] = {
      NULL, 0, 1e6},
     {"clip", "1", "largest norm of the gradient; 0: any", TT_OPT_F64,
      offsetof(tt_job_optim, clip), NULL, 0, 1e30},
+    {"decay", "matrices", "what weight_decay applies to", TT_OPT_CHOICE,
+     offsetof(tt_job_optim, decay), "matrices|all"},
     {0},
 };
 

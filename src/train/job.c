@@ -37,19 +37,29 @@ static void set_precision(int precision, tt_train_recipe *recipe)
     recipe->optim.params.low = table[precision].low;
 }
 
+static bool decay_all(const char *name, const tt_shape *shape, void *user)
+{
+    (void)name, (void)shape, (void)user;
+    return true;
+}
+
 // A graph and its plan for `accumulate` micro-batches in one precision.
 static tt_status make_plan(const tt_job *job, int64_t accumulate, int precision,
                            tt_graph **graph_out, tt_plan **plan_out,
                            tt_model_io *io)
 {
     tt_graph *graph = NULL;
-    tt_train_recipe recipe = {.model = job->model,
-                              .model_params = job->model_params,
-                              .optim = {.def = job->optim,
-                                        .params = job->optim_params.params,
-                                        .clip = job->optim_params.clip,
-                                        .wants_norm = true},
-                              .smoothing = job->options.smoothing};
+    tt_train_recipe recipe = {
+        .model = job->model,
+        .model_params = job->model_params,
+        .optim = {.def = job->optim,
+                  .params = job->optim_params.params,
+                  .clip = job->optim_params.clip,
+                  .wants_norm = true,
+                  .is_decayed = job->optim_params.decay == TT_DECAY_ALL
+                                    ? decay_all
+                                    : NULL},
+        .smoothing = job->options.smoothing};
     const tt_lower_options lower = {.n_micro = (int32_t)accumulate};
     set_precision(precision, &recipe);
     io->batch = job->options.batch / accumulate;

@@ -36,7 +36,11 @@ extern const tt_opt tt_job_option_table[];
 typedef struct tt_job_optim {
     tt_optim_params params;
     double lr, clip;
+    int decay; // tt_job_decay
 } tt_job_optim;
+
+// Which weights weight_decay applies to.
+typedef enum tt_job_decay { TT_DECAY_MATRICES, TT_DECAY_ALL } tt_job_decay;
 
 typedef struct tt_job {
     tt_arena *arena;
