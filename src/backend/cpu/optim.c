@@ -1,0 +1,325 @@
+// optim - optimisers, in one pass over each parameter. Weight and states are
+// updated where they lie; a parameter in a layout of the library is a vector like
+// any other, since padding is zero and stays so.
+
+#include "ops/optim.h"
+
+#include "backend/cpu/wrap.h"
+#include "base/alloc.h"
+#include "ops/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct state {
+    int64_t n; // elements, with padding
+    int n_state;
+} state;
+
+// ---- forms ---------------------------------------------------------------
+
+static int n_state_of(const tt_op_def *op)
+{
+    if (op == &tt_op_sgd || op == &tt_op_lamb)
+        return 0;
+    return op == &tt_op_adam || op == &tt_op_adamw || op == &tt_op_lamb_update
+               ? 2
+               : 1;
+}
+
+// Whether output i is the low copy.
+static bool is_low(const tt_site *site, int i)
+{
+    return i == 1 + n_state_of(site->op);
+}
+
+// Inputs that are as large as the weight.
+static bool is_large(const tt_site *site, int i)
+{
+    return i <= TT_OPTIM_G ||
+           (i >= TT_OPTIM_STATE &&
+            i < TT_OPTIM_STATE + n_state_of(site->op));
+}
+
+static bool can(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    for (int i = 0; i < site->n_in; i++)
+        if (is_large(site, i) && site->in[i].dtype != TT_F32)
+            return false;
+    for (int i = 0; i < site->n_out; i++)
+        if (site->out[i].dtype != (is_low(site, i) ? TT_BF16 : TT_F32))
+            return false;
+    return true;
+}
+
+static void set_form(tt_operand *o, const tt_operand *like)
+{
+    tt_operand_set_dense(o);
+    o->layout = like->layout;
+}
+
+// Everything lies as the weight does. A low copy has another element type, hence
+// another layout: with one, all is dense.
+static tt_status prepare(tt_backend *backend, tt_site *site,
+                         tt_prepared *prepared_out)
+{
+    tt_operand *w = &site->in[TT_OPTIM_W];
+    if (is_low(site, site->n_out - 1))
+        tt_operand_set_dense(w);
+    for (int i = 0; i < site->n_in; i++) {
+        if (is_large(site, i))
+            set_form(&site->in[i], w);
+        else if (tt_site_has(site, i))
+            tt_operand_set_dense(&site->in[i]);
+    }
+    for (int i = 0; i < site->n_out; i++)
+        set_form(&site->out[i], w);
+    state *s = tt_alloc(sizeof(*s));
+    if (s == NULL)
+        return tt_fail(TT_ERR_NOMEM, "%s: no memory for a kernel",
+                       site->op->name);
+    s->n = tt_target_bytes(&backend->target, w) / tt_dtype_bytes(w->dtype);
+    s->n_state = n_state_of(site->op);
+    prepared_out->state = s;
+    return TT_OK;
+}
+
+// ---- running -------------------------------------------------------------
+
+static void copy(const void *from, void *to, int64_t n)
+{
+    if (from != to)
+        tt_simd_get()->elementwise->cast(TT_SIMD_F32, from, TT_SIMD_F32, to, n);
+}
+
+// The low copy, or NULL.
+static uint16_t *low_of(const tt_site *site, const tt_args *args)
+{
+    return is_low(site, site->n_out - 1) ? args->out[site->n_out - 1] : NULL;
+}
+
+// Outputs get the old values, which the update then changes in place.
+static tt_simd_optimizer_args describe(const state *s, const tt_site *site,
+                                       const tt_args *args)
+{
+    const tt_optim_params *p = site->params;
+    tt_simd_optimizer_args a = {
+        .n = s->n,
+        .w = args->out[0],
+        .g = args->in[TT_OPTIM_G],
+        .grad_scale = (float)tt__number(site, args, TT_OPTIM_SCALE),
+        .w_bf16 = low_of(site, args),
+        .step = (int64_t)tt__number(site, args, TT_OPTIM_STEP),
+        .lr = tt__number(site, args, TT_OPTIM_LR),
+        .weight_decay = p->weight_decay,
+        .epsilon = p->eps,
+        .beta1 = p->beta1,
+        .beta2 = p->beta2,
+        .momentum = p->momentum,
+        .dampening = p->dampening,
+        .is_nesterov = p->nesterov,
+        .alpha = p->alpha,
+        .lr_decay = p->lr_decay,
+        .trust = 1,
+    };
+    for (int k = 0; k < s->n_state; k++)
+        copy(args->in[TT_OPTIM_STATE + k], args->out[1 + k], s->n);
+    return a;
+}
+
+// Whether the update is left out; the outputs are complete then.
+static bool skips(const state *s, const tt_site *site, const tt_args *args,
+                  int skip)
+{
+    copy(args->in[TT_OPTIM_W], args->out[0], s->n);
+    if (tt__number(site, args, skip) == 0)
+        return false;
+    for (int k = 0; k < s->n_state; k++)
+        copy(args->in[TT_OPTIM_STATE + k], args->out[1 + k], s->n);
+    if (low_of(site, args) != NULL)
+        tt_simd_get()->elementwise->cast(TT_SIMD_F32, args->out[0],
+                                         TT_SIMD_BF16, low_of(site, args),
+                                         s->n);
+    return true;
+}
+
+// mv: which state is the function's m, and which its v; -1: none.
+static tt_status update(const state *s, const tt_site *site,
+                        const tt_args *args, tt_simd_optimizer_fn *fn,
+                        const int mv[2])
+{
+    if (skips(s, site, args, TT_OPTIM_SKIP))
+        return TT_OK;
+    tt_simd_optimizer_args a = describe(s, site, args);
+    a.m = mv[0] < 0 ? NULL : args->out[1 + mv[0]];
+    a.v = mv[1] < 0 ? NULL : args->out[1 + mv[1]];
+    fn(&a);
+    return TT_OK;
+}
+
+static tt_status run_sgd(void *s, const tt_site *site, const tt_args *args)
+{
+    return update(s, site, args, tt_simd_get()->optimizer->sgd,
+                  (int[]){-1, -1});
+}
+
+static tt_status run_momentum(void *s, const tt_site *site, const tt_args *args)
+{
+    return update(s, site, args, tt_simd_get()->optimizer->sgd, (int[]){0, -1});
+}
+
+static tt_status run_adagrad(void *s, const tt_site *site, const tt_args *args)
+{
+    return update(s, site, args, tt_simd_get()->optimizer->adagrad,
+                  (int[]){-1, 0});
+}
+
+static tt_status run_rmsprop(void *s, const tt_site *site, const tt_args *args)
+{
+    return update(s, site, args, tt_simd_get()->optimizer->rmsprop,
+                  (int[]){-1, 0});
+}
+
+static tt_status run_adam(void *s, const tt_site *site, const tt_args *args)
+{
+    return update(s, site, args, tt_simd_get()->optimizer->adam, (int[]){0, 1});
+}
+
+static tt_status run_adamw(void *s, const tt_site *site, const tt_args *args)
+{
+    return update(s, site, args, tt_simd_get()->optimizer->adamw,
+                  (int[]){0, 1});
+}
+
+static tt_status run_lars(void *kernel_state, const tt_site *site,
+                          const tt_args *args)
+{
+    const state *s = kernel_state;
+    const tt_optim_params *p = site->params;
+    if (skips(s, site, args, TT_OPTIM_SKIP))
+        return TT_OK;
+    tt_simd_optimizer_args a = describe(s, site, args);
+    a.m = args->out[1];
+    if (p->adapt) {
+        const double w = sqrt(tt__number(site, args, TT_OPTIM_STATE + 1));
+        const double g = sqrt(tt__number(site, args, TT_OPTIM_STATE + 2)) *
+                         tt__number(site, args, TT_OPTIM_SCALE);
+        if (w > 0 && g > 0)
+            a.trust = p->trust * w / (g + p->weight_decay * w + p->eps);
+    }
+    tt_simd_get()->optimizer->lars(&a);
+    return TT_OK;
+}
+
+// Output 0 is the update; the weight is only read.
+static tt_status run_lamb_update(void *kernel_state, const tt_site *site,
+                                 const tt_args *args)
+{
+    const state *s = kernel_state;
+    if (skips(s, site, args, TT_OPTIM_SKIP))
+        return TT_OK;
+    tt_simd_optimizer_args a = describe(s, site, args);
+    a.m = args->out[1];
+    a.v = args->out[2];
+    a.update = args->out[0];
+    tt_simd_get()->optimizer->lamb_update(&a);
+    return TT_OK;
+}
+
+// (w, update, lr, skip, [|w|^2, |update|^2])
+static tt_status run_lamb(void *kernel_state, const tt_site *site,
+                          const tt_args *args)
+{
+    const state *s = kernel_state;
+    const tt_optim_params *p = site->params;
+    if (skips(s, site, args, 3))
+        return TT_OK;
+    tt_simd_optimizer_args a = {
+        .n = s->n,
+        .w = args->out[0],
+        .update = (float *)(uintptr_t)args->in[1],
+        .w_bf16 = low_of(site, args),
+        .lr = tt__number(site, args, 2),
+        .trust = 1,
+    };
+    if (p->adapt) {
+        const double w = sqrt(tt__number(site, args, 4));
+        const double u = sqrt(tt__number(site, args, 5));
+        a.trust = w > 0 && u > 0 ? w / u : 1;
+    }
+    tt_simd_get()->optimizer->lamb_apply(&a);
+    return TT_OK;
+}
+
+const tt_kernel_def tt_kernel_cpu_sgd = {
+    .name = "cpu.sgd",
+    .op = &tt_op_sgd,
+    .can = can,
+    .prepare = prepare,
+    .run = run_sgd,
+};
+
+const tt_kernel_def tt_kernel_cpu_momentum = {
+    .name = "cpu.momentum",
+    .op = &tt_op_momentum,
+    .can = can,
+    .prepare = prepare,
+    .run = run_momentum,
+};
+
+const tt_kernel_def tt_kernel_cpu_adagrad = {
+    .name = "cpu.adagrad",
+    .op = &tt_op_adagrad,
+    .can = can,
+    .prepare = prepare,
+    .run = run_adagrad,
+};
+
+const tt_kernel_def tt_kernel_cpu_rmsprop = {
+    .name = "cpu.rmsprop",
+    .op = &tt_op_rmsprop,
+    .can = can,
+    .prepare = prepare,
+    .run = run_rmsprop,
+};
+
+const tt_kernel_def tt_kernel_cpu_adam = {
+    .name = "cpu.adam",
+    .op = &tt_op_adam,
+    .can = can,
+    .prepare = prepare,
+    .run = run_adam,
+};
+
+const tt_kernel_def tt_kernel_cpu_adamw = {
+    .name = "cpu.adamw",
+    .op = &tt_op_adamw,
+    .can = can,
+    .prepare = prepare,
+    .run = run_adamw,
+};
+
+const tt_kernel_def tt_kernel_cpu_lars = {
+    .name = "cpu.lars",
+    .op = &tt_op_lars,
+    .can = can,
+    .prepare = prepare,
+    .run = run_lars,
+};
+
+const tt_kernel_def tt_kernel_cpu_lamb_update = {
+    .name = "cpu.lamb_update",
+    .op = &tt_op_lamb_update,
+    .can = can,
+    .prepare = prepare,
+    .run = run_lamb_update,
+};
+
+const tt_kernel_def tt_kernel_cpu_lamb = {
+    .name = "cpu.lamb",
+    .op = &tt_op_lamb,
+    .can = can,
+    .prepare = prepare,
+    .run = run_lamb,
+};
