@@ -16,6 +16,14 @@ TT_KERNEL(cpu_adaptive_avg_pool_grad)
 
 // Conversions.
 TT_KERNEL(cpu_reorder)
+TT_KERNEL(cpu_copy)
+TT_KERNEL(cpu_reshape)
+TT_KERNEL(cpu_transpose)
+TT_KERNEL(cpu_split)
+TT_KERNEL(cpu_join)
+TT_KERNEL(cpu_slice)
+TT_KERNEL(cpu_slice_grad)
+TT_KERNEL(cpu_concat)
 
 // Elements: own vectorised functions.
 TT_KERNEL(cpu_gelu)
@@ -37,6 +45,11 @@ TT_KERNEL(cpu_cast)
 TT_KERNEL(cpu_fill)
 TT_KERNEL(cpu_offer)
 TT_KERNEL(cpu_tally)
+TT_KERNEL(cpu_broadcast)
+TT_KERNEL(cpu_sum_to)
+TT_KERNEL(cpu_reduce)
+TT_KERNEL(cpu_bias_grad)
+TT_KERNEL(cpu_conv_grad_b)
 
 // Normalisation, embedding, attention, losses.
 TT_KERNEL(cpu_layer_norm)

@@ -19,7 +19,8 @@ tt__strided tt__strided_select(const tt__strided *whole, int f, int64_t i,
                                int64_t bytes);
 
 // Copies elements of `bytes` bytes, for every index of the shape's factors.
-void tt__copy(const tt_shape *shape, int64_t bytes, const tt__strided *to,
-              const tt__strided *from);
+typedef void tt__copy_fn(const tt_shape *shape, int64_t bytes,
+                         const tt__strided *to, const tt__strided *from);
+tt__copy_fn tt__copy;
 
 #endif

@@ -4,8 +4,7 @@
 
 #include "ops/move.h"
 
-#include "backend/kernel.h"
-#include "backend/ref/copy.h"
+#include "backend/ref/move.h"
 #include "ops/ops.h"
 
 #include <string.h>
@@ -16,20 +15,18 @@ static int64_t element_bytes(const tt_site *site)
 }
 
 // reorder and reshape: the same factors on both sides.
-static tt_status run_reorder(void *state, const tt_site *site,
-                             const tt_args *args)
+tt_status tt__move_reorder(const tt_site *site, const tt_args *args,
+                           tt__copy_fn *copy)
 {
-    (void)state;
     const tt__strided to = tt__strided_of(&site->out[0], args->out[0]);
     const tt__strided from = tt__strided_of(&site->in[0], args->in[0]);
-    tt__copy(&site->out[0].local.shape, element_bytes(site), &to, &from);
+    copy(&site->out[0].local.shape, element_bytes(site), &to, &from);
     return TT_OK;
 }
 
-static tt_status run_transpose(void *state, const tt_site *site,
-                               const tt_args *args)
+tt_status tt__move_transpose(const tt_site *site, const tt_args *args,
+                             tt__copy_fn *copy)
 {
-    (void)state;
     const tt_transpose_params *p = site->params;
     const tt_shape *x = &site->in[0].local.shape;
     const tt_shape *y = &site->out[0].local.shape;
@@ -40,14 +37,13 @@ static tt_status run_transpose(void *state, const tt_site *site,
         for (int f = y->first[d]; f < y->first[d + 1]; f++)
             from.stride[f] =
                 whole.stride[x->first[p->perm.v[d]] + f - y->first[d]];
-    tt__copy(y, element_bytes(site), &to, &from);
+    copy(y, element_bytes(site), &to, &from);
     return TT_OK;
 }
 
-static tt_status run_split(void *state, const tt_site *site,
-                           const tt_args *args)
+tt_status tt__move_split(const tt_site *site, const tt_args *args,
+                         tt__copy_fn *copy)
 {
-    (void)state;
     const tt_split_params *p = site->params;
     const int64_t bytes = element_bytes(site);
     const int f = tt_shape_find(&site->in[0].local.shape, p->factor);
@@ -55,14 +51,14 @@ static tt_status run_split(void *state, const tt_site *site,
     for (int i = 0; i < site->n_out; i++) {
         const tt__strided to = tt__strided_of(&site->out[i], args->out[i]);
         const tt__strided from = tt__strided_select(&whole, f, i, bytes);
-        tt__copy(&site->out[i].local.shape, bytes, &to, &from);
+        copy(&site->out[i].local.shape, bytes, &to, &from);
     }
     return TT_OK;
 }
 
-static tt_status run_join(void *state, const tt_site *site, const tt_args *args)
+tt_status tt__move_join(const tt_site *site, const tt_args *args,
+                        tt__copy_fn *copy)
 {
-    (void)state;
     const tt_join_params *p = site->params;
     const int64_t bytes = element_bytes(site);
     const int f = tt_shape_find(&site->out[0].local.shape, p->factor);
@@ -70,7 +66,7 @@ static tt_status run_join(void *state, const tt_site *site, const tt_args *args)
     for (int i = 0; i < site->n_in; i++) {
         const tt__strided to = tt__strided_select(&whole, f, i, bytes);
         const tt__strided from = tt__strided_of(&site->in[i], args->in[i]);
-        tt__copy(&site->in[i].local.shape, bytes, &to, &from);
+        copy(&site->in[i].local.shape, bytes, &to, &from);
     }
     return TT_OK;
 }
@@ -84,46 +80,93 @@ static tt__strided part_from(const tt_operand *whole, const void *base,
     return s;
 }
 
-static tt_status run_slice(void *state, const tt_site *site,
-                           const tt_args *args)
+tt_status tt__move_slice(const tt_site *site, const tt_args *args,
+                         tt__copy_fn *copy)
 {
-    (void)state;
     const tt_slice_params *p = site->params;
     const tt__strided to = tt__strided_of(&site->out[0], args->out[0]);
     const tt__strided from =
         part_from(&site->in[0], args->in[0], p->dim, p->start);
-    tt__copy(&site->out[0].local.shape, element_bytes(site), &to, &from);
+    copy(&site->out[0].local.shape, element_bytes(site), &to, &from);
     return TT_OK;
 }
 
-static tt_status run_slice_grad(void *state, const tt_site *site,
-                                const tt_args *args)
+tt_status tt__move_slice_grad(const tt_site *site, const tt_args *args,
+                              tt__copy_fn *copy)
 {
-    (void)state;
     const tt_slice_params *p = site->params;
     const tt_operand *y = &site->out[0];
     const int64_t bytes = element_bytes(site);
     memset(args->out[0], 0, (size_t)(tt_operand_count(y) * bytes));
     const tt__strided to = part_from(y, args->out[0], p->dim, p->start);
     const tt__strided from = tt__strided_of(&site->in[0], args->in[0]);
-    tt__copy(&site->in[0].local.shape, bytes, &to, &from);
+    copy(&site->in[0].local.shape, bytes, &to, &from);
     return TT_OK;
 }
 
-static tt_status run_concat(void *state, const tt_site *site,
-                            const tt_args *args)
+tt_status tt__move_concat(const tt_site *site, const tt_args *args,
+                          tt__copy_fn *copy)
 {
-    (void)state;
     const tt_concat_params *p = site->params;
     int64_t start = 0;
     for (int i = 0; i < site->n_in; i++) {
         const tt__strided to =
             part_from(&site->out[0], args->out[0], p->dim, start);
         const tt__strided from = tt__strided_of(&site->in[i], args->in[i]);
-        tt__copy(&site->in[i].local.shape, element_bytes(site), &to, &from);
+        copy(&site->in[i].local.shape, element_bytes(site), &to, &from);
         start += tt_operand_dim(&site->in[i], (int)p->dim);
     }
     return TT_OK;
+}
+
+// ---- kernels -------------------------------------------------------------
+
+static tt_status run_reorder(void *state, const tt_site *site,
+                             const tt_args *args)
+{
+    (void)state;
+    return tt__move_reorder(site, args, tt__copy);
+}
+
+static tt_status run_transpose(void *state, const tt_site *site,
+                               const tt_args *args)
+{
+    (void)state;
+    return tt__move_transpose(site, args, tt__copy);
+}
+
+static tt_status run_split(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    (void)state;
+    return tt__move_split(site, args, tt__copy);
+}
+
+static tt_status run_join(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    return tt__move_join(site, args, tt__copy);
+}
+
+static tt_status run_slice(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    (void)state;
+    return tt__move_slice(site, args, tt__copy);
+}
+
+static tt_status run_slice_grad(void *state, const tt_site *site,
+                                const tt_args *args)
+{
+    (void)state;
+    return tt__move_slice_grad(site, args, tt__copy);
+}
+
+static tt_status run_concat(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    (void)state;
+    return tt__move_concat(site, args, tt__copy);
 }
 
 const tt_kernel_def tt_kernel_ref_reorder = {
