@@ -24,25 +24,29 @@ TT_INLINE const void *add_residual(tt_simd_type type,
     return sum;
 }
 
-TT_INLINE float mean_of(tt_simd_type type, const void *x, int64_t n)
+// The sum of x - mean, or of its square, in four quarters side by side: one
+// chain of additions would wait for itself.
+TT_INLINE float sum_of(tt_simd_type type, const void *x, int64_t n, float mean,
+                       const bool squares)
 {
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < n; j++)
-        sum += load(type, x, j);
-    return sum / (float)n;
-}
-
-TT_INLINE float rstd_of(tt_simd_type type, const void *x, int64_t n, float mean,
-                        float epsilon)
-{
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < n; j++) {
-        const float d = load(type, x, j) - mean;
-        sum += d * d;
+    const int64_t q = n / 4;
+    float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f;
+#pragma omp simd reduction(+ : a, b, c, d)
+    for (int64_t j = 0; j < q; j++) {
+        const float xa = load(type, x, j) - mean;
+        const float xb = load(type, x, q + j) - mean;
+        const float xc = load(type, x, 2 * q + j) - mean;
+        const float xd = load(type, x, 3 * q + j) - mean;
+        a += squares ? xa * xa : xa;
+        b += squares ? xb * xb : xb;
+        c += squares ? xc * xc : xc;
+        d += squares ? xd * xd : xd;
     }
-    return 1.0f / sqrtf(sum / (float)n + epsilon);
+    for (int64_t j = 4 * q; j < n; j++) {
+        const float v = load(type, x, j) - mean;
+        a += squares ? v * v : v;
+    }
+    return (a + b) + (c + d);
 }
 
 TT_INLINE void scale_row(tt_simd_type type, const tt_simd_norm_args *a,
@@ -68,8 +72,11 @@ TT_INLINE void forward_row(tt_simd_type type, const tt_simd_norm_args *a,
                            int64_t r)
 {
     const void *x = add_residual(type, a, r);
-    const float mean = a->is_rms ? 0.0f : mean_of(type, x, a->cols);
-    const float rstd = rstd_of(type, x, a->cols, mean, a->epsilon);
+    const int64_t n = a->cols;
+    const float mean =
+        a->is_rms ? 0.0f : sum_of(type, x, n, 0.0f, false) / (float)n;
+    const float variance = sum_of(type, x, n, mean, true) / (float)n;
+    const float rstd = 1.0f / sqrtf(variance + a->epsilon);
     scale_row(type, a, x, at_mut(type, a->y, r * a->cols), mean, rstd);
     if (!a->is_rms)
         a->mean[r] = mean;

@@ -29,13 +29,12 @@ TT_INLINE float bf16_to_f32(uint16_t h)
     return float_of((uint32_t)h << 16);
 }
 
-// Round to nearest even; a NaN stays a (quiet) NaN.
+// Round to nearest even; every NaN becomes the same quiet one.
 TT_INLINE uint16_t f32_to_bf16(float x)
 {
     const uint32_t u = bits_of(x);
     const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-    const uint32_t quiet = (u >> 16) | 0x40u;
-    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+    return (uint16_t)(x != x ? 0x7fc0u : rounded);
 }
 
 TT_INLINE float load(tt_simd_type type, const void *p, int64_t i)
