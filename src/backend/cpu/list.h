@@ -13,6 +13,12 @@ TT_KERNEL(cpu_avg_pool)
 TT_KERNEL(cpu_avg_pool_grad)
 TT_KERNEL(cpu_adaptive_avg_pool)
 TT_KERNEL(cpu_adaptive_avg_pool_grad)
+TT_KERNEL(cpu_batch_norm)
+TT_KERNEL(cpu_batch_norm_grad)
+TT_KERNEL(cpu_batch_norm_moments)
+TT_KERNEL(cpu_batch_norm_apply)
+TT_KERNEL(cpu_batch_norm_grad_sums)
+TT_KERNEL(cpu_batch_norm_grad_apply)
 
 // Conversions.
 TT_KERNEL(cpu_reorder)

@@ -17,6 +17,7 @@
 #include "backend/cpu/simd/activation.h"
 #include "backend/cpu/simd/attention.h"
 #include "backend/cpu/simd/batchnorm.h"
+#include "backend/cpu/simd/channels.h"
 #include "backend/cpu/simd/dropout.h"
 #include "backend/cpu/simd/elementwise.h"
 #include "backend/cpu/simd/embedding.h"
@@ -46,6 +47,7 @@ typedef struct tt_simd {
     const tt_simd_dropout *dropout;
     const tt_simd_lstm *lstm;
     const tt_simd_batchnorm *batchnorm;
+    const tt_simd_channels *channels;
     const tt_simd_fold *fold;
     const tt_simd_merge *merge;
     const tt_simd_pointwise *pointwise;
