@@ -67,7 +67,8 @@ static tt_status differentiate(trial *t)
             t->which[t->n_wrt] = i;
             t->wrt[t->n_wrt++] = c->in[i];
         }
-    return tt_grad_values(&c->b, of, seed, n_of, t->wrt, t->n_wrt, t->grad);
+    return tt_grad_values(&c->b, &(tt_grad_of){of, seed, n_of}, t->wrt,
+                          t->n_wrt, t->grad);
 }
 
 static tt_status start(trial *t, const tt_op_def *op, const tt_sample *sample)

@@ -112,7 +112,7 @@ static tt_status check_sig(tt_report *r, const tt_case *whole, tt_interp *one,
         tt_case_fini(&cut);
     }
     tt_str_fini(&what);
-    return TT_OK;
+    return status == TT_ERR_NOMEM ? status : TT_OK; // else it is in the report
 }
 
 static tt_status check_sizes(tt_report *r, const tt_case *whole, tt_interp *one)

@@ -16,8 +16,8 @@ typedef struct names {
 
 static void collect(const char *text, names *all)
 {
-    const char *p = strchr(text, ' ');
-    while (p != NULL && *p != '\0') {
+    const char *p = text + strcspn(text, " ");
+    while (*p != '\0') {
         while (*p == ' ' || *p == '.')
             p++;
         const char *colon = strchr(p, ':');

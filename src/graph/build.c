@@ -352,7 +352,7 @@ static tt_status parse_options(tt_builder *b, const tt_op_def *op,
 }
 
 tt_val tt_callf(tt_builder *b, const tt_op_def *op, const tt_val *in, int n_in,
-                tt_val *out, const char *options, ...)
+                const char *options, ...)
 {
     char text[TT_SCOPE_BYTES];
     void *params = NULL;
@@ -365,7 +365,18 @@ tt_val tt_callf(tt_builder *b, const tt_op_def *op, const tt_val *in, int n_in,
         if (status != TT_OK)
             tt_builder_fail(b, tt_fail_context(status, "%s", op->name));
     }
-    return tt_call(b, op, params, in, n_in, out);
+    return tt_call(b, op, params, in, n_in, NULL);
+}
+
+void tt_outputs_of(const tt_builder *b, tt_val v, tt_val *out)
+{
+    for (int i = 0; i < TT_MAX_OUT; i++)
+        out[i] = TT_NONE;
+    if (!tt_is(v) || b->graph->value[v.id].node < 0)
+        return;
+    const tt_node *node = &b->graph->node[b->graph->value[v.id].node];
+    for (int i = 0; i < node->n_out; i++)
+        out[i] = node->out[i];
 }
 
 void tt_update(tt_builder *b, tt_val state, tt_val v)

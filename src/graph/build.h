@@ -69,11 +69,14 @@ tt_param(tt_builder *b, const char *name, tt_init init, const char *shape, ...);
 tt_val tt_call(tt_builder *b, const tt_op_def *op, const void *params,
                const tt_val *in, int n_in, tt_val *out);
 
-// The same with options as text: "stride=%lld activation=relu". More than six
-// arguments: the last ones are the text's.
-__attribute__((format(printf, 6, 7))) tt_val
+// The same with options as text: "stride=%lld activation=relu".
+__attribute__((format(printf, 5, 6))) tt_val
 tt_callf(tt_builder *b, const tt_op_def *op, const tt_val *in, int n_in,
-         tt_val *out, const char *options, ...);
+         const char *options, ...);
+
+// All outputs of the node that made v: room for TT_MAX_OUT, TT_NONE behind the
+// last; after a failure (v none) all of them.
+void tt_outputs_of(const tt_builder *b, tt_val v, tt_val *out);
 
 // Says that `v` is the new version of `state`.
 void tt_update(tt_builder *b, tt_val state, tt_val v);

@@ -286,9 +286,8 @@ tt_status tt_grad(tt_builder *b, tt_val loss,
     return status;
 }
 
-tt_status tt_grad_values(tt_builder *b, const tt_val *of, const tt_val *seed,
-                         int n_of, const tt_val *wrt, int n_wrt,
-                         tt_val *grad_out)
+tt_status tt_grad_values(tt_builder *b, const tt_grad_of *from,
+                         const tt_val *wrt, int n_wrt, tt_val *grad_out)
 {
     state s;
     TT_TRY(b->status);
@@ -297,8 +296,10 @@ tt_status tt_grad_values(tt_builder *b, const tt_val *of, const tt_val *seed,
     for (int i = 0; i < n_wrt; i++)
         s.needs[wrt[i].id] = true;
     mark_needs(&s, n_nodes);
-    for (int i = 0; i < n_of; i++)
-        s.grad[of[i].id] = sum(&s, s.grad[of[i].id], seed[i]);
+    for (int i = 0; i < from->n_of; i++) {
+        tt_val *grad = &s.grad[from->of[i].id];
+        *grad = sum(&s, *grad, from->seed[i]);
+    }
     const tt_status status = walk(&s, n_nodes);
     for (int i = 0; i < n_wrt && status == TT_OK; i++)
         grad_out[i] = s.grad[wrt[i].id];

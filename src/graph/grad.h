@@ -18,9 +18,14 @@
 tt_status tt_grad(tt_builder *b, tt_val loss,
                   bool (*is_frozen)(const char *name, void *user), void *user);
 
-// Gradients of `of` with respect to any values (for tests and expands).
-tt_status tt_grad_values(tt_builder *b, const tt_val *of, const tt_val *seed,
-                         int n_of, const tt_val *wrt, int n_wrt,
-                         tt_val *grad_out);
+// What is differentiated: the gradients of `of` start as `seed`.
+typedef struct tt_grad_of {
+    const tt_val *of, *seed;
+    int n_of;
+} tt_grad_of;
+
+// Gradients with respect to any values (for laws and tests).
+tt_status tt_grad_values(tt_builder *b, const tt_grad_of *from,
+                         const tt_val *wrt, int n_wrt, tt_val *grad_out);
 
 #endif

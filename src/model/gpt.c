@@ -4,6 +4,7 @@
 
 #include "model/model.h"
 #include "model/nn.h"
+#include "ops/activation.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -40,7 +41,7 @@ static tt_val attention(tt_builder *b, const params *p, tt_val x)
         .init = tt_init_normal(p->deviation / sqrt(2.0 * (double)p->layers))};
     const tt_val qkv = tt_nn_dense(b, x, &in);
     const tt_val o = tt_nn_packed_attention(b, qkv, true);
-    return tt_nn_dropout(b, tt_nn_dense(b, o, &out), p->dropout);
+    return tt_dropout(b, tt_nn_dense(b, o, &out), p->dropout);
 }
 
 static tt_val mlp(tt_builder *b, const params *p, tt_val x)
@@ -61,8 +62,8 @@ static tt_val mlp(tt_builder *b, const params *p, tt_val x)
         .out = embed,
         .has_bias = p->bias,
         .init = tt_init_normal(p->deviation / sqrt(2.0 * (double)p->layers))};
-    return tt_nn_dropout(b, tt_nn_dense(b, tt_nn_dense(b, x, &up), &down),
-                         p->dropout);
+    return tt_dropout(b, tt_nn_dense(b, tt_nn_dense(b, x, &up), &down),
+                      p->dropout);
 }
 
 static tt_status check(const params *p, const tt_model_io *io)
@@ -96,7 +97,7 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
         tt_call(b, &tt_op_embedding, NULL, (tt_val[]){ids, wte}, 2, NULL);
     x = tt_call(b, &tt_op_position_embedding, NULL, (tt_val[]){x, wpe}, 2,
                 NULL);
-    x = tt_nn_dropout(b, x, p->dropout);
+    x = tt_dropout(b, x, p->dropout);
     for (int64_t i = 0; i < p->layers; i++) {
         const int layer = tt_scope_push(b, "h.%lld", (long long)i);
         const tt_val a = tt_nn_layer_norm(b, x, "ln_1", p->eps);
@@ -109,7 +110,7 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
     tt_scope_pop(b, top);
     const int head = tt_scope_push(b, "lm_head");
     io->logits = tt_callf(b, &tt_op_matmul, (tt_val[]){x, wte, TT_NONE}, 3,
-                          NULL, "transpose_b=true");
+                          "transpose_b=true");
     tt_scope_pop(b, head);
     return tt_builder_status(b);
 }

@@ -43,7 +43,7 @@ static tt_val dense(tt_builder *b, const params *p, tt_val x, const char *name,
 
 static tt_val rotate(tt_builder *b, const params *p, tt_val x)
 {
-    return tt_callf(b, &tt_op_rotary, &x, 1, NULL, "theta=%.17g", p->theta);
+    return tt_callf(b, &tt_op_rotary, &x, 1, "theta=%.17g", p->theta);
 }
 
 static tt_val attention(tt_builder *b, const params *p, const shapes *s,
@@ -55,12 +55,11 @@ static tt_val attention(tt_builder *b, const params *p, const shapes *s,
         dense(b, p, x, "self_attn.v_proj", s->embed, s->kv),
     };
     for (int i = 0; i < 3; i++)
-        part[i] =
-            tt_callf(b, &tt_op_reshape, &part[i], 1, NULL, "dims=1,1,1,1");
+        part[i] = tt_callf(b, &tt_op_reshape, &part[i], 1, "dims=1,1,1,1");
     part[0] = rotate(b, p, part[0]);
     part[1] = rotate(b, p, part[1]);
-    tt_val o = tt_callf(b, &tt_op_attention, part, 3, NULL, "causal=true");
-    o = tt_callf(b, &tt_op_reshape, &o, 1, NULL, "dims=1,1,2");
+    tt_val o = tt_callf(b, &tt_op_attention, part, 3, "causal=true");
+    o = tt_callf(b, &tt_op_reshape, &o, 1, "dims=1,1,2");
     return dense(b, p, o, "self_attn.o_proj", s->heads, s->embed);
 }
 
@@ -104,7 +103,7 @@ static tt_val head(tt_builder *b, const params *p, const shapes *s, tt_val x,
 {
     if (p->tied) {
         const int scope = tt_scope_push(b, "lm_head");
-        x = tt_callf(b, &tt_op_matmul, (tt_val[]){x, embed, TT_NONE}, 3, NULL,
+        x = tt_callf(b, &tt_op_matmul, (tt_val[]){x, embed, TT_NONE}, 3,
                      "transpose_b=true");
         tt_scope_pop(b, scope);
         return x;

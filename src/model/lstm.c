@@ -6,6 +6,7 @@
 
 #include "model/model.h"
 #include "model/nn.h"
+#include "ops/activation.h"
 #include "ops/ops.h"
 
 #include <stdio.h>
@@ -27,11 +28,10 @@ static tt_val weight(tt_builder *b, const params *p, const char *kind,
 // Zeros [batch, hidden], shaped after the gates [seq, batch, gates.hidden].
 static tt_val zeros(tt_builder *b, tt_val gates)
 {
-    tt_val part[TT_MAX_OUT];
-    (void)tt_callf(b, &tt_op_split, &gates, 1, part, "factor=gates");
-    tt_val x = tt_callf(b, &tt_op_slice, part, 1, NULL, "dim=0 start=0 size=1");
-    x = tt_callf(b, &tt_op_reshape, &x, 1, NULL, "dims=2,1");
-    return tt_callf(b, &tt_op_fill, &x, 1, NULL, "value=0");
+    tt_val x = tt_callf(b, &tt_op_split, &gates, 1, "factor=gates");
+    x = tt_callf(b, &tt_op_slice, &x, 1, "dim=0 start=0 size=1");
+    x = tt_callf(b, &tt_op_reshape, &x, 1, "dims=2,1");
+    return tt_callf(b, &tt_op_fill, &x, 1, "value=0");
 }
 
 static tt_val layer(tt_builder *b, const params *p, int64_t i, tt_val x)
@@ -44,7 +44,7 @@ static tt_val layer(tt_builder *b, const params *p, int64_t i, tt_val x)
     const tt_val b_ih = weight(b, p, "bias_ih", i, "");
     const tt_val b_hh = weight(b, p, "bias_hh", i, "");
     const tt_val xg = tt_callf(b, &tt_op_matmul, (tt_val[]){x, w_ih, b_ih}, 3,
-                               NULL, "transpose_b=true");
+                               "transpose_b=true");
     const tt_lstm_args args = {.xg = xg,
                                .w_hh = w_hh,
                                .b_hh = b_hh,
@@ -75,17 +75,17 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
     if (io->seq == 0)
         io->seq = p->context;
     tt_val ids = tt_nn_tokens(b, io->batch, io->seq, &y);
-    ids = tt_callf(b, &tt_op_transpose, &ids, 1, NULL, "perm=1,0");
-    io->labels = tt_callf(b, &tt_op_transpose, &y, 1, NULL, "perm=1,0");
+    ids = tt_callf(b, &tt_op_transpose, &ids, 1, "perm=1,0");
+    io->labels = tt_callf(b, &tt_op_transpose, &y, 1, "perm=1,0");
     const tt_init uniform = {.kind = TT_INIT_UNIFORM, .a = 0.1, .of = {-1}};
     const tt_val encoder =
         tt_param(b, "encoder.weight", uniform, "vocab:%lld embed:%lld",
                  (long long)p->vocab, (long long)p->embed);
     tt_val x =
         tt_call(b, &tt_op_embedding, NULL, (tt_val[]){ids, encoder}, 2, NULL);
-    x = tt_nn_dropout(b, x, p->dropout);
+    x = tt_dropout(b, x, p->dropout);
     for (int64_t i = 0; i < p->layers; i++)
-        x = tt_nn_dropout(b, layer(b, p, i, x), p->dropout);
+        x = tt_dropout(b, layer(b, p, i, x), p->dropout);
     io->logits = decoder(b, p, x);
     return tt_builder_status(b);
 }

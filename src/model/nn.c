@@ -25,7 +25,7 @@ tt_val tt_nn_dense(tt_builder *b, tt_val x, const tt_dense *d)
         snprintf(name, sizeof name, "%s.bias", d->name);
         bias = tt_param(b, name, d->bias_init, "%s", d->out);
     }
-    return tt_callf(b, &tt_op_matmul, (tt_val[]){x, w, bias}, 3, NULL,
+    return tt_callf(b, &tt_op_matmul, (tt_val[]){x, w, bias}, 3,
                     "transpose_b=%s activation=%s",
                     d->is_transposed ? "true" : "false",
                     d->activation ? d->activation : "none");
@@ -53,7 +53,7 @@ tt_val tt_nn_layer_norm(tt_builder *b, tt_val x, const char *name, double eps)
                                            &shape, shape.ndim - 1);
     const tt_val beta = tt__channel_param(b, name, "bias", tt_init_const(0),
                                           &shape, shape.ndim - 1);
-    return tt_callf(b, &tt_op_layer_norm, (tt_val[]){x, gamma, beta}, 3, NULL,
+    return tt_callf(b, &tt_op_layer_norm, (tt_val[]){x, gamma, beta}, 3,
                     "eps=%.17g", eps);
 }
 
@@ -62,18 +62,8 @@ tt_val tt_nn_rms_norm(tt_builder *b, tt_val x, const char *name, double eps)
     const tt_shape shape = tt_type_of(b, x)->shape;
     const tt_val gamma = tt__channel_param(b, name, "weight", tt_init_const(1),
                                            &shape, shape.ndim - 1);
-    return tt_callf(b, &tt_op_rms_norm, (tt_val[]){x, gamma}, 2, NULL,
-                    "eps=%.17g", eps);
-}
-
-tt_val tt_nn_dropout(tt_builder *b, tt_val x, double p)
-{
-    if (p == 0 || !b->is_training)
-        return x;
-    const tt_val seed = tt_scalar(b, "seed", TT_I64);
-    const tt_val step = tt_scalar(b, "step", TT_I64);
-    return tt_callf(b, &tt_op_dropout, (tt_val[]){x, seed, step}, 3, NULL,
-                    "p=%.17g", p);
+    return tt_callf(b, &tt_op_rms_norm, (tt_val[]){x, gamma}, 2, "eps=%.17g",
+                    eps);
 }
 
 tt_val tt_nn_relu(tt_builder *b, tt_val x)
@@ -90,20 +80,19 @@ tt_val tt_nn_flatten(tt_builder *b, tt_val x)
 {
     const tt_shape *shape = &tt_type_of(b, x)->shape;
     const int batch = shape->ndim > 0 ? shape->first[1] : 0;
-    return tt_callf(b, &tt_op_reshape, &x, 1, NULL, "dims=%d,%d", batch,
+    return tt_callf(b, &tt_op_reshape, &x, 1, "dims=%d,%d", batch,
                     shape->n_factors - batch);
 }
 
 tt_val tt_nn_packed_attention(tt_builder *b, tt_val qkv, bool causal)
 {
     tt_val part[TT_MAX_OUT];
-    (void)tt_callf(b, &tt_op_split, &qkv, 1, part, "factor=qkv");
+    tt_outputs_of(b, tt_callf(b, &tt_op_split, &qkv, 1, "factor=qkv"), part);
     for (int i = 0; i < 3; i++)
-        part[i] =
-            tt_callf(b, &tt_op_reshape, &part[i], 1, NULL, "dims=1,1,1,1");
-    const tt_val o = tt_callf(b, &tt_op_attention, part, 3, NULL, "causal=%s",
+        part[i] = tt_callf(b, &tt_op_reshape, &part[i], 1, "dims=1,1,1,1");
+    const tt_val o = tt_callf(b, &tt_op_attention, part, 3, "causal=%s",
                               causal ? "true" : "false");
-    return tt_callf(b, &tt_op_reshape, &o, 1, NULL, "dims=1,1,2");
+    return tt_callf(b, &tt_op_reshape, &o, 1, "dims=1,1,2");
 }
 
 tt_val tt_nn_tokens(tt_builder *b, int64_t batch, int64_t seq, tt_val *y_out)

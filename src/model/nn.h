@@ -35,8 +35,6 @@ tt_val tt__channel_param(tt_builder *b, const char *name, const char *part,
 tt_val tt_nn_layer_norm(tt_builder *b, tt_val x, const char *name, double eps);
 tt_val tt_nn_rms_norm(tt_builder *b, tt_val x, const char *name, double eps);
 
-tt_val tt_nn_dropout(tt_builder *b, tt_val x, double p); // x when p is 0
-
 typedef struct tt_conv {
     const char *name;
     int64_t filters, kernel, stride, pad;

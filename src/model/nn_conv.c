@@ -27,7 +27,7 @@ tt_val tt_nn_conv(tt_builder *b, tt_val x, const tt_conv *c)
         bias = tt_param(b, name, tt_init_fan_in(inputs), "filters:%lld",
                         (long long)c->filters);
     }
-    return tt_callf(b, &tt_op_conv, (tt_val[]){x, w, bias}, 3, NULL,
+    return tt_callf(b, &tt_op_conv, (tt_val[]){x, w, bias}, 3,
                     "stride=%lld,%lld pad=%lld,%lld", (long long)c->stride,
                     (long long)c->stride, (long long)c->pad, (long long)c->pad);
 }
@@ -35,7 +35,7 @@ tt_val tt_nn_conv(tt_builder *b, tt_val x, const tt_conv *c)
 tt_val tt_nn_max_pool(tt_builder *b, tt_val x, int64_t kernel, int64_t stride,
                       int64_t pad)
 {
-    return tt_callf(b, &tt_op_max_pool, &x, 1, NULL,
+    return tt_callf(b, &tt_op_max_pool, &x, 1,
                     "kernel=%lld,%lld stride=%lld,%lld pad=%lld,%lld",
                     (long long)kernel, (long long)kernel, (long long)stride,
                     (long long)stride, (long long)pad, (long long)pad);
@@ -43,7 +43,7 @@ tt_val tt_nn_max_pool(tt_builder *b, tt_val x, int64_t kernel, int64_t stride,
 
 tt_val tt_nn_adaptive_pool(tt_builder *b, tt_val x, int64_t size)
 {
-    return tt_callf(b, &tt_op_adaptive_avg_pool, &x, 1, NULL, "out=%lld,%lld",
+    return tt_callf(b, &tt_op_adaptive_avg_pool, &x, 1, "out=%lld,%lld",
                     (long long)size, (long long)size);
 }
 static tt_val statistics(tt_builder *b, const char *name, const char *part,
@@ -71,8 +71,9 @@ tt_val tt_nn_batch_norm(tt_builder *b, tt_val x, const char *name, bool relu,
     const tt_val var = statistics(b, name, "running_var", 1, channels);
     const tt_val y = tt_callf(
         b, &tt_op_batch_norm, (tt_val[]){x, gamma, beta, mean, var, residual},
-        6, out, "training=%s activation=%s", b->is_training ? "true" : "false",
+        6, "training=%s activation=%s", b->is_training ? "true" : "false",
         relu ? "relu" : "none");
+    tt_outputs_of(b, y, out);
     if (b->is_training) {
         tt_update(b, mean, out[3]);
         tt_update(b, var, out[4]);

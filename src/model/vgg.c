@@ -3,6 +3,7 @@
 
 #include "model/model.h"
 #include "model/nn.h"
+#include "ops/activation.h"
 
 #include <stdio.h>
 
@@ -79,7 +80,7 @@ static tt_val classifier(tt_builder *b, const params *p, tt_val x)
                             .activation = is_last ? NULL : "relu"};
         x = tt_nn_dense(b, x, &d);
         if (!is_last)
-            x = tt_nn_dropout(b, x, p->dropout);
+            x = tt_dropout(b, x, p->dropout);
     }
     return x;
 }

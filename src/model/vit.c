@@ -3,6 +3,7 @@
 
 #include "model/model.h"
 #include "model/nn.h"
+#include "ops/activation.h"
 #include "ops/ops.h"
 #include "ops/relabel.h"
 
@@ -23,17 +24,17 @@ static tt_val tokens(tt_builder *b, const params *p, tt_val x)
                           .stride = p->patch,
                           .has_bias = true};
     x = tt_nn_conv(b, x, &conv);
-    x = tt_callf(b, &tt_op_reshape, &x, 1, NULL, "dims=1,1,2");
-    x = tt_callf(b, &tt_op_transpose, &x, 1, NULL, "perm=0,2,1");
+    x = tt_callf(b, &tt_op_reshape, &x, 1, "dims=1,1,2");
+    x = tt_callf(b, &tt_op_transpose, &x, 1, "perm=0,2,1");
     x = tt_relabel(b, x, 1, "seq");
     const tt_val token =
         tt_param(b, "class_token", tt_init_const(0),
                  "token_batch:1 token:1 embed:%lld", (long long)p->width);
     const tt_val first =
-        tt_callf(b, &tt_op_slice, &x, 1, NULL, "dim=1 start=0 size=1");
+        tt_callf(b, &tt_op_slice, &x, 1, "dim=1 start=0 size=1");
     const tt_val spread =
         tt_call(b, &tt_op_broadcast, NULL, (tt_val[]){token, first}, 2, NULL);
-    return tt_callf(b, &tt_op_concat, (tt_val[]){spread, x}, 2, NULL, "dim=1");
+    return tt_callf(b, &tt_op_concat, (tt_val[]){spread, x}, 2, "dim=1");
 }
 
 static tt_val dense(tt_builder *b, tt_val x, const tt_dense *shape)
@@ -61,13 +62,13 @@ static tt_val attention(tt_builder *b, const params *p, tt_val x)
     const tt_val bias = tt_param(b, "self_attention.in_proj_bias",
                                  tt_init_const(0), "%s", packed);
     const tt_val qkv = tt_callf(b, &tt_op_matmul, (tt_val[]){x, w, bias}, 3,
-                                NULL, "transpose_b=true");
+                                "transpose_b=true");
     const tt_val o = tt_nn_packed_attention(b, qkv, false);
     x = dense(b, o,
               &(tt_dense){.name = "self_attention.out_proj",
                           .in = heads,
                           .out = embed});
-    return tt_nn_dropout(b, x, p->dropout);
+    return tt_dropout(b, x, p->dropout);
 }
 
 static tt_val mlp(tt_builder *b, const params *p, tt_val x)
@@ -79,9 +80,9 @@ static tt_val mlp(tt_builder *b, const params *p, tt_val x)
         b, x,
         &(tt_dense){
             .name = "mlp.0", .in = embed, .out = ff, .activation = "gelu_erf"});
-    x = tt_nn_dropout(b, x, p->dropout);
+    x = tt_dropout(b, x, p->dropout);
     x = dense(b, x, &(tt_dense){.name = "mlp.3", .in = ff, .out = embed});
-    return tt_nn_dropout(b, x, p->dropout);
+    return tt_dropout(b, x, p->dropout);
 }
 
 static tt_val encoder(tt_builder *b, const params *p, tt_val x)
@@ -91,7 +92,7 @@ static tt_val encoder(tt_builder *b, const params *p, tt_val x)
         tt_param(b, "pos_embedding", tt_init_normal(0.02),
                  "position_batch:1 positions:%lld embed:%lld",
                  (long long)tt_dim_of(b, x, 1), (long long)p->width);
-    x = tt_nn_dropout(b, tt_nn_add(b, x, positions), p->dropout);
+    x = tt_dropout(b, tt_nn_add(b, x, positions), p->dropout);
     for (int64_t i = 0; i < p->layers; i++) {
         const int layer =
             tt_scope_push(b, "layers.encoder_layer_%lld", (long long)i);
@@ -129,7 +130,7 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
     const tt_val pixels =
         tt_nn_pixels(b, io->batch, p->channels, io->image, &io->labels);
     tt_val x = encoder(b, p, tokens(b, p, pixels));
-    x = tt_callf(b, &tt_op_slice, &x, 1, NULL, "dim=1 start=0 size=1");
+    x = tt_callf(b, &tt_op_slice, &x, 1, "dim=1 start=0 size=1");
     x = tt_nn_flatten(b, x);
     snprintf(in, sizeof in, "embed:%lld", (long long)p->width);
     snprintf(out, sizeof out, "classes:%lld", (long long)p->classes);

@@ -19,8 +19,9 @@ static void add_loss(tt_builder *b, const tt_train_recipe *recipe,
     tt_val out[TT_MAX_OUT];
     const tt_val in[] = {io->logits, io->labels};
     const int scope = tt_scope_push(b, "loss");
-    *loss_out = tt_callf(b, &tt_op_cross_entropy, in, 2, out, "smoothing=%.17g",
+    *loss_out = tt_callf(b, &tt_op_cross_entropy, in, 2, "smoothing=%.17g",
                          recipe->smoothing);
+    tt_outputs_of(b, *loss_out, out);
     (void)tally(b, "loss", out[0]);
     *count_out = tally(b, "count", out[1]);
     (void)tally(b, "correct", tt_call(b, &tt_op_correct, NULL, in, 2, NULL));

@@ -310,7 +310,7 @@ static void check_gradient(int size, const tt_place *from, const tt_place *to)
     if (to->kind == TT_SPLIT)
         tt_place_set(&b, seed, 1, *to);
     tt_val grad = TT_NONE;
-    CHECK_OK(tt_grad_values(&b, &out, &seed, 1, &in, 1, &grad));
+    CHECK_OK(tt_grad_values(&b, &(tt_grad_of){&out, &seed, 1}, &in, 1, &grad));
     // Every term of a sum has the whole gradient.
     const tt_place replicate = tt_place_replicate();
     CHECK(tt_place_equal(&tt_type_of(&b, grad)->place[1],
@@ -363,7 +363,7 @@ TEST(halo_add_is_the_adjoint_of_halo)
         tt_place_set(&b, dy, 1, places[5]);
         const tt_val y = tt_halo(&b, x, 1, &places[5].window);
         tt_val dx = TT_NONE;
-        CHECK_OK(tt_grad_values(&b, &y, &dy, 1, &x, 1, &dx));
+        CHECK_OK(tt_grad_values(&b, &(tt_grad_of){&y, &dy, 1}, &x, 1, &dx));
         CHECK_OK(tt_interp_create(b.graph, &it));
         fill(data);
         tt_interp_write(it, x, data);

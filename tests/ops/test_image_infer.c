@@ -151,7 +151,7 @@ static void check_refusal(const refusal *r)
                              is_int ? text + 2 : text);
     }
     CHECK_OK(tt_builder_status(&b));
-    CHECK(!tt_is(tt_callf(&b, r->op, in, n, NULL, "%s", r->params)));
+    CHECK(!tt_is(tt_callf(&b, r->op, in, n, "%s", r->params)));
     CHECK_MSG(tt_builder_status(&b) == TT_ERR_ARG, "%s %s is accepted",
               r->op->name, r->params);
     CHECK_MSG(strcmp(tt_error_message(), r->message) == 0, "'%s', not '%s'",

@@ -36,7 +36,8 @@ static void input(bench *k, const char *shape, const double *data)
 
 static void run(bench *k, const tt_op_def *op, const char *params)
 {
-    (void)tt_callf(&k->b, op, k->in, k->n_in, k->out, "%s", params);
+    const tt_val first = tt_callf(&k->b, op, k->in, k->n_in, "%s", params);
+    tt_outputs_of(&k->b, first, k->out);
     CHECK_OK(k->b.status);
     CHECK_OK(tt_interp_create(k->b.graph, &k->it));
     for (int i = 0; i < k->n_in; i++)
@@ -234,7 +235,7 @@ static void check_wide(const tt_op_def *op, const char *params,
         k.in[i] = tt_input(&k.b, name, is_wide ? TT_F32 : TT_BF16,
                            in[i] + (is_wide ? 1 : 0));
     }
-    (void)tt_callf(&k.b, op, k.in, n, k.out, "%s", params);
+    tt_outputs_of(&k.b, tt_callf(&k.b, op, k.in, n, "%s", params), k.out);
     CHECK_OK(k.b.status);
     for (int i = 0; want[i] != '\0'; i++)
         CHECK_MSG(tt_type_of(&k.b, k.out[i])->dtype ==
@@ -280,7 +281,7 @@ static tt_cost cost_of(const tt_op_def *op, const char *params,
         const char name[2] = {(char)('a' + i), '\0'};
         k.in[i] = tt_input(&k.b, name, TT_F32, in[i]);
     }
-    (void)tt_callf(&k.b, op, k.in, n, k.out, "%s", params);
+    tt_outputs_of(&k.b, tt_callf(&k.b, op, k.in, n, "%s", params), k.out);
     CHECK_OK(k.b.status);
     tt_node_io(k.b.graph, &k.b.graph->node[0], types, out, &io);
     op->cost(&io, 1, &cost);

@@ -190,11 +190,10 @@ static tt_graph *attention_block(const char *heads, const char *kv, bool causal)
                           dense(&b, x, "k", "embed:6", kv),
                           dense(&b, x, "v", "embed:6", kv)};
         for (int i = 0; i < 3; i++)
-            part[i] =
-                tt_callf(&b, &tt_op_reshape, &part[i], 1, NULL, "dims=1,1,1,1");
-        o = tt_callf(&b, &tt_op_attention, part, 3, NULL, "causal=%s",
+            part[i] = tt_callf(&b, &tt_op_reshape, &part[i], 1, "dims=1,1,1,1");
+        o = tt_callf(&b, &tt_op_attention, part, 3, "causal=%s",
                      causal ? "true" : "false");
-        o = tt_callf(&b, &tt_op_reshape, &o, 1, NULL, "dims=1,1,2");
+        o = tt_callf(&b, &tt_op_reshape, &o, 1, "dims=1,1,2");
     }
     const tt_val y = tt_nn_add(&b, x, dense(&b, o, "out", heads, "embed:6"));
     return finish(&b, mean_square(&b, y));
@@ -249,12 +248,10 @@ static tt_graph *token_model(bool tied)
     tt_val x =
         tt_call(&b, &tt_op_embedding, NULL, (tt_val[]){ids, wte}, 2, NULL);
     x = tt_nn_layer_norm(&b, x, "ln", 1e-5);
-    const tt_val logits =
-        tt_callf(&b, &tt_op_matmul, (tt_val[]){x, head, TT_NONE}, 3, NULL,
-                 "transpose_b=true");
-    return finish(&b,
-                  tt_callf(&b, &tt_op_cross_entropy, (tt_val[]){logits, labels},
-                           2, NULL, "smoothing=0.1"));
+    const tt_val logits = tt_callf(
+        &b, &tt_op_matmul, (tt_val[]){x, head, TT_NONE}, 3, "transpose_b=true");
+    return finish(&b, tt_callf(&b, &tt_op_cross_entropy,
+                               (tt_val[]){logits, labels}, 2, "smoothing=0.1"));
 }
 
 TEST(vocabulary_parallel_loss_equals_the_whole_loss)
@@ -331,15 +328,15 @@ static tt_graph *expert_model(void)
     tt_val h =
         tt_call(&b, &tt_op_matmul, NULL, (tt_val[]){x, w, TT_NONE}, 3, NULL);
     h = tt_call(&b, &tt_op_matmul, NULL, (tt_val[]){send, h, TT_NONE}, 3, NULL);
-    h = tt_callf(&b, &tt_op_reshape, &h, 1, NULL, "dims=1,1,1,1");
-    h = tt_callf(&b, &tt_op_transpose, &h, 1, NULL, "perm=1,0,2,3");
-    h = tt_callf(&b, &tt_op_reshape, &h, 1, NULL, "dims=1,2,1");
-    h = tt_callf(&b, &tt_op_matmul, (tt_val[]){h, up, TT_NONE}, 3, NULL,
+    h = tt_callf(&b, &tt_op_reshape, &h, 1, "dims=1,1,1,1");
+    h = tt_callf(&b, &tt_op_transpose, &h, 1, "perm=1,0,2,3");
+    h = tt_callf(&b, &tt_op_reshape, &h, 1, "dims=1,2,1");
+    h = tt_callf(&b, &tt_op_matmul, (tt_val[]){h, up, TT_NONE}, 3,
                  "activation=gelu_tanh");
     h = tt_call(&b, &tt_op_matmul, NULL, (tt_val[]){h, down, TT_NONE}, 3, NULL);
-    h = tt_callf(&b, &tt_op_reshape, &h, 1, NULL, "dims=1,1,1,1");
-    h = tt_callf(&b, &tt_op_transpose, &h, 1, NULL, "perm=1,0,2,3");
-    h = tt_callf(&b, &tt_op_reshape, &h, 1, NULL, "dims=1,2,1");
+    h = tt_callf(&b, &tt_op_reshape, &h, 1, "dims=1,1,1,1");
+    h = tt_callf(&b, &tt_op_transpose, &h, 1, "perm=1,0,2,3");
+    h = tt_callf(&b, &tt_op_reshape, &h, 1, "dims=1,2,1");
     h = tt_call(&b, &tt_op_matmul, NULL, (tt_val[]){back, h, TT_NONE}, 3, NULL);
     return finish(&b, mean_square(&b, h));
 }

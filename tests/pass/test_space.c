@@ -13,7 +13,7 @@
 
 static tt_val conv(tt_builder *b, tt_val x, tt_val w, int pad)
 {
-    return tt_callf(b, &tt_op_conv, (tt_val[]){x, w}, 2, NULL, "pad=%d", pad);
+    return tt_callf(b, &tt_op_conv, (tt_val[]){x, w}, 2, "pad=%d", pad);
 }
 
 typedef tt_graph *build_fn(void);
@@ -41,8 +41,8 @@ static tt_graph *several_windows(void)
     const tt_val wide = conv(&b, x, w2, 2);
     const tt_val point = conv(&b, x, w3, 0);
     tt_val y = tt_add(&b, tt_add(&b, main, wide), point);
-    y = tt_callf(&b, &tt_op_max_pool, &y, 1, NULL, "kernel=3 stride=2 pad=1");
-    y = tt_callf(&b, &tt_op_adaptive_avg_pool, &y, 1, NULL, "out=1");
+    y = tt_callf(&b, &tt_op_max_pool, &y, 1, "kernel=3 stride=2 pad=1");
+    y = tt_callf(&b, &tt_op_adaptive_avg_pool, &y, 1, "out=1");
     const tt_val target =
         tt_input(&b, "target", TT_F64, "batch:2 channels:2 height:1 width:1");
     const tt_val loss =
@@ -74,7 +74,9 @@ static tt_graph *norm_in_groups(void)
         tt_state(&b, TT_ROLE_BUFFER, "var", TT_F64, &channels, init),
         x,
     };
-    tt_callf(&b, &tt_op_batch_norm, in, 6, out, "group=2 activation=relu");
+    const tt_val y =
+        tt_callf(&b, &tt_op_batch_norm, in, 6, "group=2 activation=relu");
+    tt_outputs_of(&b, y, out);
     tt_update(&b, in[3], out[3]);
     tt_update(&b, in[4], out[4]);
     tt_output(&b, "new_mean", out[3]);
