@@ -2,6 +2,7 @@
 
 #include "backend/cpu_check.h"
 
+#include "backend/cpu/cpu.h"
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "ops/ops.h"
@@ -92,25 +93,17 @@ static void fill(bench *b, const cpu_case *c)
     }
 }
 
-static void run_kernel(bench *b, tt_site *site, const void *const *in,
-                       void *const *out, bool adds, const char **name_out)
+static void run_kernel(bench *b, const tt_choice *choice, const tt_args *args,
+                       bool adds)
 {
-    tt_choice choice;
-    CHECK_OK(b->backend->target.choose(&b->backend->target, site, &choice));
-    const tt_args args = {
-        .in = in,
-        .out = out,
-        .scratch = own(b, choice.scratch_bytes + 64),
-    };
-    CHECK_OK(tt_kernel_run(choice.kernel, &args));
-    if (adds) {
-        tt_args again = args;
-        again.accumulate = true;
-        CHECK(choice.accumulates);
-        CHECK_OK(tt_kernel_run(choice.kernel, &again));
-    }
-    *name_out = choice.name;
-    b->backend->target.release(&b->backend->target, choice.kernel);
+    tt_args run = *args;
+    run.scratch = own(b, choice->scratch_bytes + 64);
+    CHECK_OK(tt_kernel_run(choice->kernel, &run));
+    run.accumulate = true;
+    CHECK(!adds || choice->accumulates);
+    if (adds)
+        CHECK_OK(tt_kernel_run(choice->kernel, &run));
+    b->backend->target.release(&b->backend->target, choice->kernel);
 }
 
 static void *convert(bench *b, const void *data, const tt_operand *from,
@@ -129,10 +122,25 @@ static void *convert(bench *b, const void *data, const tt_operand *from,
                     .out = &out};
     const void *src[] = {data};
     void *dst[] = {own(b, tt_target_bytes(&b->backend->target, to) + 64)};
-    const char *name;
-    run_kernel(b, &site, src, dst, false, &name);
+    tt_choice choice;
+    CHECK_OK(b->backend->target.choose(&b->backend->target, &site, &choice));
     CHECK(tt_operand_same_form(&in, from) && tt_operand_same_form(&out, to));
+    run_kernel(b, &choice, &(tt_args){.in = src, .out = dst}, false);
     return dst[0];
+}
+
+// Inputs as a convolution would leave them.
+static void block_inputs(bench *b, const cpu_case *c)
+{
+    for (int i = 0; i < b->site.n_in; i++) {
+        if ((c->blocked_in >> i & 1) == 0)
+            continue;
+        const tt_operand dense = b->in[i];
+        const tt__tensor t = tt__tensor_any(&dense);
+        CHECK_OK(tt__layout_of_blocks(tt__cpu_dnnl(b->backend), &t, c->block,
+                                      &b->in[i].layout));
+        b->in_data[i] = convert(b, b->in_data[i], &dense, &b->in[i]);
+    }
 }
 
 // Chooses once to learn the forms that the kernel wants, converts, and runs.
@@ -149,18 +157,9 @@ static void run_converted(bench *b, const cpu_case *c, cpu_result *r)
     for (int i = 0; i < b->site.n_out; i++)
         b->out_data[i] =
             own(b, tt_target_bytes(&b->backend->target, &b->out[i]) + 64);
-    const tt_args args = {.in = b->in_data,
-                          .out = b->out_data,
-                          .scratch = own(b, choice.scratch_bytes + 64)};
-    CHECK_OK(tt_kernel_run(choice.kernel, &args));
-    if (c->twice) {
-        tt_args again = args;
-        again.accumulate = true;
-        CHECK(choice.accumulates);
-        CHECK_OK(tt_kernel_run(choice.kernel, &again));
-    }
     r->kernel = choice.name;
-    b->backend->target.release(&b->backend->target, choice.kernel);
+    run_kernel(b, &choice, &(tt_args){.in = b->in_data, .out = b->out_data},
+               c->twice);
     r->n_out = b->site.n_out;
     for (int i = 0; i < r->n_out; i++) {
         const void *dense = convert(b, b->out_data[i], &b->out[i], &out[i]);
@@ -185,6 +184,8 @@ void cpu_run(const char *backend, const cpu_case *c, cpu_result *result_out)
     CHECK_OK(tt_backend_open(tt_backend_find(backend), &options, &b->backend));
     infer(b, c);
     fill(b, c);
+    if (strcmp(backend, "cpu") == 0)
+        block_inputs(b, c);
     run_converted(b, c, result_out);
     for (int i = 0; i < b->n_owned; i++)
         tt_free_aligned(b->owned[i]);

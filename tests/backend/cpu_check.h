@@ -14,6 +14,8 @@ typedef struct cpu_case {
     const char *in[CPU_MAX_IN]; // shapes; "-": absent
     tt_dtype dtype;             // of the inputs
     uint32_t f32_in;            // bit i: input i is f32 in any case
+    uint32_t blocked_in;        // bit i: input i lies in blocks of channels
+    int64_t block;
     int n_threads;
     bool is_exact;
     bool twice;         // run, then add to output 0

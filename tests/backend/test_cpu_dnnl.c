@@ -228,5 +228,93 @@ TEST(cpu_pools_equal_ref)
             cpu_case c = pools[i];
             c.dtype = b == 0 ? TT_F32 : TT_BF16;
             cpu_check(&c, b == 0 ? 1e-6 : 1.0 / 128);
+            c.blocked_in = 1;
+            c.block = 16;
+            cpu_check(&c, b == 0 ? 1e-6 : 1.0 / 128);
         }
+}
+
+// ---- batch norm ----
+
+#define IMAGE "n:4 c:32 h:5 w:7"
+#define THIN "n:4 c:6 w:37"
+#define PER_CHANNEL "c:32"
+
+static const cpu_case norms[] = {
+    {&tt_op_batch_norm,
+     "",
+     {IMAGE, PER_CHANNEL, PER_CHANNEL, PER_CHANNEL, PER_CHANNEL}},
+    {&tt_op_batch_norm,
+     "activation=relu",
+     {IMAGE, PER_CHANNEL, PER_CHANNEL, PER_CHANNEL, PER_CHANNEL, IMAGE}},
+    {&tt_op_batch_norm,
+     "activation=relu group=2",
+     {IMAGE, PER_CHANNEL, PER_CHANNEL, PER_CHANNEL, PER_CHANNEL, IMAGE}},
+    {&tt_op_batch_norm, "", {THIN, "c:6", "c:6", "c:6", "c:6"}},
+    {&tt_op_batch_norm, "", {"n:9 c:21", "c:21", "c:21", "c:21", "c:21"}},
+    {&tt_op_batch_norm_grad,
+     "",
+     {IMAGE, IMAGE, PER_CHANNEL, PER_CHANNEL, PER_CHANNEL}},
+    {&tt_op_batch_norm_grad,
+     "activation=relu has_residual=true",
+     {IMAGE, IMAGE, PER_CHANNEL, PER_CHANNEL, PER_CHANNEL, IMAGE}},
+    {&tt_op_batch_norm_grad,
+     "activation=relu",
+     {THIN, THIN, "c:6", "c:6", "c:6", THIN}},
+    {&tt_op_batch_norm_grad,
+     "",
+     {"n:9 c:21", "n:9 c:21", "c:21", "c:21", "c:21"}},
+    {&tt_op_batch_norm_moments, "", {IMAGE, PER_CHANNEL}},
+    {&tt_op_batch_norm_grad_sums, "", {IMAGE, IMAGE, PER_CHANNEL, PER_CHANNEL}},
+};
+enum { N_NORMS = sizeof(norms) / sizeof(norms[0]) };
+
+static uint32_t images_of(const cpu_case *c)
+{
+    uint32_t images = 0;
+    for (int i = 0; i < CPU_MAX_IN && c->in[i] != NULL; i++)
+        if (strcmp(c->in[i], IMAGE) == 0)
+            images |= 1u << i;
+    return images;
+}
+
+static cpu_case norm_case(const cpu_case *from, tt_dtype dtype, int64_t block)
+{
+    cpu_case c = *from;
+    c.dtype = dtype;
+    for (int i = 0; i < CPU_MAX_IN && c.in[i] != NULL; i++)
+        if (strchr(c.in[i], 'n') == NULL)
+            c.f32_in |= 1u << i;
+    if (block > 0) {
+        c.blocked_in = images_of(&c);
+        c.block = block;
+    }
+    return c;
+}
+
+TEST(cpu_batch_norm_equals_ref_in_every_layout)
+{
+    static const int64_t blocks[] = {0, 8, 16, 32};
+    for (int i = 0; i < N_NORMS; i++)
+        for (int k = 0; k < 4; k++)
+            for (int b = 0; b < (tt__dnnl_has_bf16() ? 2 : 1); b++) {
+                const cpu_case c =
+                    norm_case(&norms[i], b == 0 ? TT_F32 : TT_BF16, blocks[k]);
+                cpu_check(&c, b == 0 ? 3e-6 : 1.0 / 128);
+            }
+}
+
+TEST(cpu_batch_norm_does_not_depend_on_threads)
+{
+    for (int i = 0; i < N_NORMS; i++)
+        for (int k = 0; k < 2; k++) {
+            cpu_case c = norm_case(&norms[i], TT_F32, k * 16);
+            cpu_check_threads(&c);
+        }
+    const cpu_case large = {
+        &tt_op_batch_norm,
+        "activation=relu",
+        {"n:5 c:64 h:31 w:29", "c:64", "c:64", "c:64", "c:64"},
+        TT_F32};
+    cpu_check_threads(&large);
 }
