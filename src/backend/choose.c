@@ -145,7 +145,9 @@ static tt_status search(tt_backend *backend, const tt_site *wanted, chosen *k,
                 return s;
         }
     }
-    return TT_ERR_UNSUPPORTED;
+    return wanted->op->kernel == NULL
+               ? TT_ERR_UNSUPPORTED
+               : try_def(backend, wanted->op->kernel, wanted, k, choice);
 }
 
 // The first input in a layout, or NULL.

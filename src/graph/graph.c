@@ -68,7 +68,8 @@ void tt_node_io(const tt_graph *g, const tt_node *node, tt_type *in,
                      .n_in = node->n_in,
                      .n_out = node->n_out,
                      .in = in,
-                     .out = out};
+                     .out = out,
+                     .op = node->op};
 }
 
 uint64_t tt_graph_hash(const tt_graph *g)

@@ -36,6 +36,7 @@ typedef struct tt_op_io {
     int n_in, n_out;
     const tt_type *in; // an absent optional input has dtype TT_N_DTYPES
     tt_type *out;
+    const tt_op_def *op;
 } tt_op_io;
 
 static inline bool tt_io_has(const tt_op_io *io, int i)
@@ -141,6 +142,8 @@ struct tt_op_def {
     tt_op_shard_fn *shard; // NULL: replicated only
     tt_op_cost_fn *cost;
     tt_op_view_fn *view; // TT_OP_VIEW and TT_OP_CONCAT; NULL: always copies
+    // An operator from outside brings its only kernel; NULL: backends have some.
+    const struct tt_kernel_def *kernel;
     const tt_sample *samples; // ends with an entry whose in[0] is NULL
 };
 

@@ -18,6 +18,7 @@ typedef struct tt_model_io {
     int64_t image; // height and width; 0: the model's default
     tt_val logits; // [batch, seq, vocab] or [batch, classes]
     tt_val labels; // the input "y"
+    const struct tt_model_def *def; // whose build this is
 } tt_model_io;
 
 // Declares the inputs "x" and "y" and emits the forward pass up to the logits;
@@ -40,6 +41,10 @@ typedef struct tt_model_def {
 } tt_model_def;
 
 const tt_model_def *const *tt_model_all(int *n);
+
+// Adds a member at run time. The def must live until the process ends; a name that
+// is there already is refused. Any thread.
+tt_status tt_model_register(const tt_model_def *def);
 
 // A model or a preset by name; *preset_out is NULL for a plain model. An unknown
 // name is an error that suggests the nearest.

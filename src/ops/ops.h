@@ -13,4 +13,8 @@
 const tt_op_def *const *tt_op_all(int *n);
 const tt_op_def *tt_op_find(const char *name); // NULL: unknown
 
+// Adds a member at run time. The def must live until the process ends; a name that
+// is there already is refused. Any thread.
+tt_status tt_op_register(const tt_op_def *def);
+
 #endif

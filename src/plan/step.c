@@ -49,7 +49,8 @@ static void set_cost(tt__lower *l, tt_step *step)
                          .n_in = step->n_in,
                          .n_out = step->n_out,
                          .in = l->type,
-                         .out = l->type + step->n_in};
+                         .out = l->type + step->n_in,
+                         .op = step->op};
     step->cost = (tt_cost){0};
     step->op->cost(&io, group_size(l, step), &step->cost);
 }

@@ -33,6 +33,7 @@ static tt_status build(tt_builder *b, const tt_train_recipe *recipe,
 {
     tt_val loss = TT_NONE;
     tt_optim_use optim = recipe->optim;
+    io->def = recipe->model;
     TT_TRY(recipe->model->build(b, recipe->model_params, io));
     add_loss(b, recipe, io, &loss, &optim.count);
     TT_TRY(b->status);
