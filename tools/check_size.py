@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Limits: .c 600 lines, .h 200, a function 80 lines and 6 parameters.
+"""Limits: .c and the public header 600 lines, .h 200, a function 80 lines and 6 parameters.
 
 Relies on clang-format: a function's braces stand alone in the first column.
 """
@@ -35,8 +35,9 @@ def signature_before(lines, i):
 
 def check(path):
     lines = path.read_text().splitlines()
-    if len(lines) > LIMITS[path.suffix]:
-        yield f"{path}: {len(lines)} lines; at most {LIMITS[path.suffix]}"
+    limit = LIMITS[".c" if path.parts[0] == "include" else path.suffix]
+    if len(lines) > limit:
+        yield f"{path}: {len(lines)} lines; at most {limit}"
     start = None
     for i, text in enumerate(lines):
         if text == "{":

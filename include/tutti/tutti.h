@@ -1,11 +1,384 @@
-// tutti.h - the only installed header of libtutti.
+// tutti.h - the only installed header of libtutti: train a model, look inside,
+// bring your own.
+//
+//   settings -> tutti_build -> tutti_step, again and again -> tutti_save
+//
+// Every function that can fail returns a status; tutti_error then says in one
+// sentence what went wrong. Outputs are written on success only. A session is used
+// by one thread at a time; different sessions may be used by different threads.
+// Text and structs that you pass in are copied unless it says otherwise; what you
+// get back belongs to the library and lives as long as what you asked.
 
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#    define TUTTI_PRINTF(format_at, list_at)                                   \
+        __attribute__((format(printf, format_at, list_at)))
+#else
+#    define TUTTI_PRINTF(format_at, list_at)
+#endif
 
 #define TUTTI_VERSION "0.1.0"
 
 // The version of the library that is linked, like TUTTI_VERSION.
 const char *tutti_version(void);
+
+// ---- errors --------------------------------------------------------------
+
+typedef enum tutti_status {
+    TUTTI_OK = 0,
+    TUTTI_ERR_ARG = -1,   // something impossible was asked for
+    TUTTI_ERR_NOMEM = -2, // memory is exhausted, or the model does not fit
+    TUTTI_ERR_UNSUPPORTED = -3, // legal, but not on this machine
+    TUTTI_ERR_IO = -4,          // a file failed
+    TUTTI_ERR_PEER = -5,        // another process failed
+    TUTTI_ERR_TIMEOUT = -6,     // a wait reached its deadline
+    TUTTI_ERR_STATE = -7,       // called at the wrong time
+} tutti_status;
+
+// The message of this thread's last failure; "" before the first. It is replaced
+// by the next failure.
+const char *tutti_error(void);
+
+// For callbacks: records a message, printf-style, and returns `status`.
+tutti_status tutti_fail(tutti_status status, const char *format, ...)
+    TUTTI_PRINTF(2, 3);
+
+// ---- what tensors are ----------------------------------------------------
+
+typedef enum tutti_dtype {
+    TUTTI_F64,
+    TUTTI_F32,
+    TUTTI_BF16,
+    TUTTI_F16,
+    TUTTI_I64,
+    TUTTI_I32,
+    TUTTI_U8,
+} tutti_dtype;
+
+int64_t tutti_dtype_bytes(tutti_dtype dtype); // of one element
+
+enum { TUTTI_MAX_DIMS = 6, TUTTI_MAX_OUT = 8 };
+
+// A dense, row-major tensor. Dimensions have names: `shape` is "batch:8 in:784".
+typedef struct tutti_type {
+    tutti_dtype dtype;
+    int ndim; // 0: a scalar; -1: an optional input that is absent
+    int64_t dim[TUTTI_MAX_DIMS];
+    int64_t count; // elements
+    const char *shape;
+} tutti_type;
+
+// ---- a session: one model being trained ----------------------------------
+
+typedef struct tutti_session tutti_session;
+
+// An empty session, to be given to tutti_destroy.
+tutti_status tutti_create(tutti_session **session_out);
+void tutti_destroy(tutti_session *session); // NULL is fine
+
+// Sets "model", "batch", "model.layers", "optim.lr", ... as on the command line of
+// the program; `tutti list settings` names them. Later settings win. Keys and
+// values are checked when the model is planned. Only before that.
+tutti_status tutti_set(tutti_session *session, const char *key,
+                       const char *value);
+
+// The same from a YAML file.
+tutti_status tutti_read_file(tutti_session *session, const char *path);
+
+// Builds the graph and lowers it to a plan: checks all settings, decides all
+// memory, allocates none of it. After a failure settings may be changed and
+// the call repeated; after success it does nothing.
+tutti_status tutti_plan(tutti_session *session);
+
+// Plans, refuses what does not fit (the message is a table with the cheapest
+// changes that would), allocates and initialises the weights from `seed`.
+tutti_status tutti_build(tutti_session *session);
+
+typedef struct tutti_info {
+    int64_t parameters; // trained numbers
+    int64_t peak_bytes; // the block that tutti_build allocates; the sum of:
+    int64_t parameter_bytes, gradient_bytes, optimiser_bytes, buffer_bytes,
+        activation_bytes, scratch_bytes, gap_bytes;
+    double flops;     // of one step, all operators
+    const char *note; // something to know (no bf16 here, ...); NULL: nothing
+} tutti_info;
+
+tutti_status tutti_get_info(const tutti_session *session,
+                            tutti_info *info_out); // planned
+
+// Receives a piece of text; it ends with '\0' and is not kept.
+typedef void tutti_write_fn(void *user, const char *text);
+
+// The plan as text: memory, FLOPs, and the list of steps if asked for.
+tutti_status tutti_print_plan(const tutti_session *session, bool with_steps,
+                              tutti_write_fn *write, void *user);
+
+// ---- training ------------------------------------------------------------
+
+// What a feed has to fill: one micro-batch. The types are those of the model's
+// inputs: pixels or token ids in x, classes or next tokens (int32) in y; a label
+// below 0 is left out of the loss.
+typedef struct tutti_batch {
+    int64_t step, micro; // updates made before; micro-batch of this step
+    tutti_type x_type, y_type;
+    void *x, *y;
+} tutti_batch;
+
+// Fills x and y. Anything but TUTTI_OK ends the step, and no weight changes.
+typedef tutti_status tutti_feed_fn(void *user, const tutti_batch *batch);
+
+typedef struct tutti_result {
+    double loss;    // mean over the targets
+    double count;   // targets
+    double correct; // targets whose best guess was right
+    double norm;    // of the gradient of the mean loss, before clipping
+} tutti_result;
+
+// One update from `accumulate` micro-batches. Needs tutti_build.
+tutti_status tutti_step(tutti_session *session, tutti_feed_fn *feed, void *user,
+                        tutti_result *result_out);
+
+// Gives a feed a name in this session, and steps with it. `user` must live as long
+// as it is used. A name is given once.
+tutti_status tutti_feed_register(tutti_session *session, const char *name,
+                                 tutti_feed_fn *feed, void *user);
+tutti_status tutti_step_from(tutti_session *session, const char *name,
+                             tutti_result *result_out);
+
+// The learning rate of the steps that follow.
+tutti_status tutti_set_rate(tutti_session *session, double rate);
+
+// ---- tensors by name -----------------------------------------------------
+
+typedef enum tutti_role {
+    TUTTI_PARAMETER, // a weight that is trained
+    TUTTI_BUFFER,    // other state of the model: batch norm's statistics
+    TUTTI_OPTIMISER, // "fc.weight.exp_avg"
+    TUTTI_GRADIENT,  // "fc.weight.grad": of the mean loss, from the last step
+} tutti_role;
+
+typedef struct tutti_tensor {
+    const char *name;
+    tutti_role role;
+    tutti_type type;
+} tutti_tensor;
+
+// Needs tutti_plan. Index and name come from the same list, weights first.
+int64_t tutti_tensor_count(const tutti_session *session); // 0 before
+tutti_status tutti_tensor_at(const tutti_session *session, int64_t index,
+                             tutti_tensor *tensor_out);
+tutti_status tutti_tensor_find(const tutti_session *session, const char *name,
+                               tutti_tensor *tensor_out);
+
+// Copies a tensor from or to dense memory of exactly `bytes` bytes. Needs
+// tutti_build. Gradients are there after a step and cannot be written.
+tutti_status tutti_read(tutti_session *session, const char *name, void *data,
+                        int64_t bytes);
+tutti_status tutti_write(tutti_session *session, const char *name,
+                         const void *data, int64_t bytes);
+
+// Parameters and buffers to a safetensors file, under the names that Hugging
+// Face or torchvision use. The file is complete or not there at all.
+tutti_status tutti_save(tutti_session *session, const char *path);
+
+// And back. Every tensor must be there with its shape and none besides, else
+// nothing is changed; other floating-point types are converted.
+tutti_status tutti_load(tutti_session *session, const char *path);
+
+// ---- your own model ------------------------------------------------------
+
+// Options are plain data: each is stored in a struct of yours, at an offset.
+typedef enum tutti_option_type {
+    TUTTI_OPTION_I64,    // int64_t
+    TUTTI_OPTION_F64,    // double
+    TUTTI_OPTION_BOOL,   // bool
+    TUTTI_OPTION_CHOICE, // int: index into "relu|gelu"
+    TUTTI_OPTION_STR,    // const char *
+} tutti_option_type;
+
+typedef struct tutti_option {
+    const char *name; // NULL ends the table
+    const char *fallback, *doc;
+    tutti_option_type type;
+    size_t offset;
+    const char *choices; // TUTTI_OPTION_CHOICE only
+    double min, max;     // numbers; both 0: any value
+} tutti_option;
+
+typedef struct tutti_builder tutti_builder; // a graph being written
+
+// A value of the graph.
+typedef struct tutti_value {
+    int id;
+} tutti_value;
+static const tutti_value TUTTI_NONE = {-1};
+
+typedef enum tutti_task { TUTTI_TOKENS, TUTTI_IMAGES } tutti_task;
+
+// Extents of one micro-batch, as set; `seq` or `image` is 0 when it was not: then
+// write the one you use. Logits and labels are for you to fill.
+typedef struct tutti_model_io {
+    int64_t batch, seq, image;
+    tutti_value logits; // [..., classes]
+    tutti_value labels; // the input "y", int32, the logits' other dimensions
+} tutti_model_io;
+
+// Declares the inputs "x" and "y" and emits everything up to the logits.
+typedef tutti_status tutti_model_build_fn(tutti_builder *b, const void *options,
+                                          tutti_model_io *io, void *user);
+
+typedef struct tutti_model {
+    const char *name, *doc;
+    tutti_task task;             // whether it is told `seq` or `image`
+    const tutti_option *options; // NULL: none
+    int64_t options_bytes;       // of the struct they are stored in
+    tutti_model_build_fn *build;
+    void *user; // given to build; must live until the process ends
+} tutti_model;
+
+// From now on "model=name" is this one, in every session of this process. A
+// name is given once.
+tutti_status tutti_model_register(const tutti_model *model);
+
+// Building. Errors are sticky: after the first, every call returns TUTTI_NONE and
+// the build fails with that message whatever the callback returns, so a model
+// reads like a formula. Shapes are printf formats: "out:%lld in:%lld".
+
+typedef enum tutti_init_kind {
+    TUTTI_INIT_CONST,   // a
+    TUTTI_INIT_NORMAL,  // mean 0, deviation a
+    TUTTI_INIT_UNIFORM, // [-a, a)
+} tutti_init_kind;
+
+typedef struct tutti_init {
+    tutti_init_kind kind;
+    double a;
+} tutti_init;
+
+// The type of activations in the precision that was asked for.
+tutti_dtype tutti_compute_dtype(const tutti_builder *b);
+
+tutti_value tutti_input(tutti_builder *b, const char *name, tutti_dtype dtype,
+                        const char *shape, ...) TUTTI_PRINTF(4, 5);
+tutti_value tutti_param(tutti_builder *b, const char *name, tutti_init init,
+                        const char *shape, ...) TUTTI_PRINTF(4, 5);
+// State that is not trained, and the value that replaces it after each step.
+tutti_value tutti_buffer(tutti_builder *b, const char *name, tutti_init init,
+                         const char *shape, ...) TUTTI_PRINTF(4, 5);
+void tutti_update(tutti_builder *b, tutti_value buffer, tutti_value value);
+
+// Any operator by name (`tutti list ops`), with options as text, printf-style
+// percent signs not interpreted: tutti_op(b, "matmul", "transpose_b=true", in, 2,
+// NULL). Returns the first output; `out` (NULL, or room for TUTTI_MAX_OUT) gets all.
+tutti_value tutti_op(tutti_builder *b, const char *name, const char *options,
+                     const tutti_value *in, int n_in, tutti_value *out);
+
+// The extent of dimension `d`; 1 after an error.
+int64_t tutti_dim(const tutti_builder *b, tutti_value v, int d);
+
+// Names of parameters inside a scope get "scope." in front. Push returns what pop
+// wants back.
+int tutti_scope_push(tutti_builder *b, const char *format, ...)
+    TUTTI_PRINTF(2, 3);
+void tutti_scope_pop(tutti_builder *b, int scope);
+
+// ---- your own operator ---------------------------------------------------
+
+// An operator seen from outside: the types of its operands.
+typedef struct tutti_op_types {
+    void *user;
+    const void *options; // NULL when the operator has none
+    int n_in;
+    const tutti_type *in;
+} tutti_op_types;
+
+// Says what comes out, by calling one of these once per output.
+typedef struct tutti_op_result tutti_op_result;
+void tutti_result_add(tutti_op_result *result, tutti_dtype dtype,
+                      const char *shape); // "batch:8 in:4"
+void tutti_result_add_like(tutti_op_result *result, int input);
+
+typedef tutti_status tutti_infer_fn(const tutti_op_types *types,
+                                    tutti_op_result *result);
+
+// Computes the outputs from the inputs, all dense. Must not keep the pointers.
+typedef struct tutti_op_data {
+    void *user;
+    const void *options;
+    int n_in, n_out;
+    const tutti_type *in_type, *out_type; // floats: as the kernel was declared
+    const void *const *in;                // NULL: absent
+    void *const *out;
+} tutti_op_data;
+typedef tutti_status tutti_kernel_fn(const tutti_op_data *data);
+
+// Emits what computes din[i], the gradient of input i, wherever need[i]. dout[i]
+// may be TUTTI_NONE (nothing flows back from there), din[i] too (it is zero).
+typedef struct tutti_op_gradient {
+    void *user;
+    const void *options;
+    int n_in, n_out;
+    const tutti_value *in, *out, *dout;
+    const bool *need;
+    tutti_value *din;
+} tutti_op_gradient;
+typedef tutti_status tutti_gradient_fn(tutti_builder *b,
+                                       const tutti_op_gradient *gradient);
+
+// An example that tutti_check tries the laws on. Inputs are a kind and a shape:
+// "f a:3 b:5" any floats, "f+ ..." positive, "f! ..." distinct and not near 0,
+// "i<7 ..." int32 below 7, "-" absent.
+typedef struct tutti_sample {
+    const char *options; // "" : the defaults
+    const char *in[8];   // ends with NULL
+    double flops;        // what `flops` must say, counted by hand
+} tutti_sample;
+
+typedef struct tutti_operator {
+    const char *name, *doc;
+    const tutti_option *options; // NULL: none
+    int64_t options_bytes;
+    tutti_infer_fn *infer;
+    // At least one: floats arrive as float or as double, converted when only
+    // the other one is there.
+    tutti_kernel_fn *forward_f32, *forward_f64;
+    // One of these, or none: then it cannot be differentiated. The operator of
+    // this name takes the inputs, then the gradients of the outputs (absent where
+    // nothing flows back), has the same options, and gives the gradients of the
+    // floating-point inputs in their order.
+    const char *gradient_op;
+    tutti_gradient_fn *gradient;
+    double (*flops)(const tutti_op_types *types); // NULL: none worth counting
+    const tutti_sample *samples; // NULL, or ends with in[0] NULL
+    void *user; // given to all of them; must live until the process ends
+} tutti_operator;
+
+// From now on tutti_op knows it, in every session of this process. A name is given
+// once.
+tutti_status tutti_op_register(const tutti_operator *op);
+
+typedef struct tutti_check_result {
+    int64_t checks, failed;
+} tutti_check_result;
+
+// Tries the laws (gradient = finite difference, every kernel = reference, ...) on
+// operators whose name contains `only` (NULL: all, which takes a minute). When one
+// does not hold, `failed` says how often and tutti_error the first of it; the
+// status tells only whether they could be tried.
+tutti_status tutti_check(const char *only, tutti_check_result *result_out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

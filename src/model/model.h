@@ -14,10 +14,10 @@ typedef enum tt_model_task {
 // Extents of one micro-batch, and what the model made of them.
 typedef struct tt_model_io {
     int64_t batch;
-    int64_t seq;   // tokens; 0: the model's default
-    int64_t image; // height and width; 0: the model's default
-    tt_val logits; // [batch, seq, vocab] or [batch, classes]
-    tt_val labels; // the input "y"
+    int64_t seq;                    // tokens; 0: the model's default
+    int64_t image;                  // height and width; 0: the model's default
+    tt_val logits;                  // [batch, seq, vocab] or [batch, classes]
+    tt_val labels;                  // the input "y"
     const struct tt_model_def *def; // whose build this is
 } tt_model_io;
 

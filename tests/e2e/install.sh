@@ -6,24 +6,56 @@ if [ "$TUTTI_BUILD" != build ]; then
     echo "only the plain build is installed"
     exit 77
 fi
-if [ ! -d examples/c ]; then
-    echo "there is no examples/c"
-    exit 77
-fi
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 unset MAKEFLAGS MAKELEVEL
 
-make -s install PREFIX="$root"
+make -s install PREFIX="$root" >/dev/null
 export PKG_CONFIG_PATH="$root/lib/pkgconfig" LD_LIBRARY_PATH="$root/lib"
-for source in examples/c/*.c; do
-    program=$root/$(basename "$source" .c)
-    # shellcheck disable=SC2046
-    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$program" "$source" \
-        $(pkg-config --cflags --libs tutti) -lm
-    "$program"
-    rm "$program"
+cp -r examples/c "$root/examples"
+cd "$root/examples"
+flags='-Wall -Wextra -Wpedantic -Werror'
+
+# runs PROGRAM TEXT - the program succeeds and prints the text.
+runs() {
+    if ! "./$1" >out 2>&1 || ! grep -q "$2" out; then
+        echo "$1 did not print: $2"
+        cat out
+        exit 1
+    fi
+}
+
+for static in '' 1; do
+    make -s STATIC=$static CFLAGS="$flags"
+    for program in train_mlp own_model; do
+        linked=$(ldd "./$program" | grep -c libtutti || true)
+        if [ "$linked" != "$([ -n "$static" ] && echo 0 || echo 1)" ]; then
+            echo "$program: STATIC=$static is linked the other way"
+            exit 1
+        fi
+    done
+    runs train_mlp '64 of 64 right'
+    runs train_mlp 'layers.0.weight .*equal'
+    runs own_model 'checks of the laws, 0 failed'
+    make -s clean
 done
+
+# The header is C++ too (where there is a compiler), and only its functions are
+# exported.
+printf '#include <tutti/tutti.h>\nint main() { return !tutti_version(); }\n' >h.cc
+if command -v g++ >/dev/null; then
+    # shellcheck disable=SC2046,SC2086
+    g++ $flags -std=c++11 -o h h.cc $(pkg-config --cflags --libs tutti)
+    ./h
+fi
+others=$(nm -D --defined-only "$root/lib/libtutti.so" | grep -v ' [TA] tutti_' ||
+    true)
+if [ -n "$others" ]; then
+    echo "exported besides tutti_*: $others"
+    exit 1
+fi
+cd - >/dev/null
+rm -r "$root/examples"
 "$root/bin/tutti" --help >/dev/null
 test -s "$root/share/man/man1/tutti.1"
 

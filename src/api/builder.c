@@ -1,0 +1,155 @@
+// builder - writing a graph from outside.
+
+#include "api/convert.h"
+#include "base/opt.h"
+#include "ops/ops.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { TEXT_BYTES = 512, MAX_OPS = 512, MAX_IN = 64 };
+
+static tt_builder *own(tutti_builder *b)
+{
+    return (tt_builder *)b;
+}
+
+static const tt_builder *own_const(const tutti_builder *b)
+{
+    return (const tt_builder *)b;
+}
+
+tutti_dtype tutti_compute_dtype(const tutti_builder *b)
+{
+    return (tutti_dtype)own_const(b)->dtype;
+}
+
+tutti_value tutti_input(tutti_builder *b, const char *name, tutti_dtype dtype,
+                        const char *shape, ...)
+{
+    char text[TEXT_BYTES];
+    va_list list;
+    va_start(list, shape);
+    vsnprintf(text, sizeof text, shape, list);
+    va_end(list);
+    return tt__api_out(tt_input(own(b), name, (tt_dtype)dtype, text));
+}
+
+static tt_init own_init(tutti_init init)
+{
+    return (tt_init){
+        .kind = (tt_init_kind)init.kind, .a = init.a, .of = TT_NONE};
+}
+
+tutti_value tutti_param(tutti_builder *b, const char *name, tutti_init init,
+                        const char *shape, ...)
+{
+    char text[TEXT_BYTES];
+    va_list list;
+    va_start(list, shape);
+    vsnprintf(text, sizeof text, shape, list);
+    va_end(list);
+    return tt__api_out(tt_param(own(b), name, own_init(init), "%s", text));
+}
+
+tutti_value tutti_buffer(tutti_builder *b, const char *name, tutti_init init,
+                         const char *shape, ...)
+{
+    char text[TEXT_BYTES];
+    tt_shape parsed;
+    va_list list;
+    va_start(list, shape);
+    vsnprintf(text, sizeof text, shape, list);
+    va_end(list);
+    if (tt_builder_status(own(b)) != TT_OK)
+        return TUTTI_NONE;
+    const tt_status status = tt_shape_parse(text, &parsed);
+    if (status != TT_OK)
+        return tt__api_out(tt_builder_fail(
+            own(b), tt_fail_context(status, "buffer %s", name)));
+    return tt__api_out(tt_state(own(b), TT_ROLE_BUFFER, name, own(b)->master,
+                                &parsed, own_init(init)));
+}
+
+void tutti_update(tutti_builder *b, tutti_value buffer, tutti_value value)
+{
+    tt_update(own(b), tt__api_in(buffer), tt__api_in(value));
+}
+
+static tt_val unknown_op(tt_builder *b, const char *name)
+{
+    const char *names[MAX_OPS];
+    int n = 0;
+    const tt_op_def *const *all = tt_op_all(&n);
+    n = n < MAX_OPS ? n : MAX_OPS;
+    for (int i = 0; i < n; i++)
+        names[i] = all[i]->name;
+    const char *near = tt_nearest(name, names, n);
+    return tt_builder_fail(b,
+                           tt_fail(TT_ERR_ARG, "unknown operator \"%s\"%s%s%s",
+                                   name, near ? "; did you mean " : "",
+                                   near ? near : "", near ? "?" : ""));
+}
+
+static tt_val call(tt_builder *b, const char *name, const char *options,
+                   const tt_val *in, int n_in, tt_val *out)
+{
+    const tt_op_def *op = tt_op_find(name);
+    if (op == NULL)
+        return unknown_op(b, name);
+    for (int i = 0; i < n_in; i++)
+        if (in[i].id >= b->graph->n_values)
+            return tt_builder_fail(b, tt_fail(TT_ERR_ARG,
+                                              "%s: input %d is no value of "
+                                              "this graph",
+                                              name, i));
+    if (options != NULL && options[0] != '\0' && op->options == NULL)
+        return tt_builder_fail(b, tt_fail(TT_ERR_ARG,
+                                          "%s has no options, so not \"%s\"",
+                                          name, options));
+    return tt_callf(b, op, in, n_in, out, "%s", options ? options : "");
+}
+
+tutti_value tutti_op(tutti_builder *b, const char *name, const char *options,
+                     const tutti_value *in, int n_in, tutti_value *out)
+{
+    tt_val own_in[MAX_IN], own_out[TT_MAX_OUT];
+    for (int i = 0; i < TT_MAX_OUT; i++) {
+        own_out[i] = TT_NONE;
+        if (out != NULL)
+            out[i] = TUTTI_NONE;
+    }
+    if (tt_builder_status(own(b)) != TT_OK)
+        return TUTTI_NONE;
+    if (n_in < 0 || n_in > MAX_IN)
+        return tt__api_out(tt_builder_fail(
+            own(b), tt_fail(TT_ERR_ARG, "%s: %d inputs are not 0 to %d", name,
+                            n_in, MAX_IN)));
+    for (int i = 0; i < n_in; i++)
+        own_in[i] = tt__api_in(in[i]);
+    const tt_val first = call(own(b), name, options, own_in, n_in, own_out);
+    for (int i = 0; i < TT_MAX_OUT && out != NULL; i++)
+        out[i] = tt__api_out(own_out[i]);
+    return tt__api_out(first);
+}
+
+int64_t tutti_dim(const tutti_builder *b, tutti_value v, int d)
+{
+    const tt_type *type = tt_type_of(own_const(b), tt__api_in(v));
+    return d >= 0 && d < type->shape.ndim ? tt_shape_dim(&type->shape, d) : 1;
+}
+
+int tutti_scope_push(tutti_builder *b, const char *format, ...)
+{
+    char text[TEXT_BYTES];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    return tt_scope_push(own(b), "%s", text);
+}
+
+void tutti_scope_pop(tutti_builder *b, int scope)
+{
+    tt_scope_pop(own(b), scope);
+}

@@ -1,0 +1,183 @@
+// session - settings, plan and memory of one model.
+
+#include "api/session.h"
+
+#include "base/alloc.h"
+#include "base/yaml.h"
+
+tutti_status tutti_create(tutti_session **session_out)
+{
+    tutti_session *session = tt_alloc(sizeof *session);
+    tt_arena *arena = tt_arena_create();
+    if (session == NULL || arena == NULL) {
+        tt_free(session);
+        tt_arena_destroy(arena);
+        return tt__api_result(tt_fail(TT_ERR_NOMEM, "no memory for a session"));
+    }
+    session->arena = arena;
+    *session_out = session;
+    return TUTTI_OK;
+}
+
+void tutti_destroy(tutti_session *session)
+{
+    if (session == NULL)
+        return;
+    tt_job_close(session->job);
+    tt_arena_destroy(session->arena);
+    tt_free(session);
+}
+
+static tt_status need_unplanned(const tutti_session *session)
+{
+    return session->job == NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_STATE,
+                         "settings cannot change once a model is planned");
+}
+
+tutti_status tutti_set(tutti_session *session, const char *key,
+                       const char *value)
+{
+    tt_status status = need_unplanned(session);
+    if (status == TT_OK)
+        status = tt_settings_set(&session->settings, key, value, "tutti_set",
+                                 session->arena);
+    return tt__api_result(status);
+}
+
+// Into a copy, so that a broken file changes nothing.
+static tt_status read_file(tutti_session *session, const char *path)
+{
+    tt_settings settings = {0};
+    TT_TRY(need_unplanned(session));
+    TT_TRY(tt_yaml_read(path, session->arena, &settings));
+    for (int64_t i = 0; i < settings.n; i++)
+        TT_TRY(tt_settings_set(&session->settings, settings.v[i].key,
+                               settings.v[i].value, settings.v[i].origin,
+                               session->arena));
+    return TT_OK;
+}
+
+tutti_status tutti_read_file(tutti_session *session, const char *path)
+{
+    return tt__api_result(read_file(session, path));
+}
+
+static tt_status input_type(const tutti_session *session, const char *name,
+                            tutti_type *type_out)
+{
+    const tt_graph *g = session->job->graph;
+    const tt_val v = tt_graph_find(g, name);
+    if (!tt_is(v))
+        return tt_fail(TT_ERR_ARG, "model %s has no input \"%s\"",
+                       session->job->options.model, name);
+    const tt_type *type = &g->value[v.id].type;
+    return tt__api_type(type->dtype, &type->shape, session->arena, type_out);
+}
+
+static tt_status describe(tutti_session *session)
+{
+    TT_TRY(input_type(session, "x", &session->x));
+    TT_TRY(input_type(session, "y", &session->y));
+    return tt__api_list_tensors(session);
+}
+
+static void forget(tutti_session *session) // settings may change again
+{
+    tt_job_close(session->job);
+    session->job = NULL;
+    session->n_tensors = 0;
+}
+
+static tt_status plan(tutti_session *session)
+{
+    if (session->job != NULL)
+        return TT_OK;
+    for (int64_t i = 0; i < session->settings.n; i++)
+        session->settings.v[i].used = false; // by an attempt that failed
+    TT_TRY(tt_job_configure(&session->settings, NULL, &session->job));
+    tt_status status = tt_job_plan(session->job);
+    if (status == TT_OK)
+        status = describe(session);
+    if (status != TT_OK)
+        forget(session);
+    return status;
+}
+
+tutti_status tutti_plan(tutti_session *session)
+{
+    return tt__api_result(plan(session));
+}
+
+static tt_status build(tutti_session *session)
+{
+    if (session->job != NULL && session->job->exec != NULL)
+        return TT_OK;
+    TT_TRY(plan(session));
+    const tt_status status = tt_job_start(session->job, &(tt_exec_options){0});
+    if (status != TT_OK)
+        forget(session);
+    return status;
+}
+
+tutti_status tutti_build(tutti_session *session)
+{
+    return tt__api_result(build(session));
+}
+
+static tt_status need_plan(const tutti_session *session)
+{
+    return session->job != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_STATE, "the session has no plan: call "
+                                       "tutti_plan or tutti_build first");
+}
+
+tt_status tt__api_need_build(const tutti_session *session)
+{
+    return session->job != NULL && session->job->exec != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_STATE,
+                         "the session has no memory: call tutti_build first");
+}
+
+tutti_status tutti_get_info(const tutti_session *session, tutti_info *info_out)
+{
+    const tt_status status = need_plan(session);
+    if (status != TT_OK)
+        return tt__api_result(status);
+    const tt_plan *p = session->job->plan;
+    int64_t sum = 0;
+    for (int u = 0; u < TT_N_BUFFER_USES; u++)
+        sum += p->bytes_by_use[u];
+    *info_out = (tutti_info){
+        .parameters = tt_job_parameters(session->job),
+        .peak_bytes = p->peak_bytes,
+        .parameter_bytes = p->bytes_by_use[TT_USE_PARAM],
+        .gradient_bytes = p->bytes_by_use[TT_USE_GRAD],
+        .optimiser_bytes = p->bytes_by_use[TT_USE_OPTIM],
+        .buffer_bytes = p->bytes_by_use[TT_USE_BUFFER],
+        .activation_bytes = p->bytes_by_use[TT_USE_ACTIVATION],
+        .scratch_bytes = p->bytes_by_use[TT_USE_SCRATCH],
+        .gap_bytes = p->peak_bytes - sum,
+        .flops = p->cost.flops,
+        .note = session->job->note,
+    };
+    return TUTTI_OK;
+}
+
+tutti_status tutti_print_plan(const tutti_session *session, bool with_steps,
+                              tutti_write_fn *write, void *user)
+{
+    tt_status status = need_plan(session);
+    if (status != TT_OK)
+        return tt__api_result(status);
+    tt_str text = {0};
+    tt_plan_print(session->job->plan, with_steps, &text);
+    status = tt_str_status(&text);
+    if (status == TT_OK)
+        write(user, tt_str_text(&text));
+    tt_str_fini(&text);
+    return tt__api_result(status);
+}

@@ -1,0 +1,193 @@
+// tensors - weights, statistics, optimiser state and gradients by name.
+
+#include "api/session.h"
+#include "base/alloc.h"
+
+#include <string.h>
+
+static const struct {
+    tt_role role;
+    tutti_role public_role;
+} listed[] = {
+    {TT_ROLE_PARAM, TUTTI_PARAMETER},
+    {TT_ROLE_BUFFER, TUTTI_BUFFER},
+    {TT_ROLE_OPTIM, TUTTI_OPTIMISER},
+};
+
+enum { N_LISTED = sizeof(listed) / sizeof(listed[0]) };
+
+static tt_status add(tutti_session *session, tt_val v, tutti_role role,
+                     const char *name)
+{
+    const tt_type *type = &session->job->graph->value[v.id].type;
+    tt__api_tensor *tensor = &session->tensor[session->n_tensors];
+    if (name == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt__api_type(type->dtype, &type->shape, session->arena,
+                        &tensor->info.type));
+    tensor->info.name = name;
+    tensor->info.role = role;
+    tensor->val = v;
+    session->n_tensors++;
+    return TT_OK;
+}
+
+tt_status tt__api_list_tensors(tutti_session *session)
+{
+    const tt_graph *g = session->job->graph;
+    session->n_tensors = 0;
+    // A value appears at most once as itself, and once as a gradient.
+    session->tensor = tt_arena_alloc(
+        session->arena, 2 * (int64_t)sizeof *session->tensor * g->n_values);
+    if (session->tensor == NULL)
+        return TT_ERR_NOMEM;
+    for (int k = 0; k < N_LISTED; k++)
+        for (int32_t v = 0; v < g->n_values; v++)
+            if (g->value[v].role == listed[k].role)
+                TT_TRY(add(session, (tt_val){v}, listed[k].public_role,
+                           g->value[v].name));
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (g->value[v].role == TT_ROLE_PARAM && tt_is(g->value[v].grad))
+            TT_TRY(add(
+                session, g->value[v].grad, TUTTI_GRADIENT,
+                tt_arena_printf(session->arena, "%s.grad", g->value[v].name)));
+    return TT_OK;
+}
+
+int64_t tutti_tensor_count(const tutti_session *session)
+{
+    return session->n_tensors;
+}
+
+tutti_status tutti_tensor_at(const tutti_session *session, int64_t index,
+                             tutti_tensor *tensor_out)
+{
+    if (index < 0 || index >= session->n_tensors)
+        return tt__api_result(
+            tt_fail(TT_ERR_ARG, "there is no tensor %lld: the session has %lld",
+                    (long long)index, (long long)session->n_tensors));
+    *tensor_out = session->tensor[index].info;
+    return TUTTI_OK;
+}
+
+static tt_status unknown(const tutti_session *session, const char *name)
+{
+    const char **names =
+        tt_alloc((session->n_tensors + 1) * (int64_t)sizeof *names);
+    if (names == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to look for %s", name);
+    for (int64_t i = 0; i < session->n_tensors; i++)
+        names[i] = session->tensor[i].info.name;
+    const char *near = tt_nearest(name, names, (int)session->n_tensors);
+    const tt_status status = tt_fail(
+        TT_ERR_ARG, "there is no tensor \"%s\"%s%s%s", name,
+        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    tt_free(names);
+    return status;
+}
+
+tt_status tt__api_find_tensor(const tutti_session *session, const char *name,
+                              const tt__api_tensor **tensor_out)
+{
+    for (int64_t i = 0; i < session->n_tensors; i++)
+        if (strcmp(session->tensor[i].info.name, name) == 0) {
+            *tensor_out = &session->tensor[i];
+            return TT_OK;
+        }
+    return unknown(session, name);
+}
+
+tutti_status tutti_tensor_find(const tutti_session *session, const char *name,
+                               tutti_tensor *tensor_out)
+{
+    const tt__api_tensor *tensor = NULL;
+    const tt_status status = tt__api_find_tensor(session, name, &tensor);
+    if (status == TT_OK)
+        *tensor_out = tensor->info;
+    return tt__api_result(status);
+}
+
+// The loss is a sum while it is differentiated: see graph/grad.h.
+static void divide(const tutti_type *type, double count, void *data)
+{
+    for (int64_t i = 0; i < type->count; i++)
+        tt_dtype_store((tt_dtype)type->dtype, data, i,
+                       tt_dtype_load((tt_dtype)type->dtype, data, i) / count);
+}
+
+tt_status tt__api_read(tutti_session *session, const tt__api_tensor *tensor,
+                       void *data)
+{
+    const bool is_gradient = tensor->info.role == TUTTI_GRADIENT;
+    if (is_gradient && session->job->step == 0)
+        return tt_fail(TT_ERR_STATE, "%s is known after a step",
+                       tensor->info.name);
+    TT_TRY(tt_exec_read(session->job->exec, tensor->val, data));
+    if (is_gradient && session->count > 0)
+        divide(&tensor->info.type, session->count, data);
+    return TT_OK;
+}
+
+// The copy of a weight in the compute precision follows it.
+static tt_status write_work(tutti_session *session, tt_val work,
+                            const tutti_type *from, const void *data)
+{
+    const tt_dtype dtype = session->job->graph->value[work.id].type.dtype;
+    void *copy = tt_alloc(from->count * tt_dtype_bytes(dtype));
+    if (copy == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to write a weight");
+    for (int64_t i = 0; i < from->count; i++)
+        tt_dtype_store(dtype, copy, i,
+                       tt_dtype_load((tt_dtype)from->dtype, data, i));
+    const tt_status status = tt_exec_write(session->job->exec, work, copy);
+    tt_free(copy);
+    return status;
+}
+
+tt_status tt__api_write(tutti_session *session, const tt__api_tensor *tensor,
+                        const void *data)
+{
+    const tt_graph *g = session->job->graph;
+    if (tensor->info.role == TUTTI_GRADIENT)
+        return tt_fail(TT_ERR_ARG, "%s cannot be written: it is a result",
+                       tensor->info.name);
+    TT_TRY(tt_exec_write(session->job->exec, tensor->val, data));
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (g->value[v].role == TT_ROLE_WORK &&
+            g->value[v].init.of.id == tensor->val.id)
+            TT_TRY(write_work(session, (tt_val){v}, &tensor->info.type, data));
+    return TT_OK;
+}
+
+static tt_status find_sized(const tutti_session *session, const char *name,
+                            int64_t bytes, const tt__api_tensor **tensor_out)
+{
+    TT_TRY(tt__api_need_build(session));
+    TT_TRY(tt__api_find_tensor(session, name, tensor_out));
+    const tutti_type *type = &(*tensor_out)->info.type;
+    const int64_t need = type->count * tutti_dtype_bytes(type->dtype);
+    if (bytes != need)
+        return tt_fail(TT_ERR_ARG, "%s has %lld bytes, not %lld", name,
+                       (long long)need, (long long)bytes);
+    return TT_OK;
+}
+
+tutti_status tutti_read(tutti_session *session, const char *name, void *data,
+                        int64_t bytes)
+{
+    const tt__api_tensor *tensor = NULL;
+    tt_status status = find_sized(session, name, bytes, &tensor);
+    if (status == TT_OK)
+        status = tt__api_read(session, tensor, data);
+    return tt__api_result(status);
+}
+
+tutti_status tutti_write(tutti_session *session, const char *name,
+                         const void *data, int64_t bytes)
+{
+    const tt__api_tensor *tensor = NULL;
+    tt_status status = find_sized(session, name, bytes, &tensor);
+    if (status == TT_OK)
+        status = tt__api_write(session, tensor, data);
+    return tt__api_result(status);
+}
