@@ -27,14 +27,12 @@ static void set_precision(int precision, tt_train_recipe *recipe)
 {
     static const struct {
         tt_dtype dtype, master;
-        int low;
-    } table[] = {[TT_PRECISION_FP32] = {TT_F32, TT_F32, TT_LOW_NONE},
-                 [TT_PRECISION_BF16] = {TT_BF16, TT_F32, TT_LOW_BF16},
-                 [TT_PRECISION_FP16] = {TT_F16, TT_F32, TT_LOW_F16},
-                 [TT_PRECISION_FP64] = {TT_F64, TT_F64, TT_LOW_NONE}};
+    } table[] = {[TT_PRECISION_FP32] = {TT_F32, TT_F32},
+                 [TT_PRECISION_BF16] = {TT_BF16, TT_F32},
+                 [TT_PRECISION_FP16] = {TT_F16, TT_F32},
+                 [TT_PRECISION_FP64] = {TT_F64, TT_F64}};
     recipe->dtype = table[precision].dtype;
     recipe->master = table[precision].master;
-    recipe->optim.params.low = table[precision].low;
 }
 
 static bool decay_all(const char *name, const tt_shape *shape, void *user)
