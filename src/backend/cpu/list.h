@@ -57,7 +57,6 @@ TT_KERNEL(cpu_broadcast)
 TT_KERNEL(cpu_sum_to)
 TT_KERNEL(cpu_reduce)
 TT_KERNEL(cpu_bias_grad)
-TT_KERNEL(cpu_conv_grad_b)
 
 // Normalisation, embedding, attention, losses.
 TT_KERNEL(cpu_layer_norm)

@@ -247,12 +247,3 @@ const tt_kernel_def tt_kernel_cpu_bias_grad = {
     .prepare = prepare,
     .run = run,
 };
-
-const tt_kernel_def tt_kernel_cpu_conv_grad_b = {
-    .name = "cpu.conv_grad_b",
-    .op = &tt_op_conv_grad_b,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
