@@ -1,5 +1,5 @@
-// reduce - sums and maxima over any dims: sum_to, reduce, bias_grad, conv_grad_b;
-// broadcast, their reverse. Dims that are reduced fall away one group at a time,
+// reduce - sums and maxima over any dims: sum_to, reduce, bias_grad; broadcast,
+// their reverse. Dims that are reduced fall away one group at a time,
 // the last first, through fp32 in scratch memory.
 
 #include "backend/cpu/copy.h"
@@ -41,7 +41,6 @@ static void map_reduce(const tt_site *site, int *map)
 static void map_dims(const tt_site *site, int *map)
 {
     const tt_shape *x = &site->in[0].local.shape;
-    const int kept = site->op == &tt_op_bias_grad ? x->ndim - 1 : 1;
     if (site->op == &tt_op_reduce) {
         map_reduce(site, map);
     } else if (site->op == &tt_op_sum_to) {
@@ -49,7 +48,7 @@ static void map_dims(const tt_site *site, int *map)
         (void)tt_broadcast_map(&p->dims, &site->out[0].local.shape, x, map);
     } else {
         for (int d = 0; d < x->ndim; d++)
-            map[d] = d == kept ? 0 : -1;
+            map[d] = d == x->ndim - 1 ? 0 : -1; // bias_grad
     }
 }
 
