@@ -92,7 +92,7 @@ static tt_val unknown_op(tt_builder *b, const char *name)
 }
 
 static tt_val call(tt_builder *b, const char *name, const char *options,
-                   const tt_val *in, int n_in, tt_val *out)
+                   const tt_val *in, int n_in)
 {
     const tt_op_def *op = tt_op_find(name);
     if (op == NULL)
@@ -107,18 +107,15 @@ static tt_val call(tt_builder *b, const char *name, const char *options,
         return tt_builder_fail(b, tt_fail(TT_ERR_ARG,
                                           "%s has no options, so not \"%s\"",
                                           name, options));
-    return tt_callf(b, op, in, n_in, out, "%s", options ? options : "");
+    return tt_callf(b, op, in, n_in, "%s", options ? options : "");
 }
 
 tutti_value tutti_op(tutti_builder *b, const char *name, const char *options,
                      const tutti_value *in, int n_in, tutti_value *out)
 {
     tt_val own_in[MAX_IN], own_out[TT_MAX_OUT];
-    for (int i = 0; i < TT_MAX_OUT; i++) {
-        own_out[i] = TT_NONE;
-        if (out != NULL)
-            out[i] = TUTTI_NONE;
-    }
+    for (int i = 0; i < TT_MAX_OUT && out != NULL; i++)
+        out[i] = TUTTI_NONE;
     if (tt_builder_status(own(b)) != TT_OK)
         return TUTTI_NONE;
     if (n_in < 0 || n_in > MAX_IN)
@@ -127,7 +124,8 @@ tutti_value tutti_op(tutti_builder *b, const char *name, const char *options,
                             n_in, MAX_IN)));
     for (int i = 0; i < n_in; i++)
         own_in[i] = tt__api_in(in[i]);
-    const tt_val first = call(own(b), name, options, own_in, n_in, own_out);
+    const tt_val first = call(own(b), name, options, own_in, n_in);
+    tt_outputs_of(own(b), first, own_out);
     for (int i = 0; i < TT_MAX_OUT && out != NULL; i++)
         out[i] = tt__api_out(own_out[i]);
     return tt__api_out(first);

@@ -122,7 +122,7 @@ static tt_status grad_by_name(tt_builder *b, const tt_node *node,
     tt_str options = {0};
     if (node->op->options != NULL && op->options != NULL)
         tt_opt_print(node->op->options, node->params, true, &options);
-    (void)tt_callf(b, op, in, n, out, "%s", tt_str_text(&options));
+    tt_outputs_of(b, tt_callf(b, op, in, n, "%s", tt_str_text(&options)), out);
     tt_str_fini(&options);
     TT_TRY(tt_builder_status(b));
     for (int i = 0; i < node->n_in; i++)

@@ -247,7 +247,7 @@ TEST(api_saves_and_loads)
     tutti_session *other = build_with(small_mlp);
     CHECK(tutti_load(other, path) == TUTTI_ERR_ARG);
     says("it lacks layers.0.weight");
-    says("and 11 more");
+    says("and 13 more");
     CHECK(tutti_load(other, "/no/such/file") != TUTTI_OK);
     CHECK(tutti_save(other, "/no/such/folder/file") == TUTTI_ERR_IO);
     tutti_destroy(a);
@@ -324,7 +324,7 @@ static tutti_status cube_grad(tutti_builder *b, const tutti_op_gradient *g)
     char text[64];
     const power *p = g->options;
     CHECK(g->n_in == 1 && g->n_out == 1 && g->need[0]);
-    snprintf(text, sizeof text, "factor=%.17g", 3 * p->factor);
+    snprintf(text, sizeof text, "by=%.17g", 3 * p->factor);
     const tutti_value square =
         tutti_op(b, "mul", "", (tutti_value[]){g->in[0], g->in[0]}, 2, NULL);
     const tutti_value flow =
