@@ -10,6 +10,10 @@
 #include <math.h>
 #include <string.h>
 
+// Behind every buffer lie bytes that nobody may change. They are NaN, as is every
+// output before its kernel runs: what is read too far or not written shows.
+enum { GUARD = 64, POISON = 0xff };
+
 struct tt_interp {
     const tt_graph *g;
     tt_backend *ref;
@@ -54,6 +58,28 @@ void tt_interp_destroy(tt_interp *it)
     tt_free(it);
 }
 
+static int64_t bytes_of(const tt_interp *it, int rank, tt_val v)
+{
+    return tt_shape_count(&tt_interp_local(it, rank, v)->shape) *
+           tt_dtype_bytes(it->g->value[v.id].type.dtype);
+}
+
+static void poison(tt_interp *it, int rank, tt_val v)
+{
+    memset(tt_interp_data(it, rank, v), POISON,
+           (size_t)(bytes_of(it, rank, v) + GUARD));
+}
+
+static bool is_intact(tt_interp *it, int rank, tt_val v)
+{
+    const unsigned char *guard = tt_interp_data(it, rank, v);
+    guard += bytes_of(it, rank, v);
+    for (int i = 0; i < GUARD; i++)
+        if (guard[i] != POISON)
+            return false;
+    return true;
+}
+
 static tt_status make_buffers(tt_interp *it)
 {
     const tt_graph *g = it->g;
@@ -65,13 +91,11 @@ static tt_status make_buffers(tt_interp *it)
     for (int32_t v = 0; v < g->n_values; v++)
         for (int r = 0; r < it->n_ranks; r++) {
             const int64_t i = slot(it, r, (tt_val){v});
-            const tt_type *type = &g->value[v].type;
-            tt_local_of(type, &g->mesh, r, &it->local[i]);
-            it->data[i] = tt_alloc(tt_shape_count(&it->local[i].shape) *
-                                       tt_dtype_bytes(type->dtype) +
-                                   1);
+            tt_local_of(&g->value[v].type, &g->mesh, r, &it->local[i]);
+            it->data[i] = tt_alloc(bytes_of(it, r, (tt_val){v}) + GUARD);
             if (it->data[i] == NULL)
                 return tt_fail(TT_ERR_NOMEM, "no memory to run a graph");
+            poison(it, r, (tt_val){v});
         }
     return TT_OK;
 }
@@ -196,6 +220,8 @@ static tt_status need_scratch(tt_interp *it, int64_t bytes)
     tt_free(it->scratch);
     it->scratch = tt_alloc(bytes + 64);
     it->scratch_bytes = it->scratch == NULL ? 0 : bytes;
+    if (it->scratch != NULL)
+        memset(it->scratch, POISON, (size_t)bytes + 64);
     return it->scratch == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for scratch")
                                : TT_OK;
 }
@@ -286,16 +312,30 @@ out:
     return status;
 }
 
+static tt_status check_guards(tt_interp *it, const tt_node *node)
+{
+    for (int i = 0; i < node->n_out; i++)
+        for (int r = 0; r < it->n_ranks; r++)
+            if (!is_intact(it, r, node->out[i]))
+                return tt_fail(TT_ERR_STATE, "writes beyond output %d", i);
+    return TT_OK;
+}
+
 tt_status tt_interp_run(tt_interp *it)
 {
     for (int32_t n = 0; n < it->g->n_nodes; n++) {
         const tt_node *node = &it->g->node[n];
         tt_status status = TT_OK;
+        for (int i = 0; i < node->n_out; i++)
+            for (int r = 0; r < it->n_ranks; r++)
+                poison(it, r, node->out[i]);
         if ((node->op->flags & TT_OP_COLLECTIVE) != 0)
             status = run_collective(it, node);
         else
             for (int r = 0; r < it->n_ranks && status == TT_OK; r++)
                 status = run_local(it, node, r);
+        if (status == TT_OK)
+            status = check_guards(it, node);
         if (status != TT_OK)
             return tt_fail_context(status, "%s (%s)", node->origin,
                                    node->op->name);

@@ -88,7 +88,7 @@ static tt_status read_output(tt_exec *exec, const tt_graph *g, tt_val v,
 static tt_status run_plan(const tt_case *c, const tt_graph *g,
                           const tt_plan *plan, tt_backend *backend, result *out)
 {
-    const tt_exec_options options = {0};
+    const tt_exec_options options = {.poison = true};
     tt_exec *exec = NULL;
     TT_TRY(tt_exec_create(plan, backend, &options, &exec));
     tt_status status = TT_OK;
@@ -97,6 +97,8 @@ static tt_status run_plan(const tt_case *c, const tt_graph *g,
             status = write_input(exec, g, c->in[i], c->data[i]);
     if (status == TT_OK)
         status = tt_exec_run(exec, NULL, NULL);
+    if (status == TT_OK && tt_exec_overrun(exec) >= 0)
+        status = tt_fail(TT_ERR_STATE, "writes beyond a buffer's end");
     for (int i = 0; i < g->n_outputs && status == TT_OK; i++)
         status = read_output(exec, g, g->output[i].val, &out->count[i],
                              &out->data[i]);
@@ -164,7 +166,7 @@ static double difference(const double *a, const double *b, int64_t n)
 {
     double worst = 0, size = 1e-2;
     for (int64_t i = 0; i < n; i++) {
-        if (a[i] == b[i] || (isnan(a[i]) && isnan(b[i])))
+        if (a[i] == b[i])
             continue;
         const double error = fabs(a[i] - b[i]);
         worst = isfinite(error) ? fmax(worst, error) : (double)INFINITY;

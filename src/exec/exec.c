@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { PAGE = 4096, LEAST_EVENTS = 4096, RUNS_TRACED = 8 };
+enum { PAGE = 4096, LEAST_EVENTS = 4096, RUNS_TRACED = 8, GUARD = 64 };
 
 static int64_t count_operands(const tt_plan *plan)
 {
@@ -36,6 +36,12 @@ static tt_status check_plan(const tt_plan *plan, const tt_wire *wire)
     return TT_OK;
 }
 
+// Poisoned memory ends with bytes that no plan uses.
+static int64_t guard_bytes(const tt_exec *exec)
+{
+    return exec->options.poison ? GUARD : 0;
+}
+
 static tt_status allocate(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
@@ -58,7 +64,7 @@ static tt_status allocate(tt_exec *exec)
         exec->address == NULL || exec->to_host == NULL ||
         exec->from_host == NULL || (exec->options.trace && exec->event == NULL))
         return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
-    exec->memory = tt_alloc_aligned(plan->peak_bytes, PAGE);
+    exec->memory = tt_alloc_aligned(plan->peak_bytes + guard_bytes(exec), PAGE);
     if (exec->memory == NULL) {
         tt_str s = {0};
         tt_bytes_print(plan->peak_bytes, &s);
@@ -108,7 +114,8 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     }
     resolve(exec);
     if (options->poison)
-        memset(exec->memory, TT__POISON, (size_t)plan->peak_bytes);
+        memset(exec->memory, TT__POISON,
+               (size_t)(plan->peak_bytes + guard_bytes(exec)));
     *exec_out = exec;
     return TT_OK;
 }
@@ -149,4 +156,28 @@ int64_t tt_exec_peak_used(const tt_exec *exec)
     while (n > 0 && (unsigned char)exec->memory[n - 1] == TT__POISON)
         n--;
     return n;
+}
+
+// Whether a byte of the arena belongs to a buffer.
+static bool is_used(const tt_plan *plan, int64_t at)
+{
+    for (int32_t i = 0; i < plan->n_buffers; i++)
+        if (at >= plan->buffer[i].offset &&
+            at < plan->buffer[i].offset + plan->buffer[i].bytes)
+            return true;
+    return false;
+}
+
+int32_t tt_exec_overrun(const tt_exec *exec)
+{
+    const tt_plan *plan = exec->plan;
+    for (int32_t i = 0; i < plan->n_buffers && exec->options.poison; i++) {
+        const int64_t end = plan->buffer[i].offset + plan->buffer[i].bytes;
+        const int64_t limit = plan->peak_bytes + guard_bytes(exec);
+        for (int64_t at = end; at < end + GUARD && at < limit; at++)
+            if ((unsigned char)exec->memory[at] != TT__POISON &&
+                !is_used(plan, at))
+                return i;
+    }
+    return -1;
 }

@@ -67,4 +67,8 @@ tt_status tt_exec_trace_print(const tt_exec *exec, tt_str *out);
 // Bytes up to the highest one that was changed; -1 without `poison`.
 int64_t tt_exec_peak_used(const tt_exec *exec);
 
+// A buffer behind whose end a byte was changed that no buffer owns; -1: none, or
+// not known without `poison`.
+int32_t tt_exec_overrun(const tt_exec *exec);
+
 #endif

@@ -1,0 +1,141 @@
+// What every operator's sharding signatures and costs are, for every sample,
+// against reviewed lists in tests/golden/: the laws say that a signature computes
+// the right thing, only a list says that none is missing.
+//
+// After an intended change, look at the difference and copy the new list.
+
+#include "base/str.h"
+#include "check/sample.h"
+#include "ops/ops.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void print_types(const tt_op_io *io, tt_str *out)
+{
+    for (int i = 0; i < io->n_in; i++) {
+        tt_str_add(out, i > 0 ? ", " : "");
+        if (tt_io_has(io, i))
+            tt_shape_print(&io->in[i].shape, out);
+        else
+            tt_str_add(out, "-");
+    }
+}
+
+static void print_sig(const tt_op_io *io, const tt_sig *sig, tt_str *out)
+{
+    const int n_in = io->n_in < TT_SIG_IN ? io->n_in : TT_SIG_IN;
+    tt_str_add(out, "   ");
+    for (int i = 0; i < n_in; i++) {
+        tt_str_add(out, " ");
+        tt_place_print(&sig->in[i], &io->in[i].shape, out);
+    }
+    tt_str_add(out, " ->");
+    for (int i = 0; i < io->n_out; i++) {
+        tt_str_add(out, " ");
+        tt_place_print(&sig->out[i], &io->out[i].shape, out);
+    }
+    tt_str_add(out, sig->expand != NULL ? " expands\n" : "\n");
+}
+
+static void print_sigs(const tt_op_def *op, const tt_op_io *io, tt_str *out)
+{
+    static tt_sigs sigs;
+    if (op->shard == NULL) {
+        tt_str_add(out, "    replicated only\n");
+        return;
+    }
+    for (int size = 2; size <= 4; size += 2) {
+        sigs.n = 0;
+        op->shard(io, size, &sigs);
+        if (size == 2)
+            for (int s = 0; s < sigs.n; s++)
+                print_sig(io, &sigs.sig[s], out);
+        else
+            tt_str_addf(out, "    %d on 4 ranks\n", sigs.n);
+    }
+}
+
+static void print_cost(const tt_op_def *op, const tt_op_io *io, tt_str *out)
+{
+    const bool talks = (op->flags & TT_OP_COLLECTIVE) != 0;
+    for (int size = talks ? 2 : 1; size <= (talks ? 3 : 1); size++) {
+        tt_cost cost = {0};
+        op->cost(io, size, &cost);
+        tt_str_addf(out, "    flops %.10g bytes %.10g work %.10g depth %.10g",
+                    cost.flops, cost.bytes, cost.work, cost.depth);
+        if (talks)
+            tt_str_addf(out, " wire %.10g messages %.10g on %d ranks",
+                        cost.wire_bytes, cost.messages, size);
+        tt_str_add(out, "\n");
+    }
+}
+
+typedef void print_fn(const tt_op_def *op, const tt_op_io *io, tt_str *out);
+
+static void print_all(print_fn *print, tt_str *out)
+{
+    int n = 0;
+    const tt_op_def *const *ops = tt_op_all(&n);
+    for (int i = 0; i < n; i++)
+        for (const tt_sample *s = ops[i]->samples; s->in[0] != NULL; s++) {
+            tt_case c;
+            tt_op_io io;
+            tt_type in[TT_SAMPLE_IN], types[TT_MAX_OUT];
+            CHECK_OK(tt_case_init(&c, ops[i], s, TT_F32, NULL, NULL));
+            tt_node_io(c.b.graph, &c.b.graph->node[c.b.graph->n_nodes - 1], in,
+                       types, &io);
+            tt_str_addf(out, "%s%s%s: ", ops[i]->name, s->params[0] ? " " : "",
+                        s->params);
+            print_types(&io, out);
+            tt_str_add(out, "\n");
+            print(ops[i], &io, out);
+            tt_case_fini(&c);
+        }
+    CHECK_OK(tt_str_status(out));
+}
+
+// The two texts are the same; the new one is kept where it can be copied from.
+static void compare(const char *name, const char *text)
+{
+    char old_path[128], new_path[128], line[512];
+    const char *build = getenv("TUTTI_BUILD");
+    snprintf(old_path, sizeof old_path, "tests/golden/%s.txt", name);
+    snprintf(new_path, sizeof new_path, "%s/%s.txt", build ? build : "build",
+             name);
+    FILE *f = fopen(new_path, "w");
+    CHECK_MSG(f != NULL, "cannot write %s", new_path);
+    CHECK(fputs(text, f) >= 0 && fclose(f) == 0);
+    f = fopen(old_path, "r");
+    CHECK_MSG(f != NULL, "no %s", old_path);
+    int number = 0;
+    while (fgets(line, sizeof line, f) != NULL) {
+        const size_t n = strlen(line);
+        number++;
+        CHECK_MSG(strncmp(text, line, n) == 0,
+                  "%s:%d differs from %s, which has: %.*s", old_path, number,
+                  new_path, (int)strcspn(text, "\n"), text);
+        text += n;
+    }
+    fclose(f);
+    CHECK_MSG(*text == '\0', "%s is longer than %s", new_path, old_path);
+}
+
+TEST(golden_sharding_signatures)
+{
+    tt_str text = {0};
+    print_all(print_sigs, &text);
+    compare("signatures", tt_str_text(&text));
+    tt_str_fini(&text);
+}
+
+TEST(golden_costs)
+{
+    tt_str text = {0};
+    print_all(print_cost, &text);
+    compare("costs", tt_str_text(&text));
+    tt_str_fini(&text);
+}
