@@ -25,14 +25,12 @@ void tt_job_close(tt_job *job)
 
 static void set_precision(int precision, tt_train_recipe *recipe)
 {
-    static const struct {
-        tt_dtype dtype, master;
-    } table[] = {[TT_PRECISION_FP32] = {TT_F32, TT_F32},
-                 [TT_PRECISION_BF16] = {TT_BF16, TT_F32},
-                 [TT_PRECISION_FP16] = {TT_F16, TT_F32},
-                 [TT_PRECISION_FP64] = {TT_F64, TT_F64}};
-    recipe->dtype = table[precision].dtype;
-    recipe->master = table[precision].master;
+    static const tt_dtype dtype[] = {[TT_PRECISION_FP32] = TT_F32,
+                                     [TT_PRECISION_BF16] = TT_BF16,
+                                     [TT_PRECISION_FP16] = TT_F16,
+                                     [TT_PRECISION_FP64] = TT_F64};
+    recipe->dtype = dtype[precision];
+    recipe->master = precision == TT_PRECISION_FP64 ? TT_F64 : TT_F32;
 }
 
 static bool decay_all(const char *name, const tt_shape *shape, void *user)
