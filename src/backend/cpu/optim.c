@@ -53,10 +53,10 @@ static bool can(const tt_backend *backend, const tt_site *site)
     return true;
 }
 
-static void set_form(tt_operand *o, const tt_operand *like)
+static void set_layout(tt_operand *o, int32_t layout)
 {
     tt_operand_set_dense(o);
-    o->layout = like->layout;
+    o->layout = layout;
 }
 
 // Everything lies as the weight does. A low copy has another element type, hence
@@ -64,17 +64,16 @@ static void set_form(tt_operand *o, const tt_operand *like)
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
-    tt_operand *w = &site->in[TT_OPTIM_W];
-    if (is_low(site, site->n_out - 1))
-        tt_operand_set_dense(w);
+    const tt_operand *w = &site->in[TT_OPTIM_W];
+    const int32_t layout = is_low(site, site->n_out - 1) ? 0 : w->layout;
     for (int i = 0; i < site->n_in; i++) {
         if (is_large(site, i))
-            set_form(&site->in[i], w);
+            set_layout(&site->in[i], layout);
         else if (tt_site_has(site, i))
             tt_operand_set_dense(&site->in[i]);
     }
     for (int i = 0; i < site->n_out; i++)
-        set_form(&site->out[i], w);
+        set_layout(&site->out[i], layout);
     state *s = tt_alloc(sizeof(*s));
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: no memory for a kernel",
