@@ -58,6 +58,13 @@ TT_KERNEL(cpu_sum_to)
 TT_KERNEL(cpu_reduce)
 TT_KERNEL(cpu_bias_grad)
 
+// Recurrence.
+TT_KERNEL(cpu_lstm)
+TT_KERNEL(cpu_lstm_grad)
+TT_KERNEL(cpu_lstm_grad_w)
+TT_KERNEL(cpu_lstm_cell)
+TT_KERNEL(cpu_lstm_cell_grad)
+
 // Normalisation, embedding, attention, losses.
 TT_KERNEL(cpu_layer_norm)
 TT_KERNEL(cpu_layer_norm_grad_x)

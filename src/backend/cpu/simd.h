@@ -29,6 +29,7 @@
 #include "backend/cpu/simd/optimizer.h"
 #include "backend/cpu/simd/permute.h"
 #include "backend/cpu/simd/pointwise.h"
+#include "backend/cpu/simd/recurrence.h"
 #include "backend/cpu/simd/reduce.h"
 #include "backend/cpu/simd/rotary.h"
 #include "backend/cpu/simd/score.h"
@@ -53,6 +54,7 @@ typedef struct tt_simd {
     const tt_simd_pointwise *pointwise;
     const tt_simd_rotary *rotary;
     const tt_simd_score *score;
+    const tt_simd_recurrence *recurrence;
 } tt_simd;
 
 // The best table for this CPU.

@@ -201,10 +201,12 @@ static void step_back(const tt_site *site, const tt_args *args, int64_t t,
         t == 0 ? in_at(site, args, 5, e) : in_at(site, args, 4, here - all);
     retreat(&x, s->dh[e] + in_at(site, args, 0, here),
             s->dc[e] + in_at(site, args, 1, here), dgate, &s->dc[e]);
+    // What passes on is the gradient as it was stored, rounded to its type.
     for (int k = 0; k < N_GATES; k++) {
-        s->dgates[gate_at(row, k, n.hidden, j)] = dgate[k];
-        out_at(site, args, 0, gate_at(t * n.batch + row, k, n.hidden, j),
-               dgate[k]);
+        const int64_t at = gate_at(t * n.batch + row, k, n.hidden, j);
+        out_at(site, args, 0, at, dgate[k]);
+        s->dgates[gate_at(row, k, n.hidden, j)] =
+            tt_dtype_load(site->out[0].dtype, args->out[0], at);
     }
 }
 

@@ -22,6 +22,7 @@ extern const tt_simd_merge TT_SYMBOL(tt_simd_merge);
 extern const tt_simd_pointwise TT_SYMBOL(tt_simd_pointwise);
 extern const tt_simd_rotary TT_SYMBOL(tt_simd_rotary);
 extern const tt_simd_score TT_SYMBOL(tt_simd_score);
+extern const tt_simd_recurrence TT_SYMBOL(tt_simd_recurrence);
 extern const tt_simd TT_SYMBOL(tt_simd_table);
 
 #define TEXT_OF(isa) #isa
@@ -47,4 +48,5 @@ const tt_simd TT_SYMBOL(tt_simd_table) = {
     .pointwise = &TT_SYMBOL(tt_simd_pointwise),
     .rotary = &TT_SYMBOL(tt_simd_rotary),
     .score = &TT_SYMBOL(tt_simd_score),
+    .recurrence = &TT_SYMBOL(tt_simd_recurrence),
 };
