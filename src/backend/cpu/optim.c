@@ -55,7 +55,6 @@ static bool can(const tt_backend *backend, const tt_site *site)
 
 static void set_layout(tt_operand *o, int32_t layout)
 {
-    const int32_t layout = like->layout; // `like` may be `o`
     tt_operand_set_dense(o);
     o->layout = layout;
 }
