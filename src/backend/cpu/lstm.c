@@ -93,7 +93,9 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
         .c = matrix(TT_F32, s->batch, 4 * n, 4 * n, 1),
     };
     const tt_status status = add_gemm(backend, &d, s, &s->gemm);
-    return finish(status, s, (s->batch + 1) * 4 * n * FLOAT, prepared_out);
+    // The sums, the bias and c0 as floats.
+    const int64_t floats = s->batch * 4 * n + 4 * n + s->batch * n;
+    return finish(status, s, floats * FLOAT, prepared_out);
 }
 
 // dh(t-1) [batch, hidden] = dgates(t) * w_hh
@@ -112,7 +114,8 @@ static tt_status prepare_grad(tt_backend *backend, tt_site *site,
         .c = matrix(TT_F32, s->batch, n, n, 1),
     };
     const tt_status status = add_gemm(backend, &d, s, &s->gemm);
-    return finish(status, s, s->batch * n * FLOAT, prepared_out);
+    // Gradients of h and c on their way back, c0 as floats.
+    return finish(status, s, 3 * s->batch * n * FLOAT, prepared_out);
 }
 
 // dw [4 hidden, hidden] += dxg^T * h over `rows` rows
@@ -150,7 +153,7 @@ static tt_status prepare_grad_w(tt_backend *backend, tt_site *site,
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "ttxtf", "tft");
+    return tt__site_has_types(site, "ttxtx", "tft");
 }
 
 // Entry `step` of a tensor of `size` elements per step.
@@ -180,7 +183,8 @@ static tt_status run(void *kernel_state, const tt_site *site,
                             4 * s->hidden, sum + 4 * all)
             : NULL;
     const void *h = args->in[H0];
-    const float *c = args->in[C0];
+    const float *c = tt__as_floats(site->in[C0].dtype, args->in[C0], all,
+                                   sum + 4 * all + 4 * s->hidden);
     for (int64_t t = 0; t < s->steps; t++) {
         const void *data[] = {h, args->in[W], NULL, sum};
         TT_TRY(tt__cpu_gemm_run(s->gemm, data, false, args->scratch));
@@ -210,12 +214,13 @@ static bool can_grad(const tt_backend *backend, const tt_site *site)
     (void)backend;
     const tt_dtype dtype = site->in[GGATES].dtype;
     for (int i = 0; i < site->n_in; i++) {
-        const bool is_wide = i == DC || i == GC || i == GC0;
-        if (tt_site_has(site, i) &&
+        const bool is_wide = i == DC || i == GC;
+        if (tt_site_has(site, i) && i != GC0 &&
             site->in[i].dtype != (is_wide ? TT_F32 : dtype))
             return false;
     }
-    return tt__site_is_plain(site) && tt__is_simd(dtype);
+    return tt__site_is_plain(site) && tt__is_simd(dtype) &&
+           tt__is_simd(site->in[GC0].dtype);
 }
 
 static tt_status run_grad(void *kernel_state, const tt_site *site,
@@ -227,7 +232,9 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
     const tt_simd_elementwise *simd = tt_simd_get()->elementwise;
     const float *c = args->in[GC];
     float *carry_h = (float *)((char *)args->scratch + s->gemm_bytes);
-    float *carry_c = args->out[DC0];
+    float *carry_c = carry_h + all;
+    const float *c0 = tt__as_floats(site->in[GC0].dtype, args->in[GC0], all,
+                                    carry_c + all);
     simd->fill(TT_SIMD_F32, carry_h, all, 0);
     simd->fill(TT_SIMD_F32, carry_c, all, 0);
     for (int64_t t = s->steps - 1; t >= 0; t--) {
@@ -235,7 +242,7 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
             .type = tt__simd_type(dtype),
             .rows = s->batch,
             .hidden = s->hidden,
-            .c_prev = t == 0 ? args->in[GC0] : c + (t - 1) * all,
+            .c_prev = t == 0 ? c0 : c + (t - 1) * all,
             .c = (float *)(uintptr_t)(c + t * all),
             .gates = (void *)(uintptr_t)step_of(dtype, args->in[GGATES], t,
                                                 4 * all),
@@ -250,6 +257,8 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
         TT_TRY(tt__cpu_gemm_run(s->gemm, data, false, args->scratch));
     }
     simd->cast(TT_SIMD_F32, carry_h, tt__simd_type(dtype), args->out[DH0], all);
+    simd->cast(TT_SIMD_F32, carry_c, tt__simd_type(site->out[DC0].dtype),
+               args->out[DC0], all);
     return TT_OK;
 }
 
