@@ -5,8 +5,10 @@
 #include "base/opt.h"
 #include "check/law.h"
 #include "cli/command.h"
+#include "ops/ops.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static tt_status unknown_law(const char *name)
 {
@@ -16,9 +18,21 @@ static tt_status unknown_law(const char *name)
     for (int i = 0; i < n && i < 32; i++)
         names[i] = laws[i]->name;
     const char *near = tt_nearest(name, names, n);
-    return tt_fail(TT_ERR_ARG, "unknown law \"%s\"; %s%s", name,
+    return tt_fail(TT_ERR_ARG, "unknown law \"%s\"; %s%s%s", name,
                    near ? "did you mean " : "`tutti list laws` names them",
-                   near ? near : "");
+                   near ? near : "", near ? "?" : "");
+}
+
+// `only` must match something that the laws look at.
+static tt_status check_only(const char *only)
+{
+    int n = 0;
+    const tt_op_def *const *ops = tt_op_all(&n);
+    bool found = only == NULL;
+    for (int i = 0; i < n && !found; i++)
+        found = strstr(ops[i]->name, only) != NULL;
+    return found ? TT_OK
+                 : tt_fail(TT_ERR_ARG, "only=%s matches no operator", only);
 }
 
 static tt_status run_law(const tt_law_def *law, const tt_cli *cli,
@@ -60,6 +74,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
         tt_settings_check_unused(&cli->settings, (const char *[]){"only"}, 1));
     if (cli->n_words == 1 && tt_law_find(cli->word[0]) == NULL)
         return unknown_law(cli->word[0]);
+    TT_TRY(check_only(only));
     tt_status status = TT_OK;
     tt_json_open(&json, NULL, '[');
     for (int i = 0; i < n && status == TT_OK; i++)

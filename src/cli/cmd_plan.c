@@ -55,33 +55,32 @@ static void print_text(const tt_job *job, bool with_steps, tt_str *out)
     tt_plan_print(job->plan, with_steps, out);
 }
 
-static tt_status show(tt_cli *cli, tt_job *job, int *exit_out)
+static tt_status show(const tt_cli *cli, tt_job *job)
 {
     tt_str text = {0};
-    (void)exit_out;
     if (job->note != NULL)
         fprintf(stderr, "note: %s\n", job->note);
     TT_TRY(tt_job_plan(job));
+    TT_TRY(tt_job_check_fit(job));
     if (tt_cli_has(cli, "--graph"))
         tt_graph_print(job->graph, &text);
     else if (tt_cli_has(cli, "--json"))
         print_json(job, &text);
     else
         print_text(job, tt_cli_has(cli, "--steps"), &text);
-    tt_status status = tt_str_status(&text);
+    const tt_status status = tt_str_status(&text);
     if (status == TT_OK)
         fputs(tt_str_text(&text), stdout);
     tt_str_fini(&text);
-    if (status == TT_OK)
-        status = tt_job_check_fit(job);
     return status;
 }
 
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     tt_job *job = NULL;
+    (void)exit_out;
     TT_TRY(tt_job_configure(&cli->settings, NULL, &job));
-    const tt_status status = show(cli, job, exit_out);
+    const tt_status status = show(cli, job);
     tt_job_close(job);
     return status;
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const double most_state = 0x1p45;
+
 tt_status tt_builder_init(tt_builder *b, const tt_grad_ops *ops)
 {
     *b = (tt_builder){.dtype = TT_F32,
@@ -180,8 +182,17 @@ tt_val tt_state(tt_builder *b, tt_role role, const char *name, tt_dtype dtype,
         return TT_NONE;
     const tt_type type = {.dtype = dtype, .shape = *shape};
     const tt_val v = add_leaf(b, full_name(b, name), &type, role);
-    if (tt_is(v))
-        b->graph->value[v.id].init = init;
+    if (!tt_is(v))
+        return v;
+    b->graph->value[v.id].init = init;
+    b->state_elements += (double)tt_shape_count(shape);
+    if (b->state_elements >
+        most_state) // found early: describing takes time too
+        return tt_builder_fail(
+            b, tt_fail(TT_ERR_NOMEM,
+                       "with %s the model has %.0f numbers: no machine holds "
+                       "that",
+                       b->graph->value[v.id].name, b->state_elements));
     return v;
 }
 

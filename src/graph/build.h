@@ -26,6 +26,7 @@ struct tt_builder {
     int32_t stage;
     char scope[TT_SCOPE_BYTES]; // "transformer.h.0.attn"
     const char *origin;         // of new nodes; NULL: the scope
+    double state_elements;      // so far
 };
 
 // Memory of `b` is the caller's; the graph is owned by the builder until taken.

@@ -33,6 +33,16 @@ static tt_status make_plan(const tt_graph *g, tt_target *target,
 // So large that sums of buffers cannot overflow, and larger than any machine.
 static const int64_t most_elements = (int64_t)1 << 45;
 
+static tt_status too_large(const tt_graph *g, const tt_value *value, int64_t n)
+{
+    const bool is_leaf = value->node < 0;
+    const tt_node *node = is_leaf ? NULL : &g->node[value->node];
+    return tt_fail(
+        TT_ERR_NOMEM, "%s%s%s would have %lld elements: no machine holds that",
+        is_leaf ? value->name : node->origin, is_leaf ? "" : ": the result of ",
+        is_leaf ? "" : node->op->name, (long long)n);
+}
+
 static tt_status bind_values(tt__lower *l)
 {
     for (int32_t v = 0; v < l->g->n_values; v++) {
@@ -43,9 +53,7 @@ static tt_status bind_values(tt__lower *l)
         tt_operand_set_dense(o);
         l->plan->home[v].buffer = -1;
         if (tt_operand_count(o) > most_elements)
-            return tt_fail(TT_ERR_NOMEM,
-                           "%s would have %lld elements: no machine holds that",
-                           value->name, (long long)tt_operand_count(o));
+            return too_large(l->g, value, tt_operand_count(o));
     }
     return TT_OK;
 }

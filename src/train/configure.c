@@ -77,9 +77,9 @@ static tt_status unknown_optim(const char *name)
     for (int i = 0; i < n && i < 64; i++)
         names[i] = all[i].name;
     const char *near = tt_nearest(name, names, n);
-    return tt_fail(TT_ERR_ARG, "unknown optimiser \"%s\"; %s%s", name,
+    return tt_fail(TT_ERR_ARG, "unknown optimiser \"%s\"; %s%s%s", name,
                    near ? "did you mean " : "`tutti list optimisers` names ",
-                   near ? near : "them all");
+                   near ? near : "them all", near ? "?" : "");
 }
 
 static tt_status set_model(tt_job *job, tt_settings *settings)

@@ -112,13 +112,16 @@ tt_status tt_job_check_fit(tt_job *job)
     tt_target *target = &job->backend->target;
     const bool has_bf16 = job->options.precision == TT_PRECISION_FP32 &&
                           target->has_dtype(target, TT_BF16);
+    // More micro-batches shrink activations only.
+    const bool is_state_too_large = job->plan->persistent_bytes > memory;
     int64_t smallest = now;
-    for (int64_t a = 2 * now; a <= batch && n < 3; a *= 2)
+    for (int64_t a = 2 * now; a <= batch && n < 3 && !is_state_too_large;
+         a *= 2)
         if (batch % a == 0) {
             try_change(job, a, job->options.precision, list, &n);
             smallest = a;
         }
-    if (batch > smallest && batch != now)
+    if (batch > smallest && batch != now && !is_state_too_large)
         try_change(job, batch, job->options.precision, list, &n);
     if (has_bf16) {
         try_change(job, now, TT_PRECISION_BF16, list, &n);
