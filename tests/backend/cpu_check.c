@@ -53,7 +53,10 @@ static void infer(bench *b, const cpu_case *c)
     for (; io.n_in < CPU_MAX_IN && c->in[io.n_in] != NULL; io.n_in++) {
         const int i = io.n_in;
         const char *text = c->in[i];
-        in[i].dtype = (c->f32_in >> i & 1) != 0 ? TT_F32 : c->dtype;
+        in[i].dtype = (c->f32_in >> i & 1) != 0   ? TT_F32
+                      : (c->i32_in >> i & 1) != 0 ? TT_I32
+                      : (c->i64_in >> i & 1) != 0 ? TT_I64
+                                                  : c->dtype;
         if (strcmp(text, "-") == 0)
             in[i].dtype = TT_N_DTYPES;
         else
@@ -71,6 +74,8 @@ static void infer(bench *b, const cpu_case *c)
         set_operand(&b->in[i], &in[i]);
     for (int i = 0; i < io.n_out; i++)
         set_operand(&b->out[i], &out[i]);
+    if (c->place != NULL)
+        c->place(&b->site);
 }
 
 static void fill(bench *b, const cpu_case *c)

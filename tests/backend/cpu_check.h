@@ -14,6 +14,7 @@ typedef struct cpu_case {
     const char *in[CPU_MAX_IN]; // shapes; "-": absent
     tt_dtype dtype;             // of the inputs
     uint32_t f32_in;            // bit i: input i is f32 in any case
+    uint32_t i32_in, i64_in;    // bit i: input i is of this type
     uint32_t blocked_in;        // bit i: input i lies in blocks of channels
     int64_t block;
     int n_threads;
@@ -21,6 +22,7 @@ typedef struct cpu_case {
     bool twice;         // run, then add to output 0
     const char *kernel; // its name must be this; NULL: any
     const double *(*input)(int i, int64_t n); // NULL: random numbers
+    void (*place)(tt_site *site); // says which part operands are; NULL: all
 } cpu_case;
 
 typedef struct cpu_result {

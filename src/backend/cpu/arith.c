@@ -42,10 +42,8 @@ static void run_binary(const tt_site *site, const tt_args *args,
     };
     for (int64_t i = 0; i < tt_operand_count(a); i += size) {
         const int64_t k = tt__groups_offset(&g, i / size);
-        x.a.data =
-            (const char *)args->in[0] + i * tt_dtype_bytes(a->dtype);
-        x.b.data =
-            (const char *)args->in[1] + k * tt_dtype_bytes(b->dtype);
+        x.a.data = (const char *)args->in[0] + i * tt_dtype_bytes(a->dtype);
+        x.b.data = (const char *)args->in[1] + k * tt_dtype_bytes(b->dtype);
         x.y = (char *)args->out[0] + i * tt_dtype_bytes(a->dtype);
         tt_simd_get()->elementwise->binary(&x);
     }

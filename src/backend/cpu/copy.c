@@ -32,8 +32,8 @@ void tt__copy_block(const tt__block *block, int64_t bytes, const void *from,
                     void *to)
 {
     const tt__block b = merge(block);
-    const int first = b.n > TT_SIMD_PERMUTE_DIMS ? b.n - TT_SIMD_PERMUTE_DIMS
-                                                 : 0;
+    const int first =
+        b.n > TT_SIMD_PERMUTE_DIMS ? b.n - TT_SIMD_PERMUTE_DIMS : 0;
     tt_simd_permute_args a = {.type = bytes == 2 ? TT_SIMD_BF16 : TT_SIMD_F32};
     int64_t n_calls = 1;
     for (int d = 0; d < first; d++)

@@ -46,8 +46,9 @@ static tt_status localise(const tt_site *site, const tt_args *args,
         if (ids[i] < 0 || ids[i] >= vocab)
             return tt_fail(TT_ERR_ARG, "%s: id %ld is not in 0..%lld",
                            site->origin, (long)ids[i], (long long)vocab - 1);
-        row[i] = is_whole ? ids[i]
-                          : (int32_t)tt_position_local(&table->local, 0, ids[i]);
+        row[i] = is_whole
+                     ? ids[i]
+                     : (int32_t)tt_position_local(&table->local, 0, ids[i]);
     }
     *is_whole_out = is_whole;
     return TT_OK;
@@ -138,9 +139,9 @@ static tt_status find_positions(const tt_site *site, const tt_args *args,
     p->first += tt_site_has(site, 2) ? *(const int64_t *)args->in[2] : 0;
     const int64_t last = p->first + p->length - 1;
     if (p->first < 0 || last >= n)
-        return tt_fail(TT_ERR_ARG, "%s: position %lld is not in 0..%lld",
-                       site->origin, (long long)(p->first < 0 ? p->first : last),
-                       (long long)n - 1);
+        return tt_fail(
+            TT_ERR_ARG, "%s: position %lld is not in 0..%lld", site->origin,
+            (long long)(p->first < 0 ? p->first : last), (long long)n - 1);
     return TT_OK;
 }
 

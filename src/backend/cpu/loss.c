@@ -109,8 +109,7 @@ static tt_status localise(const tt_site *site, const tt_args *args)
         if (labels[r] < 0 || labels[r] >= vocab)
             return tt_fail(TT_ERR_ARG, "%s: label %ld is not in 0..%lld",
                            site->origin, (long)labels[r], (long long)vocab - 1);
-        const int64_t at =
-            tt_position_local(x, x->shape.ndim - 1, labels[r]);
+        const int64_t at = tt_position_local(x, x->shape.ndim - 1, labels[r]);
         local[r] = at < 0 ? cols : (int32_t)at;
     }
     return TT_OK;

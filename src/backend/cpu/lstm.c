@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-enum { XG, W, BIAS, H0, C0 };          // inputs of lstm
-enum { H, C, GATES };                  // its outputs
-enum { DH, DC, GW, GGATES, GC, GC0 };  // inputs of lstm_grad
-enum { DXG, DH0, DC0 };                // its outputs
-enum { WDXG, WH, WH0 };                // inputs of lstm_grad_w
+enum { XG, W, BIAS, H0, C0 };         // inputs of lstm
+enum { H, C, GATES };                 // its outputs
+enum { DH, DC, GW, GGATES, GC, GC0 }; // inputs of lstm_grad
+enum { DXG, DH0, DC0 };               // its outputs
+enum { WDXG, WH, WH0 };               // inputs of lstm_grad_w
 enum { FLOAT = (int64_t)sizeof(float) };
 
 typedef struct state {
@@ -38,10 +38,8 @@ static void release(void *kernel_state)
 static tt__tensor matrix(tt_dtype dtype, int64_t rows, int64_t cols,
                          int64_t row, int64_t col)
 {
-    return (tt__tensor){.dtype = dtype,
-                        .ndim = 2,
-                        .dims = {rows, cols},
-                        .stride = {row, col}};
+    return (tt__tensor){
+        .dtype = dtype, .ndim = 2, .dims = {rows, cols}, .stride = {row, col}};
 }
 
 static state *make_state(const tt_operand *gates)
@@ -179,8 +177,8 @@ static tt_status run(void *kernel_state, const tt_site *site,
     float *sum = (float *)((char *)args->scratch + s->gemm_bytes);
     const float *bias =
         tt_site_has(site, BIAS)
-            ? tt__as_floats(site->in[BIAS].dtype, args->in[BIAS],
-                            4 * s->hidden, sum + 4 * all)
+            ? tt__as_floats(site->in[BIAS].dtype, args->in[BIAS], 4 * s->hidden,
+                            sum + 4 * all)
             : NULL;
     const void *h = args->in[H0];
     const float *c = tt__as_floats(site->in[C0].dtype, args->in[C0], all,
@@ -233,8 +231,8 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
     const float *c = args->in[GC];
     float *carry_h = (float *)((char *)args->scratch + s->gemm_bytes);
     float *carry_c = carry_h + all;
-    const float *c0 = tt__as_floats(site->in[GC0].dtype, args->in[GC0], all,
-                                    carry_c + all);
+    const float *c0 =
+        tt__as_floats(site->in[GC0].dtype, args->in[GC0], all, carry_c + all);
     simd->fill(TT_SIMD_F32, carry_h, all, 0);
     simd->fill(TT_SIMD_F32, carry_c, all, 0);
     for (int64_t t = s->steps - 1; t >= 0; t--) {
@@ -244,8 +242,8 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
             .hidden = s->hidden,
             .c_prev = t == 0 ? c0 : c + (t - 1) * all,
             .c = (float *)(uintptr_t)(c + t * all),
-            .gates = (void *)(uintptr_t)step_of(dtype, args->in[GGATES], t,
-                                                4 * all),
+            .gates =
+                (void *)(uintptr_t)step_of(dtype, args->in[GGATES], t, 4 * all),
             .d_h = step_of(dtype, args->in[DH], t, all),
             .d_c = step_of(TT_F32, args->in[DC], t, all),
             .carry_h = carry_h,
@@ -298,8 +296,7 @@ static bool can_cell_grad(const tt_backend *backend, const tt_site *site)
     return tt__site_has_types(site, "tftf", "tf") && tt_site_has(site, 2);
 }
 
-static tt_simd_lstm_args describe_cell(const tt_site *site,
-                                       const tt_args *args)
+static tt_simd_lstm_args describe_cell(const tt_site *site, const tt_args *args)
 {
     return (tt_simd_lstm_args){
         .type = tt__simd_type(site->in[0].dtype),

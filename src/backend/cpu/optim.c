@@ -37,8 +37,7 @@ static bool is_low(const tt_site *site, int i)
 static bool is_large(const tt_site *site, int i)
 {
     return i <= TT_OPTIM_G ||
-           (i >= TT_OPTIM_STATE &&
-            i < TT_OPTIM_STATE + n_state_of(site->op));
+           (i >= TT_OPTIM_STATE && i < TT_OPTIM_STATE + n_state_of(site->op));
 }
 
 static bool can(const tt_backend *backend, const tt_site *site)
@@ -137,9 +136,8 @@ static bool skips(const state *s, const tt_site *site, const tt_args *args,
     for (int k = 0; k < s->n_state; k++)
         copy(args->in[TT_OPTIM_STATE + k], args->out[1 + k], s->n);
     if (low_of(site, args) != NULL)
-        tt_simd_get()->elementwise->cast(TT_SIMD_F32, args->out[0],
-                                         TT_SIMD_BF16, low_of(site, args),
-                                         s->n);
+        tt_simd_get()->elementwise->cast(
+            TT_SIMD_F32, args->out[0], TT_SIMD_BF16, low_of(site, args), s->n);
     return true;
 }
 

@@ -83,9 +83,9 @@ static void add_stages(state *s, const tt__groups *groups)
         g.group[k].n = 1;
         int64_t *room = &s->room[s->n_stages % 2];
         *room = larger(*room, tt__round64(st.outer * st.inner * 4));
-        s->sum_bytes = larger(
-            s->sum_bytes, tt_simd_get()->reduce->column_sum_scratch_bytes(
-                              st.count, st.inner));
+        s->sum_bytes = larger(s->sum_bytes,
+                              tt_simd_get()->reduce->column_sum_scratch_bytes(
+                                  st.count, st.inner));
         s->stage[s->n_stages++] = st;
     }
 }
@@ -102,8 +102,8 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     (void)backend;
     int map[TT_MAX_DIMS];
     map_dims(site, map);
-    const tt__groups g = tt__groups_of(&site->in[0].local.shape,
-                                       &site->out[0].local.shape, map);
+    const tt__groups g =
+        tt__groups_of(&site->in[0].local.shape, &site->out[0].local.shape, map);
     state *s = tt_alloc(sizeof(*s));
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: no memory for a kernel",
@@ -187,8 +187,7 @@ static tt_status run(void *kernel_state, const tt_site *site,
 static bool can_broadcast(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_is_plain(site) &&
-           site->in[0].dtype == site->out[0].dtype &&
+    return tt__site_is_plain(site) && site->in[0].dtype == site->out[0].dtype &&
            tt__can_copy(site->out[0].dtype);
 }
 
@@ -197,7 +196,8 @@ static tt_status run_broadcast(void *kernel_state, const tt_site *site,
 {
     (void)kernel_state;
     const tt_broadcast_params *p = site->params;
-    const tt_shape *x = &site->in[0].local.shape, *y = &site->out[0].local.shape;
+    const tt_shape *x = &site->in[0].local.shape,
+                   *y = &site->out[0].local.shape;
     int map[TT_MAX_DIMS];
     (void)tt_broadcast_map(&p->dims, x, y, map);
     const tt__groups g = tt__groups_of(y, x, map);

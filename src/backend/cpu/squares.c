@@ -47,8 +47,7 @@ static tt_status run_sum(void *state, const tt_site *site, const tt_args *args)
 static tt_simd_squares_args describe(const tt_site *site, const tt_args *args)
 {
     const tt_operand *x = &site->in[0];
-    const int64_t rows =
-        x->local.shape.ndim > 0 ? tt_operand_dim(x, 0) : 1;
+    const int64_t rows = x->local.shape.ndim > 0 ? tt_operand_dim(x, 0) : 1;
     return (tt_simd_squares_args){
         .type = tt__simd_type(x->dtype),
         .rows = rows,

@@ -8,7 +8,8 @@
 
 extern const tt_simd_fold TT_SYMBOL(tt_simd_fold);
 
-enum { COLS = 256 }; // columns of a task
+// Columns of a task; elements that are added up in fp32 before double takes over.
+enum { COLS = 256, PART = 256 };
 
 // The larger of both; a NaN wins.
 TT_INLINE float larger(float a, float b)
@@ -21,8 +22,8 @@ TT_INLINE float fold_row(tt_simd_type type, bool is_max, const void *x,
 {
     double total = 0.0;
     float top = -INFINITY;
-    for (int64_t first = 0; first < n; first += TT_BLOCK) {
-        const int64_t end = min_i64(n, first + TT_BLOCK);
+    for (int64_t first = 0; first < n; first += PART) {
+        const int64_t end = min_i64(n, first + PART);
         float sum = 0.0f;
         if (is_max) {
             for (int64_t j = first; j < end; j++)
@@ -37,11 +38,9 @@ TT_INLINE float fold_row(tt_simd_type type, bool is_max, const void *x,
     return is_max ? top : (float)total;
 }
 
-// Long sums are cut into parts of PART rows, so that rounding grows slowly.
 TT_INLINE void fold_columns(tt_simd_type type, const tt_simd_fold_args *a,
                             int64_t o, int64_t col)
 {
-    enum { PART = 256 };
     const int64_t n = min_i64(COLS, a->inner - col);
     const void *x = at(type, a->x, o * a->count * a->inner + col);
     float *y = a->y + o * a->inner + col;

@@ -55,8 +55,7 @@ TT_INLINE void backward_row(tt_simd_type type, const tt_simd_recurrence_args *a,
         const float g = load(type, gates, 2 * n + j);
         const float o = load(type, gates, 3 * n + j);
         const float t = v_tanh(c[j]);
-        const float dh =
-            carry_h[j] + (d_h == NULL ? 0.0f : load(type, d_h, j));
+        const float dh = carry_h[j] + (d_h == NULL ? 0.0f : load(type, d_h, j));
         const float dc = carry_c[j] + (d_c == NULL ? 0.0f : d_c[j]) +
                          dh * o * (1.0f - t * t);
         carry_c[j] = dc * f;

@@ -10,6 +10,8 @@
 
 extern const tt_simd_score TT_SYMBOL(tt_simd_score);
 
+enum { PART = 256 }; // squares added up in fp32 before double takes over
+
 TT_INLINE bool is_hit(tt_simd_type type, const tt_simd_hits_args *a, int64_t r)
 {
     const void *x = at(type, a->x, r * a->cols);
@@ -40,8 +42,8 @@ TT_INLINE double squares_row(tt_simd_type type, const tt_simd_squares_args *a,
                              int64_t r)
 {
     double total = 0.0;
-    for (int64_t first = 0; first < a->cols; first += TT_BLOCK) {
-        const int64_t n = min_i64(TT_BLOCK, a->cols - first);
+    for (int64_t first = 0; first < a->cols; first += PART) {
+        const int64_t n = min_i64(PART, a->cols - first);
         const void *x = at(type, a->x, r * a->cols + first);
         const void *target = at(type, a->target, r * a->cols + first);
         float sum = 0.0f;

@@ -1,0 +1,315 @@
+// Kernels of the CPU backend on parts of tensors: slices of heads, positions,
+// vocabularies and rows give what ref gives, and what a kernel cannot do goes
+// to ref.
+
+#include "backend/cpu_check.h"
+#include "ops/ops.h"
+#include "test.h"
+
+#include <stddef.h>
+
+// Operand o holds entries from `origin` on of `global` along the first factor of
+// dim d.
+static void part(tt_operand *o, int d, int64_t origin, int64_t global)
+{
+    const int f = o->local.shape.first[d];
+    o->local.origin[f] = origin;
+    o->local.global[f] = global;
+}
+
+// ---- attention -----------------------------------------------------------
+
+enum { BATCH, SEQ, HEADS };
+
+// The heads of q from `first` on, of `all`; k and v hold all of theirs.
+static void place_heads(tt_site *site, int64_t first, int64_t all)
+{
+    const bool is_grad = site->op == &tt_op_attention_grad;
+    part(&site->in[0], HEADS, first, all);
+    part(&site->out[0], HEADS, first, all);
+    part(is_grad ? &site->in[4] : &site->out[1], 1, first, all);
+    if (is_grad) {
+        part(&site->in[3], HEADS, first, all);
+        part(&site->in[5], HEADS, first, all);
+    }
+}
+
+static void place_last_heads(tt_site *site)
+{
+    place_heads(site, 6, 8);
+}
+
+static void place_middle_heads(tt_site *site)
+{
+    place_heads(site, 2, 8);
+}
+
+static void place_odd_heads(tt_site *site)
+{
+    place_heads(site, 1, 6);
+}
+
+// Queries 5.. of 12, keys from 4 on: the ring's later blocks.
+static void place_late(tt_site *site)
+{
+    part(&site->in[0], SEQ, 5, 12);
+    part(&site->in[1], SEQ, 4, 12);
+    part(&site->in[2], SEQ, 4, 12);
+}
+
+// Keys that no query sees.
+static void place_early(tt_site *site)
+{
+    part(&site->in[0], SEQ, 0, 14);
+    part(&site->in[1], SEQ, 7, 14);
+    part(&site->in[2], SEQ, 7, 14);
+}
+
+static const struct {
+    const char *q, *k, *lse;
+    void (*place)(tt_site *site);
+    bool is_ref;
+} attentions[] = {
+    {"b:2 s:7 h:2 d:8", "b:2 s:7 kv:2 d:8", "b:2 h:2 s:7", place_last_heads,
+     false},
+    {"b:2 s:7 h:4 d:8", "b:2 s:7 kv:4 d:8", "b:2 h:4 s:7", place_middle_heads,
+     false},
+    {"b:2 s:7 h:3 d:8", "b:2 s:7 kv:3 d:8", "b:2 h:3 s:7", place_odd_heads,
+     true},
+    {"b:1 s:7 h:2 d:5", "b:1 s:8 kv:2 d:5", "b:1 h:2 s:7", place_late, false},
+    {"b:1 s:7 h:2 d:5", "b:1 s:7 kv:2 d:5", "b:1 h:2 s:7", place_early, false},
+    {"b:1 p:2.s:9 h:2 d:5", "b:1 p:2.s:9 kv:1 d:5", "b:1 h:2 p:2.s:9", NULL,
+     false},
+};
+enum { N_ATTENTIONS = sizeof(attentions) / sizeof(attentions[0]) };
+
+TEST(cpu_attention_of_parts_equals_ref)
+{
+    for (int i = 0; i < N_ATTENTIONS; i++) {
+        const cpu_case c = {
+            .op = &tt_op_attention,
+            .params = "causal=true",
+            .in = {attentions[i].q, attentions[i].k, attentions[i].k},
+            .dtype = TT_F32,
+            .kernel = attentions[i].is_ref ? "ref.attention" : "cpu.attention",
+            .place = attentions[i].place,
+        };
+        if (attentions[i].place != place_early)
+            cpu_check(&c, 1e-5);
+    }
+}
+
+TEST(cpu_attention_without_visible_keys_is_zero)
+{
+    const cpu_case c = {
+        .op = &tt_op_attention,
+        .params = "causal=true",
+        .in = {attentions[4].q, attentions[4].k, attentions[4].k},
+        .dtype = TT_F32,
+        .place = place_early,
+    };
+    cpu_result r;
+    cpu_run("cpu", &c, &r);
+    for (int64_t e = 0; e < r.count[0]; e++)
+        CHECK(r.out[0][e] == 0);
+    for (int64_t e = 0; e < r.count[1]; e++)
+        CHECK(r.out[1][e] == -HUGE_VAL);
+    cpu_result_fini(&r);
+}
+
+TEST(cpu_attention_grad_of_parts_equals_ref)
+{
+    for (int i = 0; i < N_ATTENTIONS; i++) {
+        const cpu_case c = {
+            .op = &tt_op_attention_grad,
+            .params = "causal=true",
+            .in = {attentions[i].q, attentions[i].k, attentions[i].k,
+                   attentions[i].q, attentions[i].lse, attentions[i].q},
+            .dtype = TT_F32,
+            .kernel = attentions[i].is_ref ? "ref.attention_grad"
+                                           : "cpu.attention_grad",
+            .place = attentions[i].place,
+        };
+        cpu_check(&c, 1e-5);
+    }
+}
+
+TEST(cpu_attention_with_large_heads_is_left_to_ref)
+{
+    const cpu_case c = {
+        .op = &tt_op_attention,
+        .params = "",
+        .in = {"b:1 s:2 h:1 d:300", "b:1 s:2 h:1 d:300", "b:1 s:2 h:1 d:300"},
+        .dtype = TT_F32,
+        .kernel = "ref.attention"};
+    cpu_check(&c, 1e-5);
+}
+
+// ---- vocabularies --------------------------------------------------------
+
+// Labels and ids spread over a vocabulary of 40.
+static const double *some_ids(int i, int64_t n)
+{
+    static double ids[64];
+    if (i != 0 || n > 64)
+        return NULL;
+    for (int64_t e = 0; e < n; e++)
+        ids[e] = (double)(e * 7 % 40);
+    return ids;
+}
+
+static const double *some_labels(int i, int64_t n)
+{
+    static double labels[64];
+    if (i != 1 || n > 64)
+        return NULL;
+    for (int64_t e = 0; e < n; e++)
+        labels[e] = e % 5 == 3 ? -100 : (double)(e * 11 % 40);
+    return labels;
+}
+
+static void place_logits(tt_site *site)
+{
+    part(&site->in[0], 1, 13, 40);
+    part(&site->out[0], 1, 13, 40);
+}
+
+TEST(cpu_cross_entropy_grad_of_a_slice_equals_ref)
+{
+    static const char *const params[] = {"", "smoothing=0.1"};
+    for (int i = 0; i < 2; i++) {
+        const cpu_case c = {.op = &tt_op_cross_entropy_grad,
+                            .params = params[i],
+                            .in = {"r:17 v:20", "r:17", "r:17", ""},
+                            .dtype = TT_F32,
+                            .i32_in = 2,
+                            .kernel = "cpu.cross_entropy_grad",
+                            .input = some_labels,
+                            .place = place_logits};
+        cpu_check(&c, 1e-5);
+    }
+}
+
+static void place_table(tt_site *site)
+{
+    const bool is_grad = site->op == &tt_op_embedding_grad;
+    part(&site->in[is_grad ? 2 : 1], 0, 20, 40);
+    if (is_grad)
+        part(&site->out[0], 0, 20, 40);
+}
+
+TEST(cpu_embedding_of_a_slice_equals_ref)
+{
+    const cpu_case forward = {.op = &tt_op_embedding,
+                              .params = "",
+                              .in = {"b:3 s:5", "v:12 e:9"},
+                              .dtype = TT_F32,
+                              .i32_in = 1,
+                              .kernel = "cpu.embedding",
+                              .input = some_ids,
+                              .place = place_table};
+    cpu_check(&forward, 0);
+    const cpu_case backward = {.op = &tt_op_embedding_grad,
+                               .params = "",
+                               .in = {"b:3 s:5", "b:3 s:5 e:9", "v:12 e:9"},
+                               .dtype = TT_F32,
+                               .i32_in = 1,
+                               .twice = true,
+                               .kernel = "cpu.embedding_grad",
+                               .input = some_ids,
+                               .place = place_table};
+    cpu_check(&backward, 1e-6);
+}
+
+// ---- positions -----------------------------------------------------------
+
+static void place_positions(tt_site *site)
+{
+    part(&site->in[0], 1, 5, 12);
+}
+
+TEST(cpu_positions_of_a_part_equal_ref)
+{
+    const cpu_case forward = {.op = &tt_op_position_embedding,
+                              .params = "",
+                              .in = {"b:3 s:6 e:5", "p:12 e:5"},
+                              .dtype = TT_F32,
+                              .kernel = "cpu.position_embedding",
+                              .place = place_positions};
+    cpu_check(&forward, 1e-6);
+    cpu_case backward = forward;
+    backward.op = &tt_op_position_embedding_grad;
+    backward.kernel = "cpu.position_embedding_grad";
+    cpu_check(&backward, 1e-6);
+    const cpu_case turned = {.op = &tt_op_rotary,
+                             .params = "theta=50",
+                             .in = {"b:3 s:6 h:2 d:10"},
+                             .dtype = TT_F32,
+                             .kernel = "cpu.rotary",
+                             .place = place_positions};
+    cpu_check(&turned, 1e-6);
+}
+
+// ---- rows and dropout ----------------------------------------------------
+
+static void place_half_rows(tt_site *site)
+{
+    part(&site->in[0], 1, 0, 12);
+    part(&site->out[0], 1, 0, 12);
+}
+
+TEST(cpu_norm_of_split_rows_is_left_to_ref)
+{
+    const cpu_case c = {.op = &tt_op_layer_norm,
+                        .params = "",
+                        .in = {"r:4 e:6", "e:6", "e:6"},
+                        .dtype = TT_F32,
+                        .kernel = "ref.layer_norm",
+                        .place = place_half_rows};
+    cpu_check(&c, 0);
+}
+
+static const double *some_seed(int i, int64_t n)
+{
+    static const double numbers[] = {11, 3};
+    (void)n;
+    return i == 0 ? NULL : &numbers[i - 1];
+}
+
+static void place_columns(tt_site *site)
+{
+    part(&site->in[0], 1, 5, 31);
+}
+
+static void place_rows(tt_site *site)
+{
+    part(&site->in[0], 0, 3, 9);
+}
+
+static void place_both(tt_site *site)
+{
+    part(&site->in[0], 1, 5, 31);
+    part(&site->in[0], 2, 1, 11);
+}
+
+TEST(cpu_dropout_of_parts_equals_ref)
+{
+    static const struct {
+        void (*place)(tt_site *site);
+        const char *kernel;
+    } cases[] = {{NULL, "cpu.dropout"},
+                 {place_columns, "cpu.dropout"},
+                 {place_rows, "cpu.dropout"},
+                 {place_both, "ref.dropout"}};
+    for (int i = 0; i < 4; i++) {
+        const cpu_case c = {.op = &tt_op_dropout,
+                            .params = "p=0.4",
+                            .in = {"a:6 b:13 c:7", "", ""},
+                            .dtype = TT_F32,
+                            .i64_in = 6,
+                            .kernel = cases[i].kernel,
+                            .input = some_seed,
+                            .place = cases[i].place};
+        cpu_check(&c, 1e-6);
+    }
+}
