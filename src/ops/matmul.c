@@ -117,6 +117,21 @@ static tt_status infer(tt_op_io *io)
     return TT_OK;
 }
 
+tt_val tt_matmul_activate(tt_builder *b, const tt_matmul_params *params,
+                          tt_val z)
+{
+    static const tt_op_def *const op[] = {
+        [TT_ACT_RELU] = &tt_op_relu,     [TT_ACT_GELU_TANH] = &tt_op_gelu,
+        [TT_ACT_GELU_ERF] = &tt_op_gelu, [TT_ACT_SILU] = &tt_op_silu,
+        [TT_ACT_TANH] = &tt_op_tanh,     [TT_ACT_SIGMOID] = &tt_op_sigmoid,
+    };
+    const tt_gelu_params gelu = {
+        params->activation == TT_ACT_GELU_ERF ? TT_GELU_ERF : TT_GELU_TANH};
+    if (params->activation == TT_ACT_NONE)
+        return z;
+    return tt_call(b, op[params->activation], &gelu, &z, 1, NULL);
+}
+
 // The gradient before the activation, from the ones of y and z.
 static tt_val grad_z(tt_builder *b, const tt_node *node, const tt_val *dout)
 {

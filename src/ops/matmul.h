@@ -36,4 +36,8 @@ tt_matmul_dims tt_matmul_dims_of(const tt_matmul_params *p, const tt_shape *a,
 tt_val tt_matmul(tt_builder *b, tt_val x, tt_val w, tt_val bias,
                  const tt_matmul_params *params);
 
+// The params' activation of z, by its own operator.
+tt_val tt_matmul_activate(tt_builder *b, const tt_matmul_params *params,
+                          tt_val z);
+
 #endif

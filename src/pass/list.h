@@ -1,1 +1,2 @@
 TT_PASS(partition)
+TT_PASS(recompute)

@@ -18,6 +18,8 @@ const tt_opt tt_job_option_table[] = {
      offsetof(tt_job_options, image), NULL, 0, 1 << 16},
     {"precision", "fp32", "of activations and matrix products", TT_OPT_CHOICE,
      offsetof(tt_job_options, precision), "fp32|bf16|fp16|fp64"},
+    {"recompute", "none", "activations: kept, or computed again", TT_OPT_CHOICE,
+     offsetof(tt_job_options, recompute), "none|selective|full"},
     {"optim", "adamw", "optimiser: see `tutti list optimisers`", TT_OPT_STR,
      offsetof(tt_job_options, optim)},
     {"smoothing", "0", "label smoothing", TT_OPT_F64,

@@ -1,11 +1,9 @@
-// job - plan, start and step.
+// job - start and step.
 
 #include "train/job.h"
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "ops/ops.h"
-#include "train/graph.h"
 
 #include <string.h>
 
@@ -21,114 +19,6 @@ void tt_job_close(tt_job *job)
     tt_free(job->y);
     tt_arena_destroy(job->arena);
     tt_free(job);
-}
-
-static void set_precision(int precision, tt_train_recipe *recipe)
-{
-    static const tt_dtype dtype[] = {[TT_PRECISION_FP32] = TT_F32,
-                                     [TT_PRECISION_BF16] = TT_BF16,
-                                     [TT_PRECISION_FP16] = TT_F16,
-                                     [TT_PRECISION_FP64] = TT_F64};
-    recipe->dtype = dtype[precision];
-    recipe->master = precision == TT_PRECISION_FP64 ? TT_F64 : TT_F32;
-}
-
-static bool decay_all(const char *name, const tt_shape *shape, void *user)
-{
-    (void)name, (void)shape, (void)user;
-    return true;
-}
-
-// A graph and its plan for `accumulate` micro-batches in one precision.
-static tt_status make_plan(const tt_job *job, int64_t accumulate, int precision,
-                           tt_graph **graph_out, tt_plan **plan_out,
-                           tt_model_io *io)
-{
-    tt_graph *graph = NULL;
-    tt_train_recipe recipe = {
-        .model = job->model,
-        .model_params = job->model_params,
-        .optim = {.def = job->optim,
-                  .params = job->optim_params.params,
-                  .clip = job->optim_params.clip,
-                  .wants_norm = true,
-                  .is_decayed = job->optim_params.decay == TT_DECAY_ALL
-                                    ? decay_all
-                                    : NULL},
-        .smoothing = job->options.smoothing};
-    const tt_lower_options lower = {.n_micro = (int32_t)accumulate};
-    set_precision(precision, &recipe);
-    io->batch = job->options.batch / accumulate;
-    TT_TRY(tt_train_graph(&recipe, io, &graph));
-    const tt_status status =
-        tt_plan_lower(graph, &job->backend->target, &lower, plan_out);
-    if (status != TT_OK)
-        tt_graph_destroy(graph);
-    else
-        *graph_out = graph;
-    return status;
-}
-
-tt_status tt_job_plan(tt_job *job)
-{
-    if (job->plan != NULL)
-        return TT_OK;
-    return make_plan(job, job->options.accumulate, job->options.precision,
-                     &job->graph, &job->plan, &job->io);
-}
-
-enum { MAX_ALTERNATIVES = 8 };
-
-// Plans one changed setting; a change that cannot be planned is left out.
-static void try_change(tt_job *job, int64_t accumulate, int precision,
-                       tt_alternative *list, int *n)
-{
-    tt_graph *graph = NULL;
-    tt_plan *plan = NULL;
-    tt_model_io io = job->io;
-    const char *bf16 =
-        precision != job->options.precision ? "precision=bf16" : "";
-    if (make_plan(job, accumulate, precision, &graph, &plan, &io) != TT_OK)
-        return;
-    const char *text = accumulate == job->options.accumulate
-                           ? bf16
-                           : tt_arena_printf(job->arena, "accumulate=%lld%s%s",
-                                             (long long)accumulate,
-                                             bf16[0] == '\0' ? "" : " ", bf16);
-    if (text != NULL)
-        list[(*n)++] = (tt_alternative){text, plan->peak_bytes};
-    tt_plan_destroy(plan);
-    tt_graph_destroy(graph);
-}
-
-tt_status tt_job_check_fit(tt_job *job)
-{
-    const int64_t memory = job->backend->target.memory_bytes;
-    tt_alternative list[MAX_ALTERNATIVES];
-    int n = 0;
-    if (tt_plan_check_fit(job->plan, memory, NULL, 0) == TT_OK)
-        return TT_OK;
-    const int64_t batch = job->options.batch, now = job->options.accumulate;
-    tt_target *target = &job->backend->target;
-    const bool has_bf16 = job->options.precision == TT_PRECISION_FP32 &&
-                          target->has_dtype(target, TT_BF16);
-    // More micro-batches shrink activations only.
-    const bool is_state_too_large = job->plan->persistent_bytes > memory;
-    int64_t smallest = now;
-    for (int64_t a = 2 * now; a <= batch && n < 3 && !is_state_too_large;
-         a *= 2)
-        if (batch % a == 0) {
-            try_change(job, a, job->options.precision, list, &n);
-            smallest = a;
-        }
-    if (batch > smallest && batch != now && !is_state_too_large)
-        try_change(job, batch, job->options.precision, list, &n);
-    if (has_bf16) {
-        try_change(job, now, TT_PRECISION_BF16, list, &n);
-        if (batch != now)
-            try_change(job, batch, TT_PRECISION_BF16, list, &n);
-    }
-    return tt_plan_check_fit(job->plan, memory, list, n);
 }
 
 static int64_t value_bytes(const tt_graph *g, const char *name)

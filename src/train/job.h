@@ -29,6 +29,7 @@ typedef struct tt_job_options {
     int64_t threads, seed;
     double smoothing;
     bool exact;
+    int recompute; // mode of the pass of that name
 } tt_job_options;
 extern const tt_opt tt_job_option_table[];
 

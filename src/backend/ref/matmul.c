@@ -33,8 +33,10 @@ static void write_y(const void *to, int64_t i, int64_t j0, int64_t n,
         if (tt_site_has(site, 2))
             z += tt_dtype_load(site->in[2].dtype, t->args->in[2], j0 + j);
         const int64_t at = t->first + i * t->row + j0 + j;
-        if (t->activation != TT_ACT_NONE)
+        if (t->activation != TT_ACT_NONE) {
             tt_dtype_store(dtype, t->args->out[1], at, z);
+            z = tt_dtype_load(dtype, t->args->out[1], at);
+        }
         tt_dtype_store(dtype, t->args->out[0], at,
                        tt__activate((tt_activation)t->activation, z));
     }

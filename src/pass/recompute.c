@@ -1,0 +1,274 @@
+// recompute - values that the backward pass reads are computed again there
+// instead of being kept since the forward pass (Chen et al. 2016).
+//
+//   before   x -> f -> a -> g -> y ...      a is kept until the gradient of g
+//   after    x -> f -> a -> g -> y ...      a dies in the forward pass;
+//            x -> f -> a'                   its copy is made from x, which is kept,
+//                                           right before the first gradient that
+//                                           reads it
+//
+//   selective   < 2% more FLOPs; full: about a third more (see recompute_pick.c)
+//   same bits   copies have the origin of what they repeat, so random numbers
+//               repeat too; running statistics move once; nothing is sent twice
+//   needs       a graph with a backward pass; on a mesh, pass partition before
+//
+// Values of the forward pass keep their ids.
+
+#include "pass/recompute.h"
+
+#include "base/alloc.h"
+#include "ops/arith.h"
+#include "ops/matmul.h"
+#include "pass/pass.h"
+
+typedef struct params {
+    int mode; // tt__recompute_mode
+} params;
+
+typedef struct work {
+    const tt_graph *old;
+    tt_builder b;
+    bool *is_dropped; // per old value
+    tt_val *kept;     // per old value: the same in the new graph
+    tt_val *again;    // per old value: its copy in the backward pass, or none
+    bool *is_read;    // per old value: a state that a copy reads
+    bool *is_needed;  // per old node: to be repeated now
+    tt_val *in;       // room for one node's inputs
+    bool is_settled;  // updates of the forward pass were declared
+} work;
+
+// What the next nodes are for.
+static tt_status aim(work *w, tt_phase phase, int32_t stage, const char *origin)
+{
+    w->b.phase = phase;
+    w->b.stage = stage;
+    w->b.origin = tt_arena_strdup(w->b.graph->arena, origin);
+    return w->b.origin == NULL ? TT_ERR_NOMEM : TT_OK;
+}
+
+static void place_like(work *w, tt_val v, int32_t old)
+{
+    for (int a = 0; a < w->old->mesh.n_axes; a++)
+        tt_place_set(&w->b, v, a, w->old->value[old].type.place[a]);
+}
+
+// ---- copies --------------------------------------------------------------
+
+static bool is_missing(const work *w, tt_val v)
+{
+    return w->is_dropped[v.id] && !tt_is(w->again[v.id]);
+}
+
+// Marks what must be repeated to have v, walking down from its producer; returns
+// the first node.
+static int32_t mark_needed(work *w, int32_t last)
+{
+    int32_t first = last;
+    w->is_needed[last] = true;
+    for (int32_t n = last; n >= first; n--) {
+        const tt_node *node = &w->old->node[n];
+        if (!w->is_needed[n] || tt__is_activation(node, w->is_dropped))
+            continue;
+        for (int i = 0; i < node->n_in; i++) {
+            if (!tt__reads(node, i) || !is_missing(w, node->in[i]))
+                continue;
+            const int32_t from = w->old->value[node->in[i].id].node;
+            w->is_needed[from] = true;
+            first = from < first ? from : first;
+        }
+    }
+    return first;
+}
+
+static void read_again(work *w, const tt_node *node)
+{
+    for (int i = 0; i < node->n_in; i++) {
+        w->in[i] = TT_NONE;
+        if (!tt_is(node->in[i]))
+            continue;
+        const int32_t v = node->in[i].id;
+        const bool is_copy = tt__reads(node, i) && w->is_dropped[v];
+        w->in[i] = is_copy ? w->again[v] : w->kept[v];
+        w->is_read[v] |= tt__reads(node, i);
+    }
+}
+
+static tt_status repeat(work *w, const tt_node *node)
+{
+    tt_val out[TT_MAX_OUT];
+    const bool is_activation = tt__is_activation(node, w->is_dropped);
+    TT_TRY(aim(w, TT_BACKWARD, node->stage, node->origin));
+    if (is_activation) {
+        const tt_val z = w->kept[node->out[1].id];
+        out[0] = tt_matmul_activate(&w->b, node->params, z);
+    } else {
+        read_again(w, node);
+        (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
+    }
+    TT_TRY(w->b.status);
+    for (int i = 0; i < (is_activation ? 1 : node->n_out); i++) {
+        w->again[node->out[i].id] = out[i];
+        place_like(w, out[i], node->out[i].id);
+    }
+    return TT_OK;
+}
+
+static tt_status require(work *w, tt_val v)
+{
+    if (!is_missing(w, v))
+        return TT_OK;
+    const int32_t last = w->old->value[v.id].node;
+    for (int32_t n = mark_needed(w, last); n <= last; n++) {
+        if (!w->is_needed[n])
+            continue;
+        w->is_needed[n] = false;
+        TT_TRY(repeat(w, &w->old->node[n]));
+    }
+    return TT_OK;
+}
+
+// ---- the new graph -------------------------------------------------------
+
+// A state that a copy reads changes only after it: the new version waits.
+static tt_status settle_updates(work *w)
+{
+    const tt_graph *old = w->old;
+    w->is_settled = true;
+    for (int32_t v = 0; v < old->n_values; v++) {
+        const tt_val state = old->value[v].updates;
+        if (!tt_is(state) || old->node[old->value[v].node].phase == TT_UPDATE)
+            continue;
+        tt_val new = w->kept[v];
+        if (w->is_read[state.id]) {
+            TT_TRY(aim(w, TT_BACKWARD, old->node[old->value[v].node].stage,
+                       old->value[state.id].name));
+            new = tt_scale(&w->b, new, 1);
+            TT_TRY(w->b.status);
+            place_like(w, new, v);
+        }
+        tt_update(&w->b, w->kept[state.id], new);
+    }
+    return w->b.status;
+}
+
+static tt_status do_node(work *w, const tt_node *node)
+{
+    tt_val out[TT_MAX_OUT];
+    if (node->phase == TT_UPDATE && !w->is_settled)
+        TT_TRY(settle_updates(w));
+    for (int i = 0; i < node->n_in && tt__is_backward(node); i++)
+        if (tt__reads(node, i))
+            TT_TRY(require(w, node->in[i]));
+    for (int i = 0; i < node->n_in; i++) {
+        w->in[i] = TT_NONE;
+        if (!tt_is(node->in[i]))
+            continue;
+        const int32_t v = node->in[i].id;
+        w->in[i] =
+            tt__is_backward(node) && tt__reads(node, i) && w->is_dropped[v]
+                ? w->again[v]
+                : w->kept[v];
+    }
+    TT_TRY(aim(w, node->phase, node->stage, node->origin));
+    (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
+    TT_TRY(w->b.status);
+    for (int i = 0; i < node->n_out; i++) {
+        const tt_value *value = &w->old->value[node->out[i].id];
+        w->kept[node->out[i].id] = out[i];
+        place_like(w, out[i], node->out[i].id);
+        if (node->phase == TT_UPDATE && tt_is(value->updates))
+            tt_update(&w->b, w->kept[value->updates.id], out[i]);
+    }
+    return TT_OK;
+}
+
+static tt_status copy_leaf(work *w, int32_t v)
+{
+    const tt_val copy = tt_leaf_copy(&w->b, w->old, (tt_val){v});
+    TT_TRY(w->b.status);
+    tt_value *value = &w->b.graph->value[copy.id];
+    if (value->init.kind == TT_INIT_COPY && tt_role_is_state(value->role))
+        value->init.of = w->kept[value->init.of.id];
+    w->kept[v] = copy;
+    return TT_OK;
+}
+
+static tt_status rewrite(work *w)
+{
+    const tt_graph *old = w->old;
+    for (int32_t v = 0; v < old->n_values; v++) {
+        const tt_value *value = &old->value[v];
+        if (value->node < 0)
+            TT_TRY(copy_leaf(w, v));
+        else if (value->slot == 0)
+            TT_TRY(do_node(w, &old->node[value->node]));
+    }
+    if (!w->is_settled)
+        TT_TRY(settle_updates(w));
+    for (int32_t v = 0; v < old->n_values; v++)
+        if (tt_is(old->value[v].grad))
+            w->b.graph->value[w->kept[v].id].grad =
+                w->kept[old->value[v].grad.id];
+    for (int32_t o = 0; o < old->n_outputs; o++)
+        tt_output(&w->b, old->output[o].name, w->kept[old->output[o].val.id]);
+    return w->b.status;
+}
+
+static tt_status allocate(work *w)
+{
+    int64_t widest = 1;
+    for (int32_t n = 0; n < w->old->n_nodes; n++)
+        widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
+    const int64_t values = w->old->n_values + 1, nodes = w->old->n_nodes + 1;
+    w->is_dropped = tt_alloc(values);
+    w->is_read = tt_alloc(values);
+    w->kept = tt_alloc((int64_t)sizeof *w->kept * values);
+    w->again = tt_alloc((int64_t)sizeof *w->again * values);
+    w->is_needed = tt_alloc(nodes);
+    w->in = tt_alloc((int64_t)sizeof *w->in * widest);
+    if (!w->is_dropped || !w->is_read || !w->kept || !w->again ||
+        !w->is_needed || !w->in)
+        return tt_fail(TT_ERR_NOMEM, "no memory to recompute");
+    for (int64_t v = 0; v < values; v++)
+        w->again[v] = TT_NONE;
+    return TT_OK;
+}
+
+static tt_status apply(const tt_graph *in, const void *params_, tt_graph **out)
+{
+    static const tt_grad_ops none = {0};
+    const params *p = params_;
+    work w = {.old = in};
+    TT_TRY(tt_builder_init(&w.b, &none));
+    w.b.graph->mesh = in->mesh;
+    tt_status status = allocate(&w);
+    if (status == TT_OK)
+        status =
+            tt__recompute_pick(in, (tt__recompute_mode)p->mode, w.is_dropped);
+    if (status == TT_OK)
+        status = rewrite(&w);
+    if (status == TT_OK)
+        status = tt_builder_take(&w.b, out);
+    tt_builder_fini(&w.b);
+    tt_free(w.is_dropped);
+    tt_free(w.is_read);
+    tt_free(w.kept);
+    tt_free(w.again);
+    tt_free(w.is_needed);
+    tt_free(w.in);
+    return status;
+}
+
+static const tt_opt options[] = {
+    {"mode", "full", "what is computed again", TT_OPT_CHOICE,
+     offsetof(params, mode), "none|selective|full"},
+    {0},
+};
+
+const tt_pass_def tt_pass_recompute = {
+    .name = "recompute",
+    .doc = "Compute activations again instead of keeping them.",
+    .options = options,
+    .params_bytes = sizeof(params),
+    .apply = apply,
+};

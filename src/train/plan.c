@@ -1,0 +1,179 @@
+// plan - a job's graph and plan, and what to change when it does not fit.
+
+#include "pass/pass.h"
+#include "train/graph.h"
+#include "train/job.h"
+
+static void set_precision(int precision, tt_train_recipe *recipe)
+{
+    static const tt_dtype dtype[] = {[TT_PRECISION_FP32] = TT_F32,
+                                     [TT_PRECISION_BF16] = TT_BF16,
+                                     [TT_PRECISION_FP16] = TT_F16,
+                                     [TT_PRECISION_FP64] = TT_F64};
+    recipe->dtype = dtype[precision];
+    recipe->master = precision == TT_PRECISION_FP64 ? TT_F64 : TT_F32;
+}
+
+static bool decay_all(const char *name, const tt_shape *shape, void *user)
+{
+    (void)name, (void)shape, (void)user;
+    return true;
+}
+
+// What may be changed to save memory.
+typedef struct variant {
+    int64_t accumulate;
+    int precision, recompute;
+} variant;
+
+static variant variant_of(const tt_job *job)
+{
+    return (variant){job->options.accumulate, job->options.precision,
+                     job->options.recompute};
+}
+
+static tt_status recompute(tt_graph **graph, int mode)
+{
+    const tt_pass_def *def = tt_pass_find("recompute");
+    tt_graph *next = NULL;
+    if (mode == 0)
+        return TT_OK;
+    TT_TRY(tt_pass_apply(def, &mode, *graph, &next));
+    tt_graph_destroy(*graph);
+    *graph = next;
+    return TT_OK;
+}
+
+static tt_status make_plan(const tt_job *job, const variant *v,
+                           tt_graph **graph_out, tt_plan **plan_out,
+                           tt_model_io *io)
+{
+    tt_graph *graph = NULL;
+    tt_train_recipe recipe = {
+        .model = job->model,
+        .model_params = job->model_params,
+        .optim = {.def = job->optim,
+                  .params = job->optim_params.params,
+                  .clip = job->optim_params.clip,
+                  .wants_norm = true,
+                  .is_decayed = job->optim_params.decay == TT_DECAY_ALL
+                                    ? decay_all
+                                    : NULL},
+        .smoothing = job->options.smoothing};
+    const tt_lower_options lower = {.n_micro = (int32_t)v->accumulate};
+    set_precision(v->precision, &recipe);
+    io->batch = job->options.batch / v->accumulate;
+    TT_TRY(tt_train_graph(&recipe, io, &graph));
+    tt_status status = recompute(&graph, v->recompute);
+    if (status == TT_OK)
+        status = tt_plan_lower(graph, &job->backend->target, &lower, plan_out);
+    if (status != TT_OK)
+        tt_graph_destroy(graph);
+    else
+        *graph_out = graph;
+    return status;
+}
+
+tt_status tt_job_plan(tt_job *job)
+{
+    const variant now = variant_of(job);
+    if (job->plan != NULL)
+        return TT_OK;
+    return make_plan(job, &now, &job->graph, &job->plan, &job->io);
+}
+
+// ---- when it does not fit ------------------------------------------------
+
+enum { MAX_ALTERNATIVES = 16 };
+
+typedef struct alternatives {
+    int n;
+    tt_alternative list[MAX_ALTERNATIVES];
+} alternatives;
+
+static const char *describe(tt_job *job, const variant *v)
+{
+    static const char *const mode[] = {"none", "selective", "full"};
+    const variant now = variant_of(job);
+    tt_str s = {0};
+    if (v->accumulate != now.accumulate)
+        tt_str_addf(&s, " accumulate=%lld", (long long)v->accumulate);
+    if (v->recompute != now.recompute)
+        tt_str_addf(&s, " recompute=%s", mode[v->recompute]);
+    if (v->precision != now.precision)
+        tt_str_add(&s, " precision=bf16");
+    const char *text = tt_arena_strdup(job->arena, tt_str_text(&s) + 1);
+    tt_str_fini(&s);
+    return text;
+}
+
+// Plans one change; a change that cannot be planned, or is none, is left out.
+static void try_change(tt_job *job, variant v, alternatives *a)
+{
+    const variant now = variant_of(job);
+    tt_graph *graph = NULL;
+    tt_plan *plan = NULL;
+    tt_model_io io = job->io;
+    if (a->n == MAX_ALTERNATIVES ||
+        (v.accumulate == now.accumulate && v.precision == now.precision &&
+         v.recompute == now.recompute) ||
+        make_plan(job, &v, &graph, &plan, &io) != TT_OK)
+        return;
+    const char *text = describe(job, &v);
+    if (text != NULL)
+        a->list[a->n++] = (tt_alternative){text, plan->peak_bytes};
+    tt_plan_destroy(plan);
+    tt_graph_destroy(graph);
+}
+
+// From the cheapest change to the dearest: recomputing what costs little, smaller
+// micro-batches, recomputing everything, all of that; and the same in bf16.
+static void try_all(tt_job *job, alternatives *a)
+{
+    enum { SELECTIVE = 1, FULL = 2 };
+    const variant now = variant_of(job);
+    const int64_t batch = job->options.batch;
+    tt_target *target = &job->backend->target;
+    variant v = now;
+    if (now.recompute < SELECTIVE) {
+        v.recompute = SELECTIVE;
+        try_change(job, v, a);
+        v = now;
+    }
+    int64_t smallest = now.accumulate;
+    for (v.accumulate *= 2; v.accumulate <= batch && a->n < 4;
+         v.accumulate *= 2)
+        if (batch % v.accumulate == 0) {
+            try_change(job, v, a);
+            smallest = v.accumulate;
+        }
+    v.accumulate = batch;
+    if (batch > smallest)
+        try_change(job, v, a);
+    v = now;
+    v.recompute = FULL;
+    if (now.recompute < FULL)
+        try_change(job, v, a);
+    const variant least = {batch, now.precision, FULL};
+    if (now.recompute < FULL && batch > now.accumulate)
+        try_change(job, least, a);
+    if (now.precision != TT_PRECISION_FP32 ||
+        !target->has_dtype(target, TT_BF16))
+        return;
+    v = now;
+    v.precision = TT_PRECISION_BF16;
+    try_change(job, v, a);
+    try_change(job, (variant){batch, TT_PRECISION_BF16, FULL}, a);
+}
+
+tt_status tt_job_check_fit(tt_job *job)
+{
+    const int64_t memory = job->backend->target.memory_bytes;
+    alternatives a = {0};
+    if (tt_plan_check_fit(job->plan, memory, NULL, 0) == TT_OK)
+        return TT_OK;
+    // All of these shrink activations only; bf16 keeps its masters in fp32.
+    if (job->plan->persistent_bytes <= memory)
+        try_all(job, &a);
+    return tt_plan_check_fit(job->plan, memory, a.list, a.n);
+}

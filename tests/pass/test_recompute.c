@@ -1,0 +1,189 @@
+// Recomputation changes memory and FLOPs, but not one bit of a result.
+
+#include "base/alloc.h"
+#include "base/settings.h"
+#include "exec/world.h"
+#include "test.h"
+#include "train/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { N_STEPS = 3 };
+
+static tt_job *plan(const char *settings_text, const char *device,
+                    const char *mode, tt_arena *arena)
+{
+    tt_settings settings = {0};
+    tt_job *job = NULL;
+    char text[512], *rest = NULL;
+    snprintf(text, sizeof text, "%s device=%s recompute=%s threads=1",
+             settings_text, device, mode);
+    for (char *t = strtok_r(text, " ", &rest); t != NULL;
+         t = strtok_r(NULL, " ", &rest))
+        CHECK_OK(tt_settings_assign(&settings, t, "test", arena));
+    CHECK_OK(tt_job_configure(&settings, NULL, &job));
+    CHECK_OK(tt_job_plan(job));
+    return job;
+}
+
+// Appends losses and everything that a step leaves behind: gradients, state.
+static void record(tt_job *job, const tt_step_result *r, tt_str *out)
+{
+    tt_str_addf(out, "%a %a %a\n", r->loss, r->norm, r->correct);
+    for (int32_t v = 0; v < job->graph->n_values; v++) {
+        const tt_value *value = &job->graph->value[v];
+        if (!tt_role_is_state(value->role))
+            continue;
+        const tt_val of[] = {{v}, value->grad};
+        const int64_t n = tt_shape_count(&value->type.shape) *
+                          tt_dtype_bytes(value->type.dtype);
+        unsigned char *data = tt_alloc(2 * n);
+        for (int i = 0; i < 2 && tt_is(of[i]); i++) {
+            uint64_t sum = 1469598103934665603u;
+            CHECK_OK(tt_exec_read(job->exec, of[i], data));
+            for (int64_t b = 0; b < n; b++)
+                sum = (sum ^ data[b]) * 1099511628211u;
+            tt_str_addf(out, "%s%s %llx\n", value->name, i == 0 ? "" : "'",
+                        (unsigned long long)sum);
+        }
+        tt_free(data);
+    }
+}
+
+static void train(const char *settings, const char *device, const char *mode,
+                  tt_str *out)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan(settings, device, mode, arena);
+    world_check_overlap(job->plan);
+    CHECK_OK(tt_job_start(
+        job, &(tt_exec_options){.poison = true, .check_finite = true}));
+    for (int i = 0; i < N_STEPS; i++) {
+        tt_step_result r;
+        CHECK_OK(tt_job_step(job, tt_job_feed_random, NULL, &r));
+        record(job, &r, out);
+    }
+    CHECK(tt_exec_peak_used(job->exec) == job->plan->peak_bytes);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+static void check_same(const char *settings, const char *device)
+{
+    static const char *const modes[] = {"selective", "full"};
+    tt_str kept = {0};
+    train(settings, device, "none", &kept);
+    for (int m = 0; m < 2; m++) {
+        tt_str again = {0};
+        train(settings, device, modes[m], &again);
+        const char *a = tt_str_text(&kept), *b = tt_str_text(&again);
+        while (*a != '\0' && *a == *b)
+            a++, b++;
+        while (a > tt_str_text(&kept) && a[-1] != '\n')
+            a--;
+        CHECK_MSG(*a == '\0' && *b == '\0',
+                  "%s on %s: recompute=%s differs in %.60s", settings, device,
+                  modes[m], a);
+        tt_str_fini(&again);
+    }
+    tt_str_fini(&kept);
+}
+
+static void check_all(const char *const *all)
+{
+    for (; *all != NULL; all++) {
+        check_same(*all, "ref");
+        check_same(*all, "cpu");
+    }
+}
+
+TEST_SLOW(recomputed_transformers_train_to_the_same_bits, 180)
+{
+    static const char *const all[] = {
+        "model=gpt model.layers=3 model.width=32 model.heads=4 model.vocab=40 "
+        "model.context=16 model.dropout=0.2 batch=4 seq=16 accumulate=2",
+        "model=gpt model.layers=2 model.width=32 model.heads=4 model.vocab=40 "
+        "model.context=16 batch=2 seq=16 precision=bf16",
+        "model=llama model.layers=2 model.width=32 model.heads=4 "
+        "model.kv_heads=2 model.vocab=40 model.ff=48 batch=2 seq=16",
+        "model=vit model.layers=2 model.width=32 model.heads=2 model.ff=64 "
+        "model.patch=8 model.classes=10 model.dropout=0.1 batch=2 image=32",
+        NULL};
+    check_all(all);
+}
+
+TEST_SLOW(recomputed_networks_train_to_the_same_bits, 180)
+{
+    static const char *const all[] = {
+        "model=resnet18 model.width=4 model.classes=10 batch=4 image=32 "
+        "accumulate=2",
+        "model=vgg11-bn model.width=4 model.hidden=16 model.classes=10 "
+        "batch=2 image=32",
+        "model=lstm model.embed=24 model.hidden=24 model.vocab=40 "
+        "model.dropout=0.2 batch=4 seq=6",
+        "model=mlp batch=3", NULL};
+    check_all(all);
+}
+
+static void measure(const char *mode, int64_t layers, tt_plan *out)
+{
+    char text[256];
+    tt_arena *arena = tt_arena_create();
+    snprintf(text, sizeof text,
+             "model=gpt model.layers=%lld model.width=128 model.heads=4 "
+             "model.vocab=64 model.context=64 batch=16 seq=64 optim=sgd",
+             (long long)layers);
+    tt_job *job = plan(text, "ref", mode, arena);
+    *out = *job->plan; // the numbers
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+// Of a block's values, 16 times its input, full recomputation keeps the input;
+// selective drops both norms and the gelu.
+TEST(memory_falls_by_what_is_recomputed)
+{
+    tt_plan none[2], some[2], full[2];
+    for (int i = 0; i < 2; i++) {
+        measure("none", 4 + 8 * i, &none[i]);
+        measure("selective", 4 + 8 * i, &some[i]);
+        measure("full", 4 + 8 * i, &full[i]);
+    }
+    const double input = 4.0 * 128 * 16 * 64;
+    const int use = TT_USE_ACTIVATION;
+#define PER_BLOCK(p)                                                           \
+    ((double)(p[1].bytes_by_use[use] - p[0].bytes_by_use[use]) / 8 / input)
+    CHECK_CLOSE(PER_BLOCK(none), 16, 0.05);
+    CHECK_CLOSE(PER_BLOCK(some), 10, 0.05);
+    CHECK_CLOSE(PER_BLOCK(full), 1, 0.05);
+#undef PER_BLOCK
+    // 12 inputs, and one block's values with their gradients.
+    CHECK((double)full[1].bytes_by_use[use] < (12 + 16 + 16) * input);
+    CHECK(some[1].cost.flops < 1.02 * none[1].cost.flops);
+    CHECK(some[1].cost.flops > none[1].cost.flops);
+    CHECK(full[1].cost.flops < 1.34 * none[1].cost.flops);
+    CHECK(full[1].cost.flops > 1.15 * none[1].cost.flops);
+}
+
+TEST(too_large_a_model_is_told_to_recompute)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan("model=gpt model.layers=12 model.width=64 model.heads=2 "
+                       "model.vocab=64 batch=4 seq=64",
+                       "ref", "none", arena);
+    tt_job *less = plan("model=gpt model.layers=12 model.width=64 "
+                        "model.heads=2 model.vocab=64 batch=4 seq=64",
+                        "ref", "full", arena);
+    job->backend->target.memory_bytes = less->plan->peak_bytes;
+    CHECK(tt_job_check_fit(job) == TT_ERR_NOMEM);
+    CHECK(strstr(tt_error_message(), "\n  recompute=full: ") != NULL);
+    CHECK(strstr(tt_error_message(), "recompute=selective") == NULL);
+    job->backend->target.memory_bytes = job->plan->peak_bytes - 1;
+    CHECK(tt_job_check_fit(job) == TT_ERR_NOMEM);
+    CHECK(strstr(tt_error_message(), "fit:\n  recompute=selective: ") != NULL);
+    tt_job_close(less);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+    CHECK(tt_alloc_live() == 0);
+}
