@@ -194,6 +194,39 @@ TEST(cpu_conv_in_bf16_equals_ref)
     }
 }
 
+static const cpu_case exact[] = {
+    {&tt_op_conv, "pad=1", {"n:3 c:64 h:30 w:27", "o:64 c:64 kh:3 kw:3"}},
+    {&tt_op_conv,
+     "pad=1 stride=2",
+     {"n:11 c:16 h:19 w:18", "o:32 c:16 kh:3 kw:3"}},
+    {&tt_op_conv,
+     "stride=2 pad=3",
+     {"n:9 c:3 h:40 w:40", "o:16 c:3 kh:7 kw:7"}},
+    {&tt_op_conv, "", {"n:10 c:64 h:14 w:14", "o:32 c:64 kh:1 kw:1"}},
+    {&tt_op_conv, "", {"n:1 c:5 h:14 w:14", "o:7 c:5 kh:3 kw:3"}},
+    {&tt_op_conv, "groups=2", {"n:6 c:32 h:9 w:9", "o:32 c:16 kh:3 kw:3"}},
+};
+
+TEST(cpu_exact_convolutions_do_not_depend_on_threads)
+{
+    for (int i = 0; i < (int)(sizeof(exact) / sizeof(exact[0])); i++) {
+        char y[128];
+        output_of(&exact[i], y, sizeof(y));
+        const char *x = exact[i].in[0], *w = exact[i].in[1];
+        cpu_case each[] = {
+            exact[i],
+            {&tt_op_conv_grad_x, exact[i].params, {y, w, x}},
+            {&tt_op_conv_grad_w, exact[i].params, {x, y, w}},
+        };
+        for (int k = 0; k < 3; k++) {
+            each[k].dtype = TT_F32;
+            each[k].is_exact = true;
+            cpu_check(&each[k], 3e-6);
+            cpu_check_threads(&each[k]);
+        }
+    }
+}
+
 static const cpu_case pools[] = {
     {&tt_op_max_pool, "kernel=2", {"n:2 c:16 h:8 w:6"}},
     {&tt_op_max_pool, "kernel=3 stride=2 pad=1", {"n:2 c:5 h:9 w:7"}},

@@ -1,4 +1,4 @@
-// conv, conv_grad_x, conv_grad_w - through oneDNN in the layouts it likes best, which
+// conv, conv_grad_x - through oneDNN in the layouts it likes best, which
 // stay from layer to layer; weights lie as the forward convolution wants them.
 //
 //   algorithm   winograd and im2col (the library's matrix product) fall back to
@@ -14,8 +14,8 @@
 #include "ops/ops.h"
 
 static tt_kernel_can_fn can;
-static tt_kernel_prepare_fn prepare, prepare_grad_x, prepare_grad_w;
-static tt_kernel_run_fn run, run_grad_x, run_grad_w;
+static tt_kernel_prepare_fn prepare, prepare_grad_x;
+static tt_kernel_run_fn run, run_grad_x;
 static tt_kernel_release_fn release;
 
 enum { LEAST_CHANNELS = 16, LEAST_TILES = 24 };
@@ -53,23 +53,6 @@ bool tt__window_of(const tt_slide slide[TT_MAX_SPATIAL], int n,
     return true;
 }
 
-static tt_status describe(const tt_conv_params *p, const tt_operand *x,
-                          const tt_operand *w, const tt_operand *y,
-                          tt__conv_desc *d)
-{
-    const tt_conv_geometry g =
-        tt_conv_geometry_of(p, &x->local, &w->local, &y->local);
-    d->x = tt__tensor_any(x);
-    d->w = tt__tensor_any(w);
-    d->y = tt__tensor_any(y);
-    d->bias = tt__tensor_absent();
-    if (g.groups > 1)
-        tt__tensor_group(&d->w, g.groups);
-    return tt__window_of(g.slide, d->x.ndim - 2, &d->window)
-               ? TT_OK
-               : TT_ERR_UNSUPPORTED;
-}
-
 // Where Winograd's algorithm F(4x4, 3x3) is faster: enough tiles of 4 x 4 results,
 // and channels that fill vectors.
 static bool suits_winograd(const tt__conv_desc *d)
@@ -104,6 +87,24 @@ static tt__conv_kind kind_of(const tt_backend *backend, const tt_conv_params *p,
     }
 }
 
+tt_status tt__conv_describe(const tt_backend *backend, const tt_conv_params *p,
+                            const tt_operand *x, const tt_operand *w,
+                            const tt_operand *y, tt__conv_desc *d)
+{
+    const tt_conv_geometry g =
+        tt_conv_geometry_of(p, &x->local, &w->local, &y->local);
+    d->x = tt__tensor_any(x);
+    d->w = tt__tensor_any(w);
+    d->y = tt__tensor_any(y);
+    d->bias = tt__tensor_absent();
+    if (g.groups > 1)
+        tt__tensor_group(&d->w, g.groups);
+    if (!tt__window_of(g.slide, d->x.ndim - 2, &d->window))
+        return TT_ERR_UNSUPPORTED;
+    d->kind = kind_of(backend, p, d);
+    return TT_OK;
+}
+
 tt_status tt__conv_create(tt_backend *backend, tt__conv_desc *d,
                           tt__prim **prim_out)
 {
@@ -134,11 +135,10 @@ static tt_status finish(tt__prim *prim, tt_prepared *prepared_out)
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
-    const tt_conv_params *p = site->params;
     tt__conv_desc d = {.way = TT__FORWARD};
     tt__prim *prim = NULL;
-    TT_TRY(describe(p, &site->in[0], &site->in[1], &site->out[0], &d));
-    d.kind = kind_of(backend, p, &d);
+    TT_TRY(tt__conv_describe(backend, site->params, &site->in[0], &site->in[1],
+                             &site->out[0], &d));
     if (tt_site_has(site, 2)) {
         tt_operand_set_dense(&site->in[2]);
         d.bias = tt__tensor_of(&site->in[2]);
@@ -172,11 +172,10 @@ const tt_kernel_def tt_kernel_cpu_conv = {
 static tt_status prepare_grad_x(tt_backend *backend, tt_site *site,
                                 tt_prepared *prepared_out)
 {
-    const tt_conv_params *p = site->params;
     tt__conv_desc d = {.way = TT__GRAD_X};
     tt__prim *prim = NULL;
-    TT_TRY(describe(p, &site->out[0], &site->in[1], &site->in[0], &d));
-    d.kind = kind_of(backend, p, &d);
+    TT_TRY(tt__conv_describe(backend, site->params, &site->out[0], &site->in[1],
+                             &site->in[0], &d));
     TT_TRY(tt__conv_create(backend, &d, &prim));
     tt__operand_set_layout(&site->in[0], tt__prim_layout(prim, TT__Y));
     tt__operand_set_layout(&site->in[1], tt__prim_layout(prim, TT__W));
@@ -198,55 +197,5 @@ const tt_kernel_def tt_kernel_cpu_conv_grad_x = {
     .can = can,
     .prepare = prepare_grad_x,
     .run = run_grad_x,
-    .release = release,
-};
-
-// ---- conv_grad_w(x, dy, ~w) ----
-
-// In the layout that the weights have, when the library is fast with that.
-static tt_status create_grad_w(tt_backend *backend, tt__conv_desc *d,
-                               int32_t wished, tt__prim **prim_out)
-{
-    const tt__conv_kind kind = d->kind;
-    d->w.layout = wished;
-    if (wished > 0 && tt__conv_create(backend, d, prim_out) == TT_OK) {
-        if (!tt__prim_is_slow(*prim_out))
-            return TT_OK;
-        tt__prim_destroy(*prim_out);
-    }
-    d->kind = kind;
-    d->w.layout = TT__ANY;
-    return tt__conv_create(backend, d, prim_out);
-}
-
-static tt_status prepare_grad_w(tt_backend *backend, tt_site *site,
-                                tt_prepared *prepared_out)
-{
-    const tt_conv_params *p = site->params;
-    tt__conv_desc d = {.way = TT__GRAD_W};
-    tt__prim *prim = NULL;
-    TT_TRY(describe(p, &site->in[0], &site->out[0], &site->in[1], &d));
-    d.kind = kind_of(backend, p, &d);
-    TT_TRY(create_grad_w(backend, &d, site->out[0].layout, &prim));
-    tt__operand_set_layout(&site->in[0], tt__prim_layout(prim, TT__X));
-    tt__operand_set_layout(&site->in[1], tt__prim_layout(prim, TT__Y));
-    tt__operand_set_layout(&site->out[0], tt__prim_layout(prim, TT__W));
-    return finish(prim, prepared_out);
-}
-
-static tt_status run_grad_w(void *state, const tt_site *site,
-                            const tt_args *args)
-{
-    (void)site;
-    const void *data[] = {args->in[0], args->out[0], NULL, args->in[1]};
-    return tt__prim_run(state, data, args->scratch);
-}
-
-const tt_kernel_def tt_kernel_cpu_conv_grad_w = {
-    .name = "cpu.conv_grad_w",
-    .op = &tt_op_conv_grad_w,
-    .can = can,
-    .prepare = prepare_grad_w,
-    .run = run_grad_w,
     .release = release,
 };

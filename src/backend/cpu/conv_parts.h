@@ -5,12 +5,18 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/dnnl.h"
-#include "ops/slide.h"
+#include "ops/conv.h"
 
 // The last n of three sliding dimensions; false when a window starts inside the
 // tensor, which the library cannot express.
 bool tt__window_of(const tt_slide slide[TT_MAX_SPATIAL], int n,
                    tt__window *window_out);
+
+// The convolution with these three, in the library's best layouts; `way` is the
+// caller's to set. TT_ERR_UNSUPPORTED when it cannot be expressed.
+tt_status tt__conv_describe(const tt_backend *backend, const tt_conv_params *p,
+                            const tt_operand *x, const tt_operand *w,
+                            const tt_operand *y, tt__conv_desc *d);
 
 // In the wanted way, else the library's own choice.
 tt_status tt__conv_create(tt_backend *backend, tt__conv_desc *d,

@@ -1,0 +1,259 @@
+// conv_grad_w - through oneDNN.
+//
+//   whole    one primitive; it may share the batch among threads and then add, so
+//            the last bits depend on how many there are
+//   pieces   when results must not depend on threads: at most 8 pieces of the
+//            batch, each by one thread, added in order. Costs that many times the
+//            gradient's size in scratch memory and one pass over it
+
+#include "backend/cpu/conv_parts.h"
+#include "backend/cpu/cpu.h"
+#include "base/alloc.h"
+#include "ops/ops.h"
+
+#include <omp.h>
+
+static tt_kernel_can_fn can;
+static tt_kernel_prepare_fn prepare;
+static tt_kernel_run_fn run;
+static tt_kernel_release_fn release;
+
+enum { MAX_PIECES = 8 };
+
+typedef struct piece {
+    tt__prim *prim;
+    int64_t x, y; // where its samples start, in bytes
+} piece;
+
+typedef struct state {
+    bool is_exact;
+    int n, n_threads;
+    int64_t count;                   // elements of dw, with padding
+    int64_t dw_bytes, scratch_bytes; // of one piece; of one thread
+    piece piece[MAX_PIECES];
+} state;
+
+static void release(void *kernel_state)
+{
+    state *s = kernel_state;
+    for (int i = 0; s != NULL && i < s->n; i++)
+        tt__prim_destroy(s->piece[i].prim);
+    tt_free(s);
+}
+
+static bool can(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__cpu_is_fast(site->in[0].dtype);
+}
+
+static int64_t round64(int64_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+// In the layout that the weights have, when the library is fast with that.
+static tt_status create(tt_backend *backend, const tt__conv_desc *d,
+                        int32_t wished, tt__prim **prim_out)
+{
+    tt__conv_desc wish = *d, own = *d;
+    wish.w.layout = wished;
+    if (wished > 0 && tt__conv_create(backend, &wish, prim_out) == TT_OK) {
+        if (!tt__prim_is_slow(*prim_out))
+            return TT_OK;
+        tt__prim_destroy(*prim_out);
+    }
+    return tt__conv_create(backend, &own, prim_out);
+}
+
+// ---- pieces of the batch ----
+
+static void set_samples(tt__tensor *t, int64_t n)
+{
+    t->dims[0] = n;
+}
+
+// The image of so many samples in blocks of channels, and its bytes.
+static tt_status set_blocks(tt__dnnl *dnnl, tt__tensor *t, int64_t block,
+                            int64_t *bytes_out)
+{
+    int32_t layout = 0;
+    TT_TRY(tt__layout_of_blocks(dnnl, t, block, &layout));
+    *t = tt__tensor_dense(t->dtype, t->ndim, t->dims);
+    t->layout = layout;
+    *bytes_out = layout > 0
+                     ? tt__layout_bytes(dnnl, layout)
+                     : t->dims[0] * t->stride[0] * tt_dtype_bytes(t->dtype);
+    return TT_OK;
+}
+
+typedef struct forms {
+    int64_t x_block, y_block;
+    int32_t w_layout;
+} forms;
+
+// What the library likes for a piece; all others follow it.
+static tt_status find_forms(tt_backend *backend, const tt__conv_desc *d,
+                            int32_t wished, forms *f)
+{
+    const tt__dnnl *dnnl = tt__cpu_dnnl(backend);
+    tt__prim *prim = NULL;
+    TT_TRY(create(backend, d, wished, &prim));
+    f->x_block = tt__layout_channel_block(dnnl, tt__prim_layout(prim, TT__X));
+    f->y_block = tt__layout_channel_block(dnnl, tt__prim_layout(prim, TT__Y));
+    f->w_layout = tt__prim_layout(prim, TT__W);
+    tt__prim_destroy(prim);
+    return f->x_block == 0 || f->y_block == 0 ? TT_ERR_UNSUPPORTED : TT_OK;
+}
+
+static tt_status make_piece(tt_backend *backend, const tt__conv_desc *whole,
+                            const forms *f, state *s, int i)
+{
+    tt__dnnl *dnnl = tt__cpu_dnnl(backend);
+    const int64_t n = whole->x.dims[0];
+    const int64_t from = i * n / s->n, to = (i + 1) * n / s->n;
+    tt__conv_desc d = *whole;
+    piece *p = &s->piece[i];
+    int64_t x_bytes, y_bytes;
+    set_samples(&d.x, to - from);
+    set_samples(&d.y, to - from);
+    TT_TRY(set_blocks(dnnl, &d.x, f->x_block, &x_bytes));
+    TT_TRY(set_blocks(dnnl, &d.y, f->y_block, &y_bytes));
+    d.w = tt__tensor_dense(d.w.dtype, d.w.ndim, d.w.dims);
+    d.w.layout = f->w_layout;
+    p->x = x_bytes / (to - from) * from;
+    p->y = y_bytes / (to - from) * from;
+    TT_TRY(tt__conv_create(backend, &d, &p->prim));
+    const int64_t scratch = round64(tt__prim_scratch_bytes(p->prim));
+    if (scratch > s->scratch_bytes)
+        s->scratch_bytes = scratch;
+    return TT_OK;
+}
+
+static tt_status make_pieces(tt_backend *backend, tt__conv_desc *d,
+                             tt_site *site, state *s)
+{
+    tt__dnnl *dnnl = tt__cpu_dnnl(backend);
+    const int64_t n = d->x.dims[0];
+    tt__tensor x = d->x, y = d->y;
+    forms f;
+    int64_t bytes;
+    s->n = n < MAX_PIECES ? (int)n : MAX_PIECES;
+    d->is_serial = true;
+    tt__conv_desc first = *d;
+    set_samples(&first.x, n / s->n);
+    set_samples(&first.y, n / s->n);
+    TT_TRY(find_forms(backend, &first, site->out[0].layout, &f));
+    for (int i = 0; i < s->n; i++)
+        TT_TRY(make_piece(backend, d, &f, s, i));
+    TT_TRY(set_blocks(dnnl, &x, f.x_block, &bytes));
+    TT_TRY(set_blocks(dnnl, &y, f.y_block, &bytes));
+    tt__operand_set_layout(&site->in[0], x.layout);
+    tt__operand_set_layout(&site->in[1], y.layout);
+    tt__operand_set_layout(&site->out[0], f.w_layout);
+    return TT_OK;
+}
+
+// ---- the kernel ----
+
+static tt_status make_whole(tt_backend *backend, const tt__conv_desc *d,
+                            tt_site *site, state *s)
+{
+    s->n = 1;
+    TT_TRY(create(backend, d, site->out[0].layout, &s->piece[0].prim));
+    const tt__prim *prim = s->piece[0].prim;
+    s->scratch_bytes = tt__prim_scratch_bytes(prim);
+    tt__operand_set_layout(&site->in[0], tt__prim_layout(prim, TT__X));
+    tt__operand_set_layout(&site->in[1], tt__prim_layout(prim, TT__Y));
+    tt__operand_set_layout(&site->out[0], tt__prim_layout(prim, TT__W));
+    return TT_OK;
+}
+
+static tt_status prepare(tt_backend *backend, tt_site *site,
+                         tt_prepared *prepared_out)
+{
+    tt__conv_desc d = {.way = TT__GRAD_W};
+    TT_TRY(tt__conv_describe(backend, site->params, &site->in[0], &site->out[0],
+                             &site->in[1], &d));
+    state *s = tt_alloc(sizeof(*s));
+    if (s == NULL)
+        return tt_fail(TT_ERR_NOMEM, "conv_grad_w: no memory for a kernel");
+    s->is_exact = backend->options.exact;
+    s->n_threads = tt__dnnl_threads(tt__cpu_dnnl(backend));
+    const tt_status status = s->is_exact ? make_pieces(backend, &d, site, s)
+                                         : make_whole(backend, &d, site, s);
+    if (status != TT_OK) {
+        release(s);
+        return status;
+    }
+    const int64_t bytes = tt_target_bytes(&backend->target, &site->out[0]);
+    s->count = bytes / 4;
+    s->dw_bytes = round64(bytes);
+    prepared_out->state = s;
+    prepared_out->scratch_bytes =
+        s->is_exact ? s->n * s->dw_bytes + s->n_threads * s->scratch_bytes
+                    : s->scratch_bytes;
+    return TT_OK;
+}
+
+static tt_status run_piece(const piece *p, const tt_args *args, void *dw,
+                           void *scratch)
+{
+    const void *data[] = {(const char *)args->in[0] + p->x, dw, NULL,
+                          (const char *)args->in[1] + p->y};
+    return tt__prim_run(p->prim, data, scratch);
+}
+
+static tt_status run_pieces(const state *s, const tt_args *args)
+{
+    char *terms = args->scratch;
+    char *scratch = terms + s->n * s->dw_bytes;
+    int worst = TT_OK;
+#pragma omp parallel for schedule(static) reduction(min                        \
+                                                    : worst)                   \
+    num_threads(s->n_threads)
+    for (int i = 0; i < s->n; i++) {
+        const int status =
+            (int)run_piece(&s->piece[i], args, terms + i * s->dw_bytes,
+                           scratch + omp_get_thread_num() * s->scratch_bytes);
+        worst = status < worst ? status : worst;
+    }
+    if (worst != TT_OK)
+        return tt_fail((tt_status)worst, "oneDNN: a convolution failed");
+    return TT_OK;
+}
+
+static void add_pieces(const state *s, const tt_args *args)
+{
+    const float *terms = args->scratch;
+    const int64_t step = s->dw_bytes / 4;
+    float *dw = args->out[0];
+#pragma omp parallel for schedule(static) num_threads(s->n_threads)
+    for (int64_t i = 0; i < s->count; i++) {
+        float sum = terms[i];
+        for (int k = 1; k < s->n; k++)
+            sum += terms[k * step + i];
+        dw[i] = sum;
+    }
+}
+
+static tt_status run(void *kernel_state, const tt_site *site,
+                     const tt_args *args)
+{
+    const state *s = kernel_state;
+    (void)site;
+    if (!s->is_exact)
+        return run_piece(&s->piece[0], args, args->out[0], args->scratch);
+    TT_TRY(run_pieces(s, args));
+    add_pieces(s, args);
+    return TT_OK;
+}
+
+const tt_kernel_def tt_kernel_cpu_conv_grad_w = {
+    .name = "cpu.conv_grad_w",
+    .op = &tt_op_conv_grad_w,
+    .can = can,
+    .prepare = prepare,
+    .run = run,
+    .release = release,
+};
