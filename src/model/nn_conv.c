@@ -46,6 +46,7 @@ tt_val tt_nn_adaptive_pool(tt_builder *b, tt_val x, int64_t size)
     return tt_callf(b, &tt_op_adaptive_avg_pool, &x, 1, "out=%lld,%lld",
                     (long long)size, (long long)size);
 }
+
 static tt_val statistics(tt_builder *b, const char *name, const char *part,
                          double init, int64_t channels)
 {
@@ -55,6 +56,17 @@ static tt_val statistics(tt_builder *b, const char *name, const char *part,
     (void)tt_shape_push(&shape, "channels", channels);
     return tt_state(b, TT_ROLE_BUFFER, full, b->master, &shape,
                     tt_init_const(init));
+}
+
+static void count_batch(tt_builder *b, const char *name)
+{
+    char full[96];
+    const tt_shape scalar = {0};
+    snprintf(full, sizeof full, "%s.num_batches_tracked", name);
+    const tt_val seen =
+        tt_state(b, TT_ROLE_BUFFER, full, TT_I64, &scalar, tt_init_const(0));
+    if (b->is_training)
+        tt_update(b, seen, tt_call(b, &tt_op_count, NULL, &seen, 1, NULL));
 }
 
 tt_val tt_nn_batch_norm(tt_builder *b, tt_val x, const char *name, bool relu,
@@ -78,5 +90,6 @@ tt_val tt_nn_batch_norm(tt_builder *b, tt_val x, const char *name, bool relu,
         tt_update(b, mean, out[3]);
         tt_update(b, var, out[4]);
     }
+    count_batch(b, name);
     return y;
 }

@@ -126,6 +126,27 @@ TEST_SLOW(recomputed_networks_train_to_the_same_bits, 180)
     check_all(all);
 }
 
+// One count per micro-batch, whether or not the norm is computed again.
+TEST(recomputed_norms_see_a_batch_once)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan("model=resnet18 model.width=4 model.classes=3 batch=4 "
+                       "accumulate=2 image=32",
+                       "ref", "full", arena);
+    CHECK_OK(tt_job_start(job, &(tt_exec_options){0}));
+    for (int i = 0; i < N_STEPS; i++) {
+        tt_step_result r;
+        CHECK_OK(tt_job_step(job, tt_job_feed_random, NULL, &r));
+    }
+    const tt_val v =
+        tt_graph_find(job->graph, "layer2.0.bn1.num_batches_tracked");
+    int64_t seen = 0;
+    CHECK_OK(tt_exec_read(job->exec, v, &seen));
+    CHECK(seen == 2 * N_STEPS);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
 static void measure(const char *mode, int64_t layers, tt_plan *out)
 {
     char text[256];
