@@ -204,6 +204,17 @@ int64_t tt__layout_dim(const tt__dnnl *dnnl, int32_t layout, int d)
     return dnnl->layout[layout - 1].dims[d];
 }
 
+tt_status tt__layout_retype(tt__dnnl *dnnl, int32_t layout, tt_dtype dtype,
+                            int32_t *layout_out)
+{
+    *layout_out = 0;
+    if (layout == 0)
+        return TT_OK;
+    dnnl_memory_desc_t md = dnnl->layout[layout - 1];
+    md.data_type = type_of(dtype);
+    return tt__dnnl_intern(dnnl, &md, layout_out);
+}
+
 // The format [n, c / block, space..., block].
 static dnnl_memory_desc_t blocked(const tt__tensor *t, int64_t block)
 {

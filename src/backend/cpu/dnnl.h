@@ -46,6 +46,10 @@ int64_t tt__layout_bytes(const tt__dnnl *dnnl, int32_t layout);
 int tt__layout_ndim(const tt__dnnl *dnnl, int32_t layout);
 int64_t tt__layout_dim(const tt__dnnl *dnnl, int32_t layout, int d);
 
+// The same order of elements for another element type.
+tt_status tt__layout_retype(tt__dnnl *dnnl, int32_t layout, tt_dtype dtype,
+                            int32_t *layout_out);
+
 // How channels lie in a layout [n, c, space...]: in blocks of so many, each block
 // with all of space before the next (nChw16c: 16; the last block may be padded with
 // zeros); the whole number of channels for channels last; 1 for layout 0. 0: some

@@ -58,13 +58,14 @@ static void set_layout(tt_operand *o, int32_t layout)
     o->layout = layout;
 }
 
-// Everything lies as the weight does. A low copy has another element type, hence
-// another layout: with one, all is dense.
+// Everything lies as the weight does; beside a low copy, which is what the kernels
+// read, as the gradient does, and the copy is written in that order too.
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
+    const int low = is_low(site, site->n_out - 1) ? site->n_out - 1 : -1;
     const tt_operand *w = &site->in[TT_OPTIM_W];
-    const int32_t layout = is_low(site, site->n_out - 1) ? 0 : w->layout;
+    const int32_t layout = low >= 0 ? site->in[TT_OPTIM_G].layout : w->layout;
     for (int i = 0; i < site->n_in; i++) {
         if (is_large(site, i))
             set_layout(&site->in[i], layout);
@@ -73,6 +74,9 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     }
     for (int i = 0; i < site->n_out; i++)
         set_layout(&site->out[i], layout);
+    if (low >= 0)
+        TT_TRY(tt__layout_retype(tt__cpu_dnnl(backend), layout, TT_BF16,
+                                 &site->out[low].layout));
     state *s = tt_alloc(sizeof(*s));
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: no memory for a kernel",
