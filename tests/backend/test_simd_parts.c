@@ -48,7 +48,7 @@ static void fold_nan_case(const tt_simd *simd, tt_simd_type type)
 {
     const buf x = buf_random(type, 60, 1.0);
     const buf y = buf_filled(TT_SIMD_F32, 3, 0);
-    buf_set(&x, 31, NAN);
+    buf_set(&x, 31, (double)NAN);
     simd->fold->run(&(tt_simd_fold_args){type, true, 3, 20, 1, x.data, y.data});
     CHECK(!isnan(buf_get(&y, 0)) && isnan(buf_get(&y, 1)));
     CHECK(!isnan(buf_get(&y, 2)));
@@ -124,7 +124,7 @@ static void merge_case(const tt_simd *simd, tt_simd_type type)
     const buf lse2 = buf_random(TT_SIMD_F32, ROWS, 5.0);
     const buf lse = buf_filled(TT_SIMD_F32, ROWS, 0);
     double *want = doubles(ROWS * D), *want_lse = doubles(ROWS);
-    buf_set(&lse1, 4, -INFINITY); // one side is empty
+    buf_set(&lse1, 4, -(double)INFINITY); // one side is empty
     for (int64_t k = 0; k < ROWS; k++)
         want_lse[k] = log(exp(buf_get(&lse1, k)) + exp(buf_get(&lse2, k)));
     for (int64_t r = 0; r < ROWS; r++) {
@@ -141,8 +141,8 @@ static void merge_case(const tt_simd *simd, tt_simd_type type)
     buf_check(&o, want, "merged");
     buf_check(&lse, want_lse, "log-sum-exp");
     for (int64_t k = 0; k < ROWS; k++) { // both are empty
-        buf_set(&lse1, k, -INFINITY);
-        buf_set(&lse2, k, -INFINITY);
+        buf_set(&lse1, k, -(double)INFINITY);
+        buf_set(&lse2, k, -(double)INFINITY);
     }
     simd->merge->run(&a);
     CHECK(buf_get(&o, 3) == 0 && buf_get(&lse, 3) == -HUGE_VAL);
