@@ -54,20 +54,21 @@ bool tt__window_of(const tt_slide slide[TT_MAX_SPATIAL], int n,
 }
 
 // Where Winograd's algorithm F(4x4, 3x3) is faster: enough tiles of 4 x 4 results,
-// and channels that fill vectors.
+// at least half of them filled, and channels that fill vectors.
 static bool suits_winograd(const tt__conv_desc *d)
 {
     if (d->x.dtype != TT_F32 || d->x.ndim != 4 || d->w.ndim != 4)
         return false;
-    int64_t tiles = d->y.dims[0];
+    int64_t tiles = d->y.dims[0], results = d->y.dims[0];
     for (int i = 0; i < 2; i++) {
         if (d->window.kernel[i] != 3 || d->window.stride[i] != 1 ||
             d->window.dilation[i] != 1)
             return false;
         tiles *= (d->y.dims[2 + i] + 3) / 4;
+        results *= d->y.dims[2 + i];
     }
     return d->x.dims[1] >= LEAST_CHANNELS && d->y.dims[1] >= LEAST_CHANNELS &&
-           tiles >= LEAST_TILES;
+           tiles >= LEAST_TILES && results >= 8 * tiles;
 }
 
 // How the library divides Winograd's sums may depend on the number of threads.
