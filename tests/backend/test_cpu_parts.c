@@ -190,6 +190,27 @@ TEST(cpu_cross_entropy_grad_of_a_slice_equals_ref)
     }
 }
 
+static void place_terms(tt_site *site)
+{
+    part(&site->in[0], 1, 13, 40);
+}
+
+TEST(cpu_loss_terms_of_a_slice_equal_ref)
+{
+    static const char *const params[] = {"", "smoothing=0.1"};
+    for (int i = 0; i < 2; i++) {
+        const cpu_case c = {.op = &tt_op_loss_terms,
+                            .params = params[i],
+                            .in = {"r:17 v:20", "r:17", "r:17"},
+                            .dtype = TT_F32,
+                            .i32_in = 2,
+                            .kernel = "cpu.loss_terms",
+                            .input = some_labels,
+                            .place = place_terms};
+        cpu_check(&c, 1e-5);
+    }
+}
+
 static void place_table(tt_site *site)
 {
     const bool is_grad = site->op == &tt_op_embedding_grad;

@@ -83,8 +83,8 @@ static tt_status prepare_cross_entropy(tt_backend *backend, tt_site *site,
     return TT_OK;
 }
 
-static tt_status prepare_cross_entropy_grad(tt_backend *backend, tt_site *site,
-                                            tt_prepared *prepared_out)
+static tt_status prepare_labels(tt_backend *backend, tt_site *site,
+                                tt_prepared *prepared_out)
 {
     (void)backend;
     prepared_out->scratch_bytes = labels_bytes(site);
@@ -160,6 +160,58 @@ static tt_status run_cross_entropy_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
+// ---- slices of the vocabulary --------------------------------------------
+
+static bool can_row_max(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types(site, "t", "f");
+}
+
+static bool can_loss_terms(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types(site, "tif", "f");
+}
+
+static tt_simd_slice_args describe_slice(const tt_site *site,
+                                         const tt_args *args)
+{
+    return (tt_simd_slice_args){
+        .type = tt__simd_type(site->in[0].dtype),
+        .rows = tt__site_rows(site),
+        .cols = tt__site_cols(site),
+        .vocab = vocab_of(site),
+        .logits = args->in[0],
+    };
+}
+
+static tt_status run_row_max(void *state, const tt_site *site,
+                             const tt_args *args)
+{
+    (void)state;
+    tt_simd_slice_args a = describe_slice(site, args);
+    a.tops = args->out[0];
+    tt_simd_get()->loss->slice_top(&a);
+    return TT_OK;
+}
+
+static tt_status run_loss_terms(void *state, const tt_site *site,
+                                const tt_args *args)
+{
+    (void)state;
+    const tt_cross_entropy_params *p = site->params;
+    TT_TRY(localise(site, args));
+    tt_simd_slice_args a = describe_slice(site, args);
+    a.smoothing = (float)p->smoothing;
+    a.labels = args->scratch;
+    a.tops = (float *)(uintptr_t)args->in[2];
+    a.sums = args->out[0];
+    a.targets = args->out[1];
+    tt_simd_get()->loss->slice_terms(&a);
+    return TT_OK;
+}
+
 // ---- correct -------------------------------------------------------------
 
 static bool can_correct(const tt_backend *backend, const tt_site *site)
@@ -225,8 +277,23 @@ const tt_kernel_def tt_kernel_cpu_cross_entropy_grad = {
     .op = &tt_op_cross_entropy_grad,
     .in_place = true,
     .can = can_cross_entropy_grad,
-    .prepare = prepare_cross_entropy_grad,
+    .prepare = prepare_labels,
     .run = run_cross_entropy_grad,
+};
+
+const tt_kernel_def tt_kernel_cpu_row_max = {
+    .name = "cpu.row_max",
+    .op = &tt_op_row_max,
+    .can = can_row_max,
+    .run = run_row_max,
+};
+
+const tt_kernel_def tt_kernel_cpu_loss_terms = {
+    .name = "cpu.loss_terms",
+    .op = &tt_op_loss_terms,
+    .can = can_loss_terms,
+    .prepare = prepare_labels,
+    .run = run_loss_terms,
 };
 
 const tt_kernel_def tt_kernel_cpu_correct = {

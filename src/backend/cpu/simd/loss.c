@@ -168,10 +168,50 @@ static void total(const tt_simd_cross_entropy_args *a, double *sum_out,
     *count_out = count;
 }
 
+static void slice_top(const tt_simd_slice_args *a)
+{
+    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
+#pragma omp parallel for schedule(static) if (forks)
+    for (int64_t r = 0; r < a->rows; r++) {
+        const void *x = at(a->type, a->logits, r * a->cols);
+        a->tops[r] = a->type == TT_SIMD_BF16 ? max_of(TT_SIMD_BF16, x, a->cols)
+                                             : max_of(TT_SIMD_F32, x, a->cols);
+    }
+}
+
+TT_INLINE void slice_row(tt_simd_type type, const tt_simd_slice_args *a,
+                         int64_t r)
+{
+    const void *x = at(type, a->logits, r * a->cols);
+    const int64_t label = a->labels[r];
+    float target = 0.0f;
+    if (label >= 0 && label < a->cols)
+        target = (1.0f - a->smoothing) * load(type, x, label);
+    if (a->smoothing != 0.0f)
+        target += a->smoothing * mean_of(type, x, a->cols) * (float)a->cols /
+                  (float)a->vocab;
+    a->sums[r] = exp_sum(type, x, a->cols, a->tops[r]);
+    a->targets[r] = target;
+}
+
+static void slice_terms(const tt_simd_slice_args *a)
+{
+    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
+#pragma omp parallel for schedule(static) if (forks)
+    for (int64_t r = 0; r < a->rows; r++) {
+        if (a->type == TT_SIMD_BF16)
+            slice_row(TT_SIMD_BF16, a, r);
+        else
+            slice_row(TT_SIMD_F32, a, r);
+    }
+}
+
 const tt_simd_loss TT_SYMBOL(tt_simd_loss) = {
     .softmax = softmax,
     .softmax_backward = softmax_backward,
     .cross_entropy = cross_entropy,
     .cross_entropy_backward = cross_entropy_backward,
     .total = total,
+    .slice_top = slice_top,
+    .slice_terms = slice_terms,
 };

@@ -34,6 +34,20 @@ typedef struct tt_simd_cross_entropy_args {
     int64_t vocab;
 } tt_simd_cross_entropy_args;
 
+// Of a slice of the vocabulary: what its rows add to the loss of the whole.
+//   tops      the largest entry (slice_top writes, slice_terms reads that of
+//             the whole)
+//   sums      sum of exp(x - top)
+//   targets   (1 - smoothing) x(label) + smoothing / vocab sum(x)
+typedef struct tt_simd_slice_args {
+    tt_simd_type type;
+    int64_t rows, cols, vocab; // vocab: columns of the whole
+    float smoothing;
+    const void *logits;
+    const int32_t *labels; // outside 0 .. cols - 1: in another slice
+    float *tops, *sums, *targets;
+} tt_simd_slice_args;
+
 typedef struct tt_simd_loss {
     void (*softmax)(const tt_simd_softmax_args *args);
     void (*softmax_backward)(const tt_simd_softmax_args *args);
@@ -42,6 +56,8 @@ typedef struct tt_simd_loss {
     // Sum of the losses, in row order, and the number of rows that count.
     void (*total)(const tt_simd_cross_entropy_args *args, double *sum_out,
                   int64_t *count_out);
+    void (*slice_top)(const tt_simd_slice_args *args);
+    void (*slice_terms)(const tt_simd_slice_args *args);
 } tt_simd_loss;
 
 #endif
