@@ -51,7 +51,7 @@ TT_INLINE void put(tt_simd_type type, void *p, int64_t at, int width, tt__vec v)
         const words u = (words)v;
         const words even = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
         const words quiet = (u >> 16) | 0x40u;
-        const words nan = (words)(v != v);
+        const words nan = (words)((u & 0x7fffffffu) > 0x7f800000u);
         const words r = (quiet & nan) | (even & ~nan);
         *(halves *)((uint16_t *)p + at) = __builtin_convertvector(r, halves);
     } else {
@@ -322,7 +322,7 @@ static void do_unit(what kind, const args *a, int64_t index, int64_t from,
     for (int64_t n = from; n < to; n++) {
         if (kind == MOMENTS || kind == SUMS) {
             b.out = part(a, index, n);
-            memset(b.out, 0, 2 * TT_LANES * sizeof(double));
+            memset(b.out, 0, sizeof(double[2 * TT_LANES]));
         }
         do_task(kind, &b, n);
     }
@@ -348,7 +348,8 @@ static void do_both(what sums, what results, const args *a)
 {
     const bool sets = sums == MOMENTS;
     const int64_t units = n_units(a);
-    if (units < 2 * omp_get_max_threads()) {
+    const int64_t threads = omp_get_max_threads();
+    if (units < 2 * threads) {
         sum_all(sums, a, sets);
         do_all(results, a);
         return;
