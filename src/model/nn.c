@@ -38,7 +38,7 @@ tt_val tt__channel_param(tt_builder *b, const char *name, const char *part,
     tt_shape one = {0};
     tt_str text = {0};
     snprintf(full, sizeof full, "%s.%s", name, part);
-    if (dim < shape->ndim)
+    if (dim >= 0 && dim < shape->ndim) // a scalar after an error
         (void)tt_shape_push_dim(&one, shape, dim);
     tt_shape_print(&one, &text);
     const tt_val v = tt_param(b, full, init, "%s", tt_str_text(&text));
