@@ -56,6 +56,7 @@ static void infer(bench *b, const cpu_case *c)
         in[i].dtype = (c->f32_in >> i & 1) != 0   ? TT_F32
                       : (c->i32_in >> i & 1) != 0 ? TT_I32
                       : (c->i64_in >> i & 1) != 0 ? TT_I64
+                      : (c->u8_in >> i & 1) != 0  ? TT_U8
                                                   : c->dtype;
         if (strcmp(text, "-") == 0)
             in[i].dtype = TT_N_DTYPES;
@@ -88,12 +89,11 @@ static void fill(bench *b, const cpu_case *c)
         const int64_t n = tt_operand_count(o);
         const double *given = c->input == NULL ? NULL : c->input(i, n);
         void *data = own(b, n * tt_dtype_bytes(o->dtype));
-        for (int64_t e = 0; e < n; e++)
-            tt_dtype_store(
-                o->dtype, data, e,
-                given != NULL
-                    ? given[e]
-                    : 2 * tt_rng_uniform(key, (uint64_t)(i * 1000003 + e)) - 1);
+        for (int64_t e = 0; e < n; e++) {
+            const double u = tt_rng_uniform(key, (uint64_t)(i * 1000003 + e));
+            const double value = o->dtype == TT_U8 ? floor(4 * u) : 2 * u - 1;
+            tt_dtype_store(o->dtype, data, e, given != NULL ? given[e] : value);
+        }
         b->in_data[i] = data;
     }
 }

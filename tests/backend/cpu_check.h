@@ -23,6 +23,7 @@ typedef struct cpu_case {
     const char *kernel; // its name must be this; NULL: any
     const double *(*input)(int i, int64_t n); // NULL: random numbers
     void (*place)(tt_site *site); // says which part operands are; NULL: all
+    uint32_t u8_in;               // bit i: input i is u8, below 4
 } cpu_case;
 
 typedef struct cpu_result {

@@ -267,6 +267,23 @@ TEST(cpu_pools_equal_ref)
         }
 }
 
+TEST(cpu_max_pool_grad_equals_ref_in_every_layout)
+{
+    static const int64_t blocks[] = {1, 8, 16, 20};
+    for (int i = 0; i < 4; i++) {
+        const cpu_case c = {
+            &tt_op_max_pool_grad,
+            "kernel=2",
+            {"n:3 c:20 h:5 w:4", "n:3 c:20 h:5 w:4", "n:3 c:20 h:10 w:9"},
+            TT_F32,
+            .u8_in = 2,
+            .blocked_in = 3,
+            .block = blocks[i],
+            .kernel = "cpu.max_pool_grad"};
+        cpu_check(&c, 1e-6);
+    }
+}
+
 // ---- batch norm ----
 
 #define IMAGE "n:4 c:32 h:5 w:7"
