@@ -4,3 +4,5 @@ TT_LAW(grad)   // gradient = finite difference
 TT_LAW(kernel) // every kernel = ref
 TT_LAW(lower)  // lowered = interpreted
 TT_LAW(shard)  // sharded then joined = whole
+TT_LAW(model)  // gradients of models; passes change nothing
+TT_LAW(train)  // lowered models learn; micro-batches add up

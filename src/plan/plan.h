@@ -117,6 +117,9 @@ tt_status tt_plan_lower(const tt_graph *g, tt_target *target,
                         const tt_lower_options *options, tt_plan **plan_out);
 void tt_plan_destroy(tt_plan *plan); // NULL is fine
 
+// Checks everything a plan promises about memory; names the first offender.
+tt_status tt_plan_verify(const tt_plan *plan);
+
 // The memory table and the sums; the step list too when `with_steps`.
 void tt_plan_print(const tt_plan *plan, bool with_steps, tt_str *out);
 void tt_plan_print_memory(const tt_plan *plan, tt_str *out);

@@ -24,7 +24,7 @@ static outcome train(int64_t batch, const tt_lower_options *options)
     world_init(&w);
     world_build_mlp(&w.b, batch);
     world_open(&w, NULL, options);
-    world_check_overlap(w.plan);
+    CHECK_OK(tt_plan_verify(w.plan));
     for (int i = 0; i < 2; i++)
         CHECK_OK(tt_exec_run(w.exec, world_feed_rows, &w));
     CHECK(tt_exec_peak_used(w.exec) == w.plan->peak_bytes);

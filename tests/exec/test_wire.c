@@ -135,7 +135,7 @@ TEST(stages_run_forward_then_backward)
             CHECK(strcmp(w.plan->segment[3].name, "backward.2") == 0);
             CHECK(strcmp(w.plan->segment[5].name, "backward.0") == 0);
         }
-        world_check_overlap(w.plan);
+        CHECK_OK(tt_plan_verify(w.plan));
         world_fini(&w);
     }
 }

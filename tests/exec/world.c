@@ -138,19 +138,3 @@ tt_status world_feed_rows(void *user, tt_exec *exec, int32_t micro)
         data[i] = sin((double)(micro * n + i + 1));
     return tt_exec_write(exec, x, data);
 }
-
-void world_check_overlap(const tt_plan *plan)
-{
-    for (int32_t i = 0; i < plan->n_buffers; i++)
-        for (int32_t j = 0; j < i; j++) {
-            const tt_buffer *a = &plan->buffer[i], *b = &plan->buffer[j];
-            const bool a_always = a->class_ == TT_PERSISTENT;
-            const bool b_always = b->class_ == TT_PERSISTENT;
-            const bool in_time = a_always || b_always ||
-                                 (a->first <= b->last && b->first <= a->last);
-            const bool in_space = a->offset < b->offset + b->bytes &&
-                                  b->offset < a->offset + a->bytes;
-            CHECK_MSG(!in_time || !in_space, "%s and %s overlap", a->name,
-                      b->name);
-        }
-}

@@ -38,7 +38,4 @@ void world_build_mlp(tt_builder *b, int64_t batch);
 // Writes rows of a fixed data set into "x": micro-batch m sees rows m*n...
 tt_status world_feed_rows(void *user, tt_exec *exec, int32_t micro);
 
-// No two buffers that live at the same time overlap.
-void world_check_overlap(const tt_plan *plan);
-
 #endif

@@ -46,3 +46,13 @@ TEST(law_a_lowered_graph_computes_what_the_graph_says)
 {
     run_law("lower");
 }
+
+TEST_SLOW(law_gradients_of_models_are_right_under_every_pass, 300)
+{
+    run_law("model");
+}
+
+TEST_SLOW(law_lowered_models_learn, 300)
+{
+    run_law("train");
+}

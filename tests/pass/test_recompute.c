@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/settings.h"
-#include "exec/world.h"
 #include "test.h"
 #include "train/job.h"
 
@@ -56,7 +55,7 @@ static void train(const char *settings, const char *device, const char *mode,
 {
     tt_arena *arena = tt_arena_create();
     tt_job *job = plan(settings, device, mode, arena);
-    world_check_overlap(job->plan);
+    CHECK_OK(tt_plan_verify(job->plan));
     CHECK_OK(tt_job_start(
         job, &(tt_exec_options){.poison = true, .check_finite = true}));
     for (int i = 0; i < N_STEPS; i++) {

@@ -89,7 +89,7 @@ static void check_join(const tt_backend_def *def, int n_copies)
             for (int c = 0; c < 10; c++)
                 CHECK(y[a * 30 + k * 10 + c] ==
                       (a * 10 + c) * (k == 2 ? 1 : k + 2));
-    world_check_overlap(w.plan);
+    CHECK_OK(tt_plan_verify(w.plan));
     world_fini(&w);
 }
 
@@ -111,7 +111,7 @@ static void train(const tt_backend_def *def, bool split, double *out)
     world_build_mlp(&w.b, 4);
     world_open(&w, def,
                &(tt_lower_options){.n_micro = 3, .split_weight_grad = split});
-    world_check_overlap(w.plan);
+    CHECK_OK(tt_plan_verify(w.plan));
     const tt_ref *w2 = &w.plan->home[world_find(&w, "w2").id];
     const tt_val g = tt_graph_value(w.graph, world_find(&w, "w2"))->grad;
     if (def != NULL) {

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/settings.h"
-#include "exec/world.h"
 #include "test.h"
 #include "train/job.h"
 
@@ -30,36 +29,6 @@ static tt_job *configure(const char *model, const char *const *more,
     return job;
 }
 
-// Operands lie inside their buffers, which lie inside the arena, and nothing is
-// read before it was written.
-static void check_steps(const tt_plan *plan)
-{
-    bool *is_written = tt_alloc(plan->n_buffers + 1);
-    for (int32_t i = 0; i < plan->n_buffers; i++) {
-        const tt_buffer *b = &plan->buffer[i];
-        is_written[i] = b->class_ == TT_PERSISTENT;
-        CHECK(b->offset % 64 == 0);
-        CHECK(b->offset + b->bytes <= plan->peak_bytes);
-    }
-    for (int32_t s = 0; s < plan->n_steps; s++) {
-        const tt_step *step = &plan->step[s];
-        for (int i = 0; i < step->n_in + step->n_out; i++) {
-            const bool is_in = i < step->n_in;
-            const tt_ref *ref =
-                is_in ? &step->in[i] : &step->out[i - step->n_in];
-            if (ref->buffer < 0)
-                continue;
-            CHECK_MSG(!is_in || is_written[ref->buffer],
-                      "step %d (%s) reads too early", s, step->name);
-            CHECK(ref->offset + tt_target_bytes(plan->target, &ref->operand) <=
-                  plan->buffer[ref->buffer].bytes);
-        }
-        for (int i = 0; i < step->n_out; i++)
-            is_written[step->out[i].buffer] = true;
-    }
-    tt_free(is_written);
-}
-
 static void check_model(const char *name, int n_micro, bool split)
 {
     static const char *const more[] = {"device=ref", "batch=2", NULL};
@@ -72,8 +41,8 @@ static void check_model(const char *name, int n_micro, bool split)
     const tt_status status =
         tt_plan_lower(job->graph, &job->backend->target, &options, &plan);
     CHECK_MSG(status == TT_OK, "%s: %s", name, tt_error_message());
-    world_check_overlap(plan);
-    check_steps(plan);
+    CHECK_MSG(tt_plan_verify(plan) == TT_OK, "%s: %s", name,
+              tt_error_message());
     int64_t sum = 0;
     for (int u = 0; u < TT_N_BUFFER_USES; u++)
         sum += plan->bytes_by_use[u];

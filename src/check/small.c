@@ -1,0 +1,175 @@
+// small - the table of small models, and their data.
+
+#include "check/small.h"
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "train/graph.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const tt_small tt_small_table[] = {
+    {"mlp", "layers=2 width=12 classes=5", 0, 6, "ff:tensor", false},
+    {"lenet", "classes=5", 0, 12, NULL, false},
+    {"vgg", "depth=11 width=2 hidden=6 classes=5 dropout=0", 0, 32, NULL,
+     false},
+    {"vgg", "depth=11 width=2 hidden=6 classes=5 dropout=0 batch_norm=true", 0,
+     32, NULL, true},
+    {"resnet", "depth=18 width=2 classes=5", 0, 32, NULL, true},
+    {"resnet", "depth=50 width=2 classes=5", 0, 32, NULL, true},
+    {"vit", "layers=2 width=8 heads=2 ff=12 patch=4 classes=6", 0, 8,
+     "heads:tensor ff:tensor classes:tensor", false},
+    {"gpt", "layers=2 width=8 heads=2 vocab=10 context=6", 6, 0,
+     "heads:tensor ff:tensor vocab:tensor", false},
+    {"gpt", "layers=2 width=8 heads=2 vocab=10 context=6 dropout=0.3", 6, 0,
+     NULL, true},
+    {"llama", "layers=2 width=16 heads=4 kv_heads=2 vocab=10 ff=12 context=6",
+     6, 0, "heads:tensor kv_heads:tensor ff:tensor vocab:tensor", false},
+    {"llama",
+     "layers=2 width=16 heads=4 kv_heads=1 vocab=10 ff=12 context=6 tied=true",
+     5, 0, "heads:tensor ff:tensor vocab:tensor", false},
+    {"lstm", "layers=2 embed=6 hidden=5 vocab=9", 5, 0, NULL, false},
+    {0},
+};
+
+static tt_status read_options(const tt_small *small, tt_arena *arena,
+                              tt_train_recipe *recipe)
+{
+    const tt_model_preset *preset = NULL;
+    TT_TRY(tt_model_find(small->model, &recipe->model, &preset));
+    const tt_opt *table = recipe->model->options;
+    void *params = tt_arena_alloc(arena, recipe->model->params_bytes);
+    if (params == NULL)
+        return TT_ERR_NOMEM;
+    recipe->model_params = params;
+    TT_TRY(tt_opt_defaults(table, params, arena));
+    return tt_opt_parse(table, params, small->options, arena);
+}
+
+tt_status tt_small_build(const tt_small *small, int64_t batch,
+                         tt_graph **graph_out)
+{
+    tt_train_recipe recipe = {.optim = {.def = tt_optim_find("sgd")},
+                              .dtype = TT_F64,
+                              .master = TT_F64};
+    tt_model_io io = {.batch = batch, .seq = small->seq, .image = small->image};
+    tt_arena *arena = tt_arena_create();
+    if (arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a law");
+    tt_status status = read_options(small, arena, &recipe);
+    if (status == TT_OK)
+        status = tt_train_graph(&recipe, &io, graph_out);
+    tt_arena_destroy(arena);
+    return status;
+}
+
+int64_t tt_small_elements(const tt_graph *g, tt_val v)
+{
+    return tt_shape_count(&g->value[v.id].type.shape);
+}
+
+// Labels and tokens are below the smallest number of classes in the table.
+static void fill_input(const tt_value *value, int64_t first, double *out)
+{
+    const tt_shape *shape = &value->type.shape;
+    const int64_t n = tt_shape_count(shape);
+    const int64_t sample = n / tt_shape_dim(shape, 0);
+    const uint64_t key = tt_rng_key(3, value->name, 0);
+    for (int64_t i = 0; i < n; i++) {
+        const double u = tt_rng_uniform(key, (uint64_t)(first * sample + i));
+        out[i] =
+            tt_dtype_is_float(value->type.dtype) ? 2 * u - 1 : floor(5 * u);
+    }
+}
+
+// Near the initial value but nowhere constant, so that no gradient is zero for
+// want of a weight.
+static void fill_state(const tt_value *value, int64_t n, double *out)
+{
+    const uint64_t key = tt_rng_key(5, value->name, 0);
+    const bool is_const = value->init.kind == TT_INIT_CONST;
+    const double size = is_const ? 0.2 : fmin(fmax(value->init.a, 0.3), 0.5);
+    for (int64_t i = 0; i < n; i++) {
+        const double u = 2 * tt_rng_uniform(key, (uint64_t)i) - 1;
+        out[i] = (is_const ? value->init.a : 0) + size * u;
+    }
+}
+
+void tt_small_fill(const tt_graph *g, tt_val v, int64_t first, double *out)
+{
+    const tt_value *value = &g->value[v.id];
+    if (value->role == TT_ROLE_INPUT)
+        fill_input(value, first, out);
+    else if (value->role == TT_ROLE_SCALAR)
+        *out = strcmp(value->name, "skip") == 0 ? 0
+               : strcmp(value->name, "lr") == 0 ? 0.05
+                                                : 1;
+    else
+        fill_state(value, tt_shape_count(&value->type.shape), out);
+}
+
+tt_status tt_small_open(const tt_graph *g, tt_interp **interp_out)
+{
+    tt_interp *it = NULL;
+    TT_TRY(tt_interp_create(g, &it));
+    for (int32_t v = 0; v < g->n_values; v++) {
+        if (g->value[v].node >= 0)
+            continue;
+        double *data = tt_alloc(8 * tt_small_elements(g, (tt_val){v}));
+        if (data == NULL) {
+            tt_interp_destroy(it);
+            return tt_fail(TT_ERR_NOMEM, "no memory for a law");
+        }
+        tt_small_fill(g, (tt_val){v}, 0, data);
+        tt_interp_write(it, (tt_val){v}, data);
+        tt_free(data);
+    }
+    *interp_out = it;
+    return TT_OK;
+}
+
+double *tt_small_read(tt_interp *it, const tt_graph *g, tt_val v)
+{
+    double *data = tt_alloc(8 * tt_small_elements(g, v));
+    if (data == NULL)
+        (void)tt_fail(TT_ERR_NOMEM, "no memory for a law");
+    else
+        (void)tt_interp_read(it, v, data);
+    return data;
+}
+
+double tt_small_loss(tt_interp *it, const tt_graph *g)
+{
+    double loss = 0;
+    (void)tt_interp_read(it, tt_graph_output_find(g, "loss"), &loss);
+    return loss;
+}
+
+static bool is_listed(const char *model)
+{
+    for (const tt_small *s = tt_small_table; s->model != NULL; s++)
+        if (strcmp(s->model, model) == 0)
+            return true;
+    return false;
+}
+
+void tt_small_each(tt_report *r, tt_small_check_fn *check)
+{
+    int n = 0;
+    const tt_model_def *const *models = tt_model_all(&n);
+    for (int i = 0; i < n; i++)
+        if (tt_report_wants(r, models[i]->name))
+            tt_report_check(r, is_listed(models[i]->name),
+                            "model %s has no small configuration",
+                            models[i]->name);
+    for (const tt_small *s = tt_small_table; s->model != NULL; s++) {
+        char name[160];
+        if (!tt_report_wants(r, s->model))
+            continue;
+        snprintf(name, sizeof name, "model %s %s", s->model, s->options);
+        const tt_status status = check(r, s, name);
+        tt_report_check(r, status == TT_OK, "%s: %s", name, tt_error_message());
+    }
+}

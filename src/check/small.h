@@ -1,0 +1,46 @@
+// small - every model in a size that the reference kernels compute in a moment,
+// with data: what the law of models looks at.
+
+#ifndef TT_CHECK_SMALL_H
+#define TT_CHECK_SMALL_H
+
+#include "check/interp.h"
+#include "check/law.h"
+#include "model/model.h"
+
+typedef struct tt_small {
+    const char *model, *options; // of the registry; text for its option table
+    int64_t seq, image;          // 0: not for this model
+    const char *tensor;          // layout over an axis `tensor`; NULL: none
+    bool needs_batch;            // micro-batches differ: batch norm, dropout
+} tt_small;
+
+// Ends with an entry whose model is NULL. A model may stand here several times.
+extern const tt_small tt_small_table[];
+
+enum { TT_SMALL_BATCH = 4 };
+
+// Forward, backward and update by SGD, in f64.
+tt_status tt_small_build(const tt_small *small, int64_t batch,
+                         tt_graph **graph_out);
+
+// The data of a leaf, whole: the same for every graph with a leaf of that name.
+// Inputs hold samples first, first + 1, ...
+void tt_small_fill(const tt_graph *g, tt_val v, int64_t first, double *out);
+
+// A graph on simulated ranks with all leaves filled.
+tt_status tt_small_open(const tt_graph *g, tt_interp **interp_out);
+
+int64_t tt_small_elements(const tt_graph *g, tt_val v); // of the whole value
+
+// What a run computed: a whole value, to be freed (NULL: no memory), and the loss.
+double *tt_small_read(tt_interp *it, const tt_graph *g, tt_val v);
+double tt_small_loss(tt_interp *it, const tt_graph *g);
+
+// Calls `check` for every entry of the table that the report wants. A model of the
+// registry that has none is a failure.
+typedef tt_status tt_small_check_fn(tt_report *r, const tt_small *small,
+                                    const char *name);
+void tt_small_each(tt_report *r, tt_small_check_fn *check);
+
+#endif

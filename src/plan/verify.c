@@ -1,0 +1,76 @@
+// verify - everything a plan promises about memory: buffers lie inside the arena,
+// those that live at the same time do not overlap, operands lie inside their
+// buffers, and nothing is read before it was written.
+
+#include "base/alloc.h"
+#include "plan/plan.h"
+
+static tt_status check_pair(const tt_buffer *a, const tt_buffer *b)
+{
+    const bool in_time = a->class_ == TT_PERSISTENT ||
+                         b->class_ == TT_PERSISTENT ||
+                         (a->first <= b->last && b->first <= a->last);
+    const bool in_space =
+        a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+    return in_time && in_space
+               ? tt_fail(TT_ERR_STATE, "%s and %s overlap", a->name, b->name)
+               : TT_OK;
+}
+
+static tt_status check_buffers(const tt_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        const tt_buffer *b = &plan->buffer[i];
+        if (b->offset < 0 || b->offset % 64 != 0 ||
+            b->offset + b->bytes > plan->peak_bytes)
+            return tt_fail(TT_ERR_STATE, "%s is not inside the arena", b->name);
+        for (int32_t j = 0; j < i; j++)
+            TT_TRY(check_pair(b, &plan->buffer[j]));
+    }
+    return TT_OK;
+}
+
+static tt_status check_ref(const tt_plan *plan, const tt_step *step,
+                           const tt_ref *ref)
+{
+    const int64_t bytes = tt_target_bytes(plan->target, &ref->operand);
+    const tt_buffer *b = &plan->buffer[ref->buffer];
+    return ref->offset < 0 || ref->offset + bytes > b->bytes
+               ? tt_fail(TT_ERR_STATE, "%s: an operand is not inside %s",
+                         step->name, b->name)
+               : TT_OK;
+}
+
+static tt_status check_step(const tt_plan *plan, const tt_step *step,
+                            bool *is_written)
+{
+    for (int i = 0; i < step->n_in; i++) {
+        const int32_t b = step->in[i].buffer;
+        if (b < 0)
+            continue;
+        if (!is_written[b])
+            return tt_fail(TT_ERR_STATE, "%s reads %s too early", step->name,
+                           plan->buffer[b].name);
+        TT_TRY(check_ref(plan, step, &step->in[i]));
+    }
+    for (int i = 0; i < step->n_out; i++) {
+        TT_TRY(check_ref(plan, step, &step->out[i]));
+        is_written[step->out[i].buffer] = true;
+    }
+    return TT_OK;
+}
+
+tt_status tt_plan_verify(const tt_plan *plan)
+{
+    TT_TRY(check_buffers(plan));
+    bool *is_written = tt_alloc(plan->n_buffers + 1);
+    if (is_written == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to verify a plan");
+    for (int32_t i = 0; i < plan->n_buffers; i++)
+        is_written[i] = plan->buffer[i].class_ == TT_PERSISTENT;
+    tt_status status = TT_OK;
+    for (int32_t s = 0; s < plan->n_steps && status == TT_OK; s++)
+        status = check_step(plan, &plan->step[s], is_written);
+    tt_free(is_written);
+    return status;
+}
