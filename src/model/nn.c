@@ -41,7 +41,9 @@ tt_val tt__channel_param(tt_builder *b, const char *name, const char *part,
     if (dim >= 0 && dim < shape->ndim) // a scalar after an error
         (void)tt_shape_push_dim(&one, shape, dim);
     tt_shape_print(&one, &text);
-    const tt_val v = tt_param(b, full, init, "%s", tt_str_text(&text));
+    const tt_val v = tt_str_status(&text) == TT_OK
+                         ? tt_param(b, full, init, "%s", tt_str_text(&text))
+                         : tt_builder_fail(b, tt_str_status(&text));
     tt_str_fini(&text);
     return v;
 }

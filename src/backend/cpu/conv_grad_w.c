@@ -58,10 +58,14 @@ static tt_status create(tt_backend *backend, const tt__conv_desc *d,
 {
     tt__conv_desc wish = *d, own = *d;
     wish.w.layout = wished;
-    if (wished > 0 && tt__conv_create(backend, &wish, prim_out) == TT_OK) {
-        if (!tt__prim_is_slow(*prim_out))
+    if (wished > 0) {
+        const tt_status status = tt__conv_create(backend, &wish, prim_out);
+        if (status == TT_OK && !tt__prim_is_slow(*prim_out))
             return TT_OK;
-        tt__prim_destroy(*prim_out);
+        if (status == TT_OK)
+            tt__prim_destroy(*prim_out);
+        else if (status != TT_ERR_UNSUPPORTED)
+            return status;
     }
     return tt__conv_create(backend, &own, prim_out);
 }
