@@ -1,7 +1,9 @@
 // law_grad - the gradient of every operator = finite difference, in fp64.
 //
 // With random weights g on the outputs, L = sum(g * out) is differentiated by
-// the operator's own grad and by central differences of every input element.
+// the operator's own grad and by central differences of every input element: for
+// all inputs and outputs together, for each input alone (only its gradient is
+// asked for) and for each output alone (nothing flows back from the others).
 
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -14,12 +16,13 @@
 
 typedef struct trial {
     tt_case c;
+    int only_in, only_out; // -1: all
     tt_interp *it;
     tt_val seed[TT_MAX_OUT]; // inputs that carry g; TT_NONE: no float
     double *weight[TT_MAX_OUT];
     tt_val wrt[TT_SAMPLE_IN], grad[TT_SAMPLE_IN];
     int which[TT_SAMPLE_IN];
-    int n_wrt;
+    int n_wrt, n_of;
 } trial;
 
 static int64_t count(const trial *t, tt_val v)
@@ -30,13 +33,17 @@ static int64_t count(const trial *t, tt_val v)
 static tt_status add_seeds(trial *t)
 {
     tt_case *c = &t->c;
+    for (int i = 0; i < TT_MAX_OUT; i++)
+        t->seed[i] = TT_NONE;
     for (int i = 0; i < c->n_out; i++) {
         char name[16] = "seed0";
         const tt_type *type = tt_type_of(&c->b, c->out[i]);
         t->seed[i] = TT_NONE;
         // A cast to fewer bits rounds: differences say nothing about it.
-        if (type->dtype != TT_F64 || (c->op->no_grad >> i & 1) != 0)
+        if (type->dtype != TT_F64 || (c->op->no_grad >> i & 1) != 0 ||
+            (t->only_out >= 0 && t->only_out != i))
             continue;
+        t->n_of++;
         name[4] = (char)('0' + i);
         tt_str shape = {0};
         tt_shape_print(&type->shape, &shape);
@@ -63,7 +70,7 @@ static tt_status differentiate(trial *t)
             seed[n_of++] = t->seed[i];
         }
     for (int i = 0; i < c->n_in; i++)
-        if (tt_case_varies(c, i)) {
+        if (tt_case_varies(c, i) && (t->only_in < 0 || t->only_in == i)) {
             t->which[t->n_wrt] = i;
             t->wrt[t->n_wrt++] = c->in[i];
         }
@@ -73,7 +80,6 @@ static tt_status differentiate(trial *t)
 
 static tt_status start(trial *t, const tt_op_def *op, const tt_sample *sample)
 {
-    *t = (trial){0};
     TT_TRY(tt_case_init(&t->c, op, sample, TT_F64, NULL, NULL));
     tt_status status = add_seeds(t);
     if (status == TT_OK)
@@ -170,27 +176,44 @@ static tt_status check_inputs(tt_report *r, trial *t)
     return TT_OK;
 }
 
+// Fills in how many inputs and outputs are differentiated.
+static void check_part(tt_report *r, const tt_op_def *op, const tt_sample *s,
+                       trial *t)
+{
+    tt_status status = start(t, op, s);
+    if (status == TT_OK) {
+        status = check_inputs(r, t);
+        tt_interp_destroy(t->it);
+        tt_case_fini(&t->c);
+    }
+    tt_report_check(r, status == TT_OK, "grad %s: sample %d: %s", op->name,
+                    (int)(s - op->samples), tt_error_message());
+}
+
+static void check_sample(tt_report *r, const tt_op_def *op, const tt_sample *s)
+{
+    trial all = {.only_in = -1, .only_out = -1};
+    check_part(r, op, s, &all);
+    for (int i = 0; i < all.n_wrt && all.n_wrt > 1; i++) {
+        trial one = {.only_in = all.which[i], .only_out = -1};
+        check_part(r, op, s, &one);
+    }
+    for (int i = 0; i < TT_MAX_OUT && all.n_of > 1; i++) {
+        trial one = {.only_in = -1, .only_out = i};
+        if (tt_is(all.seed[i]))
+            check_part(r, op, s, &one);
+    }
+}
+
 static tt_status run(tt_report *r)
 {
     int n = 0;
     const tt_op_def *const *ops = tt_op_all(&n);
-    for (int i = 0; i < n; i++) {
-        if (!tt_report_wants(r, ops[i]->name) || ops[i]->grad == NULL ||
-            (ops[i]->flags & TT_OP_COLLECTIVE) != 0)
-            continue;
-        for (const tt_sample *s = ops[i]->samples; s && s->in[0]; s++) {
-            trial t;
-            tt_status status = start(&t, ops[i], s);
-            if (status == TT_OK) {
-                status = check_inputs(r, &t);
-                tt_interp_destroy(t.it);
-                tt_case_fini(&t.c);
-            }
-            tt_report_check(r, status == TT_OK, "grad %s: sample %d: %s",
-                            ops[i]->name, (int)(s - ops[i]->samples),
-                            tt_error_message());
-        }
-    }
+    for (int i = 0; i < n; i++)
+        if (tt_report_wants(r, ops[i]->name) && ops[i]->grad != NULL &&
+            (ops[i]->flags & TT_OP_COLLECTIVE) == 0)
+            for (const tt_sample *s = ops[i]->samples; s && s->in[0]; s++)
+                check_sample(r, ops[i], s);
     return TT_OK;
 }
 
