@@ -23,8 +23,10 @@ extern "C" {
 #if defined(__GNUC__)
 #    define TUTTI_PRINTF(format_at, list_at)                                   \
         __attribute__((format(printf, format_at, list_at)))
+#    define TUTTI_UNUSED __attribute__((unused))
 #else
 #    define TUTTI_PRINTF(format_at, list_at)
+#    define TUTTI_UNUSED
 #endif
 
 #define TUTTI_VERSION "0.1.0"
@@ -221,7 +223,7 @@ typedef struct tutti_builder tutti_builder; // a graph being written
 typedef struct tutti_value {
     int id;
 } tutti_value;
-static const tutti_value TUTTI_NONE = {-1};
+static const tutti_value TUTTI_NONE TUTTI_UNUSED = {-1};
 
 typedef enum tutti_task { TUTTI_TOKENS, TUTTI_IMAGES } tutti_task;
 
