@@ -17,6 +17,7 @@
 typedef struct trial {
     tt_case c;
     int only_in, only_out; // -1: all
+    tt_dtype dtype;
     tt_interp *it;
     tt_val seed[TT_MAX_OUT]; // inputs that carry g; TT_NONE: no float
     double *weight[TT_MAX_OUT];
@@ -40,7 +41,7 @@ static tt_status add_seeds(trial *t)
         const tt_type *type = tt_type_of(&c->b, c->out[i]);
         t->seed[i] = TT_NONE;
         // A cast to fewer bits rounds: differences say nothing about it.
-        if (type->dtype != TT_F64 || (c->op->no_grad >> i & 1) != 0 ||
+        if (type->dtype != t->dtype || (c->op->no_grad >> i & 1) != 0 ||
             (t->only_out >= 0 && t->only_out != i))
             continue;
         t->n_of++;
@@ -80,7 +81,7 @@ static tt_status differentiate(trial *t)
 
 static tt_status start(trial *t, const tt_op_def *op, const tt_sample *sample)
 {
-    TT_TRY(tt_case_init(&t->c, op, sample, TT_F64, NULL, NULL));
+    TT_TRY(tt_case_init(&t->c, op, sample, t->dtype, NULL, NULL));
     tt_status status = add_seeds(t);
     if (status == TT_OK)
         status = differentiate(t);
@@ -190,16 +191,39 @@ static void check_part(tt_report *r, const tt_op_def *op, const tt_sample *s,
                     (int)(s - op->samples), tt_error_message());
 }
 
+// In bf16 a gradient has the extents of its input and at least its precision.
+static void check_types(tt_report *r, const tt_op_def *op, const tt_sample *s)
+{
+    trial t = {.only_in = -1, .only_out = -1, .dtype = TT_BF16};
+    if (start(&t, op, s) != TT_OK)
+        return; // the operator takes no bf16
+    for (int i = 0; i < t.n_wrt; i++) {
+        if (!tt_is(t.grad[i]))
+            continue;
+        const tt_type *of = tt_type_of(&t.c.b, t.wrt[i]);
+        const tt_type *grad = tt_type_of(&t.c.b, t.grad[i]);
+        tt_report_check(
+            r,
+            tt_shape_same_dims(&of->shape, &grad->shape) &&
+                tt_dtype_bytes(grad->dtype) >= tt_dtype_bytes(of->dtype),
+            "grad %s: sample %d, input %d: the gradient has another type",
+            op->name, (int)(s - op->samples), t.which[i]);
+    }
+    tt_interp_destroy(t.it);
+    tt_case_fini(&t.c);
+}
+
 static void check_sample(tt_report *r, const tt_op_def *op, const tt_sample *s)
 {
-    trial all = {.only_in = -1, .only_out = -1};
+    trial all = {.only_in = -1, .only_out = -1, .dtype = TT_F64};
+    check_types(r, op, s);
     check_part(r, op, s, &all);
     for (int i = 0; i < all.n_wrt && all.n_wrt > 1; i++) {
-        trial one = {.only_in = all.which[i], .only_out = -1};
+        trial one = {.only_in = all.which[i], .only_out = -1, .dtype = TT_F64};
         check_part(r, op, s, &one);
     }
     for (int i = 0; i < TT_MAX_OUT && all.n_of > 1; i++) {
-        trial one = {.only_in = -1, .only_out = i};
+        trial one = {.only_in = -1, .only_out = i, .dtype = TT_F64};
         if (tt_is(all.seed[i]))
             check_part(r, op, s, &one);
     }

@@ -23,7 +23,6 @@ double tt_cost_log2(double n)
 
 void tt_cost_io(const tt_op_io *io, uint32_t shape_only, tt_cost *cost)
 {
-    cost->bytes = 0;
     for (int i = 0; i < io->n_in; i++) {
         const bool is_read = i >= 32 || ((shape_only >> i) & 1) == 0;
         if (is_read)

@@ -16,7 +16,7 @@ double tt_cost_bytes(const tt_type *type); // of its elements; 0 when absent
 // ceil(log2(n)), at least 1: the depth of a reduction of n terms.
 double tt_cost_log2(double n);
 
-// Sets bytes. Bit i of `shape_only`: input i is not read (as in tt_op_def).
+// Adds to bytes. Bit i of `shape_only`: input i is not read (as in tt_op_def).
 void tt_cost_io(const tt_op_io *io, uint32_t shape_only, tt_cost *cost);
 
 // An element-wise operator: flops = work = `per_element` for each element of

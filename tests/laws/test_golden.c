@@ -6,6 +6,8 @@
 
 #include "base/str.h"
 #include "check/sample.h"
+#include "ops/comm.h"
+#include "ops/gradops.h"
 #include "ops/ops.h"
 #include "test.h"
 
@@ -25,7 +27,29 @@ static void print_types(const tt_op_io *io, tt_str *out)
     }
 }
 
-static void print_sig(const tt_op_io *io, const tt_sig *sig, tt_str *out)
+// The communication in a graph, in order.
+static void print_talk(const tt_graph *g, tt_str *out)
+{
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        if ((g->node[n].op->flags & TT_OP_COLLECTIVE) != 0)
+            tt_str_addf(out, " %s", g->node[n].op->name);
+    tt_str_add(out, "\n");
+}
+
+static void print_expand(const tt_case *whole, const tt_sig *sig, tt_str *out)
+{
+    tt_mesh mesh = {.n_axes = 1};
+    memcpy(mesh.axis[0].name, "x", 2);
+    mesh.axis[0].size = 2;
+    tt_case cut;
+    CHECK_OK(tt_case_init(&cut, whole->op, whole->sample, TT_F32, &mesh, sig));
+    tt_str_addf(out, " expands to %d nodes with", cut.b.graph->n_nodes);
+    print_talk(cut.b.graph, out);
+    tt_case_fini(&cut);
+}
+
+static void print_sig(const tt_case *c, const tt_op_io *io, const tt_sig *sig,
+                      tt_str *out)
 {
     const int n_in = io->n_in < TT_SIG_IN ? io->n_in : TT_SIG_IN;
     tt_str_add(out, "   ");
@@ -38,11 +62,15 @@ static void print_sig(const tt_op_io *io, const tt_sig *sig, tt_str *out)
         tt_str_add(out, " ");
         tt_place_print(&sig->out[i], &io->out[i].shape, out);
     }
-    tt_str_add(out, sig->expand != NULL ? " expands\n" : "\n");
+    if (sig->expand != NULL)
+        print_expand(c, sig, out);
+    else
+        tt_str_add(out, "\n");
 }
 
-static void print_sigs(const tt_op_def *op, const tt_op_io *io, tt_str *out)
+static void print_sigs(const tt_case *c, const tt_op_io *io, tt_str *out)
 {
+    const tt_op_def *op = c->op;
     static tt_sigs sigs;
     if (op->shard == NULL) {
         tt_str_add(out, "    replicated only\n");
@@ -53,14 +81,15 @@ static void print_sigs(const tt_op_def *op, const tt_op_io *io, tt_str *out)
         op->shard(io, size, &sigs);
         if (size == 2)
             for (int s = 0; s < sigs.n; s++)
-                print_sig(io, &sigs.sig[s], out);
+                print_sig(c, io, &sigs.sig[s], out);
         else
             tt_str_addf(out, "    %d on 4 ranks\n", sigs.n);
     }
 }
 
-static void print_cost(const tt_op_def *op, const tt_op_io *io, tt_str *out)
+static void print_cost(const tt_case *c, const tt_op_io *io, tt_str *out)
 {
+    const tt_op_def *op = c->op;
     const bool talks = (op->flags & TT_OP_COLLECTIVE) != 0;
     for (int size = talks ? 2 : 1; size <= (talks ? 3 : 1); size++) {
         tt_cost cost = {0};
@@ -74,7 +103,7 @@ static void print_cost(const tt_op_def *op, const tt_op_io *io, tt_str *out)
     }
 }
 
-typedef void print_fn(const tt_op_def *op, const tt_op_io *io, tt_str *out);
+typedef void print_fn(const tt_case *c, const tt_op_io *io, tt_str *out);
 
 static void print_all(print_fn *print, tt_str *out)
 {
@@ -92,7 +121,7 @@ static void print_all(print_fn *print, tt_str *out)
                         s->params);
             print_types(&io, out);
             tt_str_add(out, "\n");
-            print(ops[i], &io, out);
+            print(&c, &io, out);
             tt_case_fini(&c);
         }
     CHECK_OK(tt_str_status(out));
@@ -137,5 +166,48 @@ TEST(golden_costs)
     tt_str text = {0};
     print_all(print_cost, &text);
     compare("costs", tt_str_text(&text));
+    tt_str_fini(&text);
+}
+
+static void print_conversion(const tt_place *from, const tt_place *to,
+                             tt_str *out)
+{
+    tt_builder b;
+    CHECK_OK(tt_builder_init(&b, &tt_grad_ops_default));
+    b.graph->mesh.n_axes = 1;
+    b.graph->mesh.axis[0].size = 3;
+    memcpy(b.graph->mesh.axis[0].name, "x", 2);
+    const tt_val x = tt_input(&b, "x", TT_F32, "a:5 b:7");
+    tt_place_set(&b, x, 0, *from);
+    const tt_shape shape = tt_type_of(&b, x)->shape;
+    tt_place_print(from, &shape, out);
+    tt_str_add(out, " to ");
+    tt_place_print(to, &shape, out);
+    tt_str_add(out, ":");
+    const tt_val y = tt_place_convert(&b, x, 0, *to);
+    if (tt_is(y))
+        print_talk(b.graph, out);
+    else
+        tt_str_add(out, " none\n");
+    tt_builder_fini(&b);
+}
+
+TEST(golden_conversions)
+{
+    static const tt_place place[] = {
+        {.kind = TT_REPLICATE},
+        {.kind = TT_PARTIAL, .reduce = TT_SUM},
+        {.kind = TT_PARTIAL, .reduce = TT_MAX},
+        {.kind = TT_SPLIT, .factor = 0},
+        {.kind = TT_SPLIT, .factor = 1},
+        {.kind = TT_SPLIT, .factor = 1, .rotate = 1},
+        {.kind = TT_SPLIT, .factor = 1, .window = {7, 3, 1, 1, 1}},
+    };
+    enum { N = sizeof place / sizeof place[0] };
+    tt_str text = {0};
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++)
+            print_conversion(&place[i], &place[j], &text);
+    compare("conversions", tt_str_text(&text));
     tt_str_fini(&text);
 }

@@ -266,6 +266,25 @@ TEST(every_conversion_keeps_the_value)
             }
 }
 
+TEST(sent_values_keep_their_placement_and_name_their_peer)
+{
+    tt_builder b;
+    start(&b, 3, false);
+    const tt_val x = tt_input(&b, "x", TT_F64, "a:5 b:7");
+    tt_place_set(&b, x, 1, tt_place_split(1));
+    const tt_val there = tt_send(&b, x, 1, 2);
+    const tt_val here = tt_recv(&b, x, 1, 1);
+    CHECK_OK(tt_builder_status(&b));
+    CHECK(tt_place_equal(&tt_type_of(&b, there)->place[1], &places[3]));
+    CHECK(tt_place_equal(&tt_type_of(&b, here)->place[1], &places[3]));
+    const tt_comm_params *to = b.graph->node[0].params;
+    const tt_comm_params *from = b.graph->node[1].params;
+    CHECK(b.graph->node[0].op == &tt_op_send && to->axis == 1);
+    CHECK(b.graph->node[1].op == &tt_op_recv && from->axis == 1);
+    CHECK(to->peer == 2 && from->peer == 1);
+    tt_builder_fini(&b);
+}
+
 TEST(a_partial_maximum_cannot_be_made)
 {
     tt_builder b;
