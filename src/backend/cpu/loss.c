@@ -135,7 +135,7 @@ static tt_status run_cross_entropy(void *state, const tt_site *site,
     (void)state;
     TT_TRY(localise(site, args));
     tt_simd_cross_entropy_args a = describe(site, args);
-    a.loss = (float *)((char *)args->scratch + labels_bytes(site));
+    a.loss = (float *)(void *)((char *)args->scratch + labels_bytes(site));
     a.lse = args->out[2];
     double sum;
     int64_t count;

@@ -174,7 +174,7 @@ static tt_status run(void *kernel_state, const tt_site *site,
     const state *s = kernel_state;
     const tt_dtype dtype = site->in[XG].dtype;
     const int64_t all = s->batch * s->hidden;
-    float *sum = (float *)((char *)args->scratch + s->gemm_bytes);
+    float *sum = (float *)(void *)((char *)args->scratch + s->gemm_bytes);
     const float *bias =
         tt_site_has(site, BIAS)
             ? tt__as_floats(site->in[BIAS].dtype, args->in[BIAS], 4 * s->hidden,
@@ -229,7 +229,7 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
     const int64_t all = s->batch * s->hidden;
     const tt_simd_elementwise *simd = tt_simd_get()->elementwise;
     const float *c = args->in[GC];
-    float *carry_h = (float *)((char *)args->scratch + s->gemm_bytes);
+    float *carry_h = (float *)(void *)((char *)args->scratch + s->gemm_bytes);
     float *carry_c = carry_h + all;
     const float *c0 =
         tt__as_floats(site->in[GC0].dtype, args->in[GC0], all, carry_c + all);

@@ -87,7 +87,7 @@ static const float *weights(const tt_site *site, const tt_args *args, int i,
     if (!tt_site_has(site, i))
         return NULL;
     return tt__as_floats(site->in[i].dtype, args->in[i], rows,
-                         (float *)((double *)args->scratch + rows));
+                         (float *)(void *)((double *)args->scratch + rows));
 }
 
 static tt_status run_mse(void *state, const tt_site *site, const tt_args *args)
