@@ -38,12 +38,40 @@ void tt_graph_destroy(tt_graph *g)
         tt_arena_destroy(g->arena); // g itself lives there
 }
 
+// The slot of a name, or the free one where it belongs.
+static int32_t *find_slot(const tt_graph *g, const char *name)
+{
+    const uint64_t mask = (uint64_t)g->n_name_slots - 1;
+    uint64_t i = tt_hash(name, (int64_t)strlen(name)) & mask;
+    while (g->name_slot[i] != 0 &&
+           strcmp(g->value[g->name_slot[i] - 1].name, name) != 0)
+        i = (i + 1) & mask;
+    return &g->name_slot[i];
+}
+
+tt_status tt__graph_index(tt_graph *g)
+{
+    int32_t first = g->n_values - 1;
+    if (2 * g->n_values > g->n_name_slots) { // the old table stays behind
+        const int32_t n = g->n_name_slots == 0 ? 256 : 4 * g->n_name_slots;
+        int32_t *bigger = tt_arena_alloc(g->arena, n * (int64_t)sizeof *bigger);
+        if (bigger == NULL)
+            return TT_ERR_NOMEM;
+        g->name_slot = bigger;
+        g->n_name_slots = n;
+        first = 0;
+    }
+    for (int32_t v = first; v < g->n_values; v++) {
+        int32_t *slot = find_slot(g, g->value[v].name);
+        if (*slot == 0)
+            *slot = v + 1;
+    }
+    return TT_OK;
+}
+
 tt_val tt_graph_find(const tt_graph *g, const char *name)
 {
-    for (int32_t i = 0; i < g->n_values; i++)
-        if (strcmp(g->value[i].name, name) == 0)
-            return (tt_val){i};
-    return TT_NONE;
+    return g->n_values == 0 ? TT_NONE : (tt_val){*find_slot(g, name) - 1};
 }
 
 tt_val tt_graph_output_find(const tt_graph *g, const char *name)

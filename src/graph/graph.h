@@ -89,6 +89,8 @@ typedef struct tt_graph {
     tt_value *value; // grown by the builder
     tt_node *node;
     tt_graph_output *output;
+    int32_t n_name_slots; // a power of two
+    int32_t *name_slot;   // by hash of the name: value id + 1; 0: free
 } tt_graph;
 
 tt_graph *tt_graph_create(void); // NULL: memory exhausted
@@ -101,6 +103,8 @@ static inline const tt_value *tt_graph_value(const tt_graph *g, tt_val v)
 
 // The value with this name, or the output marked with it; TT_NONE without.
 tt_val tt_graph_find(const tt_graph *g, const char *name);
+// Makes the newest value known to it (the builder only).
+tt_status tt__graph_index(tt_graph *g);
 tt_val tt_graph_output_find(const tt_graph *g, const char *name);
 
 // Checks everything a graph promises; names the first offender.

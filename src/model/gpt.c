@@ -117,7 +117,7 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
 
 static const tt_opt options[] = {
     {"layers", "12", "transformer blocks", TT_OPT_I64, offsetof(params, layers),
-     NULL, 1, 10000},
+     NULL, 1, 1000},
     {"width", "768", "width of the residual stream", TT_OPT_I64,
      offsetof(params, width), NULL, 1, 1 << 20},
     {"heads", "12", "attention heads", TT_OPT_I64, offsetof(params, heads),

@@ -185,7 +185,7 @@ static tt_status lower(tt__lower *l)
     TT_TRY(tt__homes_finish(l));
     tt__lifetimes_find(l);
     TT_TRY(tt__pack(l));
-    tt__memory_sum(l->plan);
+    TT_TRY(tt__memory_sum(l));
     sum_cost(l->plan);
     return TT_OK;
 }

@@ -144,6 +144,6 @@ tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
 // lifetime, pack, sums
 void tt__lifetimes_find(tt__lower *l);
 tt_status tt__pack(tt__lower *l);
-void tt__memory_sum(tt_plan *plan); // bytes by use and class
+tt_status tt__memory_sum(tt__lower *l); // bytes by use and class
 
 #endif

@@ -9,29 +9,41 @@ static bool is_alive(const tt_buffer *b, int32_t step)
            step <= b->last;
 }
 
-static int64_t alive_bytes(const tt_plan *plan, int32_t step,
-                           tt_buffer_class least)
+// Bytes alive at each step, of all buffers that are not persistent and of slots:
+// differences first, then their running sums.
+static void count_alive(const tt_plan *plan, int64_t *all, int64_t *slots)
 {
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < plan->n_buffers; i++)
-        if (is_alive(&plan->buffer[i], step) && plan->buffer[i].class_ <= least)
-            bytes += plan->buffer[i].bytes;
-    return bytes;
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        const tt_buffer *b = &plan->buffer[i];
+        if (b->class_ == TT_PERSISTENT || b->first < 0)
+            continue;
+        const int64_t slot_bytes = b->class_ == TT_SLOT ? b->bytes : 0;
+        all[b->first] += b->bytes;
+        all[b->last + 1] -= b->bytes;
+        slots[b->first] += slot_bytes;
+        slots[b->last + 1] -= slot_bytes;
+    }
+    for (int32_t s = 1; s < plan->n_steps; s++) {
+        all[s] += all[s - 1];
+        slots[s] += slots[s - 1];
+    }
 }
 
-void tt__memory_sum(tt_plan *plan)
+tt_status tt__memory_sum(tt__lower *l)
 {
+    tt_plan *plan = l->plan;
     int32_t peak_step = 0;
-    int64_t peak = -1;
+    const int64_t n = plan->n_steps + 2; // `last` may be n_steps
+    int64_t *all = tt_arena_alloc(l->arena, n * (int64_t)sizeof *all);
+    int64_t *slots = tt_arena_alloc(l->arena, n * (int64_t)sizeof *slots);
+    if (all == NULL || slots == NULL)
+        return TT_ERR_NOMEM;
+    count_alive(plan, all, slots);
     for (int32_t s = 0; s < plan->n_steps; s++) {
-        const int64_t all = alive_bytes(plan, s, TT_SCRATCH);
-        const int64_t slots = alive_bytes(plan, s, TT_SLOT);
-        if (all > peak) {
-            peak = all;
+        if (all[s] > all[peak_step])
             peak_step = s;
-        }
-        if (slots > plan->slot_bytes)
-            plan->slot_bytes = slots;
+        if (slots[s] > plan->slot_bytes)
+            plan->slot_bytes = slots[s];
     }
     const int64_t shared = plan->peak_bytes - plan->persistent_bytes;
     plan->scratch_bytes = shared - plan->slot_bytes;
@@ -40,4 +52,5 @@ void tt__memory_sum(tt_plan *plan)
         if (b->class_ == TT_PERSISTENT || is_alive(b, peak_step))
             plan->bytes_by_use[b->use] += b->bytes;
     }
+    return TT_OK;
 }

@@ -96,7 +96,7 @@ refuses 'no machine holds' plan model=gpt batch=16777216 seq=1024
 refuses 'no machine holds' plan model=resnet50 image=65536 batch=16777216
 refuses 'no machine holds' plan model=mlp model.width=16777216 model.layers=1000
 refuses 'no machine holds' \
-    plan model=gpt model.layers=10000 model.width=1048576 model.heads=1
+    plan model=gpt model.layers=1000 model.width=1048576 model.heads=1
 
 # Files.
 printf 'batch: 1\nbatch: 2\n' >twice.yaml
