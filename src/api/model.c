@@ -62,6 +62,7 @@ static tt_status fill(const tutti_model *from, tt_arena *arena,
         .options = options != NULL ? options : no_options,
         .params_bytes = options != NULL ? from->options_bytes : 1,
         .task = (tt_model_task)from->task,
+        .is_foreign = true,
         .build = build};
     model->arena = arena;
     model->build = from->build;

@@ -5,6 +5,7 @@
 #include "base/opt.h"
 #include "check/law.h"
 #include "cli/command.h"
+#include "model/model.h"
 #include "ops/ops.h"
 
 #include <stdio.h>
@@ -31,8 +32,12 @@ static tt_status check_only(const char *only)
     bool found = only == NULL;
     for (int i = 0; i < n && !found; i++)
         found = strstr(ops[i]->name, only) != NULL;
+    const tt_model_def *const *models = tt_model_all(&n);
+    for (int i = 0; i < n && !found; i++)
+        found = strstr(models[i]->name, only) != NULL;
     return found ? TT_OK
-                 : tt_fail(TT_ERR_ARG, "only=%s matches no operator", only);
+                 : tt_fail(TT_ERR_ARG,
+                           "only=%s matches no operator and no model", only);
 }
 
 static tt_status run_law(const tt_law_def *law, const tt_cli *cli,

@@ -37,6 +37,7 @@ typedef struct tt_model_def {
     int64_t params_bytes;
     const tt_model_preset *presets;
     tt_model_task task;
+    bool is_foreign; // added at run time: the laws know no small version of it
     tt_model_build_fn *build;
 } tt_model_def;
 
