@@ -194,8 +194,9 @@ test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
 	@$(RUN_TESTS)
 
 .PHONY: test-all
-test-all: test-build ## run the slow tests too
+test-all: test-build ## run the slow tests too, and see that they notice faults
 	@$(RUN_TESTS) --all
+	$(if $(T)$(SAN),,@tools/mutate)
 
 .PHONY: demo
 demo: setup ## build, then show what the program does

@@ -278,7 +278,7 @@ static const tt_sample samples[] = {
      480},
     {"transpose_b=true", {"f lead:4 m:3 k:2", "f lead:4 n:3 k:2"}, 144},
     {"transpose_a=true", {"f lead:2 k:4 m:3", "f lead:2 k:4 n:3"}, 144},
-    {"transpose_a=true activation=relu", {"f! k:4 m:3", "f! k:4 n:2"}, 48},
+    {"transpose_a=true activation=relu", {"f! k:5 m:3", "f! k:5 n:4"}, 120},
     {"activation=silu", {"f m:3 k:2", "f k:2 n:3", "f n:3"}, 36},
     {"activation=tanh", {"f m:3 k:2", "f k:2 n:3", "f n:3"}, 36},
     {"activation=sigmoid", {"f m:3 k:2", "f k:2 n:3"}, 36},
