@@ -6,15 +6,13 @@
 
 #include "base/str.h"
 #include "check/sample.h"
+#include "golden.h"
 #include "ops/comm.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
 #include "test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static void print_types(const tt_op_io *io, tt_str *out)
 {
@@ -127,37 +125,11 @@ static void print_all(print_fn *print, tt_str *out)
     CHECK_OK(tt_str_status(out));
 }
 
-// The two texts are the same; the new one is kept where it can be copied from.
-static void compare(const char *name, const char *text)
-{
-    char old_path[128], new_path[128], line[512];
-    const char *build = getenv("TUTTI_BUILD");
-    snprintf(old_path, sizeof old_path, "tests/golden/%s.txt", name);
-    snprintf(new_path, sizeof new_path, "%s/%s.txt", build ? build : "build",
-             name);
-    FILE *f = fopen(new_path, "w");
-    CHECK_MSG(f != NULL, "cannot write %s", new_path);
-    CHECK(fputs(text, f) >= 0 && fclose(f) == 0);
-    f = fopen(old_path, "r");
-    CHECK_MSG(f != NULL, "no %s", old_path);
-    int number = 0;
-    while (fgets(line, sizeof line, f) != NULL) {
-        const size_t n = strlen(line);
-        number++;
-        CHECK_MSG(strncmp(text, line, n) == 0,
-                  "%s:%d differs from %s, which has: %.*s", old_path, number,
-                  new_path, (int)strcspn(text, "\n"), text);
-        text += n;
-    }
-    fclose(f);
-    CHECK_MSG(*text == '\0', "%s is longer than %s", new_path, old_path);
-}
-
 TEST(golden_sharding_signatures)
 {
     tt_str text = {0};
     print_all(print_sigs, &text);
-    compare("signatures", tt_str_text(&text));
+    golden_compare("signatures", tt_str_text(&text));
     tt_str_fini(&text);
 }
 
@@ -165,7 +137,7 @@ TEST(golden_costs)
 {
     tt_str text = {0};
     print_all(print_cost, &text);
-    compare("costs", tt_str_text(&text));
+    golden_compare("costs", tt_str_text(&text));
     tt_str_fini(&text);
 }
 
@@ -208,6 +180,6 @@ TEST(golden_conversions)
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++)
             print_conversion(&place[i], &place[j], &text);
-    compare("conversions", tt_str_text(&text));
+    golden_compare("conversions", tt_str_text(&text));
     tt_str_fini(&text);
 }
