@@ -33,6 +33,9 @@ static tt_graph *build(const tt_optim_def *def)
     const tt_val b2 = tt_param(&b, "b2", init, "out:4");
     h = tt_tanh(&b, tt_matmul(&b, h, w1, b1, &plain));
     h = tt_add(&b, tt_matmul(&b, h, w2, TT_NONE, &plain), b2);
+    // More weights than a signature has entries.
+    for (char name[] = "e0"; name[1] < '0' + TT_SIG_IN; name[1]++)
+        h = tt_add(&b, h, tt_param(&b, name, init, "out:4"));
     const tt_val loss =
         tt_reduce_dims(&b, tt_mul(&b, h, h), TT_REDUCE_SUM, NULL, 0);
     tt_output(&b, "loss", tt_tally(&b, loss));

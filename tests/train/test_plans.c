@@ -100,3 +100,18 @@ TEST(plans_that_differ_in_their_steps_have_other_hashes)
     tt_job_close(b);
     tt_job_close(c);
 }
+
+TEST(a_trace_names_the_phases_of_its_steps)
+{
+    tt_job *job = plan(&families[3], 1, NULL);
+    tt_step_result result;
+    tt_str text = {0};
+    CHECK_OK(tt_job_start(job, &(tt_exec_options){.trace = true}));
+    CHECK_OK(tt_job_step(job, tt_job_feed_random, NULL, &result));
+    CHECK_OK(tt_exec_trace_print(job->exec, &text));
+    CHECK(strstr(tt_str_text(&text), "\"forward\"") != NULL);
+    CHECK(strstr(tt_str_text(&text), "\"backward\"") != NULL);
+    CHECK(strstr(tt_str_text(&text), "\"update\"") != NULL);
+    tt_str_fini(&text);
+    tt_job_close(job);
+}
