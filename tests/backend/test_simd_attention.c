@@ -112,7 +112,7 @@ static double dot(const buf *a, int64_t i, const buf *b, int64_t j, int64_t n)
 // Weights of a row; returns its lse.
 static double weights(const shape *s, const tensors *t, const row *r)
 {
-    double top = -INFINITY, sum = 0;
+    double top = -(double)INFINITY, sum = 0;
     for (int64_t j = 0; j < r->n; j++) {
         const int64_t k = r->k + j * r->kv_step;
         r->p[j] = SCALE * dot(&t->q, r->q, &t->k, k, s->dim);

@@ -107,7 +107,7 @@ TEST(max_pool_says_where_and_the_first_of_equals_wins)
 
 TEST(max_pool_ignores_padding_and_passes_nan_on)
 {
-    const double x[] = {-3, -2, -1, NAN};
+    const double x[] = {-3, -2, -1, (double)NAN};
     bench k;
     start(&k);
     input(&k, "n:1 c:1 w:4", x);

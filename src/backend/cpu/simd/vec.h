@@ -113,7 +113,7 @@ TT_INLINE tt__vec vec_dot(tt__vec acc, const void *a, tt__vec b)
 
 TT_INLINE tt__vec_u16 vec_to_bf16(tt__vec x)
 {
-    tt__vec_u16 y;
+    tt__vec_u16 y = {0};
     for (int l = 0; l < TT_LANES; l++)
         y[l] = f32_to_bf16(x[l]);
     return y;
