@@ -6,7 +6,9 @@
 #include "tutti/tutti.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TT_COMMAND(name) extern const tt_command_def tt_command_##name;
 #include "cli/list.h"
@@ -170,8 +172,20 @@ static int run(const tt_command_def *command, const char *const *word, int n)
     return exit_status;
 }
 
+// OpenMP's threads spin for milliseconds when they wait for each other, which
+// starves whatever else runs on the machine, and them too. How long is read
+// from the environment before main, so the program starts itself once more.
+static void wait_politely(char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL)
+        return;
+    if (setenv("GOMP_SPINCOUNT", "2000", 1) == 0)
+        (void)execv("/proc/self/exe", argv); // without it: as it was
+}
+
 int main(int argc, char **argv)
 {
+    wait_politely(argv);
     if (argc < 2) {
         print_usage(stderr);
         return TT_EXIT_ERROR;
