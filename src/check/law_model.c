@@ -117,7 +117,7 @@ static tt_status check_slopes(subject *s)
         if (grad == NULL)
             return TT_ERR_NOMEM;
         w[n] = (tt_val){v};
-        at[n] = 7 * v % tt_small_elements(g, w[n]);
+        at[n] = (int64_t)7 * v % tt_small_elements(g, w[n]);
         gradient[n] = grad[at[n]];
         tt_free(grad);
         n++;
