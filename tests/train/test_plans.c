@@ -15,6 +15,7 @@ typedef struct figures {
     int accumulate;
     int32_t steps;
     int64_t peak, activations, scratch;
+    const char *setting; // one more, or NULL
 } figures;
 
 static const figures want[] = {
@@ -32,6 +33,14 @@ static const figures want[] = {
     {"resnet", 3, 308, 3272096, 108792, 294912},
     {"vgg", 1, 184, 4685024, 1178560, 294912},
     {"vgg", 3, 186, 3852000, 394688, 294912},
+    {"gpt", 1, 161, 1101464, 163728, 294912, "recompute=selective"},
+    {"gpt", 1, 168, 1053080, 100008, 310464, "recompute=full"},
+    {"llama", 1, 149, 688088, 121392, 294912, "recompute=selective"},
+    {"llama", 1, 167, 655576, 98064, 294912, "recompute=full"},
+    {"resnet", 1, 346, 3408928, 196160, 294912, "recompute=selective"},
+    {"resnet", 1, 382, 3428896, 192256, 294912, "recompute=full"},
+    {"lstm", 1, 71, 486176, 60576, 300672, "recompute=selective"},
+    {"lstm", 1, 75, 471712, 44640, 298752, "recompute=full"},
     {0},
 };
 
@@ -52,20 +61,21 @@ static tt_job *plan(const family *f, int accumulate, const char *extra)
 
 static void check(const family *f, const figures *w)
 {
-    tt_job *job = plan(f, w->accumulate, NULL);
+    tt_job *job = plan(f, w->accumulate, w->setting);
     const tt_plan *p = job->plan;
     const figures got = {f->name,
                          w->accumulate,
                          p->n_steps,
                          p->peak_bytes,
                          p->bytes_by_use[TT_USE_ACTIVATION],
-                         p->bytes_by_use[TT_USE_SCRATCH]};
+                         p->bytes_by_use[TT_USE_SCRATCH],
+                         w->setting};
     CHECK_MSG(got.steps == w->steps && got.peak == w->peak &&
                   got.activations == w->activations &&
                   got.scratch == w->scratch,
-              "{\"%s\", %d, %d, %lld, %lld, %lld}", got.name, got.accumulate,
+              "{\"%s\", %d, %d, %lld, %lld, %lld} %s", got.name, got.accumulate,
               got.steps, (long long)got.peak, (long long)got.activations,
-              (long long)got.scratch);
+              (long long)got.scratch, w->setting ? w->setting : "");
     tt_job_close(job);
 }
 
@@ -114,4 +124,26 @@ TEST(a_trace_names_the_phases_of_its_steps)
     CHECK(strstr(tt_str_text(&text), "\"update\"") != NULL);
     tt_str_fini(&text);
     tt_job_close(job);
+}
+
+// Input and weight gradients are apart: how many nodes each phase has.
+TEST(graphs_have_the_nodes_they_had_in_every_phase)
+{
+    tt_str text = {0};
+    for (const family *f = families; f->name != NULL; f++)
+        for (int p = 0; p < 2; p++) {
+            int n[TT_N_PHASES] = {0};
+            tt_job *job =
+                plan(f, 1, p == 0 ? "precision=fp32" : "precision=bf16");
+            for (int32_t i = 0; i < job->graph->n_nodes; i++)
+                n[job->graph->node[i].phase]++;
+            tt_str_addf(&text, "%s %s:", f->name, p == 0 ? "fp32" : "bf16");
+            for (int i = 0; i < TT_N_PHASES; i++)
+                tt_str_addf(&text, " %s %d", tt_phase_name(i), n[i]);
+            tt_str_add(&text, "\n");
+            tt_job_close(job);
+        }
+    CHECK_OK(tt_str_status(&text));
+    golden_compare("phases", tt_str_text(&text));
+    tt_str_fini(&text);
 }
