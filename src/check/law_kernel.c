@@ -1,7 +1,7 @@
-// law_kernel - every kernel of every backend = ref, on the operators' samples and on
-// stretched ones, in every float type the backend has; adding to an output
-// twice = twice the output; one thread = two threads, to the bit. A kernel that no
-// sample reaches is a failure too.
+// law_kernel - every kernel of every backend = ref, on the operators' samples, on
+// stretched ones and on the parts that ranks hold, in every float type the backend
+// has; adding to an output twice = twice the output; one thread = two threads, to
+// the bit when exact. A kernel that no sample reaches is a failure too.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -50,12 +50,15 @@ static tt_status write_input(tt_exec *exec, const tt_graph *g, tt_val v,
                              const double *data)
 {
     const tt_type *type = &g->value[v.id].type;
-    const int64_t n = tt_shape_count(&type->shape);
+    tt_local local;
+    tt_local_of(type, &g->mesh, tt_exec_plan(exec)->rank, &local);
+    const int64_t n = tt_shape_count(&local.shape);
     void *raw = tt_alloc(n * tt_dtype_bytes(type->dtype));
     if (raw == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a law");
     for (int64_t i = 0; i < n; i++)
-        tt_dtype_store(type->dtype, raw, i, data[i]);
+        tt_dtype_store(type->dtype, raw, i,
+                       data[tt_local_to_global(&local, i)]);
     const tt_status status = tt_exec_write(exec, v, raw);
     tt_free(raw);
     return status;
@@ -65,7 +68,9 @@ static tt_status read_output(tt_exec *exec, const tt_graph *g, tt_val v,
                              int64_t *count_out, double **data_out)
 {
     const tt_type *type = &g->value[v.id].type;
-    const int64_t n = tt_shape_count(&type->shape);
+    tt_local local;
+    tt_local_of(type, &g->mesh, tt_exec_plan(exec)->rank, &local);
+    const int64_t n = tt_shape_count(&local.shape);
     void *raw = tt_alloc(n * tt_dtype_bytes(type->dtype));
     double *data = tt_alloc(n * 8);
     tt_status status = TT_ERR_NOMEM;
@@ -111,14 +116,19 @@ typedef struct setting {
     const char *backend;
     int n_threads;
     tt_dtype dtype;
-    bool twice; // add output 0 over two micro-batches
+    bool exact;
+    bool twice;        // add output 0 over two micro-batches
+    const tt_sig *sig; // run one rank's part of two; NULL: the whole
+    int rank;
 } setting;
 
 static tt_status build_case(tt_case *c, const tt_op_def *op,
                             const tt_sample *sample, const setting *s,
                             tt_graph **graph_out)
 {
-    TT_TRY(tt_case_init(c, op, sample, s->dtype, NULL, NULL));
+    tt_mesh mesh = {.n_axes = 1, .axis = {{"x", 2}}};
+    TT_TRY(
+        tt_case_init(c, op, sample, s->dtype, s->sig ? &mesh : NULL, s->sig));
     if (s->twice) {
         tt_output(&c->b, "sum",
                   tt_call(&c->b, &tt_op_tally, NULL, c->out, 1, NULL));
@@ -135,8 +145,10 @@ static tt_status build_case(tt_case *c, const tt_op_def *op,
 static tt_status run_sample(const tt_op_def *op, const tt_sample *sample,
                             const setting *s, hunt *h, result *out)
 {
-    const tt_backend_options options = {.n_threads = s->n_threads};
-    const tt_lower_options lower = {.n_micro = s->twice ? 2 : 1};
+    const tt_backend_options options = {.n_threads = s->n_threads,
+                                        .exact = s->exact};
+    const tt_lower_options lower = {.rank = s->rank,
+                                    .n_micro = s->twice ? 2 : 1};
     tt_case c;
     tt_graph *g = NULL;
     tt_plan *plan = NULL;
@@ -190,31 +202,60 @@ static double tolerance_of(tt_dtype dtype)
     return dtype == TT_F64 ? 1e-12 : dtype == TT_F32 ? 1e-5 : 1.0 / 64;
 }
 
+// What the reference computes; twice that when output 0 is added twice.
+static tt_status run_ref(const tt_op_def *op, const tt_sample *sample,
+                         setting s, hunt *h, result *out)
+{
+    const bool twice = s.twice;
+    s.backend = "ref";
+    s.twice = false;
+    TT_TRY(run_sample(op, sample, &s, h, out));
+    for (int i = 1; i < out->n_out && twice; i++) {
+        tt_free(out->data[i]);
+        out->data[i] = NULL;
+    }
+    for (int64_t k = 0; k < out->count[0] && twice; k++)
+        out->data[0][k] *= 2;
+    out->n_out = twice ? 1 : out->n_out;
+    return TT_OK;
+}
+
+static void check_threads(tt_report *r, const tt_op_def *op,
+                          const tt_sample *sample, setting s, hunt *h,
+                          const result *two, const char *what)
+{
+    result one;
+    s.n_threads = 1;
+    if (run_sample(op, sample, &s, h, &one) != TT_OK) {
+        tt_report_check(r, false, "kernel %s: %s", what, tt_error_message());
+        return;
+    }
+    for (int i = 0; i < two->n_out; i++)
+        tt_report_check(r,
+                        difference(one.data[i], two->data[i], two->count[i]) <=
+                            (s.exact ? 0 : 1e-5),
+                        "kernel %s: output %d depends on the threads", what, i);
+    result_fini(&one);
+}
+
 static void check_one(tt_report *r, const tt_op_def *op,
                       const tt_sample *sample, setting s, hunt *h,
                       const char *what)
 {
-    result ref, fast, one;
-    setting as_ref = s;
-    as_ref.backend = "ref";
+    result ref, fast;
     s.n_threads = 2;
-    if (run_sample(op, sample, &as_ref, h, &ref) != TT_OK) {
+    if (run_ref(op, sample, s, h, &ref) != TT_OK) {
         tt_report_check(r, false, "kernel %s: ref: %s", what,
                         tt_error_message());
         return;
     }
-    tt_status status = run_sample(op, sample, &s, h, &fast);
+    const tt_status status = run_sample(op, sample, &s, h, &fast);
     tt_report_check(r, status == TT_OK, "kernel %s: %s", what,
                     tt_error_message());
     if (status == TT_OK) {
         compare(r, what, &fast, &ref, tolerance_of(s.dtype));
-        s.n_threads = 1;
-        status = run_sample(op, sample, &s, h, &one);
-        for (int i = 0; i < fast.n_out && status == TT_OK; i++)
-            tt_report_check(
-                r, difference(one.data[i], fast.data[i], fast.count[i]) <= 1e-5,
-                "kernel %s: output %d depends on the threads", what, i);
-        result_fini(&one);
+        if (s.sig == NULL)
+            check_threads(r, op, sample, s, h, &fast, what);
     }
     result_fini(&fast);
     result_fini(&ref);
@@ -233,28 +274,72 @@ static bool is_legal(const tt_op_def *op, const tt_sample *sample,
     return small;
 }
 
-static void check_op(tt_report *r, const tt_op_def *op, setting s, hunt *h,
-                     tt_arena *arena)
+static void check_sample(tt_report *r, const tt_op_def *op,
+                         const tt_sample *sample, setting s, hunt *h,
+                         const char *where)
+{
+    char what[160];
+    for (int way = 0; way < 3; way++) {
+        static const char *const name[] = {"", " added twice", " exact"};
+        s.twice = way == 1;
+        s.exact = way == 2;
+        if ((s.twice && (op->flags & TT_OP_ACCUMULATE) != 0) ||
+            (s.exact && strcmp(s.backend, "ref") == 0))
+            continue;
+        snprintf(what, sizeof what, "%s.%s: %s %s%s", s.backend, op->name,
+                 tt_dtype_name(s.dtype), where, name[way]);
+        check_one(r, op, sample, s, h, what);
+    }
+}
+
+// Every signature that runs the operator itself, on each of two ranks.
+static tt_status check_parts(tt_report *r, const tt_op_def *op,
+                             const tt_sample *sample, setting s, hunt *h)
+{
+    tt_case c;
+    tt_op_io io;
+    tt_type in[TT_SAMPLE_IN], out[TT_MAX_OUT];
+    if (op->shard == NULL || s.dtype != TT_F32 ||
+        tt_case_init(&c, op, sample, s.dtype, NULL, NULL) != TT_OK)
+        return TT_OK;
+    tt_sigs *sigs = tt_alloc(sizeof *sigs);
+    tt_node_io(c.b.graph, &c.b.graph->node[c.b.graph->n_nodes - 1], in, out,
+               &io);
+    if (sigs != NULL)
+        op->shard(&io, 2, sigs);
+    for (int i = 0; sigs != NULL && i < sigs->n; i++)
+        for (s.rank = 0; s.rank < 2; s.rank++) {
+            char what[96];
+            snprintf(what, sizeof what,
+                     "%s.%s: sample %d, signature %d, rank %d", s.backend,
+                     op->name, (int)(sample - op->samples), i, s.rank);
+            s.sig = &sigs->sig[i];
+            if (s.sig->expand == NULL)
+                check_one(r, op, sample, s, h, what);
+        }
+    const bool ok = sigs != NULL;
+    tt_free(sigs);
+    tt_case_fini(&c);
+    return ok ? TT_OK : tt_fail(TT_ERR_NOMEM, "no memory for a law");
+}
+
+static tt_status check_op(tt_report *r, const tt_op_def *op, setting s, hunt *h,
+                          tt_arena *arena)
 {
     for (const tt_sample *sample = op->samples; sample && sample->in[0];
          sample++) {
         tt_sample big;
         for (int k = 0; tt_stretch(sample, k, arena, &big); k++) {
-            char what[160];
-            if (!is_legal(op, &big, s.dtype))
-                continue;
-            for (int twice = 0; twice < 2; twice++) {
-                s.twice = twice == 1;
-                if (s.twice && (op->flags & TT_OP_ACCUMULATE) != 0)
-                    continue;
-                snprintf(what, sizeof what, "%s.%s: %s sample %d.%d%s",
-                         s.backend, op->name, tt_dtype_name(s.dtype),
-                         (int)(sample - op->samples), k,
-                         twice ? " added twice" : "");
-                check_one(r, op, &big, s, h, what);
-            }
+            char where[32];
+            snprintf(where, sizeof where, "sample %d.%d",
+                     (int)(sample - op->samples), k);
+            if (is_legal(op, &big, s.dtype))
+                check_sample(r, op, &big, s, h, where);
         }
+        if (strcmp(s.backend, "ref") != 0)
+            TT_TRY(check_parts(r, op, sample, s, h));
     }
+    return TT_OK;
 }
 
 static void check_hunt(tt_report *r, const tt_backend_def *def, const hunt *h)
@@ -280,16 +365,18 @@ static tt_status check_backend(tt_report *r, const tt_backend_def *def)
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a law");
+    tt_report_check(r, def->has_dtype(TT_F32), "kernel %s: no f32", def->name);
+    tt_status status = TT_OK;
     for (int d = 0; d < 3; d++)
-        for (int i = 0; i < n; i++) {
+        for (int i = 0; i < n && status == TT_OK; i++) {
             const setting s = {.backend = def->name, .dtype = dtypes[d]};
             if (def->has_dtype(dtypes[d]) && tt_report_wants(r, ops[i]->name) &&
                 (ops[i]->flags & TT_OP_COLLECTIVE) == 0)
-                check_op(r, ops[i], s, &h, arena);
+                status = check_op(r, ops[i], s, &h, arena);
         }
     check_hunt(r, def, &h);
     tt_arena_destroy(arena);
-    return TT_OK;
+    return status;
 }
 
 static tt_status run(tt_report *r)
