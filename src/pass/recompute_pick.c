@@ -19,7 +19,7 @@
 #include <string.h>
 
 static const double selective_budget = 0.02;
-static const double cheap_flops = 32; // per element of the result
+static const double cheap_flops = 16; // per element of the result
 
 bool tt__is_activation(const tt_node *node, const bool *is_dropped)
 {

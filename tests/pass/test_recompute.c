@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/settings.h"
+#include "golden.h"
 #include "test.h"
 #include "train/job.h"
 
@@ -206,4 +207,68 @@ TEST(too_large_a_model_is_told_to_recompute)
     tt_job_close(job);
     tt_arena_destroy(arena);
     CHECK(tt_alloc_live() == 0);
+}
+
+static bool is_same_node(const tt_node *a, const tt_node *b)
+{
+    return a->op == b->op && a->phase == b->phase && a->n_in == b->n_in &&
+           a->n_out == b->n_out && strcmp(a->origin, b->origin) == 0;
+}
+
+// What the pass inserted, and in front of what.
+static void list_inserted(const tt_graph *old, const tt_graph *new, tt_str *out)
+{
+    int32_t o = 0;
+    bool is_run = false;
+    for (int32_t n = 0; n < new->n_nodes; n++) {
+        const tt_node *node = &new->node[n];
+        const bool is_old =
+            o < old->n_nodes && is_same_node(&old->node[o], node);
+        if (!is_old)
+            tt_str_addf(out, "  %s %s\n", node->op->name, node->origin);
+        else if (is_run)
+            tt_str_addf(out, "    before %s %s\n", node->op->name,
+                        node->origin);
+        is_run = !is_old;
+        o += is_old ? 1 : 0;
+    }
+    CHECK(o == old->n_nodes);
+}
+
+// Values say nothing about what is recomputed where: the reviewed list does.
+TEST(golden_recompute)
+{
+    static const char *const all[] = {
+        "model=gpt model.layers=3 model.width=96 model.heads=2 model.vocab=24 "
+        "model.context=8 model.dropout=0.1 batch=2 seq=8",
+        "model=gpt model.layers=2 model.width=96 model.heads=2 model.vocab=24 "
+        "model.context=8 batch=2 seq=8",
+        "model=gpt model.layers=1 model.width=96 model.heads=2 model.vocab=24 "
+        "model.context=8 batch=2 seq=8",
+        "model=llama model.layers=2 model.width=96 model.heads=2 "
+        "model.kv_heads=1 model.vocab=24 model.ff=24 batch=2 seq=8",
+        "model=vit model.layers=2 model.width=96 model.heads=2 model.ff=32 "
+        "model.patch=8 model.classes=10 batch=2 image=16",
+        "model=resnet18 model.width=16 model.classes=10 batch=2 image=32",
+        "model=vgg11 model.width=16 model.hidden=16 model.classes=10 batch=2 "
+        "image=32",
+        "model=lstm model.layers=2 model.embed=12 model.hidden=10 "
+        "model.vocab=20 batch=2 seq=6",
+        "model=mlp model.layers=4 model.width=8 batch=2 image=4",
+        NULL};
+    static const char *const modes[] = {"selective", "full"};
+    tt_str text = {0};
+    for (const char *const *m = all; *m != NULL; m++)
+        for (int i = 0; i < 2; i++) {
+            tt_arena *arena = tt_arena_create();
+            tt_job *kept = plan(*m, "ref", "none", arena);
+            tt_job *again = plan(*m, "ref", modes[i], arena);
+            tt_str_addf(&text, "%s %s\n", modes[i], *m);
+            list_inserted(kept->graph, again->graph, &text);
+            tt_job_close(again);
+            tt_job_close(kept);
+            tt_arena_destroy(arena);
+        }
+    golden_compare("recompute", tt_str_text(&text));
+    tt_str_fini(&text);
 }
