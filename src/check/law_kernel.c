@@ -119,15 +119,15 @@ typedef struct setting {
     tt_dtype dtype;
     bool exact;
     bool twice;        // add output 0 over two micro-batches
-    const tt_sig *sig; // run one rank's part of two; NULL: the whole
-    int rank;
+    const tt_sig *sig; // run one rank's part of `size`; NULL: the whole
+    int rank, size;
 } setting;
 
 static tt_status build_case(tt_case *c, const tt_op_def *op,
                             const tt_sample *sample, const setting *s,
                             tt_graph **graph_out)
 {
-    tt_mesh mesh = {.n_axes = 1, .axis = {{"x", 2}}};
+    tt_mesh mesh = {.n_axes = 1, .axis = {{"x", s->size}}};
     TT_TRY(
         tt_case_init(c, op, sample, s->dtype, s->sig ? &mesh : NULL, s->sig));
     if (s->twice) {
@@ -296,7 +296,24 @@ static void check_sample(tt_report *r, const tt_op_def *op,
     }
 }
 
-// Every signature that runs the operator itself, on each of two ranks.
+// Every signature that runs the operator itself, on the first and the last rank.
+static void check_sigs(tt_report *r, const tt_op_def *op,
+                       const tt_sample *sample, setting s, hunt *h,
+                       const tt_sigs *sigs)
+{
+    for (int i = 0; i < sigs->n; i++)
+        for (s.rank = 0; s.rank < s.size; s.rank += s.size - 1) {
+            char what[128];
+            snprintf(what, sizeof what,
+                     "%s.%s: sample %d, signature %d, rank %d of %d", s.backend,
+                     op->name, (int)(sample - op->samples), i, s.rank, s.size);
+            s.what = what;
+            s.sig = &sigs->sig[i];
+            if (s.sig->expand == NULL)
+                check_one(r, op, sample, s, h);
+        }
+}
+
 static tt_status check_parts(tt_report *r, const tt_op_def *op,
                              const tt_sample *sample, setting s, hunt *h)
 {
@@ -309,19 +326,11 @@ static tt_status check_parts(tt_report *r, const tt_op_def *op,
     tt_sigs *sigs = tt_alloc(sizeof *sigs);
     tt_node_io(c.b.graph, &c.b.graph->node[c.b.graph->n_nodes - 1], in, out,
                &io);
-    if (sigs != NULL)
-        op->shard(&io, 2, sigs);
-    for (int i = 0; sigs != NULL && i < sigs->n; i++)
-        for (s.rank = 0; s.rank < 2; s.rank++) {
-            char what[96];
-            snprintf(what, sizeof what,
-                     "%s.%s: sample %d, signature %d, rank %d", s.backend,
-                     op->name, (int)(sample - op->samples), i, s.rank);
-            s.what = what;
-            s.sig = &sigs->sig[i];
-            if (s.sig->expand == NULL)
-                check_one(r, op, sample, s, h);
-        }
+    for (s.size = 2; sigs != NULL && s.size <= 4; s.size += 2) {
+        sigs->n = 0;
+        op->shard(&io, s.size, sigs);
+        check_sigs(r, op, sample, s, h, sigs);
+    }
     const bool ok = sigs != NULL;
     tt_free(sigs);
     tt_case_fini(&c);
