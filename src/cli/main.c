@@ -179,7 +179,7 @@ static void wait_politely(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL)
         return;
-    if (setenv("GOMP_SPINCOUNT", "2000", 1) == 0)
+    if (setenv("GOMP_SPINCOUNT", "20000", 1) == 0)
         (void)execv("/proc/self/exe", argv); // without it: as it was
 }
 

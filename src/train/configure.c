@@ -38,7 +38,7 @@ const tt_opt tt_job_option_table[] = {
 static const tt_opt common_optim[] = {
     {"lr", "3e-4", "learning rate", TT_OPT_F64, offsetof(tt_job_optim, lr),
      NULL, 0, 1e6},
-    {"clip", "1", "largest norm of the gradient; 0: any", TT_OPT_F64,
+    {"clip", "1", "largest norm of the gradient; 0: not measured", TT_OPT_F64,
      offsetof(tt_job_optim, clip), NULL, 0, 1e30},
     {"decay", "matrices", "what weight_decay applies to", TT_OPT_CHOICE,
      offsetof(tt_job_optim, decay), "matrices|all"},

@@ -92,7 +92,7 @@ typedef struct tt_step_result {
     double loss;    // mean over the step's targets
     double count;   // targets
     double correct; // targets whose best guess was right
-    double norm;    // of the mean gradient, before clipping
+    double norm;    // of the mean gradient, before clipping; 0: not limited
 } tt_step_result;
 
 // One optimiser step over all micro-batches.

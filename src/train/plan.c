@@ -55,7 +55,6 @@ static tt_status make_plan(const tt_job *job, const variant *v,
         .optim = {.def = job->optim,
                   .params = job->optim_params.params,
                   .clip = job->optim_params.clip,
-                  .wants_norm = true,
                   .is_decayed = job->optim_params.decay == TT_DECAY_ALL
                                     ? decay_all
                                     : NULL},

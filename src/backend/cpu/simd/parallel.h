@@ -8,7 +8,7 @@
 
 enum {
     TT_BLOCK = 4096,         // elements of one block of a flat array
-    TT_FORK_ELEMENTS = 16384 // fewer than this: one thread is faster
+    TT_FORK_ELEMENTS = 65536 // fewer than this: one thread is faster
 };
 
 static inline int64_t tt__blocks(int64_t n, int64_t block)
