@@ -121,10 +121,9 @@ static tt_val add_value(tt_builder *b, const char *name, const tt_type *type,
                                        .slot = -1,
                                        .updates = TT_NONE,
                                        .grad = TT_NONE};
-    g->n_values++;
+    const tt_val v = {g->n_values++};
     const tt_status status = tt__graph_index(g);
-    return status == TT_OK ? (tt_val){g->n_values - 1}
-                           : tt_builder_fail(b, status);
+    return status == TT_OK ? v : tt_builder_fail(b, status);
 }
 
 static const char *full_name(tt_builder *b, const char *name)
