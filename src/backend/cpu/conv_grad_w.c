@@ -62,9 +62,10 @@ static tt_status create(tt_backend *backend, const tt__conv_desc *d,
         const tt_status status = tt__conv_create(backend, &wish, prim_out);
         if (status == TT_OK && !tt__prim_is_slow(*prim_out))
             return TT_OK;
-        if (status == TT_OK)
+        if (status == TT_OK) {
             tt__prim_destroy(*prim_out);
-        else if (status != TT_ERR_UNSUPPORTED)
+            *prim_out = NULL;
+        } else if (status != TT_ERR_UNSUPPORTED)
             return status;
     }
     return tt__conv_create(backend, &own, prim_out);
