@@ -285,6 +285,33 @@ TEST(sent_values_keep_their_placement_and_name_their_peer)
     tt_builder_fini(&b);
 }
 
+// What came from a peer sends its gradient there, and the other way round.
+static void check_peer_gradient(const tt_op_def *op, const tt_op_def *adjoint)
+{
+    tt_builder b;
+    start(&b, 3, false);
+    const tt_val x = tt_input(&b, "x", TT_F64, "a:5 b:7");
+    const tt_val seed = tt_input(&b, "seed", TT_F64, "a:5 b:7");
+    const tt_val y =
+        op == &tt_op_send ? tt_send(&b, x, 1, 2) : tt_recv(&b, x, 1, 2);
+    tt_val grad = TT_NONE;
+    const tt_grad_of from = {&y, &seed, 1};
+    CHECK_OK(tt_grad_values(&b, &from, &x, 1, &grad));
+    CHECK(tt_is(grad));
+    const tt_node *last = &b.graph->node[b.graph->n_nodes - 1];
+    const tt_comm_params *params = last->params;
+    CHECK(last->op == adjoint && last->out[0].id == grad.id);
+    CHECK(last->in[0].id == seed.id);
+    CHECK(params->axis == 1 && params->peer == 2);
+    tt_builder_fini(&b);
+}
+
+TEST(gradients_go_back_to_the_peer)
+{
+    check_peer_gradient(&tt_op_send, &tt_op_recv);
+    check_peer_gradient(&tt_op_recv, &tt_op_send);
+}
+
 TEST(a_partial_maximum_cannot_be_made)
 {
     tt_builder b;

@@ -47,12 +47,12 @@ static void fail_everywhere(const char *device, int64_t stride)
     }
 }
 
-TEST_SLOW(training_on_ref_survives_some_failing_allocations, 200)
+TEST_SLOW(training_on_ref_survives_some_failing_allocations, 300)
 {
     fail_everywhere("device=ref", 7);
 }
 
-TEST_SLOW(training_on_cpu_survives_some_failing_allocations, 200)
+TEST_SLOW(training_on_cpu_survives_some_failing_allocations, 300)
 {
     fail_everywhere("device=cpu", 7);
 }
