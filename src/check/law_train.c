@@ -53,8 +53,12 @@ static tt_status write_leaf(tt_exec *exec, tt_val v, int64_t first)
 
 static tt_status feed(void *user, tt_exec *exec, int32_t micro)
 {
-    const tt_graph *g = tt_exec_plan(exec)->graph;
+    const tt_plan *plan = tt_exec_plan(exec);
+    const tt_graph *g = plan->graph;
     (void)user;
+    if (tt_is(tt_graph_find(g, "first_sample")))
+        TT_TRY(tt_exec_set_scalar(exec, "first_sample",
+                                  micro * TT_SMALL_BATCH / plan->n_micro));
     for (int32_t v = 0; v < g->n_values; v++)
         if (g->value[v].role == TT_ROLE_INPUT)
             TT_TRY(

@@ -24,13 +24,15 @@ const tt_small tt_small_table[] = {
     {"gpt", "layers=2 width=8 heads=2 vocab=10 context=6", 6, 0,
      "heads:tensor ff:tensor vocab:tensor", false},
     {"gpt", "layers=2 width=8 heads=2 vocab=10 context=6 dropout=0.3", 6, 0,
-     NULL, true},
+     NULL, false},
     {"llama", "layers=2 width=16 heads=4 kv_heads=2 vocab=10 ff=12 context=6",
      6, 0, "heads:tensor kv_heads:tensor ff:tensor vocab:tensor", false},
     {"llama",
      "layers=2 width=16 heads=4 kv_heads=1 vocab=10 ff=12 context=6 tied=true",
      5, 0, "heads:tensor ff:tensor vocab:tensor", false},
     {"lstm", "layers=2 embed=6 hidden=5 vocab=9", 5, 0, NULL, false},
+    {"lstm", "layers=2 embed=6 hidden=5 vocab=9 dropout=0.3", 5, 0, NULL,
+     false},
     {0},
 };
 
@@ -97,15 +99,28 @@ static void fill_state(const tt_value *value, int64_t n, double *out)
     }
 }
 
+static double scalar_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        double value;
+    } table[] = {{"skip", 0},
+                 {"lr", 0.05},
+                 {"first_sample", 0},
+                 {"samples", TT_SMALL_BATCH}};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return table[i].value;
+    return 1; // seed, step
+}
+
 void tt_small_fill(const tt_graph *g, tt_val v, int64_t first, double *out)
 {
     const tt_value *value = &g->value[v.id];
     if (value->role == TT_ROLE_INPUT)
         fill_input(value, first, out);
     else if (value->role == TT_ROLE_SCALAR)
-        *out = strcmp(value->name, "skip") == 0 ? 0
-               : strcmp(value->name, "lr") == 0 ? 0.05
-                                                : 1;
+        *out = scalar_of(value->name);
     else
         fill_state(value, tt_shape_count(&value->type.shape), out);
 }

@@ -12,7 +12,7 @@ typedef struct tt_small {
     const char *model, *options; // of the registry; text for its option table
     int64_t seq, image;          // 0: not for this model
     const char *tensor;          // layout over an axis `tensor`; NULL: none
-    bool needs_batch;            // micro-batches differ: batch norm, dropout
+    bool needs_batch;            // micro-batches differ: batch norm
 } tt_small;
 
 // Ends with an entry whose model is NULL. A model may stand here several times.

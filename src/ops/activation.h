@@ -4,6 +4,7 @@
 #define TT_OPS_ACTIVATION_H
 
 #include "graph/build.h"
+#include "graph/site.h"
 
 typedef enum tt_gelu_form { TT_GELU_TANH, TT_GELU_ERF } tt_gelu_form;
 
@@ -18,8 +19,12 @@ typedef struct tt_dropout_params {
 tt_val tt_relu(tt_builder *b, tt_val x);
 tt_val tt_tanh(tt_builder *b, tt_val x);
 
-// Reads the scalars "seed" and "step". x itself when p is 0 or the builder makes
+// Reads the scalars "seed", "step", "first_sample", "samples". x itself when p is 0 or the builder makes
 // a graph for evaluation.
 tt_val tt_dropout(tt_builder *b, tt_val x, double p);
+
+// For kernels: where x lies among all samples of the step, given the addresses of
+// the inputs. Scalars that nobody set (0 samples) change nothing.
+tt_local tt_dropout_local(const tt_site *site, const void *const *in);
 
 #endif

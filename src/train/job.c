@@ -65,6 +65,7 @@ static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
 {
     const feeding *f = user;
     tt_job *job = f->job;
+    TT_TRY(set_scalar(job, "first_sample", (double)(micro * job->io.batch)));
     TT_TRY(f->feed(f->user, job, micro, job->x, job->y));
     TT_TRY(tt_exec_write(exec, tt_graph_find(job->graph, "x"), job->x));
     return tt_exec_write(exec, tt_graph_find(job->graph, "y"), job->y);
@@ -79,6 +80,7 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     TT_TRY(set_scalar(job, "step", (double)(job->step + 1)));
     TT_TRY(set_scalar(job, "skip", 0));
     TT_TRY(set_scalar(job, "seed", (double)job->options.seed));
+    TT_TRY(set_scalar(job, "samples", (double)job->options.batch));
     TT_TRY(tt_exec_run(job->exec, feed_one, &f));
     job->step++;
     TT_TRY(get_output(job, "loss", &result.loss));

@@ -39,8 +39,11 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     runs r;
-    return tt__site_has_types(site, "tII", "t") &&
-           find_runs(&site->in[0].local, &r);
+    tt_local local = site->in[0].local;
+    const int f = tt_shape_find(&local.shape, "batch");
+    if (site->n_in == 5 && f >= 0)
+        local.global[f]++; // a part of more samples, at run time
+    return tt__site_has_types(site, "tIIII", "t") && find_runs(&local, &r);
 }
 
 static tt_status run(void *state, const tt_site *site, const tt_args *args)
@@ -48,7 +51,8 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     (void)state;
     const tt_dropout_params *p = site->params;
     runs r;
-    (void)find_runs(&site->in[0].local, &r);
+    const tt_local local = tt_dropout_local(site, args->in);
+    (void)find_runs(&local, &r);
     const uint64_t seed = (uint64_t) * (const int64_t *)args->in[1];
     const uint64_t step = (uint64_t) * (const int64_t *)args->in[2];
     const tt_simd_dropout_args a = {

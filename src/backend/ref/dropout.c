@@ -16,8 +16,9 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     const double threshold = p->p * 4294967296.0;
     const double up = p->p < 1 ? 1 / (1 - p->p) : 0;
     const int64_t n = tt_operand_count(x);
+    const tt_local local = tt_dropout_local(site, args->in);
     for (int64_t i = 0; i < n; i++) {
-        const int64_t whole = tt_local_to_global(&x->local, i);
+        const int64_t whole = tt_local_to_global(&local, i);
         const bool is_kept = tt_rng_u32(key, (uint64_t)whole) >= threshold;
         const double value = tt_dtype_load(x->dtype, args->in[0], i);
         tt_dtype_store(site->out[0].dtype, args->out[0], i,
