@@ -127,6 +127,8 @@ static tt_status build(tt_case *c, tt_dtype dtype, const tt_sig *sig)
             TT_TRY(tt_opt_parse(c->op->options, c->params, c->sample->params,
                                 c->arena));
     }
+    // A stray id that is zero must not be an operand by chance.
+    (void)tt_input(&c->b, "unused", TT_U8, "unused:1");
     for (int i = 0; i < TT_SAMPLE_IN && c->sample->in[i] != NULL; i++) {
         TT_TRY(make_input(c, i, dtype, sig));
         c->n_in = i + 1;
