@@ -16,7 +16,6 @@
 
 #include "backend/cpu/simd/activation.h"
 #include "backend/cpu/simd/attention.h"
-#include "backend/cpu/simd/batchnorm.h"
 #include "backend/cpu/simd/channels.h"
 #include "backend/cpu/simd/dropout.h"
 #include "backend/cpu/simd/elementwise.h"
@@ -47,7 +46,6 @@ typedef struct tt_simd {
     const tt_simd_optimizer *optimizer;
     const tt_simd_dropout *dropout;
     const tt_simd_lstm *lstm;
-    const tt_simd_batchnorm *batchnorm;
     const tt_simd_channels *channels;
     const tt_simd_fold *fold;
     const tt_simd_merge *merge;

@@ -15,7 +15,6 @@ extern const tt_simd_reduce TT_SYMBOL(tt_simd_reduce);
 extern const tt_simd_optimizer TT_SYMBOL(tt_simd_optimizer);
 extern const tt_simd_dropout TT_SYMBOL(tt_simd_dropout);
 extern const tt_simd_lstm TT_SYMBOL(tt_simd_lstm);
-extern const tt_simd_batchnorm TT_SYMBOL(tt_simd_batchnorm);
 extern const tt_simd_channels TT_SYMBOL(tt_simd_channels);
 extern const tt_simd_fold TT_SYMBOL(tt_simd_fold);
 extern const tt_simd_merge TT_SYMBOL(tt_simd_merge);
@@ -41,7 +40,6 @@ const tt_simd TT_SYMBOL(tt_simd_table) = {
     .optimizer = &TT_SYMBOL(tt_simd_optimizer),
     .dropout = &TT_SYMBOL(tt_simd_dropout),
     .lstm = &TT_SYMBOL(tt_simd_lstm),
-    .batchnorm = &TT_SYMBOL(tt_simd_batchnorm),
     .channels = &TT_SYMBOL(tt_simd_channels),
     .fold = &TT_SYMBOL(tt_simd_fold),
     .merge = &TT_SYMBOL(tt_simd_merge),
