@@ -56,9 +56,9 @@ static tt_status feed(void *user, tt_exec *exec, int32_t micro)
     const tt_plan *plan = tt_exec_plan(exec);
     const tt_graph *g = plan->graph;
     (void)user;
+    const int64_t first = (int64_t)micro * TT_SMALL_BATCH / plan->n_micro;
     if (tt_is(tt_graph_find(g, "first_sample")))
-        TT_TRY(tt_exec_set_scalar(exec, "first_sample",
-                                  micro * TT_SMALL_BATCH / plan->n_micro));
+        TT_TRY(tt_exec_set_scalar(exec, "first_sample", (double)first));
     for (int32_t v = 0; v < g->n_values; v++)
         if (g->value[v].role == TT_ROLE_INPUT)
             TT_TRY(
