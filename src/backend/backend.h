@@ -39,11 +39,9 @@ void tt_backend_close(tt_backend *backend);
 const tt_backend_def *const *tt_backend_all(int *n);
 const tt_backend_def *tt_backend_find(const char *name);
 
-// Runs / frees a kernel that choose() handed out. Operands that the site of
-// tt_kernel_site has in a layout > 0 may be presented to the kernel as flat
-// vectors when the operator is element-wise.
+// Runs / frees a kernel that choose() handed out. Operands in a layout > 0 may be
+// presented to the kernel as flat vectors when the operator is element-wise.
 tt_status tt_kernel_run(void *kernel, const tt_args *args);
-const tt_site *tt_kernel_site(const void *kernel); // forms as prepared
 void tt_kernel_free(void *kernel);
 
 #endif

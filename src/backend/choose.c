@@ -40,11 +40,6 @@ void tt_kernel_free(void *kernel)
     tt_free(k);
 }
 
-const tt_site *tt_kernel_site(const void *kernel)
-{
-    return &((const chosen *)kernel)->site;
-}
-
 tt_status tt_kernel_run(void *kernel, const tt_args *args)
 {
     const chosen *k = kernel;

@@ -99,12 +99,3 @@ void tt_node_io(const tt_graph *g, const tt_node *node, tt_type *in,
                      .out = out,
                      .op = node->op};
 }
-
-uint64_t tt_graph_hash(const tt_graph *g)
-{
-    tt_str text = {0};
-    tt_graph_print(g, &text);
-    const uint64_t hash = tt_hash(tt_str_text(&text), text.n);
-    tt_str_fini(&text);
-    return hash;
-}

@@ -117,8 +117,6 @@ typedef const tt_op_def *tt_op_find_fn(const char *name);
 tt_status tt_graph_parse(const char *text, tt_op_find_fn *find,
                          tt_graph **graph_out);
 
-uint64_t tt_graph_hash(const tt_graph *g); // of the printed text
-
 // Fills `io` for a node from global types; `in` has room for node->n_in.
 void tt_node_io(const tt_graph *g, const tt_node *node, tt_type *in,
                 tt_type *out, tt_op_io *io);

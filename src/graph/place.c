@@ -2,8 +2,6 @@
 
 #include "graph/place.h"
 
-#include <string.h>
-
 bool tt_place_equal(const tt_place *a, const tt_place *b)
 {
     if (a->kind != b->kind)
@@ -43,14 +41,6 @@ int tt_mesh_ranks(const tt_mesh *mesh)
     for (int a = 0; a < mesh->n_axes; a++)
         n *= mesh->axis[a].size;
     return n;
-}
-
-int tt_mesh_find(const tt_mesh *mesh, const char *name)
-{
-    for (int a = 0; a < mesh->n_axes; a++)
-        if (strcmp(mesh->axis[a].name, name) == 0)
-            return a;
-    return -1;
 }
 
 static int axis_stride(const tt_mesh *mesh, int axis)

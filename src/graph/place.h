@@ -71,7 +71,6 @@ bool tt_place_equal(const tt_place *a, const tt_place *b);
 void tt_place_print(const tt_place *place, const tt_shape *shape, tt_str *out);
 
 int tt_mesh_ranks(const tt_mesh *mesh);
-int tt_mesh_find(const tt_mesh *mesh, const char *name); // axis or -1
 int tt_mesh_coord(const tt_mesh *mesh, int rank, int axis);
 int tt_mesh_rank_at(const tt_mesh *mesh, int rank, int axis, int coord);
 

@@ -17,8 +17,6 @@ typedef struct tt_attention_params { // attention, attention_grad
     double scale; // 0: 1 / sqrt(head)
 } tt_attention_params;
 
-tt_val tt_softmax(tt_builder *b, tt_val x);
-
 // `lse_out` may be NULL.
 tt_val tt_attention(tt_builder *b, const tt_val qkv[3],
                     const tt_attention_params *params, tt_val *lse_out);

@@ -10,9 +10,6 @@ typedef struct tt_rotary_params {
     bool inverse; // turn back: the gradient
 } tt_rotary_params;
 
-// Rows of w [vocab, embed] chosen by ids.
-tt_val tt_embedding(tt_builder *b, tt_val ids, tt_val w);
-
 // x [..., seq, embed] + w[position + index in seq]; position (an I64 scalar) may be
 // TT_NONE: 0.
 tt_val tt_position_embedding(tt_builder *b, tt_val x, tt_val w,

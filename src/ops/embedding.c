@@ -96,11 +96,6 @@ static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
                       tt_cost_count(&io->in[GIDS]), cost_out);
 }
 
-tt_val tt_embedding(tt_builder *b, tt_val ids, tt_val w)
-{
-    return tt_call(b, &tt_op_embedding, NULL, (tt_val[]){ids, w}, 2, NULL);
-}
-
 static const tt_sample samples[] = {
     {"", {"i<7 batch:2 seq:5", "f vocab:7 embed:3"}, 0},
     {"", {"i<5 batch:3", "f vocab:5 heads:3.head:2"}, 0},

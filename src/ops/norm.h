@@ -21,8 +21,6 @@ typedef struct tt_row_moment_params {
 // y = (x - mean) / sqrt(variance + eps) * gamma + beta; beta may be TT_NONE.
 tt_val tt_layer_norm(tt_builder *b, tt_val x, tt_val gamma, tt_val beta,
                      double eps);
-// y = x / sqrt(mean of squares + eps) * gamma
-tt_val tt_rms_norm(tt_builder *b, tt_val x, tt_val gamma, double eps);
 
 // Expands of the above over a split row; x, gamma, beta are split, statistics
 // replicated.

@@ -109,12 +109,6 @@ static void cost_grad_w(const tt_op_io *io, int axis_size, tt_cost *cost_out)
                       cost_out);
 }
 
-tt_val tt_rms_norm(tt_builder *b, tt_val x, tt_val gamma, double eps)
-{
-    return tt_call(b, &tt_op_rms_norm, &(tt_norm_params){.eps = eps},
-                   (tt_val[]){x, gamma}, 2, NULL);
-}
-
 static const tt_opt options[] = {
     {.name = "eps",
      .fallback = "1e-06",

@@ -54,11 +54,6 @@ static tt_status infer_grad(tt_op_io *io)
     return TT_OK;
 }
 
-tt_val tt_softmax(tt_builder *b, tt_val x)
-{
-    return tt_call(b, &tt_op_softmax, NULL, &x, 1, NULL);
-}
-
 static const tt_sample samples[] = {
     {"", {"f batch:3 classes:7"}, 84},
     {"", {"f batch:2 heads:3 seq:5"}, 120},
