@@ -95,7 +95,8 @@ ALL_CFLAGS := -std=gnu17 $(OPT) $(WARN) -fPIC -fopenmp \
 # loops marked `omp simd` is no fault of theirs.
 ALL_CFLAGS += $(if $(IS_CLANG),-Wno-pass-failed,-fno-semantic-interposition)
 ALL_LDFLAGS := -fopenmp $(if $(SAN),-fsanitize=address$(,)undefined) $(LDFLAGS)
-LIBS := -Wl,--as-needed -ldnnl -lyaml -ljansson -lm -lpthread
+LIBS := -Wl,--as-needed -ldnnl -lyaml -ljansson -lpcre2-8 -ljpeg -lpng16 -lz \
+	-lxxhash -lsqlite3 -lm -lpthread
 
 CCACHE := $(shell command -v ccache 2>/dev/null)
 COMPILE = $(CCACHE) $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
@@ -166,6 +167,7 @@ $(B)/test-runner: $(TEST_OBJS) $(B)/libtutti.a $(B)/files
 
 $(TEST_OBJS): ALL_CPPFLAGS += -Itests
 
+-include $(shell find build/fuzz/obj -name '*.d' 2>/dev/null)
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
 # Make called from here uses every core unless the user said how many.
@@ -197,6 +199,42 @@ test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
 test-all: test-build ## run the slow tests too, and see that they notice faults
 	@$(RUN_TESTS) --all
 	$(if $(T)$(SAN),,@tools/mutate)
+
+# A fuzzer is one file of tests/fuzz, the library and libFuzzer, all under clang's
+# sanitizers. FUZZ_SECONDS=600 make fuzz-run runs each for that long.
+FUZZ_SRCS := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZERS   := $(FUZZ_SRCS:tests/fuzz/fuzz_%.c=build/fuzz/%)
+FUZZ_FLAGS := -std=gnu17 -O1 -g -DTT_FUZZ -fsanitize=address,undefined \
+	-fno-sanitize-recover=all -fsanitize=fuzzer-no-link -fopenmp=libgomp
+FUZZ_OBJS := $(LIB_SRCS:%.c=build/fuzz/obj/%.o) \
+	$(foreach i,$(ISAS),$(SIMD_SRCS:%.c=build/fuzz/obj/%.$i.o))
+FUZZ_SECONDS ?= 60
+
+.PHONY: fuzz fuzz-run
+fuzz: setup-check ## build the fuzzers (build/fuzz/*)
+	@$(SUBMAKE) $(FUZZERS)
+fuzz-run: fuzz ## run each for FUZZ_SECONDS (60), keeping what it finds
+	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
+
+build/fuzz/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  fuzz  $<"
+	@$(CCACHE) clang $(ALL_CPPFLAGS) $(FUZZ_FLAGS) -Itests -MMD -MP -c -o $@ $<
+define fuzz_simd_rule
+build/fuzz/obj/%.$1.o: %.c
+	@mkdir -p $$(@D)
+	@echo "  fuzz  $$< ($1)"
+	@$$(CCACHE) clang $$(ALL_CPPFLAGS) $$(FUZZ_FLAGS) $(ISA_$1) -DTT_ISA=$1 \
+		-MMD -MP -c -o $$@ $$<
+endef
+$(foreach i,$(ISAS),$(eval $(call fuzz_simd_rule,$i)))
+build/fuzz/libtutti.a: $(FUZZ_OBJS)
+	@ar rcs $@ $^
+build/fuzz/%: build/fuzz/obj/tests/fuzz/fuzz_%.o \
+		build/fuzz/obj/tests/fuzz/file.o build/fuzz/libtutti.a
+	@echo "  ld    $@"
+	@clang -fsanitize=fuzzer,address,undefined -o $@ $^ $(LIBS) -lgomp
+.SECONDARY:
 
 .PHONY: demo
 demo: setup ## build, then show what the program does

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -31,6 +32,16 @@ typedef struct header {
 static atomic_llong n_calls;
 static atomic_llong n_live;
 static atomic_llong fail_at;
+static atomic_llong n_bytes;
+static atomic_llong peak;
+
+static void count_bytes(int64_t bytes)
+{
+    const long long now = atomic_fetch_add(&n_bytes, bytes) + bytes;
+    long long most = atomic_load(&peak);
+    while (now > most && !atomic_compare_exchange_weak(&peak, &most, now))
+        continue;
+}
 
 static bool may_allocate(int64_t bytes)
 {
@@ -38,18 +49,25 @@ static bool may_allocate(int64_t bytes)
     return call != atomic_load(&fail_at) && bytes >= 0 && bytes <= max_bytes;
 }
 
-static void *counted(void *block)
+static void *counted(void *block, int64_t bytes)
 {
-    if (block != NULL)
-        atomic_fetch_add(&n_live, 1);
+    if (block == NULL)
+        return NULL;
+    atomic_fetch_add(&n_live, 1);
+    count_bytes(bytes);
     return block;
+}
+
+static void *counted_heap(void *block)
+{
+    return counted(block, (int64_t)malloc_usable_size(block));
 }
 
 void *tt_alloc(int64_t bytes)
 {
     if (!may_allocate(bytes))
         return NULL;
-    return counted(calloc(1, bytes > 0 ? (size_t)bytes : 1));
+    return counted_heap(calloc(1, bytes > 0 ? (size_t)bytes : 1));
 }
 
 void *tt_realloc(void *old, int64_t old_bytes, int64_t new_bytes)
@@ -58,7 +76,10 @@ void *tt_realloc(void *old, int64_t old_bytes, int64_t new_bytes)
         return tt_alloc(new_bytes);
     if (!may_allocate(new_bytes))
         return NULL;
+    const int64_t held = (int64_t)malloc_usable_size(old);
     char *block = realloc(old, new_bytes > 0 ? (size_t)new_bytes : 1);
+    if (block != NULL)
+        count_bytes((int64_t)malloc_usable_size(block) - held);
     if (block != NULL && new_bytes > old_bytes)
         memset(block + old_bytes, 0, (size_t)(new_bytes - old_bytes));
     return block;
@@ -83,7 +104,7 @@ static void *heap_aligned(int64_t bytes, int64_t align)
     const int64_t skip = ahead < (int64_t)sizeof(header) ? align : 0;
     char *block = base + ahead + skip;
     header_of(block)->base = base;
-    return block;
+    return counted(block, (int64_t)malloc_usable_size(base));
 }
 
 static void *map_aligned(int64_t bytes, int64_t align)
@@ -109,7 +130,7 @@ static void *map_aligned(int64_t bytes, int64_t align)
     if (bytes >= HINT_FROM)
         madvise(block, (size_t)used, MADV_HUGEPAGE); // a hint: may fail
     header_of(block)->mapped = used + PAGE;
-    return block;
+    return counted(block, used + PAGE);
 }
 
 void *tt_alloc_aligned(int64_t bytes, int64_t align)
@@ -119,8 +140,8 @@ void *tt_alloc_aligned(int64_t bytes, int64_t align)
     if (align < MIN_ALIGN)
         align = MIN_ALIGN;
     if (bytes >= MAP_FROM || align > PAGE)
-        return counted(map_aligned(bytes, align));
-    return counted(heap_aligned(bytes, align));
+        return map_aligned(bytes, align);
+    return heap_aligned(bytes, align);
 }
 
 void tt_free(void *block)
@@ -128,6 +149,7 @@ void tt_free(void *block)
     if (block == NULL)
         return;
     atomic_fetch_sub(&n_live, 1);
+    count_bytes(-(int64_t)malloc_usable_size(block));
     free(block);
 }
 
@@ -137,6 +159,8 @@ void tt_free_aligned(void *block)
         return;
     atomic_fetch_sub(&n_live, 1);
     const header h = *header_of(block);
+    count_bytes(h.base != NULL ? -(int64_t)malloc_usable_size(h.base)
+                               : -h.mapped);
     if (h.base != NULL)
         free(h.base);
     else
@@ -157,4 +181,19 @@ int64_t tt_alloc_count(void)
 int64_t tt_alloc_live(void)
 {
     return atomic_load(&n_live);
+}
+
+int64_t tt_alloc_bytes(void)
+{
+    return atomic_load(&n_bytes);
+}
+
+int64_t tt_alloc_peak(void)
+{
+    return atomic_load(&peak);
+}
+
+void tt_alloc_peak_reset(void)
+{
+    atomic_store(&peak, atomic_load(&n_bytes));
 }

@@ -29,4 +29,9 @@ void tt_alloc_fail_at(int64_t k);
 int64_t tt_alloc_count(void);
 int64_t tt_alloc_live(void);
 
+// Bytes held now, and the most since the last reset.
+int64_t tt_alloc_bytes(void);
+int64_t tt_alloc_peak(void);
+void tt_alloc_peak_reset(void);
+
 #endif

@@ -22,6 +22,7 @@ typedef enum tt_opt_type {
     TT_OPT_CHOICE, // int: index into `choices`, "relu|gelu|none"
     TT_OPT_STR,    // const char *, in the arena given to the setter
     TT_OPT_I64S,   // tt_i64s: "3,3" or "[3, 3]"
+    TT_OPT_F64S,   // tt_f64s: "0.5,0.25"
 } tt_opt_type;
 
 enum { TT_I64S_MAX = 16 };
@@ -29,6 +30,10 @@ typedef struct tt_i64s {
     int64_t n;
     int64_t v[TT_I64S_MAX];
 } tt_i64s;
+typedef struct tt_f64s {
+    int64_t n;
+    double v[TT_I64S_MAX];
+} tt_f64s;
 
 typedef struct tt_opt {
     const char *name;     // NULL ends the table

@@ -18,6 +18,7 @@ static size_t member_bytes(const tt_opt *opt)
         [TT_OPT_I64] = sizeof(int64_t), [TT_OPT_F64] = sizeof(double),
         [TT_OPT_BOOL] = sizeof(bool),   [TT_OPT_CHOICE] = sizeof(int),
         [TT_OPT_STR] = sizeof(char *),  [TT_OPT_I64S] = sizeof(tt_i64s),
+        [TT_OPT_F64S] = sizeof(tt_f64s),
     };
     return bytes[opt->type];
 }
@@ -187,23 +188,46 @@ static tt_status read_str(const tt_opt *opt, const char *text, tt_arena *arena,
     return value->str != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
-static tt_status read_i64s(const tt_opt *opt, const char *text, tt_arena *arena,
-                           tt_opt_value *value)
+// Reads one number at `p` into entry i of a list and says what it is.
+typedef bool scan_entry_fn(const char *p, const char **end, tt_opt_value *list,
+                           int64_t i, double *number);
+
+static bool scan_i64s(const char *p, const char **end, tt_opt_value *list,
+                      int64_t i, double *number)
 {
-    (void)arena;
-    static const char *const allowed = "a list of whole numbers such as 3,3";
-    tt_i64s list = {0};
+    list->i64s.n = i + 1;
+    if (!scan_i64(p, end, &list->i64s.v[i]))
+        return false;
+    *number = (double)list->i64s.v[i];
+    return true;
+}
+
+static bool scan_f64s(const char *p, const char **end, tt_opt_value *list,
+                      int64_t i, double *number)
+{
+    list->f64s.n = i + 1;
+    if (!scan_f64(p, end, &list->f64s.v[i]))
+        return false;
+    *number = list->f64s.v[i];
+    return true;
+}
+
+static tt_status read_list(const tt_opt *opt, const char *text,
+                           scan_entry_fn *scan, const char *allowed,
+                           tt_opt_value *list)
+{
     const char *p = skip_blanks(text);
     const bool has_bracket = *p == '[';
     const char stop = has_bracket ? ']' : '\0';
+    double number = 0;
     p = skip_blanks(p + has_bracket);
-    while (*p != stop) {
-        if (list.n == TT_I64S_MAX)
+    for (int64_t i = 0; *p != stop; i++) {
+        if (i == TT_I64S_MAX)
             return tt_fail(TT_ERR_ARG, "%s: \"%s\" has more than %d numbers",
                            opt->name, text, TT_I64S_MAX);
-        if (!scan_i64(p, &p, &list.v[list.n]))
+        if (!scan(p, &p, list, i, &number))
             return fail_value(opt, text, allowed);
-        if (!is_in_range(opt, (double)list.v[list.n++]))
+        if (!is_in_range(opt, number))
             return fail_range(opt, text);
         p = skip_blanks(p);
         if (*p == stop)
@@ -216,8 +240,25 @@ static tt_status read_i64s(const tt_opt *opt, const char *text, tt_arena *arena,
     }
     if (has_bracket && *skip_blanks(p + 1) != '\0')
         return fail_value(opt, text, allowed);
-    value->i64s = list;
     return TT_OK;
+}
+
+static tt_status read_i64s(const tt_opt *opt, const char *text, tt_arena *arena,
+                           tt_opt_value *value)
+{
+    (void)arena;
+    *value = (tt_opt_value){.i64s = {0}};
+    return read_list(opt, text, scan_i64s,
+                     "a list of whole numbers such as 3,3", value);
+}
+
+static tt_status read_f64s(const tt_opt *opt, const char *text, tt_arena *arena,
+                           tt_opt_value *value)
+{
+    (void)arena;
+    *value = (tt_opt_value){.f64s = {0}};
+    return read_list(opt, text, scan_f64s,
+                     "a list of numbers such as 0.5,0.25", value);
 }
 
 static void print_choice(const char *choices, int index, tt_str *out)
@@ -239,6 +280,16 @@ static void print_i64s(const tt_i64s *list, tt_str *out)
         tt_str_addf(out, "%s%lld", i > 0 ? "," : "", (long long)list->v[i]);
 }
 
+static void print_f64s(const tt_f64s *list, tt_str *out)
+{
+    if (list->n == 0)
+        tt_str_add(out, "[]");
+    for (int64_t i = 0; i < list->n; i++) {
+        tt_str_add(out, i > 0 ? "," : "");
+        tt_str_add_f64(out, list->v[i]);
+    }
+}
+
 tt_status tt_opt_value_read(const tt_opt *opt, const char *text,
                             tt_arena *arena, tt_opt_value *value)
 {
@@ -248,6 +299,7 @@ tt_status tt_opt_value_read(const tt_opt *opt, const char *text,
         [TT_OPT_I64] = read_i64,   [TT_OPT_F64] = read_f64,
         [TT_OPT_BOOL] = read_bool, [TT_OPT_CHOICE] = read_choice,
         [TT_OPT_STR] = read_str,   [TT_OPT_I64S] = read_i64s,
+        [TT_OPT_F64S] = read_f64s,
     };
     return readers[opt->type](opt, text, arena, value);
 }
@@ -285,6 +337,9 @@ void tt_opt_value_print(const tt_opt *opt, const tt_opt_value *value,
         break;
     case TT_OPT_I64S:
         print_i64s(&value->i64s, out);
+        break;
+    case TT_OPT_F64S:
+        print_f64s(&value->f64s, out);
         break;
     }
 }

@@ -12,6 +12,7 @@ typedef union tt_opt_value {
     int choice;
     const char *str;
     tt_i64s i64s;
+    tt_f64s f64s;
 } tt_opt_value;
 
 // Reads and checks `text`; a string is copied into the arena.

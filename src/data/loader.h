@@ -1,0 +1,54 @@
+// loader - batches, assembled ahead of time by threads of its own.
+//
+// Micro-batch `m` of step `s` counted from the start holds the samples at positions
+//   position + s * step_samples + first + m * micro_samples + (0 .. micro_samples)
+// so that ranks that differ in `first` alone share the work of one run.
+
+#ifndef TT_DATA_LOADER_H
+#define TT_DATA_LOADER_H
+
+#include "data/source.h"
+#include "data/transform.h"
+
+typedef struct tt_loader tt_loader;
+
+typedef struct tt_loader_options {
+    uint64_t seed;
+    bool shuffle;
+    int64_t seq;             // tokens per sample
+    tt_transform transform;  // of images
+    int64_t step_samples;    // of one step, over all ranks
+    int64_t first, n_micro, micro_samples; // of this rank
+    int64_t position;        // samples consumed before the first step
+    int64_t end;             // position of the first sample that is not there: it
+                             // and all behind it get labels of -1; 0: endless
+    int n_workers;           // 0: one
+    int n_ahead;             // micro-batches; 0: four
+} tt_loader_options;
+
+typedef struct tt_batch {
+    const void *x;    // int32 [samples, seq], or float [samples, C, H, W]
+    const int32_t *y; // [samples, seq] or [samples]
+    int64_t samples;  // that are real; the others have labels of -1
+} tt_batch;
+
+// The source must outlive the loader.
+tt_status tt_loader_open(const tt_source *source,
+                         const tt_loader_options *options,
+                         tt_loader **loader_out);
+void tt_loader_close(tt_loader *loader); // NULL is fine
+
+// Samples of one epoch of this source: windows or images.
+int64_t tt_loader_epoch(const tt_source *source, int64_t seq);
+
+// The next micro-batch; valid until the next call. A sample that cannot be read is
+// an error that names it. Waits at most `deadline` seconds.
+tt_status tt_loader_next(tt_loader *loader, double deadline,
+                         tt_batch *batch_out);
+
+// Goes on from another position, which begins a step.
+tt_status tt_loader_seek(tt_loader *loader, int64_t position);
+
+double tt_loader_waited(const tt_loader *loader); // seconds in next, so far
+
+#endif

@@ -1,0 +1,96 @@
+// checkpoint - folders of tensors that never lie.
+//
+//   FOLDER/step-00000200/model.safetensors   weights, ecosystem's names
+//                        optim.safetensors   optimiser state, EMA, ...
+//                        config.json, tokenizer.json, ...
+//                        state.json          what the trainer wants back, and the
+//                                            XXH3 of every other file
+//   FOLDER/latest                            the name of the newest, for people
+//
+// A checkpoint is written to a temporary folder beside it, flushed, and renamed;
+// it is there as a whole or not at all. One process at a time owns FOLDER (a lock
+// says so). Writing happens in a thread of its own; one checkpoint at a time.
+
+#ifndef TT_STORE_CHECKPOINT_H
+#define TT_STORE_CHECKPOINT_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/str.h"
+#include "store/safetensors.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tt_checkpoints tt_checkpoints; // the folder
+
+typedef struct tt_checkpoint_rules {
+    int64_t keep;       // newest to keep; at least 1
+    int64_t keep_every; // and those whose step is a multiple of it; 0: none
+} tt_checkpoint_rules;
+
+typedef struct tt_checkpoint_text { // one small file
+    const char *name;               // "config.json"
+    const char *text;
+    int64_t n;
+} tt_checkpoint_text;
+
+// What goes into a checkpoint. Tensors' data point into `memory`; everything else
+// is copied before the call returns.
+typedef struct tt_checkpoint_content {
+    int64_t step;
+    const tt_safetensor *model, *optim;
+    int64_t n_model, n_optim;
+    const tt_checkpoint_text *text;
+    int n_text;
+    const char *state; // a JSON object; stored in state.json under "state"
+    void *memory;      // of tt_alloc_aligned, or NULL; taken over by a save that
+                       // returns TT_OK
+} tt_checkpoint_content;
+
+// Takes the folder (made if it is not there), removes what a crash left behind.
+// Fails when another process has it.
+tt_status tt_checkpoints_open(const char *folder,
+                              const tt_checkpoint_rules *rules,
+                              tt_checkpoints **store_out);
+// Waits for a save under way. NULL is fine.
+void tt_checkpoints_close(tt_checkpoints *store);
+
+// Waits for the save before, hands this one to the thread and returns. A save that
+// fails (disk full) leaves the older checkpoints as they are, and is reported by
+// the next save or wait.
+tt_status tt_checkpoints_save(tt_checkpoints *store,
+                              const tt_checkpoint_content *content);
+tt_status tt_checkpoints_wait(tt_checkpoints *store);
+bool tt_checkpoints_busy(const tt_checkpoints *store);
+
+// Marks the checkpoint of `step` as the best so far: rules never remove it; the
+// one marked before loses its mark. Written in the same background.
+tt_status tt_checkpoints_mark_best(tt_checkpoints *store, int64_t step);
+
+// A checkpoint that was read and whose hashes are right.
+typedef struct tt_checkpoint {
+    tt_arena *arena;
+    const char *folder; // of this checkpoint
+    int64_t step;
+    const char *state; // JSON text
+    tt_safetensors *model, *optim;
+} tt_checkpoint;
+
+// The newest good one; *out is NULL when there is none. Each bad one on the way is
+// named in `notes`, a sentence a line, with what is wrong with it.
+tt_status tt_checkpoints_newest(tt_checkpoints *store, tt_str *notes,
+                                tt_checkpoint **out);
+
+// One by its folder, wherever it lies; needs no lock. A folder of checkpoints
+// stands for its newest good one, a run folder for its checkpoints (the best one
+// when `wants_best` and there is one).
+tt_status tt_checkpoint_read(const char *folder, bool wants_best,
+                             tt_str *notes, tt_checkpoint **out);
+void tt_checkpoint_close(tt_checkpoint *checkpoint); // NULL is fine
+
+// A small file of the checkpoint, in its arena; TT_ERR_ARG when it has none.
+tt_status tt_checkpoint_text_read(tt_checkpoint *checkpoint, const char *name,
+                                  const char **text_out, int64_t *n_out);
+
+#endif

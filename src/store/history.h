@@ -1,0 +1,34 @@
+// history - every run that was made, in one SQLite file: for `tutti runs`.
+
+#ifndef TT_STORE_HISTORY_H
+#define TT_STORE_HISTORY_H
+
+#include "base/arena.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+typedef struct tt_history tt_history;
+
+typedef struct tt_history_row {
+    int64_t id;
+    const char *folder, *model, *status; // "running" "done" "stopped" "failed"
+    const char *config;                  // the resolved settings, as YAML
+    const char *started, *ended;         // ISO 8601, UTC; "" while running
+    int64_t step, steps, parameters;
+    double seconds; // of training, all starts together
+    double train_loss, val_loss, best_loss, accuracy; // NaN: not known
+} tt_history_row;
+
+// Opens or makes the file; waits at most a few seconds for other writers.
+tt_status tt_history_open(const char *path, tt_history **history_out);
+void tt_history_close(tt_history *history); // NULL is fine
+
+// Adds the run or, when its folder is there already, replaces its row.
+tt_status tt_history_put(tt_history *history, const tt_history_row *row);
+
+// All rows, newest first, in the arena.
+tt_status tt_history_list(tt_history *history, tt_arena *arena,
+                          const tt_history_row **rows_out, int64_t *n_out);
+
+#endif

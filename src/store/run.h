@@ -1,0 +1,47 @@
+// run - the folder of one run: settings, metrics, checkpoints, report.
+//
+//   RUN/config.yaml      the resolved settings
+//   RUN/metrics.jsonl    one object per logged step and per evaluation
+//   RUN/events.out...    the same for TensorBoard
+//   RUN/log.txt          notes and warnings, with step and time
+//   RUN/checkpoints/     checkpoint.h
+//   RUN/report.html      when the run ends
+
+#ifndef TT_STORE_RUN_H
+#define TT_STORE_RUN_H
+
+#include "base/status.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tt_run tt_run;
+
+typedef struct tt_metric {
+    const char *name; // "train/loss", "val/accuracy", "lr", "grad_norm"
+    double value;
+} tt_metric;
+
+// Makes the folder where it is missing.
+tt_status tt_run_open(const char *folder, bool tensorboard, tt_run **run_out);
+void tt_run_close(tt_run *run); // NULL is fine
+
+const char *tt_run_folder(const tt_run *run);
+
+// Removes metrics, events and log lines behind `step`: the run goes on from there.
+tt_status tt_run_cut(tt_run *run, int64_t step);
+
+// Appends one line and its events. A disk that is full is no reason to stop
+// training: the first failure is returned once, later ones are counted only.
+tt_status tt_run_log(tt_run *run, int64_t step, double seconds,
+                     const tt_metric *metrics, int n);
+tt_status tt_run_note(tt_run *run, int64_t step, const char *text);
+
+// A whole file of the folder, written under a temporary name and renamed.
+tt_status tt_run_write(tt_run *run, const char *name, const char *text,
+                       int64_t n);
+// And read; TT_ERR_IO when it is not there.
+tt_status tt_run_read(const char *folder, const char *name, tt_str *out);
+
+#endif

@@ -1,0 +1,72 @@
+// watch - what a run tells whoever shows it. Called from the thread that trains,
+// between steps; must not block.
+
+#ifndef TT_TRAIN_WATCH_H
+#define TT_TRAIN_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tt_run_facts {
+    const char *model;       // "gpt: 4 layers, width 128, ..."
+    const char *data;        // "text input.txt, chars: 1,003,854 tokens, ..."
+    const char *precision, *device, *optim, *folder;
+    const char *unit; // "tokens" or "images": what the rate counts
+    int64_t parameters, frozen; // trained numbers, and those that are not
+    int64_t threads, peak_bytes;
+    int64_t batch, micro, accumulate, seq, image;
+    int64_t steps, first_step; // first_step > 0: resumed there
+    double flops_per_step;
+    const char *note; // something to know; NULL: nothing
+} tt_run_facts;
+
+typedef struct tt_run_point { // after a step that is logged
+    int64_t step, steps;      // updates done, wanted
+    double epoch;
+    double loss, lr, norm, accuracy, perplexity; // NaN: has none
+    double step_seconds;      // mean since the last point
+    double rate;              // units per second
+    double flops_per_second;
+    double elapsed, eta;      // seconds
+    int64_t memory_bytes;     // resident, of this process
+} tt_run_point;
+
+typedef struct tt_run_eval {
+    int64_t step;
+    double loss, accuracy, perplexity; // NaN: has none
+    bool is_best;
+    double seconds;
+} tt_run_eval;
+
+typedef enum tt_run_reason {
+    TT_RUN_DONE,    // all steps
+    TT_RUN_EARLY,   // early stop
+    TT_RUN_SIGNAL,  // SIGTERM or SIGUSR1, or the first Ctrl-C: saved
+    TT_RUN_FAILED,
+} tt_run_reason;
+
+typedef struct tt_run_end {
+    tt_run_reason reason;
+    int64_t step;
+    double seconds; // of this start
+    double loss, val_loss, best_loss, accuracy; // NaN: not known
+    double input_stall, checkpoint_stall; // fractions of the run time
+    const char *folder;
+} tt_run_end;
+
+typedef enum tt_run_text {
+    TT_TEXT_NOTE,    // resumed, rolled back, skipped: worth a line
+    TT_TEXT_WARNING, // disk full, a corrupt checkpoint
+    TT_TEXT_SAMPLE,  // text that the model wrote
+} tt_run_text;
+
+typedef struct tt_watch { // any may be NULL
+    void *user;
+    void (*start)(void *user, const tt_run_facts *facts);
+    void (*point)(void *user, const tt_run_point *point);
+    void (*eval)(void *user, const tt_run_eval *eval);
+    void (*text)(void *user, tt_run_text kind, int64_t step, const char *text);
+    void (*end)(void *user, const tt_run_end *end);
+} tt_watch;
+
+#endif
