@@ -63,6 +63,8 @@ typedef enum tt_run_text {
 typedef struct tt_watch { // any may be NULL
     void *user;
     void (*start)(void *user, const tt_run_facts *facts);
+    // After every step, logged or not: cheap.
+    void (*step)(void *user, int64_t step, double loss);
     void (*point)(void *user, const tt_run_point *point);
     void (*eval)(void *user, const tt_run_eval *eval);
     void (*text)(void *user, tt_run_text kind, int64_t step, const char *text);
