@@ -2,6 +2,9 @@
 //
 //   settings -> tt_job_configure -> tt_job_plan -> tt_job_start -> tt_job_step
 //
+// Between configure and plan the caller may set `guard`; between steps `lr`,
+// `limit`, `skip` and (after restoring a checkpoint) `step`.
+//
 // One thread at a time. A job that fails to start leaves nothing behind.
 
 #ifndef TT_TRAIN_JOB_H
@@ -13,6 +16,8 @@
 #include "model/model.h"
 #include "ops/optim.h"
 #include "plan/plan.h"
+#include "train/globs.h"
+#include "train/tensors.h"
 
 typedef enum tt_precision {
     TT_PRECISION_FP32,
@@ -24,12 +29,15 @@ typedef enum tt_precision {
 // The keys of a configuration that stand at the top.
 typedef struct tt_job_options {
     const char *model, *optim, *device;
-    int64_t batch, accumulate, seq, image;
-    int precision; // tt_precision
+    int64_t batch, micro, accumulate, seq, image; // batch = micro * accumulate
+    int precision;                                // tt_precision
     int64_t threads, seed;
     double smoothing;
     bool exact;
-    int recompute; // mode of the pass of that name
+    int recompute;      // mode of the pass of that name
+    const char *freeze; // train.freeze
+    double ema;         // train.ema: decay; 0: none
+    const char *init_from;
 } tt_job_options;
 extern const tt_opt tt_job_option_table[];
 
@@ -38,6 +46,7 @@ typedef struct tt_job_optim {
     tt_optim_params params;
     double lr, clip;
     int decay; // tt_job_decay
+    const char *no_decay, *lr_groups;
 } tt_job_optim;
 
 // Which weights weight_decay applies to.
@@ -46,6 +55,8 @@ typedef enum tt_job_decay { TT_DECAY_MATRICES, TT_DECAY_ALL } tt_job_decay;
 typedef struct tt_job {
     tt_arena *arena;
     tt_job_options options;
+    bool has_micro, has_accumulate; // the user said so
+    tt_globs freeze, no_decay, lr_groups;
     const tt_model_def *model;
     void *model_params;
     const tt_optim_def *optim;
@@ -56,12 +67,21 @@ typedef struct tt_job {
     tt_backend *backend;
     tt_plan *plan;
     tt_exec *exec;
-    void *x, *y;  // one micro-batch on the host
-    int64_t step; // updates done
+    tt_tensors tensors; // all states; after tt_job_plan
+    void *x, *y;        // one micro-batch on the host
+    int64_t classes;    // or vocabulary: the last extent of the logits
+    int64_t step;       // steps done, skipped ones too
+
+    double lr;    // of the next steps; starts as optim.lr
+    bool guard;   // a loss or gradient that is not finite, or a loss above
+    double limit; // `limit` (starts as infinity), changes no state at all
+    bool skip;    // the next step changes no weight
+    void *kept;   // guard: buffers as they were before the step
 } tt_job;
 
 // Reads and checks all settings: each must be known. `extra` (may be NULL) are
-// options that the caller has read from the same settings already.
+// options that the caller has read from the same settings already; names in it
+// are whole keys ("train.steps").
 tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
                            tt_job **job_out);
 void tt_job_close(tt_job *job); // NULL is fine
@@ -80,6 +100,10 @@ tt_status tt_job_check_fit(tt_job *job);
 // Allocates memory and initialises state from the seed.
 tt_status tt_job_start(tt_job *job, const tt_exec_options *options);
 
+// Loads what init.from names, if it is set, over the initial state. `notes` get a
+// sentence a line: how much was loaded, what was missing, what was left over.
+tt_status tt_job_init_from(tt_job *job, tt_str *notes);
+
 // Fills the inputs of one micro-batch: x and y dense, in the graph's types.
 typedef tt_status tt_job_feed_fn(void *user, const tt_job *job, int64_t micro,
                                  void *x, void *y);
@@ -92,7 +116,8 @@ typedef struct tt_step_result {
     double loss;    // mean over the step's targets
     double count;   // targets
     double correct; // targets whose best guess was right
-    double norm;    // of the mean gradient, before clipping; 0: not limited
+    double norm;    // of the mean gradient, before clipping; 0: not measured
+    bool skipped;   // nothing was updated: `skip`, or the guard
 } tt_step_result;
 
 // One optimiser step over all micro-batches.
@@ -100,6 +125,7 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                       tt_step_result *result_out);
 
 int64_t tt_job_parameters(const tt_job *job); // trained numbers
+int64_t tt_job_frozen(const tt_job *job);     // weights that are not
 
 // FLOPs of one step by the usual formulas: tokens * (6N + 6LCT), attention
 // counted in full (12LCT) when it is not causal; images: 3 x 2 x multiply-adds.

@@ -1,0 +1,60 @@
+// infer - a model that is only looked at: forward, loss, logits; running
+// statistics instead of the batch's, no dropout, no gradient, no optimiser state.
+//
+//   tt_infer_open(job, ..) -> tt_infer_sync or tt_infer_load -> tt_infer_batch ...
+//
+// Made from a job that is configured (it need not be planned or started), on its
+// backend, which must outlive it. One thread at a time, and not during a step.
+
+#ifndef TT_TRAIN_INFER_H
+#define TT_TRAIN_INFER_H
+
+#include "train/job.h"
+#include "train/tensors.h"
+#include "train/weights.h"
+
+typedef struct tt_infer_options {
+    int64_t batch;     // samples at once; 0: the job's micro-batch
+    int64_t seq;       // tokens; 0: the job's
+    bool wants_logits; // keep them for tt_infer_logits
+} tt_infer_options;
+
+typedef struct tt_infer {
+    tt_job *job; // borrowed
+    tt_arena *arena;
+    tt_model_io io; // extents of a batch
+    tt_graph *graph;
+    tt_plan *plan;
+    tt_exec *exec;
+    tt_tensors tensors; // weights in the precision that kernels read, buffers
+    int64_t classes;    // or vocabulary: the last extent of the logits
+    void *x, *y;        // one batch on the host, in the graph's types
+} tt_infer;
+
+tt_status tt_infer_open(tt_job *job, const tt_infer_options *options,
+                        tt_infer **infer_out);
+void tt_infer_close(tt_infer *infer); // NULL is fine
+
+// Weights and buffers of the job as they are now; with use_ema the averages where
+// there are some.
+tt_status tt_infer_sync(tt_infer *infer, const tt_job *job, bool use_ema);
+
+// From files: see train/weights.h. Everything must be there; what the model has no
+// place for is named in `notes` (may be NULL).
+tt_status tt_infer_load(tt_infer *infer, const char *path,
+                        const tt_weights_options *options, tt_str *notes);
+
+typedef struct tt_infer_result {
+    double loss;           // a sum over the targets, in the batch
+    double count, correct; // targets; those whose best guess was right
+} tt_infer_result;
+
+// x and y dense in the graph's types: infer->x and infer->y, filled by
+// tt_feed_batch (train/feed.h), or others. y NULL: no targets, logits only.
+tt_status tt_infer_batch(tt_infer *infer, const void *x, const void *y,
+                         tt_infer_result *result_out);
+
+// Logits of the last batch as floats: [batch, seq, classes] or [batch, classes].
+tt_status tt_infer_logits(tt_infer *infer, float *out);
+
+#endif

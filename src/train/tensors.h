@@ -1,0 +1,97 @@
+// tensors - the named states of a graph: weights, statistics, optimiser state,
+// moving averages; read and written dense, whatever layout kernels gave them.
+//
+// A weight's copy in the compute precision is no tensor of its own: it is a
+// function of the weight and is written with it.
+
+#ifndef TT_TRAIN_TENSORS_H
+#define TT_TRAIN_TENSORS_H
+
+#include "base/arena.h"
+#include "exec/exec.h"
+#include "store/safetensors.h"
+
+typedef enum tt_tensor_role {
+    TT_TENSOR_PARAM,  // a weight, trained or frozen
+    TT_TENSOR_BUFFER, // other state of the model: batch norm's statistics
+    TT_TENSOR_OPTIM,  // "fc.weight.exp_avg"
+    TT_TENSOR_EMA,    // "fc.weight.ema"
+} tt_tensor_role;
+
+typedef struct tt_tensor {
+    const char *name;
+    tt_tensor_role role;
+    tt_dtype dtype;
+    int32_t ndim;
+    int64_t dim[TT_MAX_DIMS];
+    int64_t count, bytes; // dense
+    tt_val val;
+    tt_val work; // of a weight: its copy in the compute precision, or none
+    tt_val of;   // of an EMA: the weight that it averages
+} tt_tensor;
+
+typedef struct tt_tensors { // weights first, then buffers, optimiser, EMA
+    int64_t n;
+    tt_tensor *v; // in the arena
+} tt_tensors;
+
+// Names are borrowed from the graph.
+tt_status tt_tensors_list(const tt_graph *graph, tt_arena *arena,
+                          tt_tensors *out);
+
+const tt_tensor *tt_tensors_find(const tt_tensors *all,
+                                 const char *name); // or NULL
+
+// Fails with "there is no tensor ..." and the nearest name.
+tt_status tt_tensors_unknown(const tt_tensors *all, const char *name);
+
+bool tt_tensor_is_model(const tt_tensor *tensor); // a weight or a buffer
+
+// From and to dense memory in the tensor's own type.
+tt_status tt_tensor_read(tt_exec *exec, const tt_tensor *tensor, void *data);
+tt_status tt_tensor_write(tt_exec *exec, const tt_tensor *tensor,
+                          const void *data);
+
+// "F32" for TT_F32, and back (false: no such type here).
+const char *tt_tensor_file_dtype(tt_dtype dtype);
+bool tt_tensor_own_dtype(const char *name, tt_dtype *dtype_out);
+
+// Converts `n` elements; equal types are copied.
+void tt_tensor_convert(tt_dtype from, const void *in, tt_dtype to, void *out,
+                       int64_t n);
+
+// ---- all of them at once -------------------------------------------------
+
+typedef struct tt_snapshot {
+    void *memory; // of tt_alloc_aligned, which the tensors' data point into
+    int64_t bytes;
+    int64_t n_model, n_optim;
+    tt_safetensor *model, *optim; // EMA is among `optim`; in the arena
+} tt_snapshot;
+
+// What a snapshot needs.
+int64_t tt_tensors_bytes(const tt_tensors *all);
+
+// Copies every state. `arena` holds the lists; after the first time the same
+// *snapshot may be given again and only `memory` is new.
+tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
+                           tt_arena *arena, tt_snapshot *snapshot);
+void tt_snapshot_free(tt_snapshot *snapshot); // the memory, unless it was given
+                                              // away (then set it to NULL)
+
+// Puts every state back from the two files of a checkpoint, bit for bit. `name` is
+// what errors call them. With `notes` NULL all must be there with type and shape,
+// and nothing besides, else nothing changes. With notes (a fork under other
+// settings) this holds for the model only: optimiser states and averages that are
+// not there stay as they are and are named in `notes`, one sentence a line; an
+// average that is not there starts as its weight.
+tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
+                             const tt_safetensors *model,
+                             const tt_safetensors *optim, const char *name,
+                             tt_str *notes);
+
+// Writes the snapshot's own data back: for rolling back in memory.
+tt_status tt_snapshot_put_back(tt_exec *exec, const tt_tensors *all,
+                               const tt_snapshot *snapshot);
+
+#endif

@@ -1,0 +1,53 @@
+// weights - a model's tensors from files of others, by forgiving names.
+//
+//   FILE.safetensors
+//   FOLDER with model.safetensors, or model.safetensors.index.json and its shards
+//   FOLDER of a run or of checkpoints, or one checkpoint
+//
+// Names are compared without what wrappers put in front ("_orig_mod.", "module.")
+// and without the base model's prefix ("transformer.", "model."), so GPT-2 files
+// fit with and without it. Masks that old files carry (.attn.bias of a model that
+// has none, rotary frequencies) and a head that equals the embedding it is
+// tied to count as not there.
+
+#ifndef TT_TRAIN_WEIGHTS_H
+#define TT_TRAIN_WEIGHTS_H
+
+#include "train/tensors.h"
+
+typedef struct tt_weights tt_weights; // open files
+
+typedef struct tt_weights_options {
+    bool wants_best; // of a run: the best checkpoint instead of the newest
+    bool wants_ema;  // NAME.ema in place of NAME where the files have it
+} tt_weights_options;
+
+// `notes` (may be NULL) gets a sentence a line about bad checkpoints on the way.
+tt_status tt_weights_open(const char *path, const tt_weights_options *options,
+                          tt_str *notes, tt_weights **weights_out);
+void tt_weights_close(tt_weights *weights); // NULL is fine
+
+const char *tt_weights_folder(const tt_weights *weights); // where the file lies
+int64_t tt_weights_count(const tt_weights *weights);
+const tt_safetensor *tt_weights_at(const tt_weights *weights, int64_t i);
+
+// The tensor that a model calls `name`, or NULL.
+const tt_safetensor *tt_weights_find(const tt_weights *weights,
+                                     const char *name);
+
+typedef struct tt_weights_fit {
+    int64_t n_loaded, n_missing, n_extra;
+} tt_weights_fit;
+
+// Loads weights and buffers of `all` (an average starts as its weight). A wrong
+// shape, or a type that does not convert, is an error, and then nothing changed.
+// What the files lack and what the model lacks is named in `notes`, a sentence a
+// line; with notes NULL either is an error that names the first few.
+tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
+                          const tt_tensors *all, tt_str *notes,
+                          tt_weights_fit *fit_out);
+
+// Name without wrappers and base prefix: a pointer into `name`.
+const char *tt_weights_plain_name(const char *name);
+
+#endif
