@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "train/job.h"
+#include "train/known.h"
 
 #include <string.h>
 
@@ -58,12 +59,17 @@ tt_status tt_job_optim_table(const tt_optim_def *optim, tt_arena *arena,
 {
     const tt_opt *own = optim->op->options;
     const int n_own = table_size(own);
+    const int n_schedule = table_size(tt_schedule_options);
     int n = table_size(common_optim);
-    tt_opt *table =
-        tt_arena_alloc(arena, (int64_t)sizeof *table * (n + n_own + 1));
+    tt_opt *table = tt_arena_alloc(arena, (int64_t)sizeof *table *
+                                              (n + n_schedule + n_own + 1));
     if (table == NULL)
         return TT_ERR_NOMEM;
     memcpy(table, common_optim, sizeof *table * (size_t)n);
+    for (int i = 0; i < n_schedule; i++) {
+        table[n] = tt_schedule_options[i];
+        table[n++].offset += offsetof(tt_job_optim, schedule);
+    }
     for (int i = 0; i < n_own; i++)
         if (strcmp(own[i].name, "low") != 0) // follows from the precision
             table[n++] = own[i];
@@ -71,11 +77,14 @@ tt_status tt_job_optim_table(const tt_optim_def *optim, tt_arena *arena,
     return TT_OK;
 }
 
-static tt_status unknown_optim(const char *name)
+tt_status tt_job_find_optim(const char *name, const tt_optim_def **def_out)
 {
     int n = 0;
     const char *names[64];
     const tt_optim_def *all = tt_optim_all(&n);
+    *def_out = tt_optim_find(name);
+    if (*def_out != NULL)
+        return TT_OK;
     for (int i = 0; i < n && i < 64; i++)
         names[i] = all[i].name;
     const char *near = tt_nearest(name, names, n);
@@ -102,9 +111,7 @@ static tt_status set_model(tt_job *job, tt_settings *settings)
 static tt_status set_optim(tt_job *job, tt_settings *settings)
 {
     const tt_opt *table = NULL;
-    job->optim = tt_optim_find(job->options.optim);
-    if (job->optim == NULL)
-        return unknown_optim(job->options.optim);
+    TT_TRY(tt_job_find_optim(job->options.optim, &job->optim));
     TT_TRY(tt_job_optim_table(job->optim, job->arena, &table));
     TT_TRY(tt_opt_defaults(table, &job->optim_params, job->arena));
     return tt_settings_apply(settings, "optim", table, &job->optim_params,
@@ -155,38 +162,15 @@ static tt_status check_batch(tt_job *job)
     return TT_OK;
 }
 
-enum { MAX_KNOWN = 128 };
-
-static int add_known(tt_job *job, const char **known, int n, const char *prefix,
-                     const tt_opt *table)
-{
-    for (; table != NULL && table->name != NULL && n < MAX_KNOWN; table++) {
-        const char *name =
-            prefix[0] == '\0'
-                ? table->name
-                : tt_arena_printf(job->arena, "%s.%s", prefix, table->name);
-        if (name != NULL)
-            known[n++] = name;
-    }
-    return n;
-}
-
 static tt_status configure(tt_job *job, tt_settings *settings,
                            const tt_opt *extra)
 {
-    const char *known[MAX_KNOWN];
-    const tt_opt *optim_table = NULL;
+    TT_TRY(tt_known_check(settings, extra, job->arena));
     TT_TRY(tt_opt_defaults(tt_job_option_table, &job->options, job->arena));
     TT_TRY(tt_settings_apply(settings, "", tt_job_option_table, &job->options,
                              job->arena));
     TT_TRY(set_model(job, settings));
     TT_TRY(set_optim(job, settings));
-    TT_TRY(tt_job_optim_table(job->optim, job->arena, &optim_table));
-    int n = add_known(job, known, 0, "", tt_job_option_table);
-    n = add_known(job, known, n, "", extra);
-    n = add_known(job, known, n, "model", job->model->options);
-    n = add_known(job, known, n, "optim", optim_table);
-    TT_TRY(tt_settings_check_unused(settings, known, n));
     TT_TRY(check_batch(job));
     return set_device(job);
 }

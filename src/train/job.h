@@ -17,6 +17,7 @@
 #include "ops/optim.h"
 #include "plan/plan.h"
 #include "train/globs.h"
+#include "train/schedule.h"
 #include "train/tensors.h"
 
 typedef enum tt_precision {
@@ -47,6 +48,7 @@ typedef struct tt_job_optim {
     double lr, clip;
     int decay; // tt_job_decay
     const char *no_decay, *lr_groups;
+    tt_schedule schedule;
 } tt_job_optim;
 
 // Which weights weight_decay applies to.
@@ -85,6 +87,9 @@ typedef struct tt_job {
 tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
                            tt_job **job_out);
 void tt_job_close(tt_job *job); // NULL is fine
+
+// An optimiser by name; an unknown one is an error that suggests the nearest.
+tt_status tt_job_find_optim(const char *name, const tt_optim_def **def_out);
 
 // The option table of an optimiser's settings, in the arena.
 tt_status tt_job_optim_table(const tt_optim_def *optim, tt_arena *arena,

@@ -1,0 +1,23 @@
+// known - every key that a configuration may have, whichever part of the program
+// reads it: so that a file serves all commands, and a typo is found by all of them.
+
+#ifndef TT_TRAIN_KNOWN_H
+#define TT_TRAIN_KNOWN_H
+
+#include "base/arena.h"
+#include "base/settings.h"
+
+// Calls `visit` for the tables of all sections: prefix "" for the top, "model" and
+// "optim" as the settings choose them, "train", ...
+typedef tt_status tt_known_fn(void *user, const char *prefix,
+                              const tt_opt *table);
+tt_status tt_known_each(const tt_settings *settings, tt_arena *arena,
+                        tt_known_fn *visit, void *user);
+
+// Fails on the first setting that no table has, with its place and the nearest key
+// of all sections, or whose value its table does not take. `extra` (may be NULL)
+// are further keys at the top that the caller reads.
+tt_status tt_known_check(const tt_settings *settings, const tt_opt *extra,
+                         tt_arena *arena);
+
+#endif

@@ -1,0 +1,106 @@
+// options - the tables, and reading them.
+
+#include "train/options.h"
+
+#define AT(field) offsetof(tt_train_options, field)
+
+static const tt_opt train[] = {
+    {"steps", "0", "updates to make; 0: as many as epochs take", TT_OPT_I64,
+     AT(steps), NULL, 0, 9e15},
+    {"epochs", "0", "times to see the data; instead of steps", TT_OPT_F64,
+     AT(epochs), NULL, 0, 1e9},
+    {"stop", "0", "save and end at this step, to go on later; 0: never",
+     TT_OPT_I64, AT(stop), NULL, 0, 9e15},
+    {"ema", "0", "decay of averaged weights, used to evaluate; 0: none",
+     TT_OPT_F64, AT(ema), NULL, 0, 0.9999999},
+    {"freeze", "", "weights to leave as they are: names with * and ?",
+     TT_OPT_STR, AT(freeze)},
+    {"nan", "stop", "after a loss or gradient that is not finite",
+     TT_OPT_CHOICE, AT(nan), "stop|skip|rollback"},
+    {"spike", "none", "after a loss far above the recent ones", TT_OPT_CHOICE,
+     AT(spike), "none|skip|rollback"},
+    {"spike_sigma", "6", "standard deviations that make a spike", TT_OPT_F64,
+     AT(spike_sigma), NULL, 0.1, 1e6},
+    {"back", "20", "steps that a rollback undoes at least", TT_OPT_I64,
+     AT(back), NULL, 1, 1e9},
+    {"patience", "0", "evaluations without a new best before the end; 0: any",
+     TT_OPT_I64, AT(patience), NULL, 0, 1e9},
+    {0},
+};
+
+static const tt_opt eval[] = {
+    {"every", "0", "steps between evaluations; 0: at the end only", TT_OPT_I64,
+     AT(eval_every), NULL, 0, 9e15},
+    {"batches", "0", "batches of validation data to see; 0: all", TT_OPT_I64,
+     AT(eval_batches), NULL, 0, 9e15},
+    {0},
+};
+
+static const tt_opt sample[] = {
+    {"every", "0", "steps between samples of text; 0: never", TT_OPT_I64,
+     AT(sample_every), NULL, 0, 9e15},
+    {"prompt", "", "what they begin with", TT_OPT_STR, AT(prompt)},
+    {"tokens", "100", "how long they are", TT_OPT_I64, AT(sample_tokens), NULL,
+     1, 1 << 24},
+    {"temperature", "0.8", "0: always the likeliest token", TT_OPT_F64,
+     AT(temperature), NULL, 0, 1e3},
+    {"top_k", "0", "only among this many of the likeliest; 0: all", TT_OPT_I64,
+     AT(top_k), NULL, 0, 1 << 24},
+    {"top_p", "1", "only among those that make up this probability", TT_OPT_F64,
+     AT(top_p), NULL, 0, 1},
+    {0},
+};
+
+static const tt_opt checkpoint[] = {
+    {"every", "1000", "steps between checkpoints; 0: at the end only",
+     TT_OPT_I64, AT(save_every), NULL, 0, 9e15},
+    {"keep", "2", "newest ones to keep", TT_OPT_I64, AT(keep), NULL, 1, 1e9},
+    {"keep_every", "0", "and those at multiples of this step; 0: none",
+     TT_OPT_I64, AT(keep_every), NULL, 0, 9e15},
+    {"best", "true", "and the one with the lowest validation loss", TT_OPT_BOOL,
+     AT(keep_best)},
+    {0},
+};
+
+static const tt_opt logging[] = {
+    {"every", "10", "steps between two lines of metrics", TT_OPT_I64,
+     AT(log_every), NULL, 1, 9e15},
+    {"tensorboard", "true", "write TensorBoard events too", TT_OPT_BOOL,
+     AT(tensorboard)},
+    {0},
+};
+
+static const tt_opt init[] = {
+    {"from", "", "weights to start from: a folder or a safetensors file",
+     TT_OPT_STR, AT(from)},
+    {0},
+};
+
+static const tt_opt top[] = {
+    {"run", "", "folder of the run; default: runs/ and the file's name",
+     TT_OPT_STR, AT(run)},
+    {0},
+};
+
+const tt_section tt_train_sections[] = {
+    {"", top},
+    {"train", train},
+    {"eval", eval},
+    {"sample", sample},
+    {"checkpoint", checkpoint},
+    {"log", logging},
+    {"init", init},
+    {NULL, NULL},
+};
+
+tt_status tt_train_options_read(tt_settings *settings, tt_arena *arena,
+                                tt_train_options *options_out)
+{
+    tt_train_options o = {0};
+    for (const tt_section *s = tt_train_sections; s->table != NULL; s++) {
+        TT_TRY(tt_opt_defaults(s->table, &o, arena));
+        TT_TRY(tt_settings_apply(settings, s->prefix, s->table, &o, arena));
+    }
+    *options_out = o;
+    return TT_OK;
+}
