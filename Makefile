@@ -95,7 +95,7 @@ ALL_CFLAGS := -std=gnu17 $(OPT) $(WARN) -fPIC -fopenmp \
 # loops marked `omp simd` is no fault of theirs.
 ALL_CFLAGS += $(if $(IS_CLANG),-Wno-pass-failed,-fno-semantic-interposition)
 ALL_LDFLAGS := -fopenmp $(if $(SAN),-fsanitize=address$(,)undefined) $(LDFLAGS)
-LIBS := -Wl,--as-needed -ldnnl -lyaml -ljansson -lpcre2-8 -ljpeg -lpng16 -lz \
+LIBS := -Wl,--as-needed -ldnnl -lyaml -lpcre2-8 -ljpeg -lpng16 -lz \
 	-lxxhash -lsqlite3 -lm -lpthread
 
 CCACHE := $(shell command -v ccache 2>/dev/null)

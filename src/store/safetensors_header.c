@@ -3,7 +3,9 @@
 
 #include "store/safetensors_header.h"
 
-#include <jansson.h>
+#include "base/json_read.h"
+
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,74 +67,53 @@ tt_status tt_safetensors_size(const tt_safetensor *tensor, int64_t *bytes)
     return TT_OK;
 }
 
-// An upper bound on what parsing needs: each bracket, colon and comma stands for
-// an object, array, pair or element of jansson's, at most this large.
-static int64_t parse_bytes(const char *json, int64_t n)
-{
-    int64_t bytes = 4 * n;
-    for (int64_t i = 0; i < n; i++)
-        switch (json[i]) {
-        case '{':
-            bytes += 480;
-            break;
-        case '[':
-            bytes += 192;
-            break;
-        case ':':
-            bytes += 256;
-            break;
-        case ',':
-            bytes += 96;
-            break;
-        default:
-            break;
-        }
-    return bytes;
-}
-
 static tt_status read_numbers(const char *name, const char *what,
-                              const json_t *list, int64_t *v)
+                              const tt_json_value *list, int64_t *v)
 {
-    const size_t n = json_array_size(list);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *item = json_array_get(list, i);
-        if (!json_is_integer(item) || json_integer_value(item) < 0)
+    int64_t n = 0;
+    for (const tt_json_value *i = list->first; i != NULL; i = i->next) {
+        v[n] = tt_json_int(i, -1);
+        if (v[n++] < 0)
             return tt_fail(TT_ERR_ARG,
                            "tensor \"%s\": %s must be whole "
                            "numbers from 0 on",
                            name, what);
-        v[i] = json_integer_value(item);
     }
     return TT_OK;
 }
 
-static tt_status read_shape(const json_t *shape, tt_arena *arena,
+static tt_status read_shape(const tt_json_value *shape, tt_arena *arena,
                             tt_safetensor *tensor)
 {
-    const int64_t ndim = (int64_t)json_array_size(shape);
-    int64_t *v = tt_arena_alloc(arena, ndim * (int64_t)sizeof(*v));
+    int64_t *v = tt_arena_alloc(arena, shape->n * (int64_t)sizeof(*v));
     if (v == NULL)
         return TT_ERR_NOMEM;
-    tensor->ndim = ndim;
+    tensor->ndim = shape->n;
     tensor->shape = v;
     return read_numbers(tensor->name, "shape", shape, v);
 }
 
-static tt_status read_tensor(const char *name, const json_t *info,
-                             tt_arena *arena, tt_safetensor *tensor)
+static bool is_type(const tt_json_value *value, tt_json_type type)
 {
-    const json_t *type = json_object_get(info, "dtype");
-    const json_t *shape = json_object_get(info, "shape");
-    const json_t *offsets = json_object_get(info, "data_offsets");
+    return value != NULL && value->type == type;
+}
+
+static tt_status read_tensor(const tt_json_value *info, tt_arena *arena,
+                             tt_safetensor *tensor)
+{
+    const char *name = info->key;
+    const tt_json_value *type = tt_json_get(info, "dtype");
+    const tt_json_value *shape = tt_json_get(info, "shape");
+    const tt_json_value *offsets = tt_json_get(info, "data_offsets");
     int64_t range[2] = {0}, bytes = 0;
-    if (!json_is_string(type) || !json_is_array(shape) ||
-        json_array_size(offsets) != 2 || json_object_size(info) != 3)
+    if (!is_type(type, TT_JSON_STRING) || !is_type(shape, TT_JSON_ARRAY) ||
+        !is_type(offsets, TT_JSON_ARRAY) || offsets->n != 2 || info->n != 3)
         return tt_fail(TT_ERR_ARG,
                        "tensor \"%s\": must have dtype, shape and "
                        "two data_offsets, nothing else",
                        name);
     tensor->name = tt_arena_strdup(arena, name);
-    tensor->dtype = tt_arena_strdup(arena, json_string_value(type));
+    tensor->dtype = tt_arena_strdup(arena, type->text);
     if (tensor->name == NULL || tensor->dtype == NULL)
         return TT_ERR_NOMEM;
     TT_TRY(read_shape(shape, arena, tensor));
@@ -149,45 +130,56 @@ static tt_status read_tensor(const char *name, const json_t *info,
     return TT_OK;
 }
 
-static tt_status read_notes(json_t *metadata, tt_arena *arena,
+static tt_status read_notes(const tt_json_value *metadata, tt_arena *arena,
                             tt_safetensors_table *table)
 {
-    const char *key = NULL;
-    json_t *value = NULL;
-    if (!json_is_object(metadata))
+    const int64_t n = metadata->n;
+    if (metadata->type != TT_JSON_OBJECT)
         return tt_fail(TT_ERR_ARG, "__metadata__ must map text to text");
-    const int64_t n = (int64_t)json_object_size(metadata);
     table->notes = tt_arena_alloc(arena, n * (int64_t)sizeof(*table->notes));
     if (table->notes == NULL)
         return TT_ERR_NOMEM;
-    json_object_foreach(metadata, key, value)
-    {
-        if (!json_is_string(value))
-            return tt_fail(TT_ERR_ARG, "__metadata__ \"%s\" must be text", key);
+    for (const tt_json_value *v = metadata->first; v != NULL; v = v->next) {
+        if (v->type != TT_JSON_STRING)
+            return tt_fail(TT_ERR_ARG, "__metadata__ \"%s\" must be text",
+                           v->key);
         tt_safetensors_note *note = &table->notes[table->n_notes++];
-        note->key = tt_arena_strdup(arena, key);
-        note->value = tt_arena_strdup(arena, json_string_value(value));
+        note->key = tt_arena_strdup(arena, v->key);
+        note->value = tt_arena_strdup(arena, v->text);
         if (note->key == NULL || note->value == NULL)
             return TT_ERR_NOMEM;
     }
     return TT_OK;
 }
 
-static tt_status read_table(json_t *root, tt_arena *arena,
+// An upper bound on what the table of these members needs.
+static int64_t table_bytes(const tt_json_value *root)
+{
+    enum { EACH = sizeof(tt_safetensor) + 5 * 16, NUMBER = 8 };
+    int64_t bytes = 0;
+    for (const tt_json_value *v = root->first; v != NULL; v = v->next) {
+        bytes += EACH + v->key_n;
+        for (const tt_json_value *i = v->first; i != NULL; i = i->next)
+            bytes += i->type == TT_JSON_ARRAY ? i->n * NUMBER
+                                              : EACH + i->key_n + i->n;
+    }
+    return bytes;
+}
+
+static tt_status read_table(const tt_json_value *root, tt_arena *arena,
                             tt_safetensors_table *table)
 {
-    const char *name = NULL;
-    json_t *info = NULL;
-    const int64_t n = (int64_t)json_object_size(root);
+    const int64_t n = root->n;
     table->v = tt_arena_alloc(arena, n * (int64_t)sizeof(*table->v));
     if (table->v == NULL)
         return TT_ERR_NOMEM;
-    json_object_foreach(root, name, info)
-    {
-        if (strcmp(name, "__metadata__") == 0)
-            TT_TRY(read_notes(info, arena, table));
+    for (const tt_json_value *v = root->first; v != NULL; v = v->next) {
+        if ((int64_t)strlen(v->key) != v->key_n)
+            return tt_fail(TT_ERR_ARG, "a name holds a zero byte");
+        if (strcmp(v->key, "__metadata__") == 0)
+            TT_TRY(read_notes(v, arena, table));
         else
-            TT_TRY(read_tensor(name, info, arena, &table->v[table->n++]));
+            TT_TRY(read_tensor(v, arena, &table->v[table->n++]));
     }
     return TT_OK;
 }
@@ -230,21 +222,21 @@ tt_status tt_safetensors_header_read(const char *json, int64_t n,
     if (n < 1 || json[0] != '{')
         return tt_fail(TT_ERR_ARG, "not a safetensors file: the header does "
                                    "not begin with {");
-    if (parse_bytes(json, n) > n + data_bytes + TT_SAFETENSORS_EXTRA)
-        return tt_fail(TT_ERR_ARG,
-                       "the header would need more memory than the "
-                       "file's size and %d MiB",
-                       TT_SAFETENSORS_EXTRA >> 20);
-    json_error_t error;
-    json_t *root = json_loadb(json, (size_t)n, JSON_REJECT_DUPLICATES, &error);
-    if (root == NULL)
-        return tt_fail(TT_ERR_ARG,
-                       "the header is not valid JSON: %s at byte "
-                       "%d",
-                       error.text, error.position);
+    const tt_json_value *root = NULL;
     tt_safetensors_table read = {0};
-    tt_status status = read_table(root, arena, &read);
-    json_decref(root);
+    tt_arena *tree = tt_arena_create();
+    if (tree == NULL)
+        return tt_fail(TT_ERR_NOMEM, "out of memory");
+    tt_status status = tt_json_read(json, n, "header", tree, &root);
+    if (status == TT_OK && tt_arena_bytes(tree) + table_bytes(root) >
+                               n + data_bytes + TT_SAFETENSORS_EXTRA)
+        status = tt_fail(TT_ERR_ARG,
+                         "the header would need more memory than the "
+                         "file's size and %d MiB",
+                         TT_SAFETENSORS_EXTRA >> 20);
+    if (status == TT_OK)
+        status = read_table(root, arena, &read);
+    tt_arena_destroy(tree);
     if (status == TT_OK)
         status = check_offsets(&read, data_bytes);
     if (status == TT_OK)
