@@ -1,0 +1,247 @@
+// progress_text - what a run says in lines that stay: the table at its start, a
+// line per point and evaluation, notes, samples, the summary.
+
+#include "cli/progress_parts.h"
+#include "cli/table.h"
+#include "tutti/tutti.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct rows { // a table being written
+    const tt_term *term;
+    int width;
+    tt_str *out;
+    tt_str value;
+} rows;
+
+// Ends the row whose value was built up.
+static void row(rows *r, const char *name)
+{
+    tt_table_row(r->term, name, tt_str_text(&r->value), r->width, r->out);
+    tt_str_clear(&r->value);
+}
+
+static void row_of(rows *r, const char *name, const char *value)
+{
+    tt_term_add_foreign(value == NULL ? "?" : value, false, &r->value);
+    row(r, name);
+}
+
+static void batch_row(rows *r, const tt_run_facts *f)
+{
+    tt_str_addf(&r->value, "%lld", (long long)f->batch);
+    if (f->seq > 0)
+        tt_str_addf(&r->value, " x %lld tokens", (long long)f->seq);
+    else if (f->image > 0)
+        tt_str_addf(&r->value, " images of %lldx%lld", (long long)f->image,
+                    (long long)f->image);
+    if (f->accumulate > 1)
+        tt_str_addf(&r->value, " (micro-batch %lld x accumulate %lld)",
+                    (long long)f->micro, (long long)f->accumulate);
+    row(r, "batch");
+}
+
+static void size_rows(rows *r, const tt_run_facts *f)
+{
+    tt_add_grouped(&r->value, f->parameters);
+    if (f->frozen > 0) {
+        tt_str_add(&r->value, " trained, ");
+        tt_add_grouped(&r->value, f->frozen);
+        tt_str_add(&r->value, " frozen");
+    }
+    row(r, "parameters");
+    row_of(r, "data", f->data);
+    batch_row(r, f);
+    tt_str_addf(&r->value, "%s on %s, %lld thread%s", f->precision, f->device,
+                (long long)f->threads, f->threads == 1 ? "" : "s");
+    row(r, "precision");
+    row_of(r, "optimiser", f->optim);
+    tt_add_bytes(&r->value, f->peak_bytes);
+    row(r, "memory");
+    if (f->flops_per_step > 0) {
+        tt_add_unit(&r->value, f->flops_per_step, "FLOP per step");
+        row(r, "work");
+    }
+}
+
+void tt__text_facts(const tt_term *term, const tt_run_facts *f, int width,
+                    tt_str *out)
+{
+    rows r = {.term = term, .width = width, .out = out};
+    tt_str_addf(&r.value, "Tutti %s", TUTTI_VERSION);
+    tt_term_add(term, TT_STYLE_BOLD, tt_str_text(&r.value), out);
+    tt_str_clear(&r.value);
+    tt_str_add(out, "\n");
+    row_of(&r, "model", f->model);
+    size_rows(&r, f);
+    tt_add_grouped(&r.value, f->steps);
+    if (f->first_step > 0) {
+        tt_str_add(&r.value, ", resumed at ");
+        tt_add_grouped(&r.value, f->first_step);
+    }
+    row(&r, "steps");
+    row_of(&r, "run", f->folder);
+    if (f->note != NULL)
+        row_of(&r, "note", f->note);
+    tt_str_add(out, "\n");
+    tt_str_fini(&r.value);
+}
+
+static void add_percent(tt_str *out, const char *name, double fraction)
+{
+    if (isfinite(fraction))
+        tt_str_addf(out, "  %s %.2f%%", name, 100 * fraction);
+}
+
+void tt__text_point(const tt_run_point *p, const char *unit, tt_str *out)
+{
+    tt_str_addf(out, "step %lld/%lld  loss %.4f  lr %.1e", (long long)p->step,
+                (long long)p->steps, p->loss, p->lr);
+    if (isfinite(p->norm) && p->norm > 0)
+        tt_str_addf(out, "  norm %.2f", p->norm);
+    if (unit[0] == 'i')
+        add_percent(out, "accuracy", p->accuracy);
+    tt_str_add(out, "  ");
+    tt_add_seconds(out, p->step_seconds);
+    tt_str_add(out, "  ");
+    tt_add_count(out, p->rate);
+    tt_str_addf(out, " %s/s  mem ", unit);
+    tt_add_bytes(out, p->memory_bytes);
+    tt_str_add(out, "\n");
+}
+
+void tt__text_eval(const tt_term *term, const tt_run_eval *e, int64_t steps,
+                   tt_str *out)
+{
+    tt_str line = {0};
+    tt_str_addf(&line, "eval %lld/%lld  loss %.4f", (long long)e->step,
+                (long long)steps, e->loss);
+    add_percent(&line, "accuracy", e->accuracy);
+    if (isfinite(e->perplexity))
+        tt_str_addf(&line, "  perplexity %.4g", e->perplexity);
+    tt_str_add(&line, "  ");
+    tt_add_seconds(&line, e->seconds);
+    tt_term_add(term, e->is_best ? TT_STYLE_GOOD : TT_STYLE_NONE,
+                tt_str_text(&line), out);
+    tt_term_add(term, TT_STYLE_GOOD, e->is_best ? "  best" : "", out);
+    tt_str_add(out, "\n");
+    tt_str_fini(&line);
+}
+
+// The lines of a sample are set off, so that they are not taken for ours.
+static void add_sample(const tt_term *term, int64_t step, const char *text,
+                       tt_str *out)
+{
+    tt_str clean = {0};
+    tt_term_add_foreign(text, true, &clean);
+    tt_str_addf(out, "sample at step %lld\n", (long long)step);
+    const char *at = tt_str_text(&clean);
+    while (*at != '\0') {
+        const int64_t n = (int64_t)strcspn(at, "\n");
+        tt_term_add(term, TT_STYLE_DIM, term->has_utf8 ? "  │ " : "  | ", out);
+        tt_str_add_bytes(out, at, n);
+        tt_str_add(out, "\n");
+        at += n + (at[n] == '\n');
+    }
+    tt_str_fini(&clean);
+}
+
+void tt__text_note(const tt_term *term, tt_run_text kind, int64_t step,
+                   const char *text, tt_str *out)
+{
+    if (kind == TT_TEXT_SAMPLE) {
+        add_sample(term, step, text, out);
+        return;
+    }
+    tt_str line = {0};
+    tt_str_addf(&line, "%s at step %lld: ",
+                kind == TT_TEXT_WARNING ? "warning" : "note", (long long)step);
+    tt_term_add_foreign(text, false, &line);
+    tt_term_add(term, kind == TT_TEXT_WARNING ? TT_STYLE_WARNING : TT_STYLE_DIM,
+                tt_str_text(&line), out);
+    tt_str_add(out, "\n");
+    tt_str_fini(&line);
+}
+
+// As one word of a shell.
+static void add_word(const char *text, tt_str *out)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyz"
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-+=:@%,";
+    if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
+        tt_str_add(out, text);
+        return;
+    }
+    tt_str_add(out, "'");
+    for (const char *c = text; *c != '\0'; c++)
+        if (*c == '\'')
+            tt_str_add(out, "'\\''");
+        else
+            tt_str_add_bytes(out, c, 1);
+    tt_str_add(out, "'");
+}
+
+static void end_line(const tt_run_end *e, const tt_live *live, tt_str *out)
+{
+    static const char *const how[] = {[TT_RUN_DONE] = "done",
+                                      [TT_RUN_EARLY] = "stopped early",
+                                      [TT_RUN_SIGNAL] = "stopped and saved",
+                                      [TT_RUN_FAILED] = "failed"};
+    tt_str_addf(out, "%s at step %lld of %lld after ", how[e->reason],
+                (long long)e->step, (long long)live->steps);
+    tt_add_seconds(out, e->seconds);
+    if (e->reason == TT_RUN_SIGNAL)
+        tt_str_add(out, "; the same command goes on from here");
+}
+
+static void loss_row(rows *r, const tt_run_end *e)
+{
+    if (isfinite(e->loss))
+        tt_str_addf(&r->value, "%.4f in training", e->loss);
+    if (isfinite(e->val_loss))
+        tt_str_addf(&r->value, "%s%.4f in validation",
+                    r->value.n > 0 ? ", " : "", e->val_loss);
+    if (isfinite(e->best_loss) && e->best_loss != e->val_loss)
+        tt_str_addf(&r->value, " (best %.4f)", e->best_loss);
+    if (r->value.n > 0)
+        row(r, "loss");
+}
+
+static void next_rows(rows *r, const char *folder, bool is_text)
+{
+    const char *const verbs[] = {"sample", "eval"};
+    for (int i = is_text ? 0 : 1; i < 2; i++) {
+        tt_str_addf(&r->value, "tutti %s ", verbs[i]);
+        add_word(folder, &r->value);
+        row(r, i == (is_text ? 0 : 1) ? "next" : "");
+    }
+}
+
+void tt__text_end(const tt_term *term, const tt_run_end *e, const tt_live *live,
+                  int width, tt_str *out)
+{
+    rows r = {.term = term, .width = width, .out = out};
+    end_line(e, live, &r.value);
+    tt_term_add(term,
+                e->reason == TT_RUN_FAILED ? TT_STYLE_WARNING : TT_STYLE_BOLD,
+                tt_str_text(&r.value), out);
+    tt_str_clear(&r.value);
+    tt_str_add(out, "\n");
+    loss_row(&r, e);
+    if (isfinite(e->accuracy)) {
+        tt_str_addf(&r.value, "%.2f%%", 100 * e->accuracy);
+        row(&r, "accuracy");
+    }
+    tt_str_addf(&r.value, "%.1f%% waiting for data, %.1f%% for checkpoints",
+                100 * e->input_stall, 100 * e->checkpoint_stall);
+    row(&r, "stalls");
+    if (e->folder != NULL && e->reason != TT_RUN_FAILED) {
+        tt_term_add_foreign(e->folder, false, &r.value);
+        tt_str_add(&r.value, "/report.html");
+        row(&r, "report");
+        next_rows(&r, e->folder, live->unit[0] == 't');
+    }
+    tt_str_fini(&r.value);
+}

@@ -1,0 +1,131 @@
+#include "cli/table.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NAME_COLUMNS = 12, INDENT = 2 };
+
+// Bytes of the longest beginning of `text` that ends before a blank and has at
+// most `columns` columns; a single word that is longer is kept whole.
+static int64_t line_length(const char *text, int64_t columns)
+{
+    int64_t best = 0, column = 0, i = 0;
+    for (; text[i] != '\0'; i++) {
+        if (text[i] == ' ' && (column <= columns || best == 0))
+            best = i;
+        column += ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (column > columns && best > 0)
+            return best;
+    }
+    return i;
+}
+
+void tt_table_row(const tt_term *term, const char *name, const char *value,
+                  int width, tt_str *out)
+{
+    const int64_t indent = INDENT + NAME_COLUMNS + 1;
+    const int64_t room = width - indent;
+    tt_str_addf(out, "%*s", INDENT, "");
+    tt_term_add(term, TT_STYLE_DIM, name, out);
+    const int64_t named = tt_term_columns(name);
+    tt_str_addf(out, "%*s",
+                (int)(named < NAME_COLUMNS ? NAME_COLUMNS + 1 - named : 1), "");
+    const int64_t columns = width == 0 ? INT32_MAX : room < 20 ? 20 : room;
+    for (bool is_first = true; is_first || *value != '\0'; is_first = false) {
+        const int64_t n = line_length(value, columns);
+        if (!is_first)
+            tt_str_addf(out, "%*s", (int)indent, "");
+        tt_str_add_bytes(out, value, n);
+        tt_str_add(out, "\n");
+        value += n;
+        while (*value == ' ')
+            value++;
+    }
+}
+
+void tt_add_grouped(tt_str *out, int64_t value)
+{
+    char digits[32];
+    int n = 0;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do {
+        if (n % 4 == 3)
+            digits[n++] = ',';
+        digits[n++] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (value < 0)
+        tt_str_add(out, "-");
+    while (n > 0)
+        tt_str_add_bytes(out, &digits[--n], 1);
+}
+
+// Three digits; returns the prefix of the unit, "" or "k" or ...
+static const char *add_scaled(tt_str *out, double value)
+{
+    static const char *const prefix[] = {"", "k", "M", "G", "T", "P", "E"};
+    int i = 0;
+    if (!isfinite(value)) {
+        tt_str_add(out, "?");
+        return "";
+    }
+    while (fabs(value) >= 999.5 && i < 6) {
+        value /= 1000;
+        i++;
+    }
+    const bool is_whole = i == 0 && value == floor(value);
+    const int digits = is_whole || fabs(value) >= 99.95 ? 0
+                       : fabs(value) >= 9.995           ? 1
+                                                        : 2;
+    tt_str_addf(out, "%.*f", digits, value);
+    return prefix[i];
+}
+
+void tt_add_count(tt_str *out, double value)
+{
+    const char *prefix = add_scaled(out, value);
+    tt_str_addf(out, "%s%s", prefix[0] == '\0' ? "" : " ", prefix);
+}
+
+void tt_add_unit(tt_str *out, double value, const char *unit)
+{
+    const char *prefix = add_scaled(out, value);
+    tt_str_addf(out, " %s%s", prefix, unit);
+}
+
+void tt_add_bytes(tt_str *out, int64_t bytes)
+{
+    tt_add_unit(out, (double)bytes, "B");
+}
+
+void tt_add_left(tt_str *out, double seconds)
+{
+    if (!isfinite(seconds) || seconds < 0 || seconds > 1e10) {
+        tt_str_add(out, "?");
+        return;
+    }
+    const int64_t s = (int64_t)(seconds + 0.5);
+    if (s >= 48 * 3600)
+        tt_str_addf(out, "%lld d %lld h", (long long)(s / 86400),
+                    (long long)(s / 3600 % 24));
+    else if (s >= 3600)
+        tt_str_addf(out, "%lld:%02lld:%02lld", (long long)(s / 3600),
+                    (long long)(s / 60 % 60), (long long)(s % 60));
+    else
+        tt_str_addf(out, "%lld:%02lld", (long long)(s / 60),
+                    (long long)(s % 60));
+}
+
+void tt_add_seconds(tt_str *out, double seconds)
+{
+    if (!isfinite(seconds) || seconds < 0)
+        tt_str_add(out, "?");
+    else if (seconds < 0.9995e-3)
+        tt_str_addf(out, "%.0f us", seconds * 1e6);
+    else if (seconds < 0.9995)
+        tt_str_addf(out, "%.3g ms", seconds * 1e3);
+    else if (seconds < 99.95)
+        tt_str_addf(out, "%.1f s", seconds);
+    else
+        tt_add_left(out, seconds);
+}

@@ -1,0 +1,23 @@
+// table - names and what they are, in two columns; numbers for people.
+
+#ifndef TT_CLI_TABLE_H
+#define TT_CLI_TABLE_H
+
+#include "base/str.h"
+#include "cli/term.h"
+
+#include <stdint.h>
+
+// Appends "  name       value" and a line end. A value too long for `width`
+// columns goes on below itself; 0: no limit.
+void tt_table_row(const tt_term *term, const char *name, const char *value,
+                  int width, tt_str *out);
+
+void tt_add_grouped(tt_str *out, int64_t value);               // 1,003,854
+void tt_add_count(tt_str *out, double value);                  // 26.4 k
+void tt_add_unit(tt_str *out, double value, const char *unit); // 3.90 GFLOP
+void tt_add_bytes(tt_str *out, int64_t bytes);                 // 131 MB
+void tt_add_seconds(tt_str *out, double seconds); // 29.1 ms, 4.2 s, 1:02:03
+void tt_add_left(tt_str *out, double seconds);    // 0:36, 1:02:03
+
+#endif
