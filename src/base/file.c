@@ -1,0 +1,428 @@
+// file - system calls that write, each behind one gate. See file.h.
+
+#include "base/file.h"
+
+#include "base/alloc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static atomic_llong n_calls;
+static atomic_llong first_bad, last_bad; // calls that fail
+static atomic_int bad_error;
+
+void tt_file_fail_at(int64_t k, int error)
+{
+    atomic_store(&bad_error, error);
+    atomic_store(&first_bad, k > 0 ? k : LLONG_MAX);
+    atomic_store(&last_bad, k);
+    atomic_store(&n_calls, 0);
+}
+
+void tt_file_fail_from(int64_t k, int error)
+{
+    tt_file_fail_at(k, error);
+    if (k > 0)
+        atomic_store(&last_bad, LLONG_MAX);
+}
+
+int64_t tt_file_count(void)
+{
+    return atomic_load(&n_calls);
+}
+
+// Counts a call; the error it is to fail with, or 0.
+static int gate(void)
+{
+    const long long call = atomic_fetch_add(&n_calls, 1) + 1;
+    if (call < atomic_load(&first_bad) || call > atomic_load(&last_bad))
+        return 0;
+    return atomic_load(&bad_error);
+}
+
+// The same for calls that cannot be short; sets errno.
+static bool is_refused(void)
+{
+    const int error = gate();
+    if (error <= 0)
+        return false;
+    errno = error;
+    return true;
+}
+
+static tt_status fail(const char *path, const char *what, int error)
+{
+    if (error == ENOSPC)
+        return tt_fail(TT_ERR_IO, "%s: %s: the disk is full (%s)", path, what,
+                       strerror(error));
+    if (error == EDQUOT)
+        return tt_fail(TT_ERR_IO, "%s: %s: the disk quota is used up (%s)",
+                       path, what, strerror(error));
+    return tt_fail(TT_ERR_IO, "%s: %s: %s", path, what, strerror(error));
+}
+
+static tt_status open_file(tt_file *file, const char *path, int flags)
+{
+    int fd = -1;
+    do
+        fd = is_refused() ? -1 : open(path, flags | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0)
+        return fail(path, "cannot be created", errno);
+    *file = (tt_file){.fd = fd, .path = path};
+    return TT_OK;
+}
+
+tt_status tt_file_create(tt_file *file, const char *path)
+{
+    return open_file(file, path, O_WRONLY | O_CREAT | O_EXCL);
+}
+
+tt_status tt_file_append(tt_file *file, const char *path)
+{
+    return open_file(file, path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK);
+}
+
+static ssize_t write_once(int fd, const char *p, int64_t n)
+{
+    const int64_t most = 1 << 30;
+    const int error = gate();
+    if (error > 0) {
+        errno = error;
+        return -1;
+    }
+    if (error == TT_FILE_SHORT)
+        n = 1;
+    return write(fd, p, (size_t)(n < most ? n : most));
+}
+
+tt_status tt_file_write(tt_file *file, const void *bytes, int64_t n)
+{
+    const char *p = bytes;
+    while (n > 0) {
+        const ssize_t done = write_once(file->fd, p, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return fail(file->path, "cannot be written", errno);
+        p += done;
+        n -= done;
+    }
+    return TT_OK;
+}
+
+static int sync_fd(int fd)
+{
+    int done = -1;
+    do
+        done = is_refused() ? -1 : fsync(fd);
+    while (done != 0 && errno == EINTR);
+    return done;
+}
+
+tt_status tt_file_sync(tt_file *file)
+{
+    if (sync_fd(file->fd) != 0)
+        return fail(file->path, "cannot be flushed", errno);
+    return TT_OK;
+}
+
+tt_status tt_file_cut(tt_file *file, int64_t bytes)
+{
+    int done = -1;
+    do
+        done = is_refused() ? -1 : ftruncate(file->fd, bytes);
+    while (done != 0 && errno == EINTR);
+    if (done != 0)
+        return fail(file->path, "cannot be cut", errno);
+    return TT_OK;
+}
+
+tt_status tt_file_size(const tt_file *file, int64_t *bytes_out)
+{
+    struct stat info;
+    if (fstat(file->fd, &info) != 0)
+        return fail(file->path, "cannot be examined", errno);
+    *bytes_out = info.st_size;
+    return TT_OK;
+}
+
+tt_status tt_file_close(tt_file *file)
+{
+    if (file->fd < 0)
+        return TT_OK;
+    const int error = gate();
+    const int done = close(file->fd); // closed even when it fails
+    file->fd = -1;
+    if (error > 0 && error != EINTR)
+        return fail(file->path, "cannot be written", error);
+    if (done != 0 && errno != EINTR)
+        return fail(file->path, "cannot be written", errno);
+    return TT_OK;
+}
+
+tt_status tt_file_rename(const char *from, const char *to)
+{
+    int done = -1;
+    do
+        done = is_refused() ? -1 : rename(from, to);
+    while (done != 0 && errno == EINTR);
+    if (done != 0)
+        return fail(to, "cannot be replaced", errno);
+    return TT_OK;
+}
+
+tt_status tt_file_exchange(const char *a, const char *b)
+{
+    int done = -1;
+    do
+        done = is_refused()
+                   ? -1
+                   : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
+    while (done != 0 && errno == EINTR);
+    if (done == 0)
+        return TT_OK;
+    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)
+        return tt_fail(TT_ERR_UNSUPPORTED, "%s: cannot be exchanged here", b);
+    return fail(b, "cannot be replaced", errno);
+}
+
+tt_status tt_file_sync_folder(const char *folder)
+{
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail(folder, "cannot be opened", errno);
+    const int done = sync_fd(fd);
+    const int error = errno;
+    close(fd);
+    // Some file systems have nothing to flush there and say so like this.
+    if (done != 0 && error != EINVAL && error != EOPNOTSUPP)
+        return fail(folder, "cannot be flushed", error);
+    return TT_OK;
+}
+
+static tt_status make_one(const char *folder)
+{
+    int done = -1;
+    if (tt_file_is_folder(folder))
+        return TT_OK;
+    do
+        done = is_refused() ? -1 : mkdir(folder, 0777);
+    while (done != 0 && errno == EINTR);
+    const int error = errno;
+    if (done != 0 && (error != EEXIST || !tt_file_is_folder(folder)))
+        return fail(folder, "cannot be made", error);
+    return TT_OK;
+}
+
+tt_status tt_file_make_folder(const char *folder)
+{
+    char path[PATH_MAX];
+    const size_t n = strlen(folder);
+    if (n == 0 || n >= sizeof(path))
+        return tt_fail(TT_ERR_ARG, "\"%.100s\" is no name for a folder",
+                       folder);
+    memcpy(path, folder, n + 1);
+    for (size_t i = 1; i < n; i++) {
+        if (path[i] != '/' || path[i - 1] == '/')
+            continue;
+        path[i] = '\0';
+        TT_TRY(make_one(path));
+        path[i] = '/';
+    }
+    return make_one(path);
+}
+
+static int remove_one(const char *path, const struct stat *info, int type,
+                      struct FTW *at)
+{
+    (void)info, (void)type, (void)at;
+    int done = -1;
+    do
+        done = is_refused() ? -1 : remove(path);
+    while (done != 0 && errno == EINTR);
+    return done != 0 && errno != ENOENT ? errno : 0;
+}
+
+tt_status tt_file_remove(const char *path)
+{
+    const int descriptors = 8;
+    int error = nftw(path, remove_one, descriptors, FTW_DEPTH | FTW_PHYS);
+    if (error < 0)
+        error = errno == ENOENT ? 0 : errno;
+    return error == 0 ? TT_OK : fail(path, "cannot be removed", error);
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+tt_status tt_file_temporary(const char *path, char name[PATH_MAX])
+{
+    static atomic_int serial;
+    const char *last = name_of(path);
+    const int n =
+        snprintf(name, PATH_MAX, "%.*s.tmp-%s-%ld-%d", (int)(last - path), path,
+                 last, (long)getpid(), atomic_fetch_add(&serial, 1));
+    if (n < 0 || n >= PATH_MAX)
+        return tt_fail(TT_ERR_ARG, "%.200s...: the name is too long", path);
+    return TT_OK;
+}
+
+static tt_status write_new(const char *path, const void *bytes, int64_t n)
+{
+    tt_file file = TT_FILE_CLOSED;
+    TT_TRY(tt_file_create(&file, path));
+    tt_status status = tt_file_write(&file, bytes, n);
+    if (status == TT_OK)
+        status = tt_file_sync(&file);
+    const tt_status closed = tt_file_close(&file);
+    return status != TT_OK ? status : closed;
+}
+
+tt_status tt_file_replace(const char *path, const void *bytes, int64_t n)
+{
+    char temporary[PATH_MAX], folder[PATH_MAX];
+    TT_TRY(tt_file_temporary(path, temporary));
+    tt_status status = write_new(temporary, bytes, n);
+    if (status == TT_OK)
+        status = tt_file_rename(temporary, path);
+    if (status != TT_OK) {
+        (void)unlink(temporary); // the message is about the first failure
+        return status;
+    }
+    const size_t k = (size_t)(name_of(path) - path);
+    memcpy(folder, k > 0 ? path : "./", k > 0 ? k : 2);
+    folder[k > 0 ? k : 2] = '\0';
+    return tt_file_sync_folder(folder);
+}
+
+// ".tmp-...-DIGITS-DIGITS"
+static bool is_temporary(const char *name)
+{
+    if (strncmp(name, ".tmp-", 5) != 0)
+        return false;
+    size_t n = strlen(name);
+    for (int part = 0; part < 2; part++) {
+        const size_t end = n;
+        while (n > 0 && name[n - 1] >= '0' && name[n - 1] <= '9')
+            n--;
+        if (n == end || n < 6 || name[n - 1] != '-')
+            return false;
+        n--;
+    }
+    return true;
+}
+
+tt_status tt_file_sweep(const char *folder)
+{
+    tt_status status = TT_OK;
+    char path[PATH_MAX];
+    DIR *dir = opendir(folder);
+    if (dir == NULL)
+        return fail(folder, "cannot be read", errno);
+    for (const struct dirent *e = readdir(dir); e != NULL && status == TT_OK;
+         e = readdir(dir)) {
+        const int n = snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+        if (is_temporary(e->d_name) && n > 0 && n < PATH_MAX)
+            status = tt_file_remove(path);
+    }
+    closedir(dir);
+    return status;
+}
+
+// Who holds the lock, from what the holder wrote into it.
+static tt_status fail_locked(const char *folder, int fd)
+{
+    char text[32] = {0};
+    if (pread(fd, text, sizeof(text) - 1, 0) > 0 && atol(text) > 0)
+        return tt_fail(TT_ERR_STATE, "%s is in use by process %ld", folder,
+                       atol(text));
+    return tt_fail(TT_ERR_STATE, "%s is in use by another process", folder);
+}
+
+tt_status tt_file_lock(const char *folder, tt_file *lock_out)
+{
+    char path[PATH_MAX];
+    tt_file lock = TT_FILE_CLOSED;
+    const int n = snprintf(path, sizeof(path), "%s/.lock", folder);
+    if (n < 0 || n >= PATH_MAX)
+        return tt_fail(TT_ERR_ARG, "%.200s...: the name is too long", folder);
+    TT_TRY(open_file(&lock, path, O_RDWR | O_CREAT));
+    if (flock(lock.fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        const tt_status status = fail_locked(folder, lock.fd);
+        close(lock.fd);
+        return status;
+    }
+    // For the message above only: a full disk is no reason to fail.
+    const int k = snprintf(path, sizeof(path), "%ld\n", (long)getpid());
+    if (ftruncate(lock.fd, 0) == 0 && pwrite(lock.fd, path, (size_t)k, 0) < 0)
+        errno = 0;
+    lock.path = ".lock";
+    *lock_out = lock;
+    return TT_OK;
+}
+
+bool tt_file_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool tt_file_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+static tt_status read_all(int fd, const char *path, int64_t bytes, tt_str *out)
+{
+    char *text = tt_realloc(out->text, out->capacity, out->n + bytes + 1);
+    if (text == NULL)
+        return tt_fail(TT_ERR_NOMEM, "%s: out of memory", path);
+    out->text = text;
+    out->capacity = out->n + bytes + 1;
+    const int64_t end = out->n + bytes;
+    while (out->n < end) {
+        const ssize_t done = read(fd, text + out->n, (size_t)(end - out->n));
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return fail(path, "cannot be read", errno);
+        if (done == 0) // it became shorter meanwhile
+            break;
+        out->n += done;
+    }
+    text[out->n] = '\0';
+    return TT_OK;
+}
+
+tt_status tt_file_read(const char *path, int64_t max, tt_str *out)
+{
+    struct stat info;
+    TT_TRY(tt_str_status(out));
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return fail(path, "cannot be opened", errno);
+    tt_status status = TT_OK;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        status = tt_fail(TT_ERR_IO, "%s: not a regular file", path);
+    else if (info.st_size > max)
+        status = tt_fail(TT_ERR_ARG, "%s: has %lld bytes; at most %lld", path,
+                         (long long)info.st_size, (long long)max);
+    else
+        status = read_all(fd, path, info.st_size, out);
+    close(fd);
+    return status;
+}

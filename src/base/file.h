@@ -1,0 +1,68 @@
+// file - the only door for writing files, so that tests can make it fail.
+//
+// Every call that changes the disk is counted; interrupted ones are repeated and
+// short writes go on. Messages name the path and the reason. What is written under
+// a temporary name (".tmp-NAME-PID-SERIAL", beside the file) is renamed when it is
+// whole; a crash leaves the temporary, and tt_file_sweep removes it.
+
+#ifndef TT_BASE_FILE_H
+#define TT_BASE_FILE_H
+
+#include "base/status.h"
+#include "base/str.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tt_file { // a file being written
+    int fd;
+    const char *path; // the caller's; must live as long
+} tt_file;
+
+#define TT_FILE_CLOSED ((tt_file){.fd = -1})
+
+tt_status tt_file_create(tt_file *file, const char *path); // must not be there
+tt_status tt_file_append(tt_file *file, const char *path); // made if it is not
+tt_status tt_file_write(tt_file *file, const void *bytes, int64_t n);
+tt_status tt_file_sync(tt_file *file); // to the disk itself
+tt_status tt_file_cut(tt_file *file, int64_t bytes);
+tt_status tt_file_size(const tt_file *file, int64_t *bytes_out);
+tt_status tt_file_close(tt_file *file); // closed already: fine
+
+tt_status tt_file_rename(const char *from, const char *to);
+// Two names change places; TT_ERR_UNSUPPORTED where the file system cannot.
+tt_status tt_file_exchange(const char *a, const char *b);
+// Makes new names in a folder survive a crash of the machine.
+tt_status tt_file_sync_folder(const char *folder);
+tt_status tt_file_make_folder(const char *folder); // and those above it
+// A file, or a folder with all that is in it; not there: fine.
+tt_status tt_file_remove(const char *path);
+
+// The whole file: under a temporary name, flushed, renamed.
+tt_status tt_file_replace(const char *path, const void *bytes, int64_t n);
+
+// Writes a temporary name for `path` into `name`.
+tt_status tt_file_temporary(const char *path, char name[PATH_MAX]);
+// Removes the temporaries in a folder. Only its owner may.
+tt_status tt_file_sweep(const char *folder);
+
+// Takes FOLDER/.lock for this process, until it is closed or dies. Says who has it
+// when another does. A file system without locks cannot refuse.
+tt_status tt_file_lock(const char *folder, tt_file *lock_out);
+
+bool tt_file_is_folder(const char *path);
+bool tt_file_exists(const char *path);
+
+// Appends a regular file's bytes to `out`; refuses more than `max` bytes.
+tt_status tt_file_read(const char *path, int64_t max, tt_str *out);
+
+// Fault injection: the k-th call from now on that writes (k = 1 is the next one)
+// fails with that errno, and only that one; with TT_FILE_SHORT a write does one
+// byte. "from": all later ones too, as on a full disk. k = 0 switches it off.
+enum { TT_FILE_SHORT = -1 };
+void tt_file_fail_at(int64_t k, int error);
+void tt_file_fail_from(int64_t k, int error);
+int64_t tt_file_count(void); // such calls since then
+
+#endif
