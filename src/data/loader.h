@@ -1,4 +1,5 @@
-// loader - batches, assembled ahead of time by threads of its own.
+// loader - batches, assembled ahead of time by threads of its own. Used by one
+// thread at a time. What comes is the same for any number of workers.
 //
 // Micro-batch `m` of step `s` counted from the start holds the samples at positions
 //   position + s * step_samples + first + m * micro_samples + (0 .. micro_samples)
@@ -15,15 +16,16 @@ typedef struct tt_loader tt_loader;
 typedef struct tt_loader_options {
     uint64_t seed;
     bool shuffle;
-    int64_t seq;             // tokens per sample
-    tt_transform transform;  // of images
-    int64_t step_samples;    // of one step, over all ranks
+    int64_t seq;            // tokens per sample
+    int64_t classes;        // ids and labels must be below; 0: the source's
+    tt_transform transform; // of images
+    int64_t step_samples;   // of one step, over all ranks
     int64_t first, n_micro, micro_samples; // of this rank
-    int64_t position;        // samples consumed before the first step
-    int64_t end;             // position of the first sample that is not there: it
-                             // and all behind it get labels of -1; 0: endless
-    int n_workers;           // 0: one
-    int n_ahead;             // micro-batches; 0: four
+    int64_t position; // samples consumed before the first step
+    int64_t end;      // position of the first sample that is not there: it
+                      // and all behind it get labels of -1; 0: endless
+    int n_workers;    // 0: one
+    int n_ahead;      // micro-batches; 0: four
 } tt_loader_options;
 
 typedef struct tt_batch {
@@ -36,13 +38,15 @@ typedef struct tt_batch {
 tt_status tt_loader_open(const tt_source *source,
                          const tt_loader_options *options,
                          tt_loader **loader_out);
-void tt_loader_close(tt_loader *loader); // NULL is fine
+// Waits for samples that are being read, one per worker; NULL is fine.
+void tt_loader_close(tt_loader *loader);
 
 // Samples of one epoch of this source: windows or images.
 int64_t tt_loader_epoch(const tt_source *source, int64_t seq);
 
 // The next micro-batch; valid until the next call. A sample that cannot be read is
-// an error that names it. Waits at most `deadline` seconds.
+// an error that names it; the call after it gives the batch behind. Waits at most
+// `deadline` seconds, and may be called again when they have passed.
 tt_status tt_loader_next(tt_loader *loader, double deadline,
                          tt_batch *batch_out);
 

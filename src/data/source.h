@@ -43,20 +43,21 @@ typedef struct tt_source {
     int64_t classes; // vocabulary or classes; 0: the data does not say
     int64_t channels, height, width; // of images; 0: they differ
     const char *const *class_name;   // `classes` names, or NULL
-    tt_tokenizer *tokenizer; // of a source of text, its own; NULL: none
+    tt_tokenizer *tokenizer;         // of a source of text, its own; NULL: none
 } tt_source;
 
 // What every source is told. Paths may be globs where files are shards; they are
 // then sorted.
 typedef struct tt_source_request {
     tt_split split;
-    const char *path;    // data.path
-    const char *val;     // data.val: validation data of its own; "": none
-    double holdout;      // data.holdout: else this part of the end is validation
+    const char *path; // data.path
+    const char *val;  // data.val: validation data of its own; "": none
+    double holdout;   // data.holdout: else this part of the end is validation
     const char *tokenizer; // data.tokenizer; "": the source's default
     uint64_t seed;
     int64_t seq, image, channels, classes; // of the model, for synthetic data;
                                            // 0: not known
+    bool wants_images; // the model's task; also when image or channels is set
 } tt_source_request;
 
 struct tt_source_def {
@@ -64,7 +65,8 @@ struct tt_source_def {
     const tt_opt *options; // data.*, beside the common ones; NULL: none
     int64_t params_bytes;
     // Allocates the source. A missing or damaged file is an error that names it
-    // and what is wrong with it.
+    // and what is wrong with it. A validation split that has nothing in it is no
+    // error: *source_out stays NULL, or n is 0.
     tt_status (*open)(const tt_source_request *request, const void *params,
                       tt_source **source_out);
     void (*close)(tt_source *source);
@@ -83,6 +85,20 @@ tt_status tt_source_find(const char *name, const tt_source_def **def_out);
 // Adds a member at run time, as tt_model_register does.
 tt_status tt_source_register(const tt_source_def *def);
 
+// Opens a split; *source_out is NULL when there is no validation data.
+tt_status tt_source_open(const tt_source_def *def,
+                         const tt_source_request *request, const void *params,
+                         tt_source **source_out);
 void tt_source_close(tt_source *source); // NULL is fine
+
+// The slots of the same names, for any thread; the place is checked.
+tt_status tt_source_read_tokens(const tt_source *source, int64_t first,
+                                int64_t n, int32_t *out);
+tt_status tt_source_read_image(const tt_source *source, int64_t index,
+                               tt_image *out, int32_t *label_out);
+
+// For sources: which of `n` samples a split has when data.holdout divides them.
+void tt_source_part(const tt_source_request *request, int64_t n,
+                    int64_t *first_out, int64_t *n_out);
 
 #endif

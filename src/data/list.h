@@ -1,0 +1,3 @@
+// list - every source of data. Expanded by registry.c.
+
+TT_SOURCE(synthetic)

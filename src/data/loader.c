@@ -1,0 +1,391 @@
+// loader - a ring of batches that workers fill in pieces.
+//
+//   workers   take the next piece (a few samples of one batch) as long as its
+//             batch has a place in the ring, and sleep otherwise
+//   user      takes the batches in order; the one it holds keeps its place
+//
+// Pieces of one batch are filled by several workers at once, so the first batch
+// comes as early as it can. Which worker fills what changes nothing in it.
+
+#include "data/loader.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "data/loader_fill.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    MESSAGE = 512,
+    DEFAULT_AHEAD = 4,
+    SEEK_SECONDS = 60,
+    PIECE_TOKENS = 1 << 15,
+    PIECE_IMAGES = 16,
+};
+
+typedef struct slot {
+    int64_t batch;   // number of what is in it; -1: nothing
+    int64_t n_done;  // pieces
+    int64_t samples; // real ones
+    tt_fill_to to;
+    tt_status status; // of the first sample that failed
+    int64_t failed_at;
+    char message[MESSAGE];
+} slot;
+
+typedef struct worker {
+    tt_loader *loader;
+    tt_filler filler;
+    pthread_t thread;
+} worker;
+
+struct tt_loader {
+    tt_fill_plan plan;
+    tt_loader_options options;
+    int64_t piece, n_pieces; // samples of a piece, pieces of a batch
+    int n_slots, n_workers, n_started;
+    slot *slot;
+    worker *worker;
+    double waited;
+
+    pthread_mutex_t lock;
+    pthread_cond_t work, ready;
+    bool has_lock;
+    atomic_bool is_cancelled; // what is being read is not wanted any more
+    // Under the lock:
+    int64_t start;      // position of the first batch
+    int64_t next_piece; // counted from the first batch
+    int64_t taken;      // batches given to the user
+    int64_t freed;      // and given back
+    int n_busy;
+    bool is_paused, is_stopping;
+};
+
+// Position of the first sample of a batch.
+static int64_t batch_position(const tt_loader *l, int64_t batch)
+{
+    const tt_loader_options *o = &l->options;
+    return l->start + batch / o->n_micro * o->step_samples + o->first +
+           batch % o->n_micro * o->micro_samples;
+}
+
+static int64_t count_real(const tt_loader *l, int64_t batch)
+{
+    const int64_t n = l->options.micro_samples;
+    if (l->options.end == 0)
+        return n;
+    const int64_t left = l->options.end - batch_position(l, batch);
+    return left < 0 ? 0 : left < n ? left : n;
+}
+
+static void begin_batch(tt_loader *l, slot *s, int64_t batch)
+{
+    s->batch = batch;
+    s->n_done = 0;
+    s->samples = count_real(l, batch);
+    s->status = TT_OK;
+}
+
+static void keep_error(slot *s, tt_status status, int64_t at)
+{
+    if (s->status != TT_OK && s->failed_at <= at)
+        return;
+    s->status = status;
+    s->failed_at = at;
+    snprintf(s->message, sizeof s->message, "%s", tt_error_message());
+}
+
+// Fills one piece. Called and returns with the lock held.
+static void do_piece(worker *w, int64_t piece)
+{
+    tt_loader *l = w->loader;
+    const int64_t batch = piece / l->n_pieces;
+    slot *s = &l->slot[batch % l->n_slots];
+    if (piece % l->n_pieces == 0)
+        begin_batch(l, s, batch);
+    const int64_t first = piece % l->n_pieces * l->piece;
+    const int64_t room = l->options.micro_samples - first;
+    const int64_t end = first + (room < l->piece ? room : l->piece);
+    const int64_t position = batch_position(l, batch);
+    const int64_t n_real = s->samples;
+    tt_status status = TT_OK;
+    int64_t i = first;
+    pthread_mutex_unlock(&l->lock);
+    for (; i < end && status == TT_OK && !atomic_load(&l->is_cancelled); i++)
+        if (i < n_real)
+            status =
+                tt_fill_sample(&l->plan, &w->filler, position + i, &s->to, i);
+        else
+            tt_fill_nothing(&l->plan, &s->to, i);
+    pthread_mutex_lock(&l->lock);
+    if (status != TT_OK)
+        keep_error(s, status, i);
+    if (++s->n_done == l->n_pieces)
+        pthread_cond_broadcast(&l->ready);
+}
+
+static bool has_work(const tt_loader *l)
+{
+    return !l->is_paused && l->next_piece / l->n_pieces < l->freed + l->n_slots;
+}
+
+static void *work(void *worker_)
+{
+    worker *w = worker_;
+    tt_loader *l = w->loader;
+    pthread_mutex_lock(&l->lock);
+    while (!l->is_stopping) {
+        if (!has_work(l)) {
+            pthread_cond_wait(&l->work, &l->lock);
+            continue;
+        }
+        l->n_busy++;
+        do_piece(w, l->next_piece++);
+        if (--l->n_busy == 0 && l->is_paused)
+            pthread_cond_broadcast(&l->ready);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+// ---- opening and closing ---------------------------------------------------
+
+static void copy_options(tt_loader *l, const tt_loader_options *o)
+{
+    l->options = *o;
+    l->n_workers = o->n_workers > 0 ? o->n_workers : 1;
+    const int ahead = o->n_ahead > 0 ? o->n_ahead : DEFAULT_AHEAD;
+    l->n_slots = ahead + 1; // one more is with the user
+    l->piece = l->plan.source->kind == TT_DATA_IMAGES
+                   ? PIECE_IMAGES
+                   : 1 + PIECE_TOKENS / o->seq;
+    if (l->piece > o->micro_samples)
+        l->piece = o->micro_samples;
+    l->n_pieces = (o->micro_samples + l->piece - 1) / l->piece;
+    l->start = o->position;
+}
+
+static tt_status allocate(tt_loader *l)
+{
+    l->slot = tt_alloc(l->n_slots * (int64_t)sizeof *l->slot);
+    l->worker = tt_alloc(l->n_workers * (int64_t)sizeof *l->worker);
+    if (l->slot == NULL || l->worker == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d batches ahead",
+                       l->n_slots);
+    for (int i = 0; i < l->n_slots; i++) {
+        l->slot[i].batch = -1;
+        TT_TRY(tt_fill_to_init(&l->plan, l->options.micro_samples,
+                               &l->slot[i].to));
+    }
+    for (int i = 0; i < l->n_workers; i++)
+        TT_TRY(tt_filler_init(&l->plan, &l->worker[i].filler));
+    return TT_OK;
+}
+
+static tt_status init_lock(tt_loader *l)
+{
+    pthread_condattr_t attr;
+    if (pthread_condattr_init(&attr) != 0)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a lock");
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, &attr);
+    pthread_condattr_destroy(&attr);
+    l->has_lock = true;
+    return TT_OK;
+}
+
+// Signals are for the thread that trains.
+static tt_status start_workers(tt_loader *l)
+{
+    sigset_t all, old;
+    int error = 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    for (int i = 0; i < l->n_workers && error == 0; i++) {
+        worker *w = &l->worker[i];
+        w->loader = l;
+        error = pthread_create(&w->thread, NULL, work, w);
+        l->n_started += error == 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error != 0)
+        return tt_fail(TT_ERR_NOMEM, "worker %d cannot be started: %s",
+                       l->n_started, strerror(error));
+    return TT_OK;
+}
+
+static tt_status check_options(const tt_loader_options *o)
+{
+    if (o->n_micro < 1 || o->micro_samples < 1 || o->first < 0 ||
+        o->position < 0 || o->end < 0 ||
+        o->first + o->n_micro * o->micro_samples > o->step_samples)
+        return tt_fail(
+            TT_ERR_ARG,
+            "a step of %lld samples does not hold %lld micro-batches "
+            "of %lld from %lld on",
+            (long long)o->step_samples, (long long)o->n_micro,
+            (long long)o->micro_samples, (long long)o->first);
+    return TT_OK;
+}
+
+tt_status tt_loader_open(const tt_source *source,
+                         const tt_loader_options *options,
+                         tt_loader **loader_out)
+{
+    TT_TRY(check_options(options));
+    tt_loader *l = tt_alloc(sizeof *l);
+    if (l == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a loader");
+    tt_status status = tt_fill_plan_init(&l->plan, source, options);
+    if (status == TT_OK) {
+        copy_options(l, options);
+        status = allocate(l);
+    }
+    if (status == TT_OK)
+        status = init_lock(l);
+    if (status == TT_OK)
+        status = start_workers(l);
+    if (status != TT_OK) {
+        tt_loader_close(l);
+        return status;
+    }
+    *loader_out = l;
+    return TT_OK;
+}
+
+static void stop_workers(tt_loader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->is_stopping = true;
+    atomic_store(&l->is_cancelled, true);
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->n_started; i++)
+        pthread_join(l->worker[i].thread, NULL);
+    pthread_cond_destroy(&l->ready);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->lock);
+}
+
+void tt_loader_close(tt_loader *loader)
+{
+    if (loader == NULL)
+        return;
+    if (loader->has_lock)
+        stop_workers(loader);
+    for (int i = 0; i < loader->n_workers && loader->worker != NULL; i++)
+        tt_filler_fini(&loader->worker[i].filler);
+    for (int i = 0; i < loader->n_slots && loader->slot != NULL; i++)
+        tt_fill_to_fini(&loader->slot[i].to);
+    tt_free(loader->worker);
+    tt_free(loader->slot);
+    tt_free(loader);
+}
+
+// ---- using -------------------------------------------------------------------
+
+static struct timespec deadline_at(double seconds)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const double most = 1e9; // thirty years
+    const double wait = seconds > most ? most : seconds > 0 ? seconds : 0;
+    const double whole = floor(wait);
+    t.tv_sec += (time_t)whole;
+    t.tv_nsec += (long)((wait - whole) * 1e9);
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_nsec -= 1000000000;
+        t.tv_sec++;
+    }
+    return t;
+}
+
+static bool is_ready(const tt_loader *l)
+{
+    const slot *s = &l->slot[l->taken % l->n_slots];
+    return s->batch == l->taken && s->n_done == l->n_pieces;
+}
+
+// With the lock held.
+static tt_status take(tt_loader *l, double seconds, tt_batch *batch_out)
+{
+    const struct timespec deadline = deadline_at(seconds);
+    if (l->is_paused)
+        return tt_fail(TT_ERR_STATE, "the last seek of the data did not end");
+    if (l->freed < l->taken) {
+        l->freed = l->taken;
+        pthread_cond_broadcast(&l->work);
+    }
+    while (!is_ready(l))
+        if (pthread_cond_timedwait(&l->ready, &l->lock, &deadline) ==
+                ETIMEDOUT &&
+            !is_ready(l))
+            return tt_fail(TT_ERR_TIMEOUT,
+                           "no batch of data within %g seconds; reading hangs, "
+                           "or is slow: more data.workers may help",
+                           seconds);
+    const slot *s = &l->slot[l->taken++ % l->n_slots];
+    if (s->status != TT_OK)
+        return tt_fail(s->status, "%s", s->message);
+    *batch_out = (tt_batch){.x = s->to.x, .y = s->to.y, .samples = s->samples};
+    return TT_OK;
+}
+
+tt_status tt_loader_next(tt_loader *loader, double deadline,
+                         tt_batch *batch_out)
+{
+    const double begin = tt_clock_seconds();
+    pthread_mutex_lock(&loader->lock);
+    const tt_status status = take(loader, deadline, batch_out);
+    pthread_mutex_unlock(&loader->lock);
+    loader->waited += tt_clock_seconds() - begin;
+    return status;
+}
+
+// With the lock held.
+static tt_status start_over(tt_loader *l, int64_t position)
+{
+    const struct timespec deadline = deadline_at(SEEK_SECONDS);
+    l->is_paused = true;
+    atomic_store(&l->is_cancelled, true);
+    while (l->n_busy > 0)
+        if (pthread_cond_timedwait(&l->ready, &l->lock, &deadline) ==
+                ETIMEDOUT &&
+            l->n_busy > 0)
+            return tt_fail(TT_ERR_TIMEOUT,
+                           "a sample of data takes longer than %d seconds",
+                           SEEK_SECONDS);
+    for (int i = 0; i < l->n_slots; i++)
+        l->slot[i].batch = -1;
+    l->start = position;
+    l->next_piece = l->taken = l->freed = 0;
+    atomic_store(&l->is_cancelled, false);
+    l->is_paused = false;
+    pthread_cond_broadcast(&l->work);
+    return TT_OK;
+}
+
+tt_status tt_loader_seek(tt_loader *loader, int64_t position)
+{
+    if (position < 0)
+        return tt_fail(TT_ERR_ARG, "there is no position %lld in the data",
+                       (long long)position);
+    pthread_mutex_lock(&loader->lock);
+    const tt_status status = start_over(loader, position);
+    pthread_mutex_unlock(&loader->lock);
+    return status;
+}
+
+double tt_loader_waited(const tt_loader *loader)
+{
+    return loader->waited;
+}
