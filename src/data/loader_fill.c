@@ -59,7 +59,7 @@ static tt_status plan_images(tt_fill_plan *plan)
         return tt_fail(TT_ERR_ARG, "image=%lld is too large",
                        (long long)t->image);
     plan->y_count = 1;
-    return TT_OK;
+    return tt_transform_check(t);
 }
 
 tt_status tt_fill_plan_init(tt_fill_plan *plan, const tt_source *source,
