@@ -25,7 +25,7 @@ double tt_attention_scale(const tt_attention_params *params, int64_t head)
     return params->scale != 0 ? params->scale : 1 / sqrt((double)head);
 }
 
-static tt_status check(const tt_op_io *io, const char *name)
+tt_status tt__attention_check(const tt_op_io *io, const char *name)
 {
     const tt_shape *q = &io->in[Q].shape, *k = &io->in[K].shape;
     TT_TRY(tt_infer_float(io, name, Q));
@@ -61,7 +61,7 @@ static tt_status lse_shape(const tt_shape *q, tt_shape *lse_out)
 static tt_status infer(tt_op_io *io)
 {
     TT_TRY(tt_infer_inputs(io, "attention", 3, 3));
-    TT_TRY(check(io, "attention"));
+    TT_TRY(tt__attention_check(io, "attention"));
     io->n_out = 2;
     io->out[0].dtype = io->in[Q].dtype;
     io->out[0].shape = io->in[Q].shape;
@@ -94,27 +94,36 @@ static bool heads_align(const tt_op_io *io, int axis_size)
            (nq == nk || (nq % axis_size == 0 && nk % axis_size == 0));
 }
 
-// Splits the slowest factor of the heads of q, and of k and v where they align.
-static void shard_heads(const tt_op_io *io, int axis_size, bool is_grad,
-                        tt_sigs *sigs)
+tt_sig *tt__attention_shard_heads(const tt_op_io *io, int axis_size,
+                                  tt_sigs *sigs)
 {
     const int q = io->in[Q].shape.first[HEADS];
     const int k = io->in[K].shape.first[HEADS];
     if (!tt_can_split(&io->in[Q], q, axis_size))
-        return;
+        return NULL;
     tt_sig *sig = tt_sigs_add(sigs);
     if (sig == NULL)
-        return;
+        return NULL;
     const bool align = heads_align(io, axis_size);
+    sig->in[Q] = sig->out[0] = tt_place_split(q);
+    sig->in[K] = sig->in[V] = align ? tt_place_split(k) : tt_place_replicate();
+    return sig;
+}
+
+static void shard_heads(const tt_op_io *io, int axis_size, bool is_grad,
+                        tt_sigs *sigs)
+{
+    tt_sig *sig = tt__attention_shard_heads(io, axis_size, sigs);
+    if (sig == NULL)
+        return;
+    const tt_place q = sig->in[Q], kv = sig->in[K];
     const tt_place lse =
         tt_place_split(io->in[Q].shape.first[1] - io->in[Q].shape.first[0]);
-    const tt_place kv = align ? tt_place_split(k) : tt_place_replicate();
-    sig->in[Q] = sig->out[0] = tt_place_split(q);
-    sig->in[K] = sig->in[V] = kv;
     if (is_grad) {
-        sig->in[O] = sig->in[DO] = tt_place_split(q);
+        sig->in[O] = sig->in[DO] = q;
         sig->in[LSE] = lse;
-        sig->out[1] = sig->out[2] = align ? kv : tt_place_partial(TT_SUM);
+        sig->out[1] = sig->out[2] =
+            kv.kind == TT_SPLIT ? kv : tt_place_partial(TT_SUM);
     } else {
         sig->out[1] = lse;
     }
@@ -161,7 +170,7 @@ static tt_status infer_grad(tt_op_io *io)
 {
     tt_shape lse = {0};
     TT_TRY(tt_infer_inputs(io, "attention_grad", 6, 6));
-    TT_TRY(check(io, "attention_grad"));
+    TT_TRY(tt__attention_check(io, "attention_grad"));
     TT_TRY(tt_infer_same_dims(io, "attention_grad", Q, O));
     TT_TRY(tt_infer_same_dims(io, "attention_grad", Q, DO));
     TT_TRY(lse_shape(&io->in[Q].shape, &lse));

@@ -24,6 +24,14 @@ tt_val tt_attention(tt_builder *b, const tt_val qkv[3],
 // The scale that is meant for heads of this size.
 double tt_attention_scale(const tt_attention_params *params, int64_t head);
 
+// What q, k and v of every kind of attention must be.
+tt_status tt__attention_check(const tt_op_io *io, const char *name);
+
+// Splits the slowest factor of the heads of q and output 0, and of k and v where
+// they align; the other operands are the caller's. NULL: cannot.
+tt_sig *tt__attention_shard_heads(const tt_op_io *io, int axis_size,
+                                  tt_sigs *sigs);
+
 // Expands over a split sequence: rings (attention_ring.c).
 tt_op_expand_fn tt__attention_ring, tt__attention_ring_grad;
 

@@ -79,8 +79,10 @@ TT_OP(lstm_cell_grad)
 
 // Normalisation, embedding, attention, losses.
 TT_OP(attention)
+TT_OP(attention_cached)
 TT_OP(attention_grad)
 TT_OP(attention_merge)
+TT_OP(cache_write)
 TT_OP(correct)
 TT_OP(cross_entropy)
 TT_OP(cross_entropy_grad)

@@ -2,10 +2,11 @@
 // packed projection need no copy. Heads and positions may be a part of the whole;
 // query heads on this rank read a run of the key-value heads on it, evenly.
 
-#include "ops/attention.h"
+#include "backend/cpu/attention.h"
 
 #include "backend/cpu/wrap.h"
 #include "base/alloc.h"
+#include "ops/attention.h"
 #include "ops/ops.h"
 #include "ops/position.h"
 
@@ -13,16 +14,14 @@
 
 enum { Q, K, V, O, LSE, DO };     // inputs of the gradient; forward: 3
 enum { BATCH, SEQ, HEADS, HEAD }; // dims of q, k, v, o
-enum { MAX_HEAD = 256 };
 
 typedef struct state {
     tt_simd_attention_args args; // without addresses
     int64_t first_kv;            // key-value head of the first query head
 } state;
 
-// Which key-value heads the query heads read: n of them from `first` on, each by
-// the same number of neighbours.
-static bool map_heads(const tt_site *site, int64_t *first_out, int64_t *n_out)
+bool tt__attention_map_heads(const tt_site *site, int64_t *first_out,
+                             int64_t *n_out)
 {
     const tt_local *q = &site->in[Q].local, *k = &site->in[K].local;
     const int64_t heads = tt_shape_dim(&q->shape, HEADS);
@@ -50,10 +49,10 @@ static bool can(const tt_backend *backend, const tt_site *site)
     (void)backend;
     int64_t first, n;
     return tt__site_has_types(site, "ttttft", "tf") &&
-           tt_operand_dim(&site->in[Q], HEAD) <= MAX_HEAD &&
+           tt_operand_dim(&site->in[Q], HEAD) <= TT__ATTENTION_MAX_HEAD &&
            tt__is_run(&site->in[Q].local, SEQ, &first) &&
            tt__is_run(&site->in[K].local, SEQ, &first) &&
-           map_heads(site, &first, &n);
+           tt__attention_map_heads(site, &first, &n);
 }
 
 static bool can_grad(const tt_backend *backend, const tt_site *site)
@@ -61,33 +60,27 @@ static bool can_grad(const tt_backend *backend, const tt_site *site)
     (void)backend;
     int64_t first, n;
     return tt__site_has_types(site, "ttttft", "t") &&
-           tt_operand_dim(&site->in[Q], HEAD) <= MAX_HEAD &&
+           tt_operand_dim(&site->in[Q], HEAD) <= TT__ATTENTION_MAX_HEAD &&
            tt__is_run(&site->in[Q].local, SEQ, &first) &&
            tt__is_run(&site->in[K].local, SEQ, &first) &&
-           map_heads(site, &first, &n);
+           tt__attention_map_heads(site, &first, &n);
 }
 
-// Heads must be contiguous; an operand that is not shall come dense.
-static void fit(tt_operand *o)
+void tt__attention_fit(tt_operand *o)
 {
     if (o->local.shape.ndim == 4 && o->stride[HEAD] != 1)
         tt_operand_set_dense(o);
 }
 
-static tt_simd_heads heads_of(const tt_operand *o, const void *base)
+tt_simd_heads tt__attention_heads(const tt_operand *o, const void *base,
+                                  int64_t first)
 {
-    return (tt_simd_heads){.data = (void *)(uintptr_t)base,
+    const char *data = (const char *)base +
+                       first * o->stride[HEADS] * tt_dtype_bytes(o->dtype);
+    return (tt_simd_heads){.data = (void *)(uintptr_t)data,
                            .batch = o->stride[BATCH],
                            .head = o->stride[HEADS],
                            .row = o->stride[SEQ]};
-}
-
-// Key-value heads from `first` on.
-static tt_simd_heads heads_from(const tt_operand *o, const void *base,
-                                int64_t first)
-{
-    const int64_t offset = first * o->stride[HEADS] * tt_dtype_bytes(o->dtype);
-    return heads_of(o, (const char *)base + offset);
 }
 
 static state *make_state(const tt_backend *backend, const tt_site *site)
@@ -108,7 +101,7 @@ static state *make_state(const tt_backend *backend, const tt_site *site)
         .head_dim = tt_operand_dim(q, HEAD),
         .threads = backend->options.n_threads,
     };
-    (void)map_heads(site, &s->first_kv, &s->args.kv_heads);
+    (void)tt__attention_map_heads(site, &s->first_kv, &s->args.kv_heads);
     (void)tt__is_run(&q->local, SEQ, &s->args.q_offset);
     (void)tt__is_run(&k->local, SEQ, &s->args.k_offset);
     return s;
@@ -118,9 +111,9 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
     for (int i = 0; i < site->n_in; i++)
-        fit(&site->in[i]);
+        tt__attention_fit(&site->in[i]);
     for (int i = 0; i < site->n_out; i++)
-        fit(&site->out[i]);
+        tt__attention_fit(&site->out[i]);
     state *s = make_state(backend, site);
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "attention: no memory for a kernel");
@@ -136,9 +129,9 @@ static tt_simd_attention_args bind(const state *s, const tt_site *site,
                                    const tt_args *args)
 {
     tt_simd_attention_args a = s->args;
-    a.q = heads_of(&site->in[Q], args->in[Q]);
-    a.k = heads_from(&site->in[K], args->in[K], s->first_kv);
-    a.v = heads_from(&site->in[V], args->in[V], s->first_kv);
+    a.q = tt__attention_heads(&site->in[Q], args->in[Q], 0);
+    a.k = tt__attention_heads(&site->in[K], args->in[K], s->first_kv);
+    a.v = tt__attention_heads(&site->in[V], args->in[V], s->first_kv);
     a.scratch = args->scratch;
     return a;
 }
@@ -147,7 +140,7 @@ static tt_status run(void *kernel_state, const tt_site *site,
                      const tt_args *args)
 {
     tt_simd_attention_args a = bind(kernel_state, site, args);
-    a.o = heads_of(&site->out[0], args->out[0]);
+    a.o = tt__attention_heads(&site->out[0], args->out[0], 0);
     a.lse = args->out[1];
     tt_simd_get()->attention->forward(&a);
     return TT_OK;
@@ -172,12 +165,12 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
 {
     const state *s = kernel_state;
     tt_simd_attention_args a = bind(s, site, args);
-    a.o = heads_of(&site->in[O], args->in[O]);
+    a.o = tt__attention_heads(&site->in[O], args->in[O], 0);
     a.lse = (float *)(uintptr_t)args->in[LSE];
-    a.d_o = heads_of(&site->in[DO], args->in[DO]);
-    a.d_q = heads_of(&site->out[Q], args->out[Q]);
-    a.d_k = heads_from(&site->out[K], args->out[K], s->first_kv);
-    a.d_v = heads_from(&site->out[V], args->out[V], s->first_kv);
+    a.d_o = tt__attention_heads(&site->in[DO], args->in[DO], 0);
+    a.d_q = tt__attention_heads(&site->out[Q], args->out[Q], 0);
+    a.d_k = tt__attention_heads(&site->out[K], args->out[K], s->first_kv);
+    a.d_v = tt__attention_heads(&site->out[V], args->out[V], s->first_kv);
     for (int i = K; i <= V; i++)
         if (a.kv_heads < tt_operand_dim(&site->out[i], HEADS))
             clear(&site->out[i], args->out[i]);

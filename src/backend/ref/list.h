@@ -79,8 +79,10 @@ TT_KERNEL(ref_lstm_cell_grad)
 
 // Normalisation, embedding, attention, losses.
 TT_KERNEL(ref_attention)
+TT_KERNEL(ref_attention_cached)
 TT_KERNEL(ref_attention_grad)
 TT_KERNEL(ref_attention_merge)
+TT_KERNEL(ref_cache_write)
 TT_KERNEL(ref_correct)
 TT_KERNEL(ref_cross_entropy)
 TT_KERNEL(ref_cross_entropy_grad)

@@ -45,10 +45,14 @@ typedef int64_t tt_simd_attention_bytes_fn(const tt_simd_attention_args *args);
 typedef void tt_simd_attention_fn(const tt_simd_attention_args *args);
 
 // Backward takes the o and lse of the whole row, so that a block of keys of a
-// longer row (ring attention) gives its share of the gradients.
+// longer row (ring attention) gives its share of the gradients. Decode is a causal
+// forward for few queries over many keys, for any head_dim; it leaves lse alone,
+// and every query sees at least one key.
 typedef struct tt_simd_attention {
     tt_simd_attention_bytes_fn *forward_scratch_bytes; // sizes and type only
     tt_simd_attention_fn *forward;
+    tt_simd_attention_bytes_fn *decode_scratch_bytes; // k_len: the most keys
+    tt_simd_attention_fn *decode;
     tt_simd_attention_bytes_fn *backward_scratch_bytes;
     tt_simd_attention_fn *backward;
 } tt_simd_attention;

@@ -138,6 +138,8 @@ TT_INLINE float *take(tt__scratch *s, int64_t n)
 
 tt_simd_attention_bytes_fn TT_SYMBOL(tt__attention_forward_bytes);
 tt_simd_attention_fn TT_SYMBOL(tt__attention_forward);
+tt_simd_attention_bytes_fn TT_SYMBOL(tt__attention_decode_bytes);
+tt_simd_attention_fn TT_SYMBOL(tt__attention_decode);
 tt_simd_attention_bytes_fn TT_SYMBOL(tt__attention_backward_bytes);
 tt_simd_attention_fn TT_SYMBOL(tt__attention_backward);
 
