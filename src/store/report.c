@@ -1,0 +1,142 @@
+#include "store/report.h"
+
+#include "base/json.h"
+#include "store/report_parts.h"
+#include "store/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- facts.json ----------------------------------------------------------
+
+static void add_rows(tt_json *j, const char *key, const tt_report_row *row)
+{
+    tt_json_open(j, key, '{');
+    for (; row != NULL && row->name != NULL; row++)
+        tt_json_str(j, row->name, row->value);
+    tt_json_close(j, '}');
+}
+
+tt_status tt_report_facts_text(const tt_report_facts *facts, tt_str *out)
+{
+    tt_json j = {.out = out};
+    tt_json_open(&j, NULL, '{');
+    tt_json_str(&j, "title", facts->title);
+    if (facts->outcome != NULL)
+        tt_json_str(&j, "outcome", facts->outcome);
+    tt_json_str(&j, "unit", facts->unit);
+    tt_json_f64(&j, "seconds", facts->seconds);
+    tt_json_f64(&j, "input_stall", facts->input_stall);
+    tt_json_f64(&j, "checkpoint_stall", facts->checkpoint_stall);
+    add_rows(&j, "facts", facts->facts);
+    add_rows(&j, "machine", facts->machine);
+    tt_json_close(&j, '}');
+    tt_str_add(out, "\n");
+    return tt_str_status(out);
+}
+
+// ---- metrics.jsonl -------------------------------------------------------
+
+static tt_series *series_of(tt_report_data *d, const char *name)
+{
+    for (int i = 0; i < d->n_series; i++)
+        if (strcmp(d->series[i].name, name) == 0)
+            return &d->series[i];
+    if (d->n_series == TT_REPORT_SERIES)
+        return NULL;
+    tt_series *s = &d->series[d->n_series++];
+    snprintf(s->name, sizeof s->name, "%s", name);
+    return s;
+}
+
+// What is no number was written as null: not finite.
+static tt_status add_line(tt_report_data *d, const tt_json_value *line)
+{
+    const double step = tt_json_number(tt_json_get(line, "step"), NAN);
+    if (!isfinite(step))
+        return TT_OK;
+    d->last_step = step;
+    for (const tt_json_value *v = line->first; v != NULL; v = v->next) {
+        const bool is_number =
+            v->type == TT_JSON_NUMBER || v->type == TT_JSON_NULL;
+        if (!is_number || strcmp(v->key, "step") == 0)
+            continue;
+        const double value = tt_json_number(v, NAN);
+        if (strcmp(v->key, "time") == 0 || strcmp(v->key, "seconds") == 0) {
+            d->last_seconds = value;
+            continue;
+        }
+        tt_series *s = series_of(d, v->key);
+        if (s != NULL)
+            TT_TRY(tt__series_add(s, step, value));
+    }
+    return TT_OK;
+}
+
+// Lines that are no JSON, such as a last one that was cut, are left out.
+static tt_status read_metrics(tt_report_data *d, const tt_str *text)
+{
+    const char *at = tt_str_text(text), *end = at + text->n;
+    tt_status status = TT_OK;
+    while (at < end && status == TT_OK) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        const int64_t n = (stop == NULL ? end : stop) - at;
+        tt_arena *arena = tt_arena_create();
+        const tt_json_value *line = NULL;
+        if (arena == NULL)
+            return tt_fail(TT_ERR_NOMEM, "no memory for the report's curves");
+        if (n > 0 &&
+            tt_json_read(at, n, "metrics.jsonl", arena, &line) == TT_OK &&
+            line->type == TT_JSON_OBJECT)
+            status = add_line(d, line);
+        tt_arena_destroy(arena);
+        at += n + 1;
+    }
+    return status;
+}
+
+// ---- the page ------------------------------------------------------------
+
+// A file that is not there leaves its part of the page out.
+static void read_part(const char *folder, const char *name, tt_str *out)
+{
+    if (tt_run_read(folder, name, out) != TT_OK)
+        tt_str_clear(out);
+}
+
+static tt_status read_all(const char *folder, tt_arena *arena,
+                          tt_report_data *d)
+{
+    tt_str text = {0};
+    d->folder = folder;
+    read_part(folder, "facts.json", &text);
+    if (text.n > 0 && tt_json_read(text.text, text.n, "facts.json", arena,
+                                   &d->facts) != TT_OK)
+        d->facts = NULL;
+    tt_str_clear(&text);
+    tt_status status = tt_run_read(folder, "metrics.jsonl", &text);
+    if (status == TT_OK)
+        status = read_metrics(d, &text);
+    tt_str_fini(&text);
+    read_part(folder, "config.yaml", &d->config);
+    read_part(folder, "log.txt", &d->log);
+    return status;
+}
+
+tt_status tt_report_text(const char *folder, tt_str *out)
+{
+    tt_report_data data = {0};
+    tt_arena *arena = tt_arena_create();
+    if (arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for the report");
+    tt_status status = read_all(folder, arena, &data);
+    if (status == TT_OK)
+        status = tt__report_page(&data, out);
+    for (int i = 0; i < data.n_series; i++)
+        tt__series_fini(&data.series[i]);
+    tt_str_fini(&data.config);
+    tt_str_fini(&data.log);
+    tt_arena_destroy(arena);
+    return status;
+}

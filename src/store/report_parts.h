@@ -1,0 +1,75 @@
+// report_parts - between the files of the report.
+
+#ifndef TT_STORE_REPORT_PARTS_H
+#define TT_STORE_REPORT_PARTS_H
+
+#include "base/json_read.h"
+#include "base/status.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// One metric over the run; zero-initialise.
+typedef struct tt_series {
+    char name[64];
+    double *step, *value; // values may be NaN or infinite
+    int64_t n, capacity;
+} tt_series;
+tt_status tt__series_add(tt_series *series, double step, double value);
+void tt__series_fini(tt_series *series);
+
+// The mean over `window` points around each, of those that are finite. `out` has
+// series->n numbers.
+void tt__series_smooth(const tt_series *series, int64_t window, double *out);
+
+typedef struct tt_curve {
+    const char *label;
+    const tt_series *series; // NULL: not there
+} tt_curve;
+
+enum { TT_CHART_CURVES = 2 };
+
+typedef struct tt_chart {
+    const char *title;
+    tt_curve curve[TT_CHART_CURVES]; // training, validation
+    bool is_percent;                 // fractions shown as percentages
+    double log_above; // highest over lowest that asks for a log scale; 0: none
+    int best;         // -1: the lowest of the last curve is marked, 1: highest
+} tt_chart;
+
+// Appends a <figure>; nothing when no curve has a finite value.
+tt_status tt__chart_add(const tt_chart *chart, tt_str *out);
+
+typedef struct tt_scale { // of an axis
+    double low, high;     // in the scale's own measure
+    bool is_log;
+} tt_scale;
+
+enum { TT_TICKS_MAX = 16 };
+
+// Good numbers inside the scale, about `wanted`; returns how many.
+int tt__scale_ticks(const tt_scale *scale, int wanted,
+                    double tick[TT_TICKS_MAX]);
+// Where the value lies: 0 at the low end, 1 at the high one.
+double tt__scale_place(const tt_scale *scale, double value);
+
+// Escapes what HTML gives a meaning, and bytes that are no text.
+void tt__html_add(tt_str *out, const char *text);
+
+extern const char tt__report_style[]; // CSS
+
+enum { TT_REPORT_SERIES = 32 };
+
+typedef struct tt_report_data { // everything that is shown
+    const char *folder;
+    const tt_json_value *facts; // NULL: none
+    tt_series series[TT_REPORT_SERIES];
+    int n_series;
+    double last_step, last_seconds; // of the metrics
+    tt_str config, log;
+} tt_report_data;
+
+tt_status tt__report_page(const tt_report_data *data, tt_str *out);
+
+#endif
