@@ -5,6 +5,7 @@
 #include "model/model.h"
 #include "model/nn.h"
 #include "ops/activation.h"
+#include "ops/embed.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ static void shape_heads(const params *p, char *heads, size_t bytes)
              (long long)(p->width / p->heads));
 }
 
-static tt_val attention(tt_builder *b, const params *p, tt_val x)
+static tt_val attention(tt_builder *b, const params *p, tt_val x,
+                        const tt_past *past)
 {
     char embed[32], heads[64], packed[96];
     snprintf(embed, sizeof embed, "embed:%lld", (long long)p->width);
@@ -40,7 +42,7 @@ static tt_val attention(tt_builder *b, const params *p, tt_val x)
         .has_bias = p->bias,
         .init = tt_init_normal(p->deviation / sqrt(2.0 * (double)p->layers))};
     const tt_val qkv = tt_nn_dense(b, x, &in);
-    const tt_val o = tt_nn_packed_attention(b, qkv, true);
+    const tt_val o = tt_nn_packed_attention(b, qkv, past);
     return tt_dropout(b, tt_nn_dense(b, o, &out), p->dropout);
 }
 
@@ -84,7 +86,9 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
     if (io->seq == 0)
         io->seq = p->context;
     TT_TRY(check(p, io));
-    const tt_val ids = tt_nn_tokens(b, io->batch, io->seq, &io->labels);
+    const tt_past past = tt_nn_past(b, io, p->context);
+    const tt_val ids =
+        tt_nn_tokens(b, io->batch, io->seq, io->decodes ? NULL : &io->labels);
     const int top = tt_scope_push(b, "transformer");
     const tt_init normal = tt_init_normal(p->deviation);
     const tt_val wte =
@@ -95,13 +99,12 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
                  (long long)p->context, (long long)p->width);
     tt_val x =
         tt_call(b, &tt_op_embedding, NULL, (tt_val[]){ids, wte}, 2, NULL);
-    x = tt_call(b, &tt_op_position_embedding, NULL, (tt_val[]){x, wpe}, 2,
-                NULL);
+    x = tt_position_embedding(b, x, wpe, past.position);
     x = tt_dropout(b, x, p->dropout);
     for (int64_t i = 0; i < p->layers; i++) {
         const int layer = tt_scope_push(b, "h.%lld", (long long)i);
         const tt_val a = tt_nn_layer_norm(b, x, "ln_1", p->eps);
-        x = tt_nn_add(b, x, attention(b, p, a));
+        x = tt_nn_add(b, x, attention(b, p, a, &past));
         const tt_val m = tt_nn_layer_norm(b, x, "ln_2", p->eps);
         x = tt_nn_add(b, x, mlp(b, p, m));
         tt_scope_pop(b, layer);
@@ -154,5 +157,6 @@ const tt_model_def tt_model_gpt = {
     .params_bytes = sizeof(params),
     .presets = presets,
     .task = TT_TASK_TOKENS,
+    .can_decode = true,
     .build = build,
 };

@@ -3,6 +3,7 @@
 
 #include "model/model.h"
 #include "model/nn.h"
+#include "ops/embed.h"
 #include "ops/ops.h"
 
 #include <stdio.h>
@@ -41,13 +42,8 @@ static tt_val dense(tt_builder *b, const params *p, tt_val x, const char *name,
     return tt_nn_dense(b, x, &d);
 }
 
-static tt_val rotate(tt_builder *b, const params *p, tt_val x)
-{
-    return tt_callf(b, &tt_op_rotary, &x, 1, "theta=%.17g", p->theta);
-}
-
 static tt_val attention(tt_builder *b, const params *p, const shapes *s,
-                        tt_val x)
+                        tt_val x, const tt_past *past)
 {
     tt_val part[3] = {
         dense(b, p, x, "self_attn.q_proj", s->embed, s->heads),
@@ -56,9 +52,9 @@ static tt_val attention(tt_builder *b, const params *p, const shapes *s,
     };
     for (int i = 0; i < 3; i++)
         part[i] = tt_callf(b, &tt_op_reshape, &part[i], 1, "dims=1,1,1,1");
-    part[0] = rotate(b, p, part[0]);
-    part[1] = rotate(b, p, part[1]);
-    tt_val o = tt_callf(b, &tt_op_attention, part, 3, "causal=true");
+    part[0] = tt_rotary(b, part[0], past->position, p->theta);
+    part[1] = tt_rotary(b, part[1], past->position, p->theta);
+    tt_val o = tt_nn_causal_attention(b, part, past);
     o = tt_callf(b, &tt_op_reshape, &o, 1, "dims=1,1,2");
     return dense(b, p, o, "self_attn.o_proj", s->heads, s->embed);
 }
@@ -72,10 +68,11 @@ static tt_val mlp(tt_builder *b, const params *p, const shapes *s, tt_val x)
     return dense(b, p, y, "mlp.down_proj", s->ff, s->embed);
 }
 
-static tt_val block(tt_builder *b, const params *p, const shapes *s, tt_val x)
+static tt_val block(tt_builder *b, const params *p, const shapes *s, tt_val x,
+                    const tt_past *past)
 {
     const tt_val a = tt_nn_rms_norm(b, x, "input_layernorm", p->eps);
-    x = tt_nn_add(b, x, attention(b, p, s, a));
+    x = tt_nn_add(b, x, attention(b, p, s, a, past));
     const tt_val m = tt_nn_rms_norm(b, x, "post_attention_layernorm", p->eps);
     return tt_nn_add(b, x, mlp(b, p, s, m));
 }
@@ -120,7 +117,9 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
     if (io->seq == 0)
         io->seq = p->context;
     TT_TRY(check(p, io));
-    const tt_val ids = tt_nn_tokens(b, io->batch, io->seq, &io->labels);
+    const tt_past past = tt_nn_past(b, io, p->context);
+    const tt_val ids =
+        tt_nn_tokens(b, io->batch, io->seq, io->decodes ? NULL : &io->labels);
     const int top = tt_scope_push(b, "model");
     const tt_val embed = tt_param(
         b, "embed_tokens.weight", tt_init_normal(p->deviation),
@@ -129,7 +128,7 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
         tt_call(b, &tt_op_embedding, NULL, (tt_val[]){ids, embed}, 2, NULL);
     for (int64_t i = 0; i < p->layers; i++) {
         const int layer = tt_scope_push(b, "layers.%lld", (long long)i);
-        x = block(b, p, &s, x);
+        x = block(b, p, &s, x, &past);
         tt_scope_pop(b, layer);
     }
     x = tt_nn_rms_norm(b, x, "norm", p->eps);
@@ -179,5 +178,6 @@ const tt_model_def tt_model_llama = {
     .params_bytes = sizeof(params),
     .presets = presets,
     .task = TT_TASK_TOKENS,
+    .can_decode = true,
     .build = build,
 };

@@ -34,7 +34,31 @@ static tt_val zeros(tt_builder *b, tt_val gates)
     return tt_callf(b, &tt_op_fill, &x, 1, "value=0");
 }
 
-static tt_val layer(tt_builder *b, const params *p, int64_t i, tt_val x)
+// The state `rnn.KIND_lN` of a decoder.
+static tt_val carried(tt_builder *b, const params *p, const char *kind,
+                      int64_t layer, const tt_model_io *io)
+{
+    char name[64];
+    tt_shape shape = {0};
+    snprintf(name, sizeof name, "rnn.%s_l%lld", kind, (long long)layer);
+    (void)tt_shape_push(&shape, "batch", io->batch);
+    (void)tt_shape_push(&shape, "hidden", p->hidden);
+    const tt_dtype wide = b->dtype == TT_F64 ? TT_F64 : TT_F32;
+    return tt_state(b, TT_ROLE_BUFFER, name, kind[0] == 'c' ? wide : b->dtype,
+                    &shape, tt_init_const(0));
+}
+
+// The last step of all [seq, batch, hidden] is what the next one starts from.
+static void carry(tt_builder *b, tt_val state, tt_val all)
+{
+    const int64_t last = tt_dim_of(b, all, 0) - 1;
+    const tt_val x = tt_callf(b, &tt_op_slice, &all, 1,
+                              "dim=0 start=%lld size=1", (long long)last);
+    tt_update(b, state, tt_callf(b, &tt_op_reshape, &x, 1, "dims=2,1"));
+}
+
+static tt_val layer(tt_builder *b, const params *p, int64_t i, tt_val x,
+                    const tt_model_io *io)
 {
     char in[32], hidden[32];
     snprintf(in, sizeof in, "in:%lld", (long long)tt_dim_of(b, x, 2));
@@ -45,12 +69,19 @@ static tt_val layer(tt_builder *b, const params *p, int64_t i, tt_val x)
     const tt_val b_hh = weight(b, p, "bias_hh", i, "");
     const tt_val xg = tt_callf(b, &tt_op_matmul, (tt_val[]){x, w_ih, b_ih}, 3,
                                "transpose_b=true");
-    const tt_lstm_args args = {.xg = xg,
-                               .w_hh = w_hh,
-                               .b_hh = b_hh,
-                               .h0 = zeros(b, xg),
-                               .c0 = zeros(b, xg)};
-    return tt_lstm(b, &args, NULL);
+    const tt_lstm_args args = {
+        .xg = xg,
+        .w_hh = w_hh,
+        .b_hh = b_hh,
+        .h0 = io->decodes ? carried(b, p, "h", i, io) : zeros(b, xg),
+        .c0 = io->decodes ? carried(b, p, "c", i, io) : zeros(b, xg)};
+    tt_val c;
+    const tt_val h = tt_lstm(b, &args, &c);
+    if (io->decodes) {
+        carry(b, args.h0, h);
+        carry(b, args.c0, c);
+    }
+    return h;
 }
 
 static tt_val decoder(tt_builder *b, const params *p, tt_val x)
@@ -71,12 +102,15 @@ static tt_val decoder(tt_builder *b, const params *p, tt_val x)
 static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
 {
     const params *p = params_;
-    tt_val y;
+    tt_val y = TT_NONE;
     if (io->seq == 0)
         io->seq = p->context;
-    tt_val ids = tt_nn_tokens(b, io->batch, io->seq, &y);
+    tt_val ids = tt_nn_tokens(b, io->batch, io->seq, io->decodes ? NULL : &y);
     ids = tt_callf(b, &tt_op_transpose, &ids, 1, "perm=1,0");
-    io->labels = tt_callf(b, &tt_op_transpose, &y, 1, "perm=1,0");
+    if (io->decodes)
+        io->context = 0;
+    else
+        io->labels = tt_callf(b, &tt_op_transpose, &y, 1, "perm=1,0");
     const tt_init uniform = {.kind = TT_INIT_UNIFORM, .a = 0.1, .of = {-1}};
     const tt_val encoder =
         tt_param(b, "encoder.weight", uniform, "vocab:%lld embed:%lld",
@@ -85,7 +119,7 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
         tt_call(b, &tt_op_embedding, NULL, (tt_val[]){ids, encoder}, 2, NULL);
     x = tt_dropout(b, x, p->dropout);
     for (int64_t i = 0; i < p->layers; i++)
-        x = tt_dropout(b, layer(b, p, i, x), p->dropout);
+        x = tt_dropout(b, layer(b, p, i, x, io), p->dropout);
     io->logits = decoder(b, p, x);
     return tt_builder_status(b);
 }
@@ -112,5 +146,6 @@ const tt_model_def tt_model_lstm = {
     .options = options,
     .params_bytes = sizeof(params),
     .task = TT_TASK_TOKENS,
+    .can_decode = true,
     .build = build,
 };

@@ -12,10 +12,19 @@ typedef enum tt_model_task {
 } tt_model_task;
 
 // Extents of one micro-batch, and what the model made of them.
+//
+// Decoding: the model goes on from states that remember the tokens before these.
+// The scalar "position" says how many that were (models that do not count tokens
+// have no such scalar); there are no labels; with every position set to zero again
+// (and states to their initial values) a new text begins.
 typedef struct tt_model_io {
     int64_t batch;
     int64_t seq;                    // tokens; 0: the model's default
     int64_t image;                  // height and width; 0: the model's default
+    bool decodes;                   // see above; only if the def can
+    int64_t context;                // decoding: most tokens remembered, at most
+                                    // this and the model's own (0: its own);
+                                    // then what it is (0: any number)
     tt_val logits;                  // [batch, seq, vocab] or [batch, classes]
     tt_val labels;                  // the input "y"
     const struct tt_model_def *def; // whose build this is
@@ -37,6 +46,7 @@ typedef struct tt_model_def {
     int64_t params_bytes;
     const tt_model_preset *presets;
     tt_model_task task;
+    bool can_decode; // build knows io->decodes
     bool is_foreign; // added at run time: the laws know no small version of it
     tt_model_build_fn *build;
 } tt_model_def;

@@ -2,6 +2,7 @@
 
 #include "model/nn.h"
 
+#include "ops/cache.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -86,14 +87,53 @@ tt_val tt_nn_flatten(tt_builder *b, tt_val x)
                     shape->n_factors - batch);
 }
 
-tt_val tt_nn_packed_attention(tt_builder *b, tt_val qkv, bool causal)
+tt_past tt_nn_past(tt_builder *b, tt_model_io *io, int64_t longest)
+{
+    if (!io->decodes)
+        return (tt_past){TT_NONE, 0};
+    if (io->context == 0 || io->context > longest)
+        io->context = longest;
+    return (tt_past){tt_scalar(b, "position", TT_I64), io->context};
+}
+
+// Puts the new entries [batch, seq, heads, head] behind those in the state `name`.
+static tt_val remember(tt_builder *b, const char *name, tt_val fresh,
+                       const tt_past *past)
+{
+    const tt_type *type = tt_type_of(b, fresh);
+    tt_shape shape = {0};
+    if (type->shape.ndim != 4) // a scalar after an error
+        return TT_NONE;
+    (void)tt_shape_push_dim(&shape, &type->shape, 0);
+    (void)tt_shape_push(&shape, "context", past->context);
+    (void)tt_shape_push_dim(&shape, &type->shape, 2);
+    (void)tt_shape_push_dim(&shape, &type->shape, 3);
+    const tt_val cache = tt_state(b, TT_ROLE_BUFFER, name, type->dtype, &shape,
+                                  tt_init_const(0));
+    const tt_val all = tt_cache_write(b, cache, fresh, past->position);
+    tt_update(b, cache, all);
+    return all;
+}
+
+tt_val tt_nn_causal_attention(tt_builder *b, const tt_val qkv[3],
+                              const tt_past *past)
+{
+    if (past->context == 0)
+        return tt_callf(b, &tt_op_attention, qkv, 3, "causal=true");
+    const tt_val all[] = {qkv[0], remember(b, "k_cache", qkv[1], past),
+                          remember(b, "v_cache", qkv[2], past)};
+    return tt_attention_cached(b, all, past->position);
+}
+
+tt_val tt_nn_packed_attention(tt_builder *b, tt_val qkv, const tt_past *past)
 {
     tt_val part[TT_MAX_OUT];
     tt_outputs_of(b, tt_callf(b, &tt_op_split, &qkv, 1, "factor=qkv"), part);
     for (int i = 0; i < 3; i++)
         part[i] = tt_callf(b, &tt_op_reshape, &part[i], 1, "dims=1,1,1,1");
-    const tt_val o = tt_callf(b, &tt_op_attention, part, 3, "causal=%s",
-                              causal ? "true" : "false");
+    const tt_val o =
+        past == NULL ? tt_callf(b, &tt_op_attention, part, 3, "causal=false")
+                     : tt_nn_causal_attention(b, part, past);
     return tt_callf(b, &tt_op_reshape, &o, 1, "dims=1,1,2");
 }
 
@@ -103,7 +143,8 @@ tt_val tt_nn_tokens(tt_builder *b, int64_t batch, int64_t seq, tt_val *y_out)
     snprintf(shape, sizeof shape, "batch:%lld seq:%lld", (long long)batch,
              (long long)seq);
     const tt_val x = tt_input(b, "x", TT_I32, shape);
-    *y_out = tt_input(b, "y", TT_I32, shape);
+    if (y_out != NULL)
+        *y_out = tt_input(b, "y", TT_I32, shape);
     return x;
 }
 

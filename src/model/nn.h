@@ -3,7 +3,7 @@
 #ifndef TT_MODEL_NN_H
 #define TT_MODEL_NN_H
 
-#include "graph/build.h"
+#include "model/model.h"
 
 static inline tt_init tt_init_normal(double deviation)
 {
@@ -54,11 +54,24 @@ tt_val tt_nn_max_pool(tt_builder *b, tt_val x, int64_t kernel, int64_t stride,
 tt_val tt_nn_adaptive_pool(tt_builder *b, tt_val x, int64_t size);
 tt_val tt_nn_flatten(tt_builder *b, tt_val x); // [batch, everything else]
 
-// Self-attention on a packed projection [batch, seq, qkv.heads.head]:
-// [batch, seq, heads.head].
-tt_val tt_nn_packed_attention(tt_builder *b, tt_val qkv, bool causal);
+// What a decoder remembers; context 0: nothing, it does not decode.
+typedef struct tt_past {
+    tt_val position; // TT_NONE: none
+    int64_t context;
+} tt_past;
+// Settles io->context for a model whose own is `longest`.
+tt_past tt_nn_past(tt_builder *b, tt_model_io *io, int64_t longest);
 
-// The inputs "x" and "y" of the two tasks.
+// Causal self-attention [batch, seq, heads, head]; when decoding, over keys and
+// values in states k_cache and v_cache.
+tt_val tt_nn_causal_attention(tt_builder *b, const tt_val qkv[3],
+                              const tt_past *past);
+
+// Self-attention on a packed projection [batch, seq, qkv.heads.head]:
+// [batch, seq, heads.head]. Causal unless `past` is NULL.
+tt_val tt_nn_packed_attention(tt_builder *b, tt_val qkv, const tt_past *past);
+
+// The inputs "x" and "y" of the two tasks; without labels when y_out is NULL.
 tt_val tt_nn_tokens(tt_builder *b, int64_t batch, int64_t seq, tt_val *y_out);
 tt_val tt_nn_pixels(tt_builder *b, int64_t batch, int64_t channels,
                     int64_t size, tt_val *y_out);

@@ -63,7 +63,7 @@ static tt_val attention(tt_builder *b, const params *p, tt_val x)
                                  tt_init_const(0), "%s", packed);
     const tt_val qkv = tt_callf(b, &tt_op_matmul, (tt_val[]){x, w, bias}, 3,
                                 "transpose_b=true");
-    const tt_val o = tt_nn_packed_attention(b, qkv, false);
+    const tt_val o = tt_nn_packed_attention(b, qkv, NULL);
     x = dense(b, o,
               &(tt_dense){.name = "self_attention.out_proj",
                           .in = heads,

@@ -98,7 +98,7 @@ static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 tt_val tt_position_embedding(tt_builder *b, tt_val x, tt_val w, tt_val position)
 {
     return tt_call(b, &tt_op_position_embedding, NULL,
-                   (tt_val[]){x, w, position}, 3, NULL);
+                   (tt_val[]){x, w, position}, tt_is(position) ? 3 : 2, NULL);
 }
 
 static const tt_sample samples[] = {

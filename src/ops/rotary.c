@@ -63,7 +63,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 tt_val tt_rotary(tt_builder *b, tt_val x, tt_val position, double theta)
 {
     return tt_call(b, &tt_op_rotary, &(tt_rotary_params){.theta = theta},
-                   (tt_val[]){x, position}, 2, NULL);
+                   (tt_val[]){x, position}, tt_is(position) ? 2 : 1, NULL);
 }
 
 static const tt_opt options[] = {

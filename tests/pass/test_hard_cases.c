@@ -184,7 +184,7 @@ static tt_graph *attention_block(const char *heads, const char *kv, bool causal)
     if (kv == NULL) {
         snprintf(packed, sizeof packed, "qkv:3.%s", heads);
         o = tt_nn_packed_attention(&b, dense(&b, x, "qkv", "embed:6", packed),
-                                   causal);
+                                   causal ? &(tt_past){TT_NONE, 0} : NULL);
     } else {
         tt_val part[3] = {dense(&b, x, "q", "embed:6", heads),
                           dense(&b, x, "k", "embed:6", kv),
