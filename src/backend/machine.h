@@ -11,4 +11,7 @@ int64_t tt_machine_memory(void);
 
 int tt_machine_cores(void); // of the affinity mask, at least 1
 
+// The processor's name for people, at most n - 1 bytes of it; "" when unknown.
+void tt_machine_cpu(char *name_out, int64_t n);
+
 #endif

@@ -1,0 +1,108 @@
+#include "train/facts.h"
+
+#include "backend/cpu/simd.h"
+#include "backend/machine.h"
+#include "base/arena.h"
+#include "store/report.h"
+
+#include <string.h>
+#include <sys/utsname.h>
+
+typedef struct list { // rows in an arena; one that found no memory is left out
+    tt_arena *arena;
+    tt_report_row row[16];
+    int n;
+} list;
+
+static void add(list *l, const char *name, const char *value)
+{
+    if (value != NULL && value[0] != '\0' && l->n < 15)
+        l->row[l->n++] = (tt_report_row){name, value};
+}
+
+static void add_batch(list *l, const tt_run_facts *f)
+{
+    const long long batch = f->batch, seq = f->seq, image = f->image;
+    const char *of =
+        seq > 0 ? tt_arena_printf(l->arena, "%lld x %lld tokens", batch, seq)
+                : tt_arena_printf(l->arena, "%lld images of %lldx%lld", batch,
+                                  image, image);
+    add(l, "batch", of);
+    if (f->accumulate > 1)
+        add(l, "micro-batch",
+            tt_arena_printf(l->arena, "%lld, %lld times", (long long)f->micro,
+                            (long long)f->accumulate));
+}
+
+static void list_facts(list *l, const tt_run_facts *f)
+{
+    add(l, "model", f->model);
+    add(l, "parameters",
+        f->frozen > 0
+            ? tt_arena_printf(l->arena, "%lld trained, %lld frozen",
+                              (long long)f->parameters, (long long)f->frozen)
+            : tt_arena_printf(l->arena, "%lld", (long long)f->parameters));
+    add(l, "data", f->data);
+    add_batch(l, f);
+    add(l, "steps", tt_arena_printf(l->arena, "%lld", (long long)f->steps));
+    add(l, "optimiser", f->optim);
+    add(l, "precision", f->precision);
+    add(l, "work per step",
+        tt_arena_printf(l->arena, "%.4g GFLOP", f->flops_per_step / 1e9));
+    add(l, "memory",
+        tt_arena_printf(l->arena, "%.4g MB planned",
+                        (double)f->peak_bytes / 1e6));
+    add(l, "note", f->note);
+}
+
+static void list_machine(list *l, const tt_run_facts *f)
+{
+    struct utsname system = {0};
+    char cpu[256];
+    tt_machine_cpu(cpu, sizeof cpu);
+    add(l, "processor", tt_arena_strdup(l->arena, cpu));
+    add(l, "device", f->device);
+    add(l, "kernels", tt_simd_get()->isa);
+    add(l, "threads",
+        tt_arena_printf(l->arena, "%lld of %d cores", (long long)f->threads,
+                        tt_machine_cores()));
+    add(l, "free memory",
+        tt_arena_printf(l->arena, "%.3g GB",
+                        (double)tt_machine_memory() / 1e9));
+    if (uname(&system) == 0)
+        add(l, "system",
+            tt_arena_printf(l->arena, "%s %s, %s", system.sysname,
+                            system.release, system.machine));
+}
+
+tt_status tt_facts_text(const tt_run_facts *f, const tt_run_end *end,
+                        tt_str *out)
+{
+    static const char *const outcome[] = {
+        [TT_RUN_DONE] = "done",
+        [TT_RUN_EARLY] = "stopped early",
+        [TT_RUN_SIGNAL] = "stopped",
+        [TT_RUN_FAILED] = "failed",
+    };
+    const char *slash = strrchr(f->folder, '/');
+    list facts = {.arena = tt_arena_create()};
+    list machine = {.arena = facts.arena};
+    if (facts.arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for the facts of the run");
+    list_facts(&facts, f);
+    list_machine(&machine, f);
+    tt_report_facts r = {.title = slash != NULL && slash[1] != '\0' ? slash + 1
+                                                                    : f->folder,
+                         .unit = f->unit,
+                         .facts = facts.row,
+                         .machine = machine.row};
+    if (end != NULL) {
+        r.outcome = outcome[end->reason];
+        r.seconds = end->seconds;
+        r.input_stall = end->input_stall;
+        r.checkpoint_stall = end->checkpoint_stall;
+    }
+    const tt_status status = tt_report_facts_text(&r, out);
+    tt_arena_destroy(facts.arena);
+    return status;
+}
