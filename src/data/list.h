@@ -1,3 +1,4 @@
 // list - every source of data. Expanded by registry.c.
 
 TT_SOURCE(synthetic)
+TT_SOURCE(folder)
