@@ -70,11 +70,13 @@ static tt_status fail(const char *path, const char *what, int error)
     return tt_fail(TT_ERR_IO, "%s: %s: %s", path, what, strerror(error));
 }
 
-static tt_status open_file(tt_file *file, const char *path, int flags)
+// Messages call the file `path`, whatever its name is while it is written.
+static tt_status open_file(tt_file *file, const char *name, const char *path,
+                           int flags)
 {
     int fd = -1;
     do
-        fd = is_refused() ? -1 : open(path, flags | O_CLOEXEC, 0666);
+        fd = is_refused() ? -1 : open(name, flags | O_CLOEXEC, 0666);
     while (fd < 0 && errno == EINTR);
     if (fd < 0)
         return fail(path, "cannot be created", errno);
@@ -84,12 +86,13 @@ static tt_status open_file(tt_file *file, const char *path, int flags)
 
 tt_status tt_file_create(tt_file *file, const char *path)
 {
-    return open_file(file, path, O_WRONLY | O_CREAT | O_EXCL);
+    return open_file(file, path, path, O_WRONLY | O_CREAT | O_EXCL);
 }
 
 tt_status tt_file_append(tt_file *file, const char *path)
 {
-    return open_file(file, path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK);
+    return open_file(file, path, path,
+                     O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK);
 }
 
 static ssize_t write_once(int fd, const char *p, int64_t n)
@@ -168,6 +171,18 @@ tt_status tt_file_close(tt_file *file)
     if (done != 0 && errno != EINTR)
         return fail(file->path, "cannot be written", errno);
     return TT_OK;
+}
+
+tt_status tt_file_finish(tt_file *file, tt_status status)
+{
+    if (status == TT_OK)
+        status = tt_file_sync(file);
+    if (status == TT_OK)
+        return tt_file_close(file);
+    if (file->fd >= 0)
+        (void)close(file->fd);
+    file->fd = -1;
+    return status;
 }
 
 tt_status tt_file_rename(const char *from, const char *to)
@@ -280,32 +295,38 @@ tt_status tt_file_temporary(const char *path, char name[PATH_MAX])
     return TT_OK;
 }
 
-static tt_status write_new(const char *path, const void *bytes, int64_t n)
+tt_status tt_file_begin(tt_file *file, const char *path,
+                        char temporary[PATH_MAX])
 {
-    tt_file file = TT_FILE_CLOSED;
-    TT_TRY(tt_file_create(&file, path));
-    tt_status status = tt_file_write(&file, bytes, n);
+    TT_TRY(tt_file_temporary(path, temporary));
+    return open_file(file, temporary, path, O_WRONLY | O_CREAT | O_EXCL);
+}
+
+static tt_status sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const int n = (int)(name_of(path) - path);
+    snprintf(folder, sizeof(folder), "%.*s", n > 0 ? n : 1, n > 0 ? path : ".");
+    return tt_file_sync_folder(folder);
+}
+
+tt_status tt_file_end(tt_file *file, const char *temporary, tt_status status)
+{
+    status = tt_file_finish(file, status);
     if (status == TT_OK)
-        status = tt_file_sync(&file);
-    const tt_status closed = tt_file_close(&file);
-    return status != TT_OK ? status : closed;
+        status = tt_file_rename(temporary, file->path);
+    if (status == TT_OK)
+        return sync_folder_of(file->path);
+    (void)unlink(temporary);
+    return status;
 }
 
 tt_status tt_file_replace(const char *path, const void *bytes, int64_t n)
 {
-    char temporary[PATH_MAX], folder[PATH_MAX];
-    TT_TRY(tt_file_temporary(path, temporary));
-    tt_status status = write_new(temporary, bytes, n);
-    if (status == TT_OK)
-        status = tt_file_rename(temporary, path);
-    if (status != TT_OK) {
-        (void)unlink(temporary); // the message is about the first failure
-        return status;
-    }
-    const size_t k = (size_t)(name_of(path) - path);
-    memcpy(folder, k > 0 ? path : "./", k > 0 ? k : 2);
-    folder[k > 0 ? k : 2] = '\0';
-    return tt_file_sync_folder(folder);
+    char temporary[PATH_MAX];
+    tt_file file = TT_FILE_CLOSED;
+    TT_TRY(tt_file_begin(&file, path, temporary));
+    return tt_file_end(&file, temporary, tt_file_write(&file, bytes, n));
 }
 
 // ".tmp-...-DIGITS-DIGITS"
@@ -359,7 +380,7 @@ tt_status tt_file_lock(const char *folder, tt_file *lock_out)
     const int n = snprintf(path, sizeof(path), "%s/.lock", folder);
     if (n < 0 || n >= PATH_MAX)
         return tt_fail(TT_ERR_ARG, "%.200s...: the name is too long", folder);
-    TT_TRY(open_file(&lock, path, O_RDWR | O_CREAT));
+    TT_TRY(open_file(&lock, path, path, O_RDWR | O_CREAT));
     if (flock(lock.fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         const tt_status status = fail_locked(folder, lock.fd);
         close(lock.fd);

@@ -17,7 +17,7 @@
 
 typedef struct tt_file { // a file being written
     int fd;
-    const char *path; // the caller's; must live as long
+    const char *path; // for messages; the caller's, must live as long
 } tt_file;
 
 #define TT_FILE_CLOSED ((tt_file){.fd = -1})
@@ -29,6 +29,9 @@ tt_status tt_file_sync(tt_file *file); // to the disk itself
 tt_status tt_file_cut(tt_file *file, int64_t bytes);
 tt_status tt_file_size(const tt_file *file, int64_t *bytes_out);
 tt_status tt_file_close(tt_file *file); // closed already: fine
+// Flushes when `status`, that of the writing, is TT_OK, and closes; returns the
+// first failure, whose message stays.
+tt_status tt_file_finish(tt_file *file, tt_status status);
 
 tt_status tt_file_rename(const char *from, const char *to);
 // Two names change places; TT_ERR_UNSUPPORTED where the file system cannot.
@@ -39,7 +42,12 @@ tt_status tt_file_make_folder(const char *folder); // and those above it
 // A file, or a folder with all that is in it; not there: fine.
 tt_status tt_file_remove(const char *path);
 
-// The whole file: under a temporary name, flushed, renamed.
+// A whole file in pieces, under a temporary name. tt_file_end finishes and renames
+// it, or removes the temporary.
+tt_status tt_file_begin(tt_file *file, const char *path,
+                        char temporary[PATH_MAX]);
+tt_status tt_file_end(tt_file *file, const char *temporary, tt_status status);
+// The same in one piece.
 tt_status tt_file_replace(const char *path, const void *bytes, int64_t n);
 
 // Writes a temporary name for `path` into `name`.

@@ -4,8 +4,9 @@
 //                        optim.safetensors   optimiser state, EMA, ...
 //                        config.json, tokenizer.json, ...
 //                        state.json          what the trainer wants back, and the
-//                                            XXH3 of every other file
+//                                            XXH3 of every file, of its own too
 //   FOLDER/latest                            the name of the newest, for people
+//   FOLDER/best                              the name of the best, if one is marked
 //
 // A checkpoint is written to a temporary folder beside it, flushed, and renamed;
 // it is there as a whole or not at all. One process at a time owns FOLDER (a lock
@@ -40,33 +41,42 @@ typedef struct tt_checkpoint_text { // one small file
 typedef struct tt_checkpoint_content {
     int64_t step;
     const tt_safetensor *model, *optim;
-    int64_t n_model, n_optim;
+    int64_t n_model, n_optim; // no file for optim when it has none
     const tt_checkpoint_text *text;
     int n_text;
     const char *state; // a JSON object; stored in state.json under "state"
-    void *memory;      // of tt_alloc_aligned, or NULL; taken over by a save that
-                       // returns TT_OK
+    void *memory; // of tt_alloc_aligned, or NULL; taken over by a save that
+                  // returns TT_OK
 } tt_checkpoint_content;
 
 // Takes the folder (made if it is not there), removes what a crash left behind.
-// Fails when another process has it.
+// Fails with TT_ERR_STATE when another process has it. One thread at a time.
 tt_status tt_checkpoints_open(const char *folder,
                               const tt_checkpoint_rules *rules,
                               tt_checkpoints **store_out);
-// Waits for a save under way. NULL is fine.
+// Waits for what is under way; to hear whether it failed, wait before. NULL is fine.
 void tt_checkpoints_close(tt_checkpoints *store);
 
 // Waits for the save before, hands this one to the thread and returns. A save that
 // fails (disk full) leaves the older checkpoints as they are, and is reported by
-// the next save or wait.
+// the next save or wait; a save that reports the one before has not begun itself
+// (`memory` stays the caller's) and may be called again. Checkpoints of later steps
+// belong to a future that was left: they go once this one is written.
 tt_status tt_checkpoints_save(tt_checkpoints *store,
                               const tt_checkpoint_content *content);
 tt_status tt_checkpoints_wait(tt_checkpoints *store);
+// Whether a save is being written, so that another one would have to wait.
 bool tt_checkpoints_busy(const tt_checkpoints *store);
 
-// Marks the checkpoint of `step` as the best so far: rules never remove it; the
-// one marked before loses its mark. Written in the same background.
+// Marks the checkpoint of `step`, whose save was called before, as the best so far:
+// rules never remove it; the one marked before loses its mark. Written in the same
+// background, behind the save. A crash may come between the two, so a trainer that
+// resumes marks again what its state says.
 tt_status tt_checkpoints_mark_best(tt_checkpoints *store, int64_t step);
+int64_t tt_checkpoints_best(tt_checkpoints *store); // its step, or -1
+
+// Removes the checkpoints behind `step` (-1: all): the run goes on from there.
+tt_status tt_checkpoints_cut(tt_checkpoints *store, int64_t step);
 
 // A checkpoint that was read and whose hashes are right.
 typedef struct tt_checkpoint {
@@ -74,19 +84,23 @@ typedef struct tt_checkpoint {
     const char *folder; // of this checkpoint
     int64_t step;
     const char *state; // JSON text
-    tt_safetensors *model, *optim;
+    tt_safetensors *model;
+    tt_safetensors *optim; // NULL when it was saved without
 } tt_checkpoint;
 
 // The newest good one; *out is NULL when there is none. Each bad one on the way is
 // named in `notes`, a sentence a line, with what is wrong with it.
 tt_status tt_checkpoints_newest(tt_checkpoints *store, tt_str *notes,
                                 tt_checkpoint **out);
+// The same of those up to `step`: for going back.
+tt_status tt_checkpoints_upto(tt_checkpoints *store, int64_t step,
+                              tt_str *notes, tt_checkpoint **out);
 
 // One by its folder, wherever it lies; needs no lock. A folder of checkpoints
 // stands for its newest good one, a run folder for its checkpoints (the best one
 // when `wants_best` and there is one).
-tt_status tt_checkpoint_read(const char *folder, bool wants_best,
-                             tt_str *notes, tt_checkpoint **out);
+tt_status tt_checkpoint_read(const char *folder, bool wants_best, tt_str *notes,
+                             tt_checkpoint **out);
 void tt_checkpoint_close(tt_checkpoint *checkpoint); // NULL is fine
 
 // A small file of the checkpoint, in its arena; TT_ERR_ARG when it has none.

@@ -32,4 +32,22 @@ int tt_safetensors_rank(const char *dtype);
 // parts of a byte.
 tt_status tt_safetensors_size(const tt_safetensor *tensor, int64_t *bytes);
 
+// The writer's bytes, one piece after the other, to whoever wants them; errors of
+// the content name the file `path`.
+typedef struct tt_safetensors_content {
+    const tt_safetensor *tensors;
+    int64_t n;
+    const tt_safetensors_note *notes;
+    int64_t n_notes;
+} tt_safetensors_content;
+
+typedef struct tt_safetensors_sink {
+    tt_status (*put)(void *user, const void *bytes, int64_t n);
+    void *user;
+} tt_safetensors_sink;
+
+tt_status tt_safetensors_stream(const char *path,
+                                const tt_safetensors_content *content,
+                                const tt_safetensors_sink *sink);
+
 #endif

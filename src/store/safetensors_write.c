@@ -1,20 +1,15 @@
 // safetensors_write - the writer. Wide types first, then by name; the header is
 // padded to 8 bytes, so that every tensor is aligned to its type.
 
-#include "base/alloc.h"
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "store/safetensors.h"
 #include "store/safetensors_header.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int in_file_order(const void *a, const void *b)
 {
@@ -63,10 +58,11 @@ static void print_tensor(tt_json *json, const tt_safetensor *t)
     tt_json_close(json, '}');
 }
 
-static tt_status print_header(const tt_safetensor *v, int64_t n,
-                              const tt_safetensors_note *notes, int64_t n_notes,
-                              tt_str *out)
+static tt_status print_header(const tt_safetensors_content *content,
+                              const tt_safetensor *v, tt_str *out)
 {
+    const int64_t n = content->n, n_notes = content->n_notes;
+    const tt_safetensors_note *notes = content->notes;
     tt_json json = {.out = out, .is_compact = true};
     tt_json_open(&json, NULL, '{');
     if (n_notes > 0) {
@@ -100,82 +96,22 @@ static tt_status check_header(const tt_str *header, const tt_safetensor *v,
     return TT_OK;
 }
 
-static tt_status write_bytes(int fd, const void *bytes, int64_t n)
-{
-    const int64_t most = 1 << 30;
-    const char *p = bytes;
-    while (n > 0) {
-        const ssize_t written = write(fd, p, (size_t)(n < most ? n : most));
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return tt_fail(TT_ERR_IO, "cannot be written: %s", strerror(errno));
-        p += written;
-        n -= written;
-    }
-    return TT_OK;
-}
-
-static tt_status write_all(int fd, const tt_str *header, const tt_safetensor *v,
-                           int64_t n)
+static tt_status put_all(const tt_str *header, const tt_safetensor *v,
+                         int64_t n, const tt_safetensors_sink *sink)
 {
     unsigned char length[TT_SAFETENSORS_PREFIX];
     for (int i = 0; i < TT_SAFETENSORS_PREFIX; i++)
         length[i] = (unsigned char)((uint64_t)header->n >> (8 * i));
-    TT_TRY(write_bytes(fd, length, sizeof(length)));
-    TT_TRY(write_bytes(fd, header->text, header->n));
+    TT_TRY(sink->put(sink->user, length, sizeof(length)));
+    TT_TRY(sink->put(sink->user, header->text, header->n));
     for (int64_t i = 0; i < n; i++)
-        TT_TRY(write_bytes(fd, v[i].data, v[i].bytes));
-    if (fsync(fd) != 0)
-        return tt_fail(TT_ERR_IO, "cannot be written: %s", strerror(errno));
+        TT_TRY(sink->put(sink->user, v[i].data, v[i].bytes));
     return TT_OK;
 }
 
-// Makes the new name itself survive a crash; some file systems cannot.
-static void sync_folder(const char *path, tt_arena *arena)
-{
-    char *folder = tt_arena_strdup(arena, path);
-    if (folder == NULL)
-        return;
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL)
-        slash[slash == folder] = '\0';
-    const int fd =
-        open(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    fsync(fd);
-    close(fd);
-}
-
-static tt_status write_file(const char *path, const tt_str *header,
-                            const tt_safetensor *v, int64_t n, tt_arena *arena)
-{
-    static atomic_int serial;
-    const char *temporary =
-        tt_arena_printf(arena, "%s.tmp-%ld-%d", path, (long)getpid(),
-                        atomic_fetch_add(&serial, 1));
-    if (temporary == NULL)
-        return TT_ERR_NOMEM;
-    const int fd =
-        open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return tt_fail(TT_ERR_IO, "cannot be created: %s", strerror(errno));
-    tt_status status = write_all(fd, header, v, n);
-    if (close(fd) != 0 && status == TT_OK)
-        status = tt_fail(TT_ERR_IO, "cannot be written: %s", strerror(errno));
-    if (status == TT_OK && rename(temporary, path) != 0)
-        status = tt_fail(TT_ERR_IO, "cannot be replaced: %s", strerror(errno));
-    if (status != TT_OK)
-        unlink(temporary);
-    else
-        sync_folder(path, arena);
-    return status;
-}
-
-tt_status tt_safetensors_write(const char *path, const tt_safetensor *tensors,
-                               int64_t n, const tt_safetensors_note *notes,
-                               int64_t n_notes)
+tt_status tt_safetensors_stream(const char *path,
+                                const tt_safetensors_content *content,
+                                const tt_safetensors_sink *sink)
 {
     tt_status status = TT_OK;
     tt_str header = {0};
@@ -183,14 +119,34 @@ tt_status tt_safetensors_write(const char *path, const tt_safetensor *tensors,
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: out of memory", path);
-    status = lay_out(tensors, n, arena, &sorted);
+    status = lay_out(content->tensors, content->n, arena, &sorted);
     if (status == TT_OK)
-        status = print_header(sorted, n, notes, n_notes, &header);
+        status = print_header(content, sorted, &header);
     if (status == TT_OK)
-        status = check_header(&header, sorted, n, arena);
+        status = check_header(&header, sorted, content->n, arena);
     if (status == TT_OK)
-        status = write_file(path, &header, sorted, n, arena);
+        status = put_all(&header, sorted, content->n, sink);
+    else
+        (void)tt_fail_context(status, "%s", path);
     tt_str_fini(&header);
     tt_arena_destroy(arena);
-    return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", path);
+    return status;
+}
+
+static tt_status put_file(void *user, const void *bytes, int64_t n)
+{
+    return tt_file_write(user, bytes, n);
+}
+
+tt_status tt_safetensors_write(const char *path, const tt_safetensor *tensors,
+                               int64_t n, const tt_safetensors_note *notes,
+                               int64_t n_notes)
+{
+    char temporary[PATH_MAX];
+    tt_file file = TT_FILE_CLOSED;
+    const tt_safetensors_content content = {tensors, n, notes, n_notes};
+    const tt_safetensors_sink sink = {put_file, &file};
+    TT_TRY(tt_file_begin(&file, path, temporary));
+    return tt_file_end(&file, temporary,
+                       tt_safetensors_stream(path, &content, &sink));
 }

@@ -1,0 +1,403 @@
+// checkpoint - the folder of checkpoints and the thread that writes into it.
+//
+//   trainer                         writer (one thread, of low priority)
+//   save: copies the description -> writes .tmp-step-..., flushes, renames,
+//         takes the memory          flushes the folder, `latest`, then removes what
+//   mark_best: leaves the step   -> the rules do not keep; or `best`
+//   wait: sleeps until all is done; hears of the first failure
+//
+// The lock of the two is held for a few assignments only, never while writing.
+
+#include "store/checkpoint.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "store/checkpoint_folder.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { MESSAGE_BYTES = 2048 };
+
+typedef struct save {
+    tt_arena *arena; // owns all but the tensors' data
+    tt_checkpoint_content content;
+} save;
+
+struct tt_checkpoints {
+    char *folder;
+    tt_checkpoint_rules rules;
+    tt_file lock;
+    tt__steps bad; // found to be damaged: no rule keeps them
+
+    pthread_t thread;
+    pthread_mutex_t mutex; // of everything below
+    pthread_cond_t changed;
+    bool has_thread, is_stopping, is_working;
+    save next;             // arena NULL: none
+    atomic_bool is_saving; // from the call of save on, until it is done
+    int64_t best_wanted;   // -1: none
+    bool is_best_first;    // it was asked for before `next`
+    tt_status status;      // the first failure that nobody heard of
+    char message[MESSAGE_BYTES];
+};
+
+static void free_save(save *s)
+{
+    tt_free_aligned(s->content.memory);
+    tt_arena_destroy(s->arena);
+    *s = (save){0};
+}
+
+// ---- the writer ----------------------------------------------------------
+
+static void note_failure(tt_checkpoints *store, tt_status status)
+{
+    pthread_mutex_lock(&store->mutex);
+    if (status != TT_OK && store->status == TT_OK) {
+        store->status = status;
+        snprintf(store->message, sizeof(store->message), "%s",
+                 tt_error_message());
+    }
+    pthread_mutex_unlock(&store->mutex);
+}
+
+// Gives the finished folder its name; one that had it before is then `temporary`.
+static tt_status put_in_place(const char *temporary, const char *path)
+{
+    if (!tt_file_exists(path))
+        return tt_file_rename(temporary, path);
+    const tt_status status = tt_file_exchange(temporary, path);
+    if (status != TT_ERR_UNSUPPORTED)
+        return status;
+    char away[PATH_MAX];
+    TT_TRY(tt_file_temporary(path, away));
+    TT_TRY(tt_file_rename(path, away));
+    TT_TRY(tt_file_rename(temporary, path));
+    return tt_file_remove(away);
+}
+
+static tt_status write_checkpoint(const tt_checkpoints *store, save *s)
+{
+    char path[PATH_MAX], temporary[PATH_MAX];
+    TT_TRY(tt__checkpoint_step_path(store->folder, s->content.step, path));
+    TT_TRY(tt_file_temporary(path, temporary));
+    tt_status status = tt_file_make_folder(temporary);
+    if (status == TT_OK)
+        status = tt__checkpoint_write(temporary, &s->content);
+    if (status == TT_OK)
+        status = put_in_place(temporary, path);
+    if (status == TT_OK)
+        status = tt_file_sync_folder(store->folder);
+    char message[MESSAGE_BYTES];
+    snprintf(message, sizeof(message), "%s", tt_error_message());
+    const tt_status removed = tt_file_remove(temporary);
+    if (status == TT_OK)
+        return removed;
+    return tt_fail(status, "checkpoint of step %lld: %s",
+                   (long long)s->content.step, message);
+}
+
+static bool is_kept(const tt_checkpoints *store, int64_t step, int64_t best,
+                    int64_t n_newer)
+{
+    const tt_checkpoint_rules *rules = &store->rules;
+    if (tt__steps_has(&store->bad, step))
+        return false;
+    return n_newer < rules->keep || step == best ||
+           (rules->keep_every > 0 && step % rules->keep_every == 0);
+}
+
+// Removes what the rules do not keep, and everything behind `newest`.
+static tt_status apply_rules(const tt_checkpoints *store, int64_t newest)
+{
+    tt__steps steps = {0};
+    int64_t n_newer = 0;
+    const int64_t best = tt__checkpoint_named(store->folder, "best");
+    tt_status status = tt__checkpoint_steps(store->folder, &steps);
+    if (status == TT_OK && (best > newest || tt__steps_has(&store->bad, best)))
+        status = tt__checkpoint_name(store->folder, "best", -1);
+    for (int64_t i = steps.n; i-- > 0 && status == TT_OK;) {
+        const int64_t step = steps.v[i];
+        if (step > newest || !is_kept(store, step, best, n_newer))
+            status = tt__checkpoint_remove(store->folder, step);
+        else
+            n_newer++;
+    }
+    tt_free(steps.v);
+    return status;
+}
+
+static void forget_bad(tt_checkpoints *store, int64_t step)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < store->bad.n; i++)
+        if (store->bad.v[i] != step)
+            store->bad.v[n++] = store->bad.v[i];
+    store->bad.n = n;
+}
+
+static tt_status run_save(tt_checkpoints *store, save *s)
+{
+    const int64_t step = s->content.step;
+    const tt_status status = write_checkpoint(store, s);
+    free_save(s);
+    TT_TRY(status);
+    forget_bad(store, step);
+    TT_TRY(tt__checkpoint_name(store->folder, "latest", step));
+    return apply_rules(store, step);
+}
+
+static tt_status run_best(const tt_checkpoints *store, int64_t step)
+{
+    char path[PATH_MAX];
+    tt__steps steps = {0};
+    TT_TRY(tt__checkpoint_step_path(store->folder, step, path));
+    if (!tt_file_is_folder(path))
+        return tt_fail(TT_ERR_ARG, "%s: is not there to be marked as the best",
+                       path);
+    if (tt__checkpoint_named(store->folder, "best") == step)
+        return TT_OK;
+    TT_TRY(tt__checkpoint_name(store->folder, "best", step));
+    tt_status status = tt__checkpoint_steps(store->folder, &steps);
+    const int64_t newest = steps.n > 0 ? steps.v[steps.n - 1] : step;
+    tt_free(steps.v);
+    if (status == TT_OK)
+        status = apply_rules(store, newest);
+    return status;
+}
+
+// What is next, in the order it was asked for; false when there is nothing. The
+// lock is held.
+static bool take_work(tt_checkpoints *store, save *s, int64_t *best)
+{
+    const bool has_save = store->next.arena != NULL;
+    const bool has_best = store->best_wanted >= 0;
+    *s = (save){0};
+    *best = -1;
+    if (has_best && (store->is_best_first || !has_save)) {
+        *best = store->best_wanted;
+        store->best_wanted = -1;
+    } else if (has_save) {
+        *s = store->next;
+        store->next = (save){0};
+        store->is_best_first = true;
+    }
+    return has_save || has_best;
+}
+
+static void *work(void *user)
+{
+    tt_checkpoints *store = user;
+    save s = {0};
+    int64_t best = -1;
+    // Training goes before; on Linux this is about the calling thread only.
+    (void)setpriority(PRIO_PROCESS, 0, 10);
+    pthread_mutex_lock(&store->mutex);
+    for (;;) {
+        if (!take_work(store, &s, &best)) {
+            if (store->is_stopping)
+                break;
+            pthread_cond_wait(&store->changed, &store->mutex);
+            continue;
+        }
+        store->is_working = true;
+        pthread_mutex_unlock(&store->mutex);
+        const bool is_save = s.arena != NULL;
+        note_failure(store,
+                     is_save ? run_save(store, &s) : run_best(store, best));
+        pthread_mutex_lock(&store->mutex);
+        store->is_working = false;
+        if (is_save)
+            store->is_saving = false;
+        pthread_cond_broadcast(&store->changed);
+    }
+    pthread_mutex_unlock(&store->mutex);
+    return NULL;
+}
+
+// ---- the trainer's side --------------------------------------------------
+
+static tt_status start_thread(tt_checkpoints *store)
+{
+    sigset_t all, old;
+    sigfillset(&all); // signals are for the thread that trains
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    const int error = pthread_create(&store->thread, NULL, work, store);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (error != 0)
+        return tt_fail(TT_ERR_NOMEM, "%s: no thread can be started: %s",
+                       store->folder, strerror(error));
+    store->has_thread = true;
+    return TT_OK;
+}
+
+static tt_status prepare(tt_checkpoints *store, const char *folder)
+{
+    const int64_t n = (int64_t)strlen(folder) + 1;
+    store->folder = tt_alloc(n);
+    if (store->folder == NULL)
+        return tt_fail(TT_ERR_NOMEM, "%s: out of memory", folder);
+    memcpy(store->folder, folder, (size_t)n);
+    TT_TRY(tt_file_make_folder(folder));
+    TT_TRY(tt_file_lock(folder, &store->lock));
+    TT_TRY(tt_file_sweep(folder));
+    return start_thread(store);
+}
+
+tt_status tt_checkpoints_open(const char *folder,
+                              const tt_checkpoint_rules *rules,
+                              tt_checkpoints **store_out)
+{
+    if (rules->keep < 1 || rules->keep_every < 0)
+        return tt_fail(TT_ERR_ARG, "%s: at least one checkpoint must be kept",
+                       folder);
+    tt_checkpoints *store = tt_alloc(sizeof(*store));
+    if (store == NULL)
+        return tt_fail(TT_ERR_NOMEM, "%s: out of memory", folder);
+    store->rules = *rules;
+    store->lock = TT_FILE_CLOSED;
+    store->best_wanted = -1;
+    pthread_mutex_init(&store->mutex, NULL);
+    pthread_cond_init(&store->changed, NULL);
+    const tt_status status = prepare(store, folder);
+    if (status == TT_OK)
+        *store_out = store;
+    else
+        tt_checkpoints_close(store);
+    return status;
+}
+
+void tt_checkpoints_close(tt_checkpoints *store)
+{
+    if (store == NULL)
+        return;
+    if (store->has_thread) {
+        pthread_mutex_lock(&store->mutex);
+        store->is_stopping = true;
+        pthread_cond_broadcast(&store->changed);
+        pthread_mutex_unlock(&store->mutex);
+        pthread_join(store->thread, NULL);
+    }
+    (void)tt_file_close(&store->lock);
+    pthread_cond_destroy(&store->changed);
+    pthread_mutex_destroy(&store->mutex);
+    tt_free(store->bad.v);
+    tt_free(store->folder);
+    tt_free(store);
+}
+
+// Waits until the writer has nothing to do and returns with the lock held.
+static void lock_idle(tt_checkpoints *store)
+{
+    pthread_mutex_lock(&store->mutex);
+    while (store->is_saving || store->is_working || store->best_wanted >= 0)
+        pthread_cond_wait(&store->changed, &store->mutex);
+}
+
+// The failure that nobody heard of yet. The lock is held.
+static tt_status take_failure(tt_checkpoints *store)
+{
+    const tt_status status = store->status;
+    store->status = TT_OK;
+    return status == TT_OK ? TT_OK : tt_fail(status, "%s", store->message);
+}
+
+tt_status tt_checkpoints_wait(tt_checkpoints *store)
+{
+    lock_idle(store);
+    const tt_status status = take_failure(store);
+    pthread_mutex_unlock(&store->mutex);
+    return status;
+}
+
+bool tt_checkpoints_busy(const tt_checkpoints *store)
+{
+    return atomic_load(&store->is_saving);
+}
+
+tt_status tt_checkpoints_save(tt_checkpoints *store,
+                              const tt_checkpoint_content *content)
+{
+    tt_arena *arena = tt_arena_create();
+    save s = {.arena = arena};
+    tt_status status = TT_ERR_NOMEM;
+    if (arena != NULL)
+        status = tt__checkpoint_copy(content, arena, &s.content);
+    else
+        (void)tt_fail(status, "%s: out of memory", store->folder);
+    if (status == TT_OK) {
+        pthread_mutex_lock(&store->mutex);
+        while (store->is_saving)
+            pthread_cond_wait(&store->changed, &store->mutex);
+        status = take_failure(store);
+        if (status == TT_OK) {
+            store->next = s;
+            store->is_saving = true;
+            pthread_cond_broadcast(&store->changed);
+        }
+        pthread_mutex_unlock(&store->mutex);
+    }
+    if (status != TT_OK)
+        tt_arena_destroy(arena);
+    return status;
+}
+
+tt_status tt_checkpoints_mark_best(tt_checkpoints *store, int64_t step)
+{
+    if (step < 0)
+        return tt_fail(TT_ERR_ARG, "there is no step %lld", (long long)step);
+    pthread_mutex_lock(&store->mutex);
+    store->best_wanted = step;
+    store->is_best_first = store->next.arena == NULL;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->mutex);
+    return TT_OK;
+}
+
+int64_t tt_checkpoints_best(tt_checkpoints *store)
+{
+    lock_idle(store);
+    pthread_mutex_unlock(&store->mutex);
+    return tt__checkpoint_named(store->folder, "best");
+}
+
+tt_status tt_checkpoints_cut(tt_checkpoints *store, int64_t step)
+{
+    tt__steps steps = {0};
+    lock_idle(store);
+    pthread_mutex_unlock(&store->mutex);
+    tt_status status = tt__checkpoint_steps(store->folder, &steps);
+    int64_t newest = -1;
+    for (int64_t i = 0; i < steps.n; i++)
+        if (steps.v[i] <= step)
+            newest = steps.v[i];
+    if (status == TT_OK && newest < tt__checkpoint_named(store->folder, "best"))
+        status = tt__checkpoint_name(store->folder, "best", -1);
+    if (status == TT_OK &&
+        newest != tt__checkpoint_named(store->folder, "latest"))
+        status = tt__checkpoint_name(store->folder, "latest", newest);
+    for (int64_t i = steps.n; i-- > 0 && status == TT_OK;)
+        if (steps.v[i] > step)
+            status = tt__checkpoint_remove(store->folder, steps.v[i]);
+    tt_free(steps.v);
+    return status;
+}
+
+tt_status tt_checkpoints_upto(tt_checkpoints *store, int64_t step,
+                              tt_str *notes, tt_checkpoint **out)
+{
+    lock_idle(store);
+    pthread_mutex_unlock(&store->mutex);
+    return tt__checkpoint_newest(store->folder, step, notes, &store->bad, out);
+}
+
+tt_status tt_checkpoints_newest(tt_checkpoints *store, tt_str *notes,
+                                tt_checkpoint **out)
+{
+    return tt_checkpoints_upto(store, INT64_MAX, notes, out);
+}
