@@ -201,8 +201,10 @@ tt_val tt_state(tt_builder *b, tt_role role, const char *name, tt_dtype dtype,
 static tt_val add_param(tt_builder *b, const char *name, tt_init init,
                         const tt_shape *shape)
 {
-    tt_val source = tt_state(b, TT_ROLE_PARAM, name, b->master, shape, init);
-    if (tt_is(source) && b->dtype != b->master && shape->ndim >= 2) {
+    const bool is_low = b->dtype != b->master && shape->ndim >= 2;
+    const tt_dtype dtype = is_low && b->reads_only ? b->dtype : b->master;
+    tt_val source = tt_state(b, TT_ROLE_PARAM, name, dtype, shape, init);
+    if (tt_is(source) && is_low && !b->reads_only) {
         char work[TT_SCOPE_BYTES];
         snprintf(work, sizeof work, "%s.work", name);
         source = tt_state(b, TT_ROLE_WORK, work, b->dtype, shape,

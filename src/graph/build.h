@@ -22,6 +22,7 @@ struct tt_builder {
     tt_dtype dtype;  // of activations and of the weights that kernels read
     tt_dtype master; // of stored weights and optimiser state
     bool is_training;
+    bool reads_only; // weights are never updated: stored as they are read
     tt_phase phase;
     int32_t stage;
     char scope[TT_SCOPE_BYTES]; // "transformer.h.0.attn"
