@@ -60,9 +60,7 @@ static void add_bar(const tt_term *term, double fraction, int64_t columns,
         else if (2 * i < halves)
             tt_str_add(&full, term->has_utf8 ? "╸" : "#");
         else
-            tt_str_add(&empty, !term->has_utf8   ? "-"
-                               : term->has_color ? "━"
-                                                 : "─");
+            tt_str_add(&empty, term->has_utf8 ? "─" : "-");
     }
     tt_term_add(term, TT_STYLE_BAR, tt_str_text(&full), out);
     tt_term_add(term, TT_STYLE_DIM, tt_str_text(&empty), out);

@@ -26,8 +26,8 @@ void tt_spark_add(tt_spark *s, double value)
         merge_pairs(s);
 }
 
-// The mean of the part of the series that falls on slot `i` of `n`.
-static double slot_value(const tt_spark *s, int i, int n)
+// The mean of the part of the series that falls on column `i` of `n`.
+static double column_value(const tt_spark *s, int i, int n)
 {
     const int first = (int)((int64_t)i * s->n / n);
     int last = (int)((int64_t)(i + 1) * s->n / n);
@@ -39,15 +39,15 @@ static double slot_value(const tt_spark *s, int i, int n)
     return sum / (last - first);
 }
 
-enum { MAX_SLOTS = 2 * 64 };
+enum { MAX_COLUMNS = 64 };
 
-// The curve as heights below 1; how many slots have one.
-static int heights(const tt_spark *s, int slots, double *out)
+// The curve as heights below 1; how many columns have one.
+static int heights(const tt_spark *s, int columns, double *out)
 {
-    const int n = s->n < slots ? s->n : slots;
+    const int n = s->n < columns ? s->n : columns;
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < n; i++) {
-        out[i] = slot_value(s, i, n);
+        out[i] = column_value(s, i, n);
         low = fmin(low, out[i]);
         high = fmax(high, out[i]);
     }
@@ -56,34 +56,16 @@ static int heights(const tt_spark *s, int slots, double *out)
     return n;
 }
 
-// A braille cell has two columns of four dots; U+2800 and a bit for each.
-static void draw_braille(const double *height, int n, int columns, tt_str *out)
-{
-    static const unsigned dot[2][4] = {{0x40, 0x04, 0x02, 0x01},
-                                       {0x80, 0x20, 0x10, 0x08}};
-    for (int c = 0; c < columns; c++) {
-        unsigned cell = 0;
-        for (int side = 0; side < 2; side++) {
-            const int i = 2 * c + side;
-            if (i < n)
-                cell |= dot[side][(int)(height[i] * 4)];
-        }
-        const char text[] = {(char)0xe2, (char)(0xa0 | (cell >> 6)),
-                             (char)(0x80 | (cell & 0x3f)), '\0'};
-        tt_str_add(out, cell == 0 ? " " : text);
-    }
-}
-
 void tt_spark_draw(const tt_spark *s, int columns, bool has_utf8, tt_str *out)
 {
-    double height[MAX_SLOTS];
-    if (columns > MAX_SLOTS / 2)
-        columns = MAX_SLOTS / 2;
-    const int n = heights(s, has_utf8 ? 2 * columns : columns, height);
-    if (has_utf8) {
-        draw_braille(height, n, columns, out);
-        return;
-    }
+    static const char *const block[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char *const ascii[] = {"_", "_", ".", ".", "-", "-", "^", "^"};
+    double height[MAX_COLUMNS];
+    if (columns > MAX_COLUMNS)
+        columns = MAX_COLUMNS;
+    const int n = heights(s, columns, height);
     for (int i = 0; i < columns; i++)
-        tt_str_addf(out, "%c", i < n ? "_.-^"[(int)(height[i] * 4)] : ' ');
+        tt_str_add(out, i >= n
+                            ? " "
+                            : (has_utf8 ? block : ascii)[(int)(8 * height[i])]);
 }

@@ -1,5 +1,5 @@
 // spark - a curve as small as a word: a series of any length kept in a fixed
-// number of means, drawn with braille dots, or letters where there are none.
+// number of means, drawn with blocks, or ASCII where there are none.
 
 #ifndef TT_CLI_SPARK_H
 #define TT_CLI_SPARK_H
