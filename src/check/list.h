@@ -6,3 +6,4 @@ TT_LAW(lower)  // lowered = interpreted
 TT_LAW(shard)  // sharded then joined = whole
 TT_LAW(model)  // gradients of models; passes change nothing
 TT_LAW(train)  // lowered models learn; micro-batches add up
+TT_LAW(coll)   // collectives = their definition, bytes = their cost

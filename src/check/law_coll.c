@@ -1,0 +1,341 @@
+// law_coll - every collective by every algorithm = what its definition says, for 1
+// to 9 ranks, odd sizes and all number types; it sends exactly the messages and
+// bytes of its cost; a fold of floats has the same bits on all ranks and in every
+// run. Ranks are threads over the rings of the shared-memory transport.
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "check/law.h"
+#include "comm/coll/coll.h"
+#include "comm/transport/shm.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_RANKS = 9, MAX_COUNT = 30011, N_BUFFERS = 4, WIDEST = 8 };
+static const double deadline = 20;
+
+typedef struct rank {
+    tt_report report;
+    tt_comm *comm;
+    char *in, *out, *again, *scratch; // MAX_COUNT of the widest, and more
+    bool is_shared;                   // in, out and scratch lie where peers see
+    tt_status status;
+} rank;
+
+// ---- values --------------------------------------------------------------
+
+// Whole numbers small enough that every type sums them exactly.
+static int64_t value_of(int32_t from, int64_t i)
+{
+    return (from * 5 + i * 3 + i / 7) % 13;
+}
+
+static void store(tt_num type, void *at, int64_t i, int64_t v)
+{
+    static const uint16_t bf16[] = {0,      0x3f80, 0x4000, 0x4040, 0x4080,
+                                    0x40a0, 0x40c0, 0x40e0, 0x4100, 0x4110,
+                                    0x4120, 0x4130, 0x4140};
+    static const uint16_t f16[] = {0,      0x3c00, 0x4000, 0x4200, 0x4400,
+                                   0x4500, 0x4600, 0x4700, 0x4800, 0x4880,
+                                   0x4900, 0x4980, 0x4a00};
+    switch (type) {
+    case TT_NUM_F64:
+        ((double *)at)[i] = (double)v;
+        break;
+    case TT_NUM_F32:
+        ((float *)at)[i] = (float)v;
+        break;
+    case TT_NUM_BF16:
+        ((uint16_t *)at)[i] = bf16[v];
+        break;
+    case TT_NUM_F16:
+        ((uint16_t *)at)[i] = f16[v];
+        break;
+    case TT_NUM_I64:
+        ((int64_t *)at)[i] = v;
+        break;
+    case TT_NUM_I32:
+        ((int32_t *)at)[i] = (int32_t)v;
+        break;
+    default:
+        ((uint8_t *)at)[i] = (uint8_t)v;
+        break;
+    }
+}
+
+// The fold of element i over all members, made by the loops that are tested apart.
+static void expect_fold(const tt_coll_call *call, int64_t i, void *at)
+{
+    char other[WIDEST];
+    for (int32_t r = 0; r < call->group.n; r++) {
+        store(call->fold.type, r == 0 ? at : other, 0, value_of(r, i));
+        if (r > 0)
+            tt_fold_into(call->fold, at, other, tt_coll_bytes(call, 1));
+    }
+}
+
+static void fill(const tt_coll_call *call, void *to, int64_t first, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        store(call->fold.type, to, i, value_of(call->group.me, first + i));
+}
+
+// ---- one call ------------------------------------------------------------
+
+static bool has_whole_in(tt_coll_kind kind)
+{
+    return kind == TT_ALL_REDUCE || kind == TT_REDUCE_TO ||
+           kind == TT_REDUCE_SCATTER || kind == TT_SCATTER ||
+           kind == TT_ALL_TO_ALL;
+}
+
+static void fill_in(const tt_coll_call *call, rank *r)
+{
+    const tt_block mine =
+        tt_block_of(call->count, call->group.n, call->group.me);
+    memset(r->out, 0x5a, (size_t)MAX_COUNT * WIDEST);
+    if (call->kind == TT_BROADCAST && call->group.me == call->root)
+        fill(call, r->out, 0, call->count);
+    else if (has_whole_in(call->kind))
+        fill(call, r->in, 0, call->count);
+    else
+        fill(call, r->in, mine.first, mine.n);
+}
+
+// Element i of this member's result; false: it has none.
+static bool expect(const tt_coll_call *call, int64_t i, void *at)
+{
+    const tt_group *g = &call->group;
+    const tt_block mine = tt_block_of(call->count, g->n, g->me);
+    const bool is_root = g->me == call->root;
+    int32_t from = call->root;
+    switch (call->kind) {
+    case TT_ALL_REDUCE:
+        expect_fold(call, i, at);
+        return i < call->count;
+    case TT_REDUCE_TO:
+        expect_fold(call, i, at);
+        return is_root && i < call->count;
+    case TT_REDUCE_SCATTER:
+        expect_fold(call, mine.first + i, at);
+        return i < mine.n;
+    case TT_BROADCAST:
+        store(call->fold.type, at, 0, value_of(call->root, i));
+        return i < call->count;
+    case TT_ALL_GATHER:
+    case TT_GATHER:
+        for (from = 0; from < g->n - 1; from++) {
+            const tt_block b = tt_block_of(call->count, g->n, from);
+            if (i < b.first + b.n)
+                break;
+        }
+        store(call->fold.type, at, 0, value_of(from, i));
+        return (is_root || call->kind == TT_ALL_GATHER) && i < call->count;
+    case TT_SCATTER:
+        store(call->fold.type, at, 0, value_of(call->root, mine.first + i));
+        return i < mine.n;
+    case TT_ALL_TO_ALL:
+        if (mine.n > 0)
+            store(call->fold.type, at, 0,
+                  value_of((int32_t)(i / mine.n), mine.first + i % mine.n));
+        return i < mine.n * g->n;
+    default:
+        return false;
+    }
+}
+
+static int64_t first_wrong(const tt_coll_call *call, const rank *r)
+{
+    const int64_t bytes = tt_coll_bytes(call, 1);
+    char want[WIDEST];
+    for (int64_t i = 0; expect(call, i, want); i++)
+        if (memcmp(r->out + i * bytes, want, (size_t)bytes) != 0)
+            return i;
+    return -1;
+}
+
+static void describe(const tt_coll_def *def, const tt_coll_call *call,
+                     char *text, size_t bytes)
+{
+    snprintf(text, bytes, "coll %s %s of %lld %s on %d ranks, rank %d",
+             def->name, tt_coll_name(call->kind), (long long)call->count,
+             tt_num_name(call->fold.type), call->group.n, call->group.me);
+}
+
+static tt_status check_call(rank *r, const tt_coll_def *def,
+                            const tt_coll_call *call)
+{
+    char what[160];
+    const tt_comm_stats before = r->comm->stats;
+    describe(def, call, what, sizeof what);
+    fill_in(call, r);
+    TT_TRY(tt_coll_run(def, r->comm, call));
+    const int64_t wrong = first_wrong(call, r);
+    tt_report_check(&r->report, wrong < 0, "%s: element %lld is wrong", what,
+                    (long long)wrong);
+    const tt_coll_cost cost = def->way[call->kind].cost(call);
+    const tt_comm_stats *after = &r->comm->stats;
+    const int64_t messages = after->sent_messages - before.sent_messages;
+    const int64_t bytes = after->sent_bytes - before.sent_bytes;
+    tt_report_check(&r->report,
+                    messages == cost.messages && bytes == cost.bytes,
+                    "%s: sent %lld messages, %lld bytes, not %lld, %lld", what,
+                    (long long)messages, (long long)bytes,
+                    (long long)cost.messages, (long long)cost.bytes);
+    return TT_OK;
+}
+
+// Random floats: the same bits on every rank, and again.
+static tt_status check_bits(rank *r, const tt_coll_def *def, tt_coll_call call)
+{
+    char what[160];
+    const uint64_t key = tt_rng_key(7, "coll", (uint64_t)call.group.me);
+    const size_t bytes = (size_t)tt_coll_bytes(&call, call.count);
+    describe(def, &call, what, sizeof what);
+    for (int64_t i = 0; i < call.count; i++)
+        ((float *)r->in)[i] = (float)tt_rng_normal(key, (uint64_t)i);
+    TT_TRY(tt_coll_run(def, r->comm, &call));
+    memcpy(r->again, r->out, bytes);
+    TT_TRY(tt_coll_run(def, r->comm, &call));
+    tt_report_check(&r->report, memcmp(r->again, r->out, bytes) == 0,
+                    "%s: other bits when it runs again", what);
+    tt_coll_call spread = call;
+    spread.kind = TT_BROADCAST;
+    spread.root = 0;
+    spread.out = r->out;
+    TT_TRY(tt_coll_run(tt_coll_find("naive"), r->comm, &spread));
+    tt_report_check(&r->report, memcmp(r->again, r->out, bytes) == 0,
+                    "%s: other bits than rank 0", what);
+    return TT_OK;
+}
+
+// ---- one rank ------------------------------------------------------------
+
+static const int64_t counts[] = {0, 1, 7, 1009, MAX_COUNT};
+enum { N_COUNTS = sizeof(counts) / sizeof(counts[0]) };
+
+static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
+{
+    for (int i = 0; i < N_COUNTS; i++)
+        for (int t = 0; t < TT_N_NUMS; t++) {
+            // All types at one size, one type at the others.
+            if (t != TT_NUM_F32 && counts[i] != 1009)
+                continue;
+            call.count = counts[i];
+            call.fold.type = (tt_num)t;
+            call.fold.op = t == TT_NUM_I32 ? TT_FOLD_MAX : TT_FOLD_SUM;
+            call.root = (int32_t)((i + t) % call.group.n);
+            call.tag = 100 * (int32_t)call.kind + 10 * i + t;
+            TT_TRY(check_call(r, def, &call));
+        }
+    if (call.kind != TT_ALL_REDUCE)
+        return TT_OK;
+    call.count = 1009;
+    call.fold = (tt_fold){TT_FOLD_SUM, TT_NUM_F32};
+    return check_bits(r, def, call);
+}
+
+static tt_status check_rank(rank *r)
+{
+    int n = 0;
+    const tt_coll_def *const *all = tt_coll_all(&n);
+    for (int i = 0; i < n; i++)
+        for (int kind = 0; kind < TT_N_COLLS; kind++) {
+            if (all[i]->way[kind].run == NULL ||
+                !tt_report_wants(&r->report, all[i]->name))
+                continue;
+            const tt_coll_call call = {
+                .kind = (tt_coll_kind)kind,
+                .group = {.n = r->comm->size, .me = r->comm->rank},
+                .in = r->in,
+                .out = r->out,
+                .scratch = r->scratch};
+            TT_TRY(check_kind(r, all[i], call));
+        }
+    return TT_OK;
+}
+
+static void *rank_main(void *user)
+{
+    rank *r = user;
+    r->status = check_rank(r);
+    tt_report_check(&r->report, r->status == TT_OK, "coll: %s",
+                    tt_error_message());
+    return NULL;
+}
+
+// ---- the world -----------------------------------------------------------
+
+static tt_status open_rank(tt_shm_world *world, int32_t i, const char *only,
+                           rank *r)
+{
+    const int64_t bytes = (int64_t)(MAX_COUNT + MAX_RANKS) * WIDEST;
+    char **buffer[N_BUFFERS] = {&r->in, &r->out, &r->again, &r->scratch};
+    r->report.only = only;
+    r->is_shared = i % 2 == 0; // so that both ways of sending are met
+    TT_TRY(tt_shm_open(world, i, deadline, &r->comm));
+    for (int k = 0; k < N_BUFFERS; k++) {
+        *buffer[k] = r->is_shared ? r->comm->def->alloc(r->comm, bytes)
+                                  : tt_alloc(bytes);
+        if (*buffer[k] == NULL)
+            return tt_fail(TT_ERR_NOMEM, "coll: no memory for rank %d", i);
+    }
+    return TT_OK;
+}
+
+static void close_rank(tt_report *to, rank *r)
+{
+    char *const buffer[N_BUFFERS] = {r->in, r->out, r->again, r->scratch};
+    for (int k = 0; k < N_BUFFERS && !r->is_shared; k++)
+        tt_free(buffer[k]);
+    tt_comm_close(r->comm);
+    to->n_checks += r->report.n_checks;
+    to->n_failed += r->report.n_failed;
+    tt_str_add(&to->failures, tt_str_text(&r->report.failures));
+    tt_report_fini(&r->report);
+}
+
+static tt_status run_ranks(tt_report *r, tt_shm_world *world, int32_t n)
+{
+    rank ranks[MAX_RANKS] = {0};
+    pthread_t thread[MAX_RANKS];
+    tt_status status = TT_OK;
+    for (int32_t i = 0; i < n && status == TT_OK; i++)
+        status = open_rank(world, i, r->only, &ranks[i]);
+    int32_t started = 0;
+    while (status == TT_OK && started < n) {
+        if (pthread_create(&thread[started], NULL, rank_main,
+                           &ranks[started]) != 0)
+            status =
+                tt_fail(TT_ERR_NOMEM, "coll: no thread for rank %d", started);
+        else
+            started++;
+    }
+    for (int32_t i = started; i < n; i++)
+        tt_shm_world_fail(world, i);
+    for (int32_t i = 0; i < started; i++)
+        (void)pthread_join(thread[i], NULL);
+    for (int32_t i = 0; i < n; i++)
+        close_rank(r, &ranks[i]);
+    return status;
+}
+
+static tt_status run(tt_report *r)
+{
+    for (int32_t n = 1; n <= MAX_RANKS; n++) {
+        tt_shm_world *world = NULL;
+        TT_TRY(tt_shm_world_create(n, 2 << 20, &world));
+        const tt_status status = run_ranks(r, world, n);
+        tt_shm_world_destroy(world);
+        TT_TRY(status);
+    }
+    return TT_OK;
+}
+
+const tt_law_def tt_law_coll = {
+    .name = "coll",
+    .doc = "Every collective is right and sends what its cost says.",
+    .run = run,
+};

@@ -1,0 +1,152 @@
+// doubling - partners at distances 1, 2, 4, ...: the fewest rounds, for small data.
+//
+//   all_reduce   log2 n rounds of all the data (a butterfly); when n is no power of
+//                two the members behind the largest one add to, and hear from, a
+//                partner
+//   all_gather   log2 n rounds, data that doubles (Bruck et al. 1997)
+//   barrier      log2 n rounds of nothing (dissemination)
+
+#include "comm/coll/coll.h"
+
+static int32_t largest_power(int32_t n)
+{
+    int32_t p = 1;
+    while (2 * p <= n)
+        p *= 2;
+    return p;
+}
+
+// Both partners fold the lower one's data first, so that both have its bits.
+static tt_status meet(tt_comm *comm, const tt_coll_call *call, int32_t with)
+{
+    const int64_t bytes = tt_coll_bytes(call, call->count);
+    tt_msg out = tt_coll_out(call, with, call->out, call->count);
+    tt_msg in = tt_coll_in(call, with, call->scratch, call->count);
+    TT_TRY(tt_comm_swap(comm, &out, &in));
+    if (call->group.me < with) {
+        tt_fold_into(call->fold, call->out, call->scratch, bytes);
+    } else {
+        tt_fold_into(call->fold, call->scratch, call->out, bytes);
+        tt_coll_copy(call, call->out, call->scratch, call->count);
+    }
+    return TT_OK;
+}
+
+static tt_status all_reduce(tt_comm *comm, const tt_coll_call *call)
+{
+    const int32_t n = call->group.n, me = call->group.me;
+    const int32_t p = largest_power(n), extra = n - p;
+    tt_coll_copy(call, call->out, call->in, call->count);
+    if (me >= p) {
+        tt_msg out = tt_coll_out(call, me - p, call->out, call->count);
+        TT_TRY(tt_comm_swap(comm, &out, NULL));
+        tt_msg in = tt_coll_in(call, me - p, call->out, call->count);
+        return tt_comm_swap(comm, NULL, &in);
+    }
+    if (me < extra) {
+        tt_msg in = tt_coll_add(call, me + p, call->out, call->count);
+        TT_TRY(tt_comm_swap(comm, NULL, &in));
+    }
+    for (int32_t m = 1; m < p; m *= 2)
+        TT_TRY(meet(comm, call, me ^ m));
+    if (me >= extra)
+        return TT_OK;
+    tt_msg out = tt_coll_out(call, me + p, call->out, call->count);
+    return tt_comm_swap(comm, &out, NULL);
+}
+
+// ---- blocks in the order that begins with this member's own --------------
+
+static int32_t turned(const tt_group *g, int32_t i)
+{
+    return (g->me + i) % g->n;
+}
+
+// Elements of the blocks [from, to) in that order.
+static int64_t between(const tt_coll_call *call, int32_t from, int32_t to)
+{
+    const tt_group *g = &call->group;
+    int64_t n = 0;
+    for (int32_t i = from; i < to; i++)
+        n += tt_block_of(call->count, g->n, turned(g, i)).n;
+    return n;
+}
+
+static int32_t least(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+static tt_status all_gather(tt_comm *comm, const tt_coll_call *call)
+{
+    const tt_group *g = &call->group;
+    tt_coll_copy(call, call->scratch, call->in, between(call, 0, 1));
+    for (int32_t m = 1; m < g->n; m *= 2) {
+        const int32_t k = least(m, g->n - m);
+        tt_msg out = tt_coll_out(call, (g->me - m + g->n) % g->n, call->scratch,
+                                 between(call, 0, k));
+        tt_msg in =
+            tt_coll_in(call, turned(g, m),
+                       tt_coll_at(call, call->scratch, between(call, 0, m)),
+                       between(call, m, m + k));
+        TT_TRY(tt_comm_swap(comm, &out, &in));
+    }
+    for (int32_t i = 0; i < g->n; i++) {
+        const tt_block b = tt_block_of(call->count, g->n, turned(g, i));
+        tt_coll_copy(call, tt_coll_to(call, b.first),
+                     tt_coll_at(call, call->scratch, between(call, 0, i)), b.n);
+    }
+    return TT_OK;
+}
+
+static tt_status barrier(tt_comm *comm, const tt_coll_call *call)
+{
+    const tt_group *g = &call->group;
+    for (int32_t m = 1; m < g->n; m *= 2) {
+        tt_msg out = tt_coll_out(call, turned(g, m), NULL, 0);
+        tt_msg in = tt_coll_in(call, (g->me - m + g->n) % g->n, NULL, 0);
+        TT_TRY(tt_comm_swap(comm, &out, &in));
+    }
+    return TT_OK;
+}
+
+// ---- cost ----------------------------------------------------------------
+
+static int64_t rounds(int32_t n) // log2, rounded up
+{
+    int64_t k = 0;
+    for (int32_t m = 1; m < n; m *= 2)
+        k++;
+    return k;
+}
+
+static tt_coll_cost cost_all_reduce(const tt_coll_call *call)
+{
+    const int32_t n = call->group.n, me = call->group.me;
+    const int32_t p = largest_power(n);
+    const int64_t messages = me >= p ? 1 : rounds(p) + (me < n - p);
+    return (tt_coll_cost){messages,
+                          messages * tt_coll_bytes(call, call->count)};
+}
+
+static tt_coll_cost cost_all_gather(const tt_coll_call *call)
+{
+    const int32_t n = call->group.n;
+    int64_t elements = 0;
+    for (int32_t m = 1; m < n; m *= 2)
+        elements += between(call, 0, least(m, n - m));
+    return (tt_coll_cost){rounds(n), tt_coll_bytes(call, elements)};
+}
+
+static tt_coll_cost cost_barrier(const tt_coll_call *call)
+{
+    return (tt_coll_cost){rounds(call->group.n), 0};
+}
+
+const tt_coll_def tt_coll_doubling = {
+    .name = "doubling",
+    .doc = "Partners at distances 1, 2, 4, ...: the fewest rounds.",
+    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 1},
+            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 1},
+            [TT_BARRIER] = {barrier, cost_barrier, 0}},
+};

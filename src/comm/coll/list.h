@@ -1,0 +1,5 @@
+TT_COLL(naive)
+TT_COLL(ring)
+TT_COLL(tree)
+TT_COLL(doubling)
+TT_COLL(halving)

@@ -1,0 +1,251 @@
+// naive - everything through the root (or member 0), one message after another:
+// what the others are compared with.
+//
+//   all_reduce   fold in the order of members at member 0, then copies for all
+
+#include "comm/coll/coll.h"
+
+enum { FIRST = 0 };
+
+static bool is_me(const tt_coll_call *call, int32_t i)
+{
+    return call->group.me == i;
+}
+
+static tt_status send_to(tt_comm *comm, const tt_coll_call *call, int32_t to,
+                         const void *data, int64_t n)
+{
+    tt_msg out = tt_coll_out(call, to, data, n);
+    return tt_comm_swap(comm, &out, NULL);
+}
+
+static tt_status take_from(tt_comm *comm, const tt_coll_call *call,
+                           int32_t from, void *data, int64_t n)
+{
+    tt_msg in = tt_coll_in(call, from, data, n);
+    return tt_comm_swap(comm, NULL, &in);
+}
+
+// The fold of all at `root`, in `to`: member 0 first, then 1, 2, ...
+static tt_status fold_at(tt_comm *comm, const tt_coll_call *call, int32_t root,
+                         void *to)
+{
+    const tt_group *g = &call->group;
+    if (!is_me(call, root))
+        return send_to(comm, call, root, call->in, call->count);
+    void *own = call->scratch;
+    if (root > 0)
+        tt_coll_copy(call, own, call->in, call->count);
+    else
+        tt_coll_copy(call, to, call->in, call->count);
+    for (int32_t i = 0; i < g->n; i++) {
+        tt_msg in = tt_coll_add(call, i, to, call->count);
+        if (i == root && root > 0)
+            tt_fold_into(call->fold, to, own, in.bytes);
+        if (i == root)
+            continue;
+        if (i == 0)
+            in.fold = (tt_fold){0};
+        TT_TRY(tt_comm_swap(comm, NULL, &in));
+    }
+    return TT_OK;
+}
+
+static tt_status spread(tt_comm *comm, const tt_coll_call *call, int32_t root)
+{
+    if (!is_me(call, root))
+        return take_from(comm, call, root, call->out, call->count);
+    for (int32_t i = 0; i < call->group.n; i++)
+        if (i != root)
+            TT_TRY(send_to(comm, call, i, call->out, call->count));
+    return TT_OK;
+}
+
+// The root's `all` in blocks: one for each.
+static tt_status deal(tt_comm *comm, const tt_coll_call *call, int32_t root,
+                      const void *all)
+{
+    const tt_group *g = &call->group;
+    const tt_block mine = tt_block_of(call->count, g->n, g->me);
+    if (!is_me(call, root))
+        return take_from(comm, call, root, call->out, mine.n);
+    for (int32_t i = 0; i < g->n; i++) {
+        const tt_block b = tt_block_of(call->count, g->n, i);
+        const void *data = (const char *)all + tt_coll_bytes(call, b.first);
+        if (i == root)
+            tt_coll_copy(call, call->out, data, b.n);
+        else
+            TT_TRY(send_to(comm, call, i, data, b.n));
+    }
+    return TT_OK;
+}
+
+static tt_status collect(tt_comm *comm, const tt_coll_call *call, int32_t root)
+{
+    const tt_group *g = &call->group;
+    const tt_block mine = tt_block_of(call->count, g->n, g->me);
+    if (!is_me(call, root))
+        return send_to(comm, call, root, call->in, mine.n);
+    for (int32_t i = 0; i < g->n; i++) {
+        const tt_block b = tt_block_of(call->count, g->n, i);
+        void *to = tt_coll_to(call, b.first);
+        if (i == root)
+            tt_coll_copy(call, to, call->in, b.n);
+        else
+            TT_TRY(take_from(comm, call, i, to, b.n));
+    }
+    return TT_OK;
+}
+
+static tt_status all_reduce(tt_comm *comm, const tt_coll_call *call)
+{
+    TT_TRY(fold_at(comm, call, FIRST, call->out));
+    return spread(comm, call, FIRST);
+}
+
+static tt_status reduce(tt_comm *comm, const tt_coll_call *call)
+{
+    return fold_at(comm, call, call->root, call->out);
+}
+
+static tt_status broadcast(tt_comm *comm, const tt_coll_call *call)
+{
+    return spread(comm, call, call->root);
+}
+
+static tt_status reduce_scatter(tt_comm *comm, const tt_coll_call *call)
+{
+    TT_TRY(fold_at(comm, call, FIRST, call->scratch));
+    return deal(comm, call, FIRST, call->scratch);
+}
+
+static tt_status all_gather(tt_comm *comm, const tt_coll_call *call)
+{
+    TT_TRY(collect(comm, call, FIRST));
+    return spread(comm, call, FIRST);
+}
+
+static tt_status gather(tt_comm *comm, const tt_coll_call *call)
+{
+    return collect(comm, call, call->root);
+}
+
+static tt_status scatter(tt_comm *comm, const tt_coll_call *call)
+{
+    return deal(comm, call, call->root, call->in);
+}
+
+// Pairs one after another; within a pair both directions at once.
+static tt_status all_to_all(tt_comm *comm, const tt_coll_call *call)
+{
+    const tt_group *g = &call->group;
+    const int64_t mine = tt_block_of(call->count, g->n, g->me).n;
+    for (int32_t i = 0; i < g->n; i++) {
+        const tt_block b = tt_block_of(call->count, g->n, i);
+        tt_msg out = tt_coll_out(call, i, tt_coll_from(call, b.first), b.n);
+        tt_msg in = tt_coll_in(call, i, tt_coll_to(call, i * mine), mine);
+        if (i == g->me)
+            tt_coll_copy(call, in.data, out.data, mine);
+        else
+            TT_TRY(tt_comm_swap(comm, &out, &in));
+    }
+    return TT_OK;
+}
+
+static tt_status barrier(tt_comm *comm, const tt_coll_call *call)
+{
+    const tt_group *g = &call->group;
+    if (!is_me(call, FIRST)) {
+        TT_TRY(send_to(comm, call, FIRST, NULL, 0));
+        return take_from(comm, call, FIRST, NULL, 0);
+    }
+    for (int32_t i = 1; i < g->n; i++)
+        TT_TRY(take_from(comm, call, i, NULL, 0));
+    for (int32_t i = 1; i < g->n; i++)
+        TT_TRY(send_to(comm, call, i, NULL, 0));
+    return TT_OK;
+}
+
+// ---- cost ----------------------------------------------------------------
+
+static tt_coll_cost cost(const tt_coll_call *call, int64_t messages, int64_t n)
+{
+    return (tt_coll_cost){messages, tt_coll_bytes(call, n)};
+}
+
+// All but the root send `n`; the root sends one such message to each.
+static tt_coll_cost through(const tt_coll_call *call, int32_t root, int64_t up,
+                            int64_t down)
+{
+    const int64_t others = call->group.n - 1;
+    if (is_me(call, root))
+        return cost(call, down >= 0 ? others : 0, down > 0 ? down : 0);
+    return cost(call, up >= 0, up > 0 ? up : 0);
+}
+
+static int64_t block_n(const tt_coll_call *call, int32_t i)
+{
+    return tt_block_of(call->count, call->group.n, i).n;
+}
+
+static tt_coll_cost cost_all_reduce(const tt_coll_call *call)
+{
+    return through(call, FIRST, call->count, call->count * (call->group.n - 1));
+}
+
+static tt_coll_cost cost_reduce(const tt_coll_call *call)
+{
+    return through(call, call->root, call->count, -1);
+}
+
+static tt_coll_cost cost_broadcast(const tt_coll_call *call)
+{
+    return through(call, call->root, -1, call->count * (call->group.n - 1));
+}
+
+static tt_coll_cost cost_reduce_scatter(const tt_coll_call *call)
+{
+    return through(call, FIRST, call->count, call->count - block_n(call, 0));
+}
+
+static tt_coll_cost cost_all_gather(const tt_coll_call *call)
+{
+    return through(call, FIRST, block_n(call, call->group.me),
+                   call->count * (call->group.n - 1));
+}
+
+static tt_coll_cost cost_gather(const tt_coll_call *call)
+{
+    return through(call, call->root, block_n(call, call->group.me), -1);
+}
+
+static tt_coll_cost cost_scatter(const tt_coll_call *call)
+{
+    return through(call, call->root, -1,
+                   call->count - block_n(call, call->root));
+}
+
+static tt_coll_cost cost_all_to_all(const tt_coll_call *call)
+{
+    return cost(call, call->group.n - 1,
+                call->count - block_n(call, call->group.me));
+}
+
+static tt_coll_cost cost_barrier(const tt_coll_call *call)
+{
+    return through(call, FIRST, 0, 0);
+}
+
+const tt_coll_def tt_coll_naive = {
+    .name = "naive",
+    .doc = "Everything through one member: the reference.",
+    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 0},
+            [TT_REDUCE_TO] = {reduce, cost_reduce, 1},
+            [TT_BROADCAST] = {broadcast, cost_broadcast, 0},
+            [TT_REDUCE_SCATTER] = {reduce_scatter, cost_reduce_scatter, 1},
+            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 0},
+            [TT_GATHER] = {gather, cost_gather, 0},
+            [TT_SCATTER] = {scatter, cost_scatter, 0},
+            [TT_ALL_TO_ALL] = {all_to_all, cost_all_to_all, 0},
+            [TT_BARRIER] = {barrier, cost_barrier, 0}},
+};

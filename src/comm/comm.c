@@ -1,0 +1,117 @@
+// comm - waiting with a deadline, and counting.
+
+#include "comm/comm.h"
+
+#include "base/clock.h"
+
+#include <sched.h>
+
+enum { SPINS = 200, YIELDS = 50 };
+static const double nap = 0.05; // so long at most until the clock is read again
+
+static tt_status check(const tt_comm *comm, const tt_msg *msg)
+{
+    if (msg->peer < 0 || msg->peer >= comm->size || msg->bytes < 0)
+        return tt_fail(
+            TT_ERR_ARG, "rank %d: a message of %lld bytes for rank %d of %d",
+            comm->rank, (long long)msg->bytes, msg->peer, comm->size);
+    return TT_OK;
+}
+
+tt_status tt_comm_send(tt_comm *comm, tt_msg *msg)
+{
+    TT_TRY(check(comm, msg));
+    msg->is_done = false;
+    msg->moved = 0;
+    comm->stats.sent_messages++;
+    comm->stats.sent_bytes += msg->bytes;
+    return comm->def->send(comm, msg);
+}
+
+tt_status tt_comm_receive(tt_comm *comm, tt_msg *msg)
+{
+    TT_TRY(check(comm, msg));
+    msg->is_done = false;
+    msg->moved = 0;
+    comm->stats.received_messages++;
+    comm->stats.received_bytes += msg->bytes;
+    return comm->def->receive(comm, msg);
+}
+
+static const tt_msg *first_open(tt_msg *const *msgs, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!msgs[i]->is_done)
+            return msgs[i];
+    return NULL;
+}
+
+static tt_status too_late(const tt_comm *comm, const tt_msg *msg,
+                          double seconds)
+{
+    return tt_fail(TT_ERR_TIMEOUT,
+                   "rank %d waited %.1f s for rank %d (message %d, %lld of "
+                   "%lld bytes moved)",
+                   comm->rank, seconds, msg->peer, msg->tag,
+                   (long long)msg->moved, (long long)msg->bytes);
+}
+
+// Spins a little, then lets others run, then sleeps: ranks may share cores.
+static tt_status wait_for(tt_comm *comm, tt_msg *const *msgs, int n)
+{
+    const tt_msg *open = NULL;
+    double since = 0;
+    for (int idle = 0; (open = first_open(msgs, n)) != NULL; idle++) {
+        bool moved = false;
+        TT_TRY(comm->def->progress(comm, &moved));
+        if (moved) {
+            idle = 0;
+            since = 0;
+        } else if (idle > SPINS + YIELDS) {
+            const double now = tt_clock_seconds();
+            since = since == 0 ? now : since;
+            if (now - since > comm->deadline)
+                return too_late(comm, open, now - since);
+            comm->def->doze(comm, nap);
+        } else if (idle > SPINS) {
+            (void)sched_yield();
+        }
+    }
+    return TT_OK;
+}
+
+tt_status tt_comm_wait(tt_comm *comm, tt_msg *const *msgs, int n)
+{
+    const double start = tt_clock_seconds();
+    const tt_status status = wait_for(comm, msgs, n);
+    comm->stats.wait_seconds += tt_clock_seconds() - start;
+    if (status != TT_OK)
+        comm->def->abandon(comm);
+    return status;
+}
+
+tt_status tt_comm_swap(tt_comm *comm, tt_msg *out, tt_msg *in)
+{
+    tt_msg *msgs[2];
+    int n = 0;
+    tt_status status = TT_OK;
+    if (in != NULL) {
+        msgs[n++] = in;
+        status = tt_comm_receive(comm, in);
+    }
+    if (out != NULL && status == TT_OK) {
+        msgs[n++] = out;
+        status = tt_comm_send(comm, out);
+    }
+    if (status != TT_OK) {
+        comm->def->abandon(comm);
+        return status;
+    }
+    return tt_comm_wait(comm, msgs, n);
+}
+
+void tt_comm_close(tt_comm *comm)
+{
+    if (comm != NULL)
+        comm->def->close(comm);
+}

@@ -1,0 +1,86 @@
+// comm - bytes between ranks: messages, their waits and their counters.
+//
+// A tt_comm is one rank's end of a transport. Messages from one rank to another
+// arrive in the order in which they were sent, each matched with the receive that
+// was posted in the same place of the receiver's order; length and tag must be
+// what the receiver expects. Nothing blocks but tt_comm_wait, and that has a
+// deadline. One thread at a time.
+
+#ifndef TT_COMM_COMM_H
+#define TT_COMM_COMM_H
+
+#include "base/status.h"
+#include "comm/fold.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tt_comm tt_comm;
+typedef struct tt_comm_def tt_comm_def;
+
+// One message, owned by the caller until it is done.
+typedef struct tt_msg {
+    int32_t peer, tag;
+    void *data; // only read when it is sent
+    int64_t bytes;
+    // Of a receive: how what arrives is combined with what is there; the default
+    // overwrites it. Bytes are a multiple of the element's size.
+    tt_fold fold;
+    bool is_done;
+    // The transport's own.
+    int64_t moved;
+    uint64_t ticket;
+    struct tt_msg *next;
+} tt_msg;
+
+typedef struct tt_comm_stats {
+    int64_t sent_messages, sent_bytes, received_messages, received_bytes;
+    double wait_seconds;
+} tt_comm_stats;
+
+// First member of every transport's instance.
+struct tt_comm {
+    const tt_comm_def *def;
+    int32_t rank, size;
+    double deadline; // seconds that a wait may last without any progress
+    tt_comm_stats stats;
+};
+
+// Seconds of a message of so many bytes: latency + bytes * per_byte.
+typedef struct tt_link {
+    double latency, per_byte;
+} tt_link;
+
+struct tt_comm_def {
+    const char *name, *doc;
+    // Take over a message until it is done. Never block.
+    tt_status (*send)(tt_comm *comm, tt_msg *msg);
+    tt_status (*receive)(tt_comm *comm, tt_msg *msg);
+    // Moves what can be moved; says whether anything was. Fails with TT_ERR_PEER
+    // when a peer is known to be gone, and then names it.
+    tt_status (*progress)(tt_comm *comm, bool *moved_out);
+    // Sleeps until something may have changed, at most so long.
+    void (*doze)(tt_comm *comm, double seconds);
+    // Forgets messages that are not done, after an error. Messages may be freed
+    // afterwards; the transport is only good for closing.
+    void (*abandon)(tt_comm *comm);
+    // Memory that peers can read in place: sending from it costs no second copy.
+    // NULL: there is none left, or no such thing.
+    void *(*alloc)(tt_comm *comm, int64_t bytes);
+    tt_link (*link)(const tt_comm *comm, int32_t peer);
+    void (*close)(tt_comm *comm);
+};
+
+tt_status tt_comm_send(tt_comm *comm, tt_msg *msg);
+tt_status tt_comm_receive(tt_comm *comm, tt_msg *msg);
+
+// Waits until all are done. On failure all messages of this rank are abandoned.
+tt_status tt_comm_wait(tt_comm *comm, tt_msg *const *msgs, int n);
+
+// Sends one and receives another at the same time; either may be NULL.
+tt_status tt_comm_swap(tt_comm *comm, tt_msg *out, tt_msg *in);
+
+void tt_comm_close(tt_comm *comm); // NULL is fine
+
+#endif

@@ -1,0 +1,146 @@
+// fold - the loops. Memory bound: one pass, vectorised by the compiler.
+
+#include "comm/fold.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int64_t bytes;
+} nums[TT_N_NUMS] = {
+    [TT_NUM_F64] = {"f64", 8},   [TT_NUM_F32] = {"f32", 4},
+    [TT_NUM_BF16] = {"bf16", 2}, [TT_NUM_F16] = {"f16", 2},
+    [TT_NUM_I64] = {"i64", 8},   [TT_NUM_I32] = {"i32", 4},
+    [TT_NUM_U8] = {"u8", 1},
+};
+
+int64_t tt_num_bytes(tt_num type)
+{
+    return nums[type].bytes;
+}
+
+const char *tt_num_name(tt_num type)
+{
+    return nums[type].name;
+}
+
+// ---- 16-bit floats -------------------------------------------------------
+
+static float from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint32_t to_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float bf16_load(uint16_t h)
+{
+    return from_bits((uint32_t)h << 16);
+}
+
+static uint16_t bf16_store(float value)
+{
+    const uint32_t bits = to_bits(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)((bits >> 16) | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+static float f16_load(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
+    const uint32_t exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
+    if (exponent == 31)
+        return from_bits(sign | 0x7f800000u | mantissa << 13);
+    if (exponent > 0)
+        return from_bits(sign | (exponent + 112u) << 23 | mantissa << 13);
+    const float tiny = (float)mantissa * 0x1p-24F;
+    return sign ? -tiny : tiny;
+}
+
+static uint16_t f16_store(float value)
+{
+    const uint32_t bits = to_bits(value);
+    const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    const uint32_t size = bits & 0x7fffffffu;
+    if (size > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (size >= 0x477ff000u) // rounds to infinity
+        return (uint16_t)(sign | 0x7c00u);
+    if (size < 0x38800000u) { // below the smallest normal number
+        const float scaled = from_bits(size) * 0x1p24F;
+        return (uint16_t)(sign | (uint16_t)lrintf(scaled));
+    }
+    const uint32_t even = size - 0x38000000u;
+    return (uint16_t)(sign |
+                      (uint16_t)((even + 0xfffu + (even >> 13 & 1u)) >> 13));
+}
+
+// ---- loops ---------------------------------------------------------------
+
+typedef void loop_fn(void *dst, const void *src, int64_t n);
+
+#define LOOPS(name, type)                                                      \
+    static void sum_##name(void *dst, const void *src, int64_t n)              \
+    {                                                                          \
+        type *restrict d = dst;                                                \
+        const type *restrict s = src;                                          \
+        for (int64_t i = 0; i < n; i++)                                        \
+            d[i] = (type)(d[i] + s[i]);                                        \
+    }                                                                          \
+    static void max_##name(void *dst, const void *src, int64_t n)              \
+    {                                                                          \
+        type *restrict d = dst;                                                \
+        const type *restrict s = src;                                          \
+        for (int64_t i = 0; i < n; i++)                                        \
+            d[i] = d[i] > s[i] ? d[i] : s[i];                                  \
+    }
+
+#define LOOPS_16(name)                                                         \
+    static void sum_##name(void *dst, const void *src, int64_t n)              \
+    {                                                                          \
+        uint16_t *restrict d = dst;                                            \
+        const uint16_t *restrict s = src;                                      \
+        for (int64_t i = 0; i < n; i++)                                        \
+            d[i] = name##_store(name##_load(d[i]) + name##_load(s[i]));        \
+    }                                                                          \
+    static void max_##name(void *dst, const void *src, int64_t n)              \
+    {                                                                          \
+        uint16_t *restrict d = dst;                                            \
+        const uint16_t *restrict s = src;                                      \
+        for (int64_t i = 0; i < n; i++)                                        \
+            d[i] = name##_load(d[i]) > name##_load(s[i]) ? d[i] : s[i];        \
+    }
+
+LOOPS(f64, double)
+LOOPS(f32, float)
+LOOPS(i64, int64_t)
+LOOPS(i32, int32_t)
+LOOPS(u8, uint8_t)
+LOOPS_16(bf16)
+LOOPS_16(f16)
+
+void tt_fold_into(tt_fold fold, void *dst, const void *src, int64_t bytes)
+{
+    static loop_fn *const loops[][2] = {
+        [TT_NUM_F64] = {sum_f64, max_f64},    [TT_NUM_F32] = {sum_f32, max_f32},
+        [TT_NUM_BF16] = {sum_bf16, max_bf16}, [TT_NUM_F16] = {sum_f16, max_f16},
+        [TT_NUM_I64] = {sum_i64, max_i64},    [TT_NUM_I32] = {sum_i32, max_i32},
+        [TT_NUM_U8] = {sum_u8, max_u8},
+    };
+    if (bytes == 0)
+        return;
+    if (fold.op == TT_FOLD_COPY)
+        memcpy(dst, src, (size_t)bytes);
+    else
+        loops[fold.type][fold.op == TT_FOLD_MAX](
+            dst, src, bytes / tt_num_bytes(fold.type));
+}

@@ -1,0 +1,26 @@
+// shm - ranks on one machine, over memory that all of them see.
+//
+// The world is made before the ranks: they inherit it by fork, or share it as
+// threads of one process. It has no name anywhere, so nothing can be left behind.
+
+#ifndef TT_COMM_TRANSPORT_SHM_H
+#define TT_COMM_TRANSPORT_SHM_H
+
+#include "comm/comm.h"
+
+typedef struct tt_shm_world tt_shm_world;
+
+// `rank_bytes` of address space per rank for tt_comm_def.alloc; pages that are not
+// touched cost nothing.
+tt_status tt_shm_world_create(int32_t n_ranks, int64_t rank_bytes,
+                              tt_shm_world **world_out);
+void tt_shm_world_destroy(tt_shm_world *world); // NULL is fine
+
+// This rank's end. Each rank opens its own, once.
+tt_status tt_shm_open(tt_shm_world *world, int32_t rank, double deadline,
+                      tt_comm **comm_out);
+
+// Says that a rank is gone, so that waits for it end. Any process of the world.
+void tt_shm_world_fail(tt_shm_world *world, int32_t rank);
+
+#endif
