@@ -37,6 +37,11 @@ TEST(law_parts_joined_are_the_whole)
     run_law("shard");
 }
 
+TEST(law_collectives_are_right_and_send_what_they_cost)
+{
+    run_law("coll");
+}
+
 TEST_SLOW(law_every_kernel_computes_what_the_reference_computes, 300)
 {
     run_law("kernel");
