@@ -53,7 +53,7 @@ tt_status tt_encoded_read(const char *path, int64_t offset, int64_t n,
                           tt_encoded *out)
 {
     tt_encoded e = {.n = n};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return tt_fail(TT_ERR_IO, "%s: %s", path, strerror(errno));
     tt_status status = check_extent(fd, path, offset, &e.n);

@@ -49,7 +49,7 @@ static int compare(const void *a, const void *b, void *text)
     return strcmp(base + *(const int64_t *)a, base + *(const int64_t *)b);
 }
 
-static void sort_from(tt_file_list *list, int64_t first)
+void tt_file_list_sort(tt_file_list *list, int64_t first)
 {
     if (list->n > first)
         qsort_r(list->at + first, (size_t)(list->n - first), sizeof *list->at,
@@ -132,7 +132,7 @@ static tt_status run(walk *w, const char *root, const char *below)
     if (status == TT_OK)
         status = walk_folder(w, 0);
     if (status == TT_OK)
-        sort_from(w->list, first);
+        tt_file_list_sort(w->list, first);
     tt_str_fini(&w->path);
     return status;
 }

@@ -18,6 +18,8 @@ typedef struct tt_file_list {
 void tt_file_list_fini(tt_file_list *list);
 const char *tt_file_list_at(const tt_file_list *list, int64_t i);
 tt_status tt_file_list_add(tt_file_list *list, const char *name);
+// By their bytes; those before `first` stay where they are.
+void tt_file_list_sort(tt_file_list *list, int64_t first);
 
 // Appends the names of the folders in `root`, sorted by their bytes; as with
 // files, names that begin with a dot are left out and links are followed.

@@ -2,3 +2,4 @@
 
 TT_SOURCE(synthetic)
 TT_SOURCE(folder)
+TT_SOURCE(webdataset)
