@@ -2,7 +2,8 @@
 // environment. Results go to stdout, everything else to stderr.
 //
 // Exit status: 0 done; 1 the answer is no (a law does not hold); 2 wrong use or
-// input, or it could not be done: one sentence on stderr says why.
+// input, or it could not be done: one sentence on stderr says why; 3 a signal ended
+// training, which was saved and goes on when it is started again.
 
 #ifndef TT_CLI_COMMAND_H
 #define TT_CLI_COMMAND_H
@@ -13,12 +14,13 @@
 
 #include <stdbool.h>
 
-enum { TT_EXIT_OK = 0, TT_EXIT_NO = 1, TT_EXIT_ERROR = 2 };
+enum { TT_EXIT_OK = 0, TT_EXIT_NO = 1, TT_EXIT_ERROR = 2, TT_EXIT_STOPPED = 3 };
 
 // What stood on the command line behind the command's name.
 typedef struct tt_cli {
     tt_arena *arena;
     tt_settings settings; // FILE.yaml, then key=value
+    const char *file;     // the first FILE.yaml; NULL: there was none
     const char *const *word;
     int n_words; // plain words that are neither
     const char *const *flag;
@@ -37,6 +39,8 @@ typedef struct tt_command_def {
     const char *detail; // a paragraph for --help
     const tt_flag *flags; // NULL: none
     int max_words;
+    bool
+        takes_paths; // words with a slash are words: only FILE.yaml is settings
     // Returns an exit status, or fails: then main prints the message and exits 2.
     tt_status (*run)(tt_cli *cli, int *exit_out);
 } tt_command_def;

@@ -44,9 +44,11 @@ static void print_usage(FILE *to)
             TUTTI_VERSION);
     for (int i = 0; i < N_COMMANDS; i++)
         fprintf(to, "  %-8s %s\n", all[i]->name, all[i]->doc);
-    fprintf(to,
-            "\n`tutti COMMAND --help` says more. Exit status: 0 done, 1 the "
-            "answer is no, 2 wrong use or input.\n");
+    fprintf(
+        to,
+        "\n`tutti COMMAND --help` says more. Exit status: 0 done, 1 the "
+        "answer is no, 2 wrong use or input,\n3 a signal ended training: it "
+        "was saved and can go on.\n");
 }
 
 static void print_help(const tt_command_def *command)
@@ -98,22 +100,27 @@ static tt_status check_flag(const tt_command_def *command, const char *flag)
                    flag, command->name);
 }
 
-static bool is_file(const char *word)
+static bool is_file(const tt_command_def *command, const char *word)
 {
     const size_t n = strlen(word);
     return (n > 5 && strcmp(word + n - 5, ".yaml") == 0) ||
            (n > 4 && strcmp(word + n - 4, ".yml") == 0) ||
-           strchr(word, '/') != NULL;
+           (strchr(word, '/') != NULL && !command->takes_paths);
 }
 
 // Files first, in their order, so that key=value overrides them wherever it
 // stands.
-static tt_status read_files(tt_cli *cli, const char *const *word, int n)
+static tt_status read_files(const tt_command_def *command, tt_cli *cli,
+                            const char *const *word, int n)
 {
-    for (int i = 0; i < n; i++)
-        if (word[i][0] != '-' && strchr(word[i], '=') == NULL &&
-            is_file(word[i]))
-            TT_TRY(tt_yaml_read(word[i], cli->arena, &cli->settings));
+    for (int i = 0; i < n; i++) {
+        if (word[i][0] == '-' || strchr(word[i], '=') != NULL ||
+            !is_file(command, word[i]))
+            continue;
+        TT_TRY(tt_yaml_read(word[i], cli->arena, &cli->settings));
+        if (cli->file == NULL)
+            cli->file = word[i];
+    }
     return TT_OK;
 }
 
@@ -128,7 +135,7 @@ static tt_status read_words(const tt_command_def *command, tt_cli *cli,
         return TT_ERR_NOMEM;
     cli->word = plain;
     cli->flag = flag;
-    TT_TRY(read_files(cli, word, n));
+    TT_TRY(read_files(command, cli, word, n));
     for (int i = 0; i < n; i++) {
         if (word[i][0] == '-') {
             TT_TRY(check_flag(command, word[i]));
@@ -136,7 +143,7 @@ static tt_status read_words(const tt_command_def *command, tt_cli *cli,
         } else if (strchr(word[i], '=') != NULL) {
             TT_TRY(tt_settings_assign(&cli->settings, word[i], "command line",
                                       cli->arena));
-        } else if (!is_file(word[i])) {
+        } else if (!is_file(command, word[i])) {
             plain[cli->n_words++] = word[i];
         }
     }

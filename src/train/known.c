@@ -2,6 +2,7 @@
 
 #include "train/known.h"
 
+#include "data/data.h"
 #include "model/model.h"
 #include "ops/optim.h"
 #include "train/job.h"
@@ -55,12 +56,34 @@ static tt_status visit_optim(const tt_settings *settings, tt_arena *arena,
     return visit(user, "optim", table);
 }
 
+static const tt_opt data_itself[] = {
+    {"data", "", "what to train on: see `tutti list sources`", TT_OPT_STR, 0},
+    {0},
+};
+
+// Without a source what all of them have is known.
+static tt_status visit_data(const tt_settings *settings, tt_arena *arena,
+                            tt_known_fn *visit, void *user)
+{
+    const tt_opt *table = NULL;
+    const tt_setting *source = tt_settings_find(settings, "data");
+    TT_TRY(visit(user, "", data_itself));
+    if (source == NULL) {
+        TT_TRY(visit(user, "data", tt_data_option_table));
+        return visit(user, "data", tt_transform_options);
+    }
+    TT_TRY(with_place(tt_data_known(source->value, arena, &table), settings,
+                      "data"));
+    return visit(user, "data", table);
+}
+
 tt_status tt_known_each(const tt_settings *settings, tt_arena *arena,
                         tt_known_fn *visit, void *user)
 {
     TT_TRY(visit(user, "", tt_job_option_table));
     TT_TRY(visit_model(settings, visit, user));
     TT_TRY(visit_optim(settings, arena, visit, user));
+    TT_TRY(visit_data(settings, arena, visit, user));
     for (const tt_section *s = tt_train_sections; s->table != NULL; s++)
         TT_TRY(visit(user, s->prefix, s->table));
     return TT_OK;

@@ -8,7 +8,7 @@
 #include "base/settings.h"
 
 // Calls `visit` for the tables of all sections: prefix "" for the top, "model" and
-// "optim" as the settings choose them, "train", ...
+// "optim" as the settings choose them, "data" with its source, "train", ...
 typedef tt_status tt_known_fn(void *user, const char *prefix,
                               const tt_opt *table);
 tt_status tt_known_each(const tt_settings *settings, tt_arena *arena,

@@ -1,0 +1,107 @@
+// evaluate - batches of a split through the evaluation copy.
+
+#include "train/evaluate.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "train/feed.h"
+
+#include <math.h>
+
+static const double deadline = 600; // seconds for one batch
+
+struct tt_evaluator {
+    tt_session *session;
+    tt_infer *infer;
+    tt_loader *loader;
+    int64_t n_batches;
+};
+
+tt_infer *tt_evaluator_infer(const tt_evaluator *evaluator)
+{
+    return evaluator->infer;
+}
+
+void tt_evaluator_close(tt_evaluator *evaluator)
+{
+    if (evaluator == NULL)
+        return;
+    tt_loader_close(evaluator->loader);
+    tt_infer_close(evaluator->infer);
+    tt_free(evaluator);
+}
+
+static tt_status open_parts(tt_evaluator *e)
+{
+    tt_session *s = e->session;
+    const int64_t micro = s->job->io.batch;
+    const int64_t n = tt_loader_epoch(s->data->val, s->job->io.seq);
+    tt_loader_options options = s->loader;
+    e->n_batches = (n + micro - 1) / micro;
+    if (s->options.eval_batches > 0 && s->options.eval_batches < e->n_batches)
+        e->n_batches = s->options.eval_batches;
+    // Of a part of the data, one that is spread over all of it.
+    options.shuffle = e->n_batches * micro < n;
+    options.step_samples = micro;
+    options.n_micro = 1;
+    options.end = n;
+    options.transform.is_train = false;
+    TT_TRY(tt_infer_open(s->job, &(tt_infer_options){0}, &e->infer));
+    return tt_loader_open(s->data->val, &options, &e->loader);
+}
+
+tt_status tt_evaluator_open(tt_session *session, tt_evaluator **evaluator_out)
+{
+    tt_evaluator *e = tt_alloc(sizeof *e);
+    if (e == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to evaluate");
+    e->session = session;
+    const tt_status status = open_parts(e);
+    if (status != TT_OK) {
+        tt_evaluator_close(e);
+        return status;
+    }
+    *evaluator_out = e;
+    return TT_OK;
+}
+
+static tt_status add_batch(tt_evaluator *e, tt_infer_result *sum,
+                           int64_t *samples)
+{
+    tt_infer *infer = e->infer;
+    tt_batch batch;
+    tt_infer_result result;
+    TT_TRY(tt_loader_next(e->loader, deadline, &batch));
+    TT_TRY(tt_feed_batch(infer->graph, infer->classes, &batch, infer->x,
+                         infer->y));
+    TT_TRY(tt_infer_batch(infer, infer->x, infer->y, &result));
+    sum->loss += result.loss;
+    sum->count += result.count;
+    sum->correct += result.correct;
+    *samples += batch.samples;
+    return TT_OK;
+}
+
+tt_status tt_evaluator_run(tt_evaluator *evaluator,
+                           const volatile sig_atomic_t *stop,
+                           tt_score *score_out)
+{
+    const double before = tt_clock_seconds();
+    tt_infer_result sum = {0};
+    tt_score score = {0};
+    TT_TRY(tt_loader_seek(evaluator->loader, 0));
+    for (int64_t i = 0; i < evaluator->n_batches; i++) {
+        if (stop != NULL && *stop != 0)
+            return tt_fail(TT_ERR_STATE, "the evaluation was stopped");
+        TT_TRY(add_batch(evaluator, &sum, &score.samples));
+    }
+    const bool is_tokens =
+        evaluator->session->job->model->task == TT_TASK_TOKENS;
+    score.count = sum.count;
+    score.loss = sum.count > 0 ? sum.loss / sum.count : (double)NAN;
+    score.accuracy = sum.count > 0 ? sum.correct / sum.count : (double)NAN;
+    score.perplexity = is_tokens ? exp(score.loss) : (double)NAN;
+    score.seconds = tt_clock_seconds() - before;
+    *score_out = score;
+    return TT_OK;
+}

@@ -1,0 +1,25 @@
+// evaluate - the mean loss and accuracy of a model over a split.
+//
+// Over all of it every sample counts once, the last short batch included; over
+// some batches they are the same ones every time.
+
+#ifndef TT_TRAIN_EVALUATE_H
+#define TT_TRAIN_EVALUATE_H
+
+#include "train/infer.h"
+#include "train/loop.h"
+
+typedef struct tt_evaluator tt_evaluator;
+
+// On data.val. The session must outlive it.
+tt_status tt_evaluator_open(tt_session *session, tt_evaluator **evaluator_out);
+void tt_evaluator_close(tt_evaluator *evaluator); // NULL is fine
+
+tt_infer *tt_evaluator_infer(const tt_evaluator *evaluator); // to sync or load
+
+// `stop` as in tt_train_request: TT_ERR_STATE when it was set before the end.
+tt_status tt_evaluator_run(tt_evaluator *evaluator,
+                           const volatile sig_atomic_t *stop,
+                           tt_score *score_out);
+
+#endif

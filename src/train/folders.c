@@ -1,0 +1,114 @@
+// folders - names of run folders.
+
+#include "train/folders.h"
+
+#include "base/file.h"
+#include "store/checkpoint.h"
+
+#include <string.h>
+
+enum { MAX_TRIES = 10000 };
+
+tt_status tt_run_default_folder(const char *file, const char *model,
+                                tt_arena *arena, const char **folder_out)
+{
+    const char *name = file != NULL ? file : model;
+    const char *slash = strrchr(name, '/');
+    if (slash != NULL && slash[1] != '\0')
+        name = slash + 1;
+    const char *dot = file != NULL ? strrchr(name, '.') : NULL;
+    const int n =
+        (int)(dot != NULL && dot > name ? (size_t)(dot - name) : strlen(name));
+    *folder_out = tt_arena_printf(arena, "runs/%.*s", n, name);
+    return *folder_out != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
+bool tt_run_has_checkpoint(const char *folder)
+{
+    tt_checkpoint *checkpoint = NULL;
+    tt_str notes = {0};
+    const bool is_there =
+        tt_checkpoint_read(folder, false, &notes, &checkpoint) == TT_OK &&
+        checkpoint != NULL;
+    tt_checkpoint_close(checkpoint);
+    tt_str_fini(&notes);
+    return is_there;
+}
+
+// Without the slashes at the end, so that another ending can be put there.
+static char *trimmed(const char *folder, tt_arena *arena)
+{
+    char *name = tt_arena_strdup(arena, folder);
+    size_t n = name != NULL ? strlen(name) : 0;
+    while (n > 1 && name[n - 1] == '/')
+        name[--n] = '\0';
+    return name;
+}
+
+static tt_status no_free_name(const char *folder)
+{
+    return tt_fail(TT_ERR_IO,
+                   "%s: %d names beside it are taken; set run=FOLDER", folder,
+                   MAX_TRIES);
+}
+
+tt_status tt_run_set_aside(const char *folder, tt_arena *arena,
+                           const char **aside_out)
+{
+    const tt_checkpoint_rules rules = {.keep = 1 << 30};
+    tt_checkpoints *store = NULL;
+    *aside_out = NULL;
+    if (!tt_file_exists(folder))
+        return TT_OK;
+    const char *name = trimmed(folder, arena);
+    const char *checkpoints = tt_arena_printf(arena, "%s/checkpoints", folder);
+    if (name == NULL || checkpoints == NULL)
+        return TT_ERR_NOMEM;
+    if (tt_file_is_folder(checkpoints)) { // nobody may be at work there
+        TT_TRY(tt_checkpoints_open(checkpoints, &rules, &store));
+        tt_checkpoints_close(store);
+    }
+    for (int i = 1; i <= MAX_TRIES; i++) {
+        const char *aside = tt_arena_printf(arena, "%s.%d", name, i);
+        if (aside == NULL)
+            return TT_ERR_NOMEM;
+        if (tt_file_exists(aside))
+            continue;
+        TT_TRY(tt_file_rename(name, aside));
+        *aside_out = aside;
+        return TT_OK;
+    }
+    return no_free_name(folder);
+}
+
+static tt_status free_fork_name(const char *folder, tt_arena *arena,
+                                const char **to_out)
+{
+    const char *name = trimmed(folder, arena);
+    if (name == NULL)
+        return TT_ERR_NOMEM;
+    for (int i = 1; i <= MAX_TRIES; i++) {
+        const char *to = i == 1 ? tt_arena_printf(arena, "%s-fork", name)
+                                : tt_arena_printf(arena, "%s-fork%d", name, i);
+        if (to == NULL)
+            return TT_ERR_NOMEM;
+        if (!tt_file_exists(to)) {
+            *to_out = to;
+            return TT_OK;
+        }
+    }
+    return no_free_name(folder);
+}
+
+tt_status tt_run_fork(const char *folder, const char *fallback, tt_arena *arena,
+                      tt_fork *fork_out)
+{
+    fork_out->from = folder;
+    if (tt_run_has_checkpoint(folder))
+        return free_fork_name(folder, arena, &fork_out->to);
+    fork_out->to = folder;
+    fork_out->from = fallback;
+    if (strcmp(folder, fallback) != 0 && tt_run_has_checkpoint(fallback))
+        return TT_OK;
+    return tt_fail(TT_ERR_ARG, "%s has no checkpoint to fork from", folder);
+}

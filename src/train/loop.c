@@ -1,0 +1,203 @@
+// loop - the steps of a run, and what follows each of them.
+
+#include "train/loop.h"
+
+#include "base/clock.h"
+#include "train/feed.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const double deadline = 600; // seconds for one batch
+
+static tt_status feed(void *user, const tt_job *job, int64_t micro, void *x,
+                      void *y)
+{
+    const tt_trainer *t = user;
+    tt_batch batch;
+    (void)micro;
+    TT_TRY(tt_loader_next(t->loader, deadline, &batch));
+    return tt_feed_batch(job->graph, job->classes, &batch, x, y);
+}
+
+static bool is_stopped(const tt_trainer *t)
+{
+    return t->request->stop != NULL && *t->request->stop != 0;
+}
+
+static bool is_due(int64_t step, int64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+static void add_result(tt_train_state *s, const tt_step_result *r)
+{
+    if (r->skipped)
+        return;
+    s->loss += r->loss * r->count;
+    s->count += r->count;
+    s->correct += r->correct;
+}
+
+// One step, and what the policies make of it.
+static tt_status step(tt_trainer *t, tt_step_result *result,
+                      tt_verdict *verdict)
+{
+    const tt_train_options *o = &t->session->options;
+    tt_job *job = t->job;
+    tt_train_state *s = &t->state;
+    char why[256] = "";
+    char text[320];
+    job->lr =
+        job->optim_params.lr * tt_schedule_factor(&job->optim_params.schedule,
+                                                  s->step, t->session->steps);
+    job->limit = tt_policy_limit(&s->policy, o);
+    TT_TRY(tt_job_step(job, feed, t, result));
+    s->step++;
+    s->position += job->options.batch;
+    const tt_policy_step judged = {s->step, result->loss, result->norm,
+                                   job->limit};
+    *verdict = tt_policy_judge(&s->policy, o, &judged, why);
+    if (*verdict == TT_VERDICT_STOP)
+        return tt_fail(TT_ERR_STATE,
+                       "%s; lower optim.lr, look at the data, or set "
+                       "train.nan=skip or rollback",
+                       why);
+    if (*verdict == TT_VERDICT_ROLLBACK)
+        return tt__trainer_roll_back(t, why);
+    if (*verdict == TT_VERDICT_SKIP) {
+        snprintf(text, sizeof text, "%s: skipped", why);
+        tt__trainer_say(t, TT_TEXT_NOTE, text);
+    }
+    add_result(s, result);
+    return TT_OK;
+}
+
+static bool wants_evaluation(const tt_trainer *t)
+{
+    const int64_t s = t->state.step;
+    return t->evaluator != NULL && s > t->state.began &&
+           t->state.evaluated != s &&
+           (is_due(s, t->session->options.eval_every) ||
+            s >= t->session->steps);
+}
+
+static bool wants_save(const tt_trainer *t)
+{
+    const tt_train_options *o = &t->session->options;
+    const tt_train_state *s = &t->state;
+    return t->saved_step != s->step &&
+           (is_due(s->step, o->save_every) ||
+            (o->keep_best && s->best_step == s->step));
+}
+
+// Evaluation, samples and checkpoints, as far as they are due.
+static tt_status pause_training(tt_trainer *t)
+{
+    const double before = tt_clock_seconds();
+    if (wants_evaluation(t))
+        TT_TRY(tt__trainer_evaluate(t));
+    if (wants_save(t))
+        tt__trainer_save(t);
+    t->point_aside += tt_clock_seconds() - before;
+    return TT_OK;
+}
+
+static tt_status train(tt_trainer *t, tt_run_reason *reason_out)
+{
+    const tt_train_options *o = &t->session->options;
+    const tt_watch *w = t->request->watch;
+    tt_step_result result;
+    tt_verdict verdict = TT_VERDICT_GOOD;
+    *reason_out = TT_RUN_DONE;
+    if (wants_evaluation(t)) // one that a signal broke off
+        TT_TRY(pause_training(t));
+    while (t->state.step < t->session->steps) {
+        if (is_stopped(t)) {
+            *reason_out = TT_RUN_SIGNAL;
+            return TT_OK;
+        }
+        if (!tt__trainer_has_patience(t)) {
+            *reason_out = TT_RUN_EARLY;
+            return TT_OK;
+        }
+        if (o->stop > 0 && t->state.step >= o->stop)
+            return TT_OK;
+        TT_TRY(step(t, &result, &verdict));
+        if (verdict == TT_VERDICT_ROLLBACK)
+            continue;
+        if (w != NULL && w->step != NULL)
+            w->step(w->user, t->state.step, result.loss);
+        if (is_due(t->state.step, o->log_every) ||
+            t->state.step == t->session->steps)
+            tt__trainer_log(t, &result);
+        TT_TRY(pause_training(t));
+    }
+    if (is_stopped(t) && wants_evaluation(t))
+        *reason_out = TT_RUN_SIGNAL;
+    return TT_OK;
+}
+
+static tt_status run(tt_trainer *t, tt_run_end *end_out)
+{
+    tt_str notes = {0};
+    tt_run_reason reason = TT_RUN_FAILED;
+    tt_status status = tt__trainer_start(t, &notes);
+    if (status == TT_OK) {
+        tt__trainer_tell_start(t);
+        tt__trainer_say_lines(t, TT_TEXT_NOTE, &notes);
+    }
+    tt_str_fini(&notes);
+    TT_TRY(status);
+    if (t->state.step >= t->session->steps && !wants_evaluation(t))
+        tt__trainer_say(t, TT_TEXT_NOTE,
+                        "all steps were made before; a larger train.steps goes "
+                        "on, --fresh begins again");
+    t->point_clock = tt_clock_seconds();
+    t->point_step = t->state.step;
+    TT_TRY(train(t, &reason));
+    TT_TRY(tt__trainer_save_last(t));
+    tt__trainer_tell_end(t, reason, end_out);
+    return TT_OK;
+}
+
+static void close_trainer(tt_trainer *t)
+{
+    tt_checkpoints_close(t->store);
+    tt_run_close(t->run);
+    tt_loader_close(t->loader);
+    tt_evaluator_close(t->evaluator);
+    tt_snapshot_free(&t->snapshot);
+    tt_str_fini(&t->config);
+    tt_str_fini(&t->tokenizer);
+    tt_arena_destroy(t->arena);
+}
+
+tt_status tt_train(tt_session *session, const tt_train_request *request,
+                   tt_run_end *end_out)
+{
+    tt_trainer t = {.arena = tt_arena_create(),
+                    .session = session,
+                    .job = session->job,
+                    .request = request,
+                    .saved_step = -1,
+                    .started = tt_clock_seconds()};
+    char message[2048];
+    tt_status status = TT_ERR_NOMEM;
+    if (t.arena == NULL)
+        return tt_fail(status, "no memory to train");
+    status = run(&t, end_out);
+    if (status != TT_OK) { // closing may fail too, and say so
+        snprintf(message, sizeof message, "%s", tt_error_message());
+        if (t.loader != NULL) {
+            tt_run_end end;
+            tt__trainer_say(&t, TT_TEXT_WARNING, message);
+            tt__trainer_tell_end(&t, TT_RUN_FAILED, &end);
+        }
+        (void)tt_fail(status, "%s", message);
+        snprintf(message, sizeof message, "%s", tt_error_message());
+    }
+    close_trainer(&t);
+    return status == TT_OK ? status : tt_fail(status, "%s", message);
+}

@@ -1,0 +1,46 @@
+// loop - trains: steps, metrics, evaluation, samples, checkpoints, and going on
+// where an earlier start ended.
+//
+//   session -> tt_train -> RUN/config.yaml metrics.jsonl checkpoints/ ...
+//
+// What happens behind step s, in this order: log (log.every), evaluate (eval.every),
+// sample (sample.every), save (checkpoint.every, a new best). A checkpoint therefore
+// knows all of step s, and 2N steps equal N, stop, N in every bit.
+
+#ifndef TT_TRAIN_LOOP_H
+#define TT_TRAIN_LOOP_H
+
+#include "train/session.h"
+#include "train/watch.h"
+
+#include <signal.h>
+
+typedef struct tt_train_request {
+    const char *folder;    // of the run
+    const char *fork;      // run folder to go on from, in `folder`; NULL: none
+    const tt_watch *watch; // NULL: nobody looks
+    const volatile sig_atomic_t *stop; // not 0: finish the step, save, return;
+                                       // NULL: never
+} tt_train_request;
+
+// Starts, or goes on from the newest good checkpoint in the folder; refuses to when
+// settings changed that matter. `end_out` is filled in on success. A disk that is
+// full is a warning as long as there is a later chance to save.
+tt_status tt_train(tt_session *session, const tt_train_request *request,
+                   tt_run_end *end_out);
+
+// The mean loss and accuracy over a split.
+typedef struct tt_score {
+    double loss, accuracy, perplexity; // perplexity: of tokens, else NaN
+    double count;                      // targets
+    int64_t samples;
+    double seconds;
+} tt_score;
+
+// Bytes besides the plan's: what training needs in all.
+typedef struct tt_train_memory {
+    int64_t plan, evaluation, loader, snapshot, total;
+} tt_train_memory;
+tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out);
+
+#endif

@@ -1,0 +1,140 @@
+// policy - limits, verdicts and their state.
+
+#include "train/policy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+double tt_policy_limit(const tt_policy *policy, const tt_train_options *options)
+{
+    double sum = 0, squares = 0;
+    if (options->spike == TT_SPIKE_NONE || policy->n < TT_POLICY_LEAST)
+        return INFINITY;
+    for (int64_t i = 0; i < policy->n; i++)
+        sum += policy->window[i];
+    const double mean = sum / (double)policy->n;
+    for (int64_t i = 0; i < policy->n; i++)
+        squares += (policy->window[i] - mean) * (policy->window[i] - mean);
+    // Losses that hardly differ would make every small change a spike.
+    const double deviation =
+        fmax(sqrt(squares / (double)policy->n), 1e-3 * fabs(mean));
+    return mean + options->spike_sigma * deviation;
+}
+
+static void push(tt_policy *policy, double loss)
+{
+    if (policy->n == TT_POLICY_WINDOW) {
+        memmove(policy->window, policy->window + 1,
+                sizeof policy->window - sizeof policy->window[0]);
+        policy->n--;
+    }
+    policy->window[policy->n++] = loss;
+}
+
+static tt_verdict give_up(const char *what, int n, char why[256])
+{
+    char last[160];
+    snprintf(last, sizeof last, "%.159s", why);
+    snprintf(why, 256, "%s, and %d %s in a row did not help", last, n, what);
+    return TT_VERDICT_STOP;
+}
+
+static tt_verdict skip(tt_policy *policy, char why[256])
+{
+    if (policy->skips_in_row == TT_POLICY_SKIPS)
+        return give_up("skipped steps", TT_POLICY_SKIPS, why);
+    policy->skips++;
+    policy->skips_in_row++;
+    return TT_VERDICT_SKIP;
+}
+
+static tt_verdict roll_back(const tt_policy *policy, char why[256])
+{
+    return policy->rollbacks_in_row == TT_POLICY_ROLLBACKS
+               ? give_up("rollbacks", TT_POLICY_ROLLBACKS, why)
+               : TT_VERDICT_ROLLBACK;
+}
+
+static tt_verdict judge_nan(tt_policy *policy, const tt_train_options *options,
+                            const tt_policy_step *step, char why[256])
+{
+    snprintf(why, 256, "the %s is not finite in step %lld",
+             isfinite(step->loss) ? "gradient" : "loss", (long long)step->step);
+    if (options->nan == TT_NAN_STOP)
+        return TT_VERDICT_STOP;
+    return options->nan == TT_NAN_SKIP ? skip(policy, why)
+                                       : roll_back(policy, why);
+}
+
+static tt_verdict judge_spike(tt_policy *policy,
+                              const tt_train_options *options,
+                              const tt_policy_step *step, char why[256])
+{
+    snprintf(why, 256, "the loss of step %lld, %.4g, is above %.4g",
+             (long long)step->step, step->loss, step->limit);
+    push(policy, step->loss);
+    return options->spike == TT_SPIKE_SKIP ? skip(policy, why)
+                                           : roll_back(policy, why);
+}
+
+tt_verdict tt_policy_judge(tt_policy *policy, const tt_train_options *options,
+                           const tt_policy_step *step, char why[256])
+{
+    if (!isfinite(step->loss) || !isfinite(step->norm))
+        return judge_nan(policy, options, step, why);
+    if (options->spike != TT_SPIKE_NONE && step->loss > step->limit)
+        return judge_spike(policy, options, step, why);
+    if (options->spike != TT_SPIKE_NONE)
+        push(policy, step->loss);
+    policy->skips_in_row = 0;
+    if (step->step > policy->furthest)
+        policy->rollbacks_in_row = 0;
+    return TT_VERDICT_GOOD;
+}
+
+void tt_policy_rolled_back(tt_policy *policy, const tt_policy *before,
+                           int64_t bad_step)
+{
+    policy->skips = before->skips;
+    policy->rollbacks = before->rollbacks + 1;
+    policy->rollbacks_in_row = before->rollbacks_in_row + 1;
+    policy->furthest =
+        bad_step > before->furthest ? bad_step : before->furthest;
+}
+
+void tt_policy_print(const tt_policy *policy, tt_json *json, const char *key)
+{
+    tt_json_open(json, key, '{');
+    tt_json_i64(json, "skips", policy->skips);
+    tt_json_i64(json, "skips_in_row", policy->skips_in_row);
+    tt_json_i64(json, "rollbacks", policy->rollbacks);
+    tt_json_i64(json, "rollbacks_in_row", policy->rollbacks_in_row);
+    tt_json_i64(json, "furthest", policy->furthest);
+    tt_json_open(json, "losses", '[');
+    for (int64_t i = 0; i < policy->n; i++)
+        tt_json_f64(json, NULL, policy->window[i]);
+    tt_json_close(json, ']');
+    tt_json_close(json, '}');
+}
+
+static int64_t count_at(const tt_json_value *value, const char *key)
+{
+    return tt_json_int(tt_json_get(value, key), 0);
+}
+
+void tt_policy_read(const tt_json_value *value, tt_policy *policy_out)
+{
+    tt_policy policy = {
+        .skips = count_at(value, "skips"),
+        .skips_in_row = count_at(value, "skips_in_row"),
+        .rollbacks = count_at(value, "rollbacks"),
+        .rollbacks_in_row = count_at(value, "rollbacks_in_row"),
+        .furthest = count_at(value, "furthest"),
+    };
+    const tt_json_value *losses = tt_json_get(value, "losses");
+    if (losses != NULL && losses->type == TT_JSON_ARRAY)
+        for (const tt_json_value *v = losses->first; v != NULL; v = v->next)
+            push(&policy, tt_json_number(v, 0));
+    *policy_out = policy;
+}

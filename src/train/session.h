@@ -1,0 +1,39 @@
+// session - one configuration, understood: data opened, model fitted to it, all
+// settings resolved. Nothing is allocated for training yet and nothing written.
+
+#ifndef TT_TRAIN_SESSION_H
+#define TT_TRAIN_SESSION_H
+
+#include "data/data.h"
+#include "data/loader.h"
+#include "train/job.h"
+#include "train/options.h"
+
+typedef struct tt_session {
+    tt_arena *arena;
+    tt_settings settings; // a copy, with what followed from the data
+    tt_train_options options;
+    tt_data *data;
+    tt_job *job;              // planned
+    tt_loader_options loader; // from position 0, in micro-batches
+    int64_t epoch;            // samples; 0: the training split is not open
+    int64_t steps;            // wanted; 0: the same
+    tt_settings resolved;     // every setting there is, with its value
+} tt_session;
+
+// model.vocab, model.classes, model.channels and image follow from the data where
+// they are not set. `extra` as for tt_known_check. Without `wants_train` only the
+// validation split is opened, and nothing is asked about the length of the run.
+tt_status tt_session_open(const tt_settings *settings, const tt_opt *extra,
+                          bool wants_train, tt_session **session_out);
+void tt_session_close(tt_session *session); // NULL is fine
+
+// What is resolved, as YAML that reads back to the same settings.
+void tt_settings_print(const tt_settings *settings, tt_str *out);
+
+// "gpt: 4 layers, width 128, ..." and "text: 1003854 tokens, ...": for people, in
+// the session's arena.
+const char *tt_session_model_text(tt_session *session);
+const char *tt_session_data_text(tt_session *session);
+
+#endif

@@ -1,0 +1,47 @@
+// state - what a run must know besides its tensors to go on as if it had never
+// stopped, as the JSON that a checkpoint keeps; and whether it may go on under the
+// settings of today.
+
+#ifndef TT_TRAIN_STATE_H
+#define TT_TRAIN_STATE_H
+
+#include "train/policy.h"
+#include "train/session.h"
+
+typedef struct tt_train_state {
+    int64_t began;    // step that this run began with: 0, or its fork's
+    int64_t step;     // steps done
+    int64_t position; // samples consumed: all there is to know about the data
+    double seconds;   // of training, all starts together
+
+    // Evaluations. `since_best` counts those without a new best.
+    double best_loss, val_loss, val_accuracy; // NaN: none yet
+    int64_t best_step, since_best, evaluated; // step of the last one; -1: none
+
+    // Sums over the steps that are not logged yet; the mean that was.
+    double loss, count, correct, train_loss;
+
+    tt_policy policy;
+    int64_t threads; // that it was computed with
+} tt_train_state;
+
+void tt_train_state_init(tt_train_state *state);
+
+// With the session's resolved settings and what its data are.
+void tt_train_state_print(const tt_train_state *state,
+                          const tt_session *session, tt_str *out);
+
+// And back; `settings_out` gets the settings and "(data)" of then. `name` is what
+// errors call the text.
+tt_status tt_train_state_read(const char *json, const char *name,
+                              tt_arena *arena, tt_train_state *state_out,
+                              tt_settings *settings_out);
+
+// Fails with a table when a setting differs that decides what is computed. `folder`
+// is the run's. log.*, checkpoint.*, sample.*, run, train.stop, data.workers and
+// data.ahead never matter; train.steps and train.epochs only to a schedule that
+// looks at the end.
+tt_status tt_train_state_compare(const tt_session *session,
+                                 const tt_settings *then, const char *folder);
+
+#endif

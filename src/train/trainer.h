@@ -1,0 +1,73 @@
+// trainer - what the parts of the training loop share. Internal.
+
+#ifndef TT_TRAIN_TRAINER_H
+#define TT_TRAIN_TRAINER_H
+
+#include "store/checkpoint.h"
+#include "store/run.h"
+#include "train/evaluate.h"
+#include "train/loop.h"
+#include "train/state.h"
+
+typedef struct tt_trainer {
+    tt_arena *arena;
+    tt_session *session;
+    tt_job *job; // the session's
+    const tt_train_request *request;
+    tt_train_state state;
+    tt_run *run;
+    tt_checkpoints *store;
+    tt_loader *loader;
+    tt_evaluator *evaluator; // NULL: no validation data
+    tt_snapshot snapshot;
+    tt_str config, tokenizer; // what every checkpoint holds beside its tensors
+    tt_run_facts facts;
+    int64_t first_step;                   // of this start
+    int64_t saved_step;                   // of the newest checkpoint; -1: none
+    bool save_has_failed, log_has_failed; // and somebody was told
+
+    double started, seconds_before; // clock; of earlier starts
+    double save_stall;              // seconds
+    double point_clock;             // of the last point
+    double point_aside;             // seconds since then that were no steps
+    int64_t point_step;
+    int64_t memory_bytes; // resident, as last read
+    double memory_clock;
+} tt_trainer;
+
+// ---- trainer_start.c -----------------------------------------------------
+
+// From the newest checkpoint, the fork's, init.from or the seed.
+tt_status tt__trainer_start(tt_trainer *t, tt_str *notes);
+
+// ---- trainer_save.c ------------------------------------------------------
+
+// In the background. Failing is a warning, once.
+void tt__trainer_save(tt_trainer *t);
+// The last one: waits, and failing is an error.
+tt_status tt__trainer_save_last(tt_trainer *t);
+// Restores tensors and state of a checkpoint.
+tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
+                              tt_str *notes);
+// To the newest checkpoint that is due at least train.back steps before, behind
+// the batch that was bad.
+tt_status tt__trainer_roll_back(tt_trainer *t, const char *why);
+
+// ---- trainer_log.c -------------------------------------------------------
+
+double tt__trainer_seconds(const tt_trainer *t); // of training, all starts
+void tt__trainer_say(tt_trainer *t, tt_run_text kind, const char *text);
+void tt__trainer_say_lines(tt_trainer *t, tt_run_text kind, const tt_str *text);
+void tt__trainer_log(tt_trainer *t, const tt_step_result *step);
+void tt__trainer_log_score(tt_trainer *t, const tt_score *score);
+void tt__trainer_tell_start(tt_trainer *t);
+void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
+                          tt_run_end *end_out);
+
+// ---- trainer_eval.c ------------------------------------------------------
+
+bool tt__trainer_has_patience(const tt_trainer *t);
+// On data.val; a new best is marked and saved. Stopped half-way it leaves no trace.
+tt_status tt__trainer_evaluate(tt_trainer *t);
+
+#endif

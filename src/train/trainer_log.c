@@ -1,0 +1,231 @@
+// trainer_log - what the run folder and whoever looks are told.
+
+#include "base/clock.h"
+#include "store/report.h"
+#include "train/facts.h"
+#include "train/trainer.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+double tt__trainer_seconds(const tt_trainer *t)
+{
+    return t->seconds_before + tt_clock_seconds() - t->started;
+}
+
+static void tell(const tt_trainer *t, tt_run_text kind, const char *text)
+{
+    const tt_watch *w = t->request->watch;
+    if (w != NULL && w->text != NULL)
+        w->text(w->user, kind, t->state.step, text);
+}
+
+// A full disk is said once; training goes on.
+static void check_log(tt_trainer *t, tt_status status)
+{
+    if (status == TT_OK || t->log_has_failed)
+        return;
+    t->log_has_failed = true;
+    tell(t, TT_TEXT_WARNING, tt_error_message());
+}
+
+void tt__trainer_say(tt_trainer *t, tt_run_text kind, const char *text)
+{
+    tell(t, kind, text);
+    if (t->run != NULL && kind != TT_TEXT_SAMPLE)
+        check_log(t, tt_run_note(t->run, t->state.step, text));
+}
+
+void tt__trainer_say_lines(tt_trainer *t, tt_run_text kind, const tt_str *text)
+{
+    char line[512];
+    for (const char *p = tt_str_text(text); *p != '\0';) {
+        const size_t n = strcspn(p, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)(n < 500 ? n : 500), p);
+        if (n > 0)
+            tt__trainer_say(t, kind, line);
+        p += n + (p[n] == '\n');
+    }
+}
+
+// Resident memory; read twice a second at most, since it is a system call.
+static int64_t memory_now(tt_trainer *t, double now)
+{
+    char text[64] = "";
+    if (t->memory_bytes > 0 && now - t->memory_clock < 0.5)
+        return t->memory_bytes;
+    const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && read(fd, text, sizeof text - 1) > 0) {
+        const char *second = strchr(text, ' ');
+        const long long pages = second ? strtoll(second, NULL, 10) : 0;
+        t->memory_bytes = pages * sysconf(_SC_PAGESIZE);
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    t->memory_clock = now;
+    return t->memory_bytes;
+}
+
+static bool is_tokens(const tt_trainer *t)
+{
+    return t->job->model->task == TT_TASK_TOKENS;
+}
+
+static double units_per_step(const tt_trainer *t)
+{
+    const double samples = (double)t->job->options.batch;
+    return is_tokens(t) ? samples * (double)t->job->io.seq : samples;
+}
+
+static tt_run_point make_point(tt_trainer *t, const tt_step_result *step)
+{
+    const tt_train_state *s = &t->state;
+    const double now = tt_clock_seconds();
+    const double n = (double)(s->step - t->point_step);
+    const double seconds = (now - t->point_clock - t->point_aside) / n;
+    const double done = (double)(s->step - t->first_step);
+    const double left = (double)(t->session->steps - s->step);
+    const double loss = s->count > 0 ? s->loss / s->count : (double)NAN;
+    return (tt_run_point){
+        .step = s->step,
+        .steps = t->session->steps,
+        .epoch = (double)s->position / (double)t->session->epoch,
+        .loss = loss,
+        .lr = t->job->lr,
+        .norm = step->norm > 0 ? step->norm : (double)NAN,
+        .accuracy =
+            is_tokens(t) || s->count <= 0 ? (double)NAN : s->correct / s->count,
+        .perplexity = is_tokens(t) ? exp(loss) : (double)NAN,
+        .step_seconds = seconds,
+        .rate = units_per_step(t) / seconds,
+        .flops_per_second = tt_job_flops(t->job) / seconds,
+        .elapsed = now - t->started,
+        .eta = done > 0 ? (now - t->started) / done * left : (double)NAN,
+        .memory_bytes = memory_now(t, now),
+    };
+}
+
+static int add(tt_metric *m, int n, const char *name, double value)
+{
+    if (!isfinite(value))
+        return n;
+    m[n] = (tt_metric){name, value};
+    return n + 1;
+}
+
+static void log_point(tt_trainer *t, const tt_run_point *p)
+{
+    const tt_train_options *o = &t->session->options;
+    const tt_policy *policy = &t->state.policy;
+    tt_metric m[16];
+    int n = add(m, 0, "train/loss", p->loss);
+    n = add(m, n, "train/accuracy", p->accuracy);
+    n = add(m, n, "train/perplexity", p->perplexity);
+    n = add(m, n, "lr", p->lr);
+    n = add(m, n, "grad_norm", p->norm);
+    n = add(m, n, "epoch", p->epoch);
+    if (o->nan == TT_NAN_SKIP || o->spike == TT_SPIKE_SKIP)
+        n = add(m, n, "skipped", (double)policy->skips);
+    if (o->nan == TT_NAN_ROLLBACK || o->spike == TT_SPIKE_ROLLBACK)
+        n = add(m, n, "rollbacks", (double)policy->rollbacks);
+    n = add(m, n, "step_seconds", p->step_seconds);
+    n = add(m, n, is_tokens(t) ? "tokens_per_second" : "images_per_second",
+            p->rate);
+    check_log(t, tt_run_log(t->run, p->step, tt__trainer_seconds(t), m, n));
+}
+
+void tt__trainer_log(tt_trainer *t, const tt_step_result *step)
+{
+    const tt_watch *w = t->request->watch;
+    const tt_run_point point = make_point(t, step);
+    t->state.train_loss = point.loss;
+    t->state.loss = t->state.count = t->state.correct = 0;
+    log_point(t, &point);
+    if (w != NULL && w->point != NULL)
+        w->point(w->user, &point);
+    t->point_clock = tt_clock_seconds();
+    t->point_aside = 0;
+    t->point_step = t->state.step;
+}
+
+void tt__trainer_log_score(tt_trainer *t, const tt_score *score)
+{
+    tt_metric m[4];
+    int n = add(m, 0, "val/loss", score->loss);
+    n = add(m, n, "val/perplexity", score->perplexity);
+    n = add(m, n, "val/accuracy", is_tokens(t) ? (double)NAN : score->accuracy);
+    check_log(t,
+              tt_run_log(t->run, t->state.step, tt__trainer_seconds(t), m, n));
+}
+
+// RUN/facts.json: what the report is made from.
+static void write_facts(tt_trainer *t, const tt_run_end *end)
+{
+    tt_str text = {0};
+    tt_status status = tt_facts_text(&t->facts, end, &text);
+    if (status == TT_OK)
+        status = tt_run_write(t->run, "facts.json", tt_str_text(&text), text.n);
+    check_log(t, status);
+    tt_str_fini(&text);
+}
+
+void tt__trainer_tell_start(tt_trainer *t)
+{
+    static const char *const precision[] = {"fp32", "bf16", "fp16", "fp64"};
+    const tt_watch *w = t->request->watch;
+    const tt_job *job = t->job;
+    t->facts = (tt_run_facts){
+        .model = tt_session_model_text(t->session),
+        .data = tt_session_data_text(t->session),
+        .precision = precision[job->options.precision],
+        .device = job->options.device,
+        .optim = job->options.optim,
+        .folder = t->request->folder,
+        .unit = is_tokens(t) ? "tokens" : "images",
+        .parameters = tt_job_parameters(job),
+        .frozen = tt_job_frozen(job),
+        .threads = job->backend->options.n_threads,
+        .peak_bytes = job->plan->peak_bytes,
+        .batch = job->options.batch,
+        .micro = job->io.batch,
+        .accumulate = job->options.accumulate,
+        .seq = job->io.seq,
+        .image = job->io.image,
+        .steps = t->session->steps,
+        .first_step = t->state.step,
+        .flops_per_step = tt_job_flops(job),
+        .note = job->note,
+    };
+    write_facts(t, NULL);
+    if (w != NULL && w->start != NULL)
+        w->start(w->user, &t->facts);
+}
+
+void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
+                          tt_run_end *end_out)
+{
+    const tt_watch *w = t->request->watch;
+    const tt_train_state *s = &t->state;
+    const double seconds = tt_clock_seconds() - t->started;
+    *end_out = (tt_run_end){
+        .reason = reason,
+        .step = s->step,
+        .seconds = seconds,
+        .loss = s->train_loss,
+        .val_loss = s->val_loss,
+        .best_loss = s->best_loss,
+        .accuracy = is_tokens(t) ? (double)NAN : s->val_accuracy,
+        .input_stall =
+            t->loader != NULL ? tt_loader_waited(t->loader) / seconds : 0,
+        .checkpoint_stall = t->save_stall / seconds,
+        .folder = t->request->folder,
+    };
+    write_facts(t, end_out);
+    check_log(t, tt_report_write(t->request->folder));
+    if (w != NULL && w->end != NULL)
+        w->end(w->user, end_out);
+}

@@ -1,0 +1,160 @@
+// trainer_save - checkpoints out, in, and back to an older one.
+
+#include "base/clock.h"
+#include "train/trainer.h"
+
+#include <stdio.h>
+
+// A full disk is said once; training goes on.
+static void warn(tt_trainer *t)
+{
+    char text[512];
+    snprintf(text, sizeof text, "no checkpoint at step %lld: %.400s",
+             (long long)t->state.step, tt_error_message());
+    if (!t->save_has_failed)
+        tt__trainer_say(t, TT_TEXT_WARNING, text);
+    t->save_has_failed = true;
+}
+
+static tt_status hand_over(tt_trainer *t, const char *state)
+{
+    const tt_checkpoint_text text[] = {
+        {"config.yaml", tt_str_text(&t->config), t->config.n},
+        {"tokenizer.json", tt_str_text(&t->tokenizer), t->tokenizer.n},
+    };
+    const tt_snapshot *shot = &t->snapshot;
+    const tt_checkpoint_content content = {
+        .step = t->state.step,
+        .model = shot->model,
+        .optim = shot->optim,
+        .n_model = shot->n_model,
+        .n_optim = shot->n_optim,
+        .text = text,
+        .n_text = t->tokenizer.n > 0 ? 2 : 1,
+        .state = state,
+        .memory = shot->memory,
+    };
+    TT_TRY(tt_checkpoints_save(t->store, &content));
+    t->snapshot.memory = NULL; // theirs now
+    t->saved_step = t->state.step;
+    return TT_OK;
+}
+
+static tt_status save(tt_trainer *t)
+{
+    tt_str state = {0};
+    t->state.seconds = tt__trainer_seconds(t);
+    tt_train_state_print(&t->state, t->session, &state);
+    tt_status status = tt_str_status(&state);
+    if (status == TT_OK)
+        status = tt_snapshot_take(t->job->exec, &t->job->tensors, t->arena,
+                                  &t->snapshot);
+    if (status == TT_OK)
+        status = hand_over(t, tt_str_text(&state));
+    tt_snapshot_free(&t->snapshot);
+    tt_str_fini(&state);
+    return status;
+}
+
+void tt__trainer_save(tt_trainer *t)
+{
+    const double before = tt_clock_seconds();
+    if (tt_checkpoints_wait(t->store) != TT_OK)
+        warn(t);
+    else
+        t->save_has_failed = false;
+    if (save(t) != TT_OK)
+        warn(t);
+    if (t->session->options.keep_best && t->state.best_step == t->state.step &&
+        t->saved_step == t->state.step &&
+        tt_checkpoints_mark_best(t->store, t->state.step) != TT_OK)
+        warn(t);
+    t->save_stall += tt_clock_seconds() - before;
+}
+
+tt_status tt__trainer_save_last(tt_trainer *t)
+{
+    const double before = tt_clock_seconds();
+    tt_status status = tt_checkpoints_wait(t->store);
+    if (status != TT_OK && t->saved_step != t->state.step)
+        warn(t); // of an older one: this one may still do
+    if (status != TT_OK || t->saved_step != t->state.step) {
+        status = save(t);
+        if (status == TT_OK && t->session->options.keep_best &&
+            t->state.best_step == t->state.step)
+            status = tt_checkpoints_mark_best(t->store, t->state.step);
+        if (status == TT_OK)
+            status = tt_checkpoints_wait(t->store);
+    }
+    t->save_stall += tt_clock_seconds() - before;
+    return status == TT_OK
+               ? status
+               : tt_fail_context(status,
+                                 "the checkpoint of step %lld could not be "
+                                 "saved; older ones are as they were",
+                                 (long long)t->state.step);
+}
+
+tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
+                              tt_str *notes)
+{
+    tt_settings settings = {0};
+    tt_train_state state;
+    TT_TRY(tt_train_state_read(from->state, from->folder, t->arena, &state,
+                               &settings));
+    TT_TRY(tt_tensors_restore(t->job->exec, &t->job->tensors, from->model,
+                              from->optim, from->folder, notes));
+    t->state = state;
+    t->job->step = state.step;
+    return TT_OK;
+}
+
+// Only checkpoints that every run of these settings makes: one that was saved
+// because of a signal must not change what is computed.
+static int64_t rollback_target(const tt_trainer *t)
+{
+    const tt_train_options *o = &t->session->options;
+    int64_t target = t->state.step - o->back;
+    target = o->save_every > 0 ? target / o->save_every * o->save_every : 0;
+    return target > t->state.began ? target : t->state.began;
+}
+
+static tt_status go_on_behind(tt_trainer *t, int64_t position)
+{
+    t->state.position = position;
+    TT_TRY(tt_loader_seek(t->loader, position));
+    TT_TRY(tt_checkpoints_cut(t->store, t->state.step));
+    return tt_run_cut(t->run, t->state.step);
+}
+
+tt_status tt__trainer_roll_back(tt_trainer *t, const char *why)
+{
+    const tt_train_state bad = t->state;
+    tt_checkpoint *from = NULL;
+    tt_str notes = {0};
+    char text[512];
+    (void)tt_checkpoints_wait(t->store); // a failed one is not there: fine
+    tt_status status =
+        tt_checkpoints_upto(t->store, rollback_target(t), &notes, &from);
+    if (status == TT_OK && from == NULL)
+        status = tt_fail(TT_ERR_IO,
+                         "%s, and there is no checkpoint to roll back to", why);
+    if (status == TT_OK)
+        status = tt__trainer_restore(t, from, NULL);
+    tt_checkpoint_close(from);
+    tt__trainer_say_lines(t, TT_TEXT_WARNING, &notes);
+    tt_str_fini(&notes);
+    TT_TRY(status);
+    tt_policy_rolled_back(&t->state.policy, &bad.policy, bad.step);
+    t->state.threads = bad.threads;
+    t->saved_step = t->state.step;
+    t->point_step = t->state.step;
+    t->first_step =
+        t->first_step < t->state.step ? t->first_step : t->state.step;
+    TT_TRY(go_on_behind(t, bad.position));
+    snprintf(text, sizeof text,
+             "%s: rolled back to step %lld, behind the batch", why,
+             (long long)t->state.step);
+    tt__trainer_say(t, TT_TEXT_NOTE, text);
+    return TT_OK;
+}
