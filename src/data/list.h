@@ -4,7 +4,12 @@
 TT_SOURCE(tokens)
 TT_SOURCE(megatron)
 
-// Either.
-TT_SOURCE(synthetic)
+// Images.
+TT_SOURCE(idx)
+TT_SOURCE(cifar)
 TT_SOURCE(folder)
 TT_SOURCE(webdataset)
+
+// Either.
+TT_SOURCE(npy)
+TT_SOURCE(synthetic)
