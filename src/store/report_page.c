@@ -133,17 +133,17 @@ static void add_tiles(const tt_report_data *d, tt_str *out)
 
 typedef struct known { // metrics that have a place of their own
     const char *title, *train, *val;
-    bool is_percent;
     double log_above;
     int best;
+    bool is_percent;
 } known;
 
 static const known known_charts[] = {
-    {"Loss", "train/loss", "val/loss", false, 4, -1},
-    {"Accuracy", "train/accuracy", "val/accuracy", true, 0, 1},
-    {"Perplexity", "train/perplexity", "val/perplexity", false, 4, -1},
-    {"Learning rate", "lr", NULL, false, 0, 0},
-    {"Norm of the gradient", "grad_norm", NULL, false, 15, 0},
+    {"Loss", "train/loss", "val/loss", 4, -1, false},
+    {"Accuracy", "train/accuracy", "val/accuracy", 0, 1, true},
+    {"Perplexity", "train/perplexity", "val/perplexity", 4, -1, false},
+    {"Learning rate", "lr", NULL, 0, 0, false},
+    {"Norm of the gradient", "grad_norm", NULL, 15, 0, false},
 };
 enum { N_KNOWN = sizeof known_charts / sizeof known_charts[0] };
 
