@@ -1,8 +1,8 @@
 #include "store/report.h"
 
+#include "base/file.h"
 #include "base/json.h"
 #include "store/report_parts.h"
-#include "store/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -98,45 +98,69 @@ static tt_status read_metrics(tt_report_data *d, const tt_str *text)
 
 // ---- the page ------------------------------------------------------------
 
-// A file that is not there leaves its part of the page out.
-static void read_part(const char *folder, const char *name, tt_str *out)
+static const int64_t bytes_max = (int64_t)1 << 31; // of one file
+
+static tt_status read_part(const char *folder, const char *name, tt_str *out)
 {
-    if (tt_run_read(folder, name, out) != TT_OK)
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (n < 0 || n >= (int)sizeof path)
+        return tt_fail(TT_ERR_ARG, "the run's path is too long");
+    return tt_file_read(path, bytes_max, out);
+}
+
+// A file that is not there leaves its part of the page out.
+static void try_part(const char *folder, const char *name, tt_str *out)
+{
+    if (read_part(folder, name, out) != TT_OK)
         tt_str_clear(out);
 }
 
-static tt_status read_all(const char *folder, tt_arena *arena,
-                          tt_report_data *d)
+tt_status tt_report_page(const tt_report_files *files, tt_str *out)
 {
-    tt_str text = {0};
-    d->folder = folder;
-    read_part(folder, "facts.json", &text);
-    if (text.n > 0 && tt_json_read(text.text, text.n, "facts.json", arena,
-                                   &d->facts) != TT_OK)
-        d->facts = NULL;
-    tt_str_clear(&text);
-    tt_status status = tt_run_read(folder, "metrics.jsonl", &text);
-    if (status == TT_OK)
-        status = read_metrics(d, &text);
-    tt_str_fini(&text);
-    read_part(folder, "config.yaml", &d->config);
-    read_part(folder, "log.txt", &d->log);
-    return status;
-}
-
-tt_status tt_report_text(const char *folder, tt_str *out)
-{
-    tt_report_data data = {0};
+    tt_report_data data = {.files = files};
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for the report");
-    tt_status status = read_all(folder, arena, &data);
+    if (tt_json_read(tt_str_text(&files->facts), files->facts.n, "facts.json",
+                     arena, &data.facts) != TT_OK)
+        data.facts = NULL;
+    tt_status status = read_metrics(&data, &files->metrics);
     if (status == TT_OK)
         status = tt__report_page(&data, out);
     for (int i = 0; i < data.n_series; i++)
         tt__series_fini(&data.series[i]);
-    tt_str_fini(&data.config);
-    tt_str_fini(&data.log);
     tt_arena_destroy(arena);
+    return status;
+}
+
+static tt_status write_page(const char *folder, const tt_report_files *files)
+{
+    char path[PATH_MAX];
+    tt_str page = {0};
+    const int n = snprintf(path, sizeof path, "%s/report.html", folder);
+    tt_status status = n > 0 && n < (int)sizeof path
+                           ? tt_report_page(files, &page)
+                           : tt_fail(TT_ERR_ARG, "the run's path is too long");
+    if (status == TT_OK)
+        status = tt_file_replace(path, page.text, page.n);
+    tt_str_fini(&page);
+    return status;
+}
+
+tt_status tt_report_write(const char *folder)
+{
+    tt_report_files files = {.folder = folder};
+    tt_status status = read_part(folder, "metrics.jsonl", &files.metrics);
+    if (status == TT_OK) {
+        try_part(folder, "facts.json", &files.facts);
+        try_part(folder, "config.yaml", &files.config);
+        try_part(folder, "log.txt", &files.log);
+        status = write_page(folder, &files);
+    }
+    tt_str_fini(&files.facts);
+    tt_str_fini(&files.metrics);
+    tt_str_fini(&files.config);
+    tt_str_fini(&files.log);
     return status;
 }

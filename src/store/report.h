@@ -31,8 +31,14 @@ typedef struct tt_report_facts {
 // The text of facts.json.
 tt_status tt_report_facts_text(const tt_report_facts *facts, tt_str *out);
 
-// Appends the page about the run in `folder`.
-tt_status tt_report_text(const char *folder, tt_str *out);
+// The files as text; those that are not there are empty.
+typedef struct tt_report_files {
+    const char *folder; // for the page's title and foot
+    tt_str facts, metrics, config, log;
+} tt_report_files;
+
+// Appends the page.
+tt_status tt_report_page(const tt_report_files *files, tt_str *out);
 
 // Writes RUN/report.html, whole or not at all.
 tt_status tt_report_write(const char *folder);

@@ -59,9 +59,9 @@ static double best_of(const tt_series *s, int sign)
 
 static const char *title_of(const tt_report_data *d)
 {
-    const char *slash = strrchr(d->folder, '/');
+    const char *slash = strrchr(d->files->folder, '/');
     const char *name =
-        slash != NULL && slash[1] != '\0' ? slash + 1 : d->folder;
+        slash != NULL && slash[1] != '\0' ? slash + 1 : d->files->folder;
     return tt_json_text(tt_json_get(d->facts, "title"), name);
 }
 
@@ -144,11 +144,16 @@ static const known known_charts[] = {
     {"Perplexity", "train/perplexity", "val/perplexity", 4, -1, false},
     {"Learning rate", "lr", NULL, 0, 0, false},
     {"Norm of the gradient", "grad_norm", NULL, 15, 0, false},
+    {"Tokens per second", "tokens_per_second", NULL, 0, 0, false},
+    {"Images per second", "images_per_second", NULL, 0, 0, false},
 };
 enum { N_KNOWN = sizeof known_charts / sizeof known_charts[0] };
 
-static bool is_known(const char *name)
+// Has a chart already, or says no more than one that has.
+static bool is_shown(const char *name)
 {
+    if (strcmp(name, "epoch") == 0 || strcmp(name, "step_seconds") == 0)
+        return true;
     for (int i = 0; i < N_KNOWN; i++)
         if (strcmp(name, known_charts[i].train) == 0 ||
             (known_charts[i].val != NULL &&
@@ -173,7 +178,7 @@ static tt_status add_charts(const tt_report_data *d, tt_str *out)
         TT_TRY(tt__chart_add(&chart, out));
     }
     for (int i = 0; i < d->n_series; i++) {
-        if (is_known(d->series[i].name))
+        if (is_shown(d->series[i].name))
             continue;
         const tt_chart chart = {.title = d->series[i].name,
                                 .curve = {{NULL, &d->series[i]}}};
@@ -261,10 +266,10 @@ tt_status tt__report_page(const tt_report_data *d, tt_str *out)
     add_table("Machine", tt_json_get(d->facts, "machine"), out);
     add_split(d, out);
     tt_str_add(out, "</div>\n");
-    add_text("Notes", &d->log, true, out);
-    add_text("Settings", &d->config, false, out);
+    add_text("Notes", &d->files->log, true, out);
+    add_text("Settings", &d->files->config, false, out);
     tt_str_add(out, "<footer>Made by Tutti from ");
-    tt__html_add(out, d->folder);
+    tt__html_add(out, d->files->folder);
     tt_str_add(out, "</footer>\n</body>\n</html>\n");
     return tt_str_status(out);
 }

@@ -6,6 +6,7 @@
 #include "base/json_read.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "store/report.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,12 +63,11 @@ extern const char tt__report_style[]; // CSS
 enum { TT_REPORT_SERIES = 32 };
 
 typedef struct tt_report_data { // everything that is shown
-    const char *folder;
+    const tt_report_files *files;
     const tt_json_value *facts; // NULL: none
     tt_series series[TT_REPORT_SERIES];
     int n_series;
     double last_step, last_seconds; // of the metrics
-    tt_str config, log;
 } tt_report_data;
 
 tt_status tt__report_page(const tt_report_data *data, tt_str *out);

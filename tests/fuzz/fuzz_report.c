@@ -1,0 +1,24 @@
+// fuzz_report - what a run left behind: the first line as its facts, the rest as
+// its metrics, all of it as its notes.
+
+#include "fuzz/fuzz.h"
+#include "store/report.h"
+
+#include <string.h>
+
+FUZZ(report)
+{
+    const char *text = (const char *)data;
+    const char *end = n > 0 ? memchr(text, '\n', n) : NULL;
+    const int64_t facts = end == NULL ? 0 : end - text;
+    tt_report_files files = {.folder = "run"};
+    tt_str out = {0};
+    tt_str_add_bytes(&files.facts, text, facts);
+    tt_str_add_bytes(&files.metrics, text + facts, (int64_t)n - facts);
+    tt_str_add_bytes(&files.log, text, (int64_t)n);
+    (void)tt_report_page(&files, &out);
+    tt_str_fini(&files.facts);
+    tt_str_fini(&files.metrics);
+    tt_str_fini(&files.log);
+    tt_str_fini(&out);
+}
