@@ -115,7 +115,11 @@ static tt_status build(tutti_session *session)
     if (session->job != NULL && session->job->exec != NULL)
         return TT_OK;
     TT_TRY(plan(session));
-    const tt_status status = tt_job_start(session->job, &(tt_exec_options){0});
+    tt_str notes = {0};
+    tt_status status = tt_job_start(session->job, &(tt_exec_options){0});
+    if (status == TT_OK)
+        status = tt_job_init_from(session->job, &notes);
+    tt_str_fini(&notes);
     if (status != TT_OK)
         forget(session);
     return status;

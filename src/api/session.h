@@ -9,6 +9,7 @@
 
 typedef struct tt__api_tensor {
     tutti_tensor info;
+    const tt_tensor *state; // NULL: a gradient
     tt_val val;
 } tt__api_tensor;
 
@@ -33,17 +34,7 @@ struct tutti_session {
 // Fills the list of tensors of a planned session.
 tt_status tt__api_list_tensors(tutti_session *session);
 
-// The tensor of this name; an error that suggests the nearest.
-tt_status tt__api_find_tensor(const tutti_session *session, const char *name,
-                              const tt__api_tensor **tensor_out);
-
 // Whether there is memory to read and write.
 tt_status tt__api_need_build(const tutti_session *session);
-
-// A weight or other state from and to dense memory in its own type.
-tt_status tt__api_read(tutti_session *session, const tt__api_tensor *tensor,
-                       void *data);
-tt_status tt__api_write(tutti_session *session, const tt__api_tensor *tensor,
-                        const void *data);
 
 #endif

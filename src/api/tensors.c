@@ -5,16 +5,14 @@
 
 #include <string.h>
 
-static const struct {
-    tt_role role;
-    tutti_role public_role;
-} listed[] = {
-    {TT_ROLE_PARAM, TUTTI_PARAMETER},
-    {TT_ROLE_BUFFER, TUTTI_BUFFER},
-    {TT_ROLE_OPTIM, TUTTI_OPTIMISER},
-};
-
-enum { N_LISTED = sizeof(listed) / sizeof(listed[0]) };
+static tutti_role public_role(tt_tensor_role role)
+{
+    static const tutti_role of[] = {[TT_TENSOR_PARAM] = TUTTI_PARAMETER,
+                                    [TT_TENSOR_BUFFER] = TUTTI_BUFFER,
+                                    [TT_TENSOR_OPTIM] = TUTTI_OPTIMISER,
+                                    [TT_TENSOR_EMA] = TUTTI_OPTIMISER};
+    return of[role];
+}
 
 static tt_status add(tutti_session *session, tt_val v, tutti_role role,
                      const char *name)
@@ -35,22 +33,25 @@ static tt_status add(tutti_session *session, tt_val v, tutti_role role,
 tt_status tt__api_list_tensors(tutti_session *session)
 {
     const tt_graph *g = session->job->graph;
+    const tt_tensors *all = &session->job->tensors;
     session->n_tensors = 0;
-    // A value appears at most once as itself, and once as a gradient.
+    // Each state may have a gradient besides.
     session->tensor = tt_arena_alloc(
-        session->arena, 2 * (int64_t)sizeof *session->tensor * g->n_values);
+        session->arena, (2 * all->n + 1) * (int64_t)sizeof *session->tensor);
     if (session->tensor == NULL)
         return TT_ERR_NOMEM;
-    for (int k = 0; k < N_LISTED; k++)
-        for (int32_t v = 0; v < g->n_values; v++)
-            if (g->value[v].role == listed[k].role)
-                TT_TRY(add(session, (tt_val){v}, listed[k].public_role,
-                           g->value[v].name));
-    for (int32_t v = 0; v < g->n_values; v++)
-        if (g->value[v].role == TT_ROLE_PARAM && tt_is(g->value[v].grad))
+    for (int64_t i = 0; i < all->n; i++) {
+        session->tensor[session->n_tensors].state = &all->v[i];
+        TT_TRY(add(session, all->v[i].val, public_role(all->v[i].role),
+                   all->v[i].name));
+    }
+    for (int64_t i = 0; i < all->n; i++) {
+        const tt_val grad = g->value[all->v[i].val.id].grad;
+        if (all->v[i].role == TT_TENSOR_PARAM && tt_is(grad))
             TT_TRY(add(
-                session, g->value[v].grad, TUTTI_GRADIENT,
-                tt_arena_printf(session->arena, "%s.grad", g->value[v].name)));
+                session, grad, TUTTI_GRADIENT,
+                tt_arena_printf(session->arena, "%s.grad", all->v[i].name)));
+    }
     return TT_OK;
 }
 
@@ -86,8 +87,8 @@ static tt_status unknown(const tutti_session *session, const char *name)
     return status;
 }
 
-tt_status tt__api_find_tensor(const tutti_session *session, const char *name,
-                              const tt__api_tensor **tensor_out)
+static tt_status find(const tutti_session *session, const char *name,
+                      const tt__api_tensor **tensor_out)
 {
     for (int64_t i = 0; i < session->n_tensors; i++)
         if (strcmp(session->tensor[i].info.name, name) == 0) {
@@ -101,7 +102,7 @@ tutti_status tutti_tensor_find(const tutti_session *session, const char *name,
                                tutti_tensor *tensor_out)
 {
     const tt__api_tensor *tensor = NULL;
-    const tt_status status = tt__api_find_tensor(session, name, &tensor);
+    const tt_status status = find(session, name, &tensor);
     if (status == TT_OK)
         *tensor_out = tensor->info;
     return tt__api_result(status);
@@ -115,55 +116,34 @@ static void divide(const tutti_type *type, double count, void *data)
                        tt_dtype_load((tt_dtype)type->dtype, data, i) / count);
 }
 
-tt_status tt__api_read(tutti_session *session, const tt__api_tensor *tensor,
-                       void *data)
+static tt_status read(tutti_session *session, const tt__api_tensor *tensor,
+                      void *data)
 {
-    const bool is_gradient = tensor->info.role == TUTTI_GRADIENT;
-    if (is_gradient && session->job->step == 0)
+    if (tensor->state != NULL)
+        return tt_tensor_read(session->job->exec, tensor->state, data);
+    if (session->job->step == 0)
         return tt_fail(TT_ERR_STATE, "%s is known after a step",
                        tensor->info.name);
     TT_TRY(tt_exec_read(session->job->exec, tensor->val, data));
-    if (is_gradient && session->count > 0)
+    if (session->count > 0)
         divide(&tensor->info.type, session->count, data);
     return TT_OK;
 }
 
-// The copy of a weight in the compute precision follows it.
-static tt_status write_work(tutti_session *session, tt_val work,
-                            const tutti_type *from, const void *data)
+static tt_status write(tutti_session *session, const tt__api_tensor *tensor,
+                       const void *data)
 {
-    const tt_dtype dtype = session->job->graph->value[work.id].type.dtype;
-    void *copy = tt_alloc(from->count * tt_dtype_bytes(dtype));
-    if (copy == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to write a weight");
-    for (int64_t i = 0; i < from->count; i++)
-        tt_dtype_store(dtype, copy, i,
-                       tt_dtype_load((tt_dtype)from->dtype, data, i));
-    const tt_status status = tt_exec_write(session->job->exec, work, copy);
-    tt_free(copy);
-    return status;
-}
-
-tt_status tt__api_write(tutti_session *session, const tt__api_tensor *tensor,
-                        const void *data)
-{
-    const tt_graph *g = session->job->graph;
-    if (tensor->info.role == TUTTI_GRADIENT)
+    if (tensor->state == NULL)
         return tt_fail(TT_ERR_ARG, "%s cannot be written: it is a result",
                        tensor->info.name);
-    TT_TRY(tt_exec_write(session->job->exec, tensor->val, data));
-    for (int32_t v = 0; v < g->n_values; v++)
-        if (g->value[v].role == TT_ROLE_WORK &&
-            g->value[v].init.of.id == tensor->val.id)
-            TT_TRY(write_work(session, (tt_val){v}, &tensor->info.type, data));
-    return TT_OK;
+    return tt_tensor_write(session->job->exec, tensor->state, data);
 }
 
 static tt_status find_sized(const tutti_session *session, const char *name,
                             int64_t bytes, const tt__api_tensor **tensor_out)
 {
     TT_TRY(tt__api_need_build(session));
-    TT_TRY(tt__api_find_tensor(session, name, tensor_out));
+    TT_TRY(find(session, name, tensor_out));
     const tutti_type *type = &(*tensor_out)->info.type;
     const int64_t need = type->count * tutti_dtype_bytes(type->dtype);
     if (bytes != need)
@@ -178,7 +158,7 @@ tutti_status tutti_read(tutti_session *session, const char *name, void *data,
     const tt__api_tensor *tensor = NULL;
     tt_status status = find_sized(session, name, bytes, &tensor);
     if (status == TT_OK)
-        status = tt__api_read(session, tensor, data);
+        status = read(session, tensor, data);
     return tt__api_result(status);
 }
 
@@ -188,6 +168,6 @@ tutti_status tutti_write(tutti_session *session, const char *name,
     const tt__api_tensor *tensor = NULL;
     tt_status status = find_sized(session, name, bytes, &tensor);
     if (status == TT_OK)
-        status = tt__api_write(session, tensor, data);
+        status = write(session, tensor, data);
     return tt__api_result(status);
 }

@@ -14,9 +14,7 @@ typedef struct feeding {
 // A label past the last class would only show as a loss that is not a number.
 static tt_status check_labels(const tutti_session *session, const void *y)
 {
-    const tt_job *job = session->job;
-    const tt_shape *logits = &job->graph->value[job->io.logits.id].type.shape;
-    const int64_t classes = tt_shape_dim(logits, logits->ndim - 1);
+    const int64_t classes = session->job->classes;
     if (session->y.dtype != TUTTI_I32)
         return TT_OK;
     for (int64_t i = 0; i < session->y.count; i++) {
@@ -129,6 +127,6 @@ tutti_status tutti_set_rate(tutti_session *session, double rate)
         status =
             tt_fail(TT_ERR_ARG, "a learning rate of %g makes no sense", rate);
     if (status == TT_OK)
-        session->job->optim_params.lr = rate;
+        session->job->lr = rate;
     return tt__api_result(status);
 }

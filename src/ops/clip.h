@@ -17,4 +17,18 @@ tt_val tt_total(tt_builder *b, const tt_val *x, int n);
 tt_val tt_clip(tt_builder *b, tt_val sumsq, tt_val count, double max_norm,
                tt_val *norm_out);
 
+// Inputs of guard: what was asked for, the norm, loss and count as sums, and the
+// largest mean loss that is accepted.
+enum {
+    TT_GUARD_SKIP,
+    TT_GUARD_NORM,
+    TT_GUARD_LOSS,
+    TT_GUARD_COUNT,
+    TT_GUARD_LIMIT,
+    TT_GUARD_N,
+};
+
+// 1 when the update must be left out, else 0.
+tt_val tt_guard(tt_builder *b, const tt_val in[TT_GUARD_N]);
+
 #endif

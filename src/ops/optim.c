@@ -1,7 +1,8 @@
 // optim - the table of optimisers, and the update of a whole model.
 //
 //   g of every param -> sum_squares -> total -> clip -> scale
-//   (w, g, lr, scale, step, skip, states) -> optimiser -> agree -> new w
+//   loss, count, norm, limit -> guard -> skip
+//   (w, g, lr, scale, step, skip, states) -> optimiser -> agree -> new w -> ema
 //
 // The norm costs a pass over all gradients, so it is only there when something
 // uses it.
@@ -9,6 +10,7 @@
 #include "ops/optim.h"
 
 #include "base/alloc.h"
+#include "ops/arith.h"
 #include "ops/clip.h"
 #include "ops/ops.h"
 #include "ops/points.h"
@@ -110,12 +112,19 @@ static tt_val find_work(const tt_graph *g, int32_t param, int32_t n_values)
     return TT_NONE;
 }
 
+// What is the same for all params.
+typedef struct shared {
+    const tt_optim_use *use;
+    int32_t n_values; // before the update
+    tt_val scale, norm, skip;
+} shared;
+
 static tt_val emit_scale(tt_builder *b, const tt_optim_use *use,
-                         int32_t n_values)
+                         int32_t n_values, tt_val *norm)
 {
-    tt_val norm = TT_NONE;
-    if (use->clip <= 0 && !use->wants_norm)
-        return tt_clip(b, TT_NONE, use->count, 0, &norm);
+    *norm = TT_NONE;
+    if (use->clip <= 0 && !use->wants_norm && !use->guard)
+        return tt_clip(b, TT_NONE, use->count, 0, norm);
     tt_val *square = tt_alloc((int64_t)sizeof(tt_val) * (n_values + 1));
     if (square == NULL)
         return tt_builder_fail(
@@ -134,9 +143,25 @@ static tt_val emit_scale(tt_builder *b, const tt_optim_use *use,
     b->stage = stage;
     const tt_val total = tt_total(b, square, n);
     tt_free(square);
-    const tt_val scale = tt_clip(b, total, use->count, use->clip, &norm);
-    tt_output(b, "norm", norm);
+    const tt_val scale = tt_clip(b, total, use->count, use->clip, norm);
+    tt_output(b, "norm", *norm);
     return scale;
+}
+
+static tt_val emit_skip(tt_builder *b, const shared *s)
+{
+    const tt_val asked = tt_scalar(b, "skip", TT_U8);
+    if (!s->use->guard)
+        return asked;
+    const tt_val in[TT_GUARD_N] = {[TT_GUARD_SKIP] = asked,
+                                   [TT_GUARD_NORM] = s->norm,
+                                   [TT_GUARD_LOSS] = s->use->loss,
+                                   [TT_GUARD_COUNT] = s->use->count,
+                                   [TT_GUARD_LIMIT] =
+                                       tt_scalar(b, "limit", b->master)};
+    const tt_val skip = tt_guard(b, in);
+    tt_output(b, "skipped", skip);
+    return skip;
 }
 
 static void add_states(tt_builder *b, const tt_value *param,
@@ -157,24 +182,52 @@ static void add_states(tt_builder *b, const tt_value *param,
     }
 }
 
-static void update_param(tt_builder *b, const tt_optim_use *use, tt_val scale,
-                         int32_t id, int32_t n_values)
+// The learning rate of one param.
+static tt_val emit_rate(tt_builder *b, const tt_optim_use *use,
+                        const char *name)
 {
+    const tt_val lr = tt_scalar(b, "lr", b->master);
+    const double factor = use->rate != NULL ? use->rate(name, use->user) : 1;
+    return factor == 1 ? lr : tt_scale(b, lr, factor);
+}
+
+static void update_average(tt_builder *b, const shared *s, int32_t id, tt_val w)
+{
+    const tt_value param = b->graph->value[id];
+    const char *name = tt_arena_printf(b->graph->arena, "%s.ema", param.name);
+    if (name == NULL) {
+        tt_builder_fail(b, TT_ERR_NOMEM);
+        return;
+    }
+    const tt_val average =
+        tt_state(b, TT_ROLE_OPTIM, name, param.type.dtype, &param.type.shape,
+                 (tt_init){.kind = TT_INIT_COPY, .of = {id}});
+    const tt_ema_params params = {.decay = s->use->ema};
+    tt_update(b, average,
+              tt_call(b, &tt_op_ema, &params, (tt_val[]){average, w, s->skip},
+                      3, NULL));
+}
+
+static void update_param(tt_builder *b, const shared *s, int32_t id)
+{
+    const tt_optim_use *use = s->use;
     const tt_value param = b->graph->value[id]; // a copy: the array may move
-    const tt_val work = find_work(b->graph, id, n_values);
+    const tt_val work = find_work(b->graph, id, s->n_values);
     const bool is_decayed =
         use->is_decayed != NULL
             ? use->is_decayed(param.name, &param.type.shape, use->user)
             : param.type.shape.ndim >= 2;
+    b->origin = param.name;
+    b->stage = gradient_stage(b->graph, param.grad);
     tt_optim_node node = {
         .def = use->def,
         .params = use->params,
         .in = {{id},
                param.grad,
-               tt_scalar(b, "lr", b->master),
-               scale,
+               emit_rate(b, use, param.name),
+               s->scale,
                tt_scalar(b, "step", TT_I64),
-               tt_scalar(b, "skip", TT_U8)},
+               s->skip},
     };
     if (!is_decayed) {
         node.params.weight_decay = 0;
@@ -183,15 +236,16 @@ static void update_param(tt_builder *b, const tt_optim_use *use, tt_val scale,
     if (tt_is(work))
         node.params.low =
             tt_type_of(b, work)->dtype == TT_BF16 ? TT_LOW_BF16 : TT_LOW_F16;
-    b->origin = param.name;
-    b->stage = gradient_stage(b->graph, param.grad);
     add_states(b, &param, &node);
     use->def->emit(b, &node);
-    tt_update(b, (tt_val){id}, tt_agree(b, node.w));
+    const tt_val w = tt_agree(b, node.w);
+    tt_update(b, (tt_val){id}, w);
     for (int i = 0; i < use->def->n_state; i++)
         tt_update(b, node.in[TT_OPTIM_STATE + i], node.state[i]);
     if (tt_is(work))
         tt_update(b, work, tt_agree(b, node.low));
+    if (use->ema > 0)
+        update_average(b, s, id, w);
 }
 
 static tt_status check_use(const tt_builder *b, const tt_optim_use *use)
@@ -214,14 +268,15 @@ tt_status tt_optim_apply(tt_builder *b, const tt_optim_use *use)
 {
     TT_TRY(check_use(b, use));
     const tt_builder before = *b; // scope, origin, phase and stage
-    const int32_t n_values = b->graph->n_values;
+    shared s = {.use = use, .n_values = b->graph->n_values};
     b->phase = TT_UPDATE;
     tt_scope_pop(b, 0);
     b->origin = "scale";
-    const tt_val scale = emit_scale(b, use, n_values);
-    for (int32_t i = 0; i < n_values; i++)
+    s.scale = emit_scale(b, use, s.n_values, &s.norm);
+    s.skip = emit_skip(b, &s);
+    for (int32_t i = 0; i < s.n_values; i++)
         if (has_gradient(&b->graph->value[i]))
-            update_param(b, use, scale, i, n_values);
+            update_param(b, &s, i);
     memcpy(b->scope, before.scope, sizeof(b->scope));
     b->origin = before.origin;
     b->phase = before.phase;

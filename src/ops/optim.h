@@ -37,6 +37,10 @@ typedef struct tt_optim_params {
     int low;    // tt_low
 } tt_optim_params;
 
+typedef struct tt_ema_params {
+    double decay;
+} tt_ema_params;
+
 typedef struct tt_optim_def tt_optim_def;
 
 // One parameter's update: what goes in, and what came out (TT_NONE: not there).
@@ -68,11 +72,18 @@ typedef struct tt_optim_use {
     // Whether a weight is decayed, and adapted by lars and lamb; NULL: those
     // with two dims or more.
     bool (*is_decayed)(const char *name, const tt_shape *shape, void *user);
+    // The factor on a weight's learning rate; NULL: 1.
+    double (*rate)(const char *name, void *user);
     void *user;
+    double ema; // decay of a moving average of every weight; 0: none
+    // Leaves the update out when the loss (a sum, as count is) or the gradient is
+    // not finite, or the mean loss is above the scalar "limit"; output "skipped".
+    bool guard;
+    tt_val loss;
 } tt_optim_use;
 
 // After tt_grad: appends the update of every param that has a gradient, with its
-// states, and of the work copies.
+// states, of the work copies, and of the averages "NAME.ema".
 tt_status tt_optim_apply(tt_builder *b, const tt_optim_use *use);
 
 // What the operators share. `n_extra` more inputs may follow the states.

@@ -4,6 +4,7 @@
 #include "train/job.h"
 #include "train/known.h"
 
+#include <math.h>
 #include <string.h>
 
 const tt_opt tt_job_option_table[] = {
@@ -11,6 +12,8 @@ const tt_opt tt_job_option_table[] = {
      offsetof(tt_job_options, model)},
     {"batch", "8", "samples per step, over all micro-batches", TT_OPT_I64,
      offsetof(tt_job_options, batch), NULL, 1, 1 << 24},
+    {"micro", "0", "samples per micro-batch; 0: batch / accumulate", TT_OPT_I64,
+     offsetof(tt_job_options, micro), NULL, 0, 1 << 24},
     {"accumulate", "1", "micro-batches per step", TT_OPT_I64,
      offsetof(tt_job_options, accumulate), NULL, 1, 1 << 20},
     {"seq", "0", "tokens per sample; 0: the model's longest", TT_OPT_I64,
@@ -43,6 +46,10 @@ static const tt_opt common_optim[] = {
      offsetof(tt_job_optim, clip), NULL, 0, 1e30},
     {"decay", "matrices", "what weight_decay applies to", TT_OPT_CHOICE,
      offsetof(tt_job_optim, decay), "matrices|all"},
+    {"no_decay", "", "patterns of names that weight_decay leaves alone",
+     TT_OPT_STR, offsetof(tt_job_optim, no_decay)},
+    {"lr_groups", "", "rates of their own: PATTERN:FACTOR, ...", TT_OPT_STR,
+     offsetof(tt_job_optim, lr_groups)},
     {0},
 };
 
@@ -144,22 +151,63 @@ static tt_status set_device(tt_job *job)
     return TT_OK;
 }
 
-static tt_status check_batch(tt_job *job)
+// Of batch, micro and accumulate any two give the third.
+static tt_status set_batch(tt_job *job, const tt_settings *settings)
 {
-    const tt_job_options *o = &job->options;
-    if (o->batch % o->accumulate != 0)
+    tt_job_options *o = &job->options;
+    const bool has_batch = tt_settings_find(settings, "batch") != NULL;
+    job->has_micro = o->micro > 0;
+    job->has_accumulate = tt_settings_find(settings, "accumulate") != NULL;
+    if (job->has_micro && !has_batch)
+        o->batch = o->micro * o->accumulate;
+    if (job->has_micro && !job->has_accumulate && o->batch % o->micro != 0)
+        return tt_fail(TT_ERR_ARG, "batch=%lld is not a multiple of micro=%lld",
+                       (long long)o->batch, (long long)o->micro);
+    if (job->has_micro && !job->has_accumulate)
+        o->accumulate = o->batch / o->micro;
+    if (!job->has_micro && o->batch % o->accumulate != 0)
         return tt_fail(TT_ERR_ARG,
                        "batch=%lld is not a multiple of accumulate=%lld",
                        (long long)o->batch, (long long)o->accumulate);
+    if (!job->has_micro)
+        o->micro = o->batch / o->accumulate;
+    if (o->batch != o->micro * o->accumulate)
+        return tt_fail(TT_ERR_ARG,
+                       "batch=%lld is not micro=%lld times accumulate=%lld: "
+                       "leave one of them out",
+                       (long long)o->batch, (long long)o->micro,
+                       (long long)o->accumulate);
+    if (o->batch > 1 << 24 || o->accumulate > 1 << 20)
+        return tt_fail(TT_ERR_ARG,
+                       "micro=%lld times accumulate=%lld is a batch of %lld: "
+                       "too large",
+                       (long long)o->micro, (long long)o->accumulate,
+                       (long long)o->batch);
+    return TT_OK;
+}
+
+static tt_status set_extents(tt_job *job)
+{
+    const tt_job_options *o = &job->options;
     if (job->model->task == TT_TASK_IMAGES && o->seq != 0)
         return tt_fail(TT_ERR_ARG, "seq is for token models; %s takes image=N",
                        o->model);
     if (job->model->task == TT_TASK_TOKENS && o->image != 0)
         return tt_fail(TT_ERR_ARG, "image is for image models; %s takes seq=N",
                        o->model);
-    job->io = (tt_model_io){
-        .batch = o->batch / o->accumulate, .seq = o->seq, .image = o->image};
+    job->io =
+        (tt_model_io){.batch = o->micro, .seq = o->seq, .image = o->image};
     return TT_OK;
+}
+
+static tt_status set_globs(tt_job *job)
+{
+    TT_TRY(tt_globs_read("train.freeze", job->train.freeze, false, job->arena,
+                         &job->freeze));
+    TT_TRY(tt_globs_read("optim.no_decay", job->optim_params.no_decay, false,
+                         job->arena, &job->no_decay));
+    return tt_globs_read("optim.lr_groups", job->optim_params.lr_groups, true,
+                         job->arena, &job->lr_groups);
 }
 
 static tt_status configure(tt_job *job, tt_settings *settings,
@@ -171,7 +219,12 @@ static tt_status configure(tt_job *job, tt_settings *settings,
                              job->arena));
     TT_TRY(set_model(job, settings));
     TT_TRY(set_optim(job, settings));
-    TT_TRY(check_batch(job));
+    TT_TRY(tt_train_options_read(settings, job->arena, &job->train));
+    TT_TRY(set_batch(job, settings));
+    TT_TRY(set_extents(job));
+    TT_TRY(set_globs(job));
+    job->lr = job->optim_params.lr;
+    job->limit = INFINITY;
     return set_device(job);
 }
 

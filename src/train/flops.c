@@ -4,13 +4,25 @@
 #include "ops/ops.h"
 #include "train/job.h"
 
-int64_t tt_job_parameters(const tt_job *job)
+static int64_t count_params(const tt_job *job, bool trained)
 {
     int64_t n = 0;
-    for (int32_t v = 0; v < job->graph->n_values; v++)
-        if (job->graph->value[v].role == TT_ROLE_PARAM)
-            n += tt_shape_count(&job->graph->value[v].type.shape);
+    for (int32_t v = 0; v < job->graph->n_values; v++) {
+        const tt_value *value = &job->graph->value[v];
+        if (value->role == TT_ROLE_PARAM && tt_is(value->grad) == trained)
+            n += tt_shape_count(&value->type.shape);
+    }
     return n;
+}
+
+int64_t tt_job_parameters(const tt_job *job)
+{
+    return count_params(job, true);
+}
+
+int64_t tt_job_frozen(const tt_job *job)
+{
+    return count_params(job, false);
 }
 
 // Multiply-adds of the forward pass count two; element-wise work not at all.
@@ -42,6 +54,8 @@ double tt_job_flops(const tt_job *job)
     if (job->model->task == TT_TASK_IMAGES)
         return 3 * forward_flops(job, false) * micro;
     const double tokens = (double)(job->options.batch * job->io.seq);
-    return 6 * (double)tt_job_parameters(job) * tokens +
-           3 * forward_flops(job, true) * micro;
+    // A frozen weight has no gradient of its own, a third of the work.
+    const double per_token =
+        6 * (double)tt_job_parameters(job) + 4 * (double)tt_job_frozen(job);
+    return per_token * tokens + 3 * forward_flops(job, true) * micro;
 }

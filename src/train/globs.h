@@ -13,7 +13,6 @@
 typedef struct tt_glob {
     const char *pattern;
     double factor; // of "PATTERN:FACTOR"; else 1
-    int64_t n_matched;
 } tt_glob;
 
 typedef struct tt_globs {
@@ -28,7 +27,7 @@ tt_status tt_globs_read(const char *key, const char *text, bool has_factor,
 
 bool tt_glob_match(const char *pattern, const char *name);
 
-// The first pattern that matches, counted as used; or NULL.
-tt_glob *tt_globs_find(const tt_globs *globs, const char *name);
+// The first pattern that matches, or NULL.
+const tt_glob *tt_globs_find(const tt_globs *globs, const char *name);
 
 #endif

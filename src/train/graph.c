@@ -13,44 +13,98 @@ static tt_val tally(tt_builder *b, const char *name, tt_val v)
     return sum;
 }
 
-static void add_loss(tt_builder *b, const tt_train_recipe *recipe,
-                     const tt_model_io *io, tt_val *loss_out, tt_val *count_out)
+typedef struct losses {
+    tt_val loss;       // of one micro-batch
+    tt_val sum, count; // over the step
+} losses;
+
+static losses add_loss(tt_builder *b, const tt_train_recipe *recipe,
+                       const tt_model_io *io)
 {
+    losses l;
     tt_val out[TT_MAX_OUT];
     const tt_val in[] = {io->logits, io->labels};
     const int scope = tt_scope_push(b, "loss");
-    *loss_out = tt_callf(b, &tt_op_cross_entropy, in, 2, "smoothing=%.17g",
-                         recipe->smoothing);
-    tt_outputs_of(b, *loss_out, out);
-    (void)tally(b, "loss", out[0]);
-    *count_out = tally(b, "count", out[1]);
+    l.loss = tt_callf(b, &tt_op_cross_entropy, in, 2, "smoothing=%.17g",
+                      recipe->smoothing);
+    tt_outputs_of(b, l.loss, out);
+    l.sum = tally(b, "loss", out[0]);
+    l.count = tally(b, "count", out[1]);
     (void)tally(b, "correct", tt_call(b, &tt_op_correct, NULL, in, 2, NULL));
     tt_scope_pop(b, scope);
+    return l;
+}
+
+static tt_status check_trained(const tt_builder *b,
+                               const tt_train_recipe *recipe)
+{
+    const tt_graph *g = b->graph;
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (g->value[v].role == TT_ROLE_PARAM &&
+            !(recipe->is_frozen != NULL &&
+              recipe->is_frozen(g->value[v].name, recipe->optim.user)))
+            return TT_OK;
+    return tt_fail(TT_ERR_ARG, recipe->is_frozen != NULL
+                                   ? "train.freeze leaves no weight to train"
+                                   : "the model has no weight to train");
 }
 
 static tt_status build(tt_builder *b, const tt_train_recipe *recipe,
                        tt_model_io *io)
 {
-    tt_val loss = TT_NONE;
     tt_optim_use optim = recipe->optim;
     io->def = recipe->model;
     TT_TRY(recipe->model->build(b, recipe->model_params, io));
-    add_loss(b, recipe, io, &loss, &optim.count);
+    const losses l = add_loss(b, recipe, io);
+    optim.loss = l.sum;
+    optim.count = l.count;
     TT_TRY(b->status);
-    TT_TRY(tt_grad(b, loss, NULL, NULL));
+    TT_TRY(check_trained(b, recipe));
+    TT_TRY(tt_grad(b, l.loss, recipe->is_frozen, recipe->optim.user));
     return tt_optim_apply(b, &optim);
+}
+
+static tt_status build_infer(tt_builder *b, const tt_train_recipe *recipe,
+                             bool wants_logits, tt_model_io *io)
+{
+    io->def = recipe->model;
+    b->is_training = false;
+    b->reads_only = true;
+    TT_TRY(recipe->model->build(b, recipe->model_params, io));
+    (void)add_loss(b, recipe, io);
+    if (wants_logits)
+        tt_output(b, "logits", io->logits);
+    return b->status;
+}
+
+static tt_status begin(tt_builder *b, const tt_train_recipe *recipe)
+{
+    TT_TRY(tt_builder_init(b, &tt_grad_ops_default));
+    b->dtype = recipe->dtype;
+    b->master = recipe->master;
+    return TT_OK;
+}
+
+static tt_status finish(tt_builder *b, tt_status status, tt_graph **graph_out)
+{
+    if (status == TT_OK)
+        status = tt_builder_take(b, graph_out);
+    tt_builder_fini(b);
+    return status;
 }
 
 tt_status tt_train_graph(const tt_train_recipe *recipe, tt_model_io *io,
                          tt_graph **graph_out)
 {
     tt_builder b;
-    TT_TRY(tt_builder_init(&b, &tt_grad_ops_default));
-    b.dtype = recipe->dtype;
-    b.master = recipe->master;
-    tt_status status = build(&b, recipe, io);
-    if (status == TT_OK)
-        status = tt_builder_take(&b, graph_out);
-    tt_builder_fini(&b);
-    return status;
+    TT_TRY(begin(&b, recipe));
+    return finish(&b, build(&b, recipe, io), graph_out);
+}
+
+tt_status tt_infer_graph(const tt_train_recipe *recipe, bool wants_logits,
+                         tt_model_io *io, tt_graph **graph_out)
+{
+    tt_builder b;
+    TT_TRY(begin(&b, recipe));
+    return finish(&b, build_infer(&b, recipe, wants_logits, io), graph_out);
 }

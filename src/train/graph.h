@@ -3,8 +3,10 @@
 //   x, y -> model -> logits -> cross-entropy -> loss, count -> tally
 //   1 -> backward -> offer(w) = gradient -> norm, clip -> optimiser -> agree(w)
 //
-// Scalars "lr", "step", "skip" and (with dropout) "seed" are inputs. Outputs:
-// "loss" (a sum), "count", "correct", "norm".
+// Scalars "lr", "step", "skip" and (with dropout) "seed" are inputs, with a guard
+// "limit" too. Outputs: "loss" (a sum), "count", "correct", "norm", "skipped".
+//
+// For looking only, the first line of this is all there is: see tt_infer_graph.
 
 #ifndef TT_TRAIN_GRAPH_H
 #define TT_TRAIN_GRAPH_H
@@ -15,13 +17,21 @@
 typedef struct tt_train_recipe {
     const tt_model_def *model;
     const void *model_params;
-    tt_optim_use optim; // count is filled in
+    tt_optim_use optim; // count and loss are filled in
     tt_dtype dtype, master;
     double smoothing;
+    // Which weights get no gradient; NULL: all get one. Shares optim.user.
+    bool (*is_frozen)(const char *name, void *user);
 } tt_train_recipe;
 
 // `io` holds the extents of a micro-batch; its values are set.
 tt_status tt_train_graph(const tt_train_recipe *recipe, tt_model_io *io,
                          tt_graph **graph_out);
+
+// The model as it is used: running statistics, no dropout, weights only in the
+// precision that kernels read. Outputs "loss", "count", "correct", and "logits"
+// if they are wanted.
+tt_status tt_infer_graph(const tt_train_recipe *recipe, bool wants_logits,
+                         tt_model_io *io, tt_graph **graph_out);
 
 #endif

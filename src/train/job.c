@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "train/weights.h"
 
 #include <string.h>
 
@@ -17,6 +18,7 @@ void tt_job_close(tt_job *job)
     tt_backend_close(job->backend);
     tt_free(job->x);
     tt_free(job->y);
+    tt_free(job->kept);
     tt_arena_destroy(job->arena);
     tt_free(job);
 }
@@ -28,6 +30,36 @@ static int64_t value_bytes(const tt_graph *g, const char *name)
     return tt_shape_count(&type->shape) * tt_dtype_bytes(type->dtype);
 }
 
+// ---- buffers, which forward passes change before the guard can decide ----
+
+static tt_status make_kept(tt_job *job)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < job->tensors.n; i++)
+        if (job->tensors.v[i].role == TT_TENSOR_BUFFER)
+            bytes += job->tensors.v[i].bytes;
+    if (!job->guard || bytes == 0)
+        return TT_OK;
+    job->kept = tt_alloc(bytes);
+    return job->kept != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory for a copy of buffers");
+}
+
+static tt_status keep_buffers(tt_job *job, bool is_back)
+{
+    char *at = job->kept;
+    for (int64_t i = 0; at != NULL && i < job->tensors.n; i++) {
+        const tt_tensor *t = &job->tensors.v[i];
+        if (t->role != TT_TENSOR_BUFFER)
+            continue;
+        TT_TRY(is_back ? tt_tensor_write(job->exec, t, at)
+                       : tt_tensor_read(job->exec, t, at));
+        at += t->bytes;
+    }
+    return TT_OK;
+}
+
 tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
 {
     TT_TRY(tt_job_plan(job));
@@ -37,8 +69,24 @@ tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
     job->y = tt_alloc(value_bytes(job->graph, "y"));
     if (job->x == NULL || job->y == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a batch");
+    TT_TRY(make_kept(job));
     job->step = 0;
     return tt_exec_init_state(job->exec, (uint64_t)job->options.seed);
+}
+
+tt_status tt_job_init_from(tt_job *job, tt_str *notes)
+{
+    tt_weights *weights = NULL;
+    tt_weights_fit fit;
+    if (job->train.from[0] == '\0')
+        return TT_OK;
+    tt_status status = tt_weights_open(
+        job->train.from, &(tt_weights_options){0}, notes, &weights);
+    if (status == TT_OK)
+        status =
+            tt_weights_load(weights, job->exec, &job->tensors, notes, &fit);
+    tt_weights_close(weights);
+    return status == TT_OK ? status : tt_fail_context(status, "init.from");
 }
 
 static tt_status set_scalar(tt_job *job, const char *name, double value)
@@ -76,7 +124,10 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
 {
     feeding f = {job, feed, user};
     tt_step_result result = {0};
-    TT_TRY(set_scalar(job, "lr", job->optim_params.lr));
+    double skipped = 0;
+    TT_TRY(keep_buffers(job, false));
+    TT_TRY(set_scalar(job, "lr", job->lr));
+    TT_TRY(set_scalar(job, "limit", job->limit));
     TT_TRY(set_scalar(job, "step", (double)(job->step + 1)));
     TT_TRY(set_scalar(job, "skip", 0));
     TT_TRY(set_scalar(job, "seed", (double)job->options.seed));
@@ -87,6 +138,10 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     TT_TRY(get_output(job, "count", &result.count));
     TT_TRY(get_output(job, "correct", &result.correct));
     TT_TRY(get_output(job, "norm", &result.norm));
+    TT_TRY(get_output(job, "skipped", &skipped));
+    result.skipped = skipped != 0;
+    if (result.skipped)
+        TT_TRY(keep_buffers(job, true));
     if (result.count > 0)
         result.loss /= result.count;
     *result_out = result;
@@ -111,14 +166,12 @@ tt_status tt_job_feed_random(void *user, const tt_job *job, int64_t micro,
 {
     (void)user;
     const tt_graph *g = job->graph;
-    const tt_shape *logits = &g->value[job->io.logits.id].type.shape;
-    const int64_t classes = tt_shape_dim(logits, logits->ndim - 1);
     const uint64_t seed = (uint64_t)job->options.seed;
     const uint64_t when =
         (uint64_t)(job->step * job->options.accumulate + micro);
     random_fill(&g->value[tt_graph_find(g, "x").id].type,
-                tt_rng_key(seed, "x", when), classes, x);
+                tt_rng_key(seed, "x", when), job->classes, x);
     random_fill(&g->value[tt_graph_find(g, "y").id].type,
-                tt_rng_key(seed, "y", when), classes, y);
+                tt_rng_key(seed, "y", when), job->classes, y);
     return TT_OK;
 }

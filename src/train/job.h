@@ -3,7 +3,7 @@
 //   settings -> tt_job_configure -> tt_job_plan -> tt_job_start -> tt_job_step
 //
 // Between configure and plan the caller may set `guard`; between steps `lr`,
-// `limit`, `skip` and (after restoring a checkpoint) `step`.
+// `limit` and (after restoring a checkpoint) `step`.
 //
 // One thread at a time. A job that fails to start leaves nothing behind.
 
@@ -17,6 +17,7 @@
 #include "ops/optim.h"
 #include "plan/plan.h"
 #include "train/globs.h"
+#include "train/options.h"
 #include "train/schedule.h"
 #include "train/tensors.h"
 
@@ -35,10 +36,7 @@ typedef struct tt_job_options {
     int64_t threads, seed;
     double smoothing;
     bool exact;
-    int recompute;      // mode of the pass of that name
-    const char *freeze; // train.freeze
-    double ema;         // train.ema: decay; 0: none
-    const char *init_from;
+    int recompute; // mode of the pass of that name
 } tt_job_options;
 extern const tt_opt tt_job_option_table[];
 
@@ -57,6 +55,7 @@ typedef enum tt_job_decay { TT_DECAY_MATRICES, TT_DECAY_ALL } tt_job_decay;
 typedef struct tt_job {
     tt_arena *arena;
     tt_job_options options;
+    tt_train_options train;
     bool has_micro, has_accumulate; // the user said so
     tt_globs freeze, no_decay, lr_groups;
     const tt_model_def *model;
@@ -77,7 +76,6 @@ typedef struct tt_job {
     double lr;    // of the next steps; starts as optim.lr
     bool guard;   // a loss or gradient that is not finite, or a loss above
     double limit; // `limit` (starts as infinity), changes no state at all
-    bool skip;    // the next step changes no weight
     void *kept;   // guard: buffers as they were before the step
 } tt_job;
 
@@ -122,7 +120,7 @@ typedef struct tt_step_result {
     double count;   // targets
     double correct; // targets whose best guess was right
     double norm;    // of the mean gradient, before clipping; 0: not measured
-    bool skipped;   // nothing was updated: `skip`, or the guard
+    bool skipped;   // the guard left the update out: no state has changed
 } tt_step_result;
 
 // One optimiser step over all micro-batches.

@@ -3,8 +3,9 @@
 #include "pass/pass.h"
 #include "train/graph.h"
 #include "train/job.h"
+#include "train/recipe.h"
 
-static void set_precision(int precision, tt_train_recipe *recipe)
+void tt__recipe_precision(int precision, tt_train_recipe *recipe)
 {
     static const tt_dtype dtype[] = {[TT_PRECISION_FP32] = TT_F32,
                                      [TT_PRECISION_BF16] = TT_BF16,
@@ -14,10 +15,27 @@ static void set_precision(int precision, tt_train_recipe *recipe)
     recipe->master = precision == TT_PRECISION_FP64 ? TT_F64 : TT_F32;
 }
 
-static bool decay_all(const char *name, const tt_shape *shape, void *user)
+// ---- which weights -------------------------------------------------------
+
+static bool is_decayed(const char *name, const tt_shape *shape, void *user)
 {
-    (void)name, (void)shape, (void)user;
-    return true;
+    const tt_job *job = user;
+    const bool is_left_alone = tt_globs_find(&job->no_decay, name) != NULL;
+    return !is_left_alone &&
+           (job->optim_params.decay == TT_DECAY_ALL || shape->ndim >= 2);
+}
+
+static bool is_frozen(const char *name, void *user)
+{
+    const tt_job *job = user;
+    return tt_globs_find(&job->freeze, name) != NULL;
+}
+
+static double rate(const char *name, void *user)
+{
+    const tt_job *job = user;
+    const tt_glob *glob = tt_globs_find(&job->lr_groups, name);
+    return glob != NULL ? glob->factor : 1;
 }
 
 // What may be changed to save memory.
@@ -44,41 +62,63 @@ static tt_status recompute(tt_graph **graph, int mode)
     return TT_OK;
 }
 
-static tt_status make_plan(const tt_job *job, const variant *v,
-                           tt_graph **graph_out, tt_plan **plan_out,
-                           tt_model_io *io)
+static tt_train_recipe recipe_of(tt_job *job)
 {
-    tt_graph *graph = NULL;
-    tt_train_recipe recipe = {
-        .model = job->model,
-        .model_params = job->model_params,
-        .optim = {.def = job->optim,
-                  .params = job->optim_params.params,
-                  .clip = job->optim_params.clip,
-                  .is_decayed = job->optim_params.decay == TT_DECAY_ALL
-                                    ? decay_all
-                                    : NULL},
-        .smoothing = job->options.smoothing};
+    return (tt_train_recipe){.model = job->model,
+                             .model_params = job->model_params,
+                             .optim = {.def = job->optim,
+                                       .params = job->optim_params.params,
+                                       .clip = job->optim_params.clip,
+                                       .is_decayed = is_decayed,
+                                       .rate = rate,
+                                       .user = job,
+                                       .ema = job->train.ema,
+                                       .guard = job->guard},
+                             .smoothing = job->options.smoothing,
+                             .is_frozen = job->freeze.n > 0 ? is_frozen : NULL};
+}
+
+typedef struct planned {
+    tt_graph *graph;
+    tt_plan *plan;
+    tt_model_io io;
+    int64_t classes;
+} planned;
+
+static tt_status make_plan(tt_job *job, const variant *v, planned *out)
+{
+    planned p = {.io = job->io};
+    tt_train_recipe recipe = recipe_of(job);
     const tt_lower_options lower = {.n_micro = (int32_t)v->accumulate};
-    set_precision(v->precision, &recipe);
-    io->batch = job->options.batch / v->accumulate;
-    TT_TRY(tt_train_graph(&recipe, io, &graph));
-    tt_status status = recompute(&graph, v->recompute);
+    tt__recipe_precision(v->precision, &recipe);
+    p.io.batch = job->options.batch / v->accumulate;
+    TT_TRY(tt_train_graph(&recipe, &p.io, &p.graph));
+    const tt_shape *logits = &p.graph->value[p.io.logits.id].type.shape;
+    p.classes = tt_shape_dim(logits, logits->ndim - 1);
+    tt_status status = tt__job_check_globs(job, p.graph);
     if (status == TT_OK)
-        status = tt_plan_lower(graph, &job->backend->target, &lower, plan_out);
+        status = recompute(&p.graph, v->recompute);
+    if (status == TT_OK)
+        status = tt_plan_lower(p.graph, &job->backend->target, &lower, &p.plan);
     if (status != TT_OK)
-        tt_graph_destroy(graph);
+        tt_graph_destroy(p.graph);
     else
-        *graph_out = graph;
+        *out = p;
     return status;
 }
 
 tt_status tt_job_plan(tt_job *job)
 {
     const variant now = variant_of(job);
+    planned p;
     if (job->plan != NULL)
         return TT_OK;
-    return make_plan(job, &now, &job->graph, &job->plan, &job->io);
+    TT_TRY(make_plan(job, &now, &p));
+    job->graph = p.graph;
+    job->plan = p.plan;
+    job->io = p.io;
+    job->classes = p.classes;
+    return tt_tensors_list(job->graph, job->arena, &job->tensors);
 }
 
 // ---- when it does not fit ------------------------------------------------
@@ -95,7 +135,12 @@ static const char *describe(tt_job *job, const variant *v)
     static const char *const mode[] = {"none", "selective", "full"};
     const variant now = variant_of(job);
     tt_str s = {0};
-    if (v->accumulate != now.accumulate)
+    // As the user put it: a batch is given in one of three ways.
+    if (v->accumulate != now.accumulate && job->has_micro)
+        tt_str_addf(&s, " micro=%lld",
+                    (long long)(job->options.batch / v->accumulate));
+    if (v->accumulate != now.accumulate &&
+        (job->has_accumulate || !job->has_micro))
         tt_str_addf(&s, " accumulate=%lld", (long long)v->accumulate);
     if (v->recompute != now.recompute)
         tt_str_addf(&s, " recompute=%s", mode[v->recompute]);
@@ -110,19 +155,17 @@ static const char *describe(tt_job *job, const variant *v)
 static void try_change(tt_job *job, variant v, alternatives *a)
 {
     const variant now = variant_of(job);
-    tt_graph *graph = NULL;
-    tt_plan *plan = NULL;
-    tt_model_io io = job->io;
+    planned p;
     if (a->n == MAX_ALTERNATIVES ||
         (v.accumulate == now.accumulate && v.precision == now.precision &&
          v.recompute == now.recompute) ||
-        make_plan(job, &v, &graph, &plan, &io) != TT_OK)
+        make_plan(job, &v, &p) != TT_OK)
         return;
     const char *text = describe(job, &v);
     if (text != NULL)
-        a->list[a->n++] = (tt_alternative){text, plan->peak_bytes};
-    tt_plan_destroy(plan);
-    tt_graph_destroy(graph);
+        a->list[a->n++] = (tt_alternative){text, p.plan->peak_bytes};
+    tt_plan_destroy(p.plan);
+    tt_graph_destroy(p.graph);
 }
 
 // From the cheapest change to the dearest: recomputing what costs little, smaller

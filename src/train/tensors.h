@@ -42,8 +42,8 @@ tt_status tt_tensors_list(const tt_graph *graph, tt_arena *arena,
 const tt_tensor *tt_tensors_find(const tt_tensors *all,
                                  const char *name); // or NULL
 
-// Fails with "there is no tensor ..." and the nearest name.
-tt_status tt_tensors_unknown(const tt_tensors *all, const char *name);
+// Weights and buffers alone.
+tt_tensors tt_tensors_model(const tt_tensors *all);
 
 bool tt_tensor_is_model(const tt_tensor *tensor); // a weight or a buffer
 
@@ -72,7 +72,7 @@ typedef struct tt_snapshot {
 // What a snapshot needs.
 int64_t tt_tensors_bytes(const tt_tensors *all);
 
-// Copies every state. `arena` holds the lists; after the first time the same
+// Copies every tensor of the list. `arena` holds the lists; after the first time the same
 // *snapshot may be given again and only `memory` is new.
 tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
                            tt_arena *arena, tt_snapshot *snapshot);

@@ -27,13 +27,18 @@ tt_status tt_weights_open(const char *path, const tt_weights_options *options,
                           tt_str *notes, tt_weights **weights_out);
 void tt_weights_close(tt_weights *weights); // NULL is fine
 
-const char *tt_weights_folder(const tt_weights *weights); // where the file lies
+const char *tt_weights_path(const tt_weights *weights);   // as it was given
+const char *tt_weights_folder(const tt_weights *weights); // where the files lie
 int64_t tt_weights_count(const tt_weights *weights);
 const tt_safetensor *tt_weights_at(const tt_weights *weights, int64_t i);
 
 // The tensor that a model calls `name`, or NULL.
 const tt_safetensor *tt_weights_find(const tt_weights *weights,
                                      const char *name);
+
+// Its average where that is wanted and there, else the tensor itself.
+const tt_safetensor *tt_weights_average(const tt_weights *weights,
+                                        const tt_safetensor *tensor);
 
 typedef struct tt_weights_fit {
     int64_t n_loaded, n_missing, n_extra;

@@ -267,7 +267,7 @@ TEST(api_refuses_weights_of_another_shape)
     CHECK(tutti_build(b) == TUTTI_OK);
     CHECK(tutti_save(a, path) == TUTTI_OK);
     CHECK(tutti_load(b, path) == TUTTI_ERR_ARG);
-    says("layers.0.weight has another shape than [ff:6 in:9]");
+    says("layers.0.weight is [5, 9], but the model wants [6, 9]");
     tutti_destroy(a);
     tutti_destroy(b);
     unlink(path);

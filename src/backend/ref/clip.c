@@ -1,4 +1,4 @@
-// clip - reference kernels of sum_squares, total and clip.
+// clip - reference kernels of sum_squares, total, clip and guard.
 
 #include "ops/clip.h"
 
@@ -51,6 +51,23 @@ static tt_status run_clip(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
+static tt_status run_guard(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    (void)state;
+    double in[TT_GUARD_N];
+    for (int i = 0; i < TT_GUARD_N; i++)
+        in[i] = tt_dtype_load(site->in[i].dtype, args->in[i], 0);
+    const double mean =
+        in[TT_GUARD_COUNT] > 0 ? in[TT_GUARD_LOSS] / in[TT_GUARD_COUNT] : 0;
+    const bool is_bad = !isfinite(in[TT_GUARD_NORM]) ||
+                        !isfinite(in[TT_GUARD_LOSS]) ||
+                        mean > in[TT_GUARD_LIMIT];
+    tt_dtype_store(site->out[0].dtype, args->out[0], 0,
+                   is_bad || in[TT_GUARD_SKIP] != 0 ? 1 : 0);
+    return TT_OK;
+}
+
 const tt_kernel_def tt_kernel_ref_sum_squares = {
     .name = "ref.sum_squares",
     .op = &tt_op_sum_squares,
@@ -67,4 +84,10 @@ const tt_kernel_def tt_kernel_ref_clip = {
     .name = "ref.clip",
     .op = &tt_op_clip,
     .run = run_clip,
+};
+
+const tt_kernel_def tt_kernel_ref_guard = {
+    .name = "ref.guard",
+    .op = &tt_op_guard,
+    .run = run_guard,
 };

@@ -1,5 +1,5 @@
-// optim - reference kernels of the optimisers. One loop; each optimiser is a
-// function of one element. Outputs may lie where the inputs lie.
+// optim - reference kernels of the optimisers and of averages. One loop; each
+// optimiser is a function of one element. Outputs may lie where the inputs lie.
 
 #include "ops/optim.h"
 
@@ -231,6 +231,22 @@ static tt_status run_lamb(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
+static tt_status run_ema(void *state, const tt_site *site, const tt_args *args)
+{
+    (void)state;
+    const tt_ema_params *p = site->params;
+    const double take = scalar(site, args, 2) != 0 ? 0 : 1 - p->decay;
+    const int64_t n = tt_operand_count(&site->in[0]);
+    for (int64_t i = 0; i < n; i++) {
+        double mean = tt_dtype_load(site->in[0].dtype, args->in[0], i);
+        if (take > 0)
+            mean += take *
+                    (tt_dtype_load(site->in[1].dtype, args->in[1], i) - mean);
+        store(site, args, 0, i, mean);
+    }
+    return TT_OK;
+}
+
 const tt_kernel_def tt_kernel_ref_sgd = {
     .name = "ref.sgd",
     .op = &tt_op_sgd,
@@ -283,4 +299,10 @@ const tt_kernel_def tt_kernel_ref_lamb = {
     .name = "ref.lamb",
     .op = &tt_op_lamb,
     .run = run_lamb,
+};
+
+const tt_kernel_def tt_kernel_ref_ema = {
+    .name = "ref.ema",
+    .op = &tt_op_ema,
+    .run = run_ema,
 };

@@ -247,6 +247,21 @@ static void lamb_apply(const args *a)
     each_block(a, lamb_apply_rule);
 }
 
+static void ema_rule(const args *a, int64_t first, int64_t last)
+{
+    const float *restrict w = a->w;
+    float *restrict v = a->v;
+    const float take = (float)(1.0 - a->alpha);
+#pragma omp simd
+    for (int64_t i = first; i < last; i++)
+        v[i] += take * (w[i] - v[i]);
+}
+
+static void ema(const args *a)
+{
+    each_block(a, ema_rule);
+}
+
 const tt_simd_optimizer TT_SYMBOL(tt_simd_optimizer) = {
     .sgd = sgd,
     .adagrad = adagrad,
@@ -256,4 +271,5 @@ const tt_simd_optimizer TT_SYMBOL(tt_simd_optimizer) = {
     .lars = lars,
     .lamb_update = lamb_update,
     .lamb_apply = lamb_apply,
+    .ema = ema,
 };

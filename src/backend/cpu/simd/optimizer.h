@@ -23,7 +23,7 @@ typedef struct tt_simd_optimizer_args {
     double beta1, beta2; // Adam's
     double momentum, dampening;
     bool is_nesterov;
-    double alpha;    // RMSProp: decay of the mean square
+    double alpha;    // RMSProp: decay of the mean square; ema's decay
     double lr_decay; // AdaGrad
     double trust;    // LARS, LAMB: factor on the step of this parameter
     float *update;   // LAMB: the direction; lamb_update may be given g
@@ -45,6 +45,7 @@ typedef struct tt_simd_optimizer {
     // caller finds trust from the norms of w and update (You et al. 2020).
     tt_simd_optimizer_fn *lamb_update;
     tt_simd_optimizer_fn *lamb_apply; // w -= lr trust update
+    tt_simd_optimizer_fn *ema;        // v += (1 - alpha) (w - v); w unchanged
 } tt_simd_optimizer;
 
 #endif

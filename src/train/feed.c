@@ -1,0 +1,55 @@
+// feed - a loader's batch into the graph's types, with a look at every id.
+
+#include "train/feed.h"
+
+#include "train/tensors.h"
+
+static tt_status check_ids(const int32_t *ids, int64_t n, int64_t classes,
+                           const char *what)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] >= classes)
+            return tt_fail(TT_ERR_ARG,
+                           "the data has %s %d at %lld of a batch, but the "
+                           "model's last one is %lld",
+                           what, ids[i], (long long)i, (long long)classes - 1);
+    return TT_OK;
+}
+
+static tt_status check_tokens(const int32_t *ids, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] < 0)
+            return tt_fail(TT_ERR_ARG,
+                           "the data has token %d at %lld of a "
+                           "batch: tokens begin at 0",
+                           ids[i], (long long)i);
+    return TT_OK;
+}
+
+static const tt_type *input_type(const tt_graph *graph, const char *name)
+{
+    return &graph->value[tt_graph_find(graph, name).id].type;
+}
+
+tt_status tt_feed_batch(const tt_graph *graph, int64_t classes,
+                        const tt_batch *batch, void *x, void *y)
+{
+    const tt_type *x_type = input_type(graph, "x");
+    const tt_type *y_type = input_type(graph, "y");
+    const int64_t n_x = tt_shape_count(&x_type->shape);
+    const int64_t n_y = tt_shape_count(&y_type->shape);
+    if (tt_dtype_is_float(x_type->dtype)) {
+        tt_tensor_convert(TT_F32, batch->x, x_type->dtype, x, n_x);
+    } else {
+        TT_TRY(check_tokens(batch->x, n_x));
+        TT_TRY(check_ids(batch->x, n_x, classes, "token"));
+        tt_tensor_convert(TT_I32, batch->x, x_type->dtype, x, n_x);
+    }
+    if (y == NULL)
+        return TT_OK;
+    TT_TRY(check_ids(batch->y, n_y, classes,
+                     tt_dtype_is_float(x_type->dtype) ? "label" : "token"));
+    tt_tensor_convert(TT_I32, batch->y, y_type->dtype, y, n_y);
+    return TT_OK;
+}

@@ -1,0 +1,206 @@
+// infer - a forward graph on a backend of its own memory.
+
+#include "train/infer.h"
+
+#include "base/alloc.h"
+#include "train/recipe.h"
+
+// ---- opening -------------------------------------------------------------
+
+static void *make_input(const tt_graph *g, const char *name)
+{
+    const tt_type *type = &g->value[tt_graph_find(g, name).id].type;
+    return tt_alloc(tt_shape_count(&type->shape) * tt_dtype_bytes(type->dtype));
+}
+
+static tt_status plan(tt_infer *infer, bool wants_logits)
+{
+    tt_job *job = infer->job;
+    tt_target *target = &job->backend->target;
+    tt_train_recipe recipe = {.model = job->model,
+                              .model_params = job->model_params,
+                              .smoothing = job->options.smoothing};
+    tt__recipe_precision(job->options.precision, &recipe);
+    TT_TRY(tt_infer_graph(&recipe, wants_logits, &infer->io, &infer->graph));
+    const tt_shape *logits =
+        &infer->graph->value[infer->io.logits.id].type.shape;
+    infer->classes = tt_shape_dim(logits, logits->ndim - 1);
+    TT_TRY(tt_plan_lower(infer->graph, target, &(tt_lower_options){0},
+                         &infer->plan));
+    return tt_plan_check_fit(infer->plan, target->memory_bytes, NULL, 0);
+}
+
+static tt_status open(tt_infer *infer, const tt_infer_options *options)
+{
+    tt_job *job = infer->job;
+    infer->arena = tt_arena_create();
+    if (infer->arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a model");
+    infer->io = (tt_model_io){
+        .batch = options->batch > 0 ? options->batch : job->options.micro,
+        .seq = options->seq > 0 ? options->seq : job->io.seq,
+        .image = job->io.image};
+    TT_TRY(plan(infer, options->wants_logits));
+    TT_TRY(tt_exec_create(infer->plan, job->backend, NULL, &infer->exec));
+    TT_TRY(tt_tensors_list(infer->graph, infer->arena, &infer->tensors));
+    infer->x = make_input(infer->graph, "x");
+    infer->y = make_input(infer->graph, "y");
+    return infer->x != NULL && infer->y != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory for a batch");
+}
+
+tt_status tt_infer_open(tt_job *job, const tt_infer_options *options,
+                        tt_infer **infer_out)
+{
+    tt_infer *infer = tt_alloc(sizeof *infer);
+    if (infer == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a model");
+    infer->job = job;
+    const tt_status status = open(infer, options);
+    if (status != TT_OK)
+        tt_infer_close(infer);
+    else
+        *infer_out = infer;
+    return status;
+}
+
+void tt_infer_close(tt_infer *infer)
+{
+    if (infer == NULL)
+        return;
+    tt_exec_destroy(infer->exec);
+    tt_plan_destroy(infer->plan);
+    tt_graph_destroy(infer->graph);
+    tt_free(infer->x);
+    tt_free(infer->y);
+    tt_arena_destroy(infer->arena);
+    tt_free(infer);
+}
+
+// ---- weights -------------------------------------------------------------
+
+static const tt_tensor *source_of(const tt_job *job, const char *name,
+                                  bool use_ema)
+{
+    const tt_tensor *t = tt_tensors_find(&job->tensors, name);
+    if (t == NULL || !use_ema || t->role != TT_TENSOR_PARAM)
+        return t;
+    for (int64_t i = 0; i < job->tensors.n; i++)
+        if (job->tensors.v[i].of.id == t->val.id &&
+            job->tensors.v[i].role == TT_TENSOR_EMA)
+            return &job->tensors.v[i];
+    return t;
+}
+
+static tt_status copy_one(tt_infer *infer, const tt_job *job,
+                          const tt_tensor *from, const tt_tensor *to,
+                          char *dense)
+{
+    char *converted = dense + (from->bytes + 63) / 64 * 64;
+    TT_TRY(tt_tensor_read(job->exec, from, dense));
+    if (from->dtype == to->dtype)
+        return tt_tensor_write(infer->exec, to, dense);
+    tt_tensor_convert(from->dtype, dense, to->dtype, converted, to->count);
+    return tt_tensor_write(infer->exec, to, converted);
+}
+
+static tt_status copy_all(tt_infer *infer, const tt_job *job, bool use_ema,
+                          char *dense)
+{
+    for (int64_t i = 0; i < infer->tensors.n; i++) {
+        const tt_tensor *to = &infer->tensors.v[i];
+        const tt_tensor *from = source_of(job, to->name, use_ema);
+        if (from == NULL || from->count != to->count)
+            return tt_fail(TT_ERR_STATE,
+                           "%s of the evaluated model is not "
+                           "that of the trained one",
+                           to->name);
+        TT_TRY(copy_one(infer, job, from, to, dense));
+    }
+    return TT_OK;
+}
+
+tt_status tt_infer_sync(tt_infer *infer, const tt_job *job, bool use_ema)
+{
+    int64_t largest = 0;
+    if (job->exec == NULL)
+        return tt_fail(TT_ERR_STATE, "there are no weights: start the job");
+    for (int64_t i = 0; i < infer->tensors.n; i++)
+        if (infer->tensors.v[i].count > largest)
+            largest = infer->tensors.v[i].count;
+    char *dense = tt_alloc_aligned(16 * largest + 128, 64); // twice, 8 bytes
+    if (dense == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to copy weights");
+    const tt_status status = copy_all(infer, job, use_ema, dense);
+    tt_free_aligned(dense);
+    return status;
+}
+
+tt_status tt_infer_load(tt_infer *infer, const char *path,
+                        const tt_weights_options *options, tt_str *notes)
+{
+    tt_weights *weights = NULL;
+    tt_weights_fit fit = {0};
+    tt_str own = {0};
+    tt_status status = tt_weights_open(path, options, notes, &weights);
+    if (status == TT_OK)
+        status =
+            tt_weights_load(weights, infer->exec, &infer->tensors, &own, &fit);
+    if (status == TT_OK && fit.n_missing > 0)
+        status = tt_fail(TT_ERR_ARG, "%s does not fit the model: %s", path,
+                         tt_str_text(&own));
+    if (status == TT_OK && notes != NULL && fit.n_extra > 0)
+        tt_str_add(notes, tt_str_text(&own));
+    tt_str_fini(&own);
+    tt_weights_close(weights);
+    return status;
+}
+
+// ---- a batch -------------------------------------------------------------
+
+static tt_status output(tt_infer *infer, const char *name, double *value_out)
+{
+    return tt_exec_get_scalar(
+        infer->exec, tt_graph_output_find(infer->graph, name), value_out);
+}
+
+tt_status tt_infer_batch(tt_infer *infer, const void *x, const void *y,
+                         tt_infer_result *result_out)
+{
+    tt_infer_result r = {0};
+    const tt_val labels = tt_graph_find(infer->graph, "y");
+    TT_TRY(tt_exec_write(infer->exec, tt_graph_find(infer->graph, "x"), x));
+    if (y == NULL) { // any labels will do
+        const tt_type *type = &infer->graph->value[labels.id].type;
+        for (int64_t i = 0; i < tt_shape_count(&type->shape); i++)
+            tt_dtype_store(type->dtype, infer->y, i, -1);
+        y = infer->y;
+    }
+    TT_TRY(tt_exec_write(infer->exec, labels, y));
+    TT_TRY(tt_exec_run(infer->exec, NULL, NULL));
+    TT_TRY(output(infer, "loss", &r.loss));
+    TT_TRY(output(infer, "count", &r.count));
+    TT_TRY(output(infer, "correct", &r.correct));
+    *result_out = r;
+    return TT_OK;
+}
+
+tt_status tt_infer_logits(tt_infer *infer, float *out)
+{
+    const tt_val v = tt_graph_output_find(infer->graph, "logits");
+    if (!tt_is(v))
+        return tt_fail(TT_ERR_STATE, "the logits were not asked for");
+    const tt_type *type = &infer->graph->value[v.id].type;
+    const int64_t n = tt_shape_count(&type->shape);
+    if (type->dtype == TT_F32)
+        return tt_exec_read(infer->exec, v, out);
+    void *raw = tt_alloc(n * tt_dtype_bytes(type->dtype));
+    if (raw == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for logits");
+    const tt_status status = tt_exec_read(infer->exec, v, raw);
+    if (status == TT_OK)
+        tt_tensor_convert(type->dtype, raw, TT_F32, out, n);
+    tt_free(raw);
+    return status;
+}

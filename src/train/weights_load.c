@@ -1,0 +1,271 @@
+// weights_load - from open files into a model: what fits, what is missing, what is
+// left over.
+
+#include "base/alloc.h"
+#include "train/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NAMED = 3, MAX_LISTED = 20, ALIGN = 64 };
+
+// ---- names that say nothing ----------------------------------------------
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static bool is_mask(const char *name)
+{
+    return ends_with(name, ".attn.bias") || ends_with(name, ".masked_bias") ||
+           ends_with(name, ".rotary_emb.inv_freq");
+}
+
+// A head that is the embedding once more.
+static bool is_tied_head(const tt_weights *w, const tt_safetensor *t)
+{
+    static const char *const embedding[] = {"wte.weight",
+                                            "embed_tokens.weight"};
+    if (strcmp(tt_weights_plain_name(t->name), "lm_head.weight") != 0)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        const tt_safetensor *e = tt_weights_find(w, embedding[i]);
+        if (e != NULL && e->bytes == t->bytes &&
+            strcmp(e->dtype, t->dtype) == 0 &&
+            memcmp(e->data, t->data, (size_t)t->bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+// ---- what fits -----------------------------------------------------------
+
+typedef struct fitting {
+    const tt_weights *weights;
+    const tt_tensors *all;
+    const tt_safetensor **from; // per tensor of `all`; NULL: the files lack it
+    int64_t n_missing, n_extra;
+    tt_str missing, extra; // "a, b and 4 more"
+    int64_t max_named;
+} fitting;
+
+static void add_name(const fitting *f, tt_str *list, int64_t n,
+                     const char *name)
+{
+    if (n < f->max_named)
+        tt_str_addf(list, "%s%s", n == 0 ? "" : ", ", name);
+}
+
+static void add_rest(const fitting *f, tt_str *list, int64_t n)
+{
+    if (n > f->max_named)
+        tt_str_addf(list, " and %lld more", (long long)(n - f->max_named));
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const tt_safetensor *x = *(const tt_safetensor *const *)a;
+    const tt_safetensor *y = *(const tt_safetensor *const *)b;
+    return x < y ? -1 : x > y;
+}
+
+// What is in the files and is neither used nor known to say nothing.
+static tt_status find_extra(fitting *f)
+{
+    const int64_t count = tt_weights_count(f->weights);
+    const tt_safetensor **used =
+        tt_alloc((f->all->n + 1) * (int64_t)sizeof(*used));
+    int64_t n = 0;
+    if (used == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to load weights");
+    for (int64_t i = 0; i < f->all->n; i++)
+        if (tt_tensor_is_model(&f->all->v[i]))
+            used[n++] = tt_weights_find(f->weights, f->all->v[i].name);
+    qsort(used, (size_t)n, sizeof(*used), by_address);
+    for (int64_t i = 0; i < count; i++) {
+        const tt_safetensor *t = tt_weights_at(f->weights, i);
+        if (bsearch(&t, used, (size_t)n, sizeof(*used), by_address) == NULL &&
+            !is_mask(t->name) && !is_tied_head(f->weights, t))
+            add_name(f, &f->extra, f->n_extra++, t->name);
+    }
+    tt_free(used);
+    return TT_OK;
+}
+
+static tt_status find_all(fitting *f)
+{
+    for (int64_t i = 0; i < f->all->n; i++) {
+        const tt_tensor *t = &f->all->v[i];
+        if (!tt_tensor_is_model(t))
+            continue;
+        f->from[i] = tt_weights_find(f->weights, t->name);
+        if (f->from[i] != NULL)
+            f->from[i] = tt_weights_average(f->weights, f->from[i]);
+        else
+            add_name(f, &f->missing, f->n_missing++, t->name);
+    }
+    TT_TRY(find_extra(f));
+    add_rest(f, &f->missing, f->n_missing);
+    add_rest(f, &f->extra, f->n_extra);
+    TT_TRY(tt_str_status(&f->missing));
+    return tt_str_status(&f->extra);
+}
+
+static void print_extents(const int64_t *extent, int64_t n, tt_str *out)
+{
+    tt_str_add(out, "[");
+    for (int64_t d = 0; d < n; d++)
+        tt_str_addf(out, "%s%lld", d > 0 ? ", " : "", (long long)extent[d]);
+    tt_str_add(out, "]");
+}
+
+static tt_status check_form(const fitting *f, const tt_tensor *t,
+                            const tt_safetensor *from)
+{
+    const char *path = tt_weights_path(f->weights);
+    tt_dtype dtype;
+    const bool is_same =
+        from->ndim == t->ndim &&
+        memcmp(from->shape, t->dim, sizeof *t->dim * (size_t)t->ndim) == 0;
+    if (!is_same) {
+        tt_str here = {0}, there = {0};
+        print_extents(t->dim, t->ndim, &here);
+        print_extents(from->shape, from->ndim, &there);
+        (void)tt_fail(TT_ERR_ARG, "%s: %s is %s, but the model wants %s", path,
+                      from->name, tt_str_text(&there), tt_str_text(&here));
+        tt_str_fini(&here);
+        tt_str_fini(&there);
+        return TT_ERR_ARG;
+    }
+    if (!tt_tensor_own_dtype(from->dtype, &dtype) ||
+        tt_dtype_is_float(dtype) != tt_dtype_is_float(t->dtype))
+        return tt_fail(TT_ERR_ARG,
+                       "%s: %s has type %s, which does not become %s", path,
+                       from->name, from->dtype, tt_tensor_file_dtype(t->dtype));
+    return TT_OK;
+}
+
+static tt_status check_forms(const fitting *f)
+{
+    for (int64_t i = 0; i < f->all->n; i++)
+        if (f->from[i] != NULL)
+            TT_TRY(check_form(f, &f->all->v[i], f->from[i]));
+    return TT_OK;
+}
+
+// Strict: one sentence is an error. Else notes, unless nothing fits at all.
+static tt_status judge(const fitting *f, int64_t n_loaded, tt_str *notes)
+{
+    const char *path = tt_weights_path(f->weights);
+    if (notes == NULL && (f->n_missing > 0 || f->n_extra > 0))
+        return tt_fail(
+            TT_ERR_ARG, "%s does not fit the model: %s%s%s%s%s", path,
+            f->n_missing > 0 ? "it lacks " : "", tt_str_text(&f->missing),
+            f->n_missing > 0 && f->n_extra > 0 ? "; " : "",
+            f->n_extra > 0 ? "the model has no " : "", tt_str_text(&f->extra));
+    if (notes == NULL)
+        return TT_OK;
+    if (n_loaded == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "%s has no tensor of this model: it has %s; the model "
+                       "wants %s",
+                       path, f->n_extra > 0 ? tt_str_text(&f->extra) : "none",
+                       tt_str_text(&f->missing));
+    tt_str_addf(notes, "Loaded %lld tensors from %s.\n", (long long)n_loaded,
+                path);
+    if (f->n_missing > 0)
+        tt_str_addf(notes, "It lacks %s: initialised as usual.\n",
+                    tt_str_text(&f->missing));
+    if (f->n_extra > 0)
+        tt_str_addf(notes, "The model has no %s: ignored.\n",
+                    tt_str_text(&f->extra));
+    return tt_str_status(notes);
+}
+
+// ---- loading -------------------------------------------------------------
+
+// The average of a weight starts as the weight.
+static tt_status write_average(tt_exec *exec, const tt_tensors *all,
+                               const tt_tensor *weight, const void *data)
+{
+    for (int64_t i = 0; i < all->n; i++)
+        if (all->v[i].role == TT_TENSOR_EMA &&
+            all->v[i].of.id == weight->val.id)
+            return tt_tensor_write(exec, &all->v[i], data);
+    return TT_OK;
+}
+
+typedef struct room { // data in files of others may not be aligned
+    char *raw, *converted;
+} room;
+
+static tt_status load_one(const fitting *f, tt_exec *exec, int64_t i,
+                          const room *r)
+{
+    const tt_tensor *t = &f->all->v[i];
+    const tt_safetensor *from = f->from[i];
+    tt_dtype dtype = t->dtype;
+    (void)tt_tensor_own_dtype(from->dtype, &dtype);
+    memcpy(r->raw, from->data, (size_t)(t->count * tt_dtype_bytes(dtype)));
+    const char *data = r->raw;
+    if (dtype != t->dtype) {
+        tt_tensor_convert(dtype, r->raw, t->dtype, r->converted, t->count);
+        data = r->converted;
+    }
+    TT_TRY(tt_tensor_write(exec, t, data));
+    return t->role == TT_TENSOR_PARAM ? write_average(exec, f->all, t, data)
+                                      : TT_OK;
+}
+
+static tt_status load_all(const fitting *f, tt_exec *exec)
+{
+    int64_t largest = 0;
+    for (int64_t i = 0; i < f->all->n; i++)
+        if (f->from[i] != NULL && f->all->v[i].count > largest)
+            largest = f->all->v[i].count;
+    const int64_t bytes = 8 * largest + ALIGN; // 8: the widest type
+    room r = {tt_alloc_aligned(bytes, ALIGN), tt_alloc_aligned(bytes, ALIGN)};
+    tt_status status = TT_OK;
+    if (r.raw == NULL || r.converted == NULL)
+        status = tt_fail(TT_ERR_NOMEM, "no memory to load weights");
+    for (int64_t i = 0; i < f->all->n && status == TT_OK; i++)
+        if (f->from[i] != NULL)
+            status = load_one(f, exec, i, &r);
+    tt_free_aligned(r.raw);
+    tt_free_aligned(r.converted);
+    return status;
+}
+
+tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
+                          const tt_tensors *all, tt_str *notes,
+                          tt_weights_fit *fit_out)
+{
+    fitting f = {.weights = weights,
+                 .all = all,
+                 .max_named = notes != NULL ? MAX_LISTED : MAX_NAMED};
+    tt_weights_fit fit = {0};
+    f.from = tt_alloc((all->n + 1) * (int64_t)sizeof(*f.from));
+    tt_status status = TT_OK;
+    if (f.from == NULL)
+        status = tt_fail(TT_ERR_NOMEM, "no memory to load weights");
+    if (status == TT_OK)
+        status = find_all(&f);
+    for (int64_t i = 0; i < all->n && status == TT_OK; i++)
+        fit.n_loaded += f.from[i] != NULL;
+    if (status == TT_OK)
+        status = check_forms(&f);
+    if (status == TT_OK)
+        status = judge(&f, fit.n_loaded, notes);
+    if (status == TT_OK)
+        status = load_all(&f, exec);
+    fit.n_missing = f.n_missing;
+    fit.n_extra = f.n_extra;
+    if (status == TT_OK)
+        *fit_out = fit;
+    tt_str_fini(&f.missing);
+    tt_str_fini(&f.extra);
+    tt_free(f.from);
+    return status;
+}
