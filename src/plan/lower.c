@@ -116,6 +116,7 @@ static tt_status copy_updates(tt__lower *l, const tt_node *node)
         tt_ref new, old;
         TT_TRY(tt__home_read(l, node->out[i], &new));
         TT_TRY(tt__home_read(l, state, &old));
+        old.operand.local = new.operand.local; // factors may have other names
         if (new.buffer != old.buffer)
             TT_TRY(tt__convert_into(l, &new, &old));
     }

@@ -9,7 +9,7 @@
 #include <math.h>
 
 typedef struct candidate {
-    float logit;
+    double logit;
     int32_t id;
 } candidate;
 
@@ -100,16 +100,16 @@ static void take_first(candidate *heap, int64_t n)
 
 // ---- drawing -------------------------------------------------------------
 
-static tt_status check(const float *logits, int64_t n, int64_t *best_out)
+static tt_status check(const double *logits, int64_t n, int64_t *best_out)
 {
     int64_t best = -1;
     for (int64_t i = 0; i < n; i++) {
-        if (isnan(logits[i]) || logits[i] == INFINITY)
+        if (isnan(logits[i]) || logits[i] == HUGE_VAL)
             return tt_fail(TT_ERR_STATE,
                            "the logit of token %lld is %s: the weights are "
                            "broken, or training diverged",
                            (long long)i, isnan(logits[i]) ? "NaN" : "infinite");
-        if (logits[i] > -INFINITY && (best < 0 || logits[i] > logits[best]))
+        if (logits[i] > -HUGE_VAL && (best < 0 || logits[i] > logits[best]))
             best = i;
     }
     if (best < 0)
@@ -118,9 +118,9 @@ static tt_status check(const float *logits, int64_t n, int64_t *best_out)
     return TT_OK;
 }
 
-static double weight_of(const tt_sampler *s, float logit, float top)
+static double weight_of(const tt_sampler *s, double logit, double top)
 {
-    return exp(((double)logit - (double)top) / s->options.temperature);
+    return exp((logit - top) / s->options.temperature);
 }
 
 // Which of n weights (they add up to `sum`) the uniform number u falls on.
@@ -139,8 +139,8 @@ static int64_t fall(const double *weight, int64_t n, double sum, double u)
 }
 
 // All tokens, in the order of their ids.
-static int32_t draw_all(tt_sampler *s, const float *logits, int64_t n,
-                        float top, double u)
+static int32_t draw_all(tt_sampler *s, const double *logits, int64_t n,
+                        double top, double u)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -151,8 +151,8 @@ static int32_t draw_all(tt_sampler *s, const float *logits, int64_t n,
 }
 
 // The likeliest ones, largest first.
-static int32_t draw_few(tt_sampler *s, const float *logits, int64_t n,
-                        float top, double u)
+static int32_t draw_few(tt_sampler *s, const double *logits, int64_t n,
+                        double top, double u)
 {
     const tt_sampler_options *o = &s->options;
     const bool has_k = o->top_k > 0 && o->top_k < n;
@@ -180,7 +180,7 @@ static int32_t draw_few(tt_sampler *s, const float *logits, int64_t n,
     return s->heap[n - 1 - fall(s->weight, n_kept, kept, u)].id;
 }
 
-tt_status tt_sampler_draw(tt_sampler *sampler, const float *logits, int64_t n,
+tt_status tt_sampler_draw(tt_sampler *sampler, const double *logits, int64_t n,
                           int64_t index, int32_t *id_out)
 {
     const tt_sampler_options *o = &sampler->options;

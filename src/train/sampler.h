@@ -31,7 +31,7 @@ void tt_sampler_destroy(tt_sampler *sampler); // NULL is fine
 
 // Draw number `index`. NaN among the logits, or nothing to choose from, is an
 // error.
-tt_status tt_sampler_draw(tt_sampler *sampler, const float *logits, int64_t n,
+tt_status tt_sampler_draw(tt_sampler *sampler, const double *logits, int64_t n,
                           int64_t index, int32_t *id_out);
 
 #endif

@@ -8,9 +8,9 @@
 
 enum { N = 6, DRAWS = 60000 };
 
-static const float logits[N] = {0.5f, 2.0f, -1.0f, 2.0f, 1.0f, -INFINITY};
+static const double logits[N] = {0.5, 2, -1, 2, 1, -INFINITY};
 
-static int32_t draw(tt_sampler *s, const float *from, int64_t n, int64_t index)
+static int32_t draw(tt_sampler *s, const double *from, int64_t n, int64_t index)
 {
     int32_t id = -1;
     CHECK_OK(tt_sampler_draw(s, from, n, index, &id));
@@ -44,7 +44,7 @@ static void softmax(unsigned mask, double temperature, double p[N])
 {
     double sum = 0;
     for (int i = 0; i < N; i++) {
-        p[i] = mask >> i & 1 ? exp((double)logits[i] / temperature) : 0;
+        p[i] = mask >> i & 1 ? exp(logits[i] / temperature) : 0;
         sum += p[i];
     }
     for (int i = 0; i < N; i++)
@@ -100,7 +100,7 @@ TEST(top_p_counts_what_top_k_left)
 TEST(no_temperature_is_greedy)
 {
     tt_sampler *s = NULL;
-    const float up[] = {-3, -2, -1}, down[] = {3, 2, 1}, flat[] = {1, 1, 1};
+    const double up[] = {-3, -2, -1}, down[] = {3, 2, 1}, flat[] = {1, 1, 1};
     CHECK_OK(tt_sampler_create(&(tt_sampler_options){0, 0, 1, 1}, 3, &s));
     for (int64_t i = 0; i < 100; i++) {
         CHECK(draw(s, up, 3, i) == 2);
@@ -113,7 +113,7 @@ TEST(no_temperature_is_greedy)
 TEST(draws_are_a_function_of_seed_and_index)
 {
     tt_sampler *s[3] = {NULL};
-    float wide[1000] = {0};
+    double wide[1000] = {0};
     int differ = 0;
     for (int i = 0; i < 3; i++)
         CHECK_OK(tt_sampler_create(
@@ -140,8 +140,8 @@ TEST(broken_logits_are_errors)
         tt_sampler *s = NULL;
         int32_t id = -7;
         CHECK_OK(tt_sampler_create(&options[i], 3, &s));
-        const float nan[] = {1, NAN, 2}, all[] = {-INFINITY, -INFINITY};
-        const float big[] = {1, INFINITY};
+        const double nan[] = {1, NAN, 2}, all[] = {-INFINITY, -INFINITY};
+        const double big[] = {1, INFINITY};
         CHECK(tt_sampler_draw(s, nan, 3, 0, &id) == TT_ERR_STATE);
         CHECK(strstr(tt_error_message(), "token 1 is NaN") != NULL);
         CHECK(tt_sampler_draw(s, all, 2, 0, &id) == TT_ERR_STATE);
