@@ -1,6 +1,7 @@
 // resize - bilinear with antialiasing, on bytes, bit for bit as Pillow does it:
 // a triangle that widens with the reduction, weights in fixed point, rows first,
-// rounded to bytes between the two passes.
+// rounded to bytes between the two passes. (Pillow 13 takes columns first where the
+// height shrinks more than the width; results then differ by one at most.)
 
 #ifndef TT_DATA_RESIZE_H
 #define TT_DATA_RESIZE_H
