@@ -1,0 +1,238 @@
+// events - see events.h.
+//
+//   u64 length | u32 masked CRC of it | message | u32 masked CRC of that
+//   Event    wall_time 1: double, step 2: varint, file_version 3: string,
+//            summary 5: message, session_log 7: message
+//   Summary  value 1: message { tag 1: string, simple_value 2: float }
+
+#include "store/events.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { LENGTH = 8, CRC = 4, FRAME = LENGTH + CRC + CRC };
+
+enum { // field number and wire type
+    EVENT_WALL = 1 << 3 | 1,
+    EVENT_STEP = 2 << 3,
+    EVENT_VERSION = 3 << 3 | 2,
+    EVENT_SUMMARY = 5 << 3 | 2,
+    EVENT_SESSION = 7 << 3 | 2,
+    SUMMARY_VALUE = 1 << 3 | 2,
+    VALUE_TAG = 1 << 3 | 2,
+    VALUE_FLOAT = 2 << 3 | 5,
+    SESSION_STATUS = 1 << 3,
+    SESSION_START = 1,
+};
+
+uint32_t tt_crc32c(const void *bytes, int64_t n)
+{
+    const unsigned char *p = bytes;
+    uint32_t crc = 0xffffffffU;
+    for (int64_t i = 0; i < n; i++) {
+        crc ^= p[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78U : 0);
+    }
+    return ~crc;
+}
+
+static uint32_t masked(const void *bytes, int64_t n)
+{
+    const uint32_t crc = tt_crc32c(bytes, n);
+    return (crc >> 15 | crc << 17) + 0xa282ead8U;
+}
+
+// ---- writing -------------------------------------------------------------
+
+static void add_fixed(tt_str *out, uint64_t value, int bytes)
+{
+    char text[8];
+    for (int i = 0; i < bytes; i++)
+        text[i] = (char)(value >> (8 * i) & 0xff);
+    tt_str_add_bytes(out, text, bytes);
+}
+
+static void add_varint(tt_str *out, uint64_t value)
+{
+    for (; value > 127; value >>= 7)
+        add_fixed(out, (value & 127) | 128, 1);
+    add_fixed(out, value, 1);
+}
+
+static void add_text(tt_str *out, uint64_t field, const char *text, int64_t n)
+{
+    add_varint(out, field);
+    add_varint(out, (uint64_t)n);
+    tt_str_add_bytes(out, text, n);
+}
+
+static void add_str(tt_str *out, uint64_t field, const tt_str *text)
+{
+    if (tt_str_status(text) != TT_OK)
+        out->status = text->status;
+    add_text(out, field, tt_str_text(text), text->n);
+}
+
+static void add_f64(tt_str *out, uint64_t field, double value)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof(bits));
+    add_varint(out, field);
+    add_fixed(out, bits, 8);
+}
+
+static void add_f32(tt_str *out, uint64_t field, double value)
+{
+    const float f = (float)value;
+    uint32_t bits = 0;
+    memcpy(&bits, &f, sizeof(bits));
+    add_varint(out, field);
+    add_fixed(out, bits, 4);
+}
+
+static void add_record(tt_str *out, tt_str *message)
+{
+    tt_str frame = {0};
+    add_fixed(&frame, (uint64_t)message->n, LENGTH);
+    if (tt_str_status(&frame) == TT_OK && tt_str_status(message) == TT_OK) {
+        add_fixed(&frame, masked(frame.text, LENGTH), CRC);
+        tt_str_add_bytes(out, tt_str_text(&frame), frame.n);
+        tt_str_add_bytes(out, message->text, message->n);
+        add_fixed(out, masked(message->text, message->n), CRC);
+    } else {
+        out->status = TT_ERR_NOMEM;
+    }
+    tt_str_fini(&frame);
+    tt_str_fini(message);
+}
+
+void tt_events_version(tt_str *out, double wall)
+{
+    static const char version[] = "brain.Event:2";
+    tt_str event = {0};
+    add_f64(&event, EVENT_WALL, wall);
+    add_text(&event, EVENT_VERSION, version, (int64_t)strlen(version));
+    add_record(out, &event);
+}
+
+void tt_events_restart(tt_str *out, double wall, int64_t step)
+{
+    static const char session[] = {SESSION_STATUS, SESSION_START};
+    tt_str event = {0};
+    add_f64(&event, EVENT_WALL, wall);
+    add_varint(&event, EVENT_STEP);
+    add_varint(&event, (uint64_t)step);
+    add_text(&event, EVENT_SESSION, session, sizeof(session));
+    add_record(out, &event);
+}
+
+void tt_events_scalars(tt_str *out, double wall, int64_t step,
+                       const tt_metric *metrics, int n)
+{
+    tt_str event = {0}, summary = {0}, value = {0};
+    for (int i = 0; i < n; i++) {
+        const char *name = metrics[i].name;
+        tt_str_clear(&value);
+        add_text(&value, VALUE_TAG, name, (int64_t)strlen(name));
+        add_f32(&value, VALUE_FLOAT, metrics[i].value);
+        add_str(&summary, SUMMARY_VALUE, &value);
+    }
+    add_f64(&event, EVENT_WALL, wall);
+    add_varint(&event, EVENT_STEP);
+    add_varint(&event, (uint64_t)step);
+    add_str(&event, EVENT_SUMMARY, &summary);
+    add_record(out, &event);
+    tt_str_fini(&value);
+    tt_str_fini(&summary);
+}
+
+// ---- reading -------------------------------------------------------------
+
+typedef struct cursor {
+    const unsigned char *at, *end;
+    bool is_bad;
+} cursor;
+
+static uint64_t read_fixed(const void *bytes, int n)
+{
+    const unsigned char *p = bytes;
+    uint64_t value = 0;
+    for (int i = 0; i < n; i++)
+        value |= (uint64_t)p[i] << (8 * i);
+    return value;
+}
+
+static uint64_t read_varint(cursor *c)
+{
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+        if (c->at == c->end)
+            break;
+        const unsigned char byte = *c->at++;
+        value |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
+            return value;
+    }
+    c->is_bad = true;
+    return 0;
+}
+
+static void skip(cursor *c, uint64_t n)
+{
+    if (n > (uint64_t)(c->end - c->at))
+        c->is_bad = true;
+    else
+        c->at += n;
+}
+
+// Finds step and kind; false when it is no message.
+static bool read_message(const char *text, int64_t n, tt_event *event)
+{
+    cursor c = {(const unsigned char *)text, (const unsigned char *)text + n,
+                false};
+    while (c.at < c.end && !c.is_bad) {
+        const uint64_t field = read_varint(&c);
+        if (field == EVENT_STEP) {
+            event->step = (int64_t)read_varint(&c);
+            continue;
+        }
+        if (field == EVENT_SUMMARY)
+            event->kind = TT_EVENT_SUMMARY;
+        switch (field & 7) {
+        case 0:
+            (void)read_varint(&c);
+            break;
+        case 1:
+            skip(&c, 8);
+            break;
+        case 2:
+            skip(&c, read_varint(&c));
+            break;
+        case 5:
+            skip(&c, 4);
+            break;
+        default:
+            c.is_bad = true;
+        }
+    }
+    return !c.is_bad;
+}
+
+bool tt_events_next(const char *text, int64_t n, tt_event *out)
+{
+    if (n < FRAME)
+        return false;
+    const uint64_t length = read_fixed(text, LENGTH);
+    if (length > (uint64_t)(n - FRAME))
+        return false;
+    const char *message = text + LENGTH + CRC;
+    if (masked(text, LENGTH) != read_fixed(text + LENGTH, CRC) ||
+        masked(message, (int64_t)length) != read_fixed(message + length, CRC))
+        return false;
+    tt_event event = {.record = text, .bytes = (int64_t)length + FRAME};
+    if (!read_message(message, (int64_t)length, &event))
+        return false;
+    *out = event;
+    return true;
+}

@@ -1,0 +1,37 @@
+// events - TensorBoard's file of scalars: records of length, checksum, one protobuf
+// message, checksum.
+
+#ifndef TT_STORE_EVENTS_H
+#define TT_STORE_EVENTS_H
+
+#include "base/str.h"
+#include "store/run.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// CRC-32C (Castagnoli), as it is; files hold it rotated and shifted.
+uint32_t tt_crc32c(const void *bytes, int64_t n);
+
+// Append one record. `wall` is in seconds since 1970.
+void tt_events_version(tt_str *out, double wall); // the first of every file
+void tt_events_scalars(tt_str *out, double wall, int64_t step,
+                       const tt_metric *metrics, int n);
+// Tells a TensorBoard that is watching to forget what it has from `step` on.
+void tt_events_restart(tt_str *out, double wall, int64_t step);
+
+typedef enum tt_event_kind {
+    TT_EVENT_OTHER,   // the version, a restart
+    TT_EVENT_SUMMARY, // scalars
+} tt_event_kind;
+
+typedef struct tt_event {
+    const char *record; // all of it, with length and checksums
+    int64_t bytes, step;
+    tt_event_kind kind;
+} tt_event;
+
+// The record at `text`; false when no whole and undamaged one begins there.
+bool tt_events_next(const char *text, int64_t n, tt_event *out);
+
+#endif

@@ -1,0 +1,229 @@
+// run_cut - metrics, log and events without what is behind a step.
+
+#include "base/file.h"
+#include "store/events.h"
+#include "store/run_parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char prefix[] = "events.out.tfevents.";
+
+double tt__run_wall(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+tt_status tt__run_path(const char *folder, const char *name,
+                       char path[PATH_MAX])
+{
+    const int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    if (n < 0 || n >= PATH_MAX)
+        return tt_fail(TT_ERR_ARG, "%.200s...: the name is too long", folder);
+    return TT_OK;
+}
+
+int64_t tt__run_whole_lines(const char *text, int64_t n)
+{
+    const char *last = n > 0 ? memrchr(text, '\n', (size_t)n) : NULL;
+    return last != NULL ? last + 1 - text : 0;
+}
+
+int64_t tt__run_whole_events(const char *text, int64_t n)
+{
+    tt_event event;
+    int64_t done = 0;
+    while (tt_events_next(text + done, n - done, &event))
+        done += event.bytes;
+    return done;
+}
+
+// ---- lines ---------------------------------------------------------------
+
+// What a line says about its place; continued lines stay with the one before.
+typedef enum line_kind { LINE_STEP, LINE_CONTINUED, LINE_BAD } line_kind;
+typedef line_kind line_step_fn(const char *line, int64_t n, int64_t *step);
+
+static line_kind step_behind(const char *text, const char *mark, int64_t *step)
+{
+    const size_t n = strlen(mark);
+    char *end = NULL;
+    if (strncmp(text, mark, n) != 0)
+        return LINE_BAD;
+    errno = 0;
+    *step = strtoll(text + n, &end, 10);
+    return end == text + n || errno != 0 ? LINE_BAD : LINE_STEP;
+}
+
+static line_kind metrics_step(const char *line, int64_t n, int64_t *step)
+{
+    if (line[n - 1] != '}')
+        return LINE_BAD;
+    return step_behind(line, "{\"step\":", step);
+}
+
+// "2026-11-15T11:40:00Z step 120: text"
+static line_kind log_step(const char *line, int64_t n, int64_t *step)
+{
+    if (line[0] == ' ')
+        return LINE_CONTINUED;
+    const char *blank = memchr(line, ' ', (size_t)n);
+    return blank == NULL ? LINE_BAD : step_behind(blank, " step ", step);
+}
+
+static void keep_lines(const char *text, int64_t n, int64_t limit,
+                       line_step_fn *step_of, tt_str *out)
+{
+    bool is_kept = false;
+    while (n > 0) {
+        const char *stop = memchr(text, '\n', (size_t)n);
+        if (stop == NULL)
+            return; // cut short
+        const int64_t bytes = stop + 1 - text;
+        int64_t step = 0;
+        const line_kind kind =
+            bytes > 1 ? step_of(text, bytes - 1, &step) : LINE_BAD;
+        if (kind != LINE_CONTINUED)
+            is_kept = kind == LINE_STEP && step <= limit;
+        if (is_kept)
+            tt_str_add_bytes(out, text, bytes);
+        text += bytes;
+        n -= bytes;
+    }
+}
+
+static tt_status cut_lines(const char *path, int64_t step,
+                           line_step_fn *step_of)
+{
+    tt_str text = {0}, kept = {0};
+    if (!tt_file_exists(path))
+        return TT_OK;
+    tt_status status = tt_file_read(path, TT__RUN_FILE_MAX, &text);
+    if (status == TT_OK) {
+        keep_lines(tt_str_text(&text), text.n, step, step_of, &kept);
+        status = tt_str_status(&kept);
+    }
+    if (status == TT_OK && kept.n != text.n)
+        status = tt_file_replace(path, tt_str_text(&kept), kept.n);
+    tt_str_fini(&text);
+    tt_str_fini(&kept);
+    return status;
+}
+
+tt_status tt__run_cut_metrics(const char *path, int64_t step)
+{
+    return cut_lines(path, step, metrics_step);
+}
+
+tt_status tt__run_cut_log(const char *path, int64_t step)
+{
+    return cut_lines(path, step, log_step);
+}
+
+// ---- events --------------------------------------------------------------
+
+// Calls `visit` for the event files; stops at the first that fails.
+static tt_status each_events(const char *folder,
+                             tt_status (*visit)(void *user, const char *name),
+                             void *user)
+{
+    tt_status status = TT_OK;
+    DIR *dir = opendir(folder);
+    if (dir == NULL)
+        return tt_fail(TT_ERR_IO, "%s: cannot be read: %s", folder,
+                       strerror(errno));
+    for (const struct dirent *e = readdir(dir); e != NULL && status == TT_OK;
+         e = readdir(dir))
+        if (strncmp(e->d_name, prefix, sizeof(prefix) - 1) == 0)
+            status = visit(user, e->d_name);
+    closedir(dir);
+    return status;
+}
+
+// Names begin with the time in digits of fixed number, so text order is time's.
+static tt_status take_newer(void *user, const char *name)
+{
+    char *newest = user;
+    if (strcmp(name, newest) > 0)
+        snprintf(newest, NAME_MAX + 1, "%s", name);
+    return TT_OK;
+}
+
+tt_status tt__run_find_events(const char *folder, char path[PATH_MAX],
+                              bool *found)
+{
+    char newest[NAME_MAX + 1] = "";
+    TT_TRY(each_events(folder, take_newer, newest));
+    *found = newest[0] != '\0';
+    return tt__run_path(folder, newest, path);
+}
+
+tt_status tt__run_name_events(const char *folder, char path[PATH_MAX])
+{
+    char newest[NAME_MAX + 1] = "", host[65] = "", name[NAME_MAX + 1];
+    long long now = (long long)tt__run_wall();
+    TT_TRY(each_events(folder, take_newer, newest));
+    if (newest[0] != '\0') {
+        const long long last = atoll(newest + sizeof(prefix) - 1);
+        now = now > last ? now : last + 1;
+    }
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0')
+        snprintf(host, sizeof(host), "localhost");
+    for (char *c = host; *c != '\0'; c++)
+        *c = *c == '/' ? '-' : *c;
+    snprintf(name, sizeof(name), "%s%010lld.%s.%ld.0", prefix, now, host,
+             (long)getpid());
+    return tt__run_path(folder, name, path);
+}
+
+static void keep_events(const tt_str *text, int64_t limit, tt_str *out)
+{
+    tt_event event;
+    int64_t at = 0;
+    tt_events_version(out, tt__run_wall());
+    tt_events_restart(out, tt__run_wall(), 0);
+    for (; tt_events_next(tt_str_text(text) + at, text->n - at, &event);
+         at += event.bytes)
+        if (event.kind == TT_EVENT_SUMMARY && event.step <= limit)
+            tt_str_add_bytes(out, event.record, event.bytes);
+}
+
+typedef struct others {
+    const char *folder, *path; // all but this one go
+} others;
+
+static tt_status remove_other(void *user, const char *name)
+{
+    const others *o = user;
+    char path[PATH_MAX];
+    TT_TRY(tt__run_path(o->folder, name, path));
+    return strcmp(path, o->path) == 0 ? TT_OK : tt_file_remove(path);
+}
+
+tt_status tt__run_cut_events(const char *folder, int64_t step, const char *path)
+{
+    char newest[PATH_MAX];
+    tt_str text = {0}, kept = {0};
+    bool found = false;
+    TT_TRY(tt__run_find_events(folder, newest, &found));
+    if (!found)
+        return TT_OK;
+    tt_status status = tt_file_read(newest, TT__RUN_FILE_MAX, &text);
+    if (status == TT_OK) {
+        keep_events(&text, step, &kept);
+        status = tt_str_status(&kept);
+    }
+    if (status == TT_OK)
+        status = tt_file_replace(path, tt_str_text(&kept), kept.n);
+    tt_str_fini(&text);
+    tt_str_fini(&kept);
+    others rest = {folder, path};
+    return status == TT_OK ? each_events(folder, remove_other, &rest) : status;
+}

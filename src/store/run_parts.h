@@ -1,0 +1,39 @@
+// run_parts - between the files of the run folder. Internal.
+
+#ifndef TT_STORE_RUN_PARTS_H
+#define TT_STORE_RUN_PARTS_H
+
+#include "base/status.h"
+#include "base/str.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TT__RUN_FILE_MAX = INT_MAX }; // bytes of a file that is read as a whole
+
+tt_status tt__run_path(const char *folder, const char *name,
+                       char path[PATH_MAX]);
+
+// Bytes of the file's start that are whole lines.
+int64_t tt__run_whole_lines(const char *text, int64_t n);
+// Bytes of the start that are whole records.
+int64_t tt__run_whole_events(const char *text, int64_t n);
+
+// Rewrite the file without what is behind `step`; not there: fine.
+tt_status tt__run_cut_metrics(const char *path, int64_t step);
+tt_status tt__run_cut_log(const char *path, int64_t step);
+
+// The newest of the folder's event files; *found tells whether there is one.
+tt_status tt__run_find_events(const char *folder, char path[PATH_MAX],
+                              bool *found);
+// A name that sorts behind all that are there.
+tt_status tt__run_name_events(const char *folder, char path[PATH_MAX]);
+// Makes `path` from what the folder's newest holds up to `step`, and removes the
+// others: there is one file, and a TensorBoard that watches sees a new one.
+tt_status tt__run_cut_events(const char *folder, int64_t step,
+                             const char *path);
+
+double tt__run_wall(void); // seconds since 1970
+
+#endif
