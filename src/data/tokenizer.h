@@ -58,7 +58,6 @@ typedef struct tt_bpe_options {
     const char *pattern; // how text is split first; NULL: GPT-2's
     const char *const *special;
     int n_special;
-    int n_threads;
 } tt_bpe_options;
 
 // Learns byte-level BPE from text. Of equally frequent pairs the one with the

@@ -8,7 +8,7 @@
 // The sum keeps the reads: every byte of every text is there and terminated.
 static int64_t walk(const tt_json_value *v)
 {
-    int64_t sum = tt_json_int(v, 1) + (int64_t)(tt_json_number(v, 0) > 0);
+    int64_t sum = tt_json_int(v, 1) ^ (tt_json_number(v, 0) > 0);
     for (int64_t i = 0; v->text != NULL && i <= v->n; i++)
         sum ^= v->text[i];
     for (int64_t i = 0; v->key != NULL && i <= v->key_n; i++)

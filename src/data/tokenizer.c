@@ -1,0 +1,245 @@
+// tokenizer - finding the files of one, and ids back to text.
+
+#include "data/tokenizer.h"
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "data/tokenizer_def.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+// ---- ids -----------------------------------------------------------------
+
+tt_status tt_ids_reserve(tt_ids *ids, int64_t n)
+{
+    if (n <= ids->capacity - ids->n)
+        return TT_OK;
+    int64_t capacity = ids->capacity < 64 ? 64 : ids->capacity * 3 / 2;
+    if (capacity < ids->n + n)
+        capacity = ids->n + n;
+    int32_t *v = tt_realloc(ids->v, ids->capacity * (int64_t)sizeof(*v),
+                            capacity * (int64_t)sizeof(*v));
+    if (v == NULL)
+        return tt_fail(TT_ERR_NOMEM, "out of memory for %lld tokens",
+                       (long long)capacity);
+    ids->v = v;
+    ids->capacity = capacity;
+    return TT_OK;
+}
+
+void tt_ids_fini(tt_ids *ids)
+{
+    tt_free(ids->v);
+    *ids = (tt_ids){0};
+}
+
+// ---- files ---------------------------------------------------------------
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static bool is_there(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+// FOLDER/NAME of the first of two names that is there.
+static bool find_file(const char *folder, const char *a, const char *b,
+                      char path[PATH_MAX])
+{
+    const char *names[] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        const int n = snprintf(path, PATH_MAX, "%s/%s", folder, names[i]);
+        if (n < PATH_MAX && is_there(path))
+            return true;
+    }
+    return false;
+}
+
+static void folder_of(const char *path, char folder[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        snprintf(folder, PATH_MAX, ".");
+    else
+        snprintf(folder, PATH_MAX, "%.*s", (int)(slash - path), path);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+// A tokenizer keeps the text of its file, so that it can be passed on as it is.
+static tt_status keep_text(tt_tokenizer *t, const tt_map *map)
+{
+    t->json = tt_arena_copy(t->arena, map->data, map->bytes);
+    t->json_bytes = map->bytes;
+    return t->json != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
+static tt_status open_hf(const char *path, tt_tokenizer **out)
+{
+    tt_map map = {0};
+    const tt_json_value *root = NULL;
+    tt_tokenizer *t = NULL;
+    TT_TRY(tt_map_open(path, &map));
+    tt_arena *tree = tt_arena_create();
+    tt_status status =
+        tree != NULL ? tt_json_read(map.data, map.bytes, path, tree, &root)
+                     : tt_fail(TT_ERR_NOMEM, "%s: out of memory", path);
+    if (status == TT_OK) {
+        status = tt__tokenizer_hf(root, &t);
+        if (status != TT_OK)
+            status = tt_fail_context(status, "%s", path);
+    }
+    tt_arena_destroy(tree);
+    if (status == TT_OK)
+        status = keep_text(t, &map);
+    tt_map_close(&map);
+    if (status != TT_OK) {
+        tt_tokenizer_close(t);
+        return status;
+    }
+    *out = t;
+    return TT_OK;
+}
+
+static tt_status open_gpt2(const char *vocab, const char *merges,
+                           tt_tokenizer **out)
+{
+    tt_map ids = {0}, lines = {0};
+    const tt_json_value *root = NULL;
+    tt_arena *tree = tt_arena_create();
+    tt_status status = TT_OK;
+    if (tree == NULL)
+        return tt_fail(TT_ERR_NOMEM, "%s: out of memory", vocab);
+    status = tt_map_open(vocab, &ids);
+    if (status == TT_OK)
+        status = tt_map_open(merges, &lines);
+    if (status == TT_OK)
+        status = tt_json_read(ids.data, ids.bytes, vocab, tree, &root);
+    if (status == TT_OK) {
+        status = tt__tokenizer_gpt2(root, lines.data, lines.bytes, out);
+        if (status != TT_OK)
+            status = tt_fail_context(status, "%s, %s", vocab, merges);
+    }
+    tt_map_close(&ids);
+    tt_map_close(&lines);
+    tt_arena_destroy(tree);
+    return status;
+}
+
+static tt_status open_folder(const char *folder, tt_tokenizer **out)
+{
+    char vocab[PATH_MAX], merges[PATH_MAX];
+    if (find_file(folder, "tokenizer.json", "tokenizer.json", vocab))
+        return open_hf(vocab, out);
+    if (find_file(folder, "vocab.json", "encoder.json", vocab) &&
+        find_file(folder, "merges.txt", "vocab.bpe", merges))
+        return open_gpt2(vocab, merges, out);
+    return tt_fail(TT_ERR_IO,
+                   "%s: there is neither tokenizer.json nor vocab.json and "
+                   "merges.txt (encoder.json and vocab.bpe) in it",
+                   folder);
+}
+
+static tt_status open_file(const char *path, tt_tokenizer **out)
+{
+    char folder[PATH_MAX], other[PATH_MAX];
+    folder_of(path, folder);
+    if (ends_with(path, "vocab.json") || ends_with(path, "encoder.json")) {
+        if (!find_file(folder, "merges.txt", "vocab.bpe", other))
+            return tt_fail(TT_ERR_IO,
+                           "%s: the file of its merges, merges.txt or "
+                           "vocab.bpe, is not beside it",
+                           path);
+        return open_gpt2(path, other, out);
+    }
+    if (ends_with(path, "merges.txt") || ends_with(path, "vocab.bpe")) {
+        if (!find_file(folder, "vocab.json", "encoder.json", other))
+            return tt_fail(TT_ERR_IO,
+                           "%s: the file of its ids, vocab.json or "
+                           "encoder.json, is not beside it",
+                           path);
+        return open_gpt2(other, path, out);
+    }
+    return open_hf(path, out);
+}
+
+static tt_status open_bytes(tt_tokenizer **out)
+{
+    tt_tokenizer *t = tt__tokenizer_create(TT_TOKENIZER_BYTES);
+    if (t == NULL)
+        return TT_ERR_NOMEM;
+    tt_status status = tt__tokenizer_reserve(t, 256);
+    for (int i = 0; i < 256 && status == TT_OK; i++) {
+        const char byte = (char)i;
+        status = tt__tokenizer_set(t, i, &byte, 1, true);
+    }
+    if (status != TT_OK) {
+        tt_tokenizer_close(t);
+        return status;
+    }
+    *out = t;
+    return TT_OK;
+}
+
+tt_status tt_tokenizer_open(const char *spec, const char *text, int64_t n,
+                            tt_tokenizer **tokenizer_out)
+{
+    if (strcmp(spec, "bytes") == 0)
+        return open_bytes(tokenizer_out);
+    if (strcmp(spec, "chars") == 0)
+        return tt__tokenizer_chars(text, n, tokenizer_out);
+    if (is_folder(spec))
+        return open_folder(spec, tokenizer_out);
+    if (!is_there(spec))
+        return tt_fail(TT_ERR_IO,
+                       "%s: no such tokenizer: it is \"bytes\", \"chars\", or "
+                       "a folder or file with tokenizer.json or vocab.json "
+                       "and merges.txt",
+                       spec);
+    return open_file(spec, tokenizer_out);
+}
+
+// ---- use -----------------------------------------------------------------
+
+const char *tt_tokenizer_kind(const tt_tokenizer *t)
+{
+    return t->type == TT_TOKENIZER_BYTES   ? "bytes"
+           : t->type == TT_TOKENIZER_CHARS ? "chars"
+                                           : "bpe";
+}
+
+int64_t tt_tokenizer_vocab(const tt_tokenizer *t)
+{
+    return t->vocab;
+}
+
+int32_t tt_tokenizer_end(const tt_tokenizer *t)
+{
+    return t->end;
+}
+
+tt_status tt_tokenizer_decode(const tt_tokenizer *t, const int32_t *ids,
+                              int64_t n, tt_str *out)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= t->vocab || t->token[ids[i]].bytes == NULL)
+            return tt_fail(TT_ERR_ARG,
+                           "token %lld is %d, which the tokenizer does not "
+                           "have: its ids are below %lld",
+                           (long long)i, ids[i], (long long)t->vocab);
+    for (int64_t i = 0; i < n; i++)
+        tt_str_add_bytes(out, t->token[ids[i]].bytes, t->token[ids[i]].n);
+    return tt_str_status(out);
+}

@@ -1,0 +1,30 @@
+// tokenizer_stream - a text that is encoded bit by bit, with memory that does not
+// grow with it. Gives the ids that encoding it at once would give.
+
+#ifndef TT_DATA_TOKENIZER_STREAM_H
+#define TT_DATA_TOKENIZER_STREAM_H
+
+#include "data/tokenizer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tt_encoder tt_encoder; // one thread at a time
+
+// The tokenizer and the text must outlive it.
+tt_status tt_encoder_open(const tt_tokenizer *t, const char *text, int64_t n,
+                          bool with_special, tt_encoder **encoder_out);
+void tt_encoder_close(tt_encoder *encoder); // NULL is fine
+
+// Appends the ids of the next pieces, up to the first that ends `bytes` or more
+// behind where it began. False in `more_out`: that was the end.
+tt_status tt_encoder_next(tt_encoder *encoder, int64_t bytes, tt_ids *out,
+                          bool *more_out);
+
+// The pieces of text that BPE would work on, for those who count them. `piece` is
+// called for each; added tokens are not among them.
+typedef tt_status tt_piece_fn(void *user, const char *piece, int64_t n);
+tt_status tt_encoder_pieces(tt_encoder *encoder, tt_piece_fn *piece,
+                            void *user);
+
+#endif
