@@ -4,11 +4,13 @@
 #include "base/json.h"
 #include "check/law.h"
 #include "cli/command.h"
+#include "data/source.h"
 #include "model/model.h"
 #include "ops/ops.h"
 #include "ops/optim.h"
 #include "pass/pass.h"
 #include "train/job.h"
+#include "train/known.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -154,30 +156,66 @@ static tt_status list_commands(printer *p, tt_arena *arena)
     return TT_OK;
 }
 
-static tt_status list_settings(printer *p, tt_arena *arena)
+static tt_status list_sources(printer *p, tt_arena *arena)
 {
+    int n = 0;
     (void)arena;
-    for (const tt_opt *o = tt_job_option_table; o->name != NULL; o++) {
-        const tt_opt one[2] = {*o, {0}};
-        if (p->is_json)
-            member(p, o->name, o->doc, one);
-        else
-            print_options(p, one);
+    const tt_source_def *const *all = tt_source_all(&n);
+    for (int i = 0; i < n; i++)
+        member(p, all[i]->name, all[i]->doc, all[i]->options);
+    return TT_OK;
+}
+
+typedef struct settings_printer {
+    printer *printer;
+    tt_arena *arena;
+} settings_printer;
+
+static void print_setting(printer *p, const tt_opt *o)
+{
+    const tt_opt one[2] = {*o, {0}};
+    const bool is_choice = o->type == TT_OPT_CHOICE;
+    const bool is_empty = o->fallback == NULL || o->fallback[0] == '\0';
+    if (p->is_json)
+        member(p, o->name, o->doc, one);
+    else
+        printf("%-22s %-9s %s%s%s\n", o->name, is_empty ? "-" : o->fallback,
+               o->doc, is_choice ? ": " : "", is_choice ? o->choices : "");
+}
+
+// Those of models and optimisers are listed with them.
+static tt_status print_section(void *user, const char *prefix,
+                               const tt_opt *table)
+{
+    const settings_printer *s = user;
+    if (strcmp(prefix, "model") == 0 || strcmp(prefix, "optim") == 0)
+        return TT_OK;
+    for (const tt_opt *o = table; o->name != NULL; o++) {
+        tt_opt full = *o;
+        full.name = tt_arena_printf(s->arena, "%s%s%s", prefix,
+                                    prefix[0] != '\0' ? "." : "", o->name);
+        if (full.name == NULL)
+            return TT_ERR_NOMEM;
+        print_setting(s->printer, &full);
     }
     return TT_OK;
+}
+
+static tt_status list_settings(printer *p, tt_arena *arena)
+{
+    const tt_settings none = {0};
+    settings_printer s = {p, arena};
+    return tt_known_each(&none, arena, print_section, &s);
 }
 
 static const struct {
     const char *name;
     tt_status (*run)(printer *p, tt_arena *arena);
 } kinds[] = {
-    {"models", list_models},
-    {"ops", list_ops},
-    {"optimisers", list_optimisers},
-    {"settings", list_settings},
-    {"passes", list_passes},
-    {"backends", list_backends},
-    {"laws", list_laws},
+    {"models", list_models},         {"ops", list_ops},
+    {"optimisers", list_optimisers}, {"settings", list_settings},
+    {"sources", list_sources},       {"passes", list_passes},
+    {"backends", list_backends},     {"laws", list_laws},
     {"commands", list_commands},
 };
 
@@ -231,7 +269,8 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_list = {
     .name = "list",
     .doc = "Everything there is, with its options.",
-    .usage = "[models|ops|optimisers|settings|passes|backends|laws|commands]",
+    .usage = "[models|ops|optimisers|settings|sources|passes|backends|laws|"
+             "commands]",
     .flags = flags,
     .max_words = 1,
     .run = run,

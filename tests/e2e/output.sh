@@ -46,7 +46,7 @@ has() {
     done
 }
 
-for kind in models ops optimisers settings passes backends laws commands; do
+for kind in models ops optimisers settings sources passes backends laws commands; do
     json list $kind
 done
 json check cost only=gelu
