@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "comm/fold.h"
+#include "comm/journal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,6 +46,7 @@ struct tt_comm {
     int32_t rank, size;
     double deadline; // seconds that a wait may last without any progress
     tt_comm_stats stats;
+    tt_journal *journal; // NULL: none is kept
 };
 
 // Seconds of a message of so many bytes: latency + bytes * per_byte.

@@ -377,7 +377,8 @@ tt_status tt_shm_open(tt_shm_world *world, int32_t rank, double deadline,
     s->base = (tt_comm){.def = &tt_comm_shm,
                         .rank = rank,
                         .size = world->n_ranks,
-                        .deadline = deadline};
+                        .deadline = deadline,
+                        .journal = &world->seat[rank].journal};
     s->world = world;
     atomic_store(&world->seat[rank].presence, TT__HERE);
     *comm_out = &s->base;

@@ -33,6 +33,9 @@ typedef struct tt__seat {
     _Alignas(TT__LINE) atomic_uint bell; // rung when something may have changed
     atomic_uint n_asleep;
     atomic_int presence;
+    _Alignas(TT__LINE) atomic_uint beats; // as long as the process runs
+    char message[512];                    // why it failed
+    tt_journal journal;
 } tt__seat;
 
 struct tt_shm_world {

@@ -1,0 +1,30 @@
+// journal - see the header. A reader may meet the slot that is being written; it
+// reads the newest one that is complete.
+
+#include "comm/journal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void tt_journal_text(tt_event *event, const char *what, const char *where)
+{
+    snprintf(event->what, sizeof event->what, "%s", what);
+    snprintf(event->where, sizeof event->where, "%s", where ? where : "");
+}
+
+void tt_journal_add(tt_journal *journal, const tt_event *event)
+{
+    if (journal == NULL)
+        return;
+    const uint64_t n = atomic_load_explicit(&journal->n, memory_order_relaxed);
+    journal->event[n % TT_JOURNAL_EVENTS] = *event;
+    atomic_store_explicit(&journal->n, n + 1, memory_order_release);
+}
+
+uint64_t tt_journal_last(const tt_journal *journal, tt_event *event_out)
+{
+    const uint64_t n = atomic_load_explicit(&journal->n, memory_order_acquire);
+    if (n > 0)
+        *event_out = journal->event[(n - 1) % TT_JOURNAL_EVENTS];
+    return n;
+}

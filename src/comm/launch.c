@@ -1,0 +1,325 @@
+// launch - fork, watch, report.
+
+#include "comm/launch.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "comm/transport/shm_world.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BEAT_MS = 100, LOOK_MS = 20, MAX_CPUS = 1024 };
+static const double grace = 0.5; // for the others to end by themselves
+static const double usual_deadline = 30;
+
+typedef struct child {
+    pid_t pid;
+    bool is_gone;
+    int status; // of waitpid
+    unsigned beats;
+    double beat_at, gone_at;
+} child;
+
+typedef struct launch {
+    const tt_launch_options *options;
+    double deadline;
+    tt_shm_world *world;
+    child *child;
+    int32_t n_gone;
+    int32_t culprit; // the first that failed; -1: none
+    bool is_frozen;  // the culprit gave no sign of life
+    double failed_at;
+    bool is_killed;
+} launch;
+
+// ---- the child -----------------------------------------------------------
+
+static void *beat(void *user)
+{
+    tt__seat *seat = user;
+    const struct timespec pause = {.tv_nsec = BEAT_MS * 1000000L};
+    for (;;) {
+        (void)atomic_fetch_add(&seat->beats, 1);
+        (void)nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+// The rank's share of the cores that this process may use; returns how many.
+static int32_t share_cores(int32_t rank, int32_t n_ranks, bool pin)
+{
+    cpu_set_t all, mine;
+    CPU_ZERO(&mine);
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        return 1;
+    const int32_t n = CPU_COUNT(&all);
+    const int32_t share = n / n_ranks > 0 ? n / n_ranks : 1;
+    const int32_t first = rank * share % n;
+    for (int32_t cpu = 0, k = 0; cpu < MAX_CPUS; cpu++)
+        if (CPU_ISSET(cpu, &all) && k++ >= first && k <= first + share)
+            CPU_SET(cpu, &mine);
+    if (pin)
+        (void)sched_setaffinity(0, sizeof mine, &mine); // a hint: may fail
+    return share;
+}
+
+static void start_beating(tt__seat *seat)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    (void)sigfillset(&all); // signals are for the thread that trains
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, NULL, beat, seat) == 0)
+        (void)pthread_detach(thread);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static _Noreturn void be_rank(const launch *l, int32_t rank, pid_t parent,
+                              tt_launch_fn *fn, void *user)
+{
+    tt__seat *seat = &l->world->seat[rank];
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) // it died before we asked
+        _exit(1);
+    const tt_launch_rank r = {
+        .world = l->world,
+        .rank = rank,
+        .n_ranks = l->options->n_ranks,
+        .cores = share_cores(rank, l->options->n_ranks, l->options->pin),
+        .deadline = 2 * l->deadline + 5};
+    start_beating(seat);
+    const tt_status status = fn(&r, user);
+    if (status != TT_OK)
+        snprintf(seat->message, sizeof seat->message, "%s", tt_error_message());
+    (void)fflush(NULL);
+    const bool waited = status == TT_ERR_PEER || status == TT_ERR_TIMEOUT;
+    _exit(status == TT_OK ? 0 : waited ? 2 : 1);
+}
+
+// ---- the launcher --------------------------------------------------------
+
+static tt_status fork_all(launch *l, tt_launch_fn *fn, void *user)
+{
+    const pid_t parent = getpid();
+    const double now = tt_clock_seconds();
+    (void)fflush(NULL); // or children print what is left in the buffers too
+    for (int32_t r = 0; r < l->options->n_ranks; r++) {
+        const pid_t pid = fork();
+        if (pid == 0)
+            be_rank(l, r, parent, fn, user);
+        if (pid < 0)
+            return tt_fail(TT_ERR_NOMEM, "cannot start rank %d: %s", r,
+                           strerror(errno));
+        l->child[r] = (child){.pid = pid, .beat_at = now};
+    }
+    return TT_OK;
+}
+
+static void tell_all(const launch *l, int signal)
+{
+    for (int32_t r = 0; r < l->options->n_ranks; r++)
+        if (l->child[r].pid > 0 && !l->child[r].is_gone)
+            (void)kill(l->child[r].pid, signal);
+}
+
+static void blame(launch *l, int32_t rank)
+{
+    tt_shm_world_fail(l->world, rank);
+    if (l->culprit >= 0)
+        return;
+    l->culprit = rank;
+    l->failed_at = tt_clock_seconds();
+}
+
+// A rank that only says that it waited for another is not the first to fail, unless
+// nobody else turns out to be.
+static bool is_follower(const child *c)
+{
+    return WIFEXITED(c->status) && WEXITSTATUS(c->status) == 2;
+}
+
+static void reap(launch *l)
+{
+    for (int32_t r = 0; r < l->options->n_ranks; r++) {
+        child *c = &l->child[r];
+        if (c->is_gone || c->pid <= 0 ||
+            waitpid(c->pid, &c->status, WNOHANG) != c->pid)
+            continue;
+        c->is_gone = true;
+        c->gone_at = tt_clock_seconds();
+        l->n_gone++;
+        const bool is_well =
+            WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0;
+        if (!is_well && !l->is_killed && !is_follower(c))
+            blame(l, r);
+        else if (!is_well)
+            tt_shm_world_fail(l->world, r);
+    }
+}
+
+static void listen_to_beats(launch *l)
+{
+    const double now = tt_clock_seconds();
+    for (int32_t r = 0; r < l->options->n_ranks; r++) {
+        child *c = &l->child[r];
+        const unsigned beats = atomic_load(&l->world->seat[r].beats);
+        if (c->is_gone)
+            continue;
+        if (beats != c->beats) {
+            c->beats = beats;
+            c->beat_at = now;
+        } else if (now - c->beat_at > l->deadline && l->culprit < 0) {
+            l->is_frozen = true;
+            blame(l, r);
+        }
+    }
+}
+
+static int32_t any_failed(const launch *l)
+{
+    for (int32_t r = 0; r < l->options->n_ranks; r++)
+        if (l->child[r].is_gone && l->child[r].status != 0)
+            return r;
+    return -1;
+}
+
+static void watch(launch *l, const sigset_t *waited)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    while (l->n_gone < l->options->n_ranks) {
+        const int signal = sigtimedwait(waited, NULL, &pause);
+        if (signal > 0 && signal != SIGCHLD)
+            tell_all(l, signal);
+        reap(l);
+        listen_to_beats(l);
+        const double now = tt_clock_seconds();
+        if (l->culprit < 0 && any_failed(l) >= 0 && l->failed_at == 0)
+            l->failed_at = now; // followers only, so far
+        if (l->failed_at > 0 && now - l->failed_at > grace && !l->is_killed) {
+            l->is_killed = true;
+            tell_all(l, SIGKILL);
+        }
+    }
+    if (l->culprit < 0)
+        l->culprit = any_failed(l);
+}
+
+// ---- the report ----------------------------------------------------------
+
+static void say_where(const launch *l, int32_t rank, tt_str *out)
+{
+    tt_event e;
+    if (tt_journal_last(&l->world->seat[rank].journal, &e) == 0)
+        return;
+    tt_str_addf(out, " in %s", e.what);
+    if (e.number > 0)
+        tt_str_addf(out, " %lld", (long long)e.number);
+    if (e.step >= 0)
+        tt_str_addf(out, " of step %lld", (long long)e.step);
+    if (e.where[0] != '\0')
+        tt_str_addf(out, " (%s)", e.where);
+}
+
+static void say_why(const launch *l, tt_str *out)
+{
+    const child *c = &l->child[l->culprit];
+    const char *message = l->world->seat[l->culprit].message;
+    if (l->is_frozen)
+        tt_str_addf(out, "no sign of life for %.0f s", l->deadline);
+    else if (WIFSIGNALED(c->status))
+        tt_str_addf(out, "killed by signal %d (%s)", WTERMSIG(c->status),
+                    strsignal(WTERMSIG(c->status)));
+    else if (message[0] != '\0')
+        tt_str_add(out, message);
+    else
+        tt_str_addf(out, "it ended with status %d", WEXITSTATUS(c->status));
+}
+
+static void say_others(const launch *l, tt_str *out)
+{
+    double longest = 0;
+    int n = 0;
+    for (int32_t r = 0; r < l->options->n_ranks; r++) {
+        const child *c = &l->child[r];
+        if (r == l->culprit || c->gone_at < l->failed_at)
+            continue;
+        tt_str_addf(out, n++ == 0 ? "; ranks %d" : ", %d", r);
+        longest = c->gone_at - l->failed_at > longest
+                      ? c->gone_at - l->failed_at
+                      : longest;
+    }
+    if (n > 0)
+        tt_str_addf(out, " waited %.1f s", longest);
+}
+
+static tt_status report(const launch *l)
+{
+    char host[65] = "?";
+    tt_str text = {0};
+    if (l->culprit < 0)
+        return TT_OK;
+    (void)gethostname(host, sizeof host - 1);
+    tt_str_addf(&text, "rank %d (host %s, pid %d) stopped", l->culprit, host,
+                (int)l->child[l->culprit].pid);
+    say_where(l, l->culprit, &text);
+    tt_str_add(&text, ": ");
+    say_why(l, &text);
+    say_others(l, &text);
+    const tt_status status = tt_fail(TT_ERR_PEER, "%s", tt_str_text(&text));
+    tt_str_fini(&text);
+    return status;
+}
+
+static tt_status run(launch *l, tt_launch_fn *fn, void *user)
+{
+    sigset_t waited, before;
+    (void)sigemptyset(&waited);
+    (void)sigaddset(&waited, SIGCHLD);
+    tt_status status = fork_all(l, fn, user); // children keep the signal mask
+    (void)sigaddset(&waited, SIGTERM);
+    (void)sigaddset(&waited, SIGINT);
+    (void)sigaddset(&waited, SIGUSR1);
+    (void)sigprocmask(SIG_BLOCK, &waited, &before);
+    if (status != TT_OK) {
+        l->is_killed = true;
+        tell_all(l, SIGKILL);
+        for (int32_t r = 0; r < l->options->n_ranks; r++)
+            if (l->child[r].pid > 0)
+                (void)waitpid(l->child[r].pid, NULL, 0);
+    } else {
+        watch(l, &waited);
+        status = report(l);
+    }
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+tt_status tt_launch(const tt_launch_options *options, tt_launch_fn *fn,
+                    void *user)
+{
+    launch l = {.options = options,
+                .deadline =
+                    options->deadline > 0 ? options->deadline : usual_deadline,
+                .culprit = -1};
+    if (options->n_ranks < 1)
+        return tt_fail(TT_ERR_ARG, "%d ranks cannot be started",
+                       options->n_ranks);
+    TT_TRY(
+        tt_shm_world_create(options->n_ranks, options->rank_bytes, &l.world));
+    l.child = tt_alloc(options->n_ranks * (int64_t)sizeof *l.child);
+    const tt_status status =
+        l.child == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for the launcher")
+                        : run(&l, fn, user);
+    tt_free(l.child);
+    tt_shm_world_destroy(l.world);
+    return status;
+}

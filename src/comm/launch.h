@@ -1,0 +1,36 @@
+// launch - ranks as processes on this machine, looked after until the last ends.
+//
+// The ranks are forked before the caller has touched threads. They die with the
+// launcher, whatever kills it; one that dies takes the others along within a
+// second; one that no longer runs (stopped, swapped out) is given up after the
+// deadline. What went wrong first is told in one sentence.
+
+#ifndef TT_COMM_LAUNCH_H
+#define TT_COMM_LAUNCH_H
+
+#include "base/str.h"
+#include "comm/transport/shm.h"
+
+typedef struct tt_launch_options {
+    int32_t n_ranks;
+    double deadline;    // seconds without a heartbeat; 0: 30
+    int64_t rank_bytes; // of shared memory per rank
+    bool pin;           // cores divided between the ranks
+} tt_launch_options;
+
+typedef struct tt_launch_rank {
+    tt_shm_world *world;
+    int32_t rank, n_ranks;
+    int32_t cores; // that this rank has for itself, at least 1
+    double deadline; // of its waits: the launcher notices earlier
+} tt_launch_rank;
+
+// What a rank does, in its own process. A failure's message is kept for the report.
+typedef tt_status tt_launch_fn(const tt_launch_rank *rank, void *user);
+
+// Runs all ranks to their end. SIGTERM, SIGINT and SIGUSR1 are passed on to them.
+// On failure the message names the first rank that failed, where and why.
+tt_status tt_launch(const tt_launch_options *options, tt_launch_fn *fn,
+                    void *user);
+
+#endif
