@@ -21,79 +21,79 @@ static void nap(double seconds)
 }
 
 // Sums 1 + 2 + ... over the ranks, again and again.
-static tt_status sum_up(const tt_launch_rank *r, int times)
+static tt_status sum_up(tt_comm *comm, int times)
 {
-    tt_comm *comm = NULL;
-    TT_TRY(tt_shm_open(r->world, r->rank, r->deadline, &comm));
     for (int k = 0; k < times; k++) {
-        int32_t sum = r->rank + 1;
+        int32_t sum = comm->rank + 1;
         tt_event e = {.step = 12, .number = k + 1};
         tt_journal_text(&e, "all_reduce", "h.3.mlp");
         tt_journal_add(comm->journal, &e);
         const tt_coll_call call = {.kind = TT_ALL_REDUCE,
-                                   .group = {.n = r->n_ranks, .me = r->rank},
+                                   .group = {.n = comm->size, .me = comm->rank},
                                    .fold = {TT_FOLD_SUM, TT_NUM_I32},
                                    .count = 1,
                                    .in = &sum,
                                    .out = &sum};
-        tt_status status = tt_coll_run(tt_coll_find("ring"), comm, &call);
-        if (status == TT_OK && sum != r->n_ranks * (r->n_ranks + 1) / 2)
-            status = tt_fail(TT_ERR_STATE, "the sum is %d", sum);
-        if (status != TT_OK) {
-            tt_comm_close(comm);
-            return status;
-        }
+        TT_TRY(tt_coll_run(tt_coll_find("ring"), comm, &call));
+        if (sum != comm->size * (comm->size + 1) / 2)
+            return tt_fail(TT_ERR_STATE, "the sum is %d", sum);
     }
-    tt_comm_close(comm);
     return TT_OK;
 }
 
-static tt_status agree(const tt_launch_rank *r, void *user)
+// What one rank does besides: something happens to one of them after 183 sums.
+typedef struct plot {
+    int32_t victim; // -1: none
+    int signal;     // 0: it returns an error
+    int before, after;
+} plot;
+
+static tt_status play(tt_comm *comm, const plot *p)
 {
-    return sum_up(r, *(const int *)user);
+    TT_TRY(sum_up(comm, p->before));
+    if (comm->rank == p->victim && p->signal == 0)
+        return tt_fail(TT_ERR_IO, "no space left for rank %d", comm->rank);
+    if (comm->rank == p->victim)
+        (void)kill(getpid(), p->signal);
+    return sum_up(comm, p->after);
 }
+
+static tt_status be_rank(const tt_launch_rank *r, void *user)
+{
+    tt_comm *comm = NULL;
+    TT_TRY(tt_shm_open(r->world, r->rank, r->deadline, &comm));
+    const tt_status status = play(comm, user);
+    tt_comm_close(comm);
+    return status;
+}
+
+enum { FOREVER = 100000000 };
 
 TEST(launch_runs_ranks_that_agree)
 {
-    int times = 200;
+    plot p = {.victim = -1, .before = 200};
     for (int n = 1; n <= 5; n++) {
         const tt_launch_options o = {.n_ranks = n, .pin = true};
-        CHECK_OK(tt_launch(&o, agree, &times));
+        CHECK_OK(tt_launch(&o, be_rank, &p));
     }
-}
-
-static tt_status fail_at_two(const tt_launch_rank *r, void *user)
-{
-    (void)user;
-    TT_TRY(sum_up(r, 5));
-    if (r->rank == 2)
-        return tt_fail(TT_ERR_IO, "no space left for rank 2");
-    return sum_up(r, 1000000);
 }
 
 TEST(launch_tells_which_rank_failed_and_why)
 {
     const tt_launch_options o = {.n_ranks = 4};
-    CHECK(tt_launch(&o, fail_at_two, NULL) == TT_ERR_PEER);
+    plot p = {.victim = 2, .before = 5, .after = FOREVER};
+    CHECK(tt_launch(&o, be_rank, &p) == TT_ERR_PEER);
     const char *m = tt_error_message();
     CHECK_MSG(strncmp(m, "rank 2 ", 7) == 0, "%s", m);
     CHECK_MSG(strstr(m, "no space left for rank 2") != NULL, "%s", m);
 }
 
-static tt_status kill_self(const tt_launch_rank *r, void *user)
-{
-    TT_TRY(sum_up(r, 183));
-    if (r->rank == 1)
-        (void)kill(getpid(), *(const int *)user);
-    return sum_up(r, 1000000);
-}
-
 TEST(launch_ends_within_a_second_when_a_rank_is_killed)
 {
-    int signal = SIGKILL;
+    plot p = {1, SIGKILL, 183, FOREVER};
     const tt_launch_options o = {.n_ranks = 3};
     const double start = tt_clock_seconds();
-    CHECK(tt_launch(&o, kill_self, &signal) == TT_ERR_PEER);
+    CHECK(tt_launch(&o, be_rank, &p) == TT_ERR_PEER);
     CHECK(tt_clock_seconds() - start < 3);
     const char *m = tt_error_message();
     CHECK_MSG(strncmp(m, "rank 1 ", 7) == 0, "%s", m);
@@ -105,23 +105,23 @@ TEST(launch_ends_within_a_second_when_a_rank_is_killed)
 
 TEST(launch_gives_up_a_rank_that_is_stopped)
 {
-    int signal = SIGSTOP;
+    plot p = {1, SIGSTOP, 183, FOREVER};
     const tt_launch_options o = {.n_ranks = 3, .deadline = 1.5};
     const double start = tt_clock_seconds();
-    CHECK(tt_launch(&o, kill_self, &signal) == TT_ERR_PEER);
+    CHECK(tt_launch(&o, be_rank, &p) == TT_ERR_PEER);
     CHECK(tt_clock_seconds() - start < 5);
     const char *m = tt_error_message();
     CHECK_MSG(strncmp(m, "rank 1 ", 7) == 0, "%s", m);
     CHECK_MSG(strstr(m, "no sign of life") != NULL, "%s", m);
 }
 
-static tt_status work_on(const tt_launch_rank *r, void *user)
+static tt_status say_and_work(const tt_launch_rank *r, void *user)
 {
-    int *pipe_out = user;
-    const int pid = getpid();
-    if (write(*pipe_out, &pid, sizeof pid) != sizeof pid)
+    const int *pipe_end = user, pid = getpid();
+    plot p = {.victim = -1, .before = FOREVER};
+    if (write(*pipe_end, &pid, sizeof pid) != sizeof pid)
         return tt_fail(TT_ERR_IO, "the pipe is closed");
-    return sum_up(r, 100000000);
+    return be_rank(r, &p);
 }
 
 TEST(launch_leaves_no_rank_when_it_is_killed)
@@ -131,7 +131,7 @@ TEST(launch_leaves_no_rank_when_it_is_killed)
     const pid_t launcher = fork();
     if (launcher == 0) {
         const tt_launch_options o = {.n_ranks = 3};
-        (void)tt_launch(&o, work_on, &ends[1]);
+        (void)tt_launch(&o, say_and_work, &ends[1]);
         _exit(0);
     }
     for (int i = 0; i < 3; i++)
