@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "cli/command.h"
-#include "train/job.h"
+#include "train/session.h"
 
 #include <stdio.h>
 
@@ -78,10 +78,20 @@ static tt_status show(const tt_cli *cli, tt_job *job)
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     tt_job *job = NULL;
+    tt_session *session = NULL;
     (void)exit_out;
-    TT_TRY(tt_job_configure(&cli->settings, NULL, &job));
-    const tt_status status = show(cli, job);
+    // The data say how large the vocabulary is; a plan can do without.
+    if (tt_settings_find(&cli->settings, "data") != NULL &&
+        tt_session_open(&cli->settings, NULL, true, &session) != TT_OK) {
+        TT_TRY(tt_job_configure(&cli->settings, NULL, &job));
+        fprintf(stderr, "note: planned without the data: %s\n",
+                tt_error_message());
+    } else if (session == NULL) {
+        TT_TRY(tt_job_configure(&cli->settings, NULL, &job));
+    }
+    const tt_status status = show(cli, job != NULL ? job : session->job);
     tt_job_close(job);
+    tt_session_close(session);
     return status;
 }
 

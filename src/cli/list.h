@@ -1,3 +1,5 @@
+TT_COMMAND(train)
+TT_COMMAND(eval)
 TT_COMMAND(plan)
 TT_COMMAND(list)
 TT_COMMAND(check)

@@ -184,10 +184,11 @@ tt_status tt_train(tt_session *session, const tt_train_request *request,
                     .saved_step = -1,
                     .started = tt_clock_seconds()};
     char message[2048];
-    tt_status status = TT_ERR_NOMEM;
     if (t.arena == NULL)
-        return tt_fail(status, "no memory to train");
-    status = run(&t, end_out);
+        return tt_fail(TT_ERR_NOMEM, "no memory to train");
+    tt_status status = tt_session_need_length(session);
+    if (status == TT_OK)
+        status = run(&t, end_out);
     if (status != TT_OK) { // closing may fail too, and say so
         snprintf(message, sizeof message, "%s", tt_error_message());
         if (t.loader != NULL) {

@@ -159,14 +159,19 @@ static tt_status find_length(tt_session *s)
     if (o->steps > 0 && o->epochs > 0)
         return tt_fail(TT_ERR_ARG, "train.steps and train.epochs are both set; "
                                    "leave one of them out");
-    if (o->steps == 0 && o->epochs == 0)
-        return tt_fail(TT_ERR_ARG, "how long to train is not set; set "
-                                   "train.steps=N or train.epochs=N");
     s->steps = o->steps;
     if (o->steps == 0)
         s->steps = (int64_t)ceil(o->epochs * (double)s->epoch /
                                  (double)s->job->options.batch);
     return TT_OK;
+}
+
+tt_status tt_session_need_length(const tt_session *session)
+{
+    return session->steps > 0
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG, "how long to train is not set; set "
+                                     "train.steps=N or train.epochs=N");
 }
 
 static tt_status copy_settings(tt_session *s, const tt_settings *settings)

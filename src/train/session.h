@@ -17,16 +17,19 @@ typedef struct tt_session {
     tt_job *job;              // planned
     tt_loader_options loader; // from position 0, in micro-batches
     int64_t epoch;            // samples; 0: the training split is not open
-    int64_t steps;            // wanted; 0: the same
+    int64_t steps;            // wanted; 0: nobody said
     tt_settings resolved;     // every setting there is, with its value
 } tt_session;
 
 // model.vocab, model.classes, model.channels and image follow from the data where
 // they are not set. `extra` as for tt_known_check. Without `wants_train` only the
-// validation split is opened, and nothing is asked about the length of the run.
+// validation split is opened.
 tt_status tt_session_open(const tt_settings *settings, const tt_opt *extra,
                           bool wants_train, tt_session **session_out);
 void tt_session_close(tt_session *session); // NULL is fine
+
+// Fails when neither train.steps nor train.epochs is set.
+tt_status tt_session_need_length(const tt_session *session);
 
 // What is resolved, as YAML that reads back to the same settings.
 void tt_settings_print(const tt_settings *settings, tt_str *out);

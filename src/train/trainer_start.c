@@ -91,7 +91,7 @@ static tt_status open_folder(tt_trainer *t)
 {
     const tt_train_options *o = &t->session->options;
     TT_TRY(tt_run_open(t->request->folder, o->tensorboard, &t->run));
-    TT_TRY(tt_run_cut(t->run, t->state.step));
+    TT_TRY(tt_run_cut(t->run, t->saved_step < 0 ? -1 : t->saved_step));
     print_texts(t);
     TT_TRY(tt_str_status(&t->config));
     TT_TRY(tt_str_status(&t->tokenizer));

@@ -1,0 +1,134 @@
+// eval - loss, perplexity or accuracy of a checkpoint on data.
+
+#include "base/json.h"
+#include "base/yaml.h"
+#include "cli/command.h"
+#include "store/checkpoint.h"
+#include "train/evaluate.h"
+
+#include <math.h>
+#include <stdio.h>
+
+// The settings that the checkpoint was made with, under those of the command
+// line.
+static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
+                                tt_settings *out)
+{
+    const char *text = NULL;
+    int64_t n = 0;
+    TT_TRY(tt_checkpoint_text_read(from, "config.yaml", &text, &n));
+    TT_TRY(tt_yaml_parse(text, n, "config.yaml", cli->arena, out));
+    for (int64_t i = 0; i < cli->settings.n; i++) {
+        const tt_setting *s = &cli->settings.v[i];
+        TT_TRY(tt_settings_set(out, s->key, s->value, s->origin, cli->arena));
+    }
+    return TT_OK;
+}
+
+typedef struct result {
+    const char *checkpoint;
+    int64_t step;
+    bool is_ema;
+    tt_score score;
+} result;
+
+static void print_json(const result *r)
+{
+    tt_str text = {0};
+    tt_json json = {.out = &text};
+    tt_json_open(&json, NULL, '{');
+    tt_json_str(&json, "checkpoint", r->checkpoint);
+    tt_json_i64(&json, "step", r->step);
+    tt_json_bool(&json, "ema", r->is_ema);
+    tt_json_f64(&json, "loss", r->score.loss);
+    if (isfinite(r->score.perplexity))
+        tt_json_f64(&json, "perplexity", r->score.perplexity);
+    tt_json_f64(&json, "accuracy", r->score.accuracy);
+    tt_json_i64(&json, "samples", r->score.samples);
+    tt_json_f64(&json, "targets", r->score.count);
+    tt_json_f64(&json, "seconds", r->score.seconds);
+    tt_json_close(&json, '}');
+    if (tt_str_status(&text) == TT_OK)
+        puts(tt_str_text(&text));
+    tt_str_fini(&text);
+}
+
+static void print_text(const result *r)
+{
+    printf("%s: step %lld%s, %lld samples\n", r->checkpoint, (long long)r->step,
+           r->is_ema ? ", averaged weights" : "", (long long)r->score.samples);
+    printf("loss        %.4f\n", r->score.loss);
+    if (isfinite(r->score.perplexity))
+        printf("perplexity  %.3f\n", r->score.perplexity);
+    else
+        printf("accuracy    %.2f%%\n", 100 * r->score.accuracy);
+}
+
+static tt_status evaluate(tt_session *session, tt_checkpoint *from,
+                          tt_score *score_out)
+{
+    const tt_weights_options options = {.wants_ema = session->options.ema > 0};
+    tt_evaluator *evaluator = NULL;
+    TT_TRY(tt_evaluator_open(session, &evaluator));
+    tt_status status = tt_infer_load(tt_evaluator_infer(evaluator),
+                                     from->folder, &options, NULL);
+    if (status == TT_OK)
+        status = tt_evaluator_run(evaluator, NULL, score_out);
+    tt_evaluator_close(evaluator);
+    return status;
+}
+
+static tt_status run_on(tt_cli *cli, tt_checkpoint *from)
+{
+    tt_settings settings = {0};
+    tt_session *session = NULL;
+    result r = {.checkpoint = from->folder, .step = from->step};
+    TT_TRY(merge_settings(cli, from, &settings));
+    TT_TRY(tt_session_open(&settings, NULL, false, &session));
+    r.is_ema = session->options.ema > 0;
+    const tt_status status = evaluate(session, from, &r.score);
+    if (status == TT_OK && tt_cli_has(cli, "--json"))
+        print_json(&r);
+    else if (status == TT_OK)
+        print_text(&r);
+    tt_session_close(session);
+    return status;
+}
+
+static tt_status run(tt_cli *cli, int *exit_out)
+{
+    tt_checkpoint *from = NULL;
+    tt_str notes = {0};
+    (void)exit_out;
+    if (cli->n_words == 0)
+        return tt_fail(TT_ERR_ARG, "which run? usage: tutti eval FOLDER");
+    tt_status status = tt_checkpoint_read(
+        cli->word[0], tt_cli_has(cli, "--best"), &notes, &from);
+    if (notes.n > 0)
+        fputs(tt_str_text(&notes), stderr);
+    if (status == TT_OK)
+        status = run_on(cli, from);
+    tt_checkpoint_close(from);
+    tt_str_fini(&notes);
+    return status;
+}
+
+static const tt_flag flags[] = {
+    {"--best", "the checkpoint with the lowest validation loss"},
+    {"--json", "one JSON object"},
+    {0},
+};
+
+const tt_command_def tt_command_eval = {
+    .name = "eval",
+    .doc = "Loss, perplexity or accuracy of a checkpoint.",
+    .usage = "RUN|CHECKPOINT [data.path=... key=value ...] [--best] [--json]",
+    .detail =
+        "On the validation data of the run, or on other data: data.val=FILE, "
+        "or data=... with\nits settings. Averaged weights are used where "
+        "the run has them (train.ema).",
+    .flags = flags,
+    .max_words = 1,
+    .takes_paths = true,
+    .run = run,
+};

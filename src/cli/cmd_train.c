@@ -1,0 +1,174 @@
+// train - trains, or goes on training, what a configuration describes.
+
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/signals.h"
+#include "train/folders.h"
+#include "train/loop.h"
+
+#include <stdio.h>
+
+static const char *const reasons[] = {
+    [TT_RUN_DONE] = "done",
+    [TT_RUN_EARLY] = "early stop",
+    [TT_RUN_SIGNAL] = "signal",
+    [TT_RUN_FAILED] = "failed",
+};
+
+static void print_bytes(tt_str *out, const char *name, int64_t bytes)
+{
+    tt_str_addf(out, "# %-16s %16lld\n", name, (long long)bytes);
+}
+
+// The settings are YAML; the table stands behind # so that all of it still is.
+static tt_status print_dry_run(tt_session *s)
+{
+    tt_str text = {0}, plan = {0};
+    tt_train_memory memory;
+    TT_TRY(tt_train_memory_of(s, &memory));
+    tt_settings_print(&s->resolved, &text);
+    tt_plan_print_memory(s->job->plan, &plan);
+    tt_str_addf(&text, "# %s\n# %s\n# steps %lld, samples per epoch %lld\n# ",
+                tt_session_model_text(s), tt_session_data_text(s),
+                (long long)s->steps, (long long)s->epoch);
+    for (const char *p = tt_str_text(&plan); *p != '\0'; p++) {
+        tt_str_add_bytes(&text, p, 1);
+        if (*p == '\n' && p[1] != '\0')
+            tt_str_add(&text, "# ");
+    }
+    print_bytes(&text, "  evaluation", memory.evaluation);
+    print_bytes(&text, "  loader", memory.loader);
+    print_bytes(&text, "  snapshot", memory.snapshot);
+    print_bytes(&text, "  in all", memory.total);
+    tt_status status = tt_str_status(&text);
+    if (status == TT_OK)
+        status = tt_str_status(&plan);
+    if (status == TT_OK)
+        fputs(tt_str_text(&text), stdout);
+    tt_str_fini(&text);
+    tt_str_fini(&plan);
+    return status;
+}
+
+static void print_json(const tt_run_end *end)
+{
+    tt_str text = {0};
+    tt_json json = {.out = &text};
+    tt_json_open(&json, NULL, '{');
+    tt_json_str(&json, "reason", reasons[end->reason]);
+    tt_json_str(&json, "folder", end->folder);
+    tt_json_i64(&json, "step", end->step);
+    tt_json_f64(&json, "seconds", end->seconds);
+    tt_json_f64(&json, "loss", end->loss);
+    tt_json_f64(&json, "val_loss", end->val_loss);
+    tt_json_f64(&json, "best_loss", end->best_loss);
+    tt_json_f64(&json, "accuracy", end->accuracy);
+    tt_json_f64(&json, "input_stall", end->input_stall);
+    tt_json_f64(&json, "checkpoint_stall", end->checkpoint_stall);
+    tt_json_close(&json, '}');
+    if (tt_str_status(&text) == TT_OK)
+        puts(tt_str_text(&text));
+    tt_str_fini(&text);
+}
+
+static tt_status train(const tt_cli *cli, tt_session *session,
+                       tt_train_request *request, int *exit_out)
+{
+    const bool is_json = tt_cli_has(cli, "--json");
+    tt_progress *progress = NULL;
+    tt_run_end end;
+    TT_TRY(tt_progress_open(!is_json, &progress));
+    request->watch = tt_progress_watch(progress);
+    request->stop = tt_signals_catch();
+    const tt_status status = tt_train(session, request, &end);
+    tt_progress_close(progress);
+    if (status != TT_OK)
+        return status;
+    if (is_json)
+        print_json(&end);
+    if (end.reason == TT_RUN_SIGNAL)
+        *exit_out = TT_EXIT_STOPPED;
+    return TT_OK;
+}
+
+// Where to train, and what --fresh and --fork make of what is there.
+static tt_status set_folder(tt_cli *cli, tt_train_request *request)
+{
+    const tt_setting *run = tt_settings_find(&cli->settings, "run");
+    const tt_setting *model = tt_settings_find(&cli->settings, "model");
+    const char *fallback = NULL;
+    TT_TRY(tt_run_default_folder(cli->file,
+                                 model != NULL ? model->value : "gpt",
+                                 cli->arena, &fallback));
+    request->folder =
+        run != NULL && run->value[0] != '\0' ? run->value : fallback;
+    if (tt_cli_has(cli, "--fork") && tt_cli_has(cli, "--fresh"))
+        return tt_fail(TT_ERR_ARG, "--fork goes on and --fresh begins again; "
+                                   "leave one of them out");
+    if (tt_cli_has(cli, "--fork")) {
+        tt_fork fork;
+        TT_TRY(tt_run_fork(request->folder, fallback, cli->arena, &fork));
+        request->folder = fork.to;
+        request->fork = fork.from;
+    }
+    return tt_settings_set(&cli->settings, "run", request->folder,
+                           run != NULL ? run->origin : "default", cli->arena);
+}
+
+static tt_status set_aside(const tt_cli *cli, const tt_train_request *request)
+{
+    const char *aside = NULL;
+    if (!tt_cli_has(cli, "--fresh"))
+        return TT_OK;
+    TT_TRY(tt_run_set_aside(request->folder, cli->arena, &aside));
+    if (aside != NULL)
+        fprintf(stderr, "note: %s is now %s\n", request->folder, aside);
+    return TT_OK;
+}
+
+static tt_status run(tt_cli *cli, int *exit_out)
+{
+    tt_train_request request = {0};
+    tt_session *session = NULL;
+    TT_TRY(set_folder(cli, &request));
+    TT_TRY(tt_session_open(&cli->settings, NULL, true, &session));
+    tt_status status = tt_session_need_length(session);
+    if (status == TT_OK)
+        status = tt_job_check_fit(session->job);
+    if (status == TT_OK && tt_cli_has(cli, "--dry-run")) {
+        status = print_dry_run(session);
+    } else if (status == TT_OK) {
+        status = set_aside(cli, &request);
+        if (status == TT_OK)
+            status = train(cli, session, &request, exit_out);
+    }
+    tt_session_close(session);
+    return status;
+}
+
+static const tt_flag flags[] = {
+    {"--dry-run", "print all settings and the memory needed; start nothing"},
+    {"--fork", "go on from the run's checkpoint in a new folder"},
+    {"--fresh", "begin again; the run that is there is renamed FOLDER.1"},
+    {"--json", "one JSON object about the end on standard output"},
+    {0},
+};
+
+const tt_command_def tt_command_train = {
+    .name = "train",
+    .doc = "Train; goes on by itself where an earlier start ended.",
+    .usage = "[FILE.yaml] [key=value ...] [--dry-run] [--fork] [--fresh] "
+             "[--json]",
+    .detail =
+        "`tutti list settings` names the keys. The run's folder (run=FOLDER; "
+        "default:\nruns/ and the file's name) gets settings, metrics, "
+        "checkpoints and a report.\nStarted again with the same settings it "
+        "goes on, bit for bit; changed settings are\nrefused unless --fork or "
+        "--fresh says what to do.\n\nSIGTERM, SIGUSR1 and the first Ctrl-C "
+        "finish the step and save: exit status 3.\nA second Ctrl-C stops at "
+        "once: exit status 130. Exit status 0: trained to the end,\nto "
+        "train.stop or to an early stop; 2: it could not be done.",
+    .flags = flags,
+    .run = run,
+};
