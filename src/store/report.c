@@ -4,9 +4,7 @@
 #include "base/json.h"
 #include "store/report_parts.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 // ---- facts.json ----------------------------------------------------------
 
@@ -34,66 +32,6 @@ tt_status tt_report_facts_text(const tt_report_facts *facts, tt_str *out)
     tt_json_close(&j, '}');
     tt_str_add(out, "\n");
     return tt_str_status(out);
-}
-
-// ---- metrics.jsonl -------------------------------------------------------
-
-static tt_series *series_of(tt_report_data *d, const char *name)
-{
-    for (int i = 0; i < d->n_series; i++)
-        if (strcmp(d->series[i].name, name) == 0)
-            return &d->series[i];
-    if (d->n_series == TT_REPORT_SERIES)
-        return NULL;
-    tt_series *s = &d->series[d->n_series++];
-    snprintf(s->name, sizeof s->name, "%s", name);
-    return s;
-}
-
-// What is no number was written as null: not finite.
-static tt_status add_line(tt_report_data *d, const tt_json_value *line)
-{
-    const double step = tt_json_number(tt_json_get(line, "step"), NAN);
-    if (!isfinite(step))
-        return TT_OK;
-    d->last_step = step;
-    for (const tt_json_value *v = line->first; v != NULL; v = v->next) {
-        const bool is_number =
-            v->type == TT_JSON_NUMBER || v->type == TT_JSON_NULL;
-        if (!is_number || strcmp(v->key, "step") == 0)
-            continue;
-        const double value = tt_json_number(v, NAN);
-        if (strcmp(v->key, "time") == 0 || strcmp(v->key, "seconds") == 0) {
-            d->last_seconds = value;
-            continue;
-        }
-        tt_series *s = series_of(d, v->key);
-        if (s != NULL)
-            TT_TRY(tt__series_add(s, step, value));
-    }
-    return TT_OK;
-}
-
-// Lines that are no JSON, such as a last one that was cut, are left out.
-static tt_status read_metrics(tt_report_data *d, const tt_str *text)
-{
-    const char *at = tt_str_text(text), *end = at + text->n;
-    tt_status status = TT_OK;
-    while (at < end && status == TT_OK) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        const int64_t n = (stop == NULL ? end : stop) - at;
-        tt_arena *arena = tt_arena_create();
-        const tt_json_value *line = NULL;
-        if (arena == NULL)
-            return tt_fail(TT_ERR_NOMEM, "no memory for the report's curves");
-        if (n > 0 &&
-            tt_json_read(at, n, "metrics.jsonl", arena, &line) == TT_OK &&
-            line->type == TT_JSON_OBJECT)
-            status = add_line(d, line);
-        tt_arena_destroy(arena);
-        at += n + 1;
-    }
-    return status;
 }
 
 // ---- the page ------------------------------------------------------------
@@ -125,11 +63,10 @@ tt_status tt_report_page(const tt_report_files *files, tt_str *out)
     if (tt_json_read(tt_str_text(&files->facts), files->facts.n, "facts.json",
                      arena, &data.facts) != TT_OK)
         data.facts = NULL;
-    tt_status status = read_metrics(&data, &files->metrics);
+    tt_status status = tt_metrics_parse(tt_str_text(&files->metrics),
+                                        files->metrics.n, arena, &data.metrics);
     if (status == TT_OK)
         status = tt__report_page(&data, out);
-    for (int i = 0; i < data.n_series; i++)
-        tt__series_fini(&data.series[i]);
     tt_arena_destroy(arena);
     return status;
 }

@@ -102,9 +102,9 @@ static bool make_scales(frame *f)
     range x = {INFINITY, -INFINITY, 0};
     range y = {INFINITY, -INFINITY, 0};
     for (int c = 0; c < TT_CHART_CURVES; c++) {
-        const tt_series *s = f->chart->curve[c].series;
+        const tt_metric_series *s = f->chart->curve[c].series;
         for (int64_t i = 0; s != NULL && i < s->n; i++) {
-            widen(&x, s->step[i]);
+            widen(&x, (double)s->step[i]);
             if (is_usable(s->value[i]))
                 widen(&y, s->value[i]);
         }
@@ -200,23 +200,23 @@ static void pen_add(pen *p, double step, double value)
     pen_keep(p, x, y_of(p->f, value));
 }
 
-static void add_line(const frame *f, const tt_series *s, const double *value,
-                     const char *kind, int curve)
+static void add_line(const frame *f, const tt_metric_series *s,
+                     const double *value, const char *kind, int curve)
 {
     pen p = {.f = f, .column = -1};
     tt_str_addf(f->out, "<path class=\"%s c%d\" d=\"", kind, curve);
     for (int64_t i = 0; i < s->n; i++)
-        pen_add(&p, s->step[i], value[i]);
+        pen_add(&p, (double)s->step[i], value[i]);
     pen_flush(&p);
     tt_str_add(f->out, "\"/>\n");
 }
 
 // Values that are no numbers are shown as crosses on the axis.
-static void add_marks(const frame *f, const tt_series *s, int curve)
+static void add_marks(const frame *f, const tt_metric_series *s, int curve)
 {
     double last = -1e9;
     for (int64_t i = 0; i < s->n; i++) {
-        const double x = x_of(f, s->step[i]);
+        const double x = x_of(f, (double)s->step[i]);
         const bool is_bad = !isfinite(s->value[i]);
         if ((!is_bad && s->n > FEW) || (is_bad && x - last < 4))
             continue;
@@ -224,7 +224,7 @@ static void add_marks(const frame *f, const tt_series *s, int curve)
             tt_str_addf(f->out,
                         "<path class=\"bad\" d=\"M%.1f %dl6 6m0 -6l-6 6\">"
                         "<title>not finite at step %.0f</title></path>\n",
-                        x - 3, TOP + PLOT_H - 8, s->step[i]);
+                        x - 3, TOP + PLOT_H - 8, (double)s->step[i]);
         else if (is_usable(s->value[i]))
             tt_str_addf(f->out,
                         "<circle class=\"dot c%d\" cx=\"%.1f\" cy=\"%.1f\" "
@@ -234,7 +234,7 @@ static void add_marks(const frame *f, const tt_series *s, int curve)
     }
 }
 
-static int64_t best_index(const tt_chart *c, const tt_series *s)
+static int64_t best_index(const tt_chart *c, const tt_metric_series *s)
 {
     int64_t best = -1;
     for (int64_t i = 0; s != NULL && i < s->n; i++)
@@ -246,11 +246,11 @@ static int64_t best_index(const tt_chart *c, const tt_series *s)
 
 static void add_best(const frame *f)
 {
-    const tt_series *s = f->chart->curve[TT_CHART_CURVES - 1].series;
+    const tt_metric_series *s = f->chart->curve[TT_CHART_CURVES - 1].series;
     const int64_t i = best_index(f->chart, s);
     if (f->chart->best == 0 || i < 0)
         return;
-    const double x = x_of(f, s->step[i]), y = y_of(f, s->value[i]);
+    const double x = x_of(f, (double)s->step[i]), y = y_of(f, s->value[i]);
     const bool is_right = x > LEFT + PLOT_W * 0.75;
     const double below = f->chart->best < 0 ? -10 : 18;
     tt_str_addf(f->out,
@@ -265,7 +265,7 @@ static void add_best(const frame *f)
 
 static tt_status add_curve(const frame *f, int curve)
 {
-    const tt_series *s = f->chart->curve[curve].series;
+    const tt_metric_series *s = f->chart->curve[curve].series;
     if (s == NULL || s->n == 0)
         return TT_OK;
     if (s->n <= FEW) {
@@ -286,9 +286,9 @@ static tt_status add_curve(const frame *f, int curve)
 }
 
 // The last value of the series at or before `step`, or NaN.
-static double value_at(const tt_series *s, double step, int64_t *at)
+static double value_at(const tt_metric_series *s, double step, int64_t *at)
 {
-    while (s != NULL && *at < s->n && s->step[*at] <= step + 1e-9)
+    while (s != NULL && *at < s->n && (double)s->step[*at] <= step + 1e-9)
         ++*at;
     return s != NULL && *at > 0 ? s->value[*at - 1] : (double)NAN;
 }

@@ -31,21 +31,13 @@ void tt__html_add(tt_str *out, const char *text)
     }
 }
 
-static const tt_series *find(const tt_report_data *d, const char *name)
+static const tt_metric_series *find(const tt_report_data *d, const char *name)
 {
-    for (int i = 0; i < d->n_series; i++)
-        if (strcmp(d->series[i].name, name) == 0)
-            return &d->series[i];
-    return NULL;
-}
-
-static double last_of(const tt_series *s)
-{
-    return s != NULL && s->n > 0 ? s->value[s->n - 1] : (double)NAN;
+    return tt_metrics_find(&d->metrics, name);
 }
 
 // Lowest (sign -1) or highest (1).
-static double best_of(const tt_series *s, int sign)
+static double best_of(const tt_metric_series *s, int sign)
 {
     double best = NAN;
     for (int64_t i = 0; s != NULL && i < s->n; i++)
@@ -122,10 +114,13 @@ static void add_tiles(const tt_report_data *d, tt_str *out)
              "");
     add_tile(out, "best validation accuracy",
              100 * best_of(find(d, "val/accuracy"), 1), 2, "%");
-    add_tile(out, "last training loss", last_of(find(d, "train/loss")), 4, "");
-    add_tile(out, "steps", d->last_step, 0, "");
+    add_tile(out, "last training loss",
+             tt_metrics_last(&d->metrics, "train/loss"), 4, "");
+    if (d->metrics.last_step >= 0)
+        add_tile(out, "steps", (double)d->metrics.last_step, 0, "");
     const double seconds = tt_json_number(tt_json_get(d->facts, "seconds"), 0);
-    add_time(out, d->last_seconds > 0 ? d->last_seconds : seconds);
+    add_time(out,
+             d->metrics.last_seconds > 0 ? d->metrics.last_seconds : seconds);
     tt_str_add(out, "</section>\n");
 }
 
@@ -167,7 +162,7 @@ static tt_status add_charts(const tt_report_data *d, tt_str *out)
     tt_str_add(out, "<section class=\"charts\">\n");
     for (int i = 0; i < N_KNOWN; i++) {
         const known *k = &known_charts[i];
-        const tt_series *val = k->val == NULL ? NULL : find(d, k->val);
+        const tt_metric_series *val = k->val == NULL ? NULL : find(d, k->val);
         const tt_chart chart = {
             .title = k->title,
             .curve = {{k->val == NULL ? NULL : "training", find(d, k->train)},
@@ -177,11 +172,11 @@ static tt_status add_charts(const tt_report_data *d, tt_str *out)
             .best = k->best};
         TT_TRY(tt__chart_add(&chart, out));
     }
-    for (int i = 0; i < d->n_series; i++) {
-        if (is_shown(d->series[i].name))
+    for (int i = 0; i < d->metrics.n; i++) {
+        if (is_shown(d->metrics.v[i].name))
             continue;
-        const tt_chart chart = {.title = d->series[i].name,
-                                .curve = {{NULL, &d->series[i]}}};
+        const tt_chart chart = {.title = d->metrics.v[i].name,
+                                .curve = {{NULL, &d->metrics.v[i]}}};
         TT_TRY(tt__chart_add(&chart, out));
     }
     tt_str_add(out, "</section>\n");

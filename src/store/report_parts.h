@@ -6,27 +6,20 @@
 #include "base/json_read.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "store/metrics.h"
 #include "store/report.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// One metric over the run; zero-initialise.
-typedef struct tt_series {
-    char name[64];
-    double *step, *value; // values may be NaN or infinite
-    int64_t n, capacity;
-} tt_series;
-tt_status tt__series_add(tt_series *series, double step, double value);
-void tt__series_fini(tt_series *series);
-
 // The mean over `window` points around each, of those that are finite. `out` has
 // series->n numbers.
-void tt__series_smooth(const tt_series *series, int64_t window, double *out);
+void tt__series_smooth(const tt_metric_series *series, int64_t window,
+                       double *out);
 
 typedef struct tt_curve {
     const char *label;
-    const tt_series *series; // NULL: not there
+    const tt_metric_series *series; // NULL: not there
 } tt_curve;
 
 enum { TT_CHART_CURVES = 2 };
@@ -60,14 +53,10 @@ void tt__html_add(tt_str *out, const char *text);
 
 extern const char tt__report_style[]; // CSS
 
-enum { TT_REPORT_SERIES = 32 };
-
 typedef struct tt_report_data { // everything that is shown
     const tt_report_files *files;
     const tt_json_value *facts; // NULL: none
-    tt_series series[TT_REPORT_SERIES];
-    int n_series;
-    double last_step, last_seconds; // of the metrics
+    tt_metrics metrics;
 } tt_report_data;
 
 tt_status tt__report_page(const tt_report_data *data, tt_str *out);

@@ -1,70 +1,11 @@
 // report_series - numbers over steps; scales and their ticks.
 
-#include "base/alloc.h"
 #include "store/report_parts.h"
 
 #include <math.h>
 #include <stddef.h>
 
-enum { POINTS_MAX = 1 << 16 }; // that are kept, however long the run is
-
-// Of every four values the lowest and the highest stay.
-static void fold(tt_series *s)
-{
-    int64_t to = 0;
-    for (int64_t i = 0; i + 3 < s->n; i += 4) {
-        int64_t low = i, high = i;
-        for (int64_t k = i + 1; k < i + 4; k++) {
-            if (s->value[k] < s->value[low])
-                low = k;
-            if (!(s->value[k] <= s->value[high])) // a NaN stays
-                high = k;
-        }
-        const int64_t first = low < high ? low : high;
-        const int64_t second = low < high ? high : low;
-        s->step[to] = s->step[first];
-        s->value[to++] = s->value[first];
-        s->step[to] = s->step[second];
-        s->value[to++] = s->value[second];
-    }
-    s->n = to;
-}
-
-static tt_status grow(tt_series *s)
-{
-    const int64_t unit = (int64_t)sizeof(double);
-    const int64_t more = s->capacity == 0 ? 256 : 2 * s->capacity;
-    double *step = tt_realloc(s->step, s->capacity * unit, more * unit);
-    if (step != NULL)
-        s->step = step;
-    double *value = tt_realloc(s->value, s->capacity * unit, more * unit);
-    if (value != NULL)
-        s->value = value;
-    if (step == NULL || value == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for the report's curves");
-    s->capacity = more;
-    return TT_OK;
-}
-
-tt_status tt__series_add(tt_series *s, double step, double value)
-{
-    if (s->n == POINTS_MAX)
-        fold(s);
-    if (s->n == s->capacity)
-        TT_TRY(grow(s));
-    s->step[s->n] = step;
-    s->value[s->n++] = value;
-    return TT_OK;
-}
-
-void tt__series_fini(tt_series *s)
-{
-    tt_free(s->step);
-    tt_free(s->value);
-    *s = (tt_series){0};
-}
-
-void tt__series_smooth(const tt_series *s, int64_t window, double *out)
+void tt__series_smooth(const tt_metric_series *s, int64_t window, double *out)
 {
     const int64_t half = window / 2;
     double sum = 0;
