@@ -1,6 +1,7 @@
 // list - every source of data. Expanded by registry.c.
 
 // Tokens.
+TT_SOURCE(text)
 TT_SOURCE(tokens)
 TT_SOURCE(megatron)
 

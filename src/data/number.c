@@ -79,6 +79,11 @@ tt_status tt_number_to_i32(tt_number type, const void *from, int64_t n,
             out[i] = p[2 * i] | p[2 * i + 1] << 8;
         return TT_OK;
     }
+    if (type.kind == 'u' && type.bytes == 1) {
+        for (int64_t i = 0; i < n; i++)
+            out[i] = p[i];
+        return TT_OK;
+    }
     for (int64_t i = 0; i < n; i++)
         if (!read_i32(type, p + i * type.bytes, &out[i])) {
             *bad_out = i;
