@@ -10,6 +10,7 @@
 tt_status tt_bench_step(tt_cli *cli);
 tt_status tt_bench_gemm(tt_cli *cli);
 tt_status tt_bench_op(tt_cli *cli);
+tt_status tt_bench_allreduce(tt_cli *cli);
 
 double tt_bench_median(double *value, int64_t n); // sorts
 int64_t tt_bench_resident_bytes(void);            // of this process, now

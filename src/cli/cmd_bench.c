@@ -12,6 +12,7 @@ static const struct {
     {"step", tt_bench_step},
     {"gemm", tt_bench_gemm},
     {"op", tt_bench_op},
+    {"allreduce", tt_bench_allreduce},
 };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -20,13 +21,14 @@ static tt_status run(tt_cli *cli, int *exit_out)
 {
     (void)exit_out;
     if (cli->n_words == 0)
-        return tt_fail(TT_ERR_ARG, "bench what? step, gemm or op");
+        return tt_fail(TT_ERR_ARG, "bench what? step, gemm, op or allreduce");
     for (int i = 0; i < N_KINDS; i++)
         if (strcmp(kinds[i].name, cli->word[0]) == 0)
             return kinds[i].run(cli);
-    return tt_fail(TT_ERR_ARG,
-                   "unknown benchmark \"%s\"; there are step, gemm and op",
-                   cli->word[0]);
+    return tt_fail(
+        TT_ERR_ARG,
+        "unknown benchmark \"%s\"; there are step, gemm, op and allreduce",
+        cli->word[0]);
 }
 
 static const tt_flag flags[] = {
@@ -36,11 +38,13 @@ static const tt_flag flags[] = {
 
 const tt_command_def tt_command_bench = {
     .name = "bench",
-    .doc = "Measure steps, products and operators against this machine.",
-    .usage = "step|gemm|op [FILE.yaml] [key=value ...] [--json]",
+    .doc = "Measure steps, products, operators and collectives.",
+    .usage = "step|gemm|op|allreduce [FILE.yaml] [key=value ...] [--json]",
     .detail = "step: whole training steps (steps=5 warmup=2 trace=FILE).\n"
               "gemm: products (m= n= k= precision=).\n"
-              "op:   where a model's step spends its time, kernel by kernel.",
+              "op:   where a model's step spends its time, kernel by kernel.\n"
+              "allreduce: sums over ranks on this machine (ranks= bytes= "
+              "algorithm=).",
     .flags = flags,
     .max_words = 1,
     .run = run,
