@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "check/law.h"
 #include "cli/command.h"
+#include "comm/coll/coll.h"
 #include "data/source.h"
 #include "model/model.h"
 #include "ops/ops.h"
@@ -146,6 +147,16 @@ static tt_status list_laws(printer *p, tt_arena *arena)
     return TT_OK;
 }
 
+static tt_status list_collectives(printer *p, tt_arena *arena)
+{
+    int n = 0;
+    (void)arena;
+    const tt_coll_def *const *all = tt_coll_all(&n);
+    for (int i = 0; i < n; i++)
+        member(p, all[i]->name, all[i]->doc, NULL);
+    return TT_OK;
+}
+
 static tt_status list_commands(printer *p, tt_arena *arena)
 {
     int n = 0;
@@ -212,11 +223,11 @@ static const struct {
     const char *name;
     tt_status (*run)(printer *p, tt_arena *arena);
 } kinds[] = {
-    {"models", list_models},         {"ops", list_ops},
-    {"optimisers", list_optimisers}, {"settings", list_settings},
-    {"sources", list_sources},       {"passes", list_passes},
-    {"backends", list_backends},     {"laws", list_laws},
-    {"commands", list_commands},
+    {"models", list_models},           {"ops", list_ops},
+    {"optimisers", list_optimisers},   {"settings", list_settings},
+    {"sources", list_sources},         {"passes", list_passes},
+    {"backends", list_backends},       {"laws", list_laws},
+    {"collectives", list_collectives}, {"commands", list_commands},
 };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
