@@ -200,6 +200,7 @@ TEST(folders_that_are_not_right_are_named)
 {
     enter();
     tt_source_request request = request_of("", TT_SPLIT_TRAIN);
+    request.holdout = 0;
     check_error(&request, "data.path");
     request.path = "/nowhere/at/all";
     check_error(&request, "/nowhere/at/all");
