@@ -32,6 +32,20 @@ static const tt_type *input_type(const tt_graph *graph, const char *name)
     return &graph->value[tt_graph_find(graph, name).id].type;
 }
 
+enum { LEFT_OUT = -100 }; // the default of cross_entropy's `ignore`
+
+void tt_feed_leave_out(const tt_graph *graph, void *y)
+{
+    const tt_type *type = input_type(graph, "y");
+    const int64_t n = tt_shape_count(&type->shape);
+    int32_t *label = y;
+    if (type->dtype != TT_I32)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        if (label[i] < 0)
+            label[i] = LEFT_OUT;
+}
+
 tt_status tt_feed_batch(const tt_graph *graph, int64_t classes,
                         const tt_batch *batch, void *x, void *y)
 {
@@ -51,5 +65,6 @@ tt_status tt_feed_batch(const tt_graph *graph, int64_t classes,
     TT_TRY(check_ids(batch->y, n_y, classes,
                      tt_dtype_is_float(x_type->dtype) ? "label" : "token"));
     tt_tensor_convert(TT_I32, batch->y, y_type->dtype, y, n_y);
+    tt_feed_leave_out(graph, y);
     return TT_OK;
 }

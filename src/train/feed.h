@@ -13,4 +13,7 @@
 tt_status tt_feed_batch(const tt_graph *graph, int64_t classes,
                         const tt_batch *batch, void *x, void *y);
 
+// Gives every label below 0 the one number that losses leave out.
+void tt_feed_leave_out(const tt_graph *graph, void *y);
+
 #endif

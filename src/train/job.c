@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "train/feed.h"
 #include "train/weights.h"
 
 #include <string.h>
@@ -115,6 +116,7 @@ static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
     tt_job *job = f->job;
     TT_TRY(set_scalar(job, "first_sample", (double)(micro * job->io.batch)));
     TT_TRY(f->feed(f->user, job, micro, job->x, job->y));
+    tt_feed_leave_out(job->graph, job->y);
     TT_TRY(tt_exec_write(exec, tt_graph_find(job->graph, "x"), job->x));
     return tt_exec_write(exec, tt_graph_find(job->graph, "y"), job->y);
 }
