@@ -71,9 +71,25 @@ void tt_encoder_close(tt_encoder *e)
 
 // ---- runs ----------------------------------------------------------------
 
-static bool is_blank(char c)
+// Bytes of the blank at `text`, or 0.
+static int blank(const char *text, int64_t n)
 {
-    return c == ' ' || (c >= '\t' && c <= '\r');
+    uint32_t c = 0;
+    const int k = tt_utf8_read(text, n, &c);
+    const bool is_blank =
+        c == ' ' || (c >= '\t' && c <= '\r') || c == 0x85 || c == 0xa0 ||
+        c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+        c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+    return is_blank ? k : 0;
+}
+
+// The same for the one that ends before `at`, not before `from`.
+static int blank_before(const char *text, int64_t from, int64_t at)
+{
+    for (int k = 1; k <= 3 && k <= at - from; k++)
+        if (((unsigned char)text[at - k] & 0xc0) != 0x80)
+            return blank(text + at - k, k);
+    return 0;
 }
 
 static const tt_added_token *added_at(const tt_encoder *e, int64_t at)
@@ -113,12 +129,13 @@ static void begin_run(tt_encoder *e)
 static void widen_added(tt_encoder *e)
 {
     e->next_to = e->known + e->next->n;
-    while (e->next->eats_left && e->known > e->at &&
-           is_blank(e->text[e->known - 1]))
-        e->known--;
-    while (e->next->eats_right && e->next_to < e->n &&
-           is_blank(e->text[e->next_to]))
-        e->next_to++;
+    int k = 0;
+    while (e->next->eats_left &&
+           (k = blank_before(e->text, e->at, e->known)) > 0)
+        e->known -= k;
+    while (e->next->eats_right &&
+           (k = blank(e->text + e->next_to, e->n - e->next_to)) > 0)
+        e->next_to += k;
 }
 
 // Looks `bytes` further.
