@@ -4,6 +4,7 @@
 #define TT_BACKEND_CPU_GEMM_H
 
 #include "backend/cpu/dnnl.h"
+#include "backend/cpu/simd.h"
 
 typedef struct tt__cpu_gemm tt__cpu_gemm;
 
@@ -24,5 +25,8 @@ int64_t tt__cpu_gemm_scratch_bytes(const tt__cpu_gemm *gemm);
 // `data`: a, b, bias, c.
 tt_status tt__cpu_gemm_run(tt__cpu_gemm *gemm, const void *const data[4],
                            bool adds, void *scratch);
+
+// The activation behind a matmul node, without addresses.
+tt_simd_act_args tt__matmul_act(const tt_site *site);
 
 #endif

@@ -2,6 +2,7 @@
 // gets it.
 
 // Matrix products, convolution, pooling, batch norm.
+TT_KERNEL(cpu_matvec)
 TT_KERNEL(cpu_matmul)
 TT_KERNEL(cpu_matmul_grad_w)
 TT_KERNEL(cpu_conv)

@@ -153,6 +153,24 @@ static void describe(tt_site *site, tt__cpu_gemm_desc *d)
                                    : tt__tensor_absent();
 }
 
+tt_simd_act_args tt__matmul_act(const tt_site *site)
+{
+    static const tt_simd_act acts[] = {
+        [TT_ACT_RELU] = TT_SIMD_ACT_RELU,
+        [TT_ACT_GELU_TANH] = TT_SIMD_ACT_GELU_TANH,
+        [TT_ACT_GELU_ERF] = TT_SIMD_ACT_GELU_ERF,
+        [TT_ACT_SILU] = TT_SIMD_ACT_SILU,
+        [TT_ACT_TANH] = TT_SIMD_ACT_TANH,
+        [TT_ACT_SIGMOID] = TT_SIMD_ACT_SIGMOID,
+    };
+    const tt_matmul_params *p = site->params;
+    return (tt_simd_act_args){
+        .type = site->out[0].dtype == TT_BF16 ? TT_SIMD_BF16 : TT_SIMD_F32,
+        .act = acts[p->activation],
+        .n = tt_operand_count(&site->out[0]),
+    };
+}
+
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
@@ -172,20 +190,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
         status = make_state(backend, &d, prepared_out);
     }
     TT_TRY(status);
-    static const tt_simd_act acts[] = {
-        [TT_ACT_RELU] = TT_SIMD_ACT_RELU,
-        [TT_ACT_GELU_TANH] = TT_SIMD_ACT_GELU_TANH,
-        [TT_ACT_GELU_ERF] = TT_SIMD_ACT_GELU_ERF,
-        [TT_ACT_SILU] = TT_SIMD_ACT_SILU,
-        [TT_ACT_TANH] = TT_SIMD_ACT_TANH,
-        [TT_ACT_SIGMOID] = TT_SIMD_ACT_SIGMOID,
-    };
-    state *s = prepared_out->state;
-    s->act = (tt_simd_act_args){
-        .type = site->out[0].dtype == TT_BF16 ? TT_SIMD_BF16 : TT_SIMD_F32,
-        .act = acts[p->activation],
-        .n = tt_operand_count(&site->out[0]),
-    };
+    ((state *)prepared_out->state)->act = tt__matmul_act(site);
     return TT_OK;
 }
 

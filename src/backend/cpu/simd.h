@@ -23,6 +23,7 @@
 #include "backend/cpu/simd/fold.h"
 #include "backend/cpu/simd/loss.h"
 #include "backend/cpu/simd/lstm.h"
+#include "backend/cpu/simd/matvec.h"
 #include "backend/cpu/simd/merge.h"
 #include "backend/cpu/simd/norm.h"
 #include "backend/cpu/simd/optimizer.h"
@@ -48,6 +49,7 @@ typedef struct tt_simd {
     const tt_simd_lstm *lstm;
     const tt_simd_channels *channels;
     const tt_simd_fold *fold;
+    const tt_simd_matvec *matvec;
     const tt_simd_merge *merge;
     const tt_simd_pointwise *pointwise;
     const tt_simd_rotary *rotary;

@@ -17,6 +17,7 @@ extern const tt_simd_dropout TT_SYMBOL(tt_simd_dropout);
 extern const tt_simd_lstm TT_SYMBOL(tt_simd_lstm);
 extern const tt_simd_channels TT_SYMBOL(tt_simd_channels);
 extern const tt_simd_fold TT_SYMBOL(tt_simd_fold);
+extern const tt_simd_matvec TT_SYMBOL(tt_simd_matvec);
 extern const tt_simd_merge TT_SYMBOL(tt_simd_merge);
 extern const tt_simd_pointwise TT_SYMBOL(tt_simd_pointwise);
 extern const tt_simd_rotary TT_SYMBOL(tt_simd_rotary);
@@ -42,6 +43,7 @@ const tt_simd TT_SYMBOL(tt_simd_table) = {
     .lstm = &TT_SYMBOL(tt_simd_lstm),
     .channels = &TT_SYMBOL(tt_simd_channels),
     .fold = &TT_SYMBOL(tt_simd_fold),
+    .matvec = &TT_SYMBOL(tt_simd_matvec),
     .merge = &TT_SYMBOL(tt_simd_merge),
     .pointwise = &TT_SYMBOL(tt_simd_pointwise),
     .rotary = &TT_SYMBOL(tt_simd_rotary),
