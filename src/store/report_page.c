@@ -136,7 +136,6 @@ typedef struct known { // metrics that have a place of their own
 static const known known_charts[] = {
     {"Loss", "train/loss", "val/loss", 4, -1, false},
     {"Accuracy", "train/accuracy", "val/accuracy", 0, 1, true},
-    {"Perplexity", "train/perplexity", "val/perplexity", 4, -1, false},
     {"Learning rate", "lr", NULL, 0, 0, false},
     {"Norm of the gradient", "grad_norm", NULL, 15, 0, false},
     {"Tokens per second", "tokens_per_second", NULL, 0, 0, false},
@@ -147,8 +146,11 @@ enum { N_KNOWN = sizeof known_charts / sizeof known_charts[0] };
 // Has a chart already, or says no more than one that has.
 static bool is_shown(const char *name)
 {
-    if (strcmp(name, "epoch") == 0 || strcmp(name, "step_seconds") == 0)
-        return true;
+    static const char *const implied[] = {"epoch", "step_seconds",
+                                          "train/perplexity", "val/perplexity"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(name, implied[i]) == 0)
+            return true;
     for (int i = 0; i < N_KNOWN; i++)
         if (strcmp(name, known_charts[i].train) == 0 ||
             (known_charts[i].val != NULL &&
