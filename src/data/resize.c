@@ -105,10 +105,10 @@ static void run_row3(const axis *a, const uint8_t *in, uint8_t *out)
         const int32_t *weight = a->weight + i * a->max_taps;
         const uint8_t *p = in + (int64_t)a->first[i] * 3;
         int32_t s0 = HALF, s1 = HALF, s2 = HALF;
-        for (int32_t k = 0; k < a->n[i]; k++) {
-            s0 += p[k * 3] * weight[k];
-            s1 += p[k * 3 + 1] * weight[k];
-            s2 += p[k * 3 + 2] * weight[k];
+        for (int32_t k = 0; k < a->n[i]; k++, p += 3) {
+            s0 += p[0] * weight[k];
+            s1 += p[1] * weight[k];
+            s2 += p[2] * weight[k];
         }
         out[i * 3] = to_byte(s0);
         out[i * 3 + 1] = to_byte(s1);

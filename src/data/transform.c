@@ -11,11 +11,13 @@
 #include <string.h>
 
 // Pixels that a plane is made of: `rows` x `cols` of them at (top, left) of the
-// square, black around them. One of u8, f32 is set.
+// square, black around them.
 typedef struct source {
-    const uint8_t *u8; // of channel 0
+    bool is_float;
+    const uint8_t *u8; // of channel 0; or
     const float *f32;
-    int64_t stride, step; // elements from row to row, from pixel to pixel
+    int64_t stride, step; // elements from row to row, from pixel to pixel,
+    int64_t plane;        // and from channel to channel
     int64_t top, left, rows, cols;
 } source;
 
@@ -147,6 +149,7 @@ static tt_status take_bytes(const tt_transform *t, const tt_image *in,
     s->u8 = r.pixels + r.top * r.stride + r.left * channels;
     s->stride = r.stride;
     s->step = channels;
+    s->plane = 1;
     if (is_resized) {
         tt_resize_run(&r, scratch->u8, scratch->u8 + passes);
         s->u8 = scratch->u8 + passes;
@@ -171,24 +174,29 @@ static void reverse(float *row, int64_t n)
 }
 
 // The order of operations is that of ToTensor and Normalize, so values agree.
-static void write_plane(const source *s, int64_t side, float mean, float std,
-                        float *out)
+static void write_row(const source *s, int64_t from, const float value[256],
+                      float mean, float std, float *row)
 {
+    for (int64_t x = 0; !s->is_float && x < s->cols; x++)
+        row[x] = value[s->u8[from + x * s->step]];
+    for (int64_t x = 0; s->is_float && x < s->cols; x++)
+        row[x] = (s->f32[from + x * s->step] - mean) / std;
+}
+
+static void write_plane(const source *s, int64_t channel, int64_t side,
+                        const float by[2], float *out)
+{
+    const float mean = by[0], std = by[1];
     const float black = (0 - mean) / std;
     float value[256];
-    for (int i = 0; s->u8 != NULL && i < 256; i++)
+    for (int i = 0; i < 256; i++)
         value[i] = ((float)i / 255.0F - mean) / std;
     fill(out, s->top * side, black);
     for (int64_t y = 0; y < s->rows; y++) {
         float *row = out + (s->top + y) * side;
-        const int64_t first = y * s->stride;
         fill(row, s->left, black);
-        if (s->u8 != NULL)
-            for (int64_t x = 0; x < s->cols; x++)
-                row[s->left + x] = value[s->u8[first + x * s->step]];
-        else
-            for (int64_t x = 0; x < s->cols; x++)
-                row[s->left + x] = (s->f32[first + x * s->step] - mean) / std;
+        write_row(s, channel * s->plane + y * s->stride, value, mean, std,
+                  row + s->left);
         fill(row + s->left + s->cols, side - s->left - s->cols, black);
     }
     const int64_t done = s->top + s->rows;
@@ -204,23 +212,21 @@ tt_status tt_transform_apply(const tt_transform *t, const tt_image *in,
     TT_TRY(tt_crop_choose(t, in->height, in->width, key, &w));
     source s = overlap(t, &w);
     if (in->is_float) {
+        s.is_float = true;
         s.f32 = in->f32 + (w.y + s.top) * in->width + w.x + s.left;
         s.stride = in->width;
         s.step = 1;
+        s.plane = in->height * in->width;
     } else {
         TT_TRY(take_bytes(t, in, &w, scratch, &s));
     }
-    const int64_t plane = t->image * t->image;
     for (int64_t c = 0; c < t->channels; c++) {
-        float *to = out + c * plane;
-        write_plane(&s, t->image, (float)at(&t->mean, c, 0),
-                    (float)at(&t->std, c, 1), to);
+        float *to = out + c * t->image * t->image;
+        const float by[] = {(float)at(&t->mean, c, 0),
+                            (float)at(&t->std, c, 1)};
+        write_plane(&s, in->channels == t->channels ? c : 0, t->image, by, to);
         for (int64_t y = 0; w.is_flipped && y < t->image; y++)
             reverse(to + y * t->image, t->image);
-        if (in->channels == t->channels && in->is_float)
-            s.f32 += in->height * in->width;
-        else if (in->channels == t->channels)
-            s.u8++;
     }
     return TT_OK;
 }
