@@ -237,7 +237,8 @@ build/fuzz/%: build/fuzz/obj/tests/fuzz/fuzz_%.o \
 .SECONDARY:
 
 .PHONY: demo
-demo: setup ## build, then show what the program does
+demo: ## install and build, then train two small models and use them
+	@tools/setup demo
 	@$(SUBMAKE) all
 	@tools/demo
 
