@@ -2,8 +2,6 @@
 
 #include "base/file.h"
 
-#include "base/alloc.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -363,38 +360,6 @@ tt_status tt_file_sweep(const char *folder)
     return status;
 }
 
-// Who holds the lock, from what the holder wrote into it.
-static tt_status fail_locked(const char *folder, int fd)
-{
-    char text[32] = {0};
-    if (pread(fd, text, sizeof(text) - 1, 0) > 0 && atol(text) > 0)
-        return tt_fail(TT_ERR_STATE, "%s is in use by process %ld", folder,
-                       atol(text));
-    return tt_fail(TT_ERR_STATE, "%s is in use by another process", folder);
-}
-
-tt_status tt_file_lock(const char *folder, tt_file *lock_out)
-{
-    char path[PATH_MAX];
-    tt_file lock = TT_FILE_CLOSED;
-    const int n = snprintf(path, sizeof(path), "%s/.lock", folder);
-    if (n < 0 || n >= PATH_MAX)
-        return tt_fail(TT_ERR_ARG, "%.200s...: the name is too long", folder);
-    TT_TRY(open_file(&lock, path, path, O_RDWR | O_CREAT));
-    if (flock(lock.fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        const tt_status status = fail_locked(folder, lock.fd);
-        close(lock.fd);
-        return status;
-    }
-    // For the message above only: a full disk is no reason to fail.
-    const int k = snprintf(path, sizeof(path), "%ld\n", (long)getpid());
-    if (ftruncate(lock.fd, 0) == 0 && pwrite(lock.fd, path, (size_t)k, 0) < 0)
-        errno = 0;
-    lock.path = ".lock";
-    *lock_out = lock;
-    return TT_OK;
-}
-
 bool tt_file_is_folder(const char *path)
 {
     struct stat info;
@@ -405,45 +370,4 @@ bool tt_file_exists(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0;
-}
-
-static tt_status read_all(int fd, const char *path, int64_t bytes, tt_str *out)
-{
-    char *text = tt_realloc(out->text, out->capacity, out->n + bytes + 1);
-    if (text == NULL)
-        return tt_fail(TT_ERR_NOMEM, "%s: out of memory", path);
-    out->text = text;
-    out->capacity = out->n + bytes + 1;
-    const int64_t end = out->n + bytes;
-    while (out->n < end) {
-        const ssize_t done = read(fd, text + out->n, (size_t)(end - out->n));
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return fail(path, "cannot be read", errno);
-        if (done == 0) // it became shorter meanwhile
-            break;
-        out->n += done;
-    }
-    text[out->n] = '\0';
-    return TT_OK;
-}
-
-tt_status tt_file_read(const char *path, int64_t max, tt_str *out)
-{
-    struct stat info;
-    TT_TRY(tt_str_status(out));
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return fail(path, "cannot be opened", errno);
-    tt_status status = TT_OK;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        status = tt_fail(TT_ERR_IO, "%s: not a regular file", path);
-    else if (info.st_size > max)
-        status = tt_fail(TT_ERR_ARG, "%s: has %lld bytes; at most %lld", path,
-                         (long long)info.st_size, (long long)max);
-    else
-        status = read_all(fd, path, info.st_size, out);
-    close(fd);
-    return status;
 }

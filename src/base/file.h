@@ -59,6 +59,9 @@ tt_status tt_file_sweep(const char *folder);
 // when another does. A file system without locks cannot refuse.
 tt_status tt_file_lock(const char *folder, tt_file *lock_out);
 
+// Whether a process of this machine had the lock and is gone.
+bool tt_file_lock_is_dead(const char *folder);
+
 bool tt_file_is_folder(const char *path);
 bool tt_file_exists(const char *path);
 

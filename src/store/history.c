@@ -48,7 +48,7 @@ static const char put_row[] =
 static const char list_rows[] =
     "SELECT id, folder, model, status, config, started, ended, step, steps, "
     "parameters, seconds, train_loss, val_loss, best_loss, accuracy FROM runs "
-    "ORDER BY started DESC, id DESC";
+    "WHERE ?1 IS NULL OR folder = ?1 ORDER BY started DESC, id DESC";
 
 static tt_status fail(const tt_history *h)
 {
@@ -259,29 +259,55 @@ static tt_status read_row(sqlite3_stmt *query, tt_arena *arena,
     return TT_OK;
 }
 
+// Those of one folder, or all.
+static tt_status read_rows(const tt_history *h, const char *folder,
+                           tt_arena *arena, tt_history_row *rows, int64_t *n)
+{
+    sqlite3_stmt *query = NULL;
+    tt_status status = TT_OK;
+    const int64_t most = *n;
+    int code = SQLITE_DONE;
+    *n = 0;
+    if (sqlite3_prepare_v2(h->db, list_rows, -1, &query, NULL) != SQLITE_OK)
+        return fail(h);
+    if (folder != NULL)
+        bind_text(query, 1, folder);
+    while (status == TT_OK && *n < most &&
+           (code = sqlite3_step(query)) == SQLITE_ROW)
+        status = read_row(query, arena, &rows[(*n)++]);
+    if (status == TT_OK && code != SQLITE_ROW && code != SQLITE_DONE)
+        status = fail(h);
+    sqlite3_finalize(query);
+    return status;
+}
+
+tt_status tt_history_find(tt_history *history, const char *folder,
+                          tt_arena *arena, const tt_history_row **row_out)
+{
+    char path[PATH_MAX];
+    int64_t n = 1;
+    const char *full = realpath(folder, path);
+    tt_history_row *row = tt_arena_alloc(arena, (int64_t)sizeof(*row));
+    if (row == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(read_rows(history, full != NULL ? full : folder, arena, row, &n));
+    *row_out = n > 0 ? row : NULL;
+    return TT_OK;
+}
+
 tt_status tt_history_list(tt_history *history, tt_arena *arena,
                           const tt_history_row **rows_out, int64_t *n_out)
 {
-    int64_t n = 0, most = 0;
-    sqlite3_stmt *query = NULL;
+    int64_t n = 0;
+    tt_history_row *rows = NULL;
     // One reading of the file, so that both statements see the same rows.
     TT_TRY(execute(history, "BEGIN"));
-    tt_status status = read_number(history, "SELECT count(*) FROM runs", &most);
-    tt_history_row *rows = NULL;
+    tt_status status = read_number(history, "SELECT count(*) FROM runs", &n);
     if (status == TT_OK) {
-        rows = tt_arena_alloc(arena, most * (int64_t)sizeof(*rows));
-        status = rows != NULL ? TT_OK : TT_ERR_NOMEM;
+        rows = tt_arena_alloc(arena, n * (int64_t)sizeof(*rows));
+        status = rows != NULL ? read_rows(history, NULL, arena, rows, &n)
+                              : TT_ERR_NOMEM;
     }
-    if (status == TT_OK && sqlite3_prepare_v2(history->db, list_rows, -1,
-                                              &query, NULL) != SQLITE_OK)
-        status = fail(history);
-    int code = SQLITE_ROW;
-    while (status == TT_OK && n < most &&
-           (code = sqlite3_step(query)) == SQLITE_ROW)
-        status = read_row(query, arena, &rows[n++]);
-    if (status == TT_OK && code != SQLITE_ROW && code != SQLITE_DONE)
-        status = fail(history);
-    sqlite3_finalize(query);
     (void)sqlite3_exec(history->db, "ROLLBACK", NULL, NULL, NULL);
     if (status == TT_OK) {
         *rows_out = rows;

@@ -24,8 +24,13 @@ typedef struct tt_history_row {
 tt_status tt_history_open(const char *path, tt_history **history_out);
 void tt_history_close(tt_history *history); // NULL is fine
 
-// Adds the run or, when its folder is there already, replaces its row.
+// Adds the run or, when its folder is there already, replaces its row and keeps the
+// id. Folders are known by their full names.
 tt_status tt_history_put(tt_history *history, const tt_history_row *row);
+
+// The row of that folder, in the arena; *row_out is NULL when there is none.
+tt_status tt_history_find(tt_history *history, const char *folder,
+                          tt_arena *arena, const tt_history_row **row_out);
 
 // All rows, newest first, in the arena.
 tt_status tt_history_list(tt_history *history, tt_arena *arena,

@@ -186,8 +186,10 @@ TEST(file_lock_belongs_to_one_and_dies_with_it)
     char want[64];
     snprintf(want, sizeof want, ". is in use by process %ld", (long)child);
     CHECK(strcmp(tt_error_message(), want) == 0);
+    CHECK(!tt_file_lock_is_dead("."));
     kill(child, SIGKILL);
     CHECK(waitpid(child, NULL, 0) == child);
+    CHECK(tt_file_lock_is_dead(".") && !tt_file_lock_is_dead("none"));
     CHECK_OK(tt_file_lock(".", &lock));
     CHECK(tt_file_lock(".", &other) == TT_ERR_STATE);
     CHECK_OK(tt_file_close(&lock));

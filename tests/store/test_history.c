@@ -102,6 +102,10 @@ TEST(history_knows_a_folder_by_its_full_name)
     CHECK_OK(tt_history_put(history, &row));
     row = row_of("./runs/../runs/x/", 2);
     CHECK_OK(tt_history_put(history, &row));
+    CHECK_OK(tt_history_find(history, "runs/x/.", arena, &rows));
+    CHECK(rows != NULL && rows->step == 2);
+    CHECK_OK(tt_history_find(history, "runs", arena, &rows));
+    CHECK(rows == NULL);
     tt_history_close(history);
     CHECK(list(arena, &rows) == 1 && rows[0].folder[0] == '/');
     CHECK(rows[0].step == 2);

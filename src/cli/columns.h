@@ -1,0 +1,32 @@
+// columns - a table of texts, every column as wide as its widest cell.
+
+#ifndef TT_CLI_COLUMNS_H
+#define TT_CLI_COLUMNS_H
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "cli/term.h"
+
+#include <stdint.h>
+
+typedef struct tt_columns {
+    tt_arena *arena;
+    int n;          // columns
+    uint64_t right; // bit i: column i is aligned to the right
+    const char **cell;
+    int64_t n_cells, capacity;
+    tt_status status; // sticky
+} tt_columns;         // set arena, n and right, zero the rest
+
+// The next cell of the row; its text, which may come from anywhere, is copied.
+void tt_columns_add(tt_columns *columns, const char *text);
+__attribute__((format(printf, 2, 3))) void
+tt_columns_addf(tt_columns *columns, const char *fmt, ...);
+// A number with `digits` significant ones; "-" for NaN.
+void tt_columns_add_number(tt_columns *columns, double value, int digits);
+
+// Appends the rows; the first is a heading.
+tt_status tt_columns_print(const tt_columns *columns, const tt_term *term,
+                           tt_str *out);
+
+#endif

@@ -1,0 +1,48 @@
+// runs - between the files of `tutti runs`.
+
+#ifndef TT_CLI_RUNS_H
+#define TT_CLI_RUNS_H
+
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/term.h"
+#include "store/history.h"
+#include "store/metrics.h"
+
+typedef struct tt_runs { // everything that is known
+    tt_arena *arena;
+    tt_term term;
+    int64_t n;
+    const tt_history_row *row; // newest first
+} tt_runs;
+
+typedef struct tt_runs_one { // a run and what its folder says
+    tt_history_row row;      // id 0: not in the history
+    tt_metrics metrics;
+    bool has_metrics;
+} tt_runs_one;
+
+// The run called by its id or its folder.
+tt_status tt__runs_find(const tt_runs *runs, const char *word,
+                        tt_runs_one *out);
+
+// "running", or "killed" when its process is gone.
+const char *tt__runs_status(const tt_history_row *row);
+// The folder as one would type it here.
+const char *tt__runs_folder(const tt_history_row *row);
+
+void tt__runs_json(const tt_history_row *row, tt_json *json);
+
+tt_status tt__runs_compare(const tt_runs *runs, const tt_runs_one *one, int n,
+                           tt_str *out);
+tt_status tt__runs_compare_json(const tt_runs *runs, const tt_runs_one *one,
+                                int n, tt_json *json);
+tt_status tt__runs_show(const tt_runs *runs, const tt_runs_one *one,
+                        tt_str *out);
+tt_status tt__runs_show_json(const tt_runs_one *one, tt_json *json);
+
+// The loss over the run, `columns` wide; empty when there is none.
+void tt__runs_curve(const tt_runs_one *one, const char *name, int columns,
+                    bool has_utf8, tt_str *out);
+
+#endif

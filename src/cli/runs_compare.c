@@ -1,0 +1,311 @@
+// runs_compare - one run in full, or several side by side: the settings that
+// differ, the last of every metric, the curves of the loss.
+
+#include "base/yaml.h"
+#include "cli/columns.h"
+#include "cli/runs.h"
+#include "cli/table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CURVE_COLUMNS = 40 };
+
+static const char *const curves[] = {"train/loss", "val/loss"};
+
+// ---- settings ------------------------------------------------------------
+
+// Settings that cannot be read count as none.
+static void read_config(const tt_history_row *row, tt_arena *arena,
+                        tt_settings *out)
+{
+    const tt_settings none = {0};
+    if (tt_yaml_parse(row->config, (int64_t)strlen(row->config), "config.yaml",
+                      arena, out) != TT_OK)
+        *out = none;
+}
+
+static const char *value_of(const tt_settings *settings, const char *key)
+{
+    const tt_setting *s = tt_settings_find(settings, key);
+    return s != NULL ? s->value : "-";
+}
+
+// Where the run lies is no difference.
+static bool differs(const tt_settings *all, int n, const char *key)
+{
+    if (strcmp(key, "run") == 0)
+        return false;
+    for (int i = 1; i < n; i++)
+        if (strcmp(value_of(&all[i], key), value_of(&all[0], key)) != 0)
+            return true;
+    return false;
+}
+
+// Each key of the i-th that none before it has.
+static bool is_first_with(const tt_settings *all, int i, const char *key)
+{
+    for (int k = 0; k < i; k++)
+        if (tt_settings_find(&all[k], key) != NULL)
+            return false;
+    return true;
+}
+
+typedef void key_fn(void *user, const tt_settings *all, int n, const char *key);
+
+static tt_status each_difference(const tt_runs *runs, const tt_runs_one *one,
+                                 int n, key_fn *visit, void *user)
+{
+    tt_settings *all = tt_arena_alloc(runs->arena, n * (int64_t)sizeof(*all));
+    if (all == NULL)
+        return TT_ERR_NOMEM;
+    for (int i = 0; i < n; i++)
+        read_config(&one[i].row, runs->arena, &all[i]);
+    for (int i = 0; i < n; i++)
+        for (int64_t k = 0; k < all[i].n; k++) {
+            const char *key = all[i].v[k].key;
+            if (is_first_with(all, i, key) && differs(all, n, key))
+                visit(user, all, n, key);
+        }
+    return TT_OK;
+}
+
+static void add_difference(void *user, const tt_settings *all, int n,
+                           const char *key)
+{
+    tt_columns *columns = user;
+    tt_columns_add(columns, key);
+    for (int i = 0; i < n; i++)
+        tt_columns_add(columns, value_of(&all[i], key));
+}
+
+static void json_difference(void *user, const tt_settings *all, int n,
+                            const char *key)
+{
+    tt_json *json = user;
+    tt_json_open(json, key, '[');
+    for (int i = 0; i < n; i++) {
+        const tt_setting *s = tt_settings_find(&all[i], key);
+        tt_json_str(json, NULL, s != NULL ? s->value : NULL);
+    }
+    tt_json_close(json, ']');
+}
+
+// ---- metrics -------------------------------------------------------------
+
+static void add_name(tt_columns *columns, const tt_runs_one *one)
+{
+    if (one->row.id > 0)
+        tt_columns_addf(columns, "run %lld", (long long)one->row.id);
+    else
+        tt_columns_add(columns, tt__runs_folder(&one->row));
+}
+
+static void add_heading(tt_columns *columns, const char *title,
+                        const tt_runs_one *one, int n)
+{
+    tt_columns_add(columns, title);
+    for (int i = 0; i < n; i++)
+        add_name(columns, &one[i]);
+}
+
+static bool is_new_name(const tt_runs_one *one, int i, const char *name)
+{
+    for (int k = 0; k < i; k++)
+        if (one[k].has_metrics && tt_metrics_find(&one[k].metrics, name))
+            return false;
+    return true;
+}
+
+static void add_metrics(tt_columns *columns, const tt_runs_one *one, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; one[i].has_metrics && k < one[i].metrics.n; k++) {
+            const char *name = one[i].metrics.v[k].name;
+            if (!is_new_name(one, i, name))
+                continue;
+            tt_columns_add(columns, name);
+            for (int j = 0; j < n; j++)
+                tt_columns_add_number(
+                    columns,
+                    one[j].has_metrics ? tt_metrics_last(&one[j].metrics, name)
+                                       : (double)NAN,
+                    6);
+        }
+}
+
+static void add_facts(tt_columns *columns, const tt_runs_one *one, int n)
+{
+    tt_columns_add(columns, "status");
+    for (int i = 0; i < n; i++)
+        tt_columns_add(columns, tt__runs_status(&one[i].row));
+    tt_columns_add(columns, "steps");
+    for (int i = 0; i < n; i++)
+        tt_columns_addf(columns, "%lld", (long long)one[i].row.step);
+    tt_columns_add(columns, "seconds");
+    for (int i = 0; i < n; i++)
+        tt_columns_add_number(columns, one[i].row.seconds, 6);
+    tt_columns_add(columns, "best val loss");
+    for (int i = 0; i < n; i++)
+        tt_columns_add_number(columns, one[i].row.best_loss, 6);
+}
+
+static void print_curves(const tt_runs *runs, const tt_runs_one *one, int n,
+                         tt_str *out)
+{
+    for (int c = 0; c < 2; c++)
+        for (int i = 0; i < n; i++) {
+            tt_str curve = {0};
+            tt__runs_curve(&one[i], curves[c], CURVE_COLUMNS,
+                           runs->term.has_utf8, &curve);
+            if (curve.n > 0 && one[i].row.id > 0)
+                tt_str_addf(out, "%-10s run %-6lld %s\n", curves[c],
+                            (long long)one[i].row.id, tt_str_text(&curve));
+            else if (curve.n > 0)
+                tt_str_addf(out, "%-10s %-10d %s\n", curves[c], i + 1,
+                            tt_str_text(&curve));
+            tt_str_fini(&curve);
+        }
+}
+
+// ---- several -------------------------------------------------------------
+
+tt_status tt__runs_compare(const tt_runs *runs, const tt_runs_one *one, int n,
+                           tt_str *out)
+{
+    tt_columns settings = {.arena = runs->arena, .n = n + 1};
+    tt_columns metrics = {
+        .arena = runs->arena, .n = n + 1, .right = ~(uint64_t)1};
+    add_heading(&settings, "setting", one, n);
+    TT_TRY(each_difference(runs, one, n, add_difference, &settings));
+    if (settings.n_cells > settings.n)
+        TT_TRY(tt_columns_print(&settings, &runs->term, out));
+    else
+        tt_str_add(out, "the settings are the same\n");
+    tt_str_add(out, "\n");
+    add_heading(&metrics, "at the end", one, n);
+    add_facts(&metrics, one, n);
+    add_metrics(&metrics, one, n);
+    TT_TRY(tt_columns_print(&metrics, &runs->term, out));
+    tt_str_add(out, "\n");
+    print_curves(runs, one, n, out);
+    return tt_str_status(out);
+}
+
+static void json_last(const tt_metrics *metrics, tt_json *json)
+{
+    for (int k = 0; k < metrics->n; k++)
+        tt_json_f64(json, metrics->v[k].name,
+                    tt_metrics_last(metrics, metrics->v[k].name));
+}
+
+tt_status tt__runs_compare_json(const tt_runs *runs, const tt_runs_one *one,
+                                int n, tt_json *json)
+{
+    tt_json_open(json, NULL, '{');
+    tt_json_open(json, "runs", '[');
+    for (int i = 0; i < n; i++) {
+        tt_json_open(json, NULL, '{');
+        tt__runs_json(&one[i].row, json);
+        tt_json_open(json, "metrics", '{');
+        if (one[i].has_metrics)
+            json_last(&one[i].metrics, json);
+        tt_json_close(json, '}');
+        tt_json_close(json, '}');
+    }
+    tt_json_close(json, ']');
+    tt_json_open(json, "settings", '{');
+    TT_TRY(each_difference(runs, one, n, json_difference, json));
+    tt_json_close(json, '}');
+    tt_json_close(json, '}');
+    return TT_OK;
+}
+
+// ---- one -----------------------------------------------------------------
+
+static void show_row(const tt_runs *runs, const char *name, const char *value,
+                     tt_str *out)
+{
+    tt_str clean = {0};
+    tt_term_add_foreign(value, false, &clean);
+    if (clean.n > 0)
+        tt_table_row(&runs->term, name, tt_str_text(&clean),
+                     tt_term_width(&runs->term), out);
+    tt_str_fini(&clean);
+}
+
+static void show_facts(const tt_runs *runs, const tt_history_row *row,
+                       tt_str *out)
+{
+    tt_str text = {0};
+    if (row->id > 0)
+        tt_str_addf(&text, "%lld", (long long)row->id);
+    show_row(runs, "run", tt_str_text(&text), out);
+    show_row(runs, "folder", tt__runs_folder(row), out);
+    show_row(runs, "model", row->model, out);
+    show_row(runs, "status", tt__runs_status(row), out);
+    show_row(runs, "started", row->started, out);
+    show_row(runs, "ended", row->ended, out);
+    tt_str_clear(&text);
+    tt_add_grouped(&text, row->step);
+    if (row->steps > row->step) {
+        tt_str_add(&text, " of ");
+        tt_add_grouped(&text, row->steps);
+    }
+    show_row(runs, "steps", tt_str_text(&text), out);
+    tt_str_clear(&text);
+    if (row->seconds > 0)
+        tt_add_seconds(&text, row->seconds);
+    show_row(runs, "time", tt_str_text(&text), out);
+    tt_str_fini(&text);
+}
+
+tt_status tt__runs_show(const tt_runs *runs, const tt_runs_one *one,
+                        tt_str *out)
+{
+    tt_columns metrics = {.arena = runs->arena, .n = 2, .right = 2};
+    show_facts(runs, &one->row, out);
+    for (int c = 0; c < 2; c++) {
+        tt_str curve = {0};
+        tt__runs_curve(one, curves[c], CURVE_COLUMNS, runs->term.has_utf8,
+                       &curve);
+        show_row(runs, curves[c], tt_str_text(&curve), out);
+        tt_str_fini(&curve);
+    }
+    tt_str_add(out, "\n");
+    add_heading(&metrics, "at the end", one, 1);
+    add_metrics(&metrics, one, 1);
+    if (metrics.n_cells > 2)
+        TT_TRY(tt_columns_print(&metrics, &runs->term, out));
+    tt_str_add(out, "\n");
+    tt_term_add_foreign(one->row.config, true, out);
+    return tt_str_status(out);
+}
+
+static void json_series(const tt_metric_series *s, tt_json *json)
+{
+    tt_json_open(json, s->name, '{');
+    tt_json_open(json, "step", '[');
+    for (int64_t i = 0; i < s->n; i++)
+        tt_json_i64(json, NULL, s->step[i]);
+    tt_json_close(json, ']');
+    tt_json_open(json, "value", '[');
+    for (int64_t i = 0; i < s->n; i++)
+        tt_json_f64(json, NULL, s->value[i]);
+    tt_json_close(json, ']');
+    tt_json_close(json, '}');
+}
+
+tt_status tt__runs_show_json(const tt_runs_one *one, tt_json *json)
+{
+    tt_json_open(json, NULL, '{');
+    tt__runs_json(&one->row, json);
+    tt_json_str(json, "config", one->row.config);
+    tt_json_open(json, "metrics", '{');
+    for (int k = 0; one->has_metrics && k < one->metrics.n; k++)
+        json_series(&one->metrics.v[k], json);
+    tt_json_close(json, '}');
+    tt_json_close(json, '}');
+    return TT_OK;
+}

@@ -1,0 +1,141 @@
+// runs_find - runs by id or folder, and small facts about one.
+
+#include "base/file.h"
+#include "base/str.h"
+#include "cli/runs.h"
+#include "cli/spark.h"
+#include "store/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const tt_history_row *row_of_id(const tt_runs *runs, const char *word)
+{
+    char *end = NULL;
+    const long long id = strtoll(word, &end, 10);
+    for (int64_t i = 0; i < runs->n && *end == '\0'; i++)
+        if (runs->row[i].id == id)
+            return &runs->row[i];
+    return NULL;
+}
+
+static const tt_history_row *row_of_folder(const tt_runs *runs,
+                                           const char *folder)
+{
+    for (int64_t i = 0; i < runs->n; i++)
+        if (strcmp(runs->row[i].folder, folder) == 0)
+            return &runs->row[i];
+    return NULL;
+}
+
+// A folder that the history does not know tells what it can itself.
+static tt_status row_of_files(const char *folder, tt_arena *arena,
+                              tt_history_row *row)
+{
+    tt_str config = {0};
+    *row = (tt_history_row){
+        .folder = tt_arena_strdup(arena, folder),
+        .model = "",
+        .status = "unknown",
+        .config = "",
+        .started = "",
+        .ended = "",
+        .train_loss = (double)NAN,
+        .val_loss = (double)NAN,
+        .best_loss = (double)NAN,
+        .accuracy = (double)NAN,
+    };
+    if (tt_run_read(folder, "config.yaml", &config) == TT_OK)
+        row->config = tt_arena_strdup(arena, tt_str_text(&config));
+    tt_str_fini(&config);
+    return row->folder == NULL || row->config == NULL ? TT_ERR_NOMEM : TT_OK;
+}
+
+static void add_metrics(tt_runs_one *one, tt_arena *arena)
+{
+    tt_history_row *row = &one->row;
+    one->has_metrics =
+        tt_metrics_read(row->folder, arena, &one->metrics) == TT_OK;
+    if (!one->has_metrics || row->id != 0)
+        return;
+    row->step = row->steps = one->metrics.last_step;
+    row->seconds = one->metrics.last_seconds;
+    row->train_loss = tt_metrics_last(&one->metrics, "train/loss");
+    row->val_loss = tt_metrics_last(&one->metrics, "val/loss");
+    row->accuracy = tt_metrics_last(&one->metrics, "val/accuracy");
+}
+
+tt_status tt__runs_find(const tt_runs *runs, const char *word, tt_runs_one *out)
+{
+    char full[PATH_MAX];
+    tt_runs_one one = {0};
+    const tt_history_row *row = row_of_id(runs, word);
+    if (row == NULL && realpath(word, full) != NULL) {
+        row = row_of_folder(runs, full);
+        char path[PATH_MAX + 16];
+        snprintf(path, sizeof path, "%s/metrics.jsonl", full);
+        if (row == NULL && tt_file_exists(path)) {
+            TT_TRY(row_of_files(full, runs->arena, &one.row));
+            row = &one.row;
+        }
+    }
+    if (row == NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "there is no run \"%s\"; `tutti runs` lists them, and "
+                       "the folder of a run will do too",
+                       word);
+    one.row = *row;
+    add_metrics(&one, runs->arena);
+    *out = one;
+    return TT_OK;
+}
+
+const char *tt__runs_status(const tt_history_row *row)
+{
+    if (strcmp(row->status, "running") != 0)
+        return row->status;
+    return tt_file_lock_is_dead(row->folder) ? "killed" : row->status;
+}
+
+const char *tt__runs_folder(const tt_history_row *row)
+{
+    char here[PATH_MAX];
+    const size_t n = getcwd(here, sizeof here) != NULL ? strlen(here) : 0;
+    if (n > 1 && strncmp(row->folder, here, n) == 0 && row->folder[n] == '/')
+        return row->folder + n + 1;
+    return row->folder;
+}
+
+void tt__runs_json(const tt_history_row *row, tt_json *json)
+{
+    tt_json_i64(json, "id", row->id);
+    tt_json_str(json, "started", row->started);
+    tt_json_str(json, "ended", row->ended);
+    tt_json_str(json, "model", row->model);
+    tt_json_i64(json, "step", row->step);
+    tt_json_i64(json, "steps", row->steps);
+    tt_json_i64(json, "parameters", row->parameters);
+    tt_json_f64(json, "seconds", row->seconds);
+    tt_json_f64(json, "loss", row->train_loss);
+    tt_json_f64(json, "val_loss", row->val_loss);
+    tt_json_f64(json, "best_loss", row->best_loss);
+    tt_json_f64(json, "accuracy", row->accuracy);
+    tt_json_str(json, "status", tt__runs_status(row));
+    tt_json_str(json, "folder", row->folder);
+}
+
+void tt__runs_curve(const tt_runs_one *one, const char *name, int columns,
+                    bool has_utf8, tt_str *out)
+{
+    tt_spark spark = {0};
+    const tt_metric_series *s =
+        one->has_metrics ? tt_metrics_find(&one->metrics, name) : NULL;
+    for (int64_t i = 0; s != NULL && i < s->n; i++)
+        tt_spark_add(&spark, s->value[i]);
+    if (spark.n > 0 || spark.n_sum > 0)
+        tt_spark_draw(&spark, columns, has_utf8, out);
+}
