@@ -237,8 +237,7 @@ const tt_opt tt_transform_options[] = {
     {"flip", "false", "mirror half of the images, left and right", TT_OPT_BOOL,
      offsetof(tt_transform, flip)},
     {"resize", "none",
-     "how images get the model's size: not at all, shorter "
-     "side and crop, or a random part (RandomResizedCrop)",
+     "to the model's size: by the shorter side, or RandomResizedCrop",
      TT_OPT_CHOICE, offsetof(tt_transform, resize), "none|fit|random"},
     {"resize_to", "0", "shorter side before the crop; 0: 256/224 of the image",
      TT_OPT_I64, offsetof(tt_transform, resize_to), NULL, 0, 65536},
