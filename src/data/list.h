@@ -8,6 +8,7 @@ TT_SOURCE(megatron)
 // Images.
 TT_SOURCE(idx)
 TT_SOURCE(cifar)
+TT_SOURCE(csv)
 TT_SOURCE(folder)
 TT_SOURCE(webdataset)
 

@@ -10,6 +10,7 @@
 #include "data/files.h"
 #include "data/number.h"
 #include "data/source.h"
+#include "data/tokenizer_stream.h"
 
 #include <string.h>
 
@@ -156,32 +157,20 @@ static tt_status append(text *t, const tt_ids *ids)
     return TT_OK;
 }
 
-// The end of the next piece. Only BPE looks at what is around a character.
-static int64_t piece_end(const text *t, const reading *r, int64_t at,
-                         int64_t end)
-{
-    if (end - at <= PIECE ||
-        strcmp(tt_tokenizer_kind(t->source.tokenizer), "bpe") == 0)
-        return end;
-    int64_t stop = at + PIECE;
-    while (stop > at + 1 && !begins_character(r->text[stop]))
-        stop--;
-    return stop;
-}
-
-static tt_status encode(text *t, const reading *r, int64_t from, int64_t to)
+static tt_status encode(text *t, const char *bytes, int64_t n)
 {
     tt_ids ids = {0};
-    tt_status status = TT_OK;
-    for (int64_t at = from; at < to && status == TT_OK;) {
-        const int64_t end = piece_end(t, r, at, to);
+    tt_encoder *encoder = NULL;
+    bool has_more = true;
+    tt_status status =
+        tt_encoder_open(t->source.tokenizer, bytes, n, false, &encoder);
+    while (status == TT_OK && has_more) {
         ids.n = 0;
-        status = tt_tokenizer_encode(t->source.tokenizer, r->text + at,
-                                     end - at, false, &ids);
-        if (status == TT_OK)
+        status = tt_encoder_next(encoder, PIECE, &ids, &has_more);
+        if (status == TT_OK && ids.n > 0)
             status = append(t, &ids);
-        at = end;
     }
+    tt_encoder_close(encoder);
     tt_ids_fini(&ids);
     return status;
 }
@@ -196,7 +185,7 @@ static tt_status fill(text *t, const tt_source_request *request, reading *r)
     TT_TRY(tt_tokenizer_open(spec, r->text, r->n, &t->source.tokenizer));
     t->source.classes = tt_tokenizer_vocab(t->source.tokenizer);
     t->type = type_for(t->source.classes);
-    TT_TRY(encode(t, r, from, to));
+    TT_TRY(encode(t, r->text + from, to - from));
     t->source.n = t->n_ids;
     return TT_OK;
 }
