@@ -197,7 +197,7 @@ test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
 
 .PHONY: test-all
 test-all: test-build ## run the slow tests too, and see that they notice faults
-	@$(RUN_TESTS) --all
+	@KILLS=200 $(RUN_TESTS) --all
 	$(if $(T)$(SAN),,@tools/mutate)
 
 # A fuzzer is one file of tests/fuzz, the library and libFuzzer, all under clang's

@@ -36,5 +36,8 @@ const volatile sig_atomic_t *tt_signals_catch(void)
     (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
         (void)sigaction(caught[i], &action, NULL);
+    // A limit on file sizes is a write that fails, like that on a full disk.
+    action.sa_handler = SIG_IGN;
+    (void)sigaction(SIGXFSZ, &action, NULL);
     return &is_raised;
 }

@@ -1,0 +1,72 @@
+# No room on the disk: training goes on with one warning as long as it can save
+# later, else it ends with a clear error; checkpoints that are there stay whole.
+# deadline: 240
+set -u
+folder=$(mktemp -d)
+trap 'umount "$folder/disk" 2>/dev/null; rm -rf "$folder"' EXIT
+tutti=$(realpath "$TUTTI")
+cd "$folder" || exit 1
+
+fail() {
+    echo "$1"
+    exit 1
+}
+
+cat >gpt.yaml <<'END'
+model: gpt
+model.layers: 1
+model.heads: 2
+model.width: 32
+model.context: 8
+data: synthetic
+data.size: 1000
+data.classes: 16
+batch: 4
+optim.lr: 0.01
+train.steps: 12
+log.every: 2
+checkpoint.every: 2
+END
+
+"$tutti" train gpt.yaml run=whole >out 2>err || fail "with room: $(cat err)"
+"$tutti" train gpt.yaml run=full train.stop=4 >out 2>err || fail "first part"
+before=$(cd full/checkpoints && find step-00000004 -type f | sort | xargs cksum)
+
+# Files may not grow beyond a limit that checkpoints exceed and metrics do not.
+(
+    ulimit -f 30
+    "$tutti" train gpt.yaml run=full >out 2>err
+)
+status=$?
+[ $status -eq 2 ] || fail "exit status $status, not 2: $(cat out err)"
+grep -q 'could not be saved' err || fail "no clear error: $(cat err)"
+[ "$(grep -c 'no checkpoint at step' out)" -eq 1 ] ||
+    fail "not one warning: $(cat out)"
+grep -q '12/12' out || fail "training did not go on"
+after=$(cd full/checkpoints && find step-00000004 -type f | sort | xargs cksum)
+[ "$before" = "$after" ] || fail "the good checkpoint was touched"
+
+# With room again it goes on from there, to the same bits.
+"$tutti" train gpt.yaml run=full >out 2>err || fail "with room again: $(cat err)"
+for file in model optim; do
+    cmp {whole,full}/checkpoints/step-00000012/$file.safetensors ||
+        fail "$file differs"
+done
+[ -z "$(find full -name '*tmp*')" ] || fail "temporary files are left"
+
+# A disk that really is full, where one may be had.
+mkdir disk
+mount -t tmpfs -o size=1m tmpfs disk 2>/dev/null || exit 0
+"$tutti" train gpt.yaml run=disk/run train.stop=4 >out 2>err ||
+    fail "on a small disk: $(cat out err)"
+dd if=/dev/zero of=disk/filler bs=1k count=1024 2>/dev/null
+"$tutti" train gpt.yaml run=disk/run >out 2>err
+status=$?
+[ $status -eq 2 ] || fail "on a full disk: exit status $status: $(cat out err)"
+[ "$(wc -l <err)" -le 2 ] || fail "not one sentence: $(cat err)"
+rm disk/filler
+"$tutti" train gpt.yaml run=disk/run >out 2>err ||
+    fail "with room again: $(cat err)"
+cmp {whole,disk/run}/checkpoints/step-00000012/model.safetensors ||
+    fail "the model differs after a full disk"
+exit 0

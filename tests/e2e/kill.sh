@@ -1,0 +1,77 @@
+# Killed at random moments and started again, a run ends with the bits of one that
+# was left alone, and leaves no temporary file. KILLS=200 for a longer look.
+# deadline: 900
+set -u
+folder=$(mktemp -d)
+pid=
+trap '[ -n "$pid" ] && kill -9 $pid 2>/dev/null; rm -rf "$folder"' EXIT
+tutti=$(realpath "$TUTTI")
+cd "$folder" || exit 1
+kills=${KILLS:-6}
+
+fail() {
+    echo "$1"
+    exit 1
+}
+
+cat >gpt.yaml <<'END'
+model: gpt
+model.layers: 1
+model.heads: 2
+model.width: 16
+model.context: 8
+model.dropout: 0.1
+data: synthetic
+data.size: 1000
+data.classes: 16
+batch: 4
+optim.lr: 0.01
+train.ema: 0.9
+log.every: 3
+eval.every: 10
+checkpoint.every: 3
+END
+steps=$((kills * 25))
+want=$(printf 'step-%08d' $steps)
+
+without_times() {
+    sed -E 's/"(seconds|step_seconds|[a-z]+_per_second)":[^,}]*,?//g' "$1"
+}
+
+"$tutti" train gpt.yaml run=alone train.steps=$steps >out 2>err ||
+    fail "left alone: $(cat err)"
+
+# A number from 0 to 999 for each kill: the same ones every time.
+random=12345
+done=0
+i=0
+while [ $i -lt $kills ]; do
+    i=$((i + 1))
+    random=$(((random * 1103515245 + 12345) % 2147483648))
+    "$tutti" train gpt.yaml run=killed train.steps=$steps >out 2>err &
+    pid=$!
+    sleep "0.$(printf '%03d' $((random / 65536 % 450 + 30)))"
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    status=$?
+    [ $status -eq 137 ] && done=$((done + 1))
+    [ $status -eq 137 ] || [ $status -eq 0 ] ||
+        fail "start $i ended with status $status: $(cat err)"
+done
+[ $done -ge 1 ] || fail "nothing was killed"
+"$tutti" train gpt.yaml run=killed train.steps=$steps >out 2>err ||
+    fail "the last start: $(cat err)"
+pid=
+for file in model optim; do
+    cmp "alone/checkpoints/$want/$file.safetensors" \
+        "killed/checkpoints/$want/$file.safetensors" ||
+        fail "$file differs after $done kills"
+done
+without_times alone/metrics.jsonl >a
+without_times killed/metrics.jsonl >b
+cmp -s a b || fail "metrics differ after $done kills: $(diff a b | head)"
+left=$(find killed -name '*tmp*')
+[ -z "$left" ] || fail "temporary files: $left"
+[ "$(find killed/checkpoints -name 'step-*' | wc -l)" -le 3 ] ||
+    fail "old checkpoints stay"
+exit 0
