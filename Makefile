@@ -176,8 +176,10 @@ SUBMAKE = $(MAKE) -s --no-print-directory \
 
 # ---- test, check, bench --------------------------------------------------
 
-# Two tests run at a time, so threads that wait must not spin.
+# Two tests run at a time, so threads that wait must not spin. Runs of tests stay
+# out of the user's history.
 RUN_TESTS = OMP_WAIT_POLICY=passive TUTTI=$(B)/tutti TUTTI_BUILD=$(B) \
+	XDG_STATE_HOME=$(CURDIR)/$(B)/state \
 	UBSAN_OPTIONS=print_stacktrace=1 \
 	$(B)/test-runner --scripts tests/e2e $(T)
 

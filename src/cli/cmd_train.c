@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/progress.h"
+#include "cli/record.h"
 #include "cli/signals.h"
 #include "train/folders.h"
 #include "train/loop.h"
@@ -77,11 +78,16 @@ static tt_status train(const tt_cli *cli, tt_session *session,
 {
     const bool is_json = tt_cli_has(cli, "--json");
     tt_progress *progress = NULL;
+    tt_record *record = NULL;
     tt_run_end end;
     TT_TRY(tt_progress_open(!is_json, &progress));
-    request->watch = tt_progress_watch(progress);
-    request->stop = tt_signals_catch();
-    const tt_status status = tt_train(session, request, &end);
+    tt_status status = tt_record_open(tt_progress_watch(progress), &record);
+    if (status == TT_OK) {
+        request->watch = tt_record_watch(record);
+        request->stop = tt_signals_catch();
+        status = tt_train(session, request, &end);
+    }
+    tt_record_close(record);
     tt_progress_close(progress);
     if (status != TT_OK)
         return status;

@@ -7,11 +7,12 @@
 #include "store/run.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { STAMP_BYTES = 32 };
+enum { STAMP_BYTES = 32, MESSAGE_BYTES = 2048 };
 
 struct tt_record {
     tt_watch watch, shown;
@@ -77,12 +78,15 @@ static tt_status put(tt_record *r, bool is_resumed)
 
 static void save(tt_record *r, bool is_resumed)
 {
+    char message[MESSAGE_BYTES]; // why the run failed, perhaps
+    snprintf(message, sizeof message, "%s", tt_error_message());
     if (r->has_failed || put(r, is_resumed) == TT_OK)
         return;
     r->has_failed = true; // said once
     if (r->shown.text != NULL)
         r->shown.text(r->shown.user, TT_TEXT_WARNING, r->row.step,
                       tt_error_message());
+    (void)tt_fail(TT_ERR_STATE, "%s", message);
 }
 
 // The settings as they were saved in the run's folder.

@@ -138,4 +138,6 @@ void tt__runs_curve(const tt_runs_one *one, const char *name, int columns,
         tt_spark_add(&spark, s->value[i]);
     if (spark.n > 0 || spark.n_sum > 0)
         tt_spark_draw(&spark, columns, has_utf8, out);
+    while (out->n > 0 && out->text[out->n - 1] == ' ')
+        out->text[--out->n] = '\0'; // a short run needs less room
 }

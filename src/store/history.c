@@ -29,7 +29,7 @@ struct tt_history {
 
 static const char schema[] =
     "CREATE TABLE runs ("
-    "id INTEGER PRIMARY KEY AUTOINCREMENT, folder TEXT NOT NULL UNIQUE, "
+    "id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, "
     "model TEXT NOT NULL, status TEXT NOT NULL, config TEXT NOT NULL, "
     "started TEXT NOT NULL, ended TEXT NOT NULL, "
     "step INTEGER NOT NULL, steps INTEGER NOT NULL, "

@@ -1,0 +1,95 @@
+# The history of runs: what training leaves in it and what `tutti runs` makes of it.
+# deadline: 120
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder/state"
+
+die() {
+    echo "$1"
+    cat "$folder/out" "$folder/err" 2>/dev/null || true
+    exit 1
+}
+
+# fails WORDS COMMAND... - exit status 2 and one sentence that has these words.
+fails() {
+    words=$1
+    shift
+    status=0
+    "$TUTTI" "$@" >"$folder/out" 2>"$folder/err" || status=$?
+    [ $status -eq 2 ] || die "tutti $*: exit status $status"
+    grep -q "$words" "$folder/err" || die "tutti $*: does not say: $words"
+    [ "$(wc -l <"$folder/err")" -eq 1 ] || die "tutti $*: more than a sentence"
+}
+
+# Looking makes no file.
+"$TUTTI" runs >"$folder/out"
+grep -q 'no runs yet' "$folder/out" || die 'tutti runs without a history'
+[ ! -e "$folder/state" ] || die 'tutti runs made a history'
+
+for lr in 1 2; do
+    "$TUTTI" train examples/gpt-tiny.yaml run="$folder/run$lr" \
+        optim.lr=${lr}e-3 >"$folder/out" 2>&1 || die "training $lr"
+done
+"$TUTTI" train examples/gpt-tiny.yaml run="$folder/run1" optim.lr=1e-3 \
+    train.steps=25 >"$folder/out" 2>&1 || die 'training goes on'
+"$TUTTI" runs >"$folder/out"
+[ "$(wc -l <"$folder/out")" -eq 3 ] || die 'tutti runs: a row per run'
+grep -q "^ *2 .* 20 .* done  *$folder/run2\$" "$folder/out" || die 'run 2'
+grep -q "^ *1 .* 25 .* done  *$folder/run1\$" "$folder/out" || die 'run 1'
+
+"$TUTTI" runs show "$folder/run1" >"$folder/out"
+grep -q '^  steps  *25$' "$folder/out" || die 'tutti runs show'
+grep -q '^optim.lr: 0.001$' "$folder/out" || die 'tutti runs show: settings'
+"$TUTTI" runs compare 1 2 >"$folder/out"
+grep -q '^optim.lr  *0.001  *0.002$' "$folder/out" || die 'compare: settings'
+grep -q '^train/loss  *[0-9.]*  *[0-9.]*$' "$folder/out" || die 'compare: loss'
+grep -q '^model' "$folder/out" && die 'compare: what is the same'
+"$TUTTI" runs best loss >"$folder/out"
+sed -n 2p "$folder/out" | grep -q 'done' || die 'tutti runs best loss'
+"$TUTTI" runs best accuracy >"$folder/out"
+grep -q 'no run has that' "$folder/out" || die 'tutti runs best accuracy'
+
+# Without its folder a run is still a row; without its row, still a folder.
+mv "$folder/run2" "$folder/moved"
+"$TUTTI" runs show 2 >"$folder/out" || die 'a run without its folder'
+"$TUTTI" runs compare 1 "$folder/moved" >"$folder/out" || die 'a folder alone'
+grep -q '^optim.lr  *0.001  *0.002$' "$folder/out" || die 'a folder alone: lr'
+
+fails 'there is no run "77"' runs show 77
+fails 'there is no run' runs show "$folder"
+fails 'which run' runs show
+fails 'two runs or more' runs compare 1
+fails 'not "delete"' runs delete
+fails 'ranked by' runs best lr
+fails 'one word too many' runs list 1
+
+# A history that is something else is an error here and a warning in training.
+echo 'this is not a history of runs, it is only text' >"$folder/state/tutti/runs.db"
+fails 'damaged or something else' runs
+"$TUTTI" train examples/gpt-tiny.yaml run="$folder/run3" >"$folder/out" 2>&1 ||
+    die 'a damaged history stops training'
+grep -q 'damaged or something else' "$folder/out" || die 'no warning'
+
+if ! command -v python3 >/dev/null; then
+    exit 0
+fi
+rm "$folder/state/tutti/runs.db"
+"$TUTTI" runs --json | python3 -c 'import json, sys; assert json.load(sys.stdin) == []'
+"$TUTTI" train examples/gpt-tiny.yaml run="$folder/run3" train.steps=22 \
+    >"$folder/out" 2>&1 || die 'training 3'
+"$TUTTI" runs --json | python3 -c '
+import json, sys
+(run,) = json.load(sys.stdin)
+assert run["id"] == 1 and run["step"] == 22 and run["status"] == "done", run
+assert run["loss"] > 0 and run["parameters"] > 0 and run["accuracy"] is None, run'
+"$TUTTI" runs show 1 --json | python3 -c '
+import json, sys
+run = json.load(sys.stdin)
+assert run["metrics"]["train/loss"]["step"][-1] >= 20, run
+assert "model: gpt" in run["config"]'
+"$TUTTI" runs compare 1 "$folder/moved" --json | python3 -c '
+import json, sys
+both = json.load(sys.stdin)
+assert both["settings"]["optim.lr"][1] == "0.002", both
+assert len(both["runs"]) == 2 and both["runs"][0]["metrics"]["train/loss"] > 0'
