@@ -193,7 +193,7 @@ tt_status tt_train(tt_session *session, const tt_train_request *request,
         snprintf(message, sizeof message, "%s", tt_error_message());
         if (t.loader != NULL) {
             tt_run_end end;
-            tt__trainer_say(&t, TT_TEXT_WARNING, message);
+            (void)tt_run_note(t.run, t.state.step, message);
             tt__trainer_tell_end(&t, TT_RUN_FAILED, &end);
         }
         (void)tt_fail(status, "%s", message);

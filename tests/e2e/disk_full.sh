@@ -5,6 +5,7 @@ set -u
 folder=$(mktemp -d)
 trap 'umount "$folder/disk" 2>/dev/null; rm -rf "$folder"' EXIT
 tutti=$(realpath "$TUTTI")
+export XDG_STATE_HOME=$folder/state
 cd "$folder" || exit 1
 
 fail() {

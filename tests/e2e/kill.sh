@@ -6,6 +6,7 @@ folder=$(mktemp -d)
 pid=
 trap '[ -n "$pid" ] && kill -9 $pid 2>/dev/null; rm -rf "$folder"' EXIT
 tutti=$(realpath "$TUTTI")
+export XDG_STATE_HOME=$folder/state
 cd "$folder" || exit 1
 kills=${KILLS:-6}
 
