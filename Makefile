@@ -202,14 +202,14 @@ test-all: test-build ## run the slow tests too, and see that they notice faults
 	@KILLS=200 $(RUN_TESTS) --all
 	$(if $(T)$(SAN),,@tools/mutate)
 
-# A fuzzer is one file of tests/fuzz, the library and libFuzzer, all under clang's
-# sanitizers. FUZZ_SECONDS=600 make fuzz-run runs each for that long.
+# A fuzzer is one file of tests/fuzz, the folders that read files and libFuzzer, all
+# under clang's sanitizers. FUZZ_SECONDS=600 make fuzz-run runs each for that long.
 FUZZ_SRCS := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS   := $(FUZZ_SRCS:tests/fuzz/fuzz_%.c=build/fuzz/%)
 FUZZ_FLAGS := -std=gnu17 -O1 -g -DTT_FUZZ -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -fsanitize=fuzzer-no-link -fopenmp=libgomp
-FUZZ_OBJS := $(LIB_SRCS:%.c=build/fuzz/obj/%.o) \
-	$(foreach i,$(ISAS),$(SIMD_SRCS:%.c=build/fuzz/obj/%.$i.o))
+FUZZ_OBJS := $(patsubst %.c,build/fuzz/obj/%.o,$(filter src/base/% src/data/% \
+	src/store/%,$(LIB_SRCS)))
 FUZZ_SECONDS ?= 60
 
 .PHONY: fuzz fuzz-run
@@ -222,14 +222,6 @@ build/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  fuzz  $<"
 	@$(CCACHE) clang $(ALL_CPPFLAGS) $(FUZZ_FLAGS) -Itests -MMD -MP -c -o $@ $<
-define fuzz_simd_rule
-build/fuzz/obj/%.$1.o: %.c
-	@mkdir -p $$(@D)
-	@echo "  fuzz  $$< ($1)"
-	@$$(CCACHE) clang $$(ALL_CPPFLAGS) $$(FUZZ_FLAGS) $(ISA_$1) -DTT_ISA=$1 \
-		-MMD -MP -c -o $$@ $$<
-endef
-$(foreach i,$(ISAS),$(eval $(call fuzz_simd_rule,$i)))
 build/fuzz/libtutti.a: $(FUZZ_OBJS)
 	@ar rcs $@ $^
 build/fuzz/%: build/fuzz/obj/tests/fuzz/fuzz_%.o \
