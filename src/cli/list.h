@@ -1,5 +1,6 @@
 TT_COMMAND(train)
 TT_COMMAND(eval)
+TT_COMMAND(sample)
 TT_COMMAND(plan)
 TT_COMMAND(list)
 TT_COMMAND(check)

@@ -80,61 +80,12 @@ void tt_infer_close(tt_infer *infer)
 
 // ---- weights -------------------------------------------------------------
 
-static const tt_tensor *source_of(const tt_job *job, const char *name,
-                                  bool use_ema)
-{
-    const tt_tensor *t = tt_tensors_find(&job->tensors, name);
-    if (t == NULL || !use_ema || t->role != TT_TENSOR_PARAM)
-        return t;
-    for (int64_t i = 0; i < job->tensors.n; i++)
-        if (job->tensors.v[i].of.id == t->val.id &&
-            job->tensors.v[i].role == TT_TENSOR_EMA)
-            return &job->tensors.v[i];
-    return t;
-}
-
-static tt_status copy_one(tt_infer *infer, const tt_job *job,
-                          const tt_tensor *from, const tt_tensor *to,
-                          char *dense)
-{
-    char *converted = dense + (from->bytes + 63) / 64 * 64;
-    TT_TRY(tt_tensor_read(job->exec, from, dense));
-    if (from->dtype == to->dtype)
-        return tt_tensor_write(infer->exec, to, dense);
-    tt_tensor_convert(from->dtype, dense, to->dtype, converted, to->count);
-    return tt_tensor_write(infer->exec, to, converted);
-}
-
-static tt_status copy_all(tt_infer *infer, const tt_job *job, bool use_ema,
-                          char *dense)
-{
-    for (int64_t i = 0; i < infer->tensors.n; i++) {
-        const tt_tensor *to = &infer->tensors.v[i];
-        const tt_tensor *from = source_of(job, to->name, use_ema);
-        if (from == NULL || from->count != to->count)
-            return tt_fail(TT_ERR_STATE,
-                           "%s of the evaluated model is not "
-                           "that of the trained one",
-                           to->name);
-        TT_TRY(copy_one(infer, job, from, to, dense));
-    }
-    return TT_OK;
-}
-
 tt_status tt_infer_sync(tt_infer *infer, const tt_job *job, bool use_ema)
 {
-    int64_t largest = 0;
     if (job->exec == NULL)
         return tt_fail(TT_ERR_STATE, "there are no weights: start the job");
-    for (int64_t i = 0; i < infer->tensors.n; i++)
-        if (infer->tensors.v[i].count > largest)
-            largest = infer->tensors.v[i].count;
-    char *dense = tt_alloc_aligned(16 * largest + 128, 64); // twice, 8 bytes
-    if (dense == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to copy weights");
-    const tt_status status = copy_all(infer, job, use_ema, dense);
-    tt_free_aligned(dense);
-    return status;
+    return tt_tensors_copy(job->exec, &job->tensors, infer->exec,
+                           &infer->tensors, use_ema);
 }
 
 tt_status tt_infer_load(tt_infer *infer, const char *path,

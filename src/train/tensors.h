@@ -60,6 +60,11 @@ bool tt_tensor_own_dtype(const char *name, tt_dtype *dtype_out);
 void tt_tensor_convert(tt_dtype from, const void *in, tt_dtype to, void *out,
                        int64_t n);
 
+// Fills `targets` from the states of the same names in another executor, converted
+// where types differ; with use_ema a weight from its average where there is one.
+tt_status tt_tensors_copy(tt_exec *from, const tt_tensors *sources, tt_exec *to,
+                          const tt_tensors *targets, bool use_ema);
+
 // ---- all of them at once -------------------------------------------------
 
 typedef struct tt_snapshot {

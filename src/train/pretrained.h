@@ -1,0 +1,17 @@
+// pretrained - settings of a model from the config.json of a Hugging Face folder.
+
+#ifndef TT_TRAIN_PRETRAINED_H
+#define TT_TRAIN_PRETRAINED_H
+
+#include "base/arena.h"
+#include "base/settings.h"
+
+#include <stdint.h>
+
+// Sets model, model.* and precision from the text of a config.json of type gpt2 or
+// llama; `name` is what errors call it. What the model here cannot do (another
+// activation, scaled rotary positions, biases) is refused.
+tt_status tt_pretrained_read(const char *text, int64_t n, const char *name,
+                             tt_arena *arena, tt_settings *settings);
+
+#endif
