@@ -74,27 +74,27 @@ out:
     return status;
 }
 
-tt_status tt_encoded_image(const tt_encoded_of *of, const tt_source *source,
+tt_status tt_encoded_image(tt_encoded_fn *read_encoded, const tt_source *source,
                            int64_t index, tt_image *out)
 {
     tt_encoded e = {0};
-    TT_TRY(of->read(source, index, &e));
+    TT_TRY(read_encoded(source, index, &e));
     const tt_status status = tt_decode(e.bytes, e.n, out);
     tt_free(e.bytes);
-    return status == TT_OK ? status : of->blame(source, index, status);
+    return status == TT_OK ? status : tt_source_blame(source, index, status);
 }
 
-static tt_status probe_one(const tt_encoded_of *of, const tt_source *source,
+static tt_status probe_one(tt_encoded_fn *read_encoded, const tt_source *source,
                            int64_t index, tt_image *size)
 {
     tt_encoded e = {0};
-    TT_TRY(of->read(source, index, &e));
+    TT_TRY(read_encoded(source, index, &e));
     const tt_status status = tt_decode_size(e.bytes, e.n, size);
     tt_free(e.bytes);
-    return status == TT_OK ? status : of->blame(source, index, status);
+    return status == TT_OK ? status : tt_source_blame(source, index, status);
 }
 
-tt_status tt_encoded_probe(const tt_encoded_of *of, tt_source *source,
+tt_status tt_encoded_probe(tt_encoded_fn *read_encoded, tt_source *source,
                            const tt_source_request *request)
 {
     const int64_t n = source->n < PROBES ? source->n : PROBES;
@@ -102,7 +102,7 @@ tt_status tt_encoded_probe(const tt_encoded_of *of, tt_source *source,
     bool is_color = false;
     for (int64_t i = 0; i < n; i++) {
         tt_image one = {0};
-        TT_TRY(probe_one(of, source, i * (source->n / n), &one));
+        TT_TRY(probe_one(read_encoded, source, i * (source->n / n), &one));
         is_color |= one.channels == 3;
         if (i == 0)
             all = one;

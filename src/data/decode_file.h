@@ -20,23 +20,15 @@ tt_status tt_encoded_read(const char *path, int64_t offset, int64_t n,
 // Image `index` of a source, not decoded. Messages name it.
 typedef tt_status tt_encoded_fn(const tt_source *source, int64_t index,
                                 tt_encoded *out);
-// Puts the name of image `index` before a message.
-typedef tt_status tt_encoded_blame_fn(const tt_source *source, int64_t index,
-                                      tt_status status);
 
-typedef struct tt_encoded_of {
-    tt_encoded_fn *read;
-    tt_encoded_blame_fn *blame;
-} tt_encoded_of;
-
-tt_status tt_encoded_image(const tt_encoded_of *of, const tt_source *source,
+tt_status tt_encoded_image(tt_encoded_fn *read_encoded, const tt_source *source,
                            int64_t index, tt_image *out);
 
 // Sets channels, height and width of the source from a few images: 0 where they
 // differ. Any image can be turned into one or three channels, so what the model
 // wants is then what the source has; the same goes for its size, as far as this
 // can be known here.
-tt_status tt_encoded_probe(const tt_encoded_of *of, tt_source *source,
+tt_status tt_encoded_probe(tt_encoded_fn *read_encoded, tt_source *source,
                            const tt_source_request *request);
 
 #endif

@@ -172,19 +172,17 @@ static tt_status fill_image(const tt_fill_plan *plan, tt_filler *filler,
     int32_t label = 0;
     TT_TRY(tt_source_read_image(s, index, &filler->image, &label));
     if (plan->classes > 0 && label >= plan->classes)
-        return tt_fail(TT_ERR_ARG,
-                       "%s: image %lld is of class %d, and there are %lld "
-                       "classes",
-                       s->def->name, (long long)index, label,
-                       (long long)plan->classes);
+        return tt_source_blame(
+            s, index,
+            tt_fail(TT_ERR_ARG, "it is of class %d, and there are %lld classes",
+                    label, (long long)plan->classes));
     const uint64_t key =
         tt_rng_key(plan->order.seed, "augment", (uint64_t)position);
     const tt_status status = tt_transform_apply(
         &plan->transform, &filler->image, key, &filler->scratch,
         (float *)to->x + i * plan->x_count);
     if (status != TT_OK)
-        return tt_fail_context(status, "%s: image %lld", s->def->name,
-                               (long long)index);
+        return tt_source_blame(s, index, status);
     to->y[i] = label;
     return TT_OK;
 }

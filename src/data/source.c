@@ -54,6 +54,15 @@ tt_status tt_source_read_image(const tt_source *source, int64_t index,
     return source->def->image(source, index, out, label_out);
 }
 
+tt_status tt_source_blame(const tt_source *source, int64_t index,
+                          tt_status status)
+{
+    if (source->def->blame != NULL)
+        return source->def->blame(source, index, status);
+    return tt_fail_context(status, "%s: image %lld", source->def->name,
+                           (long long)index);
+}
+
 void tt_source_part(const tt_source_request *request, int64_t n,
                     int64_t *first_out, int64_t *n_out)
 {

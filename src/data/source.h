@@ -76,6 +76,9 @@ struct tt_source_def {
     // Image `index` and its label. TT_DATA_IMAGES only.
     tt_status (*image)(const tt_source *source, int64_t index, tt_image *out,
                        int32_t *label_out);
+    // Puts the name of image `index` before the message. NULL: its number is said.
+    tt_status (*blame)(const tt_source *source, int64_t index,
+                       tt_status status);
     void *user; // of one added at run time
 };
 
@@ -96,6 +99,9 @@ tt_status tt_source_read_tokens(const tt_source *source, int64_t first,
                                 int64_t n, int32_t *out);
 tt_status tt_source_read_image(const tt_source *source, int64_t index,
                                tt_image *out, int32_t *label_out);
+// Says which image a message is about.
+tt_status tt_source_blame(const tt_source *source, int64_t index,
+                          tt_status status);
 
 // For sources: which of `n` samples a split has when data.holdout divides them.
 void tt_source_part(const tt_source_request *request, int64_t n,

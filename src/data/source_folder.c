@@ -52,8 +52,6 @@ static tt_status blame(const tt_source *source, int64_t index, tt_status status)
                            tt_file_list_at(&f->files, index));
 }
 
-static const tt_encoded_of encoded = {read_encoded, blame};
-
 static int32_t class_of(const folder *f, int64_t index)
 {
     int64_t low = 0, high = f->source.classes - 1;
@@ -70,7 +68,7 @@ static int32_t class_of(const folder *f, int64_t index)
 static tt_status image(const tt_source *source, int64_t index, tt_image *out,
                        int32_t *label_out)
 {
-    TT_TRY(tt_encoded_image(&encoded, source, index, out));
+    TT_TRY(tt_encoded_image(read_encoded, source, index, out));
     *label_out = class_of((const folder *)source, index);
     return TT_OK;
 }
@@ -216,8 +214,9 @@ static tt_status fill(folder *f, const tt_source_request *request)
     if (is_val && !is_part && f->source.n == 0)
         return tt_fail(TT_ERR_ARG, "%s has no images of the %lld classes",
                        f->root, (long long)f->source.classes);
-    return f->source.n == 0 ? TT_OK
-                            : tt_encoded_probe(&encoded, &f->source, request);
+    return f->source.n == 0
+               ? TT_OK
+               : tt_encoded_probe(read_encoded, &f->source, request);
 }
 
 extern const tt_source_def tt_source_folder;
@@ -250,4 +249,5 @@ const tt_source_def tt_source_folder = {
     .open = open_source,
     .close = close_source,
     .image = image,
+    .blame = blame,
 };

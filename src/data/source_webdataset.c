@@ -59,13 +59,11 @@ static tt_status blame(const tt_source *source, int64_t index, tt_status status)
                            w->names.text + s->name);
 }
 
-static const tt_encoded_of encoded = {read_encoded, blame};
-
 static tt_status image(const tt_source *source, int64_t index, tt_image *out,
                        int32_t *label_out)
 {
     const webdataset *w = (const webdataset *)source;
-    TT_TRY(tt_encoded_image(&encoded, source, index, out));
+    TT_TRY(tt_encoded_image(read_encoded, source, index, out));
     *label_out = w->v[w->first + index].label;
     return TT_OK;
 }
@@ -213,8 +211,9 @@ static tt_status fill(webdataset *w, const tt_source_request *request)
         tt_source_part(request, w->n, &w->first, &w->source.n);
     if (request->classes > w->source.classes)
         w->source.classes = request->classes; // the last may not occur
-    return w->source.n == 0 ? TT_OK
-                            : tt_encoded_probe(&encoded, &w->source, request);
+    return w->source.n == 0
+               ? TT_OK
+               : tt_encoded_probe(read_encoded, &w->source, request);
 }
 
 extern const tt_source_def tt_source_webdataset;
@@ -243,4 +242,5 @@ const tt_source_def tt_source_webdataset = {
     .open = open_source,
     .close = close_source,
     .image = image,
+    .blame = blame,
 };

@@ -281,7 +281,7 @@ TEST(loader_refuses_labels_that_the_model_has_not)
     tt_loader *loader = open_loader(&c, &o);
     tt_batch batch = next(loader);
     CHECK(tt_loader_next(loader, 20, &batch) == TT_ERR_ARG);
-    CHECK(strstr(tt_error_message(), "image 4 is of class 4") != NULL);
+    CHECK(strstr(tt_error_message(), "image 4: it is of class 4") != NULL);
     tt_loader_close(loader);
 }
 
