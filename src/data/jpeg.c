@@ -14,9 +14,12 @@
 #include <jpeglib.h>
 // clang-format on
 
+enum { MAX_SCANS = 100 };
+
 typedef struct reading {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
     jmp_buf jump;
     char message[JMSG_LENGTH_MAX];
     tt_status status; // why it ended, where that is not the library's message
@@ -47,6 +50,18 @@ static void warn(j_common_ptr jpeg, int level)
 static void stay_silent(j_common_ptr jpeg)
 {
     (void)jpeg;
+}
+
+// A few bytes make a scan over all of the image, and a file may have many: honest
+// ones have about ten.
+static void count_scans(j_common_ptr jpeg)
+{
+    reading *r = jpeg->client_data;
+    if (r->jpeg.input_scan_number <= MAX_SCANS)
+        return;
+    snprintf(r->message, sizeof r->message, "it has more than %d scans",
+             MAX_SCANS);
+    longjmp(r->jump, 1);
 }
 
 // Bytes of the coefficients that a file in several scans makes the library keep.
@@ -152,6 +167,8 @@ static bool guarded(reading *r)
     if (setjmp(r->jump) != 0)
         return false;
     jpeg_create_decompress(&r->jpeg);
+    r->progress.progress_monitor = count_scans;
+    r->jpeg.progress = &r->progress;
     r->jpeg.mem->max_memory_to_use = TT_DECODE_BYTES;
     jpeg_mem_src(&r->jpeg, r->bytes, (unsigned long)r->n);
     (void)jpeg_read_header(&r->jpeg, TRUE);
