@@ -160,6 +160,62 @@ tutti_status tutti_step_from(tutti_session *session, const char *name,
 // The learning rate of the steps that follow.
 tutti_status tutti_set_rate(tutti_session *session, double rate);
 
+// ---- the whole loop ------------------------------------------------------
+
+typedef struct tutti_point { // after every log.every steps
+    int64_t step, steps;     // done, wanted
+    double epoch;
+    double loss; // mean since the last point; NaN below: has none
+    double accuracy, perplexity;
+    double rate, norm; // learning rate; norm of the gradient
+    double step_seconds;
+} tutti_point;
+
+typedef struct tutti_evaluation { // on the validation data
+    int64_t step;
+    double loss, accuracy, perplexity;
+    bool is_best;
+} tutti_evaluation;
+
+// What is told while training goes on, between steps; any may be NULL.
+typedef struct tutti_watch {
+    void *user;
+    void (*point)(void *user, const tutti_point *point);
+    void (*evaluation)(void *user, const tutti_evaluation *evaluation);
+    // Resumed, rolled back, disk full, a text the model wrote.
+    void (*note)(void *user, int64_t step, const char *text);
+} tutti_watch;
+
+typedef struct tutti_train_options {
+    const tutti_watch *watch; // NULL: nobody looks
+    // Not 0: finish the step, save and return. A signal handler may set it (a
+    // sig_atomic_t, which is int).
+    const volatile int *stop; // NULL: never
+    bool is_fresh;            // a run that is there already is renamed FOLDER.1
+    const char
+        *fork; // begin with the newest checkpoint of this run; NULL: none
+} tutti_train_options;
+
+typedef enum tutti_train_reason {
+    TUTTI_RUN_DONE,    // all steps, or train.stop
+    TUTTI_RUN_EARLY,   // train.patience
+    TUTTI_RUN_STOPPED, // `stop`; the same call goes on from there
+} tutti_train_reason;
+
+typedef struct tutti_train_result {
+    tutti_train_reason reason;
+    int64_t step;
+    double loss, val_loss, best_loss, val_accuracy; // NaN: not known
+} tutti_train_result;
+
+// Trains as `tutti train` does, from the session's settings: data, train.steps,
+// run, ...: with metrics, evaluation and checkpoints in the folder `run` names, and
+// going on from the newest of them, bit for bit. Only before tutti_plan; afterwards
+// the session is built and has the trained weights. Options and result may be NULL.
+tutti_status tutti_train(tutti_session *session,
+                         const tutti_train_options *options,
+                         tutti_train_result *result_out);
+
 // ---- tensors by name -----------------------------------------------------
 
 typedef enum tutti_role {

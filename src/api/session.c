@@ -28,7 +28,7 @@ void tutti_destroy(tutti_session *session)
     tt_free(session);
 }
 
-static tt_status need_unplanned(const tutti_session *session)
+tt_status tt__api_need_unplanned(const tutti_session *session)
 {
     return session->job == NULL
                ? TT_OK
@@ -39,7 +39,7 @@ static tt_status need_unplanned(const tutti_session *session)
 tutti_status tutti_set(tutti_session *session, const char *key,
                        const char *value)
 {
-    tt_status status = need_unplanned(session);
+    tt_status status = tt__api_need_unplanned(session);
     if (status == TT_OK)
         status = tt_settings_set(&session->settings, key, value, "tutti_set",
                                  session->arena);
@@ -50,7 +50,7 @@ tutti_status tutti_set(tutti_session *session, const char *key,
 static tt_status read_file(tutti_session *session, const char *path)
 {
     tt_settings settings = {0};
-    TT_TRY(need_unplanned(session));
+    TT_TRY(tt__api_need_unplanned(session));
     TT_TRY(tt_yaml_read(path, session->arena, &settings));
     for (int64_t i = 0; i < settings.n; i++)
         TT_TRY(tt_settings_set(&session->settings, settings.v[i].key,
@@ -76,7 +76,7 @@ static tt_status input_type(const tutti_session *session, const char *name,
     return tt__api_type(type->dtype, &type->shape, session->arena, type_out);
 }
 
-static tt_status describe(tutti_session *session)
+tt_status tt__api_describe(tutti_session *session)
 {
     TT_TRY(input_type(session, "x", &session->x));
     TT_TRY(input_type(session, "y", &session->y));
@@ -99,7 +99,7 @@ static tt_status plan(tutti_session *session)
     TT_TRY(tt_job_configure(&session->settings, NULL, &session->job));
     tt_status status = tt_job_plan(session->job);
     if (status == TT_OK)
-        status = describe(session);
+        status = tt__api_describe(session);
     if (status != TT_OK)
         forget(session);
     return status;

@@ -34,6 +34,12 @@ struct tutti_session {
 // Fills the list of tensors of a planned session.
 tt_status tt__api_list_tensors(tutti_session *session);
 
+// Fills types and tensors of a planned session.
+tt_status tt__api_describe(tutti_session *session);
+
+// Whether settings may still change.
+tt_status tt__api_need_unplanned(const tutti_session *session);
+
 // Whether there is memory to read and write.
 tt_status tt__api_need_build(const tutti_session *session);
 

@@ -1,0 +1,121 @@
+// loop - the whole training loop for programs that use the library.
+
+#include "train/loop.h"
+
+#include "api/session.h"
+#include "train/folders.h"
+
+// The caller's watch, and what passes things on to it.
+typedef struct relay {
+    const tutti_watch *to;
+} relay;
+
+static void on_point(void *user, const tt_run_point *p)
+{
+    const tutti_watch *to = ((const relay *)user)->to;
+    const tutti_point point = {
+        .step = p->step,
+        .steps = p->steps,
+        .epoch = p->epoch,
+        .loss = p->loss,
+        .accuracy = p->accuracy,
+        .perplexity = p->perplexity,
+        .rate = p->lr,
+        .norm = p->norm,
+        .step_seconds = p->step_seconds,
+    };
+    if (to->point != NULL)
+        to->point(to->user, &point);
+}
+
+static void on_eval(void *user, const tt_run_eval *e)
+{
+    const tutti_watch *to = ((const relay *)user)->to;
+    const tutti_evaluation evaluation = {
+        .step = e->step,
+        .loss = e->loss,
+        .accuracy = e->accuracy,
+        .perplexity = e->perplexity,
+        .is_best = e->is_best,
+    };
+    if (to->evaluation != NULL)
+        to->evaluation(to->user, &evaluation);
+}
+
+static void on_text(void *user, tt_run_text kind, int64_t step,
+                    const char *text)
+{
+    const tutti_watch *to = ((const relay *)user)->to;
+    (void)kind;
+    if (to->note != NULL)
+        to->note(to->user, step, text);
+}
+
+static tt_status find_folder(tutti_session *session,
+                             const tutti_train_options *options,
+                             const char **folder_out)
+{
+    const tt_setting *run = tt_settings_find(&session->settings, "run");
+    const tt_setting *model = tt_settings_find(&session->settings, "model");
+    const char *aside = NULL;
+    if (run != NULL)
+        *folder_out = run->value;
+    else
+        TT_TRY(tt_run_default_folder(NULL, model != NULL ? model->value : "gpt",
+                                     session->arena, folder_out));
+    if (options->is_fresh)
+        TT_TRY(tt_run_set_aside(*folder_out, session->arena, &aside));
+    return tt_settings_set(&session->settings, "run", *folder_out,
+                           "tutti_train", session->arena);
+}
+
+// The trained job becomes the session's, to be read, saved or trained further.
+static tt_status take_job(tutti_session *session, tt_session *trained)
+{
+    session->job = trained->job;
+    trained->job = NULL;
+    return tt__api_describe(session);
+}
+
+static tt_status train(tutti_session *session,
+                       const tutti_train_options *options,
+                       tutti_train_result *result_out)
+{
+    static const tutti_train_options none = {0};
+    const tutti_train_options *o = options != NULL ? options : &none;
+    relay pass = {o->watch};
+    const tt_watch watch = {
+        .user = &pass, .point = on_point, .eval = on_eval, .text = on_text};
+    tt_train_request request = {.watch = o->watch != NULL ? &watch : NULL,
+                                .fork = o->fork,
+                                .stop = o->stop};
+    tt_session *trained = NULL;
+    tt_run_end end;
+    TT_TRY(tt__api_need_unplanned(session));
+    TT_TRY(find_folder(session, o, &request.folder));
+    TT_TRY(tt_session_open(&session->settings, NULL, true, &trained));
+    tt_status status = tt_train(trained, &request, &end);
+    if (status == TT_OK)
+        status = take_job(session, trained);
+    tt_session_close(trained);
+    TT_TRY(status);
+    if (result_out != NULL)
+        *result_out = (tutti_train_result){
+            .reason = end.reason == TT_RUN_SIGNAL  ? TUTTI_RUN_STOPPED
+                      : end.reason == TT_RUN_EARLY ? TUTTI_RUN_EARLY
+                                                   : TUTTI_RUN_DONE,
+            .step = end.step,
+            .loss = end.loss,
+            .val_loss = end.val_loss,
+            .best_loss = end.best_loss,
+            .val_accuracy = end.accuracy,
+        };
+    return TT_OK;
+}
+
+tutti_status tutti_train(tutti_session *session,
+                         const tutti_train_options *options,
+                         tutti_train_result *result_out)
+{
+    return tt__api_result(train(session, options, result_out));
+}
