@@ -131,14 +131,12 @@ static tt_status count_piece(void *user, const char *p, int64_t n)
     return add_word(r, p, n);
 }
 
-static tt_status count_words(trainer *r, const char *text, int64_t n)
+static tt_status count_words(trainer *r, const tt_text *text)
 {
     tt_encoder *e = NULL;
-    TT_TRY(tt_encoder_open(r->t, text, n, true, &e));
+    TT_TRY(tt_encoder_open(r->t, text->bytes, text->n, true, &e));
     const tt_status status = tt_encoder_pieces(e, count_piece, r);
     tt_encoder_close(e);
-    tt_free(r->slot);
-    r->slot = NULL;
     return status;
 }
 
@@ -284,7 +282,7 @@ static tt_status add_special(tt_tokenizer *t, const tt_bpe_options *options)
     return TT_OK;
 }
 
-static tt_status train(trainer *r, const char *text, int64_t n,
+static tt_status train(trainer *r, const tt_text *texts, int64_t n,
                        const tt_bpe_options *options)
 {
     const int64_t first = options->n_special + 256;
@@ -294,11 +292,12 @@ static tt_status train(trainer *r, const char *text, int64_t n,
     TT_TRY(add_special(r->t, options));
     TT_TRY(tt__tokenizer_bytes(r->t, options->n_special));
     TT_TRY(tt__tokenizer_stage(r->t, pattern ? pattern : TT_SPLIT_GPT2, false));
-    TT_TRY(count_words(r, text, n));
+    for (int64_t i = 0; i < n; i++)
+        TT_TRY(count_words(r, &texts[i]));
     return learn(r, first, options->vocab);
 }
 
-tt_status tt_bpe_train(const char *text, int64_t n,
+tt_status tt_bpe_train(const tt_text *texts, int64_t n,
                        const tt_bpe_options *options,
                        tt_tokenizer **tokenizer_out)
 {
@@ -313,7 +312,7 @@ tt_status tt_bpe_train(const char *text, int64_t n,
     if (r.t == NULL)
         return TT_ERR_NOMEM;
     r.pairs.t = r.t;
-    const tt_status status = train(&r, text, n, options);
+    const tt_status status = train(&r, texts, n, options);
     tt__pairs_fini(&r.pairs);
     tt_free(r.words);
     tt_free(r.slot);

@@ -60,9 +60,15 @@ typedef struct tt_bpe_options {
     int n_special;
 } tt_bpe_options;
 
-// Learns byte-level BPE from text. Of equally frequent pairs the one with the
-// greater bytes wins, so the result is one.
-tt_status tt_bpe_train(const char *text, int64_t n,
+typedef struct tt_text {
+    const char *bytes;
+    int64_t n;
+} tt_text;
+
+// Learns byte-level BPE from texts. Of equally frequent pairs the one with the
+// greater bytes wins, so the result is one. Where every piece of text is one token
+// already, the vocabulary stays smaller.
+tt_status tt_bpe_train(const tt_text *texts, int64_t n,
                        const tt_bpe_options *options,
                        tt_tokenizer **tokenizer_out);
 

@@ -18,7 +18,7 @@ static tt_tokenizer *train(const char *text, int64_t n, int64_t vocab)
     tt_tokenizer *t = NULL;
     const tt_bpe_options options = {
         .vocab = vocab, .special = special, .n_special = 1};
-    CHECK_MSG(tt_bpe_train(text, n, &options, &t) == TT_OK, "%s",
+    CHECK_MSG(tt_bpe_train(&(tt_text){text, n}, 1, &options, &t) == TT_OK, "%s",
               tt_error_message());
     return t;
 }
@@ -104,18 +104,18 @@ TEST(bpe_training_refuses_what_cannot_be)
 {
     tt_tokenizer *t = NULL;
     tt_bpe_options options = {.vocab = 255};
-    CHECK(tt_bpe_train("a", 1, &options, &t) == TT_ERR_ARG);
+    CHECK(tt_bpe_train(&(tt_text){"a", 1}, 1, &options, &t) == TT_ERR_ARG);
     options.vocab = 256;
-    CHECK(tt_bpe_train("aa", 2, &options, &t) == TT_OK);
+    CHECK(tt_bpe_train(&(tt_text){"aa", 2}, 1, &options, &t) == TT_OK);
     CHECK(tt_tokenizer_vocab(t) == 256);
     tt_tokenizer_close(t);
     options.vocab = 300;
     options.pattern = "(";
-    CHECK(tt_bpe_train("a", 1, &options, &t) == TT_ERR_ARG);
+    CHECK(tt_bpe_train(&(tt_text){"a", 1}, 1, &options, &t) == TT_ERR_ARG);
     CHECK(strncmp(tt_error_message(), "the split pattern \"(\": ", 23) == 0);
     const char *const twice[] = {"<a>", "<a>"};
     options = (tt_bpe_options){.vocab = 300, .special = twice, .n_special = 2};
-    CHECK(tt_bpe_train("a", 1, &options, &t) == TT_ERR_ARG);
+    CHECK(tt_bpe_train(&(tt_text){"a", 1}, 1, &options, &t) == TT_ERR_ARG);
     CHECK(tt_alloc_live() == 0);
 }
 
@@ -128,7 +128,7 @@ TEST(bpe_training_survives_every_allocation_failure)
         tt_tokenizer *t = NULL;
         tt_alloc_fail_at(k);
         const tt_status status =
-            tt_bpe_train(text, sizeof text - 1, &options, &t);
+            tt_bpe_train(&(tt_text){text, sizeof text - 1}, 1, &options, &t);
         const bool is_done = tt_alloc_count() < k;
         tt_alloc_fail_at(0);
         // Without memory for machine code the pattern is interpreted.

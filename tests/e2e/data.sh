@@ -1,0 +1,112 @@
+# tutti data: a tokenizer is learned, text becomes token files in every format, these
+# become each other, and all of them are recognised.
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+tutti=$(realpath "$TUTTI")
+cd "$folder"
+
+fail() {
+    echo "$1"
+    exit 1
+}
+
+# holds FILE TEXT - stands in it.
+holds() {
+    grep -qF -- "$2" "$1" || {
+        echo "$1 does not say: $2"
+        cat "$1"
+        exit 1
+    }
+}
+
+i=0
+while [ $i -lt 200 ]; do
+    printf "It's line %d: the cat sat on the mat; na\\303\\257ve don't.\\n" $i
+    i=$((i + 1))
+done >a.txt
+printf 'the second file has no end' >b.txt
+
+"$tutti" data train-bpe a.txt b.txt vocab=300 out=bpe >out
+holds out 'bpe: 300 tokens'
+for name in tokenizer.json vocab.json merges.txt; do
+    [ -s "bpe/$name" ] || fail "there is no bpe/$name"
+done
+"$tutti" data inspect bpe bpe/vocab.json >out
+holds out 'vocab      300'
+
+# Both ways to write a tokenizer give the same tokens, and so does every format.
+mkdir gpt2
+cp bpe/vocab.json bpe/merges.txt gpt2
+"$tutti" data tokenize a.txt b.txt tokenizer=bpe out=x >out
+"$tutti" data tokenize a.txt b.txt tokenizer=gpt2 out=y --json >out
+holds out '"vocab": 300'
+cmp x_train.bin y_train.bin
+cmp x_val.bin y_val.bin
+for format in nanogpt megatron npy llmc; do
+    "$tutti" data tokenize a.txt b.txt tokenizer=bpe out=$format/ \
+        format=$format shard=700 >out
+    case $format in
+    npy) files=$(echo $format/train*.npy) ;;
+    *) files=$(echo $format/train*.bin) ;;
+    esac
+    "$tutti" data pack $files out=packed vocab=300 >out
+    cmp packed.bin x_train.bin || fail "$format is not the same"
+done
+[ "$(ls llmc/train_*.bin | wc -l)" -gt 1 ] || fail 'there are no shards'
+[ -z "$(find . -name '.tmp*')" ] || fail 'temporary files are left'
+
+"$tutti" data inspect x_val.bin tokenizer=bpe >out
+holds out 'llm.c tokens, uint16'
+holds out 'text'
+"$tutti" data inspect nanogpt/val.bin megatron/train.bin megatron/train.idx \
+    npy/val.npy a.txt --json >out
+holds out '"format": "Megatron tokens"'
+holds out '"format": "NumPy array", "dtype": "uint16"'
+holds out '"lines": 200'
+
+# The end of one file, no holdout, characters, empty files.
+: >empty.txt
+"$tutti" data tokenize a.txt empty.txt b.txt tokenizer=chars out=c holdout=0 >out
+[ ! -e c_val.bin ] || fail 'there is a c_val.bin'
+n=$(cat a.txt b.txt | LC_ALL=C.UTF-8 wc -m)
+[ "$(wc -c <c_train.bin)" -eq $((1024 + 2 * n)) ] || fail 'characters are lost'
+"$tutti" data tokenize a.txt tokenizer=c_tokenizer.json out=d holdout=0 >out
+[ "$(wc -c <d_train.bin)" -eq $((1024 + 2 * $(LC_ALL=C.UTF-8 wc -m <a.txt))) ] ||
+    fail 'a saved tokenizer of characters is another one'
+printf '\000\0020\377' >bytes.txt
+"$tutti" data tokenize bytes.txt tokenizer=bytes out=e format=nanogpt holdout=0 >out
+[ "$(od -An -tu2 e_train.bin | xargs)" = '0 2 48 255' ] || fail 'bytes are lost'
+
+# refuses TEXT WORD... - exit status 2 and one line that holds the text.
+refuses() {
+    text=$1
+    shift
+    status=0
+    "$tutti" "$@" >out 2>err || status=$?
+    [ $status -eq 2 ] || fail "$*: exit status $status"
+    [ ! -s out ] || fail "$*: something is on stdout"
+    [ "$(wc -l <err)" -eq 1 ] || fail "$*: not one line"
+    holds err "$text"
+}
+refuses 'train-bpe, tokenize, pack or inspect' data
+refuses 'did you mean tokenize' data tokenise
+refuses 'which text' data tokenize tokenizer=bytes out=z
+refuses 'tokenizer=SPEC' data tokenize a.txt out=z
+refuses 'out=PREFIX' data tokenize a.txt tokenizer=bytes
+refuses 'did you mean "format"' data tokenize a.txt formt=npy
+refuses 'no such tokenizer' data tokenize a.txt tokenizer=none out=z
+refuses 'bytes.txt: byte 3 (line 1) of the text, 0xff, is not UTF-8' \
+    data tokenize bytes.txt tokenizer=chars out=z
+refuses 'is not one of those the tokenizer has' \
+    data tokenize bytes.txt tokenizer=c_tokenizer.json out=z
+refuses 'it is empty' data tokenize empty.txt tokenizer=bytes out=z
+refuses 'none.txt' data tokenize none.txt tokenizer=bytes out=z
+refuses 'no file of tokens: it is text' data pack a.txt out=z
+refuses 'but the vocabulary has 3' data pack x_train.bin out=z vocab=3
+refuses 'a vocabulary of 256 is not possible' \
+    data train-bpe a.txt vocab=256 out=z
+refuses 'the split pattern' data train-bpe a.txt 'pattern=(' out=z
+head -c 2000 x_train.bin >torn.bin
+refuses 'torn.bin' data inspect torn.bin
+[ -z "$(find . -name '.tmp*' -o -name 'z*')" ] || fail 'something is left'
