@@ -14,7 +14,7 @@
 #include <jpeglib.h>
 // clang-format on
 
-enum { MAX_SCANS = 100 };
+enum { MAX_SCANS = 100, SLACK = 4 << 20 };
 
 typedef struct reading {
     struct jpeg_decompress_struct jpeg;
@@ -112,7 +112,8 @@ static tt_status prepare(reading *r)
                        jpeg->num_components);
     if (!choose_scale(jpeg))
         return tt_fail(TT_ERR_ARG,
-                       "the JPEG is too large to be decoded: %u x %u pixels",
+                       "the JPEG is too large to be decoded: %u x %u "
+                       "pixels; make it smaller",
                        jpeg->image_width, jpeg->image_height);
     const int64_t channels = jpeg->num_components == 1 ? 1 : 3;
     if (!r->is_size_only)
@@ -169,7 +170,7 @@ static bool guarded(reading *r)
     jpeg_create_decompress(&r->jpeg);
     r->progress.progress_monitor = count_scans;
     r->jpeg.progress = &r->progress;
-    r->jpeg.mem->max_memory_to_use = TT_DECODE_BYTES;
+    r->jpeg.mem->max_memory_to_use = TT_DECODE_BYTES + SLACK;
     jpeg_mem_src(&r->jpeg, r->bytes, (unsigned long)r->n);
     (void)jpeg_read_header(&r->jpeg, TRUE);
     r->status = prepare(r);

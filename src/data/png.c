@@ -80,7 +80,8 @@ static tt_status prepare(reading *r)
     const int64_t table = height * (int64_t)sizeof(uint8_t *);
     if (height * width * channels + table > TT_DECODE_BYTES)
         return tt_fail(TT_ERR_ARG,
-                       "the PNG is too large to be decoded: %lld x %lld pixels",
+                       "the PNG is too large to be decoded: %lld x %lld "
+                       "pixels; make it smaller",
                        (long long)width, (long long)height);
     if (r->is_size_only) {
         r->out->channels = channels;
