@@ -98,6 +98,8 @@ static tt_status pause_training(tt_trainer *t)
     const double before = tt_clock_seconds();
     if (wants_evaluation(t))
         TT_TRY(tt__trainer_evaluate(t));
+    if (is_due(t->state.step, t->session->options.sample_every))
+        tt__trainer_sample(t);
     if (wants_save(t))
         tt__trainer_save(t);
     t->point_aside += tt_clock_seconds() - before;
@@ -167,6 +169,7 @@ static void close_trainer(tt_trainer *t)
     tt_checkpoints_close(t->store);
     tt_run_close(t->run);
     tt_loader_close(t->loader);
+    tt_generator_close(t->generator);
     tt_evaluator_close(t->evaluator);
     tt_snapshot_free(&t->snapshot);
     tt_str_fini(&t->config);

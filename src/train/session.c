@@ -121,6 +121,9 @@ static tt_status open_data(tt_session *s, bool wants_train)
     TT_TRY(find_seq(s, model, preset, &request.seq));
     TT_TRY(tt_data_open(&s->settings, &request, wants_train, &s->data));
     const tt_source *source = source_of(s->data);
+    if (is_image && s->options.sample_every > 0)
+        return tt_fail(TT_ERR_ARG, "sample.every is for models that write "
+                                   "text; leave it out");
     if ((source->kind == TT_DATA_IMAGES) != is_image)
         return tt_fail(TT_ERR_ARG, "model %s learns from %s and data=%s has %s",
                        name != NULL ? name->value : "gpt",

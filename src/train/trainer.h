@@ -6,6 +6,7 @@
 #include "store/checkpoint.h"
 #include "store/run.h"
 #include "train/evaluate.h"
+#include "train/generate.h"
 #include "train/loop.h"
 #include "train/state.h"
 
@@ -19,12 +20,13 @@ typedef struct tt_trainer {
     tt_checkpoints *store;
     tt_loader *loader;
     tt_evaluator *evaluator; // NULL: no validation data
+    tt_generator *generator; // NULL: no sample yet
     tt_snapshot snapshot;
     tt_str config, tokenizer; // what every checkpoint holds beside its tensors
     tt_run_facts facts;
-    int64_t first_step;                   // of this start
-    int64_t saved_step;                   // of the newest checkpoint; -1: none
-    bool save_has_failed, log_has_failed; // and somebody was told
+    int64_t first_step; // of this start
+    int64_t saved_step; // of the newest checkpoint; -1: none
+    bool save_has_failed, log_has_failed, sample_has_failed; // and it was said
 
     double started, seconds_before; // clock; of earlier starts
     double save_stall;              // seconds
@@ -69,5 +71,9 @@ void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
 bool tt__trainer_has_patience(const tt_trainer *t);
 // On data.val; a new best is marked and saved. Stopped half-way it leaves no trace.
 tt_status tt__trainer_evaluate(tt_trainer *t);
+
+// ---- trainer_sample.c ----------------------------------------------------
+
+void tt__trainer_sample(tt_trainer *t);
 
 #endif
