@@ -187,7 +187,10 @@ static tt_status run(reading *r)
     r->errors.emit_message = warn;
     r->errors.output_message = stay_silent;
     if (!guarded(r))
-        r->status = tt_fail(TT_ERR_ARG, "the JPEG is damaged: %s", r->message);
+        r->status =
+            r->errors.msg_code == JERR_OUT_OF_MEMORY
+                ? tt_fail(TT_ERR_NOMEM, "there is no memory to decode a JPEG")
+                : tt_fail(TT_ERR_ARG, "the JPEG is damaged: %s", r->message);
     jpeg_destroy_decompress(&r->jpeg);
     return r->status;
 }

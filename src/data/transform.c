@@ -146,14 +146,15 @@ static tt_status take_bytes(const tt_transform *t, const tt_image *in,
         pixels = scratch->u8 + passes + result;
     }
     r.pixels = pixels + w->top * r.stride + w->left * channels;
-    s->u8 = r.pixels + r.top * r.stride + r.left * channels;
-    s->stride = r.stride;
     s->step = channels;
     s->plane = 1;
     if (is_resized) {
         tt_resize_run(&r, scratch->u8, scratch->u8 + passes);
         s->u8 = scratch->u8 + passes;
         s->stride = r.cols * channels;
+    } else {
+        s->u8 = r.pixels + r.top * r.stride + r.left * channels;
+        s->stride = r.stride;
     }
     return TT_OK;
 }
