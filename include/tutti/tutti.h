@@ -350,6 +350,33 @@ int tutti_scope_push(tutti_builder *b, const char *format, ...)
     TUTTI_PRINTF(2, 3);
 void tutti_scope_pop(tutti_builder *b, int scope);
 
+// ---- your own data -------------------------------------------------------
+
+// Tokens [first, first + n) of the stream, or image `index` (floats, channels
+// outermost) and its class. Called by several threads at once, in any order and
+// more than once for the same place, where it must give the same. Anything but
+// TUTTI_OK ends the step with the message of tutti_fail.
+typedef tutti_status tutti_tokens_fn(void *user, int64_t first, int64_t n,
+                                     int32_t *out);
+typedef tutti_status tutti_image_fn(void *user, int64_t index, float *pixels,
+                                    int32_t *label_out);
+
+typedef struct tutti_source {
+    const char *name, *doc;
+    tutti_task kind;
+    int64_t count;     // tokens or images, those for validation included
+    int64_t val_count; // at the end, for validation; 0: as data.holdout says
+    int64_t classes;   // or vocabulary; 0: as the model says
+    int64_t channels, height, width; // of images
+    tutti_tokens_fn *tokens;         // the one that goes with `kind`
+    tutti_image_fn *image;
+    void *user; // given to it; must live until the process ends
+} tutti_source;
+
+// From now on "data=name" is this one, in every session of this process, with all
+// of data.* but a path. A name is given once.
+tutti_status tutti_source_register(const tutti_source *source);
+
 // ---- your own operator ---------------------------------------------------
 
 // An operator seen from outside: the types of its operands.

@@ -9,7 +9,9 @@ tt_status tt_source_open(const tt_source_def *def,
                          tt_source **source_out)
 {
     tt_source *source = NULL;
-    TT_TRY(def->open(request, params, &source));
+    tt_source_request own = *request;
+    own.def = def;
+    TT_TRY(def->open(&own, params, &source));
     if (source != NULL && source->n < 1) {
         tt_source_close(source);
         source = NULL;

@@ -49,6 +49,7 @@ typedef struct tt_source {
 // What every source is told. Paths may be globs where files are shards; they are
 // then sorted.
 typedef struct tt_source_request {
+    const tt_source_def *def; // whose open this is; set by tt_source_open
     tt_split split;
     const char *path; // data.path
     const char *val;  // data.val: validation data of its own; "": none
@@ -79,7 +80,6 @@ struct tt_source_def {
     // Puts the name of image `index` before the message. NULL: its number is said.
     tt_status (*blame)(const tt_source *source, int64_t index,
                        tt_status status);
-    void *user; // of one added at run time
 };
 
 const tt_source_def *const *tt_source_all(int *n);
