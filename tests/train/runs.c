@@ -1,0 +1,165 @@
+#include "runs.h"
+
+#include "base/file.h"
+#include "store/checkpoint.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char home[] = "/tmp/tutti-runs-XXXXXX";
+
+void runs_enter(void)
+{
+    CHECK(mkdtemp(home) != NULL && chdir(home) == 0);
+}
+
+void runs_leave(void)
+{
+    CHECK_OK(tt_file_remove(home));
+}
+
+static void on_step(void *user, int64_t step, double loss)
+{
+    runs_watch *w = user;
+    (void)step, (void)loss;
+    w->steps++;
+    if (w->stop_at > 0 && w->steps >= w->stop_at)
+        w->stop = 1;
+}
+
+static void on_point(void *user, const tt_run_point *point)
+{
+    runs_watch *w = user;
+    w->points++;
+    CHECK(point->step_seconds > 0);
+}
+
+static void on_eval(void *user, const tt_run_eval *eval)
+{
+    runs_watch *w = user;
+    w->evals++;
+    CHECK(eval->step > 0);
+}
+
+static void on_text(void *user, tt_run_text kind, int64_t step,
+                    const char *text)
+{
+    runs_watch *w = user;
+    (void)step;
+    if (kind == TT_TEXT_WARNING) {
+        w->warnings++;
+        snprintf(w->warning, sizeof w->warning, "%s", text);
+    } else {
+        w->notes++;
+        snprintf(w->note, sizeof w->note, "%s", text);
+    }
+}
+
+static tt_status assign_all(tt_settings *settings, const char *const *list,
+                            tt_arena *arena)
+{
+    for (; list != NULL && *list != NULL; list++)
+        TT_TRY(tt_settings_assign(settings, *list, "test", arena));
+    return TT_OK;
+}
+
+tt_status runs_train(const char *folder, const char *const *settings,
+                     const char *const *more, runs_watch *w,
+                     tt_run_end *end_out)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_settings all = {0};
+    tt_session *session = NULL;
+    tt_run_end end;
+    const tt_watch watch = {.user = w,
+                            .step = on_step,
+                            .point = on_point,
+                            .eval = on_eval,
+                            .text = on_text};
+    const tt_train_request request = {.folder = folder,
+                                      .watch = w != NULL ? &watch : NULL,
+                                      .stop = w != NULL ? &w->stop : NULL};
+    if (arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory");
+    tt_status status = assign_all(&all, settings, arena);
+    if (status == TT_OK)
+        status = assign_all(&all, more, arena);
+    if (status == TT_OK)
+        status = tt_session_open(&all, NULL, true, &session);
+    if (status == TT_OK)
+        status = tt_train(session, &request, end_out ? end_out : &end);
+    tt_session_close(session);
+    tt_arena_destroy(arena);
+    return status;
+}
+
+static void same_tensors(const tt_safetensors *a, const tt_safetensors *b)
+{
+    CHECK(tt_safetensors_count(a) == tt_safetensors_count(b));
+    for (int64_t i = 0; i < tt_safetensors_count(a); i++) {
+        const tt_safetensor *x = tt_safetensors_at(a, i);
+        const tt_safetensor *y = tt_safetensors_find(b, x->name);
+        CHECK(y != NULL && x->bytes == y->bytes);
+        CHECK_MSG(memcmp(x->data, y->data, (size_t)x->bytes) == 0, "%s differs",
+                  x->name);
+    }
+}
+
+// Leaves out the values of keys that hold times.
+static void without_times(const char *folder, tt_str *out)
+{
+    char path[512];
+    tt_str text = {0};
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    CHECK_OK(tt_file_read(path, 1 << 20, &text));
+    for (char *p = text.text; p != NULL && *p != '\0';) {
+        const size_t n = strcspn(p, ",}");
+        char *second = strstr(p, "second");
+        if (second == NULL || second > p + n)
+            tt_str_add_bytes(out, p, (int64_t)n);
+        p += n;
+        if (*p != '\0')
+            tt_str_add_bytes(out, p++, 1);
+    }
+    tt_str_fini(&text);
+}
+
+void runs_same(const char *a, const char *b)
+{
+    tt_checkpoint *x = NULL, *y = NULL;
+    tt_str notes = {0}, first = {0}, second = {0};
+    CHECK_OK(tt_checkpoint_read(a, false, &notes, &x));
+    CHECK_OK(tt_checkpoint_read(b, false, &notes, &y));
+    CHECK(x->step == y->step && notes.n == 0);
+    same_tensors(x->model, y->model);
+    same_tensors(x->optim, y->optim);
+    without_times(a, &first);
+    without_times(b, &second);
+    CHECK_MSG(strcmp(tt_str_text(&first), tt_str_text(&second)) == 0,
+              "metrics differ:\n%s\n%s", tt_str_text(&first),
+              tt_str_text(&second));
+    tt_checkpoint_close(x);
+    tt_checkpoint_close(y);
+    tt_str_fini(&first);
+    tt_str_fini(&second);
+    tt_str_fini(&notes);
+}
+
+void runs_write_csv(const char *path, int rows, int bad, int n_bad)
+{
+    enum { COLUMNS = 16 };
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    for (int i = 0; i < rows; i++) {
+        for (int c = 0; c < COLUMNS; c++)
+            fprintf(file, "%s,",
+                    i >= bad && i < bad + n_bad && c == 3 ? "1e30"
+                    : (i * 7 + c * 3) % 5 == i % 4        ? "1.0"
+                                                          : "0.25");
+        fprintf(file, "%d\n", i % 4);
+    }
+    CHECK(fclose(file) == 0);
+}
