@@ -196,7 +196,7 @@ static void *work(void *user)
     save s = {0};
     int64_t best = -1;
     // Training goes before; on Linux this is about the calling thread only.
-    (void)setpriority(PRIO_PROCESS, 0, 10);
+    (void)setpriority(PRIO_PROCESS, 0, 5);
     pthread_mutex_lock(&store->mutex);
     for (;;) {
         if (!take_work(store, &s, &best)) {
