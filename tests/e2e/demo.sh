@@ -9,6 +9,7 @@ if ! command -v bible >/dev/null ||
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder"
 case $TUTTI in
 /*) ;;
 *) TUTTI=$PWD/$TUTTI ;;

@@ -4,6 +4,7 @@
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder"
 
 die() {
     echo "$1"
