@@ -189,7 +189,9 @@ static void end_line(const tt_run_end *e, const tt_live *live, tt_str *out)
                                       [TT_RUN_EARLY] = "stopped early",
                                       [TT_RUN_SIGNAL] = "stopped and saved",
                                       [TT_RUN_FAILED] = "failed"};
-    tt_str_addf(out, "%s at step %lld of %lld after ", how[e->reason],
+    const bool is_asked = e->reason == TT_RUN_DONE && e->step < live->steps;
+    tt_str_addf(out, "%s at step %lld of %lld after ",
+                is_asked ? "stopped as asked" : how[e->reason],
                 (long long)e->step, (long long)live->steps);
     tt_add_seconds(out, e->seconds);
     if (e->reason == TT_RUN_SIGNAL)
