@@ -94,13 +94,14 @@ tt_verdict tt_policy_judge(tt_policy *policy, const tt_train_options *options,
 }
 
 void tt_policy_rolled_back(tt_policy *policy, const tt_policy *before,
-                           int64_t bad_step)
+                           int64_t bad_step, int64_t step)
 {
     policy->skips = before->skips;
     policy->rollbacks = before->rollbacks + 1;
     policy->rollbacks_in_row = before->rollbacks_in_row + 1;
     policy->furthest =
         bad_step > before->furthest ? bad_step : before->furthest;
+    policy->anchor = step;
 }
 
 void tt_policy_print(const tt_policy *policy, tt_json *json, const char *key)
@@ -111,6 +112,7 @@ void tt_policy_print(const tt_policy *policy, tt_json *json, const char *key)
     tt_json_i64(json, "rollbacks", policy->rollbacks);
     tt_json_i64(json, "rollbacks_in_row", policy->rollbacks_in_row);
     tt_json_i64(json, "furthest", policy->furthest);
+    tt_json_i64(json, "anchor", policy->anchor);
     tt_json_open(json, "losses", '[');
     for (int64_t i = 0; i < policy->n; i++)
         tt_json_f64(json, NULL, policy->window[i]);
@@ -131,6 +133,7 @@ void tt_policy_read(const tt_json_value *value, tt_policy *policy_out)
         .rollbacks = count_at(value, "rollbacks"),
         .rollbacks_in_row = count_at(value, "rollbacks_in_row"),
         .furthest = count_at(value, "furthest"),
+        .anchor = count_at(value, "anchor"),
     };
     const tt_json_value *losses = tt_json_get(value, "losses");
     if (losses != NULL && losses->type == TT_JSON_ARRAY)

@@ -27,7 +27,8 @@ typedef struct tt_policy {
     double window[TT_POLICY_WINDOW];
     int64_t skips, rollbacks;               // so far
     int64_t skips_in_row, rollbacks_in_row; // since things last went well
-    int64_t furthest; // step of the last rollback: passing it is going well
+    int64_t furthest; // step that was rolled back: passing it is going well
+    int64_t anchor;   // where to: the next one goes no further back
 } tt_policy;
 
 typedef enum tt_verdict {
@@ -52,9 +53,10 @@ typedef struct tt_policy_step {
 tt_verdict tt_policy_judge(tt_policy *policy, const tt_train_options *options,
                            const tt_policy_step *step, char why[256]);
 
-// Takes over the counters of `before` after the state was rolled back.
+// Takes over the counters of `before` after the state was rolled back from
+// `bad_step` to `step`.
 void tt_policy_rolled_back(tt_policy *policy, const tt_policy *before,
-                           int64_t bad_step);
+                           int64_t bad_step, int64_t step);
 
 void tt_policy_print(const tt_policy *policy, tt_json *json, const char *key);
 void tt_policy_read(const tt_json_value *value, tt_policy *policy_out);

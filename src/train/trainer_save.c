@@ -116,7 +116,10 @@ static int64_t rollback_target(const tt_trainer *t)
     const tt_train_options *o = &t->session->options;
     int64_t target = t->state.step - o->back;
     target = o->save_every > 0 ? target / o->save_every * o->save_every : 0;
-    return target > t->state.began ? target : t->state.began;
+    const int64_t least = t->state.policy.anchor > t->state.began
+                              ? t->state.policy.anchor
+                              : t->state.began;
+    return target > least ? target : least;
 }
 
 static tt_status go_on_behind(tt_trainer *t, int64_t position)
@@ -145,7 +148,8 @@ tt_status tt__trainer_roll_back(tt_trainer *t, const char *why)
     tt__trainer_say_lines(t, TT_TEXT_WARNING, &notes);
     tt_str_fini(&notes);
     TT_TRY(status);
-    tt_policy_rolled_back(&t->state.policy, &bad.policy, bad.step);
+    tt_policy_rolled_back(&t->state.policy, &bad.policy, bad.step,
+                          t->state.step);
     t->state.threads = bad.threads;
     t->saved_step = t->state.step;
     t->point_step = t->state.step;

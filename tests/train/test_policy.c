@@ -98,7 +98,8 @@ TEST(rolling_back_for_ever_ends_and_progress_counts)
         const tt_policy bad = p;
         CHECK(judge(&p, &rolling, 10, (double)NAN) == TT_VERDICT_ROLLBACK);
         p = (tt_policy){0}; // as it was in the checkpoint
-        tt_policy_rolled_back(&p, &bad, 10);
+        tt_policy_rolled_back(&p, &bad, 10, 5);
+        CHECK(p.anchor == 5);
         CHECK(judge(&p, &rolling, 9, 1) == TT_VERDICT_GOOD);
     }
     CHECK(p.rollbacks == TT_POLICY_ROLLBACKS);
@@ -120,6 +121,7 @@ TEST(the_state_of_a_policy_survives_as_text)
     p.rollbacks = 3;
     p.rollbacks_in_row = 2;
     p.furthest = 1234567890123;
+    p.anchor = 77;
     tt_policy_print(&p, &json, NULL);
     CHECK_OK(tt_str_status(&text));
     CHECK_OK(tt_json_read(tt_str_text(&text), text.n, "state", arena, &root));
