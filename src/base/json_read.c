@@ -98,10 +98,9 @@ static tt_status take_value(reader *r, tt_json_value **value_out)
     return TT_OK;
 }
 
-// `bytes` for text, of which `used` are then kept by keep_chars.
 static tt_status take_chars(reader *r, int64_t bytes, char **chars_out)
 {
-    if (bytes > r->n_chars) {
+    if (r->chars == NULL || bytes > r->n_chars) {
         void *block = NULL;
         const int64_t most = bytes + (r->end - r->p);
         const int64_t n = bytes > CHARS / 4 ? bytes
@@ -348,7 +347,7 @@ static tt_status check_key(reader *r, const char *at, tt_json_value *member)
     frame *f = &r->open[r->depth - 1];
     const tt_json_value *same = NULL;
     if (f->value->n >= SCAN_MAX) {
-        if (f->value->n * 2 >= f->n_slots)
+        if (f->slot == NULL || f->value->n * 2 >= f->n_slots)
             TT_TRY(grow_slots(r, f));
         const tt_json_value **slot = slot_of(f, member->key, member->key_n);
         same = *slot;

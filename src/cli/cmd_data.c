@@ -94,6 +94,16 @@ tt_status tt_data_files(tt_cli *cli, const char *what, tt_paths *paths_out)
     return TT_OK;
 }
 
+const char *tt_data_beside(tt_cli *cli, const char *path, const char *from,
+                           const char *to)
+{
+    if (!tt_path_ends(path, from))
+        return NULL;
+    const char *other = tt_arena_printf(
+        cli->arena, "%.*s%s", (int)(strlen(path) - strlen(from)), path, to);
+    return other != NULL && tt_file_exists(other) ? other : NULL;
+}
+
 const char *tt_data_name(tt_cli *cli, const char *out, const char *name)
 {
     const size_t n = strlen(out);

@@ -25,6 +25,11 @@ tt_status tt_data_files(tt_cli *cli, const char *what, tt_paths *paths_out);
 // folder. NULL when that failed.
 const char *tt_data_name(tt_cli *cli, const char *out, const char *name);
 
+// The name of the file beside `path` that has another ending of the same length,
+// when it is there; else NULL.
+const char *tt_data_beside(tt_cli *cli, const char *path, const char *from,
+                           const char *to);
+
 // True from the first Ctrl-C or SIGTERM on. Whoever sees it tidies up and fails
 // with tt_data_interrupted; tt_data_end then ends the program as the signal does.
 bool tt_data_is_stopped(void);
@@ -48,7 +53,7 @@ typedef struct tt_sniff {
     int ndim;
     int64_t dim[8];
 } tt_sniff;
-tt_status tt_data_sniff(const char *path, const tt_blob *blob,
+tt_status tt_data_sniff(tt_cli *cli, const char *path, const tt_blob *blob,
                         tt_sniff *sniff_out);
 
 // All of a file's samples. `dtype` as in data.dtype of tokens.

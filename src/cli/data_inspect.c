@@ -262,7 +262,7 @@ static tt_status inspect_file(work *w, const char *path)
     if (tt_file_is_folder(path))
         return inspect_folder(w, path);
     TT_TRY(tt_blob_open(path, &blob));
-    tt_status status = tt_data_sniff(path, &blob, &s);
+    tt_status status = tt_data_sniff(w->cli, path, &blob, &s);
     if (status == TT_OK) {
         open_entry(w, path, &s);
         status = inspect_kind(w, path, &blob, &s);

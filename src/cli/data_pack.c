@@ -48,7 +48,7 @@ static tt_status open_one(work *w, const char *path)
     tt_blob blob = {0};
     tt_sniff sniff = {0};
     TT_TRY(tt_blob_open(path, &blob));
-    const tt_status status = tt_data_sniff(path, &blob, &sniff);
+    const tt_status status = tt_data_sniff(w->cli, path, &blob, &sniff);
     tt_blob_close(&blob);
     TT_TRY(status);
     if (sniff.kind != TT_SNIFF_TOKENS)
@@ -60,24 +60,12 @@ static tt_status open_one(work *w, const char *path)
     return TT_OK;
 }
 
-// The index beside a .bin file is no file of its own.
-static bool has_bin(const char *path)
+// The index of a .bin file that is in the list too is no file of its own.
+static bool is_index(const work *w, const char *path)
 {
-    const size_t n = strlen(path);
-    char other[PATH_MAX];
-    if (!tt_path_ends(path, ".idx") || n >= sizeof other)
-        return false;
-    memcpy(other, path, n + 1);
-    memcpy(other + n - 3, "bin", 3);
-    return tt_file_exists(other);
-}
-
-static bool is_listed(const work *w, const char *path)
-{
-    const size_t n = strlen(path) - 3;
-    for (int64_t i = 0; i < w->paths.n; i++)
-        if (strncmp(w->paths.v[i], path, n) == 0 &&
-            strcmp(w->paths.v[i] + n, "bin") == 0)
+    const char *bin = tt_data_beside(w->cli, path, ".idx", ".bin");
+    for (int64_t i = 0; i < w->paths.n && bin != NULL; i++)
+        if (strcmp(w->paths.v[i], bin) == 0)
             return true;
     return false;
 }
@@ -90,7 +78,7 @@ static tt_status open_all(work *w)
     if (w->source == NULL)
         return TT_ERR_NOMEM;
     for (int64_t i = 0; i < w->paths.n; i++)
-        if (!has_bin(w->paths.v[i]) || !is_listed(w, w->paths.v[i]))
+        if (!is_index(w, w->paths.v[i]))
             TT_TRY(open_one(w, w->paths.v[i]));
     return TT_OK;
 }

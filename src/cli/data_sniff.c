@@ -24,17 +24,12 @@ static bool sniff_llmc(const tt_blob *b, tt_sniff *s)
     return true;
 }
 
-static bool sniff_megatron(const char *path, const tt_blob *b, tt_sniff *s)
+static bool sniff_megatron(tt_cli *cli, const char *path, const tt_blob *b,
+                           tt_sniff *s)
 {
-    char other[PATH_MAX];
-    const size_t n = strlen(path);
     static const char magic[9] = "MMIDIDX";
-    bool is = b->n >= 9 && memcmp(b->p, magic, sizeof magic) == 0;
-    if (!is && tt_path_ends(path, ".bin") && n < sizeof other) {
-        memcpy(other, path, n + 1);
-        memcpy(other + n - 3, "idx", 3);
-        is = tt_file_exists(other);
-    }
+    const bool is = (b->n >= 9 && memcmp(b->p, magic, sizeof magic) == 0) ||
+                    tt_data_beside(cli, path, ".bin", ".idx") != NULL;
     if (is)
         *s = (tt_sniff){.format = "Megatron tokens",
                         .source = "megatron",
@@ -59,7 +54,7 @@ static bool sniff_idx(const tt_blob *b, tt_sniff *s)
                     .kind = TT_SNIFF_ARRAY,
                     .ndim = b->p[3]};
     for (int i = 0; i < s->ndim; i++)
-        s->dim[i] = __builtin_bswap32(tt_u32_at(b->p + 4 + 4 * i));
+        s->dim[i] = __builtin_bswap32(tt_u32_at(b->p + 4 * (int64_t)(i + 1)));
     return true;
 }
 
@@ -147,11 +142,11 @@ static bool is_text(const tt_blob *b)
            memchr(b->p, 0, (size_t)n) == NULL;
 }
 
-tt_status tt_data_sniff(const char *path, const tt_blob *blob,
+tt_status tt_data_sniff(tt_cli *cli, const char *path, const tt_blob *blob,
                         tt_sniff *sniff_out)
 {
     tt_sniff s = {0};
-    if (sniff_llmc(blob, &s) || sniff_megatron(path, blob, &s) ||
+    if (sniff_llmc(blob, &s) || sniff_megatron(cli, path, blob, &s) ||
         sniff_npy(blob, &s) || sniff_name(path, blob, &s) ||
         sniff_images(path, blob, &s) || sniff_idx(blob, &s)) {
         *sniff_out = s;
