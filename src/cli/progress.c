@@ -16,7 +16,8 @@ struct tt_progress {
     bool has_plain;
     tt_live live;
     double drawn_at;
-    tt_str text; // memory for what is written next
+    const volatile sig_atomic_t *stop; // NULL, or what to heed
+    tt_str text;                       // memory for what is written next
 };
 
 static const double seconds_between = 0.1;
@@ -50,6 +51,10 @@ static void draw(tt_progress *p, bool is_forced)
         (!is_forced && now - p->drawn_at < seconds_between))
         return;
     p->drawn_at = now;
+    if (p->stop != NULL && *p->stop != 0) {
+        p->live.is_drawn = false;
+        p->stop = NULL;
+    }
     tt__live_draw(&p->live, &p->live_term, now, &p->text);
     flush(p, &p->live_term);
 }
@@ -188,6 +193,11 @@ tt_status tt_progress_open(bool wants_stdout, tt_progress **progress_out)
     signal(SIGPIPE, SIG_IGN);
     *progress_out = p;
     return TT_OK;
+}
+
+void tt_progress_heed(tt_progress *p, const volatile sig_atomic_t *stop)
+{
+    p->stop = stop;
 }
 
 void tt_progress_close(tt_progress *p)

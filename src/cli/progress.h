@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "train/watch.h"
 
+#include <signal.h>
 #include <stdbool.h>
 
 typedef struct tt_progress tt_progress; // one thread at a time
@@ -18,6 +19,10 @@ typedef struct tt_progress tt_progress; // one thread at a time
 // `wants_stdout` false: standard output is kept for something else (--json), plain
 // lines go to standard error where that is no terminal.
 tt_status tt_progress_open(bool wants_stdout, tt_progress **progress_out);
+
+// A signal's handler that raises `stop` may have written to the terminal: once it
+// is raised, the live lines begin again below that.
+void tt_progress_heed(tt_progress *progress, const volatile sig_atomic_t *stop);
 
 // Ends the live lines and leaves the cursor below them. NULL is fine.
 void tt_progress_close(tt_progress *progress);

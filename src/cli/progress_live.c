@@ -169,13 +169,14 @@ static int64_t draw_second(const tt_live *live, const tt_term *term, int width,
 
 void tt__live_draw(tt_live *live, const tt_term *term, double now, tt_str *out)
 {
-    // The last column stays free: behind it some terminals wrap at once.
+    // The last column stays free: behind it some terminals wrap at once. The
+    // cursor waits behind the second line, where Ctrl-C shows up as ^C.
     const int width = tt_term_width(term);
     if (live->is_drawn)
         go_to_first(live, width, out);
     live->columns[0] = draw_first(live, term, width - 1, now, out);
     tt_str_add(out, "\033[K\n");
-    live->columns[1] = draw_second(live, term, width - 1, out);
+    live->columns[1] = draw_second(live, term, width - 3, out);
     tt_str_add(out, "\033[J");
     live->is_drawn = true;
 }

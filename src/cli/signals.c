@@ -18,8 +18,10 @@ static void say(const char *text)
 
 static void handle(int signal)
 {
-    if (signal == SIGINT && is_raised != 0)
+    if (signal == SIGINT && is_raised != 0) {
+        say("\n");
         _exit(KILLED_BY_SIGINT);
+    }
     if (signal == SIGINT)
         say("\ntutti: finishing the step and saving; Ctrl-C again stops at "
             "once\n");
