@@ -167,7 +167,7 @@ const tt_command_def tt_command_data = {
         "  learns a tokenizer: tokenizer.json, vocab.json and merges.txt\n"
         "tutti data tokenize TEXT... tokenizer=SPEC out=PREFIX\n"
         "    [format=llmc|nanogpt|megatron|npy] [holdout=0.1] [end=true]\n"
-        "    [special=false] [shard=TOKENS]\n"
+        "    [special=false] [shard=TOKENS] [threads=0]\n"
         "  writes PREFIX_train and PREFIX_val; SPEC is bytes, chars, or a\n"
         "  folder or file of a tokenizer\n"
         "tutti data pack FILE... out=PREFIX [format=...] [shard=TOKENS]\n"

@@ -11,17 +11,18 @@
 #include "data/tokenizer_stream.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE = 1 << 20 };
+enum { PIECE = 2 << 20 }; // bytes of text for each thread
 
 typedef struct options {
     const char *tokenizer, *out;
     int format;
     double holdout;
     bool end, special;
-    int64_t shard;
+    int64_t shard, threads;
 } options;
 
 static const tt_opt table[] = {
@@ -39,6 +40,8 @@ static const tt_opt table[] = {
      TT_OPT_BOOL, offsetof(options, special)},
     {"shard", "0", "tokens of a file; 0: as many as it can hold", TT_OPT_I64,
      offsetof(options, shard), NULL, 0, -1},
+    {"threads", "0", "that encode; 0: all cores", TT_OPT_I64,
+     offsetof(options, threads), NULL, 0, 256},
     {0},
 };
 
@@ -55,6 +58,7 @@ typedef struct work {
     tt_paths paths;
     tt_blob *blob;
     int64_t n_blobs;
+    int n_threads;
     int64_t border; // byte of all texts where validation begins
     tt_tokenizer *tokenizer;
     const char *tokenizer_path;
@@ -157,7 +161,8 @@ static tt_status encode(const work *w, part *p, const char *text, int64_t n)
     tt_status status = tt_encoder_open(w->tokenizer, text, n, w->o.special, &e);
     while (status == TT_OK && more) {
         ids.n = 0;
-        status = tt_encoder_next(e, PIECE, &ids, &more);
+        status = tt_encoder_next_threads(e, (int64_t)PIECE * w->n_threads,
+                                         w->n_threads, &ids, &more);
         if (status == TT_OK)
             status = tt_token_writer_add(p->writer, ids.v, ids.n);
         if (status == TT_OK && tt_data_is_stopped())
@@ -288,6 +293,7 @@ tt_status tt_data_tokenize(tt_cli *cli)
 {
     work w = {.cli = cli, .part = {{.name = "train"}, {.name = "val"}}};
     TT_TRY(tt_data_options(cli, table, &w.o));
+    w.n_threads = w.o.threads > 0 ? (int)w.o.threads : omp_get_num_procs();
     if (w.o.tokenizer[0] == '\0')
         return tt_fail(TT_ERR_ARG, "tokenizer=SPEC says how: bytes, chars, or "
                                    "a folder or file of a tokenizer");

@@ -69,6 +69,44 @@ void tt_encoder_close(tt_encoder *e)
     tt_free(e);
 }
 
+int64_t tt_encoder_at(const tt_encoder *e)
+{
+    return e->at;
+}
+
+tt_text tt_encoder_text(const tt_encoder *e)
+{
+    return (tt_text){e->text, e->n};
+}
+
+tt_status tt_encoder_copy(const tt_encoder *e, tt_encoder **encoder_out)
+{
+    return tt_encoder_open(e->t, e->text, e->n, e->with_special, encoder_out);
+}
+
+// Patterns that look behind themselves; ^ in a class does not.
+static bool looks_behind(const char *pattern)
+{
+    static const char *const behind[] = {"(?<", "\\b", "\\B", "\\A", "\\G"};
+    for (int i = 0; i < 5; i++)
+        if (strstr(pattern, behind[i]) != NULL)
+            return true;
+    for (const char *p = strchr(pattern, '^'); p != NULL;
+         p = strchr(p + 1, '^'))
+        if (p == pattern || p[-1] != '[')
+            return true;
+    return false;
+}
+
+bool tt_encoder_is_local(const tt_encoder *e)
+{
+    const tt_tokenizer *t = e->t;
+    if (t->type != TT_TOKENIZER_BPE)
+        return true;
+    return !t->adds_space && t->n_stages > 0 &&
+           !looks_behind(tt_splitter_pattern(t->stage[0].splitter));
+}
+
 // ---- runs ----------------------------------------------------------------
 
 // Bytes of the blank at `text`, or 0.
@@ -123,6 +161,13 @@ static void begin_run(tt_encoder *e)
     e->from = e->known = e->at;
     e->is_whole = false;
     e->next = NULL;
+}
+
+void tt_encoder_seek(tt_encoder *e, int64_t at)
+{
+    e->at = at;
+    e->begins_segment = at == 0;
+    begin_run(e);
 }
 
 // Around an added token that eats blanks.

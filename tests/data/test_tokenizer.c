@@ -240,6 +240,65 @@ TEST(tokenizer_streams_give_the_same_ids)
     tt_tokenizer_close(t);
 }
 
+static void threads_agree(const tt_tokenizer *t, const tt_str *s, bool special)
+{
+    tt_ids whole = {0};
+    CHECK(tt_tokenizer_encode(t, s->text, s->n, special, &whole) == TT_OK);
+    for (int n = 2; n < 6; n++) {
+        tt_ids parts = {0};
+        tt_encoder *e = NULL;
+        bool more = true;
+        CHECK(tt_encoder_open(t, s->text, s->n, special, &e) == TT_OK);
+        while (more)
+            CHECK(tt_encoder_next_threads(e, 1 << 20, n, &parts, &more) ==
+                  TT_OK);
+        CHECK(whole.n == parts.n);
+        CHECK(memcmp(whole.v, parts.v, sizeof(int32_t) * (size_t)whole.n) == 0);
+        tt_encoder_close(e);
+        tt_ids_fini(&parts);
+    }
+    tt_ids_fini(&whole);
+}
+
+TEST(tokenizer_threads_give_the_same_ids)
+{
+    tt_tokenizer *t = open_gpt2();
+    tt_tokenizer *bytes = open_spec("bytes", NULL);
+    tt_str s = {0};
+    put_text(&s, 1500000);
+    threads_agree(t, &s, false);
+    threads_agree(t, &s, true);
+    threads_agree(bytes, &s, false);
+    // Text without a place to cut, in which every guess is wrong.
+    memset(s.text, '7', (size_t)s.n);
+    threads_agree(t, &s, false);
+    memset(s.text, '\n', (size_t)s.n);
+    threads_agree(t, &s, false);
+    tt_str_fini(&s);
+    tt_tokenizer_close(t);
+    tt_tokenizer_close(bytes);
+    CHECK(tt_alloc_live() == 0);
+}
+
+TEST(tokenizer_threads_pass_errors_on)
+{
+    tt_tokenizer *t = open_spec("chars", "ab\n");
+    tt_str s = {0};
+    tt_ids ids = {0};
+    tt_encoder *e = NULL;
+    bool more = true;
+    while (s.n < 400000)
+        tt_str_add(&s, "ab\n");
+    s.text[300001] = 'c';
+    CHECK(tt_encoder_open(t, s.text, s.n, false, &e) == TT_OK);
+    CHECK(tt_encoder_next_threads(e, s.n, 4, &ids, &more) == TT_ERR_ARG);
+    CHECK(strstr(tt_error_message(), "at byte 300001 (line 100001)") != NULL);
+    tt_encoder_close(e);
+    tt_ids_fini(&ids);
+    tt_str_fini(&s);
+    tt_tokenizer_close(t);
+}
+
 TEST(tokenizer_text_without_blanks_is_not_quadratic)
 {
     tt_tokenizer *t = open_gpt2();
