@@ -3,6 +3,7 @@
 #include "train/infer.h"
 
 #include "base/alloc.h"
+#include "train/feed.h"
 #include "train/recipe.h"
 
 // ---- opening -------------------------------------------------------------
@@ -122,13 +123,15 @@ tt_status tt_infer_batch(tt_infer *infer, const void *x, const void *y,
     tt_infer_result r = {0};
     const tt_val labels = tt_graph_find(infer->graph, "y");
     TT_TRY(tt_exec_write(infer->exec, tt_graph_find(infer->graph, "x"), x));
-    if (y == NULL) { // any labels will do
-        const tt_type *type = &infer->graph->value[labels.id].type;
-        for (int64_t i = 0; i < tt_shape_count(&type->shape); i++)
+    const tt_type *type = &infer->graph->value[labels.id].type;
+    const int64_t n = tt_shape_count(&type->shape);
+    if (y == NULL)
+        for (int64_t i = 0; i < n; i++)
             tt_dtype_store(type->dtype, infer->y, i, -1);
-        y = infer->y;
-    }
-    TT_TRY(tt_exec_write(infer->exec, labels, y));
+    else if (y != infer->y)
+        tt_tensor_convert(type->dtype, y, type->dtype, infer->y, n);
+    tt_feed_leave_out(infer->graph, infer->y);
+    TT_TRY(tt_exec_write(infer->exec, labels, infer->y));
     TT_TRY(tt_exec_run(infer->exec, NULL, NULL));
     TT_TRY(output(infer, "loss", &r.loss));
     TT_TRY(output(infer, "count", &r.count));

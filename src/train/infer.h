@@ -50,7 +50,8 @@ typedef struct tt_infer_result {
 } tt_infer_result;
 
 // x and y dense in the graph's types: infer->x and infer->y, filled by
-// tt_feed_batch (train/feed.h), or others. y NULL: no targets, logits only.
+// tt_feed_batch (train/feed.h), or others. Labels below 0 are left out; y NULL: no
+// targets, logits only.
 tt_status tt_infer_batch(tt_infer *infer, const void *x, const void *y,
                          tt_infer_result *result_out);
 

@@ -1,0 +1,265 @@
+// The evaluation copy: the same loss as training where nothing is random and no
+// batch norm is there, running statistics where it is, and the same on every run.
+
+#include "base/alloc.h"
+#include "jobs.h"
+#include "test.h"
+#include "train/feed.h"
+#include "train/infer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static tt_infer *open_infer(tt_job *job, const tt_infer_options *options)
+{
+    tt_infer *infer = NULL;
+    CHECK_OK(tt_infer_open(job, options, &infer));
+    return infer;
+}
+
+static tt_infer_result look(tt_infer *infer, const void *x, const void *y)
+{
+    tt_infer_result r;
+    CHECK_OK(tt_infer_batch(infer, x, y, &r));
+    return r;
+}
+
+// The training step's loss is that of the weights before its update.
+static void equals_training(const char *name, const char *const *more,
+                            double tolerance)
+{
+    made m = start_job(family_named(name), more, false);
+    tt_infer *infer = open_infer(m.job, &(tt_infer_options){0});
+    step_job(&m);
+    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    CHECK_OK(tt_job_feed_random(NULL, m.job, 0, infer->x, infer->y));
+    const tt_infer_result r = look(infer, infer->x, infer->y);
+    const tt_infer_result again = look(infer, infer->x, infer->y);
+    CHECK(memcmp(&r, &again, sizeof r) == 0);
+    const tt_step_result t = step_job(&m);
+    CHECK(r.count == t.count && r.correct == t.correct);
+    CHECK_CLOSE(r.loss / r.count, t.loss, tolerance);
+    CHECK(infer->plan->bytes_by_use[TT_USE_OPTIM] == 0);
+    CHECK(infer->plan->bytes_by_use[TT_USE_GRAD] == 0);
+    CHECK(infer->plan->peak_bytes < m.job->plan->peak_bytes);
+    tt_infer_close(infer);
+    close_job(&m);
+}
+
+TEST(infer_equals_training)
+{
+    static const char *const names[] = {"gpt", "llama", "mlp", "vit"};
+    for (int i = 0; i < 4; i++) {
+        equals_training(names[i], (const char *const[]){NULL}, 0);
+        equals_training(names[i], (const char *const[]){"precision=fp64", NULL},
+                        0);
+        equals_training(names[i], (const char *const[]){"precision=bf16", NULL},
+                        1e-3);
+        equals_training(names[i], (const char *const[]){"device=ref", NULL}, 0);
+    }
+    equals_training("lstm", (const char *const[]){"model.dropout=0", NULL}, 0);
+}
+
+// Weights in bf16 alone: half the memory, no masters.
+TEST(infer_holds_each_weight_once)
+{
+    static const char *const bf16[] = {"precision=bf16", NULL};
+    static const char *const fp32[] = {NULL};
+    made a = make_job(family_named("gpt"), bf16);
+    made b = make_job(family_named("gpt"), fp32);
+    tt_infer *x = open_infer(a.job, &(tt_infer_options){0});
+    tt_infer *y = open_infer(b.job, &(tt_infer_options){0});
+    const int64_t low = x->plan->bytes_by_use[TT_USE_PARAM];
+    const int64_t full = y->plan->bytes_by_use[TT_USE_PARAM];
+    if (a.job->options.precision == TT_PRECISION_BF16)
+        CHECK_MSG(low < full * 6 / 10, "%lld of %lld", (long long)low,
+                  (long long)full);
+    tt_infer_close(x);
+    tt_infer_close(y);
+    close_job(&a);
+    close_job(&b);
+}
+
+// Dropout is off: the loss does not depend on the seed or the step.
+TEST(infer_drops_nothing)
+{
+    static const char *const none[] = {"model.dropout=0", NULL};
+    static const char *const much[] = {"model.dropout=0.5", NULL};
+    made a = start_job(family_named("gpt"), none, false);
+    made b = start_job(family_named("gpt"), much, false);
+    tt_infer *x = open_infer(a.job, &(tt_infer_options){0});
+    tt_infer *y = open_infer(b.job, &(tt_infer_options){0});
+    CHECK_OK(tt_infer_sync(x, a.job, false));
+    CHECK_OK(tt_infer_sync(y, b.job, false));
+    CHECK_OK(tt_job_feed_random(NULL, a.job, 0, x->x, x->y));
+    CHECK(look(x, x->x, x->y).loss == look(y, x->x, x->y).loss);
+    tt_infer_close(x);
+    tt_infer_close(y);
+    close_job(&a);
+    close_job(&b);
+}
+
+static void set_buffer(made *m, const char *name, float value)
+{
+    const tt_tensor *t = tt_tensors_find(&m->job->tensors, name);
+    float *data = tt_alloc(t->bytes);
+    for (int64_t i = 0; i < t->count; i++)
+        data[i] = value;
+    CHECK_OK(tt_tensor_write(m->job->exec, t, data));
+    tt_free(data);
+}
+
+TEST(infer_uses_running_statistics)
+{
+    made m =
+        start_job(family_named("resnet"), (const char *const[]){NULL}, false);
+    tt_infer *infer = open_infer(m.job, &(tt_infer_options){0});
+    tt_infer *one = open_infer(m.job, &(tt_infer_options){.batch = 1});
+    step_job(&m);
+    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    CHECK_OK(tt_infer_sync(one, m.job, false));
+    CHECK_OK(tt_job_feed_random(NULL, m.job, 0, infer->x, infer->y));
+    const tt_infer_result both = look(infer, infer->x, infer->y);
+    // With statistics of the batch, samples would not stand for themselves.
+    const tt_infer_result first = look(one, infer->x, infer->y);
+    const tt_infer_result second =
+        look(one, (const float *)infer->x + 3 * 32 * 32,
+             (const int32_t *)infer->y + 1);
+    CHECK_CLOSE(first.loss + second.loss, both.loss, 1e-4);
+    CHECK(first.count == 1 && both.count == 2);
+    set_buffer(&m, "bn1.running_mean", 3);
+    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    CHECK(look(infer, infer->x, infer->y).loss != both.loss);
+    tt_infer_close(infer);
+    tt_infer_close(one);
+    close_job(&m);
+}
+
+TEST(infer_takes_averages)
+{
+    static const char *const more[] = {"train.ema=0.999", NULL};
+    made m = start_job(family_named("gpt"), more, false);
+    tt_infer *infer = open_infer(m.job, &(tt_infer_options){0});
+    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    CHECK_OK(tt_job_feed_random(NULL, m.job, 0, infer->x, infer->y));
+    const double before = look(infer, infer->x, infer->y).loss;
+    m.job->lr = 0.1;
+    step_job(&m);
+    CHECK_OK(tt_infer_sync(infer, m.job, true));
+    const double averaged = look(infer, infer->x, infer->y).loss;
+    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    const double after = look(infer, infer->x, infer->y).loss;
+    CHECK(averaged != before);
+    CHECK(fabs(averaged - before) < 0.1 * fabs(after - before));
+    tt_infer_close(infer);
+    close_job(&m);
+}
+
+// Logits explain the loss; any batch; without labels too.
+static void logits_explain(const char *const *more, double tolerance)
+{
+    made m = start_job(family_named("mlp"), more, false);
+    tt_infer *infer = open_infer(
+        m.job, &(tt_infer_options){.batch = 3, .wants_logits = true});
+    CHECK(infer->io.batch == 3 && infer->classes == m.job->classes);
+    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    CHECK_OK(tt_job_feed_random(NULL, m.job, 0, m.job->x, m.job->y));
+    const int32_t label[3] = {0, -1, 1};
+    const tt_infer_result r = look(infer, m.job->x, label);
+    float logits[3 * 64];
+    CHECK(infer->classes <= 64);
+    CHECK_OK(tt_infer_logits(infer, logits));
+    double loss = 0;
+    for (int s = 0; s < 3; s += 2) {
+        const float *row = logits + s * infer->classes;
+        double sum = 0;
+        for (int64_t i = 0; i < infer->classes; i++)
+            sum += exp((double)row[i]);
+        loss += log(sum) - (double)row[label[s]];
+    }
+    CHECK(r.count == 2);
+    CHECK_CLOSE(r.loss, loss, tolerance);
+    CHECK(look(infer, m.job->x, NULL).count == 0);
+    float again[3 * 64];
+    CHECK_OK(tt_infer_logits(infer, again));
+    CHECK(memcmp(logits, again, sizeof(float) * 3 * (size_t)infer->classes) ==
+          0);
+    tt_infer_close(infer);
+    close_job(&m);
+}
+
+TEST(infer_gives_logits)
+{
+    logits_explain((const char *const[]){NULL}, 1e-5);
+    logits_explain((const char *const[]){"precision=bf16", NULL}, 1e-2);
+    logits_explain((const char *const[]){"precision=fp64", NULL}, 1e-5);
+}
+
+TEST(infer_loads_without_a_training_state)
+{
+    char path[] = "/tmp/tutti-infer-XXXXXX";
+    const int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    made m = start_job(family_named("vgg"), (const char *const[]){NULL}, false);
+    made bare = make_job(family_named("vgg"), (const char *const[]){NULL});
+    tt_snapshot s = {0};
+    step_job(&m);
+    CHECK_OK(tt_snapshot_take(m.job->exec, &m.job->tensors, m.arena, &s));
+    CHECK_OK(tt_safetensors_write(path, s.model, s.n_model, NULL, 0));
+    tt_infer *x = open_infer(m.job, &(tt_infer_options){0});
+    tt_infer *y = open_infer(bare.job, &(tt_infer_options){0});
+    CHECK(tt_infer_sync(y, bare.job, false) == TT_ERR_STATE);
+    CHECK_OK(tt_infer_sync(x, m.job, false));
+    CHECK_OK(tt_infer_load(y, path, &(tt_weights_options){0}, NULL));
+    CHECK_OK(tt_job_feed_random(NULL, m.job, 0, x->x, x->y));
+    CHECK(look(x, x->x, x->y).loss == look(y, x->x, x->y).loss);
+    // All of it must be there.
+    CHECK_OK(tt_safetensors_write(path, s.model, s.n_model - 1, NULL, 0));
+    CHECK(tt_infer_load(y, path, &(tt_weights_options){0}, NULL) == TT_ERR_ARG);
+    CHECK(strstr(tt_error_message(), "does not fit the model") != NULL);
+    tt_snapshot_free(&s);
+    tt_infer_close(x);
+    tt_infer_close(y);
+    close_job(&m);
+    close_job(&bare);
+    unlink(path);
+}
+
+// ---- what a loader delivers ----------------------------------------------
+
+TEST(feed_converts_and_checks)
+{
+    made m = make_job(family_named("mlp"),
+                      (const char *const[]){"precision=fp64", NULL});
+    CHECK_OK(tt_job_start(m.job, NULL));
+    float pixels[5 * 49];
+    int32_t labels[5] = {0, 1, -1, 2, 3};
+    for (int i = 0; i < 5 * 49; i++)
+        pixels[i] = (float)i / 7;
+    tt_batch batch = {pixels, labels, 5};
+    CHECK_OK(tt_feed_batch(m.job->graph, m.job->classes, &batch, m.job->x,
+                           m.job->y));
+    CHECK(((const double *)m.job->x)[8] == (double)pixels[8]);
+    CHECK(memcmp(m.job->y, labels, sizeof labels) == 0);
+    labels[3] = (int32_t)m.job->classes;
+    CHECK(tt_feed_batch(m.job->graph, m.job->classes, &batch, m.job->x,
+                        m.job->y) == TT_ERR_ARG);
+    CHECK(strstr(tt_error_message(), "label 10 at 3") != NULL);
+    close_job(&m);
+    made t = start_job(family_named("gpt"), (const char *const[]){NULL}, false);
+    int32_t x[18] = {0}, y[18] = {0};
+    batch = (tt_batch){x, y, 2};
+    CHECK_OK(tt_feed_batch(t.job->graph, t.job->classes, &batch, t.job->x,
+                           t.job->y));
+    x[4] = 37;
+    CHECK(tt_feed_batch(t.job->graph, t.job->classes, &batch, t.job->x,
+                        t.job->y) == TT_ERR_ARG);
+    CHECK(strstr(tt_error_message(), "token 37 at 4 of a batch") != NULL);
+    x[4] = -1;
+    CHECK(tt_feed_batch(t.job->graph, t.job->classes, &batch, t.job->x, NULL) ==
+          TT_ERR_ARG);
+    close_job(&t);
+}
