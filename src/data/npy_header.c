@@ -63,7 +63,7 @@ static tt_status read_descr(reader *r, tt_array *a)
                                    "can be used");
     TT_TRY(read_text(r, text));
     const char order = text[0], kind = text[0] != '\0' ? text[1] : '\0';
-    const char bytes = kind != '\0' ? (char)(text[2] - '0') : 0;
+    const int bytes = kind != '\0' ? text[2] - '0' : 0;
     const bool is_size = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
     const bool is_known = strchr("<>|=", order) != NULL && is_size &&
                           text[3] == '\0' &&

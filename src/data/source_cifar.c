@@ -12,7 +12,12 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE, CLASSES_MAX = 100, NAME_MAX_ = 64 };
+enum {
+    SIDE = 32,
+    PIXELS = 3 * SIDE * SIDE,
+    CLASSES_MAX = 100,
+    LONGEST_NAME = 64
+};
 
 typedef struct params {
     int version, label;
@@ -142,7 +147,7 @@ static void read_names(cifar *c, const char *path)
         const int64_t stop = end != NULL ? end - blob.p : blob.n;
         int64_t length = stop - at;
         length -= length > 0 && blob.p[stop - 1] == '\r';
-        if (length == 0 || length > NAME_MAX_)
+        if (length == 0 || length > LONGEST_NAME)
             break;
         c->name[n] = tt_arena_printf(c->arena, "%.*s", (int)length,
                                      (const char *)blob.p + at);

@@ -49,7 +49,7 @@ static void fill_block(const synthetic *s, int64_t block, int32_t *out)
     for (int i = 0; i < BLOCK; i++) {
         if (i % 2 == 0)
             tt_rng_philox(s->noise_key, (uint64_t)(block * BLOCK + i), word);
-        const uint32_t *r = word + i % 2 * 2;
+        const uint32_t *r = i % 2 == 0 ? word : word + 2;
         const bool is_random = i < 2 || r[0] < s->noise;
         const int32_t next =
             is_random ? letter(s, r[1]) : s->follows[last][before & 1];

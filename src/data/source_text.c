@@ -137,7 +137,7 @@ static void find_part(const reading *r, const tt_source_request *request,
 
 static tt_number type_for(int64_t vocab)
 {
-    const char bytes = vocab <= 1 << 8 ? 1 : vocab <= 1 << 16 ? 2 : 4;
+    const int bytes = vocab <= 1 << 8 ? 1 : vocab <= 1 << 16 ? 2 : 4;
     return (tt_number){'u', bytes, false};
 }
 
