@@ -249,8 +249,11 @@ tutti_status tutti_write(tutti_session *session, const char *name,
 // Face or torchvision use. The file is complete or not there at all.
 tutti_status tutti_save(tutti_session *session, const char *path);
 
-// And back. Every tensor must be there with its shape and none besides, else
-// nothing is changed; other floating-point types are converted.
+// And back, also from a folder with model.safetensors or shards and their index, or
+// from a run. Every tensor must be there with its shape and none besides, else
+// nothing is changed; other floating-point types are converted. "transformer.",
+// "model." and "_orig_mod." before names do not matter, nor do attention masks
+// and a head that equals the embedding it is tied to.
 tutti_status tutti_load(tutti_session *session, const char *path);
 
 // ---- your own model ------------------------------------------------------
