@@ -13,7 +13,8 @@ enum {
     SHORT = 64,     // bytes of a piece that is scanned
     CACHED = 15,    // bytes of a piece that is remembered
     CACHED_IDS = 7, // and its ids
-    CACHE_BITS = 14,
+    CACHE_MIN = 64,
+    CACHE_MAX = 1 << 14,
     NONE = -1,
 };
 
@@ -26,7 +27,8 @@ typedef struct cached {
 } cached;
 
 struct tt_bpe_cache {
-    cached slot[1 << CACHE_BITS];
+    uint64_t mask;
+    cached slot[];
 };
 
 static uint64_t mix(uint64_t h)
@@ -94,9 +96,16 @@ static int32_t rank_of(const tt_bpe *bpe, int32_t a, int32_t b)
     return slot->rank != NONE ? slot->rank : no_rank;
 }
 
-tt_bpe_cache *tt_bpe_cache_create(void)
+tt_bpe_cache *tt_bpe_cache_create(int64_t text_bytes)
 {
-    return tt_alloc(sizeof(tt_bpe_cache));
+    int64_t n = CACHE_MIN;
+    while (n < CACHE_MAX && n < text_bytes / 2)
+        n *= 2;
+    tt_bpe_cache *cache =
+        tt_alloc((int64_t)sizeof(*cache) + n * (int64_t)sizeof(*cache->slot));
+    if (cache != NULL)
+        cache->mask = (uint64_t)n - 1;
+    return cache;
 }
 
 void tt_bpe_cache_destroy(tt_bpe_cache *cache)
@@ -282,7 +291,7 @@ tt_status tt_bpe_encode(const tt_bpe *bpe, tt_bpe_cache *cache,
     memcpy(key, p, (size_t)n);
     key[1] |= (uint64_t)n << 56;
     const uint64_t h = mix(key[0] ^ mix(key[1]));
-    cached *c = &cache->slot[h & ((1 << CACHE_BITS) - 1)];
+    cached *c = &cache->slot[h & cache->mask];
     if (c->key[0] != key[0] || c->key[1] != key[1]) {
         memcpy(c->key, key, sizeof key);
         c->n = 0;

@@ -28,9 +28,9 @@ void tt_bpe_fini(tt_bpe *bpe);
 bool tt_bpe_add(tt_bpe *bpe, int32_t a, int32_t b, int32_t id);
 const tt_bpe_merge *tt_bpe_find(const tt_bpe *bpe, int32_t a, int32_t b);
 
-typedef struct tt_bpe_cache
-    tt_bpe_cache; // pieces seen lately; memory to merge in
-tt_bpe_cache *tt_bpe_cache_create(void); // NULL when memory is exhausted
+typedef struct tt_bpe_cache tt_bpe_cache; // pieces seen lately
+// For a text of so many bytes; NULL when memory is exhausted.
+tt_bpe_cache *tt_bpe_cache_create(int64_t text_bytes);
 void tt_bpe_cache_destroy(tt_bpe_cache *cache);
 
 // Appends the ids of one piece. Fails on a byte that has no id.

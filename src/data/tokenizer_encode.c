@@ -47,7 +47,7 @@ tt_status tt_encoder_open(const tt_tokenizer *t, const char *text, int64_t n,
     for (int i = 0; i < t->n_stages && status == TT_OK; i++)
         status = tt_split_scan_open(t->stage[i].splitter, &e->scan[i]);
     if (status == TT_OK && t->type == TT_TOKENIZER_BPE) {
-        e->cache = tt_bpe_cache_create();
+        e->cache = tt_bpe_cache_create(n);
         if (e->cache == NULL)
             status = tt_fail(TT_ERR_NOMEM, "out of memory for a text");
     }
