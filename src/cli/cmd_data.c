@@ -104,6 +104,17 @@ const char *tt_data_beside(tt_cli *cli, const char *path, const char *from,
     return other != NULL && tt_file_exists(other) ? other : NULL;
 }
 
+tt_status tt_data_make_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    const int64_t n = tt_path_base(path) - path;
+    if (n < 2 || n >= PATH_MAX)
+        return TT_OK;
+    memcpy(folder, path, (size_t)n - 1);
+    folder[n - 1] = '\0';
+    return tt_file_make_folder(folder);
+}
+
 const char *tt_data_name(tt_cli *cli, const char *out, const char *name)
 {
     const size_t n = strlen(out);
@@ -114,15 +125,7 @@ const char *tt_data_name(tt_cli *cli, const char *out, const char *name)
             ? tt_arena_printf(cli->arena, "%.*s/%s",
                               (int)(out[n - 1] == '/' ? n - 1 : n), out, name)
             : tt_arena_printf(cli->arena, "%s_%s", out, name);
-    char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    if (slash != NULL && slash > path) {
-        *slash = '\0';
-        const tt_status status = tt_file_make_folder(path);
-        *slash = '/';
-        if (status != TT_OK)
-            return NULL;
-    }
-    return path;
+    return path != NULL && tt_data_make_folder(path) == TT_OK ? path : NULL;
 }
 
 static tt_status unknown_part(const char *name)

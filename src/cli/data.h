@@ -21,6 +21,9 @@ tt_status tt_data_options(tt_cli *cli, const tt_opt *table, void *params);
 // The files that the words name: files, folders of them, patterns.
 tt_status tt_data_files(tt_cli *cli, const char *what, tt_paths *paths_out);
 
+// The folder that a file is to be in.
+tt_status tt_data_make_folder(const char *path);
+
 // FOLDER/NAME when `out` is a folder or ends with a slash, else OUT_NAME; makes the
 // folder. NULL when that failed.
 const char *tt_data_name(tt_cli *cli, const char *out, const char *name);

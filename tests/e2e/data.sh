@@ -50,8 +50,8 @@ for format in nanogpt megatron npy llmc; do
     npy) files=$(echo $format/train*.npy) ;;
     *) files=$(echo $format/train*.bin) ;;
     esac
-    "$tutti" data pack $files out=packed vocab=300 >out
-    cmp packed.bin x_train.bin || fail "$format is not the same"
+    "$tutti" data pack $files out=new/packed vocab=300 >out
+    cmp new/packed.bin x_train.bin || fail "$format is not the same"
 done
 [ "$(ls llmc/train_*.bin | wc -l)" -gt 1 ] || fail 'there are no shards'
 [ -z "$(find . -name '.tmp*')" ] || fail 'temporary files are left'
