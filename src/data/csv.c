@@ -51,19 +51,33 @@ bool tt_csv_next(const tt_csv *csv, int64_t *at, tt_csv_field *field_out)
         scan_quoted(csv, at, field_out);
     else
         *field_out = (tt_csv_field){.p = text + *at};
-    const int64_t from = *at;
-    while (*at < csv->n && text[*at] != csv->separator && !ends_row(text[*at]))
-        ++*at;
+    const int64_t from = *at, n = csv->n;
+    const char separator = csv->separator;
+    int64_t i = from;
+    while (i < n && text[i] != separator && !ends_row(text[i]))
+        i++;
     if (!field_out->is_quoted)
-        field_out->n = *at - from;
-    else if (*at > from)
+        field_out->n = i - from;
+    else if (i > from)
         field_out->is_broken = true;
+    *at = i;
     return step_over(csv, at);
 }
 
 void tt_csv_skip_row(const tt_csv *csv, int64_t *at)
 {
     tt_csv_field field;
+    const char *from = csv->text + *at;
+    const char *end = memchr(from, '\n', (size_t)(csv->n - *at));
+    if (end != NULL) { // mostly it is the end of the row
+        const size_t n = (size_t)(end - from);
+        const char *other = memchr(from, '\r', n);
+        if (memchr(from, '"', n) == NULL &&
+            (other == NULL || other == end - 1)) {
+            *at = end + 1 - csv->text;
+            return;
+        }
+    }
     while (tt_csv_next(csv, at, &field)) {
     }
 }

@@ -10,7 +10,10 @@
 #include <limits.h>
 #include <zlib.h>
 
-enum { OVERHEAD = 18 }; // header and trailer of the smallest file
+enum {
+    OVERHEAD = 18,        // header and trailer of the smallest file
+    MOST_FROM_ONE = 1032, // bytes that one packed byte can become
+};
 
 typedef struct unpacking {
     z_stream z;
@@ -92,7 +95,9 @@ tt_status tt_gzip_unpack(const uint8_t *from, int64_t n, uint8_t **bytes_out,
 {
     if (n < OVERHEAD || from[0] != 0x1f || from[1] != 0x8b)
         return tt_fail(TT_ERR_ARG, "not a gzip file");
-    const int64_t most = n + TT_GZIP_EXTRA;
+    int64_t most = n + TT_GZIP_EXTRA;
+    if (most / MOST_FROM_ONE > n)
+        most = n * MOST_FROM_ONE;
     const int64_t promised = tt_u32_at(from + n - 4);
     unpacking u = {.is_full = true};
     if (promised <= most)

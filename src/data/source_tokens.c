@@ -2,7 +2,7 @@
 //
 //   llm.c     256 int32: magic, version, count, zeros; then the ids
 //             20240520, version 1: uint16      20240801, version 7: uint32
-//   plain     ids alone, of data.dtype
+//   plain     ids alone, of data.dtype; meta.pkl beside them says the vocabulary
 //
 // Files are mapped. Shards are one stream, in the order of their names. In a
 // folder files named *val*.bin are for validation and the other *.bin for training.
@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "data/files.h"
+#include "data/nanogpt_meta.h"
 #include "data/number.h"
 #include "data/source.h"
 
@@ -186,6 +187,7 @@ static tt_status fill(shards *s, const tt_source_request *request, int dtype)
     bool is_cut = false;
     TT_TRY(find(request, s->arena, &paths, &is_cut));
     TT_TRY(open_all(s, &paths, dtype));
+    s->source.classes = tt__nanogpt_vocab(s->v[0].path);
     if (is_cut)
         tt_source_part(request, s->source.n, &s->first, &s->source.n);
     return TT_OK;

@@ -59,6 +59,7 @@ TEST(tokens_of_nanogpt_are_plain)
     write_plain("val.bin", 7, 6);
     tt_shelf_text("meta.pkl", "something else");
     tt_data *data = tt_shelf_open("data=tokens data.path=.");
+    CHECK(data->train->classes == 0);
     tt_shelf_tokens(data->train, count_to_20, 20);
     tt_shelf_tokens(data->val, count_to_20 + 7, 6);
     tt_data_close(data);
@@ -69,6 +70,32 @@ TEST(tokens_of_nanogpt_are_plain)
     data = tt_shelf_open("data=tokens data.path=train.bin data.holdout=0");
     CHECK(data->val == NULL && data->train->n == 20);
     tt_data_close(data);
+    tt_shelf_end();
+}
+
+TEST(tokens_of_nanogpt_say_their_vocabulary)
+{
+    static const struct meta {
+        const char *bytes;
+        int64_t n, vocab;
+    } metas[] = {
+        {"\x80\x04}(\x8c\nvocab_size\x94KA\x8c\x04itos", 24, 65},
+        {"\x80\x02}(X\n\0\0\0vocab_sizeq\x01M\x51\xc4u.", 25, 50257},
+        {"\x80\x02}(X\n\0\0\0vocab_sizer\1\0\0\0J\0\0\1\0u.", 30, 65536},
+        {"\x80\x02}(X\n\0\0\0vocab_sizeJ\xff\xff\xff\xff", 24, 0},
+        {"\x80\x04}(\x8c\nvocab_size\x94K", 17, 0},
+        {"", 0, 0},
+    };
+    tt_shelf_begin();
+    write_plain("train.bin", 0, 20);
+    for (size_t i = 0; i < sizeof metas / sizeof *metas; i++) {
+        tt_shelf_write("meta.pkl", metas[i].bytes, metas[i].n);
+        tt_data *data =
+            tt_shelf_open("data=tokens data.path=train.bin data.holdout=0");
+        CHECK_MSG(data->train->classes == metas[i].vocab, "%d: %lld", (int)i,
+                  (long long)data->train->classes);
+        tt_data_close(data);
+    }
     tt_shelf_end();
 }
 
