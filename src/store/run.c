@@ -176,8 +176,8 @@ tt_status tt_run_cut(tt_run *run, int64_t step)
 {
     char events[PATH_MAX];
     TT_TRY(close_streams(run));
-    TT_TRY(tt__run_cut_metrics(run->metrics.path, step));
-    TT_TRY(tt__run_cut_log(run->log.path, step));
+    TT_TRY(tt__run_cut_lines(run->metrics.path, step, tt__run_keep_metrics));
+    TT_TRY(tt__run_cut_lines(run->log.path, step, tt__run_keep_log));
     TT_TRY(tt__run_name_events(run->folder, events));
     TT_TRY(tt__run_cut_events(run->folder, step, events));
     return open_streams(run);

@@ -51,15 +51,15 @@ int64_t tt__run_whole_events(const char *text, int64_t n)
 typedef enum line_kind { LINE_STEP, LINE_CONTINUED, LINE_BAD } line_kind;
 typedef line_kind line_step_fn(const char *line, int64_t n, int64_t *step);
 
+// Text is terminated, and a number ends before its line does.
 static line_kind step_behind(const char *text, const char *mark, int64_t *step)
 {
     const size_t n = strlen(mark);
-    char *end = NULL;
-    if (strncmp(text, mark, n) != 0)
+    if (strncmp(text, mark, n) != 0 || text[n] < '0' || text[n] > '9')
         return LINE_BAD;
     errno = 0;
-    *step = strtoll(text + n, &end, 10);
-    return end == text + n || errno != 0 ? LINE_BAD : LINE_STEP;
+    *step = strtoll(text + n, NULL, 10);
+    return errno != 0 ? LINE_BAD : LINE_STEP;
 }
 
 static line_kind metrics_step(const char *line, int64_t n, int64_t *step)
@@ -99,15 +99,25 @@ static void keep_lines(const char *text, int64_t n, int64_t limit,
     }
 }
 
-static tt_status cut_lines(const char *path, int64_t step,
-                           line_step_fn *step_of)
+void tt__run_keep_metrics(const tt_str *text, int64_t step, tt_str *out)
+{
+    keep_lines(tt_str_text(text), text->n, step, metrics_step, out);
+}
+
+void tt__run_keep_log(const tt_str *text, int64_t step, tt_str *out)
+{
+    keep_lines(tt_str_text(text), text->n, step, log_step, out);
+}
+
+tt_status tt__run_cut_lines(const char *path, int64_t step,
+                            tt__run_keep_fn *keep)
 {
     tt_str text = {0}, kept = {0};
     if (!tt_file_exists(path))
         return TT_OK;
     tt_status status = tt_file_read(path, TT__RUN_FILE_MAX, &text);
     if (status == TT_OK) {
-        keep_lines(tt_str_text(&text), text.n, step, step_of, &kept);
+        keep(&text, step, &kept);
         status = tt_str_status(&kept);
     }
     if (status == TT_OK && kept.n != text.n)
@@ -115,16 +125,6 @@ static tt_status cut_lines(const char *path, int64_t step,
     tt_str_fini(&text);
     tt_str_fini(&kept);
     return status;
-}
-
-tt_status tt__run_cut_metrics(const char *path, int64_t step)
-{
-    return cut_lines(path, step, metrics_step);
-}
-
-tt_status tt__run_cut_log(const char *path, int64_t step)
-{
-    return cut_lines(path, step, log_step);
 }
 
 // ---- events --------------------------------------------------------------
@@ -183,7 +183,7 @@ tt_status tt__run_name_events(const char *folder, char path[PATH_MAX])
     return tt__run_path(folder, name, path);
 }
 
-static void keep_events(const tt_str *text, int64_t limit, tt_str *out)
+void tt__run_keep_events(const tt_str *text, int64_t limit, tt_str *out)
 {
     tt_event event;
     int64_t at = 0;
@@ -217,7 +217,7 @@ tt_status tt__run_cut_events(const char *folder, int64_t step, const char *path)
         return TT_OK;
     tt_status status = tt_file_read(newest, TT__RUN_FILE_MAX, &text);
     if (status == TT_OK) {
-        keep_events(&text, step, &kept);
+        tt__run_keep_events(&text, step, &kept);
         status = tt_str_status(&kept);
     }
     if (status == TT_OK)

@@ -20,9 +20,13 @@ int64_t tt__run_whole_lines(const char *text, int64_t n);
 // Bytes of the start that are whole records.
 int64_t tt__run_whole_events(const char *text, int64_t n);
 
-// Rewrite the file without what is behind `step`; not there: fine.
-tt_status tt__run_cut_metrics(const char *path, int64_t step);
-tt_status tt__run_cut_log(const char *path, int64_t step);
+// Append what of a file's text is not behind `step`.
+typedef void tt__run_keep_fn(const tt_str *text, int64_t step, tt_str *out);
+tt__run_keep_fn tt__run_keep_metrics, tt__run_keep_log, tt__run_keep_events;
+
+// Rewrites the file so; not there: fine.
+tt_status tt__run_cut_lines(const char *path, int64_t step,
+                            tt__run_keep_fn *keep);
 
 // The newest of the folder's event files; *found tells whether there is one.
 tt_status tt__run_find_events(const char *folder, char path[PATH_MAX],
