@@ -1,0 +1,309 @@
+// test_tokenizer_json - tokenizer.json and GPT-2's pair of files: written and read
+// back, the forms that are read, and those that are refused by name.
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "data/tokenizer.h"
+#include "test.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/tutti-tokenizer-XXXXXX";
+
+static void enter(void)
+{
+    CHECK(mkdtemp(folder) != NULL);
+    CHECK(chdir(folder) == 0);
+}
+
+static void leave(void)
+{
+    CHECK(chdir("/") == 0);
+    CHECK(tt_file_remove(folder) == TT_OK);
+    CHECK(tt_alloc_live() == 0);
+}
+
+static void put(const char *path, const char *text, int64_t n)
+{
+    CHECK(tt_file_replace(path, text, n) == TT_OK);
+}
+
+static tt_tokenizer *open_json(const char *json)
+{
+    tt_tokenizer *t = NULL;
+    put("t.json", json, (int64_t)strlen(json));
+    CHECK_MSG(tt_tokenizer_open("t.json", NULL, 0, &t) == TT_OK, "%s: %s", json,
+              tt_error_message());
+    return t;
+}
+
+static void refuses(const char *json, const char *message)
+{
+    tt_tokenizer *t = NULL;
+    put("t.json", json, (int64_t)strlen(json));
+    CHECK_MSG(tt_tokenizer_open("t.json", NULL, 0, &t) != TT_OK, "%s", json);
+    CHECK_MSG(strstr(tt_error_message(), message) != NULL, "%s",
+              tt_error_message());
+    CHECK(strncmp(tt_error_message(), "t.json: ", 8) == 0);
+}
+
+static void gives(const tt_tokenizer *t, const char *text, bool with_special,
+                  const char *want)
+{
+    tt_ids ids = {0};
+    tt_str got = {0};
+    CHECK_MSG(tt_tokenizer_encode(t, text, (int64_t)strlen(text), with_special,
+                                  &ids) == TT_OK,
+              "%s", tt_error_message());
+    for (int64_t i = 0; i < ids.n; i++)
+        tt_str_addf(&got, i > 0 ? " %d" : "%d", ids.v[i]);
+    CHECK_MSG(strcmp(tt_str_text(&got), want) == 0, "%s: %s", text,
+              tt_str_text(&got));
+    tt_ids_fini(&ids);
+    tt_str_fini(&got);
+}
+
+// Both encode the text to the same ids.
+static void same(const tt_tokenizer *a, const tt_tokenizer *b, const char *text,
+                 int64_t n)
+{
+    for (int special = 0; special < 2; special++) {
+        tt_ids x = {0}, y = {0};
+        CHECK(tt_tokenizer_encode(a, text, n, special, &x) == TT_OK);
+        CHECK(tt_tokenizer_encode(b, text, n, special, &y) == TT_OK);
+        CHECK(x.n == y.n && x.n > 0);
+        CHECK(memcmp(x.v, y.v, sizeof(int32_t) * (size_t)x.n) == 0);
+        tt_ids_fini(&x);
+        tt_ids_fini(&y);
+    }
+    CHECK(tt_tokenizer_vocab(a) == tt_tokenizer_vocab(b));
+    CHECK(tt_tokenizer_end(a) == tt_tokenizer_end(b));
+    CHECK(strcmp(tt_tokenizer_kind(a), tt_tokenizer_kind(b)) == 0);
+}
+
+static void reads_back(const tt_tokenizer *t, const char *text, int64_t n)
+{
+    tt_str json = {0}, again = {0};
+    tt_tokenizer *back = NULL;
+    tt_tokenizer_print(t, &json);
+    put("t.json", json.text, json.n);
+    CHECK_MSG(tt_tokenizer_open("t.json", NULL, 0, &back) == TT_OK, "%s",
+              tt_error_message());
+    same(t, back, text, n);
+    tt_tokenizer_print(back, &again);
+    CHECK(strcmp(json.text, again.text) == 0);
+    tt_tokenizer_close(back);
+    tt_str_fini(&json);
+    tt_str_fini(&again);
+}
+
+static const char text[] =
+    "It's a \"test\" \\ of\ttabs, 123 na\xc3\xafve \xf0\x9f\x99\x82"
+    "<|endoftext|> and\n\n  more of it";
+
+TEST(tokenizer_json_reads_back)
+{
+    enter();
+    const char *const special[] = {"<|endoftext|>", "<pad \"x\">"};
+    const char *const patterns[] = {NULL, "\\s?\\p{L}+|[^\\p{L}]", "."};
+    tt_tokenizer *t = NULL;
+    CHECK(tt_tokenizer_open("bytes", NULL, 0, &t) == TT_OK);
+    reads_back(t, text, sizeof text - 1);
+    tt_tokenizer_close(t);
+    CHECK(tt_tokenizer_open("chars", text, sizeof text, &t) == TT_OK);
+    reads_back(t, text, sizeof text); // with the zero byte at its end
+    tt_tokenizer_close(t);
+    for (int i = 0; i < 3; i++) {
+        const tt_bpe_options options = {.vocab = 290,
+                                        .pattern = patterns[i],
+                                        .special = special,
+                                        .n_special = 2};
+        CHECK(tt_bpe_train(&(tt_text){text, sizeof text}, 1, &options, &t) ==
+              TT_OK);
+        CHECK(tt_tokenizer_end(t) == 0);
+        reads_back(t, text, sizeof text);
+        tt_tokenizer_close(t);
+    }
+    leave();
+}
+
+TEST(tokenizer_gpt2_files_read_back)
+{
+    enter();
+    const char *const special[] = {"<|endoftext|>"};
+    const tt_bpe_options options = {
+        .vocab = 290, .special = special, .n_special = 1};
+    tt_tokenizer *t = NULL, *back = NULL;
+    tt_str vocab = {0}, merges = {0};
+    CHECK(tt_bpe_train(&(tt_text){text, sizeof text}, 1, &options, &t) ==
+          TT_OK);
+    CHECK(tt_tokenizer_print_gpt2(t, &vocab, &merges) == TT_OK);
+    put("encoder.json", vocab.text, vocab.n);
+    CHECK(tt_tokenizer_open("encoder.json", NULL, 0, &back) == TT_ERR_IO);
+    put("vocab.bpe", merges.text, merges.n);
+    static const char *const specs[] = {".", "encoder.json", "./vocab.bpe"};
+    for (int i = 0; i < 3; i++) {
+        CHECK(tt_tokenizer_open(specs[i], NULL, 0, &back) == TT_OK);
+        same(t, back, text, sizeof text);
+        tt_tokenizer_close(back);
+        back = NULL;
+    }
+    put("vocab.bpe", "a b c\n", 6);
+    CHECK(tt_tokenizer_open(".", NULL, 0, &back) == TT_ERR_ARG);
+    CHECK(strcmp(tt_error_message(),
+                 "./encoder.json, ./vocab.bpe: merges, line 1: not two tokens "
+                 "with a blank between them") == 0);
+    put("vocab.bpe", "#version: 0.2\n\nzz z\n", 20);
+    CHECK(tt_tokenizer_open(".", NULL, 0, &back) == TT_ERR_ARG);
+    CHECK(strstr(tt_error_message(),
+                 "merges, line 3: \"zz\" is not in the vocabulary") != NULL);
+    tt_str_fini(&vocab);
+    tt_str_fini(&merges);
+    tt_tokenizer_close(t);
+    leave();
+}
+
+#define VOCAB                                                                  \
+    "\"vocab\":{\"a\":0,\"b\":1,\"\xc4\xa0\":2,\"ab\":3,\"\xc4\xa0"            \
+    "a\":4,"                                                                   \
+    "\"1\":5,\"2\":6,\"12\":7,\"abab\":8}"
+#define LEVEL(space, regex)                                                    \
+    "{\"type\":\"ByteLevel\",\"add_prefix_space\":" space                      \
+    ",\"use_regex\":" regex "}"
+#define FILE_OF(pre, added, more, merges)                                      \
+    "{\"added_tokens\":[" added "],\"normalizer\":null,\"pre_tokenizer\":" pre \
+    ",\"model\":{\"type\":\"BPE\"," more VOCAB ",\"merges\":[" merges "]}}"
+
+TEST(tokenizer_json_reads_its_variants)
+{
+    enter();
+    tt_tokenizer *t = open_json(
+        FILE_OF(LEVEL("false", "true"), "", "", "\"a b\",\"\xc4\xa0 a\""));
+    gives(t, "ab a 12", false, "3 4 2 5 6");
+    tt_tokenizer_close(t);
+    t = open_json(FILE_OF(LEVEL("false", "true"), "", "",
+                          "[\"a\",\"b\"],[\"\xc4\xa0\",\"a\"]"));
+    gives(t, "ab a 12", false, "3 4 2 5 6");
+    tt_tokenizer_close(t);
+    t = open_json(
+        FILE_OF(LEVEL("true", "true"), "", "", "\"\xc4\xa0 a\",\"a b\""));
+    gives(t, "ab", false, "4 1");
+    gives(t, " ab", false, "4 1");
+    gives(t, "", false, "");
+    tt_tokenizer_close(t);
+    t = open_json(FILE_OF(LEVEL("false", "true"), "", "\"ignore_merges\":true,",
+                          "\"a b\""));
+    gives(t, "abab ab", false, "8 2 3");
+    tt_tokenizer_close(t);
+    t = open_json(FILE_OF("{\"type\":\"Sequence\",\"pretokenizers\":["
+                          "{\"type\":\"Digits\",\"individual_digits\":true},"
+                          "{\"type\":\"Split\",\"pattern\":{\"String\":\"b\"},"
+                          "\"behavior\":\"Isolated\",\"invert\":false}," LEVEL(
+                              "false", "false") "]}",
+                          "", "", "\"1 2\",\"a b\""));
+    gives(t, "12ab", false, "5 6 0 1");
+    tt_tokenizer_close(t);
+    leave();
+}
+
+TEST(tokenizer_json_finds_added_tokens)
+{
+    enter();
+    tt_tokenizer *t = open_json(FILE_OF(
+        LEVEL("false", "true"),
+        "{\"id\":9,\"content\":\"<s>\",\"special\":true},"
+        "{\"id\":10,\"content\":\"<s><s>\",\"special\":true},"
+        "{\"id\":11,\"content\":\"bb\",\"special\":false},"
+        "{\"id\":12,\"content\":\"</s>\",\"special\":true,\"lstrip\":true,"
+        "\"rstrip\":true}",
+        "", "\"a b\""));
+    CHECK(tt_tokenizer_vocab(t) == 13 && tt_tokenizer_end(t) == 12);
+    gives(t, "a<s>b<s><s><s>", true, "0 9 1 10 9");
+    gives(t, "abba", false, "0 11 0");
+    gives(t, "a \xc2\xa0</s>\n b", true, "0 12 1");
+    tt_ids ids = {0};
+    CHECK(tt_tokenizer_encode(t, "a<s>", 4, false, &ids) == TT_ERR_ARG);
+    CHECK(strcmp(tt_error_message(), "byte 1 of the text: the tokenizer has no "
+                                     "token for byte 0x3c") == 0);
+    tt_ids_fini(&ids);
+    tt_tokenizer_close(t);
+    leave();
+}
+
+TEST(tokenizer_json_refuses_by_name)
+{
+    enter();
+    refuses("{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}",
+            "model \"WordPiece\" is not supported");
+    refuses("{\"model\":{\"type\":\"Unigram\"}}", "model \"Unigram\"");
+    refuses("{\"normalizer\":{\"type\":\"NFC\"}}", "normalizer \"NFC\"");
+    refuses("[]", "model \"\"");
+    refuses(FILE_OF("{\"type\":\"Metaspace\"}", "", "", ""),
+            "pre_tokenizer \"Metaspace\"");
+    refuses(FILE_OF("null", "", "", "\"a b\""), "without a pre_tokenizer");
+    refuses(FILE_OF("null", "", "", ""), "token \"ab\"");
+    refuses(FILE_OF(LEVEL("false", "true"), "", "\"byte_fallback\":true,", ""),
+            "model.byte_fallback");
+    refuses(FILE_OF(LEVEL("false", "true"), "",
+                    "\"end_of_word_suffix\":\"</w>\",", ""),
+            "model.end_of_word_suffix");
+    refuses(FILE_OF(LEVEL("false", "true"), "", "\"dropout\":0.1,", ""),
+            "model.dropout");
+    refuses(FILE_OF(LEVEL("false", "true"), "", "", "\"a\""),
+            "model.merges[0]: must be");
+    refuses(FILE_OF(LEVEL("false", "true"), "", "", "\"a b\",\"b b\""),
+            "model.merges[1]: \"b\" and \"b\" together are not in the");
+    refuses(FILE_OF(LEVEL("false", "true"),
+                    "{\"id\":99999999,\"content\":\"<s>\"}", "", ""),
+            "added token \"<s>\": its id");
+    refuses(FILE_OF(LEVEL("false", "true"), "{\"id\":1,\"content\":\"<s>\"}",
+                    "", ""),
+            "id 1 is given to two tokens");
+    refuses(FILE_OF(LEVEL("false", "true"),
+                    "{\"id\":9,\"content\":\"x\",\"single_word\":true}", "",
+                    ""),
+            "added token \"x\": single_word");
+    refuses(FILE_OF("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+                    "\"Split\",\"pattern\":{\"Regex\":\" \"},\"behavior\":"
+                    "\"MergedWithNext\"}]}",
+                    "", "", ""),
+            "behavior \"MergedWithNext\"");
+    refuses(FILE_OF("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+                    "\"Split\",\"pattern\":{\"Regex\":\"[\"},\"behavior\":"
+                    "\"Isolated\"}]}",
+                    "", "", ""),
+            "the split pattern \"[\"");
+    leave();
+}
+
+TEST(tokenizer_json_survives_every_allocation_failure)
+{
+    enter();
+    static const char json[] =
+        FILE_OF(LEVEL("false", "true"), "{\"id\":9,\"content\":\"<s>\"}", "",
+                "\"a b\",\"\xc4\xa0 a\"");
+    put("t.json", json, sizeof json - 1);
+    for (int64_t k = 1; k < 300; k++) {
+        tt_tokenizer *t = NULL;
+        tt_ids ids = {0};
+        tt_alloc_fail_at(k);
+        tt_status status = tt_tokenizer_open("t.json", NULL, 0, &t);
+        if (status == TT_OK)
+            status = tt_tokenizer_encode(t, "ab ab<s>", 8, true, &ids);
+        const bool is_done = tt_alloc_count() < k;
+        tt_alloc_fail_at(0);
+        // Without memory for machine code the pattern is interpreted.
+        CHECK_MSG(status == TT_OK || (!is_done && status == TT_ERR_NOMEM),
+                  "%lld: %s", (long long)k, tt_error_message());
+        tt_ids_fini(&ids);
+        tt_tokenizer_close(t);
+        CHECK(tt_alloc_live() == 0);
+        if (is_done) {
+            leave();
+            return;
+        }
+    }
+    CHECK_MSG(false, "it never finished");
+}
