@@ -3,21 +3,41 @@
 #include "base/json.h"
 #include "base/yaml.h"
 #include "cli/command.h"
+#include "data/data.h"
 #include "store/checkpoint.h"
 #include "train/evaluate.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+// Whether another source of data makes this setting of the run meaningless.
+static bool is_of_old_data(const tt_opt *known, const char *key)
+{
+    if (known == NULL || strncmp(key, "data.", 5) != 0)
+        return false;
+    return strcmp(key, "data.path") == 0 || strcmp(key, "data.val") == 0 ||
+           tt_opt_find(known, key + 5) == NULL;
+}
 
 // The settings that the checkpoint was made with, under those of the command
 // line.
 static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
                                 tt_settings *out)
 {
+    const tt_setting *data = tt_settings_find(&cli->settings, "data");
+    const tt_opt *known = NULL;
+    tt_settings old = {0};
     const char *text = NULL;
     int64_t n = 0;
     TT_TRY(tt_checkpoint_text_read(from, "config.yaml", &text, &n));
-    TT_TRY(tt_yaml_parse(text, n, "config.yaml", cli->arena, out));
+    TT_TRY(tt_yaml_parse(text, n, "config.yaml", cli->arena, &old));
+    if (data != NULL)
+        TT_TRY(tt_data_known(data->value, cli->arena, &known));
+    for (int64_t i = 0; i < old.n; i++)
+        if (!is_of_old_data(known, old.v[i].key))
+            TT_TRY(tt_settings_set(out, old.v[i].key, old.v[i].value,
+                                   old.v[i].origin, cli->arena));
     for (int64_t i = 0; i < cli->settings.n; i++) {
         const tt_setting *s = &cli->settings.v[i];
         TT_TRY(tt_settings_set(out, s->key, s->value, s->origin, cli->arena));

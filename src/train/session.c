@@ -81,10 +81,13 @@ static tt_status fit_tokens(tt_session *s, const tt_source *source)
     return set_from_data(s, "model.vocab", source->classes);
 }
 
+// Labels alone say how many classes there are at least; names say how many.
 static tt_status fit_images(tt_session *s, const tt_source *source)
 {
     const int64_t classes = set_number(&s->settings, "model.classes");
-    if (classes > 0 && source->classes > 0 && classes != source->classes)
+    const bool is_exact = source->class_name != NULL;
+    if (classes > 0 &&
+        (classes < source->classes || (is_exact && classes != source->classes)))
         return contradicts(s, "model.classes", "classes", source->classes);
     TT_TRY(set_from_data(s, "model.classes", source->classes));
     TT_TRY(set_from_data(s, "model.channels", source->channels));

@@ -1,0 +1,114 @@
+// export - a trained model for others: transformers, llm.c, ONNX.
+
+#include "base/opt.h"
+#include "cli/command.h"
+#include "train/described.h"
+#include "train/port.h"
+
+#include <stdio.h>
+
+enum { FOLDER, LLMC, ONNX };
+
+typedef struct options {
+    const char *out;
+    int format, precision;
+} options;
+
+static const tt_opt table[] = {
+    {"out", "", "the folder or file to write", TT_OPT_STR,
+     offsetof(options, out)},
+    {"format", "folder", "folder: safetensors with config.json", TT_OPT_CHOICE,
+     offsetof(options, format), "folder|llmc|onnx"},
+    {"precision", "as-is", "of the numbers", TT_OPT_CHOICE,
+     offsetof(options, precision), "as-is|fp32|bf16|fp16"},
+    {0},
+};
+
+static tt_status read_options(tt_cli *cli, options *o)
+{
+    const char *known[8];
+    int n = 0;
+    for (; table[n].name != NULL; n++)
+        known[n] = table[n].name;
+    TT_TRY(tt_opt_defaults(table, o, cli->arena));
+    TT_TRY(tt_settings_apply(&cli->settings, "", table, o, cli->arena));
+    TT_TRY(tt_settings_check_unused(&cli->settings, known, n));
+    if (cli->n_words == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "which model? usage: tutti export RUN out=FOLDER");
+    if (o->out[0] == '\0')
+        return tt_fail(TT_ERR_ARG, "where to? add out=FOLDER (or out=FILE with "
+                                   "format=llmc or onnx)");
+    return TT_OK;
+}
+
+static tt_status write_model(const tt_port_model *model, const options *o,
+                             const char *tokenizer)
+{
+    switch (o->format) {
+    case LLMC:
+        return tt_port_write_llmc(model, o->out);
+    case ONNX:
+        return tt_port_write_onnx(model, o->out);
+    default:
+        return tt_port_write_folder(model, o->out, tokenizer);
+    }
+}
+
+static tt_status export_weights(tt_cli *cli, const tt_weights *weights,
+                                const options *o, tt_str *notes)
+{
+    tt_settings settings = {0};
+    tt_port_model *model = NULL;
+    const char *folder = tt_weights_folder(weights);
+    TT_TRY(tt_described_read(folder, cli->arena, &settings));
+    TT_TRY(tt_port_open(&settings, weights, (tt_port_type)o->precision, notes,
+                        &model));
+    const tt_status status =
+        write_model(model, o, tt_described_tokenizer(folder, cli->arena));
+    if (status == TT_OK)
+        printf("%s: %lld tensors of %s\n", o->out, (long long)model->n, folder);
+    tt_port_close(model);
+    return status;
+}
+
+static tt_status run(tt_cli *cli, int *exit_out)
+{
+    options o;
+    tt_weights *weights = NULL;
+    tt_str notes = {0};
+    (void)exit_out;
+    TT_TRY(read_options(cli, &o));
+    const tt_weights_options how = {.wants_best = tt_cli_has(cli, "--best"),
+                                    .wants_ema = true};
+    tt_status status = tt_weights_open(cli->word[0], &how, &notes, &weights);
+    if (status == TT_OK)
+        status = export_weights(cli, weights, &o, &notes);
+    fputs(tt_str_text(&notes), stderr);
+    tt_weights_close(weights);
+    tt_str_fini(&notes);
+    return status;
+}
+
+static const tt_flag flags[] = {
+    {"--best", "the checkpoint with the lowest validation loss"},
+    {0},
+};
+
+const tt_command_def tt_command_export = {
+    .name = "export",
+    .doc = "Write a model for others: transformers, llm.c, ONNX.",
+    .usage = "RUN|CHECKPOINT|FOLDER out=PATH [format=folder|llmc|onnx] "
+             "[precision=as-is|fp32|bf16|fp16] [--best]",
+    .detail =
+        "folder: model.safetensors in the names of Hugging Face or "
+        "torchvision,\n"
+        "        config.json and the tokenizer, so that from_pretrained loads "
+        "it.\n"
+        "llmc:   one file of llm.c (GPT-2).   onnx: one file (image models).\n"
+        "Averaged weights are written where the run has them (train.ema).",
+    .flags = flags,
+    .max_words = 1,
+    .takes_paths = true,
+    .run = run,
+};

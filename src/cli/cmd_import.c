@@ -1,0 +1,156 @@
+// import - models of others: Hugging Face's folders and files, llm.c's files.
+
+#include "base/file.h"
+#include "base/opt.h"
+#include "cli/command.h"
+#include "store/llmc.h"
+#include "train/described.h"
+#include "train/port.h"
+#include "train/port_guess.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct options {
+    const char *out, *config;
+} options;
+
+static const tt_opt table[] = {
+    {"out", "", "the folder to write", TT_OPT_STR, offsetof(options, out)},
+    {"config", "", "config.json, where it is not beside the weights",
+     TT_OPT_STR, offsetof(options, config)},
+    {0},
+};
+
+static tt_status read_options(tt_cli *cli, options *o)
+{
+    TT_TRY(tt_opt_defaults(table, o, cli->arena));
+    TT_TRY(tt_settings_apply(&cli->settings, "", table, o, cli->arena));
+    if (cli->n_words == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "which model? usage: tutti import PATH out=FOLDER");
+    if (o->out[0] == '\0')
+        return tt_fail(TT_ERR_ARG, "where to? add out=FOLDER");
+    return TT_OK;
+}
+
+// ---- llm.c ---------------------------------------------------------------
+
+static tt_status set(tt_cli *cli, const char *key, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return tt_settings_set(&cli->settings, key, text, "llm.c", cli->arena);
+}
+
+static tt_status set_sizes(tt_cli *cli, const tt_llmc_sizes *s)
+{
+    TT_TRY(
+        tt_settings_set(&cli->settings, "model", "gpt", "llm.c", cli->arena));
+    TT_TRY(set(cli, "model.layers", s->layers));
+    TT_TRY(set(cli, "model.width", s->width));
+    TT_TRY(set(cli, "model.heads", s->heads));
+    TT_TRY(set(cli, "model.vocab", s->vocab));
+    return set(cli, "model.context", s->positions);
+}
+
+// The file in the form of safetensors, where the rest of the import finds it.
+static tt_status unpack_llmc(tt_cli *cli, const char *path, const char *out)
+{
+    static const tt_safetensors_note note = {"format", "pt"};
+    tt_llmc *file = NULL;
+    char to[PATH_MAX];
+    snprintf(to, sizeof to, "%s/model.safetensors", out);
+    TT_TRY(tt_file_make_folder(out));
+    TT_TRY(tt_llmc_read(path, &file));
+    tt_status status = set_sizes(cli, &file->sizes);
+    if (status == TT_OK)
+        status = tt_safetensors_write(to, file->tensor, file->n, &note, 1);
+    tt_llmc_close(file);
+    return status;
+}
+
+// ---- settings ------------------------------------------------------------
+
+static bool has_model(const tt_settings *settings)
+{
+    return tt_settings_find(settings, "model") != NULL;
+}
+
+// What the files say, under what the command line says.
+static tt_status find_settings(tt_cli *cli, const options *o,
+                               const tt_weights *weights, tt_str *notes,
+                               tt_settings *out)
+{
+    const char *folder = tt_weights_folder(weights);
+    const char *json = tt_arena_printf(cli->arena, "%s/config.json", folder);
+    const char *yaml = tt_arena_printf(cli->arena, "%s/config.yaml", folder);
+    if (json == NULL || yaml == NULL)
+        return TT_ERR_NOMEM;
+    if (o->config[0] != '\0')
+        TT_TRY(tt_described_read_file(o->config, cli->arena, out));
+    else if (!has_model(&cli->settings) &&
+             (tt_file_exists(json) || tt_file_exists(yaml)))
+        TT_TRY(tt_described_read(folder, cli->arena, out));
+    for (int64_t i = 0; i < cli->settings.n; i++) {
+        const tt_setting *s = &cli->settings.v[i];
+        if (tt_opt_find(table, s->key) == NULL)
+            TT_TRY(
+                tt_settings_set(out, s->key, s->value, s->origin, cli->arena));
+    }
+    return has_model(out) ? TT_OK
+                          : tt_port_guess(weights, cli->arena, out, notes);
+}
+
+static tt_status import_weights(tt_cli *cli, const options *o,
+                                const tt_weights *weights, tt_str *notes)
+{
+    tt_settings settings = {0};
+    tt_port_model *model = NULL;
+    TT_TRY(find_settings(cli, o, weights, notes, &settings));
+    TT_TRY(tt_port_open(&settings, weights, TT_PORT_AS_IS, notes, &model));
+    const char *tokenizer =
+        tt_described_tokenizer(tt_weights_folder(weights), cli->arena);
+    const tt_status status = tt_port_write_folder(model, o->out, tokenizer);
+    if (status == TT_OK)
+        printf("%s: %s with %lld parameters in %lld tensors\n", o->out,
+               model->job->model->name, (long long)model->parameters,
+               (long long)model->n);
+    tt_port_close(model);
+    return status;
+}
+
+static tt_status run(tt_cli *cli, int *exit_out)
+{
+    options o;
+    const tt_weights_options how = {0};
+    tt_weights *weights = NULL;
+    tt_str notes = {0};
+    (void)exit_out;
+    TT_TRY(read_options(cli, &o));
+    const char *path = cli->word[0];
+    if (tt_llmc_is(path)) {
+        TT_TRY(unpack_llmc(cli, path, o.out));
+        path = o.out;
+    }
+    tt_status status = tt_weights_open(path, &how, &notes, &weights);
+    if (status == TT_OK)
+        status = import_weights(cli, &o, weights, &notes);
+    fputs(tt_str_text(&notes), stderr);
+    tt_weights_close(weights);
+    tt_str_fini(&notes);
+    return status;
+}
+
+const tt_command_def tt_command_import = {
+    .name = "import",
+    .doc = "Read a model of others: Hugging Face, torchvision, llm.c.",
+    .usage = "PATH out=FOLDER [config=FILE] [model=NAME model.KEY=VALUE ...]",
+    .detail =
+        "PATH is a folder with config.json and safetensors, one safetensors "
+        "file, or a model\nfile of llm.c. FOLDER then serves `tutti sample`, "
+        "`tutti eval`, `tutti export` and\ninit.from=FOLDER.",
+    .max_words = 1,
+    .takes_paths = true,
+    .run = run,
+};

@@ -1,0 +1,52 @@
+// port - models into the forms of others, and from them.
+//
+//   folder   model.safetensors in the names of the ecosystem, config.json (language
+//            models: from_pretrained reads it), config.yaml (Tutti reads it), and the
+//            tokenizer's files
+//   llmc     one file of llm.c (GPT-2 with biases)
+//   onnx     one file (image models)
+
+#ifndef TT_TRAIN_PORT_H
+#define TT_TRAIN_PORT_H
+
+#include "base/str.h"
+#include "train/job.h"
+#include "train/weights.h"
+
+typedef enum tt_port_type { // of the numbers that are written
+    TT_PORT_AS_IS,
+    TT_PORT_F32,
+    TT_PORT_BF16,
+    TT_PORT_F16,
+} tt_port_type;
+
+typedef struct tt_port_model {
+    tt_arena *arena; // of what follows
+    tt_job *job;     // configured
+    tt_model_io io;  // extents of one sample
+    tt_graph *graph; // that infers
+    int64_t n, parameters;
+    tt_safetensor *tensor; // every weight and buffer, in the model's names
+    void **memory;         // of those that were converted; per tensor
+} tt_port_model;
+
+// Configures the model that `settings` describe and finds all its tensors in the
+// weights, which must outlive it. Extra ones are named in `notes`.
+tt_status tt_port_open(tt_settings *settings, const tt_weights *weights,
+                       tt_port_type type, tt_str *notes,
+                       tt_port_model **model_out);
+void tt_port_close(tt_port_model *model); // NULL is fine
+
+// Writes a folder (made where it is missing). `tokenizer` is a folder or file as
+// tt_described_tokenizer gives it; NULL: none.
+tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
+                               const char *tokenizer);
+
+tt_status tt_port_write_llmc(const tt_port_model *model, const char *path);
+tt_status tt_port_write_onnx(const tt_port_model *model, const char *path);
+
+// The text of config.json; false: this kind of model has no such form.
+bool tt_port_config_json(const tt_port_model *model, int32_t end_token,
+                         tt_str *out);
+
+#endif

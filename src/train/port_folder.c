@@ -1,0 +1,180 @@
+// port_folder - a folder that transformers and Tutti both read.
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "data/tokenizer.h"
+#include "train/port.h"
+#include "train/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_TOKENIZER = 1 << 30 }; // bytes of tokenizer.json
+
+static tt_status write_text(const char *folder, const char *name, tt_str *text)
+{
+    char path[PATH_MAX];
+    tt_status status = tt_str_status(text);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (status == TT_OK)
+        status = tt_file_replace(path, tt_str_text(text), text->n);
+    tt_str_fini(text);
+    return status;
+}
+
+// ---- the tokenizer -------------------------------------------------------
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+// One that is there in this form is copied as it is: it may say more than we read.
+static tt_status print_tokenizer(const char *spec, const tt_tokenizer *t,
+                                 tt_str *out)
+{
+    if (ends_with(spec, "tokenizer.json"))
+        return tt_file_read(spec, MAX_TOKENIZER, out);
+    tt_tokenizer_print(t, out);
+    return TT_OK;
+}
+
+static void print_tokenizer_config(const tt_port_model *m,
+                                   const tt_tokenizer *t, tt_str *out)
+{
+    tt_json json = {.out = out};
+    const int32_t end = tt_tokenizer_end(t);
+    tt_json_open(&json, NULL, '{');
+    tt_json_str(&json, "tokenizer_class", "PreTrainedTokenizerFast");
+    tt_json_i64(&json, "model_max_length", m->io.seq);
+    tt_json_bool(&json, "clean_up_tokenization_spaces", false);
+    if (end >= 0) {
+        tt_str token = {0};
+        if (tt_tokenizer_decode(t, &end, 1, &token) == TT_OK) {
+            tt_json_str(&json, "bos_token", tt_str_text(&token));
+            tt_json_str(&json, "eos_token", tt_str_text(&token));
+        }
+        tt_str_fini(&token);
+    }
+    tt_json_close(&json, '}');
+    tt_str_add(out, "\n");
+}
+
+static tt_status write_tokenizer(const tt_port_model *m, const char *folder,
+                                 const char *spec, int32_t *end_out)
+{
+    tt_tokenizer *t = NULL;
+    tt_str text = {0}, config = {0};
+    TT_TRY(tt_tokenizer_open(spec, NULL, 0, &t));
+    *end_out = tt_tokenizer_end(t);
+    tt_status status = print_tokenizer(spec, t, &text);
+    if (status == TT_OK)
+        status = write_text(folder, "tokenizer.json", &text);
+    if (status == TT_OK) {
+        print_tokenizer_config(m, t, &config);
+        status = write_text(folder, "tokenizer_config.json", &config);
+    }
+    tt_str_fini(&text);
+    tt_tokenizer_close(t);
+    return status;
+}
+
+// ---- settings ------------------------------------------------------------
+
+static void print_yaml(const tt_port_model *m, tt_str *out)
+{
+    const tt_job *job = m->job;
+    tt_str_addf(out, "model: %s\n", job->model->name);
+    for (const tt_opt *o = job->model->options; o != NULL && o->name; o++) {
+        tt_str_addf(out, "model.%s: ", o->name);
+        tt_opt_print_value(o, job->model_params, out);
+        tt_str_add(out, "\n");
+    }
+    if (job->model->task == TT_TASK_IMAGES)
+        tt_str_addf(out, "image: %lld\n", (long long)m->io.image);
+    else
+        tt_str_addf(out, "seq: %lld\n", (long long)m->io.seq);
+}
+
+// ---- tensors -------------------------------------------------------------
+
+// GPT2LMHeadModel has biases, of which a model without them has zeros.
+static tt_status add_biases(const tt_port_model *m, tt_arena *arena,
+                            tt_safetensor *list, int64_t *n)
+{
+    static const char *const layers[] = {"attn.c_attn", "attn.c_proj",
+                                         "mlp.c_fc", "mlp.c_proj"};
+    const int64_t have = *n;
+    for (int64_t i = 0; i < have; i++) {
+        const tt_safetensor *w = &m->tensor[i];
+        for (int k = 0; k < 4; k++) {
+            char end[64];
+            snprintf(end, sizeof end, ".%s.weight", layers[k]);
+            if (!ends_with(w->name, end))
+                continue;
+            const int64_t stem = (int64_t)(strlen(w->name) - strlen("weight"));
+            int64_t *shape = tt_arena_alloc(arena, sizeof *shape);
+            tt_safetensor *b = &list[(*n)++];
+            *b = (tt_safetensor){.dtype = w->dtype, .ndim = 1, .shape = shape};
+            b->name = tt_arena_printf(arena, "%.*sbias", (int)stem, w->name);
+            if (shape == NULL || b->name == NULL)
+                return TT_ERR_NOMEM;
+            *shape = w->shape[1];
+            b->data = tt_arena_alloc(arena, *shape * 8);
+            if (b->data == NULL)
+                return TT_ERR_NOMEM;
+        }
+    }
+    return TT_OK;
+}
+
+static bool lacks_biases(const tt_port_model *m)
+{
+    if (strcmp(m->job->model->name, "gpt") != 0)
+        return false;
+    for (int64_t i = 0; i < m->n; i++)
+        if (ends_with(m->tensor[i].name, ".c_attn.bias"))
+            return false;
+    return true;
+}
+
+static tt_status write_tensors(const tt_port_model *m, const char *folder)
+{
+    static const tt_safetensors_note note = {"format", "pt"};
+    char path[PATH_MAX];
+    tt_arena *arena = tt_arena_create();
+    tt_safetensor *list = NULL;
+    int64_t n = m->n;
+    tt_status status = TT_OK;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    if (arena != NULL)
+        list = tt_arena_alloc(arena, 2 * (n + 1) * (int64_t)sizeof *list);
+    if (list == NULL)
+        status = tt_fail(TT_ERR_NOMEM, "%s: no memory to write it", path);
+    if (status == TT_OK) {
+        memcpy(list, m->tensor, (size_t)n * sizeof *list);
+        if (lacks_biases(m))
+            status = add_biases(m, arena, list, &n);
+    }
+    if (status == TT_OK)
+        status = tt_safetensors_write(path, list, n, &note, 1);
+    tt_arena_destroy(arena);
+    return status;
+}
+
+tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
+                               const char *tokenizer)
+{
+    tt_str json = {0}, yaml = {0};
+    int32_t end = -1;
+    TT_TRY(tt_file_make_folder(folder));
+    if (tokenizer != NULL)
+        TT_TRY(write_tokenizer(model, folder, tokenizer, &end));
+    if (tt_port_config_json(model, end, &json))
+        TT_TRY(write_text(folder, "config.json", &json));
+    print_yaml(model, &yaml);
+    TT_TRY(write_text(folder, "config.yaml", &yaml));
+    return write_tensors(model, folder);
+}

@@ -1,0 +1,129 @@
+# Models go out and come back: import, export, inspect; every tensor keeps its bytes.
+# deadline: 240
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+examples=$PWD/examples
+tutti=$(realpath "$TUTTI")
+cd "$folder"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+# The bytes of every tensor of a safetensors file, by plain name.
+hashes() {
+    python3 - "$1" <<'PYTHON'
+import hashlib, json, struct, sys
+data = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + n])
+header.pop("__metadata__", None)
+for name in sorted(header):
+    begin, end = header[name]["data_offsets"]
+    digest = hashlib.sha256(data[8 + n + begin:8 + n + end]).hexdigest()
+    print(name.removeprefix("transformer."), header[name]["dtype"],
+          header[name]["shape"], digest)
+PYTHON
+}
+
+# The same file with the names of the hub: no prefix, and masks beside.
+strip_prefix() {
+    python3 - "$1" "$2" <<'PYTHON'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+header, body = json.loads(data[8:8 + n]), data[8 + n:]
+header.pop("__metadata__", None)
+renamed = {k.removeprefix("transformer."): v for k, v in header.items()}
+mask = bytes(4 * 16)
+renamed["h.0.attn.bias"] = {"dtype": "F32", "shape": [1, 1, 4, 4],
+                            "data_offsets": [len(body), len(body) + len(mask)]}
+text = json.dumps(renamed).encode()
+text += b" " * (-len(text) % 8)
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + body + mask)
+PYTHON
+}
+
+"$tutti" train "$examples/gpt-tiny.yaml" train.steps=2 data=text \
+    data.path="$examples/gpt-tiny.yaml" model.vocab=0 >/dev/null 2>&1 &&
+    die 'a vocabulary of nothing was taken'
+printf 'To be, or not to be, that is the question.\n%.0s' $(seq 40) >text
+"$tutti" train "$examples/gpt-tiny.yaml" train.steps=2 data=text \
+    data.path=text model.vocab=64 model.bias=true run=gpt >log 2>&1 ||
+    die "training: $(cat log)"
+
+"$tutti" export gpt out=hf >out || die 'export'
+for name in model.safetensors config.json tokenizer.json config.yaml \
+    tokenizer_config.json; do
+    [ -s hf/$name ] || die "the export has no $name"
+done
+hashes gpt/checkpoints/step-00000002/model.safetensors >want
+hashes hf/model.safetensors | diff want - || die 'export changed tensors'
+
+# With and without the prefix, with and without config.json.
+strip_prefix hf/model.safetensors plain.safetensors
+"$tutti" import plain.safetensors config=hf/config.json out=again >out ||
+    die 'import of a file without the prefix'
+hashes again/model.safetensors | diff want - || die 'import changed tensors'
+"$tutti" import plain.safetensors out=guessed model.heads=4 >out ||
+    die 'import without config.json'
+grep -qx 'model.layers: 2' guessed/config.yaml || die 'layers were not seen'
+mkdir hub
+cp plain.safetensors hub/model.safetensors
+cp hf/config.json hf/tokenizer.json hub/
+"$tutti" import hub out=hub-in >out || die 'import of a folder'
+"$tutti" export hub-in out=hub-out >out
+hashes hub-out/model.safetensors | diff want - || die 'there and back differs'
+cmp hub/tokenizer.json hub-out/tokenizer.json || die 'another tokenizer'
+
+# llm.c, in fp32 and bf16.
+"$tutti" export hf out=model.bin format=llmc >out || die 'export for llm.c'
+"$tutti" inspect model.bin | grep -q 'a model of llm.c' || die 'inspect llm.c'
+"$tutti" import model.bin out=llmc >out || die 'import from llm.c'
+hashes llmc/model.safetensors | diff want - || die 'llm.c changed tensors'
+"$tutti" export hf out=half.bin format=llmc precision=bf16 >out
+[ "$(wc -c <half.bin)" -lt "$(wc -c <model.bin)" ] || die 'bf16 is no smaller'
+
+# What was imported trains, and writes.
+"$tutti" train "$examples/gpt-tiny.yaml" train.steps=1 data=text \
+    data.path=text data.tokenizer=hf/tokenizer.json model.vocab=64 \
+    model.bias=true init.from=again run=on >log 2>&1 ||
+    die "init.from: $(cat log)"
+"$tutti" sample hub-in prompt=To tokens=5 >out 2>err || die "sample: $(cat err)"
+
+# Images: ONNX.
+"$tutti" train "$examples/resnet-tiny.yaml" train.steps=2 run=resnet \
+    >log 2>&1 || die "training: $(cat log)"
+"$tutti" export resnet out=resnet.onnx format=onnx >out || die 'export to ONNX'
+grep -aq BatchNormalization resnet.onnx || die 'no batch norm in the ONNX file'
+
+# inspect, and errors.
+"$tutti" inspect gpt | grep -q 'checkpoint of step 2' || die 'inspect a run'
+"$tutti" inspect hf/tokenizer.json | grep -q tokenizer || die 'inspect tokenizer'
+"$tutti" inspect hf/model.safetensors --json | python3 -m json.tool >/dev/null ||
+    die 'inspect --json'
+
+# refuses WORD COMMAND...: exit status 2 and one line with WORD in it.
+refuses() {
+    word=$1
+    shift
+    status=0
+    "$tutti" "$@" >out 2>err || status=$?
+    [ $status -eq 2 ] || die "tutti $*: status $status"
+    [ "$(wc -l <err)" -eq 1 ] || die "tutti $*: $(cat err)"
+    grep -q -- "$word" err || die "tutti $*: $(cat err)"
+}
+refuses 'out=' export gpt
+refuses 'no such' inspect nowhere
+refuses 'No such' export nowhere out=x
+refuses 'image models' export gpt out=x format=onnx
+refuses 'GPT-2 only' export resnet out=x format=llmc
+refuses 'formt' export gpt out=x formt=onnx
+mkdir alone
+cp resnet/checkpoints/step-00000002/model.safetensors alone/
+refuses 'config=' import alone/model.safetensors out=x
+refuses 'shape' import plain.safetensors out=x model=gpt model.width=32 model.heads=4
+head -c 1000 model.bin >short.bin
+refuses 'short.bin' inspect short.bin
