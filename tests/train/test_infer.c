@@ -264,3 +264,78 @@ TEST(feed_converts_and_checks)
           TT_ERR_ARG);
     close_job(&t);
 }
+
+// ---- files of others -----------------------------------------------------
+
+#define SHARED "../shared/data/"
+
+static const tt_safetensor *tensor_of(const tt_safetensors *file,
+                                      const char *name)
+{
+    const tt_safetensor *t = tt_safetensors_find(file, name);
+    CHECK_MSG(t != NULL, "no %s", name);
+    return t;
+}
+
+// GPT-2 of Hugging Face gives the logits and the loss that PyTorch gave.
+TEST(infer_equals_pytorch_on_gpt2_tiny)
+{
+    static const family gpt2 = {"gpt2-tiny",
+                                {"model=gpt", "model.layers=2", "model.heads=2",
+                                 "model.width=32", "model.vocab=96",
+                                 "model.context=16", "batch=2", NULL},
+                                false};
+    if (access(SHARED "reference/gpt2-tiny.safetensors", R_OK) != 0)
+        SKIP("no " SHARED);
+    made m = make_job(&gpt2, (const char *const[]){NULL});
+    tt_infer *infer =
+        open_infer(m.job, &(tt_infer_options){.wants_logits = true});
+    tt_safetensors *file = NULL;
+    tt_str notes = {0};
+    CHECK_OK(tt_infer_load(infer, SHARED "reference/gpt2-tiny.safetensors",
+                           &(tt_weights_options){0}, &notes));
+    CHECK(notes.n == 0);
+    CHECK_OK(tt_safetensors_open(
+        SHARED "reference/gpt2-tiny-expected.safetensors", &file));
+    tt_tensor_convert(TT_I64, tensor_of(file, "input_ids")->data, TT_I32,
+                      infer->x, 32);
+    tt_tensor_convert(TT_I64, tensor_of(file, "targets")->data, TT_I32,
+                      infer->y, 32);
+    const tt_infer_result r = look(infer, infer->x, infer->y);
+    CHECK_CLOSE(r.loss / r.count, 5.304470539093018, 1e-6);
+    float *logits = tt_alloc(32 * 96 * (int64_t)sizeof *logits);
+    float *wanted = tt_alloc(32 * 96 * (int64_t)sizeof *wanted);
+    memcpy(wanted, tensor_of(file, "logits")->data, 32 * 96 * sizeof *wanted);
+    CHECK_OK(tt_infer_logits(infer, logits));
+    for (int i = 0; i < 32 * 96; i++)
+        CHECK_CLOSE(logits[i], wanted[i], 1e-5);
+    tt_free(logits);
+    tt_free(wanted);
+    tt_safetensors_close(file);
+    tt_infer_close(infer);
+    close_job(&m);
+}
+
+TEST(infer_loads_a_llama_of_others)
+{
+    static const family llama = {"llama-2m",
+                                 {"model=llama", "model.layers=2",
+                                  "model.heads=2", "model.kv_heads=2",
+                                  "model.width=64", "model.ff=256",
+                                  "model.vocab=1024", "seq=8", "batch=1", NULL},
+                                 false};
+    if (access(SHARED "safetensors-sample/llama-2m-model.safetensors", R_OK) !=
+        0)
+        SKIP("no " SHARED);
+    made m = make_job(&llama, (const char *const[]){NULL});
+    tt_infer *infer = open_infer(m.job, &(tt_infer_options){0});
+    CHECK_OK(tt_infer_load(infer,
+                           SHARED "safetensors-sample/llama-2m-model"
+                                  ".safetensors",
+                           &(tt_weights_options){0}, NULL));
+    static const int32_t ids[9] = {1, 5, 9, 30, 7, 2, 8, 4, 6};
+    const tt_infer_result r = look(infer, ids, ids + 1);
+    CHECK(r.count == 8 && r.loss > 0 && isfinite(r.loss));
+    tt_infer_close(infer);
+    close_job(&m);
+}
