@@ -224,7 +224,7 @@ static tt_status configure(tt_job *job, tt_settings *settings,
     TT_TRY(set_extents(job));
     TT_TRY(set_globs(job));
     job->lr = job->optim_params.lr;
-    job->limit = INFINITY;
+    job->limit = HUGE_VAL;
     return set_device(job);
 }
 

@@ -15,7 +15,7 @@ static tt_status feed_nan(void *user, const tt_job *job, int64_t micro, void *x,
     const tt_type *type =
         &job->graph->value[tt_graph_find(job->graph, "x").id].type;
     if (micro == 0)
-        tt_dtype_store(type->dtype, x, 1, NAN);
+        tt_dtype_store(type->dtype, x, 1, (double)NAN);
     return TT_OK;
 }
 

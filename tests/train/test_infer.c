@@ -339,3 +339,64 @@ TEST(infer_loads_a_llama_of_others)
     tt_infer_close(infer);
     close_job(&m);
 }
+
+// ---- memory --------------------------------------------------------------
+
+// Everything that may run out of memory between two steps.
+static tt_status use_all(made *m, const char *path)
+{
+    tt_infer *infer = NULL;
+    tt_infer_result r;
+    tt_snapshot s = {0};
+    tt_arena *arena = tt_arena_create();
+    tt_safetensors *file = NULL;
+    tt_status status = arena != NULL ? TT_OK : TT_ERR_NOMEM;
+    if (status == TT_OK)
+        status = tt_snapshot_take(m->job->exec, &m->job->tensors, arena, &s);
+    if (status == TT_OK)
+        status = tt_safetensors_write(path, s.model, s.n_model, NULL, 0);
+    if (status == TT_OK)
+        status = tt_safetensors_open(path, &file);
+    const tt_tensors model = tt_tensors_model(&m->job->tensors);
+    if (status == TT_OK)
+        status =
+            tt_tensors_restore(m->job->exec, &model, file, NULL, "file", NULL);
+    if (status == TT_OK)
+        status = tt_infer_open(
+            m->job, &(tt_infer_options){.wants_logits = true}, &infer);
+    if (status == TT_OK)
+        status = tt_infer_sync(infer, m->job, false);
+    if (status == TT_OK)
+        status = tt_infer_load(infer, path, &(tt_weights_options){0}, NULL);
+    if (status == TT_OK)
+        status = tt_infer_batch(infer, infer->x, infer->y, &r);
+    tt_infer_close(infer);
+    tt_safetensors_close(file);
+    tt_snapshot_free(&s);
+    tt_arena_destroy(arena);
+    return status;
+}
+
+TEST(infer_and_snapshots_survive_failing_allocations)
+{
+    char path[] = "/tmp/tutti-infer-XXXXXX";
+    const int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    static const char *const more[] = {"precision=bf16", "train.ema=0.5", NULL};
+    made m = start_job(family_named("mlp"), more, false);
+    CHECK_OK(use_all(&m, path));
+    const int64_t before = tt_alloc_live();
+    tt_status status = TT_ERR_NOMEM;
+    for (int64_t k = 1; status != TT_OK; k++) {
+        tt_alloc_fail_at(k);
+        status = use_all(&m, path);
+        tt_alloc_fail_at(0);
+        CHECK_MSG(status == TT_OK || status == TT_ERR_NOMEM,
+                  "allocation %lld: %s", (long long)k, tt_error_message());
+        CHECK_MSG(tt_alloc_live() == before, "allocation %lld leaks",
+                  (long long)k);
+    }
+    unlink(path);
+    close_job(&m);
+}
