@@ -102,36 +102,6 @@ static tt_status write_checkpoint(const tt_checkpoints *store, save *s)
                    (long long)s->content.step, message);
 }
 
-static bool is_kept(const tt_checkpoints *store, int64_t step, int64_t best,
-                    int64_t n_newer)
-{
-    const tt_checkpoint_rules *rules = &store->rules;
-    if (tt__steps_has(&store->bad, step))
-        return false;
-    return n_newer < rules->keep || step == best ||
-           (rules->keep_every > 0 && step % rules->keep_every == 0);
-}
-
-// Removes what the rules do not keep, and everything behind `newest`.
-static tt_status apply_rules(const tt_checkpoints *store, int64_t newest)
-{
-    tt__steps steps = {0};
-    int64_t n_newer = 0;
-    const int64_t best = tt__checkpoint_named(store->folder, "best");
-    tt_status status = tt__checkpoint_steps(store->folder, &steps);
-    if (status == TT_OK && (best > newest || tt__steps_has(&store->bad, best)))
-        status = tt__checkpoint_name(store->folder, "best", -1);
-    for (int64_t i = steps.n; i-- > 0 && status == TT_OK;) {
-        const int64_t step = steps.v[i];
-        if (step > newest || !is_kept(store, step, best, n_newer))
-            status = tt__checkpoint_remove(store->folder, step);
-        else
-            n_newer++;
-    }
-    tt_free(steps.v);
-    return status;
-}
-
 static void forget_bad(tt_checkpoints *store, int64_t step)
 {
     int64_t n = 0;
@@ -149,13 +119,12 @@ static tt_status run_save(tt_checkpoints *store, save *s)
     TT_TRY(status);
     forget_bad(store, step);
     TT_TRY(tt__checkpoint_name(store->folder, "latest", step));
-    return apply_rules(store, step);
+    return tt__checkpoint_keep(store->folder, &store->rules, &store->bad, step);
 }
 
 static tt_status run_best(const tt_checkpoints *store, int64_t step)
 {
     char path[PATH_MAX];
-    tt__steps steps = {0};
     TT_TRY(tt__checkpoint_step_path(store->folder, step, path));
     if (!tt_file_is_folder(path))
         return tt_fail(TT_ERR_ARG, "%s: is not there to be marked as the best",
@@ -163,12 +132,8 @@ static tt_status run_best(const tt_checkpoints *store, int64_t step)
     if (tt__checkpoint_named(store->folder, "best") == step)
         return TT_OK;
     TT_TRY(tt__checkpoint_name(store->folder, "best", step));
-    tt_status status = tt__checkpoint_steps(store->folder, &steps);
-    const int64_t newest = steps.n > 0 ? steps.v[steps.n - 1] : step;
-    tt_free(steps.v);
-    if (status == TT_OK)
-        status = apply_rules(store, newest);
-    return status;
+    return tt__checkpoint_keep(store->folder, &store->rules, &store->bad,
+                               INT64_MAX);
 }
 
 // What is next, in the order it was asked for; false when there is nothing. The
@@ -368,24 +333,9 @@ int64_t tt_checkpoints_best(tt_checkpoints *store)
 
 tt_status tt_checkpoints_cut(tt_checkpoints *store, int64_t step)
 {
-    tt__steps steps = {0};
     lock_idle(store);
     pthread_mutex_unlock(&store->mutex);
-    tt_status status = tt__checkpoint_steps(store->folder, &steps);
-    int64_t newest = -1;
-    for (int64_t i = 0; i < steps.n; i++)
-        if (steps.v[i] <= step)
-            newest = steps.v[i];
-    if (status == TT_OK && newest < tt__checkpoint_named(store->folder, "best"))
-        status = tt__checkpoint_name(store->folder, "best", -1);
-    if (status == TT_OK &&
-        newest != tt__checkpoint_named(store->folder, "latest"))
-        status = tt__checkpoint_name(store->folder, "latest", newest);
-    for (int64_t i = steps.n; i-- > 0 && status == TT_OK;)
-        if (steps.v[i] > step)
-            status = tt__checkpoint_remove(store->folder, steps.v[i]);
-    tt_free(steps.v);
-    return status;
+    return tt__checkpoint_cut(store->folder, step);
 }
 
 tt_status tt_checkpoints_upto(tt_checkpoints *store, int64_t step,

@@ -37,6 +37,13 @@ tt_status tt__checkpoint_name(const char *folder, const char *name,
 // Renames it first, so that half a checkpoint never looks like a whole one.
 tt_status tt__checkpoint_remove(const char *folder, int64_t step);
 
+// Removes what the rules do not keep, what is `bad`, and all behind `newest`.
+tt_status tt__checkpoint_keep(const char *folder,
+                              const tt_checkpoint_rules *rules,
+                              const tt__steps *bad, int64_t newest);
+// Removes all behind `step`, and what names one of them.
+tt_status tt__checkpoint_cut(const char *folder, int64_t step);
+
 // A plain name that is none of ours: no slash, no dot in front.
 bool tt__checkpoint_is_name(const char *name);
 
