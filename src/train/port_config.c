@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "train/port.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,10 +120,10 @@ bool tt_port_config_json(const tt_port_model *model, int32_t end_token,
         tt_json_str(&json, "model_type", f->type);
         print_keys(model, f->keys, &json);
         f->print_rest(model, &json);
-        if (end_token >= 0) {
-            tt_json_i64(&json, "bos_token_id", end_token);
-            tt_json_i64(&json, "eos_token_id", end_token);
-        }
+        const double end =
+            end_token >= 0 ? (double)end_token : (double)NAN; // NaN: null
+        tt_json_f64(&json, "bos_token_id", end);
+        tt_json_f64(&json, "eos_token_id", end);
         tt_json_str(&json, "torch_dtype", torch_dtype(model));
         tt_json_close(&json, '}');
         tt_str_add(out, "\n");

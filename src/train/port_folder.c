@@ -81,6 +81,18 @@ static tt_status write_tokenizer(const tt_port_model *m, const char *folder,
     return status;
 }
 
+// ---- biases -------------------------------------------------------------
+
+static bool lacks_biases(const tt_port_model *m)
+{
+    if (strcmp(m->job->model->name, "gpt") != 0)
+        return false;
+    for (int64_t i = 0; i < m->n; i++)
+        if (ends_with(m->tensor[i].name, ".c_attn.bias"))
+            return false;
+    return true;
+}
+
 // ---- settings ------------------------------------------------------------
 
 static void print_yaml(const tt_port_model *m, tt_str *out)
@@ -89,7 +101,10 @@ static void print_yaml(const tt_port_model *m, tt_str *out)
     tt_str_addf(out, "model: %s\n", job->model->name);
     for (const tt_opt *o = job->model->options; o != NULL && o->name; o++) {
         tt_str_addf(out, "model.%s: ", o->name);
-        tt_opt_print_value(o, job->model_params, out);
+        if (strcmp(o->name, "bias") == 0 && lacks_biases(m))
+            tt_str_add(out, "true"); // the file has them, all zero
+        else
+            tt_opt_print_value(o, job->model_params, out);
         tt_str_add(out, "\n");
     }
     if (job->model->task == TT_TASK_IMAGES)
@@ -128,16 +143,6 @@ static tt_status add_biases(const tt_port_model *m, tt_arena *arena,
         }
     }
     return TT_OK;
-}
-
-static bool lacks_biases(const tt_port_model *m)
-{
-    if (strcmp(m->job->model->name, "gpt") != 0)
-        return false;
-    for (int64_t i = 0; i < m->n; i++)
-        if (ends_with(m->tensor[i].name, ".c_attn.bias"))
-            return false;
-    return true;
 }
 
 static tt_status write_tensors(const tt_port_model *m, const char *folder)
