@@ -72,7 +72,9 @@ tt_status tt_fill_plan_init(tt_fill_plan *plan, const tt_source *source,
                   .shuffle = options->shuffle},
         .transform = options->transform,
         .seq = options->seq,
-        .classes = options->classes > 0 ? options->classes : source->classes,
+        .classes = options->classes > 0  ? options->classes
+                   : source->classes > 0 ? source->classes
+                                         : (int64_t)INT32_MAX + 1,
     };
     TT_TRY(source->kind == TT_DATA_IMAGES ? plan_images(plan)
                                           : plan_tokens(plan));
@@ -150,14 +152,11 @@ static tt_status fill_tokens(const tt_fill_plan *plan, tt_filler *filler,
         tt_window_first(&plan->order, plan->source->n, seq, position);
     int32_t *token = filler->tokens;
     TT_TRY(tt_source_read_tokens(plan->source, first, seq + 1, token));
-    if (plan->classes > 0) {
-        uint32_t largest = 0; // a negative id is larger than any
-        for (int64_t k = 0; k <= seq; k++)
-            largest =
-                (uint32_t)token[k] > largest ? (uint32_t)token[k] : largest;
-        if (largest >= (uint64_t)plan->classes)
-            return bad_token(plan, token, first);
-    }
+    uint32_t largest = 0; // a negative id is larger than any
+    for (int64_t k = 0; k <= seq; k++)
+        largest = (uint32_t)token[k] > largest ? (uint32_t)token[k] : largest;
+    if (largest >= (uint64_t)plan->classes)
+        return bad_token(plan, token, first);
     const size_t bytes = (size_t)seq * sizeof *token;
     memcpy((int32_t *)to->x + i * seq, token, bytes);
     memcpy(to->y + i * seq, token + 1, bytes);
@@ -171,7 +170,7 @@ static tt_status fill_image(const tt_fill_plan *plan, tt_filler *filler,
     const int64_t index = tt_order_index(&plan->order, position);
     int32_t label = 0;
     TT_TRY(tt_source_read_image(s, index, &filler->image, &label));
-    if (plan->classes > 0 && label >= plan->classes)
+    if (label >= plan->classes)
         return tt_source_blame(
             s, index,
             tt_fail(TT_ERR_ARG, "it is of class %d, and there are %lld classes",

@@ -68,7 +68,9 @@ tt_status tt_source_blame(const tt_source *source, int64_t index,
 void tt_source_part(const tt_source_request *request, int64_t n,
                     int64_t *first_out, int64_t *n_out)
 {
-    const int64_t n_train = (int64_t)floor((1 - request->holdout) * (double)n);
+    int64_t n_train = (int64_t)floor((1 - request->holdout) * (double)n);
+    if (n_train == 0 && n > 0)
+        n_train = 1; // of one sample nothing is left to hold out
     const bool is_train = request->split == TT_SPLIT_TRAIN;
     *first_out = is_train ? 0 : n_train;
     *n_out = is_train ? n_train : n - n_train;

@@ -175,11 +175,19 @@ static void reverse(float *row, int64_t n)
 }
 
 // The order of operations is that of ToTensor and Normalize, so values agree.
-static void write_row(const source *s, int64_t from, const float value[256],
+static float normal(uint8_t byte, float mean, float std)
+{
+    return ((float)byte / 255.0F - mean) / std;
+}
+
+// `value` is the table of all bytes, or NULL.
+static void write_row(const source *s, int64_t from, const float *value,
                       float mean, float std, float *row)
 {
-    for (int64_t x = 0; !s->is_float && x < s->cols; x++)
-        row[x] = value[s->u8[from + x * s->step]];
+    for (int64_t x = 0; !s->is_float && x < s->cols; x++) {
+        const uint8_t byte = s->u8[from + x * s->step];
+        row[x] = value != NULL ? value[byte] : normal(byte, mean, std);
+    }
     for (int64_t x = 0; s->is_float && x < s->cols; x++)
         row[x] = (s->f32[from + x * s->step] - mean) / std;
 }
@@ -190,14 +198,15 @@ static void write_plane(const source *s, int64_t channel, int64_t side,
     const float mean = by[0], std = by[1];
     const float black = (0 - mean) / std;
     float value[256];
-    for (int i = 0; i < 256; i++)
-        value[i] = ((float)i / 255.0F - mean) / std;
+    const bool has_table = s->rows * s->cols >= 256; // else it does not pay
+    for (int i = 0; has_table && i < 256; i++)
+        value[i] = normal((uint8_t)i, mean, std);
     fill(out, s->top * side, black);
     for (int64_t y = 0; y < s->rows; y++) {
         float *row = out + (s->top + y) * side;
         fill(row, s->left, black);
-        write_row(s, channel * s->plane + y * s->stride, value, mean, std,
-                  row + s->left);
+        write_row(s, channel * s->plane + y * s->stride,
+                  has_table ? value : NULL, mean, std, row + s->left);
         fill(row + s->left + s->cols, side - s->left - s->cols, black);
     }
     const int64_t done = s->top + s->rows;

@@ -288,16 +288,16 @@ TEST(loader_refuses_labels_that_the_model_has_not)
 TEST(loader_waits_no_longer_than_the_deadline)
 {
     counting c = count_images(30);
-    c.nanoseconds = 150000000;
+    c.nanoseconds = 500000000;
     tt_loader *loader = open_loader(&c, &plain);
     tt_batch batch;
     const double begin = tt_clock_seconds();
     CHECK(tt_loader_next(loader, 0.05, &batch) == TT_ERR_TIMEOUT);
-    CHECK(tt_clock_seconds() - begin < 0.4);
+    CHECK(tt_clock_seconds() - begin < 1.2); // a batch takes 1.5
     CHECK(tt_loader_waited(loader) >= 0.05);
     CHECK(next(loader).y[0] == 0); // the one that was late
     tt_loader_close(loader);
-    CHECK(tt_clock_seconds() - begin < 5);
+    CHECK(tt_clock_seconds() - begin < 20);
 }
 
 TEST(loader_closes_and_seeks_without_finishing_a_batch)
@@ -325,7 +325,9 @@ TEST(loader_reads_ahead_but_no_further)
     o.n_ahead = 2;
     tt_loader *loader = open_loader(&c, &o);
     (void)next(loader);
-    const struct timespec t = {.tv_nsec = 200000000};
+    const struct timespec t = {.tv_nsec = 50000000};
+    for (int i = 0; i < 200 && atomic_load(&reads) < 9; i++)
+        nanosleep(&t, NULL);
     nanosleep(&t, NULL);
     CHECK(atomic_load(&reads) == 9); // the one we hold, and two
     tt_loader_close(loader);
@@ -406,19 +408,16 @@ TEST(loader_refuses_a_step_that_is_too_small)
 TEST(loader_does_not_stall_a_slow_user)
 {
     counting c = count_images(1000);
-    c.nanoseconds = 500000;
+    c.nanoseconds = 10000000; // of three samples a batch: 30 ms
     tt_loader *loader = open_loader(&c, &plain);
-    const struct timespec step = {.tv_nsec = 20000000};
-    for (int i = 0; i < 6; i++) {
-        (void)next(loader);
-        nanosleep(&step, NULL);
-    }
+    const struct timespec step = {.tv_nsec = 60000000};
+    (void)next(loader);
     const double before = tt_loader_waited(loader);
-    for (int i = 0; i < 30; i++) {
-        (void)next(loader);
+    for (int i = 0; i < 15; i++) {
         nanosleep(&step, NULL);
+        (void)next(loader);
     }
-    CHECK_MSG(tt_loader_waited(loader) - before < 0.05, "%g",
-              tt_loader_waited(loader) - before);
+    const double waited = tt_loader_waited(loader) - before;
+    CHECK_MSG(waited < 0.2, "%g", waited); // without workers: 0.45
     tt_loader_close(loader);
 }

@@ -130,6 +130,16 @@ TEST(csv_rows_may_be_images)
     tt_shelf_end();
 }
 
+TEST(csv_of_one_row_trains_on_it)
+{
+    tt_shelf_begin();
+    tt_shelf_text("a.csv", "1,0\n");
+    tt_data *data = tt_shelf_open("data=csv data.path=a.csv");
+    CHECK(data->train->n == 1 && data->val == NULL);
+    tt_data_close(data);
+    tt_shelf_end();
+}
+
 TEST(csv_reads_any_row_of_many)
 {
     char text[8192];
