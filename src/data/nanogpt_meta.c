@@ -41,10 +41,10 @@ static int64_t number_at(const uint8_t *p, const uint8_t *end)
 static int64_t find_vocab(const tt_blob *blob)
 {
     static const char key[] = "vocab_size";
+    if (blob->n == 0)
+        return 0;
     const uint8_t *end = blob->p + blob->n;
-    const uint8_t *at =
-        blob->n > 0 ? memmem(blob->p, (size_t)blob->n, key, sizeof key - 1)
-                    : NULL;
+    const uint8_t *at = memmem(blob->p, (size_t)blob->n, key, sizeof key - 1);
     if (at == NULL)
         return 0;
     const int64_t vocab = number_at(skip_notes(at + sizeof key - 1, end), end);
