@@ -15,9 +15,9 @@ static const double two_63 = 9223372036854775808.0;
 static size_t member_bytes(const tt_opt *opt)
 {
     static const size_t bytes[] = {
-        [TT_OPT_I64] = sizeof(int64_t), [TT_OPT_F64] = sizeof(double),
-        [TT_OPT_BOOL] = sizeof(bool),   [TT_OPT_CHOICE] = sizeof(int),
-        [TT_OPT_STR] = sizeof(char *),  [TT_OPT_I64S] = sizeof(tt_i64s),
+        [TT_OPT_I64] = sizeof(int64_t),  [TT_OPT_F64] = sizeof(double),
+        [TT_OPT_BOOL] = sizeof(bool),    [TT_OPT_CHOICE] = sizeof(int),
+        [TT_OPT_STR] = sizeof(char *),   [TT_OPT_I64S] = sizeof(tt_i64s),
         [TT_OPT_F64S] = sizeof(tt_f64s),
     };
     return bytes[opt->type];
@@ -257,8 +257,8 @@ static tt_status read_f64s(const tt_opt *opt, const char *text, tt_arena *arena,
 {
     (void)arena;
     *value = (tt_opt_value){.f64s = {0}};
-    return read_list(opt, text, scan_f64s,
-                     "a list of numbers such as 0.5,0.25", value);
+    return read_list(opt, text, scan_f64s, "a list of numbers such as 0.5,0.25",
+                     value);
 }
 
 static void print_choice(const char *choices, int index, tt_str *out)

@@ -21,7 +21,7 @@ typedef struct tt_launch_options {
 typedef struct tt_launch_rank {
     tt_shm_world *world;
     int32_t rank, n_ranks;
-    int32_t cores; // that this rank has for itself, at least 1
+    int32_t cores;   // that this rank has for itself, at least 1
     double deadline; // of its waits: the launcher notices earlier
 } tt_launch_rank;
 

@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 typedef struct tt_run_facts {
-    const char *model;       // "gpt: 4 layers, width 128, ..."
-    const char *data;        // "text input.txt, chars: 1,003,854 tokens, ..."
+    const char *model; // "gpt: 4 layers, width 128, ..."
+    const char *data;  // "text input.txt, chars: 1,003,854 tokens, ..."
     const char *precision, *device, *optim, *folder;
-    const char *unit; // "tokens" or "images": what the rate counts
+    const char *unit;           // "tokens" or "images": what the rate counts
     int64_t parameters, frozen; // trained numbers, and those that are not
     int64_t threads, peak_bytes;
     int64_t batch, micro, accumulate, seq, image;
@@ -24,11 +24,11 @@ typedef struct tt_run_point { // after a step that is logged
     int64_t step, steps;      // updates done, wanted
     double epoch;
     double loss, lr, norm, accuracy, perplexity; // NaN: has none
-    double step_seconds;      // mean since the last point
-    double rate;              // units per second
+    double step_seconds;                         // mean since the last point
+    double rate;                                 // units per second
     double flops_per_second;
-    double elapsed, eta;      // seconds
-    int64_t memory_bytes;     // resident, of this process
+    double elapsed, eta;  // seconds
+    int64_t memory_bytes; // resident, of this process
 } tt_run_point;
 
 typedef struct tt_run_eval {
@@ -39,18 +39,18 @@ typedef struct tt_run_eval {
 } tt_run_eval;
 
 typedef enum tt_run_reason {
-    TT_RUN_DONE,    // all steps
-    TT_RUN_EARLY,   // early stop
-    TT_RUN_SIGNAL,  // SIGTERM or SIGUSR1, or the first Ctrl-C: saved
+    TT_RUN_DONE,   // all steps
+    TT_RUN_EARLY,  // early stop
+    TT_RUN_SIGNAL, // SIGTERM or SIGUSR1, or the first Ctrl-C: saved
     TT_RUN_FAILED,
 } tt_run_reason;
 
 typedef struct tt_run_end {
     tt_run_reason reason;
     int64_t step;
-    double seconds; // of this start
+    double seconds;                             // of this start
     double loss, val_loss, best_loss, accuracy; // NaN: not known
-    double input_stall, checkpoint_stall; // fractions of the run time
+    double input_stall, checkpoint_stall;       // fractions of the run time
     const char *folder;
 } tt_run_end;
 
