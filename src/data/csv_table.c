@@ -69,7 +69,7 @@ static tt_status choose_by_index(tt_csv_table *t, int64_t index)
 
 static void choose_by_itself(tt_csv_table *t, tt_csv_header header)
 {
-    static const char *const names[] = {"label", "class", "target", "y"};
+    static const char *const names[] = {"label", "class", "target"};
     t->label = t->n_columns - 1;
     t->has_header =
         header == TT_CSV_HEADER_YES ||

@@ -32,7 +32,7 @@ typedef struct tt_csv_table {
 } tt_csv_table;
 
 // `label` is the name or number (from 0) of the label's column; "": a column
-// called label, class, target or y, else the last.
+// called label, class or target, else the last.
 tt_status tt_csv_table_open(tt_csv_table *table, const char *path,
                             char separator, tt_csv_header header,
                             const char *label);

@@ -247,7 +247,7 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
 static const tt_opt options[] = {
     {"label", "",
      "the label's column, a name or a number from 0; else label, "
-     "class, target, y, or the last",
+     "class, target, or the last",
      TT_OPT_STR, offsetof(params, label)},
     {"header", "auto", "whether the first row has names", TT_OPT_CHOICE,
      offsetof(params, header), "auto|yes|no"},
