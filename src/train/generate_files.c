@@ -1,17 +1,15 @@
 // generate_files - a generator from a run, a checkpoint or a Hugging Face folder.
 
-#include "base/alloc.h"
 #include "base/file.h"
-#include "base/yaml.h"
+#include "train/described.h"
 #include "train/generator.h"
 #include "train/pretrained.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum {
-    MAX_CONFIG = 16 << 20, // bytes
-    MAX_CONTEXT = 8192,    // tokens, where nobody asked for more
+    MAX_JSON = 256 << 20, // bytes
+    MAX_CONTEXT = 8192,   // tokens, where nobody asked for more
 };
 
 typedef struct opening {
@@ -20,46 +18,10 @@ typedef struct opening {
     tt_arena *arena; // of settings and names
     tt_settings settings;
     tt_str *notes;
+    int32_t begin, end; // special ids of a Hugging Face folder; -1: none
 } opening;
 
-static const char *path_in(const opening *o, const char *name)
-{
-    return tt_arena_printf(o->arena, "%s/%s", o->folder, name);
-}
-
 // ---- settings ------------------------------------------------------------
-
-// What of a run's settings says which model it is.
-static bool is_of_model(const char *key)
-{
-    static const char *const keys[] = {"model", "seq", "precision"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return true;
-    return strncmp(key, "model.", 6) == 0;
-}
-
-static tt_status read_yaml(opening *o, const char *path)
-{
-    tt_settings all = {0};
-    TT_TRY(tt_yaml_read(path, o->arena, &all));
-    for (int64_t i = 0; i < all.n; i++)
-        if (is_of_model(all.v[i].key))
-            TT_TRY(tt_settings_set(&o->settings, all.v[i].key, all.v[i].value,
-                                   all.v[i].origin, o->arena));
-    return TT_OK;
-}
-
-static tt_status read_json(opening *o, const char *path)
-{
-    tt_str text = {0};
-    tt_status status = tt_file_read(path, MAX_CONFIG, &text);
-    if (status == TT_OK)
-        status = tt_pretrained_read(tt_str_text(&text), text.n, path, o->arena,
-                                    &o->settings);
-    tt_str_fini(&text);
-    return status;
-}
 
 // Keys and values for a context that nobody needs would fill the memory.
 static tt_status limit_context(opening *o)
@@ -82,19 +44,7 @@ static tt_status limit_context(opening *o)
 
 static tt_status read_settings(opening *o)
 {
-    const char *yaml = path_in(o, "config.yaml");
-    const char *json = path_in(o, "config.json");
-    if (yaml == NULL || json == NULL)
-        return TT_ERR_NOMEM;
-    if (tt_file_exists(yaml))
-        TT_TRY(read_yaml(o, yaml));
-    else if (tt_file_exists(json))
-        TT_TRY(read_json(o, json));
-    else
-        return tt_fail(TT_ERR_ARG,
-                       "%s has neither config.yaml nor config.json, so the "
-                       "model is not known",
-                       o->folder);
+    TT_TRY(tt_described_read(o->folder, o->arena, &o->settings));
     for (int64_t i = 0; i < o->wishes->n; i++)
         TT_TRY(tt_settings_set(&o->settings, o->wishes->v[i].key,
                                o->wishes->v[i].value, o->wishes->v[i].origin,
@@ -104,18 +54,38 @@ static tt_status read_settings(opening *o)
 
 // ---- the tokenizer -------------------------------------------------------
 
+typedef tt_status id_fn(const char *text, int64_t n, const char *name,
+                        tt_arena *arena, int32_t *id_out);
+
+// What a file of the folder says, if it is there.
+static tt_status read_id(const opening *o, const char *name, id_fn *read,
+                         int32_t *id_out)
+{
+    const char *path = tt_arena_printf(o->arena, "%s/%s", o->folder, name);
+    tt_str text = {0};
+    if (path == NULL)
+        return TT_ERR_NOMEM;
+    if (!tt_file_exists(path))
+        return TT_OK;
+    tt_status status = tt_file_read(path, MAX_JSON, &text);
+    if (status == TT_OK)
+        status = read(tt_str_text(&text), text.n, path, o->arena, id_out);
+    tt_str_fini(&text);
+    return status;
+}
+
 static tt_status open_tokenizer(opening *o, tt_tokenizer **tokenizer_out)
 {
-    static const char *const names[] = {"tokenizer.json", "vocab.json",
-                                        "encoder.json"};
-    for (int i = 0; i < 3; i++) {
-        const char *path = path_in(o, names[i]);
-        if (path == NULL)
-            return TT_ERR_NOMEM;
-        if (tt_file_exists(path))
-            return tt_tokenizer_open(i == 0 ? path : o->folder, NULL, 0,
-                                     tokenizer_out);
+    const char *own = tt_arena_printf(o->arena, "%s/config.yaml", o->folder);
+    const char *spec = tt_described_tokenizer(o->folder, o->arena);
+    if (own == NULL)
+        return TT_ERR_NOMEM;
+    if (!tt_file_exists(own)) { // a folder of others
+        TT_TRY(read_id(o, "config.json", tt_pretrained_end, &o->end));
+        TT_TRY(read_id(o, "tokenizer.json", tt_pretrained_begin, &o->begin));
     }
+    if (spec != NULL)
+        return tt_tokenizer_open(spec, NULL, 0, tokenizer_out);
     tt_str_addf(o->notes,
                 "%s has no tokenizer.json: prompt and text are ids of tokens\n",
                 o->folder);
@@ -141,6 +111,8 @@ static tt_status open_parts(opening *o, const tt_weights *weights,
     if (status == TT_OK) {
         g->own_job = job;
         g->own_tokenizer = tokenizer;
+        g->begin = o->begin;
+        g->end = o->end >= 0 ? o->end : g->end;
         status = tt_generator_load(g, weights, o->notes);
     } else {
         tt_tokenizer_close(tokenizer);
@@ -160,8 +132,11 @@ tt_status tt_generator_open_files(const char *path, bool wants_best,
     const tt_weights_options options = {.wants_best = wants_best,
                                         .wants_ema = true};
     tt_weights *weights = NULL;
-    opening o = {
-        .wishes = settings, .arena = tt_arena_create(), .notes = notes};
+    opening o = {.wishes = settings,
+                 .arena = tt_arena_create(),
+                 .notes = notes,
+                 .begin = -1,
+                 .end = -1};
     if (o.arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a model");
     tt_status status = tt_weights_open(path, &options, notes, &weights);

@@ -39,6 +39,8 @@ tt_status tt_generator_open(const tt_job *job, const tt_tokenizer *tokenizer,
     if (g == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a model");
     g->tokenizer = tokenizer;
+    g->begin = -1;
+    g->end = tokenizer != NULL ? tt_tokenizer_end(tokenizer) : -1;
     const tt_status status = make(g, job);
     if (status == TT_OK)
         *generator_out = g;
@@ -119,10 +121,8 @@ static tt_status read_ids(const char *text, int64_t n, tt_ids *ids)
 // What a text begins with: the end of the one before, or a new line.
 static tt_status add_beginning(const tt_generator *g, tt_ids *ids)
 {
-    const int32_t end =
-        g->tokenizer != NULL ? tt_tokenizer_end(g->tokenizer) : -1;
-    if (end >= 0 && end < tt_decoder_vocab(g->decoder))
-        return add_id(ids, end);
+    if (g->end >= 0 && g->end < tt_decoder_vocab(g->decoder))
+        return add_id(ids, g->end);
     if (g->tokenizer != NULL)
         (void)tt_tokenizer_encode(g->tokenizer, "\n", 1, false, ids);
     return ids->n > 0 ? TT_OK : add_id(ids, 0);
@@ -131,6 +131,8 @@ static tt_status add_beginning(const tt_generator *g, tt_ids *ids)
 static tt_status read_prompt(const tt_generator *g,
                              const tt_generate_request *r, tt_ids *ids)
 {
+    if (g->begin >= 0)
+        TT_TRY(add_id(ids, g->begin));
     if (g->tokenizer == NULL)
         TT_TRY(read_ids(r->prompt, r->n_prompt, ids));
     else if (r->n_prompt > 0)
@@ -187,7 +189,7 @@ tt_status tt_generate(tt_generator *g, const tt_generate_request *request,
         .n_prompt = prompt.n,
         .tokens = request->tokens,
         .vocab = g->tokenizer != NULL ? tt_tokenizer_vocab(g->tokenizer) : 0,
-        .end = g->tokenizer != NULL ? tt_tokenizer_end(g->tokenizer) : -1,
+        .end = g->end,
         .sampler = request->sampler,
         .number = request->number,
         .token = add_token,

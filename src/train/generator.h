@@ -9,6 +9,7 @@ struct tt_generator {
     tt_arena *arena;
     tt_decoder *decoder;
     const tt_tokenizer *tokenizer; // NULL: texts are ids
+    int32_t begin, end;            // special ids; -1: none
     tt_tensors weights;
     tt_job *own_job; // of files
     tt_tokenizer *own_tokenizer;

@@ -4,6 +4,7 @@
 
 #include "base/json_read.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct reading {
@@ -27,7 +28,10 @@ static tt_status set_text(const reading *r, const char *key, const char *value)
 static tt_status set_number(const reading *r, const char *key, double value)
 {
     tt_str text = {0};
-    tt_str_add_f64(&text, value);
+    if (value == floor(value) && fabs(value) < 1e15)
+        tt_str_addf(&text, "%lld", (long long)value);
+    else
+        tt_str_add_f64(&text, value);
     tt_status status = tt_str_status(&text);
     if (status == TT_OK)
         status = set_text(r, key, tt_str_text(&text));
@@ -163,4 +167,61 @@ tt_status tt_pretrained_read(const char *text, int64_t n, const char *name,
     return tt_fail(TT_ERR_UNSUPPORTED,
                    "%s: the model_type is \"%s\"; gpt2 and llama are known",
                    name, type);
+}
+
+// ---- special tokens ------------------------------------------------------
+
+// An id, or the first of a list of them.
+static int32_t id_of(const tt_json_value *v)
+{
+    if (v != NULL && v->type == TT_JSON_ARRAY)
+        v = v->first;
+    const int64_t id = tt_json_int(v, -1);
+    return id >= 0 && id <= INT32_MAX ? (int32_t)id : -1;
+}
+
+tt_status tt_pretrained_end(const char *text, int64_t n, const char *name,
+                            tt_arena *arena, int32_t *end_out)
+{
+    const tt_json_value *root = NULL;
+    TT_TRY(tt_json_read(text, n, name, arena, &root));
+    *end_out = id_of(tt_json_get(root, "eos_token_id"));
+    return TT_OK;
+}
+
+// The processor that puts special tokens around a text, among others or alone.
+static const tt_json_value *find_template(const tt_json_value *post)
+{
+    const char *type = tt_json_text(tt_json_get(post, "type"), "");
+    if (strcmp(type, "TemplateProcessing") == 0)
+        return post;
+    if (strcmp(type, "Sequence") != 0)
+        return NULL;
+    const tt_json_value *all = tt_json_get(post, "processors");
+    for (const tt_json_value *v = all != NULL ? all->first : NULL; v != NULL;
+         v = v->next) {
+        type = tt_json_text(tt_json_get(v, "type"), "");
+        if (strcmp(type, "TemplateProcessing") == 0)
+            return v;
+    }
+    return NULL;
+}
+
+tt_status tt_pretrained_begin(const char *text, int64_t n, const char *name,
+                              tt_arena *arena, int32_t *begin_out)
+{
+    const tt_json_value *root = NULL;
+    TT_TRY(tt_json_read(text, n, name, arena, &root));
+    const tt_json_value *template =
+        find_template(tt_json_get(root, "post_processor"));
+    const tt_json_value *single = tt_json_get(template, "single");
+    const tt_json_value *first =
+        single != NULL && single->type == TT_JSON_ARRAY ? single->first : NULL;
+    const char *id = tt_json_text(
+        tt_json_get(tt_json_get(first, "SpecialToken"), "id"), NULL);
+    *begin_out = -1;
+    if (id != NULL)
+        *begin_out = id_of(tt_json_get(
+            tt_json_get(tt_json_get(template, "special_tokens"), id), "ids"));
+    return TT_OK;
 }

@@ -8,7 +8,7 @@
 
 enum { N = 6, DRAWS = 60000 };
 
-static const double logits[N] = {0.5, 2, -1, 2, 1, -INFINITY};
+static const double logits[N] = {0.5, 2, -1, 2, 1, -HUGE_VAL};
 
 static int32_t draw(tt_sampler *s, const double *from, int64_t n, int64_t index)
 {
@@ -140,8 +140,9 @@ TEST(broken_logits_are_errors)
         tt_sampler *s = NULL;
         int32_t id = -7;
         CHECK_OK(tt_sampler_create(&options[i], 3, &s));
-        const double nan[] = {1, NAN, 2}, all[] = {-INFINITY, -INFINITY};
-        const double big[] = {1, INFINITY};
+        const double nan[] = {1, (double)NAN, 2},
+                     all[] = {-HUGE_VAL, -HUGE_VAL};
+        const double big[] = {1, HUGE_VAL};
         CHECK(tt_sampler_draw(s, nan, 3, 0, &id) == TT_ERR_STATE);
         CHECK(strstr(tt_error_message(), "token 1 is NaN") != NULL);
         CHECK(tt_sampler_draw(s, all, 2, 0, &id) == TT_ERR_STATE);

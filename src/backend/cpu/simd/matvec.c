@@ -12,7 +12,7 @@
 extern const tt_simd_matvec TT_SYMBOL(tt_simd_matvec);
 
 enum {
-    ROWS = 4,   // rows of the matrix that are read together
+    ROWS = 8,   // rows of the matrix that are read together
     UNIT = 16,  // columns: ranges start at multiples
     WIDE = 2048 // columns whose sums stay in the first cache
 };

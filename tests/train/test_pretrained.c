@@ -1,0 +1,128 @@
+// config.json and tokenizer.json of Hugging Face folders.
+
+#include "test.h"
+#include "train/pretrained.h"
+
+#include <string.h>
+
+static tt_settings settings;
+static tt_arena *arena;
+
+static tt_status read_config(const char *text)
+{
+    if (arena != NULL)
+        tt_arena_destroy(arena);
+    arena = tt_arena_create();
+    settings = (tt_settings){0};
+    return tt_pretrained_read(text, (int64_t)strlen(text), "config.json", arena,
+                              &settings);
+}
+
+static void check_setting(const char *key, const char *value)
+{
+    const tt_setting *s = tt_settings_find(&settings, key);
+    CHECK_MSG(s != NULL && strcmp(s->value, value) == 0, "%s is %s, not %s",
+              key, s != NULL ? s->value : "not set", value);
+}
+
+TEST(a_gpt2_config_gives_the_settings)
+{
+    CHECK_OK(read_config("{\"model_type\": \"gpt2\", \"n_layer\": 3, "
+                         "\"n_embd\": 48, \"n_head\": 6, \"n_inner\": null, "
+                         "\"layer_norm_epsilon\": 1e-06}"));
+    check_setting("model", "gpt");
+    check_setting("model.layers", "3");
+    check_setting("model.width", "48");
+    check_setting("model.heads", "6");
+    check_setting("model.vocab", "50257");
+    check_setting("model.context", "1024");
+    check_setting("model.ff", "0");
+    check_setting("model.eps", "1e-06");
+    CHECK(tt_settings_find(&settings, "precision") == NULL);
+}
+
+TEST(a_llama_config_gives_the_settings)
+{
+    CHECK_OK(read_config(
+        "{\"model_type\": \"llama\", \"hidden_size\": 64, "
+        "\"num_attention_heads\": 8, \"intermediate_size\": 100, "
+        "\"rope_parameters\": {\"rope_theta\": 500000.0, \"rope_type\": "
+        "\"default\"}, \"tie_word_embeddings\": true, \"head_dim\": 8, "
+        "\"dtype\": \"bfloat16\", \"rope_scaling\": null}"));
+    check_setting("model", "llama");
+    check_setting("model.kv_heads", "8");
+    check_setting("model.theta", "500000");
+    check_setting("model.tied", "true");
+    check_setting("model.eps", "1e-06");
+    check_setting("precision", "bf16");
+}
+
+TEST(configs_of_other_models_are_refused)
+{
+    static const char *const bad[][2] = {
+        {"{\"model_type\": \"t5\"}", "t5"},
+        {"{}", "model_type"},
+        {"[]", "model_type"},
+        {"{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}",
+         "activation_function=relu"},
+        {"{\"model_type\": \"gpt2\", \"tie_word_embeddings\": false}",
+         "tie_word_embeddings=false"},
+        {"{\"model_type\": \"llama\", \"attention_bias\": true}",
+         "attention_bias=true"},
+        {"{\"model_type\": \"llama\", \"head_dim\": 100}", "head_dim"},
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"rope_type\": "
+         "\"llama3\"}}",
+         "rotary"},
+        {"{\"model_type\": \"gpt2\", \"n_layer\": \"12\"}", "n_layer"},
+        {"{\"model_type\": ", "config.json"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK(read_config(bad[i][0]) != TT_OK);
+        CHECK_MSG(strstr(tt_error_message(), bad[i][1]) != NULL, "%s: %s",
+                  bad[i][0], tt_error_message());
+    }
+}
+
+static int32_t end_of(const char *text)
+{
+    int32_t id = -7;
+    tt_arena *own = tt_arena_create();
+    CHECK_OK(tt_pretrained_end(text, (int64_t)strlen(text), "config.json", own,
+                               &id));
+    tt_arena_destroy(own);
+    return id;
+}
+
+static int32_t begin_of(const char *text)
+{
+    int32_t id = -7;
+    tt_arena *own = tt_arena_create();
+    CHECK_OK(tt_pretrained_begin(text, (int64_t)strlen(text), "tokenizer.json",
+                                 own, &id));
+    tt_arena_destroy(own);
+    return id;
+}
+
+#define TEMPLATE                                                               \
+    "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": "      \
+    "{\"id\": \"<s>\", \"type_id\": 0}}, {\"Sequence\": {\"id\": \"A\"}}], "   \
+    "\"special_tokens\": {\"<s>\": {\"id\": \"<s>\", \"ids\": [17]}}}"
+
+TEST(special_tokens_of_pretrained_models)
+{
+    CHECK(end_of("{\"eos_token_id\": 50256}") == 50256);
+    CHECK(end_of("{\"eos_token_id\": [128001, 128009]}") == 128001);
+    CHECK(end_of("{\"eos_token_id\": null}") == -1);
+    CHECK(end_of("{\"eos_token_id\": -5}") == -1);
+    CHECK(end_of("{\"eos_token_id\": []}") == -1);
+    CHECK(end_of("{}") == -1);
+    CHECK(begin_of("{\"post_processor\": " TEMPLATE "}") == 17);
+    CHECK(begin_of("{\"post_processor\": {\"type\": \"Sequence\", "
+                   "\"processors\": [{\"type\": \"ByteLevel\"}, " TEMPLATE
+                   "]}}") == 17);
+    CHECK(begin_of("{\"post_processor\": {\"type\": \"ByteLevel\"}}") == -1);
+    CHECK(begin_of("{\"post_processor\": null}") == -1);
+    CHECK(begin_of("{}") == -1);
+    CHECK(begin_of("{\"post_processor\": {\"type\": \"TemplateProcessing\", "
+                   "\"single\": [{\"Sequence\": {\"id\": \"A\"}}]}}") == -1);
+}
