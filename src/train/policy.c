@@ -10,7 +10,7 @@ double tt_policy_limit(const tt_policy *policy, const tt_train_options *options)
 {
     double sum = 0, squares = 0;
     if (options->spike == TT_SPIKE_NONE || policy->n < TT_POLICY_LEAST)
-        return INFINITY;
+        return (double)INFINITY;
     for (int64_t i = 0; i < policy->n; i++)
         sum += policy->window[i];
     const double mean = sum / (double)policy->n;

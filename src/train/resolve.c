@@ -4,6 +4,7 @@
 
 #include "train/known.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -23,13 +24,10 @@ static const void *params_of(const tt_session *s, const char *prefix,
     return NULL;
 }
 
-static tt_status value_text(const tt_session *s, const char *key,
-                            const tt_opt *opt, const void *params, tt_str *out)
+// From the settings, in the form in which values are printed.
+static tt_status setting_text(const tt_session *s, const char *key,
+                              const tt_opt *opt, tt_str *out)
 {
-    if (params != NULL) {
-        tt_opt_print_value(opt, params, out);
-        return TT_OK;
-    }
     const tt_setting *set = tt_settings_find(&s->settings, key);
     tt_opt alone[2] = {*opt, {0}};
     double room[2 + TT_I64S_MAX];
@@ -44,6 +42,7 @@ static tt_status value_text(const tt_session *s, const char *key,
 static tt_status add_table(void *user, const char *prefix, const tt_opt *table)
 {
     tt_session *s = user;
+    assert(s != NULL);
     const void *params = params_of(s, prefix, table);
     tt_status status = TT_OK;
     tt_str value = {0}, key = {0};
@@ -52,7 +51,10 @@ static tt_status add_table(void *user, const char *prefix, const tt_opt *table)
         tt_str_clear(&key);
         tt_str_addf(&key, "%s%s%s", prefix, prefix[0] != '\0' ? "." : "",
                     table->name);
-        status = value_text(s, tt_str_text(&key), table, params, &value);
+        if (params != NULL)
+            tt_opt_print_value(table, params, &value);
+        else
+            status = setting_text(s, tt_str_text(&key), table, &value);
         if (status == TT_OK)
             status = tt_str_status(&value);
         if (status == TT_OK)

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static const double PI = 3.14159265358979323846;
+static const double pi = 3.14159265358979323846;
 
 // How far behind the warm-up the run is, from 0 to 1.
 static double progress(int64_t done, int64_t all)
@@ -27,14 +27,15 @@ static double linear(const tt_schedule *s, int64_t done, int64_t all)
 
 static double cosine(const tt_schedule *s, int64_t done, int64_t all)
 {
-    const double height = 0.5 * (1 + cos(PI * progress(done, all)));
+    const double height = 0.5 * (1 + cos(pi * progress(done, all)));
     return s->final + (1 - s->final) * height;
 }
 
 static double step(const tt_schedule *s, int64_t done, int64_t all)
 {
     (void)all;
-    return pow(s->step_factor, (double)(done / s->step_every));
+    const int64_t cuts = done / s->step_every;
+    return pow(s->step_factor, (double)cuts);
 }
 
 static double rsqrt(const tt_schedule *s, int64_t done, int64_t all)

@@ -8,10 +8,10 @@
 
 void tt_train_state_init(tt_train_state *state)
 {
-    *state = (tt_train_state){.best_loss = NAN,
-                              .val_loss = NAN,
-                              .val_accuracy = NAN,
-                              .train_loss = NAN,
+    *state = (tt_train_state){.best_loss = (double)NAN,
+                              .val_loss = (double)NAN,
+                              .val_accuracy = (double)NAN,
+                              .train_loss = (double)NAN,
                               .evaluated = -1,
                               .best_step = -1};
 }
@@ -91,16 +91,16 @@ tt_status tt_train_state_read(const char *json, const char *name,
         .step = whole(root, "step", -1),
         .position = whole(root, "position", -1),
         .seconds = number(root, "seconds", 0),
-        .best_loss = number(root, "best_loss", NAN),
+        .best_loss = number(root, "best_loss", (double)NAN),
         .best_step = whole(root, "best_step", -1),
         .since_best = whole(root, "since_best", 0),
         .evaluated = whole(root, "evaluated", -1),
-        .val_loss = number(root, "val_loss", NAN),
-        .val_accuracy = number(root, "val_accuracy", NAN),
+        .val_loss = number(root, "val_loss", (double)NAN),
+        .val_accuracy = number(root, "val_accuracy", (double)NAN),
         .loss = number(root, "loss_sum", 0),
         .count = number(root, "loss_count", 0),
         .correct = number(root, "loss_correct", 0),
-        .train_loss = number(root, "train_loss", NAN),
+        .train_loss = number(root, "train_loss", (double)NAN),
         .threads = whole(root, "threads", 0),
     };
     if (s.step < 0 || s.position < 0 || settings == NULL ||

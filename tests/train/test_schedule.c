@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static const double PI = 3.14159265358979323846;
+static const double pi = 3.14159265358979323846;
 
 static tt_schedule make(tt_schedule_kind kind, int64_t warmup, double final)
 {
@@ -41,7 +41,7 @@ TEST(cosine_is_that_of_nano_gpt)
     const tt_schedule s = make(TT_SCHEDULE_COSINE, 100, 0.1);
     for (int64_t it = 0; it < 2100; it += 7) {
         const double ratio = (double)(it - 100) / (2000 - 100);
-        double want = 0.1 + 0.5 * (1 + cos(PI * ratio)) * (1 - 0.1);
+        double want = 0.1 + 0.5 * (1 + cos(pi * ratio)) * (1 - 0.1);
         if (it < 100)
             want = (double)(it + 1) / 101;
         if (it > 2000)
