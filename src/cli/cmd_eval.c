@@ -20,6 +20,22 @@ static bool is_of_old_data(const tt_opt *known, const char *key)
            tt_opt_find(known, key + 5) == NULL;
 }
 
+// Text is read as the model learned to read it, wherever it comes from.
+static tt_status keep_tokenizer(tt_cli *cli, tt_checkpoint *from,
+                                tt_settings *out)
+{
+    const char *text = NULL;
+    int64_t n = 0;
+    if (tt_settings_find(&cli->settings, "data.tokenizer") != NULL ||
+        tt_checkpoint_text_read(from, "tokenizer.json", &text, &n) != TT_OK)
+        return TT_OK;
+    const char *path =
+        tt_arena_printf(cli->arena, "%s/tokenizer.json", from->folder);
+    return path == NULL ? TT_ERR_NOMEM
+                        : tt_settings_set(out, "data.tokenizer", path,
+                                          from->folder, cli->arena);
+}
+
 // The settings that the checkpoint was made with, under those of the command
 // line.
 static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
@@ -42,7 +58,7 @@ static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
         const tt_setting *s = &cli->settings.v[i];
         TT_TRY(tt_settings_set(out, s->key, s->value, s->origin, cli->arena));
     }
-    return TT_OK;
+    return keep_tokenizer(cli, from, out);
 }
 
 typedef struct result {
