@@ -1,9 +1,11 @@
 // Token shards: llm.c, nanoGPT, Megatron.
 
+#include "base/alloc.h"
 #include "data/shelf.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const int32_t count_to_20[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,
                                       10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
@@ -113,6 +115,28 @@ TEST(tokens_have_the_dtype_that_is_asked_for)
     data = tt_shelf_open(
         "data=tokens data.path=x.bin data.holdout=0 data.dtype=u8");
     CHECK(data->train->n == 24);
+    tt_data_close(data);
+    tt_shelf_end();
+}
+
+TEST(tokens_of_a_huge_file_are_mapped)
+{
+    const int64_t n = 3000000000;
+    tt_shelf_begin();
+    tt_shelf_write("huge.bin", "", 0);
+    if (truncate("huge.bin", 2 * n) != 0)
+        SKIP("no room for a file with holes");
+    FILE *file = fopen("huge.bin", "rb+");
+    CHECK(file != NULL && fseeko(file, 2 * n - 2, SEEK_SET) == 0);
+    CHECK(fwrite("\7\1", 2, 1, file) == 1 && fclose(file) == 0);
+    const int64_t before = tt_alloc_bytes();
+    tt_data *data =
+        tt_shelf_open("data=tokens data.path=huge.bin data.holdout=0.5");
+    CHECK(tt_alloc_bytes() - before < 1 << 20);
+    CHECK(data->train->n == n / 2 && data->val->n == n / 2);
+    int32_t got[3];
+    CHECK_OK(tt_source_read_tokens(data->val, n / 2 - 3, 3, got));
+    CHECK(got[0] == 0 && got[2] == 0x107);
     tt_data_close(data);
     tt_shelf_end();
 }
