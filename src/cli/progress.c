@@ -68,8 +68,8 @@ static void on_start(void *user, const tt_run_facts *facts)
     *live = (tt_live){.step = facts->first_step,
                       .steps = facts->steps,
                       .first_step = facts->first_step,
-                      .loss = NAN,
-                      .val = NAN,
+                      .loss = (double)NAN,
+                      .val = (double)NAN,
                       .started = tt_clock_seconds()};
     snprintf(live->unit, sizeof live->unit, "%s",
              facts->unit == NULL ? "samples" : facts->unit);

@@ -43,7 +43,7 @@ static double seconds_left(const tt_live *live, double now)
         return fmax(0, live->point.eta - (now - live->pointed_at));
     const int64_t done = live->step - live->first_step;
     if (done < 1)
-        return NAN;
+        return (double)NAN;
     return (now - live->started) / (double)done *
            (double)(live->steps - live->step);
 }

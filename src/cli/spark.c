@@ -4,7 +4,7 @@
 
 static void merge_pairs(tt_spark *s)
 {
-    for (int i = 0; i < TT_SPARK_MAX / 2; i++)
+    for (int64_t i = 0; i < TT_SPARK_MAX / 2; i++)
         s->mean[i] = (s->mean[2 * i] + s->mean[2 * i + 1]) / 2;
     s->n = TT_SPARK_MAX / 2;
     s->per_mean *= 2;
@@ -45,7 +45,7 @@ enum { MAX_COLUMNS = 64 };
 static int heights(const tt_spark *s, int columns, double *out)
 {
     const int n = s->n < columns ? s->n : columns;
-    double low = INFINITY, high = -INFINITY;
+    double low = HUGE_VAL, high = -HUGE_VAL;
     for (int i = 0; i < n; i++) {
         out[i] = column_value(s, i, n);
         low = fmin(low, out[i]);

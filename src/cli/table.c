@@ -105,7 +105,7 @@ void tt_add_left(tt_str *out, double seconds)
         return;
     }
     const int64_t s = (int64_t)(seconds + 0.5);
-    if (s >= 48 * 3600)
+    if (s >= INT64_C(48) * 3600)
         tt_str_addf(out, "%lld d %lld h", (long long)(s / 86400),
                     (long long)(s / 3600 % 24));
     else if (s >= 3600)

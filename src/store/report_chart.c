@@ -99,8 +99,8 @@ static tt_scale y_scale(const tt_chart *c, const range *r)
 
 static bool make_scales(frame *f)
 {
-    range x = {INFINITY, -INFINITY, 0};
-    range y = {INFINITY, -INFINITY, 0};
+    range x = {HUGE_VAL, -HUGE_VAL, 0};
+    range y = {HUGE_VAL, -HUGE_VAL, 0};
     for (int c = 0; c < TT_CHART_CURVES; c++) {
         const tt_metric_series *s = f->chart->curve[c].series;
         for (int64_t i = 0; s != NULL && i < s->n; i++) {

@@ -39,7 +39,7 @@ static const tt_metric_series *find(const tt_report_data *d, const char *name)
 // Lowest (sign -1) or highest (1).
 static double best_of(const tt_metric_series *s, int sign)
 {
-    double best = NAN;
+    double best = (double)NAN;
     for (int64_t i = 0; s != NULL && i < s->n; i++)
         if (isfinite(s->value[i]) &&
             (isnan(best) || sign * (s->value[i] - best) > 0))
