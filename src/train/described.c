@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/yaml.h"
-#include "train/pretrained.h"
+#include "store/pretrained.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 // generate_files - a generator from a run, a checkpoint or a Hugging Face folder.
 
 #include "base/file.h"
+#include "store/pretrained.h"
 #include "train/described.h"
 #include "train/generator.h"
-#include "train/pretrained.h"
 
 #include <stdio.h>
 

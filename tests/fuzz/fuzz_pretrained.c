@@ -1,7 +1,7 @@
 // fuzz_pretrained - config.json and tokenizer.json of Hugging Face folders.
 
 #include "fuzz/fuzz.h"
-#include "train/pretrained.h"
+#include "store/pretrained.h"
 
 FUZZ(pretrained)
 {

@@ -1,6 +1,6 @@
 // pretrained - GPT2Config and LlamaConfig, with their defaults.
 
-#include "train/pretrained.h"
+#include "store/pretrained.h"
 
 #include "base/json_read.h"
 

@@ -1,7 +1,7 @@
 // pretrained - what the files of a Hugging Face folder say about a model.
 
-#ifndef TT_TRAIN_PRETRAINED_H
-#define TT_TRAIN_PRETRAINED_H
+#ifndef TT_STORE_PRETRAINED_H
+#define TT_STORE_PRETRAINED_H
 
 #include "base/arena.h"
 #include "base/settings.h"

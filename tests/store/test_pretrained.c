@@ -1,7 +1,7 @@
 // config.json and tokenizer.json of Hugging Face folders.
 
+#include "store/pretrained.h"
 #include "test.h"
-#include "train/pretrained.h"
 
 #include <string.h>
 
