@@ -27,7 +27,7 @@ runs() {
 
 for static in '' 1; do
     make -s STATIC=$static CFLAGS="$flags"
-    for program in train_mlp own_model; do
+    for program in train_mlp own_model own_data; do
         linked=$(ldd "./$program" | grep -c libtutti || true)
         if [ "$linked" != "$([ -n "$static" ] && echo 0 || echo 1)" ]; then
             echo "$program: STATIC=$static is linked the other way"
@@ -37,6 +37,7 @@ for static in '' 1; do
     runs train_mlp '64 of 64 right'
     runs train_mlp 'layers.0.weight .*equal'
     runs own_model 'checks of the laws, 0 failed'
+    runs own_data '300 steps, validation accuracy'
     make -s clean
 done
 
