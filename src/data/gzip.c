@@ -42,7 +42,7 @@ static tt_status inflate_all(unpacking *u, const uint8_t *from, int64_t n)
 {
     int result = Z_OK;
     for (int64_t at = 0; at < n && !u->is_full;) {
-        uint8_t beyond;
+        uint8_t beyond = 0;
         const bool is_beyond = u->n == u->room;
         const unsigned in = piece(n - at);
         const unsigned out = is_beyond ? 1 : piece(u->room - u->n);
