@@ -367,7 +367,11 @@ static tt_status read_key(reader *r, tt_json_value *member)
     const char *at = r->p;
     if (!skip_char(r, '"'))
         return fail_expected(r, "a key in quotes");
-    TT_TRY(read_string(r, &member->key, &member->key_n));
+    int64_t n = 0;
+    TT_TRY(read_string(r, &member->key, &n));
+    if (n > INT32_MAX)
+        return fail_at(r, at, "a key of more than 2 GiB");
+    member->key_n = (int32_t)n;
     TT_TRY(check_key(r, at, member));
     skip_blanks(r);
     if (!skip_char(r, ':'))

@@ -27,12 +27,12 @@ typedef enum tt_json_type {
 
 typedef struct tt_json_value tt_json_value;
 struct tt_json_value {
-    tt_json_type type;
-    bool is_true;
-    const char *key;  // in an object: terminated; its bytes: key_n
+    tt_json_type type : 8;
+    bool is_true : 1;
+    int32_t key_n;    // bytes of the key
+    const char *key;  // in an object: terminated
     const char *text; // of a string (terminated, may hold \0) or a number
     int64_t n;        // bytes of text, or children
-    int64_t key_n;
     const tt_json_value *first, *next; // children; the next sibling
 };
 

@@ -86,6 +86,63 @@ static tt_status keep_text(tt_tokenizer *t, const tt_map *map)
     return t->json != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
+static int64_t slots(int64_t n) // as tables of slots are made
+{
+    int64_t slots = 16;
+    while (slots < 2 * n)
+        slots *= 2;
+    return slots;
+}
+
+// A tree and the tables made of it are there at the same time. An upper bound on
+// the tables.
+static int64_t table_bytes(int64_t tokens, int64_t merges)
+{
+    const int64_t fixed = 3 << 20; // ids without a token, patterns, chunks
+    return fixed + tokens * (int64_t)(sizeof(tt_token) + 16) +
+           slots(tokens) * (int64_t)sizeof(int32_t) +
+           merges * (int64_t)sizeof(tt_pair_ids) +
+           slots(merges) * (int64_t)sizeof(tt_bpe_merge);
+}
+
+static int64_t count(const tt_json_value *v)
+{
+    return v != NULL ? v->n : 0;
+}
+
+static tt_status check_memory(const tt_arena *tree, int64_t tables,
+                              int64_t bytes)
+{
+    if (tt_arena_bytes(tree) + tables <= bytes + TT_JSON_EXTRA)
+        return TT_OK;
+    return tt_fail(TT_ERR_ARG,
+                   "would need more memory than its own size and "
+                   "%d MiB",
+                   TT_JSON_EXTRA >> 20);
+}
+
+static tt_status read_hf(const tt_json_value *root, const tt_arena *tree,
+                         int64_t bytes, tt_tokenizer **out)
+{
+    const tt_json_value *model = tt_json_get(root, "model");
+    const int64_t tokens = count(tt_json_get(model, "vocab")) +
+                           3 * count(tt_json_get(root, "added_tokens"));
+    const int64_t merges = count(tt_json_get(model, "merges"));
+    TT_TRY(check_memory(tree, table_bytes(tokens, merges), bytes));
+    return tt__tokenizer_hf(root, out);
+}
+
+static tt_status read_gpt2(const tt_json_value *root, const tt_arena *tree,
+                           int64_t bytes, const tt_map *merges,
+                           tt_tokenizer **out)
+{
+    int64_t lines = 1;
+    for (int64_t i = 0; i < merges->bytes; i++)
+        lines += merges->data[i] == '\n';
+    TT_TRY(check_memory(tree, table_bytes(root->n, lines), bytes));
+    return tt__tokenizer_gpt2(root, merges->data, merges->bytes, out);
+}
+
 static tt_status open_hf(const char *path, tt_tokenizer **out)
 {
     tt_map map = {0};
@@ -97,7 +154,7 @@ static tt_status open_hf(const char *path, tt_tokenizer **out)
         tree != NULL ? tt_json_read(map.data, map.bytes, path, tree, &root)
                      : tt_fail(TT_ERR_NOMEM, "%s: out of memory", path);
     if (status == TT_OK) {
-        status = tt__tokenizer_hf(root, &t);
+        status = read_hf(root, tree, map.bytes, &t);
         if (status != TT_OK)
             status = tt_fail_context(status, "%s", path);
     }
@@ -128,7 +185,7 @@ static tt_status open_gpt2(const char *vocab, const char *merges,
     if (status == TT_OK)
         status = tt_json_read(ids.data, ids.bytes, vocab, tree, &root);
     if (status == TT_OK) {
-        status = tt__tokenizer_gpt2(root, lines.data, lines.bytes, out);
+        status = read_gpt2(root, tree, ids.bytes + lines.bytes, &lines, out);
         if (status != TT_OK)
             status = tt_fail_context(status, "%s, %s", vocab, merges);
     }

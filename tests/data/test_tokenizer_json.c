@@ -278,6 +278,41 @@ TEST(tokenizer_json_refuses_by_name)
     leave();
 }
 
+// Many small tokens: as many as may be, and more.
+TEST(tokenizer_json_costs_its_size_and_64_mib_at_most)
+{
+    enter();
+    int n_open = 0;
+    for (int64_t n = 100000; n <= 1600000; n *= 2) {
+        tt_str s = {0};
+        tt_tokenizer *t = NULL;
+        tt_str_add(&s, "{\"pre_tokenizer\":" LEVEL(
+                           "false", "true") ",\"model\":{\"merges\":[]");
+        tt_str_add(&s, ",\"vocab\":{\"a\":0");
+        for (int64_t i = 1; i < n; i++)
+            tt_str_addf(&s, ",\"%llx\":%lld", (long long)i + 0x100,
+                        (long long)i);
+        tt_str_add(&s, "}}}");
+        put("t.json", s.text, s.n);
+        const int64_t bytes = s.n;
+        tt_str_fini(&s);
+        const int64_t before = tt_alloc_bytes();
+        tt_alloc_peak_reset();
+        if (tt_tokenizer_open("t.json", NULL, 0, &t) == TT_OK)
+            n_open++;
+        else
+            CHECK_MSG(strcmp(tt_error_message(),
+                             "t.json: would need more memory than its own size "
+                             "and 64 MiB") == 0,
+                      "%s", tt_error_message());
+        CHECK_MSG(tt_alloc_peak() - before <= bytes + (64 << 20), "%lld: %lld",
+                  (long long)n, (long long)(tt_alloc_peak() - before - bytes));
+        tt_tokenizer_close(t);
+    }
+    CHECK(n_open >= 3 && n_open < 5);
+    leave();
+}
+
 TEST(tokenizer_json_survives_every_allocation_failure)
 {
     enter();
