@@ -1,0 +1,138 @@
+// What a checkpoint knows besides tensors, and which settings may change.
+
+#include "base/yaml.h"
+#include "runs.h"
+#include "test.h"
+#include "train/state.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const tiny[] = {"model=mlp",      "model.width=4",
+                                   "data=synthetic", "data.size=40",
+                                   "data.image=4",   "batch=4",
+                                   "train.steps=6",  "threads=1",
+                                   "log.every=2",    NULL};
+
+static tt_session *open_session(const char *more, tt_arena *arena)
+{
+    tt_settings settings = {0};
+    tt_session *session = NULL;
+    for (const char *const *s = tiny; *s != NULL; s++)
+        CHECK_OK(tt_settings_assign(&settings, *s, "test", arena));
+    if (more != NULL)
+        CHECK_OK(tt_settings_assign(&settings, more, "test", arena));
+    CHECK_OK(tt_session_open(&settings, NULL, true, &session));
+    return session;
+}
+
+static tt_train_state some_state(void)
+{
+    tt_train_state s;
+    tt_train_state_init(&s);
+    s.began = 3;
+    s.step = 1234567890123;
+    s.position = 9876543210;
+    s.seconds = 0.1;
+    s.best_loss = 1.0 / 3;
+    s.best_step = 17;
+    s.since_best = 2;
+    s.loss = 1e-300;
+    s.count = 64;
+    s.policy.n = 1;
+    s.policy.window[0] = 2.0 / 3;
+    s.threads = 2;
+    return s;
+}
+
+TEST(the_state_of_a_run_survives_as_text)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_session *session = open_session(NULL, arena);
+    const tt_train_state s = some_state();
+    tt_train_state r;
+    tt_settings then = {0};
+    tt_str text = {0};
+    tt_train_state_print(&s, session, &text);
+    CHECK_OK(tt_train_state_read(tt_str_text(&text), "t", arena, &r, &then));
+    CHECK(r.began == s.began && r.step == s.step && r.position == s.position);
+    CHECK(r.seconds == s.seconds && r.best_loss == s.best_loss);
+    CHECK(r.best_step == 17 && r.since_best == 2 && r.evaluated == -1);
+    CHECK(isnan(r.val_loss) && isnan(r.train_loss) && r.loss == 1e-300);
+    CHECK(memcmp(&r.policy, &s.policy, sizeof r.policy) == 0);
+    CHECK(then.n == session->resolved.n + 2); // and both data
+    CHECK_OK(tt_train_state_compare(session, &then, "run"));
+    CHECK(tt_train_state_read("{}", "t", arena, &r, &then) == TT_ERR_IO);
+    CHECK(tt_train_state_read("{", "t", arena, &r, &then) != TT_OK);
+    tt_str_fini(&text);
+    tt_session_close(session);
+    tt_arena_destroy(arena);
+}
+
+// The verdict on going on with `now` what was begun with `then`.
+static tt_status compare(const char *then, const char *now)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_session *old = open_session(then, arena);
+    tt_session *new = open_session(now, arena);
+    tt_train_state s = some_state();
+    tt_settings settings = {0};
+    tt_str text = {0};
+    tt_train_state_print(&s, old, &text);
+    CHECK_OK(
+        tt_train_state_read(tt_str_text(&text), "t", arena, &s, &settings));
+    const tt_status status = tt_train_state_compare(new, &settings, "run");
+    tt_str_fini(&text);
+    tt_session_close(old);
+    tt_session_close(new);
+    tt_arena_destroy(arena);
+    return status;
+}
+
+TEST(settings_that_decide_what_is_computed_may_not_change)
+{
+    static const char *const matter[] = {
+        "optim.lr=0.5",  "seed=2",         "batch=8",       "model.width=5",
+        "train.ema=0.5", "optim=sgd",      "eval.every=3",  "accumulate=2",
+        "data.size=44",  "data.noise=0.2", "train.nan=skip"};
+    static const char *const free[] = {
+        "log.every=3",  "checkpoint.every=2", "sample.tokens=3",
+        "run=x",        "train.stop=3",       "data.workers=2",
+        "data.ahead=2", "train.steps=9",      "log.tensorboard=false"};
+    for (size_t i = 0; i < sizeof matter / sizeof *matter; i++) {
+        CHECK_MSG(compare(NULL, matter[i]) == TT_ERR_ARG, "%s", matter[i]);
+        CHECK(strstr(tt_error_message(), "--fork") != NULL);
+    }
+    for (size_t i = 0; i < sizeof free / sizeof *free; i++)
+        CHECK_MSG(compare(NULL, free[i]) == TT_OK, "%s: %s", free[i],
+                  tt_error_message());
+}
+
+TEST(resolved_settings_read_back_to_themselves)
+{
+    static const char *const odd[] = {NULL,
+                                      "sample.prompt=a \"b\"\n\t\\ : # é",
+                                      "data.mean=0.5",
+                                      "train.freeze=[layers.0.*, *.b?as]",
+                                      "run= x",
+                                      "optim.lr=1e-7"};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        tt_arena *arena = tt_arena_create();
+        tt_session *one = open_session(odd[i], arena), *two = NULL;
+        tt_settings read = {0};
+        tt_str first = {0}, second = {0};
+        tt_settings_print(&one->resolved, &first);
+        CHECK_OK(
+            tt_yaml_parse(tt_str_text(&first), first.n, "text", arena, &read));
+        CHECK_OK(tt_session_open(&read, NULL, true, &two));
+        tt_settings_print(&two->resolved, &second);
+        CHECK_MSG(strcmp(tt_str_text(&first), tt_str_text(&second)) == 0,
+                  "%s\n---\n%s", tt_str_text(&first), tt_str_text(&second));
+        tt_str_fini(&first);
+        tt_str_fini(&second);
+        tt_session_close(one);
+        tt_session_close(two);
+        tt_arena_destroy(arena);
+    }
+}
