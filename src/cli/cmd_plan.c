@@ -89,7 +89,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     } else if (session == NULL) {
         TT_TRY(tt_job_configure(&cli->settings, NULL, &job));
     }
-    const tt_status status = show(cli, job != NULL ? job : session->job);
+    const tt_status status = show(cli, session != NULL ? session->job : job);
     tt_job_close(job);
     tt_session_close(session);
     return status;
