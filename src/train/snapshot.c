@@ -111,24 +111,15 @@ static const tt_safetensor *stored(const restoring *r, const tt_tensor *t)
     return file == NULL ? NULL : tt_safetensors_find(file, t->name);
 }
 
-static void print_extents(const int64_t *extent, int64_t n, tt_str *out)
-{
-    tt_str_add(out, "[");
-    for (int64_t d = 0; d < n; d++)
-        tt_str_addf(out, "%s%lld", d > 0 ? ", " : "", (long long)extent[d]);
-    tt_str_add(out, "]");
-}
-
 static tt_status check_form(const restoring *r, const tt_tensor *t,
                             const tt_safetensor *from)
 {
     const char *dtype = tt_tensor_file_dtype(t->dtype);
-    if (from->ndim == t->ndim && strcmp(from->dtype, dtype) == 0 &&
-        memcmp(from->shape, t->dim, sizeof *t->dim * (size_t)t->ndim) == 0)
+    if (tt_tensor_has_shape(t, from) && strcmp(from->dtype, dtype) == 0)
         return TT_OK;
     tt_str here = {0}, there = {0};
-    print_extents(t->dim, t->ndim, &here);
-    print_extents(from->shape, from->ndim, &there);
+    tt_tensor_print_shape(t->dim, t->ndim, &here);
+    tt_tensor_print_shape(from->shape, from->ndim, &there);
     const tt_status status = tt_fail(
         TT_ERR_ARG, "%s: %s is %s %s, but the model wants %s %s", r->name,
         t->name, from->dtype, tt_str_text(&there), dtype, tt_str_text(&here));

@@ -46,6 +46,21 @@ void tt_tensor_convert(tt_dtype from, const void *in, tt_dtype to, void *out,
         tt_dtype_store(to, out, i, tt_dtype_load(from, in, i));
 }
 
+bool tt_tensor_has_shape(const tt_tensor *tensor, const tt_safetensor *from)
+{
+    const size_t bytes = sizeof *tensor->dim * (size_t)tensor->ndim;
+    return from->ndim == tensor->ndim &&
+           (bytes == 0 || memcmp(from->shape, tensor->dim, bytes) == 0);
+}
+
+void tt_tensor_print_shape(const int64_t *extent, int64_t n, tt_str *out)
+{
+    tt_str_add(out, "[");
+    for (int64_t d = 0; d < n; d++)
+        tt_str_addf(out, "%s%lld", d > 0 ? ", " : "", (long long)extent[d]);
+    tt_str_add(out, "]");
+}
+
 // ---- the list ------------------------------------------------------------
 
 static bool role_of(const tt_value *value, tt_tensor_role *role_out)

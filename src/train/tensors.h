@@ -56,6 +56,10 @@ tt_status tt_tensor_write(tt_exec *exec, const tt_tensor *tensor,
 const char *tt_tensor_file_dtype(tt_dtype dtype);
 bool tt_tensor_own_dtype(const char *name, tt_dtype *dtype_out);
 
+// Whether one in a file has this one's extents; and "[2, 3]" for a message.
+bool tt_tensor_has_shape(const tt_tensor *tensor, const tt_safetensor *from);
+void tt_tensor_print_shape(const int64_t *extent, int64_t n, tt_str *out);
+
 // Converts `n` elements; equal types are copied.
 void tt_tensor_convert(tt_dtype from, const void *in, tt_dtype to, void *out,
                        int64_t n);

@@ -113,26 +113,15 @@ static tt_status find_all(fitting *f)
     return tt_str_status(&f->extra);
 }
 
-static void print_extents(const int64_t *extent, int64_t n, tt_str *out)
-{
-    tt_str_add(out, "[");
-    for (int64_t d = 0; d < n; d++)
-        tt_str_addf(out, "%s%lld", d > 0 ? ", " : "", (long long)extent[d]);
-    tt_str_add(out, "]");
-}
-
 static tt_status check_form(const fitting *f, const tt_tensor *t,
                             const tt_safetensor *from)
 {
     const char *path = tt_weights_path(f->weights);
     tt_dtype dtype;
-    const bool is_same =
-        from->ndim == t->ndim &&
-        memcmp(from->shape, t->dim, sizeof *t->dim * (size_t)t->ndim) == 0;
-    if (!is_same) {
+    if (!tt_tensor_has_shape(t, from)) {
         tt_str here = {0}, there = {0};
-        print_extents(t->dim, t->ndim, &here);
-        print_extents(from->shape, from->ndim, &there);
+        tt_tensor_print_shape(t->dim, t->ndim, &here);
+        tt_tensor_print_shape(from->shape, from->ndim, &there);
         (void)tt_fail(TT_ERR_ARG, "%s: %s is %s, but the model wants %s", path,
                       from->name, tt_str_text(&there), tt_str_text(&here));
         tt_str_fini(&here);
