@@ -10,9 +10,17 @@
 #include <string.h>
 
 static const cpu_case products[] = {
-    {&tt_op_matmul, "", {"m:1 k:1", "k:1 n:1"}},
+    {&tt_op_matmul, "", {"m:1 k:1", "k:1 n:1"}, .kernel = "cpu.matvec"},
     {&tt_op_matmul, "", {"m:37 k:65", "k:65 n:19", "n:19"}},
-    {&tt_op_matmul, "", {"m:1 k:300", "k:300 n:17", "n:17"}},
+    {&tt_op_matmul,
+     "",
+     {"m:1 k:300", "k:300 n:17", "n:17"},
+     .kernel = "cpu.matvec"},
+    {&tt_op_matmul,
+     "transpose_b=true",
+     {"b:2 m:4 k:70", "n:330 k:70", "n:330"},
+     .kernel = "cpu.matvec"},
+    {&tt_op_matmul, "", {"b:3 m:3 k:70", "k:70 n:33", "n:33"}},
     {&tt_op_matmul, "transpose_b=true", {"m:50 k:1", "n:33 k:1"}},
     {&tt_op_matmul,
      "transpose_b=true",
@@ -31,10 +39,16 @@ static const cpu_case products[] = {
     {&tt_op_matmul,
      "activation=gelu_tanh",
      {"b:2 m:7 k:65", "k:65 n:19", "n:19"}},
-    {&tt_op_matmul, "activation=gelu_erf", {"m:7 k:65", "k:65 n:19", "n:19"}},
-    {&tt_op_matmul, "activation=silu", {"m:7 k:65", "k:65 n:19"}},
-    {&tt_op_matmul, "activation=tanh", {"m:7 k:65", "k:65 n:19"}},
-    {&tt_op_matmul, "activation=sigmoid", {"m:7 k:65", "k:65 n:19"}},
+    {&tt_op_matmul,
+     "activation=gelu_erf",
+     {"m:7 k:65", "k:65 n:19", "n:19"},
+     .kernel = "cpu.matvec"},
+    {&tt_op_matmul, "activation=silu", {"m:9 k:65", "k:65 n:19"}},
+    {&tt_op_matmul,
+     "activation=tanh",
+     {"m:7 k:65", "k:65 n:19"},
+     .kernel = "cpu.matvec"},
+    {&tt_op_matmul, "activation=sigmoid", {"m:9 k:65", "k:65 n:19"}},
     {&tt_op_matmul_grad_w, "", {"m:33 k:18", "m:33 n:7"}},
     {&tt_op_matmul_grad_w, "", {"b:3 m:5 k:1", "b:3 m:5 n:40"}},
     {&tt_op_matmul_grad_w, "transposed=true", {"b:3 m:5 k:18", "b:3 m:5 n:7"}},
@@ -49,8 +63,9 @@ static cpu_case with(const cpu_case *c, tt_dtype dtype)
     cpu_case typed = *c;
     typed.dtype = dtype;
     typed.f32_in = typed.op == &tt_op_matmul ? 4 : 0;
-    typed.kernel =
-        typed.op == &tt_op_matmul ? "cpu.matmul" : "cpu.matmul_grad_w";
+    if (typed.kernel == NULL)
+        typed.kernel =
+            typed.op == &tt_op_matmul ? "cpu.matmul" : "cpu.matmul_grad_w";
     return typed;
 }
 
@@ -87,7 +102,15 @@ TEST(cpu_matmul_does_not_depend_on_threads)
 {
     static const cpu_case large[] = {
         {&tt_op_matmul, "", {"m:200 k:300", "k:300 n:500", "n:500"}},
-        {&tt_op_matmul, "transpose_b=true", {"m:3 k:20000", "n:40 k:20000"}},
+        {&tt_op_matmul,
+         "transpose_b=true",
+         {"m:3 k:20000", "n:40 k:20000"},
+         .kernel = "cpu.matvec"},
+        {&tt_op_matmul, "transpose_b=true", {"m:9 k:20000", "n:40 k:20000"}},
+        {&tt_op_matmul,
+         "",
+         {"m:2 k:300", "k:300 n:2500", "n:2500"},
+         .kernel = "cpu.matvec"},
         {&tt_op_matmul, "transpose_a=true", {"k:9000 m:30", "k:9000 n:50"}},
         {&tt_op_matmul_grad_w, "", {"m:20000 k:30", "m:20000 n:10"}},
         {&tt_op_matmul_grad_w,
