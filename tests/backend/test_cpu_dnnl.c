@@ -98,6 +98,22 @@ TEST(cpu_matmul_in_bf16_equals_ref)
     }
 }
 
+TEST(cpu_matmul_of_images_in_blocks_equals_ref)
+{
+    static const cpu_case images[] = {
+        {&tt_op_matmul, "", {"n:2 c:16 w:9", "w:9 o:20"}},
+        {&tt_op_matmul, "", {"n:2 m:16 k:16", "n:2 k:16 o:9"}},
+        {&tt_op_matmul_grad_w, "", {"n:2 c:16 w:9", "n:2 c:16 o:7"}},
+    };
+    for (int i = 0; i < 3; i++)
+        for (uint32_t bits = 1; bits < (i == 0 ? 2 : 4); bits++) {
+            cpu_case c = with(&images[i], TT_F32);
+            c.blocked_in = bits;
+            c.block = 16;
+            cpu_check(&c, 3e-6);
+        }
+}
+
 TEST(cpu_matmul_does_not_depend_on_threads)
 {
     static const cpu_case large[] = {

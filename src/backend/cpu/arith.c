@@ -99,7 +99,7 @@ static tt_status run_cast(void *state, const tt_site *site, const tt_args *args)
     tt_simd_get()->elementwise->cast(
         tt__simd_type(site->in[0].dtype), args->in[0],
         tt__simd_type(site->out[0].dtype), args->out[0],
-        tt_operand_count(&site->in[0]));
+        tt_operand_count(&site->out[0]));
     return TT_OK;
 }
 

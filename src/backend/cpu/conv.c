@@ -97,7 +97,6 @@ tt_status tt__conv_describe(const tt_backend *backend, const tt_conv_params *p,
     d->x = tt__tensor_any(x);
     d->w = tt__tensor_any(w);
     d->y = tt__tensor_any(y);
-    d->bias = tt__tensor_absent();
     if (g.groups > 1)
         tt__tensor_group(&d->w, g.groups);
     if (!tt__window_of(g.slide, d->x.ndim - 2, &d->window))

@@ -59,13 +59,14 @@ static tt_status create(tt_backend *backend, const tt__conv_desc *d,
     tt__conv_desc wish = *d, own = *d;
     wish.w.layout = wished;
     if (wished > 0) {
-        const tt_status status = tt__conv_create(backend, &wish, prim_out);
-        if (status == TT_OK && !tt__prim_is_slow(*prim_out))
+        tt__prim *prim = NULL;
+        const tt_status status = tt__conv_create(backend, &wish, &prim);
+        if (status == TT_OK && !tt__prim_is_slow(prim)) {
+            *prim_out = prim;
             return TT_OK;
-        if (status == TT_OK) {
-            tt__prim_destroy(*prim_out);
-            *prim_out = NULL;
-        } else if (status != TT_ERR_UNSUPPORTED)
+        }
+        tt__prim_destroy(prim);
+        if (status != TT_OK && status != TT_ERR_UNSUPPORTED)
             return status;
     }
     return tt__conv_create(backend, &own, prim_out);

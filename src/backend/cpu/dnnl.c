@@ -83,11 +83,6 @@ tt__tensor tt__tensor_any(const tt_operand *o)
     return t;
 }
 
-tt__tensor tt__tensor_absent(void)
-{
-    return (tt__tensor){.dtype = TT_N_DTYPES};
-}
-
 tt__tensor tt__tensor_dense(tt_dtype dtype, int ndim, const int64_t *dims)
 {
     tt__tensor t = {.dtype = dtype, .ndim = ndim};
@@ -127,7 +122,7 @@ static dnnl_data_type_t type_of(tt_dtype dtype)
 dnnl_memory_desc_t tt__dnnl_md(const tt__dnnl *dnnl, const tt__tensor *t)
 {
     dnnl_memory_desc_t md = {0};
-    if (t->dtype == TT_N_DTYPES)
+    if (t->ndim == 0)
         return md;
     if (t->layout > 0)
         return dnnl->layout[t->layout - 1];
@@ -303,6 +298,8 @@ static tt_status bind_slots(tt__prim *prim, const_dnnl_primitive_desc_t pd,
             dnnl_primitive_desc_query_md(pd, slot[i].query, slot[i].index);
         if (md == NULL)
             return tt_fail(TT_ERR_STATE, "oneDNN: a tensor has no format");
+        if (md->ndims == 0)
+            continue;
         TT_TRY(tt__dnnl_intern(prim->dnnl, md, &prim->layout[i]));
         prim->arg_of[i] = prim->n_args;
         TT_TRY(make_memory(prim, slot[i].arg, md));

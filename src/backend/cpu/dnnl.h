@@ -28,15 +28,14 @@ enum {
 };
 
 typedef struct tt__tensor {
-    tt_dtype dtype; // TT_N_DTYPES: absent
-    int32_t ndim, layout;
+    tt_dtype dtype;
+    int32_t ndim, layout; // ndim 0: absent
     int64_t dims[TT__MAX_NDIM], stride[TT__MAX_NDIM];
 } tt__tensor;
 
 // As the operand says; `any` with the operand's extents.
 tt__tensor tt__tensor_of(const tt_operand *o);
 tt__tensor tt__tensor_any(const tt_operand *o);
-tt__tensor tt__tensor_absent(void);
 // Splits dimension 0 into `groups` and the rest.
 void tt__tensor_group(tt__tensor *t, int64_t groups);
 // Extents and row-major strides.

@@ -106,9 +106,8 @@ static tt_status make(tt__dnnl *dnnl, const recipe *r, tt__prim **prim_out)
 tt_status tt__prim_matmul(tt__dnnl *dnnl, const tt__matmul_desc *d,
                           tt__prim **prim_out)
 {
-    const bool has_bias = d->bias.dtype != TT_N_DTYPES;
     tt__tensor bias = d->bias;
-    if (has_bias) { // [1, ..., 1, n]
+    if (bias.ndim > 0) { // [1, ..., 1, n]
         for (int i = 0; i < d->c.ndim; i++) {
             bias.dims[i] = 1;
             bias.stride[i] = d->bias.dims[0];
@@ -124,13 +123,12 @@ tt_status tt__prim_matmul(tt__dnnl *dnnl, const tt__matmul_desc *d,
     const tt__slot slot[] = {
         {DNNL_ARG_SRC, dnnl_query_src_md, 0},
         {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 0},
-        {has_bias ? DNNL_ARG_BIAS : 0, dnnl_query_weights_md, 1},
+        {DNNL_ARG_BIAS, dnnl_query_weights_md, 1},
         {DNNL_ARG_DST, dnnl_query_dst_md, 0},
     };
     dnnl_matmul_desc_t op;
-    TT_TRY(tt__dnnl_fail(
-        dnnl_matmul_desc_init(&op, &a, &b, has_bias ? &v : NULL, &c),
-        "a matrix product"));
+    TT_TRY(tt__dnnl_fail(dnnl_matmul_desc_init(&op, &a, &b, &v, &c),
+                         "a matrix product"));
     const recipe r = {.op = &op,
                       .adds = d->adds,
                       .is_serial = d->is_serial,
@@ -168,25 +166,23 @@ static dnnl_alg_kind_t conv_algorithm(tt__conv_kind kind)
 static tt_status describe_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
                                tt__way way, dnnl_convolution_desc_t *op)
 {
-    const bool has_bias = d->bias.dtype != TT_N_DTYPES && way == d->way;
     const dnnl_memory_desc_t x = tt__dnnl_md(dnnl, &d->x);
     const dnnl_memory_desc_t w = tt__dnnl_md(dnnl, &d->w);
     const dnnl_memory_desc_t y = tt__dnnl_md(dnnl, &d->y);
-    const dnnl_memory_desc_t v = tt__dnnl_md(dnnl, &d->bias);
-    const dnnl_memory_desc_t *b = has_bias ? &v : NULL;
+    const dnnl_memory_desc_t b = tt__dnnl_md(dnnl, &d->bias);
     const dnnl_alg_kind_t alg = conv_algorithm(d->kind);
     const window s = window_of(&d->window);
     dnnl_status_t status;
     if (way == TT__FORWARD)
         status = dnnl_dilated_convolution_forward_desc_init(
-            op, dnnl_forward_training, alg, &x, &w, b, &y, s.stride, s.dilation,
-            s.pad_lo, s.pad_hi);
+            op, dnnl_forward_training, alg, &x, &w, &b, &y, s.stride,
+            s.dilation, s.pad_lo, s.pad_hi);
     else if (way == TT__GRAD_X)
         status = dnnl_dilated_convolution_backward_data_desc_init(
             op, alg, &x, &w, &y, s.stride, s.dilation, s.pad_lo, s.pad_hi);
     else
         status = dnnl_dilated_convolution_backward_weights_desc_init(
-            op, alg, &x, &w, b, &y, s.stride, s.dilation, s.pad_lo, s.pad_hi);
+            op, alg, &x, &w, &b, &y, s.stride, s.dilation, s.pad_lo, s.pad_hi);
     return tt__dnnl_fail(status, "a convolution");
 }
 
@@ -217,13 +213,9 @@ tt_status tt__prim_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
                         {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 0}},
         [TT__GRAD_W] = {{DNNL_ARG_SRC, dnnl_query_src_md, 0},
                         {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, 0},
-                        {DNNL_ARG_DIFF_BIAS, dnnl_query_diff_weights_md, 1},
+                        {0, dnnl_query_undef, 0},
                         {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 0}},
     };
-    tt__slot slot[TT__MAX_SLOTS];
-    memcpy(slot, slots[d->way], sizeof(slot));
-    if (d->bias.dtype == TT_N_DTYPES)
-        slot[TT__CONV_BIAS].arg = 0;
     dnnl_primitive_desc_t hint = NULL;
     dnnl_convolution_desc_t op;
     TT_TRY(describe_conv(dnnl, d, d->way, &op));
@@ -233,7 +225,7 @@ tt_status tt__prim_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
                       .hint = hint,
                       .name_part = d->kind == TT__CONV_GEMM ? "gemm" : NULL,
                       .is_serial = d->is_serial,
-                      .slot = slot,
+                      .slot = slots[d->way],
                       .n_slots = TT__MAX_SLOTS};
     const tt_status status = make(dnnl, &r, prim_out);
     if (hint != NULL)

@@ -132,7 +132,7 @@ static tt_status make_piece(tt__dnnl *dnnl, const tt__cpu_gemm_desc *d,
     tt__tensor *t[] = {&m.a, &m.b, &m.bias, &m.c};
     const int64_t first = i * c->step;
     for (int j = 0; j < 4; j++) {
-        if (c->dim[j] < 0 || t[j]->dtype == TT_N_DTYPES)
+        if (c->dim[j] < 0 || t[j]->ndim == 0)
             continue;
         const int64_t left = c->extent - first;
         t[j]->dims[c->dim[j]] = left < c->step ? left : c->step;
@@ -143,7 +143,7 @@ static tt_status make_piece(tt__dnnl *dnnl, const tt__cpu_gemm_desc *d,
     if (!is_later)
         TT_TRY(tt__prim_matmul(dnnl, &m, &out->writes));
     if (is_later)
-        m.bias = tt__tensor_absent();
+        m.bias = (tt__tensor){0};
     m.adds = true;
     if (is_later || d->can_add)
         TT_TRY(tt__prim_matmul(dnnl, &m, &out->adds));

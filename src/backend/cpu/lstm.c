@@ -87,7 +87,6 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     const tt__cpu_gemm_desc d = {
         .a = matrix(dtype, s->batch, n, n, 1),
         .b = matrix(dtype, n, 4 * n, 1, n),
-        .bias = tt__tensor_absent(),
         .c = matrix(TT_F32, s->batch, 4 * n, 4 * n, 1),
     };
     const tt_status status = add_gemm(backend, &d, s, &s->gemm);
@@ -108,7 +107,6 @@ static tt_status prepare_grad(tt_backend *backend, tt_site *site,
     const tt__cpu_gemm_desc d = {
         .a = matrix(dtype, s->batch, 4 * n, 4 * n, 1),
         .b = matrix(dtype, 4 * n, n, n, 1),
-        .bias = tt__tensor_absent(),
         .c = matrix(TT_F32, s->batch, n, n, 1),
     };
     const tt_status status = add_gemm(backend, &d, s, &s->gemm);
@@ -124,7 +122,6 @@ static tt__cpu_gemm_desc weights_desc(const tt_site *site, int64_t rows)
     return (tt__cpu_gemm_desc){
         .a = matrix(dtype, n4, rows, 1, n4),
         .b = matrix(dtype, rows, n, n, 1),
-        .bias = tt__tensor_absent(),
         .c = matrix(TT_F32, n4, n, n, 1),
         .can_add = true,
     };

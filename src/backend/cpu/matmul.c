@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "ops/ops.h"
 
-static tt_kernel_can_fn can, can_grad_w;
+static tt_kernel_can_fn can;
 static tt_kernel_prepare_fn prepare, prepare_grad_w;
 static tt_kernel_run_fn run, run_grad_w;
 static tt_kernel_release_fn release;
@@ -81,9 +81,6 @@ static bool as_rows(const tt_operand *o, tt__tensor *t)
 static bool as_batch(const tt_operand *o, tt__tensor *t)
 {
     *t = tt__tensor_of(o);
-    for (int d = 0; d < t->ndim - 2; d++)
-        if (t->dims[d] == 1)
-            t->stride[d] = t->dims[d + 1] * t->stride[d + 1];
     return fix_strides(t);
 }
 
@@ -100,11 +97,9 @@ static void transpose(tt__tensor *t)
 typedef bool form_fn(const tt_operand *o, tt__tensor *t);
 
 // An operand that does not fit is asked for without gaps.
-static void fit(tt_operand *o, form_fn *form, bool is_result, tt__tensor *t)
+static void fit(tt_operand *o, form_fn *form, tt__tensor *t)
 {
-    const bool fits = o->layout == 0 && form(o, t) &&
-                      !(is_result && t->stride[t->ndim - 1] != 1);
-    if (fits)
+    if (o->layout == 0 && form(o, t))
         return;
     tt_operand_set_dense(o);
     (void)form(o, t);
@@ -132,9 +127,7 @@ static tt_status make_state(tt_backend *backend, const tt__cpu_gemm_desc *d,
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cpu_is_fast(site->in[0].dtype) && site->in[0].layout == 0 &&
-           site->in[1].layout == 0 &&
-           (!tt_site_has(site, 2) || site->in[2].layout == 0);
+    return tt__cpu_is_fast(site->in[0].dtype);
 }
 
 static void describe(tt_site *site, tt__cpu_gemm_desc *d)
@@ -142,15 +135,15 @@ static void describe(tt_site *site, tt__cpu_gemm_desc *d)
     const tt_matmul_params *p = site->params;
     form_fn *form =
         site->in[1].local.shape.ndim > 2 || p->transpose_a ? as_batch : as_rows;
-    fit(&site->in[0], form, false, &d->a);
-    fit(&site->in[1], as_batch, false, &d->b);
-    fit(&site->out[0], form, true, &d->c);
+    fit(&site->in[0], form, &d->a);
+    fit(&site->in[1], as_batch, &d->b);
+    fit(&site->out[0], form, &d->c);
     if (p->transpose_a)
         transpose(&d->a);
     if (p->transpose_b)
         transpose(&d->b);
-    d->bias = tt_site_has(site, 2) ? tt__tensor_of(&site->in[2])
-                                   : tt__tensor_absent();
+    if (tt_site_has(site, 2))
+        d->bias = tt__tensor_of(&site->in[2]);
 }
 
 tt_simd_act_args tt__matmul_act(const tt_site *site)
@@ -226,22 +219,15 @@ const tt_kernel_def tt_kernel_cpu_matmul = {
 
 // ---- matmul_grad_w: dw = x^T dy, or dy^T x ----
 
-static bool can_grad_w(const tt_backend *backend, const tt_site *site)
-{
-    (void)backend;
-    return tt__cpu_is_fast(site->in[0].dtype) && site->in[0].layout == 0 &&
-           site->in[1].layout == 0;
-}
-
 static tt_status prepare_grad_w(tt_backend *backend, tt_site *site,
                                 tt_prepared *prepared_out)
 {
     const tt_matmul_grad_w_params *p = site->params;
-    tt__cpu_gemm_desc d = {.bias = tt__tensor_absent(), .can_add = true};
+    tt__cpu_gemm_desc d = {.can_add = true};
     tt_operand_set_dense(&site->out[0]);
-    fit(&site->in[0], as_rows, false, p->transposed ? &d.b : &d.a);
-    fit(&site->in[1], as_rows, false, p->transposed ? &d.a : &d.b);
-    fit(&site->out[0], as_rows, true, &d.c);
+    fit(&site->in[0], as_rows, p->transposed ? &d.b : &d.a);
+    fit(&site->in[1], as_rows, p->transposed ? &d.a : &d.b);
+    (void)as_rows(&site->out[0], &d.c);
     transpose(&d.a);
     prepared_out->accumulates = true;
     return make_state(backend, &d, prepared_out);
@@ -262,7 +248,7 @@ const tt_kernel_def tt_kernel_cpu_matmul_grad_w = {
     .op = &tt_op_matmul_grad_w,
     .strided_in = 3,
     .accumulates = true,
-    .can = can_grad_w,
+    .can = can,
     .prepare = prepare_grad_w,
     .run = run_grad_w,
     .release = release,
