@@ -99,7 +99,7 @@ static int64_t slots(int64_t n) // as tables of slots are made
 static int64_t table_bytes(int64_t tokens, int64_t merges)
 {
     const int64_t fixed = 3 << 20; // ids without a token, patterns, chunks
-    return fixed + tokens * (int64_t)(sizeof(tt_token) + 16) +
+    return fixed + tokens * (int64_t)(sizeof(tt_token) + 32) +
            slots(tokens) * (int64_t)sizeof(int32_t) +
            merges * (int64_t)sizeof(tt_pair_ids) +
            slots(merges) * (int64_t)sizeof(tt_bpe_merge);
@@ -108,6 +108,21 @@ static int64_t table_bytes(int64_t tokens, int64_t merges)
 static int64_t count(const tt_json_value *v)
 {
     return v != NULL ? v->n : 0;
+}
+
+// Bytes of all keys, and of the texts below them, and of a text that grows to the
+// longest key.
+static int64_t text_bytes(const tt_json_value *list)
+{
+    int64_t n = 0, longest = 0;
+    const tt_json_value *v = list != NULL ? list->first : NULL;
+    for (; v != NULL; v = v->next) {
+        n += v->key_n;
+        longest = v->key_n > longest ? v->key_n : longest;
+        for (const tt_json_value *i = v->first; i != NULL; i = i->next)
+            n += i->type == TT_JSON_STRING ? i->n : 0;
+    }
+    return n + 3 * longest;
 }
 
 static tt_status check_memory(const tt_arena *tree, int64_t tables,
@@ -125,10 +140,12 @@ static tt_status read_hf(const tt_json_value *root, const tt_arena *tree,
                          int64_t bytes, tt_tokenizer **out)
 {
     const tt_json_value *model = tt_json_get(root, "model");
-    const int64_t tokens = count(tt_json_get(model, "vocab")) +
-                           3 * count(tt_json_get(root, "added_tokens"));
+    const tt_json_value *vocab = tt_json_get(model, "vocab");
+    const tt_json_value *added = tt_json_get(root, "added_tokens");
+    const int64_t tokens = count(vocab) + 3 * count(added);
     const int64_t merges = count(tt_json_get(model, "merges"));
-    TT_TRY(check_memory(tree, table_bytes(tokens, merges), bytes));
+    const int64_t text = text_bytes(vocab) + 2 * text_bytes(added);
+    TT_TRY(check_memory(tree, text + table_bytes(tokens, merges), bytes));
     return tt__tokenizer_hf(root, out);
 }
 
@@ -139,7 +156,8 @@ static tt_status read_gpt2(const tt_json_value *root, const tt_arena *tree,
     int64_t lines = 1;
     for (int64_t i = 0; i < merges->bytes; i++)
         lines += merges->data[i] == '\n';
-    TT_TRY(check_memory(tree, table_bytes(root->n, lines), bytes));
+    const int64_t text = text_bytes(root);
+    TT_TRY(check_memory(tree, text + table_bytes(root->n, lines), bytes));
     return tt__tokenizer_gpt2(root, merges->data, merges->bytes, out);
 }
 

@@ -313,6 +313,32 @@ TEST(tokenizer_json_costs_its_size_and_64_mib_at_most)
     leave();
 }
 
+TEST(tokenizer_json_with_one_huge_token_costs_no_more)
+{
+    enter();
+    tt_str s = {0}, letters = {0};
+    tt_tokenizer *t = NULL;
+    while (letters.n < 40 << 20)
+        tt_str_add(&letters, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrst");
+    tt_str_addf(
+        &s,
+        "{\"pre_tokenizer\":" LEVEL(
+            "false", "true") ",\"model\":{"
+                             "\"merges\":[],\"vocab\":{\"a\":0,\"%s\":1}}}",
+        letters.text);
+    const int64_t bytes = s.n;
+    put("t.json", s.text, s.n);
+    tt_str_fini(&s);
+    tt_str_fini(&letters);
+    tt_alloc_peak_reset();
+    const tt_status status = tt_tokenizer_open("t.json", NULL, 0, &t);
+    CHECK(status == TT_OK || status == TT_ERR_ARG);
+    CHECK_MSG(tt_alloc_peak() <= bytes + (64 << 20), "%lld",
+              (long long)(tt_alloc_peak() - bytes));
+    tt_tokenizer_close(t);
+    leave();
+}
+
 TEST(tokenizer_json_survives_every_allocation_failure)
 {
     enter();
