@@ -38,5 +38,6 @@ void tt_settings_print(const tt_settings *settings, tt_str *out);
 // the session's arena.
 const char *tt_session_model_text(tt_session *session);
 const char *tt_session_data_text(tt_session *session);
+const char *tt_session_optim_text(tt_session *session);
 
 #endif

@@ -59,3 +59,20 @@ const char *tt_session_data_text(tt_session *session)
     tt_str_fini(&text);
     return copy != NULL ? copy : "";
 }
+
+// "adamw, lr 0.001, cosine, warm-up over 100 steps"
+const char *tt_session_optim_text(tt_session *session)
+{
+    const tt_job *job = session->job;
+    const tt_schedule *schedule = &job->optim_params.schedule;
+    tt_str text = {0};
+    tt_str_addf(&text, "%s, lr %g, ", job->options.optim, job->optim_params.lr);
+    tt_opt_print_value(tt_opt_find(tt_schedule_options, "schedule"), schedule,
+                       &text);
+    if (schedule->warmup > 0)
+        tt_str_addf(&text, ", warm-up over %lld steps",
+                    (long long)schedule->warmup);
+    const char *copy = tt_arena_strdup(session->arena, tt_str_text(&text));
+    tt_str_fini(&text);
+    return copy != NULL ? copy : "";
+}

@@ -183,7 +183,7 @@ void tt__trainer_tell_start(tt_trainer *t)
         .data = tt_session_data_text(t->session),
         .precision = precision[job->options.precision],
         .device = job->options.device,
-        .optim = job->options.optim,
+        .optim = tt_session_optim_text(t->session),
         .folder = t->request->folder,
         .unit = is_tokens(t) ? "tokens" : "images",
         .parameters = tt_job_parameters(job),
