@@ -42,8 +42,8 @@ refuses 'neither key=value nor' plan one two
 refuses 'neither key=value nor' list models ops
 refuses 'neither key=value nor' bench step step
 refuses 'not of the form key=value' plan =3
-refuses 'step, gemm or op' bench
-refuses 'step, gemm and op' bench stp
+refuses 'step, gemm, op or allreduce' bench
+refuses 'step, gemm, op and allreduce' bench stp
 refuses 'did you mean models' list modls
 refuses 'did you mean grad' check grd
 refuses 'matches no operator' check cost only=xyzzy
