@@ -187,14 +187,23 @@ static tt_status infer_grad(tt_op_io *io)
     TT_TRY(check_gates(op, gates, &io->in[GW].shape));
     TT_TRY(check_state(io, op, GC0, tt_shape_dim(gates, 1),
                        tt_shape_dim(&io->in[GW].shape, 1)));
-    if (tt_io_has(io, DH))
+    const tt_dtype dtype = io->in[GGATES].dtype;
+    const tt_dtype wide = tt_dtype_master(dtype);
+    if (tt_io_has(io, DH)) {
         TT_TRY(tt__expect_dims(io, op, DH, c, "dh"));
-    if (tt_io_has(io, DC))
+        TT_TRY(tt__expect_dtype(io, op, DH, dtype, "dh"));
+    }
+    if (tt_io_has(io, DC)) {
         TT_TRY(tt__expect_dims(io, op, DC, c, "dc"));
+        TT_TRY(tt__expect_dtype(io, op, DC, wide, "dc"));
+    }
+    TT_TRY(tt__expect_dtype(io, op, GW, dtype, "w_hh"));
+    TT_TRY(tt__expect_dtype(io, op, GC, wide, "c"));
+    TT_TRY(tt__expect_weight(io, op, GC0, dtype, "c0"));
     io->n_out = 3;
     io->out[DXG].shape = *gates;
     io->out[DH0].shape = io->out[DC0].shape = io->in[GC0].shape;
-    io->out[DXG].dtype = io->out[DH0].dtype = io->in[GGATES].dtype;
+    io->out[DXG].dtype = io->out[DH0].dtype = dtype;
     io->out[DC0].dtype = io->in[GC0].dtype;
     return TT_OK;
 }

@@ -28,5 +28,11 @@ TEST(cpu_layouts_know_their_channel_block)
         CHECK(tt__layout_channel_block(dnnl, layout[i]) == blocks[i]);
         CHECK(tt__layout_bytes(dnnl, layout[i]) == (int64_t)2 * 32 * 5 * 7 * 4);
     }
+    for (int ndim = 2; ndim <= 6; ndim += 4) { // no images
+        const tt__tensor other = {
+            .dtype = TT_F32, .ndim = ndim, .dims = {2, 32, 5, 7, 3, 3}};
+        CHECK_OK(tt__layout_of_blocks(dnnl, &other, 16, &layout[0]));
+        CHECK(layout[0] == 0);
+    }
     tt__dnnl_destroy(dnnl);
 }

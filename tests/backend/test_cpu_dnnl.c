@@ -271,6 +271,7 @@ static const cpu_case pools[] = {
     {&tt_op_max_pool, "kernel=3 stride=2 pad=1", {"n:2 c:5 h:9 w:7"}},
     {&tt_op_max_pool, "kernel=3 stride=1 pad=1", {"n:2 c:5 d:4 h:5 w:6"}},
     {&tt_op_max_pool, "kernel=3", {"n:2 c:5 w:19"}},
+    {&tt_op_max_pool, "kernel=3", {"n:2 c:32 w:19"}},
     {&tt_op_avg_pool, "kernel=2", {"n:2 c:16 h:8 w:6"}},
     {&tt_op_avg_pool, "kernel=3 stride=2 pad=1", {"n:2 c:5 h:9 w:7"}},
     {&tt_op_avg_pool,

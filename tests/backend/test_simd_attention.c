@@ -245,3 +245,39 @@ TEST(attention_passes_nan_on)
 {
     simd_each(nan_case);
 }
+
+// Samples an odd number of elements apart: no row of the second is aligned to two.
+static void odd_samples(const tt_simd *simd, tt_simd_type type)
+{
+    enum { DIM = 64, LEN = 5, APART = LEN * DIM + 1, N = 2 * APART };
+    const shape s = {2, 1, 1, LEN, LEN, DIM, 0, 0, true};
+    const tensors tight = make(&s, type);
+    tensors loose = tight;
+    loose.q = buf_filled(type, N, 0);
+    loose.k = buf_filled(type, N, 0);
+    loose.v = buf_filled(type, N, 0);
+    loose.o = buf_filled(type, N, 0);
+    for (int64_t i = 0; i < tight.q.n; i++) {
+        const int64_t to = i / (LEN * DIM) * APART + i % (LEN * DIM);
+        buf_set(&loose.q, to, buf_get(&tight.q, i));
+        buf_set(&loose.k, to, buf_get(&tight.k, i));
+        buf_set(&loose.v, to, buf_get(&tight.v, i));
+    }
+    tt_simd_attention_args x = args_of(&s, &loose);
+    x.threads = 1;
+    x.q.batch = x.k.batch = x.v.batch = x.o.batch = APART;
+    x.scratch = poisoned(simd->attention->forward_scratch_bytes(&x));
+    simd->attention->forward(&x);
+    free(x.scratch);
+    const expected e = naive(&s, &tight);
+    for (int64_t i = 0; i < tight.o.n; i++) {
+        const int64_t from = i / (LEN * DIM) * APART + i % (LEN * DIM);
+        buf_set(&tight.o, i, buf_get(&loose.o, from));
+    }
+    buf_check_loose(&tight.o, e.o, 3.0, "o");
+}
+
+TEST(attention_of_samples_that_lie_oddly_equals_the_naive_one)
+{
+    simd_each(odd_samples);
+}

@@ -261,8 +261,6 @@ int64_t tt__layout_channel_block(const tt__dnnl *dnnl, int32_t layout)
     for (int dtype = 0; dtype < TT_N_DTYPES; dtype++)
         if (type_of((tt_dtype)dtype) == md->data_type)
             t.dtype = (tt_dtype)dtype;
-    if (md->ndims > 5)
-        return 0;
     for (int d = 0; d < md->ndims; d++)
         t.dims[d] = md->dims[d];
     const int64_t blocks[] = {16, 8, t.dims[1]};

@@ -4,11 +4,10 @@
 
 #include <string.h>
 
+// Dims of the small shape that are not repeated lie one inside the other.
 static bool joins(const tt__group *inner, int64_t stride)
 {
-    if (inner->stride == 0 || stride == 0)
-        return inner->stride == stride;
-    return stride == inner->n * inner->stride;
+    return (inner->stride == 0) == (stride == 0);
 }
 
 tt__groups tt__groups_of(const tt_shape *big, const tt_shape *small,

@@ -207,15 +207,7 @@ static tt_status run(void *kernel_state, const tt_site *site,
 static bool can_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    const tt_dtype dtype = site->in[GGATES].dtype;
-    for (int i = 0; i < site->n_in; i++) {
-        const bool is_wide = i == DC || i == GC;
-        if (tt_site_has(site, i) && i != GC0 &&
-            site->in[i].dtype != (is_wide ? TT_F32 : dtype))
-            return false;
-    }
-    return tt__site_is_plain(site) && tt__is_simd(dtype) &&
-           tt__is_simd(site->in[GC0].dtype);
+    return tt__site_is_plain(site) && tt__is_simd(site->in[GGATES].dtype);
 }
 
 static tt_status run_grad(void *kernel_state, const tt_site *site,

@@ -75,16 +75,12 @@ TT_INLINE tt__rows rows_of(const tt_simd_attention_args *x, const void *src,
     return (tt__rows){space, padded_dim(x)};
 }
 
-// out (head_dim x TT_K_BLOCK) = the transpose of n rows, zero beyond them.
+// out (head_dim x TT_K_BLOCK) = the transpose of n rows; products with what is
+// beyond them are never used.
 TT_INLINE void pack_columns(const tt_simd_attention_args *x, tt__rows rows,
                             int64_t n, float *out)
 {
     tile_transpose(rows.data, rows.row, out, TT_K_BLOCK, n, x->head_dim);
-    if (n == TT_K_BLOCK)
-        return;
-    for (int64_t j = 0; j < x->head_dim; j++)
-        for (int64_t i = n; i < TT_K_BLOCK; i++)
-            out[j * TT_K_BLOCK + i] = 0.0f;
 }
 
 // Stores n fp32 rows, times factor, into a view.

@@ -26,8 +26,7 @@ TT_INLINE bool uses_pairs(const tt_simd_attention_args *x)
            is_paired(&x->k) && is_paired(&x->v);
 }
 
-// out (head_dim / 2 x TT_K_BLOCK) = the transpose of n rows of pairs, zero
-// beyond them.
+// out (head_dim / 2 x TT_K_BLOCK) = the transpose of n rows of pairs.
 TT_INLINE void pack_pair_columns(const tt_simd_attention_args *x,
                                  const void *src, int64_t src_row, int64_t n,
                                  float *out)
@@ -40,9 +39,9 @@ TT_INLINE void pack_pair_columns(const tt_simd_attention_args *x,
         for (int64_t j = 0; j < pairs; j += 4)
             tile_transpose4((const float *)src + i * row + j, row,
                             out + j * TT_K_BLOCK + i, TT_K_BLOCK);
-    for (int64_t i = whole; i < TT_K_BLOCK; i++)
+    for (int64_t i = whole; i < n; i++)
         for (int64_t j = 0; j < pairs; j++)
-            to[j * TT_K_BLOCK + i] = i < n ? from[i * row + j] : 0;
+            to[j * TT_K_BLOCK + i] = from[i * row + j];
 }
 
 // out (ceil(n / 2) x head_dim): pairs of neighbouring rows, the last with 0.
