@@ -260,9 +260,10 @@ tt_status tt__report_page(const tt_report_data *d, tt_str *out)
     TT_TRY(add_charts(d, out));
     tt_str_add(out, "<div class=\"columns\">\n");
     add_table("Run", tt_json_get(d->facts, "facts"), out);
+    tt_str_add(out, "<div>\n");
     add_table("Machine", tt_json_get(d->facts, "machine"), out);
     add_split(d, out);
-    tt_str_add(out, "</div>\n");
+    tt_str_add(out, "</div>\n</div>\n");
     add_text("Notes", &d->files->log, true, out);
     add_text("Settings", &d->files->config, false, out);
     tt_str_add(out, "<footer>Made by Tutti from ");
