@@ -134,6 +134,9 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
     t->first_step = t->state.step;
     t->seconds_before = t->state.seconds;
     t->state.threads = t->job->backend->options.n_threads;
+    if (t->evaluator == NULL && (o->eval_every > 0 || o->patience > 0))
+        tt_str_add(notes, "there is no validation data, so nothing is "
+                          "evaluated\n");
     if (can_roll_back(o) && t->saved_step < 0)
         tt__trainer_save(t);
     return TT_OK;
