@@ -65,6 +65,26 @@ static void place_early(tt_site *site)
     part(&site->in[2], SEQ, 7, 14);
 }
 
+// The dims of a head lie furthest apart.
+static void turn(tt_operand *o)
+{
+    if (o->local.shape.ndim != 4)
+        return;
+    const int64_t heads = tt_operand_dim(o, HEADS),
+                  seq = tt_operand_dim(o, SEQ);
+    o->stride[HEADS] = 1;
+    o->stride[SEQ] = heads;
+    o->stride[HEADS + 1] = heads * seq;
+}
+
+static void place_turned(tt_site *site)
+{
+    for (int i = 0; i < site->n_in; i++)
+        turn(&site->in[i]);
+    for (int i = 0; i < site->n_out; i++)
+        turn(&site->out[i]);
+}
+
 static const struct {
     const char *q, *k, *lse;
     void (*place)(tt_site *site);
@@ -80,6 +100,7 @@ static const struct {
     {"b:1 s:7 h:2 d:5", "b:1 s:7 kv:2 d:5", "b:1 h:2 s:7", place_early, false},
     {"b:1 p:2.s:9 h:2 d:5", "b:1 p:2.s:9 kv:1 d:5", "b:1 h:2 p:2.s:9", NULL,
      false},
+    {"b:2 s:7 h:4 d:8", "b:2 s:9 kv:2 d:8", "b:2 h:4 s:7", place_turned, false},
 };
 enum { N_ATTENTIONS = sizeof(attentions) / sizeof(attentions[0]) };
 
@@ -143,6 +164,86 @@ TEST(cpu_attention_with_large_heads_is_left_to_ref)
         .dtype = TT_F32,
         .kernel = "ref.attention"};
     cpu_check(&c, 1e-5);
+}
+
+// ---- caches --------------------------------------------------------------
+
+static const double *some_position(int i, int64_t n)
+{
+    static const double position = 3;
+    (void)i;
+    return n == 1 ? &position : NULL;
+}
+
+static void place_turned_entries(tt_site *site)
+{
+    turn(&site->in[1]);
+}
+
+TEST(cpu_caches_take_entries_however_they_lie)
+{
+    static const struct {
+        const char *entries;
+        void (*place)(tt_site *site);
+    } cases[] = {{"b:2 s:4 h:3 d:8", NULL},
+                 {"b:2 s:4 h:3 d:8", place_turned_entries},
+                 {"b:2 s:1 h:3 d:8", place_turned_entries}};
+    for (int i = 0; i < 3; i++) {
+        const cpu_case c = {.op = &tt_op_cache_write,
+                            .params = "",
+                            .in = {"b:2 c:9 h:3 d:8", cases[i].entries, ""},
+                            .dtype = TT_F32,
+                            .i64_in = 4,
+                            .kernel = "cpu.cache_write",
+                            .input = some_position,
+                            .place = cases[i].place};
+        cpu_check(&c, 0);
+    }
+}
+
+TEST(cpu_attention_to_a_cache_equals_ref_however_it_lies)
+{
+    static const char *const q[] = {"b:2 s:1 h:4 d:8", "b:2 s:20 h:4 d:8",
+                                    "b:1 s:12 h:2 d:300"};
+    for (int i = 0; i < 6; i++) {
+        const char *k =
+            i % 3 == 2 ? "b:1 c:33 kv:2 d:300" : "b:2 c:33 kv:2 d:8";
+        const cpu_case c = {.op = &tt_op_attention_cached,
+                            .params = "",
+                            .in = {q[i % 3], k, k, ""},
+                            .dtype = TT_F32,
+                            .i64_in = 8,
+                            .kernel = "cpu.attention_cached",
+                            .input = some_position,
+                            .place = i < 3 ? NULL : place_turned};
+        cpu_check(&c, 1e-5);
+    }
+}
+
+// ---- averages ------------------------------------------------------------
+
+static const double *no_skip(int i, int64_t n)
+{
+    static const double skip = 0;
+    (void)n;
+    return i == 2 ? &skip : NULL;
+}
+
+TEST(cpu_averages_lie_as_their_weights_do)
+{
+    const cpu_case c = {.op = &tt_op_ema,
+                        .params = "decay=0.75",
+                        .in = {"o:3 c:16 h:3 w:2", "o:3 c:16 h:3 w:2", ""},
+                        .dtype = TT_F32,
+                        .u8_in = 4,
+                        .kernel = "cpu.ema",
+                        .input = no_skip};
+    for (uint32_t bits = 0; bits < 4; bits++) {
+        cpu_case blocked = c;
+        blocked.blocked_in = bits;
+        blocked.block = 16;
+        cpu_check(&blocked, 1e-6);
+    }
 }
 
 // ---- vocabularies --------------------------------------------------------

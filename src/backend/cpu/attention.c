@@ -34,7 +34,7 @@ bool tt__attention_map_heads(const tt_site *site, int64_t *first_out,
     if (first < 0 || last < first)
         return false;
     const int64_t n = last - first + 1;
-    for (int64_t h = 0; h < heads; h++)
+    for (int64_t h = 1; h < heads; h++)
         if (tt_position_local(k, HEADS,
                               tt_position_global(q, HEADS, h) / group) !=
             first + h * n / heads)

@@ -117,12 +117,6 @@ tt_status tt__conv_create(tt_backend *backend, tt__conv_desc *d,
     return status;
 }
 
-void tt__operand_set_layout(tt_operand *o, int32_t layout)
-{
-    tt_operand_set_dense(o);
-    o->layout = layout;
-}
-
 static tt_status finish(tt__prim *prim, tt_prepared *prepared_out)
 {
     prepared_out->state = prim;

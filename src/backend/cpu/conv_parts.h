@@ -22,7 +22,4 @@ tt_status tt__conv_describe(const tt_backend *backend, const tt_conv_params *p,
 tt_status tt__conv_create(tt_backend *backend, tt__conv_desc *d,
                           tt__prim **prim_out);
 
-// 0: dense.
-void tt__operand_set_layout(tt_operand *o, int32_t layout);
-
 #endif

@@ -20,4 +20,7 @@ static inline tt__dnnl *tt__cpu_dnnl(const tt_backend *backend)
 // f32, or bf16 where the CPU has it: what the fast kernels compute with.
 bool tt__cpu_is_fast(tt_dtype dtype);
 
+// 0: dense.
+void tt__operand_set_layout(tt_operand *o, int32_t layout);
+
 #endif

@@ -8,6 +8,12 @@ bool tt__cpu_is_fast(tt_dtype dtype)
     return dtype == TT_F32 || (dtype == TT_BF16 && tt__dnnl_has_bf16());
 }
 
+void tt__operand_set_layout(tt_operand *o, int32_t layout)
+{
+    tt_operand_set_dense(o);
+    o->layout = layout;
+}
+
 static bool has_dtype(tt_dtype dtype)
 {
     if (dtype == TT_BF16)

@@ -13,22 +13,14 @@ static bool can(const tt_backend *backend, const tt_site *site)
     return site->in[AVERAGE].dtype == TT_F32 && site->in[W].dtype == TT_F32;
 }
 
-static void lie_like(const tt_operand *w, tt_operand *o)
-{
-    tt_operand_set_dense(o);
-    o->layout = w->layout;
-}
-
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
     int64_t *n = tt_alloc(sizeof *n); // elements, with padding
     if (n == NULL)
         return tt_fail(TT_ERR_NOMEM, "ema: no memory for a kernel");
-    lie_like(&site->in[W], &site->in[W]);
-    lie_like(&site->in[W], &site->in[AVERAGE]);
-    lie_like(&site->in[W], &site->out[0]);
-    tt_operand_set_dense(&site->in[SKIP]);
+    tt__operand_set_layout(&site->in[AVERAGE], site->in[W].layout);
+    tt__operand_set_layout(&site->out[0], site->in[W].layout);
     *n = tt_target_bytes(&backend->target, &site->in[W]) /
          tt_dtype_bytes(TT_F32);
     prepared_out->state = n;

@@ -52,12 +52,6 @@ static bool can(const tt_backend *backend, const tt_site *site)
     return true;
 }
 
-static void set_layout(tt_operand *o, int32_t layout)
-{
-    tt_operand_set_dense(o);
-    o->layout = layout;
-}
-
 // Everything lies as the weight does; beside a low copy, which is what the kernels
 // read, as the gradient does, and the copy is written in that order too.
 static tt_status prepare(tt_backend *backend, tt_site *site,
@@ -68,12 +62,12 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     const int32_t layout = low >= 0 ? site->in[TT_OPTIM_G].layout : w->layout;
     for (int i = 0; i < site->n_in; i++) {
         if (is_large(site, i))
-            set_layout(&site->in[i], layout);
+            tt__operand_set_layout(&site->in[i], layout);
         else if (tt_site_has(site, i))
             tt_operand_set_dense(&site->in[i]);
     }
     for (int i = 0; i < site->n_out; i++)
-        set_layout(&site->out[i], layout);
+        tt__operand_set_layout(&site->out[i], layout);
     if (low >= 0)
         TT_TRY(tt__layout_retype(tt__cpu_dnnl(backend), layout, TT_BF16,
                                  &site->out[low].layout));
