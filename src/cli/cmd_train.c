@@ -85,7 +85,7 @@ static tt_status train(const tt_cli *cli, tt_session *session,
     if (status == TT_OK) {
         request->watch = tt_record_watch(record);
         request->stop = tt_signals_catch();
-    tt_progress_heed(progress, request->stop);
+        tt_progress_heed(progress, request->stop);
         status = tt_train(session, request, &end);
     }
     tt_record_close(record);
