@@ -246,6 +246,45 @@ TEST(attention_passes_nan_on)
     simd_each(nan_case);
 }
 
+static void decode(const tt_simd *simd, const shape *s, const tensors *t,
+                   int threads)
+{
+    tt_simd_attention_args x = args_of(s, t);
+    x.threads = threads;
+    x.scratch = poisoned(simd->attention->decode_scratch_bytes(&x));
+    simd->attention->decode(&x);
+    free(x.scratch);
+}
+
+// Few queries at the end of what is cached.
+static void decode_shape(const tt_simd *simd, tt_simd_type type, const shape *s)
+{
+    const tensors t = make(s, type);
+    const expected e = naive(s, &t);
+    decode(simd, s, &t, 1);
+    buf_check_loose(&t.o, e.o, 3.0, "o");
+    const buf one = buf_copy(&t.o);
+    decode(simd, s, &t, 3);
+    buf_check_same(&one, &t.o, "o");
+}
+
+static void decode_shapes(const tt_simd *simd, tt_simd_type type)
+{
+    static const shape shapes[] = {
+        {1, 1, 1, 1, 1, 8, 0, 0, true},
+        {2, 4, 2, 3, 40, 64, 35, 0, true},
+        {3, 6, 2, 1, 700, 33, 650, 0, true},
+        {1, 4, 1, 7, 300, 64, 293, 0, true},
+    };
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        decode_shape(simd, type, &shapes[i]);
+}
+
+TEST(attention_of_few_queries_equals_the_naive_one)
+{
+    simd_each(decode_shapes);
+}
+
 // Samples an odd number of elements apart: no row of the second is aligned to two.
 static void odd_samples(const tt_simd *simd, tt_simd_type type)
 {
