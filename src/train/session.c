@@ -162,13 +162,11 @@ static tt_status find_length(tt_session *s)
     if (s->data->train == NULL)
         return TT_OK;
     s->epoch = tt_loader_epoch(s->data->train, s->job->io.seq);
-    if (o->steps > 0 && o->epochs > 0)
-        return tt_fail(TT_ERR_ARG, "train.steps and train.epochs are both set; "
-                                   "leave one of them out");
+    const double by_epochs =
+        ceil(o->epochs * (double)s->epoch / (double)s->job->options.batch);
     s->steps = o->steps;
-    if (o->steps == 0)
-        s->steps = (int64_t)ceil(o->epochs * (double)s->epoch /
-                                 (double)s->job->options.batch);
+    if (o->epochs > 0 && (o->steps == 0 || by_epochs < (double)o->steps))
+        s->steps = (int64_t)by_epochs;
     return TT_OK;
 }
 

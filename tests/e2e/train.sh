@@ -48,7 +48,6 @@ sed 's/  every: 6/  evry: 6/' small.yaml >typo.yaml
 refuses 'typo.yaml:15:3: eval.evry: unknown setting; did you mean "eval.every"?' \
     typo.yaml
 refuses 'did you mean "optim.lr"' small.yaml lr=3
-refuses 'leave one of them out' small.yaml train.epochs=1
 refuses 'how long to train is not set' small.yaml train.steps=0
 refuses 'contradicts the data' small.yaml model.vocab=8
 refuses 'learns from images' model=mlp data=synthetic data.kind=tokens train.steps=1
@@ -107,6 +106,10 @@ grep -q '"step": 3,' out || fail "patience of 2 is not 3 evaluations"
 # Epochs, and batch triples.
 "$tutti" train small.yaml run=epochs train.steps=0 train.epochs=0.5 --dry-run |
     grep -q '^# steps 32' || fail "half an epoch of 249 windows is 32 steps of 4"
+"$tutti" train small.yaml run=epochs train.steps=9 train.epochs=0.5 --dry-run |
+    grep -q '^# steps 9' || fail "steps that end before the epochs do count"
+"$tutti" train small.yaml run=epochs train.steps=99 train.epochs=0.5 --dry-run |
+    grep -q '^# steps 32' || fail "epochs that end before the steps do count"
 "$tutti" train small.yaml micro=2 --dry-run | grep -q '^accumulate: 2$' ||
     fail "batch and micro give accumulate"
 refuses 'accumulate' small.yaml micro=2 accumulate=3
