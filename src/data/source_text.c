@@ -66,14 +66,23 @@ static tt_status join(reading *r)
     return TT_OK;
 }
 
-// Characters come from both splits, so both are read for either.
+// Characters come from both splits, so both are read for either; a tokenizer that
+// is there already needs only its own.
+static bool reads_path(const tt_source_request *request)
+{
+    const char *spec = request->tokenizer;
+    return request->split == TT_SPLIT_TRAIN || request->val[0] == '\0' ||
+           spec[0] == '\0' || strcmp(spec, "chars") == 0;
+}
+
 static tt_status read_text(reading *r, const tt_source_request *request)
 {
     tt_paths path = {0}, val = {0};
     r->arena = tt_arena_create();
     if (r->arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a source");
-    TT_TRY(tt_paths_find("data.path", request->path, r->arena, &path));
+    if (reads_path(request))
+        TT_TRY(tt_paths_find("data.path", request->path, r->arena, &path));
     if (request->val[0] != '\0')
         TT_TRY(tt_paths_find("data.val", request->val, r->arena, &val));
     r->blob =
@@ -84,7 +93,8 @@ static tt_status read_text(reading *r, const tt_source_request *request)
     r->n_path = r->n;
     TT_TRY(open_files(r, &val));
     if (r->n == 0)
-        return tt_fail(TT_ERR_ARG, "%s: it is empty", request->path);
+        return tt_fail(TT_ERR_ARG, "%s: it is empty",
+                       path.n > 0 ? request->path : request->val);
     return join(r);
 }
 
