@@ -51,12 +51,12 @@ static bool must_add(const tt__lower *l, tt_accumulate mode)
            (mode == TT_ADD_AFTER_FIRST && l->plan->n_micro > 1);
 }
 
-// Whether a term in this form can be added to a sum in that form.
+// Whether a term in this form can be added to a sum in that form; plain sums have
+// no gaps.
 static bool fits(const tt_operand *term, const tt_operand *sum)
 {
-    if (term->layout != 0 || sum->layout != 0)
-        return term->layout == sum->layout && same_dims(term, sum);
-    return tt_operand_is_dense(term) && tt_operand_is_dense(sum);
+    return term->layout == sum->layout &&
+           (term->layout != 0 || tt_operand_is_dense(term));
 }
 
 // The sum's form when this term is its first.
@@ -92,20 +92,22 @@ tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
 }
 
 // Collects what the operator's own step must add: shape-only inputs and the terms
-// that are not in the sum yet. Returns the number of terms.
-static int collect(tt__lower *l, const tt_node *node, tt_val *in, int *n_in_out)
+// that are not in the sum yet. Returns whether there is such a term.
+static bool collect(tt__lower *l, const tt_node *node, tt_val *in,
+                    int *n_in_out)
 {
     const int32_t sum = tt__home(l, node->out[0])->buffer;
-    int n_terms = 0, n = 0;
+    bool has_terms = false;
+    int n = 0;
     for (int i = 0; i < node->n_in; i++) {
         const bool is_term = tt__is_read(node, i);
         if (is_term && sum >= 0 && tt__home(l, node->in[i])->buffer == sum)
             continue;
-        n_terms += is_term ? 1 : 0;
+        has_terms |= is_term;
         in[n++] = node->in[i];
     }
     *n_in_out = n;
-    return n_terms;
+    return has_terms;
 }
 
 static tt_status make_sum(tt__lower *l, const tt_node *node, const tt_val *in)
@@ -153,16 +155,8 @@ static tt_status add_terms(tt__lower *l, const tt_node *node, const tt_val *in,
                     .out = l->operand + n_in};
     for (int i = 0; i < n_in; i++) {
         site.in[i] = l->info[in[i].id].operand;
-        const tt_ref *home = tt__home(l, in[i]);
-        if (i == 0 && tt_is(weight_of(node)))
-            continue;
-        if (sum.operand.layout != 0 || home->buffer < 0) {
+        if (i > 0 || !tt_is(weight_of(node)))
             site.in[i].layout = sum.operand.layout;
-        } else {
-            site.in[i].layout = home->operand.layout;
-            for (int d = 0; d < TT_MAX_DIMS; d++)
-                site.in[i].stride[d] = home->operand.stride[d];
-        }
     }
     site.out[0] = sum.operand;
     l->ref[n_in] = sum;
@@ -190,7 +184,7 @@ tt_status tt__lower_accumulate(tt__lower *l, const tt_node *node)
         tt_arena_alloc(l->arena, (node->n_in + 1) * (int64_t)sizeof(*in));
     if (in == NULL)
         return TT_ERR_NOMEM;
-    if (collect(l, node, in, &n_in) == 0)
+    if (!collect(l, node, in, &n_in))
         return TT_OK;
     return add_terms(l, node, in, n_in);
 }

@@ -171,6 +171,52 @@ TEST(states_can_be_written_and_read_in_any_layout)
     world_fini(&w);
 }
 
+enum { FILTER = 16 * 16 * 3 * 3, PIXELS = 2 * 16 * 6 * 6 };
+
+// The gradient of a weight that a convolution and a penalty read, in this order
+// or the other one.
+static void penalised(const char *backend, bool first, float *grad_out)
+{
+    world w;
+    world_init(&w);
+    tt_builder *b = &w.b;
+    b->dtype = b->master = TT_F32;
+    const tt_init normal = {.kind = TT_INIT_NORMAL, .a = 0.5};
+    const tt_val x = tt_input(b, "x", TT_F32, "n:2 c:16 h:6 w:6");
+    const tt_val k = tt_param(b, "k", normal, "o:16 c:16 kh:3 kw:3");
+    tt_val penalty = first ? tt_mul(b, k, k) : TT_NONE;
+    const tt_val y =
+        tt_call(b, &tt_op_conv, NULL, (tt_val[]){x, k, TT_NONE}, 3, NULL);
+    if (!first)
+        penalty = tt_mul(b, k, k);
+    const tt_val loss =
+        tt_add(b, tt_reduce_dims(b, tt_mul(b, y, y), TT_REDUCE_SUM, NULL, 0),
+               tt_reduce_dims(b, penalty, TT_REDUCE_SUM, NULL, 0));
+    CHECK_OK(tt_grad(b, loss, NULL, NULL));
+    world_add_sgd(b);
+    world_open(&w, tt_backend_find(backend), &(tt_lower_options){.n_micro = 2});
+    CHECK_OK(tt_plan_verify(w.plan));
+    float pixels[PIXELS];
+    for (int i = 0; i < PIXELS; i++)
+        pixels[i] = (float)sin(i + 1.0);
+    CHECK_OK(tt_exec_write(w.exec, world_find(&w, "x"), pixels));
+    CHECK_OK(tt_exec_run(w.exec, NULL, NULL));
+    const tt_val grad = tt_graph_value(w.graph, world_find(&w, "k"))->grad;
+    CHECK_OK(tt_exec_read(w.exec, grad, grad_out));
+    world_fini(&w);
+}
+
+TEST(terms_of_a_sum_may_lie_in_different_ways)
+{
+    static float want[FILTER], got[FILTER];
+    for (int first = 0; first < 2; first++) {
+        penalised("ref", first == 1, want);
+        penalised("cpu", first == 1, got);
+        for (int i = 0; i < FILTER; i++)
+            CHECK_CLOSE(got[i], want[i], 2e-3);
+    }
+}
+
 // y = tanh(tanh(... x)): every step may overwrite its input.
 TEST(dying_inputs_are_overwritten)
 {
