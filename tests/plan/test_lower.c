@@ -248,6 +248,25 @@ TEST(what_nobody_reads_is_not_computed)
     world_fini(&w);
 }
 
+TEST(a_state_that_no_step_touches_has_no_steps)
+{
+    world w;
+    world_init(&w);
+    (void)tt_param(&w.b, "idle", (tt_init){.kind = TT_INIT_CONST, .a = 2},
+                   "n:3");
+    const tt_val x = tt_input(&w.b, "x", TT_F64, "n:3");
+    tt_output(&w.b, "y", tt_tanh(&w.b, x));
+    world_open(&w, NULL, NULL);
+    const tt_ref *home = &w.plan->home[world_find(&w, "idle").id];
+    CHECK(home->buffer >= 0);
+    CHECK(w.plan->buffer[home->buffer].first == -1);
+    CHECK(w.plan->buffer[home->buffer].last == -1);
+    double idle[3];
+    world_read(&w, "idle", idle);
+    CHECK(idle[0] == 2 && idle[2] == 2);
+    world_fini(&w);
+}
+
 TEST(shape_only_inputs_do_not_live_longer)
 {
     world w;
