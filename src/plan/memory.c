@@ -9,24 +9,19 @@ static bool is_alive(const tt_buffer *b, int32_t step)
            step <= b->last;
 }
 
-// Bytes alive at each step, of all buffers that are not persistent and of slots:
-// differences first, then their running sums.
-static void count_alive(const tt_plan *plan, int64_t *all, int64_t *slots)
+// Bytes alive at each step, of all buffers that are not persistent: differences
+// first, then their running sums.
+static void count_alive(const tt_plan *plan, int64_t *alive)
 {
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const tt_buffer *b = &plan->buffer[i];
         if (b->class_ == TT_PERSISTENT || b->first < 0)
             continue;
-        const int64_t slot_bytes = b->class_ == TT_SLOT ? b->bytes : 0;
-        all[b->first] += b->bytes;
-        all[b->last + 1] -= b->bytes;
-        slots[b->first] += slot_bytes;
-        slots[b->last + 1] -= slot_bytes;
+        alive[b->first] += b->bytes;
+        alive[b->last + 1] -= b->bytes;
     }
-    for (int32_t s = 1; s < plan->n_steps; s++) {
-        all[s] += all[s - 1];
-        slots[s] += slots[s - 1];
-    }
+    for (int32_t s = 1; s < plan->n_steps; s++)
+        alive[s] += alive[s - 1];
 }
 
 tt_status tt__memory_sum(tt__lower *l)
@@ -34,19 +29,13 @@ tt_status tt__memory_sum(tt__lower *l)
     tt_plan *plan = l->plan;
     int32_t peak_step = 0;
     const int64_t n = plan->n_steps + 2; // `last` may be n_steps
-    int64_t *all = tt_arena_alloc(l->arena, n * (int64_t)sizeof *all);
-    int64_t *slots = tt_arena_alloc(l->arena, n * (int64_t)sizeof *slots);
-    if (all == NULL || slots == NULL)
+    int64_t *alive = tt_arena_alloc(l->arena, n * (int64_t)sizeof *alive);
+    if (alive == NULL)
         return TT_ERR_NOMEM;
-    count_alive(plan, all, slots);
-    for (int32_t s = 0; s < plan->n_steps; s++) {
-        if (all[s] > all[peak_step])
+    count_alive(plan, alive);
+    for (int32_t s = 1; s < plan->n_steps; s++)
+        if (alive[s] > alive[peak_step])
             peak_step = s;
-        if (slots[s] > plan->slot_bytes)
-            plan->slot_bytes = slots[s];
-    }
-    const int64_t shared = plan->peak_bytes - plan->persistent_bytes;
-    plan->scratch_bytes = shared - plan->slot_bytes;
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const tt_buffer *b = &plan->buffer[i];
         if (b->class_ == TT_PERSISTENT || is_alive(b, peak_step))

@@ -97,7 +97,7 @@ typedef struct tt_plan {
     int32_t n_micro, n_slots;
     int64_t
         bytes_by_use[TT_N_BUFFER_USES]; // persistent: sum; others: at the peak
-    int64_t persistent_bytes, slot_bytes, scratch_bytes;
+    int64_t persistent_bytes;
     int64_t peak_bytes; // of the arena
     // Of one step: n_micro forward and backward, one update. Depth is the longest
     // path through one micro-batch and the update.
