@@ -236,6 +236,27 @@ TEST(dying_inputs_are_overwritten)
     world_fini(&w);
 }
 
+// The first row of h is a view of it, and read for every row of the product.
+TEST(an_input_that_is_read_twice_is_not_overwritten)
+{
+    static const char *const names[] = {"ref", "cpu"};
+    for (int k = 0; k < 2; k++) {
+        world w;
+        world_init(&w);
+        const tt_val x = tt_input(&w.b, "x", TT_F64, "a:4 b:64");
+        const tt_val h = tt_tanh(&w.b, x);
+        tt_output(&w.b, "y", tt_mul(&w.b, h, tt_slice(&w.b, h, 0, 0, 1)));
+        world_open(&w, tt_backend_find(names[k]), NULL);
+        double y[256];
+        CHECK_OK(feed_numbers(&w, w.exec, 0));
+        CHECK_OK(tt_exec_run(w.exec, NULL, NULL));
+        world_read(&w, "y", y);
+        for (int i = 0; i < 256; i++)
+            CHECK_CLOSE(y[i], tanh(i) * tanh(i % 64), 1e-12);
+        world_fini(&w);
+    }
+}
+
 TEST(what_nobody_reads_is_not_computed)
 {
     world w;
