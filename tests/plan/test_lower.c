@@ -288,6 +288,23 @@ TEST(a_state_that_no_step_touches_has_no_steps)
     world_fini(&w);
 }
 
+TEST(the_table_shows_the_step_with_most_memory_even_the_last)
+{
+    world w;
+    world_init(&w);
+    const tt_matmul_params p = {0};
+    const tt_val x = tt_input(&w.b, "x", TT_F64, "m:40 k:1");
+    const tt_val z = tt_input(&w.b, "z", TT_F64, "k:1 n:40");
+    tt_output(&w.b, "y", tt_matmul(&w.b, tt_tanh(&w.b, x), z, TT_NONE, &p));
+    world_open(&w, NULL, NULL);
+    CHECK(w.plan->n_steps == 2);
+    int64_t sum = 0;
+    for (int u = 0; u < TT_N_BUFFER_USES; u++)
+        sum += w.plan->bytes_by_use[u];
+    CHECK(sum >= (1600 + 40) * 8);
+    world_fini(&w);
+}
+
 TEST(shape_only_inputs_do_not_live_longer)
 {
     world w;
