@@ -195,7 +195,8 @@ static double combine(int op, double a, double b)
 }
 
 static void binary_check(const tt_simd *simd, tt_simd_type type, int64_t rows,
-                         int64_t cols, const int64_t b_stride[2])
+                         int64_t cols, const int64_t a_stride[2],
+                         const int64_t b_stride[2])
 {
     const buf a = buf_random(type, rows * cols, 2.0);
     const buf b = buf_random(TT_SIMD_F32, rows * cols, 1.0);
@@ -209,13 +210,14 @@ static void binary_check(const tt_simd *simd, tt_simd_type type, int64_t rows,
             .type = type,
             .rows = rows,
             .cols = cols,
-            .a = {a.data, type, cols, 1},
+            .a = {a.data, type, a_stride[0], a_stride[1]},
             .b = {b.data, TT_SIMD_F32, b_stride[0], b_stride[1]},
             .y = y.data};
         simd->elementwise->binary(&x);
         for (int64_t i = 0; i < rows * cols; i++)
             want[i] = combine(
-                op, buf_get(&a, i),
+                op,
+                buf_get(&a, i / cols * a_stride[0] + i % cols * a_stride[1]),
                 buf_get(&b, i / cols * b_stride[0] + i % cols * b_stride[1]));
         buf_check(&y, want, "binary");
     }
@@ -229,7 +231,8 @@ static void binary_case(const tt_simd *simd, tt_simd_type type)
         const int64_t rows = shapes[i][0], cols = shapes[i][1];
         const int64_t strides[][2] = {{cols, 1}, {0, 1}, {1, 0}, {0, 0}};
         for (int k = 0; k < 4; k++)
-            binary_check(simd, type, rows, cols, strides[k]);
+            binary_check(simd, type, rows, cols, strides[0], strides[k]);
+        binary_check(simd, type, rows, cols, strides[1], strides[2]);
     }
 }
 
