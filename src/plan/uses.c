@@ -37,7 +37,7 @@ static bool is_needed(const tt__lower *l, const tt_node *node)
 // Backwards: when a node is met, all its readers were.
 static void count_uses(tt__lower *l)
 {
-    for (int32_t p = l->n_at - 1; p >= 0; p--) {
+    for (int32_t p = l->n_at; p-- > 0;) {
         const int32_t n = l->node_at[p];
         const tt_node *node = &l->g->node[n];
         l->is_live[n] = is_needed(l, node);

@@ -401,6 +401,29 @@ TEST(a_rank_outside_the_mesh_is_refused)
     world_fini(&w);
 }
 
+// The product is of stage 0, one of its factors of stage 1.
+TEST(a_stage_that_reads_from_a_later_one_is_refused)
+{
+    for (int late = 0; late < 2; late++) {
+        world w;
+        world_init(&w);
+        tt_val in[2];
+        for (int i = 0; i < 2; i++) {
+            w.b.stage = i == late ? 1 : 0;
+            in[i] = tt_tanh(&w.b,
+                            tt_input(&w.b, i == 0 ? "x" : "z", TT_F64, "a:4"));
+        }
+        w.b.stage = 0;
+        tt_output(&w.b, "y", tt_mul(&w.b, in[0], in[1]));
+        CHECK_OK(tt_builder_take(&w.b, &w.graph));
+        CHECK_OK(tt_backend_open(tt_backend_find("ref"), NULL, &w.backend));
+        CHECK(tt_plan_lower(w.graph, &w.backend->target, &(tt_lower_options){0},
+                            &w.plan) == TT_ERR_STATE);
+        CHECK(strstr(tt_error_message(), "computed later") != NULL);
+        world_fini(&w);
+    }
+}
+
 TEST(a_tensor_that_no_machine_holds_is_refused)
 {
     world w;
