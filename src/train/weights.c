@@ -38,13 +38,16 @@ static const char *without(const char *name, const char *prefix)
     return strncmp(name, prefix, n) == 0 && name[n] != '\0' ? name + n : name;
 }
 
+static const char *without_wrapper(const char *name)
+{
+    return without(without(name, "_orig_mod."), "module.");
+}
+
 const char *tt_weights_plain_name(const char *name)
 {
-    const char *before = NULL;
-    while (name != before) {
-        before = name;
-        name = without(without(name, "_orig_mod."), "module.");
-    }
+    const char *rest = without_wrapper(name);
+    for (; rest != name; rest = without_wrapper(name))
+        name = rest;
     const char *plain = without(name, "transformer.");
     return plain != name ? plain : without(name, "model.");
 }
