@@ -10,20 +10,6 @@ extern const tt_simd_norm TT_SYMBOL(tt_simd_norm);
 
 enum { COLS = 256 }; // columns of a block of parameter gradients
 
-TT_INLINE const void *add_residual(tt_simd_type type,
-                                   const tt_simd_norm_args *a, int64_t r)
-{
-    const void *x = at(type, a->x, r * a->cols);
-    if (a->residual == NULL)
-        return x;
-    const void *b = at(type, a->residual, r * a->cols);
-    void *sum = at_mut(type, a->sum, r * a->cols);
-#pragma omp simd
-    for (int64_t j = 0; j < a->cols; j++)
-        store(type, sum, j, load(type, x, j) + load(type, b, j));
-    return sum;
-}
-
 // The sum of x - mean, or of its square, in four quarters side by side: one
 // chain of additions would wait for itself.
 TT_INLINE float sum_of(tt_simd_type type, const void *x, int64_t n, float mean,
@@ -53,25 +39,20 @@ TT_INLINE void scale_row(tt_simd_type type, const tt_simd_norm_args *a,
                          const void *x, void *y, float mean, float rstd)
 {
     const float *g = a->gamma, *b = a->beta;
-    if (g != NULL && b != NULL)
+    if (b != NULL)
 #pragma omp simd
         for (int64_t j = 0; j < a->cols; j++)
             store(type, y, j, (load(type, x, j) - mean) * rstd * g[j] + b[j]);
-    else if (g != NULL)
-#pragma omp simd
-        for (int64_t j = 0; j < a->cols; j++)
-            store(type, y, j, (load(type, x, j) - mean) * rstd * g[j]);
     else
 #pragma omp simd
         for (int64_t j = 0; j < a->cols; j++)
-            store(type, y, j,
-                  (load(type, x, j) - mean) * rstd + (b ? b[j] : 0.0f));
+            store(type, y, j, (load(type, x, j) - mean) * rstd * g[j]);
 }
 
 TT_INLINE void forward_row(tt_simd_type type, const tt_simd_norm_args *a,
                            int64_t r)
 {
-    const void *x = add_residual(type, a, r);
+    const void *x = at(type, a->x, r * a->cols);
     const int64_t n = a->cols;
     const float mean =
         a->is_rms ? 0.0f : sum_of(type, x, n, 0.0f, false) / (float)n;
@@ -95,53 +76,30 @@ static void forward(const tt_simd_norm_args *a)
     }
 }
 
-TT_INLINE float gamma_at(const float *gamma, int64_t j)
-{
-    return gamma == NULL ? 1.0f : gamma[j];
-}
-
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)) with g = d_y gamma.
 TT_INLINE void backward_row(tt_simd_type type, const tt_simd_norm_args *a,
-                            const float *gamma, int64_t r)
+                            int64_t r)
 {
     const int64_t n = a->cols;
+    const float *gamma = a->gamma;
     const void *x = at(type, a->x, r * n), *dy = at(type, a->d_y, r * n);
     void *dx = at_mut(type, a->d_x, r * n);
     const float mean = a->is_rms ? 0.0f : a->mean[r], rstd = a->rstd[r];
     float sum = 0.0f, dot = 0.0f;
 #pragma omp simd reduction(+ : sum, dot)
     for (int64_t j = 0; j < n; j++) {
-        const float g = load(type, dy, j) * gamma_at(gamma, j);
+        const float g = load(type, dy, j) * gamma[j];
         sum += g;
         dot += g * ((load(type, x, j) - mean) * rstd);
     }
     sum = a->is_rms ? 0.0f : sum / (float)n;
     dot /= (float)n;
-    if (a->d_residual == NULL) {
-#pragma omp simd
-        for (int64_t j = 0; j < n; j++) {
-            const float g = load(type, dy, j) * gamma_at(gamma, j);
-            const float xhat = (load(type, x, j) - mean) * rstd;
-            store(type, dx, j, rstd * (g - sum - xhat * dot));
-        }
-        return;
-    }
-    const void *dr = at(type, a->d_residual, r * n);
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
-        const float g = load(type, dy, j) * gamma_at(gamma, j);
+        const float g = load(type, dy, j) * gamma[j];
         const float xhat = (load(type, x, j) - mean) * rstd;
-        store(type, dx, j, load(type, dr, j) + rstd * (g - sum - xhat * dot));
+        store(type, dx, j, rstd * (g - sum - xhat * dot));
     }
-}
-
-TT_INLINE void backward_typed(tt_simd_type type, const tt_simd_norm_args *a,
-                              int64_t r)
-{
-    if (a->gamma == NULL)
-        backward_row(type, a, NULL, r);
-    else
-        backward_row(type, a, a->gamma, r);
 }
 
 static void backward_input(const tt_simd_norm_args *a)
@@ -150,9 +108,9 @@ static void backward_input(const tt_simd_norm_args *a)
 #pragma omp parallel for schedule(static) if (forks)
     for (int64_t r = 0; r < a->rows; r++) {
         if (a->type == TT_SIMD_BF16)
-            backward_typed(TT_SIMD_BF16, a, r);
+            backward_row(TT_SIMD_BF16, a, r);
         else
-            backward_typed(TT_SIMD_F32, a, r);
+            backward_row(TT_SIMD_F32, a, r);
     }
 }
 

@@ -14,20 +14,17 @@
 #include <stdint.h>
 
 typedef struct tt_simd_norm_args {
-    tt_simd_type type; // of x, residual, sum, y, d_y, d_residual, d_x
+    tt_simd_type type; // of x, y, d_y, d_x
     bool is_rms;
     int64_t rows, cols;
     float epsilon;
     const void *x;
-    const void *residual; // or null; else sum = x + residual is normalised
-    void *sum;            // written if residual is there
-    const float *gamma;   // [cols], or null for 1
-    const float *beta;    // [cols], or null for 0
+    const float *gamma; // [cols]
+    const float *beta;  // [cols], or null for 0
     void *y;
     float *mean; // [rows]; not used by RMS norm
     float *rstd; // [rows]
     const void *d_y;
-    const void *d_residual; // or null; else added to d_x. May be d_x itself
     void *d_x;
     float *d_gamma;   // [cols], or null
     float *d_beta;    // [cols], or null
@@ -37,9 +34,8 @@ typedef struct tt_simd_norm_args {
 
 typedef void tt_simd_norm_fn(const tt_simd_norm_args *args);
 
-// Backward takes as x what was normalised: x, or sum where there was a residual.
 typedef struct tt_simd_norm {
-    tt_simd_norm_fn *forward;         // y, mean, rstd, sum
+    tt_simd_norm_fn *forward;         // y, mean, rstd
     tt_simd_norm_fn *backward_input;  // d_x from x, mean, rstd, gamma, d_y
     tt_simd_norm_fn *backward_params; // d_gamma, d_beta from x, mean, rstd, d_y
     int64_t (*params_scratch_bytes)(int64_t rows, int64_t cols);
