@@ -44,8 +44,16 @@ typedef struct work {
 
 static tt_status add_version(work *w, int32_t old, tt_val val)
 {
-    if (w->n_versions == w->capacity)
-        return tt_fail(TT_ERR_STATE, "a value was converted too often");
+    if (w->n_versions == w->capacity) {
+        const int32_t capacity = w->capacity == 0 ? 64 : 2 * w->capacity;
+        version *grown =
+            tt_realloc(w->versions, (int64_t)sizeof *grown * w->capacity,
+                       (int64_t)sizeof *grown * capacity);
+        if (grown == NULL)
+            return tt_fail(TT_ERR_NOMEM, "no memory to partition a graph");
+        w->versions = grown;
+        w->capacity = capacity;
+    }
     w->versions[w->n_versions] = (version){val, w->first[old]};
     w->first[old] = w->n_versions++;
     return TT_OK;
@@ -334,17 +342,13 @@ static tt_status rewrite(work *w)
 
 static tt_status allocate(work *w, const tt_graph *old)
 {
-    int64_t edges = old->n_values + 1, widest = 1;
-    for (int32_t n = 0; n < old->n_nodes; n++) {
-        edges += old->node[n].n_in + old->node[n].n_out;
+    int64_t widest = 1;
+    for (int32_t n = 0; n < old->n_nodes; n++)
         widest = old->node[n].n_in > widest ? old->node[n].n_in : widest;
-    }
-    w->capacity = (int32_t)edges;
-    w->versions = tt_alloc((int64_t)sizeof *w->versions * edges);
     w->first = tt_alloc((int64_t)sizeof *w->first * (old->n_values + 1));
     w->in = tt_alloc((int64_t)sizeof *w->in * widest);
     w->val = tt_alloc((int64_t)sizeof *w->val * widest);
-    if (!w->versions || !w->first || !w->in || !w->val)
+    if (!w->first || !w->in || !w->val)
         return tt_fail(TT_ERR_NOMEM, "no memory to partition a graph");
     for (int32_t v = 0; v < old->n_values; v++)
         w->first[v] = -1;

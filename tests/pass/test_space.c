@@ -90,6 +90,26 @@ static tt_graph *norm_in_groups(void)
     return g;
 }
 
+// More inputs than a signature has places for: the rest are as the last.
+static tt_graph *many_inputs(void)
+{
+    enum { MANY = 20 };
+    tt_builder b;
+    tt_graph *g = NULL;
+    tt_val in[MANY];
+    CHECK_OK(tt_builder_init(&b, &tt_grad_ops_default));
+    b.dtype = b.master = TT_F64;
+    for (int i = 0; i < MANY; i++) {
+        const char *name = tt_arena_printf(b.graph->arena, "x%d", i);
+        in[i] = tt_input(&b, name, TT_F64, "batch:4 width:3");
+    }
+    tt_output(&b, "squares",
+              tt_call(&b, &tt_op_sum_squares, NULL, in, MANY, NULL));
+    tt_output(&b, "all", tt_callf(&b, &tt_op_concat, in, MANY, "dim=1"));
+    CHECK_OK(tt_builder_take(&b, &g));
+    return g;
+}
+
 static tt_interp *run(const tt_graph *g)
 {
     tt_interp *it = NULL;
@@ -177,4 +197,19 @@ TEST(groups_of_samples_on_any_mesh)
                     "batch:data height:space");
     check_partition(norm_in_groups, "data:2 tensor:3",
                     "batch:data channels:tensor");
+}
+
+TEST(operators_with_many_inputs_on_a_mesh)
+{
+    check_partition(many_inputs, "data:2", "batch:data");
+    // Nothing is moved but the results.
+    const struct {
+        const char *mesh, *layout;
+    } params = {"data:2", "batch:data"};
+    tt_graph *g = many_inputs(), *cut = NULL;
+    CHECK_OK(tt_pass_apply(tt_pass_find("partition"), &params, g, &cut));
+    CHECK_MSG(cut->n_nodes <= g->n_nodes + g->n_outputs, "%d nodes",
+              cut->n_nodes);
+    tt_graph_destroy(g);
+    tt_graph_destroy(cut);
 }
