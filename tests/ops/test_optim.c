@@ -287,6 +287,40 @@ TEST(the_copy_that_kernels_read_follows_the_weight)
     }
 }
 
+// The weight and its update are of stage 1, what all weights share is of stage 0.
+TEST(a_weight_is_updated_in_the_stage_of_its_gradient)
+{
+    world w;
+    world_init(&w);
+    tt_builder *b = &w.b;
+    b->stage = 1;
+    const tt_val weight = tt_param(b, "w", (tt_init){0}, "a:2 b:3");
+    const tt_val loss =
+        tt_reduce_dims(b, tt_tanh(b, weight), TT_REDUCE_SUM, NULL, 0);
+    CHECK_OK(tt_grad(b, loss, NULL, NULL));
+    b->stage = 0;
+    tt_optim_use use = {.def = tt_optim_find("sgd"), .clip = 1};
+    use.count = tt_scalar(b, "count", b->master);
+    CHECK_OK(
+        tt_opt_defaults(use.def->op->options, &use.params, b->graph->arena));
+    CHECK_OK(tt_optim_apply(b, &use));
+    CHECK(b->stage == 0);
+    int n = 0;
+    for (int32_t i = 0; i < b->graph->n_nodes; i++) {
+        const tt_node *node = &b->graph->node[i];
+        const char *op = node->op->name;
+        const bool is_own =
+            strcmp(op, "sum_squares") == 0 || strcmp(op, "sgd") == 0;
+        const bool is_shared =
+            strcmp(op, "total") == 0 || strcmp(op, "clip") == 0;
+        CHECK(!is_own || node->stage == 1);
+        CHECK(!is_shared || node->stage == 0);
+        n += is_own + is_shared;
+    }
+    CHECK(n == 4);
+    world_fini(&w);
+}
+
 TEST(states_are_named_after_their_weight)
 {
     world w;
