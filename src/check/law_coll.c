@@ -29,7 +29,7 @@ typedef struct rank {
 // Whole numbers small enough that every type sums them exactly.
 static int64_t value_of(int32_t from, int64_t i)
 {
-    return (from * 5 + i * 3 + i / 7) % 13;
+    return (from * INT64_C(5) + i * 3 + i / 7) % 13;
 }
 
 static void store(tt_num type, void *at, int64_t i, int64_t v)
@@ -110,7 +110,7 @@ static bool expect(const tt_coll_call *call, int64_t i, void *at)
     const tt_group *g = &call->group;
     const tt_block mine = tt_block_of(call->count, g->n, g->me);
     const bool is_root = g->me == call->root;
-    int32_t from = call->root;
+    int32_t from = 0;
     switch (call->kind) {
     case TT_ALL_REDUCE:
         expect_fold(call, i, at);
@@ -126,7 +126,7 @@ static bool expect(const tt_coll_call *call, int64_t i, void *at)
         return i < call->count;
     case TT_ALL_GATHER:
     case TT_GATHER:
-        for (from = 0; from < g->n - 1; from++) {
+        for (; from < g->n - 1; from++) {
             const tt_block b = tt_block_of(call->count, g->n, from);
             if (i < b.first + b.n)
                 break;

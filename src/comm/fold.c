@@ -88,45 +88,117 @@ static uint16_t f16_store(float value)
 
 typedef void loop_fn(void *dst, const void *src, int64_t n);
 
-#define LOOPS(name, type)                                                      \
-    static void sum_##name(void *dst, const void *src, int64_t n)              \
-    {                                                                          \
-        type *restrict d = dst;                                                \
-        const type *restrict s = src;                                          \
-        for (int64_t i = 0; i < n; i++)                                        \
-            d[i] = (type)(d[i] + s[i]);                                        \
-    }                                                                          \
-    static void max_##name(void *dst, const void *src, int64_t n)              \
-    {                                                                          \
-        type *restrict d = dst;                                                \
-        const type *restrict s = src;                                          \
-        for (int64_t i = 0; i < n; i++)                                        \
-            d[i] = d[i] > s[i] ? d[i] : s[i];                                  \
-    }
+static void sum_f64(void *dst, const void *src, int64_t n)
+{
+    double *restrict d = dst;
+    const double *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = (double)(d[i] + s[i]);
+}
 
-#define LOOPS_16(name)                                                         \
-    static void sum_##name(void *dst, const void *src, int64_t n)              \
-    {                                                                          \
-        uint16_t *restrict d = dst;                                            \
-        const uint16_t *restrict s = src;                                      \
-        for (int64_t i = 0; i < n; i++)                                        \
-            d[i] = name##_store(name##_load(d[i]) + name##_load(s[i]));        \
-    }                                                                          \
-    static void max_##name(void *dst, const void *src, int64_t n)              \
-    {                                                                          \
-        uint16_t *restrict d = dst;                                            \
-        const uint16_t *restrict s = src;                                      \
-        for (int64_t i = 0; i < n; i++)                                        \
-            d[i] = name##_load(d[i]) > name##_load(s[i]) ? d[i] : s[i];        \
-    }
+static void max_f64(void *dst, const void *src, int64_t n)
+{
+    double *restrict d = dst;
+    const double *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = d[i] > s[i] ? d[i] : s[i];
+}
 
-LOOPS(f64, double)
-LOOPS(f32, float)
-LOOPS(i64, int64_t)
-LOOPS(i32, int32_t)
-LOOPS(u8, uint8_t)
-LOOPS_16(bf16)
-LOOPS_16(f16)
+static void sum_f32(void *dst, const void *src, int64_t n)
+{
+    float *restrict d = dst;
+    const float *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = (float)(d[i] + s[i]);
+}
+
+static void max_f32(void *dst, const void *src, int64_t n)
+{
+    float *restrict d = dst;
+    const float *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = d[i] > s[i] ? d[i] : s[i];
+}
+
+static void sum_i64(void *dst, const void *src, int64_t n)
+{
+    int64_t *restrict d = dst;
+    const int64_t *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = (int64_t)(d[i] + s[i]);
+}
+
+static void max_i64(void *dst, const void *src, int64_t n)
+{
+    int64_t *restrict d = dst;
+    const int64_t *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = d[i] > s[i] ? d[i] : s[i];
+}
+
+static void sum_i32(void *dst, const void *src, int64_t n)
+{
+    int32_t *restrict d = dst;
+    const int32_t *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = (int32_t)(d[i] + s[i]);
+}
+
+static void max_i32(void *dst, const void *src, int64_t n)
+{
+    int32_t *restrict d = dst;
+    const int32_t *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = d[i] > s[i] ? d[i] : s[i];
+}
+
+static void sum_u8(void *dst, const void *src, int64_t n)
+{
+    uint8_t *restrict d = dst;
+    const uint8_t *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = (uint8_t)(d[i] + s[i]);
+}
+
+static void max_u8(void *dst, const void *src, int64_t n)
+{
+    uint8_t *restrict d = dst;
+    const uint8_t *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = d[i] > s[i] ? d[i] : s[i];
+}
+
+static void sum_bf16(void *dst, const void *src, int64_t n)
+{
+    uint16_t *restrict d = dst;
+    const uint16_t *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = bf16_store(bf16_load(d[i]) + bf16_load(s[i]));
+}
+
+static void max_bf16(void *dst, const void *src, int64_t n)
+{
+    uint16_t *restrict d = dst;
+    const uint16_t *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = bf16_load(d[i]) > bf16_load(s[i]) ? d[i] : s[i];
+}
+
+static void sum_f16(void *dst, const void *src, int64_t n)
+{
+    uint16_t *restrict d = dst;
+    const uint16_t *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = f16_store(f16_load(d[i]) + f16_load(s[i]));
+}
+
+static void max_f16(void *dst, const void *src, int64_t n)
+{
+    uint16_t *restrict d = dst;
+    const uint16_t *restrict s = src;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = f16_load(d[i]) > f16_load(s[i]) ? d[i] : s[i];
+}
 
 void tt_fold_into(tt_fold fold, void *dst, const void *src, int64_t bytes)
 {

@@ -17,6 +17,7 @@
 enum {
     MAGIC = 20240326,
     HEADER = 256,
+    HEADER_BYTES = 4 * HEADER,
     FP32 = 3,
     BF16 = 5,
     PAD = 128,
@@ -118,7 +119,7 @@ static void turn(const char *from, int64_t rows, int64_t cols, int64_t bytes,
 static tt_status read_header(const char *path, const int32_t *h, int64_t bytes,
                              tt_llmc_sizes *s)
 {
-    if (bytes < HEADER * 4 || h[0] != MAGIC)
+    if (bytes < HEADER_BYTES || h[0] != MAGIC)
         return tt_fail(TT_ERR_ARG, "%s: is no model of llm.c", path);
     if (h[1] != FP32 && h[1] != BF16)
         return tt_fail(TT_ERR_UNSUPPORTED,
@@ -138,7 +139,7 @@ static tt_status read_header(const char *path, const int32_t *h, int64_t bytes,
     if (s->layers > 1 << 12 || s->width > 1 << 18 || h[7] != padded_vocab(s) ||
         s->width % s->heads != 0)
         return tt_fail(TT_ERR_ARG, "%s: the header makes no sense", path);
-    const int64_t want = HEADER * 4 + all_elements(s) * element(s);
+    const int64_t want = HEADER_BYTES + all_elements(s) * element(s);
     if (bytes != want)
         return tt_fail(TT_ERR_ARG,
                        "%s: has %lld bytes, but its header asks for %lld", path,
@@ -199,7 +200,7 @@ static tt_status read_mapped(tt_llmc *f, const char *path, const char *data,
     if (f->tensor == NULL || f->memory == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: no memory for %lld bytes", path,
                        (long long)bytes);
-    return read_tensors(f, data + HEADER * 4);
+    return read_tensors(f, data + HEADER_BYTES);
 }
 
 static tt_status read_file(tt_llmc *f, const char *path)
@@ -215,7 +216,7 @@ static tt_status read_file(tt_llmc *f, const char *path)
         return status;
     }
     const int64_t bytes = about.st_size;
-    void *data = bytes < HEADER * 4
+    void *data = bytes < HEADER_BYTES
                      ? MAP_FAILED
                      : mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     (void)close(fd);
