@@ -155,7 +155,7 @@ static tt_status read_notes(const tt_json_value *metadata, tt_arena *arena,
 // An upper bound on what the table of these members needs.
 static int64_t table_bytes(const tt_json_value *root)
 {
-    enum { EACH = sizeof(tt_safetensor) + 5 * 16, NUMBER = 8 };
+    enum { EACH = sizeof(tt_safetensor) + 80, NUMBER = 8 }; // 80: rounding up
     int64_t bytes = 0;
     for (const tt_json_value *v = root->first; v != NULL; v = v->next) {
         bytes += EACH + v->key_n;
