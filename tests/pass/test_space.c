@@ -213,3 +213,12 @@ TEST(operators_with_many_inputs_on_a_mesh)
     tt_graph_destroy(g);
     tt_graph_destroy(cut);
 }
+
+TEST(every_pass_is_found_by_its_name)
+{
+    int n = 0;
+    const tt_pass_def *const *all = tt_pass_all(&n);
+    CHECK(n >= 2);
+    for (int i = 0; i < n; i++)
+        CHECK(tt_pass_find(all[i]->name) == all[i]);
+}
