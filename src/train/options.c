@@ -7,8 +7,8 @@
 static const tt_opt train[] = {
     {"steps", "0", "updates to make; 0: as many as epochs take", TT_OPT_I64,
      AT(steps), NULL, 0, 9e15},
-    {"epochs", "0", "times to see the data; with steps: what ends first", TT_OPT_F64,
-     AT(epochs), NULL, 0, 1e9},
+    {"epochs", "0", "times to see the data; with steps: what ends first",
+     TT_OPT_F64, AT(epochs), NULL, 0, 1e9},
     {"stop", "0", "save and end at this step, to go on later; 0: never",
      TT_OPT_I64, AT(stop), NULL, 0, 9e15},
     {"ema", "0", "decay of averaged weights, used to evaluate; 0: none",
