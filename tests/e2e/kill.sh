@@ -32,17 +32,20 @@ log.every: 3
 eval.every: 10
 checkpoint.every: 3
 END
-steps=$((kills * 25))
+steps=$((kills * 60))
 want=$(printf 'step-%08d' $steps)
 
 without_times() {
     sed -E 's/"(seconds|step_seconds|[a-z]+_per_second)":[^,}]*,?//g' "$1"
 }
 
+begin=$(date +%s%N)
 "$tutti" train gpt.yaml run=alone train.steps=$steps >out 2>err ||
     fail "left alone: $(cat err)"
+whole=$((($(date +%s%N) - begin) / 1000000)) # milliseconds
 
-# A number from 0 to 999 for each kill: the same ones every time.
+# A moment for each kill, such that all of them together take about as long as the
+# run that is left alone, however fast the machine is.
 random=12345
 done=0
 i=0
@@ -51,7 +54,8 @@ while [ $i -lt $kills ]; do
     random=$(((random * 1103515245 + 12345) % 2147483648))
     "$tutti" train gpt.yaml run=killed train.steps=$steps >out 2>err &
     pid=$!
-    sleep "0.$(printf '%03d' $((random / 65536 % 450 + 30)))"
+    moment=$((30 + random / 65536 % 1000 * whole * 3 / 2 / kills / 1000))
+    sleep "$((moment / 1000)).$(printf '%03d' $((moment % 1000)))"
     kill -9 $pid 2>/dev/null
     wait $pid 2>/dev/null
     status=$?
@@ -59,7 +63,7 @@ while [ $i -lt $kills ]; do
     [ $status -eq 137 ] || [ $status -eq 0 ] ||
         fail "start $i ended with status $status: $(cat err)"
 done
-[ $done -ge 1 ] || fail "nothing was killed"
+[ $done -ge $((kills / 3)) ] || fail "only $done of $kills were killed"
 "$tutti" train gpt.yaml run=killed train.steps=$steps >out 2>err ||
     fail "the last start: $(cat err)"
 pid=
