@@ -8,6 +8,7 @@
 typedef struct foreign_source {
     tt_source_def def; // first: the registry holds this
     tutti_source from; // with a name of ours
+    tt_arena *arena;   // where all of it lives, for good
 } foreign_source;
 
 typedef struct opened {
@@ -118,6 +119,7 @@ static tt_status fill(const tutti_source *from, tt_arena *arena,
                       foreign_source *own)
 {
     TT_TRY(check_source(from));
+    own->arena = arena;
     own->from = *from;
     own->from.name = tt_arena_strdup(arena, from->name);
     own->from.doc = tt_arena_strdup(arena, from->doc ? from->doc : "");
