@@ -44,8 +44,8 @@ begin=$(date +%s%N)
     fail "left alone: $(cat err)"
 whole=$((($(date +%s%N) - begin) / 1000000)) # milliseconds
 
-# A moment for each kill, such that all of them together take about as long as the
-# run that is left alone, however fast the machine is.
+# A moment for each kill, such that all of them together take a third of the run
+# that is left alone, however fast the machine is.
 random=12345
 done=0
 i=0
@@ -54,7 +54,7 @@ while [ $i -lt $kills ]; do
     random=$(((random * 1103515245 + 12345) % 2147483648))
     "$tutti" train gpt.yaml run=killed train.steps=$steps >out 2>err &
     pid=$!
-    moment=$((30 + random / 65536 % 1000 * whole * 3 / 2 / kills / 1000))
+    moment=$((30 + random / 65536 % 1000 * whole * 2 / 3 / kills / 1000))
     sleep "$((moment / 1000)).$(printf '%03d' $((moment % 1000)))"
     kill -9 $pid 2>/dev/null
     wait $pid 2>/dev/null
