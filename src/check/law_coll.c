@@ -227,6 +227,8 @@ static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
             call.fold.type = (tt_num)t;
             call.fold.op = t == TT_NUM_I32 ? TT_FOLD_MAX : TT_FOLD_SUM;
             call.root = (int32_t)((i + t) % call.group.n);
+            call.scratch =
+                tt_coll_scratch_bytes(def, &call) > 0 ? r->scratch : NULL;
             call.tag = 100 * (int32_t)call.kind + 10 * i + t;
             TT_TRY(check_call(r, def, &call));
         }
@@ -234,6 +236,7 @@ static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
         return TT_OK;
     call.count = 1009;
     call.fold = (tt_fold){TT_FOLD_SUM, TT_NUM_F32};
+    call.scratch = r->scratch;
     return check_bits(r, def, call);
 }
 
@@ -250,8 +253,7 @@ static tt_status check_rank(rank *r)
                 .kind = (tt_coll_kind)kind,
                 .group = {.n = r->comm->size, .me = r->comm->rank},
                 .in = r->in,
-                .out = r->out,
-                .scratch = r->scratch};
+                .out = r->out};
             TT_TRY(check_kind(r, all[i], call));
         }
     return TT_OK;
