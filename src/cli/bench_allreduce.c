@@ -148,13 +148,7 @@ static tt_status be_rank(const tt_launch_rank *r, void *user)
 tt_status tt_bench_allreduce(tt_cli *cli)
 {
     options o;
-    const char *known[8];
-    int n = 0;
-    for (; table[n].name != NULL; n++)
-        known[n] = table[n].name;
-    TT_TRY(tt_opt_defaults(table, &o, cli->arena));
-    TT_TRY(tt_settings_apply(&cli->settings, "", table, &o, cli->arena));
-    TT_TRY(tt_settings_check_unused(&cli->settings, known, n));
+    TT_TRY(tt_cli_options(cli, table, &o));
     if (o.algorithm[0] != '\0' && tt_coll_find(o.algorithm) == NULL)
         return tt_fail(TT_ERR_ARG,
                        "unknown algorithm \"%s\"; `tutti list collectives` "

@@ -88,13 +88,7 @@ static tt_status sweep(const tt_cli *cli, tt_backend *backend, const options *o)
 tt_status tt_bench_gemm(tt_cli *cli)
 {
     options o;
-    const char *known[8];
-    int n = 0;
-    for (; table[n].name != NULL; n++)
-        known[n] = table[n].name;
-    TT_TRY(tt_opt_defaults(table, &o, cli->arena));
-    TT_TRY(tt_settings_apply(&cli->settings, "", table, &o, cli->arena));
-    TT_TRY(tt_settings_check_unused(&cli->settings, known, n));
+    TT_TRY(tt_cli_options(cli, table, &o));
     const tt_backend_def *def = tt_backend_find(o.device);
     if (def == NULL)
         return tt_fail(TT_ERR_ARG, "unknown device \"%s\"; use cpu or ref",

@@ -26,13 +26,7 @@ static const tt_opt table[] = {
 
 static tt_status read_options(tt_cli *cli, options *o)
 {
-    const char *known[8];
-    int n = 0;
-    for (; table[n].name != NULL; n++)
-        known[n] = table[n].name;
-    TT_TRY(tt_opt_defaults(table, o, cli->arena));
-    TT_TRY(tt_settings_apply(&cli->settings, "", table, o, cli->arena));
-    TT_TRY(tt_settings_check_unused(&cli->settings, known, n));
+    TT_TRY(tt_cli_options(cli, table, o));
     if (cli->n_words == 0)
         return tt_fail(TT_ERR_ARG,
                        "which model? usage: tutti export RUN out=FOLDER");

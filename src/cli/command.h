@@ -29,6 +29,10 @@ typedef struct tt_cli {
 
 bool tt_cli_has(const tt_cli *cli, const char *flag); // "--json"
 
+// The command's own settings: defaults, then what was given; anything that is not
+// in the table is an error that suggests the nearest.
+tt_status tt_cli_options(tt_cli *cli, const tt_opt *table, void *params);
+
 typedef struct tt_flag {
     const char *name, *doc; // NULL name ends the table
 } tt_flag;

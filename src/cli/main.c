@@ -36,6 +36,17 @@ bool tt_cli_has(const tt_cli *cli, const char *flag)
     return false;
 }
 
+tt_status tt_cli_options(tt_cli *cli, const tt_opt *table, void *params)
+{
+    const char *known[32];
+    int n = 0;
+    for (; table[n].name != NULL && n < 32; n++)
+        known[n] = table[n].name;
+    TT_TRY(tt_opt_defaults(table, params, cli->arena));
+    TT_TRY(tt_settings_apply(&cli->settings, "", table, params, cli->arena));
+    return tt_settings_check_unused(&cli->settings, known, n);
+}
+
 static void print_usage(FILE *to)
 {
     fprintf(to,
