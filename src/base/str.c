@@ -99,3 +99,9 @@ void tt_str_fini(tt_str *s)
     tt_free(s->text);
     *s = (tt_str){0};
 }
+
+bool tt_ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct tt_str {
@@ -23,5 +24,7 @@ const char *tt_str_text(const tt_str *s);     // "" when empty
 tt_status tt_str_status(const tt_str *s);
 void tt_str_clear(tt_str *s); // keeps the memory
 void tt_str_fini(tt_str *s);
+
+bool tt_ends_with(const char *text, const char *end);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "cli/command.h"
 #include "data/tokenizer.h"
 #include "plan/plan.h"
@@ -211,12 +212,6 @@ static bool has(const look *l, const char *name)
     return path != NULL && tt_file_exists(path);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static tt_status show(look *l)
 {
     if (!tt_file_exists(l->path))
@@ -229,7 +224,7 @@ static tt_status show(look *l)
     }
     if (tt_llmc_is(l->path))
         return show_llmc(l);
-    if (ends_with(l->path, ".json") || ends_with(l->path, ".bpe"))
+    if (tt_ends_with(l->path, ".json") || tt_ends_with(l->path, ".bpe"))
         return show_tokenizer(l);
     const tt_status status = show_safetensors(l);
     return status == TT_OK

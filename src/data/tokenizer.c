@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/str.h"
 #include "data/tokenizer_def.h"
 
 #include <limits.h>
@@ -70,12 +71,6 @@ static void folder_of(const char *path, char folder[PATH_MAX])
         snprintf(folder, PATH_MAX, ".");
     else
         snprintf(folder, PATH_MAX, "%.*s", (int)(slash - path), path);
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), k = strlen(end);
-    return n >= k && strcmp(text + n - k, end) == 0;
 }
 
 // A tokenizer keeps the text of its file, so that it can be passed on as it is.
@@ -231,7 +226,8 @@ static tt_status open_file(const char *path, tt_tokenizer **out)
 {
     char folder[PATH_MAX], other[PATH_MAX];
     folder_of(path, folder);
-    if (ends_with(path, "vocab.json") || ends_with(path, "encoder.json")) {
+    if (tt_ends_with(path, "vocab.json") ||
+        tt_ends_with(path, "encoder.json")) {
         if (!find_file(folder, "merges.txt", "vocab.bpe", other))
             return tt_fail(TT_ERR_IO,
                            "%s: the file of its merges, merges.txt or "
@@ -239,7 +235,7 @@ static tt_status open_file(const char *path, tt_tokenizer **out)
                            path);
         return open_gpt2(path, other, out);
     }
-    if (ends_with(path, "merges.txt") || ends_with(path, "vocab.bpe")) {
+    if (tt_ends_with(path, "merges.txt") || tt_ends_with(path, "vocab.bpe")) {
         if (!find_file(folder, "vocab.json", "encoder.json", other))
             return tt_fail(TT_ERR_IO,
                            "%s: the file of its ids, vocab.json or "

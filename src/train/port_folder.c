@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "data/tokenizer.h"
 #include "train/port.h"
 #include "train/session.h"
@@ -25,17 +26,11 @@ static tt_status write_text(const char *folder, const char *name, tt_str *text)
 
 // ---- the tokenizer -------------------------------------------------------
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 // One that is there in this form is copied as it is: it may say more than we read.
 static tt_status print_tokenizer(const char *spec, const tt_tokenizer *t,
                                  tt_str *out)
 {
-    if (ends_with(spec, "tokenizer.json"))
+    if (tt_ends_with(spec, "tokenizer.json"))
         return tt_file_read(spec, MAX_TOKENIZER, out);
     tt_tokenizer_print(t, out);
     return TT_OK;
@@ -88,7 +83,7 @@ static bool lacks_biases(const tt_port_model *m)
     if (strcmp(m->job->model->name, "gpt") != 0)
         return false;
     for (int64_t i = 0; i < m->n; i++)
-        if (ends_with(m->tensor[i].name, ".c_attn.bias"))
+        if (tt_ends_with(m->tensor[i].name, ".c_attn.bias"))
             return false;
     return true;
 }
@@ -127,7 +122,7 @@ static tt_status add_biases(const tt_port_model *m, tt_arena *arena,
         for (int k = 0; k < 4; k++) {
             char end[64];
             snprintf(end, sizeof end, ".%s.weight", layers[k]);
-            if (!ends_with(w->name, end))
+            if (!tt_ends_with(w->name, end))
                 continue;
             const int64_t stem = (int64_t)(strlen(w->name) - strlen("weight"));
             int64_t *shape = tt_arena_alloc(arena, sizeof *shape);

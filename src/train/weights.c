@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json_read.h"
+#include "base/str.h"
 #include "store/checkpoint.h"
 
 #include <stdio.h>
@@ -248,12 +249,6 @@ static tt_status open_folder(tt_weights *w, const char *path,
     return open_checkpoint(w, path, o, notes);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static tt_status open_path(tt_weights *w, const char *path,
                            const tt_weights_options *o, tt_str *notes)
 {
@@ -268,8 +263,8 @@ static tt_status open_path(tt_weights *w, const char *path,
         return TT_ERR_NOMEM;
     if (tt_file_is_folder(path))
         return open_folder(w, path, o, notes);
-    return ends_with(path, ".json") ? open_index(w, path)
-                                    : open_files(w, &path, 1);
+    return tt_ends_with(path, ".json") ? open_index(w, path)
+                                       : open_files(w, &path, 1);
 }
 
 tt_status tt_weights_open(const char *path, const tt_weights_options *options,

@@ -2,6 +2,7 @@
 // left over.
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "train/weights.h"
 
 #include <stdlib.h>
@@ -11,16 +12,11 @@ enum { MAX_NAMED = 3, MAX_LISTED = 20, ALIGN = 64 };
 
 // ---- names that say nothing ----------------------------------------------
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static bool is_mask(const char *name)
 {
-    return ends_with(name, ".attn.bias") || ends_with(name, ".masked_bias") ||
-           ends_with(name, ".rotary_emb.inv_freq");
+    return tt_ends_with(name, ".attn.bias") ||
+           tt_ends_with(name, ".masked_bias") ||
+           tt_ends_with(name, ".rotary_emb.inv_freq");
 }
 
 // A head that is the embedding once more.

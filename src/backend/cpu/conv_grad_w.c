@@ -8,6 +8,7 @@
 
 #include "backend/cpu/conv_parts.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/wrap.h"
 #include "base/alloc.h"
 #include "ops/ops.h"
 
@@ -45,11 +46,6 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     return tt__cpu_is_fast(site->in[0].dtype);
-}
-
-static int64_t round64(int64_t n)
-{
-    return (n + 63) / 64 * 64;
 }
 
 // In the layout that the weights have, when the library is fast with that.
@@ -130,7 +126,7 @@ static tt_status make_piece(tt_backend *backend, const tt__conv_desc *whole,
     p->x = x_bytes / (to - from) * from;
     p->y = y_bytes / (to - from) * from;
     TT_TRY(tt__conv_create(backend, &d, &p->prim));
-    const int64_t scratch = round64(tt__prim_scratch_bytes(p->prim));
+    const int64_t scratch = tt__round64(tt__prim_scratch_bytes(p->prim));
     if (scratch > s->scratch_bytes)
         s->scratch_bytes = scratch;
     return TT_OK;
@@ -194,7 +190,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     }
     const int64_t bytes = tt_target_bytes(&backend->target, &site->out[0]);
     s->count = bytes / 4;
-    s->dw_bytes = round64(bytes);
+    s->dw_bytes = tt__round64(bytes);
     prepared_out->state = s;
     prepared_out->scratch_bytes =
         s->is_exact ? s->n * s->dw_bytes + s->n_threads * s->scratch_bytes
