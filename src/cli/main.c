@@ -40,7 +40,7 @@ tt_status tt_cli_options(tt_cli *cli, const tt_opt *table, void *params)
 {
     const char *known[32];
     int n = 0;
-    for (; table[n].name != NULL && n < 32; n++)
+    for (; n < 32 && table[n].name != NULL; n++)
         known[n] = table[n].name;
     TT_TRY(tt_opt_defaults(table, params, cli->arena));
     TT_TRY(tt_settings_apply(&cli->settings, "", table, params, cli->arena));
