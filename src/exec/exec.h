@@ -15,6 +15,14 @@ typedef struct tt_exec tt_exec;
 typedef struct tt_wire {
     tt_status (*collective)(void *ctx, const tt_step *step,
                             const void *const *in, void *const *out);
+    // Begins a flight; finish() waits for it. `args` has the addresses of every
+    // step. NULL: collective() does each member where its flight begins.
+    tt_status (*begin)(void *ctx, const tt_plan *plan, int32_t flight,
+                       const tt_args *args);
+    tt_status (*finish)(void *ctx, const tt_plan *plan, int32_t flight);
+    // Memory that peers read in place, for the executor's block; NULL: there is
+    // none, or not so much.
+    void *(*alloc)(void *ctx, int64_t bytes);
     void *ctx;
 } tt_wire;
 

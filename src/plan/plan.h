@@ -82,12 +82,29 @@ typedef struct tt_order {
     int32_t segment, micro, slot, version;
 } tt_order;
 
+// Collectives that are carried out together while other steps run: begun before
+// one step, over before another. Every collective step is a member of one flight
+// and does nothing itself.
+typedef struct tt_flight {
+    const char *name;
+    int32_t first, n;   // members: plan->member[first .. first + n)
+    int32_t begin, end; // steps; end = n_steps: over when the run ends
+    bool
+        is_last_only; // it belongs to the update: begins in the last micro-batch
+    bool is_joined;   // all-reduces side by side in memory: done as one
+    int32_t needed;   // first step of the next run that uses the result
+    int64_t bytes;    // of what is moved, once
+} tt_flight;
+
 typedef struct tt_plan {
     tt_arena *arena;
     const tt_graph *graph; // borrowed
     tt_target *target;     // borrowed; kernels of the steps belong to it
     int32_t rank;
     int32_t n_buffers, n_steps, n_segments, n_order;
+    int32_t n_flights, n_members;
+    tt_flight *flight; // in the order in which they begin
+    int32_t *member;   // steps
     tt_buffer *buffer;
     tt_step *step;
     tt_segment *segment;
@@ -109,6 +126,7 @@ typedef struct tt_lower_options {
     int32_t n_micro;        // micro-batches per step; 0 counts as 1
     bool split_weight_grad; // weight gradients in segments of their own, after
                             // those of activations
+    int64_t bucket_bytes;   // all-reduced together; 0: 25 MiB
 } tt_lower_options;
 
 // Lowers a verified graph. Does not check that it fits: see tt_plan_check_fit.

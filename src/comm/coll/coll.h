@@ -49,6 +49,8 @@ typedef struct tt_coll_call {
     int32_t root; // index in the group
     tt_fold fold;
     int64_t count;
+    const int64_t
+        *bound; // block i is [bound[i], bound[i + 1]); NULL: tt_block_of
     const void *in;
     void *out;
     void *scratch; // tt_coll_def.scratch bytes

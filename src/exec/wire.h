@@ -1,0 +1,60 @@
+// wire - a plan's collectives over a transport, done by a thread of its own while
+// the steps between run.
+//
+// One per rank, shared by all executors of the process; calls come from one thread.
+// Flights are carried out one after another in the order in which they begin, which
+// the plan fixes, so it is the same on every rank.
+
+#ifndef TT_EXEC_WIRE_H
+#define TT_EXEC_WIRE_H
+
+#include "comm/coll/coll.h"
+#include "exec/exec.h"
+
+typedef struct tt_comm_wire tt_comm_wire;
+
+typedef struct tt_wire_options {
+    const char *collective; // an algorithm's name; NULL or "auto": as measured
+    const int32_t *host;    // of every rank; NULL: all on one. Borrowed
+    bool trace;             // keep the times of flights
+} tt_wire_options;
+
+// The transport is borrowed, and used by nobody else from here to the close.
+tt_status tt_comm_wire_open(tt_comm *comm, const tt_wire_options *options,
+                            tt_comm_wire **wire_out);
+void tt_comm_wire_close(tt_comm_wire *wire); // NULL is fine
+
+const tt_wire *tt_comm_wire_of(tt_comm_wire *wire); // for tt_exec_options
+int32_t tt_comm_wire_rank(const tt_comm_wire *wire);
+int32_t tt_comm_wire_size(const tt_comm_wire *wire);
+
+// A collective of the host's own over all ranks (hashes, checkpoints, stopping),
+// finished on return. Group, tag and scratch are filled in; `what` is its name in
+// the journal and in errors.
+tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
+                            const tt_coll_call *call);
+
+// What step of training runs: for the journal.
+void tt_comm_wire_step(tt_comm_wire *wire, int64_t step);
+
+typedef struct tt_wire_stats { // since the opening or the last reset
+    int64_t messages, bytes;   // sent
+    double busy_seconds;       // in collectives
+    double exposed_seconds;    // of these: while the executor waited
+    int64_t flights;
+} tt_wire_stats;
+void tt_comm_wire_stats(tt_comm_wire *wire, bool reset,
+                        tt_wire_stats *stats_out);
+
+// One flight as it was, with `trace`; the newest few thousand are kept.
+typedef struct tt_wire_event {
+    int64_t number;             // of the flight, counted alike on every rank
+    const char *name;           // the plan's
+    double ready, begun, ended; // tt_clock_seconds: handed over, carried out
+    double waited;              // seconds that the executor stood still for it
+    int64_t bytes;
+} tt_wire_event;
+int64_t tt_comm_wire_events(const tt_comm_wire *wire,
+                            const tt_wire_event **out);
+
+#endif
