@@ -93,22 +93,21 @@ static bool has_whole_in(tt_coll_kind kind)
 
 static void fill_in(const tt_coll_call *call, rank *r)
 {
-    const tt_block mine =
-        tt_block_of(call->count, call->group.n, call->group.me);
+    const tt_block mine = tt_coll_block(call, call->group.me);
     memset(r->out, 0x5a, (size_t)MAX_COUNT * WIDEST);
     if (call->kind == TT_BROADCAST && call->group.me == call->root)
         fill(call, r->out, 0, call->count);
     else if (has_whole_in(call->kind))
         fill(call, r->in, 0, call->count);
     else
-        fill(call, r->in, mine.first, mine.n);
+        fill(call, (void *)(uintptr_t)call->in, mine.first, mine.n);
 }
 
 // Element i of this member's result; false: it has none.
 static bool expect(const tt_coll_call *call, int64_t i, void *at)
 {
     const tt_group *g = &call->group;
-    const tt_block mine = tt_block_of(call->count, g->n, g->me);
+    const tt_block mine = tt_coll_block(call, g->me);
     const bool is_root = g->me == call->root;
     int32_t from = 0;
     switch (call->kind) {
@@ -127,7 +126,7 @@ static bool expect(const tt_coll_call *call, int64_t i, void *at)
     case TT_ALL_GATHER:
     case TT_GATHER:
         for (; from < g->n - 1; from++) {
-            const tt_block b = tt_block_of(call->count, g->n, from);
+            const tt_block b = tt_coll_block(call, from);
             if (i < b.first + b.n)
                 break;
         }
@@ -216,8 +215,74 @@ static tt_status check_bits(rank *r, const tt_coll_def *def, tt_coll_call call)
 static const int64_t counts[] = {0, 1, 7, 1009, MAX_COUNT};
 enum { N_COUNTS = sizeof(counts) / sizeof(counts[0]) };
 
+// Blocks of any size, the same on every rank; every third cut is where the one
+// before it is, so that some blocks are empty.
+static void cut(int64_t count, int32_t n, uint64_t seed, int64_t *bound)
+{
+    const uint64_t key = tt_rng_key(seed, "cut", (uint64_t)count);
+    bound[0] = 0;
+    for (int32_t i = 1; i < n; i++) {
+        int64_t at =
+            (int64_t)(tt_rng_uniform(key, (uint64_t)i) * (double)(count + 1));
+        if (i % 3 == 2)
+            at = bound[i - 1];
+        int32_t k = i;
+        for (; k > 1 && bound[k - 1] > at; k--)
+            bound[k] = bound[k - 1];
+        bound[k] = at;
+    }
+    bound[n] = count;
+}
+
+static bool has_blocks(tt_coll_kind kind)
+{
+    return kind == TT_REDUCE_SCATTER || kind == TT_ALL_GATHER ||
+           kind == TT_GATHER || kind == TT_SCATTER || kind == TT_ALL_TO_ALL;
+}
+
+static tt_status check_uneven(rank *r, const tt_coll_def *def,
+                              tt_coll_call call)
+{
+    int64_t bound[MAX_RANKS + 1];
+    call.bound = bound;
+    call.fold = (tt_fold){TT_FOLD_SUM, TT_NUM_F32};
+    for (int i = 0; i < N_COUNTS; i++)
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            // One member may get everything from each.
+            if (call.kind == TT_ALL_TO_ALL &&
+                counts[i] * call.group.n > MAX_COUNT)
+                continue;
+            call.count = counts[i];
+            call.root = (int32_t)((i + (int)seed) % call.group.n);
+            call.scratch =
+                tt_coll_scratch_bytes(def, &call) > 0 ? r->scratch : NULL;
+            call.tag = 1000 + 10 * i + (int32_t)seed;
+            cut(call.count, call.group.n, seed, bound);
+            TT_TRY(check_call(r, def, &call));
+        }
+    return TT_OK;
+}
+
+// The own block where it belongs in the result.
+static tt_status check_in_place(rank *r, const tt_coll_def *def,
+                                tt_coll_call call)
+{
+    int64_t bound[MAX_RANKS + 1];
+    call.fold = (tt_fold){TT_FOLD_SUM, TT_NUM_F32};
+    call.count = 1009;
+    call.bound = bound;
+    call.scratch = tt_coll_scratch_bytes(def, &call) > 0 ? r->scratch : NULL;
+    cut(call.count, call.group.n, 5, bound);
+    call.in = tt_coll_to(&call, tt_coll_block(&call, call.group.me).first);
+    return check_call(r, def, &call);
+}
+
 static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
 {
+    if (has_blocks(call.kind))
+        TT_TRY(check_uneven(r, def, call));
+    if (call.kind == TT_ALL_GATHER)
+        TT_TRY(check_in_place(r, def, call));
     for (int i = 0; i < N_COUNTS; i++)
         for (int t = 0; t < TT_N_NUMS; t++) {
             // All types at one size, one type at the others.

@@ -12,10 +12,11 @@
 //                                       index, from each
 //   barrier          -                  -
 //
-// Block i of `count` elements over n ranks is tt_block: the first count % n blocks
-// have one more. `in` may be `out` for the kinds whose two sides have `count`
-// elements; otherwise they do not overlap. The order of every fold is fixed by the
-// algorithm, so the bits are the same on every rank and in every run.
+// Block i is [bound[i], bound[i + 1]) of the count elements, possibly empty; without
+// bounds the first count % n blocks have one more than the others. `in` may be `out`
+// for the kinds whose two sides have `count` elements, and all_gather's may lie at
+// its place in `out`; otherwise they do not overlap. The order of every fold is
+// fixed by the algorithm, so the bits are the same on every rank and in every run.
 
 #ifndef TT_COMM_COLL_COLL_H
 #define TT_COMM_COLL_COLL_H
@@ -49,8 +50,7 @@ typedef struct tt_coll_call {
     int32_t root; // index in the group
     tt_fold fold;
     int64_t count;
-    const int64_t
-        *bound; // block i is [bound[i], bound[i + 1]); NULL: tt_block_of
+    const int64_t *bound; // n + 1, the same on every member; NULL: tt_block_of
     const void *in;
     void *out;
     void *scratch; // tt_coll_def.scratch bytes
@@ -92,8 +92,9 @@ typedef struct tt_block {
 } tt_block;
 tt_block tt_block_of(int64_t count, int32_t n, int32_t i);
 
-// Blocks [i, i + k), k >= 1, as one.
-tt_block tt_blocks_of(int64_t count, int32_t n, int32_t i, int32_t k);
+// Block i of the call, and blocks [i, i + k), k >= 1, as one.
+tt_block tt_coll_block(const tt_coll_call *call, int32_t i);
+tt_block tt_coll_blocks(const tt_coll_call *call, int32_t i, int32_t k);
 
 // The address of element `first`, and messages of elements between members.
 const void *tt_coll_from(const tt_coll_call *call, int64_t first); // of in

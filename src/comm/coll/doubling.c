@@ -68,7 +68,7 @@ static int64_t between(const tt_coll_call *call, int32_t from, int32_t to)
     const tt_group *g = &call->group;
     int64_t n = 0;
     for (int32_t i = from; i < to; i++)
-        n += tt_block_of(call->count, g->n, turned(g, i)).n;
+        n += tt_coll_block(call, turned(g, i)).n;
     return n;
 }
 
@@ -92,7 +92,7 @@ static tt_status all_gather(tt_comm *comm, const tt_coll_call *call)
         TT_TRY(tt_comm_swap(comm, &out, &in));
     }
     for (int32_t i = 0; i < g->n; i++) {
-        const tt_block b = tt_block_of(call->count, g->n, turned(g, i));
+        const tt_block b = tt_coll_block(call, turned(g, i));
         tt_coll_copy(call, tt_coll_to(call, b.first),
                      tt_coll_at(call, call->scratch, between(call, 0, i)), b.n);
     }

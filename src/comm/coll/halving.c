@@ -49,8 +49,7 @@ static int32_t member_of(crowd c, int32_t v)
 static tt_block held(const tt_coll_call *call, crowd c, int32_t v, int32_t k)
 {
     const int32_t first = member_of(c, v);
-    return tt_blocks_of(call->count, call->group.n, first,
-                        member_of(c, v + k) - first);
+    return tt_coll_blocks(call, first, member_of(c, v + k) - first);
 }
 
 // From whole data to this active's blocks, folded.
@@ -139,7 +138,7 @@ static tt_status reduce_scatter(tt_comm *comm, const tt_coll_call *call)
 {
     const tt_group *g = &call->group;
     const crowd c = crowd_of(g->n);
-    const tt_block mine = tt_block_of(call->count, g->n, g->me);
+    const tt_block mine = tt_coll_block(call, g->me);
     TT_TRY(join(comm, call, c, call->scratch));
     if (!is_active(c, g->me))
         return hand_over(comm, call, c, NULL, mine.n);
@@ -148,7 +147,7 @@ static tt_status reduce_scatter(tt_comm *comm, const tt_coll_call *call)
                  mine.n);
     if (!has_partner(c, g->me))
         return TT_OK;
-    const tt_block next = tt_block_of(call->count, g->n, g->me + 1);
+    const tt_block next = tt_coll_block(call, g->me + 1);
     return hand_over(comm, call, c, tt_coll_at(call, call->scratch, next.first),
                      next.n);
 }
@@ -157,7 +156,7 @@ static tt_status all_gather(tt_comm *comm, const tt_coll_call *call)
 {
     const tt_group *g = &call->group;
     const crowd c = crowd_of(g->n);
-    const tt_block mine = tt_block_of(call->count, g->n, g->me);
+    const tt_block mine = tt_coll_block(call, g->me);
     if (!is_active(c, g->me)) {
         tt_msg out = tt_coll_out(call, g->me - 1, call->in, mine.n);
         TT_TRY(tt_comm_swap(comm, &out, NULL));
@@ -165,7 +164,7 @@ static tt_status all_gather(tt_comm *comm, const tt_coll_call *call)
     }
     tt_coll_copy(call, tt_coll_to(call, mine.first), call->in, mine.n);
     if (has_partner(c, g->me)) {
-        const tt_block next = tt_block_of(call->count, g->n, g->me + 1);
+        const tt_block next = tt_coll_block(call, g->me + 1);
         tt_msg in =
             tt_coll_in(call, g->me + 1, tt_coll_to(call, next.first), next.n);
         TT_TRY(tt_comm_swap(comm, NULL, &in));
@@ -222,7 +221,7 @@ static tt_coll_cost cost_reduce_scatter(const tt_coll_call *call)
         return (tt_coll_cost){1, tt_coll_bytes(call, call->count)};
     if (!has_partner(c, g->me))
         return cost_halve(call, c);
-    const int64_t next = tt_block_of(call->count, g->n, g->me + 1).n;
+    const int64_t next = tt_coll_block(call, g->me + 1).n;
     return add(cost_halve(call, c), 1, tt_coll_bytes(call, next));
 }
 
@@ -230,7 +229,7 @@ static tt_coll_cost cost_all_gather(const tt_coll_call *call)
 {
     const tt_group *g = &call->group;
     const crowd c = crowd_of(g->n);
-    const int64_t mine = tt_block_of(call->count, g->n, g->me).n;
+    const int64_t mine = tt_coll_block(call, g->me).n;
     if (!is_active(c, g->me))
         return (tt_coll_cost){1, tt_coll_bytes(call, mine)};
     const bool pair = has_partner(c, g->me);

@@ -66,11 +66,11 @@ static tt_status deal(tt_comm *comm, const tt_coll_call *call, int32_t root,
                       const void *all)
 {
     const tt_group *g = &call->group;
-    const tt_block mine = tt_block_of(call->count, g->n, g->me);
+    const tt_block mine = tt_coll_block(call, g->me);
     if (!is_me(call, root))
         return take_from(comm, call, root, call->out, mine.n);
     for (int32_t i = 0; i < g->n; i++) {
-        const tt_block b = tt_block_of(call->count, g->n, i);
+        const tt_block b = tt_coll_block(call, i);
         const void *data = (const char *)all + tt_coll_bytes(call, b.first);
         if (i == root)
             tt_coll_copy(call, call->out, data, b.n);
@@ -83,11 +83,11 @@ static tt_status deal(tt_comm *comm, const tt_coll_call *call, int32_t root,
 static tt_status collect(tt_comm *comm, const tt_coll_call *call, int32_t root)
 {
     const tt_group *g = &call->group;
-    const tt_block mine = tt_block_of(call->count, g->n, g->me);
+    const tt_block mine = tt_coll_block(call, g->me);
     if (!is_me(call, root))
         return send_to(comm, call, root, call->in, mine.n);
     for (int32_t i = 0; i < g->n; i++) {
-        const tt_block b = tt_block_of(call->count, g->n, i);
+        const tt_block b = tt_coll_block(call, i);
         void *to = tt_coll_to(call, b.first);
         if (i == root)
             tt_coll_copy(call, to, call->in, b.n);
@@ -139,9 +139,9 @@ static tt_status scatter(tt_comm *comm, const tt_coll_call *call)
 static tt_status all_to_all(tt_comm *comm, const tt_coll_call *call)
 {
     const tt_group *g = &call->group;
-    const int64_t mine = tt_block_of(call->count, g->n, g->me).n;
+    const int64_t mine = tt_coll_block(call, g->me).n;
     for (int32_t i = 0; i < g->n; i++) {
-        const tt_block b = tt_block_of(call->count, g->n, i);
+        const tt_block b = tt_coll_block(call, i);
         tt_msg out = tt_coll_out(call, i, tt_coll_from(call, b.first), b.n);
         tt_msg in = tt_coll_in(call, i, tt_coll_to(call, i * mine), mine);
         if (i == g->me)
@@ -185,7 +185,7 @@ static tt_coll_cost through(const tt_coll_call *call, int32_t root, int64_t up,
 
 static int64_t block_n(const tt_coll_call *call, int32_t i)
 {
-    return tt_block_of(call->count, call->group.n, i).n;
+    return tt_coll_block(call, i).n;
 }
 
 static tt_coll_cost cost_all_reduce(const tt_coll_call *call)

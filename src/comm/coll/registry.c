@@ -50,6 +50,17 @@ int64_t tt_coll_scratch_bytes(const tt_coll_def *def, const tt_coll_call *call)
     return way_of(def, call->kind)->scratch * tt_coll_bytes(call, call->count);
 }
 
+static bool has_whole_bound(const tt_coll_call *call)
+{
+    const int32_t n = call->group.n;
+    if (call->bound == NULL)
+        return true;
+    for (int32_t i = 0; i < n; i++)
+        if (call->bound[i] > call->bound[i + 1])
+            return false;
+    return call->bound[0] == 0 && call->bound[n] == call->count;
+}
+
 tt_status tt_coll_run(const tt_coll_def *def, tt_comm *comm,
                       const tt_coll_call *call)
 {
@@ -60,6 +71,9 @@ tt_status tt_coll_run(const tt_coll_def *def, tt_comm *comm,
                        "%s: member %d, root %d of %d, %lld elements",
                        tt_coll_name(call->kind), g->me, call->root, g->n,
                        (long long)call->count);
+    if (!has_whole_bound(call))
+        return tt_fail(TT_ERR_ARG, "%s: the blocks do not make %lld elements",
+                       tt_coll_name(call->kind), (long long)call->count);
     const tt_status status = way_of(def, call->kind)->run(comm, call);
     return status == TT_OK
                ? TT_OK
@@ -75,10 +89,18 @@ tt_block tt_block_of(int64_t count, int32_t n, int32_t i)
                       .n = least + (i < more)};
 }
 
-tt_block tt_blocks_of(int64_t count, int32_t n, int32_t i, int32_t k)
+tt_block tt_coll_block(const tt_coll_call *call, int32_t i)
 {
-    const tt_block a = tt_block_of(count, n, i);
-    const tt_block b = tt_block_of(count, n, i + k - 1);
+    const int64_t *bound = call->bound;
+    return bound == NULL
+               ? tt_block_of(call->count, call->group.n, i)
+               : (tt_block){.first = bound[i], .n = bound[i + 1] - bound[i]};
+}
+
+tt_block tt_coll_blocks(const tt_coll_call *call, int32_t i, int32_t k)
+{
+    const tt_block a = tt_coll_block(call, i);
+    const tt_block b = tt_coll_block(call, i + k - 1);
     return (tt_block){.first = a.first, .n = b.first + b.n - a.first};
 }
 

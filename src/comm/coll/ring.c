@@ -15,7 +15,7 @@ static int32_t wrap(const tt_group *g, int32_t i)
 static tt_block block(const tt_coll_call *call, int32_t i)
 {
     const tt_group *g = &call->group;
-    return tt_block_of(call->count, g->n, wrap(g, i));
+    return tt_coll_block(call, wrap(g, i));
 }
 
 // Member m ends with the fold of block m + shift in `to`, where all blocks have

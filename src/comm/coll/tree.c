@@ -94,9 +94,7 @@ static int64_t between(const tt_coll_call *call, int32_t from, int32_t to)
 {
     int64_t n = 0;
     for (int32_t v = from; v < to && v < call->group.n; v++)
-        n +=
-            tt_block_of(call->count, call->group.n, member(call, call->root, v))
-                .n;
+        n += tt_coll_block(call, member(call, call->root, v)).n;
     return n;
 }
 
@@ -122,8 +120,7 @@ static tt_status gather(tt_comm *comm, const tt_coll_call *call)
         return tt_comm_swap(comm, &out, NULL);
     }
     for (int32_t i = 0; i < g->n; i++) {
-        const tt_block b =
-            tt_block_of(call->count, g->n, member(call, call->root, i));
+        const tt_block b = tt_coll_block(call, member(call, call->root, i));
         tt_coll_copy(call, tt_coll_to(call, b.first), place(call, i), b.n);
     }
     return TT_OK;
@@ -134,8 +131,7 @@ static tt_status scatter(tt_comm *comm, const tt_coll_call *call)
     const tt_group *g = &call->group;
     const int32_t v = relative(call, call->root), most = reach(call, v);
     for (int32_t i = 0; v == 0 && i < g->n; i++) {
-        const tt_block b =
-            tt_block_of(call->count, g->n, member(call, call->root, i));
+        const tt_block b = tt_coll_block(call, member(call, call->root, i));
         tt_coll_copy(call, place(call, i), tt_coll_from(call, b.first), b.n);
     }
     if (v > 0) {
