@@ -1,0 +1,59 @@
+// ranks - what the ranks of a run did, as rank 0 knows it: plain data.
+//
+//   sent        messages and bytes that the rank sent
+//   busy        seconds in which the rank did collectives
+//   exposed     of these, while it had nothing else to do; the rest was hidden
+//   arrival     when a rank is ready for a collective, by rank 0's clock
+//   spread      from the first arrival to the last one, whose rank is the straggler
+//   waited      from a rank's own arrival to the last one, added up
+
+#ifndef TT_TRAIN_RANKS_H
+#define TT_TRAIN_RANKS_H
+
+#include "base/json.h"
+
+#include <stdint.h>
+
+typedef struct tt_rank_row {
+    const char *host;
+    int64_t messages, bytes;
+    double busy, exposed, waited; // seconds
+    double kernels, feed;         // seconds in kernels; getting batches
+    int64_t n_last;               // collectives to which it came last
+    double late;                  // seconds behind the first, mean over these
+} tt_rank_row;
+
+typedef struct tt_collective_row { // all collectives of one name
+    const char *name;
+    int64_t n;
+    double spread, spread_max; // seconds: mean and largest
+    int32_t straggler;         // who came last most often
+    int64_t n_last;            // how often
+} tt_collective_row;
+
+typedef struct tt_ranks {
+    int32_t n;
+    const tt_rank_row *rank;
+    int64_t n_collectives;     // of which all arrivals are known
+    double spread, spread_max; // seconds
+    int32_t straggler;         // who came last most often; -1: no collective
+    int32_t n_names;           // those that cost most, the costliest first
+    const tt_collective_row *name;
+    double clock_error; // seconds by which arrivals may be wrong
+} tt_ranks;
+
+// Since the last point, per step and rank.
+typedef struct tt_ranks_point {
+    double exposed, hidden; // seconds
+    double bytes;
+    double spread; // seconds, mean over collectives; NaN: there were none
+} tt_ranks_point;
+
+// "rank 2 (host) came last in 61% of 1,840 collectives, ...", for people; nothing
+// where there was no collective.
+void tt_ranks_sentence(const tt_ranks *ranks, tt_str *out);
+
+// Appends members of an object: "ranks", "collectives", "straggler", ...
+void tt_ranks_print_json(const tt_ranks *ranks, tt_json *json);
+
+#endif
