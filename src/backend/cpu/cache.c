@@ -85,7 +85,6 @@ static tt_status run_write(void *state, const tt_site *site,
 typedef struct state {
     tt_simd_attention_args args; // without addresses
     int64_t first_kv;
-    int64_t lse_bytes; // in front of the scratch
     bool has_few;
 } state;
 
@@ -123,11 +122,10 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     };
     (void)tt__attention_map_heads(site, &s->first_kv, &s->args.kv_heads);
     s->has_few = s->args.q_len < FEW || head > TT__ATTENTION_MAX_HEAD;
-    s->lse_bytes = (tt_operand_count(q) / head * 4 + 63) / 64 * 64;
     prepared_out->state = s;
-    prepared_out->scratch_bytes =
-        s->has_few ? simd->decode_scratch_bytes(&s->args)
-                   : s->lse_bytes + simd->forward_scratch_bytes(&s->args);
+    prepared_out->scratch_bytes = s->has_few
+                                      ? simd->decode_scratch_bytes(&s->args)
+                                      : simd->forward_scratch_bytes(&s->args);
     return TT_OK;
 }
 
@@ -147,8 +145,6 @@ static tt_status run(void *kernel_state, const tt_site *site,
         tt_simd_get()->attention->decode(&a);
         return TT_OK;
     }
-    a.lse = args->scratch;
-    a.scratch = (char *)args->scratch + s->lse_bytes;
     a.k_len = a.q_offset + a.q_len;
     tt_simd_get()->attention->forward(&a);
     return TT_OK;

@@ -34,7 +34,8 @@ typedef struct tt_simd_attention_args {
     int64_t q_len, k_len, head_dim;     // head_dim at most 256
     int64_t q_offset, k_offset;
     tt_simd_heads q, k, v, o;    // forward writes o; backward reads all four
-    float *lse;                  // [n_batch, q_heads, q_len]; as o
+    float *lse;                  // [n_batch, q_heads, q_len]; as o; forward:
+                                 // NULL where nobody wants it
     tt_simd_heads d_o;           // backward reads
     tt_simd_heads d_q, d_k, d_v; // backward writes
     int threads;                 // at most this many are used

@@ -219,16 +219,24 @@ static void add_keys(const chunk *c, int64_t k0, int64_t n)
     }
 }
 
-// Divides by the sums and stores: a row that saw nothing is 0.
-static void finish(const chunk *c)
+static void store_lse(const chunk *c)
 {
     const tt_simd_attention_args *x = c->x;
-    const int64_t width = padded_dim(x);
     float *lse = x->lse + (c->b * x->q_heads + c->h) * x->q_len + c->q0;
     const float *max = c->s.max, *sum = c->s.sum;
 #pragma omp simd
     for (int64_t i = 0; i < c->n; i++)
         lse[i] = sum[i] == 0.0f ? -INFINITY : max[i] * TT_LN_2 + v_log(sum[i]);
+}
+
+// Divides by the sums and stores: a row that saw nothing is 0.
+static void finish(const chunk *c)
+{
+    const tt_simd_attention_args *x = c->x;
+    const int64_t width = padded_dim(x);
+    const float *sum = c->s.sum;
+    if (x->lse != NULL)
+        store_lse(c);
     for (int64_t i = 0; i < c->n; i++) {
         const float factor = sum[i] == 0.0f ? 0.0f : 1.0f / sum[i];
         unpack_rows(x, c->s.out + i * width, factor, 1,
