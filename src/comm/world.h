@@ -1,10 +1,11 @@
 // world - who started this process as one of how many ranks, found in what the
 // launcher left in the environment. Opens nothing.
 //
-//   order of belief   TUTTI_* > RANK, WORLD_SIZE (torchrun) > OMPI_* > PMI_* > SLURM_*
-//                     > one process
+//   order of belief   TUTTI_RANK, TUTTI_WORLD_SIZE (set by hand) > RANK, WORLD_SIZE
+//                     (torchrun) > OMPI_* > PMI_* > SLURM_* > one process
 //
-// Two that disagree are an error. Slurm's word counts only inside a step.
+// Two that disagree are an error. Slurm's word counts only inside a step, and not
+// when the step is another launcher's daemon.
 
 #ifndef TT_COMM_WORLD_H
 #define TT_COMM_WORLD_H
