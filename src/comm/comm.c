@@ -110,6 +110,16 @@ tt_status tt_comm_swap(tt_comm *comm, tt_msg *out, tt_msg *in)
     return tt_comm_wait(comm, msgs, n);
 }
 
+void *tt_comm_alloc(tt_comm *comm, int64_t bytes)
+{
+    return comm->def->alloc == NULL ? NULL : comm->def->alloc(comm, bytes);
+}
+
+bool tt_comm_has_native(const tt_comm *comm, const struct tt_coll_call *call)
+{
+    return comm->def->has_native != NULL && comm->def->has_native(comm, call);
+}
+
 void tt_comm_close(tt_comm *comm)
 {
     if (comm != NULL)

@@ -19,6 +19,7 @@
 
 typedef struct tt_comm tt_comm;
 typedef struct tt_comm_def tt_comm_def;
+struct tt_coll_call; // comm/coll/coll.h
 
 // One message, owned by the caller until it is done.
 typedef struct tt_msg {
@@ -71,6 +72,10 @@ struct tt_comm_def {
     // NULL: there is none left, or no such thing.
     void *(*alloc)(tt_comm *comm, int64_t bytes);
     tt_link (*link)(const tt_comm *comm, int32_t peer);
+    // The transport's own collectives; both NULL: it has none. The first answers
+    // from the call's numbers alone, so that all members agree.
+    bool (*has_native)(const tt_comm *comm, const struct tt_coll_call *call);
+    tt_status (*native)(tt_comm *comm, const struct tt_coll_call *call);
     void (*close)(tt_comm *comm);
 };
 
@@ -82,6 +87,11 @@ tt_status tt_comm_wait(tt_comm *comm, tt_msg *const *msgs, int n);
 
 // Sends one and receives another at the same time; either may be NULL.
 tt_status tt_comm_swap(tt_comm *comm, tt_msg *out, tt_msg *in);
+
+// NULL: there is none left, or the transport has no such memory.
+void *tt_comm_alloc(tt_comm *comm, int64_t bytes);
+
+bool tt_comm_has_native(const tt_comm *comm, const struct tt_coll_call *call);
 
 void tt_comm_close(tt_comm *comm); // NULL is fine
 

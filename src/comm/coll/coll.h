@@ -62,14 +62,22 @@ typedef struct tt_coll_cost {
     int64_t messages, bytes;
 } tt_coll_cost;
 
+// What the slowest member does one after another: for choosing among algorithms.
+typedef struct tt_coll_path {
+    int64_t rounds;       // messages that wait for each other
+    int64_t bytes, folds; // that these carry; that are folded on the way
+} tt_coll_path;
+
 typedef tt_status tt_coll_fn(tt_comm *comm, const tt_coll_call *call);
 typedef tt_coll_cost tt_coll_cost_fn(const tt_coll_call *call);
+typedef tt_coll_path tt_coll_path_fn(const tt_coll_call *call);
 
 typedef struct tt_coll_way {
     tt_coll_fn *run;
     tt_coll_cost_fn
         *cost;   // exactly what run() sends, from call's numbers alone
     int scratch; // how many times count elements; 0: none
+    tt_coll_path_fn *path; // NULL: never chosen by `auto`
 } tt_coll_way;
 
 typedef struct tt_coll_def {

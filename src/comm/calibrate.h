@@ -1,0 +1,37 @@
+// calibrate - what messages between these ranks cost, measured once and kept on
+// disk, and what follows: which algorithm a collective is done by, how large a
+// bucket of gradients is. The same numbers, so the same choices, on every rank.
+
+#ifndef TT_COMM_CALIBRATE_H
+#define TT_COMM_CALIBRATE_H
+
+#include "comm/coll/coll.h"
+
+typedef struct tt_calibration {
+    tt_link near,
+        far;          // within a host; between hosts (alike where there is one)
+    double fold;      // seconds per byte folded
+    tt_link native;   // of the transport's own all-reduce; 0, 0: it has none
+    bool is_measured; // now, not read from the file
+} tt_calibration;
+
+typedef struct tt_calibrate_options {
+    // The file that keeps it: one per set of hosts. NULL: none. One that is missing,
+    // damaged or of other ranks is measured and written anew; what cannot be
+    // written is not kept.
+    const char *path;
+    const int32_t *host; // of every rank; NULL: all on one
+} tt_calibrate_options;
+
+// A collective over all ranks of `comm`; rank 0 reads and writes the file.
+tt_status tt_calibrate(tt_comm *comm, const tt_calibrate_options *options,
+                       tt_calibration *out);
+
+// The cheapest algorithm; `bytes` of the whole array.
+const tt_coll_def *tt_coll_choose(const tt_calibration *c, tt_coll_kind kind,
+                                  int64_t bytes, const tt_group *group);
+
+// Bytes of a bucket of gradients, from which on latency hardly counts.
+int64_t tt_calibration_bucket(const tt_calibration *c, const tt_group *group);
+
+#endif
