@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "model/nn.h"
 #include "ops/activation.h"
+#include "ops/arith.h"
 #include "ops/ops.h"
 
 #include <stdio.h>
@@ -29,9 +30,8 @@ static tt_val weight(tt_builder *b, const params *p, const char *kind,
 static tt_val zeros(tt_builder *b, tt_val gates)
 {
     tt_val x = tt_callf(b, &tt_op_split, &gates, 1, "factor=gates");
-    x = tt_callf(b, &tt_op_slice, &x, 1, "dim=0 start=0 size=1");
-    x = tt_callf(b, &tt_op_reshape, &x, 1, "dims=2,1");
-    return tt_callf(b, &tt_op_fill, &x, 1, "value=0");
+    x = tt_reduce_dims(b, x, TT_REDUCE_SUM, (const int64_t[]){0}, 1);
+    return tt_callf(b, &tt_op_fill, &x, 1, "value=0"); // of a shape only
 }
 
 // The state `rnn.KIND_lN` of a decoder.

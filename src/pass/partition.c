@@ -81,17 +81,32 @@ static bool layout_maps(const char *layout, const char *name, const char *axis)
 }
 
 // Where the layout puts a leaf. Optimiser state and work copies have the shape
-// of their weight, so they follow it.
-static tt_place leaf_place(const work *w, const tt_value *value)
+// of their weight, so they follow it. What is too small is everywhere; but too few
+// samples would leave ranks without work.
+static tt_status leaf_place(const work *w, const tt_value *value,
+                            tt_place *place_out)
 {
     const tt_mesh *mesh = &w->b.graph->mesh;
     const tt_shape *shape = &value->type.shape;
-    for (int f = 0; f < shape->n_factors; f++)
-        if (layout_maps(w->layout, shape->factor[f].name,
-                        mesh->axis[w->axis].name) &&
-            tt_can_split(&value->type, f, w->size))
-            return tt_place_split(f);
-    return tt_place_replicate();
+    *place_out = tt_place_replicate();
+    for (int f = 0; f < shape->n_factors; f++) {
+        const tt_factor *factor = &shape->factor[f];
+        if (!layout_maps(w->layout, factor->name, mesh->axis[w->axis].name))
+            continue;
+        if (tt_can_split(&value->type, f, w->size)) {
+            *place_out = tt_place_split(f);
+            return TT_OK;
+        }
+        if (value->role == TT_ROLE_INPUT && f == 0)
+            return tt_fail(
+                TT_ERR_ARG,
+                "%s has a %s of %lld, too few for %d ranks; nearest: %s %d, or "
+                "%lld rank%s",
+                value->name, factor->name, (long long)factor->size, w->size,
+                factor->name, w->size, (long long)factor->size,
+                factor->size == 1 ? "" : "s");
+    }
+    return TT_OK;
 }
 
 static tt_status copy_leaf(work *w, int32_t id)
@@ -101,7 +116,9 @@ static tt_status copy_leaf(work *w, int32_t id)
     tt_value *value = &w->b.graph->value[val.id];
     if (value->init.kind == TT_INIT_COPY && tt_role_is_state(value->role))
         value->init.of = w->versions[w->first[value->init.of.id]].val;
-    tt_place_set(&w->b, val, w->axis, leaf_place(w, value));
+    tt_place place;
+    TT_TRY(leaf_place(w, value, &place));
+    tt_place_set(&w->b, val, w->axis, place);
     return add_version(w, id, val);
 }
 
@@ -320,6 +337,40 @@ static tt_status do_node(work *w, const tt_node *node)
     return settle_updates(w, node);
 }
 
+// The version of a gradient that the update reads: the sum over ranks, if somebody
+// asked for it, and not its terms.
+static tt_val finished(const work *w, int32_t old)
+{
+    tt_val val = original(w, old);
+    for (int32_t v = w->first[old];
+         place_of(w, val)->kind == TT_PARTIAL && v >= 0;
+         v = w->versions[v].next)
+        if (place_of(w, w->versions[v].val)->kind != TT_PARTIAL)
+            return w->versions[v].val;
+    return val;
+}
+
+// What the host reads is whole on every rank. Tallies are sums over micro-batches,
+// so sums over ranks are taken once, after the last of them.
+static tt_status mark_outputs(work *w)
+{
+    const tt_place whole = tt_place_replicate();
+    for (int32_t o = 0; o < w->old->n_outputs; o++) {
+        const tt_graph_output *output = &w->old->output[o];
+        tt_val val = original(w, output->val.id);
+        if (place_of(w, val)->kind == TT_PARTIAL) {
+            w->b.phase = TT_UPDATE;
+            w->b.stage = 0;
+            w->b.origin = tt_arena_strdup(w->b.graph->arena, output->name);
+            if (w->b.origin == NULL)
+                return TT_ERR_NOMEM;
+            TT_TRY(convert(w, output->val.id, &whole, &val));
+        }
+        tt_output(&w->b, output->name, val);
+    }
+    return w->b.status;
+}
+
 static tt_status rewrite(work *w)
 {
     const tt_graph *old = w->old;
@@ -333,11 +384,8 @@ static tt_status rewrite(work *w)
     for (int32_t v = 0; v < old->n_values; v++)
         if (tt_is(old->value[v].grad))
             w->b.graph->value[original(w, v).id].grad =
-                original(w, old->value[v].grad.id);
-    for (int32_t o = 0; o < old->n_outputs; o++)
-        tt_output(&w->b, old->output[o].name,
-                  original(w, old->output[o].val.id));
-    return w->b.status;
+                finished(w, old->value[v].grad.id);
+    return mark_outputs(w);
 }
 
 static tt_status allocate(work *w, const tt_graph *old)
@@ -411,8 +459,9 @@ static tt_status apply(const tt_graph *in, const void *params_, tt_graph **out)
         return tt_fail(TT_ERR_ARG, "the mesh has no axis");
     for (int a = 0; a < mesh.n_axes; a++) {
         tt_graph *next = NULL;
+        const char *layout = mesh.axis[a].size > 1 ? p->layout : "";
         const tt_status status =
-            split_axis(a == 0 ? in : last, &mesh, a, p->layout, &next);
+            split_axis(a == 0 ? in : last, &mesh, a, layout, &next);
         tt_graph_destroy(last);
         if (status != TT_OK)
             return tt_fail_context(status, "axis %s", mesh.axis[a].name);
