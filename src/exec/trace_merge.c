@@ -1,0 +1,189 @@
+// trace_merge - events of one rank as JSON. See trace_merge.h.
+
+#include "exec/trace_merge.h"
+
+#include "base/json.h"
+#include "exec/state.h"
+
+#include <math.h>
+
+enum { STEPS, COMPUTE, NETWORK, N_ROWS };
+static const char *const row_name[N_ROWS] = {"steps", "compute", "network"};
+
+typedef struct printer {
+    const tt_trace_part *part;
+    tt_json j;
+    double from; // nothing before is shown
+} printer;
+
+// ---- one event -----------------------------------------------------------
+
+// Whole nanoseconds are enough, and shorter.
+static void add_us(tt_json *j, const char *key, double seconds)
+{
+    tt_json_f64(j, key, round(seconds * 1e9) / 1e3);
+}
+
+static void begin_event(printer *p, int row, const char *kind)
+{
+    tt_json_open(&p->j, NULL, '{');
+    tt_json_str(&p->j, "ph", kind);
+    tt_json_i64(&p->j, "pid", p->part->rank);
+    tt_json_i64(&p->j, "tid", row);
+}
+
+static void add_times(printer *p, double start, double seconds)
+{
+    add_us(&p->j, "ts", start - p->part->zero);
+    add_us(&p->j, "dur", fmax(0, seconds));
+}
+
+static void add_meta(printer *p, int row, const char *what, const char *text)
+{
+    begin_event(p, row, "M");
+    tt_json_str(&p->j, "name", what);
+    tt_json_open(&p->j, "args", '{');
+    tt_json_str(&p->j, "name", text);
+    tt_json_close(&p->j, '}');
+    tt_json_close(&p->j, '}');
+}
+
+static void add_index(printer *p, int row, const char *what, int64_t index)
+{
+    begin_event(p, row, "M");
+    tt_json_str(&p->j, "name", what);
+    tt_json_open(&p->j, "args", '{');
+    tt_json_i64(&p->j, "sort_index", index);
+    tt_json_close(&p->j, '}');
+    tt_json_close(&p->j, '}');
+}
+
+static void add_kernel(printer *p, const tt__event *e)
+{
+    const tt_step *step = &p->part->exec->plan->step[e->step];
+    tt_json *j = &p->j;
+    begin_event(p, COMPUTE, "X");
+    tt_json_str(j, "name", step->name);
+    tt_json_str(j, "cat", tt_phase_name(step->phase));
+    add_times(p, e->start, e->seconds);
+    tt_json_open(j, "args", '{');
+    tt_json_str(j, "kernel", step->choice.name);
+    tt_json_i64(j, "micro", e->micro);
+    tt_json_f64(j, "flops", step->cost.flops);
+    tt_json_f64(j, "bytes", step->cost.bytes);
+    tt_json_close(j, '}');
+    tt_json_close(j, '}');
+}
+
+// What the executor waited for is a hole in its row, and shown there too.
+static void add_wait(printer *p, const tt_wire_event *e)
+{
+    begin_event(p, COMPUTE, "X");
+    tt_json_str(&p->j, "name", "wait");
+    tt_json_str(&p->j, "cat", "exposed");
+    add_times(p, e->ended - e->waited, e->waited);
+    tt_json_open(&p->j, "args", '{');
+    tt_json_str(&p->j, "for", e->name);
+    tt_json_close(&p->j, '}');
+    tt_json_close(&p->j, '}');
+}
+
+static void add_flight(printer *p, const tt_wire_event *e)
+{
+    tt_json *j = &p->j;
+    begin_event(p, NETWORK, "X");
+    tt_json_str(j, "name", e->name);
+    tt_json_str(j, "cat", "comm");
+    add_times(p, e->begun, e->ended - e->begun);
+    tt_json_open(j, "args", '{');
+    tt_json_i64(j, "number", e->number);
+    tt_json_i64(j, "bytes", e->bytes);
+    add_us(j, "queued_us", e->begun - e->ready);
+    add_us(j, "exposed_us", e->waited);
+    tt_json_close(j, '}');
+    tt_json_close(j, '}');
+    if (e->waited > 0)
+        add_wait(p, e);
+}
+
+static void add_mark(printer *p, const tt_trace_mark *m)
+{
+    tt_str name = {0};
+    tt_str_addf(&name, "%s %lld", m->what, (long long)m->number);
+    begin_event(p, STEPS, "X");
+    tt_json_str(&p->j, "name", tt_str_text(&name));
+    tt_json_str(&p->j, "cat", "host");
+    add_times(p, m->start, m->end - m->start);
+    tt_json_close(&p->j, '}');
+    tt_str_fini(&name);
+}
+
+// ---- all of a rank -------------------------------------------------------
+
+static void add_names(printer *p)
+{
+    tt_str name = {0};
+    tt_str_addf(&name, "rank %d (%s)", p->part->rank, p->part->host);
+    add_meta(p, STEPS, "process_name", tt_str_text(&name));
+    add_index(p, STEPS, "process_sort_index", p->part->rank);
+    for (int row = 0; row < N_ROWS; row++) {
+        add_meta(p, row, "thread_name", row_name[row]);
+        add_index(p, row, "thread_sort_index", row);
+    }
+    tt_str_fini(&name);
+}
+
+static const tt__event *event_at(const tt_exec *exec, int64_t i)
+{
+    return &exec->event[i % exec->events_capacity];
+}
+
+// The wire shows collectives better than the steps that began them.
+static void add_kernels(printer *p, int64_t max)
+{
+    const tt_exec *exec = p->part->exec;
+    const int64_t n = exec->n_events;
+    const int64_t kept = n < exec->events_capacity ? n : exec->events_capacity;
+    const int64_t first = n - (kept < max ? kept : max);
+    if (first < n && first > 0)
+        p->from = event_at(exec, first)->start;
+    for (int64_t i = first; i < n; i++) {
+        const tt__event *e = event_at(exec, i);
+        if (exec->plan->step[e->step].choice.kernel != NULL)
+            add_kernel(p, e);
+    }
+}
+
+void tt_trace_begin(tt_str *out)
+{
+    tt_str_add(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+}
+
+void tt_trace_next(tt_str *out)
+{
+    tt_str_add(out, ",\n");
+}
+
+void tt_trace_end(tt_str *out)
+{
+    tt_str_add(out, "\n]}\n");
+}
+
+void tt_trace_add(const tt_trace_part *part, tt_str *out)
+{
+    const int64_t few = part->max_events / 8;
+    printer p = {
+        .part = part, .j = {.out = out, .is_compact = true}, .from = -HUGE_VAL};
+    add_names(&p);
+    if (part->exec != NULL && part->exec->event != NULL)
+        add_kernels(&p, part->max_events - 3 * few);
+    // A flight may be two events.
+    const int64_t flights = part->n_flights < few ? part->n_flights : few;
+    for (int64_t i = part->n_flights - flights; i < part->n_flights; i++)
+        if (part->flight[i].ended >= p.from)
+            add_flight(&p, &part->flight[i]);
+    const int64_t marks = part->n_marks < few ? part->n_marks : few;
+    for (int64_t i = part->n_marks - marks; i < part->n_marks; i++)
+        if (part->mark[i].end >= p.from)
+            add_mark(&p, &part->mark[i]);
+}
