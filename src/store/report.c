@@ -63,6 +63,9 @@ tt_status tt_report_page(const tt_report_files *files, tt_str *out)
     if (tt_json_read(tt_str_text(&files->facts), files->facts.n, "facts.json",
                      arena, &data.facts) != TT_OK)
         data.facts = NULL;
+    if (tt_json_read(tt_str_text(&files->ranks), files->ranks.n, "ranks.json",
+                     arena, &data.ranks) != TT_OK)
+        data.ranks = NULL;
     tt_status status = tt_metrics_parse(tt_str_text(&files->metrics),
                                         files->metrics.n, arena, &data.metrics);
     if (status == TT_OK)
@@ -93,11 +96,13 @@ tt_status tt_report_write(const char *folder)
         try_part(folder, "facts.json", &files.facts);
         try_part(folder, "config.yaml", &files.config);
         try_part(folder, "log.txt", &files.log);
+        try_part(folder, "ranks.json", &files.ranks);
         status = write_page(folder, &files);
     }
     tt_str_fini(&files.facts);
     tt_str_fini(&files.metrics);
     tt_str_fini(&files.config);
     tt_str_fini(&files.log);
+    tt_str_fini(&files.ranks);
     return status;
 }

@@ -2,6 +2,7 @@
 // as SVG, settings, notes, machine. Made from what lies in the run's folder:
 //
 //   RUN/facts.json      what run it is, and how it ended
+//   RUN/ranks.json      what its ranks did, where there are several
 //   RUN/metrics.jsonl, RUN/log.txt, RUN/config.yaml
 //
 // Whatever is missing or cut short is left out.
@@ -34,7 +35,7 @@ tt_status tt_report_facts_text(const tt_report_facts *facts, tt_str *out);
 // The files as text; those that are not there are empty.
 typedef struct tt_report_files {
     const char *folder; // for the page's title and foot
-    tt_str facts, metrics, config, log;
+    tt_str facts, metrics, config, log, ranks;
 } tt_report_files;
 
 // Appends the page.

@@ -131,6 +131,7 @@ typedef struct known { // metrics that have a place of their own
     double log_above;
     int best;
     bool is_percent;
+    const char *label[TT_CHART_CURVES]; // NULL: training, validation
 } known;
 
 static const known known_charts[] = {
@@ -140,15 +141,24 @@ static const known known_charts[] = {
     {"Norm of the gradient", "grad_norm", NULL, 15, 0, false},
     {"Tokens per second", "tokens_per_second", NULL, 0, 0, false},
     {"Images per second", "images_per_second", NULL, 0, 0, false},
+    {"Communication, seconds per step",
+     "comm/exposed_seconds",
+     "comm/hidden_seconds",
+     0,
+     0,
+     false,
+     {"exposed", "hidden"}},
+    {"Spread of arrivals at collectives, seconds", "comm/spread_seconds", NULL,
+     20, 0, false},
 };
 enum { N_KNOWN = sizeof known_charts / sizeof known_charts[0] };
 
 // Has a chart already, or says no more than one that has.
 static bool is_shown(const char *name)
 {
-    static const char *const implied[] = {"epoch", "step_seconds",
+    static const char *const implied[] = {"epoch", "step_seconds", "comm/bytes",
                                           "train/perplexity", "val/perplexity"};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         if (strcmp(name, implied[i]) == 0)
             return true;
     for (int i = 0; i < N_KNOWN; i++)
@@ -159,19 +169,26 @@ static bool is_shown(const char *name)
     return false;
 }
 
+static const char *label_of(const known *k, int curve)
+{
+    static const char *const usual[] = {"training", "validation"};
+    if (k->val == NULL)
+        return NULL;
+    return k->label[curve] != NULL ? k->label[curve] : usual[curve];
+}
+
 static tt_status add_charts(const tt_report_data *d, tt_str *out)
 {
     tt_str_add(out, "<section class=\"charts\">\n");
     for (int i = 0; i < N_KNOWN; i++) {
         const known *k = &known_charts[i];
         const tt_metric_series *val = k->val == NULL ? NULL : find(d, k->val);
-        const tt_chart chart = {
-            .title = k->title,
-            .curve = {{k->val == NULL ? NULL : "training", find(d, k->train)},
-                      {"validation", val}},
-            .is_percent = k->is_percent,
-            .log_above = k->log_above,
-            .best = k->best};
+        const tt_chart chart = {.title = k->title,
+                                .curve = {{label_of(k, 0), find(d, k->train)},
+                                          {label_of(k, 1), val}},
+                                .is_percent = k->is_percent,
+                                .log_above = k->log_above,
+                                .best = k->best};
         TT_TRY(tt__chart_add(&chart, out));
     }
     for (int i = 0; i < d->metrics.n; i++) {
@@ -258,6 +275,7 @@ tt_status tt__report_page(const tt_report_data *d, tt_str *out)
     add_head(d, out);
     add_tiles(d, out);
     TT_TRY(add_charts(d, out));
+    tt__report_ranks(d->ranks, out);
     tt_str_add(out, "<div class=\"columns\">\n");
     add_table("Run", tt_json_get(d->facts, "facts"), out);
     tt_str_add(out, "<div>\n");

@@ -55,9 +55,12 @@ extern const char tt__report_style[]; // CSS
 
 typedef struct tt_report_data { // everything that is shown
     const tt_report_files *files;
-    const tt_json_value *facts; // NULL: none
+    const tt_json_value *facts, *ranks; // NULL: none
     tt_metrics metrics;
 } tt_report_data;
+
+// The section about ranks; nothing where there is none.
+void tt__report_ranks(const tt_json_value *ranks, tt_str *out);
 
 tt_status tt__report_page(const tt_report_data *data, tt_str *out);
 

@@ -1,5 +1,5 @@
-// fuzz_report - what a run left behind: the first line as its facts, the rest as
-// its metrics, all of it as its notes.
+// fuzz_report - what a run left behind: the first line as its facts and its ranks, the
+// rest as its metrics, all of it as its notes.
 
 #include "fuzz/fuzz.h"
 #include "store/report.h"
@@ -14,11 +14,13 @@ FUZZ(report)
     tt_report_files files = {.folder = "run"};
     tt_str out = {0};
     tt_str_add_bytes(&files.facts, text, facts);
+    tt_str_add_bytes(&files.ranks, text, facts);
     tt_str_add_bytes(&files.metrics, text + facts, (int64_t)n - facts);
     tt_str_add_bytes(&files.log, text, (int64_t)n);
     (void)tt_report_page(&files, &out);
     tt_str_fini(&files.facts);
     tt_str_fini(&files.metrics);
     tt_str_fini(&files.log);
+    tt_str_fini(&files.ranks);
     tt_str_fini(&out);
 }

@@ -155,3 +155,50 @@ TEST(report_facts_are_read_back)
     tt_str_fini(&text);
     tt_str_fini(&page);
 }
+
+static void make_ranks(const char *ranks)
+{
+    tt_report_files files = {.folder = "runs/one"};
+    tt_str_add(&files.metrics, "{\"step\":1,\"comm/exposed_seconds\":0.5,"
+                               "\"comm/hidden_seconds\":1}\n");
+    tt_str_add(&files.ranks, ranks);
+    tt_str_clear(&page);
+    CHECK_OK(tt_report_page(&files, &page));
+    tt_str_fini(&files.metrics);
+    tt_str_fini(&files.ranks);
+}
+
+TEST(report_shows_what_ranks_did)
+{
+    make_ranks("{\"ranks\":[{\"rank\":0,\"host\":\"a<\",\"bytes\":2048,"
+               "\"messages\":7,\"exposed_seconds\":0.25,"
+               "\"kernel_seconds\":3},{\"rank\":1,\"kernel_seconds\":4}],"
+               "\"collectives\":{\"sentence\":\"rank 1 (<b>) was late\","
+               "\"by_name\":[{\"name\":\"bucket<1>\",\"count\":3,"
+               "\"spread_seconds\":0.0021}]}}");
+    CHECK(has("<h2>Ranks</h2>") && has("0 a&lt;") && has("2.05 kB"));
+    CHECK(has("Rank 1 (&lt;b&gt;) was late.") && has("250 ms"));
+    CHECK(has("bucket&lt;1&gt;") && has("2.1 ms"));
+    CHECK(has(">exposed<") && has(">hidden<"));
+    check_pictures();
+    tt_str_fini(&page);
+}
+
+TEST(report_leaves_out_ranks_that_make_no_sense)
+{
+    static const char *const odd[] = {
+        "",
+        "{",
+        "[]",
+        "{\"ranks\":{}}",
+        "{\"ranks\":[]}",
+        "{\"ranks\":[1],\"collectives\":{\"by_name\":[null]}}",
+        "{\"ranks\":[{\"rank\":1e999,\"bytes\":-1,\"messages\":null,"
+        "\"kernel_seconds\":\"x\"}],\"collectives\":[]}"};
+    for (int i = 0; i < 7; i++) {
+        make_ranks(odd[i]);
+        CHECK(has("<h2>Ranks</h2>") == (i >= 5));
+        check_pictures();
+    }
+    tt_str_fini(&page);
+}
