@@ -7,6 +7,7 @@
 #include "cli/signals.h"
 #include "train/folders.h"
 #include "train/loop.h"
+#include "train/ranks.h"
 
 #include <stdio.h>
 
@@ -67,6 +68,8 @@ static void print_json(const tt_run_end *end)
     tt_json_f64(&json, "accuracy", end->accuracy);
     tt_json_f64(&json, "input_stall", end->input_stall);
     tt_json_f64(&json, "checkpoint_stall", end->checkpoint_stall);
+    if (end->ranks != NULL)
+        tt_ranks_print_json(end->ranks, &json);
     tt_json_close(&json, '}');
     if (tt_str_status(&text) == TT_OK)
         puts(tt_str_text(&text));

@@ -6,6 +6,7 @@
 #include "cli/progress.h"
 #include "cli/spark.h"
 #include "cli/term.h"
+#include "train/ranks.h"
 
 enum { TT_LIVE_ROWS = 2 };
 
@@ -41,5 +42,6 @@ void tt__text_note(const tt_term *term, tt_run_text kind, int64_t step,
                    const char *text, tt_str *out);
 void tt__text_end(const tt_term *term, const tt_run_end *end,
                   const tt_live *live, int width, tt_str *out);
+void tt__text_ranks(const tt_term *term, const tt_ranks *ranks, tt_str *out);
 
 #endif

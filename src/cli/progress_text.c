@@ -239,6 +239,8 @@ void tt__text_end(const tt_term *term, const tt_run_end *e, const tt_live *live,
     tt_str_addf(&r.value, "%.1f%% waiting for data, %.1f%% for checkpoints",
                 100 * e->input_stall, 100 * e->checkpoint_stall);
     row(&r, "stalls");
+    if (e->ranks != NULL)
+        tt__text_ranks(term, e->ranks, out);
     if (e->folder != NULL && e->reason != TT_RUN_FAILED) {
         tt_term_add_foreign(e->folder, false, &r.value);
         tt_str_add(&r.value, "/report.html");

@@ -53,7 +53,9 @@ typedef struct tt_ranks_point {
 // where there was no collective.
 void tt_ranks_sentence(const tt_ranks *ranks, tt_str *out);
 
-// Appends members of an object: "ranks", "collectives", "straggler", ...
+double tt_rank_hidden(const tt_rank_row *row); // seconds
+
+// Appends two members of an object, "ranks" and "collectives".
 void tt_ranks_print_json(const tt_ranks *ranks, tt_json *json);
 
 #endif

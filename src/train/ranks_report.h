@@ -6,6 +6,7 @@
 #ifndef TT_TRAIN_RANKS_REPORT_H
 #define TT_TRAIN_RANKS_REPORT_H
 
+#include "base/arena.h"
 #include "exec/wire.h"
 #include "train/ranks.h"
 
@@ -30,7 +31,7 @@ tt_status tt_ranks_report_step(tt_ranks_report *report, int64_t step,
 // Something that the trace shows beside steps, and that has just ended: an
 // evaluation, a checkpoint. `what` lives on.
 void tt_ranks_report_mark(tt_ranks_report *report, const char *what,
-                          double started);
+                          int64_t step, double started);
 
 // At a logged step; `steps` since the last one. Filled in on rank 0 of several,
 // where it returns true through `has_out`.
@@ -38,8 +39,8 @@ tt_status tt_ranks_report_point(tt_ranks_report *report, int64_t steps,
                                 bool *has_out, tt_ranks_point *point_out);
 
 // The last exchange, when all ranks end well. NULL where there is one rank, and on
-// all but rank 0; lives until the close.
-tt_status tt_ranks_report_end(tt_ranks_report *report,
+// all but rank 0; lies in the arena.
+tt_status tt_ranks_report_end(tt_ranks_report *report, tt_arena *arena,
                               const tt_ranks **ranks_out);
 
 // One trace of all ranks by rank 0's clock, which writes the file, whole or not at

@@ -52,6 +52,7 @@ typedef struct tt_run_end {
     double loss, val_loss, best_loss, accuracy; // NaN: not known
     double input_stall, checkpoint_stall;       // fractions of the run time
     const char *folder;
+    const struct tt_ranks *ranks; // what they did; NULL: there was one
 } tt_run_end;
 
 typedef enum tt_run_text {
