@@ -9,6 +9,7 @@
 #include "model/nn.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
+#include "pass/partition.h"
 #include "pass/pass.h"
 
 #include <stdio.h>
@@ -131,9 +132,7 @@ static int64_t count_op(const tt_graph *g, const tt_op_def *op)
 static int64_t verify(const tt_graph *g, const char *mesh, const char *layout,
                       const tt_op_def *op)
 {
-    struct {
-        const char *mesh, *layout;
-    } params = {mesh, layout};
+    const tt_partition_params params = {mesh, layout};
     tt_graph *cut = NULL;
     const tt_status status =
         tt_pass_apply(tt_pass_find("partition"), &params, g, &cut);

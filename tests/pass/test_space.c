@@ -8,6 +8,7 @@
 #include "ops/arith.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
+#include "pass/partition.h"
 #include "pass/pass.h"
 #include "test.h"
 
@@ -144,9 +145,7 @@ static void check_same(tt_interp *many, tt_val a, tt_interp *one, tt_val b,
 static void check_partition(build_fn *build, const char *mesh,
                             const char *layout)
 {
-    const struct {
-        const char *mesh, *layout;
-    } params = {mesh, layout};
+    const tt_partition_params params = {mesh, layout};
     tt_graph *g = build(), *cut = NULL;
     CHECK_OK(tt_pass_apply(tt_pass_find("partition"), &params, g, &cut));
     tt_interp *one = run(g), *many = run(cut);
@@ -203,9 +202,7 @@ TEST(operators_with_many_inputs_on_a_mesh)
 {
     check_partition(many_inputs, "data:2", "batch:data");
     // Nothing is moved but the results.
-    const struct {
-        const char *mesh, *layout;
-    } params = {"data:2", "batch:data"};
+    const tt_partition_params params = {"data:2", "batch:data"};
     tt_graph *g = many_inputs(), *cut = NULL;
     CHECK_OK(tt_pass_apply(tt_pass_find("partition"), &params, g, &cut));
     CHECK_MSG(cut->n_nodes <= g->n_nodes + g->n_outputs, "%d nodes",

@@ -12,6 +12,7 @@
 #include "ops/ops.h"
 #include "ops/optim.h"
 #include "ops/points.h"
+#include "pass/partition.h"
 #include "pass/pass.h"
 #include "test.h"
 
@@ -98,9 +99,7 @@ static int n_scalar_sums(const tt_graph *g)
 
 static int check_mesh(const tt_graph *g, const char *mesh, const char *layout)
 {
-    const struct {
-        const char *mesh, *layout;
-    } params = {mesh, layout};
+    const tt_partition_params params = {mesh, layout};
     tt_graph *cut = NULL;
     tt_interp *one = NULL, *many = NULL;
     CHECK_OK(tt_pass_apply(tt_pass_find("partition"), &params, g, &cut));

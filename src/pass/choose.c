@@ -1,0 +1,116 @@
+// choose - which of an operator's signatures moves the fewest bytes, given where
+// its inputs are.
+
+#include "ops/comm.h"
+#include "pass/cut.h"
+#include "pass/placement.h"
+
+#include <string.h>
+
+// Whether a value may be cut this way to please a signature: only along
+// dimensions that the layout gives to this axis, or as ZeRO wants it.
+static bool may_split(const tt__cut *c, const tt_node *node, int32_t old,
+                      const tt_place *want)
+{
+    const tt_shape *shape = &c->old->value[old].type.shape;
+    return want->kind != TT_SPLIT || want->window.out != 0 ||
+           tt__layout_maps(c->layout, shape->factor[want->factor].name,
+                           c->b.graph->mesh.axis[c->axis].name) ||
+           tt__zero_allows(c, node, old, want);
+}
+
+// Whether a value of which only the shape is read has the wanted shape: terms of
+// a sum are as large as the sum.
+static bool has_shape(const tt__cut *c, int32_t old, const tt_place *want)
+{
+    const tt_place *place =
+        tt__place_of(c, tt__version_shaped(c, old, want));
+    if (place->kind == TT_PARTIAL || want->kind == TT_PARTIAL)
+        return place->kind != TT_SPLIT && want->kind != TT_SPLIT;
+    return tt_place_equal(place, want);
+}
+
+// Bytes moved to satisfy a signature, with a little for each conversion and for
+// results that are not placed like their model, so that fewer win among equals;
+// negative: impossible.
+static double sig_cost(const tt__cut *c, const tt_node *node, const tt_sig *sig)
+{
+    double cost = 0;
+    for (int i = 0; i < node->n_in; i++) {
+        const tt_place *want = tt__sig_in(sig, i);
+        const int32_t old = node->in[i].id;
+        double bytes = 0;
+        if (!tt_is(node->in[i]))
+            continue;
+        if (tt__is_shape_only(node, i)) {
+            cost += has_shape(c, old, want) ? 0 : 1e-3;
+            continue;
+        }
+        if (tt__zero_uses(c, node, old)) { // gathered in any case
+            if (want->kind != TT_REPLICATE)
+                return -1;
+            continue;
+        }
+        const int32_t v = tt__version_best(c, old, want, &bytes);
+        if (v < 0)
+            return -1;
+        if (tt_place_equal(tt__place_of(c, c->versions[v].val), want))
+            continue;
+        if (!may_split(c, node, old, want))
+            return -1;
+        cost += bytes + 1e-2;
+    }
+    return cost;
+}
+
+// A collective along another axis moves whatever part this axis has; but it does
+// not find its blocks in what this axis cuts along the same factor.
+static void pass_through(tt__cut *c, const tt_node *node)
+{
+    const tt_comm_params *p = node->params;
+    const tt_val val = c->versions[c->first[node->in[0].id]].val;
+    const tt_place *place = tt__place_of(c, val);
+    tt_sig *sig = tt_sigs_add(&c->sigs);
+    if (place->kind == TT_SPLIT) {
+        const char *name =
+            c->b.graph->value[val.id].type.shape.factor[place->factor].name;
+        if ((p->factor != NULL && strcmp(p->factor, name) == 0) ||
+            (p->to != NULL && strcmp(p->to, name) == 0))
+            return; // replicated
+    }
+    sig->in[0] = *place;
+    sig->out[0] = *place;
+}
+
+static bool is_legal(const tt__cut *c, const tt_node *node, const tt_sig *sig)
+{
+    return !tt__zero_splits(c, node) ||
+           (sig->out[0].kind == TT_SPLIT &&
+            sig->out[0].factor == c->shard[node->out[0].id]);
+}
+
+const tt_sig *tt__choose(tt__cut *c, const tt_node *node)
+{
+    tt_type out[TT_MAX_OUT];
+    tt_op_io io;
+    double least = -1;
+    const tt_sig *best = NULL;
+    tt_node_io(c->old, node, c->in, out, &io);
+    c->sigs.n = 0;
+    if ((node->op->flags & TT_OP_COLLECTIVE) != 0)
+        pass_through(c, node);
+    else if (node->op->shard != NULL)
+        node->op->shard(&io, c->size, &c->sigs);
+    if ((node->op->flags & TT_OP_COLLECTIVE) == 0)
+        (void)tt_sigs_add(&c->sigs); // all replicated
+    for (int s = 0; s < c->sigs.n; s++) {
+        const tt_sig *sig = &c->sigs.sig[s];
+        const double cost =
+            is_legal(c, node, sig) ? sig_cost(c, node, sig) : -1;
+        if (cost >= 0 && (best == NULL || cost < least)) {
+            best = sig;
+            least = cost;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,214 @@
+// zero - ZeRO as placements (Rajbhandari et al. 2020): along one axis every rank
+// holds its part of
+//
+//   1   the optimiser's state, averages, and masters of weights that kernels read
+//       in another precision. The update runs on parts: gradients are
+//       reduce-scattered there and new weights gathered. An optimiser without
+//       state has nothing to split, so its update stays as it is
+//   2   gradients too: reduce-scattered in the backward pass, micro-batch by
+//       micro-batch, before they are summed up. Every update runs on parts
+//   3   weights too: gathered where a layer reads them, in the forward pass and
+//       again in the backward pass
+//
+//   sent    p ranks, n bytes of weights, m micro-batches, in units of n (p-1)/p:
+//           0 and 1: 2;  2: m + 1;  3: 3 m (less where backward reads no weight)
+//
+// A part is a block of one factor: the outermost whose blocks are as even as those
+// of any other. Small tensors stay whole.
+
+#include "base/alloc.h"
+#include "ops/ops.h"
+#include "pass/cut.h"
+
+#include <stdlib.h>
+
+// ---- along which factor --------------------------------------------------
+
+// Whether a later axis will cut this factor. That axis would cut the blocks made
+// here, and then gathering these blocks would not give its block of the whole.
+static bool is_cut_later(const tt__cut *c, const char *name)
+{
+    const tt_mesh *mesh = &c->b.graph->mesh;
+    for (int a = c->axis + 1; a < mesh->n_axes; a++)
+        if (mesh->axis[a].size > 1 &&
+            tt__layout_maps(c->params->layout, name, mesh->axis[a].name))
+            return true;
+    return false;
+}
+
+// The fewest entries of a factor that a rank has, as far as axes were cut.
+static int64_t extent(const tt__cut *c, const tt_type *type, int f)
+{
+    int64_t n = type->shape.factor[f].size;
+    for (int a = 0; a < c->axis; a++)
+        if (type->place[a].kind == TT_SPLIT && type->place[a].factor == f)
+            n /= c->b.graph->mesh.axis[a].size;
+    return n;
+}
+
+static int32_t best_factor(const tt__cut *c, const tt_type *type)
+{
+    const double much = 0.95; // less than this is worth a strided part
+    int32_t best = -1;
+    double least = 0;
+    for (int f = 0; f < type->shape.n_factors; f++) {
+        const int64_t n = extent(c, type, f);
+        if (n < c->size || is_cut_later(c, type->shape.factor[f].name))
+            continue;
+        // Of all entries, in the largest block.
+        const double share =
+            (double)((n + c->size - 1) / c->size) / (double)n;
+        if (best < 0 || share < much * least) {
+            best = f;
+            least = share;
+        }
+    }
+    return best;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// The largest size (in elements) of tensors that stay whole.
+static tt_status find_small(const tt__cut *c, int64_t *small_out)
+{
+    const tt_graph *g = c->old;
+    int64_t *size = tt_alloc((int64_t)sizeof *size * (g->n_values + 1));
+    int64_t n = 0;
+    double all = 0, sum = 0;
+    if (size == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to partition a graph");
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (g->value[v].role == TT_ROLE_PARAM) {
+            size[n] = tt_shape_count(&g->value[v].type.shape);
+            all += (double)size[n++];
+        }
+    qsort(size, (size_t)n, sizeof *size, by_size);
+    *small_out = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += (double)size[i];
+        if (sum > c->params->zero_small * all / c->size)
+            break;
+        if (i + 1 == n || size[i + 1] > size[i]) // all of one size, or none
+            *small_out = size[i];
+    }
+    tt_free(size);
+    return TT_OK;
+}
+
+// ---- which values --------------------------------------------------------
+
+static void mark(tt__cut *c, int32_t old, int64_t small)
+{
+    const tt_type *type = &c->old->value[old].type;
+    if (tt_shape_count(&type->shape) > small)
+        c->shard[old] = best_factor(c, type);
+}
+
+// Weights whose update is on parts: at level 1 those that have state.
+static void mark_weights(tt__cut *c, int64_t small)
+{
+    const tt_graph *g = c->old;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const tt_value *value = &g->value[v];
+        if (value->role == TT_ROLE_OPTIM ||
+            (value->role == TT_ROLE_PARAM && c->zero >= 2))
+            mark(c, v, small);
+        if (value->role == TT_ROLE_WORK) {
+            mark(c, v, small);
+            mark(c, value->init.of.id, small);
+        }
+    }
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        bool has_state = false;
+        for (int i = 0; i < g->node[n].n_in; i++) {
+            const tt_val v = g->node[n].in[i];
+            has_state |= tt_is(v) && g->value[v.id].role == TT_ROLE_OPTIM;
+        }
+        for (int i = 0; i < g->node[n].n_in && has_state; i++) {
+            const tt_val v = g->node[n].in[i];
+            if (tt_is(v) && g->value[v.id].role == TT_ROLE_PARAM)
+                mark(c, v.id, small);
+        }
+    }
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (tt_is(g->value[v].grad))
+            c->shard[g->value[v].grad.id] = c->shard[v];
+}
+
+// What the update computes from parts is in parts, where it has their shape.
+static void mark_update(tt__cut *c)
+{
+    const tt_graph *g = c->old;
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        const tt_node *node = &g->node[n];
+        if (node->phase != TT_UPDATE)
+            continue;
+        for (int i = 0; i < node->n_in; i++) {
+            if (!tt_is(node->in[i]) || c->shard[node->in[i].id] < 0)
+                continue;
+            for (int o = 0; o < node->n_out; o++)
+                if (tt_shape_equal(&g->value[node->out[o].id].type.shape,
+                                   &g->value[node->in[i].id].type.shape))
+                    c->shard[node->out[o].id] = c->shard[node->in[i].id];
+        }
+    }
+}
+
+// Level 3: weights, and what is made of nothing else.
+static void mark_held(tt__cut *c)
+{
+    const tt_graph *g = c->old;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const tt_role role = g->value[v].role;
+        c->is_held[v] = (role == TT_ROLE_PARAM || role == TT_ROLE_WORK) &&
+                        c->shard[v] >= 0;
+    }
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        const tt_node *node = &g->node[n];
+        bool is_held = node->phase != TT_UPDATE;
+        for (int i = 0; i < node->n_in && is_held; i++)
+            is_held = !tt_is(node->in[i]) || c->is_held[node->in[i].id];
+        for (int o = 0; o < node->n_out; o++)
+            c->is_held[node->out[o].id] = is_held;
+    }
+}
+
+tt_status tt__zero_mark(tt__cut *c)
+{
+    int64_t small = 0;
+    for (int32_t v = 0; v < c->old->n_values; v++)
+        c->shard[v] = -1;
+    if (c->zero == 0)
+        return TT_OK;
+    TT_TRY(find_small(c, &small));
+    mark_weights(c, small);
+    mark_update(c);
+    if (c->zero >= 3)
+        mark_held(c);
+    return TT_OK;
+}
+
+bool tt__zero_splits(const tt__cut *c, const tt_node *node)
+{
+    return c->zero >= 2 && node->op == &tt_op_offer &&
+           c->shard[node->out[0].id] >= 0;
+}
+
+bool tt__zero_allows(const tt__cut *c, const tt_node *node, int32_t old,
+                     const tt_place *want)
+{
+    if (tt__zero_splits(c, node))
+        return true;
+    return node->phase == TT_UPDATE && c->shard[old] >= 0 &&
+           want->kind == TT_SPLIT && want->factor == c->shard[old];
+}
+
+bool tt__zero_uses(const tt__cut *c, const tt_node *node, int32_t old)
+{
+    return c->is_held[old] && !c->is_held[node->out[0].id] &&
+           node->phase != TT_UPDATE;
+}
