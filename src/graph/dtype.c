@@ -79,6 +79,8 @@ static uint16_t double_to_f16(double value)
     const double size = fabs(value);
     if (isnan(value))
         return (uint16_t)(sign | 0x7e00);
+    if (size == 0) // has no exponent
+        return sign;
     if (size >= 65520.0)
         return (uint16_t)(sign | 0x7c00);
     int exponent = 0;
