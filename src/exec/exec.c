@@ -29,7 +29,7 @@ static tt_status check_plan(const tt_plan *plan, const tt_wire *wire)
 {
     for (int32_t s = 0; s < plan->n_steps; s++)
         if (plan->step[s].choice.kernel == NULL &&
-            (wire == NULL || wire->collective == NULL))
+            (wire == NULL || (wire->collective == NULL && wire->begin == NULL)))
             return tt_fail(TT_ERR_ARG,
                            "%s talks to other ranks, but there is no wire",
                            plan->step[s].name);
@@ -40,6 +40,27 @@ static tt_status check_plan(const tt_plan *plan, const tt_wire *wire)
 static int64_t guard_bytes(const tt_exec *exec)
 {
     return exec->options.poison ? GUARD : 0;
+}
+
+static tt_status get_memory(tt_exec *exec)
+{
+    const tt_plan *plan = exec->plan;
+    const tt_wire *wire = exec->options.wire;
+    const int64_t bytes = plan->peak_bytes + guard_bytes(exec);
+    if (plan->n_flights > 0 && wire->alloc != NULL)
+        exec->memory = wire->alloc(wire->ctx, bytes);
+    exec->is_shared = exec->memory != NULL;
+    if (!exec->is_shared)
+        exec->memory = tt_alloc_aligned(bytes, PAGE);
+    if (exec->memory == NULL) {
+        tt_str s = {0};
+        tt_bytes_print(plan->peak_bytes, &s);
+        (void)tt_fail(TT_ERR_NOMEM, "cannot get %s of memory for the plan",
+                      tt_str_text(&s));
+        tt_str_fini(&s);
+        return TT_ERR_NOMEM;
+    }
+    return TT_OK;
 }
 
 static tt_status allocate(tt_exec *exec)
@@ -64,16 +85,11 @@ static tt_status allocate(tt_exec *exec)
         exec->address == NULL || exec->to_host == NULL ||
         exec->from_host == NULL || (exec->options.trace && exec->event == NULL))
         return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
-    exec->memory = tt_alloc_aligned(plan->peak_bytes + guard_bytes(exec), PAGE);
-    if (exec->memory == NULL) {
-        tt_str s = {0};
-        tt_bytes_print(plan->peak_bytes, &s);
-        (void)tt_fail(TT_ERR_NOMEM, "cannot get %s of memory for the plan",
-                      tt_str_text(&s));
-        tt_str_fini(&s);
-        return TT_ERR_NOMEM;
-    }
-    return TT_OK;
+    exec->is_in_air = tt_alloc(plan->n_flights + 1);
+    if (exec->is_in_air == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d flights",
+                       plan->n_flights);
+    return get_memory(exec);
 }
 
 static void resolve(tt_exec *exec)
@@ -107,7 +123,9 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     exec->plan = plan;
     exec->backend = backend;
     exec->options = *options;
-    const tt_status status = allocate(exec);
+    tt_status status = allocate(exec);
+    if (status == TT_OK && plan->n_flights > 0 && options->wire->bind != NULL)
+        status = options->wire->bind(options->wire->ctx, plan);
     if (status != TT_OK) {
         tt_exec_destroy(exec);
         return status;
@@ -135,7 +153,9 @@ void tt_exec_destroy(tt_exec *exec)
         return;
     free_host_kernels(exec->to_host, exec->plan->graph->n_values);
     free_host_kernels(exec->from_host, exec->plan->graph->n_values);
-    tt_free_aligned(exec->memory);
+    if (!exec->is_shared)
+        tt_free_aligned(exec->memory);
+    tt_free(exec->is_in_air);
     tt_free(exec->event);
     tt_free(exec->address);
     tt_free(exec->step_seconds);

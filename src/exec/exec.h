@@ -11,17 +11,26 @@
 
 typedef struct tt_exec tt_exec;
 
-// How collectives are done. `in` and `out` are dense local operands.
+// When a flight was carried out (tt_clock_seconds).
+typedef struct tt_flight_times {
+    double begun, ended;
+} tt_flight_times;
+
+// How collectives are done. `in` and `out` are local operands.
 typedef struct tt_wire {
+    // One collective, done on return. May be NULL when there is begin().
     tt_status (*collective)(void *ctx, const tt_step *step,
                             const void *const *in, void *const *out);
+    // Makes ready for a plan, once, before anything of it runs; NULL: no need to.
+    tt_status (*bind)(void *ctx, const tt_plan *plan);
     // Begins a flight; finish() waits for it. `args` has the addresses of every
     // step. NULL: collective() does each member where its flight begins.
     tt_status (*begin)(void *ctx, const tt_plan *plan, int32_t flight,
                        const tt_args *args);
-    tt_status (*finish)(void *ctx, const tt_plan *plan, int32_t flight);
-    // Memory that peers read in place, for the executor's block; NULL: there is
-    // none, or not so much.
+    tt_status (*finish)(void *ctx, const tt_plan *plan, int32_t flight,
+                        tt_flight_times *times_out);
+    // Memory that peers read in place, for the executor's block, zeroed; NULL:
+    // there is none, or not so much. It is not given back.
     void *(*alloc)(void *ctx, int64_t bytes);
     void *ctx;
 } tt_wire;

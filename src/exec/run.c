@@ -38,13 +38,7 @@ static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
     args->accumulate = step->accumulate == TT_ADD ||
                        (step->accumulate == TT_ADD_AFTER_FIRST && micro > 0);
     const double start = tt_clock_seconds();
-    tt_status status;
-    if (step->choice.kernel != NULL) {
-        status = tt_kernel_run(step->choice.kernel, args);
-    } else {
-        const tt_wire *wire = exec->options.wire;
-        status = wire->collective(wire->ctx, step, args->in, args->out);
-    }
+    const tt_status status = tt_kernel_run(step->choice.kernel, args);
     record(exec, s, micro, start, tt_clock_seconds() - start);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", step->name);
@@ -55,9 +49,14 @@ static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
 static tt_status run_segment(tt_exec *exec, const tt_order *order)
 {
     const tt_segment *segment = &exec->plan->segment[order->segment];
-    for (int32_t s = segment->first; s < segment->first + segment->n; s++)
-        TT_TRY(run_step(exec, s, order->micro));
-    return TT_OK;
+    const int32_t end = segment->first + segment->n;
+    for (int32_t s = segment->first; s < end; s++) {
+        TT_TRY(tt__flights_finish(exec, s));
+        TT_TRY(tt__flights_begin(exec, s, order->micro));
+        if (exec->plan->step[s].choice.kernel != NULL)
+            TT_TRY(run_step(exec, s, order->micro));
+    }
+    return tt__flights_finish(exec, end);
 }
 
 static tt_status feed_micro(tt_exec *exec, tt_feed_fn *feed, void *user,

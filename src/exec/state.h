@@ -21,7 +21,9 @@ struct tt_exec {
     tt_backend *backend;
     tt_exec_options options;
     char *memory;
-    tt_args *args; // per step, addresses resolved
+    bool is_shared;  // the memory is the wire's
+    bool *is_in_air; // per flight
+    tt_args *args;   // per step, addresses resolved
     void **address;
     tt__host_kernel *to_host, *from_host; // per value
     double *step_seconds;
@@ -45,5 +47,10 @@ static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
 // the output's number; -1 when all are finite.
 int64_t tt__find_not_finite(const tt_exec *exec, const tt_step *step,
                             int *output_out, bool *is_nan_out);
+
+// air: begins and finishes the flights that the plan wants before step `s`; at the
+// end of a segment only those are finished that end there.
+tt_status tt__flights_begin(tt_exec *exec, int32_t s, int32_t micro);
+tt_status tt__flights_finish(tt_exec *exec, int32_t s);
 
 #endif

@@ -1,5 +1,5 @@
 // lifetime - from the first to the last step that touches a buffer, in the order
-// of one micro-batch and the update. Later micro-batches write before they read,
+// of one micro-batch and the update; flights touch theirs as long as they last. Later micro-batches write before they read,
 // as the first did, so the same intervals hold for them.
 
 #include "plan/lower.h"
@@ -9,9 +9,10 @@ static void touch(tt_plan *plan, int32_t buffer, int32_t step)
     if (buffer < 0)
         return;
     tt_buffer *b = &plan->buffer[buffer];
-    if (b->first < 0)
+    if (b->first < 0 || b->first > step)
         b->first = step;
-    b->last = step;
+    if (b->last < step)
+        b->last = step;
 }
 
 static void touch_refs(tt_plan *plan, const tt_ref *ref, int32_t n,
@@ -29,14 +30,26 @@ static int32_t segment_of(const tt_plan *plan, int32_t step)
     return plan->n_segments;
 }
 
+static void touch_step(tt_plan *plan, const tt_step *step, int32_t at)
+{
+    touch_refs(plan, step->in, step->n_in, at);
+    touch_refs(plan, step->out, step->n_out, at);
+    touch(plan, step->scratch, at);
+}
+
 void tt__lifetimes_find(tt__lower *l)
 {
     tt_plan *plan = l->plan;
-    for (int32_t s = 0; s < plan->n_steps; s++) {
-        const tt_step *step = &plan->step[s];
-        touch_refs(plan, step->in, step->n_in, s);
-        touch_refs(plan, step->out, step->n_out, s);
-        touch(plan, step->scratch, s);
+    for (int32_t s = 0; s < plan->n_steps; s++)
+        if (plan->step[s].choice.kernel != NULL)
+            touch_step(plan, &plan->step[s], s);
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        for (int32_t i = 0; i < flight->n; i++) {
+            const tt_step *step = &plan->step[plan->member[flight->first + i]];
+            touch_step(plan, step, flight->begin);
+            touch_step(plan, step, flight->end - 1);
+        }
     }
     for (int32_t v = 0; v < l->g->n_values; v++)
         if (l->info[v].is_host_read)

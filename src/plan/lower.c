@@ -184,6 +184,7 @@ static tt_status lower(tt__lower *l)
     for (int32_t s = 0; s < l->plan->n_segments; s++)
         TT_TRY(lower_segment(l, s));
     TT_TRY(tt__homes_finish(l));
+    TT_TRY(tt__flights_make(l));
     tt__lifetimes_find(l);
     TT_TRY(tt__pack(l));
     TT_TRY(tt__memory_sum(l));

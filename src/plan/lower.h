@@ -4,6 +4,7 @@
 //   uses      who reads a value, until when, and where its producer should put it
 //   node      one node: asks the target, gives operands their places, makes steps
 //             (views, convert, accumulate are its special cases)
+//   flight    which collectives travel together, from when to when
 //   lifetime  from when to when the steps touch a buffer
 //   pack      offsets
 
@@ -141,7 +142,8 @@ void tt__sum_wish(tt__lower *l, tt_val v, tt_operand *form);
 tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
                       const tt_choice *choice, tt_accumulate *mode_out);
 
-// lifetime, pack, sums
+// flight, lifetime, pack, sums
+tt_status tt__flights_make(tt__lower *l);
 void tt__lifetimes_find(tt__lower *l);
 tt_status tt__pack(tt__lower *l);
 tt_status tt__memory_sum(tt__lower *l); // bytes by use and class

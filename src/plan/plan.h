@@ -69,6 +69,7 @@ typedef struct tt_step {
     tt_accumulate accumulate;
     tt_phase phase; // of the node: a backward segment may hold weight gradients
     tt_cost cost;   // local
+    int64_t moved_bytes; // of a collective: input 0 as it lies; else 0
 } tt_step;
 
 typedef struct tt_segment {
@@ -89,11 +90,10 @@ typedef struct tt_flight {
     const char *name;
     int32_t first, n;   // members: plan->member[first .. first + n)
     int32_t begin, end; // steps; end = n_steps: over when the run ends
-    bool
-        is_last_only; // it belongs to the update: begins in the last micro-batch
-    bool is_joined;   // all-reduces side by side in memory: done as one
-    int32_t needed;   // first step of the next run that uses the result
-    int64_t bytes;    // of what is moved, once
+    bool is_last_only;  // of the update: begins in the last micro-batch
+    bool is_joined;     // all-reduces side by side in memory: done as one
+    int32_t needed;     // first step of the next run that uses the result
+    int64_t bytes;      // of what is moved, once
 } tt_flight;
 
 typedef struct tt_plan {

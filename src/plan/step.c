@@ -83,6 +83,8 @@ static tt_status fill(tt__lower *l, tt_step *step)
         return TT_ERR_NOMEM;
     TT_TRY(add_scratch(l, step));
     set_cost(l, step);
+    if ((step->op->flags & TT_OP_COLLECTIVE) != 0)
+        step->moved_bytes = tt_target_bytes(l->target, &step->in[0].operand);
     return tt__grow(plan->arena, &plan->step, sizeof(*plan->step),
                     plan->n_steps, &l->steps_capacity);
 }

@@ -51,7 +51,7 @@ TEST(a_rank_computes_its_part_and_talks_through_the_wire)
         CHECK(tt_exec_create(w.plan, w.backend, NULL, &w.exec) == TT_ERR_ARG);
         CHECK(strstr(tt_error_message(), "no wire") != NULL);
         int n_calls = 0;
-        const tt_wire wire = {add_hundred, &n_calls};
+        const tt_wire wire = {.collective = add_hundred, .ctx = &n_calls};
         const tt_exec_options options = {.wire = &wire};
         CHECK_OK(tt_exec_create(w.plan, w.backend, &options, &w.exec));
         const int n = rank == 0 ? 6 : 9; // rows 0, 1 and rows 2, 3, 4
@@ -86,7 +86,7 @@ TEST(a_step_that_fails_is_named)
     CHECK_OK(tt_backend_open(tt_backend_find("ref"), NULL, &w.backend));
     CHECK_OK(tt_plan_lower(w.graph, &w.backend->target, &(tt_lower_options){0},
                            &w.plan));
-    const tt_wire wire = {fail_wire, NULL};
+    const tt_wire wire = {.collective = fail_wire};
     const tt_exec_options options = {.wire = &wire};
     CHECK_OK(tt_exec_create(w.plan, w.backend, &options, &w.exec));
     CHECK(tt_exec_run(w.exec, NULL, NULL) == TT_ERR_PEER);

@@ -42,6 +42,11 @@ TEST(law_collectives_are_right_and_send_what_they_cost)
     run_law("coll");
 }
 
+TEST(law_operators_over_a_transport_are_what_they_are_in_simulation)
+{
+    run_law("wire");
+}
+
 TEST_SLOW(law_every_kernel_computes_what_the_reference_computes, 300)
 {
     run_law("kernel");

@@ -1,0 +1,382 @@
+// law_wire - every communication operator over a transport = what comm_sim says, for
+// every placement that it takes, two and three ranks, and groups in a mesh of two
+// axes. Ranks are threads.
+//
+// Values are small whole numbers, which every type holds and sums exactly, so that
+// results must be equal in every bit.
+
+#include "base/alloc.h"
+#include "check/law.h"
+#include "check/team.h"
+#include "exec/wire.h"
+#include "ops/comm.h"
+#include "ops/comm_sim.h"
+#include "ops/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct subject {
+    tt_report *r;
+    const tt_op_def *op;
+    const tt_sample *sample;
+    tt_mesh mesh;
+    int axis;
+    tt_dtype dtype;
+    tt_place from, to; // `to` where the operator asks for one
+    int by, peer;
+    const char *collective;
+    tt_graph *graph;
+    tt_val x, y;
+    int n_ranks;
+    void *in[TT_TEAM_MOST], *want[TT_TEAM_MOST], *got[TT_TEAM_MOST];
+    int64_t in_bytes[TT_TEAM_MOST], out_bytes[TT_TEAM_MOST];
+} subject;
+
+// ---- the graph -------------------------------------------------------------
+
+static tt_val emit(tt_builder *b, const subject *s, tt_val x)
+{
+    const int axis = s->axis;
+    const char *to = s->to.kind == TT_SPLIT
+                         ? tt_type_of(b, x)->shape.factor[s->to.factor].name
+                         : NULL;
+    if (s->op == &tt_op_all_reduce)
+        return tt_all_reduce(b, x, axis, s->from.reduce);
+    if (s->op == &tt_op_reduce_scatter)
+        return tt_reduce_scatter(b, x, axis, to);
+    if (s->op == &tt_op_all_gather)
+        return tt_all_gather(b, x, axis);
+    if (s->op == &tt_op_all_to_all)
+        return tt_all_to_all(b, x, axis, to);
+    if (s->op == &tt_op_shift)
+        return tt_shift(b, x, axis, s->by);
+    if (s->op == &tt_op_halo)
+        return tt_halo(b, x, axis, &s->to.window);
+    if (s->op == &tt_op_halo_add)
+        return tt_halo_add(b, x, axis);
+    if (s->op == &tt_op_take)
+        return tt_take(b, x, axis, to);
+    if (s->op == &tt_op_keep_first)
+        return tt_keep_first(b, x, axis);
+    if (s->op == &tt_op_send)
+        return tt_send(b, x, axis, s->peer);
+    if (s->op == &tt_op_recv)
+        return tt_recv(b, x, axis, s->peer);
+    return tt_builder_fail(
+        b, tt_fail(TT_ERR_ARG, "%s is new to this law", s->op->name));
+}
+
+static const char *shape_of(const tt_sample *sample)
+{
+    const char *blank = strchr(sample->in[0], ' ');
+    return blank == NULL ? "" : blank + 1;
+}
+
+// On the other axis of a mesh of two, the last factor is split where that can be.
+static tt_place other_place(const subject *s, const tt_type *type)
+{
+    const int last = type->shape.n_factors - 1;
+    const bool is_free = (s->from.kind != TT_SPLIT || s->from.factor != last) &&
+                         (s->to.kind != TT_SPLIT || s->to.factor != last);
+    const int size = s->mesh.axis[1 - s->axis].size;
+    return is_free && tt_can_split(type, last, size) ? tt_place_split(last)
+                                                     : tt_place_replicate();
+}
+
+static tt_status build(subject *s)
+{
+    static const tt_grad_ops none = {0};
+    tt_builder b;
+    TT_TRY(tt_builder_init(&b, &none));
+    b.graph->mesh = s->mesh;
+    s->x = tt_input(&b, "x", s->dtype, shape_of(s->sample));
+    if (b.status == TT_OK) {
+        tt_place_set(&b, s->x, s->axis, s->from);
+        if (s->mesh.n_axes == 2)
+            tt_place_set(&b, s->x, 1 - s->axis,
+                         other_place(s, tt_type_of(&b, s->x)));
+        s->y = emit(&b, s, s->x);
+        tt_output(&b, "y", s->y);
+    }
+    const tt_status status = tt_builder_take(&b, &s->graph);
+    tt_builder_fini(&b);
+    return status;
+}
+
+// ---- the data --------------------------------------------------------------
+
+static void fill(const subject *s, int rank, void *data)
+{
+    const tt_type *type = &s->graph->value[s->x.id].type;
+    const bool is_term =
+        type->place[s->axis].kind == TT_PARTIAL || s->op == &tt_op_halo_add;
+    tt_local local;
+    tt_local_of(type, &s->mesh, rank, &local);
+    const int64_t n = tt_shape_count(&local.shape);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = tt_local_to_global(&local, i);
+        const int64_t own = is_term ? rank * INT64_C(5) : 0;
+        tt_dtype_store(s->dtype, data, i, (double)((at * 7 + own) % 13));
+    }
+}
+
+static int64_t local_bytes(const subject *s, tt_val v, int rank)
+{
+    tt_local local;
+    tt_local_of(&s->graph->value[v.id].type, &s->mesh, rank, &local);
+    return tt_shape_count(&local.shape) * tt_dtype_bytes(s->dtype);
+}
+
+static tt_status make_data(subject *s)
+{
+    const tt_comm_site site = {.op = s->op,
+                               .params =
+                                   s->graph->node[s->graph->n_nodes - 1].params,
+                               .mesh = &s->mesh,
+                               .in_type = &s->graph->value[s->x.id].type,
+                               .out_type = &s->graph->value[s->y.id].type};
+    for (int r = 0; r < s->n_ranks; r++) {
+        s->in_bytes[r] = local_bytes(s, s->x, r);
+        s->out_bytes[r] = local_bytes(s, s->y, r);
+        s->in[r] = tt_alloc(s->in_bytes[r]);
+        s->want[r] = tt_alloc(s->out_bytes[r]);
+        s->got[r] = tt_alloc(s->out_bytes[r]);
+        if (s->in[r] == NULL || s->want[r] == NULL || s->got[r] == NULL)
+            return tt_fail(TT_ERR_NOMEM, "no memory for a law");
+        fill(s, r, s->in[r]);
+    }
+    return tt_comm_simulate(&site, (const void *const *)s->in, s->want);
+}
+
+// ---- one rank --------------------------------------------------------------
+
+static tt_status run_plan(const subject *s, int rank, const tt_wire *wire)
+{
+    const tt_backend_options options = {.n_threads = 1};
+    const tt_lower_options lower = {.rank = rank};
+    tt_backend *backend = NULL;
+    tt_plan *plan = NULL;
+    tt_exec *exec = NULL;
+    TT_TRY(tt_backend_open(tt_backend_find("ref"), &options, &backend));
+    tt_status status = tt_plan_lower(s->graph, &backend->target, &lower, &plan);
+    if (status == TT_OK)
+        status = tt_plan_verify(plan);
+    if (status == TT_OK)
+        status = tt_exec_create(
+            plan, backend, &(tt_exec_options){.poison = true, .wire = wire},
+            &exec);
+    for (int i = 0; i < 2 && status == TT_OK; i++) {
+        status = tt_exec_write(exec, s->x, s->in[rank]);
+        if (status == TT_OK)
+            status = tt_exec_run(exec, NULL, NULL);
+    }
+    if (status == TT_OK)
+        status = tt_exec_read(exec, s->y, s->got[rank]);
+    tt_exec_destroy(exec);
+    tt_plan_destroy(plan);
+    tt_backend_close(backend);
+    return status;
+}
+
+static tt_status run_rank(tt_comm *comm, void *user)
+{
+    const subject *s = user;
+    const tt_wire_options options = {.collective = s->collective};
+    tt_comm_wire *wire = NULL;
+    TT_TRY(tt_comm_wire_open(comm, &options, &wire));
+    const tt_status status = run_plan(s, comm->rank, tt_comm_wire_of(wire));
+    tt_comm_wire_close(wire);
+    return status;
+}
+
+// ---- one case --------------------------------------------------------------
+
+static void describe(const subject *s, tt_str *out)
+{
+    tt_shape shape = {0};
+    (void)tt_shape_parse(shape_of(s->sample), &shape);
+    tt_str_addf(out, "wire %s of %s: %s, ", s->op->name,
+                tt_dtype_name(s->dtype), shape_of(s->sample));
+    tt_place_print(&s->from, &shape, out);
+    tt_str_add(out, " to ");
+    tt_place_print(&s->to, &shape, out);
+    tt_str_addf(out, ", axis %d of", s->axis);
+    for (int a = 0; a < s->mesh.n_axes; a++)
+        tt_str_addf(out, " %d", s->mesh.axis[a].size);
+}
+
+static tt_status run_case(subject *s)
+{
+    TT_TRY(build(s));
+    TT_TRY(make_data(s));
+    // Half of the memory is shared, so that both ways of sending are met.
+    TT_TRY(tt_team_run(s->n_ranks, s->axis == 0 ? 1 << 20 : 0, run_rank, s));
+    for (int r = 0; r < s->n_ranks; r++)
+        if (memcmp(s->want[r], s->got[r], (size_t)s->out_bytes[r]) != 0)
+            return tt_fail(TT_ERR_STATE, "rank %d has another result", r);
+    return TT_OK;
+}
+
+static void check_case(const subject *like)
+{
+    subject s = *like;
+    tt_str what = {0};
+    s.n_ranks = tt_mesh_ranks(&s.mesh);
+    const tt_status status = run_case(&s);
+    describe(&s, &what);
+    tt_report_check(s.r, status == TT_OK, "%s: %s", tt_str_text(&what),
+                    tt_error_message());
+    for (int r = 0; r < s.n_ranks; r++) {
+        tt_free(s.in[r]);
+        tt_free(s.want[r]);
+        tt_free(s.got[r]);
+    }
+    tt_graph_destroy(s.graph);
+    tt_str_fini(&what);
+}
+
+// ---- every placement -------------------------------------------------------
+
+static bool is_one_of(const tt_op_def *op, const tt_op_def *a,
+                      const tt_op_def *b, const tt_op_def *c)
+{
+    return op == a || op == b || op == c;
+}
+
+static void check_windows(subject *s, const tt_type *type, int f)
+{
+    const tt_comm_params *p = NULL;
+    (void)p;
+    static const tt_window windows[] = {{.kernel = 3, .stride = 1, .pad = 1},
+                                        {.kernel = 5, .stride = 2, .pad = 0}};
+    for (int i = 0; i < 2; i++) {
+        tt_window w = windows[i];
+        const int64_t n = type->shape.factor[f].size;
+        w.dilation = 1;
+        w.out = (n + 2 * w.pad - w.kernel) / w.stride + 1;
+        if (w.out < s->mesh.axis[s->axis].size)
+            continue;
+        const tt_place plain = tt_place_split(f);
+        tt_place wide = plain;
+        wide.window = w;
+        s->from = s->op == &tt_op_halo ? plain : wide;
+        s->to = s->op == &tt_op_halo ? wide : plain;
+        check_case(s);
+    }
+}
+
+// From a split of factor f, to whatever the operator makes of it.
+static void check_split(subject *s, const tt_type *type, int f)
+{
+    const int size = s->mesh.axis[s->axis].size;
+    s->from = tt_place_split(f);
+    s->to = tt_place_replicate();
+    if (s->op == &tt_op_halo || s->op == &tt_op_halo_add) {
+        check_windows(s, type, f);
+    } else if (s->op == &tt_op_all_to_all) {
+        for (int g = 0; g < type->shape.n_factors; g++) {
+            s->to = tt_place_split(g);
+            if (g != f && tt_can_split(type, g, size))
+                check_case(s);
+        }
+    } else if (s->op == &tt_op_shift) {
+        for (s->by = -1; s->by <= 2; s->by++)
+            check_case(s);
+    } else {
+        for (s->from.rotate = 0; s->from.rotate < size; s->from.rotate++)
+            check_case(s);
+    }
+}
+
+static void check_whole(subject *s, const tt_type *type)
+{
+    const int size = s->mesh.axis[s->axis].size;
+    const bool is_partial =
+        s->op == &tt_op_all_reduce || s->op == &tt_op_reduce_scatter;
+    for (int reduce = 0; reduce < (is_partial ? 2 : 1); reduce++) {
+        s->from = is_partial ? tt_place_partial((tt_reduce)reduce)
+                             : tt_place_replicate();
+        s->to = tt_place_replicate();
+        if (is_one_of(s->op, &tt_op_all_reduce, &tt_op_keep_first, NULL))
+            check_case(s);
+        for (int f = 0; f < type->shape.n_factors; f++) {
+            s->to = tt_place_split(f);
+            if (is_one_of(s->op, &tt_op_take, &tt_op_reduce_scatter, NULL) &&
+                tt_can_split(type, f, size))
+                check_case(s);
+        }
+    }
+}
+
+static void check_mesh(subject *s, const tt_type *type)
+{
+    const int size = s->mesh.axis[s->axis].size;
+    if (is_one_of(s->op, &tt_op_send, &tt_op_recv, NULL)) {
+        for (s->peer = 0; s->peer < size; s->peer++)
+            check_case(s);
+    } else if (is_one_of(s->op, &tt_op_all_reduce, &tt_op_reduce_scatter,
+                         &tt_op_take) ||
+               s->op == &tt_op_keep_first) {
+        check_whole(s, type);
+    } else {
+        for (int f = 0; f < type->shape.n_factors; f++)
+            if (tt_can_split(type, f, size))
+                check_split(s, type, f);
+    }
+}
+
+static void set_mesh(tt_mesh *mesh, int first, int second)
+{
+    *mesh = (tt_mesh){.n_axes = second > 0 ? 2 : 1};
+    memcpy(mesh->axis[0].name, "a", 2);
+    memcpy(mesh->axis[1].name, "b", 2);
+    mesh->axis[0].size = first;
+    mesh->axis[1].size = second;
+}
+
+static tt_status check_sample(tt_report *r, const tt_op_def *op,
+                              const tt_sample *sample)
+{
+    static const struct {
+        int first, second, axis;
+        tt_dtype dtype;
+        const char *collective;
+    } table[] = {
+        {2, 0, 0, TT_F64, "naive"}, {3, 0, 0, TT_F32, "ring"},
+        {2, 2, 0, TT_BF16, NULL},   {2, 2, 1, TT_I32, "tree"},
+        {3, 0, 0, TT_F16, "auto"},  {2, 0, 0, TT_I64, "halving"},
+        {2, 0, 0, TT_U8, "naive"},
+    };
+    subject s = {.r = r, .op = op, .sample = sample};
+    tt_type type = {0};
+    TT_TRY(tt_shape_parse(shape_of(sample), &type.shape));
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        set_mesh(&s.mesh, table[i].first, table[i].second);
+        s.axis = table[i].axis;
+        s.dtype = table[i].dtype;
+        s.collective = table[i].collective;
+        check_mesh(&s, &type);
+    }
+    return TT_OK;
+}
+
+static tt_status run(tt_report *r)
+{
+    int n = 0;
+    const tt_op_def *const *ops = tt_op_all(&n);
+    for (int i = 0; i < n; i++) {
+        if (!tt_report_wants(r, ops[i]->name) ||
+            (ops[i]->flags & TT_OP_COLLECTIVE) == 0)
+            continue;
+        for (const tt_sample *s = ops[i]->samples; s->in[0] != NULL; s++)
+            TT_TRY(check_sample(r, ops[i], s));
+    }
+    return TT_OK;
+}
+
+const tt_law_def tt_law_wire = {
+    .name = "wire",
+    .doc = "Operators over a transport are what they are in simulation.",
+    .run = run,
+};

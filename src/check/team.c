@@ -1,0 +1,76 @@
+// team - see the header.
+
+#include "check/team.h"
+
+#include "comm/transport/shm.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+static const double deadline = 20;
+
+typedef struct rank {
+    tt_shm_world *world;
+    tt_comm *comm;
+    tt_team_fn *fn;
+    void *user;
+    tt_status status;
+    char message[512];
+    pthread_t thread;
+} rank;
+
+static void *rank_main(void *user)
+{
+    rank *r = user;
+    r->status = r->fn(r->comm, r->user);
+    if (r->status != TT_OK) {
+        snprintf(r->message, sizeof r->message, "rank %d: %s", r->comm->rank,
+                 tt_error_message());
+        tt_shm_world_fail(r->world, r->comm->rank);
+    }
+    return NULL;
+}
+
+static tt_status start(rank *r, int32_t n, int32_t *started_out)
+{
+    for (int32_t i = 0; i < n; i++)
+        TT_TRY(tt_shm_open(r[i].world, i, deadline, &r[i].comm));
+    for (int32_t i = 0; i < n; i++) {
+        if (pthread_create(&r[i].thread, NULL, rank_main, &r[i]) != 0)
+            return tt_fail(TT_ERR_NOMEM, "no thread for rank %d", i);
+        ++*started_out;
+    }
+    return TT_OK;
+}
+
+// The one that knows most: ranks that only saw others fail come last.
+static tt_status cause(const rank *r, int32_t n)
+{
+    for (int peers = 0; peers < 2; peers++)
+        for (int32_t i = 0; i < n; i++)
+            if (r[i].status != TT_OK &&
+                (r[i].status == TT_ERR_PEER) == (peers == 1))
+                return tt_fail(r[i].status, "%s", r[i].message);
+    return TT_OK;
+}
+
+tt_status tt_team_run(int32_t n, int64_t rank_bytes, tt_team_fn *fn, void *user)
+{
+    rank r[TT_TEAM_MOST] = {0};
+    tt_shm_world *world = NULL;
+    int32_t started = 0;
+    TT_TRY(tt_shm_world_create(n, rank_bytes, &world));
+    for (int32_t i = 0; i < n; i++)
+        r[i] = (rank){.world = world, .fn = fn, .user = user};
+    tt_status status = start(r, n, &started);
+    for (int32_t i = started; i < n; i++)
+        tt_shm_world_fail(world, i);
+    for (int32_t i = 0; i < started; i++)
+        (void)pthread_join(r[i].thread, NULL);
+    if (status == TT_OK)
+        status = cause(r, n);
+    for (int32_t i = 0; i < n; i++)
+        tt_comm_close(r[i].comm);
+    tt_shm_world_destroy(world);
+    return status;
+}

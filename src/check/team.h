@@ -1,0 +1,18 @@
+// team - ranks as threads of this process, over the rings of shared memory.
+
+#ifndef TT_CHECK_TEAM_H
+#define TT_CHECK_TEAM_H
+
+#include "comm/comm.h"
+
+enum { TT_TEAM_MOST = 9 };
+
+// What one rank does; a failure's message is kept.
+typedef tt_status tt_team_fn(tt_comm *comm, void *user);
+
+// Runs `fn` as every one of `n` ranks, each with `rank_bytes` of memory that the
+// others can read. Returns the first rank's failure that was not about a peer.
+tt_status tt_team_run(int32_t n, int64_t rank_bytes, tt_team_fn *fn,
+                      void *user);
+
+#endif

@@ -1,0 +1,105 @@
+// wire_state - what the files of the wire share; nobody else includes it.
+
+#ifndef TT_EXEC_WIRE_STATE_H
+#define TT_EXEC_WIRE_STATE_H
+
+#include "exec/wire.h"
+
+#include <pthread.h>
+
+// What carries out one collective after another: used by one thread at a time.
+typedef struct tt__carrier {
+    tt_comm *comm;
+    const tt_coll_def *coll; // NULL: by size
+    const int32_t *host;
+    int32_t *member, *member_host; // of a group: room for all ranks
+    int64_t *bound;                // and one more
+    char *scratch;
+    int64_t scratch_bytes;
+    bool is_scratch_shared;
+    int32_t tag;
+} tt__carrier;
+
+enum {
+    TT__TAGS = 32000, // what every transport can tell apart
+    TT__KINDS = 16,   // of operators; the last: the host's calls
+};
+
+tt_status tt__carrier_init(tt__carrier *c, tt_comm *comm,
+                           const tt_wire_options *options);
+void tt__carrier_fini(tt__carrier *c);
+
+// Room for every collective of the plan, or for one call.
+tt_status tt__carrier_bind(tt__carrier *c, const tt_plan *plan);
+tt_status tt__carrier_room(tt__carrier *c, int64_t bytes);
+
+// The algorithm for a call whose numbers are set.
+const tt_coll_def *tt__carrier_choose(const tt__carrier *c,
+                                      const tt_coll_call *call);
+
+// One step of the plan, or the whole of a flight that is joined.
+tt_status tt__carry_step(tt__carrier *c, const tt_plan *plan, int32_t step,
+                         const tt_args *args);
+tt_status tt__carry_joined(tt__carrier *c, const tt_plan *plan,
+                           const tt_flight *flight, const tt_args *args);
+
+// A call with the group of all ranks.
+tt_status tt__carry_call(tt__carrier *c, const tt_coll_call *call);
+
+// ---- the thread ----------------------------------------------------------
+
+// What is to be done: a flight, or a call of the host's own.
+typedef struct tt__job {
+    const tt_plan *plan; // NULL: a call
+    int32_t flight;
+    const tt_args *args;
+    const tt_coll_call *call;
+    const char *what;
+    int64_t number; // of the flight
+    bool is_done;
+    double ready, begun, ended;
+} tt__job;
+
+struct tt_comm_wire {
+    tt_wire wire;
+    tt__carrier carrier; // the thread's, while there are jobs
+    bool is_tracing;
+
+    // Behind the lock.
+    pthread_mutex_t lock;
+    pthread_cond_t has_job, has_done;
+    tt__job *job; // job[f]: flight f of the plan that runs; the last: calls
+    int32_t n_jobs;
+    int32_t *queue; // jobs in their order, a ring
+    int32_t head, n_queued;
+    bool is_closing;
+    tt_status status; // of the first job that failed, and its message
+    char message[512];
+    int64_t step;
+    int64_t messages, bytes; // sent
+    double busy;
+
+    // The thread's.
+    pthread_t thread;
+    bool has_thread;
+    int64_t n_of_kind[TT__KINDS];
+
+    // The host's.
+    tt_wire_stats before; // at the last reset
+    double exposed;
+    int64_t n_flights;
+    tt_wire_event *event;
+    int64_t n_events;
+};
+
+tt_status tt__thread_start(tt_comm_wire *w);
+void tt__thread_stop(tt_comm_wire *w);
+
+// Hands over job[j], whose description is complete; waits until it is done.
+tt_status tt__job_post(tt_comm_wire *w, int32_t j);
+tt_status tt__job_wait(tt_comm_wire *w, int32_t j);
+
+// The number of an operator, for counting each kind.
+int tt__carry_kind(const tt_op_def *op);
+
+#endif
