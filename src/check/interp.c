@@ -22,6 +22,7 @@ struct tt_interp {
     void **data;     // likewise
     int64_t scratch_bytes;
     void *scratch;
+    bool adds; // sums go on from the last micro-batch
 };
 
 static int64_t slot(const tt_interp *it, int rank, tt_val v)
@@ -252,6 +253,12 @@ static tt_status run_kernel(tt_interp *it, const tt_site *site,
     return status;
 }
 
+// Whether a sum goes on from the last micro-batch.
+static bool goes_on(const tt_interp *it, const tt_node *node)
+{
+    return it->adds && (node->op->flags & TT_OP_ACCUMULATE) != 0;
+}
+
 static tt_status run_local(tt_interp *it, const tt_node *node, int rank)
 {
     tt_operand *operand =
@@ -279,7 +286,8 @@ static tt_status run_local(tt_interp *it, const tt_node *node, int rank)
                           .n_out = node->n_out,
                           .in = operand,
                           .out = operand + node->n_in};
-    const tt_args args = {.in = in, .out = out};
+    const tt_args args = {
+        .in = in, .out = out, .accumulate = goes_on(it, node)};
     status = run_kernel(it, &site, &args);
 out:
     tt_free(in);
@@ -321,24 +329,60 @@ static tt_status check_guards(tt_interp *it, const tt_node *node)
     return TT_OK;
 }
 
+static tt_status run_node(tt_interp *it, const tt_node *node)
+{
+    tt_status status = TT_OK;
+    for (int i = 0; i < node->n_out && !goes_on(it, node); i++)
+        for (int r = 0; r < it->n_ranks; r++)
+            poison(it, r, node->out[i]);
+    if ((node->op->flags & TT_OP_COLLECTIVE) != 0)
+        status = run_collective(it, node);
+    else
+        for (int r = 0; r < it->n_ranks && status == TT_OK; r++)
+            status = run_local(it, node, r);
+    if (status == TT_OK)
+        status = check_guards(it, node);
+    return status == TT_OK ? TT_OK
+                           : tt_fail_context(status, "%s (%s)", node->origin,
+                                             node->op->name);
+}
+
 tt_status tt_interp_run(tt_interp *it)
 {
-    for (int32_t n = 0; n < it->g->n_nodes; n++) {
-        const tt_node *node = &it->g->node[n];
-        tt_status status = TT_OK;
-        for (int i = 0; i < node->n_out; i++)
-            for (int r = 0; r < it->n_ranks; r++)
-                poison(it, r, node->out[i]);
-        if ((node->op->flags & TT_OP_COLLECTIVE) != 0)
-            status = run_collective(it, node);
-        else
-            for (int r = 0; r < it->n_ranks && status == TT_OK; r++)
-                status = run_local(it, node, r);
-        if (status == TT_OK)
-            status = check_guards(it, node);
-        if (status != TT_OK)
-            return tt_fail_context(status, "%s (%s)", node->origin,
-                                   node->op->name);
+    it->adds = false;
+    for (int32_t n = 0; n < it->g->n_nodes; n++)
+        TT_TRY(run_node(it, &it->g->node[n]));
+    return TT_OK;
+}
+
+// Runs the update or all the rest, and replaces states.
+static tt_status run_part(tt_interp *it, bool is_update)
+{
+    const tt_graph *g = it->g;
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        if ((g->node[n].phase == TT_UPDATE) == is_update)
+            TT_TRY(run_node(it, &g->node[n]));
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const tt_val state = g->value[v].updates;
+        if (!tt_is(state) ||
+            (g->node[g->value[v].node].phase == TT_UPDATE) != is_update)
+            continue;
+        for (int r = 0; r < it->n_ranks; r++)
+            memcpy(tt_interp_data(it, r, state),
+                   tt_interp_data(it, r, (tt_val){v}),
+                   (size_t)bytes_of(it, r, state));
     }
     return TT_OK;
+}
+
+tt_status tt_interp_step(tt_interp *it, int n_micro, tt_interp_feed_fn *feed,
+                         void *user)
+{
+    for (int micro = 0; micro < n_micro; micro++) {
+        it->adds = micro > 0;
+        TT_TRY(feed(user, it, micro));
+        TT_TRY(run_part(it, false));
+    }
+    it->adds = false;
+    return run_part(it, true);
 }

@@ -30,4 +30,11 @@ bool tt_interp_read(tt_interp *it, tt_val v, double *whole);
 
 tt_status tt_interp_run(tt_interp *it);
 
+// A step of `n_micro` micro-batches as the executor runs it: forward and backward
+// for each, with sums adding up, then the update; new versions of states replace
+// them. `feed` writes the inputs of a micro-batch.
+typedef tt_status tt_interp_feed_fn(void *user, tt_interp *it, int micro);
+tt_status tt_interp_step(tt_interp *it, int n_micro, tt_interp_feed_fn *feed,
+                         void *user);
+
 #endif

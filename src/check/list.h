@@ -6,5 +6,6 @@ TT_LAW(lower)  // lowered = interpreted
 TT_LAW(shard)  // sharded then joined = whole
 TT_LAW(model)  // gradients of models; passes change nothing
 TT_LAW(train)  // lowered models learn; micro-batches add up
+TT_LAW(ranks)  // data parallelism and ZeRO = one rank
 TT_LAW(coll)   // collectives = their definition, bytes = their cost
 TT_LAW(wire)   // communication operators over a transport = simulated

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "train/graph.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,21 +49,29 @@ static tt_status read_options(const tt_small *small, tt_arena *arena,
     return tt_opt_parse(table, params, small->options, arena);
 }
 
-tt_status tt_small_build(const tt_small *small, int64_t batch,
-                         tt_graph **graph_out)
+tt_status tt_small_build_as(const tt_small *small,
+                            const tt_train_recipe *recipe, int64_t batch,
+                            tt_graph **graph_out)
 {
-    tt_train_recipe recipe = {.optim = {.def = tt_optim_find("sgd")},
-                              .dtype = TT_F64,
-                              .master = TT_F64};
+    tt_train_recipe own = *recipe;
     tt_model_io io = {.batch = batch, .seq = small->seq, .image = small->image};
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a law");
-    tt_status status = read_options(small, arena, &recipe);
+    tt_status status = read_options(small, arena, &own);
     if (status == TT_OK)
-        status = tt_train_graph(&recipe, &io, graph_out);
+        status = tt_train_graph(&own, &io, graph_out);
     tt_arena_destroy(arena);
     return status;
+}
+
+tt_status tt_small_build(const tt_small *small, int64_t batch,
+                         tt_graph **graph_out)
+{
+    const tt_train_recipe recipe = {.optim = {.def = tt_optim_find("sgd")},
+                                    .dtype = TT_F64,
+                                    .master = TT_F64};
+    return tt_small_build_as(small, &recipe, batch, graph_out);
 }
 
 int64_t tt_small_elements(const tt_graph *g, tt_val v)

@@ -7,6 +7,7 @@
 #include "check/interp.h"
 #include "check/law.h"
 #include "model/model.h"
+#include "train/graph.h"
 
 typedef struct tt_small {
     const char *model, *options; // of the registry; text for its option table
@@ -23,6 +24,11 @@ enum { TT_SMALL_BATCH = 4 };
 // Forward, backward and update by SGD, in f64.
 tt_status tt_small_build(const tt_small *small, int64_t batch,
                          tt_graph **graph_out);
+
+// The same with another recipe, of which the model and its params are set.
+tt_status tt_small_build_as(const tt_small *small,
+                            const tt_train_recipe *recipe, int64_t batch,
+                            tt_graph **graph_out);
 
 // The data of a leaf, whole: the same for every graph with a leaf of that name.
 // Inputs hold samples first, first + 1, ...

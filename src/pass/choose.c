@@ -23,8 +23,7 @@ static bool may_split(const tt__cut *c, const tt_node *node, int32_t old,
 // a sum are as large as the sum.
 static bool has_shape(const tt__cut *c, int32_t old, const tt_place *want)
 {
-    const tt_place *place =
-        tt__place_of(c, tt__version_shaped(c, old, want));
+    const tt_place *place = tt__place_of(c, tt__version_shaped(c, old, want));
     if (place->kind == TT_PARTIAL || want->kind == TT_PARTIAL)
         return place->kind != TT_SPLIT && want->kind != TT_SPLIT;
     return tt_place_equal(place, want);

@@ -9,7 +9,9 @@
 //
 //   selective   < 2% more FLOPs; full: about a third more (see recompute_pick.c)
 //   same bits   copies have the origin of what they repeat, so random numbers
-//               repeat too; running statistics move once; nothing is sent twice
+//               repeat too; running statistics move once
+//   sent        nothing twice, and weights that ZeRO holds in parts are gathered
+//               in the backward pass once, for copies and gradients of a layer
 //   needs       a graph with a backward pass; on a mesh, pass partition before
 //
 // Values of the forward pass keep their ids.
@@ -20,6 +22,8 @@
 #include "ops/arith.h"
 #include "ops/matmul.h"
 #include "pass/pass.h"
+
+#include <string.h>
 
 typedef struct params {
     int mode; // tt__recompute_mode
@@ -32,6 +36,9 @@ typedef struct work {
     tt_val *kept;     // per old value: the same in the new graph
     tt_val *again;    // per old value: its copy in the backward pass, or none
     bool *is_read;    // per old value: a state that a copy reads
+    int32_t *gather;  // per old value: the old node for which it was gathered
+                      // last in the backward pass, or -1
+    tt_val *gathered; // likewise: and what came of it
     bool *is_needed;  // per old node: to be repeated now
     tt_val *in;       // room for one node's inputs
     bool is_settled;  // updates of the forward pass were declared
@@ -93,11 +100,36 @@ static void read_again(work *w, const tt_node *node)
     }
 }
 
+// A weight that was gathered for another node of the layer in the backward pass,
+// or TT_NONE.
+static tt_val gathered_before(const work *w, const tt_node *node)
+{
+    const int32_t of = node->in[0].id;
+    if (!tt__is_weight_gather(w->old, node) || w->gather[of] < 0)
+        return TT_NONE;
+    const tt_node *last = &w->old->node[w->gather[of]];
+    return strcmp(last->origin, node->origin) == 0 ? w->gathered[of] : TT_NONE;
+}
+
+static void remember_gather(work *w, const tt_node *node, tt_val val)
+{
+    const int32_t of = node->in[0].id;
+    if (!tt__is_weight_gather(w->old, node))
+        return;
+    w->gather[of] = (int32_t)(node - w->old->node);
+    w->gathered[of] = val;
+}
+
 static tt_status repeat(work *w, const tt_node *node)
 {
     tt_val out[TT_MAX_OUT];
     const bool is_activation = tt__is_activation(node, w->is_dropped);
     TT_TRY(aim(w, TT_BACKWARD, node->stage, node->origin));
+    out[0] = gathered_before(w, node);
+    if (tt_is(out[0])) {
+        w->again[node->out[0].id] = out[0];
+        return TT_OK;
+    }
     if (is_activation) {
         const tt_val z = w->kept[node->out[1].id];
         out[0] = tt_matmul_activate(&w->b, node->params, z);
@@ -110,6 +142,7 @@ static tt_status repeat(work *w, const tt_node *node)
         w->again[node->out[i].id] = out[i];
         place_like(w, out[i], node->out[i].id);
     }
+    remember_gather(w, node, out[0]);
     return TT_OK;
 }
 
@@ -169,9 +202,17 @@ static tt_status do_node(work *w, const tt_node *node)
                 ? w->again[v]
                 : w->kept[v];
     }
+    const bool can_reuse = node->phase == TT_BACKWARD;
+    out[0] = can_reuse ? gathered_before(w, node) : TT_NONE;
+    if (tt_is(out[0])) {
+        w->kept[node->out[0].id] = out[0];
+        return TT_OK;
+    }
     TT_TRY(aim(w, node->phase, node->stage, node->origin));
     (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
     TT_TRY(w->b.status);
+    if (can_reuse)
+        remember_gather(w, node, out[0]);
     for (int i = 0; i < node->n_out; i++) {
         const tt_value *value = &w->old->value[node->out[i].id];
         w->kept[node->out[i].id] = out[i];
@@ -224,13 +265,17 @@ static tt_status allocate(work *w)
     w->is_read = tt_alloc(values);
     w->kept = tt_alloc((int64_t)sizeof *w->kept * values);
     w->again = tt_alloc((int64_t)sizeof *w->again * values);
+    w->gather = tt_alloc((int64_t)sizeof *w->gather * values);
+    w->gathered = tt_alloc((int64_t)sizeof *w->gathered * values);
     w->is_needed = tt_alloc(nodes);
     w->in = tt_alloc((int64_t)sizeof *w->in * widest);
-    if (!w->is_dropped || !w->is_read || !w->kept || !w->again ||
-        !w->is_needed || !w->in)
+    if (!w->is_dropped || !w->is_read || !w->kept || !w->again || !w->gather ||
+        !w->gathered || !w->is_needed || !w->in)
         return tt_fail(TT_ERR_NOMEM, "no memory to recompute");
-    for (int64_t v = 0; v < values; v++)
+    for (int64_t v = 0; v < values; v++) {
         w->again[v] = TT_NONE;
+        w->gather[v] = -1;
+    }
     return TT_OK;
 }
 
@@ -254,6 +299,8 @@ static tt_status apply(const tt_graph *in, const void *params_, tt_graph **out)
     tt_free(w.is_read);
     tt_free(w.kept);
     tt_free(w.again);
+    tt_free(w.gather);
+    tt_free(w.gathered);
     tt_free(w.is_needed);
     tt_free(w.in);
     return status;

@@ -4,6 +4,7 @@
 #define TT_PASS_RECOMPUTE_H
 
 #include "graph/graph.h"
+#include "ops/ops.h"
 
 typedef enum tt__recompute_mode {
     TT__RECOMPUTE_NONE,
@@ -26,6 +27,10 @@ static inline bool tt__reads(const tt_node *node, int i)
 {
     return tt_is(node->in[i]) && (i >= 32 || !(node->op->shape_only >> i & 1));
 }
+
+// Whether a node gathers a weight that lies in parts. The whole weight is never
+// kept for the backward pass: it is gathered again there.
+bool tt__is_weight_gather(const tt_graph *g, const tt_node *node);
 
 // The activation of a matmul whose value before the activation is kept: the
 // result is that of the activation alone, and the product need not be repeated.

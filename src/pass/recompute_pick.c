@@ -27,6 +27,17 @@ bool tt__is_activation(const tt_node *node, const bool *is_dropped)
            !is_dropped[node->out[1].id];
 }
 
+bool tt__is_weight_gather(const tt_graph *g, const tt_node *node)
+{
+    if (node->op != &tt_op_all_gather)
+        return false;
+    const tt_value *from = &g->value[node->in[0].id];
+    while (from->node >= 0 &&
+           (g->node[from->node].op->flags & TT_OP_ALIAS) != 0)
+        from = &g->value[g->node[from->node].in[0].id];
+    return from->role == TT_ROLE_PARAM || from->role == TT_ROLE_WORK;
+}
+
 static double value_bytes(const tt_value *value)
 {
     return (double)tt_shape_count(&value->type.shape) *
@@ -204,8 +215,8 @@ static double node_flops(choice *c, const tt_node *node)
 // Whether what is read is there in the backward pass without recomputation.
 static bool is_there(const choice *c, tt_val v)
 {
-    const int32_t root = c->root[v.id];
-    return c->g->value[root].node < 0 ||
+    const int32_t root = c->root[v.id], n = c->g->value[root].node;
+    return n < 0 || tt__is_weight_gather(c->g, &c->g->node[n]) ||
            (c->is_kept[root] && !c->is_dropped[root]);
 }
 
@@ -273,11 +284,23 @@ static tt_status pick_selective(const tt_graph *g, bool *is_dropped)
     return status;
 }
 
+// Repeated nodes read whole weights, which are not kept.
+static void drop_gathered(const tt_graph *g, bool *is_dropped)
+{
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        if (g->node[n].phase == TT_FORWARD &&
+            tt__is_weight_gather(g, &g->node[n]))
+            is_dropped[g->node[n].out[0].id] = true;
+}
+
 tt_status tt__recompute_pick(const tt_graph *g, tt__recompute_mode mode,
                              bool *is_dropped)
 {
+    tt_status status = TT_OK;
     if (mode == TT__RECOMPUTE_FULL)
-        return pick_full(g, is_dropped);
-    return mode == TT__RECOMPUTE_SELECTIVE ? pick_selective(g, is_dropped)
-                                           : TT_OK;
+        status = pick_full(g, is_dropped);
+    else if (mode == TT__RECOMPUTE_SELECTIVE)
+        status = pick_selective(g, is_dropped);
+    drop_gathered(g, is_dropped);
+    return status;
 }

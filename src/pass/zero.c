@@ -56,8 +56,7 @@ static int32_t best_factor(const tt__cut *c, const tt_type *type)
         if (n < c->size || is_cut_later(c, type->shape.factor[f].name))
             continue;
         // Of all entries, in the largest block.
-        const double share =
-            (double)((n + c->size - 1) / c->size) / (double)n;
+        const double share = (double)((n + c->size - 1) / c->size) / (double)n;
         if (best < 0 || share < much * least) {
             best = f;
             least = share;
@@ -164,8 +163,8 @@ static void mark_held(tt__cut *c)
     const tt_graph *g = c->old;
     for (int32_t v = 0; v < g->n_values; v++) {
         const tt_role role = g->value[v].role;
-        c->is_held[v] = (role == TT_ROLE_PARAM || role == TT_ROLE_WORK) &&
-                        c->shard[v] >= 0;
+        c->is_held[v] =
+            (role == TT_ROLE_PARAM || role == TT_ROLE_WORK) && c->shard[v] >= 0;
     }
     for (int32_t n = 0; n < g->n_nodes; n++) {
         const tt_node *node = &g->node[n];

@@ -62,6 +62,11 @@ TEST_SLOW(law_gradients_of_models_are_right_under_every_pass, 300)
     run_law("model");
 }
 
+TEST_SLOW(law_ranks_compute_what_one_rank_computes, 300)
+{
+    run_law("ranks");
+}
+
 TEST_SLOW(law_lowered_models_learn, 300)
 {
     run_law("train");

@@ -1,0 +1,328 @@
+// law_ranks - the number of ranks does not change what is computed. Every model,
+// small and in f64, trained for two steps on simulated ranks with every level of
+// ZeRO, has the loss, the gradients, the norm and the new state of one rank.
+//
+// Models differ in optimisers and micro-batches, levels in ranks and recomputation,
+// so that every member of each registry occurs with every level. Batches do not
+// divide by the number of ranks. Models that have a layout over an axis `tensor` are
+// also split over that.
+
+#include "base/alloc.h"
+#include "check/law.h"
+#include "check/small.h"
+#include "ops/optim.h"
+#include "pass/partition.h"
+#include "pass/pass.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BATCH = 5, N_STEPS = 2, N_LEVELS = 4, N_RUNS = 2 };
+
+typedef struct subject {
+    tt_report *r;
+    const tt_small *small;
+    const char *name;
+    int index; // of model and run
+    bool is_tensor;
+    int n_micro;
+    tt_graph *graph;
+    tt_interp *interp; // has run
+} subject;
+
+// ---- two steps -----------------------------------------------------------
+
+// Optimisers' states are sums of squares, among others: not negative.
+static tt_status write_leaf(tt_interp *it, const tt_graph *g, tt_val v,
+                            int64_t first)
+{
+    const int64_t n = tt_small_elements(g, v);
+    double *data = tt_alloc(8 * n);
+    if (data == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a law");
+    tt_small_fill(g, v, first, data);
+    for (int64_t i = 0; i < n && g->value[v.id].role == TT_ROLE_OPTIM; i++)
+        data[i] = fabs(data[i]);
+    tt_interp_write(it, v, data);
+    tt_free(data);
+    return TT_OK;
+}
+
+typedef struct feeder {
+    const tt_graph *g;
+    int step, n_micro;
+} feeder;
+
+static tt_status feed(void *user, tt_interp *it, int micro)
+{
+    const feeder *f = user;
+    const int64_t first = ((int64_t)f->step * f->n_micro + micro) * BATCH;
+    for (int32_t v = 0; v < f->g->n_values; v++)
+        if (f->g->value[v].role == TT_ROLE_INPUT)
+            TT_TRY(write_leaf(it, f->g, (tt_val){v}, first));
+    return TT_OK;
+}
+
+static void set_scalar(tt_interp *it, const tt_graph *g, const char *name,
+                       double value)
+{
+    const tt_val v = tt_graph_find(g, name);
+    if (tt_is(v))
+        tt_interp_write(it, v, &value);
+}
+
+static tt_status train(const tt_graph *g, int n_micro, tt_interp **interp_out)
+{
+    tt_interp *it = NULL;
+    TT_TRY(tt_small_open(g, &it));
+    tt_status status = TT_OK;
+    for (int32_t v = 0; v < g->n_values && status == TT_OK; v++)
+        if (g->value[v].role == TT_ROLE_OPTIM)
+            status = write_leaf(it, g, (tt_val){v}, 0);
+    set_scalar(it, g, "limit", 1e9);
+    set_scalar(it, g, "samples", BATCH * n_micro);
+    for (int step = 0; step < N_STEPS && status == TT_OK; step++) {
+        feeder f = {g, step, n_micro};
+        set_scalar(it, g, "step", step + 1);
+        status = tt_interp_step(it, n_micro, feed, &f);
+    }
+    if (status == TT_OK)
+        *interp_out = it;
+    else
+        tt_interp_destroy(it);
+    return status;
+}
+
+// ---- comparison ----------------------------------------------------------
+
+typedef struct sums {
+    double all, n; // of squares, of elements
+} sums;
+
+// What of a value is compared: a param's gradient, or a state itself.
+static tt_val compared(const tt_graph *g, int32_t v, bool wants_grad)
+{
+    const tt_value *value = &g->value[v];
+    if (wants_grad)
+        return value->role == TT_ROLE_PARAM ? value->grad : TT_NONE;
+    return tt_role_is_state(value->role) ? (tt_val){v} : TT_NONE;
+}
+
+static tt_status add_up(const subject *s, bool wants_grad, sums *sums_out)
+{
+    *sums_out = (sums){0};
+    for (int32_t v = 0; v < s->graph->n_values; v++) {
+        const tt_val of = compared(s->graph, v, wants_grad);
+        if (!tt_is(of))
+            continue;
+        double *x = tt_small_read(s->interp, s->graph, of);
+        if (x == NULL)
+            return TT_ERR_NOMEM;
+        const int64_t n = tt_small_elements(s->graph, of);
+        for (int64_t i = 0; i < n; i++)
+            sums_out->all += x[i] * x[i];
+        sums_out->n += (double)n;
+        tt_free(x);
+    }
+    return TT_OK;
+}
+
+// |a - b| / max(|b|, 0.01 |all| sqrt(n / N)); also NaN is a difference.
+static double difference(const double *a, const double *b, int64_t n,
+                         const sums *s)
+{
+    double error = 0, size = 0;
+    for (int64_t i = 0; i < n; i++) {
+        error += (a[i] - b[i]) * (a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    size = fmax(sqrt(size), 0.01 * sqrt(s->all * (double)n / s->n));
+    return isnan(error) ? (double)INFINITY : sqrt(error) / size;
+}
+
+typedef struct other {
+    const tt_graph *graph;
+    tt_interp *interp;
+    const char *what;
+} other;
+
+static tt_status compare_value(const subject *s, const other *o, int32_t v,
+                               bool wants_grad, const sums *total)
+{
+    const tt_val of = compared(s->graph, v, wants_grad);
+    const char *name = s->graph->value[v].name;
+    const tt_val there = tt_graph_find(o->graph, name);
+    const tt_val as = compared(o->graph, there.id, wants_grad);
+    const int64_t n = tt_small_elements(s->graph, of);
+    double *b = tt_small_read(s->interp, s->graph, of);
+    double *a = tt_alloc(8 * n);
+    if (a == NULL || b == NULL) {
+        tt_free(a);
+        tt_free(b);
+        return tt_fail(TT_ERR_NOMEM, "no memory for a law");
+    }
+    const bool agree = tt_interp_read(o->interp, as, a);
+    const double rel = difference(a, b, n, total);
+    tt_report_check(s->r, agree, "%s: %s: replicas of %s%s differ", s->name,
+                    o->what, wants_grad ? "the gradient of " : "", name);
+    tt_report_check(s->r, rel <= 1e-9, "%s: %s: %s%s is off by %.3g", s->name,
+                    o->what, wants_grad ? "the gradient of " : "", name, rel);
+    tt_free(a);
+    tt_free(b);
+    return TT_OK;
+}
+
+static tt_status compare_values(const subject *s, const other *o,
+                                bool wants_grad)
+{
+    sums total;
+    TT_TRY(add_up(s, wants_grad, &total));
+    for (int32_t v = 0; v < s->graph->n_values; v++)
+        if (tt_is(compared(s->graph, v, wants_grad)))
+            TT_TRY(compare_value(s, o, v, wants_grad, &total));
+    return TT_OK;
+}
+
+// What the host reads is whole on every rank.
+static void compare_outputs(const subject *s, const other *o)
+{
+    for (int32_t i = 0; i < s->graph->n_outputs; i++) {
+        const char *name = s->graph->output[i].name;
+        const tt_val v = tt_graph_output_find(o->graph, name);
+        double a = (double)NAN, b = 0;
+        (void)tt_interp_read(s->interp, s->graph->output[i].val, &b);
+        const bool agree = tt_interp_read(o->interp, v, &a);
+        bool is_whole = true;
+        for (int x = 0; x < TT_MAX_AXES; x++)
+            is_whole &=
+                o->graph->value[v.id].type.place[x].kind == TT_REPLICATE;
+        tt_report_check(s->r,
+                        agree && is_whole && fabs(a - b) <= 1e-9 * fabs(b),
+                        "%s: %s: %s is %.17g, not %.17g%s", s->name, o->what,
+                        name, a, b, is_whole ? "" : ", and not whole");
+    }
+}
+
+// ---- levels --------------------------------------------------------------
+
+// The mesh of one level.
+static void describe(const subject *s, int level, tt_str *mesh)
+{
+    if (s->is_tensor)
+        tt_str_add(mesh,
+                   level % 2 == 1 ? "data:2 tensor:2" : "tensor:2 data:2");
+    else
+        tt_str_addf(mesh, "data:%d", 2 + (s->index / 3 + level) % 3);
+}
+
+static tt_status rewrite(const subject *s, const char *mesh, int level,
+                         tt_graph **graph_out)
+{
+    char layout[128];
+    const tt_partition_params params = {
+        .mesh = mesh, .layout = layout, .zero = level, .zero_small = 0.02};
+    const int mode = (s->index + level) % 3; // none, selective, full
+    snprintf(layout, sizeof layout, "batch:data %s",
+             s->is_tensor ? s->small->tensor : "");
+    tt_graph *parts = NULL;
+    TT_TRY(tt_pass_apply(tt_pass_find("partition"), &params, s->graph, &parts));
+    if (mode == 0) {
+        *graph_out = parts;
+        return TT_OK;
+    }
+    const tt_status status =
+        tt_pass_apply(tt_pass_find("recompute"), &mode, parts, graph_out);
+    tt_graph_destroy(parts);
+    return status;
+}
+
+static tt_status check_graph(const subject *s, const other *o)
+{
+    compare_outputs(s, o);
+    TT_TRY(compare_values(s, o, true));
+    return compare_values(s, o, false);
+}
+
+static tt_status check_level(const subject *s, int level)
+{
+    tt_str mesh = {0}, what = {0};
+    tt_graph *g = NULL;
+    tt_interp *it = NULL;
+    describe(s, level, &mesh);
+    tt_str_addf(&what, "zero %d on %s", level, tt_str_text(&mesh));
+    tt_status status = rewrite(s, tt_str_text(&mesh), level, &g);
+    if (status == TT_OK)
+        status = train(g, s->n_micro, &it);
+    if (status == TT_OK)
+        status = check_graph(s, &(other){g, it, tt_str_text(&what)});
+    if (status != TT_OK)
+        status = tt_fail_context(status, "%s", tt_str_text(&what));
+    tt_interp_destroy(it);
+    tt_graph_destroy(g);
+    tt_str_fini(&mesh);
+    tt_str_fini(&what);
+    return status;
+}
+
+static tt_status build(subject *s)
+{
+    int n = 0;
+    const tt_optim_def *optims = tt_optim_all(&n);
+    const tt_optim_def *def = &optims[s->index % n];
+    tt_train_recipe recipe = {.optim = {.def = def,
+                                        .clip = 0.1,
+                                        .guard = s->index % 2 == 1,
+                                        .ema = s->index % 4 == 2 ? 0.9 : 0},
+                              .dtype = TT_F64,
+                              .master = TT_F64};
+    tt_arena *arena = tt_arena_create();
+    if (arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a law");
+    tt_status status =
+        tt_opt_defaults(def->op->options, &recipe.optim.params, arena);
+    recipe.optim.params.weight_decay = 0.1;
+    if (status == TT_OK)
+        status = tt_small_build_as(s->small, &recipe, BATCH, &s->graph);
+    tt_arena_destroy(arena);
+    return status;
+}
+
+static tt_status check_levels(subject *s)
+{
+    TT_TRY(build(s));
+    TT_TRY(train(s->graph, s->n_micro, &s->interp));
+    for (int level = 0; level < N_LEVELS; level++)
+        TT_TRY(check_level(s, level));
+    return TT_OK;
+}
+
+static tt_status check(tt_report *r, const tt_small *small, const char *name)
+{
+    tt_status status = TT_OK;
+    for (int i = 0; i < N_RUNS && status == TT_OK; i++) {
+        const int index = (int)(small - tt_small_table) + 5 * i;
+        subject s = {.r = r,
+                     .small = small,
+                     .name = name,
+                     .index = index,
+                     .is_tensor = i == 1 && small->tensor != NULL,
+                     .n_micro = 1 + index % 2};
+        status = check_levels(&s);
+        tt_interp_destroy(s.interp);
+        tt_graph_destroy(s.graph);
+    }
+    return status;
+}
+
+static tt_status run(tt_report *r)
+{
+    tt_small_each(r, check);
+    return TT_OK;
+}
+
+const tt_law_def tt_law_ranks = {
+    .name = "ranks",
+    .doc = "The number of ranks does not change what is computed.",
+    .run = run,
+};
