@@ -56,26 +56,45 @@ static tt_status too_late(const tt_comm *comm, const tt_msg *msg,
                    (long long)msg->moved, (long long)msg->bytes);
 }
 
-// Spins a little, then lets others run, then sleeps: ranks may share cores.
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+double tt_comm_rest(tt_comm *comm, tt_rest *rest)
+{
+    rest->turns++;
+    if (rest->turns <= SPINS) {
+        relax();
+        return 0;
+    }
+    if (rest->turns <= SPINS + YIELDS) {
+        (void)sched_yield();
+        return 0;
+    }
+    const double now = tt_clock_seconds();
+    rest->since = rest->since == 0 ? now : rest->since;
+    if (now - rest->since <= comm->deadline)
+        comm->def->doze(comm, nap);
+    return now - rest->since;
+}
+
 static tt_status wait_for(tt_comm *comm, tt_msg *const *msgs, int n)
 {
     const tt_msg *open = NULL;
-    double since = 0;
-    for (int idle = 0; (open = first_open(msgs, n)) != NULL; idle++) {
+    tt_rest rest = {0};
+    while ((open = first_open(msgs, n)) != NULL) {
         bool moved = false;
         TT_TRY(comm->def->progress(comm, &moved));
         if (moved) {
-            idle = 0;
-            since = 0;
-        } else if (idle > SPINS + YIELDS) {
-            const double now = tt_clock_seconds();
-            since = since == 0 ? now : since;
-            if (now - since > comm->deadline)
-                return too_late(comm, open, now - since);
-            comm->def->doze(comm, nap);
-        } else if (idle > SPINS) {
-            (void)sched_yield();
+            rest = (tt_rest){0};
+            continue;
         }
+        const double waited = tt_comm_rest(comm, &rest);
+        if (waited > comm->deadline)
+            return too_late(comm, open, waited);
     }
     return TT_OK;
 }
@@ -118,6 +137,16 @@ void *tt_comm_alloc(tt_comm *comm, int64_t bytes)
 bool tt_comm_has_native(const tt_comm *comm, const struct tt_coll_call *call)
 {
     return comm->def->has_native != NULL && comm->def->has_native(comm, call);
+}
+
+tt_status tt_comm_native(tt_comm *comm, const struct tt_coll_call *call)
+{
+    const double start = tt_clock_seconds();
+    const tt_status status = comm->def->native(comm, call);
+    comm->stats.wait_seconds += tt_clock_seconds() - start;
+    if (status != TT_OK)
+        comm->def->abandon(comm);
+    return status;
 }
 
 void tt_comm_close(tt_comm *comm)

@@ -88,10 +88,21 @@ tt_status tt_comm_wait(tt_comm *comm, tt_msg *const *msgs, int n);
 // Sends one and receives another at the same time; either may be NULL.
 tt_status tt_comm_swap(tt_comm *comm, tt_msg *out, tt_msg *in);
 
+// One turn of a wait in which nothing moved: spins a little, lets others run, then
+// sleeps, for ranks may share cores. Begins with a zero `rest`; returns the seconds
+// since the first sleep. For transports.
+typedef struct tt_rest {
+    int turns;
+    double since;
+} tt_rest;
+double tt_comm_rest(tt_comm *comm, tt_rest *rest);
+
 // NULL: there is none left, or the transport has no such memory.
 void *tt_comm_alloc(tt_comm *comm, int64_t bytes);
 
+// For coll/native.c.
 bool tt_comm_has_native(const tt_comm *comm, const struct tt_coll_call *call);
+tt_status tt_comm_native(tt_comm *comm, const struct tt_coll_call *call);
 
 void tt_comm_close(tt_comm *comm); // NULL is fine
 

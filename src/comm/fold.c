@@ -86,121 +86,137 @@ static uint16_t f16_store(float value)
 
 // ---- loops ---------------------------------------------------------------
 
-typedef void loop_fn(void *dst, const void *src, int64_t n);
+// Where dst is a or b, elements are still read before they are written.
+typedef void loop_fn(void *dst, const void *a, const void *b, int64_t n);
 
-static void sum_f64(void *dst, const void *src, int64_t n)
+static void sum_f64(void *dst, const void *a, const void *b, int64_t n)
 {
-    double *restrict d = dst;
-    const double *restrict s = src;
+    double *d = dst;
+    const double *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = (double)(d[i] + s[i]);
+        d[i] = (double)(x[i] + y[i]);
 }
 
-static void max_f64(void *dst, const void *src, int64_t n)
+static void max_f64(void *dst, const void *a, const void *b, int64_t n)
 {
-    double *restrict d = dst;
-    const double *restrict s = src;
+    double *d = dst;
+    const double *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = d[i] > s[i] ? d[i] : s[i];
+        d[i] = x[i] > y[i] ? x[i] : y[i];
 }
 
-static void sum_f32(void *dst, const void *src, int64_t n)
+static void sum_f32(void *dst, const void *a, const void *b, int64_t n)
 {
-    float *restrict d = dst;
-    const float *restrict s = src;
+    float *d = dst;
+    const float *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = (float)(d[i] + s[i]);
+        d[i] = (float)(x[i] + y[i]);
 }
 
-static void max_f32(void *dst, const void *src, int64_t n)
+static void max_f32(void *dst, const void *a, const void *b, int64_t n)
 {
-    float *restrict d = dst;
-    const float *restrict s = src;
+    float *d = dst;
+    const float *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = d[i] > s[i] ? d[i] : s[i];
+        d[i] = x[i] > y[i] ? x[i] : y[i];
 }
 
-static void sum_i64(void *dst, const void *src, int64_t n)
+static void sum_i64(void *dst, const void *a, const void *b, int64_t n)
 {
-    int64_t *restrict d = dst;
-    const int64_t *restrict s = src;
+    int64_t *d = dst;
+    const int64_t *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = (int64_t)(d[i] + s[i]);
+        d[i] = (int64_t)(x[i] + y[i]);
 }
 
-static void max_i64(void *dst, const void *src, int64_t n)
+static void max_i64(void *dst, const void *a, const void *b, int64_t n)
 {
-    int64_t *restrict d = dst;
-    const int64_t *restrict s = src;
+    int64_t *d = dst;
+    const int64_t *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = d[i] > s[i] ? d[i] : s[i];
+        d[i] = x[i] > y[i] ? x[i] : y[i];
 }
 
-static void sum_i32(void *dst, const void *src, int64_t n)
+static void sum_i32(void *dst, const void *a, const void *b, int64_t n)
 {
-    int32_t *restrict d = dst;
-    const int32_t *restrict s = src;
+    int32_t *d = dst;
+    const int32_t *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = (int32_t)(d[i] + s[i]);
+        d[i] = (int32_t)(x[i] + y[i]);
 }
 
-static void max_i32(void *dst, const void *src, int64_t n)
+static void max_i32(void *dst, const void *a, const void *b, int64_t n)
 {
-    int32_t *restrict d = dst;
-    const int32_t *restrict s = src;
+    int32_t *d = dst;
+    const int32_t *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = d[i] > s[i] ? d[i] : s[i];
+        d[i] = x[i] > y[i] ? x[i] : y[i];
 }
 
-static void sum_u8(void *dst, const void *src, int64_t n)
+static void sum_u8(void *dst, const void *a, const void *b, int64_t n)
 {
-    uint8_t *restrict d = dst;
-    const uint8_t *restrict s = src;
+    uint8_t *d = dst;
+    const uint8_t *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = (uint8_t)(d[i] + s[i]);
+        d[i] = (uint8_t)(x[i] + y[i]);
 }
 
-static void max_u8(void *dst, const void *src, int64_t n)
+static void max_u8(void *dst, const void *a, const void *b, int64_t n)
 {
-    uint8_t *restrict d = dst;
-    const uint8_t *restrict s = src;
+    uint8_t *d = dst;
+    const uint8_t *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = d[i] > s[i] ? d[i] : s[i];
+        d[i] = x[i] > y[i] ? x[i] : y[i];
 }
 
-static void sum_bf16(void *dst, const void *src, int64_t n)
+static void sum_bf16(void *dst, const void *a, const void *b, int64_t n)
 {
-    uint16_t *restrict d = dst;
-    const uint16_t *restrict s = src;
+    uint16_t *d = dst;
+    const uint16_t *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = bf16_store(bf16_load(d[i]) + bf16_load(s[i]));
+        d[i] = bf16_store(bf16_load(x[i]) + bf16_load(y[i]));
 }
 
-static void max_bf16(void *dst, const void *src, int64_t n)
+static void max_bf16(void *dst, const void *a, const void *b, int64_t n)
 {
-    uint16_t *restrict d = dst;
-    const uint16_t *restrict s = src;
+    uint16_t *d = dst;
+    const uint16_t *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = bf16_load(d[i]) > bf16_load(s[i]) ? d[i] : s[i];
+        d[i] = bf16_load(x[i]) > bf16_load(y[i]) ? x[i] : y[i];
 }
 
-static void sum_f16(void *dst, const void *src, int64_t n)
+static void sum_f16(void *dst, const void *a, const void *b, int64_t n)
 {
-    uint16_t *restrict d = dst;
-    const uint16_t *restrict s = src;
+    uint16_t *d = dst;
+    const uint16_t *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = f16_store(f16_load(d[i]) + f16_load(s[i]));
+        d[i] = f16_store(f16_load(x[i]) + f16_load(y[i]));
 }
 
-static void max_f16(void *dst, const void *src, int64_t n)
+static void max_f16(void *dst, const void *a, const void *b, int64_t n)
 {
-    uint16_t *restrict d = dst;
-    const uint16_t *restrict s = src;
+    uint16_t *d = dst;
+    const uint16_t *x = a, *y = b;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        d[i] = f16_load(d[i]) > f16_load(s[i]) ? d[i] : s[i];
+        d[i] = f16_load(x[i]) > f16_load(y[i]) ? x[i] : y[i];
 }
 
-void tt_fold_into(tt_fold fold, void *dst, const void *src, int64_t bytes)
+void tt_fold_two(tt_fold fold, void *dst, const void *a, const void *b,
+                 int64_t bytes)
 {
     static loop_fn *const loops[][2] = {
         [TT_NUM_F64] = {sum_f64, max_f64},    [TT_NUM_F32] = {sum_f32, max_f32},
@@ -211,8 +227,13 @@ void tt_fold_into(tt_fold fold, void *dst, const void *src, int64_t bytes)
     if (bytes == 0)
         return;
     if (fold.op == TT_FOLD_COPY)
-        memcpy(dst, src, (size_t)bytes);
+        memcpy(dst, b, (size_t)bytes);
     else
         loops[fold.type][fold.op == TT_FOLD_MAX](
-            dst, src, bytes / tt_num_bytes(fold.type));
+            dst, a, b, bytes / tt_num_bytes(fold.type));
+}
+
+void tt_fold_into(tt_fold fold, void *dst, const void *src, int64_t bytes)
+{
+    tt_fold_two(fold, dst, dst, src, bytes);
 }

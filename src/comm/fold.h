@@ -27,5 +27,8 @@ typedef struct tt_fold {
 
 // Sums of 16-bit floats are made in 32 bits and rounded to nearest even.
 void tt_fold_into(tt_fold fold, void *dst, const void *src, int64_t bytes);
+// dst = a op b; dst may be either.
+void tt_fold_two(tt_fold fold, void *dst, const void *a, const void *b,
+                 int64_t bytes);
 
 #endif

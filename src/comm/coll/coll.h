@@ -82,6 +82,7 @@ typedef struct tt_coll_way {
 
 typedef struct tt_coll_def {
     const char *name, *doc;
+    bool is_native; // the transport's own: its cost is not what is sent
     tt_coll_way way[TT_N_COLLS]; // run NULL: the algorithm has no such kind
 } tt_coll_def;
 
@@ -103,6 +104,8 @@ tt_block tt_block_of(int64_t count, int32_t n, int32_t i);
 // Block i of the call, and blocks [i, i + k), k >= 1, as one.
 tt_block tt_coll_block(const tt_coll_call *call, int32_t i);
 tt_block tt_coll_blocks(const tt_coll_call *call, int32_t i, int32_t k);
+
+int32_t tt_coll_rank(const tt_group *group, int32_t i); // of member i
 
 // The address of element `first`, and messages of elements between members.
 const void *tt_coll_from(const tt_coll_call *call, int64_t first); // of in

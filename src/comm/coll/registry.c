@@ -126,15 +126,15 @@ void *tt_coll_to(const tt_coll_call *call, int64_t first)
     return tt_coll_at(call, call->out, first);
 }
 
-static int32_t rank_of(const tt_group *g, int32_t i)
+int32_t tt_coll_rank(const tt_group *group, int32_t i)
 {
-    return g->rank != NULL ? g->rank[i] : i;
+    return group->rank != NULL ? group->rank[i] : i;
 }
 
 tt_msg tt_coll_out(const tt_coll_call *call, int32_t to, const void *data,
                    int64_t n)
 {
-    return (tt_msg){.peer = rank_of(&call->group, to),
+    return (tt_msg){.peer = tt_coll_rank(&call->group, to),
                     .tag = call->tag,
                     .data = (void *)(uintptr_t)data,
                     .bytes = tt_coll_bytes(call, n)};
@@ -142,7 +142,7 @@ tt_msg tt_coll_out(const tt_coll_call *call, int32_t to, const void *data,
 
 tt_msg tt_coll_in(const tt_coll_call *call, int32_t from, void *data, int64_t n)
 {
-    return (tt_msg){.peer = rank_of(&call->group, from),
+    return (tt_msg){.peer = tt_coll_rank(&call->group, from),
                     .tag = call->tag,
                     .data = data,
                     .bytes = tt_coll_bytes(call, n)};

@@ -6,41 +6,21 @@
 //
 //   latency     a few hundred nanoseconds between two running ranks
 //   bandwidth   that of memory
+//
+// A rank that finds nothing to do sleeps on its bell. It says so first and looks
+// once more; whoever writes for it looks at that afterwards: one sees the other.
 
 #include "base/alloc.h"
 #include "comm/transport/shm_world.h"
 
 #include <string.h>
 
-enum { DIRECT_FROM = 4096, PIECE = 1 << 20 };
+enum { DIRECT_FROM = 4096, PIECE = 1 << 20, SIP = 16 << 10 };
 
-typedef struct header {
-    int64_t bytes;
-    const char *direct; // where the bytes are; NULL: they follow
-    int32_t tag, padding;
-} header;
-
-typedef struct queue {
-    tt_msg *first, *last;
-} queue;
-
-typedef struct peer {
-    queue out;       // not written yet, or in part
-    queue unread;    // written as addresses; the receiver reads them
-    queue in;        // posted receives
-    bool is_started; // of `out`: the first one's header is written
-    bool has_header; // of `in`: it belongs to the first one
-    header header;
-    uint64_t n_direct; // addresses sent
-} peer;
-
-typedef struct shm {
-    tt_comm base;
-    tt_shm_world *world;
-    unsigned seen; // this rank's bell before the last progress
-    int64_t used;  // of this rank's shared memory
-    peer peer[];
-} shm;
+typedef tt__shm shm;
+typedef tt__peer peer;
+typedef tt__queue queue;
+typedef tt__header header;
 
 static void push(queue *q, tt_msg *msg)
 {
@@ -84,91 +64,89 @@ static void ring_put(tt__ring *ring, uint64_t at, const void *data, int64_t n)
     const int64_t until = TT__RING_BYTES - first;
     const int64_t k = n < until ? n : until;
     memcpy(ring->data + first, data, (size_t)k);
-    memcpy(ring->data, (const char *)data + k, (size_t)(n - k));
+    if (n > k)
+        memcpy(ring->data, (const char *)data + k, (size_t)(n - k));
 }
 
-static int64_t ring_room(tt__ring *ring)
+static void ring_get(const tt__ring *ring, uint64_t at, void *data, int64_t n)
 {
-    return TT__RING_BYTES -
-           (int64_t)(atomic_load_explicit(&ring->head, memory_order_relaxed) -
-                     atomic_load_explicit(&ring->tail, memory_order_acquire));
+    const int64_t first = (int64_t)(at % TT__RING_BYTES);
+    const int64_t until = TT__RING_BYTES - first;
+    const int64_t k = n < until ? n : until;
+    memcpy(data, ring->data + first, (size_t)k);
+    if (n > k)
+        memcpy((char *)data + k, ring->data, (size_t)(n - k));
 }
 
-static int64_t ring_filled(tt__ring *ring)
+// Room in the ring to the peer. Its end is only read when it may matter: every
+// read of what another core writes costs a trip.
+static int64_t room(peer *p, const tt__ring *ring, int64_t wanted)
 {
-    return (int64_t)(atomic_load_explicit(&ring->head, memory_order_acquire) -
-                     atomic_load_explicit(&ring->tail, memory_order_relaxed));
+    if (TT__RING_BYTES - (int64_t)(p->head - p->tail_seen) < wanted)
+        p->tail_seen = atomic_load(&ring->tail);
+    return TT__RING_BYTES - (int64_t)(p->head - p->tail_seen);
 }
 
-static void ring_wrote(tt__ring *ring, int64_t n)
+static int64_t filled(peer *p, const tt__ring *ring)
 {
-    (void)atomic_fetch_add_explicit(&ring->head, (uint64_t)n,
-                                    memory_order_release);
-}
-
-static void ring_read(tt__ring *ring, int64_t n)
-{
-    (void)atomic_fetch_add_explicit(&ring->tail, (uint64_t)n,
-                                    memory_order_release);
+    if (p->head_seen == p->tail)
+        p->head_seen = atomic_load(&ring->head);
+    return (int64_t)(p->head_seen - p->tail);
 }
 
 // ---- sending -------------------------------------------------------------
 
-static bool is_shared(const shm *s, const tt_msg *msg)
+bool tt__shm_owns(const tt__shm *s, const void *data, int64_t bytes)
 {
     const char *mine = s->world->memory + s->base.rank * s->world->rank_bytes;
-    const char *data = msg->data;
-    return msg->bytes >= DIRECT_FROM && data >= mine &&
-           data + msg->bytes <= mine + s->world->rank_bytes;
+    const char *at = data;
+    return at >= mine && at + bytes <= mine + s->world->rank_bytes;
 }
 
-// The header of the first message in `out`; false: the ring is full.
-static bool start(const shm *s, peer *p, tt__ring *ring)
-{
-    tt_msg *msg = p->out.first;
-    const bool is_direct = is_shared(s, msg);
-    const header h = {.bytes = msg->bytes,
-                      .direct = is_direct ? msg->data : NULL,
-                      .tag = msg->tag};
-    if (ring_room(ring) < (int64_t)sizeof h)
-        return false;
-    ring_put(ring, atomic_load_explicit(&ring->head, memory_order_relaxed), &h,
-             sizeof h);
-    ring_wrote(ring, sizeof h);
-    if (is_direct) {
-        msg->ticket = ++p->n_direct;
-        push(&p->unread, pop(&p->out));
-    } else if (msg->bytes == 0) {
-        pop(&p->out)->is_done = true;
-    } else {
-        p->is_started = true;
-    }
-    return true;
-}
-
+// As much of the first message in `out` as there is room for.
 static bool stream(peer *p, tt__ring *ring)
 {
     tt_msg *msg = p->out.first;
-    const int64_t room = ring_room(ring) / TT__RING_UNIT * TT__RING_UNIT;
     const int64_t left = msg->bytes - msg->moved;
-    const int64_t n = left < room ? left : room;
-    if (n == 0)
-        return false;
-    ring_put(ring, atomic_load_explicit(&ring->head, memory_order_relaxed),
-             (const char *)msg->data + msg->moved, n);
-    ring_wrote(ring, padded(n));
+    const int64_t most =
+        room(p, ring, padded(left)) / TT__RING_UNIT * TT__RING_UNIT;
+    const int64_t n = left < most ? left : most;
+    ring_put(ring, p->head, (const char *)msg->data + msg->moved, n);
+    p->head += (uint64_t)padded(n);
     msg->moved += n;
-    if (msg->moved == msg->bytes) {
+    p->is_started = msg->moved < msg->bytes;
+    if (!p->is_started)
         pop(&p->out)->is_done = true;
-        p->is_started = false;
+    return n > 0;
+}
+
+// The first message's header, and its bytes behind it; false: the ring is full.
+static bool start(const shm *s, peer *p, tt__ring *ring)
+{
+    tt_msg *msg = p->out.first;
+    const bool is_direct =
+        msg->bytes >= DIRECT_FROM && tt__shm_owns(s, msg->data, msg->bytes);
+    const header h = {.bytes = msg->bytes,
+                      .direct = is_direct ? msg->data : NULL,
+                      .tag = msg->tag};
+    if (room(p, ring, sizeof h) < (int64_t)sizeof h)
+        return false;
+    ring_put(ring, p->head, &h, sizeof h);
+    p->head += sizeof h;
+    if (is_direct) {
+        msg->ticket = ++p->n_direct;
+        push(&p->unread, pop(&p->out));
+    } else {
+        (void)stream(p, ring);
     }
     return true;
 }
 
-static bool finish_direct(peer *p, tt__ring *ring)
+static bool finish_direct(peer *p, const tt__ring *ring)
 {
-    const uint64_t done =
-        atomic_load_explicit(&ring->done, memory_order_acquire);
+    if (p->unread.first == NULL)
+        return false;
+    const uint64_t done = atomic_load(&ring->done);
     bool moved = false;
     while (p->unread.first != NULL && p->unread.first->ticket <= done) {
         tt_msg *msg = pop(&p->unread);
@@ -183,29 +161,25 @@ static bool push_out(shm *s, int32_t to)
 {
     peer *p = &s->peer[to];
     tt__ring *ring = tt__ring_of(s->world, s->base.rank, to);
-    bool wrote = false;
+    const uint64_t before = p->head;
     while (p->out.first != NULL &&
            (p->is_started ? stream(p, ring) : start(s, p, ring)))
-        wrote = true;
-    if (wrote)
+        ;
+    if (p->head != before) {
+        atomic_store(&ring->head, p->head);
         tt__bell_ring(&s->world->seat[to]);
-    return finish_direct(p, ring) || wrote;
+    }
+    return finish_direct(p, ring) || p->head != before;
 }
 
 // ---- receiving -----------------------------------------------------------
 
 static tt_status take_header(const shm *s, peer *p, int32_t from,
-                             tt__ring *ring)
+                             const tt__ring *ring)
 {
     const tt_msg *msg = p->in.first;
-    const uint64_t at = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-    const int64_t first = (int64_t)(at % TT__RING_BYTES);
-    const int64_t until = TT__RING_BYTES - first;
-    const int64_t whole = sizeof(header);
-    const int64_t k = until < whole ? until : whole;
-    memcpy(&p->header, ring->data + first, (size_t)k);
-    memcpy((char *)&p->header + k, ring->data, (size_t)(whole - k));
-    ring_read(ring, whole);
+    ring_get(ring, p->tail, &p->header, sizeof(header));
+    p->tail += sizeof(header);
     p->has_header = true;
     if (p->header.bytes != msg->bytes || p->header.tag != msg->tag)
         return tt_fail(TT_ERR_PEER,
@@ -227,28 +201,31 @@ static bool read_direct(const peer *p, tt_msg *msg)
     return n > 0;
 }
 
-// Up to the end of the ring's memory, in whole units but for the message's end.
-static bool read_stream(tt__ring *ring, tt_msg *msg)
+// Up to the end of the ring's memory, in whole units but for the message's end; in
+// sips, so that the writer goes on meanwhile.
+static bool read_stream(peer *p, tt__ring *ring, tt_msg *msg)
 {
-    const uint64_t at = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-    const int64_t first = (int64_t)(at % TT__RING_BYTES);
+    const int64_t first = (int64_t)(p->tail % TT__RING_BYTES);
     const int64_t left = msg->bytes - msg->moved;
-    int64_t n = ring_filled(ring);
+    int64_t n = filled(p, ring);
     n = n < TT__RING_BYTES - first ? n : TT__RING_BYTES - first;
     n = n < left ? n : left;
+    n = n < SIP ? n : SIP;
     if (n == 0)
         return false;
     tt_fold_into(msg->fold, (char *)msg->data + msg->moved, ring->data + first,
                  n);
     msg->moved += n;
-    ring_read(ring, padded(n));
+    p->tail += (uint64_t)padded(n);
+    if (msg->moved < msg->bytes)
+        atomic_store(&ring->tail, p->tail);
     return true;
 }
 
 static void finish_receive(peer *p, tt__ring *ring)
 {
     if (p->header.direct != NULL)
-        (void)atomic_fetch_add_explicit(&ring->done, 1, memory_order_release);
+        (void)atomic_fetch_add(&ring->done, 1);
     p->has_header = false;
     pop(&p->in)->is_done = true;
 }
@@ -262,19 +239,20 @@ static tt_status pull_in(shm *s, int32_t from, bool *moved_out)
         tt_msg *msg = p->in.first;
         goes_on = false;
         if (!p->has_header) {
-            if (ring_filled(ring) < (int64_t)sizeof(header))
+            if (filled(p, ring) == 0)
                 break;
             TT_TRY(take_header(s, p, from, ring));
             goes_on = true;
         }
         if (msg->moved < msg->bytes)
             goes_on |= p->header.direct != NULL ? read_direct(p, msg)
-                                                : read_stream(ring, msg);
+                                                : read_stream(p, ring, msg);
         if (msg->moved == msg->bytes)
             finish_receive(p, ring);
         moved |= goes_on;
     }
     if (moved) {
+        atomic_store(&ring->tail, p->tail);
         tt__bell_ring(&s->world->seat[from]);
         *moved_out = true;
     }
@@ -282,15 +260,12 @@ static tt_status pull_in(shm *s, int32_t from, bool *moved_out)
 }
 
 // A peer that left for good cannot answer.
-static tt_status check_peer(const shm *s, int32_t r)
+tt_status tt__shm_check(const tt__shm *s, int32_t rank, bool is_awaited)
 {
-    const peer *p = &s->peer[r];
-    const int presence = atomic_load(&s->world->seat[r].presence);
-    if (presence == TT__FAILED ||
-        (presence == TT__LEFT &&
-         (p->in.first != NULL || p->unread.first != NULL)))
-        return tt_fail(TT_ERR_PEER, "rank %d %s while rank %d waited for it", r,
-                       presence == TT__FAILED ? "failed" : "left",
+    const int presence = atomic_load(&s->world->seat[rank].presence);
+    if (presence == TT__FAILED || (presence == TT__LEFT && is_awaited))
+        return tt_fail(TT_ERR_PEER, "rank %d %s while rank %d waited for it",
+                       rank, presence == TT__FAILED ? "failed" : "left",
                        s->base.rank);
     return TT_OK;
 }
@@ -299,7 +274,6 @@ static tt_status progress(tt_comm *comm, bool *moved_out)
 {
     shm *s = (shm *)comm;
     bool moved = false;
-    s->seen = atomic_load(&s->world->seat[comm->rank].bell);
     for (int32_t r = 0; r < comm->size; r++) {
         const peer *p = &s->peer[r];
         if (p->out.first != NULL || p->unread.first != NULL)
@@ -307,16 +281,40 @@ static tt_status progress(tt_comm *comm, bool *moved_out)
         if (p->in.first != NULL)
             TT_TRY(pull_in(s, r, &moved));
     }
-    for (int32_t r = 0; r < comm->size && !moved; r++)
-        TT_TRY(check_peer(s, r));
+    for (int32_t r = 0; r < comm->size && !moved; r++) {
+        const peer *p = &s->peer[r];
+        TT_TRY(tt__shm_check(s, r,
+                             p->in.first != NULL || p->unread.first != NULL));
+    }
     *moved_out = moved;
     return TT_OK;
+}
+
+// ---- sleeping ------------------------------------------------------------
+
+static bool has_news(const shm *s, int32_t r)
+{
+    const peer *p = &s->peer[r];
+    const tt__ring *to = tt__ring_of(s->world, s->base.rank, r);
+    const tt__ring *from = tt__ring_of(s->world, r, s->base.rank);
+    return (p->out.first != NULL && atomic_load(&to->tail) != p->tail_seen) ||
+           (p->unread.first != NULL &&
+            atomic_load(&to->done) >= p->unread.first->ticket) ||
+           (p->in.first != NULL && atomic_load(&from->head) != p->tail);
 }
 
 static void doze(tt_comm *comm, double seconds)
 {
     shm *s = (shm *)comm;
-    tt__bell_wait(&s->world->seat[comm->rank], s->seen, seconds);
+    tt__seat *seat = &s->world->seat[comm->rank];
+    const unsigned seen = atomic_load(&seat->bell);
+    (void)atomic_fetch_add(&seat->n_asleep, 1);
+    bool is_awake = s->meeting != NULL && tt__shm_has_met(s, s->meeting);
+    for (int32_t r = 0; r < comm->size && !is_awake; r++)
+        is_awake = has_news(s, r);
+    if (!is_awake)
+        tt__bell_wait(seat, seen, seconds);
+    (void)atomic_fetch_sub(&seat->n_asleep, 1);
 }
 
 static void abandon(tt_comm *comm)
@@ -325,6 +323,8 @@ static void abandon(tt_comm *comm)
     for (int32_t r = 0; r < comm->size; r++)
         s->peer[r].out = s->peer[r].unread = s->peer[r].in = (queue){0};
 }
+
+// ---- the rest ------------------------------------------------------------
 
 static void *alloc(tt_comm *comm, int64_t bytes)
 {
@@ -349,6 +349,8 @@ static void close_shm(tt_comm *comm)
     atomic_store(&s->world->seat[comm->rank].presence, TT__LEFT);
     for (int32_t r = 0; r < comm->size; r++)
         tt__bell_ring(&s->world->seat[r]);
+    tt_free(s->from);
+    tt_free(s->to);
     tt_free(s);
 }
 
@@ -362,18 +364,28 @@ const tt_comm_def tt_comm_shm = {
     .abandon = abandon,
     .alloc = alloc,
     .link = link_to,
+    .has_native = tt__shm_has_native,
+    .native = tt__shm_native,
     .close = close_shm,
 };
 
 tt_status tt_shm_open(tt_shm_world *world, int32_t rank, double deadline,
                       tt_comm **comm_out)
 {
-    if (rank < 0 || rank >= world->n_ranks)
+    const int64_t n = world->n_ranks;
+    if (rank < 0 || rank >= n)
         return tt_fail(TT_ERR_ARG, "shm: rank %d of %d", rank, world->n_ranks);
-    shm *s = tt_alloc((int64_t)sizeof *s +
-                      world->n_ranks * (int64_t)sizeof s->peer[0]);
-    if (s == NULL)
+    shm *s = tt_alloc((int64_t)sizeof *s + n * (int64_t)sizeof s->peer[0]);
+    if (s != NULL) {
+        s->from = tt_alloc(n * (int64_t)sizeof *s->from);
+        s->to = tt_alloc(n * (int64_t)sizeof *s->to);
+    }
+    if (s == NULL || s->from == NULL || s->to == NULL) {
+        tt_free(s == NULL ? NULL : s->from);
+        tt_free(s == NULL ? NULL : s->to);
+        tt_free(s);
         return tt_fail(TT_ERR_NOMEM, "shm: no memory for rank %d", rank);
+    }
     s->base = (tt_comm){.def = &tt_comm_shm,
                         .rank = rank,
                         .size = world->n_ranks,

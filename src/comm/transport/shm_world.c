@@ -34,7 +34,8 @@ tt_status tt_shm_world_create(int32_t n_ranks, int64_t rank_bytes,
     if (n_ranks < 1 || rank_bytes < 0)
         return tt_fail(TT_ERR_ARG, "shm: %d ranks make no world", n_ranks);
     rank_bytes = pages(rank_bytes);
-    const int64_t total = head + seats + rings + n * rank_bytes;
+    const int64_t stages = n * TT__STAGE_BYTES;
+    const int64_t total = head + seats + rings + stages + n * rank_bytes;
     char *block = map_shared(total);
     if (block == NULL)
         return tt_fail(TT_ERR_NOMEM,
@@ -46,7 +47,8 @@ tt_status tt_shm_world_create(int32_t n_ranks, int64_t rank_bytes,
                             .total_bytes = total,
                             .seat = (tt__seat *)(block + head),
                             .ring = (tt__ring *)(block + head + seats),
-                            .memory = block + head + seats + rings};
+                            .stage = block + head + seats + rings,
+                            .memory = block + head + seats + rings + stages};
     *world_out = world;
     return TT_OK;
 }
@@ -66,10 +68,10 @@ void tt_shm_world_fail(tt_shm_world *world, int32_t rank)
 
 void tt__bell_ring(tt__seat *seat)
 {
+    if (atomic_load(&seat->n_asleep) == 0)
+        return;
     (void)atomic_fetch_add(&seat->bell, 1);
-    if (atomic_load(&seat->n_asleep) > 0)
-        (void)syscall(SYS_futex, &seat->bell, FUTEX_WAKE, INT_MAX, NULL, NULL,
-                      0);
+    (void)syscall(SYS_futex, &seat->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 void tt__bell_wait(tt__seat *seat, unsigned seen, double seconds)
@@ -77,8 +79,5 @@ void tt__bell_wait(tt__seat *seat, unsigned seen, double seconds)
     const struct timespec most = {
         .tv_sec = (time_t)seconds,
         .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    (void)atomic_fetch_add(&seat->n_asleep, 1);
-    if (atomic_load(&seat->bell) == seen)
-        (void)syscall(SYS_futex, &seat->bell, FUTEX_WAIT, seen, &most, NULL, 0);
-    (void)atomic_fetch_sub(&seat->n_asleep, 1);
+    (void)syscall(SYS_futex, &seat->bell, FUTEX_WAIT, seen, &most, NULL, 0);
 }
