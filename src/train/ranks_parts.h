@@ -1,0 +1,50 @@
+// ranks_parts - what the files of the report about ranks share. Internal.
+
+#ifndef TT_TRAIN_RANKS_PARTS_H
+#define TT_TRAIN_RANKS_PARTS_H
+
+#include "base/arena.h"
+#include "exec/trace_merge.h"
+#include "train/arrivals.h"
+#include "train/ranks_clock.h"
+#include "train/ranks_report.h"
+
+enum { TT__HOST_BYTES = 64, TT__MARKS = 1024, TT__PIECE_BYTES = 1 << 20 };
+
+enum { // places in a rank's block, before its arrivals
+    TT__SUM_MESSAGES,
+    TT__SUM_BYTES,
+    TT__SUM_BUSY,
+    TT__SUM_EXPOSED,
+    TT__SUM_KERNELS,
+    TT__SUM_FEED,
+    TT__N_SUMS,
+};
+
+struct tt_ranks_report {
+    tt_ranks_options options;
+    tt_arena *arena;
+    int32_t rank, size;
+    char my_host[TT__HOST_BYTES];
+    double opened;
+    tt_trace_mark *mark; // oldest first
+    int64_t n_marks;
+    char *piece; // of another rank's trace
+    int64_t *length, *bound;
+    // With several ranks.
+    tt_ranks_clock clock;
+    int64_t gathered; // collectives that were
+    double *mine, *all;
+    const char **name;    // of the collectives in them
+    int64_t capacity;     // collectives of a block
+    double *now, *before; // sums of every rank: newest, at the last point
+    char *host;           // TT__HOST_BYTES per rank
+    double *arrival;      // one collective
+    tt_arrivals *arrivals;
+};
+
+// One block of every rank, `n` elements each, to rank 0.
+tt_status tt__ranks_gather(const tt_ranks_report *report, tt_num type,
+                           const void *mine, void *all, int64_t n);
+
+#endif
