@@ -29,18 +29,10 @@ static void swap(shape *s, int i, int j)
     }
 }
 
-// Dims of extent 1 go first; the others by falling stride of y.
-static bool is_before(const shape *s, int i, int j)
-{
-    if ((s->dims[i] == 1) != (s->dims[j] == 1))
-        return s->dims[i] == 1;
-    return s->y[i] > s->y[j];
-}
-
 static void sort_dims(shape *s)
 {
     for (int i = 1; i < DIMS; i++)
-        for (int j = i; j > 0 && is_before(s, j, j - 1); j--)
+        for (int j = i; j > 0 && s->y[j] > s->y[j - 1]; j--)
             swap(s, j, j - 1);
 }
 
@@ -69,7 +61,8 @@ static shape normal_form(const tt_simd_permute_args *a)
     for (int i = 0; i < DIMS; i++) {
         s.dims[i] = a->dims[i];
         s.x[i] = a->x_stride[i];
-        s.y[i] = a->y_stride[i];
+        // Nobody steps along a dim of extent 1: it goes to the front.
+        s.y[i] = a->dims[i] > 1 ? a->y_stride[i] : INT64_MAX;
     }
     sort_dims(&s);
     merge_dims(&s);

@@ -148,10 +148,8 @@ static double part_sum_any(bool squares, tt_simd_type type, const void *x,
                            int64_t n)
 {
     if (type == TT_SIMD_BF16)
-        return squares ? part_sum(true, TT_SIMD_BF16, x, n)
-                       : part_sum(false, TT_SIMD_BF16, x, n);
-    return squares ? part_sum(true, TT_SIMD_F32, x, n)
-                   : part_sum(false, TT_SIMD_F32, x, n);
+        return part_sum(squares, TT_SIMD_BF16, x, n);
+    return part_sum(squares, TT_SIMD_F32, x, n);
 }
 
 static double array_sum(bool squares, tt_simd_type type, const void *x,
