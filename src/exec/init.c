@@ -15,8 +15,7 @@
 typedef struct stage {
     char *memory;
     int64_t bytes, used;
-    void *extra[2]; // when the arena has no room
-    int n_extra;
+    void *extra; // when the arena has no room
 } stage;
 
 static void stage_init(const tt_exec *exec, stage *s)
@@ -33,18 +32,15 @@ static void *stage_take(stage *s, int64_t bytes)
         s->used += (bytes + 63) / 64 * 64;
         return p;
     }
-    void *p = tt_alloc(bytes);
-    if (p != NULL)
-        s->extra[s->n_extra++] = p;
-    else
+    s->extra = tt_alloc(bytes); // a stage is taken from once
+    if (s->extra == NULL)
         (void)tt_fail(TT_ERR_NOMEM, "no memory to initialise a state");
-    return p;
+    return s->extra;
 }
 
 static void stage_fini(const tt_exec *exec, stage *s)
 {
-    for (int i = 0; i < s->n_extra; i++)
-        tt_free(s->extra[i]);
+    tt_free(s->extra);
     const int64_t used = s->used < s->bytes ? s->used : s->bytes;
     if (exec->options.poison && used > 0)
         memset(s->memory, TT__POISON, (size_t)used);
@@ -76,12 +72,21 @@ static bool is_whole(const tt_local *local)
     return true;
 }
 
-static void fill_random(const tt_operand *o, const tt_init *init, uint64_t key,
+// As a state of type `dtype` has it.
+static double rounded(tt_dtype dtype, double x)
+{
+    double memory; // no type is wider
+    tt_dtype_store(dtype, &memory, 0, x);
+    return tt_dtype_load(dtype, &memory, 0);
+}
+
+static void fill_random(const tt_operand *o, const tt_value *of, uint64_t seed,
                         void *to)
 {
     const int64_t n = tt_operand_count(o);
-    const double a = init->a;
-    const bool is_normal = init->kind == TT_INIT_NORMAL;
+    const uint64_t key = tt_rng_key(seed, of->name, 0);
+    const double a = of->init.a;
+    const bool is_normal = of->init.kind == TT_INIT_NORMAL;
     const bool is_all = is_whole(&o->local);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
@@ -89,42 +94,31 @@ static void fill_random(const tt_operand *o, const tt_init *init, uint64_t key,
             (uint64_t)(is_all ? i : tt_local_to_global(&o->local, i));
         const double x =
             is_normal ? tt_rng_normal(key, g) : 2 * tt_rng_uniform(key, g) - 1;
-        tt_dtype_store(o->dtype, to, i, a * x);
+        tt_dtype_store(o->dtype, to, i, rounded(of->type.dtype, a * x));
     }
 }
 
-static tt_status fill_copy(tt_exec *exec, tt_val from, const tt_operand *o,
-                           void *to, stage *s)
+// A copy is made anew, for it may lie elsewhere than what it is a copy of: a whole
+// weight beside a master in parts, say.
+static const tt_value *source_of(const tt_graph *g, const tt_value *value)
 {
-    const tt_operand *source = &exec->plan->home[from.id].operand;
-    const int64_t n = tt_operand_count(o);
-    if (tt_operand_count(source) != n)
-        return tt_fail(TT_ERR_ARG, "%s cannot start as a copy: sizes differ",
-                       tt_graph_value(exec->plan->graph, from)->name);
-    void *dense = dense_place(exec, from, s);
-    if (dense == NULL)
-        return TT_ERR_NOMEM;
-    if (!tt_operand_is_dense(source))
-        TT_TRY(tt_exec_read(exec, from, dense));
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++)
-        tt_dtype_store(o->dtype, to, i, tt_dtype_load(source->dtype, dense, i));
-    return TT_OK;
+    while (value->init.kind == TT_INIT_COPY)
+        value = tt_graph_value(g, value->init.of);
+    return value;
 }
 
 static tt_status fill(tt_exec *exec, tt_val v, uint64_t seed, stage *s)
 {
-    const tt_value *value = tt_graph_value(exec->plan->graph, v);
+    const tt_graph *g = exec->plan->graph;
+    const tt_value *of = source_of(g, tt_graph_value(g, v));
     const tt_operand *o = &exec->plan->home[v.id].operand;
     void *dense = dense_place(exec, v, s);
     if (dense == NULL)
         return TT_ERR_NOMEM;
-    if (value->init.kind == TT_INIT_COPY)
-        TT_TRY(fill_copy(exec, value->init.of, o, dense, s));
-    else if (value->init.kind == TT_INIT_CONST)
-        fill_const(o, value->init.a, dense);
+    if (of->init.kind == TT_INIT_CONST)
+        fill_const(o, rounded(of->type.dtype, of->init.a), dense);
     else
-        fill_random(o, &value->init, tt_rng_key(seed, value->name, 0), dense);
+        fill_random(o, of, seed, dense);
     return tt_operand_is_dense(o) ? TT_OK : tt_exec_write(exec, v, dense);
 }
 
@@ -141,10 +135,8 @@ tt_status tt_exec_init_state(tt_exec *exec, uint64_t seed)
 {
     const tt_graph *g = exec->plan->graph;
     omp_set_num_threads(exec->backend->options.n_threads);
-    for (int copies = 0; copies < 2; copies++) // copies after what they copy
-        for (int32_t v = 0; v < g->n_values; v++)
-            if (tt_role_is_state(g->value[v].role) &&
-                (g->value[v].init.kind == TT_INIT_COPY) == (copies == 1))
-                TT_TRY(init_value(exec, (tt_val){v}, seed));
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (tt_role_is_state(g->value[v].role))
+            TT_TRY(init_value(exec, (tt_val){v}, seed));
     return TT_OK;
 }

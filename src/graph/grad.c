@@ -84,7 +84,6 @@ static tt_status offer(state *s, int32_t param)
                        b->graph->value[param].name);
     b->phase = TT_WEIGHT_GRAD;
     const tt_val grad = tt_call(b, b->ops->offer, NULL, in, n, NULL);
-    b->phase = TT_BACKWARD;
     TT_TRY(b->status);
     b->graph->value[param].grad = grad;
     return TT_OK;
@@ -109,10 +108,7 @@ static tt_val named_like(state *s, tt_val v, tt_val grad)
     const tt_shape *have = &s->b->graph->value[grad.id].type.shape;
     if (tt_shape_equal(want, have))
         return grad;
-    s->b->phase = s->is_weight[v.id] ? TT_WEIGHT_GRAD : TT_BACKWARD;
-    grad = tt_call(s->b, s->b->ops->match, NULL, (tt_val[]){grad, v}, 2, NULL);
-    s->b->phase = TT_BACKWARD;
-    return grad;
+    return tt_call(s->b, s->b->ops->match, NULL, (tt_val[]){grad, v}, 2, NULL);
 }
 
 // A fetched value's terms stay apart; everything else is added up.
@@ -122,13 +118,12 @@ static void receive(state *s, tt_val v, tt_val grad)
     const int32_t producer = g->value[v.id].node;
     const int32_t param =
         producer < 0 ? -1 : fetched_param(s->b, &g->node[producer]);
+    s->b->phase = s->is_weight[v.id] ? TT_WEIGHT_GRAD : TT_BACKWARD;
+    grad = named_like(s, v, grad);
     if (param >= 0 && tt_is(s->grad[v.id]))
         s->terms[s->n_terms++] = (term){param, grad};
-    else {
-        s->b->phase = s->is_weight[v.id] ? TT_WEIGHT_GRAD : TT_BACKWARD;
+    else
         s->grad[v.id] = sum(s, s->grad[v.id], grad);
-        s->b->phase = TT_BACKWARD;
-    }
 }
 
 // Whether a value emitted since node `first` is needed on the backward chain.
@@ -188,7 +183,7 @@ static tt_status backward_node(state *s, int32_t n)
     mark_phases(s, &node, first);
     for (int i = 0; i < node.n_in && b->status == TT_OK; i++)
         if (s->need[i] && tt_is(s->din[i]))
-            receive(s, node.in[i], named_like(s, node.in[i], s->din[i]));
+            receive(s, node.in[i], s->din[i]);
     return b->status;
 }
 

@@ -30,6 +30,7 @@ static tt_val weight(tt_builder *b, const params *p, const char *kind,
 static tt_val zeros(tt_builder *b, tt_val gates)
 {
     tt_val x = tt_callf(b, &tt_op_split, &gates, 1, "factor=gates");
+    x = tt_callf(b, &tt_op_slice, &x, 1, "dim=0 start=0 size=1");
     x = tt_reduce_dims(b, x, TT_REDUCE_SUM, (const int64_t[]){0}, 1);
     return tt_callf(b, &tt_op_fill, &x, 1, "value=0"); // of a shape only
 }

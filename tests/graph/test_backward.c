@@ -5,6 +5,7 @@
 #include "ops/activation.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"
+#include "ops/matmul.h"
 #include "test.h"
 
 static void start(tt_builder *b)
@@ -53,5 +54,41 @@ TEST(a_loss_that_is_a_weight_has_gradient_one)
     CHECK_OK(tt_interp_run(it));
     CHECK(*(const double *)tt_interp_data(it, 0, grad) == 1);
     tt_interp_destroy(it);
+    tt_builder_fini(&b);
+}
+
+// Sums, and names given back, belong to the phase of the value whose gradient
+// they are, whatever came before them.
+TEST(gradients_of_weights_and_of_activations_have_phases_of_their_own)
+{
+    tt_builder b;
+    int adds[TT_N_PHASES] = {0}, matches[TT_N_PHASES] = {0};
+    const tt_init init = {.kind = TT_INIT_CONST, .a = 2};
+    const tt_matmul_params plain = {0};
+    start(&b);
+    const tt_val x = tt_input(&b, "x", TT_F64, "batch:2 in:3");
+    const tt_val u = tt_param(&b, "u", init, "in:3");
+    const tt_val w = tt_scale(&b, tt_param(&b, "w", init, "out:3"), 3);
+    const tt_val h = tt_mul(&b, tt_mul(&b, x, u), w);
+    const tt_val y = tt_mul(&b, tt_mul(&b, h, w), tt_tanh(&b, h));
+    // Products whose second operand has another name for the first one's columns.
+    const tt_val v = tt_param(&b, "v", init, "from:3 to:3");
+    const tt_val table =
+        tt_scale(&b, tt_param(&b, "t", init, "row:3 col:3"), 2);
+    const tt_val z = tt_matmul(&b, y, tt_matmul(&b, table, v, TT_NONE, &plain),
+                               TT_NONE, &plain);
+    const tt_val loss = tt_reduce_dims(&b, z, TT_REDUCE_SUM, NULL, 0);
+    CHECK_OK(tt_grad(&b, loss, NULL, NULL));
+    for (int32_t n = 0; n < b.graph->n_nodes; n++) {
+        const tt_node *node = &b.graph->node[n];
+        adds[node->phase] += node->op == b.ops->add;
+        matches[node->phase] += node->op == b.ops->match;
+    }
+    CHECK_MSG(adds[TT_BACKWARD] == 1 && adds[TT_WEIGHT_GRAD] == 1,
+              "%d sums on the chain, %d for weights", adds[TT_BACKWARD],
+              adds[TT_WEIGHT_GRAD]);
+    CHECK_MSG(matches[TT_BACKWARD] == 1 && matches[TT_WEIGHT_GRAD] == 1,
+              "%d names on the chain, %d for weights", matches[TT_BACKWARD],
+              matches[TT_WEIGHT_GRAD]);
     tt_builder_fini(&b);
 }
