@@ -48,6 +48,9 @@ struct tt_comm {
     double deadline; // seconds that a wait may last without any progress
     tt_comm_stats stats;
     tt_journal *journal; // NULL: none is kept
+    // Its thread shares cores with one that computes. To give way to that one takes
+    // milliseconds, but who sleeps is woken at once: so its waits do not yield.
+    bool is_guest;
 };
 
 // Seconds of a message of so many bytes: latency + bytes * per_byte.
