@@ -105,6 +105,7 @@ static tt_status start(tt_comm_wire *w, tt_comm *comm,
     w->is_tracing = options->trace;
     w->before.messages = w->messages = comm->stats.sent_messages;
     w->before.bytes = w->bytes = comm->stats.sent_bytes;
+    comm->is_guest = true; // the executor computes on the same cores
     return tt__thread_start(w);
 }
 
