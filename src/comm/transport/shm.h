@@ -16,6 +16,13 @@ tt_status tt_shm_world_create(int32_t n_ranks, int64_t rank_bytes,
                               tt_shm_world **world_out);
 void tt_shm_world_destroy(tt_shm_world *world); // NULL is fine
 
+// The same over a file of memory that processes hand to each other, which has to lie
+// at the same address in all of them: one maps it, the others attach to it.
+int64_t tt_shm_world_bytes(int32_t n_ranks, int64_t rank_bytes);
+tt_status tt_shm_world_map(int fd, void *at, int32_t n_ranks,
+                           int64_t rank_bytes, tt_shm_world **world_out);
+tt_status tt_shm_world_attach(int fd, void *at, tt_shm_world **world_out);
+
 // This rank's end. Each rank opens its own, once.
 tt_status tt_shm_open(tt_shm_world *world, int32_t rank, double deadline,
                       tt_comm **comm_out);
