@@ -35,7 +35,8 @@ MAKEFLAGS += --no-builtin-rules
 SRCS      := $(sort $(shell find src -name '*.c' 2>/dev/null))
 SIMD_SRCS := $(filter src/backend/cpu/simd/%,$(SRCS))
 CLI_SRCS  := $(filter src/cli/%,$(SRCS))
-LIB_SRCS  := $(filter-out $(SIMD_SRCS) $(CLI_SRCS),$(SRCS))
+MPI_SRC   := src/comm/transport/mpi_plugin.c
+LIB_SRCS  := $(filter-out $(SIMD_SRCS) $(CLI_SRCS) $(MPI_SRC),$(SRCS))
 TEST_SRCS := $(sort $(shell find tests -name '*.c' 2>/dev/null))
 HEADER    := include/tutti/tutti.h
 
@@ -115,14 +116,25 @@ $(B)/flags $(B)/files: # after `make clean all`
 
 # ---- products ------------------------------------------------------------
 
-PRODUCTS := $(B)/libtutti.a $(B)/libtutti.so $(if $(CLI_SRCS),$(B)/tutti)
+# One plug-in per MPI library whose compiler is there; MPICC_mpich=... names another.
+MPIS := openmpi mpich
+MPICC_openmpi ?= $(shell command -v mpicc.openmpi)
+MPICC_mpich   ?= $(shell command -v mpicc.mpich)
+MPIS_HERE := $(foreach m,$(MPIS),$(if $(MPICC_$m),$m))
+PLUGINS   := $(MPIS_HERE:%=$(B)/libtutti-mpi-%.so)
+
+PRODUCTS := $(B)/libtutti.a $(B)/libtutti.so $(if $(CLI_SRCS),$(B)/tutti) \
+	$(PLUGINS)
 
 .PHONY: all
-all: $(PRODUCTS) ## build the library and the program (build/tutti)
-	@:
+all: $(PRODUCTS) ## build the library, the program (build/tutti) and its plug-ins
+	@$(if $(filter-out $(MPIS_HERE),$(MPIS)),echo "no plug-in for \
+		$(filter-out $(MPIS_HERE),$(MPIS)): there is no \
+		$(patsubst %,mpicc.%,$(filter-out $(MPIS_HERE),$(MPIS)))",:)
 
 .PHONY: objects
-objects: $(LIB_OBJS) $(CLI_OBJS) $(TEST_OBJS)
+objects: $(LIB_OBJS) $(CLI_OBJS) $(TEST_OBJS) \
+	$(MPIS_HERE:%=$(B)/obj/$(MPI_SRC:.c=).%.o)
 
 $(B)/obj/%.o: FP := $(FP_PLAIN)
 $(SIMD_OBJS): FP := $(FP_SIMD)
@@ -160,6 +172,16 @@ $(B)/libtutti.so: $(B)/libtutti.so.$(SOMAJOR)
 $(B)/tutti: $(CLI_OBJS) $(B)/libtutti.a $(B)/files
 	@echo "  ld    $@"
 	@$(CC) $(ALL_LDFLAGS) -o $@ $(CLI_OBJS) $(B)/libtutti.a $(LIBS)
+
+# The wrappers know where their headers and libraries are.
+$(B)/libtutti-mpi-%.so: $(B)/obj/$(MPI_SRC:.c=).%.o
+	@echo "  ld    $@"
+	@OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC_$*) -shared $(ALL_LDFLAGS) -o $@ $<
+$(B)/obj/$(MPI_SRC:.c=).%.o: $(MPI_SRC) $(B)/flags
+	@mkdir -p $(@D)
+	@echo "  cc    $< ($*)"
+	@OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC_$*) $(ALL_CPPFLAGS) $(ALL_CFLAGS) \
+		-fvisibility=hidden -MMD -MP -c -o $@ $<
 
 $(B)/test-runner: $(TEST_OBJS) $(B)/libtutti.a $(B)/files
 	@echo "  ld    $@"
@@ -288,6 +310,7 @@ install: all $(B)/tutti.1 ## install under PREFIX (/usr/local), below DESTDIR
 	ln -sf $(SONAME) $(LIBDIR)/libtutti.so
 	install -m 644 $(HEADER) $(INCDIR)/
 	install -m 755 $(B)/tutti $(BINDIR)/
+	$(if $(PLUGINS),install -m 755 $(PLUGINS) $(LIBDIR)/)
 	install -m 644 $(B)/tutti.1 $(MANDIR)/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
 		tools/tutti.pc.in >$(LIBDIR)/pkgconfig/tutti.pc
@@ -297,7 +320,7 @@ uninstall: ## remove what install wrote
 	rm -f $(LIBDIR)/libtutti.a $(LIBDIR)/libtutti.so.$(VERSION) \
 		$(LIBDIR)/$(SONAME) $(LIBDIR)/libtutti.so \
 		$(LIBDIR)/pkgconfig/tutti.pc $(BINDIR)/tutti $(MANDIR)/tutti.1 \
-		$(INCDIR)/tutti.h
+		$(INCDIR)/tutti.h $(MPIS:%=$(LIBDIR)/libtutti-mpi-%.so)
 	rmdir $(INCDIR) 2>/dev/null || true
 
 .PHONY: clean help

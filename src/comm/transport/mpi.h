@@ -1,0 +1,24 @@
+// mpi - ranks that an MPI launcher started, over the library it belongs to.
+
+#ifndef TT_COMM_TRANSPORT_MPI_H
+#define TT_COMM_TRANSPORT_MPI_H
+
+#include "comm/comm.h"
+#include "comm/world.h"
+
+// Which library the launcher speaks for: "openmpi", "mpich"; NULL: no MPI launcher.
+const char *tt_mpi_flavour(tt_env_fn *get);
+
+// Loads libtutti-mpi-FLAVOUR.so from one of `folders` (with ':' between) and joins
+// MPI's world, once per process. A wait fails when a peer it waits for has given no
+// sign of life for `deadline` seconds, or when nothing has moved for about twice
+// that. The transport has a thread of its own that answers for this rank while it
+// computes.
+tt_status tt_mpi_open(const char *folders, const char *flavour, double deadline,
+                      tt_comm **comm_out);
+
+// Of an open one: "Open MPI 4.1.4", and this machine's name.
+const char *tt_mpi_about(const tt_comm *comm);
+const char *tt_mpi_host(const tt_comm *comm);
+
+#endif

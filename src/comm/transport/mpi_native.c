@@ -1,0 +1,143 @@
+// mpi_native - MPI's own collectives, as requests: a blocking one has no deadline.
+//
+// What is reduced or broadcast goes in pieces that fit the cache, a few on their
+// way at a time: much faster than one call for everything. What is cut into blocks
+// goes as one call.
+
+#include "base/clock.h"
+#include "comm/transport/mpi_state.h"
+
+#include <limits.h>
+#include <sched.h>
+
+enum { SPINS = 200, YIELDS = 50 };
+
+// ---- one request ---------------------------------------------------------
+
+static tt_status look(tt__mpi *m, tt_mpi_request *request, bool *done)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    tt_status status = TT_OK;
+    const int code = m->api->test(request, done, NULL);
+    if (code != 0)
+        status = tt__mpi_fail(m, code, "finish a collective");
+    else if (!*done)
+        status = tt__mpi_listen(m);
+    (void)pthread_mutex_unlock(&m->lock);
+    return status;
+}
+
+static tt_status finish(tt__mpi *m, tt_mpi_request *request)
+{
+    bool is_done = false;
+    for (int64_t idle = 0;; idle++) {
+        TT_TRY(look(m, request, &is_done));
+        if (is_done)
+            break;
+        if (idle <= SPINS)
+            continue;
+        if (idle <= SPINS + YIELDS) {
+            (void)sched_yield();
+            continue;
+        }
+        const double waited = tt_clock_seconds() - m->idle_since;
+        if (waited > m->base.deadline)
+            return tt_fail(TT_ERR_TIMEOUT,
+                           "rank %d waited %.1f s in MPI's own collective",
+                           m->base.rank, waited);
+        m->base.def->doze(&m->base, 0);
+    }
+    m->idle_since = 0;
+    return TT_OK;
+}
+
+static tt_status begin(tt__mpi *m, const tt_mpi_coll *coll, tt_mpi_request *out)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    const int code = m->api->collect(coll, out);
+    (void)pthread_mutex_unlock(&m->lock);
+    return code == 0 ? TT_OK : tt__mpi_fail(m, code, "begin a collective");
+}
+
+// ---- in pieces, or whole -------------------------------------------------
+
+static tt_status in_pieces(tt__mpi *m, const tt_coll_call *call,
+                           tt_mpi_coll coll)
+{
+    const int64_t most = TT__MPI_PIECE / tt_num_bytes(call->fold.type);
+    tt_mpi_request request[TT__MPI_WINDOW];
+    int64_t begun = 0, ended = 0;
+    for (int64_t at = 0; at < call->count; at += most, begun++) {
+        const int64_t left = call->count - at;
+        coll.count = (int)(left < most ? left : most);
+        coll.in = tt_coll_from(call, at);
+        coll.out = tt_coll_to(call, at);
+        if (begun - ended == TT__MPI_WINDOW)
+            TT_TRY(finish(m, &request[ended++ % TT__MPI_WINDOW]));
+        TT_TRY(begin(m, &coll, &request[begun % TT__MPI_WINDOW]));
+    }
+    while (ended < begun)
+        TT_TRY(finish(m, &request[ended++ % TT__MPI_WINDOW]));
+    return TT_OK;
+}
+
+static tt_status whole(tt__mpi *m, const tt_coll_call *call, tt_mpi_coll coll)
+{
+    const int n = call->group.n;
+    int *block = m->counts, *first = block + n;
+    int *received = first + n, *to_first = received + n;
+    const int64_t mine = tt_coll_block(call, call->group.me).n;
+    for (int i = 0; i < n; i++) {
+        const tt_block b = tt_coll_block(call, i);
+        block[i] = (int)b.n;
+        first[i] = (int)b.first;
+        received[i] = (int)mine;
+        to_first[i] = (int)(mine * i);
+    }
+    coll.count = (int)call->count;
+    coll.block = block;
+    coll.first = first;
+    coll.received = received;
+    coll.to_first = to_first;
+    tt_mpi_request request;
+    TT_TRY(begin(m, &coll, &request));
+    return finish(m, &request);
+}
+
+// MPI's world is all ranks in their order; its counts are ints.
+bool tt__mpi_has_native(const tt_comm *comm, const tt_coll_call *call)
+{
+    const tt_group *g = &call->group;
+    int64_t most = call->count;
+    if (g->n != comm->size)
+        return false;
+    for (int32_t i = 0; i < g->n; i++) {
+        const int64_t received = tt_coll_block(call, i).n * g->n;
+        most = received > most ? received : most;
+        if (g->rank != NULL && g->rank[i] != i)
+            return false;
+    }
+    return most <= INT_MAX;
+}
+
+tt_status tt__mpi_native(tt_comm *comm, const tt_coll_call *call)
+{
+    tt__mpi *m = (tt__mpi *)comm;
+    const double start = tt_clock_seconds();
+    const tt_mpi_coll coll = {.kind = call->kind,
+                              .fold = call->fold,
+                              .in = call->in,
+                              .out = call->out,
+                              .root = call->root};
+    const bool is_cut = call->kind == TT_ALL_REDUCE ||
+                        call->kind == TT_REDUCE_TO ||
+                        call->kind == TT_BROADCAST;
+    m->is_collecting = true;
+    const tt_status status =
+        is_cut ? in_pieces(m, call, coll) : whole(m, call, coll);
+    m->is_collecting = false;
+    comm->stats.wait_seconds += tt_clock_seconds() - start;
+    if (status != TT_OK)
+        comm->def->abandon(comm);
+    return status;
+}

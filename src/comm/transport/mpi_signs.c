@@ -1,0 +1,111 @@
+// mpi_signs - signs of life between ranks of MPI.
+//
+// Who waits for a rank and sees nothing move asks it whether it still runs. A thread
+// answers, so that a rank in a long kernel is not taken for one that is stopped;
+// nothing is sent while messages move. The thread calls MPI a few times a second,
+// under the transport's lock.
+
+#include "base/clock.h"
+#include "comm/transport/mpi_state.h"
+
+#include <signal.h>
+#include <time.h>
+
+enum { ASK = 1, ANSWER = 2 };
+static const double look_every = 0.05;      // seconds, of a rank that waits
+static const long answer_every = 200000000; // nanoseconds, of one that does not
+
+static tt_status take_signs(tt__mpi *m, double now)
+{
+    for (;;) {
+        int from = -1, tag = 0;
+        int code = m->api->next_sign(&from, &tag);
+        if (code == 0 && from < 0)
+            return TT_OK;
+        if (code == 0 && tag == ASK)
+            code = m->api->sign(from, ANSWER);
+        if (code != 0)
+            return tt__mpi_fail(m, code, "give a sign of life");
+        m->pulse[from] = (tt__mpi_pulse){.heard_at = now};
+    }
+}
+
+static bool is_awaited(const tt__mpi *m, int32_t r)
+{
+    return r != m->base.rank &&
+           (m->is_collecting || tt__mpi_is_busy(&m->in[r]) ||
+            tt__mpi_is_busy(&m->out[r]));
+}
+
+static tt_status ask(tt__mpi *m, int32_t r, double now)
+{
+    tt__mpi_pulse *p = &m->pulse[r];
+    const double since =
+        p->heard_at > m->idle_since ? p->heard_at : m->idle_since;
+    if (p->asked_at > 0 && now - p->asked_at > 0.7 * m->silence)
+        return tt_fail(TT_ERR_TIMEOUT,
+                       "rank %d gave no sign of life for %.1f s while rank %d "
+                       "waited for it",
+                       r, now - since, m->base.rank);
+    if (p->asked_at > 0 || now - since < 0.25 * m->silence)
+        return TT_OK;
+    p->asked_at = now;
+    const int code = m->api->sign(r, ASK);
+    return code == 0 ? TT_OK : tt__mpi_fail(m, code, "ask for a sign of life");
+}
+
+tt_status tt__mpi_listen(tt__mpi *m)
+{
+    const double now = tt_clock_seconds();
+    if (m->idle_since == 0) {
+        m->idle_since = m->listened_at = now;
+        for (int32_t r = 0; r < m->base.size; r++)
+            m->pulse[r] = (tt__mpi_pulse){0};
+    }
+    if (now - m->listened_at < look_every)
+        return TT_OK;
+    m->listened_at = now;
+    TT_TRY(take_signs(m, now));
+    for (int32_t r = 0; r < m->base.size; r++)
+        if (is_awaited(m, r))
+            TT_TRY(ask(m, r, now));
+    return TT_OK;
+}
+
+static void *answer(void *user)
+{
+    tt__mpi *m = user;
+    (void)pthread_mutex_lock(&m->lock);
+    while (!m->is_over) {
+        struct timespec until;
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += answer_every;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        (void)pthread_cond_timedwait(&m->wake, &m->lock, &until);
+        if (!m->is_over)
+            (void)take_signs(m, tt_clock_seconds()); // waits report failures
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+tt_status tt__mpi_start_answering(tt__mpi *m)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all); // signals are for the thread that trains
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&m->thread, NULL, answer, m);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0 ? TT_OK
+                      : tt_fail(TT_ERR_NOMEM, "mpi: no thread can be started");
+}
+
+void tt__mpi_stop_answering(tt__mpi *m)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    m->is_over = true;
+    (void)pthread_cond_signal(&m->wake);
+    (void)pthread_mutex_unlock(&m->lock);
+    (void)pthread_join(m->thread, NULL);
+}

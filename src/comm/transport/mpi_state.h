@@ -1,0 +1,72 @@
+// mpi_state - what the parts of the MPI transport share. Internal to it.
+
+#ifndef TT_COMM_TRANSPORT_MPI_STATE_H
+#define TT_COMM_TRANSPORT_MPI_STATE_H
+
+#include "comm/transport/mpi_api.h"
+
+#include <pthread.h>
+
+enum {
+    TT__MPI_PIECE = 1 << 20, // bytes; sender and receiver cut alike
+    TT__MPI_WINDOW = 4,      // pieces on their way at a time
+};
+
+typedef struct tt__mpi_slot {
+    tt_mpi_request request;
+    tt_msg *msg;
+    int bytes;
+    bool is_last;
+    char *bounce; // of a fold: where the bytes arrive
+} tt__mpi_slot;
+
+// One direction between this rank and another.
+typedef struct tt__mpi_lane {
+    tt_msg *first, *last; // not wholly posted
+    int64_t posted;       // bytes of the first one
+    tt__mpi_slot slot[TT__MPI_WINDOW];
+    unsigned head, tail; // of the slots, counted up
+} tt__mpi_lane;
+
+// Whether a peer that is waited for still runs.
+typedef struct tt__mpi_pulse {
+    double asked_at; // 0: there is an answer
+    double heard_at;
+} tt__mpi_pulse;
+
+typedef struct tt__mpi {
+    tt_comm base;
+    const tt_mpi_api *api;
+    tt__mpi_lane *out, *in; // per rank
+    tt__mpi_pulse *pulse;   // per rank
+    double silence;         // seconds that a peer may be silent
+    double idle_since;      // 0: something moved
+    double listened_at;     // signs were looked for
+    bool is_collecting;     // in one of MPI's own collectives
+    char *spare;            // bounce buffers that are not in use, linked
+    int *counts;            // four per rank
+    char about[TT_MPI_TEXT], host[TT_MPI_TEXT];
+    pthread_t thread;
+    pthread_mutex_t lock; // around all of the above and every call of MPI
+    pthread_cond_t wake;
+    bool is_over; // no call of MPI any more: the thread ends
+} tt__mpi;
+
+static inline bool tt__mpi_is_busy(const tt__mpi_lane *lane)
+{
+    return lane->head != lane->tail || lane->first != NULL;
+}
+
+tt_status tt__mpi_open_api(const tt_mpi_api *api, double deadline,
+                           tt_comm **comm_out);
+tt_status tt__mpi_fail(const tt__mpi *m, int code, const char *what);
+
+// Signs of life: asks those that are waited for, answers those that ask.
+tt_status tt__mpi_listen(tt__mpi *m); // with the lock held
+tt_status tt__mpi_start_answering(tt__mpi *m);
+void tt__mpi_stop_answering(tt__mpi *m);
+
+bool tt__mpi_has_native(const tt_comm *comm, const tt_coll_call *call);
+tt_status tt__mpi_native(tt_comm *comm, const tt_coll_call *call);
+
+#endif
