@@ -17,7 +17,11 @@
 // What a law found. One thread at a time.
 typedef struct tt_report {
     const char *only; // look only at members whose name contains this; or NULL
+    struct tt_comm
+        *comm; // of ranks that look together; NULL: a law starts its own
+    int32_t most_ranks; // that it starts; 0: as many as it likes
     int64_t n_checks, n_failed;
+    uint64_t bits; // a hash of results that must be the same elsewhere; 0: none
     tt_str failures; // one line each
 } tt_report;
 
@@ -32,6 +36,7 @@ void tt_report_fini(tt_report *r);
 
 typedef struct tt_law_def {
     const char *name, *doc;
+    bool takes_ranks; // can look together with other ranks
     // Fails only when it could not look (no memory); what it finds goes to `r`.
     tt_status (*run)(tt_report *r);
 } tt_law_def;

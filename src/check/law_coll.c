@@ -1,7 +1,8 @@
 // law_coll - every collective by every algorithm = what its definition says, for 1
 // to 9 ranks, odd sizes and all number types; it sends exactly the messages and
 // bytes of its cost; a fold of floats has the same bits on all ranks and in every
-// run. Ranks are threads over the rings of the shared-memory transport.
+// run. Ranks are threads over the rings of the shared-memory transport, or those of a
+// launcher over theirs: the hash of all float results tells that both give the same.
 
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -13,13 +14,22 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_RANKS = 9, MAX_COUNT = 30011, N_BUFFERS = 4, WIDEST = 8 };
+enum {
+    MAX_RANKS = 9,
+    MAX_COUNT = 30011,
+    LARGE_COUNT =
+        600011, // more than one piece of what a transport sends at a time
+    N_BUFFERS = 4,
+    WIDEST = 8,
+};
 static const double deadline = 20;
 
 typedef struct rank {
     tt_report report;
     tt_comm *comm;
-    char *in, *out, *again, *scratch; // MAX_COUNT of the widest, and more
+    int32_t n;                        // that take part, of comm's
+    int64_t most;                     // elements
+    char *in, *out, *again, *scratch; // `most` of the widest, and more
     bool is_shared;                   // in, out and scratch lie where peers see
     tt_status status;
 } rank;
@@ -94,7 +104,8 @@ static bool has_whole_in(tt_coll_kind kind)
 static void fill_in(const tt_coll_call *call, rank *r)
 {
     const tt_block mine = tt_coll_block(call, call->group.me);
-    memset(r->out, 0x5a, (size_t)MAX_COUNT * WIDEST);
+    const int64_t n = call->count > MAX_COUNT ? r->most : MAX_COUNT;
+    memset(r->out, 0x5a, (size_t)n * WIDEST);
     if (call->kind == TT_BROADCAST && call->group.me == call->root)
         fill(call, r->out, 0, call->count);
     else if (has_whole_in(call->kind))
@@ -188,16 +199,56 @@ static tt_status check_call(rank *r, const tt_coll_def *def,
     return TT_OK;
 }
 
+static void fill_random(const tt_coll_call *call, rank *r)
+{
+    const uint64_t key = tt_rng_key(7, "coll", (uint64_t)call->group.me);
+    for (int64_t i = 0; i < call->count; i++)
+        ((float *)r->in)[i] = (float)tt_rng_normal(key, (uint64_t)i);
+}
+
+// Adds the result's bits to the report's. A transport's own algorithms may have others.
+static void note_bits(rank *r, const tt_coll_def *def, const tt_coll_call *call,
+                      int64_t n)
+{
+    const tt_group *g = &call->group;
+    uint64_t h = tt_rng_key((uint64_t)(16 * g->n + g->me), def->name,
+                            (uint64_t)call->kind);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, r->out + i * 4, sizeof bits);
+        h = (h ^ bits) * UINT64_C(0x100000001b3);
+    }
+    if (!def->is_native)
+        r->report.bits += h;
+}
+
+// Blocks of a fold of random floats, or all of it at the root.
+static tt_status check_fold_bits(rank *r, const tt_coll_def *def,
+                                 tt_coll_call call)
+{
+    const bool is_block = call.kind == TT_REDUCE_SCATTER;
+    call.count = 1009;
+    call.fold = (tt_fold){TT_FOLD_SUM, TT_NUM_F32};
+    call.scratch = r->scratch;
+    call.root = call.group.n / 2;
+    fill_random(&call, r);
+    TT_TRY(tt_coll_run(def, r->comm, &call));
+    if (is_block || call.group.me == call.root)
+        note_bits(r, def, &call,
+                  is_block ? tt_coll_block(&call, call.group.me).n
+                           : call.count);
+    return TT_OK;
+}
+
 // Random floats: the same bits on every rank, and again.
 static tt_status check_bits(rank *r, const tt_coll_def *def, tt_coll_call call)
 {
     char what[160];
-    const uint64_t key = tt_rng_key(7, "coll", (uint64_t)call.group.me);
     const size_t bytes = (size_t)tt_coll_bytes(&call, call.count);
     describe(def, &call, what, sizeof what);
-    for (int64_t i = 0; i < call.count; i++)
-        ((float *)r->in)[i] = (float)tt_rng_normal(key, (uint64_t)i);
+    fill_random(&call, r);
     TT_TRY(tt_coll_run(def, r->comm, &call));
+    note_bits(r, def, &call, call.count);
     memcpy(r->again, r->out, bytes);
     TT_TRY(tt_coll_run(def, r->comm, &call));
     tt_report_check(&r->report, memcmp(r->again, r->out, bytes) == 0,
@@ -214,7 +265,7 @@ static tt_status check_bits(rank *r, const tt_coll_def *def, tt_coll_call call)
 
 // ---- one rank ------------------------------------------------------------
 
-static const int64_t counts[] = {0, 1, 7, 1009, MAX_COUNT};
+static const int64_t counts[] = {0, 1, 7, 1009, MAX_COUNT, LARGE_COUNT};
 enum { N_COUNTS = sizeof(counts) / sizeof(counts[0]) };
 
 // Blocks of any size, the same on every rank; every third cut is where the one
@@ -251,8 +302,8 @@ static tt_status check_uneven(rank *r, const tt_coll_def *def,
     for (int i = 0; i < N_COUNTS; i++)
         for (uint64_t seed = 0; seed < 3; seed++) {
             // One member may get everything from each.
-            if (call.kind == TT_ALL_TO_ALL &&
-                counts[i] * call.group.n > MAX_COUNT)
+            if (counts[i] * (call.kind == TT_ALL_TO_ALL ? call.group.n : 1) >
+                r->most)
                 continue;
             call.count = counts[i];
             call.root = (int32_t)((i + (int)seed) % call.group.n);
@@ -288,7 +339,7 @@ static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
     for (int i = 0; i < N_COUNTS; i++)
         for (int t = 0; t < TT_N_NUMS; t++) {
             // All types at one size, one type at the others.
-            if (t != TT_NUM_F32 && counts[i] != 1009)
+            if ((t != TT_NUM_F32 && counts[i] != 1009) || counts[i] > r->most)
                 continue;
             call.count = counts[i];
             call.fold.type = (tt_num)t;
@@ -299,6 +350,8 @@ static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
             call.tag = 100 * (int32_t)call.kind + 10 * i + t;
             TT_TRY(check_call(r, def, &call));
         }
+    if (call.kind == TT_REDUCE_TO || call.kind == TT_REDUCE_SCATTER)
+        return check_fold_bits(r, def, call);
     if (call.kind != TT_ALL_REDUCE)
         return TT_OK;
     call.count = 1009;
@@ -318,7 +371,7 @@ static tt_status check_rank(rank *r)
                 continue;
             const tt_coll_call call = {
                 .kind = (tt_coll_kind)kind,
-                .group = {.n = r->comm->size, .me = r->comm->rank},
+                .group = {.n = r->n, .me = r->comm->rank},
                 .in = r->in,
                 .out = r->out};
             TT_TRY(check_kind(r, all[i], call));
@@ -337,21 +390,27 @@ static void *rank_main(void *user)
 
 // ---- the world -----------------------------------------------------------
 
-static tt_status open_rank(tt_shm_world *world, int32_t i, const char *only,
-                           rank *r)
+static tt_status allocate(rank *r)
 {
-    const int64_t bytes = (int64_t)(MAX_COUNT + MAX_RANKS) * WIDEST;
+    const int64_t bytes = (r->most + MAX_RANKS) * WIDEST;
     char **buffer[N_BUFFERS] = {&r->in, &r->out, &r->again, &r->scratch};
-    r->report.only = only;
-    r->is_shared = i % 2 == 0; // so that both ways of sending are met
-    TT_TRY(tt_shm_open(world, i, deadline, &r->comm));
     for (int k = 0; k < N_BUFFERS; k++) {
         *buffer[k] = r->is_shared ? r->comm->def->alloc(r->comm, bytes)
                                   : tt_alloc(bytes);
         if (*buffer[k] == NULL)
-            return tt_fail(TT_ERR_NOMEM, "coll: no memory for rank %d", i);
+            return tt_fail(TT_ERR_NOMEM, "coll: no memory for rank %d",
+                           r->comm->rank);
     }
     return TT_OK;
+}
+
+static tt_status open_rank(tt_shm_world *world, int32_t n, int32_t i,
+                           const char *only, rank *r)
+{
+    *r = (rank){.report.only = only, .n = n, .most = MAX_COUNT};
+    TT_TRY(tt_shm_open(world, i, deadline, &r->comm));
+    r->is_shared = i % 2 == 0; // so that both ways of sending are met
+    return allocate(r);
 }
 
 static void close_rank(tt_report *to, rank *r)
@@ -359,9 +418,11 @@ static void close_rank(tt_report *to, rank *r)
     char *const buffer[N_BUFFERS] = {r->in, r->out, r->again, r->scratch};
     for (int k = 0; k < N_BUFFERS && !r->is_shared; k++)
         tt_free(buffer[k]);
-    tt_comm_close(r->comm);
+    if (r->comm != to->comm)
+        tt_comm_close(r->comm);
     to->n_checks += r->report.n_checks;
     to->n_failed += r->report.n_failed;
+    to->bits += r->report.bits;
     tt_str_add(&to->failures, tt_str_text(&r->report.failures));
     tt_report_fini(&r->report);
 }
@@ -372,7 +433,7 @@ static tt_status run_ranks(tt_report *r, tt_shm_world *world, int32_t n)
     pthread_t thread[MAX_RANKS];
     tt_status status = TT_OK;
     for (int32_t i = 0; i < n && status == TT_OK; i++)
-        status = open_rank(world, i, r->only, &ranks[i]);
+        status = open_rank(world, n, i, r->only, &ranks[i]);
     int32_t started = 0;
     while (status == TT_OK && started < n) {
         if (pthread_create(&thread[started], NULL, rank_main,
@@ -391,9 +452,48 @@ static tt_status run_ranks(tt_report *r, tt_shm_world *world, int32_t n)
     return status;
 }
 
+// What all ranks found, on each of them.
+static tt_status add_up(tt_report *r)
+{
+    int64_t sums[3] = {r->n_checks, r->n_failed, (int64_t)r->bits};
+    const tt_coll_call call = {
+        .kind = TT_ALL_REDUCE,
+        .group = {.n = r->comm->size, .me = r->comm->rank},
+        .fold = {TT_FOLD_SUM, TT_NUM_I64},
+        .count = 3,
+        .in = sums,
+        .out = sums};
+    TT_TRY(tt_coll_run(tt_coll_find("naive"), r->comm, &call));
+    r->n_checks = sums[0];
+    r->n_failed = sums[1];
+    r->bits = (uint64_t)sums[2];
+    return TT_OK;
+}
+
+// The first n of a launcher's ranks, for every n.
+static tt_status run_together(tt_report *r)
+{
+    const int32_t size = r->comm->size;
+    rank me = {.report.only = r->only, .comm = r->comm, .most = LARGE_COUNT};
+    tt_status status = allocate(&me);
+    for (int32_t n = 1; n <= size && n <= MAX_RANKS && status == TT_OK; n++) {
+        me.n = n;
+        if (r->comm->rank < n)
+            status = check_rank(&me);
+    }
+    close_rank(r, &me);
+    TT_TRY(status);
+    return add_up(r);
+}
+
 static tt_status run(tt_report *r)
 {
-    for (int32_t n = 1; n <= MAX_RANKS; n++) {
+    const int32_t most = r->most_ranks > 0 && r->most_ranks < MAX_RANKS
+                             ? r->most_ranks
+                             : MAX_RANKS;
+    if (r->comm != NULL)
+        return run_together(r);
+    for (int32_t n = 1; n <= most; n++) {
         tt_shm_world *world = NULL;
         TT_TRY(tt_shm_world_create(n, 2 << 20, &world));
         const tt_status status = run_ranks(r, world, n);
@@ -406,5 +506,6 @@ static tt_status run(tt_report *r)
 const tt_law_def tt_law_coll = {
     .name = "coll",
     .doc = "Every collective is right and sends what its cost says.",
+    .takes_ranks = true,
     .run = run,
 };

@@ -5,6 +5,8 @@
 #include "base/opt.h"
 #include "check/law.h"
 #include "cli/command.h"
+#include "cli/team.h"
+#include "comm/coll/coll.h"
 #include "model/model.h"
 #include "ops/ops.h"
 
@@ -35,58 +37,131 @@ static tt_status check_only(const char *only)
     const tt_model_def *const *models = tt_model_all(&n);
     for (int i = 0; i < n && !found; i++)
         found = strstr(models[i]->name, only) != NULL;
+    const tt_coll_def *const *colls = tt_coll_all(&n);
+    for (int i = 0; i < n && !found; i++)
+        found = strstr(colls[i]->name, only) != NULL;
     return found ? TT_OK
                  : tt_fail(TT_ERR_ARG,
-                           "only=%s matches no operator and no model", only);
+                           "only=%s matches no operator, no model and no "
+                           "collective",
+                           only);
 }
 
-static tt_status run_law(const tt_law_def *law, const tt_cli *cli,
-                         const char *only, tt_json *json, int *exit_out)
+// What is asked, and of whom.
+typedef struct asked {
+    const tt_cli *cli;
+    const tt_law_def *law; // NULL: all
+    const char *only;
+    int32_t most_ranks;
+    tt_comm *comm;  // of a launcher's ranks; NULL: there is one process
+    bool is_silent; // another rank prints
+    tt_json *json;
+    int *exit_out;
+} asked;
+
+static void print_law(const asked *a, const tt_law_def *law,
+                      const tt_report *report, double seconds)
 {
-    tt_report report = {.only = only};
+    if (tt_cli_has(a->cli, "--json")) {
+        tt_json_open(a->json, NULL, '{');
+        tt_json_str(a->json, "law", law->name);
+        tt_json_i64(a->json, "checks", report->n_checks);
+        tt_json_i64(a->json, "failed", report->n_failed);
+        tt_json_f64(a->json, "seconds", seconds);
+        tt_json_close(a->json, '}');
+        return;
+    }
+    printf("%-8s %s  %lld checks, %lld failed, %.1f s", law->name,
+           report->n_failed == 0 ? "holds " : "BROKEN",
+           (long long)report->n_checks, (long long)report->n_failed, seconds);
+    if (report->bits != 0)
+        printf(", bits %016llx", (unsigned long long)report->bits);
+    printf("\n");
+    fflush(stdout);
+}
+
+static tt_status run_law(const asked *a, const tt_law_def *law)
+{
+    tt_report report = {
+        .only = a->only, .comm = a->comm, .most_ranks = a->most_ranks};
     const double start = tt_clock_seconds();
     const tt_status status = law->run(&report);
     const double seconds = tt_clock_seconds() - start;
     if (status == TT_OK && report.n_failed > 0)
-        *exit_out = TT_EXIT_NO;
-    if (tt_cli_has(cli, "--json")) {
-        tt_json_open(json, NULL, '{');
-        tt_json_str(json, "law", law->name);
-        tt_json_i64(json, "checks", report.n_checks);
-        tt_json_i64(json, "failed", report.n_failed);
-        tt_json_f64(json, "seconds", seconds);
-        tt_json_close(json, '}');
-    } else if (status == TT_OK) {
-        printf("%-8s %s  %lld checks, %lld failed, %.1f s\n", law->name,
-               report.n_failed == 0 ? "holds " : "BROKEN",
-               (long long)report.n_checks, (long long)report.n_failed, seconds);
-        fflush(stdout);
-    }
+        *a->exit_out = TT_EXIT_NO;
+    if (status == TT_OK && !a->is_silent)
+        print_law(a, law, &report, seconds);
     if (report.n_failed > 0)
         fputs(tt_str_text(&report.failures), stderr);
     tt_report_fini(&report);
     return status;
 }
 
-static tt_status run(tt_cli *cli, int *exit_out)
+static tt_status run_laws(const asked *a)
 {
     int n = 0;
     const tt_law_def *const *laws = tt_law_all(&n);
-    const char *only = tt_settings_get(&cli->settings, "only");
+    for (int i = 0; i < n; i++)
+        if ((a->law == NULL || a->law == laws[i]) &&
+            (a->comm == NULL || laws[i]->takes_ranks))
+            TT_TRY(run_law(a, laws[i]));
+    return TT_OK;
+}
+
+// A launcher's ranks look together; they cannot at what is no matter of ranks.
+static tt_status run_with_ranks(asked *a)
+{
+    tt_world world;
+    tt_team *team = NULL;
+    TT_TRY(tt_cli_world(&world));
+    if (world.size == 1)
+        return run_laws(a);
+    if (a->law != NULL && !a->law->takes_ranks)
+        return tt_fail(TT_ERR_ARG,
+                       "the law %s is no matter of ranks; check it without %s",
+                       a->law->name, world.launcher);
+    TT_TRY(tt_cli_join(&world, (tt_team_options){0}, &team));
+    a->comm = team->comm;
+    a->is_silent = world.rank != 0;
+    const tt_status status = run_laws(a);
+    tt_team_leave(team, status);
+    return status;
+}
+
+typedef struct options {
+    const char *only;
+    int64_t ranks;
+} options;
+
+static const tt_opt table[] = {
+    {"only", "", "members whose name contains this", TT_OPT_STR,
+     offsetof(options, only)},
+    {"ranks", "0", "most that a law starts; 0: as many as it likes", TT_OPT_I64,
+     offsetof(options, ranks), NULL, 0, 64},
+    {0},
+};
+
+static tt_status run(tt_cli *cli, int *exit_out)
+{
+    options o;
     tt_str text = {0};
     tt_json json = {.out = &text};
-    TT_TRY(
-        tt_settings_check_unused(&cli->settings, (const char *[]){"only"}, 1));
-    if (cli->n_words == 1 && tt_law_find(cli->word[0]) == NULL)
-        return unknown_law(cli->word[0]);
-    TT_TRY(check_only(only));
-    tt_status status = TT_OK;
+    TT_TRY(tt_cli_options(cli, table, &o));
+    asked a = {.cli = cli,
+               .only = o.only[0] == '\0' ? NULL : o.only,
+               .most_ranks = (int32_t)o.ranks,
+               .json = &json,
+               .exit_out = exit_out};
+    if (cli->n_words == 1) {
+        a.law = tt_law_find(cli->word[0]);
+        if (a.law == NULL)
+            return unknown_law(cli->word[0]);
+    }
+    TT_TRY(check_only(a.only));
     tt_json_open(&json, NULL, '[');
-    for (int i = 0; i < n && status == TT_OK; i++)
-        if (cli->n_words == 0 || laws[i] == tt_law_find(cli->word[0]))
-            status = run_law(laws[i], cli, only, &json, exit_out);
+    const tt_status status = run_with_ranks(&a);
     tt_json_close(&json, ']');
-    if (status == TT_OK && tt_cli_has(cli, "--json"))
+    if (status == TT_OK && tt_cli_has(cli, "--json") && !a.is_silent)
         puts(tt_str_text(&text));
     tt_str_fini(&text);
     return status;
@@ -100,9 +175,12 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_check = {
     .name = "check",
     .doc = "Run the laws: is this installation right on this machine?",
-    .usage = "[LAW] [only=NAME] [--json]",
-    .detail = "Every operator, kernel and gradient is compared with the plain "
-              "reference. `only`\nlooks at members whose name contains NAME.",
+    .usage = "[LAW] [only=NAME] [ranks=N] [--json]",
+    .detail =
+        "Every operator, kernel and gradient is compared with the plain "
+        "reference. `only`\nlooks at members whose name contains NAME; `ranks` "
+        "limits how many ranks a law starts.\nUnder mpirun the ranks "
+        "look together, over MPI.",
     .flags = flags,
     .max_words = 1,
     .run = run,

@@ -1,0 +1,46 @@
+// team - what joining the other ranks needs of the environment and the program.
+
+#include "cli/team.h"
+
+#include "base/str.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *get(const char *name)
+{
+    return getenv(name);
+}
+
+tt_status tt_cli_world(tt_world *world_out)
+{
+    return tt_world_find(get, world_out);
+}
+
+static void add_folders(tt_str *folders)
+{
+    char program[PATH_MAX] = "";
+    const char *given = getenv("TUTTI_PLUGINS");
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    char *slash = n > 0 ? strrchr(program, '/') : NULL;
+    if (given != NULL)
+        tt_str_addf(folders, "%s:", given);
+    if (slash == NULL)
+        return;
+    *slash = '\0';
+    tt_str_addf(folders, "%s:%s/../lib", program, program);
+}
+
+tt_status tt_cli_join(const tt_world *world, tt_team_options options,
+                      tt_team **team_out)
+{
+    tt_str folders = {0};
+    add_folders(&folders);
+    options.get = get;
+    options.plugins = tt_str_text(&folders);
+    const tt_status status = tt_team_join(world, &options, team_out);
+    tt_str_fini(&folders);
+    return status;
+}

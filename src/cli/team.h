@@ -1,0 +1,16 @@
+// team - the ranks that a launcher started together with this one.
+
+#ifndef TT_CLI_TEAM_H
+#define TT_CLI_TEAM_H
+
+#include "comm/team.h"
+
+// Who started this process, from the environment.
+tt_status tt_cli_world(tt_world *world_out);
+
+// tt_team_join with the environment, and plug-ins from where they are: the folders of
+// TUTTI_PLUGINS, the program's own, the library's beside it.
+tt_status tt_cli_join(const tt_world *world, tt_team_options options,
+                      tt_team **team_out);
+
+#endif
