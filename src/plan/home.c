@@ -50,6 +50,8 @@ void tt__home_set(tt__lower *l, tt_val v, const tt_ref *ref)
         buffer->needed = l->info[v.id].last;
 }
 
+// A sum in the shape of a weight is its gradient: the terms of this rank, even
+// where the gradient itself is their sum over ranks.
 static tt_buffer_use use_of(const tt_graph *g, const tt_value *value)
 {
     switch (value->role) {
@@ -66,10 +68,7 @@ static tt_buffer_use use_of(const tt_graph *g, const tt_value *value)
     const tt_node *node = &g->node[value->node];
     if ((node->op->flags & TT_OP_ACCUMULATE) == 0)
         return TT_USE_ACTIVATION;
-    for (int32_t v = 0; v < g->n_values; v++)
-        if (tt_is(g->value[v].grad) && &g->value[g->value[v].grad.id] == value)
-            return TT_USE_GRAD;
-    return TT_USE_BUFFER;
+    return (node->op->shape_only & 1) != 0 ? TT_USE_GRAD : TT_USE_BUFFER;
 }
 
 tt_status tt__home_make(tt__lower *l, tt_val v, const tt_operand *form)
