@@ -59,7 +59,9 @@ static tt_status measure(tt_comm *comm, const tt_coll_def *def,
         float *data = call->out;
         for (int64_t i = 0; i < call->count; i++) // as training does
             data[i] = (float)(i & 1023);
-        TT_TRY(tt_coll_run(tt_coll_find("doubling"), comm, &(tt_coll_call){.kind=TT_BARRIER,.group=call->group}));
+        TT_TRY(tt_coll_run(
+            tt_coll_find("doubling"), comm,
+            &(tt_coll_call){.kind = TT_BARRIER, .group = call->group}));
         const double begin = tt_clock_seconds();
         TT_TRY(tt_coll_run(def, comm, call));
         times[n++] = tt_clock_seconds() - begin;

@@ -3,6 +3,12 @@
 #include "base/alloc.h"
 #include "base/settings.h"
 #include "golden.h"
+#include "graph/grad.h"
+#include "ops/arith.h"
+#include "ops/gradops.h"
+#include "ops/matmul.h"
+#include "ops/ops.h"
+#include "pass/pass.h"
 #include "test.h"
 #include "train/job.h"
 
@@ -271,4 +277,42 @@ TEST(golden_recompute)
         }
     golden_compare("recompute", tt_str_text(&text));
     tt_str_fini(&text);
+}
+
+// How often silu is computed after selective recomputation, when its result is
+// read by the host too or not.
+static int count_silu(bool is_output)
+{
+    tt_builder b;
+    tt_graph *g = NULL, *again = NULL;
+    const int selective = 1;
+    const tt_init init = {.kind = TT_INIT_NORMAL, .a = 1};
+    CHECK_OK(tt_builder_init(&b, &tt_grad_ops_default));
+    tt_val h = tt_input(&b, "x", TT_F32, "batch:8 in:64");
+    for (int i = 0; i < 2; i++) {
+        const tt_val w =
+            tt_param(&b, i == 0 ? "w0" : "w1", init, "in:64 out:64");
+        h = tt_matmul(&b, h, w, TT_NONE, &(tt_matmul_params){0});
+        h = i == 0 ? tt_call(&b, &tt_op_silu, NULL, &h, 1, NULL) : h;
+        if (i == 0 && is_output)
+            tt_output(&b, "hidden", h);
+    }
+    const tt_val loss = tt_reduce_dims(&b, h, TT_REDUCE_SUM, NULL, 0);
+    tt_output(&b, "loss", loss);
+    CHECK_OK(tt_grad(&b, loss, NULL, NULL));
+    CHECK_OK(tt_builder_take(&b, &g));
+    CHECK_OK(tt_pass_apply(tt_pass_find("recompute"), &selective, g, &again));
+    int n = 0;
+    for (int32_t i = 0; i < again->n_nodes; i++)
+        n += again->node[i].op == &tt_op_silu;
+    tt_graph_destroy(g);
+    tt_graph_destroy(again);
+    return n;
+}
+
+// It stays for the host anyhow.
+TEST(what_the_host_reads_is_not_computed_again)
+{
+    CHECK(count_silu(false) == 2);
+    CHECK(count_silu(true) == 1);
 }
