@@ -12,6 +12,9 @@ tt_status tt_bench_gemm(tt_cli *cli);
 tt_status tt_bench_op(tt_cli *cli);
 tt_status tt_bench_allreduce(tt_cli *cli);
 
+// Steps on several ranks, against one rank with the batch of one.
+tt_status tt_bench_ranks(tt_cli *cli, const tt_peers *peers);
+
 double tt_bench_median(double *value, int64_t n); // sorts
 int64_t tt_bench_resident_bytes(void);            // of this process, now
 

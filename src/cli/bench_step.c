@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/bench.h"
+#include "cli/ranks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -194,7 +195,7 @@ static tt_status bench(tt_cli *cli, tt_job *job, const options *o)
     return show(cli, job, o, &r);
 }
 
-tt_status tt_bench_step(tt_cli *cli)
+static tt_status bench_one(tt_cli *cli)
 {
     options o;
     tt_job *job = NULL;
@@ -204,4 +205,16 @@ tt_status tt_bench_step(tt_cli *cli)
     const tt_status status = bench(cli, job, &o);
     tt_job_close(job);
     return status;
+}
+
+static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
+{
+    (void)exit_out;
+    return peers->size > 1 ? tt_bench_ranks(cli, peers) : bench_one(cli);
+}
+
+tt_status tt_bench_step(tt_cli *cli)
+{
+    int exit_status = TT_EXIT_OK;
+    return tt_cli_ranks_run(cli, be_rank, &exit_status);
 }

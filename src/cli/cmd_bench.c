@@ -20,6 +20,13 @@ enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     (void)exit_out;
+    if (tt_cli_has(cli, "-n") &&
+        (cli->n_words == 0 || strcmp(cli->word[0], "step") != 0))
+        return tt_fail(TT_ERR_ARG, "-n is for bench step%s",
+                       cli->n_words > 0 &&
+                               strcmp(cli->word[0], "allreduce") == 0
+                           ? "; allreduce takes ranks=2,4"
+                           : "");
     if (cli->n_words == 0)
         return tt_fail(TT_ERR_ARG, "bench what? step, gemm, op or allreduce");
     for (int i = 0; i < N_KINDS; i++)
@@ -32,6 +39,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
 }
 
 static const tt_flag flags[] = {
+    {"-n", "step: ranks, measured in turns with one", "N"},
     {"--json", "results as JSON"},
     {0},
 };
@@ -39,8 +47,11 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_bench = {
     .name = "bench",
     .doc = "Measure steps, products, operators and collectives.",
-    .usage = "step|gemm|op|allreduce [FILE.yaml] [key=value ...] [--json]",
+    .usage = "step|gemm|op|allreduce [FILE.yaml] [key=value ...] [-n N] "
+             "[--json]",
     .detail = "step: whole training steps (steps=5 warmup=2 trace=FILE).\n"
+              "      With -n N on N ranks, in turns with one rank that has an "
+              "Nth of the batch.\n"
               "gemm: products (m= n= k= precision=).\n"
               "op:   where a model's step spends its time, kernel by kernel.\n"
               "allreduce: sums over ranks on this machine (ranks= bytes= "

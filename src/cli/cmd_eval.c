@@ -105,11 +105,12 @@ static tt_status evaluate(tt_session *session, tt_checkpoint *from,
 {
     const tt_weights_options options = {.wants_ema = session->options.ema > 0};
     tt_evaluator *evaluator = NULL;
+    bool is_stopped = false;
     TT_TRY(tt_evaluator_open(session, &evaluator));
     tt_status status = tt_infer_load(tt_evaluator_infer(evaluator),
                                      from->folder, &options, NULL);
     if (status == TT_OK)
-        status = tt_evaluator_run(evaluator, NULL, score_out);
+        status = tt_evaluator_run(evaluator, NULL, score_out, &is_stopped);
     tt_evaluator_close(evaluator);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/record.h"
 #include "cli/signals.h"
 #include "train/folders.h"
@@ -76,6 +77,14 @@ static void print_json(const tt_run_end *end)
     tt_str_fini(&text);
 }
 
+// What ranks do that nobody looks at.
+static tt_status follow(tt_session *session, tt_train_request *request)
+{
+    tt_run_end end;
+    request->stop = tt_signals_catch();
+    return tt_train(session, request, &end);
+}
+
 static tt_status train(const tt_cli *cli, tt_session *session,
                        tt_train_request *request, int *exit_out)
 {
@@ -137,18 +146,32 @@ static tt_status set_aside(const tt_cli *cli, const tt_train_request *request)
     return TT_OK;
 }
 
-static tt_status run(tt_cli *cli, int *exit_out)
+static tt_status open_session(tt_cli *cli, const tt_peers *peers,
+                              tt_session **session_out)
 {
-    tt_train_request request = {0};
     tt_session *session = NULL;
-    TT_TRY(set_folder(cli, &request));
-    TT_TRY(tt_session_open(&cli->settings, NULL, true, &session));
+    TT_TRY(tt_session_open_peers(&cli->settings, NULL, true, peers, &session));
     tt_status status = tt_session_need_length(session);
     if (status == TT_OK)
         status = tt_job_check_fit(session->job);
-    if (status == TT_OK && tt_cli_has(cli, "--dry-run")) {
-        status = print_dry_run(session);
-    } else if (status == TT_OK) {
+    if (status == TT_OK)
+        *session_out = session;
+    else
+        tt_session_close(session);
+    return status;
+}
+
+// Every rank's work. Folders are rank 0's affair; the names are the same anywhere.
+static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
+{
+    tt_train_request request = {.program = tt_cli_program(cli->arena)};
+    tt_session *session = NULL;
+    TT_TRY(set_folder(cli, &request));
+    TT_TRY(open_session(cli, peers, &session));
+    tt_status status = TT_OK;
+    if (!tt_peers_is_first(peers)) {
+        status = follow(session, &request);
+    } else {
         status = set_aside(cli, &request);
         if (status == TT_OK)
             status = train(cli, session, &request, exit_out);
@@ -157,7 +180,34 @@ static tt_status run(tt_cli *cli, int *exit_out)
     return status;
 }
 
+// One rank's settings and memory; none is started.
+static tt_status dry_run(tt_cli *cli)
+{
+    tt_train_request request = {0};
+    tt_session *session = NULL;
+    int32_t n = 1;
+    char text[16];
+    TT_TRY(tt_cli_ranks_count(cli, &n));
+    snprintf(text, sizeof text, "%d", n);
+    if (n > 1 && tt_settings_find(&cli->settings, "mesh.data") == NULL)
+        TT_TRY(tt_settings_set(&cli->settings, "mesh.data", text, "-n",
+                               cli->arena));
+    TT_TRY(set_folder(cli, &request));
+    TT_TRY(open_session(cli, NULL, &session));
+    const tt_status status = print_dry_run(session);
+    tt_session_close(session);
+    return status;
+}
+
+static tt_status run(tt_cli *cli, int *exit_out)
+{
+    return tt_cli_has(cli, "--dry-run")
+               ? dry_run(cli)
+               : tt_cli_ranks_run(cli, be_rank, exit_out);
+}
+
 static const tt_flag flags[] = {
+    {"-n", "ranks that train together on this machine", "N"},
     {"--dry-run", "print all settings and the memory needed; start nothing"},
     {"--fork", "go on from the run's checkpoint in a new folder"},
     {"--fresh", "begin again; the run that is there is renamed FOLDER.1"},
@@ -168,8 +218,8 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_train = {
     .name = "train",
     .doc = "Train; goes on by itself where an earlier start ended.",
-    .usage = "[FILE.yaml] [key=value ...] [--dry-run] [--fork] [--fresh] "
-             "[--json]",
+    .usage = "[FILE.yaml] [key=value ...] [-n N] [--dry-run] [--fork] "
+             "[--fresh] [--json]",
     .detail =
         "`tutti list settings` names the keys. The run's folder (run=FOLDER; "
         "default:\nruns/ and the file's name) gets settings, metrics, "

@@ -23,11 +23,15 @@ typedef struct tt_cli {
     const char *file;     // the first FILE.yaml; NULL: there was none
     const char *const *word;
     int n_words; // plain words that are neither
-    const char *const *flag;
+    const char **flag, **flag_value;
     int n_flags; // "--json", ...
 } tt_cli;
 
 bool tt_cli_has(const tt_cli *cli, const char *flag); // "--json"
+
+// What stood behind a flag that takes a value, the last time; NULL: it was not
+// given.
+const char *tt_cli_value(const tt_cli *cli, const char *flag);
 
 // The command's own settings: defaults, then what was given; anything that is not
 // in the table is an error that suggests the nearest.
@@ -35,6 +39,7 @@ tt_status tt_cli_options(tt_cli *cli, const tt_opt *table, void *params);
 
 typedef struct tt_flag {
     const char *name, *doc; // NULL name ends the table
+    const char *value;      // what follows it: "N"; NULL: nothing does
 } tt_flag;
 
 typedef struct tt_command_def {

@@ -36,6 +36,14 @@ bool tt_cli_has(const tt_cli *cli, const char *flag)
     return false;
 }
 
+const char *tt_cli_value(const tt_cli *cli, const char *flag)
+{
+    for (int i = cli->n_flags - 1; i >= 0; i--)
+        if (strcmp(cli->flag[i], flag) == 0)
+            return cli->flag_value[i];
+    return NULL;
+}
+
 tt_status tt_cli_options(tt_cli *cli, const tt_opt *table, void *params)
 {
     const char *known[32];
@@ -70,8 +78,11 @@ static void print_help(const tt_command_def *command)
         printf("\n%s\n", command->detail);
     if (command->flags != NULL)
         printf("\n");
-    for (const tt_flag *f = command->flags; f && f->name; f++)
-        printf("  %-12s %s\n", f->name, f->doc);
+    for (const tt_flag *f = command->flags; f && f->name; f++) {
+        const char *value = f->value != NULL ? f->value : "";
+        printf("  %s %-*s %s\n", f->name, 11 - (int)strlen(f->name), value,
+               f->doc);
+    }
 }
 
 static const tt_command_def *find(const char *name)
@@ -94,13 +105,19 @@ static int unknown_command(const char *name)
     return TT_EXIT_ERROR;
 }
 
-static tt_status check_flag(const tt_command_def *command, const char *flag)
+// The flag that a word is: "--json", "-n", or "-n4" with its value.
+static tt_status find_flag(const tt_command_def *command, const char *flag,
+                           const tt_flag **flag_out)
 {
     const char *names[32];
     int n = 0;
     for (const tt_flag *f = command->flags; f && f->name && n < 32; f++) {
-        if (strcmp(f->name, flag) == 0)
+        if (strcmp(f->name, flag) == 0 ||
+            (f->value != NULL && flag[1] == f->name[1] && flag[1] != '-' &&
+             flag[2] != '\0')) {
+            *flag_out = f;
             return TT_OK;
+        }
         names[n++] = f->name;
     }
     const char *near = tt_nearest(flag, names, n);
@@ -135,22 +152,41 @@ static tt_status read_files(const tt_command_def *command, tt_cli *cli,
     return TT_OK;
 }
 
+// Takes over the flag at word[*i], and the word behind it if that is its value.
+static tt_status read_flag(const tt_command_def *command, tt_cli *cli,
+                           const char *const *word, int n, int *i)
+{
+    const tt_flag *flag = NULL;
+    const char **value = &cli->flag_value[cli->n_flags];
+    TT_TRY(find_flag(command, word[*i], &flag));
+    cli->flag[cli->n_flags] = flag->name;
+    *value = NULL;
+    if (flag->value != NULL && strcmp(flag->name, word[*i]) != 0)
+        *value = word[*i] + 2;
+    else if (flag->value != NULL && *i + 1 < n)
+        *value = word[++*i];
+    else if (flag->value != NULL)
+        return tt_fail(TT_ERR_ARG, "%s wants a value: %s %s", flag->name,
+                       flag->name, flag->value);
+    cli->n_flags++;
+    return TT_OK;
+}
+
 static tt_status read_words(const tt_command_def *command, tt_cli *cli,
                             const char *const *word, int n)
 {
     const char **plain =
         tt_arena_alloc(cli->arena, (int64_t)sizeof *plain * (n + 1));
-    const char **flag =
-        tt_arena_alloc(cli->arena, (int64_t)sizeof *flag * (n + 1));
-    if (plain == NULL || flag == NULL)
+    cli->flag = tt_arena_alloc(cli->arena, (int64_t)sizeof *plain * (n + 1));
+    cli->flag_value =
+        tt_arena_alloc(cli->arena, (int64_t)sizeof *plain * (n + 1));
+    if (plain == NULL || cli->flag == NULL || cli->flag_value == NULL)
         return TT_ERR_NOMEM;
     cli->word = plain;
-    cli->flag = flag;
     TT_TRY(read_files(command, cli, word, n));
     for (int i = 0; i < n; i++) {
         if (word[i][0] == '-') {
-            TT_TRY(check_flag(command, word[i]));
-            flag[cli->n_flags++] = word[i];
+            TT_TRY(read_flag(command, cli, word, n, &i));
         } else if (strchr(word[i], '=') != NULL) {
             TT_TRY(tt_settings_assign(&cli->settings, word[i], "command line",
                                       cli->arena));

@@ -56,6 +56,8 @@ static void size_rows(rows *r, const tt_run_facts *f)
     tt_str_addf(&r->value, "%s on %s, %lld thread%s", f->precision, f->device,
                 (long long)f->threads, f->threads == 1 ? "" : "s");
     row(r, "precision");
+    if (f->ranks != NULL)
+        row_of(r, "ranks", f->ranks);
     row_of(r, "optimiser", f->optim);
     tt_add_bytes(&r->value, f->peak_bytes);
     row(r, "memory");

@@ -16,16 +16,33 @@ static void say(const char *text)
     (void)n; // nobody reads it: fine
 }
 
-static void handle(int signal)
+static bool is_rank, is_silent;
+static volatile sig_atomic_t *interrupted;
+
+static void handle(int signal, siginfo_t *info, void *context)
 {
+    (void)context;
+    if (is_rank && info->si_code == SI_KERNEL)
+        return; // the terminal's: the launcher passes it on
     if (signal == SIGINT && is_raised != 0) {
-        say("\n");
+        if (interrupted != NULL)
+            *interrupted = 1;
+        if (!is_silent)
+            say("\n");
         _exit(KILLED_BY_SIGINT);
     }
-    if (signal == SIGINT)
+    if (signal == SIGINT && !is_silent)
         say("\ntutti: finishing the step and saving; Ctrl-C again stops at "
             "once\n");
     is_raised = 1;
+}
+
+void tt_signals_be_rank(bool speaks, volatile sig_atomic_t *flag)
+{
+    is_rank = true;
+    is_silent = !speaks;
+    interrupted = flag;
+    (void)tt_signals_catch();
 }
 
 const volatile sig_atomic_t *tt_signals_catch(void)
@@ -33,12 +50,13 @@ const volatile sig_atomic_t *tt_signals_catch(void)
     static const int caught[] = {SIGINT, SIGTERM, SIGUSR1};
     struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler = handle;
-    action.sa_flags = SA_RESTART;
+    action.sa_sigaction = handle;
+    action.sa_flags = SA_RESTART | SA_SIGINFO;
     (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
         (void)sigaction(caught[i], &action, NULL);
     // A limit on file sizes is a write that fails, like that on a full disk.
+    action.sa_flags = SA_RESTART;
     action.sa_handler = SIG_IGN;
     (void)sigaction(SIGXFSZ, &action, NULL);
     return &is_raised;

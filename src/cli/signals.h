@@ -5,8 +5,14 @@
 #define TT_CLI_SIGNALS_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 // Not 0 from the first of them on.
 const volatile sig_atomic_t *tt_signals_catch(void);
+
+// This process is one of several that a launcher passes signals on to: those that
+// the terminal sends to all at once are the launcher's. Only one of them `speaks`;
+// `interrupted` is raised when the second SIGINT ends it.
+void tt_signals_be_rank(bool speaks, volatile sig_atomic_t *interrupted);
 
 #endif

@@ -73,7 +73,7 @@ static int64_t batch_position(const tt_loader *l, int64_t batch)
 {
     const tt_loader_options *o = &l->options;
     return l->start + batch / o->n_micro * o->step_samples + o->first +
-           batch % o->n_micro * o->micro_samples;
+           batch % o->n_micro * o->micro_stride;
 }
 
 static int64_t count_real(const tt_loader *l, int64_t batch)
@@ -160,6 +160,8 @@ static void *work(void *worker_)
 static void copy_options(tt_loader *l, const tt_loader_options *o)
 {
     l->options = *o;
+    if (o->micro_stride == 0)
+        l->options.micro_stride = o->micro_samples;
     l->n_workers = o->n_workers > 0 ? o->n_workers : 1;
     const int ahead = o->n_ahead > 0 ? o->n_ahead : DEFAULT_AHEAD;
     l->n_slots = ahead + 1; // one more is with the user
@@ -225,9 +227,12 @@ static tt_status start_workers(tt_loader *l)
 
 static tt_status check_options(const tt_loader_options *o)
 {
+    const int64_t stride =
+        o->micro_stride > 0 ? o->micro_stride : o->micro_samples;
     if (o->n_micro < 1 || o->micro_samples < 1 || o->first < 0 ||
-        o->position < 0 || o->end < 0 ||
-        o->first + o->n_micro * o->micro_samples > o->step_samples)
+        o->position < 0 || o->end < 0 || o->micro_stride < 0 ||
+        o->first + (o->n_micro - 1) * stride + o->micro_samples >
+            o->step_samples)
         return tt_fail(
             TT_ERR_ARG,
             "a step of %lld samples does not hold %lld micro-batches "

@@ -2,8 +2,9 @@
 // thread at a time. What comes is the same for any number of workers.
 //
 // Micro-batch `m` of step `s` counted from the start holds the samples at positions
-//   position + s * step_samples + first + m * micro_samples + (0 .. micro_samples)
-// so that ranks that differ in `first` alone share the work of one run.
+//   position + s * step_samples + first + m * micro_stride + (0 .. micro_samples)
+// so that ranks whose [first, first + micro_samples) make up [0, micro_stride) share
+// the work of one run.
 
 #ifndef TT_DATA_LOADER_H
 #define TT_DATA_LOADER_H
@@ -21,6 +22,7 @@ typedef struct tt_loader_options {
     tt_transform transform; // of images
     int64_t step_samples;   // of one step, over all ranks
     int64_t first, n_micro, micro_samples; // of this rank
+    int64_t micro_stride;                  // of all ranks; 0: micro_samples
     int64_t position; // samples consumed before the first step
     int64_t end;      // position of the first sample that is not there: it
                       // and all behind it get labels of -1; 0: endless

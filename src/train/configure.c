@@ -44,6 +44,10 @@ static const tt_opt common_optim[] = {
      NULL, 0, 1e6},
     {"clip", "1", "largest norm of the gradient; 0: not measured", TT_OPT_F64,
      offsetof(tt_job_optim, clip), NULL, 0, 1e30},
+    {"lr_scale", "none", "lr grows with batch / lr_batch", TT_OPT_CHOICE,
+     offsetof(tt_job_optim, lr_scale), "none|linear|sqrt"},
+    {"lr_batch", "0", "batch that lr was made for; 0: one rank's part",
+     TT_OPT_F64, offsetof(tt_job_optim, lr_batch), NULL, 0, 1 << 24},
     {"decay", "matrices", "what weight_decay applies to", TT_OPT_CHOICE,
      offsetof(tt_job_optim, decay), "matrices|all"},
     {"no_decay", "", "patterns of names that weight_decay leaves alone",
@@ -137,8 +141,10 @@ static tt_status set_device(tt_job *job)
     if (def == NULL)
         return tt_fail(TT_ERR_ARG, "unknown device \"%s\"; use cpu or ref",
                        job->options.device);
-    const tt_backend_options options = {.n_threads = (int)job->options.threads,
-                                        .exact = job->options.exact};
+    const int threads = (int)job->options.threads;
+    const tt_backend_options options = {
+        .n_threads = threads > 0 ? threads : job->peers.cores,
+        .exact = job->options.exact};
     TT_TRY(tt_backend_open(def, &options, &job->backend));
     tt_target *target = &job->backend->target;
     if (!target->has_dtype(target, compute_dtype(job->options.precision))) {
@@ -186,6 +192,61 @@ static tt_status set_batch(tt_job *job, const tt_settings *settings)
     return TT_OK;
 }
 
+// Without ranks a plan for any number of them can be made.
+static tt_status set_ranks(tt_job *job, const tt_peers *peers)
+{
+    const int64_t data = job->where.data;
+    if (peers == NULL) {
+        job->peers = (tt_peers){.size = data > 0 ? (int32_t)data : 1};
+        return TT_OK;
+    }
+    if (data > 0 && data != peers->size)
+        return tt_fail(TT_ERR_ARG,
+                       "mesh.data=%lld is not the number of ranks, which is "
+                       "%d; start %lld (-n %lld) or leave mesh.data out",
+                       (long long)data, peers->size, (long long)data,
+                       (long long)data);
+    job->peers = *peers;
+    return TT_OK;
+}
+
+static tt_status check_micro(const tt_job *job)
+{
+    const tt_job_options *o = &job->options;
+    const int32_t size = job->peers.size;
+    if (o->micro >= size)
+        return TT_OK;
+    if (o->batch < size)
+        return tt_fail(TT_ERR_ARG,
+                       "a batch of %lld cannot be divided between %d ranks; "
+                       "batch=%d or -n %lld would do",
+                       (long long)o->batch, size, size, (long long)o->batch);
+    int64_t accumulate = o->batch / size;
+    while (o->batch % accumulate != 0)
+        accumulate--;
+    return tt_fail(TT_ERR_ARG,
+                   "a micro-batch of %lld cannot be divided between %d ranks; "
+                   "accumulate=%lld or -n %lld would do",
+                   (long long)o->micro, size, (long long)accumulate,
+                   (long long)o->micro);
+}
+
+// `lr_batch` becomes what it is, so that another number of ranks is seen to be
+// another setting.
+static void set_rate(tt_job *job)
+{
+    tt_job_optim *o = &job->optim_params;
+    const double batch = (double)job->options.batch;
+    job->rate = o->lr;
+    if (o->lr_scale != TT_LR_SCALE_NONE) {
+        if (o->lr_batch == 0)
+            o->lr_batch = batch / job->peers.size;
+        const double factor = batch / o->lr_batch;
+        job->rate *= o->lr_scale == TT_LR_SCALE_SQRT ? sqrt(factor) : factor;
+    }
+    job->lr = job->rate;
+}
+
 static tt_status set_extents(tt_job *job)
 {
     const tt_job_options *o = &job->options;
@@ -211,7 +272,7 @@ static tt_status set_globs(tt_job *job)
 }
 
 static tt_status configure(tt_job *job, tt_settings *settings,
-                           const tt_opt *extra)
+                           const tt_opt *extra, const tt_peers *peers)
 {
     TT_TRY(tt_known_check(settings, extra, job->arena));
     TT_TRY(tt_opt_defaults(tt_job_option_table, &job->options, job->arena));
@@ -220,16 +281,25 @@ static tt_status configure(tt_job *job, tt_settings *settings,
     TT_TRY(set_model(job, settings));
     TT_TRY(set_optim(job, settings));
     TT_TRY(tt_train_options_read(settings, job->arena, &job->train));
+    TT_TRY(tt_where_read(settings, job->arena, &job->where));
+    TT_TRY(set_ranks(job, peers));
     TT_TRY(set_batch(job, settings));
+    TT_TRY(check_micro(job));
     TT_TRY(set_extents(job));
     TT_TRY(set_globs(job));
-    job->lr = job->optim_params.lr;
+    set_rate(job);
     job->limit = HUGE_VAL;
     return set_device(job);
 }
 
 tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
                            tt_job **job_out)
+{
+    return tt_job_configure_peers(settings, extra, NULL, job_out);
+}
+
+tt_status tt_job_configure_peers(tt_settings *settings, const tt_opt *extra,
+                                 const tt_peers *peers, tt_job **job_out)
 {
     tt_job *job = tt_alloc(sizeof *job);
     if (job == NULL)
@@ -239,7 +309,7 @@ tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
     if (job->arena == NULL)
         (void)tt_fail(status, "no memory for a job");
     else
-        status = configure(job, settings, extra);
+        status = configure(job, settings, extra, peers);
     if (status != TT_OK) {
         tt_job_close(job);
         return status;

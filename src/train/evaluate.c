@@ -36,7 +36,7 @@ static tt_status open_parts(tt_evaluator *e)
     tt_session *s = e->session;
     const int64_t micro = s->job->io.batch;
     const int64_t n = tt_loader_epoch(s->data->val, s->job->io.seq);
-    tt_loader_options options = s->loader;
+    tt_loader_options options = s->loader; // this rank's samples of each
     e->n_batches = (n + micro - 1) / micro;
     if (s->options.eval_batches > 0 && s->options.eval_batches < e->n_batches)
         e->n_batches = s->options.eval_batches;
@@ -46,7 +46,8 @@ static tt_status open_parts(tt_evaluator *e)
     options.n_micro = 1;
     options.end = n;
     options.transform.is_train = false;
-    TT_TRY(tt_infer_open(s->job, &(tt_infer_options){0}, &e->infer));
+    const tt_infer_options on_ranks = {.on_ranks = true};
+    TT_TRY(tt_infer_open(s->job, &on_ranks, &e->infer));
     return tt_loader_open(s->data->val, &options, &e->loader);
 }
 
@@ -65,38 +66,50 @@ tt_status tt_evaluator_open(tt_session *session, tt_evaluator **evaluator_out)
     return TT_OK;
 }
 
-static tt_status add_batch(tt_evaluator *e, tt_infer_result *sum,
-                           int64_t *samples)
+static tt_status add_batch(tt_evaluator *e, tt_infer_result *sum)
 {
     tt_infer *infer = e->infer;
     tt_batch batch;
     tt_infer_result result;
     TT_TRY(tt_loader_next(e->loader, deadline, &batch));
-    TT_TRY(tt_feed_batch(infer->graph, infer->classes, &batch, infer->x,
-                         infer->y));
+    TT_TRY(
+        tt_feed_batch(infer->plan, infer->classes, &batch, infer->x, infer->y));
     TT_TRY(tt_infer_batch(infer, infer->x, infer->y, &result));
     sum->loss += result.loss;
     sum->count += result.count;
     sum->correct += result.correct;
-    *samples += batch.samples;
+    sum->stop = result.stop;
     return TT_OK;
+}
+
+static int64_t samples_of(const tt_evaluator *e)
+{
+    const tt_session *s = e->session;
+    const int64_t all = tt_loader_epoch(s->data->val, s->job->io.seq);
+    const int64_t seen = e->n_batches * s->job->io.batch;
+    return seen < all ? seen : all;
 }
 
 tt_status tt_evaluator_run(tt_evaluator *evaluator,
                            const volatile sig_atomic_t *stop,
-                           tt_score *score_out)
+                           tt_score *score_out, bool *is_stopped_out)
 {
     const double before = tt_clock_seconds();
     tt_infer_result sum = {0};
     tt_score score = {0};
     TT_TRY(tt_loader_seek(evaluator->loader, 0));
     for (int64_t i = 0; i < evaluator->n_batches; i++) {
-        if (stop != NULL && *stop != 0)
-            return tt_fail(TT_ERR_STATE, "the evaluation was stopped");
-        TT_TRY(add_batch(evaluator, &sum, &score.samples));
+        evaluator->infer->wants_stop = stop != NULL && *stop != 0;
+        TT_TRY(add_batch(evaluator, &sum));
+        if (sum.stop && i + 1 < evaluator->n_batches) {
+            *is_stopped_out = true;
+            return TT_OK;
+        }
     }
+    *is_stopped_out = false;
     const bool is_tokens =
         evaluator->session->job->model->task == TT_TASK_TOKENS;
+    score.samples = samples_of(evaluator);
     score.count = sum.count;
     score.loss = sum.count > 0 ? sum.loss / sum.count : (double)NAN;
     score.accuracy = sum.count > 0 ? sum.correct / sum.count : (double)NAN;

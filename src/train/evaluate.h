@@ -17,9 +17,10 @@ void tt_evaluator_close(tt_evaluator *evaluator); // NULL is fine
 
 tt_infer *tt_evaluator_infer(const tt_evaluator *evaluator); // to sync or load
 
-// `stop` as in tt_train_request: TT_ERR_STATE when it was set before the end.
+// `stop` as in tt_train_request: when it was set before the end on any rank, all
+// are told and there is no score.
 tt_status tt_evaluator_run(tt_evaluator *evaluator,
                            const volatile sig_atomic_t *stop,
-                           tt_score *score_out);
+                           tt_score *score_out, bool *is_stopped_out);
 
 #endif

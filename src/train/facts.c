@@ -52,6 +52,7 @@ static void list_facts(list *l, const tt_run_facts *f)
     add(l, "memory",
         tt_arena_printf(l->arena, "%.4g MB planned",
                         (double)f->peak_bytes / 1e6));
+    add(l, "ranks", f->ranks);
     add(l, "note", f->note);
 }
 

@@ -27,32 +27,49 @@ static tt_status check_tokens(const int32_t *ids, int64_t n)
     return TT_OK;
 }
 
-static const tt_type *input_type(const tt_graph *graph, const char *name)
+static const tt_type *input_type(const tt_plan *plan, const char *name)
 {
-    return &graph->value[tt_graph_find(graph, name).id].type;
+    const tt_graph *g = plan->graph;
+    return &g->value[tt_graph_find(g, name).id].type;
+}
+
+int64_t tt_feed_count(const tt_plan *plan, const char *name)
+{
+    tt_local local;
+    tt_local_of(input_type(plan, name), &plan->graph->mesh, plan->rank, &local);
+    return tt_shape_count(&local.shape);
 }
 
 enum { LEFT_OUT = -100 }; // the default of cross_entropy's `ignore`
 
-void tt_feed_leave_out(const tt_graph *graph, void *y)
+void tt_feed_leave_out(const tt_plan *plan, void *y)
 {
-    const tt_type *type = input_type(graph, "y");
-    const int64_t n = tt_shape_count(&type->shape);
+    const int64_t n = tt_feed_count(plan, "y");
     int32_t *label = y;
-    if (type->dtype != TT_I32)
+    if (input_type(plan, "y")->dtype != TT_I32)
         return;
     for (int64_t i = 0; i < n; i++)
         if (label[i] < 0)
             label[i] = LEFT_OUT;
 }
 
-tt_status tt_feed_batch(const tt_graph *graph, int64_t classes,
+tt_status tt_feed_stop(tt_exec *exec, void *room, bool wants_stop)
+{
+    const tt_plan *plan = tt_exec_plan(exec);
+    const int64_t n = tt_feed_count(plan, "stop");
+    float *stop = room;
+    for (int64_t i = 0; i < n; i++)
+        stop[i] = wants_stop ? 1.F : 0.F;
+    return tt_exec_write(exec, tt_graph_find(plan->graph, "stop"), room);
+}
+
+tt_status tt_feed_batch(const tt_plan *plan, int64_t classes,
                         const tt_batch *batch, void *x, void *y)
 {
-    const tt_type *x_type = input_type(graph, "x");
-    const tt_type *y_type = input_type(graph, "y");
-    const int64_t n_x = tt_shape_count(&x_type->shape);
-    const int64_t n_y = tt_shape_count(&y_type->shape);
+    const tt_type *x_type = input_type(plan, "x");
+    const tt_type *y_type = input_type(plan, "y");
+    const int64_t n_x = tt_feed_count(plan, "x");
+    const int64_t n_y = tt_feed_count(plan, "y");
     if (tt_dtype_is_float(x_type->dtype)) {
         tt_tensor_convert(TT_F32, batch->x, x_type->dtype, x, n_x);
     } else {
@@ -65,6 +82,6 @@ tt_status tt_feed_batch(const tt_graph *graph, int64_t classes,
     TT_TRY(check_ids(batch->y, n_y, classes,
                      tt_dtype_is_float(x_type->dtype) ? "label" : "token"));
     tt_tensor_convert(TT_I32, batch->y, y_type->dtype, y, n_y);
-    tt_feed_leave_out(graph, y);
+    tt_feed_leave_out(plan, y);
     return TT_OK;
 }

@@ -4,16 +4,22 @@
 #define TT_TRAIN_FEED_H
 
 #include "data/loader.h"
-#include "graph/graph.h"
+#include "exec/exec.h"
 
-// Writes a batch of exactly the graph's extents into x and y, dense, in the types
+// Elements of this rank's part of an input.
+int64_t tt_feed_count(const tt_plan *plan, const char *name);
+
+// Writes a batch of exactly this rank's extents into x and y, dense, in the types
 // of the inputs "x" and "y". Tokens and labels that the model (`classes`: its
 // vocabulary or classes) does not have are an error that names the first; a label
 // below 0 is left out of the loss. y may be NULL.
-tt_status tt_feed_batch(const tt_graph *graph, int64_t classes,
+tt_status tt_feed_batch(const tt_plan *plan, int64_t classes,
                         const tt_batch *batch, void *x, void *y);
 
 // Gives every label below 0 the one number that losses leave out.
-void tt_feed_leave_out(const tt_graph *graph, void *y);
+void tt_feed_leave_out(const tt_plan *plan, void *y);
+
+// The input "stop" of a graph that asks for it; `room` is of its size.
+tt_status tt_feed_stop(tt_exec *exec, void *room, bool wants_stop);
 
 #endif

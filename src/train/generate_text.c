@@ -22,8 +22,8 @@ static tt_status make(tt_generator *g, const tt_job *job)
     if (g->arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a model");
     TT_TRY(tt_decoder_open(&options, &g->decoder));
-    TT_TRY(
-        tt_tensors_list(tt_decoder_graph(g->decoder), g->arena, &g->weights));
+    TT_TRY(tt_tensors_list(tt_decoder_graph(g->decoder), NULL, g->arena,
+                           &g->weights));
     int64_t n = 0;
     for (int64_t i = 0; i < g->weights.n; i++)
         if (!tt_decoder_is_memory(g->decoder, g->weights.v[i].val))

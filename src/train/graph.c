@@ -6,6 +6,8 @@
 #include "ops/gradops.h"
 #include "ops/ops.h"
 
+#include <stdio.h>
+
 static tt_val tally(tt_builder *b, const char *name, tt_val v)
 {
     const tt_val sum = tt_call(b, &tt_op_tally, NULL, &v, 1, NULL);
@@ -35,6 +37,17 @@ static losses add_loss(tt_builder *b, const tt_train_recipe *recipe,
     return l;
 }
 
+static void add_stop(tt_builder *b, const tt_train_recipe *recipe,
+                     const tt_model_io *io)
+{
+    char shape[32];
+    if (!recipe->asks_to_stop)
+        return;
+    snprintf(shape, sizeof shape, "batch:%lld", (long long)io->batch);
+    const tt_val stop = tt_input(b, "stop", TT_F32, shape);
+    (void)tally(b, "stop", tt_call(b, &tt_op_reduce, NULL, &stop, 1, NULL));
+}
+
 static tt_status check_trained(const tt_builder *b,
                                const tt_train_recipe *recipe)
 {
@@ -56,6 +69,7 @@ static tt_status build(tt_builder *b, const tt_train_recipe *recipe,
     io->def = recipe->model;
     TT_TRY(recipe->model->build(b, recipe->model_params, io));
     const losses l = add_loss(b, recipe, io);
+    add_stop(b, recipe, io);
     optim.loss = l.sum;
     optim.count = l.count;
     TT_TRY(b->status);
@@ -72,6 +86,7 @@ static tt_status build_infer(tt_builder *b, const tt_train_recipe *recipe,
     b->reads_only = true;
     TT_TRY(recipe->model->build(b, recipe->model_params, io));
     (void)add_loss(b, recipe, io);
+    add_stop(b, recipe, io);
     if (wants_logits)
         tt_output(b, "logits", io->logits);
     return b->status;

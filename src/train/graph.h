@@ -20,6 +20,9 @@ typedef struct tt_train_recipe {
     tt_optim_use optim; // count and loss are filled in
     tt_dtype dtype, master;
     double smoothing;
+    // An input "stop", a number per sample, and the output "stop", their sum: so
+    // that with the losses all ranks learn that one of them wants to stop.
+    bool asks_to_stop;
     // Which weights get no gradient; NULL: all get one. Shares optim.user.
     bool (*is_frozen)(const char *name, void *user);
 } tt_train_recipe;

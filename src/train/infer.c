@@ -8,27 +8,34 @@
 
 // ---- opening -------------------------------------------------------------
 
-static void *make_input(const tt_graph *g, const char *name)
+static void *make_input(const tt_plan *plan, const char *name)
 {
+    const tt_graph *g = plan->graph;
     const tt_type *type = &g->value[tt_graph_find(g, name).id].type;
-    return tt_alloc(tt_shape_count(&type->shape) * tt_dtype_bytes(type->dtype));
+    return tt_alloc(tt_feed_count(plan, name) * tt_dtype_bytes(type->dtype));
 }
 
-static tt_status plan(tt_infer *infer, bool wants_logits)
+static tt_status plan(tt_infer *infer, const tt_infer_options *options)
 {
     tt_job *job = infer->job;
     tt_target *target = &job->backend->target;
     tt_train_recipe recipe = {.model = job->model,
                               .model_params = job->model_params,
-                              .smoothing = job->options.smoothing};
+                              .smoothing = job->options.smoothing,
+                              .asks_to_stop =
+                                  options->on_ranks && job->peers.size > 1};
+    const tt_lower_options lower = {.rank = options->on_ranks ? job->peers.rank
+                                                              : 0};
     tt__recipe_precision(job->options.precision, &recipe);
-    TT_TRY(tt_infer_graph(&recipe, wants_logits, &infer->io, &infer->graph));
+    TT_TRY(tt_infer_graph(&recipe, options->wants_logits, &infer->io,
+                          &infer->graph));
     const tt_shape *logits =
         &infer->graph->value[infer->io.logits.id].type.shape;
     infer->classes = tt_shape_dim(logits, logits->ndim - 1);
-    TT_TRY(tt_plan_lower(infer->graph, target, &(tt_lower_options){0},
-                         &infer->plan));
-    return tt_plan_check_fit(infer->plan, target->memory_bytes, NULL, 0);
+    if (options->on_ranks)
+        TT_TRY(tt__job_partition(job, job->where.zero, &infer->graph));
+    TT_TRY(tt_plan_lower(infer->graph, target, &lower, &infer->plan));
+    return tt_plan_check_fit(infer->plan, tt__job_memory(job), NULL, 0);
 }
 
 static tt_status open(tt_infer *infer, const tt_infer_options *options)
@@ -41,12 +48,21 @@ static tt_status open(tt_infer *infer, const tt_infer_options *options)
         .batch = options->batch > 0 ? options->batch : job->options.micro,
         .seq = options->seq > 0 ? options->seq : job->io.seq,
         .image = job->io.image};
-    TT_TRY(plan(infer, options->wants_logits));
-    TT_TRY(tt_exec_create(infer->plan, job->backend, NULL, &infer->exec));
-    TT_TRY(tt_tensors_list(infer->graph, infer->arena, &infer->tensors));
-    infer->x = make_input(infer->graph, "x");
-    infer->y = make_input(infer->graph, "y");
-    return infer->x != NULL && infer->y != NULL
+    TT_TRY(plan(infer, options));
+    const bool has_ranks = options->on_ranks && job->peers.size > 1;
+    tt_exec_options exec = {0};
+    if (has_ranks && job->peers.wire != NULL)
+        exec.wire = tt_comm_wire_of(job->peers.wire);
+    if (!options->plan_only)
+        TT_TRY(tt_exec_create(infer->plan, job->backend, &exec, &infer->exec));
+    TT_TRY(tt_tensors_list(infer->graph, has_ranks ? &job->peers : NULL,
+                           infer->arena, &infer->tensors));
+    infer->x = make_input(infer->plan, "x");
+    infer->y = make_input(infer->plan, "y");
+    if (has_ranks)
+        infer->stop = make_input(infer->plan, "stop");
+    return infer->x != NULL && infer->y != NULL &&
+                   (!has_ranks || infer->stop != NULL)
                ? TT_OK
                : tt_fail(TT_ERR_NOMEM, "no memory for a batch");
 }
@@ -75,6 +91,7 @@ void tt_infer_close(tt_infer *infer)
     tt_graph_destroy(infer->graph);
     tt_free(infer->x);
     tt_free(infer->y);
+    tt_free(infer->stop);
     tt_arena_destroy(infer->arena);
     tt_free(infer);
 }
@@ -95,6 +112,8 @@ tt_status tt_infer_load(tt_infer *infer, const char *path,
     tt_weights *weights = NULL;
     tt_weights_fit fit = {0};
     tt_str own = {0};
+    if (!tt_tensors_are_first(&infer->tensors))
+        return tt_weights_receive(infer->exec, &infer->tensors);
     tt_status status = tt_weights_open(path, options, notes, &weights);
     if (status == TT_OK)
         status =
@@ -124,18 +143,24 @@ tt_status tt_infer_batch(tt_infer *infer, const void *x, const void *y,
     const tt_val labels = tt_graph_find(infer->graph, "y");
     TT_TRY(tt_exec_write(infer->exec, tt_graph_find(infer->graph, "x"), x));
     const tt_type *type = &infer->graph->value[labels.id].type;
-    const int64_t n = tt_shape_count(&type->shape);
+    const int64_t n = tt_feed_count(infer->plan, "y");
+    double stop = 0;
     if (y == NULL)
         for (int64_t i = 0; i < n; i++)
             tt_dtype_store(type->dtype, infer->y, i, -1);
     else if (y != infer->y)
         tt_tensor_convert(type->dtype, y, type->dtype, infer->y, n);
-    tt_feed_leave_out(infer->graph, infer->y);
+    tt_feed_leave_out(infer->plan, infer->y);
     TT_TRY(tt_exec_write(infer->exec, labels, infer->y));
+    if (infer->stop != NULL)
+        TT_TRY(tt_feed_stop(infer->exec, infer->stop, infer->wants_stop));
     TT_TRY(tt_exec_run(infer->exec, NULL, NULL));
     TT_TRY(output(infer, "loss", &r.loss));
     TT_TRY(output(infer, "count", &r.count));
     TT_TRY(output(infer, "correct", &r.correct));
+    if (infer->stop != NULL)
+        TT_TRY(output(infer, "stop", &stop));
+    r.stop = infer->stop != NULL ? stop != 0 : infer->wants_stop;
     *result_out = r;
     return TT_OK;
 }

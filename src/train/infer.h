@@ -17,6 +17,9 @@ typedef struct tt_infer_options {
     int64_t batch;     // samples at once; 0: the job's micro-batch
     int64_t seq;       // tokens; 0: the job's
     bool wants_logits; // keep them for tt_infer_logits
+    bool on_ranks;     // all ranks of the job share every batch; else this
+                       // process does it alone
+    bool plan_only;    // for its size: nothing can be run
 } tt_infer_options;
 
 typedef struct tt_infer {
@@ -28,7 +31,9 @@ typedef struct tt_infer {
     tt_exec *exec;
     tt_tensors tensors; // weights in the precision that kernels read, buffers
     int64_t classes;    // or vocabulary: the last extent of the logits
-    void *x, *y;        // one batch on the host, in the graph's types
+    void *x, *y;        // this rank's part of a batch, in the graph's types
+    void *stop;         // as in tt_job; NULL: alone
+    bool wants_stop;
 } tt_infer;
 
 tt_status tt_infer_open(tt_job *job, const tt_infer_options *options,
@@ -47,6 +52,7 @@ tt_status tt_infer_load(tt_infer *infer, const char *path,
 typedef struct tt_infer_result {
     double loss;           // a sum over the targets, in the batch
     double count, correct; // targets; those whose best guess was right
+    bool stop;             // a rank wants to stop
 } tt_infer_result;
 
 // x and y dense in the graph's types: infer->x and infer->y, filled by

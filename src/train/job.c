@@ -19,16 +19,26 @@ void tt_job_close(tt_job *job)
     tt_backend_close(job->backend);
     tt_free(job->x);
     tt_free(job->y);
+    tt_free(job->stop);
     tt_free(job->kept);
     tt_arena_destroy(job->arena);
     tt_free(job);
 }
 
-static int64_t value_bytes(const tt_graph *g, const char *name)
+static void *make_input(const tt_plan *plan, const char *name)
 {
-    const tt_val v = tt_graph_find(g, name);
-    const tt_type *type = &g->value[v.id].type;
-    return tt_shape_count(&type->shape) * tt_dtype_bytes(type->dtype);
+    const tt_val v = tt_graph_find(plan->graph, name);
+    const tt_type *type = &plan->graph->value[v.id].type;
+    return tt_alloc(tt_feed_count(plan, name) * tt_dtype_bytes(type->dtype));
+}
+
+void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out)
+{
+    const tt_place place = {.kind = TT_SPLIT};
+    int64_t end = 0;
+    tt_place_range(&place, job->io.batch, job->peers.size, job->peers.rank,
+                   first_out, &end);
+    *n_out = end - *first_out;
 }
 
 // ---- buffers, which forward passes change before the guard can decide ----
@@ -54,22 +64,41 @@ static tt_status keep_buffers(tt_job *job, bool is_back)
         const tt_tensor *t = &job->tensors.v[i];
         if (t->role != TT_TENSOR_BUFFER)
             continue;
-        TT_TRY(is_back ? tt_tensor_write(job->exec, t, at)
-                       : tt_tensor_read(job->exec, t, at));
+        TT_TRY(is_back ? tt_exec_write(job->exec, t->val, at)
+                       : tt_exec_read(job->exec, t->val, at));
         at += t->bytes;
     }
     return TT_OK;
 }
 
+static tt_status make_inputs(tt_job *job)
+{
+    job->x = make_input(job->plan, "x");
+    job->y = make_input(job->plan, "y");
+    if (job->peers.size > 1)
+        job->stop = make_input(job->plan, "stop");
+    return job->x != NULL && job->y != NULL &&
+                   (job->peers.size == 1 || job->stop != NULL)
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory for a batch");
+}
+
 tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
 {
+    tt_exec_options own = {0};
+    if (options != NULL)
+        own = *options;
+    if (job->peers.size > 1 && job->peers.wire == NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "mesh.data=%d wants %d ranks and there is one: start "
+                       "them with -n %d",
+                       job->peers.size, job->peers.size, job->peers.size);
+    if (job->peers.size > 1)
+        own.wire = tt_comm_wire_of(job->peers.wire);
     TT_TRY(tt_job_plan(job));
     TT_TRY(tt_job_check_fit(job));
-    TT_TRY(tt_exec_create(job->plan, job->backend, options, &job->exec));
-    job->x = tt_alloc(value_bytes(job->graph, "x"));
-    job->y = tt_alloc(value_bytes(job->graph, "y"));
-    if (job->x == NULL || job->y == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for a batch");
+    TT_TRY(tt_exec_create(job->plan, job->backend, &own, &job->exec));
+    TT_TRY(make_inputs(job));
     TT_TRY(make_kept(job));
     job->step = 0;
     return tt_exec_init_state(job->exec, (uint64_t)job->options.seed);
@@ -81,11 +110,15 @@ tt_status tt_job_init_from(tt_job *job, tt_str *notes)
     tt_weights_fit fit;
     if (job->train.from[0] == '\0')
         return TT_OK;
+    if (!tt_peers_is_first(&job->peers))
+        return tt_weights_receive(job->exec, &job->tensors);
     tt_status status = tt_weights_open(
         job->train.from, &(tt_weights_options){0}, notes, &weights);
     if (status == TT_OK)
         status =
             tt_weights_load(weights, job->exec, &job->tensors, notes, &fit);
+    else
+        status = tt_peers_follow(&job->peers, "init.from", status);
     tt_weights_close(weights);
     return status == TT_OK ? status : tt_fail_context(status, "init.from");
 }
@@ -116,7 +149,9 @@ static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
     tt_job *job = f->job;
     TT_TRY(set_scalar(job, "first_sample", (double)(micro * job->io.batch)));
     TT_TRY(f->feed(f->user, job, micro, job->x, job->y));
-    tt_feed_leave_out(job->graph, job->y);
+    tt_feed_leave_out(job->plan, job->y);
+    if (job->stop != NULL)
+        TT_TRY(tt_feed_stop(exec, job->stop, job->wants_stop));
     TT_TRY(tt_exec_write(exec, tt_graph_find(job->graph, "x"), job->x));
     return tt_exec_write(exec, tt_graph_find(job->graph, "y"), job->y);
 }
@@ -126,7 +161,7 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
 {
     feeding f = {job, feed, user};
     tt_step_result result = {0};
-    double skipped = 0;
+    double skipped = 0, stop = 0;
     TT_TRY(keep_buffers(job, false));
     TT_TRY(set_scalar(job, "lr", job->lr));
     TT_TRY(set_scalar(job, "limit", job->limit));
@@ -134,6 +169,8 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     TT_TRY(set_scalar(job, "skip", 0));
     TT_TRY(set_scalar(job, "seed", (double)job->options.seed));
     TT_TRY(set_scalar(job, "samples", (double)job->options.batch));
+    if (job->peers.wire != NULL)
+        tt_comm_wire_step(job->peers.wire, job->step);
     TT_TRY(tt_exec_run(job->exec, feed_one, &f));
     job->step++;
     TT_TRY(get_output(job, "loss", &result.loss));
@@ -141,7 +178,9 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     TT_TRY(get_output(job, "correct", &result.correct));
     TT_TRY(get_output(job, "norm", &result.norm));
     TT_TRY(get_output(job, "skipped", &skipped));
+    TT_TRY(get_output(job, "stop", &stop));
     result.skipped = skipped != 0;
+    result.stop = job->peers.size > 1 ? stop != 0 : job->wants_stop;
     if (result.skipped)
         TT_TRY(keep_buffers(job, true));
     if (result.count > 0)
@@ -150,12 +189,17 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     return TT_OK;
 }
 
-static void random_fill(const tt_type *type, uint64_t key, int64_t below,
-                        void *out)
+static void random_fill(const tt_plan *plan, const char *name, uint64_t key,
+                        int64_t below, void *out)
 {
-    const int64_t n = tt_shape_count(&type->shape);
-    for (int64_t i = 0; i < n; i++) {
-        const double u = tt_rng_uniform(key, (uint64_t)i);
+    const tt_graph *g = plan->graph;
+    const tt_type *type = &g->value[tt_graph_find(g, name).id].type;
+    tt_local local;
+    tt_local_of(type, &g->mesh, plan->rank, &local);
+    const int64_t n = tt_shape_count(&local.shape);
+    const int64_t first = n > 0 ? tt_local_to_global(&local, 0) : 0;
+    for (int64_t i = 0; i < n; i++) { // a batch is split along its first dim
+        const double u = tt_rng_uniform(key, (uint64_t)(first + i));
         tt_dtype_store(type->dtype, out, i,
                        tt_dtype_is_float(type->dtype)
                            ? 2 * u - 1
@@ -167,13 +211,10 @@ tt_status tt_job_feed_random(void *user, const tt_job *job, int64_t micro,
                              void *x, void *y)
 {
     (void)user;
-    const tt_graph *g = job->graph;
     const uint64_t seed = (uint64_t)job->options.seed;
     const uint64_t when =
         (uint64_t)(job->step * job->options.accumulate + micro);
-    random_fill(&g->value[tt_graph_find(g, "x").id].type,
-                tt_rng_key(seed, "x", when), job->classes, x);
-    random_fill(&g->value[tt_graph_find(g, "y").id].type,
-                tt_rng_key(seed, "y", when), job->classes, y);
+    random_fill(job->plan, "x", tt_rng_key(seed, "x", when), job->classes, x);
+    random_fill(job->plan, "y", tt_rng_key(seed, "y", when), job->classes, y);
     return TT_OK;
 }

@@ -18,8 +18,10 @@
 #include "plan/plan.h"
 #include "train/globs.h"
 #include "train/options.h"
+#include "train/peers.h"
 #include "train/schedule.h"
 #include "train/tensors.h"
+#include "train/where.h"
 
 typedef enum tt_precision {
     TT_PRECISION_FP32,
@@ -44,7 +46,9 @@ extern const tt_opt tt_job_option_table[];
 typedef struct tt_job_optim {
     tt_optim_params params;
     double lr, clip;
-    int decay; // tt_job_decay
+    int decay;       // tt_job_decay
+    int lr_scale;    // tt_job_lr_scale
+    double lr_batch; // that lr was made for
     const char *no_decay, *lr_groups;
     tt_schedule schedule;
 } tt_job_optim;
@@ -52,10 +56,19 @@ typedef struct tt_job_optim {
 // Which weights weight_decay applies to.
 typedef enum tt_job_decay { TT_DECAY_MATRICES, TT_DECAY_ALL } tt_job_decay;
 
+// How the rate grows with the batch.
+typedef enum tt_job_lr_scale {
+    TT_LR_SCALE_NONE,
+    TT_LR_SCALE_LINEAR,
+    TT_LR_SCALE_SQRT,
+} tt_job_lr_scale;
+
 typedef struct tt_job {
     tt_arena *arena;
     tt_job_options options;
     tt_train_options train;
+    tt_where where;
+    tt_peers peers;                 // size 1: alone
     bool has_micro, has_accumulate; // the user said so
     tt_globs freeze, no_decay, lr_groups;
     const tt_model_def *model;
@@ -63,20 +76,24 @@ typedef struct tt_job {
     const tt_optim_def *optim;
     tt_job_optim optim_params;
     const char *note; // something the user should know; NULL: nothing
-    tt_model_io io;   // extents of one micro-batch
+    tt_model_io io;   // extents of one micro-batch, over all ranks
     tt_graph *graph;
     tt_backend *backend;
     tt_plan *plan;
     tt_exec *exec;
     tt_tensors tensors; // all states; after tt_job_plan
-    void *x, *y;        // one micro-batch on the host
+    void *x, *y;        // this rank's part of one micro-batch on the host
+    void *stop;         // of every sample of it: this rank wants to stop
     int64_t classes;    // or vocabulary: the last extent of the logits
     int64_t step;       // steps done, skipped ones too
 
-    double lr;    // of the next steps; starts as optim.lr
+    double rate;  // optim.lr, scaled
+    double lr;    // of the next steps; starts as `rate`
     bool guard;   // a loss or gradient that is not finite, or a loss above
     double limit; // `limit` (starts as infinity), changes no state at all
     void *kept;   // guard: buffers as they were before the step
+
+    bool wants_stop; // this rank does: all learn of it with the next step
 } tt_job;
 
 // Reads and checks all settings: each must be known. `extra` (may be NULL) are
@@ -84,6 +101,12 @@ typedef struct tt_job {
 // are whole keys ("train.steps").
 tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
                            tt_job **job_out);
+
+// The same as one of several ranks (NULL: mesh.data says of how many, and it can
+// only be planned). All ranks plan, start and step together; what is read and
+// written of tensors is the same on all of them.
+tt_status tt_job_configure_peers(tt_settings *settings, const tt_opt *extra,
+                                 const tt_peers *peers, tt_job **job_out);
 void tt_job_close(tt_job *job); // NULL is fine
 
 // An optimiser by name; an unknown one is an error that suggests the nearest.
@@ -107,7 +130,8 @@ tt_status tt_job_start(tt_job *job, const tt_exec_options *options);
 // sentence a line: how much was loaded, what was missing, what was left over.
 tt_status tt_job_init_from(tt_job *job, tt_str *notes);
 
-// Fills the inputs of one micro-batch: x and y dense, in the graph's types.
+// Fills this rank's part of the inputs of one micro-batch (samples [first, first +
+// n) of it: tt_job_samples): x and y dense, in the graph's types.
 typedef tt_status tt_job_feed_fn(void *user, const tt_job *job, int64_t micro,
                                  void *x, void *y);
 
@@ -115,12 +139,16 @@ typedef tt_status tt_job_feed_fn(void *user, const tt_job *job, int64_t micro,
 tt_status tt_job_feed_random(void *user, const tt_job *job, int64_t micro,
                              void *x, void *y);
 
+// Which samples of a micro-batch are this rank's.
+void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out);
+
 typedef struct tt_step_result {
     double loss;    // mean over the step's targets
     double count;   // targets
     double correct; // targets whose best guess was right
     double norm;    // of the mean gradient, before clipping; 0: not measured
     bool skipped;   // the guard left the update out: no state has changed
+    bool stop;      // a rank wants to stop, see tt_job.wants_stop
 } tt_step_result;
 
 // One optimiser step over all micro-batches.

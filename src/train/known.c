@@ -86,6 +86,8 @@ tt_status tt_known_each(const tt_settings *settings, tt_arena *arena,
     TT_TRY(visit_data(settings, arena, visit, user));
     for (const tt_section *s = tt_train_sections; s->table != NULL; s++)
         TT_TRY(visit(user, s->prefix, s->table));
+    for (const tt_section *s = tt_where_sections; s->table != NULL; s++)
+        TT_TRY(visit(user, s->prefix, s->table));
     return TT_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "train/feed.h"
+#include "train/meet.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -18,12 +19,19 @@ static tt_status feed(void *user, const tt_job *job, int64_t micro, void *x,
     tt_batch batch;
     (void)micro;
     TT_TRY(tt_loader_next(t->loader, deadline, &batch));
-    return tt_feed_batch(job->graph, job->classes, &batch, x, y);
+    return tt_feed_batch(job->plan, job->classes, &batch, x, y);
 }
 
-static bool is_stopped(const tt_trainer *t)
+// A signal here; all ranks learn of it with the results of the next step.
+static bool wants_stop(const tt_trainer *t)
 {
     return t->request->stop != NULL && *t->request->stop != 0;
+}
+
+// Whether all ranks know that they end.
+static bool is_stopped(const tt_trainer *t)
+{
+    return t->is_stopped || (t->job->peers.size == 1 && wants_stop(t));
 }
 
 static bool is_due(int64_t step, int64_t every)
@@ -49,11 +57,12 @@ static tt_status step(tt_trainer *t, tt_step_result *result,
     tt_train_state *s = &t->state;
     char why[256] = "";
     char text[320];
-    job->lr =
-        job->optim_params.lr * tt_schedule_factor(&job->optim_params.schedule,
-                                                  s->step, t->session->steps);
+    job->lr = job->rate * tt_schedule_factor(&job->optim_params.schedule,
+                                             s->step, t->session->steps);
     job->limit = tt_policy_limit(&s->policy, o);
+    job->wants_stop = wants_stop(t);
     TT_TRY(tt_job_step(job, feed, t, result));
+    t->is_stopped = t->is_stopped || result->stop;
     s->step++;
     s->position += job->options.batch;
     const tt_policy_step judged = {s->step, result->loss, result->norm,
@@ -191,12 +200,16 @@ tt_status tt_train(tt_session *session, const tt_train_request *request,
         return tt_fail(TT_ERR_NOMEM, "no memory to train");
     tt_status status = tt_session_need_length(session);
     if (status == TT_OK)
+        status = tt_job_meet(session->job, &session->resolved,
+                             request->program != NULL ? request->program : "");
+    if (status == TT_OK)
         status = run(&t, end_out);
     if (status != TT_OK) { // closing may fail too, and say so
         snprintf(message, sizeof message, "%s", tt_error_message());
         if (t.loader != NULL) {
             tt_run_end end;
-            (void)tt_run_note(t.run, t.state.step, message);
+            if (t.run != NULL)
+                (void)tt_run_note(t.run, t.state.step, message);
             tt__trainer_tell_end(&t, TT_RUN_FAILED, &end);
         }
         (void)tt_fail(status, "%s", message);

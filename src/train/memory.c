@@ -24,7 +24,9 @@ tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out)
         .snapshot = tt_tensors_bytes(&job->tensors),
     };
     if (session->data->val != NULL) {
-        TT_TRY(tt_infer_open(job, &(tt_infer_options){0}, &infer));
+        TT_TRY(tt_infer_open(
+            job, &(tt_infer_options){.on_ranks = true, .plan_only = true},
+            &infer));
         m.evaluation = infer->plan->peak_bytes;
         m.loader *= 2;
         tt_infer_close(infer);

@@ -67,6 +67,8 @@ static const tt_opt logging[] = {
      AT(log_every), NULL, 1, 9e15},
     {"tensorboard", "true", "write TensorBoard events too", TT_OPT_BOOL,
      AT(tensorboard)},
+    {"trace", "", "Chrome trace of all ranks: a file, or true: trace.json",
+     TT_OPT_STR, AT(trace)},
     {0},
 };
 

@@ -44,6 +44,7 @@ typedef struct tt_train_options {
     // log.*
     int64_t log_every;
     bool tensorboard;
+    const char *trace; // "": none
     // init.*
     const char *from;
     // top

@@ -1,9 +1,12 @@
 // plan - a job's graph and plan, and what to change when it does not fit.
 
+#include "pass/partition.h"
 #include "pass/pass.h"
 #include "train/graph.h"
 #include "train/job.h"
 #include "train/recipe.h"
+
+#include <stdio.h>
 
 void tt__recipe_precision(int precision, tt_train_recipe *recipe)
 {
@@ -42,12 +45,13 @@ static double rate(const char *name, void *user)
 typedef struct variant {
     int64_t accumulate;
     int precision, recompute;
+    int64_t zero;
 } variant;
 
 static variant variant_of(const tt_job *job)
 {
     return (variant){job->options.accumulate, job->options.precision,
-                     job->options.recompute};
+                     job->options.recompute, job->where.zero};
 }
 
 static tt_status recompute(tt_graph **graph, int mode)
@@ -57,6 +61,25 @@ static tt_status recompute(tt_graph **graph, int mode)
     if (mode == 0)
         return TT_OK;
     TT_TRY(tt_pass_apply(def, &mode, *graph, &next));
+    tt_graph_destroy(*graph);
+    *graph = next;
+    return TT_OK;
+}
+
+tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph)
+{
+    const tt_pass_def *def = tt_pass_find("partition");
+    char mesh[32];
+    tt_partition_params params;
+    tt_graph *next = NULL;
+    if (job->peers.size == 1)
+        return TT_OK;
+    snprintf(mesh, sizeof mesh, "data:%d", job->peers.size);
+    TT_TRY(tt_opt_defaults(def->options, &params, job->arena));
+    params.mesh = mesh;
+    params.layout = "batch:data";
+    params.zero = zero;
+    TT_TRY(tt_pass_apply(def, &params, *graph, &next));
     tt_graph_destroy(*graph);
     *graph = next;
     return TT_OK;
@@ -75,6 +98,7 @@ static tt_train_recipe recipe_of(tt_job *job)
                                        .ema = job->train.ema,
                                        .guard = job->guard},
                              .smoothing = job->options.smoothing,
+                             .asks_to_stop = job->peers.size > 1,
                              .is_frozen = job->freeze.n > 0 ? is_frozen : NULL};
 }
 
@@ -89,7 +113,9 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
 {
     planned p = {.io = job->io};
     tt_train_recipe recipe = recipe_of(job);
-    const tt_lower_options lower = {.n_micro = (int32_t)v->accumulate};
+    const tt_lower_options lower = {.rank = job->peers.rank,
+                                    .n_micro = (int32_t)v->accumulate,
+                                    .bucket_bytes = job->where.bucket};
     tt__recipe_precision(v->precision, &recipe);
     p.io.batch = job->options.batch / v->accumulate;
     TT_TRY(tt_train_graph(&recipe, &p.io, &p.graph));
@@ -98,6 +124,8 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
     tt_status status = tt__job_check_globs(job, p.graph);
     if (status == TT_OK)
         status = recompute(&p.graph, v->recompute);
+    if (status == TT_OK)
+        status = tt__job_partition(job, v->zero, &p.graph);
     if (status == TT_OK)
         status = tt_plan_lower(p.graph, &job->backend->target, &lower, &p.plan);
     if (status != TT_OK)
@@ -118,7 +146,7 @@ tt_status tt_job_plan(tt_job *job)
     job->plan = p.plan;
     job->io = p.io;
     job->classes = p.classes;
-    return tt_tensors_list(job->graph, job->arena, &job->tensors);
+    return tt_tensors_list(job->graph, &job->peers, job->arena, &job->tensors);
 }
 
 // ---- when it does not fit ------------------------------------------------
@@ -146,6 +174,8 @@ static const char *describe(tt_job *job, const variant *v)
         tt_str_addf(&s, " recompute=%s", mode[v->recompute]);
     if (v->precision != now.precision)
         tt_str_add(&s, " precision=bf16");
+    if (v->zero != now.zero)
+        tt_str_addf(&s, " zero=%lld", (long long)v->zero);
     const char *text = tt_arena_strdup(job->arena, tt_str_text(&s) + 1);
     tt_str_fini(&s);
     return text;
@@ -158,7 +188,7 @@ static void try_change(tt_job *job, variant v, alternatives *a)
     planned p;
     if (a->n == MAX_ALTERNATIVES ||
         (v.accumulate == now.accumulate && v.precision == now.precision &&
-         v.recompute == now.recompute) ||
+         v.recompute == now.recompute && v.zero == now.zero) ||
         make_plan(job, &v, &p) != TT_OK)
         return;
     const char *text = describe(job, &v);
@@ -177,6 +207,9 @@ static void try_all(tt_job *job, alternatives *a)
     const int64_t batch = job->options.batch;
     tt_target *target = &job->backend->target;
     variant v = now;
+    for (v.zero++; v.zero <= 3 && job->peers.size > 1; v.zero++)
+        try_change(job, v, a);
+    v = now;
     if (now.recompute < SELECTIVE) {
         v.recompute = SELECTIVE;
         try_change(job, v, a);
@@ -196,7 +229,7 @@ static void try_all(tt_job *job, alternatives *a)
     v.recompute = FULL;
     if (now.recompute < FULL)
         try_change(job, v, a);
-    const variant least = {batch, now.precision, FULL};
+    const variant least = {batch, now.precision, FULL, now.zero};
     if (now.recompute < FULL && batch > now.accumulate)
         try_change(job, least, a);
     if (now.precision != TT_PRECISION_FP32 ||
@@ -205,17 +238,23 @@ static void try_all(tt_job *job, alternatives *a)
     v = now;
     v.precision = TT_PRECISION_BF16;
     try_change(job, v, a);
-    try_change(job, (variant){batch, TT_PRECISION_BF16, FULL}, a);
+    try_change(job, (variant){batch, TT_PRECISION_BF16, FULL, now.zero}, a);
+}
+
+int64_t tt__job_memory(const tt_job *job)
+{
+    const int32_t on_host = job->peers.on_host;
+    return job->backend->target.memory_bytes / (on_host > 1 ? on_host : 1);
 }
 
 tt_status tt_job_check_fit(tt_job *job)
 {
-    const int64_t memory = job->backend->target.memory_bytes;
+    const int64_t memory = tt__job_memory(job);
     alternatives a = {0};
     if (tt_plan_check_fit(job->plan, memory, NULL, 0) == TT_OK)
         return TT_OK;
     // All of these shrink activations only; bf16 keeps its masters in fp32.
-    if (job->plan->persistent_bytes <= memory)
+    if (job->plan->persistent_bytes <= memory || job->peers.size > 1)
         try_all(job, &a);
     return tt_plan_check_fit(job->plan, memory, a.list, a.n);
 }

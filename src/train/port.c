@@ -60,7 +60,7 @@ static tt_status take_tensors(tt_port_model *m, const tt_weights *weights,
                               tt_port_type type)
 {
     tt_tensors all;
-    TT_TRY(tt_tensors_list(m->graph, m->arena, &all));
+    TT_TRY(tt_tensors_list(m->graph, NULL, m->arena, &all));
     const tt_tensors model = tt_tensors_model(&all);
     m->tensor = tt_arena_alloc(m->arena, model.n * (int64_t)sizeof *m->tensor);
     m->memory = tt_arena_alloc(m->arena, model.n * (int64_t)sizeof *m->memory);

@@ -21,6 +21,9 @@ static const void *params_of(const tt_session *s, const char *prefix,
     for (const tt_section *t = tt_train_sections; t->table != NULL; t++)
         if (t->table == table)
             return &s->options;
+    for (const tt_section *t = tt_where_sections; t->table != NULL; t++)
+        if (t->table == table)
+            return &s->job->where;
     return NULL;
 }
 

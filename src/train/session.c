@@ -139,6 +139,8 @@ static void describe_loader(tt_session *s)
 {
     const tt_job *job = s->job;
     const tt_data_options *o = &s->data->options;
+    int64_t first = 0, n = 0;
+    tt_job_samples(job, &first, &n);
     s->loader = (tt_loader_options){
         .seed = (uint64_t)job->options.seed,
         .shuffle = o->shuffle,
@@ -147,7 +149,9 @@ static void describe_loader(tt_session *s)
         .transform = s->data->transform,
         .step_samples = job->options.batch,
         .n_micro = job->options.accumulate,
-        .micro_samples = job->io.batch,
+        .first = first,
+        .micro_samples = n,
+        .micro_stride = job->io.batch,
         .n_workers = (int)o->workers,
         .n_ahead = (int)o->ahead,
     };
@@ -188,13 +192,14 @@ static tt_status copy_settings(tt_session *s, const tt_settings *settings)
 }
 
 static tt_status open_session(tt_session *s, const tt_settings *settings,
-                              const tt_opt *extra, bool wants_train)
+                              const tt_opt *extra, bool wants_train,
+                              const tt_peers *peers)
 {
     TT_TRY(copy_settings(s, settings));
     TT_TRY(tt_known_check(&s->settings, extra, s->arena));
     TT_TRY(tt_train_options_read(&s->settings, s->arena, &s->options));
     TT_TRY(open_data(s, wants_train));
-    TT_TRY(tt_job_configure(&s->settings, extra, &s->job));
+    TT_TRY(tt_job_configure_peers(&s->settings, extra, peers, &s->job));
     s->job->guard = true;
     TT_TRY(tt_job_plan(s->job));
     s->job->options.seq = s->job->io.seq;
@@ -207,6 +212,14 @@ static tt_status open_session(tt_session *s, const tt_settings *settings,
 tt_status tt_session_open(const tt_settings *settings, const tt_opt *extra,
                           bool wants_train, tt_session **session_out)
 {
+    return tt_session_open_peers(settings, extra, wants_train, NULL,
+                                 session_out);
+}
+
+tt_status tt_session_open_peers(const tt_settings *settings,
+                                const tt_opt *extra, bool wants_train,
+                                const tt_peers *peers, tt_session **session_out)
+{
     tt_session *s = tt_alloc(sizeof *s);
     tt_status status = TT_ERR_NOMEM;
     if (s != NULL)
@@ -214,7 +227,7 @@ tt_status tt_session_open(const tt_settings *settings, const tt_opt *extra,
     if (s == NULL || s->arena == NULL)
         (void)tt_fail(status, "no memory for a session");
     else
-        status = open_session(s, settings, extra, wants_train);
+        status = open_session(s, settings, extra, wants_train, peers);
     if (status != TT_OK) {
         tt_session_close(s);
         return status;

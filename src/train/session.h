@@ -15,7 +15,7 @@ typedef struct tt_session {
     tt_train_options options;
     tt_data *data;
     tt_job *job;              // planned
-    tt_loader_options loader; // from position 0, in micro-batches
+    tt_loader_options loader; // from position 0, in this rank's micro-batches
     int64_t epoch;            // samples; 0: the training split is not open
     int64_t steps;            // wanted; 0: nobody said
     tt_settings resolved;     // every setting there is, with its value
@@ -26,6 +26,11 @@ typedef struct tt_session {
 // validation split is opened.
 tt_status tt_session_open(const tt_settings *settings, const tt_opt *extra,
                           bool wants_train, tt_session **session_out);
+// The same as one of several ranks: see tt_job_configure_peers.
+tt_status tt_session_open_peers(const tt_settings *settings,
+                                const tt_opt *extra, bool wants_train,
+                                const tt_peers *peers,
+                                tt_session **session_out);
 void tt_session_close(tt_session *session); // NULL is fine
 
 // Fails when neither train.steps nor train.epochs is set.

@@ -51,31 +51,77 @@ static tt_safetensor *entry_of(const tt_snapshot *s, const tt_tensor *t,
                                  : &s->optim[(*optim)++];
 }
 
+// The ranks that must help: NULL where each has all of every tensor.
+static const tt_peers *helpers(const tt_tensors *all)
+{
+    for (int64_t i = 0; i < all->n; i++)
+        if (all->v[i].is_split)
+            return all->v[i].peers;
+    return NULL;
+}
+
+// What a rank that is not the first does: its parts are read.
+static tt_status help(tt_exec *exec, const tt_tensors *all)
+{
+    int64_t largest = 0;
+    tt_status status = TT_OK;
+    for (int64_t i = 0; i < all->n; i++)
+        if (all->v[i].is_split && all->v[i].bytes > largest)
+            largest = all->v[i].bytes;
+    char *room = tt_alloc_aligned(largest + ALIGN, ALIGN);
+    if (room == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to send parts of a tensor");
+    for (int64_t i = 0; i < all->n && status == TT_OK; i++)
+        if (all->v[i].is_split)
+            status = tt_tensor_read(exec, &all->v[i], room);
+    tt_free_aligned(room);
+    return status;
+}
+
+static tt_status make_room(const tt_tensors *all, tt_arena *arena,
+                           tt_snapshot *s)
+{
+    if (s->model == NULL)
+        TT_TRY(make_lists(all, arena, s));
+    s->bytes = tt_tensors_bytes(all);
+    s->memory = tt_alloc_aligned(s->bytes + ALIGN, ALIGN);
+    return s->memory != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM,
+                         "no memory for a snapshot of %lld bytes of state",
+                         (long long)s->bytes);
+}
+
+static tt_status read_all(tt_exec *exec, const tt_tensors *all, tt_snapshot *s)
+{
+    char *at = s->memory;
+    int64_t model = 0, optim = 0;
+    for (int64_t i = 0; i < all->n; i++) {
+        TT_TRY(tt_tensor_read(exec, &all->v[i], at));
+        entry_of(s, &all->v[i], &model, &optim)->data = at;
+        at += padded(all->v[i].bytes);
+    }
+    return TT_OK;
+}
+
 tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
                            tt_arena *arena, tt_snapshot *snapshot)
 {
     tt_snapshot s = *snapshot;
-    if (s.model == NULL)
-        TT_TRY(make_lists(all, arena, &s));
-    s.bytes = tt_tensors_bytes(all);
-    s.memory = tt_alloc_aligned(s.bytes + ALIGN, ALIGN);
-    if (s.memory == NULL)
-        return tt_fail(TT_ERR_NOMEM,
-                       "no memory for a snapshot of %lld bytes of state",
-                       (long long)s.bytes);
-    char *at = s.memory;
-    int64_t model = 0, optim = 0;
-    for (int64_t i = 0; i < all->n; i++) {
-        const tt_status status = tt_tensor_read(exec, &all->v[i], at);
-        if (status != TT_OK) {
-            tt_free_aligned(s.memory);
-            return status;
-        }
-        entry_of(&s, &all->v[i], &model, &optim)->data = at;
-        at += padded(all->v[i].bytes);
-    }
-    *snapshot = s;
-    return TT_OK;
+    const tt_peers *peers = helpers(all);
+    const bool is_first = tt_tensors_are_first(all);
+    tt_status status = is_first ? make_room(all, arena, &s) : TT_OK;
+    if (peers != NULL)
+        status = tt_peers_follow(peers, "the snapshot", status);
+    if (status == TT_OK && is_first)
+        status = read_all(exec, all, &s);
+    else if (status == TT_OK && peers != NULL)
+        status = help(exec, all);
+    if (status != TT_OK)
+        tt_free_aligned(s.memory);
+    else
+        *snapshot = s;
+    return status;
 }
 
 void tt_snapshot_free(tt_snapshot *snapshot)
@@ -175,6 +221,27 @@ static const tt_safetensor *source_of(const restoring *r, const tt_tensor *t)
     return NULL;
 }
 
+// Rank 0 has the files and says which tensors they hold.
+static tt_status restore(const restoring *r, char *buffer, bool *is_there)
+{
+    const tt_tensors *all = r->all;
+    const bool is_first = tt_tensors_are_first(all);
+    for (int64_t i = 0; i < all->n && is_first; i++)
+        is_there[i] = source_of(r, &all->v[i]) != NULL;
+    if (all->n > 0 && all->v[0].peers != NULL)
+        TT_TRY(tt_peers_broadcast(all->v[0].peers, "the checkpoint", is_there,
+                                  all->n));
+    for (int64_t i = 0; i < all->n; i++) {
+        const tt_tensor *t = &all->v[i];
+        if (!is_there[i])
+            continue;
+        if (is_first) // a file's data is not as aligned as kernels like it
+            memcpy(buffer, source_of(r, t)->data, (size_t)t->bytes);
+        TT_TRY(tt_tensor_hand_out(r->exec, t, buffer));
+    }
+    return TT_OK;
+}
+
 tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
                              const tt_safetensors *model,
                              const tt_safetensors *optim, const char *name,
@@ -182,21 +249,18 @@ tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
 {
     const restoring r = {exec, all, model, optim, name, notes};
     int64_t largest = 0;
-    TT_TRY(check_all(&r));
+    tt_status status = tt_tensors_are_first(all) ? check_all(&r) : TT_OK;
+    if (all->n > 0 && all->v[0].peers != NULL)
+        status = tt_peers_follow(all->v[0].peers, "the checkpoint", status);
+    TT_TRY(status);
     for (int64_t i = 0; i < all->n; i++)
         largest = all->v[i].bytes > largest ? all->v[i].bytes : largest;
-    // Data in a file is not as aligned as kernels like it.
     char *buffer = tt_alloc_aligned(largest + ALIGN, ALIGN);
-    if (buffer == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to restore %s", name);
-    tt_status status = TT_OK;
-    for (int64_t i = 0; i < all->n && status == TT_OK; i++) {
-        const tt_safetensor *from = source_of(&r, &all->v[i]);
-        if (from == NULL)
-            continue;
-        memcpy(buffer, from->data, (size_t)all->v[i].bytes);
-        status = tt_tensor_write(exec, &all->v[i], buffer);
-    }
+    bool *is_there = tt_alloc(all->n + 1);
+    status = buffer == NULL || is_there == NULL
+                 ? tt_fail(TT_ERR_NOMEM, "no memory to restore %s", name)
+                 : restore(&r, buffer, is_there);
+    tt_free(is_there);
     tt_free_aligned(buffer);
     return status;
 }

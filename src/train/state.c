@@ -63,6 +63,7 @@ void tt_train_state_print(const tt_train_state *state,
     tt_json_f64(&json, "train_loss", state->train_loss);
     tt_policy_print(&state->policy, &json, "policy");
     tt_json_i64(&json, "threads", state->threads);
+    tt_json_i64(&json, "ranks", state->ranks);
     print_settings(&json, session);
     tt_json_close(&json, '}');
 }
@@ -102,6 +103,7 @@ tt_status tt_train_state_read(const char *json, const char *name,
         .correct = number(root, "loss_correct", 0),
         .train_loss = number(root, "train_loss", (double)NAN),
         .threads = whole(root, "threads", 0),
+        .ranks = whole(root, "ranks", 1),
     };
     if (s.step < 0 || s.position < 0 || settings == NULL ||
         settings->type != TT_JSON_OBJECT)

@@ -22,7 +22,8 @@ typedef struct tt_train_state {
     double loss, count, correct, train_loss;
 
     tt_policy policy;
-    int64_t threads; // that it was computed with
+    int64_t threads; // that it was computed with, on each rank
+    int64_t ranks;
 } tt_train_state;
 
 void tt_train_state_init(tt_train_state *state);
@@ -38,8 +39,8 @@ tt_status tt_train_state_read(const char *json, const char *name,
                               tt_settings *settings_out);
 
 // Fails with a table when a setting differs that decides what is computed. `folder`
-// is the run's. log.*, checkpoint.*, sample.*, run, train.stop, data.workers and
-// data.ahead never matter; train.steps and train.epochs only to a schedule that
+// is the run's. log.*, checkpoint.*, sample.*, run, train.stop, data.workers,
+// data.ahead, threads and what is in train/where.h never matter; train.steps and train.epochs only to a schedule that
 // looks at the end.
 tt_status tt_train_state_compare(const tt_session *session,
                                  const tt_settings *then, const char *folder);

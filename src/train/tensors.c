@@ -1,4 +1,4 @@
-// tensors - lists a graph's states, reads and writes them dense.
+// tensors - lists a graph's states, and their types in files.
 
 #include "train/tensors.h"
 
@@ -81,6 +81,14 @@ static bool role_of(const tt_value *value, tt_tensor_role *role_out)
     }
 }
 
+static bool is_split(const tt_graph *g, const tt_type *type)
+{
+    for (int a = 0; a < g->mesh.n_axes; a++)
+        if (type->place[a].kind == TT_SPLIT)
+            return true;
+    return false;
+}
+
 static tt_tensor describe(const tt_graph *g, int32_t id, tt_tensor_role role)
 {
     const tt_value *value = &g->value[id];
@@ -92,7 +100,8 @@ static tt_tensor describe(const tt_graph *g, int32_t id, tt_tensor_role role)
                    .count = tt_shape_count(shape),
                    .val = {id},
                    .work = TT_NONE,
-                   .of = role == TT_TENSOR_EMA ? value->init.of : TT_NONE};
+                   .of = role == TT_TENSOR_EMA ? value->init.of : TT_NONE,
+                   .is_split = is_split(g, &value->type)};
     t.bytes = t.count * tt_dtype_bytes(t.dtype);
     for (int d = 0; d < shape->ndim; d++)
         t.dim[d] = tt_shape_dim(shape, d);
@@ -109,8 +118,8 @@ static void find_work(const tt_graph *g, tt_val *work)
             work[g->value[v].init.of.id] = (tt_val){v};
 }
 
-tt_status tt_tensors_list(const tt_graph *graph, tt_arena *arena,
-                          tt_tensors *out)
+tt_status tt_tensors_list(const tt_graph *graph, const tt_peers *peers,
+                          tt_arena *arena, tt_tensors *out)
 {
     tt_tensor_role role;
     int64_t n = 0;
@@ -128,6 +137,7 @@ tt_status tt_tensors_list(const tt_graph *graph, tt_arena *arena,
         for (int32_t v = 0; v < graph->n_values; v++)
             if (role_of(&graph->value[v], &role) && (int)role == wanted) {
                 all.v[all.n] = describe(graph, v, role);
+                all.v[all.n].peers = peers;
                 all.v[all.n++].work = work[v];
             }
     tt_free(work);
@@ -155,33 +165,4 @@ tt_tensors tt_tensors_model(const tt_tensors *all)
         if (!tt_tensor_is_model(&all->v[model.n]))
             break;
     return model;
-}
-
-// ---- one tensor ----------------------------------------------------------
-
-tt_status tt_tensor_read(tt_exec *exec, const tt_tensor *tensor, void *data)
-{
-    return tt_exec_read(exec, tensor->val, data);
-}
-
-// The copy of a weight in the compute precision follows it.
-static tt_status write_work(tt_exec *exec, const tt_tensor *tensor,
-                            const void *data)
-{
-    const tt_graph *g = tt_exec_plan(exec)->graph;
-    const tt_dtype dtype = g->value[tensor->work.id].type.dtype;
-    void *copy = tt_alloc(tensor->count * tt_dtype_bytes(dtype));
-    if (copy == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to write %s", tensor->name);
-    tt_tensor_convert(tensor->dtype, data, dtype, copy, tensor->count);
-    const tt_status status = tt_exec_write(exec, tensor->work, copy);
-    tt_free(copy);
-    return status;
-}
-
-tt_status tt_tensor_write(tt_exec *exec, const tt_tensor *tensor,
-                          const void *data)
-{
-    TT_TRY(tt_exec_write(exec, tensor->val, data));
-    return tt_is(tensor->work) ? write_work(exec, tensor, data) : TT_OK;
 }

@@ -3,6 +3,9 @@
 //
 // A weight's copy in the compute precision is no tensor of its own: it is a
 // function of the weight and is written with it.
+//
+// Where ranks share a tensor, each holds its part; what is read and written here is
+// always the whole, so all ranks must make the same calls.
 
 #ifndef TT_TRAIN_TENSORS_H
 #define TT_TRAIN_TENSORS_H
@@ -10,6 +13,7 @@
 #include "base/arena.h"
 #include "exec/exec.h"
 #include "store/safetensors.h"
+#include "train/peers.h"
 
 typedef enum tt_tensor_role {
     TT_TENSOR_PARAM,  // a weight, trained or frozen
@@ -28,6 +32,8 @@ typedef struct tt_tensor {
     tt_val val;
     tt_val work; // of a weight: its copy in the compute precision, or none
     tt_val of;   // of an EMA: the weight that it averages
+    const tt_peers *peers; // that hold it; NULL: one process
+    bool is_split;         // each holds a part
 } tt_tensor;
 
 typedef struct tt_tensors { // weights first, then buffers, optimiser, EMA
@@ -35,9 +41,9 @@ typedef struct tt_tensors { // weights first, then buffers, optimiser, EMA
     tt_tensor *v; // in the arena
 } tt_tensors;
 
-// Names are borrowed from the graph.
-tt_status tt_tensors_list(const tt_graph *graph, tt_arena *arena,
-                          tt_tensors *out);
+// Names are borrowed from the graph. `ranks` (NULL: one process) must outlive it.
+tt_status tt_tensors_list(const tt_graph *graph, const tt_peers *peers,
+                          tt_arena *arena, tt_tensors *out);
 
 const tt_tensor *tt_tensors_find(const tt_tensors *all,
                                  const char *name); // or NULL
@@ -47,10 +53,19 @@ tt_tensors tt_tensors_model(const tt_tensors *all);
 
 bool tt_tensor_is_model(const tt_tensor *tensor); // a weight or a buffer
 
-// From and to dense memory in the tensor's own type.
+// From and to dense memory in the tensor's own type: the whole tensor, on every
+// rank.
 tt_status tt_tensor_read(tt_exec *exec, const tt_tensor *tensor, void *data);
 tt_status tt_tensor_write(tt_exec *exec, const tt_tensor *tensor,
                           const void *data);
+
+// What rank 0 has in `data`, which has room for the whole tensor, is written on
+// all ranks.
+tt_status tt_tensor_hand_out(tt_exec *exec, const tt_tensor *tensor,
+                             void *data);
+
+// Rank 0 of those that hold the tensors, or the only one.
+bool tt_tensors_are_first(const tt_tensors *all);
 
 // "F32" for TT_F32, and back (false: no such type here).
 const char *tt_tensor_file_dtype(tt_dtype dtype);
@@ -66,6 +81,7 @@ void tt_tensor_convert(tt_dtype from, const void *in, tt_dtype to, void *out,
 
 // Fills `targets` from the states of the same names in another executor, converted
 // where types differ; with use_ema a weight from its average where there is one.
+// `to` NULL: this rank only takes part in reading.
 tt_status tt_tensors_copy(tt_exec *from, const tt_tensors *sources, tt_exec *to,
                           const tt_tensors *targets, bool use_ema);
 
@@ -81,15 +97,16 @@ typedef struct tt_snapshot {
 // What a snapshot needs.
 int64_t tt_tensors_bytes(const tt_tensors *all);
 
-// Copies every tensor of the list. `arena` holds the lists; after the first time the same
+// Copies every tensor of the list, on rank 0; the others take part and get none.
+// `arena` holds the lists; after the first time the same
 // *snapshot may be given again and only `memory` is new.
 tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
                            tt_arena *arena, tt_snapshot *snapshot);
 void tt_snapshot_free(tt_snapshot *snapshot); // the memory, unless it was given
                                               // away (then set it to NULL)
 
-// Puts every state back from the two files of a checkpoint, bit for bit. `name` is
-// what errors call them. With `notes` NULL all must be there with type and shape,
+// Puts every state back from the two files of a checkpoint, which rank 0 alone has
+// (others: NULL), bit for bit. `name` is what errors call them. With `notes` NULL all must be there with type and shape,
 // and nothing besides, else nothing changes. With notes (a fork under other
 // settings) this holds for the model only: optimiser states and averages that are
 // not there stay as they are and are named in `notes`, one sentence a line; an

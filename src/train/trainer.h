@@ -10,14 +10,17 @@
 #include "train/loop.h"
 #include "train/state.h"
 
+// Every rank goes the same way through all of this; rank 0 alone has files and is
+// looked at, and what it finds in files it tells the others.
 typedef struct tt_trainer {
     tt_arena *arena;
     tt_session *session;
     tt_job *job; // the session's
     const tt_train_request *request;
     tt_train_state state;
-    tt_run *run;
-    tt_checkpoints *store;
+    bool is_stopped;       // a signal reached some rank: all know
+    tt_run *run;           // rank 0's, like all files
+    tt_checkpoints *store; // the same
     tt_loader *loader;
     tt_evaluator *evaluator; // NULL: no validation data
     tt_generator *generator; // NULL: no sample yet
@@ -37,6 +40,11 @@ typedef struct tt_trainer {
     double memory_clock;
 } tt_trainer;
 
+static inline bool tt__trainer_is_first(const tt_trainer *t)
+{
+    return tt_peers_is_first(&t->job->peers);
+}
+
 // ---- trainer_start.c -----------------------------------------------------
 
 // From the newest checkpoint, the fork's, init.from or the seed.
@@ -48,7 +56,7 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes);
 void tt__trainer_save(tt_trainer *t);
 // The last one: waits, and failing is an error.
 tt_status tt__trainer_save_last(tt_trainer *t);
-// Restores tensors and state of a checkpoint.
+// Restores tensors and state of a checkpoint, which rank 0 alone has.
 tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
                               tt_str *notes);
 // To the newest checkpoint that is due at least train.back steps before, behind

@@ -47,10 +47,13 @@ tt_status tt__trainer_evaluate(tt_trainer *t)
     const bool use_ema = t->session->options.ema > 0;
     const volatile sig_atomic_t *stop = t->request->stop;
     tt_score score;
+    bool is_stopped = false;
     TT_TRY(tt_infer_sync(tt_evaluator_infer(t->evaluator), t->job, use_ema));
-    const tt_status status = tt_evaluator_run(t->evaluator, stop, &score);
-    if (status != TT_OK)
-        return stop != NULL && *stop != 0 ? TT_OK : status;
+    TT_TRY(tt_evaluator_run(t->evaluator, stop, &score, &is_stopped));
+    if (is_stopped) {
+        t->is_stopped = true;
+        return TT_OK;
+    }
     const bool is_best = keep_score(&t->state, &score);
     tt__trainer_log_score(t, &score);
     tell(t, &score, is_best);

@@ -119,6 +119,8 @@ static int add(tt_metric *m, int n, const char *name, double value)
 
 static void log_point(tt_trainer *t, const tt_run_point *p)
 {
+    if (t->run == NULL)
+        return;
     const tt_train_options *o = &t->session->options;
     const tt_policy *policy = &t->state.policy;
     tt_metric m[16];
@@ -154,6 +156,8 @@ void tt__trainer_log(tt_trainer *t, const tt_step_result *step)
 
 void tt__trainer_log_score(tt_trainer *t, const tt_score *score)
 {
+    if (t->run == NULL)
+        return;
     tt_metric m[4];
     int n = add(m, 0, "val/loss", score->loss);
     n = add(m, n, "val/perplexity", score->perplexity);
@@ -166,6 +170,8 @@ void tt__trainer_log_score(tt_trainer *t, const tt_score *score)
 static void write_facts(tt_trainer *t, const tt_run_end *end)
 {
     tt_str text = {0};
+    if (t->run == NULL)
+        return;
     tt_status status = tt_facts_text(&t->facts, end, &text);
     if (status == TT_OK)
         status = tt_run_write(t->run, "facts.json", tt_str_text(&text), text.n);
@@ -198,6 +204,7 @@ void tt__trainer_tell_start(tt_trainer *t)
         .steps = t->session->steps,
         .first_step = t->state.step,
         .flops_per_step = tt_job_flops(job),
+        .ranks = job->peers.size > 1 ? job->peers.text : NULL,
         .note = job->note,
     };
     write_facts(t, NULL);
@@ -225,7 +232,8 @@ void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
         .folder = t->request->folder,
     };
     write_facts(t, end_out);
-    check_log(t, tt_report_write(t->request->folder));
+    if (t->run != NULL)
+        check_log(t, tt_report_write(t->request->folder));
     if (w != NULL && w->end != NULL)
         w->end(w->user, end_out);
 }

@@ -10,6 +10,21 @@ static tt_status collect(void *user, const char *text, int64_t n)
     return tt_str_status(user);
 }
 
+// Rank 0 writes; the others help it to whole weights and wait.
+static tt_status help(tt_trainer *t)
+{
+    return tt_tensors_copy(t->job->exec, &t->job->tensors, NULL, NULL,
+                           t->session->options.ema > 0);
+}
+
+static tt_status open(tt_trainer *t)
+{
+    if (t->generator != NULL)
+        return TT_OK;
+    return tt_generator_open(t->job, t->session->data->train->tokenizer,
+                             &t->generator);
+}
+
 static tt_status generate(tt_trainer *t, tt_str *text)
 {
     const tt_train_options *o = &t->session->options;
@@ -26,12 +41,23 @@ static tt_status generate(tt_trainer *t, tt_str *text)
         .user = text,
         .stop = t->request->stop,
     };
-    if (t->generator == NULL)
-        TT_TRY(tt_generator_open(t->job, t->session->data->train->tokenizer,
-                                 &t->generator));
-    TT_TRY(tt_generator_sync(t->generator, t->job, o->ema > 0));
     tt_str_add(text, o->prompt);
     return tt_generate(t->generator, &request, NULL);
+}
+
+static tt_status sample(tt_trainer *t, tt_str *text)
+{
+    const tt_peers *peers = &t->job->peers;
+    const bool is_first = tt__trainer_is_first(t);
+    tt_status status =
+        tt_peers_follow(peers, "a sample of text", is_first ? open(t) : TT_OK);
+    if (status == TT_OK)
+        status = is_first ? tt_generator_sync(t->generator, t->job,
+                                              t->session->options.ema > 0)
+                          : help(t);
+    if (status == TT_OK && is_first)
+        status = generate(t, text);
+    return tt_peers_follow(peers, "a sample of text", status);
 }
 
 void tt__trainer_sample(tt_trainer *t)
@@ -39,7 +65,7 @@ void tt__trainer_sample(tt_trainer *t)
     tt_str text = {0};
     if (t->sample_has_failed)
         return;
-    if (generate(t, &text) == TT_OK) {
+    if (sample(t, &text) == TT_OK) {
         tt__trainer_say(t, TT_TEXT_SAMPLE, tt_str_text(&text));
     } else {
         t->sample_has_failed = true; // no reason to stop training

@@ -16,6 +16,7 @@ static void warn(tt_trainer *t)
     t->save_has_failed = true;
 }
 
+// Rank 0's, in the background.
 static tt_status hand_over(tt_trainer *t, const char *state)
 {
     const tt_checkpoint_text text[] = {
@@ -40,52 +41,84 @@ static tt_status hand_over(tt_trainer *t, const char *state)
     return TT_OK;
 }
 
+// Every rank takes part in the snapshot; a failure of rank 0's own (a disk, its
+// memory) is not one of the others'.
 static tt_status save(tt_trainer *t)
 {
     tt_str state = {0};
     t->state.seconds = tt__trainer_seconds(t);
-    tt_train_state_print(&t->state, t->session, &state);
-    tt_status status = tt_str_status(&state);
-    if (status == TT_OK)
-        status = tt_snapshot_take(t->job->exec, &t->job->tensors, t->arena,
-                                  &t->snapshot);
-    if (status == TT_OK)
-        status = hand_over(t, tt_str_text(&state));
+    tt_status status = tt_snapshot_take(t->job->exec, &t->job->tensors,
+                                        t->arena, &t->snapshot);
+    if (status == TT_OK && tt__trainer_is_first(t)) {
+        tt_train_state_print(&t->state, t->session, &state);
+        status = tt_str_status(&state);
+        if (status == TT_OK)
+            status = hand_over(t, tt_str_text(&state));
+    }
     tt_snapshot_free(&t->snapshot);
     tt_str_fini(&state);
     return status;
 }
 
+static bool is_best(const tt_trainer *t)
+{
+    return t->session->options.keep_best && t->state.best_step == t->state.step;
+}
+
 void tt__trainer_save(tt_trainer *t)
 {
     const double before = tt_clock_seconds();
-    if (tt_checkpoints_wait(t->store) != TT_OK)
+    const bool is_first = tt__trainer_is_first(t);
+    if (is_first && tt_checkpoints_wait(t->store) != TT_OK)
         warn(t);
     else
         t->save_has_failed = false;
-    if (save(t) != TT_OK)
+    const tt_status status = save(t);
+    if (is_first && status != TT_OK)
         warn(t);
-    if (t->session->options.keep_best && t->state.best_step == t->state.step &&
-        t->saved_step == t->state.step &&
+    if (is_first && is_best(t) && t->saved_step == t->state.step &&
         tt_checkpoints_mark_best(t->store, t->state.step) != TT_OK)
         warn(t);
+    if (!is_first)
+        t->saved_step = t->state.step;
+    // Rank 0 may have waited for its disk longer than others wait for a message.
+    (void)tt_peers_follow(&t->job->peers, "the checkpoint", TT_OK);
     t->save_stall += tt_clock_seconds() - before;
+}
+
+// Whether what is saved is not what there is; rank 0 knows.
+static tt_status needs_saving(tt_trainer *t, int32_t *needs_out)
+{
+    *needs_out = 0;
+    if (tt__trainer_is_first(t)) {
+        const tt_status status = tt_checkpoints_wait(t->store);
+        if (status != TT_OK && t->saved_step != t->state.step)
+            warn(t); // of an older one: this one may still do
+        *needs_out = status != TT_OK || t->saved_step != t->state.step;
+    }
+    TT_TRY(tt_peers_follow(&t->job->peers, "the checkpoint", TT_OK));
+    return tt_peers_broadcast(&t->job->peers, "the checkpoint", needs_out,
+                              sizeof *needs_out);
+}
+
+static tt_status save_last(tt_trainer *t)
+{
+    int32_t needs = 0;
+    TT_TRY(needs_saving(t, &needs));
+    if (!needs)
+        return TT_OK;
+    TT_TRY(save(t));
+    if (!tt__trainer_is_first(t))
+        return TT_OK;
+    if (is_best(t))
+        TT_TRY(tt_checkpoints_mark_best(t->store, t->state.step));
+    return tt_checkpoints_wait(t->store);
 }
 
 tt_status tt__trainer_save_last(tt_trainer *t)
 {
     const double before = tt_clock_seconds();
-    tt_status status = tt_checkpoints_wait(t->store);
-    if (status != TT_OK && t->saved_step != t->state.step)
-        warn(t); // of an older one: this one may still do
-    if (status != TT_OK || t->saved_step != t->state.step) {
-        status = save(t);
-        if (status == TT_OK && t->session->options.keep_best &&
-            t->state.best_step == t->state.step)
-            status = tt_checkpoints_mark_best(t->store, t->state.step);
-        if (status == TT_OK)
-            status = tt_checkpoints_wait(t->store);
-    }
+    const tt_status status = save_last(t);
     t->save_stall += tt_clock_seconds() - before;
     return status == TT_OK
                ? status
@@ -100,10 +133,20 @@ tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
 {
     tt_settings settings = {0};
     tt_train_state state;
-    TT_TRY(tt_train_state_read(from->state, from->folder, t->arena, &state,
-                               &settings));
-    TT_TRY(tt_tensors_restore(t->job->exec, &t->job->tensors, from->model,
-                              from->optim, from->folder, notes));
+    const char *name = from != NULL ? from->folder : "the checkpoint";
+    tt_str text = {0};
+    if (from != NULL)
+        tt_str_add(&text, from->state);
+    tt_status status =
+        tt_peers_share_text(&t->job->peers, "the checkpoint", &text);
+    if (status == TT_OK)
+        status = tt_train_state_read(tt_str_text(&text), name, t->arena, &state,
+                                     &settings);
+    tt_str_fini(&text);
+    TT_TRY(status);
+    TT_TRY(tt_tensors_restore(t->job->exec, &t->job->tensors,
+                              from != NULL ? from->model : NULL,
+                              from != NULL ? from->optim : NULL, name, notes));
     t->state = state;
     t->job->step = state.step;
     return TT_OK;
@@ -126,31 +169,47 @@ static tt_status go_on_behind(tt_trainer *t, int64_t position)
 {
     t->state.position = position;
     TT_TRY(tt_loader_seek(t->loader, position));
+    if (!tt__trainer_is_first(t))
+        return TT_OK;
     TT_TRY(tt_checkpoints_cut(t->store, t->state.step));
     return tt_run_cut(t->run, t->state.step);
+}
+
+// The checkpoint to go back to: rank 0 has it open.
+static tt_status find_target(tt_trainer *t, const char *why,
+                             tt_checkpoint **from_out)
+{
+    tt_str notes = {0};
+    tt_status status = TT_OK;
+    if (tt__trainer_is_first(t)) {
+        (void)tt_checkpoints_wait(t->store); // a failed one is not there: fine
+        status =
+            tt_checkpoints_upto(t->store, rollback_target(t), &notes, from_out);
+        if (status == TT_OK && *from_out == NULL)
+            status =
+                tt_fail(TT_ERR_IO,
+                        "%s, and there is no checkpoint to roll back to", why);
+    }
+    status = tt_peers_follow(&t->job->peers, "the rollback", status);
+    tt__trainer_say_lines(t, TT_TEXT_WARNING, &notes);
+    tt_str_fini(&notes);
+    return status;
 }
 
 tt_status tt__trainer_roll_back(tt_trainer *t, const char *why)
 {
     const tt_train_state bad = t->state;
     tt_checkpoint *from = NULL;
-    tt_str notes = {0};
     char text[512];
-    (void)tt_checkpoints_wait(t->store); // a failed one is not there: fine
-    tt_status status =
-        tt_checkpoints_upto(t->store, rollback_target(t), &notes, &from);
-    if (status == TT_OK && from == NULL)
-        status = tt_fail(TT_ERR_IO,
-                         "%s, and there is no checkpoint to roll back to", why);
+    tt_status status = find_target(t, why, &from);
     if (status == TT_OK)
         status = tt__trainer_restore(t, from, NULL);
     tt_checkpoint_close(from);
-    tt__trainer_say_lines(t, TT_TEXT_WARNING, &notes);
-    tt_str_fini(&notes);
     TT_TRY(status);
     tt_policy_rolled_back(&t->state.policy, &bad.policy, bad.step,
                           t->state.step);
     t->state.threads = bad.threads;
+    t->state.ranks = bad.ranks;
     t->saved_step = t->state.step;
     t->point_step = t->state.step;
     t->first_step =

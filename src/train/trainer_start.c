@@ -33,49 +33,99 @@ static tt_status start_anew(tt_trainer *t, tt_str *notes)
     return tt_job_init_from(t->job, notes);
 }
 
-static tt_status resume(tt_trainer *t, const tt_checkpoint *from, tt_str *notes)
+// Whether the run may go on from its checkpoint under today's settings.
+static tt_status check_resume(tt_trainer *t, const tt_checkpoint *from)
 {
     tt_settings then = {0};
     tt_train_state state;
     TT_TRY(tt_train_state_read(from->state, from->folder, t->arena, &state,
                                &then));
-    TT_TRY(tt_train_state_compare(t->session, &then, t->request->folder));
+    return tt_train_state_compare(t->session, &then, t->request->folder);
+}
+
+static tt_status resume(tt_trainer *t, const tt_checkpoint *from, tt_str *notes)
+{
     TT_TRY(tt__trainer_restore(t, from, NULL));
-    t->saved_step = from->step;
+    t->saved_step = t->state.step;
     const int64_t threads = t->job->backend->options.n_threads;
-    if (state.threads != threads && !t->job->options.exact)
+    const int64_t ranks = t->job->peers.size;
+    if (t->state.ranks != ranks)
+        tt_str_addf(notes,
+                    "it was computed on %lld rank%s and goes on on %lld, so "
+                    "the last bits may differ\n",
+                    (long long)t->state.ranks, t->state.ranks == 1 ? "" : "s",
+                    (long long)ranks);
+    else if (t->state.threads != threads && !t->job->options.exact)
         tt_str_addf(notes,
                     "it was computed with %lld threads and goes on with %lld, "
                     "so the last bits may differ\n",
-                    (long long)state.threads, (long long)threads);
+                    (long long)t->state.threads, (long long)threads);
     return TT_OK;
 }
 
-static tt_status start_fork(tt_trainer *t, tt_str *notes)
+static tt_status start_fork(tt_trainer *t, const tt_checkpoint *from,
+                            tt_str *notes)
 {
-    tt_checkpoint *from = NULL;
-    TT_TRY(tt_checkpoint_read(t->request->fork, false, notes, &from));
-    tt_status status = tt__trainer_restore(t, from, notes);
-    if (status == TT_OK) {
-        tt_train_state fresh;
-        tt_train_state_init(&fresh);
-        fresh.began = fresh.step = t->state.step;
-        fresh.position = t->state.position;
-        t->state = fresh;
+    tt_train_state fresh;
+    TT_TRY(tt__trainer_restore(t, from, notes));
+    tt_train_state_init(&fresh);
+    fresh.began = fresh.step = t->state.step;
+    fresh.position = t->state.position;
+    t->state = fresh;
+    if (from != NULL)
         tt_str_addf(notes, "forked from %s\n", from->folder);
+    return TT_OK;
+}
+
+typedef enum beginning { ANEW, RESUMED, FORKED } beginning;
+
+// What there is to begin from: rank 0 looks.
+static tt_status look(tt_trainer *t, tt_str *notes, int32_t *kind_out,
+                      tt_checkpoint **from_out)
+{
+    const tt_checkpoint_rules rules = rules_of(&t->session->options);
+    const char *folder =
+        tt_arena_printf(t->arena, "%s/checkpoints", t->request->folder);
+    if (folder == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt_checkpoints_open(folder, &rules, &t->store));
+    TT_TRY(tt_checkpoints_newest(t->store, notes, from_out));
+    *kind_out = *from_out != NULL ? RESUMED : ANEW;
+    if (*from_out != NULL)
+        return check_resume(t, *from_out);
+    if (t->request->fork == NULL)
+        return TT_OK;
+    *kind_out = FORKED;
+    return tt_checkpoint_read(t->request->fork, false, notes, from_out);
+}
+
+static tt_status begin(tt_trainer *t, tt_str *notes, beginning kind,
+                       const tt_checkpoint *from)
+{
+    switch (kind) {
+    case RESUMED:
+        return resume(t, from, notes);
+    case FORKED:
+        return start_fork(t, from, notes);
+    default:
+        return start_anew(t, notes);
     }
-    tt_checkpoint_close(from);
-    return status;
 }
 
 static tt_status choose_start(tt_trainer *t, tt_str *notes)
 {
-    tt_checkpoint *newest = NULL;
-    TT_TRY(tt_checkpoints_newest(t->store, notes, &newest));
-    tt_status status = newest != NULL             ? resume(t, newest, notes)
-                       : t->request->fork != NULL ? start_fork(t, notes)
-                                                  : start_anew(t, notes);
-    tt_checkpoint_close(newest);
+    const tt_peers *peers = &t->job->peers;
+    tt_checkpoint *from = NULL;
+    int32_t kind = ANEW;
+    tt_status status = TT_OK;
+    if (tt__trainer_is_first(t))
+        status = look(t, notes, &kind, &from);
+    status = tt_peers_follow(peers, "looking for a checkpoint", status);
+    if (status == TT_OK)
+        status = tt_peers_broadcast(peers, "the start", &kind, sizeof kind);
+    if (status == TT_OK)
+        status = begin(t, notes, (beginning)kind, from);
+    tt_checkpoint_close(from);
     return status;
 }
 
@@ -90,6 +140,8 @@ static void print_texts(tt_trainer *t)
 static tt_status open_folder(tt_trainer *t)
 {
     const tt_train_options *o = &t->session->options;
+    if (!tt__trainer_is_first(t))
+        return TT_OK;
     TT_TRY(tt_run_open(t->request->folder, o->tensorboard, &t->run));
     TT_TRY(tt_run_cut(t->run, t->saved_step < 0 ? -1 : t->saved_step));
     print_texts(t);
@@ -110,7 +162,7 @@ static tt_status open_loader(tt_trainer *t)
 static void mark_again(tt_trainer *t)
 {
     const int64_t best = t->state.best_step;
-    if (t->session->options.keep_best && best >= 0 &&
+    if (tt__trainer_is_first(t) && t->session->options.keep_best && best >= 0 &&
         tt_checkpoints_best(t->store) != best)
         (void)tt_checkpoints_mark_best(t->store, best); // may be gone: fine
 }
@@ -118,22 +170,17 @@ static void mark_again(tt_trainer *t)
 tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
 {
     const tt_train_options *o = &t->session->options;
-    const tt_checkpoint_rules rules = rules_of(o);
-    const char *folder =
-        tt_arena_printf(t->arena, "%s/checkpoints", t->request->folder);
-    if (folder == NULL)
-        return TT_ERR_NOMEM;
     TT_TRY(tt_job_start(t->job, &(tt_exec_options){0}));
     if (t->session->data->val != NULL)
         TT_TRY(tt_evaluator_open(t->session, &t->evaluator));
-    TT_TRY(tt_checkpoints_open(folder, &rules, &t->store));
     TT_TRY(choose_start(t, notes));
-    TT_TRY(open_folder(t));
+    TT_TRY(tt_peers_follow(&t->job->peers, "the run's folder", open_folder(t)));
     TT_TRY(open_loader(t));
     mark_again(t);
     t->first_step = t->state.step;
     t->seconds_before = t->state.seconds;
     t->state.threads = t->job->backend->options.n_threads;
+    t->state.ranks = t->job->peers.size;
     if (t->evaluator == NULL && (o->eval_every > 0 || o->patience > 0))
         tt_str_add(notes, "there is no validation data, so nothing is "
                           "evaluated\n");

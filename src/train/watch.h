@@ -11,13 +11,14 @@ typedef struct tt_run_facts {
     const char *model; // "gpt: 4 layers, width 128, ..."
     const char *data;  // "text input.txt, chars: 1,003,854 tokens, ..."
     const char *precision, *device, *optim, *folder;
-    const char *unit;           // "tokens" or "images": what the rate counts
-    int64_t parameters, frozen; // trained numbers, and those that are not
-    int64_t threads, peak_bytes;
+    const char *unit;            // "tokens" or "images": what the rate counts
+    int64_t parameters, frozen;  // trained numbers, and those that are not
+    int64_t threads, peak_bytes; // of each rank
     int64_t batch, micro, accumulate, seq, image;
     int64_t steps, first_step; // first_step > 0: resumed there
     double flops_per_step;
-    const char *note; // something to know; NULL: nothing
+    const char *ranks; // "4 ranks on 1 host (...), ..."; NULL: one process
+    const char *note;  // something to know; NULL: nothing
 } tt_run_facts;
 
 typedef struct tt_run_point { // after a step that is logged

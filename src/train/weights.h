@@ -52,6 +52,9 @@ tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
                           const tt_tensors *all, tt_str *notes,
                           tt_weights_fit *fit_out);
 
+// What the other ranks do while rank 0 loads, or fails to.
+tt_status tt_weights_receive(tt_exec *exec, const tt_tensors *all);
+
 // Name without wrappers and base prefix: a pointer into `name`.
 const char *tt_weights_plain_name(const char *name);
 

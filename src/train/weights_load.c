@@ -182,45 +182,76 @@ static tt_status write_average(tt_exec *exec, const tt_tensors *all,
     return TT_OK;
 }
 
+static const tt_peers *peers_of(const tt_tensors *all)
+{
+    return all->n > 0 ? all->v[0].peers : NULL;
+}
+
 typedef struct room { // data in files of others may not be aligned
     char *raw, *converted;
 } room;
+
+// As the tensor's type has it, in r->converted.
+static void convert_one(const tt_tensor *t, const tt_safetensor *from,
+                        const room *r)
+{
+    tt_dtype dtype = t->dtype;
+    (void)tt_tensor_own_dtype(from->dtype, &dtype);
+    memcpy(r->raw, from->data, (size_t)(t->count * tt_dtype_bytes(dtype)));
+    tt_tensor_convert(dtype, r->raw, t->dtype, r->converted, t->count);
+}
 
 static tt_status load_one(const fitting *f, tt_exec *exec, int64_t i,
                           const room *r)
 {
     const tt_tensor *t = &f->all->v[i];
-    const tt_safetensor *from = f->from[i];
-    tt_dtype dtype = t->dtype;
-    (void)tt_tensor_own_dtype(from->dtype, &dtype);
-    memcpy(r->raw, from->data, (size_t)(t->count * tt_dtype_bytes(dtype)));
-    const char *data = r->raw;
-    if (dtype != t->dtype) {
-        tt_tensor_convert(dtype, r->raw, t->dtype, r->converted, t->count);
-        data = r->converted;
-    }
-    TT_TRY(tt_tensor_write(exec, t, data));
-    return t->role == TT_TENSOR_PARAM ? write_average(exec, f->all, t, data)
-                                      : TT_OK;
+    if (f->from != NULL)
+        convert_one(t, f->from[i], r);
+    TT_TRY(tt_tensor_hand_out(exec, t, r->converted));
+    return t->role == TT_TENSOR_PARAM
+               ? write_average(exec, f->all, t, r->converted)
+               : TT_OK;
+}
+
+// `f->from` is NULL on ranks that have no files.
+static tt_status load_each(const fitting *f, tt_exec *exec, const room *r,
+                           bool *is_there)
+{
+    const tt_peers *peers = peers_of(f->all);
+    for (int64_t i = 0; i < f->all->n && f->from != NULL; i++)
+        is_there[i] = f->from[i] != NULL;
+    if (peers != NULL)
+        TT_TRY(tt_peers_broadcast(peers, "the weights", is_there, f->all->n));
+    for (int64_t i = 0; i < f->all->n; i++)
+        if (is_there[i])
+            TT_TRY(load_one(f, exec, i, r));
+    return TT_OK;
 }
 
 static tt_status load_all(const fitting *f, tt_exec *exec)
 {
     int64_t largest = 0;
     for (int64_t i = 0; i < f->all->n; i++)
-        if (f->from[i] != NULL && f->all->v[i].count > largest)
+        if (f->all->v[i].count > largest)
             largest = f->all->v[i].count;
     const int64_t bytes = 8 * largest + ALIGN; // 8: the widest type
     room r = {tt_alloc_aligned(bytes, ALIGN), tt_alloc_aligned(bytes, ALIGN)};
-    tt_status status = TT_OK;
-    if (r.raw == NULL || r.converted == NULL)
-        status = tt_fail(TT_ERR_NOMEM, "no memory to load weights");
-    for (int64_t i = 0; i < f->all->n && status == TT_OK; i++)
-        if (f->from[i] != NULL)
-            status = load_one(f, exec, i, &r);
+    bool *is_there = tt_alloc(f->all->n + 1);
+    const tt_status status =
+        r.raw == NULL || r.converted == NULL || is_there == NULL
+            ? tt_fail(TT_ERR_NOMEM, "no memory to load weights")
+            : load_each(f, exec, &r, is_there);
+    tt_free(is_there);
     tt_free_aligned(r.raw);
     tt_free_aligned(r.converted);
     return status;
+}
+
+tt_status tt_weights_receive(tt_exec *exec, const tt_tensors *all)
+{
+    const fitting f = {.all = all};
+    TT_TRY(tt_peers_follow(peers_of(all), "the weights", TT_OK));
+    return load_all(&f, exec);
 }
 
 tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
@@ -243,6 +274,8 @@ tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
         status = check_forms(&f);
     if (status == TT_OK)
         status = judge(&f, fit.n_loaded, notes);
+    if (peers_of(all) != NULL)
+        status = tt_peers_follow(peers_of(all), "the weights", status);
     if (status == TT_OK)
         status = load_all(&f, exec);
     fit.n_missing = f.n_missing;

@@ -240,27 +240,27 @@ TEST(feed_converts_and_checks)
     for (int i = 0; i < 5 * 49; i++)
         pixels[i] = (float)i / 7;
     tt_batch batch = {pixels, labels, 5};
-    CHECK_OK(tt_feed_batch(m.job->graph, m.job->classes, &batch, m.job->x,
-                           m.job->y));
+    CHECK_OK(
+        tt_feed_batch(m.job->plan, m.job->classes, &batch, m.job->x, m.job->y));
     CHECK(((const double *)m.job->x)[8] == (double)pixels[8]);
     const int32_t *y = m.job->y;
     CHECK(y[0] == 0 && y[1] == 1 && y[2] < 0 && y[4] == 3);
     labels[3] = (int32_t)m.job->classes;
-    CHECK(tt_feed_batch(m.job->graph, m.job->classes, &batch, m.job->x,
+    CHECK(tt_feed_batch(m.job->plan, m.job->classes, &batch, m.job->x,
                         m.job->y) == TT_ERR_ARG);
     CHECK(strstr(tt_error_message(), "label 10 at 3") != NULL);
     close_job(&m);
     made t = start_job(family_named("gpt"), (const char *const[]){NULL}, false);
     int32_t x[18] = {0}, next[18] = {0};
     batch = (tt_batch){x, next, 2};
-    CHECK_OK(tt_feed_batch(t.job->graph, t.job->classes, &batch, t.job->x,
-                           t.job->y));
+    CHECK_OK(
+        tt_feed_batch(t.job->plan, t.job->classes, &batch, t.job->x, t.job->y));
     x[4] = 37;
-    CHECK(tt_feed_batch(t.job->graph, t.job->classes, &batch, t.job->x,
+    CHECK(tt_feed_batch(t.job->plan, t.job->classes, &batch, t.job->x,
                         t.job->y) == TT_ERR_ARG);
     CHECK(strstr(tt_error_message(), "token 37 at 4 of a batch") != NULL);
     x[4] = -1;
-    CHECK(tt_feed_batch(t.job->graph, t.job->classes, &batch, t.job->x, NULL) ==
+    CHECK(tt_feed_batch(t.job->plan, t.job->classes, &batch, t.job->x, NULL) ==
           TT_ERR_ARG);
     close_job(&t);
 }

@@ -1,0 +1,217 @@
+// ranks - who starts the ranks, what carries their messages, and what the user is
+// told when it goes wrong.
+
+#include "cli/ranks.h"
+
+#include "base/file.h"
+#include "cli/signals.h"
+#include "comm/launch.h"
+#include "comm/world.h"
+#include "store/hash.h"
+#include "train/where.h"
+#include "tutti/tutti.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MOST_RANKS = 256, MESSAGE = 4096, KILLED_BY_SIGINT = 128 + 2 };
+
+// Memory that the launcher shares with its ranks.
+typedef struct notice {
+    volatile sig_atomic_t was_interrupted; // twice: all end at once
+    volatile int32_t n_started;
+    int exit_status;       // rank 0's
+    char message[MESSAGE]; // rank 0's own failure; "": none
+} notice;
+
+typedef struct starting {
+    tt_cli *cli;
+    tt_cli_ranks_fn *fn;
+    const tt_where *where;
+    notice *notice;
+} starting;
+
+// ---- how many ------------------------------------------------------------
+
+static const char *read_environment(const char *name)
+{
+    return getenv(name);
+}
+
+static tt_status read_flag(const tt_cli *cli, int64_t *n_out)
+{
+    static const tt_opt table[] = {
+        {"-n", "0", "", TT_OPT_I64, 0, NULL, 1, MOST_RANKS}, {0}};
+    const char *text = tt_cli_value(cli, "-n");
+    *n_out = 0;
+    return text == NULL ? TT_OK
+                        : tt_opt_set(table, n_out, "-n", text, cli->arena);
+}
+
+typedef struct found {
+    tt_world world;
+    bool is_started; // by a launcher; else it is for us to start `n`
+    int32_t n;
+} found;
+
+static tt_status find(const tt_cli *cli, found *out)
+{
+    int64_t n = 0;
+    TT_TRY(read_flag(cli, &n));
+    TT_TRY(tt_world_find(read_environment, &out->world));
+    out->is_started = strcmp(out->world.launcher, "none") != 0;
+    if (out->is_started && n > 0 && n != out->world.size)
+        return tt_fail(TT_ERR_ARG,
+                       "-n %lld, but %s has started %d rank%s (%s); leave -n "
+                       "out",
+                       (long long)n, out->world.launcher, out->world.size,
+                       out->world.size == 1 ? "" : "s", out->world.why);
+    out->n = out->is_started ? out->world.size : n > 0 ? (int32_t)n : 1;
+    return TT_OK;
+}
+
+tt_status tt_cli_ranks_count(tt_cli *cli, int32_t *n_out)
+{
+    found f;
+    TT_TRY(find(cli, &f));
+    *n_out = f.n;
+    return TT_OK;
+}
+
+static tt_status check_transport(const found *f, const tt_where *where)
+{
+    const bool has_mpi = f->is_started && f->world.has_mpi;
+    if (where->transport == TT_TRANSPORT_SELF && f->n > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "transport=self is for one rank and there are %d; "
+                       "leave it out, or set %s",
+                       f->n, has_mpi ? "mpi" : "shm");
+    if (where->transport == TT_TRANSPORT_MPI && !has_mpi)
+        return tt_fail(TT_ERR_ARG,
+                       "transport=mpi wants a launcher of MPI's: mpirun -n %d "
+                       "tutti ...; ranks that -n starts use shm",
+                       f->n);
+    return TT_OK;
+}
+
+const char *tt_cli_program(tt_arena *arena)
+{
+    tt_hasher *hasher = tt_hasher_create();
+    char buffer[1 << 16], text[TT_HASH_CHARS] = "";
+    const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    ssize_t n = 0;
+    while (hasher != NULL && fd >= 0 &&
+           (n = read(fd, buffer, sizeof buffer)) > 0)
+        tt_hasher_add(hasher, buffer, n);
+    if (hasher != NULL)
+        tt_hasher_text(hasher, text);
+    if (fd >= 0)
+        (void)close(fd);
+    tt_hasher_destroy(hasher);
+    return tt_arena_printf(arena, "%s %s", TUTTI_VERSION, text);
+}
+
+// ---- ranks that are started here -----------------------------------------
+
+static tt_status work(const starting *s, tt_peers *peers)
+{
+    int exit_status = TT_EXIT_OK;
+    const tt_wire_options options = {.collective = s->where->collective,
+                                     .trace = true};
+    TT_TRY(tt_comm_wire_open(peers->comm, &options, &peers->wire));
+    const tt_status status = s->fn(s->cli, peers, &exit_status);
+    tt_comm_wire_close(peers->wire);
+    if (tt_peers_is_first(peers))
+        s->notice->exit_status = exit_status;
+    return status;
+}
+
+static tt_status be_rank(const tt_launch_rank *rank, void *user)
+{
+    const starting *s = user;
+    tt_comm *comm = NULL;
+    s->notice->n_started = 1;
+    tt_signals_be_rank(rank->rank == 0, &s->notice->was_interrupted);
+    TT_TRY(tt_shm_open(rank->world, rank->rank, rank->deadline, &comm));
+    tt_peers peers = {
+        .rank = rank->rank,
+        .size = rank->n_ranks,
+        .on_host = rank->n_ranks,
+        .cores = rank->cores,
+        .comm = comm,
+        .text = tt_arena_printf(
+            s->cli->arena,
+            "%d ranks on 1 host (tutti -n %d), shared memory, %d core%s each; "
+            "collective %s",
+            rank->n_ranks, rank->n_ranks, rank->cores,
+            rank->cores == 1 ? "" : "s", s->where->collective)};
+    const tt_status status = work(s, &peers);
+    if (status != TT_OK && rank->rank == 0 && status != TT_ERR_PEER &&
+        status != TT_ERR_TIMEOUT)
+        snprintf(s->notice->message, MESSAGE, "%s", tt_error_message());
+    tt_comm_close(comm);
+    return status;
+}
+
+// As much as the machine has, for each: addresses cost nothing. Where even they are
+// counted, less.
+static tt_status launch(const starting *s, int32_t n)
+{
+    tt_launch_options options = {
+        .n_ranks = n,
+        .deadline = s->where->deadline,
+        .rank_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
+        .pin = true};
+    starting user = *s;
+    tt_status status = tt_launch(&options, be_rank, &user);
+    while (status == TT_ERR_NOMEM && s->notice->n_started == 0 &&
+           options.rank_bytes > 64 << 20) {
+        options.rank_bytes /= 2;
+        status = tt_launch(&options, be_rank, &user);
+    }
+    return status;
+}
+
+static tt_status start(tt_cli *cli, tt_cli_ranks_fn *fn, const tt_where *where,
+                       int32_t n, int *exit_out)
+{
+    notice *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return tt_fail(TT_ERR_NOMEM, "no memory to start ranks");
+    const starting s = {cli, fn, where, shared};
+    tt_status status = launch(&s, n);
+    if (shared->was_interrupted != 0) {
+        *exit_out = KILLED_BY_SIGINT;
+        status = TT_OK;
+    } else if (status != TT_OK && shared->message[0] != '\0') {
+        status = tt_fail(status, "%s", shared->message);
+    } else if (status == TT_OK) {
+        *exit_out = shared->exit_status;
+    }
+    (void)munmap(shared, sizeof *shared);
+    return status;
+}
+
+// ---- all of it -----------------------------------------------------------
+
+tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
+{
+    tt_where where;
+    found f;
+    TT_TRY(find(cli, &f));
+    TT_TRY(tt_where_read(&cli->settings, cli->arena, &where));
+    TT_TRY(check_transport(&f, &where));
+    if (f.n == 1)
+        return fn(cli, &(tt_peers){.size = 1, .on_host = 1}, exit_out);
+    if (!f.is_started)
+        return start(cli, fn, &where, f.n, exit_out);
+    return tt_fail(TT_ERR_UNSUPPORTED,
+                   "%s has started %d ranks (%s), and this build has no "
+                   "transport for them; use -n %d on one machine",
+                   f.world.launcher, f.n, f.world.why, f.n);
+}

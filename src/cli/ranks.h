@@ -1,0 +1,27 @@
+// ranks - a command's work in several processes: started here by -n, or by a
+// launcher that left its mark in the environment.
+//
+// Ranks are started before OpenMP or any thread is, and before anything is opened.
+// Only rank 0 prints. What goes wrong on rank 0 is said as one process would say it;
+// what ends another rank is the launcher's message.
+
+#ifndef TT_CLI_RANKS_H
+#define TT_CLI_RANKS_H
+
+#include "cli/command.h"
+#include "train/peers.h"
+
+// What every rank does; `exit_out` counts on rank 0.
+typedef tt_status tt_cli_ranks_fn(tt_cli *cli, const tt_peers *peers,
+                                  int *exit_out);
+
+// Runs `fn` on as many ranks as -n or the launcher says.
+tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out);
+
+// How many that will be; nothing is started.
+tt_status tt_cli_ranks_count(tt_cli *cli, int32_t *n_out);
+
+// Which build this is: the same text for the same program.
+const char *tt_cli_program(tt_arena *arena);
+
+#endif

@@ -1,0 +1,196 @@
+// peers - small collectives of the host, over the wire that steps use too.
+
+#include "train/peers.h"
+
+#include "base/alloc.h"
+#include "store/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const double patience = 3600; // seconds that rank 0 may take alone
+
+static tt_status call(const tt_peers *peers, const char *what,
+                      const tt_coll_call *call)
+{
+    const tt_status status = tt_comm_wire_call(peers->wire, what, call);
+    return status == TT_OK ? status : tt_fail_context(status, "%s", what);
+}
+
+static tt_status broadcast(const tt_peers *peers, const char *what,
+                           int32_t root, void *data, int64_t bytes)
+{
+    if (peers->size == 1 || bytes == 0)
+        return TT_OK;
+    return call(peers, what,
+                &(tt_coll_call){.kind = TT_BROADCAST,
+                                .root = root,
+                                .fold = {TT_FOLD_COPY, TT_NUM_U8},
+                                .count = bytes,
+                                .in = data,
+                                .out = data});
+}
+
+tt_status tt_peers_broadcast(const tt_peers *peers, const char *what,
+                             void *data, int64_t bytes)
+{
+    return broadcast(peers, what, 0, data, bytes);
+}
+
+tt_status tt_peers_share_text(const tt_peers *peers, const char *what,
+                              tt_str *text)
+{
+    int64_t n = text->n;
+    if (peers->size == 1)
+        return TT_OK;
+    TT_TRY(tt_peers_broadcast(peers, what, &n, sizeof n));
+    if (tt_peers_is_first(peers))
+        return tt_peers_broadcast(peers, what, text->text, n);
+    char *received = tt_alloc(n + 1);
+    if (received == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %lld bytes of rank 0",
+                       (long long)n);
+    const tt_status status = tt_peers_broadcast(peers, what, received, n);
+    tt_str_clear(text);
+    tt_str_add_bytes(text, received, n);
+    tt_free(received);
+    return status == TT_OK ? tt_str_status(text) : status;
+}
+
+tt_status tt_peers_follow(const tt_peers *peers, const char *what,
+                          tt_status status)
+{
+    int32_t shared = status;
+    if (peers->size == 1)
+        return status;
+    const double deadline = peers->comm->deadline;
+    if (deadline < patience)
+        peers->comm->deadline = patience;
+    char message[2048];
+    snprintf(message, sizeof message, "%s", tt_error_message());
+    const tt_status said =
+        tt_peers_broadcast(peers, what, &shared, sizeof shared);
+    peers->comm->deadline = deadline;
+    if (status != TT_OK)
+        return tt_fail(status, "%s", message);
+    TT_TRY(said);
+    return shared == TT_OK ? TT_OK
+                           : tt_fail(TT_ERR_PEER, "%s failed on rank 0", what);
+}
+
+tt_status tt_peers_collect(const tt_peers *peers, const char *what,
+                           const void *mine, int64_t bytes, void *all_out)
+{
+    if (peers->size == 1) {
+        memcpy(all_out, mine, (size_t)bytes);
+        return TT_OK;
+    }
+    return call(peers, what,
+                &(tt_coll_call){.kind = TT_ALL_GATHER,
+                                .fold = {TT_FOLD_COPY, TT_NUM_U8},
+                                .count = bytes * peers->size,
+                                .in = mine,
+                                .out = all_out});
+}
+
+// ---- comparing -----------------------------------------------------------
+
+enum { MAX_FACTS = 8, MESSAGE = 1024 };
+
+typedef struct hashes {
+    char of[MAX_FACTS][TT_HASH_CHARS];
+} hashes;
+
+// The value behind "key: " in lines of settings, up to the end of its line.
+static const char *find_line(const char *text, const char *line, int key_n)
+{
+    for (const char *p = text; *p != '\0';) {
+        if (strncmp(p, line, (size_t)key_n) == 0)
+            return p;
+        p += strcspn(p, "\n");
+        p += *p == '\n';
+    }
+    return NULL;
+}
+
+static void print_value(const char *line, int key_n, tt_str *out)
+{
+    if (line == NULL)
+        tt_str_add(out, "not set");
+    else
+        tt_str_addf(out, "%.*s", (int)strcspn(line + key_n, "\n"),
+                    line + key_n);
+}
+
+// "optim.lr is 0.1 there and 0.01 here": there is this rank, here is rank 0.
+static void print_difference(const char *mine, const char *first, tt_str *out)
+{
+    for (const char *p = mine; *p != '\0';) {
+        const int n = (int)strcspn(p, "\n");
+        const char *colon = memchr(p, ':', (size_t)n);
+        const int key_n = colon == NULL ? n : (int)(colon - p) + 2;
+        const char *other = find_line(first, p, key_n);
+        if (other == NULL || strncmp(other, p, (size_t)n + 1) != 0) {
+            tt_str_addf(out, ": %.*s is ", key_n > 2 ? key_n - 2 : n, p);
+            print_value(p, key_n, out);
+            tt_str_add(out, " there and ");
+            print_value(other, key_n, out);
+            tt_str_add(out, " here");
+            return;
+        }
+        p += n + (p[n] == '\n');
+    }
+}
+
+// The rank that differs learns what rank 0 has and tells all what is wrong.
+static tt_status explain(const tt_peers *peers, const tt_peers_fact *fact,
+                         int32_t odd)
+{
+    tt_str first = {0}, text = {0};
+    char message[MESSAGE] = "";
+    tt_str_addf(&text, "rank %d has another %s than rank 0", odd, fact->name);
+    tt_str_add(&first, fact->text);
+    tt_status status = TT_OK;
+    if (fact->has_settings)
+        status = tt_peers_share_text(peers, "a comparison", &first);
+    if (status == TT_OK && fact->has_settings && peers->rank == odd)
+        print_difference(fact->text, tt_str_text(&first), &text);
+    snprintf(message, sizeof message, "%s", tt_str_text(&text));
+    if (status == TT_OK)
+        status = broadcast(peers, "a comparison", odd, message, MESSAGE);
+    tt_str_fini(&first);
+    tt_str_fini(&text);
+    TT_TRY(status);
+    return tt_fail(TT_ERR_ARG, "%.*s", MESSAGE, message);
+}
+
+static tt_status find_odd(const tt_peers *peers, const tt_peers_fact *fact,
+                          int n, const hashes *all)
+{
+    for (int i = 0; i < n; i++)
+        for (int32_t r = 1; r < peers->size; r++)
+            if (strcmp(all[r].of[i], all[0].of[i]) != 0)
+                return explain(peers, &fact[i], r);
+    return TT_OK;
+}
+
+tt_status tt_peers_compare(const tt_peers *peers, const tt_peers_fact *fact,
+                           int n)
+{
+    hashes mine = {0};
+    if (peers->size == 1)
+        return TT_OK;
+    hashes *all = tt_alloc(peers->size * (int64_t)sizeof *all);
+    if (all == NULL || n > MAX_FACTS) {
+        tt_free(all);
+        return tt_fail(TT_ERR_NOMEM, "no memory to compare ranks");
+    }
+    for (int i = 0; i < n; i++)
+        tt_hash_text(fact[i].text, (int64_t)strlen(fact[i].text), mine.of[i]);
+    tt_status status =
+        tt_peers_collect(peers, "comparing ranks", &mine, sizeof mine, all);
+    if (status == TT_OK)
+        status = find_odd(peers, fact, n, all);
+    tt_free(all);
+    return status;
+}

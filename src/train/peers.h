@@ -1,0 +1,56 @@
+// peers - the processes that train one job together, as a job sees them: which of
+// them it is, and what they say to each other between steps.
+//
+// Every call here is made by all ranks, in the same order. Alone (size 1) they cost
+// nothing. Rank 0 is the one that reads and writes files and is looked at.
+
+#ifndef TT_TRAIN_PEERS_H
+#define TT_TRAIN_PEERS_H
+
+#include "base/str.h"
+#include "exec/wire.h"
+
+typedef struct tt_peers {
+    int32_t rank, size;
+    int32_t on_host;    // ranks on this host
+    int32_t cores;      // for this rank alone; 0: all of the machine
+    tt_comm *comm;      // NULL: nobody is there, so plans can be made, not run
+    tt_comm_wire *wire; // over comm
+    const char *text;   // "4 ranks on 1 host (tutti -n 4), shared memory, ..."
+} tt_peers;
+
+static inline bool tt_peers_is_first(const tt_peers *peers)
+{
+    return peers->rank == 0;
+}
+
+// Rank 0's bytes, then on all of them. `what` is named in errors.
+tt_status tt_peers_broadcast(const tt_peers *peers, const char *what,
+                             void *data, int64_t bytes);
+
+// Rank 0's text replaces that of the others.
+tt_status tt_peers_share_text(const tt_peers *peers, const char *what,
+                              tt_str *text);
+
+// What rank 0 did alone ended so: all others return TT_ERR_PEER when it failed.
+// They wait for it as long as it lives (an hour at most).
+tt_status tt_peers_follow(const tt_peers *peers, const char *what,
+                          tt_status status);
+
+// Every rank's `bytes` bytes, in the order of ranks: room for size * bytes.
+tt_status tt_peers_collect(const tt_peers *peers, const char *what,
+                           const void *mine, int64_t bytes, void *all_out);
+
+// What must be the same on all ranks before the first step.
+typedef struct tt_peers_fact {
+    const char *name;  // "graph"
+    const char *text;  // all of it
+    bool has_settings; // lines "key: value": the first that differs is named
+} tt_peers_fact;
+
+// Fails on all ranks when a text is not the same on all: the message names the
+// first rank and the first thing that differs.
+tt_status tt_peers_compare(const tt_peers *peers, const tt_peers_fact *fact,
+                           int n);
+
+#endif
