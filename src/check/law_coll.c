@@ -302,8 +302,10 @@ static tt_status check_uneven(rank *r, const tt_coll_def *def,
     for (int i = 0; i < N_COUNTS; i++)
         for (uint64_t seed = 0; seed < 3; seed++) {
             // One member may get everything from each.
-            if (counts[i] * (call.kind == TT_ALL_TO_ALL ? call.group.n : 1) >
-                r->most)
+            const int64_t most = call.kind == TT_ALL_TO_ALL
+                                     ? MAX_COUNT / call.group.n
+                                     : MAX_COUNT;
+            if (counts[i] > most)
                 continue;
             call.count = counts[i];
             call.root = (int32_t)((i + (int)seed) % call.group.n);
@@ -478,6 +480,7 @@ static tt_status run_together(tt_report *r)
     tt_status status = allocate(&me);
     for (int32_t n = 1; n <= size && n <= MAX_RANKS && status == TT_OK; n++) {
         me.n = n;
+        me.most = n == size ? LARGE_COUNT : MAX_COUNT;
         if (r->comm->rank < n)
             status = check_rank(&me);
     }

@@ -1,11 +1,13 @@
-// bench_allreduce - all-reduce over shared memory: sizes, algorithms, ranks. The
-// limit is the machine's: a rank must read two arrays and write one for the sum of
+// bench_allreduce - all-reduce over shared memory, or over MPI when mpirun started
+// the ranks: sizes, algorithms, ranks. The limit of memory is the machine's: a rank must read two arrays and write one for the sum of
 // its block, and copy the others' blocks.
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/opt.h"
 #include "cli/bench.h"
+#include "cli/team.h"
 #include "comm/coll/coll.h"
 #include "comm/launch.h"
 
@@ -21,8 +23,8 @@ typedef struct options {
 } options;
 
 static const tt_opt table[] = {
-    {"ranks", "2,4", "ranks, one after another", TT_OPT_I64S,
-     offsetof(options, ranks), NULL, 1, 256},
+    {"ranks", "2,4", "ranks, one after another (mpirun says how many)",
+     TT_OPT_I64S, offsetof(options, ranks), NULL, 1, 256},
     {"bytes", "1k,64k,1m,25m", "sizes of the array of floats", TT_OPT_I64S,
      offsetof(options, bytes), NULL, 4, 1 << 30},
     {"algorithm", "", "one of them; empty: all", TT_OPT_STR,
@@ -136,18 +138,43 @@ static int64_t largest(const options *o)
     return most;
 }
 
+// Memory that peers can read in place, where the transport has such.
+static tt_status sweep_in(tt_comm *comm, const bench *b)
+{
+    const int64_t bytes = largest(b->o);
+    float *data = tt_comm_alloc(comm, bytes);
+    float *scratch = tt_comm_alloc(comm, bytes);
+    void *own = NULL;
+    if (data == NULL || scratch == NULL) {
+        own = tt_alloc_aligned(2 * bytes, 64);
+        data = own;
+        scratch = own == NULL ? NULL : data + bytes / 4;
+    }
+    const tt_status status =
+        data == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for %lld bytes",
+                               (long long)bytes)
+                     : sweep(comm, b, data, scratch);
+    tt_free_aligned(own);
+    return status;
+}
+
 static tt_status be_rank(const tt_launch_rank *r, void *user)
 {
-    const bench *b = user;
     tt_comm *comm = NULL;
     TT_TRY(tt_shm_open(r->world, r->rank, r->deadline, &comm));
-    const int64_t bytes = largest(b->o);
-    float *data = comm->def->alloc(comm, bytes);
-    float *scratch = comm->def->alloc(comm, bytes);
-    tt_status status = data == NULL || scratch == NULL
-                           ? tt_fail(TT_ERR_NOMEM, "no memory to share")
-                           : sweep(comm, b, data, scratch);
+    const tt_status status = sweep_in(comm, user);
     tt_comm_close(comm);
+    return status;
+}
+
+// The ranks of a launcher, over its transport.
+static tt_status bench_team(const tt_world *world, const bench *b)
+{
+    tt_team *team = NULL;
+    const tt_team_options wanted = {.rank_bytes = 2 * largest(b->o) + 4096};
+    TT_TRY(tt_cli_join(world, wanted, &team));
+    const tt_status status = sweep_in(team->comm, b);
+    tt_team_leave(team, status);
     return status;
 }
 
@@ -161,6 +188,10 @@ tt_status tt_bench_allreduce(tt_cli *cli)
                        "names them",
                        o.algorithm);
     bench b = {&o, tt_cli_has(cli, "--json")};
+    tt_world world;
+    TT_TRY(tt_cli_world(&world));
+    if (world.size > 1)
+        return bench_team(&world, &b);
     for (int64_t i = 0; i < o.ranks.n; i++) {
         const tt_launch_options launch = {.n_ranks = (int32_t)o.ranks.v[i],
                                           .rank_bytes = 2 * largest(&o) + 4096,
