@@ -5,6 +5,7 @@
 #include "check/law.h"
 #include "cli/command.h"
 #include "comm/coll/coll.h"
+#include "comm/transport/transport.h"
 #include "data/source.h"
 #include "model/model.h"
 #include "ops/ops.h"
@@ -157,6 +158,16 @@ static tt_status list_collectives(printer *p, tt_arena *arena)
     return TT_OK;
 }
 
+static tt_status list_transports(printer *p, tt_arena *arena)
+{
+    int n = 0;
+    (void)arena;
+    const tt_comm_def *const *all = tt_comm_all(&n);
+    for (int i = 0; i < n; i++)
+        member(p, all[i]->name, all[i]->doc, NULL);
+    return TT_OK;
+}
+
 static tt_status list_commands(printer *p, tt_arena *arena)
 {
     int n = 0;
@@ -227,7 +238,8 @@ static const struct {
     {"optimisers", list_optimisers},   {"settings", list_settings},
     {"sources", list_sources},         {"passes", list_passes},
     {"backends", list_backends},       {"laws", list_laws},
-    {"collectives", list_collectives}, {"commands", list_commands},
+    {"collectives", list_collectives}, {"transports", list_transports},
+    {"commands", list_commands},
 };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -281,7 +293,7 @@ const tt_command_def tt_command_list = {
     .name = "list",
     .doc = "Everything there is, with its options.",
     .usage = "[models|ops|optimisers|settings|sources|passes|backends|laws|"
-             "commands]",
+             "collectives|transports|commands]",
     .flags = flags,
     .max_words = 1,
     .run = run,

@@ -76,6 +76,8 @@ double tt_comm_rest(tt_comm *comm, tt_rest *rest)
     }
     const double now = tt_clock_seconds();
     rest->since = rest->since == 0 ? now : rest->since;
+    if (rest->since < comm->stirred)
+        rest->since = comm->stirred;
     if (now - rest->since <= comm->deadline)
         comm->def->doze(comm, nap);
     return now - rest->since;

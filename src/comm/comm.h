@@ -51,6 +51,8 @@ struct tt_comm {
     // Its thread shares cores with one that computes. To give way to that one takes
     // milliseconds, but who sleeps is woken at once: so its waits do not yield.
     bool is_guest;
+    // tt_clock_seconds when a wait last had a reason to go on though nothing moved.
+    double stirred;
 };
 
 // Seconds of a message of so many bytes: latency + bytes * per_byte.
@@ -93,7 +95,7 @@ tt_status tt_comm_swap(tt_comm *comm, tt_msg *out, tt_msg *in);
 
 // One turn of a wait in which nothing moved: spins a little, lets others run, then
 // sleeps, for ranks may share cores. Begins with a zero `rest`; returns the seconds
-// since the first sleep. For transports.
+// since the first sleep, or since the transport stirred. For transports.
 typedef struct tt_rest {
     int turns;
     double since;

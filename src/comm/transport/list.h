@@ -1,0 +1,5 @@
+TT_COMM(self)
+TT_COMM(shm)
+TT_COMM(slow)
+TT_COMM(fault)
+TT_COMM(trace)

@@ -1,0 +1,91 @@
+// slow - a link of chosen rate and latency around another transport, so that what
+// costs time on a network can be measured on one machine.
+//
+// A message leaves when the sender's link is free, takes bytes / rate on it, travels
+// for the latency and takes as long on the receiver's link, where it may be waiting
+// for others. The bytes themselves go below at once; only the news that they are
+// there is held back, and the receiver sleeps until then.
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "comm/transport/parcel.h"
+
+typedef struct slow {
+    tt__wrap wrap;
+    tt_slow_options options;
+    double out_free, in_free; // when the link is
+} slow;
+
+static double duration(const slow *s, int64_t bytes)
+{
+    return s->options.rate > 0 ? (double)bytes / s->options.rate : 0;
+}
+
+static tt_status post_send(tt_comm *comm, tt_msg *msg)
+{
+    slow *s = (slow *)comm;
+    tt__parcel *p = NULL;
+    TT_TRY(tt__parcel_new(&s->wrap, msg, true, false, &p));
+    const double now = tt_clock_seconds();
+    const double start = s->out_free > now ? s->out_free : now;
+    s->out_free = start + duration(s, msg->bytes);
+    p->note.due = s->out_free + s->options.latency;
+    return tt__parcel_post(&s->wrap, p);
+}
+
+static tt_status post_receive(tt_comm *comm, tt_msg *msg)
+{
+    slow *s = (slow *)comm;
+    tt__parcel *p = NULL;
+    TT_TRY(tt__parcel_new(&s->wrap, msg, false, false, &p));
+    return tt__parcel_post(&s->wrap, p);
+}
+
+static tt_status arrive(tt__wrap *w, tt__parcel *p)
+{
+    slow *s = (slow *)w;
+    const double behind = s->in_free + duration(s, p->msg->bytes);
+    if (p->note.due < behind)
+        p->note.due = behind;
+    s->in_free = p->note.due;
+    return TT_OK;
+}
+
+static tt_link link_to(const tt_comm *comm, int32_t to)
+{
+    const slow *s = (const slow *)comm;
+    const tt_comm *below = s->wrap.below;
+    tt_link link = below->def->link(below, to);
+    link.latency += s->options.latency;
+    link.per_byte += duration(s, 1);
+    return link;
+}
+
+const tt_comm_def tt_comm_slow = {
+    .name = "slow",
+    .doc = "Around another: a link of chosen bytes per second and latency.",
+    .send = post_send,
+    .receive = post_receive,
+    .progress = tt__wrap_progress,
+    .doze = tt__wrap_doze,
+    .abandon = tt__wrap_abandon,
+    .alloc = tt__wrap_alloc,
+    .link = link_to,
+    .close = tt__wrap_close,
+};
+
+tt_status tt_slow_open(tt_comm *below, const tt_slow_options *options,
+                       tt_comm **comm_out)
+{
+    if (!(options->rate >= 0) || !(options->latency >= 0))
+        return tt_fail(TT_ERR_ARG,
+                       "a slow link has a rate and a latency of at least 0");
+    slow *s = tt_alloc(sizeof *s);
+    if (s == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a slow link");
+    tt__wrap_init(&s->wrap, &tt_comm_slow, below);
+    s->wrap.arrive = arrive;
+    s->options = *options;
+    *comm_out = &s->wrap.base;
+    return TT_OK;
+}
