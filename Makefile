@@ -1,6 +1,7 @@
 # Tutti. Sources are globbed: a new file needs no edit here.
 #
 #   make SAN=1 ...      the same targets under ASan and UBSan, in build/san
+#   make SAN=thread ... under TSan, in build/tsan; see `make tsan`
 #   make CC=clang ...   the same targets with clang, in build/clang; for its
 #                       warnings: it links libomp where oneDNN brings libgomp,
 #                       and two thread pools in one process are slow
@@ -16,7 +17,9 @@ CC := gcc
 endif
 IS_CLANG := $(findstring clang,$(CC))
 
-ifdef SAN
+ifeq ($(SAN),thread)
+B := build/tsan
+else ifdef SAN
 B := build/san
 else ifneq ($(IS_CLANG),)
 B := build/clang
@@ -75,9 +78,10 @@ else ifneq ($(filter true,$(CI))$(WERROR),)
 WARN += -Werror
 endif
 
+SANITIZE := $(if $(SAN),-fsanitize=$(if $(filter thread,$(SAN)),thread,$(strip \
+	address$(,)undefined)))
 ifdef SAN
-OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
-	-fno-sanitize-recover=all
+OPT := -O1 -g -fno-omit-frame-pointer $(SANITIZE) -fno-sanitize-recover=all
 else
 OPT := -O3 -g
 endif
@@ -95,7 +99,7 @@ ALL_CFLAGS := -std=gnu17 $(OPT) $(WARN) -fPIC -fopenmp \
 # The clang build is not the one that runs: that it vectorises fewer of the
 # loops marked `omp simd` is no fault of theirs.
 ALL_CFLAGS += $(if $(IS_CLANG),-Wno-pass-failed,-fno-semantic-interposition)
-ALL_LDFLAGS := -fopenmp $(if $(SAN),-fsanitize=address$(,)undefined) $(LDFLAGS)
+ALL_LDFLAGS := -fopenmp $(SANITIZE) $(LDFLAGS)
 LIBS := -Wl,--as-needed -ldnnl -lyaml -lpcre2-8 -ljpeg -lpng16 -lz \
 	-lxxhash -lsqlite3 -lm -lpthread
 
@@ -222,7 +226,18 @@ test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
 .PHONY: test-all
 test-all: test-build ## run the slow tests too, and see that they notice faults
 	@KILLS=200 $(RUN_TESTS) --all
+	$(if $(T)$(SAN),,@$(SUBMAKE) tsan)
 	$(if $(T)$(SAN),,@tools/mutate)
+
+# Ranks as threads, under ThreadSanitizer, which sees no thread pool of libgomp's: one
+# thread per rank has none.
+TSAN_TESTS := tests/comm/test_shm tests/comm/test_clock rank_0_learns \
+	law_collectives law_operators_over
+.PHONY: tsan
+tsan: setup ## run the tests whose ranks are threads under ThreadSanitizer
+	@$(SUBMAKE) SAN=thread build/tsan/test-runner
+	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 \
+		build/tsan/test-runner $(if $(T),$(T),$(TSAN_TESTS))
 
 # A fuzzer is one file of tests/fuzz, the folders that read files and libFuzzer, all
 # under clang's sanitizers. FUZZ_SECONDS=600 make fuzz-run runs each for that long.
