@@ -6,7 +6,8 @@
 //   RUN/events.out...    the same for TensorBoard
 //   RUN/log.txt          notes and warnings: "2026-01-31T12:00:00Z step 10: ..."
 //   RUN/checkpoints/     checkpoint.h
-//   RUN/report.html      when the run ends
+//   RUN/report.html      when the run ends; RUN/facts.json, RUN/ranks.json: its sources
+//   RUN/trace.json       when one was asked for
 
 #ifndef TT_STORE_RUN_H
 #define TT_STORE_RUN_H

@@ -105,12 +105,18 @@ static bool wants_save(const tt_trainer *t)
 static tt_status pause_training(tt_trainer *t)
 {
     const double before = tt_clock_seconds();
-    if (wants_evaluation(t))
+    double started = before;
+    if (wants_evaluation(t)) {
         TT_TRY(tt__trainer_evaluate(t));
+        tt_ranks_report_mark(t->report, "evaluate", t->state.step, started);
+    }
     if (is_due(t->state.step, t->session->options.sample_every))
         tt__trainer_sample(t);
-    if (wants_save(t))
+    if (wants_save(t)) {
+        started = tt_clock_seconds();
         tt__trainer_save(t);
+        tt_ranks_report_mark(t->report, "save", t->state.step, started);
+    }
     t->point_aside += tt_clock_seconds() - before;
     return TT_OK;
 }
@@ -135,14 +141,18 @@ static tt_status train(tt_trainer *t, tt_run_reason *reason_out)
         }
         if (o->stop > 0 && t->state.step >= o->stop)
             return TT_OK;
+        const double started = tt_clock_seconds();
         TT_TRY(step(t, &result, &verdict));
+        TT_TRY(tt_ranks_report_step(t->report, t->state.step, started));
         if (verdict == TT_VERDICT_ROLLBACK)
             continue;
         if (w != NULL && w->step != NULL)
             w->step(w->user, t->state.step, result.loss);
         if (is_due(t->state.step, o->log_every) ||
-            t->state.step == t->session->steps)
+            t->state.step == t->session->steps) {
+            TT_TRY(tt__trainer_ranks_point(t));
             tt__trainer_log(t, &result);
+        }
         TT_TRY(pause_training(t));
     }
     if (is_stopped(t) && wants_evaluation(t))
@@ -165,16 +175,19 @@ static tt_status run(tt_trainer *t, tt_run_end *end_out)
         tt__trainer_say(t, TT_TEXT_NOTE,
                         "all steps were made before; a larger train.steps goes "
                         "on, --fresh begins again");
+    TT_TRY(tt__trainer_ranks_open(t));
     t->point_clock = tt_clock_seconds();
     t->point_step = t->state.step;
     TT_TRY(train(t, &reason));
     TT_TRY(tt__trainer_save_last(t));
+    TT_TRY(tt__trainer_ranks_end(t));
     tt__trainer_tell_end(t, reason, end_out);
     return TT_OK;
 }
 
 static void close_trainer(tt_trainer *t)
 {
+    tt_ranks_report_close(t->report);
     tt_checkpoints_close(t->store);
     tt_run_close(t->run);
     tt_loader_close(t->loader);

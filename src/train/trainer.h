@@ -8,6 +8,7 @@
 #include "train/evaluate.h"
 #include "train/generate.h"
 #include "train/loop.h"
+#include "train/ranks_report.h"
 #include "train/state.h"
 
 // Every rank goes the same way through all of this; rank 0 alone has files and is
@@ -24,6 +25,10 @@ typedef struct tt_trainer {
     tt_loader *loader;
     tt_evaluator *evaluator; // NULL: no validation data
     tt_generator *generator; // NULL: no sample yet
+    tt_ranks_report *report; // NULL: not yet
+    tt_ranks_point point;    // with has_point: for the next logged step
+    bool has_point;
+    const tt_ranks *ranks; // at the end; NULL: one rank, or not rank 0
     tt_snapshot snapshot;
     tt_str config, tokenizer; // what every checkpoint holds beside its tensors
     tt_run_facts facts;
@@ -73,6 +78,13 @@ void tt__trainer_log_score(tt_trainer *t, const tt_score *score);
 void tt__trainer_tell_start(tt_trainer *t);
 void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
                           tt_run_end *end_out);
+
+// ---- trainer_ranks.c -----------------------------------------------------
+
+bool tt__trainer_traces(const tt_trainer *t); // log.trace
+tt_status tt__trainer_ranks_open(tt_trainer *t);
+tt_status tt__trainer_ranks_point(tt_trainer *t); // before a step is logged
+tt_status tt__trainer_ranks_end(tt_trainer *t);   // when all is well
 
 // ---- trainer_eval.c ------------------------------------------------------
 

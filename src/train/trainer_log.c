@@ -137,6 +137,12 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
     n = add(m, n, "step_seconds", p->step_seconds);
     n = add(m, n, is_tokens(t) ? "tokens_per_second" : "images_per_second",
             p->rate);
+    if (t->has_point) {
+        n = add(m, n, "comm/exposed_seconds", t->point.exposed);
+        n = add(m, n, "comm/hidden_seconds", t->point.hidden);
+        n = add(m, n, "comm/bytes", t->point.bytes);
+        n = add(m, n, "comm/spread_seconds", t->point.spread);
+    }
     check_log(t, tt_run_log(t->run, p->step, tt__trainer_seconds(t), m, n));
 }
 
@@ -230,6 +236,7 @@ void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
             t->loader != NULL ? tt_loader_waited(t->loader) / seconds : 0,
         .checkpoint_stall = t->save_stall / seconds,
         .folder = t->request->folder,
+        .ranks = t->ranks,
     };
     write_facts(t, end_out);
     if (t->run != NULL)

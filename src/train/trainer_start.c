@@ -170,7 +170,8 @@ static void mark_again(tt_trainer *t)
 tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
 {
     const tt_train_options *o = &t->session->options;
-    TT_TRY(tt_job_start(t->job, &(tt_exec_options){0}));
+    TT_TRY(tt_job_start(t->job,
+                        &(tt_exec_options){.trace = tt__trainer_traces(t)}));
     if (t->session->data->val != NULL)
         TT_TRY(tt_evaluator_open(t->session, &t->evaluator));
     TT_TRY(choose_start(t, notes));
