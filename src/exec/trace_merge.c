@@ -81,7 +81,7 @@ static void add_wait(printer *p, const tt_wire_event *e)
     begin_event(p, COMPUTE, "X");
     tt_json_str(&p->j, "name", "wait");
     tt_json_str(&p->j, "cat", "exposed");
-    add_times(p, e->ended - e->waited, e->waited);
+    add_times(p, e->asked, e->waited);
     tt_json_open(&p->j, "args", '{');
     tt_json_str(&p->j, "for", e->name);
     tt_json_close(&p->j, '}');

@@ -51,7 +51,8 @@ static tt_status begin(void *ctx, const tt_plan *plan, int32_t flight,
     return tt__job_post(w, flight);
 }
 
-static void keep_event(tt_comm_wire *w, const tt__job *job, double waited)
+static void keep_event(tt_comm_wire *w, const tt__job *job, double asked,
+                       double waited)
 {
     if (w->n_events == EVENTS) { // the older half goes
         w->n_events /= 2;
@@ -64,6 +65,7 @@ static void keep_event(tt_comm_wire *w, const tt__job *job, double waited)
                                               .ready = job->ready,
                                               .begun = job->begun,
                                               .ended = job->ended,
+                                              .asked = asked,
                                               .waited = waited,
                                               .bytes = flight->bytes};
 }
@@ -80,7 +82,7 @@ static tt_status finish(void *ctx, const tt_plan *plan, int32_t flight,
     w->exposed += waited;
     *times_out = (tt_flight_times){job->begun, job->ended};
     if (w->is_tracing)
-        keep_event(w, job, waited);
+        keep_event(w, job, start, waited);
     return TT_OK;
 }
 

@@ -51,7 +51,7 @@ typedef struct tt_wire_event {
     int64_t number;             // of the flight, counted alike on every rank
     const char *name;           // the plan's
     double ready, begun, ended; // tt_clock_seconds: handed over, carried out
-    double waited;              // seconds that the executor stood still for it
+    double asked, waited; // from when and how long the executor stood still
     int64_t bytes;
 } tt_wire_event;
 int64_t tt_comm_wire_events(const tt_comm_wire *wire,

@@ -36,8 +36,8 @@ static double number(const tt_json_value *event, const char *key)
 TEST(trace_of_two_ranks_has_one_clock)
 {
     const tt_wire_event flight[] = {
-        {7, "bucket \"0\"", 100.001, 100.002, 100.005, 0.002, 4096},
-        {8, "bucket 1", 100.006, 100.006, 100.007, 0, 64},
+        {7, "bucket \"0\"", 100.001, 100.002, 100.005, 100.003, 0.002, 4096},
+        {8, "bucket 1", 100.006, 100.006, 100.007, 100.008, 0, 64},
     };
     const tt_trace_mark mark[] = {{"step", 3, 100.0, 100.01}};
     tt_trace_part part = {.rank = 0,
