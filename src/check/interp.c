@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "base/alloc.h"
+#include "base/poison.h"
 #include "ops/comm_sim.h"
 #include "ops/ops.h"
 
@@ -12,7 +13,7 @@
 
 // Behind every buffer lie bytes that nobody may change. They are NaN, as is every
 // output before its kernel runs: what is read too far or not written shows.
-enum { GUARD = 64, POISON = 0xff };
+enum { GUARD = 64 };
 
 struct tt_interp {
     const tt_graph *g;
@@ -65,18 +66,29 @@ static int64_t bytes_of(const tt_interp *it, int rank, tt_val v)
            tt_dtype_bytes(it->g->value[v.id].type.dtype);
 }
 
+// Byte i behind a buffer: others behind each.
+static unsigned char guard_of(const tt_interp *it, int rank, tt_val v,
+                              int64_t i)
+{
+    return tt_guard_byte(slot(it, rank, v) * GUARD + bytes_of(it, rank, v) % 2 +
+                         i);
+}
+
 static void poison(tt_interp *it, int rank, tt_val v)
 {
-    memset(tt_interp_data(it, rank, v), POISON,
-           (size_t)(bytes_of(it, rank, v) + GUARD));
+    const int64_t bytes = bytes_of(it, rank, v);
+    unsigned char *data = tt_interp_data(it, rank, v);
+    memset(data, TT_POISON, (size_t)bytes);
+    for (int64_t i = 0; i < GUARD; i++)
+        data[bytes + i] = guard_of(it, rank, v, i);
 }
 
 static bool is_intact(tt_interp *it, int rank, tt_val v)
 {
     const unsigned char *guard = tt_interp_data(it, rank, v);
     guard += bytes_of(it, rank, v);
-    for (int i = 0; i < GUARD; i++)
-        if (guard[i] != POISON)
+    for (int64_t i = 0; i < GUARD; i++)
+        if (guard[i] != guard_of(it, rank, v, i))
             return false;
     return true;
 }
@@ -222,7 +234,7 @@ static tt_status need_scratch(tt_interp *it, int64_t bytes)
     it->scratch = tt_alloc(bytes + 64);
     it->scratch_bytes = it->scratch == NULL ? 0 : bytes;
     if (it->scratch != NULL)
-        memset(it->scratch, POISON, (size_t)bytes + 64);
+        memset(it->scratch, TT_POISON, (size_t)bytes + 64);
     return it->scratch == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for scratch")
                                : TT_OK;
 }

@@ -3,6 +3,7 @@
 #include "exec/exec.h"
 
 #include "base/alloc.h"
+#include "base/poison.h"
 #include "exec/state.h"
 
 #include <string.h>
@@ -110,6 +111,44 @@ static void resolve(tt_exec *exec)
     }
 }
 
+static int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t end_of(const tt_buffer *b)
+{
+    return b->offset + b->bytes;
+}
+
+// Poison in all buffers; behind each a guard, where no other buffer lies.
+static void poison(tt_exec *exec)
+{
+    const tt_plan *plan = exec->plan;
+    const int64_t limit = plan->peak_bytes + GUARD;
+    memset(exec->memory, TT_POISON, (size_t)limit);
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        const int64_t first = end_of(&plan->buffer[i]);
+        for (int64_t at = first; at < min_i64(first + GUARD, limit); at++)
+            exec->memory[at] = (char)tt_guard_byte(at);
+    }
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        const int64_t first = end_of(&plan->buffer[i]);
+        for (int32_t k = 0; k < plan->n_buffers; k++) {
+            const tt_buffer *b = &plan->buffer[k];
+            const int64_t from = max_i64(first, b->offset);
+            const int64_t to = min_i64(first + GUARD, end_of(b));
+            if (from < to)
+                memset(exec->memory + from, TT_POISON, (size_t)(to - from));
+        }
+    }
+}
+
 tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
                          const tt_exec_options *options, tt_exec **exec_out)
 {
@@ -132,8 +171,7 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     }
     resolve(exec);
     if (options->poison)
-        memset(exec->memory, TT__POISON,
-               (size_t)(plan->peak_bytes + guard_bytes(exec)));
+        poison(exec);
     *exec_out = exec;
     return TT_OK;
 }
@@ -168,35 +206,42 @@ const tt_plan *tt_exec_plan(const tt_exec *exec)
     return exec->plan;
 }
 
+// Whether a byte of the arena belongs to a buffer.
+static bool is_used(const tt_plan *plan, int64_t at)
+{
+    for (int32_t i = 0; i < plan->n_buffers; i++)
+        if (at >= plan->buffer[i].offset && at < end_of(&plan->buffer[i]))
+            return true;
+    return false;
+}
+
+// Whether a byte has not been changed. Memory that initialisation borrowed is
+// poisoned again, guards too.
+static bool is_fresh(const tt_exec *exec, int64_t at)
+{
+    const unsigned char byte = (unsigned char)exec->memory[at];
+    return byte == TT_POISON ||
+           (byte == tt_guard_byte(at) && !is_used(exec->plan, at));
+}
+
 int64_t tt_exec_peak_used(const tt_exec *exec)
 {
     if (!exec->options.poison)
         return -1;
     int64_t n = exec->plan->peak_bytes;
-    while (n > 0 && (unsigned char)exec->memory[n - 1] == TT__POISON)
+    while (n > 0 && is_fresh(exec, n - 1))
         n--;
     return n;
-}
-
-// Whether a byte of the arena belongs to a buffer.
-static bool is_used(const tt_plan *plan, int64_t at)
-{
-    for (int32_t i = 0; i < plan->n_buffers; i++)
-        if (at >= plan->buffer[i].offset &&
-            at < plan->buffer[i].offset + plan->buffer[i].bytes)
-            return true;
-    return false;
 }
 
 int32_t tt_exec_overrun(const tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
     for (int32_t i = 0; i < plan->n_buffers && exec->options.poison; i++) {
-        const int64_t end = plan->buffer[i].offset + plan->buffer[i].bytes;
+        const int64_t end = end_of(&plan->buffer[i]);
         const int64_t limit = plan->peak_bytes + guard_bytes(exec);
         for (int64_t at = end; at < end + GUARD && at < limit; at++)
-            if ((unsigned char)exec->memory[at] != TT__POISON &&
-                !is_used(plan, at))
+            if (!is_fresh(exec, at) && !is_used(plan, at))
                 return i;
     }
     return -1;

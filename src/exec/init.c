@@ -6,6 +6,7 @@
 // training does.
 
 #include "base/alloc.h"
+#include "base/poison.h"
 #include "base/rng.h"
 #include "exec/state.h"
 
@@ -43,7 +44,7 @@ static void stage_fini(const tt_exec *exec, stage *s)
     tt_free(s->extra);
     const int64_t used = s->used < s->bytes ? s->used : s->bytes;
     if (exec->options.poison && used > 0)
-        memset(s->memory, TT__POISON, (size_t)used);
+        memset(s->memory, TT_POISON, (size_t)used);
 }
 
 // Memory for the dense form: the state's own where it is stored so.

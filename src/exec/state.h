@@ -33,8 +33,6 @@ struct tt_exec {
     int64_t n_runs; // since creation: for messages
 };
 
-enum { TT__POISON = 0xff }; // NaN in every float type
-
 static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
 {
     return ref->buffer < 0

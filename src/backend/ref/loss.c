@@ -221,7 +221,7 @@ static tt_status run_mse_grad(void *state, const tt_site *site,
 {
     (void)state;
     const double dsum = load(site, args, 2, 0);
-    for (int64_t i = 0; i < tt_operand_count(&site->in[0]); i++)
+    for (int64_t i = 0; i < tt_operand_count(&site->out[0]); i++)
         store(site, args, 0, i,
               2 * dsum * weight_of(site, args, 3, i) *
                   (load(site, args, 0, i) - load(site, args, 1, i)));
