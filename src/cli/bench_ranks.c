@@ -78,9 +78,7 @@ static tt_status open_jobs(bench *b)
                                    b->all->options.accumulate));
     if (b->all->note != NULL && tt_peers_is_first(b->peers))
         fprintf(stderr, "note: %s\n", b->all->note);
-    TT_TRY(tt_job_plan(b->all));
-    TT_TRY(tt_job_meet(b->all, &cli->settings, tt_cli_program(cli->arena)));
-    return tt_job_start(b->all, &(tt_exec_options){.poison = true});
+    return tt_job_plan(b->all);
 }
 
 // ---- in turns ------------------------------------------------------------
@@ -184,7 +182,10 @@ static void print_text(const bench *b, const result *r)
 
 static tt_status measure(bench *b)
 {
-    TT_TRY(open_jobs(b));
+    TT_TRY(tt_peers_agree(b->peers, "opening", open_jobs(b)));
+    TT_TRY(
+        tt_job_meet(b->all, &b->cli->settings, tt_cli_program(b->cli->arena)));
+    TT_TRY(tt_job_start(b->all, &(tt_exec_options){.poison = true}));
     const tt_status status = tt_peers_is_first(b->peers) ? open_one(b) : TT_OK;
     TT_TRY(tt_peers_follow(b->peers, "the benchmark of one rank", status));
     b->all_seconds = tt_alloc(8 * b->o.steps);

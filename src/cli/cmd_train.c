@@ -78,11 +78,15 @@ static void print_json(const tt_run_end *end)
 }
 
 // What ranks do that nobody looks at.
-static tt_status follow(tt_session *session, tt_train_request *request)
+static tt_status follow(tt_session *session, tt_train_request *request,
+                        int *exit_out)
 {
     tt_run_end end;
     request->stop = tt_signals_catch();
-    return tt_train(session, request, &end);
+    TT_TRY(tt_train(session, request, &end));
+    if (end.reason == TT_RUN_SIGNAL)
+        *exit_out = TT_EXIT_STOPPED;
+    return TT_OK;
 }
 
 static tt_status train(const tt_cli *cli, tt_session *session,
@@ -167,14 +171,16 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
     tt_train_request request = {.program = tt_cli_program(cli->arena)};
     tt_session *session = NULL;
     TT_TRY(set_folder(cli, &request));
-    TT_TRY(open_session(cli, peers, &session));
-    tt_status status = TT_OK;
-    if (!tt_peers_is_first(peers)) {
-        status = follow(session, &request);
-    } else {
-        status = set_aside(cli, &request);
+    tt_status status =
+        tt_peers_agree(peers, "opening", open_session(cli, peers, &session));
+    if (status == TT_OK && tt_peers_is_first(peers)) {
+        status = tt_peers_follow(peers, "--fresh", set_aside(cli, &request));
         if (status == TT_OK)
             status = train(cli, session, &request, exit_out);
+    } else if (status == TT_OK) {
+        status = tt_peers_follow(peers, "--fresh", TT_OK);
+        if (status == TT_OK)
+            status = follow(session, &request, exit_out);
     }
     tt_session_close(session);
     return status;

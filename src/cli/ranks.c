@@ -5,13 +5,14 @@
 
 #include "base/file.h"
 #include "cli/signals.h"
+#include "cli/team.h"
 #include "comm/launch.h"
-#include "comm/world.h"
 #include "store/hash.h"
 #include "train/where.h"
 #include "tutti/tutti.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +38,6 @@ typedef struct starting {
 
 // ---- how many ------------------------------------------------------------
 
-static const char *read_environment(const char *name)
-{
-    return getenv(name);
-}
-
 static tt_status read_flag(const tt_cli *cli, int64_t *n_out)
 {
     static const tt_opt table[] = {
@@ -62,7 +58,7 @@ static tt_status find(const tt_cli *cli, found *out)
 {
     int64_t n = 0;
     TT_TRY(read_flag(cli, &n));
-    TT_TRY(tt_world_find(read_environment, &out->world));
+    TT_TRY(tt_cli_world(&out->world));
     out->is_started = strcmp(out->world.launcher, "none") != 0;
     if (out->is_started && n > 0 && n != out->world.size)
         return tt_fail(TT_ERR_ARG,
@@ -117,22 +113,27 @@ const char *tt_cli_program(tt_arena *arena)
 
 // ---- ranks that are started here -----------------------------------------
 
-static tt_status work(const starting *s, tt_peers *peers)
+static tt_status work(const starting *s, const int32_t *host, tt_peers *peers,
+                      int *exit_out)
 {
-    int exit_status = TT_EXIT_OK;
-    const tt_wire_options options = {.collective = s->where->collective,
-                                     .trace = true};
+    const tt_wire_options options = {
+        .collective = s->where->collective, .host = host, .trace = true};
     TT_TRY(tt_comm_wire_open(peers->comm, &options, &peers->wire));
-    const tt_status status = s->fn(s->cli, peers, &exit_status);
+    const tt_status status = s->fn(s->cli, peers, exit_out);
     tt_comm_wire_close(peers->wire);
-    if (tt_peers_is_first(peers))
-        s->notice->exit_status = exit_status;
     return status;
+}
+
+// Whether a failure is another rank's, so that this one has nothing to say.
+static bool is_others(tt_status status)
+{
+    return status == TT_ERR_PEER || status == TT_ERR_TIMEOUT;
 }
 
 static tt_status be_rank(const tt_launch_rank *rank, void *user)
 {
     const starting *s = user;
+    int exit_status = TT_EXIT_OK;
     tt_comm *comm = NULL;
     s->notice->n_started = 1;
     tt_signals_be_rank(rank->rank == 0, &s->notice->was_interrupted);
@@ -149,23 +150,28 @@ static tt_status be_rank(const tt_launch_rank *rank, void *user)
             "collective %s",
             rank->n_ranks, rank->n_ranks, rank->cores,
             rank->cores == 1 ? "" : "s", s->where->collective)};
-    const tt_status status = work(s, &peers);
-    if (status != TT_OK && rank->rank == 0 && status != TT_ERR_PEER &&
-        status != TT_ERR_TIMEOUT)
+    const tt_status status = work(s, NULL, &peers, &exit_status);
+    if (status != TT_OK && rank->rank == 0 && !is_others(status))
         snprintf(s->notice->message, MESSAGE, "%s", tt_error_message());
+    if (rank->rank == 0)
+        s->notice->exit_status = exit_status;
     tt_comm_close(comm);
     return status;
 }
 
-// As much as the machine has, for each: addresses cost nothing. Where even they are
-// counted, less.
+// Of the machine: that much is shared by each rank, since addresses cost nothing.
+static int64_t memory_bytes(void)
+{
+    return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
+
+// Where even addresses are counted, with less.
 static tt_status launch(const starting *s, int32_t n)
 {
-    tt_launch_options options = {
-        .n_ranks = n,
-        .deadline = s->where->deadline,
-        .rank_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
-        .pin = true};
+    tt_launch_options options = {.n_ranks = n,
+                                 .deadline = s->where->deadline,
+                                 .rank_bytes = memory_bytes(),
+                                 .pin = true};
     starting user = *s;
     tt_status status = tt_launch(&options, be_rank, &user);
     while (status == TT_ERR_NOMEM && s->notice->n_started == 0 &&
@@ -197,6 +203,74 @@ static tt_status start(tt_cli *cli, tt_cli_ranks_fn *fn, const tt_where *where,
     return status;
 }
 
+// ---- ranks of another launcher -------------------------------------------
+
+static int32_t cores_of(int32_t on_host)
+{
+    cpu_set_t set;
+    const long all = sysconf(_SC_NPROCESSORS_ONLN);
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    const int32_t mine = CPU_COUNT(&set);
+    if (mine < all || on_host <= 1) // the launcher has divided them
+        return mine;
+    return mine / on_host > 0 ? mine / on_host : 1;
+}
+
+static tt_peers peers_of(const starting *s, const tt_world *world,
+                         const tt_team *team)
+{
+    int32_t on_host = 0;
+    for (int32_t r = 0; r < world->size; r++)
+        on_host += team->host[r] == team->host[world->rank];
+    const int32_t cores = cores_of(on_host);
+    return (tt_peers){
+        .rank = world->rank,
+        .size = world->size,
+        .on_host = on_host,
+        .cores = cores,
+        .comm = team->comm,
+        .text = tt_arena_printf(
+            s->cli->arena,
+            "%d ranks on %d host%s (%s: %s), %s (%s), %d core%s each; "
+            "collective %s",
+            world->size, team->n_hosts, team->n_hosts == 1 ? "" : "s",
+            world->launcher, world->why,
+            strcmp(team->transport, "shm") == 0 ? "shared memory" : "MPI",
+            team->why, cores, cores == 1 ? "" : "s", s->where->collective)};
+}
+
+// The launcher prints what every rank prints: so only one of them speaks of what
+// is the same for all.
+static tt_status speak(const tt_world *world, tt_status status, int *exit_out)
+{
+    if (status == TT_OK || world->rank == 0)
+        return status;
+    if (!is_others(status))
+        fprintf(stderr, "[rank%d]: %s\n", world->rank, tt_error_message());
+    *exit_out = TT_EXIT_ERROR;
+    return TT_OK;
+}
+
+static tt_status join(const starting *s, const tt_world *world, int *exit_out)
+{
+    static const char *const names[] = {"auto", "self", "shm", "mpi"};
+    const tt_team_options options = {.transport = names[s->where->transport],
+                                     .deadline = s->where->deadline,
+                                     .rank_bytes = memory_bytes()};
+    tt_team *team = NULL;
+    if (world->rank > 0)
+        tt_signals_be_silent();
+    tt_status status = tt_cli_join(world, options, &team);
+    if (status == TT_OK) {
+        tt_peers peers = peers_of(s, world, team);
+        status = work(s, team->host, &peers, exit_out);
+    }
+    const tt_status said = speak(world, status, exit_out);
+    tt_team_leave(team, status);
+    return said;
+}
+
 // ---- all of it -----------------------------------------------------------
 
 tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
@@ -210,8 +284,6 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
         return fn(cli, &(tt_peers){.size = 1, .on_host = 1}, exit_out);
     if (!f.is_started)
         return start(cli, fn, &where, f.n, exit_out);
-    return tt_fail(TT_ERR_UNSUPPORTED,
-                   "%s has started %d ranks (%s), and this build has no "
-                   "transport for them; use -n %d on one machine",
-                   f.world.launcher, f.n, f.world.why, f.n);
+    const starting s = {cli, fn, &where, NULL};
+    return join(&s, &f.world, exit_out);
 }

@@ -45,6 +45,11 @@ void tt_signals_be_rank(bool speaks, volatile sig_atomic_t *flag)
     (void)tt_signals_catch();
 }
 
+void tt_signals_be_silent(void)
+{
+    is_silent = true;
+}
+
 const volatile sig_atomic_t *tt_signals_catch(void)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGUSR1};

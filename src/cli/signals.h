@@ -10,6 +10,8 @@
 // Not 0 from the first of them on.
 const volatile sig_atomic_t *tt_signals_catch(void);
 
+void tt_signals_be_silent(void); // another rank says what a signal does
+
 // This process is one of several that a launcher passes signals on to: those that
 // the terminal sends to all at once are the launcher's. Only one of them `speaks`;
 // `interrupted` is raised when the second SIGINT ends it.

@@ -57,17 +57,24 @@ tt_status tt_peers_share_text(const tt_peers *peers, const char *what,
     return status == TT_OK ? tt_str_status(text) : status;
 }
 
+// Returns the deadline to go back to. No flight is under way, so nobody else looks.
+static double be_patient(const tt_peers *peers)
+{
+    const double deadline = peers->comm->deadline;
+    if (deadline < patience)
+        peers->comm->deadline = patience;
+    return deadline;
+}
+
 tt_status tt_peers_follow(const tt_peers *peers, const char *what,
                           tt_status status)
 {
     int32_t shared = status;
     if (peers->size == 1)
         return status;
-    const double deadline = peers->comm->deadline;
-    if (deadline < patience)
-        peers->comm->deadline = patience;
     char message[2048];
     snprintf(message, sizeof message, "%s", tt_error_message());
+    const double deadline = be_patient(peers);
     const tt_status said =
         tt_peers_broadcast(peers, what, &shared, sizeof shared);
     peers->comm->deadline = deadline;
@@ -91,6 +98,52 @@ tt_status tt_peers_collect(const tt_peers *peers, const char *what,
                                 .count = bytes * peers->size,
                                 .in = mine,
                                 .out = all_out});
+}
+
+typedef struct outcome {
+    int32_t status;
+    char message[1020];
+} outcome;
+
+// A failure that all ranks know of, with rank 0 as the one that tells.
+static tt_status tell(const tt_peers *peers, tt_status status, int32_t of,
+                      const char *message)
+{
+    if (!tt_peers_is_first(peers))
+        status = TT_ERR_PEER;
+    return of == 0 ? tt_fail(status, "%s", message)
+                   : tt_fail(status, "rank %d: %s", of, message);
+}
+
+static tt_status first_failure(const tt_peers *peers, const outcome *all)
+{
+    for (int32_t r = 0; r < peers->size; r++) {
+        const tt_status status = (tt_status)all[r].status;
+        if (status == TT_OK)
+            continue;
+        return tell(peers, status, r, all[r].message);
+    }
+    return TT_OK;
+}
+
+tt_status tt_peers_agree(const tt_peers *peers, const char *what,
+                         tt_status status)
+{
+    outcome mine = {.status = status};
+    if (peers->size == 1)
+        return status;
+    if (status != TT_OK)
+        snprintf(mine.message, sizeof mine.message, "%s", tt_error_message());
+    outcome *all = tt_alloc(peers->size * (int64_t)sizeof *all);
+    if (all == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to hear other ranks");
+    const double deadline = be_patient(peers);
+    tt_status said = tt_peers_collect(peers, what, &mine, sizeof mine, all);
+    peers->comm->deadline = deadline;
+    if (said == TT_OK)
+        said = first_failure(peers, all);
+    tt_free(all);
+    return said;
 }
 
 // ---- comparing -----------------------------------------------------------
@@ -161,7 +214,7 @@ static tt_status explain(const tt_peers *peers, const tt_peers_fact *fact,
     tt_str_fini(&first);
     tt_str_fini(&text);
     TT_TRY(status);
-    return tt_fail(TT_ERR_ARG, "%.*s", MESSAGE, message);
+    return tell(peers, TT_ERR_ARG, 0, message);
 }
 
 static tt_status find_odd(const tt_peers *peers, const tt_peers_fact *fact,

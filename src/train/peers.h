@@ -37,6 +37,12 @@ tt_status tt_peers_share_text(const tt_peers *peers, const char *what,
 tt_status tt_peers_follow(const tt_peers *peers, const char *what,
                           tt_status status);
 
+// Every rank did something by itself: fails on all of them when it failed on one.
+// The first that failed is named, unless that is rank 0. Waits like the above. The
+// failure is rank 0's to tell: it is TT_ERR_PEER elsewhere.
+tt_status tt_peers_agree(const tt_peers *peers, const char *what,
+                         tt_status status);
+
 // Every rank's `bytes` bytes, in the order of ranks: room for size * bytes.
 tt_status tt_peers_collect(const tt_peers *peers, const char *what,
                            const void *mine, int64_t bytes, void *all_out);
@@ -49,7 +55,7 @@ typedef struct tt_peers_fact {
 } tt_peers_fact;
 
 // Fails on all ranks when a text is not the same on all: the message names the
-// first rank and the first thing that differs.
+// first rank and the first thing that differs, and is rank 0's to tell.
 tt_status tt_peers_compare(const tt_peers *peers, const tt_peers_fact *fact,
                            int n);
 

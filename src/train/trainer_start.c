@@ -51,7 +51,7 @@ static tt_status resume(tt_trainer *t, const tt_checkpoint *from, tt_str *notes)
     const int64_t ranks = t->job->peers.size;
     if (t->state.ranks != ranks)
         tt_str_addf(notes,
-                    "it was computed on %lld rank%s and goes on on %lld, so "
+                    "it was computed on %lld rank%s and goes on with %lld, so "
                     "the last bits may differ\n",
                     (long long)t->state.ranks, t->state.ranks == 1 ? "" : "s",
                     (long long)ranks);
