@@ -244,18 +244,23 @@ static void say_why(const launch *l, tt_str *out)
         tt_str_addf(out, "it ended with status %d", WEXITSTATUS(c->status));
 }
 
+// Since the culprit was last known to work.
 static void say_others(const launch *l, tt_str *out)
 {
+    const double since =
+        l->is_frozen ? l->child[l->culprit].beat_at : l->failed_at;
     double longest = 0;
     int n = 0;
+    for (int32_t r = 0; r < l->options->n_ranks; r++)
+        n += r != l->culprit && l->child[r].gone_at >= l->failed_at;
+    const char *between = n == 1 ? "; rank " : "; ranks ";
     for (int32_t r = 0; r < l->options->n_ranks; r++) {
         const child *c = &l->child[r];
         if (r == l->culprit || c->gone_at < l->failed_at)
             continue;
-        tt_str_addf(out, n++ == 0 ? "; ranks %d" : ", %d", r);
-        longest = c->gone_at - l->failed_at > longest
-                      ? c->gone_at - l->failed_at
-                      : longest;
+        tt_str_addf(out, "%s%d", between, r);
+        between = ", ";
+        longest = c->gone_at - since > longest ? c->gone_at - since : longest;
     }
     if (n > 0)
         tt_str_addf(out, " waited %.1f s", longest);

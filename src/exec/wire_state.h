@@ -22,7 +22,7 @@ typedef struct tt__carrier {
 
 enum {
     TT__TAGS = 32000, // what every transport can tell apart
-    TT__KINDS = 16,   // of operators; the last: the host's calls
+    TT__KINDS = 16,   // of operators
 };
 
 tt_status tt__carrier_init(tt__carrier *c, tt_comm *comm,

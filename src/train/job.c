@@ -170,7 +170,7 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     TT_TRY(set_scalar(job, "seed", (double)job->options.seed));
     TT_TRY(set_scalar(job, "samples", (double)job->options.batch));
     if (job->peers.wire != NULL)
-        tt_comm_wire_step(job->peers.wire, job->step);
+        tt_comm_wire_step(job->peers.wire, job->step + 1);
     TT_TRY(tt_exec_run(job->exec, feed_one, &f));
     job->step++;
     TT_TRY(get_output(job, "loss", &result.loss));

@@ -8,7 +8,7 @@
 
 enum { ROUNDS = 20 };
 static const double again_after = 5; // seconds
-const char tt__ranks_call[] = "measure";
+const char tt__ranks_call[] = "measuring";
 
 static tt_status call_wire(void *user, const tt_coll_call *call)
 {
