@@ -4,7 +4,8 @@
 //
 // Models differ in optimisers and micro-batches, levels in ranks and recomputation,
 // so that every member of each registry occurs with every level. Batches do not
-// divide by the number of ranks. Models that have a layout over an axis `tensor` are
+// divide by the number of ranks. Batch norm takes the whole batch or groups of four
+// samples, which lie on one rank or on several. Models that have a layout over an axis `tensor` are
 // also split over that.
 
 #include "base/alloc.h"
@@ -18,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH = 5, N_STEPS = 2, N_LEVELS = 4, N_RUNS = 2 };
+enum { N_STEPS = 2, N_LEVELS = 4, N_RUNS = 2 };
 
 typedef struct subject {
     tt_report *r;
@@ -26,7 +27,7 @@ typedef struct subject {
     const char *name;
     int index; // of model and run
     bool is_tensor;
-    int n_micro;
+    int64_t batch, n_micro, bn_group;
     tt_graph *graph;
     tt_interp *interp; // has run
 } subject;
@@ -51,16 +52,18 @@ static tt_status write_leaf(tt_interp *it, const tt_graph *g, tt_val v,
 
 typedef struct feeder {
     const tt_graph *g;
-    int step, n_micro;
+    int64_t first; // sample of the step
 } feeder;
 
 static tt_status feed(void *user, tt_interp *it, int micro)
 {
     const feeder *f = user;
-    const int64_t first = ((int64_t)f->step * f->n_micro + micro) * BATCH;
-    for (int32_t v = 0; v < f->g->n_values; v++)
+    for (int32_t v = 0; v < f->g->n_values; v++) {
+        const tt_shape *shape = &f->g->value[v].type.shape;
         if (f->g->value[v].role == TT_ROLE_INPUT)
-            TT_TRY(write_leaf(it, f->g, (tt_val){v}, first));
+            TT_TRY(write_leaf(it, f->g, (tt_val){v},
+                              f->first + micro * tt_shape_dim(shape, 0)));
+    }
     return TT_OK;
 }
 
@@ -72,8 +75,10 @@ static void set_scalar(tt_interp *it, const tt_graph *g, const char *name,
         tt_interp_write(it, v, &value);
 }
 
-static tt_status train(const tt_graph *g, int n_micro, tt_interp **interp_out)
+static tt_status train(const subject *s, const tt_graph *g,
+                       tt_interp **interp_out)
 {
+    const int64_t samples = s->batch * s->n_micro;
     tt_interp *it = NULL;
     TT_TRY(tt_small_open(g, &it));
     tt_status status = TT_OK;
@@ -81,11 +86,11 @@ static tt_status train(const tt_graph *g, int n_micro, tt_interp **interp_out)
         if (g->value[v].role == TT_ROLE_OPTIM)
             status = write_leaf(it, g, (tt_val){v}, 0);
     set_scalar(it, g, "limit", 1e9);
-    set_scalar(it, g, "samples", BATCH * n_micro);
+    set_scalar(it, g, "samples", (double)samples);
     for (int step = 0; step < N_STEPS && status == TT_OK; step++) {
-        feeder f = {g, step, n_micro};
+        feeder f = {g, step * samples};
         set_scalar(it, g, "step", step + 1);
-        status = tt_interp_step(it, n_micro, feed, &f);
+        status = tt_interp_step(it, (int)s->n_micro, feed, &f);
     }
     if (status == TT_OK)
         *interp_out = it;
@@ -253,7 +258,7 @@ static tt_status check_level(const subject *s, int level)
     tt_str_addf(&what, "zero %d on %s", level, tt_str_text(&mesh));
     tt_status status = rewrite(s, tt_str_text(&mesh), level, &g);
     if (status == TT_OK)
-        status = train(g, s->n_micro, &it);
+        status = train(s, g, &it);
     if (status == TT_OK)
         status = check_graph(s, &(other){g, it, tt_str_text(&what)});
     if (status != TT_OK)
@@ -275,7 +280,8 @@ static tt_status build(subject *s)
                                         .guard = s->index % 2 == 1,
                                         .ema = s->index % 4 == 2 ? 0.9 : 0},
                               .dtype = TT_F64,
-                              .master = TT_F64};
+                              .master = TT_F64,
+                              .bn_group = s->bn_group};
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a law");
@@ -283,7 +289,7 @@ static tt_status build(subject *s)
         tt_opt_defaults(def->op->options, &recipe.optim.params, arena);
     recipe.optim.params.weight_decay = 0.1;
     if (status == TT_OK)
-        status = tt_small_build_as(s->small, &recipe, BATCH, &s->graph);
+        status = tt_small_build_as(s->small, &recipe, s->batch, &s->graph);
     tt_arena_destroy(arena);
     return status;
 }
@@ -291,7 +297,7 @@ static tt_status build(subject *s)
 static tt_status check_levels(subject *s)
 {
     TT_TRY(build(s));
-    TT_TRY(train(s->graph, s->n_micro, &s->interp));
+    TT_TRY(train(s, s->graph, &s->interp));
     for (int level = 0; level < N_LEVELS; level++)
         TT_TRY(check_level(s, level));
     return TT_OK;
@@ -302,11 +308,14 @@ static tt_status check(tt_report *r, const tt_small *small, const char *name)
     tt_status status = TT_OK;
     for (int i = 0; i < N_RUNS && status == TT_OK; i++) {
         const int index = (int)(small - tt_small_table) + 5 * i;
+        const bool has_groups = i == 1 && small->needs_batch;
         subject s = {.r = r,
                      .small = small,
                      .name = name,
                      .index = index,
                      .is_tensor = i == 1 && small->tensor != NULL,
+                     .batch = has_groups ? 8 : 5,
+                     .bn_group = has_groups ? 4 : 0,
                      .n_micro = 1 + index % 2};
         status = check_levels(&s);
         tt_interp_destroy(s.interp);

@@ -42,8 +42,8 @@ typedef struct tt_conv {
 } tt_conv;
 tt_val tt_nn_conv(tt_builder *b, tt_val x, const tt_conv *c);
 
-// Batch norm with its four vectors and its counter of batches; residual may be
-// TT_NONE.
+// Batch norm with its four vectors and its counter of batches, over groups of
+// b->norm_group samples; residual may be TT_NONE.
 tt_val tt_nn_batch_norm(tt_builder *b, tt_val x, const char *name, bool relu,
                         tt_val residual);
 

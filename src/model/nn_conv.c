@@ -81,10 +81,12 @@ tt_val tt_nn_batch_norm(tt_builder *b, tt_val x, const char *name, bool relu,
         tt__channel_param(b, name, "bias", tt_init_const(0), &shape, 1);
     const tt_val mean = statistics(b, name, "running_mean", 0, channels);
     const tt_val var = statistics(b, name, "running_var", 1, channels);
+    const bool is_all = b->norm_group == tt_dim_of(b, x, 0);
+    const long long group = b->is_training && !is_all ? b->norm_group : 0;
     const tt_val y = tt_callf(
         b, &tt_op_batch_norm, (tt_val[]){x, gamma, beta, mean, var, residual},
-        6, "training=%s activation=%s", b->is_training ? "true" : "false",
-        relu ? "relu" : "none");
+        6, "training=%s activation=%s group=%lld",
+        b->is_training ? "true" : "false", relu ? "relu" : "none", group);
     tt_outputs_of(b, y, out);
     if (b->is_training) {
         tt_update(b, mean, out[3]);

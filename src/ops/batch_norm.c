@@ -110,6 +110,10 @@ static const tt_sample samples[] = {
      {"f batch:4 channels:2 width:3", "f features:2", "f features:2",
       "m=0.1 features:2", "m=0.7 features:2"},
      216}, // 9 * 24
+    {"group=3",
+     {"f batch:9 channels:2 width:2", "f features:2", "f features:2",
+      "m=0.1 features:2", "m=0.7 features:2"},
+     288}, // 8 * 36
     {"training=false",
      {"f batch:3 channels:4", "f channels:4", "f channels:4",
       "m=0.1 channels:4", "m=0.7 channels:4"},
@@ -188,6 +192,10 @@ static const tt_sample samples_grad[] = {
       "f features:2", "m batch:2 channels:2", "m+ batch:2 channels:2",
       "f! batch:4 channels:2 width:3"},
      264}, // 11 * 24
+    {"group=3",
+     {"f batch:9 channels:2 width:2", "f batch:9 channels:2 width:2",
+      "f features:2", "m batch:3 channels:2", "m+ batch:3 channels:2"},
+     360}, // 10 * 36
     {"training=false eps=0.01",
      {"f batch:3 channels:2 width:3", "f batch:3 channels:2 width:3",
       "f channels:2", "m channels:2", "m+ channels:2"},

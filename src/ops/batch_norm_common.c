@@ -16,8 +16,14 @@ static int64_t space_of(const tt_shape *x)
     return n;
 }
 
+static bool has_groups(const tt_batch_norm_params *p)
+{
+    return p->training && p->group > 0;
+}
+
 tt_batch_norm_geometry tt_batch_norm_geometry_of(const tt_batch_norm_params *p,
-                                                 const tt_local *x)
+                                                 const tt_local *x,
+                                                 const tt_local *stats)
 {
     const int64_t n = tt_shape_dim(&x->shape, 0);
     double whole_n = 1, whole_points = 1;
@@ -26,15 +32,48 @@ tt_batch_norm_geometry tt_batch_norm_geometry_of(const tt_batch_norm_params *p,
         if (d != 1)
             *(d == 0 ? &whole_n : &whole_points) *= (double)x->global[f];
     }
-    const double group = p->group == 0 ? whole_n : (double)p->group;
-    return (tt_batch_norm_geometry){
-        .groups = p->group == 0 ? 1 : n / p->group,
-        .samples = p->group == 0 ? n : p->group,
-        .channels = tt_shape_dim(&x->shape, 1),
-        .points = space_of(&x->shape),
-        .count = group * whole_points,
-        .whole_groups = whole_n / group,
-    };
+    tt_batch_norm_geometry g = {.n = n,
+                                .channels = tt_shape_dim(&x->shape, 1),
+                                .points = space_of(&x->shape),
+                                .groups = 1,
+                                .samples = n,
+                                .rows = 1,
+                                .count = whole_n * whole_points,
+                                .whole_groups = 1};
+    if (!has_groups(p))
+        return g;
+    // Where groups are cut, samples are one factor.
+    const int64_t origin = x->shape.first[1] == 1 ? x->origin[0] : 0;
+    const int row = stats->shape.n_factors - 2;
+    g.samples = p->group;
+    g.before = origin % p->group;
+    g.groups = (g.before + n + p->group - 1) / p->group;
+    g.rows = stats->shape.factor[row].size;
+    g.first_row = origin / p->group - stats->origin[row];
+    g.count = (double)p->group * whole_points;
+    g.whole_groups = whole_n / (double)p->group;
+    return g;
+}
+
+// The divisors of n next to `group`.
+static tt_status not_whole(const char *op, int64_t n, int64_t group)
+{
+    int64_t below = group < n ? group : n, above = group;
+    while (n % below != 0)
+        below--;
+    while (above < n && n % above != 0)
+        above++;
+    if (above > n || above == below)
+        return tt_fail(
+            TT_ERR_ARG,
+            "%s: %lld samples are not whole groups of %lld; nearest: "
+            "%lld",
+            op, (long long)n, (long long)group, (long long)below);
+    return tt_fail(TT_ERR_ARG,
+                   "%s: %lld samples are not whole groups of %lld; nearest: "
+                   "%lld or %lld",
+                   op, (long long)n, (long long)group, (long long)below,
+                   (long long)above);
 }
 
 tt_status tt__bn_check(const tt_op_io *io, const char *op,
@@ -53,9 +92,7 @@ tt_status tt__bn_check(const tt_op_io *io, const char *op,
                        op);
     const int64_t n = tt_shape_dim(x, 0);
     if (p->group > 0 && n % p->group != 0)
-        return tt_fail(TT_ERR_ARG,
-                       "%s: %lld samples are not whole groups of %lld", op,
-                       (long long)n, (long long)p->group);
+        return not_whole(op, n, p->group);
     if (p->training && (p->group > 0 ? p->group : n) * space_of(x) < 2)
         return tt_fail(TT_ERR_ARG,
                        "%s: training needs more than one value per channel",
@@ -105,7 +142,7 @@ tt_status tt__bn_check_stats(const tt_op_io *io, const char *op, int i,
 typedef enum cut_kind {
     CUT_CHANNELS,
     CUT_GROUPS, // whole groups of samples on every rank
-    CUT_SPAN,   // statistics span ranks
+    CUT_SPAN,   // statistics span ranks: every rank has all of them
     CUT_FROZEN, // there are no statistics to compute
 } cut_kind;
 
@@ -165,6 +202,18 @@ static void add(const tt_op_io *io, const tt__bn_roles *roles, const cut *c,
         sig->expand = roles->expand;
 }
 
+// Whether samples in equal blocks are whole groups. An axis that cut them before
+// cut groups, perhaps.
+static bool ranks_have_groups(const tt_op_io *io, int axis_size)
+{
+    const tt_batch_norm_params *p = io->params;
+    const tt_type *x = &io->in[0];
+    for (int a = 0; a < TT_MAX_AXES; a++)
+        if (x->place[a].kind == TT_SPLIT && x->place[a].factor == 0)
+            return false;
+    return tt_shape_dim(&x->shape, 0) / p->group % axis_size == 0;
+}
+
 void tt__bn_shard(const tt_op_io *io, const tt__bn_roles *roles, int axis_size,
                   tt_sigs *sigs)
 {
@@ -182,10 +231,10 @@ void tt__bn_shard(const tt_op_io *io, const tt__bn_roles *roles, int axis_size,
         else if (!p->training)
             c.kind = CUT_FROZEN;
         else if (d == 0 && p->group > 0) {
-            if (x->first[1] != 1 ||
-                tt_shape_dim(x, 0) / p->group % axis_size != 0)
+            if (x->first[1] != 1)
                 continue;
-            c.kind = CUT_GROUPS;
+            if (ranks_have_groups(io, axis_size))
+                c.kind = CUT_GROUPS;
         }
         add(io, roles, &c, sigs);
     }

@@ -7,7 +7,9 @@
 //   backward   s = batch_norm_grad_sums(x, dy, mean, rstd): dgamma and dbeta, terms
 //              dx = batch_norm_grad_apply(x, dy, ..., all_reduce(s))
 //
-//   wire       two values per channel each way
+//   wire       two values per channel each way; with groups, which may begin and
+//              end anywhere on ranks, two for each of them. A rank adds nothing
+//              to groups that it has no sample of
 //
 // Moments are those of x - running_mean, which is small, so that the variance,
 // their difference, keeps its digits with one message instead of two.
@@ -107,6 +109,7 @@ tt_status tt__bn_expand(tt_builder *b, const tt_node *node, const tt_sig *sig,
 static const tt_sample samples_moments[] = {
     {"", {"f batch:4 channels:3 height:2 width:3", "m channels:3"}, 288},
     {"group=2", {"f batch:4 channels:2 width:3", "m features:2"}, 96},
+    {"group=3", {"f batch:9 channels:2 width:2", "m features:2"}, 144},
     {0},
 };
 
@@ -121,6 +124,11 @@ static const tt_sample samples_apply[] = {
       "m=0.5 features:2", "m=0.5 features:2", "m+ moment:2 batch:2 channels:2",
       "m features:2"},
      288}, // 4 * 72
+    {"group=3 activation=relu",
+     {"f batch:9 channels:2 width:2", "f features:2", "f features:2",
+      "m=0.5 features:2", "m=0.5 features:2", "m+ moment:2 batch:3 channels:2",
+      "m features:2", "f batch:9 channels:2 width:2"},
+     216}, // 6 * 36
     {0},
 };
 
@@ -264,6 +272,10 @@ static const tt_sample samples_sums[] = {
       "m batch:2 channels:2", "m+ batch:2 channels:2",
       "f! batch:4 channels:2 width:3"},
      144}, // 6 * 24
+    {"group=3",
+     {"f batch:9 channels:2 width:2", "f batch:9 channels:2 width:2",
+      "m batch:3 channels:2", "m+ batch:3 channels:2"},
+     180}, // 5 * 36
     {0},
 };
 
@@ -278,6 +290,11 @@ static const tt_sample samples_grad_apply[] = {
       "f features:2", "m batch:2 channels:2", "m+ batch:2 channels:2",
       "m moment:2 batch:2 channels:2", "f! batch:4 channels:2 width:3"},
      192}, // 8 * 24
+    {"group=3",
+     {"f batch:9 channels:2 width:2", "f batch:9 channels:2 width:2",
+      "f features:2", "m batch:3 channels:2", "m+ batch:3 channels:2",
+      "m moment:2 batch:3 channels:2"},
+     252}, // 7 * 36
     {0},
 };
 

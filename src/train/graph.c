@@ -97,6 +97,7 @@ static tt_status begin(tt_builder *b, const tt_train_recipe *recipe)
     TT_TRY(tt_builder_init(b, &tt_grad_ops_default));
     b->dtype = recipe->dtype;
     b->master = recipe->master;
+    b->norm_group = recipe->bn_group;
     return TT_OK;
 }
 

@@ -103,7 +103,7 @@ static const refusal refusals[] = {
     {&tt_op_batch_norm,
      "group=3",
      {"n:4 c:2", "c:2", "c:2", "c:2", "c:2"},
-     "batch_norm: 4 samples are not whole groups of 3"},
+     "batch_norm: 4 samples are not whole groups of 3; nearest: 2 or 4"},
     {&tt_op_batch_norm,
      "",
      {"n:1 c:2", "c:2", "c:2", "c:2", "c:2"},

@@ -77,20 +77,34 @@ static int64_t room_bytes(int64_t channels)
            tt__round64(channels * 4) * N_FLOATS;
 }
 
+// Statistics by group: in the outputs of forward operators but apply, whose input
+// they are as moments, and in the inputs of gradients.
+static const tt_local *statistics(const tt_site *site)
+{
+    if (site->op == &tt_op_batch_norm)
+        return site->n_out > 1 ? &site->out[1].local : NULL;
+    if (site->op == &tt_op_batch_norm_moments)
+        return &site->out[0].local;
+    if (site->op == &tt_op_batch_norm_apply)
+        return &site->in[5].local;
+    return &site->in[site->op == &tt_op_batch_norm_grad_sums ? 2 : 3].local;
+}
+
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
     state *s = tt_alloc(sizeof(*s));
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "batch_norm: no memory for a kernel");
-    s->g = tt_batch_norm_geometry_of(site->params, &site->in[0].local);
+    s->g = tt_batch_norm_geometry_of(site->params, &site->in[0].local,
+                                     statistics(site));
     const tt_status status = set_forms(backend, site, s);
     if (status != TT_OK) {
         tt_free(s);
         return status;
     }
     tt_simd_channels_args a = base_args(site, s);
-    a.samples = s->g.samples * s->g.groups;
+    a.samples = s->g.n;
     prepared_out->state = s;
     prepared_out->scratch_bytes =
         room_bytes(a.channels) + tt_simd_get()->channels->scratch_bytes(&a);
@@ -127,21 +141,33 @@ static const float *as_floats(const state *s, const tt_site *site,
                          floats(s, args, room));
 }
 
+// Bytes of an image before group g.
+static int64_t offset(const state *s, const tt_site *site, int64_t g)
+{
+    int64_t first;
+    (void)tt_batch_norm_span(&s->g, g, &first);
+    return first * s->g.channels * s->g.points *
+           tt_dtype_bytes(site->in[0].dtype);
+}
+
 // Image `data` from group g on; NULL stays NULL.
 static const void *group_in(const state *s, const tt_site *site,
                             const void *data, int64_t g)
 {
-    const int64_t n = s->g.samples * s->g.channels * s->g.points;
-    return data == NULL
-               ? NULL
-               : (const char *)data + g * n * tt_dtype_bytes(site->in[0].dtype);
+    return data == NULL ? NULL : (const char *)data + offset(s, site, g);
 }
 
 static void *group_out(const state *s, const tt_site *site, void *data,
                        int64_t g)
 {
-    const int64_t n = s->g.samples * s->g.channels * s->g.points;
-    return (char *)data + g * n * tt_dtype_bytes(site->in[0].dtype);
+    return (char *)data + offset(s, site, g);
+}
+
+// The samples of a group that this rank has.
+static void set_group(const state *s, int64_t g, tt_simd_channels_args *a)
+{
+    int64_t first;
+    a->samples = tt_batch_norm_span(&s->g, g, &first);
 }
 
 static const void *optional(const tt_site *site, const tt_args *args, int i)
@@ -198,7 +224,6 @@ static void apply_frozen(const state *s, const tt_site *site,
         a->mean[c] = mean[c];
         a->rstd[c] = (float)(1 / sqrt((double)var[c] + p->eps));
     }
-    a->samples *= s->g.groups;
     a->x = args->in[0];
     a->y = args->out[0];
     tt_simd_get()->channels->apply(a);
@@ -220,6 +245,7 @@ static tt_status run(void *kernel_state, const tt_site *site,
     }
     clear_totals(s, args);
     for (int64_t g = 0; g < s->g.groups; g++) {
+        set_group(s, g, &a);
         a.x = group_in(s, site, args->in[0], g);
         a.residual = group_in(s, site, optional(site, args, 5), g);
         a.y = group_out(s, site, args->out[0], g);
@@ -241,23 +267,33 @@ const tt_kernel_def tt_kernel_cpu_batch_norm = {
     .run = run,
 };
 
-// The two rows of a pair [2, groups, channels] that belong to group g.
-static void write_pair(const state *s, const double *sums, float *pair,
-                       int64_t g)
+// Where moment `i` of a row is in a pair [2, rows, channels].
+static int64_t pair_at(const state *s, int i, int64_t row)
 {
-    for (int row = 0; row < 2; row++)
-        for (int64_t c = 0; c < s->g.channels; c++)
-            pair[(row * s->g.groups + g) * s->g.channels + c] =
-                (float)sums[row * s->g.channels + c];
+    return (i * s->g.rows + row) * s->g.channels;
 }
 
-static void read_pair(const state *s, const float *pair, int64_t g,
+// Rows of groups that are elsewhere are terms of a sum: zero.
+static void clear_pair(const state *s, float *pair)
+{
+    if (s->g.rows > s->g.groups)
+        memset(pair, 0, (size_t)pair_at(s, 2, 0) * sizeof(float));
+}
+
+static void write_pair(const state *s, const double *sums, float *pair,
+                       int64_t row)
+{
+    for (int i = 0; i < 2; i++)
+        for (int64_t c = 0; c < s->g.channels; c++)
+            pair[pair_at(s, i, row) + c] = (float)sums[i * s->g.channels + c];
+}
+
+static void read_pair(const state *s, const float *pair, int64_t row,
                       double *sums)
 {
-    for (int row = 0; row < 2; row++)
+    for (int i = 0; i < 2; i++)
         for (int64_t c = 0; c < s->g.channels; c++)
-            sums[row * s->g.channels + c] =
-                (double)pair[(row * s->g.groups + g) * s->g.channels + c];
+            sums[i * s->g.channels + c] = (double)pair[pair_at(s, i, row) + c];
 }
 
 static tt_status run_moments(void *kernel_state, const tt_site *site,
@@ -266,10 +302,12 @@ static tt_status run_moments(void *kernel_state, const tt_site *site,
     const state *s = kernel_state;
     tt_simd_channels_args a = args_of(s, site, args);
     a.shift = as_floats(s, site, args, 1, MEAN);
+    clear_pair(s, args->out[0]);
     for (int64_t g = 0; g < s->g.groups; g++) {
+        set_group(s, g, &a);
         a.x = group_in(s, site, args->in[0], g);
         tt_simd_get()->channels->moments(&a);
-        write_pair(s, a.sums, args->out[0], g);
+        write_pair(s, a.sums, args->out[0], s->g.first_row + g);
     }
     return TT_OK;
 }
@@ -301,16 +339,20 @@ static tt_status run_apply(void *kernel_state, const tt_site *site,
     a.beta = as_floats(s, site, args, 2, BETA);
     a.shift = as_floats(s, site, args, 6, MEAN);
     clear_totals(s, args);
-    for (int64_t g = 0; g < s->g.groups; g++) {
+    for (int64_t row = 0; row < s->g.rows; row++) {
+        const int64_t g = row - s->g.first_row;
+        a.mean = (float *)args->out[1] + row * a.channels;
+        a.rstd = (float *)args->out[2] + row * a.channels;
+        read_pair(s, args->in[5], row, a.sums);
+        set_statistics(&a);
+        add_totals(s, args, &a);
+        if (g < 0 || g >= s->g.groups)
+            continue; // of samples on other ranks
+        set_group(s, g, &a);
         a.x = group_in(s, site, args->in[0], g);
         a.residual = group_in(s, site, optional(site, args, 7), g);
         a.y = group_out(s, site, args->out[0], g);
-        a.mean = (float *)args->out[1] + g * a.channels;
-        a.rstd = (float *)args->out[2] + g * a.channels;
-        read_pair(s, args->in[5], g, a.sums);
-        set_statistics(&a);
         tt_simd_get()->channels->apply(&a);
-        add_totals(s, args, &a);
     }
     move_running(s, site, args);
     return TT_OK;
@@ -333,7 +375,7 @@ static void use_statistics(const state *s, const tt_args *args, int first,
 {
     a->mean = floats(s, args, MEAN);
     a->rstd = floats(s, args, RSTD);
-    const int64_t at = g * a->channels;
+    const int64_t at = (s->g.first_row + g) * a->channels;
     memcpy(a->mean, (const float *)args->in[first] + at,
            (size_t)a->channels * sizeof(float));
     memcpy(a->rstd, (const float *)args->in[first + 1] + at,
@@ -343,6 +385,7 @@ static void use_statistics(const state *s, const tt_args *args, int first,
 static void use_images(const state *s, const tt_site *site, const tt_args *args,
                        int mask, int64_t g, tt_simd_channels_args *a)
 {
+    set_group(s, g, a);
     a->x = group_in(s, site, args->in[0], g);
     a->d_y = group_in(s, site, args->in[1], g);
     a->mask = a->has_relu ? group_in(s, site, args->in[mask], g) : NULL;
@@ -368,7 +411,7 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
     clear_totals(s, args);
     for (int64_t g = 0; g < s->g.groups; g++) {
         use_images(s, site, args, 5, g, &a);
-        use_statistics(s, args, 3, p->training ? g : 0, &a);
+        use_statistics(s, args, 3, g, &a);
         for (int64_t c = 0; c < a.channels && !p->training; c++)
             a.rstd[c] = (float)(1 / sqrt((double)a.rstd[c] + p->eps));
         a.d_x = group_out(s, site, args->out[0], g);
@@ -397,11 +440,12 @@ static tt_status run_sums(void *kernel_state, const tt_site *site,
 {
     const state *s = kernel_state;
     tt_simd_channels_args a = args_of(s, site, args);
+    clear_pair(s, args->out[0]);
     for (int64_t g = 0; g < s->g.groups; g++) {
         use_images(s, site, args, 4, g, &a);
         use_statistics(s, args, 2, g, &a);
         tt_simd_get()->channels->grad_sums(&a);
-        write_pair(s, a.sums, args->out[0], g);
+        write_pair(s, a.sums, args->out[0], s->g.first_row + g);
     }
     return TT_OK;
 }
@@ -424,7 +468,7 @@ static tt_status run_grad_apply(void *kernel_state, const tt_site *site,
     for (int64_t g = 0; g < s->g.groups; g++) {
         use_images(s, site, args, 6, g, &a);
         use_statistics(s, args, 3, g, &a);
-        read_pair(s, args->in[5], g, a.sums);
+        read_pair(s, args->in[5], s->g.first_row + g, a.sums);
         a.d_x = group_out(s, site, args->out[0], g);
         if (p->has_residual)
             a.d_residual = group_out(s, site, args->out[1], g);

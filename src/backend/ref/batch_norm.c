@@ -21,47 +21,60 @@ static void out_at(const tt_site *site, const tt_args *args, int i, int64_t at,
     tt_dtype_store(site->out[i].dtype, args->out[i], at, value);
 }
 
-// One channel of one group.
+// One channel of one group, by its row in the statistics. Its samples on this rank
+// begin at `first`; there may be none.
 typedef struct lane {
     const tt_site *site;
     const tt_args *args;
     const tt_batch_norm_params *p;
     tt_batch_norm_geometry g;
-    int64_t group, channel;
+    int64_t row, channel;
+    int64_t first, samples;
 } lane;
 
-static lane lane_of(const tt_site *site, const tt_args *args)
+static lane lane_of(const tt_site *site, const tt_args *args,
+                    const tt_operand *stats)
 {
     return (lane){
         .site = site,
         .args = args,
         .p = site->params,
-        .g = tt_batch_norm_geometry_of(site->params, &site->in[0].local),
+        .g = tt_batch_norm_geometry_of(site->params, &site->in[0].local,
+                                       stats == NULL ? NULL : &stats->local),
     };
+}
+
+static void set_row(lane *l, int64_t row)
+{
+    const int64_t group = row - l->g.first_row;
+    l->row = row;
+    l->samples = 0;
+    if (group >= 0 && group < l->g.groups)
+        l->samples = tt_batch_norm_span(&l->g, group, &l->first);
 }
 
 // Element of x: value i of the lane, below samples * points.
 static int64_t at(const lane *l, int64_t i)
 {
-    const int64_t n = l->group * l->g.samples + i / l->g.points;
+    const int64_t n = l->first + i / l->g.points;
     return (n * l->g.channels + l->channel) * l->g.points + i % l->g.points;
 }
 
 static int64_t count(const lane *l)
 {
-    return l->g.samples * l->g.points;
+    return l->samples * l->g.points;
 }
 
 // Index of the lane's entry in a statistic.
 static int64_t stat(const lane *l)
 {
-    return l->group * l->g.channels + l->channel;
+    return l->row * l->g.channels + l->channel;
 }
 
 // From a pair [2, groups, channels].
 static int64_t second(const lane *l)
 {
-    return (l->g.groups + l->group) * l->g.channels + l->channel;
+    return (l->g.rows + l->row) * l->g.channels + l->channel;
 }
 
 static double activate(const lane *l, double z)
@@ -112,7 +125,8 @@ static void train_channel(lane *l, bool known, int residual)
     const double old_var = in_at(site, args, 4, l->channel);
     const double n = l->g.count;
     double mean = 0, var = 0;
-    for (l->group = 0; l->group < l->g.groups; l->group++) {
+    for (int64_t row = 0; row < l->g.rows; row++) {
+        set_row(l, row);
         moments m;
         if (known) {
             const double shift = in_at(site, args, 5, stat(l)) / n;
@@ -138,14 +152,15 @@ static void frozen_channel(lane *l)
 {
     const moments m = {in_at(l->site, l->args, 3, l->channel),
                        in_at(l->site, l->args, 4, l->channel)};
-    for (l->group = 0; l->group < l->g.groups; l->group++)
-        normalise(l, m, 1 / sqrt(m.var + l->p->eps), 5);
+    set_row(l, 0);
+    normalise(l, m, 1 / sqrt(m.var + l->p->eps), 5);
 }
 
 static tt_status run(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
-    lane l = lane_of(site, args);
+    const tt_batch_norm_params *p = site->params;
+    lane l = lane_of(site, args, p->training ? &site->out[1] : NULL);
     for (l.channel = 0; l.channel < l.g.channels; l.channel++) {
         if (l.p->training)
             train_channel(&l, false, 5);
@@ -159,7 +174,7 @@ static tt_status run_apply(void *state, const tt_site *site,
                            const tt_args *args)
 {
     (void)state;
-    lane l = lane_of(site, args);
+    lane l = lane_of(site, args, &site->out[1]);
     for (l.channel = 0; l.channel < l.g.channels; l.channel++)
         train_channel(&l, true, 7);
     return TT_OK;
@@ -169,9 +184,10 @@ static tt_status run_moments(void *state, const tt_site *site,
                              const tt_args *args)
 {
     (void)state;
-    lane l = lane_of(site, args);
-    for (l.group = 0; l.group < l.g.groups; l.group++)
+    lane l = lane_of(site, args, &site->out[0]);
+    for (int64_t row = 0; row < l.g.rows; row++)
         for (l.channel = 0; l.channel < l.g.channels; l.channel++) {
+            set_row(&l, row);
             const double shift = in_at(site, args, 1, l.channel);
             double sum = 0, squares = 0;
             for (int64_t i = 0; i < count(&l); i++) {
@@ -215,9 +231,10 @@ static sums sum_lane(const lane *l, moments m, double rstd, int y)
 static tt_status run_sums(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
-    lane l = lane_of(site, args);
-    for (l.group = 0; l.group < l.g.groups; l.group++)
+    lane l = lane_of(site, args, &site->in[2]);
+    for (int64_t row = 0; row < l.g.rows; row++)
         for (l.channel = 0; l.channel < l.g.channels; l.channel++) {
+            set_row(&l, row);
             const moments m = {.mean = in_at(site, args, 2, stat(&l))};
             const double rstd = in_at(site, args, 3, stat(&l));
             const sums s = sum_lane(&l, m, rstd, 4);
@@ -254,7 +271,8 @@ static void back_channel(lane *l)
     const tt_site *site = l->site;
     const tt_args *args = l->args;
     double dgamma = 0, dbeta = 0;
-    for (l->group = 0; l->group < l->g.groups; l->group++) {
+    for (int64_t row = 0; row < l->g.rows; row++) {
+        set_row(l, row);
         back b = {.y = 5, .residual = 3};
         const int64_t i = l->p->training ? stat(l) : l->channel;
         b.mean = in_at(site, args, 3, i);
@@ -275,7 +293,8 @@ static void back_channel(lane *l)
 static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
-    lane l = lane_of(site, args);
+    const tt_batch_norm_params *p = site->params;
+    lane l = lane_of(site, args, p->training ? &site->in[3] : NULL);
     for (l.channel = 0; l.channel < l.g.channels; l.channel++)
         back_channel(&l);
     return TT_OK;
@@ -285,9 +304,10 @@ static tt_status run_grad_apply(void *state, const tt_site *site,
                                 const tt_args *args)
 {
     (void)state;
-    lane l = lane_of(site, args);
-    for (l.group = 0; l.group < l.g.groups; l.group++)
+    lane l = lane_of(site, args, &site->in[3]);
+    for (int64_t row = 0; row < l.g.rows; row++)
         for (l.channel = 0; l.channel < l.g.channels; l.channel++) {
+            set_row(&l, row);
             const back b = {.mean = in_at(site, args, 3, stat(&l)),
                             .rstd = in_at(site, args, 4, stat(&l)),
                             .s = {in_at(site, args, 5, stat(&l)),
