@@ -28,6 +28,10 @@ void tt_interp_write(tt_interp *it, tt_val v, const double *whole);
 // replicas that must be equal are not (the difference is the law's business).
 bool tt_interp_read(tt_interp *it, tt_val v, double *whole);
 
+// Behind the value lie its first elements again, where NaN was: a kernel that reads
+// on would find them, and must not.
+void tt_interp_echo(tt_interp *it, tt_val v);
+
 tt_status tt_interp_run(tt_interp *it);
 
 // A step of `n_micro` micro-batches as the executor runs it: forward and backward

@@ -33,20 +33,36 @@ static void print_output(tt_interp *it, const tt_graph *g, tt_val v,
     tt_str_addf(out, " %.17g %.17g", sum, size);
 }
 
+static void print_outputs(tt_interp *it, const tt_case *c, tt_str *out)
+{
+    CHECK_OK(tt_interp_run(it));
+    for (int i = 0; i < c->n_out; i++)
+        print_output(it, c->b.graph, c->out[i], out);
+    tt_str_add(out, "\n");
+}
+
 static void print_sample(const tt_op_def *op, const tt_sample *s, tt_str *out)
 {
     tt_case c;
     tt_interp *it = NULL;
+    tt_str first = {0}, again = {0};
     CHECK_OK(tt_case_init(&c, op, s, TT_F64, NULL, NULL));
     CHECK_OK(tt_interp_create(c.b.graph, &it));
     for (int i = 0; i < c.n_in; i++)
         if (c.data[i] != NULL)
             tt_interp_write(it, c.in[i], c.data[i]);
-    CHECK_OK(tt_interp_run(it));
-    tt_str_addf(out, "%s %d:", op->name, (int)(s - op->samples));
-    for (int i = 0; i < c.n_out; i++)
-        print_output(it, c.b.graph, c.out[i], out);
-    tt_str_add(out, "\n");
+    print_outputs(it, &c, &first);
+    for (int i = 0; i < c.n_in; i++)
+        if (c.data[i] != NULL)
+            tt_interp_echo(it, c.in[i]);
+    print_outputs(it, &c, &again);
+    CHECK_MSG(strcmp(tt_str_text(&first), tt_str_text(&again)) == 0,
+              "%s %d reads behind its inputs", op->name,
+              (int)(s - op->samples));
+    tt_str_addf(out, "%s %d:%s", op->name, (int)(s - op->samples),
+                tt_str_text(&first));
+    tt_str_fini(&first);
+    tt_str_fini(&again);
     tt_interp_destroy(it);
     tt_case_fini(&c);
 }
