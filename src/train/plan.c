@@ -122,10 +122,11 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
     const tt_shape *logits = &p.graph->value[p.io.logits.id].type.shape;
     p.classes = tt_shape_dim(logits, logits->ndim - 1);
     tt_status status = tt__job_check_globs(job, p.graph);
-    if (status == TT_OK)
-        status = recompute(&p.graph, v->recompute);
+    // In this order, so that what is computed again sends nothing again.
     if (status == TT_OK)
         status = tt__job_partition(job, v->zero, &p.graph);
+    if (status == TT_OK)
+        status = recompute(&p.graph, v->recompute);
     if (status == TT_OK)
         status = tt_plan_lower(p.graph, &job->backend->target, &lower, &p.plan);
     if (status != TT_OK)
