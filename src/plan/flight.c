@@ -1,36 +1,20 @@
 // flight - which collectives travel together, from when to when.
+//
+//   gradients        buckets, begun when the last member is finished (in the last
+//                    micro-batch), over when the update reads the first
+//   reduce_scatter   in backward: neighbours up to a bucket's size, at most two such
+//                    flights at a time, so that whole gradients die early
+//   all_gather       of weights: ahead of their use, see prefetch
+//   all others       begin at their place and are over when somebody needs them
+//
+// A flight reads its inputs and writes its outputs at any time while it lasts.
 
-#include "plan/lower.h"
+#include "ops/ops.h"
+#include "plan/flights.h"
 
-static bool is_collective(const tt_step *step)
-{
-    return (step->op->flags & TT_OP_COLLECTIVE) != 0;
-}
+#include <stdlib.h>
 
-static bool has_buffer(const tt_ref *ref, int32_t n, int32_t buffer)
-{
-    for (int32_t i = 0; i < n; i++)
-        if (ref[i].buffer == buffer)
-            return true;
-    return false;
-}
-
-// Whether `step` may not run while the collective is under way.
-static bool conflicts(const tt_step *collective, const tt_step *step)
-{
-    for (int32_t i = 0; i < collective->n_in; i++) {
-        const int32_t b = collective->in[i].buffer;
-        if (b >= 0 && has_buffer(step->out, step->n_out, b))
-            return true;
-    }
-    for (int32_t i = 0; i < collective->n_out; i++) {
-        const int32_t b = collective->out[i].buffer;
-        if (has_buffer(step->in, step->n_in, b) ||
-            has_buffer(step->out, step->n_out, b))
-            return true;
-    }
-    return false;
-}
+enum { IN_AIR = 2 };
 
 static const tt_segment *segment_of(const tt_plan *plan, int32_t step)
 {
@@ -40,44 +24,328 @@ static const tt_segment *segment_of(const tt_plan *plan, int32_t step)
     return segment;
 }
 
-// The first step behind it that may not run before it is over.
-static int32_t due_of(const tt_plan *plan, int32_t s)
+// ---- trips -------------------------------------------------------------------
+
+// Bytes of a value that a rank holds when all hold as much.
+static int64_t even_bytes(const tt_graph *g, tt_val v)
 {
+    const tt_type *type = &g->value[v.id].type;
+    int64_t n = tt_shape_count(&type->shape);
+    for (int a = 0; a < g->mesh.n_axes; a++)
+        if (type->place[a].kind == TT_SPLIT)
+            n = (n + g->mesh.axis[a].size - 1) / g->mesh.axis[a].size;
+    return n * tt_dtype_bytes(type->dtype);
+}
+
+// What is moved: the larger side.
+static int64_t bytes_of(const tt_graph *g, const tt_node *node)
+{
+    const int64_t in = even_bytes(g, node->in[0]);
+    const int64_t out = even_bytes(g, node->out[0]);
+    return in > out ? in : out;
+}
+
+static void collect(tt__trips *t)
+{
+    const tt__lower *l = t->l;
+    for (int32_t s = 0; s < l->plan->n_steps; s++) {
+        const tt_step *step = &l->plan->step[s];
+        if (!tt__is_collective(step))
+            continue;
+        const tt_node *node = &l->g->node[step->node];
+        const int32_t from = l->g->value[l->info[node->in[0].id].root].node;
+        t->trip[t->n++] = (tt__trip){.node = step->node,
+                                     .step = s,
+                                     .at = from >= 0 ? l->at[from] : -1,
+                                     .bytes = bytes_of(l->g, node),
+                                     .bucket = -1};
+    }
+}
+
+// Trips in the order of the steps as these are now.
+static void find_steps(tt__trips *t)
+{
+    const tt_plan *plan = t->l->plan;
+    for (int32_t i = 0; i < t->n; i++)
+        for (int32_t s = 0; s < plan->n_steps; s++)
+            if (plan->step[s].node == t->trip[i].node &&
+                tt__is_collective(&plan->step[s]))
+                t->trip[i].step = s;
+}
+
+// From when to when: flights of a micro-batch stay in their segment; what the
+// update wants may travel as soon as the last micro-batch has made it.
+static void find_times(const tt_plan *plan, tt__trip *trip)
+{
+    const int32_t s = trip->step;
     const tt_segment *segment = segment_of(plan, s);
-    const int32_t end = segment->phase == TT_UPDATE
-                            ? plan->n_steps
-                            : segment->first + segment->n;
-    for (int32_t t = s + 1; t < end; t++)
-        if (conflicts(&plan->step[s], &plan->step[t]))
-            return t;
-    return end;
+    const bool is_update = segment->phase == TT_UPDATE;
+    const tt_step *step = &plan->step[s];
+    trip->ready = is_update ? 0 : segment->first;
+    for (int32_t t = s - 1; t >= trip->ready; t--)
+        if (tt__steps_conflict(step, &plan->step[t])) {
+            trip->ready = tt__is_collective(&plan->step[t]) ? s : t + 1;
+            break;
+        }
+    trip->due = is_update ? plan->n_steps : segment->first + segment->n;
+    for (int32_t t = s + 1; t < trip->due; t++)
+        if (tt__steps_conflict(step, &plan->step[t]))
+            trip->due = t;
+}
+
+// ---- flights -----------------------------------------------------------------
+
+static const char *name_of(tt__trips *t, const tt_flight *flight)
+{
+    const tt_plan *plan = t->l->plan;
+    const int32_t *member = &plan->member[flight->first];
+    const int32_t last = plan->step[member[flight->n - 1]].node;
+    const char *a = t->l->g->node[plan->step[member[0]].node].origin;
+    const char *b = t->l->g->node[last].origin;
+    return a == b ? a : tt_arena_printf(plan->arena, "%s .. %s", a, b);
+}
+
+tt_flight *tt__flight_add(tt__trips *t, const int32_t *trips, int32_t n)
+{
+    tt_plan *plan = t->l->plan;
+    tt_flight *flight = &plan->flight[plan->n_flights++];
+    *flight = (tt_flight){.first = plan->n_members,
+                          .n = n,
+                          .end = plan->n_steps,
+                          .needed = plan->n_steps};
+    for (int32_t i = 0; i < n; i++) {
+        tt__trip *trip = &t->trip[trips[i]];
+        const tt_step *step = &plan->step[trip->step];
+        trip->is_taken = true;
+        plan->member[plan->n_members++] = trip->step;
+        flight->bytes += trip->bytes;
+        flight->is_last_only = step->phase == TT_UPDATE;
+        if (flight->ready < trip->ready)
+            flight->ready = trip->ready;
+        if (flight->end > trip->due)
+            flight->end = trip->due;
+    }
+    flight->begin = flight->ready;
+    return flight;
+}
+
+static bool is_in_place(const tt_plan *plan, const tt_step *step)
+{
+    const int32_t b = step->in[0].buffer;
+    return b == step->out[0].buffer && step->op == &tt_op_all_reduce &&
+           step->in[0].offset == 0 && step->out[0].offset == 0 &&
+           plan->buffer[b].class_ == TT_PERSISTENT &&
+           plan->buffer[b].bytes == step->moved_bytes;
+}
+
+// A bucket in the order of its members; those that are not ready before the update
+// go alone.
+static void add_bucket(tt__trips *t, const tt__bucket *bucket, int32_t *room)
+{
+    const tt_plan *plan = t->l->plan;
+    bool is_joined = true;
+    int32_t n = 0;
+    for (int32_t i = 0; i < bucket->n; i++) {
+        const int32_t k = t->order[bucket->first + i];
+        const tt__trip *trip = &t->trip[k];
+        if (trip->ready > segment_of(plan, trip->step)->first)
+            continue;
+        room[n++] = k;
+        is_joined &= is_in_place(plan, &plan->step[trip->step]);
+    }
+    if (n > 0)
+        tt__flight_add(t, room, n)->is_joined = is_joined;
+}
+
+bool tt__is_scatter(const tt_step *step)
+{
+    return step->op == &tt_op_reduce_scatter && step->phase != TT_UPDATE;
+}
+
+typedef struct scatters { // of one segment
+    int64_t all, left;    // bytes
+    int32_t n_flights;
+    tt_flight *before[IN_AIR]; // older first
+} scatters;
+
+static bool is_next(const tt__trips *t, const tt_segment *segment, int32_t k)
+{
+    const tt__trip *trip = &t->trip[k];
+    return tt__is_scatter(&t->l->plan->step[trip->step]) &&
+           trip->step >= segment->first &&
+           trip->step < segment->first + segment->n;
+}
+
+// Neighbours from trip k on that travel with it: a bucket of them, and the last is
+// made before the first must be over.
+static int32_t take_neighbours(tt__trips *t, const tt_segment *segment,
+                               scatters *x, int32_t *room)
+{
+    int64_t bytes = 0;
+    int32_t n = 0, due = t->l->plan->n_steps;
+    for (int32_t k = 0; k < t->n; k++) {
+        const tt__trip *trip = &t->trip[k];
+        if (trip->is_taken || !is_next(t, segment, k))
+            continue;
+        if (n > 0 && trip->ready >= due)
+            break;
+        due = trip->due < due ? trip->due : due;
+        bytes += trip->bytes;
+        x->left -= trip->bytes;
+        room[n++] = k;
+        if (bytes >= tt__bucket_full(t->l, x->n_flights == 0, x->all, x->left))
+            break;
+    }
+    return n;
+}
+
+// A flight is over before the next but one begins.
+static void add_scatters(tt__trips *t, const tt_segment *segment, int32_t *room)
+{
+    scatters x = {0};
+    int32_t n;
+    for (int32_t k = 0; k < t->n; k++)
+        x.all += is_next(t, segment, k) ? t->trip[k].bytes : 0;
+    x.left = x.all;
+    while ((n = take_neighbours(t, segment, &x, room)) > 0) {
+        tt_flight *flight = tt__flight_add(t, room, n);
+        tt_flight *old = x.before[0];
+        if (old != NULL && old->end > flight->begin &&
+            old->begin < flight->begin)
+            old->end = flight->begin;
+        x.before[0] = x.before[1];
+        x.before[1] = flight;
+        x.n_flights++;
+    }
+}
+
+static void add_others(tt__trips *t)
+{
+    for (int32_t k = 0; k < t->n; k++)
+        if (!t->trip[k].is_taken)
+            tt__flight_add(t, &k, 1)->begin = t->trip[k].step;
+}
+
+// ---- when the result is used -------------------------------------------------
+
+static int32_t first_reader(const tt_plan *plan, int32_t buffer)
+{
+    for (int32_t s = 0; s < plan->n_steps; s++)
+        for (int32_t i = 0; i < plan->step[s].n_in; i++)
+            if (plan->step[s].in[i].buffer == buffer)
+                return s;
+    return plan->n_steps;
+}
+
+// The first step that reads the weight, or its copy in another precision, whose
+// gradient this value is.
+static int32_t needed_for(const tt_plan *plan, tt_val grad)
+{
+    const tt_graph *g = plan->graph;
+    int32_t first = plan->n_steps;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const tt_value *value = &g->value[v];
+        const tt_value *weight =
+            value->role == TT_ROLE_WORK ? &g->value[value->init.of.id] : value;
+        if (!tt_role_is_state(value->role) || weight->grad.id != grad.id)
+            continue;
+        const int32_t s = first_reader(plan, plan->home[v].buffer);
+        first = s < first ? s : first;
+    }
+    return first;
+}
+
+static void find_needed(const tt_plan *plan, tt_flight *flight)
+{
+    for (int32_t i = 0; i < flight->n; i++) {
+        const int32_t s = plan->member[flight->first + i];
+        const tt_node *node = &plan->graph->node[plan->step[s].node];
+        const int32_t a = needed_for(plan, node->in[0]);
+        const int32_t b = needed_for(plan, node->out[0]);
+        const int32_t needed = a < b ? a : b;
+        flight->needed = needed < flight->needed ? needed : flight->needed;
+    }
+}
+
+// ---- all of it ---------------------------------------------------------------
+
+static int by_begin(const void *pa, const void *pb)
+{
+    const tt_flight *a = pa, *b = pb;
+    if (a->begin != b->begin)
+        return a->begin < b->begin ? -1 : 1;
+    if (a->end != b->end)
+        return a->end < b->end ? -1 : 1;
+    return a->first < b->first ? -1 : 1;
+}
+
+static tt_status order_flights(tt__trips *t)
+{
+    tt_plan *plan = t->l->plan;
+    const int64_t n = plan->n_flights + 1;
+    double *key = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*key));
+    int32_t *begin = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*begin));
+    int32_t *order = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*order));
+    qsort(plan->flight, (size_t)plan->n_flights, sizeof(*plan->flight),
+          by_begin);
+    const tt_flight *old =
+        tt_arena_copy(t->l->arena, plan->flight, n * (int64_t)sizeof(*old));
+    if (key == NULL || begin == NULL || order == NULL || old == NULL)
+        return TT_ERR_NOMEM;
+    if (plan->flight_order != TT_ORDER_PRIORITY)
+        return TT_OK;
+    for (int32_t f = 0; f < plan->n_flights; f++)
+        key[f] = plan->flight[f].needed;
+    tt_plan_schedule(plan, key, begin, order);
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        plan->flight[f] = old[order[f]];
+        plan->flight[f].begin = begin[order[f]];
+    }
+    return TT_OK;
+}
+
+static tt_status allocate(tt__trips *t, int32_t n)
+{
+    tt_plan *plan = t->l->plan;
+    t->trip = tt_arena_alloc(t->l->arena, (n + 1) * (int64_t)sizeof(*t->trip));
+    plan->flight =
+        tt_arena_alloc(plan->arena, (n + 1) * (int64_t)sizeof(*plan->flight));
+    plan->member =
+        tt_arena_alloc(plan->arena, (n + 1) * (int64_t)sizeof(*plan->member));
+    return t->trip == NULL || plan->flight == NULL || plan->member == NULL
+               ? TT_ERR_NOMEM
+               : TT_OK;
 }
 
 tt_status tt__flights_make(tt__lower *l)
 {
     tt_plan *plan = l->plan;
+    tt__trips t = {.l = l};
+    int32_t n = 0;
     for (int32_t s = 0; s < plan->n_steps; s++)
-        plan->n_members += is_collective(&plan->step[s]) ? 1 : 0;
-    plan->flight = tt_arena_alloc(
-        plan->arena, (plan->n_members + 1) * (int64_t)sizeof(*plan->flight));
-    plan->member = tt_arena_alloc(
-        plan->arena, (plan->n_members + 1) * (int64_t)sizeof(*plan->member));
-    if (plan->flight == NULL || plan->member == NULL)
+        n += tt__is_collective(&plan->step[s]) ? 1 : 0;
+    TT_TRY(allocate(&t, n));
+    collect(&t);
+    TT_TRY(tt__buckets_make(&t));
+    TT_TRY(tt__steps_reorder(&t));
+    find_steps(&t);
+    for (int32_t i = 0; i < t.n; i++)
+        find_times(plan, &t.trip[i]);
+    int32_t *room = tt_arena_alloc(l->arena, (n + 1) * (int64_t)sizeof(*room));
+    if (room == NULL)
         return TT_ERR_NOMEM;
-    for (int32_t s = 0; s < plan->n_steps; s++) {
-        const tt_step *step = &plan->step[s];
-        if (!is_collective(step))
-            continue;
-        plan->member[plan->n_flights] = s;
-        plan->flight[plan->n_flights] =
-            (tt_flight){.name = l->g->node[step->node].origin,
-                        .first = plan->n_flights,
-                        .n = 1,
-                        .begin = s,
-                        .end = due_of(plan, s),
-                        .is_last_only = step->phase == TT_UPDATE,
-                        .bytes = step->moved_bytes};
-        plan->n_flights++;
+    for (int32_t b = 0; b < t.n_buckets; b++)
+        add_bucket(&t, &t.bucket[b], room);
+    for (int32_t i = 0; i < plan->n_segments; i++)
+        add_scatters(&t, &plan->segment[i], room);
+    TT_TRY(tt__prefetch(&t));
+    add_others(&t);
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        plan->flight[f].name = name_of(&t, &plan->flight[f]);
+        if (plan->flight[f].name == NULL)
+            return TT_ERR_NOMEM;
+        find_needed(plan, &plan->flight[f]);
     }
-    return TT_OK;
+    TT_TRY(tt__clock_make(l));
+    return order_flights(&t);
 }

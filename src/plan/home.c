@@ -107,7 +107,7 @@ tt_status tt__home_read(tt__lower *l, tt_val v, tt_ref *ref_out)
 static bool is_kept(const tt__lower *l, int32_t v)
 {
     const tt_value *value = &l->g->value[v];
-    if (l->plan->home[v].buffer < 0)
+    if (l->plan->home[v].buffer < 0 || l->info[l->info[v].root].is_spent)
         return false;
     if (value->role != TT_ROLE_NODE || l->info[v].is_host_read ||
         tt_is(value->updates))

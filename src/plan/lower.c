@@ -26,9 +26,12 @@ static tt_status make_plan(const tt_graph *g, tt_target *target,
     plan->rank = options->rank;
     plan->n_micro = options->n_micro > 0 ? options->n_micro : 1;
     plan->n_slots = 1;
+    plan->flight_order = options->order;
     *plan_out = plan;
     return TT_OK;
 }
+
+static const int64_t usual_bucket_bytes = (int64_t)25 << 20;
 
 // So large that sums of buffers cannot overflow, and larger than any machine.
 static const int64_t most_elements = (int64_t)1 << 45;
@@ -43,8 +46,27 @@ static tt_status too_large(const tt_graph *g, const tt_value *value, int64_t n)
         is_leaf ? "" : node->op->name, (long long)n);
 }
 
+// Whether all ranks hold as much of a value.
+static bool is_even(const tt_type *type, const tt_mesh *mesh)
+{
+    int64_t blocks[TT_MAX_FACTORS];
+    for (int f = 0; f < type->shape.n_factors; f++)
+        blocks[f] = 1;
+    for (int a = 0; a < mesh->n_axes; a++) {
+        const tt_place *place = &type->place[a];
+        if (place->kind != TT_SPLIT)
+            continue;
+        blocks[place->factor] *= mesh->axis[a].size;
+        if (place->window.out != 0 ||
+            type->shape.factor[place->factor].size % blocks[place->factor] != 0)
+            return false;
+    }
+    return true;
+}
+
 static tt_status bind_values(tt__lower *l)
 {
+    l->is_even = true;
     for (int32_t v = 0; v < l->g->n_values; v++) {
         const tt_value *value = &l->g->value[v];
         tt_operand *o = &l->info[v].operand;
@@ -52,6 +74,7 @@ static tt_status bind_values(tt__lower *l)
         tt_local_of(&value->type, &l->g->mesh, l->plan->rank, &o->local);
         tt_operand_set_dense(o);
         l->plan->home[v].buffer = -1;
+        l->is_even &= is_even(&value->type, &l->g->mesh);
         if (tt_operand_count(o) > most_elements)
             return too_large(l->g, value, tt_operand_count(o));
     }
@@ -201,7 +224,10 @@ tt_status tt_plan_lower(const tt_graph *g, tt_target *target,
                    .target = target,
                    .plan = plan,
                    .arena = tt_arena_create(),
-                   .split_weight_grad = options->split_weight_grad};
+                   .split_weight_grad = options->split_weight_grad,
+                   .bucket_bytes = options->bucket_bytes > 0
+                                       ? options->bucket_bytes
+                                       : usual_bucket_bytes};
     const tt_status status = l.arena == NULL
                                  ? tt_fail(TT_ERR_NOMEM, "no memory for a plan")
                                  : lower(&l);

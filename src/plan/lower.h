@@ -31,6 +31,7 @@ typedef struct tt__info { // of a value of the graph
     int32_t dest_slot; // which input of that node, perhaps through views
     bool is_host_read; // after the step: outputs and gradients
     bool is_summed;    // its producer did add it to the sum
+    bool is_spent;     // a sum that was overwritten by its sum over ranks
     double depth;      // longest chain of operations up to here
 } tt__info;
 
@@ -52,6 +53,8 @@ typedef struct tt__lower {
     tt_plan *plan;
     tt_arena *arena; // temporary
     bool split_weight_grad;
+    int64_t bucket_bytes;
+    bool is_even; // all ranks hold parts of the same shapes
 
     tt__info *info;   // per value
     bool *is_live;    // per node
@@ -144,6 +147,8 @@ tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
 
 // flight, lifetime, pack, sums
 tt_status tt__flights_make(tt__lower *l);
+tt_status tt__clock_make(tt__lower *l);
+tt_status tt__flights_verify(const tt_plan *plan);
 void tt__lifetimes_find(tt__lower *l);
 tt_status tt__pack(tt__lower *l);
 tt_status tt__memory_sum(tt__lower *l); // bytes by use and class

@@ -98,6 +98,16 @@ static void show_output(tt__lower *l, tt_val v, tt_operand *o)
     }
 }
 
+// A sum over micro-batches whose sum over ranks is taken in the update: it starts
+// anew in the next step, so the terms may be overwritten.
+static bool is_spent_sum(const tt__lower *l, const tt_node *node)
+{
+    const int32_t from = l->g->value[l->info[node->in[0].id].root].node;
+    return (node->op->flags & TT_OP_COLLECTIVE) != 0 &&
+           node->phase == TT_UPDATE && from >= 0 &&
+           (l->g->node[from].op->flags & TT_OP_ACCUMULATE) != 0;
+}
+
 // Output 0 over input 0: that dies here, nothing else is read from its buffer,
 // and it fills the buffer in the same form.
 static bool can_overwrite(const tt__lower *l, const tt_node *node,
@@ -108,7 +118,8 @@ static bool can_overwrite(const tt__lower *l, const tt_node *node,
         return false;
     const tt_ref *in = &l->ref[0];
     const tt_buffer *buffer = &l->plan->buffer[in->buffer];
-    if (buffer->class_ == TT_PERSISTENT || in->offset != 0 ||
+    if ((buffer->class_ == TT_PERSISTENT && !is_spent_sum(l, node)) ||
+        in->offset != 0 ||
         buffer->bytes != tt_target_bytes(l->target, &site->out[0]) ||
         buffer->use == TT_USE_SCRATCH ||
         l->buffer[in->buffer].needed > l->position)
@@ -178,6 +189,7 @@ static tt_status bind_output(tt__lower *l, const tt_node *node,
         if (i == 0 && can_overwrite(l, node, site, &step->choice)) {
             *ref = (tt_ref){.buffer = l->ref[0].buffer, .operand = *form};
             tt__home_set(l, v, ref);
+            l->info[l->info[node->in[0].id].root].is_spent = true;
         } else {
             TT_TRY(tt__home_make(l, v, form));
         }

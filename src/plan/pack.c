@@ -1,4 +1,5 @@
-// pack - offsets in the arena. Persistent buffers come first, one after the other.
+// pack - offsets in the arena. Persistent buffers come first, one after the other;
+// before all others the rows of sums that are reduced over ranks as one.
 // The others share the rest: the largest first, each into the smallest gap that
 // is free during its whole life.
 //
@@ -84,16 +85,34 @@ static bool is_top_written(const item *items, int32_t n, int64_t peak)
     return false;
 }
 
-static int64_t pack_persistent(tt_plan *plan)
+static void append(tt_buffer *b, int64_t *end)
+{
+    b->offset = align_up(*end);
+    *end = b->offset + b->bytes;
+}
+
+// What is reduced as one lies in a row. Nothing else is at these offsets yet.
+static int64_t pack_rows(tt_plan *plan, bool *is_placed)
 {
     int64_t end = 0;
-    for (int32_t i = 0; i < plan->n_buffers; i++) {
-        tt_buffer *b = &plan->buffer[i];
-        if (b->class_ != TT_PERSISTENT)
-            continue;
-        b->offset = align_up(end);
-        end = b->offset + b->bytes;
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        for (int32_t i = 0; i < flight->n && flight->is_joined; i++) {
+            const int32_t s = plan->member[flight->first + i];
+            const int32_t b = plan->step[s].in[0].buffer;
+            append(&plan->buffer[b], &end);
+            is_placed[b] = true;
+        }
     }
+    return end;
+}
+
+static int64_t pack_persistent(tt_plan *plan, bool *is_placed)
+{
+    int64_t end = pack_rows(plan, is_placed);
+    for (int32_t i = 0; i < plan->n_buffers; i++)
+        if (plan->buffer[i].class_ == TT_PERSISTENT && !is_placed[i])
+            append(&plan->buffer[i], &end);
     return end;
 }
 
@@ -123,7 +142,8 @@ tt_status tt__pack(tt__lower *l)
     item *b = tt_arena_alloc(l->arena, bytes);
     item **placed = tt_arena_alloc(l->arena, (plan->n_buffers + 1) *
                                                  (int64_t)sizeof(*placed));
-    if (a == NULL || b == NULL || placed == NULL)
+    bool *is_placed = tt_arena_alloc(l->arena, plan->n_buffers + 1);
+    if (a == NULL || b == NULL || placed == NULL || is_placed == NULL)
         return TT_ERR_NOMEM;
     const int32_t n = collect(l, a);
     (void)collect(l, b);
@@ -133,7 +153,7 @@ tt_status tt__pack(tt__lower *l)
     const int64_t peak_b = place_all(b, placed, n);
     const bool use_a = peak_a < peak_b && is_top_written(a, n, peak_a);
     const item *chosen = use_a ? a : b;
-    plan->persistent_bytes = pack_persistent(plan);
+    plan->persistent_bytes = pack_persistent(plan, is_placed);
     const int64_t base = align_up(plan->persistent_bytes);
     for (int32_t i = 0; i < n; i++)
         plan->buffer[chosen[i].id].offset = base + chosen[i].offset;

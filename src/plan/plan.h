@@ -83,6 +83,14 @@ typedef struct tt_order {
     int32_t segment, micro, slot, version;
 } tt_order;
 
+// Which bucket of gradients goes first when several are ready.
+typedef enum tt_flight_order {
+    TT_ORDER_FIFO,      // the one that was ready first
+    TT_ORDER_PRIORITY,  // the one that the next forward pass needs first
+    TT_ORDER_MAGNITUDE, // the one that was largest in the step before
+    TT_N_ORDERS,
+} tt_flight_order;
+
 // Collectives that are carried out together while other steps run: begun before
 // one step, over before another. Every collective step is a member of one flight
 // and does nothing itself.
@@ -90,6 +98,7 @@ typedef struct tt_flight {
     const char *name;
     int32_t first, n;   // members: plan->member[first .. first + n)
     int32_t begin, end; // steps; end = n_steps: over when the run ends
+    int32_t ready;      // from this step on it may begin
     bool is_last_only;  // of the update: begins in the last micro-batch
     bool is_joined;     // all-reduces side by side in memory: done as one
     int32_t needed;     // first step of the next run that uses the result
@@ -105,6 +114,8 @@ typedef struct tt_plan {
     int32_t n_flights, n_members;
     tt_flight *flight; // in the order in which they begin
     int32_t *member;   // steps
+    tt_flight_order flight_order;
+    double *clock; // per step: work before it, roughly; alike on every rank
     tt_buffer *buffer;
     tt_step *step;
     tt_segment *segment;
@@ -126,7 +137,8 @@ typedef struct tt_lower_options {
     int32_t n_micro;        // micro-batches per step; 0 counts as 1
     bool split_weight_grad; // weight gradients in segments of their own, after
                             // those of activations
-    int64_t bucket_bytes;   // all-reduced together; 0: 25 MiB
+    int64_t bucket_bytes;   // reduced together; 0: 25 MiB
+    tt_flight_order order;  // of buckets
 } tt_lower_options;
 
 // Lowers a verified graph. Does not check that it fits: see tt_plan_check_fit.
@@ -137,6 +149,15 @@ void tt_plan_destroy(tt_plan *plan); // NULL is fine
 
 // Checks everything a plan promises about memory; names the first offender.
 tt_status tt_plan_verify(const tt_plan *plan);
+
+// When each flight begins, and all flights in the order of their beginning, if of
+// those buckets that are ready the one with the smallest key goes first. The same
+// on every rank if the keys are. Arrays have n_flights entries.
+void tt_plan_schedule(const tt_plan *plan, const double *key,
+                      int32_t *begin_out, int32_t *order_out);
+
+// Of what is sent, with whom and in which order: the same on every rank of a job.
+uint64_t tt_plan_flights_hash(const tt_plan *plan);
 
 // The memory table and the sums; the step list too when `with_steps`.
 void tt_plan_print(const tt_plan *plan, bool with_steps, tt_str *out);

@@ -142,6 +142,21 @@ static void print_steps(const tt_plan *plan, tt_str *out)
     }
 }
 
+static void print_flights(const tt_plan *plan, tt_str *out)
+{
+    if (plan->n_flights > 0)
+        tt_str_add(out, "flights (begin, end, bytes: members)\n");
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        tt_str_addf(out, "  f%-4d %5d %5d %12lld:", f, flight->begin,
+                    flight->end, (long long)flight->bytes);
+        for (int32_t i = 0; i < flight->n; i++)
+            tt_str_addf(out, " %d", plan->member[flight->first + i]);
+        tt_str_addf(out, "%s  %s\n", flight->is_joined ? " as one" : "",
+                    flight->name);
+    }
+}
+
 static void print_buffers(const tt_plan *plan, tt_str *out)
 {
     static const char *const class_name[] = {"persistent", "slot", "scratch"};
@@ -172,6 +187,7 @@ void tt_plan_print(const tt_plan *plan, bool with_steps, tt_str *out)
         return;
     print_order(plan, out);
     print_steps(plan, out);
+    print_flights(plan, out);
     print_buffers(plan, out);
 }
 

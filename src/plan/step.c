@@ -4,15 +4,29 @@
 
 #include <string.h>
 
+// What is combined element by element may lie in any form without gaps, if that is
+// the form on every rank.
+static bool keeps_form(const tt__lower *l, const tt_site *site)
+{
+    const tt_operand *in = &site->in[0];
+    return (site->op->flags & TT_OP_INPLACE) != 0 && l->is_even &&
+           (in->layout != 0 ||
+            tt_target_bytes(l->target, in) ==
+                tt_operand_count(in) * tt_dtype_bytes(in->dtype));
+}
+
 tt_status tt__step_choose(tt__lower *l, tt_site *site, tt_choice *choice_out)
 {
     if ((site->op->flags & TT_OP_COLLECTIVE) == 0)
         return l->target->choose(l->target, site, choice_out);
-    for (int i = 0; i < site->n_in; i++)
-        if (tt_site_has(site, i))
-            tt_operand_set_dense(&site->in[i]);
-    for (int i = 0; i < site->n_out; i++)
-        tt_operand_set_dense(&site->out[i]);
+    if (!keeps_form(l, site))
+        tt_operand_set_dense(&site->in[0]);
+    tt_operand_set_dense(&site->out[0]);
+    if ((site->op->flags & TT_OP_INPLACE) != 0) {
+        site->out[0].layout = site->in[0].layout;
+        memcpy(site->out[0].stride, site->in[0].stride,
+               sizeof(site->in[0].stride));
+    }
     *choice_out = (tt_choice){.name = site->op->name};
     return TT_OK;
 }

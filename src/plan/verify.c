@@ -3,7 +3,7 @@
 // buffers, and nothing is read before it was written.
 
 #include "base/alloc.h"
-#include "plan/plan.h"
+#include "plan/lower.h"
 
 static tt_status check_pair(const tt_buffer *a, const tt_buffer *b)
 {
@@ -72,5 +72,5 @@ tt_status tt_plan_verify(const tt_plan *plan)
     for (int32_t s = 0; s < plan->n_steps && status == TT_OK; s++)
         status = check_step(plan, &plan->step[s], is_written);
     tt_free(is_written);
-    return status;
+    return status == TT_OK ? tt__flights_verify(plan) : status;
 }

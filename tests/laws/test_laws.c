@@ -47,6 +47,11 @@ TEST(law_operators_over_a_transport_are_what_they_are_in_simulation)
     run_law("wire");
 }
 
+TEST_SLOW(law_ranks_that_overlap_are_like_one_rank, 120)
+{
+    run_law("flight");
+}
+
 TEST_SLOW(law_every_kernel_computes_what_the_reference_computes, 300)
 {
     run_law("kernel");

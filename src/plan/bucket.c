@@ -1,0 +1,149 @@
+// bucket - gradients that are reduced together: neighbours in the order in which
+// they are finished, up to a size.
+//
+//   first      small, so that communication starts early
+//   last ones  smaller and smaller, because nothing hides the last
+//
+// Sums that are reduced where they lie make up one piece of memory, so a bucket is
+// one message; others of a bucket follow each other.
+
+#include "ops/comm.h"
+#include "ops/ops.h"
+#include "plan/flights.h"
+
+#include <stdlib.h>
+
+enum { MIB = 1 << 20, SMALL = 4 << 10, MOST_KINDS = 16 };
+
+typedef struct kind { // members of a bucket are alike
+    const tt_op_def *op;
+    int64_t axis;
+    int reduce;
+    tt_dtype dtype;
+    bool in_place;
+    int64_t bytes; // of the bucket that is being filled
+    int32_t bucket;
+} kind;
+
+// Reduced in the update, but finished before.
+static bool is_gradient(const tt__lower *l, const tt__trip *trip)
+{
+    const tt_node *node = &l->g->node[trip->node];
+    const int32_t from =
+        l->g->value[l->info[node->in[0].id].root].node; // -1: a leaf
+    return node->phase == TT_UPDATE &&
+           (node->op == &tt_op_all_reduce ||
+            node->op == &tt_op_reduce_scatter) &&
+           from >= 0 && l->g->node[from].phase != TT_UPDATE;
+}
+
+static kind kind_of(const tt__lower *l, const tt__trip *trip)
+{
+    const tt_step *step = &l->plan->step[trip->step];
+    const tt_comm_params *p = step->params;
+    return (kind){.op = step->op,
+                  .axis = p->axis,
+                  .reduce = p->reduce,
+                  .dtype = step->in[0].operand.dtype,
+                  .in_place = step->in[0].buffer == step->out[0].buffer,
+                  .bucket = -1};
+}
+
+static bool same_kind(const kind *a, const kind *b)
+{
+    return a->op == b->op && a->axis == b->axis && a->reduce == b->reduce &&
+           a->dtype == b->dtype && a->in_place == b->in_place;
+}
+
+static int by_finish(const void *pa, const void *pb)
+{
+    const tt__trip *a = *(const tt__trip *const *)pa;
+    const tt__trip *b = *(const tt__trip *const *)pb;
+    if (a->at != b->at)
+        return a->at < b->at ? -1 : 1;
+    return a->step < b->step ? -1 : 1;
+}
+
+int64_t tt__bucket_full(const tt__lower *l, bool is_first, int64_t all,
+                        int64_t left)
+{
+    const int64_t most = l->bucket_bytes;
+    int64_t least = all / 32 > SMALL ? all / 32 : SMALL;
+    least = least < most ? least : most;
+    int64_t n = left / 2 < most ? left / 2 : most;
+    if (is_first && n > MIB)
+        n = MIB;
+    if (is_first && n > all / 16)
+        n = all / 16;
+    return n > least ? n : least;
+}
+
+static kind *find_kind(kind *kinds, int *n, const kind *wanted)
+{
+    for (int i = 0; i < *n; i++)
+        if (same_kind(&kinds[i], wanted))
+            return &kinds[i];
+    if (*n == MOST_KINDS)
+        return NULL;
+    kinds[*n] = *wanted;
+    return &kinds[(*n)++];
+}
+
+// Gives every trip of sorted[0..n) the number of its bucket.
+static void fill(tt__trips *t, tt__trip **sorted, int32_t n)
+{
+    kind kinds[MOST_KINDS];
+    int n_kinds = 0;
+    int64_t all = 0, left = 0;
+    for (int32_t i = 0; i < n; i++)
+        all += sorted[i]->bytes;
+    left = all;
+    for (int32_t i = 0; i < n; i++) {
+        const kind wanted = kind_of(t->l, sorted[i]);
+        kind *k = find_kind(kinds, &n_kinds, &wanted);
+        if (k == NULL)
+            continue; // travels by itself
+        if (k->bucket < 0)
+            k->bucket = t->n_buckets++;
+        sorted[i]->bucket = k->bucket;
+        k->bytes += sorted[i]->bytes;
+        left -= sorted[i]->bytes;
+        if (k->bytes >= tt__bucket_full(t->l, k->bucket == 0, all, left)) {
+            k->bucket = -1;
+            k->bytes = 0;
+        }
+    }
+}
+
+static tt_status list(tt__trips *t, tt__trip *const *sorted, int32_t n)
+{
+    t->order = tt_arena_alloc(t->l->arena, (n + 1) * (int64_t)sizeof(int32_t));
+    t->bucket = tt_arena_alloc(t->l->arena, (t->n_buckets + 1) *
+                                                (int64_t)sizeof(*t->bucket));
+    if (t->order == NULL || t->bucket == NULL)
+        return TT_ERR_NOMEM;
+    int32_t at = 0;
+    for (int32_t b = 0; b < t->n_buckets; b++) {
+        t->bucket[b].first = at;
+        for (int32_t i = 0; i < n; i++)
+            if (sorted[i]->bucket == b)
+                t->order[at++] = (int32_t)(sorted[i] - t->trip);
+        t->bucket[b].n = at - t->bucket[b].first;
+    }
+    return TT_OK;
+}
+
+tt_status tt__buckets_make(tt__trips *t)
+{
+    tt__trip **sorted =
+        tt_arena_alloc(t->l->arena, (t->n + 1) * (int64_t)sizeof(*sorted));
+    if (sorted == NULL)
+        return TT_ERR_NOMEM;
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->n; i++)
+        if (is_gradient(t->l, &t->trip[i]))
+            sorted[n++] = &t->trip[i];
+    qsort(sorted, (size_t)n, sizeof(*sorted), by_finish);
+    fill(t, sorted, n);
+    return list(t, sorted, n);
+}

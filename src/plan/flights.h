@@ -1,0 +1,60 @@
+// flights - what the files that make flights share; nobody else includes it.
+//
+//   bucket     gradients that are reduced together, by the order of their nodes
+//   reorder    steps move so that they wait for communication as late as they can
+//   flight     from when to when each collective may travel, and with which others
+//   prefetch   gathers of weights ahead of their use
+//   schedule   which bucket goes first
+//
+// All ranks must begin the same flights in the same order, so what decides (the
+// order of nodes, sizes of whole values) does not depend on the rank.
+
+#ifndef TT_PLAN_FLIGHTS_H
+#define TT_PLAN_FLIGHTS_H
+
+#include "plan/lower.h"
+
+typedef struct tt__trip { // one collective
+    int32_t node, step;
+    int32_t at;         // position of the node that makes its input
+    int64_t bytes;      // alike on every rank
+    int32_t bucket;     // -1: none
+    int32_t ready, due; // may travel from, must be over before: steps
+    bool is_taken;      // is in a flight
+} tt__trip;
+
+typedef struct tt__bucket {
+    int32_t first, n; // members: order[first .. first + n)
+} tt__bucket;
+
+typedef struct tt__trips {
+    tt__lower *l;
+    tt__trip *trip; // in the order of steps
+    int32_t n;
+    int32_t *order; // trips, bucket after bucket
+    tt__bucket *bucket;
+    int32_t n_buckets;
+} tt__trips;
+
+static inline bool tt__is_collective(const tt_step *step)
+{
+    return (step->op->flags & TT_OP_COLLECTIVE) != 0;
+}
+
+// Whether two steps must keep their order: one writes what the other touches.
+bool tt__steps_conflict(const tt_step *a, const tt_step *b);
+
+tt_status tt__buckets_make(tt__trips *t);
+// Bytes from which on a bucket is full, when of `all` so many are still to come.
+int64_t tt__bucket_full(const tt__lower *l, bool is_first, int64_t all,
+                        int64_t left);
+// Whether a step reduces gradients where they are made.
+bool tt__is_scatter(const tt_step *step);
+tt_status tt__steps_reorder(tt__trips *t);
+
+// Adds a flight of `n` members; their trips are taken. Its times follow from
+// theirs: ready when the last is, over before the first must be.
+tt_flight *tt__flight_add(tt__trips *t, const int32_t *trips, int32_t n);
+tt_status tt__prefetch(tt__trips *t);
+
+#endif

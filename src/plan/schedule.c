@@ -1,0 +1,130 @@
+// schedule - which bucket of gradients goes first.
+//
+// The wire carries one flight after another. When gradients are made faster than
+// they travel, several buckets wait, and which goes first is a choice. It must be
+// the same on every rank, so it is made by the plan's own clock: steps take as long
+// as they have work, and all buckets together travel as long as backward takes.
+
+#include "base/rng.h"
+#include "plan/lower.h"
+
+// Work of a node on whole values, in floating-point operations; a byte costs as
+// much as a few of these.
+static double work_of(tt__lower *l, const tt_step *step)
+{
+    static const double flops_per_byte = 10;
+    tt_type out[TT_MAX_OUT];
+    tt_op_io io;
+    tt_cost cost = {0};
+    if (step->node < 0 || step->op->cost == NULL ||
+        (step->op->flags & TT_OP_COLLECTIVE) != 0)
+        return 0;
+    const tt_node *node = &l->g->node[step->node];
+    tt_node_io(l->g, node, l->type, out, &io);
+    step->op->cost(&io, 1, &cost);
+    return cost.flops + flops_per_byte * cost.bytes;
+}
+
+tt_status tt__clock_make(tt__lower *l)
+{
+    tt_plan *plan = l->plan;
+    plan->clock = tt_arena_alloc(plan->arena,
+                                 (plan->n_steps + 1) * (int64_t)sizeof(double));
+    if (plan->clock == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t s = 0; s < plan->n_steps && plan->n_flights > 0; s++)
+        plan->clock[s + 1] = plan->clock[s] + work_of(l, &plan->step[s]);
+    return TT_OK;
+}
+
+static int32_t first_step_of(const tt_plan *plan, tt_phase phase)
+{
+    for (int32_t i = 0; i < plan->n_segments; i++)
+        if (plan->segment[i].phase >= phase)
+            return plan->segment[i].first;
+    return plan->n_steps;
+}
+
+// Made before the update and not used before it.
+static bool is_bucket(const tt_plan *plan, const tt_flight *flight)
+{
+    const int32_t update = first_step_of(plan, TT_UPDATE);
+    return flight->is_last_only && flight->ready <= update &&
+           flight->end > update;
+}
+
+// Clock units per byte.
+static double pace(const tt_plan *plan)
+{
+    double bytes = 0;
+    for (int32_t f = 0; f < plan->n_flights; f++)
+        if (is_bucket(plan, &plan->flight[f]))
+            bytes += (double)plan->flight[f].bytes;
+    const double time = plan->clock[first_step_of(plan, TT_UPDATE)] -
+                        plan->clock[first_step_of(plan, TT_BACKWARD)];
+    return bytes > 0 ? time / bytes : 0;
+}
+
+// The bucket that goes next when the wire is free at `now`; begin_out is -1 for
+// those that have not gone yet.
+static int32_t pick(const tt_plan *plan, const double *key, double now,
+                    const int32_t *begin)
+{
+    int32_t best = -1, soonest = -1;
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const double ready = plan->clock[plan->flight[f].ready];
+        if (begin[f] >= 0)
+            continue;
+        if (ready <= now && (best < 0 || key[f] < key[best]))
+            best = f;
+        if (soonest < 0 || ready < plan->clock[plan->flight[soonest].ready])
+            soonest = f;
+    }
+    return best >= 0 ? best : soonest;
+}
+
+// Inserts flight f behind those that begin no later.
+static void insert(int32_t f, const int32_t *begin, int32_t *order, int32_t n)
+{
+    int32_t at = n;
+    for (; at > 0 && begin[order[at - 1]] > begin[f]; at--)
+        order[at] = order[at - 1];
+    order[at] = f;
+}
+
+void tt_plan_schedule(const tt_plan *plan, const double *key,
+                      int32_t *begin_out, int32_t *order_out)
+{
+    const double per_byte = pace(plan);
+    double now = 0;
+    int32_t last = 0, n = 0, f;
+    for (f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        begin_out[f] = is_bucket(plan, flight) ? -1 : flight->begin;
+        if (begin_out[f] >= 0)
+            insert(f, begin_out, order_out, n++);
+    }
+    while ((f = pick(plan, key, now, begin_out)) >= 0) {
+        const tt_flight *flight = &plan->flight[f];
+        const double ready = plan->clock[flight->ready];
+        last = flight->ready > last ? flight->ready : last;
+        begin_out[f] = last;
+        insert(f, begin_out, order_out, n++);
+        now = (ready > now ? ready : now) + (double)flight->bytes * per_byte;
+    }
+}
+
+uint64_t tt_plan_flights_hash(const tt_plan *plan)
+{
+    uint64_t hash = (uint64_t)plan->n_members;
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        for (int32_t i = 0; i < flight->n; i++) {
+            const int32_t s = plan->member[flight->first + i];
+            const int64_t word[] = {(int64_t)hash, plan->step[s].node,
+                                    flight->is_joined ? flight->n : 0};
+            hash = tt_hash(word, sizeof(word));
+        }
+    }
+    return hash;
+}

@@ -1,0 +1,122 @@
+// verify_flights - what a plan promises about flights: every collective is in one;
+// while one lasts nobody writes what it reads or touches what it writes, and each
+// keeps its place in the order of those who do; flights of a micro-batch stay in
+// their segment; what is reduced as one lies in a row.
+
+#include "base/alloc.h"
+#include "plan/flights.h"
+#include "plan/lower.h"
+
+typedef struct span { // steps in which a collective may touch its operands
+    int32_t flight, begin, end;
+} span;
+
+static tt_status fail_at(const tt_plan *plan, const tt_flight *flight,
+                         const char *why)
+{
+    return tt_fail(TT_ERR_STATE, "the flight of %s (steps %d to %d) %s",
+                   plan->step[plan->member[flight->first]].name, flight->begin,
+                   flight->end, why);
+}
+
+static tt_status check_members(const tt_plan *plan, span *of_step)
+{
+    for (int32_t s = 0; s < plan->n_steps; s++)
+        of_step[s] = (span){-1, s, s + 1};
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        for (int32_t i = 0; i < flight->n; i++) {
+            const int32_t s = plan->member[flight->first + i];
+            if (!tt__is_collective(&plan->step[s]) || of_step[s].flight >= 0)
+                return fail_at(plan, flight, "has a member that is none");
+            of_step[s] = (span){f, flight->begin, flight->end};
+        }
+    }
+    for (int32_t s = 0; s < plan->n_steps; s++)
+        if (tt__is_collective(&plan->step[s]) && of_step[s].flight < 0)
+            return tt_fail(TT_ERR_STATE, "%s is in no flight",
+                           plan->step[s].name);
+    return TT_OK;
+}
+
+static const tt_segment *segment_of(const tt_plan *plan, int32_t step)
+{
+    const tt_segment *segment = plan->segment;
+    while (step >= segment->first + segment->n)
+        segment++;
+    return segment;
+}
+
+static tt_status check_times(const tt_plan *plan, int32_t f)
+{
+    const tt_flight *flight = &plan->flight[f];
+    const tt_segment *segment = segment_of(plan, plan->member[flight->first]);
+    if (flight->begin < flight->ready || flight->end <= flight->begin ||
+        flight->end > plan->n_steps)
+        return fail_at(plan, flight, "ends before it begins");
+    if (f > 0 && plan->flight[f - 1].begin > flight->begin)
+        return fail_at(plan, flight, "is not in the order of beginnings");
+    if (flight->is_last_only != (segment->phase == TT_UPDATE))
+        return fail_at(plan, flight, "is in the wrong micro-batch");
+    if (!flight->is_last_only && (flight->begin < segment->first ||
+                                  flight->end > segment->first + segment->n))
+        return fail_at(plan, flight, "leaves its segment");
+    return TT_OK;
+}
+
+// Step `s` (a collective) against all others: they are before or behind it as in
+// the list of steps, with the whole of its flight, and of theirs, between.
+static tt_status check_conflicts(const tt_plan *plan, const span *of_step,
+                                 int32_t s)
+{
+    const span *a = &of_step[s];
+    for (int32_t t = 0; t < plan->n_steps; t++) {
+        const span *b = &of_step[t];
+        const bool is_apart = t < s ? b->end <= a->begin : a->end <= b->begin;
+        if (t != s && !is_apart &&
+            tt__steps_conflict(&plan->step[s], &plan->step[t]))
+            return tt_fail(TT_ERR_STATE, "%s meets the flight of %s",
+                           plan->step[t].name, plan->step[s].name);
+    }
+    return TT_OK;
+}
+
+static int64_t place_of(const tt_plan *plan, const tt_ref *ref)
+{
+    return plan->buffer[ref->buffer].offset + ref->offset;
+}
+
+// Members follow each other; only gaps of alignment are between them.
+static tt_status check_joined(const tt_plan *plan, const tt_flight *flight)
+{
+    int64_t end = -1;
+    for (int32_t i = 0; i < flight->n; i++) {
+        const int32_t s = plan->member[flight->first + i];
+        const tt_step *step = &plan->step[s];
+        const int64_t at = place_of(plan, &step->in[0]);
+        if (at != place_of(plan, &step->out[0]) ||
+            (end >= 0 && (at < end || at - end >= 64)))
+            return fail_at(plan, flight, "is not in a row");
+        end = at + step->moved_bytes;
+    }
+    return TT_OK;
+}
+
+tt_status tt__flights_verify(const tt_plan *plan)
+{
+    tt_status status = TT_OK;
+    span *of_step = tt_alloc((plan->n_steps + 1) * (int64_t)sizeof(*of_step));
+    if (of_step == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to verify a plan");
+    status = check_members(plan, of_step);
+    for (int32_t f = 0; f < plan->n_flights && status == TT_OK; f++) {
+        status = check_times(plan, f);
+        if (status == TT_OK && plan->flight[f].is_joined)
+            status = check_joined(plan, &plan->flight[f]);
+    }
+    for (int32_t s = 0; s < plan->n_steps && status == TT_OK; s++)
+        if (of_step[s].flight >= 0)
+            status = check_conflicts(plan, of_step, s);
+    tt_free(of_step);
+    return status;
+}
