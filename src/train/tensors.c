@@ -81,10 +81,10 @@ static bool role_of(const tt_value *value, tt_tensor_role *role_out)
     }
 }
 
-static bool is_split(const tt_graph *g, const tt_type *type)
+bool tt_tensor_is_in_parts(const tt_graph *g, tt_val v)
 {
     for (int a = 0; a < g->mesh.n_axes; a++)
-        if (type->place[a].kind == TT_SPLIT)
+        if (g->value[v.id].type.place[a].kind == TT_SPLIT)
             return true;
     return false;
 }
@@ -101,7 +101,7 @@ static tt_tensor describe(const tt_graph *g, int32_t id, tt_tensor_role role)
                    .val = {id},
                    .work = TT_NONE,
                    .of = role == TT_TENSOR_EMA ? value->init.of : TT_NONE,
-                   .is_split = is_split(g, &value->type)};
+                   .is_split = tt_tensor_is_in_parts(g, (tt_val){id})};
     t.bytes = t.count * tt_dtype_bytes(t.dtype);
     for (int d = 0; d < shape->ndim; d++)
         t.dim[d] = tt_shape_dim(shape, d);

@@ -53,6 +53,9 @@ tt_tensors tt_tensors_model(const tt_tensors *all);
 
 bool tt_tensor_is_model(const tt_tensor *tensor); // a weight or a buffer
 
+// Whether ranks hold different parts of a value.
+bool tt_tensor_is_in_parts(const tt_graph *g, tt_val v);
+
 // From and to dense memory in the tensor's own type: the whole tensor, on every
 // rank.
 tt_status tt_tensor_read(tt_exec *exec, const tt_tensor *tensor, void *data);

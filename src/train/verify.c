@@ -1,0 +1,153 @@
+// verify - both runs, and what they say about each other.
+
+#include "train/verify.h"
+
+#include "train/verify_parts.h"
+
+#include <math.h>
+
+static double relative(double a, double b)
+{
+    if (a == b)
+        return 0;
+    return fabs(a - b) / fmax(fabs(b), 1e-300);
+}
+
+// Kinks of relu and max pooling make images chaotic in fp32: a difference in the
+// last bit may send a gradient elsewhere.
+static double tolerance_of(const tt_job *job)
+{
+    if (job->options.precision == TT_PRECISION_FP64)
+        return 1e-9;
+    return job->model->task == TT_TASK_TOKENS ? 1e-5 : 1e-3;
+}
+
+// Only in fp64 do small differences stay small for longer than a step.
+static int64_t steps_of(const tt_verify_request *request)
+{
+    if (request->steps > 0)
+        return request->steps;
+    return request->many->options.precision == TT_PRECISION_FP64 ? 2 : 1;
+}
+
+// ---- who computed what is wrong ------------------------------------------
+
+// The rank that holds global element `at` of a value; the last of several.
+static int32_t holder(const tt_graph *g, tt_val v, int64_t at)
+{
+    for (int32_t r = tt_mesh_ranks(&g->mesh) - 1; r > 0; r--) {
+        tt_local local;
+        tt_local_of(&g->value[v.id].type, &g->mesh, r, &local);
+        const int64_t n = tt_shape_count(&local.shape);
+        for (int64_t i = 0; i < n; i++)
+            if (tt_local_to_global(&local, i) == at)
+                return r;
+    }
+    return 0;
+}
+
+// What computed a value before it was sent around.
+static const tt_node *producer(const tt_graph *g, tt_val v)
+{
+    const tt_node *node = NULL;
+    while (tt_is(v) && g->value[v.id].node >= 0) {
+        node = &g->node[g->value[v.id].node];
+        if ((node->op->flags & TT_OP_COLLECTIVE) == 0)
+            break;
+        v = node->in[0];
+    }
+    return node;
+}
+
+static void accuse(const tt_job *many, const tt__taken *a, const tt__taken *b,
+                   const tt__distance *d, tt_verify_result *r)
+{
+    const tt_tensor *t = &a->tensor[d->first];
+    const tt_graph *g = many->graph;
+    tt_val v = t->val;
+    if (tt_role_is_state(g->value[v.id].role)) // its newest version
+        for (int32_t i = 0; i < g->n_values; i++)
+            if (g->value[i].updates.id == v.id)
+                v = (tt_val){i};
+    const tt_node *node = producer(g, v);
+    r->culprit = t->name;
+    r->culprit_rel = d->first_rel;
+    r->op = node != NULL ? node->op->name : "nothing";
+    r->origin = node != NULL ? node->origin : t->name;
+    r->rank = holder(g, v, tt__verify_furthest(a, b, d->first));
+}
+
+// ---- the comparison ------------------------------------------------------
+
+static void compare(const tt_job *job, tt__ran *many, const tt__ran *one,
+                    tt_verify_result *r)
+{
+    if (job->options.precision != TT_PRECISION_FP64)
+        tt__verify_level(&one->grads, &many->states, &one->states);
+    const tt__distance grads =
+        tt__verify_compare(&many->grads, &one->grads, r->tolerance);
+    const tt__distance states =
+        tt__verify_compare(&many->states, &one->states, r->tolerance);
+    r->loss_rel = relative(many->loss, one->loss);
+    r->norm_rel = relative(many->norm, one->norm);
+    r->grad_rel_max = grads.worst;
+    r->update_rel_max = states.worst;
+    r->worst_tensor = "";
+    if (grads.at >= 0 && grads.worst >= states.worst)
+        r->worst_tensor = many->grads.tensor[grads.at].name;
+    else if (states.at >= 0)
+        r->worst_tensor = many->states.tensor[states.at].name;
+    if (grads.first >= 0)
+        accuse(job, &many->grads, &one->grads, &grads, r);
+    else if (states.first >= 0)
+        accuse(job, &many->states, &one->states, &states, r);
+}
+
+// Low precisions: as close to fp32 as one rank is.
+static tt_status compare_low(const tt_verify_request *request,
+                             const tt__ran *many, const tt__ran *one,
+                             tt_verify_result *r)
+{
+    tt__ran fp32;
+    TT_TRY(tt__verify_run(request->low, 1, request->arena, &fp32));
+    const double own = tt__verify_norm(&one->grads, &fp32.grads);
+    const double far = tt__verify_norm(&many->grads, &fp32.grads);
+    r->low_ratio = far == own ? 1 : far / own;
+    if (r->low_ratio <= 1.5)
+        r->culprit = NULL;
+    return TT_OK;
+}
+
+static tt_status judge(const tt_verify_request *request, tt__ran *many,
+                       tt_verify_result *r)
+{
+    tt__ran one;
+    TT_TRY(
+        tt__verify_run(request->one, steps_of(request), request->arena, &one));
+    r->tolerance = tolerance_of(request->many);
+    compare(request->many, many, &one, r);
+    if (request->low != NULL)
+        return compare_low(request, many, &one, r);
+    r->ok = r->culprit == NULL && r->loss_rel <= r->tolerance &&
+            r->norm_rel <= r->tolerance;
+    return TT_OK;
+}
+
+tt_status tt_verify(const tt_verify_request *request,
+                    tt_verify_result *result_out)
+{
+    const tt_peers *peers = &request->many->peers;
+    tt__ran many;
+    tt_status status = TT_OK;
+    *result_out = (tt_verify_result){0};
+    TT_TRY(
+        tt__verify_run(request->many, request->steps, request->arena, &many));
+    if (tt_peers_is_first(peers))
+        status = judge(request, &many, result_out);
+    TT_TRY(tt_peers_follow(peers, "verifying", status));
+    TT_TRY(tt__verify_checkpoint(request, &result_out->checkpoint_ok));
+    if (request->low != NULL)
+        result_out->ok = result_out->low_ratio <= 1.5;
+    result_out->ok = result_out->ok && result_out->checkpoint_ok;
+    return TT_OK;
+}

@@ -1,0 +1,47 @@
+// verify_parts - what the files of verify share. Internal.
+
+#ifndef TT_TRAIN_VERIFY_PARTS_H
+#define TT_TRAIN_VERIFY_PARTS_H
+
+#include "train/verify.h"
+
+// Whole tensors as doubles, of a job's gradients or states.
+typedef struct tt__taken {
+    int64_t n;
+    tt_tensor *tensor; // in the order in which they are compared
+    double **data;     // of each; NULL on ranks that only take part
+} tt__taken;
+
+typedef struct tt__ran {
+    double loss, norm; // of the first step
+    tt__taken grads;   // after it
+    tt__taken states;  // after the last
+} tt__ran;
+
+// Starts a job and makes its steps. On all ranks of the job.
+tt_status tt__verify_run(tt_job *job, int64_t steps, tt_arena *arena,
+                         tt__ran *ran_out);
+// Every state as it is now.
+tt_status tt__verify_take(tt_job *job, tt_arena *arena, tt__taken *out);
+
+// How far `a` is from `b`, by the measure; both have the same tensors.
+typedef struct tt__distance {
+    double worst;
+    int64_t at;       // which tensor; -1: all are equal
+    int64_t first;    // the first beyond the tolerance; -1: none
+    double first_rel; // and by how much
+} tt__distance;
+tt__distance tt__verify_compare(const tt__taken *a, const tt__taken *b,
+                                double tolerance);
+// Makes `a` equal to `b` wherever the gradient is below what the measure tells from
+// zero: an optimiser that divides by its size turns its rounding into an update.
+void tt__verify_level(const tt__taken *grads, tt__taken *a, const tt__taken *b);
+// |a - b| over all tensors.
+double tt__verify_norm(const tt__taken *a, const tt__taken *b);
+// Index of the element that is furthest off.
+int64_t tt__verify_furthest(const tt__taken *a, const tt__taken *b, int64_t i);
+
+// Whether each loads what the other saved, bit for bit. On all ranks of `many`.
+tt_status tt__verify_checkpoint(const tt_verify_request *request, bool *ok_out);
+
+#endif
