@@ -81,6 +81,7 @@ struct tt_comm_def {
     // from the call's numbers alone, so that all members agree.
     bool (*has_native)(const tt_comm *comm, const struct tt_coll_call *call);
     tt_status (*native)(tt_comm *comm, const struct tt_coll_call *call);
+    bool is_native_ordered; // it folds as tt_coll_def.is_ordered says
     void (*close)(tt_comm *comm);
 };
 

@@ -83,6 +83,9 @@ typedef struct tt_coll_way {
 typedef struct tt_coll_def {
     const char *name, *doc;
     bool is_native; // the transport's own: its cost is not what is sent
+    // Folds member 0, 1, 2, ... in this order: all such have the same bits, and
+    // `auto` takes no others for what is folded.
+    bool is_ordered;
     tt_coll_way way[TT_N_COLLS]; // run NULL: the algorithm has no such kind
 } tt_coll_def;
 
@@ -104,6 +107,11 @@ tt_block tt_block_of(int64_t count, int32_t n, int32_t i);
 // Block i of the call, and blocks [i, i + k), k >= 1, as one.
 tt_block tt_coll_block(const tt_coll_call *call, int32_t i);
 tt_block tt_coll_blocks(const tt_coll_call *call, int32_t i, int32_t k);
+
+// Of so many rounds that carry and fold so many times the whole array, /n.
+tt_coll_path tt_coll_path_of(const tt_coll_call *call, int64_t rounds,
+                             int64_t bytes_n, int64_t folds_n);
+int64_t tt_coll_log2(int32_t n); // rounded up
 
 int32_t tt_coll_rank(const tt_group *group, int32_t i); // of member i
 

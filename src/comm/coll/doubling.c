@@ -112,19 +112,11 @@ static tt_status barrier(tt_comm *comm, const tt_coll_call *call)
 
 // ---- cost ----------------------------------------------------------------
 
-static int64_t rounds(int32_t n) // log2, rounded up
-{
-    int64_t k = 0;
-    for (int32_t m = 1; m < n; m *= 2)
-        k++;
-    return k;
-}
-
 static tt_coll_cost cost_all_reduce(const tt_coll_call *call)
 {
     const int32_t n = call->group.n, me = call->group.me;
     const int32_t p = largest_power(n);
-    const int64_t messages = me >= p ? 1 : rounds(p) + (me < n - p);
+    const int64_t messages = me >= p ? 1 : tt_coll_log2(p) + (me < n - p);
     return (tt_coll_cost){messages,
                           messages * tt_coll_bytes(call, call->count)};
 }
@@ -135,18 +127,37 @@ static tt_coll_cost cost_all_gather(const tt_coll_call *call)
     int64_t elements = 0;
     for (int32_t m = 1; m < n; m *= 2)
         elements += between(call, 0, least(m, n - m));
-    return (tt_coll_cost){rounds(n), tt_coll_bytes(call, elements)};
+    return (tt_coll_cost){tt_coll_log2(n), tt_coll_bytes(call, elements)};
 }
 
 static tt_coll_cost cost_barrier(const tt_coll_call *call)
 {
-    return (tt_coll_cost){rounds(call->group.n), 0};
+    return (tt_coll_cost){tt_coll_log2(call->group.n), 0};
+}
+
+static tt_coll_path path_all_reduce(const tt_coll_call *call)
+{
+    const int32_t n = call->group.n, p = largest_power(n);
+    const int64_t folds = tt_coll_log2(p) + (p < n);
+    const int64_t rounds = folds + (p < n);
+    return tt_coll_path_of(call, rounds, rounds * n, folds * n);
+}
+
+static tt_coll_path path_all_gather(const tt_coll_call *call)
+{
+    const int32_t n = call->group.n;
+    return tt_coll_path_of(call, tt_coll_log2(n), n - 1, 0);
+}
+
+static tt_coll_path path_barrier(const tt_coll_call *call)
+{
+    return tt_coll_path_of(call, tt_coll_log2(call->group.n), 0, 0);
 }
 
 const tt_coll_def tt_coll_doubling = {
     .name = "doubling",
     .doc = "Partners at distances 1, 2, 4, ...: the fewest rounds.",
-    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 1},
-            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 1},
-            [TT_BARRIER] = {barrier, cost_barrier, 0}},
+    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 1, path_all_reduce},
+            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 1, path_all_gather},
+            [TT_BARRIER] = {barrier, cost_barrier, 0, path_barrier}},
 };

@@ -237,10 +237,40 @@ static tt_coll_cost cost_all_gather(const tt_coll_call *call)
                pair * tt_coll_bytes(call, call->count));
 }
 
+// Pairs at the beginning cost two more rounds: all the data, and what is heard back.
+static tt_coll_path path(const tt_coll_call *call, int64_t times, bool is_fold,
+                         int64_t back_n)
+{
+    const crowd c = crowd_of(call->group.n);
+    const int64_t n = call->group.n, rounds = times * tt_coll_log2(c.p);
+    const int64_t in_n = is_fold ? n : 1;
+    const int64_t more = c.r > 0 ? in_n + back_n : 0;
+    const int64_t folds = is_fold ? n - 1 + (c.r > 0 ? n : 0) : 0;
+    return tt_coll_path_of(call, rounds + 2 * (c.r > 0), times * (n - 1) + more,
+                           folds);
+}
+
+static tt_coll_path path_all_reduce(const tt_coll_call *call)
+{
+    return path(call, 2, true, call->group.n);
+}
+
+static tt_coll_path path_reduce_scatter(const tt_coll_call *call)
+{
+    return path(call, 1, true, 1);
+}
+
+static tt_coll_path path_all_gather(const tt_coll_call *call)
+{
+    return path(call, 1, false, call->group.n);
+}
+
 const tt_coll_def tt_coll_halving = {
     .name = "halving",
     .doc = "Recursive halving and doubling: few rounds, few bytes.",
-    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 0},
-            [TT_REDUCE_SCATTER] = {reduce_scatter, cost_reduce_scatter, 1},
-            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 0}},
+    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 0, path_all_reduce},
+            [TT_REDUCE_SCATTER] = {reduce_scatter, cost_reduce_scatter, 1,
+                                   path_reduce_scatter},
+            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 0,
+                               path_all_gather}},
 };

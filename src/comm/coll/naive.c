@@ -236,16 +236,59 @@ static tt_coll_cost cost_barrier(const tt_coll_call *call)
     return through(call, FIRST, 0, 0);
 }
 
+static tt_coll_path path_all_reduce(const tt_coll_call *call)
+{
+    const int64_t n = call->group.n, others = n - 1;
+    return tt_coll_path_of(call, 2 * others, 2 * others * n, others * n);
+}
+
+static tt_coll_path path_reduce(const tt_coll_call *call)
+{
+    const int64_t n = call->group.n, others = n - 1;
+    return tt_coll_path_of(call, others, others * n, others * n);
+}
+
+static tt_coll_path path_reduce_scatter(const tt_coll_call *call)
+{
+    const int64_t n = call->group.n, others = n - 1;
+    return tt_coll_path_of(call, 2 * others, others * (n + 1), others * n);
+}
+
+static tt_coll_path path_broadcast(const tt_coll_call *call)
+{
+    const int64_t n = call->group.n, others = n - 1;
+    return tt_coll_path_of(call, others, others * n, 0);
+}
+
+static tt_coll_path path_all_gather(const tt_coll_call *call)
+{
+    const int64_t n = call->group.n, others = n - 1;
+    return tt_coll_path_of(call, 2 * others, others * (n + 1), 0);
+}
+
+static tt_coll_path path_blocks(const tt_coll_call *call)
+{
+    const int64_t others = call->group.n - 1;
+    return tt_coll_path_of(call, others, others, 0);
+}
+
+static tt_coll_path path_barrier(const tt_coll_call *call)
+{
+    return tt_coll_path_of(call, 2 * (call->group.n - 1), 0, 0);
+}
+
 const tt_coll_def tt_coll_naive = {
     .name = "naive",
     .doc = "Everything through one member: the reference.",
-    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 0},
-            [TT_REDUCE_TO] = {reduce, cost_reduce, 1},
-            [TT_BROADCAST] = {broadcast, cost_broadcast, 0},
-            [TT_REDUCE_SCATTER] = {reduce_scatter, cost_reduce_scatter, 1},
-            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 0},
-            [TT_GATHER] = {gather, cost_gather, 0},
-            [TT_SCATTER] = {scatter, cost_scatter, 0},
-            [TT_ALL_TO_ALL] = {all_to_all, cost_all_to_all, 0},
-            [TT_BARRIER] = {barrier, cost_barrier, 0}},
+    .is_ordered = true,
+    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 0, path_all_reduce},
+            [TT_REDUCE_TO] = {reduce, cost_reduce, 1, path_reduce},
+            [TT_BROADCAST] = {broadcast, cost_broadcast, 0, path_broadcast},
+            [TT_REDUCE_SCATTER] = {reduce_scatter, cost_reduce_scatter, 1,
+                                   path_reduce_scatter},
+            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 0, path_all_gather},
+            [TT_GATHER] = {gather, cost_gather, 0, path_blocks},
+            [TT_SCATTER] = {scatter, cost_scatter, 0, path_blocks},
+            [TT_ALL_TO_ALL] = {all_to_all, cost_all_to_all, 0, path_blocks},
+            [TT_BARRIER] = {barrier, cost_barrier, 0, path_barrier}},
 };

@@ -126,6 +126,22 @@ void *tt_coll_to(const tt_coll_call *call, int64_t first)
     return tt_coll_at(call, call->out, first);
 }
 
+tt_coll_path tt_coll_path_of(const tt_coll_call *call, int64_t rounds,
+                             int64_t bytes_n, int64_t folds_n)
+{
+    const int64_t block =
+        tt_coll_bytes(call, call->count + call->group.n - 1) / call->group.n;
+    return (tt_coll_path){rounds, bytes_n * block, folds_n * block};
+}
+
+int64_t tt_coll_log2(int32_t n)
+{
+    int64_t k = 0;
+    for (int64_t m = 1; m < n; m *= 2)
+        k++;
+    return k;
+}
+
 int32_t tt_coll_rank(const tt_group *group, int32_t i)
 {
     return group->rank != NULL ? group->rank[i] : i;

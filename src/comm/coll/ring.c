@@ -125,11 +125,30 @@ static tt_coll_cost cost_all_reduce(const tt_coll_call *call)
     return (tt_coll_cost){a.messages + b.messages, a.bytes + b.bytes};
 }
 
+static tt_coll_path path_all_reduce(const tt_coll_call *call)
+{
+    const int64_t others = call->group.n - 1;
+    return tt_coll_path_of(call, 2 * others, 2 * others, others);
+}
+
+static tt_coll_path path_reduce_scatter(const tt_coll_call *call)
+{
+    const int64_t others = call->group.n - 1;
+    return tt_coll_path_of(call, others, others, others);
+}
+
+static tt_coll_path path_move(const tt_coll_call *call)
+{
+    const int64_t others = call->group.n - 1;
+    return tt_coll_path_of(call, others, others, 0);
+}
+
 const tt_coll_def tt_coll_ring = {
     .name = "ring",
     .doc = "In a circle, in blocks: the fewest bytes, many messages.",
-    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 0},
-            [TT_REDUCE_SCATTER] = {reduce_scatter, cost_reduce_scatter, 1},
-            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 0},
-            [TT_ALL_TO_ALL] = {all_to_all, cost_reduce_scatter, 0}},
+    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 0, path_all_reduce},
+            [TT_REDUCE_SCATTER] = {reduce_scatter, cost_reduce_scatter, 1,
+                                   path_reduce_scatter},
+            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 0, path_move},
+            [TT_ALL_TO_ALL] = {all_to_all, cost_reduce_scatter, 0, path_move}},
 };

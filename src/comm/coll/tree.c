@@ -199,12 +199,36 @@ static tt_coll_cost cost_scatter(const tt_coll_call *call)
                 between(call, v + 1, v + reach(call, v)));
 }
 
+static tt_coll_path path_all_reduce(const tt_coll_call *call)
+{
+    const int64_t n = call->group.n, rounds = tt_coll_log2(call->group.n);
+    return tt_coll_path_of(call, 2 * rounds, 2 * rounds * n, rounds * n);
+}
+
+static tt_coll_path path_reduce(const tt_coll_call *call)
+{
+    const int64_t n = call->group.n, rounds = tt_coll_log2(call->group.n);
+    return tt_coll_path_of(call, rounds, rounds * n, rounds * n);
+}
+
+static tt_coll_path path_broadcast(const tt_coll_call *call)
+{
+    const int64_t n = call->group.n, rounds = tt_coll_log2(call->group.n);
+    return tt_coll_path_of(call, rounds, rounds * n, 0);
+}
+
+static tt_coll_path path_blocks(const tt_coll_call *call)
+{
+    const int64_t rounds = tt_coll_log2(call->group.n);
+    return tt_coll_path_of(call, rounds, call->group.n - 1, 0);
+}
+
 const tt_coll_def tt_coll_tree = {
     .name = "tree",
     .doc = "A binomial tree: few messages one behind the other.",
-    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 0},
-            [TT_REDUCE_TO] = {reduce, cost_reduce, 1},
-            [TT_BROADCAST] = {broadcast, cost_broadcast, 0},
-            [TT_GATHER] = {gather, cost_gather, 1},
-            [TT_SCATTER] = {scatter, cost_scatter, 1}},
+    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 0, path_all_reduce},
+            [TT_REDUCE_TO] = {reduce, cost_reduce, 1, path_reduce},
+            [TT_BROADCAST] = {broadcast, cost_broadcast, 0, path_broadcast},
+            [TT_GATHER] = {gather, cost_gather, 1, path_blocks},
+            [TT_SCATTER] = {scatter, cost_scatter, 1, path_blocks}},
 };

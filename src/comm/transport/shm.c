@@ -366,6 +366,7 @@ const tt_comm_def tt_comm_shm = {
     .link = link_to,
     .has_native = tt__shm_has_native,
     .native = tt__shm_native,
+    .is_native_ordered = true,
     .close = close_shm,
 };
 

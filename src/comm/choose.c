@@ -1,0 +1,115 @@
+// choose - the cheapest algorithm, and the size of a bucket, from measured links.
+
+#include "comm/calibrate.h"
+
+static bool is_folded(tt_coll_kind kind)
+{
+    return kind == TT_ALL_REDUCE || kind == TT_REDUCE_TO ||
+           kind == TT_REDUCE_SCATTER;
+}
+
+static bool is_one_host(const tt_group *g)
+{
+    for (int32_t i = 1; i < g->n && g->host != NULL; i++)
+        if (g->host[i] != g->host[0])
+            return false;
+    return true;
+}
+
+// Several hosts, each with as many of the members, more than one.
+static bool has_stages(const tt_group *g)
+{
+    int32_t each = 0;
+    if (is_one_host(g))
+        return false;
+    for (int32_t i = 0; i < g->n; i++) {
+        int32_t n = 0;
+        for (int32_t k = 0; k < g->n; k++)
+            n += g->host[k] == g->host[i];
+        if (n < 2 || (each > 0 && n != each))
+            return false;
+        each = n;
+    }
+    return true;
+}
+
+static double seconds_of(const tt_calibration *c, const tt_coll_call *call,
+                         const tt_coll_way *way)
+{
+    const tt_coll_path p = way->path(call);
+    const tt_link link = is_one_host(&call->group) ? c->near : c->far;
+    return (double)p.rounds * link.latency + (double)p.bytes * link.per_byte +
+           (double)p.folds * c->fold;
+}
+
+static bool has_native(const tt_calibration *c, tt_coll_kind kind)
+{
+    return c->native.per_byte > 0 &&
+           (kind == TT_ALL_REDUCE || kind == TT_REDUCE_SCATTER ||
+            kind == TT_ALL_GATHER) &&
+           (c->is_native_ordered || !is_folded(kind));
+}
+
+// Measured as an all-reduce, of which the others are half.
+static double native_seconds(const tt_calibration *c, tt_coll_kind kind,
+                             int64_t bytes)
+{
+    const double all = c->native.latency + (double)bytes * c->native.per_byte;
+    return kind == TT_ALL_REDUCE ? all : all / 2;
+}
+
+const tt_coll_def *tt_coll_choose(const tt_calibration *c, tt_coll_kind kind,
+                                  int64_t bytes, const tt_group *group)
+{
+    enum { STAGES_FROM = 64 << 10 };
+    int n = 0;
+    const tt_coll_def *const *all = tt_coll_all(&n);
+    const tt_coll_call call = {.kind = kind,
+                               .group = *group,
+                               .fold = {TT_FOLD_SUM, TT_NUM_U8},
+                               .count = bytes};
+    const tt_coll_def *staged = tt_coll_find("hierarchical");
+    const tt_coll_def *best = tt_coll_find("naive");
+    double least = seconds_of(c, &call, &best->way[kind]);
+    if (staged != NULL && staged->way[kind].run != NULL &&
+        bytes >= STAGES_FROM && has_stages(group))
+        return staged;
+    for (int i = 0; i < n; i++) {
+        const tt_coll_way *way = &all[i]->way[kind];
+        double seconds = least;
+        if (all[i]->is_native && has_native(c, kind))
+            seconds = native_seconds(c, kind, bytes);
+        else if (way->run != NULL && way->path != NULL && all[i] != staged &&
+                 (all[i]->is_ordered || !is_folded(kind)))
+            seconds = seconds_of(c, &call, way);
+        if (seconds < least) {
+            least = seconds;
+            best = all[i];
+        }
+    }
+    return best;
+}
+
+int64_t tt_calibration_bucket(const tt_calibration *c, const tt_group *group)
+{
+    enum { LEAST = 1 << 20, MOST = 64 << 20 };
+    static const double part = 0.05; // of the time may be latency
+    const tt_coll_call call = {.kind = TT_ALL_REDUCE,
+                               .group = *group,
+                               .fold = {TT_FOLD_SUM, TT_NUM_U8},
+                               .count = MOST};
+    const tt_coll_path p =
+        tt_coll_find("direct")->way[TT_ALL_REDUCE].path(&call);
+    const tt_link link = is_one_host(group) ? c->near : c->far;
+    double fixed = (double)p.rounds * link.latency;
+    double per_byte =
+        ((double)p.bytes * link.per_byte + (double)p.folds * c->fold) / MOST;
+    if (has_native(c, TT_ALL_REDUCE)) {
+        fixed = c->native.latency;
+        per_byte = c->native.per_byte;
+    }
+    const double bytes = per_byte > 0 ? fixed / part / per_byte : LEAST;
+    if (!(bytes > LEAST))
+        return LEAST;
+    return bytes < MOST ? (int64_t)bytes : MOST;
+}

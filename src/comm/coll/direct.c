@@ -1,0 +1,295 @@
+// direct - everybody with everybody at once: the fewest rounds, folds in the order of
+// members.
+//
+//   all_reduce       small: one round of everything to everybody; else block i to
+//                    member i, who folds it and sends it to all: two rounds, as few
+//                    bytes as a ring
+//   reduce_scatter   one round, (n-1)/n of the data; all_gather, all_to_all as well
+//   barrier          one round of nothing
+//
+// All sends are posted before the first receive, so nobody waits in a circle.
+
+#include "base/alloc.h"
+#include "comm/coll/coll.h"
+
+enum { SMALL_BYTES = 4096, FEW = 16 };
+
+// The messages of one round to all others, and room for as many from them.
+typedef struct crowd {
+    tt_msg few[2 * FEW];
+    tt_msg *few_list[2 * FEW];
+    tt_msg *msg;   // member i's: [i] out, [n + i] in
+    tt_msg **list; // those that are awaited
+    int n;
+} crowd;
+
+static tt_status open_crowd(crowd *c, const tt_coll_call *call)
+{
+    const int64_t n = 2 * (int64_t)call->group.n;
+    const bool is_small = n <= 2 * FEW;
+    c->msg = is_small ? c->few : tt_alloc(n * (int64_t)sizeof *c->msg);
+    c->list = is_small ? c->few_list : tt_alloc(n * (int64_t)sizeof *c->list);
+    c->n = 0;
+    return c->msg != NULL && c->list != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "direct: no memory for %lld messages",
+                         (long long)n);
+}
+
+static void close_crowd(crowd *c)
+{
+    if (c->msg != c->few)
+        tt_free(c->msg);
+    if (c->list != c->few_list)
+        tt_free(c->list);
+}
+
+static tt_status send_to(tt_comm *comm, const tt_coll_call *call, crowd *c,
+                         int32_t i, tt_block b)
+{
+    tt_msg *msg = &c->msg[i];
+    *msg = tt_coll_out(call, i, tt_coll_from(call, b.first), b.n);
+    c->list[c->n++] = msg;
+    return tt_comm_send(comm, msg);
+}
+
+static tt_status take_from(tt_comm *comm, const tt_coll_call *call, crowd *c,
+                           int32_t i, tt_block b)
+{
+    tt_msg *msg = &c->msg[call->group.n + i];
+    *msg = tt_coll_in(call, i, tt_coll_to(call, b.first), b.n);
+    c->list[c->n++] = msg;
+    return tt_comm_receive(comm, msg);
+}
+
+static tt_status wait_all(tt_comm *comm, crowd *c)
+{
+    const int n = c->n;
+    c->n = 0;
+    return tt_comm_wait(comm, c->list, n);
+}
+
+// Members count from the next one, so that not all begin with the same.
+static int32_t turned(const tt_group *g, int32_t k)
+{
+    return (g->me + k) % g->n;
+}
+
+// Others' data one after another, `own` where it belongs among them.
+static tt_status fold_in_order(tt_comm *comm, const tt_coll_call *call,
+                               const void *own, int64_t n, void *to)
+{
+    for (int32_t i = 0; i < call->group.n; i++) {
+        tt_msg in = tt_coll_add(call, i, to, n);
+        if (i == 0)
+            in.fold = (tt_fold){0};
+        if (i != call->group.me)
+            TT_TRY(tt_comm_swap(comm, NULL, &in));
+        else if (i == 0)
+            tt_coll_copy(call, to, own, n);
+        else
+            tt_fold_into(call->fold, to, own, in.bytes);
+    }
+    return TT_OK;
+}
+
+static bool is_small(const tt_coll_call *call)
+{
+    return tt_coll_bytes(call, call->count) <= SMALL_BYTES;
+}
+
+static tt_status whole_to_all(tt_comm *comm, const tt_coll_call *call, crowd *c)
+{
+    const tt_block whole = {0, call->count};
+    for (int32_t k = 1; k < call->group.n; k++)
+        TT_TRY(send_to(comm, call, c, turned(&call->group, k), whole));
+    TT_TRY(fold_in_order(comm, call, call->in, call->count, call->scratch));
+    TT_TRY(wait_all(comm, c));
+    tt_coll_copy(call, call->out, call->scratch, call->count);
+    return TT_OK;
+}
+
+static tt_status blocks_to_all(tt_comm *comm, const tt_coll_call *call,
+                               crowd *c)
+{
+    for (int32_t k = 1; k < call->group.n; k++) {
+        const int32_t i = turned(&call->group, k);
+        TT_TRY(send_to(comm, call, c, i, tt_coll_block(call, i)));
+    }
+    return TT_OK;
+}
+
+// This member's block in out to everybody, and theirs into out.
+static tt_status share(tt_comm *comm, const tt_coll_call *call, crowd *c)
+{
+    tt_coll_call from_out = *call;
+    from_out.in = call->out;
+    const tt_block mine = tt_coll_block(call, call->group.me);
+    for (int32_t k = 1; k < call->group.n; k++) {
+        const int32_t i = turned(&call->group, k);
+        TT_TRY(take_from(comm, call, c, i, tt_coll_block(call, i)));
+    }
+    for (int32_t k = 1; k < call->group.n; k++)
+        TT_TRY(send_to(comm, &from_out, c, turned(&call->group, k), mine));
+    return wait_all(comm, c);
+}
+
+static tt_status blocks_and_back(tt_comm *comm, const tt_coll_call *call,
+                                 crowd *c)
+{
+    const tt_block mine = tt_coll_block(call, call->group.me);
+    void *to = tt_coll_to(call, mine.first);
+    void *sum = call->group.me == 0 ? to : call->scratch;
+    TT_TRY(blocks_to_all(comm, call, c));
+    TT_TRY(
+        fold_in_order(comm, call, tt_coll_from(call, mine.first), mine.n, sum));
+    tt_coll_copy(call, to, sum, mine.n);
+    // What was sent was read when its block comes back, but its messages are
+    // needed again.
+    TT_TRY(wait_all(comm, c));
+    return share(comm, call, c);
+}
+
+static tt_status all_reduce(tt_comm *comm, const tt_coll_call *call)
+{
+    crowd c;
+    tt_status status = open_crowd(&c, call);
+    if (status == TT_OK)
+        status = is_small(call) ? whole_to_all(comm, call, &c)
+                                : blocks_and_back(comm, call, &c);
+    close_crowd(&c);
+    return status;
+}
+
+static tt_status reduce_scatter(tt_comm *comm, const tt_coll_call *call)
+{
+    crowd c;
+    const tt_block mine = tt_coll_block(call, call->group.me);
+    tt_status status = open_crowd(&c, call);
+    if (status == TT_OK)
+        status = blocks_to_all(comm, call, &c);
+    if (status == TT_OK)
+        status = fold_in_order(comm, call, tt_coll_from(call, mine.first),
+                               mine.n, call->out);
+    if (status == TT_OK)
+        status = wait_all(comm, &c);
+    close_crowd(&c);
+    return status;
+}
+
+static tt_status all_gather(tt_comm *comm, const tt_coll_call *call)
+{
+    crowd c;
+    const tt_block mine = tt_coll_block(call, call->group.me);
+    tt_status status = open_crowd(&c, call);
+    tt_coll_copy(call, tt_coll_to(call, mine.first), call->in, mine.n);
+    if (status == TT_OK)
+        status = share(comm, call, &c);
+    close_crowd(&c);
+    return status;
+}
+
+static tt_status all_to_all(tt_comm *comm, const tt_coll_call *call)
+{
+    crowd c;
+    const tt_group *g = &call->group;
+    const tt_block mine = tt_coll_block(call, g->me);
+    tt_status status = open_crowd(&c, call);
+    tt_coll_copy(call, tt_coll_to(call, g->me * mine.n),
+                 tt_coll_from(call, mine.first), mine.n);
+    for (int32_t k = 1; k < g->n && status == TT_OK; k++) {
+        const int32_t i = turned(g, k);
+        const tt_block b = {i * mine.n, mine.n};
+        status = take_from(comm, call, &c, i, b);
+    }
+    if (status == TT_OK)
+        status = blocks_to_all(comm, call, &c);
+    if (status == TT_OK)
+        status = wait_all(comm, &c);
+    close_crowd(&c);
+    return status;
+}
+
+static tt_status barrier(tt_comm *comm, const tt_coll_call *call)
+{
+    tt_coll_call nothing = *call;
+    nothing.kind = TT_ALL_TO_ALL;
+    nothing.count = 0;
+    nothing.bound = NULL;
+    return all_to_all(comm, &nothing);
+}
+
+// ---- cost ----------------------------------------------------------------
+
+static tt_coll_cost cost_of_blocks(const tt_coll_call *call)
+{
+    const int64_t mine = tt_coll_block(call, call->group.me).n;
+    return (tt_coll_cost){call->group.n - 1,
+                          tt_coll_bytes(call, call->count - mine)};
+}
+
+static tt_coll_cost cost_of_own(const tt_coll_call *call, int64_t n)
+{
+    const int64_t others = call->group.n - 1;
+    return (tt_coll_cost){others, others * tt_coll_bytes(call, n)};
+}
+
+static tt_coll_cost cost_all_gather(const tt_coll_call *call)
+{
+    return cost_of_own(call, tt_coll_block(call, call->group.me).n);
+}
+
+static tt_coll_cost cost_all_reduce(const tt_coll_call *call)
+{
+    if (is_small(call))
+        return cost_of_own(call, call->count);
+    const tt_coll_cost a = cost_of_blocks(call), b = cost_all_gather(call);
+    return (tt_coll_cost){a.messages + b.messages, a.bytes + b.bytes};
+}
+
+static tt_coll_cost cost_barrier(const tt_coll_call *call)
+{
+    return cost_of_own(call, 0);
+}
+
+// Messages that are posted together cost a part of one that is waited for.
+static tt_coll_path path(const tt_coll_call *call, int rounds, bool is_fold)
+{
+    const int64_t n = call->group.n;
+    const int64_t bytes =
+        tt_coll_bytes(call, call->count - call->count / call->group.n);
+    return (tt_coll_path){.rounds = rounds * (1 + (n - 2) / 4),
+                          .bytes = rounds * bytes,
+                          .folds = is_fold ? bytes : 0};
+}
+
+static tt_coll_path path_all_reduce(const tt_coll_call *call)
+{
+    tt_coll_path p = path(call, is_small(call) ? 1 : 2, true);
+    if (is_small(call))
+        p.bytes = p.folds =
+            (call->group.n - 1) * tt_coll_bytes(call, call->count);
+    return p;
+}
+
+static tt_coll_path path_reduce_scatter(const tt_coll_call *call)
+{
+    return path(call, 1, true);
+}
+
+static tt_coll_path path_move(const tt_coll_call *call)
+{
+    return path(call, 1, false);
+}
+
+const tt_coll_def tt_coll_direct = {
+    .name = "direct",
+    .doc = "Everybody with everybody at once: the fewest rounds.",
+    .is_ordered = true,
+    .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 1, path_all_reduce},
+            [TT_REDUCE_SCATTER] = {reduce_scatter, cost_of_blocks, 0,
+                                   path_reduce_scatter},
+            [TT_ALL_GATHER] = {all_gather, cost_all_gather, 0, path_move},
+            [TT_ALL_TO_ALL] = {all_to_all, cost_of_blocks, 0, path_move},
+            [TT_BARRIER] = {barrier, cost_barrier, 0, path_move}},
+};
