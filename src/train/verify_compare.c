@@ -92,8 +92,8 @@ int64_t tt__verify_furthest(const tt__taken *a, const tt__taken *b, int64_t i)
     int64_t at = 0;
     double most = -1;
     for (int64_t k = 0; k < b->tensor[i].count; k++) {
-        const double d = fabs(a->data[i][k] - b->data[i][k]);
-        if (!(d <= most)) {
+        const double d = relative(fabs(a->data[i][k] - b->data[i][k]), 1);
+        if (d > most) {
             most = d;
             at = k;
         }

@@ -1,0 +1,36 @@
+# tutti verify: ranks against one. What is the same is said to be, as text and as
+# JSON; what cannot be is refused; no checkpoint is left behind.
+# deadline: 120
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export TMPDIR="$folder"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+verify() {
+    "$TUTTI" verify "$@" threads=1
+}
+
+out=$(verify examples/gpt-tiny.yaml batch=7 zero=3 -n 3) ||
+    die "not the same: $out"
+for text in 'gpt: 3 ranks against one, within 1e-09' 'each loads the other' \
+    'the same'; do
+    echo "$out" | grep -q "$text" || die "no \"$text\": $out"
+done
+out=$(verify examples/lenet-tiny.yaml precision=fp32 -n 2 --json) ||
+    die "not the same: $out"
+for key in ok loss_rel grad_rel_max worst_tensor norm_rel update_rel_max \
+    checkpoint_ok; do
+    echo "$out" | grep -q "\"$key\": " || die "no $key: $out"
+done
+verify examples/gpt-tiny.yaml precision=bf16 -n 2 | grep -q 'from fp32 ' ||
+    die "bf16 is not compared with fp32"
+if out=$(verify examples/gpt-tiny.yaml batch=2 -n 3 2>&1); then
+    die "two samples for three ranks: $out"
+fi
+left=$(ls "$folder")
+[ -z "$left" ] || die "left behind: $left"

@@ -1,0 +1,93 @@
+// The measure of verify: what it calls equal, and whom it blames.
+
+#include "test.h"
+#include "train/verify_parts.h"
+
+#include <math.h>
+
+// Two weights of four elements each and one's average.
+typedef struct trial {
+    tt_tensor tensor[3];
+    double value[3][4];
+    double *data[3];
+    tt__taken taken;
+} trial;
+
+static void trial_init(trial *t, int n)
+{
+    static const char *const name[] = {"a.weight", "b.weight", "b.weight.ema"};
+    *t = (trial){0};
+    for (int i = 0; i < 3; i++) {
+        t->tensor[i] = (tt_tensor){.name = name[i], .count = 4};
+        t->data[i] = t->value[i];
+        for (int k = 0; k < 4; k++)
+            t->value[i][k] = i + k + 1;
+    }
+    t->taken = (tt__taken){n, t->tensor, t->data};
+}
+
+TEST(equal_tensors_are_at_distance_zero)
+{
+    trial a, b;
+    trial_init(&a, 3);
+    trial_init(&b, 3);
+    const tt__distance d = tt__verify_compare(&a.taken, &b.taken, 0);
+    CHECK(d.worst == 0 && d.at == -1 && d.first == -1);
+    CHECK(tt__verify_norm(&a.taken, &b.taken) == 0);
+}
+
+TEST(the_first_beyond_the_tolerance_is_named_beside_the_worst)
+{
+    trial a, b;
+    trial_init(&a, 3);
+    trial_init(&b, 3);
+    a.value[1][2] += 1e-6;
+    a.value[2][3] += 1e-3;
+    const tt__distance d = tt__verify_compare(&a.taken, &b.taken, 1e-9);
+    CHECK(d.first == 1 && d.at == 2);
+    CHECK(fabs(d.first_rel - 1e-6 / sqrt(4 + 9 + 16 + 25)) < 1e-12);
+    CHECK(fabs(d.worst - 1e-3 / sqrt(9 + 16 + 25 + 36)) < 1e-9);
+    CHECK(tt__verify_furthest(&a.taken, &b.taken, 2) == 3);
+    CHECK(tt__verify_compare(&a.taken, &b.taken, 1).first == -1);
+}
+
+TEST(a_tensor_of_zeros_is_measured_against_all_of_them)
+{
+    trial a, b;
+    trial_init(&a, 2);
+    trial_init(&b, 2);
+    for (int k = 0; k < 4; k++)
+        a.value[0][k] = b.value[0][k] = 0;
+    a.value[0][0] = 1e-12;
+    const tt__distance d = tt__verify_compare(&a.taken, &b.taken, 0);
+    const double all = sqrt(4 + 9 + 16 + 25);
+    CHECK(fabs(d.worst - 1e-12 / (0.01 * all * sqrt(4.0 / 8))) < 1e-15);
+}
+
+TEST(not_a_number_is_as_far_as_can_be)
+{
+    trial a, b;
+    trial_init(&a, 2);
+    trial_init(&b, 2);
+    a.value[1][1] = NAN;
+    const tt__distance d = tt__verify_compare(&a.taken, &b.taken, 1e-9);
+    CHECK(d.first == 1 && isinf(d.worst));
+    CHECK(tt__verify_furthest(&a.taken, &b.taken, 1) == 1);
+}
+
+TEST(updates_of_gradients_that_are_zero_say_nothing)
+{
+    trial grads, a, b;
+    trial_init(&grads, 2);
+    trial_init(&a, 3);
+    trial_init(&b, 3);
+    grads.value[1][0] = 1e-9;
+    a.value[1][0] += 1;
+    a.value[2][0] += 1;
+    a.value[2][1] += 2;
+    a.value[0][0] += 3;
+    tt__verify_level(&grads.taken, &a.taken, &b.taken);
+    CHECK(a.value[1][0] == b.value[1][0] && a.value[2][0] == b.value[2][0]);
+    CHECK(a.value[2][1] == b.value[2][1] + 2);
+    CHECK(a.value[0][0] == b.value[0][0] + 3);
+}
