@@ -18,12 +18,13 @@ static int64_t count_operands(const tt_plan *plan)
     return n;
 }
 
-static int64_t steps_per_run(const tt_plan *plan)
+// Steps, and at most two for every flight.
+static int64_t events_per_run(const tt_plan *plan)
 {
     int64_t n = 0;
     for (int32_t o = 0; o < plan->n_order; o++)
         n += plan->segment[plan->order[o].segment].n;
-    return n;
+    return n + 2 * (int64_t)plan->n_flights * plan->n_micro;
 }
 
 static tt_status check_plan(const tt_plan *plan, const tt_wire *wire)
@@ -76,7 +77,7 @@ static tt_status allocate(tt_exec *exec)
     exec->to_host = tt_alloc(values * (int64_t)sizeof(*exec->to_host));
     exec->from_host = tt_alloc(values * (int64_t)sizeof(*exec->from_host));
     if (exec->options.trace) {
-        exec->events_capacity = steps_per_run(plan) * RUNS_TRACED;
+        exec->events_capacity = events_per_run(plan) * RUNS_TRACED;
         if (exec->events_capacity < LEAST_EVENTS)
             exec->events_capacity = LEAST_EVENTS;
         exec->event =
@@ -86,10 +87,7 @@ static tt_status allocate(tt_exec *exec)
         exec->address == NULL || exec->to_host == NULL ||
         exec->from_host == NULL || (exec->options.trace && exec->event == NULL))
         return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
-    exec->is_in_air = tt_alloc(plan->n_flights + 1);
-    if (exec->is_in_air == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for %d flights",
-                       plan->n_flights);
+    TT_TRY(tt__air_init(exec));
     return get_memory(exec);
 }
 
@@ -193,7 +191,7 @@ void tt_exec_destroy(tt_exec *exec)
     free_host_kernels(exec->from_host, exec->plan->graph->n_values);
     if (!exec->is_shared)
         tt_free_aligned(exec->memory);
-    tt_free(exec->is_in_air);
+    tt__air_fini(exec);
     tt_free(exec->event);
     tt_free(exec->address);
     tt_free(exec->step_seconds);

@@ -69,13 +69,15 @@ tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user);
 typedef struct tt_exec_stats { // over all runs since creation or reset
     int64_t n_runs;
     double wall_seconds, kernel_seconds, feed_seconds;
-    double overhead_fraction; // of the wall time, outside kernels and feed
+    double wait_seconds; // for flights, and in collectives without a thread
+    double overhead_fraction; // of the wall time, outside of all these
     double flops;             // counted as the steps ran
 } tt_exec_stats;
 void tt_exec_stats_get(const tt_exec *exec, tt_exec_stats *stats_out);
 void tt_exec_stats_reset(tt_exec *exec);
 
-// Seconds per step of the plan, summed over runs since creation or reset.
+// Seconds per step of the plan, summed over runs since creation or reset; a
+// flight's waits count for its first member.
 const double *tt_exec_step_seconds(const tt_exec *exec);
 
 // The newest events as a Chrome trace; TT_ERR_STATE without `trace`.

@@ -5,11 +5,13 @@
 
 #include <omp.h>
 
-static tt_status fail_not_finite(const tt_exec *exec, const tt_step *step,
-                                 int32_t micro)
+tt_status tt__check_finite(const tt_exec *exec, const tt_step *step,
+                           int32_t micro)
 {
     int output = 0;
     bool is_nan = false;
+    if (!exec->options.check_finite)
+        return TT_OK;
     const int64_t i = tt__find_not_finite(exec, step, &output, &is_nan);
     if (i < 0)
         return TT_OK;
@@ -20,15 +22,19 @@ static tt_status fail_not_finite(const tt_exec *exec, const tt_step *step,
                    micro + 1, (long long)exec->n_runs + 1);
 }
 
-static void record(tt_exec *exec, int32_t s, int32_t micro, double start,
-                   double seconds)
+void tt__record(tt_exec *exec, const tt__event *event)
 {
+    if (exec->event != NULL)
+        exec->event[exec->n_events++ % exec->events_capacity] = *event;
+}
+
+static void record(tt_exec *exec, int32_t s, int32_t micro, double start)
+{
+    const double seconds = tt_clock_seconds() - start;
     exec->step_seconds[s] += seconds;
     exec->stats.kernel_seconds += seconds;
     exec->stats.flops += exec->plan->step[s].cost.flops;
-    if (exec->event != NULL)
-        exec->event[exec->n_events++ % exec->events_capacity] =
-            (tt__event){s, micro, start, seconds};
+    tt__record(exec, &(tt__event){s, micro, start, seconds, -1, false});
 }
 
 static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
@@ -39,11 +45,10 @@ static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
                        (step->accumulate == TT_ADD_AFTER_FIRST && micro > 0);
     const double start = tt_clock_seconds();
     const tt_status status = tt_kernel_run(step->choice.kernel, args);
-    record(exec, s, micro, start, tt_clock_seconds() - start);
+    record(exec, s, micro, start);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", step->name);
-    return exec->options.check_finite ? fail_not_finite(exec, step, micro)
-                                      : TT_OK;
+    return tt__check_finite(exec, step, micro);
 }
 
 static tt_status run_segment(tt_exec *exec, const tt_order *order)
@@ -51,12 +56,12 @@ static tt_status run_segment(tt_exec *exec, const tt_order *order)
     const tt_segment *segment = &exec->plan->segment[order->segment];
     const int32_t end = segment->first + segment->n;
     for (int32_t s = segment->first; s < end; s++) {
-        TT_TRY(tt__flights_finish(exec, s));
-        TT_TRY(tt__flights_begin(exec, s, order->micro));
+        TT_TRY(tt__air_finish(exec, s, order->micro));
+        TT_TRY(tt__air_begin(exec, s, order->micro));
         if (exec->plan->step[s].choice.kernel != NULL)
             TT_TRY(run_step(exec, s, order->micro));
     }
-    return tt__flights_finish(exec, end);
+    return tt__air_finish(exec, end, order->micro);
 }
 
 static tt_status feed_micro(tt_exec *exec, tt_feed_fn *feed, void *user,
@@ -84,6 +89,7 @@ tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user)
 {
     omp_set_num_threads(exec->backend->options.n_threads);
     const double start = tt_clock_seconds();
+    tt__air_order(exec);
     TT_TRY(run_order(exec, feed, user));
     exec->stats.wall_seconds += tt_clock_seconds() - start;
     exec->stats.n_runs++;
@@ -96,10 +102,10 @@ void tt_exec_stats_get(const tt_exec *exec, tt_exec_stats *stats_out)
     *stats_out = exec->stats;
     const double wall = exec->stats.wall_seconds;
     stats_out->overhead_fraction =
-        wall > 0
-            ? (wall - exec->stats.kernel_seconds - exec->stats.feed_seconds) /
-                  wall
-            : 0;
+        wall > 0 ? (wall - exec->stats.kernel_seconds -
+                    exec->stats.feed_seconds - exec->stats.wait_seconds) /
+                       wall
+                 : 0;
 }
 
 void tt_exec_stats_reset(tt_exec *exec)

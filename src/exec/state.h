@@ -5,9 +5,12 @@
 
 #include "exec/exec.h"
 
+// A step; or a flight, under the step of its first member; or a wait for it.
 typedef struct tt__event {
     int32_t step, micro;
     double start, seconds;
+    int32_t flight; // -1: none
+    bool is_wait;
 } tt__event;
 
 typedef struct tt__host_kernel { // converts between a value's form and dense
@@ -16,14 +19,25 @@ typedef struct tt__host_kernel { // converts between a value's form and dense
     bool is_ready;
 } tt__host_kernel;
 
+// Flights of the run, as arrays over flights and over steps.
+typedef struct tt__air {
+    bool *is_begun;
+    int32_t *begin, *order; // when; in which order
+    int32_t *by_end;        // flights in the order of their ends
+    // [first_begin[s], first_begin[s + 1]) of `order` begin before step s; the
+    // same of `by_end`.
+    int32_t *first_begin, *first_end;
+    double *key; // by magnitude: minus the squares of the results
+} tt__air;
+
 struct tt_exec {
     const tt_plan *plan;
     tt_backend *backend;
     tt_exec_options options;
     char *memory;
-    bool is_shared;  // the memory is the wire's
-    bool *is_in_air; // per flight
-    tt_args *args;   // per step, addresses resolved
+    bool is_shared; // the memory is the wire's
+    tt__air air;
+    tt_args *args; // per step, addresses resolved
     void **address;
     tt__host_kernel *to_host, *from_host; // per value
     double *step_seconds;
@@ -46,9 +60,19 @@ static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
 int64_t tt__find_not_finite(const tt_exec *exec, const tt_step *step,
                             int *output_out, bool *is_nan_out);
 
-// air: begins and finishes the flights that the plan wants before step `s`; at the
-// end of a segment only those are finished that end there.
-tt_status tt__flights_begin(tt_exec *exec, int32_t s, int32_t micro);
-tt_status tt__flights_finish(tt_exec *exec, int32_t s);
+// Keeps an event, if the run is traced.
+void tt__record(tt_exec *exec, const tt__event *event);
+
+// Fails when a step's results are not finite, if that is to be checked.
+tt_status tt__check_finite(const tt_exec *exec, const tt_step *step,
+                           int32_t micro);
+
+// air: flights. Those that begin before step `s` are begun; those that must be
+// over before it are waited for.
+tt_status tt__air_init(tt_exec *exec);
+void tt__air_fini(tt_exec *exec);
+void tt__air_order(tt_exec *exec); // before a run
+tt_status tt__air_begin(tt_exec *exec, int32_t s, int32_t micro);
+tt_status tt__air_finish(tt_exec *exec, int32_t s, int32_t micro);
 
 #endif

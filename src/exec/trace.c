@@ -3,39 +3,74 @@
 #include "base/json.h"
 #include "exec/state.h"
 
-static void print_event(const tt_plan *plan, const tt__event *e, tt_json *j)
+enum { COMPUTE, NETWORK }; // rows
+
+static void begin_event(const tt_plan *plan, const tt__event *e, int row,
+                        tt_json *j)
 {
-    const tt_step *step = &plan->step[e->step];
-    const bool is_wire = step->choice.kernel == NULL;
     tt_json_open(j, NULL, '{');
-    tt_json_str(j, "name", step->name);
-    tt_json_str(j, "cat", is_wire ? "comm" : tt_phase_name(step->phase));
     tt_json_str(j, "ph", "X");
     tt_json_f64(j, "ts", e->start * 1e6);
     tt_json_f64(j, "dur", e->seconds * 1e6);
     tt_json_i64(j, "pid", plan->rank);
-    tt_json_i64(j, "tid", 0);
+    tt_json_i64(j, "tid", row);
+}
+
+static void print_flight(const tt_plan *plan, const tt__event *e, tt_json *j)
+{
+    const tt_flight *flight = &plan->flight[e->flight];
+    begin_event(plan, e, e->is_wait ? COMPUTE : NETWORK, j);
+    tt_json_str(j, "name", e->is_wait ? "wait" : flight->name);
+    tt_json_str(j, "cat", e->is_wait ? "exposed" : "comm");
     tt_json_open(j, "args", '{');
-    tt_json_str(j, "kernel", step->choice.name);
+    tt_json_str(j, "flight", flight->name);
     tt_json_i64(j, "micro", e->micro);
-    tt_json_f64(j, "flops", step->cost.flops);
-    tt_json_f64(j, "bytes", is_wire ? step->cost.wire_bytes : step->cost.bytes);
+    tt_json_i64(j, "bytes", flight->bytes);
     tt_json_close(j, '}');
     tt_json_close(j, '}');
 }
 
-static void print_process(const tt_plan *plan, tt_json *j)
+static void print_event(const tt_plan *plan, const tt__event *e, tt_json *j)
+{
+    const tt_step *step = &plan->step[e->step];
+    if (e->flight >= 0) {
+        print_flight(plan, e, j);
+        return;
+    }
+    begin_event(plan, e, COMPUTE, j);
+    tt_json_str(j, "name", step->name);
+    tt_json_str(j, "cat", tt_phase_name(step->phase));
+    tt_json_open(j, "args", '{');
+    tt_json_str(j, "kernel", step->choice.name);
+    tt_json_i64(j, "micro", e->micro);
+    tt_json_f64(j, "flops", step->cost.flops);
+    tt_json_f64(j, "bytes", step->cost.bytes);
+    tt_json_close(j, '}');
+    tt_json_close(j, '}');
+}
+
+static void print_name(const tt_plan *plan, const char *what, int row,
+                       const char *name, tt_json *j)
+{
+    tt_json_open(j, NULL, '{');
+    tt_json_str(j, "ph", "M");
+    tt_json_str(j, "name", what);
+    tt_json_i64(j, "pid", plan->rank);
+    tt_json_i64(j, "tid", row);
+    tt_json_open(j, "args", '{');
+    tt_json_str(j, "name", name);
+    tt_json_close(j, '}');
+    tt_json_close(j, '}');
+}
+
+static void print_names(const tt_plan *plan, tt_json *j)
 {
     tt_str name = {0};
     tt_str_addf(&name, "rank %d", plan->rank);
-    tt_json_open(j, NULL, '{');
-    tt_json_str(j, "ph", "M");
-    tt_json_str(j, "name", "process_name");
-    tt_json_i64(j, "pid", plan->rank);
-    tt_json_open(j, "args", '{');
-    tt_json_str(j, "name", tt_str_text(&name));
-    tt_json_close(j, '}');
-    tt_json_close(j, '}');
+    print_name(plan, "process_name", COMPUTE, tt_str_text(&name), j);
+    print_name(plan, "thread_name", COMPUTE, "compute", j);
+    if (plan->n_flights > 0)
+        print_name(plan, "thread_name", NETWORK, "network", j);
     tt_str_fini(&name);
 }
 
@@ -46,7 +81,7 @@ tt_status tt_exec_trace_print(const tt_exec *exec, tt_str *out)
     tt_json j = {.out = out};
     tt_json_open(&j, NULL, '{');
     tt_json_open(&j, "traceEvents", '[');
-    print_process(exec->plan, &j);
+    print_names(exec->plan, &j);
     const int64_t first = exec->n_events > exec->events_capacity
                               ? exec->n_events - exec->events_capacity
                               : 0;

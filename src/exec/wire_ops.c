@@ -367,18 +367,19 @@ typedef tt_status way_fn(const tt__carrier *c, const site *x);
 static const struct {
     const tt_op_def *op;
     way_fn *run;
+    bool is_local; // needs no peer
 } ways[] = {
-    {&tt_op_all_reduce, all_reduce},
-    {&tt_op_all_gather, by_blocks},
-    {&tt_op_reduce_scatter, by_blocks},
-    {&tt_op_all_to_all, by_boxes},
-    {&tt_op_shift, by_boxes},
-    {&tt_op_halo, by_boxes},
-    {&tt_op_halo_add, by_boxes},
-    {&tt_op_take, take},
-    {&tt_op_keep_first, keep_first},
-    {&tt_op_send, keep},
-    {&tt_op_recv, receive},
+    {&tt_op_all_reduce, all_reduce, false},
+    {&tt_op_all_gather, by_blocks, false},
+    {&tt_op_reduce_scatter, by_blocks, false},
+    {&tt_op_all_to_all, by_boxes, false},
+    {&tt_op_shift, by_boxes, false},
+    {&tt_op_halo, by_boxes, false},
+    {&tt_op_halo_add, by_boxes, false},
+    {&tt_op_take, take, true},
+    {&tt_op_keep_first, keep_first, true},
+    {&tt_op_send, keep, true},
+    {&tt_op_recv, receive, false},
 };
 enum { N_WAYS = sizeof(ways) / sizeof(ways[0]) };
 
@@ -396,6 +397,20 @@ static way_fn *way_of(const tt_op_def *op)
 {
     const int kind = tt__carry_kind(op);
     return kind < N_WAYS ? ways[kind].run : NULL;
+}
+
+bool tt__carry_here(const tt_plan *plan, const tt_flight *flight,
+                    const tt_args *args)
+{
+    const int32_t *member = &plan->member[flight->first];
+    for (int32_t i = 0; i < flight->n; i++)
+        if (!ways[tt__carry_kind(plan->step[member[i]].op)].is_local)
+            return false;
+    for (int32_t i = 0; i < flight->n; i++) {
+        const site x = site_of(plan, member[i], args);
+        (void)way_of(x.op)(NULL, &x);
+    }
+    return true;
 }
 
 tt_status tt__carry_step(tt__carrier *c, const tt_plan *plan, int32_t step,

@@ -43,6 +43,10 @@ tt_status tt__carry_step(tt__carrier *c, const tt_plan *plan, int32_t step,
 tt_status tt__carry_joined(tt__carrier *c, const tt_plan *plan,
                            const tt_flight *flight, const tt_args *args);
 
+// Does a flight that needs no peer, at once and on any thread; false: it does.
+bool tt__carry_here(const tt_plan *plan, const tt_flight *flight,
+                    const tt_args *args);
+
 // A call with the group of all ranks.
 tt_status tt__carry_call(tt__carrier *c, const tt_coll_call *call);
 
@@ -56,6 +60,7 @@ typedef struct tt__job {
     const tt_coll_call *call;
     const char *what;
     int64_t number; // of the flight
+    bool is_local;  // was done at once
     bool is_done;
     double ready, begun, ended;
 } tt__job;
