@@ -98,7 +98,7 @@ static tt_status take_turns(bench *b)
         tt_status status = TT_OK;
         if (is_first)
             status = step(b->one, i < 0 ? NULL : &b->one_seconds[i], &one);
-        TT_TRY(tt_peers_follow(b->peers, "the other benchmark", status));
+        TT_TRY(tt_peers_follow(b->peers, "benchmark", status));
         if (i == 0)
             tt_comm_wire_stats(b->peers->wire, true, &b->wire);
         TT_TRY(step(b->all, i < 0 ? NULL : &b->all_seconds[i], &b->last));
@@ -187,7 +187,7 @@ static tt_status measure(bench *b)
         tt_job_meet(b->all, &b->cli->settings, tt_cli_program(b->cli->arena)));
     TT_TRY(tt_job_start(b->all, &(tt_exec_options){.poison = true}));
     const tt_status status = tt_peers_is_first(b->peers) ? open_one(b) : TT_OK;
-    TT_TRY(tt_peers_follow(b->peers, "the benchmark of one rank", status));
+    TT_TRY(tt_peers_follow(b->peers, "benchmark", status));
     b->all_seconds = tt_alloc(8 * b->o.steps);
     b->one_seconds = tt_alloc(8 * b->o.steps);
     if (b->all_seconds == NULL || b->one_seconds == NULL)

@@ -8,6 +8,7 @@
 #include "cli/signals.h"
 #include "train/folders.h"
 #include "train/loop.h"
+#include "train/meet.h"
 #include "train/ranks.h"
 
 #include <stdio.h>
@@ -115,8 +116,10 @@ static tt_status train(const tt_cli *cli, tt_session *session,
     return TT_OK;
 }
 
-// Where to train, and what --fresh and --fork make of what is there.
-static tt_status set_folder(tt_cli *cli, tt_train_request *request)
+// Where to train, and what --fork makes of what is there. Only rank 0 looks: others
+// need no folder.
+static tt_status set_folder(tt_cli *cli, bool is_first,
+                            tt_train_request *request)
 {
     const tt_setting *run = tt_settings_find(&cli->settings, "run");
     const tt_setting *model = tt_settings_find(&cli->settings, "model");
@@ -129,7 +132,7 @@ static tt_status set_folder(tt_cli *cli, tt_train_request *request)
     if (tt_cli_has(cli, "--fork") && tt_cli_has(cli, "--fresh"))
         return tt_fail(TT_ERR_ARG, "--fork goes on and --fresh begins again; "
                                    "leave one of them out");
-    if (tt_cli_has(cli, "--fork")) {
+    if (tt_cli_has(cli, "--fork") && is_first) {
         tt_fork fork;
         TT_TRY(tt_run_fork(request->folder, fallback, cli->arena, &fork));
         request->folder = fork.to;
@@ -168,11 +171,15 @@ static tt_status open_session(tt_cli *cli, const tt_peers *peers,
 // Every rank's work. Folders are rank 0's affair; the names are the same anywhere.
 static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
 {
-    tt_train_request request = {.program = tt_cli_program(cli->arena)};
+    tt_train_request request = {0};
     tt_session *session = NULL;
-    TT_TRY(set_folder(cli, &request));
-    tt_status status =
-        tt_peers_agree(peers, "opening", open_session(cli, peers, &session));
+    tt_status status = set_folder(cli, tt_peers_is_first(peers), &request);
+    if (status == TT_OK)
+        status = open_session(cli, peers, &session);
+    status = tt_peers_agree(peers, "opening", status);
+    if (status == TT_OK && peers->size > 1)
+        status = tt_job_meet(session->job, &session->resolved,
+                             tt_cli_program(cli->arena));
     if (status == TT_OK && tt_peers_is_first(peers)) {
         status = tt_peers_follow(peers, "--fresh", set_aside(cli, &request));
         if (status == TT_OK)
@@ -198,7 +205,7 @@ static tt_status dry_run(tt_cli *cli)
     if (n > 1 && tt_settings_find(&cli->settings, "mesh.data") == NULL)
         TT_TRY(tt_settings_set(&cli->settings, "mesh.data", text, "-n",
                                cli->arena));
-    TT_TRY(set_folder(cli, &request));
+    TT_TRY(set_folder(cli, true, &request));
     TT_TRY(open_session(cli, NULL, &session));
     const tt_status status = print_dry_run(session);
     tt_session_close(session);

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "train/feed.h"
-#include "train/meet.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -212,9 +211,6 @@ tt_status tt_train(tt_session *session, const tt_train_request *request,
     if (t.arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory to train");
     tt_status status = tt_session_need_length(session);
-    if (status == TT_OK)
-        status = tt_job_meet(session->job, &session->resolved,
-                             request->program != NULL ? request->program : "");
     if (status == TT_OK)
         status = run(&t, end_out);
     if (status != TT_OK) { // closing may fail too, and say so

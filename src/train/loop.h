@@ -18,7 +18,6 @@
 typedef struct tt_train_request {
     const char *folder;  // of the run
     const char *fork;    // run folder to go on from, in `folder`; NULL: none
-    const char *program; // which build this is, for ranks to compare; NULL: ""
     const tt_watch *watch;             // NULL: nobody looks
     const volatile sig_atomic_t *stop; // not 0: finish the step, save, return;
                                        // NULL: never

@@ -10,25 +10,18 @@
 
 static const double patience = 3600; // seconds that rank 0 may take alone
 
-static tt_status call(const tt_peers *peers, const char *what,
-                      const tt_coll_call *call)
-{
-    const tt_status status = tt_comm_wire_call(peers->wire, what, call);
-    return status == TT_OK ? status : tt_fail_context(status, "%s", what);
-}
-
 static tt_status broadcast(const tt_peers *peers, const char *what,
                            int32_t root, void *data, int64_t bytes)
 {
     if (peers->size == 1 || bytes == 0)
         return TT_OK;
-    return call(peers, what,
-                &(tt_coll_call){.kind = TT_BROADCAST,
-                                .root = root,
-                                .fold = {TT_FOLD_COPY, TT_NUM_U8},
-                                .count = bytes,
-                                .in = data,
-                                .out = data});
+    return tt_comm_wire_call(peers->wire, what,
+                             &(tt_coll_call){.kind = TT_BROADCAST,
+                                             .root = root,
+                                             .fold = {TT_FOLD_COPY, TT_NUM_U8},
+                                             .count = bytes,
+                                             .in = data,
+                                             .out = data});
 }
 
 tt_status tt_peers_broadcast(const tt_peers *peers, const char *what,
@@ -81,8 +74,9 @@ tt_status tt_peers_follow(const tt_peers *peers, const char *what,
     if (status != TT_OK)
         return tt_fail(status, "%s", message);
     TT_TRY(said);
-    return shared == TT_OK ? TT_OK
-                           : tt_fail(TT_ERR_PEER, "%s failed on rank 0", what);
+    return shared == TT_OK
+               ? TT_OK
+               : tt_fail(TT_ERR_PEER, "%s: it failed on rank 0", what);
 }
 
 tt_status tt_peers_collect(const tt_peers *peers, const char *what,
@@ -92,12 +86,12 @@ tt_status tt_peers_collect(const tt_peers *peers, const char *what,
         memcpy(all_out, mine, (size_t)bytes);
         return TT_OK;
     }
-    return call(peers, what,
-                &(tt_coll_call){.kind = TT_ALL_GATHER,
-                                .fold = {TT_FOLD_COPY, TT_NUM_U8},
-                                .count = bytes * peers->size,
-                                .in = mine,
-                                .out = all_out});
+    return tt_comm_wire_call(peers->wire, what,
+                             &(tt_coll_call){.kind = TT_ALL_GATHER,
+                                             .fold = {TT_FOLD_COPY, TT_NUM_U8},
+                                             .count = bytes * peers->size,
+                                             .in = mine,
+                                             .out = all_out});
 }
 
 typedef struct outcome {
@@ -105,10 +99,13 @@ typedef struct outcome {
     char message[1020];
 } outcome;
 
-// A failure that all ranks know of, with rank 0 as the one that tells.
+// A failure that all ranks know of, with rank 0 as the one that tells: nobody ends
+// before rank 0 knows.
 static tt_status tell(const tt_peers *peers, tt_status status, int32_t of,
                       const char *message)
 {
+    int32_t bye = 0;
+    (void)tt_peers_broadcast(peers, "end", &bye, sizeof bye);
     if (!tt_peers_is_first(peers))
         status = TT_ERR_PEER;
     return of == 0 ? tt_fail(status, "%s", message)
@@ -205,12 +202,12 @@ static tt_status explain(const tt_peers *peers, const tt_peers_fact *fact,
     tt_str_add(&first, fact->text);
     tt_status status = TT_OK;
     if (fact->has_settings)
-        status = tt_peers_share_text(peers, "a comparison", &first);
+        status = tt_peers_share_text(peers, "comparison", &first);
     if (status == TT_OK && fact->has_settings && peers->rank == odd)
         print_difference(fact->text, tt_str_text(&first), &text);
     snprintf(message, sizeof message, "%s", tt_str_text(&text));
     if (status == TT_OK)
-        status = broadcast(peers, "a comparison", odd, message, MESSAGE);
+        status = broadcast(peers, "comparison", odd, message, MESSAGE);
     tt_str_fini(&first);
     tt_str_fini(&text);
     TT_TRY(status);
@@ -241,7 +238,7 @@ tt_status tt_peers_compare(const tt_peers *peers, const tt_peers_fact *fact,
     for (int i = 0; i < n; i++)
         tt_hash_text(fact[i].text, (int64_t)strlen(fact[i].text), mine.of[i]);
     tt_status status =
-        tt_peers_collect(peers, "comparing ranks", &mine, sizeof mine, all);
+        tt_peers_collect(peers, "comparison", &mine, sizeof mine, all);
     if (status == TT_OK)
         status = find_odd(peers, fact, n, all);
     tt_free(all);

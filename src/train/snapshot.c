@@ -112,7 +112,7 @@ tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
     const bool is_first = tt_tensors_are_first(all);
     tt_status status = is_first ? make_room(all, arena, &s) : TT_OK;
     if (peers != NULL)
-        status = tt_peers_follow(peers, "the snapshot", status);
+        status = tt_peers_follow(peers, "snapshot", status);
     if (status == TT_OK && is_first)
         status = read_all(exec, all, &s);
     else if (status == TT_OK && peers != NULL)
@@ -229,7 +229,7 @@ static tt_status restore(const restoring *r, char *buffer, bool *is_there)
     for (int64_t i = 0; i < all->n && is_first; i++)
         is_there[i] = source_of(r, &all->v[i]) != NULL;
     if (all->n > 0 && all->v[0].peers != NULL)
-        TT_TRY(tt_peers_broadcast(all->v[0].peers, "the checkpoint", is_there,
+        TT_TRY(tt_peers_broadcast(all->v[0].peers, "checkpoint", is_there,
                                   all->n));
     for (int64_t i = 0; i < all->n; i++) {
         const tt_tensor *t = &all->v[i];
@@ -251,7 +251,7 @@ tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
     int64_t largest = 0;
     tt_status status = tt_tensors_are_first(all) ? check_all(&r) : TT_OK;
     if (all->n > 0 && all->v[0].peers != NULL)
-        status = tt_peers_follow(all->v[0].peers, "the checkpoint", status);
+        status = tt_peers_follow(all->v[0].peers, "checkpoint", status);
     TT_TRY(status);
     for (int64_t i = 0; i < all->n; i++)
         largest = all->v[i].bytes > largest ? all->v[i].bytes : largest;

@@ -50,14 +50,14 @@ static tt_status sample(tt_trainer *t, tt_str *text)
     const tt_peers *peers = &t->job->peers;
     const bool is_first = tt__trainer_is_first(t);
     tt_status status =
-        tt_peers_follow(peers, "a sample of text", is_first ? open(t) : TT_OK);
+        tt_peers_follow(peers, "sample", is_first ? open(t) : TT_OK);
     if (status == TT_OK)
         status = is_first ? tt_generator_sync(t->generator, t->job,
                                               t->session->options.ema > 0)
                           : help(t);
     if (status == TT_OK && is_first)
         status = generate(t, text);
-    return tt_peers_follow(peers, "a sample of text", status);
+    return tt_peers_follow(peers, "sample", status);
 }
 
 void tt__trainer_sample(tt_trainer *t)

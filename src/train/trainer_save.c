@@ -82,7 +82,7 @@ void tt__trainer_save(tt_trainer *t)
     if (!is_first)
         t->saved_step = t->state.step;
     // Rank 0 may have waited for its disk longer than others wait for a message.
-    (void)tt_peers_follow(&t->job->peers, "the checkpoint", TT_OK);
+    (void)tt_peers_follow(&t->job->peers, "checkpoint", TT_OK);
     t->save_stall += tt_clock_seconds() - before;
 }
 
@@ -96,8 +96,8 @@ static tt_status needs_saving(tt_trainer *t, int32_t *needs_out)
             warn(t); // of an older one: this one may still do
         *needs_out = status != TT_OK || t->saved_step != t->state.step;
     }
-    TT_TRY(tt_peers_follow(&t->job->peers, "the checkpoint", TT_OK));
-    return tt_peers_broadcast(&t->job->peers, "the checkpoint", needs_out,
+    TT_TRY(tt_peers_follow(&t->job->peers, "checkpoint", TT_OK));
+    return tt_peers_broadcast(&t->job->peers, "checkpoint", needs_out,
                               sizeof *needs_out);
 }
 
@@ -118,7 +118,8 @@ static tt_status save_last(tt_trainer *t)
 tt_status tt__trainer_save_last(tt_trainer *t)
 {
     const double before = tt_clock_seconds();
-    const tt_status status = save_last(t);
+    const tt_status status =
+        tt_peers_follow(&t->job->peers, "checkpoint", save_last(t));
     t->save_stall += tt_clock_seconds() - before;
     return status == TT_OK
                ? status
@@ -137,8 +138,7 @@ tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
     tt_str text = {0};
     if (from != NULL)
         tt_str_add(&text, from->state);
-    tt_status status =
-        tt_peers_share_text(&t->job->peers, "the checkpoint", &text);
+    tt_status status = tt_peers_share_text(&t->job->peers, "checkpoint", &text);
     if (status == TT_OK)
         status = tt_train_state_read(tt_str_text(&text), name, t->arena, &state,
                                      &settings);
@@ -190,7 +190,7 @@ static tt_status find_target(tt_trainer *t, const char *why,
                 tt_fail(TT_ERR_IO,
                         "%s, and there is no checkpoint to roll back to", why);
     }
-    status = tt_peers_follow(&t->job->peers, "the rollback", status);
+    status = tt_peers_follow(&t->job->peers, "rollback", status);
     tt__trainer_say_lines(t, TT_TEXT_WARNING, &notes);
     tt_str_fini(&notes);
     return status;

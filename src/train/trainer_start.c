@@ -120,9 +120,9 @@ static tt_status choose_start(tt_trainer *t, tt_str *notes)
     tt_status status = TT_OK;
     if (tt__trainer_is_first(t))
         status = look(t, notes, &kind, &from);
-    status = tt_peers_follow(peers, "looking for a checkpoint", status);
+    status = tt_peers_follow(peers, "start", status);
     if (status == TT_OK)
-        status = tt_peers_broadcast(peers, "the start", &kind, sizeof kind);
+        status = tt_peers_broadcast(peers, "start", &kind, sizeof kind);
     if (status == TT_OK)
         status = begin(t, notes, (beginning)kind, from);
     tt_checkpoint_close(from);
@@ -175,7 +175,7 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
     if (t->session->data->val != NULL)
         TT_TRY(tt_evaluator_open(t->session, &t->evaluator));
     TT_TRY(choose_start(t, notes));
-    TT_TRY(tt_peers_follow(&t->job->peers, "the run's folder", open_folder(t)));
+    TT_TRY(tt_peers_follow(&t->job->peers, "start", open_folder(t)));
     TT_TRY(open_loader(t));
     mark_again(t);
     t->first_step = t->state.step;

@@ -221,7 +221,7 @@ static tt_status load_each(const fitting *f, tt_exec *exec, const room *r,
     for (int64_t i = 0; i < f->all->n && f->from != NULL; i++)
         is_there[i] = f->from[i] != NULL;
     if (peers != NULL)
-        TT_TRY(tt_peers_broadcast(peers, "the weights", is_there, f->all->n));
+        TT_TRY(tt_peers_broadcast(peers, "weights", is_there, f->all->n));
     for (int64_t i = 0; i < f->all->n; i++)
         if (is_there[i])
             TT_TRY(load_one(f, exec, i, r));
@@ -250,7 +250,7 @@ static tt_status load_all(const fitting *f, tt_exec *exec)
 tt_status tt_weights_receive(tt_exec *exec, const tt_tensors *all)
 {
     const fitting f = {.all = all};
-    TT_TRY(tt_peers_follow(peers_of(all), "the weights", TT_OK));
+    TT_TRY(tt_peers_follow(peers_of(all), "weights", TT_OK));
     return load_all(&f, exec);
 }
 
@@ -275,7 +275,7 @@ tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
     if (status == TT_OK)
         status = judge(&f, fit.n_loaded, notes);
     if (peers_of(all) != NULL)
-        status = tt_peers_follow(peers_of(all), "the weights", status);
+        status = tt_peers_follow(peers_of(all), "weights", status);
     if (status == TT_OK)
         status = load_all(&f, exec);
     fit.n_missing = f.n_missing;

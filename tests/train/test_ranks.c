@@ -1,0 +1,164 @@
+// Ranks that share a batch compute what one rank computes: every family, every level
+// of ZeRO, any optimiser, blocks that are not equal.
+
+#include "crew.h"
+#include "jobs.h"
+#include "test.h"
+
+#include <stdio.h>
+
+static const family *named(const char *name)
+{
+    return family_named(name);
+}
+
+static void check_near(const crew_run *run, const crew_run *one, double most,
+                       const char *what)
+{
+    const char *worst = "";
+    const double rel = crew_difference(run, one, &worst);
+    CHECK_MSG(rel <= most, "%s: %s differs by %g, more than %g", what, worst,
+              rel, most);
+    CHECK_CLOSE(run->loss, one->loss, most);
+    CHECK_CLOSE(run->norm, one->norm, most);
+}
+
+// 2, 3 and 4 ranks against one, with the same global batch.
+static void check_family(const char *name, const char *const *more,
+                         int64_t steps, double most)
+{
+    crew_run *one = crew_train(named(name), more, 1, steps);
+    for (int32_t n = 2; n <= 4; n++) {
+        char what[64];
+        snprintf(what, sizeof what, "%s on %d ranks", name, n);
+        crew_run *run = crew_train(named(name), more, n, steps);
+        check_near(run, one, most, what);
+        crew_free(run);
+    }
+    crew_free(one);
+}
+
+TEST_SLOW(ranks_train_gpt_as_one_does, 120)
+{
+    const char *const more[] = {"precision=fp64",    "device=ref",
+                                "batch=7",           "optim.lr=1e-3",
+                                "model.dropout=0.1", NULL};
+    check_family("gpt", more, 20, 1e-9);
+}
+
+TEST_SLOW(ranks_train_resnet_as_one_does, 240)
+{
+    const char *const more[] = {
+        "precision=fp64", "device=ref",    "batch=6", "model.width=4",
+        "optim=sgd",      "optim.lr=1e-3", NULL};
+    check_family("resnet", more, 20, 1e-9);
+}
+
+TEST_SLOW(ranks_train_vgg_as_one_does, 240)
+{
+    const char *const more[] = {
+        "precision=fp64", "device=ref",    "batch=5", "model.width=4",
+        "optim=sgd",      "optim.lr=1e-3", NULL};
+    check_family("vgg", more, 20, 1e-9);
+}
+
+TEST(ranks_make_a_step_in_fp32_as_one_does)
+{
+    // Adam would make large updates of gradients that are zero but for rounding.
+    const char *const more[] = {"batch=8", "accumulate=2", "optim=sgd",
+                                "optim.lr=0.1", NULL};
+    check_family("gpt", more, 1, 1e-5);
+    check_family("llama", more, 1, 1e-5);
+    check_family("lstm", more, 1, 1e-5);
+}
+
+// ZeRO moves numbers and changes none: the order of sums is that of rings or blocks,
+// so equality is that of fp64.
+static void check_zero(const char *optim)
+{
+    char optim_setting[32];
+    snprintf(optim_setting, sizeof optim_setting, "optim=%s", optim);
+    const char *plain[] = {
+        "precision=fp64", "device=ref", "batch=6", "accumulate=2",
+        optim_setting,    NULL,         NULL};
+    crew_run *data = crew_train(named("gpt"), plain, 3, 20);
+    for (int zero = 1; zero <= 3; zero++) {
+        char setting[16], what[64];
+        snprintf(setting, sizeof setting, "zero=%d", zero);
+        snprintf(what, sizeof what, "%s with %s", optim, setting);
+        plain[5] = setting;
+        crew_run *run = crew_train(named("gpt"), plain, 3, 20);
+        check_near(run, data, 1e-9, what);
+        CHECK(run->optim_bytes == 0 ||
+              run->optim_bytes < data->optim_bytes / 2);
+        CHECK(zero < 3 || run->param_bytes < data->param_bytes / 2);
+        crew_free(run);
+    }
+    crew_free(data);
+}
+
+TEST_SLOW(zero_is_data_parallel_for_sgd, 120)
+{
+    check_zero("sgd");
+}
+
+TEST_SLOW(zero_is_data_parallel_for_adamw, 120)
+{
+    check_zero("adamw");
+}
+
+TEST_SLOW(zero_is_data_parallel_for_lamb, 120)
+{
+    check_zero("lamb");
+}
+
+TEST_SLOW(zero_splits_every_family, 120)
+{
+    const char *const whole[] = {"precision=fp64", "device=ref", "batch=5",
+                                 "optim=momentum", NULL};
+    const char *const split[] = {"precision=fp64", "device=ref", "batch=5",
+                                 "optim=momentum", "zero=3",     NULL};
+    for (const family *f = families; f->name != NULL; f++) {
+        crew_run *one = crew_train(f, whole, 1, 3);
+        crew_run *run = crew_train(f, split, 4, 3);
+        check_near(run, one, 1e-9, f->name);
+        crew_free(run);
+        crew_free(one);
+    }
+}
+
+TEST(what_no_ranks_can_do_is_refused)
+{
+    const char *const batch[] = {"model=mlp", "image=7", "batch=3",
+                                 "mesh.data=4", NULL};
+    check_refused(batch, "batch=4 or -n 3 would do");
+    const char *const micro[] = {"model=mlp",    "image=7",     "batch=8",
+                                 "accumulate=4", "mesh.data=4", NULL};
+    check_refused(micro, "accumulate=2 or -n 2 would do");
+    const char *const collective[] = {"model=mlp", "image=7", "collective=rnig",
+                                      NULL};
+    check_refused(collective, "did you mean ring?");
+}
+
+TEST(a_rate_may_grow_with_the_batch)
+{
+    const struct {
+        const char *scale, *batch;
+        double rate;
+    } cases[] = {
+        {"optim.lr_scale=none", "optim.lr_batch=0", 0.1},
+        {"optim.lr_scale=linear", "optim.lr_batch=0", 0.4},
+        {"optim.lr_scale=sqrt", "optim.lr_batch=0", 0.2},
+        {"optim.lr_scale=linear", "optim.lr_batch=2", 0.6},
+        {"optim.lr_scale=sqrt", "optim.lr_batch=3", 0.2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const more[] = {"batch=12",     "mesh.data=4",
+                                    "optim.lr=0.1", cases[i].scale,
+                                    cases[i].batch, NULL};
+        made m = make_job(named("mlp"), more);
+        CHECK_CLOSE(m.job->rate, cases[i].rate, 1e-12);
+        CHECK(m.job->lr == m.job->rate);
+        close_job(&m);
+    }
+}
