@@ -16,9 +16,9 @@
 #include <signal.h>
 
 typedef struct tt_train_request {
-    const char *folder;  // of the run
-    const char *fork;    // run folder to go on from, in `folder`; NULL: none
-    const tt_watch *watch;             // NULL: nobody looks
+    const char *folder;    // of the run
+    const char *fork;      // run folder to go on from, in `folder`; NULL: none
+    const tt_watch *watch; // NULL: nobody looks
     const volatile sig_atomic_t *stop; // not 0: finish the step, save, return;
                                        // NULL: never
 } tt_train_request;
