@@ -241,12 +241,15 @@ static tt_peers peers_of(const starting *s, const tt_world *world,
 }
 
 // The launcher prints what every rank prints: so only one of them speaks of what
-// is the same for all.
-static tt_status speak(const tt_world *world, tt_status status, int *exit_out)
+// is the same for all. `team` is NULL when it was not joined.
+static tt_status speak(const tt_world *world, const tt_team *team,
+                       tt_status status, int *exit_out)
 {
     if (status == TT_OK || world->rank == 0)
         return status;
-    if (!is_others(status))
+    const bool is_next =
+        world->rank == 1 && team != NULL && tt_team_has_lost_first(team);
+    if (!is_others(status) || is_next)
         fprintf(stderr, "[rank%d]: %s\n", world->rank, tt_error_message());
     *exit_out = TT_EXIT_ERROR;
     return TT_OK;
@@ -266,7 +269,7 @@ static tt_status join(const starting *s, const tt_world *world, int *exit_out)
         tt_peers peers = peers_of(s, world, team);
         status = work(s, team->host, &peers, exit_out);
     }
-    const tt_status said = speak(world, status, exit_out);
+    const tt_status said = speak(world, team, status, exit_out);
     tt_team_leave(team, status);
     return said;
 }

@@ -6,6 +6,7 @@
 #include "comm/coll/coll.h"
 #include "comm/transport/meet.h"
 #include "comm/transport/mpi.h"
+#include "comm/transport/shm_guard.h"
 
 #include <string.h>
 
@@ -14,6 +15,7 @@ static const double usual_deadline = 30;
 typedef struct team {
     tt_team base;
     tt_shm_world *world; // NULL: MPI
+    tt_shm_guard *guard;
     int32_t *host;
 } team;
 
@@ -98,7 +100,8 @@ static tt_status join_shm(const tt_world *world, const tt_team_options *o,
                                   .rank_bytes = o->rank_bytes,
                                   .deadline = deadline};
     TT_TRY(tt_meet(&meet, &j->world));
-    TT_TRY(tt_shm_open(j->world, world->rank, deadline, &j->base.comm));
+    TT_TRY(tt_shm_guard_start(j->world, world->rank, deadline, &j->guard));
+    TT_TRY(tt_shm_open(j->world, world->rank, 2 * deadline + 5, &j->base.comm));
     j->base.transport = "shm";
     j->base.why = "all ranks are on this host";
     j->base.n_hosts = 1;
@@ -139,6 +142,13 @@ tt_status tt_team_join(const tt_world *world, const tt_team_options *options,
     return TT_OK;
 }
 
+bool tt_team_has_lost_first(const tt_team *team_in)
+{
+    const team *j = (const team *)team_in;
+    return j->world != NULL ? tt_shm_world_has_lost(j->world, 0)
+                            : tt_mpi_has_lost_first(j->base.comm);
+}
+
 void tt_team_leave(tt_team *team_in, tt_status status)
 {
     team *j = (team *)team_in;
@@ -147,6 +157,7 @@ void tt_team_leave(tt_team *team_in, tt_status status)
     if (status != TT_OK && j->base.comm != NULL)
         j->base.comm->def->abandon(j->base.comm);
     tt_comm_close(j->base.comm);
+    tt_shm_guard_stop(j->guard);
     tt_shm_world_destroy(j->world);
     tt_free(j->host);
     tt_free(j);

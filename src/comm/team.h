@@ -32,6 +32,9 @@ typedef struct tt_team {
 tt_status tt_team_join(const tt_world *world, const tt_team_options *options,
                        tt_team **team_out);
 
+// Whether rank 0, who speaks for all, is gone: then rank 1 does.
+bool tt_team_has_lost_first(const tt_team *team);
+
 // The end. After a failure the others are not waited for: this process must then
 // exit with a status that is not 0, and the launcher ends the rest.
 void tt_team_leave(tt_team *team, tt_status status); // NULL is fine

@@ -324,6 +324,11 @@ tt_status tt__mpi_open_api(const tt_mpi_api *api, double deadline,
     return TT_OK;
 }
 
+bool tt_mpi_has_lost_first(const tt_comm *comm)
+{
+    return ((const tt__mpi *)comm)->has_lost_first;
+}
+
 const char *tt_mpi_about(const tt_comm *comm)
 {
     return ((const tt__mpi *)comm)->about;

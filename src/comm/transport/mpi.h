@@ -20,5 +20,6 @@ tt_status tt_mpi_open(const char *folders, const char *flavour, double deadline,
 // Of an open one: "Open MPI 4.1.4", and this machine's name.
 const char *tt_mpi_about(const tt_comm *comm);
 const char *tt_mpi_host(const tt_comm *comm);
+bool tt_mpi_has_lost_first(const tt_comm *comm); // rank 0 gives no sign of life
 
 #endif

@@ -42,7 +42,10 @@ static tt_status ask(tt__mpi *m, int32_t r, double now)
     tt__mpi_pulse *p = &m->pulse[r];
     const double since =
         p->heard_at > m->idle_since ? p->heard_at : m->idle_since;
-    if (p->asked_at > 0 && now - p->asked_at > 0.7 * m->silence)
+    const bool is_lost =
+        p->asked_at > 0 && now - p->asked_at > 0.7 * m->silence;
+    m->has_lost_first = m->has_lost_first || (is_lost && r == 0);
+    if (is_lost)
         return tt_fail(TT_ERR_TIMEOUT,
                        "rank %d gave no sign of life for %.1f s while rank %d "
                        "waited for it",

@@ -39,6 +39,7 @@ typedef struct tt__mpi {
     const tt_mpi_api *api;
     tt__mpi_lane *out, *in; // per rank
     tt__mpi_pulse *pulse;   // per rank
+    bool has_lost_first;    // rank 0 gave no sign of life
     double silence;         // seconds that a peer may be silent
     double idle_since;      // 0: something moved
     double listened_at;     // signs were looked for

@@ -259,15 +259,36 @@ static tt_status pull_in(shm *s, int32_t from, bool *moved_out)
     return TT_OK;
 }
 
+static int presence_of(const tt__shm *s, int32_t rank)
+{
+    return atomic_load(&s->world->seat[rank].presence);
+}
+
+static tt_status say_failed(const tt__shm *s, int32_t rank)
+{
+    static const char *const how[] = {[TT__LOST_SOMEHOW] = "failed",
+                                      [TT__LOST_GONE] = "died",
+                                      [TT__LOST_SILENT] =
+                                          "gave no sign of life"};
+    const char *what = how[atomic_load(&s->world->seat[rank].loss)];
+    if (rank == s->base.rank)
+        return tt_fail(TT_ERR_PEER, "rank %d %s, so the others gave it up",
+                       rank, what);
+    return tt_fail(TT_ERR_PEER, "rank %d %s while rank %d waited for it", rank,
+                   what, s->base.rank);
+}
+
 // A peer that left for good cannot answer.
 tt_status tt__shm_check(const tt__shm *s, int32_t rank, bool is_awaited)
 {
-    const int presence = atomic_load(&s->world->seat[rank].presence);
-    if (presence == TT__FAILED || (presence == TT__LEFT && is_awaited))
-        return tt_fail(TT_ERR_PEER, "rank %d %s while rank %d waited for it",
-                       rank, presence == TT__FAILED ? "failed" : "left",
-                       s->base.rank);
-    return TT_OK;
+    const bool has_left = is_awaited && presence_of(s, rank) == TT__LEFT;
+    if (!has_left && presence_of(s, rank) != TT__FAILED)
+        return TT_OK;
+    for (int32_t r = 0; r < s->base.size; r++)
+        if (presence_of(s, r) == TT__FAILED)
+            return say_failed(s, r);
+    return tt_fail(TT_ERR_PEER, "rank %d left while rank %d waited for it",
+                   rank, s->base.rank);
 }
 
 static tt_status progress(tt_comm *comm, bool *moved_out)

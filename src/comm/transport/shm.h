@@ -27,6 +27,8 @@ tt_status tt_shm_world_attach(int fd, void *at, tt_shm_world **world_out);
 tt_status tt_shm_open(tt_shm_world *world, int32_t rank, double deadline,
                       tt_comm **comm_out);
 
+bool tt_shm_world_has_lost(const tt_shm_world *world, int32_t rank);
+
 // Says that a rank is gone, so that waits for it end. Any process of the world.
 void tt_shm_world_fail(tt_shm_world *world, int32_t rank);
 

@@ -118,6 +118,11 @@ void tt_shm_world_destroy(tt_shm_world *world)
         (void)munmap(world, (size_t)world->total_bytes);
 }
 
+bool tt_shm_world_has_lost(const tt_shm_world *world, int32_t rank)
+{
+    return atomic_load(&world->seat[rank].presence) == TT__FAILED;
+}
+
 void tt_shm_world_fail(tt_shm_world *world, int32_t rank)
 {
     atomic_store(&world->seat[rank].presence, TT__FAILED);

@@ -33,10 +33,17 @@ typedef enum tt__presence {
     TT__FAILED
 } tt__presence;
 
+typedef enum tt__loss { // how a rank that failed was lost
+    TT__LOST_SOMEHOW,
+    TT__LOST_GONE,   // its process has ended
+    TT__LOST_SILENT, // it does not run
+} tt__loss;
+
 typedef struct tt__seat {
     _Alignas(TT__LINE) atomic_uint bell; // rung when it sleeps and should not
     atomic_uint n_asleep;
-    atomic_int presence;
+    atomic_int presence, loss;
+    atomic_int pid; // 0: nobody needs to know
     // What the running collective may touch; NULL: not in shared memory.
     _Alignas(TT__LINE) const char *in;
     char *out;
@@ -104,7 +111,8 @@ typedef struct tt__shm {
 
 bool tt__shm_owns(const tt__shm *s, const void *data, int64_t bytes);
 
-// Fails when a rank failed, or one that is waited for left.
+// Fails when any rank failed, or when this one, which is waited for, left: those
+// that leave because of a failure are not its cause.
 tt_status tt__shm_check(const tt__shm *s, int32_t rank, bool is_awaited);
 
 bool tt__shm_has_met(const tt__shm *s, const tt_group *group);

@@ -1,0 +1,15 @@
+// shm_guard - ranks that no launcher of ours looks after look after each other: one
+// that dies is known to all at once, one that no longer runs after the deadline.
+
+#ifndef TT_COMM_TRANSPORT_SHM_GUARD_H
+#define TT_COMM_TRANSPORT_SHM_GUARD_H
+
+#include "comm/transport/shm.h"
+
+typedef struct tt_shm_guard tt_shm_guard; // a thread of the rank's
+
+tt_status tt_shm_guard_start(tt_shm_world *world, int32_t rank, double deadline,
+                             tt_shm_guard **guard_out);
+void tt_shm_guard_stop(tt_shm_guard *guard); // NULL is fine
+
+#endif
