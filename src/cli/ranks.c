@@ -7,6 +7,7 @@
 #include "cli/signals.h"
 #include "cli/team.h"
 #include "comm/launch.h"
+#include "comm/transport/transport.h"
 #include "store/hash.h"
 #include "train/where.h"
 #include "tutti/tutti.h"
@@ -113,11 +114,29 @@ const char *tt_cli_program(tt_arena *arena)
 
 // ---- ranks that are started here -----------------------------------------
 
+// Slower or worse on purpose, as the settings say. The comm is taken over.
+static tt_status wrap(const tt_where *where, tt_comm **comm)
+{
+    const tt_slow_options slow = {where->slow_rate, where->slow_latency};
+    if (where->slow_rate > 0 || where->slow_latency > 0)
+        TT_TRY(tt_slow_open(*comm, &slow, comm));
+    return where->fault[0] != '\0' ? tt_fault_open(*comm, where->fault, comm)
+                                   : TT_OK;
+}
+
+static const char *spoilt(const tt_where *where)
+{
+    return where->fault[0] != '\0'                           ? " with faults"
+           : where->slow_rate > 0 || where->slow_latency > 0 ? " slowed down"
+                                                             : "";
+}
+
 static tt_status work(const starting *s, const int32_t *host, tt_peers *peers,
                       int *exit_out)
 {
     const tt_wire_options options = {
         .collective = s->where->collective, .host = host, .trace = true};
+    TT_TRY(wrap(s->where, &peers->comm));
     TT_TRY(tt_comm_wire_open(peers->comm, &options, &peers->wire));
     const tt_status status = s->fn(s->cli, peers, exit_out);
     tt_comm_wire_close(peers->wire);
@@ -146,16 +165,16 @@ static tt_status be_rank(const tt_launch_rank *rank, void *user)
         .comm = comm,
         .text = tt_arena_printf(
             s->cli->arena,
-            "%d ranks on 1 host (tutti -n %d), shared memory, %d core%s each; "
-            "collective %s",
-            rank->n_ranks, rank->n_ranks, rank->cores,
+            "%d ranks on 1 host (tutti -n %d), shared memory%s, %d core%s "
+            "each; collective %s",
+            rank->n_ranks, rank->n_ranks, spoilt(s->where), rank->cores,
             rank->cores == 1 ? "" : "s", s->where->collective)};
     const tt_status status = work(s, NULL, &peers, &exit_status);
     if (status != TT_OK && rank->rank == 0 && !is_others(status))
         snprintf(s->notice->message, MESSAGE, "%s", tt_error_message());
     if (rank->rank == 0)
         s->notice->exit_status = exit_status;
-    tt_comm_close(comm);
+    tt_comm_close(peers.comm);
     return status;
 }
 
@@ -232,12 +251,13 @@ static tt_peers peers_of(const starting *s, const tt_world *world,
         .comm = team->comm,
         .text = tt_arena_printf(
             s->cli->arena,
-            "%d ranks on %d host%s (%s: %s), %s (%s), %d core%s each; "
+            "%d ranks on %d host%s (%s: %s), %s (%s)%s, %d core%s each; "
             "collective %s",
             world->size, team->n_hosts, team->n_hosts == 1 ? "" : "s",
             world->launcher, world->why,
             strcmp(team->transport, "shm") == 0 ? "shared memory" : "MPI",
-            team->why, cores, cores == 1 ? "" : "s", s->where->collective)};
+            team->why, spoilt(s->where), cores, cores == 1 ? "" : "s",
+            s->where->collective)};
 }
 
 // The launcher prints what every rank prints: so only one of them speaks of what
@@ -268,6 +288,7 @@ static tt_status join(const starting *s, const tt_world *world, int *exit_out)
     if (status == TT_OK) {
         tt_peers peers = peers_of(s, world, team);
         status = work(s, team->host, &peers, exit_out);
+        team->comm = peers.comm;
     }
     const tt_status said = speak(world, team, status, exit_out);
     tt_team_leave(team, status);

@@ -28,16 +28,6 @@ static void print_settings(const tt_settings *settings, tt_str *out)
     }
 }
 
-// Collectives in their order: kernels, memory and the bytes of parts may be others
-// elsewhere.
-static void print_flights(const tt_plan *plan, tt_str *out)
-{
-    for (int32_t f = 0; f < plan->n_flights; f++) {
-        const tt_flight *flight = &plan->flight[f];
-        tt_str_addf(out, "%s %d\n", flight->name, flight->n);
-    }
-}
-
 tt_status tt_job_meet(const tt_job *job, const tt_settings *settings,
                       const char *program)
 {
@@ -46,7 +36,8 @@ tt_status tt_job_meet(const tt_job *job, const tt_settings *settings,
         return TT_OK;
     print_settings(settings, &config);
     tt_graph_print(job->graph, &graph);
-    print_flights(job->plan, &flights);
+    tt_str_addf(&flights, "%llx",
+                (unsigned long long)tt_plan_flights_hash(job->plan));
     const tt_peers_fact facts[] = {
         {"program", program, false},
         {"configuration", tt_str_text(&config), true},

@@ -78,6 +78,12 @@ static const tt_opt init[] = {
     {0},
 };
 
+static const tt_opt bn[] = {
+    {"group", "0", "samples batch norm takes together; 0: the micro-batch",
+     TT_OPT_I64, AT(bn_group), NULL, 0, 1 << 24},
+    {0},
+};
+
 static const tt_opt top[] = {
     {"run", "", "folder of the run; default: runs/ and the file's name",
      TT_OPT_STR, AT(run)},
@@ -92,6 +98,7 @@ const tt_section tt_train_sections[] = {
     {"checkpoint", checkpoint},
     {"log", logging},
     {"init", init},
+    {"bn", bn},
     {NULL, NULL},
 };
 

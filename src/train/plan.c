@@ -98,6 +98,7 @@ static tt_train_recipe recipe_of(tt_job *job)
                                        .ema = job->train.ema,
                                        .guard = job->guard},
                              .smoothing = job->options.smoothing,
+                             .bn_group = job->train.bn_group,
                              .asks_to_stop = job->peers.size > 1,
                              .is_frozen = job->freeze.n > 0 ? is_frozen : NULL};
 }
@@ -115,7 +116,8 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
     tt_train_recipe recipe = recipe_of(job);
     const tt_lower_options lower = {.rank = job->peers.rank,
                                     .n_micro = (int32_t)v->accumulate,
-                                    .bucket_bytes = job->where.bucket};
+                                    .bucket_bytes = job->where.bucket,
+                                    .order = (tt_flight_order)job->where.order};
     tt__recipe_precision(v->precision, &recipe);
     p.io.batch = job->options.batch / v->accumulate;
     TT_TRY(tt_train_graph(&recipe, &p.io, &p.graph));

@@ -9,12 +9,6 @@
 
 #include "train/options.h"
 
-typedef enum tt_order_of { // of buckets that are ready at the same time
-    TT_EXCHANGE_FIFO,
-    TT_EXCHANGE_PRIORITY,
-    TT_EXCHANGE_MAGNITUDE,
-} tt_order_of;
-
 typedef enum tt_transport {
     TT_TRANSPORT_AUTO,
     TT_TRANSPORT_SELF,
@@ -28,7 +22,7 @@ typedef struct tt_where {
     const char *collective;
     int transport; // tt_transport
     // exchange.*
-    int policy, order; // order: tt_order_of
+    int policy, order; // order: tt_flight_order
     int64_t bucket;    // bytes; 0: as measured
     // comm.*
     double deadline;
