@@ -1,9 +1,8 @@
-// team - the choice of transport, and which ranks share a host.
+// team - the choice of transport.
 
 #include "comm/team.h"
 
 #include "base/alloc.h"
-#include "comm/coll/coll.h"
 #include "comm/transport/meet.h"
 #include "comm/transport/mpi.h"
 #include "comm/transport/shm_guard.h"
@@ -16,50 +15,8 @@ typedef struct team {
     tt_team base;
     tt_shm_world *world; // NULL: MPI
     tt_shm_guard *guard;
-    int32_t *host;
+    int32_t *host; // of ranks that share it
 } team;
-
-// ---- hosts ---------------------------------------------------------------
-
-static int64_t hash_of(const char *text)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return (int64_t)h;
-}
-
-// Ranks whose machines have the same name are on one host.
-static tt_status number_hosts(team *j, int64_t *names)
-{
-    tt_comm *comm = j->base.comm;
-    const int64_t mine = hash_of(tt_mpi_host(comm));
-    const tt_coll_call call = {.kind = TT_ALL_GATHER,
-                               .group = {.n = comm->size, .me = comm->rank},
-                               .fold = {TT_FOLD_COPY, TT_NUM_I64},
-                               .count = comm->size,
-                               .in = &mine,
-                               .out = names};
-    TT_TRY(tt_coll_run(tt_coll_find("naive"), comm, &call));
-    for (int32_t r = 0; r < comm->size; r++) {
-        int32_t same = 0;
-        while (names[same] != names[r])
-            same++;
-        j->host[r] = same < r ? j->host[same] : j->base.n_hosts++;
-    }
-    return TT_OK;
-}
-
-static tt_status find_hosts(team *j)
-{
-    const int64_t n = j->base.comm->size;
-    int64_t *names = tt_alloc(n * (int64_t)sizeof *names);
-    const tt_status status =
-        names == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for %d ranks", (int)n)
-                      : number_hosts(j, names);
-    tt_free(names);
-    return status;
-}
 
 // ---- transports ----------------------------------------------------------
 
@@ -82,7 +39,8 @@ static tt_status join_mpi(const tt_world *world, const tt_team_options *o,
                        comm->size);
     j->base.transport = "mpi";
     j->base.why = tt_mpi_about(comm);
-    return find_hosts(j);
+    j->base.host = tt_mpi_hosts(comm, &j->base.n_hosts);
+    return TT_OK;
 }
 
 static tt_status join_shm(const tt_world *world, const tt_team_options *o,
@@ -94,6 +52,9 @@ static tt_status join_shm(const tt_world *world, const tt_team_options *o,
                        "between hosts ranks need MPI, so start them with "
                        "mpirun or srun --mpi=pmix",
                        world->launcher, world->local_size);
+    j->host = tt_alloc(world->size * (int64_t)sizeof *j->host);
+    if (j->host == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d ranks", world->size);
     const tt_meet_options meet = {.get = o->get,
                                   .rank = world->rank,
                                   .size = world->size,
@@ -104,6 +65,7 @@ static tt_status join_shm(const tt_world *world, const tt_team_options *o,
     TT_TRY(tt_shm_open(j->world, world->rank, 2 * deadline + 5, &j->base.comm));
     j->base.transport = "shm";
     j->base.why = "all ranks are on this host";
+    j->base.host = j->host;
     j->base.n_hosts = 1;
     return TT_OK;
 }
@@ -114,10 +76,6 @@ static tt_status open_any(const tt_world *world, const tt_team_options *o,
     const double deadline = o->deadline > 0 ? o->deadline : usual_deadline;
     const char *wanted = o->transport == NULL ? "auto" : o->transport;
     const bool is_auto = strcmp(wanted, "auto") == 0;
-    j->host = tt_alloc(world->size * (int64_t)sizeof *j->host);
-    if (j->host == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for %d ranks", world->size);
-    j->base.host = j->host;
     if (strcmp(wanted, "mpi") == 0 || (is_auto && world->has_mpi))
         return join_mpi(world, o, deadline, j);
     if (is_auto || strcmp(wanted, "shm") == 0)

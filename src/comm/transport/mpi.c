@@ -1,8 +1,7 @@
 // mpi - messages over MPI, in pieces.
 //
-// A message is cut into pieces of 1 MiB: counts stay far below what an int holds,
-// folding one piece overlaps with the arrival of the next, and what is folded is
-// still in the cache. MPI keeps the order of messages between two ranks, so a piece
+// A message is cut into pieces (mpi_hosts.c says how), so counts stay far below what
+// an int holds. MPI keeps the order of messages between two ranks, so a piece
 // needs no header: it is received whatever its tag, and the tag, made of the
 // message's own tag and length, tells whether both sides mean the same message.
 //
@@ -22,6 +21,7 @@
 #include <string.h>
 #include <time.h>
 
+enum { BOUNCE_BYTES = 1 << 20 };  // the largest piece
 static const long nap_ns = 50000; // MPI cannot be waited for with a deadline
 
 tt_status tt__mpi_fail(const tt__mpi *m, int code, const char *what)
@@ -46,7 +46,7 @@ static char *take_bounce(tt__mpi *m)
 {
     char *b = m->spare;
     if (b == NULL)
-        return tt_alloc(TT__MPI_PIECE);
+        return tt_alloc(BOUNCE_BYTES);
     memcpy(&m->spare, b, sizeof m->spare);
     return b;
 }
@@ -70,7 +70,7 @@ static tt_status post_piece(tt__mpi *m, tt__mpi_lane *lane, bool is_out)
 {
     tt_msg *msg = lane->first;
     const int64_t left = msg->bytes - lane->posted;
-    const int n = (int)(left < TT__MPI_PIECE ? left : TT__MPI_PIECE);
+    const int n = (int)(left < lane->cut.piece ? left : lane->cut.piece);
     tt__mpi_slot *slot = &lane->slot[lane->head % TT__MPI_WINDOW];
     void *at = place(msg, lane->posted);
     *slot = (tt__mpi_slot){.msg = msg, .bytes = n, .is_last = n == left};
@@ -95,7 +95,8 @@ static tt_status post_piece(tt__mpi *m, tt__mpi_lane *lane, bool is_out)
 
 static tt_status post_pieces(tt__mpi *m, tt__mpi_lane *lane, bool is_out)
 {
-    while (lane->first != NULL && lane->head - lane->tail < TT__MPI_WINDOW)
+    while (lane->first != NULL &&
+           (int)(lane->head - lane->tail) < lane->cut.window)
         TT_TRY(post_piece(m, lane, is_out));
     return TT_OK;
 }
@@ -247,6 +248,7 @@ static void free_all(tt__mpi *m)
     tt_free(m->out);
     tt_free(m->pulse);
     tt_free(m->counts);
+    tt_free(m->host);
     (void)pthread_mutex_destroy(&m->lock);
     (void)pthread_cond_destroy(&m->wake);
     tt_free(m);
@@ -285,10 +287,12 @@ static tt_status allocate(tt__mpi *m)
     m->out = tt_alloc(n * (int64_t)sizeof *m->out);
     m->pulse = tt_alloc(n * (int64_t)sizeof *m->pulse);
     m->counts = tt_alloc(4 * n * (int64_t)sizeof *m->counts);
+    m->host = tt_alloc(n * (int64_t)sizeof *m->host);
     if (m->in == NULL || m->out == NULL || m->pulse == NULL ||
-        m->counts == NULL)
+        m->counts == NULL || m->host == NULL)
         return tt_fail(TT_ERR_NOMEM, "mpi: no memory for %d ranks",
                        m->base.size);
+    tt__mpi_cut_lanes(m);
     return TT_OK;
 }
 
@@ -311,13 +315,17 @@ tt_status tt__mpi_open_api(const tt_mpi_api *api, double deadline,
         m->base.rank = api->rank();
         m->base.size = api->size();
         api->about(m->about);
-        api->host(m->host);
         status = allocate(m);
     }
     if (status == TT_OK)
         status = tt__mpi_start_answering(m);
     if (status != TT_OK) {
         free_all(m);
+        return status;
+    }
+    status = tt__mpi_find_hosts(m);
+    if (status != TT_OK) {
+        close_mpi(&m->base);
         return status;
     }
     *comm_out = &m->base;
@@ -334,7 +342,9 @@ const char *tt_mpi_about(const tt_comm *comm)
     return ((const tt__mpi *)comm)->about;
 }
 
-const char *tt_mpi_host(const tt_comm *comm)
+const int32_t *tt_mpi_hosts(const tt_comm *comm, int32_t *n_hosts_out)
 {
-    return ((const tt__mpi *)comm)->host;
+    const tt__mpi *m = (const tt__mpi *)comm;
+    *n_hosts_out = m->n_hosts;
+    return m->host;
 }

@@ -17,9 +17,9 @@ const char *tt_mpi_flavour(tt_env_fn *get);
 tt_status tt_mpi_open(const char *folders, const char *flavour, double deadline,
                       tt_comm **comm_out);
 
-// Of an open one: "Open MPI 4.1.4", and this machine's name.
+// Of an open one: "Open MPI 4.1.4"; the host of every rank, counted in their order.
 const char *tt_mpi_about(const tt_comm *comm);
-const char *tt_mpi_host(const tt_comm *comm);
 bool tt_mpi_has_lost_first(const tt_comm *comm); // rank 0 gives no sign of life
+const int32_t *tt_mpi_hosts(const tt_comm *comm, int32_t *n_hosts_out);
 
 #endif

@@ -1,16 +1,15 @@
 // mpi_native - MPI's own collectives, as requests: a blocking one has no deadline.
 //
-// What is reduced or broadcast goes in pieces that fit the cache, a few on their
-// way at a time: much faster than one call for everything. What is cut into blocks
-// goes as one call.
+// What is reduced or broadcast goes in pieces that fit the cache, several on their
+// way at a time: one call for everything is slower. What is cut into blocks goes as
+// one call.
 
 #include "base/clock.h"
 #include "comm/transport/mpi_state.h"
 
 #include <limits.h>
-#include <sched.h>
 
-enum { SPINS = 200, YIELDS = 50 };
+enum { PIECE = 4 << 20, WINDOW = 8 };
 
 // ---- one request ---------------------------------------------------------
 
@@ -30,22 +29,16 @@ static tt_status look(tt__mpi *m, tt_mpi_request *request, bool *done)
 static tt_status finish(tt__mpi *m, tt_mpi_request *request)
 {
     bool is_done = false;
-    for (int64_t idle = 0;; idle++) {
+    tt_rest rest = {0};
+    for (;;) {
         TT_TRY(look(m, request, &is_done));
         if (is_done)
             break;
-        if (idle <= SPINS)
-            continue;
-        if (idle <= SPINS + YIELDS) {
-            (void)sched_yield();
-            continue;
-        }
-        const double waited = tt_clock_seconds() - m->idle_since;
+        const double waited = tt_comm_rest(&m->base, &rest);
         if (waited > m->base.deadline)
             return tt_fail(TT_ERR_TIMEOUT,
                            "rank %d waited %.1f s in MPI's own collective",
                            m->base.rank, waited);
-        m->base.def->doze(&m->base, 0);
     }
     m->idle_since = 0;
     return TT_OK;
@@ -64,20 +57,20 @@ static tt_status begin(tt__mpi *m, const tt_mpi_coll *coll, tt_mpi_request *out)
 static tt_status in_pieces(tt__mpi *m, const tt_coll_call *call,
                            tt_mpi_coll coll)
 {
-    const int64_t most = TT__MPI_PIECE / tt_num_bytes(call->fold.type);
-    tt_mpi_request request[TT__MPI_WINDOW];
+    const int64_t most = PIECE / tt_num_bytes(call->fold.type);
+    tt_mpi_request request[WINDOW];
     int64_t begun = 0, ended = 0;
     for (int64_t at = 0; at < call->count; at += most, begun++) {
         const int64_t left = call->count - at;
         coll.count = (int)(left < most ? left : most);
         coll.in = tt_coll_from(call, at);
         coll.out = tt_coll_to(call, at);
-        if (begun - ended == TT__MPI_WINDOW)
-            TT_TRY(finish(m, &request[ended++ % TT__MPI_WINDOW]));
-        TT_TRY(begin(m, &coll, &request[begun % TT__MPI_WINDOW]));
+        if (begun - ended == WINDOW)
+            TT_TRY(finish(m, &request[ended++ % WINDOW]));
+        TT_TRY(begin(m, &coll, &request[begun % WINDOW]));
     }
     while (ended < begun)
-        TT_TRY(finish(m, &request[ended++ % TT__MPI_WINDOW]));
+        TT_TRY(finish(m, &request[ended++ % WINDOW]));
     return TT_OK;
 }
 

@@ -7,10 +7,12 @@
 
 #include <pthread.h>
 
-enum {
-    TT__MPI_PIECE = 1 << 20, // bytes; sender and receiver cut alike
-    TT__MPI_WINDOW = 4,      // pieces on their way at a time
-};
+// How messages are cut. Sender and receiver cut alike.
+typedef struct tt__mpi_cut {
+    int piece, window; // bytes; pieces on their way at a time
+} tt__mpi_cut;
+
+enum { TT__MPI_WINDOW = 32 }; // the widest
 
 typedef struct tt__mpi_slot {
     tt_mpi_request request;
@@ -22,6 +24,7 @@ typedef struct tt__mpi_slot {
 
 // One direction between this rank and another.
 typedef struct tt__mpi_lane {
+    tt__mpi_cut cut;
     tt_msg *first, *last; // not wholly posted
     int64_t posted;       // bytes of the first one
     tt__mpi_slot slot[TT__MPI_WINDOW];
@@ -46,7 +49,9 @@ typedef struct tt__mpi {
     bool is_collecting;     // in one of MPI's own collectives
     char *spare;            // bounce buffers that are not in use, linked
     int *counts;            // four per rank
-    char about[TT_MPI_TEXT], host[TT_MPI_TEXT];
+    int32_t *host;          // of every rank
+    int32_t n_hosts;
+    char about[TT_MPI_TEXT];
     pthread_t thread;
     pthread_mutex_t lock; // around all of the above and every call of MPI
     pthread_cond_t wake;
@@ -60,6 +65,11 @@ static inline bool tt__mpi_is_busy(const tt__mpi_lane *lane)
 
 tt_status tt__mpi_open_api(const tt_mpi_api *api, double deadline,
                            tt_comm **comm_out);
+
+// Which ranks share a host, and what follows for the lanes. All ranks together.
+tt_status tt__mpi_find_hosts(tt__mpi *m);
+void tt__mpi_cut_lanes(tt__mpi *m); // before that: all far
+
 tt_status tt__mpi_fail(const tt__mpi *m, int code, const char *what);
 
 // Signs of life: asks those that are waited for, answers those that ask.
