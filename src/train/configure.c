@@ -195,25 +195,16 @@ static tt_status set_batch(tt_job *job, const tt_settings *settings)
 // Without ranks a plan for any number of them can be made.
 static tt_status set_ranks(tt_job *job, const tt_peers *peers)
 {
-    const int64_t data = job->where.data;
-    if (peers == NULL) {
-        job->peers = (tt_peers){.size = data > 0 ? (int32_t)data : 1};
-        return TT_OK;
-    }
-    if (data > 0 && data != peers->size)
-        return tt_fail(TT_ERR_ARG,
-                       "mesh.data=%lld is not the number of ranks, which is "
-                       "%d; start %lld (-n %lld) or leave mesh.data out",
-                       (long long)data, peers->size, (long long)data,
-                       (long long)data);
-    job->peers = *peers;
+    TT_TRY(tt_where_grid(&job->where, peers != NULL ? peers->size : 0,
+                         job->arena, &job->grid));
+    job->peers = peers != NULL ? *peers : (tt_peers){.size = job->grid.ranks};
     return TT_OK;
 }
 
 static tt_status check_micro(const tt_job *job)
 {
     const tt_job_options *o = &job->options;
-    const int32_t size = job->peers.size;
+    const int32_t size = job->grid.data;
     if (o->micro >= size)
         return TT_OK;
     if (o->batch < size)
@@ -240,7 +231,7 @@ static void set_rate(tt_job *job)
     job->rate = o->lr;
     if (o->lr_scale != TT_LR_SCALE_NONE) {
         if (o->lr_batch == 0)
-            o->lr_batch = batch / job->peers.size;
+            o->lr_batch = batch / job->grid.data;
         const double factor = batch / o->lr_batch;
         job->rate *= o->lr_scale == TT_LR_SCALE_SQRT ? sqrt(factor) : factor;
     }

@@ -63,25 +63,59 @@ tt_status tt_feed_stop(tt_exec *exec, void *room, bool wants_stop)
     return tt_exec_write(exec, tt_graph_find(plan->graph, "stop"), room);
 }
 
+// What this rank holds of an input, as part of the samples that it was given: whole
+// sequences and images, of which it may need a piece.
+typedef struct piece {
+    tt_local local;
+    int64_t count;   // elements of the piece
+    int64_t samples; // elements of the samples
+} piece;
+
+static piece piece_of(const tt_plan *plan, const char *name)
+{
+    piece p;
+    tt_local_of(input_type(plan, name), &plan->graph->mesh, plan->rank,
+                &p.local);
+    p.count = tt_shape_count(&p.local.shape);
+    p.local.origin[0] = 0;
+    p.local.global[0] = p.local.shape.factor[0].size;
+    p.samples = 1;
+    for (int f = 0; f < p.local.shape.n_factors; f++)
+        p.samples *= p.local.global[f];
+    return p;
+}
+
+static void cut(const piece *p, tt_dtype from, const void *in, tt_dtype to,
+                void *out)
+{
+    if (p->count == p->samples) {
+        tt_tensor_convert(from, in, to, out, p->count);
+        return;
+    }
+    for (int64_t i = 0; i < p->count; i++)
+        tt_dtype_store(
+            to, out, i,
+            tt_dtype_load(from, in, tt_local_to_global(&p->local, i)));
+}
+
 tt_status tt_feed_batch(const tt_plan *plan, int64_t classes,
                         const tt_batch *batch, void *x, void *y)
 {
     const tt_type *x_type = input_type(plan, "x");
     const tt_type *y_type = input_type(plan, "y");
-    const int64_t n_x = tt_feed_count(plan, "x");
-    const int64_t n_y = tt_feed_count(plan, "y");
+    const piece px = piece_of(plan, "x"), py = piece_of(plan, "y");
     if (tt_dtype_is_float(x_type->dtype)) {
-        tt_tensor_convert(TT_F32, batch->x, x_type->dtype, x, n_x);
+        cut(&px, TT_F32, batch->x, x_type->dtype, x);
     } else {
-        TT_TRY(check_tokens(batch->x, n_x));
-        TT_TRY(check_ids(batch->x, n_x, classes, "token"));
-        tt_tensor_convert(TT_I32, batch->x, x_type->dtype, x, n_x);
+        TT_TRY(check_tokens(batch->x, px.samples));
+        TT_TRY(check_ids(batch->x, px.samples, classes, "token"));
+        cut(&px, TT_I32, batch->x, x_type->dtype, x);
     }
     if (y == NULL)
         return TT_OK;
-    TT_TRY(check_ids(batch->y, n_y, classes,
+    TT_TRY(check_ids(batch->y, py.samples, classes,
                      tt_dtype_is_float(x_type->dtype) ? "label" : "token"));
-    tt_tensor_convert(TT_I32, batch->y, y_type->dtype, y, n_y);
+    cut(&py, TT_I32, batch->y, y_type->dtype, y);
     tt_feed_leave_out(plan, y);
     return TT_OK;
 }

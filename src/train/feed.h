@@ -9,8 +9,8 @@
 // Elements of this rank's part of an input.
 int64_t tt_feed_count(const tt_plan *plan, const char *name);
 
-// Writes a batch of exactly this rank's extents into x and y, dense, in the types
-// of the inputs "x" and "y". Tokens and labels that the model (`classes`: its
+// Writes this rank's piece of a batch, which has exactly its samples, into x and y,
+// dense, in the types of the inputs "x" and "y". Tokens and labels that the model (`classes`: its
 // vocabulary or classes) does not have are an error that names the first; a label
 // below 0 is left out of the loss. y may be NULL.
 tt_status tt_feed_batch(const tt_plan *plan, int64_t classes,

@@ -34,11 +34,12 @@ static void *make_input(const tt_plan *plan, const char *name)
 
 void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out)
 {
-    const tt_place place = {.kind = TT_SPLIT};
-    int64_t end = 0;
-    tt_place_range(&place, job->io.batch, job->peers.size, job->peers.rank,
-                   first_out, &end);
-    *n_out = end - *first_out;
+    const tt_graph *g = job->graph;
+    tt_local x;
+    tt_local_of(&g->value[tt_graph_find(g, "x").id].type, &g->mesh,
+                job->peers.rank, &x);
+    *first_out = x.origin[0];
+    *n_out = x.shape.factor[0].size;
 }
 
 // ---- buffers, which forward passes change before the guard can decide ----
@@ -90,9 +91,9 @@ tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
         own = *options;
     if (job->peers.size > 1 && job->peers.wire == NULL)
         return tt_fail(TT_ERR_ARG,
-                       "mesh.data=%d wants %d ranks and there is one: start "
+                       "the mesh %s wants %d ranks and there is one: start "
                        "them with -n %d",
-                       job->peers.size, job->peers.size, job->peers.size);
+                       job->grid.mesh, job->peers.size, job->peers.size);
     if (job->peers.size > 1)
         own.wire = tt_comm_wire_of(job->peers.wire);
     TT_TRY(tt_job_plan(job));
@@ -156,6 +157,24 @@ static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
     return tt_exec_write(exec, tt_graph_find(job->graph, "y"), job->y);
 }
 
+// Ranks that share the batch have heard from each other with the losses. Those that
+// share samples were asked the same question and may have answered differently.
+static tt_status agree_to_stop(const tt_job *job, bool heard, bool *stop_out)
+{
+    int32_t stop = heard || job->wants_stop;
+    *stop_out = job->peers.size > 1 ? heard : job->wants_stop;
+    if (job->peers.size == job->grid.data)
+        return TT_OK;
+    const tt_coll_call call = {.kind = TT_ALL_REDUCE,
+                               .fold = {TT_FOLD_MAX, TT_NUM_I32},
+                               .count = 1,
+                               .in = &stop,
+                               .out = &stop};
+    TT_TRY(tt_comm_wire_call(job->peers.wire, "stop", &call));
+    *stop_out = stop != 0;
+    return TT_OK;
+}
+
 tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                       tt_step_result *result_out)
 {
@@ -180,7 +199,7 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     TT_TRY(get_output(job, "skipped", &skipped));
     TT_TRY(get_output(job, "stop", &stop));
     result.skipped = skipped != 0;
-    result.stop = job->peers.size > 1 ? stop != 0 : job->wants_stop;
+    TT_TRY(agree_to_stop(job, stop != 0, &result.stop));
     if (result.skipped)
         TT_TRY(keep_buffers(job, true));
     if (result.count > 0)
@@ -197,9 +216,9 @@ static void random_fill(const tt_plan *plan, const char *name, uint64_t key,
     tt_local local;
     tt_local_of(type, &g->mesh, plan->rank, &local);
     const int64_t n = tt_shape_count(&local.shape);
-    const int64_t first = n > 0 ? tt_local_to_global(&local, 0) : 0;
-    for (int64_t i = 0; i < n; i++) { // a batch is split along its first dim
-        const double u = tt_rng_uniform(key, (uint64_t)(first + i));
+    for (int64_t i = 0; i < n; i++) {
+        const double u =
+            tt_rng_uniform(key, (uint64_t)tt_local_to_global(&local, i));
         tt_dtype_store(type->dtype, out, i,
                        tt_dtype_is_float(type->dtype)
                            ? 2 * u - 1

@@ -68,6 +68,7 @@ typedef struct tt_job {
     tt_job_options options;
     tt_train_options train;
     tt_where where;
+    tt_grid grid;
     tt_peers peers;                 // size 1: alone
     bool has_micro, has_accumulate; // the user said so
     tt_globs freeze, no_decay, lr_groups;

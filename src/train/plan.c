@@ -6,8 +6,6 @@
 #include "train/job.h"
 #include "train/recipe.h"
 
-#include <stdio.h>
-
 void tt__recipe_precision(int precision, tt_train_recipe *recipe)
 {
     static const tt_dtype dtype[] = {[TT_PRECISION_FP32] = TT_F32,
@@ -69,16 +67,14 @@ static tt_status recompute(tt_graph **graph, int mode)
 tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph)
 {
     const tt_pass_def *def = tt_pass_find("partition");
-    char mesh[32];
     tt_partition_params params;
     tt_graph *next = NULL;
     if (job->peers.size == 1)
         return TT_OK;
-    snprintf(mesh, sizeof mesh, "data:%d", job->peers.size);
     TT_TRY(tt_opt_defaults(def->options, &params, job->arena));
-    params.mesh = mesh;
-    params.layout = "batch:data";
-    params.zero = zero;
+    params.mesh = job->grid.mesh;
+    params.layout = job->grid.layout;
+    params.zero = job->grid.data > 1 ? zero : 0;
     TT_TRY(tt_pass_apply(def, &params, *graph, &next));
     tt_graph_destroy(*graph);
     *graph = next;

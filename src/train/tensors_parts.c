@@ -45,6 +45,16 @@ static tt_status fail_memory(const tt_tensor *t)
 
 // ---- reading -------------------------------------------------------------
 
+// Whether a rank speaks for those that hold the same part.
+static bool is_speaker(const tt_graph *g, tt_val v, int32_t rank)
+{
+    for (int a = 0; a < g->mesh.n_axes; a++)
+        if (g->value[v.id].type.place[a].kind != TT_SPLIT &&
+            tt_mesh_coord(&g->mesh, rank, a) != 0)
+            return false;
+    return true;
+}
+
 // All parts behind each other, on every rank; `bound` are their edges in bytes.
 static tt_status gather(tt_exec *exec, const tt_tensor *t, const int64_t *bound,
                         char *mine, char *parts)
@@ -72,12 +82,15 @@ static tt_status read_split(tt_exec *exec, const tt_tensor *t, char *data)
     tt_status status =
         bound == NULL || parts == NULL || mine == NULL ? fail_memory(t) : TT_OK;
     for (int32_t r = 0; r < n && status == TT_OK; r++)
-        bound[r + 1] = bound[r] + part_of(g, t->val, r).count * size;
+        bound[r + 1] =
+            bound[r] +
+            (is_speaker(g, t->val, r) ? part_of(g, t->val, r).count * size : 0);
     if (status == TT_OK)
         status = gather(exec, t, bound, mine, parts);
     for (int32_t r = 0; r < n && status == TT_OK; r++) {
         const part p = part_of(g, t->val, r);
-        spread(&p, size, parts + bound[r], data);
+        if (is_speaker(g, t->val, r))
+            spread(&p, size, parts + bound[r], data);
     }
     tt_free_aligned(mine);
     tt_free_aligned(parts);

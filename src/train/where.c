@@ -19,8 +19,45 @@ static const tt_opt top[] = {
 };
 
 static const tt_opt mesh[] = {
-    {"data", "0", "ranks that share the batch; 0: all", TT_OPT_I64, AT(data),
-     NULL, 0, 65536},
+    {"data", "0", "ranks that share the batch; 0: all that are left",
+     TT_OPT_I64, AT(axis[TT_AXIS_DATA]), NULL, 0, 65536},
+    {"expert", "0", "ranks that share the experts of a layer", TT_OPT_I64,
+     AT(axis[TT_AXIS_EXPERT]), NULL, 0, 65536},
+    {"space", "0", "ranks that share an image", TT_OPT_I64,
+     AT(axis[TT_AXIS_SPACE]), NULL, 0, 65536},
+    {"context", "0", "ranks that share a sequence", TT_OPT_I64,
+     AT(axis[TT_AXIS_CONTEXT]), NULL, 0, 65536},
+    {"tensor", "0", "ranks that share matrices", TT_OPT_I64,
+     AT(axis[TT_AXIS_TENSOR]), NULL, 0, 65536},
+    {"order", "data expert space context tensor",
+     "of the axes: ranks that differ in the last are neighbours", TT_OPT_STR,
+     AT(axes)},
+    {0},
+};
+
+#define CUTS "auto|none|data|expert|space|context|tensor"
+#define DIM(name, i)                                                           \
+    {                                                                          \
+        name, "auto", "axis that cuts it", TT_OPT_CHOICE, AT(dim[i]), CUTS     \
+    }
+// In the order of dims[] in grid.c.
+static const tt_opt layout[] = {
+    DIM("batch", 0),
+    DIM("heads", 1),
+    DIM("kv_heads", 2),
+    DIM("ff", 3),
+    DIM("vocab", 4),
+    DIM("hidden", 5),
+    DIM("seq", 6),
+    DIM("height", 7),
+    DIM("width", 8),
+    DIM("filters", 9),
+    DIM("channels", 10),
+    DIM("embed", 11),
+    DIM("classes", 12),
+    DIM("experts", 13),
+    {"rules", "", "more of them, for any dimension: NAME:AXIS NAME:AXIS",
+     TT_OPT_STR, AT(rules)},
     {0},
 };
 
@@ -47,7 +84,7 @@ static const tt_opt comm[] = {
 };
 
 const tt_section tt_where_sections[] = {
-    {"", top},      {"mesh", mesh}, {"exchange", exchange},
+    {"", top},      {"mesh", mesh}, {"layout", layout}, {"exchange", exchange},
     {"comm", comm}, {NULL, NULL},
 };
 
