@@ -3,9 +3,11 @@
 #include "base/json.h"
 #include "base/yaml.h"
 #include "cli/command.h"
+#include "cli/ranks.h"
 #include "data/data.h"
 #include "store/checkpoint.h"
 #include "train/evaluate.h"
+#include "train/meet.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -37,7 +39,7 @@ static tt_status keep_tokenizer(tt_cli *cli, tt_checkpoint *from,
 }
 
 // The settings that the checkpoint was made with, under those of the command
-// line.
+// line. On how many ranks it was made says nothing about now.
 static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
                                 tt_settings *out)
 {
@@ -51,7 +53,7 @@ static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
     if (data != NULL)
         TT_TRY(tt_data_known(data->value, cli->arena, &known));
     for (int64_t i = 0; i < old.n; i++)
-        if (!is_of_old_data(known, old.v[i].key))
+        if (!is_of_old_data(known, old.v[i].key) && !tt_where_has(old.v[i].key))
             TT_TRY(tt_settings_set(out, old.v[i].key, old.v[i].value,
                                    old.v[i].origin, cli->arena));
     for (int64_t i = 0; i < cli->settings.n; i++) {
@@ -115,42 +117,64 @@ static tt_status evaluate(tt_session *session, tt_checkpoint *from,
     return status;
 }
 
-static tt_status run_on(tt_cli *cli, tt_checkpoint *from)
+static tt_status open_session(tt_cli *cli, const tt_peers *peers,
+                              tt_checkpoint *from, tt_session **session_out)
 {
     tt_settings settings = {0};
-    tt_session *session = NULL;
-    result r = {.checkpoint = from->folder, .step = from->step};
     TT_TRY(merge_settings(cli, from, &settings));
-    TT_TRY(tt_session_open(&settings, NULL, false, &session));
-    r.is_ema = session->options.ema > 0;
-    const tt_status status = evaluate(session, from, &r.score);
-    if (status == TT_OK && tt_cli_has(cli, "--json"))
-        print_json(&r);
-    else if (status == TT_OK)
-        print_text(&r);
-    tt_session_close(session);
-    return status;
+    return tt_session_open_peers(&settings, NULL, false, peers, session_out);
 }
 
-static tt_status run(tt_cli *cli, int *exit_out)
+static tt_status show(const tt_cli *cli, tt_session *session,
+                      tt_checkpoint *from)
+{
+    result r = {.checkpoint = from->folder,
+                .step = from->step,
+                .is_ema = session->options.ema > 0};
+    TT_TRY(evaluate(session, from, &r.score));
+    if (!tt_peers_is_first(&session->job->peers))
+        return TT_OK;
+    if (tt_cli_has(cli, "--json"))
+        print_json(&r);
+    else
+        print_text(&r);
+    return TT_OK;
+}
+
+// Every rank looks at the checkpoint's settings; the weights come from rank 0.
+static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
 {
     tt_checkpoint *from = NULL;
+    tt_session *session = NULL;
     tt_str notes = {0};
     (void)exit_out;
-    if (cli->n_words == 0)
-        return tt_fail(TT_ERR_ARG, "which run? usage: tutti eval FOLDER");
     tt_status status = tt_checkpoint_read(
         cli->word[0], tt_cli_has(cli, "--best"), &notes, &from);
-    if (notes.n > 0)
+    if (notes.n > 0 && tt_peers_is_first(peers))
         fputs(tt_str_text(&notes), stderr);
     if (status == TT_OK)
-        status = run_on(cli, from);
+        status = open_session(cli, peers, from, &session);
+    status = tt_peers_agree(peers, "opening", status);
+    if (status == TT_OK)
+        status = tt_job_meet(session->job, &session->resolved,
+                             tt_cli_program(peers, cli->arena));
+    if (status == TT_OK)
+        status = show(cli, session, from);
+    tt_session_close(session);
     tt_checkpoint_close(from);
     tt_str_fini(&notes);
     return status;
 }
 
+static tt_status run(tt_cli *cli, int *exit_out)
+{
+    if (cli->n_words == 0)
+        return tt_fail(TT_ERR_ARG, "which run? usage: tutti eval FOLDER");
+    return tt_cli_ranks_run(cli, be_rank, exit_out);
+}
+
 static const tt_flag flags[] = {
+    {"-n", "ranks that share the work", "N"},
     {"--best", "the checkpoint with the lowest validation loss"},
     {"--json", "one JSON object"},
     {0},
@@ -159,7 +183,8 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_eval = {
     .name = "eval",
     .doc = "Loss, perplexity or accuracy of a checkpoint.",
-    .usage = "RUN|CHECKPOINT [data.path=... key=value ...] [--best] [--json]",
+    .usage = "RUN|CHECKPOINT [data.path=... key=value ...] [-n N] [--best] "
+             "[--json]",
     .detail =
         "On the validation data of the run, or on other data: data.val=FILE, "
         "or data=... with\nits settings. Averaged weights are used where "

@@ -21,6 +21,8 @@ static void print_json(const tt_job *job, tt_str *out)
     const tt_plan *plan = job->plan;
     tt_json_open(&json, NULL, '{');
     tt_json_str(&json, "model", job->options.model);
+    tt_json_i64(&json, "ranks", job->peers.size);
+    tt_json_i64(&json, "zero", job->where.zero);
     tt_json_i64(&json, "parameters", tt_job_parameters(job));
     for (int u = 0; u < TT_N_BUFFER_USES; u++)
         if (use_key[u] != NULL)
@@ -50,8 +52,12 @@ static void print_text(const tt_job *job, bool with_steps, tt_str *out)
     else
         tt_str_addf(out, " of %lldx%lld pixels", (long long)job->io.image,
                     (long long)job->io.image);
-    tt_str_addf(out, ", %s, %s on %s\n\n", precision[o->precision], o->optim,
+    tt_str_addf(out, ", %s, %s on %s\n", precision[o->precision], o->optim,
                 o->device);
+    if (job->peers.size > 1)
+        tt_str_addf(out, "rank 0 of %d, zero=%lld\n", job->peers.size,
+                    (long long)job->where.zero);
+    tt_str_add(out, "\n");
     tt_plan_print(job->plan, with_steps, out);
 }
 
@@ -106,8 +112,10 @@ const tt_command_def tt_command_plan = {
     .name = "plan",
     .doc = "What will run: memory, FLOPs, work, depth, steps.",
     .usage = "[FILE.yaml] [key=value ...] [--steps] [--graph] [--json]",
-    .detail = "`tutti list settings` names the keys; `tutti list models` the "
-              "models and model.*.",
+    .detail =
+        "`tutti list settings` names the keys; `tutti list models` the "
+        "models and model.*.\nmesh.data=4 (with zero=1, 2 or 3) plans one "
+        "rank of four; none is started.",
     .flags = flags,
     .run = run,
 };

@@ -95,8 +95,10 @@ static tt_status check_transport(const found *f, const tt_where *where)
     return TT_OK;
 }
 
-const char *tt_cli_program(tt_arena *arena)
+const char *tt_cli_program(const tt_peers *peers, tt_arena *arena)
 {
+    if (peers->size == 1)
+        return ""; // nobody asks, and reading it takes time
     tt_hasher *hasher = tt_hasher_create();
     char buffer[1 << 16], text[TT_HASH_CHARS] = "";
     const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -120,8 +122,10 @@ static tt_status wrap(const tt_where *where, tt_comm **comm)
     const tt_slow_options slow = {where->slow_rate, where->slow_latency};
     if (where->slow_rate > 0 || where->slow_latency > 0)
         TT_TRY(tt_slow_open(*comm, &slow, comm));
-    return where->fault[0] != '\0' ? tt_fault_open(*comm, where->fault, comm)
-                                   : TT_OK;
+    if (where->fault[0] == '\0')
+        return TT_OK;
+    const tt_status status = tt_fault_open(*comm, where->fault, comm);
+    return status == TT_OK ? status : tt_fail_context(status, "comm.fault");
 }
 
 static const char *spoilt(const tt_where *where)

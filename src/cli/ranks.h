@@ -21,7 +21,8 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out);
 // How many that will be; nothing is started.
 tt_status tt_cli_ranks_count(tt_cli *cli, int32_t *n_out);
 
-// Which build this is: the same text for the same program.
-const char *tt_cli_program(tt_arena *arena);
+// Which build this is, for several ranks to compare: the same text for the same
+// program. Alone: "".
+const char *tt_cli_program(const tt_peers *peers, tt_arena *arena);
 
 #endif

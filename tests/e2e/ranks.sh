@@ -163,6 +163,15 @@ grep -q 'rank 2 has another configuration than rank 0: optim.lr is 0.02 there an
 [ ! -s err1 ] && [ ! -s err2 ] || fail "others speak: $(cat err1 err2)"
 [ ! -e odd ] || fail "a run that did not start has a folder"
 
+# Evaluation by ranks of what one or many have made; samples by one.
+"$tutti" eval one >out || fail "eval of one"
+for how in "one -n 3" "many-n3zero=3 -n 2" "many-n4zero=2"; do
+    # shellcheck disable=SC2086
+    "$tutti" eval $how >out2 || fail "eval $how"
+    cmp -s <(tail -n 2 out) <(tail -n 2 out2) || fail "eval $how: $(cat out2)"
+done
+"$tutti" sample "many-n3zero=3" tokens=3 >out || fail "sample of ranks"
+
 # Memory of one rank without any; steps against one rank.
 "$tutti" plan gpt.yaml mesh.data=4 zero=3 --json >out || fail "plan"
 "$tutti" plan gpt.yaml --json >one.json || fail "plan of one"
