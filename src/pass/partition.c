@@ -91,11 +91,13 @@ static tt_status settle_updates(tt__cut *c, const tt_node *node)
 // before that, so that it is sent once.
 static bool can_add_terms(const tt__cut *c, const tt_node *node)
 {
+    if (!tt__zero_splits(c, node) || node->n_in <= 2)
+        return false; // others may lack inputs
     for (int i = 1; i < node->n_in; i++)
         if (tt__place_of(c, tt__original(c, node->in[i].id))->kind !=
             TT_PARTIAL)
             return false;
-    return tt__zero_splits(c, node) && node->n_in > 2;
+    return true;
 }
 
 static tt_status add_terms(tt__cut *c, const tt_node *node, const tt_sig *sig)
