@@ -8,13 +8,15 @@
 #ifndef TT_EXEC_WIRE_H
 #define TT_EXEC_WIRE_H
 
-#include "comm/coll/coll.h"
+#include "comm/calibrate.h"
 #include "exec/exec.h"
 
 typedef struct tt_comm_wire tt_comm_wire;
 
 typedef struct tt_wire_options {
     const char *collective; // an algorithm's name; NULL or "auto": as measured
+    // For "auto", borrowed; NULL: nothing is known, so by size.
+    const tt_calibration *calibration;
     const int32_t *host;    // of every rank; NULL: all on one. Borrowed
     bool trace;             // keep the times of flights
 } tt_wire_options;

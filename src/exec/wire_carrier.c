@@ -12,7 +12,9 @@ tt_status tt__carrier_init(tt__carrier *c, tt_comm *comm,
 {
     const char *name = options->collective;
     const int64_t n = comm->size + 1;
-    *c = (tt__carrier){.comm = comm, .host = options->host};
+    *c = (tt__carrier){.comm = comm,
+                       .host = options->host,
+                       .calibration = options->calibration};
     if (name != NULL && strcmp(name, "auto") != 0) {
         c->coll = tt_coll_find(name);
         if (c->coll == NULL)
@@ -64,10 +66,12 @@ const tt_coll_def *tt__carrier_choose(const tt__carrier *c,
                                       const tt_coll_call *call)
 {
     enum { SMALL = 64 << 10 };
+    const int64_t bytes = tt_coll_bytes(call, call->count);
     if (c->coll != NULL)
         return c->coll;
-    return tt_coll_find(tt_coll_bytes(call, call->count) < SMALL ? "doubling"
-                                                                 : "ring");
+    if (c->calibration != NULL)
+        return tt_coll_choose(c->calibration, call->kind, bytes, &call->group);
+    return tt_coll_find(bytes < SMALL ? "doubling" : "ring");
 }
 
 tt_status tt__carry_call(tt__carrier *c, const tt_coll_call *call)

@@ -10,7 +10,8 @@
 // What carries out one collective after another: used by one thread at a time.
 typedef struct tt__carrier {
     tt_comm *comm;
-    const tt_coll_def *coll; // NULL: by size
+    const tt_coll_def *coll; // NULL: the cheapest
+    const tt_calibration *calibration;
     const int32_t *host;
     int32_t *member, *member_host; // of a group: room for all ranks
     int64_t *bound;                // and one more
