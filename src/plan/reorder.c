@@ -70,8 +70,8 @@ static int32_t level_of(const levels *x, const tt_step *step, int32_t level)
     return level;
 }
 
-// A step that others wait for runs with the first of these, not earlier, so that
-// its results need no memory before.
+// A step that waits for no bucket runs with the first that needs its results, not
+// earlier, so that they need no memory before.
 static int32_t delayed(const levels *x, const tt_step *step, int32_t level)
 {
     int32_t first = INT32_MAX;
@@ -82,7 +82,7 @@ static int32_t delayed(const levels *x, const tt_step *step, int32_t level)
         const int32_t b = step->out[i].buffer;
         first = min(first, min(x->written[b], x->read[b]));
     }
-    if (first != INT32_MAX)
+    if (level == 0 && first != INT32_MAX)
         level = first;
     for (int32_t i = 0; i < step->n_in; i++)
         if (step->in[i].buffer >= 0)
