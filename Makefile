@@ -225,7 +225,7 @@ test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
 
 .PHONY: test-all
 test-all: test-build ## run the slow tests too, and see that they notice faults
-	@KILLS=200 FAULTS=100 $(RUN_TESTS) --all
+	@KILLS=200 FAULTS=100 LAYOUTS=150 $(RUN_TESTS) --all
 	$(if $(T)$(SAN),,@$(SUBMAKE) tsan)
 	$(if $(T)$(SAN),,@tools/mutate)
 
