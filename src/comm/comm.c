@@ -56,6 +56,10 @@ static tt_status too_late(const tt_comm *comm, const tt_msg *msg,
                    (long long)msg->moved, (long long)msg->bytes);
 }
 
+// Between two looks of a rank that runs; after more it was this one that stood still,
+// with all others perhaps (Ctrl-Z), and nobody is late yet.
+static const double stopped = 1;
+
 static void relax(void)
 {
 #if defined(__x86_64__)
@@ -75,7 +79,9 @@ double tt_comm_rest(tt_comm *comm, tt_rest *rest)
         return 0;
     }
     const double now = tt_clock_seconds();
-    rest->since = rest->since == 0 ? now : rest->since;
+    const bool was_stopped = now - rest->looked > stopped && rest->looked > 0;
+    rest->looked = now;
+    rest->since = rest->since == 0 || was_stopped ? now : rest->since;
     if (rest->since < comm->stirred)
         rest->since = comm->stirred;
     if (now - rest->since <= comm->deadline)

@@ -99,7 +99,7 @@ tt_status tt_comm_swap(tt_comm *comm, tt_msg *out, tt_msg *in);
 // since the first sleep, or since the transport stirred. For transports.
 typedef struct tt_rest {
     int turns;
-    double since;
+    double since, looked;
 } tt_rest;
 double tt_comm_rest(tt_comm *comm, tt_rest *rest);
 

@@ -39,6 +39,7 @@ typedef struct launch {
     bool is_frozen;  // the culprit gave no sign of life
     double failed_at;
     bool is_killed;
+    double looked_at; // at the ranks
 } launch;
 
 // ---- the child -----------------------------------------------------------
@@ -169,12 +170,15 @@ static void reap(launch *l)
 static void listen_to_beats(launch *l)
 {
     const double now = tt_clock_seconds();
+    // After a long while it was us who stood still, and perhaps all: Ctrl-Z.
+    const bool was_stopped = now - l->looked_at > l->deadline / 2;
+    l->looked_at = now;
     for (int32_t r = 0; r < l->options->n_ranks; r++) {
         child *c = &l->child[r];
         const unsigned beats = atomic_load(&l->world->seat[r].beats);
         if (c->is_gone)
             continue;
-        if (beats != c->beats) {
+        if (beats != c->beats || was_stopped) {
             c->beats = beats;
             c->beat_at = now;
         } else if (now - c->beat_at > l->deadline && l->culprit < 0) {
