@@ -2,6 +2,8 @@
 
 #include "comm/fold.h"
 
+#include "comm/stream.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -227,7 +229,7 @@ void tt_fold_two(tt_fold fold, void *dst, const void *a, const void *b,
     if (bytes == 0)
         return;
     if (fold.op == TT_FOLD_COPY)
-        memcpy(dst, b, (size_t)bytes);
+        tt_stream(dst, b, bytes);
     else
         loops[fold.type][fold.op == TT_FOLD_MAX](
             dst, a, b, bytes / tt_num_bytes(fold.type));

@@ -1,6 +1,7 @@
 // shm - messages through rings, or read where they lie.
 //
-//   small, or not in shared memory   header and bytes through the ring: two copies
+//   small, or not in shared memory   header and bytes through the ring: two copies,
+//                                    large ones past the caches
 //   in the sender's shared memory    header with the address; the receiver copies
 //                                    or adds straight from there: one copy
 //
@@ -11,6 +12,7 @@
 // once more; whoever writes for it looks at that afterwards: one sees the other.
 
 #include "base/alloc.h"
+#include "comm/stream.h"
 #include "comm/transport/shm_world.h"
 
 #include <string.h>
@@ -63,9 +65,9 @@ static void ring_put(tt__ring *ring, uint64_t at, const void *data, int64_t n)
     const int64_t first = (int64_t)(at % TT__RING_BYTES);
     const int64_t until = TT__RING_BYTES - first;
     const int64_t k = n < until ? n : until;
-    memcpy(ring->data + first, data, (size_t)k);
+    tt_stream(ring->data + first, data, k);
     if (n > k)
-        memcpy(ring->data, (const char *)data + k, (size_t)(n - k));
+        tt_stream(ring->data, (const char *)data + k, n - k);
 }
 
 static void ring_get(const tt__ring *ring, uint64_t at, void *data, int64_t n)

@@ -3,11 +3,12 @@
 //   in shared memory   each member folds its block from where all inputs lie and
 //                      writes it where all results lie: two meetings, each element
 //                      moves once
-//   ordinary memory    the same in pieces through a stage per rank that stays in
-//                      the cache: one meeting per piece
+//   ordinary memory    the same in pieces through a stage per rank: one meeting per
+//                      piece
 //
 // What members read of each other is counted as if it had been sent.
 
+#include "comm/stream.h"
 #include "comm/transport/shm_world.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ typedef struct job {
     tt__shm *s;
     const tt_coll_call *call;
     int64_t part; // bytes of one block's share of a stage
+    bool is_staged;
 } job;
 
 // ---- meeting -------------------------------------------------------------
@@ -92,7 +94,8 @@ static void fold_piece(const job *j, int64_t at, int64_t bytes, char *to)
     }
     for (int32_t i = 0; i < n; i++)
         if (s->to[i] != NULL)
-            memcpy(s->to[i] + at, to, (size_t)bytes);
+            j->is_staged ? tt_stream(s->to[i] + at, to, bytes)
+                         : (void)memcpy(s->to[i] + at, to, (size_t)bytes);
 }
 
 static void fold_all(const job *j, char *to, int64_t bytes)
@@ -197,13 +200,13 @@ static void put(const job *j, int64_t k)
         const tt_block p = piece_of(j, k, me);
         const int64_t before = block_bytes(j, me).first;
         if (p.n > 0)
-            memcpy(result(j, me, k), in + p.first - before, (size_t)p.n);
+            tt_stream(result(j, me, k), in + p.first - before, p.n);
         return;
     }
     for (int32_t i = 0; i < call->group.n; i++) {
         const tt_block p = piece_of(j, k, i);
         if (i != me && p.n > 0)
-            memcpy(staged(j, me, k, i), in + p.first, (size_t)p.n);
+            tt_stream(staged(j, me, k, i), in + p.first, p.n);
     }
 }
 
@@ -311,7 +314,8 @@ tt_status tt__shm_native(tt_comm *comm, const tt_coll_call *call)
     show(&j);
     TT_TRY(meet(j.s, g));
     count(&j);
-    if (!all_shown(&j))
+    j.is_staged = !all_shown(&j);
+    if (j.is_staged)
         return through_stages(&j);
     if (call->kind == TT_ALL_GATHER)
         copy_in_place(&j);

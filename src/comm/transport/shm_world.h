@@ -13,7 +13,7 @@ enum {
     TT__LINE = 64,
     TT__RING_BYTES = 64 << 10, // a power of two
     TT__RING_UNIT = 8,         // everything in a ring starts at a multiple
-    TT__STAGE_BYTES = 1 << 20, // per rank, for collectives of ordinary memory
+    TT__STAGE_BYTES = 4 << 20, // per rank, for collectives of ordinary memory
 };
 
 // One direction between two ranks: one writer, one reader. Head and tail count
