@@ -231,12 +231,12 @@ test-all: test-build ## run the slow tests too, and see that they notice faults
 
 # Ranks as threads, under ThreadSanitizer, which sees no thread pool of libgomp's: one
 # thread per rank has none.
-TSAN_TESTS := tests/comm/test_shm tests/comm/test_clock rank_0_learns \
+TSAN_TESTS := tests/comm/test_shm tests/comm/test_clock rank_0_learns ranks_as_threads \
 	law_collectives law_operators_over
 .PHONY: tsan
 tsan: setup ## run the tests whose ranks are threads under ThreadSanitizer
 	@$(SUBMAKE) SAN=thread build/tsan/test-runner
-	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 \
+	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tools/tsan.supp \
 		build/tsan/test-runner $(if $(T),$(T),$(TSAN_TESTS))
 
 # A fuzzer is one file of tests/fuzz, the folders that read files and libFuzzer, all
