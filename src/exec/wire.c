@@ -87,7 +87,8 @@ static tt_status finish(void *ctx, const tt_plan *plan, int32_t flight,
         const double start = tt_clock_seconds();
         TT_TRY(tt__job_wait(w, flight));
         const double waited = tt_clock_seconds() - start;
-        w->exposed += waited;
+        if (job->ended > start) // all the time until then the thread was busy
+            w->exposed += job->ended - start;
         if (w->is_tracing)
             keep_event(w, job, start, waited);
     }
@@ -181,12 +182,10 @@ tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
                             const tt_coll_call *call)
 {
     const int32_t j = wire->n_jobs - 1;
-    const double start = tt_clock_seconds();
     wire->job[j] = (tt__job){.call = call, .what = what};
     tt_status status = tt__job_post(wire, j);
     if (status == TT_OK)
         status = tt__job_wait(wire, j);
-    wire->exposed += tt_clock_seconds() - start;
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", what);
 }
 

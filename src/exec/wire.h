@@ -41,7 +41,7 @@ void tt_comm_wire_step(tt_comm_wire *wire, int64_t step);
 
 typedef struct tt_wire_stats { // since the opening or the last reset
     int64_t messages, bytes;   // sent
-    double busy_seconds;       // in collectives
+    double busy_seconds;       // in flights
     double exposed_seconds;    // of these: while the executor waited
     int64_t flights;
 } tt_wire_stats;

@@ -59,7 +59,8 @@ static void do_job(tt_comm_wire *w, tt__job *job)
     const tt_comm_stats *sent = &w->carrier.comm->stats;
     w->messages = sent->sent_messages;
     w->bytes = sent->sent_bytes;
-    w->busy += job->ended - job->begun;
+    if (job->plan != NULL)
+        w->busy += job->ended - job->begun;
     job->is_done = status == TT_OK;
     if (status != TT_OK) {
         w->status = status;

@@ -1,6 +1,8 @@
 // bucket - gradients that are reduced together: neighbours in the order in which
 // they are finished, up to a size.
 //
+//   all        a sixteenth of everything at most, so that they follow each other
+//              while the gradients are made
 //   first      small, so that communication starts early
 //   last ones  smaller and smaller, because nothing hides the last
 //
@@ -64,17 +66,19 @@ static int by_finish(const void *pa, const void *pb)
     return a->step < b->step ? -1 : 1;
 }
 
+static int64_t min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 int64_t tt__bucket_full(const tt__lower *l, bool is_first, int64_t all,
                         int64_t left)
 {
     const int64_t most = l->bucket_bytes;
-    int64_t least = all / 32 > SMALL ? all / 32 : SMALL;
-    least = least < most ? least : most;
-    int64_t n = left / 2 < most ? left / 2 : most;
-    if (is_first && n > MIB)
-        n = MIB;
-    if (is_first && n > all / 16)
-        n = all / 16;
+    const int64_t least = min(most, all / 64 > SMALL ? all / 64 : SMALL);
+    int64_t n = min(most, min(all / 16, left / 2));
+    if (is_first)
+        n = min(n, MIB);
     return n > least ? n : least;
 }
 

@@ -3,7 +3,8 @@
 // The wire carries one flight after another. When gradients are made faster than
 // they travel, several buckets wait, and which goes first is a choice. It must be
 // the same on every rank, so it is made by the plan's own clock: steps take as long
-// as they have work, and all buckets together travel as long as backward takes.
+// as they have work, and all buckets together travel twice as long as backward
+// takes. (Where they are faster, few wait, and their order hardly matters.)
 
 #include "base/rng.h"
 #include "plan/lower.h"
@@ -62,7 +63,7 @@ static double pace(const tt_plan *plan)
             bytes += (double)plan->flight[f].bytes;
     const double time = plan->clock[first_step_of(plan, TT_UPDATE)] -
                         plan->clock[first_step_of(plan, TT_BACKWARD)];
-    return bytes > 0 ? time / bytes : 0;
+    return bytes > 0 ? 2 * time / bytes : 0;
 }
 
 // The bucket that goes next when the wire is free at `now`; begin_out is -1 for
