@@ -81,21 +81,31 @@ static tt_status show(const tt_cli *cli, tt_job *job)
     return status;
 }
 
+// The data say how large the vocabulary is; a plan can do without.
+static tt_status open_job(tt_cli *cli, tt_session **session_out,
+                          tt_job **job_out)
+{
+    char why[1024] = "";
+    if (tt_settings_find(&cli->settings, "data") != NULL) {
+        if (tt_session_open(&cli->settings, NULL, true, session_out) == TT_OK)
+            return TT_OK;
+        snprintf(why, sizeof why, "%s", tt_error_message());
+    }
+    TT_TRY(tt_job_configure(&cli->settings, NULL, job_out));
+    TT_TRY(tt_job_plan(*job_out));
+    if (why[0] != '\0')
+        fprintf(stderr, "note: planned without the data: %s\n", why);
+    return TT_OK;
+}
+
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     tt_job *job = NULL;
     tt_session *session = NULL;
     (void)exit_out;
-    // The data say how large the vocabulary is; a plan can do without.
-    if (tt_settings_find(&cli->settings, "data") != NULL &&
-        tt_session_open(&cli->settings, NULL, true, &session) != TT_OK) {
-        TT_TRY(tt_job_configure(&cli->settings, NULL, &job));
-        fprintf(stderr, "note: planned without the data: %s\n",
-                tt_error_message());
-    } else if (session == NULL) {
-        TT_TRY(tt_job_configure(&cli->settings, NULL, &job));
-    }
-    const tt_status status = show(cli, session != NULL ? session->job : job);
+    tt_status status = open_job(cli, &session, &job);
+    if (status == TT_OK)
+        status = show(cli, session != NULL ? session->job : job);
     tt_job_close(job);
     tt_session_close(session);
     return status;

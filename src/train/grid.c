@@ -29,6 +29,14 @@ static const struct {
 
 enum { N_DIMS = sizeof(dims) / sizeof(dims[0]) };
 
+bool tt_where_is_set(const tt_where *where, const char *name)
+{
+    for (int d = 0; d < N_DIMS; d++)
+        if (strcmp(dims[d].name, name) == 0)
+            return where->dim[d] != AUTO;
+    return false;
+}
+
 // ---- how many ranks along each axis --------------------------------------
 
 static int64_t largest_divisor(int64_t n, int64_t below)
@@ -208,6 +216,7 @@ tt_status tt_where_grid(const tt_where *where, int32_t ranks, tt_arena *arena,
     TT_TRY(fill_axes(where, ranks, size));
     TT_TRY(read_order(where->axes, order));
     tt_grid grid = {.ranks = 1, .data = (int32_t)size[TT_AXIS_DATA]};
+    memcpy(grid.size, size, sizeof size);
     for (int i = 0; i < TT_N_AXES; i++) {
         grid.ranks *= (int32_t)size[order[i]];
         if (size[order[i]] > 1)

@@ -4,6 +4,7 @@
 #include "pass/pass.h"
 #include "train/graph.h"
 #include "train/job.h"
+#include "train/layout.h"
 #include "train/recipe.h"
 
 void tt__recipe_precision(int precision, tt_train_recipe *recipe)
@@ -120,6 +121,9 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
     const tt_shape *logits = &p.graph->value[p.io.logits.id].type.shape;
     p.classes = tt_shape_dim(logits, logits->ndim - 1);
     tt_status status = tt__job_check_globs(job, p.graph);
+    if (status == TT_OK)
+        status = tt_layout_check(&job->where, &job->grid, p.graph,
+                                 job->options.model);
     // In this order, so that what is computed again sends nothing again.
     if (status == TT_OK)
         status = tt__job_partition(job, v->zero, &p.graph);

@@ -64,10 +64,14 @@ bool tt_where_has(const char *key);
 // The ranks as a mesh, and which dimensions of a graph its axes cut.
 typedef struct tt_grid {
     int32_t ranks;
-    int32_t data;       // that share the batch
+    int32_t data; // that share the batch
+    int64_t size[TT_N_AXES];
     const char *mesh;   // "data:2 tensor:4"; axes of one rank are left out
     const char *layout; // "batch:data heads:tensor"
 } tt_grid;
+
+// Whether layout.NAME says something else than auto.
+bool tt_where_is_set(const tt_where *where, const char *name);
 
 // `ranks` 0: as many as the mesh has. Text lies in the arena.
 tt_status tt_where_grid(const tt_where *where, int32_t ranks, tt_arena *arena,

@@ -1,0 +1,14 @@
+// layout - whether a graph can be laid out as the settings ask, before anything is
+// cut: every dimension that they name is there, and long enough.
+
+#ifndef TT_TRAIN_LAYOUT_H
+#define TT_TRAIN_LAYOUT_H
+
+#include "graph/graph.h"
+#include "train/where.h"
+
+// `model` is what errors call the graph.
+tt_status tt_layout_check(const tt_where *where, const tt_grid *grid,
+                          const tt_graph *graph, const char *model);
+
+#endif
