@@ -17,8 +17,8 @@ typedef struct tt_wire_options {
     const char *collective; // an algorithm's name; NULL or "auto": as measured
     // For "auto", borrowed; NULL: nothing is known, so by size.
     const tt_calibration *calibration;
-    const int32_t *host;    // of every rank; NULL: all on one. Borrowed
-    bool trace;             // keep the times of flights
+    const int32_t *host; // of every rank; NULL: all on one. Borrowed
+    bool trace;          // keep the times of flights
 } tt_wire_options;
 
 // The transport is borrowed, and used by nobody else from here to the close.

@@ -49,7 +49,7 @@ tt_status tt__leaf_place(const tt__cut *c, int32_t old, tt_place *place_out);
 // ---- zero ----
 
 // Fills shard and is_held, which have room for every old value.
-tt_status tt__zero_mark(tt__cut *c);
+void tt__zero_mark(tt__cut *c);
 
 // Whether ZeRO lets this value be split so, to please this node.
 bool tt__zero_allows(const tt__cut *c, const tt_node *node, int32_t old,

@@ -236,10 +236,10 @@ static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
         c->b.graph->mesh = *mesh;
         status = allocate(c);
     }
-    if (status == TT_OK)
-        status = tt__zero_mark(c);
-    if (status == TT_OK)
+    if (status == TT_OK) {
+        tt__zero_mark(c);
         status = rewrite(c);
+    }
     if (status == TT_OK)
         status = tt_builder_take(&c->b, out);
     tt_builder_fini(&c->b);

@@ -16,11 +16,8 @@
 // A part is a block of one factor: the outermost whose blocks are as even as those
 // of any other. Small tensors stay whole.
 
-#include "base/alloc.h"
 #include "ops/ops.h"
 #include "pass/cut.h"
-
-#include <stdlib.h>
 
 // ---- along which factor --------------------------------------------------
 
@@ -55,8 +52,8 @@ static int32_t best_factor(const tt__cut *c, const tt_type *type)
         const int64_t n = extent(c, type, f);
         if (n < c->size || is_cut_later(c, type->shape.factor[f].name))
             continue;
-        // Of all entries, in the largest block.
-        const double share = (double)((n + c->size - 1) / c->size) / (double)n;
+        const int64_t largest = (n + c->size - 1) / c->size; // block
+        const double share = (double)largest / (double)n;
         if (best < 0 || share < much * least) {
             best = f;
             least = share;
@@ -65,37 +62,32 @@ static int32_t best_factor(const tt__cut *c, const tt_type *type)
     return best;
 }
 
-static int by_size(const void *a, const void *b)
+// Elements of the weights that have at most `most` each.
+static double elements_up_to(const tt_graph *g, int64_t most)
 {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
+    double sum = 0;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const int64_t n = tt_shape_count(&g->value[v].type.shape);
+        if (g->value[v].role == TT_ROLE_PARAM && n <= most)
+            sum += (double)n;
+    }
+    return sum;
 }
 
 // The largest size (in elements) of tensors that stay whole.
-static tt_status find_small(const tt__cut *c, int64_t *small_out)
+static int64_t find_small(const tt__cut *c)
 {
     const tt_graph *g = c->old;
-    int64_t *size = tt_alloc((int64_t)sizeof *size * (g->n_values + 1));
-    int64_t n = 0;
-    double all = 0, sum = 0;
-    if (size == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to partition a graph");
-    for (int32_t v = 0; v < g->n_values; v++)
-        if (g->value[v].role == TT_ROLE_PARAM) {
-            size[n] = tt_shape_count(&g->value[v].type.shape);
-            all += (double)size[n++];
-        }
-    qsort(size, (size_t)n, sizeof *size, by_size);
-    *small_out = 0;
-    for (int64_t i = 0; i < n; i++) {
-        sum += (double)size[i];
-        if (sum > c->params->zero_small * all / c->size)
-            break;
-        if (i + 1 == n || size[i + 1] > size[i]) // all of one size, or none
-            *small_out = size[i];
+    const double room =
+        c->params->zero_small * elements_up_to(g, INT64_MAX) / c->size;
+    int64_t small = 0;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const int64_t n = tt_shape_count(&g->value[v].type.shape);
+        if (g->value[v].role == TT_ROLE_PARAM && n > small &&
+            (double)n <= room && elements_up_to(g, n) <= room)
+            small = n;
     }
-    tt_free(size);
-    return TT_OK;
+    return small;
 }
 
 // ---- which values --------------------------------------------------------
@@ -138,22 +130,29 @@ static void mark_weights(tt__cut *c, int64_t small)
             c->shard[g->value[v].grad.id] = c->shard[v];
 }
 
-// What the update computes from parts is in parts, where it has their shape.
+// What the update computes from parts, or together with them, is in parts, where
+// it has their shape.
+static void mark_like(tt__cut *c, tt_val v, tt_val part)
+{
+    const tt_graph *g = c->old;
+    if (tt_is(v) && tt_shape_equal(&g->value[v.id].type.shape,
+                                   &g->value[part.id].type.shape))
+        c->shard[v.id] = c->shard[part.id];
+}
+
 static void mark_update(tt__cut *c)
 {
     const tt_graph *g = c->old;
     for (int32_t n = 0; n < g->n_nodes; n++) {
         const tt_node *node = &g->node[n];
-        if (node->phase != TT_UPDATE)
-            continue;
-        for (int i = 0; i < node->n_in; i++) {
-            if (!tt_is(node->in[i]) || c->shard[node->in[i].id] < 0)
-                continue;
-            for (int o = 0; o < node->n_out; o++)
-                if (tt_shape_equal(&g->value[node->out[o].id].type.shape,
-                                   &g->value[node->in[i].id].type.shape))
-                    c->shard[node->out[o].id] = c->shard[node->in[i].id];
-        }
+        tt_val part = TT_NONE;
+        for (int i = 0; i < node->n_in && node->phase == TT_UPDATE; i++)
+            if (tt_is(node->in[i]) && c->shard[node->in[i].id] >= 0)
+                part = node->in[i];
+        for (int i = 0; i < node->n_in && tt_is(part); i++)
+            mark_like(c, node->in[i], part);
+        for (int i = 0; i < node->n_out && tt_is(part); i++)
+            mark_like(c, node->out[i], part);
     }
 }
 
@@ -176,19 +175,16 @@ static void mark_held(tt__cut *c)
     }
 }
 
-tt_status tt__zero_mark(tt__cut *c)
+void tt__zero_mark(tt__cut *c)
 {
-    int64_t small = 0;
     for (int32_t v = 0; v < c->old->n_values; v++)
         c->shard[v] = -1;
     if (c->zero == 0)
-        return TT_OK;
-    TT_TRY(find_small(c, &small));
-    mark_weights(c, small);
+        return;
+    mark_weights(c, find_small(c));
     mark_update(c);
     if (c->zero >= 3)
         mark_held(c);
-    return TT_OK;
 }
 
 bool tt__zero_splits(const tt__cut *c, const tt_node *node)
