@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "cli/signals.h"
 #include "cli/team.h"
+#include "comm/calibrate.h"
 #include "comm/launch.h"
 #include "comm/transport/transport.h"
 #include "store/hash.h"
@@ -135,12 +136,49 @@ static const char *spoilt(const tt_where *where)
                                                              : "";
 }
 
+// Where what was measured of links is kept: one file for a number of ranks over a
+// transport; it says itself of which hosts. NULL: there is no place.
+static const char *calibration_path(const starting *s, const tt_comm *comm)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache != NULL && cache[0] == '/') // others are to be ignored
+        return tt_arena_printf(s->cli->arena, "%s/tutti/links-%s-%d.json",
+                               cache, comm->def->name, comm->size);
+    return home == NULL || home[0] == '\0'
+               ? NULL
+               : tt_arena_printf(s->cli->arena,
+                                 "%s/.cache/tutti/links-%s-%d.json", home,
+                                 comm->def->name, comm->size);
+}
+
+// With faults it would be them that are measured.
+static tt_status calibrate(const starting *s, const int32_t *host,
+                           tt_peers *peers, tt_calibration *out)
+{
+    const bool is_slowed =
+        s->where->slow_rate > 0 || s->where->slow_latency > 0;
+    const tt_calibrate_options options = {
+        .path = is_slowed ? NULL : calibration_path(s, peers->comm),
+        .host = host};
+    const tt_group all = {.n = peers->size, .me = peers->rank, .host = host};
+    if (s->where->fault[0] != '\0')
+        return TT_OK;
+    TT_TRY(tt_calibrate(peers->comm, &options, out));
+    peers->bucket = tt_calibration_bucket(out, &all);
+    return TT_OK;
+}
+
 static tt_status work(const starting *s, const int32_t *host, tt_peers *peers,
                       int *exit_out)
 {
-    const tt_wire_options options = {
-        .collective = s->where->collective, .host = host, .trace = true};
+    tt_calibration links = {0};
     TT_TRY(wrap(s->where, &peers->comm));
+    TT_TRY(calibrate(s, host, peers, &links));
+    const tt_wire_options options = {.collective = s->where->collective,
+                                     .calibration =
+                                         peers->bucket > 0 ? &links : NULL,
+                                     .host = host,
+                                     .trace = true};
     TT_TRY(tt_comm_wire_open(peers->comm, &options, &peers->wire));
     const tt_status status = s->fn(s->cli, peers, exit_out);
     tt_comm_wire_close(peers->wire);

@@ -16,6 +16,7 @@ typedef struct tt_peers {
     int32_t cores;      // for this rank alone; 0: all of the machine
     tt_comm *comm;      // NULL: nobody is there, so plans can be made, not run
     tt_comm_wire *wire; // over comm
+    int64_t bucket;     // bytes of gradients worth a message; 0: not known
     const char *text;   // "4 ranks on 1 host (tutti -n 4), shared memory, ..."
 } tt_peers;
 

@@ -113,7 +113,9 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
     tt_train_recipe recipe = recipe_of(job);
     const tt_lower_options lower = {.rank = job->peers.rank,
                                     .n_micro = (int32_t)v->accumulate,
-                                    .bucket_bytes = job->where.bucket,
+                                    .bucket_bytes = job->where.bucket > 0
+                                                        ? job->where.bucket
+                                                        : job->peers.bucket,
                                     .order = (tt_flight_order)job->where.order};
     tt__recipe_precision(v->precision, &recipe);
     p.io.batch = job->options.batch / v->accumulate;
