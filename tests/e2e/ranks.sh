@@ -5,7 +5,7 @@ set -u
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 tutti=$(realpath "$TUTTI")
-export XDG_STATE_HOME=$folder/state
+export XDG_STATE_HOME=$folder/state XDG_CACHE_HOME=$folder/cache
 cd "$folder" || exit 1
 
 fail() {
