@@ -1,0 +1,124 @@
+# Ranks that mpirun or mpiexec started: collectives are right and have the bits of
+# shared memory, training too; a rank that dies, stops or differs ends the job and is
+# named; without its plug-in the program says what is missing.
+# deadline: 240
+set -u
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+tutti=$(realpath "$TUTTI")
+build=$(dirname "$tutti")
+here=$(pwd)
+export XDG_STATE_HOME="$folder/state" OMP_NUM_THREADS=1
+# Open MPI binds two ranks to two cores: other tests are there already.
+export OMPI_MCA_hwloc_base_binding_policy=none
+export LSAN_OPTIONS="suppressions=$here/tests/leaks.txt:print_suppressions=0"
+cd "$folder" || exit 1
+
+fail() {
+    echo "$1"
+    exit 1
+}
+
+open_mpi() {
+    n=$1
+    shift
+    timeout 100 mpirun.openmpi --allow-run-as-root --oversubscribe -n "$n" "$@"
+}
+
+mpich() {
+    n=$1
+    shift
+    timeout 100 mpiexec.mpich -n "$n" "$@"
+}
+
+kinds=
+command -v mpirun.openmpi >/dev/null && [ -e "$build/libtutti-mpi-openmpi.so" ] &&
+    kinds='open_mpi'
+command -v mpiexec.mpich >/dev/null && [ -e "$build/libtutti-mpi-mpich.so" ] &&
+    kinds="$kinds mpich"
+if [ -z "$kinds" ]; then
+    echo 'neither Open MPI nor MPICH is here'
+    exit 77
+fi
+
+bits() {
+    sed -n 's/.* holds .*bits \([0-9a-f]*\)$/\1/p' "$1"
+}
+
+cat >gpt.yaml <<'END'
+model: gpt
+model.layers: 1
+model.heads: 2
+model.width: 16
+model.context: 8
+data: synthetic
+data.size: 1000
+data.classes: 16
+batch: 12
+optim.lr: 0.01
+train.steps: 6
+collective: ring
+END
+
+"$tutti" check coll ranks=3 >shm 2>&1 || fail "check coll: $(cat shm)"
+"$tutti" train gpt.yaml run=memory -n 3 >out 2>&1 || fail "-n 3: $(cat out)"
+model=checkpoints/step-00000006/model.safetensors
+for kind in $kinds; do
+    $kind 3 "$tutti" check coll >out 2>&1 || fail "$kind: $(cat out)"
+    [ -n "$(bits out)" ] && [ "$(bits out)" = "$(bits shm)" ] ||
+        fail "$kind: $(cat out) is not $(cat shm)"
+    $kind 3 "$tutti" train gpt.yaml run="$kind" >out 2>&1 ||
+        fail "$kind: $(cat out)"
+    grep -q 'ranks .*3 ranks on 1 host (mpi.*, MPI (\(Open MPI\|MPICH\) ' out ||
+        fail "$kind: no banner: $(cat out)"
+    cmp "memory/$model" "$kind/$model" || fail "$kind: other bits than shm"
+
+    # A rank with other settings is named, by one sentence.
+    $kind 2 sh -c '
+        rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+        exec "$0" train gpt.yaml run=other optim.lr=0.0$((rank + 1))' "$tutti" \
+        >out 2>err
+    [ $? -ne 0 ] || fail "$kind: other settings are trained"
+    grep -q 'tutti: rank 1 has another .*optim.lr is 0.02 there' err ||
+        fail "$kind: $(cat err)"
+
+    # The plug-in is looked for where it may be.
+    cp "$tutti" alone
+    $kind 2 ./alone check coll only=naive >out 2>&1 &&
+        fail "$kind: works without a plug-in"
+    grep -q 'libtutti-mpi-.*\.so is not in' out || fail "$kind: $(cat out)"
+    TUTTI_PLUGINS=/nowhere:$build $kind 2 ./alone check coll only=naive >out 2>&1 ||
+        fail "$kind: TUTTI_PLUGINS: $(cat out)"
+done
+
+# after SIGNAL SECONDS - what the others say when rank 1 of 3 gets it.
+after() {
+    rm -f pid out
+    open_mpi 3 sh -c '
+        [ "$OMPI_COMM_WORLD_RANK" != 1 ] || echo $$ >pid
+        exec "$0" train gpt.yaml run=long train.steps=1000000 \
+            comm.deadline=1.5 --fresh' "$tutti" >out 2>&1 &
+    job=$!
+    for _ in $(seq 200); do
+        grep -q '^step 1' out 2>/dev/null && break
+        sleep 0.1
+    done
+    kill "-$1" "$(cat pid)" || fail "no rank to kill: $(cat out)"
+    begun=$(date +%s)
+    wait $job && fail "$1: trained on"
+    [ $(($(date +%s) - begun)) -le "$2" ] || fail "$1: too late: $(cat out)"
+    for _ in $(seq 50); do
+        grep -q '^State:.*[^Z] (' "/proc/$(cat pid)/status" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    fail "$1: rank 1 is still there: $(grep State "/proc/$(cat pid)/status")"
+}
+case $kinds in
+*open_mpi*)
+    after KILL 10
+    grep -q 'process rank 1 .*exited on signal 9' out || fail "KILL: $(cat out)"
+    after STOP 20
+    grep -q 'rank 1 gave no sign of life for .* while rank 0 waited' out ||
+        fail "STOP: $(cat out)"
+    ;;
+esac
