@@ -84,19 +84,21 @@ static entry *entry_of(tt_arrivals *a, const char *name)
     return e;
 }
 
-tt_status tt_arrivals_add(tt_arrivals *a, const char *name, const double *when)
+tt_status tt_arrivals_add(tt_arrivals *a, const char *name,
+                          const tt_arrival *at)
 {
     int32_t first = 0, last = 0;
     entry *e = entry_of(a, name);
     if (e == NULL)
         return TT_ERR_NOMEM;
     for (int32_t r = 1; r < a->n_ranks; r++) {
-        first = when[r] < when[first] ? r : first;
-        last = when[r] > when[last] ? r : last;
+        first = at[r].ready < at[first].ready ? r : first;
+        last = at[r].ready > at[last].ready ? r : last;
     }
-    const double spread = when[last] - when[first];
+    const double spread = at[last].ready - at[first].ready;
     for (int32_t r = 0; r < a->n_ranks; r++)
-        a->waited[r] += when[last] - when[r];
+        a->waited[r] +=
+            fmax(0, fmin(at[last].ready, at[r].ended) - at[r].begun);
     e->n++;
     e->sum += spread;
     e->most = fmax(e->most, spread);

@@ -5,7 +5,7 @@
 //   exposed     of these, while it had nothing else to do; the rest was hidden
 //   arrival     when a rank is ready for a collective, by rank 0's clock
 //   spread      from the first arrival to the last one, whose rank is the straggler
-//   waited      from a rank's own arrival to the last one, added up
+//   waited      of the busy time: until the last rank had arrived
 
 #ifndef TT_TRAIN_RANKS_H
 #define TT_TRAIN_RANKS_H

@@ -39,7 +39,7 @@ struct tt_ranks_report {
     int64_t capacity;     // collectives of a block
     double *now, *before; // sums of every rank: newest, at the last point
     char *host;           // TT__HOST_BYTES per rank
-    double *arrival;      // one collective
+    tt_arrival *arrival;  // of every rank, at one collective
     tt_arrivals *arrivals;
 };
 

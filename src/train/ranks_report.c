@@ -46,7 +46,7 @@ static tt_status open_shared(tt_ranks_report *r)
     r->host = tt_arena_alloc(r->arena, n * TT__HOST_BYTES);
     r->now = tt_arena_alloc(r->arena, sums);
     r->before = tt_arena_alloc(r->arena, sums);
-    r->arrival = tt_arena_alloc(r->arena, n * (int64_t)sizeof(double));
+    r->arrival = tt_arena_alloc(r->arena, n * (int64_t)sizeof *r->arrival);
     if (r->host == NULL || r->now == NULL || r->before == NULL ||
         r->arrival == NULL)
         return TT_ERR_NOMEM;
@@ -133,9 +133,15 @@ static const tt_wire_event *pending(const tt_ranks_report *r, int64_t *n_out)
     return kept > 0 ? event + (kept - *n_out) : NULL;
 }
 
+// Numbers in a rank's block with `n` collectives.
+static int64_t block_of(int64_t n)
+{
+    return TT__N_SUMS + 3 * n;
+}
+
 static tt_status make_room(tt_ranks_report *r, int64_t n)
 {
-    const int64_t block = (TT__N_SUMS + n) * (int64_t)sizeof(double);
+    const int64_t block = block_of(n) * (int64_t)sizeof(double);
     const int64_t blocks = r->rank == 0 ? r->size : 1;
     if (n <= r->capacity && r->mine != NULL)
         return TT_OK;
@@ -167,19 +173,25 @@ static void fill_sums(tt_ranks_report *r, double *sum)
     sum[TT__SUM_FEED] = exec.feed_seconds;
 }
 
+static tt_arrival arrival_of(const tt_ranks_report *r, int32_t rank,
+                             const double *at)
+{
+    const tt_ranks_clock *c = &r->clock;
+    return (tt_arrival){tt__ranks_clock_common(c, rank, at[0]),
+                        tt__ranks_clock_common(c, rank, at[1]),
+                        tt__ranks_clock_common(c, rank, at[2])};
+}
+
 // On rank 0: sums and `n` arrivals of every rank have come.
 static tt_status take_blocks(tt_ranks_report *r, int64_t n)
 {
-    const int64_t block = TT__N_SUMS + n;
+    const int64_t block = block_of(n);
     for (int32_t i = 0; i < r->size; i++)
         memcpy(&r->now[i * TT__N_SUMS], &r->all[i * block],
                TT__N_SUMS * sizeof(double));
     for (int64_t k = 0; k < n; k++) {
-        if (strcmp(r->name[k], tt__ranks_call) == 0)
-            continue;
         for (int32_t i = 0; i < r->size; i++)
-            r->arrival[i] = tt__ranks_clock_common(
-                &r->clock, i, r->all[i * block + TT__N_SUMS + k]);
+            r->arrival[i] = arrival_of(r, i, &r->all[i * block + block_of(k)]);
         TT_TRY(tt_arrivals_add(r->arrivals, r->name[k], r->arrival));
     }
     return TT_OK;
@@ -193,10 +205,13 @@ static tt_status gather_all(tt_ranks_report *r, bool is_end)
     TT_TRY(make_room(r, n));
     fill_sums(r, r->mine);
     for (int64_t k = 0; k < n; k++) { // the next call may move events
-        r->mine[TT__N_SUMS + k] = event[k].ready;
+        double *at = &r->mine[block_of(k)];
+        at[0] = event[k].ready;
+        at[1] = event[k].begun;
+        at[2] = event[k].ended;
         r->name[k] = event[k].name;
     }
-    TT_TRY(tt__ranks_gather(r, TT_NUM_F64, r->mine, r->all, TT__N_SUMS + n));
+    TT_TRY(tt__ranks_gather(r, TT_NUM_F64, r->mine, r->all, block_of(n)));
     return r->rank == 0 ? take_blocks(r, n) : TT_OK;
 }
 
