@@ -105,6 +105,7 @@ static tt_status pause_training(tt_trainer *t)
 {
     const double before = tt_clock_seconds();
     double started = before;
+    tt_ranks_report_pause(t->report, false);
     if (wants_evaluation(t)) {
         TT_TRY(tt__trainer_evaluate(t));
         tt_ranks_report_mark(t->report, "evaluate", t->state.step, started);
@@ -116,6 +117,7 @@ static tt_status pause_training(tt_trainer *t)
         tt__trainer_save(t);
         tt_ranks_report_mark(t->report, "save", t->state.step, started);
     }
+    tt_ranks_report_pause(t->report, true);
     t->point_aside += tt_clock_seconds() - before;
     return TT_OK;
 }

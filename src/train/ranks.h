@@ -42,7 +42,7 @@ typedef struct tt_ranks {
     double clock_error; // seconds by which arrivals may be wrong
 } tt_ranks;
 
-// Since the last point, per step and rank.
+// Since the last point, per step and rank, without evaluations and checkpoints.
 typedef struct tt_ranks_point {
     double exposed, hidden; // seconds
     double bytes;

@@ -18,6 +18,9 @@ enum { // places in a rank's block, before its arrivals
     TT__SUM_EXPOSED,
     TT__SUM_KERNELS,
     TT__SUM_FEED,
+    TT__SUM_ASIDE_BYTES, // of those above: in evaluations and checkpoints
+    TT__SUM_ASIDE_BUSY,
+    TT__SUM_ASIDE_EXPOSED,
     TT__N_SUMS,
 };
 
@@ -33,7 +36,8 @@ struct tt_ranks_report {
     int64_t *length, *bound;
     // With several ranks.
     tt_ranks_clock clock;
-    int64_t gathered; // collectives that were
+    int64_t gathered;            // collectives that were
+    tt_wire_stats aside, paused; // in all pauses; at the beginning of this one
     double *mine, *all;
     const char **name;    // of the collectives in them
     int64_t capacity;     // collectives of a block

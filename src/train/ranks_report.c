@@ -171,6 +171,9 @@ static void fill_sums(tt_ranks_report *r, double *sum)
     sum[TT__SUM_EXPOSED] = wire.exposed_seconds;
     sum[TT__SUM_KERNELS] = exec.kernel_seconds;
     sum[TT__SUM_FEED] = exec.feed_seconds;
+    sum[TT__SUM_ASIDE_BYTES] = (double)r->aside.bytes;
+    sum[TT__SUM_ASIDE_BUSY] = r->aside.busy_seconds;
+    sum[TT__SUM_ASIDE_EXPOSED] = r->aside.exposed_seconds;
 }
 
 static tt_arrival arrival_of(const tt_ranks_report *r, int32_t rank,
@@ -231,6 +234,21 @@ void tt_ranks_report_mark(tt_ranks_report *r, const char *what, int64_t step,
         (tt_trace_mark){what, step, started, tt_clock_seconds()};
 }
 
+void tt_ranks_report_pause(tt_ranks_report *r, bool is_over)
+{
+    tt_wire_stats now;
+    if (r->size == 1)
+        return;
+    tt_comm_wire_stats(r->options.wire, false, &now);
+    if (is_over) {
+        r->aside.bytes += now.bytes - r->paused.bytes;
+        r->aside.busy_seconds += now.busy_seconds - r->paused.busy_seconds;
+        r->aside.exposed_seconds +=
+            now.exposed_seconds - r->paused.exposed_seconds;
+    }
+    r->paused = now;
+}
+
 tt_status tt_ranks_report_step(tt_ranks_report *r, int64_t step, double started)
 {
     int64_t n = 0;
@@ -256,11 +274,12 @@ tt_status tt_ranks_report_point(tt_ranks_report *r, int64_t steps,
         r->before[i] = r->now[i];
     }
     const double per = 1 / ((double)r->size * (double)(steps > 0 ? steps : 1));
-    const double hidden = sum[TT__SUM_BUSY] - sum[TT__SUM_EXPOSED];
+    const double busy = sum[TT__SUM_BUSY] - sum[TT__SUM_ASIDE_BUSY];
+    const double exposed = sum[TT__SUM_EXPOSED] - sum[TT__SUM_ASIDE_EXPOSED];
     *point_out = (tt_ranks_point){
-        .exposed = per * sum[TT__SUM_EXPOSED],
-        .hidden = per * fmax(0, hidden),
-        .bytes = per * sum[TT__SUM_BYTES],
+        .exposed = per * exposed,
+        .hidden = per * fmax(0, busy - exposed),
+        .bytes = per * (sum[TT__SUM_BYTES] - sum[TT__SUM_ASIDE_BYTES]),
         .spread = tt_arrivals_recent(r->arrivals),
     };
     *has_out = true;

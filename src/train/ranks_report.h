@@ -33,6 +33,9 @@ tt_status tt_ranks_report_step(tt_ranks_report *report, int64_t step,
 void tt_ranks_report_mark(tt_ranks_report *report, const char *what,
                           int64_t step, double started);
 
+// Around what is no step (evaluations, checkpoints): points leave it out.
+void tt_ranks_report_pause(tt_ranks_report *report, bool is_over);
+
 // At a logged step; `steps` since the last one. Filled in on rank 0 of several,
 // where it returns true through `has_out`.
 tt_status tt_ranks_report_point(tt_ranks_report *report, int64_t steps,
