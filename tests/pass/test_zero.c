@@ -267,6 +267,18 @@ TEST(memory_falls_as_the_formulas_say)
     tt_graph_destroy(g);
 }
 
+// Masters are read by the update only, so they are in parts from level 1 on.
+TEST(masters_are_split_with_the_state)
+{
+    tt_graph *g = build(&gpt, "adamw", TT_BF16);
+    const memory zero = kept(g, 2, 0, 0), one = kept(g, 2, 1, 0);
+    const memory three = kept(g, 2, 3, 1);
+    CHECK_MEMORY(zero, 4 + 2, 4, 8);
+    CHECK_MEMORY(one, 2 + 2, 4, 4);
+    CHECK_MEMORY(three, 2 + 1, 2, 4);
+    tt_graph_destroy(g);
+}
+
 // ---- where and how -------------------------------------------------------
 
 static const tt_place *place(const tt_graph *g, const char *name, int axis)
