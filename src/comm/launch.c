@@ -40,6 +40,7 @@ typedef struct launch {
     double failed_at;
     bool is_killed;
     double looked_at; // at the ranks
+    sigset_t before;  // the signals that the caller had blocked
 } launch;
 
 // ---- the child -----------------------------------------------------------
@@ -73,15 +74,19 @@ static int32_t share_cores(int32_t rank, int32_t n_ranks, bool pin)
     return share;
 }
 
-static void start_beating(tt__seat *seat)
+static tt_status start_beating(tt__seat *seat)
 {
     pthread_t thread;
     sigset_t all, before;
     (void)sigfillset(&all); // signals are for the thread that trains
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&thread, NULL, beat, seat) == 0)
+    const int error = pthread_create(&thread, NULL, beat, seat);
+    if (error == 0)
         (void)pthread_detach(thread);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0 ? TT_OK
+                      : tt_fail(TT_ERR_NOMEM, "no thread for the heartbeat: %s",
+                                strerror(error));
 }
 
 static _Noreturn void be_rank(const launch *l, int32_t rank, pid_t parent,
@@ -89,6 +94,7 @@ static _Noreturn void be_rank(const launch *l, int32_t rank, pid_t parent,
 {
     tt__seat *seat = &l->world->seat[rank];
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)sigprocmask(SIG_SETMASK, &l->before, NULL);
     if (getppid() != parent) // it died before we asked
         _exit(1);
     const tt_launch_rank r = {
@@ -97,10 +103,13 @@ static _Noreturn void be_rank(const launch *l, int32_t rank, pid_t parent,
         .n_ranks = l->options->n_ranks,
         .cores = share_cores(rank, l->options->n_ranks, l->options->pin),
         .deadline = 2 * l->deadline + 5};
-    start_beating(seat);
-    const tt_status status = fn(&r, user);
-    if (status != TT_OK)
+    tt_status status = start_beating(seat);
+    if (status == TT_OK)
+        status = fn(&r, user);
+    if (status != TT_OK) {
         snprintf(seat->message, sizeof seat->message, "%s", tt_error_message());
+        seat->failed_at = tt_clock_seconds();
+    }
     (void)fflush(NULL);
     const bool waited = status == TT_ERR_PEER || status == TT_ERR_TIMEOUT;
     _exit(status == TT_OK ? 0 : waited ? 2 : 1);
@@ -148,8 +157,11 @@ static bool is_follower(const child *c)
     return WIFEXITED(c->status) && WEXITSTATUS(c->status) == 2;
 }
 
+// Of those that end at the same time, one that was killed is more likely to be the
+// reason than one that gave up.
 static void reap(launch *l)
 {
+    int32_t first = -1;
     for (int32_t r = 0; r < l->options->n_ranks; r++) {
         child *c = &l->child[r];
         if (c->is_gone || c->pid <= 0 ||
@@ -158,13 +170,18 @@ static void reap(launch *l)
         c->is_gone = true;
         c->gone_at = tt_clock_seconds();
         l->n_gone++;
-        const bool is_well =
-            WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0;
-        if (!is_well && !l->is_killed && !is_follower(c))
-            blame(l, r);
-        else if (!is_well)
-            tt_shm_world_fail(l->world, r);
+        if (c->status == 0) {
+            tt_shm_world_leave(l->world, r);
+            continue;
+        }
+        tt_shm_world_fail(l->world, r);
+        if (!l->is_killed && !is_follower(c) &&
+            (first < 0 ||
+             (WIFSIGNALED(c->status) && !WIFSIGNALED(l->child[first].status))))
+            first = r;
     }
+    if (first >= 0)
+        blame(l, first);
 }
 
 static void listen_to_beats(launch *l)
@@ -188,12 +205,16 @@ static void listen_to_beats(launch *l)
     }
 }
 
-static int32_t any_failed(const launch *l)
+// Of those that only say that they waited, the first to give up knows most.
+static int32_t first_failed(const launch *l)
 {
+    const tt__seat *seat = l->world->seat;
+    int32_t first = -1;
     for (int32_t r = 0; r < l->options->n_ranks; r++)
-        if (l->child[r].is_gone && l->child[r].status != 0)
-            return r;
-    return -1;
+        if (l->child[r].is_gone && is_follower(&l->child[r]) &&
+            (first < 0 || seat[r].failed_at < seat[first].failed_at))
+            first = r;
+    return first;
 }
 
 static void watch(launch *l, const sigset_t *waited)
@@ -206,7 +227,7 @@ static void watch(launch *l, const sigset_t *waited)
         reap(l);
         listen_to_beats(l);
         const double now = tt_clock_seconds();
-        if (l->culprit < 0 && any_failed(l) >= 0 && l->failed_at == 0)
+        if (l->culprit < 0 && first_failed(l) >= 0 && l->failed_at == 0)
             l->failed_at = now; // followers only, so far
         if (l->failed_at > 0 && now - l->failed_at > grace && !l->is_killed) {
             l->is_killed = true;
@@ -214,7 +235,7 @@ static void watch(launch *l, const sigset_t *waited)
         }
     }
     if (l->culprit < 0)
-        l->culprit = any_failed(l);
+        l->culprit = first_failed(l);
 }
 
 // ---- the report ----------------------------------------------------------
@@ -290,14 +311,17 @@ static tt_status report(const launch *l)
 
 static tt_status run(launch *l, tt_launch_fn *fn, void *user)
 {
-    sigset_t waited, before;
+    sigset_t waited;
+    struct sigaction by_default = {.sa_handler = SIG_DFL}, before;
+    (void)sigaction(SIGCHLD, &by_default,
+                    &before); // ignored, nobody is waited for
     (void)sigemptyset(&waited);
     (void)sigaddset(&waited, SIGCHLD);
-    tt_status status = fork_all(l, fn, user); // children keep the signal mask
     (void)sigaddset(&waited, SIGTERM);
     (void)sigaddset(&waited, SIGINT);
     (void)sigaddset(&waited, SIGUSR1);
-    (void)sigprocmask(SIG_BLOCK, &waited, &before);
+    (void)sigprocmask(SIG_BLOCK, &waited, &l->before);
+    tt_status status = fork_all(l, fn, user);
     if (status != TT_OK) {
         l->is_killed = true;
         tell_all(l, SIGKILL);
@@ -308,7 +332,8 @@ static tt_status run(launch *l, tt_launch_fn *fn, void *user)
         watch(l, &waited);
         status = report(l);
     }
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    (void)sigprocmask(SIG_SETMASK, &l->before, NULL);
+    (void)sigaction(SIGCHLD, &before, NULL);
     return status;
 }
 

@@ -5,9 +5,11 @@
 #include "comm/launch.h"
 #include "test.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -151,4 +153,148 @@ TEST(launch_leaves_no_rank_when_it_is_killed)
         }
         CHECK_MSG(state == 'Z', "rank %d runs on", i);
     }
+}
+
+// ---- nothing is left, whatever happens -----------------------------------
+
+static bool has_children(void)
+{
+    return waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD;
+}
+
+typedef tt_status scene_fn(tt_comm *comm);
+
+typedef struct scene {
+    scene_fn *fn;
+    int32_t n;
+    const char *name, *why; // in the message; NULL: it goes well
+} scene;
+
+static tt_status act(const tt_launch_rank *r, void *user)
+{
+    const scene *s = user;
+    tt_comm *comm = NULL;
+    TT_TRY(tt_shm_open(r->world, r->rank, r->deadline, &comm));
+    const tt_status status = s->fn(comm);
+    tt_comm_close(comm);
+    return status;
+}
+
+static void play_scene(scene s)
+{
+    const tt_launch_options o = {.n_ranks = s.n, .deadline = 5};
+    const double start = tt_clock_seconds();
+    const tt_status status = tt_launch(&o, act, &s);
+    const char *m = status == TT_OK ? "" : tt_error_message();
+    CHECK_MSG(tt_clock_seconds() - start < 3, "it took %g s",
+              tt_clock_seconds() - start);
+    CHECK_MSG((status == TT_OK) == (s.why == NULL), "%s", m);
+    CHECK_MSG(s.why == NULL || strstr(m, s.why) != NULL, "%s", m);
+    CHECK_MSG(s.name == NULL || strncmp(m, s.name, strlen(s.name)) == 0, "%s",
+              m);
+    CHECK(!has_children());
+}
+
+static tt_status leave_early(tt_comm *comm)
+{
+    TT_TRY(sum_up(comm, 3));
+    if (comm->rank == 1)
+        _exit(0); // without a word
+    return sum_up(comm, FOREVER);
+}
+
+TEST(launch_ends_when_a_rank_leaves_before_the_others)
+{
+    play_scene((scene){leave_early, 3, NULL, "rank 1 left"});
+}
+
+static tt_status leave_well(tt_comm *comm)
+{
+    TT_TRY(sum_up(comm, 3));
+    if (comm->rank > 0)
+        _exit(0);
+    nap(0.1); // works on alone
+    return TT_OK;
+}
+
+TEST(launch_waits_for_the_last)
+{
+    play_scene((scene){leave_well, 4, NULL, NULL});
+}
+
+static tt_status fail_with_another(tt_comm *comm)
+{
+    TT_TRY(sum_up(comm, 3));
+    if (comm->rank == 1)
+        return tt_fail(TT_ERR_IO, "no space left");
+    if (comm->rank == 2)
+        (void)kill(getpid(), SIGKILL);
+    return sum_up(comm, FOREVER);
+}
+
+static tt_status fail_all(tt_comm *comm)
+{
+    return tt_fail(TT_ERR_ARG, "rank %d was told nonsense", comm->rank);
+}
+
+static tt_status fail_in_all_ways(tt_comm *comm)
+{
+    if (comm->rank == 0)
+        (void)raise(SIGSEGV);
+    if (comm->rank == 1)
+        _exit(7);
+    if (comm->rank == 2)
+        (void)kill(getpid(), SIGSTOP);
+    return sum_up(comm, FOREVER);
+}
+
+TEST(launch_names_one_of_several_that_fail)
+{
+    for (int i = 0; i < 5; i++) {
+        play_scene((scene){fail_with_another, 4, "rank ", " stopped in "});
+        play_scene((scene){fail_all, 4, "rank ", "was told nonsense"});
+        play_scene((scene){fail_in_all_ways, 4, "rank ", " stopped: "});
+    }
+}
+
+static tt_status wait_for_term(tt_comm *comm)
+{
+    int got = 0;
+    sigset_t term;
+    (void)sigemptyset(&term);
+    (void)sigaddset(&term, SIGTERM);
+    (void)sigprocmask(SIG_BLOCK, &term, NULL);
+    TT_TRY(sum_up(comm, 1)); // all are ready
+    if (comm->rank == 0)
+        (void)kill(getppid(), SIGTERM);
+    return sigwait(&term, &got) == 0 && got == SIGTERM
+               ? TT_OK
+               : tt_fail(TT_ERR_STATE, "no signal came");
+}
+
+TEST(launch_passes_signals_on)
+{
+    play_scene((scene){wait_for_term, 3, NULL, NULL});
+}
+
+TEST(launch_works_where_children_are_ignored)
+{
+    CHECK(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
+    play_scene((scene){leave_well, 3, NULL, NULL});
+    play_scene((scene){leave_early, 3, NULL, "rank 1 left"});
+}
+
+TEST(launch_that_cannot_start_all_ranks_starts_none)
+{
+    const struct rlimit two = {2, 2};
+    scene s = {leave_early, 6, NULL, NULL};
+    const tt_launch_options o = {.n_ranks = s.n};
+    if (geteuid() != 0)
+        tt_test_skip("needs root, to become somebody without processes");
+    CHECK(setrlimit(RLIMIT_NPROC, &two) == 0);
+    CHECK(setresuid(54321, 54321, 54321) == 0);
+    CHECK(tt_launch(&o, act, &s) == TT_ERR_NOMEM);
+    CHECK_MSG(strstr(tt_error_message(), "cannot start rank ") != NULL, "%s",
+              tt_error_message());
+    CHECK(!has_children());
 }

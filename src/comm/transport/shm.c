@@ -369,9 +369,7 @@ static tt_link link_to(const tt_comm *comm, int32_t to)
 static void close_shm(tt_comm *comm)
 {
     shm *s = (shm *)comm;
-    atomic_store(&s->world->seat[comm->rank].presence, TT__LEFT);
-    for (int32_t r = 0; r < comm->size; r++)
-        tt__bell_ring(&s->world->seat[r]);
+    tt_shm_world_leave(s->world, comm->rank);
     tt_free(s->from);
     tt_free(s->to);
     tt_free(s);

@@ -29,7 +29,9 @@ tt_status tt_shm_open(tt_shm_world *world, int32_t rank, double deadline,
 
 bool tt_shm_world_has_lost(const tt_shm_world *world, int32_t rank);
 
-// Says that a rank is gone, so that waits for it end. Any process of the world.
+// Says that a rank ended well, if it has not said so itself; or that it is gone for
+// another reason: so that waits for it end. Any process of the world.
+void tt_shm_world_leave(tt_shm_world *world, int32_t rank);
 void tt_shm_world_fail(tt_shm_world *world, int32_t rank);
 
 #endif

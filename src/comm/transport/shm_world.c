@@ -123,11 +123,21 @@ bool tt_shm_world_has_lost(const tt_shm_world *world, int32_t rank)
     return atomic_load(&world->seat[rank].presence) == TT__FAILED;
 }
 
-void tt_shm_world_fail(tt_shm_world *world, int32_t rank)
+static void set_presence(tt_shm_world *world, int32_t rank, int presence)
 {
-    atomic_store(&world->seat[rank].presence, TT__FAILED);
+    atomic_store(&world->seat[rank].presence, presence);
     for (int32_t r = 0; r < world->n_ranks; r++)
         tt__bell_ring(&world->seat[r]);
+}
+
+void tt_shm_world_fail(tt_shm_world *world, int32_t rank)
+{
+    set_presence(world, rank, TT__FAILED);
+}
+
+void tt_shm_world_leave(tt_shm_world *world, int32_t rank)
+{
+    set_presence(world, rank, TT__LEFT);
 }
 
 void tt__bell_ring(tt__seat *seat)

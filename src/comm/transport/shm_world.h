@@ -49,6 +49,7 @@ typedef struct tt__seat {
     char *out;
     _Alignas(TT__LINE) atomic_uint beats; // as long as the process runs
     char message[512];                    // why it failed
+    double failed_at;                     // tt_clock_seconds
     tt_journal journal;
 } tt__seat;
 
