@@ -17,7 +17,7 @@ train() {
 }
 
 train -n 3 train.stop=10 log.trace=true >"$folder/out"
-grep -q '^  rank  host .* sent  messages  network busy  hidden  exposed  waited for others$' \
+grep -qE '^  rank  host +sent +messages +network busy +hidden +exposed +waited for others$' \
     "$folder/out" || die "no table: $(cat "$folder/out")"
 [ "$(grep -cE '^  [012]     [^ ]+ .*B .* (us|ms|s)' "$folder/out")" -eq 3 ] ||
     die "no row per rank: $(cat "$folder/out")"
@@ -77,3 +77,20 @@ python3 -m json.tool "$folder/alone.json" >/dev/null || die "no trace of one ran
 if grep -q 'came last' "$folder/out" "$run/report.html"; then
     die 'one rank came last'
 fi
+
+# A rank by another clock, 5000 s ahead: all times are rank 0's.
+unshare -T --monotonic 5000 true 2>/dev/null || exit 0
+command -v mpirun.openmpi >/dev/null || exit 0
+set -- train examples/gpt-tiny.yaml run="$folder/apart" threads=1 log.trace=true
+mpirun.openmpi --allow-run-as-root --oversubscribe -n 1 "$TUTTI" "$@" : \
+    -n 1 unshare -T --monotonic 5000 "$TUTTI" "$@" >"$folder/out" 2>&1 ||
+    die "mpirun: $(cat "$folder/out")"
+python3 - "$folder/apart/ranks.json" "$folder/apart/trace.json" <<'P'
+import json, sys
+kept, trace = (json.load(open(path)) for path in sys.argv[1:])
+assert 0 < kept["collectives"]["clock_error_seconds"] < 0.1, kept
+assert kept["collectives"]["spread_seconds"] < 10, kept
+first = [min(e["ts"] for e in trace["traceEvents"]
+             if e["ph"] == "X" and e["pid"] == rank) for rank in range(2)]
+assert abs(first[0] - first[1]) < 10e6, first
+P
