@@ -84,11 +84,11 @@ static tt_status finish(void *ctx, const tt_plan *plan, int32_t flight,
     const tt__job *job = &w->job[flight];
     (void)plan;
     if (!job->is_local) {
+        double busy = 0;
         const double start = tt_clock_seconds();
-        TT_TRY(tt__job_wait(w, flight));
+        TT_TRY(tt__job_wait(w, flight, &busy));
         const double waited = tt_clock_seconds() - start;
-        if (job->ended > start) // all the time until then the thread was busy
-            w->exposed += job->ended - start;
+        w->exposed += busy;
         if (w->is_tracing)
             keep_event(w, job, start, waited);
     }
@@ -183,9 +183,10 @@ tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
 {
     const int32_t j = wire->n_jobs - 1;
     wire->job[j] = (tt__job){.call = call, .what = what};
+    double busy = 0;
     tt_status status = tt__job_post(wire, j);
     if (status == TT_OK)
-        status = tt__job_wait(wire, j);
+        status = tt__job_wait(wire, j, &busy);
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", what);
 }
 

@@ -78,6 +78,7 @@ struct tt_comm_wire {
     int32_t n_jobs;
     int32_t *queue; // jobs in their order, a ring
     int32_t head, n_queued;
+    const tt__job *current; // NULL: the thread sleeps
     bool is_closing;
     tt_status status; // of the first job that failed, and its message
     char message[512];
@@ -101,9 +102,10 @@ struct tt_comm_wire {
 tt_status tt__thread_start(tt_comm_wire *w);
 void tt__thread_stop(tt_comm_wire *w);
 
-// Hands over job[j], whose description is complete; waits until it is done.
+// Hands over job[j], whose description is complete; waits until it is done, and
+// says how many seconds of that were spent in flights.
 tt_status tt__job_post(tt_comm_wire *w, int32_t j);
-tt_status tt__job_wait(tt_comm_wire *w, int32_t j);
+tt_status tt__job_wait(tt_comm_wire *w, int32_t j, double *busy_out);
 
 // The number of an operator, for counting each kind.
 int tt__carry_kind(const tt_op_def *op);

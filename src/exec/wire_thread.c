@@ -51,11 +51,13 @@ static tt_status carry(tt_comm_wire *w, const tt__job *job, int64_t step)
 static void do_job(tt_comm_wire *w, tt__job *job)
 {
     const int64_t step = w->step;
-    pthread_mutex_unlock(&w->lock);
     job->begun = tt_clock_seconds();
+    w->current = job;
+    pthread_mutex_unlock(&w->lock);
     const tt_status status = carry(w, job, step);
     job->ended = tt_clock_seconds();
     pthread_mutex_lock(&w->lock);
+    w->current = NULL;
     const tt_comm_stats *sent = &w->carrier.comm->stats;
     w->messages = sent->sent_messages;
     w->bytes = sent->sent_bytes;
@@ -132,14 +134,25 @@ tt_status tt__job_post(tt_comm_wire *w, int32_t j)
     return status;
 }
 
-tt_status tt__job_wait(tt_comm_wire *w, int32_t j)
+// Seconds in flights up to now; with the lock.
+static double busy_until_now(const tt_comm_wire *w)
+{
+    const tt__job *job = w->current;
+    return w->busy + (job != NULL && job->plan != NULL
+                          ? tt_clock_seconds() - job->begun
+                          : 0);
+}
+
+tt_status tt__job_wait(tt_comm_wire *w, int32_t j, double *busy_out)
 {
     tt_status status = TT_OK;
     pthread_mutex_lock(&w->lock);
+    const double before = busy_until_now(w);
     while (!w->job[j].is_done && w->status == TT_OK)
         pthread_cond_wait(&w->has_done, &w->lock);
     if (!w->job[j].is_done)
         status = failed(w);
+    *busy_out = busy_until_now(w) - before;
     pthread_mutex_unlock(&w->lock);
     return status;
 }

@@ -1,0 +1,347 @@
+// The wire over a transport: what it counts and tells, errors that reach whoever
+// waits, calls of the host's own, an end at any time. Ranks are threads.
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "check/team.h"
+#include "comm/transport/transport.h"
+#include "exec/wire.h"
+#include "ops/arith.h"
+#include "ops/comm.h"
+#include "ops/points.h"
+#include "test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N = 1000, RANKS = 3, RUNS = 4 };
+
+// ---- a plan whose only flight is an all-reduce of N floats -------------------
+
+typedef struct rig {
+    tt_graph *graph;
+    tt_backend *backend;
+    tt_plan *plan;
+    tt_exec *exec;
+} rig;
+
+static tt_graph *build(int32_t n_ranks)
+{
+    static const tt_grad_ops none = {0};
+    tt_builder b;
+    tt_graph *graph = NULL;
+    CHECK_OK(tt_builder_init(&b, &none));
+    b.graph->mesh = (tt_mesh){.n_axes = 1, .axis = {{"data", n_ranks}}};
+    const tt_val x = tt_input(&b, "x", TT_F32, "n:1000");
+    b.phase = TT_BACKWARD;
+    b.origin = "layer.w";
+    const tt_val sum = tt_tally(&b, tt_scale(&b, x, 1));
+    tt_place_set(&b, sum, 0, tt_place_partial(TT_SUM));
+    b.phase = TT_UPDATE;
+    tt_output(&b, "y", tt_all_reduce(&b, sum, 0, TT_SUM));
+    CHECK_OK(tt_builder_take(&b, &graph));
+    tt_builder_fini(&b);
+    return graph;
+}
+
+static tt_status rig_open(rig *r, tt_comm_wire *wire)
+{
+    const tt_backend_options one = {.n_threads = 1};
+    r->graph = build(tt_comm_wire_size(wire));
+    TT_TRY(tt_backend_open(tt_backend_find("ref"), &one, &r->backend));
+    TT_TRY(tt_plan_lower(r->graph, &r->backend->target,
+                         &(tt_lower_options){.rank = tt_comm_wire_rank(wire)},
+                         &r->plan));
+    return tt_exec_create(
+        r->plan, r->backend,
+        &(tt_exec_options){.wire = tt_comm_wire_of(wire), .poison = true},
+        &r->exec);
+}
+
+static void rig_close(rig *r)
+{
+    tt_exec_destroy(r->exec);
+    tt_plan_destroy(r->plan);
+    tt_backend_close(r->backend);
+    tt_graph_destroy(r->graph);
+}
+
+static tt_status feed(void *user, tt_exec *exec, int32_t micro)
+{
+    float x[N];
+    (void)micro;
+    for (int i = 0; i < N; i++)
+        x[i] = (float)(i + *(const int *)user);
+    return tt_exec_write(exec, tt_graph_find(tt_exec_plan(exec)->graph, "x"),
+                         x);
+}
+
+static tt_status run_once(rig *r, int32_t rank)
+{
+    int add = rank;
+    return tt_exec_run(r->exec, feed, &add);
+}
+
+// ---- counting and telling ------------------------------------------------------
+
+static void check_stats(tt_comm_wire *wire)
+{
+    tt_wire_stats stats;
+    tt_comm_wire_stats(wire, true, &stats);
+    // A ring of three: twice two messages of a third, all elements but two blocks.
+    CHECK(stats.flights == RUNS && stats.messages == RUNS * 4);
+    CHECK(stats.bytes >= RUNS * 4 * (2 * N - 2 * 334) &&
+          stats.bytes <= RUNS * 4 * (2 * N - 2 * 333));
+    CHECK(stats.busy_seconds > 0 && stats.exposed_seconds >= 0 &&
+          stats.exposed_seconds <= stats.busy_seconds + 1e-6);
+    tt_comm_wire_stats(wire, false, &stats);
+    CHECK(stats.flights == 0 && stats.messages == 0 && stats.bytes == 0 &&
+          stats.busy_seconds == 0 && stats.exposed_seconds == 0);
+}
+
+static void check_events(const tt_comm_wire *wire, const tt_plan *plan)
+{
+    const tt_wire_event *event = NULL;
+    CHECK(tt_comm_wire_events(wire, &event) == RUNS);
+    for (int i = 0; i < RUNS; i++) {
+        const tt_wire_event *e = &event[i];
+        CHECK(e->number == i && strcmp(e->name, "layer.w") == 0);
+        CHECK(e->name == plan->flight[0].name && e->bytes == 4 * N);
+        CHECK(e->ready <= e->begun && e->begun <= e->ended);
+        CHECK(e->asked >= e->ready && e->waited >= 0);
+        CHECK(i == 0 || e->ready > event[i - 1].ended);
+    }
+}
+
+static void check_journal(const tt_comm *comm, const char *what, int64_t number,
+                          int64_t step, const char *where)
+{
+    tt_event last;
+    CHECK(tt_journal_last(comm->journal, &last) > 0);
+    CHECK_MSG(strcmp(last.what, what) == 0 && strcmp(last.where, where) == 0,
+              "%s (%s)", last.what, last.where);
+    CHECK(last.number == number && last.step == step);
+}
+
+static tt_status count_and_tell(tt_comm *comm, void *user)
+{
+    const tt_wire_options options = {.collective = "ring", .trace = true};
+    tt_comm_wire *wire = NULL;
+    rig r = {0};
+    (void)user;
+    comm->stats.sent_messages = 77; // what was before does not count
+    TT_TRY(tt_comm_wire_open(comm, &options, &wire));
+    CHECK(tt_comm_wire_rank(wire) == comm->rank);
+    TT_TRY(rig_open(&r, wire));
+    CHECK(r.plan->n_flights == 1 && r.plan->flight[0].is_joined);
+    for (int i = 0; i < RUNS; i++) {
+        tt_comm_wire_step(wire, 10 + i);
+        TT_TRY(run_once(&r, comm->rank));
+    }
+    float y[N];
+    TT_TRY(tt_exec_read(r.exec, tt_graph_output_find(r.graph, "y"), y));
+    for (int i = 0; i < N; i++)
+        CHECK(y[i] == (float)(3 * i + 3));
+    check_journal(comm, "all_reduce", RUNS, 10 + RUNS - 1, "layer.w");
+    check_stats(wire);
+    check_events(wire, r.plan);
+    rig_close(&r);
+    tt_comm_wire_close(wire);
+    return TT_OK;
+}
+
+TEST(a_wire_counts_and_tells_what_it_does)
+{
+    CHECK_OK(tt_team_run(RANKS, 1 << 20, count_and_tell, NULL));
+    CHECK_OK(tt_team_run(RANKS, 0, count_and_tell, NULL)); // nothing shared
+    CHECK(tt_alloc_live() == 0);
+}
+
+static tt_status keep_many(tt_comm *comm, void *user)
+{
+    enum { MANY = 9000 };
+    const tt_wire_options options = {.trace = true};
+    const tt_wire_event *event = NULL;
+    tt_comm_wire *wire = NULL;
+    rig r = {0};
+    (void)user;
+    TT_TRY(tt_comm_wire_open(comm, &options, &wire));
+    TT_TRY(rig_open(&r, wire));
+    for (int i = 0; i < MANY; i++)
+        TT_TRY(run_once(&r, 0));
+    const int64_t n = tt_comm_wire_events(wire, &event);
+    CHECK(n >= 4096 && n <= 8192);
+    for (int64_t i = 0; i < n; i++)
+        CHECK(event[i].number == MANY - n + i);
+    rig_close(&r);
+    tt_comm_wire_close(wire);
+    return TT_OK;
+}
+
+TEST(the_newest_flights_are_kept)
+{
+    CHECK_OK(tt_team_run(1, 0, keep_many, NULL));
+}
+
+// ---- the host's own calls --------------------------------------------------------
+
+static tt_status call_all(tt_comm *comm, void *user)
+{
+    tt_comm_wire *wire = NULL;
+    int64_t hash = 5 + comm->rank, most = 0;
+    int32_t word = comm->rank == 1 ? 42 : 0;
+    (void)user;
+    TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
+    const tt_coll_call reduce = {.kind = TT_ALL_REDUCE,
+                                 .fold = {TT_FOLD_MAX, TT_NUM_I64},
+                                 .count = 1,
+                                 .in = &hash,
+                                 .out = &most};
+    TT_TRY(tt_comm_wire_call(wire, "hashes", &reduce));
+    CHECK(most == 5 + RANKS - 1);
+    const tt_coll_call spread = {.kind = TT_BROADCAST,
+                                 .root = 1,
+                                 .fold = {.type = TT_NUM_I32},
+                                 .count = 1,
+                                 .out = &word};
+    TT_TRY(tt_comm_wire_call(wire, "the word", &spread));
+    CHECK(word == 42);
+    check_journal(comm, "the word", 0, -1, "");
+    tt_wire_stats stats;
+    tt_comm_wire_stats(wire, false, &stats);
+    CHECK(stats.flights == 0 && stats.messages > 0);
+    tt_comm_wire_close(wire);
+    return TT_OK;
+}
+
+TEST(the_host_may_call_collectives_too)
+{
+    CHECK_OK(tt_team_run(RANKS, 1 << 20, call_all, NULL));
+}
+
+// ---- errors ------------------------------------------------------------------------
+
+// Rank 1 leaves after the first run; the others learn of it, at once from then on.
+static tt_status lose_one(tt_comm *comm, void *user)
+{
+    tt_comm_wire *wire = NULL;
+    rig r = {0};
+    (void)user;
+    TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
+    TT_TRY(rig_open(&r, wire));
+    TT_TRY(run_once(&r, comm->rank));
+    tt_status status = TT_OK;
+    if (comm->rank == 1)
+        status = tt_fail(TT_ERR_IO, "the disk is full");
+    for (int i = 0; i < 2 && comm->rank != 1; i++) {
+        const double start = tt_clock_seconds();
+        CHECK(run_once(&r, comm->rank) == TT_ERR_PEER);
+        CHECK_MSG(strncmp(tt_error_message(), "layer.w: all_reduce: ", 21) ==
+                          0 &&
+                      strstr(tt_error_message(), "failed while rank") != NULL,
+                  "%s", tt_error_message());
+        CHECK(i == 0 || tt_clock_seconds() - start < 1);
+        const tt_coll_call barrier = {.kind = TT_BARRIER};
+        CHECK(tt_comm_wire_call(wire, "the end", &barrier) == TT_ERR_PEER);
+        CHECK(strncmp(tt_error_message(), "the end: ", 9) == 0);
+        status = TT_ERR_PEER;
+    }
+    rig_close(&r);
+    tt_comm_wire_close(wire);
+    return status;
+}
+
+TEST(a_lost_rank_is_an_error_for_the_others_and_for_all_that_follows)
+{
+    CHECK(tt_team_run(RANKS, 1 << 20, lose_one, NULL) == TT_ERR_IO);
+    CHECK(strcmp(tt_error_message(), "rank 1: the disk is full") == 0);
+    CHECK(tt_alloc_live() == 0);
+}
+
+static tt_status refuse(tt_comm *comm, void *user)
+{
+    tt_comm_wire *wire = NULL;
+    (void)user;
+    CHECK(tt_comm_wire_open(comm, &(tt_wire_options){.collective = "rings"},
+                            &wire) == TT_ERR_ARG);
+    CHECK(strstr(tt_error_message(), "rings") != NULL);
+    TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
+    // A plan for other ranks than there are.
+    rig r = {.graph = build(comm->size + 1)};
+    CHECK_OK(tt_backend_open(tt_backend_find("ref"), NULL, &r.backend));
+    CHECK_OK(tt_plan_lower(r.graph, &r.backend->target, &(tt_lower_options){0},
+                           &r.plan));
+    CHECK(tt_exec_create(r.plan, r.backend,
+                         &(tt_exec_options){.wire = tt_comm_wire_of(wire)},
+                         &r.exec) == TT_ERR_ARG);
+    CHECK_MSG(strcmp(tt_error_message(),
+                     "the plan is for 2 ranks, but there are 1") == 0,
+              "%s", tt_error_message());
+    rig_close(&r);
+    tt_comm_wire_close(wire);
+    return TT_OK;
+}
+
+TEST(what_a_wire_cannot_do_is_refused)
+{
+    CHECK_OK(tt_team_run(1, 0, refuse, NULL));
+    CHECK(tt_alloc_live() == 0);
+}
+
+// Closed while a flight is in the air that no peer takes part in.
+static tt_status leave_early(tt_comm *comm, void *user)
+{
+    tt_comm_wire *wire = NULL;
+    rig r = {0};
+    (void)user;
+    comm->deadline = 0.3;
+    TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
+    TT_TRY(rig_open(&r, wire));
+    if (comm->rank == 0) {
+        const double start = tt_clock_seconds();
+        CHECK(run_once(&r, 0) == TT_ERR_TIMEOUT);
+        CHECK(strstr(tt_error_message(), "waited 0.") != NULL);
+        CHECK(tt_clock_seconds() - start < 20);
+    } else {
+        usleep(600000); // until rank 0 has given up
+    }
+    rig_close(&r);
+    tt_comm_wire_close(wire);
+    return TT_OK;
+}
+
+TEST(a_rank_that_does_not_come_is_a_timeout)
+{
+    CHECK_OK(tt_team_run(2, 1 << 20, leave_early, NULL));
+}
+
+// ---- signals -----------------------------------------------------------------------
+
+static atomic_int seen_by_main;
+static pthread_t main_thread;
+
+static void on_signal(int number)
+{
+    (void)number;
+    atomic_store(&seen_by_main, pthread_equal(pthread_self(), main_thread));
+}
+
+TEST(signals_are_not_for_the_wire)
+{
+    tt_comm *comm = NULL;
+    tt_comm_wire *wire = NULL;
+    sigset_t old;
+    main_thread = pthread_self();
+    (void)signal(SIGUSR1, on_signal);
+    CHECK_OK(tt_self_open(1, &comm));
+    CHECK_OK(tt_comm_wire_open(comm, NULL, &wire));
+    CHECK(pthread_sigmask(SIG_SETMASK, NULL, &old) == 0);
+    CHECK(sigismember(&old, SIGUSR1) == 0); // the host's mask is as it was
+    CHECK(kill(getpid(), SIGUSR1) == 0);
+    CHECK(atomic_load(&seen_by_main) == 1);
+    tt_comm_wire_close(wire);
+    tt_comm_close(comm);
+}
