@@ -177,7 +177,7 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
     if (status == TT_OK)
         status = open_session(cli, peers, &session);
     status = tt_peers_agree(peers, "opening", status);
-    if (status == TT_OK)
+    if (status == TT_OK && session != NULL)
         status = tt_job_meet(session->job, &session->resolved,
                              tt_cli_program(peers, cli->arena));
     if (status == TT_OK && tt_peers_is_first(peers)) {

@@ -17,7 +17,7 @@ static void say(const char *text)
 }
 
 static bool is_rank, is_silent;
-static volatile sig_atomic_t *interrupted;
+static volatile sig_atomic_t *second; // raised by the second SIGINT
 
 static void handle(int signal, siginfo_t *info, void *context)
 {
@@ -25,8 +25,8 @@ static void handle(int signal, siginfo_t *info, void *context)
     if (is_rank && info->si_code == SI_KERNEL)
         return; // the terminal's: the launcher passes it on
     if (signal == SIGINT && is_raised != 0) {
-        if (interrupted != NULL)
-            *interrupted = 1;
+        if (second != NULL)
+            *second = 1;
         if (!is_silent)
             say("\n");
         _exit(KILLED_BY_SIGINT);
@@ -37,11 +37,11 @@ static void handle(int signal, siginfo_t *info, void *context)
     is_raised = 1;
 }
 
-void tt_signals_be_rank(bool speaks, volatile sig_atomic_t *flag)
+void tt_signals_be_rank(bool speaks, volatile sig_atomic_t *interrupted)
 {
     is_rank = true;
     is_silent = !speaks;
-    interrupted = flag;
+    second = interrupted;
     (void)tt_signals_catch();
 }
 

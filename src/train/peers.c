@@ -172,24 +172,36 @@ static void print_value(const char *line, int key_n, tt_str *out)
                     line + key_n);
 }
 
+// The first line of `a` that `b` has not in the same words; key_n_out: bytes of its
+// key with ": ". NULL: all are there.
+static const char *first_other(const char *a, const char *b, int *key_n_out)
+{
+    for (const char *p = a; *p != '\0';) {
+        const int n = (int)strcspn(p, "\n");
+        const char *colon = memchr(p, ':', (size_t)n);
+        *key_n_out = colon == NULL ? n : (int)(colon - p) + 2;
+        const char *other = find_line(b, p, *key_n_out);
+        if (other == NULL || strncmp(other, p, (size_t)n + 1) != 0)
+            return p;
+        p += n + (p[n] == '\n');
+    }
+    return NULL;
+}
+
 // "optim.lr is 0.1 there and 0.01 here": there is this rank, here is rank 0.
 static void print_difference(const char *mine, const char *first, tt_str *out)
 {
-    for (const char *p = mine; *p != '\0';) {
-        const int n = (int)strcspn(p, "\n");
-        const char *colon = memchr(p, ':', (size_t)n);
-        const int key_n = colon == NULL ? n : (int)(colon - p) + 2;
-        const char *other = find_line(first, p, key_n);
-        if (other == NULL || strncmp(other, p, (size_t)n + 1) != 0) {
-            tt_str_addf(out, ": %.*s is ", key_n > 2 ? key_n - 2 : n, p);
-            print_value(p, key_n, out);
-            tt_str_add(out, " there and ");
-            print_value(other, key_n, out);
-            tt_str_add(out, " here");
-            return;
-        }
-        p += n + (p[n] == '\n');
-    }
+    int key_n = 0;
+    const char *line = first_other(mine, first, &key_n);
+    if (line == NULL)
+        line = first_other(first, mine, &key_n);
+    if (line == NULL)
+        return;
+    tt_str_addf(out, ": %.*s is ", key_n - 2, line);
+    print_value(find_line(mine, line, key_n), key_n, out);
+    tt_str_add(out, " there and ");
+    print_value(find_line(first, line, key_n), key_n, out);
+    tt_str_add(out, " here");
 }
 
 // The rank that differs learns what rank 0 has and tells all what is wrong.

@@ -205,7 +205,7 @@ static tt_status load_one(const fitting *f, tt_exec *exec, int64_t i,
                           const room *r)
 {
     const tt_tensor *t = &f->all->v[i];
-    if (f->from != NULL)
+    if (f->from != NULL && f->from[i] != NULL)
         convert_one(t, f->from[i], r);
     TT_TRY(tt_tensor_hand_out(exec, t, r->converted));
     return t->role == TT_TENSOR_PARAM

@@ -104,7 +104,7 @@ static tt_status check_collective(const char *name)
     const char *names[32] = {"auto"};
     int n = 0, n_names = 1;
     const tt_coll_def *const *all = tt_coll_all(&n);
-    if (strcmp(name, "auto") == 0 || tt_coll_find(name) != NULL)
+    if (name == NULL || strcmp(name, "auto") == 0 || tt_coll_find(name) != NULL)
         return TT_OK;
     for (int i = 0; i < n && n_names < 32; i++)
         names[n_names++] = all[i]->name;

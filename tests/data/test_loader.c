@@ -127,23 +127,27 @@ TEST(loader_gives_windows_and_the_tokens_after)
     tt_loader_close(loader);
 }
 
+// Parts of every micro-batch that are not equal.
 TEST(loader_shares_a_step_between_ranks)
 {
     const counting c = count_images(100);
     tt_loader_options o = {.seed = 3,
                            .shuffle = true,
-                           .step_samples = 12,
+                           .step_samples = 14,
                            .n_micro = 2,
-                           .micro_samples = 3};
+                           .micro_stride = 7};
     const tt_order_of order = {.seed = 3, .n = 100, .shuffle = true};
-    for (int rank = 0; rank < 2; rank++) {
-        o.first = rank * 6;
+    const int64_t edge[] = {0, 2, 4, 7};
+    for (int rank = 0; rank < 3; rank++) {
+        o.first = edge[rank];
+        o.micro_samples = edge[rank + 1] - edge[rank];
         tt_loader *loader = open_loader(&c, &o);
         for (int64_t step = 0; step < 10; step++)
             for (int64_t m = 0; m < 2; m++) {
                 const tt_batch batch = next(loader);
-                for (int64_t i = 0; i < 3; i++) {
-                    const int64_t position = step * 12 + o.first + m * 3 + i;
+                CHECK(batch.samples == o.micro_samples);
+                for (int64_t i = 0; i < o.micro_samples; i++) {
+                    const int64_t position = step * 14 + o.first + m * 7 + i;
                     const int64_t want = tt_order_index(&order, position);
                     CHECK(((const float *)batch.x)[i * 18] == (float)want);
                     CHECK(batch.y[i] == want % 10);
@@ -398,6 +402,12 @@ TEST(loader_refuses_a_step_that_is_too_small)
     tt_loader_options o = plain;
     tt_loader *loader = NULL;
     o.first = 1;
+    CHECK(tt_loader_open(&c.source, &o, &loader) == TT_ERR_ARG);
+    o = plain;
+    o.micro_stride = -1;
+    CHECK(tt_loader_open(&c.source, &o, &loader) == TT_ERR_ARG);
+    o.micro_stride = o.step_samples;
+    o.n_micro = 2;
     CHECK(tt_loader_open(&c.source, &o, &loader) == TT_ERR_ARG);
     o = plain;
     o.position = -1;

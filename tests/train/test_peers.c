@@ -1,0 +1,142 @@
+// What ranks say to each other between steps. The ranks are processes: a failed
+// check in one is the launcher's message.
+
+#include "comm/launch.h"
+#include "test.h"
+#include "train/peers.h"
+#include "train/where.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef tt_status say_fn(const tt_peers *peers);
+
+static tt_status be_rank(const tt_launch_rank *rank, void *user)
+{
+    say_fn *const *say = user;
+    tt_peers peers = {
+        .rank = rank->rank, .size = rank->n_ranks, .on_host = rank->n_ranks};
+    TT_TRY(tt_shm_open(rank->world, rank->rank, rank->deadline, &peers.comm));
+    TT_TRY(tt_comm_wire_open(peers.comm, &(tt_wire_options){0}, &peers.wire));
+    const tt_status status = (*say)(&peers);
+    tt_comm_wire_close(peers.wire);
+    tt_comm_close(peers.comm);
+    return status;
+}
+
+static void on_ranks(int32_t n, say_fn *say)
+{
+    const tt_launch_options options = {.n_ranks = n, .rank_bytes = 1 << 20};
+    CHECK_OK(tt_launch(&options, be_rank, &say));
+}
+
+static tt_status expect(bool holds, const char *what)
+{
+    return holds ? TT_OK : tt_fail(TT_ERR_STATE, "not so: %s", what);
+}
+
+// ---- texts and bytes -----------------------------------------------------
+
+static tt_status share(const tt_peers *peers)
+{
+    tt_str text = {0};
+    int64_t number = peers->rank, all[4] = {0};
+    tt_str_addf(&text, "%s", peers->rank == 0 ? "what rank 0 says" : "?");
+    TT_TRY(tt_peers_share_text(peers, "share", &text));
+    TT_TRY(expect(strcmp(tt_str_text(&text), "what rank 0 says") == 0, "text"));
+    tt_str_clear(&text);
+    TT_TRY(tt_peers_share_text(peers, "share", &text));
+    TT_TRY(expect(text.n == 0, "no text"));
+    tt_str_fini(&text);
+    TT_TRY(tt_peers_collect(peers, "collect", &number, sizeof number, all));
+    for (int32_t r = 0; r < peers->size; r++)
+        TT_TRY(expect(all[r] == r, "collected"));
+    number += 5;
+    TT_TRY(tt_peers_broadcast(peers, "broadcast", &number, sizeof number));
+    return expect(number == 5, "broadcast");
+}
+
+TEST(ranks_hear_what_rank_0_says)
+{
+    on_ranks(1, share);
+    on_ranks(4, share);
+}
+
+// ---- failing together ----------------------------------------------------
+
+static tt_status fail_alone(const tt_peers *peers)
+{
+    const bool is_first = tt_peers_is_first(peers);
+    tt_status mine = TT_OK;
+    TT_TRY(tt_peers_agree(peers, "agree", TT_OK));
+    TT_TRY(tt_peers_follow(peers, "follow", TT_OK));
+    if (is_first)
+        mine = tt_fail(TT_ERR_IO, "the disk is full");
+    tt_status status = tt_peers_follow(peers, "saving", mine);
+    TT_TRY(expect(status == (is_first ? TT_ERR_IO : TT_ERR_PEER), "followed"));
+    TT_TRY(expect(strstr(tt_error_message(),
+                         is_first ? "the disk is full"
+                                  : "saving: it failed on rank 0") != NULL,
+                  tt_error_message()));
+    mine = peers->rank == 2 ? tt_fail(TT_ERR_ARG, "no such file") : TT_OK;
+    status = tt_peers_agree(peers, "opening", mine);
+    TT_TRY(expect(status == (is_first ? TT_ERR_ARG : TT_ERR_PEER), "agreed"));
+    return expect(strcmp(tt_error_message(), "rank 2: no such file") == 0,
+                  tt_error_message());
+}
+
+TEST(ranks_fail_together)
+{
+    on_ranks(3, fail_alone);
+}
+
+// ---- comparing -----------------------------------------------------------
+
+static tt_status check_compared(const tt_peers *peers, const char *config,
+                                const char *graph, const char *message)
+{
+    const tt_peers_fact facts[] = {{"program", "0.1", false},
+                                   {"configuration", config, true},
+                                   {"graph", graph, false}};
+    const tt_status status = tt_peers_compare(peers, facts, 3);
+    if (message == NULL)
+        return status;
+    TT_TRY(expect(status == (peers->rank == 0 ? TT_ERR_ARG : TT_ERR_PEER),
+                  message));
+    return expect(strcmp(tt_error_message(), message) == 0, tt_error_message());
+}
+
+static tt_status compare(const tt_peers *peers)
+{
+    const bool is_odd = peers->rank == 2;
+    TT_TRY(check_compared(peers, "a: 1\nb: 2\n", "g", NULL));
+    TT_TRY(check_compared(peers, is_odd ? "a: 1\nb: 3\n" : "a: 1\nb: 2\n", "g",
+                          "rank 2 has another configuration than rank 0: b is "
+                          "3 there and 2 here"));
+    TT_TRY(check_compared(peers, is_odd ? "a: 1\nc: 3\n" : "a: 1\n", "g",
+                          "rank 2 has another configuration than rank 0: c is "
+                          "3 there and not set here"));
+    TT_TRY(check_compared(peers, is_odd ? "b: \"\"\n" : "a: 1\nb: \"\"\n", "g",
+                          "rank 2 has another configuration than rank 0: a is "
+                          "not set there and 1 here"));
+    return check_compared(peers, "a: 1\n", peers->rank > 0 ? "h" : "g",
+                          "rank 1 has another graph than rank 0");
+}
+
+TEST(ranks_that_differ_are_named)
+{
+    on_ranks(3, compare);
+}
+
+// ---- settings ------------------------------------------------------------
+
+TEST(settings_of_where_are_known_by_name)
+{
+    CHECK(tt_where_has("zero"));
+    CHECK(tt_where_has("mesh.data"));
+    CHECK(tt_where_has("exchange.bucket"));
+    CHECK(tt_where_has("comm.deadline"));
+    CHECK(!tt_where_has("meshes.data"));
+    CHECK(!tt_where_has("bn.group"));
+    CHECK(!tt_where_has("optim.lr"));
+}
