@@ -109,9 +109,10 @@ typedef struct sums {
 static tt_val compared(const tt_graph *g, int32_t v, bool wants_grad)
 {
     const tt_value *value = &g->value[v];
+    const tt_val own = {v};
     if (wants_grad)
         return value->role == TT_ROLE_PARAM ? value->grad : TT_NONE;
-    return tt_role_is_state(value->role) ? (tt_val){v} : TT_NONE;
+    return tt_role_is_state(value->role) ? own : TT_NONE;
 }
 
 static tt_status add_up(const subject *s, bool wants_grad, sums *sums_out)
