@@ -60,7 +60,7 @@ typedef struct tt_report_data { // everything that is shown
 } tt_report_data;
 
 // The section about ranks; nothing where there is none.
-void tt__report_ranks(const tt_json_value *ranks, tt_str *out);
+void tt__report_ranks(const tt_json_value *all, tt_str *out);
 
 tt_status tt__report_page(const tt_report_data *data, tt_str *out);
 

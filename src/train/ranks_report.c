@@ -34,7 +34,7 @@ tt_status tt__ranks_gather(const tt_ranks_report *r, tt_num type,
 static tt_status gather_hosts(tt_ranks_report *r)
 {
     TT_TRY(tt__ranks_gather(r, TT_NUM_U8, r->my_host, r->host, TT__HOST_BYTES));
-    for (int32_t i = 0; r->rank == 0 && i < r->size; i++)
+    for (int64_t i = 0; r->rank == 0 && i < r->size; i++)
         r->host[(i + 1) * TT__HOST_BYTES - 1] = '\0';
     return TT_OK;
 }
@@ -189,7 +189,7 @@ static tt_arrival arrival_of(const tt_ranks_report *r, int32_t rank,
 static tt_status take_blocks(tt_ranks_report *r, int64_t n)
 {
     const int64_t block = block_of(n);
-    for (int32_t i = 0; i < r->size; i++)
+    for (int64_t i = 0; i < r->size; i++)
         memcpy(&r->now[i * TT__N_SUMS], &r->all[i * block],
                TT__N_SUMS * sizeof(double));
     for (int64_t k = 0; k < n; k++) {
@@ -294,7 +294,7 @@ static tt_status sum_up(const tt_ranks_report *r, tt_arena *arena,
         tt_arena_copy(arena, r->host, (int64_t)r->size * TT__HOST_BYTES);
     if (row == NULL || host == NULL)
         return TT_ERR_NOMEM;
-    for (int32_t i = 0; i < r->size; i++) {
+    for (int64_t i = 0; i < r->size; i++) {
         const double *sum = &r->now[i * TT__N_SUMS];
         row[i] = (tt_rank_row){
             .host = &host[i * TT__HOST_BYTES],
