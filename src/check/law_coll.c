@@ -21,6 +21,7 @@ enum {
         600011, // more than one piece of what a transport sends at a time
     N_BUFFERS = 4,
     WIDEST = 8,
+    MOST_SCRATCH = 2, // times count that an algorithm asks for
 };
 static const double deadline = 20;
 
@@ -362,22 +363,37 @@ static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
     return check_bits(r, def, call);
 }
 
+// Hosts that members may be on: neighbours, in turn, and some of each.
+static const int32_t hosts[][MAX_RANKS] = {
+    {0, 0, 1, 1, 2, 2, 3, 3, 4},
+    {0, 1, 0, 1, 0, 1, 0, 1, 0},
+    {5, 2, 2, 5, 2, 7, 5, 2, 2},
+};
+enum { N_HOSTS = sizeof(hosts) / sizeof(hosts[0]) };
+
+static tt_status check_way(rank *r, const tt_coll_def *def, tt_coll_kind kind)
+{
+    tt_coll_call call = {.kind = kind,
+                         .group = {.n = r->n, .me = r->comm->rank},
+                         .in = r->in,
+                         .out = r->out};
+    TT_TRY(check_kind(r, def, call));
+    for (int i = 0; i < N_HOSTS && def->sees_hosts; i++) {
+        call.group.host = hosts[i];
+        TT_TRY(check_kind(r, def, call));
+    }
+    return TT_OK;
+}
+
 static tt_status check_rank(rank *r)
 {
     int n = 0;
     const tt_coll_def *const *all = tt_coll_all(&n);
     for (int i = 0; i < n; i++)
-        for (int kind = 0; kind < TT_N_COLLS; kind++) {
-            if (all[i]->way[kind].run == NULL ||
-                !tt_report_wants(&r->report, all[i]->name))
-                continue;
-            const tt_coll_call call = {
-                .kind = (tt_coll_kind)kind,
-                .group = {.n = r->n, .me = r->comm->rank},
-                .in = r->in,
-                .out = r->out};
-            TT_TRY(check_kind(r, all[i], call));
-        }
+        for (int kind = 0; kind < TT_N_COLLS; kind++)
+            if (all[i]->way[kind].run != NULL &&
+                tt_report_wants(&r->report, all[i]->name))
+                TT_TRY(check_way(r, all[i], (tt_coll_kind)kind));
     return TT_OK;
 }
 
@@ -394,9 +410,10 @@ static void *rank_main(void *user)
 
 static tt_status allocate(rank *r)
 {
-    const int64_t bytes = (r->most + MAX_RANKS) * WIDEST;
+    const int64_t n = (r->most + MAX_RANKS) * WIDEST;
     char **buffer[N_BUFFERS] = {&r->in, &r->out, &r->again, &r->scratch};
     for (int k = 0; k < N_BUFFERS; k++) {
+        const int64_t bytes = buffer[k] == &r->scratch ? MOST_SCRATCH * n : n;
         *buffer[k] = r->is_shared ? r->comm->def->alloc(r->comm, bytes)
                                   : tt_alloc(bytes);
         if (*buffer[k] == NULL)

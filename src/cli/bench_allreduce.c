@@ -20,7 +20,12 @@
 
 // Small arrays are summed several times in a row, so that it does not matter who
 // came first.
-enum { MAX_ROUNDS = 1000, SMALL_BYTES = 16 << 10, IN_A_ROW = 10 };
+enum {
+    MAX_ROUNDS = 1000,
+    SMALL_BYTES = 16 << 10,
+    IN_A_ROW = 10,
+    MOST_SCRATCH = 2, // times the array, of all algorithms
+};
 
 typedef struct options {
     tt_i64s ranks, bytes;
@@ -241,6 +246,12 @@ static int64_t largest(const options *o)
     return most;
 }
 
+// Of a rank: the array, and what algorithms ask for.
+static int64_t memory_of(const options *o)
+{
+    return (1 + MOST_SCRATCH) * largest(o) + 4096;
+}
+
 // Memory that peers can read in place, where it is wanted and there is some.
 static tt_status sweep_in(bench b)
 {
@@ -248,10 +259,10 @@ static tt_status sweep_in(bench b)
     void *own = NULL;
     if (b.o->memory == SHARED) {
         b.data = tt_comm_alloc(b.comm, bytes);
-        b.scratch = tt_comm_alloc(b.comm, bytes);
+        b.scratch = tt_comm_alloc(b.comm, MOST_SCRATCH * bytes);
     }
     if (b.data == NULL || b.scratch == NULL) {
-        own = tt_alloc_aligned(2 * bytes, 64);
+        own = tt_alloc_aligned((1 + MOST_SCRATCH) * bytes, 64);
         b.data = own;
         b.scratch = own == NULL ? NULL : b.data + bytes / 4;
     }
@@ -288,7 +299,7 @@ static tt_status be_rank(const tt_launch_rank *r, void *user)
 static tt_status bench_team(const tt_world *world, bench b)
 {
     tt_team *team = NULL;
-    const tt_team_options wanted = {.rank_bytes = 2 * largest(b.o) + 4096};
+    const tt_team_options wanted = {.rank_bytes = memory_of(b.o)};
     if (b.o->transport == SLOW)
         return tt_fail(TT_ERR_ARG, "a slow link is for ranks that tutti "
                                    "starts: leave mpirun away");
@@ -318,7 +329,7 @@ tt_status tt_bench_allreduce(tt_cli *cli)
         return bench_team(&world, b);
     for (int64_t i = 0; i < o.ranks.n; i++) {
         const tt_launch_options launch = {.n_ranks = (int32_t)o.ranks.v[i],
-                                          .rank_bytes = 2 * largest(&o) + 4096,
+                                          .rank_bytes = memory_of(&o),
                                           .pin = true};
         TT_TRY(tt_launch(&launch, be_rank, &b));
     }

@@ -82,7 +82,8 @@ typedef struct tt_coll_way {
 
 typedef struct tt_coll_def {
     const char *name, *doc;
-    bool is_native; // the transport's own: its cost is not what is sent
+    bool is_native;  // the transport's own: its cost is not what is sent
+    bool sees_hosts; // does otherwise when members are on several
     // Folds member 0, 1, 2, ... in this order: all such have the same bits, and
     // `auto` takes no others for what is folded.
     bool is_ordered;
