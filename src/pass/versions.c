@@ -84,7 +84,10 @@ int32_t tt__version_best(const tt__cut *c, int32_t old, const tt_place *want,
         const double bytes = tt_placement_bytes(
             tt__place_of(c, val), want,
             tt_type_bytes(&c->b.graph->value[val.id].type), c->size);
-        if (bytes >= 0 && (best < 0 || bytes < *bytes_out)) {
+        if (bytes < 0)
+            continue;
+        const bool is_there = tt_place_equal(tt__place_of(c, val), want);
+        if (best < 0 || bytes < *bytes_out || is_there) {
             best = v;
             *bytes_out = bytes;
         }
