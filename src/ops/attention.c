@@ -247,6 +247,10 @@ static const tt_sample samples[] = {
      {"f batch:2 seq:3 heads:2 head:3", "f batch:2 kv_seq:6 heads:2 head:3",
       "f batch:2 kv_seq:6 heads:2 head:3"},
      864},
+    {"causal=true", // the last queries see all keys
+     {"f batch:2 seq:5 heads:2 head:3", "f batch:2 kv_seq:3 heads:2 head:3",
+      "f batch:2 kv_seq:3 heads:2 head:3"},
+     576},
     {0},
 };
 

@@ -1,5 +1,6 @@
 // Every collective by every algorithm in two groups at once: many ranks in an odd
-// order, and the few that are left. Nothing is written beyond a result.
+// order, and the few that are left; in place too, where that is allowed. Nothing is
+// written beyond a result.
 
 #include "comm/coll/coll.h"
 #include "comm/transport/shm.h"
@@ -8,7 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { RANKS = 21, COUNT = 53, GUARD = 4 };
+enum { RANKS = 21, MOST = 1009, GUARD = 4 };
 
 typedef struct actor {
     tt_shm_world *world;
@@ -105,20 +106,21 @@ static void fill(const tt_coll_call *call, int64_t *in, int64_t *out)
         call->kind == TT_ALL_GATHER || call->kind == TT_GATHER;
     const tt_block mine =
         tt_block_of(call->count, call->group.n, call->group.me);
-    for (int64_t i = 0; i < COUNT; i++)
-        in[i] = value(call->group.me, has_block ? mine.first + i : i);
-    for (int64_t i = 0; i < 2 * COUNT + GUARD; i++)
+    for (int64_t i = 0; i < 2 * MOST + GUARD; i++)
         out[i] = -1;
-    for (int64_t i = 0; i < COUNT && call->kind == TT_BROADCAST &&
+    for (int64_t i = 0; i < call->count; i++)
+        in[i] = value(call->group.me, has_block ? mine.first + i : i);
+    for (int64_t i = 0; i < call->count && call->kind == TT_BROADCAST &&
                         call->group.me == call->root;
          i++)
         out[i] = value(call->root, i);
 }
 
 static tt_status check_call(tt_comm *comm, const tt_coll_def *def,
-                            tt_coll_call call)
+                            tt_coll_call call, bool is_in_place)
 {
-    int64_t in[COUNT], out[2 * COUNT + GUARD], scratch[2 * COUNT];
+    int64_t memory[MOST], out[2 * MOST + GUARD], scratch[2 * MOST];
+    int64_t *in = is_in_place ? out : memory;
     call.in = in;
     call.out = out;
     call.scratch = tt_coll_scratch_bytes(def, &call) > 0 ? scratch : NULL;
@@ -131,11 +133,26 @@ static tt_status check_call(tt_comm *comm, const tt_coll_def *def,
                            def->name, tt_coll_name(call.kind), call.group.me,
                            call.group.n, (long long)i);
     // Whoever is not the root may use all of what a root gets.
-    const int64_t room = n > 0 ? n : COUNT;
-    for (int64_t i = room; i < 2 * COUNT + GUARD; i++)
+    const int64_t room = n > 0 ? n : call.count;
+    for (int64_t i = room; i < 2 * MOST + GUARD; i++)
         if (out[i] != -1)
             return tt_fail(TT_ERR_STATE, "%s %s writes beyond", def->name,
                            tt_coll_name(call.kind));
+    return TT_OK;
+}
+
+static tt_status check_kind(tt_comm *comm, const tt_coll_def *def,
+                            tt_coll_call call)
+{
+    static const int64_t counts[] = {53, MOST};
+    for (int i = 0; i < 2; i++)
+        for (call.root = 0; call.root < call.group.n;
+             call.root += call.group.n - 1) {
+            call.count = counts[i];
+            TT_TRY(check_call(comm, def, call, false));
+            if (call.kind == TT_ALL_REDUCE || call.kind == TT_REDUCE_TO)
+                TT_TRY(check_call(comm, def, call, true));
+        }
     return TT_OK;
 }
 
@@ -144,18 +161,15 @@ static tt_status check_all(tt_comm *comm)
     int32_t member[RANKS];
     int n = 0;
     const tt_coll_def *const *all = tt_coll_all(&n);
-    const tt_group g = group_of(comm->rank, member);
+    const tt_coll_call call = {.group = group_of(comm->rank, member),
+                               .fold = {TT_FOLD_SUM, TT_NUM_I64}};
     for (int i = 0; i < n; i++)
-        for (int kind = 0; kind < TT_N_COLLS; kind++)
-            for (int32_t root = 0; root < g.n; root += g.n - 1)
-                TT_TRY(
-                    check_call(comm, all[i],
-                               (tt_coll_call){.kind = (tt_coll_kind)kind,
-                                              .group = g,
-                                              .root = root,
-                                              .fold = {TT_FOLD_SUM, TT_NUM_I64},
-                                              .count = COUNT,
-                                              .tag = kind}));
+        for (int kind = 0; kind < TT_N_COLLS; kind++) {
+            tt_coll_call one = call;
+            one.kind = (tt_coll_kind)kind;
+            one.tag = kind;
+            TT_TRY(check_kind(comm, all[i], one));
+        }
     return TT_OK;
 }
 
