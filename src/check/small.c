@@ -24,6 +24,10 @@ const tt_small tt_small_table[] = {
      "heads:tensor ff:tensor vocab:tensor", false},
     {"gpt", "layers=2 width=8 heads=2 vocab=10 context=6 dropout=0.3", 6, 0,
      NULL, false},
+    {"gpt",
+     "layers=2 width=8 heads=2 vocab=10 context=6 experts=3 "
+     "balance=0",
+     6, 0, "heads:tensor experts:tensor vocab:tensor", false},
     {"llama", "layers=2 width=16 heads=4 kv_heads=2 vocab=10 ff=12 context=6",
      6, 0, "heads:tensor kv_heads:tensor ff:tensor vocab:tensor", false},
     {"llama",

@@ -1,10 +1,11 @@
 // gpt - GPT-2 of any size: pre-norm transformer, learned positions, tanh GELU, tied
 // head. Names and shapes as Hugging Face's GPT2LMHeadModel; weights are stored
-// (in, out).
+// (in, out). With experts, each MLP is a layer of them.
 
 #include "model/model.h"
 #include "model/nn.h"
 #include "ops/activation.h"
+#include "ops/arith.h"
 #include "ops/embed.h"
 #include "ops/ops.h"
 
@@ -15,6 +16,8 @@ typedef struct params {
     int64_t layers, width, heads, vocab, context, ff;
     double dropout, deviation, eps;
     bool bias;
+    int64_t experts, choices;
+    double capacity, balance;
 } params;
 
 static void shape_heads(const params *p, char *heads, size_t bytes)
@@ -68,8 +71,32 @@ static tt_val mlp(tt_builder *b, const params *p, tt_val x)
                       p->dropout);
 }
 
+// Adds what keeps the experts equally busy to the loss.
+static tt_val experts(tt_builder *b, const params *p, tt_val x, tt_model_io *io)
+{
+    const tt_moe moe = {.name = "mlp",
+                        .experts = p->experts,
+                        .choices = p->choices,
+                        .width = p->width,
+                        .ff = p->ff > 0 ? p->ff : 4 * p->width,
+                        .capacity = p->capacity,
+                        .init = tt_init_normal(p->deviation),
+                        .out_init = tt_init_normal(
+                            p->deviation / sqrt(2.0 * (double)p->layers))};
+    tt_val balance = TT_NONE;
+    const tt_val y = tt_nn_moe(b, x, &moe, &balance);
+    balance = tt_scale(b, balance, p->balance / (double)p->layers);
+    io->extra_loss =
+        tt_is(io->extra_loss) ? tt_add(b, io->extra_loss, balance) : balance;
+    return tt_dropout(b, y, p->dropout);
+}
+
 static tt_status check(const params *p, const tt_model_io *io)
 {
+    if (p->experts > 0 && p->choices > p->experts)
+        return tt_fail(TT_ERR_ARG,
+                       "model.choices=%lld is more than model.experts=%lld",
+                       (long long)p->choices, (long long)p->experts);
     if (p->width % p->heads != 0)
         return tt_fail(TT_ERR_ARG,
                        "model.width=%lld is not a multiple of model.heads=%lld",
@@ -85,6 +112,7 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
     const params *p = params_;
     if (io->seq == 0)
         io->seq = p->context;
+    io->extra_loss = TT_NONE;
     TT_TRY(check(p, io));
     const tt_past past = tt_nn_past(b, io, p->context);
     const tt_val ids =
@@ -106,7 +134,8 @@ static tt_status build(tt_builder *b, const void *params_, tt_model_io *io)
         const tt_val a = tt_nn_layer_norm(b, x, "ln_1", p->eps);
         x = tt_nn_add(b, x, attention(b, p, a, &past));
         const tt_val m = tt_nn_layer_norm(b, x, "ln_2", p->eps);
-        x = tt_nn_add(b, x, mlp(b, p, m));
+        x = tt_nn_add(b, x,
+                      p->experts > 0 ? experts(b, p, m, io) : mlp(b, p, m));
         tt_scope_pop(b, layer);
     }
     x = tt_nn_layer_norm(b, x, "ln_f", p->eps);
@@ -139,6 +168,14 @@ static const tt_opt options[] = {
      NULL, 1e-15, 1},
     {"bias", "true", "biases in the linear layers", TT_OPT_BOOL,
      offsetof(params, bias)},
+    {"experts", "0", "experts in place of each MLP; 0: none", TT_OPT_I64,
+     offsetof(params, experts), NULL, 0, 1 << 16},
+    {"choices", "2", "experts that a token goes to", TT_OPT_I64,
+     offsetof(params, choices), NULL, 1, 1024},
+    {"capacity", "1.25", "room of an expert, relative to an equal share",
+     TT_OPT_F64, offsetof(params, capacity), NULL, 0.01, 1000},
+    {"balance", "0.01", "weight of the loss that keeps experts equally busy",
+     TT_OPT_F64, offsetof(params, balance), NULL, 0, 100},
     {0},
 };
 

@@ -19,19 +19,21 @@ typedef enum tt_model_task {
 // (and states to their initial values) a new text begins.
 typedef struct tt_model_io {
     int64_t batch;
-    int64_t seq;                    // tokens; 0: the model's default
-    int64_t image;                  // height and width; 0: the model's default
-    bool decodes;                   // see above; only if the def can
-    int64_t context;                // decoding: most tokens remembered, at most
-                                    // this and the model's own (0: its own);
-                                    // then what it is (0: any number)
-    tt_val logits;                  // [batch, seq, vocab] or [batch, classes]
-    tt_val labels;                  // the input "y"
+    int64_t seq;       // tokens; 0: the model's default
+    int64_t image;     // height and width; 0: the model's default
+    bool decodes;      // see above; only if the def can
+    int64_t context;   // decoding: most tokens remembered, at most
+                       // this and the model's own (0: its own);
+                       // then what it is (0: any number)
+    tt_val logits;     // [batch, seq, vocab] or [batch, classes]
+    tt_val labels;     // the input "y"
+    tt_val extra_loss; // a sum over samples that is learnt with the
+                       // loss and not reported; TT_NONE: none
     const struct tt_model_def *def; // whose build this is
 } tt_model_io;
 
 // Declares the inputs "x" and "y" and emits the forward pass up to the logits;
-// sets io->logits, io->labels and the defaults it used.
+// sets io->logits, io->labels, perhaps io->extra_loss, and the defaults it used.
 typedef tt_status tt_model_build_fn(tt_builder *b, const void *params,
                                     tt_model_io *io);
 

@@ -35,6 +35,15 @@ tt_val tt__channel_param(tt_builder *b, const char *name, const char *part,
 tt_val tt_nn_layer_norm(tt_builder *b, tt_val x, const char *name, double eps);
 tt_val tt_nn_rms_norm(tt_builder *b, tt_val x, const char *name, double eps);
 
+// A layer of experts (ops/moe.h): weights name.router.weight, name.experts.*
+typedef struct tt_moe {
+    const char *name;
+    int64_t experts, choices, width, ff;
+    double capacity; // slots of an expert, relative to an equal share
+    tt_init init, out_init;
+} tt_moe;
+tt_val tt_nn_moe(tt_builder *b, tt_val x, const tt_moe *m, tt_val *balance_out);
+
 typedef struct tt_conv {
     const char *name;
     int64_t filters, kernel, stride, pad;

@@ -3,6 +3,7 @@
 #include "train/graph.h"
 
 #include "graph/grad.h"
+#include "ops/arith.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
 
@@ -67,14 +68,17 @@ static tt_status build(tt_builder *b, const tt_train_recipe *recipe,
 {
     tt_optim_use optim = recipe->optim;
     io->def = recipe->model;
+    io->extra_loss = TT_NONE;
     TT_TRY(recipe->model->build(b, recipe->model_params, io));
     const losses l = add_loss(b, recipe, io);
+    const tt_val learnt =
+        tt_is(io->extra_loss) ? tt_add(b, l.loss, io->extra_loss) : l.loss;
     add_stop(b, recipe, io);
     optim.loss = l.sum;
     optim.count = l.count;
     TT_TRY(b->status);
     TT_TRY(check_trained(b, recipe));
-    TT_TRY(tt_grad(b, l.loss, recipe->is_frozen, recipe->optim.user));
+    TT_TRY(tt_grad(b, learnt, recipe->is_frozen, recipe->optim.user));
     return tt_optim_apply(b, &optim);
 }
 

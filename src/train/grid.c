@@ -12,6 +12,7 @@ const char *const tt_axis_name[TT_N_AXES] = {
 };
 
 enum { AUTO, NONE, FIRST_AXIS };
+enum { BATCH }; // in dims
 
 // Dimensions that models have, and the axis that cuts each unless it is said.
 static const struct {
@@ -203,6 +204,10 @@ static tt_status make_layout(const tt_where *where,
             TT_TRY(check_cut(dims[d].name, axis, size));
         if (axis < TT_N_AXES && size[axis] > 1)
             add_rule(out, dims[d].name, tt_axis_name[axis]);
+        // Ranks with different experts have different samples too, and exchange
+        // tokens.
+        if (d == BATCH && axis == TT_AXIS_DATA && size[TT_AXIS_EXPERT] > 1)
+            add_rule(out, dims[d].name, tt_axis_name[TT_AXIS_EXPERT]);
     }
     return tt_str_status(out);
 }
@@ -215,7 +220,9 @@ tt_status tt_where_grid(const tt_where *where, int32_t ranks, tt_arena *arena,
     tt_str mesh = {0}, layout = {0};
     TT_TRY(fill_axes(where, ranks, size));
     TT_TRY(read_order(where->axes, order));
-    tt_grid grid = {.ranks = 1, .data = (int32_t)size[TT_AXIS_DATA]};
+    tt_grid grid = {.ranks = 1,
+                    .data =
+                        (int32_t)(size[TT_AXIS_DATA] * size[TT_AXIS_EXPERT])};
     memcpy(grid.size, size, sizeof size);
     for (int i = 0; i < TT_N_AXES; i++) {
         grid.ranks *= (int32_t)size[order[i]];

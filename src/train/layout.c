@@ -132,7 +132,8 @@ tt_status tt_layout_check(const tt_where *where, const tt_grid *grid,
         if (a < 0 || a == TT_AXIS_DATA) // samples have a message of their own
             continue;
         TT_TRY(check_rule(where, graph, model, name, axis, grid->size[a]));
-        is_used[a] = is_used[a] || extent_of(graph, name) > 0;
+        is_used[a] = is_used[a] ||
+                     (strcmp(name, "batch") != 0 && extent_of(graph, name) > 0);
     }
     return check_axes(grid, is_used, model);
 }

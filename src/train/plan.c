@@ -75,7 +75,7 @@ tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph)
     TT_TRY(tt_opt_defaults(def->options, &params, job->arena));
     params.mesh = job->grid.mesh;
     params.layout = job->grid.layout;
-    params.zero = job->grid.data > 1 ? zero : 0;
+    params.zero = job->grid.size[TT_AXIS_DATA] > 1 ? zero : 0;
     TT_TRY(tt_pass_apply(def, &params, *graph, &next));
     tt_graph_destroy(*graph);
     *graph = next;

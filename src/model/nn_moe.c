@@ -1,0 +1,50 @@
+// nn_moe - a layer of experts in place of an MLP.
+
+#include "model/nn.h"
+#include "ops/arith.h"
+#include "ops/moe.h"
+#include "ops/move.h"
+#include "ops/ops.h"
+
+static int64_t slots_of(const tt_moe *m, int64_t tokens)
+{
+    const double each = (double)(m->choices * tokens) / (double)m->experts;
+    const int64_t slots = (int64_t)(each * m->capacity + 0.999999);
+    return slots < 1 ? 1 : slots < tokens ? slots : tokens;
+}
+
+// [experts, batch, slot, embed] through two matrices per expert.
+static tt_val experts(tt_builder *b, const tt_moe *m, tt_val z)
+{
+    const tt_val up = tt_param(
+        b, "experts.c_fc.weight", m->init, "experts:%lld embed:%lld ff:%lld",
+        (long long)m->experts, (long long)m->width, (long long)m->ff);
+    const tt_val down =
+        tt_param(b, "experts.c_proj.weight", m->out_init,
+                 "experts:%lld ff:%lld embed:%lld", (long long)m->experts,
+                 (long long)m->ff, (long long)m->width);
+    const tt_val rows = tt_callf(b, &tt_op_reshape, &z, 1, "dims=1,2,1");
+    const tt_val h = tt_callf(b, &tt_op_matmul, (tt_val[]){rows, up, TT_NONE},
+                              3, "activation=gelu_tanh");
+    const tt_val y =
+        tt_call(b, &tt_op_matmul, NULL, (tt_val[]){h, down, TT_NONE}, 3, NULL);
+    return tt_callf(b, &tt_op_reshape, &y, 1, "dims=1,1,1,1");
+}
+
+tt_val tt_nn_moe(tt_builder *b, tt_val x, const tt_moe *m, tt_val *balance_out)
+{
+    const int scope = tt_scope_push(b, "%s", m->name);
+    const int64_t slots = slots_of(m, tt_dim_of(b, x, 1));
+    const tt_dispatch_params params = {m->experts, slots};
+    const tt_val router =
+        tt_param(b, "router.weight", m->init, "embed:%lld experts:%lld",
+                 (long long)m->width, (long long)m->experts);
+    const tt_val logits = tt_call(b, &tt_op_matmul, NULL,
+                                  (tt_val[]){x, router, TT_NONE}, 3, NULL);
+    const tt_routed to = tt_route(b, logits, m->choices, slots);
+    const tt_val z = tt_dispatch(b, x, to.place, TT_NONE, &params);
+    const tt_val y = tt_combine(b, experts(b, m, z), to.place, to.gate);
+    *balance_out = to.balance;
+    tt_scope_pop(b, scope);
+    return y;
+}
