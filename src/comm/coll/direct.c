@@ -213,7 +213,6 @@ static tt_status all_to_all(tt_comm *comm, const tt_coll_call *call)
 static tt_status barrier(tt_comm *comm, const tt_coll_call *call)
 {
     tt_coll_call nothing = *call;
-    nothing.kind = TT_ALL_TO_ALL;
     nothing.count = 0;
     nothing.bound = NULL;
     return all_to_all(comm, &nothing);
