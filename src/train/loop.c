@@ -114,7 +114,7 @@ static tt_status pause_training(tt_trainer *t)
         tt__trainer_sample(t);
     if (wants_save(t)) {
         started = tt_clock_seconds();
-        tt__trainer_save(t);
+        TT_TRY(tt__trainer_save(t));
         tt_ranks_report_mark(t->report, "save", t->state.step, started);
     }
     tt_ranks_report_pause(t->report, true);

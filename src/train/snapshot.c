@@ -113,6 +113,7 @@ tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
     tt_status status = is_first ? make_room(all, arena, &s) : TT_OK;
     if (peers != NULL)
         status = tt_peers_follow(peers, "snapshot", status);
+    const bool is_agreed = status == TT_OK;
     if (status == TT_OK && is_first)
         status = read_all(exec, all, &s);
     else if (status == TT_OK && peers != NULL)
@@ -121,6 +122,7 @@ tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
         tt_free_aligned(s.memory);
     else
         *snapshot = s;
+    snapshot->is_torn = peers != NULL && is_agreed && status != TT_OK;
     return status;
 }
 

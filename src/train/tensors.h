@@ -95,6 +95,7 @@ typedef struct tt_snapshot {
     int64_t bytes;
     int64_t n_model, n_optim;
     tt_safetensor *model, *optim; // EMA is among `optim`; in the arena
+    bool is_torn; // it failed half-way: ranks are no longer in step
 } tt_snapshot;
 
 // What a snapshot needs.

@@ -57,8 +57,8 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes);
 
 // ---- trainer_save.c ------------------------------------------------------
 
-// In the background. Failing is a warning, once.
-void tt__trainer_save(tt_trainer *t);
+// In the background. Failing is a warning, once; unless ranks lost step over it.
+tt_status tt__trainer_save(tt_trainer *t);
 // The last one: waits, and failing is an error.
 tt_status tt__trainer_save_last(tt_trainer *t);
 // Restores tensors and state of a checkpoint, which rank 0 alone has.

@@ -65,7 +65,7 @@ static bool is_best(const tt_trainer *t)
     return t->session->options.keep_best && t->state.best_step == t->state.step;
 }
 
-void tt__trainer_save(tt_trainer *t)
+tt_status tt__trainer_save(tt_trainer *t)
 {
     const double before = tt_clock_seconds();
     const bool is_first = tt__trainer_is_first(t);
@@ -74,6 +74,8 @@ void tt__trainer_save(tt_trainer *t)
     else
         t->save_has_failed = false;
     const tt_status status = save(t);
+    if (t->snapshot.is_torn)
+        return status;
     if (is_first && status != TT_OK)
         warn(t);
     if (is_first && is_best(t) && t->saved_step == t->state.step &&
@@ -82,8 +84,9 @@ void tt__trainer_save(tt_trainer *t)
     if (!is_first)
         t->saved_step = t->state.step;
     // Rank 0 may have waited for its disk longer than others wait for a message.
-    (void)tt_peers_follow(&t->job->peers, "checkpoint", TT_OK);
+    TT_TRY(tt_peers_follow(&t->job->peers, "checkpoint", TT_OK));
     t->save_stall += tt_clock_seconds() - before;
+    return TT_OK;
 }
 
 // Whether what is saved is not what there is; rank 0 knows.

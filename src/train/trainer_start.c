@@ -186,6 +186,6 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
         tt_str_add(notes, "there is no validation data, so nothing is "
                           "evaluated\n");
     if (can_roll_back(o) && t->saved_step < 0)
-        tt__trainer_save(t);
+        TT_TRY(tt__trainer_save(t));
     return TT_OK;
 }

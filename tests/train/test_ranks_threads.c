@@ -42,6 +42,8 @@ static tt_status train(const task *t, const tt_peers *peers, tt_arena *arena)
 static tt_status be_rank(tt_comm *comm, void *user)
 {
     tt_arena *arena = tt_arena_create();
+    if (arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory");
     tt_peers peers = {.rank = comm->rank,
                       .size = comm->size,
                       .on_host = comm->size,
@@ -97,5 +99,32 @@ TEST_SLOW(ranks_as_threads_train_as_one_does, 180)
     check_threads("zero3", "zero=3");
     tt_arena_destroy(arena);
     CHECK(tt_alloc_live() == 0);
+    runs_leave();
+}
+
+// One rank runs out of memory somewhere: it says so, the others end too, nothing is
+// left.
+TEST_SLOW(ranks_as_threads_end_when_one_has_no_memory, 240)
+{
+    char folder[32];
+    int n_failed = 0;
+    task t = {folder, "zero=2"};
+    runs_enter();
+    snprintf(folder, sizeof folder, "whole");
+    tt_alloc_fail_at(0);
+    CHECK_OK(tt_team_run(RANKS, 1 << 22, be_rank, &t));
+    const int64_t all = tt_alloc_count();
+    const int64_t apart = all / (TT_TEST_SANITIZED ? 5 : 20);
+    for (int64_t k = 1; k < all; k += apart) {
+        snprintf(folder, sizeof folder, "run%lld", (long long)k);
+        tt_alloc_fail_at(k);
+        const tt_status status = tt_team_run(RANKS, 1 << 22, be_rank, &t);
+        tt_alloc_fail_at(0);
+        CHECK_MSG(status != TT_ERR_TIMEOUT, "allocation %lld: %s", (long long)k,
+                  tt_error_message());
+        n_failed += status == TT_ERR_NOMEM;
+        CHECK_MSG(tt_alloc_live() == 0, "allocation %lld leaks", (long long)k);
+    }
+    CHECK(n_failed > 0);
     runs_leave();
 }
