@@ -248,6 +248,7 @@ static void free_all(tt__mpi *m)
     tt_free(m->out);
     tt_free(m->pulse);
     tt_free(m->counts);
+    tt_free_aligned(m->stage);
     tt_free(m->host);
     (void)pthread_mutex_destroy(&m->lock);
     (void)pthread_cond_destroy(&m->wake);

@@ -35,7 +35,8 @@ typedef void tt_mpi_fold_fn(tt_fold fold, void *dst, const void *src,
                             int64_t bytes);
 
 typedef struct tt_mpi_api {
-    int version; // TT_MPI_API
+    int version;           // TT_MPI_API
+    bool is_slow_in_place; // an all-reduce between two ranks
     // Once per process; the fold is for types that MPI does not know.
     int (*init)(tt_mpi_fold_fn *fold);
     void (*about)(char text[TT_MPI_TEXT]); // "Open MPI 4.1.4"

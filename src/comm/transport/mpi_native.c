@@ -4,12 +4,13 @@
 // way at a time: one call for everything is slower. What is cut into blocks goes as
 // one call.
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/transport/mpi_state.h"
 
 #include <limits.h>
 
-enum { PIECE = 4 << 20, WINDOW = 8 };
+enum { PIECE = 4 << 20, WINDOW = 8, STAGED = 4 };
 
 // ---- one request ---------------------------------------------------------
 
@@ -54,23 +55,47 @@ static tt_status begin(tt__mpi *m, const tt_mpi_coll *coll, tt_mpi_request *out)
 
 // ---- in pieces, or whole -------------------------------------------------
 
+// Where pieces are copied first, so that in and out are apart; NULL: they need not.
+static tt_status stage_of(tt__mpi *m, const tt_coll_call *call,
+                          char **stage_out)
+{
+    *stage_out = NULL;
+    if (!m->api->is_slow_in_place || call->kind != TT_ALL_REDUCE ||
+        call->in != call->out || call->group.n != 2)
+        return TT_OK;
+    if (m->stage == NULL)
+        m->stage = tt_alloc_aligned(STAGED * PIECE, 64);
+    *stage_out = m->stage;
+    return m->stage != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "mpi: no memory for a collective");
+}
+
 static tt_status in_pieces(tt__mpi *m, const tt_coll_call *call,
                            tt_mpi_coll coll)
 {
     const int64_t most = PIECE / tt_num_bytes(call->fold.type);
     tt_mpi_request request[WINDOW];
+    char *stage = NULL;
+    TT_TRY(stage_of(m, call, &stage));
+    const int window = stage == NULL ? WINDOW : STAGED;
     int64_t begun = 0, ended = 0;
     for (int64_t at = 0; at < call->count; at += most, begun++) {
         const int64_t left = call->count - at;
         coll.count = (int)(left < most ? left : most);
         coll.in = tt_coll_from(call, at);
         coll.out = tt_coll_to(call, at);
-        if (begun - ended == WINDOW)
-            TT_TRY(finish(m, &request[ended++ % WINDOW]));
-        TT_TRY(begin(m, &coll, &request[begun % WINDOW]));
+        if (begun - ended == window)
+            TT_TRY(finish(m, &request[ended++ % window]));
+        if (stage != NULL) {
+            char *apart = stage + begun % window * PIECE;
+            tt_coll_copy(call, apart, coll.in, coll.count);
+            coll.in = apart;
+        }
+        TT_TRY(begin(m, &coll, &request[begun % window]));
     }
     while (ended < begun)
-        TT_TRY(finish(m, &request[ended++ % WINDOW]));
+        TT_TRY(finish(m, &request[ended++ % window]));
     return TT_OK;
 }
 

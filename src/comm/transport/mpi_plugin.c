@@ -298,8 +298,15 @@ static int collect(const tt_mpi_coll *coll, tt_mpi_request *out)
 
 // ---- the plug-in ---------------------------------------------------------
 
+#ifdef OPEN_MPI
+enum { IS_OPEN_MPI = 1 };
+#else
+enum { IS_OPEN_MPI = 0 };
+#endif
+
 static const tt_mpi_api api = {
     .version = TT_MPI_API,
+    .is_slow_in_place = IS_OPEN_MPI,
     .init = init,
     .about = about,
     .host = host,

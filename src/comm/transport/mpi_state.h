@@ -48,6 +48,7 @@ typedef struct tt__mpi {
     double listened_at;     // signs were looked for
     bool is_collecting;     // in one of MPI's own collectives
     char *spare;            // bounce buffers that are not in use, linked
+    char *stage;            // pieces of a collective, apart from its result
     int *counts;            // four per rank
     int32_t *host;          // of every rank
     int32_t n_hosts;
