@@ -111,7 +111,7 @@ static tt_status pause_training(tt_trainer *t)
         tt_ranks_report_mark(t->report, "evaluate", t->state.step, started);
     }
     if (is_due(t->state.step, t->session->options.sample_every))
-        tt__trainer_sample(t);
+        TT_TRY(tt__trainer_sample(t));
     if (wants_save(t)) {
         started = tt_clock_seconds();
         TT_TRY(tt__trainer_save(t));

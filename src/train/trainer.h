@@ -94,6 +94,7 @@ tt_status tt__trainer_evaluate(tt_trainer *t);
 
 // ---- trainer_sample.c ----------------------------------------------------
 
-void tt__trainer_sample(tt_trainer *t);
+// Failing is a warning, and the last try; unless ranks lost step over it.
+tt_status tt__trainer_sample(tt_trainer *t);
 
 #endif

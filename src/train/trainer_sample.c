@@ -45,33 +45,38 @@ static tt_status generate(tt_trainer *t, tt_str *text)
     return tt_generate(t->generator, &request, NULL);
 }
 
-static tt_status sample(tt_trainer *t, tt_str *text)
+// `is_torn_out`: it failed half-way, and ranks are no longer in step.
+static tt_status sample(tt_trainer *t, tt_str *text, bool *is_torn_out)
 {
     const tt_peers *peers = &t->job->peers;
     const bool is_first = tt__trainer_is_first(t);
-    tt_status status =
-        tt_peers_follow(peers, "sample", is_first ? open(t) : TT_OK);
-    if (status == TT_OK)
-        status = is_first ? tt_generator_sync(t->generator, t->job,
-                                              t->session->options.ema > 0)
-                          : help(t);
+    TT_TRY(tt_peers_follow(peers, "sample", is_first ? open(t) : TT_OK));
+    tt_status status = is_first ? tt_generator_sync(t->generator, t->job,
+                                                    t->session->options.ema > 0)
+                                : help(t);
+    *is_torn_out = status != TT_OK && peers->size > 1;
+    if (*is_torn_out)
+        return status;
     if (status == TT_OK && is_first)
         status = generate(t, text);
     return tt_peers_follow(peers, "sample", status);
 }
 
-void tt__trainer_sample(tt_trainer *t)
+tt_status tt__trainer_sample(tt_trainer *t)
 {
     tt_str text = {0};
+    bool is_torn = false;
     if (t->sample_has_failed)
-        return;
-    if (sample(t, &text) == TT_OK) {
+        return TT_OK;
+    const tt_status status = sample(t, &text, &is_torn);
+    if (status == TT_OK) {
         tt__trainer_say(t, TT_TEXT_SAMPLE, tt_str_text(&text));
-    } else {
+    } else if (!is_torn) {
         t->sample_has_failed = true; // no reason to stop training
         tt_str_clear(&text);
         tt_str_addf(&text, "no samples: %s", tt_error_message());
         tt__trainer_say(t, TT_TEXT_WARNING, tt_str_text(&text));
     }
     tt_str_fini(&text);
+    return is_torn ? status : TT_OK;
 }

@@ -17,7 +17,7 @@ static const char *const settings[] = {
     "accumulate=2",       "optim.lr=0.01",   "threads=1",
     "train.steps=6",      "log.every=2",     "eval.every=3",
     "checkpoint.every=2", "log.trace=true",  "train.ema=0.9",
-    "model.dropout=0.1"};
+    "sample.every=4",     "sample.tokens=3", "model.dropout=0.1"};
 enum { N_SETTINGS = sizeof settings / sizeof settings[0], RANKS = 3 };
 
 typedef struct task {
