@@ -1,10 +1,11 @@
 // runner.c - runs the tests, each in a process of its own.
 //
-//   test-runner [--all] [--list] [--times] [-j N] [--scripts DIR] [WORD...]
+//   test-runner [--all] [--list] [--times] [--first] [-j N] [--scripts DIR]
+//               [WORD...]
 //
 // Without words every test runs, else those whose "file:name" has one of the
 // words in it. Prints failures with their output, skips with their reasons, and
-// a last line "N passed, N failed". The runner itself never touches OpenMP, so
+// a last line "N passed, N failed"; --first starts no test after a failure. The runner itself never touches OpenMP, so
 // its children may.
 
 #include "runner.h"
@@ -31,7 +32,7 @@ typedef struct job {
 } job;
 
 typedef struct options {
-    bool all, list, times;
+    bool all, list, times, first;
     int n_jobs;
     char **words;
     int n_words;
@@ -253,6 +254,8 @@ static void run_all(tt_test **queue, int n, const options *opt)
     sigprocmask(SIG_BLOCK, &child, NULL);
     for (int next = 0; next < n || !is_idle(jobs, opt->n_jobs);) {
         job *slot = free_slot(jobs, opt->n_jobs);
+        if (opt->first && n_failed > 0)
+            next = n;
         if (next < n && slot != NULL) {
             if (!start(slot, queue[next])) {
                 printf("FAIL %s: cannot start\n", queue[next]->name);
@@ -306,6 +309,8 @@ static bool parse(int argc, char **argv, options *opt)
             opt->list = true;
         else if (strcmp(argv[i], "--times") == 0)
             opt->times = true;
+        else if (strcmp(argv[i], "--first") == 0)
+            opt->first = true;
         else if (strcmp(argv[i], "--scripts") == 0 && i + 1 < argc)
             tt_test_add_scripts(argv[++i]);
         else if (strcmp(argv[i], "-j") == 0 && i + 1 < argc)
@@ -322,8 +327,8 @@ int main(int argc, char **argv)
 {
     options opt = {.n_jobs = 2};
     if (!parse(argc, argv, &opt)) {
-        fprintf(stderr, "usage: test-runner [--all] [--list] [--times] [-j N] "
-                        "[--scripts DIR] [WORD...]\n");
+        fprintf(stderr, "usage: test-runner [--all] [--list] [--times] "
+                        "[--first] [-j N] [--scripts DIR] [WORD...]\n");
         return 2;
     }
     int n = 0;
