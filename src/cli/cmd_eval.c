@@ -155,11 +155,12 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
     if (status == TT_OK)
         status = open_session(cli, peers, from, &session);
     status = tt_peers_agree(peers, "opening", status);
-    if (status == TT_OK && session != NULL)
+    if (status == TT_OK && session != NULL) {
         status = tt_job_meet(session->job, &session->resolved,
                              tt_cli_program(peers, cli->arena));
-    if (status == TT_OK)
-        status = show(cli, session, from);
+        if (status == TT_OK)
+            status = show(cli, session, from);
+    }
     tt_session_close(session);
     tt_checkpoint_close(from);
     tt_str_fini(&notes);
