@@ -18,8 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// True under AddressSanitizer, where everything takes several times as long.
-#ifdef __SANITIZE_ADDRESS__
+// True under a sanitizer that makes everything take several times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { TT_TEST_SANITIZED = 1 };
 #else
 enum { TT_TEST_SANITIZED = 0 };

@@ -19,8 +19,9 @@
 
 enum {
     VERSION = 1,
-    ROUNDS = 32,      // of a measurement; fewer when they take long
-    SMALL = 8,        // bytes
+    SAMPLES = 8,  // of a measurement; fewer when they take long
+    IN_A_ROW = 4, // rounds of a sample: one alone may find its message there
+    SMALL = 8,    // bytes
     MIDDLE = 1 << 14, // from here on bytes count
     GROW = 8,         // times, while it does not take long
     LARGE = MIDDLE * GROW * GROW,
@@ -111,16 +112,17 @@ static int by_size(const void *a, const void *b)
 static tt_status measure(const bench *b, const circle *c, int64_t bytes,
                          double *seconds_out)
 {
-    double times[ROUNDS], first = tt_clock_seconds();
+    double times[SAMPLES], first = tt_clock_seconds();
     TT_TRY(once(b, c, bytes));
     first = tt_clock_seconds() - first;
     TT_TRY(agree(b, &first));
-    const double wanted = enough / first;
-    const int n = wanted < 3 ? 3 : wanted > ROUNDS ? ROUNDS : (int)wanted;
+    const double wanted = enough / first / IN_A_ROW;
+    const int n = wanted < 1 ? 1 : wanted > SAMPLES ? SAMPLES : (int)wanted;
     for (int i = 0; i < n; i++) {
         const double start = tt_clock_seconds();
-        TT_TRY(once(b, c, bytes));
-        times[i] = tt_clock_seconds() - start;
+        for (int k = 0; k < IN_A_ROW; k++)
+            TT_TRY(once(b, c, bytes));
+        times[i] = (tt_clock_seconds() - start) / IN_A_ROW;
     }
     qsort(times, (size_t)n, sizeof times[0], by_size);
     *seconds_out = times[n / 4];

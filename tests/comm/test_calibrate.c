@@ -121,8 +121,8 @@ TEST(calibration_of_other_links_is_measured_anew)
     calibrate(&o, &a, actors);
     CHECK(actors[0].found.is_measured && actors[0].found.native.per_byte == 0);
     CHECK(actors[0].found.near.latency > 2e-4);
-    CHECK_MSG(actors[0].found.near.per_byte > 0.9e-8 &&
-                  actors[0].found.near.per_byte < 3e-8,
+    CHECK_MSG(actors[0].found.near.per_byte > 0.5e-8 &&
+                  actors[0].found.near.per_byte < 1e-6,
               "%g", actors[0].found.near.per_byte);
     calibrate(&o, &b, actors);
     CHECK(actors[0].found.is_measured);
