@@ -5,8 +5,12 @@
 #include "ops/activation.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"
+#include "ops/loss.h"
 #include "ops/matmul.h"
+#include "ops/moe.h"
 #include "test.h"
+
+#include <string.h>
 
 static void start(tt_builder *b)
 {
@@ -91,4 +95,50 @@ TEST(gradients_of_weights_and_of_activations_have_phases_of_their_own)
               "%d names on the chain, %d for weights", matches[TT_BACKWARD],
               matches[TT_WEIGHT_GRAD]);
     tt_builder_fini(&b);
+}
+
+static tt_val weighted_mse(tt_builder *b, tt_val weight)
+{
+    const tt_val x = tt_input(b, "x", TT_F64, "batch:3 embed:2");
+    return tt_mse(b, x, x, weight).sum;
+}
+
+static tt_val gated_dispatch(tt_builder *b, tt_val gate)
+{
+    const tt_val x = tt_input(b, "x", TT_F64, "batch:1 seq:3 embed:2");
+    const tt_val place = tt_input(b, "p", TT_I32, "batch:1 seq:3 choice:1");
+    const tt_dispatch_params params = {.experts = 2, .slots = 2};
+    return tt_reduce_dims(b, tt_dispatch(b, x, place, gate, &params),
+                          TT_REDUCE_SUM, NULL, 0);
+}
+
+static tt_val ids_of(tt_builder *b, tt_val x)
+{
+    const tt_val labels = tt_input(b, "l", TT_I32, "batch:3");
+    return tt_correct(b, x, labels);
+}
+
+TEST(gradients_that_do_not_exist_are_refused)
+{
+    static const struct {
+        tt_val (*build)(tt_builder *b, tt_val w);
+        const char *shape, *says;
+    } cases[] = {
+        {weighted_mse, "batch:3", "mse: weights cannot be differentiated"},
+        {gated_dispatch, "batch:1 seq:3 choice:1", "its gate has no gradient"},
+        {ids_of, "batch:3 class:4", "correct has no gradient"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tt_builder b;
+        start(&b);
+        const tt_val w =
+            tt_param(&b, "w", (tt_init){.kind = TT_INIT_CONST, .a = 1}, "%s",
+                     cases[i].shape);
+        const tt_val loss = cases[i].build(&b, w);
+        CHECK_OK(b.status);
+        CHECK(tt_grad(&b, loss, NULL, NULL) == TT_ERR_UNSUPPORTED);
+        CHECK_MSG(strstr(tt_error_message(), cases[i].says) != NULL, "%s",
+                  tt_error_message());
+        tt_builder_fini(&b);
+    }
 }
