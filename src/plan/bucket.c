@@ -119,6 +119,28 @@ static void fill(tt__trips *t, tt__trip **sorted, int32_t n)
     }
 }
 
+// Numbers the buckets anew, in the order in which they are complete.
+static tt_status number(tt__trips *t, tt__trip *const *sorted, int32_t n)
+{
+    int32_t *last = tt_arena_alloc(t->l->arena, (t->n_buckets + 1) *
+                                                    (int64_t)sizeof(*last));
+    int32_t *name = tt_arena_alloc(t->l->arena, (t->n_buckets + 1) *
+                                                    (int64_t)sizeof(*name));
+    int32_t next = 0;
+    if (last == NULL || name == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t i = 0; i < n; i++)
+        if (sorted[i]->bucket >= 0)
+            last[sorted[i]->bucket] = i;
+    for (int32_t i = 0; i < n; i++)
+        if (sorted[i]->bucket >= 0 && last[sorted[i]->bucket] == i)
+            name[sorted[i]->bucket] = next++;
+    for (int32_t i = 0; i < n; i++)
+        if (sorted[i]->bucket >= 0)
+            sorted[i]->bucket = name[sorted[i]->bucket];
+    return TT_OK;
+}
+
 static tt_status list(tt__trips *t, tt__trip *const *sorted, int32_t n)
 {
     t->order = tt_arena_alloc(t->l->arena, (n + 1) * (int64_t)sizeof(int32_t));
@@ -149,5 +171,6 @@ tt_status tt__buckets_make(tt__trips *t)
             sorted[n++] = &t->trip[i];
     qsort(sorted, (size_t)n, sizeof(*sorted), by_finish);
     fill(t, sorted, n);
+    TT_TRY(number(t, sorted, n));
     return list(t, sorted, n);
 }
