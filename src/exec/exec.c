@@ -49,11 +49,11 @@ static tt_status get_memory(tt_exec *exec)
     const tt_plan *plan = exec->plan;
     const tt_wire *wire = exec->options.wire;
     const int64_t bytes = plan->peak_bytes + guard_bytes(exec);
-    if (plan->n_flights > 0 && wire->alloc != NULL)
-        exec->memory = wire->alloc(wire->ctx, bytes);
-    exec->is_shared = exec->memory != NULL;
-    if (!exec->is_shared)
-        exec->memory = tt_alloc_aligned(bytes, PAGE);
+    if (plan->shared_bytes > 0 && wire->alloc != NULL)
+        exec->shared = wire->alloc(wire->ctx, plan->shared_bytes);
+    exec->shared_bytes = exec->shared != NULL ? plan->shared_bytes : 0;
+    const int64_t rest = bytes - exec->shared_bytes;
+    exec->memory = tt_alloc_aligned(rest > 0 ? rest : 1, PAGE);
     if (exec->memory == NULL) {
         tt_str s = {0};
         tt_bytes_print(plan->peak_bytes, &s);
@@ -105,7 +105,7 @@ static void resolve(tt_exec *exec)
             *next++ = tt__address(exec, &step->out[i]);
         if (step->scratch >= 0)
             args->scratch =
-                exec->memory + exec->plan->buffer[step->scratch].offset;
+                tt__at(exec, exec->plan->buffer[step->scratch].offset);
     }
 }
 
@@ -129,11 +129,13 @@ static void poison(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
     const int64_t limit = plan->peak_bytes + GUARD;
-    memset(exec->memory, TT_POISON, (size_t)limit);
+    memset(exec->memory, TT_POISON, (size_t)(limit - exec->shared_bytes));
+    if (exec->shared_bytes > 0)
+        memset(exec->shared, TT_POISON, (size_t)exec->shared_bytes);
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const int64_t first = end_of(&plan->buffer[i]);
         for (int64_t at = first; at < min_i64(first + GUARD, limit); at++)
-            exec->memory[at] = (char)tt_guard_byte(at);
+            *tt__at(exec, at) = (char)tt_guard_byte(at);
     }
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const int64_t first = end_of(&plan->buffer[i]);
@@ -142,7 +144,7 @@ static void poison(tt_exec *exec)
             const int64_t from = max_i64(first, b->offset);
             const int64_t to = min_i64(first + GUARD, end_of(b));
             if (from < to)
-                memset(exec->memory + from, TT_POISON, (size_t)(to - from));
+                memset(tt__at(exec, from), TT_POISON, (size_t)(to - from));
         }
     }
 }
@@ -189,8 +191,7 @@ void tt_exec_destroy(tt_exec *exec)
         return;
     free_host_kernels(exec->to_host, exec->plan->graph->n_values);
     free_host_kernels(exec->from_host, exec->plan->graph->n_values);
-    if (!exec->is_shared)
-        tt_free_aligned(exec->memory);
+    tt_free_aligned(exec->memory);
     tt__air_fini(exec);
     tt_free(exec->event);
     tt_free(exec->address);
@@ -204,9 +205,12 @@ const tt_plan *tt_exec_plan(const tt_exec *exec)
     return exec->plan;
 }
 
-// Whether a byte of the arena belongs to a buffer.
+// Whether a byte of the arena belongs to a buffer, or to a gap that is summed with
+// what lies around it.
 static bool is_used(const tt_plan *plan, int64_t at)
 {
+    if (at < plan->shared_bytes)
+        return true;
     for (int32_t i = 0; i < plan->n_buffers; i++)
         if (at >= plan->buffer[i].offset && at < end_of(&plan->buffer[i]))
             return true;
@@ -217,7 +221,7 @@ static bool is_used(const tt_plan *plan, int64_t at)
 // poisoned again, guards too.
 static bool is_fresh(const tt_exec *exec, int64_t at)
 {
-    const unsigned char byte = (unsigned char)exec->memory[at];
+    const unsigned char byte = (unsigned char)*tt__at(exec, at);
     return byte == TT_POISON ||
            (byte == tt_guard_byte(at) && !is_used(exec->plan, at));
 }

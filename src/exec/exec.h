@@ -29,8 +29,8 @@ typedef struct tt_wire {
                        const tt_args *args);
     tt_status (*finish)(void *ctx, const tt_plan *plan, int32_t flight,
                         tt_flight_times *times_out);
-    // Memory that peers read in place, for the executor's block, zeroed; NULL:
-    // there is none, or not so much. It is not given back.
+    // Memory that peers read in place, zeroed, for what they read (shared_bytes
+    // of the plan); NULL: there is none, or not so much. It is not given back.
     void *(*alloc)(void *ctx, int64_t bytes);
     void *ctx;
 } tt_wire;

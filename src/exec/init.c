@@ -22,7 +22,7 @@ typedef struct stage {
 static void stage_init(const tt_exec *exec, stage *s)
 {
     const int64_t first = (exec->plan->persistent_bytes + 63) / 64 * 64;
-    *s = (stage){.memory = exec->memory + first,
+    *s = (stage){.memory = tt__at(exec, first),
                  .bytes = exec->plan->peak_bytes - first};
 }
 

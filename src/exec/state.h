@@ -34,8 +34,9 @@ struct tt_exec {
     const tt_plan *plan;
     tt_backend *backend;
     tt_exec_options options;
-    char *memory;
-    bool is_shared; // the memory is the wire's
+    // The arena: its first shared_bytes are the wire's, the rest lies apart.
+    char *shared, *memory;
+    int64_t shared_bytes;
     tt__air air;
     tt_args *args; // per step, addresses resolved
     void **address;
@@ -47,12 +48,19 @@ struct tt_exec {
     int64_t n_runs; // since creation: for messages
 };
 
+static inline char *tt__at(const tt_exec *exec, int64_t offset)
+{
+    return offset < exec->shared_bytes
+               ? exec->shared + offset
+               : exec->memory + (offset - exec->shared_bytes);
+}
+
 static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
 {
     return ref->buffer < 0
                ? NULL
-               : exec->memory + exec->plan->buffer[ref->buffer].offset +
-                     ref->offset;
+               : tt__at(exec,
+                        exec->plan->buffer[ref->buffer].offset + ref->offset);
 }
 
 // Index of the first element of a step's outputs that is NaN or infinite, with

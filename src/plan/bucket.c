@@ -122,10 +122,10 @@ static void fill(tt__trips *t, tt__trip **sorted, int32_t n)
 // Numbers the buckets anew, in the order in which they are complete.
 static tt_status number(tt__trips *t, tt__trip *const *sorted, int32_t n)
 {
-    int32_t *last = tt_arena_alloc(t->l->arena, (t->n_buckets + 1) *
-                                                    (int64_t)sizeof(*last));
-    int32_t *name = tt_arena_alloc(t->l->arena, (t->n_buckets + 1) *
-                                                    (int64_t)sizeof(*name));
+    int32_t *last = tt_arena_alloc(t->l->arena,
+                                   (t->n_buckets + 1) * (int64_t)sizeof(*last));
+    int32_t *name = tt_arena_alloc(t->l->arena,
+                                   (t->n_buckets + 1) * (int64_t)sizeof(*name));
     int32_t next = 0;
     if (last == NULL || name == NULL)
         return TT_ERR_NOMEM;

@@ -91,25 +91,33 @@ static void append(tt_buffer *b, int64_t *end)
     *end = b->offset + b->bytes;
 }
 
-// What is reduced as one lies in a row. Nothing else is at these offsets yet.
-static int64_t pack_rows(tt_plan *plan, bool *is_placed)
+// What is reduced as one lies in a row, before all else; then other gradients that
+// go to other ranks.
+static int64_t pack_shared(tt_plan *plan, bool *is_placed)
 {
     int64_t end = 0;
-    for (int32_t f = 0; f < plan->n_flights; f++) {
-        const tt_flight *flight = &plan->flight[f];
-        for (int32_t i = 0; i < flight->n && flight->is_joined; i++) {
-            const int32_t s = plan->member[flight->first + i];
-            const int32_t b = plan->step[s].in[0].buffer;
-            append(&plan->buffer[b], &end);
-            is_placed[b] = true;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t f = 0; f < plan->n_flights; f++) {
+            const tt_flight *flight = &plan->flight[f];
+            for (int32_t i = 0; i < flight->n; i++) {
+                const int32_t s = plan->member[flight->first + i];
+                const int32_t id = plan->step[s].in[0].buffer;
+                tt_buffer *b = &plan->buffer[id];
+                if (is_placed[id] || flight->is_joined != (pass == 0) ||
+                    b->class_ != TT_PERSISTENT ||
+                    (pass == 1 && b->use != TT_USE_GRAD))
+                    continue;
+                append(b, &end);
+                is_placed[id] = true;
+            }
         }
-    }
     return end;
 }
 
 static int64_t pack_persistent(tt_plan *plan, bool *is_placed)
 {
-    int64_t end = pack_rows(plan, is_placed);
+    int64_t end = pack_shared(plan, is_placed);
+    plan->shared_bytes = align_up(end);
     for (int32_t i = 0; i < plan->n_buffers; i++)
         if (plan->buffer[i].class_ == TT_PERSISTENT && !is_placed[i])
             append(&plan->buffer[i], &end);

@@ -126,6 +126,9 @@ typedef struct tt_plan {
     int64_t
         bytes_by_use[TT_N_BUFFER_USES]; // persistent: sum; others: at the peak
     int64_t persistent_bytes;
+    // The first bytes of the arena: sums of gradients that flights read. Best in
+    // memory that peers see; some lie in rows, whose gaps are summed too.
+    int64_t shared_bytes;
     int64_t peak_bytes; // of the arena
     // Of one step: n_micro forward and backward, one update. Depth is the longest
     // path through one micro-batch and the update.
