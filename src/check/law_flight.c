@@ -16,11 +16,12 @@
 enum { STEPS = 2, SHARED = 4 << 20 };
 
 typedef struct config {
-    int32_t n_ranks;
+    int32_t n_data;
     const char *zero;
     int32_t n_micro;
     int64_t bucket_bytes;
     tt_flight_order order;
+    int32_t n_tensor; // ranks along a second axis
 } config;
 
 typedef struct subject {
@@ -193,13 +194,20 @@ static tt_status run_rank(tt_comm *comm, void *user)
 static tt_status split(subject *s)
 {
     const tt_pass_def *def = tt_pass_find("partition");
-    char mesh[32];
-    snprintf(mesh, sizeof mesh, "data:%d", s->config->n_ranks);
+    const config *c = s->config;
+    char mesh[32], layout[128];
+    snprintf(mesh, sizeof mesh, "data:%d", c->n_data);
+    snprintf(layout, sizeof layout, "batch:data");
+    if (c->n_tensor > 1) {
+        snprintf(mesh, sizeof mesh, "data:%d tensor:%d", c->n_data,
+                 c->n_tensor);
+        snprintf(layout, sizeof layout, "batch:data %s", s->small->tensor);
+    }
     tt_arena *arena = tt_arena_create();
     void *params = arena ? tt_arena_alloc(arena, def->params_bytes) : NULL;
     const char *const set[][2] = {{"mesh", mesh},
-                                  {"layout", "batch:data"},
-                                  {"zero", s->config->zero},
+                                  {"layout", layout},
+                                  {"zero", c->zero},
                                   {"zero_small", "0"}};
     tt_status status = params == NULL
                            ? tt_fail(TT_ERR_NOMEM, "no memory for a law")
@@ -221,8 +229,9 @@ static tt_status check_alike(subject *s)
     runner_fini(&alone);
     TT_TRY(status);
     TT_TRY(split(s));
-    TT_TRY(tt_team_run(s->config->n_ranks, SHARED, run_rank, s));
-    for (int32_t r = 0; r < s->config->n_ranks; r++)
+    const int32_t n = s->config->n_data * s->config->n_tensor;
+    TT_TRY(tt_team_run(n, SHARED, run_rank, s));
+    for (int32_t r = 0; r < n; r++)
         if (!(s->rank_error[r] <= 1e-10))
             return tt_fail(TT_ERR_STATE, "rank %d is off by %.3g", r,
                            s->rank_error[r]);
@@ -236,9 +245,9 @@ static void check_config(tt_report *r, const tt_small *small, const char *name,
     subject s = {.small = small, .config = c};
     const tt_status status = check_alike(&s);
     tt_report_check(r, status == TT_OK,
-                    "%s: %d ranks, ZeRO %s, %d micro-batches, buckets of %lld "
+                    "%s: %d x %d ranks, ZeRO %s, %d micro-batches, buckets of %lld "
                     "bytes, %s: %s",
-                    name, c->n_ranks, c->zero, c->n_micro,
+                    name, c->n_data, c->n_tensor, c->zero, c->n_micro,
                     (long long)c->bucket_bytes, order[c->order],
                     tt_error_message());
     tt_free(s.weights);
@@ -251,17 +260,25 @@ static void check_config(tt_report *r, const tt_small *small, const char *name,
 static tt_status check(tt_report *r, const tt_small *small, const char *name)
 {
     static const config configs[] = {
-        {2, "0", 1, 0, TT_ORDER_FIFO},       {3, "0", 1, 1, TT_ORDER_MAGNITUDE},
-        {2, "0", 2, 700, TT_ORDER_PRIORITY}, {2, "1", 1, 900, TT_ORDER_FIFO},
-        {3, "2", 1, 0, TT_ORDER_FIFO},       {2, "2", 2, 1, TT_ORDER_FIFO},
-        {2, "3", 2, 500, TT_ORDER_FIFO},     {3, "3", 1, 0, TT_ORDER_PRIORITY},
-        {2, "0", 2, 1, TT_ORDER_MAGNITUDE},
+        {2, "0", 1, 0, TT_ORDER_FIFO, 1},
+        {3, "0", 1, 1, TT_ORDER_MAGNITUDE, 1},
+        {2, "0", 2, 700, TT_ORDER_PRIORITY, 1},
+        {2, "1", 1, 900, TT_ORDER_FIFO, 1},
+        {3, "2", 1, 0, TT_ORDER_FIFO, 1},
+        {2, "2", 2, 1, TT_ORDER_FIFO, 1},
+        {2, "3", 2, 500, TT_ORDER_FIFO, 1},
+        {3, "3", 1, 0, TT_ORDER_PRIORITY, 1},
+        {2, "0", 2, 1, TT_ORDER_MAGNITUDE, 1},
+        {2, "0", 1, 300, TT_ORDER_FIFO, 2},
+        {2, "3", 1, 0, TT_ORDER_FIFO, 2},
+        {1, "0", 2, 0, TT_ORDER_FIFO, 2},
     };
     enum { N = sizeof(configs) / sizeof(configs[0]) };
     const int k = (int)(small - tt_small_table);
     for (int i = 0; i < N; i++)
         if ((k == 0 || i % 3 == k % 3) &&
-            !(small->needs_batch && configs[i].n_micro > 1))
+            !(small->needs_batch && configs[i].n_micro > 1) &&
+            (small->tensor != NULL || configs[i].n_tensor == 1))
             check_config(r, small, name, &configs[i]);
     return TT_OK;
 }

@@ -164,13 +164,14 @@ static void let_go(held *h, int32_t n)
     }
 }
 
-static bool can_wait(const tt_segment *segment, const tt_step *step,
-                     const tt_op_def *writer)
+// The operator whose results this step may let wait; NULL: it may not.
+static const tt_op_def *can_wait_for(const tt_segment *segment,
+                                     const tt_step *step)
 {
     if (segment->phase == TT_UPDATE)
-        return step->node < 0 && writer == &tt_op_all_gather;
-    return (step->op->flags & TT_OP_ACCUMULATE) != 0 &&
-           writer == &tt_op_reduce_scatter;
+        return step->node < 0 ? &tt_op_all_gather : NULL;
+    return (step->op->flags & TT_OP_ACCUMULATE) != 0 ? &tt_op_reduce_scatter
+                                                      : NULL;
 }
 
 static const tt_step *writer_of(const tt_plan *plan, int32_t first, int32_t end,
@@ -182,16 +183,17 @@ static const tt_step *writer_of(const tt_plan *plan, int32_t first, int32_t end,
     return NULL;
 }
 
-// The collective whose result a step may let wait; NULL: it may not wait.
+// The collective whose result a step lets wait; NULL: it does not.
 static const tt_step *waits_for(const held *h, const tt_segment *segment,
                                 const tt_step *step)
 {
-    for (int32_t i = 0; i < step->n_in; i++) {
+    const tt_op_def *op = can_wait_for(segment, step);
+    for (int32_t i = 0; i < step->n_in && op != NULL; i++) {
         const tt_step *writer =
             step->in[i].buffer < 0
                 ? NULL
                 : writer_of(h->plan, segment->first, h->to, step->in[i].buffer);
-        if (writer != NULL && can_wait(segment, step, writer->op))
+        if (writer != NULL && writer->op == op)
             return writer;
     }
     return NULL;
