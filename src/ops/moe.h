@@ -24,9 +24,10 @@ typedef struct tt_dispatch_params {
 } tt_dispatch_params;
 
 typedef struct tt_routed {
-    tt_val gate;    // weights of the choices, whose sum is 1
-    tt_val place;   // int32
-    tt_val balance; // a sum over tokens: 1 each when all experts are liked equally
+    tt_val gate;  // weights of the choices, whose sum is 1
+    tt_val place; // int32
+    tt_val
+        balance; // a sum over tokens: 1 each when all experts are liked equally
 } tt_routed;
 
 tt_routed tt_route(tt_builder *b, tt_val logits, int64_t choices,

@@ -1,6 +1,7 @@
 // ZeRO as placements: what is sent, what is kept, and what is refused.
 
 #include "backend/backend.h"
+#include "base/alloc.h"
 #include "check/small.h"
 #include "golden.h"
 #include "ops/ops.h"
@@ -469,5 +470,43 @@ TEST(an_axis_of_one_rank_changes_nothing)
     CHECK(parts->n_nodes == g->n_nodes);
     CHECK(sent(parts, 1) == 0);
     tt_graph_destroy(parts);
+    tt_graph_destroy(g);
+}
+
+// ---- when memory ends ---------------------------------------------------
+
+static tt_status rewrite(const tt_graph *g)
+{
+    const int full = 2;
+    tt_graph *parts = NULL, *again = NULL;
+    const tt_partition_params params = {
+        .mesh = "data:2", .layout = "batch:data", .zero = 3};
+    tt_status status =
+        tt_pass_apply(tt_pass_find("partition"), &params, g, &parts);
+    if (status == TT_OK)
+        status = tt_pass_apply(tt_pass_find("recompute"), &full, parts, &again);
+    tt_graph_destroy(parts);
+    tt_graph_destroy(again);
+    return status;
+}
+
+TEST(without_memory_a_pass_fails_and_leaves_nothing)
+{
+    static const tt_small small = {
+        "gpt", "layers=2 width=8 heads=2 vocab=10 context=6", 6, 0, NULL,
+        false};
+    tt_graph *g = build(&small, "adamw", TT_F32);
+    const int64_t alive = tt_alloc_live();
+    int64_t k = 1;
+    for (bool fails = true; fails; k++) {
+        tt_alloc_fail_at(k);
+        const tt_status status = rewrite(g);
+        tt_alloc_fail_at(0);
+        fails = status != TT_OK;
+        CHECK_MSG(!fails || status == TT_ERR_NOMEM, "allocation %d: %s", (int)k,
+                  tt_error_message());
+        CHECK_MSG(tt_alloc_live() == alive, "allocation %d leaks", (int)k);
+    }
+    CHECK(k > 30);
     tt_graph_destroy(g);
 }

@@ -246,7 +246,8 @@ static int plan_reduce_scatter(const tt_coll_call *call, const crew *c,
 {
     s[0] = near(call, c, TT_REDUCE_TO, &tt_coll_tree);
     s[0].call.in = part(call, 0);
-    s[0].call.out = s[0].call.scratch = part(call, 1); // of the first; of others
+    s[0].call.out = s[0].call.scratch =
+        part(call, 1); // of the first; of others
     s[1] = far_firsts(call, c, TT_REDUCE_SCATTER, &tt_coll_ring);
     s[1].call.bound = c->by_host;
     s[1].call.in = part(call, 1);
