@@ -152,14 +152,17 @@ static int64_t draw_second(const tt_live *live, const tt_term *term, int width,
 {
     line l = {.term = term, .out = out, .width = width};
     const bool is_bad = !isfinite(live->loss);
-    tt_str_addf(&l.piece, "loss %.4f", live->loss);
+    tt_str_add(&l.piece, "loss ");
+    tt_add_loss(&l.piece, live->loss);
     add_piece(&l, is_bad ? TT_STYLE_WARNING : TT_STYLE_BOLD);
     if (live->spark.n > 1)
         tt_spark_draw(&live->spark, width >= 70 ? 16 : 8, term->has_utf8,
                       &l.piece);
     add_piece(&l, TT_STYLE_BAR);
-    if (isfinite(live->val))
-        tt_str_addf(&l.piece, "val %.4f", live->val);
+    if (isfinite(live->val)) {
+        tt_str_add(&l.piece, "val ");
+        tt_add_loss(&l.piece, live->val);
+    }
     add_piece(&l, TT_STYLE_GOOD);
     if (live->has_point)
         add_rates(&l, live);

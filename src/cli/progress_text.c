@@ -53,13 +53,15 @@ static void size_rows(rows *r, const tt_run_facts *f)
     row(r, "parameters");
     row_of(r, "data", f->data);
     batch_row(r, f);
-    tt_str_addf(&r->value, "%s on %s, %lld thread%s", f->precision, f->device,
-                (long long)f->threads, f->threads == 1 ? "" : "s");
+    const char *each = f->ranks != NULL ? " per rank" : "";
+    tt_str_addf(&r->value, "%s on %s, %lld thread%s%s", f->precision, f->device,
+                (long long)f->threads, f->threads == 1 ? "" : "s", each);
     row(r, "precision");
     if (f->ranks != NULL)
         row_of(r, "ranks", f->ranks);
     row_of(r, "optimiser", f->optim);
     tt_add_bytes(&r->value, f->peak_bytes);
+    tt_str_add(&r->value, each);
     row(r, "memory");
     if (f->flops_per_step > 0) {
         tt_add_unit(&r->value, f->flops_per_step, "FLOP per step");
@@ -98,10 +100,13 @@ static void add_percent(tt_str *out, const char *name, double fraction)
 
 void tt__text_point(const tt_run_point *p, const char *unit, tt_str *out)
 {
-    tt_str_addf(out, "step %lld/%lld  loss %.4f  lr %.1e", (long long)p->step,
-                (long long)p->steps, p->loss, p->lr);
+    tt_str_addf(out, "step %lld/%lld  loss ", (long long)p->step,
+                (long long)p->steps);
+    tt_add_loss(out, p->loss);
+    tt_str_addf(out, "  lr %.1e", p->lr);
     if (isfinite(p->norm) && p->norm > 0)
-        tt_str_addf(out, "  norm %.2f", p->norm);
+        tt_str_addf(out, p->norm < 1e6 ? "  norm %.2f" : "  norm %.3g",
+                    p->norm);
     if (unit[0] == 'i')
         add_percent(out, "accuracy", p->accuracy);
     tt_str_add(out, "  ");
@@ -117,8 +122,9 @@ void tt__text_eval(const tt_term *term, const tt_run_eval *e, int64_t steps,
                    tt_str *out)
 {
     tt_str line = {0};
-    tt_str_addf(&line, "eval %lld/%lld  loss %.4f", (long long)e->step,
-                (long long)steps, e->loss);
+    tt_str_addf(&line, "eval %lld/%lld  loss ", (long long)e->step,
+                (long long)steps);
+    tt_add_loss(&line, e->loss);
     add_percent(&line, "accuracy", e->accuracy);
     if (isfinite(e->perplexity))
         tt_str_addf(&line, "  perplexity %.4g", e->perplexity);
@@ -202,13 +208,20 @@ static void end_line(const tt_run_end *e, const tt_live *live, tt_str *out)
 
 static void loss_row(rows *r, const tt_run_end *e)
 {
-    if (isfinite(e->loss))
-        tt_str_addf(&r->value, "%.4f in training", e->loss);
-    if (isfinite(e->val_loss))
-        tt_str_addf(&r->value, "%s%.4f in validation",
-                    r->value.n > 0 ? ", " : "", e->val_loss);
-    if (isfinite(e->best_loss) && e->best_loss != e->val_loss)
-        tt_str_addf(&r->value, " (best %.4f)", e->best_loss);
+    if (isfinite(e->loss)) {
+        tt_add_loss(&r->value, e->loss);
+        tt_str_add(&r->value, " in training");
+    }
+    if (isfinite(e->val_loss)) {
+        tt_str_add(&r->value, r->value.n > 0 ? ", " : "");
+        tt_add_loss(&r->value, e->val_loss);
+        tt_str_add(&r->value, " in validation");
+    }
+    if (isfinite(e->best_loss) && e->best_loss != e->val_loss) {
+        tt_str_add(&r->value, " (best ");
+        tt_add_loss(&r->value, e->best_loss);
+        tt_str_add(&r->value, ")");
+    }
     if (r->value.n > 0)
         row(r, "loss");
 }

@@ -1,19 +1,11 @@
 // ranks - who starts the ranks, what carries their messages, and what the user is
 // told when it goes wrong.
 
-#include "cli/ranks.h"
-
-#include "base/file.h"
+#include "cli/ranks_parts.h"
 #include "cli/signals.h"
 #include "cli/team.h"
-#include "comm/calibrate.h"
 #include "comm/launch.h"
-#include "comm/transport/transport.h"
-#include "store/hash.h"
-#include "train/where.h"
-#include "tutti/tutti.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,19 +16,18 @@
 enum { MOST_RANKS = 256, MESSAGE = 4096, KILLED_BY_SIGINT = 128 + 2 };
 
 // Memory that the launcher shares with its ranks.
-typedef struct notice {
+struct tt_notice {
     volatile sig_atomic_t was_interrupted; // twice: all end at once
     volatile int32_t n_started;
     int exit_status;       // rank 0's
     char message[MESSAGE]; // rank 0's own failure; "": none
-} notice;
+};
 
-typedef struct starting {
-    tt_cli *cli;
-    tt_cli_ranks_fn *fn;
-    const tt_where *where;
-    notice *notice;
-} starting;
+static int32_t count_cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
 
 // ---- how many ------------------------------------------------------------
 
@@ -96,94 +87,7 @@ static tt_status check_transport(const found *f, const tt_where *where)
     return TT_OK;
 }
 
-const char *tt_cli_program(const tt_peers *peers, tt_arena *arena)
-{
-    if (peers->size == 1)
-        return ""; // nobody asks, and reading it takes time
-    tt_hasher *hasher = tt_hasher_create();
-    char buffer[1 << 16], text[TT_HASH_CHARS] = "";
-    const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    ssize_t n = 0;
-    while (hasher != NULL && fd >= 0 &&
-           (n = read(fd, buffer, sizeof buffer)) > 0)
-        tt_hasher_add(hasher, buffer, n);
-    if (hasher != NULL)
-        tt_hasher_text(hasher, text);
-    if (fd >= 0)
-        (void)close(fd);
-    tt_hasher_destroy(hasher);
-    return tt_arena_printf(arena, "%s %s", TUTTI_VERSION, text);
-}
-
 // ---- ranks that are started here -----------------------------------------
-
-// Slower or worse on purpose, as the settings say. The comm is taken over.
-static tt_status wrap(const tt_where *where, tt_comm **comm)
-{
-    const tt_slow_options slow = {where->slow_rate, where->slow_latency};
-    if (where->slow_rate > 0 || where->slow_latency > 0)
-        TT_TRY(tt_slow_open(*comm, &slow, comm));
-    if (where->fault[0] == '\0')
-        return TT_OK;
-    const tt_status status = tt_fault_open(*comm, where->fault, comm);
-    return status == TT_OK ? status : tt_fail_context(status, "comm.fault");
-}
-
-static const char *spoilt(const tt_where *where)
-{
-    return where->fault[0] != '\0'                           ? " with faults"
-           : where->slow_rate > 0 || where->slow_latency > 0 ? " slowed down"
-                                                             : "";
-}
-
-// Where what was measured of links is kept: one file for a number of ranks over a
-// transport; it says itself of which hosts. NULL: there is no place.
-static const char *calibration_path(const starting *s, const tt_comm *comm)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache != NULL && cache[0] == '/') // others are to be ignored
-        return tt_arena_printf(s->cli->arena, "%s/tutti/links-%s-%d.json",
-                               cache, comm->def->name, comm->size);
-    return home == NULL || home[0] == '\0'
-               ? NULL
-               : tt_arena_printf(s->cli->arena,
-                                 "%s/.cache/tutti/links-%s-%d.json", home,
-                                 comm->def->name, comm->size);
-}
-
-// With faults it would be them that are measured.
-static tt_status calibrate(const starting *s, const int32_t *host,
-                           tt_peers *peers, tt_calibration *out)
-{
-    const bool is_slowed =
-        s->where->slow_rate > 0 || s->where->slow_latency > 0;
-    const tt_calibrate_options options = {
-        .path = is_slowed ? NULL : calibration_path(s, peers->comm),
-        .host = host};
-    const tt_group all = {.n = peers->size, .me = peers->rank, .host = host};
-    if (s->where->fault[0] != '\0')
-        return TT_OK;
-    TT_TRY(tt_calibrate(peers->comm, &options, out));
-    peers->bucket = tt_calibration_bucket(out, &all);
-    return TT_OK;
-}
-
-static tt_status work(const starting *s, const int32_t *host, tt_peers *peers,
-                      int *exit_out)
-{
-    tt_calibration links = {0};
-    TT_TRY(wrap(s->where, &peers->comm));
-    TT_TRY(calibrate(s, host, peers, &links));
-    const tt_wire_options options = {.collective = s->where->collective,
-                                     .calibration =
-                                         peers->bucket > 0 ? &links : NULL,
-                                     .host = host,
-                                     .trace = true};
-    TT_TRY(tt_comm_wire_open(peers->comm, &options, &peers->wire));
-    const tt_status status = s->fn(s->cli, peers, exit_out);
-    tt_comm_wire_close(peers->wire);
-    return status;
-}
 
 // Whether a failure is another rank's, so that this one has nothing to say.
 static bool is_others(tt_status status)
@@ -193,12 +97,14 @@ static bool is_others(tt_status status)
 
 static tt_status be_rank(const tt_launch_rank *rank, void *user)
 {
-    const starting *s = user;
+    const tt_starting *s = user;
     int exit_status = TT_EXIT_OK;
     tt_comm *comm = NULL;
     s->notice->n_started = 1;
     tt_signals_be_rank(rank->rank == 0, &s->notice->was_interrupted);
     TT_TRY(tt_shm_open(rank->world, rank->rank, rank->deadline, &comm));
+    const char *cores =
+        tt__ranks_cores(s->cli->arena, s->n_cores, rank->n_ranks, rank->cores);
     tt_peers peers = {
         .rank = rank->rank,
         .size = rank->n_ranks,
@@ -207,11 +113,11 @@ static tt_status be_rank(const tt_launch_rank *rank, void *user)
         .comm = comm,
         .text = tt_arena_printf(
             s->cli->arena,
-            "%d ranks on 1 host (tutti -n %d), shared memory%s, %d core%s "
-            "each; collective %s",
-            rank->n_ranks, rank->n_ranks, spoilt(s->where), rank->cores,
-            rank->cores == 1 ? "" : "s", s->where->collective)};
-    const tt_status status = work(s, NULL, &peers, &exit_status);
+            "%d ranks on 1 host (tutti -n %d), shared memory%s, %s; "
+            "collective %s",
+            rank->n_ranks, rank->n_ranks, tt__ranks_spoilt(s->where), cores,
+            s->where->collective)};
+    const tt_status status = tt__ranks_work(s, NULL, &peers, &exit_status);
     if (status != TT_OK && rank->rank == 0 && !is_others(status))
         snprintf(s->notice->message, MESSAGE, "%s", tt_error_message());
     if (rank->rank == 0)
@@ -227,13 +133,13 @@ static int64_t memory_bytes(void)
 }
 
 // Where even addresses are counted, with less.
-static tt_status launch(const starting *s, int32_t n)
+static tt_status launch(const tt_starting *s, int32_t n)
 {
     tt_launch_options options = {.n_ranks = n,
                                  .deadline = s->where->deadline,
                                  .rank_bytes = memory_bytes(),
                                  .pin = true};
-    starting user = *s;
+    tt_starting user = *s;
     tt_status status = tt_launch(&options, be_rank, &user);
     while (status == TT_ERR_NOMEM && s->notice->n_started == 0 &&
            options.rank_bytes > 64 << 20) {
@@ -246,11 +152,11 @@ static tt_status launch(const starting *s, int32_t n)
 static tt_status start(tt_cli *cli, tt_cli_ranks_fn *fn, const tt_where *where,
                        int32_t n, int *exit_out)
 {
-    notice *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    tt_notice *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return tt_fail(TT_ERR_NOMEM, "no memory to start ranks");
-    const starting s = {cli, fn, where, shared};
+    const tt_starting s = {cli, fn, where, shared, count_cores()};
     tt_status status = launch(&s, n);
     if (shared->was_interrupted != 0) {
         *exit_out = KILLED_BY_SIGINT;
@@ -266,25 +172,23 @@ static tt_status start(tt_cli *cli, tt_cli_ranks_fn *fn, const tt_where *where,
 
 // ---- ranks of another launcher -------------------------------------------
 
-static int32_t cores_of(int32_t on_host)
+// A launcher that divides the cores gives every rank some of them.
+static int32_t cores_of(int32_t on_host, int32_t mine)
 {
-    cpu_set_t set;
     const long all = sysconf(_SC_NPROCESSORS_ONLN);
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1;
-    const int32_t mine = CPU_COUNT(&set);
-    if (mine < all || on_host <= 1) // the launcher has divided them
+    if (mine < all || on_host <= 1)
         return mine;
     return mine / on_host > 0 ? mine / on_host : 1;
 }
 
-static tt_peers peers_of(const starting *s, const tt_world *world,
+static tt_peers peers_of(const tt_starting *s, const tt_world *world,
                          const tt_team *team)
 {
     int32_t on_host = 0;
     for (int32_t r = 0; r < world->size; r++)
         on_host += team->host[r] == team->host[world->rank];
-    const int32_t cores = cores_of(on_host);
+    const int32_t cores = cores_of(on_host, s->n_cores);
+    const long all = sysconf(_SC_NPROCESSORS_ONLN);
     return (tt_peers){
         .rank = world->rank,
         .size = world->size,
@@ -293,12 +197,12 @@ static tt_peers peers_of(const starting *s, const tt_world *world,
         .comm = team->comm,
         .text = tt_arena_printf(
             s->cli->arena,
-            "%d ranks on %d host%s (%s: %s), %s (%s)%s, %d core%s each; "
-            "collective %s",
+            "%d ranks on %d host%s (%s: %s), %s (%s)%s, %s; collective %s",
             world->size, team->n_hosts, team->n_hosts == 1 ? "" : "s",
             world->launcher, world->why,
             strcmp(team->transport, "shm") == 0 ? "shared memory" : "MPI",
-            team->why, spoilt(s->where), cores, cores == 1 ? "" : "s",
+            team->why, tt__ranks_spoilt(s->where),
+            tt__ranks_cores(s->cli->arena, (int32_t)all, on_host, cores),
             s->where->collective)};
 }
 
@@ -317,7 +221,8 @@ static tt_status speak(const tt_world *world, const tt_team *team,
     return TT_OK;
 }
 
-static tt_status join(const starting *s, const tt_world *world, int *exit_out)
+static tt_status join(const tt_starting *s, const tt_world *world,
+                      int *exit_out)
 {
     static const char *const names[] = {"auto", "self", "shm", "mpi"};
     const tt_team_options options = {.transport = names[s->where->transport],
@@ -329,7 +234,7 @@ static tt_status join(const starting *s, const tt_world *world, int *exit_out)
     tt_status status = tt_cli_join(world, options, &team);
     if (status == TT_OK) {
         tt_peers peers = peers_of(s, world, team);
-        status = work(s, team->host, &peers, exit_out);
+        status = tt__ranks_work(s, team->host, &peers, exit_out);
         team->comm = peers.comm;
     }
     const tt_status said = speak(world, team, status, exit_out);
@@ -350,6 +255,6 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
         return fn(cli, &(tt_peers){.size = 1, .on_host = 1}, exit_out);
     if (!f.is_started)
         return start(cli, fn, &where, f.n, exit_out);
-    const starting s = {cli, fn, &where, NULL};
+    const tt_starting s = {cli, fn, &where, NULL, count_cores()};
     return join(&s, &f.world, exit_out);
 }

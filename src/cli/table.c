@@ -87,6 +87,12 @@ void tt_add_count(tt_str *out, double value)
     tt_str_addf(out, "%s%s", prefix[0] == '\0' ? "" : " ", prefix);
 }
 
+void tt_add_loss(tt_str *out, double loss)
+{
+    const bool is_usual = loss < 1e6 && loss > -1e6;
+    tt_str_addf(out, is_usual ? "%.4f" : "%.3g", loss);
+}
+
 void tt_add_unit(tt_str *out, double value, const char *unit)
 {
     const char *prefix = add_scaled(out, value);
