@@ -29,7 +29,7 @@ static const tt_opt mesh[] = {
      AT(axis[TT_AXIS_CONTEXT]), NULL, 0, 65536},
     {"tensor", "0", "ranks that share matrices", TT_OPT_I64,
      AT(axis[TT_AXIS_TENSOR]), NULL, 0, 65536},
-    {"order", "data expert space context tensor",
+    {"order", "data,expert,space,context,tensor",
      "of the axes: ranks that differ in the last are neighbours", TT_OPT_STR,
      AT(axes)},
     {0},
