@@ -20,11 +20,11 @@ enum { MIB = 1 << 20, SMALL = 4 << 10, MOST_KINDS = 16 };
 typedef struct kind { // members of a bucket are alike
     const tt_op_def *op;
     int64_t axis;
+    int64_t bytes; // of the bucket that is being filled
+    int32_t bucket;
     int reduce;
     tt_dtype dtype;
     bool in_place;
-    int64_t bytes; // of the bucket that is being filled
-    int32_t bucket;
 } kind;
 
 // Reduced in the update, but finished before.
@@ -80,6 +80,12 @@ int64_t tt__bucket_full(const tt__lower *l, bool is_first, int64_t all,
     if (is_first)
         n = min(n, MIB);
     return n > least ? n : least;
+}
+
+int64_t tt__scatter_full(const tt__lower *l, int64_t all)
+{
+    const int64_t most = l->bucket_bytes;
+    return min(most, all / 64 > SMALL ? all / 64 : SMALL);
 }
 
 static kind *find_kind(kind *kinds, int *n, const kind *wanted)

@@ -2,9 +2,10 @@
 //
 //   gradients        buckets, begun when the last member is finished (in the last
 //                    micro-batch), over when the update reads the first
-//   reduce_scatter   in backward: neighbours up to a bucket's size, at most two such
-//                    flights at a time, so that whole gradients die early
-//   all_gather       of weights: ahead of their use, see prefetch
+//   reduce_scatter   in backward: a few neighbours, at most two such flights at a
+//                    time, so that whole gradients die early
+//   all_gather       of weights: ahead of their use, see prefetch; of new weights:
+//                    while others are updated, a few at a time
 //   all others       begin at their place and are over when somebody needs them
 //
 // A flight reads its inputs and writes its outputs at any time while it lasts.
@@ -162,12 +163,6 @@ bool tt__is_scatter(const tt_step *step)
     return step->op == &tt_op_reduce_scatter && step->phase != TT_UPDATE;
 }
 
-typedef struct scatters { // of one segment
-    int64_t all, left;    // bytes
-    int32_t n_flights;
-    tt_flight *before[IN_AIR]; // older first
-} scatters;
-
 static bool is_next(const tt__trips *t, const tt_segment *segment, int32_t k)
 {
     const tt__trip *trip = &t->trip[k];
@@ -179,7 +174,7 @@ static bool is_next(const tt__trips *t, const tt_segment *segment, int32_t k)
 // Neighbours from trip k on that travel with it: a bucket of them, and the last is
 // made before the first must be over.
 static int32_t take_neighbours(tt__trips *t, const tt_segment *segment,
-                               scatters *x, int32_t *room)
+                               int64_t full, int32_t *room)
 {
     int64_t bytes = 0;
     int32_t n = 0, due = t->l->plan->n_steps;
@@ -191,9 +186,8 @@ static int32_t take_neighbours(tt__trips *t, const tt_segment *segment,
             break;
         due = trip->due < due ? trip->due : due;
         bytes += trip->bytes;
-        x->left -= trip->bytes;
         room[n++] = k;
-        if (bytes >= tt__bucket_full(t->l, x->n_flights == 0, x->all, x->left))
+        if (bytes >= full)
             break;
     }
     return n;
@@ -202,20 +196,51 @@ static int32_t take_neighbours(tt__trips *t, const tt_segment *segment,
 // A flight is over before the next but one begins.
 static void add_scatters(tt__trips *t, const tt_segment *segment, int32_t *room)
 {
-    scatters x = {0};
+    tt_flight *before[IN_AIR] = {NULL}; // older first
+    int64_t all = 0;
     int32_t n;
     for (int32_t k = 0; k < t->n; k++)
-        x.all += is_next(t, segment, k) ? t->trip[k].bytes : 0;
-    x.left = x.all;
-    while ((n = take_neighbours(t, segment, &x, room)) > 0) {
+        all += is_next(t, segment, k) ? t->trip[k].bytes : 0;
+    const int64_t full = tt__scatter_full(t->l, all);
+    while ((n = take_neighbours(t, segment, full, room)) > 0) {
         tt_flight *flight = tt__flight_add(t, room, n);
-        tt_flight *old = x.before[0];
-        if (old != NULL && old->end > flight->begin &&
-            old->begin < flight->begin)
-            old->end = flight->begin;
-        x.before[0] = x.before[1];
-        x.before[1] = flight;
-        x.n_flights++;
+        if (before[0] != NULL && before[0]->end > flight->begin &&
+            before[0]->begin < flight->begin)
+            before[0]->end = flight->begin;
+        before[0] = before[1];
+        before[1] = flight;
+    }
+}
+
+static bool is_new_weight(const tt_plan *plan, const tt_flight *flight)
+{
+    return flight->is_last_only &&
+           plan->step[plan->member[flight->first]].op == &tt_op_all_gather;
+}
+
+// New weights: of what they are gathered from, little waits for the wire.
+static void bound_gathers(const tt__trips *t)
+{
+    const tt_plan *plan = t->l->plan;
+    int64_t all = 0, bytes = 0;
+    int32_t oldest = 0;
+    for (int32_t f = 0; f < plan->n_flights; f++)
+        all +=
+            is_new_weight(plan, &plan->flight[f]) ? plan->flight[f].bytes : 0;
+    const int64_t most = IN_AIR * tt__scatter_full(t->l, all);
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        if (!is_new_weight(plan, flight))
+            continue;
+        bytes += flight->bytes;
+        for (; bytes > most && oldest < f; oldest++) {
+            tt_flight *old = &plan->flight[oldest];
+            if (!is_new_weight(plan, old))
+                continue;
+            bytes -= old->bytes;
+            if (old->end > flight->begin && old->begin < flight->begin)
+                old->end = flight->begin;
+        }
     }
 }
 
@@ -340,6 +365,7 @@ tt_status tt__flights_make(tt__lower *l)
         add_scatters(&t, &plan->segment[i], room);
     TT_TRY(tt__prefetch(&t));
     add_others(&t);
+    bound_gathers(&t);
     for (int32_t f = 0; f < plan->n_flights; f++) {
         plan->flight[f].name = name_of(&t, &plan->flight[f]);
         if (plan->flight[f].name == NULL)

@@ -48,6 +48,8 @@ tt_status tt__buckets_make(tt__trips *t);
 // Bytes from which on a bucket is full, when of `all` so many are still to come.
 int64_t tt__bucket_full(const tt__lower *l, bool is_first, int64_t all,
                         int64_t left);
+// The same for what travels piece by piece and should not be whole for long.
+int64_t tt__scatter_full(const tt__lower *l, int64_t all);
 // Whether a step reduces gradients where they are made.
 bool tt__is_scatter(const tt_step *step);
 tt_status tt__steps_reorder(tt__trips *t);

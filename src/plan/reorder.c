@@ -10,7 +10,7 @@
 #include "ops/ops.h"
 #include "plan/flights.h"
 
-enum { AHEAD = 2 }; // buckets of results that nobody has read yet
+enum { AHEAD = 3 }; // flights whose results nobody has read yet
 
 static bool has_buffer(const tt_ref *ref, int32_t n, int32_t buffer)
 {
@@ -171,7 +171,7 @@ static const tt_op_def *can_wait_for(const tt_segment *segment,
     if (segment->phase == TT_UPDATE)
         return step->node < 0 ? &tt_op_all_gather : NULL;
     return (step->op->flags & TT_OP_ACCUMULATE) != 0 ? &tt_op_reduce_scatter
-                                                      : NULL;
+                                                     : NULL;
 }
 
 static const tt_step *writer_of(const tt_plan *plan, int32_t first, int32_t end,
@@ -199,16 +199,20 @@ static const tt_step *waits_for(const held *h, const tt_segment *segment,
     return NULL;
 }
 
-// Bytes of results that nobody has read yet.
+// Bytes of results that nobody has read yet: as much as a few flights bring.
 static int64_t most_waiting(const tt__trips *t, const tt_segment *segment)
 {
     const tt_plan *plan = t->l->plan;
-    int64_t all = 0;
-    for (int32_t s = segment->first; s < segment->first + segment->n; s++)
-        if (plan->step[s].op == &tt_op_all_gather ||
-            tt__is_scatter(&plan->step[s]))
-            all += plan->step[s].moved_bytes;
-    return AHEAD * tt__bucket_full(t->l, false, all, all / 4);
+    int64_t all = 0, largest = 0;
+    for (int32_t s = segment->first; s < segment->first + segment->n; s++) {
+        const tt_step *step = &plan->step[s];
+        if (step->op != &tt_op_all_gather && !tt__is_scatter(step))
+            continue;
+        all += step->moved_bytes;
+        largest = step->moved_bytes > largest ? step->moved_bytes : largest;
+    }
+    const int64_t full = tt__scatter_full(t->l, all);
+    return AHEAD * (full > largest ? full : largest);
 }
 
 static tt_status hold_readers(tt__trips *t, const tt_segment *segment)

@@ -201,6 +201,14 @@ TEST(gathered_weights_are_no_more_than_two_layers)
     destroy(&p);
 }
 
+static bool has_work(const tt_plan *plan, const tt_flight *flight)
+{
+    for (int32_t s = flight->begin; s < flight->end; s++)
+        if (plan->step[s].choice.kernel != NULL)
+            return true;
+    return false;
+}
+
 // Whole gradients die early, and two flights of them at most are under way.
 TEST(scattered_gradients_travel_in_pairs_at_most)
 {
@@ -222,7 +230,7 @@ TEST(scattered_gradients_travel_in_pairs_at_most)
                     continue;
                 in_air += flight->begin <= s && s < flight->end;
                 n += s == 0;
-                n_long += s == 0 && flight->end > flight->begin + 4;
+                n_long += s == 0 && has_work(plan, flight);
             }
             CHECK(in_air <= 2);
         }
@@ -238,15 +246,22 @@ TEST(new_weights_are_gathered_while_others_are_updated)
     settings[8] = "zero=1";
     planned p = make(settings);
     const tt_plan *plan = p.plan;
-    int n = 0, n_long = 0;
-    for (int32_t f = 0; f < plan->n_flights; f++) {
-        const tt_flight *flight = &plan->flight[f];
-        if (plan->step[plan->member[flight->first]].op != &tt_op_all_gather)
-            continue;
-        n++;
-        n_long += flight->end == plan->n_steps;
+    int n = 0, n_long = 0, most = 0;
+    for (int32_t s = 0; s < plan->n_steps; s++) {
+        int in_air = 0;
+        for (int32_t f = 0; f < plan->n_flights; f++) {
+            const tt_flight *flight = &plan->flight[f];
+            const bool is_here = flight->begin <= s && s < flight->end;
+            if (plan->step[plan->member[flight->first]].op != &tt_op_all_gather)
+                continue;
+            in_air += is_here;
+            n += flight->begin == s;
+            n_long += flight->begin == s && has_work(plan, flight);
+        }
+        most = in_air > most ? in_air : most;
     }
-    CHECK(n > 10 && n_long == n);
+    CHECK_MSG(n > 10 && n_long >= n - 2, "%d of %d", n_long, n);
+    CHECK_MSG(most >= 2 && most < n, "%d of %d", most, n);
     destroy(&p);
 }
 
