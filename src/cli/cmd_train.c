@@ -78,16 +78,13 @@ static void print_json(const tt_run_end *end)
     tt_str_fini(&text);
 }
 
-// What ranks do that nobody looks at.
-static tt_status follow(tt_session *session, tt_train_request *request,
-                        int *exit_out)
+// What ranks do that nobody looks at. Their exit status says nothing of a signal: some
+// launchers end all ranks when one of them ends with a status that is not 0.
+static tt_status follow(tt_session *session, tt_train_request *request)
 {
     tt_run_end end;
     request->stop = tt_signals_catch();
-    TT_TRY(tt_train(session, request, &end));
-    if (end.reason == TT_RUN_SIGNAL)
-        *exit_out = TT_EXIT_STOPPED;
-    return TT_OK;
+    return tt_train(session, request, &end);
 }
 
 static tt_status train(const tt_cli *cli, tt_session *session,
@@ -187,7 +184,7 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
     } else if (status == TT_OK) {
         status = tt_peers_follow(peers, "--fresh", TT_OK);
         if (status == TT_OK)
-            status = follow(session, &request, exit_out);
+            status = follow(session, &request);
     }
     tt_session_close(session);
     return status;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MOST_RANKS = 256, MESSAGE = 4096, KILLED_BY_SIGINT = 128 + 2 };
@@ -207,16 +208,20 @@ static tt_peers peers_of(const tt_starting *s, const tt_world *world,
 }
 
 // The launcher prints what every rank prints: so only one of them speaks of what
-// is the same for all. `team` is NULL when it was not joined.
+// is the same for all. It may end all ranks as soon as one fails: so rank 0 comes
+// first. `team` is NULL when it was not joined.
 static tt_status speak(const tt_world *world, const tt_team *team,
                        tt_status status, int *exit_out)
 {
+    const struct timespec pause = {.tv_nsec = 300000000};
     if (status == TT_OK || world->rank == 0)
         return status;
     const bool is_next =
         world->rank == 1 && team != NULL && tt_team_has_lost_first(team);
     if (!is_others(status) || is_next)
         fprintf(stderr, "[rank%d]: %s\n", world->rank, tt_error_message());
+    else
+        (void)nanosleep(&pause, NULL);
     *exit_out = TT_EXIT_ERROR;
     return TT_OK;
 }
