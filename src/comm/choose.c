@@ -61,7 +61,7 @@ static double native_seconds(const tt_calibration *c, tt_coll_kind kind,
 const tt_coll_def *tt_coll_choose(const tt_calibration *c, tt_coll_kind kind,
                                   int64_t bytes, const tt_group *group)
 {
-    enum { STAGES_FROM = 64 << 10 };
+    enum { STAGES_FROM = 64 << 10, IN_PLACE_FROM = 8 << 10 };
     int n = 0;
     const tt_coll_def *const *all = tt_coll_all(&n);
     const tt_coll_call call = {.kind = kind,
@@ -74,6 +74,10 @@ const tt_coll_def *tt_coll_choose(const tt_calibration *c, tt_coll_kind kind,
     if (staged != NULL && staged->way[kind].run != NULL &&
         bytes >= STAGES_FROM && has_stages(group))
         return staged;
+    // In shared memory every element moves once: nothing that is measured beside
+    // other work may speak against that.
+    if (c->is_native_ordered && has_native(c, kind) && bytes >= IN_PLACE_FROM)
+        return tt_coll_find("native");
     for (int i = 0; i < n; i++) {
         const tt_coll_way *way = &all[i]->way[kind];
         double seconds = least;

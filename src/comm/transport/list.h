@@ -1,5 +1,6 @@
 TT_COMM(self)
 TT_COMM(shm)
+TT_COMM(mpi)
 TT_COMM(slow)
 TT_COMM(fault)
 TT_COMM(trace)

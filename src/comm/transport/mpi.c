@@ -267,7 +267,7 @@ static void close_mpi(tt_comm *comm)
     free_all(m);
 }
 
-static const tt_comm_def tt_comm_mpi = {
+const tt_comm_def tt_comm_mpi = {
     .name = "mpi",
     .doc = "Ranks that mpirun, mpiexec or srun started.",
     .send = post_send,
