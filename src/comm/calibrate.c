@@ -25,6 +25,7 @@ enum {
     MIDDLE = 1 << 14, // from here on bytes count
     GROW = 8,         // times, while it does not take long
     LARGE = MIDDLE * GROW * GROW,
+    DATA = 2 * LARGE,
     MAX_FILE = 1 << 16,
 };
 static const double enough = 0.02;  // seconds of one measurement
@@ -297,12 +298,12 @@ tt_status tt_calibrate(tt_comm *comm, const tt_calibrate_options *options,
     tt_str about = {0};
     *out = (tt_calibration){0};
     describe(comm, options->host, &about);
-    b.data = tt_alloc_aligned(2 * LARGE, 64);
+    b.data = tt_alloc_aligned(DATA, 64);
     tt_status status = tt_str_status(&about);
     if (b.data == NULL)
         status = tt_fail(TT_ERR_NOMEM, "no memory to measure links");
     if (status == TT_OK) {
-        memset(b.data, 0, 2 * LARGE);
+        memset(b.data, 0, DATA);
         status = calibrate(&b, options->path, tt_str_text(&about), out);
     }
     tt_free_aligned(b.data);

@@ -26,9 +26,9 @@ typedef struct crowd {
 static tt_status open_crowd(crowd *c, const tt_coll_call *call)
 {
     const int64_t n = 2 * (int64_t)call->group.n;
-    const bool is_small = n <= 2 * FEW;
-    c->msg = is_small ? c->few : tt_alloc(n * (int64_t)sizeof *c->msg);
-    c->list = is_small ? c->few_list : tt_alloc(n * (int64_t)sizeof *c->list);
+    const bool is_few = call->group.n <= FEW;
+    c->msg = is_few ? c->few : tt_alloc(n * (int64_t)sizeof *c->msg);
+    c->list = is_few ? c->few_list : tt_alloc(n * (int64_t)sizeof *c->list);
     c->n = 0;
     return c->msg != NULL && c->list != NULL
                ? TT_OK

@@ -246,8 +246,8 @@ static tt_coll_path path(const tt_coll_call *call, int64_t times, bool is_fold,
     const int64_t in_n = is_fold ? n : 1;
     const int64_t more = c.r > 0 ? in_n + back_n : 0;
     const int64_t folds = is_fold ? n - 1 + (c.r > 0 ? n : 0) : 0;
-    return tt_coll_path_of(call, rounds + 2 * (c.r > 0), times * (n - 1) + more,
-                           folds);
+    return tt_coll_path_of(call, rounds + (c.r > 0 ? 2 : 0),
+                           times * (n - 1) + more, folds);
 }
 
 static tt_coll_path path_all_reduce(const tt_coll_call *call)

@@ -310,7 +310,7 @@ tt_status tt__shm_native(tt_comm *comm, const tt_coll_call *call)
         tt_coll_copy(call, call->out, call->in, call->count);
         return TT_OK;
     }
-    j.part = TT__STAGE_BYTES / 2 / (g->n + 1) / TT__LINE * TT__LINE;
+    j.part = TT__STAGE_BYTES / 2 / (g->n + INT64_C(1)) / TT__LINE * TT__LINE;
     show(&j);
     TT_TRY(meet(j.s, g));
     count(&j);
