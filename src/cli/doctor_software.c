@@ -1,6 +1,7 @@
 // doctor_software - which libraries are loaded, and what else is installed.
 
 #include "cli/doctor.h"
+#include "cli/team.h"
 #include "cli/term.h"
 
 #include <stdio.h>
@@ -126,10 +127,31 @@ static void look_for(tt_doctor *d, const optional *o)
     tt_str_add(&f->fix, o->fix);
 }
 
+static void look_at_plugins(tt_doctor *d)
+{
+    static const char *const flavours[] = {"openmpi", "mpich"};
+    tt_finding *f = tt__doctor_add(d, "plug-ins");
+    for (int i = 0; i < 2; i++) {
+        tt_str path = {0};
+        if (tt_cli_find_plugin(flavours[i], &path)) {
+            tt_str_add(&f->value, f->value.n > 0 ? " " : "");
+            tt_term_add_foreign(tt_str_text(&path), false, &f->value);
+        }
+        tt_str_fini(&path);
+    }
+    if (f->value.n > 0)
+        return;
+    f->level = TT_FINDING_NOTE;
+    tt_str_add(&f->value, "none for MPI; one machine needs none");
+    tt_str_add(&f->fix, "apt-get install -y libopenmpi-dev openmpi-bin, then "
+                        "make again");
+}
+
 void tt__doctor_software(tt_doctor *d)
 {
     look_at_threads(d);
     look_at_libraries(d);
     for (size_t i = 0; i < sizeof optionals / sizeof optionals[0]; i++)
         look_for(d, &optionals[i]);
+    look_at_plugins(d);
 }

@@ -2,7 +2,7 @@
 
 #include "cli/team.h"
 
-#include "base/str.h"
+#include "comm/transport/mpi.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -43,4 +43,14 @@ tt_status tt_cli_join(const tt_world *world, tt_team_options options,
     const tt_status status = tt_team_join(world, &options, team_out);
     tt_str_fini(&folders);
     return status;
+}
+
+bool tt_cli_find_plugin(const char *flavour, tt_str *path_out)
+{
+    tt_str folders = {0};
+    add_folders(&folders);
+    const bool is_there =
+        tt_mpi_find(tt_str_text(&folders), flavour, path_out) == TT_OK;
+    tt_str_fini(&folders);
+    return is_there;
 }

@@ -3,6 +3,7 @@
 #ifndef TT_CLI_TEAM_H
 #define TT_CLI_TEAM_H
 
+#include "base/str.h"
 #include "comm/team.h"
 
 // Who started this process, from the environment.
@@ -12,5 +13,8 @@ tt_status tt_cli_world(tt_world *world_out);
 // TUTTI_PLUGINS, the program's own, the library's beside it.
 tt_status tt_cli_join(const tt_world *world, tt_team_options options,
                       tt_team **team_out);
+
+// Where the plug-in for an MPI library ("openmpi", "mpich") is; false: nowhere.
+bool tt_cli_find_plugin(const char *flavour, tt_str *path_out);
 
 #endif

@@ -90,6 +90,13 @@ for kind in $kinds; do
     TUTTI_PLUGINS=/nowhere:$build $kind 2 ./alone check coll only=naive >out 2>&1 ||
         fail "$kind: TUTTI_PLUGINS: $(cat out)"
 done
+mkdir -p installed/bin installed/lib
+cp "$tutti" installed/bin
+cp "$build"/libtutti-mpi-*.so installed/lib
+for kind in $kinds; do
+    $kind 2 installed/bin/tutti check coll only=naive >out 2>&1 ||
+        fail "$kind: installed: $(cat out)"
+done
 
 # after SIGNAL SECONDS - what the others say when rank 1 of 3 gets it.
 after() {

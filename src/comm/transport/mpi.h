@@ -3,14 +3,19 @@
 #ifndef TT_COMM_TRANSPORT_MPI_H
 #define TT_COMM_TRANSPORT_MPI_H
 
+#include "base/str.h"
 #include "comm/comm.h"
 #include "comm/world.h"
 
 // Which library the launcher speaks for: "openmpi", "mpich"; NULL: no MPI launcher.
 const char *tt_mpi_flavour(tt_env_fn *get);
 
-// Loads libtutti-mpi-FLAVOUR.so from one of `folders` (with ':' between) and joins
-// MPI's world, once per process. A wait fails when a peer it waits for has given no
+// The path of libtutti-mpi-FLAVOUR.so in the first of `folders` (with ':' between)
+// that has it.
+tt_status tt_mpi_find(const char *folders, const char *flavour,
+                      tt_str *path_out);
+
+// Loads it and joins MPI's world, once per process. A wait fails when a peer it waits for has given no
 // sign of life for `deadline` seconds, or when nothing has moved for about twice
 // that. The transport has a thread of its own that answers for this rank while it
 // computes.

@@ -1,6 +1,5 @@
 // mpi_load - which plug-in, and where it is.
 
-#include "base/str.h"
 #include "comm/transport/mpi.h"
 #include "comm/transport/mpi_state.h"
 
@@ -25,23 +24,24 @@ const char *tt_mpi_flavour(tt_env_fn *get)
     return is_set(get, "PMIX_RANK") ? "openmpi" : NULL;
 }
 
-// The plug-in in the first of the folders that has it.
-static tt_status find(const char *folders, const char *name, tt_str *path)
+tt_status tt_mpi_find(const char *folders, const char *flavour,
+                      tt_str *path_out)
 {
     const char *at = folders;
     while (at != NULL && *at != '\0') {
         const size_t n = strcspn(at, ":");
-        tt_str_clear(path);
-        tt_str_addf(path, "%.*s/%s", (int)n, at, name);
-        if (n > 0 && access(tt_str_text(path), R_OK) == 0)
+        tt_str_clear(path_out);
+        tt_str_addf(path_out, "%.*s/libtutti-mpi-%s.so", (int)n, at, flavour);
+        if (n > 0 && access(tt_str_text(path_out), R_OK) == 0)
             return TT_OK;
         at += n + (at[n] == ':');
     }
     return tt_fail(TT_ERR_UNSUPPORTED,
-                   "an MPI launcher started this rank, but %s is not in %s: "
-                   "run `make` where that MPI's compiler is (`make setup` "
-                   "installs it), or set TUTTI_PLUGINS to its folder",
-                   name, folders == NULL ? "any folder" : folders);
+                   "an MPI launcher started this rank, but libtutti-mpi-%s.so "
+                   "is not in %s: run `make` where that MPI's compiler is "
+                   "(`make setup` installs it), or set TUTTI_PLUGINS to its "
+                   "folder",
+                   flavour, folders == NULL ? "any folder" : folders);
 }
 
 // Open MPI's own plug-ins look for symbols of its library among the global ones.
@@ -67,15 +67,13 @@ static tt_status load(const char *path, const tt_mpi_api **api_out)
 tt_status tt_mpi_open(const char *folders, const char *flavour, double deadline,
                       tt_comm **comm_out)
 {
-    tt_str name = {0}, path = {0};
+    tt_str path = {0};
     const tt_mpi_api *api = NULL;
-    tt_str_addf(&name, "libtutti-mpi-%s.so", flavour);
-    tt_status status = find(folders, tt_str_text(&name), &path);
+    tt_status status = tt_mpi_find(folders, flavour, &path);
     if (status == TT_OK)
         status = load(tt_str_text(&path), &api);
     if (status == TT_OK)
         status = tt__mpi_open_api(api, deadline, comm_out);
-    tt_str_fini(&name);
     tt_str_fini(&path);
     return status;
 }

@@ -64,7 +64,7 @@ static tt_status stage_of(tt__mpi *m, const tt_coll_call *call,
         call->in != call->out || call->group.n != 2)
         return TT_OK;
     if (m->stage == NULL)
-        m->stage = tt_alloc_aligned(STAGED * PIECE, 64);
+        m->stage = tt_alloc_aligned((int64_t)STAGED * PIECE, 64);
     *stage_out = m->stage;
     return m->stage != NULL
                ? TT_OK
