@@ -8,6 +8,7 @@
 #include "ops/move.h"
 #include "ops/ops.h"
 #include "ops/points.h"
+#include "ops/relabel.h"
 #include "plan/odd_backend.h"
 #include "test.h"
 
@@ -96,6 +97,38 @@ static void check_join(const tt_backend_def *def, int n_copies)
 TEST(kernels_that_can_write_into_a_concatenation)
 {
     check_join(&odd_backend, 1); // of x, which is an input
+}
+
+// A part whose producer knows fewer dims than the place where it goes, and cannot
+// say how to get there: it is copied.
+static void check_cut(const char *shape)
+{
+    world w;
+    world_init(&w);
+    tt_builder *b = &w.b;
+    const tt_val x = tt_input(b, "x", TT_F64, shape);
+    const tt_val like = tt_input(b, "like", TT_F64, "a:3 b:5.c:2");
+    tt_val part[2];
+    for (int i = 0; i < 2; i++) {
+        const tt_val cut = tt_match(b, tt_scale(b, x, i + 2), like);
+        part[i] = tt_reshape(b, cut, (int64_t[]){1, 1, 1}, 3);
+    }
+    const tt_join_params p = {.factor = "k", .dim = 2, .pos = 0};
+    tt_output(b, "y", tt_join(b, part, 2, &p));
+    world_open(&w, &odd_backend, NULL);
+    CHECK_OK(tt_exec_run(w.exec, feed_numbers, &w));
+    double y[60];
+    world_read(&w, "y", y);
+    for (int i = 0; i < 60; i++)
+        CHECK(y[i] == (i / 4 * 2 + i % 2) * (i / 2 % 2 + 2));
+    CHECK_OK(tt_plan_verify(w.plan));
+    world_fini(&w);
+}
+
+TEST(parts_that_were_cut_into_more_dims_are_copied)
+{
+    check_cut("a:3 d:10");
+    check_cut("a:3 d:2.e:5");
 }
 
 TEST(kernels_that_cannot_are_followed_by_a_copy)
