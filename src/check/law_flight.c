@@ -16,12 +16,11 @@
 enum { STEPS = 2, SHARED = 4 << 20 };
 
 typedef struct config {
-    int32_t n_data;
     const char *zero;
-    int32_t n_micro;
     int64_t bucket_bytes;
+    int32_t n_data, n_tensor; // ranks along both axes
+    int32_t n_micro;
     tt_flight_order order;
-    int32_t n_tensor; // ranks along a second axis
 } config;
 
 typedef struct subject {
@@ -244,12 +243,12 @@ static void check_config(tt_report *r, const tt_small *small, const char *name,
     static const char *const order[] = {"fifo", "priority", "magnitude"};
     subject s = {.small = small, .config = c};
     const tt_status status = check_alike(&s);
-    tt_report_check(r, status == TT_OK,
-                    "%s: %d x %d ranks, ZeRO %s, %d micro-batches, buckets of %lld "
-                    "bytes, %s: %s",
-                    name, c->n_data, c->n_tensor, c->zero, c->n_micro,
-                    (long long)c->bucket_bytes, order[c->order],
-                    tt_error_message());
+    tt_report_check(
+        r, status == TT_OK,
+        "%s: %d x %d ranks, ZeRO %s, %d micro-batches, buckets of %lld "
+        "bytes, %s: %s",
+        name, c->n_data, c->n_tensor, c->zero, c->n_micro,
+        (long long)c->bucket_bytes, order[c->order], tt_error_message());
     tt_free(s.weights);
     tt_graph_destroy(s.parts);
     tt_graph_destroy(s.whole);
@@ -260,18 +259,18 @@ static void check_config(tt_report *r, const tt_small *small, const char *name,
 static tt_status check(tt_report *r, const tt_small *small, const char *name)
 {
     static const config configs[] = {
-        {2, "0", 1, 0, TT_ORDER_FIFO, 1},
-        {3, "0", 1, 1, TT_ORDER_MAGNITUDE, 1},
-        {2, "0", 2, 700, TT_ORDER_PRIORITY, 1},
-        {2, "1", 1, 900, TT_ORDER_FIFO, 1},
-        {3, "2", 1, 0, TT_ORDER_FIFO, 1},
-        {2, "2", 2, 1, TT_ORDER_FIFO, 1},
-        {2, "3", 2, 500, TT_ORDER_FIFO, 1},
-        {3, "3", 1, 0, TT_ORDER_PRIORITY, 1},
-        {2, "0", 2, 1, TT_ORDER_MAGNITUDE, 1},
-        {2, "0", 1, 300, TT_ORDER_FIFO, 2},
-        {2, "3", 1, 0, TT_ORDER_FIFO, 2},
-        {1, "0", 2, 0, TT_ORDER_FIFO, 2},
+        {"0", 0, 2, 1, 1, TT_ORDER_FIFO},
+        {"0", 1, 3, 1, 1, TT_ORDER_MAGNITUDE},
+        {"0", 700, 2, 1, 2, TT_ORDER_PRIORITY},
+        {"1", 900, 2, 1, 1, TT_ORDER_FIFO},
+        {"2", 0, 3, 1, 1, TT_ORDER_FIFO},
+        {"2", 1, 2, 1, 2, TT_ORDER_FIFO},
+        {"3", 500, 2, 1, 2, TT_ORDER_FIFO},
+        {"3", 0, 3, 1, 1, TT_ORDER_PRIORITY},
+        {"0", 1, 2, 1, 2, TT_ORDER_MAGNITUDE},
+        {"0", 300, 2, 2, 1, TT_ORDER_FIFO},
+        {"3", 0, 2, 2, 1, TT_ORDER_FIFO},
+        {"0", 0, 1, 2, 2, TT_ORDER_FIFO},
     };
     enum { N = sizeof(configs) / sizeof(configs[0]) };
     const int k = (int)(small - tt_small_table);

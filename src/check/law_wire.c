@@ -246,15 +246,13 @@ static bool is_one_of(const tt_op_def *op, const tt_op_def *a,
 
 static void check_windows(subject *s, const tt_type *type, int f)
 {
-    const tt_comm_params *p = NULL;
-    (void)p;
     static const tt_window windows[] = {{.kernel = 3, .stride = 1, .pad = 1},
                                         {.kernel = 5, .stride = 2, .pad = 0}};
     for (int i = 0; i < 2; i++) {
         tt_window w = windows[i];
         const int64_t n = type->shape.factor[f].size;
         w.dilation = 1;
-        w.out = (n + 2 * w.pad - w.kernel) / w.stride + 1;
+        w.out = (n + INT64_C(2) * w.pad - w.kernel) / w.stride + 1;
         if (w.out < s->mesh.axis[s->axis].size)
             continue;
         const tt_place plain = tt_place_split(f);

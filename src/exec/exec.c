@@ -49,7 +49,7 @@ static tt_status get_memory(tt_exec *exec)
     const tt_plan *plan = exec->plan;
     const tt_wire *wire = exec->options.wire;
     const int64_t bytes = plan->peak_bytes + guard_bytes(exec);
-    if (plan->shared_bytes > 0 && wire->alloc != NULL)
+    if (plan->shared_bytes > 0 && wire != NULL && wire->alloc != NULL)
         exec->shared = wire->alloc(wire->ctx, plan->shared_bytes);
     exec->shared_bytes = exec->shared != NULL ? plan->shared_bytes : 0;
     const int64_t rest = bytes - exec->shared_bytes;
@@ -163,8 +163,10 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     exec->backend = backend;
     exec->options = *options;
     tt_status status = allocate(exec);
-    if (status == TT_OK && plan->n_flights > 0 && options->wire->bind != NULL)
-        status = options->wire->bind(options->wire->ctx, plan);
+    const tt_wire *wire = options->wire;
+    if (status == TT_OK && plan->n_flights > 0 && wire != NULL &&
+        wire->bind != NULL)
+        status = wire->bind(wire->ctx, plan);
     if (status != TT_OK) {
         tt_exec_destroy(exec);
         return status;

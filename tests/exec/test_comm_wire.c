@@ -291,6 +291,70 @@ TEST(what_a_wire_cannot_do_is_refused)
     CHECK(tt_alloc_live() == 0);
 }
 
+// Every allocation fails in turn; what was made is taken down again.
+TEST(a_wire_survives_every_failed_allocation)
+{
+    const tt_wire_options options = {.trace = true};
+    tt_comm *comm = NULL;
+    CHECK_OK(tt_self_open(1, &comm));
+    const int64_t live = tt_alloc_live();
+    tt_status status = TT_ERR_NOMEM;
+    int k = 0;
+    for (; status != TT_OK; k++) {
+        tt_comm_wire *wire = NULL;
+        rig r = {0};
+        tt_alloc_fail_at(k + 1);
+        status = tt_comm_wire_open(comm, &options, &wire);
+        tt_alloc_fail_at(0);
+        if (status == TT_OK) {
+            CHECK_OK(rig_open(&r, wire));
+            CHECK_OK(run_once(&r, 0));
+            rig_close(&r);
+        }
+        CHECK(status == TT_OK || status == TT_ERR_NOMEM);
+        tt_comm_wire_close(wire);
+        CHECK(tt_alloc_live() == live);
+    }
+    CHECK(k >= 7);
+    tt_comm_close(comm);
+}
+
+TEST(an_executor_with_flights_survives_every_failed_allocation)
+{
+    tt_comm *comm = NULL;
+    tt_comm_wire *wire = NULL;
+    rig r = {0};
+    CHECK_OK(tt_self_open(1, &comm));
+    CHECK_OK(tt_comm_wire_open(comm, NULL, &wire));
+    r.graph = build(1);
+    CHECK_OK(tt_backend_open(tt_backend_find("ref"), NULL, &r.backend));
+    const tt_exec_options options = {.wire = tt_comm_wire_of(wire)};
+    tt_status status = TT_ERR_NOMEM;
+    for (int k = 1; status != TT_OK; k++) {
+        const int64_t live = tt_alloc_live();
+        tt_alloc_fail_at(k);
+        status = tt_plan_lower(r.graph, &r.backend->target,
+                               &(tt_lower_options){0}, &r.plan);
+        if (status == TT_OK)
+            status = tt_plan_verify(r.plan);
+        if (status == TT_OK)
+            status = tt_exec_create(r.plan, r.backend, &options, &r.exec);
+        tt_alloc_fail_at(0);
+        CHECK(status == TT_OK || status == TT_ERR_NOMEM);
+        if (status != TT_OK) {
+            tt_plan_destroy(r.plan);
+            r.plan = NULL;
+            // Room for its flights may have grown for good.
+            CHECK(tt_alloc_live() - live <= 2);
+        }
+    }
+    CHECK_OK(run_once(&r, 0));
+    rig_close(&r);
+    tt_comm_wire_close(wire);
+    tt_comm_close(comm);
+    CHECK(tt_alloc_live() == 0);
+}
+
 // Closed while a flight is in the air that no peer takes part in.
 static tt_status leave_early(tt_comm *comm, void *user)
 {
