@@ -266,6 +266,38 @@ TEST(every_conversion_keeps_the_value)
             }
 }
 
+// One node each, whose result lies where the operator's name says.
+TEST(results_of_collectives_know_where_they_lie)
+{
+    tt_builder b;
+    start(&b, 3, false);
+    tt_val x[3];
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"r", "p", "s"};
+        x[i] = tt_input(&b, names[i], TT_F64, "a:5 b:7");
+        tt_place_set(&b, x[i], 1, places[i]);
+    }
+    const struct {
+        tt_val got;
+        tt_place want;
+    } cases[] = {
+        {tt_all_reduce(&b, x[1], 1, TT_SUM), tt_place_replicate()},
+        {tt_all_gather(&b, x[2], 1), tt_place_replicate()},
+        {tt_reduce_scatter(&b, x[1], 1, "b"), tt_place_split(1)},
+        {tt_all_to_all(&b, x[2], 1, "b"), tt_place_split(1)},
+        {tt_take(&b, x[0], 1, "b"), tt_place_split(1)},
+        {tt_keep_first(&b, x[0], 1), tt_place_partial(TT_SUM)},
+    };
+    const int n = sizeof(cases) / sizeof(cases[0]);
+    CHECK_OK(tt_builder_status(&b));
+    CHECK(b.graph->n_nodes == n);
+    for (int i = 0; i < n; i++)
+        CHECK_MSG(tt_place_equal(&tt_type_of(&b, cases[i].got)->place[1],
+                                 &cases[i].want),
+                  "%s", b.graph->node[i].op->name);
+    tt_builder_fini(&b);
+}
+
 TEST(sent_values_keep_their_placement_and_name_their_peer)
 {
     tt_builder b;
