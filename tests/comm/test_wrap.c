@@ -155,7 +155,7 @@ TEST(slow_links_carry_one_message_at_a_time)
     const tt_slow_options how = {.rate = 4e6};
     sum_user u = {.algorithm = "naive", .count = 100000};
     const cast c = {3, 30, wrap_slow, &how, sum_up, &u};
-    check_time(&c, 0.39, 0.6);
+    check_time(&c, 0.32, 0.6);
 }
 
 static tt_status send_and_go_on(tt_comm *comm, void *user)
