@@ -287,6 +287,8 @@ TEST(results_of_collectives_know_where_they_lie)
         {tt_all_to_all(&b, x[2], 1, "b"), tt_place_split(1)},
         {tt_take(&b, x[0], 1, "b"), tt_place_split(1)},
         {tt_keep_first(&b, x[0], 1), tt_place_partial(TT_SUM)},
+        {tt_shift(&b, x[2], 1, 4), {.kind = TT_SPLIT, .rotate = 1}},
+        {tt_shift(&b, x[2], 1, -1), {.kind = TT_SPLIT, .rotate = 2}},
     };
     const int n = sizeof(cases) / sizeof(cases[0]);
     CHECK_OK(tt_builder_status(&b));
