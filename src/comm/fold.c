@@ -59,7 +59,7 @@ static uint16_t bf16_store(float value)
 // operation is not vectorised.
 static uint32_t if_less(uint32_t a, uint32_t b, uint32_t first, uint32_t second)
 {
-    const uint32_t mask = (uint32_t)((int32_t)(a - b) >> 31);
+    const uint32_t mask = 0u - ((a - b) >> 31);
     return second ^ ((first ^ second) & mask);
 }
 
