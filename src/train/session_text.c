@@ -66,7 +66,11 @@ const char *tt_session_optim_text(tt_session *session)
     const tt_job *job = session->job;
     const tt_schedule *schedule = &job->optim_params.schedule;
     tt_str text = {0};
-    tt_str_addf(&text, "%s, lr %g, ", job->options.optim, job->optim_params.lr);
+    tt_str_addf(&text, "%s, lr %g", job->options.optim, job->rate);
+    if (job->optim_params.lr_scale != TT_LR_SCALE_NONE)
+        tt_str_addf(&text, " (%g for a batch of %g)", job->optim_params.lr,
+                    job->optim_params.lr_batch);
+    tt_str_add(&text, ", ");
     tt_opt_print_value(tt_opt_find(tt_schedule_options, "schedule"), schedule,
                        &text);
     if (schedule->warmup > 0)

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-enum { CREW_TENSORS = 600, CREW_NUMBERS = 4 << 20 };
+enum { CREW_TENSORS = 600, CREW_NUMBERS = 32 << 20 };
 
 typedef struct crew_run { // shared with the ranks
     int64_t n;

@@ -24,18 +24,24 @@ static void check_near(const crew_run *run, const crew_run *one, double most,
 }
 
 // 2, 3 and 4 ranks against one, with the same global batch.
-static void check_family(const char *name, const char *const *more,
-                         int64_t steps, double most)
+static void check_ranks(const family *f, const char *const *more, int64_t steps,
+                        double most)
 {
-    crew_run *one = crew_train(named(name), more, 1, steps);
+    crew_run *one = crew_train(f, more, 1, steps);
     for (int32_t n = 2; n <= 4; n++) {
         char what[64];
-        snprintf(what, sizeof what, "%s on %d ranks", name, n);
-        crew_run *run = crew_train(named(name), more, n, steps);
+        snprintf(what, sizeof what, "%s on %d ranks", f->name, n);
+        crew_run *run = crew_train(f, more, n, steps);
         check_near(run, one, most, what);
         crew_free(run);
     }
     crew_free(one);
+}
+
+static void check_family(const char *name, const char *const *more,
+                         int64_t steps, double most)
+{
+    check_ranks(named(name), more, steps, most);
 }
 
 TEST_SLOW(ranks_train_gpt_as_one_does, 120)
@@ -60,6 +66,27 @@ TEST_SLOW(ranks_train_vgg_as_one_does, 240)
         "precision=fp64", "device=ref",    "batch=5", "model.width=4",
         "optim=sgd",      "optim.lr=1e-3", NULL};
     check_family("vgg", more, 20, 1e-9);
+}
+
+TEST_ALL(ranks_train_whole_nets_as_one_does)
+{
+    static const family nets[] = {
+        {"resnet18",
+         {"model=resnet18", "model.classes=10", "image=32", "batch=5", NULL},
+         true},
+        {"vgg11",
+         {"model=vgg11", "model.classes=10", "model.hidden=64", "image=32",
+          "batch=4", NULL},
+         true},
+        {"gpt",
+         {"model=gpt", "model.layers=4", "model.width=96", "model.heads=6",
+          "model.vocab=301", "seq=33", "batch=6", NULL},
+         false},
+    };
+    const char *const more[] = {"precision=fp64", "device=ref", "optim=sgd",
+                                "optim.lr=1e-3", NULL};
+    for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
+        check_ranks(&nets[i], more, 20, 1e-9);
 }
 
 TEST(ranks_make_a_step_in_fp32_as_one_does)
