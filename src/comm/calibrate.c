@@ -14,12 +14,11 @@
 #include "base/json.h"
 #include "base/json_read.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
     VERSION = 1,
-    SAMPLES = 8,  // of a measurement; fewer when they take long
+    SAMPLES = 16, // of a measurement; fewer when they take long
     IN_A_ROW = 4, // rounds of a sample: one alone may find its message there
     SMALL = 8,    // bytes
     MIDDLE = 1 << 14, // from here on bytes count
@@ -102,31 +101,31 @@ static tt_status once(const bench *b, const circle *c, int64_t bytes)
     return tt_comm_swap(b->comm, &out, &in);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// The slowest rank's lower quartile: what others do on the machine only adds. All do
-// as many rounds as the slowest first one allows.
+// The slowest rank's best sample: what others do on the machine only adds. All take
+// as many as the slowest first round allows, after one that brings them together.
 static tt_status measure(const bench *b, const circle *c, int64_t bytes,
                          double *seconds_out)
 {
-    double times[SAMPLES], first = tt_clock_seconds();
+    double first = 0, best = longest;
+    TT_TRY(once(b, c, bytes));
+    TT_TRY(agree(b, &first));
+    first = tt_clock_seconds();
     TT_TRY(once(b, c, bytes));
     first = tt_clock_seconds() - first;
     TT_TRY(agree(b, &first));
     const double wanted = enough / first / IN_A_ROW;
-    const int n = wanted < 1 ? 1 : wanted > SAMPLES ? SAMPLES : (int)wanted;
+    const int least = first < enough ? SAMPLES / 3 : 1;
+    const int n = wanted < least     ? least
+                  : wanted > SAMPLES ? SAMPLES
+                                     : (int)wanted;
     for (int i = 0; i < n; i++) {
         const double start = tt_clock_seconds();
         for (int k = 0; k < IN_A_ROW; k++)
             TT_TRY(once(b, c, bytes));
-        times[i] = (tt_clock_seconds() - start) / IN_A_ROW;
+        const double seconds = (tt_clock_seconds() - start) / IN_A_ROW;
+        best = seconds < best ? seconds : best;
     }
-    qsort(times, (size_t)n, sizeof times[0], by_size);
-    *seconds_out = times[n / 4];
+    *seconds_out = best;
     return agree(b, seconds_out);
 }
 
