@@ -7,7 +7,9 @@
 #include "check/interp.h"
 #include "check/sample.h"
 #include "model/nn.h"
+#include "ops/arith.h"
 #include "ops/gradops.h"
+#include "ops/matmul.h"
 #include "ops/ops.h"
 #include "pass/partition.h"
 #include "pass/pass.h"
@@ -129,14 +131,13 @@ static int64_t count_op(const tt_graph *g, const tt_op_def *op)
 }
 
 // Partitions, runs both, compares; returns how often `op` was inserted.
-static int64_t verify(const tt_graph *g, const char *mesh, const char *layout,
-                      const tt_op_def *op)
+static int64_t verify_with(const tt_graph *g, const tt_partition_params *params,
+                           const tt_op_def *op)
 {
-    const tt_partition_params params = {mesh, layout};
     tt_graph *cut = NULL;
     const tt_status status =
-        tt_pass_apply(tt_pass_find("partition"), &params, g, &cut);
-    CHECK_MSG(status == TT_OK, "%s: %s", mesh, tt_error_message());
+        tt_pass_apply(tt_pass_find("partition"), params, g, &cut);
+    CHECK_MSG(status == TT_OK, "%s: %s", params->mesh, tt_error_message());
     tt_interp *one = NULL, *many = NULL;
     CHECK(tt_interp_create(g, &one) == TT_OK);
     CHECK(tt_interp_create(cut, &many) == TT_OK);
@@ -150,6 +151,12 @@ static int64_t verify(const tt_graph *g, const char *mesh, const char *layout,
     tt_interp_destroy(many);
     tt_graph_destroy(cut);
     return n;
+}
+
+static int64_t verify(const tt_graph *g, const char *mesh, const char *layout,
+                      const tt_op_def *op)
+{
+    return verify_with(g, &(tt_partition_params){mesh, layout}, op);
 }
 
 static tt_val dense(tt_builder *b, tt_val x, const char *name, const char *in,
@@ -349,5 +356,26 @@ TEST(expert_dispatch_by_all_to_all)
                  &tt_op_all_to_all) >= 4);
     CHECK(verify(g, "expert:3", "groups:expert experts:expert",
                  &tt_op_all_to_all) >= 4);
+    tt_graph_destroy(g);
+}
+
+// The weight's only factor has a name that the layout does not know, but its gradient
+// comes out split along it over `tensor`; scattering that over `data` along the same
+// factor would mix up blocks of blocks.
+TEST(a_gradient_is_scattered_along_a_factor_that_another_axis_has_split)
+{
+    tt_builder b;
+    const tt_matmul_params plain = {0};
+    begin(&b);
+    const tt_val x = tt_input(&b, "x", TT_F64, "batch:4 k:6");
+    const tt_val u = tt_param(&b, "u", tt_init_normal(1), "k:6 ff:8");
+    const tt_val w = tt_param(&b, "w", tt_init_normal(1), "in:8");
+    const tt_val v = tt_param(&b, "v", tt_init_normal(1), "ff:8 out:4");
+    const tt_val h = tt_mul(&b, tt_matmul(&b, x, u, TT_NONE, &plain), w);
+    const tt_val y = tt_matmul(&b, h, v, TT_NONE, &plain);
+    tt_graph *g = finish(&b, mean_square(&b, y));
+    const tt_partition_params params = {
+        .mesh = "data:2 tensor:2", .layout = "batch:data ff:tensor", .zero = 2};
+    CHECK(verify_with(g, &params, &tt_op_reduce_scatter) == 3);
     tt_graph_destroy(g);
 }
