@@ -277,10 +277,16 @@ TEST(results_of_collectives_know_where_they_lie)
         x[i] = tt_input(&b, names[i], TT_F64, "a:5 b:7");
         tt_place_set(&b, x[i], 1, places[i]);
     }
+    tt_place seen = tt_place_split(0);
+    seen.window = (tt_window){
+        .out = 5, .kernel = 3, .stride = 1, .pad = 1, .dilation = 1};
+    const tt_val wide = tt_halo(&b, x[2], 1, &seen.window);
     const struct {
         tt_val got;
         tt_place want;
     } cases[] = {
+        {wide, seen},
+        {tt_halo_add(&b, wide, 1), tt_place_split(0)},
         {tt_all_reduce(&b, x[1], 1, TT_SUM), tt_place_replicate()},
         {tt_all_gather(&b, x[2], 1), tt_place_replicate()},
         {tt_reduce_scatter(&b, x[1], 1, "b"), tt_place_split(1)},
