@@ -10,10 +10,20 @@
 #include "base/clock.h"
 #include "comm/transport/parcel.h"
 
+enum { KNOWN = 64 };
+
+typedef struct span {
+    double begin, end;
+} span;
+
 typedef struct slow {
     tt__wrap wrap;
     tt_slow_options options;
-    double out_free, in_free; // when the link is
+    double out_free; // when the link is
+    // When it was or will be receiving, apart from each other: messages are looked at
+    // in the order in which they are asked for, not in that of their arrival.
+    span busy[KNOWN];
+    int n_busy;
 } slow;
 
 static double duration(const slow *s, int64_t bytes)
@@ -41,13 +51,53 @@ static tt_status post_receive(tt_comm *comm, tt_msg *msg)
     return tt__parcel_post(&s->wrap, p);
 }
 
+// The end of a message that begins then and takes what others leave of the link.
+static double end_of(const slow *s, double begin, double takes)
+{
+    static const double blink = 1e-9;
+    double end = begin + takes, before = 0;
+    do {
+        double busy = 0;
+        before = end;
+        for (int i = 0; i < s->n_busy; i++) {
+            const span b = s->busy[i];
+            const double from = b.begin > begin ? b.begin : begin;
+            const double to = b.end < before ? b.end : before;
+            busy += to > from ? to - from : 0;
+        }
+        end = begin + takes + busy;
+    } while (end > before + blink);
+    return end;
+}
+
+// From then to then there is nothing left of the link.
+static void occupy(slow *s, span all)
+{
+    int n = 0, oldest = 0;
+    for (int i = 0; i < s->n_busy; i++) {
+        const span b = s->busy[i];
+        if (b.end < all.begin || b.begin > all.end) {
+            s->busy[n++] = b;
+            continue;
+        }
+        all.begin = b.begin < all.begin ? b.begin : all.begin;
+        all.end = b.end > all.end ? b.end : all.end;
+    }
+    for (int i = 1; i < n; i++)
+        oldest = s->busy[i].end < s->busy[oldest].end ? i : oldest;
+    s->busy[n < KNOWN ? n : oldest] = all;
+    s->n_busy = n < KNOWN ? n + 1 : KNOWN;
+}
+
 static tt_status arrive(tt__wrap *w, tt__parcel *p)
 {
     slow *s = (slow *)w;
-    const double behind = s->in_free + duration(s, p->msg->bytes);
-    if (p->note.due < behind)
-        p->note.due = behind;
-    s->in_free = p->note.due;
+    const double takes = duration(s, p->msg->bytes);
+    const double begin = p->note.due - takes;
+    if (takes > 0) {
+        p->note.due = end_of(s, begin, takes);
+        occupy(s, (span){begin, p->note.due});
+    }
     return TT_OK;
 }
 
