@@ -12,6 +12,7 @@ export XDG_STATE_HOME="$folder/state" OMP_NUM_THREADS=1
 # Open MPI binds two ranks to two cores: other tests are there already.
 export OMPI_MCA_hwloc_base_binding_policy=none
 export LSAN_OPTIONS="suppressions=$here/tests/leaks.txt:print_suppressions=0"
+export ASAN_OPTIONS=fast_unwind_on_malloc=0
 cd "$folder" || exit 1
 
 fail() {

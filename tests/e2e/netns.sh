@@ -10,6 +10,7 @@ netns=$(realpath tools/netns)
 here=$(pwd)
 export XDG_STATE_HOME="$folder/state" OMP_NUM_THREADS=1
 export LSAN_OPTIONS="suppressions=$here/tests/leaks.txt:print_suppressions=0"
+export ASAN_OPTIONS=fast_unwind_on_malloc=0
 cd "$folder" || exit 1
 
 fail() {
