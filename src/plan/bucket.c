@@ -149,7 +149,7 @@ static tt_status number(tt__trips *t, tt__trip *const *sorted, int32_t n)
 
 static tt_status list(tt__trips *t, tt__trip *const *sorted, int32_t n)
 {
-    t->order = tt_arena_alloc(t->l->arena, (n + 1) * (int64_t)sizeof(int32_t));
+    t->order = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(int32_t));
     t->bucket = tt_arena_alloc(t->l->arena, (t->n_buckets + 1) *
                                                 (int64_t)sizeof(*t->bucket));
     if (t->order == NULL || t->bucket == NULL)

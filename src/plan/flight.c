@@ -332,11 +332,11 @@ static tt_status order_flights(tt__trips *t)
 static tt_status allocate(tt__trips *t, int32_t n)
 {
     tt_plan *plan = t->l->plan;
-    t->trip = tt_arena_alloc(t->l->arena, (n + 1) * (int64_t)sizeof(*t->trip));
+    t->trip = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*t->trip));
     plan->flight =
-        tt_arena_alloc(plan->arena, (n + 1) * (int64_t)sizeof(*plan->flight));
+        tt_arena_alloc(plan->arena, n * (int64_t)sizeof(*plan->flight));
     plan->member =
-        tt_arena_alloc(plan->arena, (n + 1) * (int64_t)sizeof(*plan->member));
+        tt_arena_alloc(plan->arena, n * (int64_t)sizeof(*plan->member));
     return t->trip == NULL || plan->flight == NULL || plan->member == NULL
                ? TT_ERR_NOMEM
                : TT_OK;
@@ -356,7 +356,7 @@ tt_status tt__flights_make(tt__lower *l)
     find_steps(&t);
     for (int32_t i = 0; i < t.n; i++)
         find_times(plan, &t.trip[i]);
-    int32_t *room = tt_arena_alloc(l->arena, (n + 1) * (int64_t)sizeof(*room));
+    int32_t *room = tt_arena_alloc(l->arena, n * (int64_t)sizeof(*room));
     if (room == NULL)
         return TT_ERR_NOMEM;
     for (int32_t b = 0; b < t.n_buckets; b++)
