@@ -83,7 +83,6 @@ tt_status tt__carry_call(tt__carrier *c, const tt_coll_call *call)
     const int64_t bytes = tt_coll_scratch_bytes(def, &mine);
     TT_TRY(tt__carrier_room(c, bytes));
     mine.scratch = bytes > 0 ? c->scratch : NULL;
-    c->tag = (c->tag + 1) % TT__TAGS;
-    mine.tag = c->tag;
+    mine.tag = 0;
     return tt_coll_run(def, c->comm, &mine);
 }

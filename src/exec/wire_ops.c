@@ -399,6 +399,12 @@ static way_fn *way_of(const tt_op_def *op)
     return kind < N_WAYS ? ways[kind].run : NULL;
 }
 
+// Alike on all ranks that take part, which may do other things between than others.
+static int32_t tag_of(int32_t node, int32_t piece)
+{
+    return (int32_t)(1 + (node * INT64_C(97) + piece) % (TT__TAGS - 1));
+}
+
 bool tt__carry_here(const tt_plan *plan, const tt_flight *flight,
                     const tt_args *args)
 {
@@ -417,7 +423,7 @@ tt_status tt__carry_step(tt__carrier *c, const tt_plan *plan, int32_t step,
                          const tt_args *args)
 {
     const site x = site_of(plan, step, args);
-    c->tag = (c->tag + 1) % TT__TAGS;
+    c->tag = tag_of(plan->step[step].node, 0);
     return way_of(x.op)(c, &x);
 }
 
@@ -429,8 +435,13 @@ tt_status tt__carry_joined(tt__carrier *c, const tt_plan *plan,
     const site first = site_of(plan, member[0], args);
     const site last = site_of(plan, member[flight->n - 1], args);
     site all = first;
-    c->tag = (c->tag + 1) % TT__TAGS;
+    c->tag = tag_of(plan->step[member[0]].node, flight->piece);
     all.count = (last.in - first.in) / tt_num_bytes(all.fold.type) + last.count;
+    if (flight->to > 0) {
+        all.count = (flight->to - flight->from) / tt_num_bytes(all.fold.type);
+        all.in += flight->from;
+        all.out += flight->from;
+    }
     return all_reduce(c, &all);
 }
 

@@ -301,12 +301,17 @@ static int by_begin(const void *pa, const void *pb)
         return a->begin < b->begin ? -1 : 1;
     if (a->end != b->end)
         return a->end < b->end ? -1 : 1;
-    return a->first < b->first ? -1 : 1;
+    if (a->first != b->first)
+        return a->first < b->first ? -1 : 1;
+    return a->from < b->from ? -1 : 1;
 }
 
 static tt_status order_flights(tt__trips *t)
 {
     tt_plan *plan = t->l->plan;
+    qsort(plan->flight, (size_t)plan->n_flights, sizeof(*plan->flight),
+          by_begin);
+    TT_TRY(tt__slice(t));
     const int64_t n = plan->n_flights + 1;
     double *key = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*key));
     int32_t *begin = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*begin));

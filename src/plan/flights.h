@@ -4,6 +4,7 @@
 //   reorder    steps move so that they wait for communication as late as they can
 //   flight     from when to when each collective may travel, and with which others
 //   prefetch   gathers of weights ahead of their use
+//   slice      buckets in pieces, so that others need not wait long
 //   schedule   which bucket goes first
 //
 // All ranks must begin the same flights in the same order, so what decides (the
@@ -58,5 +59,6 @@ tt_status tt__steps_reorder(tt__trips *t);
 // theirs: ready when the last is, over before the first must be.
 tt_flight *tt__flight_add(tt__trips *t, const int32_t *trips, int32_t n);
 tt_status tt__prefetch(tt__trips *t);
+tt_status tt__slice(tt__trips *t); // flights are sorted
 
 #endif

@@ -101,8 +101,12 @@ typedef struct tt_flight {
     int32_t ready;      // from this step on it may begin
     bool is_last_only;  // of the update: begins in the last micro-batch
     bool is_joined;     // all-reduces side by side in memory: done as one
-    int32_t needed;     // first step of the next run that uses the result
-    int64_t bytes;      // of what is moved, once
+    // Of what is done as one, these bytes; to = 0: all. Pieces of a row share its
+    // members.
+    int64_t from, to;
+    int32_t piece;  // its number
+    int32_t needed; // first step of the next run that uses the result
+    int64_t bytes;  // of what is moved, once
 } tt_flight;
 
 typedef struct tt_plan {

@@ -152,8 +152,12 @@ static void print_flights(const tt_plan *plan, tt_str *out)
                     flight->end, (long long)flight->bytes);
         for (int32_t i = 0; i < flight->n; i++)
             tt_str_addf(out, " %d", plan->member[flight->first + i]);
-        tt_str_addf(out, "%s  %s\n", flight->is_joined ? " as one" : "",
-                    flight->name);
+        if (flight->to > 0)
+            tt_str_addf(out, " as one, bytes %lld to %lld",
+                        (long long)flight->from, (long long)flight->to);
+        else if (flight->is_joined)
+            tt_str_add(out, " as one");
+        tt_str_addf(out, "  %s\n", flight->name);
     }
 }
 

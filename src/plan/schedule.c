@@ -123,7 +123,8 @@ uint64_t tt_plan_flights_hash(const tt_plan *plan)
         for (int32_t i = 0; i < flight->n; i++) {
             const int32_t s = plan->member[flight->first + i];
             const int64_t word[] = {(int64_t)hash, plan->step[s].node,
-                                    flight->is_joined ? flight->n : 0};
+                                    flight->is_joined ? flight->n : 0,
+                                    flight->from, flight->to};
             hash = tt_hash(word, sizeof(word));
         }
     }

@@ -27,9 +27,17 @@ static tt_status check_members(const tt_plan *plan, span *of_step)
         const tt_flight *flight = &plan->flight[f];
         for (int32_t i = 0; i < flight->n; i++) {
             const int32_t s = plan->member[flight->first + i];
-            if (!tt__is_collective(&plan->step[s]) || of_step[s].flight >= 0)
+            span *x = &of_step[s];
+            if (!tt__is_collective(&plan->step[s]) ||
+                (x->flight >= 0 &&
+                 (flight->to == 0 ||
+                  plan->flight[x->flight].first != flight->first)))
                 return fail_at(plan, flight, "has a member that is none");
-            of_step[s] = (span){f, flight->begin, flight->end};
+            if (x->flight < 0 || x->begin > flight->begin)
+                x->begin = flight->begin;
+            if (x->flight < 0 || x->end < flight->end)
+                x->end = flight->end;
+            x->flight = f;
         }
     }
     for (int32_t s = 0; s < plan->n_steps; s++)
@@ -86,6 +94,25 @@ static int64_t place_of(const tt_plan *plan, const tt_ref *ref)
     return plan->buffer[ref->buffer].offset + ref->offset;
 }
 
+// The pieces of a row are the row.
+static tt_status check_pieces(const tt_plan *plan, const tt_flight *flight,
+                              int64_t row)
+{
+    int64_t sum = 0;
+    bool goes_on = flight->to == row;
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *other = &plan->flight[f];
+        if (other->first != flight->first)
+            continue;
+        sum += other->to - other->from;
+        goes_on |= other->from == flight->to;
+    }
+    return flight->to == 0 ||
+                   (sum == row && goes_on && flight->from <= flight->to)
+               ? TT_OK
+               : fail_at(plan, flight, "is not all of its row");
+}
+
 // Members follow each other; only gaps of alignment are between them.
 static tt_status check_joined(const tt_plan *plan, const tt_flight *flight)
 {
@@ -99,7 +126,9 @@ static tt_status check_joined(const tt_plan *plan, const tt_flight *flight)
             return fail_at(plan, flight, "is not in a row");
         end = at + step->moved_bytes;
     }
-    return TT_OK;
+    return check_pieces(
+        plan, flight,
+        end - place_of(plan, &plan->step[plan->member[flight->first]].in[0]));
 }
 
 tt_status tt__flights_verify(const tt_plan *plan)

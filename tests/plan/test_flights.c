@@ -382,6 +382,41 @@ TEST(flights_of_a_micro_batch_stay_in_their_segment)
     destroy(&p);
 }
 
+// Batch norm talks in every layer of backward: it does not wait behind whole buckets.
+TEST(rows_are_cut_where_layers_talk)
+{
+    planned p = make(small_resnet);
+    tt_plan *plan = p.plan;
+    const int32_t from = first_of(plan, TT_BACKWARD);
+    const int32_t update = first_of(plan, TT_UPDATE);
+    const double time = plan->clock[update] - plan->clock[from];
+    double bytes = 0, all = 0;
+    int n = 0;
+    for (int32_t f = 0; f < plan->n_flights; f++)
+        all += plan->flight[f].to > 0 ? (double)plan->flight[f].bytes : 0;
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        tt_flight *flight = &plan->flight[f];
+        const tt_flight was = *flight;
+        if (flight->to == 0)
+            continue;
+        n++;
+        // No more is under way than work is done while the next step runs.
+        bytes += (double)flight->bytes;
+        CHECK(flight->begin == update || flight->begin == flight->ready ||
+              (plan->clock[flight->begin + 1] - plan->clock[from]) / time >=
+                  bytes / all - 1e-9);
+        flight->to -= 64;
+        refuses(plan, "not all of its row");
+        *flight = was;
+    }
+    CHECK_MSG(n >= 8, "%d", n);
+    destroy(&p);
+    planned gpt = make(small_gpt);
+    for (int32_t f = 0; f < gpt.plan->n_flights; f++)
+        CHECK(gpt.plan->flight[f].to == 0);
+    destroy(&gpt);
+}
+
 // ---- who goes first --------------------------------------------------------------
 
 static void check_same_set(const tt_plan *plan, const int32_t *order)
