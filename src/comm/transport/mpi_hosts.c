@@ -52,6 +52,7 @@ static tt_status number(tt__mpi *m, int64_t *names)
         m->host[r] = same < r ? m->host[same] : n++;
     }
     m->n_hosts = n;
+    m->base.is_guest = n > 1; // who waits for a network need not stay awake
     tt__mpi_cut_lanes(m);
     return TT_OK;
 }
