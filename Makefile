@@ -207,6 +207,7 @@ SUBMAKE = $(MAKE) -s --no-print-directory \
 RUN_TESTS = OMP_WAIT_POLICY=passive TUTTI=$(B)/tutti TUTTI_BUILD=$(B) \
 	XDG_STATE_HOME=$(CURDIR)/$(B)/state \
 	UBSAN_OPTIONS=print_stacktrace=1 \
+	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.txt:print_suppressions=0 \
 	$(B)/test-runner --scripts tests/e2e $(T)
 
 .PHONY: setup setup-check
@@ -217,7 +218,7 @@ setup-check:
 
 .PHONY: test-build
 test-build: setup
-	@$(SUBMAKE) all $(B)/test-runner
+	+@$(SUBMAKE) all $(B)/test-runner
 
 .PHONY: test
 test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
@@ -226,7 +227,7 @@ test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
 .PHONY: test-all
 test-all: test-build ## run the slow tests too, and see that they notice faults
 	@KILLS=200 FAULTS=100 LAYOUTS=150 $(RUN_TESTS) --all
-	$(if $(T)$(SAN),,@$(SUBMAKE) tsan)
+	+$(if $(T)$(SAN),,@$(SUBMAKE) tsan)
 	$(if $(T)$(SAN),,@tools/mutate)
 
 # Ranks as threads, under ThreadSanitizer, which sees no thread pool of libgomp's: one
@@ -236,7 +237,7 @@ TSAN_TESTS := tests/comm/test_shm tests/comm/test_wrap tests/comm/test_calibrate
 	law_operators_over
 .PHONY: tsan
 tsan: setup ## run the tests whose ranks are threads under ThreadSanitizer
-	@$(SUBMAKE) SAN=thread build/tsan/test-runner
+	+@$(SUBMAKE) SAN=thread build/tsan/test-runner
 	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tools/tsan.supp \
 		build/tsan/test-runner $(if $(T),$(T),$(TSAN_TESTS))
 
@@ -252,7 +253,7 @@ FUZZ_SECONDS ?= 60
 
 .PHONY: fuzz fuzz-run
 fuzz: setup-check ## build the fuzzers (build/fuzz/*)
-	@$(SUBMAKE) $(FUZZERS)
+	+@$(SUBMAKE) $(FUZZERS)
 fuzz-run: fuzz ## run each for FUZZ_SECONDS (60), keeping what it finds
 	@tools/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
@@ -271,7 +272,7 @@ build/fuzz/%: build/fuzz/obj/tests/fuzz/fuzz_%.o \
 .PHONY: demo
 demo: ## install and build, then train two small models and use them
 	@tools/setup demo
-	@$(SUBMAKE) all
+	+@$(SUBMAKE) all
 	@tools/demo
 
 .PHONY: bench
@@ -296,7 +297,7 @@ check-layers check-lists check-size check-banned: check-%:
 check-headers:
 	@tools/check_headers
 check-clang:
-	@$(SUBMAKE) -k CC=clang SAN= WERROR=1 objects
+	+@$(SUBMAKE) -k CC=clang SAN= WERROR=1 objects
 check-cppcheck:
 	@tools/check_cppcheck
 check-tidy: # F=ops/split reads only files with that in their path

@@ -193,8 +193,8 @@ TEST(report_leaves_out_ranks_that_make_no_sense)
         "{\"ranks\":{}}",
         "{\"ranks\":[]}",
         "{\"ranks\":[1],\"collectives\":{\"by_name\":[null]}}",
-        "{\"ranks\":[{\"rank\":1e999,\"bytes\":-1,\"messages\":null,"
-        "\"kernel_seconds\":\"x\"}],\"collectives\":[]}"};
+        ("{\"ranks\":[{\"rank\":1e999,\"bytes\":-1,\"messages\":null,"
+         "\"kernel_seconds\":\"x\"}],\"collectives\":[]}")};
     for (int i = 0; i < 7; i++) {
         make_ranks(odd[i]);
         CHECK(has("<h2>Ranks</h2>") == (i >= 5));

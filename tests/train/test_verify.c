@@ -69,7 +69,7 @@ TEST(not_a_number_is_as_far_as_can_be)
     trial a, b;
     trial_init(&a, 2);
     trial_init(&b, 2);
-    a.value[1][1] = NAN;
+    a.value[1][1] = (double)NAN;
     const tt__distance d = tt__verify_compare(&a.taken, &b.taken, 1e-9);
     CHECK(d.first == 1 && isinf(d.worst));
     CHECK(tt__verify_furthest(&a.taken, &b.taken, 1) == 1);
