@@ -133,7 +133,8 @@ static tt_status check_call(tt_comm *comm, const tt_coll_def *def,
                            def->name, tt_coll_name(call.kind), call.group.me,
                            call.group.n, (long long)i);
     // Whoever is not the root may use all of what a root gets.
-    const int64_t room = n > 0 ? n : call.count;
+    const bool is_barrier = call.kind == TT_BARRIER;
+    const int64_t room = n > 0 || is_barrier ? n : call.count;
     for (int64_t i = room; i < 2 * MOST + GUARD; i++)
         if (out[i] != -1)
             return tt_fail(TT_ERR_STATE, "%s %s writes beyond", def->name,
@@ -145,7 +146,14 @@ static tt_status check_kind(tt_comm *comm, const tt_coll_def *def,
                             tt_coll_call call)
 {
     static const int64_t counts[] = {53, MOST};
-    for (int i = 0; i < 2; i++)
+    int64_t bound[RANKS + 1] = {0};
+    for (int i = 0; i < 2; i++) {
+        // Given blocks are as good as none; a barrier does not care for any.
+        for (int32_t m = 0; m < call.group.n; m++) {
+            const tt_block b = tt_block_of(counts[i], call.group.n, m);
+            bound[m + 1] = b.first + b.n;
+        }
+        call.bound = i == 0 ? NULL : bound;
         for (call.root = 0; call.root < call.group.n;
              call.root += call.group.n - 1) {
             call.count = counts[i];
@@ -153,6 +161,7 @@ static tt_status check_kind(tt_comm *comm, const tt_coll_def *def,
             if (call.kind == TT_ALL_REDUCE || call.kind == TT_REDUCE_TO)
                 TT_TRY(check_call(comm, def, call, true));
         }
+    }
     return TT_OK;
 }
 
