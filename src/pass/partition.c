@@ -195,7 +195,7 @@ static tt_status rewrite(tt__cut *c)
 static tt_status allocate(tt__cut *c)
 {
     const tt_graph *old = c->old;
-    const int64_t values = old->n_values + 1;
+    const int64_t values = old->n_values;
     int64_t widest = 2;
     for (int32_t n = 0; n < old->n_nodes; n++)
         widest = old->node[n].n_in > widest ? old->node[n].n_in : widest;
