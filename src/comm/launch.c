@@ -108,7 +108,8 @@ static _Noreturn void be_rank(const launch *l, int32_t rank, pid_t parent,
         status = fn(&r, user);
     if (status != TT_OK) {
         snprintf(seat->message, sizeof seat->message, "%s", tt_error_message());
-        seat->failed_at = tt_clock_seconds();
+        if (seat->failed_at == 0)
+            seat->failed_at = tt_clock_seconds();
     }
     (void)fflush(NULL);
     const bool waited = status == TT_ERR_PEER || status == TT_ERR_TIMEOUT;

@@ -12,6 +12,7 @@
 // once more; whoever writes for it looks at that afterwards: one sees the other.
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "comm/stream.h"
 #include "comm/transport/shm_world.h"
 
@@ -345,6 +346,10 @@ static void abandon(tt_comm *comm)
     shm *s = (shm *)comm;
     for (int32_t r = 0; r < comm->size; r++)
         s->peer[r].out = s->peer[r].unread = s->peer[r].in = (queue){0};
+    // Before it leaves: peers that fail because of that fail later.
+    tt__seat *seat = &s->world->seat[comm->rank];
+    if (seat->failed_at == 0)
+        seat->failed_at = tt_clock_seconds();
 }
 
 // ---- the rest ------------------------------------------------------------
