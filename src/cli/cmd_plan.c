@@ -104,8 +104,9 @@ static tt_status run(tt_cli *cli, int *exit_out)
     tt_session *session = NULL;
     (void)exit_out;
     tt_status status = open_job(cli, &session, &job);
-    if (status == TT_OK)
-        status = show(cli, session != NULL ? session->job : job);
+    tt_job *shown = session != NULL ? session->job : job;
+    if (status == TT_OK && shown != NULL)
+        status = show(cli, shown);
     tt_job_close(job);
     tt_session_close(session);
     return status;

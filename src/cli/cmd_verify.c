@@ -195,8 +195,8 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
                                      : TT_OK);
     if (status == TT_OK)
         status = tt_verify(&request, &result);
-    if (status == TT_OK && tt_peers_is_first(peers)) {
-        status = show(cli, request.many, &result);
+    if (status == TT_OK && tt_peers_is_first(peers) && s[0].job != NULL) {
+        status = show(cli, s[0].job, &result);
         *exit_out = result.ok ? TT_EXIT_OK : TT_EXIT_NO;
     }
     if (folder[0] != '\0')

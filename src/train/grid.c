@@ -216,7 +216,7 @@ tt_status tt_where_grid(const tt_where *where, int32_t ranks, tt_arena *arena,
                         tt_grid *grid_out)
 {
     int64_t size[TT_N_AXES];
-    int order[TT_N_AXES];
+    int order[TT_N_AXES] = {0};
     tt_str mesh = {0}, layout = {0};
     TT_TRY(fill_axes(where, ranks, size));
     TT_TRY(read_order(where->axes, order));

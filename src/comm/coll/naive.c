@@ -274,7 +274,7 @@ static tt_coll_path path_blocks(const tt_coll_call *call)
 
 static tt_coll_path path_barrier(const tt_coll_call *call)
 {
-    return tt_coll_path_of(call, 2 * (call->group.n - 1), 0, 0);
+    return tt_coll_path_of(call, 2 * (int64_t)(call->group.n - 1), 0, 0);
 }
 
 const tt_coll_def tt_coll_naive = {
