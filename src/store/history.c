@@ -19,7 +19,7 @@
 enum {
     VERSION = 1,
     APPLICATION = 0x74757474, // "tutt"
-    WAIT_MS = 5000,
+    WAIT_MS = 30000,
 };
 
 struct tt_history {
