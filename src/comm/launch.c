@@ -148,7 +148,9 @@ static void blame(launch *l, int32_t rank)
     if (l->culprit >= 0)
         return;
     l->culprit = rank;
-    l->failed_at = tt_clock_seconds();
+    // Others that learnt of its end may be gone by now.
+    l->failed_at =
+        l->child[rank].is_gone ? l->child[rank].gone_at : tt_clock_seconds();
 }
 
 // A rank that only says that it waited for another is not the first to fail, unless
