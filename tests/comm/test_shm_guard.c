@@ -60,7 +60,8 @@ static double lose(int number, double deadline, const char *words)
     CHECK_OK(tt_comm_swap(e.comm, NULL, &first));
     const double start = tt_clock_seconds();
     CHECK(kill(pid, number) == 0);
-    CHECK(tt_comm_swap(e.comm, NULL, &second) == TT_ERR_PEER);
+    const tt_status lost = tt_comm_swap(e.comm, NULL, &second);
+    CHECK_MSG(lost == TT_ERR_PEER, "%d: %s", (int)lost, tt_error_message());
     const double took = tt_clock_seconds() - start;
     CHECK_MSG(strstr(tt_error_message(), words) != NULL, "%s",
               tt_error_message());

@@ -135,6 +135,8 @@ tt_status tt_shm_guard_start(tt_shm_world *world, int32_t rank, double deadline,
         g->poll[r] =
             (struct pollfd){.fd = r == rank ? g->bell : -1, .events = POLLIN};
     atomic_store(&world->seat[rank].pid, (int)getpid());
+    // The first beat comes before the first message: who never beat is not missed.
+    (void)atomic_fetch_add(&world->seat[rank].beats, 1);
     const tt_status status =
         g->peer == NULL || g->poll == NULL || g->bell < 0
             ? tt_fail(TT_ERR_NOMEM, "no memory to look at the ranks")
