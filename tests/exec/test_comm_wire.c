@@ -224,15 +224,19 @@ TEST(the_host_may_call_collectives_too)
 
 // ---- errors ------------------------------------------------------------------------
 
-// Rank 1 leaves after the first run; the others learn of it, at once from then on.
+// Rank 1 leaves after everybody's first run; the others learn of it, at once from
+// then on.
 static tt_status lose_one(tt_comm *comm, void *user)
 {
     tt_comm_wire *wire = NULL;
     rig r = {0};
-    (void)user;
+    atomic_int *n_ran = user;
     TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
     TT_TRY(rig_open(&r, wire));
     TT_TRY(run_once(&r, comm->rank));
+    atomic_fetch_add(n_ran, 1);
+    while (comm->rank == 1 && atomic_load(n_ran) < RANKS)
+        usleep(100);
     tt_status status = TT_OK;
     if (comm->rank == 1)
         status = tt_fail(TT_ERR_IO, "the disk is full");
@@ -256,7 +260,8 @@ static tt_status lose_one(tt_comm *comm, void *user)
 
 TEST(a_lost_rank_is_an_error_for_the_others_and_for_all_that_follows)
 {
-    CHECK(tt_team_run(RANKS, 1 << 20, lose_one, NULL) == TT_ERR_IO);
+    atomic_int n_ran = 0;
+    CHECK(tt_team_run(RANKS, 1 << 20, lose_one, &n_ran) == TT_ERR_IO);
     CHECK(strcmp(tt_error_message(), "rank 1: the disk is full") == 0);
     CHECK(tt_alloc_live() == 0);
 }
