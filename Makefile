@@ -118,6 +118,44 @@ $(B)/flags $(B)/files: # after `make clean all`
 	@mkdir -p $(B)
 	@touch $@
 
+# ---- CUDA ----------------------------------------------------------------
+
+# What runs on a GPU is a plug-in of its own, built where nvcc is found: CUDA=1
+# insists, CUDA=0 leaves it out. CUDA_ARCHS=90 80 ... builds for other devices.
+NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
+	$(wildcard /usr/local/cuda/bin/nvcc))
+CUDA ?= $(if $(NVCC),1,0)
+CUDA_ARCHS ?= 90
+ifeq ($(CUDA),1)
+ifeq ($(NVCC),)
+$(error CUDA=1 needs nvcc: install the CUDA toolkit, or leave CUDA=1 out)
+endif
+CUDA_SRCS := $(sort $(wildcard src/backend/cuda/dev/*.cu))
+CUDA_OBJS := $(CUDA_SRCS:%.cu=$(B)/obj/%.o)
+CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Isrc -DTT_VERSION='"$(VERSION)"' \
+	-Xcompiler -fPIC,-Wall,-Wextra,-Wno-missing-field-initializers \
+	-Xcompiler -fvisibility=hidden \
+	$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a$(,)code=sm_$a) \
+	-gencode arch=compute_$(lastword $(CUDA_ARCHS))$(,)code=compute_$(lastword $(CUDA_ARCHS))
+CUDA_PLUGIN := $(B)/libtutti-cuda.so
+
+$(call stamp,$(B)/nvcc-flags,$(NVCC) $(NVCC_FLAGS))
+$(B)/nvcc-flags: # after `make clean all`
+	@touch $@
+
+$(B)/obj/%.o: %.cu $(B)/nvcc-flags
+	@mkdir -p $(@D)
+	@echo "  nvcc  $<"
+	@$(NVCC) $(NVCC_FLAGS) -MD -MP -c -o $@ $<
+
+$(B)/libtutti-cuda.so: $(CUDA_OBJS)
+	@echo "  ld    $@"
+	@$(NVCC) -shared -cudart static -o $@ $(CUDA_OBJS) \
+		-L$(CUDA_HOME)/lib64 -lcublasLt -ldl \
+		-Xlinker -rpath=$(CUDA_HOME)/lib64
+endif
+
 # ---- products ------------------------------------------------------------
 
 # One plug-in per MPI library whose compiler is there; MPICC_mpich=... names another.
@@ -125,7 +163,7 @@ MPIS := openmpi mpich
 MPICC_openmpi ?= $(shell command -v mpicc.openmpi)
 MPICC_mpich   ?= $(shell command -v mpicc.mpich)
 MPIS_HERE := $(foreach m,$(MPIS),$(if $(MPICC_$m),$m))
-PLUGINS   := $(MPIS_HERE:%=$(B)/libtutti-mpi-%.so)
+PLUGINS   := $(MPIS_HERE:%=$(B)/libtutti-mpi-%.so) $(CUDA_PLUGIN)
 
 PRODUCTS := $(B)/libtutti.a $(B)/libtutti.so $(if $(CLI_SRCS),$(B)/tutti) \
 	$(PLUGINS)
@@ -223,6 +261,10 @@ test-build: setup
 .PHONY: test
 test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
 	@$(RUN_TESTS)
+
+.PHONY: test-gpu
+test-gpu: test-build ## run the laws and tests that need an NVIDIA GPU
+	@tests/gpu/run $(B)
 
 .PHONY: test-all
 test-all: test-build ## run the slow tests too, and see that they notice faults

@@ -8,10 +8,27 @@
 #include "backend/kernel.h"
 #include "plan/target.h"
 
+// Memory that the host cannot address. Addresses inside a block are computed as if
+// it could; contents travel by these functions alone. Work on the device goes on
+// while the host does; `read` and `wait` are the only ones that wait for it.
+typedef struct tt_memory_def {
+    tt_status (*alloc)(tt_backend *backend, int64_t bytes, void **block_out);
+    void (*free)(tt_backend *backend, void *block); // NULL is fine
+    tt_status (*fill)(tt_backend *backend, void *to, int byte, int64_t bytes);
+    tt_status (*write)(tt_backend *backend, void *to, const void *host,
+                       int64_t bytes);
+    tt_status (*read)(tt_backend *backend, void *host, const void *from,
+                      int64_t bytes);
+    tt_status (*wait)(tt_backend *backend);
+} tt_memory_def;
+
 typedef struct tt_backend_def {
     const char *name, *doc;
-    // Ends with NULL; searched in order, then those of ref.
+    // Ends with NULL; searched in order, then those of ref: on memory of its own
+    // a reference kernel works on copies in the host's (see stage.h).
     const tt_kernel_def *const *kernels;
+    const tt_memory_def *memory; // NULL: the host's
+    bool (*is_here)(void);       // NULL: everywhere
     bool (*has_dtype)(tt_dtype dtype);
     int64_t (*layout_bytes)(tt_backend *backend, int32_t layout); // NULL: none
     tt_status (*open)(tt_backend *backend); // NULL: nothing
@@ -34,6 +51,17 @@ tt_status tt_backend_open(const tt_backend_def *def,
                           const tt_backend_options *options,
                           tt_backend **backend_out);
 void tt_backend_close(tt_backend *backend);
+
+// The backend's memory, zeroed on no account; for the host's, plain copies.
+tt_status tt_memory_alloc(tt_backend *backend, int64_t bytes, void **block_out);
+void tt_memory_free(tt_backend *backend, void *block); // NULL is fine
+tt_status tt_memory_fill(tt_backend *backend, void *to, int byte,
+                         int64_t bytes);
+tt_status tt_memory_write(tt_backend *backend, void *to, const void *host,
+                          int64_t bytes);
+tt_status tt_memory_read(tt_backend *backend, void *host, const void *from,
+                         int64_t bytes);
+tt_status tt_memory_wait(tt_backend *backend); // until all work is done
 
 // All backends; by name or NULL.
 const tt_backend_def *const *tt_backend_all(int *n);

@@ -8,6 +8,7 @@
 #include "backend/choose.h"
 
 #include "backend/ref/table.h"
+#include "backend/stage.h"
 #include "base/alloc.h"
 
 #include <assert.h>
@@ -16,8 +17,9 @@
 typedef struct chosen {
     const tt_kernel_def *def;
     void *state;
-    tt_site site;  // forms as they lie in memory
-    tt_site shown; // what the def sees: the same, or flat vectors
+    tt_site site;    // forms as they lie in memory
+    tt_site shown;   // what the def sees: the same, or flat vectors
+    tt_stage *stage; // copies in the host's memory; NULL: works where data lie
     tt_operand operand[];
 } chosen;
 
@@ -37,13 +39,19 @@ void tt_kernel_free(void *kernel)
     if (k == NULL)
         return;
     free_state(k);
+    tt__stage_destroy(k->stage);
     tt_free(k);
 }
 
 tt_status tt_kernel_run(void *kernel, const tt_args *args)
 {
     const chosen *k = kernel;
-    return k->def->run(k->state, &k->shown, args);
+    if (k->stage == NULL)
+        return k->def->run(k->state, &k->shown, args);
+    tt_args staged;
+    TT_TRY(tt__stage_in(k->stage, &k->shown, args, &staged));
+    TT_TRY(k->def->run(k->state, &k->shown, &staged));
+    return tt__stage_out(k->stage, &k->shown, args);
 }
 
 static void copy_forms(const tt_site *from, tt_site *to)
@@ -100,6 +108,17 @@ static bool adapt(const tt_kernel_def *def, tt_site *site)
     return true;
 }
 
+// A kernel of the host on memory that is not the host's.
+static tt_status add_stage(tt_backend *backend, chosen *k, tt_choice *choice)
+{
+    const tt_status status =
+        tt__stage_create(backend, &k->shown, choice->scratch_bytes, &k->stage);
+    if (status != TT_OK)
+        free_state(k);
+    choice->scratch_bytes = 0;
+    return status;
+}
+
 // TT_ERR_UNSUPPORTED without a message: the next def shall try.
 static tt_status try_def(tt_backend *backend, const tt_kernel_def *def,
                          const tt_site *wanted, chosen *k, tt_choice *choice)
@@ -136,13 +155,16 @@ static tt_status search(tt_backend *backend, const tt_site *wanted, chosen *k,
                 continue;
             const tt_status s =
                 try_def(backend, lists[l][i], wanted, k, choice);
+            if (s == TT_OK && l == 1 && backend->def->memory != NULL)
+                return add_stage(backend, k, choice);
             if (s != TT_ERR_UNSUPPORTED)
                 return s;
         }
     }
-    return wanted->op->kernel == NULL
-               ? TT_ERR_UNSUPPORTED
-               : try_def(backend, wanted->op->kernel, wanted, k, choice);
+    if (wanted->op->kernel == NULL)
+        return TT_ERR_UNSUPPORTED;
+    TT_TRY(try_def(backend, wanted->op->kernel, wanted, k, choice));
+    return backend->def->memory == NULL ? TT_OK : add_stage(backend, k, choice);
 }
 
 // The first input in a layout, or NULL.

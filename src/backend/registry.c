@@ -5,10 +5,12 @@
 #include <string.h>
 
 extern const tt_backend_def tt_backend_cpu;
+extern const tt_backend_def tt_backend_cuda;
 extern const tt_backend_def tt_backend_ref;
 
 static const tt_backend_def *const all[] = {
     &tt_backend_cpu,
+    &tt_backend_cuda,
     &tt_backend_ref,
 };
 

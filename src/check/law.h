@@ -20,6 +20,8 @@ typedef struct tt_report {
     struct tt_comm
         *comm; // of ranks that look together; NULL: a law starts its own
     int32_t most_ranks; // that it starts; 0: as many as it likes
+    const char
+        *device; // likewise: this backend only; or NULL: all that are here
     int64_t n_checks, n_failed;
     uint64_t bits; // a hash of results that must be the same elsewhere; 0: none
     tt_str failures; // one line each

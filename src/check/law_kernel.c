@@ -400,8 +400,12 @@ static tt_status run(tt_report *r)
 {
     int n = 0;
     const tt_backend_def *const *all = tt_backend_all(&n);
-    for (int i = 0; i < n; i++)
-        TT_TRY(check_backend(r, all[i]));
+    for (int i = 0; i < n; i++) {
+        const bool is_wanted =
+            r->device == NULL || strcmp(r->device, all[i]->name) == 0;
+        if (is_wanted && (all[i]->is_here == NULL || all[i]->is_here()))
+            TT_TRY(check_backend(r, all[i]));
+    }
     return TT_OK;
 }
 

@@ -26,8 +26,8 @@ tt_status tt_bench_product(tt_backend *backend, tt_dtype dtype,
 // itself and weighted by its FLOPs. Convolutions count as the products they are.
 tt_status tt_bench_model_products(const tt_job *job, double *rate_out);
 
-// Bytes per second of a large copy with all threads, read plus write.
-tt_status tt_bench_copy_rate(double *rate_out);
+// Bytes per second of a large copy in the backend's memory, read plus write.
+tt_status tt_bench_copy_rate(tt_backend *backend, double *rate_out);
 
 // Runs `n` steps on random data; seconds of each in `seconds` (may be NULL).
 tt_status tt_bench_run(tt_job *job, int64_t n, double *seconds,

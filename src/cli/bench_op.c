@@ -111,8 +111,10 @@ static tt_status print_rows(const tt_cli *cli, rows *r, double flop_rate,
 
 static tt_status profile(tt_cli *cli, tt_job *job, const options *o)
 {
-    const tt_exec_options exec = {0};
-    const int64_t mnk[3] = {2048, 2048, 2048};
+    const tt_exec_options exec = {.wait = true};
+    const int64_t n = job->backend->def->memory == NULL ? 2048 : 8192;
+    const int64_t mnk[3] = {n, n, n};
+    const double flops = 2.0 * (double)n * (double)n * (double)n;
     double byte_rate = 1, product = 1;
     tt_step_result last;
     TT_TRY(tt_job_start(job, &exec));
@@ -127,15 +129,14 @@ static tt_status profile(tt_cli *cli, tt_job *job, const options *o)
     for (int32_t s = 0; s < plan->n_steps; s++)
         if (plan->step[s].choice.name != NULL)
             add(&r, &plan->step[s], seconds[s] / (double)o->steps);
-    tt_status status = tt_bench_copy_rate(&byte_rate);
+    tt_status status = tt_bench_copy_rate(job->backend, &byte_rate);
     if (status == TT_OK)
         status = tt_bench_product(
             job->backend,
             job->options.precision == TT_PRECISION_BF16 ? TT_BF16 : TT_F32, mnk,
             &product);
     if (status == TT_OK)
-        status =
-            print_rows(cli, &r, 2 * 2048.0 * 2048 * 2048 / product, byte_rate);
+        status = print_rows(cli, &r, flops / product, byte_rate);
     tt_free(r.list);
     return status;
 }

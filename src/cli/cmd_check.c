@@ -1,5 +1,6 @@
 // check - runs the laws: is this installation right on this machine?
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/opt.h"
@@ -47,11 +48,28 @@ static tt_status check_only(const char *only)
                            only);
 }
 
+// `device` must be a backend that works here.
+static tt_status check_device(const char *device)
+{
+    const tt_backend_def *def = device == NULL ? NULL : tt_backend_find(device);
+    if (device == NULL || (def != NULL && def->is_here == NULL))
+        return TT_OK;
+    if (def == NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "unknown device \"%s\"; `tutti list backends` names "
+                       "them",
+                       device);
+    tt_backend *backend = NULL;
+    TT_TRY(tt_backend_open(def, NULL, &backend));
+    tt_backend_close(backend);
+    return TT_OK;
+}
+
 // What is asked, and of whom.
 typedef struct asked {
     const tt_cli *cli;
     const tt_law_def *law; // NULL: all
-    const char *only;
+    const char *only, *device;
     int32_t most_ranks;
     tt_comm *comm;  // of a launcher's ranks; NULL: there is one process
     bool is_silent; // another rank prints
@@ -82,8 +100,10 @@ static void print_law(const asked *a, const tt_law_def *law,
 
 static tt_status run_law(const asked *a, const tt_law_def *law)
 {
-    tt_report report = {
-        .only = a->only, .comm = a->comm, .most_ranks = a->most_ranks};
+    tt_report report = {.only = a->only,
+                        .device = a->device,
+                        .comm = a->comm,
+                        .most_ranks = a->most_ranks};
     const double start = tt_clock_seconds();
     const tt_status status = law->run(&report);
     const double seconds = tt_clock_seconds() - start;
@@ -129,13 +149,15 @@ static tt_status run_with_ranks(asked *a)
 }
 
 typedef struct options {
-    const char *only;
+    const char *only, *device;
     int64_t ranks;
 } options;
 
 static const tt_opt table[] = {
     {"only", "", "members whose name contains this", TT_OPT_STR,
      offsetof(options, only)},
+    {"device", "", "kernels of this backend only", TT_OPT_STR,
+     offsetof(options, device)},
     {"ranks", "0", "most that a law starts; 0: as many as it likes", TT_OPT_I64,
      offsetof(options, ranks), NULL, 0, 64},
     {0},
@@ -149,6 +171,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     TT_TRY(tt_cli_options(cli, table, &o));
     asked a = {.cli = cli,
                .only = o.only[0] == '\0' ? NULL : o.only,
+               .device = o.device[0] == '\0' ? NULL : o.device,
                .most_ranks = (int32_t)o.ranks,
                .json = &json,
                .exit_out = exit_out};
@@ -158,6 +181,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
             return unknown_law(cli->word[0]);
     }
     TT_TRY(check_only(a.only));
+    TT_TRY(check_device(a.device));
     tt_json_open(&json, NULL, '[');
     const tt_status status = run_with_ranks(&a);
     tt_json_close(&json, ']');
@@ -175,12 +199,13 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_check = {
     .name = "check",
     .doc = "Run the laws: is this installation right on this machine?",
-    .usage = "[LAW] [only=NAME] [ranks=N] [--json]",
-    .detail =
-        "Every operator, kernel and gradient is compared with the plain "
-        "reference. `only`\nlooks at members whose name contains NAME; `ranks` "
-        "limits how many ranks a law starts.\nUnder mpirun the ranks "
-        "look together, over MPI.",
+    .usage = "[LAW] [only=NAME] [device=NAME] [ranks=N] [--json]",
+    .detail = "Every operator, kernel and gradient is compared with the plain "
+              "reference. `only`\nlooks at members whose name contains NAME, "
+              "`device` at "
+              "one backend's kernels; `ranks`\nlimits how many ranks a law "
+              "starts.\nUnder mpirun the ranks "
+              "look together, over MPI.",
     .flags = flags,
     .max_words = 1,
     .run = run,

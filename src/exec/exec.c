@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { PAGE = 4096, LEAST_EVENTS = 4096, RUNS_TRACED = 8, GUARD = 64 };
+enum { LEAST_EVENTS = 4096, RUNS_TRACED = 8, GUARD = 64 };
 
 static int64_t count_operands(const tt_plan *plan)
 {
@@ -44,6 +44,16 @@ static int64_t guard_bytes(const tt_exec *exec)
     return exec->options.poison ? GUARD : 0;
 }
 
+static int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static tt_status get_memory(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
@@ -52,8 +62,10 @@ static tt_status get_memory(tt_exec *exec)
     if (plan->shared_bytes > 0 && wire != NULL && wire->alloc != NULL)
         exec->shared = wire->alloc(wire->ctx, plan->shared_bytes);
     exec->shared_bytes = exec->shared != NULL ? plan->shared_bytes : 0;
-    const int64_t rest = bytes - exec->shared_bytes;
-    exec->memory = tt_alloc_aligned(rest > 0 ? rest : 1, PAGE);
+    const int64_t rest = max_i64(bytes - exec->shared_bytes, 1);
+    void *memory = NULL;
+    if (tt_memory_alloc(exec->backend, rest, &memory) == TT_OK)
+        exec->memory = memory;
     if (exec->memory == NULL) {
         tt_str s = {0};
         tt_bytes_print(plan->peak_bytes, &s);
@@ -109,44 +121,71 @@ static void resolve(tt_exec *exec)
     }
 }
 
-static int64_t min_i64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static int64_t end_of(const tt_buffer *b)
 {
     return b->offset + b->bytes;
 }
 
+// How many of n bytes from `at` on lie behind each other: not those that begin in
+// the wire's memory and end in the rest.
+static int64_t adjacent(const tt_exec *exec, int64_t at, int64_t n)
+{
+    return at < exec->shared_bytes ? min_i64(n, exec->shared_bytes - at) : n;
+}
+
+static tt_status write_arena(const tt_exec *exec, int64_t at,
+                             const unsigned char *from, int64_t n)
+{
+    for (int64_t i = 0, m; i < n; i += m) {
+        m = adjacent(exec, at + i, n - i);
+        TT_TRY(tt_memory_write(exec->backend, tt__at(exec, at + i), from + i,
+                               m));
+    }
+    return TT_OK;
+}
+
+static tt_status read_arena(const tt_exec *exec, int64_t at, unsigned char *to,
+                            int64_t n)
+{
+    for (int64_t i = 0, m; i < n; i += m) {
+        m = adjacent(exec, at + i, n - i);
+        TT_TRY(
+            tt_memory_read(exec->backend, to + i, tt__at(exec, at + i), m));
+    }
+    return TT_OK;
+}
+
+// The guard behind a buffer, poison where another one lies.
+static void make_guard(const tt_plan *plan, int64_t first,
+                       unsigned char guard[GUARD])
+{
+    for (int64_t i = 0; i < GUARD; i++)
+        guard[i] = tt_guard_byte(first + i);
+    for (int32_t k = 0; k < plan->n_buffers; k++) {
+        const tt_buffer *b = &plan->buffer[k];
+        const int64_t from = max_i64(first, b->offset);
+        const int64_t to = min_i64(first + GUARD, end_of(b));
+        if (from < to)
+            memset(guard + (from - first), TT_POISON, (size_t)(to - from));
+    }
+}
+
 // Poison in all buffers; behind each a guard, where no other buffer lies.
-static void poison(tt_exec *exec)
+static tt_status poison(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
     const int64_t limit = plan->peak_bytes + GUARD;
-    memset(exec->memory, TT_POISON, (size_t)(limit - exec->shared_bytes));
+    TT_TRY(tt_memory_fill(exec->backend, exec->memory, TT_POISON,
+                          limit - exec->shared_bytes));
     if (exec->shared_bytes > 0)
         memset(exec->shared, TT_POISON, (size_t)exec->shared_bytes);
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const int64_t first = end_of(&plan->buffer[i]);
-        for (int64_t at = first; at < min_i64(first + GUARD, limit); at++)
-            *tt__at(exec, at) = (char)tt_guard_byte(at);
+        unsigned char guard[GUARD];
+        make_guard(plan, first, guard);
+        TT_TRY(write_arena(exec, first, guard, min_i64(GUARD, limit - first)));
     }
-    for (int32_t i = 0; i < plan->n_buffers; i++) {
-        const int64_t first = end_of(&plan->buffer[i]);
-        for (int32_t k = 0; k < plan->n_buffers; k++) {
-            const tt_buffer *b = &plan->buffer[k];
-            const int64_t from = max_i64(first, b->offset);
-            const int64_t to = min_i64(first + GUARD, end_of(b));
-            if (from < to)
-                memset(tt__at(exec, from), TT_POISON, (size_t)(to - from));
-        }
-    }
+    return TT_OK;
 }
 
 tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
@@ -156,6 +195,11 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     if (options == NULL)
         options = &plain;
     TT_TRY(check_plan(plan, options->wire));
+    if (plan->n_flights > 0 && backend->def->memory != NULL)
+        return tt_fail(TT_ERR_UNSUPPORTED,
+                       "ranks cannot exchange the memory of device=%s; use one "
+                       "rank, or device=cpu",
+                       backend->def->name);
     tt_exec *exec = tt_alloc(sizeof(*exec));
     if (exec == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for an executor");
@@ -167,22 +211,24 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     if (status == TT_OK && plan->n_flights > 0 && wire != NULL &&
         wire->bind != NULL)
         status = wire->bind(wire->ctx, plan);
+    if (status == TT_OK && options->poison)
+        status = poison(exec);
     if (status != TT_OK) {
         tt_exec_destroy(exec);
         return status;
     }
     resolve(exec);
-    if (options->poison)
-        poison(exec);
     *exec_out = exec;
     return TT_OK;
 }
 
-static void free_host_kernels(tt__host_kernel *kernel, int32_t n)
+static void free_host_kernels(const tt_exec *exec, tt__host_kernel *kernel)
 {
+    const int32_t n = exec->plan->graph->n_values;
     for (int32_t i = 0; kernel != NULL && i < n; i++) {
         tt_kernel_free(kernel[i].choice.kernel);
-        tt_free_aligned(kernel[i].scratch);
+        tt_memory_free(exec->backend, kernel[i].scratch);
+        tt_memory_free(exec->backend, kernel[i].dense);
     }
     tt_free(kernel);
 }
@@ -191,9 +237,9 @@ void tt_exec_destroy(tt_exec *exec)
 {
     if (exec == NULL)
         return;
-    free_host_kernels(exec->to_host, exec->plan->graph->n_values);
-    free_host_kernels(exec->from_host, exec->plan->graph->n_values);
-    tt_free_aligned(exec->memory);
+    free_host_kernels(exec, exec->to_host);
+    free_host_kernels(exec, exec->from_host);
+    tt_memory_free(exec->backend, exec->memory);
     tt__air_fini(exec);
     tt_free(exec->event);
     tt_free(exec->address);
@@ -221,21 +267,30 @@ static bool is_used(const tt_plan *plan, int64_t at)
 
 // Whether a byte has not been changed. Memory that initialisation borrowed is
 // poisoned again, guards too.
-static bool is_fresh(const tt_exec *exec, int64_t at)
+static bool is_fresh(const tt_exec *exec, int64_t at, unsigned char byte)
 {
-    const unsigned char byte = (unsigned char)*tt__at(exec, at);
     return byte == TT_POISON ||
            (byte == tt_guard_byte(at) && !is_used(exec->plan, at));
 }
 
 int64_t tt_exec_peak_used(const tt_exec *exec)
 {
+    enum { PIECE = 1 << 16 };
     if (!exec->options.poison)
         return -1;
-    int64_t n = exec->plan->peak_bytes;
-    while (n > 0 && is_fresh(exec, n - 1))
-        n--;
-    return n;
+    unsigned char *piece = tt_alloc(PIECE);
+    int64_t first = exec->plan->peak_bytes, n = 0;
+    // From the end, piece by piece: [first, first + n) is not known to be fresh.
+    while (piece != NULL && n == 0 && first > 0) {
+        n = min_i64(first, PIECE);
+        first -= n;
+        if (read_arena(exec, first, piece, n) != TT_OK)
+            break;
+        while (n > 0 && is_fresh(exec, first + n - 1, piece[n - 1]))
+            n--;
+    }
+    tt_free(piece);
+    return first + n;
 }
 
 int32_t tt_exec_overrun(const tt_exec *exec)
@@ -244,8 +299,12 @@ int32_t tt_exec_overrun(const tt_exec *exec)
     for (int32_t i = 0; i < plan->n_buffers && exec->options.poison; i++) {
         const int64_t end = end_of(&plan->buffer[i]);
         const int64_t limit = plan->peak_bytes + guard_bytes(exec);
-        for (int64_t at = end; at < end + GUARD && at < limit; at++)
-            if (!is_fresh(exec, at) && !is_used(plan, at))
+        const int64_t n = min_i64(GUARD, limit - end);
+        unsigned char behind[GUARD];
+        if (read_arena(exec, end, behind, n) != TT_OK)
+            return i;
+        for (int64_t k = 0; k < n; k++)
+            if (!is_fresh(exec, end + k, behind[k]) && !is_used(plan, end + k))
                 return i;
     }
     return -1;

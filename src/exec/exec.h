@@ -39,6 +39,8 @@ typedef struct tt_exec_options {
     bool poison;         // fill memory with NaN first: see tt_exec_peak_used
     bool trace;          // keep the time of every step
     bool check_finite;   // after every step: slow, names the first culprit
+    bool wait;           // for a device after every step, so that the times of
+                         // steps are the device's; `trace` does so too
     const tt_wire *wire; // NULL: a plan with collectives is refused
 } tt_exec_options;
 

@@ -1,5 +1,6 @@
 // finite - looks for the first NaN or infinity that a step wrote.
 
+#include "base/alloc.h"
 #include "exec/state.h"
 
 #include <math.h>
@@ -61,6 +62,21 @@ static int64_t scan(const tt_exec *exec, const tt_operand *o, const void *x,
     return i;
 }
 
+// The same on a copy, where the host cannot read in place.
+static int64_t scan_copy(const tt_exec *exec, const tt_operand *o,
+                         const void *x, bool *is_nan_out)
+{
+    const int64_t bytes = tt_target_bytes(&exec->backend->target, o);
+    if (exec->backend->def->memory == NULL)
+        return scan(exec, o, x, is_nan_out);
+    void *copy = tt_alloc(bytes);
+    int64_t i = -1;
+    if (copy != NULL && tt_memory_read(exec->backend, copy, x, bytes) == TT_OK)
+        i = scan(exec, o, copy, is_nan_out);
+    tt_free(copy);
+    return i;
+}
+
 int64_t tt__find_not_finite(const tt_exec *exec, const tt_step *step,
                             int *output_out, bool *is_nan_out)
 {
@@ -69,7 +85,7 @@ int64_t tt__find_not_finite(const tt_exec *exec, const tt_step *step,
         if (out->buffer < 0 || !tt_dtype_is_float(out->operand.dtype))
             continue;
         const int64_t i =
-            scan(exec, &out->operand, tt__address(exec, out), is_nan_out);
+            scan_copy(exec, &out->operand, tt__address(exec, out), is_nan_out);
         *output_out = k;
         if (i >= 0)
             return i;

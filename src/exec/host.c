@@ -7,6 +7,11 @@
 
 #include <string.h>
 
+static int64_t dense_bytes(const tt_operand *o)
+{
+    return tt_operand_count(o) * tt_dtype_bytes(o->dtype);
+}
+
 static tt_status prepare(tt_exec *exec, const tt_operand *from,
                          const tt_operand *to, tt__host_kernel *kernel)
 {
@@ -22,23 +27,24 @@ static tt_status prepare(tt_exec *exec, const tt_operand *from,
                     .out = &out};
     tt_choice choice;
     TT_TRY(target->choose(target, &site, &choice));
+    tt__host_kernel k = {.choice = choice, .is_ready = true};
     tt_status status = TT_OK;
-    void *scratch = NULL;
     if (!tt_operand_same_form(&in, from) || !tt_operand_same_form(&out, to))
         status =
             tt_fail(TT_ERR_UNSUPPORTED,
                     "%s cannot convert between the host's form and its own",
                     choice.name);
-    else if (choice.scratch_bytes > 0) {
-        scratch = tt_alloc_aligned(choice.scratch_bytes, 64);
-        if (scratch == NULL)
-            status = tt_fail(TT_ERR_NOMEM, "no memory to convert a tensor");
-    }
+    if (status == TT_OK && choice.scratch_bytes > 0)
+        status =
+            tt_memory_alloc(exec->backend, choice.scratch_bytes, &k.scratch);
+    if (status == TT_OK && exec->backend->def->memory != NULL)
+        status = tt_memory_alloc(exec->backend, dense_bytes(from), &k.dense);
     if (status != TT_OK) {
+        tt_memory_free(exec->backend, k.scratch);
         tt_kernel_free(choice.kernel);
         return status;
     }
-    *kernel = (tt__host_kernel){choice, scratch, true};
+    *kernel = k;
     return TT_OK;
 }
 
@@ -55,37 +61,24 @@ static tt_status fail_missing(const tt_exec *exec, tt_val v)
                    tt_graph_value(exec->plan->graph, v)->name);
 }
 
-static int64_t dense_bytes(const tt_operand *o)
-{
-    return tt_operand_count(o) * tt_dtype_bytes(o->dtype);
-}
-
-// Large ones by all threads: one cannot fill the memory's bandwidth, nor make new
-// pages as fast.
-static void copy_bytes(void *to, const void *from, int64_t n)
-{
-    enum { PIECE = 1 << 20, LARGE = 4 * PIECE };
-#pragma omp parallel for schedule(static) if (n >= LARGE)
-    for (int64_t i = 0; i < n; i += PIECE)
-        memcpy((char *)to + i, (const char *)from + i,
-               (size_t)(n - i < PIECE ? n - i : PIECE));
-}
-
 tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
 {
     const tt_ref *home = &exec->plan->home[v.id];
     if (!exec->plan->is_kept[v.id])
         return fail_missing(exec, v);
     char *to = tt__address(exec, home);
-    if (tt_operand_is_dense(&home->operand)) {
-        copy_bytes(to, data, dense_bytes(&home->operand));
-        return TT_OK;
-    }
+    if (tt_operand_is_dense(&home->operand))
+        return tt_memory_write(exec->backend, to, data,
+                               dense_bytes(&home->operand));
     tt_operand dense = home->operand;
     tt_operand_set_dense(&dense);
     tt__host_kernel *kernel = &exec->from_host[v.id];
     TT_TRY(prepare(exec, &dense, &home->operand, kernel));
-    return convert(kernel, data, to);
+    if (kernel->dense == NULL)
+        return convert(kernel, data, to);
+    TT_TRY(tt_memory_write(exec->backend, kernel->dense, data,
+                           dense_bytes(&dense)));
+    return convert(kernel, kernel->dense, to);
 }
 
 tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out)
@@ -94,15 +87,18 @@ tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out)
     if (!exec->plan->is_kept[v.id])
         return fail_missing(exec, v);
     const char *from = tt__address(exec, home);
-    if (tt_operand_is_dense(&home->operand)) {
-        copy_bytes(data_out, from, dense_bytes(&home->operand));
-        return TT_OK;
-    }
+    if (tt_operand_is_dense(&home->operand))
+        return tt_memory_read(exec->backend, data_out, from,
+                              dense_bytes(&home->operand));
     tt_operand dense = home->operand;
     tt_operand_set_dense(&dense);
     tt__host_kernel *kernel = &exec->to_host[v.id];
     TT_TRY(prepare(exec, &home->operand, &dense, kernel));
-    return convert(kernel, from, data_out);
+    if (kernel->dense == NULL)
+        return convert(kernel, from, data_out);
+    TT_TRY(convert(kernel, from, kernel->dense));
+    return tt_memory_read(exec->backend, data_out, kernel->dense,
+                          dense_bytes(&dense));
 }
 
 static tt_status check_scalar(const tt_exec *exec, tt_val v)
@@ -123,14 +119,19 @@ tt_status tt_exec_set_scalar(tt_exec *exec, const char *name, double value)
         return tt_fail(TT_ERR_ARG, "the graph has no scalar %s", name);
     TT_TRY(check_scalar(exec, v));
     const tt_ref *home = &exec->plan->home[v.id];
-    tt_dtype_store(home->operand.dtype, tt__address(exec, home), 0, value);
-    return TT_OK;
+    char number[8];
+    tt_dtype_store(home->operand.dtype, number, 0, value);
+    return tt_memory_write(exec->backend, tt__address(exec, home), number,
+                           tt_dtype_bytes(home->operand.dtype));
 }
 
 tt_status tt_exec_get_scalar(tt_exec *exec, tt_val v, double *value_out)
 {
     TT_TRY(check_scalar(exec, v));
     const tt_ref *home = &exec->plan->home[v.id];
-    *value_out = tt_dtype_load(home->operand.dtype, tt__address(exec, home), 0);
+    char number[8];
+    TT_TRY(tt_memory_read(exec->backend, number, tt__address(exec, home),
+                          tt_dtype_bytes(home->operand.dtype)));
+    *value_out = tt_dtype_load(home->operand.dtype, number, 0);
     return TT_OK;
 }

@@ -3,7 +3,7 @@
 //
 // What is not stored dense is made in the part of the arena that steps share,
 // which is free between steps, so that initialising needs no more memory than
-// training does.
+// training does. What is not in the host's memory is made there and copied.
 
 #include "base/alloc.h"
 #include "base/poison.h"
@@ -19,8 +19,16 @@ typedef struct stage {
     void *extra; // when the arena has no room
 } stage;
 
+static bool is_host(const tt_exec *exec)
+{
+    return exec->backend->def->memory == NULL;
+}
+
 static void stage_init(const tt_exec *exec, stage *s)
 {
+    *s = (stage){0};
+    if (!is_host(exec))
+        return;
     const int64_t first = (exec->plan->persistent_bytes + 63) / 64 * 64;
     *s = (stage){.memory = tt__at(exec, first),
                  .bytes = exec->plan->peak_bytes - first};
@@ -51,7 +59,7 @@ static void stage_fini(const tt_exec *exec, stage *s)
 static void *dense_place(const tt_exec *exec, tt_val v, stage *s)
 {
     const tt_ref *home = &exec->plan->home[v.id];
-    if (tt_operand_is_dense(&home->operand))
+    if (is_host(exec) && tt_operand_is_dense(&home->operand))
         return tt__address(exec, home);
     return stage_take(s, tt_operand_count(&home->operand) *
                              tt_dtype_bytes(home->operand.dtype));
@@ -120,7 +128,9 @@ static tt_status fill(tt_exec *exec, tt_val v, uint64_t seed, stage *s)
         fill_const(o, rounded(of->type.dtype, of->init.a), dense);
     else
         fill_random(o, of, seed, dense);
-    return tt_operand_is_dense(o) ? TT_OK : tt_exec_write(exec, v, dense);
+    return is_host(exec) && tt_operand_is_dense(o)
+               ? TT_OK
+               : tt_exec_write(exec, v, dense);
 }
 
 static tt_status init_value(tt_exec *exec, tt_val v, uint64_t seed)

@@ -44,7 +44,9 @@ static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
     args->accumulate = step->accumulate == TT_ADD ||
                        (step->accumulate == TT_ADD_AFTER_FIRST && micro > 0);
     const double start = tt_clock_seconds();
-    const tt_status status = tt_kernel_run(step->choice.kernel, args);
+    tt_status status = tt_kernel_run(step->choice.kernel, args);
+    if (status == TT_OK && (exec->options.wait || exec->options.trace))
+        status = tt_memory_wait(exec->backend);
     record(exec, s, micro, start);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", step->name);

@@ -16,6 +16,7 @@ typedef struct tt__event {
 typedef struct tt__host_kernel { // converts between a value's form and dense
     tt_choice choice;
     void *scratch;
+    void *dense; // in the backend's memory where that is not the host's
     bool is_ready;
 } tt__host_kernel;
 

@@ -28,7 +28,7 @@ const tt_opt tt_job_option_table[] = {
      offsetof(tt_job_options, optim)},
     {"smoothing", "0", "label smoothing", TT_OPT_F64,
      offsetof(tt_job_options, smoothing), NULL, 0, 0.999},
-    {"device", "cpu", "cpu, or ref: the slow reference", TT_OPT_STR,
+    {"device", "cpu", "cpu, cuda, or ref: the slow reference", TT_OPT_STR,
      offsetof(tt_job_options, device)},
     {"threads", "0", "threads; 0: all cores", TT_OPT_I64,
      offsetof(tt_job_options, threads), NULL, 0, 4096},
@@ -139,7 +139,8 @@ static tt_status set_device(tt_job *job)
 {
     const tt_backend_def *def = tt_backend_find(job->options.device);
     if (def == NULL)
-        return tt_fail(TT_ERR_ARG, "unknown device \"%s\"; use cpu or ref",
+        return tt_fail(TT_ERR_ARG,
+                       "unknown device \"%s\"; use cpu, cuda or ref",
                        job->options.device);
     const int threads = (int)job->options.threads;
     const tt_backend_options options = {

@@ -57,9 +57,10 @@ void tt__copy_block(const tt__block *block, int64_t bytes, const void *from,
     }
 }
 
-void tt__copy_fast(const tt_shape *shape, int64_t bytes, const tt__strided *to,
-                   const tt__strided *from)
+void tt__copy_fast(void *ctx, const tt_shape *shape, int64_t bytes,
+                   const tt__strided *to, const tt__strided *from)
 {
+    (void)ctx;
     tt__block b = {.n = shape->n_factors};
     for (int f = 0; f < shape->n_factors; f++) {
         b.dims[f] = shape->factor[f].size;

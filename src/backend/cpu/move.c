@@ -17,48 +17,48 @@ static tt_status run_reorder(void *state, const tt_site *site,
                              const tt_args *args)
 {
     (void)state;
-    return tt__move_reorder(site, args, tt__copy_fast);
+    return tt__move_reorder(site, args, tt__copy_fast, NULL);
 }
 
 static tt_status run_transpose(void *state, const tt_site *site,
                                const tt_args *args)
 {
     (void)state;
-    return tt__move_transpose(site, args, tt__copy_fast);
+    return tt__move_transpose(site, args, tt__copy_fast, NULL);
 }
 
 static tt_status run_split(void *state, const tt_site *site,
                            const tt_args *args)
 {
     (void)state;
-    return tt__move_split(site, args, tt__copy_fast);
+    return tt__move_split(site, args, tt__copy_fast, NULL);
 }
 
 static tt_status run_join(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
-    return tt__move_join(site, args, tt__copy_fast);
+    return tt__move_join(site, args, tt__copy_fast, NULL);
 }
 
 static tt_status run_slice(void *state, const tt_site *site,
                            const tt_args *args)
 {
     (void)state;
-    return tt__move_slice(site, args, tt__copy_fast);
+    return tt__move_slice(site, args, tt__copy_fast, NULL);
 }
 
 static tt_status run_slice_grad(void *state, const tt_site *site,
                                 const tt_args *args)
 {
     (void)state;
-    return tt__move_slice_grad(site, args, tt__copy_fast);
+    return tt__move_slice_grad(site, args, tt__copy_fast, NULL);
 }
 
 static tt_status run_concat(void *state, const tt_site *site,
                             const tt_args *args)
 {
     (void)state;
-    return tt__move_concat(site, args, tt__copy_fast);
+    return tt__move_concat(site, args, tt__copy_fast, NULL);
 }
 
 const tt_kernel_def tt_kernel_cpu_copy = {

@@ -46,8 +46,9 @@ static void copy_from(const tt_shape *shape, int f, int64_t bytes,
     }
 }
 
-void tt__copy(const tt_shape *shape, int64_t bytes, const tt__strided *to,
-              const tt__strided *from)
+void tt__copy(void *ctx, const tt_shape *shape, int64_t bytes,
+              const tt__strided *to, const tt__strided *from)
 {
+    (void)ctx;
     copy_from(shape, 0, bytes, to, from);
 }

@@ -18,8 +18,9 @@ tt__strided tt__strided_of(const tt_operand *operand, const void *base);
 tt__strided tt__strided_select(const tt__strided *whole, int f, int64_t i,
                                int64_t bytes);
 
-// Copies elements of `bytes` bytes, for every index of the shape's factors.
-typedef void tt__copy_fn(const tt_shape *shape, int64_t bytes,
+// Copies elements of `bytes` bytes, for every index of the shape's factors. The
+// context is the caller's; this folder needs none.
+typedef void tt__copy_fn(void *ctx, const tt_shape *shape, int64_t bytes,
                          const tt__strided *to, const tt__strided *from);
 tt__copy_fn tt__copy;
 

@@ -16,16 +16,16 @@ static int64_t element_bytes(const tt_site *site)
 
 // reorder and reshape: the same factors on both sides.
 tt_status tt__move_reorder(const tt_site *site, const tt_args *args,
-                           tt__copy_fn *copy)
+                           tt__copy_fn *copy, void *ctx)
 {
     const tt__strided to = tt__strided_of(&site->out[0], args->out[0]);
     const tt__strided from = tt__strided_of(&site->in[0], args->in[0]);
-    copy(&site->out[0].local.shape, element_bytes(site), &to, &from);
+    copy(ctx, &site->out[0].local.shape, element_bytes(site), &to, &from);
     return TT_OK;
 }
 
 tt_status tt__move_transpose(const tt_site *site, const tt_args *args,
-                             tt__copy_fn *copy)
+                             tt__copy_fn *copy, void *ctx)
 {
     const tt_transpose_params *p = site->params;
     const tt_shape *x = &site->in[0].local.shape;
@@ -37,12 +37,12 @@ tt_status tt__move_transpose(const tt_site *site, const tt_args *args,
         for (int f = y->first[d]; f < y->first[d + 1]; f++)
             from.stride[f] =
                 whole.stride[x->first[p->perm.v[d]] + f - y->first[d]];
-    copy(y, element_bytes(site), &to, &from);
+    copy(ctx, y, element_bytes(site), &to, &from);
     return TT_OK;
 }
 
 tt_status tt__move_split(const tt_site *site, const tt_args *args,
-                         tt__copy_fn *copy)
+                         tt__copy_fn *copy, void *ctx)
 {
     const tt_split_params *p = site->params;
     const int64_t bytes = element_bytes(site);
@@ -51,13 +51,13 @@ tt_status tt__move_split(const tt_site *site, const tt_args *args,
     for (int i = 0; i < site->n_out; i++) {
         const tt__strided to = tt__strided_of(&site->out[i], args->out[i]);
         const tt__strided from = tt__strided_select(&whole, f, i, bytes);
-        copy(&site->out[i].local.shape, bytes, &to, &from);
+        copy(ctx, &site->out[i].local.shape, bytes, &to, &from);
     }
     return TT_OK;
 }
 
 tt_status tt__move_join(const tt_site *site, const tt_args *args,
-                        tt__copy_fn *copy)
+                        tt__copy_fn *copy, void *ctx)
 {
     const tt_join_params *p = site->params;
     const int64_t bytes = element_bytes(site);
@@ -66,7 +66,7 @@ tt_status tt__move_join(const tt_site *site, const tt_args *args,
     for (int i = 0; i < site->n_in; i++) {
         const tt__strided to = tt__strided_select(&whole, f, i, bytes);
         const tt__strided from = tt__strided_of(&site->in[i], args->in[i]);
-        copy(&site->in[i].local.shape, bytes, &to, &from);
+        copy(ctx, &site->in[i].local.shape, bytes, &to, &from);
     }
     return TT_OK;
 }
@@ -81,18 +81,18 @@ static tt__strided part_from(const tt_operand *whole, const void *base,
 }
 
 tt_status tt__move_slice(const tt_site *site, const tt_args *args,
-                         tt__copy_fn *copy)
+                         tt__copy_fn *copy, void *ctx)
 {
     const tt_slice_params *p = site->params;
     const tt__strided to = tt__strided_of(&site->out[0], args->out[0]);
     const tt__strided from =
         part_from(&site->in[0], args->in[0], p->dim, p->start);
-    copy(&site->out[0].local.shape, element_bytes(site), &to, &from);
+    copy(ctx, &site->out[0].local.shape, element_bytes(site), &to, &from);
     return TT_OK;
 }
 
 tt_status tt__move_slice_grad(const tt_site *site, const tt_args *args,
-                              tt__copy_fn *copy)
+                              tt__copy_fn *copy, void *ctx)
 {
     const tt_slice_params *p = site->params;
     const tt_operand *y = &site->out[0];
@@ -100,12 +100,12 @@ tt_status tt__move_slice_grad(const tt_site *site, const tt_args *args,
     memset(args->out[0], 0, (size_t)(tt_operand_count(y) * bytes));
     const tt__strided to = part_from(y, args->out[0], p->dim, p->start);
     const tt__strided from = tt__strided_of(&site->in[0], args->in[0]);
-    copy(&site->in[0].local.shape, bytes, &to, &from);
+    copy(ctx, &site->in[0].local.shape, bytes, &to, &from);
     return TT_OK;
 }
 
 tt_status tt__move_concat(const tt_site *site, const tt_args *args,
-                          tt__copy_fn *copy)
+                          tt__copy_fn *copy, void *ctx)
 {
     const tt_concat_params *p = site->params;
     int64_t start = 0;
@@ -113,7 +113,7 @@ tt_status tt__move_concat(const tt_site *site, const tt_args *args,
         const tt__strided to =
             part_from(&site->out[0], args->out[0], p->dim, start);
         const tt__strided from = tt__strided_of(&site->in[i], args->in[i]);
-        copy(&site->in[i].local.shape, element_bytes(site), &to, &from);
+        copy(ctx, &site->in[i].local.shape, element_bytes(site), &to, &from);
         start += tt_operand_dim(&site->in[i], (int)p->dim);
     }
     return TT_OK;
@@ -125,48 +125,48 @@ static tt_status run_reorder(void *state, const tt_site *site,
                              const tt_args *args)
 {
     (void)state;
-    return tt__move_reorder(site, args, tt__copy);
+    return tt__move_reorder(site, args, tt__copy, NULL);
 }
 
 static tt_status run_transpose(void *state, const tt_site *site,
                                const tt_args *args)
 {
     (void)state;
-    return tt__move_transpose(site, args, tt__copy);
+    return tt__move_transpose(site, args, tt__copy, NULL);
 }
 
 static tt_status run_split(void *state, const tt_site *site,
                            const tt_args *args)
 {
     (void)state;
-    return tt__move_split(site, args, tt__copy);
+    return tt__move_split(site, args, tt__copy, NULL);
 }
 
 static tt_status run_join(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
-    return tt__move_join(site, args, tt__copy);
+    return tt__move_join(site, args, tt__copy, NULL);
 }
 
 static tt_status run_slice(void *state, const tt_site *site,
                            const tt_args *args)
 {
     (void)state;
-    return tt__move_slice(site, args, tt__copy);
+    return tt__move_slice(site, args, tt__copy, NULL);
 }
 
 static tt_status run_slice_grad(void *state, const tt_site *site,
                                 const tt_args *args)
 {
     (void)state;
-    return tt__move_slice_grad(site, args, tt__copy);
+    return tt__move_slice_grad(site, args, tt__copy, NULL);
 }
 
 static tt_status run_concat(void *state, const tt_site *site,
                             const tt_args *args)
 {
     (void)state;
-    return tt__move_concat(site, args, tt__copy);
+    return tt__move_concat(site, args, tt__copy, NULL);
 }
 
 const tt_kernel_def tt_kernel_ref_reorder = {

@@ -1,5 +1,5 @@
 // move - the operators that only move elements, given a function that copies one
-// strided array to another.
+// strided array to another and its context.
 
 #ifndef TT_BACKEND_REF_MOVE_H
 #define TT_BACKEND_REF_MOVE_H
@@ -8,7 +8,7 @@
 #include "backend/ref/copy.h"
 
 typedef tt_status tt__move_fn(const tt_site *site, const tt_args *args,
-                              tt__copy_fn *copy);
+                              tt__copy_fn *copy, void *ctx);
 
 tt__move_fn tt__move_reorder; // also reshape
 tt__move_fn tt__move_transpose, tt__move_split, tt__move_join;

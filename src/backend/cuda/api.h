@@ -1,0 +1,124 @@
+// api - what the plug-in libtutti-cuda offers: memory of the device, launchers of
+// kernels, products by cuBLASLt, attention by cuDNN. Plain C, no type of CUDA and
+// none of the graph, so that the library knows the plug-in by this table alone.
+//
+// Calls return NULL, or a sentence that says what failed (valid until the next
+// call). Work is queued in one stream and nothing waits for it except `read`,
+// `wait` and `close`. Addresses are the device's unless said otherwise.
+
+#ifndef TT_BACKEND_CUDA_API_H
+#define TT_BACKEND_CUDA_API_H
+
+#include "backend/cuda/args_elements.h"
+#include "backend/cuda/args_rows.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tt_cuda tt_cuda; // a device, its stream, its libraries' handles
+typedef struct tt_cuda_gemm tt_cuda_gemm;
+typedef struct tt_cuda_sdpa tt_cuda_sdpa;
+
+typedef struct tt_cuda_info {
+    char name[64];
+    int64_t free_bytes, total_bytes;
+    int major, minor, cores; // compute capability, multiprocessors
+} tt_cuda_info;
+
+// c[m, n] = (c +) a[m, k] b[k, n] (+ bias[n]), `batch` times; strides in elements,
+// one of each matrix' two is 1.
+typedef struct tt_cuda_matrix {
+    tt_dtype type;
+    int64_t row, col, batch;
+} tt_cuda_matrix;
+
+typedef struct tt_cuda_gemm_desc {
+    int64_t batch, m, n, k;
+    tt_cuda_matrix a, b, c;
+    tt_dtype bias_type; // TT_N_DTYPES: none
+    bool adds;          // c += is wanted too
+    bool has_gelu;      // c = gelu_tanh(z), z to `aux`, which lies as c does
+} tt_cuda_gemm_desc;
+
+typedef struct tt_cuda_gemm_args {
+    const void *a, *b, *bias;
+    void *c, *aux;
+    bool accumulate;
+    void *scratch;
+} tt_cuda_gemm_args;
+
+#define TT_CUDA_LAUNCHERS(CALL)                                                \
+    CALL(copy, tt_cuda_copy_args)                                              \
+    CALL(map, tt_cuda_map_args)                                                \
+    CALL(broadcast, tt_cuda_broadcast_args)                                    \
+    CALL(sum, tt_cuda_sum_args)                                                \
+    CALL(fill_value, tt_cuda_fill_args)                                        \
+    CALL(reduce, tt_cuda_reduce_args)                                          \
+    CALL(total, tt_cuda_total_args)                                            \
+    CALL(squares, tt_cuda_squares_args)                                        \
+    CALL(clip, tt_cuda_clip_args)                                              \
+    CALL(guard, tt_cuda_guard_args)                                            \
+    CALL(norm, tt_cuda_norm_args)                                              \
+    CALL(norm_grad_x, tt_cuda_norm_args)                                       \
+    CALL(norm_grad_w, tt_cuda_norm_args)                                       \
+    CALL(embed, tt_cuda_embed_args)                                            \
+    CALL(embed_grad, tt_cuda_embed_args)                                       \
+    CALL(position, tt_cuda_position_args)                                      \
+    CALL(position_grad, tt_cuda_position_args)                                 \
+    CALL(rotary, tt_cuda_rotary_args)                                          \
+    CALL(softmax, tt_cuda_softmax_args)                                        \
+    CALL(softmax_grad, tt_cuda_softmax_args)                                   \
+    CALL(cross_entropy, tt_cuda_loss_args)                                     \
+    CALL(cross_entropy_grad, tt_cuda_loss_args)                                \
+    CALL(correct, tt_cuda_loss_args)                                           \
+    CALL(attention, tt_cuda_attention_args)                                    \
+    CALL(attention_grad, tt_cuda_attention_args)                               \
+    CALL(optim, tt_cuda_optim_args)                                            \
+    CALL(dropout, tt_cuda_dropout_args)
+
+typedef struct tt_cuda_api {
+    const char *version; // of the build: must be the library's
+    int64_t bytes;       // of this struct
+
+    int (*devices)(void); // 0: none, or no driver
+    const char *(*open)(int device, tt_cuda **cuda_out);
+    void (*close)(tt_cuda *cuda);
+    const char *(*info)(tt_cuda *cuda, tt_cuda_info *info_out);
+
+    const char *(*alloc)(tt_cuda *cuda, int64_t bytes, void **out);
+    void (*free)(tt_cuda *cuda, void *block);
+    const char *(*fill)(tt_cuda *cuda, void *to, int byte, int64_t bytes);
+    const char *(*write)(tt_cuda *cuda, void *to, const void *host, int64_t n);
+    const char *(*read)(tt_cuda *cuda, void *host, const void *from, int64_t n);
+    const char *(*wait)(tt_cuda *cuda);
+
+    int64_t (*reduce_scratch)(const tt_cuda_reduce_args *args);
+    int64_t (*norm_scratch)(const tt_cuda_norm_args *args);
+    int64_t (*embed_scratch)(const tt_cuda_embed_args *args);
+
+    // *gemm_out is NULL where the library has no way for the shape.
+    const char *(*gemm_create)(tt_cuda *cuda, const tt_cuda_gemm_desc *desc,
+                               tt_cuda_gemm **gemm_out);
+    void (*gemm_destroy)(tt_cuda_gemm *gemm);
+    int64_t (*gemm_scratch)(const tt_cuda_gemm *gemm);
+    const char *(*gemm_run)(tt_cuda_gemm *gemm, const tt_cuda_gemm_args *args);
+
+    // Fused attention of 16-bit types, or its gradient; *sdpa_out is NULL where
+    // cuDNN has no way. Strides are those of `args`, addresses come later.
+    const char *(*sdpa_create)(tt_cuda *cuda,
+                               const tt_cuda_attention_args *args, bool is_grad,
+                               tt_cuda_sdpa **sdpa_out);
+    void (*sdpa_destroy)(tt_cuda_sdpa *sdpa);
+    int64_t (*sdpa_scratch)(const tt_cuda_sdpa *sdpa);
+    const char *(*sdpa_run)(tt_cuda_sdpa *sdpa,
+                            const tt_cuda_attention_args *args);
+
+#define TT_CUDA_CALL(name, type)                                               \
+    const char *(*name)(tt_cuda * cuda, const type *args);
+    TT_CUDA_LAUNCHERS(TT_CUDA_CALL)
+#undef TT_CUDA_CALL
+} tt_cuda_api;
+
+// The plug-in's only symbol: const tt_cuda_api tutti_cuda_api.
+
+#endif

@@ -1,0 +1,65 @@
+// cuda - what the files of this folder share: the plug-in, the device, the kernels.
+//
+// Files here describe sites to the plug-in (api.h) and see no header of CUDA; what
+// runs on the device is in dev/ and is built by nvcc.
+
+#ifndef TT_BACKEND_CUDA_CUDA_H
+#define TT_BACKEND_CUDA_CUDA_H
+
+#include "backend/backend.h"
+#include "backend/cuda/api.h"
+
+#define TT_KERNEL(name) extern const tt_kernel_def tt_kernel_##name;
+#include "backend/cuda/list.h"
+#undef TT_KERNEL
+
+extern const tt_kernel_def *const tt_cuda_kernels[]; // ends with NULL
+
+typedef struct tt__cuda { // tt_backend.device
+    void *plugin;
+    const tt_cuda_api *api;
+    tt_cuda *cuda;
+} tt__cuda;
+
+static inline const tt__cuda *tt__cuda_of(const tt_backend *backend)
+{
+    return backend->device;
+}
+
+// The plug-in, from beside the program, from ../lib or from where the system looks.
+tt_status tt__cuda_load(tt__cuda *device_out);
+void tt__cuda_unload(tt__cuda *device);
+
+// A message of the plug-in as a status; NULL is TT_OK.
+tt_status tt__cuda_status(const char *error);
+
+// The state of a kernel: `bytes` of it, which begin with the device.
+tt_status tt__cuda_state(const tt_backend *backend, int64_t bytes,
+                         tt_prepared *prepared_out);
+
+// The prepare of kernels whose state is the device alone.
+tt_kernel_prepare_fn tt__cuda_prepare;
+
+static inline const tt__cuda *tt__cuda_at(void *state)
+{
+    return *(const tt__cuda **)state;
+}
+
+// Calls a launcher of the plug-in.
+#define TT__CUDA(state, name, args)                                            \
+    tt__cuda_status(                                                           \
+        tt__cuda_at(state)->api->name(tt__cuda_at(state)->cuda, (args)))
+
+// Whether no operand has these problems: a character each, x for f32 or bf16, t for
+// the type of input 0 (f32 or bf16), f for f32, b for bf16, i for i32, I for i64, u
+// for u8. The last stands for all operands from there on; absent inputs fit.
+bool tt__cuda_types(const tt_site *site, const char *in, const char *out);
+
+// Input 0 as a matrix: its last dimension is the columns.
+int64_t tt__cuda_rows(const tt_site *site);
+int64_t tt__cuda_cols(const tt_site *site);
+
+// Whether entries i of dim d have the global indices first + i.
+bool tt__cuda_is_run(const tt_local *local, int d, int64_t *first_out);
+
+#endif

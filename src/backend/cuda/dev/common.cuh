@@ -1,0 +1,215 @@
+// common - what the device's files share: the device itself, errors, elements of any
+// type, sums over warps and blocks in a fixed order.
+
+#ifndef TT_BACKEND_CUDA_DEV_COMMON_CUH
+#define TT_BACKEND_CUDA_DEV_COMMON_CUH
+
+extern "C" {
+#include "backend/cuda/api.h"
+}
+
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+typedef __nv_bfloat16 bf16;
+
+enum { RING_SLOTS = 8, RING_BYTES = 1 << 20 };
+
+// What kernels tell the host: not zero when an index was outside its table.
+enum tt_fault { FAULT_NONE, FAULT_ID, FAULT_POSITION, FAULT_LABEL };
+
+struct tt_cuda {
+    int device;
+    cudaStream_t stream;
+    cublasLtHandle_t lt;
+    void *cudnn; // made at first use; see sdpa.cu
+    char *ring;  // pinned memory through which writes go
+    cudaEvent_t ring_done[RING_SLOTS];
+    int ring_next;
+    volatile int *fault; // in the host's memory, for kernels
+    int *fault_device;
+    tt_cuda_info info;
+};
+
+// NULL, or what went wrong; the text lives until the thread's next failure.
+const char *tt_cuda_failed(cudaError_t status);
+const char *tt_cuda_failed_text(const char *format, ...);
+
+#define TRY_CUDA(call)                                                         \
+    do {                                                                       \
+        const cudaError_t try_status = (call);                                 \
+        if (try_status != cudaSuccess)                                         \
+            return tt_cuda_failed(try_status);                                 \
+    } while (0)
+
+#define TRY(call)                                                              \
+    do {                                                                       \
+        const char *try_error = (call);                                        \
+        if (try_error != NULL)                                                 \
+            return try_error;                                                  \
+    } while (0)
+
+static inline const char *launched(void)
+{
+    const cudaError_t status = cudaGetLastError();
+    return status == cudaSuccess ? NULL : tt_cuda_failed(status);
+}
+
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+// ---- elements --------------------------------------------------------------
+
+__device__ static inline float to_float(float x) { return x; }
+__device__ static inline float to_float(bf16 x) { return __bfloat162float(x); }
+template <typename T> __device__ static inline T from_float(float x);
+template <> __device__ inline float from_float<float>(float x) { return x; }
+template <> __device__ inline bf16 from_float<bf16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
+
+// 16 bytes of elements.
+template <typename T> struct alignas(16) pack {
+    enum { N = 16 / sizeof(T) };
+    T v[N];
+};
+
+// Any type, one element, as a double: for numbers and for rare conversions.
+__device__ static inline double load_any(tt_dtype type, const void *p,
+                                         int64_t i)
+{
+    switch (type) {
+    case TT_F64:
+        return ((const double *)p)[i];
+    case TT_F32:
+        return ((const float *)p)[i];
+    case TT_BF16:
+        return to_float(((const bf16 *)p)[i]);
+    case TT_F16:
+        return __half2float(((const __half *)p)[i]);
+    case TT_I64:
+        return (double)((const int64_t *)p)[i];
+    case TT_I32:
+        return ((const int32_t *)p)[i];
+    default:
+        return ((const uint8_t *)p)[i];
+    }
+}
+
+// Integers saturate; NaN becomes 0 there, as on the host.
+__device__ static inline double limit(double x, double lo, double hi)
+{
+    return x != x ? 0 : fmin(fmax(rint(x), lo), hi);
+}
+
+__device__ static inline void store_any(tt_dtype type, void *p, int64_t i,
+                                        double x)
+{
+    switch (type) {
+    case TT_F64:
+        ((double *)p)[i] = x;
+        break;
+    case TT_F32:
+        ((float *)p)[i] = (float)x;
+        break;
+    case TT_BF16:
+        ((bf16 *)p)[i] = __double2bfloat16(x);
+        break;
+    case TT_F16:
+        ((__half *)p)[i] = __double2half(x);
+        break;
+    case TT_I64:
+        ((int64_t *)p)[i] =
+            x >= 9223372036854775807.0 ? INT64_MAX
+                                       : (int64_t)limit(x, -9.3e18, 9.3e18);
+        break;
+    case TT_I32:
+        ((int32_t *)p)[i] = (int32_t)limit(x, -2147483648.0, 2147483647.0);
+        break;
+    default:
+        ((uint8_t *)p)[i] = (uint8_t)limit(x, 0, 255);
+        break;
+    }
+}
+
+// ---- sums ------------------------------------------------------------------
+
+template <typename A> __device__ static inline A warp_sum(A x)
+{
+    for (int k = 16; k > 0; k /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, k);
+    return x;
+}
+
+__device__ static inline float warp_max(float x)
+{
+    for (int k = 16; k > 0; k /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, k));
+    return x;
+}
+
+// The sum over a block of up to 1024 threads, in every thread; `room` has 32 entries.
+template <typename A> __device__ static inline A block_sum(A x, A *room)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warps = (blockDim.x + 31) / 32;
+    x = warp_sum(x);
+    __syncthreads();
+    if (lane == 0)
+        room[warp] = x;
+    __syncthreads();
+    return warp_sum(lane < warps ? room[lane] : (A)0);
+}
+
+__device__ static inline float block_max(float x, float *room)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warps = (blockDim.x + 31) / 32;
+    x = warp_max(x);
+    __syncthreads();
+    if (lane == 0)
+        room[warp] = x;
+    __syncthreads();
+    return warp_max(lane < warps ? room[lane] : -INFINITY);
+}
+
+// ---- launching -------------------------------------------------------------
+
+// Calls f with a pointer of the element's type.
+#define BY_TYPE(type, f, ...)                                                  \
+    ((type) == TT_BF16 ? f<bf16>(__VA_ARGS__) : f<float>(__VA_ARGS__))
+
+static inline bool is_aligned(const void *p)
+{
+    return ((uintptr_t)p & 15) == 0;
+}
+
+#define TT_CUDA_CALL(name, type)                                               \
+    extern "C" const char *tt_cuda_##name(tt_cuda *cuda, const type *args);
+TT_CUDA_LAUNCHERS(TT_CUDA_CALL)
+#undef TT_CUDA_CALL
+
+extern "C" {
+int64_t tt_cuda_reduce_scratch(const tt_cuda_reduce_args *args);
+int64_t tt_cuda_norm_scratch(const tt_cuda_norm_args *args);
+int64_t tt_cuda_embed_scratch(const tt_cuda_embed_args *args);
+const char *tt_cuda_gemm_create(tt_cuda *cuda, const tt_cuda_gemm_desc *desc,
+                                tt_cuda_gemm **gemm_out);
+void tt_cuda_gemm_destroy(tt_cuda_gemm *gemm);
+int64_t tt_cuda_gemm_scratch(const tt_cuda_gemm *gemm);
+const char *tt_cuda_gemm_run(tt_cuda_gemm *gemm, const tt_cuda_gemm_args *args);
+const char *tt_cuda_sdpa_create(tt_cuda *cuda,
+                                const tt_cuda_attention_args *args,
+                                bool is_grad, tt_cuda_sdpa **sdpa_out);
+void tt_cuda_sdpa_destroy(tt_cuda_sdpa *sdpa);
+int64_t tt_cuda_sdpa_scratch(const tt_cuda_sdpa *sdpa);
+const char *tt_cuda_sdpa_run(tt_cuda_sdpa *sdpa,
+                             const tt_cuda_attention_args *args);
+}
+
+#endif

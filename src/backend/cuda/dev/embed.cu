@@ -1,0 +1,284 @@
+// embed - tables read by index, positions, rotation.
+//
+// The gradient of a table sorts the ids (a stable radix sort of one pass per digit),
+// so that equal ids lie side by side in the order of the text; a block adds up the
+// rows of one id in that order. Bound by reading dy once; the same bits every time.
+
+#include "backend/cuda/dev/common.cuh"
+
+#include <cub/device/device_radix_sort.cuh>
+
+enum { THREADS = 256, WARPS = 4 };
+
+// ---- reading -------------------------------------------------------------------
+
+template <typename T>
+__global__ void embed(tt_cuda_embed_args a, int *fault)
+{
+    typedef pack<T> P;
+    const int64_t k = blockIdx.x;
+    const int64_t id = a.ids[k];
+    const bool is_bad = id < 0 || id >= a.vocab;
+    if (is_bad && threadIdx.x == 0)
+        *fault = FAULT_ID;
+    const int64_t row = is_bad ? 0 : id - a.first;
+    const bool is_here = row >= 0 && row < a.local;
+    const T *from = (const T *)a.table + (is_here ? row : 0) * a.width;
+    T *to = (T *)a.y + k * a.width;
+    if (a.width % P::N == 0 && ((uintptr_t)a.table | (uintptr_t)a.y) % 16 == 0) {
+        for (int64_t i = threadIdx.x * P::N; i < a.width;
+             i += blockDim.x * P::N) {
+            P p = *(const P *)(from + i);
+            for (int j = 0; j < P::N; j++)
+                p.v[j] = is_here ? p.v[j] : from_float<T>(0);
+            *(P *)(to + i) = p;
+        }
+    } else {
+        for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x)
+            to[i] = is_here ? from[i] : from_float<T>(0);
+    }
+}
+
+template <typename T>
+static const char *embed_type(tt_cuda *cuda, const tt_cuda_embed_args *a)
+{
+    embed<T><<<(unsigned)a->n, 128, 0, cuda->stream>>>(*a, cuda->fault_device);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_embed(tt_cuda *cuda,
+                                     const tt_cuda_embed_args *args)
+{
+    return BY_TYPE(args->type, embed_type, cuda, args);
+}
+
+// ---- the gradient ----------------------------------------------------------------
+
+static int64_t round_up(int64_t bytes)
+{
+    return ceil_div(bytes, 256) * 256;
+}
+
+static int bits_of(int64_t local)
+{
+    int bits = 1;
+    while (bits < 31 && (int64_t)1 << bits <= local)
+        bits++;
+    return bits;
+}
+
+static size_t sort_bytes(const tt_cuda_embed_args *a)
+{
+    size_t bytes = 0;
+    (void)cub::DeviceRadixSort::SortPairs(
+        NULL, bytes, (const int32_t *)NULL, (int32_t *)NULL,
+        (const int32_t *)NULL, (int32_t *)NULL, (int)a->n, 0,
+        bits_of(a->local));
+    return bytes;
+}
+
+// keys, places, both sorted, and what the sort wants.
+extern "C" int64_t tt_cuda_embed_scratch(const tt_cuda_embed_args *args)
+{
+    return 4 * round_up(4 * args->n) + round_up((int64_t)sort_bytes(args));
+}
+
+// Rows of this part; ids elsewhere sort behind them all.
+__global__ void make_keys(tt_cuda_embed_args a, int32_t *keys, int32_t *places,
+                          int *fault)
+{
+    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
+    if (i >= a.n)
+        return;
+    const int64_t id = a.ids[i], row = id - a.first;
+    if (id < 0 || id >= a.vocab)
+        *fault = FAULT_ID;
+    keys[i] = (int32_t)(row >= 0 && row < a.local ? row : a.local);
+    places[i] = (int32_t)i;
+}
+
+// The block whose place is the first of its id adds up all of them: warps take rows
+// in turn, and are added in their order. V columns per thread.
+template <int V, typename T>
+__global__ void add_rows(tt_cuda_embed_args a, const int32_t *keys,
+                         const int32_t *places)
+{
+    struct alignas(sizeof(T) * V) part {
+        T v[V];
+    };
+    __shared__ float room[WARPS][V][33];
+    const int64_t at = blockIdx.x;
+    const int32_t key = keys[at];
+    if (key >= a.local || (at > 0 && keys[at - 1] == key))
+        return;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int64_t col = (blockIdx.y * (int64_t)32 + lane) * V;
+    const T *dy = (const T *)a.dy + col;
+    float s[V] = {0};
+    for (int64_t i = at + warp; i < a.n && keys[i] == key; i += WARPS)
+        if (col < a.width) {
+            const part p = *(const part *)(dy + (int64_t)places[i] * a.width);
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                s[k] += to_float(p.v[k]);
+        }
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        room[warp][k][lane] = s[k];
+    __syncthreads();
+    if (col >= a.width)
+        return;
+    float *to = a.dtable + (int64_t)key * a.width + col;
+    for (int k = warp; k < V; k += WARPS) {
+        float sum = 0;
+        for (int w = 0; w < WARPS; w++)
+            sum += room[w][k][lane];
+        to[k] += sum;
+    }
+}
+
+template <typename T>
+static const char *embed_grad_type(tt_cuda *cuda, const tt_cuda_embed_args *a)
+{
+    char *at = (char *)a->scratch;
+    const int64_t step = round_up(4 * a->n);
+    int32_t *keys = (int32_t *)at, *places = (int32_t *)(at + step);
+    int32_t *sorted_keys = (int32_t *)(at + 2 * step);
+    int32_t *sorted_places = (int32_t *)(at + 3 * step);
+    size_t bytes = sort_bytes(a);
+    if (!a->accumulate)
+        TRY_CUDA(cudaMemsetAsync(a->dtable, 0, (size_t)(4 * a->local * a->width),
+                                 cuda->stream));
+    make_keys<<<(unsigned)ceil_div(a->n, THREADS), THREADS, 0, cuda->stream>>>(
+        *a, keys, places, cuda->fault_device);
+    TRY(launched());
+    TRY_CUDA(cub::DeviceRadixSort::SortPairs(
+        at + 4 * step, bytes, keys, sorted_keys, places, sorted_places,
+        (int)a->n, 0, bits_of(a->local), cuda->stream));
+    enum { V = pack<T>::N };
+    const bool is_wide = a->width % V == 0 && is_aligned(a->dy);
+    const int64_t v = is_wide ? (int64_t)V : 1;
+    const dim3 grid((unsigned)a->n, (unsigned)ceil_div(a->width, 32 * v));
+    const auto kernel = is_wide ? add_rows<V, T> : add_rows<1, T>;
+    kernel<<<grid, 32 * WARPS, 0, cuda->stream>>>(*a, sorted_keys,
+                                                  sorted_places);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_embed_grad(tt_cuda *cuda,
+                                          const tt_cuda_embed_args *args)
+{
+    return BY_TYPE(args->type, embed_grad_type, cuda, args);
+}
+
+// ---- positions: bound by reading x and writing y ------------------------------------
+
+__device__ static inline int64_t first_row(int64_t first,
+                                           const int64_t *position)
+{
+    return first + (position == NULL ? 0 : *position);
+}
+
+template <typename T>
+__global__ void position(tt_cuda_position_args a, int64_t n, int *fault)
+{
+    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
+    if (i >= n)
+        return;
+    const int64_t col = i % a.width, s = i / a.width % a.seq;
+    int64_t row = first_row(a.first, a.position) + s;
+    if (row < 0 || row >= a.rows) {
+        *fault = FAULT_POSITION;
+        row = 0;
+    }
+    ((T *)a.y)[i] = from_float<T>(
+        to_float(((const T *)a.x)[i]) +
+        to_float(((const T *)a.table)[row * a.width + col]));
+}
+
+template <typename T>
+static const char *position_type(tt_cuda *cuda, const tt_cuda_position_args *a)
+{
+    const int64_t n = a->batch * a->seq * a->width;
+    position<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
+        *a, n, cuda->fault_device);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_position(tt_cuda *cuda,
+                                        const tt_cuda_position_args *args)
+{
+    return BY_TYPE(args->type, position_type, cuda, args);
+}
+
+template <typename T>
+__global__ void position_grad(tt_cuda_position_args a, int64_t n, int *fault)
+{
+    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
+    if (i >= n)
+        return;
+    const int64_t first = first_row(a.first, a.position);
+    const int64_t s = i / a.width - first;
+    if (i == 0 && (first < 0 || first + a.seq > a.rows))
+        *fault = FAULT_POSITION;
+    float sum = a.accumulate ? a.dtable[i] : 0.f;
+    const T *x = (const T *)a.x + s * a.width + i % a.width;
+    if (s >= 0 && s < a.seq)
+        for (int64_t b = 0; b < a.batch; b++)
+            sum += to_float(x[b * a.seq * a.width]);
+    a.dtable[i] = sum;
+}
+
+template <typename T>
+static const char *position_grad_type(tt_cuda *cuda,
+                                      const tt_cuda_position_args *a)
+{
+    const int64_t n = a->rows * a->width;
+    position_grad<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0,
+                       cuda->stream>>>(*a, n, cuda->fault_device);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_position_grad(tt_cuda *cuda,
+                                             const tt_cuda_position_args *args)
+{
+    return BY_TYPE(args->type, position_grad_type, cuda, args);
+}
+
+// ---- rotary: bound by reading x and writing y --------------------------------------
+
+template <typename T>
+__global__ void rotary(tt_cuda_rotary_args a, int64_t n)
+{
+    const int64_t k = blockIdx.x * (int64_t)THREADS + threadIdx.x;
+    if (k >= n)
+        return;
+    const int64_t half = a.head / 2, i = k % half, row = k / half;
+    const int64_t s =
+        row / a.heads % a.seq + first_row(a.first, a.position);
+    const double angle =
+        (double)s * pow(a.theta, -2.0 * (double)i / (double)a.head);
+    double sine, cosine;
+    sincos(angle, &sine, &cosine);
+    const float c = (float)cosine, t = (float)(a.inverse ? -sine : sine);
+    const int64_t lo = row * a.head + i, hi = lo + half;
+    const float u = to_float(((const T *)a.x)[lo]);
+    const float v = to_float(((const T *)a.x)[hi]);
+    ((T *)a.y)[lo] = from_float<T>(u * c - v * t);
+    ((T *)a.y)[hi] = from_float<T>(v * c + u * t);
+}
+
+template <typename T>
+static const char *rotary_type(tt_cuda *cuda, const tt_cuda_rotary_args *a)
+{
+    const int64_t n = a->batch * a->seq * a->heads * (a->head / 2);
+    rotary<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(*a,
+                                                                           n);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_rotary(tt_cuda *cuda,
+                                      const tt_cuda_rotary_args *args)
+{
+    return BY_TYPE(args->type, rotary_type, cuda, args);
+}

@@ -1,0 +1,316 @@
+// loss - rows of logits: a block owns a row and reads it once, the largest entry and
+// the sum of exponentials together. Bound by memory bandwidth.
+
+#include "backend/cuda/dev/common.cuh"
+
+enum { THREADS = 512 };
+
+// f(i, x[i]) for the thread's elements of a row.
+template <typename T, typename F>
+__device__ static inline void each(const T *row, int64_t n, bool wide, F f)
+{
+    typedef pack<T> P;
+    int64_t i = threadIdx.x;
+    if (wide) {
+        const int64_t whole = n / P::N * P::N;
+        for (i *= P::N; i < whole; i += blockDim.x * P::N) {
+            const P p = *(const P *)(row + i);
+#pragma unroll
+            for (int k = 0; k < P::N; k++)
+                f(i + k, to_float(p.v[k]));
+        }
+        i = whole + threadIdx.x;
+    }
+    for (; i < n; i += blockDim.x)
+        f(i, to_float(row[i]));
+}
+
+struct exponentials {
+    float top, sum; // the largest x, and the sum of exp(x - top)
+};
+
+__device__ static inline void add(exponentials *e, float x)
+{
+    if (x > e->top) {
+        e->sum = e->sum * __expf(e->top - x) + 1;
+        e->top = x;
+    } else if (x > -INFINITY || x != x) {
+        e->sum += __expf(x - e->top);
+    }
+}
+
+// The thread's part of a row: of each pack the largest first, so that the sum is
+// rescaled once per pack and not per element.
+template <typename T>
+__device__ static inline exponentials sum_row(const T *row, int64_t n,
+                                              bool wide)
+{
+    typedef pack<T> P;
+    exponentials e = {-INFINITY, 0};
+    int64_t i = threadIdx.x;
+    if (wide) {
+        const int64_t whole = n / P::N * P::N;
+        for (i *= P::N; i < whole; i += blockDim.x * P::N) {
+            const P p = *(const P *)(row + i);
+            float x[P::N], top = e.top;
+#pragma unroll
+            for (int k = 0; k < P::N; k++) {
+                x[k] = to_float(p.v[k]);
+                top = fmaxf(top, x[k]);
+            }
+            if (top == -INFINITY) { // nothing but minus infinity so far, or NaN
+                for (int k = 0; k < P::N; k++)
+                    e.sum += x[k] == -INFINITY ? 0.f : x[k];
+                continue;
+            }
+            float sum = e.sum * __expf(e.top - top);
+#pragma unroll
+            for (int k = 0; k < P::N; k++)
+                sum += __expf(x[k] - top);
+            e = {top, sum};
+        }
+        i = whole + threadIdx.x;
+    }
+    for (; i < n; i += blockDim.x)
+        add(&e, to_float(row[i]));
+    return e;
+}
+
+// Over the block, the same in all threads.
+__device__ static inline exponentials join(exponentials e, float *room)
+{
+    const float top = block_max(e.top, room);
+    const float sum = e.top == -INFINITY ? e.sum
+                                         : e.sum * __expf(e.top - top);
+    return {top, block_sum(sum, room)};
+}
+
+// ---- softmax -------------------------------------------------------------------
+
+template <typename T>
+__global__ void softmax(int64_t n, bool wide, const T *x, T *y)
+{
+    __shared__ float room[32];
+    const T *row = x + blockIdx.x * n;
+    T *to = y + blockIdx.x * n;
+    const exponentials e = join(sum_row(row, n, wide), room);
+    const float by = 1 / e.sum;
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+        to[i] = from_float<T>(expf(to_float(row[i]) - e.top) * by);
+}
+
+template <typename T>
+__global__ void softmax_grad(int64_t n, const T *y, const T *dy, T *dx)
+{
+    __shared__ float room[32];
+    const int64_t at = blockIdx.x * n;
+    float s = 0;
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+        s += to_float(y[at + i]) * to_float(dy[at + i]);
+    s = block_sum(s, room);
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+        dx[at + i] =
+            from_float<T>(to_float(y[at + i]) * (to_float(dy[at + i]) - s));
+}
+
+static int threads_for(int64_t n)
+{
+    int threads = 32;
+    while (threads < THREADS && threads * 4 < n)
+        threads *= 2;
+    return threads;
+}
+
+template <typename T>
+static const char *softmax_type(tt_cuda *cuda, const tt_cuda_softmax_args *a)
+{
+    const int threads = threads_for(a->n);
+    if (a->dy != NULL)
+        softmax_grad<T><<<(unsigned)a->rows, threads, 0, cuda->stream>>>(
+            a->n, (const T *)a->x, (const T *)a->dy, (T *)a->y);
+    else
+        softmax<T><<<(unsigned)a->rows, threads, 0, cuda->stream>>>(
+            a->n, a->n % pack<T>::N == 0 && is_aligned(a->x), (const T *)a->x,
+            (T *)a->y);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_softmax(tt_cuda *cuda,
+                                       const tt_cuda_softmax_args *args)
+{
+    return BY_TYPE(args->type, softmax_type, cuda, args);
+}
+
+extern "C" const char *tt_cuda_softmax_grad(tt_cuda *cuda,
+                                            const tt_cuda_softmax_args *args)
+{
+    return BY_TYPE(args->type, softmax_type, cuda, args);
+}
+
+// ---- cross-entropy ---------------------------------------------------------------
+
+template <typename T>
+__global__ void cross_entropy(tt_cuda_loss_args a, bool wide, int *fault)
+{
+    __shared__ float room[32];
+    const int64_t r = blockIdx.x;
+    const T *row = (const T *)a.logits + r * a.row_stride;
+    const exponentials e = join(sum_row(row, a.n, wide), room);
+    float sum = 0;
+    if (a.smoothing != 0) {
+        each(row, a.n, wide, [&](int64_t, float v) { sum += v; });
+        sum = block_sum(sum, room);
+    }
+    if (threadIdx.x != 0)
+        return;
+    const float lse = e.top + logf(e.sum);
+    const int64_t label = a.labels[r];
+    const bool counts = label != a.ignore;
+    const bool is_bad = counts && (label < 0 || label >= a.vocab);
+    if (is_bad)
+        *fault = FAULT_LABEL;
+    float loss = 0;
+    if (counts && !is_bad)
+        loss = lse - (float)(1 - a.smoothing) * to_float(row[label]) -
+               (float)(a.smoothing / (double)a.vocab) * sum;
+    a.lse[r] = lse;
+    ((float *)a.scratch)[r] = loss;
+}
+
+// The rows' terms in a fixed order; `count` counts labels that are not ignored.
+__global__ void join_rows(int64_t rows, const float *term, float *sum_out,
+                          const int32_t *labels, int64_t ignore,
+                          float *count_out)
+{
+    __shared__ double room[32];
+    double sum = 0, count = 0;
+    for (int64_t i = threadIdx.x; i < rows; i += blockDim.x) {
+        sum += term[i];
+        count += count_out != NULL && labels[i] != ignore ? 1 : 0;
+    }
+    sum = block_sum(sum, room);
+    count = block_sum(count, room);
+    if (threadIdx.x != 0)
+        return;
+    *sum_out = (float)sum;
+    if (count_out != NULL)
+        *count_out = (float)count;
+}
+
+template <typename T> static bool is_wide(const tt_cuda_loss_args *a)
+{
+    return a->row_stride % pack<T>::N == 0 && is_aligned(a->logits) &&
+           is_aligned(a->dlogits);
+}
+
+template <typename T>
+static const char *cross_entropy_type(tt_cuda *cuda, const tt_cuda_loss_args *a)
+{
+    cross_entropy<T><<<(unsigned)a->rows, threads_for(a->n), 0, cuda->stream>>>(
+        *a, is_wide<T>(a), cuda->fault_device);
+    TRY(launched());
+    join_rows<<<1, 1024, 0, cuda->stream>>>(a->rows, (const float *)a->scratch,
+                                            a->sum, a->labels, a->ignore,
+                                            a->count);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_cross_entropy(tt_cuda *cuda,
+                                             const tt_cuda_loss_args *args)
+{
+    return BY_TYPE(args->type, cross_entropy_type, cuda, args);
+}
+
+template <typename T>
+__global__ void cross_entropy_grad(tt_cuda_loss_args a, bool wide, int *fault)
+{
+    typedef pack<T> P;
+    const int64_t r = blockIdx.x;
+    const T *row = (const T *)a.logits + r * a.row_stride;
+    T *to = (T *)a.dlogits + r * a.row_stride;
+    const int64_t label = a.labels[r];
+    const bool counts = label != a.ignore;
+    const float lse = a.lse_in[r], by = counts ? *a.dsum : 0.f;
+    const float even = (float)(a.smoothing / (double)a.vocab);
+    const float hit = (float)(1 - a.smoothing);
+    const int64_t column = counts ? label - a.first : -1;
+    if (counts && (label < 0 || label >= a.vocab) && threadIdx.x == 0)
+        *fault = FAULT_LABEL;
+    const auto grad = [&](int64_t i, float x) {
+        const float d = __expf(x - lse) - even - (i == column ? hit : 0.f);
+        return from_float<T>(counts ? by * d : 0.f);
+    };
+    int64_t i = threadIdx.x;
+    if (wide) {
+        const int64_t whole = a.n / P::N * P::N;
+        for (i *= P::N; i < whole; i += blockDim.x * P::N) {
+            P p = *(const P *)(row + i);
+#pragma unroll
+            for (int k = 0; k < P::N; k++)
+                p.v[k] = grad(i + k, to_float(p.v[k]));
+            *(P *)(to + i) = p;
+        }
+        i = whole + threadIdx.x;
+    }
+    for (; i < a.n; i += blockDim.x)
+        to[i] = grad(i, to_float(row[i]));
+}
+
+template <typename T>
+static const char *cross_entropy_grad_type(tt_cuda *cuda,
+                                           const tt_cuda_loss_args *a)
+{
+    cross_entropy_grad<T>
+        <<<(unsigned)a->rows, threads_for(a->n), 0, cuda->stream>>>(
+            *a, is_wide<T>(a), cuda->fault_device);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_cross_entropy_grad(tt_cuda *cuda,
+                                                  const tt_cuda_loss_args *args)
+{
+    return BY_TYPE(args->type, cross_entropy_grad_type, cuda, args);
+}
+
+// ---- correct -----------------------------------------------------------------------
+
+// Whether the label's entry is the largest, and the first of equals.
+template <typename T>
+__global__ void correct(tt_cuda_loss_args a, bool wide)
+{
+    __shared__ float room[32];
+    const int64_t r = blockIdx.x;
+    const T *row = (const T *)a.logits + r * a.row_stride;
+    float top = -INFINITY;
+    each(row, a.n, wide, [&](int64_t, float v) { top = fmaxf(top, v); });
+    top = block_max(top, room);
+    const int64_t label = a.labels[r];
+    const bool is_here = label >= 0 && label < a.n;
+    const float first = to_float(row[0]);
+    const bool starts_nan = first != first; // nothing is larger than that
+    bool is_hit = is_here && to_float(row[is_here ? label : 0]) == top;
+    if (is_hit) // the same in all threads; equals before it are rare
+        for (int64_t i = threadIdx.x; i < label; i += blockDim.x)
+            is_hit &= to_float(row[i]) != top;
+    is_hit = __syncthreads_and(is_hit) && !starts_nan;
+    if (threadIdx.x == 0)
+        ((float *)a.scratch)[r] =
+            is_hit || (starts_nan && label == 0) ? 1.f : 0.f;
+}
+
+template <typename T>
+static const char *correct_type(tt_cuda *cuda, const tt_cuda_loss_args *a)
+{
+    correct<T><<<(unsigned)a->rows, threads_for(a->n), 0, cuda->stream>>>(
+        *a, is_wide<T>(a));
+    TRY(launched());
+    join_rows<<<1, 1024, 0, cuda->stream>>>(
+        a->rows, (const float *)a->scratch, a->sum, NULL, 0, NULL);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_correct(tt_cuda *cuda,
+                                       const tt_cuda_loss_args *args)
+{
+    return BY_TYPE(args->type, correct_type, cuda, args);
+}

@@ -1,0 +1,310 @@
+// norm - layer norm and RMS norm. A warp owns a row: it comes from memory once and
+// from cache after that. Bound by memory bandwidth.
+//
+// Gradients of weights: a thread owns columns, a block a chunk of rows; the chunks'
+// sums are added by a second kernel in their order, so the result has the same bits
+// every time.
+
+#include "backend/cuda/dev/common.cuh"
+
+enum { WARPS = 8, COLS = 32, ROWS = 8, MAX_CHUNKS = 512 };
+
+struct weights {
+    tt_dtype type;
+    const void *p;
+};
+
+__device__ static inline float weight(const weights &w, int64_t i, float none)
+{
+    if (w.p == NULL)
+        return none;
+    return w.type == TT_BF16 ? to_float(((const bf16 *)w.p)[i])
+                             : ((const float *)w.p)[i];
+}
+
+// N weights side by side; n is a multiple of N.
+template <int N>
+__device__ static inline void weights_at(const weights &w, int64_t i,
+                                         float none, float *out)
+{
+    if (w.p == NULL) {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            out[k] = none;
+    } else if (w.type == TT_BF16) {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            out[k] = to_float(((const bf16 *)w.p)[i + k]);
+    } else {
+#pragma unroll
+        for (int k = 0; k < N; k += 4)
+            *(float4 *)(out + k) = *(const float4 *)((const float *)w.p + i + k);
+    }
+}
+
+// f(i, x[i]) for the lane's elements of a row.
+template <bool WIDE, typename T, typename F>
+__device__ static inline void each(const T *row, int n, int lane, F f)
+{
+    typedef pack<T> P;
+    if (WIDE) {
+        for (int i = lane * P::N; i < n; i += 32 * P::N) {
+            const P p = *(const P *)(row + i);
+#pragma unroll
+            for (int k = 0; k < P::N; k++)
+                f(i + k, to_float(p.v[k]));
+        }
+    } else {
+        for (int i = lane; i < n; i += 32)
+            f(i, to_float(row[i]));
+    }
+}
+
+template <bool WIDE, typename T>
+__global__ void norm(int64_t rows, int n, float eps, const T *x, weights gamma,
+                     weights beta, T *y, float *mean_out, float *rstd_out)
+{
+    typedef pack<T> P;
+    const int lane = threadIdx.x % 32;
+    const int64_t r = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32;
+    if (r >= rows)
+        return;
+    const T *row = x + r * n;
+    T *to = y + r * n;
+    float sum = 0, squares = 0;
+    if (mean_out != NULL)
+        each<WIDE>(row, n, lane, [&](int, float v) { sum += v; });
+    const float mean = mean_out == NULL ? 0 : warp_sum(sum) / n;
+    each<WIDE>(row, n, lane,
+               [&](int, float v) { squares += (v - mean) * (v - mean); });
+    const float rstd = 1 / sqrtf(warp_sum(squares) / n + eps);
+    if (WIDE) {
+        for (int i = lane * P::N; i < n; i += 32 * P::N) {
+            P p = *(const P *)(row + i);
+            alignas(16) float by[P::N], plus[P::N];
+            weights_at<P::N>(gamma, i, 1, by);
+            weights_at<P::N>(beta, i, 0, plus);
+#pragma unroll
+            for (int k = 0; k < P::N; k++)
+                p.v[k] = from_float<T>(
+                    (to_float(p.v[k]) - mean) * rstd * by[k] + plus[k]);
+            *(P *)(to + i) = p;
+        }
+    } else {
+        for (int i = lane; i < n; i += 32)
+            to[i] = from_float<T>((to_float(row[i]) - mean) * rstd *
+                                      weight(gamma, i, 1) +
+                                  weight(beta, i, 0));
+    }
+    if (lane == 0) {
+        if (mean_out != NULL)
+            mean_out[r] = mean;
+        rstd_out[r] = rstd;
+    }
+}
+
+template <typename T> static bool is_wide(const tt_cuda_norm_args *a)
+{
+    return a->n % pack<T>::N == 0 && is_aligned(a->x) && is_aligned(a->dy) &&
+           is_aligned(a->y) && is_aligned(a->gamma) && is_aligned(a->beta);
+}
+
+template <typename T>
+static const char *norm_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
+{
+    const weights gamma = {a->weight_type, a->gamma};
+    const weights beta = {a->weight_type, a->beta};
+    const unsigned blocks = (unsigned)ceil_div(a->rows, WARPS);
+    const auto kernel = is_wide<T>(a) ? norm<true, T> : norm<false, T>;
+    kernel<<<blocks, WARPS * 32, 0, cuda->stream>>>(
+        a->rows, (int)a->n, (float)a->eps, (const T *)a->x, gamma, beta,
+        (T *)a->y, a->mean, a->rstd);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_norm(tt_cuda *cuda,
+                                    const tt_cuda_norm_args *args)
+{
+    return BY_TYPE(args->type, norm_type, cuda, args);
+}
+
+// ---- gradient of x -----------------------------------------------------------
+
+template <bool WIDE, typename T>
+__global__ void norm_grad_x(int64_t rows, int n, const T *x, const T *dy,
+                            weights gamma, const float *means,
+                            const float *rstds, T *dx)
+{
+    typedef pack<T> P;
+    const int lane = threadIdx.x % 32;
+    const int64_t r = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32;
+    if (r >= rows)
+        return;
+    const T *row = x + r * n, *grad = dy + r * n;
+    T *to = dx + r * n;
+    const float mean = means == NULL ? 0 : means[r], rstd = rstds[r];
+    float a = 0, b = 0;
+    const auto add = [&](float by, float v, float d) {
+        const float g = d * by;
+        a += g;
+        b += g * (v - mean) * rstd;
+    };
+    const auto result = [&](float by, float v, float d) {
+        return rstd * (d * by - a - (v - mean) * rstd * b);
+    };
+    if (WIDE) {
+        for (int i = lane * P::N; i < n; i += 32 * P::N) {
+            const P p = *(const P *)(row + i), q = *(const P *)(grad + i);
+            alignas(16) float by[P::N];
+            weights_at<P::N>(gamma, i, 1, by);
+#pragma unroll
+            for (int k = 0; k < P::N; k++)
+                add(by[k], to_float(p.v[k]), to_float(q.v[k]));
+        }
+    } else {
+        for (int i = lane; i < n; i += 32)
+            add(weight(gamma, i, 1), to_float(row[i]), to_float(grad[i]));
+    }
+    a = means == NULL ? 0 : warp_sum(a) / n;
+    b = warp_sum(b) / n;
+    if (WIDE) {
+        for (int i = lane * P::N; i < n; i += 32 * P::N) {
+            const P p = *(const P *)(row + i), q = *(const P *)(grad + i);
+            P y;
+            alignas(16) float by[P::N];
+            weights_at<P::N>(gamma, i, 1, by);
+#pragma unroll
+            for (int k = 0; k < P::N; k++)
+                y.v[k] = from_float<T>(
+                    result(by[k], to_float(p.v[k]), to_float(q.v[k])));
+            *(P *)(to + i) = y;
+        }
+    } else {
+        for (int i = lane; i < n; i += 32)
+            to[i] = from_float<T>(result(weight(gamma, i, 1),
+                                         to_float(row[i]), to_float(grad[i])));
+    }
+}
+
+template <typename T>
+static const char *grad_x_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
+{
+    const weights gamma = {a->weight_type, a->gamma};
+    const unsigned blocks = (unsigned)ceil_div(a->rows, WARPS);
+    const auto kernel =
+        is_wide<T>(a) ? norm_grad_x<true, T> : norm_grad_x<false, T>;
+    kernel<<<blocks, WARPS * 32, 0, cuda->stream>>>(
+        a->rows, (int)a->n, (const T *)a->x, (const T *)a->dy, gamma,
+        a->mean_in, a->rstd_in, (T *)a->y);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_norm_grad_x(tt_cuda *cuda,
+                                           const tt_cuda_norm_args *args)
+{
+    return BY_TYPE(args->type, grad_x_type, cuda, args);
+}
+
+// ---- gradients of the weights --------------------------------------------------
+
+static int64_t chunks_of(const tt_cuda_norm_args *a)
+{
+    const int64_t v = a->type == TT_BF16 ? 8 : 4;
+    int64_t n = ceil_div(132 * 8, ceil_div(a->n, v * COLS));
+    const int64_t most = ceil_div(a->rows, ROWS * 4);
+    n = n > most ? most : n;
+    return n > MAX_CHUNKS ? (int64_t)MAX_CHUNKS : n;
+}
+
+extern "C" int64_t tt_cuda_norm_scratch(const tt_cuda_norm_args *args)
+{
+    return 8 * args->n * chunks_of(args);
+}
+
+// V columns per thread. partial[chunk, 2, n].
+template <int V, typename T>
+__global__ void norm_grad_w(int64_t rows, int n, int64_t per_chunk, const T *x,
+                            const T *dy, const float *means,
+                            const float *rstds, float *partial)
+{
+    struct alignas(sizeof(T) * V) part {
+        T v[V];
+    };
+    __shared__ float room[2 * V][ROWS][COLS + 1];
+    const int col = (blockIdx.x * COLS + threadIdx.x) * V;
+    const int64_t first = blockIdx.y * per_chunk;
+    const int64_t end = min(first + per_chunk, rows);
+    float gamma[V] = {0}, beta[V] = {0};
+    if (col < n)
+        for (int64_t r = first + threadIdx.y; r < end; r += ROWS) {
+            const part px = *(const part *)(x + r * n + col);
+            const part pd = *(const part *)(dy + r * n + col);
+            const float mean = means == NULL ? 0 : means[r], rstd = rstds[r];
+#pragma unroll
+            for (int k = 0; k < V; k++) {
+                const float d = to_float(pd.v[k]);
+                gamma[k] += d * (to_float(px.v[k]) - mean) * rstd;
+                beta[k] += d;
+            }
+        }
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+        room[2 * k][threadIdx.y][threadIdx.x] = gamma[k];
+        room[2 * k + 1][threadIdx.y][threadIdx.x] = beta[k];
+    }
+    __syncthreads();
+    if (col >= n)
+        return;
+    for (int j = threadIdx.y; j < 2 * V; j += ROWS) {
+        float s = 0;
+        for (int r = 0; r < ROWS; r++)
+            s += room[j][r][threadIdx.x];
+        partial[(blockIdx.y * 2 + j % 2) * (int64_t)n + col + j / 2] = s;
+    }
+}
+
+// A warp's threads own columns, its block's warps chunks in turn.
+__global__ void join_grad_w(int n, int n_chunks, const float *partial,
+                            float *dgamma, float *dbeta)
+{
+    __shared__ float room[ROWS][COLS + 1];
+    const int i = blockIdx.x * COLS + threadIdx.x;
+    const int which = blockIdx.y; // gamma, beta
+    float s = 0;
+    if (i < n)
+        for (int k = threadIdx.y; k < n_chunks; k += ROWS)
+            s += partial[(2 * k + which) * (int64_t)n + i];
+    room[threadIdx.y][threadIdx.x] = s;
+    __syncthreads();
+    if (threadIdx.y != 0 || i >= n)
+        return;
+    for (int r = 1; r < ROWS; r++)
+        s += room[r][threadIdx.x];
+    (which == 0 ? dgamma : dbeta)[i] = s;
+}
+
+template <typename T>
+static const char *grad_w_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
+{
+    enum { V = pack<T>::N };
+    const int64_t n_chunks = chunks_of(a);
+    const bool is_wide = a->n % V == 0 && is_aligned(a->x) && is_aligned(a->dy);
+    const int v = is_wide ? (int)V : 1;
+    const dim3 grid((unsigned)ceil_div(a->n, v * COLS), (unsigned)n_chunks);
+    const auto kernel = is_wide ? norm_grad_w<V, T> : norm_grad_w<1, T>;
+    kernel<<<grid, dim3(COLS, ROWS), 0, cuda->stream>>>(
+        a->rows, (int)a->n, ceil_div(a->rows, n_chunks), (const T *)a->x,
+        (const T *)a->dy, a->mean_in, a->rstd_in, (float *)a->scratch);
+    TRY(launched());
+    const dim3 join((unsigned)ceil_div(a->n, COLS), a->dbeta == NULL ? 1 : 2);
+    join_grad_w<<<join, dim3(COLS, ROWS), 0, cuda->stream>>>(
+        (int)a->n, (int)n_chunks, (const float *)a->scratch, a->dgamma,
+        a->dbeta);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_norm_grad_w(tt_cuda *cuda,
+                                           const tt_cuda_norm_args *args)
+{
+    return BY_TYPE(args->type, grad_w_type, cuda, args);
+}

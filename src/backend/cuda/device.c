@@ -1,0 +1,154 @@
+// device - the CUDA backend: cuBLASLt for products, cuDNN for attention, own kernels
+// for the rest, the reference on copies in the host's memory for what is left.
+//
+// All work of a device is queued in one stream; the host waits only where it reads.
+
+#include "backend/cuda/cuda.h"
+#include "base/alloc.h"
+
+tt_status tt__cuda_status(const char *error)
+{
+    return error == NULL ? TT_OK
+                         : tt_fail(TT_ERR_IO, "the GPU failed: %s", error);
+}
+
+tt_status tt__cuda_state(const tt_backend *backend, int64_t bytes,
+                         tt_prepared *prepared_out)
+{
+    const tt__cuda **state = tt_alloc(bytes);
+    if (state == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a kernel");
+    *state = tt__cuda_of(backend);
+    prepared_out->state = state;
+    return TT_OK;
+}
+
+tt_status tt__cuda_prepare(tt_backend *backend, tt_site *site,
+                           tt_prepared *prepared_out)
+{
+    (void)site;
+    return tt__cuda_state(backend, sizeof(tt__cuda *), prepared_out);
+}
+
+// ---- memory --------------------------------------------------------------
+
+static tt_status memory_alloc(tt_backend *backend, int64_t bytes,
+                              void **block_out)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    const char *error = d->api->alloc(d->cuda, bytes, block_out);
+    if (error != NULL)
+        return tt_fail(TT_ERR_NOMEM, "the GPU has no memory for %lld bytes: %s",
+                       (long long)bytes, error);
+    return TT_OK;
+}
+
+static void memory_free(tt_backend *backend, void *block)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    d->api->free(d->cuda, block);
+}
+
+static tt_status memory_fill(tt_backend *backend, void *to, int byte,
+                             int64_t bytes)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    return tt__cuda_status(d->api->fill(d->cuda, to, byte, bytes));
+}
+
+static tt_status memory_write(tt_backend *backend, void *to, const void *host,
+                              int64_t bytes)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    return tt__cuda_status(d->api->write(d->cuda, to, host, bytes));
+}
+
+static tt_status memory_read(tt_backend *backend, void *host, const void *from,
+                             int64_t bytes)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    return tt__cuda_status(d->api->read(d->cuda, host, from, bytes));
+}
+
+static tt_status memory_wait(tt_backend *backend)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    return tt__cuda_status(d->api->wait(d->cuda));
+}
+
+static const tt_memory_def memory = {
+    .alloc = memory_alloc,
+    .free = memory_free,
+    .fill = memory_fill,
+    .write = memory_write,
+    .read = memory_read,
+    .wait = memory_wait,
+};
+
+// ---- device --------------------------------------------------------------
+
+static tt_status open_device(tt__cuda *d, tt_backend *backend)
+{
+    tt_cuda_info info = {0};
+    TT_TRY(tt__cuda_load(d));
+    const char *error = d->api->open(0, &d->cuda);
+    if (error == NULL)
+        error = d->api->info(d->cuda, &info);
+    if (error != NULL)
+        return tt_fail(TT_ERR_UNSUPPORTED, "no GPU can be used: %s", error);
+    backend->target.memory_bytes = info.free_bytes;
+    return TT_OK;
+}
+
+static void close_device(tt__cuda *d)
+{
+    if (d->cuda != NULL)
+        d->api->close(d->cuda);
+    tt__cuda_unload(d);
+    tt_free(d);
+}
+
+static tt_status open(tt_backend *backend)
+{
+    tt__cuda *d = tt_alloc(sizeof(*d));
+    if (d == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a device");
+    const tt_status status = open_device(d, backend);
+    if (status != TT_OK) {
+        close_device(d);
+        return status;
+    }
+    backend->device = d;
+    return TT_OK;
+}
+
+static void close(tt_backend *backend)
+{
+    close_device(backend->device);
+}
+
+static bool is_here(void)
+{
+    tt__cuda d;
+    if (tt__cuda_load(&d) != TT_OK)
+        return false;
+    const bool found = d.api->devices() > 0;
+    tt__cuda_unload(&d);
+    return found;
+}
+
+static bool has_dtype(tt_dtype dtype)
+{
+    return dtype != TT_F16 && dtype < TT_N_DTYPES;
+}
+
+const tt_backend_def tt_backend_cuda = {
+    .name = "cuda",
+    .doc = "NVIDIA GPUs: cuBLASLt, cuDNN and own kernels.",
+    .kernels = tt_cuda_kernels,
+    .memory = &memory,
+    .is_here = is_here,
+    .has_dtype = has_dtype,
+    .open = open,
+    .close = close,
+};

@@ -1,0 +1,214 @@
+// embed - tables read by index, positions, rotation. An id outside the table stops
+// the device's next read with an error; the kernel itself reads row 0 instead.
+
+#include "ops/embed.h"
+
+#include "backend/cuda/cuda.h"
+#include "ops/ops.h"
+#include "ops/position.h"
+
+// ---- embedding: bound by writing y; its gradient by reading dy -------------
+
+static bool describe(const tt_site *site, const tt_local *table,
+                     tt_cuda_embed_args *out)
+{
+    *out = (tt_cuda_embed_args){
+        .n = tt_operand_count(&site->in[0]),
+        .width = tt_shape_dim(&table->shape, 1),
+        .vocab = tt_position_extent(table, 0),
+        .local = tt_shape_dim(&table->shape, 0),
+    };
+    return tt__cuda_is_run(table, 0, &out->first);
+}
+
+static bool can(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    tt_cuda_embed_args a;
+    return tt__cuda_types(site, "ix", "x") &&
+           site->in[1].dtype == site->out[0].dtype &&
+           describe(site, &site->in[1].local, &a);
+}
+
+static bool can_grad(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    tt_cuda_embed_args a;
+    return tt__cuda_types(site, "ix", "f") &&
+           describe(site, &site->out[0].local, &a);
+}
+
+static tt_status run(void *state, const tt_site *site, const tt_args *args)
+{
+    tt_cuda_embed_args a;
+    (void)describe(site, &site->in[1].local, &a);
+    a.type = site->out[0].dtype;
+    a.ids = args->in[0];
+    a.table = args->in[1];
+    a.y = args->out[0];
+    return TT__CUDA(state, embed, &a);
+}
+
+static tt_status prepare_grad(tt_backend *backend, tt_site *site,
+                              tt_prepared *prepared_out)
+{
+    tt_cuda_embed_args a;
+    (void)describe(site, &site->out[0].local, &a);
+    prepared_out->scratch_bytes = tt__cuda_of(backend)->api->embed_scratch(&a);
+    return tt__cuda_prepare(backend, site, prepared_out);
+}
+
+static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
+{
+    tt_cuda_embed_args a;
+    (void)describe(site, &site->out[0].local, &a);
+    a.type = site->in[1].dtype;
+    a.ids = args->in[0];
+    a.dy = args->in[1];
+    a.dtable = args->out[0];
+    a.accumulate = args->accumulate;
+    a.scratch = args->scratch;
+    return TT__CUDA(state, embed_grad, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_embedding = {
+    .name = "cuda.embedding",
+    .op = &tt_op_embedding,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run,
+};
+
+const tt_kernel_def tt_kernel_cuda_embedding_grad = {
+    .name = "cuda.embedding_grad",
+    .op = &tt_op_embedding_grad,
+    .accumulates = true,
+    .can = can_grad,
+    .prepare = prepare_grad,
+    .run = run_grad,
+};
+
+// ---- positions -----------------------------------------------------------
+
+static bool describe_position(const tt_site *site, const tt_local *table,
+                              tt_cuda_position_args *out)
+{
+    const tt_local *x = &site->in[0].local;
+    const int d = x->shape.ndim - 2;
+    const int64_t width = tt_shape_dim(&x->shape, d + 1);
+    const int64_t seq = tt_shape_dim(&x->shape, d);
+    *out = (tt_cuda_position_args){
+        .type = site->in[0].dtype,
+        .batch = tt_shape_count(&x->shape) / (seq * width),
+        .seq = seq,
+        .width = width,
+        .rows = tt_shape_dim(&table->shape, 0),
+    };
+    return tt__cuda_is_run(x, d, &out->first) &&
+           tt_position_extent(table, 0) == out->rows;
+}
+
+static bool can_position(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    tt_cuda_position_args a;
+    return tt__cuda_types(site, "ttI", "t") &&
+           describe_position(site, &site->in[1].local, &a);
+}
+
+static bool can_position_grad(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    tt_cuda_position_args a;
+    return tt__cuda_types(site, "xxI", "f") &&
+           describe_position(site, &site->out[0].local, &a);
+}
+
+static tt_status run_position(void *state, const tt_site *site,
+                              const tt_args *args)
+{
+    tt_cuda_position_args a;
+    (void)describe_position(site, &site->in[1].local, &a);
+    a.position = tt_site_has(site, 2) ? args->in[2] : NULL;
+    a.x = args->in[0];
+    a.table = args->in[1];
+    a.y = args->out[0];
+    return TT__CUDA(state, position, &a);
+}
+
+static tt_status run_position_grad(void *state, const tt_site *site,
+                                   const tt_args *args)
+{
+    tt_cuda_position_args a;
+    (void)describe_position(site, &site->out[0].local, &a);
+    a.position = tt_site_has(site, 2) ? args->in[2] : NULL;
+    a.x = args->in[0];
+    a.dtable = args->out[0];
+    a.accumulate = args->accumulate;
+    return TT__CUDA(state, position_grad, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_position_embedding = {
+    .name = "cuda.position_embedding",
+    .op = &tt_op_position_embedding,
+    .in_place = true,
+    .can = can_position,
+    .prepare = tt__cuda_prepare,
+    .run = run_position,
+};
+
+const tt_kernel_def tt_kernel_cuda_position_embedding_grad = {
+    .name = "cuda.position_embedding_grad",
+    .op = &tt_op_position_embedding_grad,
+    .accumulates = true,
+    .can = can_position_grad,
+    .prepare = tt__cuda_prepare,
+    .run = run_position_grad,
+};
+
+// ---- rotary --------------------------------------------------------------
+
+static bool describe_rotary(const tt_site *site, tt_cuda_rotary_args *out)
+{
+    const tt_rotary_params *p = site->params;
+    const tt_local *x = &site->in[0].local;
+    const int d = x->shape.ndim - 3;
+    *out = (tt_cuda_rotary_args){
+        .type = site->in[0].dtype,
+        .seq = tt_shape_dim(&x->shape, d),
+        .heads = tt_shape_dim(&x->shape, d + 1),
+        .head = tt_shape_dim(&x->shape, d + 2),
+        .theta = p->theta,
+        .inverse = p->inverse,
+    };
+    out->batch =
+        tt_shape_count(&x->shape) / (out->seq * out->heads * out->head);
+    return tt__cuda_is_run(x, d, &out->first);
+}
+
+static bool can_rotary(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    tt_cuda_rotary_args a;
+    return tt__cuda_types(site, "tI", "t") && describe_rotary(site, &a);
+}
+
+static tt_status run_rotary(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    tt_cuda_rotary_args a;
+    (void)describe_rotary(site, &a);
+    a.position = tt_site_has(site, 1) ? args->in[1] : NULL;
+    a.x = args->in[0];
+    a.y = args->out[0];
+    return TT__CUDA(state, rotary, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_rotary = {
+    .name = "cuda.rotary",
+    .op = &tt_op_rotary,
+    .in_place = true,
+    .can = can_rotary,
+    .prepare = tt__cuda_prepare,
+    .run = run_rotary,
+};

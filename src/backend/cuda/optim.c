@@ -1,0 +1,209 @@
+// optim - optimisers and averages of f32 weights, with the weight in bf16 where the
+// products read it so. Bound by memory bandwidth: every state is read and written
+// once, in one kernel per weight.
+
+#include "ops/optim.h"
+
+#include "backend/cuda/cuda.h"
+#include "ops/ops.h"
+
+static int n_states(const tt_op_def *op)
+{
+    if (op == &tt_op_adam || op == &tt_op_adamw || op == &tt_op_lamb_update)
+        return 2;
+    return op == &tt_op_sgd || op == &tt_op_lamb || op == &tt_op_ema ? 0 : 1;
+}
+
+static tt_cuda_rule rule_of(const tt_op_def *op)
+{
+    const struct {
+        const tt_op_def *op;
+        tt_cuda_rule rule;
+    } rules[] = {
+        {&tt_op_sgd, TT_CUDA_SGD},
+        {&tt_op_momentum, TT_CUDA_MOMENTUM},
+        {&tt_op_adagrad, TT_CUDA_ADAGRAD},
+        {&tt_op_rmsprop, TT_CUDA_RMSPROP},
+        {&tt_op_adam, TT_CUDA_ADAM},
+        {&tt_op_adamw, TT_CUDA_ADAMW},
+        {&tt_op_lars, TT_CUDA_LARS},
+        {&tt_op_lamb_update, TT_CUDA_LAMB_UPDATE},
+        {&tt_op_lamb, TT_CUDA_LAMB},
+        {&tt_op_ema, TT_CUDA_EMA},
+    };
+    int i = 0;
+    while (rules[i].op != op)
+        i++;
+    return rules[i].rule;
+}
+
+// The outputs: as many f32 as there are, then the copy in bf16.
+static bool outputs_fit(const tt_site *site, int n_wide)
+{
+    for (int i = 0; i < site->n_out; i++)
+        if (site->out[i].dtype != (i < n_wide ? TT_F32 : TT_BF16))
+            return false;
+    return site->n_out <= n_wide + 1;
+}
+
+static bool can(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__cuda_types(site, "ffffIuf", "x") &&
+           outputs_fit(site, 1 + n_states(site->op));
+}
+
+static bool can_apply(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__cuda_types(site, site->op == &tt_op_ema ? "ffu" : "fffuff",
+                          "x") &&
+           outputs_fit(site, 1);
+}
+
+static tt_cuda_optim_args describe(const tt_site *site, const tt_args *args)
+{
+    const tt_optim_params *p = site->params;
+    return (tt_cuda_optim_args){
+        .rule = rule_of(site->op),
+        .n = tt_operand_count(&site->in[0]),
+        .weight_decay = p->weight_decay,
+        .momentum = p->momentum,
+        .dampening = p->dampening,
+        .alpha = p->alpha,
+        .beta1 = p->beta1,
+        .beta2 = p->beta2,
+        .eps = p->eps,
+        .lr_decay = p->lr_decay,
+        .trust = p->trust,
+        .nesterov = p->nesterov,
+        .adapt = p->adapt,
+        .w = args->in[0],
+        .g = args->in[1],
+        .w_out = args->out[0],
+    };
+}
+
+static tt_status run(void *state, const tt_site *site, const tt_args *args)
+{
+    const int n = n_states(site->op);
+    tt_cuda_optim_args a = describe(site, args);
+    a.lr = args->in[TT_OPTIM_LR];
+    a.scale = args->in[TT_OPTIM_SCALE];
+    a.step = args->in[TT_OPTIM_STEP];
+    a.skip = args->in[TT_OPTIM_SKIP];
+    a.s0 = n > 0 ? args->in[TT_OPTIM_STATE] : NULL;
+    a.s1 = n > 1 ? args->in[TT_OPTIM_STATE + 1] : NULL;
+    a.s0_out = n > 0 ? args->out[1] : NULL;
+    a.s1_out = n > 1 ? args->out[2] : NULL;
+    a.low = site->n_out > 1 + n ? args->out[1 + n] : NULL;
+    if (site->op == &tt_op_lars && a.adapt) {
+        a.wnorm = args->in[TT_OPTIM_STATE + 1];
+        a.unorm = args->in[TT_OPTIM_STATE + 2];
+    }
+    return TT__CUDA(state, optim, &a);
+}
+
+static tt_status run_lamb(void *state, const tt_site *site, const tt_args *args)
+{
+    tt_cuda_optim_args a = describe(site, args);
+    a.lr = args->in[2];
+    a.skip = args->in[3];
+    a.wnorm = a.adapt ? args->in[4] : NULL;
+    a.unorm = a.adapt ? args->in[5] : NULL;
+    a.low = site->n_out > 1 ? args->out[1] : NULL;
+    return TT__CUDA(state, optim, &a);
+}
+
+static tt_status run_ema(void *state, const tt_site *site, const tt_args *args)
+{
+    const tt_ema_params *p = site->params;
+    const tt_cuda_optim_args a = {.rule = TT_CUDA_EMA,
+                                  .n = tt_operand_count(&site->in[0]),
+                                  .alpha = 1 - p->decay,
+                                  .w = args->in[0],
+                                  .g = args->in[1],
+                                  .skip = args->in[2],
+                                  .w_out = args->out[0]};
+    return TT__CUDA(state, optim, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_sgd = {
+    .name = "cuda.sgd",
+    .op = &tt_op_sgd,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run,
+};
+
+const tt_kernel_def tt_kernel_cuda_momentum = {
+    .name = "cuda.momentum",
+    .op = &tt_op_momentum,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run,
+};
+
+const tt_kernel_def tt_kernel_cuda_adagrad = {
+    .name = "cuda.adagrad",
+    .op = &tt_op_adagrad,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run,
+};
+
+const tt_kernel_def tt_kernel_cuda_rmsprop = {
+    .name = "cuda.rmsprop",
+    .op = &tt_op_rmsprop,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run,
+};
+
+const tt_kernel_def tt_kernel_cuda_adam = {
+    .name = "cuda.adam",
+    .op = &tt_op_adam,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run,
+};
+
+const tt_kernel_def tt_kernel_cuda_adamw = {
+    .name = "cuda.adamw",
+    .op = &tt_op_adamw,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run,
+};
+
+const tt_kernel_def tt_kernel_cuda_lars = {
+    .name = "cuda.lars",
+    .op = &tt_op_lars,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run,
+};
+
+const tt_kernel_def tt_kernel_cuda_lamb_update = {
+    .name = "cuda.lamb_update",
+    .op = &tt_op_lamb_update,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run,
+};
+
+const tt_kernel_def tt_kernel_cuda_lamb = {
+    .name = "cuda.lamb",
+    .op = &tt_op_lamb,
+    .can = can_apply,
+    .prepare = tt__cuda_prepare,
+    .run = run_lamb,
+};
+
+const tt_kernel_def tt_kernel_cuda_ema = {
+    .name = "cuda.ema",
+    .op = &tt_op_ema,
+    .can = can_apply,
+    .prepare = tt__cuda_prepare,
+    .run = run_ema,
+};

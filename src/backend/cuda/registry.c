@@ -1,0 +1,10 @@
+// registry - the only file that names every kernel of the CUDA backend.
+
+#include "backend/cuda/cuda.h"
+
+const tt_kernel_def *const tt_cuda_kernels[] = {
+#define TT_KERNEL(name) &tt_kernel_##name,
+#include "backend/cuda/list.h"
+#undef TT_KERNEL
+    NULL,
+};

@@ -1,0 +1,77 @@
+// site - conditions on sites that the kernels of this folder share.
+
+#include "backend/cuda/cuda.h"
+#include "ops/position.h"
+
+#include <string.h>
+
+static bool is_read(const tt_site *site, int i)
+{
+    const bool is_shape = i < 32 && (site->op->shape_only >> i & 1) != 0;
+    return tt_site_has(site, i) && !is_shape;
+}
+
+static bool is_type(char code, tt_dtype dtype, tt_dtype first)
+{
+    const bool is_fast = dtype == TT_F32 || dtype == TT_BF16;
+    switch (code) {
+    case 'x':
+        return is_fast;
+    case 't':
+        return is_fast && dtype == first;
+    case 'f':
+        return dtype == TT_F32;
+    case 'b':
+        return dtype == TT_BF16;
+    case 'i':
+        return dtype == TT_I32;
+    case 'I':
+        return dtype == TT_I64;
+    case 'u':
+        return dtype == TT_U8;
+    default:
+        return false;
+    }
+}
+
+// The character for operand i.
+static char code_of(const char *codes, int i)
+{
+    const int n = (int)strlen(codes);
+    return codes[i < n ? i : n - 1];
+}
+
+bool tt__cuda_types(const tt_site *site, const char *in, const char *out)
+{
+    const tt_dtype first = site->in[0].dtype;
+    for (int i = 0; i < site->n_in; i++)
+        if (is_read(site, i) &&
+            !is_type(code_of(in, i), site->in[i].dtype, first))
+            return false;
+    for (int i = 0; i < site->n_out; i++)
+        if (!is_type(code_of(out, i), site->out[i].dtype, first))
+            return false;
+    return true;
+}
+
+int64_t tt__cuda_cols(const tt_site *site)
+{
+    const tt_operand *x = &site->in[0];
+    return tt_operand_dim(x, x->local.shape.ndim - 1);
+}
+
+int64_t tt__cuda_rows(const tt_site *site)
+{
+    return tt_operand_count(&site->in[0]) / tt__cuda_cols(site);
+}
+
+bool tt__cuda_is_run(const tt_local *local, int d, int64_t *first_out)
+{
+    const int64_t n = tt_shape_dim(&local->shape, d);
+    const int64_t first = tt_position_global(local, d, 0);
+    *first_out = first;
+    for (int64_t i = 1; i < n; i++)
+        if (tt_position_global(local, d, i) != first + i)
+            return false;
+    return true;
+}

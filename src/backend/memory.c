@@ -1,0 +1,71 @@
+// memory - a backend's memory, which is the host's unless the def says otherwise.
+
+#include "backend/backend.h"
+#include "base/alloc.h"
+
+#include <string.h>
+
+enum { PAGE = 4096 };
+
+tt_status tt_memory_alloc(tt_backend *backend, int64_t bytes, void **block_out)
+{
+    if (backend->def->memory != NULL)
+        return backend->def->memory->alloc(backend, bytes, block_out);
+    void *block = tt_alloc_aligned(bytes, PAGE);
+    if (block == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %lld bytes",
+                       (long long)bytes);
+    *block_out = block;
+    return TT_OK;
+}
+
+void tt_memory_free(tt_backend *backend, void *block)
+{
+    if (backend->def->memory != NULL)
+        backend->def->memory->free(backend, block);
+    else
+        tt_free_aligned(block);
+}
+
+tt_status tt_memory_fill(tt_backend *backend, void *to, int byte, int64_t bytes)
+{
+    if (backend->def->memory != NULL)
+        return backend->def->memory->fill(backend, to, byte, bytes);
+    memset(to, byte, (size_t)bytes);
+    return TT_OK;
+}
+
+// Large ones by all threads: one cannot fill the memory's bandwidth, nor make new
+// pages as fast.
+static void copy_bytes(void *to, const void *from, int64_t n)
+{
+    enum { PIECE = 1 << 20, LARGE = 4 * PIECE };
+#pragma omp parallel for schedule(static) if (n >= LARGE)
+    for (int64_t i = 0; i < n; i += PIECE)
+        memcpy((char *)to + i, (const char *)from + i,
+               (size_t)(n - i < PIECE ? n - i : PIECE));
+}
+
+tt_status tt_memory_write(tt_backend *backend, void *to, const void *host,
+                          int64_t bytes)
+{
+    if (backend->def->memory != NULL)
+        return backend->def->memory->write(backend, to, host, bytes);
+    copy_bytes(to, host, bytes);
+    return TT_OK;
+}
+
+tt_status tt_memory_read(tt_backend *backend, void *host, const void *from,
+                         int64_t bytes)
+{
+    if (backend->def->memory != NULL)
+        return backend->def->memory->read(backend, host, from, bytes);
+    copy_bytes(host, from, bytes);
+    return TT_OK;
+}
+
+tt_status tt_memory_wait(tt_backend *backend)
+{
+    return backend->def->memory == NULL ? TT_OK
+                                        : backend->def->memory->wait(backend);
+}
