@@ -124,7 +124,7 @@ $(B)/flags $(B)/files: # after `make clean all`
 # insists, CUDA=0 leaves it out. CUDA_ARCHS=90 80 ... builds for other devices.
 NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
 	$(wildcard /usr/local/cuda/bin/nvcc))
-CUDA ?= $(if $(NVCC),1,0)
+CUDA ?= $(if $(NVCC),$(if $(SAN)$(IS_CLANG),0,1),0)
 CUDA_ARCHS ?= 90
 ifeq ($(CUDA),1)
 ifeq ($(NVCC),)
@@ -379,7 +379,8 @@ uninstall: ## remove what install wrote
 	rm -f $(LIBDIR)/libtutti.a $(LIBDIR)/libtutti.so.$(VERSION) \
 		$(LIBDIR)/$(SONAME) $(LIBDIR)/libtutti.so \
 		$(LIBDIR)/pkgconfig/tutti.pc $(BINDIR)/tutti $(MANDIR)/tutti.1 \
-		$(INCDIR)/tutti.h $(MPIS:%=$(LIBDIR)/libtutti-mpi-%.so)
+		$(INCDIR)/tutti.h $(MPIS:%=$(LIBDIR)/libtutti-mpi-%.so) \
+		$(LIBDIR)/libtutti-cuda.so
 	rmdir $(INCDIR) 2>/dev/null || true
 
 .PHONY: clean help

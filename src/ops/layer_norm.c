@@ -157,6 +157,7 @@ static const tt_opt options_grad_w[] = {
 
 static const tt_sample samples[] = {
     {"", {"f batch:3 embed:7", "f embed:7", "f embed:7"}, 147},
+    {"", {"f batch:3 embed:16", "f embed:16", "f embed:16"}, 336},
     {"eps=0.1", {"f batch:2 seq:3 embed:5", "f embed:5", "-"}, 180},
     {"eps=0.01", {"f rows:5 heads:2.head:3", "f embed:6", "f embed:6"}, 210},
     {0},
@@ -171,6 +172,10 @@ static const tt_sample samples_grad_x[] = {
      {"f batch:2 seq:3 embed:5", "f batch:2 seq:3 embed:5", "f embed:5",
       "m batch:2 seq:3", "m+ batch:2 seq:3"},
      300},
+    {"",
+     {"f batch:3 embed:16", "f batch:3 embed:16", "f embed:16", "m batch:3",
+      "m+ batch:3"},
+     480},
     {0},
 };
 
@@ -182,6 +187,9 @@ static const tt_sample samples_grad_w[] = {
      {"f batch:2 seq:3 embed:5", "f batch:2 seq:3 embed:5", "m batch:2 seq:3",
       "m+ batch:2 seq:3"},
      120},
+    {"",
+     {"f batch:3 embed:16", "f batch:3 embed:16", "m batch:3", "m+ batch:3"},
+     240},
     {0},
 };
 

@@ -4,9 +4,10 @@
 //
 // Rows here are columns there: c = a b is computed as c' = b' a'.
 //
-// In 16 bits, n and k that are no multiples of 8 cost the fast kernels (k = 50257: ten
-// times as long), so the library gets all but the last few columns or terms, and a
-// kernel of this file adds these: bound by reading a, or c, once.
+// In 16 bits, extents of contiguous dims that are no multiples of 8 cost the fast
+// kernels (k = 50257: ten times as long), so the library gets all but the last few
+// columns, rows or terms, and a kernel of this file does these: bound by reading a, b
+// or c once.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <tuple>
 
-enum { CANDIDATES = 8, TRIALS = 3, ALIGN = 256 };
+enum { CANDIDATES = 16, TRIALS = 3, ALIGN = 256 };
 static const int64_t workspace_bytes = 32 << 20;
 static const double least_tuned = 2e9; // flops
 
@@ -370,6 +371,13 @@ static const char *fill_in(tt_cuda_gemm *g, bool *has_way)
 
 enum { EVEN = 8, LEAST_CUT = 64 };
 
+// Pieces of k whose sums the last rows are made of.
+static int64_t row_chunks(const tt_cuda_gemm_desc &d)
+{
+    const int64_t n = ceil_div(d.k, 512);
+    return n > 128 ? 128 : n;
+}
+
 // What is left for the library.
 static tt_cuda_gemm_desc cut(const tt_cuda_gemm_desc &whole)
 {
@@ -380,6 +388,9 @@ static tt_cuda_gemm_desc cut(const tt_cuda_gemm_desc &whole)
         d.k -= d.k % EVEN;
     else if (d.n >= LEAST_CUT && d.n % EVEN != 0)
         d.n -= d.n % EVEN;
+    else if (d.m >= LEAST_CUT && d.m % EVEN != 0 && d.a.col != 1 &&
+             d.batch == 1 && d.bias_type == TT_N_DTYPES)
+        d.m -= d.m % EVEN;
     return d;
 }
 
@@ -395,6 +406,10 @@ extern "C" const char *tt_cuda_gemm_create(tt_cuda *cuda,
     g->desc = cut(*desc);
     bool has_way = false;
     const char *error = fill_in(g, &has_way);
+    const int64_t tail_bytes = 4 * row_chunks(*desc) * desc->n *
+                               (desc->m - g->desc.m);
+    if (tail_bytes > g->scratch_bytes)
+        g->scratch_bytes = tail_bytes;
     if (error != NULL || !has_way) {
         tt_cuda_gemm_destroy(g);
         g = NULL;
@@ -489,11 +504,71 @@ template <typename C> __global__ void tail_terms(tail t)
     *c = from_float<C>(s);
 }
 
+enum { LANES = 32, GROUPS = 8 };
+
+// partial[chunk, row, n]: a block owns 32 columns and a chunk of the terms of one row.
+__global__ void tail_rows(tail t, int64_t per_chunk, float *partial)
+{
+    __shared__ float room[GROUPS][LANES + 1];
+    const tt_cuda_gemm_desc &d = t.d;
+    const int64_t col = blockIdx.x * (int64_t)LANES + threadIdx.x;
+    const int64_t first = blockIdx.y * per_chunk;
+    const int64_t end = min(first + per_chunk, d.k);
+    const bf16 *a = t.a + (t.first + blockIdx.z) * d.a.row;
+    float s = 0;
+    if (col < d.n)
+        for (int64_t l = first + threadIdx.y; l < end; l += GROUPS)
+            s += to_float(a[l * d.a.col]) *
+                 to_float(t.b[l * d.b.row + col * d.b.col]);
+    room[threadIdx.y][threadIdx.x] = s;
+    __syncthreads();
+    if (threadIdx.y != 0 || col >= d.n)
+        return;
+    for (int g = 1; g < GROUPS; g++)
+        s += room[g][threadIdx.x];
+    partial[(blockIdx.y * (int64_t)gridDim.z + blockIdx.z) * d.n + col] = s;
+}
+
+template <typename C>
+__global__ void join_rows(tail t, int n_chunks, const float *partial)
+{
+    const tt_cuda_gemm_desc &d = t.d;
+    const int64_t col = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+    const int64_t row = blockIdx.y, rows = gridDim.y;
+    if (col >= d.n)
+        return;
+    C *c = (C *)t.c + (t.first + row) * d.c.row + col;
+    float s = t.accumulate ? to_float(*c) : 0.f;
+    for (int k = 0; k < n_chunks; k++)
+        s += partial[(k * rows + row) * d.n + col];
+    *c = from_float<C>(s);
+}
+
+template <typename C>
+static const char *run_rows(tt_cuda_gemm *g, const tail &t, void *scratch)
+{
+    const tt_cuda_gemm_desc &d = g->whole;
+    const int64_t chunks = row_chunks(d), rows = d.m - g->desc.m;
+    const dim3 grid((unsigned)ceil_div(d.n, LANES), (unsigned)chunks,
+                    (unsigned)rows);
+    tail_rows<<<grid, dim3(LANES, GROUPS), 0, g->cuda->stream>>>(
+        t, ceil_div(d.k, chunks), (float *)scratch);
+    TRY(launched());
+    join_rows<C><<<dim3((unsigned)ceil_div(d.n, 256), (unsigned)rows), 256, 0,
+                   g->cuda->stream>>>(t, (int)chunks, (const float *)scratch);
+    return launched();
+}
+
 template <typename C>
 static const char *run_tail(tt_cuda_gemm *g, const tt_cuda_gemm_args *x)
 {
     enum { THREADS = 256 };
     const tt_cuda_gemm_desc &d = g->whole;
+    if (g->desc.m != d.m)
+        return run_rows<C>(g,
+                           {d, g->desc.m, (const bf16 *)x->a,
+                            (const bf16 *)x->b, NULL, x->c, x->accumulate},
+                           x->scratch);
     const bool is_columns = g->desc.n != d.n;
     const tail t = {d,
                     is_columns ? g->desc.n : g->desc.k,
@@ -514,7 +589,8 @@ extern "C" const char *tt_cuda_gemm_run(tt_cuda_gemm *gemm,
                                         const tt_cuda_gemm_args *args)
 {
     TRY(run_one(gemm, args));
-    if (gemm->desc.n == gemm->whole.n && gemm->desc.k == gemm->whole.k)
+    if (gemm->desc.n == gemm->whole.n && gemm->desc.k == gemm->whole.k &&
+        gemm->desc.m == gemm->whole.m)
         return NULL;
     return BY_TYPE(gemm->whole.c.type, run_tail, gemm, args);
 }

@@ -1,5 +1,5 @@
-// norm - layer norm and RMS norm. A warp owns a row: it comes from memory once and
-// from cache after that. Bound by memory bandwidth.
+// norm - layer norm and RMS norm. A warp owns a row, in registers where it is short
+// enough, else from cache after the first reading. Bound by memory bandwidth.
 //
 // Gradients of weights: a thread owns columns, a block a chunk of rows; the chunks'
 // sums are added by a second kernel in their order, so the result has the same bits
@@ -103,6 +103,60 @@ __global__ void norm(int64_t rows, int n, float eps, const T *x, weights gamma,
     }
 }
 
+// Rows of at most 32 N * packs elements, a multiple of N.
+template <int N_PACKS, typename T>
+__global__ void norm_short(int64_t rows, int n, float eps, const T *x,
+                           weights gamma, weights beta, T *y, float *mean_out,
+                           float *rstd_out)
+{
+    typedef pack<T> P;
+    const int lane = threadIdx.x % 32;
+    const int64_t r = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32;
+    if (r >= rows)
+        return;
+    P p[N_PACKS];
+    float sum = 0, squares = 0;
+#pragma unroll
+    for (int j = 0; j < N_PACKS; j++) {
+        const int i = (j * 32 + lane) * P::N;
+        if (i >= n)
+            continue;
+        p[j] = *(const P *)(x + r * n + i);
+#pragma unroll
+        for (int k = 0; k < P::N; k++)
+            sum += to_float(p[j].v[k]);
+    }
+    const float mean = mean_out == NULL ? 0 : warp_sum(sum) / n;
+#pragma unroll
+    for (int j = 0; j < N_PACKS; j++)
+        if ((j * 32 + lane) * P::N < n)
+#pragma unroll
+            for (int k = 0; k < P::N; k++) {
+                const float d = to_float(p[j].v[k]) - mean;
+                squares += d * d;
+            }
+    const float rstd = 1 / sqrtf(warp_sum(squares) / n + eps);
+#pragma unroll
+    for (int j = 0; j < N_PACKS; j++) {
+        const int i = (j * 32 + lane) * P::N;
+        if (i >= n)
+            continue;
+        alignas(16) float by[P::N], plus[P::N];
+        weights_at<P::N>(gamma, i, 1, by);
+        weights_at<P::N>(beta, i, 0, plus);
+#pragma unroll
+        for (int k = 0; k < P::N; k++)
+            p[j].v[k] = from_float<T>(
+                (to_float(p[j].v[k]) - mean) * rstd * by[k] + plus[k]);
+        *(P *)(y + r * n + i) = p[j];
+    }
+    if (lane == 0) {
+        if (mean_out != NULL)
+            mean_out[r] = mean;
+        rstd_out[r] = rstd;
+    }
+}
+
 template <typename T> static bool is_wide(const tt_cuda_norm_args *a)
 {
     return a->n % pack<T>::N == 0 && is_aligned(a->x) && is_aligned(a->dy) &&
@@ -115,7 +169,14 @@ static const char *norm_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
     const weights gamma = {a->weight_type, a->gamma};
     const weights beta = {a->weight_type, a->beta};
     const unsigned blocks = (unsigned)ceil_div(a->rows, WARPS);
-    const auto kernel = is_wide<T>(a) ? norm<true, T> : norm<false, T>;
+    auto kernel = is_wide<T>(a) ? norm<true, T> : norm<false, T>;
+    const int64_t packs = ceil_div(a->n, 32 * pack<T>::N);
+    if (is_wide<T>(a) && packs <= 8)
+        kernel = packs <= 1   ? norm_short<1, T>
+                 : packs <= 2 ? norm_short<2, T>
+                 : packs <= 3 ? norm_short<3, T>
+                 : packs <= 4 ? norm_short<4, T>
+                              : norm_short<8, T>;
     kernel<<<blocks, WARPS * 32, 0, cuda->stream>>>(
         a->rows, (int)a->n, (float)a->eps, (const T *)a->x, gamma, beta,
         (T *)a->y, a->mean, a->rstd);
