@@ -173,6 +173,7 @@ all: $(PRODUCTS) ## build the library, the program (build/tutti) and its plug-in
 	@$(if $(filter-out $(MPIS_HERE),$(MPIS)),echo "no plug-in for \
 		$(filter-out $(MPIS_HERE),$(MPIS)): there is no \
 		$(patsubst %,mpicc.%,$(filter-out $(MPIS_HERE),$(MPIS)))",:)
+	@$(if $(NVCC),:,echo "no plug-in for CUDA: there is no nvcc")
 
 .PHONY: objects
 objects: $(LIB_OBJS) $(CLI_OBJS) $(TEST_OBJS) \

@@ -63,32 +63,35 @@ static int64_t scan(const tt_exec *exec, const tt_operand *o, const void *x,
 }
 
 // The same on a copy, where the host cannot read in place.
-static int64_t scan_copy(const tt_exec *exec, const tt_operand *o,
-                         const void *x, bool *is_nan_out)
+static tt_status scan_copy(const tt_exec *exec, const tt_operand *o,
+                           const void *x, tt__culprit *culprit)
 {
     const int64_t bytes = tt_target_bytes(&exec->backend->target, o);
-    if (exec->backend->def->memory == NULL)
-        return scan(exec, o, x, is_nan_out);
     void *copy = tt_alloc(bytes);
-    int64_t i = -1;
-    if (copy != NULL && tt_memory_read(exec->backend, copy, x, bytes) == TT_OK)
-        i = scan(exec, o, copy, is_nan_out);
+    if (copy == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to look for NaN");
+    const tt_status status = tt_memory_read(exec->backend, copy, x, bytes);
+    if (status == TT_OK)
+        culprit->index = scan(exec, o, copy, &culprit->is_nan);
     tt_free(copy);
-    return i;
+    return status;
 }
 
-int64_t tt__find_not_finite(const tt_exec *exec, const tt_step *step,
-                            int *output_out, bool *is_nan_out)
+tt_status tt__find_not_finite(const tt_exec *exec, const tt_step *step,
+                              tt__culprit *culprit_out)
 {
-    for (int k = 0; k < step->n_out; k++) {
+    *culprit_out = (tt__culprit){.index = -1};
+    for (int k = 0; k < step->n_out && culprit_out->index < 0; k++) {
         const tt_ref *out = &step->out[k];
+        const void *x = tt__address(exec, out);
         if (out->buffer < 0 || !tt_dtype_is_float(out->operand.dtype))
             continue;
-        const int64_t i =
-            scan_copy(exec, &out->operand, tt__address(exec, out), is_nan_out);
-        *output_out = k;
-        if (i >= 0)
-            return i;
+        culprit_out->output = k;
+        if (exec->backend->def->memory != NULL)
+            TT_TRY(scan_copy(exec, &out->operand, x, culprit_out));
+        else
+            culprit_out->index =
+                scan(exec, &out->operand, x, &culprit_out->is_nan);
     }
-    return -1;
+    return TT_OK;
 }

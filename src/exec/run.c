@@ -8,18 +8,17 @@
 tt_status tt__check_finite(const tt_exec *exec, const tt_step *step,
                            int32_t micro)
 {
-    int output = 0;
-    bool is_nan = false;
+    tt__culprit c;
     if (!exec->options.check_finite)
         return TT_OK;
-    const int64_t i = tt__find_not_finite(exec, step, &output, &is_nan);
-    if (i < 0)
+    TT_TRY(tt__find_not_finite(exec, step, &c));
+    if (c.index < 0)
         return TT_OK;
     return tt_fail(TT_ERR_STATE,
                    "%s produced %s (first at element %lld of output %d) in "
                    "micro-batch %d of step %lld",
-                   step->name, is_nan ? "NaN" : "Inf", (long long)i, output,
-                   micro + 1, (long long)exec->n_runs + 1);
+                   step->name, c.is_nan ? "NaN" : "Inf", (long long)c.index,
+                   c.output, micro + 1, (long long)exec->n_runs + 1);
 }
 
 void tt__record(tt_exec *exec, const tt__event *event)

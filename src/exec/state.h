@@ -64,10 +64,14 @@ static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
                         exec->plan->buffer[ref->buffer].offset + ref->offset);
 }
 
-// Index of the first element of a step's outputs that is NaN or infinite, with
-// the output's number; -1 when all are finite.
-int64_t tt__find_not_finite(const tt_exec *exec, const tt_step *step,
-                            int *output_out, bool *is_nan_out);
+// Finds the first element of a step's outputs that is NaN or infinite.
+typedef struct tt__culprit {
+    int64_t index; // -1: all are finite
+    int output;
+    bool is_nan;
+} tt__culprit;
+tt_status tt__find_not_finite(const tt_exec *exec, const tt_step *step,
+                              tt__culprit *culprit_out);
 
 // Keeps an event, if the run is traced.
 void tt__record(tt_exec *exec, const tt__event *event);
