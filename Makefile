@@ -120,19 +120,23 @@ $(B)/flags $(B)/files: # after `make clean all`
 
 # ---- CUDA ----------------------------------------------------------------
 
-# What runs on a GPU is a plug-in of its own, built where nvcc is found: CUDA=1
-# insists, CUDA=0 leaves it out. CUDA_ARCHS=90 80 ... builds for other devices.
+# What runs on a GPU is a plug-in of its own, built where nvcc and the headers of
+# its libraries are found: CUDA=1 insists, CUDA=0 leaves it out. CUDA_ARCHS=90 80 ... builds for other devices.
 NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
 	$(wildcard /usr/local/cuda/bin/nvcc))
-CUDA ?= $(if $(NVCC),$(if $(SAN)$(IS_CLANG),0,1),0)
+CUDA_HOME := $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
+CUDA_MISSING := $(strip $(if $(NVCC),$(foreach h,cublasLt.h cudnn_graph.h,\
+	$(if $(wildcard $(CUDA_HOME)/include/$h /usr/include/$h \
+	/usr/include/$(shell uname -m)-linux-gnu/$h),,$h)),nvcc))
+CUDA ?= $(if $(CUDA_MISSING)$(SAN)$(IS_CLANG),0,1)
 CUDA_ARCHS ?= 90
 ifeq ($(CUDA),1)
-ifeq ($(NVCC),)
-$(error CUDA=1 needs nvcc: install the CUDA toolkit, or leave CUDA=1 out)
+ifneq ($(CUDA_MISSING),)
+$(error CUDA=1 needs $(CUDA_MISSING): install the CUDA toolkit with cuDNN, or \
+	leave CUDA=1 out)
 endif
 CUDA_SRCS := $(sort $(wildcard src/backend/cuda/dev/*.cu))
 CUDA_OBJS := $(CUDA_SRCS:%.cu=$(B)/obj/%.o)
-CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Isrc -DTT_VERSION='"$(VERSION)"' \
 	-Xcompiler -fPIC,-Wall,-Wextra,-Wno-missing-field-initializers \
 	-Xcompiler -fvisibility=hidden \
@@ -173,7 +177,7 @@ all: $(PRODUCTS) ## build the library, the program (build/tutti) and its plug-in
 	@$(if $(filter-out $(MPIS_HERE),$(MPIS)),echo "no plug-in for \
 		$(filter-out $(MPIS_HERE),$(MPIS)): there is no \
 		$(patsubst %,mpicc.%,$(filter-out $(MPIS_HERE),$(MPIS)))",:)
-	@$(if $(NVCC),:,echo "no plug-in for CUDA: there is no nvcc")
+	@$(if $(CUDA_MISSING),echo "no plug-in for CUDA: there is no $(CUDA_MISSING)",:)
 
 .PHONY: objects
 objects: $(LIB_OBJS) $(CLI_OBJS) $(TEST_OBJS) \

@@ -138,8 +138,8 @@ static tt_status write_arena(const tt_exec *exec, int64_t at,
 {
     for (int64_t i = 0, m; i < n; i += m) {
         m = adjacent(exec, at + i, n - i);
-        TT_TRY(tt_memory_write(exec->backend, tt__at(exec, at + i), from + i,
-                               m));
+        TT_TRY(
+            tt_memory_write(exec->backend, tt__at(exec, at + i), from + i, m));
     }
     return TT_OK;
 }
@@ -149,8 +149,7 @@ static tt_status read_arena(const tt_exec *exec, int64_t at, unsigned char *to,
 {
     for (int64_t i = 0, m; i < n; i += m) {
         m = adjacent(exec, at + i, n - i);
-        TT_TRY(
-            tt_memory_read(exec->backend, to + i, tt__at(exec, at + i), m));
+        TT_TRY(tt_memory_read(exec->backend, to + i, tt__at(exec, at + i), m));
     }
     return TT_OK;
 }
