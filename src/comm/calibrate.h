@@ -11,7 +11,7 @@ typedef struct tt_calibration {
     tt_link near, far;      // within a host; between hosts (one host: the same)
     double fold;            // seconds per byte folded
     tt_link native;         // of the transport's own all-reduce; 0, 0: none
-    bool is_native_ordered; // that one folds in the order of members
+    bool is_native_ordered; // that one folds as coll/pairs.h says
     bool is_measured;       // now, not read from the file
 } tt_calibration;
 

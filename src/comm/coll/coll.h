@@ -84,8 +84,8 @@ typedef struct tt_coll_def {
     const char *name, *doc;
     bool is_native;  // the transport's own: its cost is not what is sent
     bool sees_hosts; // does otherwise when members are on several
-    // Folds member 0, 1, 2, ... in this order: all such have the same bits, and
-    // `auto` takes no others for what is folded.
+    // Folds neighbours in pairs, these in pairs, ... (pairs.h): all such have the same
+    // bits, and `auto` takes no others for what is folded.
     bool is_ordered;
     tt_coll_way way[TT_N_COLLS]; // run NULL: the algorithm has no such kind
 } tt_coll_def;

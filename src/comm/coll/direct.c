@@ -1,5 +1,5 @@
-// direct - everybody with everybody at once: the fewest rounds, folds in the order of
-// members.
+// direct - everybody with everybody at once: the fewest rounds, folds in pairs of
+// neighbours.
 //
 //   all_reduce       small: one round of everything to everybody; else block i to
 //                    member i, who folds it and sends it to all: two rounds, as few
@@ -10,7 +10,7 @@
 // All sends are posted before the first receive, so nobody waits in a circle.
 
 #include "base/alloc.h"
-#include "comm/coll/coll.h"
+#include "comm/coll/pairs.h"
 
 enum { SMALL_BYTES = 4096, FEW = 16 };
 
@@ -76,21 +76,43 @@ static int32_t turned(const tt_group *g, int32_t k)
 }
 
 // Others' data one after another, `own` where it belongs among them.
-static tt_status fold_in_order(tt_comm *comm, const tt_coll_call *call,
-                               const void *own, int64_t n, void *to)
+static tt_status take_all(tt_comm *comm, const tt_coll_call *call,
+                          tt__pairs *pairs, const void *own, int64_t n)
 {
     for (int32_t i = 0; i < call->group.n; i++) {
-        tt_msg in = tt_coll_add(call, i, to, n);
-        if (i == 0)
-            in.fold = (tt_fold){0};
+        bool adds = false;
+        char *to = tt__pairs_next(pairs, &adds);
+        tt_msg in =
+            adds ? tt_coll_add(call, i, to, n) : tt_coll_in(call, i, to, n);
         if (i != call->group.me)
             TT_TRY(tt_comm_swap(comm, NULL, &in));
-        else if (i == 0)
-            tt_coll_copy(call, to, own, n);
-        else
+        else if (adds)
             tt_fold_into(call->fold, to, own, in.bytes);
+        else
+            tt_coll_copy(call, to, own, n);
+        tt__pairs_took(pairs);
     }
+    tt__pairs_finish(pairs);
     return TT_OK;
+}
+
+// What waits for its neighbours lies behind the fold in scratch memory.
+static tt_status fold_in_pairs(tt_comm *comm, const tt_coll_call *call,
+                               const void *own, int64_t n, void *to)
+{
+    tt__pairs pairs;
+    char few[TT__PAIRS_BYTES];
+    const int64_t used = to == call->scratch ? n : 0;
+    const int64_t left = tt_coll_bytes(call, call->count - used);
+    const bool is_few = call->scratch == NULL || left < (int64_t)sizeof few;
+    tt_status status =
+        tt__pairs_begin(&pairs, call, n, to,
+                        is_few ? few : tt_coll_at(call, call->scratch, used),
+                        is_few ? (int64_t)sizeof few : left);
+    if (status == TT_OK)
+        status = take_all(comm, call, &pairs, own, n);
+    tt__pairs_end(&pairs);
+    return status;
 }
 
 static bool is_small(const tt_coll_call *call)
@@ -103,7 +125,7 @@ static tt_status whole_to_all(tt_comm *comm, const tt_coll_call *call, crowd *c)
     const tt_block whole = {0, call->count};
     for (int32_t k = 1; k < call->group.n; k++)
         TT_TRY(send_to(comm, call, c, turned(&call->group, k), whole));
-    TT_TRY(fold_in_order(comm, call, call->in, call->count, call->scratch));
+    TT_TRY(fold_in_pairs(comm, call, call->in, call->count, call->scratch));
     TT_TRY(wait_all(comm, c));
     tt_coll_copy(call, call->out, call->scratch, call->count);
     return TT_OK;
@@ -142,7 +164,7 @@ static tt_status blocks_and_back(tt_comm *comm, const tt_coll_call *call,
     void *sum = call->group.me == 0 ? to : call->scratch;
     TT_TRY(blocks_to_all(comm, call, c));
     TT_TRY(
-        fold_in_order(comm, call, tt_coll_from(call, mine.first), mine.n, sum));
+        fold_in_pairs(comm, call, tt_coll_from(call, mine.first), mine.n, sum));
     tt_coll_copy(call, to, sum, mine.n);
     // What was sent was read when its block comes back, but its messages are
     // needed again.
@@ -169,7 +191,7 @@ static tt_status reduce_scatter(tt_comm *comm, const tt_coll_call *call)
     if (status == TT_OK)
         status = blocks_to_all(comm, call, &c);
     if (status == TT_OK)
-        status = fold_in_order(comm, call, tt_coll_from(call, mine.first),
+        status = fold_in_pairs(comm, call, tt_coll_from(call, mine.first),
                                mine.n, call->out);
     if (status == TT_OK)
         status = wait_all(comm, &c);
@@ -286,7 +308,7 @@ const tt_coll_def tt_coll_direct = {
     .doc = "Everybody with everybody at once: the fewest rounds.",
     .is_ordered = true,
     .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 1, path_all_reduce},
-            [TT_REDUCE_SCATTER] = {reduce_scatter, cost_of_blocks, 0,
+            [TT_REDUCE_SCATTER] = {reduce_scatter, cost_of_blocks, 1,
                                    path_reduce_scatter},
             [TT_ALL_GATHER] = {all_gather, cost_all_gather, 0, path_move},
             [TT_ALL_TO_ALL] = {all_to_all, cost_of_blocks, 0, path_move},

@@ -1,9 +1,9 @@
 // naive - everything through the root (or member 0), one message after another:
 // what the others are compared with.
 //
-//   all_reduce   fold in the order of members at member 0, then copies for all
+//   all_reduce   fold in pairs of neighbours at member 0, then copies for all
 
-#include "comm/coll/coll.h"
+#include "comm/coll/pairs.h"
 
 enum { FIRST = 0 };
 
@@ -26,29 +26,46 @@ static tt_status take_from(tt_comm *comm, const tt_coll_call *call,
     return tt_comm_swap(comm, NULL, &in);
 }
 
-// The fold of all at `root`, in `to`: member 0 first, then 1, 2, ...
+static tt_status take_all(tt_comm *comm, const tt_coll_call *call, int32_t root,
+                          const void *own, tt__pairs *pairs)
+{
+    for (int32_t i = 0; i < call->group.n; i++) {
+        bool adds = false;
+        char *to = tt__pairs_next(pairs, &adds);
+        tt_msg in = adds ? tt_coll_add(call, i, to, call->count)
+                         : tt_coll_in(call, i, to, call->count);
+        if (i != root)
+            TT_TRY(tt_comm_swap(comm, NULL, &in));
+        else if (adds)
+            tt_fold_into(call->fold, to, own, in.bytes);
+        else
+            tt_coll_copy(call, to, own, call->count);
+        tt__pairs_took(pairs);
+    }
+    tt__pairs_finish(pairs);
+    return TT_OK;
+}
+
+// The fold of all at `root`, in `to`. Only member 0's data may lie there: the others
+// come after it.
 static tt_status fold_at(tt_comm *comm, const tt_coll_call *call, int32_t root,
                          void *to)
 {
-    const tt_group *g = &call->group;
+    tt__pairs pairs;
+    char few[TT__PAIRS_BYTES];
+    const void *own = call->in;
     if (!is_me(call, root))
         return send_to(comm, call, root, call->in, call->count);
-    void *own = call->scratch;
-    if (root > 0)
-        tt_coll_copy(call, own, call->in, call->count);
-    else
-        tt_coll_copy(call, to, call->in, call->count);
-    for (int32_t i = 0; i < g->n; i++) {
-        tt_msg in = tt_coll_add(call, i, to, call->count);
-        if (i == root && root > 0)
-            tt_fold_into(call->fold, to, own, in.bytes);
-        if (i == root)
-            continue;
-        if (i == 0)
-            in.fold = (tt_fold){0};
-        TT_TRY(tt_comm_swap(comm, NULL, &in));
+    if (root > 0) {
+        own = call->scratch;
+        tt_coll_copy(call, call->scratch, call->in, call->count);
     }
-    return TT_OK;
+    tt_status status = tt__pairs_begin(&pairs, call, call->count, to, few,
+                                       (int64_t)sizeof few);
+    if (status == TT_OK)
+        status = take_all(comm, call, root, own, &pairs);
+    tt__pairs_end(&pairs);
+    return status;
 }
 
 static tt_status spread(tt_comm *comm, const tt_coll_call *call, int32_t root)

@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-enum { PIECE = 16 << 10 }; // folded at once: stays in the nearest cache
+// Folded at once: stays in the nearest cache; and of halves of halves of all ranks.
+enum { PIECE = 16 << 10, LEVELS = 16 };
 
 typedef struct job {
     tt__shm *s;
@@ -79,19 +80,32 @@ static tt_status meet(tt__shm *s, const tt_group *g)
 
 // ---- folding -------------------------------------------------------------
 
-// The fold of s->from in the order of members, in `to`, which may be any of them;
-// then copies in all of s->to that are not NULL.
+// The fold of members [i, i + n) in pairs (coll/pairs.h), in `to`, which may be any of
+// them; a single one stays where it is. Left halves wait in `sum`.
+static const char *fold_members(const job *j, tt_block m, tt_block b, char *to,
+                                char (*sum)[PIECE])
+{
+    const char *const *from = (const char *const *)j->s->from;
+    if (m.n == 1)
+        return from[m.first] + b.first;
+    int64_t half = 1;
+    while (2 * half < m.n)
+        half *= 2;
+    const char *left =
+        fold_members(j, (tt_block){m.first, half}, b, sum[0], sum + 1);
+    const char *right =
+        fold_members(j, (tt_block){m.first + half, m.n - half}, b, to, sum + 1);
+    tt_fold_two(j->call->fold, to, left, right, b.n);
+    return to;
+}
+
+// That of all members, then copies in all of s->to that are not NULL.
 static void fold_piece(const job *j, int64_t at, int64_t bytes, char *to)
 {
-    _Alignas(TT__LINE) char sum[PIECE];
+    _Alignas(TT__LINE) char sum[LEVELS][PIECE];
     const tt__shm *s = j->s;
     const int32_t n = j->call->group.n;
-    const char *left = s->from[0] + at;
-    for (int32_t i = 1; i < n; i++) {
-        char *dst = i == n - 1 ? to : sum;
-        tt_fold_two(j->call->fold, dst, left, s->from[i] + at, bytes);
-        left = dst;
-    }
+    (void)fold_members(j, (tt_block){0, n}, (tt_block){at, bytes}, to, sum);
     for (int32_t i = 0; i < n; i++)
         if (s->to[i] != NULL)
             j->is_staged ? tt_stream(s->to[i] + at, to, bytes)

@@ -1,0 +1,40 @@
+// pairs - the order of ordered folds: neighbours first, then pairs of neighbours,
+//
+//   ((0 + 1) + (2 + 3)) + ((4 + 5) + 6)
+//
+// so that a group of 2^k members folds what its ranks would have folded had each of
+// them been several: `exact` mode has the same bits on 1, 2 and 4 ranks because of
+// it. Members come one after another; each is copied to where it waits for its
+// neighbour, or folded into what waits for it. Files of this folder only.
+
+#ifndef TT_COMM_COLL_PAIRS_H
+#define TT_COMM_COLL_PAIRS_H
+
+#include "comm/coll/coll.h"
+
+enum { TT__LEVELS = 32, TT__PAIRS_BYTES = 4096 };
+
+typedef struct tt__pairs {
+    tt_fold fold;
+    int64_t bytes; // of one member's data
+    int32_t i;     // the member that comes next
+    int n_free;
+    char *free[TT__LEVELS];
+    char *part[TT__LEVELS]; // the fold of 2^level members; NULL: none waits
+    void *own;              // room that was allocated
+} tt__pairs;
+
+// Of n members, `to` gets the fold. `room` has room for `room_bytes` beside it; what
+// that does not hold is allocated.
+tt_status tt__pairs_begin(tt__pairs *p, const tt_coll_call *call, int64_t count,
+                          void *to, void *room, int64_t room_bytes);
+void tt__pairs_end(tt__pairs *p);
+
+// Where the next member's data belongs: *adds_out: folded into what is there.
+char *tt__pairs_next(tt__pairs *p, bool *adds_out);
+void tt__pairs_took(tt__pairs *p); // it is there
+
+// All are there: `to` has the fold.
+void tt__pairs_finish(tt__pairs *p);
+
+#endif
