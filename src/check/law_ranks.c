@@ -5,8 +5,8 @@
 // Models differ in optimisers and micro-batches, levels in ranks and recomputation,
 // so that every member of each registry occurs with every level. Batches do not
 // divide by the number of ranks. Batch norm takes the whole batch or groups of four
-// samples, which lie on one rank or on several. Models that have a layout over an axis `tensor` are
-// also split over that.
+// samples, which lie on one rank or on several. Models that have a layout over an
+// axis `tensor` are also split over that, on odd levels with their sequences.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -229,8 +229,9 @@ static tt_status rewrite(const subject *s, const char *mesh, int level,
     const tt_partition_params params = {
         .mesh = mesh, .layout = layout, .zero = level, .zero_small = 0.02};
     const int mode = (s->index + level) % 3; // none, selective, full
-    snprintf(layout, sizeof layout, "batch:data %s",
-             s->is_tensor ? s->small->tensor : "");
+    snprintf(layout, sizeof layout, "batch:data %s %s",
+             s->is_tensor ? s->small->tensor : "",
+             s->is_tensor && level % 2 == 1 ? "seq:tensor" : "");
     tt_graph *parts = NULL;
     TT_TRY(tt_pass_apply(tt_pass_find("partition"), &params, s->graph, &parts));
     if (mode == 0) {

@@ -95,6 +95,7 @@ struct tt_sig {
     tt_place in[TT_SIG_IN]; // inputs past the last entry are as the last one
     tt_place out[TT_MAX_OUT];
     tt_op_expand_fn *expand;
+    double sent_bytes; // by a rank inside of expand, where that is worth a word
 };
 
 typedef struct tt_sigs {

@@ -129,13 +129,26 @@ static void shard_heads(const tt_op_io *io, int axis_size, bool is_grad,
     }
 }
 
+// A ring brings all keys and values past a rank. (That their gradients travel too is
+// no reason to gather them instead: then every rank would compute everything.)
+static void shard_seq(const tt_op_io *io, int axis_size, const tt__split *split,
+                      tt_sigs *sigs)
+{
+    const int before = sigs->n;
+    tt__shard_dim(io, axis_size, SEQ, split, sigs);
+    for (int s = before; s < sigs->n; s++)
+        sigs->sig[s].sent_bytes =
+            (axis_size - 1.0) / axis_size *
+            (tt_cost_bytes(&io->in[K]) + tt_cost_bytes(&io->in[V]));
+}
+
 static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     tt__shard_dim(io, axis_size, BATCH, &(tt__split){Q, "000", "00", NULL},
                   sigs);
     shard_heads(io, axis_size, false, sigs);
-    tt__shard_dim(io, axis_size, SEQ,
-                  &(tt__split){Q, "111", "12", tt__attention_ring}, sigs);
+    shard_seq(io, axis_size, &(tt__split){Q, "111", "12", tt__attention_ring},
+              sigs);
 }
 
 // Visible pairs of one head, counted from the first position.
@@ -190,9 +203,8 @@ static void shard_grad(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt__shard_dim(io, axis_size, BATCH, &(tt__split){Q, "000000", "000", NULL},
                   sigs);
     shard_heads(io, axis_size, true, sigs);
-    tt__shard_dim(io, axis_size, SEQ,
-                  &(tt__split){Q, "111121", "111", tt__attention_ring_grad},
-                  sigs);
+    shard_seq(io, axis_size,
+              &(tt__split){Q, "111121", "111", tt__attention_ring_grad}, sigs);
 }
 
 static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)

@@ -29,12 +29,46 @@ static bool has_shape(const tt__cut *c, int32_t old, const tt_place *want)
     return tt_place_equal(place, want);
 }
 
+// So much dearer than an activation is a weight that should stay where it lies.
+static const double weight_price = 1e6;
+
+// What it costs that a result is not placed like its model: the gradient of a
+// weight that stays must come to it.
+static double misplaced(const tt__cut *c, const tt_node *node, int32_t old)
+{
+    const double bytes = tt_type_bytes(&c->old->value[old].type);
+    return tt__stays(c, node, old) ? weight_price * bytes : 1e-3;
+}
+
+// Terms of a sum that will be scattered: along a dimension that the layout gives to
+// this axis. Whoever leaves them unsummed owes that, so that a residual stream is
+// split like all else and is not carried on as terms.
+static double debt(const tt__cut *c, const tt_node *node, const tt_sig *sig)
+{
+    const char *axis = c->b.graph->mesh.axis[c->axis].name;
+    const double p = c->size;
+    double bytes = 0;
+    for (int i = 0; i < node->n_out && node->phase != TT_UPDATE; i++) {
+        const tt_type *type = &c->old->value[node->out[i].id].type;
+        if (sig->out[i].kind != TT_PARTIAL || sig->out[i].reduce != TT_SUM)
+            continue;
+        bool is_scattered = false;
+        for (int f = 0; f < type->shape.n_factors; f++)
+            is_scattered |=
+                tt__layout_maps(c->layout, type->shape.factor[f].name, axis) &&
+                tt_can_split(type, f, c->size);
+        if (is_scattered)
+            bytes += (p - 1) / p * tt_type_bytes(type) + 1;
+    }
+    return bytes;
+}
+
 // Bytes moved to satisfy a signature, with a little for each conversion and for
 // results that are not placed like their model, so that fewer win among equals;
 // negative: impossible.
 static double sig_cost(const tt__cut *c, const tt_node *node, const tt_sig *sig)
 {
-    double cost = 0;
+    double cost = debt(c, node, sig) + sig->sent_bytes;
     for (int i = 0; i < node->n_in; i++) {
         const tt_place *want = tt__sig_in(sig, i);
         const int32_t old = node->in[i].id;
@@ -42,7 +76,7 @@ static double sig_cost(const tt__cut *c, const tt_node *node, const tt_sig *sig)
         if (!tt_is(node->in[i]))
             continue;
         if (tt__is_shape_only(node, i)) {
-            cost += has_shape(c, old, want) ? 0 : 1e-3;
+            cost += has_shape(c, old, want) ? 0 : misplaced(c, node, old);
             continue;
         }
         if (tt__zero_uses(c, node, old)) { // gathered in any case
@@ -57,7 +91,7 @@ static double sig_cost(const tt__cut *c, const tt_node *node, const tt_sig *sig)
             continue;
         if (!may_split(c, node, old, want))
             return -1;
-        cost += bytes + 1e-2;
+        cost += (tt__stays(c, node, old) ? weight_price : 1) * bytes + 1e-2;
     }
     return cost;
 }

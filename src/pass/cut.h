@@ -2,6 +2,7 @@
 //
 //   partition  axis after axis, a new graph, node by node
 //   leaves     where layout and ZeRO put inputs, weights and state
+//   stay       which values do not move
 //   zero       which values ZeRO splits, and along which factor
 //   versions   one value at several placements, and the way from one to another
 //   choose     the signature of a node that moves the fewest bytes
@@ -28,10 +29,12 @@ typedef struct tt__cut {
     const tt_partition_params *params;
     const char *layout; // "" on an axis of one rank
     int axis, size;
-    int64_t zero;   // of this axis
-    int32_t *shard; // per old value: the factor that ZeRO may split, or -1
-    bool *is_held;  // per old value: a weight that is split between its uses
-    int32_t *first; // per old value: its versions
+    int64_t zero;      // of this axis
+    int32_t *shard;    // per old value: the factor that ZeRO may split, or -1
+    bool *is_held;     // per old value: a weight that is split between its uses
+    bool *is_weight;   // per old value: a weight, or made of nothing else
+    bool cuts_weights; // the layout splits some weight along this axis
+    int32_t *first;    // per old value: its versions
     tt__version *versions;
     int32_t n_versions, capacity;
     tt_type *in; // room for one node's inputs
@@ -45,6 +48,17 @@ typedef struct tt__cut {
 bool tt__layout_maps(const char *layout, const char *name, const char *axis);
 
 tt_status tt__leaf_place(const tt__cut *c, int32_t old, tt_place *place_out);
+
+// ---- stay ----
+
+// Fills is_weight, which has room for every old value.
+void tt__weights_mark(tt__cut *c);
+
+// Whether the layout splits some weight along this axis.
+bool tt__axis_cuts_weights(const tt__cut *c);
+
+// Whether a value is a split weight that this node should read where it lies.
+bool tt__stays(const tt__cut *c, const tt_node *node, int32_t old);
 
 // ---- zero ----
 

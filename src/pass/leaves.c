@@ -30,6 +30,14 @@ static tt_status too_few(const tt__cut *c, const tt_value *value)
                    n, n == 1 ? "" : "s");
 }
 
+// Tokens and labels weigh nothing next to what is computed from them: where they
+// meet split weights (vocabulary-parallel embedding and loss) every rank has all.
+static bool is_whole(const tt__cut *c, const tt_value *value, int f)
+{
+    return value->role == TT_ROLE_INPUT && f > 0 &&
+           !tt_dtype_is_float(value->type.dtype) && c->cuts_weights;
+}
+
 // By the layout. Optimiser state and work copies have the shape of their weight,
 // so they follow it. What is too small is everywhere; but too few samples would
 // leave ranks without work.
@@ -40,7 +48,8 @@ static tt_status by_layout(const tt__cut *c, const tt_value *value,
     const tt_shape *shape = &value->type.shape;
     *place_out = tt_place_replicate();
     for (int f = 0; f < shape->n_factors; f++) {
-        if (!tt__layout_maps(c->layout, shape->factor[f].name, axis))
+        if (!tt__layout_maps(c->layout, shape->factor[f].name, axis) ||
+            is_whole(c, value, f))
             continue;
         if (tt_can_split(&value->type, f, c->size)) {
             *place_out = tt_place_split(f);

@@ -202,9 +202,11 @@ static tt_status allocate(tt__cut *c)
     c->first = tt_alloc((int64_t)sizeof *c->first * values);
     c->shard = tt_alloc((int64_t)sizeof *c->shard * values);
     c->is_held = tt_alloc(values);
+    c->is_weight = tt_alloc(values);
     c->in = tt_alloc((int64_t)sizeof *c->in * widest);
     c->val = tt_alloc((int64_t)sizeof *c->val * widest);
-    if (!c->first || !c->shard || !c->is_held || !c->in || !c->val)
+    if (!c->first || !c->shard || !c->is_held || !c->is_weight || !c->in ||
+        !c->val)
         return tt_fail(TT_ERR_NOMEM, "no memory to partition a graph");
     for (int32_t v = 0; v < old->n_values; v++)
         c->first[v] = -1;
@@ -237,6 +239,8 @@ static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
         status = allocate(c);
     }
     if (status == TT_OK) {
+        tt__weights_mark(c);
+        c->cuts_weights = tt__axis_cuts_weights(c);
         tt__zero_mark(c);
         status = rewrite(c);
     }
@@ -247,6 +251,7 @@ static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
     tt_free(c->first);
     tt_free(c->shard);
     tt_free(c->is_held);
+    tt_free(c->is_weight);
     tt_free(c->in);
     tt_free(c->val);
     tt_free(c);
