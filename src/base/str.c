@@ -65,8 +65,12 @@ void tt_str_addf(tt_str *s, const char *fmt, ...)
 void tt_str_add_f64(tt_str *s, double value)
 {
     char text[40];
+    const bool is_whole = fabs(value) < 1e15 && value == trunc(value);
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (is_whole) // 30, not 3e+01
+            snprintf(text, sizeof(text), "%.0f", value);
+        else
+            snprintf(text, sizeof(text), "%.*g", digits, value);
         if (isnan(value) || strtod(text, NULL) == value)
             break;
     }

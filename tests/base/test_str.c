@@ -56,7 +56,13 @@ TEST(doubles_print_short_and_read_back)
     }
     tt_str s = {0};
     tt_str_add_f64(&s, 0.1);
-    CHECK(strcmp(tt_str_text(&s), "0.1") == 0);
+    tt_str_add(&s, " ");
+    tt_str_add_f64(&s, 30);
+    tt_str_add(&s, " ");
+    tt_str_add_f64(&s, -999999999999999);
+    tt_str_add(&s, " ");
+    tt_str_add_f64(&s, 1e15);
+    CHECK(strcmp(tt_str_text(&s), "0.1 30 -999999999999999 1e+15") == 0);
     tt_str_fini(&s);
 }
 
