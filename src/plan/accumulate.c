@@ -32,7 +32,7 @@ void tt__sum_wish(tt__lower *l, tt_val v, tt_operand *form)
     const tt_val weight = weight_of(node);
     if (like->buffer < 0 && tt_is(weight))
         like = tt__home(l, weight);
-    if (like->buffer >= 0 && same_dims(form, &like->operand))
+    if (like->buffer >= 0 && same_dims(form, &like->operand) && l->is_even)
         form->layout = like->operand.layout;
 }
 
@@ -59,12 +59,13 @@ static bool fits(const tt_operand *term, const tt_operand *sum)
            (term->layout != 0 || tt_operand_is_dense(term));
 }
 
-// The sum's form when this term is its first.
+// The sum's form when this term is its first. Where ranks have parts of different
+// shapes their kernels may like different forms, and a sum over ranks needs one.
 static tt_operand form_after(const tt__lower *l, const tt_node *node,
                              const tt_operand *term)
 {
     tt_operand form = l->info[node->out[0].id].operand;
-    if (same_dims(term, &form))
+    if (same_dims(term, &form) && l->is_even)
         form.layout = term->layout;
     return form;
 }
