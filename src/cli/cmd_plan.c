@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/plan_show.h"
 #include "train/session.h"
 
 #include <stdio.h>
@@ -15,7 +16,8 @@ static const char *const use_key[TT_N_BUFFER_USES] = {
     [TT_USE_SCRATCH] = "scratch_bytes",
 };
 
-static void print_json(const tt_job *job, tt_str *out)
+static tt_status print_json(const tt_job *job, const tt_survey *survey,
+                            tt_str *out)
 {
     tt_json json = {.out = out};
     const tt_plan *plan = job->plan;
@@ -35,11 +37,15 @@ static void print_json(const tt_job *job, tt_str *out)
     tt_json_f64(&json, "depth", plan->cost.depth);
     tt_json_f64(&json, "parallelism", plan->cost.work / plan->cost.depth);
     tt_json_i64(&json, "steps", plan->n_steps);
+    tt_json_str(&json, "mesh", job->grid.mesh);
+    tt_json_str(&json, "layout", job->grid.layout);
+    TT_TRY(tt_plan_show_json(job, survey, &json));
     tt_json_close(&json, '}');
     tt_str_add(out, "\n");
+    return TT_OK;
 }
 
-static void print_text(const tt_job *job, bool with_steps, tt_str *out)
+static void print_head(const tt_job *job, tt_str *out)
 {
     const tt_job_options *o = &job->options;
     static const char *const precision[] = {"fp32", "bf16", "fp16", "fp64"};
@@ -55,10 +61,34 @@ static void print_text(const tt_job *job, bool with_steps, tt_str *out)
     tt_str_addf(out, ", %s, %s on %s\n", precision[o->precision], o->optim,
                 o->device);
     if (job->peers.size > 1)
-        tt_str_addf(out, "rank 0 of %d, zero=%lld\n", job->peers.size,
-                    (long long)job->where.zero);
+        tt_str_addf(out, "rank 0 of %d: mesh %s, zero=%lld\nlayout: %s\n",
+                    job->peers.size, job->grid.mesh, (long long)job->where.zero,
+                    job->grid.layout);
     tt_str_add(out, "\n");
-    tt_plan_print(job->plan, with_steps, out);
+}
+
+static tt_status print_text(const tt_cli *cli, const tt_job *job,
+                            const tt_survey *survey, tt_str *out)
+{
+    const bool wants_all = tt_cli_has(cli, "--placements");
+    print_head(job, out);
+    tt_plan_print(job->plan, tt_cli_has(cli, "--steps"), out);
+    if (job->peers.size == 1 && !wants_all)
+        return TT_OK;
+    return tt_plan_show(job, survey, wants_all ? TT_SHOW_ALL : TT_SHOW_WEIGHTS,
+                        out);
+}
+
+static tt_status print(const tt_cli *cli, const tt_job *job, tt_str *out)
+{
+    tt_survey survey;
+    if (tt_cli_has(cli, "--graph")) {
+        tt_graph_print(job->graph, out);
+        return TT_OK;
+    }
+    TT_TRY(tt_survey_make(job, cli->arena, &survey));
+    return tt_cli_has(cli, "--json") ? print_json(job, &survey, out)
+                                     : print_text(cli, job, &survey, out);
 }
 
 static tt_status show(const tt_cli *cli, tt_job *job)
@@ -68,13 +98,9 @@ static tt_status show(const tt_cli *cli, tt_job *job)
         fprintf(stderr, "note: %s\n", job->note);
     TT_TRY(tt_job_plan(job));
     TT_TRY(tt_job_check_fit(job));
-    if (tt_cli_has(cli, "--graph"))
-        tt_graph_print(job->graph, &text);
-    else if (tt_cli_has(cli, "--json"))
-        print_json(job, &text);
-    else
-        print_text(job, tt_cli_has(cli, "--steps"), &text);
-    const tt_status status = tt_str_status(&text);
+    tt_status status = print(cli, job, &text);
+    if (status == TT_OK)
+        status = tt_str_status(&text);
     if (status == TT_OK)
         fputs(tt_str_text(&text), stdout);
     tt_str_fini(&text);
@@ -113,6 +139,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
 }
 
 static const tt_flag flags[] = {
+    {"--placements", "where every weight and activation is"},
     {"--steps", "the list of steps too"},
     {"--graph", "the graph before lowering, as text"},
     {"--json", "one JSON object"},
@@ -121,12 +148,14 @@ static const tt_flag flags[] = {
 
 const tt_command_def tt_command_plan = {
     .name = "plan",
-    .doc = "What will run: memory, FLOPs, work, depth, steps.",
-    .usage = "[FILE.yaml] [key=value ...] [--steps] [--graph] [--json]",
+    .doc = "What will run: memory, FLOPs, placements, collectives, steps.",
+    .usage = "[FILE.yaml] [key=value ...] [--placements] [--steps] [--graph] "
+             "[--json]",
     .detail =
         "`tutti list settings` names the keys; `tutti list models` the "
-        "models and model.*.\nmesh.data=4 (with zero=1, 2 or 3) plans one "
-        "rank of four; none is started.",
+        "models and model.*.\nmesh.data=2 mesh.tensor=2 plans one rank of "
+        "four, and shows what each of them holds of\nevery weight and what "
+        "it sends per layer, direction and axis; none is started.",
     .flags = flags,
     .run = run,
 };

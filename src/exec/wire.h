@@ -36,6 +36,16 @@ int32_t tt_comm_wire_size(const tt_comm_wire *wire);
 tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
                             const tt_coll_call *call);
 
+// What the plan's rank sends for each of its steps once, by the named algorithm
+// ("auto" and "native": over a ring); nobody need be there. Gradients that are
+// summed as one have their shares; the entry behind the last step has what the gaps
+// between them cost. Room for plan->n_steps + 1.
+tt_status tt_wire_costs(const tt_plan *plan, const char *collective,
+                        tt_coll_cost *cost_out);
+// The same of one call, whose group is set.
+tt_coll_cost tt_wire_call_cost(const tt_coll_call *call,
+                               const char *collective);
+
 // What step of training runs: for the journal.
 void tt_comm_wire_step(tt_comm_wire *wire, int64_t step);
 

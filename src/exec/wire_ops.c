@@ -14,85 +14,12 @@
 // from types, mesh and rank alone, so nothing is negotiated.
 
 #include "base/alloc.h"
-#include "exec/region.h"
-#include "exec/wire_state.h"
-#include "ops/comm.h"
+#include "exec/wire_site.h"
 #include "ops/ops.h"
 
 #include <string.h>
 
-typedef struct site { // one collective, seen by this rank
-    const tt_op_def *op;
-    const tt_comm_params *p;
-    const tt_mesh *mesh;
-    const tt_type *in_type, *out_type;
-    int32_t rank, axis, size, coord;
-    int64_t count; // elements of the input as it lies
-    tt_fold fold;
-    const char *in;
-    char *out;
-} site;
-
-// tt_num has the order of tt_dtype.
-_Static_assert((int)TT_NUM_F64 == (int)TT_F64 && (int)TT_NUM_U8 == (int)TT_U8 &&
-                   (int)TT_N_NUMS == (int)TT_N_DTYPES,
-               "element types of graphs and of messages");
-
-static site site_of(const tt_plan *plan, int32_t s, const tt_args *args)
-{
-    const tt_graph *g = plan->graph;
-    const tt_step *step = &plan->step[s];
-    const tt_node *node = &g->node[step->node];
-    site x = {.op = step->op,
-              .p = step->params,
-              .mesh = &g->mesh,
-              .in_type = &g->value[node->in[0].id].type,
-              .out_type = &g->value[node->out[0].id].type,
-              .rank = plan->rank};
-    x.axis = (int32_t)x.p->axis;
-    x.size = g->mesh.axis[x.axis].size;
-    x.coord = tt_mesh_coord(x.mesh, x.rank, x.axis);
-    x.fold.type = (tt_num)x.in_type->dtype;
-    x.count = step->moved_bytes / tt_num_bytes(x.fold.type);
-    if (args != NULL) {
-        x.in = args[s].in[0];
-        x.out = args[s].out[0];
-    }
-    return x;
-}
-
-static int rank_at(const site *x, int32_t coord)
-{
-    return tt_mesh_rank_at(x->mesh, x->rank, x->axis, coord);
-}
-
-static int64_t bytes_of(const site *x, int64_t n)
-{
-    return n * tt_num_bytes(x->fold.type);
-}
-
-static tt_fold combining(const site *x, bool is_sum)
-{
-    return (tt_fold){is_sum ? TT_FOLD_SUM : TT_FOLD_MAX, x->fold.type};
-}
-
 // ---- by collectives --------------------------------------------------------
-
-// Member i of the group holds block i: the group starts at coordinate `first`.
-static void set_group(const tt__carrier *c, const site *x, int32_t first,
-                      tt_coll_call *call)
-{
-    for (int32_t i = 0; i < x->size; i++) {
-        c->member[i] = rank_at(x, (first + i) % x->size);
-        if (c->host != NULL)
-            c->member_host[i] = c->host[c->member[i]];
-    }
-    call->group = (tt_group){.n = x->size,
-                             .me = (x->coord - first + x->size) % x->size,
-                             .rank = c->member,
-                             .host = c->host != NULL ? c->member_host : NULL};
-    call->tag = c->tag;
-}
 
 static tt_status run_call(const tt__carrier *c, tt_coll_call *call, char *room)
 {
@@ -101,73 +28,28 @@ static tt_status run_call(const tt__carrier *c, tt_coll_call *call, char *room)
     return tt_coll_run(def, c->comm, call);
 }
 
-static tt_coll_call reduce_call(const tt__carrier *c, const site *x)
+static tt_status all_reduce(const tt__carrier *c, const tt__site *x)
 {
-    tt_coll_call call = {.kind = TT_ALL_REDUCE,
-                         .fold = combining(x, x->p->reduce == TT_SUM),
-                         .count = x->count};
-    set_group(c, x, 0, &call);
-    return call;
-}
-
-static tt_status all_reduce(const tt__carrier *c, const site *x)
-{
-    tt_coll_call call = reduce_call(c, x);
+    tt_coll_call call = tt__reduce_call(c, x);
     call.in = x->in;
     call.out = x->out;
     return run_call(c, &call, c->scratch);
 }
 
-static tt_status receive(const tt__carrier *c, const site *x)
+static tt_status receive(const tt__carrier *c, const tt__site *x)
 {
-    tt_coll_call call = {.kind = TT_BROADCAST,
-                         .root = (int32_t)x->p->peer,
-                         .fold = x->fold,
-                         .count = x->count,
-                         .out = x->out};
     if (x->p->peer < 0 || x->p->peer >= x->size)
         return tt_fail(TT_ERR_ARG, "%s: no coordinate %lld on an axis of %d",
                        x->op->name, (long long)x->p->peer, x->size);
-    set_group(c, x, 0, &call);
+    tt_coll_call call = tt__receive_call(c, x);
+    call.out = x->out;
     if (x->p->peer == x->coord)
-        memcpy(x->out, x->in, (size_t)bytes_of(x, x->count));
+        memcpy(x->out, x->in, (size_t)tt__site_bytes(x, x->count));
     return run_call(c, &call, c->scratch);
 }
 
-// The split side of a gather or a scatter, in blocks.
-typedef struct blocks {
-    tt_region whole;
-    const tt_type *split;
-    int32_t first;  // coordinate that holds block 0
-    bool is_in_row; // blocks lie one after the other in the whole
-} blocks;
-
-static tt_region block_of(const site *x, const blocks *b, int32_t i)
-{
-    return tt_region_of(b->split, x->mesh,
-                        rank_at(x, (b->first + i) % x->size));
-}
-
-static blocks blocks_of(const tt__carrier *c, const site *x, bool is_gather)
-{
-    const tt_type *whole = is_gather ? x->out_type : x->in_type;
-    blocks b = {.split = is_gather ? x->in_type : x->out_type,
-                .is_in_row = true};
-    b.whole = tt_region_of(whole, x->mesh, x->rank);
-    b.first = b.split->place[x->axis].rotate;
-    c->bound[0] = 0;
-    for (int32_t i = 0; i < x->size; i++) {
-        const tt_region block = block_of(x, &b, i);
-        int64_t at = 0;
-        if (!tt_region_is_run(&block, &b.whole, &at) || at != c->bound[i])
-            b.is_in_row = false;
-        c->bound[i + 1] = c->bound[i] + tt_region_count(&block);
-    }
-    return b;
-}
-
-static tt_status check_blocks(const tt__carrier *c, const site *x,
-                              const blocks *b)
+static tt_status check_blocks(const tt__carrier *c, const tt__site *x,
+                              const tt__blocks *b)
 {
     return c->bound[x->size] == tt_region_count(&b->whole)
                ? TT_OK
@@ -176,26 +58,15 @@ static tt_status check_blocks(const tt__carrier *c, const site *x,
                          x->op->name, x->mesh->axis[x->axis].name);
 }
 
-static tt_coll_call block_call(const tt__carrier *c, const site *x,
-                               const blocks *b, tt_coll_kind kind)
-{
-    tt_coll_call call = {.kind = kind,
-                         .fold = combining(x, x->p->reduce == TT_SUM),
-                         .count = c->bound[x->size],
-                         .bound = c->bound};
-    set_group(c, x, b->first, &call);
-    return call;
-}
-
 // Between the whole and its blocks in a row.
-static void move_blocks(const tt__carrier *c, const site *x, const blocks *b,
-                        bool is_packing)
+static void move_blocks(const tt__carrier *c, const tt__site *x,
+                        const tt__blocks *b, bool is_packing)
 {
     const tt_fold copy = {TT_FOLD_COPY, x->fold.type};
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_region block = block_of(x, b, i);
+        const tt_region block = tt__block_of(x, b, i);
         const tt_region_end row = {&block,
-                                   c->scratch + bytes_of(x, c->bound[i])};
+                                   c->scratch + tt__site_bytes(x, c->bound[i])};
         const tt_region_end whole = {
             &b->whole, is_packing ? (void *)(uintptr_t)x->in : x->out};
         tt_region_fold(&block, copy, is_packing ? row : whole,
@@ -203,18 +74,18 @@ static void move_blocks(const tt__carrier *c, const site *x, const blocks *b,
     }
 }
 
-static tt_status by_blocks(const tt__carrier *c, const site *x)
+static tt_status by_blocks(const tt__carrier *c, const tt__site *x)
 {
     const bool is_gather = x->op == &tt_op_all_gather;
-    const blocks b = blocks_of(c, x, is_gather);
+    const tt__blocks b = tt__blocks_of(c, x, is_gather);
     TT_TRY(check_blocks(c, x, &b));
     tt_coll_call call =
-        block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
+        tt__block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
     char *room = c->scratch;
     call.in = x->in;
     call.out = x->out;
     if (!b.is_in_row) {
-        room += bytes_of(x, call.count);
+        room += tt__site_bytes(x, call.count);
         if (is_gather) {
             call.out = c->scratch;
         } else {
@@ -230,37 +101,14 @@ static tt_status by_blocks(const tt__carrier *c, const site *x)
 
 // ---- from box to box -------------------------------------------------------
 
-typedef struct boxes {
-    tt_region in, out; // this rank's
-    bool is_sum;       // what arrives more than once is added up
-} boxes;
-
-static tt_region sent_to(const site *x, const boxes *b, int32_t coord)
-{
-    const tt_region out = tt_region_of(x->out_type, x->mesh, rank_at(x, coord));
-    return tt_region_common(&b->in, &out);
-}
-
-static tt_region got_from(const site *x, const boxes *b, int32_t coord)
-{
-    const tt_region in = tt_region_of(x->in_type, x->mesh, rank_at(x, coord));
-    return tt_region_common(&in, &b->out);
-}
-
-static boxes boxes_of(const site *x)
-{
-    return (boxes){.in = tt_region_of(x->in_type, x->mesh, x->rank),
-                   .out = tt_region_of(x->out_type, x->mesh, x->rank),
-                   .is_sum = x->op == &tt_op_halo_add};
-}
-
 // Elements that arrive, and the most that are sent at once.
-static void count_boxes(const site *x, const boxes *b, int64_t *arriving_out,
-                        int64_t *largest_out)
+static void count_boxes(const tt__site *x, const tt__boxes *b,
+                        int64_t *arriving_out, int64_t *largest_out)
 {
     *arriving_out = *largest_out = 0;
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_region got = got_from(x, b, i), sent = sent_to(x, b, i);
+        const tt_region got = tt__got_from(x, b, i),
+                        sent = tt__sent_to(x, b, i);
         const int64_t n = tt_region_count(&sent);
         *arriving_out += tt_region_count(&got);
         *largest_out = n > *largest_out ? n : *largest_out;
@@ -269,29 +117,30 @@ static void count_boxes(const site *x, const boxes *b, int64_t *arriving_out,
 
 // Swaps with the rank that is `step` further and the one that is as far before;
 // `arrived` has room for what comes from coordinate 0, 1, ... in this order.
-static tt_status swap_boxes(const tt__carrier *c, const site *x, const boxes *b,
-                            int32_t step)
+static tt_status swap_boxes(const tt__carrier *c, const tt__site *x,
+                            const tt__boxes *b, int32_t step)
 {
     const tt_fold copy = {TT_FOLD_COPY, x->fold.type};
     const int32_t to = (x->coord + step) % x->size;
     const int32_t from = (x->coord - step + x->size) % x->size;
-    const tt_region sent = sent_to(x, b, to), got = got_from(x, b, from);
+    const tt_region sent = tt__sent_to(x, b, to),
+                    got = tt__got_from(x, b, from);
     int64_t at = 0, skip = 0, arriving = 0, largest = 0;
     count_boxes(x, b, &arriving, &largest);
     for (int32_t i = 0; i < from; i++) {
-        const tt_region before = got_from(x, b, i);
+        const tt_region before = tt__got_from(x, b, i);
         skip += tt_region_count(&before);
     }
-    tt_msg out = {.peer = rank_at(x, to),
+    tt_msg out = {.peer = tt__site_rank(x, to),
                   .tag = c->tag,
-                  .data = c->scratch + bytes_of(x, arriving),
-                  .bytes = bytes_of(x, tt_region_count(&sent))};
-    tt_msg in = {.peer = rank_at(x, from),
+                  .data = c->scratch + tt__site_bytes(x, arriving),
+                  .bytes = tt__site_bytes(x, tt_region_count(&sent))};
+    tt_msg in = {.peer = tt__site_rank(x, from),
                  .tag = c->tag,
-                 .data = c->scratch + bytes_of(x, skip),
-                 .bytes = bytes_of(x, tt_region_count(&got))};
+                 .data = c->scratch + tt__site_bytes(x, skip),
+                 .bytes = tt__site_bytes(x, tt_region_count(&got))};
     if (tt_region_is_run(&sent, &b->in, &at))
-        out.data = (void *)(uintptr_t)(x->in + bytes_of(x, at));
+        out.data = (void *)(uintptr_t)(x->in + tt__site_bytes(x, at));
     else
         tt_region_fold(&sent, copy, (tt_region_end){&sent, out.data},
                        (tt_region_end){&b->in, (void *)(uintptr_t)x->in});
@@ -300,25 +149,25 @@ static tt_status swap_boxes(const tt__carrier *c, const site *x, const boxes *b,
 }
 
 // What arrived, in the order of the ranks, so that sums have the same bits always.
-static void unpack(const tt__carrier *c, const site *x, const boxes *b)
+static void unpack(const tt__carrier *c, const tt__site *x, const tt__boxes *b)
 {
     char *arrived = c->scratch;
     const tt_fold fold = {b->is_sum ? TT_FOLD_SUM : TT_FOLD_COPY, x->fold.type};
     if (b->is_sum)
-        memset(x->out, 0, (size_t)bytes_of(x, tt_region_count(&b->out)));
+        memset(x->out, 0, (size_t)tt__site_bytes(x, tt_region_count(&b->out)));
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_region got = got_from(x, b, i);
+        const tt_region got = tt__got_from(x, b, i);
         const tt_region_end own = {&b->in, (void *)(uintptr_t)x->in};
         const tt_region_end other = {&got, arrived};
         tt_region_fold(&got, fold, (tt_region_end){&b->out, x->out},
                        i == x->coord ? own : other);
-        arrived += bytes_of(x, tt_region_count(&got));
+        arrived += tt__site_bytes(x, tt_region_count(&got));
     }
 }
 
-static tt_status by_boxes(const tt__carrier *c, const site *x)
+static tt_status by_boxes(const tt__carrier *c, const tt__site *x)
 {
-    const boxes b = boxes_of(x);
+    const tt__boxes b = tt__boxes_of(x);
     int64_t arriving = 0, largest = 0;
     count_boxes(x, &b, &arriving, &largest);
     if (!b.is_sum && arriving != tt_region_count(&b.out))
@@ -333,36 +182,36 @@ static tt_status by_boxes(const tt__carrier *c, const site *x)
 
 // ---- nothing is sent -------------------------------------------------------
 
-static tt_status take(const tt__carrier *c, const site *x)
+static tt_status take(const tt__carrier *c, const tt__site *x)
 {
     (void)c;
     const tt_fold copy = {TT_FOLD_COPY, x->fold.type};
-    const boxes b = boxes_of(x);
+    const tt__boxes b = tt__boxes_of(x);
     tt_region_fold(&b.out, copy, (tt_region_end){&b.out, x->out},
                    (tt_region_end){&b.in, (void *)(uintptr_t)x->in});
     return TT_OK;
 }
 
-static tt_status keep_first(const tt__carrier *c, const site *x)
+static tt_status keep_first(const tt__carrier *c, const tt__site *x)
 {
     (void)c;
     if (x->coord > 0)
-        memset(x->out, 0, (size_t)bytes_of(x, x->count));
+        memset(x->out, 0, (size_t)tt__site_bytes(x, x->count));
     else if (x->out != x->in)
-        memcpy(x->out, x->in, (size_t)bytes_of(x, x->count));
+        memcpy(x->out, x->in, (size_t)tt__site_bytes(x, x->count));
     return TT_OK;
 }
 
-static tt_status keep(const tt__carrier *c, const site *x)
+static tt_status keep(const tt__carrier *c, const tt__site *x)
 {
     (void)c;
-    memcpy(x->out, x->in, (size_t)bytes_of(x, x->count));
+    memcpy(x->out, x->in, (size_t)tt__site_bytes(x, x->count));
     return TT_OK;
 }
 
 // ---- the table -------------------------------------------------------------
 
-typedef tt_status way_fn(const tt__carrier *c, const site *x);
+typedef tt_status way_fn(const tt__carrier *c, const tt__site *x);
 
 static const struct {
     const tt_op_def *op;
@@ -413,7 +262,7 @@ bool tt__carry_here(const tt_plan *plan, const tt_flight *flight,
         if (!ways[tt__carry_kind(plan->step[member[i]].op)].is_local)
             return false;
     for (int32_t i = 0; i < flight->n; i++) {
-        const site x = site_of(plan, member[i], args);
+        const tt__site x = tt__site_of(plan, member[i], args);
         (void)way_of(x.op)(NULL, &x);
     }
     return true;
@@ -422,7 +271,7 @@ bool tt__carry_here(const tt_plan *plan, const tt_flight *flight,
 tt_status tt__carry_step(tt__carrier *c, const tt_plan *plan, int32_t step,
                          const tt_args *args)
 {
-    const site x = site_of(plan, step, args);
+    const tt__site x = tt__site_of(plan, step, args);
     c->tag = tag_of(plan->step[step].node, 0);
     return way_of(x.op)(c, &x);
 }
@@ -432,9 +281,9 @@ tt_status tt__carry_joined(tt__carrier *c, const tt_plan *plan,
                            const tt_flight *flight, const tt_args *args)
 {
     const int32_t *member = &plan->member[flight->first];
-    const site first = site_of(plan, member[0], args);
-    const site last = site_of(plan, member[flight->n - 1], args);
-    site all = first;
+    const tt__site first = tt__site_of(plan, member[0], args);
+    const tt__site last = tt__site_of(plan, member[flight->n - 1], args);
+    tt__site all = first;
     c->tag = tag_of(plan->step[member[0]].node, flight->piece);
     all.count = (last.in - first.in) / tt_num_bytes(all.fold.type) + last.count;
     if (flight->to > 0) {
@@ -452,42 +301,37 @@ static int64_t call_room(const tt__carrier *c, const tt_coll_call *call)
     return tt_coll_scratch_bytes(tt__carrier_choose(c, call), call);
 }
 
-static int64_t blocks_room(const tt__carrier *c, const site *x)
+static int64_t blocks_room(const tt__carrier *c, const tt__site *x)
 {
     const bool is_gather = x->op == &tt_op_all_gather;
-    const blocks b = blocks_of(c, x, is_gather);
+    const tt__blocks b = tt__blocks_of(c, x, is_gather);
     const tt_coll_call call =
-        block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
-    return call_room(c, &call) + (b.is_in_row ? 0 : bytes_of(x, call.count));
+        tt__block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
+    return call_room(c, &call) +
+           (b.is_in_row ? 0 : tt__site_bytes(x, call.count));
 }
 
-static int64_t boxes_room(const site *x)
+static int64_t boxes_room(const tt__site *x)
 {
-    const boxes b = boxes_of(x);
+    const tt__boxes b = tt__boxes_of(x);
     int64_t arriving = 0, largest = 0;
     count_boxes(x, &b, &arriving, &largest);
-    return bytes_of(x, arriving + largest);
+    return tt__site_bytes(x, arriving + largest);
 }
 
 static int64_t step_room(const tt__carrier *c, const tt_plan *plan, int32_t s)
 {
-    const site x = site_of(plan, s, NULL);
+    const tt__site x = tt__site_of(plan, s, NULL);
     way_fn *const way = way_of(x.op);
     if (way == by_blocks)
         return blocks_room(c, &x);
     if (way == by_boxes)
         return boxes_room(&x);
     if (way == all_reduce) {
-        const tt_coll_call call = reduce_call(c, &x);
+        const tt_coll_call call = tt__reduce_call(c, &x);
         return call_room(c, &call);
     }
     return 0;
-}
-
-static int64_t offset_of(const tt_plan *plan, int32_t s)
-{
-    const tt_ref *in = &plan->step[s].in[0];
-    return plan->buffer[in->buffer].offset + in->offset;
 }
 
 static int64_t flight_room(const tt__carrier *c, const tt_plan *plan,
@@ -496,12 +340,7 @@ static int64_t flight_room(const tt__carrier *c, const tt_plan *plan,
     const int32_t *member = &plan->member[flight->first];
     int64_t most = 0;
     if (flight->is_joined) {
-        const int32_t last = member[flight->n - 1];
-        site x = site_of(plan, member[0], NULL);
-        x.count = (offset_of(plan, last) - offset_of(plan, member[0]) +
-                   plan->step[last].moved_bytes) /
-                  tt_num_bytes(x.fold.type);
-        const tt_coll_call call = reduce_call(c, &x);
+        const tt_coll_call call = tt__joined_call(c, plan, flight);
         return call_room(c, &call);
     }
     for (int32_t i = 0; i < flight->n; i++) {

@@ -70,10 +70,6 @@ static void print_cost(const tt_plan *plan, tt_str *out)
     print_sum("work", c->work, out);
     print_sum("depth", c->depth, out);
     print_sum("parallelism", c->depth > 0 ? c->work / c->depth : 0, out);
-    if (c->messages > 0) {
-        print_sum("bytes sent", c->wire_bytes, out);
-        print_sum("messages", c->messages, out);
-    }
 }
 
 // ---- steps ---------------------------------------------------------------

@@ -157,19 +157,24 @@ static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
     return tt_exec_write(exec, tt_graph_find(job->graph, "y"), job->y);
 }
 
+const tt_coll_call tt_job_stop_call = {
+    .kind = TT_ALL_REDUCE, .fold = {TT_FOLD_MAX, TT_NUM_I32}, .count = 1};
+
+bool tt_job_asks(const tt_job *job)
+{
+    return job->peers.size != job->grid.data;
+}
+
 // Ranks that share the batch have heard from each other with the losses. Those that
 // share samples were asked the same question and may have answered differently.
 static tt_status agree_to_stop(const tt_job *job, bool heard, bool *stop_out)
 {
     int32_t stop = heard || job->wants_stop;
     *stop_out = job->peers.size > 1 ? heard : job->wants_stop;
-    if (job->peers.size == job->grid.data)
+    if (!tt_job_asks(job))
         return TT_OK;
-    const tt_coll_call call = {.kind = TT_ALL_REDUCE,
-                               .fold = {TT_FOLD_MAX, TT_NUM_I32},
-                               .count = 1,
-                               .in = &stop,
-                               .out = &stop};
+    tt_coll_call call = tt_job_stop_call;
+    call.in = call.out = &stop;
     TT_TRY(tt_comm_wire_call(job->peers.wire, "stop", &call));
     *stop_out = stop != 0;
     return TT_OK;

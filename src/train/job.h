@@ -120,6 +120,9 @@ tt_status tt_job_optim_table(const tt_optim_def *optim, tt_arena *arena,
 // Builds the training graph and lowers it.
 tt_status tt_job_plan(tt_job *job);
 
+// What another rank of a planned job will run.
+tt_status tt_job_plan_rank(const tt_job *job, int32_t rank, tt_plan **plan_out);
+
 // Fails when the plan is larger than the machine's memory, with the table and the
 // cheapest changes that would make it fit.
 tt_status tt_job_check_fit(tt_job *job);
@@ -155,6 +158,11 @@ typedef struct tt_step_result {
 // One optimiser step over all micro-batches.
 tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                       tt_step_result *result_out);
+
+// Whether ranks ask each other behind every step if one wants to stop, because not
+// all learn it with the losses; and the call that they do it with.
+bool tt_job_asks(const tt_job *job);
+extern const tt_coll_call tt_job_stop_call;
 
 int64_t tt_job_parameters(const tt_job *job); // trained numbers
 int64_t tt_job_frozen(const tt_job *job);     // weights that are not

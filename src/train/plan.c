@@ -107,16 +107,23 @@ typedef struct planned {
     int64_t classes;
 } planned;
 
+static tt_lower_options lower_options(const tt_job *job, int32_t rank,
+                                      int64_t accumulate)
+{
+    return (tt_lower_options){.rank = rank,
+                              .n_micro = (int32_t)accumulate,
+                              .bucket_bytes = job->where.bucket > 0
+                                                  ? job->where.bucket
+                                                  : job->peers.bucket,
+                              .order = (tt_flight_order)job->where.order};
+}
+
 static tt_status make_plan(tt_job *job, const variant *v, planned *out)
 {
     planned p = {.io = job->io};
     tt_train_recipe recipe = recipe_of(job);
-    const tt_lower_options lower = {.rank = job->peers.rank,
-                                    .n_micro = (int32_t)v->accumulate,
-                                    .bucket_bytes = job->where.bucket > 0
-                                                        ? job->where.bucket
-                                                        : job->peers.bucket,
-                                    .order = (tt_flight_order)job->where.order};
+    const tt_lower_options lower =
+        lower_options(job, job->peers.rank, v->accumulate);
     tt__recipe_precision(v->precision, &recipe);
     p.io.batch = job->options.batch / v->accumulate;
     TT_TRY(tt_train_graph(&recipe, &p.io, &p.graph));
@@ -152,6 +159,13 @@ tt_status tt_job_plan(tt_job *job)
     job->io = p.io;
     job->classes = p.classes;
     return tt_tensors_list(job->graph, &job->peers, job->arena, &job->tensors);
+}
+
+tt_status tt_job_plan_rank(const tt_job *job, int32_t rank, tt_plan **plan_out)
+{
+    const tt_lower_options lower =
+        lower_options(job, rank, job->options.accumulate);
+    return tt_plan_lower(job->graph, &job->backend->target, &lower, plan_out);
 }
 
 // ---- when it does not fit ------------------------------------------------

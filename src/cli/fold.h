@@ -1,0 +1,37 @@
+// fold - rows of a table that differ only in the number of a layer become one:
+// "h.0.ln.weight" and "h.1.ln.weight" are "h.0-1.ln.weight".
+
+#ifndef TT_CLI_FOLD_H
+#define TT_CLI_FOLD_H
+
+#include "base/arena.h"
+#include "base/str.h"
+
+#include <stdint.h>
+
+enum { TT_FOLD_CELLS = 8 };
+
+typedef struct tt_fold_row {
+    const char
+        *cell[TT_FOLD_CELLS]; // the first is the name; texts of the arena
+    int64_t n;                // rows that it stands for
+    // The name in front of the number and behind it; behind NULL: there is none.
+    const char *before, *behind;
+    int64_t *number; // of each
+} tt_fold_row;
+
+typedef struct tt_fold_rows {
+    tt_arena *arena;
+    int n_cells;
+    tt_fold_row *row;
+    int64_t n, capacity;
+    tt_status status; // sticky
+} tt_fold_rows;       // set arena and n_cells, zero the rest
+
+// Adds a row of n_cells texts, which are copied, or counts it to one of its like.
+void tt_fold_add(tt_fold_rows *rows, const char *const *cell);
+
+// The name of all that the row stands for.
+void tt_fold_name(const tt_fold_row *row, tt_str *out);
+
+#endif

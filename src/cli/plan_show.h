@@ -1,0 +1,19 @@
+// plan_show - a survey for people, and as JSON.
+
+#ifndef TT_CLI_PLAN_SHOW_H
+#define TT_CLI_PLAN_SHOW_H
+
+#include "base/json.h"
+#include "train/survey.h"
+
+// Which parts: weights and collectives, or every value.
+typedef enum tt_show { TT_SHOW_WEIGHTS, TT_SHOW_ALL } tt_show;
+
+tt_status tt_plan_show(const tt_job *job, const tt_survey *survey, tt_show show,
+                       tt_str *out);
+
+// Members of an open object: placements, collectives, axes, ranks' memory.
+tt_status tt_plan_show_json(const tt_job *job, const tt_survey *survey,
+                            tt_json *json);
+
+#endif

@@ -1,0 +1,343 @@
+// survey - see the header.
+
+#include "train/survey.h"
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "ops/comm.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+// ---- values --------------------------------------------------------------
+
+static const char *kind_of(const tt_graph *g, const tt_value *value)
+{
+    switch (value->role) {
+    case TT_ROLE_INPUT:
+        return "input";
+    case TT_ROLE_PARAM:
+        return "weight";
+    case TT_ROLE_WORK:
+    case TT_ROLE_BUFFER:
+    case TT_ROLE_OPTIM:
+        return "state";
+    case TT_ROLE_NODE:
+        break;
+    default:
+        return NULL;
+    }
+    const tt_phase phase = g->node[value->node].phase;
+    return phase == TT_FORWARD  ? "activation"
+           : phase == TT_UPDATE ? NULL
+                                : "gradient";
+}
+
+static tt_status list_values(const tt_job *job, tt_arena *arena, tt_survey *s)
+{
+    const tt_graph *g = job->graph;
+    s->value = tt_arena_alloc(arena, (int64_t)sizeof(*s->value) * g->n_values);
+    if (s->value == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const tt_value *value = &g->value[v];
+        const tt_node *node = value->node < 0 ? NULL : &g->node[value->node];
+        tt_survey_value row = {.name =
+                                   node != NULL ? node->op->name : value->name,
+                               .layer = node != NULL ? node->origin : "",
+                               .kind = kind_of(g, value),
+                               .type = &value->type};
+        if (row.kind == NULL)
+            continue;
+        tt_local_of(row.type, &g->mesh, job->peers.rank, &row.local);
+        row.bytes =
+            tt_shape_count(&row.local.shape) * tt_dtype_bytes(row.type->dtype);
+        row.is_view =
+            node != NULL && (node->op->flags & (TT_OP_VIEW | TT_OP_ALIAS)) != 0;
+        s->value[s->n_values++] = row;
+    }
+    return TT_OK;
+}
+
+void tt_survey_split(const tt_type *type, const tt_mesh *mesh, tt_str *out)
+{
+    const int64_t before = out->n;
+    for (int a = 0; a < mesh->n_axes; a++) {
+        const tt_place *place = &type->place[a];
+        if (place->kind == TT_REPLICATE || mesh->axis[a].size == 1)
+            continue;
+        tt_str_add(out, out->n > before ? " " : "");
+        if (place->kind == TT_PARTIAL)
+            tt_str_add(out, place->reduce == TT_SUM ? "sum" : "max");
+        else
+            tt_str_addf(out, "%s%s", type->shape.factor[place->factor].name,
+                        place->window.out != 0 ? "+halo" : "");
+        tt_str_addf(out, ":%s", mesh->axis[a].name);
+    }
+    if (out->n == before)
+        tt_str_add(out, "whole");
+}
+
+// ---- what is sent --------------------------------------------------------
+
+static const char *direction_of(tt_phase phase)
+{
+    return phase == TT_FORWARD  ? "forward"
+           : phase == TT_UPDATE ? "update"
+                                : "backward";
+}
+
+static void add_up(tt_survey_sent *to, const tt_survey_sent *from)
+{
+    to->count += from->count;
+    to->messages += from->messages;
+    to->bytes += from->bytes;
+    to->formula += from->formula;
+}
+
+static void add_sent(tt_survey *s, const tt_survey_sent *row)
+{
+    for (int64_t i = s->n_sent - 1; i >= 0; i--) {
+        tt_survey_sent *old = &s->sent[i];
+        if (old->axis == row->axis && strcmp(old->layer, row->layer) == 0 &&
+            strcmp(old->direction, row->direction) == 0 &&
+            strcmp(old->kind, row->kind) == 0) {
+            add_up(old, row);
+            return;
+        }
+    }
+    s->sent[s->n_sent++] = *row;
+}
+
+static const char *fetched_by(const tt_graph *g, int32_t weight)
+{
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        if (g->node[n].op == &tt_op_fetch && g->node[n].in[0].id == weight)
+            return g->node[n].origin;
+    return NULL;
+}
+
+// Whose business a collective is: of activations and gradients, the layer that made
+// what is sent; of weights, the layer that reads them.
+static const char *layer_of(const tt_graph *g, const tt_node *node)
+{
+    const int32_t from = g->value[node->in[0].id].node;
+    const tt_node *maker = from < 0 ? NULL : &g->node[from];
+    const bool is_weight =
+        maker == NULL || (maker->op->flags & TT_OP_ALIAS) != 0;
+    const char *name = is_weight ? node->origin : maker->origin;
+    const tt_val weight = tt_graph_find(g, name); // an optimiser's origin
+    const char *reader = tt_is(weight) ? fetched_by(g, weight.id) : NULL;
+    return reader != NULL ? reader : name;
+}
+
+// A collective of one step of training; sends nothing: not one.
+static tt_survey_sent sent_by(const tt_plan *plan, int32_t i, tt_coll_cost cost)
+{
+    const tt_step *step = &plan->step[i];
+    const tt_comm_params *params = step->params;
+    const int64_t times = step->phase == TT_UPDATE ? 1 : plan->n_micro;
+    // What windows overlap follows from where they lie, not from their sizes.
+    const bool is_halo = step->op == &tt_op_halo || step->op == &tt_op_halo_add;
+    const double formula = is_halo ? (double)cost.bytes : step->cost.wire_bytes;
+    return (tt_survey_sent){
+        .layer = layer_of(plan->graph, &plan->graph->node[step->node]),
+        .direction = direction_of(step->phase),
+        .kind = step->op->name,
+        .axis = (int32_t)params->axis,
+        .count = times,
+        .messages = times * cost.messages,
+        .bytes = times * cost.bytes,
+        .formula = (double)times * formula};
+}
+
+static bool sends(const tt_step *step)
+{
+    return (step->op->flags & TT_OP_COLLECTIVE) != 0 &&
+           step->op != &tt_op_take && step->op != &tt_op_keep_first &&
+           step->op != &tt_op_send;
+}
+
+// Rows of gradients have gaps, which are summed too. All rows lie along one axis.
+static void add_gaps(const tt_plan *plan, tt_coll_cost cost, tt_survey *s)
+{
+    for (int32_t f = 0; f < plan->n_flights && cost.bytes != 0; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        const tt_comm_params *params =
+            plan->step[plan->member[flight->first]].params;
+        const tt_survey_sent row = {.layer = "(gaps)",
+                                    .direction = "update",
+                                    .kind = "all_reduce",
+                                    .axis = (int32_t)params->axis,
+                                    .bytes = cost.bytes};
+        if (flight->is_joined) {
+            add_sent(s, &row);
+            return;
+        }
+    }
+}
+
+static tt_survey_sent host_sends(const tt_job *job, int32_t rank)
+{
+    tt_coll_call call = tt_job_stop_call;
+    const int32_t n = job->peers.size;
+    if (!tt_job_asks(job))
+        return (tt_survey_sent){0};
+    call.group = (tt_group){.n = n, .me = rank};
+    const tt_coll_cost cost = tt_wire_call_cost(&call, job->where.collective);
+    return (tt_survey_sent){.count = 1,
+                            .messages = cost.messages,
+                            .bytes = cost.bytes,
+                            .formula = 2.0 * (n - 1) / n * sizeof(int32_t)};
+}
+
+static tt_status list_sent(const tt_job *job, tt_arena *arena, tt_survey *s)
+{
+    const tt_plan *plan = job->plan;
+    tt_coll_cost *cost = tt_arena_alloc(
+        arena, (int64_t)sizeof(*cost) * (plan->n_steps + INT64_C(1)));
+    s->sent = tt_arena_alloc(arena, (int64_t)sizeof(*s->sent) *
+                                        (plan->n_members + INT64_C(2)));
+    if (cost == NULL || s->sent == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt_wire_costs(plan, job->where.collective, cost));
+    static const char *const direction[] = {"forward", "backward", "update"};
+    for (int d = 0; d < 3; d++)
+        for (int32_t i = 0; i < plan->n_steps; i++) {
+            if (!sends(&plan->step[i]))
+                continue;
+            const tt_survey_sent row = sent_by(plan, i, cost[i]);
+            if (strcmp(row.direction, direction[d]) == 0)
+                add_sent(s, &row);
+        }
+    add_gaps(plan, cost[plan->n_steps], s);
+    for (int64_t i = 0; i < s->n_sent; i++) {
+        s->axis[s->sent[i].axis].axis = s->sent[i].axis;
+        add_up(&s->axis[s->sent[i].axis], &s->sent[i]);
+        add_up(&s->total, &s->sent[i]);
+    }
+    s->host = host_sends(job, job->peers.rank);
+    add_up(&s->total, &s->host);
+    return TT_OK;
+}
+
+// ---- every rank ----------------------------------------------------------
+
+// Ranks whose parts have the same extents have the same plan.
+static uint64_t extents_hash(const tt_graph *g, int rank)
+{
+    uint64_t hash = 0;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        tt_local local;
+        int64_t part[TT_MAX_FACTORS + 1] = {(int64_t)hash};
+        tt_local_of(&g->value[v].type, &g->mesh, rank, &local);
+        for (int f = 0; f < local.shape.n_factors; f++)
+            part[f + 1] = local.shape.factor[f].size;
+        hash = tt_hash((const char *)part, sizeof part);
+    }
+    return hash;
+}
+
+enum { ALL_RANKS = 1024, CLASSES = 64 };
+
+// Blocks grow from the first to the last; those in between have halos on two sides.
+static bool is_looked_at(const tt_mesh *mesh, int rank)
+{
+    if (tt_mesh_ranks(mesh) <= ALL_RANKS)
+        return true;
+    for (int a = 0; a < mesh->n_axes; a++) {
+        const int at = tt_mesh_coord(mesh, rank, a), n = mesh->axis[a].size;
+        if (at != 0 && at != n - 1 && at != n / 2 && at != n / 2 - 1)
+            return false;
+    }
+    return true;
+}
+
+static void widen(tt_survey_range *range, int64_t bytes, int32_t rank)
+{
+    if (bytes < range->least || range->least < 0) {
+        range->least = bytes;
+        range->least_rank = rank;
+    }
+    if (bytes > range->most) {
+        range->most = bytes;
+        range->most_rank = rank;
+    }
+}
+
+static tt_status bytes_of_rank(const tt_job *job, const tt_plan *like,
+                               int32_t rank, tt_coll_cost *room,
+                               int64_t *bytes_out)
+{
+    tt_plan plan = *like; // the same steps, other neighbours
+    plan.rank = rank;
+    TT_TRY(tt_wire_costs(&plan, job->where.collective, room));
+    *bytes_out = room[plan.n_steps].bytes + host_sends(job, rank).bytes;
+    for (int32_t i = 0; i < plan.n_steps; i++)
+        if (sends(&plan.step[i]))
+            *bytes_out += sent_by(&plan, i, room[i]).bytes;
+    return TT_OK;
+}
+
+typedef struct classes {
+    int n;
+    uint64_t hash[CLASSES];
+    tt_plan *plan[CLASSES];
+} classes;
+
+static tt_status plan_of(const tt_job *job, classes *c, int32_t rank,
+                         const tt_plan **plan_out)
+{
+    const uint64_t hash = extents_hash(job->graph, rank);
+    int i = 0;
+    while (i < c->n && c->hash[i] != hash)
+        i++;
+    if (i == CLASSES)
+        return tt_fail(TT_ERR_UNSUPPORTED,
+                       "the mesh has ranks of more than %d kinds", CLASSES);
+    if (i == c->n) {
+        TT_TRY(tt_job_plan_rank(job, rank, &c->plan[i]));
+        c->hash[i] = hash;
+        c->n++;
+    }
+    *plan_out = c->plan[i];
+    return TT_OK;
+}
+
+static tt_status look_at_ranks(const tt_job *job, tt_survey *s)
+{
+    const tt_mesh *mesh = &job->graph->mesh;
+    classes c = {0};
+    tt_status status = TT_OK;
+    s->memory = s->sends = (tt_survey_range){.least = -1, .most = -1};
+    for (int32_t r = 0; r < tt_mesh_ranks(mesh) && status == TT_OK; r++) {
+        const tt_plan *plan = NULL;
+        int64_t bytes = 0;
+        if (!is_looked_at(mesh, r))
+            continue;
+        status = plan_of(job, &c, r, &plan);
+        if (status != TT_OK)
+            break;
+        tt_coll_cost *room =
+            tt_alloc((int64_t)sizeof(*room) * (plan->n_steps + INT64_C(1)));
+        status = room == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for a survey")
+                              : bytes_of_rank(job, plan, r, room, &bytes);
+        tt_free(room);
+        widen(&s->memory, plan->peak_bytes, r);
+        widen(&s->sends, bytes, r);
+    }
+    for (int i = 0; i < c.n; i++)
+        tt_plan_destroy(c.plan[i]);
+    return status;
+}
+
+tt_status tt_survey_make(const tt_job *job, tt_arena *arena,
+                         tt_survey *survey_out)
+{
+    tt_survey s = {0};
+    TT_TRY(list_values(job, arena, &s));
+    TT_TRY(list_sent(job, arena, &s));
+    TT_TRY(look_at_ranks(job, &s));
+    *survey_out = s;
+    return TT_OK;
+}

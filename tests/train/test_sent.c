@@ -1,0 +1,116 @@
+// What a plan says of ranks is what they do: bytes and messages, by every algorithm,
+// and memory, to the byte.
+
+#include "comm/launch.h"
+#include "families.h"
+#include "jobs.h"
+#include "test.h"
+#include "train/survey.h"
+
+typedef struct trial {
+    const char *family, *collective;
+    int32_t ranks;
+    const char *setting[6]; // ends with NULL
+} trial;
+
+static tt_status fail(const trial *t, int32_t rank, const char *what,
+                      int64_t is, int64_t planned)
+{
+    return tt_fail(TT_ERR_STATE,
+                   "%s %s on %d ranks by %s: rank %d %s %lld, "
+                   "planned %lld",
+                   t->family, t->setting[0], t->ranks, t->collective, rank,
+                   what, (long long)is, (long long)planned);
+}
+
+static tt_status measure(const trial *t, tt_job *job)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_survey survey;
+    tt_step_result result;
+    tt_wire_stats stats;
+    const int32_t rank = job->peers.rank;
+    TT_TRY(tt_job_start(job, &(tt_exec_options){.poison = true}));
+    TT_TRY(tt_survey_make(job, arena, &survey));
+    for (int i = 0; i < 2; i++) {
+        tt_comm_wire_stats(job->peers.wire, true, &stats);
+        TT_TRY(tt_job_step(job, tt_job_feed_random, NULL, &result));
+    }
+    tt_comm_wire_stats(job->peers.wire, false, &stats);
+    if (stats.bytes != survey.total.bytes)
+        return fail(t, rank, "sent", stats.bytes, survey.total.bytes);
+    if (stats.messages != survey.total.messages)
+        return fail(t, rank, "messages", stats.messages, survey.total.messages);
+    if (survey.total.bytes < survey.sends.least ||
+        survey.total.bytes > survey.sends.most || survey.total.count == 0)
+        return fail(t, rank, "beyond all", stats.bytes, survey.sends.most);
+    const int64_t used = tt_exec_peak_used(job->exec);
+    if (used != job->plan->peak_bytes)
+        return fail(t, rank, "used", used, job->plan->peak_bytes);
+    if (used < survey.memory.least || used > survey.memory.most)
+        return fail(t, rank, "beyond all", used, survey.memory.most);
+    tt_arena_destroy(arena);
+    return TT_OK;
+}
+
+static tt_status be_rank(const tt_launch_rank *rank, void *user)
+{
+    const trial *t = user;
+    tt_peers peers = {.rank = rank->rank,
+                      .size = rank->n_ranks,
+                      .on_host = rank->n_ranks,
+                      .cores = 1};
+    tt_arena *arena = tt_arena_create();
+    tt_settings settings = {0};
+    tt_job *job = NULL;
+    TT_TRY(tt_shm_open(rank->world, rank->rank, rank->deadline, &peers.comm));
+    TT_TRY(tt_comm_wire_open(peers.comm,
+                             &(tt_wire_options){.collective = t->collective},
+                             &peers.wire));
+    family_settings(family_named(t->family), t->setting, &settings, arena);
+    TT_TRY(
+        tt_settings_set(&settings, "collective", t->collective, "test", arena));
+    tt_status status = tt_job_configure_peers(&settings, NULL, &peers, &job);
+    if (status == TT_OK)
+        status = measure(t, job);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+    tt_comm_wire_close(peers.wire);
+    tt_comm_close(peers.comm);
+    return status;
+}
+
+static void check(const trial *t)
+{
+    trial mine = *t;
+    const tt_launch_options options = {
+        .n_ranks = t->ranks, .rank_bytes = INT64_C(1) << 28, .pin = false};
+    CHECK_OK(tt_launch(&options, be_rank, &mine));
+}
+
+TEST_SLOW(ranks_send_and_use_what_was_planned, 120)
+{
+    static const trial table[] = {
+        {"gpt", "ring", 2, {"mesh.tensor=2", "model.heads=4"}},
+        {"gpt", "ring", 3, {"mesh.tensor=3", "batch=4", "accumulate=2"}},
+        {"gpt", "direct", 4, {"mesh.tensor=2", "zero=3"}},
+        {"gpt", "halving", 4, {"mesh.tensor=2", "mesh.order=tensor,data"}},
+        {"llama", "ring", 2, {"mesh.context=2"}},
+        {"llama", "tree", 4, {"mesh.context=2", "mesh.tensor=2", "batch=4"}},
+        {"gpt", "doubling", 3, {"mesh.context=3", "recompute=full"}},
+        {"gpt", "naive", 3, {"zero=2", "batch=7"}},
+        {"gpt", "ring", 4, {"model.experts=4", "mesh.expert=2", "batch=4"}},
+        {"gpt", "direct", 4, {"model.experts=4", "mesh.expert=4", "batch=8"}},
+        {"resnet", "ring", 2, {"mesh.space=2"}},
+        {"resnet", "ring", 3, {"mesh.space=3", "image=33"}},
+        {"vgg",
+         "direct",
+         4,
+         {"mesh.space=2", "mesh.tensor=2", "batch=4", "layout.filters=tensor"}},
+        {"vit", "ring", 3, {"mesh.tensor=3", "zero=1"}},
+        {"lstm", "ring", 2, {"mesh.tensor=2"}},
+        {"mlp", "ring", 5, {"mesh.tensor=5"}},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        check(&table[i]);
+}
