@@ -141,15 +141,19 @@ static tt_status show(const tt_cli *cli, tt_session *session,
     return TT_OK;
 }
 
-// Every rank looks at the checkpoint's settings; the weights come from rank 0.
+// Every rank looks at the checkpoint's settings; rank 0 reads all of it once, to
+// know that it is good, and then each rank what it needs.
 static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
 {
     tt_checkpoint *from = NULL;
     tt_session *session = NULL;
     tt_str notes = {0};
     (void)exit_out;
-    tt_status status = tt_checkpoint_read(
-        cli->word[0], tt_cli_has(cli, "--best"), &notes, &from);
+    const tt_checkpoint_search search = {
+        .wants_best = tt_cli_has(cli, "--best"),
+        .leaves_data = !tt_peers_is_first(peers),
+        .limit = INT64_MAX};
+    tt_status status = tt_checkpoint_read(cli->word[0], &search, &notes, &from);
     if (notes.n > 0 && tt_peers_is_first(peers))
         fputs(tt_str_text(&notes), stderr);
     if (status == TT_OK)

@@ -179,7 +179,7 @@ static void show_settings(look *l, const char *folder)
 static tt_status show_checkpoint(look *l)
 {
     tt_checkpoint *c = NULL;
-    TT_TRY(tt_checkpoint_read(l->path, false, NULL, &c));
+    TT_TRY(tt_checkpoint_read(l->path, NULL, NULL, &c));
     if (l->is_json) {
         tt_json_str(&l->json, "checkpoint", c->folder);
         tt_json_i64(&l->json, "step", c->step);

@@ -343,7 +343,16 @@ tt_status tt_checkpoints_upto(tt_checkpoints *store, int64_t step,
 {
     lock_idle(store);
     pthread_mutex_unlock(&store->mutex);
-    return tt__checkpoint_newest(store->folder, step, notes, &store->bad, out);
+    const tt_checkpoint_search search = {.leaves_data = true, .limit = step};
+    return tt__checkpoint_newest(store->folder, &search, notes, &store->bad,
+                                 out);
+}
+
+tt_status tt_checkpoints_reject(tt_checkpoints *store, int64_t step)
+{
+    lock_idle(store);
+    pthread_mutex_unlock(&store->mutex);
+    return tt__steps_add(&store->bad, step);
 }
 
 tt_status tt_checkpoints_newest(tt_checkpoints *store, tt_str *notes,

@@ -78,7 +78,8 @@ int64_t tt_checkpoints_best(tt_checkpoints *store); // its step, or -1
 // Removes the checkpoints behind `step` (-1: all): the run goes on from there.
 tt_status tt_checkpoints_cut(tt_checkpoints *store, int64_t step);
 
-// A checkpoint that was read and whose hashes are right.
+// A checkpoint that was opened and in which all is right but perhaps its tensors'
+// data: where that was not read, every tensor has a sum, and who reads it checks it.
 typedef struct tt_checkpoint {
     tt_arena *arena;
     const char *folder; // of this checkpoint
@@ -88,18 +89,27 @@ typedef struct tt_checkpoint {
     tt_safetensors *optim; // NULL when it was saved without
 } tt_checkpoint;
 
-// The newest good one; *out is NULL when there is none. Each bad one on the way is
-// named in `notes`, a sentence a line, with what is wrong with it.
+// The newest good one, but for its data; *out is NULL when there is none. Each bad
+// one on the way is named in `notes`, a sentence a line, with what is wrong with it.
 tt_status tt_checkpoints_newest(tt_checkpoints *store, tt_str *notes,
                                 tt_checkpoint **out);
 // The same of those up to `step`: for going back.
 tt_status tt_checkpoints_upto(tt_checkpoints *store, int64_t step,
                               tt_str *notes, tt_checkpoint **out);
+// The data of that of `step` is damaged: no rule keeps it any longer.
+tt_status tt_checkpoints_reject(tt_checkpoints *store, int64_t step);
+
+typedef struct tt_checkpoint_search {
+    bool wants_best;  // of a run: the best one, if one is marked
+    bool leaves_data; // data that have sums are not read
+    int64_t limit;    // the last step to look at
+} tt_checkpoint_search;
 
 // One by its folder, wherever it lies; needs no lock. A folder of checkpoints
-// stands for its newest good one, a run folder for its checkpoints (the best one
-// when `wants_best` and there is one).
-tt_status tt_checkpoint_read(const char *folder, bool wants_best, tt_str *notes,
+// stands for its newest good one, a run folder for its checkpoints. `search` NULL:
+// of any step, with all data read.
+tt_status tt_checkpoint_read(const char *folder,
+                             const tt_checkpoint_search *search, tt_str *notes,
                              tt_checkpoint **out);
 void tt_checkpoint_close(tt_checkpoint *checkpoint); // NULL is fine
 

@@ -59,6 +59,11 @@ tt_status tt__checkpoint_copy(const tt_checkpoint_content *from,
 typedef struct tt__checkpoint_file {
     const char *name, *hash;
     int64_t bytes;
+    // Of tensors, since there are sums: the hash of what is in front of them, and
+    // the sum of each, in the order of the file.
+    const char *header; // NULL: there is only the hash of all
+    int64_t n_sums;
+    const uint64_t *sum;
 } tt__checkpoint_file;
 
 typedef struct tt__checkpoint_state {
@@ -72,12 +77,10 @@ void tt__checkpoint_print(const tt__checkpoint_state *state, tt_str *out);
 tt_status tt__checkpoint_parse(const char *text, int64_t n, tt_arena *arena,
                                tt__checkpoint_state *out);
 
-// Reads the checkpoint in `folder` itself and verifies it.
-tt_status tt__checkpoint_open(const char *folder, tt_checkpoint **out);
-
-// The newest good one of the steps up to `limit`; those that are bad are named in
-// `notes` and, unless NULL, added to `bad`. *out is NULL when there is none.
-tt_status tt__checkpoint_newest(const char *folder, int64_t limit,
+// The newest good one that is looked for; those that are bad are named in `notes`
+// and, unless NULL, added to `bad`. *out is NULL when there is none.
+tt_status tt__checkpoint_newest(const char *folder,
+                                const tt_checkpoint_search *search,
                                 tt_str *notes, tt__steps *bad,
                                 tt_checkpoint **out);
 

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "store/checkpoint_folder.h"
+#include "store/safetensors_header.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +45,8 @@ out:
     return status;
 }
 
-static tt_status verify_fd(int fd, const tt__checkpoint_file *file)
+static tt_status verify_fd(int fd, const tt__checkpoint_file *file,
+                           bool leaves_data)
 {
     char hash[TT_HASH_CHARS];
     struct stat info;
@@ -54,6 +56,8 @@ static tt_status verify_fd(int fd, const tt__checkpoint_file *file)
         return tt_fail(TT_ERR_ARG, "%s has %lld bytes but should have %lld",
                        file->name, (long long)info.st_size,
                        (long long)file->bytes);
+    if (leaves_data && file->header != NULL)
+        return TT_OK;
     TT_TRY(hash_file(fd, file->name, hash));
     if (strcmp(hash, file->hash) != 0)
         return tt_fail(TT_ERR_ARG, "%s is damaged: its hash is wrong",
@@ -62,7 +66,7 @@ static tt_status verify_fd(int fd, const tt__checkpoint_file *file)
 }
 
 static tt_status verify_file(const char *folder,
-                             const tt__checkpoint_file *file)
+                             const tt__checkpoint_file *file, bool leaves_data)
 {
     char path[PATH_MAX];
     TT_TRY(tt__checkpoint_path(folder, file->name, path));
@@ -70,7 +74,7 @@ static tt_status verify_file(const char *folder,
     if (fd < 0)
         return tt_fail(TT_ERR_IO, "%s cannot be opened: %s", file->name,
                        strerror(errno));
-    const tt_status status = verify_fd(fd, file);
+    const tt_status status = verify_fd(fd, file, leaves_data);
     close(fd);
     return status;
 }
@@ -98,30 +102,51 @@ static tt_status read_state(opened *c)
     return status;
 }
 
+// Whose data have sums is believed for now when its table has its hash.
+static tt_status check_table(tt_safetensors *tensors,
+                             const tt__checkpoint_file *file)
+{
+    char hash[TT_HASH_CHARS];
+    tt_hash_text(tt_safetensors_header(tensors),
+                 tt_safetensors_header_bytes(tensors), hash);
+    if (strcmp(hash, file->header) != 0)
+        return tt_fail(TT_ERR_ARG, "%s is damaged: its hash is wrong",
+                       file->name);
+    if (tt_safetensors_count(tensors) != file->n_sums)
+        return tt_fail(TT_ERR_ARG, "state.json: \"sums\" makes no sense");
+    for (int64_t i = 0; i < file->n_sums; i++)
+        tt_safetensors_set_sum(tensors, i, file->sum[i]);
+    return TT_OK;
+}
+
 static tt_status open_tensors(const opened *c, const char *name,
                               tt_safetensors **out)
 {
     char path[PATH_MAX];
+    const tt__checkpoint_file *file = find_file(c, name);
+    if (file == NULL)
+        return TT_OK;
     TT_TRY(tt__checkpoint_path(c->public.folder, name, path));
-    return tt_safetensors_open(path, out);
+    TT_TRY(tt_safetensors_open(path, out));
+    return file->header != NULL ? check_table(*out, file) : TT_OK;
 }
 
-static tt_status read_all(opened *c)
+static tt_status read_all(opened *c, bool leaves_data)
 {
     TT_TRY(read_state(c));
     for (int64_t i = 0; i < c->state.n_files; i++)
-        TT_TRY(verify_file(c->public.folder, &c->state.file[i]));
+        TT_TRY(verify_file(c->public.folder, &c->state.file[i], leaves_data));
     c->public.step = c->state.step;
     c->public.state = c->state.state;
-    if (find_file(c, "model.safetensors") == NULL)
-        return tt_fail(TT_ERR_ARG, "it has no model.safetensors");
     TT_TRY(open_tensors(c, "model.safetensors", &c->public.model));
-    if (find_file(c, "optim.safetensors") != NULL)
-        TT_TRY(open_tensors(c, "optim.safetensors", &c->public.optim));
-    return TT_OK;
+    if (c->public.model == NULL)
+        return tt_fail(TT_ERR_ARG, "it has no model.safetensors");
+    return open_tensors(c, "optim.safetensors", &c->public.optim);
 }
 
-tt_status tt__checkpoint_open(const char *folder, tt_checkpoint **out)
+// The checkpoint in `folder` itself.
+static tt_status open_checkpoint(const char *folder, bool leaves_data,
+                                 tt_checkpoint **out)
 {
     tt_status status = TT_ERR_NOMEM;
     tt_arena *arena = tt_arena_create();
@@ -133,7 +158,7 @@ tt_status tt__checkpoint_open(const char *folder, tt_checkpoint **out)
     c->public.arena = arena;
     c->public.folder = tt_arena_strdup(arena, folder);
     if (c->public.folder != NULL)
-        status = read_all(c);
+        status = read_all(c, leaves_data);
     if (status == TT_OK)
         *out = &c->public;
     else
@@ -151,13 +176,13 @@ void tt_checkpoint_close(tt_checkpoint *checkpoint)
 }
 
 // One of a folder of checkpoints: its name and its content say the same step.
-static tt_status open_step(const char *folder, int64_t step,
+static tt_status open_step(const char *folder, int64_t step, bool leaves_data,
                            tt_checkpoint **out)
 {
     char path[PATH_MAX];
     tt_checkpoint *found = NULL;
     TT_TRY(tt__checkpoint_step_path(folder, step, path));
-    TT_TRY(tt__checkpoint_open(path, &found));
+    TT_TRY(open_checkpoint(path, leaves_data, &found));
     if (found->step != step) {
         const int64_t inside = found->step;
         tt_checkpoint_close(found);
@@ -168,10 +193,10 @@ static tt_status open_step(const char *folder, int64_t step,
 }
 
 // Tries one; a bad one is a note, and only lack of memory is a failure.
-static tt_status try_step(const char *folder, int64_t step, tt_str *notes,
-                          tt__steps *bad, tt_checkpoint **out)
+static tt_status try_step(const char *folder, int64_t step, bool leaves_data,
+                          tt_str *notes, tt__steps *bad, tt_checkpoint **out)
 {
-    const tt_status status = open_step(folder, step, out);
+    const tt_status status = open_step(folder, step, leaves_data, out);
     if (status == TT_OK || status == TT_ERR_NOMEM)
         return status;
     if (notes != NULL)
@@ -180,7 +205,8 @@ static tt_status try_step(const char *folder, int64_t step, tt_str *notes,
     return bad != NULL ? tt__steps_add(bad, step) : TT_OK;
 }
 
-tt_status tt__checkpoint_newest(const char *folder, int64_t limit,
+tt_status tt__checkpoint_newest(const char *folder,
+                                const tt_checkpoint_search *search,
                                 tt_str *notes, tt__steps *bad,
                                 tt_checkpoint **out)
 {
@@ -188,8 +214,9 @@ tt_status tt__checkpoint_newest(const char *folder, int64_t limit,
     tt_checkpoint *found = NULL;
     tt_status status = tt__checkpoint_steps(folder, &steps);
     for (int64_t i = steps.n; i-- > 0 && status == TT_OK && found == NULL;)
-        if (steps.v[i] <= limit)
-            status = try_step(folder, steps.v[i], notes, bad, &found);
+        if (steps.v[i] <= search->limit)
+            status = try_step(folder, steps.v[i], search->leaves_data, notes,
+                              bad, &found);
     tt_free(steps.v);
     if (status == TT_OK)
         *out = found;
@@ -205,24 +232,41 @@ static tt_status find_folder(const char *folder, char path[PATH_MAX])
     return tt__checkpoint_path(folder, ".", path);
 }
 
-tt_status tt_checkpoint_read(const char *folder, bool wants_best, tt_str *notes,
+// The best or the newest of a folder of checkpoints; NULL: none can be used.
+static tt_status find_one(const char *folder, const tt_checkpoint_search *s,
+                          tt_str *notes, tt_checkpoint **out)
+{
+    char path[PATH_MAX];
+    TT_TRY(find_folder(folder, path));
+    const int64_t best =
+        s->wants_best ? tt__checkpoint_named(path, "best") : -1;
+    if (best >= 0 && best <= s->limit)
+        TT_TRY(try_step(path, best, s->leaves_data, notes, NULL, out));
+    return *out != NULL ? TT_OK
+                        : tt__checkpoint_newest(path, s, notes, NULL, out);
+}
+
+tt_status tt_checkpoint_read(const char *folder,
+                             const tt_checkpoint_search *search, tt_str *notes,
                              tt_checkpoint **out)
 {
+    const tt_checkpoint_search s =
+        search != NULL ? *search : (tt_checkpoint_search){.limit = INT64_MAX};
     char path[PATH_MAX];
     tt_checkpoint *found = NULL;
     if (!tt_file_is_folder(folder))
         return tt_fail(TT_ERR_IO, "%s: there is no such folder", folder);
     TT_TRY(tt__checkpoint_path(folder, "state.json", path));
     if (tt_file_exists(path)) {
-        const tt_status status = tt__checkpoint_open(folder, out);
-        return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", folder);
+        const tt_status status = open_checkpoint(folder, s.leaves_data, &found);
+        TT_TRY(status == TT_OK ? TT_OK : tt_fail_context(status, "%s", folder));
+    } else {
+        TT_TRY(find_one(folder, &s, notes, &found));
     }
-    TT_TRY(find_folder(folder, path));
-    const int64_t best = wants_best ? tt__checkpoint_named(path, "best") : -1;
-    if (best >= 0)
-        TT_TRY(try_step(path, best, notes, NULL, &found));
-    if (found == NULL)
-        TT_TRY(tt__checkpoint_newest(path, INT64_MAX, notes, NULL, &found));
+    if (found != NULL && found->step > s.limit) {
+        tt_checkpoint_close(found);
+        found = NULL;
+    }
     if (found == NULL)
         return tt_fail(TT_ERR_IO, "%s: has no checkpoint that can be used",
                        folder);

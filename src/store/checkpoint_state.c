@@ -1,7 +1,8 @@
 // checkpoint_state - state.json: printed, and read with suspicion.
 //
 //   {"format": 1, "step": 200,
-//    "files": {"model.safetensors": {"bytes": 1234, "xxh3": "..."}, ...},
+//    "files": {"model.safetensors": {"bytes": 1234, "xxh3": "...",
+//                                    "header": "...", "sums": ["...", ...]}, ...},
 //    "state": {...},
 //    "xxh3": "..."}
 //
@@ -14,13 +15,29 @@
 #include "store/checkpoint_folder.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT = 1 };
+enum { FORMAT = 1, SUM_CHARS = 17 };
 
 static const char state_mark[] = ",\n \"state\": ";
 static const char tail_form[] = ",\n \"xxh3\": \"%s\"}\n";
 enum { TAIL_BYTES = sizeof(tail_form) - 1 - 2 + TT_HASH_CHARS - 1 };
+
+static void print_sums(tt_json *json, const tt__checkpoint_file *file)
+{
+    char text[SUM_CHARS];
+    if (file->header == NULL)
+        return;
+    tt_json_str(json, "header", file->header);
+    tt_json_open(json, "sums", '[');
+    for (int64_t i = 0; i < file->n_sums; i++) {
+        snprintf(text, sizeof text, "%016llx",
+                 (unsigned long long)file->sum[i]);
+        tt_json_str(json, NULL, text);
+    }
+    tt_json_close(json, ']');
+}
 
 void tt__checkpoint_print(const tt__checkpoint_state *state, tt_str *out)
 {
@@ -33,6 +50,7 @@ void tt__checkpoint_print(const tt__checkpoint_state *state, tt_str *out)
         tt_json_open(&json, state->file[i].name, '{');
         tt_json_i64(&json, "bytes", state->file[i].bytes);
         tt_json_str(&json, "xxh3", state->file[i].hash);
+        print_sums(&json, &state->file[i]);
         tt_json_close(&json, '}');
     }
     tt_json_close(&json, '}');
@@ -54,6 +72,30 @@ static tt_status check_tail(const char *text, int64_t n)
     return TT_OK;
 }
 
+static tt_status read_sums(const tt_json_value *from, tt_arena *arena,
+                           tt__checkpoint_file *file)
+{
+    const tt_json_value *sums = tt_json_get(from, "sums");
+    file->header = tt_json_text(tt_json_get(from, "header"), NULL);
+    if (file->header == NULL)
+        return TT_OK;
+    if (sums == NULL || sums->type != TT_JSON_ARRAY ||
+        strlen(file->header) != TT_HASH_CHARS - 1)
+        return tt_fail(TT_ERR_ARG, "state.json: \"sums\" makes no sense");
+    uint64_t *sum = tt_arena_alloc(arena, (sums->n + 1) * (int64_t)sizeof *sum);
+    if (sum == NULL)
+        return TT_ERR_NOMEM;
+    for (const tt_json_value *v = sums->first; v != NULL; v = v->next) {
+        const char *text = tt_json_text(v, "");
+        if (strlen(text) != SUM_CHARS - 1 ||
+            strspn(text, "0123456789abcdef") != SUM_CHARS - 1)
+            return tt_fail(TT_ERR_ARG, "state.json: \"sums\" makes no sense");
+        sum[file->n_sums++] = strtoull(text, NULL, 16);
+    }
+    file->sum = sum;
+    return TT_OK;
+}
+
 static tt_status read_files(const tt_json_value *files, tt_arena *arena,
                             tt__checkpoint_state *out)
 {
@@ -72,6 +114,7 @@ static tt_status read_files(const tt_json_value *files, tt_arena *arena,
             !tt__checkpoint_is_name(f->key) || file->bytes < 0 ||
             strlen(file->hash) != TT_HASH_CHARS - 1)
             return tt_fail(TT_ERR_ARG, "state.json: \"files\" makes no sense");
+        TT_TRY(read_sums(f, arena, file));
         file++;
         out->n_files++;
     }

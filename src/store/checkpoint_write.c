@@ -3,14 +3,52 @@
 #include "base/file.h"
 #include "store/checkpoint_folder.h"
 #include "store/safetensors_header.h"
+#include "store/sum.h"
 
 #include <stddef.h>
+#include <stdint.h>
+
+typedef struct sums { // of one file of tensors
+    char header[TT_HASH_CHARS];
+    uint64_t *v;
+    int64_t n;
+} sums;
+
+typedef struct made { // what is to be known of a file that was written
+    char hash[TT_HASH_CHARS];
+    sums sums;
+} made;
 
 typedef struct writer {
     tt_file file;
     tt_hasher *hasher;
     int64_t bytes;
+    sums *sums;     // of tensors; NULL: a text
+    int64_t size;   // of the current tensor's elements
+    int64_t summed; // of them
 } writer;
+
+// All in front of the first tensor is the header.
+static void begin(void *user, const tt_safetensor *tensor)
+{
+    writer *w = user;
+    sums *s = w->sums;
+    if (s->n == 0)
+        tt_hasher_text(w->hasher, s->header);
+    s->v[s->n++] = 0;
+    w->size = tt_sum_size(tensor->dtype);
+    w->summed = 0;
+}
+
+// Pieces end between elements, because they are a power of two long.
+static void add_to_sum(writer *w, const char *bytes, int64_t n)
+{
+    if (w->sums == NULL || w->sums->n == 0)
+        return;
+    w->sums->v[w->sums->n - 1] +=
+        tt_sum(bytes, n / w->size, w->size, w->summed);
+    w->summed += n / w->size;
+}
 
 // In pieces that stay in the cache between hash and copy.
 static tt_status put(void *user, const void *bytes, int64_t n)
@@ -21,6 +59,7 @@ static tt_status put(void *user, const void *bytes, int64_t n)
     for (int64_t done = 0; done < n; done += most) {
         const int64_t k = n - done < most ? n - done : most;
         tt_hasher_add(w->hasher, p + done, k);
+        add_to_sum(w, p + done, k);
         TT_TRY(tt_file_write(&w->file, p + done, k));
     }
     w->bytes += n;
@@ -31,7 +70,7 @@ static tt_status put(void *user, const void *bytes, int64_t n)
 static tt_status put_content(writer *w, const tt_safetensors_content *tensors,
                              const tt_checkpoint_text *text)
 {
-    const tt_safetensors_sink sink = {put, w};
+    const tt_safetensors_sink sink = {put, begin, w};
     if (text != NULL)
         return put(w, text->text, text->n);
     return tt_safetensors_stream(w->file.path, tensors, &sink);
@@ -40,11 +79,12 @@ static tt_status put_content(writer *w, const tt_safetensors_content *tensors,
 static tt_status write_file(const char *folder,
                             const tt_safetensors_content *tensors,
                             const tt_checkpoint_text *text,
-                            tt__checkpoint_file *entry,
-                            char hash[TT_HASH_CHARS])
+                            tt__checkpoint_file *entry, made *out)
 {
     char path[PATH_MAX];
-    writer w = {.file = TT_FILE_CLOSED, .hasher = tt_hasher_create()};
+    writer w = {.file = TT_FILE_CLOSED,
+                .hasher = tt_hasher_create(),
+                .sums = tensors != NULL ? &out->sums : NULL};
     if (w.hasher == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: out of memory", folder);
     tt_status status = tt__checkpoint_path(folder, entry->name, path);
@@ -53,79 +93,95 @@ static tt_status write_file(const char *folder,
     if (status == TT_OK)
         status = tt_file_finish(&w.file, put_content(&w, tensors, text));
     if (status == TT_OK) {
-        tt_hasher_text(w.hasher, hash);
+        tt_hasher_text(w.hasher, out->hash);
         entry->bytes = w.bytes;
-        entry->hash = hash;
+        entry->hash = out->hash;
     }
     tt_hasher_destroy(w.hasher);
     return status;
 }
 
 static tt_status write_tensors(const char *folder, const tt_safetensor *tensors,
-                               int64_t n, tt__checkpoint_file *entry,
-                               char hash[TT_HASH_CHARS])
+                               int64_t n, tt__checkpoint_file *entry, made *out)
 {
     // Readers of the ecosystem refuse files that do not say this.
     const tt_safetensors_note note = {"format", "pt"};
     const tt_safetensors_content content = {tensors, n, &note, 1};
-    return write_file(folder, &content, NULL, entry, hash);
+    TT_TRY(write_file(folder, &content, NULL, entry, out));
+    entry->header = n > 0 ? out->sums.header : NULL;
+    entry->n_sums = out->sums.n;
+    entry->sum = out->sums.v;
+    return TT_OK;
 }
 
 static tt_status write_state(const char *folder,
                              const tt__checkpoint_state *state)
 {
-    char hash[TT_HASH_CHARS];
+    made out = {0};
     tt_str text = {0};
     tt__checkpoint_print(state, &text);
     tt_status status = tt_str_status(&text);
     const tt_checkpoint_text file = {"state.json", text.text, text.n};
     tt__checkpoint_file entry = {.name = file.name};
     if (status == TT_OK)
-        status = write_file(folder, NULL, &file, &entry, hash);
+        status = write_file(folder, NULL, &file, &entry, &out);
     tt_str_fini(&text);
     return status;
 }
 
 static tt_status write_files(const char *folder, const tt_checkpoint_content *c,
-                             tt__checkpoint_file *file,
-                             char (*hash)[TT_HASH_CHARS])
+                             tt__checkpoint_file *file, made *out)
 {
     tt__checkpoint_state state = {.step = c->step, .state = c->state};
     int64_t k = 0;
     state.file = file;
     file[k].name = "model.safetensors";
-    TT_TRY(write_tensors(folder, c->model, c->n_model, &file[k], hash[k]));
+    TT_TRY(write_tensors(folder, c->model, c->n_model, &file[k], &out[k]));
     k++;
     if (c->n_optim > 0) {
         file[k].name = "optim.safetensors";
-        TT_TRY(write_tensors(folder, c->optim, c->n_optim, &file[k], hash[k]));
+        TT_TRY(write_tensors(folder, c->optim, c->n_optim, &file[k], &out[k]));
         k++;
     }
     for (int i = 0; i < c->n_text; i++, k++) {
         file[k].name = c->text[i].name;
-        TT_TRY(write_file(folder, NULL, &c->text[i], &file[k], hash[k]));
+        TT_TRY(write_file(folder, NULL, &c->text[i], &file[k], &out[k]));
     }
     state.n_files = k;
     TT_TRY(write_state(folder, &state));
     return tt_file_sync_folder(folder);
 }
 
+static tt_status make_room(const tt_checkpoint_content *c, tt_arena *arena,
+                           tt__checkpoint_file **file_out, made **made_out)
+{
+    const int64_t n = c->n_text + 2;
+    tt__checkpoint_file *file =
+        tt_arena_alloc(arena, n * (int64_t)sizeof *file);
+    made *out = tt_arena_alloc(arena, n * (int64_t)sizeof *out);
+    if (file == NULL || out == NULL)
+        return TT_ERR_NOMEM;
+    const int64_t each = sizeof *out->sums.v;
+    out[0].sums.v = tt_arena_alloc(arena, (c->n_model + 1) * each);
+    out[1].sums.v = tt_arena_alloc(arena, (c->n_optim + 1) * each);
+    if (out[0].sums.v == NULL || out[1].sums.v == NULL)
+        return TT_ERR_NOMEM;
+    *file_out = file;
+    *made_out = out;
+    return TT_OK;
+}
+
 tt_status tt__checkpoint_write(const char *folder,
                                const tt_checkpoint_content *content)
 {
-    tt_status status = TT_ERR_NOMEM;
-    const int64_t n = content->n_text + 2;
     tt_arena *arena = tt_arena_create();
     tt__checkpoint_file *file = NULL;
-    char(*hash)[TT_HASH_CHARS] = NULL;
-    if (arena != NULL) {
-        file = tt_arena_alloc(arena, n * (int64_t)sizeof(*file));
-        hash = tt_arena_alloc(arena, n * (int64_t)sizeof(*hash));
-    }
-    if (file != NULL && hash != NULL)
-        status = write_files(folder, content, file, hash);
-    else
-        (void)tt_fail(status, "%s: out of memory", folder);
+    made *out = NULL;
+    tt_status status = TT_ERR_NOMEM;
+    if (arena != NULL)
+        status = make_room(content, arena, &file, &out);
+    status = status == TT_OK ? write_files(folder, content, file, out)
+                             : tt_fail(status, "%s: out of memory", folder);
     tt_arena_destroy(arena);
     return status;
 }

@@ -16,8 +16,9 @@
 
 struct tt_safetensors {
     tt_arena *arena;
+    const char *path;
     void *map;
-    int64_t bytes;
+    int64_t bytes, header; // header: in front of the tensors
     tt_safetensors_table table;
     int64_t *by_name; // positions in the table
 };
@@ -77,9 +78,11 @@ static tt_status read_header(tt_safetensors *file)
                        (long long)n, (long long)room);
     TT_TRY(tt_safetensors_header_read(start + TT_SAFETENSORS_PREFIX, n,
                                       room - n, file->arena, &file->table));
-    for (int64_t i = 0; i < file->table.n; i++)
-        file->table.v[i].data =
-            start + TT_SAFETENSORS_PREFIX + n + file->table.v[i].offset;
+    file->header = TT_SAFETENSORS_PREFIX + n;
+    for (int64_t i = 0; i < file->table.n; i++) {
+        file->table.v[i].data = start + file->header + file->table.v[i].offset;
+        file->table.v[i].file = file;
+    }
     return TT_OK;
 }
 
@@ -110,7 +113,9 @@ tt_status tt_safetensors_open(const char *path, tt_safetensors **file_out)
         return tt_fail(TT_ERR_NOMEM, "%s: out of memory", path);
     tt_status status = TT_OK;
     file->arena = tt_arena_create();
-    if (file->arena == NULL)
+    if (file->arena != NULL)
+        file->path = tt_arena_strdup(file->arena, path);
+    if (file->path == NULL)
         status = tt_fail(TT_ERR_NOMEM, "out of memory");
     if (status == TT_OK)
         status = map_file(file, path);
@@ -134,6 +139,27 @@ void tt_safetensors_close(tt_safetensors *file)
         munmap(file->map, (size_t)file->bytes);
     tt_arena_destroy(file->arena);
     tt_free(file);
+}
+
+const char *tt_safetensors_path(const tt_safetensors *file)
+{
+    return file->path;
+}
+
+int64_t tt_safetensors_header_bytes(const tt_safetensors *file)
+{
+    return file->header;
+}
+
+const void *tt_safetensors_header(const tt_safetensors *file)
+{
+    return file->map;
+}
+
+void tt_safetensors_set_sum(tt_safetensors *file, int64_t i, uint64_t sum)
+{
+    file->table.v[i].has_sum = true;
+    file->table.v[i].sum = sum;
 }
 
 int64_t tt_safetensors_count(const tt_safetensors *file)

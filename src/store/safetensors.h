@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct tt_safetensors tt_safetensors; // an open file
@@ -25,6 +26,9 @@ typedef struct tt_safetensor {
     int64_t offset; // from the first tensor's first byte
     int64_t bytes;
     const void *data; // in a file of others not always aligned to its type
+    const tt_safetensors *file; // that it was read from
+    bool has_sum; // of a checkpoint's: what its elements are to add up to
+    uint64_t sum; // (store/sum.h)
 } tt_safetensor;
 
 typedef struct tt_safetensors_note {
@@ -35,7 +39,11 @@ typedef struct tt_safetensors_note {
 tt_status tt_safetensors_open(const char *path, tt_safetensors **file_out);
 void tt_safetensors_close(tt_safetensors *file); // NULL is fine
 
+const char *tt_safetensors_path(const tt_safetensors *file);
 int64_t tt_safetensors_count(const tt_safetensors *file);
+
+// Bytes in front of the first tensor's first one.
+int64_t tt_safetensors_header_bytes(const tt_safetensors *file);
 
 // The i-th in the order of the data.
 const tt_safetensor *tt_safetensors_at(const tt_safetensors *file, int64_t i);

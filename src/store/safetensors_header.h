@@ -43,8 +43,15 @@ typedef struct tt_safetensors_content {
 
 typedef struct tt_safetensors_sink {
     tt_status (*put)(void *user, const void *bytes, int64_t n);
+    // What comes next are the bytes of this one; NULL: nobody wants to know.
+    void (*begin)(void *user, const tt_safetensor *tensor);
     void *user;
 } tt_safetensors_sink;
+
+// For the reader of checkpoints: the bytes in front of the tensors, and what the
+// elements of the i-th are to add up to.
+const void *tt_safetensors_header(const tt_safetensors *file);
+void tt_safetensors_set_sum(tt_safetensors *file, int64_t i, uint64_t sum);
 
 tt_status tt_safetensors_stream(const char *path,
                                 const tt_safetensors_content *content,

@@ -104,8 +104,11 @@ static tt_status put_all(const tt_str *header, const tt_safetensor *v,
         length[i] = (unsigned char)((uint64_t)header->n >> (8 * i));
     TT_TRY(sink->put(sink->user, length, sizeof(length)));
     TT_TRY(sink->put(sink->user, header->text, header->n));
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
+        if (sink->begin != NULL)
+            sink->begin(sink->user, &v[i]);
         TT_TRY(sink->put(sink->user, v[i].data, v[i].bytes));
+    }
     return TT_OK;
 }
 
@@ -145,7 +148,7 @@ tt_status tt_safetensors_write(const char *path, const tt_safetensor *tensors,
     char temporary[PATH_MAX];
     tt_file file = TT_FILE_CLOSED;
     const tt_safetensors_content content = {tensors, n, notes, n_notes};
-    const tt_safetensors_sink sink = {put_file, &file};
+    const tt_safetensors_sink sink = {.put = put_file, .user = &file};
     TT_TRY(tt_file_begin(&file, path, temporary));
     return tt_file_end(&file, temporary,
                        tt_safetensors_stream(path, &content, &sink));

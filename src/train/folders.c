@@ -26,9 +26,11 @@ tt_status tt_run_default_folder(const char *file, const char *model,
 bool tt_run_has_checkpoint(const char *folder)
 {
     tt_checkpoint *checkpoint = NULL;
+    const tt_checkpoint_search search = {.leaves_data = true,
+                                         .limit = INT64_MAX};
     tt_str notes = {0};
     const bool is_there =
-        tt_checkpoint_read(folder, false, &notes, &checkpoint) == TT_OK &&
+        tt_checkpoint_read(folder, &search, &notes, &checkpoint) == TT_OK &&
         checkpoint != NULL;
     tt_checkpoint_close(checkpoint);
     tt_str_fini(&notes);

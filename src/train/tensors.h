@@ -62,11 +62,6 @@ tt_status tt_tensor_read(tt_exec *exec, const tt_tensor *tensor, void *data);
 tt_status tt_tensor_write(tt_exec *exec, const tt_tensor *tensor,
                           const void *data);
 
-// What rank 0 has in `data`, which has room for the whole tensor, is written on
-// all ranks.
-tt_status tt_tensor_hand_out(tt_exec *exec, const tt_tensor *tensor,
-                             void *data);
-
 // Rank 0 of those that hold the tensors, or the only one.
 bool tt_tensors_are_first(const tt_tensors *all);
 
@@ -108,17 +103,6 @@ tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
                            tt_arena *arena, tt_snapshot *snapshot);
 void tt_snapshot_free(tt_snapshot *snapshot); // the memory, unless it was given
                                               // away (then set it to NULL)
-
-// Puts every state back from the two files of a checkpoint, which rank 0 alone has
-// (others: NULL), bit for bit. `name` is what errors call them. With `notes` NULL all must be there with type and shape,
-// and nothing besides, else nothing changes. With notes (a fork under other
-// settings) this holds for the model only: optimiser states and averages that are
-// not there stay as they are and are named in `notes`, one sentence a line; an
-// average that is not there starts as its weight.
-tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
-                             const tt_safetensors *model,
-                             const tt_safetensors *optim, const char *name,
-                             tt_str *notes);
 
 // Writes the snapshot's own data back: for rolling back in memory.
 tt_status tt_snapshot_put_back(tt_exec *exec, const tt_tensors *all,

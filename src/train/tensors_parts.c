@@ -1,42 +1,8 @@
 // tensors_parts - whole tensors from and to the parts that ranks hold.
 
 #include "base/alloc.h"
+#include "train/parts.h"
 #include "train/tensors.h"
-
-#include <string.h>
-
-// What `rank` holds of a value, and how it lies in the whole: runs of elements.
-typedef struct part {
-    tt_local local;
-    int64_t count, run;
-} part;
-
-static part part_of(const tt_graph *g, tt_val v, int32_t rank)
-{
-    part p = {.run = 1};
-    tt_local_of(&g->value[v.id].type, &g->mesh, rank, &p.local);
-    p.count = tt_shape_count(&p.local.shape);
-    for (int f = p.local.shape.n_factors - 1; f >= 0; f--) {
-        p.run *= p.local.shape.factor[f].size;
-        if (p.local.shape.factor[f].size != p.local.global[f])
-            break;
-    }
-    return p;
-}
-
-static void spread(const part *p, int64_t size, const char *in, char *whole)
-{
-    for (int64_t i = 0; i < p->count; i += p->run)
-        memcpy(whole + tt_local_to_global(&p->local, i) * size, in + i * size,
-               (size_t)(p->run * size));
-}
-
-static void cut(const part *p, int64_t size, const char *whole, char *out)
-{
-    for (int64_t i = 0; i < p->count; i += p->run)
-        memcpy(out + i * size, whole + tt_local_to_global(&p->local, i) * size,
-               (size_t)(p->run * size));
-}
 
 static tt_status fail_memory(const tt_tensor *t)
 {
@@ -82,15 +48,15 @@ static tt_status read_split(tt_exec *exec, const tt_tensor *t, char *data)
     tt_status status =
         bound == NULL || parts == NULL || mine == NULL ? fail_memory(t) : TT_OK;
     for (int32_t r = 0; r < n && status == TT_OK; r++)
-        bound[r + 1] =
-            bound[r] +
-            (is_speaker(g, t->val, r) ? part_of(g, t->val, r).count * size : 0);
+        bound[r + 1] = bound[r] + (is_speaker(g, t->val, r)
+                                       ? tt__part_of(g, t->val, r).count * size
+                                       : 0);
     if (status == TT_OK)
         status = gather(exec, t, bound, mine, parts);
     for (int32_t r = 0; r < n && status == TT_OK; r++) {
-        const part p = part_of(g, t->val, r);
+        const tt__part p = tt__part_of(g, t->val, r);
         if (is_speaker(g, t->val, r))
-            spread(&p, size, parts + bound[r], data);
+            tt__part_spread(&p, size, parts + bound[r], data);
     }
     tt_free_aligned(mine);
     tt_free_aligned(parts);
@@ -112,13 +78,13 @@ static tt_status write_value(tt_exec *exec, const tt_tensor *t, tt_val v,
 {
     const tt_plan *plan = tt_exec_plan(exec);
     const int64_t size = tt_dtype_bytes(plan->graph->value[v.id].type.dtype);
-    const part p = part_of(plan->graph, v, plan->rank);
+    const tt__part p = tt__part_of(plan->graph, v, plan->rank);
     if (p.count == t->count)
         return tt_exec_write(exec, v, data);
     char *mine = tt_alloc_aligned(p.count * size + 64, 64);
     if (mine == NULL)
         return fail_memory(t);
-    cut(&p, size, data, mine);
+    tt__part_cut(&p, size, data, mine);
     const tt_status status = tt_exec_write(exec, v, mine);
     tt_free_aligned(mine);
     return status;
@@ -144,14 +110,6 @@ tt_status tt_tensor_write(tt_exec *exec, const tt_tensor *tensor,
 {
     TT_TRY(write_value(exec, tensor, tensor->val, data));
     return tt_is(tensor->work) ? write_work(exec, tensor, data) : TT_OK;
-}
-
-tt_status tt_tensor_hand_out(tt_exec *exec, const tt_tensor *tensor, void *data)
-{
-    if (tensor->peers != NULL)
-        TT_TRY(tt_peers_broadcast(tensor->peers, tensor->name, data,
-                                  tensor->bytes));
-    return tt_tensor_write(exec, tensor, data);
 }
 
 bool tt_tensors_are_first(const tt_tensors *all)

@@ -9,6 +9,7 @@
 #include "train/generate.h"
 #include "train/loop.h"
 #include "train/ranks_report.h"
+#include "train/slices.h"
 #include "train/state.h"
 
 // Every rank goes the same way through all of this; rank 0 alone has files and is
@@ -30,6 +31,7 @@ typedef struct tt_trainer {
     bool has_point;
     const tt_ranks *ranks; // at the end; NULL: one rank, or not rank 0
     tt_snapshot snapshot;
+    tt_slices_result read;    // of the last checkpoint that was restored
     tt_str config, tokenizer; // what every checkpoint holds beside its tensors
     tt_run_facts facts;
     int64_t first_step; // of this start
@@ -61,9 +63,11 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes);
 tt_status tt__trainer_save(tt_trainer *t);
 // The last one: waits, and failing is an error.
 tt_status tt__trainer_save_last(tt_trainer *t);
-// Restores tensors and state of a checkpoint, which rank 0 alone has.
+// Restores tensors and state of a checkpoint, which rank 0 alone has. Damaged data
+// are no failure: `read` and `notes` say so, and nothing makes sense before another one is
+// restored. With `is_fork` not all states must be there.
 tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
-                              tt_str *notes);
+                              bool is_fork, tt_str *notes);
 // To the newest checkpoint that is due at least train.back steps before, behind
 // the batch that was bad.
 tt_status tt__trainer_roll_back(tt_trainer *t, const char *why);

@@ -1,6 +1,7 @@
 // trainer_save - checkpoints out, in, and back to an older one.
 
 #include "base/clock.h"
+#include "train/restore.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -132,24 +133,42 @@ tt_status tt__trainer_save_last(tt_trainer *t)
                                  (long long)t->state.step);
 }
 
+static tt_status restore_tensors(tt_trainer *t, const tt_checkpoint *from,
+                                 bool is_fork, tt_str *notes)
+{
+    const tt_restore restore = {.model = from != NULL ? from->model : NULL,
+                                .optim = from != NULL ? from->optim : NULL,
+                                .name = from != NULL ? from->folder
+                                                     : "the checkpoint",
+                                .notes = is_fork ? notes : NULL};
+    const tt_status status =
+        tt_tensors_restore(t->job->exec, &t->job->tensors, &restore, &t->read);
+    if (!t->read.is_damaged)
+        return status;
+    if (from != NULL)
+        tt_str_addf(notes, "%s is not used: %s\n", from->folder,
+                    tt_error_message());
+    return TT_OK;
+}
+
 tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
-                              tt_str *notes)
+                              bool is_fork, tt_str *notes)
 {
     tt_settings settings = {0};
     tt_train_state state;
-    const char *name = from != NULL ? from->folder : "the checkpoint";
     tt_str text = {0};
     if (from != NULL)
         tt_str_add(&text, from->state);
     tt_status status = tt_peers_share_text(&t->job->peers, "checkpoint", &text);
     if (status == TT_OK)
-        status = tt_train_state_read(tt_str_text(&text), name, t->arena, &state,
-                                     &settings);
+        status = tt_train_state_read(
+            tt_str_text(&text), from != NULL ? from->folder : "the checkpoint",
+            t->arena, &state, &settings);
     tt_str_fini(&text);
     TT_TRY(status);
-    TT_TRY(tt_tensors_restore(t->job->exec, &t->job->tensors,
-                              from != NULL ? from->model : NULL,
-                              from != NULL ? from->optim : NULL, name, notes));
+    TT_TRY(restore_tensors(t, from, is_fork, notes));
+    if (t->read.is_damaged)
+        return TT_OK;
     t->state = state;
     t->job->step = state.step;
     return TT_OK;
@@ -178,36 +197,49 @@ static tt_status go_on_behind(tt_trainer *t, int64_t position)
     return tt_run_cut(t->run, t->state.step);
 }
 
-// The checkpoint to go back to: rank 0 has it open.
-static tt_status find_target(tt_trainer *t, const char *why,
-                             tt_checkpoint **from_out)
+// The newest checkpoint up to a step: rank 0 opens it.
+static tt_status find_target(tt_trainer *t, const char *why, int64_t limit,
+                             tt_str *notes, tt_checkpoint **from_out)
 {
-    tt_str notes = {0};
     tt_status status = TT_OK;
     if (tt__trainer_is_first(t)) {
         (void)tt_checkpoints_wait(t->store); // a failed one is not there: fine
-        status =
-            tt_checkpoints_upto(t->store, rollback_target(t), &notes, from_out);
+        status = tt_checkpoints_upto(t->store, limit, notes, from_out);
         if (status == TT_OK && *from_out == NULL)
             status =
                 tt_fail(TT_ERR_IO,
                         "%s, and there is no checkpoint to roll back to", why);
     }
-    status = tt_peers_follow(&t->job->peers, "rollback", status);
-    tt__trainer_say_lines(t, TT_TEXT_WARNING, &notes);
-    tt_str_fini(&notes);
-    return status;
+    return tt_peers_follow(&t->job->peers, "rollback", status);
+}
+
+// Back to the newest one that is as it was saved.
+static tt_status go_back(tt_trainer *t, const char *why, tt_str *notes)
+{
+    int64_t limit = rollback_target(t);
+    do {
+        tt_checkpoint *from = NULL;
+        tt_status status = find_target(t, why, limit, notes, &from);
+        if (status == TT_OK)
+            status = tt__trainer_restore(t, from, false, notes);
+        if (status == TT_OK && t->read.is_damaged && from != NULL) {
+            limit = from->step - 1;
+            status = tt_checkpoints_reject(t->store, from->step);
+        }
+        tt_checkpoint_close(from);
+        TT_TRY(status);
+    } while (t->read.is_damaged);
+    return TT_OK;
 }
 
 tt_status tt__trainer_roll_back(tt_trainer *t, const char *why)
 {
     const tt_train_state bad = t->state;
-    tt_checkpoint *from = NULL;
+    tt_str notes = {0};
     char text[512];
-    tt_status status = find_target(t, why, &from);
-    if (status == TT_OK)
-        status = tt__trainer_restore(t, from, NULL);
-    tt_checkpoint_close(from);
+    const tt_status status = go_back(t, why, &notes);
+    tt__trainer_say_lines(t, TT_TEXT_WARNING, &notes);
+    tt_str_fini(&notes);
     TT_TRY(status);
     tt_policy_rolled_back(&t->state.policy, &bad.policy, bad.step,
                           t->state.step);

@@ -43,9 +43,31 @@ static tt_status check_resume(tt_trainer *t, const tt_checkpoint *from)
     return tt_train_state_compare(t->session, &then, t->request->folder);
 }
 
+static void note_reading(const tt_trainer *t, tt_str *notes)
+{
+    const tt_slices_result *r = &t->read;
+    if (t->job->peers.size == 1)
+        return;
+    if (r->hidden[0] != '\0') {
+        tt_str_addf(notes, "rank 0 reads the checkpoint for all: %s\n",
+                    r->hidden);
+        return;
+    }
+    tt_str_add(notes, "each rank read its own part of the checkpoint: ");
+    tt_bytes_print(r->least_read, notes);
+    tt_str_add(notes, " to ");
+    tt_bytes_print(r->most_read, notes);
+    tt_str_add(notes, " of ");
+    tt_bytes_print(r->bytes, notes);
+    tt_str_add(notes, "\n");
+}
+
 static tt_status resume(tt_trainer *t, const tt_checkpoint *from, tt_str *notes)
 {
-    TT_TRY(tt__trainer_restore(t, from, NULL));
+    TT_TRY(tt__trainer_restore(t, from, false, notes));
+    if (t->read.is_damaged)
+        return TT_OK;
+    note_reading(t, notes);
     t->saved_step = t->state.step;
     const int64_t threads = t->job->backend->options.n_threads;
     const int64_t ranks = t->job->peers.size;
@@ -67,7 +89,10 @@ static tt_status start_fork(tt_trainer *t, const tt_checkpoint *from,
                             tt_str *notes)
 {
     tt_train_state fresh;
-    TT_TRY(tt__trainer_restore(t, from, notes));
+    TT_TRY(tt__trainer_restore(t, from, true, notes));
+    if (t->read.is_damaged)
+        return TT_OK;
+    note_reading(t, notes);
     tt_train_state_init(&fresh);
     fresh.began = fresh.step = t->state.step;
     fresh.position = t->state.position;
@@ -79,24 +104,36 @@ static tt_status start_fork(tt_trainer *t, const tt_checkpoint *from,
 
 typedef enum beginning { ANEW, RESUMED, FORKED } beginning;
 
-// What there is to begin from: rank 0 looks.
-static tt_status look(tt_trainer *t, tt_str *notes, int32_t *kind_out,
-                      tt_checkpoint **from_out)
+// The last steps at which rank 0 looks for a checkpoint: later ones are damaged.
+typedef struct limits {
+    int64_t own, fork;
+} limits;
+
+static tt_status open_store(tt_trainer *t)
 {
     const tt_checkpoint_rules rules = rules_of(&t->session->options);
     const char *folder =
         tt_arena_printf(t->arena, "%s/checkpoints", t->request->folder);
-    if (folder == NULL)
-        return TT_ERR_NOMEM;
-    TT_TRY(tt_checkpoints_open(folder, &rules, &t->store));
-    TT_TRY(tt_checkpoints_newest(t->store, notes, from_out));
+    return folder != NULL ? tt_checkpoints_open(folder, &rules, &t->store)
+                          : TT_ERR_NOMEM;
+}
+
+// What there is to begin from: rank 0 looks.
+static tt_status look(tt_trainer *t, const limits *limit, tt_str *notes,
+                      int32_t *kind_out, tt_checkpoint **from_out)
+{
+    if (t->store == NULL)
+        TT_TRY(open_store(t));
+    TT_TRY(tt_checkpoints_upto(t->store, limit->own, notes, from_out));
     *kind_out = *from_out != NULL ? RESUMED : ANEW;
     if (*from_out != NULL)
         return check_resume(t, *from_out);
     if (t->request->fork == NULL)
         return TT_OK;
     *kind_out = FORKED;
-    return tt_checkpoint_read(t->request->fork, false, notes, from_out);
+    const tt_checkpoint_search search = {.leaves_data = true,
+                                         .limit = limit->fork};
+    return tt_checkpoint_read(t->request->fork, &search, notes, from_out);
 }
 
 static tt_status begin(tt_trainer *t, tt_str *notes, beginning kind,
@@ -112,21 +149,48 @@ static tt_status begin(tt_trainer *t, tt_str *notes, beginning kind,
     }
 }
 
-static tt_status choose_start(tt_trainer *t, tt_str *notes)
+// Its data are damaged: older ones are looked at, and all begins as it did before.
+static tt_status reject(tt_trainer *t, beginning kind,
+                        const tt_checkpoint *from, limits *limit)
+{
+    tt_status status = TT_OK;
+    if (from != NULL && kind == RESUMED) {
+        limit->own = from->step - 1;
+        status = tt_checkpoints_reject(t->store, from->step);
+    } else if (from != NULL) {
+        limit->fork = from->step - 1;
+    }
+    TT_TRY(tt_peers_follow(&t->job->peers, "start", status));
+    return tt_exec_init_state(t->job->exec, (uint64_t)t->job->options.seed);
+}
+
+static tt_status try_start(tt_trainer *t, limits *limit, tt_str *notes)
 {
     const tt_peers *peers = &t->job->peers;
     tt_checkpoint *from = NULL;
     int32_t kind = ANEW;
     tt_status status = TT_OK;
+    t->read = (tt_slices_result){0};
     if (tt__trainer_is_first(t))
-        status = look(t, notes, &kind, &from);
+        status = look(t, limit, notes, &kind, &from);
     status = tt_peers_follow(peers, "start", status);
     if (status == TT_OK)
         status = tt_peers_broadcast(peers, "start", &kind, sizeof kind);
     if (status == TT_OK)
         status = begin(t, notes, (beginning)kind, from);
+    if (status == TT_OK && t->read.is_damaged)
+        status = reject(t, (beginning)kind, from, limit);
     tt_checkpoint_close(from);
     return status;
+}
+
+static tt_status choose_start(tt_trainer *t, tt_str *notes)
+{
+    limits limit = {INT64_MAX, INT64_MAX};
+    do
+        TT_TRY(try_start(t, &limit, notes));
+    while (t->read.is_damaged);
+    return TT_OK;
 }
 
 static void print_texts(tt_trainer *t)

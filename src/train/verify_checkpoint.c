@@ -1,6 +1,7 @@
 // verify_checkpoint - what many ranks save one can load, and the other way round.
 
 #include "store/checkpoint.h"
+#include "train/restore.h"
 #include "train/verify_parts.h"
 
 #include <string.h>
@@ -45,10 +46,12 @@ static tt_status load(tt_job *to, tt_checkpoints *store, int64_t step)
     }
     tt_str_fini(&notes);
     status = tt_peers_follow(&to->peers, "the checkpoint", status);
+    const tt_restore restore = {.model = from != NULL ? from->model : NULL,
+                                .optim = from != NULL ? from->optim : NULL,
+                                .name = "the checkpoint"};
+    tt_slices_result result;
     if (status == TT_OK)
-        status = tt_tensors_restore(
-            to->exec, &to->tensors, from != NULL ? from->model : NULL,
-            from != NULL ? from->optim : NULL, "the checkpoint", NULL);
+        status = tt_tensors_restore(to->exec, &to->tensors, &restore, &result);
     tt_checkpoint_close(from);
     return status;
 }

@@ -218,8 +218,10 @@ static tt_status open_checkpoint(tt_weights *w, const char *path,
                                  const tt_weights_options *o, tt_str *notes)
 {
     tt_str unused = {0};
+    const tt_checkpoint_search search = {.wants_best = o->wants_best,
+                                         .limit = INT64_MAX};
     const tt_status status = tt_checkpoint_read(
-        path, o->wants_best, notes != NULL ? notes : &unused, &w->checkpoint);
+        path, &search, notes != NULL ? notes : &unused, &w->checkpoint);
     tt_str_fini(&unused);
     TT_TRY(status);
     if (w->checkpoint == NULL)

@@ -3,12 +3,13 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "train/slices.h"
 #include "train/weights.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAMED = 3, MAX_LISTED = 20, ALIGN = 64 };
+enum { MAX_NAMED = 3, MAX_LISTED = 20 };
 
 // ---- names that say nothing ----------------------------------------------
 
@@ -172,14 +173,13 @@ static tt_status judge(const fitting *f, int64_t n_loaded, tt_str *notes)
 // ---- loading -------------------------------------------------------------
 
 // The average of a weight starts as the weight.
-static tt_status write_average(tt_exec *exec, const tt_tensors *all,
-                               const tt_tensor *weight, const void *data)
+static void begin_averages(const fitting *f)
 {
+    const tt_tensors *all = f->all;
     for (int64_t i = 0; i < all->n; i++)
-        if (all->v[i].role == TT_TENSOR_EMA &&
-            all->v[i].of.id == weight->val.id)
-            return tt_tensor_write(exec, &all->v[i], data);
-    return TT_OK;
+        for (int64_t w = 0; w < all->n && all->v[i].role == TT_TENSOR_EMA; w++)
+            if (all->v[w].val.id == all->v[i].of.id)
+                f->from[i] = f->from[w];
 }
 
 static const tt_peers *peers_of(const tt_tensors *all)
@@ -187,64 +187,14 @@ static const tt_peers *peers_of(const tt_tensors *all)
     return all->n > 0 ? all->v[0].peers : NULL;
 }
 
-typedef struct room { // data in files of others may not be aligned
-    char *raw, *converted;
-} room;
-
-// As the tensor's type has it, in r->converted.
-static void convert_one(const tt_tensor *t, const tt_safetensor *from,
-                        const room *r)
-{
-    tt_dtype dtype = t->dtype;
-    (void)tt_tensor_own_dtype(from->dtype, &dtype);
-    memcpy(r->raw, from->data, (size_t)(t->count * tt_dtype_bytes(dtype)));
-    tt_tensor_convert(dtype, r->raw, t->dtype, r->converted, t->count);
-}
-
-static tt_status load_one(const fitting *f, tt_exec *exec, int64_t i,
-                          const room *r)
-{
-    const tt_tensor *t = &f->all->v[i];
-    if (f->from != NULL && f->from[i] != NULL)
-        convert_one(t, f->from[i], r);
-    TT_TRY(tt_tensor_hand_out(exec, t, r->converted));
-    return t->role == TT_TENSOR_PARAM
-               ? write_average(exec, f->all, t, r->converted)
-               : TT_OK;
-}
-
 // `f->from` is NULL on ranks that have no files.
-static tt_status load_each(const fitting *f, tt_exec *exec, const room *r,
-                           bool *is_there)
-{
-    const tt_peers *peers = peers_of(f->all);
-    for (int64_t i = 0; i < f->all->n && f->from != NULL; i++)
-        is_there[i] = f->from[i] != NULL;
-    if (peers != NULL)
-        TT_TRY(tt_peers_broadcast(peers, "weights", is_there, f->all->n));
-    for (int64_t i = 0; i < f->all->n; i++)
-        if (is_there[i])
-            TT_TRY(load_one(f, exec, i, r));
-    return TT_OK;
-}
-
 static tt_status load_all(const fitting *f, tt_exec *exec)
 {
-    int64_t largest = 0;
-    for (int64_t i = 0; i < f->all->n; i++)
-        if (f->all->v[i].count > largest)
-            largest = f->all->v[i].count;
-    const int64_t bytes = 8 * largest + ALIGN; // 8: the widest type
-    room r = {tt_alloc_aligned(bytes, ALIGN), tt_alloc_aligned(bytes, ALIGN)};
-    bool *is_there = tt_alloc(f->all->n + 1);
-    const tt_status status =
-        r.raw == NULL || r.converted == NULL || is_there == NULL
-            ? tt_fail(TT_ERR_NOMEM, "no memory to load weights")
-            : load_each(f, exec, &r, is_there);
-    tt_free(is_there);
-    tt_free_aligned(r.raw);
-    tt_free_aligned(r.converted);
-    return status;
+    tt_slices_result result;
+    const tt_slices slices = {exec, f->all, f->from, "weights"};
+    if (f->from != NULL)
+        begin_averages(f);
+    return tt_slices_load(&slices, &result);
 }
 
 tt_status tt_weights_receive(tt_exec *exec, const tt_tensors *all)

@@ -109,7 +109,7 @@ int64_t tt_world_newest(void)
     tt_checkpoint *c = NULL;
     tt_str notes = {0};
     int64_t step = -1;
-    if (tt_checkpoint_read("c", false, &notes, &c) == TT_OK) {
+    if (tt_checkpoint_read("c", NULL, &notes, &c) == TT_OK) {
         step = c->step;
         tt_world_check(c);
     }

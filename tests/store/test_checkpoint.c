@@ -67,7 +67,8 @@ TEST(checkpoint_rules_keep_the_newest_the_multiples_and_the_best)
     CHECK_OK(tt_checkpoints_wait(store));
     CHECK(strcmp(tt_world_steps(), "100 140 150") == 0);
     tt_checkpoint *c = NULL;
-    CHECK_OK(tt_checkpoint_read("c", true, NULL, &c));
+    const tt_checkpoint_search best = {.wants_best = true, .limit = 1000};
+    CHECK_OK(tt_checkpoint_read("c", &best, NULL, &c));
     CHECK(c->step == 150);
     tt_checkpoint_close(c);
     CHECK_OK(tt_checkpoints_mark_best(store, 7));
@@ -109,26 +110,32 @@ TEST(checkpoint_is_found_from_a_run_folder_and_by_itself)
     static const struct {
         const char *folder;
         bool wants_best;
-        int64_t step;
+        int64_t limit, step;
     } cases[] = {
-        {"run", false, 6},
-        {"run", true, 5},
-        {"run/checkpoints", true, 5},
-        {"run/checkpoints/step-00000005", false, 5},
-        {"run/checkpoints/step-00000006/", true, 6},
+        {"run", false, 99, 6},
+        {"run", false, 5, 5},
+        {"run", true, 99, 5},
+        {"run/checkpoints", true, 99, 5},
+        {"run/checkpoints/step-00000005", false, 5, 5},
+        {"run/checkpoints/step-00000006/", true, 99, 6},
     };
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         tt_checkpoint *c = NULL;
-        CHECK_OK(
-            tt_checkpoint_read(cases[i].folder, cases[i].wants_best, NULL, &c));
+        const tt_checkpoint_search search = {cases[i].wants_best, i % 2 == 0,
+                                             cases[i].limit};
+        CHECK_OK(tt_checkpoint_read(cases[i].folder, &search, NULL, &c));
         CHECK(c->step == cases[i].step);
         tt_world_check(c);
         tt_checkpoint_close(c);
     }
     tt_checkpoint *c = NULL;
-    CHECK(tt_checkpoint_read("none", false, NULL, &c) == TT_ERR_IO);
+    const tt_checkpoint_search early = {.wants_best = true, .limit = 4};
+    CHECK(tt_checkpoint_read("run", &early, NULL, &c) == TT_ERR_IO);
+    CHECK(tt_checkpoint_read("run/checkpoints/step-00000005", &early, NULL,
+                             &c) == TT_ERR_IO);
+    CHECK(tt_checkpoint_read("none", NULL, NULL, &c) == TT_ERR_IO);
     CHECK(mkdir("empty", 0700) == 0);
-    CHECK(tt_checkpoint_read("empty", false, NULL, &c) == TT_ERR_IO);
+    CHECK(tt_checkpoint_read("empty", NULL, NULL, &c) == TT_ERR_IO);
     CHECK(strcmp(tt_error_message(),
                  "empty: has no checkpoint that can be used") == 0);
     tt_world_leave();

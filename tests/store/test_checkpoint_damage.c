@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "store/checkpoint.h"
 #include "store/checkpoint_world.h"
+#include "store/sum.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -98,11 +99,52 @@ TEST(checkpoint_that_grew_is_not_used)
     tt_world_leave();
 }
 
+// Who reads the data sees it: the sum of what was read is not that which was saved.
+static bool adds_up(const tt_safetensors *file)
+{
+    bool is_right = true;
+    for (int64_t i = 0; i < tt_safetensors_count(file); i++) {
+        const tt_safetensor *t = tt_safetensors_at(file, i);
+        const int64_t size = tt_sum_size(t->dtype);
+        is_right = is_right && t->has_sum &&
+                   tt_sum(t->data, t->bytes / size, size, 0) == t->sum;
+    }
+    return is_right;
+}
+
+TEST(checkpoint_whose_data_was_left_has_sums_that_tell)
+{
+    tt_world_enter();
+    save_two();
+    tt_checkpoints *store = tt_world_open(2, 0);
+    for (int f = 0; f < 2; f++)
+        for (int64_t back = 0; back <= 64; back += 16) {
+            const int64_t at = size_of(files[f]) - 1 - back % 63;
+            tt_checkpoint *c = NULL;
+            CHECK_OK(tt_checkpoints_newest(store, NULL, &c));
+            CHECK(c->step == 2 && adds_up(c->model) && adds_up(c->optim));
+            tt_checkpoint_close(c);
+            flip(files[f], at, 3);
+            CHECK_OK(tt_checkpoints_newest(store, NULL, &c));
+            CHECK(c->step == 2 && adds_up(f == 0 ? c->optim : c->model));
+            CHECK(!adds_up(f == 0 ? c->model : c->optim));
+            tt_checkpoint_close(c);
+            CHECK(tt_world_newest() == 1);
+            flip(files[f], at, 3);
+        }
+    CHECK_OK(
+        tt_checkpoints_reject(store, 2)); // so it does not push out another
+    tt_world_saved(store, 3);
+    CHECK(strcmp(tt_world_steps(), "1 3") == 0);
+    tt_checkpoints_close(store);
+    tt_world_leave();
+}
+
 TEST(checkpoint_that_is_bad_is_named_and_replaced)
 {
     tt_world_enter();
     save_two();
-    flip(files[0], size_of(files[0]) - 1, 0);
+    flip(files[2], 3, 0);
     CHECK(mkdir("c/step-00000009", 0700) == 0);
     CHECK_OK(tt_file_replace("c/step-00000010", "x", 1));
     tt_checkpoints *store = tt_world_open(2, 0);
@@ -114,7 +156,7 @@ TEST(checkpoint_that_is_bad_is_named_and_replaced)
     CHECK_MSG(strcmp(tt_str_text(&notes),
                      "c/step-00000010 is not used: state.json is missing\n"
                      "c/step-00000009 is not used: state.json is missing\n"
-                     "c/step-00000002 is not used: model.safetensors is "
+                     "c/step-00000002 is not used: config.json is "
                      "damaged: its hash is wrong\n") == 0,
               "%s", tt_str_text(&notes));
     tt_str_fini(&notes);

@@ -131,8 +131,8 @@ void runs_same(const char *a, const char *b)
 {
     tt_checkpoint *x = NULL, *y = NULL;
     tt_str notes = {0}, first = {0}, second = {0};
-    CHECK_OK(tt_checkpoint_read(a, false, &notes, &x));
-    CHECK_OK(tt_checkpoint_read(b, false, &notes, &y));
+    CHECK_OK(tt_checkpoint_read(a, NULL, &notes, &x));
+    CHECK_OK(tt_checkpoint_read(b, NULL, &notes, &y));
     CHECK(x->step == y->step && notes.n == 0);
     same_tensors(x->model, y->model);
     same_tensors(x->optim, y->optim);

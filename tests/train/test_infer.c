@@ -6,6 +6,7 @@
 #include "test.h"
 #include "train/feed.h"
 #include "train/infer.h"
+#include "train/restore.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -359,8 +360,9 @@ static tt_status use_all(made *m, const char *path)
         status = tt_safetensors_open(path, &file);
     const tt_tensors model = tt_tensors_model(&m->job->tensors);
     if (status == TT_OK)
-        status =
-            tt_tensors_restore(m->job->exec, &model, file, NULL, "file", NULL);
+        status = tt_tensors_restore(
+            m->job->exec, &model, &(tt_restore){.model = file, .name = "file"},
+            &(tt_slices_result){0});
     if (status == TT_OK)
         status = tt_infer_open(
             m->job, &(tt_infer_options){.wants_logits = true}, &infer);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "jobs.h"
 #include "test.h"
+#include "train/restore.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +33,10 @@ static tt_status restore(made *m, const files *f, tt_str *notes)
     tt_safetensors *model = NULL, *optim = NULL;
     CHECK_OK(tt_safetensors_open(f->model, &model));
     CHECK_OK(tt_safetensors_open(f->optim, &optim));
-    const tt_status status = tt_tensors_restore(m->job->exec, &m->job->tensors,
-                                                model, optim, "step-3", notes);
+    const tt_restore from = {model, optim, "step-3", notes};
+    tt_slices_result result;
+    const tt_status status =
+        tt_tensors_restore(m->job->exec, &m->job->tensors, &from, &result);
     tt_safetensors_close(model);
     tt_safetensors_close(optim);
     return status;
