@@ -91,6 +91,7 @@ static void print_json(const tt_job *job, const tt_verify_result *r,
     tt_json_f64(&json, "norm_rel", r->norm_rel);
     tt_json_f64(&json, "update_rel_max", r->update_rel_max);
     tt_json_bool(&json, "checkpoint_ok", r->checkpoint_ok);
+    tt_json_bool(&json, "bits_equal", r->bits_equal);
     tt_json_f64(&json, "tolerance", r->tolerance);
     tt_json_i64(&json, "ranks", job->peers.size);
     if (r->low_ratio > 0)
@@ -126,7 +127,10 @@ static void print_text(const tt_job *job, const tt_verify_result *r,
         tt_str_addf(out,
                     "  first        %s is off by %.2e: %s of %s, on rank %d\n",
                     r->culprit, r->culprit_rel, r->op, r->origin, r->rank);
-    tt_str_addf(out, "%s\n", r->ok ? "the same" : "NOT the same");
+    tt_str_addf(out, "%s\n",
+                !r->ok          ? "NOT the same"
+                : r->bits_equal ? "same bits"
+                                : "the same");
 }
 
 static tt_status show(const tt_cli *cli, const tt_job *job,

@@ -112,12 +112,26 @@ static tt_status window(reader *r, tt_window *w)
     return TT_OK;
 }
 
+static tt_status part(reader *r, tt_place *place)
+{
+    int64_t part = 0, parts = 0;
+    TT_TRY(number(r, &part));
+    if (!accept(r, ","))
+        return bad(r, ", and the number of blocks");
+    TT_TRY(number(r, &parts));
+    if (part < 0 || part >= parts || parts > INT32_MAX)
+        return bad(r, "a block that there is before");
+    place->part = (int32_t)part;
+    place->parts = (int32_t)parts;
+    return TT_OK;
+}
+
 static tt_status split_place(reader *r, const tt_shape *shape, tt_place *place)
 {
     char name[64];
     int64_t rotate = 0;
     blanks(r);
-    const size_t n = strcspn(r->p, "+/) \n");
+    const size_t n = strcspn(r->p, "+#/) \n");
     if (n == 0 || n >= sizeof name)
         return bad(r, "a dimension");
     memcpy(name, r->p, n);
@@ -131,6 +145,8 @@ static tt_status split_place(reader *r, const tt_shape *shape, tt_place *place)
         TT_TRY(number(r, &rotate));
         place->rotate = (int32_t)rotate;
     }
+    if (accept(r, "#"))
+        TT_TRY(part(r, place));
     if (accept(r, "/"))
         TT_TRY(window(r, &place->window));
     return accept(r, ")") ? TT_OK : bad(r, ")");

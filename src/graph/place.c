@@ -12,7 +12,7 @@ bool tt_place_equal(const tt_place *a, const tt_place *b)
         return true;
     const tt_window *u = &a->window, *v = &b->window;
     return a->factor == b->factor && a->rotate == b->rotate &&
-           u->out == v->out &&
+           a->part == b->part && a->parts == b->parts && u->out == v->out &&
            (u->out == 0 || (u->kernel == v->kernel && u->stride == v->stride &&
                             u->pad == v->pad && u->dilation == v->dilation));
 }
@@ -28,6 +28,8 @@ void tt_place_print(const tt_place *place, const tt_shape *shape, tt_str *out)
         tt_str_addf(out, "S(%s", shape->factor[place->factor].name);
         if (place->rotate != 0)
             tt_str_addf(out, "+%d", place->rotate);
+        if (place->parts > 0)
+            tt_str_addf(out, "#%d,%d", place->part, place->parts);
         if (w->out != 0)
             tt_str_addf(out, "/%lld,%d,%d,%d,%d", (long long)w->out, w->kernel,
                         w->stride, w->pad, w->dilation);
@@ -81,6 +83,10 @@ void tt_place_range(const tt_place *place, int64_t n, int size, int coord,
         return;
     }
     const tt_window *w = &place->window;
+    if (place->parts > 0) {
+        size *= place->parts;
+        coord = coord * place->parts + place->part;
+    }
     const int block = ((coord - place->rotate) % size + size) % size;
     const int64_t extent = w->out != 0 ? w->out : n;
     int64_t lo = block_edge(extent, size, block);

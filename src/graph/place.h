@@ -5,7 +5,9 @@
 // [r*n/p, (r+1)*n/p), so they may differ by one. A split may be rotated (rank r
 // holds the block of rank r-rotate: what a ring has after `rotate` steps) or
 // widened to a window (the entries that a sliding window needs to compute the
-// rank's block of the window's output: what a halo exchange delivers).
+// rank's block of the window's output: what a halo exchange delivers), or one of
+// several blocks that each rank holds (block `part` of `parts`: with p ranks these
+// are the blocks of p * parts ranks, of which rank r has the r-th `parts`).
 
 #ifndef TT_GRAPH_PLACE_H
 #define TT_GRAPH_PLACE_H
@@ -34,10 +36,11 @@ typedef struct tt_window {
 
 typedef struct tt_place {
     tt_place_kind kind;
-    tt_reduce reduce; // TT_PARTIAL
-    int32_t factor;   // TT_SPLIT: index into the shape's factors
-    int32_t rotate;   // TT_SPLIT
-    tt_window window; // TT_SPLIT
+    tt_reduce reduce;    // TT_PARTIAL
+    int32_t factor;      // TT_SPLIT: index into the shape's factors
+    int32_t rotate;      // TT_SPLIT
+    tt_window window;    // TT_SPLIT
+    int32_t part, parts; // TT_SPLIT; parts 0: the rank has one block
 } tt_place;
 
 typedef struct tt_mesh {

@@ -21,6 +21,11 @@ static tt_status check_place(const tt_graph *g, const tt_value *value)
             return tt_fail(TT_ERR_STATE, "%s is split along factor %d of %d",
                            value->name, place->factor,
                            value->type.shape.n_factors);
+        if (place->parts < 0 || place->part < 0 ||
+            (place->parts == 0 ? place->part != 0
+                               : place->part >= place->parts))
+            return tt_fail(TT_ERR_STATE, "%s is block %d of %d", value->name,
+                           place->part, place->parts);
     }
     return TT_OK;
 }

@@ -117,9 +117,10 @@ static void pass_through(tt__cut *c, const tt_node *node)
 
 static bool is_legal(const tt__cut *c, const tt_node *node, const tt_sig *sig)
 {
-    return !tt__zero_splits(c, node) ||
-           (sig->out[0].kind == TT_SPLIT &&
-            sig->out[0].factor == c->shard[node->out[0].id]);
+    if (!tt__zero_splits(c, node))
+        return !tt__must_finish(c, node) || sig->out[0].kind != TT_PARTIAL;
+    return sig->out[0].kind == TT_SPLIT &&
+           sig->out[0].factor == c->shard[node->out[0].id];
 }
 
 const tt_sig *tt__choose(tt__cut *c, const tt_node *node)

@@ -30,6 +30,7 @@ typedef struct tt__cut {
     const char *layout; // "" on an axis of one rank
     int axis, size;
     int64_t zero;      // of this axis
+    bool is_canonical; // it is the axis of which `canonical` speaks
     int32_t *shard;    // per old value: the factor that ZeRO may split, or -1
     bool *is_held;     // per old value: a weight that is split between its uses
     bool *is_weight;   // per old value: a weight, or made of nothing else
@@ -74,6 +75,10 @@ bool tt__zero_uses(const tt__cut *c, const tt_node *node, int32_t old);
 
 // Whether a node must give its result split (offers of ZeRO 2 and 3).
 bool tt__zero_splits(const tt__cut *c, const tt_node *node);
+
+// Whether a node's terms are summed over ranks before it: such offers, and all of
+// canonical sums.
+bool tt__must_finish(const tt__cut *c, const tt_node *node);
 
 // ---- versions ----
 

@@ -1,2 +1,3 @@
+TT_PASS(blocks)
 TT_PASS(partition)
 TT_PASS(recompute)

@@ -87,11 +87,11 @@ static tt_status settle_updates(tt__cut *c, const tt_node *node)
     return TT_OK;
 }
 
-// Several terms of a gradient that is scattered in the backward pass are added
+// Several terms of a gradient that is summed in the backward pass are added
 // before that, so that it is sent once.
 static bool can_add_terms(const tt__cut *c, const tt_node *node)
 {
-    if (!tt__zero_splits(c, node) || node->n_in <= 2)
+    if (!tt__must_finish(c, node) || node->n_in <= 2)
         return false; // others may lack inputs
     for (int i = 1; i < node->n_in; i++)
         if (tt__place_of(c, tt__original(c, node->in[i].id))->kind !=
@@ -231,8 +231,10 @@ static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
                    .layout = size > 1 ? p->layout : "",
                    .axis = axis,
                    .size = size};
-    if (size > 1 && strcmp(mesh->axis[axis].name, zero_axis(p)) == 0)
+    if (size > 1 && strcmp(mesh->axis[axis].name, zero_axis(p)) == 0) {
         c->zero = p->zero;
+        c->is_canonical = p->canonical;
+    }
     tt_status status = tt_builder_init(&c->b, &none);
     if (status == TT_OK) {
         c->b.graph->mesh = *mesh;
@@ -325,6 +327,9 @@ static const tt_opt options[] = {
     {"zero_small", "0.02",
      "tensors that together are this share of a rank's weights stay whole",
      TT_OPT_F64, offsetof(tt_partition_params, zero_small), .min = 0, .max = 1},
+    {"canonical", "false",
+     "gradients are summed over replicas before micro-batches", TT_OPT_BOOL,
+     offsetof(tt_partition_params, canonical)},
     {0},
 };
 

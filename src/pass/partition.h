@@ -3,6 +3,7 @@
 #ifndef TT_PASS_PARTITION_H
 #define TT_PASS_PARTITION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct tt_partition_params {
@@ -14,6 +15,9 @@ typedef struct tt_partition_params {
     // Tensors that together are at most this share of what one rank holds of the
     // weights stay whole: many small messages would cost more than they save.
     double zero_small;
+    // Gradients are sums over the ranks of zero_axis before they are summed over
+    // micro-batches, so that the order of these sums depends on no level of ZeRO.
+    bool canonical;
 } tt_partition_params;
 
 #endif

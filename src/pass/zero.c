@@ -13,6 +13,8 @@
 //   sent    p ranks, n bytes of weights, m micro-batches, in units of n (p-1)/p:
 //           0 and 1: 2;  2: m + 1;  3: 3 m (less where backward reads no weight)
 //
+// Canonical sums are made like those of level 2 at level 1 too.
+//
 // A part is a block of one factor: the outermost whose blocks are as even as those
 // of any other. Small tensors stay whole.
 
@@ -189,8 +191,14 @@ void tt__zero_mark(tt__cut *c)
 
 bool tt__zero_splits(const tt__cut *c, const tt_node *node)
 {
-    return c->zero >= 2 && node->op == &tt_op_offer &&
+    return c->zero >= (c->is_canonical ? 1 : 2) && node->op == &tt_op_offer &&
            c->shard[node->out[0].id] >= 0;
+}
+
+bool tt__must_finish(const tt__cut *c, const tt_node *node)
+{
+    return tt__zero_splits(c, node) ||
+           (c->is_canonical && node->op == &tt_op_offer);
 }
 
 bool tt__zero_allows(const tt__cut *c, const tt_node *node, int32_t old,

@@ -1,6 +1,7 @@
 // configure - settings to a job: which model, optimiser, device, precision.
 
 #include "base/alloc.h"
+#include "train/exact.h"
 #include "train/job.h"
 #include "train/known.h"
 
@@ -32,7 +33,7 @@ const tt_opt tt_job_option_table[] = {
      offsetof(tt_job_options, device)},
     {"threads", "0", "threads; 0: all cores", TT_OPT_I64,
      offsetof(tt_job_options, threads), NULL, 0, 4096},
-    {"exact", "false", "results do not depend on the number of threads",
+    {"exact", "false", "the same bits on any number of threads and replicas",
      TT_OPT_BOOL, offsetof(tt_job_options, exact)},
     {"seed", "1", "of initial weights and dropout", TT_OPT_I64,
      offsetof(tt_job_options, seed), NULL, 0, 9e15},
@@ -277,6 +278,7 @@ static tt_status configure(tt_job *job, tt_settings *settings,
     TT_TRY(set_ranks(job, peers));
     TT_TRY(set_batch(job, settings));
     TT_TRY(check_micro(job));
+    TT_TRY(tt__exact_check(job));
     TT_TRY(set_extents(job));
     TT_TRY(set_globs(job));
     set_rate(job);

@@ -212,34 +212,47 @@ static tt_status make_layout(const tt_where *where,
     return tt_str_status(out);
 }
 
+tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,
+                        int64_t data, tt_arena *arena, const char **mesh_out)
+{
+    int order[TT_N_AXES] = {0};
+    tt_str mesh = {0};
+    TT_TRY(read_order(where->axes, order));
+    for (int i = 0; i < TT_N_AXES; i++) {
+        const int a = order[i];
+        const int64_t size = a == TT_AXIS_DATA ? data : grid->size[a];
+        if (size > 1)
+            tt_str_addf(&mesh, "%s%s:%lld", mesh.n > 0 ? " " : "",
+                        tt_axis_name[a], (long long)size);
+    }
+    tt_status status = tt_str_status(&mesh);
+    if (status == TT_OK) {
+        *mesh_out = tt_arena_strdup(arena, tt_str_text(&mesh));
+        status = *mesh_out == NULL ? TT_ERR_NOMEM : TT_OK;
+    }
+    tt_str_fini(&mesh);
+    return status;
+}
+
 tt_status tt_where_grid(const tt_where *where, int32_t ranks, tt_arena *arena,
                         tt_grid *grid_out)
 {
     int64_t size[TT_N_AXES];
-    int order[TT_N_AXES] = {0};
-    tt_str mesh = {0}, layout = {0};
+    tt_str layout = {0};
     TT_TRY(fill_axes(where, ranks, size));
-    TT_TRY(read_order(where->axes, order));
     tt_grid grid = {.ranks = 1,
                     .data =
                         (int32_t)(size[TT_AXIS_DATA] * size[TT_AXIS_EXPERT])};
     memcpy(grid.size, size, sizeof size);
-    for (int i = 0; i < TT_N_AXES; i++) {
-        grid.ranks *= (int32_t)size[order[i]];
-        if (size[order[i]] > 1)
-            tt_str_addf(&mesh, "%s%s:%lld", mesh.n > 0 ? " " : "",
-                        tt_axis_name[order[i]], (long long)size[order[i]]);
-    }
+    for (int i = 0; i < TT_N_AXES; i++)
+        grid.ranks *= (int32_t)size[i];
+    TT_TRY(tt_where_mesh(where, &grid, size[TT_AXIS_DATA], arena, &grid.mesh));
     tt_status status = make_layout(where, size, &layout);
-    if (status == TT_OK)
-        status = tt_str_status(&mesh);
     if (status == TT_OK) {
-        grid.mesh = tt_arena_strdup(arena, tt_str_text(&mesh));
         grid.layout = tt_arena_strdup(arena, tt_str_text(&layout));
-        if (grid.mesh == NULL || grid.layout == NULL)
+        if (grid.layout == NULL)
             status = TT_ERR_NOMEM;
     }
-    tt_str_fini(&mesh);
     tt_str_fini(&layout);
     *grid_out = grid;
     return status;

@@ -84,6 +84,12 @@ static const tt_opt bn[] = {
     {0},
 };
 
+static const tt_opt exact[] = {
+    {"blocks", "4", "blocks of a micro-batch: at most so many ranks share it",
+     TT_OPT_I64, AT(blocks), NULL, 1, 4096},
+    {0},
+};
+
 static const tt_opt top[] = {
     {"run", "", "folder of the run; default: runs/ and the file's name",
      TT_OPT_STR, AT(run)},
@@ -99,6 +105,7 @@ const tt_section tt_train_sections[] = {
     {"log", logging},
     {"init", init},
     {"bn", bn},
+    {"exact", exact},
     {NULL, NULL},
 };
 

@@ -1,5 +1,5 @@
 // options - the sections of a configuration that the training loop reads:
-// train.* eval.* sample.* checkpoint.* log.* init.* bn.* and run.
+// train.* eval.* sample.* checkpoint.* log.* init.* bn.* exact.* and run.
 
 #ifndef TT_TRAIN_OPTIONS_H
 #define TT_TRAIN_OPTIONS_H
@@ -49,6 +49,8 @@ typedef struct tt_train_options {
     const char *from;
     // bn.*
     int64_t bn_group; // samples; 0: the whole micro-batch
+    // exact.*
+    int64_t blocks;
     // top
     const char *run;
 } tt_train_options;

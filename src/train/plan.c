@@ -2,6 +2,7 @@
 
 #include "pass/partition.h"
 #include "pass/pass.h"
+#include "train/exact.h"
 #include "train/graph.h"
 #include "train/job.h"
 #include "train/layout.h"
@@ -70,16 +71,19 @@ tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph)
     const tt_pass_def *def = tt_pass_find("partition");
     tt_partition_params params;
     tt_graph *next = NULL;
-    if (job->peers.size == 1)
+    const bool is_exact = tt__exact_blocks(job) > 1;
+    if (job->peers.size == 1 && !is_exact)
         return TT_OK;
     TT_TRY(tt_opt_defaults(def->options, &params, job->arena));
     params.mesh = job->grid.mesh;
     params.layout = job->grid.layout;
     params.zero = job->grid.size[TT_AXIS_DATA] > 1 ? zero : 0;
+    if (is_exact)
+        TT_TRY(tt__exact_partition(job, &params));
     TT_TRY(tt_pass_apply(def, &params, *graph, &next));
     tt_graph_destroy(*graph);
     *graph = next;
-    return TT_OK;
+    return is_exact ? tt__exact_fold(job, graph) : TT_OK;
 }
 
 static tt_train_recipe recipe_of(tt_job *job)

@@ -90,6 +90,9 @@ static void accuse(const tt_job *many, const tt__taken *a, const tt__taken *b,
 static void compare(const tt_job *job, tt__ran *many, const tt__ran *one,
                     tt_verify_result *r)
 {
+    r->bits_equal = many->loss == one->loss && many->norm == one->norm &&
+                    tt__verify_equal(&many->grads, &one->grads) &&
+                    tt__verify_equal(&many->states, &one->states);
     if (job->options.precision != TT_PRECISION_FP64)
         tt__verify_level(&one->grads, &many->states, &one->states);
     const tt__distance grads =
@@ -157,5 +160,7 @@ tt_status tt_verify(const tt_verify_request *request,
     if (request->low != NULL)
         result_out->ok = result_out->low_ratio <= 1.5;
     result_out->ok = result_out->ok && result_out->checkpoint_ok;
+    result_out->bits_equal =
+        result_out->bits_equal && result_out->checkpoint_ok;
     return TT_OK;
 }

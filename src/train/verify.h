@@ -19,6 +19,8 @@ typedef struct tt_verify_result {
     double loss_rel, grad_rel_max, norm_rel, update_rel_max;
     const char *worst_tensor; // the largest of gradients and updates
     bool checkpoint_ok;
+    bool
+        bits_equal; // loss, norm, all gradients, weights and state, bit for bit
     // bf16 and fp16: how much further from fp32 many ranks are than one; 0: not
     // asked. Up to 1.5 is fine, and then the tolerance counts for nothing.
     double low_ratio;

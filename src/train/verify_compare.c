@@ -25,6 +25,15 @@ double tt__verify_norm(const tt__taken *a, const tt__taken *b)
     return sqrt(sum);
 }
 
+bool tt__verify_equal(const tt__taken *a, const tt__taken *b)
+{
+    for (int64_t i = 0; i < b->n; i++)
+        if (memcmp(a->data[i], b->data[i],
+                   sizeof(double) * (size_t)b->tensor[i].count) != 0)
+            return false;
+    return a->n == b->n;
+}
+
 // NaN on one side only is as far off as can be.
 static double relative(double difference, double size)
 {

@@ -37,6 +37,7 @@ tt__distance tt__verify_compare(const tt__taken *a, const tt__taken *b,
 // zero: an optimiser that divides by its size turns its rounding into an update.
 void tt__verify_level(const tt__taken *grads, tt__taken *a, const tt__taken *b);
 // |a - b| over all tensors.
+bool tt__verify_equal(const tt__taken *a, const tt__taken *b); // in every bit
 double tt__verify_norm(const tt__taken *a, const tt__taken *b);
 // Index of the element that is furthest off.
 int64_t tt__verify_furthest(const tt__taken *a, const tt__taken *b, int64_t i);

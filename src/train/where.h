@@ -77,4 +77,8 @@ bool tt_where_is_set(const tt_where *where, const char *name);
 tt_status tt_where_grid(const tt_where *where, int32_t ranks, tt_arena *arena,
                         tt_grid *grid_out);
 
+// The mesh of a grid with so many ranks along data.
+tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,
+                        int64_t data, tt_arena *arena, const char **mesh_out);
+
 #endif

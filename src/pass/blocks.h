@@ -1,0 +1,61 @@
+// blocks - the options of the pass, for those who apply it without text; and what its
+// two files share.
+
+#ifndef TT_PASS_BLOCKS_H
+#define TT_PASS_BLOCKS_H
+
+#include "graph/build.h"
+
+typedef struct tt_blocks_params {
+    const char *axis; // NULL: "data"
+    int64_t ranks;    // that there are along it
+    bool
+        at_once; // gradients are summed over ranks in the update, not before: for
+                 // steps of one micro-batch
+} tt_blocks_params;
+
+// A graph being rewritten. "Old" is before, with ids of that graph. Per old value: one
+// value for all that the rank has of it, and one for each block. Either may be missing.
+typedef struct tt__blocks {
+    const tt_graph *old;
+    tt_builder b;
+    int axis, ranks, parts;
+    bool at_once;
+    tt_val *whole;  // split: all blocks; partial: the rank's term
+    tt_val *copy;   // [value * parts + j]: block j, or its term
+    tt_val *source; // split: a whole value to be cut when somebody asks
+    bool *is_term;  // `whole` still has to be summed over ranks
+    bool *is_added; // partial: only sums over ranks read it
+    bool *is_last;  // read by nobody but one offer
+    tt_val *in;     // room for one node's inputs
+} tt__blocks;
+
+// How an old value lies along the axis.
+static inline const tt_place *tt__blocks_place(const tt__blocks *w, int32_t old)
+{
+    return &w->old->value[old].type.place[w->axis];
+}
+
+// What the next nodes are for.
+tt_status tt__blocks_aim(tt__blocks *w, const tt_node *node);
+
+// Gives a new value the placement of an old one, of its block `part` (-1: of all that
+// the rank has).
+void tt__blocks_put(tt__blocks *w, tt_val v, int32_t old, int part);
+
+// The value as the rank has it, and block j of it; made if need be.
+tt_status tt__blocks_whole(tt__blocks *w, int32_t old, tt_val *val_out);
+tt_status tt__blocks_copy(tt__blocks *w, int32_t old, int j, tt_val *val_out);
+
+// Terms of blocks 0, 1, 2, ... of an old value that are added in pairs, these in pairs,
+// and so on: the sum so far, which is that of all after the last.
+typedef struct tt__pile {
+    tt_val part[32]; // of 2^level blocks
+} tt__pile;
+tt_val tt__pile_add(tt__blocks *w, int32_t old, tt__pile *pile, int j,
+                    tt_val term);
+
+// A collective along the axis.
+tt_status tt__blocks_collective(tt__blocks *w, const tt_node *node);
+
+#endif

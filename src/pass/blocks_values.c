@@ -1,0 +1,191 @@
+// blocks_values - one value as a whole and in blocks, and what collectives along the
+// axis become.
+
+#include "ops/arith.h"
+#include "ops/blocks.h"
+#include "ops/comm.h"
+#include "ops/move.h"
+#include "ops/ops.h"
+#include "pass/blocks.h"
+
+tt_status tt__blocks_aim(tt__blocks *w, const tt_node *node)
+{
+    w->b.phase = node->phase;
+    w->b.stage = node->stage;
+    w->b.origin = tt_arena_strdup(w->b.graph->arena, node->origin);
+    return w->b.origin == NULL ? TT_ERR_NOMEM : TT_OK;
+}
+
+// Along an axis of one rank that rank has everything.
+void tt__blocks_put(tt__blocks *w, tt_val v, int32_t old, int part)
+{
+    for (int a = 0; a < w->old->mesh.n_axes; a++) {
+        tt_place place = w->old->value[old].type.place[a];
+        if (a == w->axis && part >= 0 && place.kind == TT_SPLIT) {
+            place.part = part;
+            place.parts = w->parts;
+        } else if (a == w->axis && w->ranks == 1) {
+            place = tt_place_replicate();
+        }
+        tt_place_set(&w->b, v, a, place);
+    }
+}
+
+static tt_status missing(const tt__blocks *w, int32_t old)
+{
+    const int32_t n = w->old->value[old].node;
+    return tt_fail(TT_ERR_UNSUPPORTED,
+                   "%s (%s): the terms of its blocks are not summed before "
+                   "they are read",
+                   n < 0 ? w->old->value[old].name : w->old->node[n].origin,
+                   n < 0 ? "leaf" : w->old->node[n].op->name);
+}
+
+// ---- sums ----------------------------------------------------------------
+
+static tt_val add(tt__blocks *w, int32_t old, tt_val left, tt_val right)
+{
+    const tt_val sum = tt_add(&w->b, left, right);
+    tt__blocks_put(w, sum, old, -1);
+    return sum;
+}
+
+tt_val tt__pile_add(tt__blocks *w, int32_t old, tt__pile *pile, int j,
+                    tt_val term)
+{
+    int level = 0;
+    for (; (j >> level & 1) != 0; level++)
+        term = add(w, old, pile->part[level], term);
+    pile->part[level] = term;
+    if (j + 1 < w->parts)
+        return term;
+    for (level++; (j + 1) >> level != 0; level++)
+        if (((j + 1) >> level & 1) != 0)
+            term = add(w, old, pile->part[level], term);
+    return term;
+}
+
+// The sum of what the rank has.
+static tt_status sum_up(tt__blocks *w, int32_t old, tt_val *val_out)
+{
+    tt__pile pile;
+    *val_out = w->whole[old];
+    if (tt_is(*val_out))
+        return TT_OK;
+    if (tt__blocks_place(w, old)->reduce != TT_SUM)
+        return tt_fail(TT_ERR_UNSUPPORTED,
+                       "%s: blocks have no maximum over ranks", w->b.origin);
+    for (int j = 0; j < w->parts; j++) {
+        const tt_val term = w->copy[old * w->parts + j];
+        if (!tt_is(term))
+            return missing(w, old);
+        *val_out = tt__pile_add(w, old, &pile, j, term);
+    }
+    w->whole[old] = *val_out;
+    return w->b.status;
+}
+
+// ---- whole and in blocks -------------------------------------------------
+
+tt_status tt__blocks_whole(tt__blocks *w, int32_t old, tt_val *val_out)
+{
+    const tt_place *place = tt__blocks_place(w, old);
+    tt_val *whole = &w->whole[old];
+    if (tt_is(*whole) && w->is_term[old] && w->b.phase == TT_UPDATE) {
+        *whole = tt_all_reduce(&w->b, *whole, w->axis, TT_SUM);
+        w->is_term[old] = false;
+    } else if (!tt_is(*whole) && tt_is(w->source[old])) {
+        const tt_shape *shape = &w->old->value[old].type.shape;
+        *whole = tt_take(&w->b, w->source[old], w->axis,
+                         shape->factor[place->factor].name);
+    } else if (!tt_is(*whole)) {
+        if (place->kind != TT_SPLIT)
+            return missing(w, old);
+        *whole = tt_unblock(&w->b, &w->copy[old * w->parts], w->parts);
+        tt__blocks_put(w, *whole, old, -1);
+    }
+    *val_out = *whole;
+    return w->b.status;
+}
+
+tt_status tt__blocks_copy(tt__blocks *w, int32_t old, int j, tt_val *val_out)
+{
+    const tt_place *place = tt__blocks_place(w, old);
+    tt_val *copy = &w->copy[old * w->parts + j];
+    if (place->kind == TT_REPLICATE)
+        return tt__blocks_whole(w, old, val_out);
+    if (!tt_is(*copy)) {
+        const tt_val from =
+            tt_is(w->source[old]) ? w->source[old] : w->whole[old];
+        if (place->kind == TT_PARTIAL)
+            return missing(w, old);
+        *copy = tt_block(&w->b, from);
+        tt__blocks_put(w, *copy, old, j);
+    }
+    *val_out = *copy;
+    return w->b.status;
+}
+
+// ---- collectives ---------------------------------------------------------
+
+// A value on the first block of all, zero in the others.
+static tt_status keep_first(tt__blocks *w, const tt_node *node, tt_val x)
+{
+    const int32_t out = node->out[0].id;
+    const tt_val first = w->ranks > 1 ? tt_keep_first(&w->b, x, w->axis) : x;
+    if (node->phase == TT_UPDATE) {
+        w->whole[out] = first;
+        return w->b.status;
+    }
+    for (int j = 0; j < w->parts; j++) {
+        tt_val *copy = &w->copy[out * w->parts + j];
+        *copy = j == 0 ? first : tt_fill(&w->b, x, 0);
+        if (j > 0)
+            tt__blocks_put(w, *copy, out, j);
+    }
+    return w->b.status;
+}
+
+static tt_status reduce(tt__blocks *w, const tt_node *node)
+{
+    const int32_t in = node->in[0].id, out = node->out[0].id;
+    const tt_comm_params *p = node->params;
+    tt_val sum;
+    TT_TRY(sum_up(w, in, &sum));
+    w->whole[out] = sum;
+    if (w->ranks == 1)
+        return TT_OK;
+    if (node->op == &tt_op_reduce_scatter)
+        w->whole[out] = tt_reduce_scatter(&w->b, sum, w->axis, p->factor);
+    else if (w->at_once && w->is_last[out] && node->phase != TT_UPDATE)
+        w->is_term[out] = true;
+    else
+        w->whole[out] =
+            tt_all_reduce(&w->b, sum, w->axis, (tt_reduce)p->reduce);
+    return w->b.status;
+}
+
+tt_status tt__blocks_collective(tt__blocks *w, const tt_node *node)
+{
+    const tt_comm_params *p = node->params;
+    const int32_t out = node->out[0].id;
+    const bool is_one = w->ranks == 1;
+    tt_val x;
+    if (node->op == &tt_op_all_reduce || node->op == &tt_op_reduce_scatter)
+        return reduce(w, node);
+    TT_TRY(tt__blocks_whole(w, node->in[0].id, &x));
+    if (node->op == &tt_op_keep_first)
+        return keep_first(w, node, x);
+    if (node->op == &tt_op_all_gather)
+        w->whole[out] = is_one ? x : tt_all_gather(&w->b, x, w->axis);
+    else if (node->op == &tt_op_all_to_all)
+        w->whole[out] = is_one ? x : tt_all_to_all(&w->b, x, w->axis, p->to);
+    else if (node->op == &tt_op_take)
+        *(is_one ? &w->whole[out] : &w->source[out]) = x;
+    else
+        return tt_fail(TT_ERR_UNSUPPORTED,
+                       "%s: blocks of one rank cannot do a %s along %s",
+                       node->origin, node->op->name,
+                       w->old->mesh.axis[w->axis].name);
+    return w->b.status;
+}
