@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "exec/state.h"
+#include "ops/ops.h"
 
 #include <string.h>
 
@@ -117,7 +118,8 @@ static void weigh(tt_exec *exec, int32_t f)
         const int32_t s = exec->plan->member[flight->first + i];
         const tt_step *step = &exec->plan->step[s];
         const tt_dtype dtype = step->out[0].operand.dtype;
-        if (step->in[0].buffer == step->out[0].buffer)
+        if (step->op == &tt_op_all_reduce &&
+            step->in[0].buffer == step->out[0].buffer)
             sum += squares(dtype, exec->args[s].out[0],
                            step->moved_bytes / tt_dtype_bytes(dtype));
     }

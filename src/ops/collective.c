@@ -12,6 +12,7 @@
 #include "ops/comm_def.h"
 #include "ops/cost.h"
 #include "ops/ops.h"
+#include "ops/view.h"
 
 // A ring of `rounds` times p-1 steps over n bytes.
 static void ring_cost(const tt_op_io *io, int p, double rounds, double n,
@@ -83,6 +84,22 @@ static tt_status infer_take(tt_op_io *io)
 {
     const tt_comm_params *p = io->params;
     return tt__comm_infer_factor(&tt_op_take, io, p->factor);
+}
+
+// A block of what the rank has already: a view where the split factor is the first
+// of its dim, and so on every rank or on none.
+static bool view_take(const tt_site *site, int i, int64_t *stride_out,
+                      int64_t *offset_out)
+{
+    const tt_comm_params *p = site->params;
+    const tt_shape *shape = &site->in[0].local.shape;
+    const int f = tt_shape_find(shape, p->factor);
+    (void)i;
+    for (int d = 0; d < shape->ndim; d++)
+        if (shape->first[d] == f)
+            return tt_view_block(&site->in[0], &site->out[0].local, stride_out,
+                                 offset_out);
+    return false;
 }
 
 static tt_status infer_keep_first(tt_op_io *io)
@@ -251,10 +268,11 @@ const tt_op_def tt_op_take = {
     .doc = "Keep the rank's block of a value that every rank has.",
     .options = options_factor,
     .params_bytes = sizeof(tt_comm_params),
-    .flags = TT_OP_COLLECTIVE,
+    .flags = TT_OP_COLLECTIVE | TT_OP_VIEW,
     .infer = infer_take,
     .grad = tt__comm_grad,
     .cost = cost_local,
+    .view = view_take,
     .samples = samples_factor,
 };
 

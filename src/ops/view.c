@@ -60,3 +60,14 @@ bool tt_view_select(const tt_operand *whole, int f, int64_t i,
         stride[k] = stride[k + 1];
     return tt_view_merge_dims(part, stride, stride_out);
 }
+
+bool tt_view_block(const tt_operand *whole, const tt_local *part,
+                   int64_t *stride_out, int64_t *offset_out)
+{
+    int64_t stride[TT_MAX_FACTORS] = {0};
+    tt_view_split_dims(whole, stride);
+    *offset_out = 0;
+    for (int f = 0; f < part->shape.n_factors; f++)
+        *offset_out += (part->origin[f] - whole->local.origin[f]) * stride[f];
+    return tt_view_merge_dims(&part->shape, stride, stride_out);
+}

@@ -20,4 +20,8 @@ bool tt_view_select(const tt_operand *whole, int f, int64_t i,
                     const tt_shape *part, int64_t *stride_out,
                     int64_t *offset_out);
 
+// The block of `whole` that `part` is, by the origins of both.
+bool tt_view_block(const tt_operand *whole, const tt_local *part,
+                   int64_t *stride_out, int64_t *offset_out);
+
 #endif

@@ -212,10 +212,12 @@ static void add_scatters(tt__trips *t, const tt_segment *segment, int32_t *room)
     }
 }
 
+// Gathered from a buffer that is not the weight's own.
 static bool is_new_weight(const tt_plan *plan, const tt_flight *flight)
 {
-    return flight->is_last_only &&
-           plan->step[plan->member[flight->first]].op == &tt_op_all_gather;
+    const tt_step *step = &plan->step[plan->member[flight->first]];
+    return flight->is_last_only && step->op == &tt_op_all_gather &&
+           step->in[0].buffer != step->out[0].buffer;
 }
 
 // New weights: of what they are gathered from, little waits for the wire.

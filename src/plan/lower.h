@@ -17,6 +17,7 @@
 typedef enum tt__dest {
     TT__DEST_NONE,
     TT__DEST_STATE, // into the state that it replaces
+    TT__DEST_BLOCK, // into its block of a state that is gathered from such
     TT__DEST_PART,  // into its place in a concatenation
     TT__DEST_SUM,   // added to an accumulated sum
 } tt__dest;
@@ -27,7 +28,7 @@ typedef struct tt__info { // of a value of the graph
     int32_t uses;         // live reads; reading only the shape does not count
     int32_t last;         // position of the last read, also through views
     tt__dest dest;
-    int32_t dest_of;   // the state's value, or the node that joins or sums
+    int32_t dest_of;   // the state's value, or the node that joins, sums, gathers
     int32_t dest_slot; // which input of that node, perhaps through views
     bool is_host_read; // after the step: outputs and gradients
     bool is_summed;    // its producer did add it to the sum
@@ -131,6 +132,9 @@ tt_status tt__lower_node(tt__lower *l, const tt_node *node);
 // express it.
 bool tt__concat_part(tt__lower *l, const tt_node *node, int slot, tt_val v,
                      tt_ref *part_out);
+// The place of `v`, which an all_gather puts together with other ranks' blocks, in
+// the state that this gives a new version. False when it is no run of memory.
+bool tt__state_block(tt__lower *l, tt_val v, tt_ref *block_out);
 // Whether output 0 of this view is its input under other names.
 bool tt__view_is_relabel(tt__lower *l, const tt_node *node);
 

@@ -98,6 +98,15 @@ static void show_output(tt__lower *l, tt_val v, tt_operand *o)
     }
 }
 
+// Whether it has a place that is not a buffer of its own.
+static bool has_place(tt__lower *l, tt_val v)
+{
+    const tt__dest dest = l->info[v.id].dest;
+    tt_ref block;
+    return dest == TT__DEST_STATE || dest == TT__DEST_PART ||
+           (dest == TT__DEST_BLOCK && tt__state_block(l, v, &block));
+}
+
 // A sum over micro-batches whose sum over ranks is taken in the update: it starts
 // anew in the next step, so the terms may be overwritten.
 static bool is_spent_sum(const tt__lower *l, const tt_node *node)
@@ -156,6 +165,10 @@ static tt_status find_final(tt__lower *l, tt_val v, const tt_operand *form,
         (void)tt__concat_part(l, concat, info->dest_slot, v, final_out);
         return TT_OK;
     }
+    if (info->dest == TT__DEST_BLOCK) {
+        (void)tt__state_block(l, v, final_out);
+        return TT_OK;
+    }
     const tt_val state = {info->dest_of};
     if (tt__home(l, state)->buffer < 0 && is_storable(l, form))
         TT_TRY(tt__home_make(l, state, form));
@@ -175,7 +188,7 @@ static tt_status bind_output(tt__lower *l, const tt_node *node,
     const tt__info *info = &l->info[v.id];
     tt_ref *ref = &l->ref[node->n_in + i];
     final->buffer = -1;
-    if (info->dest == TT__DEST_STATE || info->dest == TT__DEST_PART) {
+    if (has_place(l, v)) {
         TT_TRY(find_final(l, v, form, ref));
         tt__home_set(l, v, ref);
         if (tt_operand_same_form(&ref->operand, form))

@@ -1,12 +1,18 @@
-// pack - offsets in the arena. Persistent buffers come first, one after the other;
-// before all others the rows of sums that are reduced over ranks as one.
-// The others share the rest: the largest first, each into the smallest gap that
-// is free during its whole life.
+// pack - offsets in the arena, which is in two parts.
+//
+//   shared   what flights read, best in memory that peers see: rows of sums that are
+//            reduced as one, other persistent buffers, those that pass
+//   rest     persistent buffers, those that pass
+//
+// Persistent buffers come one after the other. Those that pass share memory: the
+// largest first, each into the smallest gap that is free during its whole life, and
+// such gaps of the shared part serve everybody.
 //
 // Two orders are tried and the smaller result wins. Kernels need not write all of
 // their scratch memory, so the highest byte should belong to another buffer: then
 // the peak can be seen in memory afterwards.
 
+#include "ops/ops.h"
 #include "plan/lower.h"
 
 #include <stdlib.h>
@@ -40,36 +46,49 @@ static int by_kind_then_size(const void *pa, const void *pb)
     return by_size(pa, pb);
 }
 
-// Places `x` among the items placed[0..n), which are in the order of offsets, and
-// inserts it there.
-static void place(item *x, item **placed, int32_t n)
+typedef struct gap {
+    int64_t at, bytes; // at -1: none
+} gap;
+
+static void try_gap(gap *best, int64_t from, int64_t to, int64_t wanted)
 {
-    int64_t end = 0, best = -1, best_gap = INT64_MAX;
+    if (to - from >= wanted && to - from < best->bytes)
+        *best = (gap){from, to - from};
+}
+
+// Places `x` among the items placed[0..n), which are in the order of offsets, and
+// inserts it there. Nothing lies on both sides of the wall.
+static void place(item *x, item **placed, int32_t n, int64_t wall)
+{
+    gap best = {-1, INT64_MAX};
+    int64_t end = 0;
     for (int32_t i = 0; i < n; i++) {
         const item *p = placed[i];
         if (p->first > x->last || p->last < x->first)
             continue;
-        const int64_t gap = p->offset - end;
-        if (gap >= x->bytes && gap < best_gap) {
-            best = end;
-            best_gap = gap;
+        if (end < wall && wall < p->offset) {
+            try_gap(&best, end, wall, x->bytes);
+            end = wall;
         }
+        try_gap(&best, end, p->offset, x->bytes);
         if (align_up(p->offset + p->bytes) > end)
             end = align_up(p->offset + p->bytes);
     }
-    x->offset = best >= 0 ? best : end;
+    try_gap(&best, end, wall, x->bytes);
+    x->offset = best.at >= 0 ? best.at : end > wall ? end : wall;
     int32_t at = n;
     for (; at > 0 && placed[at - 1]->offset > x->offset; at--)
         placed[at] = placed[at - 1];
     placed[at] = x;
 }
 
-// Returns the bytes needed.
-static int64_t place_all(item *items, item **placed, int32_t n)
+// Places items beside the `n_placed` that are; returns the bytes needed.
+static int64_t place_all(item *items, int32_t n, item **placed,
+                         int32_t n_placed, int64_t wall)
 {
-    int64_t peak = 0;
+    int64_t peak = wall;
     for (int32_t i = 0; i < n; i++) {
-        place(&items[i], placed, i);
+        place(&items[i], placed, n_placed + i, wall);
         if (items[i].offset + items[i].bytes > peak)
             peak = items[i].offset + items[i].bytes;
     }
@@ -91,45 +110,55 @@ static void append(tt_buffer *b, int64_t *end)
     *end = b->offset + b->bytes;
 }
 
-// What is reduced as one lies in a row, before all else; then other gradients that
-// go to other ranks.
-static int64_t pack_shared(tt_plan *plan, bool *is_placed)
+// ---- what peers should see -----------------------------------------------
+
+// What flights read, and where the sum of all ranks is written.
+static void mark_shared(const tt_plan *plan, bool *is_shared)
 {
-    int64_t end = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (int32_t f = 0; f < plan->n_flights; f++) {
-            const tt_flight *flight = &plan->flight[f];
-            for (int32_t i = 0; i < flight->n; i++) {
-                const int32_t s = plan->member[flight->first + i];
-                const int32_t id = plan->step[s].in[0].buffer;
-                tt_buffer *b = &plan->buffer[id];
-                if (is_placed[id] || flight->is_joined != (pass == 0) ||
-                    b->class_ != TT_PERSISTENT ||
-                    (pass == 1 && b->use != TT_USE_GRAD))
-                    continue;
-                append(b, &end);
-                is_placed[id] = true;
-            }
+    for (int32_t m = 0; m < plan->n_members; m++) {
+        const tt_step *step = &plan->step[plan->member[m]];
+        is_shared[step->in[0].buffer] = true;
+        if (step->op == &tt_op_all_reduce)
+            is_shared[step->out[0].buffer] = true;
+    }
+}
+
+// What is reduced as one lies in a row.
+static void pack_rows(tt_plan *plan, bool *is_placed, int64_t *end)
+{
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        for (int32_t i = 0; i < flight->n && flight->is_joined; i++) {
+            const int32_t s = plan->member[flight->first + i];
+            const int32_t id = plan->step[s].in[0].buffer;
+            if (!is_placed[id])
+                append(&plan->buffer[id], end);
+            is_placed[id] = true;
         }
-    return end;
+    }
 }
 
-static int64_t pack_persistent(tt_plan *plan, bool *is_placed)
+static void pack_persistent(tt_plan *plan, const bool *is_shared, bool shared,
+                            bool *is_placed, int64_t *end)
 {
-    int64_t end = pack_shared(plan, is_placed);
-    plan->shared_bytes = align_up(end);
     for (int32_t i = 0; i < plan->n_buffers; i++)
-        if (plan->buffer[i].class_ == TT_PERSISTENT && !is_placed[i])
-            append(&plan->buffer[i], &end);
-    return end;
+        if (plan->buffer[i].class_ == TT_PERSISTENT && !is_placed[i] &&
+            is_shared[i] == shared) {
+            append(&plan->buffer[i], end);
+            is_placed[i] = true;
+        }
 }
 
-static int32_t collect(const tt__lower *l, item *items)
+// ---- by lifetime ---------------------------------------------------------
+
+static int32_t collect(const tt__lower *l, const bool *is_shared, bool shared,
+                       item *items)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < l->plan->n_buffers; i++) {
         const tt_buffer *b = &l->plan->buffer[i];
-        if (b->class_ == TT_PERSISTENT || b->first < 0)
+        if (b->class_ == TT_PERSISTENT || b->first < 0 ||
+            is_shared[i] != shared)
             continue;
         items[n++] = (item){
             .id = i,
@@ -142,30 +171,117 @@ static int32_t collect(const tt__lower *l, item *items)
     return n;
 }
 
+typedef struct packing {
+    item **placed; // all, by offset
+    int32_t n;
+    int64_t wall, peak;
+    bool is_top_written;
+} packing;
+
+// Places others beside those that peers see, kernels' scratch first or not.
+static tt_status place_others(tt__lower *l, const bool *is_shared,
+                              const packing *shared, bool by_kind, packing *out)
+{
+    const int64_t n = l->plan->n_buffers + 1;
+    item *items = tt_arena_alloc(l->arena, n * (int64_t)sizeof(item));
+    *out = *shared;
+    out->placed =
+        tt_arena_copy(l->arena, shared->placed, n * (int64_t)sizeof(item *));
+    if (items == NULL || out->placed == NULL)
+        return TT_ERR_NOMEM;
+    const int32_t n_items = collect(l, is_shared, false, items);
+    qsort(items, (size_t)n_items, sizeof(item),
+          by_kind ? by_kind_then_size : by_size);
+    out->peak = place_all(items, n_items, out->placed, shared->n, shared->wall);
+    out->is_top_written = is_top_written(items, n_items, out->peak);
+    out->n += n_items;
+    return TT_OK;
+}
+
+// Others may lie between those that peers see.
+static tt_status pack_passing(tt__lower *l, const bool *is_shared,
+                              packing *best_out)
+{
+    const int64_t n = l->plan->n_buffers + 1;
+    packing shared = {
+        .placed = tt_arena_alloc(l->arena, n * (int64_t)sizeof(item *))};
+    packing a, b;
+    item *items = tt_arena_alloc(l->arena, n * (int64_t)sizeof(item));
+    if (items == NULL || shared.placed == NULL)
+        return TT_ERR_NOMEM;
+    shared.n = collect(l, is_shared, true, items);
+    qsort(items, (size_t)shared.n, sizeof(item), by_size);
+    shared.wall = align_up(place_all(items, shared.n, shared.placed, 0, 0));
+    TT_TRY(place_others(l, is_shared, &shared, false, &a));
+    TT_TRY(place_others(l, is_shared, &shared, true, &b));
+    *best_out = a.peak < b.peak && a.is_top_written ? a : b;
+    return TT_OK;
+}
+
+// Of what passes, the largest that peers would see are seen no more. False when
+// there are none.
+static bool hide_largest(const tt_plan *plan, bool *is_shared)
+{
+    int64_t largest = 0;
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        const tt_buffer *b = &plan->buffer[i];
+        if (is_shared[i] && b->class_ != TT_PERSISTENT && b->bytes > largest)
+            largest = b->bytes;
+    }
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        const tt_buffer *b = &plan->buffer[i];
+        if (b->class_ != TT_PERSISTENT && b->bytes == largest)
+            is_shared[i] = false;
+    }
+    return largest > 0;
+}
+
+// Speed may cost a little memory: what passes and costs more lies apart.
+static tt_status pack_cheaply(tt__lower *l, bool *is_shared, packing *out)
+{
+    const double dear = 1.02;
+    enum { TRIES = 3 };
+    packing apart;
+    bool *none = tt_arena_copy(l->arena, is_shared, l->plan->n_buffers + 1);
+    if (none == NULL)
+        return TT_ERR_NOMEM;
+    while (hide_largest(l->plan, none))
+        continue;
+    TT_TRY(pack_passing(l, none, &apart));
+    for (int t = 0; t < TRIES; t++) {
+        TT_TRY(pack_passing(l, is_shared, out));
+        if ((double)out->peak <= dear * (double)apart.peak ||
+            !hide_largest(l->plan, is_shared))
+            return TT_OK;
+    }
+    *out = apart;
+    return TT_OK;
+}
+
 tt_status tt__pack(tt__lower *l)
 {
     tt_plan *plan = l->plan;
-    const int64_t bytes = (plan->n_buffers + 1) * (int64_t)sizeof(item);
-    item *a = tt_arena_alloc(l->arena, bytes);
-    item *b = tt_arena_alloc(l->arena, bytes);
-    item **placed = tt_arena_alloc(l->arena, (plan->n_buffers + 1) *
-                                                 (int64_t)sizeof(*placed));
     bool *is_placed = tt_arena_alloc(l->arena, plan->n_buffers + 1);
-    if (a == NULL || b == NULL || placed == NULL || is_placed == NULL)
+    bool *is_shared = tt_arena_alloc(l->arena, plan->n_buffers + 1);
+    int64_t end = 0;
+    packing passing;
+    if (is_placed == NULL || is_shared == NULL)
         return TT_ERR_NOMEM;
-    const int32_t n = collect(l, a);
-    (void)collect(l, b);
-    qsort(a, (size_t)n, sizeof(*a), by_size);
-    qsort(b, (size_t)n, sizeof(*b), by_kind_then_size);
-    const int64_t peak_a = place_all(a, placed, n);
-    const int64_t peak_b = place_all(b, placed, n);
-    const bool use_a = peak_a < peak_b && is_top_written(a, n, peak_a);
-    const item *chosen = use_a ? a : b;
-    plan->persistent_bytes = pack_persistent(plan, is_placed);
-    const int64_t base = align_up(plan->persistent_bytes);
-    for (int32_t i = 0; i < n; i++)
-        plan->buffer[chosen[i].id].offset = base + chosen[i].offset;
+    mark_shared(plan, is_shared);
+    TT_TRY(pack_cheaply(l, is_shared, &passing));
+    pack_rows(plan, is_placed, &end);
+    pack_persistent(plan, is_shared, true, is_placed, &end);
+    const int64_t first = align_up(end); // of what passes and peers see
+    plan->shared_bytes = end = first + passing.wall;
+    pack_persistent(plan, is_shared, false, is_placed, &end);
+    plan->persistent_bytes = end;
+    const int64_t second = align_up(end) - passing.wall; // behind the wall
+    for (int32_t i = 0; i < passing.n; i++) {
+        const item *x = passing.placed[i];
+        plan->buffer[x->id].offset =
+            (x->offset < passing.wall ? first : second) + x->offset;
+    }
     plan->peak_bytes =
-        n == 0 ? plan->persistent_bytes : base + (use_a ? peak_a : peak_b);
+        passing.peak > passing.wall ? second + passing.peak : end;
     return TT_OK;
 }

@@ -1,8 +1,8 @@
 // plan - a graph lowered for one rank: segments of flat steps, buffers with
 // offsets, and the order in which segments run. Immutable after lowering.
 //
-//   arena   [ persistent | slots | scratch ]        one block, all assigned here
-//   peak  = persistent + slots + largest scratch    known before anything runs
+//   arena   [ shared | persistent | slots | scratch ]   all assigned here
+//   peak  = these, scratch at its largest               known before anything runs
 //
 // Buffers that live within one segment are scratch; from the forward segment to
 // the backward of the same micro-batch, slot; over steps, persistent. With one
@@ -130,8 +130,8 @@ typedef struct tt_plan {
     int64_t
         bytes_by_use[TT_N_BUFFER_USES]; // persistent: sum; others: at the peak
     int64_t persistent_bytes;
-    // The first bytes of the arena: sums of gradients that flights read. Best in
-    // memory that peers see; some lie in rows, whose gaps are summed too.
+    // The first bytes of the arena: what flights read, best in memory that peers
+    // see. Sums of gradients lie in rows, whose gaps are summed too.
     int64_t shared_bytes;
     int64_t peak_bytes; // of the arena
     // Of one step: n_micro forward and backward, one update. Depth is the longest

@@ -2,8 +2,9 @@
 //
 // Nodes that nobody needs make no steps. A value that is read once, by a
 // concatenation or a sum, is written where that wants it; the new version of a
-// state is written over the old one.
+// state is written over the old one, also where other ranks compute blocks of it.
 
+#include "ops/ops.h"
 #include "plan/lower.h"
 
 static bool is_flagged(const tt_node *node, uint32_t flags)
@@ -117,6 +118,20 @@ static void send_updates(tt__lower *l)
     }
 }
 
+// What is gathered into a state may lie in its block of that, when all readers of
+// the state come before it is computed.
+static void send_blocks(tt__lower *l, const tt_node *gather)
+{
+    const tt__info *whole = &l->info[gather->out[0].id];
+    const int32_t v = l->info[gather->in[0].id].root;
+    const tt_node *from = computing_node(l, v);
+    if (whole->dest == TT__DEST_STATE && from != NULL &&
+        l->info[v].dest == TT__DEST_NONE &&
+        !is_flagged(from, TT_OP_COLLECTIVE) &&
+        l->info[whole->dest_of].last <= l->at[l->g->value[v].node])
+        send_to(l, v, TT__DEST_BLOCK, (int32_t)(gather - l->g->node), 0);
+}
+
 static bool is_private(const tt__lower *l, int32_t v)
 {
     const tt__info *info = &l->info[v];
@@ -174,6 +189,8 @@ void tt__uses_find(tt__lower *l)
         const tt_node *node = &l->g->node[n];
         if (!l->is_live[n])
             continue;
+        if (node->op == &tt_op_all_gather)
+            send_blocks(l, node);
         if (is_flagged(node, TT_OP_CONCAT))
             send_parts(l, node);
         if (is_flagged(node, TT_OP_ACCUMULATE))

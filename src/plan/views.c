@@ -119,6 +119,23 @@ bool tt__concat_part(tt__lower *l, const tt_node *node, int slot, tt_val v,
            regroup(&l->info[v.id].operand, part_out);
 }
 
+bool tt__state_block(tt__lower *l, tt_val v, tt_ref *block_out)
+{
+    const tt_val whole = l->g->node[l->info[v.id].dest_of].out[0];
+    const tt_ref *state = tt__home(l, (tt_val){l->info[whole.id].dest_of});
+    const tt_operand *part = &l->info[v.id].operand;
+    if (state->buffer < 0 || state->operand.layout != 0)
+        return false;
+    tt_operand all = state->operand;
+    all.local = l->info[whole.id].operand.local;
+    int64_t offset = 0;
+    *block_out = (tt_ref){.buffer = state->buffer, .operand = *part};
+    if (!tt_view_block(&all, &part->local, block_out->operand.stride, &offset))
+        return false;
+    block_out->offset = state->offset + offset * tt_dtype_bytes(part->dtype);
+    return tt_operand_is_dense(&block_out->operand);
+}
+
 tt_status tt__lower_concat(tt__lower *l, const tt_node *node, bool *is_done_out)
 {
     tt_ref part;
