@@ -6,15 +6,19 @@
 
 #include "backend/cpu/simd/parallel.h"
 #include "backend/cpu/simd/scalar.h"
+#include "backend/cpu/simd/vec.h"
 
 #include <omp.h>
 
 extern const tt_simd_matvec TT_SYMBOL(tt_simd_matvec);
 
 enum {
-    ROWS = 8,   // rows of the matrix that are read together
-    UNIT = 16,  // columns: ranges start at multiples
-    WIDE = 2048 // columns whose sums stay in the first cache
+    ROWS = 8,    // rows of the matrix that are read together
+    UNIT = 16,   // columns: ranges start at multiples
+    WIDE = 2048, // columns whose sums stay in the first cache
+    TOGETHER =
+        4, // rows of x, of a transposed w: for each load several products
+    AHEAD = 1024, // elements: readers of the next page wait less
 };
 
 // Columns [from, to) of the result.
@@ -42,22 +46,43 @@ TT_INLINE void start(const tt_simd_matvec_args *a, float *sum, range r)
             sum[j] = load(TT_SIMD_F32, a->bias, j);
 }
 
-// Adds `rows` (1 or ROWS, a constant) rows of w from row i on.
+// Adds ROWS rows of w from row i on to `n` (a constant) rows of sums from `row` on.
 TT_INLINE void add_rows(tt_simd_type type, const tt_simd_matvec_args *a,
-                        int64_t i, int rows, range r)
+                        int64_t i, int64_t row, int n, range r)
+{
+    const void *w = at(type, a->w, i * a->n);
+    float x[TOGETHER][ROWS], *sum = a->scratch + row * a->n;
+    for (int g = 0; g < n; g++)
+        for (int c = 0; c < ROWS; c++)
+            x[g][c] = load(type, a->x, (row + g) * a->k + i + c);
+    int64_t j = r.from;
+    for (; j + TT_LANES <= r.to; j += TT_LANES) {
+        tt__vec v[ROWS];
+        for (int c = 0; c < ROWS; c++)
+            v[c] = vec_load(type, w, c * a->n + j);
+        for (int g = 0; g < n; g++) {
+            tt__vec *to = (tt__vec *)(sum + g * a->n + j), s = *to;
+            for (int c = 0; c < ROWS; c++)
+                s += x[g][c] * v[c];
+            *to = s;
+        }
+    }
+    for (; j < r.to; j++)
+        for (int g = 0; g < n; g++)
+            for (int c = 0; c < ROWS; c++)
+                sum[g * a->n + j] += x[g][c] * load(type, w, c * a->n + j);
+}
+
+TT_INLINE void add_row(tt_simd_type type, const tt_simd_matvec_args *a,
+                       int64_t i, range r)
 {
     const void *w = at(type, a->w, i * a->n);
     for (int64_t row = 0; row < a->m; row++) {
-        float x[ROWS], *sum = a->scratch + row * a->n;
-        for (int c = 0; c < rows; c++)
-            x[c] = load(type, a->x, row * a->k + i + c);
+        const float x = load(type, a->x, row * a->k + i);
+        float *sum = a->scratch + row * a->n;
 #pragma omp simd
-        for (int64_t j = r.from; j < r.to; j++) {
-            float s = sum[j];
-            for (int c = 0; c < rows; c++)
-                s += x[c] * load(type, w, c * a->n + j);
-            sum[j] = s;
-        }
+        for (int64_t j = r.from; j < r.to; j++)
+            sum[j] += x * load(type, w, j);
     }
 }
 
@@ -69,34 +94,74 @@ TT_INLINE void multiply(tt_simd_type type, const tt_simd_matvec_args *a,
     for (int64_t j = all.from; j < all.to; j += WIDE) {
         const range r = {j, min_i64(j + WIDE, all.to)};
         int64_t i = 0;
-        for (; i + ROWS <= a->k; i += ROWS)
-            add_rows(type, a, i, ROWS, r);
+        for (; i + ROWS <= a->k; i += ROWS) {
+            int64_t row = 0;
+            for (; row + TOGETHER <= a->m; row += TOGETHER)
+                add_rows(type, a, i, row, TOGETHER, r);
+            for (; row < a->m; row++)
+                add_rows(type, a, i, row, 1, r);
+        }
         for (; i < a->k; i++)
-            add_rows(type, a, i, 1, r);
+            add_row(type, a, i, r);
     }
 }
 
-TT_INLINE float dot(tt_simd_type type, const float *x, const void *w, int64_t n)
+TT_INLINE float sum_lanes(tt__vec v)
 {
     float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i] * load(type, w, i);
+    for (int l = 0; l < TT_LANES; l++)
+        sum += v[l];
     return sum;
+}
+
+// Scalar products of `rows` rows of x with `cols` rows of w (constants), added to
+// the sums. Each is computed alike, however many go together.
+TT_INLINE void add_dots(tt_simd_type type, const tt_simd_matvec_args *a,
+                        int64_t row, int rows, int64_t col, int cols)
+{
+    const int64_t k = a->k;
+    const float *x = a->scratch + a->m * a->n + row * k;
+    const void *w = at(type, a->w, col * k);
+    tt__vec sum[TOGETHER][TOGETHER] = {{{0}}};
+    int64_t i = 0;
+    for (; i + TT_LANES <= k; i += TT_LANES) {
+        tt__vec v[TOGETHER];
+        for (int c = 0; c < cols; c++) {
+            v[c] = vec_load(type, w, c * k + i);
+            __builtin_prefetch(at(type, w, c * k + i + AHEAD));
+        }
+        for (int g = 0; g < rows; g++) {
+            const tt__vec u = vec_load(TT_SIMD_F32, x, g * k + i);
+            for (int c = 0; c < cols; c++)
+                sum[g][c] += u * v[c];
+        }
+    }
+    for (int g = 0; g < rows; g++)
+        for (int c = 0; c < cols; c++) {
+            float s = sum_lanes(sum[g][c]);
+            for (int64_t t = i; t < k; t++)
+                s += x[g * k + t] * load(type, w, c * k + t);
+            a->scratch[(row + g) * a->n + col + c] += s;
+        }
 }
 
 // x as floats lies behind the sums.
 TT_INLINE void multiply_transposed(tt_simd_type type,
                                    const tt_simd_matvec_args *a, range r)
 {
-    const float *x = a->scratch + a->m * a->n;
     for (int64_t row = 0; row < a->m; row++)
         start(a, a->scratch + row * a->n, r);
-    for (int64_t j = r.from; j < r.to; j++) {
-        const void *w = at(type, a->w, j * a->k);
-        for (int64_t row = 0; row < a->m; row++)
-            a->scratch[row * a->n + j] += dot(type, x + row * a->k, w, a->k);
+    int64_t j = r.from;
+    for (; j + TOGETHER <= r.to; j += TOGETHER) {
+        int64_t row = 0;
+        for (; row + TOGETHER <= a->m; row += TOGETHER)
+            add_dots(type, a, row, TOGETHER, j, TOGETHER);
+        for (; row < a->m; row++)
+            add_dots(type, a, row, 1, j, TOGETHER);
     }
+    for (; j < r.to; j++)
+        for (int64_t row = 0; row < a->m; row++)
+            add_dots(type, a, row, 1, j, 1);
 }
 
 TT_INLINE void finish(tt_simd_type type, const tt_simd_matvec_args *a, range r)
