@@ -97,7 +97,8 @@ static bool is_null(const reader *r)
 static bool is_key(const char *text)
 {
     static const char *const allowed =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+        "*?[]!"; // patterns
     const size_t n = strlen(text);
     return n > 0 && strspn(text, allowed) == n && text[0] != '.' &&
            text[n - 1] != '.' && strstr(text, "..") == NULL;
@@ -114,7 +115,7 @@ static tt_status read_key(reader *r, const char *prefix, const char **key,
     if (strcmp(text, "<<") == 0)
         return fail_here(r, "merges (<<) are not supported; write it out");
     if (!is_key(text))
-        return fail_here(r, "a key consists of letters, digits, _, - and dots "
+        return fail_here(r, "a key consists of letters, digits, _, -, *, ? and dots "
                             "between them");
     if (strlen(prefix) + strlen(text) > KEY_MAX)
         return fail_here(r, "the key is too long");

@@ -38,7 +38,7 @@ static tt_status print_json(const tt_job *job, const tt_survey *survey,
     tt_json_f64(&json, "parallelism", plan->cost.work / plan->cost.depth);
     tt_json_i64(&json, "steps", plan->n_steps);
     tt_json_str(&json, "mesh", job->grid.mesh);
-    tt_json_str(&json, "layout", job->grid.layout);
+    tt_json_str(&json, "layout", job->grid.layout_text);
     TT_TRY(tt_plan_show_json(job, survey, &json));
     tt_json_close(&json, '}');
     tt_str_add(out, "\n");
@@ -63,7 +63,7 @@ static void print_head(const tt_job *job, tt_str *out)
     if (job->peers.size > 1)
         tt_str_addf(out, "rank 0 of %d: mesh %s, zero=%lld\nlayout: %s\n",
                     job->peers.size, job->grid.mesh, (long long)job->where.zero,
-                    job->grid.layout);
+                    job->grid.layout_text);
     tt_str_add(out, "\n");
 }
 

@@ -72,5 +72,6 @@ const tt_model_def tt_model_lenet = {
     .options = options,
     .params_bytes = sizeof(params),
     .task = TT_TASK_IMAGES,
+    .layout = "filters:tensor channels:tensor",
     .build = build,
 };

@@ -48,6 +48,9 @@ typedef struct tt_model_def {
     int64_t params_bytes;
     const tt_model_preset *presets;
     tt_model_task task;
+    // The usual layout of the family where it is not that of most models:
+    // "filters:tensor"; NULL: it is.
+    const char *layout;
     bool can_decode; // build knows io->decodes
     bool is_foreign; // added at run time: the laws know no small version of it
     tt_model_build_fn *build;

@@ -148,5 +148,6 @@ const tt_model_def tt_model_resnet = {
     .params_bytes = sizeof(params),
     .presets = presets,
     .task = TT_TASK_IMAGES,
+    .layout = "filters:tensor channels:tensor",
     .build = build,
 };

@@ -145,5 +145,6 @@ const tt_model_def tt_model_vgg = {
     .params_bytes = sizeof(params),
     .presets = presets,
     .task = TT_TASK_IMAGES,
+    .layout = "filters:tensor channels:tensor",
     .build = build,
 };

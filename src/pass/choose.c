@@ -14,8 +14,7 @@ static bool may_split(const tt__cut *c, const tt_node *node, int32_t old,
 {
     const tt_shape *shape = &c->old->value[old].type.shape;
     return want->kind != TT_SPLIT || want->window.out != 0 ||
-           tt__layout_maps(c->layout, shape->factor[want->factor].name,
-                           c->b.graph->mesh.axis[c->axis].name) ||
+           tt__cuts_node(c, node, shape->factor[want->factor].name) ||
            tt__zero_allows(c, node, old, want);
 }
 
@@ -45,7 +44,6 @@ static double misplaced(const tt__cut *c, const tt_node *node, int32_t old)
 // split like all else and is not carried on as terms.
 static double debt(const tt__cut *c, const tt_node *node, const tt_sig *sig)
 {
-    const char *axis = c->b.graph->mesh.axis[c->axis].name;
     const double p = c->size;
     double bytes = 0;
     for (int i = 0; i < node->n_out && node->phase != TT_UPDATE; i++) {
@@ -55,7 +53,7 @@ static double debt(const tt__cut *c, const tt_node *node, const tt_sig *sig)
         bool is_scattered = false;
         for (int f = 0; f < type->shape.n_factors; f++)
             is_scattered |=
-                tt__layout_maps(c->layout, type->shape.factor[f].name, axis) &&
+                tt__cuts_node(c, node, type->shape.factor[f].name) &&
                 tt_can_split(type, f, c->size);
         if (is_scattered)
             bytes += (p - 1) / p * tt_type_bytes(type) + 1;

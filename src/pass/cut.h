@@ -11,6 +11,7 @@
 #define TT_PASS_CUT_H
 
 #include "graph/build.h"
+#include "pass/layout.h"
 #include "pass/partition.h"
 
 // One version of an old value in the new graph; versions form a list, from the
@@ -27,7 +28,7 @@ typedef struct tt__cut {
     const tt_graph *old;
     tt_builder b;
     const tt_partition_params *params;
-    const char *layout; // "" on an axis of one rank
+    const tt_layout *layout; // without rules on an axis of one rank
     int axis, size;
     int64_t zero;      // of this axis
     bool is_canonical; // it is the axis of which `canonical` speaks
@@ -45,8 +46,14 @@ typedef struct tt__cut {
 
 // ---- leaves ----
 
-// Whether "name:axis name:axis" maps this dimension to this axis.
-bool tt__layout_maps(const char *layout, const char *name, const char *axis);
+// Whether the layout cuts this dimension along the axis, where this node computes
+// (a rule of some layers is for nodes that read their weights, or come from them),
+// and in this leaf.
+bool tt__cuts_node(const tt__cut *c, const tt_node *node, const char *dim);
+bool tt__cuts_leaf(const tt__cut *c, int32_t old, const char *dim);
+
+// Whether the layout, not ZeRO, splits this leaf.
+bool tt__is_laid_out(const tt__cut *c, int32_t old);
 
 tt_status tt__leaf_place(const tt__cut *c, int32_t old, tt_place *place_out);
 

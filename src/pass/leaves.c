@@ -2,21 +2,37 @@
 
 #include "pass/cut.h"
 
-#include <string.h>
-
-bool tt__layout_maps(const char *layout, const char *name, const char *axis)
+static const char *axis_name(const tt__cut *c)
 {
-    const size_t n = strlen(name), m = strlen(axis);
-    for (const char *p = layout; p != NULL && *p != '\0'; p = strchr(p, ' ')) {
-        while (*p == ' ' || *p == ',')
-            p++;
-        if (strncmp(p, name, n) == 0 && p[n] == ':' &&
-            strncmp(p + n + 1, axis, m) == 0 &&
-            (p[n + 1 + m] == '\0' || p[n + 1 + m] == ' ' ||
-             p[n + 1 + m] == ','))
-            return true;
+    return c->b.graph->mesh.axis[c->axis].name;
+}
+
+// The weight that a node reads, as it is or fetched; NULL: none.
+static const char *weight_of(const tt_graph *g, const tt_node *node)
+{
+    for (int i = 0; i < node->n_in; i++) {
+        int32_t v = node->in[i].id;
+        while (v >= 0 && g->value[v].node >= 0 &&
+               (g->node[g->value[v].node].op->flags & TT_OP_ALIAS) != 0)
+            v = g->node[g->value[v].node].in[0].id;
+        if (v >= 0 && (g->value[v].role == TT_ROLE_PARAM ||
+                       g->value[v].role == TT_ROLE_WORK))
+            return g->value[v].name;
     }
-    return false;
+    return NULL;
+}
+
+bool tt__cuts_node(const tt__cut *c, const tt_node *node, const char *dim)
+{
+    const char *weight = weight_of(c->old, node);
+    return tt_layout_cuts(c->layout, weight != NULL ? weight : node->origin,
+                          dim, axis_name(c));
+}
+
+bool tt__cuts_leaf(const tt__cut *c, int32_t old, const char *dim)
+{
+    return tt_layout_cuts(c->layout, c->old->value[old].name, dim,
+                          axis_name(c));
 }
 
 static tt_status too_few(const tt__cut *c, const tt_value *value)
@@ -44,11 +60,11 @@ static bool is_whole(const tt__cut *c, const tt_value *value, int f)
 static tt_status by_layout(const tt__cut *c, const tt_value *value,
                            tt_place *place_out)
 {
-    const char *axis = c->b.graph->mesh.axis[c->axis].name;
+    const int32_t old = (int32_t)(value - c->old->value);
     const tt_shape *shape = &value->type.shape;
     *place_out = tt_place_replicate();
     for (int f = 0; f < shape->n_factors; f++) {
-        if (!tt__layout_maps(c->layout, shape->factor[f].name, axis) ||
+        if (!tt__cuts_leaf(c, old, shape->factor[f].name) ||
             is_whole(c, value, f))
             continue;
         if (tt_can_split(&value->type, f, c->size)) {
@@ -59,6 +75,13 @@ static tt_status by_layout(const tt__cut *c, const tt_value *value,
             return too_few(c, value);
     }
     return TT_OK;
+}
+
+bool tt__is_laid_out(const tt__cut *c, int32_t old)
+{
+    tt_place place;
+    return by_layout(c, &c->old->value[old], &place) == TT_OK &&
+           place.kind == TT_SPLIT;
 }
 
 // Whether ZeRO keeps a state in parts, not only what is computed from it.

@@ -219,16 +219,18 @@ static const char *zero_axis(const tt_partition_params *p)
 }
 
 static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
-                            const tt_partition_params *p, tt_graph **out)
+                            const tt_partition_params *p,
+                            const tt_layout *layout, tt_graph **out)
 {
     static const tt_grad_ops none = {0};
+    static const tt_layout no_rules = {0};
     const int size = mesh->axis[axis].size;
     tt__cut *c = tt_alloc(sizeof *c);
     if (c == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory to partition a graph");
     *c = (tt__cut){.old = old,
                    .params = p,
-                   .layout = size > 1 ? p->layout : "",
+                   .layout = size > 1 ? layout : &no_rules,
                    .axis = axis,
                    .size = size};
     if (size > 1 && strcmp(mesh->axis[axis].name, zero_axis(p)) == 0) {
@@ -293,24 +295,39 @@ static tt_status check_mesh(const tt_mesh *mesh, const tt_partition_params *p)
                                   zero_axis(p), p->mesh);
 }
 
-static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
+static tt_status split_all(const tt_graph *in, const tt_mesh *mesh,
+                           const tt_partition_params *p,
+                           const tt_layout *layout, tt_graph **out)
 {
-    const tt_partition_params *p = params;
-    tt_mesh mesh;
     tt_graph *last = NULL;
-    TT_TRY(parse_mesh(p->mesh, &mesh));
-    TT_TRY(check_mesh(&mesh, p));
-    for (int a = 0; a < mesh.n_axes; a++) {
+    for (int a = 0; a < mesh->n_axes; a++) {
         tt_graph *next = NULL;
         const tt_status status =
-            split_axis(a == 0 ? in : last, &mesh, a, p, &next);
+            split_axis(a == 0 ? in : last, mesh, a, p, layout, &next);
         tt_graph_destroy(last);
         if (status != TT_OK)
-            return tt_fail_context(status, "axis %s", mesh.axis[a].name);
+            return tt_fail_context(status, "axis %s", mesh->axis[a].name);
         last = next;
     }
     *out = last;
     return TT_OK;
+}
+
+static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
+{
+    const tt_partition_params *p = params;
+    tt_mesh mesh;
+    tt_layout layout = {0};
+    TT_TRY(parse_mesh(p->mesh, &mesh));
+    TT_TRY(check_mesh(&mesh, p));
+    tt_arena *arena = tt_arena_create();
+    tt_status status =
+        arena == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for a layout")
+                      : tt_layout_parse(p->layout, "layout", arena, &layout);
+    if (status == TT_OK)
+        status = split_all(in, &mesh, p, &layout, out);
+    tt_arena_destroy(arena);
+    return status;
 }
 
 static const tt_opt options[] = {

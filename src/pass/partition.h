@@ -8,7 +8,7 @@
 
 typedef struct tt_partition_params {
     const char *mesh;   // "data:2 tensor:4"
-    const char *layout; // "batch:data heads:tensor vocab:tensor"
+    const char *layout; // "batch:data heads:tensor", see layout.h
     int64_t zero;       // 0: none, 1: optimiser state, 2: and gradients, 3: and
                         // weights are split over the ranks of zero_axis
     const char *zero_axis; // NULL: "data"

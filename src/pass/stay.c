@@ -33,12 +33,11 @@ void tt__weights_mark(tt__cut *c)
 bool tt__axis_cuts_weights(const tt__cut *c)
 {
     const tt_graph *g = c->old;
-    const char *axis = c->b.graph->mesh.axis[c->axis].name;
     for (int32_t v = 0; v < g->n_values; v++) {
         const tt_type *type = &g->value[v].type;
         for (int f = 0; is_weight(&g->value[v]) && f < type->shape.n_factors;
              f++)
-            if (tt__layout_maps(c->layout, type->shape.factor[f].name, axis) &&
+            if (tt__cuts_leaf(c, v, type->shape.factor[f].name) &&
                 tt_can_split(type, f, c->size))
                 return true;
     }

@@ -25,12 +25,13 @@
 
 // Whether a later axis will cut this factor. That axis would cut the blocks made
 // here, and then gathering these blocks would not give its block of the whole.
-static bool is_cut_later(const tt__cut *c, const char *name)
+static bool is_cut_later(const tt__cut *c, int32_t old, const char *dim)
 {
     const tt_mesh *mesh = &c->b.graph->mesh;
     for (int a = c->axis + 1; a < mesh->n_axes; a++)
         if (mesh->axis[a].size > 1 &&
-            tt__layout_maps(c->params->layout, name, mesh->axis[a].name))
+            tt_layout_cuts(c->layout, c->old->value[old].name, dim,
+                           mesh->axis[a].name))
             return true;
     return false;
 }
@@ -45,14 +46,15 @@ static int64_t extent(const tt__cut *c, const tt_type *type, int f)
     return n;
 }
 
-static int32_t best_factor(const tt__cut *c, const tt_type *type)
+static int32_t best_factor(const tt__cut *c, int32_t old)
 {
+    const tt_type *type = &c->old->value[old].type;
     const double much = 0.95; // less than this is worth a strided part
     int32_t best = -1;
     double least = 0;
     for (int f = 0; f < type->shape.n_factors; f++) {
         const int64_t n = extent(c, type, f);
-        if (n < c->size || is_cut_later(c, type->shape.factor[f].name))
+        if (n < c->size || is_cut_later(c, old, type->shape.factor[f].name))
             continue;
         const int64_t largest = (n + c->size - 1) / c->size; // block
         const double share = (double)largest / (double)n;
@@ -97,8 +99,8 @@ static int64_t find_small(const tt__cut *c)
 static void mark(tt__cut *c, int32_t old, int64_t small)
 {
     const tt_type *type = &c->old->value[old].type;
-    if (tt_shape_count(&type->shape) > small)
-        c->shard[old] = best_factor(c, type);
+    if (tt_shape_count(&type->shape) > small && !tt__is_laid_out(c, old))
+        c->shard[old] = best_factor(c, old);
 }
 
 // Weights whose update is on parts: at level 1 those that have state.

@@ -198,7 +198,7 @@ static tt_status set_batch(tt_job *job, const tt_settings *settings)
 static tt_status set_ranks(tt_job *job, const tt_peers *peers)
 {
     TT_TRY(tt_where_grid(&job->where, peers != NULL ? peers->size : 0,
-                         job->arena, &job->grid));
+                         job->model->layout, job->arena, &job->grid));
     job->peers = peers != NULL ? *peers : (tt_peers){.size = job->grid.ranks};
     return TT_OK;
 }

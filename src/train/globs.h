@@ -1,10 +1,11 @@
-// globs - lists of patterns over tensor names: `*` any text, `?` one character,
-// `[a-c]` one of a set (`[!a-c]`: none of it). A list is "a*,b*" or "[a*, b*]".
+// globs - lists of patterns (base/glob.h) over tensor names. A list is "a*,b*" or
+// "[a*, b*]".
 
 #ifndef TT_TRAIN_GLOBS_H
 #define TT_TRAIN_GLOBS_H
 
 #include "base/arena.h"
+#include "base/glob.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -24,8 +25,6 @@ typedef struct tt_globs {
 // followed by ":NUMBER", at least 0.
 tt_status tt_globs_read(const char *key, const char *text, bool has_factor,
                         tt_arena *arena, tt_globs *out);
-
-bool tt_glob_match(const char *pattern, const char *name);
 
 // The first pattern that matches, or NULL.
 const tt_glob *tt_globs_find(const tt_globs *globs, const char *name);

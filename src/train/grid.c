@@ -11,32 +11,16 @@ const char *const tt_axis_name[TT_N_AXES] = {
     [TT_AXIS_TENSOR] = "tensor",
 };
 
-enum { AUTO, NONE, FIRST_AXIS };
-enum { BATCH }; // in dims
+enum { AUTO, WHOLE, FIRST_AXIS }; // values of layout.*
 
-// Dimensions that models have, and the axis that cuts each unless it is said.
 static const struct {
     const char *name;
-    int axis; // TT_N_AXES: none
-} dims[] = {
-    {"batch", TT_AXIS_DATA},      {"heads", TT_AXIS_TENSOR},
-    {"kv_heads", TT_AXIS_TENSOR}, {"ff", TT_AXIS_TENSOR},
-    {"vocab", TT_AXIS_TENSOR},    {"hidden", TT_AXIS_TENSOR},
-    {"seq", TT_AXIS_CONTEXT},     {"height", TT_AXIS_SPACE},
-    {"width", TT_N_AXES},         {"filters", TT_N_AXES},
-    {"channels", TT_N_AXES},      {"embed", TT_N_AXES},
-    {"classes", TT_N_AXES},       {"experts", TT_AXIS_EXPERT},
+    tt_axis axis;
+} dims[TT_N_DIMS] = {
+#define TT_DIM(name, axis) {#name, TT_AXIS_##axis},
+    TT_WHERE_DIMS(TT_DIM)
+#undef TT_DIM
 };
-
-enum { N_DIMS = sizeof(dims) / sizeof(dims[0]) };
-
-bool tt_where_is_set(const tt_where *where, const char *name)
-{
-    for (int d = 0; d < N_DIMS; d++)
-        if (strcmp(dims[d].name, name) == 0)
-            return where->dim[d] != AUTO;
-    return false;
-}
 
 // ---- how many ranks along each axis --------------------------------------
 
@@ -95,24 +79,21 @@ static tt_status fill_axes(const tt_where *where, int32_t ranks,
 
 // ---- the mesh ------------------------------------------------------------
 
-static int find_axis(const char *name, size_t n)
+int tt_axis_find(const char *name)
 {
     for (int a = 0; a < TT_N_AXES; a++)
-        if (strlen(tt_axis_name[a]) == n &&
-            strncmp(tt_axis_name[a], name, n) == 0)
+        if (strcmp(tt_axis_name[a], name) == 0)
             return a;
     return -1;
 }
 
-static tt_status unknown_axis(const char *key, const char *name, size_t n)
+tt_status tt_axis_unknown(const char *key, const char *name)
 {
-    char word[32];
-    snprintf(word, sizeof word, "%.*s", (int)(n < 31 ? n : 31), name);
-    const char *near = tt_nearest(word, tt_axis_name, TT_N_AXES);
+    const char *near = tt_nearest(name, tt_axis_name, TT_N_AXES);
     return tt_fail(TT_ERR_ARG,
                    "%s: there is no axis \"%s\"; %s%s%s are data expert space "
                    "context tensor",
-                   key, word, near != NULL ? "did you mean " : "",
+                   key, name, near != NULL ? "did you mean " : "",
                    near != NULL ? near : "", near != NULL ? "? They" : "they");
 }
 
@@ -128,9 +109,11 @@ static tt_status read_order(const char *text, int order[TT_N_AXES])
         p = name + word;
         if (word == 0)
             continue;
-        const int a = find_axis(name, word);
+        char axis[32];
+        snprintf(axis, sizeof axis, "%.*s", (int)(word < 31 ? word : 31), name);
+        const int a = tt_axis_find(axis);
         if (a < 0)
-            return unknown_axis("mesh.order", name, word);
+            return tt_axis_unknown("mesh.order", axis);
         if (is_there[a])
             return tt_fail(TT_ERR_ARG, "mesh.order names %s twice",
                            tt_axis_name[a]);
@@ -147,69 +130,53 @@ static tt_status read_order(const char *text, int order[TT_N_AXES])
 
 // ---- the layout ----------------------------------------------------------
 
-static void add_rule(tt_str *out, const char *dim, const char *axis)
-{
-    tt_str_addf(out, "%s%s:%s", out->n > 0 ? " " : "", dim, axis);
-}
-
-static tt_status check_cut(const char *dim, int axis,
+static tt_status check_cut(const tt_layout_rule *rule, int axis,
                            const int64_t size[TT_N_AXES])
 {
     if (size[axis] > 1 || axis == TT_AXIS_DATA)
         return TT_OK;
     return tt_fail(TT_ERR_ARG,
-                   "layout.%s=%s, but the mesh has no ranks along %s; set "
+                   "layout.%s%s%s=%s, but the mesh has no ranks along %s; set "
                    "mesh.%s, or leave it out",
-                   dim, tt_axis_name[axis], tt_axis_name[axis],
-                   tt_axis_name[axis]);
+                   rule->layers != NULL ? rule->layers : "",
+                   rule->layers != NULL ? "." : "", rule->dim, rule->axis,
+                   rule->axis, rule->axis);
 }
 
-static tt_status add_rules(const char *text, const int64_t size[TT_N_AXES],
-                           tt_str *out)
+// Rules that somebody wrote; "none" means something only of some layers.
+static tt_status add_written(const tt_where *where,
+                             const int64_t size[TT_N_AXES], tt_arena *arena,
+                             tt_layout *out)
 {
-    for (const char *p = text; *p != '\0';) {
-        const char *name = p + strspn(p, " ,");
-        const size_t n = strcspn(name, ": ,");
-        const char *axis = name + n + (name[n] == ':');
-        const size_t m = strcspn(axis, " ,");
-        p = axis + m;
-        if (n == 0 && m == 0)
-            continue;
-        if (n == 0 || n >= 32 || name[n] != ':' || m == 0)
+    tt_layout written = {0};
+    TT_TRY(tt_layout_parse(where->rules, "layout.rules", arena, &written));
+    for (int32_t i = 0; i < written.n; i++) {
+        const tt_layout_rule *r = &written.rule[i];
+        const int axis = tt_axis_find(r->axis);
+        const bool is_whole = strcmp(r->axis, "none") == 0;
+        if (axis < 0 && !is_whole)
+            return tt_axis_unknown("layout.rules", r->axis);
+        if (is_whole && r->layers == NULL)
             return tt_fail(TT_ERR_ARG,
-                           "layout.rules \"%s\" is not like heads:tensor "
-                           "seq:context",
-                           text);
-        char word[32];
-        snprintf(word, sizeof word, "%.*s", (int)n, name);
-        const int a = find_axis(axis, m);
-        if (a < 0)
-            return unknown_axis("layout.rules", axis, m);
-        TT_TRY(check_cut(word, a, size));
-        add_rule(out, word, tt_axis_name[a]);
+                           "layout.rules: %s:none is for some layers, like "
+                           "h.0/%s:none; layout.%s=none is for all",
+                           r->dim, r->dim, r->dim);
+        if (axis >= 0)
+            TT_TRY(check_cut(r, axis, size));
+        TT_TRY(tt_layout_add(out, arena, r));
     }
     return TT_OK;
 }
 
-static tt_status make_layout(const tt_where *where,
-                             const int64_t size[TT_N_AXES], tt_str *out)
+// The axis that cuts a dimension; -1: none does.
+static int axis_of(const tt_where *where, const tt_layout *usual, int d)
 {
-    TT_TRY(add_rules(where->rules, size, out));
-    for (int d = 0; d < N_DIMS; d++) {
-        if (where->dim[d] == NONE)
-            continue;
-        const int axis =
-            where->dim[d] == AUTO ? dims[d].axis : where->dim[d] - FIRST_AXIS;
-        if (where->dim[d] != AUTO)
-            TT_TRY(check_cut(dims[d].name, axis, size));
-        if (axis < TT_N_AXES && size[axis] > 1)
-            add_rule(out, dims[d].name, tt_axis_name[axis]);
-        // Ranks with different experts have different samples too, and exchange
-        // tokens.
-        if (d == BATCH && axis == TT_AXIS_DATA && size[TT_AXIS_EXPERT] > 1)
-            add_rule(out, dims[d].name, tt_axis_name[TT_AXIS_EXPERT]);
-    }
-    return tt_str_status(out);
+    if (where->dim[d] != AUTO)
+        return where->dim[d] - FIRST_AXIS;
+    for (int32_t i = 0; i < usual->n; i++)
+        if (strcmp(usual->rule[i].dim, dims[d].name) == 0)
+            return tt_axis_find(usual->rule[i].axis);
+    return dims[d].axis;
 }
 
 tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,
@@ -234,26 +201,67 @@ tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,
     return status;
 }
 
-tt_status tt_where_grid(const tt_where *where, int32_t ranks, tt_arena *arena,
-                        tt_grid *grid_out)
+static tt_status make_layout(const tt_where *where, const tt_layout *usual,
+                             const int64_t size[TT_N_AXES], tt_arena *arena,
+                             tt_layout *out)
 {
+    TT_TRY(add_written(where, size, arena, out));
+    for (int d = 0; d < TT_N_DIMS; d++) {
+        if (where->dim[d] == WHOLE)
+            continue;
+        const int axis = axis_of(where, usual, d);
+        const tt_layout_rule rule = {
+            .dim = dims[d].name, .axis = axis < 0 ? "" : tt_axis_name[axis]};
+        if (where->dim[d] != AUTO)
+            TT_TRY(check_cut(&rule, axis, size));
+        if (axis >= 0 && size[axis] > 1)
+            TT_TRY(tt_layout_add(out, arena, &rule));
+        // Ranks with different experts have different samples too, and exchange
+        // tokens.
+        const tt_layout_rule too = {.dim = rule.dim,
+                                    .axis = tt_axis_name[TT_AXIS_EXPERT]};
+        if (d == TT_DIM_batch && axis == TT_AXIS_DATA &&
+            size[TT_AXIS_EXPERT] > 1)
+            TT_TRY(tt_layout_add(out, arena, &too));
+    }
+    return TT_OK;
+}
+
+bool tt_where_is_set(const tt_where *where, const char *name)
+{
+    const size_t n = strlen(name);
+    for (int d = 0; d < TT_N_DIMS; d++)
+        if (strcmp(dims[d].name, name) == 0 && where->dim[d] != AUTO)
+            return true;
+    for (const char *p = where->rules; (p = strstr(p, name)) != NULL; p += n)
+        if ((p == where->rules || strchr(" ,/", p[-1]) != NULL) && p[n] == ':')
+            return true;
+    return false;
+}
+
+tt_status tt_where_grid(const tt_where *where, int32_t ranks, const char *usual,
+                        tt_arena *arena, tt_grid *grid_out)
+{
+    tt_layout family = {0};
     int64_t size[TT_N_AXES];
-    tt_str layout = {0};
+    tt_str text = {0};
     TT_TRY(fill_axes(where, ranks, size));
     tt_grid grid = {.ranks = 1,
                     .data =
                         (int32_t)(size[TT_AXIS_DATA] * size[TT_AXIS_EXPERT])};
     memcpy(grid.size, size, sizeof size);
-    for (int i = 0; i < TT_N_AXES; i++)
-        grid.ranks *= (int32_t)size[i];
+    for (int a = 0; a < TT_N_AXES; a++)
+        grid.ranks *= (int32_t)size[a];
     TT_TRY(tt_where_mesh(where, &grid, size[TT_AXIS_DATA], arena, &grid.mesh));
-    tt_status status = make_layout(where, size, &layout);
+    TT_TRY(tt_layout_parse(usual, "the model's", arena, &family));
+    TT_TRY(make_layout(where, &family, size, arena, &grid.layout));
+    tt_layout_print(&grid.layout, &text);
+    tt_status status = tt_str_status(&text);
     if (status == TT_OK) {
-        grid.layout = tt_arena_strdup(arena, tt_str_text(&layout));
-        if (grid.layout == NULL)
-            status = TT_ERR_NOMEM;
+        grid.layout_text = tt_arena_strdup(arena, tt_str_text(&text));
+        status = grid.layout_text == NULL ? TT_ERR_NOMEM : TT_OK;
     }
-    tt_str_fini(&layout);
+    tt_str_fini(&text);
     *grid_out = grid;
     return status;
 }

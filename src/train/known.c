@@ -141,6 +141,8 @@ static const char *nearest(const known *k, const char *key)
 
 static tt_status check_one(const known *k, const tt_setting *s)
 {
+    if (tt_where_is_rule(s->key))
+        return tt_where_check_rule(s);
     for (int i = 0; i < k->n; i++)
         if (strcmp(k->key[i], s->key) == 0) {
             tt_opt full[2] = {*k->opt[i], {0}};

@@ -1,40 +1,58 @@
-// layout - the dimensions of a graph against those of a layout.
+// layout - the dimensions and layers of a graph against those of a layout.
 
 #include "train/layout.h"
 
+#include <stdio.h>
 #include <string.h>
 
-// The longest factor of this name; 0: the graph has none.
-static int64_t extent_of(const tt_graph *g, const char *name)
+typedef struct subject {
+    const tt_where *where;
+    const tt_grid *grid;
+    const tt_graph *graph;
+    const char *model; // what errors call it
+} subject;
+
+// Who a value belongs to: a weight to itself, a result to its layer.
+static const char *owner(const tt_graph *g, int32_t v)
+{
+    const int32_t node = g->value[v].node;
+    return node < 0 ? g->value[v].name : g->node[node].origin;
+}
+
+static bool is_for(const tt_graph *g, int32_t v, const char *layers)
+{
+    return layers == NULL || tt_layout_is_for(layers, owner(g, v));
+}
+
+// The longest factor of this name in those layers; 0: they have none.
+static int64_t extent_of(const tt_graph *g, const char *layers,
+                         const char *name)
 {
     int64_t n = 0;
     for (int32_t v = 0; v < g->n_values; v++) {
         const tt_shape *shape = &g->value[v].type.shape;
         const int f = tt_shape_find(shape, name);
-        if (f >= 0 && shape->factor[f].size > n)
+        if (f >= 0 && shape->factor[f].size > n && is_for(g, v, layers))
             n = shape->factor[f].size;
     }
     return n;
 }
 
-static int axis_of(const char *name)
-{
-    for (int a = 0; a < TT_N_AXES; a++)
-        if (strcmp(tt_axis_name[a], name) == 0)
-            return a;
-    return -1;
-}
+// ---- names that are none -------------------------------------------------
 
-enum { MOST_NAMES = 64 };
+enum { MOST_NAMES = 64, MOST_LAYERS = 1024 };
 
-// The names of the dimensions of weights and inputs.
-static int list_names(const tt_graph *g, const char *names[MOST_NAMES])
+// The names of the dimensions of weights and inputs in those layers.
+static int list_names(const tt_graph *g, const char *layers,
+                      const char *names[MOST_NAMES])
 {
     int n = 0;
     for (int32_t v = 0; v < g->n_values; v++) {
         const tt_shape *shape = &g->value[v].type.shape;
+        if (g->value[v].node >= 0 || !is_for(g, v, layers))
+            continue;
         for (int f = 0; f < shape->n_factors && n < MOST_NAMES; f++) {
-            bool is_new = g->value[v].node < 0;
+            bool is_new = true;
             for (int i = 0; i < n && is_new; i++)
                 is_new = strcmp(names[i], shape->factor[f].name) != 0;
             if (is_new)
@@ -44,96 +62,208 @@ static int list_names(const tt_graph *g, const char *names[MOST_NAMES])
     return n;
 }
 
-static tt_status fail_unknown(const tt_graph *g, const char *model,
-                              const char *name)
+static tt_status unknown_dim(const subject *s, const tt_layout_rule *rule)
 {
     const char *names[MOST_NAMES] = {NULL};
-    const int n = list_names(g, names);
-    const char *near = tt_nearest(name, names, n);
-    tt_str all = {0};
+    const int n = list_names(s->graph, rule->layers, names);
+    const char *near = tt_nearest(rule->dim, names, n);
+    tt_str all = {0}, who = {0};
+    tt_str_add(&who, s->model);
+    if (rule->layers != NULL)
+        tt_str_addf(&who, "'s %s", rule->layers);
     for (int i = 0; i < n; i++)
         tt_str_addf(&all, "%s%s", i > 0 ? " " : "", names[i]);
     const tt_status status =
         near != NULL
             ? tt_fail(TT_ERR_ARG,
                       "layout: %s has no dimension called %s; did you mean %s?",
-                      model, name, near)
+                      tt_str_text(&who), rule->dim, near)
             : tt_fail(TT_ERR_ARG,
-                      "layout: %s has no dimension called %s; it has %s", model,
-                      name, tt_str_text(&all));
+                      "layout: %s has no dimension called %s; it has %s",
+                      tt_str_text(&who), rule->dim, tt_str_text(&all));
     tt_str_fini(&all);
+    tt_str_fini(&who);
     return status;
 }
 
-// A dimension that somebody named; those that axes bring along may be missing.
-static bool is_asked_for(const tt_where *where, const char *name)
+// Every name of a layer that a pattern could mean: what is before the last dot of a
+// weight's name, and what is behind a dot of that.
+static int list_layers(const tt_graph *g, char (*text)[96],
+                       const char *names[MOST_LAYERS])
 {
-    const size_t n = strlen(name);
-    const char *p = where->rules;
-    for (; (p = strstr(p, name)) != NULL; p += n)
-        if ((p == where->rules || p[-1] == ' ' || p[-1] == ',') && p[n] == ':')
-            return true;
-    return tt_where_is_set(where, name);
+    int n = 0;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const tt_value *value = &g->value[v];
+        const char *dot = strrchr(value->name, '.');
+        if (value->role != TT_ROLE_PARAM || dot == NULL)
+            continue;
+        for (const char *p = value->name; p != NULL && p < dot;) {
+            if (n < MOST_LAYERS && dot - p < 96) {
+                snprintf(text[n], 96, "%.*s", (int)(dot - p), p);
+                names[n] = text[n];
+                n++;
+            }
+            p = strchr(p, '.');
+            p = p != NULL ? p + 1 : NULL;
+        }
+    }
+    return n;
 }
 
-static tt_status too_short(const char *model, const char *name, int64_t extent,
-                           const char *axis, int64_t size)
+static tt_status unknown_layers(const subject *s, const tt_layout_rule *rule)
 {
+    tt_arena *arena = tt_arena_create();
+    const char **names =
+        arena == NULL
+            ? NULL
+            : tt_arena_alloc(arena, MOST_LAYERS * (int64_t)sizeof *names);
+    char(*text)[96] =
+        arena == NULL ? NULL : tt_arena_alloc(arena, MOST_LAYERS * INT64_C(96));
+    if (names == NULL || text == NULL) {
+        tt_arena_destroy(arena);
+        return TT_ERR_NOMEM;
+    }
+    const int n = list_layers(s->graph, text, names);
+    const char *near = tt_nearest(rule->layers, names, n);
+    const tt_status status = tt_fail(
+        TT_ERR_ARG, "layout: %s has no layer that %s matches; %s%s%s", s->model,
+        rule->layers, near != NULL ? "did you mean " : "it has ",
+        near != NULL ? near
+        : n > 0      ? names[0]
+                     : "none",
+        near != NULL ? "?" : " and others, which `tutti plan` shows");
+    tt_arena_destroy(arena);
+    return status;
+}
+
+static bool has_layers(const tt_graph *g, const char *layers)
+{
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (is_for(g, v, layers))
+            return true;
+    return false;
+}
+
+// ---- rules ---------------------------------------------------------------
+
+// The most ranks up to `extent` along an axis with which the mesh still fits.
+static int64_t most_ranks(const subject *s, int axis, int64_t extent)
+{
+    const int64_t *size = s->grid->size;
+    const int64_t others = s->grid->ranks / size[axis] / size[TT_AXIS_DATA];
+    const bool is_fixed =
+        axis == TT_AXIS_DATA || s->where->axis[TT_AXIS_DATA] > 0;
+    int64_t n = extent;
+    while (!is_fixed && n > 1 && s->grid->ranks % (others * n) != 0)
+        n--;
+    return n;
+}
+
+static tt_status too_short(const subject *s, const tt_layout_rule *rule,
+                           int64_t extent, int64_t size)
+{
+    const int64_t n = most_ranks(s, tt_axis_find(rule->axis), extent);
     return tt_fail(TT_ERR_ARG,
                    "mesh.%s=%lld is more than %s has of %s, which is %lld; "
-                   "mesh.%s=%lld would do, or layout.%s=none",
-                   axis, (long long)size, model, name, (long long)extent, axis,
-                   (long long)extent, name);
+                   "mesh.%s=%lld would do, or layout.%s%s%s=none",
+                   rule->axis, (long long)size, s->model, rule->dim,
+                   (long long)extent, rule->axis, (long long)n,
+                   rule->layers != NULL ? rule->layers : "",
+                   rule->layers != NULL ? "." : "", rule->dim);
 }
 
-static tt_status check_rule(const tt_where *where, const tt_graph *g,
-                            const char *model, const char *name,
-                            const char *axis, int64_t size)
+static tt_status check_rule(const subject *s, const tt_layout_rule *rule)
 {
-    const int64_t extent = extent_of(g, name);
-    const bool is_asked = is_asked_for(where, name);
+    const int axis = tt_axis_find(rule->axis);
+    const int64_t size = axis < 0 ? 1 : s->grid->size[axis];
+    // A dimension that somebody named; those that axes bring along may be missing.
+    const bool is_asked =
+        rule->layers != NULL || tt_where_is_set(s->where, rule->dim);
+    if (rule->layers != NULL && !has_layers(s->graph, rule->layers))
+        return unknown_layers(s, rule);
+    const int64_t extent = extent_of(s->graph, rule->layers, rule->dim);
     if (extent == 0 && is_asked)
-        return fail_unknown(g, model, name);
+        return unknown_dim(s, rule);
+    if (strcmp(rule->dim, "batch") == 0) // samples have a message of their own
+        return TT_OK;
     // Keys and values that are fewer than ranks are held by several.
     if (extent > 0 && extent < size &&
-        (is_asked || strcmp(name, "kv_heads") != 0))
-        return too_short(model, name, extent, axis, size);
+        (is_asked || strcmp(rule->dim, "kv_heads") != 0))
+        return too_short(s, rule, extent, size);
     return TT_OK;
 }
 
-// Ranks along an axis that cuts nothing would all do the same.
-static tt_status check_axes(const tt_grid *grid, const bool is_used[TT_N_AXES],
-                            const char *model)
+static bool is_same_scope(const tt_layout_rule *a, const tt_layout_rule *b)
 {
-    for (int a = 0; a < TT_N_AXES; a++)
-        if (grid->size[a] > 1 && !is_used[a] && a != TT_AXIS_DATA)
-            return tt_fail(TT_ERR_ARG,
-                           "mesh.%s=%lld: %s has no dimension that the layout "
-                           "gives to %s; leave the axis out, or set layout.*",
-                           tt_axis_name[a], (long long)grid->size[a], model,
-                           tt_axis_name[a]);
+    if (strcmp(a->dim, b->dim) != 0 ||
+        (a->layers == NULL) != (b->layers == NULL))
+        return false;
+    return a->layers == NULL || strcmp(a->layers, b->layers) == 0;
+}
+
+// One rule cuts what another leaves whole in the same layers.
+static tt_status check_pairs(const tt_layout *layout)
+{
+    for (int32_t i = 0; i < layout->n; i++)
+        for (int32_t k = 0; k < layout->n; k++) {
+            const tt_layout_rule *a = &layout->rule[i], *b = &layout->rule[k];
+            if (is_same_scope(a, b) && strcmp(a->axis, "none") == 0 &&
+                strcmp(b->axis, "none") != 0)
+                return tt_fail(TT_ERR_ARG,
+                               "layout: %s/%s:none and %s/%s:%s contradict "
+                               "each other; leave one of them out",
+                               a->layers, a->dim, b->layers, b->dim, b->axis);
+        }
+    return TT_OK;
+}
+
+// A dimension of a weight that has a key and as many entries; NULL: there is none.
+static const char *could_cut(const tt_graph *g, int64_t size)
+{
+    static const char *const names[] = {"filters", "ff",     "heads", "hidden",
+                                        "experts", "height", "seq",   "embed"};
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)
+        if (extent_of(g, NULL, names[i]) >= size)
+            return names[i];
+    return NULL;
+}
+
+static tt_status unused_axis(const subject *s, int a)
+{
+    const char *dim = could_cut(s->graph, s->grid->size[a]);
+    return tt_fail(TT_ERR_ARG,
+                   "mesh.%s=%lld: %s has no dimension that the layout gives to "
+                   "%s; leave the axis out%s%s%s%s",
+                   tt_axis_name[a], (long long)s->grid->size[a], s->model,
+                   tt_axis_name[a], dim != NULL ? ", or set layout." : "",
+                   dim != NULL ? dim : "", dim != NULL ? "=" : "",
+                   dim != NULL ? tt_axis_name[a] : "");
+}
+
+// Ranks along an axis that cuts nothing would all do the same.
+static tt_status check_axes(const subject *s)
+{
+    for (int a = 0; a < TT_N_AXES; a++) {
+        bool is_used = s->grid->size[a] == 1;
+        for (int32_t i = 0; i < s->grid->layout.n && !is_used; i++) {
+            const tt_layout_rule *r = &s->grid->layout.rule[i];
+            const bool is_shared =
+                strcmp(r->dim, "batch") == 0 && a != TT_AXIS_DATA;
+            is_used = strcmp(r->axis, tt_axis_name[a]) == 0 && !is_shared &&
+                      extent_of(s->graph, r->layers, r->dim) > 0;
+        }
+        if (!is_used)
+            return unused_axis(s, a);
+    }
     return TT_OK;
 }
 
 tt_status tt_layout_check(const tt_where *where, const tt_grid *grid,
                           const tt_graph *graph, const char *model)
 {
-    bool is_used[TT_N_AXES] = {0};
-    for (const char *p = grid->layout; *p != '\0';) {
-        char name[TT_NAME_BYTES] = "", axis[TT_NAME_BYTES] = "";
-        p += strspn(p, " ");
-        const size_t n = strcspn(p, ":"), m = strcspn(p + n + 1, " ");
-        if (n < sizeof name && m < sizeof axis) {
-            memcpy(name, p, n);
-            memcpy(axis, p + n + 1, m);
-        }
-        p += n + 1 + m;
-        const int a = axis_of(axis);
-        if (a < 0 || a == TT_AXIS_DATA) // samples have a message of their own
-            continue;
-        TT_TRY(check_rule(where, graph, model, name, axis, grid->size[a]));
-        is_used[a] = is_used[a] ||
-                     (strcmp(name, "batch") != 0 && extent_of(graph, name) > 0);
-    }
-    return check_axes(grid, is_used, model);
+    const subject s = {where, grid, graph, model};
+    TT_TRY(check_pairs(&grid->layout));
+    for (int32_t i = 0; i < grid->layout.n; i++)
+        TT_TRY(check_rule(&s, &grid->layout.rule[i]));
+    return check_axes(&s);
 }

@@ -117,38 +117,89 @@ static const char *fetched_by(const tt_graph *g, int32_t weight)
     return NULL;
 }
 
+// A weight that the node reads, fetched or in shape only; -1: none.
+static int32_t weight_of(const tt_graph *g, const tt_node *node)
+{
+    for (int i = 0; i < node->n_in; i++) {
+        int32_t v = node->in[i].id;
+        while (v >= 0 && g->value[v].node >= 0 &&
+               (g->node[g->value[v].node].op->flags &
+                (TT_OP_ALIAS | TT_OP_COLLECTIVE)) != 0)
+            v = g->node[g->value[v].node].in[0].id;
+        if (v >= 0 && (g->value[v].role == TT_ROLE_PARAM ||
+                       g->value[v].role == TT_ROLE_WORK))
+            return v;
+    }
+    return -1;
+}
+
+// Models without scopes: the name of the weight, less its last part.
+static const char *named_by_weight(const tt_survey *s, const tt_node *node)
+{
+    const int32_t v = weight_of(s->graph, node);
+    if (v < 0)
+        return NULL;
+    char *name = tt_arena_strdup(s->arena, s->graph->value[v].name);
+    char *dot = name == NULL ? NULL : strrchr(name, '.');
+    if (dot != NULL)
+        *dot = '\0';
+    return name;
+}
+
+static const tt_node *reader_of(const tt_graph *g, tt_val v)
+{
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        for (int i = 0; i < g->node[n].n_in; i++)
+            if (g->node[n].in[i].id == v.id)
+                return &g->node[n];
+    return NULL;
+}
+
 // Whose business a collective is: of activations and gradients, the layer that made
 // what is sent; of weights, the layer that reads them.
-static const char *layer_of(const tt_graph *g, const tt_node *node)
+static const char *layer_of(const tt_survey *s, const tt_node *node)
 {
+    const tt_graph *g = s->graph;
     const int32_t from = g->value[node->in[0].id].node;
     const tt_node *maker = from < 0 ? NULL : &g->node[from];
     const bool is_weight =
         maker == NULL || (maker->op->flags & TT_OP_ALIAS) != 0;
     const char *name = is_weight ? node->origin : maker->origin;
     const tt_val weight = tt_graph_find(g, name); // an optimiser's origin
-    const char *reader = tt_is(weight) ? fetched_by(g, weight.id) : NULL;
-    return reader != NULL ? reader : name;
+    const char *layer = tt_is(weight) ? fetched_by(g, weight.id) : NULL;
+    if (layer == NULL || layer[0] == '\0')
+        layer = name;
+    if (layer[0] != '\0')
+        return layer;
+    const char *found = maker == NULL ? NULL : named_by_weight(s, maker);
+    const tt_node *reader = reader_of(g, node->out[0]);
+    if (found == NULL && reader != NULL)
+        found = named_by_weight(s, reader);
+    return found != NULL ? found : layer;
 }
 
-// A collective of one step of training; sends nothing: not one.
-static tt_survey_sent sent_by(const tt_plan *plan, int32_t i, tt_coll_cost cost)
+static int64_t times(const tt_plan *plan, const tt_step *step)
 {
-    const tt_step *step = &plan->step[i];
+    return step->phase == TT_UPDATE ? 1 : plan->n_micro;
+}
+
+static tt_survey_sent sent_by(const tt_survey *s, const tt_plan *plan,
+                              const tt_step *step, tt_coll_cost cost)
+{
     const tt_comm_params *params = step->params;
-    const int64_t times = step->phase == TT_UPDATE ? 1 : plan->n_micro;
+    const int64_t n = times(plan, step);
     // What windows overlap follows from where they lie, not from their sizes.
     const bool is_halo = step->op == &tt_op_halo || step->op == &tt_op_halo_add;
     const double formula = is_halo ? (double)cost.bytes : step->cost.wire_bytes;
-    return (tt_survey_sent){
-        .layer = layer_of(plan->graph, &plan->graph->node[step->node]),
-        .direction = direction_of(step->phase),
-        .kind = step->op->name,
-        .axis = (int32_t)params->axis,
-        .count = times,
-        .messages = times * cost.messages,
-        .bytes = times * cost.bytes,
-        .formula = (double)times * formula};
+    return (tt_survey_sent){.layer =
+                                layer_of(s, &plan->graph->node[step->node]),
+                            .direction = direction_of(step->phase),
+                            .kind = step->op->name,
+                            .axis = (int32_t)params->axis,
+                            .count = n,
+                            .messages = n * cost.messages,
+                            .bytes = n * cost.bytes,
+                            .formula = (double)n * formula};
 }
 
 static bool sends(const tt_step *step)
@@ -206,7 +257,8 @@ static tt_status list_sent(const tt_job *job, tt_arena *arena, tt_survey *s)
         for (int32_t i = 0; i < plan->n_steps; i++) {
             if (!sends(&plan->step[i]))
                 continue;
-            const tt_survey_sent row = sent_by(plan, i, cost[i]);
+            const tt_survey_sent row =
+                sent_by(s, plan, &plan->step[i], cost[i]);
             if (strcmp(row.direction, direction[d]) == 0)
                 add_sent(s, &row);
         }
@@ -274,8 +326,7 @@ static tt_status bytes_of_rank(const tt_job *job, const tt_plan *like,
     TT_TRY(tt_wire_costs(&plan, job->where.collective, room));
     *bytes_out = room[plan.n_steps].bytes + host_sends(job, rank).bytes;
     for (int32_t i = 0; i < plan.n_steps; i++)
-        if (sends(&plan.step[i]))
-            *bytes_out += sent_by(&plan, i, room[i]).bytes;
+        *bytes_out += times(&plan, &plan.step[i]) * room[i].bytes;
     return TT_OK;
 }
 
@@ -334,7 +385,7 @@ static tt_status look_at_ranks(const tt_job *job, tt_survey *s)
 tt_status tt_survey_make(const tt_job *job, tt_arena *arena,
                          tt_survey *survey_out)
 {
-    tt_survey s = {0};
+    tt_survey s = {.arena = arena, .graph = job->graph};
     TT_TRY(list_values(job, arena, &s));
     TT_TRY(list_sent(job, arena, &s));
     TT_TRY(look_at_ranks(job, &s));

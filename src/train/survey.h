@@ -32,6 +32,8 @@ typedef struct tt_survey_range {
 } tt_survey_range;
 
 typedef struct tt_survey {
+    tt_arena *arena; // borrowed, as the graph
+    const tt_graph *graph;
     int64_t n_values, n_sent;
     tt_survey_value *value;
     tt_survey_sent *sent;

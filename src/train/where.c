@@ -36,28 +36,20 @@ static const tt_opt mesh[] = {
 };
 
 #define CUTS "auto|none|data|expert|space|context|tensor"
-#define DIM(name, i)                                                           \
+#define TT_DIM(name, axis)                                                     \
     {                                                                          \
-        name, "auto", "axis that cuts it", TT_OPT_CHOICE, AT(dim[i]), CUTS     \
-    }
-// In the order of dims[] in grid.c.
+        #name,                                                                 \
+        "auto",                                                                \
+        "axis that cuts it",                                                   \
+        TT_OPT_CHOICE,                                                         \
+        AT(dim[TT_DIM_##name]),                                                \
+        CUTS},
 static const tt_opt layout[] = {
-    DIM("batch", 0),
-    DIM("heads", 1),
-    DIM("kv_heads", 2),
-    DIM("ff", 3),
-    DIM("vocab", 4),
-    DIM("hidden", 5),
-    DIM("seq", 6),
-    DIM("height", 7),
-    DIM("width", 8),
-    DIM("filters", 9),
-    DIM("channels", 10),
-    DIM("embed", 11),
-    DIM("classes", 12),
-    DIM("experts", 13),
-    {"rules", "", "more of them, for any dimension: NAME:AXIS NAME:AXIS",
-     TT_OPT_STR, AT(rules)},
+    TT_WHERE_DIMS(TT_DIM)
+#undef TT_DIM
+        {"rules", "",
+         "more, of any dimension and layers: DIM:AXIS LAYERS/DIM:AXIS",
+         TT_OPT_STR, AT(rules)},
     {0},
 };
 
@@ -119,6 +111,51 @@ static tt_status check_collective(const char *name)
                    name);
 }
 
+static const char prefix[] = "layout.";
+
+bool tt_where_is_rule(const char *key)
+{
+    const size_t n = sizeof prefix - 1;
+    return strncmp(key, prefix, n) == 0 && strchr(key + n, '.') != NULL;
+}
+
+tt_status tt_where_check_rule(const tt_setting *setting)
+{
+    const char *axis = setting->value;
+    const char *dim = strrchr(setting->key, '.') + 1;
+    if (strcmp(axis, "none") != 0 && tt_axis_find(axis) < 0)
+        return tt_fail_context(tt_axis_unknown(setting->key, axis), "%s",
+                               setting->origin);
+    return strlen(dim) < TT_NAME_BYTES
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG, "%s: %s: no dimension has so long a name",
+                         setting->origin, setting->key);
+}
+
+// Appends layout.LAYERS.DIM=AXIS to the rules, as LAYERS/DIM:AXIS.
+static tt_status read_rules(tt_settings *settings, tt_arena *arena, tt_where *w)
+{
+    tt_str rules = {0};
+    tt_str_add(&rules, w->rules);
+    for (int64_t i = 0; i < settings->n; i++) {
+        tt_setting *s = &settings->v[i];
+        if (!tt_where_is_rule(s->key))
+            continue;
+        const char *layers = s->key + sizeof prefix - 1;
+        const char *dim = strrchr(layers, '.') + 1;
+        tt_str_addf(&rules, "%s%.*s/%s:%s", rules.n > 0 ? " " : "",
+                    (int)(dim - 1 - layers), layers, dim, s->value);
+        s->used = true;
+    }
+    tt_status status = tt_str_status(&rules);
+    if (status == TT_OK) {
+        w->rules = tt_arena_strdup(arena, tt_str_text(&rules));
+        status = w->rules == NULL ? TT_ERR_NOMEM : TT_OK;
+    }
+    tt_str_fini(&rules);
+    return status;
+}
+
 tt_status tt_where_read(tt_settings *settings, tt_arena *arena,
                         tt_where *where_out)
 {
@@ -127,6 +164,7 @@ tt_status tt_where_read(tt_settings *settings, tt_arena *arena,
         TT_TRY(tt_opt_defaults(s->table, &w, arena));
         TT_TRY(tt_settings_apply(settings, s->prefix, s->table, &w, arena));
     }
+    TT_TRY(read_rules(settings, arena, &w));
     TT_TRY(check_collective(w.collective));
     *where_out = w;
     return TT_OK;

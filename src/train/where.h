@@ -8,6 +8,7 @@
 #ifndef TT_TRAIN_WHERE_H
 #define TT_TRAIN_WHERE_H
 
+#include "pass/layout.h"
 #include "train/options.h"
 
 typedef enum tt_transport {
@@ -19,6 +20,7 @@ typedef enum tt_transport {
 
 // The axes of the mesh.
 typedef enum tt_axis {
+    TT_AXIS_NONE = -1,
     TT_AXIS_DATA,
     TT_AXIS_EXPERT,
     TT_AXIS_SPACE,
@@ -28,16 +30,36 @@ typedef enum tt_axis {
 } tt_axis;
 extern const char *const tt_axis_name[TT_N_AXES];
 
+// Dimensions that have a key of their own, and the axis that cuts each unless it is
+// said otherwise; N_AXES: none.
+#define TT_WHERE_DIMS(X)                                                       \
+    X(batch, DATA)                                                             \
+    X(heads, TENSOR)                                                           \
+    X(kv_heads, TENSOR)                                                        \
+    X(ff, TENSOR)                                                              \
+    X(vocab, TENSOR)                                                           \
+    X(hidden, TENSOR)                                                          \
+    X(seq, CONTEXT)                                                            \
+    X(height, SPACE)                                                           \
+    X(width, NONE)                                                             \
+    X(filters, NONE)                                                           \
+    X(channels, NONE)                                                          \
+    X(embed, NONE)                                                             \
+    X(classes, NONE)                                                           \
+    X(experts, EXPERT)
 enum {
-    TT_LAYOUT_DIMS = 16
-}; // room for dimensions that have a key of their own
+#define TT_DIM(name, axis) TT_DIM_##name,
+    TT_WHERE_DIMS(TT_DIM)
+#undef TT_DIM
+        TT_N_DIMS
+};
 
 typedef struct tt_where {
     int64_t
         axis[TT_N_AXES]; // mesh.*; 0: of data all that are left, of others one
     const char *axes;    // mesh.order: the last is the nearest
-    int dim[TT_LAYOUT_DIMS]; // layout.*: 0 auto, 1 none, then the axes
-    const char *rules;       // layout.rules
+    int dim[TT_N_DIMS];  // layout.*: 0 auto, 1 none, then the axes
+    const char *rules;   // layout.rules, and behind it layout.LAYERS.*
     int64_t zero;
     const char *collective;
     int transport; // tt_transport
@@ -61,21 +83,32 @@ tt_status tt_where_read(tt_settings *settings, tt_arena *arena,
 // Whether a setting is one of these.
 bool tt_where_has(const char *key);
 
+// Whether it is layout.LAYERS.DIM: the axis that cuts a dimension in some layers.
+// Checks the value.
+bool tt_where_is_rule(const char *key);
+tt_status tt_where_check_rule(const tt_setting *setting);
+
 // The ranks as a mesh, and which dimensions of a graph its axes cut.
 typedef struct tt_grid {
     int32_t ranks;
     int32_t data; // that share the batch
     int64_t size[TT_N_AXES];
-    const char *mesh;   // "data:2 tensor:4"; axes of one rank are left out
-    const char *layout; // "batch:data heads:tensor"
+    const char *mesh; // "data:2 tensor:4"; axes of one rank are left out
+    tt_layout layout;
+    const char *layout_text; // "batch:data heads:tensor"
 } tt_grid;
 
-// Whether layout.NAME says something else than auto.
+// Whether somebody named this dimension: layout.NAME or a rule does.
 bool tt_where_is_set(const tt_where *where, const char *name);
 
-// `ranks` 0: as many as the mesh has. Text lies in the arena.
-tt_status tt_where_grid(const tt_where *where, int32_t ranks, tt_arena *arena,
-                        tt_grid *grid_out);
+int tt_axis_find(const char *name); // -1: there is none
+// Fails: `key` names an axis that is none.
+tt_status tt_axis_unknown(const char *key, const char *name);
+
+// `ranks` 0: as many as the mesh has; `usual`: rules of the model's family, for what
+// the settings leave open (NULL: none). Text lies in the arena.
+tt_status tt_where_grid(const tt_where *where, int32_t ranks, const char *usual,
+                        tt_arena *arena, tt_grid *grid_out);
 
 // The mesh of a grid with so many ranks along data.
 tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,

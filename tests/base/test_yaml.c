@@ -110,9 +110,9 @@ TEST(yaml_refuses_what_no_configuration_needs)
                                      "empty or contain a comma or bracket"));
     CHECK(refuses("? [1]\n: 2\n", "f.yaml:1:3: a key must be a plain name"));
     CHECK(refuses("a b: 2\n", "f.yaml:1:1: a key consists of letters, digits, "
-                              "_, - and dots between them"));
+                              "_, -, *, ? and dots between them"));
     CHECK(refuses("a..b: 2\n", "f.yaml:1:1: a key consists of letters, digits, "
-                               "_, - and dots between them"));
+                               "_, -, *, ? and dots between them"));
     CHECK(refuses("a: \"x\\0y\"\n", "f.yaml:1:4: a contains a zero byte"));
 }
 

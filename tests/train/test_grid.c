@@ -22,7 +22,7 @@ static trial try_grid(const char *const *setting, int32_t ranks)
         CHECK_OK(tt_settings_assign(&settings, *setting, "test", t.arena));
     t.status = tt_where_read(&settings, t.arena, &where);
     if (t.status == TT_OK)
-        t.status = tt_where_grid(&where, ranks, t.arena, &t.grid);
+        t.status = tt_where_grid(&where, ranks, NULL, t.arena, &t.grid);
     return t;
 }
 
@@ -34,7 +34,7 @@ static void check(const trial *t, const char *mesh, const char *layout,
 {
     CHECK_OK(t->status);
     CHECK(strcmp(t->grid.mesh, mesh) == 0);
-    CHECK(strcmp(t->grid.layout, layout) == 0);
+    CHECK(strcmp(t->grid.layout_text, layout) == 0);
     CHECK(t->grid.data == data);
     tt_arena_destroy(t->arena);
 }
@@ -86,6 +86,18 @@ TEST(rules_name_any_dimension)
     check(&t, "space:2", "depth:space rows:space", 1);
 }
 
+TEST(layers_have_rules_of_their_own)
+{
+    trial t =
+        GRID(4, "mesh.tensor=2", "layout.h.3.*.heads=none", "layout.fc.ff=data",
+             "layout.rules=seq:tensor h.0/ff:none", "layout.kv_heads=none",
+             "layout.vocab=none", "layout.hidden=none");
+    check(&t, "data:2 tensor:2",
+          "seq:tensor h.0/ff:none h.3.*/heads:none fc/ff:data batch:data "
+          "heads:tensor ff:tensor",
+          2);
+}
+
 TEST(what_does_not_fit_is_refused_with_what_would)
 {
     trial t = GRID(6, "mesh.tensor=4");
@@ -102,4 +114,8 @@ TEST(what_does_not_fit_is_refused_with_what_would)
     refused(&t, "is not like heads:tensor");
     t = GRID(4, "layout.rules=seq:contxt");
     refused(&t, "did you mean context?");
+    t = GRID(4, "layout.h.0.seq=context");
+    refused(&t, "layout.h.0.seq=context, but the mesh has no ranks along");
+    t = GRID(4, "layout.rules=seq:none");
+    refused(&t, "layout.seq=none is for all");
 }
