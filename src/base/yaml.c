@@ -115,8 +115,9 @@ static tt_status read_key(reader *r, const char *prefix, const char **key,
     if (strcmp(text, "<<") == 0)
         return fail_here(r, "merges (<<) are not supported; write it out");
     if (!is_key(text))
-        return fail_here(r, "a key consists of letters, digits, _, -, *, ? and dots "
-                            "between them");
+        return fail_here(
+            r, "a key consists of letters, digits, _, -, *, ? and dots "
+               "between them");
     if (strlen(prefix) + strlen(text) > KEY_MAX)
         return fail_here(r, "the key is too long");
     *key = tt_arena_printf(r->arena, "%s%s%s", prefix,
