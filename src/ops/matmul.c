@@ -11,6 +11,7 @@
 
 #include "ops/activation.h"
 #include "ops/arith.h"
+#include "ops/comm.h"
 #include "ops/cost.h"
 #include "ops/expect.h"
 #include "ops/infer_common.h"
@@ -204,13 +205,55 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
     return tt_builder_status(b);
 }
 
+// Where a product lies along an axis on which its operands are placed so; not along
+// the inner dimension.
+static tt_place place_of_product(const tt_type *a, const tt_type *w,
+                                 const tt_type *z, const parts *at, int axis)
+{
+    const tt_place *rows = &a->place[axis], *columns = &w->place[axis];
+    const char *name = NULL;
+    if (rows->kind == TT_SPLIT &&
+        tt_shape_dim_of(&a->shape, rows->factor) != at->a_k)
+        name = a->shape.factor[rows->factor].name;
+    if (columns->kind == TT_SPLIT &&
+        tt_shape_dim_of(&w->shape, columns->factor) == at->b_n)
+        name = w->shape.factor[columns->factor].name;
+    return name == NULL ? tt_place_replicate()
+                        : tt_place_split(tt_shape_find(&z->shape, name));
+}
+
+// Inner, and an activation behind it: the terms are summed first.
+static tt_status expand_inner(tt_builder *b, const tt_node *node,
+                              const tt_sig *sig, int axis, const tt_val *in,
+                              tt_val *out)
+{
+    const tt_matmul_params *p = node->params;
+    tt_matmul_params plain = *p;
+    const tt_val bias = node->n_in > 2 ? in[2] : TT_NONE;
+    plain.activation = TT_ACT_NONE;
+    (void)sig; // says that the bias is one of the terms
+    const tt_val terms = tt_matmul(b, in[0], in[1], bias, &plain);
+    TT_TRY(tt_builder_status(b));
+    const tt_type *x = tt_type_of(b, in[0]), *w = tt_type_of(b, in[1]);
+    const parts at = parts_of(p, &x->shape, &w->shape);
+    for (int a = 0; a < b->graph->mesh.n_axes; a++)
+        tt_place_set(
+            b, terms, a,
+            a == axis ? tt_place_partial(TT_SUM)
+                      : place_of_product(x, w, tt_type_of(b, terms), &at, a));
+    out[1] = tt_all_reduce(b, terms, axis, TT_SUM);
+    out[0] = tt_matmul_activate(b, p, out[1]);
+    tt_place_like(b, out[0], out[1], -1);
+    return tt_builder_status(b);
+}
+
 static char digit(int dim)
 {
     return (char)('0' + dim);
 }
 
 // Rows: leading dimensions and m. Columns: n. Inner: k; every rank has a term of
-// the sum, so the bias must be a sum of terms too, and no activation may follow.
+// the sum, so the bias must be a sum of terms too, and an activation waits for it.
 static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     const tt_matmul_params *p = io->params;
@@ -224,11 +267,15 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt__shard_dim(io, axis_size, at.a_m, &rows, sigs);
     const tt__split columns = {1, ".=0", "zz", NULL};
     tt__shard_dim(io, axis_size, at.b_n, &columns, sigs);
-    if (p->activation != TT_ACT_NONE)
-        return;
+    const bool is_plain = p->activation == TT_ACT_NONE;
     const char both[] = {'=', digit(at.b_k), '+', '\0'};
-    const tt__split inner = {0, both, "+", NULL};
+    const tt__split inner = {0, both, is_plain ? "+" : "..",
+                             is_plain ? NULL : expand_inner};
+    const int before = sigs->n;
     tt__shard_dim(io, axis_size, at.a_k, &inner, sigs);
+    for (int s = before; s < sigs->n && !is_plain; s++)
+        sigs->sig[s].sent_bytes =
+            2 * (axis_size - 1.0) / axis_size * tt_cost_bytes(&io->out[0]);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
