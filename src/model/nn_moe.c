@@ -36,8 +36,9 @@ tt_val tt_nn_moe(tt_builder *b, tt_val x, const tt_moe *m, tt_val *balance_out)
     const int scope = tt_scope_push(b, "%s", m->name);
     const int64_t slots = slots_of(m, tt_dim_of(b, x, 1));
     const tt_dispatch_params params = {m->experts, slots};
+    // Experts may be split; a token needs the scores of all of them.
     const tt_val router =
-        tt_param(b, "router.weight", m->init, "embed:%lld experts:%lld",
+        tt_param(b, "router.weight", m->init, "embed:%lld scores:%lld",
                  (long long)m->width, (long long)m->experts);
     const tt_val logits = tt_call(b, &tt_op_matmul, NULL,
                                   (tt_val[]){x, router, TT_NONE}, 3, NULL);

@@ -159,16 +159,23 @@ static void shard_dispatch(const tt_op_io *io, int axis_size, tt_sigs *sigs)
         sig->out[0] = tt_place_split(f);
 }
 
+// Split by expert, every rank adds up rows of all tokens, though few of its own: as
+// dear as a message of what it makes. So tokens that are split come back in an
+// all-to-all, and those that are not are added up where their experts are.
 static void shard_combine(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     tt__shard_dim(io, axis_size, SAMPLE, &(tt__split){X, "100", "0", NULL},
                   sigs);
     tt__shard_dim(io, axis_size, COLUMN, &(tt__split){X, "3..", "2", NULL},
                   sigs);
-    tt__shard_dim(io, axis_size, EXPERT, &(tt__split){X, "0..", "+", NULL},
-                  sigs);
     tt__shard_dim(io, axis_size, 1, &(tt__split){PLACE, ".11", "1", NULL},
                   sigs);
+    const int before = sigs->n;
+    tt__shard_dim(io, axis_size, EXPERT, &(tt__split){X, "0..", "+", NULL},
+                  sigs);
+    for (int s = before; s < sigs->n; s++)
+        sigs->sig[s].sent_bytes =
+            (axis_size - 1.0) / axis_size * tt_cost_bytes(&io->out[0]);
 }
 
 static void shard_gate_grad(const tt_op_io *io, int axis_size, tt_sigs *sigs)
