@@ -10,6 +10,7 @@
 #define TT_BACKEND_CUDA_API_H
 
 #include "backend/cuda/args_elements.h"
+#include "backend/cuda/args_images.h"
 #include "backend/cuda/args_rows.h"
 
 #include <stdbool.h>
@@ -18,6 +19,7 @@
 typedef struct tt_cuda tt_cuda; // a device, its stream, its libraries' handles
 typedef struct tt_cuda_gemm tt_cuda_gemm;
 typedef struct tt_cuda_sdpa tt_cuda_sdpa;
+typedef struct tt_cuda_conv tt_cuda_conv;
 
 typedef struct tt_cuda_info {
     char name[64];
@@ -74,7 +76,17 @@ typedef struct tt_cuda_gemm_args {
     CALL(attention, tt_cuda_attention_args)                                    \
     CALL(attention_grad, tt_cuda_attention_args)                               \
     CALL(optim, tt_cuda_optim_args)                                            \
-    CALL(dropout, tt_cuda_dropout_args)
+    CALL(dropout, tt_cuda_dropout_args)                                        \
+    CALL(turn, tt_cuda_turn_args)                                              \
+    CALL(max_pool, tt_cuda_pool_args)                                          \
+    CALL(max_pool_grad, tt_cuda_pool_args)                                     \
+    CALL(avg_pool, tt_cuda_pool_args)                                          \
+    CALL(avg_pool_grad, tt_cuda_pool_args)                                     \
+    CALL(adaptive_pool, tt_cuda_pool_args)                                     \
+    CALL(adaptive_pool_grad, tt_cuda_pool_args)                                \
+    CALL(bn_train, tt_cuda_bn_args)                                            \
+    CALL(bn_sums, tt_cuda_bn_args)                                             \
+    CALL(bn_grad, tt_cuda_bn_args)
 
 typedef struct tt_cuda_api {
     const char *version; // of the build: must be the library's
@@ -95,6 +107,7 @@ typedef struct tt_cuda_api {
     int64_t (*reduce_scratch)(const tt_cuda_reduce_args *args);
     int64_t (*norm_scratch)(const tt_cuda_norm_args *args);
     int64_t (*embed_scratch)(const tt_cuda_embed_args *args);
+    int64_t (*bn_scratch)(const tt_cuda_bn_args *args);
 
     // *gemm_out is NULL where the library has no way for the shape.
     const char *(*gemm_create)(tt_cuda *cuda, const tt_cuda_gemm_desc *desc,
@@ -112,6 +125,12 @@ typedef struct tt_cuda_api {
     int64_t (*sdpa_scratch)(const tt_cuda_sdpa *sdpa);
     const char *(*sdpa_run)(tt_cuda_sdpa *sdpa,
                             const tt_cuda_attention_args *args);
+
+    const char *(*conv_create)(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+                               tt_cuda_conv **conv_out);
+    void (*conv_destroy)(tt_cuda_conv *conv);
+    int64_t (*conv_scratch)(const tt_cuda_conv *conv);
+    const char *(*conv_run)(tt_cuda_conv *conv, const tt_cuda_conv_args *args);
 
 #define TT_CUDA_CALL(name, type)                                               \
     const char *(*name)(tt_cuda * cuda, const type *args);

@@ -15,10 +15,13 @@
 
 extern const tt_kernel_def *const tt_cuda_kernels[]; // ends with NULL
 
+typedef struct tt__cuda_layouts tt__cuda_layouts; // see layout.h
+
 typedef struct tt__cuda { // tt_backend.device
     void *plugin;
     const tt_cuda_api *api;
     tt_cuda *cuda;
+    tt__cuda_layouts *layouts; // NULL: none yet
 } tt__cuda;
 
 static inline const tt__cuda *tt__cuda_of(const tt_backend *backend)
@@ -50,10 +53,12 @@ static inline const tt__cuda *tt__cuda_at(void *state)
     tt__cuda_status(                                                           \
         tt__cuda_at(state)->api->name(tt__cuda_at(state)->cuda, (args)))
 
-// Whether no operand has these problems: a character each, x for f32 or bf16, t for
+// Whether operands are plain and of these types: a character each, x for f32 or bf16, t for
 // the type of input 0 (f32 or bf16), f for f32, b for bf16, i for i32, I for i64, u
 // for u8. The last stands for all operands from there on; absent inputs fit.
 bool tt__cuda_types(const tt_site *site, const char *in, const char *out);
+// The same for operands in any layout.
+bool tt__cuda_image_types(const tt_site *site, const char *in, const char *out);
 
 // Input 0 as a matrix: its last dimension is the columns.
 int64_t tt__cuda_rows(const tt_site *site);

@@ -4,6 +4,7 @@
 // All work of a device is queued in one stream; the host waits only where it reads.
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/layout.h"
 #include "base/alloc.h"
 
 tt_status tt__cuda_status(const char *error)
@@ -104,6 +105,7 @@ static void close_device(tt__cuda *d)
 {
     if (d->cuda != NULL)
         d->api->close(d->cuda);
+    tt__cuda_layouts_free(d->layouts);
     tt__cuda_unload(d);
     tt_free(d);
 }
@@ -149,6 +151,7 @@ const tt_backend_def tt_backend_cuda = {
     .memory = &memory,
     .is_here = is_here,
     .has_dtype = has_dtype,
+    .layout_bytes = tt__cuda_layout_bytes,
     .open = open,
     .close = close,
 };

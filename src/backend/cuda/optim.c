@@ -4,7 +4,7 @@
 
 #include "ops/optim.h"
 
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/layout.h"
 #include "ops/ops.h"
 
 static int n_states(const tt_op_def *op)
@@ -49,16 +49,39 @@ static bool outputs_fit(const tt_site *site, int n_wide)
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "ffffIuf", "x") &&
+    return tt__cuda_image_types(site, "ffffIuf", "x") &&
            outputs_fit(site, 1 + n_states(site->op));
 }
 
 static bool can_apply(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, site->op == &tt_op_ema ? "ffu" : "fffuff",
-                          "x") &&
+    return tt__cuda_image_types(site, site->op == &tt_op_ema ? "ffu" : "fffuff",
+                                "x") &&
            outputs_fit(site, 1);
+}
+
+static bool is_like(const tt_operand *o, const tt_operand *weight)
+{
+    return o->local.shape.ndim == weight->local.shape.ndim &&
+           tt_shape_same_dims(&o->local.shape, &weight->local.shape);
+}
+
+// Everything of a weight lies as its gradient does, its copy in bf16 too.
+static tt_status prepare(tt_backend *backend, tt_site *site,
+                         tt_prepared *prepared_out)
+{
+    const tt_operand gradient = site->in[1];
+    for (int i = 0; i < site->n_in + site->n_out; i++) {
+        tt_operand *o =
+            i < site->n_in ? &site->in[i] : &site->out[i - site->n_in];
+        if (i < site->n_in && !tt_site_has(site, i))
+            continue;
+        tt_operand_set_dense(o);
+        if (gradient.layout != 0 && is_like(o, &gradient))
+            TT_TRY(tt__cuda_channels_last(backend, o));
+    }
+    return tt__cuda_prepare(backend, site, prepared_out);
 }
 
 static tt_cuda_optim_args describe(const tt_site *site, const tt_args *args)
@@ -132,7 +155,7 @@ const tt_kernel_def tt_kernel_cuda_sgd = {
     .name = "cuda.sgd",
     .op = &tt_op_sgd,
     .can = can,
-    .prepare = tt__cuda_prepare,
+    .prepare = prepare,
     .run = run,
 };
 
@@ -140,7 +163,7 @@ const tt_kernel_def tt_kernel_cuda_momentum = {
     .name = "cuda.momentum",
     .op = &tt_op_momentum,
     .can = can,
-    .prepare = tt__cuda_prepare,
+    .prepare = prepare,
     .run = run,
 };
 
@@ -148,7 +171,7 @@ const tt_kernel_def tt_kernel_cuda_adagrad = {
     .name = "cuda.adagrad",
     .op = &tt_op_adagrad,
     .can = can,
-    .prepare = tt__cuda_prepare,
+    .prepare = prepare,
     .run = run,
 };
 
@@ -156,7 +179,7 @@ const tt_kernel_def tt_kernel_cuda_rmsprop = {
     .name = "cuda.rmsprop",
     .op = &tt_op_rmsprop,
     .can = can,
-    .prepare = tt__cuda_prepare,
+    .prepare = prepare,
     .run = run,
 };
 
@@ -164,7 +187,7 @@ const tt_kernel_def tt_kernel_cuda_adam = {
     .name = "cuda.adam",
     .op = &tt_op_adam,
     .can = can,
-    .prepare = tt__cuda_prepare,
+    .prepare = prepare,
     .run = run,
 };
 
@@ -172,7 +195,7 @@ const tt_kernel_def tt_kernel_cuda_adamw = {
     .name = "cuda.adamw",
     .op = &tt_op_adamw,
     .can = can,
-    .prepare = tt__cuda_prepare,
+    .prepare = prepare,
     .run = run,
 };
 
@@ -180,7 +203,7 @@ const tt_kernel_def tt_kernel_cuda_lars = {
     .name = "cuda.lars",
     .op = &tt_op_lars,
     .can = can,
-    .prepare = tt__cuda_prepare,
+    .prepare = prepare,
     .run = run,
 };
 
@@ -188,7 +211,7 @@ const tt_kernel_def tt_kernel_cuda_lamb_update = {
     .name = "cuda.lamb_update",
     .op = &tt_op_lamb_update,
     .can = can,
-    .prepare = tt__cuda_prepare,
+    .prepare = prepare,
     .run = run,
 };
 
@@ -196,7 +219,7 @@ const tt_kernel_def tt_kernel_cuda_lamb = {
     .name = "cuda.lamb",
     .op = &tt_op_lamb,
     .can = can_apply,
-    .prepare = tt__cuda_prepare,
+    .prepare = prepare,
     .run = run_lamb,
 };
 
@@ -204,6 +227,6 @@ const tt_kernel_def tt_kernel_cuda_ema = {
     .name = "cuda.ema",
     .op = &tt_op_ema,
     .can = can_apply,
-    .prepare = tt__cuda_prepare,
+    .prepare = prepare,
     .run = run_ema,
 };

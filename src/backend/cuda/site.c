@@ -41,7 +41,7 @@ static char code_of(const char *codes, int i)
     return codes[i < n ? i : n - 1];
 }
 
-bool tt__cuda_types(const tt_site *site, const char *in, const char *out)
+bool tt__cuda_image_types(const tt_site *site, const char *in, const char *out)
 {
     const tt_dtype first = site->in[0].dtype;
     for (int i = 0; i < site->n_in; i++)
@@ -52,6 +52,18 @@ bool tt__cuda_types(const tt_site *site, const char *in, const char *out)
         if (!is_type(code_of(out, i), site->out[i].dtype, first))
             return false;
     return true;
+}
+
+// Only kernels for images know the layout of images.
+bool tt__cuda_types(const tt_site *site, const char *in, const char *out)
+{
+    for (int i = 0; i < site->n_in; i++)
+        if (is_read(site, i) && site->in[i].layout != 0)
+            return false;
+    for (int i = 0; i < site->n_out; i++)
+        if (site->out[i].layout != 0)
+            return false;
+    return tt__cuda_image_types(site, in, out);
 }
 
 int64_t tt__cuda_cols(const tt_site *site)

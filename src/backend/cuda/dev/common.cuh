@@ -198,6 +198,7 @@ extern "C" {
 int64_t tt_cuda_reduce_scratch(const tt_cuda_reduce_args *args);
 int64_t tt_cuda_norm_scratch(const tt_cuda_norm_args *args);
 int64_t tt_cuda_embed_scratch(const tt_cuda_embed_args *args);
+int64_t tt_cuda_bn_scratch(const tt_cuda_bn_args *args);
 const char *tt_cuda_gemm_create(tt_cuda *cuda, const tt_cuda_gemm_desc *desc,
                                 tt_cuda_gemm **gemm_out);
 void tt_cuda_gemm_destroy(tt_cuda_gemm *gemm);
@@ -210,6 +211,11 @@ void tt_cuda_sdpa_destroy(tt_cuda_sdpa *sdpa);
 int64_t tt_cuda_sdpa_scratch(const tt_cuda_sdpa *sdpa);
 const char *tt_cuda_sdpa_run(tt_cuda_sdpa *sdpa,
                              const tt_cuda_attention_args *args);
+const char *tt_cuda_conv_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+                                tt_cuda_conv **conv_out);
+void tt_cuda_conv_destroy(tt_cuda_conv *conv);
+int64_t tt_cuda_conv_scratch(const tt_cuda_conv *conv);
+const char *tt_cuda_conv_run(tt_cuda_conv *conv, const tt_cuda_conv_args *args);
 }
 
 #endif

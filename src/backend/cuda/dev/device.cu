@@ -211,6 +211,7 @@ const tt_cuda_api tutti_cuda_api = {
     tt_cuda_reduce_scratch,
     tt_cuda_norm_scratch,
     tt_cuda_embed_scratch,
+    tt_cuda_bn_scratch,
     tt_cuda_gemm_create,
     tt_cuda_gemm_destroy,
     tt_cuda_gemm_scratch,
@@ -219,6 +220,10 @@ const tt_cuda_api tutti_cuda_api = {
     tt_cuda_sdpa_destroy,
     tt_cuda_sdpa_scratch,
     tt_cuda_sdpa_run,
+    tt_cuda_conv_create,
+    tt_cuda_conv_destroy,
+    tt_cuda_conv_scratch,
+    tt_cuda_conv_run,
 #define TT_CUDA_CALL(name, type) tt_cuda_##name,
     TT_CUDA_LAUNCHERS(TT_CUDA_CALL)
 #undef TT_CUDA_CALL

@@ -1,0 +1,181 @@
+// conv and its gradients - by cuDNN, and by cuBLASLt where a convolution is a matrix
+// product (kernel 1, stride 1); whichever is faster for the shape. Channels lie last,
+// and stay so from layer to layer. Bound by the tensor cores, narrow layers by memory
+// bandwidth. What cuDNN has no way for (windows that begin inside of the image) is
+// left to a plain kernel.
+
+#include "ops/conv.h"
+
+#include "backend/cuda/layout.h"
+#include "base/alloc.h"
+#include "ops/ops.h"
+
+typedef struct state {
+    const tt__cuda *device;
+    tt_cuda_conv *conv;
+} state;
+
+static void release(void *kernel_state)
+{
+    state *s = kernel_state;
+    if (s != NULL && s->conv != NULL)
+        s->device->api->conv_destroy(s->conv);
+    tt_free(s);
+}
+
+static bool can(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__cuda_image_types(site, "ttx", "x");
+}
+
+// The three tensors of a site.
+typedef struct roles {
+    tt_cuda_way way;
+    tt_operand *x, *w, *y;
+} roles;
+
+static roles roles_of(tt_site *site)
+{
+    if (site->op == &tt_op_conv)
+        return (roles){TT_CUDA_FORWARD, &site->in[0], &site->in[1],
+                       &site->out[0]};
+    if (site->op == &tt_op_conv_grad_x)
+        return (roles){TT_CUDA_GRAD_X, &site->out[0], &site->in[1],
+                       &site->in[0]};
+    return (roles){TT_CUDA_GRAD_W, &site->in[0], &site->out[0], &site->in[1]};
+}
+
+static tt_cuda_conv_desc describe(const tt_site *site, const roles *r)
+{
+    const tt_conv_geometry g = tt_conv_geometry_of(site->params, &r->x->local,
+                                                   &r->w->local, &r->y->local);
+    const bool has_bias = r->way == TT_CUDA_FORWARD && tt_site_has(site, 2);
+    tt_cuda_conv_desc d = {
+        .way = r->way,
+        .type = site->in[0].dtype,
+        .bias_type = has_bias ? site->in[2].dtype : TT_N_DTYPES,
+        .n = g.n,
+        .groups = g.groups,
+        .c = g.c,
+        .o = g.o,
+    };
+    tt__cuda_slides(g.slide, d.slide);
+    return d;
+}
+
+static tt_status prepare(tt_backend *backend, tt_site *site,
+                         tt_prepared *prepared_out)
+{
+    const roles r = roles_of(site);
+    TT_TRY(tt__cuda_channels_last(backend, r.x));
+    TT_TRY(tt__cuda_channels_last(backend, r.w));
+    TT_TRY(tt__cuda_channels_last(backend, r.y));
+    TT_TRY(tt__cuda_state(backend, sizeof(state), prepared_out));
+    state *s = prepared_out->state;
+    const tt_cuda_conv_desc d = describe(site, &r);
+    const tt_status status = tt__cuda_status(
+        s->device->api->conv_create(s->device->cuda, &d, &s->conv));
+    if (status != TT_OK) {
+        release(s);
+        return status;
+    }
+    prepared_out->scratch_bytes = s->device->api->conv_scratch(s->conv);
+    return TT_OK;
+}
+
+static tt_status run(void *kernel_state, const tt_site *site,
+                     const tt_args *args)
+{
+    const state *s = kernel_state;
+    void *in[2] = {(void *)(uintptr_t)args->in[0],
+                   (void *)(uintptr_t)args->in[1]};
+    tt_cuda_conv_args a = {.scratch = args->scratch,
+                           .accumulate = args->accumulate};
+    if (site->op == &tt_op_conv) {
+        a.x = in[0];
+        a.w = in[1];
+        a.y = args->out[0];
+        a.bias = tt_site_has(site, 2) ? args->in[2] : NULL;
+    } else if (site->op == &tt_op_conv_grad_x) {
+        a.y = in[0];
+        a.w = in[1];
+        a.x = args->out[0];
+    } else {
+        a.x = in[0];
+        a.y = in[1];
+        a.w = args->out[0];
+    }
+    return tt__cuda_status(s->device->api->conv_run(s->conv, &a));
+}
+
+const tt_kernel_def tt_kernel_cuda_conv = {
+    .name = "cuda.conv",
+    .op = &tt_op_conv,
+    .can = can,
+    .prepare = prepare,
+    .run = run,
+    .release = release,
+};
+
+const tt_kernel_def tt_kernel_cuda_conv_grad_x = {
+    .name = "cuda.conv_grad_x",
+    .op = &tt_op_conv_grad_x,
+    .can = can,
+    .prepare = prepare,
+    .run = run,
+    .release = release,
+};
+
+const tt_kernel_def tt_kernel_cuda_conv_grad_w = {
+    .name = "cuda.conv_grad_w",
+    .op = &tt_op_conv_grad_w,
+    .accumulates = true,
+    .can = can,
+    .prepare = prepare,
+    .run = run,
+    .release = release,
+};
+
+// ---- bias: sums of columns, bound by reading dy once ----
+
+static tt_cuda_reduce_args rows_of(const tt_site *site)
+{
+    const tt_operand *dy = &site->in[0];
+    const int64_t c = tt_operand_dim(dy, 1);
+    return (tt_cuda_reduce_args){.outer = 1,
+                                 .length = tt_operand_count(dy) / c,
+                                 .inner = c,
+                                 .by = 1,
+                                 .x_type = dy->dtype,
+                                 .y_type = site->out[0].dtype};
+}
+
+static tt_status prepare_b(tt_backend *backend, tt_site *site,
+                           tt_prepared *prepared_out)
+{
+    const tt_cuda_reduce_args a = rows_of(site);
+    TT_TRY(tt__cuda_channels_last(backend, &site->in[0]));
+    prepared_out->scratch_bytes = tt__cuda_of(backend)->api->reduce_scratch(&a);
+    return tt__cuda_prepare(backend, site, prepared_out);
+}
+
+static tt_status run_b(void *kernel_state, const tt_site *site,
+                       const tt_args *args)
+{
+    tt_cuda_reduce_args a = rows_of(site);
+    a.x = args->in[0];
+    a.y = args->out[0];
+    a.scratch = args->scratch;
+    a.accumulate = args->accumulate;
+    return TT__CUDA(kernel_state, reduce, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_conv_grad_b = {
+    .name = "cuda.conv_grad_b",
+    .op = &tt_op_conv_grad_b,
+    .accumulates = true,
+    .can = can,
+    .prepare = prepare_b,
+    .run = run_b,
+};

@@ -1,0 +1,346 @@
+// dnn_conv - a convolution as a small graph for cuDNN: the convolution, and behind the
+// forward one the bias. Of cuDNN's suggestions those are refused that give other bits
+// from run to run, and, for f32, those that round operands (TF32) or gain speed by
+// transforms that lose digits.
+
+#include "backend/cuda/dev/dnn_conv.cuh"
+
+#include "backend/cuda/dev/dnn.cuh"
+
+#include <new>
+
+enum id { X = 1, W, Y, BIAS, SUM };
+enum { SUGGESTIONS = 32 };
+static const int64_t most_workspace = (int64_t)1 << 30;
+
+struct tt_dnn_plan {
+    cudnnHandle_t handle;
+    tt_cuda_way way;
+    bool has_bias;
+    dnn_desc execution;
+    int64_t bytes;
+};
+
+struct names { // of the attributes of one direction
+    cudnnBackendDescriptorType_t op;
+    cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
+};
+
+static const names forward_names = {
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+};
+static const names grad_x_names = {
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+};
+static const names grad_w_names = {
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+};
+
+// ---- the graph -------------------------------------------------------------
+
+// Two spatial dimensions unless there are three.
+static int first_space(const tt_cuda_conv_desc &d)
+{
+    const tt_cuda_slide &s = d.slide[0];
+    return s.in == 1 && s.out == 1 && s.kernel == 1 && s.pad == 0 ? 1 : 0;
+}
+
+// [a, channels, space...], channels last in memory.
+static dnn_desc tensor(dnn_graph &g, int64_t id, cudnnDataType_t type,
+                       const std::vector<int64_t> &dim, bool is_virtual)
+{
+    const int64_t n = (int64_t)dim.size(), alignment = 16;
+    std::vector<int64_t> stride(dim.size());
+    int64_t step = dim[1];
+    stride[1] = 1;
+    for (size_t i = dim.size() - 1; i >= 2; i--) {
+        stride[i] = step;
+        step *= dim[i];
+    }
+    stride[0] = step;
+    const dnn_desc t = g.make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    g.set(t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
+    g.set(t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    g.set(t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, n, dim.data());
+    g.set(t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, n, stride.data());
+    g.set(t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1,
+          &alignment);
+    g.set(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
+    g.finalize(t);
+    return t;
+}
+
+static dnn_desc image(dnn_graph &g, id name, cudnnDataType_t type,
+                      const tt_cuda_conv_desc &d, bool is_virtual)
+{
+    std::vector<int64_t> dim;
+    if (name == X)
+        dim = {d.n, d.groups * d.c};
+    else if (name == W)
+        dim = {d.groups * d.o, d.c};
+    else
+        dim = {d.n, d.groups * d.o};
+    for (int i = first_space(d); i < TT_CUDA_SPACE; i++)
+        dim.push_back(name == X   ? d.slide[i].in
+                      : name == W ? d.slide[i].kernel
+                                  : d.slide[i].out);
+    return tensor(g, name, type, dim, is_virtual);
+}
+
+// Entries behind the last that the window needs so that it fits `out` times.
+static int64_t pad_behind(const tt_cuda_slide &s)
+{
+    const int64_t reach = (s.kernel - 1) * s.dilation + 1;
+    return (s.out - 1) * s.stride + reach - s.in - s.pad;
+}
+
+static dnn_desc window(dnn_graph &g, const tt_cuda_conv_desc &d)
+{
+    const cudnnDataType_t math = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    std::vector<int64_t> stride, dilation, before, behind;
+    for (int i = first_space(d); i < TT_CUDA_SPACE; i++) {
+        const tt_cuda_slide &s = d.slide[i];
+        const int64_t more = pad_behind(s);
+        stride.push_back(s.stride);
+        dilation.push_back(s.dilation);
+        before.push_back(s.pad);
+        behind.push_back(more > 0 ? more : 0);
+    }
+    const int64_t n = (int64_t)stride.size();
+    const dnn_desc c = g.make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    g.set(c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &math);
+    g.set(c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1,
+          &mode);
+    g.set(c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &n);
+    g.set(c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, n,
+          stride.data());
+    g.set(c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, n,
+          dilation.data());
+    g.set(c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, n,
+          before.data());
+    g.set(c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, n,
+          behind.data());
+    g.finalize(c);
+    return c;
+}
+
+static void add_bias(dnn_graph &g, const tt_cuda_conv_desc &d,
+                     cudnnDataType_t type, dnn_desc sum)
+{
+    const cudnnDataType_t math = CUDNN_DATA_FLOAT;
+    const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
+    std::vector<int64_t> dim(2 + (size_t)(TT_CUDA_SPACE - first_space(d)), 1);
+    dim[1] = d.groups * d.o;
+    const dnn_desc p = g.make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    g.set(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    g.set(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math);
+    g.finalize(p);
+    const dnn_desc op = g.make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
+    g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, sum);
+    g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+          tensor(g, BIAS, type, dim, false));
+    g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, image(g, Y, type, d, false));
+    g.finalize(op);
+    g.ops.push_back(op);
+}
+
+static void build(dnn_graph &g, const tt_cuda_conv_desc &d, bool has_bias)
+{
+    const cudnnDataType_t type =
+        d.type == TT_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    const names &name = d.way == TT_CUDA_FORWARD  ? forward_names
+                        : d.way == TT_CUDA_GRAD_X ? grad_x_names
+                                                  : grad_w_names;
+    const float one = 1, zero = 0;
+    const dnn_desc y = image(g, has_bias ? SUM : Y,
+                             has_bias ? CUDNN_DATA_FLOAT : type, d, has_bias);
+    const dnn_desc op = g.make(name.op);
+    g.set(op, name.conv, window(g, d));
+    g.set(op, name.x, image(g, X, type, d, false));
+    g.set(op, name.w, image(g, W, type, d, false));
+    g.set(op, name.y, y);
+    g.set(op, name.alpha, CUDNN_TYPE_FLOAT, 1, &one);
+    g.set(op, name.beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    g.finalize(op);
+    g.ops.push_back(op);
+    if (has_bias)
+        add_bias(g, d, type, y);
+}
+
+// ---- engines ---------------------------------------------------------------
+
+static bool is_refused(cudnnBackendNumericalNote_t note, tt_dtype type)
+{
+    switch (note) {
+    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+        return true;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+    case CUDNN_NUMERICAL_NOTE_FFT:
+    case CUDNN_NUMERICAL_NOTE_WINOGRAD:
+        return type == TT_F32;
+    default:
+        return false;
+    }
+}
+
+static bool is_fit(dnn_graph &g, dnn_desc config, tt_dtype type)
+{
+    enum { NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
+    dnn_desc engine = g.make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    cudnnBackendNumericalNote_t note[NOTES];
+    (void)g.get(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine);
+    const int64_t n = g.get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                            CUDNN_TYPE_NUMERICAL_NOTE, NOTES, note);
+    for (int64_t i = 0; i < n; i++)
+        if (is_refused(note[i], type))
+            return false;
+    return g.good();
+}
+
+// NULL: this engine does not take it after all.
+static dnn_desc make_plan(cudnnHandle_t handle, dnn_desc config,
+                          int64_t *bytes_out)
+{
+    dnn_graph g;
+    const dnn_desc e = g.make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    g.set(e, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    g.set(e, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    g.finalize(e);
+    (void)g.get(e, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                1, bytes_out);
+    if (!g.good() || *bytes_out > most_workspace)
+        return NULL;
+    g.owned.clear(); // the caller's
+    return e;
+}
+
+// The suggestion of that number among those that are fit and work.
+static dnn_desc find_plan(dnn_graph &g, const tt_cuda_conv_desc &d,
+                          cudnnHandle_t handle, int number, int64_t *bytes_out)
+{
+    static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A,
+                                                   CUDNN_HEUR_MODE_FALLBACK};
+    const dnn_desc all = g.make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    g.set(all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    g.set(all, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+          (int64_t)g.ops.size(), g.ops.data());
+    g.finalize(all);
+    for (const cudnnBackendHeurMode_t mode : modes) {
+        const dnn_desc h = g.make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+        g.set(h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all);
+        g.set(h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+        g.finalize(h);
+        dnn_desc config[SUGGESTIONS];
+        for (dnn_desc &c : config)
+            c = g.make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        const int64_t n =
+            g.get(h, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                  CUDNN_TYPE_BACKEND_DESCRIPTOR, SUGGESTIONS, config);
+        for (int64_t i = 0; i < n; i++) {
+            if (!is_fit(g, config[i], d.type))
+                continue;
+            const dnn_desc plan = make_plan(handle, config[i], bytes_out);
+            if (plan != NULL && number-- == 0)
+                return plan;
+            if (plan != NULL)
+                dnn().cudnnBackendDestroyDescriptor(plan);
+        }
+    }
+    return NULL;
+}
+
+// Windows that begin inside of the image, or leave out more of its end than a
+// stride, are none of cuDNN's.
+static bool is_expressible(const tt_cuda_conv_desc &d)
+{
+    for (const tt_cuda_slide &s : d.slide)
+        if (s.pad < 0 || pad_behind(s) <= -s.stride)
+            return false;
+    return true;
+}
+
+static dnn_desc plan_of(const tt_cuda_conv_desc &d, cudnnHandle_t handle,
+                        bool has_bias, int number, int64_t *bytes_out)
+{
+    dnn_graph g;
+    build(g, d, has_bias);
+    return find_plan(g, d, handle, number, bytes_out);
+}
+
+tt_dnn_plan *tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+                           int number)
+{
+    const cudnnHandle_t handle = dnn_handle(cuda);
+    if (handle == NULL || !is_expressible(*desc))
+        return NULL;
+    tt_dnn_plan p = {};
+    p.handle = handle;
+    p.way = desc->way;
+    p.has_bias = desc->bias_type == desc->type;
+    p.execution = plan_of(*desc, handle, p.has_bias, number, &p.bytes);
+    if (p.execution == NULL && p.has_bias) {
+        p.has_bias = false;
+        p.execution = plan_of(*desc, handle, false, number, &p.bytes);
+    }
+    if (p.execution == NULL)
+        return NULL;
+    tt_dnn_plan *plan = new (std::nothrow) tt_dnn_plan(p);
+    if (plan == NULL)
+        dnn().cudnnBackendDestroyDescriptor(p.execution);
+    return plan;
+}
+
+void tt_dnn_destroy(tt_dnn_plan *plan)
+{
+    dnn().cudnnBackendDestroyDescriptor(plan->execution);
+    delete plan;
+}
+
+bool tt_dnn_has_bias(const tt_dnn_plan *plan)
+{
+    return plan->has_bias;
+}
+
+int64_t tt_dnn_bytes(const tt_dnn_plan *plan)
+{
+    return plan->bytes;
+}
+
+const char *tt_dnn_run(tt_dnn_plan *plan, const tt_cuda_conv_args *args)
+{
+    std::vector<int64_t> ids = {X, W, Y};
+    std::vector<void *> data = {args->x, args->w, args->y};
+    if (plan->has_bias) {
+        ids.push_back(BIAS);
+        data.push_back((void *)args->bias);
+    }
+    const cudnnStatus_t status = dnn_execute(
+        plan->handle, plan->execution, ids, data, args->scratch);
+    if (status != CUDNN_STATUS_SUCCESS)
+        return tt_cuda_failed_text("cuDNN: convolution: %s",
+                                   dnn().cudnnGetErrorString(status));
+    return NULL;
+}

@@ -1,0 +1,22 @@
+// dnn_conv - convolutions by cuDNN, one plan for each of its suggestions.
+
+#ifndef TT_BACKEND_CUDA_DEV_DNN_CONV_H
+#define TT_BACKEND_CUDA_DEV_DNN_CONV_H
+
+#include "backend/cuda/dev/common.cuh"
+
+enum { TT_DNN_PLANS = 8 }; // suggestions that are looked at
+
+typedef struct tt_dnn_plan tt_dnn_plan;
+
+// NULL: cuDNN is not here, has no suggestion of that number, or it is not one that
+// gives the same bits twice in the precision of its operands.
+tt_dnn_plan *tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+                           int number);
+void tt_dnn_destroy(tt_dnn_plan *plan);
+
+bool tt_dnn_has_bias(const tt_dnn_plan *plan);    // it adds the bias
+int64_t tt_dnn_bytes(const tt_dnn_plan *plan);    // of workspace
+const char *tt_dnn_run(tt_dnn_plan *plan, const tt_cuda_conv_args *args);
+
+#endif

@@ -1,0 +1,27 @@
+// noise - operands to measure kernels on: small numbers that are no powers of two,
+// since zeros are multiplied faster.
+
+#ifndef TT_BACKEND_CUDA_DEV_NOISE_CUH
+#define TT_BACKEND_CUDA_DEV_NOISE_CUH
+
+#include "backend/cuda/dev/common.cuh"
+
+template <typename T> __global__ void noise_kernel(int64_t n, T *x)
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
+         i += (int64_t)gridDim.x * blockDim.x) {
+        uint32_t h = (uint32_t)i * 2654435761u;
+        h = (h ^ h >> 15) * 2246822519u;
+        x[i] = from_float<T>((float)(h >> 8) / 16777216.f - 0.5f);
+    }
+}
+
+static inline void fill_noise(tt_cuda *cuda, tt_dtype type, int64_t n, void *p)
+{
+    if (type == TT_BF16)
+        noise_kernel<bf16><<<1024, 256, 0, cuda->stream>>>(n, (bf16 *)p);
+    else
+        noise_kernel<float><<<1024, 256, 0, cuda->stream>>>(n, (float *)p);
+}
+
+#endif
