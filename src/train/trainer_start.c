@@ -55,8 +55,10 @@ static void note_reading(const tt_trainer *t, tt_str *notes)
     }
     tt_str_add(notes, "each rank read its own part of the checkpoint: ");
     tt_bytes_print(r->least_read, notes);
-    tt_str_add(notes, " to ");
-    tt_bytes_print(r->most_read, notes);
+    if (r->most_read > r->least_read) {
+        tt_str_add(notes, " to ");
+        tt_bytes_print(r->most_read, notes);
+    }
     tt_str_add(notes, " of ");
     tt_bytes_print(r->bytes, notes);
     tt_str_add(notes, "\n");

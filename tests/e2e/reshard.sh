@@ -1,0 +1,64 @@
+# Checkpoints of any layout load under any other, and one whose data are damaged is
+# passed over by all ranks. RESHARD=254 for all pairs of tools/reshard.
+# deadline: 1800
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder/state"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+TUTTI="$TUTTI" tools/reshard --pairs "${RESHARD:-6}"
+
+# train RUN STOP RANKS SETTINGS... - what it says goes to a file.
+train() {
+    run=$folder/$1 stop=$2 ranks=$3
+    shift 3
+    "$TUTTI" train examples/gpt-tiny.yaml run="$run" train.steps=6 \
+        train.stop="$stop" checkpoint.every=2 threads=1 precision=fp64 \
+        log.every=1 -n "$ranks" "$@" >"$folder/out" 2>&1 ||
+        die "$(cat "$folder/out")"
+}
+
+# flip RUN STEP FILE - changes a bit of the last byte.
+flip() {
+    python3 - "$folder/$1/checkpoints/step-0000000$2/$3" <<'END'
+import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(-1, 2)
+    byte = file.read(1)[0]
+    file.seek(-1, 2)
+    file.write(bytes([byte ^ 1]))
+END
+}
+
+said() {
+    grep -q "$1" "$folder/out" || die "not said: $1: $(cat "$folder/out")"
+}
+
+same() {
+    for file in model optim; do
+        cmp "$folder/$1/checkpoints/step-00000006/$file.safetensors" \
+            "$folder/$2/checkpoints/step-00000006/$file.safetensors" ||
+            die "$file of $1 and $2 differ"
+    done
+}
+
+train whole 0 2
+train hurt 4 2
+flip hurt 4 optim.safetensors
+train hurt 0 2
+said 'step-00000004 is not used: .* is damaged: its sum is wrong'
+said 'resumed at 2'
+same hurt whole
+
+# All are damaged: the run begins anew, as if none were there.
+train gone 4 2 mesh.tensor=2
+flip gone 2 model.safetensors
+flip gone 4 model.safetensors
+train gone 0 2
+said 'step-00000002 is not used: .* is damaged: its sum is wrong'
+same gone whole
