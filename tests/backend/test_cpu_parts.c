@@ -435,3 +435,63 @@ TEST(cpu_dropout_of_parts_equals_ref)
         cpu_check(&c, 1e-6);
     }
 }
+
+// ---- convolution ---------------------------------------------------------
+
+// Entries [lo, hi) of dim d.
+static void cut(tt_operand *o, int d, int64_t lo, int64_t hi)
+{
+    const int f = o->local.shape.first[d];
+    o->local.origin[f] = lo;
+    o->local.shape.factor[f].size = hi - lo;
+    tt_operand_set_dense(o);
+}
+
+enum { ROWS = 2, COLUMNS };
+
+static int turn_of_conv;
+
+// Results of one half of the rows or columns, and the inputs that they need: padding
+// is on one side only.
+static void place_half(tt_site *site)
+{
+    static const struct {
+        int dim;
+        int64_t y_lo, y_hi, x_lo, x_hi;
+    } halves[] = {{ROWS, 0, 4, 0, 5},
+                  {ROWS, 4, 8, 3, 8},
+                  {COLUMNS, 0, 4, 0, 5},
+                  {COLUMNS, 4, 8, 3, 8}};
+    const int d = halves[turn_of_conv].dim;
+    const int y = site->op == &tt_op_conv_grad_w ? 1 : 0;
+    tt_operand *const outputs[] = {site->op == &tt_op_conv ? &site->out[0]
+                                                           : &site->in[y]};
+    tt_operand *const inputs[] = {
+        site->op == &tt_op_conv_grad_x ? &site->out[0] : &site->in[0],
+        site->op == &tt_op_conv_grad_x ? &site->in[2] : NULL};
+    cut(outputs[0], d, halves[turn_of_conv].y_lo, halves[turn_of_conv].y_hi);
+    for (int i = 0; i < 2 && inputs[i] != NULL; i++)
+        cut(inputs[i], d, halves[turn_of_conv].x_lo, halves[turn_of_conv].x_hi);
+}
+
+TEST(cpu_convolutions_beside_a_neighbour_equal_ref)
+{
+    static const char *const x = "n:16 c:32 h:8 w:8",
+                             *const w = "o:32 c:32 kh:3 kw:3",
+                             *const y = "n:16 o:32 h:8 w:8";
+    static const char *const params[] = {"pad=1", "pad=1 algorithm=winograd",
+                                         "pad=1 algorithm=im2col"};
+    for (int p = 0; p < 3; p++)
+        for (turn_of_conv = 0; turn_of_conv < 4; turn_of_conv++) {
+            cpu_case each[] = {
+                {&tt_op_conv, params[p], {x, w}},
+                {&tt_op_conv_grad_x, params[p], {y, w, x}},
+                {&tt_op_conv_grad_w, params[p], {x, y, w}},
+            };
+            for (int k = 0; k < 3; k++) {
+                each[k].dtype = TT_F32;
+                each[k].place = place_half;
+                cpu_check(&each[k], 1e-4);
+            }
+        }
+}

@@ -71,10 +71,23 @@ static bool suits_winograd(const tt__conv_desc *d)
            tiles >= LEAST_TILES && results >= 8 * tiles;
 }
 
+// The library's Winograd gives wrong gradients of inputs where padding is not the
+// same above and below (oneDNN 2.6), as it is not beside a neighbour's rows.
+static bool is_padded_evenly(const tt__window *w)
+{
+    for (int i = 0; i < w->n; i++)
+        if (w->pad_lo[i] != w->pad_hi[i])
+            return false;
+    return true;
+}
+
 // How the library divides Winograd's sums may depend on the number of threads.
 static tt__conv_kind kind_of(const tt_backend *backend, const tt_conv_params *p,
                              const tt__conv_desc *d)
 {
+    if (d->way == TT__GRAD_X && !is_padded_evenly(&d->window) &&
+        p->algorithm != TT_CONV_IM2COL)
+        return TT__CONV_DIRECT;
     switch ((tt_conv_algorithm)p->algorithm) {
     case TT_CONV_IM2COL:
         return TT__CONV_GEMM;
