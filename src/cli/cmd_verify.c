@@ -94,8 +94,10 @@ static void print_json(const tt_job *job, const tt_verify_result *r,
     tt_json_bool(&json, "bits_equal", r->bits_equal);
     tt_json_f64(&json, "tolerance", r->tolerance);
     tt_json_i64(&json, "ranks", job->peers.size);
-    if (r->low_ratio > 0)
+    if (r->low_ratio > 0) {
         tt_json_f64(&json, "low_ratio", r->low_ratio);
+        tt_json_f64(&json, "low_each", r->low_each);
+    }
     if (r->culprit != NULL) {
         tt_json_str(&json, "culprit", r->culprit);
         tt_json_str(&json, "operator", r->op);
@@ -121,12 +123,15 @@ static void print_text(const tt_job *job, const tt_verify_result *r,
                 r->checkpoint_ok ? "each loads the other's, bit for bit"
                                  : "one does not load as it was saved");
     if (r->low_ratio > 0)
-        tt_str_addf(out, "  from fp32    %.2f times as far as one rank\n",
-                    r->low_ratio);
-    if (r->culprit != NULL)
         tt_str_addf(out,
-                    "  first        %s is off by %.2e: %s of %s, on rank %d\n",
-                    r->culprit, r->culprit_rel, r->op, r->origin, r->rank);
+                    "  from fp32    %.2f times as far as one rank, a single "
+                    "tensor up to %.2f times\n",
+                    r->low_ratio, r->low_each);
+    if (r->culprit != NULL)
+        tt_str_addf(
+            out, "  first        %s is off by %.2e: %s of %s, on rank %d%s\n",
+            r->culprit, r->culprit_rel, r->op, r->origin, r->rank,
+            r->has_copies ? " as on all that hold it" : "");
     tt_str_addf(out, "%s\n",
                 !r->ok          ? "NOT the same"
                 : r->bits_equal ? "same bits"

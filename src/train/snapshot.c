@@ -60,19 +60,9 @@ static const tt_peers *helpers(const tt_tensors *all)
 // What a rank that is not the first does: its parts are read.
 static tt_status help(tt_exec *exec, const tt_tensors *all)
 {
-    int64_t largest = 0;
-    tt_status status = TT_OK;
     for (int64_t i = 0; i < all->n; i++)
-        if (all->v[i].is_split && all->v[i].bytes > largest)
-            largest = all->v[i].bytes;
-    char *room = tt_alloc_aligned(largest + ALIGN, ALIGN);
-    if (room == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to send parts of a tensor");
-    for (int64_t i = 0; i < all->n && status == TT_OK; i++)
-        if (all->v[i].is_split)
-            status = tt_tensor_read(exec, &all->v[i], room);
-    tt_free_aligned(room);
-    return status;
+        TT_TRY(tt_tensor_gather(exec, &all->v[i], 0, NULL));
+    return TT_OK;
 }
 
 static tt_status make_room(const tt_tensors *all, tt_arena *arena,
@@ -94,7 +84,7 @@ static tt_status read_all(tt_exec *exec, const tt_tensors *all, tt_snapshot *s)
     char *at = s->memory;
     int64_t model = 0, optim = 0;
     for (int64_t i = 0; i < all->n; i++) {
-        TT_TRY(tt_tensor_read(exec, &all->v[i], at));
+        TT_TRY(tt_tensor_gather(exec, &all->v[i], 0, at));
         entry_of(s, &all->v[i], &model, &optim)->data = at;
         at += padded(all->v[i].bytes);
     }

@@ -62,6 +62,12 @@ tt_status tt_tensor_read(tt_exec *exec, const tt_tensor *tensor, void *data);
 tt_status tt_tensor_write(tt_exec *exec, const tt_tensor *tensor,
                           const void *data);
 
+// The whole on rank 0 alone; others only take part, and `data` is nothing to them.
+// Where several ranks hold the same part it is the copy of `like`, which is 0 but
+// for those who compare copies.
+tt_status tt_tensor_gather(tt_exec *exec, const tt_tensor *tensor, int32_t like,
+                           void *data);
+
 // Rank 0 of those that hold the tensors, or the only one.
 bool tt_tensors_are_first(const tt_tensors *all);
 

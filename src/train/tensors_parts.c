@@ -11,63 +11,110 @@ static tt_status fail_memory(const tt_tensor *t)
 
 // ---- reading -------------------------------------------------------------
 
-// Whether a rank speaks for those that hold the same part.
-static bool is_speaker(const tt_graph *g, tt_val v, int32_t rank)
+typedef struct reading {
+    const tt_graph *graph;
+    const tt_tensor *tensor;
+    int32_t like;     // whose copy: that of all ranks that hold a whole with it
+    bool is_for_all;  // else for rank 0 alone
+    int64_t *bound;   // of parts behind each other, in bytes, one per rank
+    bool is_in_order; // they are the whole already
+} reading;
+
+// Parts of the ranks whose copy it is; those of others are empty here.
+static void find_parts(reading *r)
 {
-    for (int a = 0; a < g->mesh.n_axes; a++)
-        if (g->value[v.id].type.place[a].kind != TT_SPLIT &&
-            tt_mesh_coord(&g->mesh, rank, a) != 0)
-            return false;
-    return true;
+    const tt_tensor *t = r->tensor;
+    const int64_t size = tt_dtype_bytes(t->dtype);
+    const int32_t group = tt__part_group(r->graph, t->val, r->like);
+    r->is_in_order = true;
+    for (int32_t k = 0; k < t->peers->size; k++) {
+        const tt__part p = tt__part_of(r->graph, t->val, k);
+        const bool is_one = tt__part_group(r->graph, t->val, k) == group;
+        r->bound[k + 1] = r->bound[k] + (is_one ? p.count * size : 0);
+        if (is_one && p.count > 0)
+            r->is_in_order =
+                r->is_in_order && p.run == p.count &&
+                tt_local_to_global(&p.local, 0) * size == r->bound[k];
+    }
 }
 
-// All parts behind each other, on every rank; `bound` are their edges in bytes.
-static tt_status gather(tt_exec *exec, const tt_tensor *t, const int64_t *bound,
-                        char *mine, char *parts)
+static tt_status gather(tt_exec *exec, const reading *r, char *mine,
+                        char *parts)
 {
+    const tt_tensor *t = r->tensor;
     const tt_peers *peers = t->peers;
     TT_TRY(tt_exec_read(exec, t->val, mine));
-    const tt_coll_call call = {.kind = TT_ALL_GATHER,
+    const tt_coll_call call = {.kind =
+                                   r->is_for_all ? TT_ALL_GATHER : TT_GATHER,
                                .fold = {TT_FOLD_COPY, TT_NUM_U8},
-                               .count = bound[peers->size],
-                               .bound = bound,
+                               .count = r->bound[peers->size],
+                               .bound = r->bound,
                                .in = mine,
                                .out = parts};
     const tt_status status = tt_comm_wire_call(peers->wire, "gather", &call);
     return status == TT_OK ? status : tt_fail_context(status, "%s", t->name);
 }
 
-static tt_status read_split(tt_exec *exec, const tt_tensor *t, char *data)
+static void join(const reading *r, const char *parts, char *data)
 {
-    const tt_graph *g = tt_exec_plan(exec)->graph;
-    const int32_t n = t->peers->size;
-    const int64_t size = tt_dtype_bytes(t->dtype);
-    int64_t *bound = tt_alloc((n + 1) * (int64_t)sizeof *bound);
-    char *parts = tt_alloc_aligned(t->bytes + 64, 64);
-    char *mine = tt_alloc_aligned(t->bytes + 64, 64);
-    tt_status status =
-        bound == NULL || parts == NULL || mine == NULL ? fail_memory(t) : TT_OK;
-    for (int32_t r = 0; r < n && status == TT_OK; r++)
-        bound[r + 1] = bound[r] + (is_speaker(g, t->val, r)
-                                       ? tt__part_of(g, t->val, r).count * size
-                                       : 0);
-    if (status == TT_OK)
-        status = gather(exec, t, bound, mine, parts);
-    for (int32_t r = 0; r < n && status == TT_OK; r++) {
-        const tt__part p = tt__part_of(g, t->val, r);
-        if (is_speaker(g, t->val, r))
-            tt__part_spread(&p, size, parts + bound[r], data);
+    const tt_tensor *t = r->tensor;
+    for (int32_t k = 0; k < t->peers->size; k++) {
+        const tt__part p = tt__part_of(r->graph, t->val, k);
+        if (r->bound[k + 1] > r->bound[k])
+            tt__part_spread(&p, tt_dtype_bytes(t->dtype), parts + r->bound[k],
+                            data);
     }
+}
+
+// `data` is the whole's, where it is wanted.
+static tt_status read_parts(tt_exec *exec, reading *r, char *data)
+{
+    const tt_tensor *t = r->tensor;
+    const bool is_wanted = r->is_for_all || tt_peers_is_first(t->peers);
+    const tt__part own =
+        tt__part_of(r->graph, t->val, tt_exec_plan(exec)->rank);
+    char *mine =
+        tt_alloc_aligned(own.count * tt_dtype_bytes(t->dtype) + 64, 64);
+    char *parts = NULL;
+    tt_status status = TT_OK;
+    r->bound = tt_alloc((t->peers->size + 1) * (int64_t)sizeof *r->bound);
+    if (mine == NULL || r->bound == NULL)
+        status = fail_memory(t);
+    else
+        find_parts(r);
+    if (status == TT_OK && is_wanted && !r->is_in_order) {
+        parts = tt_alloc_aligned(t->bytes + 64, 64);
+        status = parts != NULL ? TT_OK : fail_memory(t);
+    }
+    if (status == TT_OK)
+        status = gather(exec, r, mine, parts != NULL ? parts : data);
+    if (status == TT_OK && parts != NULL)
+        join(r, parts, data);
     tt_free_aligned(mine);
     tt_free_aligned(parts);
-    tt_free(bound);
+    tt_free(r->bound);
     return status;
 }
 
 tt_status tt_tensor_read(tt_exec *exec, const tt_tensor *tensor, void *data)
 {
-    return tensor->is_split ? read_split(exec, tensor, data)
+    reading r = {.graph = tt_exec_plan(exec)->graph,
+                 .tensor = tensor,
+                 .is_for_all = true};
+    return tensor->is_split ? read_parts(exec, &r, data)
                             : tt_exec_read(exec, tensor->val, data);
+}
+
+tt_status tt_tensor_gather(tt_exec *exec, const tt_tensor *tensor, int32_t like,
+                           void *data)
+{
+    reading r = {
+        .graph = tt_exec_plan(exec)->graph, .tensor = tensor, .like = like};
+    if (tensor->is_split || like != 0)
+        return read_parts(exec, &r, data);
+    return tensor->peers == NULL || tt_peers_is_first(tensor->peers)
+               ? tt_exec_read(exec, tensor->val, data)
+               : TT_OK;
 }
 
 // ---- writing -------------------------------------------------------------

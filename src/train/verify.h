@@ -19,15 +19,18 @@ typedef struct tt_verify_result {
     double loss_rel, grad_rel_max, norm_rel, update_rel_max;
     const char *worst_tensor; // the largest of gradients and updates
     bool checkpoint_ok;
-    bool
-        bits_equal; // loss, norm, all gradients, weights and state, bit for bit
-    // bf16 and fp16: how much further from fp32 many ranks are than one; 0: not
-    // asked. Up to 1.5 is fine, and then the tolerance counts for nothing.
-    double low_ratio;
+    // Loss, norm, all gradients, weights and states, bit for bit.
+    bool bits_equal;
+    // bf16 and fp16: how much further from fp32 many ranks are than one, over all
+    // gradients; 0: not asked. Up to 1.5 is fine; for a single gradient or state,
+    // measured against errors of the usual size at least, up to 4 (low_each). The
+    // tolerance then counts for nothing.
+    double low_ratio, low_each;
     // The first tensor beyond the tolerance, in the order of backward.
     const char *culprit; // NULL: none
     const char *op, *origin;
-    int32_t rank; // whose part is furthest off
+    int32_t rank;    // whose part is furthest off
+    bool has_copies; // others hold the same, equally wrong
     double culprit_rel;
 } tt_verify_result;
 

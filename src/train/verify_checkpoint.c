@@ -4,8 +4,6 @@
 #include "train/restore.h"
 #include "train/verify_parts.h"
 
-#include <string.h>
-
 enum { OF_MANY = 1, OF_ONE = 2 }; // steps under which checkpoints are saved
 
 static tt_status save(tt_checkpoints *store, int64_t step, tt_snapshot *shot)
@@ -56,15 +54,6 @@ static tt_status load(tt_job *to, tt_checkpoints *store, int64_t step)
     return status;
 }
 
-static bool are_equal(const tt__taken *a, const tt__taken *b)
-{
-    for (int64_t i = 0; i < a->n; i++)
-        if (memcmp(a->data[i], b->data[i], (size_t)(8 * a->tensor[i].count)) !=
-            0)
-            return false;
-    return a->n == b->n;
-}
-
 // What rank 0 does alone: saves one rank's states, loads those of many.
 static tt_status one_rank(const tt_verify_request *r, tt_checkpoints *store,
                           const tt__taken *many, tt__taken *one, bool *ok_out)
@@ -74,7 +63,7 @@ static tt_status one_rank(const tt_verify_request *r, tt_checkpoints *store,
     TT_TRY(snap(r->one, store, OF_ONE, r->arena));
     TT_TRY(load(r->one, store, OF_MANY));
     TT_TRY(tt__verify_take(r->one, r->arena, &loaded));
-    *ok_out = are_equal(many, &loaded);
+    *ok_out = tt__verify_equal(many, &loaded);
     return TT_OK;
 }
 
@@ -94,7 +83,7 @@ static tt_status both_ways(const tt_verify_request *r, tt_checkpoints *store,
     TT_TRY(load(r->many, store, OF_ONE));
     TT_TRY(tt__verify_take(r->many, r->arena, &loaded));
     if (is_first)
-        back = are_equal(&one, &loaded);
+        back = tt__verify_equal(&one, &loaded);
     *ok_out = there && back;
     return TT_OK;
 }

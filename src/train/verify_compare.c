@@ -17,21 +17,13 @@ static double square(const double *a, const double *b, int64_t n)
     return sum;
 }
 
-double tt__verify_norm(const tt__taken *a, const tt__taken *b)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < a->n; i++)
-        sum += square(a->data[i], b->data[i], a->tensor[i].count);
-    return sqrt(sum);
-}
-
 bool tt__verify_equal(const tt__taken *a, const tt__taken *b)
 {
     for (int64_t i = 0; i < b->n; i++)
         if (memcmp(a->data[i], b->data[i],
                    sizeof(double) * (size_t)b->tensor[i].count) != 0)
             return false;
-    return a->n == b->n;
+    return a->n == b->n && a->n_copies == 0 && b->n_copies == 0;
 }
 
 // NaN on one side only is as far off as can be.
@@ -59,18 +51,68 @@ static bool belongs_to(const char *name, const char *weight)
     return strncmp(name, weight, n) == 0 && (name[n] == '\0' || name[n] == '.');
 }
 
+// Where the gradient is below `least`, x becomes y.
+static void level(const double *grad, double least, const double *y, double *x,
+                  int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (fabs(grad[k]) < least)
+            x[k] = y[k];
+}
+
 void tt__verify_level(const tt__taken *grads, tt__taken *a, const tt__taken *b)
 {
     const double least = small * root_mean_square(grads);
     for (int64_t i = 0; i < a->n; i++)
         for (int64_t g = 0; g < grads->n; g++) {
+            const int64_t n = a->tensor[i].count;
             if (!belongs_to(a->tensor[i].name, grads->tensor[g].name) ||
-                a->tensor[i].count != grads->tensor[g].count)
+                n != grads->tensor[g].count)
                 continue;
-            for (int64_t k = 0; k < a->tensor[i].count; k++)
-                if (fabs(grads->data[g][k]) < least)
-                    a->data[i][k] = b->data[i][k];
+            level(grads->data[g], least, b->data[i], a->data[i], n);
+            for (int64_t c = 0; c < a->n_copies; c++)
+                if (a->copy[c].of == i)
+                    level(grads->data[g], least, b->data[i], a->copy[c].data,
+                          n);
         }
+}
+
+// ---- distances -----------------------------------------------------------
+
+// What every copy of a tensor is held against.
+typedef struct scale {
+    const double *exact;
+    double size;
+    int64_t n;
+} scale;
+
+static double measure(const double *a, const scale *s)
+{
+    return relative(sqrt(square(a, s->exact, s->n)), s->size);
+}
+
+static void look(const double *a, const scale *s, int64_t i,
+                 const tt__copy *copy, double most, tt__distance *d)
+{
+    const double rel = measure(a, s);
+    if (rel > d->worst) {
+        d->worst = rel;
+        d->at = i;
+    }
+    if (rel > most && d->first < 0) {
+        d->first = i;
+        d->first_rel = rel;
+        d->copy = copy;
+    }
+}
+
+static void look_at_all(const tt__taken *a, int64_t i, const scale *s,
+                        double most, tt__distance *d)
+{
+    look(a->data[i], s, i, NULL, most, d);
+    for (int64_t c = 0; c < a->n_copies; c++)
+        if (a->copy[c].of == i)
+            look(a->copy[c].data, s, i, &a->copy[c], most, d);
 }
 
 tt__distance tt__verify_compare(const tt__taken *a, const tt__taken *b,
@@ -80,32 +122,72 @@ tt__distance tt__verify_compare(const tt__taken *a, const tt__taken *b,
     const double least_of_one = small * root_mean_square(b);
     for (int64_t i = 0; i < b->n; i++) {
         const int64_t n = b->tensor[i].count;
-        const double least = least_of_one * sqrt((double)n);
-        const double rel =
-            relative(sqrt(square(a->data[i], b->data[i], n)),
-                     fmax(sqrt(square(b->data[i], NULL, n)), least));
-        if (rel > d.worst) {
-            d.worst = rel;
-            d.at = i;
-        }
-        if (rel > tolerance && d.first < 0) {
-            d.first = i;
-            d.first_rel = rel;
-        }
+        const scale s = {b->data[i],
+                         fmax(sqrt(square(b->data[i], NULL, n)),
+                              least_of_one * sqrt((double)n)),
+                         n};
+        look_at_all(a, i, &s, tolerance, &d);
     }
     return d;
 }
 
-int64_t tt__verify_furthest(const tt__taken *a, const tt__taken *b, int64_t i)
+int64_t tt__verify_furthest(const double *a, const double *b, int64_t n)
 {
     int64_t at = 0;
     double most = -1;
-    for (int64_t k = 0; k < b->tensor[i].count; k++) {
-        const double d = relative(fabs(a->data[i][k] - b->data[i][k]), 1);
+    for (int64_t k = 0; k < n; k++) {
+        const double d = relative(fabs(a[k] - b[k]), 1);
         if (d > most) {
             most = d;
             at = k;
         }
     }
     return at;
+}
+
+// ---- low precisions ------------------------------------------------------
+
+// |b - exact| and the same of the worst copies of `a`, over all tensors.
+static double error_of(const tt__taken *b, const tt__taken *exact)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < b->n; i++)
+        sum += square(b->data[i], exact->data[i], b->tensor[i].count);
+    return sqrt(sum);
+}
+
+static double worst_error_of(const tt__taken *a, const tt__taken *exact)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < a->n; i++) {
+        tt__distance d = {.at = -1, .first = -1};
+        const scale s = {exact->data[i], 1, a->tensor[i].count};
+        look_at_all(a, i, &s, 0, &d);
+        sum += d.worst * d.worst;
+    }
+    return sqrt(sum);
+}
+
+double tt__verify_ratio(const tt__taken *a, const tt__taken *b,
+                        const tt__taken *exact)
+{
+    const double far = worst_error_of(a, exact), own = error_of(b, exact);
+    return far == own ? 1 : far / own;
+}
+
+tt__distance tt__verify_low(const tt__taken *a, const tt__taken *b,
+                            const tt__taken *exact, double most)
+{
+    tt__distance d = {.at = -1, .first = -1};
+    double elements = 0;
+    for (int64_t i = 0; i < b->n; i++)
+        elements += (double)b->tensor[i].count;
+    const double each = elements > 0 ? error_of(b, exact) / sqrt(elements) : 0;
+    for (int64_t i = 0; i < b->n; i++) {
+        const int64_t n = b->tensor[i].count;
+        const double own = sqrt(square(b->data[i], exact->data[i], n));
+        const scale s = {exact->data[i], fmax(own, each * sqrt((double)n)), n};
+        look_at_all(a, i, &s, most, &d);
+    }
+    return d;
 }

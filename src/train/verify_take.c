@@ -53,7 +53,7 @@ static tt_status take(tt_job *job, tt_arena *arena, tt__taken *t)
         return TT_ERR_NOMEM;
     for (int64_t i = 0; i < t->n; i++) {
         const tt_tensor *tensor = &t->tensor[i];
-        TT_TRY(tt_tensor_read(job->exec, tensor, raw));
+        TT_TRY(tt_tensor_gather(job->exec, tensor, 0, raw));
         if (!tt_peers_is_first(&job->peers))
             continue;
         t->data[i] = tt_arena_alloc(arena, 8 * tensor->count + 8);
@@ -62,7 +62,7 @@ static tt_status take(tt_job *job, tt_arena *arena, tt__taken *t)
         tt_tensor_convert(tensor->dtype, raw, TT_F64, t->data[i],
                           tensor->count);
     }
-    return TT_OK;
+    return job->peers.size > 1 ? tt__verify_copies(job, arena, t) : TT_OK;
 }
 
 tt_status tt__verify_take(tt_job *job, tt_arena *arena, tt__taken *out)
