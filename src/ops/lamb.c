@@ -68,8 +68,8 @@ void tt_optim_emit_lamb(tt_builder *b, tt_optim_node *node)
     const tt_val w = node->in[TT_OPTIM_W];
     tt_val in[6] = {w, u, node->in[TT_OPTIM_LR], node->in[TT_OPTIM_SKIP]};
     if (node->params.adapt) {
-        in[4] = tt_sum_squares(b, w);
-        in[5] = tt_sum_squares(b, u);
+        in[4] = tt_optim_squares(b, node, w);
+        in[5] = tt_optim_squares(b, node, u);
     }
     node->w = tt_call(b, &tt_op_lamb, &node->params, in,
                       node->params.adapt ? 6 : 4, out);

@@ -41,8 +41,8 @@ void tt_optim_emit_lars(tt_builder *b, tt_optim_node *node)
         in[i] = node->in[i];
     int n_in = TT_OPTIM_STATE + 1;
     if (node->params.adapt) {
-        in[n_in++] = tt_sum_squares(b, node->in[TT_OPTIM_W]);
-        in[n_in++] = tt_sum_squares(b, node->in[TT_OPTIM_G]);
+        in[n_in++] = tt_optim_squares(b, node, node->in[TT_OPTIM_W]);
+        in[n_in++] = tt_optim_squares(b, node, node->in[TT_OPTIM_G]);
     }
     node->w = tt_call(b, &tt_op_lars, &node->params, in, n_in, out);
     node->state[0] = out[1];

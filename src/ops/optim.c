@@ -5,12 +5,13 @@
 //   (w, g, lr, scale, step, skip, states) -> optimiser -> agree -> new w -> ema
 //
 // The norm costs a pass over all gradients, so it is only there when something
-// uses it.
+// uses it. Exact norms are sums in bins (bins.c).
 
 #include "ops/optim.h"
 
 #include "base/alloc.h"
 #include "ops/arith.h"
+#include "ops/bins.h"
 #include "ops/clip.h"
 #include "ops/ops.h"
 #include "ops/points.h"
@@ -91,6 +92,13 @@ void tt_optim_emit_one(tt_builder *b, tt_optim_node *node)
     node->low = out[1 + n_state];
 }
 
+// The sum of squares of one tensor.
+tt_val tt_optim_squares(tt_builder *b, const tt_optim_node *node, tt_val x)
+{
+    return node->is_exact ? tt_bins_value(b, tt_square_bins(b, x), b->master)
+                          : tt_sum_squares(b, x);
+}
+
 // ---- the update of a model -----------------------------------------------
 
 static bool has_gradient(const tt_value *value)
@@ -137,11 +145,14 @@ static tt_val emit_scale(tt_builder *b, const tt_optim_use *use,
             continue;
         b->origin = value.name;
         b->stage = gradient_stage(b->graph, value.grad);
-        square[n++] = tt_sum_squares(b, value.grad);
+        square[n++] = use->exact ? tt_square_bins(b, value.grad)
+                                 : tt_sum_squares(b, value.grad);
     }
     b->origin = "norm";
     b->stage = stage;
-    const tt_val total = tt_total(b, square, n);
+    const tt_val total =
+        use->exact ? tt_bins_value(b, tt_bins_total(b, square, n), b->master)
+                   : tt_total(b, square, n);
     tt_free(square);
     const tt_val scale = tt_clip(b, total, use->count, use->clip, norm);
     tt_output(b, "norm", *norm);
@@ -222,6 +233,7 @@ static void update_param(tt_builder *b, const shared *s, int32_t id)
     tt_optim_node node = {
         .def = use->def,
         .params = use->params,
+        .is_exact = use->exact,
         .in = {{id},
                param.grad,
                emit_rate(b, use, param.name),

@@ -47,6 +47,7 @@ typedef struct tt_optim_def tt_optim_def;
 typedef struct tt_optim_node {
     const tt_optim_def *def;
     tt_optim_params params;
+    bool is_exact; // see tt_optim_use.exact
     tt_val in[TT_OPTIM_STATE + TT_OPTIM_MAX_STATE];
     tt_val w, state[TT_OPTIM_MAX_STATE], low;
 } tt_optim_node;
@@ -75,6 +76,7 @@ typedef struct tt_optim_use {
     // The factor on a weight's learning rate; NULL: 1.
     double (*rate)(const char *name, void *user);
     void *user;
+    bool exact; // norms are the same in every bit however weights are cut
     double ema; // decay of a moving average of every weight; 0: none
     // Leaves the update out when the loss (a sum, as count is) or the gradient is
     // not finite, or the mean loss is above the scalar "limit"; output "skipped".
@@ -91,6 +93,7 @@ tt_status tt_optim_infer(tt_op_io *io, const char *op, int n_state,
                          int n_extra);
 void tt_optim_add_outputs(tt_op_io *io, int n_state);
 void tt_optim_emit_one(tt_builder *b, tt_optim_node *node);
+tt_val tt_optim_squares(tt_builder *b, const tt_optim_node *node, tt_val x);
 void tt_optim_emit_lars(tt_builder *b, tt_optim_node *node);
 void tt_optim_emit_lamb(tt_builder *b, tt_optim_node *node);
 

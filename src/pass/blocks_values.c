@@ -133,7 +133,7 @@ static tt_status keep_first(tt__blocks *w, const tt_node *node, tt_val x)
 {
     const int32_t out = node->out[0].id;
     const tt_val first = w->ranks > 1 ? tt_keep_first(&w->b, x, w->axis) : x;
-    if (node->phase == TT_UPDATE) {
+    if (node->phase == TT_UPDATE || w->parts == 1) {
         w->whole[out] = first;
         return w->b.status;
     }

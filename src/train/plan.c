@@ -96,6 +96,7 @@ static tt_train_recipe recipe_of(tt_job *job)
                                        .is_decayed = is_decayed,
                                        .rate = rate,
                                        .user = job,
+                                       .exact = job->options.exact,
                                        .ema = job->train.ema,
                                        .guard = job->guard},
                              .smoothing = job->options.smoothing,

@@ -95,6 +95,7 @@ TT_KERNEL(cpu_rotary)
 
 // Optimisers.
 TT_KERNEL(cpu_sum_squares)
+TT_KERNEL(cpu_square_bins)
 TT_KERNEL(cpu_sgd)
 TT_KERNEL(cpu_momentum)
 TT_KERNEL(cpu_adagrad)

@@ -180,10 +180,51 @@ static double sum_squares(tt_simd_type type, const void *x, int64_t n)
     return array_sum(true, type, x, n);
 }
 
+TT_INLINE double squares_of(tt_simd_type type, const void *x, int64_t n,
+                            double *y)
+{
+    double top = 0, check = 0;
+#pragma omp simd reduction(max : top) reduction(+ : check)
+    for (int64_t i = 0; i < n; i++) {
+        const double v = (double)load(type, x, i);
+        y[i] = v * v;
+        top = y[i] > top ? y[i] : top;
+        check += y[i];
+    }
+    return check <= (double)INFINITY ? top : check; // a NaN is no maximum
+}
+
+static double squares(tt_simd_type type, const void *x, int64_t n, double *y)
+{
+    return type == TT_SIMD_BF16 ? squares_of(TT_SIMD_BF16, x, n, y)
+                                : squares_of(TT_SIMD_F32, x, n, y);
+}
+
+// Adding and taking off 1.5 * 2^52 rounds to a whole number; the next lower one is
+// taken where that is above.
+static double digits(double *y, int64_t n, double scale, double *left)
+{
+    const double big = 0x1.8p52;
+    double sum = 0, rest = 0;
+#pragma omp simd reduction(+ : sum, rest)
+    for (int64_t i = 0; i < n; i++) {
+        const double v = y[i] * scale;
+        const double near = (v + big) - big;
+        const double whole = near > v ? near - 1 : near;
+        sum += whole;
+        y[i] = v - whole;
+        rest += y[i];
+    }
+    *left = rest;
+    return sum;
+}
+
 const tt_simd_reduce TT_SYMBOL(tt_simd_reduce) = {
     .column_sum = column_sum,
     .column_sum_scratch_bytes = column_sum_scratch_bytes,
     .rows = reduce_rows,
     .sum = sum_all,
     .sum_squares = sum_squares,
+    .squares = squares,
+    .digits = digits,
 };

@@ -34,6 +34,11 @@ typedef struct tt_simd_reduce {
                  int64_t rows, int64_t cols, void *y);
     double (*sum)(tt_simd_type type, const void *x, int64_t n);
     double (*sum_squares)(tt_simd_type type, const void *x, int64_t n);
+    // y(i) = x(i)^2, without rounding; the largest, NaN if any is.
+    double (*squares)(tt_simd_type type, const void *x, int64_t n, double *y);
+    // The sum of the whole parts of scale * y(i), below 2^28; y keeps what is left of
+    // each, and *left their sum.
+    double (*digits)(double *y, int64_t n, double scale, double *left);
 } tt_simd_reduce;
 
 #endif
