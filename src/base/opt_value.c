@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -161,6 +162,24 @@ static tt_status read_bool(const tt_opt *opt, const char *text, tt_arena *arena,
     return fail_value(opt, text, "true or false");
 }
 
+static tt_status unknown_choice(const tt_opt *opt, const char *text)
+{
+    enum { MOST = 32, BYTES = 32 };
+    char name[MOST][BYTES];
+    const char *list[MOST];
+    int n = 0;
+    for (const char *p = opt->choices; p != NULL && n < MOST; n++) {
+        const size_t length = strcspn(p, "|");
+        snprintf(name[n], BYTES, "%.*s", (int)length, p);
+        list[n] = name[n];
+        p = p[length] == '|' ? p + length + 1 : NULL;
+    }
+    const char *near = tt_nearest(text, list, n);
+    return tt_fail(TT_ERR_ARG, "%s: \"%s\" is not one of %s%s%s%s", opt->name,
+                   text, opt->choices, near != NULL ? "; did you mean " : "",
+                   near != NULL ? near : "", near != NULL ? "?" : "");
+}
+
 static tt_status read_choice(const tt_opt *opt, const char *text,
                              tt_arena *arena, tt_opt_value *value)
 {
@@ -176,8 +195,7 @@ static tt_status read_choice(const tt_opt *opt, const char *text,
         }
         p = bar != NULL ? bar + 1 : NULL;
     }
-    return tt_fail(TT_ERR_ARG, "%s: \"%s\" is not one of %s", opt->name, text,
-                   opt->choices);
+    return unknown_choice(opt, text);
 }
 
 static tt_status read_str(const tt_opt *opt, const char *text, tt_arena *arena,

@@ -203,6 +203,23 @@ static tt_status set_ranks(tt_job *job, const tt_peers *peers)
     return TT_OK;
 }
 
+// What would do instead of so many ranks for `n` samples, said as the ranks were
+// asked for; "": nothing would.
+static const char *fewer_ranks(const tt_job *job, int64_t n)
+{
+    const int64_t *size = job->grid.size;
+    const int64_t data = n / size[TT_AXIS_EXPERT];
+    const int64_t others = job->grid.ranks / size[TT_AXIS_DATA];
+    const char *text = NULL;
+    if (data >= 1 && job->grid.is_open)
+        text =
+            tt_arena_printf(job->arena, " or mesh.data=%lld", (long long)data);
+    else if (data >= 1)
+        text = tt_arena_printf(job->arena, " or -n %lld",
+                               (long long)(data * others));
+    return text != NULL ? text : "";
+}
+
 static tt_status check_micro(const tt_job *job)
 {
     const tt_job_options *o = &job->options;
@@ -212,16 +229,17 @@ static tt_status check_micro(const tt_job *job)
     if (o->batch < size)
         return tt_fail(TT_ERR_ARG,
                        "a batch of %lld cannot be divided between %d ranks; "
-                       "batch=%d or -n %lld would do",
-                       (long long)o->batch, size, size, (long long)o->batch);
+                       "batch=%d%s would do",
+                       (long long)o->batch, size, size,
+                       fewer_ranks(job, o->batch));
     int64_t accumulate = o->batch / size;
     while (o->batch % accumulate != 0)
         accumulate--;
     return tt_fail(TT_ERR_ARG,
                    "a micro-batch of %lld cannot be divided between %d ranks; "
-                   "accumulate=%lld or -n %lld would do",
+                   "accumulate=%lld%s would do",
                    (long long)o->micro, size, (long long)accumulate,
-                   (long long)o->micro);
+                   fewer_ranks(job, o->micro));
 }
 
 // `lr_batch` becomes what it is, so that another number of ranks is seen to be

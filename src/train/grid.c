@@ -12,6 +12,7 @@ const char *const tt_axis_name[TT_N_AXES] = {
 };
 
 enum { AUTO, WHOLE, FIRST_AXIS }; // values of layout.*
+enum { MOST_RANKS = 65536 };
 
 static const struct {
     const char *name;
@@ -56,10 +57,14 @@ static tt_status fill_axes(const tt_where *where, int32_t ranks,
     int64_t others = 1;
     for (int a = 0; a < TT_N_AXES; a++) {
         size[a] = where->axis[a] > 0 ? where->axis[a] : 1;
-        others *= a == TT_AXIS_DATA ? 1 : size[a];
+        if (a != TT_AXIS_DATA && others <= MOST_RANKS)
+            others *= size[a];
     }
-    if (others > 65536 || size[TT_AXIS_DATA] * others > 65536)
-        return tt_fail(TT_ERR_ARG, "a mesh has at most 65536 ranks");
+    if (others > MOST_RANKS || size[TT_AXIS_DATA] * others > MOST_RANKS)
+        return tt_fail(TT_ERR_ARG,
+                       "a mesh has at most %d ranks, and this one would have "
+                       "%lld",
+                       MOST_RANKS, (long long)(size[TT_AXIS_DATA] * others));
     if (ranks == 0)
         return TT_OK;
     if (where->axis[TT_AXIS_DATA] == 0) {
@@ -68,12 +73,19 @@ static tt_status fill_axes(const tt_where *where, int32_t ranks,
         size[TT_AXIS_DATA] = ranks / others;
     }
     const int64_t product = size[TT_AXIS_DATA] * others;
+    if (product != ranks && ranks % others != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "the mesh has %lld ranks and there %s %d; start %lld "
+                       "(-n %lld)",
+                       (long long)product, ranks == 1 ? "is" : "are", ranks,
+                       (long long)product, (long long)product);
     if (product != ranks)
         return tt_fail(TT_ERR_ARG,
                        "the mesh has %lld ranks and there %s %d; start %lld "
-                       "(-n %lld) or leave mesh.data out",
+                       "(-n %lld) or set mesh.data=%lld",
                        (long long)product, ranks == 1 ? "is" : "are", ranks,
-                       (long long)product, (long long)product);
+                       (long long)product, (long long)product,
+                       (long long)(ranks / others));
     return TT_OK;
 }
 
@@ -168,6 +180,20 @@ static tt_status add_written(const tt_where *where,
     return TT_OK;
 }
 
+// layout.DIM=none beside a rule that cuts it in all layers.
+static tt_status check_whole(const tt_layout *written, const char *dim)
+{
+    for (int32_t i = 0; i < written->n; i++) {
+        const tt_layout_rule *r = &written->rule[i];
+        if (r->layers == NULL && strcmp(r->dim, dim) == 0)
+            return tt_fail(TT_ERR_ARG,
+                           "layout.%s=none and layout.rules=%s:%s contradict "
+                           "each other; leave one of them out",
+                           dim, dim, r->axis);
+    }
+    return TT_OK;
+}
+
 // The axis that cuts a dimension; -1: none does.
 static int axis_of(const tt_where *where, const tt_layout *usual, int d)
 {
@@ -207,8 +233,10 @@ static tt_status make_layout(const tt_where *where, const tt_layout *usual,
 {
     TT_TRY(add_written(where, size, arena, out));
     for (int d = 0; d < TT_N_DIMS; d++) {
-        if (where->dim[d] == WHOLE)
+        if (where->dim[d] == WHOLE) {
+            TT_TRY(check_whole(out, dims[d].name));
             continue;
+        }
         const int axis = axis_of(where, usual, d);
         const tt_layout_rule rule = {
             .dim = dims[d].name, .axis = axis < 0 ? "" : tt_axis_name[axis]};
@@ -247,6 +275,7 @@ tt_status tt_where_grid(const tt_where *where, int32_t ranks, const char *usual,
     tt_str text = {0};
     TT_TRY(fill_axes(where, ranks, size));
     tt_grid grid = {.ranks = 1,
+                    .is_open = ranks == 0,
                     .data =
                         (int32_t)(size[TT_AXIS_DATA] * size[TT_AXIS_EXPERT])};
     memcpy(grid.size, size, sizeof size);

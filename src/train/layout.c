@@ -86,51 +86,61 @@ static tt_status unknown_dim(const subject *s, const tt_layout_rule *rule)
     return status;
 }
 
-// Every name of a layer that a pattern could mean: what is before the last dot of a
-// weight's name, and what is behind a dot of that.
-static int list_layers(const tt_graph *g, char (*text)[96],
-                       const char *names[MOST_LAYERS])
+typedef struct layer_names {
+    int n;
+    char (*text)[96];
+    const char **name;
+} layer_names;
+
+static void add_layer(layer_names *l, const char *first, const char *end)
 {
-    int n = 0;
+    char name[96];
+    snprintf(name, sizeof name, "%.*s", (int)(end - first), first);
+    if (end - first >= (int)sizeof name || l->n == MOST_LAYERS)
+        return;
+    for (int i = 0; i < l->n; i++)
+        if (strcmp(l->name[i], name) == 0)
+            return;
+    memcpy(l->text[l->n], name, sizeof name);
+    l->name[l->n] = l->text[l->n];
+    l->n++;
+}
+
+// Every name that a pattern could mean: what lies between dots of weights' names.
+static void list_layers(const tt_graph *g, layer_names *l)
+{
     for (int32_t v = 0; v < g->n_values; v++) {
-        const tt_value *value = &g->value[v];
-        const char *dot = strrchr(value->name, '.');
-        if (value->role != TT_ROLE_PARAM || dot == NULL)
+        if (g->value[v].role != TT_ROLE_PARAM)
             continue;
-        for (const char *p = value->name; p != NULL && p < dot;) {
-            if (n < MOST_LAYERS && dot - p < 96) {
-                snprintf(text[n], 96, "%.*s", (int)(dot - p), p);
-                names[n] = text[n];
-                n++;
-            }
+        for (const char *p = g->value[v].name; p != NULL;) {
+            for (const char *end = strchr(p, '.'); end != NULL;
+                 end = strchr(end + 1, '.'))
+                add_layer(l, p, end);
             p = strchr(p, '.');
             p = p != NULL ? p + 1 : NULL;
         }
     }
-    return n;
 }
 
 static tt_status unknown_layers(const subject *s, const tt_layout_rule *rule)
 {
     tt_arena *arena = tt_arena_create();
-    const char **names =
-        arena == NULL
-            ? NULL
-            : tt_arena_alloc(arena, MOST_LAYERS * (int64_t)sizeof *names);
-    char(*text)[96] =
-        arena == NULL ? NULL : tt_arena_alloc(arena, MOST_LAYERS * INT64_C(96));
-    if (names == NULL || text == NULL) {
-        tt_arena_destroy(arena);
-        return TT_ERR_NOMEM;
+    layer_names l = {0};
+    if (arena != NULL) {
+        l.text = tt_arena_alloc(arena, MOST_LAYERS * (int64_t)sizeof *l.text);
+        l.name = tt_arena_alloc(arena, MOST_LAYERS * (int64_t)sizeof *l.name);
     }
-    const int n = list_layers(s->graph, text, names);
-    const char *near = tt_nearest(rule->layers, names, n);
+    if (l.text == NULL || l.name == NULL) {
+        tt_arena_destroy(arena);
+        return tt_fail(TT_ERR_NOMEM, "no memory for a layout");
+    }
+    list_layers(s->graph, &l);
+    const char *near = tt_nearest(rule->layers, l.name, l.n);
+    const char *first = l.n > 0 ? l.name[0] : "none";
     const tt_status status = tt_fail(
         TT_ERR_ARG, "layout: %s has no layer that %s matches; %s%s%s", s->model,
         rule->layers, near != NULL ? "did you mean " : "it has ",
-        near != NULL ? near
-        : n > 0      ? names[0]
-                     : "none",
+        near != NULL ? near : first,
         near != NULL ? "?" : " and others, which `tutti plan` shows");
     tt_arena_destroy(arena);
     return status;
@@ -151,8 +161,8 @@ static int64_t most_ranks(const subject *s, int axis, int64_t extent)
 {
     const int64_t *size = s->grid->size;
     const int64_t others = s->grid->ranks / size[axis] / size[TT_AXIS_DATA];
-    const bool is_fixed =
-        axis == TT_AXIS_DATA || s->where->axis[TT_AXIS_DATA] > 0;
+    const bool is_fixed = axis == TT_AXIS_DATA || s->grid->is_open ||
+                          s->where->axis[TT_AXIS_DATA] > 0;
     int64_t n = extent;
     while (!is_fixed && n > 1 && s->grid->ranks % (others * n) != 0)
         n--;
@@ -230,7 +240,8 @@ static const char *could_cut(const tt_graph *g, int64_t size)
 
 static tt_status unused_axis(const subject *s, int a)
 {
-    const char *dim = could_cut(s->graph, s->grid->size[a]);
+    const char *dim =
+        a == TT_AXIS_DATA ? "batch" : could_cut(s->graph, s->grid->size[a]);
     return tt_fail(TT_ERR_ARG,
                    "mesh.%s=%lld: %s has no dimension that the layout gives to "
                    "%s; leave the axis out%s%s%s%s",

@@ -91,6 +91,7 @@ tt_status tt_where_check_rule(const tt_setting *setting);
 // The ranks as a mesh, and which dimensions of a graph its axes cut.
 typedef struct tt_grid {
     int32_t ranks;
+    bool is_open; // as many ranks as the mesh says, not as there are
     int32_t data; // that share the batch
     int64_t size[TT_N_AXES];
     const char *mesh; // "data:2 tensor:4"; axes of one rank are left out

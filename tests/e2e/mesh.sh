@@ -1,35 +1,104 @@
 # Meshes and layouts that cannot be are refused before anything starts, in one
 # sentence that names what would do.
-# deadline: 60
+# deadline: 120
 set -u
 
+# refused COMMAND WANT SETTINGS... - exit status 2 and one line with that text.
 refused() {
-    want=$1
-    shift
-    out=$("$TUTTI" plan "$@" 2>&1)
+    command=$1
+    want=$2
+    shift 2
+    out=$("$TUTTI" "$command" "$@" 2>&1)
     status=$?
-    if [ "$status" -ne 2 ] || ! echo "$out" | grep -q "$want" ||
+    if [ "$status" -ne 2 ] || ! echo "$out" | grep -qF -- "$want" ||
         [ "$(echo "$out" | wc -l)" -ne 1 ]; then
-        echo "plan $*: exit status $status, wanted \"$want\": $out"
+        echo "$command $*: exit status $status, wanted \"$want\": $out"
         exit 1
     fi
 }
 
+accepted() {
+    "$TUTTI" plan "$@" >/dev/null || exit 1
+}
+
 gpt=examples/gpt-tiny.yaml
-refused 'more than gpt has of heads, which is 4; mesh.tensor=4 would do' \
-    $gpt mesh.tensor=8
-refused 'no dimension called haeds; did you mean heads?' \
-    $gpt mesh.tensor=2 layout.rules=haeds:tensor
-refused 'no dimension called height; it has batch seq' \
-    $gpt mesh.tensor=2 layout.height=tensor
-refused 'mesh.expert=2: gpt has no dimension that the layout gives to expert' \
-    $gpt mesh.expert=2
-refused 'unknown setting; did you mean "mesh.tensor"?' $gpt mesh.tensr=2
-refused 'unknown setting; did you mean "layout.heads"?' $gpt layout.haeds=tensor
-refused 'the mesh has no ranks along context; set mesh.context' \
-    $gpt layout.seq=context
-refused 'a batch of 8 cannot be divided between 9 ranks; batch=9 or -n 8' \
-    $gpt mesh.data=9
-refused 'mesh.space=64 is more than resnet18 has of height, which is 32' \
+moe=examples/moe-tiny.yaml
+vgg=examples/vgg-tiny.yaml
+
+# More ranks than there are heads, experts, tokens, rows, units, samples.
+refused plan 'more than gpt has of heads, which is 4; mesh.tensor=4 would do, or layout.heads=none' \
+    $gpt mesh.tensor=6
+refused verify 'mesh.tensor=3 would do' $gpt mesh.tensor=6 -n 6
+accepted $gpt mesh.tensor=8 layout.heads=none
+accepted $gpt mesh.tensor=3
+refused plan 'more than gpt has of experts, which is 4; mesh.expert=4 would do' \
+    $moe mesh.expert=8
+refused plan 'more than gpt has of seq, which is 32; mesh.context=32 would do' \
+    $gpt mesh.context=64
+refused plan 'mesh.space=64 is more than resnet18 has of height, which is 32; mesh.space=32' \
     examples/resnet-tiny.yaml mesh.space=64
-"$TUTTI" plan $gpt mesh.tensor=8 layout.heads=none >/dev/null || exit 1
+refused plan 'of ff, which is 32; mesh.data=32 would do, or layout.classifier.ff=none' \
+    $vgg mesh.data=64 batch=64 layout.classifier.ff=data
+refused plan 'a batch of 8 cannot be divided between 9 ranks; batch=9 or mesh.data=8 would do' \
+    $gpt mesh.data=9
+refused verify 'a batch of 1 cannot be divided between 2 ranks; batch=2 or -n 2 would do' \
+    $gpt mesh.tensor=2 batch=1 -n 4
+refused verify 'a batch of 1 cannot be divided between 2 ranks; batch=2 would do' \
+    $moe batch=1 mesh.expert=2 -n 2
+refused verify 'a micro-batch of 1 cannot be divided between 2 ranks; accumulate=4 or -n 1' \
+    $gpt accumulate=8 -n 2
+
+# Names that are none.
+refused plan 'layout: gpt has no dimension called haeds; did you mean heads?' \
+    $gpt mesh.tensor=2 layout.rules=haeds:tensor
+refused plan 'has no dimension called height; it has batch seq' \
+    $gpt mesh.tensor=2 layout.height=tensor
+refused plan "gpt's h.0 has no dimension called hedas; did you mean heads?" \
+    $gpt mesh.tensor=2 layout.h.0.hedas=none
+refused plan "vgg11-bn's classifier has no dimension called filters; it has ff in classes" \
+    $vgg mesh.tensor=2 layout.classifier.filters=tensor
+refused plan 'unknown setting; did you mean "mesh.tensor"?' $gpt mesh.tensr=2
+refused plan 'unknown setting; did you mean "layout.heads"?' $gpt layout.haeds=tensor
+refused plan '"tensr" is not one of auto|none|data|expert|space|context|tensor; did you mean tensor?' \
+    $gpt mesh.tensor=2 layout.heads=tensr
+refused plan 'layout.h.0.heads: there is no axis "tensr"; did you mean tensor?' \
+    $gpt mesh.tensor=2 layout.h.0.heads=tensr
+refused plan 'layout.rules: there is no axis "contxt"; did you mean context?' \
+    $gpt layout.rules=seq:contxt
+refused plan 'mesh.order: there is no axis "dat"; did you mean data?' \
+    $gpt mesh.order=tensor,dat
+refused plan 'gpt has no layer that h.9 matches; did you mean h.0?' \
+    $gpt mesh.tensor=2 layout.h.9.heads=none
+refused plan 'gpt has no layer that zzz* matches; it has transformer and others' \
+    $gpt mesh.tensor=2 'layout.zzz*.heads=none'
+
+# Meshes and ranks.
+refused verify 'a mesh of 3 ranks besides data does not fit 4 ranks; mesh.tensor=2 or 6 ranks would do' \
+    $gpt mesh.tensor=3 -n 4
+refused verify 'the mesh has 3 ranks and there are 4; start 3 (-n 3) or set mesh.data=4' \
+    $gpt mesh.data=3 -n 4
+refused train 'the mesh has 8 ranks and there are 4; start 8 (-n 8) or set mesh.data=1' \
+    $gpt mesh.data=2 mesh.tensor=4 -n 4
+refused verify 'the mesh has 6 ranks and there are 4; start 6 (-n 6)' \
+    $gpt mesh.data=2 mesh.tensor=3 -n 4
+refused plan 'a mesh has at most 65536 ranks, and this one would have 90000' \
+    $gpt mesh.data=300 mesh.tensor=300
+refused plan 'mesh.tensor: -1 is out of range' $gpt mesh.tensor=-1
+
+# Rules that are at odds with the mesh, the model or each other.
+refused plan 'layout.seq=context, but the mesh has no ranks along context; set mesh.context' \
+    $gpt layout.seq=context
+refused plan 'layout.h.0.heads=context, but the mesh has no ranks along context' \
+    $gpt layout.h.0.heads=context
+refused plan 'mesh.expert=2: gpt has no dimension that the layout gives to expert; leave the axis out, or set layout.ff=expert' \
+    $gpt mesh.expert=2
+refused verify 'gives to data; leave the axis out, or set layout.batch=data' \
+    $gpt layout.batch=none -n 2
+refused plan 'layout: h.0/heads:none and h.0/heads:tensor contradict each other' \
+    $gpt mesh.tensor=2 'layout.rules=h.0/heads:none h.0/heads:tensor'
+refused plan 'layout.heads=none and layout.rules=heads:tensor contradict each other' \
+    $gpt mesh.tensor=2 layout.heads=none layout.rules=heads:tensor
+refused plan 'layout.rules: heads:none is for some layers, like h.0/heads:none; layout.heads=none is for all' \
+    $gpt mesh.tensor=2 layout.rules=heads:none
+refused plan 'layout.rules: "heads" is not like heads:tensor or h.3.*/heads:none' \
+    $gpt mesh.tensor=2 layout.rules=heads
