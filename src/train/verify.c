@@ -62,15 +62,16 @@ static int32_t holder(const tt_graph *g, tt_val v, int32_t like, int64_t at)
     return 0;
 }
 
-// What computed a value before it was sent around.
+// What computed a value before it was sent around, added up and given other names.
 static const tt_node *producer(const tt_graph *g, tt_val v)
 {
     const tt_node *node = NULL;
     while (tt_is(v) && g->value[v.id].node >= 0) {
         node = &g->node[g->value[v.id].node];
-        if ((node->op->flags & TT_OP_COLLECTIVE) == 0)
+        if ((node->op->flags & (TT_OP_COLLECTIVE | TT_OP_ACCUMULATE |
+                                TT_OP_ALIAS | TT_OP_VIEW)) == 0)
             break;
-        v = node->in[0];
+        v = node->in[node->op == &tt_op_offer ? 1 : 0]; // behind the weight
     }
     return node;
 }

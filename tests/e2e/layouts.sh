@@ -3,3 +3,6 @@
 # deadline: 1800
 set -eu
 TUTTI="$TUTTI" tools/layouts --trials "${LAYOUTS:-12}"
+for precision in fp32 bf16; do
+    TUTTI="$TUTTI" tools/layouts --trials "${LAYOUTS:-5}" --precision $precision
+done

@@ -74,6 +74,56 @@ TEST(not_a_number_is_as_far_as_can_be)
     CHECK(tt__verify_furthest(a.data[1], b.data[1], 4) == 1);
 }
 
+// Many ranks may be as far from fp32 as one is, and no further.
+TEST(low_precisions_are_measured_by_their_distance_from_fp32)
+{
+    trial many, one, fp32;
+    trial_init(&many, 2);
+    trial_init(&one, 2);
+    trial_init(&fp32, 2);
+    CHECK(tt__verify_ratio(&many.taken, &one.taken, &fp32.taken) == 1);
+    one.value[0][0] += 0.01;
+    one.value[1][1] += 0.01;
+    many.value[0][3] -= 0.01;
+    many.value[1][2] += 0.01;
+    CHECK_CLOSE(tt__verify_ratio(&many.taken, &one.taken, &fp32.taken), 1,
+                1e-9);
+    many.value[0][3] -= 0.02;
+    CHECK_CLOSE(tt__verify_ratio(&many.taken, &one.taken, &fp32.taken),
+                sqrt(9 + 1) / sqrt(2), 1e-9);
+    tt__distance d = tt__verify_low(&many.taken, &one.taken, &fp32.taken, 2.9);
+    CHECK(d.first == 0 && d.at == 0 && d.copy == NULL);
+    CHECK_CLOSE(d.worst, 3, 1e-9);
+    CHECK(tt__verify_low(&many.taken, &one.taken, &fp32.taken, 3.1).first < 0);
+    one.value[0][0] -= 0.01; // exact by chance: then the usual size counts
+    d = tt__verify_low(&many.taken, &one.taken, &fp32.taken, 4);
+    CHECK_CLOSE(d.worst, 0.03 / (0.01 / sqrt(8) * 2), 1e-9);
+}
+
+TEST(copies_count_like_the_tensor_itself)
+{
+    trial a, b, other;
+    trial_init(&a, 2);
+    trial_init(&b, 2);
+    trial_init(&other, 2);
+    tt__copy copy = {1, 3, other.data[1]};
+    a.taken.copy = &copy;
+    a.taken.n_copies = 1;
+    CHECK(tt__verify_compare(&a.taken, &b.taken, 0).first == -1);
+    CHECK(!tt__verify_equal(&a.taken, &b.taken));
+    CHECK(!tt__verify_equal(&b.taken, &a.taken));
+    other.value[1][0] += 1;
+    const tt__distance d = tt__verify_compare(&a.taken, &b.taken, 1e-9);
+    CHECK(d.first == 1 && d.at == 1 && d.copy == &copy);
+    CHECK_CLOSE(d.worst, 1 / sqrt(4 + 9 + 16 + 25), 1e-9);
+    CHECK(tt__verify_ratio(&a.taken, &b.taken, &b.taken) > 1e9);
+    trial grads;
+    trial_init(&grads, 2);
+    grads.value[1][0] = 1e-9;
+    tt__verify_level(&grads.taken, &a.taken, &b.taken);
+    CHECK(other.value[1][0] == b.value[1][0]);
+}
+
 TEST(updates_of_gradients_that_are_zero_say_nothing)
 {
     trial grads, a, b;
