@@ -1,17 +1,27 @@
 // arena - a list of chunks, 64 KiB doubling to 1 MiB; a request larger than the
-// next chunk gets one of its own behind the current, which stays open.
+// next chunk gets one of its own behind the current, which stays open. Under ASan
+// only the bytes that were asked for may be touched.
 
 #include "base/arena.h"
 
 #include "base/alloc.h"
 #include "base/status.h"
 
+#include <sanitizer/asan_interface.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { ALIGN = 16, FIRST_CHUNK = 64 << 10, LAST_CHUNK = 1 << 20 };
+
+// Bytes behind a block that nobody may touch: as many as it has, up to this, so
+// that one entry too many of any size is noticed.
+#ifdef __SANITIZE_ADDRESS__
+enum { MOST_GUARD = 2 << 10 };
+#else
+enum { MOST_GUARD = 0 };
+#endif
 
 typedef struct chunk {
     struct chunk *next;
@@ -57,6 +67,7 @@ static chunk *add_chunk(tt_arena *arena, int64_t bytes)
     if (c == NULL)
         return NULL;
     c->capacity = capacity;
+    ASAN_POISON_MEMORY_REGION((char *)c + header_bytes, capacity);
     if (is_large && arena->open != NULL) {
         c->next = arena->open->next;
         arena->open->next = c;
@@ -74,16 +85,19 @@ void *tt_arena_alloc(tt_arena *arena, int64_t bytes)
     const bool is_sane = bytes >= 0 && bytes < INT64_MAX / 2;
     const int64_t wanted = is_sane && bytes > 0 ? bytes : 1;
     const int64_t rounded = (wanted + ALIGN - 1) / ALIGN * ALIGN;
+    const int64_t taken =
+        rounded + (rounded < MOST_GUARD ? rounded : MOST_GUARD);
     chunk *c = is_sane ? arena->open : NULL;
-    if (is_sane && (c == NULL || c->capacity - c->used < rounded))
-        c = add_chunk(arena, rounded);
+    if (is_sane && (c == NULL || c->capacity - c->used < taken))
+        c = add_chunk(arena, taken);
     if (c == NULL) {
         tt_fail(TT_ERR_NOMEM, "out of memory: %lld bytes more were needed",
                 (long long)bytes);
         return NULL;
     }
     char *block = (char *)c + header_bytes + c->used;
-    c->used += rounded;
+    ASAN_UNPOISON_MEMORY_REGION(block, bytes);
+    c->used += taken;
     arena->bytes += rounded;
     return block;
 }

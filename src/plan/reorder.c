@@ -122,13 +122,13 @@ static void find_levels(const tt__trips *t, const tt_segment *segment,
 static tt_status sort_update(tt__trips *t, const tt_segment *segment)
 {
     tt_plan *plan = t->l->plan;
-    const int64_t words = (plan->n_buffers + 1) * (int64_t)sizeof(int32_t);
+    const int64_t words = plan->n_buffers * (int64_t)sizeof(int32_t);
     const levels x = {tt_arena_alloc(t->l->arena, words),
                       tt_arena_alloc(t->l->arena, words)};
     const tt_step *old = tt_arena_copy(t->l->arena, &plan->step[segment->first],
                                        segment->n * (int64_t)sizeof(*old));
     int32_t *level =
-        tt_arena_alloc(t->l->arena, (segment->n + 1) * (int64_t)sizeof(*level));
+        tt_arena_alloc(t->l->arena, segment->n * (int64_t)sizeof(*level));
     if (x.written == NULL || x.read == NULL || old == NULL || level == NULL)
         return TT_ERR_NOMEM;
     find_levels(t, segment, &x, level);
@@ -174,25 +174,22 @@ static const tt_op_def *can_wait_for(const tt_segment *segment,
                                                      : NULL;
 }
 
-static const tt_step *writer_of(const tt_plan *plan, int32_t first, int32_t end,
-                                int32_t buffer)
+// Who wrote a buffer last, before step `s`; NULL: nobody here.
+static const tt_step *writer_of(const tt_step *step, int32_t s, int32_t buffer)
 {
-    for (int32_t s = end - 1; s >= first; s--)
-        if (has_buffer(plan->step[s].out, plan->step[s].n_out, buffer))
-            return &plan->step[s];
+    while (s-- > 0)
+        if (has_buffer(step[s].out, step[s].n_out, buffer))
+            return &step[s];
     return NULL;
 }
 
-// The collective whose result a step lets wait; NULL: it does not.
-static const tt_step *waits_for(const held *h, const tt_segment *segment,
-                                const tt_step *step)
+// The collective whose result step `s` of a segment lets wait; NULL: it does not.
+static const tt_step *waits_for(const tt_segment *segment, const tt_step *step,
+                                int32_t s)
 {
-    const tt_op_def *op = can_wait_for(segment, step);
-    for (int32_t i = 0; i < step->n_in && op != NULL; i++) {
-        const tt_step *writer =
-            step->in[i].buffer < 0
-                ? NULL
-                : writer_of(h->plan, segment->first, h->to, step->in[i].buffer);
+    const tt_op_def *op = can_wait_for(segment, &step[s]);
+    for (int32_t i = 0; i < step[s].n_in && op != NULL; i++) {
+        const tt_step *writer = writer_of(step, s, step[s].in[i].buffer);
         if (writer != NULL && writer->op == op)
             return writer;
     }
@@ -218,22 +215,22 @@ static int64_t most_waiting(const tt__trips *t, const tt_segment *segment)
 static tt_status hold_readers(tt__trips *t, const tt_segment *segment)
 {
     tt_plan *plan = t->l->plan;
-    const int64_t n = segment->n + 1;
+    const int64_t n = segment->n;
     held h = {.plan = plan, .to = segment->first};
     const int64_t most = most_waiting(t, segment);
     const tt_step *old = tt_arena_copy(t->l->arena, &plan->step[segment->first],
-                                       segment->n * (int64_t)sizeof(*old));
+                                       n * (int64_t)sizeof(*old));
     h.waiting = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*h.waiting));
     h.bytes = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*h.bytes));
     if (old == NULL || h.waiting == NULL || h.bytes == NULL)
         return TT_ERR_NOMEM;
     for (int32_t s = 0; s < segment->n; s++) {
-        for (int32_t i = h.n - 1; i >= 0; i--)
-            if (tt__steps_conflict(&h.waiting[i], &old[s])) {
-                let_go(&h, i + 1);
-                break;
-            }
-        const tt_step *writer = waits_for(&h, segment, &old[s]);
+        int32_t n_first = h.n;
+        while (n_first > 0 &&
+               !tt__steps_conflict(&h.waiting[n_first - 1], &old[s]))
+            n_first--;
+        let_go(&h, n_first);
+        const tt_step *writer = waits_for(segment, old, s);
         if (writer == NULL) {
             plan->step[h.to++] = old[s];
             continue;

@@ -89,11 +89,6 @@ static tt_status check_conflicts(const tt_plan *plan, const span *of_step,
     return TT_OK;
 }
 
-static int64_t place_of(const tt_plan *plan, const tt_ref *ref)
-{
-    return plan->buffer[ref->buffer].offset + ref->offset;
-}
-
 // The pieces of a row are the row.
 static tt_status check_pieces(const tt_plan *plan, const tt_flight *flight,
                               int64_t row)
@@ -113,22 +108,22 @@ static tt_status check_pieces(const tt_plan *plan, const tt_flight *flight,
                : fail_at(plan, flight, "is not all of its row");
 }
 
-// Members follow each other; only gaps of alignment are between them.
+// Members are whole buffers, summed where they lie, that follow each other; only
+// gaps of alignment are between them.
 static tt_status check_joined(const tt_plan *plan, const tt_flight *flight)
 {
-    int64_t end = -1;
+    int64_t first = -1, end = -1;
     for (int32_t i = 0; i < flight->n; i++) {
-        const int32_t s = plan->member[flight->first + i];
-        const tt_step *step = &plan->step[s];
-        const int64_t at = place_of(plan, &step->in[0]);
-        if (at != place_of(plan, &step->out[0]) ||
-            (end >= 0 && (at < end || at - end >= 64)))
+        const tt_step *step = &plan->step[plan->member[flight->first + i]];
+        const tt_buffer *b = &plan->buffer[step->in[0].buffer];
+        if (step->in[0].buffer != step->out[0].buffer ||
+            b->bytes != step->moved_bytes ||
+            (i > 0 && (b->offset < end || b->offset - end >= 64)))
             return fail_at(plan, flight, "is not in a row");
-        end = at + step->moved_bytes;
+        first = i == 0 ? b->offset : first;
+        end = b->offset + b->bytes;
     }
-    return check_pieces(
-        plan, flight,
-        end - place_of(plan, &plan->step[plan->member[flight->first]].in[0]));
+    return check_pieces(plan, flight, end - first);
 }
 
 tt_status tt__flights_verify(const tt_plan *plan)

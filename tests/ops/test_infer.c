@@ -70,6 +70,10 @@ static const refusal refusals[] = {
      "factor=a",
      {"f32 a:3", "f32 a:3"},
      "join: there is a factor a already"},
+    {"join",
+     "factor=q",
+     {"f32 a:4 b:3", "f32 c:2.d:2 b:3"},
+     "join: shapes differ: [a:4 b:3] and [c:2.d:2 b:3]"},
     {"join", "", {"f32 a:3", "f32 a:3"}, "join: the new factor has no name"},
     {"join",
      "factor=a_very_long_name",
@@ -188,4 +192,18 @@ TEST(structural_operators_say_what_is_wrong)
 {
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
         check_refusal(&refusals[i]);
+}
+
+TEST(a_reduction_leaves_the_dims_that_it_does_not_name)
+{
+    tt_builder b;
+    tt_shape wanted = {0};
+    CHECK_OK(tt_builder_init(&b, &tt_grad_ops_default));
+    CHECK_OK(tt_shape_parse("b:4 d:6", &wanted));
+    const tt_val x = tt_input(&b, "x", TT_F32, "a:3 b:4 c:5 d:6");
+    const tt_val y =
+        tt_reduce_dims(&b, x, TT_REDUCE_SUM, (const int64_t[]){0, 2}, 2);
+    CHECK_OK(tt_builder_status(&b));
+    CHECK(tt_shape_equal(&tt_type_of(&b, y)->shape, &wanted));
+    tt_builder_fini(&b);
 }

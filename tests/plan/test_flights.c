@@ -3,9 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/settings.h"
-#include "ops/arith.h"
-#include "ops/comm.h"
-#include "ops/gradops.h"
 #include "ops/ops.h"
 #include "test.h"
 #include "train/job.h"
@@ -540,57 +537,4 @@ TEST(a_plan_prints_its_flights)
     CHECK(strstr(tt_str_text(&text), "flights") == NULL);
     tt_str_fini(&text);
     destroy(&p);
-}
-
-// ---- order -------------------------------------------------------------------
-
-static int32_t step_of(const tt_plan *plan, tt_val v)
-{
-    const int32_t node = plan->graph->value[v.id].node;
-    int32_t s = 0;
-    while (s < plan->n_steps && plan->step[s].node != node)
-        s++;
-    CHECK(s < plan->n_steps);
-    return s;
-}
-
-// A rate that needs no gradient is changed in place, behind the weight that takes
-// the old one and has to wait for its gradient.
-TEST(an_update_that_waits_for_nothing_waits_for_those_who_read_what_it_changes)
-{
-    tt_builder b;
-    tt_graph *g = NULL;
-    tt_backend *backend = NULL;
-    tt_plan *plan = NULL;
-    const tt_init one = {.kind = TT_INIT_CONST, .a = 1};
-    tt_shape shape = {0};
-    CHECK_OK(tt_builder_init(&b, &tt_grad_ops_default));
-    CHECK_OK(tt_shape_parse("a:6", &shape));
-    b.graph->mesh = (tt_mesh){.n_axes = 1, .axis = {{"data", 2}}};
-    const tt_val w = tt_state(&b, TT_ROLE_OPTIM, "w", TT_F64, &shape, one);
-    const tt_val rate =
-        tt_state(&b, TT_ROLE_OPTIM, "rate", TT_F64, &shape, one);
-    const tt_val x = tt_input(&b, "x", TT_F64, "a:6");
-    b.phase = TT_BACKWARD;
-    const tt_val term = tt_scale(&b, x, 2);
-    tt_place_set(&b, term, 0, tt_place_partial(TT_SUM));
-    b.phase = TT_UPDATE;
-    const tt_val grad = tt_all_reduce(&b, term, 0, TT_SUM);
-    const tt_val scaled = tt_mul(&b, grad, rate);
-    tt_update(&b, w, tt_add(&b, w, scaled));
-    const tt_val lower = tt_scale(&b, rate, 0.5);
-    tt_update(&b, rate, lower);
-    CHECK_OK(tt_builder_take(&b, &g));
-    CHECK_OK(tt_backend_open(tt_backend_find("ref"), &(tt_backend_options){0},
-                             &backend));
-    CHECK_OK(tt_plan_lower(g, &backend->target,
-                           &(tt_lower_options){.bucket_bytes = 1}, &plan));
-    CHECK(plan->home[rate.id].buffer ==
-          plan->step[step_of(plan, lower)].out[0].buffer);
-    CHECK(step_of(plan, scaled) < step_of(plan, lower));
-    CHECK_OK(tt_plan_verify(plan));
-    tt_plan_destroy(plan);
-    tt_backend_close(backend);
-    tt_graph_destroy(g);
-    tt_builder_fini(&b);
 }
