@@ -28,7 +28,7 @@ typedef struct tt__info { // of a value of the graph
     int32_t uses;         // live reads; reading only the shape does not count
     int32_t last;         // position of the last read, also through views
     tt__dest dest;
-    int32_t dest_of;   // the state's value, or the node that joins, sums, gathers
+    int32_t dest_of; // the state's value, or the node that joins, sums, gathers
     int32_t dest_slot; // which input of that node, perhaps through views
     bool is_host_read; // after the step: outputs and gradients
     bool is_summed;    // its producer did add it to the sum
