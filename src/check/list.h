@@ -7,6 +7,7 @@ TT_LAW(shard)  // sharded then joined = whole
 TT_LAW(model)  // gradients of models; passes change nothing
 TT_LAW(train)  // lowered models learn; micro-batches add up
 TT_LAW(ranks)  // data parallelism and ZeRO = one rank
+TT_LAW(blocks) // exact mode: the same bits on any number of ranks
 TT_LAW(coll)   // collectives = their definition, bytes = their cost
 TT_LAW(wire)   // communication operators over a transport = simulated
 TT_LAW(flight) // overlapped ranks = one rank

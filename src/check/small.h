@@ -43,6 +43,14 @@ int64_t tt_small_elements(const tt_graph *g, tt_val v); // of the whole value
 double *tt_small_read(tt_interp *it, const tt_graph *g, tt_val v);
 double tt_small_loss(tt_interp *it, const tt_graph *g);
 
+// Some steps, each of n_micro micro-batches of the graph's batch.
+typedef struct tt_small_steps {
+    int64_t batch;
+    int n_micro, n_steps;
+} tt_small_steps;
+tt_status tt_small_train(const tt_graph *g, const tt_small_steps *s,
+                         tt_interp **interp_out);
+
 // Calls `check` for every entry of the table that the report wants. A model of the
 // registry that has none is a failure.
 typedef tt_status tt_small_check_fn(tt_report *r, const tt_small *small,

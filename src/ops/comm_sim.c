@@ -15,6 +15,7 @@ typedef struct group {
     int axis, first, size; // ranks: those of `first`'s line along the axis
     double *value;         // of the whole tensor
     uint8_t *is_known;
+    double *term; // one of every rank
 } group;
 
 static int rank_of(const group *g, int coord)
@@ -25,20 +26,58 @@ static int rank_of(const group *g, int coord)
 static void combine(group *g, int64_t at, double x)
 {
     const tt_place *place = &g->site->in_type->place[g->axis];
-    const bool is_sum = g->site->op == &tt_op_halo_add ||
-                        (place->kind == TT_PARTIAL && place->reduce == TT_SUM);
     if (!g->is_known[at])
         g->value[at] = x;
-    else if (is_sum)
+    else if (g->site->op == &tt_op_halo_add)
         g->value[at] += x;
     else if (place->kind == TT_PARTIAL)
         g->value[at] = fmax(g->value[at], x);
     g->is_known[at] = 1;
 }
 
+static double rounded(const group *g, double x)
+{
+    double room;
+    tt_dtype_store(g->site->in_type->dtype, &room, 0, x);
+    return tt_dtype_load(g->site->in_type->dtype, &room, 0);
+}
+
+// The sum of n terms: neighbours, then pairs of them, and so on.
+static double sum_pairs(const group *g, const double *term, int n)
+{
+    if (n == 1)
+        return term[0];
+    int half = 1;
+    while (2 * half < n)
+        half *= 2;
+    return rounded(g, sum_pairs(g, term, half) +
+                          sum_pairs(g, term + half, n - half));
+}
+
+// Every rank of the group has a term of every element.
+static void assemble_sum(group *g, const void *const *in)
+{
+    const tt_type *type = g->site->in_type;
+    tt_local local;
+    tt_local_of(type, g->site->mesh, g->first, &local);
+    const int64_t n = tt_shape_count(&local.shape);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = tt_local_to_global(&local, i);
+        for (int c = 0; c < g->size; c++)
+            g->term[c] = tt_dtype_load(type->dtype, in[rank_of(g, c)], i);
+        g->value[at] = sum_pairs(g, g->term, g->size);
+        g->is_known[at] = 1;
+    }
+}
+
 static void assemble(group *g, const void *const *in)
 {
     const tt_type *type = g->site->in_type;
+    const tt_place *place = &type->place[g->axis];
+    if (place->kind == TT_PARTIAL && place->reduce == TT_SUM) {
+        assemble_sum(g, in);
+        return;
+    }
     for (int c = 0; c < g->size; c++) {
         const int rank = rank_of(g, c);
         tt_local local;
@@ -121,7 +160,8 @@ tt_status tt_comm_simulate(const tt_comm_site *site, const void *const *in,
                .value = tt_alloc(n * (int64_t)sizeof(double)),
                .is_known = tt_alloc(n)};
     tt_status status = TT_OK;
-    if (g.value == NULL || g.is_known == NULL)
+    g.term = tt_alloc(g.size * (int64_t)sizeof(double));
+    if (g.value == NULL || g.is_known == NULL || g.term == NULL)
         status =
             tt_fail(TT_ERR_NOMEM, "%s: no memory to simulate", site->op->name);
     const int n_ranks = tt_mesh_ranks(site->mesh);
@@ -130,6 +170,7 @@ tt_status tt_comm_simulate(const tt_comm_site *site, const void *const *in,
         if (tt_mesh_coord(site->mesh, r, g.axis) == 0)
             status = run_group(&g, in, out);
     }
+    tt_free(g.term);
     tt_free(g.is_known);
     tt_free(g.value);
     return status;

@@ -16,7 +16,8 @@ typedef struct tt_comm_site {
 } tt_comm_site;
 
 // in[r], out[r]: dense local buffers of rank r, for every rank of the mesh; none
-// of them overlap. Sums are taken in the order of the ranks.
+// of them overlap. Sums are those of neighbours, then of pairs of these,
+// and so on, each rounded to the type: as ordered collectives fold.
 tt_status tt_comm_simulate(const tt_comm_site *site, const void *const *in,
                            void *const *out);
 
