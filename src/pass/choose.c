@@ -99,7 +99,7 @@ static double sig_cost(const tt__cut *c, const tt_node *node, const tt_sig *sig)
 static void pass_through(tt__cut *c, const tt_node *node)
 {
     const tt_comm_params *p = node->params;
-    const tt_val val = c->versions[c->first[node->in[0].id]].val;
+    const tt_val val = tt__version_newest(c, node->in[0].id);
     const tt_place *place = tt__place_of(c, val);
     tt_sig *sig = tt_sigs_add(&c->sigs);
     if (place->kind == TT_SPLIT) {

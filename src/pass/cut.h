@@ -102,6 +102,9 @@ tt_val tt__original(const tt__cut *c, int32_t old);
 // asked for it, and not its terms.
 tt_val tt__finished(const tt__cut *c, int32_t old);
 
+// The newest version that somebody else may read: no copy with a halo.
+tt_val tt__version_newest(const tt__cut *c, int32_t old);
+
 // A version for reading the shape only: placed as wanted if there is one.
 tt_val tt__version_shaped(const tt__cut *c, int32_t old, const tt_place *want);
 

@@ -72,6 +72,14 @@ static bool is_gone(const tt__cut *c, int32_t old, int32_t v)
             strcmp(version->origin, c->b.origin) != 0);
 }
 
+tt_val tt__version_newest(const tt__cut *c, int32_t old)
+{
+    int32_t v = c->first[old];
+    while (is_halo(c, v) || is_gone(c, old, v))
+        v = c->versions[v].next;
+    return c->versions[v].val;
+}
+
 int32_t tt__version_best(const tt__cut *c, int32_t old, const tt_place *want,
                          double *bytes_out)
 {

@@ -118,8 +118,9 @@ TEST(opt_names_what_is_wrong)
     CHECK(refuses(&f, "rate", "nan", "rate: \"nan\" is not a number"));
     CHECK(refuses(&f, "rate", "1e999", "rate: \"1e999\" is not a number"));
     CHECK(refuses(&f, "bias", "maybe", "bias: \"maybe\" is not true or false"));
-    CHECK(
-        refuses(&f, "act", "gel", "act: \"gel\" is not one of relu|gelu|none; did you mean gelu?"));
+    CHECK(refuses(
+        &f, "act", "gel",
+        "act: \"gel\" is not one of relu|gelu|none; did you mean gelu?"));
     CHECK(
         refuses(&f, "kernel", "3,x",
                 "kernel: \"3,x\" is not a list of whole numbers such as 3,3"));

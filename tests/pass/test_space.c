@@ -177,6 +177,17 @@ TEST(windows_on_one_value_have_a_halo_each)
                     "batch:data height:space");
 }
 
+// A collective along one axis moves the value itself, not another's halo of it.
+TEST(windows_and_filters_of_some_layers)
+{
+    check_partition(several_windows, "data:2 space:2",
+                    "batch:data height:space w2/filters:data");
+    check_partition(several_windows, "data:2 space:3",
+                    "batch:data height:space w?/filters:data");
+    check_partition(several_windows, "space:2 data:2",
+                    "batch:data height:space w3/filters:data w1/batch:none");
+}
+
 TEST(space_in_both_directions)
 {
     check_partition(several_windows, "space:2 wide:2",
