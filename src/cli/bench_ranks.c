@@ -27,7 +27,8 @@ typedef struct bench {
     const tt_peers *peers;
     options o;
     tt_job *all, *one; // one: on rank 0
-    double *all_seconds, *one_seconds;
+    tt_job *loose;     // all without `exact`, where that is asked for
+    double *all_seconds, *one_seconds, *loose_seconds;
     tt_wire_stats wire;
     tt_step_result last;
 } bench;
@@ -107,12 +108,33 @@ static tt_status take_turns(bench *b)
     return TT_OK;
 }
 
+// The same without `exact`. In turns with it once more, but apart from what was
+// counted.
+static tt_status measure_loose(bench *b)
+{
+    tt_step_result last;
+    if (!b->all->options.exact)
+        return TT_OK;
+    TT_TRY(tt_settings_set(&b->cli->settings, "exact", "false", "benchmark",
+                           b->cli->arena));
+    TT_TRY(tt_peers_agree(
+        b->peers, "opening",
+        tt_job_configure_peers(&b->cli->settings, table, b->peers, &b->loose)));
+    TT_TRY(tt_job_start(b->loose, &(tt_exec_options){0}));
+    for (int64_t i = -b->o.warmup; i < b->o.steps; i++) {
+        TT_TRY(step(b->all, i < 0 ? NULL : &b->all_seconds[i], &last));
+        TT_TRY(step(b->loose, i < 0 ? NULL : &b->loose_seconds[i], &last));
+    }
+    return TT_OK;
+}
+
 // ---- what came of it -----------------------------------------------------
 
 typedef struct result {
     const char *unit;
     double seconds, rate, one_rate; // median; units per second
     double exposed, hidden;         // seconds of communication in a step
+    double exact_cost; // how much longer than without `exact`; 0 without it
 } result;
 
 static double rate_of(const tt_job *job, double seconds)
@@ -161,6 +183,8 @@ static void print_json(const bench *b, const result *r)
                 (double)b->wire.bytes / (double)b->o.steps);
     tt_json_i64(&j, "peak_bytes_predicted", b->all->plan->peak_bytes);
     tt_json_i64(&j, "peak_bytes_used", tt_exec_peak_used(b->all->exec));
+    if (b->loose != NULL)
+        tt_json_f64(&j, "exact_cost", r->exact_cost);
     tt_json_f64(&j, "loss", b->last.loss);
     tt_json_f64(&j, "norm", b->last.norm);
     tt_json_close(&j, '}');
@@ -177,6 +201,8 @@ static void print_text(const bench *b, const result *r)
            r->unit);
     printf("  communication: %.2f ms a step exposed, %.2f ms hidden\n",
            r->exposed * 1e3, r->hidden * 1e3);
+    if (b->loose != NULL)
+        printf("  exact: %.1f%% longer than without\n", 100 * r->exact_cost);
     printf("  loss %.6f, gradient norm %.4f\n", b->last.loss, b->last.norm);
 }
 
@@ -190,13 +216,22 @@ static tt_status measure(bench *b)
     TT_TRY(tt_peers_follow(b->peers, "benchmark", status));
     b->all_seconds = tt_alloc(8 * b->o.steps);
     b->one_seconds = tt_alloc(8 * b->o.steps);
-    if (b->all_seconds == NULL || b->one_seconds == NULL)
+    b->loose_seconds = tt_alloc(8 * b->o.steps);
+    if (b->all_seconds == NULL || b->one_seconds == NULL ||
+        b->loose_seconds == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for %lld times",
                        (long long)b->o.steps);
     TT_TRY(take_turns(b));
+    result r = {0};
+    if (tt_peers_is_first(b->peers))
+        r = evaluate(b);
+    TT_TRY(measure_loose(b));
     if (!tt_peers_is_first(b->peers))
         return TT_OK;
-    const result r = evaluate(b);
+    if (b->loose != NULL)
+        r.exact_cost = tt_bench_median(b->all_seconds, b->o.steps) /
+                           tt_bench_median(b->loose_seconds, b->o.steps) -
+                       1;
     if (tt_cli_has(b->cli, "--json"))
         print_json(b, &r);
     else
@@ -210,7 +245,9 @@ tt_status tt_bench_ranks(tt_cli *cli, const tt_peers *peers)
     const tt_status status = measure(&b);
     tt_job_close(b.all);
     tt_job_close(b.one);
+    tt_job_close(b.loose);
     tt_free(b.all_seconds);
     tt_free(b.one_seconds);
+    tt_free(b.loose_seconds);
     return status;
 }

@@ -190,6 +190,13 @@ tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", what);
 }
 
+void tt_comm_wire_exact(tt_comm_wire *wire)
+{
+    pthread_mutex_lock(&wire->lock);
+    wire->carrier.is_exact = true;
+    pthread_mutex_unlock(&wire->lock);
+}
+
 void tt_comm_wire_step(tt_comm_wire *wire, int64_t step)
 {
     pthread_mutex_lock(&wire->lock);

@@ -46,6 +46,9 @@ tt_status tt_wire_costs(const tt_plan *plan, const char *collective,
 tt_coll_cost tt_wire_call_cost(const tt_coll_call *call,
                                const char *collective);
 
+// From now on every sum has the order of comm/coll/pairs.h, on several hosts too.
+void tt_comm_wire_exact(tt_comm_wire *wire);
+
 // What step of training runs: for the journal.
 void tt_comm_wire_step(tt_comm_wire *wire, int64_t step);
 

@@ -69,6 +69,13 @@ const tt_coll_def *tt__carrier_choose(const tt__carrier *c,
     const int64_t bytes = tt_coll_bytes(call, call->count);
     if (c->coll != NULL)
         return c->coll;
+    if (c->is_exact) {
+        tt_group flat = call->group; // hosts have sums of their own
+        flat.host = NULL;
+        return c->calibration == NULL
+                   ? tt_coll_find("direct")
+                   : tt_coll_choose(c->calibration, call->kind, bytes, &flat);
+    }
     if (c->calibration != NULL)
         return tt_coll_choose(c->calibration, call->kind, bytes, &call->group);
     return tt_coll_find(bytes < SMALL ? "doubling" : "ring");

@@ -18,6 +18,7 @@ typedef struct tt__carrier {
     char *scratch;
     int64_t scratch_bytes;
     bool is_scratch_shared;
+    bool is_exact; // only ordered sums
     int32_t tag;
 } tt__carrier;
 

@@ -94,6 +94,8 @@ tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
                        "the mesh %s wants %d ranks and there is one: start "
                        "them with -n %d",
                        job->grid.mesh, job->peers.size, job->peers.size);
+    if (job->peers.size > 1 && job->options.exact)
+        tt_comm_wire_exact(job->peers.wire);
     if (job->peers.size > 1)
         own.wire = tt_comm_wire_of(job->peers.wire);
     TT_TRY(tt_job_plan(job));

@@ -72,6 +72,11 @@ TEST_SLOW(law_ranks_compute_what_one_rank_computes, 300)
     run_law("ranks");
 }
 
+TEST_SLOW(law_blocks_have_the_same_bits_on_any_number_of_ranks, 300)
+{
+    run_law("blocks");
+}
+
 TEST_SLOW(law_lowered_models_learn, 300)
 {
     run_law("train");
