@@ -19,6 +19,12 @@ static void add_value(const tt_mesh *mesh, const tt_survey_value *v,
     tt_str_clear(room);
     tt_shape_print(&v->local.shape, room);
     tt_json_str(json, "local", tt_str_text(room));
+    tt_str_clear(room);
+    tt_shape_print(&v->least, room);
+    tt_json_str(json, "least", tt_str_text(room));
+    tt_str_clear(room);
+    tt_shape_print(&v->most, room);
+    tt_json_str(json, "most", tt_str_text(room));
     tt_json_i64(json, "bytes", v->bytes);
     tt_json_bool(json, "view", v->is_view);
     tt_json_close(json, '}');

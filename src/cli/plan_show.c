@@ -30,6 +30,24 @@ static const char *extents(tt_arena *arena, const tt_shape *shape)
     return copy != NULL ? copy : "";
 }
 
+// What ranks hold: "32x768", "21-22x768" where they differ.
+static const char *parts(tt_arena *arena, const tt_survey_value *v)
+{
+    tt_str text = {0};
+    for (int d = 0; d < v->least.ndim; d++) {
+        const int64_t least = tt_shape_dim(&v->least, d);
+        const int64_t most = tt_shape_dim(&v->most, d);
+        tt_str_addf(&text, "%s%lld", d > 0 ? "x" : "", (long long)least);
+        if (most != least)
+            tt_str_addf(&text, "-%lld", (long long)most);
+    }
+    if (v->least.ndim == 0)
+        tt_str_add(&text, "1");
+    const char *copy = tt_arena_strdup(arena, tt_str_text(&text));
+    tt_str_fini(&text);
+    return copy != NULL ? copy : "";
+}
+
 static const char *split_of(const page *p, const tt_type *type)
 {
     tt_str text = {0};
@@ -87,8 +105,7 @@ static tt_status print_leaves(const page *p, const char *kind)
         if (strcmp(v->kind, kind) == 0)
             tt_fold_add(&rows, (const char *const[]){
                                    v->name, extents(p->arena, &v->type->shape),
-                                   split_of(p, v->type),
-                                   extents(p->arena, &v->local.shape),
+                                   split_of(p, v->type), parts(p->arena, v),
                                    grouped(p->arena, v->bytes)});
     }
     return print_rows(p, &rows, heading, 0x10);
@@ -105,8 +122,7 @@ static tt_status print_computed(const page *p, const char *kind)
             tt_fold_add(&rows, (const char *const[]){
                                    v->layer[0] != '\0' ? v->layer : "-",
                                    v->name, extents(p->arena, &v->type->shape),
-                                   split_of(p, v->type),
-                                   extents(p->arena, &v->local.shape),
+                                   split_of(p, v->type), parts(p->arena, v),
                                    grouped(p->arena, v->bytes)});
     }
     return print_rows(p, &rows, heading, 0x20);

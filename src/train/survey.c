@@ -33,12 +33,86 @@ static const char *kind_of(const tt_graph *g, const tt_value *value)
                                 : "gradient";
 }
 
+// A weight that the node reads, fetched or in shape only; -1: none.
+static int32_t weight_of(const tt_graph *g, const tt_node *node)
+{
+    for (int i = 0; i < node->n_in; i++) {
+        int32_t v = node->in[i].id;
+        while (v >= 0 && g->value[v].node >= 0 &&
+               (g->node[g->value[v].node].op->flags &
+                (TT_OP_ALIAS | TT_OP_COLLECTIVE)) != 0)
+            v = g->node[g->value[v].node].in[0].id;
+        if (v >= 0 && (g->value[v].role == TT_ROLE_PARAM ||
+                       g->value[v].role == TT_ROLE_WORK))
+            return v;
+    }
+    return -1;
+}
+
+// Models without scopes: the name of the weight, less its last part.
+static const char *named_by_weight(const tt_survey *s, const tt_node *node)
+{
+    const int32_t v = weight_of(s->graph, node);
+    if (v < 0)
+        return NULL;
+    char *name = tt_arena_strdup(s->arena, s->graph->value[v].name);
+    char *dot = name == NULL ? NULL : strrchr(name, '.');
+    if (dot != NULL)
+        *dot = '\0';
+    return name;
+}
+
+// Blocks grow from the first to the last; those in between have halos on two sides.
+static bool is_corner(const tt_mesh *mesh, int rank)
+{
+    for (int a = 0; a < mesh->n_axes; a++) {
+        const int at = tt_mesh_coord(mesh, rank, a), n = mesh->axis[a].size;
+        if (at > 1 && at != n - 1 && at != n / 2 && at != n / 2 - 1)
+            return false;
+    }
+    return true;
+}
+
+// Ranks that together have the smallest and the largest parts of every value.
+static tt_status list_corners(const tt_mesh *mesh, tt_arena *arena,
+                              int32_t **rank_out, int32_t *n_out)
+{
+    const int32_t n = tt_mesh_ranks(mesh);
+    *rank_out = tt_arena_alloc(arena, n * (int64_t)sizeof **rank_out);
+    if (*rank_out == NULL)
+        return TT_ERR_NOMEM;
+    *n_out = 0;
+    for (int32_t r = 0; r < n; r++)
+        if (is_corner(mesh, r))
+            (*rank_out)[(*n_out)++] = r;
+    return TT_OK;
+}
+
+static void find_range(const tt_mesh *mesh, const int32_t *rank, int32_t n,
+                       tt_survey_value *row)
+{
+    row->least = row->most = row->local.shape;
+    for (int32_t i = 0; i < n; i++) {
+        tt_local local;
+        tt_local_of(row->type, mesh, rank[i], &local);
+        for (int f = 0; f < local.shape.n_factors; f++) {
+            const int64_t size = local.shape.factor[f].size;
+            if (size < row->least.factor[f].size)
+                row->least.factor[f].size = size;
+            if (size > row->most.factor[f].size)
+                row->most.factor[f].size = size;
+        }
+    }
+}
+
 static tt_status list_values(const tt_job *job, tt_arena *arena, tt_survey *s)
 {
     const tt_graph *g = job->graph;
     s->value = tt_arena_alloc(arena, (int64_t)sizeof(*s->value) * g->n_values);
+    int32_t *rank = NULL, n_ranks = 0;
     if (s->value == NULL)
         return TT_ERR_NOMEM;
+    TT_TRY(list_corners(&g->mesh, arena, &rank, &n_ranks));
     for (int32_t v = 0; v < g->n_values; v++) {
         const tt_value *value = &g->value[v];
         const tt_node *node = value->node < 0 ? NULL : &g->node[value->node];
@@ -49,9 +123,14 @@ static tt_status list_values(const tt_job *job, tt_arena *arena, tt_survey *s)
                                .type = &value->type};
         if (row.kind == NULL)
             continue;
+        const char *layer = node != NULL && node->origin[0] == '\0'
+                                ? named_by_weight(s, node)
+                                : NULL;
+        row.layer = layer != NULL ? layer : row.layer;
         tt_local_of(row.type, &g->mesh, job->peers.rank, &row.local);
         row.bytes =
             tt_shape_count(&row.local.shape) * tt_dtype_bytes(row.type->dtype);
+        find_range(&g->mesh, rank, n_ranks, &row);
         row.is_view =
             node != NULL && (node->op->flags & (TT_OP_VIEW | TT_OP_ALIAS)) != 0;
         s->value[s->n_values++] = row;
@@ -115,35 +194,6 @@ static const char *fetched_by(const tt_graph *g, int32_t weight)
         if (g->node[n].op == &tt_op_fetch && g->node[n].in[0].id == weight)
             return g->node[n].origin;
     return NULL;
-}
-
-// A weight that the node reads, fetched or in shape only; -1: none.
-static int32_t weight_of(const tt_graph *g, const tt_node *node)
-{
-    for (int i = 0; i < node->n_in; i++) {
-        int32_t v = node->in[i].id;
-        while (v >= 0 && g->value[v].node >= 0 &&
-               (g->node[g->value[v].node].op->flags &
-                (TT_OP_ALIAS | TT_OP_COLLECTIVE)) != 0)
-            v = g->node[g->value[v].node].in[0].id;
-        if (v >= 0 && (g->value[v].role == TT_ROLE_PARAM ||
-                       g->value[v].role == TT_ROLE_WORK))
-            return v;
-    }
-    return -1;
-}
-
-// Models without scopes: the name of the weight, less its last part.
-static const char *named_by_weight(const tt_survey *s, const tt_node *node)
-{
-    const int32_t v = weight_of(s->graph, node);
-    if (v < 0)
-        return NULL;
-    char *name = tt_arena_strdup(s->arena, s->graph->value[v].name);
-    char *dot = name == NULL ? NULL : strrchr(name, '.');
-    if (dot != NULL)
-        *dot = '\0';
-    return name;
 }
 
 static const tt_node *reader_of(const tt_graph *g, tt_val v)
@@ -292,17 +342,9 @@ static uint64_t extents_hash(const tt_graph *g, int rank)
 
 enum { ALL_RANKS = 1024, CLASSES = 64 };
 
-// Blocks grow from the first to the last; those in between have halos on two sides.
 static bool is_looked_at(const tt_mesh *mesh, int rank)
 {
-    if (tt_mesh_ranks(mesh) <= ALL_RANKS)
-        return true;
-    for (int a = 0; a < mesh->n_axes; a++) {
-        const int at = tt_mesh_coord(mesh, rank, a), n = mesh->axis[a].size;
-        if (at != 0 && at != n - 1 && at != n / 2 && at != n / 2 - 1)
-            return false;
-    }
-    return true;
+    return tt_mesh_ranks(mesh) <= ALL_RANKS || is_corner(mesh, rank);
 }
 
 static void widen(tt_survey_range *range, int64_t bytes, int32_t rank)

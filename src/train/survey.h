@@ -11,9 +11,10 @@ typedef struct tt_survey_value {
     const char *layer; // who asked for it; "": nobody in particular
     const char *kind;  // weight, state, input, activation, gradient
     const tt_type *type;
-    tt_local local; // this rank's part
-    int64_t bytes;  // of it
-    bool is_view;   // it may lie in the memory of another
+    tt_local local;       // this rank's part
+    int64_t bytes;        // of it
+    tt_shape least, most; // of all ranks' parts, each extent
+    bool is_view;         // it may lie in the memory of another
 } tt_survey_value;
 
 // Collectives of one layer, direction, kind and axis, over a whole step.

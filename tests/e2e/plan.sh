@@ -34,7 +34,7 @@ for key in mesh layout axes sent rank_memory_bytes rank_sent_bytes collectives \
 done
 has '"name": "transformer.h.1.mlp.c_fc.weight", "layer": "", "kind": "weight", '\
 '"dtype": "f32", "shape": "embed:64 ff:256", "split": "ff:tensor", '\
-'"local": "embed:64 ff:128", "bytes": 32768, "view": false'
+'"local": "embed:64 ff:128", "least": "embed:64 ff:128", "most": "embed:64 ff:128", "bytes": 32768, "view": false'
 has '"layer": "transformer.h.1", "direction": "forward", "kind": "all_reduce", '\
 '"axis": "tensor", "count": 2, "messages": 4, "bytes": 65536, '\
 '"formula_bytes": 65536'
@@ -46,6 +46,8 @@ fi
 # Parts that are not equal: the smallest and the largest rank.
 out=$("$TUTTI" plan examples/resnet-tiny.yaml mesh.space=3)
 has '^  memory  *[0-9,]* on rank [0-9] to [0-9,]* on rank [0-9]$'
+out=$("$TUTTI" plan examples/gpt-tiny.yaml mesh.tensor=3)
+has '^transformer.h.0-1.attn.c_proj.weight  *2  64x64  *heads:tensor  *16-32x64  *4,096$'
 # One rank has nobody to send to.
 out=$("$TUTTI" plan examples/mlp-tiny.yaml --placements)
 ! echo "$out" | grep -q 'bytes per rank' || die "one rank sends: $out"
