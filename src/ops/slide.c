@@ -133,13 +133,20 @@ bool tt_slide_place(const tt_slide_params *p, const int64_t *kernel,
         .pad = (int32_t)s.pad,
         .dilation = (int32_t)s.dilation,
     };
-    // A rank whose windows see nothing but padding would hold nothing.
+    // A rank whose windows see nothing but padding would hold nothing. Where every
+    // rank's windows see just its own block (pooling of even blocks), nothing moves.
+    const int64_t n = x->shape.factor[fx].size;
+    const tt_place block = tt_place_split(fx);
+    bool is_block = true;
     for (int c = 0; c < split.axis_size; c++) {
-        int64_t lo, hi;
-        tt_place_range(&place_out[0], x->shape.factor[fx].size, split.axis_size,
-                       c, &lo, &hi);
+        int64_t lo, hi, first, end;
+        tt_place_range(&place_out[0], n, split.axis_size, c, &lo, &hi);
+        tt_place_range(&block, n, split.axis_size, c, &first, &end);
         if (lo == hi)
             return false;
+        is_block &= lo == first && hi == end;
     }
+    if (is_block)
+        place_out[0] = block;
     return true;
 }
