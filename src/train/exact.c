@@ -56,12 +56,11 @@ static tt_status check_blocks(const tt_job *job)
     if (micro % ranks != 0)
         return tt_fail(
             TT_ERR_ARG,
-            "exact: a micro-batch of %lld has %lld equal blocks, too "
-            "few for %lld ranks; a micro-batch of %lld or %lld "
-            "rank%s would do",
-            (long long)micro, (long long)blocks, (long long)ranks,
-            (long long)((micro + ranks - 1) / ranks * ranks), (long long)fewer,
-            fewer == 1 ? "" : "s");
+            "exact: a micro-batch of %lld has %lld equal block%s, too few for "
+            "%lld ranks; a micro-batch of %lld or %lld rank%s would do",
+            (long long)micro, (long long)blocks, blocks == 1 ? "" : "s",
+            (long long)ranks, (long long)((micro + ranks - 1) / ranks * ranks),
+            (long long)fewer, fewer == 1 ? "" : "s");
     return tt_fail(TT_ERR_ARG,
                    "exact.blocks=%lld is too few for %lld ranks; "
                    "exact.blocks=%lld would do, in a run that begins with it",
