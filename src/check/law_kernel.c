@@ -297,21 +297,41 @@ static void check_sample(tt_report *r, const tt_op_def *op,
 }
 
 // Every signature that runs the operator itself, on the first and the last rank.
-static void check_sigs(tt_report *r, const tt_op_def *op,
-                       const tt_sample *sample, setting s, hunt *h,
-                       const tt_sigs *sigs)
+static void check_sig(tt_report *r, const tt_op_def *op,
+                      const tt_sample *sample, setting s, hunt *h,
+                      const char *which)
 {
-    for (int i = 0; i < sigs->n; i++)
-        for (s.rank = 0; s.rank < s.size; s.rank += s.size - 1) {
-            char what[128];
-            snprintf(what, sizeof what,
-                     "%s.%s: sample %d, signature %d, rank %d of %d", s.backend,
-                     op->name, (int)(sample - op->samples), i, s.rank, s.size);
-            s.what = what;
-            s.sig = &sigs->sig[i];
-            if (s.sig->expand == NULL)
-                check_one(r, op, sample, s, h);
-        }
+    for (s.rank = 0; s.rank < s.size && s.sig->expand == NULL;
+         s.rank += s.size - 1) {
+        char what[160];
+        snprintf(what, sizeof what, "%s.%s: sample %d, %s, rank %d of %d",
+                 s.backend, op->name, (int)(sample - op->samples), which,
+                 s.rank, s.size);
+        s.what = what;
+        check_one(r, op, sample, s, h);
+    }
+}
+
+static tt_status check_sigs(tt_report *r, const tt_op_def *op,
+                            const tt_sample *sample, setting s, hunt *h,
+                            const tt_op_io *io)
+{
+    tt_sigs *sigs = tt_alloc(sizeof *sigs);
+    if (sigs == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a law");
+    op->shard(io, s.size, sigs);
+    for (int i = 0; i < sigs->n; i++) {
+        char which[32];
+        s.sig = &sigs->sig[i];
+        snprintf(which, sizeof which, "signature %d", i);
+        check_sig(r, op, sample, s, h, which);
+        snprintf(which, sizeof which, "signature %d zigzag", i);
+        if (tt_sig_splits(io, &sigs->sig[i], "seq") &&
+            tt_sig_bend(io, &sigs->sig[i]))
+            check_sig(r, op, sample, s, h, which);
+    }
+    tt_free(sigs);
+    return TT_OK;
 }
 
 static tt_status check_parts(tt_report *r, const tt_op_def *op,
@@ -323,18 +343,13 @@ static tt_status check_parts(tt_report *r, const tt_op_def *op,
     if (op->shard == NULL || s.dtype != TT_F32 ||
         tt_case_init(&c, op, sample, s.dtype, NULL, NULL) != TT_OK)
         return TT_OK;
-    tt_sigs *sigs = tt_alloc(sizeof *sigs);
     tt_node_io(c.b.graph, &c.b.graph->node[c.b.graph->n_nodes - 1], in, out,
                &io);
-    for (s.size = 2; sigs != NULL && s.size <= 4; s.size += 2) {
-        sigs->n = 0;
-        op->shard(&io, s.size, sigs);
-        check_sigs(r, op, sample, s, h, sigs);
-    }
-    const bool ok = sigs != NULL;
-    tt_free(sigs);
+    tt_status status = TT_OK;
+    for (s.size = 2; status == TT_OK && s.size <= 4; s.size += 2)
+        status = check_sigs(r, op, sample, s, h, &io);
     tt_case_fini(&c);
-    return ok ? TT_OK : tt_fail(TT_ERR_NOMEM, "no memory for a law");
+    return status;
 }
 
 static tt_status check_op(tt_report *r, const tt_op_def *op, setting s, hunt *h,

@@ -6,7 +6,8 @@
 // so that every member of each registry occurs with every level. Batches do not
 // divide by the number of ranks. Batch norm takes the whole batch or groups of four
 // samples, which lie on one rank or on several. Models that have a layout over an
-// axis `tensor` are also split over that, on odd levels with their sequences.
+// axis `tensor` are also split over that, on odd levels with their sequences, and
+// sequences over an axis `context`, zigzag.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -156,9 +157,14 @@ static void compare_outputs(const subject *s, const other *o)
 // The mesh of one level.
 static void describe(const subject *s, int level, tt_str *mesh)
 {
+    static const char *const matrices[N_LEVELS] = {
+        "tensor:2 data:2", "data:2 tensor:2", "tensor:2 data:2",
+        "data:2 tensor:2"};
+    static const char *const sequences[N_LEVELS] = {
+        "context:2 tensor:2", "data:2 tensor:2", "data:2 context:3",
+        "tensor:2 data:2 context:2"};
     if (s->is_tensor)
-        tt_str_add(mesh,
-                   level % 2 == 1 ? "data:2 tensor:2" : "tensor:2 data:2");
+        tt_str_add(mesh, (s->small->seq > 0 ? sequences : matrices)[level]);
     else
         tt_str_addf(mesh, "data:%d", 2 + (s->index / 3 + level) % 3);
 }
@@ -167,10 +173,13 @@ static tt_status rewrite(const subject *s, const char *mesh, int level,
                          tt_graph **graph_out)
 {
     char layout[128];
-    const tt_partition_params params = {
-        .mesh = mesh, .layout = layout, .zero = level, .zero_small = 0.02};
+    const tt_partition_params params = {.mesh = mesh,
+                                        .layout = layout,
+                                        .zigzag = "context",
+                                        .zero = level,
+                                        .zero_small = 0.02};
     const int mode = (s->index + level) % 3; // none, selective, full
-    snprintf(layout, sizeof layout, "batch:data %s %s",
+    snprintf(layout, sizeof layout, "batch:data %s seq:context %s",
              s->is_tensor ? s->small->tensor : "",
              s->is_tensor && level % 2 == 1 ? "seq:tensor" : "");
     tt_graph *parts = NULL;

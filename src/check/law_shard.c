@@ -129,8 +129,12 @@ static tt_status check_sizes(tt_report *r, const tt_case *whole, tt_interp *one)
     for (int size = 2; size <= 3; size++) {
         sigs->n = 0;
         whole->op->shard(&io, size, sigs);
-        for (int s = 0; s < sigs->n; s++)
+        for (int s = 0; s < sigs->n; s++) {
             (void)check_sig(r, whole, one, size, &sigs->sig[s]);
+            if (tt_sig_splits(&io, &sigs->sig[s], "seq") &&
+                tt_sig_bend(&io, &sigs->sig[s]))
+                (void)check_sig(r, whole, one, size, &sigs->sig[s]);
+        }
     }
     tt_free(sigs);
     return TT_OK;

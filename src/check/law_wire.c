@@ -41,6 +41,8 @@ static tt_val emit(tt_builder *b, const subject *s, tt_val x)
     const char *to = s->to.kind == TT_SPLIT
                          ? tt_type_of(b, x)->shape.factor[s->to.factor].name
                          : NULL;
+    if (s->to.zigzag)
+        return tt_place_convert(b, x, axis, s->to);
     if (s->op == &tt_op_all_reduce)
         return tt_all_reduce(b, x, axis, s->from.reduce);
     if (s->op == &tt_op_reduce_scatter)
@@ -264,19 +266,30 @@ static void check_windows(subject *s, const tt_type *type, int f)
     }
 }
 
+// To a split, plain and zigzag.
+static void check_both(subject *s)
+{
+    check_case(s);
+    s->to.zigzag = true;
+    check_case(s);
+    s->to.zigzag = false;
+}
+
 // From a split of factor f, to whatever the operator makes of it.
-static void check_split(subject *s, const tt_type *type, int f)
+static void check_split(subject *s, const tt_type *type, int f, bool zigzag)
 {
     const int size = s->mesh.axis[s->axis].size;
     s->from = tt_place_split(f);
+    s->from.zigzag = zigzag;
     s->to = tt_place_replicate();
     if (s->op == &tt_op_halo || s->op == &tt_op_halo_add) {
-        check_windows(s, type, f);
+        if (!zigzag)
+            check_windows(s, type, f);
     } else if (s->op == &tt_op_all_to_all) {
         for (int g = 0; g < type->shape.n_factors; g++) {
             s->to = tt_place_split(g);
             if (g != f && tt_can_split(type, g, size))
-                check_case(s);
+                check_both(s);
         }
     } else if (s->op == &tt_op_shift) {
         for (s->by = -1; s->by <= 2; s->by++)
@@ -302,7 +315,7 @@ static void check_whole(subject *s, const tt_type *type)
             s->to = tt_place_split(f);
             if (is_one_of(s->op, &tt_op_take, &tt_op_reduce_scatter, NULL) &&
                 tt_can_split(type, f, size))
-                check_case(s);
+                check_both(s);
         }
     }
 }
@@ -319,8 +332,8 @@ static void check_mesh(subject *s, const tt_type *type)
         check_whole(s, type);
     } else {
         for (int f = 0; f < type->shape.n_factors; f++)
-            if (tt_can_split(type, f, size))
-                check_split(s, type, f);
+            for (int z = 0; z < 2 && tt_can_split(type, f, size); z++)
+                check_split(s, type, f, z == 1);
     }
 }
 

@@ -3,16 +3,47 @@
 
 #include "exec/region.h"
 
-tt_region tt_region_of(const tt_type *type, const tt_mesh *mesh, int rank)
+tt_part tt_part_of(const tt_type *type, const tt_mesh *mesh, int rank)
 {
     tt_local local;
     tt_local_of(type, mesh, rank, &local);
-    tt_region r = {.n = local.shape.n_factors};
-    for (int f = 0; f < r.n; f++) {
-        r.origin[f] = local.origin[f];
-        r.size[f] = local.shape.factor[f].size;
+    tt_part p = {.n = local.gap == 0 ? 1 : 2};
+    tt_region all = {.n = local.shape.n_factors};
+    for (int f = 0; f < all.n; f++) {
+        all.origin[f] = local.origin[f];
+        all.size[f] = local.shape.factor[f].size;
     }
-    return r;
+    for (int i = 0; i < p.n; i++)
+        p.box[i] = p.home[i] = all;
+    if (p.n == 2) {
+        const int f = local.turn_factor;
+        p.box[0].size[f] = local.turn;
+        p.box[1].size[f] -= local.turn;
+        p.box[1].origin[f] = tt_local_at(&local, f, local.turn);
+        p.home[1].origin[f] += local.gap;
+    }
+    return p;
+}
+
+int64_t tt_part_count(const tt_part *part)
+{
+    return tt_region_count(&part->home[0]);
+}
+
+tt_common tt_part_common(const tt_part *a, const tt_part *b)
+{
+    tt_common c = {0};
+    for (int32_t i = 0; i < a->n; i++)
+        for (int32_t k = 0; k < b->n; k++) {
+            const tt_region box = tt_region_common(&a->box[i], &b->box[k]);
+            if (tt_region_count(&box) == 0)
+                continue;
+            c.count += tt_region_count(&box);
+            c.box[c.n] = box;
+            c.a[c.n] = i;
+            c.b[c.n++] = k;
+        }
+    return c;
 }
 
 int64_t tt_region_count(const tt_region *r)

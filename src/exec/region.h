@@ -1,7 +1,8 @@
 // region - boxes of a value's elements, and moving them between dense parts.
 //
-// A rank's part of a value is a box in the space of its factors, so what one rank
-// must send to another is the intersection of two boxes.
+// A rank's part of a value is a box in the space of its factors, or two where a
+// factor goes zigzag. So what one rank must send to another is what boxes have in
+// common.
 
 #ifndef TT_EXEC_REGION_H
 #define TT_EXEC_REGION_H
@@ -14,7 +15,25 @@ typedef struct tt_region {
     int64_t origin[TT_MAX_FACTORS], size[TT_MAX_FACTORS];
 } tt_region;
 
-tt_region tt_region_of(const tt_type *type, const tt_mesh *mesh, int rank);
+// A rank's part: its boxes, and for each the box that the dense part would be if
+// all of it went on like this one, which says where its elements are in memory.
+typedef struct tt_part {
+    int32_t n; // 1 or 2
+    tt_region box[2], home[2];
+} tt_part;
+
+tt_part tt_part_of(const tt_type *type, const tt_mesh *mesh, int rank);
+int64_t tt_part_count(const tt_part *part);
+
+// What two parts have in common, box by box.
+typedef struct tt_common {
+    int32_t n;
+    int64_t count;      // elements of all
+    tt_region box[4];   // none is empty
+    int32_t a[4], b[4]; // of which boxes
+} tt_common;
+tt_common tt_part_common(const tt_part *a, const tt_part *b);
+
 int64_t tt_region_count(const tt_region *r);
 tt_region tt_region_common(const tt_region *a, const tt_region *b);
 

@@ -18,8 +18,7 @@ static tt_coll_cost boxes_cost(const tt__site *x)
     const tt__boxes b = tt__boxes_of(x);
     tt_coll_cost cost = {0};
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_region sent = tt__sent_to(x, &b, i);
-        const int64_t n = i == x->coord ? 0 : tt_region_count(&sent);
+        const int64_t n = i == x->coord ? 0 : tt__sent_to(x, &b, i).count;
         cost.messages += n > 0;
         cost.bytes += tt__site_bytes(x, n);
     }

@@ -5,7 +5,7 @@
 //   reduce_scatter   the collective works on the operand; blocks of another factor
 //                    go through scratch memory
 //   all_to_all, shift, halo, halo_add
-//                    what two boxes have in common goes from rank to rank
+//                    what two parts have in common goes from rank to rank
 //   take, keep_first, send
 //                    nothing is sent
 //   recv             one graph for all ranks: whoever may read the result gets it
@@ -51,7 +51,7 @@ static tt_status receive(const tt__carrier *c, const tt__site *x)
 static tt_status check_blocks(const tt__carrier *c, const tt__site *x,
                               const tt__blocks *b)
 {
-    return c->bound[x->size] == tt_region_count(&b->whole)
+    return c->bound[x->size] == tt_part_count(&b->whole)
                ? TT_OK
                : tt_fail(TT_ERR_ARG,
                          "%s: the ranks along %s do not hold the whole value",
@@ -64,13 +64,17 @@ static void move_blocks(const tt__carrier *c, const tt__site *x,
 {
     const tt_fold copy = {TT_FOLD_COPY, x->fold.type};
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_region block = tt__block_of(x, b, i);
-        const tt_region_end row = {&block,
-                                   c->scratch + tt__site_bytes(x, c->bound[i])};
-        const tt_region_end whole = {
-            &b->whole, is_packing ? (void *)(uintptr_t)x->in : x->out};
-        tt_region_fold(&block, copy, is_packing ? row : whole,
-                       is_packing ? whole : row);
+        const tt_part block = tt__block_of(x, b, i);
+        const tt_common both = tt_part_common(&block, &b->whole);
+        char *room = c->scratch + tt__site_bytes(x, c->bound[i]);
+        for (int32_t k = 0; k < both.n; k++) {
+            const tt_region_end row = {&block.home[both.a[k]], room};
+            const tt_region_end whole = {&b->whole.home[both.b[k]],
+                                         is_packing ? (void *)(uintptr_t)x->in
+                                                    : x->out};
+            tt_region_fold(&both.box[k], copy, is_packing ? row : whole,
+                           is_packing ? whole : row);
+        }
     }
 }
 
@@ -107,12 +111,31 @@ static void count_boxes(const tt__site *x, const tt__boxes *b,
 {
     *arriving_out = *largest_out = 0;
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_region got = tt__got_from(x, b, i),
-                        sent = tt__sent_to(x, b, i);
-        const int64_t n = tt_region_count(&sent);
-        *arriving_out += tt_region_count(&got);
+        const int64_t n = tt__sent_to(x, b, i).count;
+        *arriving_out += tt__got_from(x, b, i).count;
         *largest_out = n > *largest_out ? n : *largest_out;
     }
+}
+
+// Boxes of this rank's input, one behind the other: copied into `room`, unless they
+// lie like that.
+static void *pack(const tt__site *x, const tt__boxes *b, const tt_common *sent,
+                  char *room)
+{
+    const tt_fold copy = {TT_FOLD_COPY, x->fold.type};
+    char *in = (char *)(uintptr_t)x->in;
+    int64_t at = 0;
+    if (sent->n == 1 &&
+        tt_region_is_run(&sent->box[0], &b->in.home[sent->a[0]], &at))
+        return in + tt__site_bytes(x, at);
+    at = 0;
+    for (int32_t k = 0; k < sent->n; k++) {
+        const tt_region_end to = {&sent->box[k], room + tt__site_bytes(x, at)};
+        tt_region_fold(&sent->box[k], copy, to,
+                       (tt_region_end){&b->in.home[sent->a[k]], in});
+        at += tt_region_count(&sent->box[k]);
+    }
+    return room;
 }
 
 // Swaps with the rank that is `step` further and the one that is as far before;
@@ -120,30 +143,23 @@ static void count_boxes(const tt__site *x, const tt__boxes *b,
 static tt_status swap_boxes(const tt__carrier *c, const tt__site *x,
                             const tt__boxes *b, int32_t step)
 {
-    const tt_fold copy = {TT_FOLD_COPY, x->fold.type};
     const int32_t to = (x->coord + step) % x->size;
     const int32_t from = (x->coord - step + x->size) % x->size;
-    const tt_region sent = tt__sent_to(x, b, to),
+    const tt_common sent = tt__sent_to(x, b, to),
                     got = tt__got_from(x, b, from);
-    int64_t at = 0, skip = 0, arriving = 0, largest = 0;
+    int64_t skip = 0, arriving = 0, largest = 0;
     count_boxes(x, b, &arriving, &largest);
-    for (int32_t i = 0; i < from; i++) {
-        const tt_region before = tt__got_from(x, b, i);
-        skip += tt_region_count(&before);
-    }
+    for (int32_t i = 0; i < from; i++)
+        skip += tt__got_from(x, b, i).count;
+    char *room = c->scratch + tt__site_bytes(x, arriving);
     tt_msg out = {.peer = tt__site_rank(x, to),
                   .tag = c->tag,
-                  .data = c->scratch + tt__site_bytes(x, arriving),
-                  .bytes = tt__site_bytes(x, tt_region_count(&sent))};
+                  .data = pack(x, b, &sent, room),
+                  .bytes = tt__site_bytes(x, sent.count)};
     tt_msg in = {.peer = tt__site_rank(x, from),
                  .tag = c->tag,
                  .data = c->scratch + tt__site_bytes(x, skip),
-                 .bytes = tt__site_bytes(x, tt_region_count(&got))};
-    if (tt_region_is_run(&sent, &b->in, &at))
-        out.data = (void *)(uintptr_t)(x->in + tt__site_bytes(x, at));
-    else
-        tt_region_fold(&sent, copy, (tt_region_end){&sent, out.data},
-                       (tt_region_end){&b->in, (void *)(uintptr_t)x->in});
+                 .bytes = tt__site_bytes(x, got.count)};
     return tt_comm_swap(c->comm, out.bytes > 0 ? &out : NULL,
                         in.bytes > 0 ? &in : NULL);
 }
@@ -154,14 +170,18 @@ static void unpack(const tt__carrier *c, const tt__site *x, const tt__boxes *b)
     char *arrived = c->scratch;
     const tt_fold fold = {b->is_sum ? TT_FOLD_SUM : TT_FOLD_COPY, x->fold.type};
     if (b->is_sum)
-        memset(x->out, 0, (size_t)tt__site_bytes(x, tt_region_count(&b->out)));
+        memset(x->out, 0, (size_t)tt__site_bytes(x, tt_part_count(&b->out)));
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_region got = tt__got_from(x, b, i);
-        const tt_region_end own = {&b->in, (void *)(uintptr_t)x->in};
-        const tt_region_end other = {&got, arrived};
-        tt_region_fold(&got, fold, (tt_region_end){&b->out, x->out},
-                       i == x->coord ? own : other);
-        arrived += tt__site_bytes(x, tt_region_count(&got));
+        const tt_common got = tt__got_from(x, b, i);
+        for (int32_t k = 0; k < got.n; k++) {
+            const tt_region_end own = {&b->in.home[got.a[k]],
+                                       (void *)(uintptr_t)x->in};
+            const tt_region_end other = {&got.box[k], arrived};
+            tt_region_fold(&got.box[k], fold,
+                           (tt_region_end){&b->out.home[got.b[k]], x->out},
+                           i == x->coord ? own : other);
+            arrived += tt__site_bytes(x, tt_region_count(&got.box[k]));
+        }
     }
 }
 
@@ -170,7 +190,7 @@ static tt_status by_boxes(const tt__carrier *c, const tt__site *x)
     const tt__boxes b = tt__boxes_of(x);
     int64_t arriving = 0, largest = 0;
     count_boxes(x, &b, &arriving, &largest);
-    if (!b.is_sum && arriving != tt_region_count(&b.out))
+    if (!b.is_sum && arriving != tt_part_count(&b.out))
         return tt_fail(TT_ERR_ARG,
                        "%s: rank %d needs elements that no rank along %s holds",
                        x->op->name, x->rank, x->mesh->axis[x->axis].name);
@@ -187,8 +207,11 @@ static tt_status take(const tt__carrier *c, const tt__site *x)
     (void)c;
     const tt_fold copy = {TT_FOLD_COPY, x->fold.type};
     const tt__boxes b = tt__boxes_of(x);
-    tt_region_fold(&b.out, copy, (tt_region_end){&b.out, x->out},
-                   (tt_region_end){&b.in, (void *)(uintptr_t)x->in});
+    const tt_common kept = tt_part_common(&b.in, &b.out);
+    for (int32_t k = 0; k < kept.n; k++)
+        tt_region_fold(
+            &kept.box[k], copy, (tt_region_end){&b.out.home[kept.b[k]], x->out},
+            (tt_region_end){&b.in.home[kept.a[k]], (void *)(uintptr_t)x->in});
     return TT_OK;
 }
 

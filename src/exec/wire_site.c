@@ -77,27 +77,29 @@ tt_coll_call tt__receive_call(const tt__carrier *c, const tt__site *x)
     return call;
 }
 
-tt_region tt__block_of(const tt__site *x, const tt__blocks *b, int32_t i)
+tt_part tt__block_of(const tt__site *x, const tt__blocks *b, int32_t i)
 {
-    return tt_region_of(b->split, x->mesh,
-                        tt__site_rank(x, (b->first + i) % x->size));
+    return tt_part_of(b->split, x->mesh,
+                      tt__site_rank(x, (b->first + i) % x->size));
 }
 
 tt__blocks tt__blocks_of(const tt__carrier *c, const tt__site *x,
                          bool is_gather)
 {
     const tt_type *whole = is_gather ? x->out_type : x->in_type;
-    tt__blocks b = {.split = is_gather ? x->in_type : x->out_type,
-                    .is_in_row = true};
-    b.whole = tt_region_of(whole, x->mesh, x->rank);
+    tt__blocks b = {.split = is_gather ? x->in_type : x->out_type};
+    b.whole = tt_part_of(whole, x->mesh, x->rank);
     b.first = b.split->place[x->axis].rotate;
+    b.is_in_row = b.whole.n == 1;
     c->bound[0] = 0;
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_region block = tt__block_of(x, &b, i);
+        const tt_part block = tt__block_of(x, &b, i);
         int64_t at = 0;
-        if (!tt_region_is_run(&block, &b.whole, &at) || at != c->bound[i])
+        if (block.n > 1 ||
+            !tt_region_is_run(&block.box[0], &b.whole.home[0], &at) ||
+            at != c->bound[i])
             b.is_in_row = false;
-        c->bound[i + 1] = c->bound[i] + tt_region_count(&block);
+        c->bound[i + 1] = c->bound[i] + tt_part_count(&block);
     }
     return b;
 }
@@ -134,21 +136,20 @@ tt_coll_call tt__joined_call(const tt__carrier *c, const tt_plan *plan,
 
 tt__boxes tt__boxes_of(const tt__site *x)
 {
-    return (tt__boxes){.in = tt_region_of(x->in_type, x->mesh, x->rank),
-                       .out = tt_region_of(x->out_type, x->mesh, x->rank),
+    return (tt__boxes){.in = tt_part_of(x->in_type, x->mesh, x->rank),
+                       .out = tt_part_of(x->out_type, x->mesh, x->rank),
                        .is_sum = x->op == &tt_op_halo_add};
 }
 
-tt_region tt__sent_to(const tt__site *x, const tt__boxes *b, int32_t coord)
+tt_common tt__sent_to(const tt__site *x, const tt__boxes *b, int32_t coord)
 {
-    const tt_region out =
-        tt_region_of(x->out_type, x->mesh, tt__site_rank(x, coord));
-    return tt_region_common(&b->in, &out);
+    const tt_part out =
+        tt_part_of(x->out_type, x->mesh, tt__site_rank(x, coord));
+    return tt_part_common(&b->in, &out);
 }
 
-tt_region tt__got_from(const tt__site *x, const tt__boxes *b, int32_t coord)
+tt_common tt__got_from(const tt__site *x, const tt__boxes *b, int32_t coord)
 {
-    const tt_region in =
-        tt_region_of(x->in_type, x->mesh, tt__site_rank(x, coord));
-    return tt_region_common(&in, &b->out);
+    const tt_part in = tt_part_of(x->in_type, x->mesh, tt__site_rank(x, coord));
+    return tt_part_common(&in, &b->out);
 }

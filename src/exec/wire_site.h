@@ -36,13 +36,13 @@ tt_coll_call tt__receive_call(const tt__carrier *c, const tt__site *x);
 
 // The split side of a gather or a scatter, in blocks.
 typedef struct tt__blocks {
-    tt_region whole;
+    tt_part whole;
     const tt_type *split;
     int32_t first;  // coordinate that holds block 0
     bool is_in_row; // blocks lie one after the other in the whole
 } tt__blocks;
 
-tt_region tt__block_of(const tt__site *x, const tt__blocks *b, int32_t i);
+tt_part tt__block_of(const tt__site *x, const tt__blocks *b, int32_t i);
 // Sets the bounds of the carrier too, which the call refers to.
 tt__blocks tt__blocks_of(const tt__carrier *c, const tt__site *x,
                          bool is_gather);
@@ -56,12 +56,12 @@ tt_coll_call tt__joined_call(const tt__carrier *c, const tt_plan *plan,
 // ---- from box to box -----------------------------------------------------
 
 typedef struct tt__boxes {
-    tt_region in, out; // this rank's
-    bool is_sum;       // what arrives more than once is added up
+    tt_part in, out; // this rank's
+    bool is_sum;     // what arrives more than once is added up
 } tt__boxes;
 
 tt__boxes tt__boxes_of(const tt__site *x);
-tt_region tt__sent_to(const tt__site *x, const tt__boxes *b, int32_t coord);
-tt_region tt__got_from(const tt__site *x, const tt__boxes *b, int32_t coord);
+tt_common tt__sent_to(const tt__site *x, const tt__boxes *b, int32_t coord);
+tt_common tt__got_from(const tt__site *x, const tt__boxes *b, int32_t coord);
 
 #endif

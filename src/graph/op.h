@@ -150,6 +150,11 @@ struct tt_op_def {
 
 // Helpers for shard functions.
 tt_sig *tt_sigs_add(tt_sigs *sigs); // zeroed: all replicated; NULL when full
+// Whether it splits an operand along a factor of this name.
+bool tt_sig_splits(const tt_op_io *io, const tt_sig *sig, const char *name);
+// Makes all its splits go zigzag; false: they would not match, since the factors
+// differ in extent, or one has a window.
+bool tt_sig_bend(const tt_op_io *io, tt_sig *sig);
 // Whether factor f of this type can be split over `axis_size` ranks.
 bool tt_can_split(const tt_type *type, int f, int axis_size);
 

@@ -131,7 +131,7 @@ static tt_status split_place(reader *r, const tt_shape *shape, tt_place *place)
     char name[64];
     int64_t rotate = 0;
     blanks(r);
-    const size_t n = strcspn(r->p, "+#/) \n");
+    const size_t n = strcspn(r->p, "~+#/) \n");
     if (n == 0 || n >= sizeof name)
         return bad(r, "a dimension");
     memcpy(name, r->p, n);
@@ -141,6 +141,7 @@ static tt_status split_place(reader *r, const tt_shape *shape, tt_place *place)
     if (factor < 0)
         return bad(r, "a dimension of the value");
     *place = tt_place_split(factor);
+    place->zigzag = accept(r, "~");
     if (accept(r, "+")) {
         TT_TRY(number(r, &rotate));
         place->rotate = (int32_t)rotate;

@@ -2,6 +2,8 @@
 
 #include "graph/place.h"
 
+#include <assert.h>
+
 bool tt_place_equal(const tt_place *a, const tt_place *b)
 {
     if (a->kind != b->kind)
@@ -12,7 +14,8 @@ bool tt_place_equal(const tt_place *a, const tt_place *b)
         return true;
     const tt_window *u = &a->window, *v = &b->window;
     return a->factor == b->factor && a->rotate == b->rotate &&
-           a->part == b->part && a->parts == b->parts && u->out == v->out &&
+           a->zigzag == b->zigzag && a->part == b->part &&
+           a->parts == b->parts && u->out == v->out &&
            (u->out == 0 || (u->kernel == v->kernel && u->stride == v->stride &&
                             u->pad == v->pad && u->dilation == v->dilation));
 }
@@ -25,7 +28,8 @@ void tt_place_print(const tt_place *place, const tt_shape *shape, tt_str *out)
         tt_str_add(out, place->reduce == TT_SUM ? "P(sum)" : "P(max)");
     } else {
         const tt_window *w = &place->window;
-        tt_str_addf(out, "S(%s", shape->factor[place->factor].name);
+        tt_str_addf(out, "S(%s%s", shape->factor[place->factor].name,
+                    place->zigzag ? "~" : "");
         if (place->rotate != 0)
             tt_str_addf(out, "+%d", place->rotate);
         if (place->parts > 0)
@@ -74,6 +78,11 @@ static int64_t clamp(int64_t x, int64_t lo, int64_t hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
+static int block_of(const tt_place *place, int size, int coord)
+{
+    return ((coord - place->rotate) % size + size) % size;
+}
+
 void tt_place_range(const tt_place *place, int64_t n, int size, int coord,
                     int64_t *lo_out, int64_t *hi_out)
 {
@@ -87,7 +96,7 @@ void tt_place_range(const tt_place *place, int64_t n, int size, int coord,
         size *= place->parts;
         coord = coord * place->parts + place->part;
     }
-    const int block = ((coord - place->rotate) % size + size) % size;
+    const int block = block_of(place, size, coord);
     const int64_t extent = w->out != 0 ? w->out : n;
     int64_t lo = block_edge(extent, size, block);
     int64_t hi = block_edge(extent, size, block + 1);
@@ -107,6 +116,41 @@ void tt_local_whole(const tt_shape *shape, tt_local *local_out)
         local_out->global[f] = shape->factor[f].size;
 }
 
+// Cuts entries [lo, hi) of what is there of a factor.
+static void cut_run(tt_local *local, int f, int64_t lo, int64_t hi)
+{
+    local->origin[f] = tt_local_at(local, f, lo);
+    local->shape.factor[f].size = hi - lo;
+    if (local->gap == 0 || f != local->turn_factor)
+        return;
+    local->turn -= lo;
+    if (local->turn <= 0 || local->turn >= hi - lo)
+        local->turn = local->gap = 0;
+}
+
+// Cuts two runs of a factor, of which one may be empty: as many entries as a plain
+// split has, half of them counted from the front, half from the back. What an
+// earlier axis cut in two cannot turn again.
+static void cut_zigzag(tt_local *local, const tt_place *place, int size,
+                       int coord)
+{
+    const int f = place->factor, block = block_of(place, size, coord);
+    const int64_t n = local->shape.factor[f].size;
+    const int64_t before = block_edge(n, size, block);
+    const int64_t after = block_edge(n, size, block + 1);
+    const int64_t lo = before / 2, hi = after / 2;
+    const int64_t next = n - (after + 1) / 2, end = n - (before + 1) / 2;
+    assert(local->gap == 0 && place->window.out == 0);
+    local->zigzag = true;
+    local->shape.factor[f].size = after - before;
+    local->origin[f] += lo < hi ? lo : next;
+    if (lo < hi && next < end && next > hi) {
+        local->turn_factor = f;
+        local->turn = hi - lo;
+        local->gap = next - hi;
+    }
+}
+
 void tt_local_of(const tt_type *type, const tt_mesh *mesh, int rank,
                  tt_local *local_out)
 {
@@ -115,12 +159,16 @@ void tt_local_of(const tt_type *type, const tt_mesh *mesh, int rank,
         const tt_place *place = &type->place[a];
         if (place->kind != TT_SPLIT)
             continue;
-        tt_factor *factor = &local_out->shape.factor[place->factor];
+        const int size = mesh->axis[a].size;
+        const int coord = tt_mesh_coord(mesh, rank, a);
         int64_t lo, hi;
-        tt_place_range(place, factor->size, mesh->axis[a].size,
-                       tt_mesh_coord(mesh, rank, a), &lo, &hi);
-        factor->size = hi - lo;
-        local_out->origin[place->factor] += lo;
+        if (place->zigzag) {
+            cut_zigzag(local_out, place, size, coord);
+            continue;
+        }
+        tt_place_range(place, local_out->shape.factor[place->factor].size, size,
+                       coord, &lo, &hi);
+        cut_run(local_out, place->factor, lo, hi);
     }
 }
 
@@ -129,7 +177,7 @@ int64_t tt_local_to_global(const tt_local *local, int64_t i)
     int64_t index = 0, stride = 1;
     for (int f = local->shape.n_factors - 1; f >= 0; f--) {
         const int64_t size = local->shape.factor[f].size;
-        index += (i % size + local->origin[f]) * stride;
+        index += tt_local_at(local, f, i % size) * stride;
         i /= size;
         stride *= local->global[f];
     }

@@ -3,11 +3,14 @@
 //
 // Shards are balanced blocks: of n entries over p ranks, rank r holds
 // [r*n/p, (r+1)*n/p), so they may differ by one. A split may be rotated (rank r
-// holds the block of rank r-rotate: what a ring has after `rotate` steps) or
-// widened to a window (the entries that a sliding window needs to compute the
-// rank's block of the window's output: what a halo exchange delivers), or one of
-// several blocks that each rank holds (block `part` of `parts`: with p ranks these
-// are the blocks of p * parts ranks, of which rank r has the r-th `parts`).
+// holds the block of rank r-rotate: what a ring has after `rotate` steps), widened
+// to a window (the entries that a sliding window needs to compute the rank's block
+// of the window's output: what a halo exchange delivers), one of several blocks that
+// each rank holds (block `part` of `parts`: with p ranks these are the blocks of p *
+// parts ranks, of which rank r has the r-th `parts`), or go zigzag: of 2p blocks
+// rank r holds blocks r and 2p-1-r, so that along a causal sequence, where later
+// entries are more work, all ranks have as much to do. (Where 2p does not divide n,
+// ranks still hold as many entries as in a plain split.)
 
 #ifndef TT_GRAPH_PLACE_H
 #define TT_GRAPH_PLACE_H
@@ -41,6 +44,7 @@ typedef struct tt_place {
     int32_t rotate;      // TT_SPLIT
     tt_window window;    // TT_SPLIT
     int32_t part, parts; // TT_SPLIT; parts 0: the rank has one block
+    bool zigzag;         // TT_SPLIT; without window and parts
 } tt_place;
 
 typedef struct tt_mesh {
@@ -77,18 +81,31 @@ int tt_mesh_ranks(const tt_mesh *mesh);
 int tt_mesh_coord(const tt_mesh *mesh, int rank, int axis);
 int tt_mesh_rank_at(const tt_mesh *mesh, int rank, int axis, int coord);
 
-// [lo, hi) of `n` entries that coordinate `coord` of `size` holds.
+// [lo, hi) of `n` entries that coordinate `coord` of `size` holds; not of a zigzag.
 void tt_place_range(const tt_place *place, int64_t n, int size, int coord,
                     int64_t *lo_out, int64_t *hi_out);
 
 // What one rank holds of a value: local extents per factor, and the global index
 // of the first local entry per factor. Two axes may split two factors of one
 // value, or the same factor (then the later axis cuts the earlier one's block).
+// Along one factor a rank may hold two runs of entries, if that goes zigzag: there
+// local entries from `turn` on are `gap` further than those before.
 typedef struct tt_local {
     tt_shape shape;                 // local
     int64_t origin[TT_MAX_FACTORS]; // global index of local 0, per factor
     int64_t global[TT_MAX_FACTORS]; // global extents, per factor
+    bool zigzag; // along some factor, on every rank, also where runs touch
+    int32_t turn_factor;
+    int64_t turn, gap; // gap 0: one run along every factor
 } tt_local;
+
+// Global index along factor f of local index i.
+static inline int64_t tt_local_at(const tt_local *local, int f, int64_t i)
+{
+    const bool is_behind =
+        local->gap != 0 && f == local->turn_factor && i >= local->turn;
+    return local->origin[f] + i + (is_behind ? local->gap : 0);
+}
 
 void tt_local_whole(const tt_shape *shape, tt_local *local_out);
 void tt_local_of(const tt_type *type, const tt_mesh *mesh, int rank,

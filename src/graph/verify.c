@@ -8,6 +8,7 @@
 
 static tt_status check_place(const tt_graph *g, const tt_value *value)
 {
+    int zigzags = 0;
     for (int a = 0; a < TT_MAX_AXES; a++) {
         const tt_place *place = &value->type.place[a];
         if (place->kind == TT_REPLICATE)
@@ -26,6 +27,12 @@ static tt_status check_place(const tt_graph *g, const tt_value *value)
                                : place->part >= place->parts))
             return tt_fail(TT_ERR_STATE, "%s is block %d of %d", value->name,
                            place->part, place->parts);
+        zigzags += place->kind == TT_SPLIT && place->zigzag;
+        if (place->zigzag &&
+            (zigzags > 1 || place->window.out != 0 || place->parts != 0))
+            return tt_fail(TT_ERR_STATE,
+                           "%s goes zigzag twice, with a window or in blocks",
+                           value->name);
     }
     return TT_OK;
 }

@@ -87,7 +87,7 @@ static tt_status infer_take(tt_op_io *io)
 }
 
 // A block of what the rank has already: a view where the split factor is the first
-// of its dim, and so on every rank or on none.
+// of its dim and does not go zigzag, and so on every rank or on none.
 static bool view_take(const tt_site *site, int i, int64_t *stride_out,
                       int64_t *offset_out)
 {
@@ -95,7 +95,7 @@ static bool view_take(const tt_site *site, int i, int64_t *stride_out,
     const tt_shape *shape = &site->in[0].local.shape;
     const int f = tt_shape_find(shape, p->factor);
     (void)i;
-    for (int d = 0; d < shape->ndim; d++)
+    for (int d = 0; d < shape->ndim && !site->out[0].local.zigzag; d++)
         if (shape->first[d] == f)
             return tt_view_block(&site->in[0], &site->out[0].local, stride_out,
                                  offset_out);

@@ -66,30 +66,46 @@ tt_val tt_all_gather(tt_builder *b, tt_val x, int axis)
     return emit(b, &tt_op_all_gather, &p, x, tt_place_replicate());
 }
 
-tt_val tt_reduce_scatter(tt_builder *b, tt_val x, int axis, const char *factor)
+static tt_val scatter_as(tt_builder *b, tt_val x, int axis, tt_place to)
 {
     tt_place place;
     if (!place_of(b, x, axis, &place))
         return TT_NONE;
     if (place.kind != TT_PARTIAL)
         return refuse(b, &tt_op_reduce_scatter, "the input is not partial");
-    const int f = tt_shape_find(&tt_type_of(b, x)->shape, factor);
-    const tt_comm_params p = {
-        .axis = axis, .reduce = (int)place.reduce, .factor = factor};
-    return emit(b, &tt_op_reduce_scatter, &p, x, tt_place_split(f));
+    const tt_comm_params p = {.axis = axis,
+                              .reduce = (int)place.reduce,
+                              .factor = factor_name(b, x, to.factor)};
+    return emit(b, &tt_op_reduce_scatter, &p, x, to);
 }
 
-tt_val tt_all_to_all(tt_builder *b, tt_val x, int axis, const char *to)
+tt_val tt_reduce_scatter(tt_builder *b, tt_val x, int axis, const char *factor)
+{
+    const int f = tt_shape_find(&tt_type_of(b, x)->shape, factor);
+    if (f < 0 && tt_is(x))
+        return refuse(b, &tt_op_reduce_scatter, "the input has no such factor");
+    return scatter_as(b, x, axis, tt_place_split(f));
+}
+
+static tt_val exchange_as(tt_builder *b, tt_val x, int axis, tt_place to)
 {
     tt_place place;
     if (!place_of(b, x, axis, &place))
         return TT_NONE;
     if (place.kind != TT_SPLIT || place.rotate != 0 || place.window.out != 0)
         return refuse(b, &tt_op_all_to_all, "the input is not plainly split");
+    const tt_comm_params p = {.axis = axis,
+                              .factor = factor_name(b, x, place.factor),
+                              .to = factor_name(b, x, to.factor)};
+    return emit(b, &tt_op_all_to_all, &p, x, to);
+}
+
+tt_val tt_all_to_all(tt_builder *b, tt_val x, int axis, const char *to)
+{
     const int f = tt_shape_find(&tt_type_of(b, x)->shape, to);
-    const tt_comm_params p = {
-        .axis = axis, .factor = factor_name(b, x, place.factor), .to = to};
-    return emit(b, &tt_op_all_to_all, &p, x, tt_place_split(f));
+    if (f < 0 && tt_is(x))
+        return refuse(b, &tt_op_all_to_all, "the input has no such factor");
+    return exchange_as(b, x, axis, tt_place_split(f));
 }
 
 tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by)
@@ -189,22 +205,29 @@ tt_val tt_keep_first(tt_builder *b, tt_val x, int axis)
     return emit(b, &tt_op_keep_first, &p, x, tt_place_partial(TT_SUM));
 }
 
+// The same blocks, where they begin: not rotated and without a window.
+static tt_place plain(tt_place place)
+{
+    return (tt_place){
+        .kind = TT_SPLIT, .factor = place.factor, .zigzag = place.zigzag};
+}
+
 // Split to Split. A windowed value that is wanted without its window is one that
 // an adjoint computed on the window, so its overlaps are terms of a sum.
 static tt_val convert_split(tt_builder *b, tt_val x, int axis, tt_place to)
 {
     const tt_place from = tt_type_of(b, x)->place[axis];
+    const bool is_same = from.factor == to.factor && from.zigzag == to.zigzag;
     if (from.window.out != 0)
         return tt_place_convert(b, tt_halo_add(b, x, axis), axis, to);
-    if (from.factor == to.factor && to.window.out == 0)
+    if (is_same && to.window.out == 0)
         return tt_shift(b, x, axis, to.rotate - from.rotate);
     if (from.rotate != 0)
         return tt_place_convert(b, tt_shift(b, x, axis, -from.rotate), axis,
                                 to);
-    if (from.factor == to.factor)
+    if (is_same)
         return tt_halo(b, x, axis, &to.window);
-    const tt_val y = tt_all_to_all(b, x, axis, factor_name(b, x, to.factor));
-    return tt_place_convert(b, y, axis, to);
+    return tt_place_convert(b, exchange_as(b, x, axis, plain(to)), axis, to);
 }
 
 tt_val tt_place_convert(tt_builder *b, tt_val x, int axis, tt_place to)
@@ -221,11 +244,8 @@ tt_val tt_place_convert(tt_builder *b, tt_val x, int axis, tt_place to)
             x = tt_halo_add(b, x, axis);
         return tt_place_convert(b, tt_all_gather(b, x, axis), axis, to);
     }
-    if (from.kind == TT_PARTIAL && to.kind == TT_SPLIT) {
-        const tt_val y =
-            tt_reduce_scatter(b, x, axis, factor_name(b, x, to.factor));
-        return tt_place_convert(b, y, axis, to);
-    }
+    if (from.kind == TT_PARTIAL && to.kind == TT_SPLIT)
+        return tt_place_convert(b, scatter_as(b, x, axis, plain(to)), axis, to);
     if (from.kind == TT_PARTIAL)
         return tt_place_convert(b, tt_all_reduce(b, x, axis, from.reduce), axis,
                                 to);

@@ -10,11 +10,25 @@ int64_t tt_position_global(const tt_local *local, int d, int64_t i)
     int64_t unit = 1;
     for (int f = shape->first[d + 1] - 1; f >= shape->first[d]; f--) {
         const int64_t size = shape->factor[f].size;
-        at += (i % size + local->origin[f]) * unit;
+        at += tt_local_at(local, f, i % size) * unit;
         i /= size;
         unit *= local->global[f];
     }
     return at;
+}
+
+// Local index along factor f of a global one; -1: elsewhere.
+static int64_t digit_of(const tt_local *local, int f, int64_t at)
+{
+    int64_t i = at - local->origin[f];
+    if (i < 0)
+        return -1;
+    if (local->gap != 0 && f == local->turn_factor && i >= local->turn) {
+        i -= local->gap;
+        if (i < local->turn)
+            return -1; // between the runs
+    }
+    return i < local->shape.factor[f].size ? i : -1;
 }
 
 int64_t tt_position_local(const tt_local *local, int d, int64_t at)
@@ -23,8 +37,8 @@ int64_t tt_position_local(const tt_local *local, int d, int64_t at)
     int64_t i = 0;
     int64_t unit = 1;
     for (int f = shape->first[d + 1] - 1; f >= shape->first[d]; f--) {
-        const int64_t digit = at % local->global[f] - local->origin[f];
-        if (digit < 0 || digit >= shape->factor[f].size)
+        const int64_t digit = digit_of(local, f, at % local->global[f]);
+        if (digit < 0)
             return -1;
         i += digit * unit;
         at /= local->global[f];

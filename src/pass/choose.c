@@ -113,6 +113,15 @@ static void pass_through(tt__cut *c, const tt_node *node)
     sig->out[0] = *place;
 }
 
+// A signature that splits a dimension which goes zigzag along this axis does so in
+// all of its operands, whatever they call it; false: it cannot.
+static bool bend(const tt__cut *c, const tt_op_io *io, tt_sig *sig)
+{
+    static const char seq[] = "seq";
+    return !tt__goes_zigzag(c, seq) || !tt_sig_splits(io, sig, seq) ||
+           tt_sig_bend(io, sig);
+}
+
 static bool is_legal(const tt__cut *c, const tt_node *node, const tt_sig *sig)
 {
     if (!tt__zero_splits(c, node))
@@ -127,18 +136,20 @@ const tt_sig *tt__choose(tt__cut *c, const tt_node *node)
     tt_op_io io;
     double least = -1;
     const tt_sig *best = NULL;
+    const bool is_collective = (node->op->flags & TT_OP_COLLECTIVE) != 0;
     tt_node_io(c->old, node, c->in, out, &io);
     c->sigs.n = 0;
-    if ((node->op->flags & TT_OP_COLLECTIVE) != 0)
+    if (is_collective)
         pass_through(c, node);
     else if (node->op->shard != NULL)
         node->op->shard(&io, c->size, &c->sigs);
-    if ((node->op->flags & TT_OP_COLLECTIVE) == 0)
+    if (!is_collective)
         (void)tt_sigs_add(&c->sigs); // all replicated
     for (int s = 0; s < c->sigs.n; s++) {
-        const tt_sig *sig = &c->sigs.sig[s];
-        const double cost =
-            is_legal(c, node, sig) ? sig_cost(c, node, sig) : -1;
+        tt_sig *sig = &c->sigs.sig[s];
+        const bool can =
+            is_legal(c, node, sig) && (is_collective || bend(c, &io, sig));
+        const double cost = can ? sig_cost(c, node, sig) : -1;
         if (cost >= 0 && (best == NULL || cost < least)) {
             best = sig;
             least = cost;

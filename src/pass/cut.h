@@ -52,6 +52,10 @@ typedef struct tt__cut {
 bool tt__cuts_node(const tt__cut *c, const tt_node *node, const char *dim);
 bool tt__cuts_leaf(const tt__cut *c, int32_t old, const char *dim);
 
+// Whether splits of a dimension along this axis go zigzag. Only `seq` can: what
+// operators make of it is proved, while some want other dimensions in blocks.
+bool tt__goes_zigzag(const tt__cut *c, const char *dim);
+
 // Whether the layout, not ZeRO, splits this leaf.
 bool tt__is_laid_out(const tt__cut *c, int32_t old);
 

@@ -2,6 +2,8 @@
 
 #include "pass/cut.h"
 
+#include <string.h>
+
 static const char *axis_name(const tt__cut *c)
 {
     return c->b.graph->mesh.axis[c->axis].name;
@@ -33,6 +35,13 @@ bool tt__cuts_leaf(const tt__cut *c, int32_t old, const char *dim)
 {
     return tt_layout_cuts(c->layout, c->old->value[old].name, dim,
                           axis_name(c));
+}
+
+bool tt__goes_zigzag(const tt__cut *c, const char *dim)
+{
+    const char *axis = c->params->zigzag;
+    return axis != NULL && strcmp(axis, axis_name(c)) == 0 &&
+           strcmp(dim, "seq") == 0;
 }
 
 static tt_status too_few(const tt__cut *c, const tt_value *value)
@@ -69,6 +78,7 @@ static tt_status by_layout(const tt__cut *c, const tt_value *value,
             continue;
         if (tt_can_split(&value->type, f, c->size)) {
             *place_out = tt_place_split(f);
+            place_out->zigzag = tt__goes_zigzag(c, shape->factor[f].name);
             return TT_OK;
         }
         if (value->role == TT_ROLE_INPUT && f == 0)

@@ -335,6 +335,8 @@ static const tt_opt options[] = {
      offsetof(tt_partition_params, mesh)},
     {"layout", "", "dimension names to axes: batch:data heads:tensor",
      TT_OPT_STR, offsetof(tt_partition_params, layout)},
+    {"zigzag", "", "the axis along which seq goes zigzag", TT_OPT_STR,
+     offsetof(tt_partition_params, zigzag)},
     {"zero", "0",
      "what is split over the replicas: 1 the optimiser's state, 2 gradients "
      "too, 3 weights too",

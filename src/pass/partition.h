@@ -9,8 +9,10 @@
 typedef struct tt_partition_params {
     const char *mesh;   // "data:2 tensor:4"
     const char *layout; // "batch:data heads:tensor", see layout.h
-    int64_t zero;       // 0: none, 1: optimiser state, 2: and gradients, 3: and
-                        // weights are split over the ranks of zero_axis
+    const char
+        *zigzag;  // the axis along which `seq` goes zigzag; NULL, "": none
+    int64_t zero; // 0: none, 1: optimiser state, 2: and gradients, 3: and
+                  // weights are split over the ranks of zero_axis
     const char *zero_axis; // NULL: "data"
     // Tensors that together are at most this share of what one rank holds of the
     // weights stay whole: many small messages would cost more than they save.

@@ -23,7 +23,7 @@ static double split_to_split(const tt_place *from, const tt_place *to,
                        from->rotate != 0 || to->rotate != 0
                    ? -1
                    : bytes * (p - 1) / p / p;
-    if (from->rotate != to->rotate)
+    if (from->rotate != to->rotate || from->zigzag != to->zigzag)
         return bytes / p;
     return bytes / p / 16; // a halo
 }

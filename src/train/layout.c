@@ -2,6 +2,9 @@
 
 #include "train/layout.h"
 
+#include "ops/attention.h"
+#include "ops/ops.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -277,4 +280,20 @@ tt_status tt_layout_check(const tt_where *where, const tt_grid *grid,
     for (int32_t i = 0; i < grid->layout.n; i++)
         TT_TRY(check_rule(&s, &grid->layout.rule[i]));
     return check_axes(&s);
+}
+
+static bool looks_back(const tt_graph *g)
+{
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        const tt_attention_params *p = g->node[n].params;
+        if (g->node[n].op == &tt_op_attention && p->causal)
+            return true;
+    }
+    return false;
+}
+
+const char *tt_layout_zigzag(const tt_where *where, const tt_graph *graph)
+{
+    return where->zigzag && looks_back(graph) ? tt_axis_name[TT_AXIS_CONTEXT]
+                                              : "";
 }

@@ -11,4 +11,8 @@
 tt_status tt_layout_check(const tt_where *where, const tt_grid *grid,
                           const tt_graph *graph, const char *model);
 
+// The axis along which sequences go zigzag, since attention looks back on them; "":
+// none.
+const char *tt_layout_zigzag(const tt_where *where, const tt_graph *graph);
+
 #endif

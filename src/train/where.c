@@ -50,6 +50,9 @@ static const tt_opt layout[] = {
         {"rules", "",
          "more, of any dimension and layers: DIM:AXIS LAYERS/DIM:AXIS",
          TT_OPT_STR, AT(rules)},
+    {"zigzag", "true",
+     "ranks of a causal sequence hold an early and a late piece each",
+     TT_OPT_BOOL, AT(zigzag)},
     {0},
 };
 

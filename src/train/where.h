@@ -60,6 +60,7 @@ typedef struct tt_where {
     const char *axes;    // mesh.order: the last is the nearest
     int dim[TT_N_DIMS];  // layout.*: 0 auto, 1 none, then the axes
     const char *rules;   // layout.rules, and behind it layout.LAYERS.*
+    bool zigzag;         // layout.zigzag
     int64_t zero;
     const char *collective;
     int transport; // tt_transport

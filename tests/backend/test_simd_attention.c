@@ -10,6 +10,7 @@
 typedef struct shape {
     int64_t batch, heads, kv, q_len, k_len, dim, q_offset, k_offset;
     bool is_causal;
+    int64_t q_turn, q_gap, k_turn, k_gap;
 } shape;
 
 typedef struct tensors {
@@ -57,6 +58,10 @@ static tt_simd_attention_args args_of(const shape *s, const tensors *t)
         .head_dim = s->dim,
         .q_offset = s->q_offset,
         .k_offset = s->k_offset,
+        .q_turn = s->q_turn,
+        .q_gap = s->q_gap,
+        .k_turn = s->k_turn,
+        .k_gap = s->k_gap,
         .q = q,
         .k = k,
         .v = k,
@@ -156,10 +161,12 @@ static expected naive(const shape *s, const tensors *t)
     for (int64_t i = 0; i < rows; i++) {
         const int64_t b = i / s->q_len / s->heads, h = i / s->q_len % s->heads;
         const int64_t q = i % s->q_len, kv = h / (s->heads / s->kv);
-        int64_t seen = s->k_len;
-        if (s->is_causal)
-            seen = q + s->q_offset - s->k_offset + 1;
-        seen = seen < 0 ? 0 : (seen > s->k_len ? s->k_len : seen);
+        const int64_t at = s->q_offset + q + (q < s->q_turn ? 0 : s->q_gap);
+        int64_t seen = 0;
+        while (seen < s->k_len &&
+               (!s->is_causal ||
+                s->k_offset + seen + (seen < s->k_turn ? 0 : s->k_gap) <= at))
+            seen++;
         const row r = {((b * s->q_len + q) * s->heads + h) * s->dim,
                        (b * s->k_len * s->kv + kv) * s->dim, s->kv * s->dim,
                        seen, p};
@@ -204,6 +211,11 @@ static void small_shapes(const tt_simd *simd, tt_simd_type type)
         {1, 2, 2, 65, 66, 64, 2, 7, true},   // the first rows see nothing
         {1, 1, 1, 9, 9, 256, 0, 0, true},
         {1, 2, 1, 20, 30, 16, 0, 40, true}, // no row sees anything
+        // An early and a late run: of the same rank, of an earlier, of a later one.
+        {2, 2, 1, 22, 22, 16, 11, 11, true, 11, 22, 11, 22},
+        {1, 2, 2, 23, 22, 20, 22, 0, true, 12, 7, 11, 66},
+        {1, 2, 1, 22, 23, 33, 0, 22, true, 11, 66, 12, 7},
+        {1, 1, 1, 5, 6, 8, 3, 0, true, 1, 9, 5, 6},
     };
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
         check_shape(simd, type, &shapes[i]);
@@ -219,7 +231,10 @@ static void long_shapes(const tt_simd *simd, tt_simd_type type)
     // Several chunks of queries and spans of keys.
     const shape causal = {1, 2, 1, 277, 277, 32, 0, 0, true};
     const shape full = {1, 1, 1, 130, 600, 16, 0, 0, false};
+    const shape turned = {1,  2,    1,   277, 301, 32, 100,
+                          90, true, 139, 300, 150, 310};
     check_shape(simd, type, &causal);
+    check_shape(simd, type, &turned);
     check_shape(simd, type, &full);
 }
 

@@ -35,6 +35,45 @@ static bool find_runs(const tt_local *x, runs *out)
     return true;
 }
 
+// What is the part up to its turn, and behind it, for one entry of the factors
+// outside: pieces that lie one after the other in memory.
+typedef struct pieces {
+    int64_t n; // both pieces of every entry
+    tt_local local[2];
+} pieces;
+
+static pieces cut(const tt_local *x)
+{
+    pieces p = {.n = 1, .local = {*x, *x}};
+    const int f = x->turn_factor;
+    if (x->gap == 0)
+        return p;
+    p.n = 2;
+    p.local[0].gap = p.local[1].gap = 0;
+    p.local[0].shape.factor[f].size = x->turn;
+    p.local[1].shape.factor[f].size -= x->turn;
+    p.local[1].origin[f] = tt_local_at(x, f, x->turn);
+    for (int k = 0; k < f; k++) {
+        p.n *= x->shape.factor[k].size;
+        p.local[0].shape.factor[k].size = p.local[1].shape.factor[k].size = 1;
+    }
+    return p;
+}
+
+// Where the entry of piece i is in the whole, from the first one on.
+static int64_t entry_start(const tt_local *x, int64_t i)
+{
+    int64_t stride = 1, at = 0;
+    for (int f = x->shape.n_factors - 1; f >= 0; f--) {
+        if (x->gap != 0 && f < x->turn_factor) {
+            at += i % x->shape.factor[f].size * stride;
+            i /= x->shape.factor[f].size;
+        }
+        stride *= x->global[f];
+    }
+    return at;
+}
+
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
@@ -43,30 +82,38 @@ static bool can(const tt_backend *backend, const tt_site *site)
     const int f = tt_shape_find(&local.shape, "batch");
     if (site->n_in == 5 && f >= 0)
         local.global[f]++; // a part of more samples, at run time
-    return tt__site_has_types(site, "tIIII", "t") && find_runs(&local, &r);
+    const pieces p = cut(&local);
+    return tt__site_has_types(site, "tIIII", "t") &&
+           find_runs(&p.local[0], &r) && find_runs(&p.local[1], &r);
 }
 
 static tt_status run(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
-    const tt_dropout_params *p = site->params;
-    runs r;
+    const tt_dropout_params *params = site->params;
     const tt_local local = tt_dropout_local(site, args->in);
-    (void)find_runs(&local, &r);
+    const pieces p = cut(&local);
+    const int64_t bytes = tt_dtype_bytes(site->in[0].dtype);
     const uint64_t seed = (uint64_t) * (const int64_t *)args->in[1];
     const uint64_t step = (uint64_t) * (const int64_t *)args->in[2];
-    const tt_simd_dropout_args a = {
-        .type = tt__simd_type(site->in[0].dtype),
-        .rows = r.rows,
-        .cols = r.cols,
-        .key = tt_rng_key(seed, site->origin, step),
-        .start = (uint64_t)r.start,
-        .row_step = (uint64_t)r.step,
-        .p = p->p,
-        .x = args->in[0],
-        .y = args->out[0],
-    };
-    tt_simd_get()->dropout->apply(&a);
+    int64_t at = 0;
+    for (int64_t i = 0; i < p.n; i++) {
+        runs r;
+        (void)find_runs(&p.local[i % 2], &r);
+        const tt_simd_dropout_args a = {
+            .type = tt__simd_type(site->in[0].dtype),
+            .rows = r.rows,
+            .cols = r.cols,
+            .key = tt_rng_key(seed, site->origin, step),
+            .start = (uint64_t)(r.start + entry_start(&local, i / 2)),
+            .row_step = (uint64_t)r.step,
+            .p = params->p,
+            .x = (const char *)args->in[0] + at * bytes,
+            .y = (char *)args->out[0] + at * bytes,
+        };
+        tt_simd_get()->dropout->apply(&a);
+        at += r.rows * r.cols;
+    }
     return TT_OK;
 }
 

@@ -3,8 +3,9 @@
 //   s(i,j) = scale * q(i).k(j)   for the keys that query i may see, else -inf
 //   lse(i) = log sum_j exp s(i,j)     o(i) = sum_j exp(s(i,j) - lse(i)) v(j)
 //
-// Causal: key j is visible to query i iff k_offset + j <= q_offset + i. A query
-// that sees no key has o = 0, lse = -inf and passes no gradient on.
+// Causal: key j is visible to query i iff its position is at most i's. Position i
+// is offset + i, and gap more from i = turn on: a part may consist of two runs. A
+// query that sees no key has o = 0, lse = -inf and passes no gradient on.
 //
 //   flops     forward 4 T Tk D, backward 10 T Tk D per head (half if causal)
 //   scratch   scratch_bytes(); O(T D) per thread, never T x T
@@ -33,6 +34,7 @@ typedef struct tt_simd_attention_args {
     int64_t n_batch, q_heads, kv_heads; // q_heads is a multiple of kv_heads
     int64_t q_len, k_len, head_dim;     // head_dim at most 256
     int64_t q_offset, k_offset;
+    int64_t q_turn, q_gap, k_turn, k_gap; // gap 0: one run; decode: always
     tt_simd_heads q, k, v, o;    // forward writes o; backward reads all four
     float *lse;                  // [n_batch, q_heads, q_len]; as o; forward:
                                  // NULL where nobody wants it

@@ -319,11 +319,12 @@ static void run_head(const span *c)
     const int64_t end = c->k0 + c->n;
     memset(c->d_q, 0, (size_t)(x->q_len * padded_dim(x)) * sizeof(float));
     find_delta(c);
-    for (int64_t k0 = c->k0; k0 < end; k0 += TT_K_BLOCK) {
-        const int64_t n = min_i64(TT_K_BLOCK, end - k0);
+    for (int64_t k0 = c->k0, n; k0 < end; k0 += n) {
+        n = in_run(k0, min_i64(TT_K_BLOCK, end - k0), x->k_turn, x->k_gap);
         const tt__rows k_rows = pack_keys(c, k0, n);
-        for (int64_t q0 = 0; q0 < x->q_len; q0 += TT_Q_BLOCK) {
-            const int64_t m = min_i64(TT_Q_BLOCK, x->q_len - q0);
+        for (int64_t q0 = 0, m; q0 < x->q_len; q0 += m) {
+            m = in_run(q0, min_i64(TT_Q_BLOCK, x->q_len - q0), x->q_turn,
+                       x->q_gap);
             const tile t = {q0, m, k0, n, shift_of(x, q0, k0)};
             add_tile(c, &t, k_rows);
         }

@@ -109,7 +109,14 @@ TT_INLINE int64_t shift_of(const tt_simd_attention_args *x, int64_t q0,
 {
     if (!x->is_causal)
         return INT32_MAX;
-    return x->q_offset + q0 - x->k_offset - k0;
+    return x->q_offset + q0 + (q0 >= x->q_turn ? x->q_gap : 0) - x->k_offset -
+           k0 - (k0 >= x->k_turn ? x->k_gap : 0);
+}
+
+// At most `n` entries from `at` on, of one run.
+TT_INLINE int64_t in_run(int64_t at, int64_t n, int64_t turn, int64_t gap)
+{
+    return gap != 0 && at < turn ? min_i64(n, turn - at) : n;
 }
 
 // How many of n keys of a block a query sees.

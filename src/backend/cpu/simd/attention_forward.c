@@ -206,8 +206,9 @@ static tt__product value_product(const chunk *c, int64_t i0, int64_t m,
 static void add_keys(const chunk *c, int64_t k0, int64_t n)
 {
     const tt__rows values = pack_keys(c, k0, n);
-    for (int64_t i0 = 0; i0 < c->n; i0 += TT_Q_BLOCK) {
-        const int64_t m = min_i64(TT_Q_BLOCK, c->n - i0);
+    for (int64_t i0 = 0, m; i0 < c->n; i0 += m) {
+        m = in_run(c->q0 + i0, min_i64(TT_Q_BLOCK, c->n - i0), c->x->q_turn,
+                   c->x->q_gap);
         const int64_t shift = shift_of(c->x, c->q0 + i0, k0);
         if (visible(m - 1, shift, n) == 0)
             continue;
@@ -256,9 +257,12 @@ static void run_chunk(const chunk *c)
         c->s.max[i] = -INFINITY;
         c->s.sum[i] = 0.0f;
     }
-    const int64_t seen = visible(c->n - 1, shift_of(x, c->q0, 0), x->k_len);
-    for (int64_t k0 = 0; k0 < seen; k0 += TT_K_BLOCK)
-        add_keys(c, k0, min_i64(TT_K_BLOCK, x->k_len - k0));
+    for (int64_t k0 = 0, n; k0 < x->k_len; k0 += n) {
+        n = in_run(k0, min_i64(TT_K_BLOCK, x->k_len - k0), x->k_turn, x->k_gap);
+        if (shift_of(x, c->q0 + c->n - 1, k0) < 0)
+            break; // later keys lie further ahead
+        add_keys(c, k0, n);
+    }
     finish(c);
 }
 
