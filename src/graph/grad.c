@@ -232,7 +232,7 @@ static tt_status init(state *s, tt_builder *b)
         n_edges += g->node[n].n_in;
         n_in = g->node[n].n_in > n_in ? g->node[n].n_in : n_in;
     }
-    const int64_t n = g->n_values + 1;
+    const int64_t n = g->n_values;
     *s = (state){.b = b, .n_values = g->n_values};
     s->needs = tt_alloc(n);
     s->is_weight = tt_alloc(n);

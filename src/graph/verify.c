@@ -179,7 +179,7 @@ tt_status tt_graph_verify(const tt_graph *g)
     for (int32_t n = 0; n < g->n_nodes; n++)
         n_in = g->node[n].n_in > n_in ? g->node[n].n_in : n_in;
     tt_type *in = tt_alloc((int64_t)sizeof *in * n_in);
-    int32_t *updater = tt_alloc(4 * ((int64_t)g->n_values + 1));
+    int32_t *updater = tt_alloc(4 * (int64_t)g->n_values);
     int32_t *table = tt_alloc(4 * (2 * (int64_t)g->n_values + 1));
     tt_status status = TT_OK;
     if (in == NULL || updater == NULL || table == NULL)

@@ -257,7 +257,7 @@ static tt_status allocate(tt__blocks *w)
     int64_t widest = w->parts;
     for (int32_t n = 0; n < w->old->n_nodes; n++)
         widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
-    const int64_t values = w->old->n_values + 1;
+    const int64_t values = w->old->n_values;
     const int64_t bytes = (int64_t)sizeof(tt_val) * values;
     w->whole = tt_alloc(bytes);
     w->copy = tt_alloc(bytes * w->parts);

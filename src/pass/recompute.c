@@ -260,7 +260,7 @@ static tt_status allocate(work *w)
     int64_t widest = 1;
     for (int32_t n = 0; n < w->old->n_nodes; n++)
         widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
-    const int64_t values = w->old->n_values + 1, nodes = w->old->n_nodes + 1;
+    const int64_t values = w->old->n_values, nodes = w->old->n_nodes;
     w->is_dropped = tt_alloc(values);
     w->is_read = tt_alloc(values);
     w->kept = tt_alloc((int64_t)sizeof *w->kept * values);

@@ -165,7 +165,7 @@ static void drop_inside(const tt_graph *g, const int32_t *block,
 
 static tt_status pick_full(const tt_graph *g, bool *is_dropped)
 {
-    int32_t *block = tt_alloc((int64_t)sizeof *block * (g->n_nodes + 1));
+    int32_t *block = tt_alloc((int64_t)sizeof *block * g->n_nodes);
     if (block == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory to recompute");
     if (find_blocks(g, block) < 2)
@@ -258,8 +258,8 @@ static tt_status select_values(choice *c)
     int64_t widest = 1;
     for (int32_t n = 0; n < g->n_nodes; n++)
         widest = g->node[n].n_in > widest ? g->node[n].n_in : widest;
-    c->root = tt_alloc((int64_t)sizeof *c->root * (g->n_values + 1));
-    c->is_kept = tt_alloc(g->n_values + 1);
+    c->root = tt_alloc((int64_t)sizeof *c->root * g->n_values);
+    c->is_kept = tt_alloc(g->n_values);
     c->in = tt_alloc((int64_t)sizeof *c->in * widest);
     if (c->root == NULL || c->is_kept == NULL || c->in == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory to recompute");

@@ -78,7 +78,8 @@ static double elements_up_to(const tt_graph *g, int64_t most)
     return sum;
 }
 
-// The largest size (in elements) of tensors that stay whole.
+// Up to this size (in elements) tensors stay whole: that of some value, so that no
+// weight is between it and the next.
 static int64_t find_small(const tt__cut *c)
 {
     const tt_graph *g = c->old;
@@ -87,8 +88,7 @@ static int64_t find_small(const tt__cut *c)
     int64_t small = 0;
     for (int32_t v = 0; v < g->n_values; v++) {
         const int64_t n = tt_shape_count(&g->value[v].type.shape);
-        if (g->value[v].role == TT_ROLE_PARAM && n > small &&
-            (double)n <= room && elements_up_to(g, n) <= room)
+        if (n > small && (double)n <= room && elements_up_to(g, n) <= room)
             small = n;
     }
     return small;

@@ -181,8 +181,7 @@ static tt_status add_terms(tt__lower *l, const tt_node *node, const tt_val *in,
 tt_status tt__lower_accumulate(tt__lower *l, const tt_node *node)
 {
     int n_in = 0;
-    tt_val *in =
-        tt_arena_alloc(l->arena, (node->n_in + 1) * (int64_t)sizeof(*in));
+    tt_val *in = tt_arena_alloc(l->arena, node->n_in * (int64_t)sizeof(*in));
     if (in == NULL)
         return TT_ERR_NOMEM;
     if (!collect(l, node, in, &n_in))

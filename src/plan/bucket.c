@@ -128,10 +128,10 @@ static void fill(tt__trips *t, tt__trip **sorted, int32_t n)
 // Numbers the buckets anew, in the order in which they are complete.
 static tt_status number(tt__trips *t, tt__trip *const *sorted, int32_t n)
 {
-    int32_t *last = tt_arena_alloc(t->l->arena,
-                                   (t->n_buckets + 1) * (int64_t)sizeof(*last));
-    int32_t *name = tt_arena_alloc(t->l->arena,
-                                   (t->n_buckets + 1) * (int64_t)sizeof(*name));
+    int32_t *last =
+        tt_arena_alloc(t->l->arena, t->n_buckets * (int64_t)sizeof(*last));
+    int32_t *name =
+        tt_arena_alloc(t->l->arena, t->n_buckets * (int64_t)sizeof(*name));
     int32_t next = 0;
     if (last == NULL || name == NULL)
         return TT_ERR_NOMEM;
@@ -150,8 +150,8 @@ static tt_status number(tt__trips *t, tt__trip *const *sorted, int32_t n)
 static tt_status list(tt__trips *t, tt__trip *const *sorted, int32_t n)
 {
     t->order = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(int32_t));
-    t->bucket = tt_arena_alloc(t->l->arena, (t->n_buckets + 1) *
-                                                (int64_t)sizeof(*t->bucket));
+    t->bucket =
+        tt_arena_alloc(t->l->arena, t->n_buckets * (int64_t)sizeof(*t->bucket));
     if (t->order == NULL || t->bucket == NULL)
         return TT_ERR_NOMEM;
     int32_t at = 0;
@@ -168,7 +168,7 @@ static tt_status list(tt__trips *t, tt__trip *const *sorted, int32_t n)
 tt_status tt__buckets_make(tt__trips *t)
 {
     tt__trip **sorted =
-        tt_arena_alloc(t->l->arena, (t->n + 1) * (int64_t)sizeof(*sorted));
+        tt_arena_alloc(t->l->arena, t->n * (int64_t)sizeof(*sorted));
     if (sorted == NULL)
         return TT_ERR_NOMEM;
     int32_t n = 0;

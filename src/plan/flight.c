@@ -314,7 +314,7 @@ static tt_status order_flights(tt__trips *t)
     qsort(plan->flight, (size_t)plan->n_flights, sizeof(*plan->flight),
           by_begin);
     TT_TRY(tt__slice(t));
-    const int64_t n = plan->n_flights + 1;
+    const int64_t n = plan->n_flights;
     double *key = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*key));
     int32_t *begin = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*begin));
     int32_t *order = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*order));

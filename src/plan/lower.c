@@ -90,7 +90,7 @@ static tt_status setup(tt__lower *l)
         if (widest < g->node[n].n_in)
             widest = g->node[n].n_in;
     widest += TT_MAX_OUT;
-    const int64_t values = g->n_values + 1, nodes = g->n_nodes + 1;
+    const int64_t values = g->n_values, nodes = g->n_nodes;
     l->plan->home = tt_arena_alloc(l->plan->arena,
                                    values * (int64_t)sizeof(*l->plan->home));
     l->info = tt_arena_alloc(l->arena, values * (int64_t)sizeof(*l->info));

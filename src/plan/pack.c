@@ -182,7 +182,7 @@ typedef struct packing {
 static tt_status place_others(tt__lower *l, const bool *is_shared,
                               const packing *shared, bool by_kind, packing *out)
 {
-    const int64_t n = l->plan->n_buffers + 1;
+    const int64_t n = l->plan->n_buffers;
     item *items = tt_arena_alloc(l->arena, n * (int64_t)sizeof(item));
     *out = *shared;
     out->placed =
@@ -202,7 +202,7 @@ static tt_status place_others(tt__lower *l, const bool *is_shared,
 static tt_status pack_passing(tt__lower *l, const bool *is_shared,
                               packing *best_out)
 {
-    const int64_t n = l->plan->n_buffers + 1;
+    const int64_t n = l->plan->n_buffers;
     packing shared = {
         .placed = tt_arena_alloc(l->arena, n * (int64_t)sizeof(item *))};
     packing a, b;
@@ -242,7 +242,7 @@ static tt_status pack_cheaply(tt__lower *l, bool *is_shared, packing *out)
     const double dear = 1.02;
     enum { TRIES = 3 };
     packing apart;
-    bool *none = tt_arena_copy(l->arena, is_shared, l->plan->n_buffers + 1);
+    bool *none = tt_arena_copy(l->arena, is_shared, l->plan->n_buffers);
     if (none == NULL)
         return TT_ERR_NOMEM;
     while (hide_largest(l->plan, none))
@@ -261,8 +261,8 @@ static tt_status pack_cheaply(tt__lower *l, bool *is_shared, packing *out)
 tt_status tt__pack(tt__lower *l)
 {
     tt_plan *plan = l->plan;
-    bool *is_placed = tt_arena_alloc(l->arena, plan->n_buffers + 1);
-    bool *is_shared = tt_arena_alloc(l->arena, plan->n_buffers + 1);
+    bool *is_placed = tt_arena_alloc(l->arena, plan->n_buffers);
+    bool *is_shared = tt_arena_alloc(l->arena, plan->n_buffers);
     int64_t end = 0;
     packing passing;
     if (is_placed == NULL || is_shared == NULL)

@@ -113,7 +113,7 @@ tt_status tt__slice(tt__trips *t)
     for (int32_t f = 0; f < plan->n_flights; f++)
         if (is_row(plan, &plan->flight[f]))
             most += pieces_of(&plan->flight[f], &x);
-    x.to = tt_arena_alloc(plan->arena, (most + 1) * (int64_t)sizeof(*x.to));
+    x.to = tt_arena_alloc(plan->arena, most * (int64_t)sizeof(*x.to));
     if (x.to == NULL)
         return TT_ERR_NOMEM;
     for (int32_t f = 0; f < plan->n_flights; f++) {

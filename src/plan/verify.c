@@ -63,7 +63,7 @@ static tt_status check_step(const tt_plan *plan, const tt_step *step,
 tt_status tt_plan_verify(const tt_plan *plan)
 {
     TT_TRY(check_buffers(plan));
-    bool *is_written = tt_alloc(plan->n_buffers + 1);
+    bool *is_written = tt_alloc(plan->n_buffers);
     if (is_written == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory to verify a plan");
     for (int32_t i = 0; i < plan->n_buffers; i++)

@@ -129,7 +129,7 @@ static tt_status check_joined(const tt_plan *plan, const tt_flight *flight)
 tt_status tt__flights_verify(const tt_plan *plan)
 {
     tt_status status = TT_OK;
-    span *of_step = tt_alloc((plan->n_steps + 1) * (int64_t)sizeof(*of_step));
+    span *of_step = tt_alloc(plan->n_steps * (int64_t)sizeof(*of_step));
     if (of_step == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory to verify a plan");
     status = check_members(plan, of_step);
