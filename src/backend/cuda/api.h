@@ -11,6 +11,7 @@
 
 #include "backend/cuda/args_elements.h"
 #include "backend/cuda/args_images.h"
+#include "backend/cuda/args_parts.h"
 #include "backend/cuda/args_rows.h"
 
 #include <stdbool.h>
@@ -86,7 +87,30 @@ typedef struct tt_cuda_gemm_args {
     CALL(adaptive_pool_grad, tt_cuda_pool_args)                                \
     CALL(bn_train, tt_cuda_bn_args)                                            \
     CALL(bn_sums, tt_cuda_bn_args)                                             \
-    CALL(bn_grad, tt_cuda_bn_args)
+    CALL(bn_grad, tt_cuda_bn_args)                                             \
+    CALL(row_moment, tt_cuda_parts_args)                                       \
+    CALL(rsqrt, tt_cuda_parts_args)                                            \
+    CALL(norm_apply, tt_cuda_parts_args)                                       \
+    CALL(norm_grad_moments, tt_cuda_parts_args)                                \
+    CALL(norm_grad_apply, tt_cuda_parts_args)                                  \
+    CALL(row_max, tt_cuda_parts_args)                                          \
+    CALL(loss_terms, tt_cuda_parts_args)                                       \
+    CALL(loss_join, tt_cuda_parts_args)                                        \
+    CALL(mse, tt_cuda_parts_args)                                              \
+    CALL(mse_grad, tt_cuda_parts_args)                                         \
+    CALL(count, tt_cuda_parts_args)                                            \
+    CALL(reduce_any, tt_cuda_project_args)                                     \
+    CALL(max_grad, tt_cuda_project_args)                                       \
+    CALL(lstm_step, tt_cuda_lstm_args)                                         \
+    CALL(lstm_back, tt_cuda_lstm_args)                                         \
+    CALL(dispatch, tt_cuda_moe_args)                                           \
+    CALL(combine, tt_cuda_moe_args)                                            \
+    CALL(gate_grad, tt_cuda_moe_args)                                          \
+    CALL(route, tt_cuda_route_args)                                            \
+    CALL(route_grad, tt_cuda_route_args)                                       \
+    CALL(cache_write, tt_cuda_cached_args)                                     \
+    CALL(attention_cached, tt_cuda_cached_args)                                \
+    CALL(attention_merge, tt_cuda_merge_args)
 
 typedef struct tt_cuda_api {
     const char *version; // of the build: must be the library's
@@ -108,6 +132,7 @@ typedef struct tt_cuda_api {
     int64_t (*norm_scratch)(const tt_cuda_norm_args *args);
     int64_t (*embed_scratch)(const tt_cuda_embed_args *args);
     int64_t (*bn_scratch)(const tt_cuda_bn_args *args);
+    int64_t (*route_scratch)(const tt_cuda_route_args *args);
 
     // *gemm_out is NULL where the library has no way for the shape.
     const char *(*gemm_create)(tt_cuda *cuda, const tt_cuda_gemm_desc *desc,

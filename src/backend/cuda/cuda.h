@@ -53,9 +53,12 @@ static inline const tt__cuda *tt__cuda_at(void *state)
     tt__cuda_status(                                                           \
         tt__cuda_at(state)->api->name(tt__cuda_at(state)->cuda, (args)))
 
-// Whether operands are plain and of these types: a character each, x for f32 or bf16, t for
-// the type of input 0 (f32 or bf16), f for f32, b for bf16, i for i32, I for i64, u
-// for u8. The last stands for all operands from there on; absent inputs fit.
+// Whether no operand that is read or written is in a layout.
+bool tt__cuda_is_plain(const tt_site *site);
+
+// The same, and operands are of these types: a character each, x for f32 or bf16, t
+// for the type of input 0 (f32 or bf16), f for f32, b for bf16, i for i32, I for i64,
+// u for u8. The last stands for all operands from there on; absent inputs fit.
 bool tt__cuda_types(const tt_site *site, const char *in, const char *out);
 // The same for operands in any layout.
 bool tt__cuda_image_types(const tt_site *site, const char *in, const char *out);

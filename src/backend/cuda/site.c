@@ -55,7 +55,7 @@ bool tt__cuda_image_types(const tt_site *site, const char *in, const char *out)
 }
 
 // Only kernels for images know the layout of images.
-bool tt__cuda_types(const tt_site *site, const char *in, const char *out)
+bool tt__cuda_is_plain(const tt_site *site)
 {
     for (int i = 0; i < site->n_in; i++)
         if (is_read(site, i) && site->in[i].layout != 0)
@@ -63,7 +63,12 @@ bool tt__cuda_types(const tt_site *site, const char *in, const char *out)
     for (int i = 0; i < site->n_out; i++)
         if (site->out[i].layout != 0)
             return false;
-    return tt__cuda_image_types(site, in, out);
+    return true;
+}
+
+bool tt__cuda_types(const tt_site *site, const char *in, const char *out)
+{
+    return tt__cuda_is_plain(site) && tt__cuda_image_types(site, in, out);
 }
 
 int64_t tt__cuda_cols(const tt_site *site)

@@ -199,6 +199,7 @@ int64_t tt_cuda_reduce_scratch(const tt_cuda_reduce_args *args);
 int64_t tt_cuda_norm_scratch(const tt_cuda_norm_args *args);
 int64_t tt_cuda_embed_scratch(const tt_cuda_embed_args *args);
 int64_t tt_cuda_bn_scratch(const tt_cuda_bn_args *args);
+int64_t tt_cuda_route_scratch(const tt_cuda_route_args *args);
 const char *tt_cuda_gemm_create(tt_cuda *cuda, const tt_cuda_gemm_desc *desc,
                                 tt_cuda_gemm **gemm_out);
 void tt_cuda_gemm_destroy(tt_cuda_gemm *gemm);

@@ -212,6 +212,7 @@ const tt_cuda_api tutti_cuda_api = {
     tt_cuda_norm_scratch,
     tt_cuda_embed_scratch,
     tt_cuda_bn_scratch,
+    tt_cuda_route_scratch,
     tt_cuda_gemm_create,
     tt_cuda_gemm_destroy,
     tt_cuda_gemm_scratch,

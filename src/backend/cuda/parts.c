@@ -1,0 +1,238 @@
+// parts - parts of norms and losses that ranks share, the squared error, counts. All
+// operands may have any float type; see dev/parts.cu for what bounds them.
+
+#include "backend/cuda/cuda.h"
+#include "ops/loss.h"
+#include "ops/norm.h"
+#include "ops/ops.h"
+#include "ops/position.h"
+
+static bool can(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__cuda_is_plain(site);
+}
+
+static tt_cuda_parts_args operands(const tt_site *site, const tt_args *args)
+{
+    const tt_local *x = &site->in[0].local;
+    tt_cuda_parts_args a = {
+        .rows = 1, .n = tt_shape_count(&x->shape), .scratch = args->scratch};
+    for (int i = 0; i < site->n_in; i++)
+        if (tt_site_has(site, i))
+            a.in[i] = (tt_cuda_any){site->in[i].dtype,
+                                    (void *)(uintptr_t)args->in[i]};
+    for (int i = 0; i < site->n_out; i++)
+        a.out[i] = (tt_cuda_any){site->out[i].dtype, args->out[i]};
+    return a;
+}
+
+// Input 0 as rows along its last dimension.
+static tt_cuda_parts_args rows_of(const tt_site *site, const tt_args *args)
+{
+    const tt_local *x = &site->in[0].local;
+    tt_cuda_parts_args a = operands(site, args);
+    a.rows = tt__cuda_rows(site);
+    a.n = tt__cuda_cols(site);
+    a.whole = tt_position_extent(x, x->shape.ndim - 1);
+    return a;
+}
+
+// ---- norms ----
+
+static tt_status run_moment(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    tt_cuda_parts_args a = rows_of(site, args);
+    a.power = (int)((const tt_row_moment_params *)site->params)->power;
+    return TT__CUDA(state, row_moment, &a);
+}
+
+static tt_status run_rsqrt(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    tt_cuda_parts_args a = operands(site, args);
+    a.eps = ((const tt_norm_params *)site->params)->eps;
+    return TT__CUDA(state, rsqrt, &a);
+}
+
+static tt_status run_apply(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    const tt_cuda_parts_args a = rows_of(site, args);
+    return TT__CUDA(state, norm_apply, &a);
+}
+
+static tt_status run_grad_moments(void *state, const tt_site *site,
+                                  const tt_args *args)
+{
+    const tt_cuda_parts_args a = rows_of(site, args);
+    return TT__CUDA(state, norm_grad_moments, &a);
+}
+
+static tt_status run_grad_apply(void *state, const tt_site *site,
+                                const tt_args *args)
+{
+    const tt_cuda_parts_args a = rows_of(site, args);
+    return TT__CUDA(state, norm_grad_apply, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_row_moment = {
+    .name = "cuda.row_moment",
+    .op = &tt_op_row_moment,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run_moment,
+};
+
+const tt_kernel_def tt_kernel_cuda_rsqrt = {
+    .name = "cuda.rsqrt",
+    .op = &tt_op_rsqrt,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run_rsqrt,
+};
+
+const tt_kernel_def tt_kernel_cuda_norm_apply = {
+    .name = "cuda.norm_apply",
+    .op = &tt_op_norm_apply,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run_apply,
+};
+
+const tt_kernel_def tt_kernel_cuda_norm_grad_moments = {
+    .name = "cuda.norm_grad_moments",
+    .op = &tt_op_norm_grad_moments,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run_grad_moments,
+};
+
+const tt_kernel_def tt_kernel_cuda_norm_grad_apply = {
+    .name = "cuda.norm_grad_apply",
+    .op = &tt_op_norm_grad_apply,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run_grad_apply,
+};
+
+// ---- losses ----
+
+static tt_status run_max(void *state, const tt_site *site, const tt_args *args)
+{
+    const tt_cuda_parts_args a = rows_of(site, args);
+    return TT__CUDA(state, row_max, &a);
+}
+
+// The columns here are neighbours in the whole.
+static bool can_terms(const tt_backend *backend, const tt_site *site)
+{
+    int64_t first;
+    const tt_local *x = &site->in[0].local;
+    return can(backend, site) && site->in[1].dtype == TT_I32 &&
+           tt__cuda_is_run(x, x->shape.ndim - 1, &first);
+}
+
+static tt_status run_terms(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    const tt_cross_entropy_params *p = site->params;
+    const tt_local *x = &site->in[0].local;
+    tt_cuda_parts_args a = rows_of(site, args);
+    a.smoothing = p->smoothing;
+    a.ignore = p->ignore;
+    (void)tt__cuda_is_run(x, x->shape.ndim - 1, &a.first);
+    return TT__CUDA(state, loss_terms, &a);
+}
+
+static bool can_join(const tt_backend *backend, const tt_site *site)
+{
+    return can(backend, site) && site->in[3].dtype == TT_I32;
+}
+
+static tt_status run_join(void *state, const tt_site *site, const tt_args *args)
+{
+    tt_cuda_parts_args a = operands(site, args);
+    a.ignore = ((const tt_loss_join_params *)site->params)->ignore;
+    return TT__CUDA(state, loss_join, &a);
+}
+
+// A sample is a row: it has one weight.
+static tt_cuda_parts_args samples_of(const tt_site *site, const tt_args *args)
+{
+    tt_cuda_parts_args a = operands(site, args);
+    a.rows = tt_operand_dim(&site->in[0], 0);
+    a.n /= a.rows;
+    return a;
+}
+
+static tt_status prepare_mse(tt_backend *backend, tt_site *site,
+                             tt_prepared *prepared_out)
+{
+    prepared_out->scratch_bytes = 16 * TT_CUDA_MSE_BLOCKS;
+    return tt__cuda_prepare(backend, site, prepared_out);
+}
+
+static tt_status run_mse(void *state, const tt_site *site, const tt_args *args)
+{
+    const tt_cuda_parts_args a = samples_of(site, args);
+    return site->op == &tt_op_mse ? TT__CUDA(state, mse, &a)
+                                  : TT__CUDA(state, mse_grad, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_row_max = {
+    .name = "cuda.row_max",
+    .op = &tt_op_row_max,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run_max,
+};
+
+const tt_kernel_def tt_kernel_cuda_loss_terms = {
+    .name = "cuda.loss_terms",
+    .op = &tt_op_loss_terms,
+    .can = can_terms,
+    .prepare = tt__cuda_prepare,
+    .run = run_terms,
+};
+
+const tt_kernel_def tt_kernel_cuda_loss_join = {
+    .name = "cuda.loss_join",
+    .op = &tt_op_loss_join,
+    .can = can_join,
+    .prepare = tt__cuda_prepare,
+    .run = run_join,
+};
+
+const tt_kernel_def tt_kernel_cuda_mse = {
+    .name = "cuda.mse",
+    .op = &tt_op_mse,
+    .can = can,
+    .prepare = prepare_mse,
+    .run = run_mse,
+};
+
+const tt_kernel_def tt_kernel_cuda_mse_grad = {
+    .name = "cuda.mse_grad",
+    .op = &tt_op_mse_grad,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run_mse,
+};
+
+// ---- counts ----
+
+static tt_status run_count(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    const tt_cuda_parts_args a = operands(site, args);
+    return TT__CUDA(state, count, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_count = {
+    .name = "cuda.count",
+    .op = &tt_op_count,
+    .prepare = tt__cuda_prepare,
+    .run = run_count,
+};
