@@ -41,6 +41,21 @@ static tt_status missing(const tt__blocks *w, int32_t old)
                    n < 0 ? "leaf" : w->old->node[n].op->name);
 }
 
+// Blocks that a nearer axis cuts again are not what a rank has in one piece.
+static tt_status check_cut(const tt__blocks *w, int32_t old)
+{
+    const tt_type *type = &w->old->value[old].type;
+    for (int a = w->axis + 1; a < w->old->mesh.n_axes; a++)
+        if (type->place[a].kind == TT_SPLIT &&
+            type->place[a].factor == type->place[w->axis].factor)
+            return tt_fail(
+                TT_ERR_UNSUPPORTED,
+                "%s cuts what %s cuts, so a rank has no blocks of it "
+                "in a row; as many blocks as ranks would do",
+                w->old->mesh.axis[a].name, w->old->mesh.axis[w->axis].name);
+    return TT_OK;
+}
+
 // ---- sums ----------------------------------------------------------------
 
 static tt_val add(tt__blocks *w, int32_t old, tt_val left, tt_val right)
@@ -101,6 +116,7 @@ tt_status tt__blocks_whole(tt__blocks *w, int32_t old, tt_val *val_out)
     } else if (!tt_is(*whole)) {
         if (place->kind != TT_SPLIT)
             return missing(w, old);
+        TT_TRY(check_cut(w, old));
         *whole = tt_unblock(&w->b, &w->copy[old * w->parts], w->parts);
         tt__blocks_put(w, *whole, old, -1);
     }
@@ -119,6 +135,7 @@ tt_status tt__blocks_copy(tt__blocks *w, int32_t old, int j, tt_val *val_out)
             tt_is(w->source[old]) ? w->source[old] : w->whole[old];
         if (place->kind == TT_PARTIAL)
             return missing(w, old);
+        TT_TRY(check_cut(w, old));
         *copy = tt_block(&w->b, from);
         tt__blocks_put(w, *copy, old, j);
     }

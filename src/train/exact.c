@@ -68,6 +68,21 @@ static tt_status check_blocks(const tt_job *job)
                    (long long)ranks);
 }
 
+// Ranks that share experts cut the batch again.
+static tt_status check_experts(const tt_job *job)
+{
+    const int64_t ranks = job->grid.data, blocks = all_blocks(job);
+    if (other_ranks(job) == 1 || blocks == ranks)
+        return TT_OK;
+    return tt_fail(
+        TT_ERR_ARG,
+        "exact: with mesh.expert=%lld a micro-batch has as many "
+        "blocks as %lld ranks, not %lld; exact.blocks=%lld would do, "
+        "in a run that begins with it",
+        (long long)job->grid.size[TT_AXIS_EXPERT], (long long)ranks,
+        (long long)blocks, (long long)ranks);
+}
+
 tt_status tt__exact_check(const tt_job *job)
 {
     const char *name = job->where.collective;
@@ -88,7 +103,8 @@ tt_status tt__exact_check(const tt_job *job)
                        "collective=%s sums in an order of its own, which exact "
                        "cannot have; collective=auto would do",
                        name);
-    return check_blocks(job);
+    TT_TRY(check_blocks(job));
+    return check_experts(job);
 }
 
 tt_status tt__exact_partition(const tt_job *job, tt_partition_params *params)
