@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const double small = 0.01; // of the root mean square of everything
+static const double few = 4;      // times the usual error
 
 static double square(const double *a, const double *b, int64_t n)
 {
@@ -60,15 +61,29 @@ static void level(const double *grad, double least, const double *y, double *x,
             x[k] = y[k];
 }
 
-void tt__verify_level(const tt__taken *grads, tt__taken *a, const tt__taken *b)
+// Below this the sign of an element of gradient g is not known.
+static double least_of(const tt__taken *grads, const tt__taken *exact,
+                       int64_t g)
 {
+    const int64_t n = grads->tensor[g].count;
     const double least = small * root_mean_square(grads);
+    if (exact == NULL)
+        return least;
+    const double error =
+        sqrt(square(grads->data[g], exact->data[g], n) / (double)n);
+    return fmax(least, few * error);
+}
+
+void tt__verify_level(const tt__taken *grads, const tt__taken *exact,
+                      tt__taken *a, const tt__taken *b)
+{
     for (int64_t i = 0; i < a->n; i++)
         for (int64_t g = 0; g < grads->n; g++) {
             const int64_t n = a->tensor[i].count;
             if (!belongs_to(a->tensor[i].name, grads->tensor[g].name) ||
                 n != grads->tensor[g].count)
                 continue;
+            const double least = least_of(grads, exact, g);
             level(grads->data[g], least, b->data[i], a->data[i], n);
             for (int64_t c = 0; c < a->n_copies; c++)
                 if (a->copy[c].of == i)

@@ -48,8 +48,11 @@ typedef struct tt__distance {
 tt__distance tt__verify_compare(const tt__taken *a, const tt__taken *b,
                                 double tolerance);
 // Makes `a` equal to `b` wherever the gradient is below what the measure tells from
-// zero: an optimiser that divides by its size turns its rounding into an update.
-void tt__verify_level(const tt__taken *grads, tt__taken *a, const tt__taken *b);
+// zero: an optimiser that divides by its size turns its rounding into an update. With
+// `exact` (low precisions; else NULL) where it is below a few times its usual error
+// too.
+void tt__verify_level(const tt__taken *grads, const tt__taken *exact,
+                      tt__taken *a, const tt__taken *b);
 bool tt__verify_equal(const tt__taken *a,
                       const tt__taken *b); // in every bit, with all copies
 // Low precisions: how much further `a`, with all its copies, is from `exact` than

@@ -20,6 +20,7 @@
 #include "backend/cpu/simd/dropout.h"
 #include "backend/cpu/simd/elementwise.h"
 #include "backend/cpu/simd/embedding.h"
+#include "backend/cpu/simd/experts.h"
 #include "backend/cpu/simd/fold.h"
 #include "backend/cpu/simd/loss.h"
 #include "backend/cpu/simd/lstm.h"
@@ -41,6 +42,7 @@ typedef struct tt_simd {
     const tt_simd_activation *activation;
     const tt_simd_loss *loss;
     const tt_simd_embedding *embedding;
+    const tt_simd_experts *experts;
     const tt_simd_elementwise *elementwise;
     const tt_simd_permute *permute;
     const tt_simd_reduce *reduce;

@@ -71,53 +71,46 @@ static tt_status pair_of(const moe *m, int64_t i, pair *out)
     return row_of(m->site, m->z, place[i], out->token / m->tokens, &out->row);
 }
 
-static void clear(const tt_operand *o, void *data)
+// sum[to] += gate * in[from]
+static void add_row(const moe *m, int64_t to, int64_t from, double gate,
+                    double *sum)
 {
-    const int64_t n = tt_operand_count(o);
-    for (int64_t i = 0; i < n; i++)
-        tt_dtype_store(o->dtype, data, i, 0);
+    const tt_dtype dtype = m->site->in[0].dtype;
+    for (int64_t i = 0; i < m->width; i++)
+        sum[to * m->width + i] +=
+            gate * tt_dtype_load(dtype, m->args->in[0], from * m->width + i);
 }
 
-// to[row] += gate * from[row]
-static void add_row(const moe *m, int64_t to, int64_t from, double gate)
+// Sums are kept in double, and rounded once.
+static tt_status prepare_move(tt_backend *backend, tt_site *site,
+                              tt_prepared *prepared_out)
 {
-    const tt_dtype in = m->site->in[0].dtype, out = m->site->out[0].dtype;
-    for (int64_t i = 0; i < m->width; i++) {
-        const int64_t at = to * m->width + i;
-        tt_dtype_store(
-            out, m->args->out[0], at,
-            tt_dtype_load(out, m->args->out[0], at) +
-                gate * tt_dtype_load(in, m->args->in[0], from * m->width + i));
-    }
-}
-
-static tt_status run_dispatch(void *state, const tt_site *site,
-                              const tt_args *args)
-{
-    const moe m = moe_of(site, args, &site->out[0], 1, 2);
-    (void)state;
-    clear(&site->out[0], args->out[0]);
-    for (int64_t i = 0; i < count_of(&m); i++) {
-        pair p;
-        TT_TRY(pair_of(&m, i, &p));
-        if (p.row >= 0)
-            add_row(&m, p.row, p.token, p.gate);
-    }
+    (void)backend;
+    prepared_out->scratch_bytes =
+        tt_operand_count(&site->out[0]) * (int64_t)sizeof(double);
     return TT_OK;
 }
 
-static tt_status run_combine(void *state, const tt_site *site,
-                             const tt_args *args)
+// Dispatch, or back: the same pairs the other way round.
+static tt_status run_move(void *state, const tt_site *site, const tt_args *args)
 {
-    const moe m = moe_of(site, args, &site->in[0], 1, 2);
+    const bool is_back = site->op == &tt_op_combine;
+    const moe m =
+        moe_of(site, args, is_back ? &site->in[0] : &site->out[0], 1, 2);
+    const int64_t n = tt_operand_count(&site->out[0]);
+    double *sum = args->scratch;
     (void)state;
-    clear(&site->out[0], args->out[0]);
+    for (int64_t i = 0; i < n; i++)
+        sum[i] = 0;
     for (int64_t i = 0; i < count_of(&m); i++) {
         pair p;
         TT_TRY(pair_of(&m, i, &p));
         if (p.row >= 0)
-            add_row(&m, p.token, p.row, p.gate);
+            add_row(&m, is_back ? p.token : p.row, is_back ? p.row : p.token,
+                    p.gate, sum);
     }
+    for (int64_t i = 0; i < n; i++)
+        tt_dtype_store(site->out[0].dtype, args->out[0], i, sum[i]);
     return TT_OK;
 }
 
@@ -143,13 +136,15 @@ static tt_status run_gate_grad(void *state, const tt_site *site,
 const tt_kernel_def tt_kernel_ref_dispatch = {
     .name = "ref.dispatch",
     .op = &tt_op_dispatch,
-    .run = run_dispatch,
+    .prepare = prepare_move,
+    .run = run_move,
 };
 
 const tt_kernel_def tt_kernel_ref_combine = {
     .name = "ref.combine",
     .op = &tt_op_combine,
-    .run = run_combine,
+    .prepare = prepare_move,
+    .run = run_move,
 };
 
 const tt_kernel_def tt_kernel_ref_gate_grad = {

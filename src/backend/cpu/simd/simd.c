@@ -9,6 +9,7 @@ extern const tt_simd_norm TT_SYMBOL(tt_simd_norm);
 extern const tt_simd_activation TT_SYMBOL(tt_simd_activation);
 extern const tt_simd_loss TT_SYMBOL(tt_simd_loss);
 extern const tt_simd_embedding TT_SYMBOL(tt_simd_embedding);
+extern const tt_simd_experts TT_SYMBOL(tt_simd_experts);
 extern const tt_simd_elementwise TT_SYMBOL(tt_simd_elementwise);
 extern const tt_simd_permute TT_SYMBOL(tt_simd_permute);
 extern const tt_simd_reduce TT_SYMBOL(tt_simd_reduce);
@@ -35,6 +36,7 @@ const tt_simd TT_SYMBOL(tt_simd_table) = {
     .activation = &TT_SYMBOL(tt_simd_activation),
     .loss = &TT_SYMBOL(tt_simd_loss),
     .embedding = &TT_SYMBOL(tt_simd_embedding),
+    .experts = &TT_SYMBOL(tt_simd_experts),
     .elementwise = &TT_SYMBOL(tt_simd_elementwise),
     .permute = &TT_SYMBOL(tt_simd_permute),
     .reduce = &TT_SYMBOL(tt_simd_reduce),
