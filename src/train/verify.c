@@ -130,10 +130,11 @@ static distances compare(const tt_job *job, tt__ran *many, const tt__ran *one,
                     tt__verify_equal(&many->states, &one->states);
     if (job->options.precision != TT_PRECISION_FP64)
         tt__verify_level(&one->grads, exact, &many->states, &one->states);
+    const double low = has_kinks(job->graph) ? low_each : low_update;
     const distances d = {
         tt__verify_compare(&many->grads, &one->grads, r->tolerance),
         tt__verify_compare(&many->states, &one->states,
-                           exact != NULL ? low_update : r->tolerance)};
+                           exact != NULL ? low : r->tolerance)};
     r->loss_rel = relative(many->loss, one->loss);
     r->norm_rel = relative(many->norm, one->norm);
     r->grad_rel_max = d.grads.worst;
