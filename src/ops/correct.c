@@ -2,7 +2,8 @@
 // entries the first counts.
 //
 //   flops   a comparison per element
-//   shard   rows: partial sum
+//   shard   rows: partial sum; vocabulary: a value or two per row are reduced
+//           (correct_parts.c)
 
 #include "ops/cost.h"
 #include "ops/infer_common.h"
@@ -28,6 +29,8 @@ static tt_status infer(tt_op_io *io)
 static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     tt__shard_lead(io, axis_size, &(tt__split){LOGITS, "==", "+", NULL}, sigs);
+    tt__shard_last(io, axis_size,
+                   &(tt__split){LOGITS, "z.", ".", tt__correct_expand}, sigs);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -46,6 +49,7 @@ tt_val tt_correct(tt_builder *b, tt_val logits, tt_val labels)
 static const tt_sample samples[] = {
     {"", {"f batch:5 classes:3", "i<3 batch:5"}, 15},
     {"", {"f batch:2 seq:5 vocab:3", "i<3 batch:2 seq:5"}, 30},
+    {"", {"=1 batch:7 classes:4", "i<3 batch:7"}, 28}, // all are as large
     {0},
 };
 

@@ -29,7 +29,11 @@ tt_val tt_correct(tt_builder *b, tt_val logits, tt_val labels);
 // Sum of squared differences; weight [dim 0 of x] may be TT_NONE: 1.
 tt_loss tt_mse(tt_builder *b, tt_val x, tt_val target, tt_val weight);
 
-// cross_entropy over a split vocabulary (loss_parts.c).
-tt_op_expand_fn tt__cross_entropy_expand;
+// cross_entropy and correct over a split vocabulary (loss_parts.c, correct_parts.c).
+tt_op_expand_fn tt__cross_entropy_expand, tt__correct_expand;
+
+// The largest entry of each row of logits that are split along their last dim over
+// `axis`: made, or found where it was made before.
+tt_val tt__rows_max(tt_builder *b, tt_val logits, tt_val labels, int axis);
 
 #endif

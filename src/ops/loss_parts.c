@@ -107,15 +107,38 @@ static void cost_join(const tt_op_io *io, int axis_size, tt_cost *cost)
     tt_cost_reduction(io, 0, 4 * n, n, cost);
 }
 
+// The node of this operator that reads x, along this axis if it is communication.
+static tt_val find_made(const tt_builder *b, const tt_op_def *op, tt_val x,
+                        int axis)
+{
+    for (int32_t n = b->graph->n_nodes - 1; n >= 0 && tt_is(x); n--) {
+        const tt_node *node = &b->graph->node[n];
+        const tt_comm_params *p = node->params;
+        if (node->op == op && node->in[0].id == x.id &&
+            ((op->flags & TT_OP_COLLECTIVE) == 0 || p->axis == axis))
+            return node->out[0];
+    }
+    return TT_NONE;
+}
+
+tt_val tt__rows_max(tt_builder *b, tt_val logits, tt_val labels, int axis)
+{
+    const tt_val known = find_made(
+        b, &tt_op_all_reduce, find_made(b, &tt_op_row_max, logits, axis), axis);
+    if (tt_is(known))
+        return known;
+    const tt_val max = tt_call(b, &tt_op_row_max, NULL, &logits, 1, NULL);
+    tt_place_as(b, max, axis, tt_place_partial(TT_MAX), labels);
+    return tt_all_reduce(b, max, axis, TT_MAX);
+}
+
 tt_status tt__cross_entropy_expand(tt_builder *b, const tt_node *node,
                                    const tt_sig *sig, int axis,
                                    const tt_val *in, tt_val *out)
 {
     const tt_cross_entropy_params *p = node->params;
     tt_val term[TT_MAX_OUT], made[TT_MAX_OUT];
-    tt_val max = tt_call(b, &tt_op_row_max, NULL, &in[0], 1, NULL);
-    tt_place_as(b, max, axis, tt_place_partial(TT_MAX), in[1]);
-    max = tt_all_reduce(b, max, axis, TT_MAX);
+    const tt_val max = tt__rows_max(b, in[0], in[1], axis);
     tt_call(b, &tt_op_loss_terms, p, (tt_val[]){in[0], in[1], max}, 3, term);
     for (int i = 0; i < 2; i++) {
         tt_place_as(b, term[i], axis, tt_place_partial(TT_SUM), max);

@@ -248,6 +248,34 @@ static tt_status run_correct(void *state, const tt_site *site,
     return TT_OK;
 }
 
+static bool can_correct_terms(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    const tt_local *x = &site->in[0].local;
+    int64_t first;
+    return tt__site_has_types(site, "tif", "f") &&
+           tt__is_run(x, x->shape.ndim - 1, &first);
+}
+
+static tt_status run_correct_terms(void *state, const tt_site *site,
+                                   const tt_args *args)
+{
+    (void)state;
+    const tt_local *x = &site->in[0].local;
+    tt_simd_marks_args a = {
+        .type = tt__simd_type(site->in[0].dtype),
+        .rows = tt__site_rows(site),
+        .cols = tt__site_cols(site),
+        .x = args->in[0],
+        .labels = args->in[1],
+        .tops = args->in[2],
+        .marks = args->out[0],
+    };
+    (void)tt__is_run(x, x->shape.ndim - 1, &a.first);
+    tt_simd_get()->score->marks(&a);
+    return TT_OK;
+}
+
 const tt_kernel_def tt_kernel_cpu_softmax = {
     .name = "cpu.softmax",
     .op = &tt_op_softmax,
@@ -302,4 +330,11 @@ const tt_kernel_def tt_kernel_cpu_correct = {
     .can = can_correct,
     .prepare = prepare_correct,
     .run = run_correct,
+};
+
+const tt_kernel_def tt_kernel_cpu_correct_terms = {
+    .name = "cpu.correct_terms",
+    .op = &tt_op_correct_terms,
+    .can = can_correct_terms,
+    .run = run_correct_terms,
 };

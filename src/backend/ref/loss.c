@@ -191,6 +191,37 @@ static tt_status run_correct(void *state, const tt_site *site,
     return TT_OK;
 }
 
+static tt_status run_correct_terms(void *state, const tt_site *site,
+                                   const tt_args *args)
+{
+    (void)state;
+    const rows r = rows_of(site, args);
+    const tt_local *x = &site->in[0].local;
+    for (int64_t k = 0; k < r.n_rows; k++) {
+        const int64_t y = (int64_t)load(site, args, 1, k);
+        const double max = load(site, args, 2, k);
+        double mark = 0;
+        for (int64_t i = 0; i < r.n; i++) {
+            const int64_t at = tt_position_global(x, x->shape.ndim - 1, i);
+            if (logit(&r, k, i) == max && at <= y)
+                mark = fmax(mark, at < y ? 2 : 1);
+        }
+        store(site, args, 0, k, mark);
+    }
+    return TT_OK;
+}
+
+static tt_status run_correct_join(void *state, const tt_site *site,
+                                  const tt_args *args)
+{
+    (void)state;
+    double count = 0;
+    for (int64_t k = 0; k < tt_operand_count(&site->in[0]); k++)
+        count += load(site, args, 0, k) == 1 ? 1 : 0;
+    store(site, args, 0, 0, count);
+    return TT_OK;
+}
+
 // Weight of element i, from input `w` (absent: 1).
 static double weight_of(const tt_site *site, const tt_args *args, int w,
                         int64_t i)
@@ -275,4 +306,16 @@ const tt_kernel_def tt_kernel_ref_mse_grad = {
     .name = "ref.mse_grad",
     .op = &tt_op_mse_grad,
     .run = run_mse_grad,
+};
+
+const tt_kernel_def tt_kernel_ref_correct_terms = {
+    .name = "ref.correct_terms",
+    .op = &tt_op_correct_terms,
+    .run = run_correct_terms,
+};
+
+const tt_kernel_def tt_kernel_ref_correct_join = {
+    .name = "ref.correct_join",
+    .op = &tt_op_correct_join,
+    .run = run_correct_join,
 };

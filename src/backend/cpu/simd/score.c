@@ -38,6 +38,32 @@ static void hits(const tt_simd_hits_args *a)
                                                : is_hit(TT_SIMD_F32, a, r);
 }
 
+TT_INLINE float mark_of(tt_simd_type type, const tt_simd_marks_args *a,
+                        int64_t r)
+{
+    const void *x = at(type, a->x, r * a->cols);
+    const int64_t label = a->labels[r] - a->first;
+    const int64_t before = max_i64(0, min_i64(label, a->cols));
+    const float top = a->tops[r];
+    int32_t is_there = 0;
+#pragma omp simd reduction(| : is_there)
+    for (int64_t j = 0; j < before; j++)
+        is_there |= load(type, x, j) == top;
+    if (is_there != 0)
+        return 2.0f;
+    return label >= 0 && label < a->cols && load(type, x, label) == top ? 1.0f
+                                                                        : 0.0f;
+}
+
+static void marks(const tt_simd_marks_args *a)
+{
+    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
+#pragma omp parallel for schedule(static) if (forks)
+    for (int64_t r = 0; r < a->rows; r++)
+        a->marks[r] = a->type == TT_SIMD_BF16 ? mark_of(TT_SIMD_BF16, a, r)
+                                              : mark_of(TT_SIMD_F32, a, r);
+}
+
 TT_INLINE double squares_row(tt_simd_type type, const tt_simd_squares_args *a,
                              int64_t r)
 {
@@ -94,6 +120,7 @@ static void squares_grad(const tt_simd_squares_args *a)
 
 const tt_simd_score TT_SYMBOL(tt_simd_score) = {
     .hits = hits,
+    .marks = marks,
     .squares = squares,
     .squares_grad = squares_grad,
 };
