@@ -6,6 +6,7 @@
 #include "train/session.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char *const use_key[TT_N_BUFFER_USES] = {
     [TT_USE_PARAM] = "parameter_bytes",
@@ -24,6 +25,7 @@ static tt_status print_json(const tt_job *job, const tt_survey *survey,
     tt_json_open(&json, NULL, '{');
     tt_json_str(&json, "model", job->options.model);
     tt_json_i64(&json, "ranks", job->peers.size);
+    tt_json_i64(&json, "rank", job->peers.rank);
     tt_json_i64(&json, "zero", job->where.zero);
     tt_json_i64(&json, "parameters", tt_job_parameters(job));
     for (int u = 0; u < TT_N_BUFFER_USES; u++)
@@ -38,6 +40,7 @@ static tt_status print_json(const tt_job *job, const tt_survey *survey,
     tt_json_f64(&json, "parallelism", plan->cost.work / plan->cost.depth);
     tt_json_i64(&json, "steps", plan->n_steps);
     tt_json_str(&json, "mesh", job->grid.mesh);
+    tt_json_bool(&json, "in_order", job->in_order);
     tt_json_str(&json, "layout", job->grid.layout_text);
     TT_TRY(tt_plan_show_json(job, survey, &json));
     tt_json_close(&json, '}');
@@ -61,9 +64,12 @@ static void print_head(const tt_job *job, tt_str *out)
     tt_str_addf(out, ", %s, %s on %s\n", precision[o->precision], o->optim,
                 o->device);
     if (job->peers.size > 1)
-        tt_str_addf(out, "rank 0 of %d: mesh %s, zero=%lld\nlayout: %s\n",
-                    job->peers.size, job->grid.mesh, (long long)job->where.zero,
-                    job->grid.layout_text);
+        tt_str_addf(out, "rank %d of %d: mesh %s, zero=%lld\nlayout: %s\n",
+                    job->peers.rank, job->peers.size, job->grid.mesh,
+                    (long long)job->where.zero, job->grid.layout_text);
+    if (job->in_order)
+        tt_str_add(out, "collectives: one after another, since the parts of "
+                        "ranks differ and so do their kernels\n");
     tt_str_add(out, "\n");
 }
 
@@ -91,12 +97,32 @@ static tt_status print(const tt_cli *cli, const tt_job *job, tt_str *out)
                                      : print_text(cli, job, &survey, out);
 }
 
+// The plan of the rank that --rank names in place of rank 0's.
+static tt_status choose_rank(const tt_cli *cli, tt_job *job)
+{
+    const char *text = tt_cli_value(cli, "--rank");
+    char *end = NULL;
+    const long long rank = text == NULL ? 0 : strtoll(text, &end, 10);
+    tt_plan *plan = NULL;
+    if (text == NULL)
+        return TT_OK;
+    if (end == text || *end != '\0' || rank < 0 || rank >= job->peers.size)
+        return tt_fail(TT_ERR_ARG, "--rank %s: there are ranks 0 to %d", text,
+                       job->peers.size - 1);
+    TT_TRY(tt_job_plan_rank(job, (int32_t)rank, &plan));
+    tt_plan_destroy(job->plan);
+    job->plan = plan;
+    job->peers.rank = (int32_t)rank;
+    return TT_OK;
+}
+
 static tt_status show(const tt_cli *cli, tt_job *job)
 {
     tt_str text = {0};
     if (job->note != NULL)
         fprintf(stderr, "note: %s\n", job->note);
     TT_TRY(tt_job_plan(job));
+    TT_TRY(choose_rank(cli, job));
     TT_TRY(tt_job_check_fit(job));
     tt_status status = print(cli, job, &text);
     if (status == TT_OK)
@@ -140,6 +166,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
 
 static const tt_flag flags[] = {
     {"--placements", "where every weight and activation is"},
+    {"--rank", "the plan of this rank, not of rank 0", "R"},
     {"--steps", "the list of steps too"},
     {"--graph", "the graph before lowering, as text"},
     {"--json", "one JSON object"},
@@ -149,8 +176,8 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_plan = {
     .name = "plan",
     .doc = "What will run: memory, FLOPs, placements, collectives, steps.",
-    .usage = "[FILE.yaml] [key=value ...] [--placements] [--steps] [--graph] "
-             "[--json]",
+    .usage = "[FILE.yaml] [key=value ...] [--placements] [--rank R] [--steps] "
+             "[--graph] [--json]",
     .detail =
         "`tutti list settings` names the keys; `tutti list models` the "
         "models and model.*.\nmesh.data=2 mesh.tensor=2 plans one rank of "

@@ -76,8 +76,9 @@ static void find_steps(tt__trips *t)
 
 // From when to when: flights of a micro-batch stay in their segment; what the
 // update wants may travel as soon as the last micro-batch has made it.
-static void find_times(const tt_plan *plan, tt__trip *trip)
+static void find_times(const tt__lower *l, tt__trip *trip)
 {
+    const tt_plan *plan = l->plan;
     const int32_t s = trip->step;
     const tt_segment *segment = segment_of(plan, s);
     const bool is_update = segment->phase == TT_UPDATE;
@@ -88,6 +89,8 @@ static void find_times(const tt_plan *plan, tt__trip *trip)
             trip->ready = tt__is_collective(&plan->step[t]) ? s : t + 1;
             break;
         }
+    if (l->in_order && is_update && trip->ready < segment->first)
+        trip->ready = segment->first;
     trip->due = is_update ? plan->n_steps : segment->first + segment->n;
     for (int32_t t = s + 1; t < trip->due; t++)
         if (tt__steps_conflict(step, &plan->step[t]))
@@ -248,9 +251,14 @@ static void bound_gathers(const tt__trips *t)
 
 static void add_others(tt__trips *t)
 {
-    for (int32_t k = 0; k < t->n; k++)
-        if (!t->trip[k].is_taken)
-            tt__flight_add(t, &k, 1)->begin = t->trip[k].step;
+    for (int32_t k = 0; k < t->n; k++) {
+        if (t->trip[k].is_taken)
+            continue;
+        tt_flight *flight = tt__flight_add(t, &k, 1);
+        flight->begin = t->trip[k].step;
+        if (t->l->in_order)
+            flight->ready = flight->begin;
+    }
 }
 
 // ---- when the result is used -------------------------------------------------
@@ -313,6 +321,8 @@ static tt_status order_flights(tt__trips *t)
     tt_plan *plan = t->l->plan;
     qsort(plan->flight, (size_t)plan->n_flights, sizeof(*plan->flight),
           by_begin);
+    if (t->l->in_order)
+        return TT_OK;
     TT_TRY(tt__slice(t));
     const int64_t n = plan->n_flights;
     double *key = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*key));
@@ -349,6 +359,23 @@ static tt_status allocate(tt__trips *t, int32_t n)
                : TT_OK;
 }
 
+// Several collectives at once, and ahead of their places.
+static tt_status add_joined(tt__trips *t)
+{
+    const tt__lower *l = t->l;
+    int32_t *room =
+        tt_arena_alloc(l->arena, (t->n + 1) * (int64_t)sizeof(*room));
+    if (room == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t b = 0; b < t->n_buckets; b++)
+        add_bucket(t, &t->bucket[b], room);
+    if (l->in_order)
+        return TT_OK;
+    for (int32_t i = 0; i < l->plan->n_segments; i++)
+        add_scatters(t, &l->plan->segment[i], room);
+    return tt__prefetch(t);
+}
+
 tt_status tt__flights_make(tt__lower *l)
 {
     tt_plan *plan = l->plan;
@@ -359,18 +386,13 @@ tt_status tt__flights_make(tt__lower *l)
     TT_TRY(allocate(&t, n));
     collect(&t);
     TT_TRY(tt__buckets_make(&t));
-    TT_TRY(tt__steps_reorder(&t));
-    find_steps(&t);
+    if (!l->in_order) {
+        TT_TRY(tt__steps_reorder(&t));
+        find_steps(&t);
+    }
     for (int32_t i = 0; i < t.n; i++)
-        find_times(plan, &t.trip[i]);
-    int32_t *room = tt_arena_alloc(l->arena, n * (int64_t)sizeof(*room));
-    if (room == NULL)
-        return TT_ERR_NOMEM;
-    for (int32_t b = 0; b < t.n_buckets; b++)
-        add_bucket(&t, &t.bucket[b], room);
-    for (int32_t i = 0; i < plan->n_segments; i++)
-        add_scatters(&t, &plan->segment[i], room);
-    TT_TRY(tt__prefetch(&t));
+        find_times(l, &t.trip[i]);
+    TT_TRY(add_joined(&t));
     add_others(&t);
     bound_gathers(&t);
     for (int32_t f = 0; f < plan->n_flights; f++) {

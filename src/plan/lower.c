@@ -226,6 +226,7 @@ tt_status tt_plan_lower(const tt_graph *g, tt_target *target,
                    .plan = plan,
                    .arena = tt_arena_create(),
                    .split_weight_grad = options->split_weight_grad,
+                   .in_order = options->in_order,
                    .bucket_bytes = options->bucket_bytes > 0
                                        ? options->bucket_bytes
                                        : usual_bucket_bytes};

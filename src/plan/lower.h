@@ -54,6 +54,7 @@ typedef struct tt__lower {
     tt_plan *plan;
     tt_arena *arena; // temporary
     bool split_weight_grad;
+    bool in_order;
     int64_t bucket_bytes;
     bool is_even; // all ranks hold parts of the same shapes
 

@@ -146,6 +146,10 @@ typedef struct tt_lower_options {
                             // those of activations
     int64_t bucket_bytes;   // reduced together; 0: 25 MiB
     tt_flight_order order;  // of buckets
+    // Collectives at their places in the graph, gradients together but only when all
+    // are there: for ranks whose steps differ, because their parts do and kernels
+    // want them in other forms.
+    bool in_order;
 } tt_lower_options;
 
 // Lowers a verified graph. Does not check that it fits: see tt_plan_check_fit.

@@ -122,9 +122,10 @@ uint64_t tt_plan_flights_hash(const tt_plan *plan)
         const tt_flight *flight = &plan->flight[f];
         for (int32_t i = 0; i < flight->n; i++) {
             const int32_t s = plan->member[flight->first + i];
+            // Bytes differ between groups of ranks whose parts do.
             const int64_t word[] = {(int64_t)hash, plan->step[s].node,
                                     flight->is_joined ? flight->n : 0,
-                                    flight->from, flight->to};
+                                    flight->piece};
             hash = tt_hash(word, sizeof(word));
         }
     }

@@ -24,8 +24,9 @@ static tt_status plan(tt_infer *infer, const tt_infer_options *options)
                               .smoothing = job->options.smoothing,
                               .asks_to_stop =
                                   options->on_ranks && job->peers.size > 1};
-    const tt_lower_options lower = {.rank = options->on_ranks ? job->peers.rank
-                                                              : 0};
+    const tt_lower_options lower = {.rank =
+                                        options->on_ranks ? job->peers.rank : 0,
+                                    .in_order = job->in_order};
     tt__recipe_precision(job->options.precision, &recipe);
     TT_TRY(tt_infer_graph(&recipe, options->wants_logits, &infer->io,
                           &infer->graph));

@@ -2,6 +2,7 @@
 
 #include "pass/partition.h"
 #include "pass/pass.h"
+#include "train/alike.h"
 #include "train/exact.h"
 #include "train/graph.h"
 #include "train/job.h"
@@ -121,7 +122,8 @@ static tt_lower_options lower_options(const tt_job *job, int32_t rank,
                               .bucket_bytes = job->where.bucket > 0
                                                   ? job->where.bucket
                                                   : job->peers.bucket,
-                              .order = (tt_flight_order)job->where.order};
+                              .order = (tt_flight_order)job->where.order,
+                              .in_order = job->in_order};
 }
 
 static tt_status make_plan(tt_job *job, const variant *v, planned *out)
@@ -153,13 +155,44 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
     return status;
 }
 
+tt_status tt__job_lower(const tt_job *job, const tt_graph *graph, int32_t rank,
+                        tt_plan **plan_out)
+{
+    const tt_lower_options lower =
+        lower_options(job, rank, job->options.accumulate);
+    return tt_plan_lower(graph, &job->backend->target, &lower, plan_out);
+}
+
+// Collectives one after another where ranks would not begin the same ones.
+static tt_status make_alike(tt_job *job, tt_status status, planned *p)
+{
+    bool alike = true;
+    const tt_status asked =
+        tt__plans_alike(job, status == TT_OK ? p->graph : NULL,
+                        status == TT_OK ? p->plan : NULL, &alike);
+    if (status != TT_OK)
+        return status;
+    if (asked == TT_OK && !alike) {
+        tt_plan_destroy(p->plan);
+        p->plan = NULL;
+        job->in_order = true;
+        status = tt__job_lower(job, p->graph, job->peers.rank, &p->plan);
+    }
+    status = status == TT_OK ? asked : status;
+    if (status != TT_OK) {
+        tt_plan_destroy(p->plan);
+        tt_graph_destroy(p->graph);
+    }
+    return status;
+}
+
 tt_status tt_job_plan(tt_job *job)
 {
     const variant now = variant_of(job);
-    planned p;
+    planned p = {0};
     if (job->plan != NULL)
         return TT_OK;
-    TT_TRY(make_plan(job, &now, &p));
+    TT_TRY(make_alike(job, make_plan(job, &now, &p), &p));
     job->graph = p.graph;
     job->plan = p.plan;
     job->io = p.io;
@@ -169,9 +202,7 @@ tt_status tt_job_plan(tt_job *job)
 
 tt_status tt_job_plan_rank(const tt_job *job, int32_t rank, tt_plan **plan_out)
 {
-    const tt_lower_options lower =
-        lower_options(job, rank, job->options.accumulate);
-    return tt_plan_lower(job->graph, &job->backend->target, &lower, plan_out);
+    return tt__job_lower(job, job->graph, rank, plan_out);
 }
 
 // ---- when it does not fit ------------------------------------------------

@@ -3,9 +3,9 @@
 #include "train/survey.h"
 
 #include "base/alloc.h"
-#include "base/rng.h"
 #include "ops/comm.h"
 #include "ops/ops.h"
+#include "train/alike.h"
 
 #include <string.h>
 
@@ -62,17 +62,6 @@ static const char *named_by_weight(const tt_survey *s, const tt_node *node)
     return name;
 }
 
-// Blocks grow from the first to the last; those in between have halos on two sides.
-static bool is_corner(const tt_mesh *mesh, int rank)
-{
-    for (int a = 0; a < mesh->n_axes; a++) {
-        const int at = tt_mesh_coord(mesh, rank, a), n = mesh->axis[a].size;
-        if (at > 1 && at != n - 1 && at != n / 2 && at != n / 2 - 1)
-            return false;
-    }
-    return true;
-}
-
 // Ranks that together have the smallest and the largest parts of every value.
 static tt_status list_corners(const tt_mesh *mesh, tt_arena *arena,
                               int32_t **rank_out, int32_t *n_out)
@@ -83,7 +72,7 @@ static tt_status list_corners(const tt_mesh *mesh, tt_arena *arena,
         return TT_ERR_NOMEM;
     *n_out = 0;
     for (int32_t r = 0; r < n; r++)
-        if (is_corner(mesh, r))
+        if (tt__is_corner(mesh, r))
             (*rank_out)[(*n_out)++] = r;
     return TT_OK;
 }
@@ -325,26 +314,11 @@ static tt_status list_sent(const tt_job *job, tt_arena *arena, tt_survey *s)
 
 // ---- every rank ----------------------------------------------------------
 
-// Ranks whose parts have the same extents have the same plan.
-static uint64_t extents_hash(const tt_graph *g, int rank)
-{
-    uint64_t hash = 0;
-    for (int32_t v = 0; v < g->n_values; v++) {
-        tt_local local;
-        int64_t part[TT_MAX_FACTORS + 1] = {(int64_t)hash};
-        tt_local_of(&g->value[v].type, &g->mesh, rank, &local);
-        for (int f = 0; f < local.shape.n_factors; f++)
-            part[f + 1] = local.shape.factor[f].size;
-        hash = tt_hash((const char *)part, sizeof part);
-    }
-    return hash;
-}
-
 enum { ALL_RANKS = 1024, CLASSES = 64 };
 
 static bool is_looked_at(const tt_mesh *mesh, int rank)
 {
-    return tt_mesh_ranks(mesh) <= ALL_RANKS || is_corner(mesh, rank);
+    return tt_mesh_ranks(mesh) <= ALL_RANKS || tt__is_corner(mesh, rank);
 }
 
 static void widen(tt_survey_range *range, int64_t bytes, int32_t rank)
@@ -381,7 +355,7 @@ typedef struct classes {
 static tt_status plan_of(const tt_job *job, classes *c, int32_t rank,
                          const tt_plan **plan_out)
 {
-    const uint64_t hash = extents_hash(job->graph, rank);
+    const uint64_t hash = tt__extents_hash(job->graph, rank);
     int i = 0;
     while (i < c->n && c->hash[i] != hash)
         i++;

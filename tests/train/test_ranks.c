@@ -158,10 +158,10 @@ TEST(what_no_ranks_can_do_is_refused)
 {
     const char *const batch[] = {"model=mlp", "image=7", "batch=3",
                                  "mesh.data=4", NULL};
-    check_refused(batch, "batch=4 or -n 3 would do");
+    check_refused(batch, "batch=4 or mesh.data=3 would do");
     const char *const micro[] = {"model=mlp",    "image=7",     "batch=8",
                                  "accumulate=4", "mesh.data=4", NULL};
-    check_refused(micro, "accumulate=2 or -n 2 would do");
+    check_refused(micro, "accumulate=2 or mesh.data=2 would do");
     const char *const collective[] = {"model=mlp", "image=7", "collective=rnig",
                                       NULL};
     check_refused(collective, "did you mean ring?");
