@@ -99,7 +99,7 @@ static tt_status read_shape(tt__blocks *w, int32_t v, int j, tt_val *val_out)
     if (tt__blocks_place(w, v)->kind == TT_SPLIT)
         return j < 0 ? tt__blocks_whole(w, v, val_out)
                      : tt__blocks_copy(w, v, j, val_out);
-    *val_out = tt_is(w->whole[v]) ? w->whole[v] : w->copy[v * w->parts];
+    *val_out = tt_is(w->whole[v]) ? w->whole[v] : *tt__blocks_copies(w, v);
     return TT_OK;
 }
 
@@ -166,7 +166,7 @@ static tt_status run_blocks(tt__blocks *w, const tt_node *node)
             if (w->is_added[v])
                 w->whole[v] = tt__pile_add(w, v, &pile[i], j, out[i]);
             else
-                w->copy[v * w->parts + j] = out[i];
+                tt__blocks_copies(w, v)[j] = out[i];
         }
     }
     // What is the same in all blocks is read from the last: all have read the state

@@ -36,6 +36,11 @@ static inline const tt_place *tt__blocks_place(const tt__blocks *w, int32_t old)
     return &w->old->value[old].type.place[w->axis];
 }
 
+static inline tt_val *tt__blocks_copies(const tt__blocks *w, int32_t old)
+{
+    return w->copy + (int64_t)old * w->parts;
+}
+
 // What the next nodes are for.
 tt_status tt__blocks_aim(tt__blocks *w, const tt_node *node);
 

@@ -91,7 +91,7 @@ static tt_status sum_up(tt__blocks *w, int32_t old, tt_val *val_out)
         return tt_fail(TT_ERR_UNSUPPORTED,
                        "%s: blocks have no maximum over ranks", w->b.origin);
     for (int j = 0; j < w->parts; j++) {
-        const tt_val term = w->copy[old * w->parts + j];
+        const tt_val term = tt__blocks_copies(w, old)[j];
         if (!tt_is(term))
             return missing(w, old);
         *val_out = tt__pile_add(w, old, &pile, j, term);
@@ -117,7 +117,7 @@ tt_status tt__blocks_whole(tt__blocks *w, int32_t old, tt_val *val_out)
         if (place->kind != TT_SPLIT)
             return missing(w, old);
         TT_TRY(check_cut(w, old));
-        *whole = tt_unblock(&w->b, &w->copy[old * w->parts], w->parts);
+        *whole = tt_unblock(&w->b, tt__blocks_copies(w, old), w->parts);
         tt__blocks_put(w, *whole, old, -1);
     }
     *val_out = *whole;
@@ -127,7 +127,7 @@ tt_status tt__blocks_whole(tt__blocks *w, int32_t old, tt_val *val_out)
 tt_status tt__blocks_copy(tt__blocks *w, int32_t old, int j, tt_val *val_out)
 {
     const tt_place *place = tt__blocks_place(w, old);
-    tt_val *copy = &w->copy[old * w->parts + j];
+    tt_val *copy = &tt__blocks_copies(w, old)[j];
     if (place->kind == TT_REPLICATE)
         return tt__blocks_whole(w, old, val_out);
     if (!tt_is(*copy)) {
@@ -155,7 +155,7 @@ static tt_status keep_first(tt__blocks *w, const tt_node *node, tt_val x)
         return w->b.status;
     }
     for (int j = 0; j < w->parts; j++) {
-        tt_val *copy = &w->copy[out * w->parts + j];
+        tt_val *copy = &tt__blocks_copies(w, out)[j];
         *copy = j == 0 ? first : tt_fill(&w->b, x, 0);
         if (j > 0)
             tt__blocks_put(w, *copy, out, j);
