@@ -287,3 +287,89 @@ TEST(no_rank_holds_a_whole_image)
         close_plan(&p);
     }
 }
+
+// ---- context and vocabulary --------------------------------------------------
+
+TEST(context_parallel_layers_pass_keys_and_values_around)
+{
+    static const struct {
+        const char *settings, *layer;
+        int64_t columns; // of keys
+    } models[] = {
+        {"model=gpt model.layers=2 model.width=32 model.heads=4 model.vocab=24",
+         "h.1", 32},
+        {"model=llama model.layers=2 model.width=64 model.heads=8 "
+         "model.kv_heads=2 model.ff=80 model.vocab=24",
+         "layers.1", 16},
+    };
+    static const int64_t cases[][3] = {// ranks, batch, seq
+                                       {2, 2, 16},
+                                       {3, 1, 24},
+                                       {4, 4, 32}};
+    for (int m = 0; m < 2; m++)
+        for (int i = 0; i < 3; i++) {
+            const int64_t n = cases[i][0], batch = cases[i][1];
+            const int64_t seq = cases[i][2];
+            planned p = plan(0, "%s mesh.context=%lld batch=%lld seq=%lld",
+                             models[m].settings, (long long)n, (long long)batch,
+                             (long long)seq);
+            const double block =
+                (double)(batch * seq / n * models[m].columns * 4);
+            // Forward n-1 blocks of keys and values; back the same again, and
+            // the gradients of both all the way round.
+            check(&p, models[m].layer, "forward", "shift", 2 * (n - 1),
+                  2 * (double)(n - 1) * block);
+            check(&p, models[m].layer, "backward", "shift", 2 * (n - 1) + 2 * n,
+                  2 * (double)(n - 1 + n) * block);
+            check_no_other(&p, models[m].layer, "forward", "shift", NULL);
+            check_no_other(&p, models[m].layer, "backward", "shift", NULL);
+            close_plan(&p);
+        }
+}
+
+// Values with this dimension: what a rank has of it, and how large its buffers are.
+static void check_split(const planned *p, const char *dim, const char *other,
+                        int32_t rank)
+{
+    const tt_graph *g = p->job->graph;
+    int n = 0;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const tt_type *type = &g->value[v].type;
+        const int f = tt_shape_find(&type->shape, dim);
+        const tt_ref *home = &p->job->plan->home[v];
+        if (f < 0 || tt_shape_find(&type->shape, other) < 0 || home->buffer < 0)
+            continue;
+        const int64_t whole =
+            tt_shape_count(&type->shape) * tt_dtype_bytes(type->dtype);
+        tt_local local;
+        tt_local_of(type, &g->mesh, rank, &local);
+        CHECK_MSG(local.shape.factor[f].size < type->shape.factor[f].size &&
+                      p->job->plan->buffer[home->buffer].bytes < whole,
+                  "rank %d holds all of %s in %s", rank, dim, g->value[v].name);
+        n++;
+    }
+    CHECK_MSG(n > 1, "no value has %s and %s", dim, other);
+}
+
+TEST(no_rank_holds_all_keys_or_all_logits)
+{
+    for (int32_t rank = 0; rank < 4; rank++) {
+        planned p = plan(rank, "model=gpt model.layers=2 model.width=32 "
+                               "model.heads=4 model.vocab=26 mesh.context=4 "
+                               "batch=2 seq=16");
+        check_split(&p, "seq", "heads", rank);
+        close_plan(&p);
+        p = plan(rank, "model=llama model.layers=2 model.width=64 "
+                       "model.heads=8 model.kv_heads=2 model.ff=80 "
+                       "model.vocab=26 mesh.context=2 mesh.data=2 batch=2 "
+                       "seq=15 zero=3");
+        check_split(&p, "seq", "kv_heads", rank);
+        close_plan(&p);
+        p = plan(rank, "model=gpt model.layers=2 model.width=32 "
+                       "model.heads=4 model.vocab=26 mesh.tensor=4 batch=2 "
+                       "seq=16");
+        check_split(&p, "vocab", "seq", rank);
+        check_split(&p, "vocab", "embed", rank);
+        close_plan(&p);
+    }
+}
