@@ -15,10 +15,10 @@
 
 // All blocks of a micro-batch: a power of two, so that halves of ranks have halves
 // of the blocks.
-static int64_t all_blocks(const tt_job *job)
+static int64_t all_blocks(const tt_job *job, int64_t micro)
 {
     int64_t n = 1;
-    while (2 * n <= job->train.blocks && job->options.micro % (2 * n) == 0)
+    while (2 * n <= job->train.blocks && micro % (2 * n) == 0)
         n *= 2;
     return n;
 }
@@ -29,9 +29,9 @@ static int64_t other_ranks(const tt_job *job)
     return job->grid.data / job->grid.size[TT_AXIS_DATA];
 }
 
-int64_t tt__exact_blocks(const tt_job *job)
+int64_t tt__exact_blocks(const tt_job *job, int64_t micro)
 {
-    return job->options.exact ? all_blocks(job) / other_ranks(job) : 1;
+    return job->options.exact ? all_blocks(job, micro) / other_ranks(job) : 1;
 }
 
 static bool is_power_of_2(int64_t n)
@@ -41,8 +41,8 @@ static bool is_power_of_2(int64_t n)
 
 static tt_status check_blocks(const tt_job *job)
 {
-    const int64_t ranks = job->grid.data, blocks = all_blocks(job);
-    const int64_t micro = job->options.micro;
+    const int64_t ranks = job->grid.data, micro = job->options.micro;
+    const int64_t blocks = all_blocks(job, micro);
     if (blocks % ranks == 0)
         return TT_OK;
     int64_t fewer = 1;
@@ -71,7 +71,8 @@ static tt_status check_blocks(const tt_job *job)
 // Ranks that share experts cut the batch again.
 static tt_status check_experts(const tt_job *job)
 {
-    const int64_t ranks = job->grid.data, blocks = all_blocks(job);
+    const int64_t ranks = job->grid.data,
+                  blocks = all_blocks(job, job->options.micro);
     if (other_ranks(job) == 1 || blocks == ranks)
         return TT_OK;
     return tt_fail(
@@ -107,11 +108,12 @@ tt_status tt__exact_check(const tt_job *job)
     return check_experts(job);
 }
 
-tt_status tt__exact_partition(const tt_job *job, tt_partition_params *params)
+tt_status tt__exact_partition(const tt_job *job, int64_t blocks,
+                              tt_partition_params *params)
 {
     params->canonical = true;
-    TT_TRY(tt_where_mesh(&job->where, &job->grid, tt__exact_blocks(job),
-                         job->arena, &params->mesh));
+    TT_TRY(tt_where_mesh(&job->where, &job->grid, blocks, job->arena,
+                         &params->mesh));
     // One rank has no layout of its own.
     if (strstr(params->layout, "batch:data") == NULL &&
         job->grid.size[TT_AXIS_DATA] == 1) {
@@ -122,12 +124,12 @@ tt_status tt__exact_partition(const tt_job *job, tt_partition_params *params)
     return TT_OK;
 }
 
-tt_status tt__exact_fold(const tt_job *job, tt_graph **graph)
+tt_status tt__exact_fold(const tt_job *job, int64_t micro, tt_graph **graph)
 {
     const tt_blocks_params params = {.ranks = job->grid.size[TT_AXIS_DATA],
-                                     .at_once = job->options.accumulate == 1};
+                                     .at_once = job->options.batch == micro};
     tt_graph *next = NULL;
-    if (tt__exact_blocks(job) == params.ranks && !params.at_once)
+    if (tt__exact_blocks(job, micro) == params.ranks && !params.at_once)
         return TT_OK;
     TT_TRY(tt_pass_apply(tt_pass_find("blocks"), &params, *graph, &next));
     tt_graph_destroy(*graph);

@@ -8,14 +8,16 @@
 #include "pass/partition.h"
 #include "train/job.h"
 
-// The blocks along the axis of replicas; 1: the job is not exact, or cannot be cut.
-int64_t tt__exact_blocks(const tt_job *job);
+// The blocks of a micro-batch along the axis of replicas; 1: the job is not exact, or
+// it cannot be cut.
+int64_t tt__exact_blocks(const tt_job *job, int64_t micro);
 
 // Refuses what cannot be exact.
 tt_status tt__exact_check(const tt_job *job);
 
 // Partitioning for blocks instead of ranks, and giving the blocks to the ranks.
-tt_status tt__exact_partition(const tt_job *job, tt_partition_params *params);
-tt_status tt__exact_fold(const tt_job *job, tt_graph **graph);
+tt_status tt__exact_partition(const tt_job *job, int64_t blocks,
+                              tt_partition_params *params);
+tt_status tt__exact_fold(const tt_job *job, int64_t micro, tt_graph **graph);
 
 #endif

@@ -72,7 +72,10 @@ tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph)
     const tt_pass_def *def = tt_pass_find("partition");
     tt_partition_params params;
     tt_graph *next = NULL;
-    const bool is_exact = tt__exact_blocks(job) > 1;
+    const int64_t micro = tt_shape_dim(
+        &(*graph)->value[tt_graph_find(*graph, "x").id].type.shape, 0);
+    const int64_t blocks = tt__exact_blocks(job, micro);
+    const bool is_exact = blocks > 1;
     if (job->peers.size == 1 && !is_exact)
         return TT_OK;
     TT_TRY(tt_opt_defaults(def->options, &params, job->arena));
@@ -81,11 +84,11 @@ tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph)
     params.zigzag = tt_layout_zigzag(&job->where, *graph);
     params.zero = job->grid.size[TT_AXIS_DATA] > 1 ? zero : 0;
     if (is_exact)
-        TT_TRY(tt__exact_partition(job, &params));
+        TT_TRY(tt__exact_partition(job, blocks, &params));
     TT_TRY(tt_pass_apply(def, &params, *graph, &next));
     tt_graph_destroy(*graph);
     *graph = next;
-    return is_exact ? tt__exact_fold(job, graph) : TT_OK;
+    return is_exact ? tt__exact_fold(job, micro, graph) : TT_OK;
 }
 
 static tt_train_recipe recipe_of(tt_job *job)
