@@ -1,8 +1,9 @@
 // law_coll - every collective by every algorithm = what its definition says, for 1
-// to 9 ranks, odd sizes and all number types; it sends exactly the messages and
-// bytes of its cost; a fold of floats has the same bits on all ranks and in every
-// run. Ranks are threads over the rings of the shared-memory transport, or those of a
-// launcher over theirs: the hash of all float results tells that both give the same.
+// to 9 ranks, odd sizes and all number types, and it writes nothing else; it sends
+// exactly the messages and bytes of its cost; a fold of floats has the same bits on
+// all ranks and in every run. Ranks are threads over the rings of the shared-memory
+// transport, or those of a launcher over theirs: the hash of all float results tells
+// that both give the same.
 
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -21,6 +22,7 @@ enum {
         600011, // more than one piece of what a transport sends at a time
     N_BUFFERS = 4,
     WIDEST = 8,
+    UNTOUCHED = 0x5a, // bytes of `out` before a call
     MOST_SCRATCH = 2, // times count that an algorithm asks for
 };
 static const double deadline = 20;
@@ -106,9 +108,10 @@ static bool has_whole_in(tt_coll_kind kind)
 static void fill_in(const tt_coll_call *call, rank *r)
 {
     const tt_block mine = tt_coll_block(call, call->group.me);
-    const int64_t n =
-        call->kind == TT_ALL_TO_ALL ? mine.n * call->group.n : call->count;
-    memset(r->out, 0x5a, (size_t)n * WIDEST);
+    const int64_t blocks =
+        call->kind == TT_ALL_TO_ALL ? mine.n * call->group.n : 0;
+    const int64_t n = blocks > call->count ? blocks : call->count;
+    memset(r->out, UNTOUCHED, (size_t)n * WIDEST);
     if (call->kind == TT_BROADCAST && call->group.me == call->root)
         fill(call, r->out, 0, call->count);
     else if (has_whole_in(call->kind))
@@ -162,13 +165,19 @@ static bool expect(const tt_coll_call *call, const char *fold, int64_t i,
     }
 }
 
+// An element that is not the result's, or was written though it is none of it.
 static int64_t first_wrong(const tt_coll_call *call, const rank *r)
 {
     const int64_t bytes = tt_coll_bytes(call, 1);
     char want[WIDEST], fold[PERIOD * WIDEST];
     for (int64_t i = 0; i < PERIOD; i++)
         expect_fold(call, i, fold + i * bytes);
-    for (int64_t i = 0; expect(call, fold, i, want); i++)
+    int64_t i = 0;
+    for (; expect(call, fold, i, want); i++)
+        if (memcmp(r->out + i * bytes, want, (size_t)bytes) != 0)
+            return i;
+    memset(want, UNTOUCHED, sizeof want);
+    for (; i < call->count; i++)
         if (memcmp(r->out + i * bytes, want, (size_t)bytes) != 0)
             return i;
     return -1;

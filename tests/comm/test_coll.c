@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { RANKS = 21, MOST = 1009, GUARD = 4 };
 
@@ -132,10 +133,7 @@ static tt_status check_call(tt_comm *comm, const tt_coll_def *def,
             return tt_fail(TT_ERR_STATE, "%s %s, member %d of %d: [%lld]",
                            def->name, tt_coll_name(call.kind), call.group.me,
                            call.group.n, (long long)i);
-    // Whoever is not the root may use all of what a root gets.
-    const bool is_barrier = call.kind == TT_BARRIER;
-    const int64_t room = n > 0 || is_barrier ? n : call.count;
-    for (int64_t i = room; i < 2 * MOST + GUARD; i++)
+    for (int64_t i = is_in_place ? call.count : n; i < 2 * MOST + GUARD; i++)
         if (out[i] != -1)
             return tt_fail(TT_ERR_STATE, "%s %s writes beyond", def->name,
                            tt_coll_name(call.kind));
@@ -222,4 +220,19 @@ TEST(algorithms_are_found_by_their_names)
     for (int i = 0; i < n; i++)
         CHECK(tt_coll_find(all[i]->name) == all[i]);
     CHECK(tt_coll_find("none") == NULL);
+}
+
+TEST(blocks_that_do_not_make_the_whole_are_refused)
+{
+    static const int64_t bounds[][4] = {
+        {0, 5, 3, 9}, {0, 10, 9, 9}, {1, 2, 3, 9}, {0, 2, 3, 8}, {0, 2, 3, 10}};
+    for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+        const tt_coll_call call = {.kind = TT_ALL_GATHER,
+                                   .group = {.n = 3},
+                                   .fold = {TT_FOLD_SUM, TT_NUM_F32},
+                                   .count = 9,
+                                   .bound = bounds[i]};
+        CHECK(tt_coll_run(tt_coll_find("ring"), NULL, &call) == TT_ERR_ARG);
+        CHECK(strstr(tt_error_message(), "do not make 9 elements") != NULL);
+    }
 }

@@ -12,6 +12,8 @@
 //                                       index, from each
 //   barrier          -                  -
 //
+// Where only the root has a result the others' `out` is not touched.
+//
 // Block i is [bound[i], bound[i + 1]) of the count elements, possibly empty; without
 // bounds the first count % n blocks have one more than the others. `in` may be `out`
 // for the kinds whose two sides have `count` elements, and all_gather's may lie at

@@ -106,12 +106,14 @@ static void muster(const tt_coll_call *call, int32_t root, crew *c)
 static stage stage_of(const tt_coll_call *call, tt_coll_kind kind,
                       const tt_coll_def *def)
 {
-    stage s = {.def = def, .call = *call};
-    s.call.kind = kind;
-    s.call.root = 0;
-    s.call.bound = NULL;
-    s.call.group = (tt_group){0};
-    return s;
+    return (stage){.def = def,
+                   .call = {.kind = kind,
+                            .fold = call->fold,
+                            .count = call->count,
+                            .in = call->in,
+                            .out = call->out,
+                            .scratch = call->scratch,
+                            .tag = call->tag}};
 }
 
 // Among the members of this host; the first one is index 0.
@@ -148,10 +150,9 @@ static stage far_firsts(const tt_coll_call *call, const crew *c,
 static int32_t host_index(const tt_coll_call *call, const crew *c, int32_t i)
 {
     int32_t h = 0;
-    for (; h < c->n_hosts - 1; h++)
-        if (host_of(&call->group, c->order[c->start[h]]) ==
-            host_of(&call->group, i))
-            break;
+    while (host_of(&call->group, c->order[c->start[h]]) !=
+           host_of(&call->group, i))
+        h++;
     return h;
 }
 
