@@ -14,6 +14,22 @@ static int64_t layout_bytes(tt_target *target, int32_t layout)
                : backend->def->layout_bytes(backend, layout);
 }
 
+static int32_t layout_part(tt_target *target, int32_t layout, int64_t entries)
+{
+    tt_backend *backend = (tt_backend *)target;
+    return backend->def->layout_part == NULL
+               ? 0
+               : backend->def->layout_part(backend, layout, entries);
+}
+
+static uint64_t layout_hash(tt_target *target, int32_t layout)
+{
+    tt_backend *backend = (tt_backend *)target;
+    return backend->def->layout_hash == NULL
+               ? (uint64_t)layout
+               : backend->def->layout_hash(backend, layout);
+}
+
 static bool has_dtype(tt_target *target, tt_dtype dtype)
 {
     return ((tt_backend *)target)->def->has_dtype(dtype);
@@ -42,6 +58,8 @@ tt_status tt_backend_open(const tt_backend_def *def,
                                   .choose = tt__backend_choose,
                                   .release = release,
                                   .layout_bytes = layout_bytes,
+                                  .layout_part = layout_part,
+                                  .layout_hash = layout_hash,
                                   .has_dtype = has_dtype};
     if (def->open != NULL) {
         const tt_status status = def->open(backend);

@@ -30,7 +30,11 @@ typedef struct tt_backend_def {
     const tt_memory_def *memory; // NULL: the host's
     bool (*is_here)(void);       // NULL: everywhere
     bool (*has_dtype)(tt_dtype dtype);
-    int64_t (*layout_bytes)(tt_backend *backend, int32_t layout); // NULL: none
+    // Layouts, see tt_target; NULL: none.
+    int64_t (*layout_bytes)(tt_backend *backend, int32_t layout);
+    int32_t (*layout_part)(tt_backend *backend, int32_t layout,
+                           int64_t entries);
+    uint64_t (*layout_hash)(tt_backend *backend, int32_t layout);
     tt_status (*open)(tt_backend *backend); // NULL: nothing
     void (*close)(tt_backend *backend);
 } tt_backend_def;

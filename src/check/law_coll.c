@@ -174,7 +174,7 @@ static int64_t first_wrong(const tt_coll_call *call, const rank *r)
         expect_fold(call, i, fold + i * bytes);
     int64_t i = 0;
     for (; expect(call, fold, i, want); i++)
-        if (memcmp(r->out + i * bytes, want, (size_t)bytes) != 0)
+        if (memcmp(tt_coll_to(call, i), want, (size_t)bytes) != 0)
             return i;
     memset(want, UNTOUCHED, sizeof want);
     for (; i < call->count; i++)
@@ -353,12 +353,30 @@ static tt_status check_in_place(rank *r, const tt_coll_def *def,
     return check_call(r, def, &call);
 }
 
+// The result where the own block was.
+static tt_status check_scatter_in_place(rank *r, const tt_coll_def *def,
+                                        tt_coll_call call)
+{
+    int64_t bound[MAX_RANKS + 1];
+    call.fold = (tt_fold){TT_FOLD_SUM, TT_NUM_F32};
+    call.count = 1009;
+    call.bound = bound;
+    call.scratch = tt_coll_scratch_bytes(def, &call) > 0 ? r->scratch : NULL;
+    cut(call.count, call.group.n, 5, bound);
+    call.out = (void *)(uintptr_t)tt_coll_from(
+        &call, tt_coll_block(&call, call.group.me).first);
+    return check_call(r, def, &call);
+}
+
 static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
 {
     if (has_blocks(call.kind))
         TT_TRY(check_uneven(r, def, call));
     if (call.kind == TT_ALL_GATHER)
         TT_TRY(check_in_place(r, def, call));
+    if (call.kind == TT_REDUCE_SCATTER && def->is_native &&
+        r->comm->def->scatters_in_place)
+        TT_TRY(check_scatter_in_place(r, def, call));
     for (int i = 0; i < N_COUNTS; i++)
         for (int t = 0; t < TT_N_NUMS; t++) {
             // All types at one size, one type at the others.

@@ -82,6 +82,7 @@ struct tt_comm_def {
     bool (*has_native)(const tt_comm *comm, const struct tt_coll_call *call);
     tt_status (*native)(tt_comm *comm, const struct tt_coll_call *call);
     bool is_native_ordered; // it folds as tt_coll_def.is_ordered says
+    bool scatters_in_place; // its reduce_scatter's result may lie in its input
     void (*close)(tt_comm *comm);
 };
 

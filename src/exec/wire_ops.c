@@ -78,6 +78,20 @@ static void move_blocks(const tt__carrier *c, const tt__site *x,
     }
 }
 
+// A scatter's result that shall lie in its input, by an algorithm that cannot do so:
+// the bytes that it needs apart from that; else 0.
+static int64_t apart_bytes(const tt__carrier *c, const tt__site *x,
+                           const tt_coll_call *call)
+{
+    enum { ALIGN = 64 };
+    const bool is_native = tt__carrier_choose(c, call)->is_native;
+    if (call->kind != TT_REDUCE_SCATTER || !x->is_in_place ||
+        (is_native && c->comm->def->scatters_in_place))
+        return 0;
+    const int64_t mine = tt_coll_block(call, call->group.me).n;
+    return (tt__site_bytes(x, mine) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 static tt_status by_blocks(const tt__carrier *c, const tt__site *x)
 {
     const bool is_gather = x->op == &tt_op_all_gather;
@@ -85,9 +99,10 @@ static tt_status by_blocks(const tt__carrier *c, const tt__site *x)
     TT_TRY(check_blocks(c, x, &b));
     tt_coll_call call =
         tt__block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
-    char *room = c->scratch;
+    const int64_t apart = apart_bytes(c, x, &call);
+    char *room = c->scratch + apart;
     call.in = x->in;
-    call.out = x->out;
+    call.out = apart > 0 ? c->scratch : x->out;
     if (!b.is_in_row) {
         room += tt__site_bytes(x, call.count);
         if (is_gather) {
@@ -100,6 +115,9 @@ static tt_status by_blocks(const tt__carrier *c, const tt__site *x)
     TT_TRY(run_call(c, &call, room));
     if (is_gather && !b.is_in_row)
         move_blocks(c, x, &b, false);
+    if (apart > 0)
+        tt_coll_copy(&call, x->out, c->scratch,
+                     tt_coll_block(&call, call.group.me).n);
     return TT_OK;
 }
 
@@ -330,7 +348,7 @@ static int64_t blocks_room(const tt__carrier *c, const tt__site *x)
     const tt__blocks b = tt__blocks_of(c, x, is_gather);
     const tt_coll_call call =
         tt__block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
-    return call_room(c, &call) +
+    return call_room(c, &call) + apart_bytes(c, x, &call) +
            (b.is_in_row ? 0 : tt__site_bytes(x, call.count));
 }
 

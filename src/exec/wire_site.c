@@ -19,7 +19,8 @@ tt__site tt__site_of(const tt_plan *plan, int32_t s, const tt_args *args)
                   .mesh = &g->mesh,
                   .in_type = &g->value[node->in[0].id].type,
                   .out_type = &g->value[node->out[0].id].type,
-                  .rank = plan->rank};
+                  .rank = plan->rank,
+                  .is_in_place = step->in[0].buffer == step->out[0].buffer};
     x.axis = (int32_t)x.p->axis;
     x.size = g->mesh.axis[x.axis].size;
     x.coord = tt_mesh_coord(x.mesh, x.rank, x.axis);

@@ -16,6 +16,7 @@ typedef struct tt__site { // one collective, seen by this rank
     int32_t rank, axis, size, coord;
     int64_t count; // elements of the input as it lies
     tt_fold fold;
+    bool is_in_place; // both sides lie in one buffer
     const char *in;
     char *out;
 } tt__site;

@@ -136,6 +136,13 @@ bool tt__concat_part(tt__lower *l, const tt_node *node, int slot, tt_val v,
 // The place of `v`, which an all_gather puts together with other ranks' blocks, in
 // the state that this gives a new version. False when it is no run of memory.
 bool tt__state_block(tt__lower *l, tt_val v, tt_ref *block_out);
+// The place of a block inside of what it is a block of; false likewise.
+bool tt__block_in(const tt__lower *l, const tt_ref *whole,
+                  const tt_operand *part, tt_ref *block_out);
+// The layout of `part`, a block of `whole` along dim 0, such that blocks one after
+// the other are the whole as it lies; 0: there is none, or not on every rank.
+int32_t tt__part_layout(const tt__lower *l, const tt_operand *whole,
+                        const tt_operand *part);
 // Whether output 0 of this view is its input under other names.
 bool tt__view_is_relabel(tt__lower *l, const tt_node *node);
 

@@ -1,6 +1,7 @@
 // node - one node in the general way: shows the target how its operands lie, makes
 // the conversions that the chosen kernel asks for, gives every output a place.
 
+#include "ops/ops.h"
 #include "plan/lower.h"
 
 #include <string.h>
@@ -93,6 +94,10 @@ static void show_output(tt__lower *l, tt_val v, tt_operand *o)
         if (tt__concat_part(l, &l->g->node[info->dest_of], info->dest_slot, v,
                             &part))
             set_form(o, &part.operand);
+    } else if (info->dest == TT__DEST_BLOCK) {
+        tt_ref block;
+        if (tt__state_block(l, v, &block))
+            set_form(o, &block.operand);
     } else if (info->dest == TT__DEST_SUM) {
         tt__sum_wish(l, v, o);
     }
@@ -143,6 +148,18 @@ static bool can_overwrite(const tt__lower *l, const tt_node *node,
            tt_operand_same_form(&in->operand, &same);
 }
 
+// A rank's block of a sum over ranks, where its terms were.
+static bool can_scatter(const tt__lower *l, const tt_node *node,
+                        const tt_site *site, tt_ref *block_out)
+{
+    const tt_ref *in = &l->ref[0];
+    return node->op == &tt_op_reduce_scatter && is_spent_sum(l, node) &&
+           l->plan->buffer[in->buffer].use != TT_USE_SCRATCH &&
+           l->buffer[in->buffer].needed <= l->position &&
+           tt__block_in(l, in, &site->out[0], block_out) &&
+           tt_operand_same_form(&block_out->operand, &site->out[0]);
+}
+
 static tt_status bind_temporary(tt__lower *l, tt_val v, const tt_operand *form,
                                 tt_ref *ref_out)
 {
@@ -177,6 +194,14 @@ static tt_status find_final(tt__lower *l, tt_val v, const tt_operand *form,
     return TT_OK;
 }
 
+static tt_status make_home(tt__lower *l, tt_val v, const tt_operand *form,
+                           tt_ref *ref_out)
+{
+    TT_TRY(tt__home_make(l, v, form));
+    *ref_out = *tt__home(l, v);
+    return TT_OK;
+}
+
 // Binds output i; `final` gets where it must be moved afterwards (buffer -1: it
 // is there already).
 static tt_status bind_output(tt__lower *l, const tt_node *node,
@@ -199,13 +224,12 @@ static tt_status bind_output(tt__lower *l, const tt_node *node,
     if (info->dest == TT__DEST_SUM)
         TT_TRY(tt__sum_try(l, v, form, &step->choice, &step->accumulate));
     if (!info->is_summed) {
-        if (i == 0 && can_overwrite(l, node, site, &step->choice)) {
+        if (i == 0 && can_overwrite(l, node, site, &step->choice))
             *ref = (tt_ref){.buffer = l->ref[0].buffer, .operand = *form};
-            tt__home_set(l, v, ref);
-            l->info[l->info[node->in[0].id].root].is_spent = true;
-        } else {
-            TT_TRY(tt__home_make(l, v, form));
-        }
+        else if (!can_scatter(l, node, site, ref))
+            return make_home(l, v, form, ref);
+        tt__home_set(l, v, ref);
+        l->info[l->info[node->in[0].id].root].is_spent = true;
     }
     *ref = *tt__home(l, v);
     return TT_OK;

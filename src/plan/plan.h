@@ -167,7 +167,7 @@ tt_status tt_plan_verify(const tt_plan *plan);
 void tt_plan_schedule(const tt_plan *plan, const double *key,
                       int32_t *begin_out, int32_t *order_out);
 
-// Of what is sent, with whom and in which order: the same on every rank of a job.
+// Of what is sent, in which form and order: the same on every rank of a job.
 uint64_t tt_plan_flights_hash(const tt_plan *plan);
 
 // The memory table and the sums; the step list too when `with_steps`.

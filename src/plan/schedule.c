@@ -115,6 +115,11 @@ void tt_plan_schedule(const tt_plan *plan, const double *key,
     }
 }
 
+static int64_t form_of(const tt_plan *plan, int32_t layout)
+{
+    return (int64_t)plan->target->layout_hash(plan->target, layout);
+}
+
 uint64_t tt_plan_flights_hash(const tt_plan *plan)
 {
     uint64_t hash = (uint64_t)plan->n_members;
@@ -122,10 +127,12 @@ uint64_t tt_plan_flights_hash(const tt_plan *plan)
         const tt_flight *flight = &plan->flight[f];
         for (int32_t i = 0; i < flight->n; i++) {
             const int32_t s = plan->member[flight->first + i];
+            const int32_t layout = plan->step[s].in[0].operand.layout;
             // Bytes differ between groups of ranks whose parts do.
             const int64_t word[] = {(int64_t)hash, plan->step[s].node,
                                     flight->is_joined ? flight->n : 0,
-                                    flight->piece};
+                                    flight->piece,
+                                    layout == 0 ? 0 : form_of(plan, layout)};
             hash = tt_hash(word, sizeof(word));
         }
     }

@@ -1,5 +1,6 @@
 // step - appending steps: scratch memory, cost, operands that were written.
 
+#include "ops/ops.h"
 #include "plan/lower.h"
 
 #include <string.h>
@@ -15,10 +16,28 @@ static bool keeps_form(const tt__lower *l, const tt_site *site)
                 tt_operand_count(in) * tt_dtype_bytes(in->dtype));
 }
 
+// Blocks that lie one after the other in a layout travel as they lie.
+static bool keeps_blocks(const tt__lower *l, const tt_site *site)
+{
+    tt_operand *in = &site->in[0], *out = &site->out[0];
+    if (site->op == &tt_op_all_gather)
+        return in->layout != 0 && in->layout == tt__part_layout(l, out, in);
+    const int32_t part =
+        site->op == &tt_op_reduce_scatter ? tt__part_layout(l, in, out) : 0;
+    if (part == 0)
+        return false;
+    tt_operand_set_dense(out);
+    out->layout = part;
+    return true;
+}
+
 tt_status tt__step_choose(tt__lower *l, tt_site *site, tt_choice *choice_out)
 {
     if ((site->op->flags & TT_OP_COLLECTIVE) == 0)
         return l->target->choose(l->target, site, choice_out);
+    *choice_out = (tt_choice){.name = site->op->name};
+    if (keeps_blocks(l, site))
+        return TT_OK;
     if (!keeps_form(l, site))
         tt_operand_set_dense(&site->in[0]);
     tt_operand_set_dense(&site->out[0]);
@@ -27,7 +46,6 @@ tt_status tt__step_choose(tt__lower *l, tt_site *site, tt_choice *choice_out)
         memcpy(site->out[0].stride, site->in[0].stride,
                sizeof(site->in[0].stride));
     }
-    *choice_out = (tt_choice){.name = site->op->name};
     return TT_OK;
 }
 

@@ -35,6 +35,13 @@ struct tt_target {
     // Bytes of an operand in a layout of the target (> 0).
     int64_t (*layout_bytes)(tt_target *target, int32_t layout);
 
+    // The layout of so many entries of dim 0, so that tensors of such parts one after
+    // the other are the whole in `layout`; 0: there is none.
+    int32_t (*layout_part)(tt_target *target, int32_t layout, int64_t entries);
+
+    // The same for the same layout on every machine.
+    uint64_t (*layout_hash)(tt_target *target, int32_t layout);
+
     bool (*has_dtype)(tt_target *target, tt_dtype dtype);
 };
 

@@ -1,6 +1,7 @@
 // views - operators that only look at memory in another way make no step, and the
 // inputs of a concatenation are written where they belong in its output.
 
+#include "ops/ops.h"
 #include "ops/view.h"
 #include "plan/lower.h"
 
@@ -69,6 +70,37 @@ static bool set_views(tt__lower *l, const tt_node *node, const tt_ref *whole)
     return true;
 }
 
+int32_t tt__part_layout(const tt__lower *l, const tt_operand *whole,
+                        const tt_operand *part)
+{
+    const tt_shape *from = &whole->local.shape, *to = &part->local.shape;
+    if (whole->layout == 0 || !l->is_even || from->ndim == 0 ||
+        from->n_factors != to->n_factors)
+        return 0;
+    for (int f = 1; f < from->n_factors; f++)
+        if (from->factor[f].size != to->factor[f].size)
+            return 0;
+    return l->target->layout_part(l->target, whole->layout,
+                                  tt_operand_dim(part, 0));
+}
+
+// A block of what lies in a layout of the target.
+static bool find_block(const tt__lower *l, const tt_ref *whole,
+                       const tt_operand *part, tt_ref *block_out)
+{
+    const int32_t layout = tt__part_layout(l, &whole->operand, part);
+    if (layout == 0)
+        return false;
+    const int64_t each = tt_target_bytes(l->target, &whole->operand) /
+                         whole->operand.local.shape.factor[0].size;
+    *block_out = (tt_ref){.buffer = whole->buffer, .operand = *part};
+    block_out->offset =
+        whole->offset +
+        (part->local.origin[0] - whole->operand.local.origin[0]) * each;
+    block_out->operand.layout = layout;
+    return true;
+}
+
 tt_status tt__lower_view(tt__lower *l, const tt_node *node, bool *is_done_out)
 {
     tt_ref whole;
@@ -77,6 +109,13 @@ tt_status tt__lower_view(tt__lower *l, const tt_node *node, bool *is_done_out)
         return TT_OK;
     TT_TRY(tt__home_read(l, node->in[0], &whole));
     if (whole.operand.layout == 0 && set_views(l, node, &whole)) {
+        *is_done_out = true;
+        return TT_OK;
+    }
+    tt_ref block;
+    if (node->op == &tt_op_take &&
+        find_block(l, &whole, &l->info[node->out[0].id].operand, &block)) {
+        tt__home_set(l, node->out[0], &block);
         *is_done_out = true;
         return TT_OK;
     }
@@ -119,21 +158,27 @@ bool tt__concat_part(tt__lower *l, const tt_node *node, int slot, tt_val v,
            regroup(&l->info[v.id].operand, part_out);
 }
 
+bool tt__block_in(const tt__lower *l, const tt_ref *whole,
+                  const tt_operand *part, tt_ref *block_out)
+{
+    int64_t offset = 0;
+    if (whole->operand.layout != 0)
+        return find_block(l, whole, part, block_out);
+    *block_out = (tt_ref){.buffer = whole->buffer, .operand = *part};
+    if (!tt_view_block(&whole->operand, &part->local, block_out->operand.stride,
+                       &offset))
+        return false;
+    block_out->offset = whole->offset + offset * tt_dtype_bytes(part->dtype);
+    return tt_operand_is_dense(&block_out->operand);
+}
+
 bool tt__state_block(tt__lower *l, tt_val v, tt_ref *block_out)
 {
     const tt_val whole = l->g->node[l->info[v.id].dest_of].out[0];
-    const tt_ref *state = tt__home(l, (tt_val){l->info[whole.id].dest_of});
-    const tt_operand *part = &l->info[v.id].operand;
-    if (state->buffer < 0 || state->operand.layout != 0)
-        return false;
-    tt_operand all = state->operand;
-    all.local = l->info[whole.id].operand.local;
-    int64_t offset = 0;
-    *block_out = (tt_ref){.buffer = state->buffer, .operand = *part};
-    if (!tt_view_block(&all, &part->local, block_out->operand.stride, &offset))
-        return false;
-    block_out->offset = state->offset + offset * tt_dtype_bytes(part->dtype);
-    return tt_operand_is_dense(&block_out->operand);
+    tt_ref state = *tt__home(l, (tt_val){l->info[whole.id].dest_of});
+    state.operand.local = l->info[whole.id].operand.local;
+    return state.buffer >= 0 &&
+           tt__block_in(l, &state, &l->info[v.id].operand, block_out);
 }
 
 tt_status tt__lower_concat(tt__lower *l, const tt_node *node, bool *is_done_out)

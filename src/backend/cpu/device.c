@@ -26,6 +26,16 @@ static int64_t layout_bytes(tt_backend *backend, int32_t layout)
     return tt__layout_bytes(backend->device, layout);
 }
 
+static int32_t layout_part(tt_backend *backend, int32_t layout, int64_t entries)
+{
+    return tt__layout_part(backend->device, layout, entries);
+}
+
+static uint64_t layout_hash(tt_backend *backend, int32_t layout)
+{
+    return tt__layout_hash(backend->device, layout);
+}
+
 static tt_status open(tt_backend *backend)
 {
     tt__dnnl *dnnl = NULL;
@@ -45,6 +55,8 @@ const tt_backend_def tt_backend_cpu = {
     .kernels = tt_cpu_kernels,
     .has_dtype = has_dtype,
     .layout_bytes = layout_bytes,
+    .layout_part = layout_part,
+    .layout_hash = layout_hash,
     .open = open,
     .close = close,
 };

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/dnnl_inner.h"
 #include "base/alloc.h"
+#include "base/rng.h"
 
 #include <assert.h>
 #include <omp.h>
@@ -187,6 +188,48 @@ tt_status tt__dnnl_intern(tt__dnnl *dnnl, const dnnl_memory_desc_t *md,
 int64_t tt__layout_bytes(const tt__dnnl *dnnl, int32_t layout)
 {
     return (int64_t)dnnl_memory_desc_get_size(&dnnl->layout[layout - 1]);
+}
+
+// Whether dim 0 is cut into blocks of `entries` by cutting memory into pieces: no
+// dim is padded, no other lies further out, and no block of the format is cut.
+static bool is_cut_by(const dnnl_memory_desc_t *md, int64_t entries)
+{
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    int64_t block = 1;
+    if (md->format_kind != dnnl_blocked || md->extra.flags != 0 ||
+        md->offset0 != 0)
+        return false;
+    for (int i = 0; i < b->inner_nblks; i++)
+        block *= b->inner_idxs[i] == 0 ? b->inner_blks[i] : 1;
+    for (int d = 0; d < md->ndims; d++)
+        if (md->dims[d] != md->padded_dims[d] || b->strides[d] > b->strides[0])
+            return false;
+    return entries % block == 0;
+}
+
+int32_t tt__layout_part(tt__dnnl *dnnl, int32_t layout, int64_t entries)
+{
+    dnnl_memory_desc_t md = dnnl->layout[layout - 1];
+    int32_t part = 0;
+    if (!is_cut_by(&md, entries))
+        return 0;
+    md.dims[0] = md.padded_dims[0] = entries;
+    // Without memory to know it by, there is no such layout.
+    return tt__dnnl_intern(dnnl, &md, &part) == TT_OK ? part : 0;
+}
+
+uint64_t tt__layout_hash(const tt__dnnl *dnnl, int32_t layout)
+{
+    const dnnl_memory_desc_t *md = &dnnl->layout[layout - 1];
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    int64_t word[3 * DNNL_MAX_NDIMS + 1] = {md->data_type};
+    for (int d = 0; d < md->ndims; d++) {
+        word[1 + 3 * d] = md->dims[d];
+        word[2 + 3 * d] = b->strides[d];
+    }
+    for (int i = 0; i < b->inner_nblks; i++)
+        word[3 + 3 * i] = b->inner_idxs[i] * INT64_C(1000) + b->inner_blks[i];
+    return tt_hash(word, sizeof(word));
 }
 
 int tt__layout_ndim(const tt__dnnl *dnnl, int32_t layout)

@@ -42,6 +42,9 @@ void tt__tensor_group(tt__tensor *t, int64_t groups);
 tt__tensor tt__tensor_dense(tt_dtype dtype, int ndim, const int64_t *dims);
 
 int64_t tt__layout_bytes(const tt__dnnl *dnnl, int32_t layout);
+// See tt_target.
+int32_t tt__layout_part(tt__dnnl *dnnl, int32_t layout, int64_t entries);
+uint64_t tt__layout_hash(const tt__dnnl *dnnl, int32_t layout);
 int tt__layout_ndim(const tt__dnnl *dnnl, int32_t layout);
 int64_t tt__layout_dim(const tt__dnnl *dnnl, int32_t layout, int d);
 

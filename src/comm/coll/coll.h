@@ -16,8 +16,10 @@
 //
 // Block i is [bound[i], bound[i + 1]) of the count elements, possibly empty; without
 // bounds the first count % n blocks have one more than the others. `in` may be `out`
-// for the kinds whose two sides have `count` elements, and all_gather's may lie at
-// its place in `out`; otherwise they do not overlap. The order of every fold is
+// for the kinds whose two sides have `count` elements, all_gather's may lie at its
+// place in `out`, and reduce_scatter's `out` at its place in `in` by the transport's
+// own collective where that scatters in place, which spoils no other block;
+// otherwise they do not overlap. The order of every fold is
 // fixed by the algorithm, so the bits are the same on every rank and in every run.
 
 #ifndef TT_COMM_COLL_COLL_H

@@ -393,6 +393,7 @@ const tt_comm_def tt_comm_shm = {
     .has_native = tt__shm_has_native,
     .native = tt__shm_native,
     .is_native_ordered = true,
+    .scatters_in_place = true,
     .close = close_shm,
 };
 
