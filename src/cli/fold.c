@@ -2,12 +2,14 @@
 
 #include "cli/fold.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 // The first part between dots that is a number: its place and length, or 0.
 static size_t find_number(const char *name, size_t *at_out)
 {
+    assert(name != NULL);
     for (const char *p = name; *p != '\0';) {
         const size_t n = strcspn(p, ".");
         if (n > 0 && n < 10 && strspn(p, "0123456789") == n) {

@@ -7,6 +7,7 @@
 #include "ops/ops.h"
 #include "train/alike.h"
 
+#include <assert.h>
 #include <string.h>
 
 // ---- values --------------------------------------------------------------
@@ -27,6 +28,7 @@ static const char *kind_of(const tt_graph *g, const tt_value *value)
     default:
         return NULL;
     }
+    assert(g->node != NULL);
     const tt_phase phase = g->node[value->node].phase;
     return phase == TT_FORWARD  ? "activation"
            : phase == TT_UPDATE ? NULL
@@ -179,6 +181,7 @@ static void add_sent(tt_survey *s, const tt_survey_sent *row)
 
 static const char *fetched_by(const tt_graph *g, int32_t weight)
 {
+    assert(g->node != NULL);
     for (int32_t n = 0; n < g->n_nodes; n++)
         if (g->node[n].op == &tt_op_fetch && g->node[n].in[0].id == weight)
             return g->node[n].origin;

@@ -3,6 +3,7 @@
 #include "pass/layout.h"
 #include "test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static tt_layout read(tt_arena *arena, const char *text)
@@ -25,6 +26,26 @@ TEST(a_layout_prints_what_it_read)
     CHECK(odd.n == 1 && strcmp(odd.rule[0].axis, "data") == 0);
     CHECK(read(arena, "").n == 0);
     tt_str_fini(&out);
+    tt_arena_destroy(arena);
+}
+
+TEST(a_layout_has_room_for_many_rules)
+{
+    enum { MANY = 100 };
+    tt_arena *arena = tt_arena_create();
+    tt_layout layout = {0};
+    char name[16];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "h.%d", i);
+        CHECK_OK(tt_layout_add(&layout, arena,
+                               &(tt_layout_rule){name, "ff", "data"}));
+    }
+    CHECK(layout.n == MANY);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "h.%d", i);
+        CHECK(strcmp(layout.rule[i].layers, name) == 0);
+        CHECK(tt_layout_cuts(&layout, name, "ff", "data"));
+    }
     tt_arena_destroy(arena);
 }
 
