@@ -304,11 +304,15 @@ static void find_needed(const tt_plan *plan, tt_flight *flight)
 
 // ---- all of it ---------------------------------------------------------------
 
+// Of flights that begin at one step, gradients go first: where a rank has a
+// conversion before that step, they were ready earlier.
 static int by_begin(const void *pa, const void *pb)
 {
     const tt_flight *a = pa, *b = pb;
     if (a->begin != b->begin)
         return a->begin < b->begin ? -1 : 1;
+    if (a->is_last_only != b->is_last_only)
+        return a->is_last_only ? -1 : 1;
     if (a->end != b->end)
         return a->end < b->end ? -1 : 1;
     if (a->first != b->first)

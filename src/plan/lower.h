@@ -1,6 +1,7 @@
 // lower - what the files of lowering share; nobody else includes it.
 //
 //   segments  nodes in the order in which they will run
+//   wait      which of them let communication go first
 //   uses      who reads a value, until when, and where its producer should put it
 //   node      one node: asks the target, gives operands their places, makes steps
 //             (views, convert, accumulate are its special cases)
@@ -93,6 +94,9 @@ static inline bool tt__is_read(const tt_node *node, int i)
 // segments: fills node_at and at, plan->segment (with node ranges in place of
 // steps, until the steps are known) and plan->order.
 tt_status tt__segments_make(tt__lower *l);
+
+// wait: the nodes of a graph in an order in which they may run.
+void tt__order_nodes(const tt_graph *g, int32_t *order);
 
 // uses
 void tt__uses_find(tt__lower *l);

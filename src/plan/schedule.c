@@ -11,30 +11,39 @@
 
 // Work of a node on whole values, in floating-point operations; a byte costs as
 // much as a few of these.
-static double work_of(tt__lower *l, const tt_step *step)
+static double work_of(tt__lower *l, const tt_node *node)
 {
     static const double flops_per_byte = 10;
     tt_type out[TT_MAX_OUT];
     tt_op_io io;
     tt_cost cost = {0};
-    if (step->node < 0 || step->op->cost == NULL ||
-        (step->op->flags & TT_OP_COLLECTIVE) != 0)
+    if (node->op->cost == NULL || (node->op->flags & TT_OP_COLLECTIVE) != 0)
         return 0;
-    const tt_node *node = &l->g->node[step->node];
     tt_node_io(l->g, node, l->type, out, &io);
-    step->op->cost(&io, 1, &cost);
+    node->op->cost(&io, 1, &cost);
     return cost.flops + flops_per_byte * cost.bytes;
 }
 
+// By nodes: which of them have steps, and how many, is not the same on all ranks.
 tt_status tt__clock_make(tt__lower *l)
 {
     tt_plan *plan = l->plan;
+    double now = 0;
+    double *done =
+        tt_arena_alloc(l->arena, (l->n_at + 1) * (int64_t)sizeof(*done));
     plan->clock = tt_arena_alloc(plan->arena,
                                  (plan->n_steps + 1) * (int64_t)sizeof(double));
-    if (plan->clock == NULL)
+    if (plan->clock == NULL || done == NULL)
         return TT_ERR_NOMEM;
-    for (int32_t s = 0; s < plan->n_steps && plan->n_flights > 0; s++)
-        plan->clock[s + 1] = plan->clock[s] + work_of(l, &plan->step[s]);
+    for (int32_t p = 0; p < l->n_at && plan->n_flights > 0; p++) {
+        now += work_of(l, &l->g->node[l->node_at[p]]);
+        done[p] = now;
+    }
+    for (int32_t s = 0; s < plan->n_steps; s++) {
+        const int32_t node = plan->step[s].node;
+        const double then = node >= 0 ? done[l->at[node]] : 0;
+        plan->clock[s + 1] = then > plan->clock[s] ? then : plan->clock[s];
+    }
     return TT_OK;
 }
 
@@ -84,11 +93,21 @@ static int32_t pick(const tt_plan *plan, const double *key, double now,
     return best >= 0 ? best : soonest;
 }
 
-// Inserts flight f behind those that begin no later.
-static void insert(int32_t f, const int32_t *begin, int32_t *order, int32_t n)
+// Whether a goes before b: it begins earlier, or at the same step as a gradient.
+static bool is_before(const tt_plan *plan, const int32_t *begin, int32_t a,
+                      int32_t b)
+{
+    if (begin[a] != begin[b])
+        return begin[a] < begin[b];
+    return plan->flight[a].is_last_only && !plan->flight[b].is_last_only;
+}
+
+// Inserts flight f behind those that do not go after it.
+static void insert(const tt_plan *plan, int32_t f, const int32_t *begin,
+                   int32_t *order, int32_t n)
 {
     int32_t at = n;
-    for (; at > 0 && begin[order[at - 1]] > begin[f]; at--)
+    for (; at > 0 && is_before(plan, begin, f, order[at - 1]); at--)
         order[at] = order[at - 1];
     order[at] = f;
 }
@@ -103,14 +122,14 @@ void tt_plan_schedule(const tt_plan *plan, const double *key,
         const tt_flight *flight = &plan->flight[f];
         begin_out[f] = is_bucket(plan, flight) ? -1 : flight->begin;
         if (begin_out[f] >= 0)
-            insert(f, begin_out, order_out, n++);
+            insert(plan, f, begin_out, order_out, n++);
     }
     while ((f = pick(plan, key, now, begin_out)) >= 0) {
         const tt_flight *flight = &plan->flight[f];
         const double ready = plan->clock[flight->ready];
         last = flight->ready > last ? flight->ready : last;
         begin_out[f] = last;
-        insert(f, begin_out, order_out, n++);
+        insert(plan, f, begin_out, order_out, n++);
         now = (ready > now ? ready : now) + (double)flight->bytes * per_byte;
     }
 }

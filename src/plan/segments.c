@@ -1,5 +1,5 @@
 // segments - the order in which nodes run: grouped by (phase, stage), within a
-// group as in the graph.
+// group as in the graph, but for those that wait (wait.c).
 //
 //   forward.0 forward.1 ... backward.1 backward.0 [weight_grad.1 ...] update.0
 //
@@ -52,9 +52,13 @@ static tt_status place_nodes(tt__lower *l, int32_t n_stages, int32_t *start)
         start[i + 1] += start[i];
     int32_t *next =
         tt_arena_copy(l->arena, start, n_groups * (int64_t)sizeof(*next));
-    if (next == NULL)
+    int32_t *order =
+        tt_arena_alloc(l->arena, (g->n_nodes + 1) * (int64_t)sizeof(*order));
+    if (next == NULL || order == NULL)
         return TT_ERR_NOMEM;
-    for (int32_t n = 0; n < g->n_nodes; n++) {
+    tt__order_nodes(g, order);
+    for (int32_t i = 0; i < g->n_nodes; i++) {
+        const int32_t n = order[i];
         const int32_t group =
             group_of(group_phase(l, &g->node[n]), g->node[n].stage, n_stages);
         l->at[n] = next[group]++;

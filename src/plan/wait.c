@@ -1,0 +1,51 @@
+// wait - gradients of weights run while the gradients of activations travel.
+//
+//   before   dx = dy w',  dw = x' dy,  sum(dx) over ranks,  next layer
+//   after    dx = dy w',  sum(dx) over ranks,  dw = x' dy,  next layer
+//
+// Nothing in the backward pass reads the gradient of a weight, so those that come
+// before communication in it wait until that has begun; several of them where terms
+// of one sum are computed first (queries, keys and values). A few at most, since what
+// they read lies in memory for so long.
+
+#include "ops/ops.h"
+#include "plan/lower.h"
+
+enum { MOST_WAITING = 8 };
+
+static bool sends(const tt_node *node)
+{
+    return (node->op->flags & TT_OP_COLLECTIVE) != 0 &&
+           node->phase == TT_BACKWARD && node->op != &tt_op_take &&
+           node->op != &tt_op_keep_first;
+}
+
+// Whether communication follows, with few other such nodes before it. Those wait
+// then too.
+static bool can_wait(const tt_graph *g, int32_t n)
+{
+    int waiting = 0;
+    if (g->node[n].phase != TT_WEIGHT_GRAD)
+        return false;
+    for (int32_t i = n; i < g->n_nodes && waiting <= MOST_WAITING; i++) {
+        if (sends(&g->node[i]))
+            return g->node[i].stage == g->node[n].stage;
+        waiting += g->node[i].phase == TT_WEIGHT_GRAD;
+    }
+    return false;
+}
+
+void tt__order_nodes(const tt_graph *g, int32_t *order)
+{
+    int32_t waiting[MOST_WAITING], n_waiting = 0, to = 0;
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        if (can_wait(g, n)) {
+            waiting[n_waiting++] = n;
+            continue;
+        }
+        order[to++] = n;
+        for (int32_t i = 0; i < n_waiting && sends(&g->node[n]); i++)
+            order[to++] = waiting[i];
+        n_waiting = sends(&g->node[n]) ? 0 : n_waiting;
+    }
+}
