@@ -312,6 +312,31 @@ tt_status tt_checkpoints_save(tt_checkpoints *store,
     return status;
 }
 
+tt_status tt_checkpoints_save_now(tt_checkpoints *store,
+                                  const tt_checkpoint_content *content)
+{
+    save s = {.arena = tt_arena_create()};
+    if (s.arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "%s: out of memory", store->folder);
+    tt_status status = tt__checkpoint_copy(content, s.arena, &s.content);
+    s.content.memory = NULL; // stays the caller's
+    lock_idle(store);
+    if (status == TT_OK)
+        status = take_failure(store);
+    store->is_working = status == TT_OK;
+    pthread_mutex_unlock(&store->mutex);
+    if (status != TT_OK) {
+        free_save(&s);
+        return status;
+    }
+    status = run_save(store, &s);
+    pthread_mutex_lock(&store->mutex);
+    store->is_working = false;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->mutex);
+    return status;
+}
+
 tt_status tt_checkpoints_mark_best(tt_checkpoints *store, int64_t step)
 {
     if (step < 0)

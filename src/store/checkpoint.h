@@ -47,6 +47,10 @@ typedef struct tt_checkpoint_content {
     const char *state; // a JSON object; stored in state.json under "state"
     void *memory; // of tt_alloc_aligned, or NULL; taken over by a save that
                   // returns TT_OK
+    // tt_checkpoints_save_now: the data of each tensor when it is written, those of
+    // the model first, each file in tt_safetensors_order; NULL: they are there.
+    tt_status (*fetch)(void *user, const void **data_out);
+    void *user;
 } tt_checkpoint_content;
 
 // Takes the folder (made if it is not there), removes what a crash left behind.
@@ -65,6 +69,10 @@ void tt_checkpoints_close(tt_checkpoints *store);
 tt_status tt_checkpoints_save(tt_checkpoints *store,
                               const tt_checkpoint_content *content);
 tt_status tt_checkpoints_wait(tt_checkpoints *store);
+// The same by the calling thread, which waits for it: for data that are not all there
+// at once. `memory` is not taken.
+tt_status tt_checkpoints_save_now(tt_checkpoints *store,
+                                  const tt_checkpoint_content *content);
 // Whether a save is being written, so that another one would have to wait.
 bool tt_checkpoints_busy(const tt_checkpoints *store);
 

@@ -101,14 +101,21 @@ static tt_status write_file(const char *folder,
     return status;
 }
 
-static tt_status write_tensors(const char *folder, const tt_safetensor *tensors,
-                               int64_t n, tt__checkpoint_file *entry, made *out)
+static tt_status write_tensors(const char *folder,
+                               const tt_checkpoint_content *c, bool is_model,
+                               tt__checkpoint_file *entry, made *out)
 {
     // Readers of the ecosystem refuse files that do not say this.
     const tt_safetensors_note note = {"format", "pt"};
-    const tt_safetensors_content content = {tensors, n, &note, 1};
+    const tt_safetensors_content content = {
+        .tensors = is_model ? c->model : c->optim,
+        .n = is_model ? c->n_model : c->n_optim,
+        .notes = &note,
+        .n_notes = 1,
+        .fetch = c->fetch,
+        .user = c->user};
     TT_TRY(write_file(folder, &content, NULL, entry, out));
-    entry->header = n > 0 ? out->sums.header : NULL;
+    entry->header = content.n > 0 ? out->sums.header : NULL;
     entry->n_sums = out->sums.n;
     entry->sum = out->sums.v;
     return TT_OK;
@@ -136,11 +143,11 @@ static tt_status write_files(const char *folder, const tt_checkpoint_content *c,
     int64_t k = 0;
     state.file = file;
     file[k].name = "model.safetensors";
-    TT_TRY(write_tensors(folder, c->model, c->n_model, &file[k], &out[k]));
+    TT_TRY(write_tensors(folder, c, true, &file[k], &out[k]));
     k++;
     if (c->n_optim > 0) {
         file[k].name = "optim.safetensors";
-        TT_TRY(write_tensors(folder, c->optim, c->n_optim, &file[k], &out[k]));
+        TT_TRY(write_tensors(folder, c, false, &file[k], &out[k]));
         k++;
     }
     for (int i = 0; i < c->n_text; i++, k++) {

@@ -57,6 +57,9 @@ const tt_safetensors_note *tt_safetensors_notes(const tt_safetensors *file,
 const char *tt_safetensors_note_find(const tt_safetensors *file,
                                      const char *key);
 
+// The order in which the writer puts them: wide types first, then by name.
+int tt_safetensors_order(const void *a, const void *b);
+
 // Writes a file under a temporary name beside `path`, then renames it, so that
 // `path` is the old file or the whole new one, even after a crash. Of each tensor
 // name, dtype, shape and data are read; bytes and offset follow from them.

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int in_file_order(const void *a, const void *b)
+int tt_safetensors_order(const void *a, const void *b)
 {
     const tt_safetensor *x = a, *y = b;
     const int difference =
@@ -20,20 +20,21 @@ static int in_file_order(const void *a, const void *b)
 }
 
 // A sorted copy with bytes and offsets filled in.
-static tt_status lay_out(const tt_safetensor *tensors, int64_t n,
-                         tt_arena *arena, tt_safetensor **sorted_out)
+static tt_status lay_out(const tt_safetensors_content *c, tt_arena *arena,
+                         tt_safetensor **sorted_out)
 {
+    const int64_t n = c->n;
     tt_safetensor *v =
-        tt_arena_copy(arena, tensors, n * (int64_t)sizeof(*tensors));
+        tt_arena_copy(arena, c->tensors, n * (int64_t)sizeof(*v));
     int64_t offset = 0;
     if (v == NULL)
         return TT_ERR_NOMEM;
     for (int64_t i = 0; i < n; i++) {
         TT_TRY(tt_safetensors_size(&v[i], &v[i].bytes));
-        if (v[i].data == NULL && v[i].bytes > 0)
+        if (v[i].data == NULL && v[i].bytes > 0 && c->fetch == NULL)
             return tt_fail(TT_ERR_ARG, "tensor \"%s\": has no data", v[i].name);
     }
-    qsort(v, (size_t)n, sizeof(*v), in_file_order);
+    qsort(v, (size_t)n, sizeof(*v), tt_safetensors_order);
     for (int64_t i = 0; i < n; i++) {
         v[i].offset = offset;
         if (__builtin_add_overflow(offset, v[i].bytes, &offset))
@@ -97,17 +98,21 @@ static tt_status check_header(const tt_str *header, const tt_safetensor *v,
 }
 
 static tt_status put_all(const tt_str *header, const tt_safetensor *v,
-                         int64_t n, const tt_safetensors_sink *sink)
+                         const tt_safetensors_content *c,
+                         const tt_safetensors_sink *sink)
 {
     unsigned char length[TT_SAFETENSORS_PREFIX];
     for (int i = 0; i < TT_SAFETENSORS_PREFIX; i++)
         length[i] = (unsigned char)((uint64_t)header->n >> (8 * i));
     TT_TRY(sink->put(sink->user, length, sizeof(length)));
     TT_TRY(sink->put(sink->user, header->text, header->n));
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < c->n; i++) {
+        const void *data = v[i].data;
+        if (c->fetch != NULL)
+            TT_TRY(c->fetch(c->user, &data));
         if (sink->begin != NULL)
             sink->begin(sink->user, &v[i]);
-        TT_TRY(sink->put(sink->user, v[i].data, v[i].bytes));
+        TT_TRY(sink->put(sink->user, data, v[i].bytes));
     }
     return TT_OK;
 }
@@ -122,13 +127,13 @@ tt_status tt_safetensors_stream(const char *path,
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: out of memory", path);
-    status = lay_out(content->tensors, content->n, arena, &sorted);
+    status = lay_out(content, arena, &sorted);
     if (status == TT_OK)
         status = print_header(content, sorted, &header);
     if (status == TT_OK)
         status = check_header(&header, sorted, content->n, arena);
     if (status == TT_OK)
-        status = put_all(&header, sorted, content->n, sink);
+        status = put_all(&header, sorted, content, sink);
     else
         (void)tt_fail_context(status, "%s", path);
     tt_str_fini(&header);
@@ -147,7 +152,8 @@ tt_status tt_safetensors_write(const char *path, const tt_safetensor *tensors,
 {
     char temporary[PATH_MAX];
     tt_file file = TT_FILE_CLOSED;
-    const tt_safetensors_content content = {tensors, n, notes, n_notes};
+    const tt_safetensors_content content = {
+        .tensors = tensors, .n = n, .notes = notes, .n_notes = n_notes};
     const tt_safetensors_sink sink = {.put = put_file, .user = &file};
     TT_TRY(tt_file_begin(&file, path, temporary));
     return tt_file_end(&file, temporary,

@@ -40,6 +40,8 @@ typedef struct tt_train_options {
     double temperature, top_p;
     // checkpoint.*
     int64_t save_every, keep, keep_every;
+    int64_t
+        save_memory; // bytes; 0: as many as training takes, 256 MiB at least
     bool keep_best;
     // log.*
     int64_t log_every;

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "train/restore.h"
+#include "train/stream.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
@@ -17,46 +18,80 @@ static void warn(tt_trainer *t)
     t->save_has_failed = true;
 }
 
-// Rank 0's, in the background.
-static tt_status hand_over(tt_trainer *t, const char *state)
+enum { LEAST_MEMORY = 256 << 20 };
+
+// Whether rank 0 may hold all of a checkpoint while it is written. Where every rank
+// has all it does so anyway.
+static tt_status may_hold(const tt_trainer *t, bool *may_out)
 {
-    const tt_checkpoint_text text[] = {
-        {"config.yaml", tt_str_text(&t->config), t->config.n},
-        {"tokenizer.json", tt_str_text(&t->tokenizer), t->tokenizer.n},
-    };
-    const tt_snapshot *shot = &t->snapshot;
-    const tt_checkpoint_content content = {
-        .step = t->state.step,
-        .model = shot->model,
-        .optim = shot->optim,
-        .n_model = shot->n_model,
-        .n_optim = shot->n_optim,
-        .text = text,
-        .n_text = t->tokenizer.n > 0 ? 2 : 1,
-        .state = state,
-        .memory = shot->memory,
-    };
-    TT_TRY(tt_checkpoints_save(t->store, &content));
+    const tt_tensors *all = &t->job->tensors;
+    int64_t most = t->session->options.save_memory;
+    bool is_split = false;
+    for (int64_t i = 0; i < all->n; i++)
+        is_split = is_split || all->v[i].is_split;
+    if (most == 0)
+        most = t->job->plan->peak_bytes > LEAST_MEMORY
+                   ? t->job->plan->peak_bytes
+                   : LEAST_MEMORY;
+    *may_out = !is_split || tt_tensors_bytes(all) <= most;
+    return tt_peers_broadcast(&t->job->peers, "checkpoint", may_out,
+                              sizeof *may_out);
+}
+
+// What is there of a checkpoint before its tensors are.
+static tt_checkpoint_content
+content_of(const tt_trainer *t, tt_checkpoint_text text[2], const char *state)
+{
+    text[0] = (tt_checkpoint_text){"config.yaml", tt_str_text(&t->config),
+                                   t->config.n};
+    text[1] = (tt_checkpoint_text){"tokenizer.json", tt_str_text(&t->tokenizer),
+                                   t->tokenizer.n};
+    return (tt_checkpoint_content){.step = t->state.step,
+                                   .text = text,
+                                   .n_text = t->tokenizer.n > 0 ? 2 : 1,
+                                   .state = state};
+}
+
+// Rank 0's, in the background.
+static tt_status hand_over(tt_trainer *t, tt_checkpoint_content *content)
+{
+    content->model = t->snapshot.model;
+    content->optim = t->snapshot.optim;
+    content->n_model = t->snapshot.n_model;
+    content->n_optim = t->snapshot.n_optim;
+    content->memory = t->snapshot.memory;
+    TT_TRY(tt_checkpoints_save(t->store, content));
     t->snapshot.memory = NULL; // theirs now
-    t->saved_step = t->state.step;
     return TT_OK;
 }
 
-// Every rank takes part in the snapshot; a failure of rank 0's own (a disk, its
-// memory) is not one of the others'.
+static tt_status save_tensors(tt_trainer *t, tt_checkpoint_content *content)
+{
+    bool may = false;
+    TT_TRY(may_hold(t, &may));
+    if (!may)
+        return tt_stream_save(t->job->exec, &t->job->tensors, t->store, content,
+                              &t->snapshot.is_torn);
+    TT_TRY(tt_snapshot_take(t->job->exec, &t->job->tensors, t->arena,
+                            &t->snapshot));
+    const tt_status status =
+        tt__trainer_is_first(t) ? hand_over(t, content) : TT_OK;
+    tt_snapshot_free(&t->snapshot);
+    return status;
+}
+
+// Every rank takes part; a failure of rank 0's own (a disk, its memory) is not one of
+// the others'.
 static tt_status save(tt_trainer *t)
 {
     tt_str state = {0};
+    tt_checkpoint_text text[2];
     t->state.seconds = tt__trainer_seconds(t);
-    tt_status status = tt_snapshot_take(t->job->exec, &t->job->tensors,
-                                        t->arena, &t->snapshot);
-    if (status == TT_OK && tt__trainer_is_first(t)) {
-        tt_train_state_print(&t->state, t->session, &state);
-        status = tt_str_status(&state);
-        if (status == TT_OK)
-            status = hand_over(t, tt_str_text(&state));
-    }
-    tt_snapshot_free(&t->snapshot);
+    tt_train_state_print(&t->state, t->session, &state);
+    tt_checkpoint_content content = content_of(t, text, tt_str_text(&state));
+    tt_status status = save_tensors(t, &content);
+    if (status == TT_OK && tt__trainer_is_first(t))
+        t->saved_step = t->state.step;
     tt_str_fini(&state);
     return status;
 }

@@ -55,6 +55,14 @@ said 'step-00000004 is not used: .* is damaged: its sum is wrong'
 said 'resumed at 2'
 same hurt whole
 
+# Rank 0 may not hold all of it at once: one tensor after the other, the same bytes.
+train held 0 2 zero=3
+train streamed 0 2 zero=3 checkpoint.memory=1
+same streamed held
+train streamed-tensor 0 2 mesh.tensor=2 checkpoint.memory=1
+train held-tensor 0 2 mesh.tensor=2
+same streamed-tensor held-tensor
+
 # All are damaged: the run begins anew, as if none were there.
 train gone 4 2 mesh.tensor=2
 flip gone 2 model.safetensors

@@ -41,17 +41,35 @@ static float value(int64_t step, int64_t i)
     return (float)(step * 1000 + i);
 }
 
-tt_status tt_world_save(tt_checkpoints *store, int64_t step)
+typedef struct fetching {
+    int64_t step, first;
+    float v[N];
+} fetching;
+
+// One tensor at a time, in memory that is used again.
+static tt_status fetch(void *user, const void **data_out)
+{
+    fetching *f = user;
+    for (int64_t i = 0; i < N; i++)
+        f->v[i] = value(f->step, f->first + i);
+    f->first += N;
+    *data_out = f->v;
+    return TT_OK;
+}
+
+// `v`: the data, or NULL when they are fetched.
+static tt_status save(tt_checkpoints *store, int64_t step, float *v)
 {
     char state[64], config[] = "{\"model\": \"tiny\"}\n";
     const int64_t shape[] = {N}, two[] = {2, N / 2};
-    float *v = tt_alloc_aligned(2 * N * (int64_t)sizeof(*v), 64);
-    if (v == NULL)
-        return TT_ERR_NOMEM;
-    for (int64_t i = 0; i < 2 * N; i++)
-        v[i] = value(step, i);
-    const tt_safetensor model = {"w", "F32", 1, shape, 0, 0, v};
-    const tt_safetensor optim = {"w.exp_avg", "F32", 2, two, 0, 0, v + N};
+    fetching f = {.step = step};
+    const tt_safetensor model = {
+        .name = "w", .dtype = "F32", .ndim = 1, .shape = shape, .data = v};
+    const tt_safetensor optim = {.name = "w.exp_avg",
+                                 .dtype = "F32",
+                                 .ndim = 2,
+                                 .shape = two,
+                                 .data = v != NULL ? v + N : NULL};
     const tt_checkpoint_text text = {"config.json", config,
                                      (int64_t)strlen(config)};
     snprintf(state, sizeof state, "{\"position\": %lld}", (long long)step * 7);
@@ -65,12 +83,32 @@ tt_status tt_world_save(tt_checkpoints *store, int64_t step)
         .n_text = 1,
         .state = state,
         .memory = v,
+        .fetch = v == NULL ? fetch : NULL,
+        .user = &f,
     };
-    const tt_status status = tt_checkpoints_save(store, &content);
-    if (status != TT_OK)
-        tt_free_aligned(v);
+    const tt_status status = v == NULL
+                                 ? tt_checkpoints_save_now(store, &content)
+                                 : tt_checkpoints_save(store, &content);
     memset(config, 0, sizeof config); // what was needed is copied
     return status;
+}
+
+tt_status tt_world_save(tt_checkpoints *store, int64_t step)
+{
+    float *v = tt_alloc_aligned(2 * N * (int64_t)sizeof(*v), 64);
+    if (v == NULL)
+        return TT_ERR_NOMEM;
+    for (int64_t i = 0; i < 2 * N; i++)
+        v[i] = value(step, i);
+    const tt_status status = save(store, step, v);
+    if (status != TT_OK)
+        tt_free_aligned(v);
+    return status;
+}
+
+tt_status tt_world_save_now(tt_checkpoints *store, int64_t step)
+{
+    return save(store, step, NULL);
 }
 
 void tt_world_saved(tt_checkpoints *store, int64_t step)

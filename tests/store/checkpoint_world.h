@@ -14,6 +14,8 @@ tt_checkpoints *tt_world_open(int64_t keep, int64_t keep_every); // "c"
 
 // A save of `step`, handed over but not waited for.
 tt_status tt_world_save(tt_checkpoints *store, int64_t step);
+// The same by tt_checkpoints_save_now, which fetches the data.
+tt_status tt_world_save_now(tt_checkpoints *store, int64_t step);
 // And waited for; must go well.
 void tt_world_saved(tt_checkpoints *store, int64_t step);
 

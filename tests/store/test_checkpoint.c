@@ -199,7 +199,7 @@ TEST(checkpoint_reports_a_failed_save_once)
 }
 
 // Save 20 after 10 with the k-th call failing, alone or with all later ones.
-static bool fails_at(int64_t k, int error, bool is_forever)
+static bool fails_at(int64_t k, int error, bool is_forever, bool is_now)
 {
     CHECK_OK(tt_file_remove("c"));
     tt_checkpoints *store = tt_world_open(1, 0);
@@ -207,8 +207,10 @@ static bool fails_at(int64_t k, int error, bool is_forever)
     const int64_t live = tt_alloc_live();
     const int descriptors = tt_world_descriptors();
     (is_forever ? tt_file_fail_from : tt_file_fail_at)(k, error);
-    CHECK_OK(tt_world_save(store, 20));
-    const tt_status status = tt_checkpoints_wait(store);
+    if (!is_now)
+        CHECK_OK(tt_world_save(store, 20));
+    const tt_status status =
+        is_now ? tt_world_save_now(store, 20) : tt_checkpoints_wait(store);
     const bool is_done = tt_file_count() < k;
     tt_file_fail_at(0, 0);
     CHECK(status == (is_done ? TT_OK : TT_ERR_IO));
@@ -231,10 +233,58 @@ TEST(checkpoint_survives_a_failure_of_every_call)
     tt_world_enter();
     for (int i = 0; i < 4; i++) {
         int64_t k = 1;
-        while (fails_at(k, i % 2 ? EIO : ENOSPC, i / 2))
+        while (fails_at(k, i % 2 ? EIO : ENOSPC, i / 2, false))
             k++;
         CHECK(k > 30 && k < 100);
     }
+    tt_world_leave();
+}
+
+TEST(checkpoint_written_piece_by_piece_survives_a_failure_of_every_call)
+{
+    tt_world_enter();
+    for (int i = 0; i < 4; i++) {
+        int64_t k = 1;
+        while (fails_at(k, i % 2 ? EIO : ENOSPC, i / 2, true))
+            k++;
+        CHECK(k > 30 && k < 100);
+    }
+    tt_world_leave();
+}
+
+static tt_status fail_to_fetch(void *user, const void **data_out)
+{
+    (void)user;
+    (void)data_out;
+    return tt_fail(TT_ERR_PEER, "nobody is there");
+}
+
+// Behind what is written in the background, with what that failed with; and what
+// cannot be fetched leaves the older ones as they are.
+TEST(checkpoint_written_piece_by_piece_takes_its_turn)
+{
+    tt_world_enter();
+    tt_checkpoints *store = tt_world_open(3, 0);
+    CHECK_OK(tt_world_save(store, 1));
+    CHECK_OK(tt_world_save_now(store, 2));
+    CHECK(tt_world_newest() == 2);
+    CHECK_OK(tt_checkpoints_mark_best(store, 1));
+    CHECK_OK(tt_checkpoints_wait(store));
+    tt_file_fail_from(3, ENOSPC);
+    CHECK_OK(tt_world_save(store, 3));
+    CHECK(tt_world_save_now(store, 4) == TT_ERR_IO);
+    CHECK(strstr(tt_error_message(), "checkpoint of step 3: ") != NULL);
+    tt_file_fail_at(0, 0);
+    const int64_t shape[] = {2};
+    const tt_safetensor t = {
+        .name = "w", .dtype = "F32", .ndim = 1, .shape = shape};
+    const tt_checkpoint_content content = {
+        .step = 5, .model = &t, .n_model = 1, .fetch = fail_to_fetch};
+    CHECK(tt_checkpoints_save_now(store, &content) == TT_ERR_PEER);
+    CHECK(strstr(tt_error_message(), "nobody is there") != NULL);
+    CHECK(strcmp(tt_world_steps(), "1 2") == 0 && tt_world_temporaries() == 0);
+    CHECK(tt_checkpoints_best(store) == 1);
+    tt_checkpoints_close(store);
     tt_world_leave();
 }
 
