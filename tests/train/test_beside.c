@@ -12,12 +12,12 @@
 static const family wide = {"wide",
                             {"model=gpt", "model.layers=2", "model.width=16",
                              "model.heads=4", "model.ff=16", "model.vocab=16",
-                             "seq=64", "batch=8", NULL},
+                             "model.context=64", "batch=8", NULL},
                             false};
 static const family wordy = {"wordy",
                              {"model=gpt", "model.layers=1", "model.width=16",
-                              "model.heads=4", "model.vocab=2048", "seq=16",
-                              "batch=4", NULL},
+                              "model.heads=4", "model.vocab=2048",
+                              "model.context=16", "batch=4", NULL},
                              false};
 
 static made plan_of(const family *f, const char *const *more)
