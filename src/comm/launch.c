@@ -19,6 +19,8 @@
 
 enum { BEAT_MS = 100, LOOK_MS = 20, MAX_CPUS = 1024 };
 static const double grace = 0.5; // for the others to end by themselves
+// The same while only followers have ended: who has something to tell may be slow.
+static const double patience = 5;
 static const double usual_deadline = 30;
 
 typedef struct child {
@@ -232,7 +234,8 @@ static void watch(launch *l, const sigset_t *waited)
         const double now = tt_clock_seconds();
         if (l->culprit < 0 && first_failed(l) >= 0 && l->failed_at == 0)
             l->failed_at = now; // followers only, so far
-        if (l->failed_at > 0 && now - l->failed_at > grace && !l->is_killed) {
+        if (l->failed_at > 0 && !l->is_killed &&
+            now - l->failed_at > (l->culprit < 0 ? patience : grace)) {
             l->is_killed = true;
             tell_all(l, SIGKILL);
         }
