@@ -99,13 +99,24 @@ static const char *fold_members(const job *j, tt_block m, tt_block b, char *to,
     return to;
 }
 
+// Whether the fold lies where nobody has just read: then it bypasses the cache.
+static bool is_cold(const job *j, const char *to, int64_t at)
+{
+    const char *own = j->s->from[j->call->group.me];
+    return j->call->kind == TT_REDUCE_SCATTER && to != own + at;
+}
+
 // That of all members, then copies in all of s->to that are not NULL.
 static void fold_piece(const job *j, int64_t at, int64_t bytes, char *to)
 {
-    _Alignas(TT__LINE) char sum[LEVELS][PIECE];
+    _Alignas(TT__LINE) char sum[LEVELS + 1][PIECE];
     const tt__shm *s = j->s;
     const int32_t n = j->call->group.n;
-    (void)fold_members(j, (tt_block){0, n}, (tt_block){at, bytes}, to, sum);
+    const bool cold = is_cold(j, to, at);
+    (void)fold_members(j, (tt_block){0, n}, (tt_block){at, bytes},
+                       cold ? sum[LEVELS] : to, sum);
+    if (cold)
+        tt_stream(to, sum[LEVELS], bytes);
     for (int32_t i = 0; i < n; i++)
         if (s->to[i] != NULL)
             j->is_staged ? tt_stream(s->to[i] + at, to, bytes)
