@@ -25,26 +25,31 @@ static tt_coll_cost boxes_cost(const tt__site *x)
     return cost;
 }
 
+static tt_coll_cost blocks_cost(const tt__carrier *c, const tt__site *x,
+                                bool is_gather)
+{
+    const tt__blocks b = tt__blocks_of(c, x, is_gather);
+    const tt_coll_call call =
+        tt__block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
+    const tt_coll_cost cost = call_cost(c, &call);
+    return cost;
+}
+
 static tt_coll_cost step_cost(const tt__carrier *c, const tt_plan *plan,
                               int32_t step)
 {
     const tt__site x = tt__site_of(plan, step, NULL);
-    const bool is_gather = x.op == &tt_op_all_gather;
-    tt_coll_call call = {0};
     if (x.op == &tt_op_take || x.op == &tt_op_keep_first || x.op == &tt_op_send)
         return (tt_coll_cost){0};
-    if (is_gather || x.op == &tt_op_reduce_scatter) {
-        const tt__blocks b = tt__blocks_of(c, &x, is_gather);
-        call = tt__block_call(c, &x, &b,
-                              is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
-    } else if (x.op == &tt_op_all_reduce) {
-        call = tt__reduce_call(c, &x);
-    } else if (x.op == &tt_op_recv) {
-        call = tt__receive_call(c, &x);
-    } else {
+    if (x.op == &tt_op_all_gather || x.op == &tt_op_reduce_scatter)
+        return blocks_cost(c, &x, x.op == &tt_op_all_gather);
+    if (x.op != &tt_op_all_reduce && x.op != &tt_op_recv)
         return boxes_cost(&x);
-    }
-    return call_cost(c, &call);
+    const tt_coll_call call = x.op == &tt_op_all_reduce
+                                  ? tt__reduce_call(c, &x)
+                                  : tt__receive_call(c, &x);
+    const tt_coll_cost cost = call_cost(c, &call);
+    return cost;
 }
 
 // What a row sends, all pieces of it.
