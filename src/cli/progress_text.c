@@ -56,6 +56,9 @@ static void size_rows(rows *r, const tt_run_facts *f)
     const char *each = f->ranks != NULL ? " per rank" : "";
     tt_str_addf(&r->value, "%s on %s, %lld thread%s%s", f->precision, f->device,
                 (long long)f->threads, f->threads == 1 ? "" : "s", each);
+    if (f->blocks > 0)
+        tt_str_addf(&r->value, ", exact in %lld block%s", (long long)f->blocks,
+                    f->blocks == 1 ? "" : "s");
     row(r, "precision");
     if (f->ranks != NULL)
         row_of(r, "ranks", f->ranks);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "store/report.h"
+#include "train/exact.h"
 #include "train/facts.h"
 #include "train/trainer.h"
 
@@ -201,6 +202,8 @@ void tt__trainer_tell_start(tt_trainer *t)
         .parameters = tt_job_parameters(job),
         .frozen = tt_job_frozen(job),
         .threads = job->backend->options.n_threads,
+        .blocks =
+            job->options.exact ? tt__exact_blocks(job, job->options.micro) : 0,
         .peak_bytes = job->plan->peak_bytes,
         .batch = job->options.batch,
         .micro = job->io.batch,

@@ -73,13 +73,15 @@ static tt_status resume(tt_trainer *t, const tt_checkpoint *from, tt_str *notes)
     t->saved_step = t->state.step;
     const int64_t threads = t->job->backend->options.n_threads;
     const int64_t ranks = t->job->peers.size;
-    if (t->state.ranks != ranks)
+    const bool is_exact = t->job->options.exact;
+    if (t->state.ranks != ranks &&
+        !(is_exact && ranks == t->job->grid.size[TT_AXIS_DATA]))
         tt_str_addf(notes,
                     "it was computed on %lld rank%s and goes on with %lld, so "
                     "the last bits may differ\n",
                     (long long)t->state.ranks, t->state.ranks == 1 ? "" : "s",
                     (long long)ranks);
-    else if (t->state.threads != threads && !t->job->options.exact)
+    else if (t->state.threads != threads && !is_exact)
         tt_str_addf(notes,
                     "it was computed with %lld threads and goes on with %lld, "
                     "so the last bits may differ\n",

@@ -14,6 +14,7 @@ typedef struct tt_run_facts {
     const char *unit;            // "tokens" or "images": what the rate counts
     int64_t parameters, frozen;  // trained numbers, and those that are not
     int64_t threads, peak_bytes; // of each rank
+    int64_t blocks;              // of a micro-batch in exact mode; 0: not exact
     int64_t batch, micro, accumulate, seq, image;
     int64_t steps, first_step; // first_step > 0: resumed there
     double flops_per_step;

@@ -77,6 +77,9 @@ for model in gpt resnet; do
     train $model.yaml run=$model-b train.stop=2 zero=1 -n 4
     train $model.yaml run=$model-b train.stop=4
     train $model.yaml run=$model-b -n 2
+    if grep -q 'bits may differ' out err; then
+        fail "$(cat out err)"
+    fi
     same $model-1 $model-b
 done
 
