@@ -7,7 +7,7 @@
 // divide by the number of ranks. Batch norm takes the whole batch or groups of four
 // samples, which lie on one rank or on several. Models that have a layout over an
 // axis `tensor` are also split over that, on odd levels with their sequences, and
-// sequences over an axis `context`, zigzag.
+// sequences over an axis `context`, zigzag, by rings or all-to-alls.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -161,7 +161,7 @@ static void describe(const subject *s, int level, tt_str *mesh)
         "tensor:2 data:2", "data:2 tensor:2", "tensor:2 data:2",
         "data:2 tensor:2"};
     static const char *const sequences[N_LEVELS] = {
-        "context:2 tensor:2", "data:2 tensor:2", "data:2 context:3",
+        "context:2 tensor:2", "data:2 tensor:2", "data:2 context:2",
         "tensor:2 data:2 context:2"};
     if (s->is_tensor)
         tt_str_add(mesh, (s->small->seq > 0 ? sequences : matrices)[level]);
@@ -176,6 +176,8 @@ static tt_status rewrite(const subject *s, const char *mesh, int level,
     const tt_partition_params params = {.mesh = mesh,
                                         .layout = layout,
                                         .zigzag = "context",
+                                        .way = level == 2 ? TT_WAY_EXCHANGE
+                                                          : TT_WAY_RING,
                                         .zero = level,
                                         .zero_small = 0.02};
     const int mode = (s->index + level) % 3; // none, selective, full

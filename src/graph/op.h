@@ -90,12 +90,21 @@ typedef tt_status tt_op_expand_fn(tt_builder *b, const tt_node *node,
                                   const tt_sig *sig, int axis, const tt_val *in,
                                   tt_val *out);
 
+// How a signature brings together what a split sequence keeps apart. Which of the
+// last two is taken is asked for, not computed.
+typedef enum tt_way {
+    TT_WAY_ANY,
+    TT_WAY_RING,     // blocks go round
+    TT_WAY_EXCHANGE, // another dimension is split instead
+} tt_way;
+
 enum { TT_SIG_IN = 16, TT_MAX_SIGS = 24 };
 struct tt_sig {
     tt_place in[TT_SIG_IN]; // inputs past the last entry are as the last one
     tt_place out[TT_MAX_OUT];
     tt_op_expand_fn *expand;
     double sent_bytes; // by a rank inside of expand, where that is worth a word
+    tt_way way;
 };
 
 typedef struct tt_sigs {

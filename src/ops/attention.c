@@ -117,6 +117,7 @@ static void shard_heads(const tt_op_io *io, int axis_size, bool is_grad,
     if (sig == NULL)
         return;
     const tt_place q = sig->in[Q], kv = sig->in[K];
+    sig->way = TT_WAY_EXCHANGE;
     const tt_place lse =
         tt_place_split(io->in[Q].shape.first[1] - io->in[Q].shape.first[0]);
     if (is_grad) {
@@ -136,10 +137,12 @@ static void shard_seq(const tt_op_io *io, int axis_size, const tt__split *split,
 {
     const int before = sigs->n;
     tt__shard_dim(io, axis_size, SEQ, split, sigs);
-    for (int s = before; s < sigs->n; s++)
+    for (int s = before; s < sigs->n; s++) {
+        sigs->sig[s].way = TT_WAY_RING;
         sigs->sig[s].sent_bytes =
             (axis_size - 1.0) / axis_size *
             (tt_cost_bytes(&io->in[K]) + tt_cost_bytes(&io->in[V]));
+    }
 }
 
 static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)

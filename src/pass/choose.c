@@ -18,6 +18,13 @@ static bool may_split(const tt__cut *c, const tt_node *node, int32_t old,
            tt__zero_allows(c, node, old, want);
 }
 
+// Whether one split takes the place of another because all-to-alls were asked for.
+static bool is_exchange(const tt__cut *c, const tt_sig *sig, int32_t v)
+{
+    return c->params->way == TT_WAY_EXCHANGE && sig->way == TT_WAY_EXCHANGE &&
+           tt__place_of(c, c->versions[v].val)->kind == TT_SPLIT;
+}
+
 // Whether a value of which only the shape is read has the wanted shape: terms of
 // a sum are as large as the sum.
 static bool has_shape(const tt__cut *c, int32_t old, const tt_place *want)
@@ -87,7 +94,7 @@ static double sig_cost(const tt__cut *c, const tt_node *node, const tt_sig *sig)
             return -1;
         if (tt_place_equal(tt__place_of(c, c->versions[v].val), want))
             continue;
-        if (!may_split(c, node, old, want))
+        if (!may_split(c, node, old, want) && !is_exchange(c, sig, v))
             return -1;
         cost += (tt__stays(c, node, old) ? weight_price : 1) * bytes + 1e-2;
     }
@@ -124,6 +131,8 @@ static bool bend(const tt__cut *c, const tt_op_io *io, tt_sig *sig)
 
 static bool is_legal(const tt__cut *c, const tt_node *node, const tt_sig *sig)
 {
+    if (sig->way == TT_WAY_RING && c->params->way == TT_WAY_EXCHANGE)
+        return false;
     if (!tt__zero_splits(c, node))
         return !tt__must_finish(c, node) || sig->out[0].kind != TT_PARTIAL;
     return sig->out[0].kind == TT_SPLIT &&

@@ -337,6 +337,8 @@ static const tt_opt options[] = {
      TT_OPT_STR, offsetof(tt_partition_params, layout)},
     {"zigzag", "", "the axis along which seq goes zigzag", TT_OPT_STR,
      offsetof(tt_partition_params, zigzag)},
+    {"way", "any", "how attention to a split sequence is computed; any is ring",
+     TT_OPT_CHOICE, offsetof(tt_partition_params, way), "any|ring|exchange"},
     {"zero", "0",
      "what is split over the replicas: 1 the optimiser's state, 2 gradients "
      "too, 3 weights too",

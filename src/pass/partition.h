@@ -11,6 +11,7 @@ typedef struct tt_partition_params {
     const char *layout; // "batch:data heads:tensor", see layout.h
     const char
         *zigzag;  // the axis along which `seq` goes zigzag; NULL, "": none
+    int way;      // tt_way: of operators that need a whole sequence; 0: ring
     int64_t zero; // 0: none, 1: optimiser state, 2: and gradients, 3: and
                   // weights are split over the ranks of zero_axis
     const char *zero_axis; // NULL: "data"

@@ -140,6 +140,15 @@ static tt_status read_order(const char *text, int order[TT_N_AXES])
     return TT_OK;
 }
 
+// An all-to-all cuts the heads that tensor has cut before: so tensor comes before
+// context, unless somebody said otherwise.
+static void swap_last(int order[TT_N_AXES])
+{
+    const int last = order[TT_N_AXES - 1];
+    order[TT_N_AXES - 1] = order[TT_N_AXES - 2];
+    order[TT_N_AXES - 2] = last;
+}
+
 // ---- the layout ----------------------------------------------------------
 
 static tt_status check_cut(const tt_layout_rule *rule, int axis,
@@ -211,6 +220,8 @@ tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,
     int order[TT_N_AXES] = {0};
     tt_str mesh = {0};
     TT_TRY(read_order(where->axes, order));
+    if (where->attention == 1 && strcmp(where->axes, TT_USUAL_ORDER) == 0)
+        swap_last(order);
     for (int i = 0; i < TT_N_AXES; i++) {
         const int a = order[i];
         const int64_t size = a == TT_AXIS_DATA ? data : grid->size[a];

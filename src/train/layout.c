@@ -272,6 +272,26 @@ static tt_status check_axes(const subject *s)
     return TT_OK;
 }
 
+// An all-to-all gives each rank some of the heads that its ranks of tensor have.
+static tt_status check_attention(const subject *s)
+{
+    const int64_t size = s->grid->size[TT_AXIS_CONTEXT];
+    int64_t heads = extent_of(s->graph, NULL, "heads");
+    if (s->where->attention == 0 || size == 1 || heads == 0)
+        return TT_OK;
+    if (tt_layout_cuts(&s->grid->layout, "", "heads",
+                       tt_axis_name[TT_AXIS_TENSOR]))
+        heads /= s->grid->size[TT_AXIS_TENSOR];
+    if (heads >= size)
+        return TT_OK;
+    return tt_fail(TT_ERR_ARG,
+                   "layout.attention=all_to_all shares out heads: "
+                   "mesh.context=%lld is more than the %lld of %s; "
+                   "mesh.context=%lld would do, or layout.attention=ring",
+                   (long long)size, (long long)heads, s->model,
+                   (long long)heads);
+}
+
 tt_status tt_layout_check(const tt_where *where, const tt_grid *grid,
                           const tt_graph *graph, const char *model)
 {
@@ -279,6 +299,7 @@ tt_status tt_layout_check(const tt_where *where, const tt_grid *grid,
     TT_TRY(check_pairs(&grid->layout));
     for (int32_t i = 0; i < grid->layout.n; i++)
         TT_TRY(check_rule(&s, &grid->layout.rule[i]));
+    TT_TRY(check_attention(&s));
     return check_axes(&s);
 }
 
@@ -294,6 +315,7 @@ static bool looks_back(const tt_graph *g)
 
 const char *tt_layout_zigzag(const tt_where *where, const tt_graph *graph)
 {
-    return where->zigzag && looks_back(graph) ? tt_axis_name[TT_AXIS_CONTEXT]
-                                              : "";
+    return where->zigzag && where->attention == 0 && looks_back(graph)
+               ? tt_axis_name[TT_AXIS_CONTEXT]
+               : "";
 }

@@ -29,7 +29,7 @@ static const tt_opt mesh[] = {
      AT(axis[TT_AXIS_CONTEXT]), NULL, 0, 65536},
     {"tensor", "0", "ranks that share matrices", TT_OPT_I64,
      AT(axis[TT_AXIS_TENSOR]), NULL, 0, 65536},
-    {"order", "data,expert,space,context,tensor",
+    {"order", TT_USUAL_ORDER,
      "of the axes: ranks that differ in the last are neighbours", TT_OPT_STR,
      AT(axes)},
     {0},
@@ -53,6 +53,9 @@ static const tt_opt layout[] = {
     {"zigzag", "true",
      "ranks of a causal sequence hold an early and a late piece each",
      TT_OPT_BOOL, AT(zigzag)},
+    {"attention", "ring",
+     "to a sequence that is cut: keys go round, or heads are cut instead",
+     TT_OPT_CHOICE, AT(attention), "ring|all_to_all"},
     {0},
 };
 

@@ -54,6 +54,8 @@ enum {
         TT_N_DIMS
 };
 
+#define TT_USUAL_ORDER "data,expert,space,context,tensor" // of mesh.order
+
 typedef struct tt_where {
     int64_t
         axis[TT_N_AXES]; // mesh.*; 0: of data all that are left, of others one
@@ -61,6 +63,7 @@ typedef struct tt_where {
     int dim[TT_N_DIMS];  // layout.*: 0 auto, 1 none, then the axes
     const char *rules;   // layout.rules, and behind it layout.LAYERS.*
     bool zigzag;         // layout.zigzag
+    int attention;       // layout.attention: 0 ring, 1 all_to_all
     int64_t zero;
     const char *collective;
     int transport; // tt_transport

@@ -127,3 +127,40 @@ TEST(tokens_and_labels_are_whole_where_the_vocabulary_is_split)
     CHECK(x->place[1].kind == TT_REPLICATE && y->place[1].kind == TT_REPLICATE);
     tt_graph_destroy(g);
 }
+
+// Attention to a sequence that is cut: of queries, keys, values and results forward,
+// of the gradients of results and of all three backward; or rings.
+TEST(heads_are_cut_instead_of_the_sequence_when_that_is_asked_for)
+{
+    for (int way = TT_WAY_RING; way <= TT_WAY_EXCHANGE; way++)
+        for (int i = 0; i < 2; i++) {
+            const tt_small small = {.model = cases[i].model,
+                                    .options = cases[i].options,
+                                    .seq = cases[i].seq};
+            const tt_partition_params params = {
+                .mesh = "context:2", .layout = "seq:context", .way = way};
+            tt_graph *g = NULL, *parts = NULL;
+            int shifts = 0, exchanges = 0, others = 0;
+            CHECK_OK(tt_small_build(&small, 6, &g));
+            CHECK_OK(
+                tt_pass_apply(tt_pass_find("partition"), &params, g, &parts));
+            for (int32_t k = 0; k < parts->n_nodes; k++) {
+                const tt_node *node = &parts->node[k];
+                const bool is_shift = node->op == &tt_op_shift;
+                const bool is_exchange = node->op == &tt_op_all_to_all;
+                if (!is_sent(node) ||
+                    strstr(node->origin, cases[i].layer) == NULL)
+                    continue;
+                shifts += is_shift;
+                exchanges += is_exchange;
+                others += !is_shift && !is_exchange;
+            }
+            const bool is_ring = way == TT_WAY_RING;
+            CHECK_MSG(others == 0 && (is_ring ? shifts == 8 && exchanges == 0
+                                              : shifts == 0 && exchanges >= 6),
+                      "%s: %d shifts, %d exchanges, %d others", small.model,
+                      shifts, exchanges, others);
+            tt_graph_destroy(parts);
+            tt_graph_destroy(g);
+        }
+}
