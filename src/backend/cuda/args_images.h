@@ -31,6 +31,8 @@ typedef struct tt_cuda_conv_desc {
     tt_cuda_way way;
     tt_dtype type;
     tt_dtype bias_type; // forward; TT_N_DTYPES: none
+    bool has_relu;      // forward, behind the bias
+    bool adds;          // GRAD_X: to what is there
     int64_t n, groups, c, o;
     tt_cuda_slide slide[TT_CUDA_SPACE];
 } tt_cuda_conv_desc;
@@ -38,7 +40,7 @@ typedef struct tt_cuda_conv_desc {
 typedef struct tt_cuda_conv_args {
     void *x, *w, *y;
     const void *bias;
-    bool accumulate; // GRAD_W
+    bool accumulate; // GRAD_W; GRAD_X always where the description adds
     void *scratch;
 } tt_cuda_conv_args;
 

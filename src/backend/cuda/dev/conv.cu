@@ -1,11 +1,11 @@
-// conv - convolutions: which library computes one, and a plain kernel where none can.
+// conv - convolutions: which library computes one, or a plain kernel where none can.
 //
 // A convolution with kernel 1 and stride 1 is a product of matrices, which cuBLASLt
 // has kernels for too; of it and of what cuDNN suggests, the fastest is taken, as
 // measured once per shape. cuDNN has no kernel whose weight gradient is f32 when its
 // operands are bf16, so that gradient is rounded to bf16 before it is added.
 
-#include "backend/cuda/dev/common.cuh"
+#include "backend/cuda/dev/conv.cuh"
 #include "backend/cuda/dev/dnn_conv.cuh"
 #include "backend/cuda/dev/noise.cuh"
 
@@ -14,7 +14,7 @@
 #include <new>
 #include <vector>
 
-enum { THREADS = 256, TRIALS = 3 };
+enum { TRIALS = 3 };
 static const double least_measured = 2e8; // multiplications of a shape
 
 struct tt_cuda_conv {
@@ -22,30 +22,10 @@ struct tt_cuda_conv {
     tt_cuda_conv_desc d;
     tt_cuda_gemm *gemm; // at most one of these two
     tt_dnn_plan *plan;
-    bool adds_bias; // behind the library's kernel
+    bool is_whole; // bias and activation are in it
 };
 
 // ---- sizes -----------------------------------------------------------------
-
-static int64_t volume(const tt_cuda_conv_desc &d, int64_t tt_cuda_slide::*of)
-{
-    return d.slide[0].*of * d.slide[1].*of * d.slide[2].*of;
-}
-
-static int64_t count_x(const tt_cuda_conv_desc &d)
-{
-    return d.n * d.groups * d.c * volume(d, &tt_cuda_slide::in);
-}
-
-static int64_t count_w(const tt_cuda_conv_desc &d)
-{
-    return d.groups * d.o * d.c * volume(d, &tt_cuda_slide::kernel);
-}
-
-static int64_t count_y(const tt_cuda_conv_desc &d)
-{
-    return d.n * d.groups * d.o * volume(d, &tt_cuda_slide::out);
-}
 
 static double multiplications(const tt_cuda_conv_desc &d)
 {
@@ -62,213 +42,6 @@ static int64_t align(int64_t bytes)
 static int64_t low_bytes(const tt_cuda_conv_desc &d)
 {
     return align(count_w(d) * (d.type == TT_BF16 ? 2 : 4));
-}
-
-// ---- the plain kernel ------------------------------------------------------
-
-// Indices of a pixel of an image of these extents.
-struct pixel {
-    int64_t n, at[TT_CUDA_SPACE];
-};
-
-__device__ static inline pixel pixel_at(const tt_cuda_conv_desc &d,
-                                        int64_t tt_cuda_slide::*of, int64_t i)
-{
-    pixel p;
-    for (int k = TT_CUDA_SPACE - 1; k >= 0; k--) {
-        const int64_t extent = d.slide[k].*of;
-        p.at[k] = i % extent;
-        i /= extent;
-    }
-    p.n = i;
-    return p;
-}
-
-// The input pixel that output o reads at entry k of the kernel; -1: padding.
-__device__ static inline int64_t input_of(const tt_cuda_conv_desc &d,
-                                          const pixel &o, const pixel &k)
-{
-    int64_t at = o.n;
-    for (int i = 0; i < TT_CUDA_SPACE; i++) {
-        const tt_cuda_slide &s = d.slide[i];
-        const int64_t x = o.at[i] * s.stride - s.pad + k.at[i] * s.dilation;
-        if (x < 0 || x >= s.in)
-            return -1;
-        at = at * s.in + x;
-    }
-    return at;
-}
-
-// The output pixel that reads input x at entry k; -1: none.
-__device__ static inline int64_t output_of(const tt_cuda_conv_desc &d,
-                                           const pixel &x, const pixel &k)
-{
-    int64_t at = x.n;
-    for (int i = 0; i < TT_CUDA_SPACE; i++) {
-        const tt_cuda_slide &s = d.slide[i];
-        const int64_t from = x.at[i] + s.pad - k.at[i] * s.dilation;
-        if (from < 0 || from % s.stride != 0 || from / s.stride >= s.out)
-            return -1;
-        at = at * s.out + from / s.stride;
-    }
-    return at;
-}
-
-__device__ static inline int64_t kernel_points(const tt_cuda_conv_desc &d)
-{
-    return d.slide[0].kernel * d.slide[1].kernel * d.slide[2].kernel;
-}
-
-template <typename T>
-__global__ void forward(tt_cuda_conv_desc d, int64_t n, const T *x, const T *w,
-                        T *y)
-{
-    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    if (i >= n)
-        return;
-    const int64_t filters = d.groups * d.o, filter = i % filters;
-    const int64_t group = filter / d.o, points = kernel_points(d);
-    const pixel o = pixel_at(d, &tt_cuda_slide::out, i / filters);
-    float sum = 0;
-    for (int64_t k = 0; k < points; k++) {
-        const int64_t at =
-            input_of(d, o, pixel_at(d, &tt_cuda_slide::kernel, k));
-        if (at < 0)
-            continue;
-        const T *u = x + (at * d.groups + group) * d.c;
-        const T *v = w + (filter * points + k) * d.c;
-        for (int64_t c = 0; c < d.c; c++)
-            sum += to_float(u[c]) * to_float(v[c]);
-    }
-    y[i] = from_float<T>(sum);
-}
-
-template <typename T>
-__global__ void grad_x(tt_cuda_conv_desc d, int64_t n, const T *dy, const T *w,
-                       T *dx)
-{
-    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    if (i >= n)
-        return;
-    const int64_t channels = d.groups * d.c, channel = i % channels;
-    const int64_t group = channel / d.c, points = kernel_points(d);
-    const pixel x = pixel_at(d, &tt_cuda_slide::in, i / channels);
-    float sum = 0;
-    for (int64_t k = 0; k < points; k++) {
-        const int64_t at =
-            output_of(d, x, pixel_at(d, &tt_cuda_slide::kernel, k));
-        if (at < 0)
-            continue;
-        const T *u = dy + (at * d.groups + group) * d.o;
-        const T *v = w + (group * d.o * points + k) * d.c + channel % d.c;
-        for (int64_t o = 0; o < d.o; o++)
-            sum += to_float(u[o]) * to_float(v[o * points * d.c]);
-    }
-    dx[i] = from_float<T>(sum);
-}
-
-// partial[chunk, entry] of dw: a thread walks over the pixels of its chunk.
-template <typename T>
-__global__ void grad_w(tt_cuda_conv_desc d, int64_t n, int64_t pixels,
-                       int64_t per_chunk, const T *x, const T *dy,
-                       float *partial)
-{
-    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    if (i >= n)
-        return;
-    const int64_t points = kernel_points(d), c = i % d.c;
-    const int64_t filter = i / d.c / points, group = filter / d.o;
-    const pixel k = pixel_at(d, &tt_cuda_slide::kernel, i / d.c % points);
-    const int64_t first = blockIdx.y * per_chunk;
-    float sum = 0;
-    for (int64_t p = first; p < min(first + per_chunk, pixels); p++) {
-        const int64_t at = input_of(d, pixel_at(d, &tt_cuda_slide::out, p), k);
-        if (at >= 0)
-            sum += to_float(x[(at * d.groups + group) * d.c + c]) *
-                   to_float(dy[p * d.groups * d.o + filter]);
-    }
-    partial[blockIdx.y * n + i] = sum;
-}
-
-__global__ void add_chunks(int64_t n, int64_t chunks, bool accumulate,
-                           const float *partial, float *dw)
-{
-    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    if (i >= n)
-        return;
-    float sum = accumulate ? dw[i] : 0.f;
-    for (int64_t k = 0; k < chunks; k++)
-        sum += partial[k * n + i];
-    dw[i] = sum;
-}
-
-static int64_t pixels_of(const tt_cuda_conv_desc &d)
-{
-    return d.n * volume(d, &tt_cuda_slide::out);
-}
-
-// Parts of the pixels that are summed apart, so that small weights fill the device.
-static int64_t plain_chunks(const tt_cuda_conv_desc &d)
-{
-    enum { ENOUGH = 1 << 18, LEAST = 64, MOST = 256 };
-    int64_t n = ceil_div(ENOUGH, count_w(d));
-    const int64_t most = ceil_div(pixels_of(d), LEAST);
-    n = n > most ? most : n;
-    return n > MOST ? (int64_t)MOST : n;
-}
-
-template <typename T>
-static const char *run_plain_w(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
-{
-    const tt_cuda_conv_desc &d = conv->d;
-    const int64_t n = count_w(d), chunks = plain_chunks(d);
-    const dim3 grid((unsigned)ceil_div(n, THREADS), (unsigned)chunks);
-    grad_w<T><<<grid, THREADS, 0, conv->cuda->stream>>>(
-        d, n, pixels_of(d), ceil_div(pixels_of(d), chunks), (const T *)a->x,
-        (const T *)a->y, (float *)a->scratch);
-    TRY(launched());
-    add_chunks<<<grid.x, THREADS, 0, conv->cuda->stream>>>(
-        n, chunks, a->accumulate, (const float *)a->scratch, (float *)a->w);
-    return launched();
-}
-
-template <typename T>
-static const char *run_plain(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
-{
-    const tt_cuda_conv_desc &d = conv->d;
-    const cudaStream_t stream = conv->cuda->stream;
-    if (d.way == TT_CUDA_FORWARD) {
-        const int64_t n = count_y(d);
-        forward<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, stream>>>(
-            d, n, (const T *)a->x, (const T *)a->w, (T *)a->y);
-    } else if (d.way == TT_CUDA_GRAD_X) {
-        const int64_t n = count_x(d);
-        grad_x<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, stream>>>(
-            d, n, (const T *)a->y, (const T *)a->w, (T *)a->x);
-    } else {
-        return run_plain_w<T>(conv, a);
-    }
-    return launched();
-}
-
-template <typename T>
-__global__ void add_bias(int64_t n, int64_t channels, tt_dtype bias_type,
-                         const void *bias, T *y)
-{
-    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    if (i < n)
-        y[i] = from_float<T>(to_float(y[i]) +
-                             (float)load_any(bias_type, bias, i % channels));
-}
-
-template <typename T>
-static const char *run_bias(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
-{
-    const int64_t n = count_y(conv->d);
-    add_bias<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0,
-                  conv->cuda->stream>>>(n, conv->d.groups * conv->d.o,
-                                        conv->d.bias_type, a->bias, (T *)a->y);
-    return launched();
 }
 
 // ---- products --------------------------------------------------------------
@@ -304,6 +77,7 @@ static const char *make_gemm(tt_cuda_conv *conv)
         g.a = y;
         g.b = w;
         g.c = x;
+        g.adds = d.adds;
     } else {
         g.m = d.o;
         g.n = d.c;
@@ -329,6 +103,7 @@ static const char *run_gemm(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
         g.a = a->y;
         g.b = a->w;
         g.c = a->x;
+        g.accumulate = conv->d.adds;
     } else {
         g.a = a->y;
         g.b = a->x;
@@ -367,13 +142,22 @@ static const char *run_plan(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
 extern "C" const char *tt_cuda_conv_run(tt_cuda_conv *conv,
                                         const tt_cuda_conv_args *args)
 {
+    // cuDNN reads and writes 16 bytes at a time; parts of a block of weights may
+    // begin anywhere.
+    const bool is_plan = conv->plan != NULL && is_aligned(args->x) &&
+                         is_aligned(args->w) && is_aligned(args->y) &&
+                         is_aligned(args->bias);
     if (conv->gemm != NULL)
-        return run_gemm(conv, args);
-    if (conv->plan != NULL)
+        TRY(run_gemm(conv, args));
+    else if (is_plan)
         TRY(run_plan(conv, args));
     else
-        TRY(BY_TYPE(conv->d.type, run_plain, conv, args));
-    return conv->adds_bias ? BY_TYPE(conv->d.type, run_bias, conv, args) : NULL;
+        TRY(tt_conv_plain(conv->cuda, &conv->d, args));
+    const bool is_whole = conv->is_whole && (is_plan || conv->gemm != NULL);
+    if (is_whole || (args->bias == NULL && !conv->d.has_relu))
+        return NULL;
+    const void *bias = conv->gemm != NULL ? NULL : args->bias; // it has it
+    return tt_conv_finish(conv->cuda, &conv->d, bias, args->y);
 }
 
 extern "C" int64_t tt_cuda_conv_scratch(const tt_cuda_conv *conv)
@@ -381,10 +165,12 @@ extern "C" int64_t tt_cuda_conv_scratch(const tt_cuda_conv *conv)
     if (conv->gemm != NULL)
         return tt_cuda_gemm_scratch(conv->gemm);
     const bool is_w = conv->d.way == TT_CUDA_GRAD_W;
+    const int64_t plain = tt_conv_plain_scratch(&conv->d);
     if (conv->plan == NULL)
-        return is_w ? 4 * count_w(conv->d) * plain_chunks(conv->d) : 0;
+        return plain;
     const int64_t low = is_w ? low_bytes(conv->d) : 0;
-    return low + tt_dnn_bytes(conv->plan) + 512;
+    const int64_t bytes = low + tt_dnn_bytes(conv->plan) + 512;
+    return bytes > plain ? bytes : plain;
 }
 
 extern "C" void tt_cuda_conv_destroy(tt_cuda_conv *conv)
@@ -467,7 +253,8 @@ typedef std::vector<int64_t> key;
 
 static key key_of(const tt_cuda_conv_desc &d)
 {
-    key k = {d.way, d.type, d.bias_type, d.n, d.groups, d.c, d.o};
+    key k = {d.way, d.type,   d.bias_type, d.has_relu, d.adds,
+             d.n,   d.groups, d.c,         d.o};
     for (const tt_cuda_slide &s : d.slide) {
         const int64_t all[] = {s.in,     s.out,      s.kernel,
                                s.stride, s.dilation, s.pad};
@@ -478,6 +265,11 @@ static key key_of(const tt_cuda_conv_desc &d)
 
 static std::mutex choices_lock;
 static std::map<key, int> choices; // of the candidates below
+
+static bool has_bias(const tt_cuda_conv_desc &d)
+{
+    return d.bias_type != TT_N_DTYPES;
+}
 
 // A way of computing the convolution: number 0 is the product, where it is one,
 // others are cuDNN's suggestions.
@@ -494,8 +286,9 @@ static const char *make(tt_cuda *cuda, const tt_cuda_conv_desc &d, int choice,
         error = make_gemm(conv);
     if (choice > 0)
         conv->plan = tt_dnn_create(cuda, &d, choice - 1);
-    conv->adds_bias = d.bias_type != TT_N_DTYPES && conv->gemm == NULL &&
-                      (conv->plan == NULL || !tt_dnn_has_bias(conv->plan));
+    conv->is_whole = conv->gemm != NULL   ? !d.has_relu
+                     : conv->plan != NULL ? tt_dnn_has_bias(conv->plan)
+                                          : !d.has_relu && !has_bias(d);
     *out = conv;
     return error;
 }
@@ -510,7 +303,7 @@ static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
     std::vector<tt_cuda_conv *> all;
     int64_t scratch = 0;
-    int best = -1;
+    int best = -1, n_working = 0;
     float best_ms = -1;
     for (int i = 0; i <= TT_DNN_PLANS; i++) {
         tt_cuda_conv *conv = NULL;
@@ -520,12 +313,12 @@ static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d)
         const int64_t bytes = works(conv) ? tt_cuda_conv_scratch(conv) : 0;
         scratch = bytes > scratch ? bytes : scratch;
         best = best < 0 && works(conv) ? i : best;
+        n_working += works(conv);
         if (best >= 0 && multiplications(d) < least_measured)
             break;
     }
     trial t = {};
-    if (best >= 0 && multiplications(d) >= least_measured &&
-        begin_trial(cuda, d, scratch, &t))
+    if (n_working > 1 && begin_trial(cuda, d, scratch, &t))
         for (size_t i = 0; i < all.size(); i++) {
             const float ms = works(all[i]) ? time_one(all[i], &t) : -1;
             if (ms >= 0 && (best_ms < 0 || ms < best_ms)) {

@@ -1,5 +1,5 @@
 // dnn_conv - a convolution as a small graph for cuDNN: the convolution, and behind the
-// forward one the bias. Of cuDNN's suggestions those are refused that give other bits
+// forward one bias and activation. Of cuDNN's suggestions those are refused that give other bits
 // from run to run, and, for f32, those that round operands (TF32) or gain speed by
 // transforms that lose digits.
 
@@ -9,14 +9,14 @@
 
 #include <new>
 
-enum id { X = 1, W, Y, BIAS, SUM };
+enum id { X = 1, W, Y, BIAS, PRODUCT, SUM };
 enum { SUGGESTIONS = 32 };
 static const int64_t most_workspace = (int64_t)1 << 30;
 
 struct tt_dnn_plan {
     cudnnHandle_t handle;
-    tt_cuda_way way;
-    bool has_bias;
+    bool has_bias, has_relu; // in it
+    bool is_whole;           // it does all that was asked
     dnn_desc execution;
     int64_t bytes;
 };
@@ -143,48 +143,64 @@ static dnn_desc window(dnn_graph &g, const tt_cuda_conv_desc &d)
     return c;
 }
 
-static void add_bias(dnn_graph &g, const tt_cuda_conv_desc &d,
-                     cudnnDataType_t type, dnn_desc sum)
+// y = mode(x, b)
+static void apply(dnn_graph &g, cudnnPointwiseMode_t mode, dnn_desc x,
+                  dnn_desc b, dnn_desc y)
 {
     const cudnnDataType_t math = CUDNN_DATA_FLOAT;
-    const cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
-    std::vector<int64_t> dim(2 + (size_t)(TT_CUDA_SPACE - first_space(d)), 1);
-    dim[1] = d.groups * d.o;
     const dnn_desc p = g.make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     g.set(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     g.set(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math);
     g.finalize(p);
     const dnn_desc op = g.make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
-    g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, sum);
-    g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
-          tensor(g, BIAS, type, dim, false));
-    g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, image(g, Y, type, d, false));
+    g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+    if (b != NULL)
+        g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+    g.set(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
     g.finalize(op);
     g.ops.push_back(op);
 }
 
-static void build(dnn_graph &g, const tt_cuda_conv_desc &d, bool has_bias)
+static dnn_desc bias(dnn_graph &g, const tt_cuda_conv_desc &d,
+                     cudnnDataType_t type)
+{
+    std::vector<int64_t> dim(2 + (size_t)(TT_CUDA_SPACE - first_space(d)), 1);
+    dim[1] = d.groups * d.o;
+    return tensor(g, BIAS, type, dim, false);
+}
+
+// What lies between two operations stays in the kernel, as floats.
+static void build(dnn_graph &g, const tt_cuda_conv_desc &d, bool has_bias,
+                  bool has_relu)
 {
     const cudnnDataType_t type =
         d.type == TT_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
     const names &name = d.way == TT_CUDA_FORWARD  ? forward_names
                         : d.way == TT_CUDA_GRAD_X ? grad_x_names
                                                   : grad_w_names;
-    const float one = 1, zero = 0;
-    const dnn_desc y = image(g, has_bias ? SUM : Y,
-                             has_bias ? CUDNN_DATA_FLOAT : type, d, has_bias);
+    const float one = 1, beta = d.adds ? 1 : 0;
+    const dnn_desc product = has_bias || has_relu
+                                 ? image(g, PRODUCT, CUDNN_DATA_FLOAT, d, true)
+                                 : image(g, Y, type, d, false);
     const dnn_desc op = g.make(name.op);
     g.set(op, name.conv, window(g, d));
     g.set(op, name.x, image(g, X, type, d, false));
     g.set(op, name.w, image(g, W, type, d, false));
-    g.set(op, name.y, y);
+    g.set(op, name.y, product);
     g.set(op, name.alpha, CUDNN_TYPE_FLOAT, 1, &one);
-    g.set(op, name.beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    g.set(op, name.beta, CUDNN_TYPE_FLOAT, 1, &beta);
     g.finalize(op);
     g.ops.push_back(op);
-    if (has_bias)
-        add_bias(g, d, type, y);
+    dnn_desc last = product;
+    if (has_bias) {
+        last = has_relu ? image(g, SUM, CUDNN_DATA_FLOAT, d, true)
+                        : image(g, Y, type, d, false);
+        apply(g, CUDNN_POINTWISE_ADD, product, bias(g, d, type), last);
+    }
+    if (has_relu)
+        apply(g, CUDNN_POINTWISE_RELU_FWD, last, NULL,
+              image(g, Y, type, d, false));
 }
 
 // ---- engines ---------------------------------------------------------------
@@ -282,28 +298,32 @@ static bool is_expressible(const tt_cuda_conv_desc &d)
     return true;
 }
 
-static dnn_desc plan_of(const tt_cuda_conv_desc &d, cudnnHandle_t handle,
-                        bool has_bias, int number, int64_t *bytes_out)
+static dnn_desc plan_of(const tt_cuda_conv_desc &d, const tt_dnn_plan &p,
+                        int number, int64_t *bytes_out)
 {
     dnn_graph g;
-    build(g, d, has_bias);
-    return find_plan(g, d, handle, number, bytes_out);
+    build(g, d, p.has_bias, p.has_relu);
+    return find_plan(g, d, p.handle, number, bytes_out);
 }
 
 tt_dnn_plan *tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                            int number)
 {
-    const cudnnHandle_t handle = dnn_handle(cuda);
-    if (handle == NULL || !is_expressible(*desc))
-        return NULL;
+    // cuDNN has fused kernels for a bias of the same type, and an activation
+    // behind it.
+    const bool has_bias = desc->bias_type != TT_N_DTYPES;
+    const bool is_fused = desc->bias_type == desc->type;
     tt_dnn_plan p = {};
-    p.handle = handle;
-    p.way = desc->way;
-    p.has_bias = desc->bias_type == desc->type;
-    p.execution = plan_of(*desc, handle, p.has_bias, number, &p.bytes);
-    if (p.execution == NULL && p.has_bias) {
-        p.has_bias = false;
-        p.execution = plan_of(*desc, handle, false, number, &p.bytes);
+    p.handle = dnn_handle(cuda);
+    if (p.handle == NULL || !is_expressible(*desc))
+        return NULL;
+    p.has_bias = is_fused;
+    p.has_relu = is_fused && desc->has_relu;
+    p.is_whole = is_fused || (!has_bias && !desc->has_relu);
+    p.execution = plan_of(*desc, p, number, &p.bytes);
+    if (p.execution == NULL && is_fused) {
+        p.has_bias = p.has_relu = p.is_whole = false;
+        p.execution = plan_of(*desc, p, number, &p.bytes);
     }
     if (p.execution == NULL)
         return NULL;
@@ -321,7 +341,7 @@ void tt_dnn_destroy(tt_dnn_plan *plan)
 
 bool tt_dnn_has_bias(const tt_dnn_plan *plan)
 {
-    return plan->has_bias;
+    return plan->is_whole;
 }
 
 int64_t tt_dnn_bytes(const tt_dnn_plan *plan)

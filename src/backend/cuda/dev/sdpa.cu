@@ -2,13 +2,9 @@
 // described as the small graph that cuDNN's attention engines recognise, and the first
 // engine that takes it becomes a plan. Plans are kept per shape. Gradients are summed
 // in a fixed order: cuDNN is asked for the variant without atomic additions.
-//
-// cuDNN is opened at first use, so the plug-in works without it.
 
-#include "backend/cuda/dev/common.cuh"
+#include "backend/cuda/dev/dnn.cuh"
 
-#include <cudnn_graph.h>
-#include <dlfcn.h>
 #include <float.h>
 #include <map>
 #include <mutex>
@@ -17,59 +13,7 @@
 #include <tuple>
 #include <vector>
 
-typedef cudnnBackendDescriptor_t desc;
-
-// ---- the library ---------------------------------------------------------------
-
-#define FUNCTIONS(F)                                                           \
-    F(cudnnCreate)                                                             \
-    F(cudnnSetStream)                                                          \
-    F(cudnnGetErrorString)                                                     \
-    F(cudnnBackendCreateDescriptor)                                            \
-    F(cudnnBackendDestroyDescriptor)                                           \
-    F(cudnnBackendSetAttribute)                                                \
-    F(cudnnBackendGetAttribute)                                                \
-    F(cudnnBackendFinalize)                                                    \
-    F(cudnnBackendExecute)
-
-struct library {
-    bool is_here;
-#define POINTER(name) decltype(&::name) name;
-    FUNCTIONS(POINTER)
-#undef POINTER
-};
-
-static library load(void)
-{
-    library l = {};
-    void *so = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    l.is_here = so != NULL;
-    if (so == NULL)
-        return l;
-#define FIND(name)                                                             \
-    l.name = (decltype(l.name))dlsym(so, #name);                               \
-    l.is_here = l.is_here && l.name != NULL;
-    FUNCTIONS(FIND)
-#undef FIND
-    return l;
-}
-
-static const library &lib(void)
-{
-    static const library loaded = load();
-    return loaded;
-}
-
-static cudnnHandle_t handle_of(tt_cuda *cuda)
-{
-    if (cuda->cudnn == NULL && lib().is_here) {
-        cudnnHandle_t handle = NULL;
-        if (lib().cudnnCreate(&handle) == CUDNN_STATUS_SUCCESS &&
-            lib().cudnnSetStream(handle, cuda->stream) == CUDNN_STATUS_SUCCESS)
-            cuda->cudnn = handle;
-    }
-    return (cudnnHandle_t)cuda->cudnn;
-}
+typedef dnn_desc desc;
 
 // ---- building graphs -------------------------------------------------------------
 
@@ -83,44 +27,10 @@ struct shape {
     int64_t dim[4], stride[4];
 };
 
-struct graph {
-    std::vector<desc> owned, ops;
-    cudnnStatus_t status;
+struct graph : dnn_graph {
     int64_t next;
 
-    graph() : status(CUDNN_STATUS_SUCCESS), next(VIRTUALS) {}
-    ~graph()
-    {
-        for (desc d : owned)
-            lib().cudnnBackendDestroyDescriptor(d);
-    }
-
-    bool good() const { return status == CUDNN_STATUS_SUCCESS; }
-
-    desc make(cudnnBackendDescriptorType_t type)
-    {
-        desc d = NULL;
-        if (good())
-            status = lib().cudnnBackendCreateDescriptor(type, &d);
-        if (d != NULL)
-            owned.push_back(d);
-        return d;
-    }
-    void set(desc d, cudnnBackendAttributeName_t name,
-             cudnnBackendAttributeType_t type, int64_t n, const void *value)
-    {
-        if (good())
-            status = lib().cudnnBackendSetAttribute(d, name, type, n, value);
-    }
-    void set(desc d, cudnnBackendAttributeName_t name, desc value)
-    {
-        set(d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
-    }
-    void finalize(desc d)
-    {
-        if (good())
-            status = lib().cudnnBackendFinalize(d);
-    }
+    graph() : next(VIRTUALS) {}
     desc tensor(int64_t id, cudnnDataType_t type, const shape &s, bool by_value);
     desc scratch(cudnnDataType_t type, const shape &s);
     desc pointwise(cudnnPointwiseMode_t mode, desc x, desc b, desc y,
@@ -394,27 +304,27 @@ static desc find_engine(graph &g, cudnnHandle_t handle)
         c = g.make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     int64_t n = 0;
     if (!g.good() ||
-        lib().cudnnBackendGetAttribute(
+        dnn().cudnnBackendGetAttribute(
             heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
             CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &n, config) !=
             CUDNN_STATUS_SUCCESS)
         return NULL;
     for (int64_t i = 0; i < n; i++) {
         desc e = NULL;
-        if (lib().cudnnBackendCreateDescriptor(
+        if (dnn().cudnnBackendCreateDescriptor(
                 CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &e) !=
             CUDNN_STATUS_SUCCESS)
             return NULL;
-        if (lib().cudnnBackendSetAttribute(
+        if (dnn().cudnnBackendSetAttribute(
                 e, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
                 &handle) == CUDNN_STATUS_SUCCESS &&
-            lib().cudnnBackendSetAttribute(
+            dnn().cudnnBackendSetAttribute(
                 e, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                 &config[i]) == CUDNN_STATUS_SUCCESS &&
-            lib().cudnnBackendFinalize(e) == CUDNN_STATUS_SUCCESS)
+            dnn().cudnnBackendFinalize(e) == CUDNN_STATUS_SUCCESS)
             return e;
-        lib().cudnnBackendDestroyDescriptor(e);
+        dnn().cudnnBackendDestroyDescriptor(e);
     }
     return NULL;
 }
@@ -432,7 +342,7 @@ static plan make_plan(cudnnHandle_t handle, const tt_cuda_attention_args &a,
         p.execution = find_engine(g, handle);
     int64_t n = 0;
     if (p.execution != NULL &&
-        lib().cudnnBackendGetAttribute(
+        dnn().cudnnBackendGetAttribute(
             p.execution, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
             CUDNN_TYPE_INT64, 1, &n, &p.workspace_bytes) !=
             CUDNN_STATUS_SUCCESS)
@@ -488,7 +398,7 @@ extern "C" const char *tt_cuda_sdpa_create(tt_cuda *cuda,
     if (!fits(*args, is_grad))
         return NULL;
     const std::lock_guard<std::mutex> guard(plans_lock);
-    const cudnnHandle_t handle = handle_of(cuda);
+    const cudnnHandle_t handle = dnn_handle(cuda);
     if (handle == NULL)
         return NULL;
     const key k = key_of(*args, is_grad);
@@ -517,32 +427,6 @@ extern "C" int64_t tt_cuda_sdpa_scratch(const tt_cuda_sdpa *sdpa)
     return sdpa->p.workspace_bytes + 256;
 }
 
-static cudnnStatus_t execute(const tt_cuda_sdpa *s, const int64_t *ids,
-                             void **data, int64_t n, void *workspace)
-{
-    desc pack = NULL;
-    cudnnStatus_t status = lib().cudnnBackendCreateDescriptor(
-        CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = lib().cudnnBackendSetAttribute(
-            pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, ids);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = lib().cudnnBackendSetAttribute(
-            pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n,
-            data);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = lib().cudnnBackendSetAttribute(
-            pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
-            &workspace);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = lib().cudnnBackendFinalize(pack);
-    if (status == CUDNN_STATUS_SUCCESS)
-        status = lib().cudnnBackendExecute(s->handle, s->p.execution, pack);
-    if (pack != NULL)
-        lib().cudnnBackendDestroyDescriptor(pack);
-    return status;
-}
-
 extern "C" const char *tt_cuda_sdpa_run(tt_cuda_sdpa *sdpa,
                                         const tt_cuda_attention_args *args)
 {
@@ -554,20 +438,20 @@ extern "C" const char *tt_cuda_sdpa_run(tt_cuda_sdpa *sdpa,
                        args->o.data,   args->lse,      &scale,
                        &lowest,        &unit,          args->d_o.data,
                        args->d_q.data, args->d_k.data, args->d_v.data};
-    int64_t used[ALL];
-    void *from[ALL];
-    int64_t n = 0;
+    std::vector<int64_t> used;
+    std::vector<void *> from;
     for (int i = 0; i < (sdpa->is_grad ? ALL : FORWARD); i++) {
         if (ids[i] == LOWEST && !args->is_causal)
             continue;
-        used[n] = ids[i];
-        from[n++] = data[i];
+        used.push_back(ids[i]);
+        from.push_back(data[i]);
     }
     void *workspace =
         (void *)(((uintptr_t)args->scratch + 255) & ~(uintptr_t)255);
-    const cudnnStatus_t status = execute(sdpa, used, from, n, workspace);
+    const cudnnStatus_t status = dnn_execute(
+        sdpa->handle, sdpa->p.execution, used, from, workspace);
     if (status != CUDNN_STATUS_SUCCESS)
         return tt_cuda_failed_text("cuDNN: attention: %s",
-                                   lib().cudnnGetErrorString(status));
+                                   dnn().cudnnGetErrorString(status));
     return NULL;
 }
