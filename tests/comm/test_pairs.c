@@ -88,7 +88,7 @@ TEST(pairs_take_no_memory_where_there_is_room)
     const tt_coll_call call = {.group = {.n = 16},
                                .fold = {TT_FOLD_SUM, TT_NUM_F64}};
     CHECK_OK(tt__pairs_begin(&p, &call, N, sum, room, (int64_t)sizeof room));
-    CHECK(p.own == NULL);
+    CHECK(p.own == NULL && p.n_free == 4);
     tt__pairs_end(&p);
     CHECK_OK(
         tt__pairs_begin(&p, &call, N, sum, room, (int64_t)sizeof room - 1));

@@ -60,7 +60,7 @@ void tt__pairs_took(tt__pairs *p)
 void tt__pairs_finish(tt__pairs *p)
 {
     char *sum = NULL;
-    for (int level = 0; level < TT__LEVELS; level++)
+    for (int level = 0; p->i >> level != 0; level++)
         if (p->part[level] != NULL)
             sum = sum == NULL ? p->part[level] : merge(p, p->part[level], sum);
 }
