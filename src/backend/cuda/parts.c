@@ -170,7 +170,7 @@ static tt_cuda_parts_args samples_of(const tt_site *site, const tt_args *args)
 static tt_status prepare_mse(tt_backend *backend, tt_site *site,
                              tt_prepared *prepared_out)
 {
-    prepared_out->scratch_bytes = 16 * TT_CUDA_MSE_BLOCKS;
+    prepared_out->scratch_bytes = (int64_t)16 * TT_CUDA_MSE_BLOCKS;
     return tt__cuda_prepare(backend, site, prepared_out);
 }
 

@@ -48,12 +48,15 @@ static void adaptive_slides(const tt_local *x, const tt_local *y,
     }
 }
 
+static bool has_where(const tt_op_def *op)
+{
+    return op == &tt_op_max_pool || op == &tt_op_max_pool_grad;
+}
+
 // Where the largest entries were: output 1, or input 1 of the gradient.
 static tt_operand *where_of(tt_site *site)
 {
-    if (site->op == &tt_op_max_pool)
-        return &site->out[1];
-    return site->op == &tt_op_max_pool_grad ? &site->in[1] : NULL;
+    return site->op == &tt_op_max_pool ? &site->out[1] : &site->in[1];
 }
 
 static tt_cuda_pool_args describe(tt_site *site)
@@ -61,9 +64,9 @@ static tt_cuda_pool_args describe(tt_site *site)
     const bool back = is_grad(site->op);
     const tt_local *x = back ? &site->out[0].local : &site->in[0].local;
     const tt_local *y = back ? &site->in[0].local : &site->out[0].local;
-    const tt_operand *where = where_of(site);
+    const tt_dtype where = has_where(site->op) ? where_of(site)->dtype : TT_U8;
     tt_cuda_pool_args a = {.type = site->in[0].dtype,
-                           .where_type = where == NULL ? TT_U8 : where->dtype,
+                           .where_type = where,
                            .n = tt_operand_dim(&site->in[0], 0),
                            .channels = tt_operand_dim(&site->in[0], 1)};
     if (is_adaptive(site->op)) {
@@ -83,7 +86,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
 {
     TT_TRY(tt__cuda_channels_last(backend, &site->in[0]));
     TT_TRY(tt__cuda_channels_last(backend, &site->out[0]));
-    if (where_of(site) != NULL)
+    if (has_where(site->op))
         TT_TRY(tt__cuda_channels_last(backend, where_of(site)));
     TT_TRY(tt__cuda_state(backend, sizeof(state), prepared_out));
     ((state *)prepared_out->state)->args = describe(site);
