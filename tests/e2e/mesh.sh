@@ -33,6 +33,10 @@ accepted $gpt mesh.tensor=8 layout.heads=none
 accepted $gpt mesh.tensor=3
 refused plan 'more than gpt has of experts, which is 4; mesh.expert=4 would do' \
     $moe mesh.expert=8
+refused plan 'mesh.context=8 is more than the 4 of gpt; mesh.context=4 would do, or layout.attention=ring' \
+    $gpt mesh.context=8 layout.attention=all_to_all
+refused plan 'mesh.context=4 is more than the 2 of gpt; mesh.context=2 would do' \
+    $gpt mesh.context=4 mesh.tensor=2 layout.attention=all_to_all
 refused plan 'more than gpt has of seq, which is 32; mesh.context=32 would do' \
     $gpt mesh.context=64
 refused plan 'mesh.space=64 is more than resnet18 has of height, which is 32; mesh.space=32' \
