@@ -160,6 +160,46 @@ $(B)/libtutti-cuda.so: $(CUDA_OBJS)
 		-Xlinker -rpath=$(CUDA_HOME)/lib64
 endif
 
+# The same files for a device that is emulated on the host, for tests on machines
+# without a GPU; cuDNN is not there.
+EMU_SRCS := $(filter-out %/sdpa.cu %/dnn_conv.cu,$(sort \
+	$(wildcard src/backend/cuda/dev/*.cu)))
+EMU_HEADERS := $(filter-out %/dnn.cuh,$(patsubst %,$(B)/emulated/obj/%,\
+	$(wildcard src/backend/cuda/dev/*.cuh)))
+EMU_OWN  := $(sort $(wildcard tests/gpu/emulate/*.cpp))
+EMU_OBJS := $(EMU_SRCS:%.cu=$(B)/emulated/obj/%.o) \
+	$(EMU_OWN:%.cpp=$(B)/emulated/obj/%.o)
+EMU_FLAGS := -std=c++17 -O2 -DTT_CUDA_LEAST_TUNED=1 -fPIC -Wall -Wextra -Wno-unknown-pragmas \
+	-Wno-missing-field-initializers -Wno-maybe-uninitialized -Itests/gpu/emulate \
+	-I$(B)/emulated/obj/src -Isrc -DTT_VERSION='"$(VERSION)"' -fvisibility=hidden -MD -MP
+EMULATED := $(B)/emulated/libtutti-cuda.so $(B)/emulated/tutti
+
+$(B)/emulated/obj/%.cpp: %.cu tests/gpu/emulate/translate.py
+	@mkdir -p $(@D)
+	@python3 tests/gpu/emulate/translate.py $< >$@
+
+$(B)/emulated/obj/%.cuh: %.cuh tests/gpu/emulate/translate.py
+	@mkdir -p $(@D)
+	@python3 tests/gpu/emulate/translate.py $< >$@
+
+$(B)/emulated/obj/%.o: $(B)/emulated/obj/%.cpp | $(EMU_HEADERS)
+	@echo "  c++   $< (emulated)"
+	@$(CCACHE) $(CXX) $(EMU_FLAGS) -c -o $@ $<
+
+$(B)/emulated/obj/tests/%.o: tests/%.cpp | $(EMU_HEADERS)
+	@mkdir -p $(@D)
+	@echo "  c++   $<"
+	@$(CCACHE) $(CXX) $(EMU_FLAGS) -c -o $@ $<
+
+$(B)/emulated/libtutti-cuda.so: $(EMU_OBJS)
+	@echo "  ld    $@"
+	@$(CXX) -shared -o $@ $(EMU_OBJS)
+
+# The plug-in is looked for beside the program, links followed.
+$(B)/emulated/tutti: $(B)/tutti
+	@mkdir -p $(@D)
+	@ln -f $< $@
+
 # ---- products ------------------------------------------------------------
 
 # One plug-in per MPI library whose compiler is there; MPICC_mpich=... names another.
@@ -237,7 +277,7 @@ $(B)/test-runner: $(TEST_OBJS) $(B)/libtutti.a $(B)/files
 $(TEST_OBJS): ALL_CPPFLAGS += -Itests
 
 -include $(shell find build/fuzz/obj -name '*.d' 2>/dev/null)
--include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/emulated -name '*.d' 2>/dev/null)
 
 # Make called from here uses every core unless the user said how many.
 SUBMAKE = $(MAKE) -s --no-print-directory \
@@ -261,7 +301,7 @@ setup-check:
 
 .PHONY: test-build
 test-build: setup
-	+@$(SUBMAKE) all $(B)/test-runner
+	+@$(SUBMAKE) all $(B)/test-runner $(if $(SAN)$(IS_CLANG),,$(EMULATED))
 
 .PHONY: test
 test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers

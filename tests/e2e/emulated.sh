@@ -1,0 +1,44 @@
+# Kernels for GPUs without a GPU: the plug-in's files, built for a device that is emulated
+# on the host. Those of a GPT = ref; its steps = the CPU's, twice = the same bits.
+# deadline: 900
+set -eu
+program=${TUTTI_BUILD:-build}/emulated/tutti
+[ -x "$program" ] || exit 77
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_STATE_HOME="$folder/state" XDG_CACHE_HOME="$folder/cache"
+
+die() {
+    echo "$1"
+    exit 1
+}
+
+for what in norm_grad layer_norm matmul cross_entropy embedding adamw \
+    sum_squares clip gelu; do
+    "$program" check kernel device=cuda only=$what >"$folder/out" 2>&1 ||
+        die "$(grep -v holds "$folder/out" | head -20)"
+done
+
+number() {
+    sed -n 's/.*, *"'"$2"'": *\([-+0-9.e]*\).*/\1/p' "$1"
+}
+for model in gpt llama vit; do
+    for device in cpu cuda; do
+        "$program" bench step examples/$model-tiny.yaml device=$device warmup=0 \
+            steps=1 --json >"$folder/$device"
+    done
+    awk -v a="$(number "$folder/cpu" loss)" -v b="$(number "$folder/cuda" loss)" \
+        -v c="$(number "$folder/cpu" norm)" -v d="$(number "$folder/cuda" norm)" \
+        'function apart(x, y) { return (x > y ? x - y : y - x) / x }
+         BEGIN { exit !(a > 0 && c > 0 && apart(a, b) < 1e-5 && apart(c, d) < 1e-4) }' ||
+        die "$model: $(cat "$folder/cpu" "$folder/cuda")"
+done
+
+for n in 1 2; do
+    "$program" bench step examples/gpt-tiny.yaml device=cuda precision=bf16 batch=2 \
+        model.layers=1 warmup=0 steps=2 --json >"$folder/run-$n"
+done
+for what in loss norm; do
+    [ "$(number "$folder/run-1" $what)" = "$(number "$folder/run-2" $what)" ] ||
+        die "two runs differ: $(cat "$folder/run-1" "$folder/run-2")"
+done

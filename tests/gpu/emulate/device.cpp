@@ -1,0 +1,361 @@
+// device - the emulated device: memory is the host's, work is done when it is asked
+// for, threads of a block are fibers that change places at barriers and shuffles.
+//
+// Warps and lanes run in one order in one launch and in the other in the next, so that
+// results which depend on it differ from run to run.
+
+#include <cuda_runtime.h>
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+// The device's clock counts launches and products, so that what is measured on it is
+// the same every time.
+static int64_t ticks;
+
+namespace
+{
+enum { MOST = 1024, LANES = 32, STACK = 64 << 10 };
+enum state { READY, AT_WARP, AT_BLOCK, DONE };
+
+struct fiber {
+    bool is_made;
+    state is;
+    dim3 index;
+    jmp_buf at;
+};
+
+fiber fibers[MOST];
+int n_fibers, current;
+jmp_buf scheduler;
+char *stacks;
+emulated::body_fn *body;
+void *body_context;
+bool is_backward;
+
+// What lanes give each other, and what all threads do, by turns.
+uint64_t slot[MOST / LANES][2][LANES];
+int turn_of[MOST];
+int vote_or[2], vote_and[2], vote_turn[MOST];
+
+[[noreturn]] void give_up(const char *why)
+{
+    fprintf(stderr, "emulated device: %s (block %u %u %u, thread %d)\n", why,
+            blockIdx.x, blockIdx.y, blockIdx.z, current);
+    abort();
+}
+
+void leave(state why)
+{
+    const int me = current;
+    fibers[me].is = why;
+    if (_setjmp(fibers[me].at) == 0)
+        _longjmp(scheduler, 1);
+}
+
+// A fiber is made once and comes back for the thread of the next block.
+void entry(void)
+{
+    for (;;) {
+        body(body_context);
+        leave(DONE);
+    }
+}
+
+void start(int i)
+{
+    static ucontext_t context, back;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stacks + (size_t)i * STACK;
+    context.uc_stack.ss_size = STACK;
+    context.uc_link = &back;
+    makecontext(&context, entry, 0);
+    setcontext(&context);
+}
+
+void resume(int i)
+{
+    current = i;
+    threadIdx = fibers[i].index;
+    if (_setjmp(scheduler) != 0)
+        return;
+    fibers[i].is = READY;
+    if (!fibers[i].is_made) {
+        fibers[i].is_made = true;
+        start(i);
+    }
+    _longjmp(fibers[i].at, 1);
+}
+
+int in_order(int i, int first, int n)
+{
+    return is_backward ? first + n - 1 - i : first + i;
+}
+
+// Until all lanes are through or wait for the block.
+void run_warp(int first, int n)
+{
+    for (;;) {
+        int waiting = 0;
+        for (int i = 0; i < n; i++) {
+            const int t = in_order(i, first, n);
+            if (fibers[t].is == READY)
+                resume(t);
+        }
+        for (int t = first; t < first + n; t++)
+            waiting += fibers[t].is == AT_WARP;
+        if (waiting == 0)
+            return;
+        if (waiting != n)
+            give_up("a shuffle waits for lanes that are elsewhere");
+        for (int t = first; t < first + n; t++)
+            fibers[t].is = READY;
+    }
+}
+
+void run_block(void)
+{
+    for (int i = 0; i < n_fibers; i++) {
+        fibers[i].is = READY;
+        fibers[i].index = dim3(i % blockDim.x, i / blockDim.x % blockDim.y,
+                               i / (blockDim.x * blockDim.y));
+        turn_of[i] = vote_turn[i] = 0;
+    }
+    vote_or[0] = vote_or[1] = 0;
+    vote_and[0] = vote_and[1] = 1;
+    for (int left = n_fibers; left > 0;) {
+        const int warps = (n_fibers + LANES - 1) / LANES;
+        for (int w = 0; w < warps; w++) {
+            const int first = in_order(w, 0, warps) * LANES;
+            run_warp(first, n_fibers - first < LANES ? n_fibers - first
+                                                     : (int)LANES);
+        }
+        left = 0;
+        for (int t = 0; t < n_fibers; t++)
+            if (fibers[t].is == AT_BLOCK) {
+                fibers[t].is = READY;
+                left++;
+            }
+    }
+}
+} // namespace
+
+void emulated::run(body_fn *run_body, void *context, dim3 grid, dim3 block)
+{
+    if (stacks == NULL)
+        stacks = (char *)mmap(NULL, (size_t)MOST * STACK,
+                              PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                              0);
+    body = run_body;
+    body_context = context;
+    gridDim = grid;
+    blockDim = block;
+    n_fibers = (int)(block.x * block.y * block.z);
+    if (n_fibers < 1 || n_fibers > MOST || grid.x * grid.y * grid.z < 1 ||
+        grid.y > 65535 || grid.z > 65535)
+        give_up("a launch of impossible size");
+    is_backward = !is_backward;
+    emulated::tick();
+    for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
+        for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
+            for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++)
+                run_block();
+}
+
+void emulated::tick(void)
+{
+    ticks++;
+}
+
+int emulated::lane(void)
+{
+    return current % LANES;
+}
+
+uint64_t emulated::exchange(uint64_t mine, int from)
+{
+    const int warp = current / LANES, turn = turn_of[current]++ & 1;
+    slot[warp][turn][current % LANES] = mine;
+    leave(AT_WARP);
+    return slot[warp][turn][from];
+}
+
+void __syncwarp(unsigned)
+{
+    (void)emulated::exchange(0, 0);
+}
+
+void __syncthreads(void)
+{
+    leave(AT_BLOCK);
+}
+
+// The other turn's votes begin anew when this one's are all in.
+int __syncthreads_or(int x)
+{
+    const int turn = vote_turn[current]++ & 1;
+    vote_or[turn] |= x != 0;
+    leave(AT_BLOCK);
+    vote_or[!turn] = 0;
+    return vote_or[turn];
+}
+
+int __syncthreads_and(int x)
+{
+    const int turn = vote_turn[current]++ & 1;
+    vote_and[turn] &= x != 0;
+    leave(AT_BLOCK);
+    vote_and[!turn] = 1;
+    return vote_and[turn];
+}
+
+// ---- the runtime ---------------------------------------------------------------
+
+struct emulated_stream {
+    int unused;
+};
+struct emulated_event {
+    int64_t at;
+};
+
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    *n = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
+{
+    *p = cudaDeviceProp();
+    snprintf(p->name, sizeof p->name, "emulated");
+    p->major = 9;
+    p->multiProcessorCount = 2;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    *free_bytes = *total_bytes = (size_t)8 << 30;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t status)
+{
+    return status == cudaSuccess ? "no error" : "out of memory";
+}
+
+const char *cudaGetErrorName(cudaError_t status)
+{
+    return status == cudaSuccess ? "cudaSuccess" : "cudaErrorMemoryAllocation";
+}
+
+// Not zeroed: what reads before it writes shall differ.
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    if (posix_memalign(out, 256, bytes) != 0)
+        return cudaErrorMemoryAllocation;
+    memset(*out, 0xa5, bytes < (1 << 20) ? bytes : 1 << 20);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *p)
+{
+    free(p);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
+{
+    return cudaMalloc(out, bytes);
+}
+
+cudaError_t cudaHostGetDevicePointer(void **out, void *host, unsigned)
+{
+    *out = host;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+    return cudaFree(p);
+}
+
+cudaError_t cudaMemsetAsync(void *p, int byte, size_t n, cudaStream_t)
+{
+    memset(p, byte, n);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n,
+                            cudaMemcpyKind, cudaStream_t)
+{
+    memcpy(to, from, n);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    *stream = new emulated_stream();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    delete stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+{
+    *event = new emulated_event();
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return cudaEventCreateWithFlags(event, 0);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
+{
+    event->at = ticks;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    *ms = (float)(end->at - start->at) * 1e-3f;
+    return cudaSuccess;
+}
