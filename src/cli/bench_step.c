@@ -27,8 +27,14 @@ static const tt_opt table[] = {
     {0},
 };
 
+// What the time of a device goes to.
+enum { GEMM, ATTENTION, NORM, LOSS, OPTIMISER, OTHER, IDLE, N_CLASSES };
+static const char *const class_name[] = {
+    "gemm", "attention", "norm", "loss", "optimiser", "other", "idle"};
+
 typedef struct result {
-    double seconds; // median
+    double seconds;                  // median
+    double class_seconds[N_CLASSES]; // a step; all 0: not known
     double gemm_rate;
     double exact_cost; // how much longer than without `exact`; 0 without it
     int64_t rss_growth, peak_used;
@@ -80,6 +86,48 @@ static tt_status measure(tt_job *job, const options *o, result *r)
     return status;
 }
 
+static int class_of(const tt_step *step)
+{
+    static const struct {
+        const char *word;
+        int class;
+    } known[] = {{"matmul", GEMM},    {"conv", GEMM},
+                 {"bias_grad", GEMM}, {"attention", ATTENTION},
+                 {"norm", NORM},      {"cross_entropy", LOSS},
+                 {"correct", LOSS},   {"mse", LOSS}};
+    if (step->phase == TT_UPDATE)
+        return OPTIMISER;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strstr(step->op->name, known[i].word) != NULL)
+            return known[i].class;
+    return OTHER;
+}
+
+// Steps whose beginnings and ends the device notes, in an executor of their own.
+static tt_status measure_classes(tt_job *job, const options *o, result *r)
+{
+    const tt_memory_def *memory = job->backend->def->memory;
+    const tt_exec_options exec = {.marks = true};
+    tt_exec_stats stats;
+    tt_step_result last;
+    if (memory == NULL || memory->mark == NULL)
+        return TT_OK;
+    tt_exec_destroy(job->exec);
+    job->exec = NULL;
+    TT_TRY(tt_job_start(job, &exec));
+    TT_TRY(tt_bench_run(job, 1, NULL, &last));
+    tt_exec_stats_reset(job->exec);
+    TT_TRY(tt_bench_run(job, o->steps < 3 ? o->steps : 3, NULL, &last));
+    tt_exec_stats_get(job->exec, &stats);
+    const double *seconds = tt_exec_step_seconds(job->exec);
+    const double n = (double)stats.n_runs;
+    for (int32_t s = 0; s < job->plan->n_steps; s++)
+        r->class_seconds[class_of(&job->plan->step[s])] += seconds[s] / n;
+    const double idle = stats.device_seconds - stats.busy_seconds;
+    r->class_seconds[IDLE] = idle > 0 ? idle / n : 0;
+    return TT_OK;
+}
+
 // The same without `exact`, in a job of its own.
 static tt_status measure_loose(tt_cli *cli, const options *o, result *r)
 {
@@ -126,6 +174,15 @@ static void print_json(const tt_job *job, const options *o, const result *r,
     tt_json_f64(&j, "gemm_gflops", r->gemm_rate / 1e9);
     tt_json_f64(&j, "gemm_fraction", flops / r->seconds / r->gemm_rate);
     tt_json_f64(&j, "overhead_fraction", r->stats.overhead_fraction);
+    if (job->backend->target.peak_flops > 0)
+        tt_json_f64(&j, "mfu",
+                    flops / r->seconds / job->backend->target.peak_flops);
+    if (r->class_seconds[GEMM] > 0) {
+        tt_json_open(&j, "ms_by_class", '{');
+        for (int i = 0; i < N_CLASSES; i++)
+            tt_json_f64(&j, class_name[i], r->class_seconds[i] * 1e3);
+        tt_json_close(&j, '}');
+    }
     tt_json_i64(&j, "peak_bytes_predicted", job->plan->peak_bytes);
     tt_json_i64(&j, "peak_bytes_used", r->peak_used);
     tt_json_i64(&j, "rss_growth_bytes", r->rss_growth);
@@ -158,11 +215,27 @@ static void print_text(const tt_job *job, const result *r)
     tt_str_fini(&used);
 }
 
+// Where a device's time goes.
+static void print_classes(const tt_job *job, const result *r)
+{
+    const double peak = job->backend->target.peak_flops;
+    double total = 0;
+    if (peak > 0)
+        printf("  %.1f%% of the device's %.1f TFLOP/s\n",
+               100 * tt_job_flops(job) / r->seconds / peak, peak / 1e12);
+    for (int i = 0; i < N_CLASSES; i++)
+        total += r->class_seconds[i];
+    for (int i = 0; i < N_CLASSES && total > 0; i++)
+        printf("  %-10s %9.3f ms a step, %5.1f%%\n", class_name[i],
+               r->class_seconds[i] * 1e3, 100 * r->class_seconds[i] / total);
+}
+
 static tt_status show(const tt_cli *cli, const tt_job *job, const options *o,
                       const result *r)
 {
     if (!tt_cli_has(cli, "--json")) {
         print_text(job, r);
+        print_classes(job, r);
         return TT_OK;
     }
     tt_str text = {0};
@@ -186,6 +259,7 @@ static tt_status bench(tt_cli *cli, tt_job *job, const options *o)
     r.rss_growth = tt_bench_resident_bytes() - before;
     if (o->trace[0] != '\0')
         TT_TRY(write_trace(job->exec, o->trace));
+    TT_TRY(measure_classes(job, o, &r));
     TT_TRY(tt_bench_model_products(job, &r.gemm_rate));
     if (job->options.exact) {
         tt_exec_destroy(job->exec); // make room

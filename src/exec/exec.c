@@ -100,6 +100,7 @@ static tt_status allocate(tt_exec *exec)
         exec->from_host == NULL || (exec->options.trace && exec->event == NULL))
         return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
     TT_TRY(tt__air_init(exec));
+    TT_TRY(tt__marks_init(exec));
     return get_memory(exec);
 }
 
@@ -240,6 +241,7 @@ void tt_exec_destroy(tt_exec *exec)
     free_host_kernels(exec, exec->from_host);
     tt_memory_free(exec->backend, exec->memory);
     tt__air_fini(exec);
+    tt_free(exec->marked);
     tt_free(exec->event);
     tt_free(exec->address);
     tt_free(exec->step_seconds);

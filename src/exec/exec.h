@@ -41,6 +41,8 @@ typedef struct tt_exec_options {
     bool check_finite;   // after every step: slow, names the first culprit
     bool wait;           // for a device after every step, so that the times of
                          // steps are the device's; `trace` does so too
+    bool marks;          // times of steps are those between marks that a device
+                         // keeps by itself, without waiting; others: no times
     const tt_wire *wire; // NULL: a plan with collectives is refused
 } tt_exec_options;
 
@@ -74,6 +76,9 @@ typedef struct tt_exec_stats { // over all runs since creation or reset
     double wait_seconds; // for flights, and in collectives without a thread
     double overhead_fraction; // of the wall time, outside of all these
     double flops;             // counted as the steps ran
+    // With `marks`: from the first step's beginning to the last one's end, and of
+    // that inside steps.
+    double device_seconds, busy_seconds;
 } tt_exec_stats;
 void tt_exec_stats_get(const tt_exec *exec, tt_exec_stats *stats_out);
 void tt_exec_stats_reset(tt_exec *exec);

@@ -30,7 +30,8 @@ void tt__record(tt_exec *exec, const tt__event *event)
 static void record(tt_exec *exec, int32_t s, int32_t micro, double start)
 {
     const double seconds = tt_clock_seconds() - start;
-    exec->step_seconds[s] += seconds;
+    if (!exec->options.marks)
+        exec->step_seconds[s] += seconds;
     exec->stats.kernel_seconds += seconds;
     exec->stats.flops += exec->plan->step[s].cost.flops;
     tt__record(exec, &(tt__event){s, micro, start, seconds, -1, false});
@@ -43,7 +44,10 @@ static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
     args->accumulate = step->accumulate == TT_ADD ||
                        (step->accumulate == TT_ADD_AFTER_FIRST && micro > 0);
     const double start = tt_clock_seconds();
+    TT_TRY(tt__mark(exec, s, false));
     tt_status status = tt_kernel_run(step->choice.kernel, args);
+    if (status == TT_OK)
+        status = tt__mark(exec, s, true);
     if (status == TT_OK && (exec->options.wait || exec->options.trace))
         status = tt_memory_wait(exec->backend);
     record(exec, s, micro, start);
@@ -92,6 +96,7 @@ tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user)
     const double start = tt_clock_seconds();
     tt__air_order(exec);
     TT_TRY(run_order(exec, feed, user));
+    TT_TRY(tt__marks_read(exec));
     exec->stats.wall_seconds += tt_clock_seconds() - start;
     exec->stats.n_runs++;
     exec->n_runs++;

@@ -46,7 +46,9 @@ struct tt_exec {
     tt__event *event; // a ring
     int64_t n_events, events_capacity;
     tt_exec_stats stats;
-    int64_t n_runs; // since creation: for messages
+    int64_t n_runs;  // since creation: for messages
+    int32_t *marked; // the step of each pair of marks; NULL: none are made
+    int64_t n_marked;
 };
 
 static inline char *tt__at(const tt_exec *exec, int64_t offset)
@@ -72,6 +74,11 @@ typedef struct tt__culprit {
 } tt__culprit;
 tt_status tt__find_not_finite(const tt_exec *exec, const tt_step *step,
                               tt__culprit *culprit_out);
+
+// marks: when a device began and ended each step, if that is wanted.
+tt_status tt__marks_init(tt_exec *exec);
+tt_status tt__mark(tt_exec *exec, int32_t step, bool is_end);
+tt_status tt__marks_read(tt_exec *exec); // adds to the times of steps
 
 // Keeps an event, if the run is traced.
 void tt__record(tt_exec *exec, const tt__event *event);

@@ -20,6 +20,7 @@ typedef struct tt_target tt_target;
 struct tt_target {
     const char *name;
     int64_t memory_bytes; // what a plan may use; 0: unknown
+    double peak_flops;    // a second, of products of 16 bits; 0: unknown
 
     // Picks the kernel for a site. On entry the operands are as they lie in memory
     // and outputs as they would best lie: dense, strided inside a larger tensor,
@@ -43,6 +44,10 @@ struct tt_target {
     uint64_t (*layout_hash)(tt_target *target, int32_t layout);
 
     bool (*has_dtype)(tt_target *target, tt_dtype dtype);
+
+    // Whether it has kernels of its own for an operator that does the work of several:
+    // passes fuse only for those who have.
+    bool (*wants)(tt_target *target, const tt_op_def *op);
 };
 
 // Bytes from an operand's first element to behind its last, or of its layout.

@@ -1,0 +1,62 @@
+// marks - when a device that works by itself began and ended each step: marks among its
+// work, read when the run is over. Between two steps it was idle.
+
+#include "base/alloc.h"
+#include "exec/state.h"
+
+static bool has_marks(const tt_exec *exec)
+{
+    const tt_memory_def *memory = exec->backend->def->memory;
+    return exec->options.marks && memory != NULL && memory->mark != NULL;
+}
+
+tt_status tt__marks_init(tt_exec *exec)
+{
+    int64_t n = 1;
+    if (!has_marks(exec))
+        return TT_OK;
+    for (int32_t o = 0; o < exec->plan->n_order; o++)
+        n += exec->plan->segment[exec->plan->order[o].segment].n;
+    exec->marked = tt_alloc(n * (int64_t)sizeof *exec->marked);
+    if (exec->marked == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %lld marks", (long long)n);
+    return TT_OK;
+}
+
+// Whether a device may do both steps in one launch: updates of weights, one behind the
+// other. They get one pair of marks, for a mark would come between them.
+static bool go_together(const tt_plan *plan, int32_t a, int32_t b)
+{
+    return a >= 0 && b < plan->n_steps && plan->step[a].phase == TT_UPDATE &&
+           plan->step[a].op == plan->step[b].op;
+}
+
+tt_status tt__mark(tt_exec *exec, int32_t step, bool is_end)
+{
+    if (exec->marked == NULL ||
+        go_together(exec->plan, is_end ? step : step - 1,
+                    is_end ? step + 1 : step))
+        return TT_OK;
+    const int64_t i = exec->n_marked;
+    exec->marked[i] = step;
+    exec->n_marked += is_end ? 1 : 0;
+    return exec->backend->def->memory->mark(exec->backend, 2 * i + is_end);
+}
+
+tt_status tt__marks_read(tt_exec *exec)
+{
+    const tt_memory_def *memory = exec->backend->def->memory;
+    const int64_t n = exec->n_marked;
+    double seconds = 0;
+    if (exec->marked == NULL || n == 0)
+        return TT_OK;
+    exec->n_marked = 0;
+    for (int64_t i = 0; i < n; i++) {
+        TT_TRY(memory->between(exec->backend, 2 * i, 2 * i + 1, &seconds));
+        exec->step_seconds[exec->marked[i]] += seconds;
+        exec->stats.busy_seconds += seconds;
+    }
+    TT_TRY(memory->between(exec->backend, 0, 2 * n - 1, &seconds));
+    exec->stats.device_seconds += seconds;
+    return TT_OK;
+}
