@@ -4,6 +4,7 @@
 
 #include "backend/choose.h"
 #include "backend/machine.h"
+#include "backend/ref/table.h"
 #include "base/alloc.h"
 
 static int64_t layout_bytes(tt_target *target, int32_t layout)
@@ -35,6 +36,15 @@ static bool has_dtype(tt_target *target, tt_dtype dtype)
     return ((tt_backend *)target)->def->has_dtype(dtype);
 }
 
+static bool wants(tt_target *target, const tt_op_def *op)
+{
+    const tt_kernel_def *const *own = ((tt_backend *)target)->def->kernels;
+    for (int i = 0; own != tt_ref_kernels && own[i] != NULL; i++)
+        if (own[i]->op == op)
+            return true;
+    return false;
+}
+
 static void release(tt_target *target, void *kernel)
 {
     (void)target;
@@ -60,7 +70,8 @@ tt_status tt_backend_open(const tt_backend_def *def,
                                   .layout_bytes = layout_bytes,
                                   .layout_part = layout_part,
                                   .layout_hash = layout_hash,
-                                  .has_dtype = has_dtype};
+                                  .has_dtype = has_dtype,
+                                  .wants = wants};
     if (def->open != NULL) {
         const tt_status status = def->open(backend);
         if (status != TT_OK) {

@@ -20,6 +20,11 @@ typedef struct tt_memory_def {
     tt_status (*read)(tt_backend *backend, void *host, const void *from,
                       int64_t bytes);
     tt_status (*wait)(tt_backend *backend);
+    // Notes when all work that was queued before is done, under a number; seconds
+    // between two notes, waited for. NULL: neither.
+    tt_status (*mark)(tt_backend *backend, int64_t number);
+    tt_status (*between)(tt_backend *backend, int64_t from, int64_t to,
+                         double *seconds_out);
 } tt_memory_def;
 
 typedef struct tt_backend_def {

@@ -207,6 +207,25 @@ static tt_status check_recompute(subject *s, const tt_graph *g,
     return status;
 }
 
+static tt_status check_fuse(subject *s)
+{
+    tt_graph *fused = NULL, *again = NULL;
+    const char *const none[] = {NULL}, *const mode[] = {"mode", "full", NULL};
+    TT_TRY(rewrite(s->graph, "fuse", none, &fused));
+    tt_status status = check_alike(s, fused, "fuse");
+    tt_graph_destroy(fused);
+    if (status != TT_OK)
+        return status;
+    TT_TRY(rewrite(s->graph, "recompute", mode, &again));
+    status = rewrite(again, "fuse", none, &fused);
+    tt_graph_destroy(again);
+    if (status != TT_OK)
+        return status;
+    status = check_alike(s, fused, "fuse what is recomputed");
+    tt_graph_destroy(fused);
+    return status;
+}
+
 static tt_status check_partition(subject *s, const char *mesh,
                                  const char *layout)
 {
@@ -226,6 +245,7 @@ static tt_status check_passes(subject *s)
 {
     TT_TRY(check_recompute(s, s->graph, "selective", ""));
     TT_TRY(check_recompute(s, s->graph, "full", ""));
+    TT_TRY(check_fuse(s));
     TT_TRY(check_partition(s, "data:2", "batch:data"));
     if (s->small->tensor == NULL)
         return TT_OK;

@@ -136,3 +136,10 @@ TT_OP(reduce_scatter)
 TT_OP(send)
 TT_OP(shift)
 TT_OP(take)
+
+// Fused.
+TT_OP(cross_entropy_step)
+TT_OP(matmul_add)
+TT_OP(matmul_gelu_grad)
+TT_OP(matmul_grad_both)
+TT_OP(norm_grad)

@@ -1,5 +1,7 @@
 // plan - a job's graph and plan, and what to change when it does not fit.
 
+#include "ops/ops.h"
+#include "pass/fuse.h"
 #include "pass/partition.h"
 #include "pass/pass.h"
 #include "train/alike.h"
@@ -92,6 +94,27 @@ tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph)
     return is_exact ? tt__exact_fold(job, micro, graph) : TT_OK;
 }
 
+// What the device does in one pass over memory, on one rank.
+static tt_status fuse(const tt_job *job, tt_graph **graph)
+{
+    tt_target *target = &job->backend->target;
+    const tt_fuse_params params = {
+        .norm = target->wants(target, &tt_op_norm_grad),
+        .loss = target->wants(target, &tt_op_cross_entropy_step),
+        .add = target->wants(target, &tt_op_matmul_add),
+        .gelu = target->wants(target, &tt_op_matmul_gelu_grad),
+        .bias = target->wants(target, &tt_op_matmul_grad_both)};
+    tt_graph *next = NULL;
+    if ((*graph)->mesh.n_axes > 0 ||
+        !(params.norm || params.loss || params.add || params.gelu ||
+          params.bias))
+        return TT_OK;
+    TT_TRY(tt_pass_apply(tt_pass_find("fuse"), &params, *graph, &next));
+    tt_graph_destroy(*graph);
+    *graph = next;
+    return TT_OK;
+}
+
 static tt_train_recipe recipe_of(tt_job *job)
 {
     return (tt_train_recipe){.model = job->model,
@@ -150,6 +173,8 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
         status = tt__job_partition(job, v->zero, &p.graph);
     if (status == TT_OK)
         status = recompute(&p.graph, v->recompute);
+    if (status == TT_OK)
+        status = fuse(job, &p.graph);
     if (status == TT_OK)
         status = tt_plan_lower(p.graph, &job->backend->target, &lower, &p.plan);
     if (status != TT_OK)

@@ -26,26 +26,37 @@ typedef struct tt_cuda_info {
     char name[64];
     int64_t free_bytes, total_bytes;
     int major, minor, cores; // compute capability, multiprocessors
+    double peak_flops;       // a second, of products of 16 bits; 0: unknown
 } tt_cuda_info;
 
-// c[m, n] = (c +) a[m, k] b[k, n] (+ bias[n]), `batch` times; strides in elements,
-// one of each matrix' two is 1.
+// c[m, n] = (c +) a[m, k] b[k, n] (+ bias[n]) (+ plus), `batch` times; strides in
+// elements, one of each matrix' two is 1.
 typedef struct tt_cuda_matrix {
     tt_dtype type;
     int64_t row, col, batch;
 } tt_cuda_matrix;
 
+typedef enum tt_cuda_sums {
+    TT_CUDA_NO_SUMS,
+    TT_CUDA_SUMS_OF_A, // over k, m of them
+    TT_CUDA_SUMS_OF_B, // over k, n of them
+} tt_cuda_sums;
+
+// What comes behind the product, one at most; c, aux and z have no gaps then.
 typedef struct tt_cuda_gemm_desc {
     int64_t batch, m, n, k;
     tt_cuda_matrix a, b, c;
     tt_dtype bias_type; // TT_N_DTYPES: none
     bool adds;          // c += is wanted too
-    bool has_gelu;      // c = gelu_tanh(z), z to `aux`, which lies as c does
+    bool has_plus;      // lies as c does
+    bool has_gelu;      // c = gelu_tanh(y), y to `aux`
+    bool has_gelu_grad; // c = y * gelu_tanh'(z)
+    tt_cuda_sums sums;  // also, in f32
 } tt_cuda_gemm_desc;
 
 typedef struct tt_cuda_gemm_args {
-    const void *a, *b, *bias;
-    void *c, *aux;
+    const void *a, *b, *bias, *plus, *z;
+    void *c, *aux, *sums;
     bool accumulate;
     void *scratch;
 } tt_cuda_gemm_args;
@@ -64,6 +75,7 @@ typedef struct tt_cuda_gemm_args {
     CALL(norm, tt_cuda_norm_args)                                              \
     CALL(norm_grad_x, tt_cuda_norm_args)                                       \
     CALL(norm_grad_w, tt_cuda_norm_args)                                       \
+    CALL(norm_grad, tt_cuda_norm_args)                                         \
     CALL(embed, tt_cuda_embed_args)                                            \
     CALL(embed_grad, tt_cuda_embed_args)                                       \
     CALL(position, tt_cuda_position_args)                                      \
@@ -74,6 +86,7 @@ typedef struct tt_cuda_gemm_args {
     CALL(cross_entropy, tt_cuda_loss_args)                                     \
     CALL(cross_entropy_grad, tt_cuda_loss_args)                                \
     CALL(correct, tt_cuda_loss_args)                                           \
+    CALL(cross_entropy_step, tt_cuda_loss_args)                                \
     CALL(attention, tt_cuda_attention_args)                                    \
     CALL(attention_grad, tt_cuda_attention_args)                               \
     CALL(optim, tt_cuda_optim_args)                                            \
@@ -127,6 +140,9 @@ typedef struct tt_cuda_api {
     const char *(*write)(tt_cuda *cuda, void *to, const void *host, int64_t n);
     const char *(*read)(tt_cuda *cuda, void *host, const void *from, int64_t n);
     const char *(*wait)(tt_cuda *cuda);
+    const char *(*mark)(tt_cuda *cuda, int64_t number);
+    const char *(*between)(tt_cuda *cuda, int64_t from, int64_t to,
+                           double *seconds_out);
 
     int64_t (*reduce_scratch)(const tt_cuda_reduce_args *args);
     int64_t (*norm_scratch)(const tt_cuda_norm_args *args);
@@ -139,7 +155,7 @@ typedef struct tt_cuda_api {
                                tt_cuda_gemm **gemm_out);
     void (*gemm_destroy)(tt_cuda_gemm *gemm);
     int64_t (*gemm_scratch)(const tt_cuda_gemm *gemm);
-    const char *(*gemm_run)(tt_cuda_gemm *gemm, const tt_cuda_gemm_args *args);
+    const char *(*gemm_run)(tt_cuda *cuda, tt_cuda_gemm *gemm, const tt_cuda_gemm_args *args);
 
     // Fused attention of 16-bit types, or its gradient; *sdpa_out is NULL where
     // cuDNN has no way. Strides are those of `args`, addresses come later.
@@ -148,14 +164,14 @@ typedef struct tt_cuda_api {
                                tt_cuda_sdpa **sdpa_out);
     void (*sdpa_destroy)(tt_cuda_sdpa *sdpa);
     int64_t (*sdpa_scratch)(const tt_cuda_sdpa *sdpa);
-    const char *(*sdpa_run)(tt_cuda_sdpa *sdpa,
+    const char *(*sdpa_run)(tt_cuda *cuda, tt_cuda_sdpa *sdpa,
                             const tt_cuda_attention_args *args);
 
     const char *(*conv_create)(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                                tt_cuda_conv **conv_out);
     void (*conv_destroy)(tt_cuda_conv *conv);
     int64_t (*conv_scratch)(const tt_cuda_conv *conv);
-    const char *(*conv_run)(tt_cuda_conv *conv, const tt_cuda_conv_args *args);
+    const char *(*conv_run)(tt_cuda *cuda, tt_cuda_conv *conv, const tt_cuda_conv_args *args);
 
 #define TT_CUDA_CALL(name, type)                                               \
     const char *(*name)(tt_cuda * cuda, const type *args);

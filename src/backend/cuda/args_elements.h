@@ -103,6 +103,7 @@ typedef struct tt_cuda_squares_args { // y = (scratch[0] +) sum of x * x
     tt_dtype type, y_type;
     int64_t n;
     bool first;
+    bool is_only; // the whole sum: needs no scratch and may wait for others
     const void *x;
     void *y;
     void *scratch; // 8 (1 + TT_CUDA_SQUARES_BLOCKS) bytes

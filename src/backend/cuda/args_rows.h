@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Rows of n elements. mean NULL: RMS norm. Absent: beta, dbeta.
+// Rows of n elements. mean NULL: RMS norm. Absent: beta, dbeta, plus (added to dx).
 typedef struct tt_cuda_norm_args {
     tt_dtype type, weight_type;
     int64_t rows, n;
     double eps;
-    const void *x, *dy, *gamma, *beta;
+    const void *x, *dy, *gamma, *beta, *plus;
     const float *mean_in, *rstd_in;
     float *mean, *rstd;
     void *y; // or dx
@@ -73,7 +73,7 @@ typedef struct tt_cuda_loss_args {
     double smoothing;
     const void *logits;
     const int32_t *labels;
-    float *lse, *sum, *count;
+    float *lse, *sum, *count, *correct;
     const float *lse_in, *dsum;
     void *dlogits;
     void *scratch; // 8 rows bytes

@@ -145,7 +145,8 @@ static tt_status run(void *kernel_state, const tt_site *site,
     tt_cuda_attention_args a = s->args;
     bind(site, args, &a);
     if (s->sdpa != NULL && is_aligned(&a))
-        return tt__cuda_status(s->device->api->sdpa_run(s->sdpa, &a));
+        return tt__cuda_status(
+            s->device->api->sdpa_run(s->device->cuda, s->sdpa, &a));
     return site->op == &tt_op_attention
                ? TT__CUDA(kernel_state, attention, &a)
                : TT__CUDA(kernel_state, attention_grad, &a);

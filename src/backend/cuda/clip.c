@@ -30,6 +30,7 @@ static tt_status run_squares(void *state, const tt_site *site,
                                         .y_type = site->out[0].dtype,
                                         .n = tt_operand_count(&site->in[k]),
                                         .first = k == 0,
+                                        .is_only = site->n_in == 1,
                                         .x = args->in[k],
                                         .y = args->out[0],
                                         .scratch = args->scratch};

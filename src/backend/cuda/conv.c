@@ -106,7 +106,8 @@ static tt_status run(void *kernel_state, const tt_site *site,
         a.y = in[1];
         a.w = args->out[0];
     }
-    return tt__cuda_status(s->device->api->conv_run(s->conv, &a));
+    return tt__cuda_status(
+        s->device->api->conv_run(s->device->cuda, s->conv, &a));
 }
 
 const tt_kernel_def tt_kernel_cuda_conv = {

@@ -77,6 +77,19 @@ static tt_status memory_wait(tt_backend *backend)
     return tt__cuda_status(d->api->wait(d->cuda));
 }
 
+static tt_status memory_mark(tt_backend *backend, int64_t number)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    return tt__cuda_status(d->api->mark(d->cuda, number));
+}
+
+static tt_status memory_between(tt_backend *backend, int64_t from, int64_t to,
+                                double *seconds_out)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    return tt__cuda_status(d->api->between(d->cuda, from, to, seconds_out));
+}
+
 static const tt_memory_def memory = {
     .alloc = memory_alloc,
     .free = memory_free,
@@ -84,6 +97,8 @@ static const tt_memory_def memory = {
     .write = memory_write,
     .read = memory_read,
     .wait = memory_wait,
+    .mark = memory_mark,
+    .between = memory_between,
 };
 
 // ---- device --------------------------------------------------------------
@@ -98,6 +113,7 @@ static tt_status open_device(tt__cuda *d, tt_backend *backend)
     if (error != NULL)
         return tt_fail(TT_ERR_UNSUPPORTED, "no GPU can be used: %s", error);
     backend->target.memory_bytes = info.free_bytes;
+    backend->target.peak_flops = info.peak_flops;
     return TT_OK;
 }
 

@@ -4,6 +4,9 @@
 // Matrix products, attention.
 TT_KERNEL(cuda_matmul)
 TT_KERNEL(cuda_matmul_grad_w)
+TT_KERNEL(cuda_matmul_add)
+TT_KERNEL(cuda_matmul_gelu_grad)
+TT_KERNEL(cuda_matmul_grad_both)
 TT_KERNEL(cuda_bias_grad)
 TT_KERNEL(cuda_attention)
 TT_KERNEL(cuda_attention_grad)
@@ -87,6 +90,8 @@ TT_KERNEL(cuda_softmax_grad)
 TT_KERNEL(cuda_cross_entropy)
 TT_KERNEL(cuda_cross_entropy_grad)
 TT_KERNEL(cuda_correct)
+TT_KERNEL(cuda_cross_entropy_step)
+TT_KERNEL(cuda_norm_grad)
 TT_KERNEL(cuda_mse)
 TT_KERNEL(cuda_mse_grad)
 

@@ -5,6 +5,7 @@
 #include "ops/loss.h"
 
 #include "backend/cuda/cuda.h"
+#include "ops/fused.h"
 #include "ops/ops.h"
 #include "ops/position.h"
 
@@ -90,6 +91,14 @@ static bool can_cross_entropy_grad(const tt_backend *backend,
     return tt__cuda_types(site, "tiff", "t") && is_slice(site, &first);
 }
 
+static bool can_step(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    const tt_local *x = &site->in[0].local;
+    return tt__cuda_types(site, "ti", "tf") &&
+           tt_position_extent(x, x->shape.ndim - 1) == tt__cuda_cols(site);
+}
+
 static bool can_correct(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
@@ -102,7 +111,8 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     int64_t stride;
     if (!row_stride(&site->in[0], &stride))
         tt_operand_set_dense(&site->in[0]);
-    if (site->op == &tt_op_cross_entropy_grad) // in place where it can be
+    if (site->op == &tt_op_cross_entropy_grad ||
+        site->op == &tt_op_cross_entropy_step) // in place where it can be
         for (int d = 0; d < site->in[0].local.shape.ndim; d++)
             site->out[0].stride[d] = site->in[0].stride[d];
     prepared_out->scratch_bytes = 8 * tt__cuda_rows(site);
@@ -156,6 +166,27 @@ static tt_status run_correct(void *state, const tt_site *site,
     a.sum = args->out[0];
     return TT__CUDA(state, correct, &a);
 }
+
+static tt_status run_step(void *state, const tt_site *site, const tt_args *args)
+{
+    tt_cuda_loss_args a = describe(site, args);
+    a.dlogits = args->out[TT_CS_DLOGITS];
+    a.sum = args->out[TT_CS_SUM];
+    a.count = args->out[TT_CS_COUNT];
+    a.correct = args->out[TT_CS_CORRECT];
+    return TT__CUDA(state, cross_entropy_step, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_cross_entropy_step = {
+    .name = "cuda.cross_entropy_step",
+    .op = &tt_op_cross_entropy_step,
+    .strided_in = 1,
+    .strided_out = 1,
+    .in_place = true,
+    .can = can_step,
+    .prepare = prepare,
+    .run = run_step,
+};
 
 const tt_kernel_def tt_kernel_cuda_cross_entropy = {
     .name = "cuda.cross_entropy",

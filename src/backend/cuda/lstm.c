@@ -174,7 +174,8 @@ static tt_status run(void *kernel_state, const tt_site *site,
             .c = output(site, args, C, now),
             .h = output(site, args, H, now),
             .gates = output(site, args, GATES, N_GATES * now)};
-        TT_TRY(tt__cuda_status(s->device->api->gemm_run(s->gemm, &g)));
+        TT_TRY(tt__cuda_status(
+            s->device->api->gemm_run(s->device->cuda, s->gemm, &g)));
         TT_TRY(TT__CUDA(kernel_state, lstm_step, &a));
     }
     return TT_OK;
@@ -222,7 +223,8 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
                                      .c = dh,
                                      .scratch = (char *)args->scratch + s->own};
         TT_TRY(TT__CUDA(kernel_state, lstm_back, &a));
-        TT_TRY(tt__cuda_status(s->device->api->gemm_run(s->gemm, &g)));
+        TT_TRY(tt__cuda_status(
+            s->device->api->gemm_run(s->device->cuda, s->gemm, &g)));
     }
     TT_TRY(store(kernel_state, dh, &site->out[DH0], args->out[DH0]));
     return store(kernel_state, dc, &site->out[DC0], args->out[DC0]);
@@ -238,13 +240,15 @@ static tt_status run_grad_w(void *kernel_state, const tt_site *site,
                            .c = args->out[0],
                            .accumulate = args->accumulate,
                            .scratch = args->scratch};
-    TT_TRY(tt__cuda_status(s->device->api->gemm_run(s->gemm, &g)));
+    TT_TRY(tt__cuda_status(
+        s->device->api->gemm_run(s->device->cuda, s->gemm, &g)));
     if (s->rest == NULL)
         return TT_OK;
     g.a = input(site, args, 0, N_GATES * s->batch * s->hidden).data;
     g.b = args->in[1];
     g.accumulate = true;
-    return tt__cuda_status(s->device->api->gemm_run(s->rest, &g));
+    return tt__cuda_status(
+        s->device->api->gemm_run(s->device->cuda, s->rest, &g));
 }
 
 const tt_kernel_def tt_kernel_cuda_lstm = {

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
+#include "ops/fused.h"
 #include "ops/ops.h"
 
 enum { PAD = 64, LEAST_PADDED = 64 };
@@ -14,7 +15,7 @@ enum { PAD = 64, LEAST_PADDED = 64 };
 typedef struct state {
     const tt__cuda *device;
     tt_cuda_gemm *gemm;
-    bool is_fused; // the activation is in it
+    bool is_fused; // the activation is the plug-in's business
 } state;
 
 static void release(void *kernel_state)
@@ -155,11 +156,17 @@ static tt_status create(state *s, const tt_cuda_gemm_desc *d,
                         tt_prepared *prepared_out)
 {
     const tt_cuda_api *api = s->device->api;
-    TT_TRY(tt__cuda_status(api->gemm_create(s->device->cuda, d, &s->gemm)));
-    if (s->gemm == NULL)
-        return TT_ERR_UNSUPPORTED;
-    prepared_out->scratch_bytes = api->gemm_scratch(s->gemm);
-    return TT_OK;
+    tt_status status =
+        tt__cuda_status(api->gemm_create(s->device->cuda, d, &s->gemm));
+    if (status == TT_OK && s->gemm == NULL)
+        status = TT_ERR_UNSUPPORTED;
+    if (status == TT_OK) {
+        prepared_out->scratch_bytes = api->gemm_scratch(s->gemm);
+        return TT_OK;
+    }
+    release(s);
+    prepared_out->state = NULL;
+    return status;
 }
 
 static tt_status prepare(tt_backend *backend, tt_site *site,
@@ -177,20 +184,9 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     describe(site, &d);
     TT_TRY(tt__cuda_state(backend, sizeof(state), prepared_out));
     state *s = prepared_out->state;
-    tt_status status = TT_ERR_UNSUPPORTED;
-    if (p->activation == TT_ACT_GELU_TANH && d.c.type == TT_BF16) {
-        d.has_gelu = s->is_fused = true;
-        status = create(s, &d, prepared_out);
-    }
-    if (status == TT_ERR_UNSUPPORTED) {
-        d.has_gelu = s->is_fused = false;
-        status = create(s, &d, prepared_out);
-    }
-    if (status != TT_OK) {
-        release(s);
-        prepared_out->state = NULL;
-    }
-    return status;
+    d.has_gelu = s->is_fused =
+        p->activation == TT_ACT_GELU_TANH && d.c.type == TT_BF16;
+    return create(s, &d, prepared_out);
 }
 
 static tt_cuda_fn function_of(int activation)
@@ -219,7 +215,8 @@ static tt_status run(void *kernel_state, const tt_site *site,
         .c = args->out[has_act && !s->is_fused ? 1 : 0],
         .aux = s->is_fused ? args->out[1] : NULL,
         .scratch = args->scratch};
-    TT_TRY(tt__cuda_status(s->device->api->gemm_run(s->gemm, &a)));
+    TT_TRY(tt__cuda_status(
+        s->device->api->gemm_run(s->device->cuda, s->gemm, &a)));
     if (!has_act || s->is_fused)
         return TT_OK;
     const tt_cuda_map_args act = {.fn = function_of(p->activation),
@@ -229,6 +226,67 @@ static tt_status run(void *kernel_state, const tt_site *site,
                                   .y = args->out[0]};
     return TT__CUDA(kernel_state, map, &act);
 }
+
+// ---- matmul_add, matmul_gelu_grad ----
+
+static bool can_fused(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    const bool is_add = site->op == &tt_op_matmul_add;
+    return tt__cuda_types(site, is_add ? "ttxt" : "ttt", "t");
+}
+
+static tt_status prepare_fused(tt_backend *backend, tt_site *site,
+                               tt_prepared *prepared_out)
+{
+    const bool is_add = site->op == &tt_op_matmul_add;
+    tt_cuda_gemm_desc d;
+    tt_operand_set_dense(&site->out[0]);
+    describe(site, &d);
+    d.has_plus = is_add;
+    d.has_gelu_grad = !is_add;
+    if (!is_add)
+        d.bias_type = TT_N_DTYPES; // input 2 is z
+    TT_TRY(tt__cuda_state(backend, sizeof(state), prepared_out));
+    return create(prepared_out->state, &d, prepared_out);
+}
+
+static tt_status run_fused(void *kernel_state, const tt_site *site,
+                           const tt_args *args)
+{
+    const state *s = kernel_state;
+    const bool is_add = site->op == &tt_op_matmul_add;
+    const bool has_bias = is_add && tt_site_has(site, TT_MA_BIAS);
+    const tt_cuda_gemm_args a = {.a = args->in[0],
+                                 .b = args->in[1],
+                                 .bias = has_bias ? args->in[TT_MA_BIAS] : NULL,
+                                 .plus = is_add ? args->in[TT_MA_PLUS] : NULL,
+                                 .z = is_add ? NULL : args->in[TT_MG_Z],
+                                 .c = args->out[0],
+                                 .scratch = args->scratch};
+    return tt__cuda_status(
+        s->device->api->gemm_run(s->device->cuda, s->gemm, &a));
+}
+
+const tt_kernel_def tt_kernel_cuda_matmul_add = {
+    .name = "cuda.matmul_add",
+    .op = &tt_op_matmul_add,
+    .strided_in = 3,
+    .can = can_fused,
+    .prepare = prepare_fused,
+    .run = run_fused,
+    .release = release,
+};
+
+const tt_kernel_def tt_kernel_cuda_matmul_gelu_grad = {
+    .name = "cuda.matmul_gelu_grad",
+    .op = &tt_op_matmul_gelu_grad,
+    .strided_in = 3,
+    .can = can_fused,
+    .prepare = prepare_fused,
+    .run = run_fused,
+    .release = release,
+};
 
 const tt_kernel_def tt_kernel_cuda_matmul = {
     .name = "cuda.matmul",
@@ -247,6 +305,7 @@ static tt_status prepare_grad_w(tt_backend *backend, tt_site *site,
                                 tt_prepared *prepared_out)
 {
     const tt_matmul_grad_w_params *p = site->params;
+    const bool is_both = site->op == &tt_op_matmul_grad_both;
     const tt_operand *x = &site->in[0], *dy = &site->in[1];
     const int64_t nx = tt_operand_dim(x, x->local.shape.ndim - 1);
     const int64_t ny = tt_operand_dim(dy, dy->local.shape.ndim - 1);
@@ -261,13 +320,10 @@ static tt_status prepare_grad_w(tt_backend *backend, tt_site *site,
     fit(&site->in[1], as_rows, p->transposed ? &d.a : &d.b);
     (void)as_rows(&site->out[0], &d.c);
     transpose(&d.a);
+    if (is_both)
+        d.sums = p->transposed ? TT_CUDA_SUMS_OF_A : TT_CUDA_SUMS_OF_B;
     TT_TRY(tt__cuda_state(backend, sizeof(state), prepared_out));
-    const tt_status status = create(prepared_out->state, &d, prepared_out);
-    if (status != TT_OK) {
-        release(prepared_out->state);
-        prepared_out->state = NULL;
-    }
-    return status;
+    return create(prepared_out->state, &d, prepared_out);
 }
 
 static tt_status run_grad_w(void *kernel_state, const tt_site *site,
@@ -278,9 +334,11 @@ static tt_status run_grad_w(void *kernel_state, const tt_site *site,
     const tt_cuda_gemm_args a = {.a = args->in[p->transposed ? 1 : 0],
                                  .b = args->in[p->transposed ? 0 : 1],
                                  .c = args->out[0],
+                                 .sums = site->n_out > 1 ? args->out[1] : NULL,
                                  .accumulate = args->accumulate,
                                  .scratch = args->scratch};
-    return tt__cuda_status(s->device->api->gemm_run(s->gemm, &a));
+    return tt__cuda_status(
+        s->device->api->gemm_run(s->device->cuda, s->gemm, &a));
 }
 
 const tt_kernel_def tt_kernel_cuda_matmul_grad_w = {
@@ -289,6 +347,23 @@ const tt_kernel_def tt_kernel_cuda_matmul_grad_w = {
     .strided_in = 3,
     .accumulates = true,
     .can = can,
+    .prepare = prepare_grad_w,
+    .run = run_grad_w,
+    .release = release,
+};
+
+static bool can_both(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__cuda_types(site, "ttx", "f");
+}
+
+const tt_kernel_def tt_kernel_cuda_matmul_grad_both = {
+    .name = "cuda.matmul_grad_both",
+    .op = &tt_op_matmul_grad_both,
+    .strided_in = 1,
+    .accumulates = true,
+    .can = can_both,
     .prepare = prepare_grad_w,
     .run = run_grad_w,
     .release = release,

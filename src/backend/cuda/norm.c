@@ -4,6 +4,7 @@
 #include "ops/norm.h"
 
 #include "backend/cuda/cuda.h"
+#include "ops/fused.h"
 #include "ops/ops.h"
 #include "ops/position.h"
 
@@ -92,6 +93,37 @@ static tt_status run_grad_w(void *state, const tt_site *site,
     a.scratch = args->scratch;
     return TT__CUDA(state, norm_grad_w, &a);
 }
+
+static bool can_grad(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__cuda_types(site, "ttxfft", "tf") && is_whole_row(site);
+}
+
+static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
+{
+    tt_cuda_norm_args a = describe(site, args);
+    a.dy = args->in[TT_NG_DY];
+    a.gamma = args->in[TT_NG_GAMMA];
+    a.weight_type = site->in[TT_NG_GAMMA].dtype;
+    a.mean_in = tt_site_has(site, TT_NG_MEAN) ? args->in[TT_NG_MEAN] : NULL;
+    a.rstd_in = args->in[TT_NG_RSTD];
+    a.plus = tt_site_has(site, TT_NG_PLUS) ? args->in[TT_NG_PLUS] : NULL;
+    a.y = args->out[TT_NG_DX];
+    a.dgamma = args->out[TT_NG_DGAMMA];
+    a.dbeta = site->n_out > TT_NG_DBETA ? args->out[TT_NG_DBETA] : NULL;
+    a.scratch = args->scratch;
+    return TT__CUDA(state, norm_grad, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_norm_grad = {
+    .name = "cuda.norm_grad",
+    .op = &tt_op_norm_grad,
+    .in_place = true,
+    .can = can_grad,
+    .prepare = prepare_grad_w,
+    .run = run_grad,
+};
 
 const tt_kernel_def tt_kernel_cuda_layer_norm = {
     .name = "cuda.layer_norm",

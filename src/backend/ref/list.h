@@ -125,3 +125,10 @@ TT_KERNEL(ref_softmax)
 TT_KERNEL(ref_softmax_grad)
 
 // Communication.
+
+// Fused.
+TT_KERNEL(ref_cross_entropy_step)
+TT_KERNEL(ref_matmul_add)
+TT_KERNEL(ref_matmul_gelu_grad)
+TT_KERNEL(ref_matmul_grad_both)
+TT_KERNEL(ref_norm_grad)

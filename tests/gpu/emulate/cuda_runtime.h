@@ -112,6 +112,7 @@ void tick(void); // something was done that takes time
 
 // Gives 8 bytes to the warp and takes those of another lane.
 uint64_t exchange(uint64_t mine, int lane);
+unsigned ballot(bool mine);
 int lane(void);
 
 template <typename T> T shuffle(T x, int from)
@@ -142,6 +143,13 @@ template <typename T> T __shfl_down_sync(unsigned, T x, int by)
     const int from = emulated::lane() + by;
     return emulated::shuffle(x, from < 32 ? from : emulated::lane());
 }
+
+inline unsigned __ballot_sync(unsigned, int x)
+{
+    return emulated::ballot(x != 0);
+}
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
 
 // One block at a time, one thread at a time: nothing comes in between.
 template <typename T> T atomicAdd(T *p, T x)

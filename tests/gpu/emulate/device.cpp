@@ -185,6 +185,16 @@ uint64_t emulated::exchange(uint64_t mine, int from)
     return slot[warp][turn][from];
 }
 
+unsigned emulated::ballot(bool mine)
+{
+    const int warp = current / LANES, turn = turn_of[current] & 1;
+    unsigned all = 0;
+    (void)exchange(mine ? 1 : 0, current % LANES);
+    for (int lane = 0; lane < LANES && warp * LANES + lane < n_fibers; lane++)
+        all |= slot[warp][turn][lane] != 0 ? 1u << lane : 0;
+    return all;
+}
+
 void __syncwarp(unsigned)
 {
     (void)emulated::exchange(0, 0);

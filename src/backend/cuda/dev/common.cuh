@@ -28,10 +28,20 @@ struct tt_cuda {
     char *ring;  // pinned memory through which writes go
     cudaEvent_t ring_done[RING_SLOTS];
     int ring_next;
+    cudaEvent_t *marks;
+    int64_t n_marks;
+    struct optim_batch *optims; // updates and squares that wait for more of their
+    struct squares_batch *squares; // kind, to be done in one launch
     volatile int *fault; // in the host's memory, for kernels
     int *fault_device;
     tt_cuda_info info;
 };
+
+// Launches what waits. Whatever else is queued calls it first.
+const char *tt_cuda_flush_optims(tt_cuda *cuda);
+const char *tt_cuda_flush_squares(tt_cuda *cuda);
+void tt_cuda_forget_optims(tt_cuda *cuda);
+void tt_cuda_forget_squares(tt_cuda *cuda);
 
 // NULL, or what went wrong; the text lives until the thread's next failure.
 const char *tt_cuda_failed(cudaError_t status);

@@ -6,6 +6,7 @@
 #include <new>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static thread_local char message[256];
@@ -37,8 +38,19 @@ static int devices(void)
     return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
 }
 
+static const char *flush(tt_cuda *c)
+{
+    TRY(tt_cuda_flush_squares(c));
+    return tt_cuda_flush_optims(c);
+}
+
 static void destroy(tt_cuda *c)
 {
+    tt_cuda_forget_optims(c);
+    tt_cuda_forget_squares(c);
+    for (int64_t i = 0; i < c->n_marks; i++)
+        cudaEventDestroy(c->marks[i]);
+    free(c->marks);
     for (int i = 0; i < RING_SLOTS; i++)
         if (c->ring_done[i] != NULL)
             cudaEventDestroy(c->ring_done[i]);
@@ -63,6 +75,9 @@ static const char *fill_in(tt_cuda *c, int device)
     c->info.major = p.major;
     c->info.minor = p.minor;
     c->info.cores = p.multiProcessorCount;
+    // Hopper: 4096 operations a cycle, at the clock of the data sheet.
+    if (p.major == 9 && p.minor == 0)
+        c->info.peak_flops = 4096 * 1.83e9 * p.multiProcessorCount;
     TRY_CUDA(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
     TRY_CUDA(cudaMallocHost(&c->ring, (size_t)RING_SLOTS * RING_BYTES));
     for (int i = 0; i < RING_SLOTS; i++)
@@ -103,6 +118,7 @@ static const char *open(int device, tt_cuda **out)
 
 static void close(tt_cuda *c)
 {
+    (void)flush(c);
     (void)cudaStreamSynchronize(c->stream);
     *c->fault = FAULT_NONE;
     tt_cuda *other = spare.exchange(c);
@@ -133,12 +149,14 @@ static void free_block(tt_cuda *c, void *block)
 {
     if (block == NULL)
         return;
+    (void)flush(c);
     (void)cudaStreamSynchronize(c->stream);
     (void)cudaFree(block);
 }
 
 static const char *fill(tt_cuda *c, void *to, int byte, int64_t bytes)
 {
+    TRY(flush(c));
     TRY_CUDA(cudaMemsetAsync(to, byte, (size_t)bytes, c->stream));
     return NULL;
 }
@@ -147,6 +165,7 @@ static const char *fill(tt_cuda *c, void *to, int byte, int64_t bytes)
 // stream has to wait for the other.
 static const char *write(tt_cuda *c, void *to, const void *host, int64_t n)
 {
+    TRY(flush(c));
     for (int64_t at = 0; at < n; at += RING_BYTES) {
         const int slot = c->ring_next;
         char *piece = c->ring + (int64_t)slot * RING_BYTES;
@@ -180,18 +199,92 @@ static const char *check_fault(tt_cuda *c)
 
 static const char *wait(tt_cuda *c)
 {
+    TRY(flush(c));
     TRY_CUDA(cudaStreamSynchronize(c->stream));
     return check_fault(c);
 }
 
 static const char *read(tt_cuda *c, void *host, const void *from, int64_t n)
 {
+    TRY(flush(c));
     TRY_CUDA(cudaMemcpyAsync(host, from, (size_t)n, cudaMemcpyDeviceToHost,
                              c->stream));
     return wait(c);
 }
 
+// ---- marks -----------------------------------------------------------------
+
+static const char *mark(tt_cuda *c, int64_t number)
+{
+    TRY(flush(c));
+    if (number >= c->n_marks) {
+        const int64_t n = 2 * number + 64;
+        cudaEvent_t *grown = (cudaEvent_t *)realloc(
+            c->marks, (size_t)n * sizeof *grown);
+        if (grown == NULL)
+            return tt_cuda_failed_text("no memory");
+        for (c->marks = grown; c->n_marks < n; c->n_marks++)
+            TRY_CUDA(cudaEventCreate(&c->marks[c->n_marks]));
+    }
+    TRY_CUDA(cudaEventRecord(c->marks[number], c->stream));
+    return NULL;
+}
+
+static const char *between(tt_cuda *c, int64_t from, int64_t to,
+                           double *seconds_out)
+{
+    float ms = 0;
+    TRY_CUDA(cudaEventSynchronize(c->marks[to]));
+    TRY_CUDA(cudaEventElapsedTime(&ms, c->marks[from], c->marks[to]));
+    *seconds_out = (double)ms * 1e-3;
+    return NULL;
+}
+
 // ---- the table -------------------------------------------------------------
+
+// What waits goes first, unless more of its kind comes.
+template <typename A> static const char *before(tt_cuda *c, const A *)
+{
+    return flush(c);
+}
+static const char *before(tt_cuda *c, const tt_cuda_optim_args *)
+{
+    return tt_cuda_flush_squares(c);
+}
+static const char *before(tt_cuda *c, const tt_cuda_squares_args *)
+{
+    return tt_cuda_flush_optims(c);
+}
+
+#define TT_CUDA_CALL(name, type)                                               \
+    static const char *call_##name(tt_cuda *c, const type *args)               \
+    {                                                                          \
+        TRY(before(c, args));                                                  \
+        return tt_cuda_##name(c, args);                                        \
+    }
+TT_CUDA_LAUNCHERS(TT_CUDA_CALL)
+#undef TT_CUDA_CALL
+
+static const char *gemm_run(tt_cuda *c, tt_cuda_gemm *gemm,
+                            const tt_cuda_gemm_args *args)
+{
+    TRY(flush(c));
+    return tt_cuda_gemm_run(gemm, args);
+}
+
+static const char *sdpa_run(tt_cuda *c, tt_cuda_sdpa *sdpa,
+                            const tt_cuda_attention_args *args)
+{
+    TRY(flush(c));
+    return tt_cuda_sdpa_run(sdpa, args);
+}
+
+static const char *conv_run(tt_cuda *c, tt_cuda_conv *conv,
+                            const tt_cuda_conv_args *args)
+{
+    TRY(flush(c));
+    return tt_cuda_conv_run(conv, args);
+}
 
 extern "C" __attribute__((visibility("default"))) const tt_cuda_api
     tutti_cuda_api;
@@ -208,6 +301,8 @@ const tt_cuda_api tutti_cuda_api = {
     write,
     read,
     wait,
+    mark,
+    between,
     tt_cuda_reduce_scratch,
     tt_cuda_norm_scratch,
     tt_cuda_embed_scratch,
@@ -216,16 +311,16 @@ const tt_cuda_api tutti_cuda_api = {
     tt_cuda_gemm_create,
     tt_cuda_gemm_destroy,
     tt_cuda_gemm_scratch,
-    tt_cuda_gemm_run,
+    gemm_run,
     tt_cuda_sdpa_create,
     tt_cuda_sdpa_destroy,
     tt_cuda_sdpa_scratch,
-    tt_cuda_sdpa_run,
+    sdpa_run,
     tt_cuda_conv_create,
     tt_cuda_conv_destroy,
     tt_cuda_conv_scratch,
-    tt_cuda_conv_run,
-#define TT_CUDA_CALL(name, type) tt_cuda_##name,
+    conv_run,
+#define TT_CUDA_CALL(name, type) call_##name,
     TT_CUDA_LAUNCHERS(TT_CUDA_CALL)
 #undef TT_CUDA_CALL
 };

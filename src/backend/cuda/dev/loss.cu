@@ -149,6 +149,22 @@ extern "C" const char *tt_cuda_softmax_grad(tt_cuda *cuda,
 
 // ---- cross-entropy ---------------------------------------------------------------
 
+// The row's term, by one thread; `sum` is that of its logits.
+template <typename T>
+__device__ static inline float row_loss(const tt_cuda_loss_args &a,
+                                        const T *row, int64_t label, float lse,
+                                        float sum, int *fault)
+{
+    if (label == a.ignore)
+        return 0;
+    if (label < 0 || label >= a.vocab) {
+        *fault = FAULT_LABEL;
+        return 0;
+    }
+    return lse - (float)(1 - a.smoothing) * to_float(row[label]) -
+           (float)(a.smoothing / (double)a.vocab) * sum;
+}
+
 template <typename T>
 __global__ void cross_entropy(tt_cuda_loss_args a, bool wide, int *fault)
 {
@@ -163,38 +179,33 @@ __global__ void cross_entropy(tt_cuda_loss_args a, bool wide, int *fault)
     }
     if (threadIdx.x != 0)
         return;
-    const float lse = e.top + logf(e.sum);
-    const int64_t label = a.labels[r];
-    const bool counts = label != a.ignore;
-    const bool is_bad = counts && (label < 0 || label >= a.vocab);
-    if (is_bad)
-        *fault = FAULT_LABEL;
-    float loss = 0;
-    if (counts && !is_bad)
-        loss = lse - (float)(1 - a.smoothing) * to_float(row[label]) -
-               (float)(a.smoothing / (double)a.vocab) * sum;
-    a.lse[r] = lse;
-    ((float *)a.scratch)[r] = loss;
+    a.lse[r] = e.top + logf(e.sum);
+    ((float *)a.scratch)[r] = row_loss(a, row, a.labels[r], a.lse[r], sum, fault);
 }
 
-// The rows' terms in a fixed order; `count` counts labels that are not ignored.
+// The rows' terms in a fixed order; `count` counts labels that are not ignored,
+// `correct` the hits, which lie behind the terms.
 __global__ void join_rows(int64_t rows, const float *term, float *sum_out,
                           const int32_t *labels, int64_t ignore,
-                          float *count_out)
+                          float *count_out, float *correct_out)
 {
     __shared__ double room[32];
-    double sum = 0, count = 0;
+    double sum = 0, count = 0, hits = 0;
     for (int64_t i = threadIdx.x; i < rows; i += blockDim.x) {
         sum += term[i];
         count += count_out != NULL && labels[i] != ignore ? 1 : 0;
+        hits += correct_out != NULL ? term[rows + i] : 0;
     }
     sum = block_sum(sum, room);
     count = block_sum(count, room);
+    hits = block_sum(hits, room);
     if (threadIdx.x != 0)
         return;
     *sum_out = (float)sum;
     if (count_out != NULL)
         *count_out = (float)count;
+    if (correct_out != NULL)
+        *correct_out = (float)hits;
 }
 
 template <typename T> static bool is_wide(const tt_cuda_loss_args *a)
@@ -211,7 +222,7 @@ static const char *cross_entropy_type(tt_cuda *cuda, const tt_cuda_loss_args *a)
     TRY(launched());
     join_rows<<<1, 1024, 0, cuda->stream>>>(a->rows, (const float *)a->scratch,
                                             a->sum, a->labels, a->ignore,
-                                            a->count);
+                                            a->count, NULL);
     return launched();
 }
 
@@ -222,20 +233,15 @@ extern "C" const char *tt_cuda_cross_entropy(tt_cuda *cuda,
 }
 
 template <typename T>
-__global__ void cross_entropy_grad(tt_cuda_loss_args a, bool wide, int *fault)
+__device__ static inline void row_grad(const tt_cuda_loss_args &a, const T *row,
+                                       int64_t label, float lse, float by,
+                                       bool wide, T *to)
 {
     typedef pack<T> P;
-    const int64_t r = blockIdx.x;
-    const T *row = (const T *)a.logits + r * a.row_stride;
-    T *to = (T *)a.dlogits + r * a.row_stride;
-    const int64_t label = a.labels[r];
     const bool counts = label != a.ignore;
-    const float lse = a.lse_in[r], by = counts ? *a.dsum : 0.f;
     const float even = (float)(a.smoothing / (double)a.vocab);
     const float hit = (float)(1 - a.smoothing);
     const int64_t column = counts ? label - a.first : -1;
-    if (counts && (label < 0 || label >= a.vocab) && threadIdx.x == 0)
-        *fault = FAULT_LABEL;
     const auto grad = [&](int64_t i, float x) {
         const float d = __expf(x - lse) - even - (i == column ? hit : 0.f);
         return from_float<T>(counts ? by * d : 0.f);
@@ -257,6 +263,17 @@ __global__ void cross_entropy_grad(tt_cuda_loss_args a, bool wide, int *fault)
 }
 
 template <typename T>
+__global__ void cross_entropy_grad(tt_cuda_loss_args a, bool wide, int *fault)
+{
+    const int64_t r = blockIdx.x, label = a.labels[r];
+    if (label != a.ignore && (label < 0 || label >= a.vocab) &&
+        threadIdx.x == 0)
+        *fault = FAULT_LABEL;
+    row_grad(a, (const T *)a.logits + r * a.row_stride, label, a.lse_in[r],
+             *a.dsum, wide, (T *)a.dlogits + r * a.row_stride);
+}
+
+template <typename T>
 static const char *cross_entropy_grad_type(tt_cuda *cuda,
                                            const tt_cuda_loss_args *a)
 {
@@ -274,7 +291,23 @@ extern "C" const char *tt_cuda_cross_entropy_grad(tt_cuda *cuda,
 
 // ---- correct -----------------------------------------------------------------------
 
-// Whether the label's entry is the largest, and the first of equals.
+// Whether the label's entry is `top`, and the first of equals; the same in all threads,
+// which all have read the row when they come back.
+template <typename T>
+__device__ static inline bool is_correct(const tt_cuda_loss_args &a,
+                                         const T *row, int64_t label, float top)
+{
+    const bool is_here = label >= 0 && label < a.n;
+    const float first = to_float(row[0]);
+    const bool starts_nan = first != first; // nothing is larger than that
+    bool is_hit = is_here && to_float(row[is_here ? label : 0]) == top;
+    if (is_hit) // the same in all threads; equals before it are rare
+        for (int64_t i = threadIdx.x; i < label; i += blockDim.x)
+            is_hit &= to_float(row[i]) != top;
+    is_hit = __syncthreads_and(is_hit) && !starts_nan;
+    return is_hit || (starts_nan && label == 0);
+}
+
 template <typename T>
 __global__ void correct(tt_cuda_loss_args a, bool wide)
 {
@@ -284,18 +317,9 @@ __global__ void correct(tt_cuda_loss_args a, bool wide)
     float top = -INFINITY;
     each(row, a.n, wide, [&](int64_t, float v) { top = fmaxf(top, v); });
     top = block_max(top, room);
-    const int64_t label = a.labels[r];
-    const bool is_here = label >= 0 && label < a.n;
-    const float first = to_float(row[0]);
-    const bool starts_nan = first != first; // nothing is larger than that
-    bool is_hit = is_here && to_float(row[is_here ? label : 0]) == top;
-    if (is_hit) // the same in all threads; equals before it are rare
-        for (int64_t i = threadIdx.x; i < label; i += blockDim.x)
-            is_hit &= to_float(row[i]) != top;
-    is_hit = __syncthreads_and(is_hit) && !starts_nan;
+    const bool is_hit = is_correct(a, row, a.labels[r], top);
     if (threadIdx.x == 0)
-        ((float *)a.scratch)[r] =
-            is_hit || (starts_nan && label == 0) ? 1.f : 0.f;
+        ((float *)a.scratch)[r] = is_hit ? 1.f : 0.f;
 }
 
 template <typename T>
@@ -305,7 +329,7 @@ static const char *correct_type(tt_cuda *cuda, const tt_cuda_loss_args *a)
         *a, is_wide<T>(a));
     TRY(launched());
     join_rows<<<1, 1024, 0, cuda->stream>>>(
-        a->rows, (const float *)a->scratch, a->sum, NULL, 0, NULL);
+        a->rows, (const float *)a->scratch, a->sum, NULL, 0, NULL, NULL);
     return launched();
 }
 
@@ -313,4 +337,53 @@ extern "C" const char *tt_cuda_correct(tt_cuda *cuda,
                                        const tt_cuda_loss_args *args)
 {
     return BY_TYPE(args->type, correct_type, cuda, args);
+}
+
+// ---- all of a step -------------------------------------------------------------------
+
+// Bound by reading and writing the logits once: the second reading of a row comes from
+// cache, where the rows of all blocks that run together fit.
+template <typename T>
+__global__ void cross_entropy_step(tt_cuda_loss_args a, bool wide, int *fault)
+{
+    __shared__ float room[32];
+    const int64_t r = blockIdx.x, label = a.labels[r];
+    const T *row = (const T *)a.logits + r * a.row_stride;
+    const exponentials e = join(sum_row(row, a.n, wide), room);
+    const float lse = e.top + logf(e.sum);
+    float sum = 0;
+    if (a.smoothing != 0) {
+        each(row, a.n, wide, [&](int64_t, float v) { sum += v; });
+        sum = block_sum(sum, room);
+    }
+    float *term = (float *)a.scratch;
+    if (threadIdx.x == 0)
+        term[r] = row_loss(a, row, label, lse, sum, fault);
+    const bool is_hit = is_correct(a, row, label, e.top);
+    if (threadIdx.x == 0)
+        term[a.rows + r] = is_hit ? 1.f : 0.f;
+    row_grad(a, row, label, lse, 1.f, wide,
+             (T *)a.dlogits + r * a.row_stride);
+}
+
+template <typename T>
+static const char *cross_entropy_step_type(tt_cuda *cuda,
+                                           const tt_cuda_loss_args *a)
+{
+    const int threads = threads_for(a->n);
+    cross_entropy_step<T><<<(unsigned)a->rows,
+                            threads == THREADS ? 2 * THREADS : threads, 0,
+                            cuda->stream>>>(*a, is_wide<T>(a),
+                                            cuda->fault_device);
+    TRY(launched());
+    join_rows<<<1, 1024, 0, cuda->stream>>>(a->rows, (const float *)a->scratch,
+                                            a->sum, a->labels, a->ignore,
+                                            a->count, a->correct);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_cross_entropy_step(tt_cuda *cuda,
+                                                  const tt_cuda_loss_args *args)
+{
+    return BY_TYPE(args->type, cross_entropy_step_type, cuda, args);
 }

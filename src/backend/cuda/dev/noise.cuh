@@ -18,10 +18,12 @@ template <typename T> __global__ void noise_kernel(int64_t n, T *x)
 
 static inline void fill_noise(tt_cuda *cuda, tt_dtype type, int64_t n, void *p)
 {
+    const int64_t wanted = ceil_div(n, 256);
+    const unsigned blocks = (unsigned)(wanted < 1024 ? wanted : 1024);
     if (type == TT_BF16)
-        noise_kernel<bf16><<<1024, 256, 0, cuda->stream>>>(n, (bf16 *)p);
+        noise_kernel<bf16><<<blocks, 256, 0, cuda->stream>>>(n, (bf16 *)p);
     else
-        noise_kernel<float><<<1024, 256, 0, cuda->stream>>>(n, (float *)p);
+        noise_kernel<float><<<blocks, 256, 0, cuda->stream>>>(n, (float *)p);
 }
 
 #endif

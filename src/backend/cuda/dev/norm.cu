@@ -160,7 +160,8 @@ __global__ void norm_short(int64_t rows, int n, float eps, const T *x,
 template <typename T> static bool is_wide(const tt_cuda_norm_args *a)
 {
     return a->n % pack<T>::N == 0 && is_aligned(a->x) && is_aligned(a->dy) &&
-           is_aligned(a->y) && is_aligned(a->gamma) && is_aligned(a->beta);
+           is_aligned(a->y) && is_aligned(a->gamma) && is_aligned(a->beta) &&
+           is_aligned(a->plus);
 }
 
 template <typename T>
@@ -194,7 +195,7 @@ extern "C" const char *tt_cuda_norm(tt_cuda *cuda,
 template <bool WIDE, typename T>
 __global__ void norm_grad_x(int64_t rows, int n, const T *x, const T *dy,
                             weights gamma, const float *means,
-                            const float *rstds, T *dx)
+                            const float *rstds, const T *plus, T *dx)
 {
     typedef pack<T> P;
     const int lane = threadIdx.x % 32;
@@ -231,19 +232,24 @@ __global__ void norm_grad_x(int64_t rows, int n, const T *x, const T *dy,
     if (WIDE) {
         for (int i = lane * P::N; i < n; i += 32 * P::N) {
             const P p = *(const P *)(row + i), q = *(const P *)(grad + i);
-            P y;
+            P y = p;
             alignas(16) float by[P::N];
             weights_at<P::N>(gamma, i, 1, by);
+            if (plus != NULL)
+                y = *(const P *)(plus + r * n + i);
 #pragma unroll
             for (int k = 0; k < P::N; k++)
                 y.v[k] = from_float<T>(
-                    result(by[k], to_float(p.v[k]), to_float(q.v[k])));
+                    result(by[k], to_float(p.v[k]), to_float(q.v[k])) +
+                    (plus == NULL ? 0.f : to_float(y.v[k])));
             *(P *)(to + i) = y;
         }
     } else {
         for (int i = lane; i < n; i += 32)
-            to[i] = from_float<T>(result(weight(gamma, i, 1),
-                                         to_float(row[i]), to_float(grad[i])));
+            to[i] = from_float<T>(
+                result(weight(gamma, i, 1), to_float(row[i]),
+                       to_float(grad[i])) +
+                (plus == NULL ? 0.f : to_float(plus[r * n + i])));
     }
 }
 
@@ -256,7 +262,7 @@ static const char *grad_x_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
         is_wide<T>(a) ? norm_grad_x<true, T> : norm_grad_x<false, T>;
     kernel<<<blocks, WARPS * 32, 0, cuda->stream>>>(
         a->rows, (int)a->n, (const T *)a->x, (const T *)a->dy, gamma,
-        a->mean_in, a->rstd_in, (T *)a->y);
+        a->mean_in, a->rstd_in, (const T *)a->plus, (T *)a->y);
     return launched();
 }
 
@@ -264,6 +270,105 @@ extern "C" const char *tt_cuda_norm_grad_x(tt_cuda *cuda,
                                            const tt_cuda_norm_args *args)
 {
     return BY_TYPE(args->type, grad_x_type, cuda, args);
+}
+
+// ---- all gradients in one pass -------------------------------------------------
+
+enum { GRAD_BLOCKS = 264 };
+
+static int64_t grad_blocks(int64_t rows)
+{
+    const int64_t n = ceil_div(rows, WARPS);
+    return n > GRAD_BLOCKS ? (int64_t)GRAD_BLOCKS : n;
+}
+
+// A warp takes rows in turn and holds its sums of all columns in registers; the
+// block's warps add theirs in their order. partial[block, 2, n]. Bound by reading x,
+// dy and plus and writing dx once.
+template <int N_PACKS, typename T>
+__global__ void __launch_bounds__(WARPS * 32)
+    norm_grad(int64_t rows, int n, const T *x, const T *dy, weights gamma,
+              const float *means, const float *rstds, const T *plus, T *dx,
+              float *partial)
+{
+    typedef pack<T> P;
+    __shared__ float room[2][N_PACKS * P::N * 32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    float dgamma[N_PACKS][P::N], dbeta[N_PACKS][P::N];
+#pragma unroll
+    for (int j = 0; j < N_PACKS; j++)
+#pragma unroll
+        for (int k = 0; k < P::N; k++)
+            dgamma[j][k] = dbeta[j][k] = 0;
+    for (int64_t r = blockIdx.x * (int64_t)WARPS + warp; r < rows;
+         r += (int64_t)gridDim.x * WARPS) {
+        const float mean = means == NULL ? 0 : means[r], rstd = rstds[r];
+        P px[N_PACKS], pd[N_PACKS], pp[N_PACKS];
+        float a = 0, b = 0;
+#pragma unroll
+        for (int j = 0; j < N_PACKS; j++) {
+            const int i = (j * 32 + lane) * P::N;
+            if (i >= n)
+                continue;
+            px[j] = *(const P *)(x + r * n + i);
+            pd[j] = *(const P *)(dy + r * n + i);
+            if (plus != NULL)
+                pp[j] = *(const P *)(plus + r * n + i);
+        }
+#pragma unroll
+        for (int j = 0; j < N_PACKS; j++) {
+            const int i = (j * 32 + lane) * P::N;
+            if (i >= n)
+                continue;
+            alignas(16) float by[P::N];
+            weights_at<P::N>(gamma, i, 1, by);
+#pragma unroll
+            for (int k = 0; k < P::N; k++) {
+                const float d = to_float(pd[j].v[k]);
+                const float hat = (to_float(px[j].v[k]) - mean) * rstd;
+                dgamma[j][k] += d * hat;
+                dbeta[j][k] += d;
+                a += d * by[k];
+                b += d * by[k] * hat;
+            }
+        }
+        a = means == NULL ? 0 : warp_sum(a) / n;
+        b = warp_sum(b) / n;
+#pragma unroll
+        for (int j = 0; j < N_PACKS; j++) {
+            const int i = (j * 32 + lane) * P::N;
+            if (i >= n)
+                continue;
+            alignas(16) float by[P::N];
+            weights_at<P::N>(gamma, i, 1, by);
+#pragma unroll
+            for (int k = 0; k < P::N; k++) {
+                const float hat = (to_float(px[j].v[k]) - mean) * rstd;
+                const float g = to_float(pd[j].v[k]) * by[k];
+                px[j].v[k] = from_float<T>(
+                    rstd * (g - a - hat * b) +
+                    (plus == NULL ? 0.f : to_float(pp[j].v[k])));
+            }
+            *(P *)(dx + r * n + i) = px[j];
+        }
+    }
+    for (int w = 0; w < WARPS; w++) {
+        if (warp == w)
+#pragma unroll
+            for (int j = 0; j < N_PACKS; j++)
+#pragma unroll
+                for (int k = 0; k < P::N; k++) {
+                    const int i = (j * 32 + lane) * P::N + k;
+                    room[0][i] = dgamma[j][k] + (w == 0 ? 0.f : room[0][i]);
+                    room[1][i] = dbeta[j][k] + (w == 0 ? 0.f : room[1][i]);
+                }
+        __syncthreads();
+    }
+    float *to = partial + blockIdx.x * (int64_t)2 * n;
+    for (int i = threadIdx.x; i < n; i += WARPS * 32) {
+        to[i] = room[0][i];
+        to[n + i] = room[1][i];
+    }
 }
 
 // ---- gradients of the weights --------------------------------------------------
@@ -277,9 +382,14 @@ static int64_t chunks_of(const tt_cuda_norm_args *a)
     return n > MAX_CHUNKS ? (int64_t)MAX_CHUNKS : n;
 }
 
+static int64_t max_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 extern "C" int64_t tt_cuda_norm_scratch(const tt_cuda_norm_args *args)
 {
-    return 8 * args->n * chunks_of(args);
+    return 8 * args->n * max_of(chunks_of(args), grad_blocks(args->rows));
 }
 
 // V columns per thread. partial[chunk, 2, n].
@@ -368,4 +478,39 @@ extern "C" const char *tt_cuda_norm_grad_w(tt_cuda *cuda,
                                            const tt_cuda_norm_args *args)
 {
     return BY_TYPE(args->type, grad_w_type, cuda, args);
+}
+
+// dx may be x: the weights' gradients come first where they have a kernel of their own.
+template <typename T>
+static const char *grad_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
+{
+    const int64_t packs = ceil_div(a->n, 32 * pack<T>::N);
+    if (!is_wide<T>(a) || packs > 8) {
+        TRY(grad_w_type<T>(cuda, a));
+        return grad_x_type<T>(cuda, a);
+    }
+    const auto kernel = packs <= 1   ? norm_grad<1, T>
+                        : packs <= 2 ? norm_grad<2, T>
+                        : packs <= 3 ? norm_grad<3, T>
+                        : packs <= 4 ? norm_grad<4, T>
+                        : packs <= 5 ? norm_grad<5, T>
+                                     : norm_grad<8, T>;
+    const weights gamma = {a->weight_type, a->gamma};
+    const int64_t blocks = grad_blocks(a->rows);
+    kernel<<<(unsigned)blocks, WARPS * 32, 0, cuda->stream>>>(
+        a->rows, (int)a->n, (const T *)a->x, (const T *)a->dy, gamma,
+        a->mean_in, a->rstd_in, (const T *)a->plus, (T *)a->y,
+        (float *)a->scratch);
+    TRY(launched());
+    const dim3 join((unsigned)ceil_div(a->n, COLS), a->dbeta == NULL ? 1 : 2);
+    join_grad_w<<<join, dim3(COLS, ROWS), 0, cuda->stream>>>(
+        (int)a->n, (int)blocks, (const float *)a->scratch, a->dgamma,
+        a->dbeta);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_norm_grad(tt_cuda *cuda,
+                                         const tt_cuda_norm_args *args)
+{
+    return BY_TYPE(args->type, grad_type, cuda, args);
 }

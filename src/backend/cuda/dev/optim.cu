@@ -1,9 +1,30 @@
 // optim - updates of weights: every state is read and written once. Bound by memory
-// bandwidth (AdamW with a copy in bf16: 30 bytes per weight).
+// bandwidth (AdamW with a copy in bf16: 30 bytes per weight). Updates by one rule wait
+// for each other and are done in one launch, since most weights are too small to fill a
+// device; a block does a chunk of one of them.
 
 #include "backend/cuda/dev/common.cuh"
 
-enum { THREADS = 256 };
+#include <new>
+
+enum { THREADS = 256, CHUNK = 8192, MOST = 96 };
+
+struct optim_item {
+    const float *w, *g, *s0, *s1;
+    float *w_out, *s0_out, *s1_out;
+    bf16 *low;
+    int64_t n;
+    float decay;
+    int first_block;
+    bool is_wide;
+};
+
+// A kernel's argument, as a whole.
+struct optim_batch {
+    tt_cuda_optim_args like; // what all have in common
+    int n, blocks;
+    optim_item item[MOST];
+};
 
 // What is the same for all elements, computed once per block.
 struct shared_terms {
@@ -42,10 +63,10 @@ __device__ static shared_terms terms_of(const tt_cuda_optim_args &a)
 // One element: changes w and the states s and v.
 template <int RULE>
 __device__ static inline void update(const tt_cuda_optim_args &a,
-                                     const shared_terms &t, float g, float &w,
-                                     float &s, float &v)
+                                     const shared_terms &t, float decay,
+                                     float g, float &w, float &s, float &v)
 {
-    const float decay = (float)a.weight_decay, eps = (float)a.eps;
+    const float eps = (float)a.eps;
     const float beta1 = (float)a.beta1, beta2 = (float)a.beta2;
     const float left1 = (float)(1 - a.beta1), left2 = (float)(1 - a.beta2);
     switch (RULE) {
@@ -96,43 +117,88 @@ __device__ static inline void update(const tt_cuda_optim_args &a,
     }
 }
 
-template <int RULE> __global__ void optim(tt_cuda_optim_args a)
+// The last item that begins at or before this block.
+__device__ static inline int item_of(const optim_batch &b)
 {
-    __shared__ shared_terms t;
-    if (threadIdx.x == 0)
-        t = terms_of(a);
-    __syncthreads();
-    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    if (i >= a.n)
-        return;
-    float w = a.w[i];
-    float s = a.s0 == NULL ? 0 : a.s0[i], v = a.s1 == NULL ? 0 : a.s1[i];
-    if (!t.is_skipped)
-        update<RULE>(a, t, a.g[i] * t.scale, w, s, v);
-    a.w_out[i] = w;
-    if (a.s0_out != NULL)
-        a.s0_out[i] = s;
-    if (a.s1_out != NULL)
-        a.s1_out[i] = v;
-    if (a.low != NULL)
-        ((bf16 *)a.low)[i] = __float2bfloat16_rn(w);
+    int low = 0, high = b.n - 1;
+    while (low < high) {
+        const int k = (low + high + 1) / 2;
+        if (b.item[k].first_block <= (int)blockIdx.x)
+            low = k;
+        else
+            high = k - 1;
+    }
+    return low;
 }
 
-template <int RULE>
-static const char *launch(tt_cuda *cuda, const tt_cuda_optim_args *a)
+template <int RULE, int V>
+__device__ static inline void update_some(const optim_batch &b,
+                                          const optim_item &x,
+                                          const shared_terms &t, int64_t i)
 {
-    optim<RULE><<<(unsigned)ceil_div(a->n, THREADS), THREADS, 0,
-                  cuda->stream>>>(*a);
+    struct alignas(4 * V) part {
+        float v[V];
+    };
+    struct alignas(2 * V) low_part {
+        bf16 v[V];
+    };
+    part w = *(const part *)(x.w + i), s = {}, v = {};
+    const part g = *(const part *)(x.g + i);
+    if (x.s0 != NULL)
+        s = *(const part *)(x.s0 + i);
+    if (x.s1 != NULL)
+        v = *(const part *)(x.s1 + i);
+    low_part low;
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+        if (!t.is_skipped)
+            update<RULE>(b.like, t, x.decay, g.v[k] * t.scale, w.v[k], s.v[k],
+                         v.v[k]);
+        low.v[k] = __float2bfloat16_rn(w.v[k]);
+    }
+    *(part *)(x.w_out + i) = w;
+    if (x.s0_out != NULL)
+        *(part *)(x.s0_out + i) = s;
+    if (x.s1_out != NULL)
+        *(part *)(x.s1_out + i) = v;
+    if (x.low != NULL)
+        *(low_part *)(x.low + i) = low;
+}
+
+template <int RULE> __global__ void optim(optim_batch b)
+{
+    __shared__ shared_terms t;
+    __shared__ optim_item x;
+    if (threadIdx.x == 0) {
+        t = terms_of(b.like);
+        x = b.item[item_of(b)];
+    }
+    __syncthreads();
+    const int64_t first = (int64_t)((int)blockIdx.x - x.first_block) * CHUNK;
+    const int64_t end = min(first + CHUNK, x.n);
+    int64_t i = first + threadIdx.x;
+    if (x.is_wide) {
+        const int64_t whole = first + (end - first) / 4 * 4;
+        for (i = first + threadIdx.x * 4; i < whole; i += THREADS * 4)
+            update_some<RULE, 4>(b, x, t, i);
+        i = whole + threadIdx.x;
+    }
+    for (; i < end; i += THREADS)
+        update_some<RULE, 1>(b, x, t, i);
+}
+
+template <int RULE> static const char *launch(tt_cuda *cuda, optim_batch *b)
+{
+    optim<RULE><<<(unsigned)b->blocks, THREADS, 0, cuda->stream>>>(*b);
     return launched();
 }
 
-extern "C" const char *tt_cuda_optim(tt_cuda *cuda,
-                                     const tt_cuda_optim_args *args)
+static const char *launch_rule(tt_cuda *cuda, optim_batch *b)
 {
 #define CASE(rule)                                                             \
     case rule:                                                                 \
-        return launch<rule>(cuda, args);
-    switch (args->rule) {
+        return launch<rule>(cuda, b);
+    switch (b->like.rule) {
         CASE(TT_CUDA_SGD)
         CASE(TT_CUDA_MOMENTUM)
         CASE(TT_CUDA_ADAGRAD)
@@ -145,5 +211,76 @@ extern "C" const char *tt_cuda_optim(tt_cuda *cuda,
         CASE(TT_CUDA_EMA)
     }
 #undef CASE
-    return tt_cuda_failed_text("unknown update rule %d", (int)args->rule);
+    return tt_cuda_failed_text("unknown update rule %d", (int)b->like.rule);
+}
+
+const char *tt_cuda_flush_optims(tt_cuda *cuda)
+{
+    optim_batch *b = cuda->optims;
+    if (b == NULL || b->n == 0)
+        return NULL;
+    const char *error = launch_rule(cuda, b);
+    b->n = b->blocks = 0;
+    return error;
+}
+
+void tt_cuda_forget_optims(tt_cuda *cuda)
+{
+    delete cuda->optims;
+    cuda->optims = NULL;
+}
+
+// Whether two updates differ in nothing but their weights and how these decay. What
+// LARS and LAMB multiply with is of one weight alone.
+static bool is_alike(const tt_cuda_optim_args &a, const tt_cuda_optim_args &b)
+{
+    return a.rule == b.rule && a.momentum == b.momentum &&
+           a.dampening == b.dampening && a.alpha == b.alpha &&
+           a.beta1 == b.beta1 && a.beta2 == b.beta2 && a.eps == b.eps &&
+           a.lr_decay == b.lr_decay && a.nesterov == b.nesterov &&
+           a.lr == b.lr && a.scale == b.scale && a.step == b.step &&
+           a.skip == b.skip && a.wnorm == NULL && b.wnorm == NULL;
+}
+
+// Whether the update works on what one that waits works on.
+static bool depends(const optim_batch *b, const tt_cuda_optim_args *a)
+{
+    for (int i = 0; i < b->n; i++)
+        if (b->item[i].w_out == a->w || b->item[i].w_out == a->g ||
+            b->item[i].w_out == a->w_out)
+            return true;
+    return false;
+}
+
+extern "C" const char *tt_cuda_optim(tt_cuda *cuda,
+                                     const tt_cuda_optim_args *a)
+{
+    if (cuda->optims == NULL)
+        cuda->optims = new (std::nothrow) optim_batch();
+    optim_batch *b = cuda->optims;
+    if (b == NULL)
+        return tt_cuda_failed_text("no memory");
+    const int64_t blocks = ceil_div(a->n, CHUNK);
+    if (b->n == MOST || b->blocks + blocks > INT32_MAX ||
+        (b->n > 0 && (!is_alike(b->like, *a) || depends(b, a))))
+        TRY(tt_cuda_flush_optims(cuda));
+    if (b->n == 0)
+        b->like = *a;
+    b->item[b->n++] = {a->w,
+                       a->g,
+                       a->s0,
+                       a->s1,
+                       a->w_out,
+                       a->s0_out,
+                       a->s1_out,
+                       (bf16 *)a->low,
+                       a->n,
+                       (float)a->weight_decay,
+                       b->blocks,
+                       is_aligned(a->w) && is_aligned(a->g) &&
+                           is_aligned(a->s0) && is_aligned(a->s1) &&
+                           is_aligned(a->w_out) && is_aligned(a->s0_out) &&
+                           is_aligned(a->s1_out) && is_aligned(a->low)};
+    b->blocks += (int)blocks;
+    return NULL;
 }

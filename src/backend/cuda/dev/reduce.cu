@@ -6,6 +6,8 @@
 
 #include "backend/cuda/dev/common.cuh"
 
+#include <new>
+
 enum { COLS = 32, ROWS = 8, THREADS = 256, MAX_CHUNKS = 512 };
 
 __device__ static inline float combine(float a, float b, bool is_max)
@@ -213,9 +215,116 @@ static const char *squares_type(tt_cuda *cuda, const tt_cuda_squares_args *a)
     return launched();
 }
 
+// Sums that need nothing of each other wait and are done in two launches: a block sums a
+// chunk of one vector, then a block adds up the chunks of one vector in their order.
+enum { SQUARES = 128, SQUARES_CHUNK = 16384, SQUARES_ROOM = 1 << 16 };
+
+struct squares_item {
+    const void *x;
+    void *y;
+    int64_t n;
+    tt_dtype type, y_type;
+    int first_block, blocks;
+};
+
+struct squares_batch {
+    int n, blocks;
+    double *partial; // SQUARES_ROOM of them
+    squares_item item[SQUARES];
+};
+
+__global__ void squares_of_all(squares_batch b)
+{
+    __shared__ double room[32];
+    int low = 0, high = b.n - 1;
+    while (low < high) {
+        const int k = (low + high + 1) / 2;
+        if (b.item[k].first_block <= (int)blockIdx.x)
+            low = k;
+        else
+            high = k - 1;
+    }
+    const squares_item &x = b.item[low];
+    const int64_t stride = (int64_t)x.blocks * SQUARES_CHUNK;
+    double s = 0;
+    for (int64_t first = (int64_t)((int)blockIdx.x - x.first_block) *
+                         SQUARES_CHUNK;
+         first < x.n; first += stride) {
+        const int64_t end = min(first + SQUARES_CHUNK, x.n);
+        for (int64_t i = first + threadIdx.x; i < end; i += THREADS) {
+            const float v = x.type == TT_BF16 ? to_float(((const bf16 *)x.x)[i])
+                                              : ((const float *)x.x)[i];
+            s += (double)v * v;
+        }
+    }
+    s = block_sum(s, room);
+    if (threadIdx.x == 0)
+        b.partial[blockIdx.x] = s;
+}
+
+__global__ void join_all(squares_batch b)
+{
+    __shared__ double room[32];
+    const squares_item &x = b.item[blockIdx.x];
+    double s = 0;
+    for (int i = threadIdx.x; i < x.blocks; i += THREADS)
+        s += b.partial[x.first_block + i];
+    s = block_sum(s, room);
+    if (threadIdx.x == 0)
+        store_any(x.y_type, x.y, 0, s);
+}
+
+const char *tt_cuda_flush_squares(tt_cuda *cuda)
+{
+    squares_batch *b = cuda->squares;
+    if (b == NULL || b->n == 0)
+        return NULL;
+    const int n = b->n, blocks = b->blocks;
+    squares_of_all<<<(unsigned)blocks, THREADS, 0, cuda->stream>>>(*b);
+    join_all<<<(unsigned)n, THREADS, 0, cuda->stream>>>(*b);
+    b->n = b->blocks = 0;
+    return launched();
+}
+
+void tt_cuda_forget_squares(tt_cuda *cuda)
+{
+    if (cuda->squares != NULL)
+        cudaFree(cuda->squares->partial);
+    delete cuda->squares;
+    cuda->squares = NULL;
+}
+
+static const char *queue_squares(tt_cuda *cuda, const tt_cuda_squares_args *a)
+{
+    if (cuda->squares == NULL) {
+        squares_batch *made = new (std::nothrow) squares_batch();
+        if (made == NULL)
+            return tt_cuda_failed_text("no memory");
+        const cudaError_t status =
+            cudaMalloc(&made->partial, SQUARES_ROOM * sizeof(double));
+        if (status != cudaSuccess) {
+            delete made;
+            return tt_cuda_failed(status);
+        }
+        cuda->squares = made;
+    }
+    squares_batch *b = cuda->squares;
+    int64_t blocks = ceil_div(a->n, SQUARES_CHUNK);
+    blocks = blocks > SQUARES_ROOM ? (int64_t)SQUARES_ROOM : blocks;
+    if (b->n == SQUARES || b->blocks + blocks > SQUARES_ROOM)
+        TRY(tt_cuda_flush_squares(cuda));
+    b->item[b->n++] = {a->x,      a->y,      a->n,       a->type,
+                       a->y_type, b->blocks, (int)blocks};
+    b->blocks += (int)blocks;
+    return NULL;
+}
+
 extern "C" const char *tt_cuda_squares(tt_cuda *cuda,
                                        const tt_cuda_squares_args *args)
 {
+    if (args->is_only)
+        return queue_squares(cuda, args);
+    TRY(tt_cuda_flush_squares(cuda));
     return BY_TYPE(args->type, squares_type, cuda, args);
 }
 

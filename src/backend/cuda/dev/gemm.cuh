@@ -1,0 +1,68 @@
+// gemm - what the files of matrix products share.
+//
+//   gemm          an operator's product: with an epilogue of the library's, or without
+//                 one and a kernel behind it
+//   gemm_product  one product by cuBLASLt: descriptors, algorithm
+//   gemm_choose   which algorithm, and whether an epilogue pays
+//   gemm_tail     the last columns, rows or terms, which the library would be slow with
+
+#ifndef TT_BACKEND_CUDA_DEV_GEMM_CUH
+#define TT_BACKEND_CUDA_DEV_GEMM_CUH
+
+#include "backend/cuda/dev/common.cuh"
+
+enum { GEMM_ALIGN = 256 };
+
+struct gemm_choice {
+    cublasLtMatmulAlgo_t algo;  // for addresses that are multiples of 16
+    cublasLtMatmulAlgo_t loose; // for any, where there is a way at all
+    bool has_loose;
+    int64_t workspace_bytes; // of the two, the larger
+    float ms;                // 0: not measured
+};
+
+struct gemm_product {
+    tt_cuda *cuda;
+    tt_cuda_gemm_desc whole; // what was asked for
+    tt_cuda_gemm_desc desc;  // what the library does of it
+    cublasLtMatmulDesc_t op;
+    cublasLtMatrixLayout_t a, b, c; // of the library: b', a', c'
+    gemm_choice chosen;
+    int64_t bias_bytes; // of its copy in the result's type; 0: used as it is
+    int64_t scratch_bytes;
+};
+
+static inline bool has_epilogue(const tt_cuda_gemm_desc &d)
+{
+    return d.has_gelu || d.has_gelu_grad || d.sums != TT_CUDA_NO_SUMS;
+}
+
+// NULL: the library has no way, or failed (*error_out).
+gemm_product *gemm_product_create(tt_cuda *cuda, const tt_cuda_gemm_desc &desc,
+                                  const char **error_out);
+void gemm_product_destroy(gemm_product *p);
+const char *gemm_product_run(gemm_product *p, const tt_cuda_gemm_args *args);
+// The addresses that belong to the epilogue.
+const char *gemm_product_bind(const gemm_product *p, const void *bias,
+                              const void *aux);
+cublasStatus_t gemm_multiply(const gemm_product *p, const tt_cuda_gemm_args *x,
+                             const cublasLtMatmulAlgo_t *algo, void *workspace,
+                             int64_t bytes);
+
+bool gemm_choose(gemm_product *p); // false: the library has no way
+// Whether the product with the epilogue is faster than `plain` and the kernel behind
+// it, and gives the same.
+bool gemm_epilogue_pays(tt_cuda_gemm *with, tt_cuda_gemm *plain);
+
+struct tt_cuda_gemm {
+    tt_cuda *cuda;
+    tt_cuda_gemm_desc desc;
+    gemm_product *product;
+    bool is_fused; // the epilogue is in it
+    int64_t scratch_bytes;
+};
+
+int64_t gemm_tail_scratch(const gemm_product *p);
+const char *gemm_tail_run(gemm_product *p, const tt_cuda_gemm_args *args);
+
+#endif

@@ -1,0 +1,344 @@
+// gemm_choose - which of the library's algorithms, and whether an epilogue pays: tried
+// on memory of its own, the fastest is kept. Equal shapes share a choice, in a process
+// and, where there is a file for it, from process to process.
+
+#include "backend/cuda/dev/gemm.cuh"
+#include "backend/cuda/dev/noise.cuh"
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+enum { CANDIDATES = 16, TRIALS = 3 };
+static const int64_t workspace_bytes = 32 << 20;
+
+#ifndef TT_CUDA_LEAST_TUNED
+#define TT_CUDA_LEAST_TUNED 2e9
+#endif
+static const double least_tuned = TT_CUDA_LEAST_TUNED; // flops
+
+static bool is_tuned(const tt_cuda_gemm_desc &d)
+{
+    return 2.0 * d.batch * d.m * d.n * d.k >= least_tuned;
+}
+
+static int suggest(gemm_product *g, uint32_t alignment,
+                   cublasLtMatmulHeuristicResult_t *out)
+{
+    static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+    };
+    cublasLtMatmulPreference_t wish = NULL;
+    int n = 0;
+    if (cublasLtMatmulPreferenceCreate(&wish) != CUBLAS_STATUS_SUCCESS)
+        return 0;
+    const uint64_t bytes = workspace_bytes;
+    (void)cublasLtMatmulPreferenceSetAttribute(
+        wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+    for (const auto name : aligned)
+        (void)cublasLtMatmulPreferenceSetAttribute(wish, name, &alignment,
+                                                   sizeof alignment);
+    if (cublasLtMatmulAlgoGetHeuristic(g->cuda->lt, g->op, g->a, g->b, g->c,
+                                       g->c, wish, CANDIDATES, out,
+                                       &n) != CUBLAS_STATUS_SUCCESS)
+        n = 0;
+    cublasLtMatmulPreferenceDestroy(wish);
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (out[i].state == CUBLAS_STATUS_SUCCESS)
+            out[kept++] = out[i];
+    return kept;
+}
+
+// ---- trials --------------------------------------------------------------------
+
+enum { BLOCKS = 512, THREADS = 256 };
+
+static unsigned blocks_for(int64_t n)
+{
+    const int64_t blocks = ceil_div(n, THREADS);
+    return (unsigned)(blocks < BLOCKS ? blocks : (int64_t)BLOCKS);
+}
+
+static int64_t elements(const tt_cuda_matrix &x, int64_t rows, int64_t cols,
+                        int64_t batch)
+{
+    return (rows - 1) * x.row + (cols - 1) * x.col +
+           (batch > 1 ? (batch - 1) * x.batch : 0) + 1;
+}
+
+static void *noise(tt_cuda *cuda, const tt_cuda_matrix &x, int64_t n)
+{
+    void *p = NULL;
+    if (cudaMalloc(&p, (size_t)(n * 4)) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return NULL;
+    }
+    fill_noise(cuda, x.type, n, p);
+    return p;
+}
+
+// Operands of a product; of what it writes two, for two ways.
+struct trial {
+    tt_cuda_gemm_args args[2];
+    void *blocks[12];
+    int n;
+    cudaEvent_t start, end;
+    bool is_good;
+};
+
+static void *keep(trial *t, void *block)
+{
+    t->is_good = t->is_good && block != NULL;
+    t->blocks[t->n] = block;
+    t->n += block != NULL;
+    return block;
+}
+
+static void *room_for(trial *t, int64_t bytes)
+{
+    void *block = NULL;
+    if (cudaMalloc(&block, (size_t)(bytes > 0 ? bytes : 1)) != cudaSuccess) {
+        (void)cudaGetLastError();
+        block = NULL;
+    }
+    return keep(t, block);
+}
+
+static void end_trial(trial *t)
+{
+    for (int i = 0; i < t->n; i++)
+        cudaFree(t->blocks[i]);
+    if (t->start != NULL)
+        cudaEventDestroy(t->start);
+    if (t->end != NULL)
+        cudaEventDestroy(t->end);
+    (void)cudaGetLastError();
+}
+
+static void begin_trial(tt_cuda *cuda, const tt_cuda_gemm_desc &d, int ways,
+                        int64_t scratch_bytes, trial *t)
+{
+    const int64_t nc = elements(d.c, d.m, d.n, d.batch);
+    *t = trial();
+    t->is_good = cudaEventCreate(&t->start) == cudaSuccess &&
+                 cudaEventCreate(&t->end) == cudaSuccess;
+    tt_cuda_gemm_args x = {};
+    x.a = keep(t, noise(cuda, d.a, elements(d.a, d.m, d.k, d.batch)));
+    x.b = keep(t, noise(cuda, d.b, elements(d.b, d.k, d.n, d.batch)));
+    if (d.bias_type != TT_N_DTYPES)
+        x.bias = keep(t, noise(cuda, d.c, d.n));
+    if (d.has_plus)
+        x.plus = keep(t, noise(cuda, d.c, nc));
+    if (d.has_gelu_grad)
+        x.z = keep(t, noise(cuda, d.c, nc));
+    x.scratch = room_for(t, scratch_bytes);
+    for (int i = 0; i < ways; i++) {
+        x.c = keep(t, noise(cuda, d.c, nc));
+        if (d.has_gelu)
+            x.aux = keep(t, noise(cuda, d.c, nc));
+        if (d.sums != TT_CUDA_NO_SUMS)
+            x.sums = keep(t, noise(cuda, d.c, d.m > d.n ? d.m : d.n));
+        t->args[i] = x;
+    }
+}
+
+// Milliseconds, the best of a few; negative: it does not work.
+template <typename F>
+static float time_of(const trial *t, cudaStream_t stream, F run)
+{
+    float best = -1;
+    for (int i = 0; i <= TRIALS; i++) {
+        float ms = 0;
+        (void)cudaEventRecord(t->start, stream);
+        if (!run())
+            return -1;
+        (void)cudaEventRecord(t->end, stream);
+        if (cudaEventSynchronize(t->end) != cudaSuccess ||
+            cudaEventElapsedTime(&ms, t->start, t->end) != cudaSuccess)
+            return -1;
+        if (i > 0 && (best < 0 || ms < best))
+            best = ms;
+    }
+    return best;
+}
+
+static int measure(const gemm_product *g,
+                   const cublasLtMatmulHeuristicResult_t *found, int n)
+{
+    trial t;
+    int best = 0;
+    float best_ms = -1;
+    begin_trial(g->cuda, g->desc, 1, workspace_bytes, &t);
+    tt_cuda_gemm_args &x = t.args[0];
+    x.accumulate = g->desc.adds;
+    const void *bias = g->desc.sums != TT_CUDA_NO_SUMS ? x.sums : x.bias;
+    const void *aux = g->desc.has_gelu_grad ? x.z : x.aux;
+    const bool is_good =
+        t.is_good && gemm_product_bind(g, bias, aux) == NULL;
+    for (int i = 0; i < n && is_good; i++) {
+        const float ms = time_of(&t, g->cuda->stream, [&] {
+            return gemm_multiply(g, &x, &found[i].algo, x.scratch,
+                                 workspace_bytes) == CUBLAS_STATUS_SUCCESS;
+        });
+        if (ms >= 0 && (best_ms < 0 || ms < best_ms)) {
+            best = i;
+            best_ms = ms;
+        }
+    }
+    end_trial(&t);
+    return best;
+}
+
+// ---- what is known ---------------------------------------------------------------
+
+typedef std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                   int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int>
+    shape_key;
+
+static shape_key key_of(const tt_cuda_gemm_desc &d)
+{
+    const int flags = (int)d.a.type + 16 * (int)d.c.type +
+                      256 * (int)d.bias_type + 4096 * d.has_gelu +
+                      8192 * d.adds + 16384 * d.has_plus +
+                      32768 * d.has_gelu_grad + 65536 * (int)d.sums;
+    return shape_key(d.batch, d.m, d.n, d.k, d.a.row, d.a.col, d.a.batch,
+                     d.b.row, d.b.col, d.b.batch, d.c.row, d.c.batch, flags);
+}
+
+static std::mutex lock;
+static std::map<shape_key, gemm_choice> choices;
+static std::map<shape_key, bool> pays;
+
+bool gemm_choose(gemm_product *g)
+{
+    const tt_cuda_gemm_desc &d = g->desc;
+    const std::lock_guard<std::mutex> guard(lock);
+    const auto known = choices.find(key_of(d));
+    if (known != choices.end()) {
+        g->chosen = known->second;
+        return true;
+    }
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    const uint32_t smallest = d.a.type == TT_BF16 ? 2 : 4;
+    gemm_choice c = {};
+    c.has_loose = suggest(g, smallest, found) > 0;
+    if (c.has_loose) {
+        c.loose = found[0].algo;
+        c.workspace_bytes = (int64_t)found[0].workspaceSize;
+    }
+    const int n = suggest(g, 16, found);
+    if (n == 0)
+        return false;
+    const int best = is_tuned(d) && n > 1 ? measure(g, found, n) : 0;
+    const int64_t bytes = (int64_t)found[best].workspaceSize;
+    c.algo = found[best].algo;
+    c.workspace_bytes = bytes > c.workspace_bytes ? bytes : c.workspace_bytes;
+    choices[key_of(d)] = g->chosen = c;
+    return true;
+}
+
+// ---- epilogues -------------------------------------------------------------------
+
+// sums[0, block] of (x - y)^2, sums[1, block] of y^2.
+template <typename T>
+__global__ void compare(int64_t n, const T *x, const T *y, double *sums)
+{
+    __shared__ double room[32];
+    double apart = 0, size = 0;
+    for (int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x; i < n;
+         i += (int64_t)gridDim.x * THREADS) {
+        const double u = to_float(x[i]), v = to_float(y[i]);
+        apart += (u - v) * (u - v);
+        size += v * v;
+    }
+    apart = block_sum(apart, room);
+    size = block_sum(size, room);
+    if (threadIdx.x == 0) {
+        sums[blockIdx.x] = apart;
+        sums[BLOCKS + blockIdx.x] = size;
+    }
+}
+
+// Whether two results differ by no more than rounding.
+static bool is_same(tt_cuda *cuda, tt_dtype type, int64_t n, const void *x,
+                    const void *y, void *room)
+{
+    double sums[2 * BLOCKS], apart = 0, size = 0;
+    const unsigned blocks = blocks_for(n);
+    if (type == TT_BF16)
+        compare<bf16><<<blocks, THREADS, 0, cuda->stream>>>(
+            n, (const bf16 *)x, (const bf16 *)y, (double *)room);
+    else
+        compare<float><<<blocks, THREADS, 0, cuda->stream>>>(
+            n, (const float *)x, (const float *)y, (double *)room);
+    if (cudaMemcpyAsync(sums, room, sizeof sums, cudaMemcpyDeviceToHost,
+                        cuda->stream) != cudaSuccess ||
+        cudaStreamSynchronize(cuda->stream) != cudaSuccess)
+        return false;
+    for (unsigned i = 0; i < blocks; i++) {
+        apart += sums[i];
+        size += sums[BLOCKS + i];
+    }
+    return apart <= 1e-4 * size; // 1% of the norm; NaN is not the same
+}
+
+static bool gives_same(tt_cuda_gemm *with, tt_cuda_gemm *plain, trial *t)
+{
+    const tt_cuda_gemm_desc &d = with->desc;
+    tt_cuda_gemm_args *x = t->args;
+    x[0].accumulate = x[1].accumulate = false;
+    if (tt_cuda_gemm_run(with, &x[0]) != NULL ||
+        tt_cuda_gemm_run(plain, &x[1]) != NULL)
+        return false;
+    const int64_t n = elements(d.c, d.m, d.n, d.batch);
+    const int64_t n_sums = d.sums == TT_CUDA_SUMS_OF_B ? d.n : d.m;
+    tt_cuda *cuda = with->cuda;
+    return is_same(cuda, d.c.type, n, x[0].c, x[1].c, x[0].scratch) &&
+           (!d.has_gelu ||
+            is_same(cuda, d.c.type, n, x[0].aux, x[1].aux, x[0].scratch)) &&
+           (d.sums == TT_CUDA_NO_SUMS ||
+            is_same(cuda, TT_F32, n_sums, x[0].sums, x[1].sums, x[0].scratch));
+}
+
+static bool try_epilogue(tt_cuda_gemm *with, tt_cuda_gemm *plain)
+{
+    int64_t bytes = 16 * BLOCKS;
+    bytes = with->scratch_bytes > bytes ? with->scratch_bytes : bytes;
+    bytes = plain->scratch_bytes > bytes ? plain->scratch_bytes : bytes;
+    trial t;
+    begin_trial(with->cuda, with->desc, 2, bytes, &t);
+    bool is_faster = false;
+    if (t.is_good && gives_same(with, plain, &t)) {
+        t.args[0].accumulate = t.args[1].accumulate = with->desc.adds;
+        const float ms = time_of(&t, with->cuda->stream, [&] {
+            return tt_cuda_gemm_run(with, &t.args[0]) == NULL;
+        });
+        const float other = time_of(&t, with->cuda->stream, [&] {
+            return tt_cuda_gemm_run(plain, &t.args[1]) == NULL;
+        });
+        is_faster = ms >= 0 && (other < 0 || ms <= other);
+    }
+    end_trial(&t);
+    return is_faster;
+}
+
+// Small products are not measured: there, fewer launches are better.
+bool gemm_epilogue_pays(tt_cuda_gemm *with, tt_cuda_gemm *plain)
+{
+    const shape_key key = key_of(with->desc);
+    if (!is_tuned(with->desc))
+        return true;
+    {
+        const std::lock_guard<std::mutex> guard(lock);
+        const auto known = pays.find(key);
+        if (known != pays.end())
+            return known->second;
+    }
+    const bool result = try_epilogue(with, plain);
+    const std::lock_guard<std::mutex> guard(lock);
+    return pays[key] = result;
+}

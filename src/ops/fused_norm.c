@@ -1,0 +1,83 @@
+// norm_grad - all gradients of layer norm or RMS norm (mean absent), and what else
+// flows into x, in one pass.
+//
+//   dx = plus + rstd * (g - mean(g) - xhat * mean(g * xhat)),  g = dy * gamma
+//   dgamma = sum over rows of dy * xhat,  dbeta = sum over rows of dy
+//
+//   flops   14 per element, 15 with dbeta, 1 more with plus
+
+#include "ops/cost.h"
+#include "ops/fused.h"
+#include "ops/infer_common.h"
+#include "ops/ops.h"
+#include "ops/rows.h"
+
+static tt_status infer(tt_op_io *io)
+{
+    static const char name[] = "norm_grad";
+    const tt_norm_grad_params *p = io->params;
+    TT_TRY(tt_infer_inputs(io, name, 3, 6));
+    TT_TRY(tt_infer_float(io, name, TT_NG_X));
+    TT_TRY(tt_infer_same_dims(io, name, TT_NG_X, TT_NG_DY));
+    TT_TRY(tt__want_columns(io, TT_NG_GAMMA, name));
+    if (tt_io_has(io, TT_NG_MEAN))
+        TT_TRY(tt__want_rows(io, TT_NG_MEAN, name));
+    if (!tt_io_has(io, TT_NG_RSTD))
+        return tt_fail(TT_ERR_ARG, "%s: rstd is missing", name);
+    TT_TRY(tt__want_rows(io, TT_NG_RSTD, name));
+    if (tt_io_has(io, TT_NG_PLUS))
+        TT_TRY(tt_infer_same_dims(io, name, TT_NG_X, TT_NG_PLUS));
+    tt_infer_add(io, io->in[TT_NG_X].dtype, &io->in[TT_NG_X].shape);
+    const tt_shape column = tt__last_of(&io->in[TT_NG_X].shape);
+    for (int i = 0; i < (p->bias ? 2 : 1); i++)
+        tt_infer_add(io, tt_dtype_master(io->in[TT_NG_X].dtype), &column);
+    return TT_OK;
+}
+
+static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
+{
+    (void)axis_size;
+    const double n = tt_cost_count(&io->in[TT_NG_X]);
+    const int flops = 14 + (io->n_out > TT_NG_DBETA ? 1 : 0) +
+                      (tt_io_has(io, TT_NG_PLUS) ? 1 : 0);
+    tt_cost_reduction(io, 0, flops * n, n, cost_out);
+}
+
+static const tt_opt options[] = {
+    {.name = "bias",
+     .fallback = "true",
+     .doc = "whether dbeta is wanted too",
+     .type = TT_OPT_BOOL,
+     .offset = offsetof(tt_norm_grad_params, bias)},
+    {0},
+};
+
+static const tt_sample samples[] = {
+    {"",
+     {"f batch:3 embed:7", "f batch:3 embed:7", "f embed:7", "m batch:3",
+      "m+ batch:3", "f batch:3 embed:7"},
+     336},
+    {"",
+     {"f batch:2 seq:3 embed:16", "f batch:2 seq:3 embed:16", "f embed:16",
+      "m batch:2 seq:3", "m+ batch:2 seq:3"},
+     1440},
+    {"bias=false",
+     {"f batch:5 embed:24", "f batch:5 embed:24", "f embed:24", "-",
+      "m+ batch:5", "f batch:5 embed:24"},
+     1800},
+    {"bias=false",
+     {"f batch:5 embed:3", "f batch:5 embed:3", "f embed:3", "-", "m+ batch:5"},
+     210},
+    {0},
+};
+
+const tt_op_def tt_op_norm_grad = {
+    .name = "norm_grad",
+    .doc = "Gradients of a norm's input and weights, and a sum, in one pass.",
+    .options = options,
+    .params_bytes = sizeof(tt_norm_grad_params),
+    .flags = TT_OP_INPLACE,
+    .infer = infer,
+    .cost = cost,
+    .samples = samples,
+};

@@ -1,0 +1,259 @@
+// fuse - several nodes become one where a device has a kernel that does their work in
+// one pass over memory.
+//
+//   norm   layer_norm_grad_x, layer_norm_grad_w, add   ->  norm_grad
+//   loss   cross_entropy, its gradient, correct        ->  cross_entropy_step
+//   add    matmul, add                                 ->  matmul_add
+//   gelu   matmul, gelu_grad                           ->  matmul_gelu_grad
+//   bias   matmul_grad_w, bias_grad                    ->  matmul_grad_both
+//
+//   same      up to rounding: sums that were rounded between two nodes are not
+//   bytes     what lay between the nodes is neither written nor read
+//   needs     one rank: fused operators have no placements; comes last
+
+#include "pass/fuse.h"
+
+#include "base/alloc.h"
+#include "ops/ops.h"
+#include "pass/pass.h"
+
+#include <string.h>
+
+typedef struct work {
+    const tt_graph *old;
+    tt_builder b;
+    tt__reads *reads;  // per old value
+    bool *is_taken;    // per old node
+    int32_t *group_of; // per old node: 1 + group; 0: none
+    tt__group *group;
+    int32_t n_groups;
+    tt_val *kept; // per old value: the same in the new graph
+    tt_val *in;   // room for one node's inputs
+} work;
+
+// ---- looking -------------------------------------------------------------
+
+static void count_reads(work *w)
+{
+    const tt_graph *g = w->old;
+    for (int32_t v = 0; v < g->n_values; v++)
+        w->reads[v] = (tt__reads){0, -1, -1};
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        for (int i = 0; i < g->node[n].n_in; i++) {
+            if (!tt_is(g->node[n].in[i]))
+                continue;
+            tt__reads *r = &w->reads[g->node[n].in[i].id];
+            r->first = r->n++ == 0 ? n : r->first;
+            r->last = n;
+        }
+    for (int32_t o = 0; o < g->n_outputs; o++)
+        w->reads[g->output[o].val.id].n++;
+    for (int32_t v = 0; v < g->n_values; v++) {
+        if (tt_is(g->value[v].grad))
+            w->reads[g->value[v].grad.id].n++;
+        if (tt_is(g->value[v].updates))
+            w->reads[v].n++;
+    }
+}
+
+static bool is_member(const tt__group *group, int32_t n)
+{
+    for (int i = 0; i < group->n_nodes; i++)
+        if (group->node[i] == n)
+            return true;
+    return false;
+}
+
+// Whether the new node can stand where the group says: behind all that it reads, in
+// front of all who read what it makes.
+static bool is_in_order(const work *w, const tt__group *group)
+{
+    const tt_graph *g = w->old;
+    for (int i = 0; i < group->n_in; i++)
+        if (tt_is(group->in[i]) && g->value[group->in[i].id].node >= group->at)
+            return false;
+    for (int i = 0; i < group->n_out; i++) {
+        const tt__reads *r =
+            tt_is(group->out[i]) ? &w->reads[group->out[i].id] : NULL;
+        for (int32_t n = r == NULL || r->n == 0 ? group->at : r->first;
+             n >= 0 && n < group->at; n++)
+            for (int k = 0; k < g->node[n].n_in; k++)
+                if (g->node[n].in[k].id == group->out[i].id &&
+                    !is_member(group, n))
+                    return false;
+    }
+    return true;
+}
+
+static void take(work *w, const tt__group *group)
+{
+    w->group[w->n_groups++] = *group;
+    for (int i = 0; i < group->n_nodes; i++) {
+        w->is_taken[group->node[i]] = true;
+        w->group_of[group->node[i]] = w->n_groups;
+    }
+}
+
+static void look(work *w, const tt_fuse_params *params)
+{
+    const tt__matcher m = {w->old, w->reads, w->is_taken};
+    for (const tt__pattern *p = tt__patterns; p->match != NULL; p++) {
+        if (!*(const bool *)((const char *)params + p->option))
+            continue;
+        for (int32_t n = 0; n < w->old->n_nodes; n++) {
+            tt__group group;
+            if (p->match(&m, n, &group) && is_in_order(w, &group))
+                take(w, &group);
+        }
+    }
+}
+
+// ---- the new graph -------------------------------------------------------
+
+static tt_status call(work *w, const tt_node *like, const tt_op_def *op,
+                      const void *params, int n_in, tt_val *out)
+{
+    w->b.phase = like->phase;
+    w->b.stage = like->stage;
+    w->b.origin = tt_arena_strdup(w->b.graph->arena, like->origin);
+    if (w->b.origin == NULL)
+        return TT_ERR_NOMEM;
+    (void)tt_call(&w->b, op, params, w->in, n_in, out);
+    return w->b.status;
+}
+
+static void read_inputs(work *w, const tt_val *in, int n)
+{
+    for (int i = 0; i < n; i++)
+        w->in[i] = tt_is(in[i]) ? w->kept[in[i].id] : TT_NONE;
+}
+
+static tt_status do_group(work *w, const tt__group *group)
+{
+    tt_val out[TT_MAX_OUT];
+    read_inputs(w, group->in, group->n_in);
+    TT_TRY(call(w, &w->old->node[group->node[0]], group->op, group->params,
+                group->n_in, out));
+    for (int i = 0; i < group->n_out; i++)
+        if (tt_is(group->out[i]))
+            w->kept[group->out[i].id] = out[i];
+    return TT_OK;
+}
+
+static tt_status do_node(work *w, int32_t n)
+{
+    const tt_node *node = &w->old->node[n];
+    tt_val out[TT_MAX_OUT];
+    if (w->group_of[n] != 0) {
+        const tt__group *group = &w->group[w->group_of[n] - 1];
+        return n == group->at ? do_group(w, group) : TT_OK;
+    }
+    read_inputs(w, node->in, node->n_in);
+    TT_TRY(call(w, node, node->op, node->params, node->n_in, out));
+    for (int i = 0; i < node->n_out; i++) {
+        const tt_value *value = &w->old->value[node->out[i].id];
+        w->kept[node->out[i].id] = out[i];
+        if (tt_is(value->updates))
+            tt_update(&w->b, w->kept[value->updates.id], out[i]);
+    }
+    return w->b.status;
+}
+
+static tt_status copy_leaf(work *w, int32_t v)
+{
+    const tt_val copy = tt_leaf_copy(&w->b, w->old, (tt_val){v});
+    TT_TRY(w->b.status);
+    tt_value *value = &w->b.graph->value[copy.id];
+    if (value->init.kind == TT_INIT_COPY && tt_role_is_state(value->role))
+        value->init.of = w->kept[value->init.of.id];
+    w->kept[v] = copy;
+    return TT_OK;
+}
+
+static tt_status rewrite(work *w)
+{
+    const tt_graph *old = w->old;
+    for (int32_t v = 0; v < old->n_values; v++) {
+        const tt_value *value = &old->value[v];
+        if (value->node < 0)
+            TT_TRY(copy_leaf(w, v));
+        else if (value->slot == 0)
+            TT_TRY(do_node(w, value->node));
+    }
+    for (int32_t v = 0; v < old->n_values; v++)
+        if (tt_is(old->value[v].grad))
+            w->b.graph->value[w->kept[v].id].grad =
+                w->kept[old->value[v].grad.id];
+    for (int32_t o = 0; o < old->n_outputs; o++)
+        tt_output(&w->b, old->output[o].name, w->kept[old->output[o].val.id]);
+    return w->b.status;
+}
+
+static tt_status allocate(work *w)
+{
+    int64_t widest = TT__FUSE_IN;
+    for (int32_t n = 0; n < w->old->n_nodes; n++)
+        widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
+    const int64_t values = w->old->n_values + 1, nodes = w->old->n_nodes + 1;
+    w->reads = tt_alloc((int64_t)sizeof *w->reads * values);
+    w->is_taken = tt_alloc(nodes);
+    w->group_of = tt_alloc((int64_t)sizeof *w->group_of * nodes);
+    w->group = tt_alloc((int64_t)sizeof *w->group * nodes);
+    w->kept = tt_alloc((int64_t)sizeof *w->kept * values);
+    w->in = tt_alloc((int64_t)sizeof *w->in * widest);
+    if (!w->reads || !w->is_taken || !w->group_of || !w->group || !w->kept ||
+        !w->in)
+        return tt_fail(TT_ERR_NOMEM, "no memory to fuse");
+    for (int64_t v = 0; v < values; v++)
+        w->kept[v] = TT_NONE;
+    return TT_OK;
+}
+
+static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
+{
+    static const tt_grad_ops none = {0};
+    work w = {.old = in};
+    TT_TRY(tt_builder_init(&w.b, &none));
+    w.b.graph->mesh = in->mesh;
+    tt_status status = in->mesh.n_axes == 0
+                           ? allocate(&w)
+                           : tt_fail(TT_ERR_UNSUPPORTED,
+                                     "fuse: the graph is spread over ranks");
+    if (status == TT_OK) {
+        count_reads(&w);
+        look(&w, params);
+        status = rewrite(&w);
+    }
+    if (status == TT_OK)
+        status = tt_builder_take(&w.b, out);
+    tt_builder_fini(&w.b);
+    tt_free(w.reads);
+    tt_free(w.is_taken);
+    tt_free(w.group_of);
+    tt_free(w.group);
+    tt_free(w.kept);
+    tt_free(w.in);
+    return status;
+}
+
+static const tt_opt options[] = {
+    {"norm", "true", "gradients of norms, with the addition behind them",
+     TT_OPT_BOOL, offsetof(tt_fuse_params, norm)},
+    {"loss", "true", "cross-entropy, its gradient and its hits", TT_OPT_BOOL,
+     offsetof(tt_fuse_params, loss)},
+    {"add", "true", "products and the addition behind them", TT_OPT_BOOL,
+     offsetof(tt_fuse_params, add)},
+    {"gelu", "true", "products and the GELU's gradient behind them",
+     TT_OPT_BOOL, offsetof(tt_fuse_params, gelu)},
+    {"bias", "true", "gradients of weights and biases", TT_OPT_BOOL,
+     offsetof(tt_fuse_params, bias)},
+    {0},
+};
+
+const tt_pass_def tt_pass_fuse = {
+    .name = "fuse",
+    .doc = "Several nodes become one where a device has a kernel for it.",
+    .options = options,
+    .params_bytes = sizeof(tt_fuse_params),
+    .apply = apply,
+};

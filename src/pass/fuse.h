@@ -1,0 +1,51 @@
+// fuse - what the pass's two files share, and its options.
+
+#ifndef TT_PASS_FUSE_H
+#define TT_PASS_FUSE_H
+
+#include "graph/graph.h"
+
+typedef struct tt_fuse_params { // which patterns
+    bool norm, loss, add, gelu, bias;
+} tt_fuse_params;
+
+enum { TT__FUSE_IN = 6, TT__FUSE_OUT = 4, TT__FUSE_NODES = 3 };
+
+// Nodes that one fused node replaces.
+typedef struct tt__group {
+    const tt_op_def *op;
+    const void *params;
+    int32_t node[TT__FUSE_NODES]; // members; the first lends origin and phase
+    int n_nodes;
+    int32_t at; // of these, the one in whose place the new node stands
+    tt_val in[TT__FUSE_IN];
+    int n_in;
+    tt_val out[TT__FUSE_OUT]; // what they replace; TT_NONE: nothing
+    int n_out;
+} tt__group;
+
+typedef struct tt__reads { // of a value
+    int32_t n;             // readers, outputs of the graph included
+    int32_t first, last;   // nodes; -1: none
+} tt__reads;
+
+typedef struct tt__matcher {
+    const tt_graph *g;
+    const tt__reads *reads; // per value
+    const bool *is_taken;   // per node: a member of some group already
+} tt__matcher;
+
+// Whether a pattern has its first node here; fills the group. What it says about
+// order is checked by the caller.
+typedef bool tt__match_fn(const tt__matcher *m, int32_t node,
+                          tt__group *group_out);
+
+typedef struct tt__pattern {
+    int64_t option; // offset in tt_fuse_params
+    tt__match_fn *match;
+} tt__pattern;
+
+// In the order in which they are looked for; ends with NULL.
+extern const tt__pattern tt__patterns[];
+
+#endif

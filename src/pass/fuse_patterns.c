@@ -1,0 +1,240 @@
+// fuse_patterns - which nodes become one. A pattern begins at the node whose operator
+// it names; what lies between its nodes is read by nobody else.
+
+#include "ops/activation.h"
+#include "ops/fused.h"
+#include "ops/loss.h"
+#include "ops/matmul.h"
+#include "ops/move.h"
+#include "ops/norm.h"
+#include "ops/ops.h"
+#include "pass/fuse.h"
+
+#include <stddef.h>
+
+static const tt_node *node_at(const tt__matcher *m, int32_t n)
+{
+    return &m->g->node[n];
+}
+
+static bool is_free(const tt__matcher *m, int32_t n, const tt_op_def *op)
+{
+    return n >= 0 && !m->is_taken[n] && node_at(m, n)->op == op;
+}
+
+// A free node of this operator behind `first` that reads the first n inputs of `like`;
+// -1: none.
+static int32_t find_reader(const tt__matcher *m, const tt_op_def *op,
+                           const tt_val *in, int n)
+{
+    for (int32_t i = m->reads[in[n - 1].id].first;
+         i >= 0 && i <= m->reads[in[n - 1].id].last; i++) {
+        const tt_node *node = node_at(m, i);
+        bool is_same = is_free(m, i, op) && node->n_in >= n;
+        for (int k = 0; k < n && is_same; k++)
+            is_same = node->in[k].id == in[k].id;
+        if (is_same)
+            return i;
+    }
+    return -1;
+}
+
+static bool same_type(const tt_graph *g, tt_val a, tt_val b)
+{
+    const tt_type *x = &g->value[a.id].type, *y = &g->value[b.id].type;
+    return x->dtype == y->dtype && tt_shape_same_dims(&x->shape, &y->shape);
+}
+
+// The addition that is the only reader of v, and what it adds; -1: none.
+static int32_t find_addition(const tt__matcher *m, tt_val v, tt_val *other_out)
+{
+    const int32_t n = m->reads[v.id].first;
+    if (m->reads[v.id].n != 1 || !is_free(m, n, &tt_op_add))
+        return -1;
+    const tt_node *add = node_at(m, n);
+    *other_out = add->in[add->in[0].id == v.id ? 1 : 0];
+    return add->in[0].id != add->in[1].id && same_type(m->g, *other_out, v) &&
+                   same_type(m->g, add->out[0], v)
+               ? n
+               : -1;
+}
+
+static int32_t later(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+// ---- norms ---------------------------------------------------------------
+
+static bool match_norm(const tt__matcher *m, int32_t n, tt__group *group)
+{
+    static const tt_norm_grad_params with = {true}, without = {false};
+    const bool has_mean = is_free(m, n, &tt_op_layer_norm_grad_x);
+    if (!has_mean && !is_free(m, n, &tt_op_rms_norm_grad_x))
+        return false;
+    const tt_node *x = node_at(m, n);
+    const int32_t w = find_reader(
+        m, has_mean ? &tt_op_layer_norm_grad_w : &tt_op_rms_norm_grad_w, x->in,
+        2);
+    if (w < 0)
+        return false;
+    const tt_node *weights = node_at(m, w);
+    tt_val plus = TT_NONE;
+    const int32_t add = find_addition(m, x->out[0], &plus);
+    *group = (tt__group){
+        .op = &tt_op_norm_grad,
+        .params = weights->n_out > 1 ? &with : &without,
+        .node = {n, w, add},
+        .n_nodes = add < 0 ? 2 : 3,
+        .at = later(later(n, w), add),
+        .in = {x->in[0], x->in[1], x->in[2], has_mean ? x->in[3] : TT_NONE,
+               x->in[has_mean ? 4 : 3], add < 0 ? TT_NONE : plus},
+        .n_in = add < 0 ? 5 : 6,
+        .out = {add < 0 ? x->out[0] : node_at(m, add)->out[0], weights->out[0],
+                weights->n_out > 1 ? weights->out[1] : TT_NONE},
+        .n_out = weights->n_out + 1};
+    return true;
+}
+
+// ---- loss ----------------------------------------------------------------
+
+// Whether v is 1, from a node that makes constants.
+static bool is_one(const tt__matcher *m, tt_val v)
+{
+    const int32_t n = m->g->value[v.id].node;
+    if (n < 0 || node_at(m, n)->op != &tt_op_fill)
+        return false;
+    const tt_fill_params *p = node_at(m, n)->params;
+    return p->value == 1;
+}
+
+static bool match_loss(const tt__matcher *m, int32_t n, tt__group *group)
+{
+    enum { SUM, COUNT, LSE };
+    if (!is_free(m, n, &tt_op_cross_entropy))
+        return false;
+    const tt_node *forward = node_at(m, n);
+    const int32_t back =
+        find_reader(m, &tt_op_cross_entropy_grad, forward->in, 2);
+    const int32_t hits = find_reader(m, &tt_op_correct, forward->in, 2);
+    if (back < 0 || hits < 0)
+        return false;
+    const tt_node *grad = node_at(m, back);
+    if (grad->in[2].id != forward->out[LSE].id || !is_one(m, grad->in[3]) ||
+        m->reads[forward->out[LSE].id].n != 1)
+        return false;
+    *group = (tt__group){.op = &tt_op_cross_entropy_step,
+                         .params = forward->params,
+                         .node = {n, hits, back},
+                         .n_nodes = 3,
+                         .at = n,
+                         .in = {forward->in[0], forward->in[1]},
+                         .n_in = 2,
+                         .out = {grad->out[0], forward->out[SUM],
+                                 forward->out[COUNT], node_at(m, hits)->out[0]},
+                         .n_out = 4};
+    return true;
+}
+
+// ---- products ------------------------------------------------------------
+
+// The plain product with a shared right side that makes v for one reader; NULL: none.
+static const tt_node *product_of(const tt__matcher *m, tt_val v)
+{
+    const int32_t n = m->g->value[v.id].node;
+    if (m->reads[v.id].n != 1 || !is_free(m, n, &tt_op_matmul))
+        return NULL;
+    const tt_node *node = node_at(m, n);
+    const tt_matmul_params *p = node->params;
+    const tt_type *b = &m->g->value[node->in[1].id].type;
+    return p->activation == TT_ACT_NONE && !p->transpose_a && b->shape.ndim == 2
+               ? node
+               : NULL;
+}
+
+static int32_t index_of(const tt__matcher *m, const tt_node *node)
+{
+    return node == NULL ? -1 : (int32_t)(node - m->g->node);
+}
+
+static bool match_add(const tt__matcher *m, int32_t n, tt__group *group)
+{
+    if (!is_free(m, n, &tt_op_add))
+        return false;
+    const tt_node *add = node_at(m, n);
+    const int32_t a = index_of(m, product_of(m, add->in[0]));
+    const int32_t b = index_of(m, product_of(m, add->in[1]));
+    const int32_t last = later(a, b);
+    if (last < 0 || !same_type(m->g, add->in[0], add->in[1]))
+        return false;
+    const tt_node *product = node_at(m, last);
+    if (product->phase != add->phase)
+        return false;
+    *group = (tt__group){.op = &tt_op_matmul_add,
+                         .params = product->params,
+                         .node = {last, n},
+                         .n_nodes = 2,
+                         .at = n,
+                         .in = {product->in[0], product->in[1],
+                                product->n_in > 2 ? product->in[2] : TT_NONE,
+                                add->in[last == a ? 1 : 0]},
+                         .n_in = 4,
+                         .out = {add->out[0]},
+                         .n_out = 1};
+    return true;
+}
+
+static bool match_gelu(const tt__matcher *m, int32_t n, tt__group *group)
+{
+    if (!is_free(m, n, &tt_op_gelu_grad))
+        return false;
+    const tt_node *grad = node_at(m, n);
+    const tt_gelu_params *p = grad->params;
+    const tt_node *product = product_of(m, grad->in[1]);
+    if (p->form != TT_GELU_TANH || product == NULL ||
+        (product->n_in > 2 && tt_is(product->in[2])) ||
+        product->phase != grad->phase)
+        return false;
+    *group = (tt__group){.op = &tt_op_matmul_gelu_grad,
+                         .params = product->params,
+                         .node = {index_of(m, product), n},
+                         .n_nodes = 2,
+                         .at = n,
+                         .in = {product->in[0], product->in[1], grad->in[0]},
+                         .n_in = 3,
+                         .out = {grad->out[0]},
+                         .n_out = 1};
+    return true;
+}
+
+static bool match_bias(const tt__matcher *m, int32_t n, tt__group *group)
+{
+    if (!is_free(m, n, &tt_op_matmul_grad_w))
+        return false;
+    const tt_node *weight = node_at(m, n);
+    const int32_t b = find_reader(m, &tt_op_bias_grad, &weight->in[1], 1);
+    if (b < 0)
+        return false;
+    const tt_node *bias = node_at(m, b);
+    *group = (tt__group){.op = &tt_op_matmul_grad_both,
+                         .params = weight->params,
+                         .node = {n, b},
+                         .n_nodes = 2,
+                         .at = later(n, b),
+                         .in = {weight->in[0], weight->in[1],
+                                weight->n_in > 2 ? weight->in[2] : TT_NONE,
+                                bias->n_in > 1 ? bias->in[1] : TT_NONE},
+                         .n_in = 4,
+                         .out = {weight->out[0], bias->out[0]},
+                         .n_out = 2};
+    return true;
+}
+
+const tt__pattern tt__patterns[] = {
+    {offsetof(tt_fuse_params, norm), match_norm},
+    {offsetof(tt_fuse_params, loss), match_loss},
+    {offsetof(tt_fuse_params, gelu), match_gelu},
+    {offsetof(tt_fuse_params, add), match_add},
+    {offsetof(tt_fuse_params, bias), match_bias},
+    {0, NULL},
+};

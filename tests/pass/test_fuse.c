@@ -1,0 +1,129 @@
+// What the pass fuse finds in whole models; that it computes the same is a law.
+
+#include "base/settings.h"
+#include "ops/ops.h"
+#include "pass/fuse.h"
+#include "pass/pass.h"
+#include "test.h"
+#include "train/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static tt_job *plan(const char *settings_text, tt_arena *arena)
+{
+    tt_settings settings = {0};
+    tt_job *job = NULL;
+    char text[512], *rest = NULL;
+    snprintf(text, sizeof text, "%s device=cpu threads=1", settings_text);
+    for (char *t = strtok_r(text, " ", &rest); t != NULL;
+         t = strtok_r(NULL, " ", &rest))
+        CHECK_OK(tt_settings_assign(&settings, t, "test", arena));
+    CHECK_OK(tt_job_configure(&settings, NULL, &job));
+    CHECK_OK(tt_job_plan(job));
+    return job;
+}
+
+static int count(const tt_graph *g, const tt_op_def *op)
+{
+    int n = 0;
+    for (int32_t i = 0; i < g->n_nodes; i++)
+        n += g->node[i].op == op ? 1 : 0;
+    return n;
+}
+
+static const tt_fuse_params all = {true, true, true, true, true};
+
+static const char gpt[] =
+    "model=gpt model.layers=3 model.width=32 model.heads=4 model.vocab=40 "
+    "model.context=16 batch=2 seq=16";
+
+TEST(everything_that_can_be_fused_in_gpt_is)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan(gpt, arena);
+    tt_graph *g = NULL;
+    CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &all, job->graph, &g));
+    CHECK(count(g, &tt_op_norm_grad) == 7);
+    CHECK(count(g, &tt_op_layer_norm_grad_x) == 0);
+    CHECK(count(g, &tt_op_layer_norm_grad_w) == 0);
+    CHECK(count(g, &tt_op_cross_entropy_step) == 1);
+    CHECK(count(g, &tt_op_cross_entropy) == 0);
+    CHECK(count(g, &tt_op_correct) == 0);
+    CHECK(count(g, &tt_op_matmul_add) == 6);
+    CHECK(count(g, &tt_op_add) == 0);
+    CHECK(count(g, &tt_op_matmul_gelu_grad) == 3);
+    CHECK(count(g, &tt_op_gelu_grad) == 0);
+    CHECK(count(g, &tt_op_matmul_grad_both) == 12);
+    CHECK(count(g, &tt_op_bias_grad) == 0);
+    tt_graph_destroy(g);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+TEST(a_pattern_that_is_not_wanted_is_left_alone)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan(gpt, arena);
+    const tt_op_def *const made[] = {
+        &tt_op_norm_grad, &tt_op_cross_entropy_step, &tt_op_matmul_add,
+        &tt_op_matmul_gelu_grad, &tt_op_matmul_grad_both};
+    for (int i = 0; i < 5; i++) {
+        tt_graph *g = NULL;
+        bool wants[5] = {true, true, true, true, true};
+        wants[i] = false;
+        const tt_fuse_params some = {wants[0], wants[1], wants[2], wants[3],
+                                     wants[4]};
+        CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &some, job->graph, &g));
+        for (int k = 0; k < 5; k++)
+            CHECK((count(g, made[k]) == 0) == (k == i));
+        tt_graph_destroy(g);
+    }
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+TEST(the_cpu_wants_nothing_fused)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan(gpt, arena);
+    CHECK(count(job->graph, &tt_op_norm_grad) == 0);
+    CHECK(count(job->graph, &tt_op_matmul_add) == 0);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+// Dropout stands between the product and the sum; the value that the gradient of GELU
+// reads is a sum.
+TEST(nothing_is_fused_across_what_stands_between)
+{
+    tt_arena *arena = tt_arena_create();
+    char text[400];
+    snprintf(text, sizeof text, "%s model.dropout=0.1", gpt);
+    tt_job *job = plan(text, arena);
+    tt_graph *g = NULL;
+    CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &all, job->graph, &g));
+    CHECK(count(g, &tt_op_matmul_add) == 0);
+    CHECK(count(g, &tt_op_add) == 6);
+    CHECK(count(g, &tt_op_norm_grad) == 7);
+    tt_graph_destroy(g);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+TEST(norms_without_mean_are_fused_too)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job =
+        plan("model=llama model.layers=2 model.width=32 model.heads=4 "
+             "model.kv_heads=2 model.vocab=40 model.ff=48 batch=2 seq=16",
+             arena);
+    tt_graph *g = NULL;
+    CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &all, job->graph, &g));
+    CHECK(count(g, &tt_op_norm_grad) == 5);
+    CHECK(count(g, &tt_op_rms_norm_grad_x) == 0);
+    CHECK(count(g, &tt_op_matmul_add) >= 4);
+    tt_graph_destroy(g);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
