@@ -155,7 +155,8 @@ typedef struct tt_cuda_api {
                                tt_cuda_gemm **gemm_out);
     void (*gemm_destroy)(tt_cuda_gemm *gemm);
     int64_t (*gemm_scratch)(const tt_cuda_gemm *gemm);
-    const char *(*gemm_run)(tt_cuda *cuda, tt_cuda_gemm *gemm, const tt_cuda_gemm_args *args);
+    const char *(*gemm_run)(tt_cuda *cuda, tt_cuda_gemm *gemm,
+                            const tt_cuda_gemm_args *args);
 
     // Fused attention of 16-bit types, or its gradient; *sdpa_out is NULL where
     // cuDNN has no way. Strides are those of `args`, addresses come later.
@@ -171,7 +172,8 @@ typedef struct tt_cuda_api {
                                tt_cuda_conv **conv_out);
     void (*conv_destroy)(tt_cuda_conv *conv);
     int64_t (*conv_scratch)(const tt_cuda_conv *conv);
-    const char *(*conv_run)(tt_cuda *cuda, tt_cuda_conv *conv, const tt_cuda_conv_args *args);
+    const char *(*conv_run)(tt_cuda *cuda, tt_cuda_conv *conv,
+                            const tt_cuda_conv_args *args);
 
 #define TT_CUDA_CALL(name, type)                                               \
     const char *(*name)(tt_cuda * cuda, const type *args);

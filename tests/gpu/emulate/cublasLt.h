@@ -109,13 +109,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
     cublasLtMatmulPreference_t wish, int wanted,
     cublasLtMatmulHeuristicResult_t *results, int *found);
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
-                              const void *alpha, const void *a,
-                              cublasLtMatrixLayout_t la, const void *b,
-                              cublasLtMatrixLayout_t lb, const void *beta,
-                              const void *c, cublasLtMatrixLayout_t lc, void *d,
-                              cublasLtMatrixLayout_t ld,
-                              const cublasLtMatmulAlgo_t *algo, void *workspace,
-                              size_t bytes, cudaStream_t stream);
+cublasStatus_t
+cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+               const void *alpha, const void *a, cublasLtMatrixLayout_t la,
+               const void *b, cublasLtMatrixLayout_t lb, const void *beta,
+               const void *c, cublasLtMatrixLayout_t lc, void *d,
+               cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t *algo,
+               void *workspace, size_t bytes, cudaStream_t stream);
 
 #endif

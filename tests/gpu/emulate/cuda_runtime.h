@@ -27,10 +27,18 @@ struct dim3 {
     {
     }
 };
-struct alignas(8) uint2 { unsigned x, y; };
-struct alignas(16) uint4 { unsigned x, y, z, w; };
-struct alignas(8) float2 { float x, y; };
-struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
 
 typedef struct emulated_stream *cudaStream_t;
 typedef struct emulated_event *cudaEvent_t;
@@ -90,91 +98,6 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
 
-// ---- inside kernels ----------------------------------------------------------
-
-extern dim3 threadIdx, blockIdx, blockDim, gridDim;
-
-namespace emulated
-{
-typedef void body_fn(void *body);
-void run(body_fn *body, void *context, dim3 grid, dim3 block);
-
-template <typename F>
-void launch(const F &f, dim3 grid, dim3 block, size_t shared_bytes = 0,
-            cudaStream_t stream = nullptr)
-{
-    (void)shared_bytes;
-    (void)stream;
-    run([](void *body) { (*(const F *)body)(); }, (void *)&f, grid, block);
-}
-
-void tick(void); // something was done that takes time
-
-// Gives 8 bytes to the warp and takes those of another lane.
-uint64_t exchange(uint64_t mine, int lane);
-unsigned ballot(bool mine);
-int lane(void);
-
-template <typename T> T shuffle(T x, int from)
-{
-    uint64_t bits = 0;
-    memcpy(&bits, &x, sizeof x);
-    bits = exchange(bits, from);
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-} // namespace emulated
-
-void __syncthreads(void);
-void __syncwarp(unsigned mask = 0xffffffffu);
-int __syncthreads_or(int x);
-int __syncthreads_and(int x);
-
-template <typename T> T __shfl_sync(unsigned, T x, int from)
-{
-    return emulated::shuffle(x, from & 31);
-}
-template <typename T> T __shfl_xor_sync(unsigned, T x, int with)
-{
-    return emulated::shuffle(x, emulated::lane() ^ with);
-}
-template <typename T> T __shfl_down_sync(unsigned, T x, int by)
-{
-    const int from = emulated::lane() + by;
-    return emulated::shuffle(x, from < 32 ? from : emulated::lane());
-}
-
-inline unsigned __ballot_sync(unsigned, int x)
-{
-    return emulated::ballot(x != 0);
-}
-inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __popc(unsigned x) { return __builtin_popcount(x); }
-
-// One block at a time, one thread at a time: nothing comes in between.
-template <typename T> T atomicAdd(T *p, T x)
-{
-    const T old = *p;
-    *p += x;
-    return old;
-}
-inline void __threadfence(void) {}
-
-template <typename T> T __ldg(const T *p) { return *p; }
-template <typename T> T __ldcs(const T *p) { return *p; }
-template <typename T> void __stcs(T *p, T x) { *p = x; }
-inline float __expf(float x) { return expf(x); }
-inline float __logf(float x) { return logf(x); }
-inline float __fdividef(float x, float y) { return x / y; }
-inline float rsqrtf(float x) { return 1 / sqrtf(x); }
-inline int __float_as_int(float x)
-{
-    int y;
-    memcpy(&y, &x, sizeof y);
-    return y;
-}
-using std::isfinite;
-template <typename T> T min(T a, T b) { return b < a ? b : a; }
-template <typename T> T max(T a, T b) { return a < b ? b : a; }
+#include <inside_kernels.h>
 
 #endif
