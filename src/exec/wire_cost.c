@@ -5,12 +5,13 @@
 
 #include <string.h>
 
-static tt_coll_cost call_cost(const tt__carrier *c, const tt_coll_call *call)
+static void call_cost(const tt__carrier *c, const tt_coll_call *call,
+                      tt_coll_cost *cost_out)
 {
     const tt_coll_def *def = tt__carrier_choose(c, call);
     if (def->way[call->kind].run == NULL)
         def = tt_coll_find("naive");
-    return def->way[call->kind].cost(call);
+    *cost_out = def->way[call->kind].cost(call);
 }
 
 static tt_coll_cost boxes_cost(const tt__site *x)
@@ -31,7 +32,8 @@ static tt_coll_cost blocks_cost(const tt__carrier *c, const tt__site *x,
     const tt__blocks b = tt__blocks_of(c, x, is_gather);
     const tt_coll_call call =
         tt__block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
-    const tt_coll_cost cost = call_cost(c, &call);
+    tt_coll_cost cost;
+    call_cost(c, &call, &cost);
     return cost;
 }
 
@@ -48,7 +50,8 @@ static tt_coll_cost step_cost(const tt__carrier *c, const tt_plan *plan,
     const tt_coll_call call = x.op == &tt_op_all_reduce
                                   ? tt__reduce_call(c, &x)
                                   : tt__receive_call(c, &x);
-    const tt_coll_cost cost = call_cost(c, &call);
+    tt_coll_cost cost;
+    call_cost(c, &call, &cost);
     return cost;
 }
 
@@ -62,7 +65,8 @@ static tt_coll_cost row_cost(const tt__carrier *c, const tt_plan *plan,
         if (!flight->is_joined || flight->first != first->first)
             continue;
         const tt_coll_call call = tt__joined_call(c, plan, flight);
-        const tt_coll_cost cost = call_cost(c, &call);
+        tt_coll_cost cost;
+        call_cost(c, &call, &cost);
         sum.messages += cost.messages;
         sum.bytes += cost.bytes;
     }
@@ -101,7 +105,9 @@ static const char *known(const char *collective)
 tt_coll_cost tt_wire_call_cost(const tt_coll_call *call, const char *collective)
 {
     const tt__carrier c = {.coll = tt_coll_find(known(collective))};
-    return call_cost(&c, call);
+    tt_coll_cost cost;
+    call_cost(&c, call, &cost);
+    return cost;
 }
 
 tt_status tt_wire_costs(const tt_plan *plan, const char *collective,
