@@ -176,11 +176,12 @@ static int64_t first_wrong(const tt_coll_call *call, const rank *r)
     for (; expect(call, fold, i, want); i++)
         if (memcmp(tt_coll_to(call, i), want, (size_t)bytes) != 0)
             return i;
-    memset(want, UNTOUCHED, sizeof want);
-    for (; i < call->count; i++)
-        if (memcmp(r->out + i * bytes, want, (size_t)bytes) != 0)
-            return i;
-    return -1;
+    const char *rest = r->out + i * bytes;
+    const int64_t n = (call->count - i) * bytes;
+    const bool is_untouched =
+        n <= 0 ||
+        (rest[0] == UNTOUCHED && memcmp(rest, rest + 1, (size_t)(n - 1)) == 0);
+    return is_untouched ? -1 : i;
 }
 
 static void describe(const tt_coll_def *def, const tt_coll_call *call,
