@@ -375,6 +375,36 @@ TEST(a_state_may_be_replaced_by_a_view)
     world_fini(&w);
 }
 
+// What replaces a state lies where the state does, but keeps its own factors: who
+// reads it finds them.
+TEST(a_state_may_be_replaced_by_a_value_with_other_factors)
+{
+    world w;
+    world_init(&w);
+    tt_builder *b = &w.b;
+    tt_shape shape;
+    tt_val part[2];
+    CHECK_OK(tt_shape_parse("a:6", &shape));
+    const tt_val s = tt_state(b, TT_ROLE_BUFFER, "s", TT_F64, &shape,
+                              (tt_init){.kind = TT_INIT_CONST, .a = 1});
+    const tt_val x = tt_input(b, "x", TT_F64, "b:2.c:3");
+    const tt_val y = tt_scale(b, x, 2);
+    tt_update(b, s, y);
+    tt_split(b, y, "b", part);
+    tt_output(b, "sum", tt_add(b, part[0], part[1]));
+    world_open(&w, NULL, NULL);
+    CHECK_OK(tt_exec_run(w.exec, feed_numbers, &w));
+    double data[6], sum[3];
+    world_read(&w, "s", data);
+    world_read(&w, "sum", sum);
+    for (int i = 0; i < 6; i++)
+        CHECK(data[i] == 2 * i);
+    for (int i = 0; i < 3; i++)
+        CHECK(sum[i] == 2 * i + 2 * (i + 3));
+    CHECK(world_count(&w, "reorder") == 0);
+    world_fini(&w);
+}
+
 TEST(plans_print_their_memory_and_are_reproducible)
 {
     uint64_t hash[2];
