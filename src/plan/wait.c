@@ -3,7 +3,7 @@
 //   before   dx = dy w',  dw = x' dy,  sum(dx) over ranks,  next layer
 //   after    dx = dy w',  sum(dx) over ranks,  dw = x' dy,  next layer
 //
-// Nothing in the backward pass reads the gradient of a weight, so those that come
+// Hardly anything in the backward pass reads what is made for weights, so nodes that come
 // before communication in it wait until that has begun; several of them where terms
 // of one sum are computed first (queries, keys and values). A few at most, since what
 // they read lies in memory for so long.
@@ -35,17 +35,33 @@ static bool can_wait(const tt_graph *g, int32_t n)
     return false;
 }
 
+static bool reads(const tt_node *node, const tt_node *made)
+{
+    for (int i = 0; i < node->n_in; i++)
+        for (int o = 0; o < made->n_out; o++)
+            if (tt_is(node->in[i]) && node->in[i].id == made->out[o].id)
+                return true;
+    return false;
+}
+
 void tt__order_nodes(const tt_graph *g, int32_t *order)
 {
     int32_t waiting[MOST_WAITING], n_waiting = 0, to = 0;
     for (int32_t n = 0; n < g->n_nodes; n++) {
+        bool is_needed = false; // a conversion for both kinds of gradients
         if (can_wait(g, n)) {
             waiting[n_waiting++] = n;
             continue;
         }
-        order[to++] = n;
-        for (int32_t i = 0; i < n_waiting && sends(&g->node[n]); i++)
+        for (int32_t i = 0; i < n_waiting; i++)
+            is_needed |= reads(&g->node[n], &g->node[waiting[i]]);
+        if (!is_needed)
+            order[to++] = n;
+        for (int32_t i = 0; i < n_waiting && (is_needed || sends(&g->node[n]));
+             i++)
             order[to++] = waiting[i];
-        n_waiting = sends(&g->node[n]) ? 0 : n_waiting;
+        if (is_needed)
+            order[to++] = n;
+        n_waiting = is_needed || sends(&g->node[n]) ? 0 : n_waiting;
     }
 }
