@@ -60,6 +60,10 @@ TEST(blocks_of_one_rank_need_no_communication)
     CHECK(collectives(parts) > 0);
     CHECK(collectives(one) == 0);
     CHECK(tt_mesh_ranks(&one->mesh) == 1);
+    // Blocks stay blocks from the inputs to the losses, and nothing is left to sum.
+    CHECK(count(one, &tt_op_unblock, -1) == 0);
+    for (int32_t v = 0; v < one->n_values; v++)
+        CHECK(one->value[v].type.place[0].kind != TT_PARTIAL);
     // Products once per block; weights are read as they are.
     CHECK(count(one, &tt_op_matmul, TT_FORWARD) ==
           4 * count(parts, &tt_op_matmul, TT_FORWARD));
@@ -124,6 +128,23 @@ TEST(blocks_add_terms_of_gradients_before_the_next_ones_are_made)
     for (int i = 0; i < n; i++)
         CHECK_MSG(order[i] == want[i], "step %d is %c", i, order[i]);
     tt_graph_destroy(one);
+    tt_graph_destroy(parts);
+}
+
+TEST(blocks_keep_phase_and_stage)
+{
+    tt_graph *parts = cut(&mlp, 4, 0);
+    for (int32_t i = 0; i < parts->n_nodes; i++)
+        parts->node[i].stage = parts->node[i].op == &tt_op_matmul ? 3 : 1;
+    tt_graph *two = share(parts, 2, false);
+    for (int32_t i = 0; i < two->n_nodes; i++)
+        CHECK(two->node[i].stage == (two->node[i].op == &tt_op_matmul ? 3
+                                     : two->node[i].op == &tt_op_block
+                                         ? two->node[i].stage
+                                         : 1));
+    CHECK(count(two, &tt_op_matmul, TT_BACKWARD) ==
+          2 * count(parts, &tt_op_matmul, TT_BACKWARD));
+    tt_graph_destroy(two);
     tt_graph_destroy(parts);
 }
 
