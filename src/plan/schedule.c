@@ -10,14 +10,16 @@
 #include "plan/lower.h"
 
 // Work of a node on whole values, in floating-point operations; a byte costs as
-// much as a few of these.
+// much as a few of these. Sums and views are made on the way.
 static double work_of(tt__lower *l, const tt_node *node)
 {
     static const double flops_per_byte = 10;
+    const uint32_t idle =
+        TT_OP_COLLECTIVE | TT_OP_ACCUMULATE | TT_OP_VIEW | TT_OP_ALIAS;
     tt_type out[TT_MAX_OUT];
     tt_op_io io;
     tt_cost cost = {0};
-    if (node->op->cost == NULL || (node->op->flags & TT_OP_COLLECTIVE) != 0)
+    if (node->op->cost == NULL || (node->op->flags & idle) != 0)
         return 0;
     tt_node_io(l->g, node, l->type, out, &io);
     node->op->cost(&io, 1, &cost);
