@@ -301,9 +301,9 @@ static void check_sig(tt_report *r, const tt_op_def *op,
                       const tt_sample *sample, setting s, hunt *h,
                       const char *which)
 {
+    char what[160];
     for (s.rank = 0; s.rank < s.size && s.sig->expand == NULL;
          s.rank += s.size - 1) {
-        char what[160];
         snprintf(what, sizeof what, "%s.%s: sample %d, %s, rank %d of %d",
                  s.backend, op->name, (int)(sample - op->samples), which,
                  s.rank, s.size);
