@@ -383,7 +383,7 @@ TEST(a_state_may_be_replaced_by_a_value_with_other_factors)
     world_init(&w);
     tt_builder *b = &w.b;
     tt_shape shape;
-    tt_val part[2];
+    tt_val part[TT_MAX_OUT];
     CHECK_OK(tt_shape_parse("a:6", &shape));
     const tt_val s = tt_state(b, TT_ROLE_BUFFER, "s", TT_F64, &shape,
                               (tt_init){.kind = TT_INIT_CONST, .a = 1});
