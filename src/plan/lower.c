@@ -57,7 +57,7 @@ static bool is_even(const tt_type *type, const tt_mesh *mesh)
         if (place->kind != TT_SPLIT)
             continue;
         blocks[place->factor] *=
-            mesh->axis[a].size * (place->parts > 0 ? place->parts : 1);
+            (int64_t)mesh->axis[a].size * (place->parts > 0 ? place->parts : 1);
         if (place->window.out != 0 ||
             type->shape.factor[place->factor].size % blocks[place->factor] != 0)
             return false;
