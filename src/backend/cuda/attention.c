@@ -31,8 +31,8 @@ static bool fits(const tt_site *site)
 {
     int64_t first, n;
     return tt_operand_dim(&site->in[Q], HEAD) <= MAX_HEAD &&
-           tt__cuda_is_run(&site->in[Q].local, SEQ, &first) &&
-           tt__cuda_is_run(&site->in[K].local, SEQ, &first) &&
+           tt__is_run(&site->in[Q].local, SEQ, &first) &&
+           tt__is_run(&site->in[K].local, SEQ, &first) &&
            tt__attention_map_heads(site, &first, &n) && first == 0 &&
            n == tt_operand_dim(&site->in[K], HEADS);
 }
@@ -40,13 +40,13 @@ static bool fits(const tt_site *site)
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "ttttft", "tf") && fits(site);
+    return tt__site_has_types(site, "ttttft", "tf") && fits(site);
 }
 
 static bool can_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "ttttft", "t") && fits(site);
+    return tt__site_has_types(site, "ttttft", "t") && fits(site);
 }
 
 static tt_cuda_heads heads_of(const tt_operand *o, const void *base)
@@ -97,8 +97,8 @@ static void describe(const tt_site *site, tt_cuda_attention_args *a)
         .k_len = tt_operand_dim(k, SEQ),
         .head = tt_operand_dim(q, HEAD),
     };
-    (void)tt__cuda_is_run(&q->local, SEQ, &a->q_first);
-    (void)tt__cuda_is_run(&k->local, SEQ, &a->k_first);
+    (void)tt__is_run(&q->local, SEQ, &a->q_first);
+    (void)tt__is_run(&k->local, SEQ, &a->k_first);
     bind(site, NULL, a);
 }
 

@@ -15,16 +15,16 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     if (site->op == &tt_op_batch_norm)
-        return tt__cuda_image_types(site, "txxfft", "tf");
+        return tt__site_has_types_in_layouts(site, "txxfft", "tf");
     if (site->op == &tt_op_batch_norm_moments)
-        return tt__cuda_image_types(site, "tf", "f");
+        return tt__site_has_types_in_layouts(site, "tf", "f");
     if (site->op == &tt_op_batch_norm_apply)
-        return tt__cuda_image_types(site, "txxfffft", "tf");
+        return tt__site_has_types_in_layouts(site, "txxfffft", "tf");
     if (site->op == &tt_op_batch_norm_grad)
-        return tt__cuda_image_types(site, "ttxfft", "tfft");
+        return tt__site_has_types_in_layouts(site, "ttxfft", "tfft");
     if (site->op == &tt_op_batch_norm_grad_sums)
-        return tt__cuda_image_types(site, "ttfft", "f");
-    return tt__cuda_image_types(site, "ttxffft", "t");
+        return tt__site_has_types_in_layouts(site, "ttfft", "f");
+    return tt__site_has_types_in_layouts(site, "ttxffft", "t");
 }
 
 // Statistics by group: in the outputs of forward operators but apply, whose input

@@ -11,7 +11,7 @@
 static bool can_squares(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_image_types(site, "x", "f"); // in any order
+    return tt__site_has_types_in_layouts(site, "x", "f"); // in any order
 }
 
 static tt_status prepare_squares(tt_backend *backend, tt_site *site,

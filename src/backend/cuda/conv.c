@@ -26,7 +26,7 @@ static void release(void *kernel_state)
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_image_types(site, "ttx", "x");
+    return tt__site_has_types_in_layouts(site, "ttx", "x");
 }
 
 // The three tensors of a site.

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/api.h"
+#include "backend/sites.h"
 
 #define TT_KERNEL(name) extern const tt_kernel_def tt_kernel_##name;
 #include "backend/cuda/list.h"
@@ -52,22 +53,5 @@ static inline const tt__cuda *tt__cuda_at(void *state)
 #define TT__CUDA(state, name, args)                                            \
     tt__cuda_status(                                                           \
         tt__cuda_at(state)->api->name(tt__cuda_at(state)->cuda, (args)))
-
-// Whether no operand that is read or written is in a layout.
-bool tt__cuda_is_plain(const tt_site *site);
-
-// The same, and operands are of these types: a character each, x for f32 or bf16, t
-// for the type of input 0 (f32 or bf16), f for f32, b for bf16, i for i32, I for i64,
-// u for u8. The last stands for all operands from there on; absent inputs fit.
-bool tt__cuda_types(const tt_site *site, const char *in, const char *out);
-// The same for operands in any layout.
-bool tt__cuda_image_types(const tt_site *site, const char *in, const char *out);
-
-// Input 0 as a matrix: its last dimension is the columns.
-int64_t tt__cuda_rows(const tt_site *site);
-int64_t tt__cuda_cols(const tt_site *site);
-
-// Whether entries i of dim d have the global indices first + i.
-bool tt__cuda_is_run(const tt_local *local, int d, int64_t *first_out);
 
 #endif

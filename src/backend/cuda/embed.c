@@ -18,14 +18,14 @@ static bool describe(const tt_site *site, const tt_local *table,
         .vocab = tt_position_extent(table, 0),
         .local = tt_shape_dim(&table->shape, 0),
     };
-    return tt__cuda_is_run(table, 0, &out->first);
+    return tt__is_run(table, 0, &out->first);
 }
 
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_embed_args a;
-    return tt__cuda_types(site, "ix", "x") &&
+    return tt__site_has_types(site, "ix", "x") &&
            site->in[1].dtype == site->out[0].dtype &&
            describe(site, &site->in[1].local, &a);
 }
@@ -34,7 +34,7 @@ static bool can_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_embed_args a;
-    return tt__cuda_types(site, "ix", "f") &&
+    return tt__site_has_types(site, "ix", "f") &&
            describe(site, &site->out[0].local, &a);
 }
 
@@ -104,7 +104,7 @@ static bool describe_position(const tt_site *site, const tt_local *table,
         .width = width,
         .rows = tt_shape_dim(&table->shape, 0),
     };
-    return tt__cuda_is_run(x, d, &out->first) &&
+    return tt__is_run(x, d, &out->first) &&
            tt_position_extent(table, 0) == out->rows;
 }
 
@@ -112,7 +112,7 @@ static bool can_position(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_position_args a;
-    return tt__cuda_types(site, "ttI", "t") &&
+    return tt__site_has_types(site, "ttI", "t") &&
            describe_position(site, &site->in[1].local, &a);
 }
 
@@ -120,7 +120,7 @@ static bool can_position_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_position_args a;
-    return tt__cuda_types(site, "xxI", "f") &&
+    return tt__site_has_types(site, "xxI", "f") &&
            describe_position(site, &site->out[0].local, &a);
 }
 
@@ -183,14 +183,14 @@ static bool describe_rotary(const tt_site *site, tt_cuda_rotary_args *out)
     };
     out->batch =
         tt_shape_count(&x->shape) / (out->seq * out->heads * out->head);
-    return tt__cuda_is_run(x, d, &out->first);
+    return tt__is_run(x, d, &out->first);
 }
 
 static bool can_rotary(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_rotary_args a;
-    return tt__cuda_types(site, "tI", "t") && describe_rotary(site, &a);
+    return tt__site_has_types(site, "tI", "t") && describe_rotary(site, &a);
 }
 
 static tt_status run_rotary(void *state, const tt_site *site,

@@ -12,15 +12,15 @@
 static bool can_softmax(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "t", "t");
+    return tt__site_has_types(site, "t", "t");
 }
 
 static tt_status run_softmax(void *state, const tt_site *site,
                              const tt_args *args)
 {
     const tt_cuda_softmax_args a = {.type = site->in[0].dtype,
-                                    .rows = tt__cuda_rows(site),
-                                    .n = tt__cuda_cols(site),
+                                    .rows = tt__site_rows(site),
+                                    .n = tt__site_cols(site),
                                     .x = args->in[0],
                                     .dy = site->n_in > 1 ? args->in[1] : NULL,
                                     .y = args->out[0]};
@@ -72,15 +72,15 @@ static bool row_stride(const tt_operand *o, int64_t *stride_out)
 static bool is_slice(const tt_site *site, int64_t *first_out)
 {
     const tt_local *x = &site->in[0].local;
-    return tt__cuda_is_run(x, x->shape.ndim - 1, first_out);
+    return tt__is_run(x, x->shape.ndim - 1, first_out);
 }
 
 static bool can_cross_entropy(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     const tt_local *x = &site->in[0].local;
-    return tt__cuda_types(site, "ti", "f") &&
-           tt_position_extent(x, x->shape.ndim - 1) == tt__cuda_cols(site);
+    return tt__site_has_types(site, "ti", "f") &&
+           tt_position_extent(x, x->shape.ndim - 1) == tt__site_cols(site);
 }
 
 static bool can_cross_entropy_grad(const tt_backend *backend,
@@ -88,21 +88,21 @@ static bool can_cross_entropy_grad(const tt_backend *backend,
 {
     (void)backend;
     int64_t first;
-    return tt__cuda_types(site, "tiff", "t") && is_slice(site, &first);
+    return tt__site_has_types(site, "tiff", "t") && is_slice(site, &first);
 }
 
 static bool can_step(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     const tt_local *x = &site->in[0].local;
-    return tt__cuda_types(site, "ti", "tf") &&
-           tt_position_extent(x, x->shape.ndim - 1) == tt__cuda_cols(site);
+    return tt__site_has_types(site, "ti", "tf") &&
+           tt_position_extent(x, x->shape.ndim - 1) == tt__site_cols(site);
 }
 
 static bool can_correct(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "ti", "f");
+    return tt__site_has_types(site, "ti", "f");
 }
 
 static tt_status prepare(tt_backend *backend, tt_site *site,
@@ -115,7 +115,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
         site->op == &tt_op_cross_entropy_step) // in place where it can be
         for (int d = 0; d < site->in[0].local.shape.ndim; d++)
             site->out[0].stride[d] = site->in[0].stride[d];
-    prepared_out->scratch_bytes = 8 * tt__cuda_rows(site);
+    prepared_out->scratch_bytes = 8 * tt__site_rows(site);
     return tt__cuda_prepare(backend, site, prepared_out);
 }
 
@@ -123,8 +123,8 @@ static tt_cuda_loss_args describe(const tt_site *site, const tt_args *args)
 {
     const tt_local *x = &site->in[0].local;
     tt_cuda_loss_args a = {.type = site->in[0].dtype,
-                           .rows = tt__cuda_rows(site),
-                           .n = tt__cuda_cols(site),
+                           .rows = tt__site_rows(site),
+                           .n = tt__site_cols(site),
                            .vocab = tt_position_extent(x, x->shape.ndim - 1),
                            .logits = args->in[0],
                            .labels = args->in[1],

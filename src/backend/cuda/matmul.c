@@ -126,7 +126,7 @@ static void pad_rows(tt_operand *o)
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "ttx", "x");
+    return tt__site_has_types(site, "ttx", "x");
 }
 
 static void describe(tt_site *site, tt_cuda_gemm_desc *d)
@@ -233,7 +233,7 @@ static bool can_fused(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     const bool is_add = site->op == &tt_op_matmul_add;
-    return tt__cuda_types(site, is_add ? "ttxt" : "ttt", "t");
+    return tt__site_has_types(site, is_add ? "ttxt" : "ttt", "t");
 }
 
 static tt_status prepare_fused(tt_backend *backend, tt_site *site,
@@ -355,7 +355,7 @@ const tt_kernel_def tt_kernel_cuda_matmul_grad_w = {
 static bool can_both(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "ttx", "f");
+    return tt__site_has_types(site, "ttx", "f");
 }
 
 const tt_kernel_def tt_kernel_cuda_matmul_grad_both = {

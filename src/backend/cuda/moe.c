@@ -36,7 +36,7 @@ static tt_cuda_route_args describe_route(const tt_site *site)
 static bool can_route(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_is_plain(site);
+    return tt__site_is_plain(site);
 }
 
 static tt_status prepare_route(tt_backend *backend, tt_site *site,
@@ -112,14 +112,14 @@ static bool describe(const tt_site *site, tt_cuda_moe_args *a)
         .slots = tt_operand_dim(z, SLOT),
         .whole = tt_position_extent(&z->local, EXPERT),
     };
-    return tt__cuda_is_run(&z->local, EXPERT, &a->first);
+    return tt__is_run(&z->local, EXPERT, &a->first);
 }
 
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     tt_cuda_moe_args a;
     (void)backend;
-    return tt__cuda_is_plain(site) && describe(site, &a);
+    return tt__site_is_plain(site) && describe(site, &a);
 }
 
 static tt_status run(void *state, const tt_site *site, const tt_args *args)

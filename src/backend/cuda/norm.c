@@ -11,34 +11,34 @@
 static bool is_whole_row(const tt_site *site)
 {
     const tt_local *x = &site->in[0].local;
-    return tt_position_extent(x, x->shape.ndim - 1) == tt__cuda_cols(site);
+    return tt_position_extent(x, x->shape.ndim - 1) == tt__site_cols(site);
 }
 
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "tx", "tf") && is_whole_row(site) &&
+    return tt__site_has_types(site, "tx", "tf") && is_whole_row(site) &&
            (!tt_site_has(site, 2) || site->in[2].dtype == site->in[1].dtype);
 }
 
 static bool can_grad_x(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "ttxf", "t") && is_whole_row(site);
+    return tt__site_has_types(site, "ttxf", "t") && is_whole_row(site);
 }
 
 static bool can_grad_w(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "ttf", "f") && is_whole_row(site);
+    return tt__site_has_types(site, "ttf", "f") && is_whole_row(site);
 }
 
 static tt_cuda_norm_args describe(const tt_site *site, const tt_args *args)
 {
     return (tt_cuda_norm_args){.type = site->in[0].dtype,
                                .weight_type = TT_F32,
-                               .rows = tt__cuda_rows(site),
-                               .n = tt__cuda_cols(site),
+                               .rows = tt__site_rows(site),
+                               .n = tt__site_cols(site),
                                .x = args->in[0]};
 }
 
@@ -97,7 +97,7 @@ static tt_status run_grad_w(void *state, const tt_site *site,
 static bool can_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_types(site, "ttxfft", "tf") && is_whole_row(site);
+    return tt__site_has_types(site, "ttxfft", "tf") && is_whole_row(site);
 }
 
 static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)

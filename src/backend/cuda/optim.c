@@ -49,15 +49,15 @@ static bool outputs_fit(const tt_site *site, int n_wide)
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_image_types(site, "ffffIuf", "x") &&
+    return tt__site_has_types_in_layouts(site, "ffffIuf", "x") &&
            outputs_fit(site, 1 + n_states(site->op));
 }
 
 static bool can_apply(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_image_types(site, site->op == &tt_op_ema ? "ffu" : "fffuff",
-                                "x") &&
+    return tt__site_has_types_in_layouts(
+               site, site->op == &tt_op_ema ? "ffu" : "fffuff", "x") &&
            outputs_fit(site, 1);
 }
 

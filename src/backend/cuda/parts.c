@@ -10,7 +10,7 @@
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_is_plain(site);
+    return tt__site_is_plain(site);
 }
 
 static tt_cuda_parts_args operands(const tt_site *site, const tt_args *args)
@@ -32,8 +32,8 @@ static tt_cuda_parts_args rows_of(const tt_site *site, const tt_args *args)
 {
     const tt_local *x = &site->in[0].local;
     tt_cuda_parts_args a = operands(site, args);
-    a.rows = tt__cuda_rows(site);
-    a.n = tt__cuda_cols(site);
+    a.rows = tt__site_rows(site);
+    a.n = tt__site_cols(site);
     a.whole = tt_position_extent(x, x->shape.ndim - 1);
     return a;
 }
@@ -131,7 +131,7 @@ static bool can_terms(const tt_backend *backend, const tt_site *site)
     int64_t first;
     const tt_local *x = &site->in[0].local;
     return can(backend, site) && site->in[1].dtype == TT_I32 &&
-           tt__cuda_is_run(x, x->shape.ndim - 1, &first);
+           tt__is_run(x, x->shape.ndim - 1, &first);
 }
 
 static tt_status run_terms(void *state, const tt_site *site,
@@ -142,7 +142,7 @@ static tt_status run_terms(void *state, const tt_site *site,
     tt_cuda_parts_args a = rows_of(site, args);
     a.smoothing = p->smoothing;
     a.ignore = p->ignore;
-    (void)tt__cuda_is_run(x, x->shape.ndim - 1, &a.first);
+    (void)tt__is_run(x, x->shape.ndim - 1, &a.first);
     return TT__CUDA(state, loss_terms, &a);
 }
 

@@ -8,7 +8,7 @@
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__cuda_is_plain(site) && tt_dtype_is_float(site->in[0].dtype);
+    return tt__site_is_plain(site) && tt_dtype_is_float(site->in[0].dtype);
 }
 
 static bool is_reduced(const tt_site *site, const int *map, int d)

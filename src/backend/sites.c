@@ -1,6 +1,7 @@
-// site - conditions on sites that the kernels of this folder share.
+// sites - see the header.
 
-#include "backend/cuda/cuda.h"
+#include "backend/sites.h"
+
 #include "ops/position.h"
 
 #include <string.h>
@@ -41,7 +42,8 @@ static char code_of(const char *codes, int i)
     return codes[i < n ? i : n - 1];
 }
 
-bool tt__cuda_image_types(const tt_site *site, const char *in, const char *out)
+bool tt__site_has_types_in_layouts(const tt_site *site, const char *in,
+                                   const char *out)
 {
     const tt_dtype first = site->in[0].dtype;
     for (int i = 0; i < site->n_in; i++)
@@ -54,8 +56,7 @@ bool tt__cuda_image_types(const tt_site *site, const char *in, const char *out)
     return true;
 }
 
-// Only kernels for images know the layout of images.
-bool tt__cuda_is_plain(const tt_site *site)
+bool tt__site_is_plain(const tt_site *site)
 {
     for (int i = 0; i < site->n_in; i++)
         if (is_read(site, i) && site->in[i].layout != 0)
@@ -66,23 +67,24 @@ bool tt__cuda_is_plain(const tt_site *site)
     return true;
 }
 
-bool tt__cuda_types(const tt_site *site, const char *in, const char *out)
+bool tt__site_has_types(const tt_site *site, const char *in, const char *out)
 {
-    return tt__cuda_is_plain(site) && tt__cuda_image_types(site, in, out);
+    return tt__site_is_plain(site) &&
+           tt__site_has_types_in_layouts(site, in, out);
 }
 
-int64_t tt__cuda_cols(const tt_site *site)
+int64_t tt__site_cols(const tt_site *site)
 {
     const tt_operand *x = &site->in[0];
     return tt_operand_dim(x, x->local.shape.ndim - 1);
 }
 
-int64_t tt__cuda_rows(const tt_site *site)
+int64_t tt__site_rows(const tt_site *site)
 {
-    return tt_operand_count(&site->in[0]) / tt__cuda_cols(site);
+    return tt_operand_count(&site->in[0]) / tt__site_cols(site);
 }
 
-bool tt__cuda_is_run(const tt_local *local, int d, int64_t *first_out)
+bool tt__is_run(const tt_local *local, int d, int64_t *first_out)
 {
     const int64_t n = tt_shape_dim(&local->shape, d);
     const int64_t first = tt_position_global(local, d, 0);
