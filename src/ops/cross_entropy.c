@@ -103,7 +103,7 @@ tt_loss tt_cross_entropy(tt_builder *b, tt_val logits, tt_val labels,
     return (tt_loss){out[SUM], out[COUNT]};
 }
 
-static const tt_opt options[] = {
+const tt_opt tt__cross_entropy_options[] = {
     {.name = "smoothing",
      .fallback = "0",
      .doc = "share of the target that is spread over the vocabulary",
@@ -140,7 +140,7 @@ const tt_op_def tt_op_cross_entropy = {
     .name = "cross_entropy",
     .doc =
         "Cross-entropy of rows with integer labels: sum, count, log-sum-exp.",
-    .options = options,
+    .options = tt__cross_entropy_options,
     .params_bytes = sizeof(tt_cross_entropy_params),
     .no_grad = 1U << COUNT | 1U << OUT_LSE,
     .infer = infer,
@@ -153,7 +153,7 @@ const tt_op_def tt_op_cross_entropy = {
 const tt_op_def tt_op_cross_entropy_grad = {
     .name = "cross_entropy_grad",
     .doc = "Gradient of cross_entropy's logits.",
-    .options = options,
+    .options = tt__cross_entropy_options,
     .params_bytes = sizeof(tt_cross_entropy_params),
     .flags = TT_OP_INPLACE,
     .infer = infer_grad,

@@ -37,22 +37,6 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, (p->smoothing != 0 ? 10 : 8) * n, n, cost_out);
 }
 
-static const tt_opt options[] = {
-    {.name = "smoothing",
-     .fallback = "0",
-     .doc = "share of the target that is spread over the vocabulary",
-     .type = TT_OPT_F64,
-     .offset = offsetof(tt_cross_entropy_params, smoothing),
-     .min = 0,
-     .max = 1},
-    {.name = "ignore",
-     .fallback = "-100",
-     .doc = "rows with this label count nothing",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_cross_entropy_params, ignore)},
-    {0},
-};
-
 static const tt_sample samples[] = {
     {"", {"f! batch:3 vocab:7", "i<7 batch:3"}, 168},
     {"", {"f! batch:5 vocab:16", "i<3 batch:5"}, 640},
@@ -66,7 +50,7 @@ static const tt_sample samples[] = {
 const tt_op_def tt_op_cross_entropy_step = {
     .name = "cross_entropy_step",
     .doc = "Gradient, sum, count and hits of a cross-entropy in one pass.",
-    .options = options,
+    .options = tt__cross_entropy_options,
     .params_bytes = sizeof(tt_cross_entropy_params),
     .flags = TT_OP_INPLACE,
     .infer = infer,

@@ -6,10 +6,12 @@
 
 #include "graph/build.h"
 
-typedef struct tt_cross_entropy_params { // also cross_entropy_grad, loss_terms
+// Of cross_entropy, its gradient, its parts and what is fused with it.
+typedef struct tt_cross_entropy_params {
     double smoothing;
     int64_t ignore; // rows with this label count nothing
 } tt_cross_entropy_params;
+extern const tt_opt tt__cross_entropy_options[];
 
 typedef struct tt_loss_join_params {
     int64_t ignore;

@@ -154,22 +154,6 @@ tt_status tt__cross_entropy_expand(tt_builder *b, const tt_node *node,
     return tt_builder_status(b);
 }
 
-static const tt_opt options_terms[] = {
-    {.name = "smoothing",
-     .fallback = "0",
-     .doc = "share of the target that is spread over the vocabulary",
-     .type = TT_OPT_F64,
-     .offset = offsetof(tt_cross_entropy_params, smoothing),
-     .min = 0,
-     .max = 1},
-    {.name = "ignore",
-     .fallback = "-100",
-     .doc = "rows with this label count nothing",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_cross_entropy_params, ignore)},
-    {0},
-};
-
 static const tt_opt options_join[] = {
     {.name = "ignore",
      .fallback = "-100",
@@ -214,7 +198,7 @@ const tt_op_def tt_op_row_max = {
 const tt_op_def tt_op_loss_terms = {
     .name = "loss_terms",
     .doc = "What a slice of the vocabulary adds to cross_entropy's rows.",
-    .options = options_terms,
+    .options = tt__cross_entropy_options,
     .params_bytes = sizeof(tt_cross_entropy_params),
     .infer = infer_terms,
     .shard = shard_terms,

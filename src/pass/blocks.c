@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "ops/comm.h"
 #include "ops/ops.h"
+#include "pass/copy.h"
 #include "pass/pass.h"
 
 #include <string.h>
@@ -204,13 +205,8 @@ static tt_status do_node(tt__blocks *w, const tt_node *node)
 
 static tt_status copy_leaf(tt__blocks *w, int32_t v)
 {
-    const tt_val copy = tt_leaf_copy(&w->b, w->old, (tt_val){v});
-    TT_TRY(w->b.status);
-    tt_value *value = &w->b.graph->value[copy.id];
-    if (value->init.kind == TT_INIT_COPY && tt_role_is_state(value->role))
-        value->init.of = w->whole[value->init.of.id];
-    tt__blocks_put(w, copy, v, -1);
-    w->whole[v] = copy;
+    TT_TRY(tt__copy_leaf(&w->b, w->old, v, w->whole));
+    tt__blocks_put(w, w->whole[v], v, -1);
     return TT_OK;
 }
 

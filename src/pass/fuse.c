@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "ops/ops.h"
+#include "pass/copy.h"
 #include "pass/pass.h"
 
 #include <string.h>
@@ -159,34 +160,17 @@ static tt_status do_node(work *w, int32_t n)
     return w->b.status;
 }
 
-static tt_status copy_leaf(work *w, int32_t v)
-{
-    const tt_val copy = tt_leaf_copy(&w->b, w->old, (tt_val){v});
-    TT_TRY(w->b.status);
-    tt_value *value = &w->b.graph->value[copy.id];
-    if (value->init.kind == TT_INIT_COPY && tt_role_is_state(value->role))
-        value->init.of = w->kept[value->init.of.id];
-    w->kept[v] = copy;
-    return TT_OK;
-}
-
 static tt_status rewrite(work *w)
 {
     const tt_graph *old = w->old;
     for (int32_t v = 0; v < old->n_values; v++) {
         const tt_value *value = &old->value[v];
         if (value->node < 0)
-            TT_TRY(copy_leaf(w, v));
+            TT_TRY(tt__copy_leaf(&w->b, old, v, w->kept));
         else if (value->slot == 0)
             TT_TRY(do_node(w, value->node));
     }
-    for (int32_t v = 0; v < old->n_values; v++)
-        if (tt_is(old->value[v].grad))
-            w->b.graph->value[w->kept[v].id].grad =
-                w->kept[old->value[v].grad.id];
-    for (int32_t o = 0; o < old->n_outputs; o++)
-        tt_output(&w->b, old->output[o].name, w->kept[old->output[o].val.id]);
-    return w->b.status;
+    return tt__copy_ends(&w->b, old, w->kept);
 }
 
 static tt_status allocate(work *w)

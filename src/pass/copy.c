@@ -1,0 +1,25 @@
+// copy - see the header.
+
+#include "pass/copy.h"
+
+tt_status tt__copy_leaf(tt_builder *b, const tt_graph *old, int32_t v,
+                        tt_val *kept)
+{
+    const tt_val copy = tt_leaf_copy(b, old, (tt_val){v});
+    TT_TRY(b->status);
+    tt_value *value = &b->graph->value[copy.id];
+    if (value->init.kind == TT_INIT_COPY && tt_role_is_state(value->role))
+        value->init.of = kept[value->init.of.id];
+    kept[v] = copy;
+    return TT_OK;
+}
+
+tt_status tt__copy_ends(tt_builder *b, const tt_graph *old, const tt_val *kept)
+{
+    for (int32_t v = 0; v < old->n_values; v++)
+        if (tt_is(old->value[v].grad))
+            b->graph->value[kept[v].id].grad = kept[old->value[v].grad.id];
+    for (int32_t o = 0; o < old->n_outputs; o++)
+        tt_output(b, old->output[o].name, kept[old->output[o].val.id]);
+    return b->status;
+}

@@ -1,0 +1,14 @@
+// copy - what every pass does that makes a graph anew: leaves first, what the host
+// reads last. `kept` has the new value of each old one.
+
+#ifndef TT_PASS_COPY_H
+#define TT_PASS_COPY_H
+
+#include "graph/build.h"
+
+tt_status tt__copy_leaf(tt_builder *b, const tt_graph *old, int32_t v,
+                        tt_val *kept);
+// Gradients of states, and outputs.
+tt_status tt__copy_ends(tt_builder *b, const tt_graph *old, const tt_val *kept);
+
+#endif
