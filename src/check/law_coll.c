@@ -340,7 +340,7 @@ static tt_status check_uneven(rank *r, const tt_coll_def *def,
     return TT_OK;
 }
 
-// The own block where it belongs in the result.
+// The own block where it belongs: a gather's in the result, a scatter's in the input.
 static tt_status check_in_place(rank *r, const tt_coll_def *def,
                                 tt_coll_call call)
 {
@@ -350,22 +350,11 @@ static tt_status check_in_place(rank *r, const tt_coll_def *def,
     call.bound = bound;
     call.scratch = tt_coll_scratch_bytes(def, &call) > 0 ? r->scratch : NULL;
     cut(call.count, call.group.n, 5, bound);
-    call.in = tt_coll_to(&call, tt_coll_block(&call, call.group.me).first);
-    return check_call(r, def, &call);
-}
-
-// The result where the own block was.
-static tt_status check_scatter_in_place(rank *r, const tt_coll_def *def,
-                                        tt_coll_call call)
-{
-    int64_t bound[MAX_RANKS + 1];
-    call.fold = (tt_fold){TT_FOLD_SUM, TT_NUM_F32};
-    call.count = 1009;
-    call.bound = bound;
-    call.scratch = tt_coll_scratch_bytes(def, &call) > 0 ? r->scratch : NULL;
-    cut(call.count, call.group.n, 5, bound);
-    call.out = (void *)(uintptr_t)tt_coll_from(
-        &call, tt_coll_block(&call, call.group.me).first);
+    const int64_t first = tt_coll_block(&call, call.group.me).first;
+    if (call.kind == TT_ALL_GATHER)
+        call.in = tt_coll_to(&call, first);
+    else
+        call.out = tt_coll_at(&call, r->in, first);
     return check_call(r, def, &call);
 }
 
@@ -373,11 +362,10 @@ static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
 {
     if (has_blocks(call.kind))
         TT_TRY(check_uneven(r, def, call));
-    if (call.kind == TT_ALL_GATHER)
+    if (call.kind == TT_ALL_GATHER ||
+        (call.kind == TT_REDUCE_SCATTER && def->is_native &&
+         r->comm->def->scatters_in_place))
         TT_TRY(check_in_place(r, def, call));
-    if (call.kind == TT_REDUCE_SCATTER && def->is_native &&
-        r->comm->def->scatters_in_place)
-        TT_TRY(check_scatter_in_place(r, def, call));
     for (int i = 0; i < N_COUNTS; i++)
         for (int t = 0; t < TT_N_NUMS; t++) {
             // All types at one size, one type at the others.

@@ -187,7 +187,7 @@ static tt_status run_blocks(tt__blocks *w, const tt_node *node)
 
 static tt_status do_node(tt__blocks *w, const tt_node *node)
 {
-    TT_TRY(tt__blocks_aim(w, node));
+    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
     if (is_along(w, node)) {
         TT_TRY(tt__blocks_collective(w, node));
         const int32_t v = node->out[0].id;
@@ -219,16 +219,16 @@ static tt_status finish(tt__blocks *w)
         const tt_val grad = old->value[v].grad;
         if (!tt_is(grad))
             continue;
-        const tt_node update = {.phase = TT_UPDATE,
-                                .origin = old->value[v].name};
-        TT_TRY(tt__blocks_aim(w, &update));
+        TT_TRY(tt__copy_aim(&w->b, TT_UPDATE, 0, old->value[v].name));
         TT_TRY(tt__blocks_whole(w, grad.id, &val));
         w->b.graph->value[w->whole[v].id].grad = val;
     }
     for (int32_t o = 0; o < old->n_outputs; o++) {
         const int32_t v = old->output[o].val.id;
-        if (old->value[v].node >= 0)
-            TT_TRY(tt__blocks_aim(w, &old->node[old->value[v].node]));
+        if (old->value[v].node >= 0) {
+            const tt_node *node = &old->node[old->value[v].node];
+            TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
+        }
         TT_TRY(tt__blocks_whole(w, v, &val));
         tt_output(&w->b, old->output[o].name, val);
     }

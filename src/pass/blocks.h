@@ -41,9 +41,6 @@ static inline tt_val *tt__blocks_copies(const tt__blocks *w, int32_t old)
     return w->copy + (int64_t)old * w->parts;
 }
 
-// What the next nodes are for.
-tt_status tt__blocks_aim(tt__blocks *w, const tt_node *node);
-
 // Gives a new value the placement of an old one, of its block `part` (-1: of all that
 // the rank has).
 void tt__blocks_put(tt__blocks *w, tt_val v, int32_t old, int part);

@@ -8,14 +8,6 @@
 #include "ops/ops.h"
 #include "pass/blocks.h"
 
-tt_status tt__blocks_aim(tt__blocks *w, const tt_node *node)
-{
-    w->b.phase = node->phase;
-    w->b.stage = node->stage;
-    w->b.origin = tt_arena_strdup(w->b.graph->arena, node->origin);
-    return w->b.origin == NULL ? TT_ERR_NOMEM : TT_OK;
-}
-
 // Along an axis of one rank that rank has everything.
 void tt__blocks_put(tt__blocks *w, tt_val v, int32_t old, int part)
 {

@@ -2,6 +2,15 @@
 
 #include "pass/copy.h"
 
+tt_status tt__copy_aim(tt_builder *b, tt_phase phase, int32_t stage,
+                       const char *origin)
+{
+    b->phase = phase;
+    b->stage = stage;
+    b->origin = tt_arena_strdup(b->graph->arena, origin);
+    return b->origin == NULL ? TT_ERR_NOMEM : TT_OK;
+}
+
 tt_status tt__copy_leaf(tt_builder *b, const tt_graph *old, int32_t v,
                         tt_val *kept)
 {

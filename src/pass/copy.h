@@ -6,6 +6,10 @@
 
 #include "graph/build.h"
 
+// What the next nodes are for.
+tt_status tt__copy_aim(tt_builder *b, tt_phase phase, int32_t stage,
+                       const char *origin);
+
 tt_status tt__copy_leaf(tt_builder *b, const tt_graph *old, int32_t v,
                         tt_val *kept);
 // Gradients of states, and outputs.

@@ -114,11 +114,7 @@ static void look(work *w, const tt_fuse_params *params)
 static tt_status call(work *w, const tt_node *like, const tt_op_def *op,
                       const void *params, int n_in, tt_val *out)
 {
-    w->b.phase = like->phase;
-    w->b.stage = like->stage;
-    w->b.origin = tt_arena_strdup(w->b.graph->arena, like->origin);
-    if (w->b.origin == NULL)
-        return TT_ERR_NOMEM;
+    TT_TRY(tt__copy_aim(&w->b, like->phase, like->stage, like->origin));
     (void)tt_call(&w->b, op, params, w->in, n_in, out);
     return w->b.status;
 }

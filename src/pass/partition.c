@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "ops/arith.h"
 #include "ops/comm.h"
+#include "pass/copy.h"
 #include "pass/cut.h"
 #include "pass/pass.h"
 
@@ -38,16 +39,6 @@ static tt_status copy_leaf(tt__cut *c, int32_t id)
 }
 
 // ---- one node ------------------------------------------------------------
-
-// What the next nodes are for.
-static tt_status aim(tt__cut *c, tt_phase phase, int32_t stage,
-                     const char *origin)
-{
-    c->b.phase = phase;
-    c->b.stage = stage;
-    c->b.origin = tt_arena_strdup(c->b.graph->arena, origin);
-    return c->b.origin == NULL ? TT_ERR_NOMEM : TT_OK;
-}
 
 static void place_outputs(tt__cut *c, const tt_node *node, const tt_sig *sig,
                           const tt_val *out)
@@ -131,7 +122,7 @@ static tt_status do_node(tt__cut *c, const tt_node *node)
 {
     tt_val out[TT_MAX_OUT];
     int n_in = node->n_in;
-    TT_TRY(aim(c, node->phase, node->stage, node->origin));
+    TT_TRY(tt__copy_aim(&c->b, node->phase, node->stage, node->origin));
     const tt_sig *chosen = tt__choose(c, node);
     if (chosen == NULL)
         return tt_fail(TT_ERR_UNSUPPORTED,
@@ -167,7 +158,7 @@ static tt_status mark_outputs(tt__cut *c)
         const tt_graph_output *output = &c->old->output[o];
         tt_val val = tt__original(c, output->val.id);
         if (tt__place_of(c, val)->kind == TT_PARTIAL) {
-            TT_TRY(aim(c, TT_UPDATE, 0, output->name));
+            TT_TRY(tt__copy_aim(&c->b, TT_UPDATE, 0, output->name));
             TT_TRY(tt__version_convert(c, output->val.id, &whole, &val));
         }
         tt_output(&c->b, output->name, val);

@@ -45,15 +45,6 @@ typedef struct work {
     bool is_settled;  // updates of the forward pass were declared
 } work;
 
-// What the next nodes are for.
-static tt_status aim(work *w, tt_phase phase, int32_t stage, const char *origin)
-{
-    w->b.phase = phase;
-    w->b.stage = stage;
-    w->b.origin = tt_arena_strdup(w->b.graph->arena, origin);
-    return w->b.origin == NULL ? TT_ERR_NOMEM : TT_OK;
-}
-
 static void place_like(work *w, tt_val v, int32_t old)
 {
     for (int a = 0; a < w->old->mesh.n_axes; a++)
@@ -125,7 +116,7 @@ static tt_status repeat(work *w, const tt_node *node)
 {
     tt_val out[TT_MAX_OUT];
     const bool is_activation = tt__is_activation(node, w->is_dropped);
-    TT_TRY(aim(w, TT_BACKWARD, node->stage, node->origin));
+    TT_TRY(tt__copy_aim(&w->b, TT_BACKWARD, node->stage, node->origin));
     out[0] = gathered_before(w, node);
     if (tt_is(out[0])) {
         w->again[node->out[0].id] = out[0];
@@ -174,8 +165,9 @@ static tt_status settle_updates(work *w)
             continue;
         tt_val new = w->kept[v];
         if (w->is_read[state.id]) {
-            TT_TRY(aim(w, TT_BACKWARD, old->node[old->value[v].node].stage,
-                       old->value[state.id].name));
+            TT_TRY(tt__copy_aim(&w->b, TT_BACKWARD,
+                                old->node[old->value[v].node].stage,
+                                old->value[state.id].name));
             new = tt_scale(&w->b, new, 1);
             TT_TRY(w->b.status);
             place_like(w, new, v);
@@ -209,7 +201,7 @@ static tt_status do_node(work *w, const tt_node *node)
         w->kept[node->out[0].id] = out[0];
         return TT_OK;
     }
-    TT_TRY(aim(w, node->phase, node->stage, node->origin));
+    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
     (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
     TT_TRY(w->b.status);
     if (can_reuse)
