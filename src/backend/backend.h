@@ -47,6 +47,8 @@ typedef struct tt_backend_def {
 typedef struct tt_backend_options {
     int n_threads; // 0: all cores
     bool exact;    // results must not depend on the number of threads
+    const char
+        *cache; // folder for what is measured, while it is opened; NULL: none
 } tt_backend_options;
 
 struct tt_backend {

@@ -24,7 +24,10 @@ typedef struct tt_setting {
 typedef struct tt_settings {
     int64_t n, capacity;
     tt_setting *v; // in the arena given to tt_settings_set
-} tt_settings;     // zero-initialise
+    // Where this machine keeps what it has measured; NULL: nowhere. No setting, since
+    // it says nothing about what is computed.
+    const char *cache;
+} tt_settings; // zero-initialise
 
 // Replaces the value and origin of `key`, or appends it. Copies all text.
 tt_status tt_settings_set(tt_settings *settings, const char *key,

@@ -98,7 +98,8 @@ tt_status tt_bench_gemm(tt_cli *cli)
                        "this %s has no fast bf16 arithmetic; use "
                        "precision=fp32",
                        o.device);
-    const tt_backend_options how = {.n_threads = (int)o.threads};
+    const tt_backend_options how = {.n_threads = (int)o.threads,
+                                    .cache = cli->settings.cache};
     tt_backend *backend = NULL;
     TT_TRY(tt_backend_open(def, &how, &backend));
     const tt_status status = sweep(cli, backend, &o);

@@ -50,7 +50,7 @@ static tt_status open_one(bench *b)
     const tt_settings *from = &b->cli->settings;
     const int32_t n = b->peers->size;
     const tt_peers alone = {.size = 1, .on_host = 1, .cores = b->peers->cores};
-    tt_settings own = {0};
+    tt_settings own = {.cache = from->cache};
     for (int64_t i = 0; i < from->n; i++)
         TT_TRY(tt_settings_set(&own, from->v[i].key, from->v[i].value,
                                from->v[i].origin, b->cli->arena));

@@ -120,7 +120,7 @@ static tt_status evaluate(tt_session *session, tt_checkpoint *from,
 static tt_status open_session(tt_cli *cli, const tt_peers *peers,
                               tt_checkpoint *from, tt_session **session_out)
 {
-    tt_settings settings = {0};
+    tt_settings settings = {.cache = cli->settings.cache};
     TT_TRY(merge_settings(cli, from, &settings));
     return tt_session_open_peers(&settings, NULL, false, peers, session_out);
 }

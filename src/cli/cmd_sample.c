@@ -67,6 +67,7 @@ static tt_status read_options(tt_cli *cli, sampling *s)
             TT_TRY(tt_settings_set(&s->model, model_keys[i], value, set->origin,
                                    cli->arena));
     }
+    s->model.cache = cli->settings.cache;
     return tt_settings_check_unused(&cli->settings, known, n);
 }
 

@@ -72,7 +72,7 @@ static tt_status open_alone(const tt_cli *cli, const tt_peers *peers,
                             const char *precision, subject *out)
 {
     const tt_peers one = {.size = 1, .cores = peers->cores};
-    tt_settings settings = {0};
+    tt_settings settings = {.cache = cli->settings.cache};
     TT_TRY(alone(cli, precision, &settings));
     return subject_open(&settings, &one, out);
 }

@@ -203,6 +203,17 @@ static tt_status read_words(const tt_command_def *command, tt_cli *cli,
     return TT_OK;
 }
 
+// The folder for what is measured; NULL: there is no place.
+static const char *cache_folder(tt_arena *arena)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache != NULL && cache[0] == '/') // others are to be ignored
+        return tt_arena_printf(arena, "%s/tutti", cache);
+    return home == NULL || home[0] == '\0'
+               ? NULL
+               : tt_arena_printf(arena, "%s/.cache/tutti", home);
+}
+
 static int run(const tt_command_def *command, const char *const *word, int n)
 {
     tt_cli cli = {.arena = tt_arena_create()};
@@ -212,6 +223,8 @@ static int run(const tt_command_def *command, const char *const *word, int n)
         (void)tt_fail(status, "no memory");
     else
         status = read_words(command, &cli, word, n);
+    if (cli.arena != NULL)
+        cli.settings.cache = cache_folder(cli.arena);
     if (status == TT_OK)
         status = command->run(&cli, &exit_status);
     if (status != TT_OK) {

@@ -7,7 +7,6 @@
 #include "tutti/tutti.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 const char *tt_cli_program(const tt_peers *peers, tt_arena *arena)
@@ -52,15 +51,10 @@ const char *tt__ranks_spoilt(const tt_where *where)
 // transport; it says itself of which hosts. NULL: there is no place.
 static const char *calibration_path(const tt_starting *s, const tt_comm *comm)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache != NULL && cache[0] == '/') // others are to be ignored
-        return tt_arena_printf(s->cli->arena, "%s/tutti/links-%s-%d.json",
-                               cache, comm->def->name, comm->size);
-    return home == NULL || home[0] == '\0'
-               ? NULL
-               : tt_arena_printf(s->cli->arena,
-                                 "%s/.cache/tutti/links-%s-%d.json", home,
-                                 comm->def->name, comm->size);
+    const char *cache = s->cli->settings.cache;
+    return cache == NULL ? NULL
+                         : tt_arena_printf(s->cli->arena, "%s/links-%s-%d.json",
+                                           cache, comm->def->name, comm->size);
 }
 
 // With faults it would be them that are measured.

@@ -136,7 +136,7 @@ static tt_dtype compute_dtype(int precision)
     return dtype[precision];
 }
 
-static tt_status set_device(tt_job *job)
+static tt_status set_device(tt_job *job, const char *cache)
 {
     const tt_backend_def *def = tt_backend_find(job->options.device);
     if (def == NULL)
@@ -146,7 +146,8 @@ static tt_status set_device(tt_job *job)
     const int threads = (int)job->options.threads;
     const tt_backend_options options = {
         .n_threads = threads > 0 ? threads : job->peers.cores,
-        .exact = job->options.exact};
+        .exact = job->options.exact,
+        .cache = cache};
     TT_TRY(tt_backend_open(def, &options, &job->backend));
     tt_target *target = &job->backend->target;
     if (!target->has_dtype(target, compute_dtype(job->options.precision))) {
@@ -301,7 +302,7 @@ static tt_status configure(tt_job *job, tt_settings *settings,
     TT_TRY(set_globs(job));
     set_rate(job);
     job->limit = HUGE_VAL;
-    return set_device(job);
+    return set_device(job, settings->cache);
 }
 
 tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,

@@ -45,6 +45,7 @@ static tt_status limit_context(opening *o)
 static tt_status read_settings(opening *o)
 {
     TT_TRY(tt_described_read(o->folder, o->arena, &o->settings));
+    o->settings.cache = o->wishes->cache;
     for (int64_t i = 0; i < o->wishes->n; i++)
         TT_TRY(tt_settings_set(&o->settings, o->wishes->v[i].key,
                                o->wishes->v[i].value, o->wishes->v[i].origin,

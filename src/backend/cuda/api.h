@@ -22,6 +22,14 @@ typedef struct tt_cuda_gemm tt_cuda_gemm;
 typedef struct tt_cuda_sdpa tt_cuda_sdpa;
 typedef struct tt_cuda_conv tt_cuda_conv;
 
+// What was measured, from and to whoever keeps it; functions may be NULL. The value of
+// a key is valid until the next call; NULL: unknown.
+typedef struct tt_cuda_memo {
+    void *ctx;
+    const char *(*find)(void *ctx, const char *key);
+    void (*keep)(void *ctx, const char *key, const char *value);
+} tt_cuda_memo;
+
 typedef struct tt_cuda_info {
     char name[64];
     int64_t free_bytes, total_bytes;
@@ -130,7 +138,8 @@ typedef struct tt_cuda_api {
     int64_t bytes;       // of this struct
 
     int (*devices)(void); // 0: none, or no driver
-    const char *(*open)(int device, tt_cuda **cuda_out);
+    const char *(*open)(int device, const tt_cuda_memo *memo,
+                        tt_cuda **cuda_out);
     void (*close)(tt_cuda *cuda);
     const char *(*info)(tt_cuda *cuda, tt_cuda_info *info_out);
 

@@ -7,6 +7,7 @@
 #define TT_BACKEND_CUDA_CUDA_H
 
 #include "backend/backend.h"
+#include "backend/choices.h"
 #include "backend/cuda/api.h"
 #include "backend/sites.h"
 
@@ -23,6 +24,7 @@ typedef struct tt__cuda { // tt_backend.device
     const tt_cuda_api *api;
     tt_cuda *cuda;
     tt__cuda_layouts *layouts; // NULL: none yet
+    tt_choices *choices;       // what the plug-in measured
 } tt__cuda;
 
 static inline const tt__cuda *tt__cuda_of(const tt_backend *backend)

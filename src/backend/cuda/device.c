@@ -103,11 +103,23 @@ static const tt_memory_def memory = {
 
 // ---- device --------------------------------------------------------------
 
+static const char *find_choice(void *ctx, const char *key)
+{
+    return tt_choices_find(ctx, key);
+}
+
+static void keep_choice(void *ctx, const char *key, const char *value)
+{
+    tt_choices_keep(ctx, key, value);
+}
+
 static tt_status open_device(tt__cuda *d, tt_backend *backend)
 {
     tt_cuda_info info = {0};
     TT_TRY(tt__cuda_load(d));
-    const char *error = d->api->open(0, &d->cuda);
+    TT_TRY(tt_choices_open(backend->options.cache, "cuda", &d->choices));
+    const tt_cuda_memo memo = {d->choices, find_choice, keep_choice};
+    const char *error = d->api->open(0, &memo, &d->cuda);
     if (error == NULL)
         error = d->api->info(d->cuda, &info);
     if (error != NULL)
@@ -122,6 +134,7 @@ static void close_device(tt__cuda *d)
     if (d->cuda != NULL)
         d->api->close(d->cuda);
     tt__cuda_layouts_free(d->layouts);
+    tt_choices_close(d->choices);
     tt__cuda_unload(d);
     tt_free(d);
 }

@@ -2,6 +2,11 @@
 
 #include "backend/cuda/dev/dnn_conv.cuh"
 
+size_t tt_dnn_version(void)
+{
+    return 0;
+}
+
 tt_dnn_plan *tt_dnn_create(tt_cuda *, const tt_cuda_conv_desc *, int)
 {
     return NULL;

@@ -34,6 +34,7 @@ struct tt_cuda {
     struct squares_batch *squares; // kind, to be done in one launch
     volatile int *fault; // in the host's memory, for kernels
     int *fault_device;
+    tt_cuda_memo memo; // of who opened it
     tt_cuda_info info;
 };
 

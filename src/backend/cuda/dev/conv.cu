@@ -2,11 +2,12 @@
 //
 // A convolution with kernel 1 and stride 1 is a product of matrices, which cuBLASLt
 // has kernels for too; of it and of what cuDNN suggests, the fastest is taken, as
-// measured once per shape. cuDNN has no kernel whose weight gradient is f32 when its
+// measured once per shape and kept (memo.cuh). cuDNN has no kernel whose weight gradient is f32 when its
 // operands are bf16, so that gradient is rounded to bf16 before it is added.
 
 #include "backend/cuda/dev/conv.cuh"
 #include "backend/cuda/dev/dnn_conv.cuh"
+#include "backend/cuda/dev/memo.cuh"
 #include "backend/cuda/dev/noise.cuh"
 
 #include <map>
@@ -249,22 +250,21 @@ static float time_one(tt_cuda_conv *conv, const trial *t)
     return best;
 }
 
-typedef std::vector<int64_t> key;
-
-static key key_of(const tt_cuda_conv_desc &d)
+static std::string key_of(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
-    key k = {d.way, d.type,   d.bias_type, d.has_relu, d.adds,
-             d.n,   d.groups, d.c,         d.o};
+    std::vector<int64_t> k = {
+        d.way, d.type,   d.bias_type, d.has_relu, d.adds,
+        d.n,   d.groups, d.c,         d.o,        (int64_t)cublasLtGetVersion()};
     for (const tt_cuda_slide &s : d.slide) {
         const int64_t all[] = {s.in,     s.out,      s.kernel,
                                s.stride, s.dilation, s.pad};
         k.insert(k.end(), all, all + 6);
     }
-    return k;
+    return memo_key(cuda, "conv", tt_dnn_version(), k);
 }
 
 static std::mutex choices_lock;
-static std::map<key, int> choices; // of the candidates below
+static std::map<std::string, int> choices; // of the candidates below
 
 static bool has_bias(const tt_cuda_conv_desc &d)
 {
@@ -332,16 +332,38 @@ static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d)
     return best;
 }
 
+// The choice of an earlier process, if it still works, or what is the best now.
+static int recall(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+                  const std::string &key)
+{
+    unsigned long long kept = 0;
+    if (multiplications(d) < least_measured)
+        return choose(cuda, d);
+    if (memo_find(cuda, key, &kept) && kept <= TT_DNN_PLANS) {
+        tt_cuda_conv *conv = NULL;
+        (void)make(cuda, d, (int)kept, &conv);
+        const bool is_good = conv != NULL && works(conv);
+        if (conv != NULL)
+            tt_cuda_conv_destroy(conv);
+        if (is_good)
+            return (int)kept;
+    }
+    const int best = choose(cuda, d);
+    if (best >= 0)
+        memo_keep(cuda, key, (unsigned long long)best);
+    return best;
+}
+
 extern "C" const char *tt_cuda_conv_create(tt_cuda *cuda,
                                            const tt_cuda_conv_desc *desc,
                                            tt_cuda_conv **conv_out)
 {
     const std::lock_guard<std::mutex> guard(choices_lock);
-    const key k = key_of(*desc);
-    if (choices.find(k) == choices.end())
-        choices[k] = choose(cuda, *desc);
+    const std::string key = key_of(cuda, *desc);
+    if (choices.find(key) == choices.end())
+        choices[key] = recall(cuda, *desc, key);
     tt_cuda_conv *conv = NULL;
-    const char *error = make(cuda, *desc, choices[k], &conv);
+    const char *error = make(cuda, *desc, choices[key], &conv);
     if (error != NULL && conv != NULL)
         tt_cuda_conv_destroy(conv);
     else

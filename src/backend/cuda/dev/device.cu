@@ -94,11 +94,12 @@ static const char *fill_in(tt_cuda *c, int device)
     return NULL;
 }
 
-static const char *open(int device, tt_cuda **out)
+static const char *open(int device, const tt_cuda_memo *memo, tt_cuda **out)
 {
     tt_cuda *c = spare.exchange(NULL);
     if (c != NULL && c->device == device) {
         TRY_CUDA(cudaSetDevice(device));
+        c->memo = *memo;
         *out = c;
         return NULL;
     }
@@ -112,6 +113,7 @@ static const char *open(int device, tt_cuda **out)
         destroy(c);
         return error;
     }
+    c->memo = *memo;
     *out = c;
     return NULL;
 }
@@ -119,6 +121,7 @@ static const char *open(int device, tt_cuda **out)
 static void close(tt_cuda *c)
 {
     (void)flush(c);
+    c->memo = tt_cuda_memo();
     (void)cudaStreamSynchronize(c->stream);
     *c->fault = FAULT_NONE;
     tt_cuda *other = spare.exchange(c);

@@ -15,6 +15,7 @@
 typedef cudnnBackendDescriptor_t dnn_desc;
 
 #define DNN_FUNCTIONS(F)                                                       \
+    F(cudnnGetVersion)                                                         \
     F(cudnnCreate)                                                             \
     F(cudnnSetStream)                                                          \
     F(cudnnGetErrorString)                                                     \

@@ -333,6 +333,11 @@ tt_dnn_plan *tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
     return plan;
 }
 
+size_t tt_dnn_version(void)
+{
+    return dnn().is_here ? dnn().cudnnGetVersion() : 0;
+}
+
 void tt_dnn_destroy(tt_dnn_plan *plan)
 {
     dnn().cudnnBackendDestroyDescriptor(plan->execution);

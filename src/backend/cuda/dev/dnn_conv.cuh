@@ -9,6 +9,8 @@ enum { TT_DNN_PLANS = 8 }; // suggestions that are looked at
 
 typedef struct tt_dnn_plan tt_dnn_plan;
 
+size_t tt_dnn_version(void); // 0: cuDNN is not here
+
 // NULL: cuDNN is not here, has no suggestion of that number, or it is not one that
 // gives the same bits twice in the precision of its operands.
 tt_dnn_plan *tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc,

@@ -1,13 +1,14 @@
 // gemm_choose - which of the library's algorithms, and whether an epilogue pays: tried
 // on memory of its own, the fastest is kept. Equal shapes share a choice, in a process
-// and, where there is a file for it, from process to process.
+// and, where somebody keeps it (memo.cuh), from process to process: then two runs have
+// the same bits.
 
 #include "backend/cuda/dev/gemm.cuh"
+#include "backend/cuda/dev/memo.cuh"
 #include "backend/cuda/dev/noise.cuh"
 
 #include <map>
 #include <mutex>
-#include <tuple>
 
 enum { CANDIDATES = 16, TRIALS = 3 };
 static const int64_t workspace_bytes = 32 << 20;
@@ -195,29 +196,52 @@ static int measure(const gemm_product *g,
 
 // ---- what is known ---------------------------------------------------------------
 
-typedef std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                   int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int>
-    shape_key;
-
-static shape_key key_of(const tt_cuda_gemm_desc &d)
+static std::string key_of(const gemm_product *g, const char *what,
+                          const tt_cuda_gemm_desc &d)
 {
-    const int flags = (int)d.a.type + 16 * (int)d.c.type +
-                      256 * (int)d.bias_type + 4096 * d.has_gelu +
-                      8192 * d.adds + 16384 * d.has_plus +
-                      32768 * d.has_gelu_grad + 65536 * (int)d.sums;
-    return shape_key(d.batch, d.m, d.n, d.k, d.a.row, d.a.col, d.a.batch,
-                     d.b.row, d.b.col, d.b.batch, d.c.row, d.c.batch, flags);
+    std::vector<int64_t> k = {d.batch,     d.m,    d.n,        d.k,
+                              d.bias_type, d.adds, d.has_plus, d.has_gelu,
+                              d.has_gelu_grad, d.sums};
+    for (const tt_cuda_matrix *x : {&d.a, &d.b, &d.c}) {
+        const int64_t own[] = {x->type, x->row, x->col, x->batch};
+        k.insert(k.end(), own, own + 4);
+    }
+    return memo_key(g->cuda, what, cublasLtGetVersion(), k);
+}
+
+// Tells algorithms apart, in this process and in others.
+static unsigned long long name_of(const cublasLtMatmulAlgo_t &algo)
+{
+    unsigned long long name = 14695981039346656037ULL;
+    for (const uint64_t word : algo.data)
+        name = (name ^ word) * 1099511628211ULL;
+    return name;
 }
 
 static std::mutex lock;
-static std::map<shape_key, gemm_choice> choices;
-static std::map<shape_key, bool> pays;
+static std::map<std::string, gemm_choice> choices;
+static std::map<std::string, bool> pays;
+
+// The one that was the fastest in an earlier process, or is now.
+static int fastest(const gemm_product *g, const std::string &key,
+                   const cublasLtMatmulHeuristicResult_t *found, int n)
+{
+    unsigned long long name = 0;
+    if (memo_find(g->cuda, key, &name))
+        for (int i = 0; i < n; i++)
+            if (name_of(found[i].algo) == name)
+                return i;
+    const int best = measure(g, found, n);
+    memo_keep(g->cuda, key, name_of(found[best].algo));
+    return best;
+}
 
 bool gemm_choose(gemm_product *g)
 {
     const tt_cuda_gemm_desc &d = g->desc;
+    const std::string key = key_of(g, "gemm", d);
     const std::lock_guard<std::mutex> guard(lock);
-    const auto known = choices.find(key_of(d));
+    const auto known = choices.find(key);
     if (known != choices.end()) {
         g->chosen = known->second;
         return true;
@@ -233,11 +257,11 @@ bool gemm_choose(gemm_product *g)
     const int n = suggest(g, 16, found);
     if (n == 0)
         return false;
-    const int best = is_tuned(d) && n > 1 ? measure(g, found, n) : 0;
+    const int best = is_tuned(d) && n > 1 ? fastest(g, key, found, n) : 0;
     const int64_t bytes = (int64_t)found[best].workspaceSize;
     c.algo = found[best].algo;
     c.workspace_bytes = bytes > c.workspace_bytes ? bytes : c.workspace_bytes;
-    choices[key_of(d)] = g->chosen = c;
+    choices[key] = g->chosen = c;
     return true;
 }
 
@@ -329,7 +353,7 @@ static bool try_epilogue(tt_cuda_gemm *with, tt_cuda_gemm *plain)
 // Small products are not measured: there, fewer launches are better.
 bool gemm_epilogue_pays(tt_cuda_gemm *with, tt_cuda_gemm *plain)
 {
-    const shape_key key = key_of(with->desc);
+    const std::string key = key_of(with->product, "epilogue", with->desc);
     if (!is_tuned(with->desc))
         return true;
     {
@@ -338,7 +362,14 @@ bool gemm_epilogue_pays(tt_cuda_gemm *with, tt_cuda_gemm *plain)
         if (known != pays.end())
             return known->second;
     }
-    const bool result = try_epilogue(with, plain);
+    unsigned long long kept = 0;
+    bool result = false;
+    if (memo_find(with->cuda, key, &kept)) {
+        result = kept != 0;
+    } else {
+        result = try_epilogue(with, plain);
+        memo_keep(with->cuda, key, result);
+    }
     const std::lock_guard<std::mutex> guard(lock);
     return pays[key] = result;
 }
