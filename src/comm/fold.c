@@ -241,3 +241,31 @@ void tt_fold_into(tt_fold fold, void *dst, const void *src, int64_t bytes)
 {
     tt_fold_two(fold, dst, dst, src, bytes);
 }
+
+void tt_fold_widen(tt_num type, float *dst, const void *src, int64_t n)
+{
+    const uint16_t *x = src;
+    if (type == TT_NUM_BF16) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = bf16_load(x[i]);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            dst[i] = f16_load(x[i]);
+    }
+}
+
+void tt_fold_narrow(tt_num type, void *dst, const float *src, int64_t n)
+{
+    uint16_t *d = dst;
+    if (type == TT_NUM_BF16) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            d[i] = bf16_store(src[i]);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            d[i] = f16_store(src[i]);
+    }
+}

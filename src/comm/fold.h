@@ -31,4 +31,8 @@ void tt_fold_into(tt_fold fold, void *dst, const void *src, int64_t bytes);
 void tt_fold_two(tt_fold fold, void *dst, const void *a, const void *b,
                  int64_t bytes);
 
+// 16-bit floats as 32-bit ones, and back: rounded to nearest even.
+void tt_fold_widen(tt_num type, float *dst, const void *src, int64_t n);
+void tt_fold_narrow(tt_num type, void *dst, const float *src, int64_t n);
+
 #endif

@@ -57,6 +57,7 @@ static void set_group(const tt__carrier *c, const tt__site *x, int32_t first,
                              .rank = c->member,
                              .host = c->host != NULL ? c->member_host : NULL};
     call->tag = c->tag;
+    call->rounds_each = c->is_exact;
 }
 
 tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__site *x)

@@ -81,6 +81,58 @@ TEST(pairs_of_larger_members_are_the_same_pairs)
         }
 }
 
+// 1 and 2^-9 three times in bf16: rounded after every two, nothing is added to 1.
+TEST(pairs_of_short_floats_are_rounded_once)
+{
+    static const uint16_t one = 0x3f80, tiny = 0x3b00, sum = 0x3f81;
+    for (int each = 0; each < 2; each++)
+        for (int fits = 0; fits < 2; fits++) {
+            tt__pairs p;
+            uint16_t to = 0, room[3] = {0};
+            const tt_coll_call call = {.group = {.n = 4},
+                                       .fold = {TT_FOLD_SUM, TT_NUM_BF16},
+                                       .rounds_each = each == 1};
+            CHECK_OK(tt__pairs_begin(&p, &call, 1, &to, room,
+                                     fits ? (int64_t)sizeof room : 0));
+            CHECK((p.own == NULL) == (fits == 1));
+            for (int m = 0; m < 4; m++) {
+                bool adds = false;
+                char *at = tt__pairs_next(&p, &adds);
+                const uint16_t own = m == 0 ? one : tiny;
+                CHECK(adds == (each == 1 && m % 2 == 1));
+                if (adds)
+                    tt_fold_into(call.fold, at, &own, 2);
+                else
+                    memcpy(at, &own, 2);
+                tt__pairs_took(&p);
+            }
+            tt__pairs_finish(&p);
+            tt__pairs_end(&p);
+            CHECK(to == (each == 1 ? one : sum));
+        }
+}
+
+// More members than the list beside it has room for.
+TEST(pairs_of_many_short_floats_are_rounded_once)
+{
+    enum { MANY = 100 };
+    tt__pairs p;
+    uint16_t to = 0, room[MANY];
+    const tt_coll_call call = {.group = {.n = MANY},
+                               .fold = {TT_FOLD_SUM, TT_NUM_BF16}};
+    CHECK_OK(tt__pairs_begin(&p, &call, 1, &to, room, (int64_t)sizeof room));
+    for (int m = 0; m < MANY; m++) {
+        bool adds = false;
+        const uint16_t one = 0x3f80;
+        memcpy(tt__pairs_next(&p, &adds), &one, 2);
+        CHECK(!adds);
+        tt__pairs_took(&p);
+    }
+    tt__pairs_finish(&p);
+    tt__pairs_end(&p);
+    CHECK(to == 0x42c8);
+}
+
 TEST(pairs_take_no_memory_where_there_is_room)
 {
     double sum[N], room[3 * N];

@@ -59,6 +59,9 @@ typedef struct tt_coll_call {
     void *out;
     void *scratch; // tt_coll_def.scratch bytes
     int32_t tag;
+    // Ordered folds round sums of 16-bit floats after every two, not once: what pass
+    // `blocks` adds up within a rank is rounded there.
+    bool rounds_each;
 } tt_coll_call;
 
 // What one member sends.

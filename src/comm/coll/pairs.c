@@ -5,17 +5,47 @@
 
 #include "base/alloc.h"
 
+static tt_status no_room(int64_t bytes)
+{
+    return tt_fail(TT_ERR_NOMEM, "no %lld bytes to fold in pairs",
+                   (long long)bytes);
+}
+
+// Member i waits in all[i], the first one where the fold will be.
+static tt_status begin_wide(tt__pairs *p, void *to, void *room,
+                            int64_t room_bytes)
+{
+    const int32_t n = p->set.n;
+    const int64_t data = (n - 1) * p->bytes;
+    const int64_t list = n > TT__LEVELS ? n * (int64_t)sizeof *p->all : 0;
+    const int64_t more = list + (data > room_bytes ? data : 0);
+    if (more > 0)
+        p->own = tt_alloc(more);
+    if (more > 0 && p->own == NULL)
+        return no_room(more);
+    p->all = list > 0 ? p->own : p->few;
+    char *at = data > room_bytes ? (char *)p->own + list : room;
+    p->all[0] = to;
+    for (int32_t i = 1; i < n; i++)
+        p->all[i] = at + (i - 1) * p->bytes;
+    p->set.src = (const char *const *)p->all;
+    return TT_OK;
+}
+
 tt_status tt__pairs_begin(tt__pairs *p, const tt_coll_call *call, int64_t count,
                           void *to, void *room, int64_t room_bytes)
 {
     const int64_t levels = tt_coll_log2(call->group.n);
     *p = (tt__pairs){.fold = call->fold, .bytes = tt_coll_bytes(call, count)};
+    p->set = (tt_fold_set){call->fold, call->rounds_each, call->group.n, NULL};
+    p->is_wide = tt_fold_is_wide(&p->set);
+    if (p->is_wide)
+        return begin_wide(p, to, room, room_bytes);
     char *more = room;
     if (levels > 1 && (levels - 1) * p->bytes > room_bytes) {
         more = p->own = tt_alloc((levels - 1) * p->bytes);
         if (more == NULL)
-            return tt_fail(TT_ERR_NOMEM, "no %lld bytes to fold in pairs",
-                           (long long)((levels - 1) * p->bytes));
+            return no_room((levels - 1) * p->bytes);
     }
     for (int64_t l = levels - 1; l > 0; l--)
         p->free[p->n_free++] = more + (l - 1) * p->bytes;
@@ -30,7 +60,9 @@ void tt__pairs_end(tt__pairs *p)
 
 char *tt__pairs_next(tt__pairs *p, bool *adds_out)
 {
-    *adds_out = p->i % 2 == 1;
+    *adds_out = !p->is_wide && p->i % 2 == 1;
+    if (p->is_wide)
+        return p->all[p->i];
     if (!*adds_out)
         p->part[0] = p->free[--p->n_free];
     return p->part[0];
@@ -45,7 +77,7 @@ static char *merge(tt__pairs *p, char *left, char *right)
 
 void tt__pairs_took(tt__pairs *p)
 {
-    if (p->i++ % 2 == 0)
+    if (p->i++ % 2 == 0 || p->is_wide)
         return;
     int level = 1;
     char *sum = p->part[0];
@@ -60,6 +92,10 @@ void tt__pairs_took(tt__pairs *p)
 void tt__pairs_finish(tt__pairs *p)
 {
     char *sum = NULL;
+    if (p->is_wide) {
+        tt_fold_pairs(&p->set, p->all[0], 0, p->bytes);
+        return;
+    }
     for (int level = 0; p->i >> level != 0; level++)
         if (p->part[level] != NULL)
             sum = sum == NULL ? p->part[level] : merge(p, p->part[level], sum);

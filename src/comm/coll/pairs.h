@@ -5,12 +5,14 @@
 // so that a group of 2^k members folds what its ranks would have folded had each of
 // them been several: `exact` mode has the same bits on 1, 2 and 4 ranks because of
 // it. Members come one after another; each is copied to where it waits for its
-// neighbour, or folded into what waits for it. Files of this folder only.
+// neighbour, or folded into what waits for it. Sums of 16-bit floats that are to be
+// rounded once wait for all of them. Files of this folder only.
 
 #ifndef TT_COMM_COLL_PAIRS_H
 #define TT_COMM_COLL_PAIRS_H
 
 #include "comm/coll/coll.h"
+#include "comm/fold_pairs.h"
 
 enum { TT__LEVELS = 32, TT__PAIRS_BYTES = 4096 };
 
@@ -21,7 +23,11 @@ typedef struct tt__pairs {
     int n_free;
     char *free[TT__LEVELS];
     char *part[TT__LEVELS]; // the fold of 2^level members; NULL: none waits
-    void *own;              // room that was allocated
+    // Where each waits for all others, if they do.
+    bool is_wide;
+    tt_fold_set set;
+    char *few[TT__LEVELS], **all;
+    void *own; // room that was allocated
 } tt__pairs;
 
 // Of n members, `to` gets the fold. `room` has room for `room_bytes` beside it; what

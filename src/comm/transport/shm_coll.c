@@ -8,13 +8,13 @@
 //
 // What members read of each other is counted as if it had been sent.
 
+#include "comm/fold_pairs.h"
 #include "comm/stream.h"
 #include "comm/transport/shm_world.h"
 
 #include <string.h>
 
-// Folded at once: stays in the nearest cache; and of halves of halves of all ranks.
-enum { PIECE = 16 << 10, LEVELS = 16 };
+enum { PIECE = TT_FOLD_PIECE }; // folded at once: stays in the nearest cache
 
 typedef struct job {
     tt__shm *s;
@@ -80,25 +80,6 @@ static tt_status meet(tt__shm *s, const tt_group *g)
 
 // ---- folding -------------------------------------------------------------
 
-// The fold of members [i, i + n) in pairs (coll/pairs.h), in `to`, which may be any of
-// them; a single one stays where it is. Left halves wait in `sum`.
-static const char *fold_members(const job *j, tt_block m, tt_block b, char *to,
-                                char (*sum)[PIECE])
-{
-    const char *const *from = (const char *const *)j->s->from;
-    if (m.n == 1)
-        return from[m.first] + b.first;
-    int64_t half = 1;
-    while (2 * half < m.n)
-        half *= 2;
-    const char *left =
-        fold_members(j, (tt_block){m.first, half}, b, sum[0], sum + 1);
-    const char *right =
-        fold_members(j, (tt_block){m.first + half, m.n - half}, b, to, sum + 1);
-    tt_fold_two(j->call->fold, to, left, right, b.n);
-    return to;
-}
-
 // Whether the fold lies where nobody has just read: then it bypasses the cache.
 static bool is_cold(const job *j, const char *to, int64_t at)
 {
@@ -109,14 +90,15 @@ static bool is_cold(const job *j, const char *to, int64_t at)
 // That of all members, then copies in all of s->to that are not NULL.
 static void fold_piece(const job *j, int64_t at, int64_t bytes, char *to)
 {
-    _Alignas(TT__LINE) char sum[LEVELS + 1][PIECE];
+    _Alignas(TT__LINE) char sum[PIECE];
     const tt__shm *s = j->s;
     const int32_t n = j->call->group.n;
     const bool cold = is_cold(j, to, at);
-    (void)fold_members(j, (tt_block){0, n}, (tt_block){at, bytes},
-                       cold ? sum[LEVELS] : to, sum);
+    const tt_fold_set set = {j->call->fold, j->call->rounds_each, n,
+                             (const char *const *)s->from};
+    tt_fold_pairs(&set, cold ? sum : to, at, bytes);
     if (cold)
-        tt_stream(to, sum[LEVELS], bytes);
+        tt_stream(to, sum, bytes);
     for (int32_t i = 0; i < n; i++)
         if (s->to[i] != NULL)
             j->is_staged ? tt_stream(s->to[i] + at, to, bytes)
