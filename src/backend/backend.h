@@ -6,6 +6,7 @@
 #define TT_BACKEND_BACKEND_H
 
 #include "backend/kernel.h"
+#include "backend/queue.h"
 #include "plan/target.h"
 
 // Memory that the host cannot address. Addresses inside a block are computed as if
@@ -33,6 +34,7 @@ typedef struct tt_backend_def {
     // a reference kernel works on copies in the host's (see stage.h).
     const tt_kernel_def *const *kernels;
     const tt_memory_def *memory; // NULL: the host's
+    const tt_queue_def *queue;   // of memory that is not; NULL: no wire there
     bool (*is_here)(void);       // NULL: everywhere
     bool (*has_dtype)(tt_dtype dtype);
     // Layouts, see tt_target; NULL: none.

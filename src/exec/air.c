@@ -110,20 +110,39 @@ static double squares(tt_dtype dtype, const void *x, int64_t n)
     return sum;
 }
 
-static void weigh(tt_exec *exec, int32_t f)
+// Of a device's memory, by way of a copy.
+static tt_status weigh_step(const tt_exec *exec, int32_t s, double *sum)
+{
+    const tt_step *step = &exec->plan->step[s];
+    const tt_dtype dtype = step->out[0].operand.dtype;
+    const int64_t n = step->moved_bytes / tt_dtype_bytes(dtype);
+    const void *x = exec->args[s].out[0];
+    if (step->op != &tt_op_all_reduce ||
+        step->in[0].buffer != step->out[0].buffer)
+        return TT_OK;
+    if (exec->backend->def->memory == NULL) {
+        *sum += squares(dtype, x, n);
+        return TT_OK;
+    }
+    void *copy = tt_alloc(step->moved_bytes + 1);
+    if (copy == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to weigh a flight");
+    const tt_status status =
+        tt_memory_read(exec->backend, copy, x, step->moved_bytes);
+    if (status == TT_OK)
+        *sum += squares(dtype, copy, n);
+    tt_free(copy);
+    return status;
+}
+
+static tt_status weigh(tt_exec *exec, int32_t f)
 {
     const tt_flight *flight = &exec->plan->flight[f];
     double sum = 0;
-    for (int32_t i = 0; i < flight->n; i++) {
-        const int32_t s = exec->plan->member[flight->first + i];
-        const tt_step *step = &exec->plan->step[s];
-        const tt_dtype dtype = step->out[0].operand.dtype;
-        if (step->op == &tt_op_all_reduce &&
-            step->in[0].buffer == step->out[0].buffer)
-            sum += squares(dtype, exec->args[s].out[0],
-                           step->moved_bytes / tt_dtype_bytes(dtype));
-    }
+    for (int32_t i = 0; i < flight->n; i++)
+        TT_TRY(weigh_step(exec, exec->plan->member[flight->first + i], &sum));
     exec->air.key[f] = -sum;
+    return TT_OK;
 }
 
 // ---- flights -------------------------------------------------------------------
@@ -175,7 +194,8 @@ static tt_status begin(tt_exec *exec, int32_t f, int32_t micro)
     const tt_wire *wire = exec->options.wire;
     if (wire->begin == NULL)
         return do_members(exec, f, micro);
-    const tt_status status = wire->begin(wire->ctx, exec->plan, f, exec->args);
+    const tt_status status =
+        wire->begin(wire->ctx, exec->plan, exec->backend, f, exec->args);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", exec->plan->flight[f].name);
     exec->air.is_begun[f] = true;
@@ -194,7 +214,7 @@ static tt_status finish(tt_exec *exec, int32_t f, int32_t micro)
         return tt_fail_context(status, "%s", flight->name);
     record(exec, f, micro, &times, start);
     if (exec->plan->flight_order == TT_ORDER_MAGNITUDE)
-        weigh(exec, f);
+        TT_TRY(weigh(exec, f));
     return check_members(exec, flight, micro);
 }
 

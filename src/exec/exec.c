@@ -59,7 +59,8 @@ static tt_status get_memory(tt_exec *exec)
     const tt_plan *plan = exec->plan;
     const tt_wire *wire = exec->options.wire;
     const int64_t bytes = plan->peak_bytes + guard_bytes(exec);
-    if (plan->shared_bytes > 0 && wire != NULL && wire->alloc != NULL)
+    if (plan->shared_bytes > 0 && wire != NULL && wire->alloc != NULL &&
+        exec->backend->def->memory == NULL)
         exec->shared = wire->alloc(wire->ctx, plan->shared_bytes);
     exec->shared_bytes = exec->shared != NULL ? plan->shared_bytes : 0;
     const int64_t rest = max_i64(bytes - exec->shared_bytes, 1);
@@ -195,11 +196,6 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     if (options == NULL)
         options = &plain;
     TT_TRY(check_plan(plan, options->wire));
-    if (plan->n_flights > 0 && backend->def->memory != NULL)
-        return tt_fail(TT_ERR_UNSUPPORTED,
-                       "ranks cannot exchange the memory of device=%s; use one "
-                       "rank, or device=cpu",
-                       backend->def->name);
     tt_exec *exec = tt_alloc(sizeof(*exec));
     if (exec == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for an executor");
@@ -210,7 +206,7 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     const tt_wire *wire = options->wire;
     if (status == TT_OK && plan->n_flights > 0 && wire != NULL &&
         wire->bind != NULL)
-        status = wire->bind(wire->ctx, plan);
+        status = wire->bind(wire->ctx, plan, backend);
     if (status == TT_OK && options->poison)
         status = poison(exec);
     if (status != TT_OK) {

@@ -22,14 +22,15 @@ typedef struct tt_wire {
     tt_status (*collective)(void *ctx, const tt_step *step,
                             const void *const *in, void *const *out);
     // Makes ready for a plan, once, before anything of it runs; NULL: no need to.
-    tt_status (*bind)(void *ctx, const tt_plan *plan);
+    tt_status (*bind)(void *ctx, const tt_plan *plan, tt_backend *backend);
     // Begins a flight; finish() waits for it. `args` has the addresses of every
-    // step. NULL: collective() does each member where its flight begins.
-    tt_status (*begin)(void *ctx, const tt_plan *plan, int32_t flight,
-                       const tt_args *args);
+    // step, in the backend's memory. NULL: collective() does each member where its
+    // flight begins.
+    tt_status (*begin)(void *ctx, const tt_plan *plan, tt_backend *backend,
+                       int32_t flight, const tt_args *args);
     tt_status (*finish)(void *ctx, const tt_plan *plan, int32_t flight,
                         tt_flight_times *times_out);
-    // Memory that peers read in place, zeroed, for what they read (shared_bytes
+    // Memory of the host that peers read in place, zeroed, for what they read (shared_bytes
     // of the plan); NULL: there is none, or not so much. It is not given back.
     void *(*alloc)(void *ctx, int64_t bytes);
     void *ctx;

@@ -3,6 +3,8 @@
 
 #include "exec/region.h"
 
+_Static_assert((int)TT_MAX_FACTORS <= (int)TT_MOVE_DIMS, "factors are dims");
+
 tt_part tt_part_of(const tt_type *type, const tt_mesh *mesh, int rank)
 {
     tt_local local;
@@ -124,4 +126,23 @@ void tt_region_fold(const tt_region *part, tt_fold fold, tt_region_end to,
                      (const char *)from.data + first_of(&run, from.box) * bytes,
                      tt_region_count(&run) * bytes);
     }
+}
+
+tt_move tt_region_move(const tt_region *part, tt_region_end to,
+                       tt_region_end from, tt_dtype dtype)
+{
+    const int64_t bytes = tt_dtype_bytes(dtype);
+    tt_move m = {.ndim = part->n,
+                 .dtype = dtype,
+                 .to = (char *)to.data + first_of(part, to.box) * bytes,
+                 .from = (char *)from.data + first_of(part, from.box) * bytes};
+    int64_t at_to = 1, at_from = 1;
+    for (int f = part->n - 1; f >= 0; f--) {
+        m.dim[f] = part->size[f];
+        m.to_stride[f] = at_to;
+        m.from_stride[f] = at_from;
+        at_to *= to.box->size[f];
+        at_from *= from.box->size[f];
+    }
+    return m;
 }

@@ -7,6 +7,7 @@
 #ifndef TT_EXEC_REGION_H
 #define TT_EXEC_REGION_H
 
+#include "backend/move.h"
 #include "comm/fold.h"
 #include "graph/place.h"
 
@@ -48,5 +49,8 @@ typedef struct tt_region_end {
 } tt_region_end;
 void tt_region_fold(const tt_region *part, tt_fold fold, tt_region_end to,
                     tt_region_end from);
+// The same as a move, for memory that the host cannot address.
+tt_move tt_region_move(const tt_region *part, tt_region_end to,
+                       tt_region_end from, tt_dtype dtype);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "exec/wire_state.h"
+#include "exec/wire_site.h"
 
 #include <string.h>
 
@@ -35,25 +35,57 @@ static tt_status grow_jobs(tt_comm_wire *w, int32_t n)
     return TT_OK;
 }
 
-static tt_status bind(void *ctx, const tt_plan *plan)
+static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend)
 {
     tt_comm_wire *w = ctx;
     TT_TRY(grow_jobs(w, plan->n_flights + 1));
-    return tt__carrier_bind(&w->carrier, plan);
+    TT_TRY(tt__carrier_bind(&w->carrier, plan));
+    return backend->def->memory == NULL
+               ? TT_OK
+               : tt__stage_bind(&w->carrier, plan, backend);
+}
+
+static bool is_local(const tt_plan *plan, const tt_flight *flight)
+{
+    for (int32_t i = 0; i < flight->n; i++)
+        if (!tt__carry_is_local(plan->step[plan->member[flight->first + i]].op))
+            return false;
+    return true;
+}
+
+static tt_status carry_here(const tt__job *job)
+{
+    const tt_flight *flight = &job->plan->flight[job->flight];
+    for (int32_t i = 0; i < flight->n; i++) {
+        const tt__site x = tt__site_of(
+            job->plan, job->plan->member[flight->first + i], job->args);
+        TT_TRY(job->backend != NULL ? tt__carry_device(job->backend, &x)
+                                    : tt__carry_site(NULL, &x));
+    }
+    return TT_OK;
 }
 
 // What needs no peer is no flight at all.
-static tt_status begin(void *ctx, const tt_plan *plan, int32_t flight,
-                       const tt_args *args)
+static tt_status begin(void *ctx, const tt_plan *plan, tt_backend *backend,
+                       int32_t flight, const tt_args *args)
 {
     tt_comm_wire *w = ctx;
     tt__job *job = &w->job[flight];
-    *job = (tt__job){.plan = plan, .flight = flight, .args = args};
-    job->begun = tt_clock_seconds();
-    job->is_local = tt__carry_here(plan, &plan->flight[flight], args);
-    job->ended = tt_clock_seconds();
-    if (job->is_local)
+    const bool is_device = backend->def->memory != NULL;
+    *job = (tt__job){.plan = plan,
+                     .backend = is_device ? backend : NULL,
+                     .flight = flight,
+                     .args = args,
+                     .is_local = is_local(plan, &plan->flight[flight])};
+    if (job->is_local) {
+        job->begun = tt_clock_seconds();
+        TT_TRY(carry_here(job));
+        job->ended = tt_clock_seconds();
         return TT_OK;
+    }
+    if (is_device)
+        TT_TRY(backend->def->queue->note(backend, TT_QUEUE_STEPS,
+                                         tt__stage_ready(flight)));
     job->number = w->n_flights++;
     return tt__job_post(w, flight);
 }
@@ -87,6 +119,9 @@ static tt_status finish(void *ctx, const tt_plan *plan, int32_t flight,
         double busy = 0;
         const double start = tt_clock_seconds();
         TT_TRY(tt__job_wait(w, flight, &busy));
+        if (job->backend != NULL)
+            TT_TRY(job->backend->def->queue->follow(
+                job->backend, TT_QUEUE_STEPS, tt__stage_landed(flight)));
         const double waited = tt_clock_seconds() - start;
         w->exposed += busy;
         if (w->is_tracing)

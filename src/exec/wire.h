@@ -46,6 +46,10 @@ tt_status tt_wire_costs(const tt_plan *plan, const char *collective,
 tt_coll_cost tt_wire_call_cost(const tt_coll_call *call,
                                const char *collective);
 
+// Bytes of the host's memory through which a plan's collectives go if its operands
+// are in a device's.
+int64_t tt_wire_stage_bytes(const tt_plan *plan);
+
 // From now on every sum has the order of comm/coll/pairs.h, on several hosts too.
 void tt_comm_wire_exact(tt_comm_wire *wire);
 

@@ -289,50 +289,16 @@ static way_fn *way_of(const tt_op_def *op)
     return kind < N_WAYS ? ways[kind].run : NULL;
 }
 
-// Alike on all ranks that take part, which may do other things between than others.
-static int32_t tag_of(int32_t node, int32_t piece)
+bool tt__carry_is_local(const tt_op_def *op)
 {
-    return (int32_t)(1 + (node * INT64_C(97) + piece) % (TT__TAGS - 1));
+    return ways[tt__carry_kind(op)].is_local;
 }
 
-bool tt__carry_here(const tt_plan *plan, const tt_flight *flight,
-                    const tt_args *args)
+tt_status tt__carry_site(tt__carrier *c, const tt__site *x)
 {
-    const int32_t *member = &plan->member[flight->first];
-    for (int32_t i = 0; i < flight->n; i++)
-        if (!ways[tt__carry_kind(plan->step[member[i]].op)].is_local)
-            return false;
-    for (int32_t i = 0; i < flight->n; i++) {
-        const tt__site x = tt__site_of(plan, member[i], args);
-        (void)way_of(x.op)(NULL, &x);
-    }
-    return true;
-}
-
-tt_status tt__carry_step(tt__carrier *c, const tt_plan *plan, int32_t step,
-                         const tt_args *args)
-{
-    const tt__site x = tt__site_of(plan, step, args);
-    c->tag = tag_of(plan->step[step].node, 0);
-    return way_of(x.op)(c, &x);
-}
-
-// Gaps between members are added up too; nobody reads them.
-tt_status tt__carry_joined(tt__carrier *c, const tt_plan *plan,
-                           const tt_flight *flight, const tt_args *args)
-{
-    const int32_t *member = &plan->member[flight->first];
-    const tt__site first = tt__site_of(plan, member[0], args);
-    const tt__site last = tt__site_of(plan, member[flight->n - 1], args);
-    tt__site all = first;
-    c->tag = tag_of(plan->step[member[0]].node, flight->piece);
-    all.count = (last.in - first.in) / tt_num_bytes(all.fold.type) + last.count;
-    if (flight->to > 0) {
-        all.count = (flight->to - flight->from) / tt_num_bytes(all.fold.type);
-        all.in += flight->from;
-        all.out += flight->from;
-    }
-    return all_reduce(c, &all);
+    if (c != NULL)
+        c->tag = x->tag;
+    return way_of(x->op)(c, x);
 }
 
 // ---- scratch memory --------------------------------------------------------

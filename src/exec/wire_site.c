@@ -9,6 +9,12 @@ _Static_assert((int)TT_NUM_F64 == (int)TT_F64 && (int)TT_NUM_U8 == (int)TT_U8 &&
                    (int)TT_N_NUMS == (int)TT_N_DTYPES,
                "element types of graphs and of messages");
 
+// Alike on all ranks that take part, which may do other things between than others.
+static int32_t tag_of(int32_t node, int32_t piece)
+{
+    return (int32_t)(1 + (node * INT64_C(97) + piece) % (TT__TAGS - 1));
+}
+
 tt__site tt__site_of(const tt_plan *plan, int32_t s, const tt_args *args)
 {
     const tt_graph *g = plan->graph;
@@ -26,9 +32,37 @@ tt__site tt__site_of(const tt_plan *plan, int32_t s, const tt_args *args)
     x.coord = tt_mesh_coord(x.mesh, x.rank, x.axis);
     x.fold.type = (tt_num)x.in_type->dtype;
     x.count = step->moved_bytes / tt_num_bytes(x.fold.type);
+    x.in_bytes = step->moved_bytes;
+    x.out_bytes = tt_target_bytes(plan->target, &step->out[0].operand);
+    x.tag = tag_of(step->node, 0);
     if (args != NULL) {
         x.in = args[s].in[0];
         x.out = args[s].out[0];
+    }
+    return x;
+}
+
+static int64_t offset_of(const tt_plan *plan, int32_t s)
+{
+    const tt_ref *in = &plan->step[s].in[0];
+    return plan->buffer[in->buffer].offset + in->offset;
+}
+
+tt__site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
+                         const tt_args *args)
+{
+    const int32_t *member = &plan->member[flight->first];
+    const int32_t last = member[flight->n - 1];
+    tt__site x = tt__site_of(plan, member[0], args);
+    const int64_t row = offset_of(plan, last) - offset_of(plan, member[0]) +
+                        plan->step[last].moved_bytes;
+    const bool is_piece = flight->to > 0;
+    x.in_bytes = x.out_bytes = is_piece ? flight->to - flight->from : row;
+    x.count = x.in_bytes / tt_num_bytes(x.fold.type);
+    x.tag = tag_of(plan->step[member[0]].node, flight->piece);
+    if (is_piece && args != NULL) {
+        x.in += flight->from;
+        x.out += flight->from;
     }
     return x;
 }
@@ -117,22 +151,10 @@ tt_coll_call tt__block_call(const tt__carrier *c, const tt__site *x,
     return call;
 }
 
-static int64_t offset_of(const tt_plan *plan, int32_t s)
-{
-    const tt_ref *in = &plan->step[s].in[0];
-    return plan->buffer[in->buffer].offset + in->offset;
-}
-
 tt_coll_call tt__joined_call(const tt__carrier *c, const tt_plan *plan,
                              const tt_flight *flight)
 {
-    const int32_t *member = &plan->member[flight->first];
-    const int32_t last = member[flight->n - 1];
-    tt__site x = tt__site_of(plan, member[0], NULL);
-    const int64_t row = offset_of(plan, last) - offset_of(plan, member[0]) +
-                        plan->step[last].moved_bytes;
-    x.count = (flight->to > 0 ? flight->to - flight->from : row) /
-              tt_num_bytes(x.fold.type);
+    const tt__site x = tt__joined_site(plan, flight, NULL);
     return tt__reduce_call(c, &x);
 }
 

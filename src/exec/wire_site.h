@@ -15,6 +15,8 @@ typedef struct tt__site { // one collective, seen by this rank
     const tt_type *in_type, *out_type;
     int32_t rank, axis, size, coord;
     int64_t count; // elements of the input as it lies
+    int64_t in_bytes, out_bytes;
+    int32_t tag; // alike on all ranks that take part
     tt_fold fold;
     bool is_in_place; // both sides lie in one buffer
     const char *in;
@@ -23,12 +25,27 @@ typedef struct tt__site { // one collective, seen by this rank
 
 // Without `args` for its numbers only.
 tt__site tt__site_of(const tt_plan *plan, int32_t step, const tt_args *args);
+// All members of a joined flight as one; of one that is a piece, that piece. Gaps
+// between members are added up too; nobody reads them.
+tt__site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
+                         const tt_args *args);
 int tt__site_rank(const tt__site *x, int32_t coord); // along the axis
 
 static inline int64_t tt__site_bytes(const tt__site *x, int64_t n)
 {
     return n * tt_num_bytes(x->fold.type);
 }
+
+// ---- carrying it out -----------------------------------------------------
+
+// In the host's memory.
+tt_status tt__carry_site(tt__carrier *c, const tt__site *x);
+// Of a device, which is told what to do behind all that is queued: without peers.
+tt_status tt__carry_device(tt_backend *backend, const tt__site *x);
+// Of a device, by way of the host's memory; behind the event `ready` of the wire's
+// queue, in which the results are copied back.
+tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
+                           const tt__site *x);
 
 // ---- by collectives: calls without data ----------------------------------
 

@@ -7,6 +7,15 @@
 
 #include <pthread.h>
 
+// Memory of the host through which operands of a device go: in two halves, so that
+// results leave while the next operands arrive.
+typedef struct tt__stage {
+    char *memory;
+    int64_t bytes; // of a half
+    int turn;      // which half is next
+    void *kept;    // earlier memory that a device may still know, linked
+} tt__stage;
+
 // What carries out one collective after another: used by one thread at a time.
 typedef struct tt__carrier {
     tt_comm *comm;
@@ -20,6 +29,7 @@ typedef struct tt__carrier {
     bool is_scratch_shared;
     bool is_exact; // only ordered sums
     int32_t tag;
+    tt__stage stage;
 } tt__carrier;
 
 enum {
@@ -35,19 +45,20 @@ void tt__carrier_fini(tt__carrier *c);
 tt_status tt__carrier_bind(tt__carrier *c, const tt_plan *plan);
 tt_status tt__carrier_room(tt__carrier *c, int64_t bytes);
 
+// The same for operands in a device's memory: events and room.
+tt_status tt__stage_bind(tt__carrier *c, const tt_plan *plan,
+                         tt_backend *backend);
+void tt__stage_fini(tt__carrier *c);
+// Events of a device: when a flight's operands are there, and its results.
+int64_t tt__stage_ready(int32_t flight);
+int64_t tt__stage_landed(int32_t flight);
+
 // The algorithm for a call whose numbers are set.
 const tt_coll_def *tt__carrier_choose(const tt__carrier *c,
                                       const tt_coll_call *call);
 
-// One step of the plan, or the whole of a flight that is joined.
-tt_status tt__carry_step(tt__carrier *c, const tt_plan *plan, int32_t step,
-                         const tt_args *args);
-tt_status tt__carry_joined(tt__carrier *c, const tt_plan *plan,
-                           const tt_flight *flight, const tt_args *args);
-
-// Does a flight that needs no peer, at once and on any thread; false: it does.
-bool tt__carry_here(const tt_plan *plan, const tt_flight *flight,
-                    const tt_args *args);
+// Whether an operator's collective needs no peer.
+bool tt__carry_is_local(const tt_op_def *op);
 
 // A call with the group of all ranks.
 tt_status tt__carry_call(tt__carrier *c, const tt_coll_call *call);
@@ -57,6 +68,7 @@ tt_status tt__carry_call(tt__carrier *c, const tt_coll_call *call);
 // What is to be done: a flight, or a call of the host's own.
 typedef struct tt__job {
     const tt_plan *plan; // NULL: a call
+    tt_backend *backend; // whose memory it is; NULL: the host's
     int32_t flight;
     const tt_args *args;
     const tt_coll_call *call;

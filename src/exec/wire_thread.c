@@ -5,7 +5,7 @@
 // an error nothing more is carried out.
 
 #include "base/clock.h"
-#include "exec/wire_state.h"
+#include "exec/wire_site.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -21,22 +21,38 @@ static void tell(tt_comm_wire *w, int kind, const char *what, const char *where,
     tt_journal_add(w->carrier.comm->journal, &event);
 }
 
-static tt_status carry_flight(tt_comm_wire *w, const tt__job *job, int64_t at)
+static tt_status carry_sites(tt_comm_wire *w, const tt__job *job, int64_t at)
 {
     const tt_plan *plan = job->plan;
     const tt_flight *flight = &plan->flight[job->flight];
     const int32_t *member = &plan->member[flight->first];
-    for (int32_t i = 0; i < flight->n; i++) {
+    const int32_t n = flight->is_joined ? 1 : flight->n;
+    for (int32_t i = 0; i < n; i++) {
         const tt_step *step = &plan->step[member[i]];
+        const tt__site x = flight->is_joined
+                               ? tt__joined_site(plan, flight, job->args)
+                               : tt__site_of(plan, member[i], job->args);
         tell(w, tt__carry_kind(step->op), step->op->name,
              flight->is_joined ? flight->name
                                : plan->graph->node[step->node].origin,
              at);
-        if (flight->is_joined)
-            return tt__carry_joined(&w->carrier, plan, flight, job->args);
-        TT_TRY(tt__carry_step(&w->carrier, plan, member[i], job->args));
+        TT_TRY(job->backend != NULL
+                   ? tt__carry_staged(&w->carrier, job->backend, &x)
+                   : tt__carry_site(&w->carrier, &x));
     }
     return TT_OK;
+}
+
+// Of a device: behind what computes the operands, and noted for what reads results.
+static tt_status carry_flight(tt_comm_wire *w, const tt__job *job, int64_t at)
+{
+    tt_backend *backend = job->backend;
+    if (backend == NULL)
+        return carry_sites(w, job, at);
+    const tt_queue_def *queue = backend->def->queue;
+    TT_TRY(queue->follow(backend, TT_QUEUE_WIRE, tt__stage_ready(job->flight)));
+    TT_TRY(carry_sites(w, job, at));
+    return queue->note(backend, TT_QUEUE_WIRE, tt__stage_landed(job->flight));
 }
 
 static tt_status carry(tt_comm_wire *w, const tt__job *job, int64_t step)

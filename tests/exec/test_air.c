@@ -33,17 +33,19 @@ static tt_status note(mock *m, char what, int32_t flight)
                                 : TT_OK;
 }
 
-static tt_status bind(void *ctx, const tt_plan *plan)
+static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend)
 {
+    CHECK(backend != NULL);
     mock *m = ctx;
     CHECK(plan->n_flights > 0);
     m->is_bound = true;
     return TT_OK;
 }
 
-static tt_status begin(void *ctx, const tt_plan *plan, int32_t flight,
-                       const tt_args *args)
+static tt_status begin(void *ctx, const tt_plan *plan, tt_backend *backend,
+                       int32_t flight, const tt_args *args)
 {
+    CHECK(backend != NULL);
     CHECK(args != NULL && flight < plan->n_flights);
     return note(ctx, 'b', flight);
 }

@@ -13,6 +13,7 @@
 #include "backend/cuda/args_images.h"
 #include "backend/cuda/args_parts.h"
 #include "backend/cuda/args_rows.h"
+#include "backend/move.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -152,6 +153,18 @@ typedef struct tt_cuda_api {
     const char *(*mark)(tt_cuda *cuda, int64_t number);
     const char *(*between)(tt_cuda *cuda, int64_t from, int64_t to,
                            double *seconds_out);
+
+    // The stream of the steps, or one beside it; see backend/queue.h.
+    const char *(*queue_events)(tt_cuda *cuda, int64_t n);
+    const char *(*queue_pin)(tt_cuda *cuda, void *host, int64_t n);
+    const char *(*queue_note)(tt_cuda *cuda, bool is_wire, int64_t event);
+    const char *(*queue_follow)(tt_cuda *cuda, bool is_wire, int64_t event);
+    const char *(*queue_is_over)(tt_cuda *cuda, int64_t event, bool *over_out);
+    const char *(*queue_copy)(tt_cuda *cuda, bool is_wire, void *to,
+                              const void *from, int64_t n);
+    const char *(*queue_fill)(tt_cuda *cuda, bool is_wire, void *to, int byte,
+                              int64_t n);
+    const char *(*queue_move)(tt_cuda *cuda, bool is_wire, const tt_move *move);
 
     int64_t (*reduce_scratch)(const tt_cuda_reduce_args *args);
     int64_t (*norm_scratch)(const tt_cuda_norm_args *args);

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/layout.h"
+#include "backend/cuda/queue.h"
 #include "base/alloc.h"
 
 tt_status tt__cuda_status(const char *error)
@@ -178,6 +179,7 @@ const tt_backend_def tt_backend_cuda = {
     .doc = "NVIDIA GPUs: cuBLASLt, cuDNN and own kernels.",
     .kernels = tt_cuda_kernels,
     .memory = &memory,
+    .queue = &tt__cuda_queue,
     .is_here = is_here,
     .has_dtype = has_dtype,
     .layout_bytes = tt__cuda_layout_bytes,

@@ -46,16 +46,19 @@ typedef struct emulated_event *cudaEvent_t;
 typedef enum cudaError_t {
     cudaSuccess = 0,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorNotReady = 600,
 } cudaError_t;
 enum cudaMemcpyKind {
     cudaMemcpyHostToDevice = 1,
     cudaMemcpyDeviceToHost = 2,
     cudaMemcpyDeviceToDevice = 3,
+    cudaMemcpyDefault = 4,
 };
 enum {
     cudaStreamNonBlocking = 1,
     cudaEventDisableTiming = 2,
     cudaHostAllocMapped = 2,
+    cudaHostRegisterDefault = 0,
 };
 
 struct cudaDeviceProp {
@@ -89,6 +92,14 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n,
                             cudaMemcpyKind kind, cudaStream_t stream);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags,
+                                         int priority);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                unsigned flags);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaHostRegister(void *host, size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void *host);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);

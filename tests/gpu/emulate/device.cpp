@@ -6,6 +6,8 @@
 
 #include <cuda_runtime.h>
 
+#include <deque>
+#include <mutex>
 #include <setjmp.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -146,6 +148,8 @@ void run_block(void)
 
 void emulated::run(body_fn *run_body, void *context, dim3 grid, dim3 block)
 {
+    static std::mutex one_at_a_time; // threads launch, into streams of their own
+    const std::lock_guard<std::mutex> guard(one_at_a_time);
     if (stacks == NULL)
         stacks = (char *)mmap(NULL, (size_t)MOST * STACK,
                               PROT_READ | PROT_WRITE,
@@ -226,13 +230,67 @@ int __syncthreads_and(int x)
 
 // ---- the runtime ---------------------------------------------------------------
 
+// Work in a stream with a priority is done as late as CUDA allows: when somebody waits
+// for an event behind it. All other work is done at once.
+struct work {
+    void *to;
+    const void *from; // NULL: bytes that are filled
+    int byte;
+    size_t n;
+};
 struct emulated_stream {
-    int unused;
+    bool is_late;
+    std::deque<work> queued;
+    int64_t n_done, n_all;
 };
 struct emulated_event {
     int64_t at;
+    emulated_stream *stream; // late, and what must be done of it
+    int64_t behind;
 };
 
+static std::recursive_mutex streams_lock;
+
+static void do_work(const work &w)
+{
+    if (w.from != NULL)
+        memcpy(w.to, w.from, w.n);
+    else
+        memset(w.to, w.byte, w.n);
+}
+
+static void do_next(emulated_stream *s)
+{
+    do_work(s->queued.front());
+    s->queued.pop_front();
+    s->n_done++;
+}
+
+static cudaError_t do_until(emulated_stream *s, int64_t n)
+{
+    const std::lock_guard<std::recursive_mutex> guard(streams_lock);
+    while (s != NULL && s->n_done < n)
+        do_next(s);
+    return cudaSuccess;
+}
+
+static cudaError_t queue(emulated_stream *s, const work &w)
+{
+    const std::lock_guard<std::recursive_mutex> guard(streams_lock);
+    if (s == NULL || !s->is_late) {
+        do_work(w);
+        return cudaSuccess;
+    }
+    s->queued.push_back(w);
+    s->n_all++;
+    return cudaSuccess;
+}
+
+void emulated::catch_up(cudaStream_t stream)
+{
+    if (stream != NULL)
+        (void)do_until(stream, stream->n_all);
+}
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
@@ -306,17 +364,25 @@ cudaError_t cudaFreeHost(void *p)
     return cudaFree(p);
 }
 
-cudaError_t cudaMemsetAsync(void *p, int byte, size_t n, cudaStream_t)
+cudaError_t cudaHostRegister(void *, size_t, unsigned)
 {
-    memset(p, byte, n);
     return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n,
-                            cudaMemcpyKind, cudaStream_t)
+cudaError_t cudaHostUnregister(void *)
 {
-    memcpy(to, from, n);
     return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *p, int byte, size_t n, cudaStream_t stream)
+{
+    return queue(stream, {p, NULL, byte, n});
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n,
+                            cudaMemcpyKind, cudaStream_t stream)
+{
+    return n == 0 ? cudaSuccess : queue(stream, {to, from, 0, n});
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
@@ -325,15 +391,38 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least = 0;
+    *greatest = -1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned,
+                                         int priority)
+{
+    *stream = new emulated_stream();
+    (*stream)->is_late = priority < 0;
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    emulated::catch_up(stream);
     delete stream;
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t)
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    emulated::catch_up(stream);
     return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    return event->stream == stream ? cudaSuccess
+                                   : do_until(event->stream, event->behind);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
@@ -353,15 +442,28 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
     return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    const std::lock_guard<std::recursive_mutex> guard(streams_lock);
     event->at = ticks;
+    event->stream = stream != NULL && stream->is_late ? stream : NULL;
+    event->behind = event->stream != NULL ? stream->n_all : 0;
     return cudaSuccess;
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t)
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-    return cudaSuccess;
+    return do_until(event->stream, event->behind);
+}
+
+// One thing at a time, so that who asks has to ask again.
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    const std::lock_guard<std::recursive_mutex> guard(streams_lock);
+    if (event->stream == NULL || event->stream->n_done >= event->behind)
+        return cudaSuccess;
+    do_next(event->stream);
+    return cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)

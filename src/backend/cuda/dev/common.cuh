@@ -36,6 +36,7 @@ struct tt_cuda {
     int *fault_device;
     tt_cuda_memo memo; // of who opened it
     tt_cuda_info info;
+    struct tt_cuda_queue *queue; // beside the stream; NULL: nobody needs it
 };
 
 // Launches what waits. Whatever else is queued calls it first.
@@ -206,6 +207,20 @@ TT_CUDA_LAUNCHERS(TT_CUDA_CALL)
 #undef TT_CUDA_CALL
 
 extern "C" {
+const char *tt_cuda_queue_events(tt_cuda *cuda, int64_t n);
+const char *tt_cuda_queue_pin(tt_cuda *cuda, void *host, int64_t n);
+void tt_cuda_queue_unpin(tt_cuda *cuda);
+void tt_cuda_queue_destroy(tt_cuda *cuda);
+const char *tt_cuda_queue_note(tt_cuda *cuda, bool is_wire, int64_t event);
+const char *tt_cuda_queue_follow(tt_cuda *cuda, bool is_wire, int64_t event);
+const char *tt_cuda_queue_is_over(tt_cuda *cuda, int64_t event,
+                                  bool *over_out);
+const char *tt_cuda_queue_copy(tt_cuda *cuda, bool is_wire, void *to,
+                               const void *from, int64_t n);
+const char *tt_cuda_queue_fill(tt_cuda *cuda, bool is_wire, void *to, int byte,
+                               int64_t n);
+const char *tt_cuda_queue_move(tt_cuda *cuda, bool is_wire,
+                               const tt_move *move);
 int64_t tt_cuda_reduce_scratch(const tt_cuda_reduce_args *args);
 int64_t tt_cuda_norm_scratch(const tt_cuda_norm_args *args);
 int64_t tt_cuda_embed_scratch(const tt_cuda_embed_args *args);

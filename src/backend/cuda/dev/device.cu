@@ -46,6 +46,7 @@ static const char *flush(tt_cuda *c)
 
 static void destroy(tt_cuda *c)
 {
+    tt_cuda_queue_destroy(c);
     tt_cuda_forget_optims(c);
     tt_cuda_forget_squares(c);
     for (int64_t i = 0; i < c->n_marks; i++)
@@ -123,6 +124,7 @@ static void close(tt_cuda *c)
     (void)flush(c);
     c->memo = tt_cuda_memo();
     (void)cudaStreamSynchronize(c->stream);
+    tt_cuda_queue_unpin(c);
     *c->fault = FAULT_NONE;
     tt_cuda *other = spare.exchange(c);
     if (other != NULL)
@@ -289,6 +291,37 @@ static const char *conv_run(tt_cuda *c, tt_cuda_conv *conv,
     return tt_cuda_conv_run(conv, args);
 }
 
+// Work of the steps that waits for more of its kind comes before what is queued here.
+static const char *queue_note(tt_cuda *c, bool is_wire, int64_t event)
+{
+    if (!is_wire)
+        TRY(flush(c));
+    return tt_cuda_queue_note(c, is_wire, event);
+}
+
+static const char *queue_copy(tt_cuda *c, bool is_wire, void *to,
+                              const void *from, int64_t n)
+{
+    if (!is_wire)
+        TRY(flush(c));
+    return tt_cuda_queue_copy(c, is_wire, to, from, n);
+}
+
+static const char *queue_fill(tt_cuda *c, bool is_wire, void *to, int byte,
+                              int64_t n)
+{
+    if (!is_wire)
+        TRY(flush(c));
+    return tt_cuda_queue_fill(c, is_wire, to, byte, n);
+}
+
+static const char *queue_move(tt_cuda *c, bool is_wire, const tt_move *move)
+{
+    if (!is_wire)
+        TRY(flush(c));
+    return tt_cuda_queue_move(c, is_wire, move);
+}
+
 extern "C" __attribute__((visibility("default"))) const tt_cuda_api
     tutti_cuda_api;
 const tt_cuda_api tutti_cuda_api = {
@@ -306,6 +339,14 @@ const tt_cuda_api tutti_cuda_api = {
     wait,
     mark,
     between,
+    tt_cuda_queue_events,
+    tt_cuda_queue_pin,
+    queue_note,
+    tt_cuda_queue_follow,
+    tt_cuda_queue_is_over,
+    queue_copy,
+    queue_fill,
+    queue_move,
     tt_cuda_reduce_scratch,
     tt_cuda_norm_scratch,
     tt_cuda_embed_scratch,
