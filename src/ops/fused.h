@@ -8,6 +8,7 @@
 
 typedef struct tt_norm_grad_params {
     bool bias; // whether dbeta is wanted too
+    bool sums; // and the sums of dx, which come last
 } tt_norm_grad_params;
 
 // Inputs and outputs.

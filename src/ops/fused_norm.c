@@ -3,8 +3,9 @@
 //
 //   dx = plus + rstd * (g - mean(g) - xhat * mean(g * xhat)),  g = dy * gamma
 //   dgamma = sum over rows of dy * xhat,  dbeta = sum over rows of dy
+//   dsum   = sum over rows of dx: the gradient of a bias in front of x
 //
-//   flops   14 per element, 15 with dbeta, 1 more with plus
+//   flops   14 per element, 1 more with each of dbeta, plus and dsum
 
 #include "ops/cost.h"
 #include "ops/fused.h"
@@ -29,7 +30,7 @@ static tt_status infer(tt_op_io *io)
         TT_TRY(tt_infer_same_dims(io, name, TT_NG_X, TT_NG_PLUS));
     tt_infer_add(io, io->in[TT_NG_X].dtype, &io->in[TT_NG_X].shape);
     const tt_shape column = tt__last_of(&io->in[TT_NG_X].shape);
-    for (int i = 0; i < (p->bias ? 2 : 1); i++)
+    for (int i = 0; i < 1 + p->bias + p->sums; i++)
         tt_infer_add(io, tt_dtype_master(io->in[TT_NG_X].dtype), &column);
     return TT_OK;
 }
@@ -37,9 +38,10 @@ static tt_status infer(tt_op_io *io)
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 {
     (void)axis_size;
+    const tt_norm_grad_params *p = io->params;
     const double n = tt_cost_count(&io->in[TT_NG_X]);
-    const int flops = 14 + (io->n_out > TT_NG_DBETA ? 1 : 0) +
-                      (tt_io_has(io, TT_NG_PLUS) ? 1 : 0);
+    const int flops =
+        14 + p->bias + p->sums + (tt_io_has(io, TT_NG_PLUS) ? 1 : 0);
     tt_cost_reduction(io, 0, flops * n, n, cost_out);
 }
 
@@ -49,6 +51,11 @@ static const tt_opt options[] = {
      .doc = "whether dbeta is wanted too",
      .type = TT_OPT_BOOL,
      .offset = offsetof(tt_norm_grad_params, bias)},
+    {.name = "sums",
+     .fallback = "false",
+     .doc = "whether the sums of dx are wanted too",
+     .type = TT_OPT_BOOL,
+     .offset = offsetof(tt_norm_grad_params, sums)},
     {0},
 };
 
@@ -68,6 +75,22 @@ static const tt_sample samples[] = {
     {"bias=false",
      {"f batch:5 embed:3", "f batch:5 embed:3", "f embed:3", "-", "m+ batch:5"},
      210},
+    {"sums=true",
+     {"f batch:5 embed:24", "f batch:5 embed:24", "f embed:24", "m batch:5",
+      "m+ batch:5", "f batch:5 embed:24"},
+     2040},
+    {"bias=false sums=true",
+     {"f batch:9 embed:5", "f batch:9 embed:5", "f embed:5", "-", "m+ batch:9"},
+     675},
+    // More rows than a device has warps; rows of more than a warp reads at once.
+    {"sums=true",
+     {"f batch:2150 embed:8", "f batch:2150 embed:8", "f embed:8", "m batch:2150",
+      "m+ batch:2150"},
+     275200},
+    {"",
+     {"f batch:3 embed:1040", "f batch:3 embed:1040", "f embed:1040",
+      "m batch:3", "m+ batch:3", "f batch:3 embed:1040"},
+     49920},
     {0},
 };
 

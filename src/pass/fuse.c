@@ -1,7 +1,8 @@
 // fuse - several nodes become one where a device has a kernel that does their work in
 // one pass over memory.
 //
-//   norm   layer_norm_grad_x, layer_norm_grad_w, add   ->  norm_grad
+//   norm   layer_norm_grad_x, layer_norm_grad_w, add,  ->  norm_grad
+//          bias_grad of the sum
 //   loss   cross_entropy, its gradient, correct        ->  cross_entropy_step
 //   add    matmul, add                                 ->  matmul_add
 //   gelu   matmul, gelu_grad                           ->  matmul_gelu_grad

@@ -9,7 +9,7 @@ typedef struct tt_fuse_params { // which patterns
     bool norm, loss, add, gelu, bias;
 } tt_fuse_params;
 
-enum { TT__FUSE_IN = 6, TT__FUSE_OUT = 4, TT__FUSE_NODES = 3 };
+enum { TT__FUSE_IN = 6, TT__FUSE_OUT = 4, TT__FUSE_NODES = 4 };
 
 // Nodes that one fused node replaces.
 typedef struct tt__group {

@@ -8,6 +8,7 @@
 #include "ops/move.h"
 #include "ops/norm.h"
 #include "ops/ops.h"
+#include "ops/rows.h"
 #include "pass/fuse.h"
 
 #include <stddef.h>
@@ -66,9 +67,21 @@ static int32_t later(int32_t a, int32_t b)
 
 // ---- norms ---------------------------------------------------------------
 
+// A gradient of a bias that is the sum over the rows of v; -1: none.
+static int32_t find_sums(const tt__matcher *m, tt_val v)
+{
+    const int32_t n = find_reader(m, &tt_op_bias_grad, &v, 1);
+    if (n < 0)
+        return -1;
+    const tt_shape column = tt__last_of(&m->g->value[v.id].type.shape);
+    const tt_type *sums = &m->g->value[node_at(m, n)->out[0].id].type;
+    return tt_shape_same_dims(&sums->shape, &column) ? n : -1;
+}
+
 static bool match_norm(const tt__matcher *m, int32_t n, tt__group *group)
 {
-    static const tt_norm_grad_params with = {true}, without = {false};
+    static const tt_norm_grad_params params[2][2] = {
+        {{false, false}, {false, true}}, {{true, false}, {true, true}}};
     const bool has_mean = is_free(m, n, &tt_op_layer_norm_grad_x);
     if (!has_mean && !is_free(m, n, &tt_op_rms_norm_grad_x))
         return false;
@@ -81,18 +94,26 @@ static bool match_norm(const tt__matcher *m, int32_t n, tt__group *group)
     const tt_node *weights = node_at(m, w);
     tt_val plus = TT_NONE;
     const int32_t add = find_addition(m, x->out[0], &plus);
+    const tt_val dx = add < 0 ? x->out[0] : node_at(m, add)->out[0];
+    const int32_t sums = find_sums(m, dx);
     *group = (tt__group){
         .op = &tt_op_norm_grad,
-        .params = weights->n_out > 1 ? &with : &without,
-        .node = {n, w, add},
-        .n_nodes = add < 0 ? 2 : 3,
+        .params = &params[weights->n_out > 1][sums >= 0],
+        .node = {n, w},
+        .n_nodes = 2,
         .at = later(later(n, w), add),
         .in = {x->in[0], x->in[1], x->in[2], has_mean ? x->in[3] : TT_NONE,
                x->in[has_mean ? 4 : 3], add < 0 ? TT_NONE : plus},
         .n_in = add < 0 ? 5 : 6,
-        .out = {add < 0 ? x->out[0] : node_at(m, add)->out[0], weights->out[0],
+        .out = {dx, weights->out[0],
                 weights->n_out > 1 ? weights->out[1] : TT_NONE},
         .n_out = weights->n_out + 1};
+    if (add >= 0)
+        group->node[group->n_nodes++] = add;
+    if (sums >= 0) {
+        group->node[group->n_nodes++] = sums;
+        group->out[group->n_out++] = node_at(m, sums)->out[0];
+    }
     return true;
 }
 

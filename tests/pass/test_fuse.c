@@ -54,7 +54,7 @@ TEST(everything_that_can_be_fused_in_gpt_is)
     CHECK(count(g, &tt_op_add) == 0);
     CHECK(count(g, &tt_op_matmul_gelu_grad) == 3);
     CHECK(count(g, &tt_op_gelu_grad) == 0);
-    CHECK(count(g, &tt_op_matmul_grad_both) == 12);
+    CHECK(count(g, &tt_op_matmul_grad_both) == 6);
     CHECK(count(g, &tt_op_bias_grad) == 0);
     tt_graph_destroy(g);
     tt_job_close(job);

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Rows of n elements. mean NULL: RMS norm. Absent: beta, dbeta, plus (added to dx).
+// Rows of n elements. mean NULL: RMS norm. Absent: beta, dbeta, plus (added to dx),
+// dsum (sums of dx over rows).
 typedef struct tt_cuda_norm_args {
     tt_dtype type, weight_type;
     int64_t rows, n;
@@ -19,7 +20,7 @@ typedef struct tt_cuda_norm_args {
     const float *mean_in, *rstd_in;
     float *mean, *rstd;
     void *y; // or dx
-    float *dgamma, *dbeta;
+    float *dgamma, *dbeta, *dsum;
     void *scratch; // of grad_w: norm_scratch bytes
     bool accumulate;
 } tt_cuda_norm_args;

@@ -102,6 +102,7 @@ static bool can_grad(const tt_backend *backend, const tt_site *site)
 
 static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
 {
+    const tt_norm_grad_params *p = site->params;
     tt_cuda_norm_args a = describe(site, args);
     a.dy = args->in[TT_NG_DY];
     a.gamma = args->in[TT_NG_GAMMA];
@@ -111,7 +112,8 @@ static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
     a.plus = tt_site_has(site, TT_NG_PLUS) ? args->in[TT_NG_PLUS] : NULL;
     a.y = args->out[TT_NG_DX];
     a.dgamma = args->out[TT_NG_DGAMMA];
-    a.dbeta = site->n_out > TT_NG_DBETA ? args->out[TT_NG_DBETA] : NULL;
+    a.dbeta = p->bias ? args->out[TT_NG_DBETA] : NULL;
+    a.dsum = p->sums ? args->out[site->n_out - 1] : NULL;
     a.scratch = args->scratch;
     return TT__CUDA(state, norm_grad, &a);
 }

@@ -76,7 +76,8 @@ static tt_status run_norm_grad(void *state, const tt_site *site,
 {
     (void)state;
     const bool has_mean = tt_site_has(site, TT_NG_MEAN);
-    const tt_layer_norm_grad_w_params bias = {site->n_out > TT_NG_DBETA};
+    const tt_norm_grad_params *p = site->params;
+    const tt_layer_norm_grad_w_params bias = {p->bias};
     part x = {0}, w = {0};
     reads(&x, site, args, TT_NG_X);
     reads(&x, site, args, TT_NG_DY);
@@ -90,7 +91,7 @@ static tt_status run_norm_grad(void *state, const tt_site *site,
     reads(&x, site, args, TT_NG_RSTD);
     reads(&w, site, args, TT_NG_RSTD);
     writes(&x, &site->out[TT_NG_DX], args->out[TT_NG_DX]);
-    for (int i = TT_NG_DGAMMA; i < site->n_out; i++)
+    for (int i = TT_NG_DGAMMA; i < site->n_out - p->sums; i++)
         writes(&w, &site->out[i], args->out[i]);
     // dx may overwrite x, so it comes last.
     TT_TRY(run_part(&w,
@@ -101,7 +102,13 @@ static tt_status run_norm_grad(void *state, const tt_site *site,
                     has_mean ? &tt_kernel_ref_layer_norm_grad_x
                              : &tt_kernel_ref_rms_norm_grad_x,
                     NULL, site, args));
-    return add(site, args, TT_NG_PLUS);
+    TT_TRY(add(site, args, TT_NG_PLUS));
+    if (!p->sums)
+        return TT_OK;
+    part sums = {0};
+    reads_at(&sums, &site->out[TT_NG_DX], args->out[TT_NG_DX]);
+    writes(&sums, &site->out[site->n_out - 1], args->out[site->n_out - 1]);
+    return run_part(&sums, &tt_kernel_ref_bias_grad, NULL, site, args);
 }
 
 const tt_kernel_def tt_kernel_ref_norm_grad = {

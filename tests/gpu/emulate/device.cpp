@@ -38,6 +38,7 @@ char *stacks;
 emulated::body_fn *body;
 void *body_context;
 bool is_backward;
+alignas(128) char shared_room[227 << 10];
 
 // What lanes give each other, and what all threads do, by turns.
 uint64_t slot[MOST / LANES][2][LANES];
@@ -146,10 +147,19 @@ void run_block(void)
 }
 } // namespace
 
-void emulated::run(body_fn *run_body, void *context, dim3 grid, dim3 block)
+void *emulated::shared(void)
+{
+    return shared_room;
+}
+
+void emulated::run(body_fn *run_body, void *context, dim3 grid, dim3 block,
+                   size_t shared_bytes)
 {
     static std::mutex one_at_a_time; // threads launch, into streams of their own
     const std::lock_guard<std::mutex> guard(one_at_a_time);
+    if (shared_bytes > sizeof shared_room)
+        give_up("a launch with more shared memory than there is");
+    memset(shared_room, 0xff, sizeof shared_room);
     if (stacks == NULL)
         stacks = (char *)mmap(NULL, (size_t)MOST * STACK,
                               PROT_READ | PROT_WRITE,

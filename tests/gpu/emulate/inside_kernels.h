@@ -10,7 +10,9 @@ extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace emulated
 {
 typedef void body_fn(void *body);
-void run(body_fn *body, void *context, dim3 grid, dim3 block);
+void run(body_fn *body, void *context, dim3 grid, dim3 block,
+         size_t shared_bytes);
+void *shared(void); // as much as the launch asked for
 
 void catch_up(cudaStream_t stream); // does what is queued there
 
@@ -18,9 +20,9 @@ template <typename F>
 void launch(const F &f, dim3 grid, dim3 block, size_t shared_bytes = 0,
             cudaStream_t stream = nullptr)
 {
-    (void)shared_bytes;
     catch_up(stream);
-    run([](void *body) { (*(const F *)body)(); }, (void *)&f, grid, block);
+    run([](void *body) { (*(const F *)body)(); }, (void *)&f, grid, block,
+        shared_bytes);
 }
 
 void tick(void); // something was done that takes time

@@ -38,7 +38,8 @@ def translate(text):
         text = (f"{text[:start]}emulated::launch([&] {{ {text[start:at]}"
                 f"{text[open_:close + 1]}; }}, {text[at + 3:end]})"
                 f"{text[close + 1:]}")
-    return text
+    return re.sub(r"extern __shared__ (\w+) (\w+)\[\];",
+                  r"\1 *\2 = (\1 *)emulated::shared();", text)
 
 
 print(f'#line 1 "{sys.argv[1]}"')

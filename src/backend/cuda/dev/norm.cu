@@ -5,42 +5,9 @@
 // sums are added by a second kernel in their order, so the result has the same bits
 // every time.
 
-#include "backend/cuda/dev/common.cuh"
+#include "backend/cuda/dev/norm.cuh"
 
-enum { WARPS = 8, COLS = 32, ROWS = 8, MAX_CHUNKS = 512 };
-
-struct weights {
-    tt_dtype type;
-    const void *p;
-};
-
-__device__ static inline float weight(const weights &w, int64_t i, float none)
-{
-    if (w.p == NULL)
-        return none;
-    return w.type == TT_BF16 ? to_float(((const bf16 *)w.p)[i])
-                             : ((const float *)w.p)[i];
-}
-
-// N weights side by side; n is a multiple of N.
-template <int N>
-__device__ static inline void weights_at(const weights &w, int64_t i,
-                                         float none, float *out)
-{
-    if (w.p == NULL) {
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            out[k] = none;
-    } else if (w.type == TT_BF16) {
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            out[k] = to_float(((const bf16 *)w.p)[i + k]);
-    } else {
-#pragma unroll
-        for (int k = 0; k < N; k += 4)
-            *(float4 *)(out + k) = *(const float4 *)((const float *)w.p + i + k);
-    }
-}
+enum { COLS = 32, ROWS = 8, MAX_CHUNKS = 512 };
 
 // f(i, x[i]) for the lane's elements of a row.
 template <bool WIDE, typename T, typename F>
@@ -157,13 +124,6 @@ __global__ void norm_short(int64_t rows, int n, float eps, const T *x,
     }
 }
 
-template <typename T> static bool is_wide(const tt_cuda_norm_args *a)
-{
-    return a->n % pack<T>::N == 0 && is_aligned(a->x) && is_aligned(a->dy) &&
-           is_aligned(a->y) && is_aligned(a->gamma) && is_aligned(a->beta) &&
-           is_aligned(a->plus);
-}
-
 template <typename T>
 static const char *norm_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
@@ -272,105 +232,6 @@ extern "C" const char *tt_cuda_norm_grad_x(tt_cuda *cuda,
     return BY_TYPE(args->type, grad_x_type, cuda, args);
 }
 
-// ---- all gradients in one pass -------------------------------------------------
-
-enum { GRAD_BLOCKS = 264 };
-
-static int64_t grad_blocks(int64_t rows)
-{
-    const int64_t n = ceil_div(rows, WARPS);
-    return n > GRAD_BLOCKS ? (int64_t)GRAD_BLOCKS : n;
-}
-
-// A warp takes rows in turn and holds its sums of all columns in registers; the
-// block's warps add theirs in their order. partial[block, 2, n]. Bound by reading x,
-// dy and plus and writing dx once.
-template <int N_PACKS, typename T>
-__global__ void __launch_bounds__(WARPS * 32)
-    norm_grad(int64_t rows, int n, const T *x, const T *dy, weights gamma,
-              const float *means, const float *rstds, const T *plus, T *dx,
-              float *partial)
-{
-    typedef pack<T> P;
-    __shared__ float room[2][N_PACKS * P::N * 32];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    float dgamma[N_PACKS][P::N], dbeta[N_PACKS][P::N];
-#pragma unroll
-    for (int j = 0; j < N_PACKS; j++)
-#pragma unroll
-        for (int k = 0; k < P::N; k++)
-            dgamma[j][k] = dbeta[j][k] = 0;
-    for (int64_t r = blockIdx.x * (int64_t)WARPS + warp; r < rows;
-         r += (int64_t)gridDim.x * WARPS) {
-        const float mean = means == NULL ? 0 : means[r], rstd = rstds[r];
-        P px[N_PACKS], pd[N_PACKS], pp[N_PACKS];
-        float a = 0, b = 0;
-#pragma unroll
-        for (int j = 0; j < N_PACKS; j++) {
-            const int i = (j * 32 + lane) * P::N;
-            if (i >= n)
-                continue;
-            px[j] = *(const P *)(x + r * n + i);
-            pd[j] = *(const P *)(dy + r * n + i);
-            if (plus != NULL)
-                pp[j] = *(const P *)(plus + r * n + i);
-        }
-#pragma unroll
-        for (int j = 0; j < N_PACKS; j++) {
-            const int i = (j * 32 + lane) * P::N;
-            if (i >= n)
-                continue;
-            alignas(16) float by[P::N];
-            weights_at<P::N>(gamma, i, 1, by);
-#pragma unroll
-            for (int k = 0; k < P::N; k++) {
-                const float d = to_float(pd[j].v[k]);
-                const float hat = (to_float(px[j].v[k]) - mean) * rstd;
-                dgamma[j][k] += d * hat;
-                dbeta[j][k] += d;
-                a += d * by[k];
-                b += d * by[k] * hat;
-            }
-        }
-        a = means == NULL ? 0 : warp_sum(a) / n;
-        b = warp_sum(b) / n;
-#pragma unroll
-        for (int j = 0; j < N_PACKS; j++) {
-            const int i = (j * 32 + lane) * P::N;
-            if (i >= n)
-                continue;
-            alignas(16) float by[P::N];
-            weights_at<P::N>(gamma, i, 1, by);
-#pragma unroll
-            for (int k = 0; k < P::N; k++) {
-                const float hat = (to_float(px[j].v[k]) - mean) * rstd;
-                const float g = to_float(pd[j].v[k]) * by[k];
-                px[j].v[k] = from_float<T>(
-                    rstd * (g - a - hat * b) +
-                    (plus == NULL ? 0.f : to_float(pp[j].v[k])));
-            }
-            *(P *)(dx + r * n + i) = px[j];
-        }
-    }
-    for (int w = 0; w < WARPS; w++) {
-        if (warp == w)
-#pragma unroll
-            for (int j = 0; j < N_PACKS; j++)
-#pragma unroll
-                for (int k = 0; k < P::N; k++) {
-                    const int i = (j * 32 + lane) * P::N + k;
-                    room[0][i] = dgamma[j][k] + (w == 0 ? 0.f : room[0][i]);
-                    room[1][i] = dbeta[j][k] + (w == 0 ? 0.f : room[1][i]);
-                }
-        __syncthreads();
-    }
-    float *to = partial + blockIdx.x * (int64_t)2 * n;
-    for (int i = threadIdx.x; i < n; i += WARPS * 32) {
-        to[i] = room[0][i];
-        to[n + i] = room[1][i];
-    }
-}
-
 // ---- gradients of the weights --------------------------------------------------
 
 static int64_t chunks_of(const tt_cuda_norm_args *a)
@@ -382,14 +243,11 @@ static int64_t chunks_of(const tt_cuda_norm_args *a)
     return n > MAX_CHUNKS ? (int64_t)MAX_CHUNKS : n;
 }
 
-static int64_t max_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 extern "C" int64_t tt_cuda_norm_scratch(const tt_cuda_norm_args *args)
 {
-    return 8 * args->n * max_of(chunks_of(args), grad_blocks(args->rows));
+    const int64_t in_turn = 8 * args->n * chunks_of(args);
+    const int64_t at_once = norm_grad_scratch(args);
+    return at_once > in_turn ? at_once : in_turn;
 }
 
 // V columns per thread. partial[chunk, 2, n].
@@ -434,26 +292,6 @@ __global__ void norm_grad_w(int64_t rows, int n, int64_t per_chunk, const T *x,
     }
 }
 
-// A warp's threads own columns, its block's warps chunks in turn.
-__global__ void join_grad_w(int n, int n_chunks, const float *partial,
-                            float *dgamma, float *dbeta)
-{
-    __shared__ float room[ROWS][COLS + 1];
-    const int i = blockIdx.x * COLS + threadIdx.x;
-    const int which = blockIdx.y; // gamma, beta
-    float s = 0;
-    if (i < n)
-        for (int k = threadIdx.y; k < n_chunks; k += ROWS)
-            s += partial[(2 * k + which) * (int64_t)n + i];
-    room[threadIdx.y][threadIdx.x] = s;
-    __syncthreads();
-    if (threadIdx.y != 0 || i >= n)
-        return;
-    for (int r = 1; r < ROWS; r++)
-        s += room[r][threadIdx.x];
-    (which == 0 ? dgamma : dbeta)[i] = s;
-}
-
 template <typename T>
 static const char *grad_w_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
@@ -467,50 +305,11 @@ static const char *grad_w_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
         a->rows, (int)a->n, ceil_div(a->rows, n_chunks), (const T *)a->x,
         (const T *)a->dy, a->mean_in, a->rstd_in, (float *)a->scratch);
     TRY(launched());
-    const dim3 join((unsigned)ceil_div(a->n, COLS), a->dbeta == NULL ? 1 : 2);
-    join_grad_w<<<join, dim3(COLS, ROWS), 0, cuda->stream>>>(
-        (int)a->n, (int)n_chunks, (const float *)a->scratch, a->dgamma,
-        a->dbeta);
-    return launched();
+    return norm_join(cuda, a, n_chunks, 2);
 }
 
 extern "C" const char *tt_cuda_norm_grad_w(tt_cuda *cuda,
                                            const tt_cuda_norm_args *args)
 {
     return BY_TYPE(args->type, grad_w_type, cuda, args);
-}
-
-// dx may be x: the weights' gradients come first where they have a kernel of their own.
-template <typename T>
-static const char *grad_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
-{
-    const int64_t packs = ceil_div(a->n, 32 * pack<T>::N);
-    if (!is_wide<T>(a) || packs > 8) {
-        TRY(grad_w_type<T>(cuda, a));
-        return grad_x_type<T>(cuda, a);
-    }
-    const auto kernel = packs <= 1   ? norm_grad<1, T>
-                        : packs <= 2 ? norm_grad<2, T>
-                        : packs <= 3 ? norm_grad<3, T>
-                        : packs <= 4 ? norm_grad<4, T>
-                        : packs <= 5 ? norm_grad<5, T>
-                                     : norm_grad<8, T>;
-    const weights gamma = {a->weight_type, a->gamma};
-    const int64_t blocks = grad_blocks(a->rows);
-    kernel<<<(unsigned)blocks, WARPS * 32, 0, cuda->stream>>>(
-        a->rows, (int)a->n, (const T *)a->x, (const T *)a->dy, gamma,
-        a->mean_in, a->rstd_in, (const T *)a->plus, (T *)a->y,
-        (float *)a->scratch);
-    TRY(launched());
-    const dim3 join((unsigned)ceil_div(a->n, COLS), a->dbeta == NULL ? 1 : 2);
-    join_grad_w<<<join, dim3(COLS, ROWS), 0, cuda->stream>>>(
-        (int)a->n, (int)blocks, (const float *)a->scratch, a->dgamma,
-        a->dbeta);
-    return launched();
-}
-
-extern "C" const char *tt_cuda_norm_grad(tt_cuda *cuda,
-                                         const tt_cuda_norm_args *args)
-{
-    return BY_TYPE(args->type, grad_type, cuda, args);
 }
