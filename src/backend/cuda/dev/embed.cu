@@ -12,29 +12,34 @@ enum { THREADS = 256, WARPS = 4 };
 
 // ---- reading -------------------------------------------------------------------
 
-template <typename T>
+// A warp copies a row. Bound by reading rows and writing y.
+template <bool WIDE, typename T>
 __global__ void embed(tt_cuda_embed_args a, int *fault)
 {
     typedef pack<T> P;
-    const int64_t k = blockIdx.x;
+    const int lane = threadIdx.x % 32;
+    const int64_t k = blockIdx.x * (int64_t)(THREADS / 32) + threadIdx.x / 32;
+    if (k >= a.n)
+        return;
     const int64_t id = a.ids[k];
     const bool is_bad = id < 0 || id >= a.vocab;
-    if (is_bad && threadIdx.x == 0)
+    if (is_bad && lane == 0)
         *fault = FAULT_ID;
     const int64_t row = is_bad ? 0 : id - a.first;
     const bool is_here = row >= 0 && row < a.local;
     const T *from = (const T *)a.table + (is_here ? row : 0) * a.width;
     T *to = (T *)a.y + k * a.width;
-    if (a.width % P::N == 0 && ((uintptr_t)a.table | (uintptr_t)a.y) % 16 == 0) {
-        for (int64_t i = threadIdx.x * P::N; i < a.width;
-             i += blockDim.x * P::N) {
+    const int width = (int)a.width;
+    if (WIDE) {
+#pragma unroll 4
+        for (int i = lane * P::N; i < width; i += 32 * P::N) {
             P p = *(const P *)(from + i);
             for (int j = 0; j < P::N; j++)
                 p.v[j] = is_here ? p.v[j] : from_float<T>(0);
             *(P *)(to + i) = p;
         }
     } else {
-        for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x)
+        for (int i = lane; i < width; i += 32)
             to[i] = is_here ? from[i] : from_float<T>(0);
     }
 }
@@ -42,7 +47,11 @@ __global__ void embed(tt_cuda_embed_args a, int *fault)
 template <typename T>
 static const char *embed_type(tt_cuda *cuda, const tt_cuda_embed_args *a)
 {
-    embed<T><<<(unsigned)a->n, 128, 0, cuda->stream>>>(*a, cuda->fault_device);
+    const bool is_wide = a->width % pack<T>::N == 0 && is_aligned(a->table) &&
+                         is_aligned(a->y);
+    const auto kernel = is_wide ? embed<true, T> : embed<false, T>;
+    kernel<<<(unsigned)ceil_div(a->n, THREADS / 32), THREADS, 0,
+             cuda->stream>>>(*a, cuda->fault_device);
     return launched();
 }
 
@@ -179,29 +188,47 @@ __device__ static inline int64_t first_row(int64_t first,
     return first + (position == NULL ? 0 : *position);
 }
 
-template <typename T>
-__global__ void position(tt_cuda_position_args a, int64_t n, int *fault)
+// A warp adds a row.
+template <bool WIDE, typename T>
+__global__ void position(tt_cuda_position_args a, int *fault)
 {
-    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    if (i >= n)
+    typedef pack<T> P;
+    const int lane = threadIdx.x % 32, width = (int)a.width;
+    const int64_t k = blockIdx.x * (int64_t)(THREADS / 32) + threadIdx.x / 32;
+    if (k >= a.batch * a.seq)
         return;
-    const int64_t col = i % a.width, s = i / a.width % a.seq;
-    int64_t row = first_row(a.first, a.position) + s;
+    int64_t row = first_row(a.first, a.position) + k % a.seq;
     if (row < 0 || row >= a.rows) {
         *fault = FAULT_POSITION;
         row = 0;
     }
-    ((T *)a.y)[i] = from_float<T>(
-        to_float(((const T *)a.x)[i]) +
-        to_float(((const T *)a.table)[row * a.width + col]));
+    const T *x = (const T *)a.x + k * width;
+    const T *table = (const T *)a.table + row * width;
+    T *y = (T *)a.y + k * width;
+    if (WIDE) {
+#pragma unroll 4
+        for (int i = lane * P::N; i < width; i += 32 * P::N) {
+            P p = *(const P *)(x + i);
+            const P q = *(const P *)(table + i);
+#pragma unroll
+            for (int j = 0; j < P::N; j++)
+                p.v[j] = from_float<T>(to_float(p.v[j]) + to_float(q.v[j]));
+            *(P *)(y + i) = p;
+        }
+    } else {
+        for (int i = lane; i < width; i += 32)
+            y[i] = from_float<T>(to_float(x[i]) + to_float(table[i]));
+    }
 }
 
 template <typename T>
 static const char *position_type(tt_cuda *cuda, const tt_cuda_position_args *a)
 {
-    const int64_t n = a->batch * a->seq * a->width;
-    position<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
-        *a, n, cuda->fault_device);
+    const bool is_wide = a->width % pack<T>::N == 0 && is_aligned(a->x) &&
+                         is_aligned(a->table) && is_aligned(a->y);
+    const auto kernel = is_wide ? position<true, T> : position<false, T>;
+    kernel<<<(unsigned)ceil_div(a->batch * a->seq, THREADS / 32), THREADS, 0,
+             cuda->stream>>>(*a, cuda->fault_device);
     return launched();
 }
 
@@ -247,6 +274,7 @@ extern "C" const char *tt_cuda_position_grad(tt_cuda *cuda,
 
 // ---- rotary: bound by reading x and writing y --------------------------------------
 
+// A thread owns a position and a pair, and turns it in all heads.
 template <typename T>
 __global__ void rotary(tt_cuda_rotary_args a, int64_t n)
 {
@@ -254,24 +282,25 @@ __global__ void rotary(tt_cuda_rotary_args a, int64_t n)
     if (k >= n)
         return;
     const int64_t half = a.head / 2, i = k % half, row = k / half;
-    const int64_t s =
-        row / a.heads % a.seq + first_row(a.first, a.position);
+    const int64_t s = row % a.seq + first_row(a.first, a.position);
     const double angle =
         (double)s * pow(a.theta, -2.0 * (double)i / (double)a.head);
     double sine, cosine;
     sincos(angle, &sine, &cosine);
     const float c = (float)cosine, t = (float)(a.inverse ? -sine : sine);
-    const int64_t lo = row * a.head + i, hi = lo + half;
-    const float u = to_float(((const T *)a.x)[lo]);
-    const float v = to_float(((const T *)a.x)[hi]);
-    ((T *)a.y)[lo] = from_float<T>(u * c - v * t);
-    ((T *)a.y)[hi] = from_float<T>(v * c + u * t);
+    for (int64_t h = 0; h < a.heads; h++) {
+        const int64_t lo = (row * a.heads + h) * a.head + i, hi = lo + half;
+        const float u = to_float(((const T *)a.x)[lo]);
+        const float v = to_float(((const T *)a.x)[hi]);
+        ((T *)a.y)[lo] = from_float<T>(u * c - v * t);
+        ((T *)a.y)[hi] = from_float<T>(v * c + u * t);
+    }
 }
 
 template <typename T>
 static const char *rotary_type(tt_cuda *cuda, const tt_cuda_rotary_args *a)
 {
-    const int64_t n = a->batch * a->seq * a->heads * (a->head / 2);
+    const int64_t n = a->batch * a->seq * (a->head / 2);
     rotary<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(*a,
                                                                            n);
     return launched();

@@ -3,6 +3,8 @@
 
 #include "backend/cuda/dev/common.cuh"
 
+#include <cuda_pipeline.h>
+
 enum { THREADS = 512 };
 
 // f(i, x[i]) for the thread's elements of a row.
@@ -341,14 +343,13 @@ extern "C" const char *tt_cuda_correct(tt_cuda *cuda,
 
 // ---- all of a step -------------------------------------------------------------------
 
-// Bound by reading and writing the logits once: the second reading of a row comes from
-// cache, where the rows of all blocks that run together fit.
+// `row` are row r's logits, or a copy.
 template <typename T>
-__global__ void cross_entropy_step(tt_cuda_loss_args a, bool wide, int *fault)
+__device__ static inline void step_row(const tt_cuda_loss_args &a, int64_t r,
+                                       const T *row, bool wide, int *fault)
 {
     __shared__ float room[32];
-    const int64_t r = blockIdx.x, label = a.labels[r];
-    const T *row = (const T *)a.logits + r * a.row_stride;
+    const int64_t label = a.labels[r];
     const exponentials e = join(sum_row(row, a.n, wide), room);
     const float lse = e.top + logf(e.sum);
     float sum = 0;
@@ -367,15 +368,67 @@ __global__ void cross_entropy_step(tt_cuda_loss_args a, bool wide, int *fault)
 }
 
 template <typename T>
+__global__ void cross_entropy_step(tt_cuda_loss_args a, bool wide, int *fault)
+{
+    const int64_t r = blockIdx.x;
+    step_row(a, r, (const T *)a.logits + r * a.row_stride, wide, fault);
+}
+
+// Of rows that fit into shared memory, two on each multiprocessor, so that one comes
+// while the other is worked on. Bound by reading and writing the logits once.
+enum { MOST_HELD = 112 << 10 };
+
+template <typename T> static int64_t held_bytes(const tt_cuda_loss_args *a)
+{
+    return ceil_div(a->n, pack<T>::N) * 16;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 2)
+    cross_entropy_step_held(tt_cuda_loss_args a, int *fault)
+{
+    typedef pack<T> P;
+    extern __shared__ uint4 held[];
+    const int64_t r = blockIdx.x;
+    const T *row = (const T *)a.logits + r * a.row_stride;
+    const int n = (int)a.n, packs = n / P::N;
+    for (int i = threadIdx.x; i < packs; i += blockDim.x)
+        __pipeline_memcpy_async(held + i, row + i * P::N, sizeof(P));
+    __pipeline_commit();
+    for (int i = packs * P::N + threadIdx.x; i < n; i += blockDim.x)
+        ((T *)held)[i] = row[i];
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    step_row(a, r, (const T *)held, true, fault);
+}
+
+template <typename T>
+static const char *step_held(tt_cuda *cuda, const tt_cuda_loss_args *a)
+{
+    const int64_t bytes = held_bytes<T>(a);
+    TRY_CUDA(cudaFuncSetAttribute(cross_entropy_step_held<T>,
+                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  (int)bytes));
+    cross_entropy_step_held<T>
+        <<<(unsigned)a->rows, threads_for(a->n), (size_t)bytes,
+           cuda->stream>>>(*a, cuda->fault_device);
+    return launched();
+}
+
+template <typename T>
 static const char *cross_entropy_step_type(tt_cuda *cuda,
                                            const tt_cuda_loss_args *a)
 {
     const int threads = threads_for(a->n);
-    cross_entropy_step<T><<<(unsigned)a->rows,
-                            threads == THREADS ? 2 * THREADS : threads, 0,
-                            cuda->stream>>>(*a, is_wide<T>(a),
-                                            cuda->fault_device);
-    TRY(launched());
+    if (is_wide<T>(a) && held_bytes<T>(a) <= MOST_HELD) {
+        TRY(step_held<T>(cuda, a));
+    } else {
+        cross_entropy_step<T><<<(unsigned)a->rows,
+                                threads == THREADS ? 2 * THREADS : threads, 0,
+                                cuda->stream>>>(*a, is_wide<T>(a),
+                                                cuda->fault_device);
+        TRY(launched());
+    }
     join_rows<<<1, 1024, 0, cuda->stream>>>(a->rows, (const float *)a->scratch,
                                             a->sum, a->labels, a->ignore,
                                             a->count, a->correct);

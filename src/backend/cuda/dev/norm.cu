@@ -70,74 +70,108 @@ __global__ void norm(int64_t rows, int n, float eps, const T *x, weights gamma,
     }
 }
 
-// Rows of at most 32 N * packs elements, a multiple of N.
+// Rows of at most 32 N * packs elements, a multiple of N: a warp takes rows in turn.
+enum { STAGES = 3, MOST_PACKS = 8 };
+
 template <int N_PACKS, typename T>
-__global__ void norm_short(int64_t rows, int n, float eps, const T *x,
-                           weights gamma, weights beta, T *y, float *mean_out,
-                           float *rstd_out)
+__global__ void __launch_bounds__(WARPS * 32, N_PACKS <= 4 ? 4 : 2)
+    norm_short(int64_t rows, int n, float eps, const T *x, weights gamma,
+               weights beta, T *y, float *mean_out, float *rstd_out)
 {
+    typedef rows_ahead<N_PACKS, 1, T> rows_here;
     typedef pack<T> P;
-    const int lane = threadIdx.x % 32;
-    const int64_t r = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32;
-    if (r >= rows)
-        return;
-    P p[N_PACKS];
-    float sum = 0, squares = 0;
+    extern __shared__ uint4 shared_room[];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int64_t step = (int64_t)gridDim.x * WARPS;
+    const int64_t first = blockIdx.x * (int64_t)WARPS + warp;
+    const rows_here ahead = {
+        (P *)shared_room + warp * STAGES * rows_here::STAGE, {x}, rows, n,
+        lane};
 #pragma unroll
-    for (int j = 0; j < N_PACKS; j++) {
-        const int i = (j * 32 + lane) * P::N;
-        if (i >= n)
-            continue;
-        p[j] = *(const P *)(x + r * n + i);
+    for (int s = 0; s < STAGES - 1; s++)
+        ahead.copy(s, first + s * step);
+    int stage = 0;
+    for (int64_t r = first; r < rows; r += step) {
+        ahead.copy((stage + STAGES - 1) % STAGES, r + (STAGES - 1) * step);
+        __pipeline_wait_prior(STAGES - 1);
+        P p[N_PACKS];
+        float sum = 0, squares = 0;
 #pragma unroll
-        for (int k = 0; k < P::N; k++)
-            sum += to_float(p[j].v[k]);
+        for (int j = 0; j < N_PACKS; j++) {
+            if ((j * 32 + lane) * P::N >= n)
+                continue;
+            p[j] = ahead.at(stage, 0, j);
+#pragma unroll
+            for (int k = 0; k < P::N; k++)
+                sum += to_float(p[j].v[k]);
+        }
+        const float mean = mean_out == NULL ? 0 : warp_sum(sum) / n;
+#pragma unroll
+        for (int j = 0; j < N_PACKS; j++)
+            if ((j * 32 + lane) * P::N < n)
+#pragma unroll
+                for (int k = 0; k < P::N; k++) {
+                    const float d = to_float(p[j].v[k]) - mean;
+                    squares += d * d;
+                }
+        const float rstd = 1 / sqrtf(warp_sum(squares) / n + eps);
+#pragma unroll
+        for (int j = 0; j < N_PACKS; j++) {
+            const int i = (j * 32 + lane) * P::N;
+            if (i >= n)
+                continue;
+            alignas(16) float by[P::N], plus[P::N];
+            weights_at<P::N>(gamma, i, 1, by);
+            weights_at<P::N>(beta, i, 0, plus);
+#pragma unroll
+            for (int k = 0; k < P::N; k++)
+                p[j].v[k] = from_float<T>(
+                    (to_float(p[j].v[k]) - mean) * rstd * by[k] + plus[k]);
+            *(P *)(y + r * n + i) = p[j];
+        }
+        if (lane == 0) {
+            if (mean_out != NULL)
+                mean_out[r] = mean;
+            rstd_out[r] = rstd;
+        }
+        stage = (stage + 1) % STAGES;
     }
-    const float mean = mean_out == NULL ? 0 : warp_sum(sum) / n;
-#pragma unroll
-    for (int j = 0; j < N_PACKS; j++)
-        if ((j * 32 + lane) * P::N < n)
-#pragma unroll
-            for (int k = 0; k < P::N; k++) {
-                const float d = to_float(p[j].v[k]) - mean;
-                squares += d * d;
-            }
-    const float rstd = 1 / sqrtf(warp_sum(squares) / n + eps);
-#pragma unroll
-    for (int j = 0; j < N_PACKS; j++) {
-        const int i = (j * 32 + lane) * P::N;
-        if (i >= n)
-            continue;
-        alignas(16) float by[P::N], plus[P::N];
-        weights_at<P::N>(gamma, i, 1, by);
-        weights_at<P::N>(beta, i, 0, plus);
-#pragma unroll
-        for (int k = 0; k < P::N; k++)
-            p[j].v[k] = from_float<T>(
-                (to_float(p[j].v[k]) - mean) * rstd * by[k] + plus[k]);
-        *(P *)(y + r * n + i) = p[j];
-    }
-    if (lane == 0) {
-        if (mean_out != NULL)
-            mean_out[r] = mean;
-        rstd_out[r] = rstd;
-    }
+}
+
+template <int N_PACKS, typename T>
+static const char *launch_short(tt_cuda *cuda, const tt_cuda_norm_args *a)
+{
+    const weights gamma = {a->weight_type, a->gamma};
+    const weights beta = {a->weight_type, a->beta};
+    const int bytes = WARPS * STAGES * rows_ahead<N_PACKS, 1, T>::STAGE * 16;
+    const int64_t wanted = ceil_div(a->rows, WARPS);
+    const int64_t most = 132 * (N_PACKS <= 4 ? 4 : 2);
+    const auto kernel = norm_short<N_PACKS, T>;
+    TRY_CUDA(cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<(unsigned)(wanted < most ? wanted : most), WARPS * 32,
+             (size_t)bytes, cuda->stream>>>(
+        a->rows, (int)a->n, (float)a->eps, (const T *)a->x, gamma, beta,
+        (T *)a->y, a->mean, a->rstd);
+    return launched();
 }
 
 template <typename T>
 static const char *norm_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
+    const int64_t packs = ceil_div(a->n, 32 * pack<T>::N);
+    if (is_wide<T>(a) && packs <= MOST_PACKS)
+        return packs <= 1   ? launch_short<1, T>(cuda, a)
+               : packs <= 2 ? launch_short<2, T>(cuda, a)
+               : packs <= 3 ? launch_short<3, T>(cuda, a)
+               : packs <= 4 ? launch_short<4, T>(cuda, a)
+               : packs <= 5 ? launch_short<5, T>(cuda, a)
+               : packs <= 7 ? launch_short<7, T>(cuda, a)
+                            : launch_short<8, T>(cuda, a);
     const weights gamma = {a->weight_type, a->gamma};
     const weights beta = {a->weight_type, a->beta};
     const unsigned blocks = (unsigned)ceil_div(a->rows, WARPS);
-    auto kernel = is_wide<T>(a) ? norm<true, T> : norm<false, T>;
-    const int64_t packs = ceil_div(a->n, 32 * pack<T>::N);
-    if (is_wide<T>(a) && packs <= 8)
-        kernel = packs <= 1   ? norm_short<1, T>
-                 : packs <= 2 ? norm_short<2, T>
-                 : packs <= 3 ? norm_short<3, T>
-                 : packs <= 4 ? norm_short<4, T>
-                              : norm_short<8, T>;
+    const auto kernel = is_wide<T>(a) ? norm<true, T> : norm<false, T>;
     kernel<<<blocks, WARPS * 32, 0, cuda->stream>>>(
         a->rows, (int)a->n, (float)a->eps, (const T *)a->x, gamma, beta,
         (T *)a->y, a->mean, a->rstd);

@@ -8,8 +8,6 @@
 
 #include "backend/cuda/dev/norm.cuh"
 
-#include <cuda_pipeline.h>
-
 enum { GRAD_BLOCKS = 264, COLS = 32, ROWS = 8, MOST_PACKS = 8 };
 
 static int64_t grad_blocks(int64_t rows)
@@ -41,45 +39,12 @@ int64_t norm_grad_scratch(const tt_cuda_norm_args *args)
     return at_once > behind ? at_once : behind;
 }
 
-// ---- rows on their way -------------------------------------------------------
-
 enum { FROM_X, FROM_DY, FROM_PLUS, SOURCES };
 
 // How many rows ahead: as many as shared memory has room for beside the registers that
 // the sums take.
 template <int N_PACKS> struct stages {
     enum { N = N_PACKS <= 5 ? 3 : 2, BLOCKS = N_PACKS <= 3 ? 2 : 1 };
-};
-
-// A lane reads only what it copied itself, so no lane waits for another.
-template <int N_PACKS, typename T> struct rows_ahead {
-    typedef pack<T> P;
-    enum { ROW = N_PACKS * 32, STAGE = SOURCES * ROW };
-
-    P *room; // of the warp
-    const T *from[SOURCES];
-    int64_t rows, n;
-    int lane;
-
-    __device__ inline const P &at(int stage, int source, int j) const
-    {
-        return room[stage * STAGE + source * ROW + j * 32 + lane];
-    }
-
-    __device__ inline void copy(int stage, int64_t r) const
-    {
-#pragma unroll
-        for (int s = 0; s < SOURCES; s++)
-#pragma unroll
-            for (int j = 0; j < N_PACKS; j++) {
-                const int64_t i = (j * 32 + lane) * P::N;
-                if (r < rows && i < n && from[s] != NULL)
-                    __pipeline_memcpy_async(
-                        room + stage * STAGE + s * ROW + j * 32 + lane,
-                        from[s] + r * n + i, sizeof(P));
-            }
-        __pipeline_commit();
-    }
 };
 
 // ---- sums ---------------------------------------------------------------------
@@ -133,8 +98,8 @@ __global__ void __launch_bounds__(WARPS * 32, stages<N_PACKS>::BLOCKS)
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int64_t step = (int64_t)gridDim.x * WARPS;
     const int64_t first = blockIdx.x * (int64_t)WARPS + warp;
-    const rows_ahead<N_PACKS, T> ahead = {
-        (P *)shared_room + warp * STAGES * rows_ahead<N_PACKS, T>::STAGE,
+    const rows_ahead<N_PACKS, SOURCES, T> ahead = {
+        (P *)shared_room + warp * STAGES * rows_ahead<N_PACKS, SOURCES, T>::STAGE,
         {x, dy, plus},
         rows,
         n,
@@ -247,7 +212,7 @@ static const char *launch(tt_cuda *cuda, const tt_cuda_norm_args *a)
     const int64_t wanted = grad_blocks(a->rows);
     const int64_t blocks = wanted < most ? wanted : most;
     const int bytes = WARPS * stages<N_PACKS>::N *
-                      rows_ahead<N_PACKS, T>::STAGE * (int)sizeof(pack<T>);
+                      rows_ahead<N_PACKS, SOURCES, T>::STAGE * (int)sizeof(pack<T>);
     const auto kernel = norm_grad<N_PACKS, SUMS, T>;
     TRY_CUDA(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));

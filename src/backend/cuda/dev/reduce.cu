@@ -8,7 +8,7 @@
 
 #include <new>
 
-enum { COLS = 32, ROWS = 8, THREADS = 256, MAX_CHUNKS = 512 };
+enum { COLS = 32, ROWS = 8, THREADS = 256, MAX_CHUNKS = 512, AHEAD = 4 };
 
 __device__ static inline float combine(float a, float b, bool is_max)
 {
@@ -52,13 +52,24 @@ __global__ void reduce_columns(int64_t length, int64_t inner, int64_t per_chunk,
 #pragma unroll
     for (int k = 0; k < V; k++)
         s[k] = is_max ? -INFINITY : 0.f;
-    if (col < inner)
-        for (int64_t r = first + threadIdx.y; r < end; r += ROWS) {
-            const part p = *(const part *)(from + r * inner + col);
+    int64_t r = col < inner ? first + threadIdx.y : end;
+    for (; r + (AHEAD - 1) * ROWS < end; r += AHEAD * ROWS) {
+        part p[AHEAD];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            p[j] = *(const part *)(from + (r + j * ROWS) * inner + col);
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
 #pragma unroll
             for (int k = 0; k < V; k++)
-                s[k] = combine(s[k], to_float(p.v[k]), is_max);
-        }
+                s[k] = combine(s[k], to_float(p[j].v[k]), is_max);
+    }
+    for (; r < end; r += ROWS) {
+        const part p = *(const part *)(from + r * inner + col);
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            s[k] = combine(s[k], to_float(p.v[k]), is_max);
+    }
 #pragma unroll
     for (int k = 0; k < V; k++)
         room[k][threadIdx.y][threadIdx.x] = s[k];
