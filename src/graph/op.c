@@ -45,8 +45,8 @@ bool tt_sig_bend(const tt_op_io *io, tt_sig *sig)
 {
     const int n_in = io->n_in < TT_SIG_IN ? io->n_in : TT_SIG_IN;
     int64_t extent = 0;
-    if (!is_even(sig->in, io->in, n_in, &extent) ||
-        !is_even(sig->out, io->out, io->n_out, &extent))
+    if (!sig->bends && (!is_even(sig->in, io->in, n_in, &extent) ||
+                        !is_even(sig->out, io->out, io->n_out, &extent)))
         return false;
     bend_places(sig->in, TT_SIG_IN);
     bend_places(sig->out, TT_MAX_OUT);

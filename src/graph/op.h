@@ -105,6 +105,7 @@ struct tt_sig {
     tt_op_expand_fn *expand;
     double sent_bytes; // by a rank inside of expand, where that is worth a word
     tt_way way;
+    bool bends; // splits of different extents match, also if they go zigzag
 };
 
 typedef struct tt_sigs {

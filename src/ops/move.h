@@ -41,6 +41,14 @@ typedef struct tt_concat_params {
     int64_t dim;
 } tt_concat_params;
 
+typedef struct tt_stripe_params {
+    int64_t dim, part, parts;
+} tt_stripe_params;
+
+typedef struct tt_weave_params {
+    int64_t dim;
+} tt_weave_params;
+
 // x itself when it has this dtype already.
 tt_val tt_cast(tt_builder *b, tt_val x, tt_dtype to);
 tt_val tt_fill(tt_builder *b, tt_val like, double value);

@@ -1,4 +1,5 @@
 TT_PASS(blocks)
+TT_PASS(chunk)
 TT_PASS(fuse)
 TT_PASS(partition)
 TT_PASS(recompute)

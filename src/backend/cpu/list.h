@@ -32,6 +32,8 @@ TT_KERNEL(cpu_join)
 TT_KERNEL(cpu_slice)
 TT_KERNEL(cpu_slice_grad)
 TT_KERNEL(cpu_concat)
+TT_KERNEL(cpu_stripe)
+TT_KERNEL(cpu_weave)
 
 // Elements: own vectorised functions.
 TT_KERNEL(cpu_gelu)

@@ -61,6 +61,20 @@ static tt_status run_concat(void *state, const tt_site *site,
     return tt__move_concat(site, args, tt__copy_fast, NULL);
 }
 
+static tt_status run_stripe(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    (void)state;
+    return tt__move_stripe(site, args, tt__copy_fast, NULL);
+}
+
+static tt_status run_weave(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    (void)state;
+    return tt__move_weave(site, args, tt__copy_fast, NULL);
+}
+
 const tt_kernel_def tt_kernel_cpu_copy = {
     .name = "cpu.copy",
     .op = &tt_op_reorder,
@@ -130,4 +144,22 @@ const tt_kernel_def tt_kernel_cpu_concat = {
     .strided_out = ~0u,
     .can = can,
     .run = run_concat,
+};
+
+const tt_kernel_def tt_kernel_cpu_stripe = {
+    .name = "cpu.stripe",
+    .op = &tt_op_stripe,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .can = can,
+    .run = run_stripe,
+};
+
+const tt_kernel_def tt_kernel_cpu_weave = {
+    .name = "cpu.weave",
+    .op = &tt_op_weave,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .can = can,
+    .run = run_weave,
 };

@@ -48,6 +48,8 @@ TT_KERNEL(cuda_join)
 TT_KERNEL(cuda_slice)
 TT_KERNEL(cuda_slice_grad)
 TT_KERNEL(cuda_concat)
+TT_KERNEL(cuda_stripe)
+TT_KERNEL(cuda_weave)
 
 // Elements.
 TT_KERNEL(cuda_gelu)

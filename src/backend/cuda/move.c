@@ -75,6 +75,18 @@ static tt_status run_concat(void *state, const tt_site *site,
     return move(state, site, args, tt__move_concat);
 }
 
+static tt_status run_stripe(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    return move(state, site, args, tt__move_stripe);
+}
+
+static tt_status run_weave(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    return move(state, site, args, tt__move_weave);
+}
+
 static tt_status run_slice_grad(void *state, const tt_site *site,
                                 const tt_args *args)
 {
@@ -214,4 +226,22 @@ const tt_kernel_def tt_kernel_cuda_cast = {
     .op = &tt_op_cast,
     .prepare = tt__cuda_prepare,
     .run = run_same,
+};
+
+const tt_kernel_def tt_kernel_cuda_stripe = {
+    .name = "cuda.stripe",
+    .op = &tt_op_stripe,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .prepare = tt__cuda_prepare,
+    .run = run_stripe,
+};
+
+const tt_kernel_def tt_kernel_cuda_weave = {
+    .name = "cuda.weave",
+    .op = &tt_op_weave,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .prepare = tt__cuda_prepare,
+    .run = run_weave,
 };

@@ -1,5 +1,5 @@
 // move - reference kernels of the operators that only move elements: reorder,
-// reshape, transpose, split, join, slice, slice_grad, concat. All of them take
+// reshape, transpose, split, join, slice, slice_grad, concat, stripe, weave. All of them take
 // operands with any strides.
 
 #include "ops/move.h"
@@ -119,6 +119,38 @@ tt_status tt__move_concat(const tt_site *site, const tt_args *args,
     return TT_OK;
 }
 
+// Stripe `part` of `parts` of an operand.
+static tt__strided stripe_of(const tt_operand *whole, const void *base,
+                             const tt_stripe_params *p)
+{
+    tt__strided s = part_from(whole, base, p->dim, p->part);
+    s.stride[whole->local.shape.first[p->dim]] *= p->parts;
+    return s;
+}
+
+tt_status tt__move_stripe(const tt_site *site, const tt_args *args,
+                          tt__copy_fn *copy, void *ctx)
+{
+    const tt__strided to = tt__strided_of(&site->out[0], args->out[0]);
+    const tt__strided from =
+        stripe_of(&site->in[0], args->in[0], site->params);
+    copy(ctx, &site->out[0].local.shape, element_bytes(site), &to, &from);
+    return TT_OK;
+}
+
+tt_status tt__move_weave(const tt_site *site, const tt_args *args,
+                         tt__copy_fn *copy, void *ctx)
+{
+    const tt_weave_params *p = site->params;
+    for (int i = 0; i < site->n_in; i++) {
+        const tt_stripe_params q = {p->dim, i, site->n_in};
+        const tt__strided to = stripe_of(&site->out[0], args->out[0], &q);
+        const tt__strided from = tt__strided_of(&site->in[i], args->in[i]);
+        copy(ctx, &site->in[i].local.shape, element_bytes(site), &to, &from);
+    }
+    return TT_OK;
+}
+
 // ---- kernels -------------------------------------------------------------
 
 static tt_status run_reorder(void *state, const tt_site *site,
@@ -167,6 +199,20 @@ static tt_status run_concat(void *state, const tt_site *site,
 {
     (void)state;
     return tt__move_concat(site, args, tt__copy, NULL);
+}
+
+static tt_status run_stripe(void *state, const tt_site *site,
+                            const tt_args *args)
+{
+    (void)state;
+    return tt__move_stripe(site, args, tt__copy, NULL);
+}
+
+static tt_status run_weave(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    (void)state;
+    return tt__move_weave(site, args, tt__copy, NULL);
 }
 
 const tt_kernel_def tt_kernel_ref_reorder = {
@@ -230,4 +276,20 @@ const tt_kernel_def tt_kernel_ref_concat = {
     .strided_in = ~0u,
     .strided_out = ~0u,
     .run = run_concat,
+};
+
+const tt_kernel_def tt_kernel_ref_stripe = {
+    .name = "ref.stripe",
+    .op = &tt_op_stripe,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .run = run_stripe,
+};
+
+const tt_kernel_def tt_kernel_ref_weave = {
+    .name = "ref.weave",
+    .op = &tt_op_weave,
+    .strided_in = ~0u,
+    .strided_out = ~0u,
+    .run = run_weave,
 };

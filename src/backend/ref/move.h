@@ -13,5 +13,6 @@ typedef tt_status tt__move_fn(const tt_site *site, const tt_args *args,
 tt__move_fn tt__move_reorder; // also reshape
 tt__move_fn tt__move_transpose, tt__move_split, tt__move_join;
 tt__move_fn tt__move_slice, tt__move_slice_grad, tt__move_concat;
+tt__move_fn tt__move_stripe, tt__move_weave;
 
 #endif

@@ -1,0 +1,330 @@
+// chunk - the loss in pieces, so that logits never exist whole.
+//
+//   before   x -> product -> logits [rows, vocab] -> loss ... dlogits -> dx, dw
+//   after    for each piece of the rows, one after the other, in the forward pass:
+//            x' -> product -> logits' -> loss', dlogits' -> dx', dw'
+//            loss = sum of loss', dx = rows of dx', dw += dw'
+//
+//   memory   logits and their gradient: one piece of each
+//   same     every row is what it was; sums over rows (loss, dw) are in another order
+//   flops    the same: nothing is computed twice
+//   needs    a graph that is not spread over ranks; rows that ranks hold in blocks
+//            are dealt out evenly (`cuts`)
+//
+// A piece has every n-th row, so that it lies as evenly as the whole does, in memory
+// and on ranks.
+
+#include "pass/chunk.h"
+
+#include "base/alloc.h"
+#include "ops/arith.h"
+#include "ops/move.h"
+#include "ops/ops.h"
+#include "pass/copy.h"
+#include "pass/pass.h"
+
+#include <string.h>
+
+typedef struct work {
+    const tt_graph *old;
+    tt__head head;
+    tt_builder b;
+    tt_val *kept;  // per old value: the same in the new graph
+    tt_val *terms; // chunk by chunk: dx, dw, db
+    tt_val *in;    // room for one node's inputs
+} work;
+
+enum { DX, DW, DB, N_TERMS };
+
+// One piece: what stands for the values of the head.
+typedef struct piece {
+    int64_t part;
+    tt_val x, labels, logits, lse, sum, count, hits, dy;
+} piece;
+
+static tt_val term(const work *w, int64_t part, int which)
+{
+    return w->terms[part * N_TERMS + which];
+}
+
+static tt_val stripe(work *w, tt_val v, int64_t part)
+{
+    const tt_stripe_params p = {w->head.dim, part, w->head.chunks};
+    return tt_call(&w->b, &tt_op_stripe, &p, &v, 1, NULL);
+}
+
+static const tt_node *node_at(const work *w, int32_t n)
+{
+    return n < 0 ? NULL : &w->old->node[n];
+}
+
+// What node of the old graph made v, if it comes no earlier than the loss.
+static const tt_node *late_maker(const work *w, tt_val v)
+{
+    const int32_t n = w->old->value[v.id].node;
+    return n >= w->head.loss ? &w->old->node[n] : NULL;
+}
+
+// The gradient that the loss starts from, made again for one piece: what reads the
+// shape of the whole loss reads that of the piece's.
+static tt_val seed(work *w, tt_val v, tt_val sum)
+{
+    enum { MOST = 8 };
+    const tt_node *node = late_maker(w, v);
+    tt_val in[MOST], out[TT_MAX_OUT];
+    if (node == NULL)
+        return w->kept[v.id];
+    if (node->n_in > MOST)
+        return tt_builder_fail(&w->b, TT_ERR_UNSUPPORTED);
+    for (int i = 0; i < node->n_in; i++) {
+        const bool is_shape = (node->op->shape_only >> i & 1) != 0;
+        in[i] = is_shape || !tt_is(node->in[i]) ? sum
+                                                : seed(w, node->in[i], sum);
+    }
+    tt_call(&w->b, node->op, node->params, in, node->n_in, out);
+    return out[w->old->value[v.id].slot];
+}
+
+// Inputs of a node of the head, as the piece has them.
+static void read_inputs(work *w, const tt_node *node, const piece *p)
+{
+    const tt_node *product = node_at(w, w->head.product);
+    const tt_node *loss = node_at(w, w->head.loss);
+    const tt_node *grad = node_at(w, w->head.grad);
+    for (int i = 0; i < node->n_in; i++) {
+        const int32_t v = node->in[i].id;
+        if (v < 0)
+            w->in[i] = TT_NONE;
+        else if (v == product->in[0].id)
+            w->in[i] = p->x;
+        else if (v == loss->in[0].id)
+            w->in[i] = p->logits;
+        else if (v == loss->in[1].id)
+            w->in[i] = p->labels;
+        else if (v == loss->out[2].id)
+            w->in[i] = p->lse;
+        else if (grad != NULL && v == grad->in[3].id)
+            w->in[i] = seed(w, node->in[i], p->sum);
+        else if (grad != NULL && v == grad->out[0].id)
+            w->in[i] = p->dy;
+        else
+            w->in[i] = w->kept[v];
+    }
+}
+
+// Computes a node of the head for one piece, in the forward pass.
+static tt_status call(work *w, int32_t n, const piece *p, tt_val *out)
+{
+    const tt_node *node = node_at(w, n);
+    out[0] = TT_NONE;
+    if (node == NULL)
+        return TT_OK;
+    TT_TRY(tt__copy_aim(&w->b, TT_FORWARD, node_at(w, w->head.loss)->stage,
+                        node->origin));
+    read_inputs(w, node, p);
+    (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
+    return w->b.status;
+}
+
+static tt_status do_piece(work *w, piece *p)
+{
+    const tt__head *h = &w->head;
+    const tt_node *product = node_at(w, h->product), *loss = node_at(w, h->loss);
+    tt_val out[TT_MAX_OUT];
+    TT_TRY(tt__copy_aim(&w->b, TT_FORWARD, loss->stage, product->origin));
+    p->x = stripe(w, w->kept[product->in[0].id], p->part);
+    p->labels = stripe(w, w->kept[loss->in[1].id], p->part);
+    TT_TRY(call(w, h->product, p, out));
+    p->logits = out[0];
+    TT_TRY(call(w, h->loss, p, out));
+    p->sum = out[0];
+    p->count = out[1];
+    p->lse = out[2];
+    TT_TRY(call(w, h->hits, p, out));
+    p->hits = out[0];
+    TT_TRY(call(w, h->grad, p, out));
+    p->dy = out[0];
+    const int32_t last[N_TERMS] = {[DX] = h->dx, [DW] = h->dw, [DB] = h->db};
+    for (int i = 0; i < N_TERMS; i++) {
+        TT_TRY(call(w, last[i], p, out));
+        w->terms[p->part * N_TERMS + i] = out[0];
+    }
+    return TT_OK;
+}
+
+static void add(work *w, tt_val *sum, tt_val term_)
+{
+    if (tt_is(term_))
+        *sum = tt_is(*sum) ? tt_add(&w->b, *sum, term_) : term_;
+}
+
+static void keep(work *w, const tt_node *node, int slot, tt_val v)
+{
+    if (node != NULL)
+        w->kept[node->out[slot].id] = v;
+}
+
+static tt_val weave(work *w)
+{
+    const tt_weave_params p = {w->head.dim};
+    for (int64_t c = 0; c < w->head.chunks; c++)
+        w->in[c] = term(w, c, DX);
+    return tt_call(&w->b, &tt_op_weave, &p, w->in, (int)w->head.chunks, NULL);
+}
+
+// Terms of a weight's gradient are added where that is summed anyway; what anybody
+// else reads is summed here.
+static bool only_offers_read(const tt_graph *g, tt_val v)
+{
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        for (int i = 0; i < g->node[n].n_in; i++)
+            if (g->node[n].in[i].id == v.id && g->node[n].op != &tt_op_offer)
+                return false;
+    return true;
+}
+
+static void keep_terms(work *w, int32_t n, int which)
+{
+    const tt_node *node = node_at(w, n);
+    tt_val sum = TT_NONE;
+    if (node == NULL || only_offers_read(w->old, node->out[0]))
+        return;
+    for (int64_t c = 0; c < w->head.chunks; c++)
+        add(w, &sum, term(w, c, which));
+    w->kept[node->out[0].id] = sum;
+}
+
+static tt_status do_head(work *w)
+{
+    const tt__head *h = &w->head;
+    const tt_node *loss = node_at(w, h->loss);
+    tt_val sum = TT_NONE, count = TT_NONE, hits = TT_NONE;
+    for (int64_t c = 0; c < h->chunks; c++) {
+        piece p = {.part = c};
+        TT_TRY(do_piece(w, &p));
+        TT_TRY(tt__copy_aim(&w->b, TT_FORWARD, loss->stage, loss->origin));
+        add(w, &sum, p.sum);
+        add(w, &count, p.count);
+        add(w, &hits, p.hits);
+    }
+    keep(w, loss, 0, sum);
+    keep(w, loss, 1, count);
+    keep(w, node_at(w, h->hits), 0, hits);
+    TT_TRY(tt__copy_aim(&w->b, TT_FORWARD, loss->stage,
+                        node_at(w, h->product)->origin));
+    if (h->dx >= 0)
+        keep(w, node_at(w, h->dx), 0, weave(w));
+    keep_terms(w, h->dw, DW);
+    keep_terms(w, h->db, DB);
+    return w->b.status;
+}
+
+// ---- the rest of the graph -----------------------------------------------
+
+static bool is_head(const tt__head *h, int32_t n)
+{
+    return n == h->product || n == h->loss || n == h->hits || n == h->grad ||
+           n == h->dx || n == h->dw || n == h->db;
+}
+
+// Which terms of pieces stand for a value; -1: none.
+static int terms_of(const work *w, tt_val v)
+{
+    const tt_node *dw = node_at(w, w->head.dw), *db = node_at(w, w->head.db);
+    if (tt_is(w->kept[v.id]))
+        return -1;
+    if (dw != NULL && dw->out[0].id == v.id)
+        return DW;
+    return db != NULL && db->out[0].id == v.id ? DB : -1;
+}
+
+static tt_status do_node(work *w, const tt_node *node)
+{
+    tt_val out[TT_MAX_OUT];
+    int n_in = 0;
+    for (int i = 0; i < node->n_in; i++) {
+        const int which = tt_is(node->in[i]) ? terms_of(w, node->in[i]) : -1;
+        if (which < 0)
+            w->in[n_in++] =
+                tt_is(node->in[i]) ? w->kept[node->in[i].id] : TT_NONE;
+        for (int64_t c = 0; which >= 0 && c < w->head.chunks; c++)
+            w->in[n_in++] = term(w, c, which);
+    }
+    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
+    (void)tt_call(&w->b, node->op, node->params, w->in, n_in, out);
+    TT_TRY(w->b.status);
+    for (int i = 0; i < node->n_out; i++) {
+        const tt_value *value = &w->old->value[node->out[i].id];
+        w->kept[node->out[i].id] = out[i];
+        if (tt_is(value->updates))
+            tt_update(&w->b, w->kept[value->updates.id], out[i]);
+    }
+    return w->b.status;
+}
+
+static tt_status rewrite(work *w)
+{
+    const tt_graph *old = w->old;
+    for (int32_t v = 0; v < old->n_values; v++) {
+        const tt_value *value = &old->value[v];
+        if (value->node < 0)
+            TT_TRY(tt__copy_leaf(&w->b, old, v, w->kept));
+        else if (value->slot == 0 && value->node == w->head.loss)
+            TT_TRY(do_head(w));
+        else if (value->slot == 0 && !is_head(&w->head, value->node))
+            TT_TRY(do_node(w, &old->node[value->node]));
+    }
+    return tt__copy_ends(&w->b, old, w->kept);
+}
+
+static tt_status allocate(work *w)
+{
+    int64_t widest = 1;
+    for (int32_t n = 0; n < w->old->n_nodes; n++)
+        widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
+    widest += 2 * w->head.chunks; // an offer of both kinds of terms
+    const int64_t values = w->old->n_values + 1;
+    const int64_t terms = N_TERMS * w->head.chunks;
+    w->kept = tt_alloc((int64_t)sizeof *w->kept * values);
+    w->terms = tt_alloc((int64_t)sizeof *w->terms * terms);
+    w->in = tt_alloc((int64_t)sizeof *w->in * widest);
+    if (!w->kept || !w->terms || !w->in)
+        return tt_fail(TT_ERR_NOMEM, "no memory to compute a loss in chunks");
+    for (int64_t v = 0; v < values; v++)
+        w->kept[v] = TT_NONE;
+    return TT_OK;
+}
+
+static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
+{
+    static const tt_grad_ops none = {0};
+    work w = {.old = in};
+    TT_TRY(tt__head_find(in, params, &w.head));
+    TT_TRY(tt_builder_init(&w.b, &none));
+    tt_status status = allocate(&w);
+    if (status == TT_OK)
+        status = rewrite(&w);
+    if (status == TT_OK)
+        status = tt_builder_take(&w.b, out);
+    tt_builder_fini(&w.b);
+    tt_free(w.kept);
+    tt_free(w.terms);
+    tt_free(w.in);
+    return status;
+}
+
+static const tt_opt options[] = {
+    {"chunks", "2", "how many", TT_OPT_I64, offsetof(tt_chunk_params, chunks),
+     NULL, 1, 1 << 20},
+    {"cuts", "", "in how many blocks ranks hold the rows: batch:2 seq:4",
+     TT_OPT_STR, offsetof(tt_chunk_params, cuts)},
+    {0},
+};
+
+const tt_pass_def tt_pass_chunk = {
+    .name = "chunk",
+    .doc = "The loss in pieces, so that logits never exist whole.",
+    .options = options,
+    .params_bytes = sizeof(tt_chunk_params),
+    .apply = apply,
+};

@@ -1,0 +1,28 @@
+// chunk - the options of the pass, for those who apply it without text; and what its
+// two files share.
+
+#ifndef TT_PASS_CHUNK_H
+#define TT_PASS_CHUNK_H
+
+#include "graph/graph.h"
+
+typedef struct tt_chunk_params {
+    int64_t chunks;   // as many, if rows allow
+    const char *cuts; // "batch:2 seq:4": in how many blocks ranks hold them
+} tt_chunk_params;
+
+// The last product, the loss and their gradients: nodes; -1: there is none.
+typedef struct tt__head {
+    int32_t product, loss, hits, grad, dx, dw, db;
+    int dim; // of the logits, whose entries are dealt out to the chunks
+    int64_t chunks;
+} tt__head;
+
+enum { TT__HEAD_NODES = 7 };
+
+// Finds the head of a graph; fails with a sentence where there is none that can be
+// computed in two or more chunks.
+tt_status tt__head_find(const tt_graph *g, const tt_chunk_params *params,
+                        tt__head *head_out);
+
+#endif
