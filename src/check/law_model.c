@@ -241,11 +241,36 @@ static tt_status check_partition(subject *s, const char *mesh,
     return status;
 }
 
+// The loss in two chunks and in more than there are rows; and on ranks that share
+// rows.
+static tt_status check_chunks(subject *s)
+{
+    tt_graph *chunked = NULL, *parts = NULL;
+    const char *const two[] = {"chunks", "2", "cuts", "batch:2", NULL};
+    const char *const many[] = {"chunks", "1000", NULL};
+    const char *const data[] = {"mesh", "data:2", "layout", "batch:data", NULL};
+    TT_TRY(rewrite(s->graph, "chunk", many, &chunked));
+    tt_status status = check_alike(s, chunked, "chunk");
+    tt_graph_destroy(chunked);
+    if (status != TT_OK)
+        return status;
+    TT_TRY(rewrite(s->graph, "chunk", two, &chunked));
+    status = rewrite(chunked, "partition", data, &parts);
+    if (status == TT_OK)
+        status = check_alike(s, parts, "chunk on data:2");
+    if (status == TT_OK)
+        status = check_recompute(s, chunked, "full", " in chunks");
+    tt_graph_destroy(parts);
+    tt_graph_destroy(chunked);
+    return status;
+}
+
 static tt_status check_passes(subject *s)
 {
     TT_TRY(check_recompute(s, s->graph, "selective", ""));
     TT_TRY(check_recompute(s, s->graph, "full", ""));
     TT_TRY(check_fuse(s));
+    TT_TRY(check_chunks(s));
     TT_TRY(check_partition(s, "data:2", "batch:data"));
     if (s->small->tensor == NULL)
         return TT_OK;

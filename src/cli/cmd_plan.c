@@ -41,6 +41,7 @@ static tt_status print_json(const tt_job *job, const tt_survey *survey,
     tt_json_i64(&json, "steps", plan->n_steps);
     tt_json_str(&json, "mesh", job->grid.mesh);
     tt_json_bool(&json, "in_order", job->in_order);
+    tt_json_i64(&json, "loss_chunks", job->chunks);
     tt_json_str(&json, "layout", job->grid.layout_text);
     TT_TRY(tt_plan_show_json(job, survey, &json));
     tt_json_close(&json, '}');
@@ -67,6 +68,8 @@ static void print_head(const tt_job *job, tt_str *out)
         tt_str_addf(out, "rank %d of %d: mesh %s, zero=%lld\nlayout: %s\n",
                     job->peers.rank, job->peers.size, job->grid.mesh,
                     (long long)job->where.zero, job->grid.layout_text);
+    if (job->chunks > 1)
+        tt_str_addf(out, "loss: in %lld chunks\n", (long long)job->chunks);
     if (job->in_order)
         tt_str_add(out, "collectives: one after another, since the parts of "
                         "ranks differ and so do their kernels\n");

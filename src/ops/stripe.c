@@ -51,10 +51,10 @@ static tt_status infer(tt_op_io *io)
     TT_TRY(check_dim("stripe", &shape, p->dim));
     tt_factor *f = &shape.factor[shape.first[p->dim]];
     if (p->part < 0 || p->part >= p->parts || p->parts > f->size)
-        return tt_fail(TT_ERR_ARG,
-                       "stripe: there is no stripe %lld of %lld in %lld entries",
-                       (long long)p->part, (long long)p->parts,
-                       (long long)f->size);
+        return tt_fail(
+            TT_ERR_ARG,
+            "stripe: there is no stripe %lld of %lld in %lld entries",
+            (long long)p->part, (long long)p->parts, (long long)f->size);
     f->size = entries(f->size, p->part, p->parts);
     tt_infer_add(io, io->in[0].dtype, &shape);
     return TT_OK;
@@ -119,10 +119,10 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
         return TT_ERR_NOMEM;
     for (int64_t i = 0; i < p.parts && need[0]; i++) {
         const tt_stripe_params q = {p.dim, i, p.parts};
-        part[i] = i == p.part
-                      ? dout[0]
-                      : tt_fill(b,
-                                tt_call(b, &tt_op_stripe, &q, &x, 1, NULL), 0);
+        part[i] =
+            i == p.part
+                ? dout[0]
+                : tt_fill(b, tt_call(b, &tt_op_stripe, &q, &x, 1, NULL), 0);
     }
     const tt_weave_params w = {p.dim};
     if (need[0])
@@ -152,10 +152,9 @@ static void shard_all(const tt_op_io *io, int axis_size, int64_t dim,
                       tt_sigs *sigs)
 {
     const tt_shape *y = &io->out[0].shape, *x = &io->in[0].shape;
-    const int64_t parts =
-        io->op == &tt_op_weave
-            ? io->n_in
-            : ((const tt_stripe_params *)io->params)->parts;
+    const int64_t parts = io->op == &tt_op_weave
+                              ? io->n_in
+                              : ((const tt_stripe_params *)io->params)->parts;
     const int64_t whole =
         tt_shape_dim(io->op == &tt_op_weave ? y : x, (int)dim);
     for (int f = 0; f < y->n_factors; f++) {

@@ -78,8 +78,8 @@ static tt_val seed(work *w, tt_val v, tt_val sum)
         return tt_builder_fail(&w->b, TT_ERR_UNSUPPORTED);
     for (int i = 0; i < node->n_in; i++) {
         const bool is_shape = (node->op->shape_only >> i & 1) != 0;
-        in[i] = is_shape || !tt_is(node->in[i]) ? sum
-                                                : seed(w, node->in[i], sum);
+        in[i] =
+            is_shape || !tt_is(node->in[i]) ? sum : seed(w, node->in[i], sum);
     }
     tt_call(&w->b, node->op, node->params, in, node->n_in, out);
     return out[w->old->value[v.id].slot];
@@ -129,7 +129,8 @@ static tt_status call(work *w, int32_t n, const piece *p, tt_val *out)
 static tt_status do_piece(work *w, piece *p)
 {
     const tt__head *h = &w->head;
-    const tt_node *product = node_at(w, h->product), *loss = node_at(w, h->loss);
+    const tt_node *product = node_at(w, h->product),
+                  *loss = node_at(w, h->loss);
     tt_val out[TT_MAX_OUT];
     TT_TRY(tt__copy_aim(&w->b, TT_FORWARD, loss->stage, product->origin));
     p->x = stripe(w, w->kept[product->in[0].id], p->part);

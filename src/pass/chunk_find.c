@@ -197,8 +197,7 @@ static int64_t chunks_of(int64_t extent, int64_t blocks, int64_t wanted)
 static void choose_dim(const tt_graph *g, const tt_chunk_params *params,
                        tt__head *head)
 {
-    const tt_shape *y =
-        &g->value[g->node[head->loss].in[0].id].type.shape;
+    const tt_shape *y = &g->value[g->node[head->loss].in[0].id].type.shape;
     head->chunks = 1;
     for (int d = y->ndim - 2; d >= 0 && head->chunks < params->chunks; d--) {
         if (y->first[d + 1] - y->first[d] != 1)

@@ -148,6 +148,9 @@ static void drop_inside(const tt_graph *g, const int32_t *block,
         is_dropped[g->output[o].val.id] = false;
     for (int32_t n = g->n_nodes - 1; n >= 0; n--) {
         const tt_node *node = &g->node[n];
+        // Terms that are made in the forward pass are added there.
+        for (int i = 0; node->op == &tt_op_offer && i < node->n_in; i++)
+            is_dropped[node->in[i].id] = false;
         if (tt__is_backward(node))
             continue;
         for (int i = 0; i < node->n_in; i++) {

@@ -33,6 +33,8 @@ static tt_status plan(tt_infer *infer, const tt_infer_options *options)
     const tt_shape *logits =
         &infer->graph->value[infer->io.logits.id].type.shape;
     infer->classes = tt_shape_dim(logits, logits->ndim - 1);
+    if (!options->wants_logits)
+        TT_TRY(tt__job_chunk(job, job->chunks, &infer->graph));
     if (options->on_ranks)
         TT_TRY(tt__job_partition(job, job->where.zero, &infer->graph));
     TT_TRY(tt_plan_lower(infer->graph, target, &lower, &infer->plan));

@@ -81,7 +81,8 @@ typedef struct tt_job {
     tt_graph *graph;
     tt_backend *backend;
     tt_plan *plan;
-    bool in_order; // its collectives: ranks' plans would differ otherwise
+    int64_t chunks; // of the loss; after tt_job_plan
+    bool in_order;  // its collectives: ranks' plans would differ otherwise
     tt_exec *exec;
     tt_tensors tensors; // all states; after tt_job_plan
     void *x, *y;        // this rank's part of one micro-batch on the host

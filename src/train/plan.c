@@ -48,13 +48,15 @@ static double rate(const char *name, void *user)
 typedef struct variant {
     int64_t accumulate;
     int precision, recompute;
-    int64_t zero;
+    int64_t zero, chunks;
 } variant;
+
+enum { USUAL_CHUNKS = 8 }; // of the loss, where memory is short
 
 static variant variant_of(const tt_job *job)
 {
     return (variant){job->options.accumulate, job->options.precision,
-                     job->options.recompute, job->where.zero};
+                     job->options.recompute, job->where.zero, job->chunks};
 }
 
 static tt_status recompute(tt_graph **graph, int mode)
@@ -138,7 +140,7 @@ typedef struct planned {
     tt_graph *graph;
     tt_plan *plan;
     tt_model_io io;
-    int64_t classes;
+    int64_t classes, chunks;
 } planned;
 
 static tt_lower_options lower_options(const tt_job *job, int32_t rank,
@@ -168,6 +170,9 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
     if (status == TT_OK)
         status = tt_layout_check(&job->where, &job->grid, p.graph,
                                  job->options.model);
+    if (status == TT_OK)
+        status = tt__job_chunk(job, v->chunks, &p.graph);
+    p.chunks = tt__chunks_in(p.graph);
     // In this order, so that what is computed again sends nothing again.
     if (status == TT_OK)
         status = tt__job_partition(job, v->zero, &p.graph);
@@ -215,17 +220,46 @@ static tt_status make_alike(tt_job *job, tt_status status, planned *p)
     return status;
 }
 
+static bool is_too_large(const tt_job *job, const planned *p)
+{
+    const int64_t memory = tt__job_memory(job);
+    return memory > 0 && p->plan->peak_bytes > memory;
+}
+
+// Where it does not fit and nobody said otherwise, the loss in as few chunks as do; in
+// some, if no number does, since the rest is then what is too large.
+static void use_chunks(tt_job *job, planned *p)
+{
+    enum { MOST = 64 };
+    const bool may =
+        job->where.chunks == 0 && job->peers.size == 1 && !job->options.exact;
+    for (int64_t n = USUAL_CHUNKS; may && is_too_large(job, p) && n <= MOST;
+         n *= 2) {
+        variant v = variant_of(job);
+        planned fewer;
+        v.chunks = n;
+        if (make_plan(job, &v, &fewer) != TT_OK)
+            return;
+        tt_plan_destroy(p->plan);
+        tt_graph_destroy(p->graph);
+        *p = fewer;
+    }
+}
+
 tt_status tt_job_plan(tt_job *job)
 {
-    const variant now = variant_of(job);
     planned p = {0};
     if (job->plan != NULL)
         return TT_OK;
+    job->chunks = job->where.chunks > 0 ? job->where.chunks : 1;
+    const variant now = variant_of(job);
     TT_TRY(make_alike(job, make_plan(job, &now, &p), &p));
+    use_chunks(job, &p);
     job->graph = p.graph;
     job->plan = p.plan;
     job->io = p.io;
     job->classes = p.classes;
+    job->chunks = p.chunks;
     return tt_tensors_list(job->graph, &job->peers, job->arena, &job->tensors);
 }
 
@@ -259,6 +293,8 @@ static const char *describe(tt_job *job, const variant *v)
         tt_str_addf(&s, " recompute=%s", mode[v->recompute]);
     if (v->precision != now.precision)
         tt_str_add(&s, " precision=bf16");
+    if (v->chunks != now.chunks)
+        tt_str_addf(&s, " loss.chunks=%lld", (long long)v->chunks);
     if (v->zero != now.zero)
         tt_str_addf(&s, " zero=%lld", (long long)v->zero);
     const char *text = tt_arena_strdup(job->arena, tt_str_text(&s) + 1);
@@ -273,7 +309,8 @@ static void try_change(tt_job *job, variant v, alternatives *a)
     planned p;
     if (a->n == MAX_ALTERNATIVES ||
         (v.accumulate == now.accumulate && v.precision == now.precision &&
-         v.recompute == now.recompute && v.zero == now.zero) ||
+         v.recompute == now.recompute && v.zero == now.zero &&
+         v.chunks == now.chunks) ||
         make_plan(job, &v, &p) != TT_OK)
         return;
     const char *text = describe(job, &v);
@@ -283,7 +320,7 @@ static void try_change(tt_job *job, variant v, alternatives *a)
     tt_graph_destroy(p.graph);
 }
 
-// From the cheapest change to the dearest: recomputing what costs little, smaller
+// From the cheapest change to the dearest: the loss in chunks, recomputing what costs little, smaller
 // micro-batches, recomputing everything, all of that; and the same in bf16.
 static void try_all(tt_job *job, alternatives *a)
 {
@@ -295,6 +332,11 @@ static void try_all(tt_job *job, alternatives *a)
     for (v.zero++; v.zero <= 3 && job->peers.size > 1; v.zero++)
         try_change(job, v, a);
     v = now;
+    if (now.chunks < USUAL_CHUNKS) {
+        v.chunks = USUAL_CHUNKS;
+        try_change(job, v, a);
+        v = now;
+    }
     if (now.recompute < SELECTIVE) {
         v.recompute = SELECTIVE;
         try_change(job, v, a);
@@ -314,7 +356,7 @@ static void try_all(tt_job *job, alternatives *a)
     v.recompute = FULL;
     if (now.recompute < FULL)
         try_change(job, v, a);
-    const variant least = {batch, now.precision, FULL, now.zero};
+    const variant least = {batch, now.precision, FULL, now.zero, now.chunks};
     if (now.recompute < FULL && batch > now.accumulate)
         try_change(job, least, a);
     if (now.precision != TT_PRECISION_FP32 ||
@@ -323,7 +365,9 @@ static void try_all(tt_job *job, alternatives *a)
     v = now;
     v.precision = TT_PRECISION_BF16;
     try_change(job, v, a);
-    try_change(job, (variant){batch, TT_PRECISION_BF16, FULL, now.zero}, a);
+    try_change(job,
+               (variant){batch, TT_PRECISION_BF16, FULL, now.zero, now.chunks},
+               a);
 }
 
 int64_t tt__job_memory(const tt_job *job)

@@ -69,6 +69,13 @@ static const tt_opt exchange[] = {
     {0},
 };
 
+static const tt_opt loss[] = {
+    {"chunks", "0",
+     "pieces in which logits are computed; 0: alone, as few as fit", TT_OPT_I64,
+     AT(chunks), NULL, 0, 1 << 20},
+    {0},
+};
+
 static const tt_opt comm[] = {
     {"deadline", "30", "seconds without a sign of life of a rank", TT_OPT_F64,
      AT(deadline), NULL, 0.1, 1e6},
@@ -83,7 +90,7 @@ static const tt_opt comm[] = {
 
 const tt_section tt_where_sections[] = {
     {"", top},      {"mesh", mesh}, {"layout", layout}, {"exchange", exchange},
-    {"comm", comm}, {NULL, NULL},
+    {"comm", comm}, {"loss", loss}, {NULL, NULL},
 };
 
 bool tt_where_has(const char *key)

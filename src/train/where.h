@@ -1,6 +1,6 @@
 // where - the settings that say on how many ranks a job runs, who holds what, and how
 // they exchange what they must: mesh.* layout.* zero exchange.* collective transport
-// comm.*
+// comm.* loss.*
 //
 // None of them changes what is computed (but for the order of sums), so a run goes
 // on under others.
@@ -70,6 +70,7 @@ typedef struct tt_where {
     // exchange.*
     int policy, order; // order: tt_flight_order
     int64_t bucket;    // bytes; 0: as measured
+    int64_t chunks;    // loss.chunks; 0: as few as fit
     // comm.*
     double deadline;
     double slow_rate, slow_latency;

@@ -41,6 +41,14 @@ vit
 gpt model.layers=1 model.width=16 model.heads=2 model.vocab=40 model.context=128 seq=128 batch=35
 LIST
 
+"$program" bench step examples/gpt-tiny.yaml device=cuda loss.chunks=5 warmup=0 \
+    steps=1 --json >"$folder/chunks"
+"$program" bench step examples/gpt-tiny.yaml device=cuda warmup=0 steps=1 --json \
+    >"$folder/whole"
+awk -v a="$(number "$folder/whole" norm)" -v b="$(number "$folder/chunks" norm)" \
+    'BEGIN { exit !(a > 0 && (a > b ? a - b : b - a) < 1e-5 * a) }' ||
+    die "in chunks: $(cat "$folder/whole" "$folder/chunks")"
+
 for n in 1 2; do
     "$program" bench step examples/gpt-tiny.yaml device=cuda precision=bf16 batch=2 \
         model.layers=1 warmup=0 steps=2 --json >"$folder/run-$n"

@@ -132,8 +132,7 @@ tt_status tt__move_stripe(const tt_site *site, const tt_args *args,
                           tt__copy_fn *copy, void *ctx)
 {
     const tt__strided to = tt__strided_of(&site->out[0], args->out[0]);
-    const tt__strided from =
-        stripe_of(&site->in[0], args->in[0], site->params);
+    const tt__strided from = stripe_of(&site->in[0], args->in[0], site->params);
     copy(ctx, &site->out[0].local.shape, element_bytes(site), &to, &from);
     return TT_OK;
 }
