@@ -65,6 +65,37 @@ static void place_early(tt_site *site)
     part(&site->in[2], SEQ, 7, 14);
 }
 
+// Two runs of three positions, the second `gap` behind the first.
+static void runs(tt_operand *o, int64_t first, int64_t gap)
+{
+    part(o, SEQ, first, 12);
+    o->local.zigzag = true;
+    o->local.turn_factor = o->local.shape.first[SEQ];
+    o->local.turn = 3;
+    o->local.gap = gap;
+}
+
+static void place_runs_of_queries(tt_site *site)
+{
+    runs(&site->in[0], 1, 5);
+    part(&site->in[1], SEQ, 0, 12);
+    part(&site->in[2], SEQ, 0, 12);
+}
+
+static void place_runs_of_keys(tt_site *site)
+{
+    part(&site->in[0], SEQ, 4, 12);
+    runs(&site->in[1], 0, 4);
+    runs(&site->in[2], 0, 4);
+}
+
+static void place_runs_of_both(tt_site *site)
+{
+    runs(&site->in[0], 1, 4);
+    runs(&site->in[1], 0, 6);
+    runs(&site->in[2], 0, 6);
+}
+
 // The dims of a head lie furthest apart.
 static void turn(tt_operand *o)
 {
@@ -101,6 +132,12 @@ static const struct {
     {"b:1 p:2.s:9 h:2 d:5", "b:1 p:2.s:9 kv:1 d:5", "b:1 h:2 p:2.s:9", NULL,
      false},
     {"b:2 s:7 h:4 d:8", "b:2 s:9 kv:2 d:8", "b:2 h:4 s:7", place_turned, false},
+    {"b:1 s:6 h:2 d:5", "b:1 s:7 kv:2 d:5", "b:1 h:2 s:6",
+     place_runs_of_queries, false},
+    {"b:1 s:7 h:2 d:5", "b:1 s:6 kv:2 d:5", "b:1 h:2 s:7", place_runs_of_keys,
+     false},
+    {"b:1 s:6 h:2 d:5", "b:1 s:6 kv:2 d:5", "b:1 h:2 s:6", place_runs_of_both,
+     false},
 };
 enum { N_ATTENTIONS = sizeof(attentions) / sizeof(attentions[0]) };
 
