@@ -1,7 +1,7 @@
 // The kernels that oneDNN computes: equal to ref, and where promised equal for any
 // number of threads.
 
-#include "backend/cpu/dnnl.h"
+#include "backend/cpu/dnnl_inner.h"
 #include "backend/cpu_check.h"
 #include "ops/ops.h"
 #include "test.h"
@@ -414,4 +414,54 @@ TEST(cpu_batch_norm_does_not_depend_on_threads)
         {"n:5 c:64 h:31 w:29", "c:64", "c:64", "c:64", "c:64"},
         TT_F32};
     cpu_check_threads(&large);
+}
+
+// ---- layouts -------------------------------------------------------------
+
+static int32_t layout_of(tt__dnnl *dnnl, dnnl_format_tag_t tag)
+{
+    const dnnl_dims_t dims = {64, 32, 3, 3};
+    dnnl_memory_desc_t md;
+    int32_t layout = 0;
+    CHECK(dnnl_memory_desc_init_by_tag(&md, 4, dims, dnnl_f32, tag) ==
+          dnnl_success);
+    CHECK_OK(tt__dnnl_intern(dnnl, &md, &layout));
+    return layout;
+}
+
+TEST(cpu_layouts_are_cut_where_no_block_is)
+{
+    tt__dnnl *dnnl = NULL;
+    CHECK_OK(tt__dnnl_create(1, &dnnl));
+    const int32_t blocked = layout_of(dnnl, dnnl_OIhw16i16o);
+    const int32_t doubled = layout_of(dnnl, dnnl_OIhw4i16o4i);
+    const int32_t turned = layout_of(dnnl, dnnl_hwio);
+    CHECK(tt__layout_part(dnnl, blocked, 32) > 0);
+    CHECK(tt__layout_part(dnnl, blocked, 24) == 0);
+    CHECK(tt__layout_part(dnnl, doubled, 48) > 0);
+    CHECK(tt__layout_part(dnnl, doubled, 8) == 0);
+    CHECK(tt__layout_part(dnnl, turned, 32) == 0);
+    const int32_t half = tt__layout_part(dnnl, blocked, 32);
+    CHECK(tt__layout_dim(dnnl, half, 0) == 32);
+    CHECK(2 * tt__layout_bytes(dnnl, half) == tt__layout_bytes(dnnl, blocked));
+    tt__dnnl_destroy(dnnl);
+}
+
+TEST(cpu_layouts_of_other_orders_have_other_hashes)
+{
+    static const dnnl_format_tag_t tags[] = {
+        dnnl_hwio,     dnnl_OIhw16i16o,  dnnl_OIhw16o16i,
+        dnnl_OIhw8i8o, dnnl_OIhw4i16o4i, dnnl_OIhw8i16o2i,
+        dnnl_Ohwi16o};
+    enum { N = sizeof tags / sizeof tags[0] };
+    uint64_t hash[N];
+    tt__dnnl *dnnl = NULL;
+    CHECK_OK(tt__dnnl_create(1, &dnnl));
+    for (int i = 0; i < N; i++) {
+        hash[i] = tt__layout_hash(dnnl, layout_of(dnnl, tags[i]));
+        CHECK(hash[i] == tt__layout_hash(dnnl, layout_of(dnnl, tags[i])));
+        for (int k = 0; k < i; k++)
+            CHECK(hash[i] != hash[k]);
+    }
+    tt__dnnl_destroy(dnnl);
 }

@@ -203,6 +203,29 @@ TEST(cpu_attention_with_large_heads_is_left_to_ref)
     cpu_check(&c, 1e-5);
 }
 
+// ---- dropout -------------------------------------------------------------
+
+// Samples 1.. of 5, an early and a late run of positions.
+static void place_runs_of_entries(tt_site *site)
+{
+    runs(&site->in[0], 1, 5);
+    runs(&site->out[0], 1, 5);
+    part(&site->in[0], BATCH, 1, 5);
+    part(&site->out[0], BATCH, 1, 5);
+}
+
+TEST(cpu_dropout_of_runs_equals_ref)
+{
+    const cpu_case c = {.op = &tt_op_dropout,
+                        .params = "p=0.4",
+                        .in = {"b:3 s:6 e:8", "", ""},
+                        .dtype = TT_F32,
+                        .i64_in = 6,
+                        .kernel = "cpu.dropout",
+                        .place = place_runs_of_entries};
+    cpu_check(&c, 1e-6);
+}
+
 // ---- caches --------------------------------------------------------------
 
 static const double *some_position(int i, int64_t n)

@@ -3,9 +3,7 @@
 #include "crew.h"
 
 #include "base/alloc.h"
-#include "comm/launch.h"
 #include "test.h"
-#include "train/job.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,8 +43,10 @@ static tt_status read_all(tt_job *job, crew_run *run, double *out)
     return TT_OK;
 }
 
-static tt_status train(tt_job *job, const task *t)
+static tt_status train(tt_job *job, tt_arena *arena, void *user)
 {
+    const task *t = user;
+    (void)arena;
     const bool is_first = tt_peers_is_first(&job->peers);
     tt_step_result last = {0};
     job->guard = true;
@@ -65,9 +65,19 @@ static tt_status train(tt_job *job, const task *t)
     return TT_OK;
 }
 
-static tt_status be_rank(const tt_launch_rank *rank, void *user)
+static tt_status open_wire(const tt_launch_rank *rank,
+                           const tt_settings *settings, tt_peers *peers)
 {
-    const task *t = user;
+    const tt_setting *named = tt_settings_find(settings, "collective");
+    const tt_wire_options options = {.collective =
+                                         named == NULL ? NULL : named->value};
+    TT_TRY(tt_shm_open(rank->world, rank->rank, rank->deadline, &peers->comm));
+    return tt_comm_wire_open(peers->comm, &options, &peers->wire);
+}
+
+tt_status crew_be_rank(const tt_launch_rank *rank, const family *f,
+                       const char *const *more, crew_fn *fn, void *user)
+{
     tt_peers peers = {.rank = rank->rank,
                       .size = rank->n_ranks,
                       .on_host = rank->n_ranks,
@@ -75,17 +85,22 @@ static tt_status be_rank(const tt_launch_rank *rank, void *user)
     tt_arena *arena = tt_arena_create();
     tt_settings settings = {0};
     tt_job *job = NULL;
-    TT_TRY(tt_shm_open(rank->world, rank->rank, rank->deadline, &peers.comm));
-    TT_TRY(tt_comm_wire_open(peers.comm, &(tt_wire_options){0}, &peers.wire));
-    family_settings(t->family, t->more, &settings, arena);
+    family_settings(f, more, &settings, arena);
+    TT_TRY(open_wire(rank, &settings, &peers));
     tt_status status = tt_job_configure_peers(&settings, NULL, &peers, &job);
     if (status == TT_OK)
-        status = train(job, t);
+        status = fn(job, arena, user);
     tt_job_close(job);
     tt_arena_destroy(arena);
     tt_comm_wire_close(peers.wire);
     tt_comm_close(peers.comm);
     return status;
+}
+
+static tt_status be_rank(const tt_launch_rank *rank, void *user)
+{
+    const task *t = user;
+    return crew_be_rank(rank, t->family, t->more, train, user);
 }
 
 crew_run *crew_train(const family *f, const char *const *more, int32_t n,

@@ -6,7 +6,9 @@
 #ifndef TT_TESTS_CREW_H
 #define TT_TESTS_CREW_H
 
+#include "comm/launch.h"
 #include "families.h"
+#include "train/job.h"
 
 #include <stdint.h>
 
@@ -22,6 +24,14 @@ typedef struct crew_run { // shared with the ranks
     double loss, norm;                            // of the last step
     int64_t param_bytes, optim_bytes, grad_bytes; // of rank 0's plan
 } crew_run;
+
+// What a rank does with its job; the arena is its own.
+typedef tt_status crew_fn(tt_job *job, tt_arena *arena, void *user);
+
+// Makes a family's job for a rank that was launched, with the collective that its
+// settings name. `more` as for family_settings.
+tt_status crew_be_rank(const tt_launch_rank *rank, const family *f,
+                       const char *const *more, crew_fn *fn, void *user);
 
 // `steps` on random data by `n` ranks. `more` as for family_settings.
 crew_run *crew_train(const family *f, const char *const *more, int32_t n,

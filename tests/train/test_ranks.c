@@ -189,3 +189,45 @@ TEST(a_rate_may_grow_with_the_batch)
         close_job(&m);
     }
 }
+
+// Blocks of states lie where the whole does, also in the layouts that kernels of the
+// CPU want, and sums are scattered over them by every algorithm.
+static void check_in_place(const family *f, const char *collective, int32_t n)
+{
+    crew_run *plain = NULL;
+    for (int zero = 0; zero <= 2; zero++) {
+        char by[40], level[16], what[80];
+        const char *const more[] = {by, level, "device=cpu", "optim=momentum",
+                                    "optim.clip=0", "optim.lr=1e-3", NULL};
+        snprintf(by, sizeof by, "collective=%s", collective);
+        snprintf(level, sizeof level, "zero=%d", zero);
+        snprintf(what, sizeof what, "%s by %s with zero=%d on %d ranks",
+                 f->name, collective, zero, n);
+        crew_run *run = crew_train(f, more, n, 3);
+        if (zero == 0) {
+            plain = run;
+            continue;
+        }
+        check_near(run, plain, 2e-4, what);
+        crew_free(run);
+    }
+    crew_free(plain);
+}
+
+TEST_SLOW(ranks_update_blocks_in_their_place, 240)
+{
+    static const family nets[] = {
+        {"blocked vgg",
+         {"model=vgg", "model.depth=11", "model.width=16", "model.hidden=64",
+          "model.classes=7", "image=32", "batch=4", NULL},
+         true},
+        {"gpt",
+         {"model=gpt", "model.layers=2", "model.width=64", "model.heads=4",
+          "model.vocab=96", "seq=16", "batch=4", NULL},
+         false}};
+    static const char *const collectives[] = {"naive",  "ring",   "halving",
+                                              "direct", "native", "hierarchical"};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 6; k++)
+            check_in_place(&nets[i], collectives[k], 2 + 2 * (k % 2));
+}

@@ -1,12 +1,12 @@
 // What a plan says of ranks is what they do: bytes and messages, by every algorithm,
 // and memory, to the byte.
 
-#include "comm/launch.h"
-#include "families.h"
+#include "crew.h"
 #include "jobs.h"
 #include "test.h"
 #include "train/survey.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct trial {
@@ -25,9 +25,9 @@ static tt_status fail(const trial *t, int32_t rank, const char *what,
                    what, (long long)is, (long long)planned);
 }
 
-static tt_status measure(const trial *t, tt_job *job)
+static tt_status measure(tt_job *job, tt_arena *arena, void *user)
 {
-    tt_arena *arena = tt_arena_create();
+    const trial *t = user;
     tt_survey survey;
     tt_step_result result;
     tt_wire_stats stats;
@@ -54,35 +54,18 @@ static tt_status measure(const trial *t, tt_job *job)
         return fail(t, rank, "used", used, job->plan->peak_bytes);
     if (used < survey.memory.least || used > survey.memory.most)
         return fail(t, rank, "beyond all", used, survey.memory.most);
-    tt_arena_destroy(arena);
     return TT_OK;
 }
 
 static tt_status be_rank(const tt_launch_rank *rank, void *user)
 {
     const trial *t = user;
-    tt_peers peers = {.rank = rank->rank,
-                      .size = rank->n_ranks,
-                      .on_host = rank->n_ranks,
-                      .cores = 1};
-    tt_arena *arena = tt_arena_create();
-    tt_settings settings = {0};
-    tt_job *job = NULL;
-    TT_TRY(tt_shm_open(rank->world, rank->rank, rank->deadline, &peers.comm));
-    TT_TRY(tt_comm_wire_open(peers.comm,
-                             &(tt_wire_options){.collective = t->collective},
-                             &peers.wire));
-    family_settings(family_named(t->family), t->setting, &settings, arena);
-    TT_TRY(
-        tt_settings_set(&settings, "collective", t->collective, "test", arena));
-    tt_status status = tt_job_configure_peers(&settings, NULL, &peers, &job);
-    if (status == TT_OK)
-        status = measure(t, job);
-    tt_job_close(job);
-    tt_arena_destroy(arena);
-    tt_comm_wire_close(peers.wire);
-    tt_comm_close(peers.comm);
-    return status;
+    char collective[32];
+    const char *more[8] = {collective};
+    snprintf(collective, sizeof collective, "collective=%s", t->collective);
+    for (int i = 0; t->setting[i] != NULL; i++)
+        more[i + 1] = t->setting[i];
+    return crew_be_rank(rank, family_named(t->family), more, measure, user);
 }
 
 static void check(const trial *t)

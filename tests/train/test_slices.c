@@ -3,8 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "comm/launch.h"
-#include "families.h"
+#include "crew.h"
 #include "jobs.h"
 #include "store/checkpoint.h"
 #include "test.h"
@@ -142,8 +141,9 @@ static tt_status save(const task *t, tt_job *job, tt_arena *arena)
     return TT_OK;
 }
 
-static tt_status work(const task *t, tt_job *job, tt_arena *arena)
+static tt_status work(tt_job *job, tt_arena *arena, void *user)
 {
+    const task *t = user;
     tt_step_result last = {0};
     TT_TRY(tt_job_start(job, NULL));
     TT_TRY(tt_job_step(job, tt_job_feed_random, NULL, &last));
@@ -164,26 +164,9 @@ static tt_status work(const task *t, tt_job *job, tt_arena *arena)
 static tt_status be_rank(const tt_launch_rank *rank, void *user)
 {
     const task *t = user;
-    tt_peers peers = {.rank = rank->rank,
-                      .size = rank->n_ranks,
-                      .on_host = rank->n_ranks,
-                      .cores = 1};
-    tt_arena *arena = tt_arena_create();
-    tt_settings settings = {0};
-    tt_job *job = NULL;
-    TT_TRY(tt_shm_open(rank->world, rank->rank, rank->deadline, &peers.comm));
-    TT_TRY(tt_comm_wire_open(peers.comm, &(tt_wire_options){0}, &peers.wire));
-    family_settings(t->family, t->layout->setting, &settings, arena);
-    tt_status status = tt_job_configure_peers(&settings, NULL, &peers, &job);
-    if (status == TT_OK)
-        status = work(t, job, arena);
-    if (status == TT_OK)
-        __atomic_add_fetch(&t->out->n_good, 1, __ATOMIC_SEQ_CST);
-    tt_job_close(job);
-    tt_arena_destroy(arena);
-    tt_comm_wire_close(peers.wire);
-    tt_comm_close(peers.comm);
-    return status;
+    TT_TRY(crew_be_rank(rank, t->family, t->layout->setting, work, user));
+    __atomic_add_fetch(&t->out->n_good, 1, __ATOMIC_SEQ_CST);
+    return TT_OK;
 }
 
 static void run(task *t)
