@@ -45,19 +45,19 @@ static tt_status set_number(bench *b, tt_settings *settings, const char *key,
 
 static tt_status open_one(bench *b)
 {
-    static const char *const given[] = {"batch", "micro", "accumulate",
-                                        "mesh.data"};
+    static const char *const given[] = {"batch", "micro", "accumulate"};
     const tt_settings *from = &b->cli->settings;
     const int32_t n = b->peers->size;
     const tt_peers alone = {.size = 1, .on_host = 1, .cores = b->peers->cores};
     tt_settings own = {.cache = from->cache};
     for (int64_t i = 0; i < from->n; i++)
-        TT_TRY(tt_settings_set(&own, from->v[i].key, from->v[i].value,
-                               from->v[i].origin, b->cli->arena));
+        if (!tt_where_has(from->v[i].key)) // one rank has no mesh
+            TT_TRY(tt_settings_set(&own, from->v[i].key, from->v[i].value,
+                                   from->v[i].origin, b->cli->arena));
     const int64_t value[] = {b->all->options.batch / n,
                              b->all->options.micro / n,
-                             b->all->options.accumulate, 0};
-    for (int i = 0; i < 4; i++)
+                             b->all->options.accumulate};
+    for (int i = 0; i < 3; i++)
         TT_TRY(set_number(b, &own, given[i], value[i]));
     TT_TRY(tt_job_configure_peers(&own, table, &alone, &b->one));
     return tt_job_start(b->one, &(tt_exec_options){0});
