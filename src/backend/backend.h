@@ -42,6 +42,8 @@ typedef struct tt_backend_def {
     int32_t (*layout_part)(tt_backend *backend, int32_t layout,
                            int64_t entries);
     uint64_t (*layout_hash)(tt_backend *backend, int32_t layout);
+    // What is free of its memory now; NULL: what it was when it was opened.
+    int64_t (*free_bytes)(tt_backend *backend);
     tt_status (*open)(tt_backend *backend); // NULL: nothing
     void (*close)(tt_backend *backend);
 } tt_backend_def;
@@ -51,13 +53,19 @@ typedef struct tt_backend_options {
     bool exact;    // results must not depend on the number of threads
     const char
         *cache; // folder for what is measured, while it is opened; NULL: none
+    // Which of several devices: its number, or -1 for that of a process which is the
+    // `local`th of its host.
+    int32_t number, local;
 } tt_backend_options;
+
+enum { TT_DEVICE_ID = 16 };
 
 struct tt_backend {
     tt_target target; // first: a backend is a target
     const tt_backend_def *def;
     tt_backend_options options;
     void *device; // the def's own (interned layouts, engine, ...)
+    unsigned char id[TT_DEVICE_ID]; // like no other device's; zero: the host
 };
 
 tt_status tt_backend_open(const tt_backend_def *def,

@@ -32,6 +32,9 @@ static tt_status print_json(const tt_job *job, const tt_survey *survey,
         if (use_key[u] != NULL)
             tt_json_i64(&json, use_key[u], plan->bytes_by_use[u]);
     tt_json_i64(&json, "peak_bytes", plan->peak_bytes);
+    tt_json_i64(&json, "stage_bytes",
+                job->backend->def->memory == NULL ? 0
+                                                  : tt_wire_stage_bytes(plan));
     tt_json_f64(&json, "flops", plan->cost.flops);
     tt_json_f64(&json, "formula_flops", tt_job_flops(job));
     tt_json_f64(&json, "bytes_moved", plan->cost.bytes);
@@ -70,6 +73,11 @@ static void print_head(const tt_job *job, tt_str *out)
                     (long long)job->where.zero, job->grid.layout_text);
     if (job->chunks > 1)
         tt_str_addf(out, "loss: in %lld chunks\n", (long long)job->chunks);
+    if (job->peers.size > 1 && job->backend->def->memory != NULL) {
+        tt_str_add(out, "host memory: ");
+        tt_bytes_print(tt_wire_stage_bytes(job->plan), out);
+        tt_str_add(out, " for collectives, where NCCL does not do them\n");
+    }
     if (job->in_order)
         tt_str_add(out, "collectives: one after another, since the parts of "
                         "ranks differ and so do their kernels\n");

@@ -44,6 +44,8 @@ static tt_status print_dry_run(tt_session *s)
     print_bytes(&text, "  evaluation", memory.evaluation);
     print_bytes(&text, "  loader", memory.loader);
     print_bytes(&text, "  snapshot", memory.snapshot);
+    if (memory.stage > 0)
+        print_bytes(&text, "  collectives", memory.stage);
     print_bytes(&text, "  in all", memory.total);
     tt_status status = tt_str_status(&text);
     if (status == TT_OK)

@@ -110,6 +110,7 @@ static tt_status be_rank(const tt_launch_rank *rank, void *user)
         .rank = rank->rank,
         .size = rank->n_ranks,
         .on_host = rank->n_ranks,
+        .local = rank->rank,
         .cores = rank->cores,
         .comm = comm,
         .text = tt_arena_printf(
@@ -185,15 +186,20 @@ static int32_t cores_of(int32_t on_host, int32_t mine)
 static tt_peers peers_of(const tt_starting *s, const tt_world *world,
                          const tt_team *team)
 {
-    int32_t on_host = 0;
-    for (int32_t r = 0; r < world->size; r++)
-        on_host += team->host[r] == team->host[world->rank];
+    int32_t on_host = 0, local = 0;
+    for (int32_t r = 0; r < world->size; r++) {
+        if (team->host[r] != team->host[world->rank])
+            continue;
+        on_host++;
+        local += r < world->rank;
+    }
     const int32_t cores = cores_of(on_host, s->n_cores);
     const long all = sysconf(_SC_NPROCESSORS_ONLN);
     return (tt_peers){
         .rank = world->rank,
         .size = world->size,
         .on_host = on_host,
+        .local = local,
         .cores = cores,
         .comm = team->comm,
         .text = tt_arena_printf(

@@ -1,6 +1,7 @@
 // configure - settings to a job: which model, optimiser, device, precision.
 
 #include "base/alloc.h"
+#include "train/device.h"
 #include "train/exact.h"
 #include "train/job.h"
 #include "train/known.h"
@@ -29,8 +30,8 @@ const tt_opt tt_job_option_table[] = {
      offsetof(tt_job_options, optim)},
     {"smoothing", "0", "label smoothing", TT_OPT_F64,
      offsetof(tt_job_options, smoothing), NULL, 0, 0.999},
-    {"device", "cpu", "cpu, cuda, or ref: the slow reference", TT_OPT_STR,
-     offsetof(tt_job_options, device)},
+    {"device", "cpu", "cpu, cuda, cuda:N, or ref: the slow reference",
+     TT_OPT_STR, offsetof(tt_job_options, device)},
     {"threads", "0", "threads; 0: all cores", TT_OPT_I64,
      offsetof(tt_job_options, threads), NULL, 0, 4096},
     {"exact", "false", "the same bits on any number of threads and replicas",
@@ -138,17 +139,7 @@ static tt_dtype compute_dtype(int precision)
 
 static tt_status set_device(tt_job *job, const char *cache)
 {
-    const tt_backend_def *def = tt_backend_find(job->options.device);
-    if (def == NULL)
-        return tt_fail(TT_ERR_ARG,
-                       "unknown device \"%s\"; use cpu, cuda or ref",
-                       job->options.device);
-    const int threads = (int)job->options.threads;
-    const tt_backend_options options = {
-        .n_threads = threads > 0 ? threads : job->peers.cores,
-        .exact = job->options.exact,
-        .cache = cache};
-    TT_TRY(tt_backend_open(def, &options, &job->backend));
+    TT_TRY(tt__job_open_device(job, cache));
     tt_target *target = &job->backend->target;
     if (!target->has_dtype(target, compute_dtype(job->options.precision))) {
         job->note = tt_arena_printf(

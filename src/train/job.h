@@ -80,6 +80,7 @@ typedef struct tt_job {
     tt_model_io io;   // extents of one micro-batch, over all ranks
     tt_graph *graph;
     tt_backend *backend;
+    int32_t on_device; // ranks that compute on the same one
     tt_plan *plan;
     int64_t chunks; // of the loss; after tt_job_plan
     bool in_order;  // its collectives: ranks' plans would differ otherwise

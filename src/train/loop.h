@@ -39,7 +39,9 @@ typedef struct tt_score {
 
 // Bytes besides the plan's: what training needs in all.
 typedef struct tt_train_memory {
-    int64_t plan, evaluation, loader, snapshot, total;
+    int64_t plan, evaluation, loader, snapshot;
+    int64_t stage; // for collectives of a device
+    int64_t total;
 } tt_train_memory;
 tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out);
 

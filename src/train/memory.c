@@ -31,7 +31,9 @@ tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out)
         m.loader *= 2;
         tt_infer_close(infer);
     }
-    m.total = m.plan + m.evaluation + m.loader + m.snapshot;
+    if (job->backend->def->memory != NULL)
+        m.stage = tt_wire_stage_bytes(job->plan);
+    m.total = m.plan + m.evaluation + m.loader + m.snapshot + m.stage;
     *memory_out = m;
     return TT_OK;
 }

@@ -13,6 +13,7 @@
 typedef struct tt_peers {
     int32_t rank, size;
     int32_t on_host;    // ranks on this host
+    int32_t local;      // this one's number among them
     int32_t cores;      // for this rank alone; 0: all of the machine
     tt_comm *comm;      // NULL: nobody is there, so plans can be made, not run
     tt_comm_wire *wire; // over comm

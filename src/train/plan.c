@@ -373,6 +373,8 @@ static void try_all(tt_job *job, alternatives *a)
 int64_t tt__job_memory(const tt_job *job)
 {
     const int32_t on_host = job->peers.on_host;
+    if (job->backend->def->memory != NULL) // divided when it was opened
+        return job->backend->target.memory_bytes;
     return job->backend->target.memory_bytes / (on_host > 1 ? on_host : 1);
 }
 

@@ -33,6 +33,7 @@ typedef struct tt_cuda_memo {
 
 typedef struct tt_cuda_info {
     char name[64];
+    unsigned char id[16]; // like no other device's
     int64_t free_bytes, total_bytes;
     int major, minor, cores; // compute capability, multiprocessors
     double peak_flops;       // a second, of products of 16 bits; 0: unknown

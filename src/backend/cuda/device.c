@@ -8,6 +8,8 @@
 #include "backend/cuda/queue.h"
 #include "base/alloc.h"
 
+#include <string.h>
+
 tt_status tt__cuda_status(const char *error)
 {
     return error == NULL ? TT_OK
@@ -114,17 +116,42 @@ static void keep_choice(void *ctx, const char *key, const char *value)
     tt_choices_keep(ctx, key, value);
 }
 
+static tt_status choose(const tt__cuda *d, const tt_backend_options *options,
+                        int *number_out)
+{
+    const int n = d->api->devices();
+    if (n > 0 && options->number >= n)
+        return tt_fail(TT_ERR_ARG,
+                       "device=cuda:%d: there %s %d GPU%s here, from cuda:0 on",
+                       options->number, n == 1 ? "is" : "are", n,
+                       n == 1 ? "" : "s");
+    *number_out = options->number >= 0 ? options->number
+                  : n > 0              ? options->local % n
+                                       : 0;
+    return TT_OK;
+}
+
+static int64_t free_bytes(tt_backend *backend)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    tt_cuda_info info = {0};
+    return d->api->info(d->cuda, &info) == NULL ? info.free_bytes : 0;
+}
+
 static tt_status open_device(tt__cuda *d, tt_backend *backend)
 {
     tt_cuda_info info = {0};
     TT_TRY(tt__cuda_load(d));
     TT_TRY(tt_choices_open(backend->options.cache, "cuda", &d->choices));
     const tt_cuda_memo memo = {d->choices, find_choice, keep_choice};
-    const char *error = d->api->open(0, &memo, &d->cuda);
+    int number = 0;
+    TT_TRY(choose(d, &backend->options, &number));
+    const char *error = d->api->open(number, &memo, &d->cuda);
     if (error == NULL)
         error = d->api->info(d->cuda, &info);
     if (error != NULL)
         return tt_fail(TT_ERR_UNSUPPORTED, "no GPU can be used: %s", error);
+    memcpy(backend->id, info.id, sizeof backend->id);
     backend->target.memory_bytes = info.free_bytes;
     backend->target.peak_flops = info.peak_flops;
     return TT_OK;
@@ -183,6 +210,7 @@ const tt_backend_def tt_backend_cuda = {
     .is_here = is_here,
     .has_dtype = has_dtype,
     .layout_bytes = tt__cuda_layout_bytes,
+    .free_bytes = free_bytes,
     .open = open,
     .close = close,
 };

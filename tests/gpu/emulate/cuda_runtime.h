@@ -64,6 +64,9 @@ enum {
 struct cudaDeviceProp {
     char name[256];
     int major, minor, multiProcessorCount;
+    struct {
+        char bytes[16];
+    } uuid;
 };
 
 cudaError_t cudaGetDeviceCount(int *n);

@@ -302,9 +302,16 @@ void emulated::catch_up(cudaStream_t stream)
         (void)do_until(stream, stream->n_all);
 }
 
+// As many devices, with as much memory, as the environment says.
+static long long asked(const char *name, long long otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL ? atoll(text) : otherwise;
+}
+
 cudaError_t cudaGetDeviceCount(int *n)
 {
-    *n = 1;
+    *n = (int)asked("EMULATED_GPUS", 1);
     return cudaSuccess;
 }
 
@@ -313,9 +320,11 @@ cudaError_t cudaSetDevice(int)
     return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device)
 {
     *p = cudaDeviceProp();
+    memcpy(p->uuid.bytes, "emulated", 8);
+    memcpy(p->uuid.bytes + 8, &device, sizeof device);
     snprintf(p->name, sizeof p->name, "emulated");
     p->major = 9;
     p->multiProcessorCount = 2;
@@ -324,7 +333,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
-    *free_bytes = *total_bytes = (size_t)8 << 30;
+    *free_bytes = *total_bytes = (size_t)asked("EMULATED_BYTES", 8LL << 30);
     return cudaSuccess;
 }
 

@@ -73,6 +73,7 @@ static const char *fill_in(tt_cuda *c, int device)
     TRY_CUDA(cudaSetDevice(device));
     TRY_CUDA(cudaGetDeviceProperties(&p, device));
     snprintf(c->info.name, sizeof c->info.name, "%.63s", p.name);
+    memcpy(c->info.id, p.uuid.bytes, sizeof c->info.id);
     c->info.major = p.major;
     c->info.minor = p.minor;
     c->info.cores = p.multiProcessorCount;
@@ -134,6 +135,7 @@ static void close(tt_cuda *c)
 static const char *info(tt_cuda *c, tt_cuda_info *out)
 {
     size_t free_bytes = 0, total_bytes = 0;
+    TRY_CUDA(cudaSetDevice(c->device));
     TRY_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
     *out = c->info;
     out->free_bytes = (int64_t)free_bytes;
