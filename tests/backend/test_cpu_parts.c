@@ -203,6 +203,37 @@ TEST(cpu_attention_with_large_heads_is_left_to_ref)
     cpu_check(&c, 1e-5);
 }
 
+// ---- parts of vocabularies -----------------------------------------------
+
+// Entries 1, 2, 3 of four, in each of two groups.
+static void place_pieces(tt_site *site)
+{
+    tt_local *x = &site->in[0].local;
+    const int f = x->shape.first[1] + 1;
+    x->origin[f] = 1;
+    x->global[f] = 4;
+}
+
+static const double *some_labels(int i, int64_t n)
+{
+    static const double labels[] = {0, 5, 7, 2};
+    (void)n;
+    return i == 1 ? labels : NULL;
+}
+
+TEST(cpu_leaves_vocabularies_in_pieces_to_ref)
+{
+    const cpu_case c = {.op = &tt_op_correct_terms,
+                        .params = "",
+                        .in = {"n:4 v:2.w:3", "n:4", "n:4"},
+                        .dtype = TT_F32,
+                        .i32_in = 2,
+                        .kernel = "ref.correct_terms",
+                        .input = some_labels,
+                        .place = place_pieces};
+    cpu_check(&c, 0);
+}
+
 // ---- dropout -------------------------------------------------------------
 
 // Samples 1.. of 5, an early and a late run of positions.
