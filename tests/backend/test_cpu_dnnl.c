@@ -450,9 +450,8 @@ TEST(cpu_layouts_are_cut_where_no_block_is)
 TEST(cpu_layouts_of_other_orders_have_other_hashes)
 {
     static const dnnl_format_tag_t tags[] = {
-        dnnl_hwio,     dnnl_OIhw16i16o,  dnnl_OIhw16o16i,
-        dnnl_OIhw8i8o, dnnl_OIhw4i16o4i, dnnl_OIhw8i16o2i,
-        dnnl_Ohwi16o};
+        dnnl_hwio,        dnnl_OIhw16i16o,  dnnl_OIhw16o16i, dnnl_OIhw8i8o,
+        dnnl_OIhw4i16o4i, dnnl_OIhw8i16o2i, dnnl_Ohwi16o};
     enum { N = sizeof tags / sizeof tags[0] };
     uint64_t hash[N];
     tt__dnnl *dnnl = NULL;

@@ -214,7 +214,7 @@ static void place_pieces(tt_site *site)
     x->global[f] = 4;
 }
 
-static const double *some_labels(int i, int64_t n)
+static const double *piece_labels(int i, int64_t n)
 {
     static const double labels[] = {0, 5, 7, 2};
     (void)n;
@@ -229,7 +229,7 @@ TEST(cpu_leaves_vocabularies_in_pieces_to_ref)
                         .dtype = TT_F32,
                         .i32_in = 2,
                         .kernel = "ref.correct_terms",
-                        .input = some_labels,
+                        .input = piece_labels,
                         .place = place_pieces};
     cpu_check(&c, 0);
 }

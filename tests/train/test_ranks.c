@@ -197,8 +197,13 @@ static void check_in_place(const family *f, const char *collective, int32_t n)
     crew_run *plain = NULL;
     for (int zero = 0; zero <= 2; zero++) {
         char by[40], level[16], what[80];
-        const char *const more[] = {by, level, "device=cpu", "optim=momentum",
-                                    "optim.clip=0", "optim.lr=1e-3", NULL};
+        const char *const more[] = {by,
+                                    level,
+                                    "device=cpu",
+                                    "optim=momentum",
+                                    "optim.clip=0",
+                                    "optim.lr=1e-3",
+                                    NULL};
         snprintf(by, sizeof by, "collective=%s", collective);
         snprintf(level, sizeof level, "zero=%d", zero);
         snprintf(what, sizeof what, "%s by %s with zero=%d on %d ranks",
@@ -225,8 +230,8 @@ TEST_SLOW(ranks_update_blocks_in_their_place, 240)
          {"model=gpt", "model.layers=2", "model.width=64", "model.heads=4",
           "model.vocab=96", "seq=16", "batch=4", NULL},
          false}};
-    static const char *const collectives[] = {"naive",  "ring",   "halving",
-                                              "direct", "native", "hierarchical"};
+    static const char *const collectives[] = {
+        "naive", "ring", "halving", "direct", "native", "hierarchical"};
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 6; k++)
             check_in_place(&nets[i], collectives[k], 2 + 2 * (k % 2));
