@@ -17,6 +17,7 @@ enum { TT_NG_DX, TT_NG_DGAMMA, TT_NG_DBETA };
 enum { TT_CS_DLOGITS, TT_CS_SUM, TT_CS_COUNT, TT_CS_CORRECT };
 enum { TT_MA_A, TT_MA_B, TT_MA_BIAS, TT_MA_PLUS };
 enum { TT_MG_A, TT_MG_B, TT_MG_Z };
-enum { TT_GB_X, TT_GB_DY, TT_GB_W, TT_GB_B }; // shapes: W, B
+enum { TT_GB_X, TT_GB_DY, TT_GB_W, TT_GB_B };    // shapes: W, B
+enum { TT_CA_PLUS, TT_CA_DY, TT_CA_W, TT_CA_X }; // shape: X
 
 #endif

@@ -140,6 +140,8 @@ TT_OP(shift)
 TT_OP(take)
 
 // Fused.
+TT_OP(conv_grad_x_add)
+TT_OP(conv_relu)
 TT_OP(cross_entropy_step)
 TT_OP(matmul_add)
 TT_OP(matmul_gelu_grad)

@@ -7,6 +7,8 @@
 //   add    matmul, add                                 ->  matmul_add
 //   gelu   matmul, gelu_grad                           ->  matmul_gelu_grad
 //   bias   matmul_grad_w, bias_grad                    ->  matmul_grad_both
+//   relu   conv, relu                                  ->  conv_relu
+//   images conv_grad_x, add                            ->  conv_grad_x_add
 //
 //   same      up to rounding: sums that were rounded between two nodes are not
 //   bytes     what lay between the nodes is neither written nor read
@@ -228,6 +230,10 @@ static const tt_opt options[] = {
      TT_OPT_BOOL, offsetof(tt_fuse_params, gelu)},
     {"bias", "true", "gradients of weights and biases", TT_OPT_BOOL,
      offsetof(tt_fuse_params, bias)},
+    {"relu", "true", "convolutions and the activation behind them", TT_OPT_BOOL,
+     offsetof(tt_fuse_params, relu)},
+    {"images", "true", "gradients of images and the addition behind them",
+     TT_OPT_BOOL, offsetof(tt_fuse_params, images)},
     {0},
 };
 

@@ -251,11 +251,58 @@ static bool match_bias(const tt__matcher *m, int32_t n, tt__group *group)
     return true;
 }
 
+// ---- convolutions --------------------------------------------------------
+
+static bool match_relu(const tt__matcher *m, int32_t n, tt__group *group)
+{
+    if (!is_free(m, n, &tt_op_conv))
+        return false;
+    const tt_node *conv = node_at(m, n);
+    const int32_t next = m->reads[conv->out[0].id].first;
+    if (m->reads[conv->out[0].id].n != 1 || !is_free(m, next, &tt_op_relu) ||
+        node_at(m, next)->phase != conv->phase)
+        return false;
+    *group = (tt__group){.op = &tt_op_conv_relu,
+                         .params = conv->params,
+                         .node = {n, next},
+                         .n_nodes = 2,
+                         .at = next,
+                         .in = {conv->in[0], conv->in[1],
+                                conv->n_in > 2 ? conv->in[2] : TT_NONE},
+                         .n_in = conv->n_in,
+                         .out = {node_at(m, next)->out[0]},
+                         .n_out = 1};
+    return true;
+}
+
+static bool match_images(const tt__matcher *m, int32_t n, tt__group *group)
+{
+    if (!is_free(m, n, &tt_op_conv_grad_x))
+        return false;
+    const tt_node *grad = node_at(m, n);
+    tt_val plus = TT_NONE;
+    const int32_t add = find_addition(m, grad->out[0], &plus);
+    if (add < 0 || node_at(m, add)->phase != grad->phase)
+        return false;
+    *group = (tt__group){.op = &tt_op_conv_grad_x_add,
+                         .params = grad->params,
+                         .node = {n, add},
+                         .n_nodes = 2,
+                         .at = add,
+                         .in = {plus, grad->in[0], grad->in[1], grad->in[2]},
+                         .n_in = 4,
+                         .out = {node_at(m, add)->out[0]},
+                         .n_out = 1};
+    return true;
+}
+
 const tt__pattern tt__patterns[] = {
     {offsetof(tt_fuse_params, norm), match_norm},
     {offsetof(tt_fuse_params, loss), match_loss},
     {offsetof(tt_fuse_params, gelu), match_gelu},
     {offsetof(tt_fuse_params, add), match_add},
     {offsetof(tt_fuse_params, bias), match_bias},
+    {offsetof(tt_fuse_params, relu), match_relu},
+    {offsetof(tt_fuse_params, images), match_images},
     {0, NULL},
 };

@@ -105,11 +105,13 @@ static tt_status fuse(const tt_job *job, tt_graph **graph)
         .loss = target->wants(target, &tt_op_cross_entropy_step),
         .add = target->wants(target, &tt_op_matmul_add),
         .gelu = target->wants(target, &tt_op_matmul_gelu_grad),
-        .bias = target->wants(target, &tt_op_matmul_grad_both)};
+        .bias = target->wants(target, &tt_op_matmul_grad_both),
+        .relu = target->wants(target, &tt_op_conv_relu),
+        .images = target->wants(target, &tt_op_conv_grad_x_add)};
     tt_graph *next = NULL;
     if ((*graph)->mesh.n_axes > 0 ||
         !(params.norm || params.loss || params.add || params.gelu ||
-          params.bias))
+          params.bias || params.relu || params.images))
         return TT_OK;
     TT_TRY(tt_pass_apply(tt_pass_find("fuse"), &params, *graph, &next));
     tt_graph_destroy(*graph);

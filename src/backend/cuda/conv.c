@@ -8,6 +8,7 @@
 
 #include "backend/cuda/layout.h"
 #include "base/alloc.h"
+#include "ops/fused.h"
 #include "ops/ops.h"
 
 typedef struct state {
@@ -26,7 +27,8 @@ static void release(void *kernel_state)
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types_in_layouts(site, "ttx", "x");
+    return tt__site_has_types_in_layouts(
+        site, site->op == &tt_op_conv_grad_x_add ? "ttt" : "ttx", "x");
 }
 
 // The three tensors of a site.
@@ -37,12 +39,15 @@ typedef struct roles {
 
 static roles roles_of(tt_site *site)
 {
-    if (site->op == &tt_op_conv)
+    if (site->op == &tt_op_conv || site->op == &tt_op_conv_relu)
         return (roles){TT_CUDA_FORWARD, &site->in[0], &site->in[1],
                        &site->out[0]};
     if (site->op == &tt_op_conv_grad_x)
         return (roles){TT_CUDA_GRAD_X, &site->out[0], &site->in[1],
                        &site->in[0]};
+    if (site->op == &tt_op_conv_grad_x_add)
+        return (roles){TT_CUDA_GRAD_X, &site->out[0], &site->in[TT_CA_W],
+                       &site->in[TT_CA_DY]};
     return (roles){TT_CUDA_GRAD_W, &site->in[0], &site->out[0], &site->in[1]};
 }
 
@@ -55,6 +60,8 @@ static tt_cuda_conv_desc describe(const tt_site *site, const roles *r)
         .way = r->way,
         .type = site->in[0].dtype,
         .bias_type = has_bias ? site->in[2].dtype : TT_N_DTYPES,
+        .has_relu = site->op == &tt_op_conv_relu,
+        .adds = site->op == &tt_op_conv_grad_x_add,
         .n = g.n,
         .groups = g.groups,
         .c = g.c,
@@ -71,6 +78,8 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     TT_TRY(tt__cuda_channels_last(backend, r.x));
     TT_TRY(tt__cuda_channels_last(backend, r.w));
     TT_TRY(tt__cuda_channels_last(backend, r.y));
+    if (site->op == &tt_op_conv_grad_x_add)
+        TT_TRY(tt__cuda_channels_last(backend, &site->in[TT_CA_PLUS]));
     TT_TRY(tt__cuda_state(backend, sizeof(state), prepared_out));
     state *s = prepared_out->state;
     const tt_cuda_conv_desc d = describe(site, &r);
@@ -84,6 +93,32 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     return TT_OK;
 }
 
+// dx = plus + ...: into a copy of plus where dx has not taken its place.
+static tt_status run_add(void *kernel_state, const tt_site *site,
+                         const tt_args *args)
+{
+    const state *s = kernel_state;
+    const tt_operand *dx = &site->out[0];
+    const tt_cuda_copy_args plus = {.ndim = 1,
+                                    .dim = {tt_operand_count(dx)},
+                                    .to_stride = {1},
+                                    .from_stride = {1},
+                                    .to_type = dx->dtype,
+                                    .from_type = dx->dtype,
+                                    .to = args->out[0],
+                                    .from = args->in[TT_CA_PLUS]};
+    const tt_cuda_conv_args a = {
+        .x = args->out[0],
+        .w = (void *)(uintptr_t)args->in[TT_CA_W],
+        .y = (void *)(uintptr_t)args->in[TT_CA_DY],
+        .scratch = args->scratch,
+    };
+    if (plus.to != plus.from)
+        TT_TRY(TT__CUDA(kernel_state, copy, &plus));
+    return tt__cuda_status(
+        s->device->api->conv_run(s->device->cuda, s->conv, &a));
+}
+
 static tt_status run(void *kernel_state, const tt_site *site,
                      const tt_args *args)
 {
@@ -92,7 +127,7 @@ static tt_status run(void *kernel_state, const tt_site *site,
                    (void *)(uintptr_t)args->in[1]};
     tt_cuda_conv_args a = {.scratch = args->scratch,
                            .accumulate = args->accumulate};
-    if (site->op == &tt_op_conv) {
+    if (site->op == &tt_op_conv || site->op == &tt_op_conv_relu) {
         a.x = in[0];
         a.w = in[1];
         a.y = args->out[0];
@@ -116,6 +151,25 @@ const tt_kernel_def tt_kernel_cuda_conv = {
     .can = can,
     .prepare = prepare,
     .run = run,
+    .release = release,
+};
+
+const tt_kernel_def tt_kernel_cuda_conv_relu = {
+    .name = "cuda.conv_relu",
+    .op = &tt_op_conv_relu,
+    .can = can,
+    .prepare = prepare,
+    .run = run,
+    .release = release,
+};
+
+const tt_kernel_def tt_kernel_cuda_conv_grad_x_add = {
+    .name = "cuda.conv_grad_x_add",
+    .op = &tt_op_conv_grad_x_add,
+    .in_place = true,
+    .can = can,
+    .prepare = prepare,
+    .run = run_add,
     .release = release,
 };
 

@@ -13,7 +13,9 @@ TT_KERNEL(cuda_attention_grad)
 
 // Images.
 TT_KERNEL(cuda_conv)
+TT_KERNEL(cuda_conv_relu)
 TT_KERNEL(cuda_conv_grad_x)
+TT_KERNEL(cuda_conv_grad_x_add)
 TT_KERNEL(cuda_conv_grad_w)
 TT_KERNEL(cuda_conv_grad_b)
 TT_KERNEL(cuda_max_pool)

@@ -129,6 +129,8 @@ TT_KERNEL(ref_softmax_grad)
 // Communication.
 
 // Fused.
+TT_KERNEL(ref_conv_grad_x_add)
+TT_KERNEL(ref_conv_relu)
 TT_KERNEL(ref_cross_entropy_step)
 TT_KERNEL(ref_matmul_add)
 TT_KERNEL(ref_matmul_gelu_grad)

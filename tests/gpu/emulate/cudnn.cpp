@@ -16,7 +16,7 @@ void tt_dnn_destroy(tt_dnn_plan *)
 {
 }
 
-bool tt_dnn_has_bias(const tt_dnn_plan *)
+bool tt_dnn_is_whole(const tt_dnn_plan *)
 {
     return false;
 }

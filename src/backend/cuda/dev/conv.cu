@@ -24,6 +24,7 @@ struct tt_cuda_conv {
     tt_cuda_gemm *gemm; // at most one of these two
     tt_dnn_plan *plan;
     bool is_whole; // bias and activation are in it
+    bool pads;     // the plan wants x with its padding
 };
 
 // ---- sizes -----------------------------------------------------------------
@@ -43,6 +44,36 @@ static int64_t align(int64_t bytes)
 static int64_t low_bytes(const tt_cuda_conv_desc &d)
 {
     return align(count_w(d) * (d.type == TT_BF16 ? 2 : 4));
+}
+
+// The same with the padding in x.
+static tt_cuda_conv_desc padded(const tt_cuda_conv_desc &d)
+{
+    tt_cuda_conv_desc p = d;
+    for (tt_cuda_slide &s : p.slide) {
+        const int64_t behind = pad_behind(s);
+        s.in += s.pad + (behind > 0 ? behind : 0);
+        s.pad = 0;
+    }
+    return p;
+}
+
+static int64_t padded_bytes(const tt_cuda_conv_desc &d)
+{
+    return align(count_x(padded(d)) * (d.type == TT_BF16 ? 2 : 4));
+}
+
+// Whether cuDNN wants the padding of x to be there: it has made wrong gradients of
+// weights where there is more of it behind than in front.
+static bool is_lopsided(const tt_cuda_conv_desc &d)
+{
+    bool is_padded = false;
+    for (const tt_cuda_slide &s : d.slide) {
+        if (s.pad < 0)
+            return false;
+        is_padded = is_padded || !is_even(s);
+    }
+    return d.way == TT_CUDA_GRAD_W && is_padded;
 }
 
 // ---- products --------------------------------------------------------------
@@ -116,6 +147,34 @@ static const char *run_gemm(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
 
 // ---- running ---------------------------------------------------------------
 
+static const char *pad_x(tt_cuda_conv *conv, const void *x, void *to)
+{
+    const tt_cuda_conv_desc &d = conv->d, p = padded(d);
+    const int64_t bytes = d.type == TT_BF16 ? 2 : 4;
+    tt_cuda_copy_args a = {};
+    TRY_CUDA(cudaMemsetAsync(to, 0, (size_t)padded_bytes(d),
+                             conv->cuda->stream));
+    a.ndim = TT_CUDA_SPACE + 2;
+    a.dim[0] = d.n;
+    a.dim[a.ndim - 1] = d.groups * d.c;
+    int64_t from = d.groups * d.c, step = from, first = 0;
+    a.from_stride[a.ndim - 1] = a.to_stride[a.ndim - 1] = 1;
+    for (int i = TT_CUDA_SPACE - 1; i >= 0; i--) {
+        a.dim[i + 1] = d.slide[i].in;
+        a.from_stride[i + 1] = from;
+        a.to_stride[i + 1] = step;
+        first += d.slide[i].pad * step;
+        from *= d.slide[i].in;
+        step *= p.slide[i].in;
+    }
+    a.from_stride[0] = from;
+    a.to_stride[0] = step;
+    a.to_type = a.from_type = d.type;
+    a.from = x;
+    a.to = (char *)to + first * bytes;
+    return tt_cuda_copy(conv->cuda, &a);
+}
+
 static const char *run_plan(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
 {
     const tt_cuda_conv_desc &d = conv->d;
@@ -126,6 +185,11 @@ static const char *run_plan(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
     b.scratch = scratch + (is_w ? low_bytes(d) : 0);
     if (is_w && !is_direct)
         b.w = scratch;
+    if (conv->pads) {
+        b.x = b.scratch;
+        b.scratch = (char *)b.x + padded_bytes(d);
+        TRY(pad_x(conv, a->x, b.x));
+    }
     TRY(tt_dnn_run(conv->plan, &b));
     if (!is_w || is_direct)
         return NULL;
@@ -169,7 +233,8 @@ extern "C" int64_t tt_cuda_conv_scratch(const tt_cuda_conv *conv)
     const int64_t plain = tt_conv_plain_scratch(&conv->d);
     if (conv->plan == NULL)
         return plain;
-    const int64_t low = is_w ? low_bytes(conv->d) : 0;
+    const int64_t low = (is_w ? low_bytes(conv->d) : 0) +
+                        (conv->pads ? padded_bytes(conv->d) : 0);
     const int64_t bytes = low + tt_dnn_bytes(conv->plan) + 512;
     return bytes > plain ? bytes : plain;
 }
@@ -284,10 +349,12 @@ static const char *make(tt_cuda *cuda, const tt_cuda_conv_desc &d, int choice,
     const char *error = NULL;
     if (choice == 0 && is_product(d))
         error = make_gemm(conv);
+    conv->pads = is_lopsided(d);
+    const tt_cuda_conv_desc all = conv->pads ? padded(d) : d;
     if (choice > 0)
-        conv->plan = tt_dnn_create(cuda, &d, choice - 1);
+        conv->plan = tt_dnn_create(cuda, &all, choice - 1);
     conv->is_whole = conv->gemm != NULL   ? !d.has_relu
-                     : conv->plan != NULL ? tt_dnn_has_bias(conv->plan)
+                     : conv->plan != NULL ? tt_dnn_is_whole(conv->plan)
                                           : !d.has_relu && !has_bias(d);
     *out = conv;
     return error;

@@ -30,6 +30,20 @@ static inline int64_t pixels_of(const tt_cuda_conv_desc &d)
     return d.n * volume(d, &tt_cuda_slide::out);
 }
 
+// Entries behind the last that the window needs so that it fits `out` times.
+static inline int64_t pad_behind(const tt_cuda_slide &s)
+{
+    const int64_t reach = (s.kernel - 1) * s.dilation + 1;
+    return (s.out - 1) * s.stride + reach - s.in - s.pad;
+}
+
+// Whether the same padding on both sides gives as many outputs.
+static inline bool is_even(const tt_cuda_slide &s)
+{
+    const int64_t spare = s.pad - pad_behind(s);
+    return spare >= 0 && spare < s.stride;
+}
+
 // Kernels for every convolution, without bias and activation.
 const char *tt_conv_plain(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                           const tt_cuda_conv_args *args);

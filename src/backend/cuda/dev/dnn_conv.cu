@@ -5,6 +5,7 @@
 
 #include "backend/cuda/dev/dnn_conv.cuh"
 
+#include "backend/cuda/dev/conv.cuh"
 #include "backend/cuda/dev/dnn.cuh"
 
 #include <new>
@@ -105,13 +106,6 @@ static dnn_desc image(dnn_graph &g, id name, cudnnDataType_t type,
     return tensor(g, name, type, dim, is_virtual);
 }
 
-// Entries behind the last that the window needs so that it fits `out` times.
-static int64_t pad_behind(const tt_cuda_slide &s)
-{
-    const int64_t reach = (s.kernel - 1) * s.dilation + 1;
-    return (s.out - 1) * s.stride + reach - s.in - s.pad;
-}
-
 static dnn_desc window(dnn_graph &g, const tt_cuda_conv_desc &d)
 {
     const cudnnDataType_t math = CUDNN_DATA_FLOAT;
@@ -119,7 +113,7 @@ static dnn_desc window(dnn_graph &g, const tt_cuda_conv_desc &d)
     std::vector<int64_t> stride, dilation, before, behind;
     for (int i = first_space(d); i < TT_CUDA_SPACE; i++) {
         const tt_cuda_slide &s = d.slide[i];
-        const int64_t more = pad_behind(s);
+        const int64_t more = is_even(s) ? s.pad : pad_behind(s);
         stride.push_back(s.stride);
         dilation.push_back(s.dilation);
         before.push_back(s.pad);
@@ -289,11 +283,13 @@ static dnn_desc find_plan(dnn_graph &g, const tt_cuda_conv_desc &d,
 }
 
 // Windows that begin inside of the image, or leave out more of its end than a
-// stride, are none of cuDNN's.
+// stride, are none of cuDNN's, and gradients of weights with more padding behind than
+// in front have come out wrong.
 static bool is_expressible(const tt_cuda_conv_desc &d)
 {
     for (const tt_cuda_slide &s : d.slide)
-        if (s.pad < 0 || pad_behind(s) <= -s.stride)
+        if (s.pad < 0 || pad_behind(s) <= -s.stride ||
+            (d.way == TT_CUDA_GRAD_W && !is_even(s)))
             return false;
     return true;
 }
@@ -344,7 +340,7 @@ void tt_dnn_destroy(tt_dnn_plan *plan)
     delete plan;
 }
 
-bool tt_dnn_has_bias(const tt_dnn_plan *plan)
+bool tt_dnn_is_whole(const tt_dnn_plan *plan)
 {
     return plan->is_whole;
 }

@@ -17,7 +17,7 @@ tt_dnn_plan *tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                            int number);
 void tt_dnn_destroy(tt_dnn_plan *plan);
 
-bool tt_dnn_has_bias(const tt_dnn_plan *plan); // with bias and activation
+bool tt_dnn_is_whole(const tt_dnn_plan *plan); // with bias and activation
 int64_t tt_dnn_bytes(const tt_dnn_plan *plan); // of workspace
 const char *tt_dnn_run(tt_dnn_plan *plan, const tt_cuda_conv_args *args);
 

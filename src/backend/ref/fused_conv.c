@@ -1,0 +1,47 @@
+// fused_conv - reference kernels of conv_relu and conv_grad_x_add: their parts, one
+// after the other.
+
+#include "backend/ref/gemm.h"
+#include "backend/ref/ref.h"
+#include "ops/fused.h"
+#include "ops/ops.h"
+
+static tt_status run_relu(void *state, const tt_site *site, const tt_args *args)
+{
+    const tt_operand *y = &site->out[0];
+    TT_TRY(tt_kernel_ref_conv.run(state, site, args));
+    for (int64_t i = 0; i < tt_operand_count(y); i++)
+        if (tt_dtype_load(y->dtype, args->out[0], i) <= 0)
+            tt_dtype_store(y->dtype, args->out[0], i, 0);
+    return TT_OK;
+}
+
+static tt_status run_add(void *state, const tt_site *site, const tt_args *args)
+{
+    tt_site gradient = *site;
+    tt_args behind = *args;
+    const tt_operand *dx = &site->out[0];
+    gradient.in += TT_CA_DY;
+    gradient.n_in -= TT_CA_DY;
+    behind.in += TT_CA_DY;
+    TT_TRY(tt_kernel_ref_conv_grad_x.run(state, &gradient, &behind));
+    for (int64_t i = 0; i < tt_operand_count(dx); i++)
+        tt_dtype_store(dx->dtype, args->out[0], i,
+                       tt_dtype_load(dx->dtype, args->out[0], i) +
+                           tt_dtype_load(dx->dtype, args->in[TT_CA_PLUS], i));
+    return TT_OK;
+}
+
+const tt_kernel_def tt_kernel_ref_conv_relu = {
+    .name = "ref.conv_relu",
+    .op = &tt_op_conv_relu,
+    .prepare = tt__gemm_prepare,
+    .run = run_relu,
+};
+
+const tt_kernel_def tt_kernel_ref_conv_grad_x_add = {
+    .name = "ref.conv_grad_x_add",
+    .op = &tt_op_conv_grad_x_add,
+    .prepare = tt__gemm_prepare,
+    .run = run_add,
+};
