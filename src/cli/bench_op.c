@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct row {
-    const char *kernel, *op;
+    const char *kernel, *op, *name; // name: of the only step
     int64_t steps;
     double seconds, flops, bytes;
 } row;
@@ -23,22 +23,26 @@ typedef struct rows {
 
 typedef struct options {
     int64_t steps;
+    bool each;
 } options;
 
 static const tt_opt table[] = {
     {"steps", "3", "steps to measure", TT_OPT_I64, offsetof(options, steps),
      NULL, 1, 1000000},
+    {"each", "false", "a line for every step, not for every kernel",
+     TT_OPT_BOOL, offsetof(options, each)},
     {0},
 };
 
-static void add(rows *r, const tt_step *step, double seconds)
+static void add(rows *r, bool each, const tt_step *step, double seconds)
 {
-    int i = 0;
+    int i = each ? r->n : 0;
     while (i < r->n && strcmp(r->list[i].kernel, step->choice.name) != 0)
         i++;
     if (i == r->n)
-        r->list[r->n++] =
-            (row){.kernel = step->choice.name, .op = step->op->name};
+        r->list[r->n++] = (row){.kernel = step->choice.name,
+                                .op = step->op->name,
+                                .name = each ? step->name : ""};
     r->list[i].steps++;
     r->list[i].seconds += seconds;
     r->list[i].flops += step->cost.flops;
@@ -64,15 +68,18 @@ static void print_row(const row *r, double total, double flop_rate,
 {
     const double of_bound = bound(r, flop_rate, byte_rate);
     if (json == NULL) {
-        printf("%-26s %5lld %9.3f %6.1f%% %9.1f %8.1f %7.0f%%\n", r->kernel,
-               (long long)r->steps, r->seconds * 1e3, 100 * r->seconds / total,
-               r->flops / r->seconds / 1e9, r->bytes / r->seconds / 1e9,
-               100 * of_bound);
+        printf("%-26s %5lld %9.3f %6.1f%% %9.1f %8.1f %7.0f%%%s%s\n",
+               r->kernel, (long long)r->steps, r->seconds * 1e3,
+               100 * r->seconds / total, r->flops / r->seconds / 1e9,
+               r->bytes / r->seconds / 1e9, 100 * of_bound,
+               *r->name != 0 ? "  " : "", r->name);
         return;
     }
     tt_json_open(json, NULL, '{');
     tt_json_str(json, "kernel", r->kernel);
     tt_json_str(json, "op", r->op);
+    if (*r->name != 0)
+        tt_json_str(json, "name", r->name);
     tt_json_i64(json, "steps", r->steps);
     tt_json_f64(json, "ms", r->seconds * 1e3);
     tt_json_f64(json, "share", r->seconds / total);
@@ -111,8 +118,10 @@ static tt_status print_rows(const tt_cli *cli, rows *r, double flop_rate,
 
 static tt_status profile(tt_cli *cli, tt_job *job, const options *o)
 {
-    const tt_exec_options exec = {.wait = true};
-    const int64_t n = job->backend->def->memory == NULL ? 2048 : 8192;
+    const tt_memory_def *memory = job->backend->def->memory;
+    const bool can_mark = memory != NULL && memory->mark != NULL;
+    const tt_exec_options exec = {.wait = !can_mark, .marks = can_mark};
+    const int64_t n = memory == NULL ? 2048 : 8192;
     const int64_t mnk[3] = {n, n, n};
     const double flops = 2.0 * (double)n * (double)n * (double)n;
     double byte_rate = 1, product = 1;
@@ -127,8 +136,8 @@ static tt_status profile(tt_cli *cli, tt_job *job, const options *o)
         return tt_fail(TT_ERR_NOMEM, "no memory for a benchmark");
     const double *seconds = tt_exec_step_seconds(job->exec);
     for (int32_t s = 0; s < plan->n_steps; s++)
-        if (plan->step[s].choice.name != NULL)
-            add(&r, &plan->step[s], seconds[s] / (double)o->steps);
+        if (plan->step[s].choice.name != NULL && (!o->each || seconds[s] > 0))
+            add(&r, o->each, &plan->step[s], seconds[s] / (double)o->steps);
     tt_status status = tt_bench_copy_rate(job->backend, &byte_rate);
     if (status == TT_OK)
         status = tt_bench_product(

@@ -151,10 +151,12 @@ static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
     const feeding *f = user;
     tt_job *job = f->job;
     TT_TRY(set_scalar(job, "first_sample", (double)(micro * job->io.batch)));
-    TT_TRY(f->feed(f->user, job, micro, job->x, job->y));
-    tt_feed_leave_out(job->plan, job->y);
     if (job->stop != NULL)
         TT_TRY(tt_feed_stop(exec, job->stop, job->wants_stop));
+    if (f->feed == NULL)
+        return TT_OK;
+    TT_TRY(f->feed(f->user, job, micro, job->x, job->y));
+    tt_feed_leave_out(job->plan, job->y);
     TT_TRY(tt_exec_write(exec, tt_graph_find(job->graph, "x"), job->x));
     return tt_exec_write(exec, tt_graph_find(job->graph, "y"), job->y);
 }

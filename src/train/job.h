@@ -158,7 +158,8 @@ typedef struct tt_step_result {
     bool stop;      // a rank wants to stop, see tt_job.wants_stop
 } tt_step_result;
 
-// One optimiser step over all micro-batches.
+// One optimiser step over all micro-batches; without `feed` each is the last that was
+// fed, which is where it was.
 tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                       tt_step_result *result_out);
 
