@@ -1,17 +1,20 @@
 // batch_norm - statistics of channels over rows, and functions of elements with a few
 // numbers per channel. Rows are [n * points], columns the channels.
 //
-// A thread owns a column of one pack of channels and walks down a chunk of rows, so
-// that what it needs per channel stays in registers and every access is 16 bytes
-// wide. Sums of chunks are added up by a second kernel, in double and in a fixed
-// order. Bound by memory bandwidth: forward reads x twice and writes y, backward
-// reads x, dy and y (for the activation's mask) twice and writes dx; where the
-// residual has a gradient too, it is the masked dy, written by the first pass and
-// read by the second instead of dy and y.
+// A thread owns a column of one pack of channels and walks down a chunk of rows, a
+// few at a time: their loads, of 16 bytes each, are all under way before the first is
+// used. The grid is one wave of blocks. Sums of chunks are added up by a small kernel,
+// in double and in a fixed order; it also leaves what the second pass needs per
+// channel. That pass walks up, from the rows that the first has left in the L2 cache.
+//
+// Bound by memory bandwidth: forward reads x twice and writes y, backward reads x, dy
+// and y (for the activation's mask) twice and writes dx; where the residual has a
+// gradient too, it is the masked dy, written by the first pass and read by the second
+// instead of dy and y.
 
-#include "backend/cuda/dev/common.cuh"
+#include "backend/cuda/dev/batch_norm.cuh"
 
-enum { THREADS = 256, BLOCKS = 132 * 8, COLS = 32, LANES = 16 };
+enum { THREADS = 256, RESIDENT = 3, BLOCKS = 132 * RESIDENT };
 
 // ---- shapes ----------------------------------------------------------------
 
@@ -38,7 +41,7 @@ static cover cover_of(const tt_cuda_bn_args *a, int v)
     c.columns = ceil_div(packs, c.tx);
     const int64_t rows = a->samples * a->points;
     const int64_t most = ceil_div(rows, THREADS / c.tx * 4);
-    c.chunks = ceil_div(BLOCKS, c.columns * a->groups);
+    c.chunks = BLOCKS / (c.columns * a->groups);
     c.chunks = c.chunks > most ? most : c.chunks;
     c.chunks = c.chunks < 1 ? 1 : c.chunks;
     return c;
@@ -76,309 +79,353 @@ __device__ static inline slice<T, V> load(const void *p, int64_t at)
     return *(const slice<T, V> *)((const T *)p + at);
 }
 
-// ---- sums ------------------------------------------------------------------
+template <typename T, int V>
+__device__ static inline void store(void *p, int64_t at, const slice<T, V> &s)
+{
+    *(slice<T, V> *)((T *)p + at) = s;
+}
+
+// Coefficient i of the channels from `col` on, as the kernels between the passes have
+// left it.
+template <int V>
+__device__ static inline void coefficients(const tt_cuda_bn_args &a,
+                                           const float *coef, int i,
+                                           int64_t col, float *out)
+{
+    const float *from = coef + ((int64_t)blockIdx.z * COEFS + i) * a.channels;
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        out[k] = from[col + k];
+}
+
+// ---- what is done to rows --------------------------------------------------
+
+// Sums of x - shift and of its square.
+template <typename E, int N> struct moments {
+    typedef E T;
+    enum { V = N, AT_ONCE = 8, IS_UPWARDS = false };
+    struct in {
+        slice<T, V> x;
+    };
+    float sum[2][V], shift[V];
+
+    __device__ void begin(const tt_cuda_bn_args &a, const float *, int64_t col)
+    {
+        for (int k = 0; k < V; k++)
+            shift[k] = a.shift[col + k];
+    }
+    __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
+    {
+        return {load<T, V>(a.x, at)};
+    }
+    __device__ void use(const tt_cuda_bn_args &, int64_t, const in &i)
+    {
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            const float d = to_float(i.x.v[k]) - shift[k];
+            sum[0][k] += d;
+            sum[1][k] += d * d;
+        }
+    }
+};
+
+// x and dy, and y where there is an activation.
+template <typename T, int V, bool HAS_MASK> struct grad_in {
+    slice<T, V> x, dy, y;
+
+    __device__ static grad_in of(const tt_cuda_bn_args &a, int64_t at)
+    {
+        grad_in i;
+        i.x = load<T, V>(a.x, at);
+        i.dy = load<T, V>(a.dy, at);
+        if (HAS_MASK)
+            i.y = load<T, V>(a.mask, at);
+        return i;
+    }
+    // dz: dy where y > 0.
+    __device__ slice<T, V> masked() const
+    {
+        slice<T, V> dz = dy;
+        if (HAS_MASK)
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                if (!(to_float(y.v[k]) > 0))
+                    dz.v[k] = from_float<T>(0.f);
+        return dz;
+    }
+};
+
+// Sums of dz * (x - mean) and of dz; dz to d_residual where that is wanted.
+template <typename E, int N, bool HAS_MASK, bool KEEPS> struct grads {
+    typedef E T;
+    enum { V = N, AT_ONCE = HAS_MASK ? 3 : 4, IS_UPWARDS = false };
+    typedef grad_in<T, V, HAS_MASK> in;
+    float sum[2][V], mean[V];
+
+    __device__ void begin(const tt_cuda_bn_args &a, const float *, int64_t col)
+    {
+        const int64_t row = a.is_frozen ? 0 : a.first_row + blockIdx.z;
+        for (int k = 0; k < V; k++)
+            mean[k] = a.mean_in[row * a.channels + col + k];
+    }
+    __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
+    {
+        return in::of(a, at);
+    }
+    __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
+    {
+        const slice<T, V> dz = i.masked();
+        if (KEEPS)
+            store<T, V>(a.d_residual, at, dz);
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            const float d = to_float(dz.v[k]);
+            sum[0][k] += d * (to_float(i.x.v[k]) - mean[k]);
+            sum[1][k] += d;
+        }
+    }
+};
+
+// y = activation((x - mean) by + beta + residual)
+template <typename E, int N, bool HAS_RESIDUAL> struct normalise {
+    typedef E T;
+    enum { V = N, AT_ONCE = 4, IS_UPWARDS = true };
+    struct in {
+        slice<T, V> x, more;
+    };
+    float mean[V], by[V], beta[V];
+
+    __device__ void begin(const tt_cuda_bn_args &a, const float *coef,
+                          int64_t col)
+    {
+        coefficients<V>(a, coef, 0, col, mean);
+        coefficients<V>(a, coef, 1, col, by);
+        coefficients<V>(a, coef, 2, col, beta);
+    }
+    __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
+    {
+        in i;
+        i.x = load<T, V>(a.x, at);
+        if (HAS_RESIDUAL)
+            i.more = load<T, V>(a.residual, at);
+        return i;
+    }
+    __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
+    {
+        slice<T, V> y;
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            float z = (to_float(i.x.v[k]) - mean[k]) * by[k] + beta[k];
+            if (HAS_RESIDUAL)
+                z += to_float(i.more.v[k]);
+            y.v[k] = from_float<T>(a.has_relu && z <= 0 ? 0.f : z);
+        }
+        store<T, V>(a.y, at, y);
+    }
+};
+
+// dx = gamma rstd (dz - (dbeta + xhat dgamma) / count) = u dz + v x + w; dz to
+// d_residual where that is wanted.
+template <typename E, int N, bool HAS_MASK, bool KEEPS> struct send_back {
+    typedef E T;
+    enum { V = N, AT_ONCE = HAS_MASK ? 3 : 4, IS_UPWARDS = true };
+    typedef grad_in<T, V, HAS_MASK> in;
+    float u[V], v[V], w[V];
+
+    __device__ void begin(const tt_cuda_bn_args &a, const float *coef,
+                          int64_t col)
+    {
+        coefficients<V>(a, coef, 0, col, u);
+        coefficients<V>(a, coef, 1, col, v);
+        coefficients<V>(a, coef, 2, col, w);
+    }
+    __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
+    {
+        return in::of(a, at);
+    }
+    __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
+    {
+        const slice<T, V> dz = i.masked();
+        slice<T, V> dx;
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            dx.v[k] = from_float<T>(u[k] * to_float(dz.v[k]) +
+                                    v[k] * to_float(i.x.v[k]) + w[k]);
+        if (KEEPS)
+            store<T, V>(a.d_residual, at, dz);
+        store<T, V>(a.y, at, dx);
+    }
+};
+
+// ---- walking ---------------------------------------------------------------
 
 // Adds a thread's sums to those of the block's other rows and writes the block's to
 // partial[group, chunk, 2, channels].
 template <int V>
-__device__ static void write_sums(const tt_cuda_bn_args &a, int tx, int64_t col,
+__device__ static void write_sums(const tt_cuda_bn_args &a, int tx,
                                   float (*sum)[V], float *partial)
 {
-    __shared__ float room[2 * V * THREADS];
+    enum { WARPS = THREADS / 32 };
+    __shared__ float room[WARPS][2 * V * 32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
     for (int i = 0; i < 2; i++)
-        for (int k = 0; k < V; k++)
-            room[(i * V + k) * THREADS + threadIdx.x] = sum[i][k];
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            float all = sum[i][k];
+            for (int by = tx; by < 32; by *= 2)
+                all += __shfl_xor_sync(0xffffffffu, all, by);
+            if (lane < tx)
+                room[warp][(i * tx + lane) * V + k] = all;
+        }
     __syncthreads();
-    if ((int)threadIdx.x >= tx || col >= a.channels)
-        return;
+    const int64_t first = (int64_t)blockIdx.x * tx * V;
     float *to = partial + (blockIdx.z * (int64_t)gridDim.y + blockIdx.y) * 2 *
                               a.channels;
+    for (int e = threadIdx.x; e < 2 * tx * V; e += THREADS) {
+        float all = 0;
+#pragma unroll
+        for (int r = 0; r < WARPS; r++)
+            all += room[r][e];
+        const int i = e / (tx * V), c = e - i * tx * V;
+        if (first + c < a.channels)
+            to[i * a.channels + first + c] = all;
+    }
+}
+
+template <typename F>
+__device__ static inline void walk_rows(const tt_cuda_bn_args &a, F &f,
+                                        const span &s, int64_t first,
+                                        int64_t step, int64_t col)
+{
+    enum { N = F::AT_ONCE };
+    const int64_t sign = F::IS_UPWARDS ? -1 : 1;
+    const int64_t base = F::IS_UPWARDS ? s.first + s.end - 1 : 0;
+    int64_t r = s.first + first;
+    for (; r + (N - 1) * step < s.end; r += N * step) {
+        const int64_t at = (base + sign * r) * a.channels + col;
+        const int64_t next = sign * step * a.channels;
+        typename F::in in[N];
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            in[i] = f.load_row(a, at + i * next);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            f.use(a, at + i * next, in[i]);
+    }
+    for (; r < s.end; r += step) {
+        const int64_t at = (base + sign * r) * a.channels + col;
+        f.use(a, at, f.load_row(a, at));
+    }
+}
+
+template <typename F> __device__ static inline void clear(F &f)
+{
     for (int i = 0; i < 2; i++)
-        for (int k = 0; k < V; k++) {
-            float all = 0;
-            for (int r = threadIdx.x; r < THREADS; r += tx)
-                all += room[(i * V + k) * THREADS + r];
-            to[i * a.channels + col + k] = all;
-        }
+        for (int k = 0; k < F::V; k++)
+            f.sum[i][k] = 0;
 }
 
-// Sums of x - shift and of its square.
-template <typename T, int V>
-__global__ void __launch_bounds__(THREADS)
-    sum_moments(tt_cuda_bn_args a, int tx, float *partial)
+template <typename F>
+__global__ void __launch_bounds__(THREADS, RESIDENT)
+    sum_pass(tt_cuda_bn_args a, int tx, float *partial)
 {
-    const int64_t col =
-        (blockIdx.x * (int64_t)tx + threadIdx.x % tx) * V;
-    const span s = chunk_of(a);
-    float sum[2][V] = {}, shift[V] = {};
+    const int64_t col = (blockIdx.x * (int64_t)tx + threadIdx.x % tx) * F::V;
+    F f;
+    clear(f);
     if (col < a.channels) {
-        for (int k = 0; k < V; k++)
-            shift[k] = a.shift[col + k];
-#pragma unroll 4
-        for (int64_t r = s.first + threadIdx.x / tx; r < s.end;
-             r += THREADS / tx) {
-            const slice<T, V> x = load<T, V>(a.x, r * a.channels + col);
-            for (int k = 0; k < V; k++) {
-                const float d = to_float(x.v[k]) - shift[k];
-                sum[0][k] += d;
-                sum[1][k] += d * d;
-            }
-        }
+        f.begin(a, NULL, col);
+        walk_rows(a, f, chunk_of(a), threadIdx.x / tx, THREADS / tx, col);
     }
-    write_sums<V>(a, tx, col, sum, partial);
+    write_sums<F::V>(a, tx, f.sum, partial);
 }
 
-// Mean and 1 / deviation of a channel in a group.
-__device__ static inline void statistics(const tt_cuda_bn_args &a,
-                                         int64_t group, int64_t c, float *mean,
-                                         float *rstd)
+template <typename F>
+__global__ void __launch_bounds__(THREADS, RESIDENT)
+    map_pass(tt_cuda_bn_args a, int tx, const float *coef)
 {
-    const int64_t at = a.is_frozen ? c : (a.first_row + group) * a.channels + c;
-    *mean = a.mean_in[at];
-    *rstd = a.is_frozen ? (float)(1 / sqrt((double)a.rstd_in[at] + a.eps))
-                        : a.rstd_in[at];
-}
-
-// dz: dy where y > 0.
-template <typename T, int V>
-__device__ static inline slice<T, V> masked(const tt_cuda_bn_args &a,
-                                            int64_t at)
-{
-    slice<T, V> dz = load<T, V>(a.dy, at);
-    if (a.mask != NULL) {
-        const slice<T, V> y = load<T, V>(a.mask, at);
-        for (int k = 0; k < V; k++)
-            if (!(to_float(y.v[k]) > 0))
-                dz.v[k] = from_float<T>(0.f);
-    }
-    return dz;
-}
-
-// Sums of dz * xhat and of dz; dz to d_residual unless that is NULL.
-template <typename T, int V>
-__global__ void __launch_bounds__(THREADS)
-    sum_grads(tt_cuda_bn_args a, int tx, float *partial)
-{
-    const int64_t col =
-        (blockIdx.x * (int64_t)tx + threadIdx.x % tx) * V;
-    const span s = chunk_of(a);
-    float sum[2][V] = {}, mean[V] = {}, rstd[V] = {};
-    if (col < a.channels) {
-        for (int k = 0; k < V; k++)
-            statistics(a, blockIdx.z, col + k, &mean[k], &rstd[k]);
-#pragma unroll 2
-        for (int64_t r = s.first + threadIdx.x / tx; r < s.end;
-             r += THREADS / tx) {
-            const int64_t at = r * a.channels + col;
-            const slice<T, V> x = load<T, V>(a.x, at);
-            const slice<T, V> dz = masked<T, V>(a, at);
-            if (a.d_residual != NULL)
-                *(slice<T, V> *)((T *)a.d_residual + at) = dz;
-            for (int k = 0; k < V; k++) {
-                const float d = to_float(dz.v[k]);
-                sum[0][k] += d * (to_float(x.v[k]) - mean[k]) * rstd[k];
-                sum[1][k] += d;
-            }
-        }
-    }
-    write_sums<V>(a, tx, col, sum, partial);
-}
-
-// ---- from sums to statistics -----------------------------------------------
-
-// The sum i of group g and channel c over its chunks, in every lane's thread of the
-// channel; a block is COLS channels times LANES.
-__device__ static double add_chunks(const tt_cuda_bn_args &a,
-                                    const float *partial, int64_t chunks,
-                                    int64_t g, int i)
-{
-    __shared__ double room[LANES][COLS + 1];
-    const int64_t c = blockIdx.x * (int64_t)COLS + threadIdx.x;
-    double sum = 0;
-    if (c < a.channels)
-        for (int64_t k = threadIdx.y; k < chunks; k += LANES)
-            sum += partial[((g * chunks + k) * 2 + i) * a.channels + c];
-    __syncthreads();
-    room[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    double all = 0;
-    for (int l = 0; l < LANES; l++)
-        all += room[l][threadIdx.x];
-    return all;
-}
-
-// Statistics of all groups, and the running ones. The moments are sums of chunks, or
-// with `pair_in` those of all ranks.
-__global__ void finish_statistics(tt_cuda_bn_args a, const float *partial,
-                                  int64_t chunks)
-{
-    const int64_t c = blockIdx.x * (int64_t)COLS + threadIdx.x;
-    const bool is_mine = c < a.channels && threadIdx.y == 0;
-    double mean = 0, var = 0;
-    for (int64_t row = 0; row < a.rows; row++) {
-        double sum = 0, square = 0;
-        if (a.pair_in == NULL) {
-            sum = add_chunks(a, partial, chunks, row, 0);
-            square = add_chunks(a, partial, chunks, row, 1);
-        } else if (is_mine) {
-            sum = a.pair_in[row * a.channels + c];
-            square = a.pair_in[(a.rows + row) * a.channels + c];
-        }
-        if (!is_mine)
-            continue;
-        const double shift = sum / a.count;
-        const double v = fmax(square / a.count - shift * shift, 0.0);
-        const double m = a.shift[c] + shift;
-        a.mean[row * a.channels + c] = (float)m;
-        a.rstd[row * a.channels + c] = (float)(1 / sqrt(v + a.eps));
-        mean += m / a.whole_groups;
-        var += v * a.count / (a.count - 1) / a.whole_groups;
-    }
-    if (!is_mine)
-        return;
-    const double by = a.momentum;
-    a.new_mean[c] = (float)((1 - by) * a.running_mean[c] + by * mean);
-    a.new_var[c] = (float)((1 - by) * a.running_var[c] + by * var);
-}
-
-// Sums as a pair [2, rows, channels], zero for groups that are elsewhere; their totals
-// over groups to dgamma and dbeta.
-__global__ void finish_pair(tt_cuda_bn_args a, const float *partial,
-                            int64_t chunks)
-{
-    const int64_t c = blockIdx.x * (int64_t)COLS + threadIdx.x;
-    double total[2] = {0, 0};
-    for (int64_t row = 0; row < a.rows; row++)
-        for (int i = 0; i < 2; i++) {
-            const int64_t g = row - a.first_row;
-            double sum = 0;
-            if (g >= 0 && g < a.groups)
-                sum = add_chunks(a, partial, chunks, g, i);
-            if (c < a.channels && threadIdx.y == 0)
-                a.pair[(i * a.rows + row) * a.channels + c] = (float)sum;
-            total[i] += sum;
-        }
-    if (c >= a.channels || threadIdx.y != 0 || a.dgamma == NULL)
-        return;
-    a.dgamma[c] = (float)total[0];
-    a.dbeta[c] = (float)total[1];
-}
-
-// ---- elements --------------------------------------------------------------
-
-template <typename T, int V>
-__global__ void __launch_bounds__(THREADS) normalise(tt_cuda_bn_args a, int tx)
-{
-    const int64_t col =
-        (blockIdx.x * (int64_t)tx + threadIdx.x % tx) * V;
-    const span s = chunk_of(a);
-    float mean[V], by[V], beta[V];
+    const int64_t col = (blockIdx.x * (int64_t)tx + threadIdx.x % tx) * F::V;
+    F f;
     if (col >= a.channels)
         return;
-    for (int k = 0; k < V; k++) {
-        float rstd;
-        statistics(a, blockIdx.z, col + k, &mean[k], &rstd);
-        by[k] = rstd * (float)load_any(a.gamma_type, a.gamma, col + k);
-        beta[k] = (float)load_any(a.beta_type, a.beta, col + k);
-    }
-#pragma unroll 2
-    for (int64_t r = s.first + threadIdx.x / tx; r < s.end; r += THREADS / tx) {
-        const int64_t at = r * a.channels + col;
-        const slice<T, V> x = load<T, V>(a.x, at);
-        slice<T, V> y;
-        float z[V];
-        for (int k = 0; k < V; k++)
-            z[k] = (to_float(x.v[k]) - mean[k]) * by[k] + beta[k];
-        if (a.residual != NULL) {
-            const slice<T, V> more = load<T, V>(a.residual, at);
-            for (int k = 0; k < V; k++)
-                z[k] += to_float(more.v[k]);
-        }
-        for (int k = 0; k < V; k++)
-            y.v[k] = from_float<T>(a.has_relu && z[k] <= 0 ? 0.f : z[k]);
-        *(slice<T, V> *)((T *)a.y + at) = y;
-    }
-}
-
-// dx = gamma rstd (dz - (dbeta + xhat dgamma) / count) = u dz + v (x - mean) + w.
-// With `is_masked`, d_residual has dz already.
-template <typename T, int V>
-__global__ void __launch_bounds__(THREADS)
-    send_back(tt_cuda_bn_args a, int tx, bool is_masked)
-{
-    const int64_t col =
-        (blockIdx.x * (int64_t)tx + threadIdx.x % tx) * V;
-    const span s = chunk_of(a);
-    float mean[V], u[V], v[V], w[V];
-    if (col >= a.channels)
-        return;
-    for (int k = 0; k < V; k++) {
-        const int64_t row = a.first_row + blockIdx.z;
-        const int64_t at = row * a.channels + col + k;
-        float rstd;
-        statistics(a, blockIdx.z, col + k, &mean[k], &rstd);
-        u[k] = rstd * (float)load_any(a.gamma_type, a.gamma, col + k);
-        v[k] = w[k] = 0;
-        if (a.is_frozen)
-            continue;
-        const double dgamma = a.pair_in[at];
-        const double dbeta = a.pair_in[a.rows * a.channels + at];
-        v[k] = (float)(-u[k] * rstd * dgamma / a.count);
-        w[k] = (float)(-u[k] * dbeta / a.count);
-    }
-#pragma unroll 2
-    for (int64_t r = s.first + threadIdx.x / tx; r < s.end; r += THREADS / tx) {
-        const int64_t at = r * a.channels + col;
-        const slice<T, V> x = load<T, V>(a.x, at);
-        const slice<T, V> dz =
-            is_masked ? load<T, V>(a.d_residual, at) : masked<T, V>(a, at);
-        slice<T, V> dx;
-        for (int k = 0; k < V; k++)
-            dx.v[k] = from_float<T>(u[k] * to_float(dz.v[k]) +
-                                    v[k] * (to_float(x.v[k]) - mean[k]) + w[k]);
-        if (!is_masked && a.d_residual != NULL)
-            *(slice<T, V> *)((T *)a.d_residual + at) = dz;
-        *(slice<T, V> *)((T *)a.y + at) = dx;
-    }
+    f.begin(a, coef, col);
+    walk_rows(a, f, chunk_of(a), threadIdx.x / tx, THREADS / tx, col);
 }
 
 // ---- launching -------------------------------------------------------------
 
-extern "C" int64_t tt_cuda_bn_scratch(const tt_cuda_bn_args *a)
+// Sums of chunks, then the pair that backward keeps, then coefficients.
+static int64_t sums_of(const tt_cuda_bn_args *a)
 {
     const int v = a->type == TT_BF16 ? 8 : 4;
     const int64_t wide = cover_of(a, v).chunks, narrow = cover_of(a, 1).chunks;
-    const int64_t chunks = wide > narrow ? wide : narrow;
-    return 4 * 2 * a->channels * (a->groups * chunks + a->rows);
+    return 2 * a->channels * a->groups * (wide > narrow ? wide : narrow);
 }
 
-// The pair that backward keeps, behind the sums of chunks.
 static float *own_pair(const tt_cuda_bn_args *a)
 {
-    return (float *)((char *)a->scratch + tt_cuda_bn_scratch(a)) -
-           2 * a->rows * a->channels;
+    return (float *)a->scratch + sums_of(a);
+}
+
+static float *own_coef(const tt_cuda_bn_args *a)
+{
+    return own_pair(a) + 2 * a->rows * a->channels;
+}
+
+extern "C" int64_t tt_cuda_bn_scratch(const tt_cuda_bn_args *a)
+{
+    return 4 * (sums_of(a) + (2 * a->rows + COEFS * a->groups) * a->channels);
 }
 
 enum pass { MOMENTS, GRADS, NORMALISE, SEND_BACK, SEND_MASKED };
 
 template <typename T, int V>
-static const char *launch(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
-                          const cover &c)
+static const char *launch_sums(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
+                               const cover &c)
 {
     const dim3 grid((unsigned)c.columns, (unsigned)c.chunks,
                     (unsigned)a->groups);
-    float *partial = (float *)a->scratch;
-    if (p == MOMENTS)
-        sum_moments<T, V>
-            <<<grid, THREADS, 0, cuda->stream>>>(*a, c.tx, partial);
-    else if (p == GRADS)
-        sum_grads<T, V><<<grid, THREADS, 0, cuda->stream>>>(*a, c.tx, partial);
-    else if (p == NORMALISE)
-        normalise<T, V><<<grid, THREADS, 0, cuda->stream>>>(*a, c.tx);
-    else
-        send_back<T, V><<<grid, THREADS, 0, cuda->stream>>>(*a, c.tx,
-                                                            p == SEND_MASKED);
+    const bool has_mask = a->mask != NULL, keeps = a->d_residual != NULL;
+    const auto kernel = p == MOMENTS ? sum_pass<moments<T, V>>
+                        : has_mask
+                            ? (keeps ? sum_pass<grads<T, V, true, true>>
+                                     : sum_pass<grads<T, V, true, false>>)
+                            : (keeps ? sum_pass<grads<T, V, false, true>>
+                                     : sum_pass<grads<T, V, false, false>>);
+    kernel<<<grid, THREADS, 0, cuda->stream>>>(*a, c.tx, (float *)a->scratch);
     return launched();
+}
+
+template <typename T, int V>
+static const char *launch_map(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
+                              const cover &c)
+{
+    const dim3 grid((unsigned)c.columns, (unsigned)c.chunks,
+                    (unsigned)a->groups);
+    tt_cuda_bn_args b = *a;
+    if (p == SEND_MASKED) {
+        b.dy = a->d_residual;
+        b.mask = NULL;
+        b.d_residual = NULL;
+    }
+    const bool has_mask = b.mask != NULL, keeps = b.d_residual != NULL;
+    const auto kernel =
+        p == NORMALISE ? (a->residual != NULL ? map_pass<normalise<T, V, true>>
+                                              : map_pass<normalise<T, V, false>>)
+        : has_mask ? (keeps ? map_pass<send_back<T, V, true, true>>
+                            : map_pass<send_back<T, V, true, false>>)
+                   : (keeps ? map_pass<send_back<T, V, false, true>>
+                            : map_pass<send_back<T, V, false, false>>);
+    kernel<<<grid, THREADS, 0, cuda->stream>>>(b, c.tx, own_coef(a));
+    return launched();
+}
+
+template <typename T, int V>
+static const char *launch(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
+                          const cover &c)
+{
+    return p == MOMENTS || p == GRADS ? launch_sums<T, V>(cuda, a, p, c)
+                                      : launch_map<T, V>(cuda, a, p, c);
 }
 
 template <typename T>
@@ -398,27 +445,17 @@ static const char *walk(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
     return BY_TYPE(a->type, walk_type, cuda, a, p, chunks_out);
 }
 
-static const char *finish(tt_cuda *cuda, const tt_cuda_bn_args *a,
-                          bool is_statistics, int64_t chunks)
-{
-    const unsigned blocks = (unsigned)ceil_div(a->channels, COLS);
-    const auto kernel = is_statistics ? finish_statistics : finish_pair;
-    kernel<<<blocks, dim3(COLS, LANES), 0, cuda->stream>>>(
-        *a, (const float *)a->scratch, chunks);
-    return launched();
-}
-
 extern "C" const char *tt_cuda_bn_train(tt_cuda *cuda,
                                         const tt_cuda_bn_args *args)
 {
     tt_cuda_bn_args a = *args;
     int64_t chunks = 0;
-    if (!a.is_frozen) {
+    if (a.is_frozen) {
+        TRY(tt_bn_use_running(cuda, &a, own_coef(&a)));
+    } else {
         if (a.pair_in == NULL)
             TRY(walk(cuda, &a, MOMENTS, &chunks));
-        TRY(finish(cuda, &a, true, chunks));
-        a.mean_in = a.mean;
-        a.rstd_in = a.rstd;
+        TRY(tt_bn_finish_statistics(cuda, &a, chunks, own_coef(&a)));
     }
     return walk(cuda, &a, NORMALISE, &chunks);
 }
@@ -428,7 +465,7 @@ extern "C" const char *tt_cuda_bn_sums(tt_cuda *cuda,
 {
     int64_t chunks = 0;
     TRY(walk(cuda, args, args->dy == NULL ? MOMENTS : GRADS, &chunks));
-    return finish(cuda, args, false, chunks);
+    return tt_bn_finish_pair(cuda, args, chunks, NULL);
 }
 
 extern "C" const char *tt_cuda_bn_grad(tt_cuda *cuda,
@@ -437,10 +474,12 @@ extern "C" const char *tt_cuda_bn_grad(tt_cuda *cuda,
     tt_cuda_bn_args a = *args;
     int64_t chunks = 0;
     const bool has_sums = a.pair_in != NULL;
-    if (!has_sums) {
+    if (has_sums) {
+        TRY(tt_bn_use_pair(cuda, &a, own_coef(&a)));
+    } else {
         a.pair = own_pair(&a);
-        TRY(tt_cuda_bn_sums(cuda, &a));
-        a.pair_in = a.pair;
+        TRY(walk(cuda, &a, GRADS, &chunks));
+        TRY(tt_bn_finish_pair(cuda, &a, chunks, own_coef(&a)));
     }
     const bool is_masked = !has_sums && a.d_residual != NULL;
     return walk(cuda, &a, is_masked ? SEND_MASKED : SEND_BACK, &chunks);

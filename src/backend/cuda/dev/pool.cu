@@ -1,136 +1,136 @@
 // pool - pooling of images whose channels lie together, and its gradients. A thread
 // owns a pack of channels of one pixel of the result and gathers what belongs to it, so
 // nothing is added by two threads. Bound by memory bandwidth: neighbouring windows
-// overlap in the caches.
+// overlap in the caches. Places within an image are 32-bit numbers, which divide
+// several times faster than those of 64 bits.
 
 #include "backend/cuda/dev/common.cuh"
 
-enum { THREADS = 256 };
+enum { THREADS = 256, MOST = 1 << 30 }; // threads of a launch
 
 template <typename T, int V> struct alignas(sizeof(T) * V) slice {
     T v[V];
 };
 
-struct pixel {
-    int64_t n, at[TT_CUDA_SPACE];
+template <typename T, int V>
+__device__ static inline slice<T, V> load(const void *p, int64_t at)
+{
+    return *(const slice<T, V> *)((const T *)p + at);
+}
+
+// As tt_cuda_slide.
+struct dimension {
+    int in, out, kernel, stride, dilation, pad, origin, whole_in;
 };
 
-__device__ static inline pixel pixel_at(const tt_cuda_pool_args &a,
-                                        int64_t tt_cuda_slide::*of, int64_t i)
+struct pooling {
+    dimension d[TT_CUDA_SPACE];
+    int threads, packs;
+    int64_t in, out; // elements of an image
+    bool count_pad;
+    const void *x; // or dy
+    void *y;       // or dx
+    void *where;
+};
+
+struct pixel {
+    int n, at[TT_CUDA_SPACE], pack;
+};
+
+// The work of a thread; false: none.
+__device__ static inline bool place(const pooling &a, int dimension::*of,
+                                    pixel *p)
 {
-    pixel p;
+    int i = (int)(blockIdx.x * THREADS + threadIdx.x);
+    if (i >= a.threads)
+        return false;
+    int next = i / a.packs;
+    p->pack = i - next * a.packs;
+    i = next;
 #pragma unroll
     for (int k = TT_CUDA_SPACE - 1; k >= 0; k--) {
-        const int64_t extent = a.slide[k].*of, next = i / extent;
-        p.at[k] = i - next * extent;
+        const int extent = a.d[k].*of;
+        next = i / extent;
+        p->at[k] = i - next * extent;
         i = next;
     }
-    p.n = i;
-    return p;
+    p->n = i;
+    return true;
 }
 
-// Which entries of the window exist: [lo, hi) per dimension.
+// Where the result of the thread's pixel lies.
+__device__ static inline int64_t own_place(int v)
+{
+    return (blockIdx.x * (int64_t)THREADS + threadIdx.x) * v;
+}
+
+// Where the pack of a pixel lies: of input or output.
+__device__ static inline int64_t place_of(const pooling &a, int dimension::*of,
+                                          const pixel &p, const int *at, int v)
+{
+    const int64_t image = of == &dimension::in ? a.in : a.out;
+    const int pixels =
+        (at[0] * (a.d[1].*of) + at[1]) * (a.d[2].*of) + at[2];
+    return p.n * image + (int64_t)(pixels * a.packs + p.pack) * v;
+}
+
+// What a thread looks at: [lo, hi) per dimension.
 struct box {
-    int64_t lo[TT_CUDA_SPACE], hi[TT_CUDA_SPACE];
+    int lo[TT_CUDA_SPACE], hi[TT_CUDA_SPACE];
 };
 
-// First and last k of a window at output o whose input is within [0, in).
-__device__ static inline void entries(const tt_cuda_slide &s, int64_t o,
-                                      int64_t *lo, int64_t *hi)
-{
-    const int64_t first = o * s.stride - s.pad;
-    *lo = first >= 0 ? 0 : (-first + s.dilation - 1) / s.dilation;
-    *hi = first >= s.in ? 0
-                        : min(s.kernel, (s.in - first + s.dilation - 1) /
-                                            s.dilation);
-}
-
-__device__ static inline box box_of(const tt_cuda_pool_args &a, const pixel &o)
+// The entries of the window of an output that exist.
+__device__ static inline box window_of(const pooling &a, const pixel &o)
 {
     box b;
 #pragma unroll
-    for (int d = 0; d < TT_CUDA_SPACE; d++)
-        entries(a.slide[d], o.at[d], &b.lo[d], &b.hi[d]);
+    for (int i = 0; i < TT_CUDA_SPACE; i++) {
+        const dimension &d = a.d[i];
+        const int first = o.at[i] * d.stride - d.pad;
+        b.lo[i] = first >= 0 ? 0 : (-first + d.dilation - 1) / d.dilation;
+        b.hi[i] = first >= d.in ? 0
+                                : min(d.kernel, (d.in - first + d.dilation - 1) /
+                                                    d.dilation);
+    }
     return b;
 }
 
-__device__ static inline int64_t input_at(const tt_cuda_pool_args &a,
-                                          const pixel &o, int64_t i, int64_t j,
-                                          int64_t k)
+__device__ static inline int64_t input_at(const pooling &a, const pixel &o,
+                                          int i, int j, int k, int v)
 {
-    const int64_t at[TT_CUDA_SPACE] = {i, j, k};
-    int64_t x = o.n;
+    const int entry[TT_CUDA_SPACE] = {i, j, k};
+    int at[TT_CUDA_SPACE];
 #pragma unroll
-    for (int d = 0; d < TT_CUDA_SPACE; d++) {
-        const tt_cuda_slide &s = a.slide[d];
-        x = x * s.in + o.at[d] * s.stride - s.pad + at[d] * s.dilation;
-    }
-    return x * a.channels;
+    for (int d = 0; d < TT_CUDA_SPACE; d++)
+        at[d] = o.at[d] * a.d[d].stride - a.d[d].pad +
+                entry[d] * a.d[d].dilation;
+    return place_of(a, &dimension::in, o, at, v);
 }
 
-// What the sum under a window is divided by: padding is what lies outside the whole
-// input.
-__device__ static inline float divisor(const tt_cuda_pool_args &a,
-                                       const pixel &o)
+__device__ static inline int entry_of(const pooling &a, int i, int j, int k)
 {
-    int64_t n = 1;
-    for (int d = 0; d < TT_CUDA_SPACE; d++) {
-        const tt_cuda_slide &s = a.slide[d];
-        int64_t inside = s.kernel;
-        if (!a.count_pad) {
-            inside = 0;
-            for (int64_t k = 0; k < s.kernel; k++) {
-                const int64_t at =
-                    o.at[d] * s.stride - s.pad + k * s.dilation + s.origin;
-                inside += at >= 0 && at < s.whole_in;
-            }
-        }
-        n *= inside;
-    }
-    return n == 0 ? 1.f : (float)n;
+    return (i * a.d[1].kernel + j) * a.d[2].kernel + k;
 }
 
-__device__ static inline int64_t entry_of(const tt_cuda_pool_args &a, int64_t i,
-                                          int64_t j, int64_t k)
-{
-    return (i * a.slide[1].kernel + j) * a.slide[2].kernel + k;
-}
-
-// The work of thread i: a pixel and its first channel; false: none.
-template <int V>
-__device__ static inline bool place(const tt_cuda_pool_args &a,
-                                    int64_t tt_cuda_slide::*of, pixel *p,
-                                    int64_t *channel, int64_t *at)
-{
-    const int64_t packs = a.channels / V;
-    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    *p = pixel_at(a, of, i / packs);
-    *channel = i % packs * V;
-    *at = i * V;
-    return p->n < a.n;
-}
-
-template <typename T, typename W, int V>
-__global__ void max_forward(tt_cuda_pool_args a)
+template <typename T, typename W, int V> __global__ void max_forward(pooling a)
 {
     pixel o;
-    int64_t channel, at;
-    if (!place<V>(a, &tt_cuda_slide::out, &o, &channel, &at))
+    if (!place(a, &dimension::out, &o))
         return;
-    const box b = box_of(a, o);
+    const box b = window_of(a, o);
     float best[V];
-    int64_t where[V];
+    int where[V];
     for (int v = 0; v < V; v++) {
         best[v] = 0;
         where[v] = -1;
     }
-    for (int64_t i = b.lo[0]; i < b.hi[0]; i++)
-        for (int64_t j = b.lo[1]; j < b.hi[1]; j++)
-            for (int64_t k = b.lo[2]; k < b.hi[2]; k++) {
+    for (int i = b.lo[0]; i < b.hi[0]; i++)
+        for (int j = b.lo[1]; j < b.hi[1]; j++)
+#pragma unroll 3
+            for (int k = b.lo[2]; k < b.hi[2]; k++) {
                 const slice<T, V> x =
-                    *(const slice<T, V> *)((const T *)a.x +
-                                           input_at(a, o, i, j, k) + channel);
-                const int64_t e = entry_of(a, i, j, k);
+                    load<T, V>(a.x, input_at(a, o, i, j, k, V));
+                const int e = entry_of(a, i, j, k);
                 for (int v = 0; v < V; v++) {
                     const float f = to_float(x.v[v]);
                     if (where[v] < 0 || f > best[v] ||
@@ -146,167 +146,242 @@ __global__ void max_forward(tt_cuda_pool_args a)
         y.v[v] = from_float<T>(best[v]);
         w.v[v] = (W)where[v];
     }
-    *(slice<T, V> *)((T *)a.y + at) = y;
-    *(slice<W, V> *)((W *)a.where + at) = w;
+    *(slice<T, V> *)((T *)a.y + own_place(V)) = y;
+    *(slice<W, V> *)((W *)a.where + own_place(V)) = w;
 }
 
-template <typename T, typename W, int V>
-__global__ void avg_forward(tt_cuda_pool_args a)
+// What the sum under a window is divided by: padding is what lies outside the whole
+// input.
+__device__ static inline float divisor(const pooling &a, const int *o)
+{
+    int n = 1;
+    for (int i = 0; i < TT_CUDA_SPACE; i++) {
+        const dimension &d = a.d[i];
+        int inside = d.kernel;
+        if (!a.count_pad) {
+            inside = 0;
+            for (int k = 0; k < d.kernel; k++) {
+                const int at =
+                    o[i] * d.stride - d.pad + k * d.dilation + d.origin;
+                inside += at >= 0 && at < d.whole_in;
+            }
+        }
+        n *= inside;
+    }
+    return n == 0 ? 1.f : (float)n;
+}
+
+template <typename T, int V> __global__ void avg_forward(pooling a)
 {
     pixel o;
-    int64_t channel, at;
-    if (!place<V>(a, &tt_cuda_slide::out, &o, &channel, &at))
+    if (!place(a, &dimension::out, &o))
         return;
-    const box b = box_of(a, o);
+    const box b = window_of(a, o);
     float sum[V] = {};
-    for (int64_t i = b.lo[0]; i < b.hi[0]; i++)
-        for (int64_t j = b.lo[1]; j < b.hi[1]; j++)
-            for (int64_t k = b.lo[2]; k < b.hi[2]; k++) {
+    for (int i = b.lo[0]; i < b.hi[0]; i++)
+        for (int j = b.lo[1]; j < b.hi[1]; j++)
+#pragma unroll 3
+            for (int k = b.lo[2]; k < b.hi[2]; k++) {
                 const slice<T, V> x =
-                    *(const slice<T, V> *)((const T *)a.x +
-                                           input_at(a, o, i, j, k) + channel);
+                    load<T, V>(a.x, input_at(a, o, i, j, k, V));
                 for (int v = 0; v < V; v++)
                     sum[v] += to_float(x.v[v]);
             }
-    const float by = divisor(a, o);
+    const float by = divisor(a, o.at);
     slice<T, V> y;
     for (int v = 0; v < V; v++)
         y.v[v] = from_float<T>(sum[v] / by);
-    *(slice<T, V> *)((T *)a.y + at) = y;
+    *(slice<T, V> *)((T *)a.y + own_place(V)) = y;
 }
 
-// The output that reads input i of a dimension at entry k; -1: none.
-__device__ static inline int64_t output_of(const tt_cuda_slide &s, int64_t i,
-                                           int64_t k)
+// The outputs whose windows may reach an input.
+__device__ static inline box outputs_of(const pooling &a, const pixel &x)
 {
-    const int64_t from = i + s.pad - k * s.dilation;
-    if (from < 0 || from % s.stride != 0)
-        return -1;
-    return from / s.stride < s.out ? from / s.stride : -1;
+    box b;
+#pragma unroll
+    for (int i = 0; i < TT_CUDA_SPACE; i++) {
+        const dimension &d = a.d[i];
+        const int at = x.at[i] + d.pad, reach = (d.kernel - 1) * d.dilation;
+        b.lo[i] = at <= reach ? 0 : (at - reach + d.stride - 1) / d.stride;
+        b.hi[i] = at < 0 ? 0 : min(at / d.stride + 1, d.out);
+    }
+    return b;
+}
+
+// The entry of output o's window that is input x; -1: none.
+__device__ static inline int entry_at(const dimension &d, int x, int o)
+{
+    const int from = x + d.pad - o * d.stride;
+    if (d.dilation == 1)
+        return from;
+    return from % d.dilation == 0 ? from / d.dilation : -1;
 }
 
 template <typename T, typename W, int V, bool IS_MAX>
-__global__ void grad(tt_cuda_pool_args a)
+__device__ static inline void add_output(const pooling &a, const pixel &x,
+                                         const int *o, float *sum)
 {
-    pixel x, o;
-    int64_t channel, at;
-    if (!place<V>(a, &tt_cuda_slide::in, &x, &channel, &at))
-        return;
-    float sum[V] = {};
-    o.n = x.n;
-    for (int64_t i = 0; i < a.slide[0].kernel; i++) {
-        o.at[0] = output_of(a.slide[0], x.at[0], i);
-        for (int64_t j = 0; o.at[0] >= 0 && j < a.slide[1].kernel; j++) {
-            o.at[1] = output_of(a.slide[1], x.at[1], j);
-            for (int64_t k = 0; o.at[1] >= 0 && k < a.slide[2].kernel; k++) {
-                o.at[2] = output_of(a.slide[2], x.at[2], k);
-                if (o.at[2] < 0)
-                    continue;
-                int64_t from = o.n;
-                for (int d = 0; d < TT_CUDA_SPACE; d++)
-                    from = from * a.slide[d].out + o.at[d];
-                from = from * a.channels + channel;
-                const slice<T, V> dy =
-                    *(const slice<T, V> *)((const T *)a.x + from);
-                const W e = (W)entry_of(a, i, j, k);
-                const float by = IS_MAX ? 1.f : divisor(a, o);
-                slice<W, V> w;
-                if (IS_MAX)
-                    w = *(const slice<W, V> *)((const W *)a.where + from);
-                for (int v = 0; v < V; v++)
-                    if (!IS_MAX || w.v[v] == e)
-                        sum[v] += to_float(dy.v[v]) / by;
-            }
-        }
+    int entry[TT_CUDA_SPACE];
+#pragma unroll
+    for (int i = 0; i < TT_CUDA_SPACE; i++) {
+        entry[i] = entry_at(a.d[i], x.at[i], o[i]);
+        if (entry[i] < 0)
+            return;
     }
+    const int64_t from = place_of(a, &dimension::out, x, o, V);
+    const slice<T, V> dy = load<T, V>(a.x, from);
+    const W e = (W)entry_of(a, entry[0], entry[1], entry[2]);
+    const float by = IS_MAX ? 1.f : divisor(a, o);
+    slice<W, V> w;
+    if (IS_MAX)
+        w = load<W, V>(a.where, from);
+    for (int v = 0; v < V; v++)
+        if (!IS_MAX || w.v[v] == e)
+            sum[v] += IS_MAX ? to_float(dy.v[v]) : to_float(dy.v[v]) / by;
+}
+
+template <typename T, typename W, int V, bool IS_MAX>
+__global__ void grad(pooling a)
+{
+    pixel x;
+    if (!place(a, &dimension::in, &x))
+        return;
+    const box b = outputs_of(a, x);
+    float sum[V] = {};
+    // From the last output on, so that sums are in the order of the window's entries.
+    for (int i = b.hi[0] - 1; i >= b.lo[0]; i--)
+        for (int j = b.hi[1] - 1; j >= b.lo[1]; j--)
+#pragma unroll 2
+            for (int k = b.hi[2] - 1; k >= b.lo[2]; k--) {
+                const int o[TT_CUDA_SPACE] = {i, j, k};
+                add_output<T, W, V, IS_MAX>(a, x, o, sum);
+            }
     slice<T, V> dx;
     for (int v = 0; v < V; v++)
         dx.v[v] = from_float<T>(sum[v]);
-    *(slice<T, V> *)((T *)a.y + at) = dx;
+    *(slice<T, V> *)((T *)a.y + own_place(V)) = dx;
 }
 
 // ---- adaptive --------------------------------------------------------------
 
 // Window o of a dimension covers [lo, hi) of the whole input.
-__device__ static inline int64_t window_lo(const tt_cuda_slide &s, int64_t o)
+__device__ static inline int window_lo(const dimension &d, int o)
 {
-    return o * s.whole_in / s.out;
+    return (int)((int64_t)o * d.whole_in / d.out);
 }
 
-__device__ static inline int64_t window_hi(const tt_cuda_slide &s, int64_t o)
+__device__ static inline int window_hi(const dimension &d, int o)
 {
-    return ((o + 1) * s.whole_in + s.out - 1) / s.out;
+    return (int)(((int64_t)(o + 1) * d.whole_in + d.out - 1) / d.out);
+}
+
+__device__ static inline float points_of(const dimension &d, int o)
+{
+    return (float)(window_hi(d, o) - window_lo(d, o));
 }
 
 // Forward: the local inputs under a window. Backward: the windows over an input.
-__device__ static inline void reach(const tt_cuda_slide &s, bool is_back,
-                                    int64_t at, int64_t *lo, int64_t *hi)
+__device__ static inline void reach(const dimension &d, bool is_back, int at,
+                                    int *lo, int *hi)
 {
     if (is_back) {
-        const int64_t whole = at + s.origin;
-        *lo = whole * s.out / s.whole_in;
-        *hi = ((whole + 1) * s.out + s.whole_in - 1) / s.whole_in;
+        const int64_t whole = at + d.origin;
+        *lo = (int)(whole * d.out / d.whole_in);
+        *hi = (int)(((whole + 1) * d.out + d.whole_in - 1) / d.whole_in);
         return;
     }
-    *lo = max(window_lo(s, at) - s.origin, (int64_t)0);
-    *hi = min(window_hi(s, at) - s.origin, s.in);
+    *lo = max(window_lo(d, at) - d.origin, 0);
+    *hi = min(window_hi(d, at) - d.origin, d.in);
 }
 
-template <typename T, int V, bool IS_BACK>
-__global__ void adaptive(tt_cuda_pool_args a)
+template <typename T, int V, bool IS_BACK> __global__ void adaptive(pooling a)
 {
     pixel p;
-    int64_t channel, at;
-    if (!place<V>(a, IS_BACK ? &tt_cuda_slide::in : &tt_cuda_slide::out, &p,
-                  &channel, &at))
+    if (!place(a, IS_BACK ? &dimension::in : &dimension::out, &p))
         return;
     box b;
-    for (int d = 0; d < TT_CUDA_SPACE; d++)
-        reach(a.slide[d], IS_BACK, p.at[d], &b.lo[d], &b.hi[d]);
+    float own = 1; // points of an output's own window
+    for (int d = 0; d < TT_CUDA_SPACE; d++) {
+        reach(a.d[d], IS_BACK, p.at[d], &b.lo[d], &b.hi[d]);
+        if (!IS_BACK)
+            own *= points_of(a.d[d], p.at[d]);
+    }
     float sum[V] = {};
-    for (int64_t i = b.lo[0]; i < b.hi[0]; i++)
-        for (int64_t j = b.lo[1]; j < b.hi[1]; j++)
-            for (int64_t k = b.lo[2]; k < b.hi[2]; k++) {
-                const int64_t other[TT_CUDA_SPACE] = {i, j, k};
-                int64_t from = p.n, points = 1;
-                for (int d = 0; d < TT_CUDA_SPACE; d++) {
-                    const tt_cuda_slide &s = a.slide[d];
-                    const int64_t o = IS_BACK ? other[d] : p.at[d];
-                    from = from * (IS_BACK ? s.out : s.in) + other[d];
-                    points *= window_hi(s, o) - window_lo(s, o);
-                }
-                const slice<T, V> x =
-                    *(const slice<T, V> *)((const T *)a.x + from * a.channels +
-                                           channel);
+    for (int i = b.lo[0]; i < b.hi[0]; i++)
+        for (int j = b.lo[1]; j < b.hi[1]; j++) {
+            const float outer = IS_BACK ? points_of(a.d[0], i) *
+                                              points_of(a.d[1], j)
+                                        : own;
+#pragma unroll 4
+            for (int k = b.lo[2]; k < b.hi[2]; k++) {
+                const int other[TT_CUDA_SPACE] = {i, j, k};
+                const float points =
+                    IS_BACK ? outer * points_of(a.d[2], k) : own;
+                const slice<T, V> x = load<T, V>(
+                    a.x, place_of(a, IS_BACK ? &dimension::out : &dimension::in,
+                                  p, other, V));
                 for (int v = 0; v < V; v++)
-                    sum[v] += to_float(x.v[v]) / (float)points;
+                    sum[v] += to_float(x.v[v]) / points;
             }
+        }
     slice<T, V> y;
     for (int v = 0; v < V; v++)
         y.v[v] = from_float<T>(sum[v]);
-    *(slice<T, V> *)((T *)a.y + at) = y;
+    *(slice<T, V> *)((T *)a.y + own_place(V)) = y;
 }
 
 // ---- launching -------------------------------------------------------------
 
 enum kind { MAX, MAX_GRAD, AVG, AVG_GRAD, ADAPTIVE, ADAPTIVE_GRAD };
 
+static bool is_back(kind what)
+{
+    return what == MAX_GRAD || what == AVG_GRAD || what == ADAPTIVE_GRAD;
+}
+
+// Everything but threads and addresses; those of a result's image.
+static int64_t describe(const tt_cuda_pool_args *a, int v, kind what,
+                        pooling *p)
+{
+    p->packs = (int)(a->channels / v);
+    p->in = p->out = a->channels;
+    p->count_pad = a->count_pad;
+    for (int i = 0; i < TT_CUDA_SPACE; i++) {
+        const tt_cuda_slide &s = a->slide[i];
+        p->d[i] = {(int)s.in,       (int)s.out,    (int)s.kernel,
+                   (int)s.stride,   (int)s.dilation, (int)s.pad,
+                   (int)s.origin,   (int)s.whole_in};
+        p->in *= s.in;
+        p->out *= s.out;
+    }
+    return (is_back(what) ? p->in : p->out) / v;
+}
+
 template <typename T, typename W, int V>
 static const char *launch(tt_cuda *cuda, const tt_cuda_pool_args *a, kind what)
 {
-    const bool is_back =
-        what == MAX_GRAD || what == AVG_GRAD || what == ADAPTIVE_GRAD;
-    int64_t n = a->n * (a->channels / V);
-    for (const tt_cuda_slide &s : a->slide)
-        n *= is_back ? s.in : s.out;
+    pooling p = {};
+    const int64_t each = describe(a, V, what, &p);
+    const int64_t at_once = MOST / each;
+    if (p.in / V > MOST || p.out / V > MOST)
+        return tt_cuda_failed_text("an image is too large for pooling");
     const auto kernel = what == MAX        ? max_forward<T, W, V>
                         : what == MAX_GRAD ? grad<T, W, V, true>
-                        : what == AVG      ? avg_forward<T, W, V>
+                        : what == AVG      ? avg_forward<T, V>
                         : what == AVG_GRAD ? grad<T, W, V, false>
                         : what == ADAPTIVE ? adaptive<T, V, false>
                                            : adaptive<T, V, true>;
-    kernel<<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(*a);
-    return launched();
+    for (int64_t first = 0; first < a->n; first += at_once) {
+        const int64_t n = a->n - first < at_once ? a->n - first : at_once;
+        p.threads = (int)(n * each);
+        p.x = (const T *)a->x + first * (is_back(what) ? p.out : p.in);
+        p.y = (T *)a->y + first * (is_back(what) ? p.in : p.out);
+        p.where = (W *)a->where + first * p.out;
+        kernel<<<(unsigned)ceil_div(p.threads, THREADS), THREADS, 0,
+                 cuda->stream>>>(p);
+        TRY(launched());
+    }
+    return NULL;
 }
 
 template <typename T>
