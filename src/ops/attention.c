@@ -63,7 +63,9 @@ static tt_status infer(tt_op_io *io)
     TT_TRY(tt_infer_inputs(io, "attention", 3, 3));
     TT_TRY(tt__attention_check(io, "attention"));
     io->n_out = 2;
-    io->out[0].dtype = io->in[Q].dtype;
+    const tt_attention_params *p = io->params;
+    io->out[0].dtype =
+        p->wide ? tt_dtype_master(io->in[Q].dtype) : io->in[Q].dtype;
     io->out[0].shape = io->in[Q].shape;
     io->out[1].dtype = tt_dtype_master(io->in[Q].dtype);
     return lse_shape(&io->in[Q].shape, &io->out[1].shape);
@@ -237,6 +239,11 @@ static const tt_opt options[] = {
      .doc = "factor on the scores; 0: 1 / sqrt(head)",
      .type = TT_OPT_F64,
      .offset = offsetof(tt_attention_params, scale)},
+    {.name = "wide",
+     .fallback = "false",
+     .doc = "attention's o is f32 where q, k and v are of 16 bits",
+     .type = TT_OPT_BOOL,
+     .offset = offsetof(tt_attention_params, wide)},
     {0},
 };
 
@@ -250,6 +257,10 @@ static const tt_sample samples[] = {
       "f batch:3 seq:7 kv_heads:2 head:3"},
      4032},
     {"causal=true",
+     {"f batch:1 seq:4 heads:6 head:2", "f batch:1 seq:4 kv_heads:1 head:2",
+      "f batch:1 seq:4 kv_heads:1 head:2"},
+     480},
+    {"causal=true wide=true",
      {"f batch:1 seq:4 heads:6 head:2", "f batch:1 seq:4 kv_heads:1 head:2",
       "f batch:1 seq:4 kv_heads:1 head:2"},
      480},

@@ -15,6 +15,7 @@
 typedef struct tt_attention_params { // attention, attention_grad
     bool causal;
     double scale; // 0: 1 / sqrt(head)
+    bool wide;    // of attention: o is f32 where q, k, v are of 16 bits
 } tt_attention_params;
 
 // `lse_out` may be NULL.

@@ -20,7 +20,9 @@ static tt_status infer(tt_op_io *io)
     const tt_dtype dtype = io->in[0].dtype;
     TT_TRY(tt__expect_dtype(io, "conv", 1, dtype, "w"));
     io->n_out = 1;
-    io->out[0].dtype = dtype;
+    io->out[0].dtype = ((const tt_conv_params *)io->params)->wide
+                           ? tt_dtype_master(dtype)
+                           : dtype;
     TT_TRY(tt__conv_infer("conv", io->params, &io->in[0].shape,
                           &io->in[1].shape, &io->out[0].shape));
     if (!tt_io_has(io, 2))
@@ -92,6 +94,10 @@ static const tt_sample samples[] = {
      {"f batch:2 channels:2 height:4 width:4",
       "f filters:2 channels:2 kernel_h:3 kernel_w:3"},
      2304}, // 2 * (2*2*4*4) * (2*3*3)
+    {"pad=1 wide=true",
+     {"f batch:2 channels:3 height:5 width:4",
+      "f filters:2 channels:3 kernel_h:3 kernel_w:3", "f filters:2"},
+     4320}, // 2 * (2*2*5*4) * (3*3*3)
     {"stride=3 pad=2 algorithm=fft",
      {"f batch:3 channels:2 width:9", "f filters:2 channels:2 kernel:4"},
      384}, // 2 * (3*2*4) * (2*4)

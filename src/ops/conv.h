@@ -21,6 +21,7 @@ typedef struct tt_conv_params {
     tt_slide_params slide; // kernel is empty: the weights have it
     int64_t groups;
     int algorithm; // tt_conv_algorithm
+    bool wide;     // of conv: y is f32 where x and w are of 16 bits
 } tt_conv_params;
 
 // A convolution on one rank: x [n, groups * c, in...], w [groups * o, c,

@@ -300,5 +300,7 @@ const tt_opt tt__conv_options[] = {
     {"algorithm", "auto", "preferred where it applies", TT_OPT_CHOICE,
      offsetof(tt_conv_params, algorithm), "auto|direct|im2col|winograd|fft", 0,
      0},
+    {"wide", "false", "conv's y is f32 where x and w are of 16 bits",
+     TT_OPT_BOOL, offsetof(tt_conv_params, wide), NULL, 0, 0},
     {0},
 };

@@ -108,7 +108,7 @@ static tt_status infer(tt_op_io *io)
     }
     io->n_out = p->activation == TT_ACT_NONE ? 1 : 2;
     tt_shape *y = &io->out[0].shape;
-    io->out[0].dtype = dtype;
+    io->out[0].dtype = p->wide ? tt_dtype_master(dtype) : dtype;
     for (int d = 0; d < a->ndim - 2; d++)
         TT_TRY(tt_shape_push_dim(y, a, d));
     TT_TRY(tt_shape_push_dim(y, a, at.a_m));
@@ -241,7 +241,10 @@ static tt_status expand_inner(tt_builder *b, const tt_node *node,
             b, terms, a,
             a == axis ? tt_place_partial(TT_SUM)
                       : place_of_product(x, w, tt_type_of(b, terms), &at, a));
-    out[1] = tt_all_reduce(b, terms, axis, TT_SUM);
+    const tt_val sum = tt_all_reduce(b, terms, axis, TT_SUM);
+    out[1] = tt_cast(b, sum, x->dtype);
+    if (out[1].id != sum.id)
+        tt_place_like(b, out[1], sum, -1);
     out[0] = tt_matmul_activate(b, p, out[1]);
     tt_place_like(b, out[0], out[1], -1);
     return tt_builder_status(b);
@@ -307,6 +310,8 @@ static const tt_opt options[] = {
     {"activation", "none", "applied after the bias", TT_OPT_CHOICE,
      offsetof(tt_matmul_params, activation),
      "none|relu|gelu_tanh|gelu_erf|silu|tanh|sigmoid", 0, 0},
+    {"wide", "false", "y is f32 where a and b are of 16 bits", TT_OPT_BOOL,
+     offsetof(tt_matmul_params, wide), NULL, 0, 0},
     {0},
 };
 
@@ -329,6 +334,10 @@ static const tt_sample samples[] = {
     {"activation=silu", {"f m:3 k:2", "f k:2 n:3", "f n:3"}, 36},
     {"activation=tanh", {"f m:3 k:2", "f k:2 n:3", "f n:3"}, 36},
     {"activation=sigmoid", {"f m:3 k:2", "f k:2 n:3"}, 36},
+    {"transpose_b=true wide=true",
+     {"f batch:2 seq:3 embed:4", "f out:5 embed:4", "f out:5"},
+     240},
+    {"wide=true", {"f experts:2 slot:3 ff:4", "f experts:2 ff:4 embed:5"}, 240},
     {0},
 };
 

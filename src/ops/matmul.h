@@ -18,6 +18,7 @@ typedef enum tt_activation {
 typedef struct tt_matmul_params {
     bool transpose_a, transpose_b;
     int activation; // tt_activation
+    bool wide;      // y is f32 where a and b are of 16 bits: a term of a sum
 } tt_matmul_params;
 
 typedef struct tt_matmul_grad_w_params {

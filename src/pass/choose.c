@@ -109,6 +109,8 @@ static void pass_through(tt__cut *c, const tt_node *node)
     const tt_val val = tt__version_newest(c, node->in[0].id);
     const tt_place *place = tt__place_of(c, val);
     tt_sig *sig = tt_sigs_add(&c->sigs);
+    if (tt__is_wide(c, node->in[0].id, val))
+        return; // replicated
     if (place->kind == TT_SPLIT) {
         const char *name =
             c->b.graph->value[val.id].type.shape.factor[place->factor].name;

@@ -5,6 +5,7 @@
 //   stay       which values do not move
 //   zero       which values ZeRO splits, and along which factor
 //   versions   one value at several placements, and the way from one to another
+//   wide       terms of sums in more bits than the sum
 //   choose     the signature of a node that moves the fewest bytes
 
 #ifndef TT_PASS_CUT_H
@@ -120,6 +121,18 @@ int32_t tt__version_best(const tt__cut *c, int32_t old, const tt_place *want,
 // A version at that placement, converted if need be.
 tt_status tt__version_convert(tt__cut *c, int32_t old, const tt_place *want,
                               tt_val *val_out);
+
+// ---- wide ----
+
+// Whether a version is not of the value's type: terms that are rounded once added.
+bool tt__is_wide(const tt__cut *c, int32_t old, tt_val val);
+
+// The node as it is emitted for this signature: with wide terms, where it may.
+tt_status tt__widen(tt__cut *c, const tt_node *node, const tt_sig *sig,
+                    tt_node *wide_out);
+
+// What was added up, in the value's type.
+tt_val tt__narrow(tt__cut *c, int32_t old, tt_val val);
 
 // ---- choose ----
 

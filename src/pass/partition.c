@@ -137,7 +137,9 @@ static tt_status do_node(tt__cut *c, const tt_node *node)
     }
     for (int i = 0; i < TT_MAX_OUT; i++)
         out[i] = TT_NONE;
-    TT_TRY(emit(c, node, &sig, n_in, out));
+    tt_node emitted;
+    TT_TRY(tt__widen(c, node, &sig, &emitted));
+    TT_TRY(emit(c, &emitted, &sig, n_in, out));
     for (int i = 0; i < node->n_out; i++) {
         if (!tt_is(out[i]))
             return tt_fail(TT_ERR_STATE, "%s (%s) left output %d out",
@@ -342,6 +344,8 @@ static const tt_opt options[] = {
     {"canonical", "false",
      "gradients are summed over replicas before micro-batches", TT_OPT_BOOL,
      offsetof(tt_partition_params, canonical)},
+    {"wide", "false", "terms of 16-bit sums in the forward pass are in 32 bits",
+     TT_OPT_BOOL, offsetof(tt_partition_params, wide)},
     {0},
 };
 

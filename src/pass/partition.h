@@ -21,6 +21,7 @@ typedef struct tt_partition_params {
     // Gradients are sums over the ranks of zero_axis before they are summed over
     // micro-batches, so that the order of these sums depends on no level of ZeRO.
     bool canonical;
+    bool wide; // terms of sums in the forward pass are not rounded (wide.c)
 } tt_partition_params;
 
 #endif

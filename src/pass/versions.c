@@ -87,6 +87,7 @@ int32_t tt__version_best(const tt__cut *c, int32_t old, const tt_place *want,
     for (int32_t v = c->first[old]; v >= 0; v = c->versions[v].next) {
         const tt_val val = c->versions[v].val;
         if (is_gone(c, old, v) ||
+            (tt__is_wide(c, old, val) && want->kind == TT_PARTIAL) ||
             (is_halo(c, v) && !tt_place_equal(tt__place_of(c, val), want)))
             continue;
         const double bytes = tt_placement_bytes(
@@ -115,7 +116,8 @@ tt_status tt__version_convert(tt__cut *c, int32_t old, const tt_place *want,
     *val_out = from;
     if (tt_place_equal(tt__place_of(c, from), want))
         return TT_OK;
-    *val_out = tt_place_convert(&c->b, from, c->axis, *want);
+    *val_out =
+        tt__narrow(c, old, tt_place_convert(&c->b, from, c->axis, *want));
     TT_TRY(c->b.status);
     return tt__version_add(c, old, *val_out);
 }

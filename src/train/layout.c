@@ -319,3 +319,19 @@ const char *tt_layout_zigzag(const tt_where *where, const tt_graph *graph)
                ? tt_axis_name[TT_AXIS_CONTEXT]
                : "";
 }
+
+static bool has_jumps(const tt_graph *g)
+{
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        const tt_op_def *op = g->node[n].op;
+        if (op == &tt_op_relu || op == &tt_op_relu_grad ||
+            op == &tt_op_max_pool || op == &tt_op_route)
+            return true;
+    }
+    return false;
+}
+
+bool tt_layout_wide(const tt_where *where, const tt_graph *graph)
+{
+    return where->terms == 2 || (where->terms == 0 && has_jumps(graph));
+}

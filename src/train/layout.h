@@ -15,4 +15,8 @@ tt_status tt_layout_check(const tt_where *where, const tt_grid *grid,
 // none.
 const char *tt_layout_zigzag(const tt_where *where, const tt_graph *graph);
 
+// Whether terms of sums over ranks are not rounded: where a last bit may send values
+// elsewhere.
+bool tt_layout_wide(const tt_where *where, const tt_graph *graph);
+
 #endif

@@ -86,6 +86,7 @@ tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph)
     params.mesh = job->grid.mesh;
     params.layout = job->grid.layout_text;
     params.zigzag = tt_layout_zigzag(&job->where, *graph);
+    params.wide = tt_layout_wide(&job->where, *graph);
     params.way = job->where.attention == 1 ? TT_WAY_EXCHANGE : TT_WAY_RING;
     params.zero = job->grid.size[TT_AXIS_DATA] > 1 ? zero : 0;
     if (is_exact)

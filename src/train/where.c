@@ -56,6 +56,11 @@ static const tt_opt layout[] = {
     {"attention", "ring",
      "to a sequence that is cut: keys go round, or heads are cut instead",
      TT_OPT_CHOICE, AT(attention), "ring|all_to_all"},
+    {"terms", "auto",
+     "what ranks add in a forward pass of 16 bits is rounded before (narrow, "
+     "half "
+     "the bytes) or not (wide); auto: wide if the model has jumps",
+     TT_OPT_CHOICE, AT(terms), "auto|narrow|wide"},
     {0},
 };
 

@@ -64,6 +64,7 @@ typedef struct tt_where {
     const char *rules;   // layout.rules, and behind it layout.LAYERS.*
     bool zigzag;         // layout.zigzag
     int attention;       // layout.attention: 0 ring, 1 all_to_all
+    int terms;           // layout.terms: 0 auto, 1 narrow, 2 wide
     int64_t zero;
     const char *collective;
     int transport; // tt_transport

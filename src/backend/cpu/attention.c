@@ -71,7 +71,8 @@ static bool can(const tt_backend *backend, const tt_site *site)
     (void)backend;
     int64_t first, n;
     runs r;
-    return tt__site_has_types(site, "ttttft", "tf") &&
+    const tt_attention_params *p = site->params;
+    return tt__site_has_types(site, "ttttft", p->wide ? "ff" : "tf") &&
            tt_operand_dim(&site->in[Q], HEAD) <= TT__ATTENTION_MAX_HEAD &&
            find_runs(&site->in[Q].local, &r) &&
            find_runs(&site->in[K].local, &r) &&
@@ -117,6 +118,7 @@ static state *make_state(const tt_backend *backend, const tt_site *site)
         return NULL;
     s->args = (tt_simd_attention_args){
         .type = tt__simd_type(q->dtype),
+        .is_wide = p->wide,
         .is_causal = p->causal,
         .scale = (float)tt_attention_scale(p, tt_operand_dim(q, HEAD)),
         .n_batch = tt_operand_dim(q, BATCH),

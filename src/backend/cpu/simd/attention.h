@@ -29,6 +29,7 @@ typedef struct tt_simd_heads {
 
 typedef struct tt_simd_attention_args {
     tt_simd_type type; // of all views
+    bool is_wide;      // forward writes o in fp32
     bool is_causal;
     float scale;
     int64_t n_batch, q_heads, kv_heads; // q_heads is a multiple of kv_heads

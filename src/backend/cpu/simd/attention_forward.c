@@ -233,15 +233,17 @@ static void store_lse(const chunk *c)
 // Divides by the sums and stores: a row that saw nothing is 0.
 static void finish(const chunk *c)
 {
-    const tt_simd_attention_args *x = c->x;
-    const int64_t width = padded_dim(x);
+    tt_simd_attention_args to = *c->x;
+    const int64_t width = padded_dim(&to);
     const float *sum = c->s.sum;
-    if (x->lse != NULL)
+    if (to.is_wide)
+        to.type = TT_SIMD_F32;
+    if (to.lse != NULL)
         store_lse(c);
     for (int64_t i = 0; i < c->n; i++) {
         const float factor = sum[i] == 0.0f ? 0.0f : 1.0f / sum[i];
-        unpack_rows(x, c->s.out + i * width, factor, 1,
-                    head_row(x, &x->o, c->b, c->h, c->q0 + i), x->o.row);
+        unpack_rows(&to, c->s.out + i * width, factor, 1,
+                    head_row(&to, &to.o, c->b, c->h, c->q0 + i), to.o.row);
     }
 }
 
