@@ -15,11 +15,16 @@ static bool is_read(const tt_site *site, int i)
 static bool is_type(char code, tt_dtype dtype, tt_dtype first)
 {
     const bool is_fast = dtype == TT_F32 || dtype == TT_BF16;
+    const bool is_half = dtype == TT_F16;
     switch (code) {
     case 'x':
         return is_fast;
     case 't':
         return is_fast && dtype == first;
+    case 'y':
+        return is_fast || is_half;
+    case 's':
+        return (is_fast || is_half) && dtype == first;
     case 'f':
         return dtype == TT_F32;
     case 'b':

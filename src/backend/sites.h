@@ -9,9 +9,9 @@
 bool tt__site_is_plain(const tt_site *site);
 
 // Whether the operands of a plain site have these types, a character each: x for
-// f32 or bf16, t for the type of input 0 (f32 or bf16), f for f32, b for bf16, i for
-// i32, I for i64, u for u8. The last character stands for all operands from there
-// on; absent inputs have any type.
+// f32 or bf16, t for the type of input 0 (f32 or bf16), y and s likewise with f16
+// too, f for f32, b for bf16, i for i32, I for i64, u for u8. The last character
+// stands for all operands from there on; absent inputs have any type.
 bool tt__site_has_types(const tt_site *site, const char *in, const char *out);
 // The same for operands in any layout.
 bool tt__site_has_types_in_layouts(const tt_site *site, const char *in,

@@ -390,7 +390,7 @@ static void check_hunt(tt_report *r, const tt_backend_def *def, const hunt *h)
 
 static tt_status check_backend(tt_report *r, const tt_backend_def *def)
 {
-    static const tt_dtype dtypes[] = {TT_F32, TT_BF16, TT_F64};
+    static const tt_dtype dtypes[] = {TT_F32, TT_BF16, TT_F16, TT_F64};
     hunt h = {0};
     int n = 0;
     const tt_op_def *const *ops = tt_op_all(&n);
@@ -399,7 +399,7 @@ static tt_status check_backend(tt_report *r, const tt_backend_def *def)
         return tt_fail(TT_ERR_NOMEM, "no memory for a law");
     tt_report_check(r, def->has_dtype(TT_F32), "kernel %s: no f32", def->name);
     tt_status status = TT_OK;
-    for (int d = 0; d < 3; d++)
+    for (int d = 0; d < 4; d++)
         for (int i = 0; i < n && status == TT_OK; i++) {
             const setting s = {.backend = def->name, .dtype = dtypes[d]};
             if (def->has_dtype(dtypes[d]) && tt_report_wants(r, ops[i]->name) &&

@@ -2,6 +2,7 @@
 //
 //   g of every param -> sum_squares -> total -> clip -> scale
 //   loss, count, norm, limit -> guard -> skip
+//   loss, norm -> loss_scale
 //   (w, g, lr, scale, step, skip, states) -> optimiser -> agree -> new w -> ema
 //
 // The norm costs a pass over all gradients, so it is only there when something
@@ -124,22 +125,26 @@ static tt_val find_work(const tt_graph *g, int32_t param, int32_t n_values)
 typedef struct shared {
     const tt_optim_use *use;
     int32_t n_values; // before the update
+    tt_val count;     // that sums of gradients are divided by
     tt_val scale, norm, skip;
 } shared;
 
-static tt_val emit_scale(tt_builder *b, const tt_optim_use *use,
-                         int32_t n_values, tt_val *norm)
+static tt_val emit_scale(tt_builder *b, shared *s)
 {
+    const tt_optim_use *use = s->use;
+    tt_val *norm = &s->norm;
     *norm = TT_NONE;
+    s->count = use->has_loss_scale ? tt_mul(b, use->count, use->loss_scale)
+                                   : use->count;
     if (use->clip <= 0 && !use->wants_norm && !use->guard)
-        return tt_clip(b, TT_NONE, use->count, 0, norm);
-    tt_val *square = tt_alloc((int64_t)sizeof(tt_val) * (n_values + 1));
+        return tt_clip(b, TT_NONE, s->count, 0, norm);
+    tt_val *square = tt_alloc((int64_t)sizeof(tt_val) * (s->n_values + 1));
     if (square == NULL)
         return tt_builder_fail(
             b, tt_fail(TT_ERR_NOMEM, "no memory for the optimiser"));
     const int32_t stage = b->stage;
     int n = 0;
-    for (int32_t i = 0; i < n_values; i++) {
+    for (int32_t i = 0; i < s->n_values; i++) {
         const tt_value value = b->graph->value[i];
         if (!has_gradient(&value))
             continue;
@@ -154,7 +159,7 @@ static tt_val emit_scale(tt_builder *b, const tt_optim_use *use,
         use->exact ? tt_bins_value(b, tt_bins_total(b, square, n), b->master)
                    : tt_total(b, square, n);
     tt_free(square);
-    const tt_val scale = tt_clip(b, total, use->count, use->clip, norm);
+    const tt_val scale = tt_clip(b, total, s->count, use->clip, norm);
     tt_output(b, "norm", *norm);
     return scale;
 }
@@ -173,6 +178,16 @@ static tt_val emit_skip(tt_builder *b, const shared *s)
     const tt_val skip = tt_guard(b, in);
     tt_output(b, "skipped", skip);
     return skip;
+}
+
+static void update_loss_scale(tt_builder *b, const shared *s)
+{
+    const tt_optim_use *use = s->use;
+    const tt_val in[TT_LS_N] = {[TT_LS_SCALE] = use->loss_scale,
+                                [TT_LS_GOOD] = use->good_steps,
+                                [TT_LS_LOSS] = use->loss,
+                                [TT_LS_NORM] = s->norm};
+    tt_output(b, "loss_scale", tt_loss_scale(b, &use->scaling, in));
 }
 
 static void add_states(tt_builder *b, const tt_value *param,
@@ -284,8 +299,10 @@ tt_status tt_optim_apply(tt_builder *b, const tt_optim_use *use)
     b->phase = TT_UPDATE;
     tt_scope_pop(b, 0);
     b->origin = "scale";
-    s.scale = emit_scale(b, use, s.n_values, &s.norm);
+    s.scale = emit_scale(b, &s);
     s.skip = emit_skip(b, &s);
+    if (use->has_loss_scale && use->guard)
+        update_loss_scale(b, &s);
     for (int32_t i = 0; i < s.n_values; i++)
         if (has_gradient(&b->graph->value[i]))
             update_param(b, &s, i);

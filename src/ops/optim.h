@@ -10,6 +10,7 @@
 #define TT_OPS_OPTIM_H
 
 #include "graph/build.h"
+#include "ops/scaling.h"
 
 typedef enum tt_low { TT_LOW_NONE, TT_LOW_BF16, TT_LOW_F16 } tt_low;
 
@@ -82,6 +83,11 @@ typedef struct tt_optim_use {
     // not finite, or the mean loss is above the scalar "limit"; output "skipped".
     bool guard;
     tt_val loss;
+    // The factor on the loss that was differentiated, a state: gradients are divided
+    // by it. With `guard`, what it is in the next step follows from this one.
+    bool has_loss_scale;
+    tt_val loss_scale, good_steps;
+    tt_loss_scale_params scaling;
 } tt_optim_use;
 
 // After tt_grad: appends the update of every param that has a gradient, with its

@@ -49,6 +49,27 @@ static void add_stop(tt_builder *b, const tt_train_recipe *recipe,
     (void)tally(b, "stop", tt_call(b, &tt_op_reduce, NULL, &stop, 1, NULL));
 }
 
+// The loss that is differentiated, times a factor that is a state.
+static tt_val scale_loss(tt_builder *b, const tt_train_recipe *recipe,
+                         tt_val loss, tt_optim_use *optim)
+{
+    const tt_shape scalar = {0};
+    const tt_init first = {
+        .kind = TT_INIT_CONST, .a = recipe->loss_scale, .of = TT_NONE};
+    const tt_init zero = {.kind = TT_INIT_CONST, .of = TT_NONE};
+    if (recipe->loss_scale == 0)
+        return loss;
+    const int scope = tt_scope_push(b, "loss_scale");
+    optim->has_loss_scale = true;
+    optim->loss_scale =
+        tt_state(b, TT_ROLE_OPTIM, "factor", b->master, &scalar, first);
+    optim->good_steps =
+        tt_state(b, TT_ROLE_OPTIM, "good", b->master, &scalar, zero);
+    const tt_val scaled = tt_mul(b, loss, optim->loss_scale);
+    tt_scope_pop(b, scope);
+    return scaled;
+}
+
 static tt_status check_trained(const tt_builder *b,
                                const tt_train_recipe *recipe)
 {
@@ -71,8 +92,9 @@ static tt_status build(tt_builder *b, const tt_train_recipe *recipe,
     io->extra_loss = TT_NONE;
     TT_TRY(recipe->model->build(b, recipe->model_params, io));
     const losses l = add_loss(b, recipe, io);
-    const tt_val learnt =
+    tt_val learnt =
         tt_is(io->extra_loss) ? tt_add(b, l.loss, io->extra_loss) : l.loss;
+    learnt = scale_loss(b, recipe, learnt, &optim);
     add_stop(b, recipe, io);
     optim.loss = l.sum;
     optim.count = l.count;

@@ -4,7 +4,8 @@
 //   1 -> backward -> offer(w) = gradient -> norm, clip -> optimiser -> agree(w)
 //
 // Scalars "lr", "step", "skip" and (with dropout) "seed" are inputs, with a guard
-// "limit" too. Outputs: "loss" (a sum), "count", "correct", "norm", "skipped".
+// "limit" too. Outputs: "loss" (a sum), "count", "correct", "norm", "skipped",
+// "loss_scale" (of the next step).
 //
 // For looking only, the first line of this is all there is: see tt_infer_graph.
 
@@ -20,6 +21,7 @@ typedef struct tt_train_recipe {
     tt_optim_use optim; // count and loss are filled in
     tt_dtype dtype, master;
     double smoothing;
+    double loss_scale; // the first factor on the loss (f16); 0: none
     // An input "stop", a number per sample, and the output "stop", their sum: so
     // that with the losses all ranks learn that one of them wants to stop.
     bool asks_to_stop;

@@ -207,6 +207,7 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     TT_TRY(get_output(job, "norm", &result.norm));
     TT_TRY(get_output(job, "skipped", &skipped));
     TT_TRY(get_output(job, "stop", &stop));
+    TT_TRY(get_output(job, "loss_scale", &result.loss_scale));
     result.skipped = skipped != 0;
     TT_TRY(agree_to_stop(job, stop != 0, &result.stop));
     if (result.skipped)

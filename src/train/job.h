@@ -156,6 +156,8 @@ typedef struct tt_step_result {
     double norm;    // of the mean gradient, before clipping; 0: not measured
     bool skipped;   // the guard left the update out: no state has changed
     bool stop;      // a rank wants to stop, see tt_job.wants_stop
+    // Of precision=fp16: the next step's factor on the loss; 0: there is none.
+    double loss_scale;
 } tt_step_result;
 
 // One optimiser step over all micro-batches; without `feed` each is the last that was

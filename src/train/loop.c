@@ -65,7 +65,7 @@ static tt_status step(tt_trainer *t, tt_step_result *result,
     s->step++;
     s->position += job->options.batch;
     const tt_policy_step judged = {s->step, result->loss, result->norm,
-                                   job->limit};
+                                   job->limit, result->loss_scale};
     *verdict = tt_policy_judge(&s->policy, o, &judged, why);
     if (*verdict == TT_VERDICT_STOP)
         return tt_fail(TT_ERR_STATE,

@@ -2,6 +2,8 @@
 
 #include "train/options.h"
 
+#include "ops/scaling.h"
+
 #define AT(field) offsetof(tt_train_options, field)
 
 static const tt_opt train[] = {
@@ -93,6 +95,14 @@ static const tt_opt exact[] = {
     {0},
 };
 
+static const tt_opt loss_scale[] = {
+    {"initial", "1024", "precision=fp16: the first factor on the loss",
+     TT_OPT_F64, AT(loss_scale), NULL, TT_LOSS_SCALE_LEAST, TT_LOSS_SCALE_MOST},
+    {"growth", "1000", "steps without overflow before it doubles; 0: never",
+     TT_OPT_I64, AT(loss_scale_growth), NULL, 0, 1e6},
+    {0},
+};
+
 static const tt_opt top[] = {
     {"run", "", "folder of the run; default: runs/ and the file's name",
      TT_OPT_STR, AT(run)},
@@ -109,6 +119,7 @@ const tt_section tt_train_sections[] = {
     {"init", init},
     {"bn", bn},
     {"exact", exact},
+    {"loss_scale", loss_scale},
     {NULL, NULL},
 };
 

@@ -1,5 +1,6 @@
 // options - the sections of a configuration that the training loop reads:
-// train.* eval.* sample.* checkpoint.* log.* init.* bn.* exact.* and run.
+// train.* eval.* sample.* checkpoint.* log.* init.* bn.* exact.* loss_scale.* and
+// run.
 
 #ifndef TT_TRAIN_OPTIONS_H
 #define TT_TRAIN_OPTIONS_H
@@ -53,6 +54,9 @@ typedef struct tt_train_options {
     int64_t bn_group; // samples; 0: the whole micro-batch
     // exact.*
     int64_t blocks;
+    // loss_scale.*
+    double loss_scale; // in the first step
+    int64_t loss_scale_growth;
     // top
     const char *run;
 } tt_train_options;

@@ -122,21 +122,25 @@ static tt_status fuse(const tt_job *job, tt_graph **graph)
 
 static tt_train_recipe recipe_of(tt_job *job)
 {
-    return (tt_train_recipe){.model = job->model,
-                             .model_params = job->model_params,
-                             .optim = {.def = job->optim,
-                                       .params = job->optim_params.params,
-                                       .clip = job->optim_params.clip,
-                                       .is_decayed = is_decayed,
-                                       .rate = rate,
-                                       .user = job,
-                                       .exact = job->options.exact,
-                                       .ema = job->train.ema,
-                                       .guard = job->guard},
-                             .smoothing = job->options.smoothing,
-                             .bn_group = job->train.bn_group,
-                             .asks_to_stop = job->peers.size > 1,
-                             .is_frozen = job->freeze.n > 0 ? is_frozen : NULL};
+    const bool is_fp16 = job->options.precision == TT_PRECISION_FP16;
+    return (tt_train_recipe){
+        .model = job->model,
+        .model_params = job->model_params,
+        .optim = {.def = job->optim,
+                  .params = job->optim_params.params,
+                  .clip = job->optim_params.clip,
+                  .is_decayed = is_decayed,
+                  .rate = rate,
+                  .user = job,
+                  .exact = job->options.exact,
+                  .ema = job->train.ema,
+                  .guard = job->guard,
+                  .scaling = {job->train.loss_scale_growth}},
+        .smoothing = job->options.smoothing,
+        .loss_scale = is_fp16 ? job->train.loss_scale : 0,
+        .bn_group = job->train.bn_group,
+        .asks_to_stop = job->peers.size > 1,
+        .is_frozen = job->freeze.n > 0 ? is_frozen : NULL};
 }
 
 typedef struct planned {
@@ -254,6 +258,8 @@ tt_status tt_job_plan(tt_job *job)
     planned p = {0};
     if (job->plan != NULL)
         return TT_OK;
+    // Gradients beyond fp16 are expected: a step that has them is left out.
+    job->guard = job->guard || job->options.precision == TT_PRECISION_FP16;
     job->chunks = job->where.chunks > 0 ? job->where.chunks : 1;
     const variant now = variant_of(job);
     TT_TRY(make_alike(job, make_plan(job, &now, &p), &p));

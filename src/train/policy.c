@@ -78,9 +78,22 @@ static tt_verdict judge_spike(tt_policy *policy,
                                            : roll_back(policy, why);
 }
 
+// Gradients that fp16 cannot hold were skipped, and the next ones are smaller.
+static tt_verdict judge_overflow(tt_policy *policy, const tt_policy_step *step,
+                                 char why[256])
+{
+    snprintf(why, 256,
+             "the gradient of step %lld is beyond fp16, the loss scale is now "
+             "%.10g",
+             (long long)step->step, step->loss_scale);
+    return skip(policy, why);
+}
+
 tt_verdict tt_policy_judge(tt_policy *policy, const tt_train_options *options,
                            const tt_policy_step *step, char why[256])
 {
+    if (step->loss_scale > 0 && isfinite(step->loss) && !isfinite(step->norm))
+        return judge_overflow(policy, step, why);
     if (!isfinite(step->loss) || !isfinite(step->norm))
         return judge_nan(policy, options, step, why);
     if (options->spike != TT_SPIKE_NONE && step->loss > step->limit)

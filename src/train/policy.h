@@ -45,7 +45,8 @@ double tt_policy_limit(const tt_policy *policy,
 typedef struct tt_policy_step {
     int64_t step; // steps done, with this one
     double loss, norm;
-    double limit; // that was set for it
+    double limit;      // that was set for it
+    double loss_scale; // of the next one; 0: the loss is not scaled
 } tt_policy_step;
 
 // Takes note of a step and says what to do. `why` (of at least 256 bytes) gets a

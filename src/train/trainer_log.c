@@ -98,6 +98,7 @@ static tt_run_point make_point(tt_trainer *t, const tt_step_result *step)
         .loss = loss,
         .lr = t->job->lr,
         .norm = step->norm > 0 ? step->norm : (double)NAN,
+        .loss_scale = step->loss_scale > 0 ? step->loss_scale : (double)NAN,
         .accuracy =
             is_tokens(t) || s->count <= 0 ? (double)NAN : s->correct / s->count,
         .perplexity = is_tokens(t) ? exp(loss) : (double)NAN,
@@ -130,8 +131,10 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
     n = add(m, n, "train/perplexity", p->perplexity);
     n = add(m, n, "lr", p->lr);
     n = add(m, n, "grad_norm", p->norm);
+    n = add(m, n, "loss_scale", p->loss_scale);
     n = add(m, n, "epoch", p->epoch);
-    if (o->nan == TT_NAN_SKIP || o->spike == TT_SPIKE_SKIP)
+    if (o->nan == TT_NAN_SKIP || o->spike == TT_SPIKE_SKIP ||
+        isfinite(p->loss_scale))
         n = add(m, n, "skipped", (double)policy->skips);
     if (o->nan == TT_NAN_ROLLBACK || o->spike == TT_SPIKE_ROLLBACK)
         n = add(m, n, "rollbacks", (double)policy->rollbacks);

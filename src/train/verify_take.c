@@ -71,6 +71,24 @@ tt_status tt__verify_take(tt_job *job, tt_arena *arena, tt__taken *out)
     return take(job, arena, out);
 }
 
+static void divide(double *x, int64_t n, double by)
+{
+    for (int64_t i = 0; x != NULL && i < n; i++)
+        x[i] /= by;
+}
+
+// Gradients of a loss that was scaled.
+static void unscale(const tt_job *job, tt__taken *t)
+{
+    const double scale = job->train.loss_scale; // the first step's
+    if (job->options.precision != TT_PRECISION_FP16)
+        return;
+    for (int64_t i = 0; i < t->n; i++)
+        divide(t->data[i], t->tensor[i].count, scale);
+    for (int64_t c = 0; c < t->n_copies; c++)
+        divide(t->copy[c].data, t->tensor[t->copy[c].of].count, scale);
+}
+
 tt_status tt__verify_run(tt_job *job, int64_t steps, tt_arena *arena,
                          tt__ran *ran_out)
 {
@@ -84,6 +102,7 @@ tt_status tt__verify_run(tt_job *job, int64_t steps, tt_arena *arena,
         ran_out->norm = result.norm;
         TT_TRY(list_grads(job, arena, &ran_out->grads));
         TT_TRY(take(job, arena, &ran_out->grads));
+        unscale(job, &ran_out->grads);
     }
     return tt__verify_take(job, arena, &ran_out->states);
 }

@@ -26,6 +26,7 @@ typedef struct tt_run_point { // after a step that is logged
     int64_t step, steps;      // updates done, wanted
     double epoch;
     double loss, lr, norm, accuracy, perplexity; // NaN: has none
+    double loss_scale;                           // likewise
     double step_seconds;                         // mean since the last point
     double rate;                                 // units per second
     double flops_per_second;

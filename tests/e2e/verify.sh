@@ -29,6 +29,8 @@ for key in ok loss_rel grad_rel_max worst_tensor norm_rel update_rel_max \
 done
 verify examples/gpt-tiny.yaml precision=bf16 -n 2 | grep -q 'from fp32 ' ||
     die "bf16 is not compared with fp32"
+verify examples/gpt-tiny.yaml device=ref precision=fp16 batch=4 model.layers=1 zero=2 -n 2 |
+    grep -q 'from fp32 ' || die 'fp16 is not measured against fp32'
 if out=$(verify examples/gpt-tiny.yaml batch=2 -n 3 2>&1); then
     die "two samples for three ranks: $out"
 fi

@@ -83,6 +83,21 @@ TEST(what_is_not_finite_stops_skips_or_rolls_back)
     CHECK(strstr(why, "gradient") != NULL && strstr(why, "step 7") != NULL);
 }
 
+TEST(gradients_beyond_fp16_are_skipped_whatever_nan_says)
+{
+    tt_policy p = {0};
+    char why[256];
+    tt_policy_step s = {7, 1, (double)INFINITY, (double)INFINITY, 512};
+    CHECK(tt_policy_judge(&p, &none, &s, why) == TT_VERDICT_SKIP);
+    CHECK(strstr(why, "step 7") != NULL && strstr(why, "512") != NULL);
+    s.loss = (double)NAN;
+    CHECK(tt_policy_judge(&p, &none, &s, why) == TT_VERDICT_STOP);
+    s.loss = 1;
+    for (int i = 1; i < TT_POLICY_SKIPS; i++)
+        CHECK(tt_policy_judge(&p, &none, &s, why) == TT_VERDICT_SKIP);
+    CHECK(tt_policy_judge(&p, &none, &s, why) == TT_VERDICT_STOP);
+}
+
 TEST(skipping_for_ever_ends)
 {
     tt_policy p = {0};

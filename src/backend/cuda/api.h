@@ -82,6 +82,7 @@ typedef struct tt_cuda_gemm_args {
     CALL(squares, tt_cuda_squares_args)                                        \
     CALL(clip, tt_cuda_clip_args)                                              \
     CALL(guard, tt_cuda_guard_args)                                            \
+    CALL(loss_scale, tt_cuda_loss_scale_args)                                  \
     CALL(norm, tt_cuda_norm_args)                                              \
     CALL(norm_grad_x, tt_cuda_norm_args)                                       \
     CALL(norm_grad_w, tt_cuda_norm_args)                                       \

@@ -122,4 +122,12 @@ typedef struct tt_cuda_guard_args { // the order of TT_GUARD_*
     void *y;
 } tt_cuda_guard_args;
 
+typedef struct tt_cuda_loss_scale_args { // the order of TT_LS_*
+    int64_t growth;
+    double least, most;
+    tt_dtype type[6];
+    const void *in[4];
+    void *scale, *good;
+} tt_cuda_loss_scale_args;
+
 #endif

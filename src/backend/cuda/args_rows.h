@@ -121,7 +121,8 @@ typedef struct tt_cuda_optim_args {
     const int64_t *step;
     const uint8_t *skip;
     float *w_out, *s0_out, *s1_out;
-    void *low; // bf16; NULL: none
+    void *low; // 16 bits; NULL: none
+    tt_dtype low_type;
 } tt_cuda_optim_args;
 
 typedef struct tt_cuda_dropout_args {

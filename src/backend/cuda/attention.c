@@ -40,13 +40,13 @@ static bool fits(const tt_site *site)
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "ttttft", "tf") && fits(site);
+    return tt__site_has_types(site, "ssssfs", "sf") && fits(site);
 }
 
 static bool can_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "ttttft", "t") && fits(site);
+    return tt__site_has_types(site, "ssssfs", "s") && fits(site);
 }
 
 static tt_cuda_heads heads_of(const tt_operand *o, const void *base)

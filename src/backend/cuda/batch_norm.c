@@ -15,16 +15,16 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     if (site->op == &tt_op_batch_norm)
-        return tt__site_has_types_in_layouts(site, "txxfft", "tf");
+        return tt__site_has_types_in_layouts(site, "syyffs", "sf");
     if (site->op == &tt_op_batch_norm_moments)
-        return tt__site_has_types_in_layouts(site, "tf", "f");
+        return tt__site_has_types_in_layouts(site, "sf", "f");
     if (site->op == &tt_op_batch_norm_apply)
-        return tt__site_has_types_in_layouts(site, "txxfffft", "tf");
+        return tt__site_has_types_in_layouts(site, "syyffffs", "sf");
     if (site->op == &tt_op_batch_norm_grad)
-        return tt__site_has_types_in_layouts(site, "ttxfft", "tfft");
+        return tt__site_has_types_in_layouts(site, "ssyffs", "sffs");
     if (site->op == &tt_op_batch_norm_grad_sums)
-        return tt__site_has_types_in_layouts(site, "ttfft", "f");
-    return tt__site_has_types_in_layouts(site, "ttxffft", "t");
+        return tt__site_has_types_in_layouts(site, "ssffs", "f");
+    return tt__site_has_types_in_layouts(site, "ssyfffs", "s");
 }
 
 // Statistics by group: in the outputs of forward operators but apply, whose input

@@ -13,7 +13,7 @@ enum { MOST_HEAD = 512 }; // of the kernel's shared memory
 static bool can_write(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "ttI", "t");
+    return tt__site_has_types(site, "ssI", "s");
 }
 
 // A row is all that lies at one position.
@@ -61,7 +61,7 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     int64_t first, n;
-    return tt__site_has_types(site, "tttI", "t") &&
+    return tt__site_has_types(site, "sssI", "s") &&
            tt_operand_dim(&site->in[0], HEAD) <= MOST_HEAD &&
            tt__attention_map_heads(site, &first, &n) && first == 0 &&
            n == tt_operand_dim(&site->in[1], HEADS);

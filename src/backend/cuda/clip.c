@@ -5,13 +5,14 @@
 
 #include "backend/cuda/cuda.h"
 #include "ops/ops.h"
+#include "ops/scaling.h"
 
 // ---- sum_squares: bound by reading x once ---------------------------------
 
 static bool can_squares(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types_in_layouts(site, "x", "f"); // in any order
+    return tt__site_has_types_in_layouts(site, "y", "f"); // in any order
 }
 
 static tt_status prepare_squares(tt_backend *backend, tt_site *site,
@@ -104,6 +105,24 @@ static tt_status run_guard(void *state, const tt_site *site,
     return TT__CUDA(state, guard, &a);
 }
 
+static tt_status run_loss_scale(void *state, const tt_site *site,
+                                const tt_args *args)
+{
+    const tt_loss_scale_params *p = site->params;
+    tt_cuda_loss_scale_args a = {.growth = p->growth,
+                                 .least = TT_LOSS_SCALE_LEAST,
+                                 .most = TT_LOSS_SCALE_MOST,
+                                 .scale = args->out[0],
+                                 .good = args->out[1]};
+    for (int i = 0; i < TT_LS_N; i++) {
+        a.type[i] = site->in[i].dtype;
+        a.in[i] = args->in[i];
+    }
+    a.type[TT_LS_N] = site->out[0].dtype;
+    a.type[TT_LS_N + 1] = site->out[1].dtype;
+    return TT__CUDA(state, loss_scale, &a);
+}
+
 const tt_kernel_def tt_kernel_cuda_total = {
     .name = "cuda.total",
     .op = &tt_op_total,
@@ -123,4 +142,11 @@ const tt_kernel_def tt_kernel_cuda_guard = {
     .op = &tt_op_guard,
     .prepare = tt__cuda_prepare,
     .run = run_guard,
+};
+
+const tt_kernel_def tt_kernel_cuda_loss_scale = {
+    .name = "cuda.loss_scale",
+    .op = &tt_op_loss_scale,
+    .prepare = tt__cuda_prepare,
+    .run = run_loss_scale,
 };

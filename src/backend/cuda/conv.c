@@ -28,8 +28,8 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     return tt__site_has_types_in_layouts(
-        site, site->op == &tt_op_conv_grad_x_add ? "ttt" : "ttx",
-        site->op == &tt_op_conv ? "t" : "x"); // no wide terms
+        site, site->op == &tt_op_conv_grad_x_add ? "sss" : "ssy",
+        site->op == &tt_op_conv ? "s" : "y"); // no wide terms
 }
 
 // The three tensors of a site.

@@ -46,6 +46,12 @@ tt_status tt__cuda_state(const tt_backend *backend, int64_t bytes,
 // The prepare of kernels whose state is the device alone.
 tt_kernel_prepare_fn tt__cuda_prepare;
 
+// Floats of 16 bits.
+static inline bool tt__is_low(tt_dtype type)
+{
+    return type == TT_BF16 || type == TT_F16;
+}
+
 static inline const tt__cuda *tt__cuda_at(void *state)
 {
     return *(const tt__cuda **)state;

@@ -198,7 +198,7 @@ static bool is_here(void)
 
 static bool has_dtype(tt_dtype dtype)
 {
-    return dtype != TT_F16 && dtype < TT_N_DTYPES;
+    return dtype < TT_N_DTYPES;
 }
 
 const tt_backend_def tt_backend_cuda = {

@@ -11,7 +11,7 @@
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "tI", "t") && site->in[0].local.gap == 0;
+    return tt__site_has_types(site, "sI", "s") && site->in[0].local.gap == 0;
 }
 
 static tt_status run(void *state, const tt_site *site, const tt_args *args)

@@ -9,7 +9,7 @@
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "t", "t");
+    return tt__site_has_types(site, "s", "s");
 }
 
 static tt_status map(void *state, const tt_site *site, const tt_args *args,

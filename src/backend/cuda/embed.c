@@ -25,7 +25,7 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_embed_args a;
-    return tt__site_has_types(site, "ix", "x") &&
+    return tt__site_has_types(site, "iy", "y") &&
            site->in[1].dtype == site->out[0].dtype &&
            describe(site, &site->in[1].local, &a);
 }
@@ -34,7 +34,7 @@ static bool can_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_embed_args a;
-    return tt__site_has_types(site, "ix", "f") &&
+    return tt__site_has_types(site, "iy", "f") &&
            describe(site, &site->out[0].local, &a);
 }
 
@@ -112,7 +112,7 @@ static bool can_position(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_position_args a;
-    return tt__site_has_types(site, "ttI", "t") &&
+    return tt__site_has_types(site, "ssI", "s") &&
            describe_position(site, &site->in[1].local, &a);
 }
 
@@ -120,7 +120,7 @@ static bool can_position_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_position_args a;
-    return tt__site_has_types(site, "xxI", "f") &&
+    return tt__site_has_types(site, "yyI", "f") &&
            describe_position(site, &site->out[0].local, &a);
 }
 
@@ -190,7 +190,7 @@ static bool can_rotary(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_rotary_args a;
-    return tt__site_has_types(site, "tI", "t") && describe_rotary(site, &a);
+    return tt__site_has_types(site, "sI", "s") && describe_rotary(site, &a);
 }
 
 static tt_status run_rotary(void *state, const tt_site *site,

@@ -12,7 +12,7 @@
 static bool can_softmax(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "t", "t");
+    return tt__site_has_types(site, "s", "s");
 }
 
 static tt_status run_softmax(void *state, const tt_site *site,
@@ -79,7 +79,7 @@ static bool can_cross_entropy(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     const tt_local *x = &site->in[0].local;
-    return tt__site_has_types(site, "ti", "f") &&
+    return tt__site_has_types(site, "si", "f") &&
            tt_position_extent(x, x->shape.ndim - 1) == tt__site_cols(site);
 }
 
@@ -88,21 +88,21 @@ static bool can_cross_entropy_grad(const tt_backend *backend,
 {
     (void)backend;
     int64_t first;
-    return tt__site_has_types(site, "tiff", "t") && is_slice(site, &first);
+    return tt__site_has_types(site, "siff", "s") && is_slice(site, &first);
 }
 
 static bool can_step(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     const tt_local *x = &site->in[0].local;
-    return tt__site_has_types(site, "ti", "tf") &&
+    return tt__site_has_types(site, "si", "sf") &&
            tt_position_extent(x, x->shape.ndim - 1) == tt__site_cols(site);
 }
 
 static bool can_correct(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "ti", "f");
+    return tt__site_has_types(site, "si", "f");
 }
 
 static tt_status prepare(tt_backend *backend, tt_site *site,

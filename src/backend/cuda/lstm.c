@@ -34,7 +34,7 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     const tt_dtype type = site->in[site->op == &tt_op_lstm_grad ? GW : 0].dtype;
-    return tt__site_is_plain(site) && (type == TT_F32 || type == TT_BF16);
+    return tt__site_is_plain(site) && (type == TT_F32 || tt__is_low(type));
 }
 
 static bool can_cell(const tt_backend *backend, const tt_site *site)

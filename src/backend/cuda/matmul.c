@@ -111,7 +111,7 @@ static void pad_rows(tt_operand *o)
 {
     const int last = o->local.shape.ndim - 1;
     const int64_t n = tt_operand_dim(o, last);
-    if (o->dtype != TT_BF16 || n < LEAST_PADDED || n % 8 == 0 ||
+    if (!tt__is_low(o->dtype) || n < LEAST_PADDED || n % 8 == 0 ||
         !tt_operand_is_dense(o))
         return;
     int64_t stride = (n + PAD - 1) / PAD * PAD;
@@ -126,7 +126,7 @@ static void pad_rows(tt_operand *o)
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "ttx", "x");
+    return tt__site_has_types(site, "ssy", "y");
 }
 
 static void describe(tt_site *site, tt_cuda_gemm_desc *d)
@@ -185,7 +185,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     TT_TRY(tt__cuda_state(backend, sizeof(state), prepared_out));
     state *s = prepared_out->state;
     d.has_gelu = s->is_fused =
-        p->activation == TT_ACT_GELU_TANH && d.c.type == TT_BF16;
+        p->activation == TT_ACT_GELU_TANH && tt__is_low(d.c.type);
     return create(s, &d, prepared_out);
 }
 
@@ -233,7 +233,7 @@ static bool can_fused(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     const bool is_add = site->op == &tt_op_matmul_add;
-    return tt__site_has_types(site, is_add ? "ttxt" : "ttt", "t");
+    return tt__site_has_types(site, is_add ? "ssys" : "sss", "s");
 }
 
 static tt_status prepare_fused(tt_backend *backend, tt_site *site,
@@ -355,7 +355,7 @@ const tt_kernel_def tt_kernel_cuda_matmul_grad_w = {
 static bool can_both(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "ttx", "f");
+    return tt__site_has_types(site, "ssy", "f");
 }
 
 const tt_kernel_def tt_kernel_cuda_matmul_grad_both = {

@@ -17,20 +17,20 @@ static bool is_whole_row(const tt_site *site)
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "tx", "tf") && is_whole_row(site) &&
+    return tt__site_has_types(site, "sy", "sf") && is_whole_row(site) &&
            (!tt_site_has(site, 2) || site->in[2].dtype == site->in[1].dtype);
 }
 
 static bool can_grad_x(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "ttxf", "t") && is_whole_row(site);
+    return tt__site_has_types(site, "ssyf", "s") && is_whole_row(site);
 }
 
 static bool can_grad_w(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "ttf", "f") && is_whole_row(site);
+    return tt__site_has_types(site, "ssf", "f") && is_whole_row(site);
 }
 
 static tt_cuda_norm_args describe(const tt_site *site, const tt_args *args)
@@ -97,7 +97,7 @@ static tt_status run_grad_w(void *state, const tt_site *site,
 static bool can_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "ttxfft", "tf") && is_whole_row(site);
+    return tt__site_has_types(site, "ssyffs", "sf") && is_whole_row(site);
 }
 
 static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)

@@ -1,5 +1,5 @@
-// optim - optimisers and averages of f32 weights, with the weight in bf16 where the
-// products read it so. Bound by memory bandwidth: every state is read and written
+// optim - optimisers and averages of f32 weights, with the weight in 16 bits where
+// the products read it so. Bound by memory bandwidth: every state is read and written
 // once, in one kernel per weight.
 
 #include "ops/optim.h"
@@ -37,11 +37,12 @@ static tt_cuda_rule rule_of(const tt_op_def *op)
     return rules[i].rule;
 }
 
-// The outputs: as many f32 as there are, then the copy in bf16.
+// The outputs: as many f32 as there are, then the copy in 16 bits.
 static bool outputs_fit(const tt_site *site, int n_wide)
 {
     for (int i = 0; i < site->n_out; i++)
-        if (site->out[i].dtype != (i < n_wide ? TT_F32 : TT_BF16))
+        if (i < n_wide ? site->out[i].dtype != TT_F32
+                       : !tt__is_low(site->out[i].dtype))
             return false;
     return site->n_out <= n_wide + 1;
 }
@@ -49,7 +50,7 @@ static bool outputs_fit(const tt_site *site, int n_wide)
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types_in_layouts(site, "ffffIuf", "x") &&
+    return tt__site_has_types_in_layouts(site, "ffffIuf", "y") &&
            outputs_fit(site, 1 + n_states(site->op));
 }
 
@@ -57,7 +58,7 @@ static bool can_apply(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     return tt__site_has_types_in_layouts(
-               site, site->op == &tt_op_ema ? "ffu" : "fffuff", "x") &&
+               site, site->op == &tt_op_ema ? "ffu" : "fffuff", "y") &&
            outputs_fit(site, 1);
 }
 
@@ -67,7 +68,7 @@ static bool is_like(const tt_operand *o, const tt_operand *weight)
            tt_shape_same_dims(&o->local.shape, &weight->local.shape);
 }
 
-// Everything of a weight lies as its gradient does, its copy in bf16 too.
+// Everything of a weight lies as its gradient does, its copy in 16 bits too.
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
@@ -119,7 +120,10 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     a.s1 = n > 1 ? args->in[TT_OPTIM_STATE + 1] : NULL;
     a.s0_out = n > 0 ? args->out[1] : NULL;
     a.s1_out = n > 1 ? args->out[2] : NULL;
-    a.low = site->n_out > 1 + n ? args->out[1 + n] : NULL;
+    if (site->n_out > 1 + n) {
+        a.low = args->out[1 + n];
+        a.low_type = site->out[1 + n].dtype;
+    }
     if (site->op == &tt_op_lars && a.adapt) {
         a.wnorm = args->in[TT_OPTIM_STATE + 1];
         a.unorm = args->in[TT_OPTIM_STATE + 2];
@@ -134,7 +138,10 @@ static tt_status run_lamb(void *state, const tt_site *site, const tt_args *args)
     a.skip = args->in[3];
     a.wnorm = a.adapt ? args->in[4] : NULL;
     a.unorm = a.adapt ? args->in[5] : NULL;
-    a.low = site->n_out > 1 ? args->out[1] : NULL;
+    if (site->n_out > 1) {
+        a.low = args->out[1];
+        a.low_type = site->out[1].dtype;
+    }
     return TT__CUDA(state, optim, &a);
 }
 

@@ -17,7 +17,9 @@ static bool can_sum(const tt_backend *backend, const tt_site *site)
         if (site->in[i].dtype != site->in[first].dtype)
             return false;
     return site->n_in - first <= TT_CUDA_SUM && site->n_in > first &&
-           tt__site_has_types(site, "x", "x");
+           (site->out[0].dtype == TT_F32 ||
+            site->out[0].dtype == site->in[first].dtype) &&
+           tt__site_has_types(site, "y", "y");
 }
 
 static tt_status run_sum(void *state, const tt_site *site, const tt_args *args)

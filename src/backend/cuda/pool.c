@@ -15,7 +15,7 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     const tt_dtype type = site->in[0].dtype;
-    return (type == TT_F32 || type == TT_BF16) && site->out[0].dtype == type;
+    return (type == TT_F32 || tt__is_low(type)) && site->out[0].dtype == type;
 }
 
 static bool is_grad(const tt_op_def *op)

@@ -89,7 +89,9 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     tt_cuda_reduce_args a;
-    return tt__site_has_types(site, "x", "x") && describe(site, &a);
+    return (tt__site_has_types(site, "y", "f") ||
+            tt__site_has_types(site, "s", "s")) &&
+           describe(site, &a);
 }
 
 static tt_status prepare(tt_backend *backend, tt_site *site,

@@ -1,9 +1,10 @@
-// clip - reference kernels of sum_squares, total, clip and guard.
+// clip - reference kernels of sum_squares, total, clip, guard and loss_scale.
 
 #include "ops/clip.h"
 
 #include "backend/kernel.h"
 #include "ops/ops.h"
+#include "ops/scaling.h"
 
 #include <math.h>
 
@@ -68,6 +69,30 @@ static tt_status run_guard(void *state, const tt_site *site,
     return TT_OK;
 }
 
+static tt_status run_loss_scale(void *state, const tt_site *site,
+                                const tt_args *args)
+{
+    (void)state;
+    const tt_loss_scale_params *p = site->params;
+    double in[TT_LS_N];
+    for (int i = 0; i < TT_LS_N; i++)
+        in[i] = tt_dtype_load(site->in[i].dtype, args->in[i], 0);
+    double scale = in[TT_LS_SCALE], good = in[TT_LS_GOOD];
+    if (isfinite(in[TT_LS_LOSS]) && !isfinite(in[TT_LS_NORM])) {
+        scale = fmax(scale / 2, TT_LOSS_SCALE_LEAST);
+        good = 0;
+    } else if (isfinite(in[TT_LS_LOSS])) {
+        good++;
+    }
+    if (p->growth > 0 && good >= (double)p->growth) {
+        scale = fmin(scale * 2, TT_LOSS_SCALE_MOST);
+        good = 0;
+    }
+    tt_dtype_store(site->out[0].dtype, args->out[0], 0, scale);
+    tt_dtype_store(site->out[1].dtype, args->out[1], 0, good);
+    return TT_OK;
+}
+
 const tt_kernel_def tt_kernel_ref_sum_squares = {
     .name = "ref.sum_squares",
     .op = &tt_op_sum_squares,
@@ -90,4 +115,10 @@ const tt_kernel_def tt_kernel_ref_guard = {
     .name = "ref.guard",
     .op = &tt_op_guard,
     .run = run_guard,
+};
+
+const tt_kernel_def tt_kernel_ref_loss_scale = {
+    .name = "ref.loss_scale",
+    .op = &tt_op_loss_scale,
+    .run = run_loss_scale,
 };

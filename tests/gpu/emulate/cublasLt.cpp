@@ -2,6 +2,7 @@
 
 #include <cublasLt.h>
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <vector>
 
@@ -136,13 +137,16 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
 static float load(int type, const void *p, int64_t i)
 {
     return type == CUDA_R_16BF ? __bfloat162float(((const __nv_bfloat16 *)p)[i])
-                               : ((const float *)p)[i];
+           : type == CUDA_R_16F ? __half2float(((const __half *)p)[i])
+                                : ((const float *)p)[i];
 }
 
 static void store(int type, void *p, int64_t i, float x)
 {
     if (type == CUDA_R_16BF)
         ((__nv_bfloat16 *)p)[i] = __float2bfloat16_rn(x);
+    else if (type == CUDA_R_16F)
+        ((__half *)p)[i] = __float2half_rn(x);
     else
         ((float *)p)[i] = x;
 }

@@ -357,7 +357,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 // Sums of chunks, then the pair that backward keeps, then coefficients.
 static int64_t sums_of(const tt_cuda_bn_args *a)
 {
-    const int v = a->type == TT_BF16 ? 8 : 4;
+    const int v = is_low(a->type) ? 8 : 4;
     const int64_t wide = cover_of(a, v).chunks, narrow = cover_of(a, 1).chunks;
     return 2 * a->channels * a->groups * (wide > narrow ? wide : narrow);
 }

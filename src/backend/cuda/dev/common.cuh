@@ -14,6 +14,12 @@ extern "C" {
 #include <cuda_runtime.h>
 
 typedef __nv_bfloat16 bf16;
+typedef __half f16;
+
+static inline bool is_low(tt_dtype type) // 16 bits
+{
+    return type == TT_BF16 || type == TT_F16;
+}
 
 enum { RING_SLOTS = 8, RING_BYTES = 1 << 20 };
 
@@ -78,11 +84,16 @@ static inline int64_t ceil_div(int64_t a, int64_t b)
 
 __device__ static inline float to_float(float x) { return x; }
 __device__ static inline float to_float(bf16 x) { return __bfloat162float(x); }
+__device__ static inline float to_float(f16 x) { return __half2float(x); }
 template <typename T> __device__ static inline T from_float(float x);
 template <> __device__ inline float from_float<float>(float x) { return x; }
 template <> __device__ inline bf16 from_float<bf16>(float x)
 {
     return __float2bfloat16_rn(x);
+}
+template <> __device__ inline f16 from_float<f16>(float x)
+{
+    return __float2half_rn(x);
 }
 
 // 16 bytes of elements.
@@ -103,7 +114,7 @@ __device__ static inline double load_any(tt_dtype type, const void *p,
     case TT_BF16:
         return to_float(((const bf16 *)p)[i]);
     case TT_F16:
-        return __half2float(((const __half *)p)[i]);
+        return to_float(((const f16 *)p)[i]);
     case TT_I64:
         return (double)((const int64_t *)p)[i];
     case TT_I32:
@@ -133,7 +144,7 @@ __device__ static inline void store_any(tt_dtype type, void *p, int64_t i,
         ((bf16 *)p)[i] = __double2bfloat16(x);
         break;
     case TT_F16:
-        ((__half *)p)[i] = __double2half(x);
+        ((f16 *)p)[i] = __double2half(x);
         break;
     case TT_I64:
         ((int64_t *)p)[i] =
@@ -194,7 +205,9 @@ __device__ static inline float block_max(float x, float *room)
 
 // Calls f with a pointer of the element's type.
 #define BY_TYPE(type, f, ...)                                                  \
-    ((type) == TT_BF16 ? f<bf16>(__VA_ARGS__) : f<float>(__VA_ARGS__))
+    ((type) == TT_BF16  ? f<bf16>(__VA_ARGS__)                                 \
+     : (type) == TT_F16 ? f<f16>(__VA_ARGS__)                                  \
+                        : f<float>(__VA_ARGS__))
 
 static inline bool is_aligned(const void *p)
 {

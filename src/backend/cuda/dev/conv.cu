@@ -43,7 +43,7 @@ static int64_t align(int64_t bytes)
 // The weight's gradient as the library leaves it, in front of its workspace.
 static int64_t low_bytes(const tt_cuda_conv_desc &d)
 {
-    return align(count_w(d) * (d.type == TT_BF16 ? 2 : 4));
+    return align(count_w(d) * (is_low(d.type) ? 2 : 4));
 }
 
 // The same with the padding in x.
@@ -60,7 +60,7 @@ static tt_cuda_conv_desc padded(const tt_cuda_conv_desc &d)
 
 static int64_t padded_bytes(const tt_cuda_conv_desc &d)
 {
-    return align(count_x(padded(d)) * (d.type == TT_BF16 ? 2 : 4));
+    return align(count_x(padded(d)) * (is_low(d.type) ? 2 : 4));
 }
 
 // Whether cuDNN wants the padding of x to be there: it has made wrong gradients of
@@ -150,7 +150,7 @@ static const char *run_gemm(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
 static const char *pad_x(tt_cuda_conv *conv, const void *x, void *to)
 {
     const tt_cuda_conv_desc &d = conv->d, p = padded(d);
-    const int64_t bytes = d.type == TT_BF16 ? 2 : 4;
+    const int64_t bytes = is_low(d.type) ? 2 : 4;
     tt_cuda_copy_args a = {};
     TRY_CUDA(cudaMemsetAsync(to, 0, (size_t)padded_bytes(d),
                              conv->cuda->stream));
@@ -273,7 +273,7 @@ static void end_trial(trial *t)
 static void *noise(tt_cuda *cuda, tt_dtype type, int64_t n)
 {
     void *p = NULL;
-    if (cudaMalloc(&p, (size_t)n * (type == TT_BF16 ? 2 : 4)) != cudaSuccess) {
+    if (cudaMalloc(&p, (size_t)n * (is_low(type) ? 2 : 4)) != cudaSuccess) {
         (void)cudaGetLastError();
         return NULL;
     }

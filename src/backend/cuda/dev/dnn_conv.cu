@@ -169,7 +169,9 @@ static void build(dnn_graph &g, const tt_cuda_conv_desc &d, bool has_bias,
                   bool has_relu)
 {
     const cudnnDataType_t type =
-        d.type == TT_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+        d.type == TT_BF16  ? CUDNN_DATA_BFLOAT16
+        : d.type == TT_F16 ? CUDNN_DATA_HALF
+                           : CUDNN_DATA_FLOAT;
     const names &name = d.way == TT_CUDA_FORWARD  ? forward_names
                         : d.way == TT_CUDA_GRAD_X ? grad_x_names
                                                   : grad_w_names;

@@ -381,12 +381,12 @@ static const char *sum_type(tt_cuda *cuda, const tt_cuda_sum_args *a)
     for (int k = 0; k < a->n_in; k++)
         from.in[k] = a->in[k];
     const unsigned blocks = (unsigned)ceil_div(a->n, THREADS);
-    if (a->y_type == TT_BF16)
-        sum_vectors<X, bf16><<<blocks, THREADS, 0, cuda->stream>>>(
-            a->n, a->n_in, from, a->accumulate, (bf16 *)a->y);
-    else
+    if (a->y_type == TT_F32)
         sum_vectors<X, float><<<blocks, THREADS, 0, cuda->stream>>>(
             a->n, a->n_in, from, a->accumulate, (float *)a->y);
+    else
+        sum_vectors<X, X><<<blocks, THREADS, 0, cuda->stream>>>(
+            a->n, a->n_in, from, a->accumulate, (X *)a->y);
     return launched();
 }
 

@@ -247,7 +247,7 @@ bool gemm_choose(gemm_product *g)
         return true;
     }
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
-    const uint32_t smallest = d.a.type == TT_BF16 ? 2 : 4;
+    const uint32_t smallest = is_low(d.a.type) ? 2 : 4;
     gemm_choice c = {};
     c.has_loose = suggest(g, smallest, found) > 0;
     if (c.has_loose) {
@@ -287,18 +287,21 @@ __global__ void compare(int64_t n, const T *x, const T *y, double *sums)
     }
 }
 
+template <typename T>
+static void launch_compare(tt_cuda *cuda, unsigned blocks, int64_t n,
+                           const void *x, const void *y, double *sums)
+{
+    compare<T><<<blocks, THREADS, 0, cuda->stream>>>(n, (const T *)x,
+                                                     (const T *)y, sums);
+}
+
 // Whether two results differ by no more than rounding.
 static bool is_same(tt_cuda *cuda, tt_dtype type, int64_t n, const void *x,
                     const void *y, void *room)
 {
     double sums[2 * BLOCKS], apart = 0, size = 0;
     const unsigned blocks = blocks_for(n);
-    if (type == TT_BF16)
-        compare<bf16><<<blocks, THREADS, 0, cuda->stream>>>(
-            n, (const bf16 *)x, (const bf16 *)y, (double *)room);
-    else
-        compare<float><<<blocks, THREADS, 0, cuda->stream>>>(
-            n, (const float *)x, (const float *)y, (double *)room);
+    BY_TYPE(type, launch_compare, cuda, blocks, n, x, y, (double *)room);
     if (cudaMemcpyAsync(sums, room, sizeof sums, cudaMemcpyDeviceToHost,
                         cuda->stream) != cudaSuccess ||
         cudaStreamSynchronize(cuda->stream) != cudaSuccess)

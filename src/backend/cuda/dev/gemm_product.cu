@@ -21,7 +21,9 @@ static const char *failed(const char *what, cublasStatus_t status)
 
 static cudaDataType_t type_of(tt_dtype type)
 {
-    return type == TT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    return type == TT_BF16  ? CUDA_R_16BF
+           : type == TT_F16 ? CUDA_R_16F
+                            : CUDA_R_32F;
 }
 
 void gemm_product_destroy(gemm_product *g)
@@ -164,7 +166,7 @@ enum { EVEN = 8, LEAST_CUT = 64 };
 static tt_cuda_gemm_desc cut(const tt_cuda_gemm_desc &whole)
 {
     tt_cuda_gemm_desc d = whole;
-    if (d.a.type != TT_BF16 || has_epilogue(d) || d.has_plus)
+    if (!is_low(d.a.type) || has_epilogue(d) || d.has_plus)
         return d;
     if (d.k >= LEAST_CUT && d.k % EVEN != 0)
         d.k -= d.k % EVEN;

@@ -21,14 +21,13 @@ int64_t gemm_tail_scratch(const gemm_product *p)
 struct tail {
     tt_cuda_gemm_desc d;
     int64_t first; // column or term
-    const bf16 *a, *b;
-    const void *bias;
+    const void *a, *b, *bias;
     void *c;
     bool accumulate;
 };
 
 // A warp owns a row of a.
-template <typename C> __global__ void tail_columns(tail t)
+template <typename A, typename C> __global__ void tail_columns(tail t)
 {
     const tt_cuda_gemm_desc &d = t.d;
     const int lane = threadIdx.x % 32;
@@ -36,10 +35,10 @@ template <typename C> __global__ void tail_columns(tail t)
     const int64_t batch = blockIdx.y;
     if (row >= d.m)
         return;
-    const bf16 *a = t.a + batch * d.a.batch + row * d.a.row;
+    const A *a = (const A *)t.a + batch * d.a.batch + row * d.a.row;
     C *c = (C *)t.c + batch * d.c.batch + row * d.c.row;
     for (int64_t j = t.first; j < d.n; j++) {
-        const bf16 *b = t.b + batch * d.b.batch + j * d.b.col;
+        const A *b = (const A *)t.b + batch * d.b.batch + j * d.b.col;
         float s = 0;
         for (int64_t l = lane; l < d.k; l += 32)
             s += to_float(a[l * d.a.col]) * to_float(b[l * d.b.row]);
@@ -52,15 +51,15 @@ template <typename C> __global__ void tail_columns(tail t)
 }
 
 // A thread owns an element of c.
-template <typename C> __global__ void tail_terms(tail t)
+template <typename A, typename C> __global__ void tail_terms(tail t)
 {
     const tt_cuda_gemm_desc &d = t.d;
     const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
     const int64_t batch = blockIdx.y, row = i / d.n, col = i % d.n;
     if (row >= d.m)
         return;
-    const bf16 *a = t.a + batch * d.a.batch + row * d.a.row;
-    const bf16 *b = t.b + batch * d.b.batch + col * d.b.col;
+    const A *a = (const A *)t.a + batch * d.a.batch + row * d.a.row;
+    const A *b = (const A *)t.b + batch * d.b.batch + col * d.b.col;
     C *c = (C *)t.c + batch * d.c.batch + row * d.c.row + col;
     float s = to_float(*c);
     for (int64_t l = t.first; l < d.k; l++)
@@ -71,6 +70,7 @@ template <typename C> __global__ void tail_terms(tail t)
 enum { LANES = 32, GROUPS = 8 };
 
 // partial[chunk, row, n]: a block owns 32 columns and a chunk of the terms of one row.
+template <typename A>
 __global__ void tail_rows(tail t, int64_t per_chunk, float *partial)
 {
     __shared__ float room[GROUPS][LANES + 1];
@@ -78,12 +78,13 @@ __global__ void tail_rows(tail t, int64_t per_chunk, float *partial)
     const int64_t col = blockIdx.x * (int64_t)LANES + threadIdx.x;
     const int64_t first = blockIdx.y * per_chunk;
     const int64_t end = min(first + per_chunk, d.k);
-    const bf16 *a = t.a + (t.first + blockIdx.z) * d.a.row;
+    const A *a = (const A *)t.a + (t.first + blockIdx.z) * d.a.row;
+    const A *b = (const A *)t.b;
     float s = 0;
     if (col < d.n)
         for (int64_t l = first + threadIdx.y; l < end; l += GROUPS)
             s += to_float(a[l * d.a.col]) *
-                 to_float(t.b[l * d.b.row + col * d.b.col]);
+                 to_float(b[l * d.b.row + col * d.b.col]);
     room[threadIdx.y][threadIdx.x] = s;
     __syncthreads();
     if (threadIdx.y != 0 || col >= d.n)
@@ -108,14 +109,14 @@ __global__ void join_rows(tail t, int n_chunks, const float *partial)
     *c = from_float<C>(s);
 }
 
-template <typename C>
+template <typename A, typename C>
 static const char *run_rows(gemm_product *g, const tail &t, void *scratch)
 {
     const tt_cuda_gemm_desc &d = g->whole;
     const int64_t chunks = row_chunks(d), rows = d.m - g->desc.m;
     const dim3 grid((unsigned)ceil_div(d.n, LANES), (unsigned)chunks,
                     (unsigned)rows);
-    tail_rows<<<grid, dim3(LANES, GROUPS), 0, g->cuda->stream>>>(
+    tail_rows<A><<<grid, dim3(LANES, GROUPS), 0, g->cuda->stream>>>(
         t, ceil_div(d.k, chunks), (float *)scratch);
     TRY(launched());
     join_rows<C><<<dim3((unsigned)ceil_div(d.n, 256), (unsigned)rows), 256, 0,
@@ -123,33 +124,37 @@ static const char *run_rows(gemm_product *g, const tail &t, void *scratch)
     return launched();
 }
 
-template <typename C>
+template <typename A, typename C>
 static const char *run_tail(gemm_product *g, const tt_cuda_gemm_args *x)
 {
     enum { THREADS = 256 };
     const tt_cuda_gemm_desc &d = g->whole;
     if (g->desc.m != d.m)
-        return run_rows<C>(g,
-                           {d, g->desc.m, (const bf16 *)x->a,
-                            (const bf16 *)x->b, NULL, x->c, x->accumulate},
-                           x->scratch);
+        return run_rows<A, C>(
+            g, {d, g->desc.m, x->a, x->b, NULL, x->c, x->accumulate},
+            x->scratch);
     const bool is_columns = g->desc.n != d.n;
     const tail t = {d,
                     is_columns ? g->desc.n : g->desc.k,
-                    (const bf16 *)x->a,
-                    (const bf16 *)x->b,
+                    x->a,
+                    x->b,
                     x->bias,
                     x->c,
                     x->accumulate};
     const int64_t blocks = is_columns ? ceil_div(d.m, THREADS / 32)
                                       : ceil_div(d.m * d.n, THREADS);
     const dim3 grid((unsigned)blocks, (unsigned)d.batch);
-    const auto kernel = is_columns ? tail_columns<C> : tail_terms<C>;
+    const auto kernel = is_columns ? tail_columns<A, C> : tail_terms<A, C>;
     kernel<<<grid, THREADS, 0, g->cuda->stream>>>(t);
     return launched();
 }
 
 const char *gemm_tail_run(gemm_product *p, const tt_cuda_gemm_args *args)
 {
-    return BY_TYPE(p->whole.c.type, run_tail, p, args);
+    const bool is_wide = p->whole.c.type == TT_F32;
+    if (p->whole.a.type == TT_F16)
+        return is_wide ? run_tail<f16, float>(p, args)
+                       : run_tail<f16, f16>(p, args);
+    return is_wide ? run_tail<bf16, float>(p, args)
+                   : run_tail<bf16, bf16>(p, args);
 }

@@ -29,6 +29,7 @@ __device__ static inline int64_t row_of(const tt_cuda_moe_args &a,
 __device__ static inline double rounded(tt_dtype type, double x)
 {
     return type == TT_BF16  ? (double)to_float(__double2bfloat16(x))
+           : type == TT_F16 ? (double)to_float(__double2half(x))
            : type == TT_F32 ? (double)(float)x
                             : x;
 }

@@ -22,6 +22,8 @@ static inline void fill_noise(tt_cuda *cuda, tt_dtype type, int64_t n, void *p)
     const unsigned blocks = (unsigned)(wanted < 1024 ? wanted : 1024);
     if (type == TT_BF16)
         noise_kernel<bf16><<<blocks, 256, 0, cuda->stream>>>(n, (bf16 *)p);
+    else if (type == TT_F16)
+        noise_kernel<f16><<<blocks, 256, 0, cuda->stream>>>(n, (f16 *)p);
     else
         noise_kernel<float><<<blocks, 256, 0, cuda->stream>>>(n, (float *)p);
 }

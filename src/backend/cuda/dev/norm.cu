@@ -270,7 +270,7 @@ extern "C" const char *tt_cuda_norm_grad_x(tt_cuda *cuda,
 
 static int64_t chunks_of(const tt_cuda_norm_args *a)
 {
-    const int64_t v = a->type == TT_BF16 ? 8 : 4;
+    const int64_t v = is_low(a->type) ? 8 : 4;
     int64_t n = ceil_div(132 * 8, ceil_div(a->n, v * COLS));
     const int64_t most = ceil_div(a->rows, ROWS * 4);
     n = n > most ? most : n;

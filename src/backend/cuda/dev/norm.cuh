@@ -21,8 +21,9 @@ __device__ static inline float weight(const weights &w, int64_t i, float none)
 {
     if (w.p == NULL)
         return none;
-    return w.type == TT_BF16 ? to_float(((const bf16 *)w.p)[i])
-                             : ((const float *)w.p)[i];
+    return w.type == TT_BF16  ? to_float(((const bf16 *)w.p)[i])
+           : w.type == TT_F16 ? to_float(((const f16 *)w.p)[i])
+                              : ((const float *)w.p)[i];
 }
 
 // N weights side by side; n is a multiple of N.
@@ -38,6 +39,10 @@ __device__ static inline void weights_at(const weights &w, int64_t i,
 #pragma unroll
         for (int k = 0; k < N; k++)
             out[k] = to_float(((const bf16 *)w.p)[i + k]);
+    } else if (w.type == TT_F16) {
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            out[k] = to_float(((const f16 *)w.p)[i + k]);
     } else {
 #pragma unroll
         for (int k = 0; k < N; k += 4)

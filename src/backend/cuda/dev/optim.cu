@@ -1,5 +1,5 @@
 // optim - updates of weights: every state is read and written once. Bound by memory
-// bandwidth (AdamW with a copy in bf16: 30 bytes per weight). Updates by one rule wait
+// bandwidth (AdamW with a copy in 16 bits: 30 bytes per weight). Updates by one rule wait
 // for each other and are done in one launch, since most weights are too small to fill a
 // device; a block does a chunk of one of them.
 
@@ -12,7 +12,8 @@ enum { THREADS = 256, CHUNK = 8192, MOST = 96 };
 struct optim_item {
     const float *w, *g, *s0, *s1;
     float *w_out, *s0_out, *s1_out;
-    bf16 *low;
+    void *low;
+    tt_dtype low_type;
     int64_t n;
     float decay;
     int first_block;
@@ -131,6 +132,18 @@ __device__ static inline int item_of(const optim_batch &b)
     return low;
 }
 
+template <typename T, int V>
+__device__ static inline void store_low(const float *w, void *low, int64_t i)
+{
+    struct alignas(2 * V) part {
+        T v[V];
+    } to;
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        to.v[k] = from_float<T>(w[k]);
+    *(part *)((T *)low + i) = to;
+}
+
 template <int RULE, int V>
 __device__ static inline void update_some(const optim_batch &b,
                                           const optim_item &x,
@@ -139,30 +152,27 @@ __device__ static inline void update_some(const optim_batch &b,
     struct alignas(4 * V) part {
         float v[V];
     };
-    struct alignas(2 * V) low_part {
-        bf16 v[V];
-    };
     part w = *(const part *)(x.w + i), s = {}, v = {};
     const part g = *(const part *)(x.g + i);
     if (x.s0 != NULL)
         s = *(const part *)(x.s0 + i);
     if (x.s1 != NULL)
         v = *(const part *)(x.s1 + i);
-    low_part low;
 #pragma unroll
     for (int k = 0; k < V; k++) {
         if (!t.is_skipped)
             update<RULE>(b.like, t, x.decay, g.v[k] * t.scale, w.v[k], s.v[k],
                          v.v[k]);
-        low.v[k] = __float2bfloat16_rn(w.v[k]);
     }
     *(part *)(x.w_out + i) = w;
     if (x.s0_out != NULL)
         *(part *)(x.s0_out + i) = s;
     if (x.s1_out != NULL)
         *(part *)(x.s1_out + i) = v;
-    if (x.low != NULL)
-        *(low_part *)(x.low + i) = low;
+    if (x.low != NULL && x.low_type == TT_F16)
+        store_low<f16, V>(w.v, x.low, i);
+    else if (x.low != NULL)
+        store_low<bf16, V>(w.v, x.low, i);
 }
 
 template <int RULE> __global__ void optim(optim_batch b)
@@ -273,7 +283,8 @@ extern "C" const char *tt_cuda_optim(tt_cuda *cuda,
                        a->w_out,
                        a->s0_out,
                        a->s1_out,
-                       (bf16 *)a->low,
+                       a->low,
+                       a->low_type,
                        a->n,
                        (float)a->weight_decay,
                        b->blocks,

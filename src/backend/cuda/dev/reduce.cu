@@ -26,7 +26,7 @@ __device__ static inline void finish(Y *y, int64_t at, float sum, float by,
 
 static int64_t chunks_of(const tt_cuda_reduce_args *a)
 {
-    const int64_t v = a->x_type == TT_BF16 ? 8 : 4;
+    const int64_t v = is_low(a->x_type) ? 8 : 4;
     const int64_t blocks = a->outer * ceil_div(a->inner, v * COLS);
     int64_t n = ceil_div(132 * 8, blocks);
     const int64_t most = ceil_div(a->length, ROWS * 4);
@@ -169,8 +169,8 @@ static const char *reduce_types(tt_cuda *cuda, const tt_cuda_reduce_args *a)
 template <typename X>
 static const char *reduce_type(tt_cuda *cuda, const tt_cuda_reduce_args *a)
 {
-    return a->y_type == TT_BF16 ? reduce_types<X, bf16>(cuda, a)
-                                : reduce_types<X, float>(cuda, a);
+    return a->y_type == TT_F32 ? reduce_types<X, float>(cuda, a)
+                               : reduce_types<X, X>(cuda, a);
 }
 
 extern "C" const char *tt_cuda_reduce(tt_cuda *cuda,
@@ -264,7 +264,9 @@ __global__ void squares_of_all(squares_batch b)
         const int64_t end = min(first + SQUARES_CHUNK, x.n);
         for (int64_t i = first + threadIdx.x; i < end; i += THREADS) {
             const float v = x.type == TT_BF16 ? to_float(((const bf16 *)x.x)[i])
-                                              : ((const float *)x.x)[i];
+                            : x.type == TT_F16
+                                ? to_float(((const f16 *)x.x)[i])
+                                : ((const float *)x.x)[i];
             s += (double)v * v;
         }
     }
@@ -391,5 +393,32 @@ extern "C" const char *tt_cuda_guard(tt_cuda *cuda,
                                      const tt_cuda_guard_args *args)
 {
     guard<<<1, 1, 0, cuda->stream>>>(*args);
+    return launched();
+}
+
+__global__ void loss_scale(tt_cuda_loss_scale_args a)
+{
+    double in[4];
+    for (int i = 0; i < 4; i++)
+        in[i] = load_any(a.type[i], a.in[i], 0);
+    double scale = in[0], good = in[1];
+    if (isfinite(in[2]) && !isfinite(in[3])) {
+        scale = fmax(scale / 2, a.least);
+        good = 0;
+    } else if (isfinite(in[2])) {
+        good += 1;
+    }
+    if (a.growth > 0 && good >= (double)a.growth) {
+        scale = fmin(scale * 2, a.most);
+        good = 0;
+    }
+    store_any(a.type[4], a.scale, 0, scale);
+    store_any(a.type[5], a.good, 0, good);
+}
+
+extern "C" const char *tt_cuda_loss_scale(tt_cuda *cuda,
+                                          const tt_cuda_loss_scale_args *args)
+{
+    loss_scale<<<1, 1, 0, cuda->stream>>>(*args);
     return launched();
 }

@@ -157,8 +157,12 @@ static shape turned(const shape &s)
 }
 
 static const shape one = {{1, 1, 1, 1}, {1, 1, 1, 1}};
-static const cudnnDataType_t low = CUDNN_DATA_BFLOAT16;
 static const cudnnDataType_t wide = CUDNN_DATA_FLOAT;
+
+static cudnnDataType_t low_of(const tt_cuda_attention_args &a)
+{
+    return a.type == TT_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
+}
 
 struct parts { // shapes that both graphs use
     shape q, k, v, o, score, row;
@@ -199,6 +203,7 @@ static desc scores(graph &g, const tt_cuda_attention_args &a, const parts &p,
 static void forward(graph &g, const tt_cuda_attention_args &a)
 {
     const parts p = parts_of(a);
+    const cudnnDataType_t low = low_of(a);
     const desc q = g.tensor(Q, low, p.q, false);
     const desc kt = g.tensor(K, low, turned(p.k), false);
     const desc v = g.tensor(V, low, p.v, false);
@@ -229,6 +234,7 @@ static void sum_heads(graph &g, const tt_cuda_attention_args &a, desc left,
         return;
     }
     const shape all = packed(a.batch, a.q_heads, a.k_len, a.head);
+    const cudnnDataType_t low = low_of(a);
     g.reduce(CUDNN_REDUCE_TENSOR_ADD,
              g.multiply(left, right, g.scratch(low, all)), result);
 }
@@ -236,6 +242,7 @@ static void sum_heads(graph &g, const tt_cuda_attention_args &a, desc left,
 static void backward(graph &g, const tt_cuda_attention_args &a)
 {
     const parts p = parts_of(a);
+    const cudnnDataType_t low = low_of(a);
     const shape rows = heads(a.d_o, a.batch, a.q_heads, a.q_len, a.head);
     const shape dq = heads(a.d_q, a.batch, a.q_heads, a.q_len, a.head);
     const shape dk = heads(a.d_k, a.batch, a.kv_heads, a.k_len, a.head);
@@ -354,7 +361,7 @@ typedef std::vector<int64_t> key;
 
 static key key_of(const tt_cuda_attention_args &a, bool is_grad)
 {
-    key k = {is_grad,    a.is_causal, a.batch, a.q_heads,
+    key k = {a.type,     is_grad,     a.is_causal, a.batch, a.q_heads,
              a.kv_heads, a.q_len,     a.k_len, a.head};
     const tt_cuda_heads *all[] = {&a.q,   &a.k,   &a.v,   &a.o,
                                   &a.d_o, &a.d_q, &a.d_k, &a.d_v};
@@ -385,7 +392,7 @@ static bool fits(const tt_cuda_attention_args &a, bool is_grad)
         if (all[i]->batch % 8 != 0 || all[i]->seq % 8 != 0 ||
             all[i]->head % 8 != 0)
             return false;
-    return a.type == TT_BF16 && a.head % 8 == 0 && a.head <= 128 &&
+    return is_low(a.type) && a.head % 8 == 0 && a.head <= 128 &&
            a.q_len >= 64 && a.q_len == a.k_len && a.q_first == a.k_first;
 }
 
