@@ -5,6 +5,7 @@
 //   Partial -> Split        reduce-scatter     (p-1)/p
 //   Split -> other Split    all-to-all         (p-1)/p^2
 //   Split -> window, back   halo               a few rows: next to nothing
+//   window -> Replicate     halo, all-gather
 //   Replicate -> Split, Partial(sum)           nothing is sent
 
 #include "pass/placement.h"
@@ -12,6 +13,11 @@
 double tt_type_bytes(const tt_type *type)
 {
     return (double)(tt_shape_count(&type->shape) * tt_dtype_bytes(type->dtype));
+}
+
+static double halo(double bytes, int size)
+{
+    return bytes / size / 16;
 }
 
 static double split_to_split(const tt_place *from, const tt_place *to,
@@ -25,7 +31,7 @@ static double split_to_split(const tt_place *from, const tt_place *to,
                    : bytes * (p - 1) / p / p;
     if (from->rotate != to->rotate || from->zigzag != to->zigzag)
         return bytes / p;
-    return bytes / p / 16; // a halo
+    return halo(bytes, size);
 }
 
 double tt_placement_bytes(const tt_place *from, const tt_place *to,
@@ -49,6 +55,9 @@ double tt_placement_bytes(const tt_place *from, const tt_place *to,
         return to->kind == TT_REPLICATE ? 2 * part : -1;
     }
     if (to->kind == TT_REPLICATE)
-        return from->window.out == 0 && from->rotate == 0 ? part : -1;
+        return from->rotate != 0 ? -1
+               : from->window.out != 0
+                   ? halo(bytes, size) + part // its overlaps are terms
+                   : part;
     return split_to_split(from, to, bytes, size);
 }
