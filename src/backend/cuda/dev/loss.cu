@@ -27,6 +27,21 @@ __device__ static inline void each(const T *row, int64_t n, bool wide, F f)
         f(i, to_float(row[i]));
 }
 
+// Powers of 2 are what the device computes; with the factor in a product that is
+// added to, an exponential takes two instructions.
+static constexpr float LOG2_E = 1.44269504088896f;
+
+__device__ static inline float exp2f_fast(float x)
+{
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}
+
 struct exponentials {
     float top, sum; // the largest x, and the sum of exp(x - top)
 };
@@ -65,10 +80,11 @@ __device__ static inline exponentials sum_row(const T *row, int64_t n,
                     e.sum += x[k] == -INFINITY ? 0.f : x[k];
                 continue;
             }
-            float sum = e.sum * __expf(e.top - top);
+            const float base = top * LOG2_E;
+            float sum = e.sum * exp2f_fast(e.top * LOG2_E - base);
 #pragma unroll
             for (int k = 0; k < P::N; k++)
-                sum += __expf(x[k] - top);
+                sum += exp2f_fast(x[k] * LOG2_E - base);
             e = {top, sum};
         }
         i = whole + threadIdx.x;
@@ -234,34 +250,47 @@ extern "C" const char *tt_cuda_cross_entropy(tt_cuda *cuda,
     return BY_TYPE(args->type, cross_entropy_type, cuda, args);
 }
 
+// to[i] = f(row[i]) for the thread's elements of a row; says whether `column` is one.
+template <typename T, typename F>
+__device__ static inline bool map_row(const T *row, int64_t n, bool wide,
+                                      int64_t column, T *to, F f)
+{
+    typedef pack<T> P;
+    const int64_t whole = wide ? n / P::N * P::N : 0;
+    for (int64_t i = threadIdx.x * P::N; i < whole; i += blockDim.x * P::N) {
+        P p = *(const P *)(row + i);
+#pragma unroll
+        for (int k = 0; k < P::N; k++)
+            p.v[k] = from_float<T>(f(to_float(p.v[k])));
+        *(P *)(to + i) = p;
+    }
+    for (int64_t i = whole + threadIdx.x; i < n; i += blockDim.x)
+        to[i] = from_float<T>(f(to_float(row[i])));
+    const int64_t turn = column < whole ? column / P::N : column - whole;
+    return column >= 0 && column < n && turn % blockDim.x == threadIdx.x;
+}
+
+// `to` may be `row`.
 template <typename T>
 __device__ static inline void row_grad(const tt_cuda_loss_args &a, const T *row,
                                        int64_t label, float lse, float by,
                                        bool wide, T *to)
 {
-    typedef pack<T> P;
-    const bool counts = label != a.ignore;
-    const float even = (float)(a.smoothing / (double)a.vocab);
-    const float hit = (float)(1 - a.smoothing);
-    const int64_t column = counts ? label - a.first : -1;
-    const auto grad = [&](int64_t i, float x) {
-        const float d = __expf(x - lse) - even - (i == column ? hit : 0.f);
-        return from_float<T>(counts ? by * d : 0.f);
-    };
-    int64_t i = threadIdx.x;
-    if (wide) {
-        const int64_t whole = a.n / P::N * P::N;
-        for (i *= P::N; i < whole; i += blockDim.x * P::N) {
-            P p = *(const P *)(row + i);
-#pragma unroll
-            for (int k = 0; k < P::N; k++)
-                p.v[k] = grad(i + k, to_float(p.v[k]));
-            *(P *)(to + i) = p;
-        }
-        i = whole + threadIdx.x;
+    if (label == a.ignore) {
+        (void)map_row(row, a.n, wide, -1, to, [](float) { return 0.f; });
+        return;
     }
-    for (; i < a.n; i += blockDim.x)
-        to[i] = grad(i, to_float(row[i]));
+    const int64_t column = label - a.first;
+    const bool is_here = column >= 0 && column < a.n;
+    const float hit = to_float(row[is_here ? column : 0]);
+    const float base = lse * LOG2_E;
+    const float even = by * (float)(a.smoothing / (double)a.vocab);
+    const auto grad = [&](float x) {
+        return by * exp2f_fast(x * LOG2_E - base) - even;
+    };
+    __syncthreads(); // all have read `hit`
+    if (map_row(row, a.n, wide, column, to, grad))
+        to[column] = from_float<T>(grad(hit) - by * (float)(1 - a.smoothing));
 }
 
 template <typename T>

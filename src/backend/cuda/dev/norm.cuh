@@ -26,6 +26,18 @@ __device__ static inline float weight(const weights &w, int64_t i, float none)
                               : ((const float *)w.p)[i];
 }
 
+template <int N, typename W>
+__device__ static inline void weights_packed(const W *w, float *out)
+{
+    struct alignas(sizeof(W) * N) part {
+        W v[N];
+    };
+    const part p = *(const part *)w;
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        out[k] = to_float(p.v[k]);
+}
+
 // N weights side by side; n is a multiple of N.
 template <int N>
 __device__ static inline void weights_at(const weights &w, int64_t i,
@@ -36,13 +48,9 @@ __device__ static inline void weights_at(const weights &w, int64_t i,
         for (int k = 0; k < N; k++)
             out[k] = none;
     } else if (w.type == TT_BF16) {
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            out[k] = to_float(((const bf16 *)w.p)[i + k]);
+        weights_packed<N>((const bf16 *)w.p + i, out);
     } else if (w.type == TT_F16) {
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            out[k] = to_float(((const f16 *)w.p)[i + k]);
+        weights_packed<N>((const f16 *)w.p + i, out);
     } else {
 #pragma unroll
         for (int k = 0; k < N; k += 4)
