@@ -97,5 +97,6 @@ void tt_node_io(const tt_graph *g, const tt_node *node, tt_type *in,
                      .n_out = node->n_out,
                      .in = in,
                      .out = out,
-                     .op = node->op};
+                     .op = node->op,
+                     .mesh = &g->mesh};
 }

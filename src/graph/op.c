@@ -19,6 +19,15 @@ bool tt_can_split(const tt_type *type, int f, int axis_size)
            type->shape.factor[f].size >= axis_size;
 }
 
+int64_t tt_io_extent(const tt_op_io *io, const tt_type *type, int f)
+{
+    int64_t n = type->shape.factor[f].size;
+    for (int a = 0; io->mesh != NULL && a < io->mesh->n_axes; a++)
+        if (type->place[a].kind == TT_SPLIT && type->place[a].factor == f)
+            n /= io->mesh->axis[a].size;
+    return n;
+}
+
 // Whether all splits of n operands are of `*extent` entries (0: not known yet) and
 // have no window.
 static bool is_even(const tt_place *place, const tt_type *type, int n,

@@ -37,6 +37,7 @@ typedef struct tt_op_io {
     const tt_type *in; // an absent optional input has dtype TT_N_DTYPES
     tt_type *out;
     const tt_op_def *op;
+    const tt_mesh *mesh; // on which in and out are placed; NULL: on none
 } tt_op_io;
 
 static inline bool tt_io_has(const tt_op_io *io, int i)
@@ -165,6 +166,8 @@ bool tt_sig_splits(const tt_op_io *io, const tt_sig *sig, const char *name);
 // Makes all its splits go zigzag; false: they would not match, since the factors
 // differ in extent, or one has a window.
 bool tt_sig_bend(const tt_op_io *io, tt_sig *sig);
+// How many entries of factor f of this type the rank with the fewest has.
+int64_t tt_io_extent(const tt_op_io *io, const tt_type *type, int f);
 // Whether factor f of this type can be split over `axis_size` ranks.
 bool tt_can_split(const tt_type *type, int f, int axis_size);
 

@@ -89,9 +89,9 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
 // its key-value head.
 static bool heads_align(const tt_op_io *io, int axis_size)
 {
-    const tt_shape *q = &io->in[Q].shape, *k = &io->in[K].shape;
-    const int64_t nq = q->factor[q->first[HEADS]].size;
-    const int64_t nk = k->factor[k->first[HEADS]].size;
+    const tt_type *q = &io->in[Q], *k = &io->in[K];
+    const int64_t nq = tt_io_extent(io, q, q->shape.first[HEADS]);
+    const int64_t nk = tt_io_extent(io, k, k->shape.first[HEADS]);
     return nk >= axis_size &&
            (nq == nk || (nq % axis_size == 0 && nk % axis_size == 0));
 }
@@ -101,7 +101,7 @@ tt_sig *tt__attention_shard_heads(const tt_op_io *io, int axis_size,
 {
     const int q = io->in[Q].shape.first[HEADS];
     const int k = io->in[K].shape.first[HEADS];
-    if (!tt_can_split(&io->in[Q], q, axis_size))
+    if (tt_io_extent(io, &io->in[Q], q) < axis_size)
         return NULL;
     tt_sig *sig = tt_sigs_add(sigs);
     if (sig == NULL)
