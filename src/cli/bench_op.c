@@ -68,11 +68,10 @@ static void print_row(const row *r, double total, double flop_rate,
 {
     const double of_bound = bound(r, flop_rate, byte_rate);
     if (json == NULL) {
-        printf("%-26s %5lld %9.3f %6.1f%% %9.1f %8.1f %7.0f%%%s%s\n",
-               r->kernel, (long long)r->steps, r->seconds * 1e3,
-               100 * r->seconds / total, r->flops / r->seconds / 1e9,
-               r->bytes / r->seconds / 1e9, 100 * of_bound,
-               *r->name != 0 ? "  " : "", r->name);
+        printf("%-26s %5lld %9.3f %6.1f%% %9.1f %8.1f %7.0f%%%s%s\n", r->kernel,
+               (long long)r->steps, r->seconds * 1e3, 100 * r->seconds / total,
+               r->flops / r->seconds / 1e9, r->bytes / r->seconds / 1e9,
+               100 * of_bound, *r->name != 0 ? "  " : "", r->name);
         return;
     }
     tt_json_open(json, NULL, '{');

@@ -84,9 +84,9 @@ static const tt_sample samples[] = {
      675},
     // More rows than a device has warps; rows of more than a warp reads at once.
     {"sums=true",
-     {"f batch:2150 embed:8", "f batch:2150 embed:8", "f embed:8",
-      "m batch:2150", "m+ batch:2150"},
-     275200},
+     {"f batch:150 embed:8", "f batch:150 embed:8", "f embed:8", "m batch:150",
+      "m+ batch:150"},
+     19200},
     {"",
      {"f batch:3 embed:1040", "f batch:3 embed:1040", "f embed:1040",
       "m batch:3", "m+ batch:3", "f batch:3 embed:1040"},

@@ -38,7 +38,7 @@ done <<LIST
 gpt
 llama
 vit
-gpt model.layers=1 model.width=16 model.heads=2 model.vocab=40 model.context=128 seq=128 batch=35
+gpt model.layers=1 model.width=16 model.heads=2 model.vocab=40 model.context=64 seq=64 batch=9
 LIST
 
 "$program" bench step examples/gpt-tiny.yaml device=cuda loss.chunks=5 warmup=0 \

@@ -145,7 +145,7 @@ static const char *launch_short(tt_cuda *cuda, const tt_cuda_norm_args *a)
     const weights beta = {a->weight_type, a->beta};
     const int bytes = WARPS * STAGES * rows_ahead<N_PACKS, 1, T>::STAGE * 16;
     const int64_t wanted = ceil_div(a->rows, WARPS);
-    const int64_t most = 132 * (N_PACKS <= 4 ? 4 : 2);
+    const int64_t most = (int64_t)cuda->info.cores * (N_PACKS <= 4 ? 4 : 2);
     const auto kernel = norm_short<N_PACKS, T>;
     TRY_CUDA(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));

@@ -208,7 +208,7 @@ template <int N_PACKS, bool SUMS, typename T>
 static const char *launch(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
     const weights gamma = {a->weight_type, a->gamma};
-    const int64_t most = 132 * stages<N_PACKS>::BLOCKS;
+    const int64_t most = (int64_t)cuda->info.cores * stages<N_PACKS>::BLOCKS;
     const int64_t wanted = grad_blocks(a->rows);
     const int64_t blocks = wanted < most ? wanted : most;
     const int bytes = WARPS * stages<N_PACKS>::N *
