@@ -43,9 +43,10 @@ static tt_status does_not_divide(const tt_where *where, int32_t ranks,
     const int64_t rest = others / where->axis[largest];
     const int64_t up = (ranks + others - 1) / others * others;
     return tt_fail(TT_ERR_ARG,
-                   "a mesh of %lld ranks besides data does not fit %d ranks; "
+                   "a mesh of %lld ranks besides data does not fit %d rank%s; "
                    "mesh.%s=%lld or %lld ranks would do",
-                   (long long)others, ranks, tt_axis_name[largest],
+                   (long long)others, ranks, ranks == 1 ? "" : "s",
+                   tt_axis_name[largest],
                    (long long)largest_divisor(ranks / (rest > 0 ? rest : 1),
                                               where->axis[largest]),
                    (long long)up);
@@ -55,6 +56,11 @@ static tt_status fill_axes(const tt_where *where, int32_t ranks,
                            int64_t size[TT_N_AXES])
 {
     int64_t others = 1;
+    if (where->pipe > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "mesh.pipe=%lld: models are not cut into stages; "
+                       "mesh.pipe=1 would do, or mesh.tensor=%lld cuts layers",
+                       (long long)where->pipe, (long long)where->pipe);
     for (int a = 0; a < TT_N_AXES; a++) {
         size[a] = where->axis[a] > 0 ? where->axis[a] : 1;
         if (a != TT_AXIS_DATA && others <= MOST_RANKS)
@@ -123,6 +129,8 @@ static tt_status read_order(const char *text, int order[TT_N_AXES])
             continue;
         char axis[32];
         snprintf(axis, sizeof axis, "%.*s", (int)(word < 31 ? word : 31), name);
+        if (strcmp(axis, "pipe") == 0)
+            continue; // one stage is anywhere
         const int a = tt_axis_find(axis);
         if (a < 0)
             return tt_axis_unknown("mesh.order", axis);

@@ -29,6 +29,8 @@ static const tt_opt mesh[] = {
      AT(axis[TT_AXIS_CONTEXT]), NULL, 0, 65536},
     {"tensor", "0", "ranks that share matrices", TT_OPT_I64,
      AT(axis[TT_AXIS_TENSOR]), NULL, 0, 65536},
+    {"pipe", "0", "stages, one after another: 1, a model is not cut so",
+     TT_OPT_I64, AT(pipe), NULL, 0, 65536},
     {"order", TT_USUAL_ORDER,
      "of the axes: ranks that differ in the last are neighbours", TT_OPT_STR,
      AT(axes)},

@@ -59,6 +59,7 @@ enum {
 typedef struct tt_where {
     int64_t
         axis[TT_N_AXES]; // mesh.*; 0: of data all that are left, of others one
+    int64_t pipe;        // mesh.pipe: at most 1
     const char *axes;    // mesh.order: the last is the nearest
     int dim[TT_N_DIMS];  // layout.*: 0 auto, 1 none, then the axes
     const char *rules;   // layout.rules, and behind it layout.LAYERS.*

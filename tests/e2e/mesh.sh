@@ -85,6 +85,12 @@ refused train 'the mesh has 8 ranks and there are 4; start 8 (-n 8) or set mesh.
     $gpt mesh.data=2 mesh.tensor=4 -n 4
 refused verify 'the mesh has 6 ranks and there are 4; start 6 (-n 6)' \
     $gpt mesh.data=2 mesh.tensor=3 -n 4
+refused plan 'mesh.pipe=2: models are not cut into stages; mesh.pipe=1 would do, or mesh.tensor=2 cuts layers' \
+    $gpt mesh.pipe=2
+accepted $gpt mesh.pipe=1 mesh.order=pipe,data,tensor
+refused train 'a mesh of 2 ranks besides data does not fit 1 rank; mesh.tensor=1 or 2 ranks' \
+    $gpt mesh.tensor=2
+refused plan 'mesh.order names tensor twice' $gpt mesh.order=tensor,tensor
 refused plan 'a mesh has at most 65536 ranks, and this one would have 90000' \
     $gpt mesh.data=300 mesh.tensor=300
 refused plan 'mesh.tensor: -1 is out of range' $gpt mesh.tensor=-1
