@@ -177,6 +177,8 @@ static tt_val weave(work *w)
 // else reads is summed here.
 static bool only_offers_read(const tt_graph *g, tt_val v)
 {
+    if (tt__host_reads(g, v))
+        return false;
     for (int32_t n = 0; n < g->n_nodes; n++)
         for (int i = 0; i < g->node[n].n_in; i++)
             if (g->node[n].in[i].id == v.id && g->node[n].op != &tt_op_offer)
@@ -263,17 +265,18 @@ static tt_status do_node(work *w, const tt_node *node)
     return w->b.status;
 }
 
+// All leaves come first: the gradients of the head may read some that lie behind it.
 static tt_status rewrite(work *w)
 {
     const tt_graph *old = w->old;
-    for (int32_t v = 0; v < old->n_values; v++) {
-        const tt_value *value = &old->value[v];
-        if (value->node < 0)
+    for (int32_t v = 0; v < old->n_values; v++)
+        if (old->value[v].node < 0)
             TT_TRY(tt__copy_leaf(&w->b, old, v, w->kept));
-        else if (value->slot == 0 && value->node == w->head.loss)
+    for (int32_t n = 0; n < old->n_nodes; n++) {
+        if (n == w->head.loss)
             TT_TRY(do_head(w));
-        else if (value->slot == 0 && !is_head(&w->head, value->node))
-            TT_TRY(do_node(w, &old->node[value->node]));
+        else if (!is_head(&w->head, n))
+            TT_TRY(do_node(w, &old->node[n]));
     }
     return tt__copy_ends(&w->b, old, w->kept);
 }
@@ -284,7 +287,7 @@ static tt_status allocate(work *w)
     for (int32_t n = 0; n < w->old->n_nodes; n++)
         widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
     widest += 2 * w->head.chunks; // an offer of both kinds of terms
-    const int64_t values = w->old->n_values + 1;
+    const int64_t values = w->old->n_values;
     const int64_t terms = N_TERMS * w->head.chunks;
     w->kept = tt_alloc((int64_t)sizeof *w->kept * values);
     w->terms = tt_alloc((int64_t)sizeof *w->terms * terms);

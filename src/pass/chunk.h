@@ -18,11 +18,12 @@ typedef struct tt__head {
     int64_t chunks;
 } tt__head;
 
-enum { TT__HEAD_NODES = 7 };
-
 // Finds the head of a graph; fails with a sentence where there is none that can be
 // computed in two or more chunks.
 tt_status tt__head_find(const tt_graph *g, const tt_chunk_params *params,
                         tt__head *head_out);
+
+// Whether v is an output of the graph, or the gradient of one of its values.
+bool tt__host_reads(const tt_graph *g, tt_val v);
 
 #endif

@@ -23,10 +23,13 @@ static bool is_plain_product(const tt_graph *g, const tt_node *node)
            g->value[node->in[1].id].type.shape.ndim == 2;
 }
 
-static bool is_output(const tt_graph *g, tt_val v)
+bool tt__host_reads(const tt_graph *g, tt_val v)
 {
     for (int32_t o = 0; o < g->n_outputs; o++)
         if (g->output[o].val.id == v.id)
+            return true;
+    for (int32_t i = 0; i < v.id; i++) // a gradient comes after what it is of
+        if (g->value[i].grad.id == v.id)
             return true;
     return false;
 }
@@ -45,7 +48,7 @@ typedef bool note_fn(const tt_graph *g, int32_t n, tt__head *head);
 static bool note_readers(const tt_graph *g, tt_val v, note_fn *note,
                          tt__head *head)
 {
-    if (is_output(g, v))
+    if (tt__host_reads(g, v))
         return false;
     for (int32_t n = 0; n < g->n_nodes; n++)
         if (reads(&g->node[n], v) && !note(g, n, head))
@@ -53,10 +56,10 @@ static bool note_readers(const tt_graph *g, tt_val v, note_fn *note,
     return true;
 }
 
-// Takes the place of a node that was not seen before.
+// Takes a place in the head; false: it is taken.
 static bool take(int32_t n, int32_t *place)
 {
-    const bool is_first = *place < 0 || *place == n;
+    const bool is_first = *place < 0;
     *place = n;
     return is_first;
 }
@@ -154,9 +157,8 @@ static bool is_ready(const tt_graph *g, const tt__head *head, int32_t n)
 
 static bool is_whole(const tt_graph *g, const tt__head *head)
 {
-    return is_ready(g, head, head->product) && is_ready(g, head, head->dx) &&
-           is_ready(g, head, head->dw) && is_ready(g, head, head->db) &&
-           is_early(g, head, g->node[head->loss].in[1]) &&
+    return is_ready(g, head, head->dx) && is_ready(g, head, head->dw) &&
+           is_ready(g, head, head->db) &&
            (head->grad < 0 ||
             is_early_seed(g, head, g->node[head->grad].in[3]));
 }

@@ -6,6 +6,7 @@
 #include "pass/blocks.h"
 #include "pass/partition.h"
 #include "pass/pass.h"
+#include "pass/rewrite.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@ static tt_graph *cut(const tt_small *small, int blocks, int zero)
     char mesh[32];
     tt_graph *whole = NULL, *parts = NULL;
     snprintf(mesh, sizeof mesh, "data:%d", blocks);
-    CHECK_OK(tt_small_build(small, 8, &whole));
+    CHECK_OK(tt_small_build(small, 2 * blocks, &whole));
     const tt_partition_params params = {
         .mesh = mesh, .layout = "batch:data", .zero = zero, .canonical = true};
     CHECK_OK(tt_pass_apply(tt_pass_find("partition"), &params, whole, &parts));
@@ -62,8 +63,12 @@ TEST(blocks_of_one_rank_need_no_communication)
     CHECK(tt_mesh_ranks(&one->mesh) == 1);
     // Blocks stay blocks from the inputs to the losses, and nothing is left to sum.
     CHECK(count(one, &tt_op_unblock, -1) == 0);
-    for (int32_t v = 0; v < one->n_values; v++)
+    for (int32_t v = 0; v < one->n_values; v++) {
         CHECK(one->value[v].type.place[0].kind != TT_PARTIAL);
+        // A rank alone has all of a leaf, whichever way ranks would share it.
+        if (one->value[v].node < 0)
+            CHECK(one->value[v].type.place[0].kind == TT_REPLICATE);
+    }
     // Products once per block; weights are read as they are.
     CHECK(count(one, &tt_op_matmul, TT_FORWARD) ==
           4 * count(parts, &tt_op_matmul, TT_FORWARD));
@@ -129,6 +134,89 @@ TEST(blocks_add_terms_of_gradients_before_the_next_ones_are_made)
         CHECK_MSG(order[i] == want[i], "step %d is %c", i, order[i]);
     tt_graph_destroy(one);
     tt_graph_destroy(parts);
+}
+
+static double loss_of(const tt_graph *g, int64_t batch)
+{
+    const tt_small_steps steps = {batch, .n_micro = 1, .n_steps = 2};
+    tt_interp *it = NULL;
+    CHECK_OK(tt_small_train(g, &steps, &it));
+    const double loss = tt_small_loss(it, g);
+    tt_interp_destroy(it);
+    return loss;
+}
+
+// Powers of two have the same bits; others add up too.
+TEST(blocks_of_any_number_add_up)
+{
+    static const int numbers[] = {3, 5, 6, 7};
+    for (int i = 0; i < 4; i++) {
+        tt_graph *parts = cut(&mlp, numbers[i], 0);
+        tt_graph *one = share(parts, 1, false);
+        const double want = loss_of(parts, 2 * numbers[i]);
+        const double loss = loss_of(one, 2 * numbers[i]);
+        CHECK_MSG(fabs(loss - want) <= 1e-12 * want,
+                  "%d blocks: %.17g, not %.17g", numbers[i], loss, want);
+        tt_graph_destroy(one);
+        tt_graph_destroy(parts);
+    }
+}
+
+// A sum that the host reads is not left to the update.
+TEST(blocks_sum_at_once_what_is_an_output)
+{
+    tt_graph *parts = cut(&mlp, 4, 0), *more = NULL;
+    tt_str text = {0};
+    tt_graph_print(parts, &text);
+    for (int32_t n = 0; n < parts->n_nodes; n++)
+        if (parts->node[n].op == &tt_op_offer)
+            tt_str_addf(&text, "output \"dw%d\" %%%d\n", n,
+                        parts->node[n].in[1].id);
+    CHECK_OK(tt_graph_parse(tt_str_text(&text), tt_op_find, &more));
+    tt_graph *two = share(more, 2, true);
+    CHECK(two->n_outputs > parts->n_outputs);
+    for (int32_t o = 0; o < two->n_outputs; o++)
+        CHECK(two->value[two->output[o].val.id].type.place[0].kind !=
+              TT_PARTIAL);
+    tt_str_fini(&text);
+    tt_graph_destroy(two);
+    tt_graph_destroy(more);
+    tt_graph_destroy(parts);
+}
+
+TEST(blocks_change_their_cut_between_ranks_only)
+{
+    static const char four[] =
+        "tutti-graph 1\nmesh data:4\n"
+        "%0 = input 'x' f32 [batch:8 in:4] {S(batch)}\n"
+        "%1 = all_to_all(%0) from=batch to=in; forward 0 'x' f32 [batch:8 "
+        "in:4] {S(in)}\n"
+        "output 'x' %1\n";
+    const tt_blocks_params two = {.ranks = 2}, one = {.ranks = 1};
+    rewrite_check("blocks", &two, four,
+                  "tutti-graph 1\nmesh data:2\n"
+                  "%0 = input 'x' f32 [batch:8 in:4] {S(batch)}\n"
+                  "%1 = all_to_all(%0) from=batch to=in; forward 0 'x' f32 "
+                  "[batch:8 in:4] {S(in)}\n"
+                  "output 'x' %1\n");
+    rewrite_check("blocks", &one, four,
+                  "tutti-graph 1\nmesh data:1\n"
+                  "%0 = input 'x' f32 [batch:8 in:4] {R}\n"
+                  "output 'x' %0\n");
+}
+
+// The last axis too.
+TEST(blocks_that_another_axis_cuts_again_are_refused)
+{
+    const tt_blocks_params one = {.ranks = 1};
+    CHECK(rewrite("blocks", &one,
+                  "tutti-graph 1\nmesh data:2 tensor:2\n"
+                  "%0 = input 'x' f32 [batch:8 in:4] {S(batch) S(batch)}\n"
+                  "%1 = input 'w' f32 [in:4 out:3] {R R}\n"
+                  "%2 = matmul(%0 %1) forward 0 'y' f32 [batch:8 out:3] "
+                  "{S(batch) S(batch)}\n"
+                  "output 'y' %2\n") == NULL);
+    CHECK(strstr(tt_error_message(), "tensor cuts what data cuts") != NULL);
 }
 
 TEST(blocks_keep_phase_and_stage)
