@@ -26,6 +26,14 @@ typedef struct tt_memory_def {
     tt_status (*mark)(tt_backend *backend, int64_t number);
     tt_status (*between)(tt_backend *backend, int64_t from, int64_t to,
                          double *seconds_out);
+    // Work that is queued from record() to recorded() is noted and not done; replay()
+    // queues all of it once more, on the same addresses. *recording_out is NULL when
+    // it cannot be repeated (something of it waits, or reads the host's memory), and
+    // without `keep`. NULL: none of these.
+    tt_status (*record)(tt_backend *backend);
+    tt_status (*recorded)(tt_backend *backend, bool keep, void **recording_out);
+    tt_status (*replay)(tt_backend *backend, void *recording);
+    void (*forget)(tt_backend *backend, void *recording); // NULL is fine
 } tt_memory_def;
 
 typedef struct tt_backend_def {
@@ -51,6 +59,7 @@ typedef struct tt_backend_def {
 typedef struct tt_backend_options {
     int n_threads; // 0: all cores
     bool exact;    // results must not depend on the number of threads
+    bool launch;   // each kernel anew: work is never recorded and replayed
     const char
         *cache; // folder for what is measured, while it is opened; NULL: none
     // Which of several devices: its number, or -1 for that of a process which is the
@@ -92,5 +101,8 @@ const tt_backend_def *tt_backend_find(const char *name);
 // presented to the kernel as flat vectors when the operator is element-wise.
 tt_status tt_kernel_run(void *kernel, const tt_args *args);
 void tt_kernel_free(void *kernel);
+
+// Whether it computes on copies in the host's memory, and so waits for the device.
+bool tt_kernel_is_staged(const void *kernel);
 
 #endif

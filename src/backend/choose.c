@@ -54,6 +54,11 @@ tt_status tt_kernel_run(void *kernel, const tt_args *args)
     return tt__stage_out(k->stage, &k->shown, args);
 }
 
+bool tt_kernel_is_staged(const void *kernel)
+{
+    return ((const chosen *)kernel)->stage != NULL;
+}
+
 static void copy_forms(const tt_site *from, tt_site *to)
 {
     memcpy(to->in, from->in, (size_t)from->n_in * sizeof(*to->in));

@@ -174,6 +174,8 @@ static void print_json(const tt_job *job, const options *o, const result *r,
     tt_json_f64(&j, "gemm_gflops", r->gemm_rate / 1e9);
     tt_json_f64(&j, "gemm_fraction", flops / r->seconds / r->gemm_rate);
     tt_json_f64(&j, "overhead_fraction", r->stats.overhead_fraction);
+    tt_json_f64(&j, "replayed_fraction",
+                (double)r->stats.n_replayed / (double)r->stats.n_steps);
     if (job->backend->target.peak_flops > 0)
         tt_json_f64(&j, "mfu",
                     flops / r->seconds / job->backend->target.peak_flops);

@@ -102,6 +102,7 @@ static tt_status allocate(tt_exec *exec)
         return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
     TT_TRY(tt__air_init(exec));
     TT_TRY(tt__marks_init(exec));
+    TT_TRY(tt__replay_init(exec));
     return get_memory(exec);
 }
 
@@ -233,6 +234,7 @@ void tt_exec_destroy(tt_exec *exec)
 {
     if (exec == NULL)
         return;
+    tt__replay_fini(exec);
     free_host_kernels(exec, exec->to_host);
     free_host_kernels(exec, exec->from_host);
     tt_memory_free(exec->backend, exec->memory);

@@ -33,6 +33,7 @@ static void record(tt_exec *exec, int32_t s, int32_t micro, double start)
     if (!exec->options.marks)
         exec->step_seconds[s] += seconds;
     exec->stats.kernel_seconds += seconds;
+    exec->stats.n_steps++;
     exec->stats.flops += exec->plan->step[s].cost.flops;
     tt__record(exec, &(tt__event){s, micro, start, seconds, -1, false});
 }
@@ -56,15 +57,28 @@ static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
     return tt__check_finite(exec, step, micro);
 }
 
+tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end,
+                        int32_t micro)
+{
+    for (int32_t s = first; s < end; s++)
+        if (exec->plan->step[s].choice.kernel != NULL)
+            TT_TRY(run_step(exec, s, micro));
+    return TT_OK;
+}
+
 static tt_status run_segment(tt_exec *exec, const tt_order *order)
 {
     const tt_segment *segment = &exec->plan->segment[order->segment];
     const int32_t end = segment->first + segment->n;
-    for (int32_t s = segment->first; s < end; s++) {
+    for (int32_t s = segment->first, next; s < end; s = next) {
+        tt__piece *piece = tt__piece_at(exec, s);
         TT_TRY(tt__air_finish(exec, s, order->micro));
         TT_TRY(tt__air_begin(exec, s, order->micro));
-        if (exec->plan->step[s].choice.kernel != NULL)
-            TT_TRY(run_step(exec, s, order->micro));
+        next = piece != NULL ? piece->end : s + 1;
+        if (piece != NULL)
+            TT_TRY(tt__piece_run(exec, piece, order->micro));
+        else
+            TT_TRY(tt__run_steps(exec, s, next, order->micro));
     }
     return tt__air_finish(exec, end, order->micro);
 }

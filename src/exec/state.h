@@ -31,6 +31,16 @@ typedef struct tt__air {
     double *key; // by magnitude: minus the squares of the results
 } tt__air;
 
+// Steps one behind the other that a device can repeat by itself: all that is new in a
+// run is in its memory. What differs between micro-batches is whether they add.
+typedef struct tt__piece {
+    int32_t first, end;
+    bool differs; // the first micro-batch from others
+    bool is_direct; // could not be recorded
+    int32_t n_runs[2];
+    void *recording[2];
+} tt__piece;
+
 struct tt_exec {
     const tt_plan *plan;
     tt_backend *backend;
@@ -49,6 +59,8 @@ struct tt_exec {
     int64_t n_runs;  // since creation: for messages
     int32_t *marked; // the step of each pair of marks; NULL: none are made
     int64_t n_marked;
+    tt__piece *piece; // in the order of their steps
+    int32_t n_pieces;
 };
 
 static inline char *tt__at(const tt_exec *exec, int64_t offset)
@@ -79,6 +91,17 @@ tt_status tt__find_not_finite(const tt_exec *exec, const tt_step *step,
 tt_status tt__marks_init(tt_exec *exec);
 tt_status tt__mark(tt_exec *exec, int32_t step, bool is_end);
 tt_status tt__marks_read(tt_exec *exec); // adds to the times of steps
+
+// replay: pieces are recorded the second time they run (the first time, libraries still
+// get memory and load kernels) and replayed from then on.
+tt_status tt__replay_init(tt_exec *exec); // after air
+void tt__replay_fini(tt_exec *exec);
+tt__piece *tt__piece_at(const tt_exec *exec, int32_t step); // NULL: none begins
+tt_status tt__piece_run(tt_exec *exec, tt__piece *piece, int32_t micro);
+
+// Steps [first, end), one by one.
+tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end,
+                        int32_t micro);
 
 // Keeps an event, if the run is traced.
 void tt__record(tt_exec *exec, const tt__event *event);

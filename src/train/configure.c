@@ -36,6 +36,8 @@ const tt_opt tt_job_option_table[] = {
      offsetof(tt_job_options, threads), NULL, 0, 4096},
     {"exact", "false", "the same bits on any number of threads and replicas",
      TT_OPT_BOOL, offsetof(tt_job_options, exact)},
+    {"graphs", "true", "a GPU repeats what was recorded once, as CUDA graphs",
+     TT_OPT_BOOL, offsetof(tt_job_options, graphs)},
     {"seed", "1", "of initial weights and dropout", TT_OPT_I64,
      offsetof(tt_job_options, seed), NULL, 0, 9e15},
     {0},

@@ -84,6 +84,7 @@ tt_status tt__job_open_device(tt_job *job, const char *cache)
     tt_backend_options options = {.n_threads =
                                       threads > 0 ? threads : peers->cores,
                                   .exact = job->options.exact,
+                                  .launch = !job->options.graphs,
                                   .cache = cache,
                                   .local = peers->local};
     TT_TRY(parse(job, &def, &options.number));

@@ -17,7 +17,8 @@ static bool matters(const tt_session *session, const char *key)
                                : strcmp(key, free) == 0)
             return false;
     }
-    if (tt_where_has(key) || strcmp(key, "threads") == 0)
+    if (tt_where_has(key) || strcmp(key, "threads") == 0 ||
+        strcmp(key, "graphs") == 0)
         return false;
     if (strcmp(key, "train.steps") == 0 || strcmp(key, "train.epochs") == 0)
         return tt_schedule_needs_end(&session->job->optim_params.schedule);

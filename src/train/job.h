@@ -37,7 +37,7 @@ typedef struct tt_job_options {
     int precision;                                // tt_precision
     int64_t threads, seed;
     double smoothing;
-    bool exact;
+    bool exact, graphs;
     int recompute; // mode of the pass of that name
 } tt_job_options;
 extern const tt_opt tt_job_option_table[];

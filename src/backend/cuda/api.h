@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 typedef struct tt_cuda tt_cuda; // a device, its stream, its libraries' handles
+typedef struct tt_cuda_recording tt_cuda_recording;
 typedef struct tt_cuda_gemm tt_cuda_gemm;
 typedef struct tt_cuda_sdpa tt_cuda_sdpa;
 typedef struct tt_cuda_conv tt_cuda_conv;
@@ -155,6 +156,14 @@ typedef struct tt_cuda_api {
     const char *(*mark)(tt_cuda *cuda, int64_t number);
     const char *(*between)(tt_cuda *cuda, int64_t from, int64_t to,
                            double *seconds_out);
+
+    // Launches and products from `record` to `recorded` are noted, not done; what
+    // reads or writes the host's memory or waits fails. *out is NULL when it cannot
+    // be repeated, and without `keep`.
+    const char *(*record)(tt_cuda *cuda);
+    const char *(*recorded)(tt_cuda *cuda, bool keep, tt_cuda_recording **out);
+    const char *(*replay)(tt_cuda *cuda, tt_cuda_recording *recording);
+    void (*forget)(tt_cuda *cuda, tt_cuda_recording *recording);
 
     // The stream of the steps, or one beside it; see backend/queue.h.
     const char *(*queue_events)(tt_cuda *cuda, int64_t n);

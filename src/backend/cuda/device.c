@@ -93,6 +93,34 @@ static tt_status memory_between(tt_backend *backend, int64_t from, int64_t to,
     return tt__cuda_status(d->api->between(d->cuda, from, to, seconds_out));
 }
 
+static tt_status memory_record(tt_backend *backend)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    return tt__cuda_status(d->api->record(d->cuda));
+}
+
+static tt_status memory_recorded(tt_backend *backend, bool keep,
+                                 void **recording_out)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    tt_cuda_recording *recording = NULL;
+    const char *error = d->api->recorded(d->cuda, keep, &recording);
+    *recording_out = recording;
+    return tt__cuda_status(error);
+}
+
+static tt_status memory_replay(tt_backend *backend, void *recording)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    return tt__cuda_status(d->api->replay(d->cuda, recording));
+}
+
+static void memory_forget(tt_backend *backend, void *recording)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    d->api->forget(d->cuda, recording);
+}
+
 static const tt_memory_def memory = {
     .alloc = memory_alloc,
     .free = memory_free,
@@ -102,6 +130,10 @@ static const tt_memory_def memory = {
     .wait = memory_wait,
     .mark = memory_mark,
     .between = memory_between,
+    .record = memory_record,
+    .recorded = memory_recorded,
+    .replay = memory_replay,
+    .forget = memory_forget,
 };
 
 // ---- device --------------------------------------------------------------

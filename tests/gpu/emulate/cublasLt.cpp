@@ -246,6 +246,29 @@ static void leave_bias(const operands &o, const std::vector<float> &sums)
     }
 }
 
+// All of a product, for descriptors may change before it is done.
+struct problem {
+    emulated_product p;
+    emulated_matrix la, lb, lc, ld;
+    float alpha, beta;
+    const void *a, *b, *c;
+    void *d;
+};
+
+static void solve(const problem &x)
+{
+    emulated::tick();
+    operands o = {&x.p,  x.a,    x.b,    x.c,    x.d,
+                  &x.la, &x.lb,  &x.lc,  &x.ld,  0,
+                  x.p.op_a == CUBLAS_OP_T ? x.la.rows : x.la.cols,
+                  x.alpha, x.beta};
+    for (o.batch = 0; o.batch < x.ld.batch; o.batch++) {
+        std::vector<float> sums((size_t)x.ld.rows);
+        multiply(o, sums);
+        leave_bias(o, sums);
+    }
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                               const void *alpha, const void *a,
                               cublasLtMatrixLayout_t la, const void *b,
@@ -253,21 +276,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                               const void *c, cublasLtMatrixLayout_t lc, void *d,
                               cublasLtMatrixLayout_t ld,
                               const cublasLtMatmulAlgo_t *algo, void *workspace,
-                              size_t bytes, cudaStream_t)
+                              size_t bytes, cudaStream_t stream)
 {
     if (!is_supported(desc, ld) || algo->data[0] == 0 ||
         bytes < (algo->data[0] - 1) * 512 ||
         (bytes > 0 && (uintptr_t)workspace % 256 != 0))
         return CUBLAS_STATUS_INVALID_VALUE;
-    emulated::tick();
-    operands o = {desc, a,  b,  c,  d,
-                  la,   lb, lc, ld, 0,
-                  desc->op_a == CUBLAS_OP_T ? la->rows : la->cols,
-                  *(const float *)alpha, *(const float *)beta};
-    for (o.batch = 0; o.batch < ld->batch; o.batch++) {
-        std::vector<float> sums((size_t)ld->rows);
-        multiply(o, sums);
-        leave_bias(o, sums);
-    }
+    const problem all = {*desc, *la, *lb, *lc, *ld, *(const float *)alpha,
+                         *(const float *)beta, a, b, c, d};
+    emulated::queue(stream, [=] { solve(all); });
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <vector>
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
@@ -240,6 +241,10 @@ int __syncthreads_and(int x)
 
 // ---- the runtime ---------------------------------------------------------------
 
+struct emulated_graph {
+    std::vector<std::function<void()>> work;
+};
+
 // Work in a stream with a priority is done as late as CUDA allows: when somebody waits
 // for an event behind it. All other work is done at once.
 struct work {
@@ -252,12 +257,85 @@ struct emulated_stream {
     bool is_late;
     std::deque<work> queued;
     int64_t n_done, n_all;
+    emulated_graph *recording; // NULL: what is queued is done
 };
 struct emulated_event {
     int64_t at;
     emulated_stream *stream; // late, and what must be done of it
     int64_t behind;
 };
+
+// While a thread records, it may not wait, and no memory comes or goes.
+static thread_local emulated_stream *recorder;
+static bool is_spoilt;
+
+static bool is_forbidden(void)
+{
+    is_spoilt = is_spoilt || recorder != NULL;
+    return recorder != NULL;
+}
+
+#define REFUSE_WHILE_RECORDING()                                               \
+    do {                                                                       \
+        if (is_forbidden())                                                    \
+            return cudaErrorStreamCaptureUnsupported;                          \
+    } while (0)
+
+bool emulated::is_recorded(cudaStream_t stream,
+                           const std::function<void()> &work)
+{
+    if (stream == NULL || stream->recording == NULL)
+        return false;
+    stream->recording->work.push_back(work);
+    return true;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
+{
+    REFUSE_WHILE_RECORDING();
+    stream->recording = new emulated_graph();
+    recorder = stream;
+    is_spoilt = false;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    *graph = stream->recording;
+    stream->recording = NULL;
+    recorder = NULL;
+    if (!is_spoilt)
+        return cudaSuccess;
+    delete *graph;
+    *graph = NULL;
+    return cudaErrorStreamCaptureUnsupported;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                 unsigned long long)
+{
+    *exec = new emulated_graph(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t)
+{
+    for (const auto &work : exec->work)
+        work();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    delete exec;
+    return cudaSuccess;
+}
 
 static std::recursive_mutex streams_lock;
 
@@ -286,6 +364,8 @@ static cudaError_t do_until(emulated_stream *s, int64_t n)
 
 static cudaError_t queue(emulated_stream *s, const work &w)
 {
+    if (emulated::is_recorded(s, [=] { do_work(w); }))
+        return cudaSuccess;
     const std::lock_guard<std::recursive_mutex> guard(streams_lock);
     if (s == NULL || !s->is_late) {
         do_work(w);
@@ -355,6 +435,7 @@ const char *cudaGetErrorName(cudaError_t status)
 // Not zeroed: what reads before it writes shall differ.
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
+    REFUSE_WHILE_RECORDING();
     if (posix_memalign(out, 256, bytes) != 0)
         return cudaErrorMemoryAllocation;
     memset(*out, 0xa5, bytes < (1 << 20) ? bytes : 1 << 20);
@@ -363,6 +444,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
 
 cudaError_t cudaFree(void *p)
 {
+    REFUSE_WHILE_RECORDING();
     free(p);
     return cudaSuccess;
 }
@@ -434,6 +516,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
+    REFUSE_WHILE_RECORDING();
     emulated::catch_up(stream);
     return cudaSuccess;
 }
@@ -472,6 +555,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    REFUSE_WHILE_RECORDING();
     return do_until(event->stream, event->behind);
 }
 

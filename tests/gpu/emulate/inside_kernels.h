@@ -16,13 +16,41 @@ void *shared(void); // as much as the launch asked for
 
 void catch_up(cudaStream_t stream); // does what is queued there
 
-template <typename F>
-void launch(const F &f, dim3 grid, dim3 block, size_t shared_bytes = 0,
-            cudaStream_t stream = nullptr)
+// Whether the stream records; then it keeps the work, to be done whenever that is
+// launched.
+bool is_recorded(cudaStream_t stream, const std::function<void()> &work);
+
+struct shape {
+    dim3 grid, block;
+    size_t shared_bytes;
+    cudaStream_t stream;
+    shape(dim3 grid_, dim3 block_, size_t shared_bytes_ = 0,
+          cudaStream_t stream_ = nullptr)
+        : grid(grid_), block(block_), shared_bytes(shared_bytes_),
+          stream(stream_)
+    {
+    }
+};
+
+// Does it now, or as often as what the stream records is launched.
+inline void queue(cudaStream_t stream, const std::function<void()> &work)
 {
+    if (is_recorded(stream, work))
+        return;
     catch_up(stream);
-    run([](void *body) { (*(const F *)body)(); }, (void *)&f, grid, block,
-        shared_bytes);
+    work();
+}
+
+// Arguments are what they are at the launch, however often it is done.
+template <typename F, typename... A>
+void launch(const F &kernel, const shape &s, A... args)
+{
+    queue(s.stream, [=] {
+        const auto body = [&] { kernel(args...); };
+        typedef decltype(body) body_type;
+        run([](void *b) { (*(body_type *)b)(); }, (void *)&body, s.grid,
+            s.block, s.shared_bytes);
+    });
 }
 
 void tick(void); // something was done that takes time

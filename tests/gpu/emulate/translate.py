@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes a .cu file as C++ for the emulated device: k<<<grid, ...>>>(x) becomes
-launch([&] { k(x); }, grid, ...).   Usage: translate.py FILE.cu >FILE.cpp"""
+launch([=](auto... a) { k(a...); }, shape(grid, ...), x).   Usage: translate.py FILE.cu >FILE.cpp"""
 import re
 import sys
 
@@ -35,8 +35,10 @@ def translate(text):
         start = kernel_start(text, at)
         open_ = text.index("(", end)
         close = closing(text, open_, "(", ")")
-        text = (f"{text[:start]}emulated::launch([&] {{ {text[start:at]}"
-                f"{text[open_:close + 1]}; }}, {text[at + 3:end]})"
+        given = re.sub(r"\bNULL\b", "nullptr", text[open_ + 1:close])
+        text = (f"{text[:start]}emulated::launch([=](auto... emulated_a) {{ "
+                f"{text[start:at]}(emulated_a...); }}, "
+                f"emulated::shape({text[at + 3:end]}), {given})"
                 f"{text[close + 1:]}")
     return re.sub(r"extern __shared__ (\w+) (\w+)\[\];",
                   r"\1 *\2 = (\1 *)emulated::shared();", text)

@@ -36,6 +36,7 @@ struct tt_cuda {
     int ring_next;
     cudaEvent_t *marks;
     int64_t n_marks;
+    bool is_recording; // see record.cu
     struct optim_batch *optims; // updates and squares that wait for more of their
     struct squares_batch *squares; // kind, to be done in one launch
     volatile int *fault; // in the host's memory, for kernels
@@ -45,7 +46,16 @@ struct tt_cuda {
     struct tt_cuda_queue *queue; // beside the stream; NULL: nobody needs it
 };
 
+// Fails while work is recorded: it would be done now, or never again.
+const char *tt_cuda_no_recording(const tt_cuda *cuda);
+
+const char *tt_cuda_record(tt_cuda *cuda);
+const char *tt_cuda_recorded(tt_cuda *cuda, bool keep, tt_cuda_recording **out);
+const char *tt_cuda_replay(tt_cuda *cuda, tt_cuda_recording *recording);
+void tt_cuda_forget(tt_cuda *cuda, tt_cuda_recording *recording);
+
 // Launches what waits. Whatever else is queued calls it first.
+const char *tt_cuda_flush(tt_cuda *cuda);
 const char *tt_cuda_flush_optims(tt_cuda *cuda);
 const char *tt_cuda_flush_squares(tt_cuda *cuda);
 void tt_cuda_forget_optims(tt_cuda *cuda);

@@ -38,7 +38,7 @@ static int devices(void)
     return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
 }
 
-static const char *flush(tt_cuda *c)
+const char *tt_cuda_flush(tt_cuda *c)
 {
     TRY(tt_cuda_flush_squares(c));
     return tt_cuda_flush_optims(c);
@@ -122,7 +122,7 @@ static const char *open(int device, const tt_cuda_memo *memo, tt_cuda **out)
 
 static void close(tt_cuda *c)
 {
-    (void)flush(c);
+    (void)tt_cuda_flush(c);
     c->memo = tt_cuda_memo();
     (void)cudaStreamSynchronize(c->stream);
     tt_cuda_queue_unpin(c);
@@ -156,14 +156,14 @@ static void free_block(tt_cuda *c, void *block)
 {
     if (block == NULL)
         return;
-    (void)flush(c);
+    (void)tt_cuda_flush(c);
     (void)cudaStreamSynchronize(c->stream);
     (void)cudaFree(block);
 }
 
 static const char *fill(tt_cuda *c, void *to, int byte, int64_t bytes)
 {
-    TRY(flush(c));
+    TRY(tt_cuda_flush(c));
     TRY_CUDA(cudaMemsetAsync(to, byte, (size_t)bytes, c->stream));
     return NULL;
 }
@@ -172,7 +172,8 @@ static const char *fill(tt_cuda *c, void *to, int byte, int64_t bytes)
 // stream has to wait for the other.
 static const char *write(tt_cuda *c, void *to, const void *host, int64_t n)
 {
-    TRY(flush(c));
+    TRY(tt_cuda_no_recording(c));
+    TRY(tt_cuda_flush(c));
     for (int64_t at = 0; at < n; at += RING_BYTES) {
         const int slot = c->ring_next;
         char *piece = c->ring + (int64_t)slot * RING_BYTES;
@@ -206,14 +207,16 @@ static const char *check_fault(tt_cuda *c)
 
 static const char *wait(tt_cuda *c)
 {
-    TRY(flush(c));
+    TRY(tt_cuda_no_recording(c));
+    TRY(tt_cuda_flush(c));
     TRY_CUDA(cudaStreamSynchronize(c->stream));
     return check_fault(c);
 }
 
 static const char *read(tt_cuda *c, void *host, const void *from, int64_t n)
 {
-    TRY(flush(c));
+    TRY(tt_cuda_no_recording(c));
+    TRY(tt_cuda_flush(c));
     TRY_CUDA(cudaMemcpyAsync(host, from, (size_t)n, cudaMemcpyDeviceToHost,
                              c->stream));
     return wait(c);
@@ -223,7 +226,8 @@ static const char *read(tt_cuda *c, void *host, const void *from, int64_t n)
 
 static const char *mark(tt_cuda *c, int64_t number)
 {
-    TRY(flush(c));
+    TRY(tt_cuda_no_recording(c));
+    TRY(tt_cuda_flush(c));
     if (number >= c->n_marks) {
         const int64_t n = 2 * number + 64;
         cudaEvent_t *grown = (cudaEvent_t *)realloc(
@@ -252,7 +256,7 @@ static const char *between(tt_cuda *c, int64_t from, int64_t to,
 // What waits goes first, unless more of its kind comes.
 template <typename A> static const char *before(tt_cuda *c, const A *)
 {
-    return flush(c);
+    return tt_cuda_flush(c);
 }
 static const char *before(tt_cuda *c, const tt_cuda_optim_args *)
 {
@@ -275,21 +279,21 @@ TT_CUDA_LAUNCHERS(TT_CUDA_CALL)
 static const char *gemm_run(tt_cuda *c, tt_cuda_gemm *gemm,
                             const tt_cuda_gemm_args *args)
 {
-    TRY(flush(c));
+    TRY(tt_cuda_flush(c));
     return tt_cuda_gemm_run(gemm, args);
 }
 
 static const char *sdpa_run(tt_cuda *c, tt_cuda_sdpa *sdpa,
                             const tt_cuda_attention_args *args)
 {
-    TRY(flush(c));
+    TRY(tt_cuda_flush(c));
     return tt_cuda_sdpa_run(sdpa, args);
 }
 
 static const char *conv_run(tt_cuda *c, tt_cuda_conv *conv,
                             const tt_cuda_conv_args *args)
 {
-    TRY(flush(c));
+    TRY(tt_cuda_flush(c));
     return tt_cuda_conv_run(conv, args);
 }
 
@@ -297,7 +301,7 @@ static const char *conv_run(tt_cuda *c, tt_cuda_conv *conv,
 static const char *queue_note(tt_cuda *c, bool is_wire, int64_t event)
 {
     if (!is_wire)
-        TRY(flush(c));
+        TRY(tt_cuda_flush(c));
     return tt_cuda_queue_note(c, is_wire, event);
 }
 
@@ -305,7 +309,7 @@ static const char *queue_copy(tt_cuda *c, bool is_wire, void *to,
                               const void *from, int64_t n)
 {
     if (!is_wire)
-        TRY(flush(c));
+        TRY(tt_cuda_flush(c));
     return tt_cuda_queue_copy(c, is_wire, to, from, n);
 }
 
@@ -313,14 +317,14 @@ static const char *queue_fill(tt_cuda *c, bool is_wire, void *to, int byte,
                               int64_t n)
 {
     if (!is_wire)
-        TRY(flush(c));
+        TRY(tt_cuda_flush(c));
     return tt_cuda_queue_fill(c, is_wire, to, byte, n);
 }
 
 static const char *queue_move(tt_cuda *c, bool is_wire, const tt_move *move)
 {
     if (!is_wire)
-        TRY(flush(c));
+        TRY(tt_cuda_flush(c));
     return tt_cuda_queue_move(c, is_wire, move);
 }
 
@@ -341,6 +345,10 @@ const tt_cuda_api tutti_cuda_api = {
     wait,
     mark,
     between,
+    tt_cuda_record,
+    tt_cuda_recorded,
+    tt_cuda_replay,
+    tt_cuda_forget,
     tt_cuda_queue_events,
     tt_cuda_queue_pin,
     queue_note,

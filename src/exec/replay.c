@@ -1,0 +1,136 @@
+// replay - pieces of the plan that a device repeats by itself, recorded once.
+//
+// A piece ends where the host has something to do: a flight begins or must be over, or
+// a kernel works on copies in the host's memory. Whoever looks at single steps (times,
+// traces, searches for NaN) gets them one by one.
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "exec/state.h"
+
+enum { LEAST_STEPS = 3 }; // fewer are launched as fast
+
+static const tt_memory_def *memory_of(const tt_exec *exec)
+{
+    return exec->backend->def->memory;
+}
+
+static bool is_wanted(const tt_exec *exec)
+{
+    const tt_exec_options *o = &exec->options;
+    const tt_memory_def *memory = memory_of(exec);
+    // Ordered by magnitude, flights begin elsewhere in every run.
+    return memory != NULL && memory->record != NULL &&
+           !exec->backend->options.launch && !o->trace && !o->wait && !o->marks && !o->check_finite &&
+           exec->plan->flight_order != TT_ORDER_MAGNITUDE;
+}
+
+static bool is_repeatable(const tt_step *step)
+{
+    return step->choice.kernel != NULL &&
+           !tt_kernel_is_staged(step->choice.kernel);
+}
+
+// Whether the host does something between the step and the one before it.
+static bool is_cut(const tt_exec *exec, int32_t s)
+{
+    const tt__air *air = &exec->air;
+    return air->first_begin[s] != air->first_begin[s + 1] ||
+           air->first_end[s] != air->first_end[s + 1];
+}
+
+static void add_piece(tt_exec *exec, int32_t first, int32_t end)
+{
+    tt__piece *p = &exec->piece[exec->n_pieces];
+    if (end - first < LEAST_STEPS)
+        return;
+    *p = (tt__piece){.first = first, .end = end};
+    for (int32_t s = first; s < end; s++)
+        p->differs = p->differs ||
+                     exec->plan->step[s].accumulate == TT_ADD_AFTER_FIRST;
+    exec->n_pieces++;
+}
+
+static void cut_segment(tt_exec *exec, const tt_segment *segment)
+{
+    const int32_t end = segment->first + segment->n;
+    int32_t first = segment->first;
+    for (int32_t s = segment->first; s < end; s++) {
+        const bool is_whole = is_repeatable(&exec->plan->step[s]);
+        if (!is_whole || is_cut(exec, s)) {
+            add_piece(exec, first, s);
+            first = is_whole ? s : s + 1;
+        }
+    }
+    add_piece(exec, first, end);
+}
+
+tt_status tt__replay_init(tt_exec *exec)
+{
+    const tt_plan *plan = exec->plan;
+    if (!is_wanted(exec))
+        return TT_OK;
+    exec->piece = tt_alloc((plan->n_steps / LEAST_STEPS + 1) *
+                           (int64_t)sizeof *exec->piece);
+    if (exec->piece == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
+    for (int32_t i = 0; i < plan->n_segments; i++)
+        cut_segment(exec, &plan->segment[i]);
+    return TT_OK;
+}
+
+void tt__replay_fini(tt_exec *exec)
+{
+    for (int32_t i = 0; i < exec->n_pieces; i++)
+        for (int way = 0; way < 2; way++)
+            memory_of(exec)->forget(exec->backend,
+                                    exec->piece[i].recording[way]);
+    tt_free(exec->piece);
+}
+
+tt__piece *tt__piece_at(const tt_exec *exec, int32_t step)
+{
+    int32_t low = 0, high = exec->n_pieces;
+    while (low < high) {
+        const int32_t k = (low + high) / 2;
+        if (exec->piece[k].first < step)
+            low = k + 1;
+        else
+            high = k;
+    }
+    return low < exec->n_pieces && exec->piece[low].first == step
+               ? &exec->piece[low]
+               : NULL;
+}
+
+// Nothing is computed here, so nothing counts.
+static tt_status record(tt_exec *exec, tt__piece *p, int32_t micro,
+                        void **recording_out)
+{
+    const tt_exec_stats before = exec->stats;
+    TT_TRY(memory_of(exec)->record(exec->backend));
+    const tt_status status = tt__run_steps(exec, p->first, p->end, micro);
+    exec->stats = before;
+    return memory_of(exec)->recorded(exec->backend, status == TT_OK,
+                                     recording_out);
+}
+
+tt_status tt__piece_run(tt_exec *exec, tt__piece *piece, int32_t micro)
+{
+    const int way = piece->differs && micro > 0 ? 1 : 0;
+    void **recording = &piece->recording[way];
+    if (*recording == NULL && !piece->is_direct && piece->n_runs[way]++ > 0) {
+        TT_TRY(record(exec, piece, micro, recording));
+        piece->is_direct = *recording == NULL;
+    }
+    if (*recording == NULL)
+        return tt__run_steps(exec, piece->first, piece->end, micro);
+    const double start = tt_clock_seconds();
+    TT_TRY(memory_of(exec)->replay(exec->backend, *recording));
+    exec->stats.kernel_seconds += tt_clock_seconds() - start;
+    exec->stats.n_steps += piece->end - piece->first;
+    exec->stats.n_replayed += piece->end - piece->first;
+    for (int32_t s = piece->first; s < piece->end; s++)
+        exec->stats.flops += exec->plan->step[s].cost.flops;
+    return TT_OK;
+}
