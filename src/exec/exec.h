@@ -75,8 +75,8 @@ typedef struct tt_exec_stats { // over all runs since creation or reset
     int64_t n_runs;
     double wall_seconds, kernel_seconds, feed_seconds;
     double wait_seconds; // for flights, and in collectives without a thread
-    double overhead_fraction; // of the wall time, outside of all these
-    double flops;             // counted as the steps ran
+    double overhead_fraction;    // of the wall time, outside of all these
+    double flops;                // counted as the steps ran
     int64_t n_steps, n_replayed; // that had kernels; of these, not one by one
     // With `marks`: from the first step's beginning to the last one's end, and of
     // that inside steps.

@@ -21,7 +21,8 @@ static bool is_wanted(const tt_exec *exec)
     const tt_memory_def *memory = memory_of(exec);
     // Ordered by magnitude, flights begin elsewhere in every run.
     return memory != NULL && memory->record != NULL &&
-           !exec->backend->options.launch && !o->trace && !o->wait && !o->marks && !o->check_finite &&
+           !exec->backend->options.launch && !o->trace && !o->wait &&
+           !o->marks && !o->check_finite &&
            exec->plan->flight_order != TT_ORDER_MAGNITUDE;
 }
 
@@ -46,8 +47,8 @@ static void add_piece(tt_exec *exec, int32_t first, int32_t end)
         return;
     *p = (tt__piece){.first = first, .end = end};
     for (int32_t s = first; s < end; s++)
-        p->differs = p->differs ||
-                     exec->plan->step[s].accumulate == TT_ADD_AFTER_FIRST;
+        p->differs =
+            p->differs || exec->plan->step[s].accumulate == TT_ADD_AFTER_FIRST;
     exec->n_pieces++;
 }
 

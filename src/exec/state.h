@@ -35,7 +35,7 @@ typedef struct tt__air {
 // run is in its memory. What differs between micro-batches is whether they add.
 typedef struct tt__piece {
     int32_t first, end;
-    bool differs; // the first micro-batch from others
+    bool differs;   // the first micro-batch from others
     bool is_direct; // could not be recorded
     int32_t n_runs[2];
     void *recording[2];
