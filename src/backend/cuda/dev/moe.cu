@@ -24,49 +24,46 @@ __device__ static inline int64_t row_of(const tt_cuda_moe_args &a,
                : (e * a.batch + sample) * a.slots + place % a.slots;
 }
 
-// x as an element of that type is: the order and the rounding of sums are those of
-// the reference, for places that several tokens name.
-__device__ static inline double rounded(tt_dtype type, double x)
-{
-    return type == TT_BF16  ? (double)to_float(__double2bfloat16(x))
-           : type == TT_F16 ? (double)to_float(__double2half(x))
-           : type == TT_F32 ? (double)(float)x
-                            : x;
-}
-
 // z[row] = the sum of the tokens whose place it is; a block per row, whose threads
-// look at THREADS places at a time.
+// look at THREADS places at a time, and have up to COLUMNS sums each.
 __global__ void dispatch(tt_cuda_moe_args a, int *fault)
 {
+    enum { COLUMNS = 8 };
     __shared__ unsigned hits[THREADS / 32];
     const int64_t row = blockIdx.x;
     const int64_t sample = row / a.slots % a.batch;
     const int64_t n = a.tokens * a.choices, base = sample * n;
-    for (int64_t c = threadIdx.x; c < a.width; c += THREADS)
-        put(a.z, row * a.width + c, 0);
-    for (int64_t from = 0; from < n; from += THREADS) {
-        const int64_t i = from + threadIdx.x;
-        const bool hit =
-            i < n && row_of(a, a.place[base + i], sample, fault) == row;
-        const unsigned word = __ballot_sync(~0u, hit);
-        if (threadIdx.x % 32 == 0)
-            hits[threadIdx.x / 32] = word;
-        if (__syncthreads_or(hit))
-            for (int64_t c = threadIdx.x; c < a.width; c += THREADS) {
-                double sum = get(a.z, row * a.width + c, 0);
-                for (int w = 0; w < THREADS / 32; w++)
-                    for (unsigned bits = hits[w]; bits != 0; bits &= bits - 1) {
-                        const int64_t k = base + from + 32 * w +
-                                          __ffs((int)bits) - 1;
-                        const int64_t token = k / a.choices;
-                        sum = rounded(a.z.type,
-                                      sum + get(a.gate, k, 1) *
-                                                get(a.x, token * a.width + c,
-                                                    0));
+    for (int64_t first = threadIdx.x; first - threadIdx.x < a.width;
+         first += COLUMNS * THREADS) {
+        double sum[COLUMNS] = {};
+        for (int64_t from = 0; from < n; from += THREADS) {
+            const int64_t i = from + threadIdx.x;
+            const bool hit =
+                i < n && row_of(a, a.place[base + i], sample, fault) == row;
+            const unsigned word = __ballot_sync(~0u, hit);
+            if (threadIdx.x % 32 == 0)
+                hits[threadIdx.x / 32] = word;
+            const bool is_any = __syncthreads_or(hit);
+            for (int w = 0; is_any && w < THREADS / 32; w++)
+                for (unsigned bits = hits[w]; bits != 0; bits &= bits - 1) {
+                    const int64_t k =
+                        base + from + 32 * w + __ffs((int)bits) - 1;
+                    const int64_t token = k / a.choices;
+                    const double gate = get(a.gate, k, 1);
+#pragma unroll
+                    for (int j = 0; j < COLUMNS; j++) {
+                        const int64_t c = first + j * THREADS;
+                        if (c < a.width)
+                            sum[j] +=
+                                gate * get(a.x, token * a.width + c, 0);
                     }
-                put(a.z, row * a.width + c, sum);
-            }
-        __syncthreads();
+                }
+            __syncthreads();
+        }
+#pragma unroll
+        for (int j = 0; j < COLUMNS; j++)
+            if (first + j * THREADS < a.width)
+                put(a.z, row * a.width + first + j * THREADS, sum[j]);
     }
 }
 
