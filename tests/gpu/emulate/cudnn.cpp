@@ -7,9 +7,11 @@ size_t tt_dnn_version(void)
     return 0;
 }
 
-tt_dnn_plan *tt_dnn_create(tt_cuda *, const tt_cuda_conv_desc *, int)
+void tt_dnn_create(tt_cuda *, const tt_cuda_conv_desc *, int, int n,
+                   tt_dnn_plan **plans_out)
 {
-    return NULL;
+    for (int i = 0; i < n; i++)
+        plans_out[i] = NULL;
 }
 
 void tt_dnn_destroy(tt_dnn_plan *)

@@ -1,7 +1,8 @@
 // conv - convolutions: which library computes one, or a plain kernel where none can.
 //
 // A convolution with kernel 1 and stride 1 is a product of matrices, which cuBLASLt
-// has kernels for too; of it and of what cuDNN suggests, the fastest is taken, as
+// has kernels for too, and so is one whose windows lie side by side, once each window
+// is a row; of it and of what cuDNN suggests, the fastest is taken, as
 // measured once per shape and kept (memo.cuh). cuDNN has no kernel whose weight gradient is f32 when its
 // operands are bf16, so that gradient is rounded to bf16 before it is added.
 
@@ -38,6 +39,11 @@ static double multiplications(const tt_cuda_conv_desc &d)
 static int64_t align(int64_t bytes)
 {
     return (bytes + 255) / 256 * 256;
+}
+
+static bool has_bias(const tt_cuda_conv_desc &d)
+{
+    return d.bias_type != TT_N_DTYPES;
 }
 
 // The weight's gradient as the library leaves it, in front of its workspace.
@@ -78,33 +84,76 @@ static bool is_lopsided(const tt_cuda_conv_desc &d)
 
 // ---- products --------------------------------------------------------------
 
+// Every input is in one window.
 static bool is_product(const tt_cuda_conv_desc &d)
 {
     for (const tt_cuda_slide &s : d.slide)
-        if (s.kernel != 1 || s.stride != 1 || s.pad != 0 || s.in != s.out)
+        if (s.stride != s.kernel || s.pad != 0 || s.in != s.kernel * s.out ||
+            (s.kernel > 1 && s.dilation != 1))
             return false;
     return d.groups == 1;
+}
+
+// Whether windows have to be made rows first.
+static bool has_patches(const tt_cuda_conv_desc &d)
+{
+    return volume(d, &tt_cuda_slide::kernel) > 1;
+}
+
+// Between x [n, out, kernel, ..., c] and rows [n, out..., kernel..., c].
+static const char *move_patches(tt_cuda_conv *conv, bool is_back,
+                                const void *from, void *to)
+{
+    const tt_cuda_conv_desc &d = conv->d;
+    tt_cuda_copy_args a = {};
+    int64_t x = d.c, inner = d.c, outer = d.c * volume(d, &tt_cuda_slide::kernel);
+    int64_t *x_stride = is_back ? a.to_stride : a.from_stride;
+    int64_t *row_stride = is_back ? a.from_stride : a.to_stride;
+    a.ndim = 2 * TT_CUDA_SPACE + 2;
+    a.dim[0] = d.n;
+    a.dim[a.ndim - 1] = d.c;
+    x_stride[a.ndim - 1] = row_stride[a.ndim - 1] = 1;
+    for (int i = TT_CUDA_SPACE - 1; i >= 0; i--) {
+        const tt_cuda_slide &s = d.slide[i];
+        const int o = 1 + i, k = 1 + TT_CUDA_SPACE + i;
+        a.dim[o] = s.out;
+        a.dim[k] = s.kernel;
+        x_stride[k] = x;
+        x_stride[o] = x * s.kernel;
+        row_stride[k] = inner;
+        row_stride[o] = outer;
+        x *= s.in;
+        inner *= s.kernel;
+        outer *= s.out;
+    }
+    x_stride[0] = x;
+    row_stride[0] = outer;
+    a.to_type = a.from_type = d.type;
+    a.from = from;
+    a.to = to;
+    return tt_cuda_copy(conv->cuda, &a);
 }
 
 static const char *make_gemm(tt_cuda_conv *conv)
 {
     const tt_cuda_conv_desc &d = conv->d;
     const int64_t pixels = pixels_of(d);
+    const int64_t c = d.c * volume(d, &tt_cuda_slide::kernel);
     tt_cuda_gemm_desc g = {};
     g.batch = 1;
     g.bias_type = TT_N_DTYPES;
-    const tt_cuda_matrix x = {d.type, d.c, 1, 0}, y = {d.type, d.o, 1, 0};
-    const tt_cuda_matrix w = {d.type, d.c, 1, 0};
+    const tt_cuda_matrix x = {d.type, c, 1, 0}, y = {d.type, d.o, 1, 0};
+    const tt_cuda_matrix w = {d.type, c, 1, 0};
     g.m = pixels;
     if (d.way == TT_CUDA_FORWARD) {
         g.n = d.o;
-        g.k = d.c;
+        g.k = c;
         g.a = x;
-        g.b = {d.type, 1, d.c, 0};
+        g.b = {d.type, 1, c, 0};
         g.c = y;
         g.bias_type = d.bias_type;
     } else if (d.way == TT_CUDA_GRAD_X) {
-        g.n = d.c;
+        g.n = c;
         g.k = d.o;
         g.a = y;
         g.b = w;
@@ -112,37 +161,52 @@ static const char *make_gemm(tt_cuda_conv *conv)
         g.adds = d.adds;
     } else {
         g.m = d.o;
-        g.n = d.c;
+        g.n = c;
         g.k = pixels;
         g.a = {d.type, 1, d.o, 0};
         g.b = x;
-        g.c = {TT_F32, d.c, 1, 0};
+        g.c = {TT_F32, c, 1, 0};
         g.adds = true;
     }
     return tt_cuda_gemm_create(conv->cuda, &g, &conv->gemm);
 }
 
+static int64_t patch_bytes(const tt_cuda_conv_desc &d)
+{
+    return has_patches(d) ? align(count_x(d) * (is_low(d.type) ? 2 : 4)) : 0;
+}
+
 static const char *run_gemm(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
 {
+    const tt_cuda_conv_desc &d = conv->d;
+    char *scratch = (char *)align((int64_t)(uintptr_t)a->scratch);
+    void *x = has_patches(d) ? scratch : a->x;
     tt_cuda_gemm_args g = {};
-    g.scratch = a->scratch;
-    if (conv->d.way == TT_CUDA_FORWARD) {
-        g.a = a->x;
+    g.scratch = has_patches(d) ? scratch + patch_bytes(d) : a->scratch;
+    if (has_patches(d) && d.way != TT_CUDA_GRAD_X)
+        TRY(move_patches(conv, false, a->x, x));
+    if (d.way == TT_CUDA_FORWARD) {
+        g.a = x;
         g.b = a->w;
         g.bias = a->bias;
         g.c = a->y;
-    } else if (conv->d.way == TT_CUDA_GRAD_X) {
+    } else if (d.way == TT_CUDA_GRAD_X) {
         g.a = a->y;
         g.b = a->w;
-        g.c = a->x;
-        g.accumulate = conv->d.adds;
+        g.c = x;
+        g.accumulate = d.adds;
     } else {
         g.a = a->y;
-        g.b = a->x;
+        g.b = x;
         g.c = a->w;
         g.accumulate = a->accumulate;
     }
-    return tt_cuda_gemm_run(conv->gemm, &g);
+    if (has_patches(d) && d.way == TT_CUDA_GRAD_X && d.adds)
+        TRY(move_patches(conv, false, a->x, x));
+    TRY(tt_cuda_gemm_run(conv->gemm, &g));
+    return has_patches(d) && d.way == TT_CUDA_GRAD_X
+               ? move_patches(conv, true, x, a->x)
+               : NULL;
 }
 
 // ---- running ---------------------------------------------------------------
@@ -175,6 +239,33 @@ static const char *pad_x(tt_cuda_conv *conv, const void *x, void *to)
     return tt_cuda_copy(conv->cuda, &a);
 }
 
+// cuDNN wants the bias in the type of the rest.
+static bool casts_bias(const tt_cuda_conv *conv)
+{
+    const tt_cuda_conv_desc &d = conv->d;
+    return conv->plan != NULL && conv->is_whole && has_bias(d) &&
+           d.bias_type != d.type;
+}
+
+static int64_t bias_bytes(const tt_cuda_conv *conv)
+{
+    return casts_bias(conv) ? align(4 * conv->d.groups * conv->d.o) : 0;
+}
+
+static const char *cast_bias(tt_cuda_conv *conv, const void *bias, void *to)
+{
+    const tt_cuda_conv_desc &d = conv->d;
+    tt_cuda_copy_args a = {};
+    a.ndim = 1;
+    a.dim[0] = d.groups * d.o;
+    a.to_stride[0] = a.from_stride[0] = 1;
+    a.to_type = d.type;
+    a.from_type = d.bias_type;
+    a.to = to;
+    a.from = bias;
+    return tt_cuda_copy(conv->cuda, &a);
+}
+
 static const char *run_plan(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
 {
     const tt_cuda_conv_desc &d = conv->d;
@@ -185,6 +276,11 @@ static const char *run_plan(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
     b.scratch = scratch + (is_w ? low_bytes(d) : 0);
     if (is_w && !is_direct)
         b.w = scratch;
+    if (casts_bias(conv)) {
+        b.bias = b.scratch;
+        b.scratch = scratch + bias_bytes(conv);
+        TRY(cast_bias(conv, a->bias, (void *)b.bias));
+    }
     if (conv->pads) {
         b.x = b.scratch;
         b.scratch = (char *)b.x + padded_bytes(d);
@@ -228,12 +324,13 @@ extern "C" const char *tt_cuda_conv_run(tt_cuda_conv *conv,
 extern "C" int64_t tt_cuda_conv_scratch(const tt_cuda_conv *conv)
 {
     if (conv->gemm != NULL)
-        return tt_cuda_gemm_scratch(conv->gemm);
+        return tt_cuda_gemm_scratch(conv->gemm) +
+               (has_patches(conv->d) ? patch_bytes(conv->d) + 256 : 0);
     const bool is_w = conv->d.way == TT_CUDA_GRAD_W;
     const int64_t plain = tt_conv_plain_scratch(&conv->d);
     if (conv->plan == NULL)
         return plain;
-    const int64_t low = (is_w ? low_bytes(conv->d) : 0) +
+    const int64_t low = (is_w ? low_bytes(conv->d) : 0) + bias_bytes(conv) +
                         (conv->pads ? padded_bytes(conv->d) : 0);
     const int64_t bytes = low + tt_dnn_bytes(conv->plan) + 512;
     return bytes > plain ? bytes : plain;
@@ -325,77 +422,84 @@ static std::string key_of(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
                                s.stride, s.dilation, s.pad};
         k.insert(k.end(), all, all + 6);
     }
-    return memo_key(cuda, "conv", tt_dnn_version(), k);
+    return memo_key(cuda, "convolution", tt_dnn_version(), k);
 }
 
 static std::mutex choices_lock;
 static std::map<std::string, int> choices; // of the candidates below
 
-static bool has_bias(const tt_cuda_conv_desc &d)
-{
-    return d.bias_type != TT_N_DTYPES;
-}
-
-// A way of computing the convolution: number 0 is the product, where it is one,
-// others are cuDNN's suggestions.
-static const char *make(tt_cuda *cuda, const tt_cuda_conv_desc &d, int choice,
-                        tt_cuda_conv **out)
+// A convolution without a way of computing it yet.
+static tt_cuda_conv *blank(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
     tt_cuda_conv *conv = new (std::nothrow) tt_cuda_conv();
-    if (conv == NULL)
-        return tt_cuda_failed_text("no memory");
-    conv->cuda = cuda;
-    conv->d = d;
-    const char *error = NULL;
-    if (choice == 0 && is_product(d))
-        error = make_gemm(conv);
-    conv->pads = is_lopsided(d);
-    const tt_cuda_conv_desc all = conv->pads ? padded(d) : d;
-    if (choice > 0)
-        conv->plan = tt_dnn_create(cuda, &all, choice - 1);
-    conv->is_whole = conv->gemm != NULL   ? !d.has_relu
-                     : conv->plan != NULL ? tt_dnn_is_whole(conv->plan)
-                                          : !d.has_relu && !has_bias(d);
-    *out = conv;
-    return error;
+    if (conv != NULL) {
+        conv->cuda = cuda;
+        conv->d = d;
+        conv->pads = is_lopsided(d);
+        conv->is_whole = !d.has_relu && !has_bias(d);
+    }
+    return conv;
 }
 
-static bool works(const tt_cuda_conv *conv)
+// Ways of computing the convolution [first, first + n): number 0 is the product, where
+// it is one, others are cuDNN's suggestions. NULL where there is none.
+static void make(tt_cuda *cuda, const tt_cuda_conv_desc &d, int first, int n,
+                 tt_cuda_conv **out)
 {
-    return conv->gemm != NULL || conv->plan != NULL;
+    tt_dnn_plan *plan[1 + TT_DNN_PLANS] = {};
+    const tt_cuda_conv_desc all = is_lopsided(d) ? padded(d) : d;
+    const int skip = first == 0 ? 1 : 0;
+    tt_dnn_create(cuda, &all, first + skip - 1, n - skip, plan + skip);
+    for (int i = 0; i < n; i++) {
+        const bool is_gemm = first + i == 0 && is_product(d);
+        out[i] = is_gemm || plan[i] != NULL ? blank(cuda, d) : NULL;
+        if (out[i] == NULL) {
+            if (plan[i] != NULL)
+                tt_dnn_destroy(plan[i]);
+            continue;
+        }
+        out[i]->plan = plan[i];
+        if (plan[i] != NULL)
+            out[i]->is_whole = tt_dnn_is_whole(plan[i]);
+        if (!is_gemm)
+            continue;
+        out[i]->is_whole = !d.has_relu;
+        if (make_gemm(out[i]) != NULL || out[i]->gemm == NULL) {
+            tt_cuda_conv_destroy(out[i]);
+            out[i] = NULL;
+        }
+    }
 }
 
 // The fastest of those that work; -1: none does.
 static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
-    std::vector<tt_cuda_conv *> all;
+    tt_cuda_conv *all[1 + TT_DNN_PLANS];
+    const bool is_measured = multiplications(d) >= least_measured;
     int64_t scratch = 0;
     int best = -1, n_working = 0;
     float best_ms = -1;
-    for (int i = 0; i <= TT_DNN_PLANS; i++) {
-        tt_cuda_conv *conv = NULL;
-        if (make(cuda, d, i, &conv) != NULL && conv == NULL)
-            break;
-        all.push_back(conv);
-        const int64_t bytes = works(conv) ? tt_cuda_conv_scratch(conv) : 0;
-        scratch = bytes > scratch ? bytes : scratch;
-        best = best < 0 && works(conv) ? i : best;
-        n_working += works(conv);
-        if (best >= 0 && multiplications(d) < least_measured)
-            break;
-    }
+    make(cuda, d, 0, 1 + TT_DNN_PLANS, all);
+    for (int i = 0; i <= TT_DNN_PLANS; i++)
+        if (all[i] != NULL) {
+            const int64_t bytes = tt_cuda_conv_scratch(all[i]);
+            scratch = bytes > scratch ? bytes : scratch;
+            best = best < 0 ? i : best;
+            n_working++;
+        }
     trial t = {};
-    if (n_working > 1 && begin_trial(cuda, d, scratch, &t))
-        for (size_t i = 0; i < all.size(); i++) {
-            const float ms = works(all[i]) ? time_one(all[i], &t) : -1;
+    if (is_measured && n_working > 1 && begin_trial(cuda, d, scratch, &t))
+        for (int i = 0; i <= TT_DNN_PLANS; i++) {
+            const float ms = all[i] != NULL ? time_one(all[i], &t) : -1;
             if (ms >= 0 && (best_ms < 0 || ms < best_ms)) {
-                best = (int)i;
+                best = i;
                 best_ms = ms;
             }
         }
     end_trial(&t);
     for (tt_cuda_conv *conv : all)
-        tt_cuda_conv_destroy(conv);
+        if (conv != NULL)
+            tt_cuda_conv_destroy(conv);
     return best;
 }
 
@@ -408,12 +512,11 @@ static int recall(tt_cuda *cuda, const tt_cuda_conv_desc &d,
         return choose(cuda, d);
     if (memo_find(cuda, key, &kept) && kept <= TT_DNN_PLANS) {
         tt_cuda_conv *conv = NULL;
-        (void)make(cuda, d, (int)kept, &conv);
-        const bool is_good = conv != NULL && works(conv);
-        if (conv != NULL)
+        make(cuda, d, (int)kept, 1, &conv);
+        if (conv != NULL) {
             tt_cuda_conv_destroy(conv);
-        if (is_good)
             return (int)kept;
+        }
     }
     const int best = choose(cuda, d);
     if (best >= 0)
@@ -430,10 +533,12 @@ extern "C" const char *tt_cuda_conv_create(tt_cuda *cuda,
     if (choices.find(key) == choices.end())
         choices[key] = recall(cuda, *desc, key);
     tt_cuda_conv *conv = NULL;
-    const char *error = make(cuda, *desc, choices[key], &conv);
-    if (error != NULL && conv != NULL)
-        tt_cuda_conv_destroy(conv);
-    else
-        *conv_out = conv;
-    return error;
+    if (choices[key] >= 0)
+        make(cuda, *desc, choices[key], 1, &conv);
+    if (conv == NULL)
+        conv = blank(cuda, *desc);
+    if (conv == NULL)
+        return tt_cuda_failed_text("no memory");
+    *conv_out = conv;
+    return NULL;
 }

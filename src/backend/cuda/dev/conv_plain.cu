@@ -197,26 +197,44 @@ int64_t tt_conv_plain_scratch(const tt_cuda_conv_desc *desc)
                                        : 0;
 }
 
-template <typename T>
-__global__ void finish(int64_t n, int64_t channels, tt_dtype bias_type,
+// Rows of `channels` packs of V channels.
+template <typename T, int V>
+__global__ void finish(int64_t n, int channels, tt_dtype bias_type,
                        const void *bias, bool has_relu, T *y)
 {
+    struct alignas(sizeof(T) * V) part {
+        T v[V];
+    };
     const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
     if (i >= n)
         return;
-    float z = to_float(y[i]);
-    if (bias != NULL)
-        z += (float)load_any(bias_type, bias, i % channels);
-    y[i] = from_float<T>(has_relu && z <= 0 ? 0.f : z);
+    const int c = i <= INT32_MAX ? (int)((uint32_t)i % (uint32_t)channels)
+                                 : (int)(i % channels);
+    part p = ((const part *)y)[i];
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+        float z = to_float(p.v[k]);
+        if (bias != NULL)
+            z += bias_type == TT_F32
+                     ? ((const float *)bias)[c * V + k]
+                     : (float)load_any(bias_type, bias, c * V + k);
+        p.v[k] = from_float<T>(has_relu && z <= 0 ? 0.f : z);
+    }
+    ((part *)y)[i] = p;
 }
 
 template <typename T>
 static const char *run_finish(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                               const void *bias, void *y)
 {
-    const int64_t n = count_y(d);
-    finish<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
-        n, d.groups * d.o, d.bias_type, bias, d.has_relu, (T *)y);
+    enum { V = pack<T>::N };
+    const int64_t channels = d.groups * d.o;
+    const bool is_wide = channels % V == 0 && is_aligned(y);
+    const int v = is_wide ? (int)V : 1;
+    const int64_t n = count_y(d) / v;
+    const auto kernel = is_wide ? finish<T, V> : finish<T, 1>;
+    kernel<<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
+        n, (int)(channels / v), d.bias_type, bias, d.has_relu, (T *)y);
     return launched();
 }
 

@@ -11,7 +11,7 @@
 #include <new>
 
 enum id { X = 1, W, Y, BIAS, PRODUCT, SUM };
-enum { SUGGESTIONS = 32 };
+enum { SUGGESTIONS = TT_DNN_SUGGESTIONS, KINDS = 2 };
 static const int64_t most_workspace = (int64_t)1 << 30;
 
 struct tt_dnn_plan {
@@ -249,39 +249,18 @@ static dnn_desc make_plan(cudnnHandle_t handle, dnn_desc config,
     return e;
 }
 
-// The suggestion of that number among those that are fit and work.
-static dnn_desc find_plan(dnn_graph &g, const tt_cuda_conv_desc &d,
-                          cudnnHandle_t handle, int number, int64_t *bytes_out)
+// What heuristics suggest; their number.
+static int64_t suggest(dnn_graph &g, dnn_desc all, cudnnBackendHeurMode_t mode,
+                       dnn_desc *config)
 {
-    static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A,
-                                                   CUDNN_HEUR_MODE_FALLBACK};
-    const dnn_desc all = g.make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    g.set(all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
-    g.set(all, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-          (int64_t)g.ops.size(), g.ops.data());
-    g.finalize(all);
-    for (const cudnnBackendHeurMode_t mode : modes) {
-        const dnn_desc h = g.make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-        g.set(h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all);
-        g.set(h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-        g.finalize(h);
-        dnn_desc config[SUGGESTIONS];
-        for (dnn_desc &c : config)
-            c = g.make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-        const int64_t n =
-            g.get(h, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                  CUDNN_TYPE_BACKEND_DESCRIPTOR, SUGGESTIONS, config);
-        for (int64_t i = 0; i < n; i++) {
-            if (!is_fit(g, config[i], d.type))
-                continue;
-            const dnn_desc plan = make_plan(handle, config[i], bytes_out);
-            if (plan != NULL && number-- == 0)
-                return plan;
-            if (plan != NULL)
-                dnn().cudnnBackendDestroyDescriptor(plan);
-        }
-    }
-    return NULL;
+    const dnn_desc h = g.make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    g.set(h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, all);
+    g.set(h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    g.finalize(h);
+    for (int i = 0; i < SUGGESTIONS; i++)
+        config[i] = g.make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    return g.get(h, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                 CUDNN_TYPE_BACKEND_DESCRIPTOR, SUGGESTIONS, config);
 }
 
 // Windows that begin inside of the image, or leave out more of its end than a
@@ -296,33 +275,13 @@ static bool is_expressible(const tt_cuda_conv_desc &d)
     return true;
 }
 
-static dnn_desc plan_of(const tt_cuda_conv_desc &d, const tt_dnn_plan &p,
-                        int number, int64_t *bytes_out)
+static tt_dnn_plan *make_plan_of(const tt_dnn_plan &like, dnn_graph &g,
+                                 dnn_desc config, tt_dtype type)
 {
-    dnn_graph g;
-    build(g, d, p.has_bias, p.has_relu);
-    return find_plan(g, d, p.handle, number, bytes_out);
-}
-
-tt_dnn_plan *tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
-                           int number)
-{
-    // cuDNN has fused kernels for a bias of the same type, and an activation
-    // behind it.
-    const bool has_bias = desc->bias_type != TT_N_DTYPES;
-    const bool is_fused = desc->bias_type == desc->type;
-    tt_dnn_plan p = {};
-    p.handle = dnn_handle(cuda);
-    if (p.handle == NULL || !is_expressible(*desc))
+    tt_dnn_plan p = like;
+    if (!is_fit(g, config, type))
         return NULL;
-    p.has_bias = is_fused;
-    p.has_relu = is_fused && desc->has_relu;
-    p.is_whole = is_fused || (!has_bias && !desc->has_relu);
-    p.execution = plan_of(*desc, p, number, &p.bytes);
-    if (p.execution == NULL && is_fused) {
-        p.has_bias = p.has_relu = p.is_whole = false;
-        p.execution = plan_of(*desc, p, number, &p.bytes);
-    }
+    p.execution = make_plan(p.handle, config, &p.bytes);
     if (p.execution == NULL)
         return NULL;
     tt_dnn_plan *plan = new (std::nothrow) tt_dnn_plan(p);
@@ -331,9 +290,60 @@ tt_dnn_plan *tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
     return plan;
 }
 
-size_t tt_dnn_version(void)
+// Plans of the numbers [first, end) of one kind of suggestion; `like` has all but the
+// plan itself.
+static void make_plans(const tt_cuda_conv_desc &d, const tt_dnn_plan &like,
+                       cudnnBackendHeurMode_t mode, int first, int end,
+                       tt_dnn_plan **plans_out)
 {
-    return dnn().is_here ? dnn().cudnnGetVersion() : 0;
+    dnn_graph g;
+    dnn_desc config[SUGGESTIONS];
+    build(g, d, like.has_bias, like.has_relu);
+    const dnn_desc all = g.make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    g.set(all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+          &like.handle);
+    g.set(all, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+          (int64_t)g.ops.size(), g.ops.data());
+    g.finalize(all);
+    const int64_t n = suggest(g, all, mode, config);
+    for (int64_t i = first; i < n && i < end; i++)
+        plans_out[i - first] = make_plan_of(like, g, config[i], d.type);
+}
+
+// cuDNN has fused kernels for a bias of the same type, which it is given as, and an
+// activation behind it.
+static tt_dnn_plan describe(cudnnHandle_t handle, const tt_cuda_conv_desc &d,
+                            bool is_fused)
+{
+    tt_dnn_plan p = {};
+    p.handle = handle;
+    p.has_bias = is_fused;
+    p.has_relu = is_fused && d.has_relu;
+    p.is_whole = is_fused || (d.bias_type == TT_N_DTYPES && !d.has_relu);
+    return p;
+}
+
+void tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc, int first,
+                   int n, tt_dnn_plan **plans_out)
+{
+    static const cudnnBackendHeurMode_t modes[KINDS] = {
+        CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
+    const cudnnHandle_t handle = dnn_handle(cuda);
+    for (int i = 0; i < n; i++)
+        plans_out[i] = NULL;
+    if (handle == NULL || !is_expressible(*desc))
+        return;
+    for (int kind = 0; kind < 2 * KINDS; kind++) {
+        const bool is_fused = kind < KINDS;
+        const int base = kind * SUGGESTIONS;
+        const int from = first > base ? first : base;
+        const int end = first + n < base + SUGGESTIONS ? first + n
+                                                       : base + SUGGESTIONS;
+        if (from < end && (!is_fused || desc->bias_type != TT_N_DTYPES))
+            make_plans(*desc, describe(handle, *desc, is_fused),
+                       modes[kind % KINDS], from - base, end - base,
+                       plans_out + (from - first));
+    }
 }
 
 void tt_dnn_destroy(tt_dnn_plan *plan)

@@ -5,16 +5,18 @@
 
 #include "backend/cuda/dev/common.cuh"
 
-enum { TT_DNN_PLANS = 8 }; // suggestions that are looked at
+// Numbers of plans: suggestions of two kinds, with bias and activation and without.
+enum { TT_DNN_SUGGESTIONS = 32, TT_DNN_PLANS = 4 * TT_DNN_SUGGESTIONS };
 
 typedef struct tt_dnn_plan tt_dnn_plan;
 
 size_t tt_dnn_version(void); // 0: cuDNN is not here
 
-// NULL: cuDNN is not here, has no suggestion of that number, or it is not one that
-// gives the same bits twice in the precision of its operands.
-tt_dnn_plan *tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
-                           int number);
+// Plans of the numbers [first, first + n), NULL in plans_out: cuDNN is not here, has no
+// suggestion of that number, or it is not one that gives the same bits twice in the
+// precision of its operands.
+void tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc, int first,
+                   int n, tt_dnn_plan **plans_out);
 void tt_dnn_destroy(tt_dnn_plan *plan);
 
 bool tt_dnn_is_whole(const tt_dnn_plan *plan); // with bias and activation
