@@ -27,6 +27,7 @@ static tt_val tokens(tt_builder *b, const params *p, tt_val x)
     x = tt_callf(b, &tt_op_reshape, &x, 1, "dims=1,1,2");
     x = tt_callf(b, &tt_op_transpose, &x, 1, "perm=0,2,1");
     x = tt_relabel(b, x, 1, "seq");
+    x = tt_relabel(b, x, 2, "embed");
     const tt_val token =
         tt_param(b, "class_token", tt_init_const(0),
                  "token_batch:1 token:1 embed:%lld", (long long)p->width);

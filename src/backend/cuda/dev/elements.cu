@@ -169,22 +169,33 @@ struct index_space {
     int64_t dim[TT_CUDA_DIMS], x[TT_CUDA_DIMS], y[TT_CUDA_DIMS];
 };
 
-__device__ static inline void offsets(const index_space &s, int64_t i,
-                                      int64_t *x, int64_t *y)
+template <typename I>
+__device__ static inline void offsets_of(const index_space &s, I i, int64_t *x,
+                                         int64_t *y)
 {
     int64_t at_x = 0, at_y = 0;
 #pragma unroll
     for (int d = TT_CUDA_DIMS - 1; d >= 0; d--) {
         if (d >= s.ndim)
             continue;
-        const int64_t next = i / s.dim[d];
-        const int64_t k = i - next * s.dim[d];
+        const I next = d == 0 ? 0 : i / (I)s.dim[d];
+        const int64_t k = i - next * (I)s.dim[d];
         at_x += k * s.x[d];
         at_y += k * s.y[d];
         i = next;
     }
     *x = at_x;
     *y = at_y;
+}
+
+// Numbers of 32 bits divide several times faster.
+__device__ static inline void offsets(const index_space &s, int64_t i,
+                                      int64_t *x, int64_t *y)
+{
+    if (i <= INT32_MAX)
+        offsets_of<uint32_t>(s, (uint32_t)i, x, y);
+    else
+        offsets_of<int64_t>(s, i, x, y);
 }
 
 template <typename T>
@@ -200,6 +211,43 @@ __global__ void broadcast(index_space s, int64_t n, bool adds, const T *a,
     y[i] = from_float<T>(adds ? u + v : u * v);
 }
 
+// b's last dim lies as a's; everything is counted in packs.
+template <typename T>
+__global__ void broadcast_packs(index_space s, int64_t n, bool adds,
+                                const pack<T> *a, const pack<T> *b, pack<T> *y)
+{
+    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
+    if (i >= n)
+        return;
+    int64_t at, unused;
+    offsets(s, i, &at, &unused);
+    const pack<T> u = a[i], v = b[at];
+    pack<T> z;
+#pragma unroll
+    for (int k = 0; k < pack<T>::N; k++) {
+        const float p = to_float(u.v[k]), q = to_float(v.v[k]);
+        z.v[k] = from_float<T>(adds ? p + q : p * q);
+    }
+    y[i] = z;
+}
+
+// Whether the space can be counted in packs; it is then.
+template <typename T>
+static bool in_packs(const tt_cuda_broadcast_args *b, index_space *s)
+{
+    const int last = b->ndim - 1, by = pack<T>::N;
+    bool fits = last >= 0 && b->b_stride[last] == 1 &&
+                b->dim[last] % by == 0 && is_aligned(b->a) &&
+                is_aligned(b->b) && is_aligned(b->y);
+    for (int d = 0; d < last && fits; d++)
+        fits = b->b_stride[d] % by == 0;
+    for (int d = 0; d < last && fits; d++)
+        s->x[d] /= by;
+    if (fits)
+        s->dim[last] /= by;
+    return fits;
+}
+
 template <typename T>
 static const char *broadcast_type(tt_cuda *cuda,
                                   const tt_cuda_broadcast_args *b)
@@ -210,6 +258,14 @@ static const char *broadcast_type(tt_cuda *cuda,
         s.dim[d] = b->dim[d];
         s.x[d] = b->b_stride[d];
         n *= b->dim[d];
+    }
+    if (in_packs<T>(b, &s)) {
+        n /= pack<T>::N;
+        broadcast_packs<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0,
+                             cuda->stream>>>(
+            s, n, b->fn == TT_CUDA_ADD, (const pack<T> *)b->a,
+            (const pack<T> *)b->b, (pack<T> *)b->y);
+        return launched();
     }
     broadcast<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
         s, n, b->fn == TT_CUDA_ADD, (const T *)b->a, (const T *)b->b,
@@ -247,12 +303,26 @@ __global__ void copy_any(index_space s, int64_t n, tt_dtype from_type,
     store_any(to_type, to, at_to, load_any(from_type, from, at_from));
 }
 
+// Dims in the order in which the result lies in memory.
+static void sort_dims(const tt_cuda_copy_args *c, int *order)
+{
+    for (int d = 0; d < c->ndim; d++) {
+        int k = d;
+        for (; k > 0 && c->to_stride[order[k - 1]] < c->to_stride[d]; k--)
+            order[k] = order[k - 1];
+        order[k] = d;
+    }
+}
+
 // Neighbours that follow each other on both sides become one; extents of 1 go.
 static int64_t merge(const tt_cuda_copy_args *c, index_space *s)
 {
     int64_t n = 1;
+    int order[TT_CUDA_DIMS];
+    sort_dims(c, order);
     *s = index_space();
-    for (int d = 0; d < c->ndim; d++) {
+    for (int i = 0; i < c->ndim; i++) {
+        const int d = order[i];
         const int64_t dim = c->dim[d];
         n *= dim;
         if (dim == 1)

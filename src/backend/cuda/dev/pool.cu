@@ -21,6 +21,7 @@ __device__ static inline slice<T, V> load(const void *p, int64_t at)
 // As tt_cuda_slide.
 struct dimension {
     int in, out, kernel, stride, dilation, pad, origin, whole_in;
+    int twos; // pairs of inputs, counted from the padding on
 };
 
 struct pooling {
@@ -262,6 +263,61 @@ __global__ void grad(pooling a)
     *(slice<T, V> *)((T *)a.y + own_place(V)) = dx;
 }
 
+// ---- two dims by two -------------------------------------------------------
+
+// The gradient of windows that move by two in both dims, without dilation and at most
+// 2 N wide: a thread has the four inputs that the same N * N windows may reach, whose
+// gradients it reads once.
+template <typename T, typename W, int V, int N>
+__global__ void max_grad_twos(pooling a)
+{
+    pixel q;
+    if (!place(a, &dimension::twos, &q))
+        return;
+    float sum[2][2][V] = {};
+    const int pad[2] = {a.d[1].pad, a.d[2].pad};
+    // From the last window on, in the order of a window's entries.
+#pragma unroll
+    for (int i = 0; i < N; i++)
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            const int o[TT_CUDA_SPACE] = {0, q.at[1] - i, q.at[2] - j};
+            if (o[1] < 0 || o[2] < 0 || o[1] >= a.d[1].out ||
+                o[2] >= a.d[2].out)
+                continue;
+            const int64_t from = place_of(a, &dimension::out, q, o, V);
+            const slice<T, V> dy = load<T, V>(a.x, from);
+            const slice<W, V> w = load<W, V>(a.where, from);
+#pragma unroll
+            for (int r = 0; r < 2; r++)
+#pragma unroll
+                for (int c = 0; c < 2; c++) {
+                    const int y = 2 * i + r, x = 2 * j + c;
+                    const W e = (W)(y * a.d[2].kernel + x);
+                    if (y >= a.d[1].kernel || x >= a.d[2].kernel)
+                        continue;
+                    for (int v = 0; v < V; v++)
+                        sum[r][c][v] +=
+                            w.v[v] == e ? to_float(dy.v[v]) : 0.f;
+                }
+        }
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+            const int at[TT_CUDA_SPACE] = {0, 2 * q.at[1] + r - pad[0],
+                                           2 * q.at[2] + c - pad[1]};
+            if (at[1] < 0 || at[2] < 0 || at[1] >= a.d[1].in ||
+                at[2] >= a.d[2].in)
+                continue;
+            slice<T, V> dx;
+            for (int v = 0; v < V; v++)
+                dx.v[v] = from_float<T>(sum[r][c][v]);
+            *(slice<T, V> *)((T *)a.y +
+                             place_of(a, &dimension::in, q, at, V)) = dx;
+        }
+}
+
 // ---- adaptive --------------------------------------------------------------
 
 // Window o of a dimension covers [lo, hi) of the whole input.
@@ -350,22 +406,40 @@ static int64_t describe(const tt_cuda_pool_args *a, int v, kind what,
         const tt_cuda_slide &s = a->slide[i];
         p->d[i] = {(int)s.in,       (int)s.out,    (int)s.kernel,
                    (int)s.stride,   (int)s.dilation, (int)s.pad,
-                   (int)s.origin,   (int)s.whole_in};
+                   (int)s.origin,   (int)s.whole_in,
+                   (int)(s.in + s.pad + 1) / 2};
         p->in *= s.in;
         p->out *= s.out;
     }
     return (is_back(what) ? p->in : p->out) / v;
 }
 
+static bool goes_by_twos(const tt_cuda_pool_args *a, kind what)
+{
+    const tt_cuda_slide *s = a->slide;
+    bool fits = what == MAX_GRAD && s[0].in == 1 && s[0].out == 1 &&
+                s[0].kernel == 1 && s[0].pad == 0;
+    for (int i = 1; i < TT_CUDA_SPACE; i++)
+        fits = fits && s[i].stride == 2 && s[i].dilation == 1 &&
+               s[i].kernel >= 2 && s[i].kernel <= 4 && s[i].pad >= 0;
+    return fits;
+}
+
 template <typename T, typename W, int V>
 static const char *launch(tt_cuda *cuda, const tt_cuda_pool_args *a, kind what)
 {
     pooling p = {};
-    const int64_t each = describe(a, V, what, &p);
-    const int64_t at_once = MOST / each;
+    int64_t each = describe(a, V, what, &p);
     if (p.in / V > MOST || p.out / V > MOST)
         return tt_cuda_failed_text("an image is too large for pooling");
-    const auto kernel = what == MAX        ? max_forward<T, W, V>
+    const bool by_twos = goes_by_twos(a, what);
+    const bool is_small = a->slide[1].kernel == 2 && a->slide[2].kernel == 2;
+    if (by_twos)
+        each = (int64_t)p.packs * p.d[0].twos * p.d[1].twos * p.d[2].twos;
+    const int64_t at_once = MOST / each;
+    const auto kernel = by_twos ? (is_small ? max_grad_twos<T, W, V, 1>
+                                            : max_grad_twos<T, W, V, 2>)
+                        : what == MAX      ? max_forward<T, W, V>
                         : what == MAX_GRAD ? grad<T, W, V, true>
                         : what == AVG      ? avg_forward<T, V>
                         : what == AVG_GRAD ? grad<T, W, V, false>
