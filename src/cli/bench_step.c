@@ -128,18 +128,40 @@ static tt_status measure_classes(tt_job *job, const options *o, result *r)
     return TT_OK;
 }
 
-// The same without `exact`, in a job of its own.
-static tt_status measure_loose(tt_cli *cli, const options *o, result *r)
+static tt_status take_turns(tt_job *exact, tt_job *loose, const options *o,
+                            double *seconds)
+{
+    tt_step_result last;
+    TT_TRY(tt_job_start(loose, &(tt_exec_options){0}));
+    TT_TRY(tt_bench_run(loose, o->warmup, NULL, &last));
+    for (int64_t i = 0; i < o->steps; i++) {
+        TT_TRY(tt_bench_run(exact, 1, &seconds[i], &last));
+        TT_TRY(tt_bench_run(loose, 1, &seconds[o->steps + i], &last));
+    }
+    return TT_OK;
+}
+
+// The same without `exact`, in a job of its own, in turns with the one that is.
+static tt_status measure_loose(tt_cli *cli, tt_job *exact, const options *o,
+                               result *r)
 {
     tt_job *job = NULL;
-    result loose = {0};
-    TT_TRY(tt_settings_set(&cli->settings, "exact", "false", "benchmark",
-                           cli->arena));
-    TT_TRY(tt_job_configure(&cli->settings, table, &job));
-    const tt_status status = measure(job, o, &loose);
-    tt_job_close(job);
+    double *seconds = tt_alloc(2 * 8 * o->steps);
+    if (seconds == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %lld times",
+                       (long long)o->steps);
+    tt_status status = tt_settings_set(&cli->settings, "exact", "false",
+                                       "benchmark", cli->arena);
     if (status == TT_OK)
-        r->exact_cost = r->seconds / loose.seconds - 1;
+        status = tt_job_configure(&cli->settings, table, &job);
+    if (status == TT_OK)
+        status = take_turns(exact, job, o, seconds);
+    if (status == TT_OK)
+        r->exact_cost = tt_bench_median(seconds, o->steps) /
+                            tt_bench_median(seconds + o->steps, o->steps) -
+                        1;
+    tt_job_close(job);
+    tt_free(seconds);
     return status;
 }
 
@@ -263,11 +285,8 @@ static tt_status bench(tt_cli *cli, tt_job *job, const options *o)
         TT_TRY(write_trace(job->exec, o->trace));
     TT_TRY(measure_classes(job, o, &r));
     TT_TRY(tt_bench_model_products(job, &r.gemm_rate));
-    if (job->options.exact) {
-        tt_exec_destroy(job->exec); // make room
-        job->exec = NULL;
-        TT_TRY(measure_loose(cli, o, &r));
-    }
+    if (job->options.exact)
+        TT_TRY(measure_loose(cli, job, o, &r));
     return show(cli, job, o, &r);
 }
 
