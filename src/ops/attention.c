@@ -86,13 +86,15 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
 }
 
 // Whether cutting both into equal blocks leaves each query head on the rank of
-// its key-value head.
+// its key-value head: also that other axes have cut both, or neither.
 static bool heads_align(const tt_op_io *io, int axis_size)
 {
     const tt_type *q = &io->in[Q], *k = &io->in[K];
     const int64_t nq = tt_io_extent(io, q, q->shape.first[HEADS]);
     const int64_t nk = tt_io_extent(io, k, k->shape.first[HEADS]);
     return nk >= axis_size &&
+           nq * k->shape.factor[k->shape.first[HEADS]].size ==
+               nk * q->shape.factor[q->shape.first[HEADS]].size &&
            (nq == nk || (nq % axis_size == 0 && nk % axis_size == 0));
 }
 
@@ -130,6 +132,8 @@ static void shard_heads(const tt_op_io *io, int axis_size, bool is_grad,
     } else {
         sig->out[1] = lse;
     }
+    if (kv.kind != TT_SPLIT)
+        tt__attention_shard_copies(io, axis_size, is_grad, sigs);
 }
 
 // A ring brings all keys and values past a rank. (That their gradients travel too is

@@ -33,6 +33,11 @@ tt_status tt__attention_check(const tt_op_io *io, const char *name);
 tt_sig *tt__attention_shard_heads(const tt_op_io *io, int axis_size,
                                   tt_sigs *sigs);
 
+// A signature for fewer key-value heads than ranks (attention_exchange.c), if it can
+// be.
+void tt__attention_shard_copies(const tt_op_io *io, int axis_size, bool is_grad,
+                                tt_sigs *sigs);
+
 // Expands over a split sequence: rings (attention_ring.c).
 tt_op_expand_fn tt__attention_ring, tt__attention_ring_grad;
 

@@ -164,3 +164,35 @@ TEST(heads_are_cut_instead_of_the_sequence_when_that_is_asked_for)
             tt_graph_destroy(g);
         }
 }
+
+// Fewer key-value heads than ranks: each goes to those that read it, and no rank has
+// all of them; what several made of a head's gradient is added where it came from.
+TEST(no_rank_has_all_key_value_heads)
+{
+    static const tt_small small = {
+        "llama",
+        "layers=1 width=32 heads=8 kv_heads=2 vocab=10 ff=12 context=8", 8};
+    const tt_partition_params params = {
+        .mesh = "context:4", .layout = "seq:context", .way = TT_WAY_EXCHANGE};
+    tt_graph *g = NULL, *parts = NULL;
+    int exchanges[2] = {0};
+    CHECK_OK(tt_small_build(&small, 2, &g));
+    CHECK_OK(tt_pass_apply(tt_pass_find("partition"), &params, g, &parts));
+    for (int32_t k = 0; k < parts->n_nodes; k++) {
+        const tt_node *node = &parts->node[k];
+        for (int i = 0; i < node->n_out; i++) {
+            const tt_type *type = &parts->value[node->out[i].id].type;
+            const bool is_kv = tt_shape_find(&type->shape, "kv_heads") >= 0 &&
+                               tt_shape_find(&type->shape, "seq") >= 0;
+            CHECK_MSG(!is_kv || type->place[0].kind == TT_SPLIT,
+                      "%s of %s is whole", node->op->name, node->origin);
+        }
+        CHECK(node->op != &tt_op_all_gather || node->phase == TT_UPDATE);
+        exchanges[node->phase != TT_FORWARD] += node->op == &tt_op_all_to_all;
+    }
+    // Of q, k, v, o; of do, k, v, dq, dk, dv.
+    CHECK_MSG(exchanges[0] == 4 && exchanges[1] == 6, "%d and %d", exchanges[0],
+              exchanges[1]);
+    tt_graph_destroy(parts);
+    tt_graph_destroy(g);
+}
