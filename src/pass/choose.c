@@ -38,12 +38,16 @@ static bool has_shape(const tt__cut *c, int32_t old, const tt_place *want)
 // So much dearer than an activation is a weight that should stay where it lies.
 static const double weight_price = 1e6;
 
+// Bytes that each conversion counts for, and each result that is not placed like its
+// model, so that fewer win among equals.
+static const double little = 1e-2;
+
 // What it costs that a result is not placed like its model: the gradient of a
 // weight that stays must come to it.
 static double misplaced(const tt__cut *c, const tt_node *node, int32_t old)
 {
     const double bytes = tt_type_bytes(&c->old->value[old].type);
-    return tt__stays(c, node, old) ? weight_price * bytes : 1e-3;
+    return tt__stays(c, node, old) ? weight_price * bytes : little;
 }
 
 // Terms of a sum that will be scattered: along a dimension that the layout gives to
@@ -68,9 +72,7 @@ static double debt(const tt__cut *c, const tt_node *node, const tt_sig *sig)
     return bytes;
 }
 
-// Bytes moved to satisfy a signature, with a little for each conversion and for
-// results that are not placed like their model, so that fewer win among equals;
-// negative: impossible.
+// Bytes moved to satisfy a signature; negative: impossible.
 static double sig_cost(const tt__cut *c, const tt_node *node, const tt_sig *sig)
 {
     double cost = debt(c, node, sig) + sig->sent_bytes;
@@ -96,7 +98,7 @@ static double sig_cost(const tt__cut *c, const tt_node *node, const tt_sig *sig)
             continue;
         if (!may_split(c, node, old, want) && !is_exchange(c, sig, v))
             return -1;
-        cost += (tt__stays(c, node, old) ? weight_price : 1) * bytes + 1e-2;
+        cost += (tt__stays(c, node, old) ? weight_price : 1) * bytes + little;
     }
     return cost;
 }
