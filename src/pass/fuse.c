@@ -68,14 +68,11 @@ static bool is_member(const tt__group *group, int32_t n)
     return false;
 }
 
-// Whether the new node can stand where the group says: behind all that it reads, in
-// front of all who read what it makes.
+// Whether the new node can stand where the group says: in front of all who read what
+// it makes.
 static bool is_in_order(const work *w, const tt__group *group)
 {
     const tt_graph *g = w->old;
-    for (int i = 0; i < group->n_in; i++)
-        if (tt_is(group->in[i]) && g->value[group->in[i].id].node >= group->at)
-            return false;
     for (int i = 0; i < group->n_out; i++) {
         const tt__reads *r =
             tt_is(group->out[i]) ? &w->reads[group->out[i].id] : NULL;
@@ -177,7 +174,7 @@ static tt_status allocate(work *w)
     int64_t widest = TT__FUSE_IN;
     for (int32_t n = 0; n < w->old->n_nodes; n++)
         widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
-    const int64_t values = w->old->n_values + 1, nodes = w->old->n_nodes + 1;
+    const int64_t values = w->old->n_values, nodes = w->old->n_nodes;
     w->reads = tt_alloc((int64_t)sizeof *w->reads * values);
     w->is_taken = tt_alloc(nodes);
     w->group_of = tt_alloc((int64_t)sizeof *w->group_of * nodes);

@@ -17,7 +17,7 @@ typedef struct tt__group {
     const void *params;
     int32_t node[TT__FUSE_NODES]; // members; the first lends origin and phase
     int n_nodes;
-    int32_t at; // of these, the one in whose place the new node stands
+    int32_t at; // in whose place the new node stands: behind all that it reads
     tt_val in[TT__FUSE_IN];
     int n_in;
     tt_val out[TT__FUSE_OUT]; // what they replace; TT_NONE: nothing

@@ -60,7 +60,7 @@ static int32_t find_addition(const tt__matcher *m, tt_val v, tt_val *other_out)
                : -1;
 }
 
-static int32_t later(int32_t a, int32_t b)
+static int32_t max_of(int32_t a, int32_t b)
 {
     return a > b ? a : b;
 }
@@ -101,7 +101,7 @@ static bool match_norm(const tt__matcher *m, int32_t n, tt__group *group)
         .params = &params[weights->n_out > 1][sums >= 0],
         .node = {n, w},
         .n_nodes = 2,
-        .at = later(later(n, w), add),
+        .at = max_of(max_of(n, w), add),
         .in = {x->in[0], x->in[1], x->in[2], has_mean ? x->in[3] : TT_NONE,
                x->in[has_mean ? 4 : 3], add < 0 ? TT_NONE : plus},
         .n_in = add < 0 ? 5 : 6,
@@ -185,7 +185,7 @@ static bool match_add(const tt__matcher *m, int32_t n, tt__group *group)
     const tt_node *add = node_at(m, n);
     const int32_t a = index_of(m, product_of(m, add->in[0]));
     const int32_t b = index_of(m, product_of(m, add->in[1]));
-    const int32_t last = later(a, b);
+    const int32_t last = max_of(a, b);
     if (last < 0 || !same_type(m->g, add->in[0], add->in[1]))
         return false;
     const tt_node *product = node_at(m, last);
@@ -241,7 +241,7 @@ static bool match_bias(const tt__matcher *m, int32_t n, tt__group *group)
                          .params = weight->params,
                          .node = {n, b},
                          .n_nodes = 2,
-                         .at = later(n, b),
+                         .at = max_of(n, b),
                          .in = {weight->in[0], weight->in[1],
                                 weight->n_in > 2 ? weight->in[2] : TT_NONE,
                                 bias->n_in > 1 ? bias->in[1] : TT_NONE},

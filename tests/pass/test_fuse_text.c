@@ -1,0 +1,213 @@
+// What the pass fuse makes of graphs of a few lines: which operands go where, and what
+// keeps nodes apart.
+
+#include "pass/fuse.h"
+#include "pass/rewrite.h"
+#include "test.h"
+
+static const tt_fuse_params all = {true, true, true, true, true, true, true};
+
+static void check(const char *text, const char *want)
+{
+    rewrite_check("fuse", &all, text, want);
+}
+
+static void check_apart(const char *text)
+{
+    check(text, text);
+}
+
+// ---- norms ---------------------------------------------------------------
+
+#define NORM                                                                   \
+    "tutti-graph 1\n"                                                          \
+    "%0 = input 'x' f32 [batch:4 n:6]\n"                                       \
+    "%1 = input 'dy' f32 [batch:4 n:6]\n"                                      \
+    "%2 = param 'w' f32 [n:6] const 1\n"                                       \
+    "%3 = input 'mean' f32 [batch:4]\n"                                        \
+    "%4 = input 'rstd' f32 [batch:4]\n"
+#define LAYER                                                                  \
+    NORM "%5 = layer_norm_grad_x(%0 %1 %2 %3 %4) backward 0 'x' f32 [batch:4 " \
+         "n:6]\n"
+#define LAYER_W "= layer_norm_grad_w(%0 %1 %3 %4) weight_grad 0 'w' f32 [n:6]"
+#define RMS                                                                    \
+    NORM                                                                       \
+        "%5 = rms_norm_grad_x(%0 %1 %2 %4) backward 0 'x' f32 [batch:4 n:6]\n" \
+        "%6 = rms_norm_grad_w(%0 %1 %4) weight_grad 0 'w' f32 [n:6]\n"
+
+TEST(gradients_of_a_norm_are_one)
+{
+    check(LAYER "%6 %7 " LAYER_W ", f32 [n:6]\n"
+                "output 'dx' %5\noutput 'dw' %6\noutput 'db' %7\n",
+          NORM "%5 %6 %7 = norm_grad(%0 %1 %2 %3 %4) backward 0 'x' f32 "
+               "[batch:4 n:6], f32 [n:6], f32 [n:6]\n"
+               "output 'dx' %5\noutput 'dw' %6\noutput 'db' %7\n");
+    check(RMS "output 'dx' %5\noutput 'dw' %6\n",
+          NORM "%5 %6 = norm_grad(%0 %1 %2 _ %4) bias=false; backward 0 'x' "
+               "f32 [batch:4 n:6], f32 [n:6]\n"
+               "output 'dx' %5\noutput 'dw' %6\n");
+}
+
+TEST(gradients_of_a_norm_take_the_sum_behind_them)
+{
+    check(LAYER "%6 %7 " LAYER_W ", f32 [n:6]\n"
+                "%8 = add(%0 %5) backward 0 's' f32 [batch:4 n:6]\n"
+                "%9 = bias_grad(%8 _) weight_grad 0 'b' f32 [n:6]\n"
+                "output 'dx' %8\noutput 'dw' %6\noutput 'db' %7\n"
+                "output 'sums' %9\n",
+          NORM "%5 %6 %7 %8 = norm_grad(%0 %1 %2 %3 %4 %0) sums=true; backward "
+               "0 'x' f32 [batch:4 n:6], f32 [n:6], f32 [n:6], f32 [n:6]\n"
+               "output 'dx' %5\noutput 'dw' %6\noutput 'db' %7\n"
+               "output 'sums' %8\n");
+    check(RMS "%7 = bias_grad(%5 _) weight_grad 0 'b' f32 [n:6]\n"
+              "output 'dx' %5\noutput 'dw' %6\noutput 'sums' %7\n",
+          NORM "%5 %6 %7 = norm_grad(%0 %1 %2 _ %4) bias=false sums=true; "
+               "backward 0 'x' f32 [batch:4 n:6], f32 [n:6], f32 [n:6]\n"
+               "output 'dx' %5\noutput 'dw' %6\noutput 'sums' %7\n");
+}
+
+// A reader that comes before the last member: only another member may.
+TEST(a_member_may_read_what_the_group_makes_before_it_is_complete)
+{
+    check(LAYER "%6 = bias_grad(%5 _) weight_grad 0 'b' f32 [n:6]\n"
+                "%7 %8 " LAYER_W ", f32 [n:6]\n"
+                "output 'dx' %5\noutput 'sums' %6\noutput 'dw' %7\n",
+          NORM "%5 %6 %7 %8 = norm_grad(%0 %1 %2 %3 %4) sums=true; backward 0 "
+               "'x' f32 [batch:4 n:6], f32 [n:6], f32 [n:6], f32 [n:6]\n"
+               "output 'dx' %5\noutput 'sums' %8\noutput 'dw' %6\n");
+    check_apart(LAYER "%6 = relu(%5) backward 0 'r' f32 [batch:4 n:6]\n"
+                      "%7 %8 " LAYER_W ", f32 [n:6]\n"
+                      "output 'r' %6\noutput 'dw' %7\n");
+    check_apart(LAYER "%6 = swiglu(%1 %5) backward 0 'r' f32 [batch:4 n:6]\n"
+                      "%7 %8 " LAYER_W ", f32 [n:6]\n"
+                      "output 'r' %6\noutput 'dw' %7\n");
+}
+
+// ---- loss ----------------------------------------------------------------
+
+#define LEAVES                                                                 \
+    "tutti-graph 1\n"                                                          \
+    "%0 = input 'x' f32 [batch:4 classes:5]\n"                                 \
+    "%1 = input 'y' i32 [batch:4]\n"
+#define LOSS(seed, lse)                                                        \
+    LEAVES "%2 %3 %4 = cross_entropy(%0 %1) forward 0 'loss' f32 [], f32 [], " \
+           "f32 [batch:4]\n"                                                   \
+           "%5 = correct(%0 %1) forward 0 'hits' f32 []\n"                     \
+           "%6 = fill(%2) " seed "backward 0 'loss' f32 []\n"                  \
+           "%7 = cross_entropy_grad(%0 %1 " lse " %6) backward 0 'loss' f32 "  \
+           "[batch:4 classes:5]\n"
+
+TEST(a_loss_and_its_gradient_are_one)
+{
+    check(LOSS("", "%4") "output 'loss' %2\noutput 'count' %3\n"
+                         "output 'hits' %5\noutput 'dx' %7\n",
+          LEAVES "%2 %3 %4 %5 = cross_entropy_step(%0 %1) forward 0 'loss' f32 "
+                 "[batch:4 classes:5], f32 [], f32 [], f32 []\n"
+                 "%6 = fill(%3) backward 0 'loss' f32 []\n"
+                 "output 'loss' %3\noutput 'count' %4\n"
+                 "output 'hits' %5\noutput 'dx' %2\n");
+    check_apart(LOSS("value=2; ", "%4") "output 'dx' %7\n");
+    check_apart(LOSS("", "%4") "output 'lse' %4\noutput 'dx' %7\n");
+}
+
+// ---- products ------------------------------------------------------------
+
+#define OPERANDS                                                               \
+    "tutti-graph 1\n"                                                          \
+    "%0 = input 'x' f32 [batch:4 in:3]\n"                                      \
+    "%1 = param 'w' f32 [in:3 out:3] const 1\n"                                \
+    "%2 = input 'r' f32 [batch:4 out:3]\n"
+#define PRODUCT                                                                \
+    OPERANDS "%3 = matmul(%0 %1) backward 0 'y' f32 [batch:4 out:3]\n"
+
+TEST(a_product_and_the_sum_behind_it_are_one)
+{
+    check(PRODUCT "%4 = add(%2 %3) backward 0 'z' f32 [batch:4 out:3]\n"
+                  "output 'z' %4\n",
+          OPERANDS "%3 = matmul_add(%0 %1 _ %2) backward 0 'y' f32 [batch:4 "
+                   "out:3]\n"
+                   "output 'z' %3\n");
+    // Of two products the later one.
+    check(PRODUCT "%4 = matmul(%2 %1) backward 0 'v' f32 [batch:4 out:3]\n"
+                  "%5 = add(%3 %4) backward 0 'z' f32 [batch:4 out:3]\n"
+                  "output 'z' %5\n",
+          PRODUCT "%4 = matmul_add(%2 %1 _ %3) backward 0 'v' f32 [batch:4 "
+                  "out:3]\n"
+                  "output 'z' %4\n");
+    check_apart(PRODUCT "%4 = add(%2 %3) backward 0 'z' f32 [batch:4 out:3]\n"
+                        "output 'z' %4\noutput 'y' %3\n");
+    check_apart(PRODUCT "%4 = add(%2 %3) update 0 'z' f32 [batch:4 out:3]\n"
+                        "output 'z' %4\n");
+}
+
+TEST(a_product_and_the_gradient_of_gelu_are_one)
+{
+    check(PRODUCT "%4 = gelu_grad(%2 %3) backward 0 'z' f32 [batch:4 out:3]\n"
+                  "output 'z' %4\n",
+          OPERANDS "%3 = matmul_gelu_grad(%0 %1 %2) backward 0 'y' f32 "
+                   "[batch:4 out:3]\n"
+                   "output 'z' %3\n");
+    check_apart(PRODUCT "%4 = gelu_grad(%2 %3) form=erf; backward 0 'z' f32 "
+                        "[batch:4 out:3]\n"
+                        "output 'z' %4\n");
+    check_apart(PRODUCT "%4 = gelu_grad(%3 %2) backward 0 'z' f32 [batch:4 "
+                        "out:3]\n"
+                        "output 'z' %4\n");
+}
+
+TEST(gradients_of_a_weight_and_its_bias_are_one)
+{
+    check(OPERANDS "%3 = bias_grad(%2 _) weight_grad 0 'b' f32 [out:3]\n"
+                   "%4 = matmul_grad_w(%0 %2 %1) weight_grad 0 'w' f32 [in:3 "
+                   "out:3]\n"
+                   "output 'dw' %4\noutput 'db' %3\n",
+          OPERANDS "%3 %4 = matmul_grad_both(%0 %2 %1 _) weight_grad 0 'w' f32 "
+                   "[in:3 out:3], f32 [out:3]\n"
+                   "output 'dw' %3\noutput 'db' %4\n");
+    check_apart(OPERANDS "%3 = bias_grad(%2 _) weight_grad 0 'b' f32 [out:3]\n"
+                         "%4 = relu(%3) weight_grad 0 'b' f32 [out:3]\n"
+                         "%5 = matmul_grad_w(%0 %2 %1) weight_grad 0 'w' f32 "
+                         "[in:3 out:3]\n"
+                         "output 'dw' %5\noutput 'r' %4\n");
+}
+
+// ---- convolutions --------------------------------------------------------
+
+#define IMAGE "f32 [batch:2 channels:3 height:4 width:4]\n"
+#define IMAGES                                                                 \
+    "tutti-graph 1\n"                                                          \
+    "%0 = input 'x' " IMAGE                                                    \
+    "%1 = param 'w' f32 [filters:3 channels:3 kernel_h:3 kernel_w:3] const "   \
+    "1\n"                                                                      \
+    "%2 = input 'r' " IMAGE "%3 = param 'b' f32 [filters:3] const 1\n"
+#define CONV(in)                                                               \
+    IMAGES "%4 = conv(" in ") stride=1,1 pad=1,1; forward 0 'y' " IMAGE
+#define CONV_GRAD                                                              \
+    IMAGES "%4 = conv_grad_x(%2 %1 %0) stride=1,1 pad=1,1; backward 0 "        \
+           "'y' " IMAGE
+
+TEST(a_convolution_and_its_activation_are_one)
+{
+    check(CONV("%0 %1") "%5 = relu(%4) forward 0 'z' " IMAGE "output 'z' %5\n",
+          IMAGES "%4 = conv_relu(%0 %1) stride=1,1 pad=1,1; forward 0 "
+                 "'y' " IMAGE "output 'z' %4\n");
+    check(CONV("%0 %1 %3") "%5 = relu(%4) forward 0 'z' " IMAGE
+                           "output 'z' %5\n",
+          IMAGES "%4 = conv_relu(%0 %1 %3) stride=1,1 pad=1,1; forward 0 "
+                 "'y' " IMAGE "output 'z' %4\n");
+    check_apart(CONV("%0 %1") "%5 = relu(%4) forward 0 'z' " IMAGE
+                              "output 'z' %5\noutput 'y' %4\n");
+    check_apart(CONV("%0 %1") "%5 = gelu(%4) forward 0 'z' " IMAGE
+                              "output 'z' %5\n");
+}
+
+TEST(a_gradient_of_images_and_the_sum_behind_it_are_one)
+{
+    check(CONV_GRAD "%5 = add(%0 %4) backward 0 'z' " IMAGE "output 'z' %5\n",
+          IMAGES "%4 = conv_grad_x_add(%0 %2 %1 %0) stride=1,1 pad=1,1; "
+                 "backward 0 'y' " IMAGE "output 'z' %4\n");
+    check_apart(CONV_GRAD "%5 = add(%0 %4) backward 0 'z' " IMAGE
+                          "output 'z' %5\noutput 'y' %4\n");
+    check_apart(CONV_GRAD "%5 = add(%0 %4) update 0 'z' " IMAGE
+                          "output 'z' %5\n");
+}
