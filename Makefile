@@ -156,7 +156,7 @@ $(B)/obj/%.o: %.cu $(B)/nvcc-flags
 $(B)/libtutti-cuda.so: $(CUDA_OBJS)
 	@echo "  ld    $@"
 	@$(NVCC) -shared -cudart static -o $@ $(CUDA_OBJS) \
-		-L$(CUDA_HOME)/lib64 -lcublasLt -ldl \
+		-L$(CUDA_HOME)/lib64 -lcublasLt -ldl -Xlinker -z,defs \
 		-Xlinker -rpath=$(CUDA_HOME)/lib64
 endif
 
@@ -193,7 +193,7 @@ $(B)/emulated/obj/tests/%.o: tests/%.cpp | $(EMU_HEADERS)
 
 $(B)/emulated/libtutti-cuda.so: $(EMU_OBJS)
 	@echo "  ld    $@"
-	@$(CXX) -shared -o $@ $(EMU_OBJS)
+	@$(CXX) -shared -Wl,-z,defs -o $@ $(EMU_OBJS)
 
 # The plug-in is looked for beside the program, links followed.
 $(B)/emulated/tutti: $(B)/tutti

@@ -20,39 +20,36 @@ static bool folder_of(char *path)
     return true;
 }
 
-static void *open_in(const char *folder, const char *below)
+// Whether it is beside the file, or in ../lib; `path` becomes its own.
+static bool is_beside(char path[PATH_MAX])
 {
-    char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s%s%s", folder, below, name);
-    return access(path, R_OK) == 0
-               ? dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
-               : NULL;
+    static const char *const below[] = {"", "../lib/"};
+    char at[PATH_MAX + 64];
+    for (int i = 0; i < 2 && folder_of(path); i++) {
+        snprintf(at, sizeof at, "%s%s%s", path, below[i], name);
+        if (strlen(at) < PATH_MAX && access(at, R_OK) == 0) {
+            memcpy(path, at, strlen(at) + 1);
+            return true;
+        }
+    }
+    return false;
 }
 
-static void *open_beside(char *path)
-{
-    if (!folder_of(path))
-        return NULL;
-    void *plugin = open_in(path, "");
-    return plugin != NULL ? plugin : open_in(path, "../lib/");
-}
-
+// The first that is there is it: when it cannot be loaded, the reason is told.
 static void *find(void)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX] = "";
     Dl_info info;
-    void *plugin = NULL;
-    if (dladdr(&name, &info) != 0 && info.dli_fname != NULL) {
+    if (dladdr(&name, &info) != 0 && info.dli_fname != NULL)
         snprintf(path, sizeof path, "%s", info.dli_fname);
-        plugin = open_beside(path);
+    bool is_found = is_beside(path);
+    if (!is_found) {
+        const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+        path[n > 0 ? n : 0] = '\0';
+        is_found = is_beside(path);
     }
-    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (plugin == NULL && n > 0) {
-        path[n] = '\0';
-        plugin = open_beside(path);
-    }
-    return plugin != NULL ? plugin
-                          : dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    return dlopen(is_found ? path : name,
+                  RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
 tt_status tt__cuda_load(tt__cuda *device_out)

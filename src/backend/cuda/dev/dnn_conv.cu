@@ -346,6 +346,11 @@ void tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc, int first,
     }
 }
 
+size_t tt_dnn_version(void)
+{
+    return dnn().is_here ? dnn().cudnnGetVersion() : 0;
+}
+
 void tt_dnn_destroy(tt_dnn_plan *plan)
 {
     dnn().cudnnBackendDestroyDescriptor(plan->execution);
