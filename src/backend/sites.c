@@ -99,3 +99,22 @@ bool tt__is_run(const tt_local *local, int d, int64_t *first_out)
             return false;
     return true;
 }
+
+bool tt__are_runs(const tt_local *local, int d, tt__runs *runs_out)
+{
+    const int64_t n = tt_shape_dim(&local->shape, d);
+    tt__runs r = {.first = tt_position_global(local, d, 0)};
+    *runs_out = r;
+    for (int64_t i = 1; i < n; i++) {
+        const int64_t ahead =
+            tt_position_global(local, d, i) - r.first - i - r.gap;
+        if (ahead < 0 || (ahead > 0 && r.gap > 0))
+            return false;
+        if (ahead > 0) {
+            r.turn = i;
+            r.gap = ahead;
+        }
+    }
+    *runs_out = r;
+    return true;
+}

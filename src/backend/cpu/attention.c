@@ -44,38 +44,16 @@ bool tt__attention_map_heads(const tt_site *site, int64_t *first_out,
     return heads % n == 0;
 }
 
-// Positions along the sequence: one run, or two.
-typedef struct runs {
-    int64_t first, turn, gap;
-} runs;
-
-static bool find_runs(const tt_local *local, runs *out)
-{
-    const int64_t n = tt_shape_dim(&local->shape, SEQ);
-    *out = (runs){.first = tt_position_global(local, SEQ, 0)};
-    for (int64_t i = 1; i < n; i++) {
-        const int64_t ahead =
-            tt_position_global(local, SEQ, i) - out->first - i - out->gap;
-        if (ahead < 0 || (ahead > 0 && out->gap > 0))
-            return false;
-        if (ahead > 0) {
-            out->turn = i;
-            out->gap = ahead;
-        }
-    }
-    return true;
-}
-
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     int64_t first, n;
-    runs r;
+    tt__runs r;
     const tt_attention_params *p = site->params;
     return tt__site_has_types(site, "ttttft", p->wide ? "ff" : "tf") &&
            tt_operand_dim(&site->in[Q], HEAD) <= TT__ATTENTION_MAX_HEAD &&
-           find_runs(&site->in[Q].local, &r) &&
-           find_runs(&site->in[K].local, &r) &&
+           tt__are_runs(&site->in[Q].local, SEQ, &r) &&
+           tt__are_runs(&site->in[K].local, SEQ, &r) &&
            tt__attention_map_heads(site, &first, &n);
 }
 
@@ -83,11 +61,11 @@ static bool can_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     int64_t first, n;
-    runs r;
+    tt__runs r;
     return tt__site_has_types(site, "ttttft", "t") &&
            tt_operand_dim(&site->in[Q], HEAD) <= TT__ATTENTION_MAX_HEAD &&
-           find_runs(&site->in[Q].local, &r) &&
-           find_runs(&site->in[K].local, &r) &&
+           tt__are_runs(&site->in[Q].local, SEQ, &r) &&
+           tt__are_runs(&site->in[K].local, SEQ, &r) &&
            tt__attention_map_heads(site, &first, &n);
 }
 
@@ -112,7 +90,7 @@ static state *make_state(const tt_backend *backend, const tt_site *site)
 {
     const tt_attention_params *p = site->params;
     const tt_operand *q = &site->in[Q], *k = &site->in[K];
-    runs rq, rk;
+    tt__runs rq, rk;
     state *s = tt_alloc(sizeof(*s));
     if (s == NULL)
         return NULL;
@@ -129,8 +107,8 @@ static state *make_state(const tt_backend *backend, const tt_site *site)
         .threads = backend->options.n_threads,
     };
     (void)tt__attention_map_heads(site, &s->first_kv, &s->args.kv_heads);
-    (void)find_runs(&q->local, &rq);
-    (void)find_runs(&k->local, &rk);
+    (void)tt__are_runs(&q->local, SEQ, &rq);
+    (void)tt__are_runs(&k->local, SEQ, &rk);
     s->args.q_offset = rq.first;
     s->args.q_turn = rq.turn;
     s->args.q_gap = rq.gap;

@@ -99,12 +99,13 @@ static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
 
 // ---- position_embedding --------------------------------------------------
 
-// Positions that follow each other: a sample is added to one piece of the table.
-static bool has_run(const tt_site *site)
+// Positions that follow each other, in one run or two: each run of a sample is added
+// to one piece of the table.
+static bool has_runs(const tt_site *site)
 {
     const tt_local *x = &site->in[0].local;
-    int64_t first;
-    return tt__is_run(x, x->shape.ndim - 2, &first) &&
+    tt__runs runs;
+    return tt__are_runs(x, x->shape.ndim - 2, &runs) &&
            tt_operand_dim(&site->in[1], 0) ==
                tt_position_extent(&site->in[1].local, 0);
 }
@@ -112,18 +113,25 @@ static bool has_run(const tt_site *site)
 static bool can_position(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "txI", "t") && has_run(site);
+    return tt__site_has_types(site, "txI", "t") && has_runs(site);
 }
 
 static bool can_position_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
-    return tt__site_has_types(site, "xxI", "f") && has_run(site);
+    return tt__site_has_types(site, "xxI", "f") && has_runs(site);
 }
 
-// Samples, and elements of each; the first row of the table.
+// A run of a sample: `length` positions, `at` behind its first, and the row of the
+// table where it begins.
+typedef struct stretch {
+    int64_t at, length, row;
+} stretch;
+
 typedef struct positions {
-    int64_t samples, length, width, first;
+    int64_t samples, length, width;
+    int n;
+    stretch run[2];
 } positions;
 
 static tt_status find_positions(const tt_site *site, const tt_args *args,
@@ -132,17 +140,49 @@ static tt_status find_positions(const tt_site *site, const tt_args *args,
     const tt_local *x = &site->in[0].local;
     const int d = x->shape.ndim - 2;
     const int64_t n = tt_operand_dim(&site->in[1], 0);
+    const int64_t more =
+        tt_site_has(site, 2) ? *(const int64_t *)args->in[2] : 0;
+    tt__runs r;
     p->width = tt_shape_dim(&x->shape, d + 1);
     p->length = tt_shape_dim(&x->shape, d);
     p->samples = tt_shape_count(&x->shape) / (p->width * p->length);
-    (void)tt__is_run(x, d, &p->first);
-    p->first += tt_site_has(site, 2) ? *(const int64_t *)args->in[2] : 0;
-    const int64_t last = p->first + p->length - 1;
-    if (p->first < 0 || last >= n)
-        return tt_fail(
-            TT_ERR_ARG, "%s: position %lld is not in 0..%lld", site->origin,
-            (long long)(p->first < 0 ? p->first : last), (long long)n - 1);
+    (void)tt__are_runs(x, d, &r);
+    const int64_t turn = r.gap > 0 ? r.turn : p->length;
+    const int64_t first = r.first + more;
+    const int64_t last = first + p->length - 1 + r.gap;
+    p->n = r.gap > 0 ? 2 : 1;
+    p->run[0] = (stretch){0, turn, first};
+    p->run[1] = (stretch){turn, p->length - turn, first + turn + r.gap};
+    if (first < 0 || last >= n)
+        return tt_fail(TT_ERR_ARG, "%s: position %lld is not in 0..%lld",
+                       site->origin, (long long)(first < 0 ? first : last),
+                       (long long)n - 1);
     return TT_OK;
+}
+
+// Of one run all samples at once; of two one after the other.
+static void add_run(const tt_site *site, const tt_args *args,
+                    const positions *p, const stretch *r)
+{
+    const tt_operand *x = &site->in[0], *w = &site->in[1];
+    const int64_t bytes = tt_dtype_bytes(x->dtype), all = p->length * p->width;
+    const bool is_all = r->length == p->length;
+    for (int64_t s = 0; s < (is_all ? 1 : p->samples); s++) {
+        const int64_t at = (s * all + r->at * p->width) * bytes;
+        const tt_simd_binary_args a = {
+            .op = TT_SIMD_ADD,
+            .type = tt__simd_type(x->dtype),
+            .rows = is_all ? p->samples : 1,
+            .cols = r->length * p->width,
+            .a = {(const char *)args->in[0] + at, tt__simd_type(x->dtype), all,
+                  1},
+            .b = {(const char *)args->in[1] +
+                      r->row * p->width * tt_dtype_bytes(w->dtype),
+                  tt__simd_type(w->dtype), 0, 1},
+            .y = (char *)args->out[0] + at,
+        };
+        tt_simd_get()->elementwise->binary(&a);
+    }
 }
 
 static tt_status run_position(void *state, const tt_site *site,
@@ -151,33 +191,50 @@ static tt_status run_position(void *state, const tt_site *site,
     (void)state;
     positions p;
     TT_TRY(find_positions(site, args, &p));
-    const tt_operand *x = &site->in[0], *w = &site->in[1];
-    const tt_simd_binary_args a = {
-        .op = TT_SIMD_ADD,
-        .type = tt__simd_type(x->dtype),
-        .rows = p.samples,
-        .cols = p.length * p.width,
-        .a = {args->in[0], tt__simd_type(x->dtype), p.length * p.width, 1},
-        .b = {(const char *)args->in[1] +
-                  p.first * p.width * tt_dtype_bytes(w->dtype),
-              tt__simd_type(w->dtype), 0, 1},
-        .y = args->out[0],
-    };
-    tt_simd_get()->elementwise->binary(&a);
+    for (int i = 0; i < p.n; i++)
+        add_run(site, args, &p, &p.run[i]);
     return TT_OK;
+}
+
+static int64_t columns_of(const tt_site *site)
+{
+    const tt_shape *x = &site->in[0].local.shape;
+    return tt_shape_dim(x, x->ndim - 1) * tt_shape_dim(x, x->ndim - 2);
+}
+
+// The sum over samples, where it goes to two runs of the table.
+static int64_t sum_bytes(const tt_site *site)
+{
+    const tt_local *x = &site->in[0].local;
+    tt__runs runs;
+    (void)tt__are_runs(x, x->shape.ndim - 2, &runs);
+    if (runs.gap == 0)
+        return 0;
+    return tt__round64(columns_of(site)) * (int64_t)sizeof(float);
 }
 
 static tt_status prepare_position_grad(tt_backend *backend, tt_site *site,
                                        tt_prepared *prepared_out)
 {
     (void)backend;
-    const tt_shape *x = &site->in[0].local.shape;
-    const int64_t cols =
-        tt_shape_dim(x, x->ndim - 1) * tt_shape_dim(x, x->ndim - 2);
+    const int64_t cols = columns_of(site);
     prepared_out->scratch_bytes =
+        sum_bytes(site) +
         tt_simd_get()->reduce->column_sum_scratch_bytes(
-            tt_shape_count(x) / cols, cols);
+            tt_shape_count(&site->in[0].local.shape) / cols, cols);
     return TT_OK;
+}
+
+static void add_rows(float *to, const float *from, int64_t n)
+{
+    const tt_simd_binary_args a = {.op = TT_SIMD_ADD,
+                                   .type = TT_SIMD_F32,
+                                   .rows = 1,
+                                   .cols = n,
+                                   .a = {to, TT_SIMD_F32, n, 1},
+                                   .b = {from, TT_SIMD_F32, n, 1},
+                                   .y = to};
+    tt_simd_get()->elementwise->binary(&a);
 }
 
 static tt_status run_position_grad(void *state, const tt_site *site,
@@ -185,20 +242,25 @@ static tt_status run_position_grad(void *state, const tt_site *site,
 {
     (void)state;
     positions p;
+    float *dw = args->out[0], *sum = args->scratch;
     TT_TRY(find_positions(site, args, &p));
     if (!args->accumulate)
-        tt_simd_get()->elementwise->fill(TT_SIMD_F32, args->out[0],
+        tt_simd_get()->elementwise->fill(TT_SIMD_F32, dw,
                                          tt_operand_count(&site->out[0]), 0);
+    const bool is_direct = p.n == 1;
     const tt_simd_column_args a = {
         .type = tt__simd_type(site->in[0].dtype),
         .rows = p.samples,
         .cols = p.length * p.width,
         .x = args->in[0],
-        .y = (float *)args->out[0] + p.first * p.width,
-        .accumulates = args->accumulate,
-        .scratch = args->scratch,
+        .y = is_direct ? dw + p.run[0].row * p.width : sum,
+        .accumulates = is_direct && args->accumulate,
+        .scratch = (char *)args->scratch + sum_bytes(site),
     };
     tt_simd_get()->reduce->column_sum(&a);
+    for (int i = 0; i < p.n && !is_direct; i++)
+        add_rows(dw + p.run[i].row * p.width, sum + p.run[i].at * p.width,
+                 p.run[i].length * p.width);
     return TT_OK;
 }
 
