@@ -34,6 +34,10 @@ typedef struct tt_memory_def {
     tt_status (*recorded)(tt_backend *backend, bool keep, void **recording_out);
     tt_status (*replay)(tt_backend *backend, void *recording);
     void (*forget)(tt_backend *backend, void *recording); // NULL is fine
+    // Memory of the host from and to which this one's contents travel quickly.
+    tt_status (*host_alloc)(tt_backend *backend, int64_t bytes,
+                            void **block_out);
+    void (*host_free)(tt_backend *backend, void *block); // NULL is fine
 } tt_memory_def;
 
 typedef struct tt_backend_def {
@@ -92,6 +96,10 @@ tt_status tt_memory_write(tt_backend *backend, void *to, const void *host,
 tt_status tt_memory_read(tt_backend *backend, void *host, const void *from,
                          int64_t bytes);
 tt_status tt_memory_wait(tt_backend *backend); // until all work is done
+// The host's memory beside it.
+tt_status tt_memory_host_alloc(tt_backend *backend, int64_t bytes,
+                               void **block_out);
+void tt_memory_host_free(tt_backend *backend, void *block); // NULL is fine
 
 // All backends; by name or NULL.
 const tt_backend_def *const *tt_backend_all(int *n);
@@ -100,6 +108,9 @@ const tt_backend_def *tt_backend_find(const char *name);
 // Runs / frees a kernel that choose() handed out. Operands in a layout > 0 may be
 // presented to the kernel as flat vectors when the operator is element-wise.
 tt_status tt_kernel_run(void *kernel, const tt_args *args);
+// The same in two parts, for what may go on beside others in between.
+tt_status tt_kernel_begin(void *kernel, const tt_args *args);
+tt_status tt_kernel_finish(void *kernel, const tt_args *args);
 void tt_kernel_free(void *kernel);
 
 // Whether it computes on copies in the host's memory, and so waits for the device.

@@ -43,7 +43,7 @@ void tt_kernel_free(void *kernel)
     tt_free(k);
 }
 
-tt_status tt_kernel_run(void *kernel, const tt_args *args)
+tt_status tt_kernel_begin(void *kernel, const tt_args *args)
 {
     const chosen *k = kernel;
     if (k->stage == NULL)
@@ -57,6 +57,19 @@ tt_status tt_kernel_run(void *kernel, const tt_args *args)
 bool tt_kernel_is_staged(const void *kernel)
 {
     return ((const chosen *)kernel)->stage != NULL;
+}
+
+tt_status tt_kernel_finish(void *kernel, const tt_args *args)
+{
+    const chosen *k = kernel;
+    return k->def->finish == NULL ? TT_OK
+                                  : k->def->finish(k->state, &k->shown, args);
+}
+
+tt_status tt_kernel_run(void *kernel, const tt_args *args)
+{
+    TT_TRY(tt_kernel_begin(kernel, args));
+    return tt_kernel_finish(kernel, args);
 }
 
 static void copy_forms(const tt_site *from, tt_site *to)

@@ -51,6 +51,9 @@ struct tt_kernel_def {
     tt_kernel_can_fn *can;         // NULL: every site with plain operands
     tt_kernel_prepare_fn *prepare; // NULL: nothing to prepare
     tt_kernel_run_fn *run;
+    // Of a copy that goes on beside the steps behind it: those behind this wait for
+    // its end. NULL: they all do.
+    tt_kernel_run_fn *finish;
     tt_kernel_release_fn *release; // NULL: tt_free(state)
 };
 

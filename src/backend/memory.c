@@ -27,6 +27,28 @@ void tt_memory_free(tt_backend *backend, void *block)
         tt_free_aligned(block);
 }
 
+tt_status tt_memory_host_alloc(tt_backend *backend, int64_t bytes,
+                               void **block_out)
+{
+    const tt_memory_def *memory = backend->def->memory;
+    if (memory != NULL && memory->host_alloc != NULL)
+        return memory->host_alloc(backend, bytes, block_out);
+    *block_out = tt_alloc_aligned(bytes, PAGE);
+    return *block_out != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory for %lld bytes",
+                         (long long)bytes);
+}
+
+void tt_memory_host_free(tt_backend *backend, void *block)
+{
+    const tt_memory_def *memory = backend->def->memory;
+    if (memory != NULL && memory->host_alloc != NULL)
+        memory->host_free(backend, block);
+    else
+        tt_free_aligned(block);
+}
+
 tt_status tt_memory_fill(tt_backend *backend, void *to, int byte, int64_t bytes)
 {
     if (backend->def->memory != NULL)

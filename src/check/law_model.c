@@ -265,12 +265,24 @@ static tt_status check_chunks(subject *s)
     return status;
 }
 
+// Nothing is lost on the host.
+static tt_status check_offload(subject *s)
+{
+    tt_graph *moved = NULL;
+    const char *const all[] = {NULL};
+    TT_TRY(rewrite(s->graph, "offload", all, &moved));
+    const tt_status status = check_alike(s, moved, "offload");
+    tt_graph_destroy(moved);
+    return status;
+}
+
 static tt_status check_passes(subject *s)
 {
     TT_TRY(check_recompute(s, s->graph, "selective", ""));
     TT_TRY(check_recompute(s, s->graph, "full", ""));
     TT_TRY(check_fuse(s));
     TT_TRY(check_chunks(s));
+    TT_TRY(check_offload(s));
     TT_TRY(check_partition(s, "data:2", "batch:data"));
     if (s->small->tensor == NULL)
         return TT_OK;

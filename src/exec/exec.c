@@ -75,6 +75,9 @@ static tt_status get_memory(tt_exec *exec)
         tt_str_fini(&s);
         return TT_ERR_NOMEM;
     }
+    if (plan->host_bytes > 0)
+        TT_TRY(tt_memory_host_alloc(exec->backend, plan->host_bytes, &memory));
+    exec->on_host = plan->host_bytes > 0 ? memory : NULL;
     return TT_OK;
 }
 
@@ -167,7 +170,7 @@ static void make_guard(const tt_plan *plan, int64_t first,
         const tt_buffer *b = &plan->buffer[k];
         const int64_t from = max_i64(first, b->offset);
         const int64_t to = min_i64(first + GUARD, end_of(b));
-        if (from < to)
+        if (from < to && !b->on_host)
             memset(guard + (from - first), TT_POISON, (size_t)(to - from));
     }
 }
@@ -181,9 +184,13 @@ static tt_status poison(tt_exec *exec)
                           limit - exec->shared_bytes));
     if (exec->shared_bytes > 0)
         memset(exec->shared, TT_POISON, (size_t)exec->shared_bytes);
+    if (exec->on_host != NULL)
+        memset(exec->on_host, TT_POISON, (size_t)plan->host_bytes);
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const int64_t first = end_of(&plan->buffer[i]);
         unsigned char guard[GUARD];
+        if (plan->buffer[i].on_host)
+            continue;
         make_guard(plan, first, guard);
         TT_TRY(write_arena(exec, first, guard, min_i64(GUARD, limit - first)));
     }
@@ -238,6 +245,7 @@ void tt_exec_destroy(tt_exec *exec)
     free_host_kernels(exec, exec->to_host);
     free_host_kernels(exec, exec->from_host);
     tt_memory_free(exec->backend, exec->memory);
+    tt_memory_host_free(exec->backend, exec->on_host);
     tt__air_fini(exec);
     tt_free(exec->marked);
     tt_free(exec->event);
@@ -259,7 +267,8 @@ static bool is_used(const tt_plan *plan, int64_t at)
     if (at < plan->shared_bytes)
         return true;
     for (int32_t i = 0; i < plan->n_buffers; i++)
-        if (at >= plan->buffer[i].offset && at < end_of(&plan->buffer[i]))
+        if (!plan->buffer[i].on_host && at >= plan->buffer[i].offset &&
+            at < end_of(&plan->buffer[i]))
             return true;
     return false;
 }
@@ -300,6 +309,8 @@ int32_t tt_exec_overrun(const tt_exec *exec)
         const int64_t limit = plan->peak_bytes + guard_bytes(exec);
         const int64_t n = min_i64(GUARD, limit - end);
         unsigned char behind[GUARD];
+        if (plan->buffer[i].on_host)
+            continue;
         if (read_arena(exec, end, behind, n) != TT_OK)
             return i;
         for (int64_t k = 0; k < n; k++)

@@ -82,6 +82,8 @@ tt_status tt__find_not_finite(const tt_exec *exec, const tt_step *step,
 {
     *culprit_out = (tt__culprit){.index = -1};
     for (int k = 0; k < step->n_out && culprit_out->index < 0; k++) {
+        if (exec->plan->buffer[step->out[k].buffer].on_host)
+            continue; // it is a copy
         const tt_ref *out = &step->out[k];
         const void *x = tt__address(exec, out);
         if (out->buffer < 0 || !tt_dtype_is_float(out->operand.dtype))

@@ -61,12 +61,24 @@ static tt_status fail_missing(const tt_exec *exec, tt_val v)
                    tt_graph_value(exec->plan->graph, v)->name);
 }
 
+// What is offloaded lies in the host's memory, dense, behind all work.
+static bool is_offloaded(const tt_exec *exec, tt_val v)
+{
+    const int32_t b = exec->plan->home[v.id].buffer;
+    return b >= 0 && exec->plan->buffer[b].on_host;
+}
+
 tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
 {
     const tt_ref *home = &exec->plan->home[v.id];
     if (!exec->plan->is_kept[v.id])
         return fail_missing(exec, v);
     char *to = tt__address(exec, home);
+    if (is_offloaded(exec, v)) {
+        TT_TRY(tt_memory_wait(exec->backend));
+        memcpy(to, data, (size_t)dense_bytes(&home->operand));
+        return TT_OK;
+    }
     if (tt_operand_is_dense(&home->operand))
         return tt_memory_write(exec->backend, to, data,
                                dense_bytes(&home->operand));
@@ -87,6 +99,11 @@ tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out)
     if (!exec->plan->is_kept[v.id])
         return fail_missing(exec, v);
     const char *from = tt__address(exec, home);
+    if (is_offloaded(exec, v)) {
+        TT_TRY(tt_memory_wait(exec->backend));
+        memcpy(data_out, from, (size_t)dense_bytes(&home->operand));
+        return TT_OK;
+    }
     if (tt_operand_is_dense(&home->operand))
         return tt_memory_read(exec->backend, data_out, from,
                               dense_bytes(&home->operand));

@@ -1,7 +1,7 @@
 // replay - pieces of the plan that a device repeats by itself, recorded once.
 //
-// A piece ends where the host has something to do: a flight begins or must be over, or
-// a kernel works on copies in the host's memory. Whoever looks at single steps (times,
+// A piece ends where the host has something to do: a flight begins or must be over, a
+// copy from or to the host does, or a kernel works on copies in the host's memory. Whoever looks at single steps (times,
 // traces, searches for NaN) gets them one by one.
 
 #include "base/alloc.h"
@@ -26,9 +26,10 @@ static bool is_wanted(const tt_exec *exec)
            exec->plan->flight_order != TT_ORDER_MAGNITUDE;
 }
 
+// Copies beside the steps begin and end between pieces.
 static bool is_repeatable(const tt_step *step)
 {
-    return step->choice.kernel != NULL &&
+    return step->choice.kernel != NULL && !step->is_beside && step->ends < 0 &&
            !tt_kernel_is_staged(step->choice.kernel);
 }
 

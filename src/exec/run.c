@@ -38,6 +38,15 @@ static void record(tt_exec *exec, int32_t s, int32_t micro, double start)
     tt__record(exec, &(tt__event){s, micro, start, seconds, -1, false});
 }
 
+// Copies beside the steps that must be over behind this one.
+static tt_status end_copies(tt_exec *exec, int32_t s)
+{
+    const tt_step *step = exec->plan->step;
+    for (int32_t c = step[s].ends; c >= 0; c = step[c].next_end)
+        TT_TRY(tt_kernel_finish(step[c].choice.kernel, &exec->args[c]));
+    return TT_OK;
+}
+
 static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
 {
     const tt_step *step = &exec->plan->step[s];
@@ -46,9 +55,11 @@ static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
                        (step->accumulate == TT_ADD_AFTER_FIRST && micro > 0);
     const double start = tt_clock_seconds();
     TT_TRY(tt__mark(exec, s, false));
-    tt_status status = tt_kernel_run(step->choice.kernel, args);
+    tt_status status = tt_kernel_begin(step->choice.kernel, args);
     if (status == TT_OK)
         status = tt__mark(exec, s, true);
+    if (status == TT_OK)
+        status = end_copies(exec, s);
     if (status == TT_OK && (exec->options.wait || exec->options.trace))
         status = tt_memory_wait(exec->backend);
     record(exec, s, micro, start);

@@ -48,6 +48,7 @@ struct tt_exec {
     // The arena: its first shared_bytes are the wire's, the rest lies apart.
     char *shared, *memory;
     int64_t shared_bytes;
+    char *on_host; // the arena of what is offloaded; NULL: nothing is
     tt__air air;
     tt_args *args; // per step, addresses resolved
     void **address;
@@ -72,10 +73,11 @@ static inline char *tt__at(const tt_exec *exec, int64_t offset)
 
 static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
 {
-    return ref->buffer < 0
-               ? NULL
-               : tt__at(exec,
-                        exec->plan->buffer[ref->buffer].offset + ref->offset);
+    if (ref->buffer < 0)
+        return NULL;
+    const tt_buffer *b = &exec->plan->buffer[ref->buffer];
+    const int64_t offset = b->offset + ref->offset;
+    return b->on_host ? exec->on_host + offset : tt__at(exec, offset);
 }
 
 // Finds the first element of a step's outputs that is NaN or infinite.

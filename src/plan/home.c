@@ -81,6 +81,7 @@ tt_status tt__home_make(tt__lower *l, tt_val v, const tt_operand *form)
         .class_ = use == TT_USE_ACTIVATION ? TT_SCRATCH : TT_PERSISTENT,
         .use = use,
         .bytes = tt_target_bytes(l->target, form),
+        .on_host = l->info[root].is_on_host,
     };
     tt_ref ref = {.operand = l->info[root].operand};
     ref.operand.layout = form->layout;

@@ -43,6 +43,9 @@ void tt__lifetimes_find(tt__lower *l)
     for (int32_t s = 0; s < plan->n_steps; s++)
         if (plan->step[s].choice.kernel != NULL)
             touch_step(plan, &plan->step[s], s);
+    for (int32_t s = 0; s < plan->n_steps; s++)
+        for (int32_t c = plan->step[s].ends; c >= 0; c = plan->step[c].next_end)
+            touch_step(plan, &plan->step[c], s);
     for (int32_t f = 0; f < plan->n_flights; f++) {
         const tt_flight *flight = &plan->flight[f];
         for (int32_t i = 0; i < flight->n; i++) {

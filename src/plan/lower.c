@@ -209,6 +209,7 @@ static tt_status lower(tt__lower *l)
         TT_TRY(lower_segment(l, s));
     TT_TRY(tt__homes_finish(l));
     TT_TRY(tt__flights_make(l));
+    tt__beside_find(l);
     tt__lifetimes_find(l);
     TT_TRY(tt__pack(l));
     TT_TRY(tt__memory_sum(l));

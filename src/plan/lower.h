@@ -5,6 +5,7 @@
 //   uses      who reads a value, until when, and where its producer should put it
 //   node      one node: asks the target, gives operands their places, makes steps
 //             (views, convert, accumulate are its special cases)
+//   beside    until when copies from and to the host go on
 //   flight    which collectives travel together, from when to when
 //   lifetime  from when to when the steps touch a buffer
 //   pack      offsets
@@ -32,6 +33,7 @@ typedef struct tt__info { // of a value of the graph
     int32_t dest_of; // the state's value, or the node that joins, sums, gathers
     int32_t dest_slot; // which input of that node, perhaps through views
     bool is_host_read; // after the step: outputs and gradients
+    bool is_on_host;   // lies in the host's memory
     bool is_summed;    // its producer did add it to the sum
     bool is_spent;     // a sum that was overwritten by its sum over ranks
     double depth;      // longest chain of operations up to here
@@ -165,6 +167,7 @@ tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
 tt_status tt__flights_make(tt__lower *l);
 tt_status tt__clock_make(tt__lower *l);
 tt_status tt__flights_verify(const tt_plan *plan);
+void tt__beside_find(tt__lower *l); // ends of copies beside steps
 void tt__lifetimes_find(tt__lower *l);
 tt_status tt__pack(tt__lower *l);
 tt_status tt__memory_sum(tt__lower *l); // bytes by use and class

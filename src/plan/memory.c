@@ -5,8 +5,8 @@
 
 static bool is_alive(const tt_buffer *b, int32_t step)
 {
-    return b->class_ != TT_PERSISTENT && b->first >= 0 && b->first <= step &&
-           step <= b->last;
+    return b->class_ != TT_PERSISTENT && b->first >= 0 && !b->on_host &&
+           b->first <= step && step <= b->last;
 }
 
 // Bytes alive at each step, of all buffers that are not persistent: differences
@@ -15,7 +15,7 @@ static void count_alive(const tt_plan *plan, int64_t *alive)
 {
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const tt_buffer *b = &plan->buffer[i];
-        if (b->class_ == TT_PERSISTENT || b->first < 0)
+        if (b->class_ == TT_PERSISTENT || b->first < 0 || b->on_host)
             continue;
         alive[b->first] += b->bytes;
         alive[b->last + 1] -= b->bytes;
@@ -38,7 +38,8 @@ tt_status tt__memory_sum(tt__lower *l)
             peak_step = s;
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const tt_buffer *b = &plan->buffer[i];
-        if (b->class_ == TT_PERSISTENT || is_alive(b, peak_step))
+        if ((b->class_ == TT_PERSISTENT && !b->on_host) ||
+            is_alive(b, peak_step))
             plan->bytes_by_use[b->use] += b->bytes;
     }
     return TT_OK;

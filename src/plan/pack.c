@@ -143,7 +143,7 @@ static void pack_persistent(tt_plan *plan, const bool *is_shared, bool shared,
 {
     for (int32_t i = 0; i < plan->n_buffers; i++)
         if (plan->buffer[i].class_ == TT_PERSISTENT && !is_placed[i] &&
-            is_shared[i] == shared) {
+            !plan->buffer[i].on_host && is_shared[i] == shared) {
             append(&plan->buffer[i], end);
             is_placed[i] = true;
         }
@@ -157,7 +157,7 @@ static int32_t collect(const tt__lower *l, const bool *is_shared, bool shared,
     int32_t n = 0;
     for (int32_t i = 0; i < l->plan->n_buffers; i++) {
         const tt_buffer *b = &l->plan->buffer[i];
-        if (b->class_ == TT_PERSISTENT || b->first < 0 ||
+        if (b->class_ == TT_PERSISTENT || b->first < 0 || b->on_host ||
             is_shared[i] != shared)
             continue;
         items[n++] = (item){
@@ -258,6 +258,33 @@ static tt_status pack_cheaply(tt__lower *l, bool *is_shared, packing *out)
     return TT_OK;
 }
 
+// What lies on the host: what persists, then the others by their lifetimes.
+static tt_status pack_host(tt__lower *l)
+{
+    tt_plan *plan = l->plan;
+    const int64_t n = plan->n_buffers;
+    item *items = tt_arena_alloc(l->arena, n * (int64_t)sizeof(item));
+    item **placed = tt_arena_alloc(l->arena, n * (int64_t)sizeof(item *));
+    int64_t end = 0;
+    int32_t n_items = 0;
+    if (items == NULL || placed == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t i = 0; i < n; i++) {
+        tt_buffer *b = &plan->buffer[i];
+        if (b->on_host && b->class_ == TT_PERSISTENT)
+            append(b, &end);
+        else if (b->on_host && b->first >= 0)
+            items[n_items++] = (item){
+                .id = i, .first = b->first, .last = b->last, .bytes = b->bytes};
+    }
+    qsort(items, (size_t)n_items, sizeof(item), by_size);
+    const int64_t passing = place_all(items, n_items, placed, 0, 0);
+    for (int32_t i = 0; i < n_items; i++)
+        plan->buffer[items[i].id].offset = align_up(end) + items[i].offset;
+    plan->host_bytes = passing > 0 ? align_up(end) + passing : end;
+    return TT_OK;
+}
+
 tt_status tt__pack(tt__lower *l)
 {
     tt_plan *plan = l->plan;
@@ -283,5 +310,5 @@ tt_status tt__pack(tt__lower *l)
     }
     plan->peak_bytes =
         passing.peak > passing.wall ? second + passing.peak : end;
-    return TT_OK;
+    return pack_host(l);
 }

@@ -39,6 +39,7 @@ typedef struct tt_buffer {
     tt_buffer_class class_;
     tt_buffer_use use;
     int64_t bytes, offset;
+    bool on_host; // then the offset is in the host's arena
     // Steps (in the one-micro-batch order) that touch it; last = n_steps: read
     // by the host afterwards.
     int32_t first, last;
@@ -70,6 +71,10 @@ typedef struct tt_step {
     tt_phase phase; // of the node: a backward segment may hold weight gradients
     tt_cost cost;   // local
     int64_t moved_bytes; // of a collective: input 0 as it lies; else 0
+    // Copies that go on beside steps (beside.c) and end behind this one: the first,
+    // and of a copy the next that ends there; -1: none.
+    int32_t ends, next_end;
+    bool is_beside; // it is such a copy
 } tt_step;
 
 typedef struct tt_segment {
@@ -134,6 +139,8 @@ typedef struct tt_plan {
     // see. Sums of gradients lie in rows, whose gaps are summed too.
     int64_t shared_bytes;
     int64_t peak_bytes; // of the arena
+    // An arena of the host's memory beside it, for what is offloaded.
+    int64_t host_bytes;
     // Of one step: n_micro forward and backward, one update. Depth is the longest
     // path through one micro-batch and the update.
     tt_cost cost;

@@ -51,6 +51,8 @@ void tt_plan_print_memory(const tt_plan *plan, tt_str *out)
     }
     print_row("gaps", plan->peak_bytes - sum, out);
     print_row("peak", plan->peak_bytes, out);
+    if (plan->host_bytes > 0)
+        print_row("on the host", plan->host_bytes, out);
 }
 
 static void print_sum(const char *name, double value, tt_str *out)
@@ -125,6 +127,8 @@ static void print_step(const tt_plan *plan, int32_t s, tt_str *out)
     tt_str_addf(out, ")%s", mode[step->accumulate]);
     if (step->scratch >= 0)
         tt_str_addf(out, " scratch b%d", step->scratch);
+    for (int32_t c = step->ends; c >= 0; c = plan->step[c].next_end)
+        tt_str_addf(out, " ends %d", c);
     tt_str_add(out, "\n");
 }
 
@@ -163,9 +167,10 @@ static void print_buffers(const tt_plan *plan, tt_str *out)
     tt_str_add(out, "buffers (class, offset, bytes, first and last step)\n");
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const tt_buffer *b = &plan->buffer[i];
-        tt_str_addf(out, "  b%-4d %-10s %12lld %12lld %5d %5d  %s\n", i,
+        tt_str_addf(out, "  b%-4d %-10s %12lld %12lld %5d %5d  %s%s\n", i,
                     class_name[b->class_], (long long)b->offset,
-                    (long long)b->bytes, b->first, b->last, b->name);
+                    (long long)b->bytes, b->first, b->last, b->name,
+                    b->on_host ? " (on the host)" : "");
     }
 }
 

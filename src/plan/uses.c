@@ -178,11 +178,23 @@ static void send_terms(tt__lower *l, const tt_node *node)
     }
 }
 
+static void find_host(tt__lower *l)
+{
+    for (int32_t n = 0; n < l->g->n_nodes; n++) {
+        const tt_node *node = &l->g->node[n];
+        if (node->op == &tt_op_offload)
+            l->info[node->out[0].id].is_on_host = true;
+        if (node->op == &tt_op_reload)
+            l->info[l->info[node->in[0].id].root].is_on_host = true;
+    }
+}
+
 void tt__uses_find(tt__lower *l)
 {
     mark_host_reads(l);
     count_uses(l);
     find_roots(l);
+    find_host(l);
     send_updates(l);
     for (int32_t p = 0; p < l->n_at; p++) {
         const int32_t n = l->node_at[p];

@@ -10,8 +10,9 @@ static tt_status check_pair(const tt_buffer *a, const tt_buffer *b)
     const bool in_time = a->class_ == TT_PERSISTENT ||
                          b->class_ == TT_PERSISTENT ||
                          (a->first <= b->last && b->first <= a->last);
-    const bool in_space =
-        a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+    const bool in_space = a->on_host == b->on_host &&
+                          a->offset < b->offset + b->bytes &&
+                          b->offset < a->offset + a->bytes;
     return in_time && in_space
                ? tt_fail(TT_ERR_STATE, "%s and %s overlap", a->name, b->name)
                : TT_OK;
@@ -22,7 +23,8 @@ static tt_status check_buffers(const tt_plan *plan)
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const tt_buffer *b = &plan->buffer[i];
         if (b->offset < 0 || b->offset % 64 != 0 ||
-            b->offset + b->bytes > plan->peak_bytes)
+            b->offset + b->bytes >
+                (b->on_host ? plan->host_bytes : plan->peak_bytes))
             return tt_fail(TT_ERR_STATE, "%s is not inside the arena", b->name);
         for (int32_t j = 0; j < i; j++)
             TT_TRY(check_pair(b, &plan->buffer[j]));

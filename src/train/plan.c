@@ -1,7 +1,9 @@
 // plan - a job's graph and plan, and what to change when it does not fit.
 
+#include "backend/machine.h"
 #include "ops/ops.h"
 #include "pass/fuse.h"
+#include "pass/offload.h"
 #include "pass/partition.h"
 #include "pass/pass.h"
 #include "train/alike.h"
@@ -49,14 +51,19 @@ typedef struct variant {
     int64_t accumulate;
     int precision, recompute;
     int64_t zero, chunks;
+    int offload;
 } variant;
 
 enum { USUAL_CHUNKS = 8 }; // of the loss, where memory is short
 
 static variant variant_of(const tt_job *job)
 {
-    return (variant){job->options.accumulate, job->options.precision,
-                     job->options.recompute, job->where.zero, job->chunks};
+    return (variant){job->options.accumulate,
+                     job->options.precision,
+                     job->options.recompute,
+                     job->where.zero,
+                     job->chunks,
+                     job->where.offload};
 }
 
 static tt_status recompute(tt_graph **graph, int mode)
@@ -115,6 +122,27 @@ static tt_status fuse(const tt_job *job, tt_graph **graph)
           params.bias || params.relu || params.images))
         return TT_OK;
     TT_TRY(tt_pass_apply(tt_pass_find("fuse"), &params, *graph, &next));
+    tt_graph_destroy(*graph);
+    *graph = next;
+    return TT_OK;
+}
+
+// To the host's memory, where that is not what the device computes in.
+static tt_status offload(const tt_job *job, int what, tt_graph **graph)
+{
+    const tt_offload_params params = {
+        .optimiser = what == TT_OFFLOAD_OPTIMISER || what == TT_OFFLOAD_ALL,
+        .activations =
+            what == TT_OFFLOAD_ACTIVATIONS || what == TT_OFFLOAD_ALL};
+    tt_graph *next = NULL;
+    if (what == TT_OFFLOAD_NONE)
+        return TT_OK;
+    if (job->backend->def->memory == NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "offload=%s: device=%s computes in the host's memory; "
+                       "recompute=full or loss.chunks=8 save some of it",
+                       tt_offload_name[what], job->options.device);
+    TT_TRY(tt_pass_apply(tt_pass_find("offload"), &params, *graph, &next));
     tt_graph_destroy(*graph);
     *graph = next;
     return TT_OK;
@@ -187,6 +215,8 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
         status = recompute(&p.graph, v->recompute);
     if (status == TT_OK)
         status = fuse(job, &p.graph);
+    if (status == TT_OK)
+        status = offload(job, v->offload, &p.graph);
     if (status == TT_OK)
         status = tt_plan_lower(p.graph, &job->backend->target, &lower, &p.plan);
     if (status != TT_OK)
@@ -304,6 +334,8 @@ static const char *describe(tt_job *job, const variant *v)
         tt_str_add(&s, " precision=bf16");
     if (v->chunks != now.chunks)
         tt_str_addf(&s, " loss.chunks=%lld", (long long)v->chunks);
+    if (v->offload != now.offload)
+        tt_str_addf(&s, " offload=%s", tt_offload_name[v->offload]);
     if (v->zero != now.zero)
         tt_str_addf(&s, " zero=%lld", (long long)v->zero);
     const char *text = tt_arena_strdup(job->arena, tt_str_text(&s) + 1);
@@ -319,7 +351,7 @@ static void try_change(tt_job *job, variant v, alternatives *a)
     if (a->n == MAX_ALTERNATIVES ||
         (v.accumulate == now.accumulate && v.precision == now.precision &&
          v.recompute == now.recompute && v.zero == now.zero &&
-         v.chunks == now.chunks) ||
+         v.chunks == now.chunks && v.offload == now.offload) ||
         make_plan(job, &v, &p) != TT_OK)
         return;
     const char *text = describe(job, &v);
@@ -327,6 +359,21 @@ static void try_change(tt_job *job, variant v, alternatives *a)
         a->list[a->n++] = (tt_alternative){text, p.plan->peak_bytes};
     tt_plan_destroy(p.plan);
     tt_graph_destroy(p.graph);
+}
+
+// What a device does not need lies on the host.
+static void try_offload(tt_job *job, const variant *least, alternatives *a)
+{
+    variant v = variant_of(job);
+    if (job->backend->def->memory == NULL || v.offload != TT_OFFLOAD_NONE)
+        return;
+    v.offload = TT_OFFLOAD_OPTIMISER;
+    try_change(job, v, a);
+    v.offload = TT_OFFLOAD_ALL;
+    try_change(job, v, a);
+    v = *least;
+    v.offload = TT_OFFLOAD_ALL;
+    try_change(job, v, a);
 }
 
 // From the cheapest change to the dearest: the loss in chunks, recomputing what costs little, smaller
@@ -365,18 +412,19 @@ static void try_all(tt_job *job, alternatives *a)
     v.recompute = FULL;
     if (now.recompute < FULL)
         try_change(job, v, a);
-    const variant least = {batch, now.precision, FULL, now.zero, now.chunks};
+    variant least = now;
+    least.accumulate = batch;
+    least.recompute = FULL;
     if (now.recompute < FULL && batch > now.accumulate)
         try_change(job, least, a);
+    try_offload(job, &least, a);
     if (now.precision != TT_PRECISION_FP32 ||
         !target->has_dtype(target, TT_BF16))
         return;
     v = now;
-    v.precision = TT_PRECISION_BF16;
+    v.precision = least.precision = TT_PRECISION_BF16;
     try_change(job, v, a);
-    try_change(job,
-               (variant){batch, TT_PRECISION_BF16, FULL, now.zero, now.chunks},
-               a);
+    try_change(job, least, a);
 }
 
 int64_t tt__job_memory(const tt_job *job)
@@ -387,14 +435,38 @@ int64_t tt__job_memory(const tt_job *job)
     return job->backend->target.memory_bytes / (on_host > 1 ? on_host : 1);
 }
 
+// What is offloaded must find room too.
+static tt_status check_host(const tt_job *job)
+{
+    const int64_t there = tt_machine_memory();
+    const int64_t on_host = job->peers.on_host > 1 ? job->peers.on_host : 1;
+    tt_str needed = {0}, has = {0};
+    if (there <= 0 || job->plan->host_bytes <= there / on_host)
+        return TT_OK;
+    tt_bytes_print(job->plan->host_bytes, &needed);
+    tt_bytes_print(there / on_host, &has);
+    const tt_status status =
+        tt_fail(TT_ERR_NOMEM,
+                "offload=%s needs %s of the host's memory, but %s are "
+                "available; recompute=full or a smaller batch would save some",
+                tt_offload_name[job->where.offload], tt_str_text(&needed),
+                tt_str_text(&has));
+    tt_str_fini(&needed);
+    tt_str_fini(&has);
+    return status;
+}
+
 tt_status tt_job_check_fit(tt_job *job)
 {
     const int64_t memory = tt__job_memory(job);
     alternatives a = {0};
+    TT_TRY(check_host(job));
     if (tt_plan_check_fit(job->plan, memory, NULL, 0) == TT_OK)
         return TT_OK;
-    // All of these shrink activations only; bf16 keeps its masters in fp32.
-    if (job->plan->persistent_bytes <= memory || job->peers.size > 1)
+    // Alone, on the host, all of these shrink activations only; bf16 keeps its
+    // masters in fp32.
+    if (job->plan->persistent_bytes <= memory || job->peers.size > 1 ||
+        job->backend->def->memory != NULL)
         try_all(job, &a);
     return tt_plan_check_fit(job->plan, memory, a.list, a.n);
 }

@@ -8,9 +8,14 @@
 
 #define AT(field) offsetof(tt_where, field)
 
+const char *const tt_offload_name[TT_OFFLOAD_ALL + 1] = {"none", "optimiser",
+                                                         "activations", "all"};
+
 static const tt_opt top[] = {
     {"zero", "0", "what ranks share out: 1 optimiser, 2 gradients, 3 weights",
      TT_OPT_I64, AT(zero), NULL, 0, 3},
+    {"offload", "none", "what lies in the host's memory beside a device's",
+     TT_OPT_CHOICE, AT(offload), "none|optimiser|activations|all"},
     {"collective", "auto", "algorithm: see `tutti list collectives`",
      TT_OPT_STR, AT(collective)},
     {"transport", "auto", "between ranks", TT_OPT_CHOICE, AT(transport),

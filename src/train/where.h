@@ -18,6 +18,14 @@ typedef enum tt_transport {
     TT_TRANSPORT_MPI,
 } tt_transport;
 
+// What lies in the host's memory while a device does not need it.
+typedef enum tt_offload {
+    TT_OFFLOAD_NONE,
+    TT_OFFLOAD_OPTIMISER,
+    TT_OFFLOAD_ACTIVATIONS,
+    TT_OFFLOAD_ALL,
+} tt_offload;
+
 // The axes of the mesh.
 typedef enum tt_axis {
     TT_AXIS_NONE = -1,
@@ -29,6 +37,7 @@ typedef enum tt_axis {
     TT_N_AXES,
 } tt_axis;
 extern const char *const tt_axis_name[TT_N_AXES];
+extern const char *const tt_offload_name[TT_OFFLOAD_ALL + 1];
 
 // Dimensions that have a key of their own, and the axis that cuts each unless it is
 // said otherwise; N_AXES: none.
@@ -67,6 +76,7 @@ typedef struct tt_where {
     int attention;       // layout.attention: 0 ring, 1 all_to_all
     int terms;           // layout.terms: 0 auto, 1 narrow, 2 wide
     int64_t zero;
+    int offload; // tt_offload
     const char *collective;
     int transport; // tt_transport
     // exchange.*

@@ -41,6 +41,18 @@ vit
 gpt model.layers=1 model.width=16 model.heads=2 model.vocab=40 model.context=64 seq=64 batch=9
 LIST
 
+# What is offloaded comes back in every bit, though copies end as late as they may.
+for what in none all; do
+    "$program" bench step examples/gpt-tiny.yaml device=cuda precision=bf16 batch=2 \
+        accumulate=2 offload=$what warmup=0 steps=2 --json >"$folder/$what"
+done
+for what in loss norm; do
+    [ "$(number "$folder/none" $what)" = "$(number "$folder/all" $what)" ] ||
+        die "offloaded: $(cat "$folder/none" "$folder/all")"
+done
+[ "$(number "$folder/all" peak_bytes_used)" -lt \
+    "$(number "$folder/none" peak_bytes_used)" ] || die "nothing was offloaded"
+
 "$program" bench step examples/gpt-tiny.yaml device=cuda loss.chunks=5 warmup=0 \
     steps=1 --json >"$folder/chunks"
 "$program" bench step examples/gpt-tiny.yaml device=cuda warmup=0 steps=1 --json \

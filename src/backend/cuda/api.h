@@ -9,6 +9,7 @@
 #ifndef TT_BACKEND_CUDA_API_H
 #define TT_BACKEND_CUDA_API_H
 
+#include "backend/cuda/args_device.h"
 #include "backend/cuda/args_elements.h"
 #include "backend/cuda/args_images.h"
 #include "backend/cuda/args_parts.h"
@@ -19,27 +20,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct tt_cuda tt_cuda; // a device, its stream, its libraries' handles
 typedef struct tt_cuda_recording tt_cuda_recording;
 typedef struct tt_cuda_gemm tt_cuda_gemm;
 typedef struct tt_cuda_sdpa tt_cuda_sdpa;
 typedef struct tt_cuda_conv tt_cuda_conv;
-
-// What was measured, from and to whoever keeps it; functions may be NULL. The value of
-// a key is valid until the next call; NULL: unknown.
-typedef struct tt_cuda_memo {
-    void *ctx;
-    const char *(*find)(void *ctx, const char *key);
-    void (*keep)(void *ctx, const char *key, const char *value);
-} tt_cuda_memo;
-
-typedef struct tt_cuda_info {
-    char name[64];
-    unsigned char id[16]; // like no other device's
-    int64_t free_bytes, total_bytes;
-    int major, minor, cores; // compute capability, multiprocessors
-    double peak_flops;       // a second, of products of 16 bits; 0: unknown
-} tt_cuda_info;
 
 // c[m, n] = (c +) a[m, k] b[k, n] (+ bias[n]) (+ plus), `batch` times; strides in
 // elements, one of each matrix' two is 1.
@@ -100,6 +84,8 @@ typedef struct tt_cuda_api {
     const char *(*recorded)(tt_cuda *cuda, bool keep, tt_cuda_recording **out);
     const char *(*replay)(tt_cuda *cuda, tt_cuda_recording *recording);
     void (*forget)(tt_cuda *cuda, tt_cuda_recording *recording);
+
+    tt_cuda_beside_api beside;
 
     // The stream of the steps, or one beside it; see backend/queue.h.
     const char *(*queue_events)(tt_cuda *cuda, int64_t n);

@@ -121,6 +121,25 @@ static void memory_forget(tt_backend *backend, void *recording)
     d->api->forget(d->cuda, recording);
 }
 
+static tt_status host_alloc(tt_backend *backend, int64_t bytes,
+                            void **block_out)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    const char *error = d->api->beside.host_alloc(d->cuda, bytes, block_out);
+    if (error != NULL)
+        return tt_fail(TT_ERR_NOMEM,
+                       "the host has no memory for %lld bytes beside the "
+                       "GPU's: %s",
+                       (long long)bytes, error);
+    return TT_OK;
+}
+
+static void host_free(tt_backend *backend, void *block)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    d->api->beside.host_free(d->cuda, block);
+}
+
 static const tt_memory_def memory = {
     .alloc = memory_alloc,
     .free = memory_free,
@@ -134,6 +153,8 @@ static const tt_memory_def memory = {
     .recorded = memory_recorded,
     .replay = memory_replay,
     .forget = memory_forget,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
 };
 
 // ---- device --------------------------------------------------------------

@@ -50,6 +50,8 @@ TT_KERNEL(cuda_join)
 TT_KERNEL(cuda_slice)
 TT_KERNEL(cuda_slice_grad)
 TT_KERNEL(cuda_concat)
+TT_KERNEL(cuda_offload)
+TT_KERNEL(cuda_reload)
 TT_KERNEL(cuda_stripe)
 TT_KERNEL(cuda_weave)
 

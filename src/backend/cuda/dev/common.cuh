@@ -44,6 +44,7 @@ struct tt_cuda {
     tt_cuda_memo memo; // of who opened it
     tt_cuda_info info;
     struct tt_cuda_queue *queue; // beside the stream; NULL: nobody needs it
+    cudaStream_t beside[2]; // copies from and to the device; see beside.cu
 };
 
 // Fails while work is recorded: it would be done now, or never again.
@@ -60,6 +61,7 @@ const char *tt_cuda_flush_optims(tt_cuda *cuda);
 const char *tt_cuda_flush_squares(tt_cuda *cuda);
 void tt_cuda_forget_optims(tt_cuda *cuda);
 void tt_cuda_forget_squares(tt_cuda *cuda);
+void tt_cuda_beside_close(tt_cuda *cuda);
 
 // NULL, or what went wrong; the text lives until the thread's next failure.
 const char *tt_cuda_failed(cudaError_t status);
@@ -230,6 +232,14 @@ TT_CUDA_LAUNCHERS(TT_CUDA_CALL)
 #undef TT_CUDA_CALL
 
 extern "C" {
+const char *tt_cuda_host_alloc(tt_cuda *cuda, int64_t bytes, void **out);
+void tt_cuda_host_free(tt_cuda *cuda, void *block);
+const char *tt_cuda_beside_create(tt_cuda *cuda, bool is_in,
+                                  tt_cuda_beside **out);
+void tt_cuda_beside_destroy(tt_cuda_beside *beside);
+const char *tt_cuda_beside_begin(tt_cuda *cuda, tt_cuda_beside *beside,
+                                 void *to, const void *from, int64_t bytes);
+const char *tt_cuda_beside_finish(tt_cuda *cuda, tt_cuda_beside *beside);
 const char *tt_cuda_queue_events(tt_cuda *cuda, int64_t n);
 const char *tt_cuda_queue_pin(tt_cuda *cuda, void *host, int64_t n);
 void tt_cuda_queue_unpin(tt_cuda *cuda);

@@ -47,6 +47,7 @@ const char *tt_cuda_flush(tt_cuda *c)
 static void destroy(tt_cuda *c)
 {
     tt_cuda_queue_destroy(c);
+    tt_cuda_beside_close(c);
     tt_cuda_forget_optims(c);
     tt_cuda_forget_squares(c);
     for (int64_t i = 0; i < c->n_marks; i++)
@@ -305,6 +306,13 @@ static const char *queue_note(tt_cuda *c, bool is_wire, int64_t event)
     return tt_cuda_queue_note(c, is_wire, event);
 }
 
+static const char *beside_begin(tt_cuda *c, tt_cuda_beside *b, void *to,
+                                const void *from, int64_t n)
+{
+    TRY(tt_cuda_flush(c));
+    return tt_cuda_beside_begin(c, b, to, from, n);
+}
+
 static const char *queue_copy(tt_cuda *c, bool is_wire, void *to,
                               const void *from, int64_t n)
 {
@@ -349,6 +357,8 @@ const tt_cuda_api tutti_cuda_api = {
     tt_cuda_recorded,
     tt_cuda_replay,
     tt_cuda_forget,
+    {tt_cuda_host_alloc, tt_cuda_host_free, tt_cuda_beside_create,
+     tt_cuda_beside_destroy, beside_begin, tt_cuda_beside_finish},
     tt_cuda_queue_events,
     tt_cuda_queue_pin,
     queue_note,

@@ -1,0 +1,293 @@
+// offload - what is not needed for a while lies in the host's memory, which is larger
+// (ZeRO-Offload, vDNN).
+//
+//   before   m -> adamw -> m'                      m is on the device all the time
+//   after    m -> reload -> adamw -> offload -> m' m is on the host; groups of such
+//                                                  come and go while others are in use
+//   before   forward: f -> a ...  backward: a -> gradient
+//   after    forward: f -> a -> offload   backward: reload -> a' -> gradient
+//
+//   same     every bit: copies
+//   memory   of the device, a few groups of a twentieth each of what is offloaded
+//   sent     over the link between both, each way once a step (states) or a
+//            micro-batch (activations), beside the steps (plan/beside.c)
+//   needs    comes last
+
+#include "pass/offload.h"
+
+#include "base/alloc.h"
+#include "ops/ops.h"
+#include "pass/copy.h"
+#include "pass/pass.h"
+#include "pass/recompute.h"
+
+typedef struct work {
+    const tt_graph *old;
+    tt_builder b;
+    tt__cargos states, values;
+    int32_t *root;     // per old value: the one whose memory it is
+    tt_val *kept;      // per old value: the same in the new graph
+    tt_val *host;      // per old value: its copy on the host, or none
+    tt_val *again;     // per old value: what came back, or none
+    tt_val *in;        // room for one node's inputs
+    int32_t loaded[2]; // groups that were brought back: of states, of values
+} work;
+
+static void place_like(work *w, tt_val v, int32_t old)
+{
+    for (int a = 0; a < w->old->mesh.n_axes; a++)
+        tt_place_set(&w->b, v, a, w->old->value[old].type.place[a]);
+}
+
+static tt_status move(work *w, const tt_op_def *op, tt_val from, int32_t old,
+                      tt_val *to)
+{
+    *to = tt_call(&w->b, op, NULL, &from, 1, NULL);
+    TT_TRY(w->b.status);
+    place_like(w, *to, old);
+    return TT_OK;
+}
+
+// A leaf, at the latest where it is read for the first time.
+static tt_status copy_leaf(work *w, int32_t v)
+{
+    if (w->old->value[v].node >= 0 || tt_is(w->kept[v]))
+        return TT_OK;
+    TT_TRY(tt__copy_leaf(&w->b, w->old, v, w->kept));
+    w->host[v] = w->kept[v];
+    return TT_OK;
+}
+
+// Brings groups back up to `group`, in front of a node.
+static tt_status bring(work *w, const tt__cargos *c, int32_t *loaded,
+                       int32_t group, const tt_node *node)
+{
+    const tt_phase phase = node->phase == TT_UPDATE ? TT_UPDATE : TT_BACKWARD;
+    if (group < *loaded)
+        return TT_OK;
+    for (int32_t i = 0; i < c->n; i++) {
+        const tt__cargo *x = &c->cargo[i];
+        if (x->group < *loaded || x->group > group)
+            continue;
+        TT_TRY(copy_leaf(w, x->value));
+        TT_TRY(tt__copy_aim(&w->b, phase, node->stage,
+                            w->old->node[x->user].origin));
+        TT_TRY(move(w, &tt_op_reload, w->host[x->value], x->value,
+                    &w->again[x->value]));
+    }
+    *loaded = group + 1;
+    return TT_OK;
+}
+
+// Whoever first needs a group has the next one on its way too.
+static tt_status bring_for(work *w, const tt__cargos *c, int32_t *loaded,
+                           int32_t n)
+{
+    for (int32_t i = 0; i < c->n; i++)
+        if (c->cargo[i].user == n)
+            return bring(w, c, loaded, c->cargo[i].group + 1, &w->old->node[n]);
+    return TT_OK;
+}
+
+// ---- reading -------------------------------------------------------------
+
+// A value as the backward pass reads it: what came back, or a view of that.
+static tt_status read_back(work *w, tt_val v, const tt_node *reader,
+                           tt_val *val_out)
+{
+    const int32_t root = w->root[v.id];
+    *val_out = w->kept[v.id];
+    if (w->values.of[root] == 0)
+        return TT_OK;
+    if (!tt_is(w->again[v.id])) {
+        const tt_node *view = &w->old->node[w->old->value[v.id].node];
+        tt_val in[2] = {TT_NONE, TT_NONE}, out[TT_MAX_OUT];
+        TT_TRY(read_back(w, view->in[0], reader, &in[0]));
+        if (view->n_in > 1) // for its shape
+            in[1] = w->kept[view->in[1].id];
+        TT_TRY(tt__copy_aim(&w->b, TT_BACKWARD, reader->stage, view->origin));
+        (void)tt_call(&w->b, view->op, view->params, in, view->n_in, out);
+        TT_TRY(w->b.status);
+        for (int i = 0; i < view->n_out; i++) {
+            w->again[view->out[i].id] = out[i];
+            place_like(w, out[i], view->out[i].id);
+        }
+    }
+    *val_out = w->again[v.id];
+    return TT_OK;
+}
+
+static tt_status read_inputs(work *w, const tt_node *node)
+{
+    for (int i = 0; i < node->n_in; i++) {
+        const tt_val v = node->in[i];
+        tt_val now = tt_is(v) ? w->kept[v.id] : TT_NONE;
+        if (tt_is(v) && tt__reads(node, i) && w->states.of[v.id] != 0)
+            now = w->again[v.id];
+        else if (tt_is(v) && tt__reads(node, i) && tt__is_backward(node))
+            TT_TRY(read_back(w, v, node, &now));
+        w->in[i] = now;
+    }
+    return TT_OK;
+}
+
+// ---- writing -------------------------------------------------------------
+
+static tt_status write_outputs(work *w, const tt_node *node, const tt_val *out)
+{
+    for (int i = 0; i < node->n_out; i++) {
+        const int32_t v = node->out[i].id;
+        const tt_val state = w->old->value[v].updates;
+        w->kept[v] = out[i];
+        place_like(w, out[i], v);
+        if (tt_is(state) && w->states.of[state.id] == 0)
+            tt_update(&w->b, w->kept[state.id], out[i]);
+        if (w->values.of[v] != 0)
+            TT_TRY(move(w, &tt_op_offload, out[i], v, &w->host[v]));
+    }
+    return w->b.status;
+}
+
+// The new versions of the states of a group, behind its last user.
+static tt_status store_states(work *w, int32_t n)
+{
+    const tt__cargos *c = &w->states;
+    int32_t group = -1;
+    for (int32_t i = 0; i < c->n; i++)
+        if (c->cargo[i].user == n &&
+            (i + 1 == c->n || c->cargo[i + 1].group != c->cargo[i].group))
+            group = c->cargo[i].group;
+    for (int32_t i = 0; i < c->n; i++) {
+        const tt__cargo *x = &c->cargo[i];
+        const tt_node *user = &w->old->node[x->user];
+        if (x->group != group)
+            continue;
+        TT_TRY(tt__copy_aim(&w->b, TT_UPDATE, user->stage, user->origin));
+        for (int o = 0; o < user->n_out; o++) {
+            const int32_t v = user->out[o].id;
+            tt_val stored;
+            if (w->old->value[v].updates.id != x->value)
+                continue;
+            TT_TRY(move(w, &tt_op_offload, w->kept[v], v, &stored));
+            tt_update(&w->b, w->kept[x->value], stored);
+        }
+    }
+    return w->b.status;
+}
+
+static tt_status do_node(work *w, int32_t n)
+{
+    const tt_node *node = &w->old->node[n];
+    tt_val out[TT_MAX_OUT];
+    TT_TRY(bring_for(w, &w->states, &w->loaded[0], n));
+    TT_TRY(bring_for(w, &w->values, &w->loaded[1], n));
+    TT_TRY(read_inputs(w, node));
+    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
+    (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
+    TT_TRY(w->b.status);
+    TT_TRY(write_outputs(w, node, out));
+    return store_states(w, n);
+}
+
+static tt_status rewrite(work *w)
+{
+    const tt_graph *old = w->old;
+    for (int32_t v = 0; v < old->n_values; v++) {
+        const tt_value *value = &old->value[v];
+        TT_TRY(copy_leaf(w, v));
+        if (value->node >= 0 && value->slot == 0)
+            TT_TRY(do_node(w, value->node));
+    }
+    return tt__copy_ends(&w->b, old, w->kept);
+}
+
+// ---- the pass ------------------------------------------------------------
+
+static void find_roots(work *w)
+{
+    const tt_graph *g = w->old;
+    for (int32_t v = 0; v < g->n_values; v++)
+        w->root[v] = v;
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        for (int i = 0; i < g->node[n].n_out; i++)
+            if ((g->node[n].op->flags & (TT_OP_VIEW | TT_OP_ALIAS)) != 0 &&
+                g->node[n].n_in <= 2)
+                w->root[g->node[n].out[i].id] = w->root[g->node[n].in[0].id];
+}
+
+static tt_status allocate(work *w)
+{
+    int64_t widest = 1;
+    for (int32_t n = 0; n < w->old->n_nodes; n++)
+        widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
+    const int64_t n = w->old->n_values + 1;
+    tt__cargos *const c[] = {&w->states, &w->values};
+    for (int i = 0; i < 2; i++) {
+        c[i]->cargo = tt_alloc((int64_t)sizeof *c[i]->cargo * n);
+        c[i]->of = tt_alloc((int64_t)sizeof *c[i]->of * n);
+        if (!c[i]->cargo || !c[i]->of)
+            return tt_fail(TT_ERR_NOMEM, "no memory to offload");
+    }
+    w->root = tt_alloc((int64_t)sizeof *w->root * n);
+    w->kept = tt_alloc((int64_t)sizeof *w->kept * n);
+    w->host = tt_alloc((int64_t)sizeof *w->host * n);
+    w->again = tt_alloc((int64_t)sizeof *w->again * n);
+    w->in = tt_alloc((int64_t)sizeof *w->in * widest);
+    if (!w->root || !w->kept || !w->host || !w->again || !w->in)
+        return tt_fail(TT_ERR_NOMEM, "no memory to offload");
+    for (int64_t v = 0; v < n; v++)
+        w->kept[v] = w->host[v] = w->again[v] = TT_NONE;
+    return TT_OK;
+}
+
+static void release(work *w)
+{
+    tt_builder_fini(&w->b);
+    tt_free(w->states.cargo);
+    tt_free(w->states.of);
+    tt_free(w->values.cargo);
+    tt_free(w->values.of);
+    tt_free(w->root);
+    tt_free(w->kept);
+    tt_free(w->host);
+    tt_free(w->again);
+    tt_free(w->in);
+}
+
+static tt_status apply(const tt_graph *in, const void *params_, tt_graph **out)
+{
+    static const tt_grad_ops none = {0};
+    const tt_offload_params *p = params_;
+    work w = {.old = in};
+    TT_TRY(tt_builder_init(&w.b, &none));
+    w.b.graph->mesh = in->mesh;
+    tt_status status = allocate(&w);
+    if (status == TT_OK) {
+        find_roots(&w);
+        if (p->optimiser)
+            tt__cargo_states(in, &w.states);
+        if (p->activations)
+            tt__cargo_activations(in, w.root, &w.values);
+        status = rewrite(&w);
+    }
+    if (status == TT_OK)
+        status = tt_builder_take(&w.b, out);
+    release(&w);
+    return status;
+}
+
+static const tt_opt options[] = {
+    {"optimiser", "true", "the optimiser's state", TT_OPT_BOOL,
+     offsetof(tt_offload_params, optimiser)},
+    {"activations", "true", "what the backward pass reads of the forward pass",
+     TT_OPT_BOOL, offsetof(tt_offload_params, activations)},
+    {0},
+};
+
+const tt_pass_def tt_pass_offload = {
+    .name = "offload",
+    .doc = "What is not needed for a while lies in the host's memory.",
+    .options = options,
+    .params_bytes = sizeof(tt_offload_params),
+    .apply = apply,
+};
