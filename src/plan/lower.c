@@ -94,7 +94,7 @@ static tt_status setup(tt__lower *l)
     l->plan->home = tt_arena_alloc(l->plan->arena,
                                    values * (int64_t)sizeof(*l->plan->home));
     l->info = tt_arena_alloc(l->arena, values * (int64_t)sizeof(*l->info));
-    l->is_live = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(bool));
+    l->is_live = tt_arena_alloc(l->arena, nodes);
     l->at = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->at));
     l->node_at = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->at));
     l->operand =
@@ -103,8 +103,7 @@ static tt_status setup(tt__lower *l)
         tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->operand));
     l->ref = tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->ref));
     l->type = tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->type));
-    l->plan->is_kept =
-        tt_arena_alloc(l->plan->arena, values * (int64_t)sizeof(bool));
+    l->plan->is_kept = tt_arena_alloc(l->plan->arena, values);
     if (l->plan->home == NULL || l->plan->is_kept == NULL || l->info == NULL ||
         l->is_live == NULL || l->at == NULL || l->node_at == NULL ||
         l->operand == NULL || l->view_operand == NULL || l->ref == NULL ||

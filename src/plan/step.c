@@ -26,7 +26,6 @@ static bool keeps_blocks(const tt__lower *l, const tt_site *site)
         site->op == &tt_op_reduce_scatter ? tt__part_layout(l, in, out) : 0;
     if (part == 0)
         return false;
-    tt_operand_set_dense(out);
     out->layout = part;
     return true;
 }

@@ -18,13 +18,18 @@ static void start(world *w)
     w->b.graph->mesh = (tt_mesh){.n_axes = 1, .axis = {{"data", 2}}};
 }
 
-static void lower(world *w)
+static void lower_for(world *w, int64_t bucket_bytes)
 {
+    const tt_lower_options options = {.bucket_bytes = bucket_bytes};
     CHECK_OK(tt_builder_take(&w->b, &w->graph));
     CHECK_OK(tt_backend_open(tt_backend_find("ref"), NULL, &w->backend));
-    CHECK_OK(tt_plan_lower(w->graph, &w->backend->target,
-                           &(tt_lower_options){.bucket_bytes = 1}, &w->plan));
+    CHECK_OK(tt_plan_lower(w->graph, &w->backend->target, &options, &w->plan));
     CHECK_OK(tt_plan_verify(w->plan));
+}
+
+static void lower(world *w)
+{
+    lower_for(w, 1);
 }
 
 static int32_t step_of(const tt_plan *plan, tt_val v)
@@ -113,6 +118,55 @@ TEST(sums_of_scattered_terms_wait_but_not_longer_than_their_readers)
         check_sums(i);
 }
 
+// Three wait, whatever else travels: what counts is the size of scattered terms.
+TEST(few_sums_of_scattered_terms_wait)
+{
+    enum { N = 5 };
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    world w;
+    start(&w);
+    tt_builder *b = &w.b;
+    const tt_val x = tt_input(b, "x", TT_F64, "n:6");
+    const tt_val large = tt_input(b, "large", TT_F64, "n:600");
+    tt_val sum[N];
+    b->phase = TT_BACKWARD;
+    tt_output(b, "large", tt_all_reduce(b, partial(b, large, 2), 0, TT_SUM));
+    for (int i = 0; i < N; i++)
+        sum[i] =
+            tt_tally(b, tt_reduce_scatter(b, partial(b, x, i + 2), 0, "n"));
+    const tt_val last = tt_scale(b, x, 5);
+    for (int i = 0; i < N; i++)
+        tt_output(b, names[i], sum[i]);
+    tt_output(b, "last", last);
+    lower(&w);
+    for (int i = 0; i < N; i++)
+        CHECK((step_of(w.plan, sum[i]) < step_of(w.plan, last)) == (i < N - 3));
+    world_fini(&w);
+}
+
+// A flight has a part of all there is, the last scattered terms included; here no
+// update follows.
+TEST(scattered_terms_travel_with_their_neighbours)
+{
+    static const char *const dims[] = {"n:640", "n:640", "n:65536"};
+    static const char *const names[] = {"a", "b", "c"};
+    world w;
+    start(&w);
+    tt_builder *b = &w.b;
+    tt_val x[3];
+    for (int i = 0; i < 3; i++)
+        x[i] = tt_input(b, names[i], TT_F64, dims[i]);
+    b->phase = TT_BACKWARD;
+    for (int i = 0; i < 3; i++)
+        tt_output(
+            b, names[i],
+            tt_tally(b, tt_reduce_scatter(b, partial(b, x[i], 2), 0, "n")));
+    lower_for(&w, 1 << 30);
+    CHECK_MSG(w.plan->n_flights == 2, "%d", w.plan->n_flights);
+    CHECK(w.plan->flight[0].n == 2 && w.plan->flight[1].n == 1);
+    world_fini(&w);
+}
+
 // The last step of the plan reads what the only flight brings.
 TEST(a_flight_may_not_meet_the_last_step)
 {
@@ -178,6 +232,26 @@ TEST(pieces_of_a_row_are_all_of_it_whatever_its_size)
 }
 
 // ---- how operands lie --------------------------------------------------------
+
+// The update has the weight's dims; by which factors is its own affair.
+TEST(a_new_part_of_a_weight_lies_in_the_weight_whatever_its_factors)
+{
+    world w;
+    start(&w);
+    tt_builder *b = &w.b;
+    const tt_val weight = state(b, "w", "a:6");
+    const tt_val x = tt_input(b, "x", TT_F64, "b:2.c:3");
+    tt_place_set(b, x, 0, tt_place_split(0));
+    tt_output(b, "y", tt_scale(b, weight, 3));
+    b->phase = TT_UPDATE;
+    const tt_val part = tt_scale(b, x, 2);
+    tt_place_set(b, part, 0, tt_place_split(0));
+    tt_update(b, weight, tt_all_gather(b, part, 0));
+    lower(&w);
+    CHECK(w.plan->step[step_of(w.plan, part)].out[0].buffer ==
+          w.plan->home[weight.id].buffer);
+    world_fini(&w);
+}
 
 static const tt_step *reduction(world *w, tt_val x)
 {
