@@ -110,7 +110,8 @@ static void accuse(const tt_job *many, const tt__taken *a, const tt__taken *b,
     r->culprit = t->name;
     r->culprit_rel = d->first_rel;
     r->op = node != NULL ? node->op->name : "nothing";
-    r->origin = node != NULL ? node->origin : t->name;
+    r->origin =
+        node != NULL && node->origin[0] != '\0' ? node->origin : t->name;
     r->rank = holder(g, t->val, d->copy != NULL ? d->copy->rank : 0, at);
     r->has_copies = d->copy == NULL && has_copies(g, t->val);
 }
