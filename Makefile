@@ -172,7 +172,7 @@ EMU_OBJS := $(EMU_SRCS:%.cu=$(B)/emulated/obj/%.o) \
 EMU_FLAGS := -std=c++17 -O2 -DTT_CUDA_LEAST_TUNED=1 -fPIC -Wall -Wextra -Wno-unknown-pragmas \
 	-Wno-missing-field-initializers -Wno-maybe-uninitialized -Itests/gpu/emulate \
 	-I$(B)/emulated/obj/src -Isrc -DTT_VERSION='"$(VERSION)"' -fvisibility=hidden -MD -MP
-EMULATED := $(B)/emulated/libtutti-cuda.so $(B)/emulated/tutti
+EMULATED := $(B)/emulated/libtutti-cuda.so $(B)/emulated/libnccl.so.2 $(B)/emulated/tutti
 
 $(B)/emulated/obj/%.cpp: %.cu tests/gpu/emulate/translate.py
 	@mkdir -p $(@D)
@@ -194,6 +194,10 @@ $(B)/emulated/obj/tests/%.o: tests/%.cpp | $(EMU_HEADERS)
 $(B)/emulated/libtutti-cuda.so: $(EMU_OBJS)
 	@echo "  ld    $@"
 	@$(CXX) -shared -Wl,-z,defs -o $@ $(EMU_OBJS)
+
+# The emulated NCCL works on emulated streams, so it is the same library.
+$(B)/emulated/libnccl.so.2: $(B)/emulated/libtutti-cuda.so
+	@ln -f $< $@
 
 # The plug-in is looked for beside the program, links followed.
 $(B)/emulated/tutti: $(B)/tutti

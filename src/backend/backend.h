@@ -6,6 +6,7 @@
 #define TT_BACKEND_BACKEND_H
 
 #include "backend/kernel.h"
+#include "backend/links.h"
 #include "backend/queue.h"
 #include "plan/target.h"
 
@@ -47,6 +48,7 @@ typedef struct tt_backend_def {
     const tt_kernel_def *const *kernels;
     const tt_memory_def *memory; // NULL: the host's
     const tt_queue_def *queue;   // of memory that is not; NULL: no wire there
+    const tt_links_def *links;   // between devices; NULL: there are none
     bool (*is_here)(void);       // NULL: everywhere
     bool (*has_dtype)(tt_dtype dtype);
     // Layouts, see tt_target; NULL: none.

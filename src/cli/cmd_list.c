@@ -165,6 +165,10 @@ static tt_status list_transports(printer *p, tt_arena *arena)
     const tt_comm_def *const *all = tt_comm_all(&n);
     for (int i = 0; i < n; i++)
         member(p, all[i]->name, all[i]->doc, NULL);
+    const tt_backend_def *const *backend = tt_backend_all(&n);
+    for (int i = 0; i < n; i++)
+        if (backend[i]->links != NULL)
+            member(p, backend[i]->links->name, backend[i]->links->doc, NULL);
     return TT_OK;
 }
 

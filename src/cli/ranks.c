@@ -235,7 +235,7 @@ static tt_status speak(const tt_world *world, const tt_team *team,
 static tt_status join(const tt_starting *s, const tt_world *world,
                       int *exit_out)
 {
-    static const char *const names[] = {"auto", "self", "shm", "mpi"};
+    static const char *const names[] = {"auto", "self", "shm", "mpi", "auto"};
     const tt_team_options options = {.transport = names[s->where->transport],
                                      .deadline = s->where->deadline,
                                      .rank_bytes = memory_bytes()};

@@ -215,6 +215,8 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     if (status == TT_OK && plan->n_flights > 0 && wire != NULL &&
         wire->bind != NULL)
         status = wire->bind(wire->ctx, plan, backend);
+    exec->is_bound = status == TT_OK && plan->n_flights > 0 && wire != NULL &&
+                     wire->unbind != NULL;
     if (status == TT_OK && options->poison)
         status = poison(exec);
     if (status != TT_OK) {
@@ -242,6 +244,8 @@ void tt_exec_destroy(tt_exec *exec)
     if (exec == NULL)
         return;
     tt__replay_fini(exec);
+    if (exec->is_bound)
+        exec->options.wire->unbind(exec->options.wire->ctx, exec->backend);
     free_host_kernels(exec, exec->to_host);
     free_host_kernels(exec, exec->from_host);
     tt_memory_free(exec->backend, exec->memory);

@@ -23,6 +23,8 @@ typedef struct tt_wire {
                             const void *const *in, void *const *out);
     // Makes ready for a plan, once, before anything of it runs; NULL: no need to.
     tt_status (*bind)(void *ctx, const tt_plan *plan, tt_backend *backend);
+    // No plan of this backend is bound any more, as often as one was; or NULL.
+    void (*unbind)(void *ctx, tt_backend *backend);
     // Begins a flight; finish() waits for it. `args` has the addresses of every
     // step, in the backend's memory. NULL: collective() does each member where its
     // flight begins.

@@ -45,6 +45,7 @@ struct tt_exec {
     const tt_plan *plan;
     tt_backend *backend;
     tt_exec_options options;
+    bool is_bound; // to the wire
     // The arena: its first shared_bytes are the wire's, the rest lies apart.
     char *shared, *memory;
     int64_t shared_bytes;

@@ -40,9 +40,15 @@ static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend)
     tt_comm_wire *w = ctx;
     TT_TRY(grow_jobs(w, plan->n_flights + 1));
     TT_TRY(tt__carrier_bind(&w->carrier, plan));
-    return backend->def->memory == NULL
-               ? TT_OK
-               : tt__stage_bind(&w->carrier, plan, backend);
+    if (backend->def->memory == NULL)
+        return TT_OK;
+    TT_TRY(tt__stage_bind(&w->carrier, plan, backend));
+    return tt__links_bind(w, plan, backend);
+}
+
+static void unbind(void *ctx, tt_backend *backend)
+{
+    tt__links_unbind(ctx, backend);
 }
 
 static bool is_local(const tt_plan *plan, const tt_flight *flight)
@@ -59,8 +65,9 @@ static tt_status carry_here(const tt__job *job)
     for (int32_t i = 0; i < flight->n; i++) {
         const tt__site x = tt__site_of(
             job->plan, job->plan->member[flight->first + i], job->args);
-        TT_TRY(job->backend != NULL ? tt__carry_device(job->backend, &x)
-                                    : tt__carry_site(NULL, &x));
+        TT_TRY(job->backend != NULL
+                   ? tt__carry_device(job->backend, TT_QUEUE_STEPS, &x)
+                   : tt__carry_site(NULL, &x));
     }
     return TT_OK;
 }
@@ -74,6 +81,7 @@ static tt_status begin(void *ctx, const tt_plan *plan, tt_backend *backend,
     const bool is_device = backend->def->memory != NULL;
     *job = (tt__job){.plan = plan,
                      .backend = is_device ? backend : NULL,
+                     .is_linked = w->carrier.links.backend == backend,
                      .flight = flight,
                      .args = args,
                      .is_local = is_local(plan, &plan->flight[flight])};
@@ -168,6 +176,7 @@ tt_status tt_comm_wire_open(tt_comm *comm, const tt_wire_options *options,
     (void)pthread_cond_init(&w->has_done, NULL);
     w->step = -1;
     w->wire = (tt_wire){.bind = bind,
+                        .unbind = unbind,
                         .begin = begin,
                         .finish = finish,
                         .alloc = alloc_shared,
@@ -229,6 +238,13 @@ void tt_comm_wire_exact(tt_comm_wire *wire)
 {
     pthread_mutex_lock(&wire->lock);
     wire->carrier.is_exact = true;
+    pthread_mutex_unlock(&wire->lock);
+}
+
+void tt_comm_wire_links(tt_comm_wire *wire, bool wanted)
+{
+    pthread_mutex_lock(&wire->lock);
+    wire->carrier.links.is_wanted = wanted;
     pthread_mutex_unlock(&wire->lock);
 }
 

@@ -24,7 +24,9 @@ tt_status tt__carrier_init(tt__carrier *c, tt_comm *comm,
     c->member = tt_alloc(n * (int64_t)sizeof(*c->member));
     c->member_host = tt_alloc(n * (int64_t)sizeof(*c->member_host));
     c->bound = tt_alloc(n * (int64_t)sizeof(*c->bound));
-    if (c->member == NULL || c->member_host == NULL || c->bound == NULL)
+    c->call = tt_alloc(2 * n * (int64_t)sizeof(*c->call));
+    if (c->member == NULL || c->member_host == NULL || c->bound == NULL ||
+        c->call == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a wire");
     return TT_OK;
 }
@@ -41,6 +43,7 @@ void tt__carrier_fini(tt__carrier *c)
 {
     free_scratch(c);
     tt__stage_fini(c);
+    tt_free(c->call);
     tt_free(c->bound);
     tt_free(c->member_host);
     tt_free(c->member);

@@ -48,8 +48,8 @@ static tt_status receive(const tt__carrier *c, const tt__site *x)
     return run_call(c, &call, c->scratch);
 }
 
-static tt_status check_blocks(const tt__carrier *c, const tt__site *x,
-                              const tt__blocks *b)
+tt_status tt__blocks_check(const tt__carrier *c, const tt__site *x,
+                           const tt__blocks *b)
 {
     return c->bound[x->size] == tt_part_count(&b->whole)
                ? TT_OK
@@ -96,7 +96,7 @@ static tt_status by_blocks(const tt__carrier *c, const tt__site *x)
 {
     const bool is_gather = x->op == &tt_op_all_gather;
     const tt__blocks b = tt__blocks_of(c, x, is_gather);
-    TT_TRY(check_blocks(c, x, &b));
+    TT_TRY(tt__blocks_check(c, x, &b));
     tt_coll_call call =
         tt__block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
     const int64_t apart = apart_bytes(c, x, &call);
@@ -203,15 +203,21 @@ static void unpack(const tt__carrier *c, const tt__site *x, const tt__boxes *b)
     }
 }
 
-static tt_status by_boxes(const tt__carrier *c, const tt__site *x)
+tt_status tt__boxes_check(const tt__site *x, const tt__boxes *b)
 {
-    const tt__boxes b = tt__boxes_of(x);
     int64_t arriving = 0, largest = 0;
-    count_boxes(x, &b, &arriving, &largest);
-    if (!b.is_sum && arriving != tt_part_count(&b.out))
+    count_boxes(x, b, &arriving, &largest);
+    if (!b->is_sum && arriving != tt_part_count(&b->out))
         return tt_fail(TT_ERR_ARG,
                        "%s: rank %d needs elements that no rank along %s holds",
                        x->op->name, x->rank, x->mesh->axis[x->axis].name);
+    return TT_OK;
+}
+
+static tt_status by_boxes(const tt__carrier *c, const tt__site *x)
+{
+    const tt__boxes b = tt__boxes_of(x);
+    TT_TRY(tt__boxes_check(x, &b));
     for (int32_t step = 1; step < x->size; step++)
         TT_TRY(swap_boxes(c, x, &b, step));
     unpack(c, x, &b);

@@ -41,9 +41,14 @@ static inline int64_t tt__site_bytes(const tt__site *x, int64_t n)
 // In the host's memory.
 tt_status tt__carry_site(tt__carrier *c, const tt__site *x);
 // Of a device, which is told what to do behind all that is queued: without peers.
-tt_status tt__carry_device(tt_backend *backend, const tt__site *x);
-// Of a device, by way of the host's memory; behind the event `ready` of the wire's
-// queue, in which the results are copied back.
+tt_status tt__carry_device(tt_backend *backend, tt_queue queue,
+                           const tt__site *x);
+// Of a device, by links to the others.
+tt_status tt__carry_linked(tt__carrier *c, const tt__site *x);
+tt_status tt__links_run(tt__carrier *c, const tt__site *x,
+                        const tt_link_call *call, int n);
+// Of a device, by way of the host's memory; results are copied back in the wire's
+// queue.
 tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
                            const tt__site *x);
 
@@ -67,6 +72,10 @@ tt__blocks tt__blocks_of(const tt__carrier *c, const tt__site *x,
 tt_coll_call tt__block_call(const tt__carrier *c, const tt__site *x,
                             const tt__blocks *b, tt_coll_kind kind);
 
+// Fails when the ranks along the axis do not hold the whole value.
+tt_status tt__blocks_check(const tt__carrier *c, const tt__site *x,
+                           const tt__blocks *b);
+
 // The whole row of a joined flight; of one that is a piece, that piece.
 tt_coll_call tt__joined_call(const tt__carrier *c, const tt_plan *plan,
                              const tt_flight *flight);
@@ -81,5 +90,7 @@ typedef struct tt__boxes {
 tt__boxes tt__boxes_of(const tt__site *x);
 tt_common tt__sent_to(const tt__site *x, const tt__boxes *b, int32_t coord);
 tt_common tt__got_from(const tt__site *x, const tt__boxes *b, int32_t coord);
+// Fails when this rank needs elements that nobody along the axis holds.
+tt_status tt__boxes_check(const tt__site *x, const tt__boxes *b);
 
 #endif

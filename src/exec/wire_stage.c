@@ -190,28 +190,29 @@ tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
 
 // ---- without peers -------------------------------------------------------
 
-static tt_status take(tt_backend *backend, const tt__site *x)
+static tt_status take(tt_backend *backend, tt_queue queue, const tt__site *x)
 {
     const tt__boxes b = tt__boxes_of(x);
     const tt_common kept = tt_part_common(&b.in, &b.out);
     for (int32_t k = 0; k < kept.n; k++) {
-        tt_move move = tt_region_move(
+        const tt_move move = tt_region_move(
             &kept.box[k], (tt_region_end){&b.out.home[kept.b[k]], x->out},
             (tt_region_end){&b.in.home[kept.a[k]], (void *)(uintptr_t)x->in},
             x->in_type->dtype);
-        TT_TRY(backend->def->queue->move(backend, TT_QUEUE_STEPS, &move));
+        TT_TRY(backend->def->queue->move(backend, queue, &move));
     }
     return TT_OK;
 }
 
-tt_status tt__carry_device(tt_backend *backend, const tt__site *x)
+tt_status tt__carry_device(tt_backend *backend, tt_queue queue,
+                           const tt__site *x)
 {
-    const tt_queue_def *queue = backend->def->queue;
+    const tt_queue_def *def = backend->def->queue;
     if (x->op == &tt_op_take)
-        return take(backend, x);
+        return take(backend, queue, x);
     if (x->op == &tt_op_keep_first && x->coord > 0)
-        return queue->fill(backend, TT_QUEUE_STEPS, x->out, 0, x->in_bytes);
-    return x->in == x->out ? TT_OK
-                           : queue->copy(backend, TT_QUEUE_STEPS, x->out, x->in,
-                                         x->in_bytes);
+        return def->fill(backend, queue, x->out, 0, x->in_bytes);
+    return x->in == x->out
+               ? TT_OK
+               : def->copy(backend, queue, x->out, x->in, x->in_bytes);
 }

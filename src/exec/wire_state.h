@@ -16,6 +16,27 @@ typedef struct tt__stage {
     void *kept;    // earlier memory that a device may still know, linked
 } tt__stage;
 
+// A group of devices, one per rank, that do collectives by themselves.
+typedef struct tt__link {
+    tt_links *links;
+    int32_t n;
+    int32_t *member; // ranks
+} tt__link;
+
+enum { TT__LINKS = 16 };
+
+typedef struct tt__links {
+    bool is_wanted;
+    tt_backend *backend; // whose they are; NULL: nobody's
+    int32_t n_bound;     // plans
+    int32_t n;
+    tt__link link[TT__LINKS];
+    const tt__link *used; // last
+    int64_t n_calls;
+    char *room; // the device's: to pack and unpack
+    int64_t room_bytes;
+} tt__links;
+
 // What carries out one collective after another: used by one thread at a time.
 typedef struct tt__carrier {
     tt_comm *comm;
@@ -30,6 +51,8 @@ typedef struct tt__carrier {
     bool is_exact; // only ordered sums
     int32_t tag;
     tt__stage stage;
+    tt__links links;
+    tt_link_call *call; // of links: two per rank
 } tt__carrier;
 
 enum {
@@ -53,6 +76,14 @@ void tt__stage_fini(tt__carrier *c);
 int64_t tt__stage_ready(int32_t flight);
 int64_t tt__stage_landed(int32_t flight);
 
+// The same for links, if they are wanted and can be: all ranks together. A plan of
+// another backend than the first is left to the stage.
+tt_status tt__links_bind(tt_comm_wire *w, const tt_plan *plan,
+                         tt_backend *backend);
+void tt__links_unbind(tt_comm_wire *w, tt_backend *backend);
+// Until a flight's results have landed.
+tt_status tt__links_wait(tt__carrier *c, int32_t flight);
+
 // The algorithm for a call whose numbers are set.
 const tt_coll_def *tt__carrier_choose(const tt__carrier *c,
                                       const tt_coll_call *call);
@@ -75,6 +106,7 @@ typedef struct tt__job {
     const char *what;
     int64_t number; // of the flight
     bool is_local;  // was done at once
+    bool is_linked; // devices do it by themselves
     bool is_done;
     double ready, begun, ended;
 } tt__job;

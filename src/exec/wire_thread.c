@@ -21,6 +21,17 @@ static void tell(tt_comm_wire *w, int kind, const char *what, const char *where,
     tt_journal_add(w->carrier.comm->journal, &event);
 }
 
+static tt_status carry_site(tt__carrier *c, const tt__job *job,
+                            const tt__site *x)
+{
+    if (job->backend == NULL)
+        return tt__carry_site(c, x);
+    if (tt__carry_is_local(x->op))
+        return tt__carry_device(job->backend, TT_QUEUE_WIRE, x);
+    return job->is_linked ? tt__carry_linked(c, x)
+                          : tt__carry_staged(c, job->backend, x);
+}
+
 static tt_status carry_sites(tt_comm_wire *w, const tt__job *job, int64_t at)
 {
     const tt_plan *plan = job->plan;
@@ -36,9 +47,7 @@ static tt_status carry_sites(tt_comm_wire *w, const tt__job *job, int64_t at)
              flight->is_joined ? flight->name
                                : plan->graph->node[step->node].origin,
              at);
-        TT_TRY(job->backend != NULL
-                   ? tt__carry_staged(&w->carrier, job->backend, &x)
-                   : tt__carry_site(&w->carrier, &x));
+        TT_TRY(carry_site(&w->carrier, job, &x));
     }
     return TT_OK;
 }
@@ -52,7 +61,8 @@ static tt_status carry_flight(tt_comm_wire *w, const tt__job *job, int64_t at)
     const tt_queue_def *queue = backend->def->queue;
     TT_TRY(queue->follow(backend, TT_QUEUE_WIRE, tt__stage_ready(job->flight)));
     TT_TRY(carry_sites(w, job, at));
-    return queue->note(backend, TT_QUEUE_WIRE, tt__stage_landed(job->flight));
+    TT_TRY(queue->note(backend, TT_QUEUE_WIRE, tt__stage_landed(job->flight)));
+    return job->is_linked ? tt__links_wait(&w->carrier, job->flight) : TT_OK;
 }
 
 static tt_status carry(tt_comm_wire *w, const tt__job *job, int64_t step)

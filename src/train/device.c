@@ -42,7 +42,13 @@ static tt_status parse(const tt_job *job, const tt_backend_def **def_out,
 typedef struct card {
     unsigned char id[TT_DEVICE_ID];
     int64_t free_bytes;
+    int32_t links; // their version; 0: it has none
 } card;
+
+static bool is_same(const card *a, const card *b)
+{
+    return memcmp(a->id, b->id, sizeof a->id) == 0;
+}
 
 static int64_t free_of(tt_backend *backend)
 {
@@ -51,28 +57,85 @@ static int64_t free_of(tt_backend *backend)
                                    : backend->target.memory_bytes;
 }
 
+// Why devices are not linked; NULL: nothing speaks against it.
+static const char *against(const tt_job *job, const card *all)
+{
+    tt_arena *arena = job->arena;
+    const char *name =
+        job->backend->def->links != NULL ? job->backend->def->links->name : "";
+    for (int32_t r = 0; r < job->peers.size; r++) {
+        if (all[r].links == 0)
+            return tt_arena_printf(arena, "rank %d has no %s", r, name);
+        if (all[r].links != all[0].links)
+            return tt_arena_printf(arena, "ranks 0 and %d have other %ss", r,
+                                   name);
+        for (int32_t k = 0; k < r; k++)
+            if (is_same(&all[r], &all[k]))
+                return tt_arena_printf(arena, "ranks %d and %d share a GPU", k,
+                                       r);
+    }
+    return job->options.exact ? "sums of exact=true have an order" : NULL;
+}
+
+// By links where all ranks have devices of their own, else by way of the host.
+static tt_status choose_way(tt_job *job, const card *all)
+{
+    const int transport = job->where.transport;
+    const char *why = against(job, all);
+    const bool is_host = why != NULL || (transport != TT_TRANSPORT_AUTO &&
+                                         transport != TT_TRANSPORT_NCCL);
+    if (why != NULL && transport == TT_TRANSPORT_NCCL)
+        return tt_fail(TT_ERR_ARG,
+                       "transport=nccl: %s; leave it out, and collectives go "
+                       "through the host's memory",
+                       why);
+    tt_comm_wire_links(job->peers.wire, !is_host);
+    job->is_linked = !is_host;
+    if (is_host)
+        job->peers.text = tt_arena_printf(
+            job->arena, "%s; GPUs by way of the host%s%s", job->peers.text,
+            why != NULL ? ": " : "", why != NULL ? why : "");
+    else
+        job->peers.text = tt_arena_printf(
+            job->arena, "%s; GPUs by %s %d.%d.%d", job->peers.text,
+            job->backend->def->links->name, all[0].links / 10000,
+            all[0].links / 100 % 100, all[0].links % 100);
+    return job->peers.text == NULL ? TT_ERR_NOMEM : TT_OK;
+}
+
+static card describe(tt_backend *backend)
+{
+    card mine = {.free_bytes = free_of(backend)};
+    memcpy(mine.id, backend->id, sizeof mine.id);
+    if (backend->def->links == NULL ||
+        backend->def->links->version(backend, &mine.links) != TT_OK)
+        mine.links = 0;
+    return mine;
+}
+
 // Looks when all have opened theirs, for that takes memory too.
 static tt_status share(tt_job *job)
 {
     const tt_peers *peers = &job->peers;
-    card mine = {.free_bytes = free_of(job->backend)};
+    const card mine = describe(job->backend);
     card *all = tt_alloc(peers->size * (int64_t)sizeof *all);
     if (all == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory to look at devices");
-    memcpy(mine.id, job->backend->id, sizeof mine.id);
-    const tt_status status =
+    tt_status status =
         tt_peers_collect(peers, "devices", &mine, sizeof mine, all);
     int64_t least = mine.free_bytes;
     job->on_device = 0;
     for (int32_t r = 0; r < peers->size && status == TT_OK; r++) {
-        if (memcmp(all[r].id, mine.id, sizeof mine.id) != 0)
+        if (!is_same(&all[r], &mine))
             continue;
         job->on_device++;
         least = all[r].free_bytes < least ? all[r].free_bytes : least;
     }
-    tt_free(all);
+    if (status == TT_OK)
+        status = choose_way(job, all);
     if (status == TT_OK)
         job->backend->target.memory_bytes = least / job->on_device;
+    tt_free(all);
     return status;
 }
 
@@ -90,6 +153,11 @@ tt_status tt__job_open_device(tt_job *job, const char *cache)
     TT_TRY(parse(job, &def, &options.number));
     tt_status status = tt_backend_open(def, &options, &job->backend);
     job->on_device = 1;
+    if (def->memory == NULL && job->where.transport == TT_TRANSPORT_NCCL &&
+        status == TT_OK)
+        return tt_fail(TT_ERR_ARG,
+                       "transport=nccl is between GPUs; set device=cuda, or "
+                       "leave it out");
     if (def->memory == NULL || peers->size == 1 || peers->wire == NULL)
         return status;
     TT_TRY(tt_peers_agree(peers, "opening the device", status));

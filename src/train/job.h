@@ -81,6 +81,7 @@ typedef struct tt_job {
     tt_graph *graph;
     tt_backend *backend;
     int32_t on_device; // ranks that compute on the same one
+    bool is_linked;    // devices do collectives by themselves
     tt_plan *plan;
     int64_t chunks; // of the loss; after tt_job_plan
     bool in_order;  // its collectives: ranks' plans would differ otherwise

@@ -427,11 +427,22 @@ static void try_all(tt_job *job, alternatives *a)
     try_change(job, least, a);
 }
 
+// Divided between ranks when it was opened; what links need is apart from the plan.
+static int64_t device_memory(const tt_job *job)
+{
+    const int64_t memory = job->backend->target.memory_bytes;
+    int64_t links = 0;
+    if (!job->is_linked || job->plan == NULL ||
+        tt_wire_links_bytes(job->plan, &links) != TT_OK)
+        return memory;
+    return memory > links ? memory - links : 1;
+}
+
 int64_t tt__job_memory(const tt_job *job)
 {
     const int32_t on_host = job->peers.on_host;
-    if (job->backend->def->memory != NULL) // divided when it was opened
-        return job->backend->target.memory_bytes;
+    if (job->backend->def->memory != NULL)
+        return device_memory(job);
     return job->backend->target.memory_bytes / (on_host > 1 ? on_host : 1);
 }
 

@@ -19,7 +19,7 @@ static const tt_opt top[] = {
     {"collective", "auto", "algorithm: see `tutti list collectives`",
      TT_OPT_STR, AT(collective)},
     {"transport", "auto", "between ranks", TT_OPT_CHOICE, AT(transport),
-     "auto|self|shm|mpi"},
+     "auto|self|shm|mpi|nccl"},
     {0},
 };
 

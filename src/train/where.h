@@ -16,6 +16,7 @@ typedef enum tt_transport {
     TT_TRANSPORT_SELF,
     TT_TRANSPORT_SHM,
     TT_TRANSPORT_MPI,
+    TT_TRANSPORT_NCCL, // between devices; anything between their hosts
 } tt_transport;
 
 // What lies in the host's memory while a device does not need it.

@@ -9,13 +9,13 @@
 #ifndef TT_BACKEND_CUDA_API_H
 #define TT_BACKEND_CUDA_API_H
 
+#include "backend/cuda/api_wire.h"
 #include "backend/cuda/args_device.h"
 #include "backend/cuda/args_elements.h"
 #include "backend/cuda/args_images.h"
 #include "backend/cuda/args_parts.h"
 #include "backend/cuda/args_rows.h"
 #include "backend/cuda/launchers.h"
-#include "backend/move.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,18 +86,7 @@ typedef struct tt_cuda_api {
     void (*forget)(tt_cuda *cuda, tt_cuda_recording *recording);
 
     tt_cuda_beside_api beside;
-
-    // The stream of the steps, or one beside it; see backend/queue.h.
-    const char *(*queue_events)(tt_cuda *cuda, int64_t n);
-    const char *(*queue_pin)(tt_cuda *cuda, void *host, int64_t n);
-    const char *(*queue_note)(tt_cuda *cuda, bool is_wire, int64_t event);
-    const char *(*queue_follow)(tt_cuda *cuda, bool is_wire, int64_t event);
-    const char *(*queue_is_over)(tt_cuda *cuda, int64_t event, bool *over_out);
-    const char *(*queue_copy)(tt_cuda *cuda, bool is_wire, void *to,
-                              const void *from, int64_t n);
-    const char *(*queue_fill)(tt_cuda *cuda, bool is_wire, void *to, int byte,
-                              int64_t n);
-    const char *(*queue_move)(tt_cuda *cuda, bool is_wire, const tt_move *move);
+    tt_cuda_wire_api wire;
 
     int64_t (*reduce_scratch)(const tt_cuda_reduce_args *args);
     int64_t (*norm_scratch)(const tt_cuda_norm_args *args);

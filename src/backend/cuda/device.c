@@ -5,6 +5,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/layout.h"
+#include "backend/cuda/links.h"
 #include "backend/cuda/queue.h"
 #include "base/alloc.h"
 
@@ -260,6 +261,7 @@ const tt_backend_def tt_backend_cuda = {
     .kernels = tt_cuda_kernels,
     .memory = &memory,
     .queue = &tt__cuda_queue,
+    .links = &tt__cuda_links,
     .is_here = is_here,
     .has_dtype = has_dtype,
     .layout_bytes = tt__cuda_layout_bytes,

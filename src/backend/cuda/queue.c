@@ -7,56 +7,57 @@
 static tt_status events(tt_backend *backend, int64_t n)
 {
     const tt__cuda *d = tt__cuda_of(backend);
-    return tt__cuda_status(d->api->queue_events(d->cuda, n));
+    return tt__cuda_status(d->api->wire.queue_events(d->cuda, n));
 }
 
 static tt_status pin(tt_backend *backend, void *host, int64_t bytes)
 {
     const tt__cuda *d = tt__cuda_of(backend);
-    return tt__cuda_status(d->api->queue_pin(d->cuda, host, bytes));
+    return tt__cuda_status(d->api->wire.queue_pin(d->cuda, host, bytes));
 }
 
 static tt_status note(tt_backend *backend, tt_queue queue, int64_t event)
 {
     const tt__cuda *d = tt__cuda_of(backend);
     return tt__cuda_status(
-        d->api->queue_note(d->cuda, queue == TT_QUEUE_WIRE, event));
+        d->api->wire.queue_note(d->cuda, queue == TT_QUEUE_WIRE, event));
 }
 
 static tt_status follow(tt_backend *backend, tt_queue queue, int64_t event)
 {
     const tt__cuda *d = tt__cuda_of(backend);
     return tt__cuda_status(
-        d->api->queue_follow(d->cuda, queue == TT_QUEUE_WIRE, event));
+        d->api->wire.queue_follow(d->cuda, queue == TT_QUEUE_WIRE, event));
 }
 
 static tt_status is_over(tt_backend *backend, int64_t event, bool *over_out)
 {
     const tt__cuda *d = tt__cuda_of(backend);
-    return tt__cuda_status(d->api->queue_is_over(d->cuda, event, over_out));
+    return tt__cuda_status(
+        d->api->wire.queue_is_over(d->cuda, event, over_out));
 }
 
 static tt_status copy(tt_backend *backend, tt_queue queue, void *to,
                       const void *from, int64_t bytes)
 {
     const tt__cuda *d = tt__cuda_of(backend);
-    return tt__cuda_status(
-        d->api->queue_copy(d->cuda, queue == TT_QUEUE_WIRE, to, from, bytes));
+    return tt__cuda_status(d->api->wire.queue_copy(
+        d->cuda, queue == TT_QUEUE_WIRE, to, from, bytes));
 }
 
 static tt_status fill(tt_backend *backend, tt_queue queue, void *to, int byte,
                       int64_t bytes)
 {
     const tt__cuda *d = tt__cuda_of(backend);
-    return tt__cuda_status(
-        d->api->queue_fill(d->cuda, queue == TT_QUEUE_WIRE, to, byte, bytes));
+    return tt__cuda_status(d->api->wire.queue_fill(
+        d->cuda, queue == TT_QUEUE_WIRE, to, byte, bytes));
 }
 
 static tt_status move(tt_backend *backend, tt_queue queue, const tt_move *m)
 {
     const tt__cuda *d = tt__cuda_of(backend);
     return tt__cuda_status(
-        d->api->queue_move(d->cuda, queue == TT_QUEUE_WIRE, m));
+        d->api->wire.queue_move(d->cuda, queue == TT_QUEUE_WIRE, m));
 }
 
 const tt_queue_def tt__cuda_queue = {

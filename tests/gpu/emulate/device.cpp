@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <ucontext.h>
 #include <vector>
 
@@ -247,15 +248,9 @@ struct emulated_graph {
 
 // Work in a stream with a priority is done as late as CUDA allows: when somebody waits
 // for an event behind it. All other work is done at once.
-struct work {
-    void *to;
-    const void *from; // NULL: bytes that are filled
-    int byte;
-    size_t n;
-};
 struct emulated_stream {
     bool is_late;
-    std::deque<work> queued;
+    std::deque<std::function<bool()>> queued;
     int64_t n_done, n_all;
     emulated_graph *recording; // NULL: what is queued is done
 };
@@ -339,41 +334,41 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 
 static std::recursive_mutex streams_lock;
 
-static void do_work(const work &w)
+// Does what is next, if it can be done now.
+static bool do_next(emulated_stream *s)
 {
-    if (w.from != NULL)
-        memcpy(w.to, w.from, w.n);
-    else
-        memset(w.to, w.byte, w.n);
-}
-
-static void do_next(emulated_stream *s)
-{
-    do_work(s->queued.front());
+    const std::lock_guard<std::recursive_mutex> guard(streams_lock);
+    if (s->queued.empty() || !s->queued.front()())
+        return false;
     s->queued.pop_front();
     s->n_done++;
+    return true;
+}
+
+static bool is_done(emulated_stream *s, int64_t n)
+{
+    const std::lock_guard<std::recursive_mutex> guard(streams_lock);
+    return s == NULL || s->n_done >= n;
 }
 
 static cudaError_t do_until(emulated_stream *s, int64_t n)
 {
-    const std::lock_guard<std::recursive_mutex> guard(streams_lock);
-    while (s != NULL && s->n_done < n)
-        do_next(s);
+    while (!is_done(s, n))
+        if (!do_next(s))
+            usleep(100);
     return cudaSuccess;
 }
 
-static cudaError_t queue(emulated_stream *s, const work &w)
+bool emulated::is_late(cudaStream_t stream)
 {
-    if (emulated::is_recorded(s, [=] { do_work(w); }))
-        return cudaSuccess;
+    return stream != NULL && stream->is_late;
+}
+
+void emulated::later(cudaStream_t stream, std::function<bool()> work)
+{
     const std::lock_guard<std::recursive_mutex> guard(streams_lock);
-    if (s == NULL || !s->is_late) {
-        do_work(w);
-        return cudaSuccess;
-    }
-    s->queued.push_back(w);
-    s->n_all++;
-    return cudaSuccess;
+    stream->queued.push_back(work);
+    stream->n_all++;
 }
 
 void emulated::catch_up(cudaStream_t stream)
@@ -477,13 +472,16 @@ cudaError_t cudaHostUnregister(void *)
 
 cudaError_t cudaMemsetAsync(void *p, int byte, size_t n, cudaStream_t stream)
 {
-    return queue(stream, {p, NULL, byte, n});
+    emulated::queue(stream, [=] { memset(p, byte, n); });
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n,
                             cudaMemcpyKind, cudaStream_t stream)
 {
-    return n == 0 ? cudaSuccess : queue(stream, {to, from, 0, n});
+    if (n > 0)
+        emulated::queue(stream, [=] { memcpy(to, from, n); });
+    return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
@@ -563,9 +561,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     const std::lock_guard<std::recursive_mutex> guard(streams_lock);
-    if (event->stream == NULL || event->stream->n_done >= event->behind)
+    if (is_done(event->stream, event->behind))
         return cudaSuccess;
-    do_next(event->stream);
+    (void)do_next(event->stream);
     return cudaErrorNotReady;
 }
 

@@ -5,6 +5,8 @@
 
 #include <cuda_runtime.h>
 
+#include <functional>
+
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulated
@@ -14,7 +16,10 @@ void run(body_fn *body, void *context, dim3 grid, dim3 block,
          size_t shared_bytes);
 void *shared(void); // as much as the launch asked for
 
-void catch_up(cudaStream_t stream); // does what is queued there
+// Whether work in a stream is done later; then it is queued: asked until it is done.
+bool is_late(cudaStream_t stream);
+void catch_up(cudaStream_t stream); // does all that is queued there
+void later(cudaStream_t stream, std::function<bool()> work);
 
 // Whether the stream records; then it keeps the work, to be done whenever that is
 // launched.
@@ -37,8 +42,13 @@ inline void queue(cudaStream_t stream, const std::function<void()> &work)
 {
     if (is_recorded(stream, work))
         return;
-    catch_up(stream);
-    work();
+    if (is_late(stream))
+        later(stream, [=] {
+            work();
+            return true;
+        });
+    else
+        work();
 }
 
 // Arguments are what they are at the launch, however often it is done.

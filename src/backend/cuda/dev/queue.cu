@@ -113,6 +113,11 @@ static cudaStream_t stream_of(const tt_cuda *c, bool is_wire)
     return is_wire ? c->queue->stream : c->stream;
 }
 
+extern "C" cudaStream_t tt_cuda_queue_stream(const tt_cuda *c)
+{
+    return c->queue->stream;
+}
+
 extern "C" const char *tt_cuda_queue_note(tt_cuda *c, bool is_wire,
                                           int64_t event)
 {
