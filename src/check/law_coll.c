@@ -24,6 +24,7 @@ enum {
     WIDEST = 8,
     UNTOUCHED = 0x5a, // bytes of `out` before a call
     MOST_SCRATCH = 2, // times count that an algorithm asks for
+    GUARD = 4096,     // bytes behind that, which nobody may touch
 };
 static const double deadline = 20;
 
@@ -165,6 +166,12 @@ static bool expect(const tt_coll_call *call, const char *fold, int64_t i,
     }
 }
 
+static bool is_untouched(const char *at, int64_t n)
+{
+    return n <= 0 ||
+           (at[0] == UNTOUCHED && memcmp(at, at + 1, (size_t)(n - 1)) == 0);
+}
+
 // An element that is not the result's, or was written though it is none of it.
 static int64_t first_wrong(const tt_coll_call *call, const rank *r)
 {
@@ -176,12 +183,8 @@ static int64_t first_wrong(const tt_coll_call *call, const rank *r)
     for (; expect(call, fold, i, want); i++)
         if (memcmp(tt_coll_to(call, i), want, (size_t)bytes) != 0)
             return i;
-    const char *rest = r->out + i * bytes;
-    const int64_t n = (call->count - i) * bytes;
-    const bool is_untouched =
-        n <= 0 ||
-        (rest[0] == UNTOUCHED && memcmp(rest, rest + 1, (size_t)(n - 1)) == 0);
-    return is_untouched ? -1 : i;
+    const int64_t rest = (call->count - i) * bytes;
+    return is_untouched(r->out + i * bytes, rest) ? -1 : i;
 }
 
 static void describe(const tt_coll_def *def, const tt_coll_call *call,
@@ -199,10 +202,14 @@ static tt_status check_call(rank *r, const tt_coll_def *def,
     const tt_comm_stats before = r->comm->stats;
     describe(def, call, what, sizeof what);
     fill_in(call, r);
+    char *behind = r->scratch + tt_coll_scratch_bytes(def, call);
+    memset(behind, UNTOUCHED, GUARD);
     TT_TRY(tt_coll_run(def, r->comm, call));
     const int64_t wrong = first_wrong(call, r);
     tt_report_check(&r->report, wrong < 0, "%s: element %lld is wrong", what,
                     (long long)wrong);
+    tt_report_check(&r->report, is_untouched(behind, GUARD),
+                    "%s: writes behind its scratch memory", what);
     if (def->is_native)
         return TT_OK;
     const tt_coll_cost cost = def->way[call->kind].cost(call);
@@ -440,7 +447,8 @@ static tt_status allocate(rank *r)
     const int64_t n = (r->most + MAX_RANKS) * WIDEST;
     char **buffer[N_BUFFERS] = {&r->in, &r->out, &r->again, &r->scratch};
     for (int k = 0; k < N_BUFFERS; k++) {
-        const int64_t bytes = buffer[k] == &r->scratch ? MOST_SCRATCH * n : n;
+        const int64_t bytes =
+            buffer[k] == &r->scratch ? MOST_SCRATCH * n + GUARD : n;
         *buffer[k] = r->is_shared ? r->comm->def->alloc(r->comm, bytes)
                                   : tt_alloc(bytes);
         if (*buffer[k] == NULL)
