@@ -6,6 +6,7 @@
 #define TT_BACKEND_BACKEND_H
 
 #include "backend/kernel.h"
+#include "backend/lane.h"
 #include "backend/links.h"
 #include "backend/queue.h"
 #include "plan/target.h"
@@ -22,6 +23,9 @@ typedef struct tt_memory_def {
     tt_status (*read)(tt_backend *backend, void *host, const void *from,
                       int64_t bytes);
     tt_status (*wait)(tt_backend *backend);
+    // From there to there; NULL: by way of the host.
+    tt_status (*copy)(tt_backend *backend, void *to, const void *from,
+                      int64_t bytes);
     // Notes when all work that was queued before is done, under a number; seconds
     // between two notes, waited for. NULL: neither.
     tt_status (*mark)(tt_backend *backend, int64_t number);
@@ -49,7 +53,8 @@ typedef struct tt_backend_def {
     const tt_memory_def *memory; // NULL: the host's
     const tt_queue_def *queue;   // of memory that is not; NULL: no wire there
     const tt_links_def *links;   // between devices; NULL: there are none
-    bool (*is_here)(void);       // NULL: everywhere
+    const tt_lane_def *lane; // the same; NULL: inputs are written in their turn
+    bool (*is_here)(void);   // NULL: everywhere
     bool (*has_dtype)(tt_dtype dtype);
     // Layouts, see tt_target; NULL: none.
     int64_t (*layout_bytes)(tt_backend *backend, int32_t layout);
@@ -97,6 +102,8 @@ tt_status tt_memory_write(tt_backend *backend, void *to, const void *host,
                           int64_t bytes);
 tt_status tt_memory_read(tt_backend *backend, void *host, const void *from,
                          int64_t bytes);
+tt_status tt_memory_copy(tt_backend *backend, void *to, const void *from,
+                         int64_t bytes);       // both are its own
 tt_status tt_memory_wait(tt_backend *backend); // until all work is done
 // The host's memory beside it.
 tt_status tt_memory_host_alloc(tt_backend *backend, int64_t bytes,

@@ -86,6 +86,32 @@ tt_status tt_memory_read(tt_backend *backend, void *host, const void *from,
     return TT_OK;
 }
 
+static tt_status copy_by_host(tt_backend *backend, void *to, const void *from,
+                              int64_t bytes)
+{
+    void *host = tt_alloc(bytes + 1);
+    if (host == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a copy of %lld bytes",
+                       (long long)bytes);
+    tt_status status = tt_memory_read(backend, host, from, bytes);
+    if (status == TT_OK)
+        status = tt_memory_write(backend, to, host, bytes);
+    tt_free(host);
+    return status;
+}
+
+tt_status tt_memory_copy(tt_backend *backend, void *to, const void *from,
+                         int64_t bytes)
+{
+    const tt_memory_def *memory = backend->def->memory;
+    if (memory != NULL && memory->copy == NULL)
+        return copy_by_host(backend, to, from, bytes);
+    if (memory != NULL)
+        return memory->copy(backend, to, from, bytes);
+    copy_bytes(to, from, bytes);
+    return TT_OK;
+}
+
 tt_status tt_memory_wait(tt_backend *backend)
 {
     return backend->def->memory == NULL ? TT_OK

@@ -69,7 +69,8 @@ static tt_status measure(tt_job *job, const options *o, result *r)
                        (long long)o->steps);
     const tt_exec_options exec = {.poison = true,
                                   .trace = o->trace[0] != '\0',
-                                  .check_finite = o->finite};
+                                  .check_finite = o->finite,
+                                  .span = true};
     tt_status status = tt_job_start(job, &exec);
     if (status == TT_OK)
         status = tt_bench_run(job, o->warmup, NULL, &r->last);
@@ -123,8 +124,10 @@ static tt_status measure_classes(tt_job *job, const options *o, result *r)
     const double n = (double)stats.n_runs;
     for (int32_t s = 0; s < job->plan->n_steps; s++)
         r->class_seconds[class_of(&job->plan->step[s])] += seconds[s] / n;
-    const double idle = stats.device_seconds - stats.busy_seconds;
-    r->class_seconds[IDLE] = idle > 0 ? idle / n : 0;
+    // Of steps as they are timed, where launches come one behind the other.
+    const double idle = r->stats.device_seconds / (double)r->stats.n_runs -
+                        stats.busy_seconds / n;
+    r->class_seconds[IDLE] = idle > 0 ? idle : 0;
     return TT_OK;
 }
 
@@ -202,6 +205,8 @@ static void print_json(const tt_job *job, const options *o, const result *r,
         tt_json_f64(&j, "mfu",
                     flops / r->seconds / job->backend->target.peak_flops);
     if (r->class_seconds[GEMM] > 0) {
+        tt_json_f64(&j, "device_ms_per_step",
+                    r->stats.device_seconds / (double)r->stats.n_runs * 1e3);
         tt_json_open(&j, "ms_by_class", '{');
         for (int i = 0; i < N_CLASSES; i++)
             tt_json_f64(&j, class_name[i], r->class_seconds[i] * 1e3);

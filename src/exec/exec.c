@@ -246,6 +246,8 @@ void tt_exec_destroy(tt_exec *exec)
     tt__replay_fini(exec);
     if (exec->is_bound)
         exec->options.wire->unbind(exec->options.wire->ctx, exec->backend);
+    tt__lanes_fini(exec);
+    tt__kept_fini(exec);
     free_host_kernels(exec, exec->to_host);
     free_host_kernels(exec, exec->from_host);
     tt_memory_free(exec->backend, exec->memory);

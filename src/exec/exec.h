@@ -46,6 +46,7 @@ typedef struct tt_exec_options {
                          // steps are the device's; `trace` does so too
     bool marks;          // times of steps are those between marks that a device
                          // keeps by itself, without waiting; others: no times
+    bool span;           // only the time of whole runs, of a device that keeps it
     const tt_wire *wire; // NULL: a plan with collectives is refused
 } tt_exec_options;
 
@@ -62,6 +63,17 @@ tt_status tt_exec_init_state(tt_exec *exec, uint64_t seed);
 // outlive the step cannot be read: mark them as outputs.
 tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data);
 tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out);
+
+// The same in two parts, for a device that computes meanwhile: room() is memory to be
+// filled in with what comes next (NULL: there is none, write() instead), send() sets it
+// on its way and returns at once, take() makes it the value when it is its turn.
+tt_status tt_exec_room(tt_exec *exec, tt_val v, void **room_out);
+tt_status tt_exec_send(tt_exec *exec, tt_val v);
+tt_status tt_exec_take(tt_exec *exec, tt_val v);
+
+// A copy of a state, and the state as it was then; nobody waits for either.
+tt_status tt_exec_keep(tt_exec *exec, tt_val v);
+tt_status tt_exec_put_back(tt_exec *exec, tt_val v);
 
 // One number, converted; a value of one element.
 tt_status tt_exec_set_scalar(tt_exec *exec, const char *name, double value);
@@ -80,8 +92,8 @@ typedef struct tt_exec_stats { // over all runs since creation or reset
     double overhead_fraction;    // of the wall time, outside of all these
     double flops;                // counted as the steps ran
     int64_t n_steps, n_replayed; // that had kernels; of these, not one by one
-    // With `marks`: from the first step's beginning to the last one's end, and of
-    // that inside steps.
+    // With `marks` or `span`: from the first step's beginning to the last one's end.
+    // With `marks`: of that inside steps.
     double device_seconds, busy_seconds;
 } tt_exec_stats;
 void tt_exec_stats_get(const tt_exec *exec, tt_exec_stats *stats_out);

@@ -68,29 +68,52 @@ static bool is_offloaded(const tt_exec *exec, tt_val v)
     return b >= 0 && exec->plan->buffer[b].on_host;
 }
 
+static tt_status prepare_from(tt_exec *exec, tt_val v)
+{
+    const tt_operand *own = &exec->plan->home[v.id].operand;
+    tt_operand dense = *own;
+    tt_operand_set_dense(&dense);
+    return prepare(exec, &dense, own, &exec->from_host[v.id]);
+}
+
+tt_status tt__host_target(tt_exec *exec, tt_val v, void **to_out)
+{
+    const tt_ref *home = &exec->plan->home[v.id];
+    *to_out = tt__address(exec, home);
+    if (tt_operand_is_dense(&home->operand))
+        return TT_OK;
+    TT_TRY(prepare_from(exec, v));
+    *to_out = exec->from_host[v.id].dense;
+    return TT_OK;
+}
+
+tt_status tt__host_convert(tt_exec *exec, tt_val v)
+{
+    const tt_ref *home = &exec->plan->home[v.id];
+    tt__host_kernel *kernel = &exec->from_host[v.id];
+    return tt_operand_is_dense(&home->operand)
+               ? TT_OK
+               : convert(kernel, kernel->dense, tt__address(exec, home));
+}
+
 tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
 {
     const tt_ref *home = &exec->plan->home[v.id];
+    void *to = NULL;
     if (!exec->plan->is_kept[v.id])
         return fail_missing(exec, v);
-    char *to = tt__address(exec, home);
     if (is_offloaded(exec, v)) {
         TT_TRY(tt_memory_wait(exec->backend));
-        memcpy(to, data, (size_t)dense_bytes(&home->operand));
+        memcpy(tt__address(exec, home), data,
+               (size_t)dense_bytes(&home->operand));
         return TT_OK;
     }
-    if (tt_operand_is_dense(&home->operand))
-        return tt_memory_write(exec->backend, to, data,
-                               dense_bytes(&home->operand));
-    tt_operand dense = home->operand;
-    tt_operand_set_dense(&dense);
-    tt__host_kernel *kernel = &exec->from_host[v.id];
-    TT_TRY(prepare(exec, &dense, &home->operand, kernel));
-    if (kernel->dense == NULL)
-        return convert(kernel, data, to);
-    TT_TRY(tt_memory_write(exec->backend, kernel->dense, data,
-                           dense_bytes(&dense)));
-    return convert(kernel, kernel->dense, to);
+    TT_TRY(tt__host_target(exec, v, &to));
+    if (to == NULL) // the host's memory, in another form
+        return convert(&exec->from_host[v.id], data, tt__address(exec, home));
+    TT_TRY(tt_memory_write(exec->backend, to, data,
+                           dense_bytes(&home->operand)));
+    return tt__host_convert(exec, v);
 }
 
 tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out)

@@ -4,10 +4,20 @@
 #include "base/alloc.h"
 #include "exec/state.h"
 
-static bool has_marks(const tt_exec *exec)
+static bool can_mark(const tt_exec *exec)
 {
     const tt_memory_def *memory = exec->backend->def->memory;
-    return exec->options.marks && memory != NULL && memory->mark != NULL;
+    return memory != NULL && memory->mark != NULL;
+}
+
+static bool has_marks(const tt_exec *exec)
+{
+    return exec->options.marks && can_mark(exec);
+}
+
+static bool has_span(const tt_exec *exec)
+{
+    return exec->options.span && !exec->options.marks && can_mark(exec);
 }
 
 tt_status tt__marks_init(tt_exec *exec)
@@ -43,11 +53,22 @@ tt_status tt__mark(tt_exec *exec, int32_t step, bool is_end)
     return exec->backend->def->memory->mark(exec->backend, 2 * i + is_end);
 }
 
+tt_status tt__mark_run(tt_exec *exec, bool is_end)
+{
+    return has_span(exec)
+               ? exec->backend->def->memory->mark(exec->backend, is_end)
+               : TT_OK;
+}
+
 tt_status tt__marks_read(tt_exec *exec)
 {
     const tt_memory_def *memory = exec->backend->def->memory;
     const int64_t n = exec->n_marked;
     double seconds = 0;
+    if (has_span(exec)) {
+        TT_TRY(memory->between(exec->backend, 0, 1, &seconds));
+        exec->stats.device_seconds += seconds;
+    }
     if (exec->marked == NULL || n == 0)
         return TT_OK;
     exec->n_marked = 0;

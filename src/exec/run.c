@@ -110,9 +110,11 @@ static tt_status run_order(tt_exec *exec, tt_feed_fn *feed, void *user)
         const tt_order *order = &exec->plan->order[i];
         if (order->micro >= n_fed && feed != NULL)
             TT_TRY(feed_micro(exec, feed, user, n_fed++));
+        if (i == 0)
+            TT_TRY(tt__mark_run(exec, false));
         TT_TRY(run_segment(exec, order));
     }
-    return TT_OK;
+    return tt__mark_run(exec, true);
 }
 
 tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user)

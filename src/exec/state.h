@@ -54,6 +54,7 @@ struct tt_exec {
     tt_args *args; // per step, addresses resolved
     void **address;
     tt__host_kernel *to_host, *from_host; // per value
+    void **lane, **kept; // per value, see lane.c, keep.c; NULL: none yet
     double *step_seconds;
     tt__event *event; // a ring
     int64_t n_events, events_capacity;
@@ -81,6 +82,13 @@ static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
     return b->on_host ? exec->on_host + offset : tt__at(exec, offset);
 }
 
+// host: where dense data of a value are written, and what makes its form of them.
+tt_status tt__host_target(tt_exec *exec, tt_val v, void **to_out);
+tt_status tt__host_convert(tt_exec *exec, tt_val v);
+
+void tt__lanes_fini(tt_exec *exec);
+void tt__kept_fini(tt_exec *exec);
+
 // Finds the first element of a step's outputs that is NaN or infinite.
 typedef struct tt__culprit {
     int64_t index; // -1: all are finite
@@ -93,6 +101,7 @@ tt_status tt__find_not_finite(const tt_exec *exec, const tt_step *step,
 // marks: when a device began and ended each step, if that is wanted.
 tt_status tt__marks_init(tt_exec *exec);
 tt_status tt__mark(tt_exec *exec, int32_t step, bool is_end);
+tt_status tt__mark_run(tt_exec *exec, bool is_end); // if only that is wanted
 tt_status tt__marks_read(tt_exec *exec); // adds to the times of steps
 
 // replay: pieces are recorded the second time they run (the first time, libraries still

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "train/ahead.h"
 #include "train/feed.h"
 #include "train/weights.h"
 
@@ -20,7 +21,6 @@ void tt_job_close(tt_job *job)
     tt_free(job->x);
     tt_free(job->y);
     tt_free(job->stop);
-    tt_free(job->kept);
     tt_arena_destroy(job->arena);
     tt_free(job);
 }
@@ -44,30 +44,13 @@ void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out)
 
 // ---- buffers, which forward passes change before the guard can decide ----
 
-static tt_status make_kept(tt_job *job)
+static tt_status keep_buffers(const tt_job *job, bool is_back)
 {
-    int64_t bytes = 0;
-    for (int64_t i = 0; i < job->tensors.n; i++)
-        if (job->tensors.v[i].role == TT_TENSOR_BUFFER)
-            bytes += job->tensors.v[i].bytes;
-    if (!job->guard || bytes == 0)
-        return TT_OK;
-    job->kept = tt_alloc(bytes);
-    return job->kept != NULL
-               ? TT_OK
-               : tt_fail(TT_ERR_NOMEM, "no memory for a copy of buffers");
-}
-
-static tt_status keep_buffers(tt_job *job, bool is_back)
-{
-    char *at = job->kept;
-    for (int64_t i = 0; at != NULL && i < job->tensors.n; i++) {
+    for (int64_t i = 0; job->guard && i < job->tensors.n; i++) {
         const tt_tensor *t = &job->tensors.v[i];
-        if (t->role != TT_TENSOR_BUFFER)
-            continue;
-        TT_TRY(is_back ? tt_exec_write(job->exec, t->val, at)
-                       : tt_exec_read(job->exec, t->val, at));
-        at += t->bytes;
+        if (t->role == TT_TENSOR_BUFFER)
+            TT_TRY(is_back ? tt_exec_put_back(job->exec, t->val)
+                           : tt_exec_keep(job->exec, t->val));
     }
     return TT_OK;
 }
@@ -102,8 +85,8 @@ tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
     TT_TRY(tt_job_check_fit(job));
     TT_TRY(tt_exec_create(job->plan, job->backend, &own, &job->exec));
     TT_TRY(make_inputs(job));
-    TT_TRY(make_kept(job));
     job->step = 0;
+    job->ahead = (tt_ahead){0};
     return tt_exec_init_state(job->exec, (uint64_t)job->options.seed);
 }
 
@@ -140,25 +123,14 @@ static tt_status get_output(tt_job *job, const char *name, double *value_out)
     return tt_is(v) ? tt_exec_get_scalar(job->exec, v, value_out) : TT_OK;
 }
 
-typedef struct feeding {
-    tt_job *job;
-    tt_job_feed_fn *feed;
-    void *user;
-} feeding;
-
 static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
 {
-    const feeding *f = user;
+    const tt__feeding *f = user;
     tt_job *job = f->job;
     TT_TRY(set_scalar(job, "first_sample", (double)(micro * job->io.batch)));
     if (job->stop != NULL)
         TT_TRY(tt_feed_stop(exec, job->stop, job->wants_stop));
-    if (f->feed == NULL)
-        return TT_OK;
-    TT_TRY(f->feed(f->user, job, micro, job->x, job->y));
-    tt_feed_leave_out(job->plan, job->y);
-    TT_TRY(tt_exec_write(exec, tt_graph_find(job->graph, "x"), job->x));
-    return tt_exec_write(exec, tt_graph_find(job->graph, "y"), job->y);
+    return f->feed == NULL ? TT_OK : tt__feed_now(f, micro);
 }
 
 const tt_coll_call tt_job_stop_call = {
@@ -187,7 +159,7 @@ static tt_status agree_to_stop(const tt_job *job, bool heard, bool *stop_out)
 tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                       tt_step_result *result_out)
 {
-    feeding f = {job, feed, user};
+    tt__feeding f = {job, feed, user};
     tt_step_result result = {0};
     double skipped = 0, stop = 0;
     TT_TRY(keep_buffers(job, false));
@@ -201,6 +173,7 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
         tt_comm_wire_step(job->peers.wire, job->step + 1);
     TT_TRY(tt_exec_run(job->exec, feed_one, &f));
     job->step++;
+    tt__feed_ahead(&f); // the device is still at work
     TT_TRY(get_output(job, "loss", &result.loss));
     TT_TRY(get_output(job, "count", &result.count));
     TT_TRY(get_output(job, "correct", &result.correct));

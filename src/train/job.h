@@ -63,6 +63,15 @@ typedef enum tt_job_lr_scale {
     TT_LR_SCALE_SQRT,
 } tt_job_lr_scale;
 
+// Inputs of the next micro-batch, see train/ahead.h.
+typedef struct tt_ahead {
+    bool is_sent;  // on their way to the device, not in the job's memory
+    bool is_asked; // of the first micro-batch behind `step` steps, already
+    int64_t step;
+    tt_status status; // of asking
+    char message[512];
+} tt_ahead;
+
 typedef struct tt_job {
     tt_arena *arena;
     tt_job_options options;
@@ -96,9 +105,12 @@ typedef struct tt_job {
     double lr;    // of the next steps; starts as `rate`
     bool guard;   // a loss or gradient that is not finite, or a loss above
     double limit; // `limit` (starts as infinity), changes no state at all
-    void *kept;   // guard: buffers as they were before the step
 
     bool wants_stop; // this rank does: all learn of it with the next step
+    // The feed of a step may be asked for the next one's first micro-batch before
+    // results are there, where that saves time; a copy of it is kept.
+    bool feeds_ahead;
+    tt_ahead ahead;
 } tt_job;
 
 // Reads and checks all settings: each must be known. `extra` (may be NULL) are
@@ -165,6 +177,9 @@ typedef struct tt_step_result {
 // fed, which is where it was.
 tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                       tt_step_result *result_out);
+
+// What was asked of the feed ahead counts no more: its data begin elsewhere.
+void tt_job_forget_ahead(tt_job *job);
 
 // Whether ranks ask each other behind every step if one wants to stop, because not
 // all learn it with the losses; and the call that they do it with.

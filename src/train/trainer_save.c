@@ -225,6 +225,7 @@ static int64_t rollback_target(const tt_trainer *t)
 static tt_status go_on_behind(tt_trainer *t, int64_t position)
 {
     t->state.position = position;
+    tt_job_forget_ahead(t->job);
     TT_TRY(tt_loader_seek(t->loader, position));
     if (!tt__trainer_is_first(t))
         return TT_OK;

@@ -244,6 +244,7 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
         TT_TRY(tt_evaluator_open(t->session, &t->evaluator));
     TT_TRY(choose_start(t, notes));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", open_folder(t)));
+    t->job->feeds_ahead = true;
     TT_TRY(open_loader(t));
     mark_again(t);
     t->first_step = t->state.step;

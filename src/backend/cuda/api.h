@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 typedef struct tt_cuda_recording tt_cuda_recording;
+typedef struct tt_cuda_lane tt_cuda_lane;
 typedef struct tt_cuda_gemm tt_cuda_gemm;
 typedef struct tt_cuda_sdpa tt_cuda_sdpa;
 typedef struct tt_cuda_conv tt_cuda_conv;
@@ -87,6 +88,13 @@ typedef struct tt_cuda_api {
 
     tt_cuda_beside_api beside;
     tt_cuda_wire_api wire;
+
+    // See backend/lane.h.
+    const char *(*lane_open)(tt_cuda *cuda, int64_t bytes, tt_cuda_lane **out);
+    void (*lane_close)(tt_cuda_lane *lane);
+    const char *(*lane_room)(tt_cuda_lane *lane, void **host_out);
+    const char *(*lane_send)(tt_cuda_lane *lane, int64_t n);
+    const char *(*lane_take)(tt_cuda_lane *lane, void *to, int64_t n);
 
     int64_t (*reduce_scratch)(const tt_cuda_reduce_args *args);
     int64_t (*norm_scratch)(const tt_cuda_norm_args *args);

@@ -4,6 +4,7 @@
 // All work of a device is queued in one stream; the host waits only where it reads.
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/lane.h"
 #include "backend/cuda/layout.h"
 #include "backend/cuda/links.h"
 #include "backend/cuda/queue.h"
@@ -81,6 +82,14 @@ static tt_status memory_wait(tt_backend *backend)
     return tt__cuda_status(d->api->wait(d->cuda));
 }
 
+static tt_status memory_copy(tt_backend *backend, void *to, const void *from,
+                             int64_t bytes)
+{
+    const tt__cuda *d = tt__cuda_of(backend);
+    return tt__cuda_status(
+        d->api->wire.queue_copy(d->cuda, false, to, from, bytes));
+}
+
 static tt_status memory_mark(tt_backend *backend, int64_t number)
 {
     const tt__cuda *d = tt__cuda_of(backend);
@@ -148,6 +157,7 @@ static const tt_memory_def memory = {
     .write = memory_write,
     .read = memory_read,
     .wait = memory_wait,
+    .copy = memory_copy,
     .mark = memory_mark,
     .between = memory_between,
     .record = memory_record,
@@ -262,6 +272,7 @@ const tt_backend_def tt_backend_cuda = {
     .memory = &memory,
     .queue = &tt__cuda_queue,
     .links = &tt__cuda_links,
+    .lane = &tt__cuda_lane,
     .is_here = is_here,
     .has_dtype = has_dtype,
     .layout_bytes = tt__cuda_layout_bytes,

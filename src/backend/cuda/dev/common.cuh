@@ -240,6 +240,11 @@ void tt_cuda_beside_destroy(tt_cuda_beside *beside);
 const char *tt_cuda_beside_begin(tt_cuda *cuda, tt_cuda_beside *beside,
                                  void *to, const void *from, int64_t bytes);
 const char *tt_cuda_beside_finish(tt_cuda *cuda, tt_cuda_beside *beside);
+const char *tt_cuda_lane_open(tt_cuda *cuda, int64_t bytes, tt_cuda_lane **out);
+void tt_cuda_lane_close(tt_cuda_lane *lane);
+const char *tt_cuda_lane_room(tt_cuda_lane *lane, void **host_out);
+const char *tt_cuda_lane_send(tt_cuda_lane *lane, int64_t n);
+const char *tt_cuda_lane_take(tt_cuda_lane *lane, void *to, int64_t n);
 const char *tt_cuda_queue_events(tt_cuda *cuda, int64_t n);
 const char *tt_cuda_queue_pin(tt_cuda *cuda, void *host, int64_t n);
 void tt_cuda_queue_unpin(tt_cuda *cuda);
