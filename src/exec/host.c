@@ -111,8 +111,8 @@ tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
     TT_TRY(tt__host_target(exec, v, &to));
     if (to == NULL) // the host's memory, in another form
         return convert(&exec->from_host[v.id], data, tt__address(exec, home));
-    TT_TRY(tt_memory_write(exec->backend, to, data,
-                           dense_bytes(&home->operand)));
+    TT_TRY(
+        tt_memory_write(exec->backend, to, data, dense_bytes(&home->operand)));
     return tt__host_convert(exec, v);
 }
 

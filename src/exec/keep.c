@@ -17,8 +17,8 @@ tt_status tt_exec_keep(tt_exec *exec, tt_val v)
 {
     const tt_operand *o = &exec->plan->home[v.id].operand;
     if (exec->kept == NULL)
-        exec->kept = tt_alloc(exec->plan->graph->n_values *
-                              (int64_t)sizeof *exec->kept);
+        exec->kept =
+            tt_alloc(exec->plan->graph->n_values * (int64_t)sizeof *exec->kept);
     if (exec->kept == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a copy of states");
     if (exec->kept[v.id] == NULL)

@@ -21,8 +21,8 @@ tt_status tt_exec_room(tt_exec *exec, tt_val v, void **room_out)
     if (def == NULL || !exec->plan->is_kept[v.id])
         return TT_OK;
     if (exec->lane == NULL)
-        exec->lane = tt_alloc(exec->plan->graph->n_values *
-                              (int64_t)sizeof *exec->lane);
+        exec->lane =
+            tt_alloc(exec->plan->graph->n_values * (int64_t)sizeof *exec->lane);
     if (exec->lane == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for inputs on their way");
     void **lane = &exec->lane[v.id];

@@ -20,7 +20,7 @@ train() { # name, settings...
         >"$folder/out" 2>&1 || die "$name: $(cat "$folder/out")"
 }
 losses() {
-    sed -n 's/.*"step": *\([0-9]*\).*"loss": *\([-+0-9.e]*\).*/\1 \2/p' \
+    sed -n 's/.*"step": *\([0-9]*\).*"train.loss": *\([-+0-9.e]*\).*/\1 \2/p' \
         "$folder/$1/metrics.jsonl"
 }
 
