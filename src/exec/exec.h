@@ -39,14 +39,14 @@ typedef struct tt_wire {
 } tt_wire;
 
 typedef struct tt_exec_options {
-    bool poison;         // fill memory with NaN first: see tt_exec_peak_used
-    bool trace;          // keep the time of every step
-    bool check_finite;   // after every step: slow, names the first culprit
-    bool wait;           // for a device after every step, so that the times of
-                         // steps are the device's; `trace` does so too
-    bool marks;          // times of steps are those between marks that a device
-                         // keeps by itself, without waiting; others: no times
-    bool span;           // only the time of whole runs, of a device that keeps it
+    bool poison;       // fill memory with NaN first: see tt_exec_peak_used
+    bool trace;        // keep the time of every step
+    bool check_finite; // after every step: slow, names the first culprit
+    bool wait;         // for a device after every step, so that the times of
+                       // steps are the device's; `trace` does so too
+    bool marks;        // times of steps are those between marks that a device
+                       // keeps by itself, without waiting; others: no times
+    bool span;         // only the time of whole runs, of a device that keeps it
     const tt_wire *wire; // NULL: a plan with collectives is refused
 } tt_exec_options;
 
