@@ -25,6 +25,10 @@ static tt_dtype kind_dtype(const char *text, tt_dtype dtype)
         return TT_I64;
     if (text[0] == 'u')
         return TT_U8;
+    if (text[0] == 'q')
+        return TT_E4M3;
+    if (text[0] == 'r')
+        return TT_E5M2;
     // Losses, statistics and optimiser state are never below f32.
     if (text[0] == 'm')
         return dtype == TT_F64 ? TT_F64 : TT_F32;

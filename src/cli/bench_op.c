@@ -139,10 +139,13 @@ static tt_status profile(tt_cli *cli, tt_job *job, const options *o)
             add(&r, o->each, &plan->step[s], seconds[s] / (double)o->steps);
     tt_status status = tt_bench_copy_rate(job->backend, &byte_rate);
     if (status == TT_OK)
-        status = tt_bench_product(
-            job->backend,
-            job->options.precision == TT_PRECISION_BF16 ? TT_BF16 : TT_F32, mnk,
-            &product);
+        status =
+            tt_bench_product(job->backend,
+                             job->options.precision == TT_PRECISION_BF16 ||
+                                     job->options.precision == TT_PRECISION_FP8
+                                 ? TT_BF16
+                                 : TT_F32,
+                             mnk, &product);
     if (status == TT_OK)
         status = print_rows(cli, &r, flops / product, byte_rate);
     tt_free(r.list);

@@ -183,14 +183,13 @@ static double rate(const tt_job *job, const result *r)
 static void print_json(const tt_job *job, const options *o, const result *r,
                        tt_str *out)
 {
-    static const char *const precision[] = {"fp32", "bf16", "fp16", "fp64"};
     const double flops = tt_job_flops(job);
     tt_json j = {.out = out};
     tt_json_open(&j, NULL, '{');
     tt_json_str(&j, "model", job->options.model);
     tt_json_i64(&j, "parameters", tt_job_parameters(job));
     tt_json_i64(&j, "batch", job->options.batch);
-    tt_json_str(&j, "precision", precision[job->options.precision]);
+    tt_json_str(&j, "precision", tt_precision_name[job->options.precision]);
     tt_json_i64(&j, "threads", job->backend->options.n_threads);
     tt_json_i64(&j, "steps", o->steps);
     tt_json_f64(&j, "ms_per_step", r->seconds * 1e3);

@@ -55,7 +55,6 @@ static tt_status print_json(const tt_job *job, const tt_survey *survey,
 static void print_head(const tt_job *job, tt_str *out)
 {
     const tt_job_options *o = &job->options;
-    static const char *const precision[] = {"fp32", "bf16", "fp16", "fp64"};
     tt_str_addf(out, "%s: %lld parameters, batch %lld", o->model,
                 (long long)tt_job_parameters(job), (long long)o->batch);
     if (o->accumulate > 1)
@@ -65,8 +64,8 @@ static void print_head(const tt_job *job, tt_str *out)
     else
         tt_str_addf(out, " of %lldx%lld pixels", (long long)job->io.image,
                     (long long)job->io.image);
-    tt_str_addf(out, ", %s, %s on %s\n", precision[o->precision], o->optim,
-                o->device);
+    tt_str_addf(out, ", %s, %s on %s\n", tt_precision_name[o->precision],
+                o->optim, o->device);
     if (job->peers.size > 1)
         tt_str_addf(out, "rank %d of %d: mesh %s, zero=%lld\nlayout: %s\n",
                     job->peers.rank, job->peers.size, job->grid.mesh,

@@ -182,7 +182,8 @@ static tt_status open_all(tt_cli *cli, const tt_peers *peers, subject *s,
         return TT_OK;
     TT_TRY(open_alone(cli, peers, NULL, &s[1]));
     request->one = s[1].job;
-    if (precision == TT_PRECISION_BF16 || precision == TT_PRECISION_FP16) {
+    if (precision == TT_PRECISION_BF16 || precision == TT_PRECISION_FP16 ||
+        precision == TT_PRECISION_FP8) {
         TT_TRY(open_alone(cli, peers, "fp32", &s[2]));
         request->low = s[2].job;
     }

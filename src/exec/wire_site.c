@@ -4,10 +4,15 @@
 
 #include "ops/ops.h"
 
-// tt_num has the order of tt_dtype.
+// tt_num has the order of tt_dtype; floats of 8 bits are sent, never added.
 _Static_assert((int)TT_NUM_F64 == (int)TT_F64 && (int)TT_NUM_U8 == (int)TT_U8 &&
-                   (int)TT_N_NUMS == (int)TT_N_DTYPES,
+                   (int)TT_N_NUMS == (int)TT_E4M3,
                "element types of graphs and of messages");
+
+static tt_num num_of(tt_dtype dtype)
+{
+    return dtype > TT_U8 ? TT_NUM_U8 : (tt_num)dtype;
+}
 
 // Alike on all ranks that take part, which may do other things between than others.
 static int32_t tag_of(int32_t node, int32_t piece)
@@ -30,7 +35,7 @@ tt__site tt__site_of(const tt_plan *plan, int32_t s, const tt_args *args)
     x.axis = (int32_t)x.p->axis;
     x.size = g->mesh.axis[x.axis].size;
     x.coord = tt_mesh_coord(x.mesh, x.rank, x.axis);
-    x.fold.type = (tt_num)x.in_type->dtype;
+    x.fold.type = num_of(x.in_type->dtype);
     x.count = step->moved_bytes / tt_num_bytes(x.fold.type);
     x.in_bytes = step->moved_bytes;
     x.out_bytes = tt_target_bytes(plan->target, &step->out[0].operand);

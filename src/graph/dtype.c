@@ -10,10 +10,11 @@ static const struct {
     int64_t bytes;
     bool is_float;
 } info[TT_N_DTYPES] = {
-    [TT_F64] = {"f64", 8, true},   [TT_F32] = {"f32", 4, true},
-    [TT_BF16] = {"bf16", 2, true}, [TT_F16] = {"f16", 2, true},
-    [TT_I64] = {"i64", 8, false},  [TT_I32] = {"i32", 4, false},
-    [TT_U8] = {"u8", 1, false},
+    [TT_F64] = {"f64", 8, true},    [TT_F32] = {"f32", 4, true},
+    [TT_BF16] = {"bf16", 2, true},  [TT_F16] = {"f16", 2, true},
+    [TT_I64] = {"i64", 8, false},   [TT_I32] = {"i32", 4, false},
+    [TT_U8] = {"u8", 1, false},     [TT_E4M3] = {"e4m3", 1, false},
+    [TT_E5M2] = {"e5m2", 1, false},
 };
 
 int64_t tt_dtype_bytes(tt_dtype dtype)
@@ -93,6 +94,48 @@ static uint16_t double_to_f16(double value)
     return (uint16_t)(sign | (uint16_t)(base + (int)units));
 }
 
+// Floats of 8 bits: so many bits of fraction, exponents from `least`.
+typedef struct tiny {
+    int fraction, least;
+    double largest;
+    uint8_t nan;
+} tiny;
+
+static const tiny e4m3 = {3, -6, 448, 0x7f}, e5m2 = {2, -14, 57344, 0x7f};
+
+double tt_dtype_largest(tt_dtype dtype)
+{
+    return dtype == TT_E4M3 ? e4m3.largest : e5m2.largest;
+}
+
+static double tiny_to_double(const tiny *t, uint8_t bits)
+{
+    const int size = bits & 0x7f, exponent = size >> t->fraction;
+    const int fraction = size & ((1 << t->fraction) - 1);
+    const double value = exponent == 0
+                             ? ldexp(fraction, t->least - t->fraction)
+                             : ldexp(fraction + (1 << t->fraction),
+                                     exponent - 1 + t->least - t->fraction);
+    if (value > t->largest)
+        return (double)NAN;
+    return (bits & 0x80) != 0 ? -value : value;
+}
+
+static uint8_t double_to_tiny(const tiny *t, double value)
+{
+    const uint8_t sign = signbit(value) ? 0x80 : 0;
+    const double size = fmin(fabs(value), t->largest);
+    if (!isfinite(value))
+        return (uint8_t)(sign | t->nan);
+    int exponent = t->least;
+    if (size >= ldexp(1, t->least))
+        exponent = ilogb(size);
+    const double units = nearbyint(ldexp(size, t->fraction - exponent));
+    // A carry out of the fraction moves into the exponent by itself.
+    const int base = (exponent - t->least) << t->fraction;
+    return (uint8_t)(sign | (uint8_t)(base + (int)units));
+}
+
 double tt_dtype_load(tt_dtype dtype, const void *base, int64_t i)
 {
     switch (dtype) {
@@ -110,6 +153,10 @@ double tt_dtype_load(tt_dtype dtype, const void *base, int64_t i)
         return ((const int32_t *)base)[i];
     case TT_U8:
         return ((const uint8_t *)base)[i];
+    case TT_E4M3:
+        return tiny_to_double(&e4m3, ((const uint8_t *)base)[i]);
+    case TT_E5M2:
+        return tiny_to_double(&e5m2, ((const uint8_t *)base)[i]);
     default:
         return (double)NAN;
     }
@@ -145,6 +192,12 @@ void tt_dtype_store(tt_dtype dtype, void *base, int64_t i, double value)
         break;
     case TT_U8:
         ((uint8_t *)base)[i] = (uint8_t)clamp(value, 0, 255);
+        break;
+    case TT_E4M3:
+        ((uint8_t *)base)[i] = double_to_tiny(&e4m3, value);
+        break;
+    case TT_E5M2:
+        ((uint8_t *)base)[i] = double_to_tiny(&e5m2, value);
         break;
     default:
         break;

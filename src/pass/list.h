@@ -1,5 +1,6 @@
 TT_PASS(blocks)
 TT_PASS(chunk)
+TT_PASS(fp8)
 TT_PASS(fuse)
 TT_PASS(offload)
 TT_PASS(partition)

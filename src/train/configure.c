@@ -23,7 +23,7 @@ const tt_opt tt_job_option_table[] = {
     {"image", "0", "height and width; 0: the model's default", TT_OPT_I64,
      offsetof(tt_job_options, image), NULL, 0, 1 << 16},
     {"precision", "fp32", "of activations and matrix products", TT_OPT_CHOICE,
-     offsetof(tt_job_options, precision), "fp32|bf16|fp16|fp64"},
+     offsetof(tt_job_options, precision), "fp32|bf16|fp16|fp64|fp8"},
     {"recompute", "none", "activations: kept, or computed again", TT_OPT_CHOICE,
      offsetof(tt_job_options, recompute), "none|selective|full"},
     {"optim", "adamw", "optimiser: see `tutti list optimisers`", TT_OPT_STR,
@@ -133,9 +133,17 @@ static tt_status set_optim(tt_job *job, tt_settings *settings)
                              job->arena);
 }
 
+const char *const tt_precision_name[TT_N_PRECISIONS] = {
+    [TT_PRECISION_FP32] = "fp32",
+    [TT_PRECISION_BF16] = "bf16",
+    [TT_PRECISION_FP16] = "fp16",
+    [TT_PRECISION_FP64] = "fp64",
+    [TT_PRECISION_FP8] = "fp8"};
+
+// The lowest that a precision needs.
 static tt_dtype compute_dtype(int precision)
 {
-    static const tt_dtype dtype[] = {TT_F32, TT_BF16, TT_F16, TT_F64};
+    static const tt_dtype dtype[] = {TT_F32, TT_BF16, TT_F16, TT_F64, TT_E4M3};
     return dtype[precision];
 }
 
@@ -146,10 +154,14 @@ static tt_status set_device(tt_job *job, const char *cache)
     if (!target->has_dtype(target, compute_dtype(job->options.precision))) {
         job->note = tt_arena_printf(
             job->arena, "this %s has no fast %s arithmetic; computing in fp32",
-            job->options.device,
-            job->options.precision == TT_PRECISION_BF16 ? "bf16" : "fp16");
+            job->options.device, tt_precision_name[job->options.precision]);
         job->options.precision = TT_PRECISION_FP32;
     }
+    if (job->options.precision == TT_PRECISION_FP8 && job->options.exact)
+        return tt_fail(
+            TT_ERR_ARG,
+            "precision=fp8 has units that depend on all ranks, which "
+            "exact cannot have; precision=bf16 would do");
     return TT_OK;
 }
 

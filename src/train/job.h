@@ -28,7 +28,10 @@ typedef enum tt_precision {
     TT_PRECISION_BF16,
     TT_PRECISION_FP16,
     TT_PRECISION_FP64,
+    TT_PRECISION_FP8, // products of linear layers; bf16 elsewhere
+    TT_N_PRECISIONS,
 } tt_precision;
+extern const char *const tt_precision_name[TT_N_PRECISIONS];
 
 // The keys of a configuration that stand at the top.
 typedef struct tt_job_options {

@@ -18,7 +18,8 @@ void tt__recipe_precision(int precision, tt_train_recipe *recipe)
     static const tt_dtype dtype[] = {[TT_PRECISION_FP32] = TT_F32,
                                      [TT_PRECISION_BF16] = TT_BF16,
                                      [TT_PRECISION_FP16] = TT_F16,
-                                     [TT_PRECISION_FP64] = TT_F64};
+                                     [TT_PRECISION_FP64] = TT_F64,
+                                     [TT_PRECISION_FP8] = TT_BF16};
     recipe->dtype = dtype[precision];
     recipe->master = precision == TT_PRECISION_FP64 ? TT_F64 : TT_F32;
 }
@@ -73,6 +74,15 @@ static tt_status recompute(tt_graph **graph, int mode)
     if (mode == 0)
         return TT_OK;
     TT_TRY(tt_pass_apply(def, &mode, *graph, &next));
+    tt_graph_destroy(*graph);
+    *graph = next;
+    return TT_OK;
+}
+
+static tt_status quantise(tt_graph **graph)
+{
+    tt_graph *next = NULL;
+    TT_TRY(tt_pass_apply(tt_pass_find("fp8"), NULL, *graph, &next));
     tt_graph_destroy(*graph);
     *graph = next;
     return TT_OK;
@@ -208,6 +218,8 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
     if (status == TT_OK)
         status = tt__job_chunk(job, v->chunks, &p.graph);
     p.chunks = tt__chunks_in(p.graph);
+    if (status == TT_OK && v->precision == TT_PRECISION_FP8)
+        status = quantise(&p.graph);
     // In this order, so that what is computed again sends nothing again.
     if (status == TT_OK)
         status = tt__job_partition(job, v->zero, &p.graph);

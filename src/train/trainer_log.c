@@ -191,13 +191,12 @@ static void write_facts(tt_trainer *t, const tt_run_end *end)
 
 void tt__trainer_tell_start(tt_trainer *t)
 {
-    static const char *const precision[] = {"fp32", "bf16", "fp16", "fp64"};
     const tt_watch *w = t->request->watch;
     const tt_job *job = t->job;
     t->facts = (tt_run_facts){
         .model = tt_session_model_text(t->session),
         .data = tt_session_data_text(t->session),
-        .precision = precision[job->options.precision],
+        .precision = tt_precision_name[job->options.precision],
         .device = job->options.device,
         .optim = tt_session_optim_text(t->session),
         .folder = t->request->folder,

@@ -18,7 +18,7 @@ static bool has_dtype(tt_dtype dtype)
 {
     if (dtype == TT_BF16)
         return tt__dnnl_has_bf16();
-    return dtype != TT_F16 && dtype < TT_N_DTYPES;
+    return dtype != TT_F16 && dtype <= TT_U8;
 }
 
 static int64_t layout_bytes(tt_backend *backend, int32_t layout)

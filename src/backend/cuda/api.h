@@ -49,10 +49,12 @@ typedef struct tt_cuda_gemm_desc {
     bool has_gelu;      // c = gelu_tanh(y), y to `aux`
     bool has_gelu_grad; // c = y * gelu_tanh'(z)
     tt_cuda_sums sums;  // also, in f32
+    bool is_fast;       // of 8-bit operands: sums may have fewer bits than f32
 } tt_cuda_gemm_desc;
 
 typedef struct tt_cuda_gemm_args {
     const void *a, *b, *bias, *plus, *z;
+    const float *a_unit, *b_unit; // factors of 8-bit operands
     void *c, *aux, *sums;
     bool accumulate;
     void *scratch;
@@ -101,6 +103,8 @@ typedef struct tt_cuda_api {
     int64_t (*embed_scratch)(const tt_cuda_embed_args *args);
     int64_t (*bn_scratch)(const tt_cuda_bn_args *args);
     int64_t (*route_scratch)(const tt_cuda_route_args *args);
+
+    const char *(*quantise_open)(tt_cuda *cuda); // before the first quantise
 
     // *gemm_out is NULL where the library has no way for the shape.
     const char *(*gemm_create)(tt_cuda *cuda, const tt_cuda_gemm_desc *desc,

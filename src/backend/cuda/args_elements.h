@@ -122,6 +122,32 @@ typedef struct tt_cuda_guard_args { // the order of TT_GUARD_*
     void *y;
 } tt_cuda_guard_args;
 
+// x [rows, cols] / units[site] in e4m3 or e5m2, as it lies and turned; *peak is the
+// largest |x| / `largest`.
+typedef struct tt_cuda_quantise_args {
+    tt_dtype type, to;
+    int64_t rows, cols;
+    double largest; // of the type `to`
+    const void *x;
+    const float *unit;
+    void *straight, *turned;
+    float *peak;
+} tt_cuda_quantise_args;
+
+typedef struct tt_cuda_largest_args { // y = max(y, x), or x
+    int64_t n;
+    bool accumulate;
+    const float *x;
+    float *y;
+} tt_cuda_largest_args;
+
+typedef struct tt_cuda_units_args { // see ops/fp8_units.c
+    int64_t steps, sites;
+    const float *history, *units, *peaks;
+    const uint8_t *skip;
+    float *history_out, *units_out;
+} tt_cuda_units_args;
+
 typedef struct tt_cuda_loss_scale_args { // the order of TT_LS_*
     int64_t growth;
     double least, most;

@@ -3,6 +3,7 @@
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <vector>
 
@@ -83,7 +84,8 @@ cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
 {
     void *const at[] = {&d->op_a,      &d->op_b, &d->epilogue,
                         &d->bias,      &d->bias_type, &d->aux,
-                        &d->aux_ld,    &d->aux_stride};
+                        &d->aux_ld,    &d->aux_stride,
+                        &d->scale_a,   &d->scale_b, &d->is_fast};
     memcpy(at[name], value, bytes);
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -108,6 +110,23 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
     return CUBLAS_STATUS_SUCCESS;
 }
 
+static bool is_tiny(const emulated_matrix *x)
+{
+    return x->type == CUDA_R_8F_E4M3 || x->type == CUDA_R_8F_E5M2;
+}
+
+// Both operands by k, in multiples of 16, and one of them e4m3.
+static bool is_supported_tiny(const emulated_product *p,
+                              const emulated_matrix *a,
+                              const emulated_matrix *b,
+                              const emulated_matrix *d)
+{
+    return is_tiny(b) && p->op_a == CUBLAS_OP_T && p->op_b == CUBLAS_OP_N &&
+           (a->type == CUDA_R_8F_E4M3 || b->type == CUDA_R_8F_E4M3) &&
+           a->rows % 16 == 0 && a->cols % 16 == 0 && b->cols % 16 == 0 &&
+           d->batch == 1 && d->type != CUDA_R_16F;
+}
+
 static bool is_supported(const emulated_product *p, const emulated_matrix *d)
 {
     if (p->epilogue < CUBLASLT_EPILOGUE_GELU_AUX)
@@ -116,13 +135,14 @@ static bool is_supported(const emulated_product *p, const emulated_matrix *d)
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t,
-    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+    cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
     cublasLtMatmulPreference_t, int wanted,
     cublasLtMatmulHeuristicResult_t *results, int *found)
 {
     *found = 0;
-    if (!is_supported(desc, d))
+    if (!is_supported(desc, d) ||
+        (is_tiny(a) && !is_supported_tiny(desc, a, b, d)))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     for (; *found < 2 && *found < wanted; ++*found) {
         results[*found] = cublasLtMatmulHeuristicResult_t();
@@ -136,6 +156,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
 
 static float load(int type, const void *p, int64_t i)
 {
+    if (type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2)
+        return emulated_fp8_value(((const uint8_t *)p)[i],
+                                  type == CUDA_R_8F_E4M3 ? __NV_E4M3
+                                                         : __NV_E5M2);
     return type == CUDA_R_16BF ? __bfloat162float(((const __nv_bfloat16 *)p)[i])
            : type == CUDA_R_16F ? __half2float(((const __half *)p)[i])
                                 : ((const float *)p)[i];
@@ -217,6 +241,8 @@ static void multiply(const operands &o, std::vector<float> &sums)
             for (int64_t l = 0; l < o.k; l++)
                 s += o.left(i, l) * o.right(l, j);
             s *= o.alpha;
+            if (is_tiny(o.la))
+                s *= *o.p->scale_a * *o.p->scale_b;
             if (o.beta != 0)
                 s += o.beta * load(o.lc->type, o.c,
                                    i + j * o.lc->ld +

@@ -16,6 +16,8 @@ typedef enum cudaDataType_t {
     CUDA_R_32F = 0,
     CUDA_R_16F = 2,
     CUDA_R_16BF = 14,
+    CUDA_R_8F_E4M3 = 28,
+    CUDA_R_8F_E5M2 = 29,
 } cudaDataType_t;
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
 typedef enum { CUBLAS_COMPUTE_32F = 68 } cublasComputeType_t;
@@ -38,6 +40,9 @@ typedef enum cublasLtMatmulDescAttributes_t {
     CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
     CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
     CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE,
+    CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+    CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+    CUBLASLT_MATMUL_DESC_FAST_ACCUM,
 } cublasLtMatmulDescAttributes_t;
 typedef enum {
     CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
@@ -62,6 +67,8 @@ struct emulated_product {
     void *bias, *aux;
     int32_t bias_type;
     int64_t aux_ld, aux_stride;
+    const float *scale_a, *scale_b;
+    int8_t is_fast;
 };
 typedef emulated_matrix *cublasLtMatrixLayout_t;
 typedef emulated_product *cublasLtMatmulDesc_t;

@@ -119,6 +119,30 @@ template <typename T> T atomicAdd(T *p, T x)
     *p += x;
     return old;
 }
+template <typename T> T atomicMax(T *p, T x)
+{
+    const T old = *p;
+    *p = old < x ? x : old;
+    return old;
+}
+template <typename T> T atomicExch(T *p, T x)
+{
+    const T old = *p;
+    *p = x;
+    return old;
+}
+inline unsigned __float_as_uint(float x)
+{
+    unsigned bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+inline float __uint_as_float(unsigned bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 inline void __threadfence(void)
 {
 }

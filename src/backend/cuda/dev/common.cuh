@@ -21,10 +21,20 @@ static inline bool is_low(tt_dtype type) // 16 bits
     return type == TT_BF16 || type == TT_F16;
 }
 
+static inline bool is_tiny(tt_dtype type) // 8 bits
+{
+    return type == TT_E4M3 || type == TT_E5M2;
+}
+
 enum { RING_SLOTS = 8, RING_BYTES = 1 << 20 };
 
 // What kernels tell the host: not zero when an index was outside its table.
 enum tt_fault { FAULT_NONE, FAULT_ID, FAULT_POSITION, FAULT_LABEL };
+
+// Where blocks of one kernel meet; both are 0 between kernels.
+struct tt_meeting {
+    unsigned largest, arrived;
+};
 
 struct tt_cuda {
     int device;
@@ -42,6 +52,7 @@ struct tt_cuda {
     volatile int *fault; // in the host's memory, for kernels
     int *fault_device;
     tt_cuda_memo memo; // of who opened it
+    tt_meeting *meeting; // on the device; made at first use
     tt_cuda_info info;
     struct tt_cuda_queue *queue; // beside the stream; NULL: nobody needs it
     cudaStream_t beside[2]; // copies from and to the device; see beside.cu
@@ -273,6 +284,7 @@ int64_t tt_cuda_norm_scratch(const tt_cuda_norm_args *args);
 int64_t tt_cuda_embed_scratch(const tt_cuda_embed_args *args);
 int64_t tt_cuda_bn_scratch(const tt_cuda_bn_args *args);
 int64_t tt_cuda_route_scratch(const tt_cuda_route_args *args);
+const char *tt_cuda_quantise_open(tt_cuda *cuda);
 const char *tt_cuda_gemm_create(tt_cuda *cuda, const tt_cuda_gemm_desc *desc,
                                 tt_cuda_gemm **gemm_out);
 void tt_cuda_gemm_destroy(tt_cuda_gemm *gemm);

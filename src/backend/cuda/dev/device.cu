@@ -50,6 +50,8 @@ static void destroy(tt_cuda *c)
     tt_cuda_beside_close(c);
     tt_cuda_forget_optims(c);
     tt_cuda_forget_squares(c);
+    if (c->meeting != NULL)
+        cudaFree(c->meeting);
     for (int64_t i = 0; i < c->n_marks; i++)
         cudaEventDestroy(c->marks[i]);
     free(c->marks);
@@ -385,6 +387,7 @@ const tt_cuda_api tutti_cuda_api = {
     tt_cuda_embed_scratch,
     tt_cuda_bn_scratch,
     tt_cuda_route_scratch,
+    tt_cuda_quantise_open,
     tt_cuda_gemm_create,
     tt_cuda_gemm_destroy,
     tt_cuda_gemm_scratch,

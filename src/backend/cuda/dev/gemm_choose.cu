@@ -136,6 +136,10 @@ static void begin_trial(tt_cuda *cuda, const tt_cuda_gemm_desc &d, int ways,
         x.plus = keep(t, noise(cuda, d.c, nc));
     if (d.has_gelu_grad)
         x.z = keep(t, noise(cuda, d.c, nc));
+    if (is_tiny(d.a.type)) {
+        const tt_cuda_matrix number = {TT_F32, 1, 1, 0};
+        x.a_unit = x.b_unit = (const float *)keep(t, noise(cuda, number, 1));
+    }
     x.scratch = room_for(t, scratch_bytes);
     for (int i = 0; i < ways; i++) {
         x.c = keep(t, noise(cuda, d.c, nc));
@@ -201,7 +205,7 @@ static std::string key_of(const gemm_product *g, const char *what,
 {
     std::vector<int64_t> k = {d.batch,     d.m,    d.n,        d.k,
                               d.bias_type, d.adds, d.has_plus, d.has_gelu,
-                              d.has_gelu_grad, d.sums};
+                              d.has_gelu_grad, d.sums, d.is_fast};
     for (const tt_cuda_matrix *x : {&d.a, &d.b, &d.c}) {
         const int64_t own[] = {x->type, x->row, x->col, x->batch};
         k.insert(k.end(), own, own + 4);
@@ -247,7 +251,8 @@ bool gemm_choose(gemm_product *g)
         return true;
     }
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
-    const uint32_t smallest = is_low(d.a.type) ? 2 : 4;
+    const uint32_t smallest =
+        is_tiny(d.a.type) ? 16 : is_low(d.a.type) ? 2 : 4;
     gemm_choice c = {};
     c.has_loose = suggest(g, smallest, found) > 0;
     if (c.has_loose) {

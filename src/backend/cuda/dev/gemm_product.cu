@@ -21,9 +21,11 @@ static const char *failed(const char *what, cublasStatus_t status)
 
 static cudaDataType_t type_of(tt_dtype type)
 {
-    return type == TT_BF16  ? CUDA_R_16BF
-           : type == TT_F16 ? CUDA_R_16F
-                            : CUDA_R_32F;
+    return type == TT_BF16   ? CUDA_R_16BF
+           : type == TT_F16  ? CUDA_R_16F
+           : type == TT_E4M3 ? CUDA_R_8F_E4M3
+           : type == TT_E5M2 ? CUDA_R_8F_E5M2
+                             : CUDA_R_32F;
 }
 
 void gemm_product_destroy(gemm_product *g)
@@ -129,7 +131,17 @@ static const char *describe(gemm_product *g)
             b_turned ? CUBLAS_OP_T : CUBLAS_OP_N));
     TRY(set(g->op, CUBLASLT_MATMUL_DESC_TRANSB,
             a_turned ? CUBLAS_OP_T : CUBLAS_OP_N));
+    if (is_tiny(d.a.type))
+        TRY(set(g->op, CUBLASLT_MATMUL_DESC_FAST_ACCUM, (int8_t)d.is_fast));
     return NULL;
+}
+
+// a and b have changed places.
+static bool bind_units(const gemm_product *g, const tt_cuda_gemm_args *x)
+{
+    return set(g->op, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, x->b_unit) ==
+               NULL &&
+           set(g->op, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, x->a_unit) == NULL;
 }
 
 cublasStatus_t gemm_multiply(const gemm_product *g,
@@ -138,6 +150,8 @@ cublasStatus_t gemm_multiply(const gemm_product *g,
                                void *workspace, int64_t bytes)
 {
     const void *plus = g->desc.has_plus ? x->plus : x->c;
+    if (is_tiny(g->desc.a.type) && !bind_units(g, x))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     const float one = 1, beta = x->accumulate || g->desc.has_plus ? 1 : 0;
     return cublasLtMatmul(g->cuda->lt, g->op, &one, x->b, g->a, x->a, g->b,
                           &beta, plus, g->c, x->c, g->c, algo,

@@ -1,0 +1,209 @@
+// fp8 - quantise, matmul_fp8 and what makes units. Products are cuBLASLt's, which reads
+// units from the device's memory; sums of forward products have the bits that tensor
+// cores give them at full speed, those of gradients are f32's.
+
+#include "ops/fp8.h"
+
+#include "backend/cuda/cuda.h"
+#include "base/alloc.h"
+#include "ops/ops.h"
+
+// ---- quantise: bound by memory bandwidth ----------------------------------
+
+static bool can_quantise(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    const tt_dtype x = site->in[TT_Q_X].dtype;
+    return tt__site_is_plain(site) && (x == TT_F32 || tt__is_low(x)) &&
+           site->in[TT_Q_UNITS].dtype == TT_F32;
+}
+
+static tt_status prepare_quantise(tt_backend *backend, tt_site *site,
+                                  tt_prepared *prepared_out)
+{
+    const tt__cuda *device = tt__cuda_of(backend);
+    TT_TRY(tt__cuda_status(device->api->quantise_open(device->cuda)));
+    return tt__cuda_prepare(backend, site, prepared_out);
+}
+
+static tt_status run_quantise(void *state, const tt_site *site,
+                              const tt_args *args)
+{
+    const tt_quantise_params *p = site->params;
+    const tt_dtype to = site->out[TT_Q_ROWS].dtype;
+    const tt_cuda_quantise_args a = {
+        .type = site->in[TT_Q_X].dtype,
+        .to = to,
+        .rows = tt__site_rows(site),
+        .cols = tt__site_cols(site),
+        .largest = tt_dtype_largest(to),
+        .x = args->in[TT_Q_X],
+        .unit = (const float *)args->in[TT_Q_UNITS] + p->site,
+        .straight = args->out[TT_Q_ROWS],
+        .turned = args->out[TT_Q_TURNED],
+        .peak = args->out[TT_Q_PEAK]};
+    return TT__CUDA(state, quantise, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_quantise = {
+    .name = "cuda.quantise",
+    .op = &tt_op_quantise,
+    .can = can_quantise,
+    .prepare = prepare_quantise,
+    .run = run_quantise,
+};
+
+// ---- products: bound by the tensor cores -----------------------------------
+
+typedef struct state {
+    const tt__cuda *device;
+    tt_cuda_gemm *gemm;
+} state;
+
+static void release(void *kernel_state)
+{
+    state *s = kernel_state;
+    if (s != NULL && s->gemm != NULL)
+        s->device->api->gemm_destroy(s->gemm);
+    tt_free(s);
+}
+
+// cuBLASLt has no product of two gradients.
+static bool can_matmul(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    const bool is_gradients = site->in[TT_M8_A].dtype == TT_E5M2 &&
+                              site->in[TT_M8_B].dtype == TT_E5M2;
+    return tt__site_is_plain(site) && !is_gradients &&
+           site->in[TT_M8_UNITS].dtype == TT_F32 &&
+           (!tt_site_has(site, TT_M8_BIAS) ||
+            (site->in[TT_M8_BIAS].dtype != TT_F64 &&
+             site->out[0].dtype == TT_BF16));
+}
+
+static tt_cuda_gemm_desc describe(const tt_site *site)
+{
+    const tt_operand *a = &site->in[TT_M8_A], *b = &site->in[TT_M8_B];
+    const int64_t n = tt_operand_dim(b, 0), k = tt_operand_dim(b, 1);
+    const bool has_bias = tt_site_has(site, TT_M8_BIAS);
+    return (tt_cuda_gemm_desc){
+        .batch = 1,
+        .m = tt_operand_count(a) / k,
+        .n = n,
+        .k = k,
+        .a = {a->dtype, k, 1, 0},
+        .b = {b->dtype, 1, k, 0},
+        .c = {site->out[0].dtype, n, 1, 0},
+        .bias_type = has_bias ? site->in[TT_M8_BIAS].dtype : TT_N_DTYPES,
+        .adds = site->out[0].dtype == TT_F32,
+        .is_fast = a->dtype == TT_E4M3 && b->dtype == TT_E4M3};
+}
+
+static tt_status prepare_matmul(tt_backend *backend, tt_site *site,
+                                tt_prepared *prepared_out)
+{
+    for (int i = 0; i < site->n_in; i++)
+        if (tt_site_has(site, i))
+            tt_operand_set_dense(&site->in[i]);
+    tt_operand_set_dense(&site->out[0]);
+    const tt_cuda_gemm_desc d = describe(site);
+    TT_TRY(tt__cuda_state(backend, sizeof(state), prepared_out));
+    state *s = prepared_out->state;
+    const tt_cuda_api *api = s->device->api;
+    tt_status status =
+        tt__cuda_status(api->gemm_create(s->device->cuda, &d, &s->gemm));
+    if (status == TT_OK && s->gemm == NULL)
+        status = TT_ERR_UNSUPPORTED;
+    if (status != TT_OK) {
+        release(s);
+        prepared_out->state = NULL;
+        return status;
+    }
+    prepared_out->scratch_bytes = api->gemm_scratch(s->gemm);
+    prepared_out->accumulates = d.adds;
+    return TT_OK;
+}
+
+static tt_status run_matmul(void *kernel_state, const tt_site *site,
+                            const tt_args *args)
+{
+    const state *s = kernel_state;
+    const tt_matmul_fp8_params *p = site->params;
+    const float *units = args->in[TT_M8_UNITS];
+    const tt_cuda_gemm_args a = {
+        .a = args->in[TT_M8_A],
+        .b = args->in[TT_M8_B],
+        .a_unit = units + p->a_site,
+        .b_unit = units + p->b_site,
+        .bias = tt_site_has(site, TT_M8_BIAS) ? args->in[TT_M8_BIAS] : NULL,
+        .c = args->out[0],
+        .accumulate = args->accumulate,
+        .scratch = args->scratch};
+    return tt__cuda_status(
+        s->device->api->gemm_run(s->device->cuda, s->gemm, &a));
+}
+
+const tt_kernel_def tt_kernel_cuda_matmul_fp8 = {
+    .name = "cuda.matmul_fp8",
+    .op = &tt_op_matmul_fp8,
+    .can = can_matmul,
+    .prepare = prepare_matmul,
+    .run = run_matmul,
+    .release = release,
+};
+
+// ---- numbers -------------------------------------------------------------
+
+static bool can_largest(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types(site, "f", "f");
+}
+
+static tt_status run_largest(void *kernel_state, const tt_site *site,
+                             const tt_args *args)
+{
+    const tt_cuda_largest_args a = {.n = tt_operand_count(&site->out[0]),
+                                    .accumulate = args->accumulate,
+                                    .x = args->in[0],
+                                    .y = args->out[0]};
+    return TT__CUDA(kernel_state, largest, &a);
+}
+
+static bool can_units(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types(site, "fffu", "f");
+}
+
+static tt_status run_units(void *kernel_state, const tt_site *site,
+                           const tt_args *args)
+{
+    const tt_operand *history = &site->in[TT_U8S_HISTORY];
+    const tt_cuda_units_args a = {.steps = tt_operand_dim(history, 0),
+                                  .sites = tt_operand_dim(history, 1),
+                                  .history = args->in[TT_U8S_HISTORY],
+                                  .units = args->in[TT_U8S_UNITS],
+                                  .peaks = args->in[TT_U8S_PEAKS],
+                                  .skip = args->in[TT_U8S_SKIP],
+                                  .history_out = args->out[0],
+                                  .units_out = args->out[1]};
+    return TT__CUDA(kernel_state, fp8_units, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_largest = {
+    .name = "cuda.largest",
+    .op = &tt_op_largest,
+    .accumulates = true,
+    .can = can_largest,
+    .prepare = tt__cuda_prepare,
+    .run = run_largest,
+};
+
+const tt_kernel_def tt_kernel_cuda_fp8_units = {
+    .name = "cuda.fp8_units",
+    .op = &tt_op_fp8_units,
+    .can = can_units,
+    .prepare = tt__cuda_prepare,
+    .run = run_units,
+};

@@ -1,0 +1,29 @@
+// fp8 - matrix products of operands in 8 bits. A value is `unit` times what is stored;
+// the units of all operands lie in one vector, an entry per site.
+
+#ifndef TT_OPS_FP8_H
+#define TT_OPS_FP8_H
+
+#include "graph/build.h"
+
+typedef struct tt_quantise_params {
+    int to; // 0: e4m3, 1: e5m2
+    int64_t site;
+} tt_quantise_params;
+
+// Inputs of quantise, and its outputs.
+enum { TT_Q_X, TT_Q_UNITS };
+enum { TT_Q_ROWS, TT_Q_TURNED, TT_Q_PEAK, TT_Q_N_OUT };
+
+typedef struct tt_matmul_fp8_params {
+    int64_t a_site, b_site;
+    bool is_wide; // the result is f32, else bf16
+} tt_matmul_fp8_params;
+
+// Inputs; of `like`, the shape of the result, only the shape is read.
+enum { TT_M8_A, TT_M8_B, TT_M8_UNITS, TT_M8_BIAS, TT_M8_LIKE, TT_M8_N };
+
+// Inputs of fp8_units: history [steps, sites], units, peaks of this step, skip.
+enum { TT_U8S_HISTORY, TT_U8S_UNITS, TT_U8S_PEAKS, TT_U8S_SKIP, TT_U8S_N };
+
+#endif
