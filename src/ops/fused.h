@@ -19,5 +19,7 @@ enum { TT_MA_A, TT_MA_B, TT_MA_BIAS, TT_MA_PLUS };
 enum { TT_MG_A, TT_MG_B, TT_MG_Z };
 enum { TT_GB_X, TT_GB_DY, TT_GB_W, TT_GB_B };    // shapes: W, B
 enum { TT_CA_PLUS, TT_CA_DY, TT_CA_W, TT_CA_X }; // shape: X
+enum { TT_RB_Y, TT_RB_DY, TT_RB_B };             // shape: B
+enum { TT_RB_DZ, TT_RB_DB };
 
 #endif

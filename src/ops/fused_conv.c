@@ -1,11 +1,13 @@
-// conv_relu, conv_grad_x_add - convolutions that do what comes behind them while the
-// result is in registers.
+// conv_relu, conv_grad_x_add, relu_grad_bias - convolutions, and what stands between
+// them, that do what comes behind them while the result is in registers.
 //
 //   conv_relu         y  = max(conv(x, w) + bias, 0)
 //   conv_grad_x_add   dx = plus + conv_grad_x(dy, w); plus comes first, so that dx may
 //                     take its place
+//   relu_grad_bias    dz = dy where y > 0, and db, the sum of dz over all but channels
 //
-// Operands as in conv and conv_grad_x. flops: the convolution's.
+// Operands as in conv, conv_grad_x, relu_grad and conv_grad_b. flops: the
+// convolution's; of relu_grad_bias 2 per element.
 
 #include "ops/conv_common.h"
 #include "ops/cost.h"
@@ -54,6 +56,29 @@ static void cost_add(const tt_op_io *io, int axis_size, tt_cost *cost)
     cost->depth += 1;
 }
 
+static tt_status infer_bias(tt_op_io *io)
+{
+    tt_op_io relu = *io, bias = *io;
+    TT_TRY(tt_infer_inputs(io, "relu_grad_bias", 2, 3));
+    relu.n_in = TT_RB_B;
+    TT_TRY(tt_op_relu_grad.infer(&relu));
+    bias.in = io->in + TT_RB_DY;
+    bias.n_in = io->n_in - TT_RB_DY;
+    bias.out = io->out + TT_RB_DB;
+    TT_TRY(tt_op_conv_grad_b.infer(&bias));
+    io->n_out = 2;
+    return TT_OK;
+}
+
+static void cost_bias(const tt_op_io *io, int axis_size, tt_cost *cost)
+{
+    (void)axis_size;
+    const double n = tt_cost_count(&io->in[TT_RB_Y]);
+    tt_cost_io(io, 1U << TT_RB_B, cost);
+    cost->flops = cost->work = 2 * n;
+    cost->depth = 1 + tt_cost_log2(n / tt_cost_count(&io->out[TT_RB_DB]));
+}
+
 static const tt_sample samples_relu[] = {
     {"pad=1",
      {"f batch:2 channels:3 height:5 width:4",
@@ -87,6 +112,31 @@ static const tt_sample samples_add[] = {
       "f batch:2 channels:8 height:3 width:3"},
      1152}, // 2 * (2*4*9) * 8
     {0},
+};
+
+static const tt_sample samples_bias[] = {
+    {"",
+     {"f! batch:2 channels:3 height:5 width:4",
+      "f batch:2 channels:3 height:5 width:4"},
+     240}, // 2 * 120
+    {"",
+     {"f! batch:3 channels:4 width:5", "f batch:3 channels:4 width:5",
+      "f filters:4"},
+     120}, // 2 * 60
+    {"",
+     {"f! batch:2 channels:8 height:9 width:7",
+      "f batch:2 channels:8 height:9 width:7"},
+     2016}, // 2 * 1008
+    {0},
+};
+
+const tt_op_def tt_op_relu_grad_bias = {
+    .name = "relu_grad_bias",
+    .doc = "The gradients of relu and of the bias in front of it.",
+    .shape_only = 1U << TT_RB_B,
+    .infer = infer_bias,
+    .cost = cost_bias,
+    .samples = samples_bias,
 };
 
 const tt_op_def tt_op_conv_relu = {

@@ -9,6 +9,7 @@
 //   bias   matmul_grad_w, bias_grad                    ->  matmul_grad_both
 //   relu   conv, relu                                  ->  conv_relu
 //   images conv_grad_x, add                            ->  conv_grad_x_add
+//   masks  relu_grad, conv_grad_b                      ->  relu_grad_bias
 //
 //   same      up to rounding: sums that were rounded between two nodes are not
 //   bytes     what lay between the nodes is neither written nor read
@@ -231,6 +232,8 @@ static const tt_opt options[] = {
      offsetof(tt_fuse_params, relu)},
     {"images", "true", "gradients of images and the addition behind them",
      TT_OPT_BOOL, offsetof(tt_fuse_params, images)},
+    {"masks", "true", "gradients of activations and of the bias before them",
+     TT_OPT_BOOL, offsetof(tt_fuse_params, masks)},
     {0},
 };
 

@@ -296,6 +296,27 @@ static bool match_images(const tt__matcher *m, int32_t n, tt__group *group)
     return true;
 }
 
+static bool match_masks(const tt__matcher *m, int32_t n, tt__group *group)
+{
+    if (!is_free(m, n, &tt_op_relu_grad))
+        return false;
+    const tt_node *relu = node_at(m, n);
+    const int32_t b = find_reader(m, &tt_op_conv_grad_b, &relu->out[0], 1);
+    if (b < 0)
+        return false;
+    const tt_node *bias = node_at(m, b);
+    *group = (tt__group){.op = &tt_op_relu_grad_bias,
+                         .node = {n, b},
+                         .n_nodes = 2,
+                         .at = n,
+                         .in = {relu->in[0], relu->in[1],
+                                bias->n_in > 1 ? bias->in[1] : TT_NONE},
+                         .n_in = 1 + bias->n_in,
+                         .out = {relu->out[0], bias->out[0]},
+                         .n_out = 2};
+    return true;
+}
+
 const tt__pattern tt__patterns[] = {
     {offsetof(tt_fuse_params, norm), match_norm},
     {offsetof(tt_fuse_params, loss), match_loss},
@@ -304,5 +325,6 @@ const tt__pattern tt__patterns[] = {
     {offsetof(tt_fuse_params, bias), match_bias},
     {offsetof(tt_fuse_params, relu), match_relu},
     {offsetof(tt_fuse_params, images), match_images},
+    {offsetof(tt_fuse_params, masks), match_masks},
     {0, NULL},
 };

@@ -235,3 +235,56 @@ const tt_kernel_def tt_kernel_cuda_conv_grad_b = {
     .prepare = prepare_b,
     .run = run_b,
 };
+
+// ---- activation and bias: dz and its sums in one pass ----
+
+static bool can_bias(const tt_backend *backend, const tt_site *site)
+{
+    (void)backend;
+    return tt__site_has_types_in_layouts(site, "ttx", "tf");
+}
+
+static tt_cuda_bn_args columns_of(const tt_site *site)
+{
+    const tt_operand *y = &site->in[TT_RB_Y];
+    const int64_t n = tt_operand_dim(y, 0), c = tt_operand_dim(y, 1);
+    return (tt_cuda_bn_args){.type = y->dtype,
+                             .n = n,
+                             .channels = c,
+                             .points = tt_operand_count(y) / (n * c),
+                             .groups = 1,
+                             .samples = n,
+                             .rows = 1};
+}
+
+static tt_status prepare_bias(tt_backend *backend, tt_site *site,
+                              tt_prepared *prepared_out)
+{
+    const tt_cuda_bn_args a = columns_of(site);
+    TT_TRY(tt__cuda_channels_last(backend, &site->in[TT_RB_Y]));
+    TT_TRY(tt__cuda_channels_last(backend, &site->in[TT_RB_DY]));
+    TT_TRY(tt__cuda_channels_last(backend, &site->out[TT_RB_DZ]));
+    prepared_out->scratch_bytes = tt__cuda_of(backend)->api->bn_scratch(&a);
+    return tt__cuda_prepare(backend, site, prepared_out);
+}
+
+static tt_status run_bias(void *kernel_state, const tt_site *site,
+                          const tt_args *args)
+{
+    tt_cuda_bn_args a = columns_of(site);
+    a.mask = args->in[TT_RB_Y];
+    a.dy = args->in[TT_RB_DY];
+    a.d_residual = args->out[TT_RB_DZ];
+    a.dbeta = args->out[TT_RB_DB];
+    a.scratch = args->scratch;
+    return TT__CUDA(kernel_state, relu_grad_bias, &a);
+}
+
+const tt_kernel_def tt_kernel_cuda_relu_grad_bias = {
+    .name = "cuda.relu_grad_bias",
+    .op = &tt_op_relu_grad_bias,
+    .in_place = true,
+    .can = can_bias,
+    .prepare = prepare_bias,
+    .run = run_bias,
+};

@@ -48,6 +48,7 @@
     CALL(bn_train, tt_cuda_bn_args)                                            \
     CALL(bn_sums, tt_cuda_bn_args)                                             \
     CALL(bn_grad, tt_cuda_bn_args)                                             \
+    CALL(relu_grad_bias, tt_cuda_bn_args)                                      \
     CALL(row_moment, tt_cuda_parts_args)                                       \
     CALL(rsqrt, tt_cuda_parts_args)                                            \
     CALL(norm_apply, tt_cuda_parts_args)                                       \

@@ -1,5 +1,5 @@
-// fused_conv - reference kernels of conv_relu and conv_grad_x_add: their parts, one
-// after the other.
+// fused_conv - reference kernels of conv_relu, conv_grad_x_add and relu_grad_bias:
+// their parts, one after the other.
 
 #include "backend/ref/gemm.h"
 #include "backend/ref/ref.h"
@@ -31,6 +31,32 @@ static tt_status run_add(void *state, const tt_site *site, const tt_args *args)
                            tt_dtype_load(dx->dtype, args->in[TT_CA_PLUS], i));
     return TT_OK;
 }
+
+static tt_status run_bias(void *state, const tt_site *site, const tt_args *args)
+{
+    tt_site relu = *site, bias = *site;
+    tt_operand in[2] = {site->out[TT_RB_DZ]};
+    const void *dz[2] = {args->out[TT_RB_DZ]};
+    tt_args behind = *args;
+    relu.n_in = TT_RB_B;
+    relu.n_out = 1;
+    TT_TRY(tt_kernel_ref_relu_grad.run(state, &relu, args));
+    bias.in = in;
+    bias.n_in = site->n_in - TT_RB_DY;
+    if (bias.n_in > 1)
+        in[1] = site->in[TT_RB_B];
+    bias.out += TT_RB_DB;
+    bias.n_out = 1;
+    behind.in = dz;
+    behind.out += TT_RB_DB;
+    return tt_kernel_ref_conv_grad_b.run(state, &bias, &behind);
+}
+
+const tt_kernel_def tt_kernel_ref_relu_grad_bias = {
+    .name = "ref.relu_grad_bias",
+    .op = &tt_op_relu_grad_bias,
+    .run = run_bias,
+};
 
 const tt_kernel_def tt_kernel_ref_conv_relu = {
     .name = "ref.conv_relu",

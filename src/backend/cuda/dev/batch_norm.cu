@@ -186,6 +186,33 @@ template <typename E, int N, bool HAS_MASK, bool KEEPS> struct grads {
     }
 };
 
+// dz = dy where y > 0, and its sums, the second ones.
+template <typename E, int N> struct masks {
+    typedef E T;
+    enum { V = N, AT_ONCE = 4, IS_UPWARDS = false };
+    struct in {
+        slice<T, V> dy, y;
+    };
+    float sum[2][V];
+
+    __device__ void begin(const tt_cuda_bn_args &, const float *, int64_t) {}
+    __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
+    {
+        return {load<T, V>(a.dy, at), load<T, V>(a.mask, at)};
+    }
+    __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
+    {
+        slice<T, V> dz = i.dy;
+#pragma unroll
+        for (int k = 0; k < V; k++) {
+            if (to_float(i.y.v[k]) <= 0)
+                dz.v[k] = from_float<T>(0.f);
+            sum[1][k] += to_float(dz.v[k]);
+        }
+        store<T, V>(a.d_residual, at, dz);
+    }
+};
+
 // y = activation((x - mean) by + beta + residual)
 template <typename E, int N, bool HAS_RESIDUAL> struct normalise {
     typedef E T;
@@ -377,7 +404,14 @@ extern "C" int64_t tt_cuda_bn_scratch(const tt_cuda_bn_args *a)
     return 4 * (sums_of(a) + (2 * a->rows + COEFS * a->groups) * a->channels);
 }
 
-enum pass { MOMENTS, GRADS, NORMALISE, SEND_BACK, SEND_MASKED };
+enum pass { // sums first
+    MOMENTS,
+    GRADS,
+    MASKS,
+    NORMALISE,
+    SEND_BACK,
+    SEND_MASKED,
+};
 
 template <typename T, int V>
 static const char *launch_sums(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
@@ -387,6 +421,7 @@ static const char *launch_sums(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
                     (unsigned)a->groups);
     const bool has_mask = a->mask != NULL, keeps = a->d_residual != NULL;
     const auto kernel = p == MOMENTS ? sum_pass<moments<T, V>>
+                        : p == MASKS ? sum_pass<masks<T, V>>
                         : has_mask
                             ? (keeps ? sum_pass<grads<T, V, true, true>>
                                      : sum_pass<grads<T, V, true, false>>)
@@ -424,8 +459,8 @@ template <typename T, int V>
 static const char *launch(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
                           const cover &c)
 {
-    return p == MOMENTS || p == GRADS ? launch_sums<T, V>(cuda, a, p, c)
-                                      : launch_map<T, V>(cuda, a, p, c);
+    return p <= MASKS ? launch_sums<T, V>(cuda, a, p, c)
+                      : launch_map<T, V>(cuda, a, p, c);
 }
 
 template <typename T>
@@ -483,4 +518,15 @@ extern "C" const char *tt_cuda_bn_grad(tt_cuda *cuda,
     }
     const bool is_masked = !has_sums && a.d_residual != NULL;
     return walk(cuda, &a, is_masked ? SEND_MASKED : SEND_BACK, &chunks);
+}
+
+// The gradient of an activation, with its sums: dbeta.
+extern "C" const char *tt_cuda_relu_grad_bias(tt_cuda *cuda,
+                                              const tt_cuda_bn_args *args)
+{
+    tt_cuda_bn_args a = *args;
+    int64_t chunks = 0;
+    a.pair = own_pair(&a);
+    TRY(walk(cuda, &a, MASKS, &chunks));
+    return tt_bn_finish_pair(cuda, &a, chunks, NULL);
 }

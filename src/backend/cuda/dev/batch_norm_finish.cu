@@ -136,8 +136,8 @@ __global__ void use_pair(tt_cuda_bn_args a, float *coef)
 }
 
 // Sums as a pair [2, rows, channels], zero for groups that are elsewhere; their totals
-// over groups to dgamma and dbeta. The first of gradients are with x - mean, still to
-// be divided by the deviation.
+// over groups to dgamma and dbeta. The first of a norm's gradients are with x - mean,
+// still to be divided by the deviation.
 __global__ void finish_pair(tt_cuda_bn_args a, const float *partial,
                             int64_t chunks, float *coef)
 {
@@ -152,7 +152,7 @@ __global__ void finish_pair(tt_cuda_bn_args a, const float *partial,
             sum[i] = add_chunks(a, partial, chunks, g, i);
         if (!is_mine)
             continue;
-        if (a.dy != NULL && is_here) {
+        if (a.mean_in != NULL && a.dy != NULL && is_here) {
             float mean, rstd;
             statistics(a, g, c, &mean, &rstd);
             sum[0] *= rstd;
@@ -164,10 +164,10 @@ __global__ void finish_pair(tt_cuda_bn_args a, const float *partial,
         if (coef != NULL && is_here)
             keep_back(a, coef, g, c, (float)sum[0], (float)sum[1]);
     }
-    if (!is_mine || a.dgamma == NULL)
-        return;
-    a.dgamma[c] = (float)total[0];
-    a.dbeta[c] = (float)total[1];
+    if (is_mine && a.dgamma != NULL)
+        a.dgamma[c] = (float)total[0];
+    if (is_mine && a.dbeta != NULL)
+        a.dbeta[c] = (float)total[1];
 }
 
 // ---- launching -------------------------------------------------------------
