@@ -220,7 +220,7 @@ static tt_status allocate(work *w)
     int64_t widest = 1;
     for (int32_t n = 0; n < w->old->n_nodes; n++)
         widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
-    const int64_t n = w->old->n_values + 1;
+    const int64_t n = w->old->n_values;
     tt__cargos *const c[] = {&w->states, &w->values};
     for (int i = 0; i < 2; i++) {
         c[i]->cargo = tt_alloc((int64_t)sizeof *c[i]->cargo * n);
