@@ -63,9 +63,10 @@ static tt_status alone(const tt_cli *cli, const char *precision,
             TT_TRY(
                 tt_settings_set(out, s->key, s->value, s->origin, cli->arena));
     }
-    return precision == NULL ? TT_OK
-                             : tt_settings_set(out, "precision", precision,
-                                               "verify", cli->arena);
+    if (precision == NULL)
+        return TT_OK;
+    TT_TRY(tt_settings_set(out, "optim.master", "true", "verify", cli->arena));
+    return tt_settings_set(out, "precision", precision, "verify", cli->arena);
 }
 
 static tt_status open_alone(const tt_cli *cli, const tt_peers *peers,

@@ -202,9 +202,10 @@ static tt_val add_param(tt_builder *b, const char *name, tt_init init,
                         const tt_shape *shape)
 {
     const bool is_low = b->dtype != b->master && shape->ndim >= 2;
-    const tt_dtype dtype = is_low && b->reads_only ? b->dtype : b->master;
+    const bool is_single = b->reads_only || b->no_masters;
+    const tt_dtype dtype = is_low && is_single ? b->dtype : b->master;
     tt_val source = tt_state(b, TT_ROLE_PARAM, name, dtype, shape, init);
-    if (tt_is(source) && is_low && !b->reads_only) {
+    if (tt_is(source) && is_low && !is_single) {
         char work[TT_SCOPE_BYTES];
         snprintf(work, sizeof work, "%s.work", name);
         source = tt_state(b, TT_ROLE_WORK, work, b->dtype, shape,

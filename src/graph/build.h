@@ -22,7 +22,9 @@ struct tt_builder {
     tt_dtype dtype;  // of activations and of the weights that kernels read
     tt_dtype master; // of stored weights and optimiser state
     bool is_training;
-    bool reads_only;    // weights are never updated: stored as they are read
+    bool reads_only; // weights are never updated: stored as they are read
+    bool
+        no_masters; // they are updated, and stored as they are read all the same
     int64_t norm_group; // samples that batch norm takes together; 0: all
     tt_phase phase;
     int32_t stage;

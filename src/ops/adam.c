@@ -50,6 +50,10 @@ static const tt_opt options[] = {
     {"low", "none", "the dtype of a copy for the kernels; set by the precision",
      TT_OPT_CHOICE, .offset = offsetof(tt_optim_params, low),
      .choices = "none|bf16|f16"},
+    {"random", "false", "weights in bf16 are rounded up or down at random",
+     TT_OPT_BOOL, .offset = offsetof(tt_optim_params, is_random)},
+    {"seed", "0", "of that", TT_OPT_I64,
+     .offset = offsetof(tt_optim_params, seed), .min = 0, .max = 9e15},
     {0},
 };
 
@@ -65,6 +69,10 @@ static const tt_opt options_w[] = {
     {"low", "none", "the dtype of a copy for the kernels; set by the precision",
      TT_OPT_CHOICE, .offset = offsetof(tt_optim_params, low),
      .choices = "none|bf16|f16"},
+    {"random", "false", "weights in bf16 are rounded up or down at random",
+     TT_OPT_BOOL, .offset = offsetof(tt_optim_params, is_random)},
+    {"seed", "0", "of that", TT_OPT_I64,
+     .offset = offsetof(tt_optim_params, seed), .min = 0, .max = 9e15},
     {0},
 };
 
@@ -81,6 +89,10 @@ static const tt_sample samples[] = {
      {"m a:3 b:5", "m a:3 b:5", "m=0.1", "m=0.5", "I=2", "u=1", "m a:3 b:5",
       "m+ a:3 b:5"},
      15 * 16},
+    {"random=true seed=3",
+     {"f a:3 b:5", "m a:3 b:5", "m=0.1", "m=0.5", "I=2", "u=0", "m a:3 b:5",
+      "m+ a:3 b:5"},
+     15 * 16},
     {0},
 };
 
@@ -95,6 +107,10 @@ static const tt_sample samples_w[] = {
      14 * 15},
     {"",
      {"m a:3 b:5", "m a:3 b:5", "m=0.1", "m=0.5", "I=2", "u=1", "m a:3 b:5",
+      "m+ a:3 b:5"},
+     15 * 15},
+    {"random=true seed=3",
+     {"f a:3 b:5", "m a:3 b:5", "m=0.1", "m=0.5", "I=2", "u=0", "m a:3 b:5",
       "m+ a:3 b:5"},
      15 * 15},
     {0},

@@ -202,9 +202,8 @@ static void add_states(tt_builder *b, const tt_value *param,
         }
         const tt_init init = {
             .kind = TT_INIT_CONST, .a = node->params.initial, .of = TT_NONE};
-        node->in[TT_OPTIM_STATE + i] =
-            tt_state(b, TT_ROLE_OPTIM, name, param->type.dtype,
-                     &param->type.shape, init);
+        node->in[TT_OPTIM_STATE + i] = tt_state(
+            b, TT_ROLE_OPTIM, name, b->master, &param->type.shape, init);
     }
 }
 
@@ -226,7 +225,7 @@ static void update_average(tt_builder *b, const shared *s, int32_t id, tt_val w)
         return;
     }
     const tt_val average =
-        tt_state(b, TT_ROLE_OPTIM, name, param.type.dtype, &param.type.shape,
+        tt_state(b, TT_ROLE_OPTIM, name, b->master, &param.type.shape,
                  (tt_init){.kind = TT_INIT_COPY, .of = {id}});
     const tt_ema_params params = {.decay = s->use->ema};
     tt_update(b, average,

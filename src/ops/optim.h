@@ -36,6 +36,10 @@ typedef struct tt_optim_params {
     bool nesterov;
     bool adapt; // lars, lamb: scale by the norms of weight and update
     int low;    // tt_low
+    // Of a weight in bf16: up or down at random, so that it is right on average. The
+    // numbers are keyed by seed, the node's origin, step and the element's index.
+    bool is_random;
+    int64_t seed;
 } tt_optim_params;
 
 typedef struct tt_ema_params {

@@ -52,6 +52,9 @@ static const tt_opt common_optim[] = {
      offsetof(tt_job_optim, lr_scale), "none|linear|sqrt"},
     {"lr_batch", "0", "batch that lr was made for; 0: one rank's part",
      TT_OPT_F64, offsetof(tt_job_optim, lr_batch), NULL, 0, 1 << 24},
+    {"master", "true",
+     "fp32 weights beside bf16 ones; false: rounded at random", TT_OPT_BOOL,
+     offsetof(tt_job_optim, master)},
     {"decay", "matrices", "what weight_decay applies to", TT_OPT_CHOICE,
      offsetof(tt_job_optim, decay), "matrices|all"},
     {"no_decay", "", "patterns of names that weight_decay leaves alone",
@@ -67,6 +70,13 @@ static int table_size(const tt_opt *table)
     while (table != NULL && table[n].name != NULL)
         n++;
     return n;
+}
+
+// Options of operators that follow from other settings.
+static bool is_internal(const char *name)
+{
+    return strcmp(name, "low") == 0 || strcmp(name, "random") == 0 ||
+           strcmp(name, "seed") == 0;
 }
 
 tt_status tt_job_optim_table(const tt_optim_def *optim, tt_arena *arena,
@@ -86,7 +96,7 @@ tt_status tt_job_optim_table(const tt_optim_def *optim, tt_arena *arena,
         table[n++].offset += offsetof(tt_job_optim, schedule);
     }
     for (int i = 0; i < n_own; i++)
-        if (strcmp(own[i].name, "low") != 0) // follows from the precision
+        if (!is_internal(own[i].name))
             table[n++] = own[i];
     *table_out = table;
     return TT_OK;
@@ -162,6 +172,33 @@ static tt_status set_device(tt_job *job, const char *cache)
             TT_ERR_ARG,
             "precision=fp8 has units that depend on all ranks, which "
             "exact cannot have; precision=bf16 would do");
+    return TT_OK;
+}
+
+// Weights in bf16 alone: only where there is a bf16 to hold them, and an optimiser
+// that rounds them as they need it.
+static tt_status set_masters(tt_job *job)
+{
+    tt_optim_params *p = &job->optim_params.params;
+    const int precision = job->options.precision;
+    const char *name = job->optim->name;
+    if (job->optim_params.master)
+        return TT_OK;
+    if (strcmp(name, "adamw") != 0 && strcmp(name, "adam") != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "optim.master=false is for adamw and adam, not %s",
+                       name);
+    if (job->note != NULL) { // it was asked for, and the device has none
+        job->optim_params.master = true;
+        return TT_OK;
+    }
+    if (precision != TT_PRECISION_BF16 && precision != TT_PRECISION_FP8)
+        return tt_fail(TT_ERR_ARG,
+                       "optim.master=false keeps weights in bf16, which "
+                       "precision=%s has not; precision=bf16 would do",
+                       tt_precision_name[precision]);
+    p->is_random = true;
+    p->seed = job->options.seed;
     return TT_OK;
 }
 
@@ -307,7 +344,8 @@ static tt_status configure(tt_job *job, tt_settings *settings,
     TT_TRY(set_globs(job));
     set_rate(job);
     job->limit = HUGE_VAL;
-    return set_device(job, settings->cache);
+    TT_TRY(set_device(job, settings->cache));
+    return set_masters(job);
 }
 
 tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,

@@ -124,6 +124,7 @@ static tt_status begin(tt_builder *b, const tt_train_recipe *recipe)
     b->dtype = recipe->dtype;
     b->master = recipe->master;
     b->norm_group = recipe->bn_group;
+    b->no_masters = recipe->no_masters;
     return TT_OK;
 }
 

@@ -21,6 +21,7 @@ typedef struct tt_train_recipe {
     tt_optim_use optim; // count and loss are filled in
     tt_dtype dtype, master;
     double smoothing;
+    bool no_masters;   // weights of two dims and more lie in `dtype` alone
     double loss_scale; // the first factor on the loss (f16); 0: none
     // An input "stop", a number per sample, and the output "stop", their sum: so
     // that with the losses all ranks learn that one of them wants to stop.

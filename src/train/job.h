@@ -53,6 +53,7 @@ typedef struct tt_job_optim {
     int lr_scale;    // tt_job_lr_scale
     double lr_batch; // that lr was made for
     const char *no_decay, *lr_groups;
+    bool master; // weights are kept in fp32 too
     tt_schedule schedule;
 } tt_job_optim;
 

@@ -176,6 +176,7 @@ static tt_train_recipe recipe_of(tt_job *job)
                   .guard = job->guard,
                   .scaling = {job->train.loss_scale_growth}},
         .smoothing = job->options.smoothing,
+        .no_masters = !job->optim_params.master,
         .loss_scale = is_fp16 ? job->train.loss_scale : 0,
         .bn_group = job->train.bn_group,
         .asks_to_stop = job->peers.size > 1,

@@ -116,11 +116,17 @@ typedef struct tt_cuda_optim_args {
     double weight_decay, momentum, dampening, alpha, beta1, beta2, eps;
     double lr_decay, trust;
     bool nesterov, adapt;
-    const float *w, *g, *s0, *s1;
+    const void
+        *w; // f32, or bf16: rounded at random, element i as number `first` + i
+    bool is_random;
+    uint64_t origin_hash;
+    int64_t seed, first;
+    const float *g, *s0, *s1;
     const float *lr, *scale, *wnorm, *unorm; // numbers; norms are squared
     const int64_t *step;
     const uint8_t *skip;
-    float *w_out, *s0_out, *s1_out;
+    void *w_out;
+    float *s0_out, *s1_out;
     void *low; // 16 bits; NULL: none
     tt_dtype low_type;
 } tt_cuda_optim_args;

@@ -5,7 +5,10 @@
 #include "ops/optim.h"
 
 #include "backend/cuda/layout.h"
+#include "base/rng.h"
 #include "ops/ops.h"
+
+#include <string.h>
 
 static int n_states(const tt_op_def *op)
 {
@@ -54,6 +57,24 @@ static bool can(const tt_backend *backend, const tt_site *site)
            outputs_fit(site, 1 + n_states(site->op));
 }
 
+// A weight in bf16 alone, whose part of the whole is a run.
+static bool can_random(const tt_backend *backend, const tt_site *site)
+{
+    const tt_optim_params *p = site->params;
+    const tt_local *w = &site->in[TT_OPTIM_W].local;
+    const int64_t n = tt_operand_count(&site->in[TT_OPTIM_W]);
+    (void)backend;
+    return p->is_random && tt__site_has_types(site, "bfffIuf", "y") &&
+           site->n_out == 3 && site->out[0].dtype == TT_BF16 &&
+           site->out[1].dtype == TT_F32 && site->out[2].dtype == TT_F32 &&
+           tt_local_to_global(w, n - 1) - tt_local_to_global(w, 0) == n - 1;
+}
+
+static bool can_adam(const tt_backend *backend, const tt_site *site)
+{
+    return can(backend, site) || can_random(backend, site);
+}
+
 static bool can_apply(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
@@ -88,7 +109,14 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
 static tt_cuda_optim_args describe(const tt_site *site, const tt_args *args)
 {
     const tt_optim_params *p = site->params;
+    const bool is_random = site->in[0].dtype == TT_BF16;
     return (tt_cuda_optim_args){
+        .is_random = is_random,
+        .origin_hash =
+            is_random ? tt_hash(site->origin, (int64_t)strlen(site->origin))
+                      : 0,
+        .seed = p->seed,
+        .first = tt_local_to_global(&site->in[0].local, 0),
         .rule = rule_of(site->op),
         .n = tt_operand_count(&site->in[0]),
         .weight_decay = p->weight_decay,
@@ -193,7 +221,7 @@ const tt_kernel_def tt_kernel_cuda_rmsprop = {
 const tt_kernel_def tt_kernel_cuda_adam = {
     .name = "cuda.adam",
     .op = &tt_op_adam,
-    .can = can,
+    .can = can_adam,
     .prepare = prepare,
     .run = run,
 };
@@ -201,7 +229,7 @@ const tt_kernel_def tt_kernel_cuda_adam = {
 const tt_kernel_def tt_kernel_cuda_adamw = {
     .name = "cuda.adamw",
     .op = &tt_op_adamw,
-    .can = can,
+    .can = can_adam,
     .prepare = prepare,
     .run = run,
 };

@@ -4,9 +4,11 @@
 #include "ops/optim.h"
 
 #include "backend/kernel.h"
+#include "base/rng.h"
 #include "ops/ops.h"
 
 #include <math.h>
+#include <string.h>
 
 // What is the same for all elements.
 typedef struct context {
@@ -111,6 +113,31 @@ static context context_of(const tt_site *site, const tt_args *args)
     };
 }
 
+// bf16 keeps the upper half of a float: a random lower half carries into it as often
+// as what is cut off is large.
+static double rounded_at_random(float x, uint32_t random)
+{
+    uint32_t bits;
+    if (!isfinite(x))
+        return (double)x;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + (random >> 16)) & 0xffff0000u;
+    memcpy(&x, &bits, sizeof bits);
+    return (double)x;
+}
+
+static double weight(const tt_site *site, const context *c, int64_t i,
+                     double value)
+{
+    const tt_operand *w = &site->out[0];
+    if (!c->p->is_random || w->dtype != TT_BF16 || c->is_skipped)
+        return value;
+    const uint64_t key =
+        tt_rng_key((uint64_t)c->p->seed, site->origin, (uint64_t)c->step);
+    const int64_t at = tt_local_to_global(&site->in[TT_OPTIM_W].local, i);
+    return rounded_at_random((float)value, tt_rng_u32(key, (uint64_t)at));
+}
+
 static void store(const tt_site *site, const tt_args *args, int out, int64_t i,
                   double value)
 {
@@ -133,7 +160,7 @@ static void run_elements(const tt_site *site, const tt_args *args,
                                  args->in[TT_OPTIM_STATE + k], i);
         if (!c->is_skipped)
             fn(c, g * c->scale, &w, s);
-        store(site, args, 0, i, w);
+        store(site, args, 0, i, weight(site, c, i, w));
         for (int k = 0; k < n_state; k++)
             store(site, args, 1 + k, i, s[k]);
         store(site, args, 1 + n_state, i, w); // low, when it is there

@@ -33,10 +33,9 @@ inline float emulated_fp8_value(uint8_t bits, __nv_fp8_interpretation_t kind)
     const int least = kind == __NV_E4M3 ? -6 : -14;
     const int exponent = (bits & 0x7f) >> fraction;
     const int low = bits & ((1 << fraction) - 1);
-    float x = exponent == 0
-                  ? ldexpf((float)low, least - fraction)
-                  : ldexpf((float)(low + (1 << fraction)),
-                           exponent - 1 + least - fraction);
+    float x = exponent == 0 ? ldexpf((float)low, least - fraction)
+                            : ldexpf((float)(low + (1 << fraction)),
+                                     exponent - 1 + least - fraction);
     if (x > (kind == __NV_E4M3 ? 448.f : 57344.f))
         x = NAN;
     return (bits & 0x80) != 0 ? -x : x;

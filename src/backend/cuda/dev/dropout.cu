@@ -1,45 +1,9 @@
 // dropout - Philox 4x32-10, the numbers of base/rng.h: element i of all samples is word
 // i % 4 of block i / 4. Bound by the ten rounds: a thread makes one word.
 
-#include "backend/cuda/dev/common.cuh"
+#include "backend/cuda/dev/random.cuh"
 
 enum { THREADS = 256 };
-
-__device__ static inline uint64_t mix(uint64_t x)
-{
-    x ^= x >> 30;
-    x *= 0xbf58476d1ce4e5b9ull;
-    x ^= x >> 27;
-    x *= 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
-__device__ static inline uint64_t key_of(uint64_t origin, uint64_t seed,
-                                         uint64_t step)
-{
-    const uint64_t key = mix(origin ^ mix(seed + 0x9e3779b97f4a7c15ull));
-    return mix(key ^ mix(step + 0xd1b54a32d192ed03ull));
-}
-
-__device__ static inline uint32_t random_word(uint64_t key, uint64_t index)
-{
-    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    uint32_t c0 = (uint32_t)(index / 4), c1 = (uint32_t)(index / 4 >> 32);
-    uint32_t c2 = 0, c3 = 0;
-#pragma unroll
-    for (int round = 0; round < 10; round++) {
-        const uint64_t a = (uint64_t)c0 * 0xd2511f53u;
-        const uint64_t b = (uint64_t)c2 * 0xcd9e8d57u;
-        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)b;
-        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)a;
-        k0 += 0x9e3779b9u;
-        k1 += 0xbb67ae85u;
-    }
-    const uint32_t word[4] = {c0, c1, c2, c3};
-    return word[index % 4];
-}
 
 // The element's index among all samples; scalars that nobody set change nothing.
 __device__ static inline int64_t global_index(const tt_cuda_dropout_args &a,

@@ -3,21 +3,25 @@
 // for each other and are done in one launch, since most weights are too small to fill a
 // device; a block does a chunk of one of them.
 
-#include "backend/cuda/dev/common.cuh"
+#include "backend/cuda/dev/random.cuh"
 
 #include <new>
 
 enum { THREADS = 256, CHUNK = 8192, MOST = 96 };
 
 struct optim_item {
-    const float *w, *g, *s0, *s1;
-    float *w_out, *s0_out, *s1_out;
+    const void *w;
+    const float *g, *s0, *s1;
+    void *w_out;
+    float *s0_out, *s1_out;
     void *low;
     tt_dtype low_type;
     int64_t n;
     float decay;
     int first_block;
-    bool is_wide;
+    bool is_wide, is_random;
+    uint64_t origin_hash;
+    int64_t first;
 };
 
 // A kernel's argument, as a whole.
@@ -33,6 +37,7 @@ struct shared_terms {
     float lr, scale, step;
     float bias1, root2; // of Adam: lr / (1 - beta1^t), sqrt(1 - beta2^t)
     float rate;         // of the layer
+    uint64_t key;       // of random numbers
 };
 
 __device__ static shared_terms terms_of(const tt_cuda_optim_args &a)
@@ -144,6 +149,65 @@ __device__ static inline void store_low(const float *w, void *low, int64_t i)
     *(part *)((T *)low + i) = to;
 }
 
+// bf16 keeps the upper half of a float: a random lower half carries into it as often
+// as what is cut off is large.
+__device__ static inline bf16 round_at_random(float x, uint32_t random)
+{
+    if (isfinite(x))
+        x = __uint_as_float((__float_as_uint(x) + (random >> 16)) &
+                            0xffff0000u);
+    return from_float<bf16>(x);
+}
+
+template <int V>
+__device__ static inline void load_weights(const optim_item &x, int64_t i,
+                                           float *w)
+{
+    struct alignas(4 * V) part {
+        float v[V];
+    };
+    struct alignas(2 * V) low_part {
+        bf16 v[V];
+    };
+    if (!x.is_random) {
+        *(part *)w = *(const part *)((const float *)x.w + i);
+        return;
+    }
+    const low_part low = *(const low_part *)((const bf16 *)x.w + i);
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        w[k] = to_float(low.v[k]);
+}
+
+// A step that is skipped changes no bit: what was bf16 before stays.
+template <int V>
+__device__ static inline void store_weights(const optim_item &x, uint64_t key,
+                                            int64_t i, const float *w)
+{
+    struct alignas(4 * V) part {
+        float v[V];
+    };
+    struct alignas(2 * V) low_part {
+        bf16 v[V];
+    };
+    if (!x.is_random) {
+        *(part *)((float *)x.w_out + i) = *(const part *)w;
+        return;
+    }
+    const uint64_t at = (uint64_t)(x.first + i);
+    uint32_t random[4];
+    low_part low;
+    if (V == 4 && at % 4 == 0)
+        random_words(key, at / 4, random);
+    else
+        for (int k = 0; k < V; k++)
+            random[k] = random_word(key, at + (uint64_t)k);
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        low.v[k] = round_at_random(w[k], random[k]);
+    *(low_part *)((bf16 *)x.w_out + i) = low;
+}
+
 template <int RULE, int V>
 __device__ static inline void update_some(const optim_batch &b,
                                           const optim_item &x,
@@ -152,7 +216,8 @@ __device__ static inline void update_some(const optim_batch &b,
     struct alignas(4 * V) part {
         float v[V];
     };
-    part w = *(const part *)(x.w + i), s = {}, v = {};
+    part w, s = {}, v = {};
+    load_weights<V>(x, i, w.v);
     const part g = *(const part *)(x.g + i);
     if (x.s0 != NULL)
         s = *(const part *)(x.s0 + i);
@@ -164,7 +229,7 @@ __device__ static inline void update_some(const optim_batch &b,
             update<RULE>(b.like, t, x.decay, g.v[k] * t.scale, w.v[k], s.v[k],
                          v.v[k]);
     }
-    *(part *)(x.w_out + i) = w;
+    store_weights<V>(x, t.key, i, w.v);
     if (x.s0_out != NULL)
         *(part *)(x.s0_out + i) = s;
     if (x.s1_out != NULL)
@@ -182,6 +247,8 @@ template <int RULE> __global__ void optim(optim_batch b)
     if (threadIdx.x == 0) {
         t = terms_of(b.like);
         x = b.item[item_of(b)];
+        t.key = key_of(x.origin_hash, (uint64_t)b.like.seed,
+                       b.like.step == NULL ? 0 : (uint64_t)*b.like.step);
     }
     __syncthreads();
     const int64_t first = (int64_t)((int)blockIdx.x - x.first_block) * CHUNK;
@@ -248,6 +315,7 @@ static bool is_alike(const tt_cuda_optim_args &a, const tt_cuda_optim_args &b)
            a.dampening == b.dampening && a.alpha == b.alpha &&
            a.beta1 == b.beta1 && a.beta2 == b.beta2 && a.eps == b.eps &&
            a.lr_decay == b.lr_decay && a.nesterov == b.nesterov &&
+           a.seed == b.seed &&
            a.lr == b.lr && a.scale == b.scale && a.step == b.step &&
            a.skip == b.skip && a.wnorm == NULL && b.wnorm == NULL;
 }
@@ -291,7 +359,10 @@ extern "C" const char *tt_cuda_optim(tt_cuda *cuda,
                        is_aligned(a->w) && is_aligned(a->g) &&
                            is_aligned(a->s0) && is_aligned(a->s1) &&
                            is_aligned(a->w_out) && is_aligned(a->s0_out) &&
-                           is_aligned(a->s1_out) && is_aligned(a->low)};
+                           is_aligned(a->s1_out) && is_aligned(a->low),
+                       a->is_random,
+                       a->origin_hash,
+                       a->first};
     b->blocks += (int)blocks;
     return NULL;
 }
