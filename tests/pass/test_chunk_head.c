@@ -134,6 +134,15 @@ TEST(a_gradient_may_begin_with_what_lies_behind_the_loss)
     tt_graph_destroy(g);
 }
 
+TEST(leaves_behind_the_last_node_are_kept)
+{
+    tt_graph *g = rewrite("chunk", &two,
+                          FORWARD "%7 = param 'last' f32 [n:2] const 1\n"
+                                  "output 'loss' %4\n");
+    CHECK(g != NULL && tt_is(tt_graph_find(g, "last")));
+    tt_graph_destroy(g);
+}
+
 static void check_refused(const char *text)
 {
     tt_graph *g = rewrite("chunk", &two, text);
