@@ -125,6 +125,49 @@ template <typename T> struct alignas(16) pack {
     T v[N];
 };
 
+// All of them at once, by fewer instructions than one after the other.
+template <typename T>
+__device__ static inline void unpack(const pack<T> &p, float *out)
+{
+#pragma unroll
+    for (int k = 0; k < pack<T>::N; k++)
+        out[k] = to_float(p.v[k]);
+}
+
+template <>
+__device__ inline void unpack<bf16>(const pack<bf16> &p, float *out)
+{
+    uint32_t pair[4];
+    memcpy(pair, &p, sizeof pair);
+#pragma unroll
+    for (int k = 0; k < 4; k++) { // a bf16 is the upper half of a float
+        const uint32_t low = pair[k] << 16, high = pair[k] & 0xffff0000u;
+        memcpy(&out[2 * k], &low, 4);
+        memcpy(&out[2 * k + 1], &high, 4);
+    }
+}
+
+template <typename T>
+__device__ static inline pack<T> packed(const float *x)
+{
+    pack<T> p;
+#pragma unroll
+    for (int k = 0; k < pack<T>::N; k++)
+        p.v[k] = from_float<T>(x[k]);
+    return p;
+}
+
+#ifdef __CUDA_ARCH__
+template <> __device__ inline pack<bf16> packed<bf16>(const float *x)
+{
+    pack<bf16> p;
+#pragma unroll
+    for (int k = 0; k < 8; k += 2)
+        *(__nv_bfloat162 *)&p.v[k] = __floats2bfloat162_rn(x[k], x[k + 1]);
+    return p;
+}
+#endif
+
 // Any type, one element, as a double: for numbers and for rare conversions.
 __device__ static inline double load_any(tt_dtype type, const void *p,
                                          int64_t i)

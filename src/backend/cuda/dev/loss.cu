@@ -68,13 +68,11 @@ __device__ static inline exponentials sum_row(const T *row, int64_t n,
     if (wide) {
         const int64_t whole = n / P::N * P::N;
         for (i *= P::N; i < whole; i += blockDim.x * P::N) {
-            const P p = *(const P *)(row + i);
             float x[P::N], top = e.top;
+            unpack(*(const P *)(row + i), x);
 #pragma unroll
-            for (int k = 0; k < P::N; k++) {
-                x[k] = to_float(p.v[k]);
+            for (int k = 0; k < P::N; k++)
                 top = fmaxf(top, x[k]);
-            }
             if (top == -INFINITY) { // nothing but minus infinity so far, or NaN
                 for (int k = 0; k < P::N; k++)
                     e.sum += x[k] == -INFINITY ? 0.f : x[k];
@@ -258,11 +256,12 @@ __device__ static inline bool map_row(const T *row, int64_t n, bool wide,
     typedef pack<T> P;
     const int64_t whole = wide ? n / P::N * P::N : 0;
     for (int64_t i = threadIdx.x * P::N; i < whole; i += blockDim.x * P::N) {
-        P p = *(const P *)(row + i);
+        float x[P::N];
+        unpack(*(const P *)(row + i), x);
 #pragma unroll
         for (int k = 0; k < P::N; k++)
-            p.v[k] = from_float<T>(f(to_float(p.v[k])));
-        *(P *)(to + i) = p;
+            x[k] = f(x[k]);
+        *(P *)(to + i) = packed<T>(x);
     }
     for (int64_t i = whole + threadIdx.x; i < n; i += blockDim.x)
         to[i] = from_float<T>(f(to_float(row[i])));

@@ -74,7 +74,7 @@ __global__ void norm(int64_t rows, int n, float eps, const T *x, weights gamma,
 enum { STAGES = 3, MOST_PACKS = 8 };
 
 template <int N_PACKS, typename T>
-__global__ void __launch_bounds__(WARPS * 32, N_PACKS <= 4 ? 4 : 2)
+__global__ void __launch_bounds__(WARPS * 32, N_PACKS <= 3 ? 3 : 2)
     norm_short(int64_t rows, int n, float eps, const T *x, weights gamma,
                weights beta, T *y, float *mean_out, float *rstd_out)
 {
@@ -94,16 +94,15 @@ __global__ void __launch_bounds__(WARPS * 32, N_PACKS <= 4 ? 4 : 2)
     for (int64_t r = first; r < rows; r += step) {
         ahead.copy((stage + STAGES - 1) % STAGES, r + (STAGES - 1) * step);
         __pipeline_wait_prior(STAGES - 1);
-        P p[N_PACKS];
-        float sum = 0, squares = 0;
+        float v[N_PACKS][P::N], sum = 0, squares = 0;
 #pragma unroll
         for (int j = 0; j < N_PACKS; j++) {
             if ((j * 32 + lane) * P::N >= n)
                 continue;
-            p[j] = ahead.at(stage, 0, j);
+            unpack(ahead.at(stage, 0, j), v[j]);
 #pragma unroll
             for (int k = 0; k < P::N; k++)
-                sum += to_float(p[j].v[k]);
+                sum += v[j][k];
         }
         const float mean = mean_out == NULL ? 0 : warp_sum(sum) / n;
 #pragma unroll
@@ -111,8 +110,8 @@ __global__ void __launch_bounds__(WARPS * 32, N_PACKS <= 4 ? 4 : 2)
             if ((j * 32 + lane) * P::N < n)
 #pragma unroll
                 for (int k = 0; k < P::N; k++) {
-                    const float d = to_float(p[j].v[k]) - mean;
-                    squares += d * d;
+                    v[j][k] -= mean;
+                    squares += v[j][k] * v[j][k];
                 }
         const float rstd = 1 / sqrtf(warp_sum(squares) / n + eps);
 #pragma unroll
@@ -125,9 +124,8 @@ __global__ void __launch_bounds__(WARPS * 32, N_PACKS <= 4 ? 4 : 2)
             weights_at<P::N>(beta, i, 0, plus);
 #pragma unroll
             for (int k = 0; k < P::N; k++)
-                p[j].v[k] = from_float<T>(
-                    (to_float(p[j].v[k]) - mean) * rstd * by[k] + plus[k]);
-            *(P *)(y + r * n + i) = p[j];
+                v[j][k] = v[j][k] * rstd * by[k] + plus[k];
+            *(P *)(y + r * n + i) = packed<T>(v[j]);
         }
         if (lane == 0) {
             if (mean_out != NULL)
@@ -145,7 +143,7 @@ static const char *launch_short(tt_cuda *cuda, const tt_cuda_norm_args *a)
     const weights beta = {a->weight_type, a->beta};
     const int bytes = WARPS * STAGES * rows_ahead<N_PACKS, 1, T>::STAGE * 16;
     const int64_t wanted = ceil_div(a->rows, WARPS);
-    const int64_t most = (int64_t)cuda->info.cores * (N_PACKS <= 4 ? 4 : 2);
+    const int64_t most = (int64_t)cuda->info.cores * (N_PACKS <= 3 ? 3 : 2);
     const auto kernel = norm_short<N_PACKS, T>;
     TRY_CUDA(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));

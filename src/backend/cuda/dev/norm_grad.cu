@@ -41,10 +41,9 @@ int64_t norm_grad_scratch(const tt_cuda_norm_args *args)
 
 enum { FROM_X, FROM_DY, FROM_PLUS, SOURCES };
 
-// How many rows ahead: as many as shared memory has room for beside the registers that
-// the sums take.
+// How many rows at a time: as many as shared memory has room for.
 template <int N_PACKS> struct stages {
-    enum { N = N_PACKS <= 5 ? 3 : 2, BLOCKS = N_PACKS <= 3 ? 2 : 1 };
+    enum { N = N_PACKS <= 2 ? 4 : N_PACKS <= 5 ? 3 : 2 };
 };
 
 // ---- sums ---------------------------------------------------------------------
@@ -85,84 +84,128 @@ template <int N_PACKS, typename T> struct column_sums {
 
 // ---- the kernel -----------------------------------------------------------------
 
+// What a lane has of a row: dy * gamma, and x without its mean, scaled. Short rows stay
+// in registers between the two passes over them, gamma too; of long ones they are
+// computed again.
+template <int N_PACKS, typename T> struct terms {
+    typedef pack<T> P;
+    enum { N = P::N, IS_HELD = N_PACKS * N <= 32, ROOM = IS_HELD ? N_PACKS : 1 };
+
+    weights gamma;
+    float by[ROOM][N], hat[ROOM][N], g[ROOM][N];
+    float mean, rstd;
+
+    __device__ inline void begin(const weights &w, int n, int lane)
+    {
+        gamma = w;
+        if (IS_HELD)
+#pragma unroll
+            for (int j = 0; j < ROOM; j++)
+                if ((j * 32 + lane) * N < n)
+                    weights_at<N>(w, (j * 32 + lane) * N, 1, by[j]);
+    }
+
+    // Of pack j, which begins at column i; `d` becomes dy.
+    __device__ inline void make(const P &px, const P &pd, int j, int i,
+                                float *d)
+    {
+        const int at = IS_HELD ? j : 0;
+        unpack(px, hat[at]);
+        unpack(pd, d);
+        if (!IS_HELD)
+            weights_at<N>(gamma, i, 1, by[at]);
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            hat[at][k] = (hat[at][k] - mean) * rstd;
+            g[at][k] = d[k] * by[at][k];
+        }
+    }
+};
+
 // partial[block, 2 or 3, n].
 template <int N_PACKS, bool SUMS, typename T>
-__global__ void __launch_bounds__(WARPS * 32, stages<N_PACKS>::BLOCKS)
+__global__ void __launch_bounds__(WARPS * 32, 1)
     norm_grad(int64_t rows, int n, const T *x, const T *dy, weights gamma,
               const float *means, const float *rstds, const T *plus, T *dx,
               float *partial)
 {
+    typedef rows_ahead<N_PACKS, SOURCES, T> rows_here;
     typedef pack<T> P;
     enum { STAGES = stages<N_PACKS>::N };
     extern __shared__ uint4 shared_room[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int64_t step = (int64_t)gridDim.x * WARPS;
     const int64_t first = blockIdx.x * (int64_t)WARPS + warp;
-    const rows_ahead<N_PACKS, SOURCES, T> ahead = {
-        (P *)shared_room + warp * STAGES * rows_ahead<N_PACKS, SOURCES, T>::STAGE,
-        {x, dy, plus},
-        rows,
-        n,
-        lane};
+    const rows_here ahead = {(P *)shared_room +
+                                 warp * STAGES * rows_here::STAGE,
+                             {x, dy, plus},
+                             rows,
+                             n,
+                             lane};
+    const float part = 1.f / n;
     column_sums<N_PACKS, T> dgamma, dbeta, dsum;
+    terms<N_PACKS, T> t;
     dgamma.clear();
     dbeta.clear();
     dsum.clear();
+    t.begin(gamma, n, lane);
 #pragma unroll
     for (int s = 0; s < STAGES - 1; s++)
         ahead.copy(s, first + s * step);
+    float next_mean = 0, next_rstd = 0;
+    if (first < rows) {
+        next_mean = means == NULL ? 0 : means[first];
+        next_rstd = rstds[first];
+    }
     int stage = 0;
     for (int64_t r = first; r < rows; r += step) {
-        const float mean = means == NULL ? 0 : means[r], rstd = rstds[r];
-        ahead.copy((stage + STAGES - 1) % STAGES, r + (STAGES - 1) * step);
+        ahead.copy(stage == 0 ? STAGES - 1 : stage - 1,
+                   r + (STAGES - 1) * step);
+        t.mean = next_mean;
+        t.rstd = next_rstd;
+        if (r + step < rows) {
+            next_mean = means == NULL ? 0 : means[r + step];
+            next_rstd = rstds[r + step];
+        }
         __pipeline_wait_prior(STAGES - 1);
-        float a = 0, b = 0;
+        float a = 0, b = 0, d[P::N];
 #pragma unroll
         for (int j = 0; j < N_PACKS; j++) {
-            const int i = (j * 32 + lane) * P::N;
+            const int i = (j * 32 + lane) * P::N, at = t.IS_HELD ? j : 0;
             if (i >= n)
                 continue;
-            const P px = ahead.at(stage, FROM_X, j);
-            const P pd = ahead.at(stage, FROM_DY, j);
-            alignas(16) float by[P::N];
-            weights_at<P::N>(gamma, i, 1, by);
+            t.make(ahead.at(stage, FROM_X, j), ahead.at(stage, FROM_DY, j), j,
+                   i, d);
 #pragma unroll
             for (int k = 0; k < P::N; k++) {
-                const float d = to_float(pd.v[k]);
-                const float hat = (to_float(px.v[k]) - mean) * rstd;
-                dgamma.of[j][k] += d * hat;
-                dbeta.of[j][k] += d;
-                a += d * by[k];
-                b += d * by[k] * hat;
+                dgamma.of[j][k] += d[k] * t.hat[at][k];
+                dbeta.of[j][k] += d[k];
+                a += t.g[at][k];
+                b += t.g[at][k] * t.hat[at][k];
             }
         }
-        a = means == NULL ? 0 : warp_sum(a) / n;
-        b = warp_sum(b) / n;
+        a = means == NULL ? 0 : warp_sum(a) * part;
+        b = warp_sum(b) * part;
 #pragma unroll
         for (int j = 0; j < N_PACKS; j++) {
-            const int i = (j * 32 + lane) * P::N;
+            const int i = (j * 32 + lane) * P::N, at = t.IS_HELD ? j : 0;
+            float y[P::N] = {0};
             if (i >= n)
                 continue;
-            const P px = ahead.at(stage, FROM_X, j);
-            const P pd = ahead.at(stage, FROM_DY, j);
-            P pp = px;
+            if (!t.IS_HELD)
+                t.make(ahead.at(stage, FROM_X, j), ahead.at(stage, FROM_DY, j),
+                       j, i, d);
             if (plus != NULL)
-                pp = ahead.at(stage, FROM_PLUS, j);
-            alignas(16) float by[P::N];
-            weights_at<P::N>(gamma, i, 1, by);
+                unpack(ahead.at(stage, FROM_PLUS, j), y);
 #pragma unroll
             for (int k = 0; k < P::N; k++) {
-                const float hat = (to_float(px.v[k]) - mean) * rstd;
-                const float g = to_float(pd.v[k]) * by[k];
-                pp.v[k] = from_float<T>(
-                    rstd * (g - a - hat * b) +
-                    (plus == NULL ? 0.f : to_float(pp.v[k])));
+                y[k] += t.rstd * (t.g[at][k] - a - t.hat[at][k] * b);
                 if (SUMS)
-                    dsum.of[j][k] += to_float(pp.v[k]);
+                    dsum.of[j][k] += y[k];
             }
-            *(P *)(dx + r * n + i) = pp;
+            *(P *)(dx + r * n + i) = packed<T>(y);
         }
-        stage = (stage + 1) % STAGES;
+        stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
     __pipeline_wait_prior(0);
     __syncthreads();
@@ -208,7 +251,7 @@ template <int N_PACKS, bool SUMS, typename T>
 static const char *launch(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
     const weights gamma = {a->weight_type, a->gamma};
-    const int64_t most = (int64_t)cuda->info.cores * stages<N_PACKS>::BLOCKS;
+    const int64_t most = cuda->info.cores;
     const int64_t wanted = grad_blocks(a->rows);
     const int64_t blocks = wanted < most ? wanted : most;
     const int bytes = WARPS * stages<N_PACKS>::N *
