@@ -7,7 +7,8 @@
 #include "graph/build.h"
 
 typedef struct tt_quantise_params {
-    int to; // 0: e4m3, 1: e5m2
+    int to;       // 0: e4m3, 1: e5m2
+    bool is_gelu; // of gelu(x), tanh form
     int64_t site;
 } tt_quantise_params;
 

@@ -4,6 +4,7 @@
 //
 //   matmul(x, w), matmul(dy, w')   ->  quantise each, matmul_fp8
 //   matmul_grad_w(x, dy)           ->  quantise each, matmul_fp8 in f32
+//   matmul with GELU, quantise     ->  matmul_fp8, quantise with GELU
 //   peaks of all                   ->  concat, largest over micro-batches, fp8_units
 //
 //   same    up to the rounding of 8 bits; sums stay f32
@@ -30,9 +31,10 @@ typedef struct work {
     bool *is_weight; // per old value: fetched, and its products are changed
     int64_t *site;   // per old value: its unit + 1; 0: none
     tt_val *rows, *turned; // per old value: quantised, once it is
-    tt_val *kept;          // per old value: the same in the new graph
-    tt_val *in;            // room for one node's inputs
-    tt_val *peak;          // per site
+    tt_val *before; // per old value: it is the GELU of this, and made by nobody
+    tt_val *kept;   // per old value: the same in the new graph
+    tt_val *in;     // room for one node's inputs
+    tt_val *peak;   // per site
     int64_t n_sites;
     tt_val units, history;
 } work;
@@ -127,6 +129,22 @@ static void look(work *w)
         }
 }
 
+// Whether nothing but products in 8 bits reads v.
+static bool is_only_quantised(const work *w, tt_val v)
+{
+    const tt_graph *g = w->old;
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        for (int i = 0; i < g->node[n].n_in; i++)
+            if (g->node[n].in[i].id == v.id &&
+                (i != 0 ||
+                 !(is_product(w, &g->node[n]) || is_gradient(w, &g->node[n]))))
+                return false;
+    for (int32_t o = 0; o < g->n_outputs; o++)
+        if (g->output[o].val.id == v.id)
+            return false;
+    return w->site[v.id] != 0;
+}
+
 // ---- the new graph -------------------------------------------------------
 
 static tt_status make_states(work *w)
@@ -150,14 +168,17 @@ static tt_status quantise(work *w, tt_val v, const tt_node *reader,
                           bool is_gradient_of)
 {
     tt_val out[TT_MAX_OUT];
+    const bool is_gelu = tt_is(w->before[v.id]);
     const tt_quantise_params params = {.to = is_gradient_of ? 1 : 0,
+                                       .is_gelu = is_gelu,
                                        .site = w->site[v.id] - 1};
+    const tt_val x = is_gelu ? w->before[v.id] : w->kept[v.id];
     if (tt_is(w->rows[v.id]))
         return TT_OK;
     TT_TRY(tt__copy_aim(&w->b, is_gradient_of ? TT_BACKWARD : TT_FORWARD,
                         reader->stage, reader->origin));
-    (void)tt_call(&w->b, &tt_op_quantise, &params,
-                  (tt_val[]){w->kept[v.id], w->units}, 2, out);
+    (void)tt_call(&w->b, &tt_op_quantise, &params, (tt_val[]){x, w->units}, 2,
+                  out);
     TT_TRY(w->b.status);
     w->rows[v.id] = out[TT_Q_ROWS];
     w->turned[v.id] = out[TT_Q_TURNED];
@@ -181,7 +202,10 @@ static tt_status do_product(work *w, const tt_node *node)
         has_bias ? w->kept[node->in[2].id] : TT_NONE};
     const tt_val z =
         tt_call(&w->b, &tt_op_matmul_fp8, &params, in, has_bias ? 4 : 3, NULL);
-    w->kept[node->out[0].id] = tt_matmul_activate(&w->b, p, z);
+    if (p->activation == TT_ACT_GELU_TANH && is_only_quantised(w, node->out[0]))
+        w->before[node->out[0].id] = z;
+    else
+        w->kept[node->out[0].id] = tt_matmul_activate(&w->b, p, z);
     if (node->n_out > 1)
         w->kept[node->out[1].id] = z;
     return w->b.status;
@@ -290,14 +314,16 @@ static tt_status allocate(work *w)
     w->site = tt_alloc((int64_t)sizeof *w->site * values);
     w->rows = tt_alloc(bytes);
     w->turned = tt_alloc(bytes);
+    w->before = tt_alloc(bytes);
     w->kept = tt_alloc(bytes);
     w->peak = tt_alloc(bytes);
     w->in = tt_alloc((int64_t)sizeof *w->in * widest);
-    if (!w->is_weight || !w->site || !w->rows || !w->turned || !w->kept ||
-        !w->peak || !w->in)
+    if (!w->is_weight || !w->site || !w->rows || !w->turned || !w->before ||
+        !w->kept || !w->peak || !w->in)
         return tt_fail(TT_ERR_NOMEM, "no memory for products in 8 bits");
     for (int64_t v = 0; v < values; v++)
-        w->rows[v] = w->turned[v] = w->kept[v] = w->peak[v] = TT_NONE;
+        w->rows[v] = w->turned[v] = w->before[v] = w->kept[v] = w->peak[v] =
+            TT_NONE;
     return TT_OK;
 }
 
@@ -328,6 +354,7 @@ static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
     tt_free(w.site);
     tt_free(w.rows);
     tt_free(w.turned);
+    tt_free(w.before);
     tt_free(w.kept);
     tt_free(w.peak);
     tt_free(w.in);

@@ -13,7 +13,7 @@ static made start(const char *precision, const char *accumulate)
     const char *const more[] = {"model.width=32", "model.heads=2",
                                 "device=ref",     precision,
                                 accumulate,       "batch=8",
-                                "seq=16",         "optim.lr=0.003",
+                                "seq=16",         "optim.lr=0.001",
                                 "optim.clip=1",   NULL};
     return start_job(family_named("gpt"), more, true);
 }
@@ -72,7 +72,7 @@ TEST(fp8_trains_as_bf16_does)
     const double first = train(&low, 1);
     CHECK(fabs(train(&tiny, 1) - first) < 0.005 * first);
     const double a = train(&low, 24), b = train(&tiny, 24);
-    CHECK_MSG(a < 0.9 * first && fabs(a - b) < 0.005 * a, "%g, %g, %g", first,
+    CHECK_MSG(a < 0.95 * first && fabs(a - b) < 0.005 * a, "%g, %g, %g", first,
               a, b);
     close_job(&low);
     close_job(&tiny);

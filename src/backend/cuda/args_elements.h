@@ -128,6 +128,7 @@ typedef struct tt_cuda_quantise_args {
     tt_dtype type, to;
     int64_t rows, cols;
     double largest; // of the type `to`
+    bool is_gelu;   // of gelu_tanh(x)
     const void *x;
     const float *unit;
     void *straight, *turned;

@@ -3,6 +3,7 @@
 #include "ops/fp8.h"
 
 #include "backend/kernel.h"
+#include "backend/ref/activation.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -25,7 +26,8 @@ static tt_status run_quantise(void *state, const tt_site *site,
     const double unit = unit_at(site, args, TT_Q_UNITS, p->site);
     double largest = 0;
     for (int64_t i = 0; i < n; i++) {
-        const double value = tt_dtype_load(x->dtype, args->in[TT_Q_X], i);
+        double value = tt_dtype_load(x->dtype, args->in[TT_Q_X], i);
+        value = p->is_gelu ? tt__activate(TT_ACT_GELU_TANH, value) : value;
         largest = fmax(largest, fabs(value));
         tt_dtype_store(dtype, args->out[TT_Q_ROWS], i, value / unit);
         tt_dtype_store(dtype, args->out[TT_Q_TURNED],

@@ -1,6 +1,7 @@
 // fp8 - operands in 8 bits, and their units. quantise is bound by memory bandwidth: x is
 // read once, and the result written once as it lies and once turned, in pieces of 32
-// bytes, with the largest |x| on the way; 4 bytes an element of 16 bits.
+// bytes, with the largest |x| on the way, and a GELU before; 4 bytes an element of 16
+// bits.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -44,6 +45,12 @@ __device__ static void leave_peak(float largest, double of, tt_meeting *meeting,
     meeting->arrived = 0;
 }
 
+__device__ static inline float gelu(float x)
+{
+    return 0.5f * x *
+           (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+}
+
 // Byte k of each of four words.
 __device__ static inline uint32_t turn(const uint32_t *w, int k)
 {
@@ -71,6 +78,8 @@ __device__ static float read_tile(const tt_cuda_quantise_args &a, int64_t row0,
 #pragma unroll
         for (int k = 0; k < P::N; k++) {
             v[k] = to_float(x.v[k]);
+            if (a.is_gelu)
+                v[k] = gelu(v[k]);
             largest = fmaxf(largest, fabsf(v[k]));
             v[k] *= by;
         }
@@ -126,7 +135,8 @@ __global__ void quantise_any(tt_cuda_quantise_args a, tt_meeting *meeting)
     const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
     float largest = 0;
     if (i < a.rows * a.cols) {
-        const float x = to_float(((const T *)a.x)[i]);
+        float x = to_float(((const T *)a.x)[i]);
+        x = a.is_gelu ? gelu(x) : x;
         const uint8_t byte =
             (uint8_t)(two_bytes<IS_E5M2>(x * (1 / *a.unit), 0) & 0xff);
         largest = fmaxf(fabsf(x), 0); // 0 for NaN
