@@ -7,11 +7,23 @@ size_t tt_dnn_version(void)
     return 0;
 }
 
-void tt_dnn_create(tt_cuda *, const tt_cuda_conv_desc *, int, int n,
-                   tt_dnn_plan **plans_out)
+tt_dnn_menu *tt_dnn_look(tt_cuda *, const tt_cuda_conv_desc *, int)
 {
-    for (int i = 0; i < n; i++)
-        plans_out[i] = NULL;
+    return NULL;
+}
+
+int tt_dnn_size(const tt_dnn_menu *)
+{
+    return 0;
+}
+
+tt_dnn_plan *tt_dnn_take(tt_dnn_menu *, int, int *)
+{
+    return NULL;
+}
+
+void tt_dnn_close(tt_dnn_menu *)
+{
 }
 
 void tt_dnn_destroy(tt_dnn_plan *)

@@ -1,11 +1,12 @@
 // batch_norm - statistics of channels over rows, and functions of elements with a few
 // numbers per channel. Rows are [n * points], columns the channels.
 //
-// A thread owns a column of one pack of channels and walks down a chunk of rows, a
-// few at a time: their loads, of 16 bytes each, are all under way before the first is
-// used. The grid is one wave of blocks. Sums of chunks are added up by a small kernel,
-// in double and in a fixed order; it also leaves what the second pass needs per
-// channel. That pass walks up, from the rows that the first has left in the L2 cache.
+// A thread owns a column of one pack of channels and walks down tiles of rows, a few
+// rows at a time: their loads, of 16 bytes each, are all under way before the first is
+// used. The grid is one wave of blocks, which take tiles in turn. Sums of blocks are
+// added up by a small kernel, in double and in a fixed order; it also leaves what the
+// second pass needs per channel. That pass walks up, from the rows that the first has
+// left in the L2 cache.
 //
 // Bound by memory bandwidth: forward reads x twice and writes y, backward reads x, dy
 // and y (for the activation's mask) twice and writes dx; where the residual has a
@@ -56,16 +57,6 @@ __device__ static inline span span_of(const tt_cuda_bn_args &a, int64_t group)
 {
     const int64_t lo = group * a.samples - a.before, hi = lo + a.samples;
     const span s = {max(lo, (int64_t)0) * a.points, min(hi, a.n) * a.points};
-    return s;
-}
-
-// What the block of a grid of that cover works on.
-__device__ static inline span chunk_of(const tt_cuda_bn_args &a)
-{
-    span s = span_of(a, blockIdx.z);
-    const int64_t per = (s.end - s.first + gridDim.y - 1) / gridDim.y;
-    s.first = min(s.first + blockIdx.y * per, s.end);
-    s.end = min(s.first + per, s.end);
     return s;
 }
 
@@ -216,7 +207,7 @@ template <typename E, int N> struct masks {
 // y = activation((x - mean) by + beta + residual)
 template <typename E, int N, bool HAS_RESIDUAL> struct normalise {
     typedef E T;
-    enum { V = N, AT_ONCE = 4, IS_UPWARDS = true };
+    enum { V = N, AT_ONCE = HAS_RESIDUAL ? 4 : 6, IS_UPWARDS = true };
     struct in {
         slice<T, V> x, more;
     };
@@ -320,29 +311,33 @@ __device__ static void write_sums(const tt_cuda_bn_args &a, int tx,
     }
 }
 
+// Blocks take tiles of rows in turn, so that the whole grid is at one place of memory
+// at a time: far apart they would meet in the same channels.
 template <typename F>
-__device__ static inline void walk_rows(const tt_cuda_bn_args &a, F &f,
-                                        const span &s, int64_t first,
-                                        int64_t step, int64_t col)
+__device__ static inline void walk_rows(const tt_cuda_bn_args &a, F &f, int tx,
+                                        int64_t col)
 {
     enum { N = F::AT_ONCE };
-    const int64_t sign = F::IS_UPWARDS ? -1 : 1;
-    const int64_t base = F::IS_UPWARDS ? s.first + s.end - 1 : 0;
-    int64_t r = s.first + first;
-    for (; r + (N - 1) * step < s.end; r += N * step) {
-        const int64_t at = (base + sign * r) * a.channels + col;
-        const int64_t next = sign * step * a.channels;
-        typename F::in in[N];
+    const span s = span_of(a, blockIdx.z);
+    const int64_t step = THREADS / tx, rows = s.end - s.first;
+    const int64_t tiles = (rows + N * step - 1) / (N * step);
+    const int64_t next = step * a.channels;
+    for (int64_t t = blockIdx.y; t < tiles; t += gridDim.y) {
+        const int64_t first =
+            (F::IS_UPWARDS ? tiles - 1 - t : t) * N * step + threadIdx.x / tx;
+        const int64_t at = (s.first + first) * a.channels + col;
+        if (first + (N - 1) * step < rows) {
+            typename F::in in[N];
 #pragma unroll
-        for (int i = 0; i < N; i++)
-            in[i] = f.load_row(a, at + i * next);
+            for (int i = 0; i < N; i++)
+                in[i] = f.load_row(a, at + i * next);
 #pragma unroll
-        for (int i = 0; i < N; i++)
-            f.use(a, at + i * next, in[i]);
-    }
-    for (; r < s.end; r += step) {
-        const int64_t at = (base + sign * r) * a.channels + col;
-        f.use(a, at, f.load_row(a, at));
+            for (int i = 0; i < N; i++)
+                f.use(a, at + i * next, in[i]);
+            continue;
+        }
+        for (int i = 0; i < N && first + i * step < rows; i++)
+            f.use(a, at + i * next, f.load_row(a, at + i * next));
     }
 }
 
@@ -362,7 +357,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
     clear(f);
     if (col < a.channels) {
         f.begin(a, NULL, col);
-        walk_rows(a, f, chunk_of(a), threadIdx.x / tx, THREADS / tx, col);
+        walk_rows(a, f, tx, col);
     }
     write_sums<F::V>(a, tx, f.sum, partial);
 }
@@ -376,7 +371,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
     if (col >= a.channels)
         return;
     f.begin(a, coef, col);
-    walk_rows(a, f, chunk_of(a), threadIdx.x / tx, THREADS / tx, col);
+    walk_rows(a, f, tx, col);
 }
 
 // ---- launching -------------------------------------------------------------

@@ -1,23 +1,18 @@
-// conv - convolutions: which library computes one, or a plain kernel where none can.
+// conv - ways of computing convolutions: by one of two libraries, or by a plain kernel
+// where none can.
 //
 // A convolution with kernel 1 and stride 1 is a product of matrices, which cuBLASLt
 // has kernels for too, and so is one whose windows lie side by side, once each window
-// is a row; of it and of what cuDNN suggests, the fastest is taken, as
-// measured once per shape and kept (memo.cuh). cuDNN has no kernel whose weight gradient is f32 when its
-// operands are bf16, so that gradient is rounded to bf16 before it is added.
+// is a row. cuDNN has no kernel whose weight gradient is f32 when its operands are
+// bf16, so that gradient is rounded to bf16 before it is added. Which way is the
+// fastest is measured: conv_choose.cu.
 
 #include "backend/cuda/dev/conv.cuh"
 #include "backend/cuda/dev/dnn_conv.cuh"
-#include "backend/cuda/dev/memo.cuh"
-#include "backend/cuda/dev/noise.cuh"
 
-#include <map>
-#include <mutex>
 #include <new>
-#include <vector>
 
-enum { TRIALS = 3 };
-static const double least_measured = 2e8; // multiplications of a shape
+enum { WIDE = 8 };
 
 struct tt_cuda_conv {
     tt_cuda *cuda;
@@ -25,16 +20,9 @@ struct tt_cuda_conv {
     tt_cuda_gemm *gemm; // at most one of these two
     tt_dnn_plan *plan;
     bool is_whole; // bias and activation are in it
-    bool pads;     // the plan wants x with its padding
 };
 
 // ---- sizes -----------------------------------------------------------------
-
-static double multiplications(const tt_cuda_conv_desc &d)
-{
-    return (double)count_y(d) * (double)d.c *
-           (double)volume(d, &tt_cuda_slide::kernel);
-}
 
 static int64_t align(int64_t bytes)
 {
@@ -44,12 +32,6 @@ static int64_t align(int64_t bytes)
 static bool has_bias(const tt_cuda_conv_desc &d)
 {
     return d.bias_type != TT_N_DTYPES;
-}
-
-// The weight's gradient as the library leaves it, in front of its workspace.
-static int64_t low_bytes(const tt_cuda_conv_desc &d)
-{
-    return align(count_w(d) * (is_low(d.type) ? 2 : 4));
 }
 
 // The same with the padding in x.
@@ -64,11 +46,6 @@ static tt_cuda_conv_desc padded(const tt_cuda_conv_desc &d)
     return p;
 }
 
-static int64_t padded_bytes(const tt_cuda_conv_desc &d)
-{
-    return align(count_x(padded(d)) * (is_low(d.type) ? 2 : 4));
-}
-
 // Whether cuDNN wants the padding of x to be there: it has made wrong gradients of
 // weights where there is more of it behind than in front.
 static bool is_lopsided(const tt_cuda_conv_desc &d)
@@ -80,6 +57,43 @@ static bool is_lopsided(const tt_cuda_conv_desc &d)
         is_padded = is_padded || !is_even(s);
     }
     return d.way == TT_CUDA_GRAD_W && is_padded;
+}
+
+// Whether cuDNN is given more channels than there are, zeros: its fast kernels want
+// them by eights, and pictures have three.
+static bool is_narrow(const tt_cuda_conv_desc &d)
+{
+    return d.way != TT_CUDA_GRAD_X && d.groups == 1 && d.c < WIDE &&
+           is_low(d.type) && !is_lopsided(d);
+}
+
+// What cuDNN computes. Where its x differs from what is there, it gets a copy.
+tt_cuda_conv_desc tt_conv_inner(const tt_cuda_conv_desc &d)
+{
+    tt_cuda_conv_desc inner = is_lopsided(d) ? padded(d) : d;
+    if (is_narrow(d))
+        inner.c = WIDE;
+    return inner;
+}
+
+static int64_t bytes_of(tt_dtype type, int64_t n)
+{
+    return align(n * (is_low(type) ? 2 : 4));
+}
+
+static int64_t copy_bytes(const tt_cuda_conv_desc &d)
+{
+    return is_lopsided(d) || is_narrow(d)
+               ? bytes_of(d.type, count_x(tt_conv_inner(d)))
+               : 0;
+}
+
+// The weights with more channels, or their gradient as the library leaves it.
+static int64_t weight_bytes(const tt_cuda_conv_desc &d)
+{
+    return d.way == TT_CUDA_GRAD_W || is_narrow(d)
+               ? bytes_of(d.type, count_w(tt_conv_inner(d)))
+               : 0;
 }
 
 // ---- products --------------------------------------------------------------
@@ -216,7 +230,7 @@ static const char *pad_x(tt_cuda_conv *conv, const void *x, void *to)
     const tt_cuda_conv_desc &d = conv->d, p = padded(d);
     const int64_t bytes = is_low(d.type) ? 2 : 4;
     tt_cuda_copy_args a = {};
-    TRY_CUDA(cudaMemsetAsync(to, 0, (size_t)padded_bytes(d),
+    TRY_CUDA(cudaMemsetAsync(to, 0, (size_t)copy_bytes(d),
                              conv->cuda->stream));
     a.ndim = TT_CUDA_SPACE + 2;
     a.dim[0] = d.n;
@@ -266,6 +280,50 @@ static const char *cast_bias(tt_cuda_conv *conv, const void *bias, void *to)
     return tt_cuda_copy(conv->cuda, &a);
 }
 
+// The weight's gradient to where it belongs, without channels that are not there.
+static const char *add_gradient(tt_cuda_conv *conv, const void *low,
+                                const tt_cuda_conv_args *a)
+{
+    const tt_cuda_conv_desc &d = conv->d;
+    tt_cuda_sum_args s = {};
+    if (is_narrow(d))
+        return tt_conv_narrow(conv->cuda, d.type, count_w(d), (int)d.c, low,
+                              a->accumulate, (float *)a->w);
+    s.n_in = 1;
+    s.n = count_w(d);
+    s.in_type = d.type;
+    s.y_type = TT_F32;
+    s.accumulate = a->accumulate;
+    s.in[0] = low;
+    s.y = a->w;
+    return tt_cuda_sum(conv->cuda, &s);
+}
+
+// Copies that the plan wants to be given; moves the scratch on behind them.
+static const char *copy_inputs(tt_cuda_conv *conv, const tt_cuda_conv_args *a,
+                               tt_cuda_conv_args *b)
+{
+    const tt_cuda_conv_desc &d = conv->d;
+    char *at = (char *)b->scratch;
+    if (casts_bias(conv)) {
+        b->bias = at;
+        at += bias_bytes(conv);
+        TRY(cast_bias(conv, a->bias, (void *)b->bias));
+    }
+    if (copy_bytes(d) > 0) {
+        b->x = at;
+        at += copy_bytes(d);
+        TRY(is_narrow(d) ? tt_conv_widen(conv->cuda, d.type,
+                                         count_x(d) / d.c, (int)d.c, a->x, b->x)
+                         : pad_x(conv, a->x, b->x));
+    }
+    if (is_narrow(d) && d.way == TT_CUDA_FORWARD)
+        TRY(tt_conv_widen(conv->cuda, d.type, count_w(d) / d.c, (int)d.c, a->w,
+                          b->w));
+    b->scratch = at;
+    return NULL;
+}
+
 static const char *run_plan(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
 {
     const tt_cuda_conv_desc &d = conv->d;
@@ -273,31 +331,12 @@ static const char *run_plan(tt_cuda_conv *conv, const tt_cuda_conv_args *a)
     const bool is_w = d.way == TT_CUDA_GRAD_W;
     const bool is_direct = is_w && d.type == TT_F32 && !a->accumulate;
     char *scratch = (char *)align((int64_t)(uintptr_t)a->scratch);
-    b.scratch = scratch + (is_w ? low_bytes(d) : 0);
-    if (is_w && !is_direct)
+    b.scratch = scratch + weight_bytes(d);
+    if (weight_bytes(d) > 0 && !is_direct)
         b.w = scratch;
-    if (casts_bias(conv)) {
-        b.bias = b.scratch;
-        b.scratch = scratch + bias_bytes(conv);
-        TRY(cast_bias(conv, a->bias, (void *)b.bias));
-    }
-    if (conv->pads) {
-        b.x = b.scratch;
-        b.scratch = (char *)b.x + padded_bytes(d);
-        TRY(pad_x(conv, a->x, b.x));
-    }
+    TRY(copy_inputs(conv, a, &b));
     TRY(tt_dnn_run(conv->plan, &b));
-    if (!is_w || is_direct)
-        return NULL;
-    tt_cuda_sum_args s = {};
-    s.n_in = 1;
-    s.n = count_w(d);
-    s.in_type = d.type;
-    s.y_type = TT_F32;
-    s.accumulate = a->accumulate;
-    s.in[0] = b.w;
-    s.y = a->w;
-    return tt_cuda_sum(conv->cuda, &s);
+    return is_w && !is_direct ? add_gradient(conv, b.w, a) : NULL;
 }
 
 extern "C" const char *tt_cuda_conv_run(tt_cuda_conv *conv,
@@ -326,13 +365,11 @@ extern "C" int64_t tt_cuda_conv_scratch(const tt_cuda_conv *conv)
     if (conv->gemm != NULL)
         return tt_cuda_gemm_scratch(conv->gemm) +
                (has_patches(conv->d) ? patch_bytes(conv->d) + 256 : 0);
-    const bool is_w = conv->d.way == TT_CUDA_GRAD_W;
     const int64_t plain = tt_conv_plain_scratch(&conv->d);
     if (conv->plan == NULL)
         return plain;
-    const int64_t low = (is_w ? low_bytes(conv->d) : 0) + bias_bytes(conv) +
-                        (conv->pads ? padded_bytes(conv->d) : 0);
-    const int64_t bytes = low + tt_dnn_bytes(conv->plan) + 512;
+    const int64_t bytes = weight_bytes(conv->d) + bias_bytes(conv) +
+                          copy_bytes(conv->d) + tt_dnn_bytes(conv->plan) + 512;
     return bytes > plain ? bytes : plain;
 }
 
@@ -345,200 +382,41 @@ extern "C" void tt_cuda_conv_destroy(tt_cuda_conv *conv)
     delete conv;
 }
 
-// ---- choosing --------------------------------------------------------------
+// ---- making ----------------------------------------------------------------
 
-// Memory to try convolutions on.
-struct trial {
-    tt_cuda_conv_args args;
-    cudaEvent_t start, end;
-};
-
-static void end_trial(trial *t)
-{
-    void *blocks[] = {t->args.x, t->args.w, t->args.y, (void *)t->args.bias,
-                      t->args.scratch};
-    for (void *p : blocks)
-        if (p != NULL)
-            cudaFree(p);
-    if (t->start != NULL)
-        cudaEventDestroy(t->start);
-    if (t->end != NULL)
-        cudaEventDestroy(t->end);
-    (void)cudaGetLastError();
-}
-
-static void *noise(tt_cuda *cuda, tt_dtype type, int64_t n)
-{
-    void *p = NULL;
-    if (cudaMalloc(&p, (size_t)n * (is_low(type) ? 2 : 4)) != cudaSuccess) {
-        (void)cudaGetLastError();
-        return NULL;
-    }
-    fill_noise(cuda, type, n, p);
-    return p;
-}
-
-static bool begin_trial(tt_cuda *cuda, const tt_cuda_conv_desc &d,
-                        int64_t scratch, trial *t)
-{
-    const bool is_w = d.way == TT_CUDA_GRAD_W;
-    t->args.x = noise(cuda, d.type, count_x(d));
-    t->args.w = noise(cuda, is_w ? TT_F32 : d.type, count_w(d));
-    t->args.y = noise(cuda, d.type, count_y(d));
-    t->args.bias = noise(cuda, TT_F32, d.groups * d.o);
-    return t->args.x != NULL && t->args.w != NULL && t->args.y != NULL &&
-           t->args.bias != NULL &&
-           cudaMalloc(&t->args.scratch, (size_t)scratch + 1) == cudaSuccess &&
-           cudaEventCreate(&t->start) == cudaSuccess &&
-           cudaEventCreate(&t->end) == cudaSuccess;
-}
-
-// Milliseconds, the best of a few; negative: it does not work.
-static float time_one(tt_cuda_conv *conv, const trial *t)
-{
-    float best = -1;
-    for (int i = 0; i <= TRIALS; i++) {
-        float ms = 0;
-        (void)cudaEventRecord(t->start, conv->cuda->stream);
-        if (tt_cuda_conv_run(conv, &t->args) != NULL)
-            return -1;
-        (void)cudaEventRecord(t->end, conv->cuda->stream);
-        if (cudaEventSynchronize(t->end) != cudaSuccess ||
-            cudaEventElapsedTime(&ms, t->start, t->end) != cudaSuccess)
-            return -1;
-        if (i > 0 && (best < 0 || ms < best))
-            best = ms;
-    }
-    return best;
-}
-
-static std::string key_of(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
-{
-    std::vector<int64_t> k = {
-        d.way, d.type,   d.bias_type, d.has_relu, d.adds,
-        d.n,   d.groups, d.c,         d.o,        (int64_t)cublasLtGetVersion()};
-    for (const tt_cuda_slide &s : d.slide) {
-        const int64_t all[] = {s.in,     s.out,      s.kernel,
-                               s.stride, s.dilation, s.pad};
-        k.insert(k.end(), all, all + 6);
-    }
-    return memo_key(cuda, "convolution", tt_dnn_version(), k);
-}
-
-static std::mutex choices_lock;
-static std::map<std::string, int> choices; // of the candidates below
-
-// A convolution without a way of computing it yet.
-static tt_cuda_conv *blank(tt_cuda *cuda, const tt_cuda_conv_desc &d)
+tt_cuda_conv *tt_conv_blank(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
     tt_cuda_conv *conv = new (std::nothrow) tt_cuda_conv();
     if (conv != NULL) {
         conv->cuda = cuda;
         conv->d = d;
-        conv->pads = is_lopsided(d);
         conv->is_whole = !d.has_relu && !has_bias(d);
     }
     return conv;
 }
 
-// Ways of computing the convolution [first, first + n): number 0 is the product, where
-// it is one, others are cuDNN's suggestions. NULL where there is none.
-static void make(tt_cuda *cuda, const tt_cuda_conv_desc &d, int first, int n,
-                 tt_cuda_conv **out)
+tt_cuda_conv *tt_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
-    tt_dnn_plan *plan[1 + TT_DNN_PLANS] = {};
-    const tt_cuda_conv_desc all = is_lopsided(d) ? padded(d) : d;
-    const int skip = first == 0 ? 1 : 0;
-    tt_dnn_create(cuda, &all, first + skip - 1, n - skip, plan + skip);
-    for (int i = 0; i < n; i++) {
-        const bool is_gemm = first + i == 0 && is_product(d);
-        out[i] = is_gemm || plan[i] != NULL ? blank(cuda, d) : NULL;
-        if (out[i] == NULL) {
-            if (plan[i] != NULL)
-                tt_dnn_destroy(plan[i]);
-            continue;
-        }
-        out[i]->plan = plan[i];
-        if (plan[i] != NULL)
-            out[i]->is_whole = tt_dnn_is_whole(plan[i]);
-        if (!is_gemm)
-            continue;
-        out[i]->is_whole = !d.has_relu;
-        if (make_gemm(out[i]) != NULL || out[i]->gemm == NULL) {
-            tt_cuda_conv_destroy(out[i]);
-            out[i] = NULL;
-        }
-    }
-}
-
-// The fastest of those that work; -1: none does.
-static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d)
-{
-    tt_cuda_conv *all[1 + TT_DNN_PLANS];
-    const bool is_measured = multiplications(d) >= least_measured;
-    int64_t scratch = 0;
-    int best = -1, n_working = 0;
-    float best_ms = -1;
-    make(cuda, d, 0, 1 + TT_DNN_PLANS, all);
-    for (int i = 0; i <= TT_DNN_PLANS; i++)
-        if (all[i] != NULL) {
-            const int64_t bytes = tt_cuda_conv_scratch(all[i]);
-            scratch = bytes > scratch ? bytes : scratch;
-            best = best < 0 ? i : best;
-            n_working++;
-        }
-    trial t = {};
-    if (is_measured && n_working > 1 && begin_trial(cuda, d, scratch, &t))
-        for (int i = 0; i <= TT_DNN_PLANS; i++) {
-            const float ms = all[i] != NULL ? time_one(all[i], &t) : -1;
-            if (ms >= 0 && (best_ms < 0 || ms < best_ms)) {
-                best = i;
-                best_ms = ms;
-            }
-        }
-    end_trial(&t);
-    for (tt_cuda_conv *conv : all)
-        if (conv != NULL)
-            tt_cuda_conv_destroy(conv);
-    return best;
-}
-
-// The choice of an earlier process, if it still works, or what is the best now.
-static int recall(tt_cuda *cuda, const tt_cuda_conv_desc &d,
-                  const std::string &key)
-{
-    unsigned long long kept = 0;
-    if (multiplications(d) < least_measured)
-        return choose(cuda, d);
-    if (memo_find(cuda, key, &kept) && kept <= TT_DNN_PLANS) {
-        tt_cuda_conv *conv = NULL;
-        make(cuda, d, (int)kept, 1, &conv);
-        if (conv != NULL) {
-            tt_cuda_conv_destroy(conv);
-            return (int)kept;
-        }
-    }
-    const int best = choose(cuda, d);
-    if (best >= 0)
-        memo_keep(cuda, key, (unsigned long long)best);
-    return best;
-}
-
-extern "C" const char *tt_cuda_conv_create(tt_cuda *cuda,
-                                           const tt_cuda_conv_desc *desc,
-                                           tt_cuda_conv **conv_out)
-{
-    const std::lock_guard<std::mutex> guard(choices_lock);
-    const std::string key = key_of(cuda, *desc);
-    if (choices.find(key) == choices.end())
-        choices[key] = recall(cuda, *desc, key);
-    tt_cuda_conv *conv = NULL;
-    if (choices[key] >= 0)
-        make(cuda, *desc, choices[key], 1, &conv);
+    tt_cuda_conv *conv = is_product(d) ? tt_conv_blank(cuda, d) : NULL;
     if (conv == NULL)
-        conv = blank(cuda, *desc);
-    if (conv == NULL)
-        return tt_cuda_failed_text("no memory");
-    *conv_out = conv;
+        return NULL;
+    conv->is_whole = !d.has_relu;
+    if (make_gemm(conv) == NULL && conv->gemm != NULL)
+        return conv;
+    tt_cuda_conv_destroy(conv);
     return NULL;
+}
+
+tt_cuda_conv *tt_conv_with_plan(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+                                tt_dnn_menu *menu, int i, int *number_out)
+{
+    tt_dnn_plan *plan = tt_dnn_take(menu, i, number_out);
+    tt_cuda_conv *conv = plan != NULL ? tt_conv_blank(cuda, d) : NULL;
+    if (conv != NULL) {
+        conv->plan = plan;
+        conv->is_whole = tt_dnn_is_whole(plan);
+    } else if (plan != NULL) {
+        tt_dnn_destroy(plan);
+    }
+    return conv;
 }

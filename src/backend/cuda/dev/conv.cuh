@@ -44,10 +44,28 @@ static inline bool is_even(const tt_cuda_slide &s)
     return spare >= 0 && spare < s.stride;
 }
 
+struct tt_dnn_menu;
+
+// A convolution without a way of computing it yet, as a product of matrices, and by
+// cuDNN's suggestion i (its number to *number_out) for the description that is `inner`;
+// NULL: that does not work.
+tt_cuda_conv *tt_conv_blank(tt_cuda *cuda, const tt_cuda_conv_desc &d);
+tt_cuda_conv *tt_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d);
+tt_cuda_conv *tt_conv_with_plan(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+                                struct tt_dnn_menu *menu, int i,
+                                int *number_out);
+tt_cuda_conv_desc tt_conv_inner(const tt_cuda_conv_desc &d);
+
 // Kernels for every convolution, without bias and activation.
 const char *tt_conv_plain(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                           const tt_cuda_conv_args *args);
 int64_t tt_conv_plain_scratch(const tt_cuda_conv_desc *desc);
+
+// Rows of c channels, fewer than 8, to rows of 8, and back: gradients of n weights.
+const char *tt_conv_widen(tt_cuda *cuda, tt_dtype type, int64_t rows, int c,
+                          const void *from, void *to);
+const char *tt_conv_narrow(tt_cuda *cuda, tt_dtype type, int64_t n, int c,
+                           const void *from, bool accumulate, float *to);
 
 // Bias (NULL: none) and activation, where the kernel in front of this has none.
 const char *tt_conv_finish(tt_cuda *cuda, const tt_cuda_conv_desc *desc,

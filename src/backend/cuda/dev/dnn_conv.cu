@@ -290,26 +290,6 @@ static tt_dnn_plan *make_plan_of(const tt_dnn_plan &like, dnn_graph &g,
     return plan;
 }
 
-// Plans of the numbers [first, end) of one kind of suggestion; `like` has all but the
-// plan itself.
-static void make_plans(const tt_cuda_conv_desc &d, const tt_dnn_plan &like,
-                       cudnnBackendHeurMode_t mode, int first, int end,
-                       tt_dnn_plan **plans_out)
-{
-    dnn_graph g;
-    dnn_desc config[SUGGESTIONS];
-    build(g, d, like.has_bias, like.has_relu);
-    const dnn_desc all = g.make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    g.set(all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
-          &like.handle);
-    g.set(all, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-          (int64_t)g.ops.size(), g.ops.data());
-    g.finalize(all);
-    const int64_t n = suggest(g, all, mode, config);
-    for (int64_t i = first; i < n && i < end; i++)
-        plans_out[i - first] = make_plan_of(like, g, config[i], d.type);
-}
-
 // cuDNN has fused kernels for a bias of the same type, which it is given as, and an
 // activation behind it.
 static tt_dnn_plan describe(cudnnHandle_t handle, const tt_cuda_conv_desc &d,
@@ -323,32 +303,107 @@ static tt_dnn_plan describe(cudnnHandle_t handle, const tt_cuda_conv_desc &d,
     return p;
 }
 
-void tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc, int first,
-                   int n, tt_dnn_plan **plans_out)
+// ---- menus -----------------------------------------------------------------
+
+struct dnn_item {
+    int number, kind;
+    int64_t engine;
+    dnn_desc config;
+};
+
+struct tt_dnn_menu {
+    dnn_graph graph[2 * KINDS];
+    tt_dnn_plan like[2 * KINDS]; // all but the plan itself
+    tt_dtype type;
+    std::vector<dnn_item> item;
+};
+
+static int64_t engine_of(dnn_graph &g, dnn_desc config)
+{
+    dnn_desc engine = g.make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    int64_t index = -1;
+    (void)g.get(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine);
+    (void)g.get(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
+                &index);
+    return index;
+}
+
+// Suggestions of one kind; `only` is the number among them or -1.
+static void add_items(tt_dnn_menu *menu, const tt_cuda_conv_desc &d, int kind,
+                      int only)
 {
     static const cudnnBackendHeurMode_t modes[KINDS] = {
         CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
-    const cudnnHandle_t handle = dnn_handle(cuda);
-    for (int i = 0; i < n; i++)
-        plans_out[i] = NULL;
-    if (handle == NULL || !is_expressible(*desc))
-        return;
-    for (int kind = 0; kind < 2 * KINDS; kind++) {
-        const bool is_fused = kind < KINDS;
-        const int base = kind * SUGGESTIONS;
-        const int from = first > base ? first : base;
-        const int end = first + n < base + SUGGESTIONS ? first + n
-                                                       : base + SUGGESTIONS;
-        if (from < end && (!is_fused || desc->bias_type != TT_N_DTYPES))
-            make_plans(*desc, describe(handle, *desc, is_fused),
-                       modes[kind % KINDS], from - base, end - base,
-                       plans_out + (from - first));
-    }
+    dnn_graph &g = menu->graph[kind];
+    const tt_dnn_plan &like = menu->like[kind];
+    dnn_desc config[SUGGESTIONS];
+    build(g, d, like.has_bias, like.has_relu);
+    const dnn_desc all = g.make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    g.set(all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+          &like.handle);
+    g.set(all, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+          (int64_t)g.ops.size(), g.ops.data());
+    g.finalize(all);
+    const int64_t n = suggest(g, all, modes[kind % KINDS], config);
+    for (int i = 0; i < (int)n; i++)
+        if (only < 0 || only == i)
+            menu->item.push_back({kind * SUGGESTIONS + i, kind,
+                                  engine_of(g, config[i]), config[i]});
 }
 
-size_t tt_dnn_version(void)
+// The first of each engine comes before all others, what is to fall back on last.
+static void sort_items(std::vector<dnn_item> &item)
 {
-    return dnn().is_here ? dnn().cudnnGetVersion() : 0;
+    std::vector<dnn_item> part[3];
+    for (const dnn_item &x : item) {
+        int to = x.kind % KINDS == 0 ? 0 : 2;
+        for (const dnn_item &y : part[0])
+            if (to == 0 && y.engine == x.engine && y.kind == x.kind)
+                to = 1;
+        part[to].push_back(x);
+    }
+    item.clear();
+    for (const std::vector<dnn_item> &some : part)
+        item.insert(item.end(), some.begin(), some.end());
+}
+
+tt_dnn_menu *tt_dnn_look(tt_cuda *cuda, const tt_cuda_conv_desc *desc, int only)
+{
+    const cudnnHandle_t handle = dnn_handle(cuda);
+    if (handle == NULL || !is_expressible(*desc))
+        return NULL;
+    tt_dnn_menu *menu = new (std::nothrow) tt_dnn_menu();
+    if (menu == NULL)
+        return NULL;
+    menu->type = desc->type;
+    for (int kind = 0; kind < 2 * KINDS; kind++) {
+        const bool is_fused = kind < KINDS;
+        const bool is_wanted = only < 0 || only / SUGGESTIONS == kind;
+        menu->like[kind] = describe(handle, *desc, is_fused);
+        if (is_wanted && (!is_fused || desc->bias_type != TT_N_DTYPES))
+            add_items(menu, *desc, kind, only < 0 ? -1 : only % SUGGESTIONS);
+    }
+    sort_items(menu->item);
+    return menu;
+}
+
+int tt_dnn_size(const tt_dnn_menu *menu)
+{
+    return (int)menu->item.size();
+}
+
+tt_dnn_plan *tt_dnn_take(tt_dnn_menu *menu, int i, int *number_out)
+{
+    const dnn_item &x = menu->item[(size_t)i];
+    *number_out = x.number;
+    return make_plan_of(menu->like[x.kind], menu->graph[x.kind], x.config,
+                        menu->type);
+}
+
+void tt_dnn_close(tt_dnn_menu *menu)
+{
+    delete menu;
 }
 
 void tt_dnn_destroy(tt_dnn_plan *plan)

@@ -9,14 +9,20 @@
 enum { TT_DNN_SUGGESTIONS = 32, TT_DNN_PLANS = 4 * TT_DNN_SUGGESTIONS };
 
 typedef struct tt_dnn_plan tt_dnn_plan;
+typedef struct tt_dnn_menu tt_dnn_menu;
 
 size_t tt_dnn_version(void); // 0: cuDNN is not here
 
-// Plans of the numbers [first, first + n), NULL in plans_out: cuDNN is not here, has no
-// suggestion of that number, or it is not one that gives the same bits twice in the
+// What cuDNN suggests, in the order in which to try it: the first of each engine, then
+// their others. `only` (-1: all) is the number that is wanted. NULL: cuDNN is not here,
+// or has no way.
+tt_dnn_menu *tt_dnn_look(tt_cuda *cuda, const tt_cuda_conv_desc *desc, int only);
+int tt_dnn_size(const tt_dnn_menu *menu);
+// NULL: it does not work after all, or is none that gives the same bits twice in the
 // precision of its operands.
-void tt_dnn_create(tt_cuda *cuda, const tt_cuda_conv_desc *desc, int first,
-                   int n, tt_dnn_plan **plans_out);
+tt_dnn_plan *tt_dnn_take(tt_dnn_menu *menu, int i, int *number_out);
+void tt_dnn_close(tt_dnn_menu *menu); // NULL is fine
+
 void tt_dnn_destroy(tt_dnn_plan *plan);
 
 bool tt_dnn_is_whole(const tt_dnn_plan *plan); // with bias and activation
