@@ -1,6 +1,7 @@
 // accumulate - sums over terms and over micro-batches, in a buffer that persists.
 //
-//   a term whose kernel can add      writes straight into the sum
+//   a term whose kernel can add      writes straight into the sum, and so does one
+//                                    that is never added to anything
 //   any other                        is added by a step of the sum's own operator
 //
 // So accumulating gradients over micro-batches costs no pass of its own. The first
@@ -75,8 +76,9 @@ tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
 {
     const tt_node *node = sum_node(l, v);
     const bool is_first = tt__home(l, node->out[0])->buffer < 0;
+    const bool is_main = l->g->value[v.id].slot == 0;
     const tt_accumulate mode = mode_of(l, is_first);
-    if (!choice->accumulates && must_add(l, mode))
+    if (!(choice->accumulates && is_main) && must_add(l, mode))
         return TT_OK;
     const tt_operand sum = is_first ? form_after(l, node, form)
                                     : tt__home(l, node->out[0])->operand;
@@ -88,7 +90,8 @@ tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
     home.operand = *form;
     tt__home_set(l, v, &home);
     l->info[v.id].is_summed = true;
-    *mode_out = mode;
+    if (is_main)
+        *mode_out = mode;
     return TT_OK;
 }
 

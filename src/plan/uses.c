@@ -172,7 +172,7 @@ static void send_terms(tt__lower *l, const tt_node *node)
             continue;
         const int32_t v = behind_relabels(l, node->in[i].id);
         const tt_node *from = computing_node(l, v);
-        if (from != NULL && is_private(l, v) && l->g->value[v].slot == 0 &&
+        if (from != NULL && is_private(l, v) &&
             same_size(l, v, node->out[0].id))
             send_to(l, v, TT__DEST_SUM, (int32_t)(node - l->g->node), i);
     }
