@@ -61,6 +61,7 @@ typedef struct tt_backend_def {
     int32_t (*layout_part)(tt_backend *backend, int32_t layout,
                            int64_t entries);
     uint64_t (*layout_hash)(tt_backend *backend, int32_t layout);
+    int (*count)(void); // devices that are here; NULL: one
     // What is free of its memory now; NULL: what it was when it was opened.
     int64_t (*free_bytes)(tt_backend *backend);
     tt_status (*open)(tt_backend *backend); // NULL: nothing

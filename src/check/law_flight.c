@@ -26,6 +26,7 @@ typedef struct config {
 typedef struct subject {
     const tt_small *small;
     const config *config;
+    const tt_backend_def *device;
     tt_graph *whole, *parts;
     // What one rank computed: weights, one after another, and the loss.
     double *weights;
@@ -76,6 +77,7 @@ static tt_status feed(void *user, tt_exec *exec, int32_t micro)
 // ---- a run -------------------------------------------------------------------
 
 typedef struct runner {
+    const tt_backend_def *device;
     tt_backend *backend;
     tt_plan *plan;
     tt_exec *exec;
@@ -91,10 +93,11 @@ static void runner_fini(runner *run)
 static tt_status run_steps(runner *run, const tt_graph *g,
                            const tt_lower_options *lower, const tt_wire *wire)
 {
-    const tt_backend_options options = {.n_threads = 1};
+    const tt_backend_options options = {
+        .n_threads = 1, .number = -1, .local = lower->rank};
     const tt_exec_options exec = {
         .poison = true, .check_finite = true, .wire = wire};
-    TT_TRY(tt_backend_open(tt_backend_find("ref"), &options, &run->backend));
+    TT_TRY(tt_backend_open(run->device, &options, &run->backend));
     TT_TRY(tt_plan_lower(g, &run->backend->target, lower, &run->plan));
     TT_TRY(tt_plan_verify(run->plan));
     TT_TRY(tt_exec_create(run->plan, run->backend, &exec, &run->exec));
@@ -180,13 +183,14 @@ static tt_status run_rank(tt_comm *comm, void *user)
                                     .bucket_bytes = c->bucket_bytes,
                                     .order = c->order};
     tt_comm_wire *wire = NULL;
-    runner run = {0};
+    runner run = {.device = s->device};
     TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
+    tt_comm_wire_links(wire, tt_team_is_linked(s->device, comm->size));
     tt_status status = run_steps(&run, s->parts, &lower, tt_comm_wire_of(wire));
     if (status == TT_OK)
         status = compare_all(s, &run);
-    tt_comm_wire_close(wire);
     runner_fini(&run);
+    tt_comm_wire_close(wire);
     return status;
 }
 
@@ -221,7 +225,7 @@ static tt_status split(subject *s)
 
 static tt_status check_alike(subject *s)
 {
-    runner alone = {0};
+    runner alone = {.device = s->device};
     TT_TRY(tt_small_build(s->small, TT_SMALL_BATCH / s->config->n_micro,
                           &s->whole));
     tt_status status = run_alone(s, &alone);
@@ -241,7 +245,8 @@ static void check_config(tt_report *r, const tt_small *small, const char *name,
                          const config *c)
 {
     static const char *const order[] = {"fifo", "priority", "magnitude"};
-    subject s = {.small = small, .config = c};
+    subject s = {
+        .small = small, .config = c, .device = tt_team_device(r->device)};
     const tt_status status = check_alike(&s);
     tt_report_check(
         r, status == TT_OK,

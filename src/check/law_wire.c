@@ -1,6 +1,7 @@
 // law_wire - every communication operator over a transport = what comm_sim says, for
 // every placement that it takes, two and three ranks, and groups in a mesh of two
-// axes. Ranks are threads.
+// axes. Ranks are threads. On a device that they share, by way of the host's memory;
+// where each has one of its own, by links between devices.
 //
 // Values are small whole numbers, which every type holds and sums exactly, so that
 // results must be equal in every bit.
@@ -26,6 +27,8 @@ typedef struct subject {
     tt_place from, to; // `to` where the operator asks for one
     int by, peer;
     const char *collective;
+    const tt_backend_def *device;
+    bool is_linked;
     tt_graph *graph;
     tt_val x, y;
     int n_ranks;
@@ -155,12 +158,13 @@ static tt_status make_data(subject *s)
 
 static tt_status run_plan(const subject *s, int rank, const tt_wire *wire)
 {
-    const tt_backend_options options = {.n_threads = 1};
+    const tt_backend_options options = {
+        .n_threads = 1, .number = -1, .local = rank};
     const tt_lower_options lower = {.rank = rank};
     tt_backend *backend = NULL;
     tt_plan *plan = NULL;
     tt_exec *exec = NULL;
-    TT_TRY(tt_backend_open(tt_backend_find("ref"), &options, &backend));
+    TT_TRY(tt_backend_open(s->device, &options, &backend));
     tt_status status = tt_plan_lower(s->graph, &backend->target, &lower, &plan);
     if (status == TT_OK)
         status = tt_plan_verify(plan);
@@ -187,6 +191,7 @@ static tt_status run_rank(tt_comm *comm, void *user)
     const tt_wire_options options = {.collective = s->collective};
     tt_comm_wire *wire = NULL;
     TT_TRY(tt_comm_wire_open(comm, &options, &wire));
+    tt_comm_wire_links(wire, s->is_linked);
     const tt_status status = run_plan(s, comm->rank, tt_comm_wire_of(wire));
     tt_comm_wire_close(wire);
     return status;
@@ -200,6 +205,9 @@ static void describe(const subject *s, tt_str *out)
     (void)tt_shape_parse(shape_of(s->sample), &shape);
     tt_str_addf(out, "wire %s of %s: %s, ", s->op->name,
                 tt_dtype_name(s->dtype), shape_of(s->sample));
+    if (s->device->memory != NULL)
+        tt_str_addf(out, "%s%s, ", s->device->name,
+                    s->is_linked ? " with links" : "");
     tt_place_print(&s->from, &shape, out);
     tt_str_add(out, " to ");
     tt_place_print(&s->to, &shape, out);
@@ -225,6 +233,7 @@ static void check_case(const subject *like)
     subject s = *like;
     tt_str what = {0};
     s.n_ranks = tt_mesh_ranks(&s.mesh);
+    s.is_linked = tt_team_is_linked(s.device, s.n_ranks);
     const tt_status status = run_case(&s);
     describe(&s, &what);
     tt_report_check(s.r, status == TT_OK, "%s: %s", tt_str_text(&what),
@@ -359,7 +368,10 @@ static tt_status check_sample(tt_report *r, const tt_op_def *op,
         {3, 0, 0, TT_F16, "auto"},  {2, 0, 0, TT_I64, "halving"},
         {2, 0, 0, TT_U8, "naive"},
     };
-    subject s = {.r = r, .op = op, .sample = sample};
+    subject s = {.r = r,
+                 .op = op,
+                 .sample = sample,
+                 .device = tt_team_device(r->device)};
     tt_type type = {0};
     TT_TRY(tt_shape_parse(shape_of(sample), &type.shape));
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {

@@ -9,5 +9,6 @@ TT_LAW(train)  // lowered models learn; micro-batches add up
 TT_LAW(ranks)  // data parallelism and ZeRO = one rank
 TT_LAW(blocks) // exact mode: the same bits on any number of ranks
 TT_LAW(coll)   // collectives = their definition, bytes = their cost
+TT_LAW(links)  // calls between devices = their definition
 TT_LAW(wire)   // communication operators over a transport = simulated
 TT_LAW(flight) // overlapped ranks = one rank

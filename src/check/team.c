@@ -74,3 +74,16 @@ tt_status tt_team_run(int32_t n, int64_t rank_bytes, tt_team_fn *fn, void *user)
     tt_shm_world_destroy(world);
     return status;
 }
+
+const tt_backend_def *tt_team_device(const char *name)
+{
+    const tt_backend_def *asked = name != NULL ? tt_backend_find(name) : NULL;
+    return asked != NULL && asked->queue != NULL ? asked
+                                                 : tt_backend_find("ref");
+}
+
+bool tt_team_is_linked(const tt_backend_def *device, int32_t n)
+{
+    return device->count != NULL && device->links != NULL &&
+           device->count() >= n;
+}

@@ -3,6 +3,7 @@
 #ifndef TT_CHECK_TEAM_H
 #define TT_CHECK_TEAM_H
 
+#include "backend/backend.h"
 #include "comm/comm.h"
 
 enum { TT_TEAM_MOST = 9 };
@@ -14,5 +15,10 @@ typedef tt_status tt_team_fn(tt_comm *comm, void *user);
 // others can read. Returns the first rank's failure that was not about a peer.
 tt_status tt_team_run(int32_t n, int64_t rank_bytes, tt_team_fn *fn,
                       void *user);
+// The backend that ranks work on: one that is asked for by name (or NULL), if its
+// memory is not the host's; else the reference.
+const tt_backend_def *tt_team_device(const char *name);
+// Whether each of so many ranks has a device of its own, with links to the others.
+bool tt_team_is_linked(const tt_backend_def *device, int32_t n);
 
 #endif

@@ -216,7 +216,7 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
         wire->bind != NULL)
         status = wire->bind(wire->ctx, plan, backend);
     exec->is_bound = status == TT_OK && plan->n_flights > 0 && wire != NULL &&
-                     wire->unbind != NULL;
+                     wire->unbind != NULL && backend->def->memory != NULL;
     if (status == TT_OK && options->poison)
         status = poison(exec);
     if (status != TT_OK) {

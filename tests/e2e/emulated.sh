@@ -69,12 +69,3 @@ for what in loss norm; do
     [ "$(number "$folder/run-1" $what)" = "$(number "$folder/run-2" $what)" ] ||
         die "two runs differ: $(cat "$folder/run-1" "$folder/run-2")"
 done
-
-# Ranks that share a device, by way of the host's memory.
-tests/gpu/layouts -s 4 "$program" threads=1 >"$folder/out" 2>&1 ||
-    die "$(grep -v ' ok$' "$folder/out")"
-[ "$(grep -c ' ok$' "$folder/out")" -ge 5 ] || die "too few layouts: $(cat "$folder/out")"
-"$program" train examples/gpt-tiny.yaml device=cuda -n 2 zero=3 mesh.data=2 train.steps=3 \
-    run="$folder/ranks" >"$folder/out" 2>&1 || die "$(cat "$folder/out")"
-"$program" bench step examples/gpt-tiny.yaml device=cuda -n 2 mesh.tensor=2 warmup=0 \
-    steps=1 --json >"$folder/out" 2>&1 || die "$(cat "$folder/out")"

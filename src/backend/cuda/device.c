@@ -250,14 +250,19 @@ static void close(tt_backend *backend)
     close_device(backend->device);
 }
 
-static bool is_here(void)
+static int count(void)
 {
     tt__cuda d;
     if (tt__cuda_load(&d) != TT_OK)
-        return false;
-    const bool found = d.api->devices() > 0;
+        return 0;
+    const int n = d.api->devices();
     tt__cuda_unload(&d);
-    return found;
+    return n;
+}
+
+static bool is_here(void)
+{
+    return count() > 0;
 }
 
 static bool has_dtype(tt_dtype dtype)
@@ -274,6 +279,7 @@ const tt_backend_def tt_backend_cuda = {
     .links = &tt__cuda_links,
     .lane = &tt__cuda_lane,
     .is_here = is_here,
+    .count = count,
     .has_dtype = has_dtype,
     .layout_bytes = tt__cuda_layout_bytes,
     .free_bytes = free_bytes,
