@@ -286,7 +286,7 @@ static tt_status allocate(work *w)
     int64_t widest = 1;
     for (int32_t n = 0; n < w->old->n_nodes; n++)
         widest = w->old->node[n].n_in > widest ? w->old->node[n].n_in : widest;
-    widest += 2 * w->head.chunks; // an offer of both kinds of terms
+    widest += w->head.chunks; // an offer of terms
     const int64_t values = w->old->n_values;
     const int64_t terms = N_TERMS * w->head.chunks;
     w->kept = tt_alloc((int64_t)sizeof *w->kept * values);

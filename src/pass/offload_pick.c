@@ -112,7 +112,7 @@ static void find_users(const tt_graph *g, const int32_t *root, int32_t *user)
 {
     for (int32_t v = 0; v < g->n_values; v++)
         user[v] = -1;
-    for (int32_t n = g->n_nodes - 1; n >= 0; n--) {
+    for (int32_t n = 0; n < g->n_nodes; n++) {
         const tt_node *node = &g->node[n];
         for (int i = 0; i < node->n_in; i++) {
             if (!tt__reads(node, i))
@@ -120,7 +120,7 @@ static void find_users(const tt_graph *g, const int32_t *root, int32_t *user)
             int32_t *of = &user[root[node->in[i].id]];
             if (node->phase == TT_UPDATE)
                 *of = -2;
-            else if (tt__is_backward(node) && *of != -2)
+            else if (tt__is_backward(node) && *of == -1)
                 *of = n;
         }
     }

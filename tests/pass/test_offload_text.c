@@ -199,3 +199,17 @@ TEST(activations_that_others_read_stay)
                   "output 'd' %10\n"
                   "output 'e' %11\n");
 }
+
+// The host reads it by another name.
+TEST(activations_that_are_seen_through_an_output_stay)
+{
+    static const char text[] =
+        "tutti-graph 1\n"
+        "%0 = input 'x' f32 [n:10 m:100]\n"
+        "%1 = relu(%0) forward 0 'a' f32 [n:10 m:100]\n"
+        "%2 = relu(%0) forward 0 'b' f32 [n:10 m:100]\n"
+        "%3 = relu_grad(%1 %2) backward 0 'c' f32 [n:10 m:100]\n"
+        "%4 = transpose(%1) perm=1,0; forward 0 'v' f32 [m:100 n:10]\n"
+        "output 'c' %3\noutput 'v' %4\n";
+    rewrite_check("offload", &activations, text, text);
+}
