@@ -248,6 +248,7 @@ void tt_exec_destroy(tt_exec *exec)
         exec->options.wire->unbind(exec->options.wire->ctx, exec->backend);
     tt__lanes_fini(exec);
     tt__kept_fini(exec);
+    tt_memory_free(exec->backend, exec->scalars);
     free_host_kernels(exec, exec->to_host);
     free_host_kernels(exec, exec->from_host);
     tt_memory_free(exec->backend, exec->memory);

@@ -78,6 +78,10 @@ tt_status tt_exec_put_back(tt_exec *exec, tt_val v);
 // One number, converted; a value of one element.
 tt_status tt_exec_set_scalar(tt_exec *exec, const char *name, double value);
 tt_status tt_exec_get_scalar(tt_exec *exec, tt_val v, double *value_out);
+// Some, waited for once; 0 for those that are no value (TT_NONE).
+enum { TT_EXEC_SCALARS = 16 };
+tt_status tt_exec_get_scalars(tt_exec *exec, const tt_val *v, int n,
+                              double *value_out);
 
 // Writes the inputs of micro-batch `micro`; called before its forward segment.
 typedef tt_status tt_feed_fn(void *user, tt_exec *exec, int32_t micro);

@@ -175,3 +175,29 @@ tt_status tt_exec_get_scalar(tt_exec *exec, tt_val v, double *value_out)
     *value_out = tt_dtype_load(home->operand.dtype, number, 0);
     return TT_OK;
 }
+
+// One behind the other on the device, so that one copy brings them all.
+tt_status tt_exec_get_scalars(tt_exec *exec, const tt_val *v, int n,
+                              double *value_out)
+{
+    char all[8 * TT_EXEC_SCALARS] = {0};
+    if (exec->scalars == NULL)
+        TT_TRY(tt_memory_alloc(exec->backend, (int64_t)sizeof all,
+                               &exec->scalars));
+    for (int64_t i = 0; i < n; i++) {
+        if (!tt_is(v[i]))
+            continue;
+        const tt_ref *home = &exec->plan->home[v[i].id];
+        TT_TRY(check_scalar(exec, v[i]));
+        TT_TRY(tt_memory_copy(exec->backend, (char *)exec->scalars + 8 * i,
+                              tt__address(exec, home),
+                              tt_dtype_bytes(home->operand.dtype)));
+    }
+    TT_TRY(tt_memory_read(exec->backend, all, exec->scalars, 8 * (int64_t)n));
+    for (int64_t i = 0; i < n; i++)
+        value_out[i] =
+            tt_is(v[i]) ? tt_dtype_load(exec->plan->home[v[i].id].operand.dtype,
+                                        all + 8 * i, 0)
+                        : 0;
+    return TT_OK;
+}

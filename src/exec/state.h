@@ -55,6 +55,7 @@ struct tt_exec {
     void **address;
     tt__host_kernel *to_host, *from_host; // per value
     void **lane, **kept; // per value, see lane.c, keep.c; NULL: none yet
+    void *scalars; // on the device, on their way to the host; NULL: none yet
     double *step_seconds;
     tt__event *event; // a ring
     int64_t n_events, events_capacity;

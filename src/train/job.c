@@ -116,11 +116,16 @@ static tt_status set_scalar(tt_job *job, const char *name, double value)
     return tt_exec_set_scalar(job->exec, name, value);
 }
 
-static tt_status get_output(tt_job *job, const char *name, double *value_out)
+enum { LOSS, COUNT, CORRECT, NORM, SKIPPED, STOP, LOSS_SCALE, N_OUTPUTS };
+
+static tt_status get_outputs(tt_job *job, double value_out[N_OUTPUTS])
 {
-    const tt_val v = tt_graph_output_find(job->graph, name);
-    *value_out = 0;
-    return tt_is(v) ? tt_exec_get_scalar(job->exec, v, value_out) : TT_OK;
+    static const char *const name[] = {"loss",    "count", "correct",   "norm",
+                                       "skipped", "stop",  "loss_scale"};
+    tt_val v[N_OUTPUTS];
+    for (int i = 0; i < N_OUTPUTS; i++)
+        v[i] = tt_graph_output_find(job->graph, name[i]);
+    return tt_exec_get_scalars(job->exec, v, N_OUTPUTS, value_out);
 }
 
 static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
@@ -160,8 +165,7 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                       tt_step_result *result_out)
 {
     tt__feeding f = {job, feed, user};
-    tt_step_result result = {0};
-    double skipped = 0, stop = 0;
+    double out[N_OUTPUTS];
     TT_TRY(keep_buffers(job, false));
     TT_TRY(set_scalar(job, "lr", job->lr));
     TT_TRY(set_scalar(job, "limit", job->limit));
@@ -174,19 +178,17 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     TT_TRY(tt_exec_run(job->exec, feed_one, &f));
     job->step++;
     tt__feed_ahead(&f); // the device is still at work
-    TT_TRY(get_output(job, "loss", &result.loss));
-    TT_TRY(get_output(job, "count", &result.count));
-    TT_TRY(get_output(job, "correct", &result.correct));
-    TT_TRY(get_output(job, "norm", &result.norm));
-    TT_TRY(get_output(job, "skipped", &skipped));
-    TT_TRY(get_output(job, "stop", &stop));
-    TT_TRY(get_output(job, "loss_scale", &result.loss_scale));
-    result.skipped = skipped != 0;
-    TT_TRY(agree_to_stop(job, stop != 0, &result.stop));
+    TT_TRY(get_outputs(job, out));
+    const double count = out[COUNT];
+    tt_step_result result = {.loss = count > 0 ? out[LOSS] / count : out[LOSS],
+                             .count = count,
+                             .correct = out[CORRECT],
+                             .norm = out[NORM],
+                             .skipped = out[SKIPPED] != 0,
+                             .loss_scale = out[LOSS_SCALE]};
+    TT_TRY(agree_to_stop(job, out[STOP] != 0, &result.stop));
     if (result.skipped)
         TT_TRY(keep_buffers(job, true));
-    if (result.count > 0)
-        result.loss /= result.count;
     *result_out = result;
     return TT_OK;
 }

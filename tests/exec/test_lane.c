@@ -233,3 +233,22 @@ TEST(states_that_are_kept_come_back)
         world_fini(&w);
     }
 }
+
+TEST(numbers_are_read_together_as_alone)
+{
+    const tt_backend_def *const defs[] = {NULL, &laned};
+    for (int i = 0; i < 2; i++) {
+        world w;
+        open_mlp(&w, defs[i]);
+        CHECK_OK(tt_exec_run(w.exec, world_feed_rows, &w));
+        const tt_val loss = world_find(&w, "loss");
+        const tt_val v[] = {TT_NONE, loss, TT_NONE, loss};
+        double x[4] = {1, 1, 1, 1};
+        CHECK_OK(tt_exec_get_scalars(w.exec, v, 4, x));
+        CHECK(x[1] == world_scalar(&w, "loss") && x[3] == x[1] && x[1] > 0);
+        CHECK(x[0] == 0 && x[2] == 0);
+        const tt_val matrix = world_find(&w, "w1");
+        CHECK(tt_exec_get_scalars(w.exec, &matrix, 1, x) == TT_ERR_ARG);
+        world_fini(&w);
+    }
+}
