@@ -127,3 +127,70 @@ TEST(norms_without_mean_are_fused_too)
     tt_job_close(job);
     tt_arena_destroy(arena);
 }
+
+static const char vgg[] = "model=vgg11 model.width=8 model.hidden=16 "
+                          "model.classes=10 model.dropout=0 image=32 batch=2";
+static const char resnet[] =
+    "model=resnet18 model.width=8 model.classes=10 image=32 batch=2";
+
+TEST(convolutions_take_what_stands_behind_them)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan(vgg, arena);
+    const tt_fuse_params images = {.relu = true, .images = true, .masks = true};
+    tt_graph *g = NULL;
+    CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &images, job->graph, &g));
+    CHECK(count(g, &tt_op_conv_relu) == 8);
+    CHECK(count(g, &tt_op_conv) == 0);
+    CHECK(count(g, &tt_op_relu_grad_bias) == 8);
+    CHECK(count(g, &tt_op_conv_grad_b) == 0);
+    CHECK(count(g, &tt_op_relu_grad) == 2); // of the dense layers
+    CHECK(count(g, &tt_op_conv_grad_x_add) == 0);
+    tt_graph_destroy(g);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+// A block's input gets a gradient from its first convolution and one from the path
+// around it; where that path has a convolution too, one of the two takes the sum.
+TEST(gradients_at_the_joints_of_blocks_are_added_by_convolutions)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan(resnet, arena);
+    const tt_fuse_params images = {.relu = true, .images = true, .masks = true};
+    tt_graph *g = NULL;
+    CHECK(count(job->graph, &tt_op_add) == 8);
+    CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &images, job->graph, &g));
+    CHECK(count(g, &tt_op_conv_grad_x_add) == 8);
+    CHECK(count(g, &tt_op_add) == 0);
+    CHECK(count(g, &tt_op_conv_relu) == 0); // a norm is between
+    tt_graph_destroy(g);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+TEST(a_pattern_of_images_that_is_not_wanted_is_left_alone)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan(vgg, arena);
+    tt_job *deep = plan(resnet, arena);
+    const tt_fuse_params no_relu = {.images = true, .masks = true};
+    const tt_fuse_params no_masks = {.relu = true, .images = true};
+    const tt_fuse_params no_images = {.relu = true, .masks = true};
+    tt_graph *g = NULL;
+    CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &no_relu, job->graph, &g));
+    CHECK(count(g, &tt_op_conv_relu) == 0);
+    CHECK(count(g, &tt_op_relu_grad_bias) == 8);
+    tt_graph_destroy(g);
+    CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &no_masks, job->graph, &g));
+    CHECK(count(g, &tt_op_conv_relu) == 8);
+    CHECK(count(g, &tt_op_relu_grad_bias) == 0);
+    tt_graph_destroy(g);
+    CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &no_images, deep->graph, &g));
+    CHECK(count(g, &tt_op_conv_grad_x_add) == 0);
+    CHECK(count(g, &tt_op_add) == 8);
+    tt_graph_destroy(g);
+    tt_job_close(deep);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
