@@ -1,4 +1,5 @@
-// Of batch, micro and accumulate any two give the third.
+// Of batch, micro and accumulate any two give the third; a step without data has the
+// last that was given.
 
 #include "jobs.h"
 #include "test.h"
@@ -51,4 +52,32 @@ TEST(batch_contradictions_are_refused)
     check_refused((const char *const[]){"model=mlp", "micro=16777216",
                                         "accumulate=2", NULL},
                   "micro=16777216 times accumulate=2 is a batch of 33554432");
+}
+
+// The data of the first step in every step.
+static tt_status feed_same(void *user, const tt_job *job, int64_t micro,
+                           void *x, void *y)
+{
+    tt_job first = *job;
+    first.step = 0;
+    return tt_job_feed_random(user, &first, micro, x, y);
+}
+
+TEST(steps_without_data_have_the_last_that_was_given)
+{
+    static const char *const none[] = {NULL};
+    made a = start_job(family_named("mlp"), none, false);
+    made b = start_job(family_named("mlp"), none, false);
+    tt_step_result given, kept;
+    double first = 0;
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(tt_job_step(a.job, i == 0 ? feed_same : NULL, NULL, &kept));
+        CHECK_OK(tt_job_step(b.job, feed_same, NULL, &given));
+        CHECK(kept.loss == given.loss);
+        CHECK(i == 0 || kept.loss != first);
+        first = i == 0 ? kept.loss : first;
+    }
+    CHECK(same_states(read_states(&a), read_states(&b)));
+    close_job(&a);
+    close_job(&b);
 }
