@@ -66,6 +66,15 @@ TT_OP(lamb_update)
 TT_OP(lamb)
 TT_OP(ema)
 
+// Codecs.
+TT_OP(quantize)
+TT_OP(dequantize)
+TT_OP(onebit)
+TT_OP(onebit_decode)
+TT_OP(topk)
+TT_OP(topk_decode)
+TT_OP(orthogonalize)
+
 // Matrix products, convolution, pooling, batch norm, recurrence.
 TT_OP(matmul)
 TT_OP(matmul_fp8)

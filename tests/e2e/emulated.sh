@@ -14,7 +14,7 @@ die() {
 }
 
 for what in norm_grad layer_norm matmul cross_entropy embedding adamw \
-    sum_squares clip gelu; do
+    sum_squares clip gelu stripe weave load quantize onebit; do
     "$program" check kernel device=cuda only=$what >"$folder/out" 2>&1 ||
         die "$(grep -v holds "$folder/out" | head -20)"
 done

@@ -10,6 +10,7 @@
 #define TT_BACKEND_CUDA_API_H
 
 #include "backend/cuda/api_wire.h"
+#include "backend/cuda/args_codec.h"
 #include "backend/cuda/args_device.h"
 #include "backend/cuda/args_elements.h"
 #include "backend/cuda/args_images.h"
@@ -103,6 +104,7 @@ typedef struct tt_cuda_api {
     int64_t (*embed_scratch)(const tt_cuda_embed_args *args);
     int64_t (*bn_scratch)(const tt_cuda_bn_args *args);
     int64_t (*route_scratch)(const tt_cuda_route_args *args);
+    int64_t (*topk_scratch)(int64_t n);
 
     const char *(*quantise_open)(tt_cuda *cuda); // before the first quantise
 

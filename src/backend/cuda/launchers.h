@@ -71,6 +71,13 @@
     CALL(route_grad, tt_cuda_route_args)                                       \
     CALL(cache_write, tt_cuda_cached_args)                                     \
     CALL(attention_cached, tt_cuda_cached_args)                                \
-    CALL(attention_merge, tt_cuda_merge_args)
+    CALL(attention_merge, tt_cuda_merge_args)                                  \
+    CALL(quantize, tt_cuda_codec_args)                                         \
+    CALL(dequantize, tt_cuda_codec_args)                                       \
+    CALL(onebit, tt_cuda_codec_args)                                           \
+    CALL(onebit_decode, tt_cuda_codec_args)                                    \
+    CALL(topk, tt_cuda_topk_args)                                              \
+    CALL(topk_decode, tt_cuda_topk_args)                                       \
+    CALL(orthogonalize, tt_cuda_orthogonalize_args)
 
 #endif

@@ -147,3 +147,12 @@ TT_KERNEL(cuda_lars)
 TT_KERNEL(cuda_lamb_update)
 TT_KERNEL(cuda_lamb)
 TT_KERNEL(cuda_ema)
+
+// Codecs.
+TT_KERNEL(cuda_quantize)
+TT_KERNEL(cuda_dequantize)
+TT_KERNEL(cuda_onebit)
+TT_KERNEL(cuda_onebit_decode)
+TT_KERNEL(cuda_topk)
+TT_KERNEL(cuda_topk_decode)
+TT_KERNEL(cuda_orthogonalize)

@@ -3,6 +3,8 @@
 #ifndef EMULATED_INSIDE_KERNELS_H
 #define EMULATED_INSIDE_KERNELS_H
 
+#include "rounding.h"
+
 #include <cuda_runtime.h>
 
 #include <functional>
