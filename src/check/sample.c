@@ -25,6 +25,8 @@ static tt_dtype kind_dtype(const char *text, tt_dtype dtype)
         return TT_I64;
     if (text[0] == 'u')
         return TT_U8;
+    if (text[0] == 'b')
+        return TT_BF16;
     if (text[0] == 'q')
         return TT_E4M3;
     if (text[0] == 'r')

@@ -122,7 +122,7 @@ typedef void tt_op_shard_fn(const tt_op_io *io, int axis_size, tt_sigs *sigs);
 //   f   any floats (about -1..1)     f+  positive (0.2 .. 1.5)
 //   f!  distinct and away from 0 (for kinks: relu, max pooling)
 //   i<7 int32 below 7                u<7 uint8 below 7
-//   q   like f, in e4m3              r   in e5m2
+//   q   like f, in e4m3; r in e5m2, b in bf16
 //   m   like f, but f32 at least (statistics, losses, optimiser state); m+ m!
 //   =2  the constant 2 (float)       m=2 likewise; I=2 int64, i=2, u=2
 //   -   absent optional input

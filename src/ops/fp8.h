@@ -22,7 +22,15 @@ typedef struct tt_matmul_fp8_params {
 } tt_matmul_fp8_params;
 
 // Inputs; of `like`, the shape of the result, only the shape is read.
-enum { TT_M8_A, TT_M8_B, TT_M8_UNITS, TT_M8_BIAS, TT_M8_LIKE, TT_M8_N };
+enum {
+    TT_M8_A,
+    TT_M8_B,
+    TT_M8_UNITS,
+    TT_M8_BIAS,
+    TT_M8_LIKE,
+    TT_M8_PLUS,
+    TT_M8_N,
+};
 
 // Inputs of fp8_units: history [steps, sites], units, peaks of this step, skip.
 enum { TT_U8S_HISTORY, TT_U8S_UNITS, TT_U8S_PEAKS, TT_U8S_SKIP, TT_U8S_N };

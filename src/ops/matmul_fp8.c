@@ -1,6 +1,7 @@
 // matmul_fp8 - a product of operands in 8 bits, both with the inner dimension last.
 //
 //   a [lead..., k]   b [n, k]   y [lead..., n] = (a b') units[a] units[b] + bias
+//   + plus
 //
 // in bf16, or in f32 for gradients of weights; `like` gives the result's shape where
 // the weight has other factors. Sums are in f32. Quantised operands of the linear
@@ -62,6 +63,10 @@ static tt_status infer(tt_op_io *io)
         y = io->in[TT_M8_LIKE].shape;
     }
     TT_TRY(tt__expect_legal("matmul_fp8", &y));
+    if (tt_io_has(io, TT_M8_PLUS)) { // of the fused one
+        TT_TRY(tt__expect_dtype(io, "matmul_fp8", TT_M8_PLUS, TT_BF16, "plus"));
+        TT_TRY(tt__expect_dims(io, "matmul_fp8", TT_M8_PLUS, &y, "plus"));
+    }
     tt_infer_add(io, p->is_wide ? TT_F32 : TT_BF16, &y);
     return TT_OK;
 }
@@ -108,6 +113,8 @@ static tt_status expand_inner(tt_builder *b, const tt_node *node,
 
 static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
+    if (tt_io_has(io, TT_M8_PLUS))
+        return; // put there when ranks have their parts
     const tt__split lead = {TT_M8_A, "=...=", "=", NULL};
     const tt__split columns = {TT_M8_B, ".=.0z", "z", NULL};
     const tt_matmul_fp8_params *p = io->params;
@@ -128,7 +135,8 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     const tt_shape *b = &io->in[TT_M8_B].shape;
     const double y = tt_cost_count(&io->out[0]);
     const double k = (double)tt_shape_dim(b, 1);
-    const int epilogue = tt_io_has(io, TT_M8_BIAS) ? 1 : 0;
+    const int epilogue = (tt_io_has(io, TT_M8_BIAS) ? 1 : 0) +
+                         (tt_io_has(io, TT_M8_PLUS) ? 1 : 0);
     tt_cost_io(io, 1U << TT_M8_LIKE, cost_out);
     cost_out->flops = 2 * y * k;
     cost_out->work = y * (k + epilogue);
@@ -159,6 +167,10 @@ static const tt_sample samples[] = {
      32768},
     {"b_site=2",
      {"r batch:16 ff:32", "q embed:16 ff:32", "m=0.25 site:3"},
+     16384},
+    {"",
+     {"q batch:16 ff:32", "q embed:16 ff:32", "m=0.25 site:3", "m embed:16",
+      "-", "b batch:16 embed:16"},
      16384},
     {0},
 };

@@ -222,10 +222,10 @@ static tt_status do_gradient(work *w, const tt_node *node)
     TT_TRY(quantise(w, node->in[0], node, false));
     TT_TRY(quantise(w, node->in[1], node, true));
     TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
-    const tt_val in[TT_M8_N] = {w->turned[a.id], w->turned[b.id], w->units,
-                                TT_NONE, w->kept[node->in[2].id]};
+    const tt_val in[] = {w->turned[a.id], w->turned[b.id], w->units, TT_NONE,
+                         w->kept[node->in[2].id]};
     w->kept[node->out[0].id] =
-        tt_call(&w->b, &tt_op_matmul_fp8, &params, in, TT_M8_N, NULL);
+        tt_call(&w->b, &tt_op_matmul_fp8, &params, in, TT_M8_LIKE + 1, NULL);
     return w->b.status;
 }
 

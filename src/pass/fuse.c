@@ -5,6 +5,7 @@
 //          bias_grad of the sum
 //   loss   cross_entropy, its gradient, correct        ->  cross_entropy_step
 //   add    matmul, add                                 ->  matmul_add
+//          matmul_fp8, add                             ->  matmul_fp8
 //   gelu   matmul, gelu_grad                           ->  matmul_gelu_grad
 //   bias   matmul_grad_w, bias_grad                    ->  matmul_grad_both
 //   relu   conv, relu                                  ->  conv_relu

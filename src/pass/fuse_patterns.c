@@ -2,6 +2,7 @@
 // it names; what lies between its nodes is read by nobody else.
 
 #include "ops/activation.h"
+#include "ops/fp8.h"
 #include "ops/fused.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
@@ -205,6 +206,34 @@ static bool match_add(const tt__matcher *m, int32_t n, tt__group *group)
     return true;
 }
 
+// The same of a product in 8 bits.
+static bool match_add_fp8(const tt__matcher *m, int32_t n, tt__group *group)
+{
+    tt_val plus = TT_NONE;
+    if (!is_free(m, n, &tt_op_matmul_fp8))
+        return false;
+    const tt_node *product = node_at(m, n);
+    const int32_t add = find_addition(m, product->out[0], &plus);
+    if (add < 0 || product->n_in > TT_M8_LIKE ||
+        m->g->value[product->out[0].id].type.dtype != TT_BF16 ||
+        node_at(m, add)->phase != product->phase)
+        return false;
+    const bool has_bias = product->n_in > TT_M8_BIAS;
+    *group = (tt__group){.op = &tt_op_matmul_fp8,
+                         .params = product->params,
+                         .node = {n, add},
+                         .n_nodes = 2,
+                         .at = add,
+                         .in = {product->in[TT_M8_A], product->in[TT_M8_B],
+                                product->in[TT_M8_UNITS],
+                                has_bias ? product->in[TT_M8_BIAS] : TT_NONE,
+                                TT_NONE, plus},
+                         .n_in = TT_M8_N,
+                         .out = {node_at(m, add)->out[0]},
+                         .n_out = 1};
+    return true;
+}
+
 static bool match_gelu(const tt__matcher *m, int32_t n, tt__group *group)
 {
     if (!is_free(m, n, &tt_op_gelu_grad))
@@ -322,6 +351,7 @@ const tt__pattern tt__patterns[] = {
     {offsetof(tt_fuse_params, loss), match_loss},
     {offsetof(tt_fuse_params, gelu), match_gelu},
     {offsetof(tt_fuse_params, add), match_add},
+    {offsetof(tt_fuse_params, add), match_add_fp8},
     {offsetof(tt_fuse_params, bias), match_bias},
     {offsetof(tt_fuse_params, relu), match_relu},
     {offsetof(tt_fuse_params, images), match_images},

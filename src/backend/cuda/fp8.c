@@ -97,6 +97,7 @@ static tt_cuda_gemm_desc describe(const tt_site *site)
         .c = {site->out[0].dtype, n, 1, 0},
         .bias_type = has_bias ? site->in[TT_M8_BIAS].dtype : TT_N_DTYPES,
         .adds = site->out[0].dtype == TT_F32,
+        .has_plus = tt_site_has(site, TT_M8_PLUS),
         .is_fast = a->dtype == TT_E4M3 && b->dtype == TT_E4M3};
 }
 
@@ -137,6 +138,7 @@ static tt_status run_matmul(void *kernel_state, const tt_site *site,
         .a_unit = units + p->a_site,
         .b_unit = units + p->b_site,
         .bias = tt_site_has(site, TT_M8_BIAS) ? args->in[TT_M8_BIAS] : NULL,
+        .plus = tt_site_has(site, TT_M8_PLUS) ? args->in[TT_M8_PLUS] : NULL,
         .c = args->out[0],
         .accumulate = args->accumulate,
         .scratch = args->scratch};

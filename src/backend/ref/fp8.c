@@ -70,6 +70,8 @@ static tt_status run_matmul(void *state, const tt_site *site,
             sum *= unit;
             if (tt_site_has(site, TT_M8_BIAS))
                 sum += unit_at(site, args, TT_M8_BIAS, j);
+            if (tt_site_has(site, TT_M8_PLUS))
+                sum += unit_at(site, args, TT_M8_PLUS, i * n + j);
             if (args->accumulate)
                 sum +=
                     tt_dtype_load(site->out[0].dtype, args->out[0], i * n + j);
