@@ -144,7 +144,7 @@ static tt_status work(subject *s, end *e, int32_t rank)
     TT_TRY(tt_memory_alloc(e->backend, bytes, &e->out));
     for (int64_t i = 0; i < in_count(s); i++)
         tt_dtype_store(dtype, e->host, i, element(rank, i));
-    for (int64_t i = 0; i < COUNT * MOST; i++)
+    for (int64_t i = 0; i < (int64_t)COUNT * MOST; i++)
         tt_dtype_store(dtype, e->host + bytes, i, 99);
     TT_TRY(tt_memory_write(e->backend, e->in, e->host, bytes));
     TT_TRY(tt_memory_write(e->backend, e->out, e->host + bytes, bytes));
@@ -153,7 +153,7 @@ static tt_status work(subject *s, end *e, int32_t rank)
     TT_TRY(wait_idle(e));
     TT_TRY(run_call(s, e, rank));
     TT_TRY(tt_memory_read(e->backend, e->host, e->out, bytes));
-    for (int64_t i = 0; i < COUNT * MOST; i++) {
+    for (int64_t i = 0; i < (int64_t)COUNT * MOST; i++) {
         const double want = i < out_count(s) ? wanted(s, rank, i) : 99;
         if (want >= 0 && tt_dtype_load(dtype, e->host, i) != want)
             s->n_wrong[rank]++;
