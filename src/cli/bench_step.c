@@ -149,7 +149,7 @@ static tt_status measure_loose(tt_cli *cli, tt_job *exact, const options *o,
                                result *r)
 {
     tt_job *job = NULL;
-    double *seconds = tt_alloc(2 * 8 * o->steps);
+    double *seconds = tt_alloc(16 * o->steps);
     if (seconds == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for %lld times",
                        (long long)o->steps);

@@ -32,24 +32,29 @@ static int factors_of(const tt_shape *s, int dim)
     return s->first[dim + 1] - s->first[dim];
 }
 
-// How many of each key-value head are needed; 0: it cannot be done so.
-static int64_t copies_of(const tt_op_io *io, int axis_size)
+// How many of each key-value head are needed; 0: one each is enough, there is but
+// one, or they do not come out even.
+static int64_t copies_of(const tt_op_io *io, const tt_type *k, int axis_size)
+{
+    const int64_t n = tt_io_extent(io, k, k->shape.first[HEADS]);
+    return n < 2 || n >= axis_size || axis_size % n != 0 ? 0 : axis_size / n;
+}
+
+// Whether heads can be copied and shared out; other axes must have cut queries and
+// keys alike.
+static bool can_copy(const tt_op_io *io, int axis_size)
 {
     const tt_type *q = &io->in[Q], *k = &io->in[K];
     const int fq = q->shape.first[HEADS], fk = k->shape.first[HEADS];
     const int64_t nq = tt_io_extent(io, q, fq), nk = tt_io_extent(io, k, fk);
-    const int64_t all_q = tt_shape_dim(&q->shape, HEADS);
-    const int64_t all_k = tt_shape_dim(&k->shape, HEADS);
-    const bool is_plain = factors_of(&q->shape, HEADS) == 1 &&
-                          factors_of(&k->shape, HEADS) == 1 &&
-                          factors_of(&k->shape, SEQ) == 1;
-    // Other axes must have cut queries and keys alike.
-    if (!is_plain || nk < 2 || nq * all_k != nk * all_q ||
-        nq % axis_size != 0 || nk >= axis_size || axis_size % nk != 0 ||
-        axis_size / nk > MOST_COPIES ||
-        !tt_can_split(k, k->shape.first[SEQ], axis_size))
-        return 0;
-    return axis_size / nk;
+    const int64_t n = copies_of(io, k, axis_size);
+    return factors_of(&q->shape, HEADS) == 1 &&
+           factors_of(&k->shape, HEADS) == 1 &&
+           factors_of(&k->shape, SEQ) == 1 && n > 0 && n <= MOST_COPIES &&
+           nq * tt_shape_dim(&k->shape, HEADS) ==
+               nk * tt_shape_dim(&q->shape, HEADS) &&
+           nq % axis_size == 0 &&
+           tt_can_split(k, k->shape.first[SEQ], axis_size);
 }
 
 // A head's keys on their way round the axis.
@@ -111,10 +116,9 @@ static tt_val collect(const walk *w, tt_val dk, tt_val k, tt_val joined)
 static walk walk_of(tt_builder *b, int axis, tt_val k)
 {
     const tt_op_io io = {.mesh = &b->graph->mesh};
-    const tt_type *type = tt_type_of(b, k);
-    return (walk){b, axis,
-                  (int)(b->graph->mesh.axis[axis].size /
-                        tt_io_extent(&io, type, type->shape.first[HEADS]))};
+    return (walk){
+        b, axis,
+        (int)copies_of(&io, tt_type_of(b, k), b->graph->mesh.axis[axis].size)};
 }
 
 static tt_status expand(tt_builder *b, const tt_node *node, const tt_sig *sig,
@@ -155,8 +159,8 @@ void tt__attention_shard_copies(const tt_op_io *io, int axis_size, bool is_grad,
                                 tt_sigs *sigs)
 {
     const tt_shape *q = &io->in[Q].shape, *k = &io->in[K].shape;
-    const int64_t n = copies_of(io, axis_size);
-    tt_sig *sig = n == 0 ? NULL : tt_sigs_add(sigs);
+    const int64_t n = copies_of(io, &io->in[K], axis_size);
+    tt_sig *sig = can_copy(io, axis_size) ? tt_sigs_add(sigs) : NULL;
     if (sig == NULL)
         return;
     const tt_place heads = tt_place_split(q->first[HEADS]);
