@@ -183,12 +183,10 @@ static tt_status allocate(work *w)
     w->group = tt_alloc((int64_t)sizeof *w->group * nodes);
     w->kept = tt_alloc((int64_t)sizeof *w->kept * values);
     w->in = tt_alloc((int64_t)sizeof *w->in * widest);
-    if (!w->reads || !w->is_taken || !w->group_of || !w->group || !w->kept ||
-        !w->in)
-        return tt_fail(TT_ERR_NOMEM, "no memory to fuse");
-    for (int64_t v = 0; v < values; v++)
-        w->kept[v] = TT_NONE;
-    return TT_OK;
+    return w->reads && w->is_taken && w->group_of && w->group && w->kept &&
+                   w->in
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory to fuse");
 }
 
 static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
