@@ -113,42 +113,81 @@ __device__ static inline int entry_of(const pooling &a, int i, int j, int k)
     return (i * a.d[1].kernel + j) * a.d[2].kernel + k;
 }
 
+// The largest entries so far, and where they are; -1: none yet.
+template <typename T, typename W, int V> struct largest {
+    float best[V];
+    int where[V];
+
+    __device__ largest()
+    {
+        for (int v = 0; v < V; v++) {
+            best[v] = 0;
+            where[v] = -1;
+        }
+    }
+    __device__ void look(const slice<T, V> &x, int entry)
+    {
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            const float f = to_float(x.v[v]);
+            if (where[v] < 0 || f > best[v] ||
+                (f != f && best[v] == best[v])) {
+                best[v] = f;
+                where[v] = entry;
+            }
+        }
+    }
+    __device__ void write(const pooling &a) const
+    {
+        slice<T, V> y;
+        slice<W, V> w;
+        for (int v = 0; v < V; v++) {
+            y.v[v] = from_float<T>(best[v]);
+            w.v[v] = (W)where[v];
+        }
+        *(slice<T, V> *)((T *)a.y + own_place(V)) = y;
+        *(slice<W, V> *)((W *)a.where + own_place(V)) = w;
+    }
+};
+
 template <typename T, typename W, int V> __global__ void max_forward(pooling a)
 {
     pixel o;
     if (!place(a, &dimension::out, &o))
         return;
     const box b = window_of(a, o);
-    float best[V];
-    int where[V];
-    for (int v = 0; v < V; v++) {
-        best[v] = 0;
-        where[v] = -1;
-    }
+    largest<T, W, V> found;
     for (int i = b.lo[0]; i < b.hi[0]; i++)
         for (int j = b.lo[1]; j < b.hi[1]; j++)
-#pragma unroll 3
-            for (int k = b.lo[2]; k < b.hi[2]; k++) {
-                const slice<T, V> x =
-                    load<T, V>(a.x, input_at(a, o, i, j, k, V));
-                const int e = entry_of(a, i, j, k);
-                for (int v = 0; v < V; v++) {
-                    const float f = to_float(x.v[v]);
-                    if (where[v] < 0 || f > best[v] ||
-                        (f != f && best[v] == best[v])) {
-                        best[v] = f;
-                        where[v] = e;
-                    }
-                }
-            }
-    slice<T, V> y;
-    slice<W, V> w;
-    for (int v = 0; v < V; v++) {
-        y.v[v] = from_float<T>(best[v]);
-        w.v[v] = (W)where[v];
-    }
-    *(slice<T, V> *)((T *)a.y + own_place(V)) = y;
-    *(slice<W, V> *)((W *)a.where + own_place(V)) = w;
+            for (int k = b.lo[2]; k < b.hi[2]; k++)
+                found.look(load<T, V>(a.x, input_at(a, o, i, j, k, V)),
+                           entry_of(a, i, j, k));
+    found.write(a);
+}
+
+// Windows of K by K, whose loads are all under way before the first is looked at.
+template <typename T, typename W, int V, int K>
+__global__ void max_forward_square(pooling a)
+{
+    pixel o;
+    if (!place(a, &dimension::out, &o))
+        return;
+    const box b = window_of(a, o);
+    slice<T, V> x[K][K];
+    largest<T, W, V> found;
+#pragma unroll
+    for (int j = 0; j < K; j++)
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (j >= b.lo[1] && j < b.hi[1] && k >= b.lo[2] && k < b.hi[2])
+                x[j][k] = load<T, V>(a.x, input_at(a, o, 0, j, k, V));
+#pragma unroll
+    for (int j = 0; j < K; j++)
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            if (j >= b.lo[1] && j < b.hi[1] && k >= b.lo[2] && k < b.hi[2])
+                found.look(x[j][k], j * K + k);
+    found.write(a);
 }
 
 // What the sum under a window is divided by: padding is what lies outside the whole
@@ -320,15 +359,22 @@ __global__ void max_grad_twos(pooling a)
 
 // ---- adaptive --------------------------------------------------------------
 
+// (a b + more) / c, by 32 bits where they are enough.
+__device__ static inline int scaled(int a, int b, int more, int c)
+{
+    const int64_t x = (int64_t)a * b + more;
+    return x <= INT32_MAX ? (int)x / c : (int)(x / c);
+}
+
 // Window o of a dimension covers [lo, hi) of the whole input.
 __device__ static inline int window_lo(const dimension &d, int o)
 {
-    return (int)((int64_t)o * d.whole_in / d.out);
+    return scaled(o, d.whole_in, 0, d.out);
 }
 
 __device__ static inline int window_hi(const dimension &d, int o)
 {
-    return (int)(((int64_t)(o + 1) * d.whole_in + d.out - 1) / d.out);
+    return scaled(o + 1, d.whole_in, d.out - 1, d.out);
 }
 
 __device__ static inline float points_of(const dimension &d, int o)
@@ -341,9 +387,9 @@ __device__ static inline void reach(const dimension &d, bool is_back, int at,
                                     int *lo, int *hi)
 {
     if (is_back) {
-        const int64_t whole = at + d.origin;
-        *lo = (int)(whole * d.out / d.whole_in);
-        *hi = (int)(((whole + 1) * d.out + d.whole_in - 1) / d.whole_in);
+        const int whole = at + d.origin;
+        *lo = scaled(whole, d.out, 0, d.whole_in);
+        *hi = scaled(whole + 1, d.out, d.whole_in - 1, d.whole_in);
         return;
     }
     *lo = max(window_lo(d, at) - d.origin, 0);
@@ -365,24 +411,24 @@ template <typename T, int V, bool IS_BACK> __global__ void adaptive(pooling a)
     float sum[V] = {};
     for (int i = b.lo[0]; i < b.hi[0]; i++)
         for (int j = b.lo[1]; j < b.hi[1]; j++) {
-            const float outer = IS_BACK ? points_of(a.d[0], i) *
-                                              points_of(a.d[1], j)
-                                        : own;
+            const float outer =
+                IS_BACK ? points_of(a.d[0], i) * points_of(a.d[1], j) : 1;
 #pragma unroll 4
             for (int k = b.lo[2]; k < b.hi[2]; k++) {
                 const int other[TT_CUDA_SPACE] = {i, j, k};
                 const float points =
-                    IS_BACK ? outer * points_of(a.d[2], k) : own;
+                    IS_BACK ? outer * points_of(a.d[2], k) : 1;
                 const slice<T, V> x = load<T, V>(
                     a.x, place_of(a, IS_BACK ? &dimension::out : &dimension::in,
                                   p, other, V));
                 for (int v = 0; v < V; v++)
-                    sum[v] += to_float(x.v[v]) / points;
+                    sum[v] += IS_BACK ? to_float(x.v[v]) / points
+                                      : to_float(x.v[v]);
             }
         }
     slice<T, V> y;
     for (int v = 0; v < V; v++)
-        y.v[v] = from_float<T>(sum[v]);
+        y.v[v] = from_float<T>(sum[v] / own);
     *(slice<T, V> *)((T *)a.y + own_place(V)) = y;
 }
 
@@ -393,6 +439,14 @@ enum kind { MAX, MAX_GRAD, AVG, AVG_GRAD, ADAPTIVE, ADAPTIVE_GRAD };
 static bool is_back(kind what)
 {
     return what == MAX_GRAD || what == AVG_GRAD || what == ADAPTIVE_GRAD;
+}
+
+// Whether windows are squares of that size.
+static bool is_square(const tt_cuda_pool_args *a, int k)
+{
+    const tt_cuda_slide *s = a->slide;
+    return s[0].in == 1 && s[0].out == 1 && s[0].kernel == 1 && s[0].pad == 0 &&
+           s[1].kernel == k && s[2].kernel == k;
 }
 
 // Everything but threads and addresses; those of a result's image.
@@ -439,6 +493,10 @@ static const char *launch(tt_cuda *cuda, const tt_cuda_pool_args *a, kind what)
     const int64_t at_once = MOST / each;
     const auto kernel = by_twos ? (is_small ? max_grad_twos<T, W, V, 1>
                                             : max_grad_twos<T, W, V, 2>)
+                        : what == MAX && is_square(a, 2)
+                            ? max_forward_square<T, W, V, 2>
+                        : what == MAX && is_square(a, 3)
+                            ? max_forward_square<T, W, V, 3>
                         : what == MAX      ? max_forward<T, W, V>
                         : what == MAX_GRAD ? grad<T, W, V, true>
                         : what == AVG      ? avg_forward<T, V>
