@@ -299,7 +299,7 @@ static tt_status rewrite(work *w)
         if (value->slot == 0)
             TT_TRY(do_node(w, node));
     }
-    TT_TRY(update_units(w, peaks));
+    TT_TRY(update_units(w, tt_is(peaks) ? peaks : gather_peaks(w)));
     return tt__copy_ends(&w->b, old, w->kept);
 }
 
