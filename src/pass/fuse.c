@@ -70,11 +70,14 @@ static bool is_member(const tt__group *group, int32_t n)
     return false;
 }
 
-// Whether the new node can stand where the group says: in front of all who read what
-// it makes.
+// Whether the new node can stand where the group says: behind all that it reads, in
+// front of all who read what it makes.
 static bool is_in_order(const work *w, const tt__group *group)
 {
     const tt_graph *g = w->old;
+    for (int i = group->n_in - 1; i >= 0; i--)
+        if (tt_is(group->in[i]) && g->value[group->in[i].id].node >= group->at)
+            return false;
     for (int i = 0; i < group->n_out; i++) {
         const tt__reads *r =
             tt_is(group->out[i]) ? &w->reads[group->out[i].id] : NULL;
@@ -104,8 +107,9 @@ static void look(work *w, const tt_fuse_params *params)
         if (!*(const bool *)((const char *)params + p->option))
             continue;
         for (int32_t n = 0; n < w->old->n_nodes; n++) {
-            tt__group group;
-            if (p->match(&m, n, &group) && is_in_order(w, &group))
+            tt__group group = {0};
+            p->match(&m, n, &group);
+            if (group.op != NULL && is_in_order(w, &group))
                 take(w, &group);
         }
     }

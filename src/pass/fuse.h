@@ -17,7 +17,7 @@ typedef struct tt__group {
     const void *params;
     int32_t node[TT__FUSE_NODES]; // members; the first lends origin and phase
     int n_nodes;
-    int32_t at; // in whose place the new node stands: behind all that it reads
+    int32_t at; // of these, the one in whose place the new node stands
     tt_val in[TT__FUSE_IN];
     int n_in;
     tt_val out[TT__FUSE_OUT]; // what they replace; TT_NONE: nothing
@@ -35,9 +35,9 @@ typedef struct tt__matcher {
     const bool *is_taken;   // per node: a member of some group already
 } tt__matcher;
 
-// Whether a pattern has its first node here; fills the group. What it says about
-// order is checked by the caller.
-typedef bool tt__match_fn(const tt__matcher *m, int32_t node,
+// Fills the group, whose operator is NULL, if a pattern has its first node here. What
+// it says about order is checked by the caller.
+typedef void tt__match_fn(const tt__matcher *m, int32_t node,
                           tt__group *group_out);
 
 typedef struct tt__pattern {

@@ -79,19 +79,19 @@ static int32_t find_sums(const tt__matcher *m, tt_val v)
     return tt_shape_same_dims(&sums->shape, &column) ? n : -1;
 }
 
-static bool match_norm(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_norm(const tt__matcher *m, int32_t n, tt__group *group)
 {
     static const tt_norm_grad_params params[2][2] = {
         {{false, false}, {false, true}}, {{true, false}, {true, true}}};
     const bool has_mean = is_free(m, n, &tt_op_layer_norm_grad_x);
     if (!has_mean && !is_free(m, n, &tt_op_rms_norm_grad_x))
-        return false;
+        return;
     const tt_node *x = node_at(m, n);
     const int32_t w = find_reader(
         m, has_mean ? &tt_op_layer_norm_grad_w : &tt_op_rms_norm_grad_w, x->in,
         2);
     if (w < 0)
-        return false;
+        return;
     const tt_node *weights = node_at(m, w);
     tt_val plus = TT_NONE;
     const int32_t add = find_addition(m, x->out[0], &plus);
@@ -115,7 +115,6 @@ static bool match_norm(const tt__matcher *m, int32_t n, tt__group *group)
         group->node[group->n_nodes++] = sums;
         group->out[group->n_out++] = node_at(m, sums)->out[0];
     }
-    return true;
 }
 
 // ---- loss ----------------------------------------------------------------
@@ -130,21 +129,21 @@ static bool is_one(const tt__matcher *m, tt_val v)
     return p->value == 1;
 }
 
-static bool match_loss(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_loss(const tt__matcher *m, int32_t n, tt__group *group)
 {
     enum { SUM, COUNT, LSE };
     if (!is_free(m, n, &tt_op_cross_entropy))
-        return false;
+        return;
     const tt_node *forward = node_at(m, n);
     const int32_t back =
         find_reader(m, &tt_op_cross_entropy_grad, forward->in, 2);
     const int32_t hits = find_reader(m, &tt_op_correct, forward->in, 2);
     if (back < 0 || hits < 0)
-        return false;
+        return;
     const tt_node *grad = node_at(m, back);
     if (grad->in[2].id != forward->out[LSE].id || !is_one(m, grad->in[3]) ||
         m->reads[forward->out[LSE].id].n != 1)
-        return false;
+        return;
     *group = (tt__group){.op = &tt_op_cross_entropy_step,
                          .params = forward->params,
                          .node = {n, hits, back},
@@ -155,7 +154,6 @@ static bool match_loss(const tt__matcher *m, int32_t n, tt__group *group)
                          .out = {grad->out[0], forward->out[SUM],
                                  forward->out[COUNT], node_at(m, hits)->out[0]},
                          .n_out = 4};
-    return true;
 }
 
 // ---- products ------------------------------------------------------------
@@ -179,19 +177,19 @@ static int32_t index_of(const tt__matcher *m, const tt_node *node)
     return node == NULL ? -1 : (int32_t)(node - m->g->node);
 }
 
-static bool match_add(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_add(const tt__matcher *m, int32_t n, tt__group *group)
 {
     if (!is_free(m, n, &tt_op_add))
-        return false;
+        return;
     const tt_node *add = node_at(m, n);
     const int32_t a = index_of(m, product_of(m, add->in[0]));
     const int32_t b = index_of(m, product_of(m, add->in[1]));
     const int32_t last = max_of(a, b);
     if (last < 0 || !same_type(m->g, add->in[0], add->in[1]))
-        return false;
+        return;
     const tt_node *product = node_at(m, last);
     if (product->phase != add->phase)
-        return false;
+        return;
     *group = (tt__group){.op = &tt_op_matmul_add,
                          .params = product->params,
                          .node = {last, n},
@@ -203,21 +201,20 @@ static bool match_add(const tt__matcher *m, int32_t n, tt__group *group)
                          .n_in = 4,
                          .out = {add->out[0]},
                          .n_out = 1};
-    return true;
 }
 
 // The same of a product in 8 bits.
-static bool match_add_fp8(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_add_fp8(const tt__matcher *m, int32_t n, tt__group *group)
 {
     tt_val plus = TT_NONE;
     if (!is_free(m, n, &tt_op_matmul_fp8))
-        return false;
+        return;
     const tt_node *product = node_at(m, n);
     const int32_t add = find_addition(m, product->out[0], &plus);
     if (add < 0 || product->n_in > TT_M8_LIKE ||
         m->g->value[product->out[0].id].type.dtype != TT_BF16 ||
         node_at(m, add)->phase != product->phase)
-        return false;
+        return;
     const bool has_bias = product->n_in > TT_M8_BIAS;
     *group = (tt__group){.op = &tt_op_matmul_fp8,
                          .params = product->params,
@@ -231,20 +228,19 @@ static bool match_add_fp8(const tt__matcher *m, int32_t n, tt__group *group)
                          .n_in = TT_M8_N,
                          .out = {node_at(m, add)->out[0]},
                          .n_out = 1};
-    return true;
 }
 
-static bool match_gelu(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_gelu(const tt__matcher *m, int32_t n, tt__group *group)
 {
     if (!is_free(m, n, &tt_op_gelu_grad))
-        return false;
+        return;
     const tt_node *grad = node_at(m, n);
     const tt_gelu_params *p = grad->params;
     const tt_node *product = product_of(m, grad->in[1]);
     if (p->form != TT_GELU_TANH || product == NULL ||
         (product->n_in > 2 && tt_is(product->in[2])) ||
         product->phase != grad->phase)
-        return false;
+        return;
     *group = (tt__group){.op = &tt_op_matmul_gelu_grad,
                          .params = product->params,
                          .node = {index_of(m, product), n},
@@ -254,17 +250,16 @@ static bool match_gelu(const tt__matcher *m, int32_t n, tt__group *group)
                          .n_in = 3,
                          .out = {grad->out[0]},
                          .n_out = 1};
-    return true;
 }
 
-static bool match_bias(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_bias(const tt__matcher *m, int32_t n, tt__group *group)
 {
     if (!is_free(m, n, &tt_op_matmul_grad_w))
-        return false;
+        return;
     const tt_node *weight = node_at(m, n);
     const int32_t b = find_reader(m, &tt_op_bias_grad, &weight->in[1], 1);
     if (b < 0)
-        return false;
+        return;
     const tt_node *bias = node_at(m, b);
     *group = (tt__group){.op = &tt_op_matmul_grad_both,
                          .params = weight->params,
@@ -277,20 +272,19 @@ static bool match_bias(const tt__matcher *m, int32_t n, tt__group *group)
                          .n_in = 4,
                          .out = {weight->out[0], bias->out[0]},
                          .n_out = 2};
-    return true;
 }
 
 // ---- convolutions --------------------------------------------------------
 
-static bool match_relu(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_relu(const tt__matcher *m, int32_t n, tt__group *group)
 {
     if (!is_free(m, n, &tt_op_conv))
-        return false;
+        return;
     const tt_node *conv = node_at(m, n);
     const int32_t next = m->reads[conv->out[0].id].first;
     if (m->reads[conv->out[0].id].n != 1 || !is_free(m, next, &tt_op_relu) ||
         node_at(m, next)->phase != conv->phase)
-        return false;
+        return;
     *group = (tt__group){.op = &tt_op_conv_relu,
                          .params = conv->params,
                          .node = {n, next},
@@ -301,18 +295,17 @@ static bool match_relu(const tt__matcher *m, int32_t n, tt__group *group)
                          .n_in = conv->n_in,
                          .out = {node_at(m, next)->out[0]},
                          .n_out = 1};
-    return true;
 }
 
-static bool match_images(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_images(const tt__matcher *m, int32_t n, tt__group *group)
 {
     if (!is_free(m, n, &tt_op_conv_grad_x))
-        return false;
+        return;
     const tt_node *grad = node_at(m, n);
     tt_val plus = TT_NONE;
     const int32_t add = find_addition(m, grad->out[0], &plus);
     if (add < 0 || node_at(m, add)->phase != grad->phase)
-        return false;
+        return;
     *group = (tt__group){.op = &tt_op_conv_grad_x_add,
                          .params = grad->params,
                          .node = {n, add},
@@ -322,17 +315,16 @@ static bool match_images(const tt__matcher *m, int32_t n, tt__group *group)
                          .n_in = 4,
                          .out = {node_at(m, add)->out[0]},
                          .n_out = 1};
-    return true;
 }
 
-static bool match_masks(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_masks(const tt__matcher *m, int32_t n, tt__group *group)
 {
     if (!is_free(m, n, &tt_op_relu_grad))
-        return false;
+        return;
     const tt_node *relu = node_at(m, n);
     const int32_t b = find_reader(m, &tt_op_conv_grad_b, &relu->out[0], 1);
     if (b < 0)
-        return false;
+        return;
     const tt_node *bias = node_at(m, b);
     *group = (tt__group){.op = &tt_op_relu_grad_bias,
                          .node = {n, b},
@@ -343,7 +335,6 @@ static bool match_masks(const tt__matcher *m, int32_t n, tt__group *group)
                          .n_in = 1 + bias->n_in,
                          .out = {relu->out[0], bias->out[0]},
                          .n_out = 2};
-    return true;
 }
 
 const tt__pattern tt__patterns[] = {

@@ -5,7 +5,8 @@
 #include "pass/rewrite.h"
 #include "test.h"
 
-static const tt_fuse_params all = {true, true, true, true, true, true, true};
+static const tt_fuse_params all = {true, true, true, true,
+                                   true, true, true, true};
 
 static void check(const char *text, const char *want)
 {
@@ -108,6 +109,16 @@ TEST(a_loss_and_its_gradient_are_one)
                  "output 'hits' %5\noutput 'dx' %2\n");
     check_apart(LOSS("value=2; ", "%4") "output 'dx' %7\n");
     check_apart(LOSS("", "%4") "output 'lse' %4\noutput 'dx' %7\n");
+    check_apart(LEAVES "%2 %3 %4 = cross_entropy(%0 %1) forward 0 'loss' f32 "
+                       "[], f32 [], f32 [batch:4]\n"
+                       "%5 = correct(%0 %1) forward 0 'hits' f32 []\n"
+                       "output 'loss' %2\noutput 'hits' %5\n");
+    check_apart(LEAVES "%2 %3 %4 = cross_entropy(%0 %1) forward 0 'loss' f32 "
+                       "[], f32 [], f32 [batch:4]\n"
+                       "%5 = fill(%2) backward 0 'loss' f32 []\n"
+                       "%6 = cross_entropy_grad(%0 %1 %4 %5) backward 0 'loss' "
+                       "f32 [batch:4 classes:5]\n"
+                       "output 'loss' %2\noutput 'dx' %6\n");
 }
 
 // ---- products ------------------------------------------------------------
@@ -138,6 +149,39 @@ TEST(a_product_and_the_sum_behind_it_are_one)
                         "output 'z' %4\noutput 'y' %3\n");
     check_apart(PRODUCT "%4 = add(%2 %3) update 0 'z' f32 [batch:4 out:3]\n"
                         "output 'z' %4\n");
+}
+
+#define OPERANDS8                                                              \
+    "tutti-graph 1\n"                                                          \
+    "%0 = input 'x' e4m3 [batch:16 ff:32]\n"                                   \
+    "%1 = input 'w' e4m3 [embed:16 ff:32]\n"                                   \
+    "%2 = input 'units' f32 [site:3]\n"                                        \
+    "%3 = param 'b' f32 [embed:16] const 1\n"                                  \
+    "%4 = input 'r' bf16 [batch:16 embed:16]\n"
+#define PRODUCT8(in)                                                           \
+    OPERANDS8 "%5 = matmul_fp8(" in ") forward 0 'y' bf16 [batch:16 "          \
+              "embed:16]\n"
+
+TEST(a_product_in_8_bits_and_the_sum_behind_it_are_one)
+{
+    check(PRODUCT8("%0 %1 %2") "%6 = add(%4 %5) forward 0 'z' bf16 [batch:16 "
+                               "embed:16]\n"
+                               "output 'z' %6\n",
+          OPERANDS8 "%5 = matmul_fp8(%0 %1 %2 _ _ %4) forward 0 'y' bf16 "
+                    "[batch:16 embed:16]\n"
+                    "output 'z' %5\n");
+    check(PRODUCT8("%0 %1 %2 %3") "%6 = add(%4 %5) forward 0 'z' bf16 "
+                                  "[batch:16 embed:16]\n"
+                                  "output 'z' %6\n",
+          OPERANDS8 "%5 = matmul_fp8(%0 %1 %2 %3 _ %4) forward 0 'y' bf16 "
+                    "[batch:16 embed:16]\n"
+                    "output 'z' %5\n");
+    check_apart(PRODUCT8("%0 %1 %2") "%6 = add(%4 %5) forward 0 'z' bf16 "
+                                     "[batch:16 embed:16]\n"
+                                     "output 'z' %6\noutput 'y' %5\n");
+    check_apart(PRODUCT8("%0 %1 %2") "%6 = add(%4 %5) update 0 'z' bf16 "
+                                     "[batch:16 embed:16]\n"
+                                     "output 'z' %6\n");
 }
 
 TEST(a_product_and_the_gradient_of_gelu_are_one)
@@ -210,4 +254,20 @@ TEST(a_gradient_of_images_and_the_sum_behind_it_are_one)
                           "output 'z' %5\noutput 'y' %4\n");
     check_apart(CONV_GRAD "%5 = add(%0 %4) update 0 'z' " IMAGE
                           "output 'z' %5\n");
+}
+
+#define MASK IMAGES "%4 = relu_grad(%0 %2) backward 0 'm' " IMAGE
+
+TEST(a_mask_and_the_gradient_of_the_bias_before_it_are_one)
+{
+    check(MASK "%5 = conv_grad_b(%4 %3) weight_grad 0 'b' f32 [filters:3]\n"
+               "output 'dx' %4\noutput 'db' %5\n",
+          IMAGES "%4 %5 = relu_grad_bias(%0 %2 %3) backward 0 'm' f32 [batch:2 "
+                 "channels:3 height:4 width:4], f32 [filters:3]\n"
+                 "output 'dx' %4\noutput 'db' %5\n");
+    // The bias comes again behind the mask.
+    check_apart(MASK
+                "%5 = fetch(%3) backward 0 'b' f32 [filters:3]\n"
+                "%6 = conv_grad_b(%4 %5) weight_grad 0 'b' f32 [filters:3]\n"
+                "output 'dx' %4\noutput 'db' %6\n");
 }
