@@ -223,20 +223,22 @@ static tt_status run(tt_report *r)
 {
     static const tt_dtype dtypes[] = {TT_F32, TT_BF16, TT_F64, TT_F16,
                                       TT_I32, TT_I64,  TT_U8};
+    enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
     int n = 0;
     const tt_backend_def *const *all = tt_backend_all(&n);
     for (int b = 0; b < n; b++) {
         if ((r->device != NULL && strcmp(r->device, all[b]->name) != 0) ||
             !has_links(all[b]))
             continue;
-        for (int kind = 0; kind < TT_LINK_RECEIVE; kind++)
-            for (int i = 0; i < (int)(sizeof dtypes / sizeof *dtypes); i++)
-                if (tt_report_wants(r, names[kind]) && (kind < 3 || i < 2))
-                    check(r, all[b],
-                          &(tt_link_call){.kind = (tt_link_kind)kind,
-                                          .count = COUNT,
-                                          .dtype = dtypes[i],
-                                          .is_max = i % 2 == 1});
+        for (int kind = 0; kind < TT_LINK_RECEIVE; kind++) {
+            const int most = kind <= TT_LINK_BROADCAST ? N_DTYPES : 2;
+            for (int i = 0; i < most && tt_report_wants(r, names[kind]); i++)
+                check(r, all[b],
+                      &(tt_link_call){.kind = (tt_link_kind)kind,
+                                      .count = COUNT,
+                                      .dtype = dtypes[i],
+                                      .is_max = i % 2 == 1});
+        }
     }
     return TT_OK;
 }

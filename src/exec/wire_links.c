@@ -314,6 +314,25 @@ void tt__links_unbind(tt_comm_wire *w, tt_backend *backend)
 
 // ---- calls ---------------------------------------------------------------
 
+// Bytes that this device sends for a call, if groups do it in rings.
+static int64_t sent_for(const tt_link_call *call, int32_t n, int32_t me)
+{
+    const int64_t bytes = call->count * tt_dtype_bytes(call->dtype);
+    switch (call->kind) {
+    case TT_LINK_ALL_REDUCE:
+        return 2 * bytes * (n - 1) / n;
+    case TT_LINK_ALL_GATHER:
+    case TT_LINK_REDUCE_SCATTER:
+        return bytes * (n - 1);
+    case TT_LINK_BROADCAST: // all but the last pass it on
+        return (call->peer + n - 1) % n == me ? 0 : bytes;
+    case TT_LINK_REDUCE: // all but the root do
+        return call->peer == me ? 0 : bytes;
+    default:
+        return call->kind == TT_LINK_SEND ? bytes : 0;
+    }
+}
+
 tt_status tt__links_run(tt__carrier *c, const tt__site *x,
                         const tt_link_call *call, int n)
 {
@@ -324,6 +343,11 @@ tt_status tt__links_run(tt__carrier *c, const tt__site *x,
         return TT_OK;
     c->links.used = link;
     c->links.n_calls++;
+    for (int i = 0; i < n; i++) {
+        const int64_t bytes = sent_for(&call[i], x->size, x->coord);
+        c->comm->stats.sent_messages += bytes > 0;
+        c->comm->stats.sent_bytes += bytes;
+    }
     TT_TRY(def_of(c)->run(link->links, call, n));
     return wait_idle(c, link);
 }

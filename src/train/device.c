@@ -124,9 +124,9 @@ static tt_status share(tt_job *job)
     tt_status status =
         tt_peers_collect(peers, "devices", &mine, sizeof mine, all);
     int64_t least = mine.free_bytes;
-    job->on_device = 0;
+    job->on_device = 1;
     for (int32_t r = 0; r < peers->size && status == TT_OK; r++) {
-        if (!is_same(&all[r], &mine))
+        if (r == peers->rank || !is_same(&all[r], &mine))
             continue;
         job->on_device++;
         least = all[r].free_bytes < least ? all[r].free_bytes : least;
