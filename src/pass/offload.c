@@ -48,16 +48,6 @@ static tt_status move(work *w, const tt_op_def *op, tt_val from, int32_t old,
     return TT_OK;
 }
 
-// A leaf, at the latest where it is read for the first time.
-static tt_status copy_leaf(work *w, int32_t v)
-{
-    if (w->old->value[v].node >= 0 || tt_is(w->kept[v]))
-        return TT_OK;
-    TT_TRY(tt__copy_leaf(&w->b, w->old, v, w->kept));
-    w->host[v] = w->kept[v];
-    return TT_OK;
-}
-
 // Brings groups back up to `group`, in front of a node.
 static tt_status bring(work *w, const tt__cargos *c, int32_t *loaded,
                        int32_t group, const tt_node *node)
@@ -69,7 +59,6 @@ static tt_status bring(work *w, const tt__cargos *c, int32_t *loaded,
         const tt__cargo *x = &c->cargo[i];
         if (x->group < *loaded || x->group > group)
             continue;
-        TT_TRY(copy_leaf(w, x->value));
         TT_TRY(tt__copy_aim(&w->b, phase, node->stage,
                             w->old->node[x->user].origin));
         TT_TRY(move(w, &tt_op_reload, w->host[x->value], x->value,
@@ -192,12 +181,15 @@ static tt_status do_node(work *w, int32_t n)
 static tt_status rewrite(work *w)
 {
     const tt_graph *old = w->old;
-    for (int32_t v = 0; v < old->n_values; v++) {
-        const tt_value *value = &old->value[v];
-        TT_TRY(copy_leaf(w, v));
-        if (value->node >= 0 && value->slot == 0)
-            TT_TRY(do_node(w, value->node));
-    }
+    // Leaves first, in their order: some are read earlier than they were.
+    for (int32_t v = 0; v < old->n_values; v++)
+        if (old->value[v].node < 0) {
+            TT_TRY(tt__copy_leaf(&w->b, old, v, w->kept));
+            w->host[v] = w->kept[v];
+        }
+    for (int32_t v = 0; v < old->n_values; v++)
+        if (old->value[v].node >= 0 && old->value[v].slot == 0)
+            TT_TRY(do_node(w, old->value[v].node));
     return tt__copy_ends(&w->b, old, w->kept);
 }
 
