@@ -406,6 +406,11 @@ void tt_dnn_close(tt_dnn_menu *menu)
     delete menu;
 }
 
+size_t tt_dnn_version(void)
+{
+    return dnn().is_here ? dnn().cudnnGetVersion() : 0;
+}
+
 void tt_dnn_destroy(tt_dnn_plan *plan)
 {
     dnn().cudnnBackendDestroyDescriptor(plan->execution);

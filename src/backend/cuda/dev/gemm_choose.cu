@@ -171,11 +171,11 @@ static float time_of(const trial *t, cudaStream_t stream, F run)
     return best;
 }
 
+// The fastest of n ways; -1: none of them works. Without memory for a trial, the first.
 static int measure(const gemm_product *g,
                    const cublasLtMatmulHeuristicResult_t *found, int n)
 {
     trial t;
-    int best = 0;
     float best_ms = -1;
     begin_trial(g->cuda, g->desc, 1, workspace_bytes, &t);
     tt_cuda_gemm_args &x = t.args[0];
@@ -184,6 +184,7 @@ static int measure(const gemm_product *g,
     const void *aux = g->desc.has_gelu_grad ? x.z : x.aux;
     const bool is_good =
         t.is_good && gemm_product_bind(g, bias, aux) == NULL;
+    int best = is_good ? -1 : 0;
     for (int i = 0; i < n && is_good; i++) {
         const float ms = time_of(&t, g->cuda->stream, [&] {
             return gemm_multiply(g, &x, &found[i].algo, x.scratch,
@@ -236,7 +237,8 @@ static int fastest(const gemm_product *g, const std::string &key,
             if (name_of(found[i].algo) == name)
                 return i;
     const int best = measure(g, found, n);
-    memo_keep(g->cuda, key, name_of(found[best].algo));
+    if (best >= 0)
+        memo_keep(g->cuda, key, name_of(found[best].algo));
     return best;
 }
 
@@ -262,7 +264,11 @@ bool gemm_choose(gemm_product *g)
     const int n = suggest(g, 16, found);
     if (n == 0)
         return false;
-    const int best = is_tuned(d) && n > 1 ? fastest(g, key, found, n) : 0;
+    // What is suggested for 8 bits is not always done.
+    const bool is_tried = is_tiny(d.a.type) || (is_tuned(d) && n > 1);
+    const int best = is_tried ? fastest(g, key, found, n) : 0;
+    if (best < 0)
+        return false;
     const int64_t bytes = (int64_t)found[best].workspaceSize;
     c.algo = found[best].algo;
     c.workspace_bytes = bytes > c.workspace_bytes ? bytes : c.workspace_bytes;

@@ -131,8 +131,12 @@ static const char *describe(gemm_product *g)
             b_turned ? CUBLAS_OP_T : CUBLAS_OP_N));
     TRY(set(g->op, CUBLASLT_MATMUL_DESC_TRANSB,
             a_turned ? CUBLAS_OP_T : CUBLAS_OP_N));
-    if (is_tiny(d.a.type))
+    if (is_tiny(d.a.type)) { // heuristics look whether there are units
+        void *const any = (void *)(uintptr_t)256;
         TRY(set(g->op, CUBLASLT_MATMUL_DESC_FAST_ACCUM, (int8_t)d.is_fast));
+        TRY(set(g->op, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, any));
+        TRY(set(g->op, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, any));
+    }
     return NULL;
 }
 
