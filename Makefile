@@ -161,7 +161,7 @@ $(B)/libtutti-cuda.so: $(CUDA_OBJS)
 endif
 
 # The same files for a device that is emulated on the host, for tests on machines
-# without a GPU; cuDNN is not there.
+# without a GPU; of cuDNN there are convolutions.
 EMU_SRCS := $(filter-out %/sdpa.cu %/dnn_conv.cu,$(sort \
 	$(wildcard src/backend/cuda/dev/*.cu)))
 EMU_HEADERS := $(filter-out %/dnn.cuh,$(patsubst %,$(B)/emulated/obj/%,\
