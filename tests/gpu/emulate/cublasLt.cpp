@@ -134,6 +134,12 @@ static bool is_supported(const emulated_product *p, const emulated_matrix *d)
     return d->rows % 8 == 0 && d->cols % 8 == 0 && d->batch == 1;
 }
 
+// What is suggested for a product without scales does not work with them.
+static bool has_scales(const emulated_product *p)
+{
+    return p->scale_a != NULL && p->scale_b != NULL;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
@@ -147,6 +153,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     for (; *found < 2 && *found < wanted; ++*found) {
         results[*found] = cublasLtMatmulHeuristicResult_t();
         results[*found].algo.data[0] = (uint64_t)*found + 1;
+        results[*found].algo.data[1] = has_scales(desc);
         results[*found].workspaceSize = (size_t)*found * 512;
     }
     return CUBLAS_STATUS_SUCCESS;
@@ -308,6 +315,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
         bytes < (algo->data[0] - 1) * 512 ||
         (bytes > 0 && (uintptr_t)workspace % 256 != 0))
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (is_tiny(la) && algo->data[1] != has_scales(desc))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     const problem all = {*desc, *la, *lb, *lc, *ld, *(const float *)alpha,
                          *(const float *)beta, a, b, c, d};
     emulated::queue(stream, [=] { solve(all); });
