@@ -213,6 +213,12 @@ TEST(gradients_of_a_weight_and_its_bias_are_one)
                          "%5 = matmul_grad_w(%0 %2 %1) weight_grad 0 'w' f32 "
                          "[in:3 out:3]\n"
                          "output 'dw' %5\noutput 'r' %4\n");
+    // That of another bias stands between the readers.
+    check_apart(OPERANDS "%3 = relu(%2) weight_grad 0 'r' f32 [batch:4 out:3]\n"
+                         "%4 = bias_grad(%0 _) weight_grad 0 'b' f32 [in:3]\n"
+                         "%5 = matmul_grad_w(%0 %2 %1) weight_grad 0 'w' f32 "
+                         "[in:3 out:3]\n"
+                         "output 'dw' %5\noutput 'db' %4\noutput 'r' %3\n");
 }
 
 // ---- convolutions --------------------------------------------------------
