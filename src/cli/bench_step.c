@@ -34,6 +34,7 @@ static const char *const class_name[] = {
 
 typedef struct result {
     double seconds;                  // median
+    double device_seconds;           // of that on the device; 0: not known
     double class_seconds[N_CLASSES]; // a step; all 0: not known
     double gemm_rate;
     double exact_cost; // how much longer than without `exact`; 0 without it
@@ -63,10 +64,11 @@ static tt_status write_trace(tt_exec *exec, const char *path)
 // Steps of a job that has not been started: the median of them.
 static tt_status measure(tt_job *job, const options *o, result *r)
 {
-    double *seconds = tt_alloc(8 * o->steps);
+    double *seconds = tt_alloc(2 * 8 * o->steps);
     if (seconds == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for %lld times",
                        (long long)o->steps);
+    double *on_device = seconds + o->steps;
     const tt_exec_options exec = {.poison = true,
                                   .trace = o->trace[0] != '\0',
                                   .check_finite = o->finite,
@@ -74,13 +76,17 @@ static tt_status measure(tt_job *job, const options *o, result *r)
     tt_status status = tt_job_start(job, &exec);
     if (status == TT_OK)
         status = tt_bench_run(job, o->warmup, NULL, &r->last);
-    if (status == TT_OK) {
+    if (status == TT_OK)
         tt_exec_stats_reset(job->exec);
-        status = tt_bench_run(job, o->steps, seconds, &r->last);
+    for (int64_t i = 0; i < o->steps && status == TT_OK; i++) {
+        const double before = r->stats.device_seconds;
+        status = tt_bench_run(job, 1, &seconds[i], &r->last);
+        tt_exec_stats_get(job->exec, &r->stats);
+        on_device[i] = r->stats.device_seconds - before;
     }
     if (status == TT_OK) {
-        tt_exec_stats_get(job->exec, &r->stats);
         r->seconds = tt_bench_median(seconds, o->steps);
+        r->device_seconds = tt_bench_median(on_device, o->steps);
         r->peak_used = tt_exec_peak_used(job->exec);
     }
     tt_free(seconds);
@@ -104,29 +110,43 @@ static int class_of(const tt_step *step)
     return OTHER;
 }
 
-// Steps whose beginnings and ends the device notes, in an executor of their own.
-static tt_status measure_classes(tt_job *job, const options *o, result *r)
+// What the kernels of one step take, by class.
+static tt_status run_marked(tt_job *job, double by_class[N_CLASSES],
+                            double *busy_out)
 {
-    const tt_memory_def *memory = job->backend->def->memory;
-    const tt_exec_options exec = {.marks = true};
     tt_exec_stats stats;
     tt_step_result last;
+    tt_exec_stats_reset(job->exec);
+    TT_TRY(tt_bench_run(job, 1, NULL, &last));
+    tt_exec_stats_get(job->exec, &stats);
+    const double *seconds = tt_exec_step_seconds(job->exec);
+    for (int32_t s = 0; s < job->plan->n_steps; s++)
+        by_class[class_of(&job->plan->step[s])] += seconds[s];
+    *busy_out = stats.busy_seconds;
+    return TT_OK;
+}
+
+// Steps whose beginnings and ends the device notes, in an executor of their own: of
+// three, that with the median. What is left of a step as it was timed is idle.
+static tt_status measure_classes(tt_job *job, result *r)
+{
+    enum { RUNS = 3 };
+    const tt_memory_def *memory = job->backend->def->memory;
+    const tt_exec_options exec = {.marks = true};
+    double by_class[1 + RUNS][N_CLASSES] = {0}, busy[1 + RUNS], sorted[RUNS];
     if (memory == NULL || memory->mark == NULL)
         return TT_OK;
     tt_exec_destroy(job->exec);
     job->exec = NULL;
     TT_TRY(tt_job_start(job, &exec));
-    TT_TRY(tt_bench_run(job, 1, NULL, &last));
-    tt_exec_stats_reset(job->exec);
-    TT_TRY(tt_bench_run(job, o->steps < 3 ? o->steps : 3, NULL, &last));
-    tt_exec_stats_get(job->exec, &stats);
-    const double *seconds = tt_exec_step_seconds(job->exec);
-    const double n = (double)stats.n_runs;
-    for (int32_t s = 0; s < job->plan->n_steps; s++)
-        r->class_seconds[class_of(&job->plan->step[s])] += seconds[s] / n;
-    // Of steps as they are timed, where launches come one behind the other.
-    const double idle = r->stats.device_seconds / (double)r->stats.n_runs -
-                        stats.busy_seconds / n;
+    for (int i = 0; i <= RUNS; i++) // the first does not count
+        TT_TRY(run_marked(job, by_class[i], &busy[i]));
+    memcpy(sorted, busy + 1, sizeof sorted);
+    const double median = tt_bench_median(sorted, RUNS);
+    for (int i = 1; i <= RUNS; i++)
+        if (busy[i] == median)
+            memcpy(r->class_seconds, by_class[i], sizeof by_class[i]);
+    const double idle = r->device_seconds - median;
     r->class_seconds[IDLE] = idle > 0 ? idle : 0;
     return TT_OK;
 }
@@ -204,8 +224,7 @@ static void print_json(const tt_job *job, const options *o, const result *r,
         tt_json_f64(&j, "mfu",
                     flops / r->seconds / job->backend->target.peak_flops);
     if (r->class_seconds[GEMM] > 0) {
-        tt_json_f64(&j, "device_ms_per_step",
-                    r->stats.device_seconds / (double)r->stats.n_runs * 1e3);
+        tt_json_f64(&j, "device_ms_per_step", r->device_seconds * 1e3);
         tt_json_open(&j, "ms_by_class", '{');
         for (int i = 0; i < N_CLASSES; i++)
             tt_json_f64(&j, class_name[i], r->class_seconds[i] * 1e3);
@@ -287,7 +306,7 @@ static tt_status bench(tt_cli *cli, tt_job *job, const options *o)
     r.rss_growth = tt_bench_resident_bytes() - before;
     if (o->trace[0] != '\0')
         TT_TRY(write_trace(job->exec, o->trace));
-    TT_TRY(measure_classes(job, o, &r));
+    TT_TRY(measure_classes(job, &r));
     TT_TRY(tt_bench_model_products(job, &r.gemm_rate));
     if (job->options.exact)
         TT_TRY(measure_loose(cli, job, o, &r));
