@@ -64,7 +64,7 @@ static tt_status write_trace(tt_exec *exec, const char *path)
 // Steps of a job that has not been started: the median of them.
 static tt_status measure(tt_job *job, const options *o, result *r)
 {
-    double *seconds = tt_alloc(2 * 8 * o->steps);
+    double *seconds = tt_alloc(16 * o->steps);
     if (seconds == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for %lld times",
                        (long long)o->steps);
