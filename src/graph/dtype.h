@@ -14,7 +14,7 @@ typedef enum tt_dtype {
     TT_I64,
     TT_I32,
     TT_U8,
-    TT_E4M3, // 8 bits that only quantise makes and only matmul_fp8 reads: floats
+    TT_E4M3, // 8 bits that only fp8_pack makes and only matmul_fp8 reads: floats
     TT_E5M2, // with 4 and 5 bits of exponent, up to 448 and 57344
     TT_N_DTYPES,
 } tt_dtype;

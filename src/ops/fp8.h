@@ -12,7 +12,7 @@ typedef struct tt_quantise_params {
     int64_t site;
 } tt_quantise_params;
 
-// Inputs of quantise, and its outputs.
+// Inputs of fp8_pack, and its outputs.
 enum { TT_Q_X, TT_Q_UNITS };
 enum { TT_Q_ROWS, TT_Q_TURNED, TT_Q_PEAK, TT_Q_N_OUT };
 

@@ -2,9 +2,9 @@
 // and activations to e4m3, gradients to e5m2, with units from the peaks of the last
 // steps (delayed scaling, Micikevicius et al. 2022).
 //
-//   matmul(x, w), matmul(dy, w')   ->  quantise each, matmul_fp8
-//   matmul_grad_w(x, dy)           ->  quantise each, matmul_fp8 in f32
-//   matmul with GELU, quantise     ->  matmul_fp8, quantise with GELU
+//   matmul(x, w), matmul(dy, w')   ->  fp8_pack of each, matmul_fp8
+//   matmul_grad_w(x, dy)           ->  fp8_pack of each, matmul_fp8 in f32
+//   matmul with GELU, fp8_pack     ->  matmul_fp8, fp8_pack with GELU
 //   peaks of all                   ->  concat, largest over micro-batches, fp8_units
 //
 //   same    up to the rounding of 8 bits; sums stay f32
@@ -177,7 +177,7 @@ static tt_status quantise(work *w, tt_val v, const tt_node *reader,
         return TT_OK;
     TT_TRY(tt__copy_aim(&w->b, is_gradient_of ? TT_BACKWARD : TT_FORWARD,
                         reader->stage, reader->origin));
-    (void)tt_call(&w->b, &tt_op_quantise, &params, (tt_val[]){x, w->units}, 2,
+    (void)tt_call(&w->b, &tt_op_fp8_pack, &params, (tt_val[]){x, w->units}, 2,
                   out);
     TT_TRY(w->b.status);
     w->rows[v.id] = out[TT_Q_ROWS];

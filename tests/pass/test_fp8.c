@@ -83,7 +83,7 @@ static void check_units(const tt_graph *g)
     bool seen[64] = {false};
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const tt_node *node = &g->node[i];
-        if (node->op != &tt_op_quantise)
+        if (node->op != &tt_op_fp8_pack)
             continue;
         const tt_quantise_params *p = node->params;
         const bool is_late = node->phase == TT_BACKWARD;
@@ -100,7 +100,7 @@ static void check_units(const tt_graph *g)
         for (int k = 0; k < 2; k++) {
             const tt_node *from = &g->node[g->value[node->in[k].id].node];
             const tt_quantise_params *q = from->params;
-            CHECK(from->op == &tt_op_quantise);
+            CHECK(from->op == &tt_op_fp8_pack);
             CHECK(q->site == (k == 0 ? p->a_site : p->b_site));
         }
     }
@@ -116,7 +116,7 @@ TEST(products_of_8_bits_replace_those_of_layers)
         tt_graph *g = apply(&n, TT_OK);
         // Forward 2, of inputs 1 (x needs none), of weights 2.
         CHECK(count(g, &tt_op_matmul_fp8) == 5);
-        CHECK(count(g, &tt_op_quantise) == 2 + 2 + 2);
+        CHECK(count(g, &tt_op_fp8_pack) == 2 + 2 + 2);
         CHECK(count(g, &tt_op_matmul) == 2);
         CHECK(count(g, &tt_op_matmul_grad_w) == 1);
         CHECK(count(g, &tt_op_fp8_units) == 1 && count(g, &tt_op_largest) == 1);
@@ -132,7 +132,7 @@ TEST(gelus_in_front_of_products_of_8_bits_are_part_of_quantising)
     tt_graph *g = apply(&n, TT_OK);
     int n_gelu = 0;
     for (int32_t i = 0; i < g->n_nodes; i++)
-        if (g->node[i].op == &tt_op_quantise)
+        if (g->node[i].op == &tt_op_fp8_pack)
             n_gelu += ((const tt_quantise_params *)g->node[i].params)->is_gelu;
     CHECK(n_gelu == 1);
     CHECK(count(g, &tt_op_gelu) == 0 && count(g, &tt_op_gelu_grad) == 1);
@@ -147,7 +147,7 @@ TEST(odd_layers_stay_as_they_are)
     n.first = "in:24 mid:32";
     tt_graph *g = apply(&n, TT_OK);
     CHECK(count(g, &tt_op_matmul_fp8) == 3 && count(g, &tt_op_matmul) == 3);
-    CHECK(count(g, &tt_op_quantise) == 3);
+    CHECK(count(g, &tt_op_fp8_pack) == 3);
     check_units(g);
     tt_graph_destroy(g);
     n.second = "mid:32 out:24";

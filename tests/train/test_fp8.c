@@ -86,7 +86,7 @@ TEST(fp8_takes_the_products_of_linear_layers)
     // Four layers' products forward, backward, and of gradients; the logits stay.
     CHECK(layers > 0);
     CHECK(count_nodes(&tiny, &tt_op_matmul_fp8) == 12 * layers);
-    CHECK(count_nodes(&tiny, &tt_op_quantise) == 12 * layers);
+    CHECK(count_nodes(&tiny, &tt_op_fp8_pack) == 12 * layers);
     CHECK(count_nodes(&low, &tt_op_matmul) -
               count_nodes(&tiny, &tt_op_matmul) ==
           8 * layers);
@@ -108,7 +108,7 @@ TEST(fp8_units_come_from_the_peaks_of_all_micro_batches)
     enum { STEPS = 16 };
     made one = start("precision=fp8", "accumulate=1");
     made four = start("precision=fp8", "accumulate=4");
-    const int64_t n = count_nodes(&one, &tt_op_quantise);
+    const int64_t n = count_nodes(&one, &tt_op_fp8_pack);
     float *units = tt_alloc(4 * n), *history = tt_alloc(4 * STEPS * n);
     float *other = tt_alloc(4 * STEPS * n);
     CHECK(units != NULL && history != NULL && other != NULL);

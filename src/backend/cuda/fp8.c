@@ -1,4 +1,4 @@
-// fp8 - quantise, matmul_fp8 and what makes units. Products are cuBLASLt's, which reads
+// fp8 - fp8_pack, matmul_fp8 and what makes units. Products are cuBLASLt's, which reads
 // units from the device's memory; sums of forward products have the bits that tensor
 // cores give them at full speed, those of gradients are f32's.
 
@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "ops/ops.h"
 
-// ---- quantise: bound by memory bandwidth ----------------------------------
+// ---- fp8_pack: bound by memory bandwidth ----------------------------------
 
 static bool can_quantise(const tt_backend *backend, const tt_site *site)
 {
@@ -46,9 +46,9 @@ static tt_status run_quantise(void *state, const tt_site *site,
     return TT__CUDA(state, quantise, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_quantise = {
-    .name = "cuda.quantise",
-    .op = &tt_op_quantise,
+const tt_kernel_def tt_kernel_cuda_fp8_pack = {
+    .name = "cuda.fp8_pack",
+    .op = &tt_op_fp8_pack,
     .can = can_quantise,
     .prepare = prepare_quantise,
     .run = run_quantise,

@@ -1,4 +1,4 @@
-// fp8 - reference kernels of quantise, matmul_fp8, largest and fp8_units.
+// fp8 - reference kernels of fp8_pack, matmul_fp8, largest and fp8_units.
 
 #include "ops/fp8.h"
 
@@ -135,9 +135,9 @@ static tt_status run_units(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_quantise = {
-    .name = "ref.quantise",
-    .op = &tt_op_quantise,
+const tt_kernel_def tt_kernel_ref_fp8_pack = {
+    .name = "ref.fp8_pack",
+    .op = &tt_op_fp8_pack,
     .run = run_quantise,
 };
 

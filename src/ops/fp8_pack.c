@@ -1,4 +1,4 @@
-// quantise - a value in floats of 8 bits: as it lies, and turned, so that matrix products
+// fp8_pack - a value in floats of 8 bits: as it lies, and turned, so that matrix products
 // find their inner dimension contiguous whichever it is.
 //
 //   x [lead..., c]   units [sites]
@@ -40,15 +40,15 @@ static tt_shape turned(const tt_shape *x)
 static tt_status infer(tt_op_io *io)
 {
     const tt_quantise_params *p = io->params;
-    TT_TRY(tt_infer_inputs(io, "quantise", 2, 2));
-    TT_TRY(tt_infer_float(io, "quantise", TT_Q_X));
-    TT_TRY(tt_infer_float(io, "quantise", TT_Q_UNITS));
+    TT_TRY(tt_infer_inputs(io, "fp8_pack", 2, 2));
+    TT_TRY(tt_infer_float(io, "fp8_pack", TT_Q_X));
+    TT_TRY(tt_infer_float(io, "fp8_pack", TT_Q_UNITS));
     const tt_shape *x = &io->in[TT_Q_X].shape;
     const tt_shape *units = &io->in[TT_Q_UNITS].shape;
     if (x->ndim < 2)
-        return tt_fail(TT_ERR_ARG, "quantise: x needs two dimensions or more");
+        return tt_fail(TT_ERR_ARG, "fp8_pack: x needs two dimensions or more");
     if (units->ndim != 1 || p->site >= tt_shape_dim(units, 0))
-        return tt_fail(TT_ERR_ARG, "quantise: there is no unit %lld",
+        return tt_fail(TT_ERR_ARG, "fp8_pack: there is no unit %lld",
                        (long long)p->site);
     const tt_dtype dtype = p->to == 0 ? TT_E4M3 : TT_E5M2;
     const tt_shape other = turned(x);
@@ -103,8 +103,8 @@ static const tt_sample samples[] = {
     {0},
 };
 
-const tt_op_def tt_op_quantise = {
-    .name = "quantise",
+const tt_op_def tt_op_fp8_pack = {
+    .name = "fp8_pack",
     .doc = "A value in 8 bits, as it lies and turned, and its peak.",
     .options = options,
     .params_bytes = sizeof(tt_quantise_params),
