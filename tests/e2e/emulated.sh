@@ -1,5 +1,5 @@
 # Kernels for GPUs without a GPU: the plug-in's files, built for a device that is emulated
-# on the host. Those of a GPT = ref; its steps = the CPU's, twice = the same bits.
+# on the host. Those of a GPT and of images = ref; steps = the CPU's, twice = the same bits.
 # deadline: 900
 set -eu
 program=${TUTTI_BUILD:-build}/emulated/tutti
@@ -14,7 +14,8 @@ die() {
 }
 
 for what in norm_grad layer_norm matmul cross_entropy embedding adamw \
-    sum_squares clip gelu stripe weave load quantize onebit; do
+    sum_squares clip gelu stripe weave load quantize onebit \
+    conv_relu conv_grad_x_add conv_grad_w relu_grad_bias max_pool; do
     "$program" check kernel device=cuda only=$what >"$folder/out" 2>&1 ||
         die "$(grep -v holds "$folder/out" | head -20)"
 done
@@ -38,6 +39,8 @@ done <<LIST
 gpt
 llama
 vit
+resnet
+vgg model=vgg11
 gpt model.layers=1 model.width=16 model.heads=2 model.vocab=40 model.context=64 seq=64 batch=9
 LIST
 
