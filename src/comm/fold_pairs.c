@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-enum { LEVELS = 31, WIDE = TT_FOLD_PIECE / 2 }; // 16-bit floats at a time
+enum { LEVELS = 16 };              // of pairs: 65536 arrays
+enum { WIDE = TT_FOLD_PIECE / 2 }; // bytes of 16-bit floats at a time
 
 bool tt_fold_is_wide(const tt_fold_set *set)
 {
