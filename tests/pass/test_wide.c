@@ -15,6 +15,7 @@ static const struct {
     tt_small small;
     const char *mesh, *layout;
     int sums; // in the forward pass, of terms of 16 bits
+    int way;
 } cases[] = {
     {{"gpt", "layers=1 width=8 heads=2 vocab=10 context=6 experts=2 choices=1",
       6},
@@ -34,6 +35,12 @@ static const struct {
      "layers.0/ff:tensor layers.2/in:tensor",
      1},
     {{"lenet", "", 0, 28}, "space:2", "channels:space", 1},
+    {{"llama", "layers=1 width=32 heads=8 kv_heads=2 vocab=10 ff=12 context=8",
+      8},
+     "context:4",
+     "seq:context",
+     0,
+     TT_WAY_EXCHANGE},
     {{"gpt", "layers=1 width=8 heads=2 vocab=10 context=6", 6},
      "context:3",
      "seq:context",
@@ -47,8 +54,10 @@ static tt_graph *build(int i, tt_dtype dtype, bool wide)
     tt_train_recipe recipe = {.optim = {.def = tt_optim_find("sgd")},
                               .dtype = dtype,
                               .master = TT_F32};
-    const tt_partition_params params = {
-        .mesh = cases[i].mesh, .layout = cases[i].layout, .wide = wide};
+    const tt_partition_params params = {.mesh = cases[i].mesh,
+                                        .layout = cases[i].layout,
+                                        .way = cases[i].way,
+                                        .wide = wide};
     tt_graph *g = NULL, *parts = NULL;
     CHECK_OK(tt_opt_defaults(recipe.optim.def->op->options,
                              &recipe.optim.params, arena));
@@ -149,4 +158,17 @@ TEST(blocks_of_a_ring_are_wide)
         CHECK(n == 3);
         tt_graph_destroy(g);
     }
+}
+
+TEST(results_of_all_to_all_attention_are_no_terms)
+{
+    tt_graph *g = build(N_CASES - 2, TT_BF16, true);
+    int n = 0;
+    for (int32_t k = 0; k < g->n_nodes; k++)
+        if (g->node[k].op == &tt_op_attention) {
+            n++;
+            CHECK(is_low(g, g->node[k].out[0]));
+        }
+    CHECK(n == 1);
+    tt_graph_destroy(g);
 }
