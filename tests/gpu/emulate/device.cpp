@@ -1,8 +1,8 @@
 // device - the emulated device: memory is the host's, work is done when it is asked
 // for, threads of a block are fibers that change places at barriers and shuffles.
 //
-// Warps and lanes run in one order in one launch and in the other in the next, so that
-// results which depend on it differ from run to run.
+// Blocks, warps and lanes run in one order in one launch and in the other in the next,
+// so that results which depend on it differ from run to run.
 
 #include <cuda_runtime.h>
 
@@ -177,10 +177,14 @@ void emulated::run(body_fn *run_body, void *context, dim3 grid, dim3 block,
         give_up("a launch of impossible size");
     is_backward = !is_backward;
     emulated::tick();
-    for (blockIdx.z = 0; blockIdx.z < grid.z; blockIdx.z++)
-        for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
-            for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++)
-                run_block();
+    const int64_t blocks = (int64_t)grid.x * grid.y * grid.z;
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t at = is_backward ? blocks - 1 - i : i;
+        blockIdx = dim3((unsigned)(at % grid.x),
+                        (unsigned)(at / grid.x % grid.y),
+                        (unsigned)(at / grid.x / grid.y));
+        run_block();
+    }
 }
 
 void emulated::tick(void)

@@ -320,13 +320,33 @@ static bool is_alike(const tt_cuda_optim_args &a, const tt_cuda_optim_args &b)
            a.skip == b.skip && a.wnorm == NULL && b.wnorm == NULL;
 }
 
-// Whether the update works on what one that waits works on.
+// Whether n elements of at most 4 bytes each share memory with m others.
+static bool overlaps(const void *p, int64_t n, const void *q, int64_t m)
+{
+    const char *x = (const char *)p, *y = (const char *)q;
+    return x != NULL && y != NULL && x < y + 4 * m && y < x + 4 * n;
+}
+
+// Whether the update and one that waits write where the other reads or writes. States
+// that are brought back for an update alone lie where others lay before.
 static bool depends(const optim_batch *b, const tt_cuda_optim_args *a)
 {
-    for (int i = 0; i < b->n; i++)
-        if (b->item[i].w_out == a->w || b->item[i].w_out == a->g ||
-            b->item[i].w_out == a->w_out)
-            return true;
+    const void *const reads[] = {a->w, a->g, a->s0, a->s1};
+    const void *const writes[] = {a->w_out, a->s0_out, a->s1_out, a->low};
+    for (int i = 0; i < b->n; i++) {
+        const optim_item &x = b->item[i];
+        const void *const its_reads[] = {x.w, x.g, x.s0, x.s1};
+        const void *const its_writes[] = {x.w_out, x.s0_out, x.s1_out, x.low};
+        for (const void *w : its_writes)
+            for (int k = 0; k < 4; k++)
+                if (overlaps(w, x.n, reads[k], a->n) ||
+                    overlaps(w, x.n, writes[k], a->n))
+                    return true;
+        for (const void *r : its_reads)
+            for (const void *w : writes)
+                if (overlaps(r, x.n, w, a->n))
+                    return true;
+    }
     return false;
 }
 
