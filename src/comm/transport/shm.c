@@ -294,21 +294,33 @@ tt_status tt__shm_check(const tt__shm *s, int32_t rank, bool is_awaited)
                    rank, s->base.rank);
 }
 
+bool tt__shm_has_left(const tt__shm *s, int32_t rank)
+{
+    return presence_of(s, rank) == TT__LEFT;
+}
+
+static tt_status move(shm *s, int32_t r, bool *moved)
+{
+    const peer *p = &s->peer[r];
+    if (p->out.first != NULL || p->unread.first != NULL)
+        *moved |= push_out(s, r);
+    return p->in.first != NULL ? pull_in(s, r, moved) : TT_OK;
+}
+
 static tt_status progress(tt_comm *comm, bool *moved_out)
 {
     shm *s = (shm *)comm;
     bool moved = false;
-    for (int32_t r = 0; r < comm->size; r++) {
-        const peer *p = &s->peer[r];
-        if (p->out.first != NULL || p->unread.first != NULL)
-            moved |= push_out(s, r);
-        if (p->in.first != NULL)
-            TT_TRY(pull_in(s, r, &moved));
-    }
+    for (int32_t r = 0; r < comm->size; r++)
+        TT_TRY(move(s, r, &moved));
     for (int32_t r = 0; r < comm->size && !moved; r++) {
         const peer *p = &s->peer[r];
-        TT_TRY(tt__shm_check(s, r,
-                             p->in.first != NULL || p->unread.first != NULL));
+        // What a rank did just before it left is seen by looking again.
+        if (tt__shm_has_left(s, r))
+            TT_TRY(move(s, r, &moved));
+        if (!moved)
+            TT_TRY(tt__shm_check(
+                s, r, p->in.first != NULL || p->unread.first != NULL));
     }
     *moved_out = moved;
     return TT_OK;

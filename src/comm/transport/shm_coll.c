@@ -46,9 +46,12 @@ static tt_status wait_for(tt__shm *s, const tt_group *g, int32_t i)
     const int32_t late = tt_coll_rank(g, i);
     tt_rest rest = {0};
     while (!is_here(s, g, i)) {
-        for (int32_t k = 0; k < g->n; k++)
+        for (int32_t k = 0; k < g->n; k++) {
+            const int32_t rank = tt_coll_rank(g, k);
             if (k != g->me)
-                TT_TRY(tt__shm_check(s, tt_coll_rank(g, k), !is_here(s, g, k)));
+                TT_TRY(tt__shm_check(
+                    s, rank, tt__shm_has_left(s, rank) && !is_here(s, g, k)));
+        }
         const double waited = tt_comm_rest(&s->base, &rest);
         if (waited > s->base.deadline)
             return tt_fail(TT_ERR_TIMEOUT,

@@ -115,6 +115,8 @@ bool tt__shm_owns(const tt__shm *s, const void *data, int64_t bytes);
 // Fails when any rank failed, or when this one, which is waited for, left: those
 // that leave because of a failure are not its cause.
 tt_status tt__shm_check(const tt__shm *s, int32_t rank, bool is_awaited);
+// To be asked before looking whether it has done its part: it may do that and leave.
+bool tt__shm_has_left(const tt__shm *s, int32_t rank);
 
 bool tt__shm_has_met(const tt__shm *s, const tt_group *group);
 bool tt__shm_has_native(const tt_comm *comm, const tt_coll_call *call);
