@@ -68,11 +68,12 @@ static int32_t fetched(const tt_graph *g, int32_t v)
 
 static bool has_form(const tt_graph *g, const tt_node *node)
 {
+    if (node->op != &tt_op_matmul || node->phase != TT_FORWARD)
+        return false;
     const tt_matmul_params *p = node->params;
     const tt_type *x = &g->value[node->in[0].id].type;
     const tt_type *w = &g->value[node->in[1].id].type;
-    return node->op == &tt_op_matmul && node->phase == TT_FORWARD &&
-           !p->transpose_a && w->dtype == TT_BF16 && w->shape.ndim == 2 &&
+    return !p->transpose_a && w->dtype == TT_BF16 && w->shape.ndim == 2 &&
            is_even(&x->shape) && is_even(&w->shape) &&
            fetched(g, node->in[1].id) >= 0;
 }
