@@ -42,7 +42,7 @@ static int64_t level_of(bool is_wide, double x, double scale, int64_t levels,
         level = floor(x * ((double)levels / scale) + up);
     } else {
         const float scaled = (float)x * ((float)levels / (float)scale);
-        level = floorf(scaled + (float)up);
+        level = (double)floorf(scaled + (float)up);
     }
     return (int64_t)fmin(fmax(level, (double)-levels), (double)levels);
 }
