@@ -243,7 +243,6 @@ static int terms_of(const work *w, tt_val v)
 
 static tt_status do_node(work *w, const tt_node *node)
 {
-    tt_val out[TT_MAX_OUT];
     int n_in = 0;
     for (int i = 0; i < node->n_in; i++) {
         const int which = tt_is(node->in[i]) ? terms_of(w, node->in[i]) : -1;
@@ -253,16 +252,7 @@ static tt_status do_node(work *w, const tt_node *node)
         for (int64_t c = 0; which >= 0 && c < w->head.chunks; c++)
             w->in[n_in++] = term(w, c, which);
     }
-    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
-    (void)tt_call(&w->b, node->op, node->params, w->in, n_in, out);
-    TT_TRY(w->b.status);
-    for (int i = 0; i < node->n_out; i++) {
-        const tt_value *value = &w->old->value[node->out[i].id];
-        w->kept[node->out[i].id] = out[i];
-        if (tt_is(value->updates))
-            tt_update(&w->b, w->kept[value->updates.id], out[i]);
-    }
-    return w->b.status;
+    return tt__copy_node(&w->b, w->old, node, w->in, n_in, w->kept);
 }
 
 // All leaves come first: the gradients of the head may read some that lie behind it.

@@ -23,6 +23,22 @@ tt_status tt__copy_leaf(tt_builder *b, const tt_graph *old, int32_t v,
     return TT_OK;
 }
 
+tt_status tt__copy_node(tt_builder *b, const tt_graph *old, const tt_node *node,
+                        const tt_val *in, int n_in, tt_val *kept)
+{
+    tt_val out[TT_MAX_OUT];
+    TT_TRY(tt__copy_aim(b, node->phase, node->stage, node->origin));
+    (void)tt_call(b, node->op, node->params, in, n_in, out);
+    TT_TRY(b->status);
+    for (int i = 0; i < node->n_out; i++) {
+        const tt_val updates = old->value[node->out[i].id].updates;
+        kept[node->out[i].id] = out[i];
+        if (tt_is(updates))
+            tt_update(b, kept[updates.id], out[i]);
+    }
+    return b->status;
+}
+
 tt_status tt__copy_ends(tt_builder *b, const tt_graph *old, const tt_val *kept)
 {
     for (int32_t v = 0; v < old->n_values; v++)

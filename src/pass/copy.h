@@ -12,6 +12,9 @@ tt_status tt__copy_aim(tt_builder *b, tt_phase phase, int32_t stage,
 
 tt_status tt__copy_leaf(tt_builder *b, const tt_graph *old, int32_t v,
                         tt_val *kept);
+// A node with these inputs, which are the new graph's; its outputs and what they update.
+tt_status tt__copy_node(tt_builder *b, const tt_graph *old, const tt_node *node,
+                        const tt_val *in, int n_in, tt_val *kept);
 // Gradients of states, and outputs.
 tt_status tt__copy_ends(tt_builder *b, const tt_graph *old, const tt_val *kept);
 

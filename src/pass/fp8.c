@@ -232,18 +232,9 @@ static tt_status do_gradient(work *w, const tt_node *node)
 
 static tt_status copy_node(work *w, const tt_node *node)
 {
-    tt_val out[TT_MAX_OUT];
     for (int i = 0; i < node->n_in; i++)
         w->in[i] = tt_is(node->in[i]) ? w->kept[node->in[i].id] : TT_NONE;
-    TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
-    (void)tt_call(&w->b, node->op, node->params, w->in, node->n_in, out);
-    for (int i = 0; i < node->n_out; i++) {
-        const tt_value *value = &w->old->value[node->out[i].id];
-        w->kept[node->out[i].id] = out[i];
-        if (tt_is(value->updates))
-            tt_update(&w->b, w->kept[value->updates.id], out[i]);
-    }
-    return w->b.status;
+    return tt__copy_node(&w->b, w->old, node, w->in, node->n_in, w->kept);
 }
 
 // In front of the update: what it will read of the micro-batches.

@@ -117,14 +117,6 @@ static void look(work *w, const tt_fuse_params *params)
 
 // ---- the new graph -------------------------------------------------------
 
-static tt_status call(work *w, const tt_node *like, const tt_op_def *op,
-                      const void *params, int n_in, tt_val *out)
-{
-    TT_TRY(tt__copy_aim(&w->b, like->phase, like->stage, like->origin));
-    (void)tt_call(&w->b, op, params, w->in, n_in, out);
-    return w->b.status;
-}
-
 static void read_inputs(work *w, const tt_val *in, int n)
 {
     for (int i = 0; i < n; i++)
@@ -135,8 +127,10 @@ static tt_status do_group(work *w, const tt__group *group)
 {
     tt_val out[TT_MAX_OUT];
     read_inputs(w, group->in, group->n_in);
-    TT_TRY(call(w, &w->old->node[group->node[0]], group->op, group->params,
-                group->n_in, out));
+    const tt_node *like = &w->old->node[group->node[0]];
+    TT_TRY(tt__copy_aim(&w->b, like->phase, like->stage, like->origin));
+    (void)tt_call(&w->b, group->op, group->params, w->in, group->n_in, out);
+    TT_TRY(w->b.status);
     for (int i = 0; i < group->n_out; i++)
         if (tt_is(group->out[i]))
             w->kept[group->out[i].id] = out[i];
@@ -146,20 +140,12 @@ static tt_status do_group(work *w, const tt__group *group)
 static tt_status do_node(work *w, int32_t n)
 {
     const tt_node *node = &w->old->node[n];
-    tt_val out[TT_MAX_OUT];
     if (w->group_of[n] != 0) {
         const tt__group *group = &w->group[w->group_of[n] - 1];
         return n == group->at ? do_group(w, group) : TT_OK;
     }
     read_inputs(w, node->in, node->n_in);
-    TT_TRY(call(w, node, node->op, node->params, node->n_in, out));
-    for (int i = 0; i < node->n_out; i++) {
-        const tt_value *value = &w->old->value[node->out[i].id];
-        w->kept[node->out[i].id] = out[i];
-        if (tt_is(value->updates))
-            tt_update(&w->b, w->kept[value->updates.id], out[i]);
-    }
-    return w->b.status;
+    return tt__copy_node(&w->b, w->old, node, w->in, node->n_in, w->kept);
 }
 
 static tt_status rewrite(work *w)
