@@ -15,39 +15,15 @@ static tt_op_shard_fn shard;
 static tt_op_cost_fn cost;
 static tt_op_view_fn view;
 
-static tt_status check_part(const tt_op_io *io, int i, int64_t dim)
-{
-    const tt_shape *x = &io->in[0].shape, *part = &io->in[i].shape;
-    if (!tt_io_has(io, i))
-        return tt_fail(TT_ERR_ARG, "concat: input %d is missing", i);
-    if (io->in[i].dtype != io->in[0].dtype)
-        return tt_fail(TT_ERR_ARG, "concat: input %d is %s, not %s", i,
-                       tt_dtype_name(io->in[i].dtype),
-                       tt_dtype_name(io->in[0].dtype));
-    if (part->ndim != x->ndim)
-        return tt_infer_fail_shapes("concat", "shapes differ", x, part);
-    if (part->first[dim + 1] - part->first[dim] != 1)
-        return tt_fail(TT_ERR_ARG,
-                       "concat: dim %lld has several factors; separate them "
-                       "first",
-                       (long long)dim);
-    for (int d = 0; d < x->ndim; d++)
-        if (d != dim && tt_shape_dim(part, d) != tt_shape_dim(x, d))
-            return tt_infer_fail_shapes("concat", "shapes differ", x, part);
-    return TT_OK;
-}
-
 static tt_status infer(tt_op_io *io)
 {
     const tt_concat_params *p = io->params;
     TT_TRY(tt_infer_inputs(io, "concat", 1, INT32_MAX));
     tt_shape shape = io->in[0].shape;
-    if (p->dim < 0 || p->dim >= shape.ndim)
-        return tt_fail(TT_ERR_ARG, "concat: there is no dim %lld",
-                       (long long)p->dim);
+    TT_TRY(tt_infer_one_factor("concat", &shape, p->dim));
     int64_t extent = 0;
     for (int i = 0; i < io->n_in; i++) {
-        TT_TRY(check_part(io, i, p->dim));
+        TT_TRY(tt_infer_joins(io, "concat", i, p->dim));
         const int64_t part = tt_shape_dim(&io->in[i].shape, (int)p->dim);
         if (extent > INT64_MAX - part)
             return tt_fail(TT_ERR_ARG, "concat: dim %lld would be too large",

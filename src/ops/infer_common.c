@@ -77,6 +77,47 @@ tt_status tt_infer_same_dims(const tt_op_io *io, const char *op, int i, int j)
     return TT_OK;
 }
 
+tt_status tt_infer_one_factor(const char *op, const tt_shape *x, int64_t dim)
+{
+    if (dim < 0 || dim >= x->ndim)
+        return tt_fail(TT_ERR_ARG, "%s: there is no dim %lld", op,
+                       (long long)dim);
+    if (x->first[dim + 1] - x->first[dim] != 1)
+        return tt_fail(TT_ERR_ARG,
+                       "%s: dim %lld has several factors; separate them first",
+                       op, (long long)dim);
+    return TT_OK;
+}
+
+static bool has_same_factors(const tt_shape *a, const tt_shape *b, int d)
+{
+    const int n = a->first[d + 1] - a->first[d];
+    if (b->first[d + 1] - b->first[d] != n)
+        return false;
+    for (int f = 0; f < n; f++)
+        if (a->factor[a->first[d] + f].size != b->factor[b->first[d] + f].size)
+            return false;
+    return true;
+}
+
+tt_status tt_infer_joins(const tt_op_io *io, const char *op, int i, int64_t dim)
+{
+    const tt_shape *x = &io->in[0].shape, *part = &io->in[i].shape;
+    if (!tt_io_has(io, i))
+        return tt_fail(TT_ERR_ARG, "%s: input %d is missing", op, i);
+    if (io->in[i].dtype != io->in[0].dtype)
+        return tt_fail(TT_ERR_ARG, "%s: input %d is %s, not %s", op, i,
+                       tt_dtype_name(io->in[i].dtype),
+                       tt_dtype_name(io->in[0].dtype));
+    if (part->ndim != x->ndim)
+        return tt_infer_fail_shapes(op, "shapes differ", x, part);
+    TT_TRY(tt_infer_one_factor(op, part, dim));
+    for (int d = 0; d < x->ndim; d++)
+        if (d != dim && !has_same_factors(x, part, d))
+            return tt_infer_fail_shapes(op, "shapes differ", x, part);
+    return TT_OK;
+}
+
 tt_status tt_infer_elementwise(tt_op_io *io, const char *op, int n)
 {
     TT_TRY(tt_infer_inputs(io, op, n, n));

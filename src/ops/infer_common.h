@@ -25,6 +25,14 @@ tt_status tt_infer_elementwise(tt_op_io *io, const char *op, int n);
 tt_status tt_infer_fail_shapes(const char *op, const char *what,
                                const tt_shape *a, const tt_shape *b);
 
+// Whether a dim is there and one factor, so that it can be cut and joined.
+tt_status tt_infer_one_factor(const char *op, const tt_shape *x, int64_t dim);
+
+// Whether input i can be joined with input 0 along a dim: it is made of the same
+// factors elsewhere.
+tt_status tt_infer_joins(const tt_op_io *io, const char *op, int i,
+                         int64_t dim);
+
 // Adds output `*n_out` with this dtype and shape.
 void tt_infer_add(tt_op_io *io, tt_dtype dtype, const tt_shape *shape);
 

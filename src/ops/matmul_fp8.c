@@ -71,7 +71,8 @@ static tt_status infer(tt_op_io *io)
     return TT_OK;
 }
 
-// Where the terms lie along another axis.
+// Where the terms lie along another axis: of rows or columns, for what another axis
+// cut along the inner dimension is wide by now.
 static tt_place place_of_terms(const tt_builder *b, tt_val terms,
                                const tt_val *in, int axis)
 {
@@ -79,11 +80,9 @@ static tt_place place_of_terms(const tt_builder *b, tt_val terms,
     const tt_type *w = tt_type_of(b, in[TT_M8_B]);
     const tt_place *rows = &x->place[axis], *columns = &w->place[axis];
     const char *name = NULL;
-    if (rows->kind == TT_SPLIT &&
-        tt_shape_dim_of(&x->shape, rows->factor) < x->shape.ndim - 1)
+    if (rows->kind == TT_SPLIT)
         name = x->shape.factor[rows->factor].name;
-    if (columns->kind == TT_SPLIT &&
-        tt_shape_dim_of(&w->shape, columns->factor) == 0)
+    if (columns->kind == TT_SPLIT)
         name = w->shape.factor[columns->factor].name;
     const tt_shape *y = &tt_type_of(b, terms)->shape;
     return name == NULL ? tt_place_replicate()

@@ -18,13 +18,7 @@ static tt_op_view_fn view;
 static tt_status check_range(const char *op, const tt_shape *x,
                              const tt_slice_params *p, int64_t size)
 {
-    if (p->dim < 0 || p->dim >= x->ndim)
-        return tt_fail(TT_ERR_ARG, "%s: there is no dim %lld", op,
-                       (long long)p->dim);
-    if (x->first[p->dim + 1] - x->first[p->dim] != 1)
-        return tt_fail(TT_ERR_ARG,
-                       "%s: dim %lld has several factors; separate them first",
-                       op, (long long)p->dim);
+    TT_TRY(tt_infer_one_factor(op, x, p->dim));
     const int64_t extent = tt_shape_dim(x, (int)p->dim);
     if (p->start < 0 || size < 1 || size > extent || p->start > extent - size)
         return tt_fail(TT_ERR_ARG,

@@ -25,18 +25,6 @@ static tt_op_view_fn view, view_weave;
 
 // ---- shapes --------------------------------------------------------------
 
-static tt_status check_dim(const char *op, const tt_shape *x, int64_t dim)
-{
-    if (dim < 0 || dim >= x->ndim)
-        return tt_fail(TT_ERR_ARG, "%s: there is no dim %lld", op,
-                       (long long)dim);
-    if (x->first[dim + 1] - x->first[dim] != 1)
-        return tt_fail(TT_ERR_ARG,
-                       "%s: dim %lld has several factors; separate them first",
-                       op, (long long)dim);
-    return TT_OK;
-}
-
 // Of `extent` entries, those of stripe `part` of `parts`.
 static int64_t entries(int64_t extent, int64_t part, int64_t parts)
 {
@@ -48,7 +36,7 @@ static tt_status infer(tt_op_io *io)
     const tt_stripe_params *p = io->params;
     TT_TRY(tt_infer_inputs(io, "stripe", 1, 1));
     tt_shape shape = io->in[0].shape;
-    TT_TRY(check_dim("stripe", &shape, p->dim));
+    TT_TRY(tt_infer_one_factor("stripe", &shape, p->dim));
     tt_factor *f = &shape.factor[shape.first[p->dim]];
     if (p->part < 0 || p->part >= p->parts || p->parts > f->size)
         return tt_fail(
@@ -60,34 +48,16 @@ static tt_status infer(tt_op_io *io)
     return TT_OK;
 }
 
-static tt_status check_part(const tt_op_io *io, int i, int64_t dim)
-{
-    const tt_shape *x = &io->in[0].shape, *part = &io->in[i].shape;
-    if (!tt_io_has(io, i))
-        return tt_fail(TT_ERR_ARG, "weave: input %d is missing", i);
-    if (io->in[i].dtype != io->in[0].dtype)
-        return tt_fail(TT_ERR_ARG, "weave: input %d is %s, not %s", i,
-                       tt_dtype_name(io->in[i].dtype),
-                       tt_dtype_name(io->in[0].dtype));
-    if (part->ndim != x->ndim)
-        return tt_infer_fail_shapes("weave", "shapes differ", x, part);
-    TT_TRY(check_dim("weave", part, dim));
-    for (int d = 0; d < x->ndim; d++)
-        if (d != dim && tt_shape_dim(part, d) != tt_shape_dim(x, d))
-            return tt_infer_fail_shapes("weave", "shapes differ", x, part);
-    return TT_OK;
-}
-
 static tt_status infer_weave(tt_op_io *io)
 {
     const tt_weave_params *p = io->params;
     TT_TRY(tt_infer_inputs(io, "weave", 1, INT32_MAX));
     tt_shape shape = io->in[0].shape;
-    TT_TRY(check_dim("weave", &shape, p->dim));
+    TT_TRY(tt_infer_one_factor("weave", &shape, p->dim));
     const int64_t longest = tt_shape_dim(&shape, (int)p->dim);
     int64_t extent = 0;
     for (int i = 0; i < io->n_in; i++) {
-        TT_TRY(check_part(io, i, p->dim));
+        TT_TRY(tt_infer_joins(io, "weave", i, p->dim));
         const int64_t n = tt_shape_dim(&io->in[i].shape, (int)p->dim);
         if (extent > INT64_MAX - n || n > longest)
             return tt_fail(TT_ERR_ARG, "weave: stripe %d is too long", i);
@@ -187,9 +157,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 static void shard_weave(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     const tt_weave_params *p = io->params;
-    for (int i = 0; i < io->n_in; i++)
-        if (io->in[i].shape.n_factors != io->in[0].shape.n_factors)
-            return;
     shard_all(io, axis_size, p->dim, sigs);
 }
 

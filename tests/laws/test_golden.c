@@ -60,6 +60,8 @@ static void print_sig(const tt_case *c, const tt_op_io *io, const tt_sig *sig,
         tt_str_add(out, " ");
         tt_place_print(&sig->out[i], &io->out[i].shape, out);
     }
+    if (sig->sent_bytes != 0)
+        tt_str_addf(out, " sends %.10g", sig->sent_bytes);
     if (sig->expand != NULL)
         print_expand(c, sig, out);
     else

@@ -266,6 +266,34 @@ TEST(every_conversion_keeps_the_value)
             }
 }
 
+// What an adjoint computed on windows is added up before it is joined.
+TEST(terms_on_windows_are_added_when_joined)
+{
+    tt_builder b;
+    tt_interp *it = NULL;
+    double x[COUNT], got[COUNT], want[COUNT];
+    start(&b, 3, false);
+    const tt_val in = tt_input(&b, "x", TT_F64, "a:5 b:7");
+    tt_place_set(&b, in, 1, places[3]);
+    const tt_val wide = tt_halo(&b, in, 1, &places[5].window);
+    const tt_val joined = tt_place_convert(&b, wide, 1, places[0]);
+    const tt_val sum = tt_all_gather(&b, tt_halo_add(&b, wide, 1), 1);
+    CHECK_OK(tt_builder_status(&b));
+    CHECK_OK(tt_interp_create(b.graph, &it));
+    fill(x);
+    tt_interp_write(it, in, x);
+    CHECK_OK(tt_interp_run(it));
+    CHECK(tt_interp_read(it, joined, got) && tt_interp_read(it, sum, want));
+    int n_shared = 0;
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(got[i] == want[i]);
+        n_shared += want[i] == 2 * x[i] && x[i] != 0;
+    }
+    CHECK_MSG(n_shared > 0, "no window reads what another reads");
+    tt_interp_destroy(it);
+    tt_builder_fini(&b);
+}
+
 // One node each, whose result lies where the operator's name says.
 TEST(results_of_collectives_know_where_they_lie)
 {

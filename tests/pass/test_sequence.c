@@ -186,6 +186,9 @@ TEST(no_rank_has_all_key_value_heads)
                                tt_shape_find(&type->shape, "seq") >= 0;
             CHECK_MSG(!is_kv || type->place[0].kind == TT_SPLIT,
                       "%s of %s is whole", node->op->name, node->origin);
+            // Each head once for every rank that reads it, and no oftener.
+            CHECK(!is_kv || type->shape.ndim != 4 ||
+                  tt_shape_dim(&type->shape, 2) <= 4);
         }
         CHECK(node->op != &tt_op_all_gather || node->phase == TT_UPDATE);
         exchanges[node->phase != TT_FORWARD] += node->op == &tt_op_all_to_all;
