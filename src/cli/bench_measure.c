@@ -63,10 +63,12 @@ static tt_status make_data(tt_backend *backend, const tt_operand *o,
         tt_dtype_store(o->dtype, piece, i,
                        tt_rng_uniform(1, (uint64_t)i) - 0.5);
     tt_status status = tt_memory_alloc(backend, bytes, data_out);
-    for (int64_t at = 0; at < bytes && status == TT_OK; at += PIECE * size) {
-        const int64_t left = bytes - at;
-        status = tt_memory_write(backend, (char *)*data_out + at, piece,
-                                 left < PIECE * size ? left : PIECE * size);
+    int64_t done = bytes < PIECE * size ? bytes : PIECE * size;
+    if (status == TT_OK)
+        status = tt_memory_write(backend, *data_out, piece, done);
+    for (int64_t n; done < bytes && status == TT_OK; done += n) {
+        n = bytes - done < done ? bytes - done : done;
+        status = tt_memory_copy(backend, (char *)*data_out + done, *data_out, n);
     }
     tt_free(piece);
     return status;

@@ -126,19 +126,16 @@ static tt_status run_marked(tt_job *job, double by_class[N_CLASSES],
     return TT_OK;
 }
 
-// Steps whose beginnings and ends the device notes, in an executor of their own: of
-// three, that with the median. What is left of a step as it was timed is idle.
+// Steps whose beginnings and ends the device notes: of three, that with the median. What
+// is left of a step as it was timed is idle.
 static tt_status measure_classes(tt_job *job, result *r)
 {
     enum { RUNS = 3 };
     const tt_memory_def *memory = job->backend->def->memory;
-    const tt_exec_options exec = {.marks = true};
     double by_class[1 + RUNS][N_CLASSES] = {0}, busy[1 + RUNS], sorted[RUNS];
     if (memory == NULL || memory->mark == NULL)
         return TT_OK;
-    tt_exec_destroy(job->exec);
-    job->exec = NULL;
-    TT_TRY(tt_job_start(job, &exec));
+    TT_TRY(tt_exec_mark(job->exec));
     for (int i = 0; i <= RUNS; i++) // the first does not count
         TT_TRY(run_marked(job, by_class[i], &busy[i]));
     memcpy(sorted, busy + 1, sizeof sorted);

@@ -54,6 +54,8 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
                          const tt_exec_options *options, tt_exec **exec_out);
 void tt_exec_destroy(tt_exec *exec); // NULL is fine
 const tt_plan *tt_exec_plan(const tt_exec *exec);
+// From now on as with the option `marks`; states stay what they are.
+tt_status tt_exec_mark(tt_exec *exec);
 
 // Sets every state to its initial value. Random numbers are keyed by the name and
 // the global index, so that they depend on no rank and no layout.

@@ -33,6 +33,15 @@ tt_status tt__marks_init(tt_exec *exec)
     return TT_OK;
 }
 
+tt_status tt_exec_mark(tt_exec *exec)
+{
+    if (exec->options.marks)
+        return TT_OK;
+    exec->options.marks = true;
+    tt__replay_fini(exec);
+    return tt__marks_init(exec);
+}
+
 // Whether a device may do both steps in one launch: updates of weights, one behind the
 // other. They get one pair of marks, for a mark would come between them.
 static bool go_together(const tt_plan *plan, int32_t a, int32_t b)

@@ -88,6 +88,8 @@ void tt__replay_fini(tt_exec *exec)
             memory_of(exec)->forget(exec->backend,
                                     exec->piece[i].recording[way]);
     tt_free(exec->piece);
+    exec->piece = NULL;
+    exec->n_pieces = 0;
 }
 
 tt__piece *tt__piece_at(const tt_exec *exec, int32_t step)
