@@ -16,9 +16,8 @@ enum { GEMM_ALIGN = 256 };
 struct gemm_choice {
     cublasLtMatmulAlgo_t algo;  // for addresses that are multiples of 16
     cublasLtMatmulAlgo_t loose; // for any, where there is a way at all
-    bool has_loose;
+    bool has_way, has_loose;
     int64_t workspace_bytes; // of the two, the larger
-    float ms;                // 0: not measured
 };
 
 struct gemm_product {

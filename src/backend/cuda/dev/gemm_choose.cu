@@ -1,17 +1,20 @@
 // gemm_choose - which of the library's algorithms, and whether an epilogue pays: tried
 // on memory of its own, the fastest is kept. Equal shapes share a choice, in a process
 // and, where somebody keeps it (memo.cuh), from process to process: then two runs have
-// the same bits.
+// the same bits. The library loads a kernel when it is first run, which takes its time,
+// so there is a limit to trying.
 
 #include "backend/cuda/dev/gemm.cuh"
 #include "backend/cuda/dev/memo.cuh"
 #include "backend/cuda/dev/noise.cuh"
 
+#include <chrono>
 #include <map>
 #include <mutex>
 
 enum { CANDIDATES = 16, TRIALS = 3 };
 static const int64_t workspace_bytes = 32 << 20;
+static const double seconds_for_all = 8; // of choosing algorithms
 
 #ifndef TT_CUDA_LEAST_TUNED
 #define TT_CUDA_LEAST_TUNED 2e9
@@ -153,9 +156,10 @@ static void begin_trial(tt_cuda *cuda, const tt_cuda_gemm_desc &d, int ways,
     }
 }
 
-// Milliseconds, the best of a few; negative: it does not work.
+// Milliseconds, the best of a few; negative: it does not work. One that is clearly
+// slower than `limit` (negative: none) is tried once.
 template <typename F>
-static float time_of(const trial *t, cudaStream_t stream, F run)
+static float time_of(const trial *t, cudaStream_t stream, float limit, F run)
 {
     float best = -1;
     for (int i = 0; i <= TRIALS; i++) {
@@ -169,8 +173,26 @@ static float time_of(const trial *t, cudaStream_t stream, F run)
             return -1;
         if (i > 0 && (best < 0 || ms < best))
             best = ms;
+        if (i > 0 && limit >= 0 && best > 1.2f * limit)
+            break;
     }
     return best;
+}
+
+static double spent; // seconds
+
+static double now(void)
+{
+    return std::chrono::duration<double>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+// A shape has part of what is left to the process.
+static double seconds_for_shape(void)
+{
+    const double share = (seconds_for_all - spent) / 16;
+    return share < 0.03 ? 0.03 : share;
 }
 
 // The fastest of n ways; -1: none of them works. Without memory for a trial, the first.
@@ -179,6 +201,7 @@ static int measure(const gemm_product *g,
 {
     trial t;
     float best_ms = -1;
+    const double start = now(), end = start + seconds_for_shape();
     begin_trial(g->cuda, g->desc, 1, workspace_bytes, &t);
     tt_cuda_gemm_args &x = t.args[0];
     x.accumulate = g->desc.adds;
@@ -187,8 +210,8 @@ static int measure(const gemm_product *g,
     const bool is_good =
         t.is_good && gemm_product_bind(g, bias, aux) == NULL;
     int best = is_good ? -1 : 0;
-    for (int i = 0; i < n && is_good; i++) {
-        const float ms = time_of(&t, g->cuda->stream, [&] {
+    for (int i = 0; i < n && is_good && (best < 0 || now() < end); i++) {
+        const float ms = time_of(&t, g->cuda->stream, best_ms, [&] {
             return gemm_multiply(g, &x, &found[i].algo, x.scratch,
                                  workspace_bytes) == CUBLAS_STATUS_SUCCESS;
         });
@@ -198,6 +221,7 @@ static int measure(const gemm_product *g,
         }
     }
     end_trial(&t);
+    spent += now() - start;
     return best;
 }
 
@@ -244,16 +268,9 @@ static int fastest(const gemm_product *g, const std::string &key,
     return best;
 }
 
-bool gemm_choose(gemm_product *g)
+static gemm_choice look_for(gemm_product *g, const std::string &key)
 {
     const tt_cuda_gemm_desc &d = g->desc;
-    const std::string key = key_of(g, "gemm", d);
-    const std::lock_guard<std::mutex> guard(lock);
-    const auto known = choices.find(key);
-    if (known != choices.end()) {
-        g->chosen = known->second;
-        return true;
-    }
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
     const uint32_t smallest =
         is_tiny(d.a.type) ? 16 : is_low(d.a.type) ? 2 : 4;
@@ -265,17 +282,28 @@ bool gemm_choose(gemm_product *g)
     }
     const int n = suggest(g, 16, found);
     if (n == 0)
-        return false;
+        return c;
     // What is suggested for 8 bits is not always done.
     const bool is_tried = is_tiny(d.a.type) || (is_tuned(d) && n > 1);
     const int best = is_tried ? fastest(g, key, found, n) : 0;
     if (best < 0)
-        return false;
+        return c;
     const int64_t bytes = (int64_t)found[best].workspaceSize;
+    c.has_way = true;
     c.algo = found[best].algo;
     c.workspace_bytes = bytes > c.workspace_bytes ? bytes : c.workspace_bytes;
-    choices[key] = g->chosen = c;
-    return true;
+    return c;
+}
+
+bool gemm_choose(gemm_product *g)
+{
+    const tt_cuda_gemm_desc &d = g->desc;
+    const std::string key = key_of(g, "gemm", d);
+    const std::lock_guard<std::mutex> guard(lock);
+    if (choices.find(key) == choices.end())
+        choices[key] = look_for(g, key);
+    g->chosen = choices[key];
+    return g->chosen.has_way;
 }
 
 // ---- epilogues -------------------------------------------------------------------
@@ -354,10 +382,10 @@ static bool try_epilogue(tt_cuda_gemm *with, tt_cuda_gemm *plain)
     bool is_faster = false;
     if (t.is_good && gives_same(with, plain, &t)) {
         t.args[0].accumulate = t.args[1].accumulate = with->desc.adds;
-        const float ms = time_of(&t, with->cuda->stream, [&] {
+        const float ms = time_of(&t, with->cuda->stream, -1, [&] {
             return tt_cuda_gemm_run(with, &t.args[0]) == NULL;
         });
-        const float other = time_of(&t, with->cuda->stream, [&] {
+        const float other = time_of(&t, with->cuda->stream, -1, [&] {
             return tt_cuda_gemm_run(plain, &t.args[1]) == NULL;
         });
         is_faster = ms >= 0 && (other < 0 || ms <= other);
