@@ -23,6 +23,12 @@ tt_status tt__copy_leaf(tt_builder *b, const tt_graph *old, int32_t v,
     return TT_OK;
 }
 
+void tt__copy_places(tt_builder *b, const tt_graph *old, int32_t v, tt_val to)
+{
+    for (int a = 0; a < old->mesh.n_axes; a++)
+        tt_place_set(b, to, a, old->value[v].type.place[a]);
+}
+
 tt_status tt__copy_node(tt_builder *b, const tt_graph *old, const tt_node *node,
                         const tt_val *in, int n_in, tt_val *kept)
 {
@@ -33,6 +39,7 @@ tt_status tt__copy_node(tt_builder *b, const tt_graph *old, const tt_node *node,
     for (int i = 0; i < node->n_out; i++) {
         const tt_val updates = old->value[node->out[i].id].updates;
         kept[node->out[i].id] = out[i];
+        tt__copy_places(b, old, node->out[i].id, out[i]);
         if (tt_is(updates))
             tt_update(b, kept[updates.id], out[i]);
     }

@@ -14,7 +14,7 @@
 //
 //   same      up to rounding: sums that were rounded between two nodes are not
 //   bytes     what lay between the nodes is neither written nor read
-//   needs     one rank: fused operators have no placements; comes last
+//   needs     nobody who cuts the graph afterwards: fused operators have no signatures
 
 #include "pass/fuse.h"
 
@@ -131,9 +131,12 @@ static tt_status do_group(work *w, const tt__group *group)
     TT_TRY(tt__copy_aim(&w->b, like->phase, like->stage, like->origin));
     (void)tt_call(&w->b, group->op, group->params, w->in, group->n_in, out);
     TT_TRY(w->b.status);
-    for (int i = 0; i < group->n_out; i++)
-        if (tt_is(group->out[i]))
-            w->kept[group->out[i].id] = out[i];
+    for (int i = 0; i < group->n_out; i++) {
+        if (!tt_is(group->out[i]))
+            continue;
+        w->kept[group->out[i].id] = out[i];
+        tt__copy_places(&w->b, w->old, group->out[i].id, out[i]);
+    }
     return TT_OK;
 }
 
@@ -185,10 +188,7 @@ static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
     work w = {.old = in};
     TT_TRY(tt_builder_init(&w.b, &none));
     w.b.graph->mesh = in->mesh;
-    tt_status status = in->mesh.n_axes == 0
-                           ? allocate(&w)
-                           : tt_fail(TT_ERR_UNSUPPORTED,
-                                     "fuse: the graph is spread over ranks");
+    tt_status status = allocate(&w);
     if (status == TT_OK) {
         count_reads(&w);
         look(&w, params);

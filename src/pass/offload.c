@@ -33,18 +33,12 @@ typedef struct work {
     int32_t loaded[2]; // groups that were brought back: of states, of values
 } work;
 
-static void place_like(work *w, tt_val v, int32_t old)
-{
-    for (int a = 0; a < w->old->mesh.n_axes; a++)
-        tt_place_set(&w->b, v, a, w->old->value[old].type.place[a]);
-}
-
 static tt_status move(work *w, const tt_op_def *op, tt_val from, int32_t old,
                       tt_val *to)
 {
     *to = tt_call(&w->b, op, NULL, &from, 1, NULL);
     TT_TRY(w->b.status);
-    place_like(w, *to, old);
+    tt__copy_places(&w->b, w->old, old, *to);
     return TT_OK;
 }
 
@@ -99,7 +93,7 @@ static tt_status read_back(work *w, tt_val v, const tt_node *reader,
         TT_TRY(w->b.status);
         for (int i = 0; i < view->n_out; i++) {
             w->again[view->out[i].id] = out[i];
-            place_like(w, out[i], view->out[i].id);
+            tt__copy_places(&w->b, w->old, view->out[i].id, out[i]);
         }
     }
     *val_out = w->again[v.id];
@@ -128,7 +122,7 @@ static tt_status write_outputs(work *w, const tt_node *node, const tt_val *out)
         const int32_t v = node->out[i].id;
         const tt_val state = w->old->value[v].updates;
         w->kept[v] = out[i];
-        place_like(w, out[i], v);
+        tt__copy_places(&w->b, w->old, v, out[i]);
         if (tt_is(state) && w->states.of[state.id] == 0)
             tt_update(&w->b, w->kept[state.id], out[i]);
         if (w->values.of[v] != 0)

@@ -45,12 +45,6 @@ typedef struct work {
     bool is_settled;  // updates of the forward pass were declared
 } work;
 
-static void place_like(work *w, tt_val v, int32_t old)
-{
-    for (int a = 0; a < w->old->mesh.n_axes; a++)
-        tt_place_set(&w->b, v, a, w->old->value[old].type.place[a]);
-}
-
 // ---- copies --------------------------------------------------------------
 
 static bool is_missing(const work *w, tt_val v)
@@ -132,7 +126,7 @@ static tt_status repeat(work *w, const tt_node *node)
     TT_TRY(w->b.status);
     for (int i = 0; i < (is_activation ? 1 : node->n_out); i++) {
         w->again[node->out[i].id] = out[i];
-        place_like(w, out[i], node->out[i].id);
+        tt__copy_places(&w->b, w->old, node->out[i].id, out[i]);
     }
     remember_gather(w, node, out[0]);
     return TT_OK;
@@ -170,7 +164,7 @@ static tt_status settle_updates(work *w)
                                 old->value[state.id].name));
             new = tt_scale(&w->b, new, 1);
             TT_TRY(w->b.status);
-            place_like(w, new, v);
+            tt__copy_places(&w->b, w->old, v, new);
         }
         tt_update(&w->b, w->kept[state.id], new);
     }
@@ -209,7 +203,7 @@ static tt_status do_node(work *w, const tt_node *node)
     for (int i = 0; i < node->n_out; i++) {
         const tt_value *value = &w->old->value[node->out[i].id];
         w->kept[node->out[i].id] = out[i];
-        place_like(w, out[i], node->out[i].id);
+        tt__copy_places(&w->b, w->old, node->out[i].id, out[i]);
         if (node->phase == TT_UPDATE && tt_is(value->updates))
             tt_update(&w->b, w->kept[value->updates.id], out[i]);
     }

@@ -114,7 +114,7 @@ tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph)
     return is_exact ? tt__exact_fold(job, micro, graph) : TT_OK;
 }
 
-// What the device does in one pass over memory, on one rank.
+// What the device does in one pass over memory; in exact mode sums keep their order.
 static tt_status fuse(const tt_job *job, tt_graph **graph)
 {
     tt_target *target = &job->backend->target;
@@ -128,7 +128,7 @@ static tt_status fuse(const tt_job *job, tt_graph **graph)
         .images = target->wants(target, &tt_op_conv_grad_x_add),
         .masks = target->wants(target, &tt_op_relu_grad_bias)};
     tt_graph *next = NULL;
-    if ((*graph)->mesh.n_axes > 0 ||
+    if (job->options.exact ||
         !(params.norm || params.loss || params.add || params.gelu ||
           params.bias || params.relu || params.images || params.masks))
         return TT_OK;

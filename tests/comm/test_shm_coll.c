@@ -52,6 +52,11 @@ static tt_status compare(const actor *a, tt_coll_kind kind, int64_t count,
         return tt_fail(TT_ERR_STATE, "%s of %lld: other bits than naive",
                        tt_coll_name(kind), (long long)count);
     const int64_t others = a->comm->size - 1;
+    const int64_t rounds = (kind == TT_ALL_REDUCE ? 2 : 1) * others;
+    if (after->received_messages - before.received_messages != rounds ||
+        after->sent_messages - before.sent_messages != rounds)
+        return tt_fail(TT_ERR_STATE, "%s of %lld: not %lld messages",
+                       tt_coll_name(kind), (long long)count, (long long)rounds);
     const int64_t given = 4 * (count - mine.n), own = 4 * others * mine.n;
     const int64_t want = kind == TT_ALL_REDUCE       ? given + own
                          : kind == TT_REDUCE_SCATTER ? given
@@ -188,5 +193,37 @@ TEST(shm_collectives_wait_no_longer_than_the_deadline)
     }
     for (int32_t i = 0; i < 3; i++)
         tt_comm_close(actors[i].comm);
+    tt_shm_world_destroy(world);
+}
+
+static void *wait_for_the_last(void *user)
+{
+    actor *a = user;
+    float x = 1;
+    tt_coll_call call = call_for(a, TT_ALL_REDUCE, 1);
+    call.in = call.out = &x;
+    a->status = tt_coll_run(tt_coll_find("native"), a->comm, &call);
+    return NULL;
+}
+
+// It is the last of the group, so that all others are waited for before it.
+TEST(a_rank_that_left_is_not_waited_for)
+{
+    tt_shm_world *world = NULL;
+    pthread_t thread[2];
+    actor actors[3] = {0};
+    CHECK_OK(tt_shm_world_create(3, 0, &world));
+    for (int32_t i = 0; i < 3; i++)
+        CHECK_OK(tt_shm_open(world, i, 30, &actors[i].comm));
+    tt_comm_close(actors[2].comm);
+    for (int32_t i = 0; i < 2; i++)
+        CHECK(pthread_create(&thread[i], NULL, wait_for_the_last, &actors[i]) ==
+              0);
+    for (int32_t i = 0; i < 2; i++) {
+        CHECK(pthread_join(thread[i], NULL) == 0);
+        CHECK_MSG(actors[i].status == TT_ERR_PEER, "rank %d: status %d", i,
+                  (int)actors[i].status);
+        tt_comm_close(actors[i].comm);
+    }
     tt_shm_world_destroy(world);
 }

@@ -3,6 +3,7 @@
 #include "base/settings.h"
 #include "ops/ops.h"
 #include "pass/fuse.h"
+#include "pass/partition.h"
 #include "pass/pass.h"
 #include "test.h"
 #include "train/job.h"
@@ -57,6 +58,62 @@ TEST(everything_that_can_be_fused_in_gpt_is)
     CHECK(count(g, &tt_op_matmul_grad_both) == 6);
     CHECK(count(g, &tt_op_bias_grad) == 0);
     tt_graph_destroy(g);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+static const tt_value *named(const tt_graph *g, const char *name)
+{
+    for (int32_t v = 0; v < g->n_values; v++)
+        if (tt_role_is_state(g->value[v].role) &&
+            strcmp(g->value[v].name, name) == 0)
+            return &g->value[v];
+    return NULL;
+}
+
+static void check_places(const tt_graph *a, tt_val x, const tt_graph *b,
+                         tt_val y, const char *name)
+{
+    const tt_type *old = &a->value[x.id].type, *new = &b->value[y.id].type;
+    for (int axis = 0; axis < a->mesh.n_axes; axis++)
+        CHECK_MSG(tt_place_equal(&old->place[axis], &new->place[axis]),
+                  "the gradient of %s lies elsewhere on axis %d", name, axis);
+}
+
+// What several ranks made of the model is fused as well, and lies where it lay.
+TEST(parts_of_ranks_are_fused)
+{
+    static const tt_partition_params params = {
+        .mesh = "data:2 tensor:2",
+        .layout = "batch:data heads:tensor ff:tensor"};
+    tt_arena *arena = tt_arena_create();
+    tt_job *job = plan(gpt, arena);
+    tt_graph *parts = NULL, *g = NULL;
+    CHECK_OK(
+        tt_pass_apply(tt_pass_find("partition"), &params, job->graph, &parts));
+    CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &all, parts, &g));
+    CHECK_OK(tt_graph_verify(g));
+    CHECK(count(g, &tt_op_norm_grad) == 7);
+    CHECK(count(g, &tt_op_matmul_gelu_grad) == 3);
+    CHECK(count(g, &tt_op_matmul_grad_both) == 6);
+    CHECK(g->mesh.n_axes == 2 &&
+          count(g, &tt_op_all_reduce) == count(parts, &tt_op_all_reduce));
+    int n_split = 0;
+    for (int32_t v = 0; v < parts->n_values; v++) {
+        const tt_value *old = &parts->value[v];
+        if (!tt_role_is_state(old->role) || !tt_is(old->grad))
+            continue;
+        const tt_value *new = named(g, old->name);
+        CHECK(new != NULL &&tt_is(new->grad));
+        check_places(parts, old->grad, g, new->grad, old->name);
+        n_split += parts->value[old->grad.id].type.place[1].kind == TT_SPLIT;
+    }
+    CHECK(n_split > 0);
+    for (int32_t o = 0; o < g->n_outputs; o++)
+        check_places(parts, parts->output[o].val, g, g->output[o].val,
+                     g->output[o].name);
+    tt_graph_destroy(g);
+    tt_graph_destroy(parts);
     tt_job_close(job);
     tt_arena_destroy(arena);
 }

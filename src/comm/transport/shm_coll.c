@@ -182,7 +182,7 @@ static void copy_in_place(const job *j)
 static char *staged(const job *j, int32_t member, int64_t k, int32_t i)
 {
     const tt_group *g = &j->call->group;
-    const int64_t slot = k % 2 * (g->n + 1) + i;
+    const int64_t slot = (k % 2 == 0 ? 0 : g->n + 1) + i;
     return j->s->world->stage +
            (int64_t)tt_coll_rank(g, member) * TT__STAGE_BYTES + slot * j->part;
 }
@@ -192,7 +192,7 @@ static char *result(const job *j, int32_t member, int64_t k)
     return staged(j, member, k, j->call->group.n);
 }
 
-// Piece k of block i, in bytes of the whole array.
+// Piece k of block i, in bytes of the whole array; behind the last there are empty ones.
 static tt_block piece_of(const job *j, int64_t k, int32_t i)
 {
     const tt_block b = block_bytes(j, i);
@@ -265,12 +265,10 @@ static tt_status through_stages(job *j)
     const tt_group *g = &j->call->group;
     const tt_coll_kind kind = j->call->kind;
     const int64_t n = count_pieces(j);
-    if (n > 0)
-        put(j, 0);
+    put(j, 0);
     TT_TRY(meet(j->s, g));
     for (int64_t k = 0; k < n; k++) {
-        if (k + 1 < n)
-            put(j, k + 1);
+        put(j, k + 1);
         if (kind == TT_ALL_GATHER)
             take(j, k);
         else
