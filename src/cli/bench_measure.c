@@ -68,7 +68,8 @@ static tt_status make_data(tt_backend *backend, const tt_operand *o,
         status = tt_memory_write(backend, *data_out, piece, done);
     for (int64_t n; done < bytes && status == TT_OK; done += n) {
         n = bytes - done < done ? bytes - done : done;
-        status = tt_memory_copy(backend, (char *)*data_out + done, *data_out, n);
+        status =
+            tt_memory_copy(backend, (char *)*data_out + done, *data_out, n);
     }
     tt_free(piece);
     return status;
