@@ -14,6 +14,7 @@
 // instead of dy and y.
 
 #include "backend/cuda/dev/batch_norm.cuh"
+#include "backend/cuda/dev/slice.cuh"
 
 enum { THREADS = 256, RESIDENT = 3, BLOCKS = 132 * RESIDENT };
 
@@ -60,22 +61,6 @@ __device__ static inline span span_of(const tt_cuda_bn_args &a, int64_t group)
     return s;
 }
 
-template <typename T, int V> struct alignas(sizeof(T) * V) slice {
-    T v[V];
-};
-
-template <typename T, int V>
-__device__ static inline slice<T, V> load(const void *p, int64_t at)
-{
-    return *(const slice<T, V> *)((const T *)p + at);
-}
-
-template <typename T, int V>
-__device__ static inline void store(void *p, int64_t at, const slice<T, V> &s)
-{
-    *(slice<T, V> *)((T *)p + at) = s;
-}
-
 // Coefficient i of the channels from `col` on, as the kernels between the passes have
 // left it.
 template <int V>
@@ -111,9 +96,11 @@ template <typename E, int N> struct moments {
     }
     __device__ void use(const tt_cuda_bn_args &, int64_t, const in &i)
     {
+        float x[V];
+        unpack(i.x, x);
 #pragma unroll
         for (int k = 0; k < V; k++) {
-            const float d = to_float(i.x.v[k]) - shift[k];
+            const float d = x[k] - shift[k];
             sum[0][k] += d;
             sum[1][k] += d * d;
         }
@@ -138,10 +125,7 @@ template <typename T, int V, bool HAS_MASK> struct grad_in {
     {
         slice<T, V> dz = dy;
         if (HAS_MASK)
-#pragma unroll
-            for (int k = 0; k < V; k++)
-                if (!(to_float(y.v[k]) > 0))
-                    dz.v[k] = from_float<T>(0.f);
+            dz = where_above<false>(dy, y);
         return dz;
     }
 };
@@ -166,13 +150,15 @@ template <typename E, int N, bool HAS_MASK, bool KEEPS> struct grads {
     __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
     {
         const slice<T, V> dz = i.masked();
+        float x[V], d[V];
         if (KEEPS)
-            store<T, V>(a.d_residual, at, dz);
+            store(a.d_residual, at, dz);
+        unpack(i.x, x);
+        unpack(dz, d);
 #pragma unroll
         for (int k = 0; k < V; k++) {
-            const float d = to_float(dz.v[k]);
-            sum[0][k] += d * (to_float(i.x.v[k]) - mean[k]);
-            sum[1][k] += d;
+            sum[0][k] += d[k] * (x[k] - mean[k]);
+            sum[1][k] += d[k];
         }
     }
 };
@@ -193,14 +179,13 @@ template <typename E, int N> struct masks {
     }
     __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
     {
-        slice<T, V> dz = i.dy;
+        const slice<T, V> dz = where_above<true>(i.dy, i.y);
+        float d[V];
+        store(a.d_residual, at, dz);
+        unpack(dz, d);
 #pragma unroll
-        for (int k = 0; k < V; k++) {
-            if (to_float(i.y.v[k]) <= 0)
-                dz.v[k] = from_float<T>(0.f);
-            sum[1][k] += to_float(dz.v[k]);
-        }
-        store<T, V>(a.d_residual, at, dz);
+        for (int k = 0; k < V; k++)
+            sum[1][k] += d[k];
     }
 };
 
@@ -230,15 +215,19 @@ template <typename E, int N, bool HAS_RESIDUAL> struct normalise {
     }
     __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
     {
-        slice<T, V> y;
+        float x[V], more[V];
+        unpack(i.x, x);
+        if (HAS_RESIDUAL)
+            unpack(i.more, more);
 #pragma unroll
         for (int k = 0; k < V; k++) {
-            float z = (to_float(i.x.v[k]) - mean[k]) * by[k] + beta[k];
+            x[k] = (x[k] - mean[k]) * by[k] + beta[k];
             if (HAS_RESIDUAL)
-                z += to_float(i.more.v[k]);
-            y.v[k] = from_float<T>(a.has_relu && z <= 0 ? 0.f : z);
+                x[k] += more[k];
+            if (a.has_relu && x[k] <= 0)
+                x[k] = 0;
         }
-        store<T, V>(a.y, at, y);
+        store(a.y, at, sliced<T, V>(x));
     }
 };
 
@@ -264,14 +253,15 @@ template <typename E, int N, bool HAS_MASK, bool KEEPS> struct send_back {
     __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
     {
         const slice<T, V> dz = i.masked();
-        slice<T, V> dx;
+        float x[V], d[V];
+        unpack(i.x, x);
+        unpack(dz, d);
 #pragma unroll
         for (int k = 0; k < V; k++)
-            dx.v[k] = from_float<T>(u[k] * to_float(dz.v[k]) +
-                                    v[k] * to_float(i.x.v[k]) + w[k]);
+            x[k] = u[k] * d[k] + v[k] * x[k] + w[k];
         if (KEEPS)
-            store<T, V>(a.d_residual, at, dz);
-        store<T, V>(a.y, at, dx);
+            store(a.d_residual, at, dz);
+        store(a.y, at, sliced<T, V>(x));
     }
 };
 

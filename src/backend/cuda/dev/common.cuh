@@ -168,6 +168,32 @@ template <> __device__ inline pack<bf16> packed<bf16>(const float *x)
 }
 #endif
 
+// Writes all of a value at once. What was put together from pieces the compiler would
+// also store in pieces; a warp that stores every fourth word asks as much of the L2
+// cache as one that stores all four.
+template <typename S>
+__device__ static inline void store_whole(void *to, const S &value)
+{
+#ifdef __CUDA_ARCH__
+    if constexpr (sizeof value == 16) {
+        uint4 w;
+        memcpy(&w, &value, sizeof w);
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to),
+                     "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w)
+                     : "memory");
+        return;
+    } else if constexpr (sizeof value == 8) {
+        uint2 w;
+        memcpy(&w, &value, sizeof w);
+        asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(w.x),
+                     "r"(w.y)
+                     : "memory");
+        return;
+    }
+#endif
+    *(S *)to = value;
+}
+
 // Any type, one element, as a double: for numbers and for rare conversions.
 __device__ static inline double load_any(tt_dtype type, const void *p,
                                          int64_t i)

@@ -146,7 +146,7 @@ __device__ static inline void store_low(const float *w, void *low, int64_t i)
 #pragma unroll
     for (int k = 0; k < V; k++)
         to.v[k] = from_float<T>(w[k]);
-    *(part *)((T *)low + i) = to;
+    store_whole((T *)low + i, to);
 }
 
 // bf16 keeps the upper half of a float: a random lower half carries into it as often
@@ -191,7 +191,7 @@ __device__ static inline void store_weights(const optim_item &x, uint64_t key,
         bf16 v[V];
     };
     if (!x.is_random) {
-        *(part *)((float *)x.w_out + i) = *(const part *)w;
+        store_whole((float *)x.w_out + i, *(const part *)w);
         return;
     }
     const uint64_t at = (uint64_t)(x.first + i);
@@ -205,7 +205,7 @@ __device__ static inline void store_weights(const optim_item &x, uint64_t key,
 #pragma unroll
     for (int k = 0; k < V; k++)
         low.v[k] = round_at_random(w[k], random[k]);
-    *(low_part *)((bf16 *)x.w_out + i) = low;
+    store_whole((bf16 *)x.w_out + i, low);
 }
 
 template <int RULE, int V>
@@ -231,9 +231,9 @@ __device__ static inline void update_some(const optim_batch &b,
     }
     store_weights<V>(x, t.key, i, w.v);
     if (x.s0_out != NULL)
-        *(part *)(x.s0_out + i) = s;
+        store_whole(x.s0_out + i, s);
     if (x.s1_out != NULL)
-        *(part *)(x.s1_out + i) = v;
+        store_whole(x.s1_out + i, v);
     if (x.low != NULL && x.low_type == TT_F16)
         store_low<f16, V>(w.v, x.low, i);
     else if (x.low != NULL)
@@ -320,32 +320,56 @@ static bool is_alike(const tt_cuda_optim_args &a, const tt_cuda_optim_args &b)
            a.skip == b.skip && a.wnorm == NULL && b.wnorm == NULL;
 }
 
-// Whether n elements of at most 4 bytes each share memory with m others.
-static bool overlaps(const void *p, int64_t n, const void *q, int64_t m)
+struct stretch {
+    const void *p; // NULL: none
+    int64_t bytes;
+};
+
+// What an update reads or writes.
+struct stretches {
+    stretch of[4];
+};
+
+static stretches read_by(const void *w, const void *g, const void *s0,
+                         const void *s1, int64_t n, bool is_random)
 {
-    const char *x = (const char *)p, *y = (const char *)q;
-    return x != NULL && y != NULL && x < y + 4 * m && y < x + 4 * n;
+    return {{{w, (is_random ? 2 : 4) * n}, {g, 4 * n}, {s0, 4 * n}, {s1, 4 * n}}};
+}
+
+static stretches written_by(const void *w, const void *low, const void *s0,
+                            const void *s1, int64_t n, bool is_random)
+{
+    return {{{w, (is_random ? 2 : 4) * n}, {low, 2 * n}, {s0, 4 * n}, {s1, 4 * n}}};
+}
+
+static bool overlap(const stretches &a, const stretches &b)
+{
+    for (const stretch &x : a.of)
+        for (const stretch &y : b.of)
+            if (x.p != NULL && y.p != NULL &&
+                (const char *)x.p < (const char *)y.p + y.bytes &&
+                (const char *)y.p < (const char *)x.p + x.bytes)
+                return true;
+    return false;
 }
 
 // Whether the update and one that waits write where the other reads or writes. States
 // that are brought back for an update alone lie where others lay before.
 static bool depends(const optim_batch *b, const tt_cuda_optim_args *a)
 {
-    const void *const reads[] = {a->w, a->g, a->s0, a->s1};
-    const void *const writes[] = {a->w_out, a->s0_out, a->s1_out, a->low};
+    const stretches reads =
+        read_by(a->w, a->g, a->s0, a->s1, a->n, a->is_random);
+    const stretches writes = written_by(a->w_out, a->low, a->s0_out, a->s1_out,
+                                        a->n, a->is_random);
     for (int i = 0; i < b->n; i++) {
         const optim_item &x = b->item[i];
-        const void *const its_reads[] = {x.w, x.g, x.s0, x.s1};
-        const void *const its_writes[] = {x.w_out, x.s0_out, x.s1_out, x.low};
-        for (const void *w : its_writes)
-            for (int k = 0; k < 4; k++)
-                if (overlaps(w, x.n, reads[k], a->n) ||
-                    overlaps(w, x.n, writes[k], a->n))
-                    return true;
-        for (const void *r : its_reads)
-            for (const void *w : writes)
-                if (overlaps(r, x.n, w, a->n))
-                    return true;
+        const stretches its_reads =
+            read_by(x.w, x.g, x.s0, x.s1, x.n, x.is_random);
+        const stretches its_writes = written_by(x.w_out, x.low, x.s0_out,
+                                                x.s1_out, x.n, x.is_random);
+        if (overlap(writes, its_reads) || overlap(writes, its_writes) ||
+            overlap(reads, its_writes))
+            return true;
     }
     return false;
 }
