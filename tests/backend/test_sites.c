@@ -81,3 +81,35 @@ TEST(inputs_that_are_absent_have_any_type)
     in[2].layout = 1;
     CHECK(tt__site_is_plain(&site) && tt__site_has_types(&site, "f", "f"));
 }
+
+static tt_local part_of(tt_place place, int rank)
+{
+    tt_mesh mesh = {.n_axes = 1};
+    tt_type type = {.dtype = TT_F32, .place = {place}};
+    tt_local local;
+    mesh.axis[0].size = 2;
+    memcpy(mesh.axis[0].name, "x", 2);
+    CHECK_OK(tt_shape_push(&type.shape, "a", 8));
+    CHECK_OK(tt_shape_push(&type.shape, "b", 3));
+    tt_local_of(&type, &mesh, rank, &local);
+    return local;
+}
+
+// Zigzag: rank 0 has entries 0, 1, 6, 7 and rank 1 has 2 to 5.
+TEST(runs_of_entries_are_known)
+{
+    const tt_place zigzag = {.kind = TT_SPLIT, .zigzag = true};
+    const tt_local whole = part_of(tt_place_replicate(), 1);
+    const tt_local half = part_of(tt_place_split(0), 1);
+    const tt_local ends = part_of(zigzag, 0), middle = part_of(zigzag, 1);
+    int64_t first = -1;
+    tt__runs runs;
+    CHECK(tt__is_run(&whole, 0, &first) && first == 0);
+    CHECK(tt__is_run(&half, 0, &first) && first == 4);
+    CHECK(tt__is_run(&half, 1, &first) && first == 0);
+    CHECK(tt__is_run(&middle, 0, &first) && first == 2);
+    CHECK(!tt__is_run(&ends, 0, &first));
+    CHECK(tt__are_runs(&half, 0, &runs) && runs.first == 4 && runs.gap == 0);
+    CHECK(tt__are_runs(&ends, 0, &runs));
+    CHECK(runs.first == 0 && runs.turn == 2 && runs.gap == 4);
+}
