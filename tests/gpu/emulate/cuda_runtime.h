@@ -31,6 +31,10 @@ struct dim3 {
 struct alignas(8) uint2 {
     unsigned x, y;
 };
+inline uint2 make_uint2(unsigned x, unsigned y)
+{
+    return {x, y};
+}
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };

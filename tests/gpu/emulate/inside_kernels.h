@@ -161,6 +161,15 @@ template <typename T> void __stcs(T *p, T x)
 {
     *p = x;
 }
+// Byte i of the result is the byte that nibble i of `which` names, of y and x.
+inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t which)
+{
+    const uint64_t both = (uint64_t)y << 32 | x;
+    uint32_t out = 0;
+    for (int i = 0; i < 4; i++)
+        out |= (uint32_t)(both >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
+    return out;
+}
 inline float __expf(float x)
 {
     return expf(x);

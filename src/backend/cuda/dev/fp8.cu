@@ -1,13 +1,15 @@
 // fp8 - operands in 8 bits, and their units. quantise is bound by memory bandwidth: x is
-// read once, and the result written once as it lies and once turned, in pieces of 32
-// bytes, with the largest |x| on the way, and a GELU before; 4 bytes an element of 16
-// bits.
+// read once, and the result written once as it lies and once turned, with the largest
+// |x| on the way, and a GELU before; 4 bytes an element of 16 bits.
 
 #include "backend/cuda/dev/common.cuh"
 
 #include <cuda_fp8.h>
 
-enum { THREADS = 256, TILE = 128, WORDS = TILE / 4 };
+// A block's tile: a word is four columns of a row. Rows are a word longer than they need
+// to be, and words change places in them, so that threads which read or write at the
+// same time meet in no bank.
+enum { THREADS = 256, ROWS = 128, COLS = 64, STRIDE = COLS / 4 + 1 };
 
 // Infinity becomes NaN, and what is finite stays so.
 template <bool IS_E5M2>
@@ -45,84 +47,117 @@ __device__ static void leave_peak(float largest, double of, tt_meeting *meeting,
     meeting->arrived = 0;
 }
 
+// x times the logistic function of twice what tanh would be of.
 __device__ static inline float gelu(float x)
 {
-    return 0.5f * x *
-           (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+    const float u = x * (1.59576912f + 0.07135481f * x * x);
+    return __fdividef(x, 1 + __expf(-u));
 }
 
-// Byte k of each of four words.
-__device__ static inline uint32_t turn(const uint32_t *w, int k)
+// The bytes of four words, turned: byte i of word k becomes byte k of word i.
+__device__ static inline void turn(const uint32_t *w, uint32_t *out)
 {
-    const int s = 8 * k;
-    return (w[0] >> s & 0xff) | (w[1] >> s & 0xff) << 8 |
-           (w[2] >> s & 0xff) << 16 | (w[3] >> s & 0xff) << 24;
+    const uint32_t a = __byte_perm(w[0], w[1], 0x5140);
+    const uint32_t b = __byte_perm(w[2], w[3], 0x5140);
+    const uint32_t c = __byte_perm(w[0], w[1], 0x7362);
+    const uint32_t d = __byte_perm(w[2], w[3], 0x7362);
+    out[0] = __byte_perm(a, b, 0x5410);
+    out[1] = __byte_perm(a, b, 0x7632);
+    out[2] = __byte_perm(c, d, 0x5410);
+    out[3] = __byte_perm(c, d, 0x7632);
 }
 
-// Reads the block's tile, writes it as it lies and keeps it; returns the largest.
-template <typename T, bool IS_E5M2>
+__device__ static inline int place_of(int row, int word)
+{
+    return row * STRIDE + (word ^ 2 * (row / 32));
+}
+
+// Eight columns of a row.
+template <typename T> struct eight {
+    enum { PACKS = 8 / pack<T>::N };
+    pack<T> p[PACKS];
+};
+
+template <typename T, bool IS_GELU, bool IS_E5M2>
+__device__ static inline uint2 quantised(const eight<T> &x, float by,
+                                         float *largest)
+{
+    float v[8];
+#pragma unroll
+    for (int k = 0; k < eight<T>::PACKS; k++)
+        unpack(x.p[k], v + k * pack<T>::N);
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        if (IS_GELU)
+            v[k] = gelu(v[k]);
+        *largest = fmaxf(*largest, fabsf(v[k]));
+        v[k] *= by;
+    }
+    return make_uint2(four_bytes<IS_E5M2>(v), four_bytes<IS_E5M2>(v + 4));
+}
+
+// Reads the block's tile, all of it before anything else, writes it as it lies and keeps
+// it; returns the largest.
+template <typename T, bool IS_GELU, bool IS_E5M2>
 __device__ static float read_tile(const tt_cuda_quantise_args &a, int64_t row0,
-                                  int64_t col0, uint32_t (*tile)[WORDS + 1])
+                                  int64_t col0, uint32_t *tile)
 {
-    typedef pack<T> P;
-    enum { PER_ROW = TILE / P::N };
+    enum { LOADS = ROWS * COLS / 8 / THREADS };
+    const int c = threadIdx.x % (COLS / 8) * 8, r0 = threadIdx.x / (COLS / 8);
     const float by = 1 / *a.unit;
     float largest = 0;
-    for (int i = threadIdx.x; i < TILE * PER_ROW; i += THREADS) {
-        const int r = i / PER_ROW, c = i % PER_ROW * P::N;
+    eight<T> x[LOADS];
+#pragma unroll
+    for (int i = 0; i < LOADS; i++) {
+        const int64_t row = row0 + r0 + i * (ROWS / LOADS);
+        if (row < a.rows && col0 + c < a.cols)
+            x[i] = *(const eight<T> *)((const T *)a.x + row * a.cols + col0 +
+                                       c);
+    }
+#pragma unroll
+    for (int i = 0; i < LOADS; i++) {
+        const int r = r0 + i * (ROWS / LOADS);
         if (row0 + r >= a.rows || col0 + c >= a.cols)
             continue;
-        const int64_t at = (row0 + r) * a.cols + col0 + c;
-        const P x = *(const P *)((const T *)a.x + at);
-        float v[P::N];
-#pragma unroll
-        for (int k = 0; k < P::N; k++) {
-            v[k] = to_float(x.v[k]);
-            if (a.is_gelu)
-                v[k] = gelu(v[k]);
-            largest = fmaxf(largest, fabsf(v[k]));
-            v[k] *= by;
-        }
-        struct alignas(P::N) bytes {
-            uint32_t word[P::N / 4];
-        } b;
-#pragma unroll
-        for (int k = 0; k < P::N / 4; k++)
-            tile[r][c / 4 + k] = b.word[k] = four_bytes<IS_E5M2>(v + 4 * k);
-        *(bytes *)((uint8_t *)a.straight + at) = b;
+        const uint2 b = quantised<T, IS_GELU, IS_E5M2>(x[i], by, &largest);
+        tile[place_of(r, c / 4)] = b.x;
+        tile[place_of(r, c / 4 + 1)] = b.y;
+        *(uint2 *)((uint8_t *)a.straight + (row0 + r) * a.cols + col0 + c) = b;
     }
     return largest;
 }
 
-// Eight lanes write 32 bytes of one row of the result.
+// A thread turns eight rows of a word; 16 of them write 128 bytes of a row of the result.
 __device__ static void write_turned(const tt_cuda_quantise_args &a,
                                     int64_t row0, int64_t col0,
-                                    const uint32_t (*tile)[WORDS + 1])
+                                    const uint32_t *tile)
 {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    for (int i = 0; i < 4; i++) {
-        const int r = 4 * (i * 8 + lane % 8), c = warp * 4 + lane / 8;
-        if (row0 + r >= a.rows || col0 + 4 * c >= a.cols)
-            continue;
-        uint32_t w[4];
+    const int r = threadIdx.x % (ROWS / 8) * 8, word = threadIdx.x / (ROWS / 8);
+    const int64_t col = col0 + 4 * word;
+    if (row0 + r >= a.rows || col >= a.cols)
+        return;
+    uint32_t w[8], first[4], last[4];
 #pragma unroll
-        for (int k = 0; k < 4; k++)
-            w[k] = tile[r + k][c];
+    for (int k = 0; k < 8; k++)
+        w[k] = tile[place_of(r + k, word)];
+    turn(w, first);
+    turn(w + 4, last);
 #pragma unroll
-        for (int k = 0; k < 4; k++)
-            *(uint32_t *)((uint8_t *)a.turned +
-                          (col0 + 4 * c + k) * a.rows + row0 + r) = turn(w, k);
-    }
+    for (int k = 0; k < 4; k++)
+        *(uint2 *)((uint8_t *)a.turned + (col + k) * a.rows + row0 + r) =
+            make_uint2(first[k], last[k]);
 }
 
 // Rows and columns are multiples of 16.
-template <typename T, bool IS_E5M2>
-__global__ void quantise_tiles(tt_cuda_quantise_args a, tt_meeting *meeting)
+template <typename T, bool IS_GELU, bool IS_E5M2>
+__global__ void __launch_bounds__(THREADS)
+    quantise_tiles(tt_cuda_quantise_args a, tt_meeting *meeting)
 {
-    __shared__ uint32_t tile[TILE][WORDS + 1];
-    const int64_t row0 = blockIdx.y * (int64_t)TILE;
-    const int64_t col0 = blockIdx.x * (int64_t)TILE;
-    const float largest = read_tile<T, IS_E5M2>(a, row0, col0, tile);
+    __shared__ uint32_t tile[ROWS * STRIDE];
+    const int64_t row0 = blockIdx.y * (int64_t)ROWS;
+    const int64_t col0 = blockIdx.x * (int64_t)COLS;
+    const float largest =
+        read_tile<T, IS_GELU, IS_E5M2>(a, row0, col0, tile);
     __syncthreads();
     write_turned(a, row0, col0, tile);
     leave_peak(largest, a.largest, meeting, a.peak);
@@ -150,22 +185,29 @@ static bool is_even(const tt_cuda_quantise_args *a)
 {
     return a->rows % 16 == 0 && a->cols % 16 == 0 && is_aligned(a->x) &&
            is_aligned(a->straight) && is_aligned(a->turned) &&
-           ceil_div(a->rows, TILE) < 65536;
+           ceil_div(a->rows, ROWS) < 65536;
+}
+
+template <typename T, bool IS_GELU, bool IS_E5M2>
+static void launch_tiles(tt_cuda *cuda, const tt_cuda_quantise_args *a)
+{
+    const dim3 grid((unsigned)ceil_div(a->cols, COLS),
+                    (unsigned)ceil_div(a->rows, ROWS));
+    quantise_tiles<T, IS_GELU, IS_E5M2>
+        <<<grid, THREADS, 0, cuda->stream>>>(*a, cuda->meeting);
 }
 
 template <typename T, bool IS_E5M2>
 static const char *launch(tt_cuda *cuda, const tt_cuda_quantise_args *a)
 {
-    if (is_even(a)) {
-        const dim3 grid((unsigned)ceil_div(a->cols, TILE),
-                        (unsigned)ceil_div(a->rows, TILE));
-        quantise_tiles<T, IS_E5M2>
-            <<<grid, THREADS, 0, cuda->stream>>>(*a, cuda->meeting);
-    } else {
+    if (!is_even(a))
         quantise_any<T, IS_E5M2>
             <<<(unsigned)ceil_div(a->rows * a->cols, THREADS), THREADS, 0,
                cuda->stream>>>(*a, cuda->meeting);
-    }
+    else if (a->is_gelu)
+        launch_tiles<T, true, IS_E5M2>(cuda, a);
+    else
+        launch_tiles<T, false, IS_E5M2>(cuda, a);
     return launched();
 }
 
