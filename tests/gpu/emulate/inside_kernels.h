@@ -3,6 +3,7 @@
 #ifndef EMULATED_INSIDE_KERNELS_H
 #define EMULATED_INSIDE_KERNELS_H
 
+#include "bits.h"
 #include "rounding.h"
 
 #include <cuda_runtime.h>
@@ -133,18 +134,6 @@ template <typename T> T atomicExch(T *p, T x)
     *p = x;
     return old;
 }
-inline unsigned __float_as_uint(float x)
-{
-    unsigned bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-inline float __uint_as_float(unsigned bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 inline void __threadfence(void)
 {
 }
@@ -161,15 +150,6 @@ template <typename T> void __stcs(T *p, T x)
 {
     *p = x;
 }
-// Byte i of the result is the byte that nibble i of `which` names, of y and x.
-inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t which)
-{
-    const uint64_t both = (uint64_t)y << 32 | x;
-    uint32_t out = 0;
-    for (int i = 0; i < 4; i++)
-        out |= (uint32_t)(both >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
-    return out;
-}
 inline float __expf(float x)
 {
     return expf(x);
@@ -185,12 +165,6 @@ inline float __fdividef(float x, float y)
 inline float rsqrtf(float x)
 {
     return 1 / sqrtf(x);
-}
-inline int __float_as_int(float x)
-{
-    int y;
-    memcpy(&y, &x, sizeof y);
-    return y;
 }
 using std::isfinite;
 template <typename T> T min(T a, T b)
