@@ -1,84 +1,9 @@
-// pool - pooling of images whose channels lie together, and its gradients. A thread
-// owns a pack of channels of one pixel of the result and gathers what belongs to it, so
-// nothing is added by two threads. Bound by memory bandwidth: neighbouring windows
-// overlap in the caches. Places within an image are 32-bit numbers, which divide
-// several times faster than those of 64 bits.
+// pool - pooling of images whose channels lie together, by sliding windows, and its
+// gradients. A thread owns a pack of channels of one pixel of the result and gathers
+// what belongs to it, so nothing is added by two threads. Bound by memory bandwidth:
+// neighbouring windows overlap in the caches.
 
-#include "backend/cuda/dev/common.cuh"
-
-enum { THREADS = 256, MOST = 1 << 30 }; // threads of a launch
-
-template <typename T, int V> struct alignas(sizeof(T) * V) slice {
-    T v[V];
-};
-
-template <typename T, int V>
-__device__ static inline slice<T, V> load(const void *p, int64_t at)
-{
-    return *(const slice<T, V> *)((const T *)p + at);
-}
-
-// As tt_cuda_slide.
-struct dimension {
-    int in, out, kernel, stride, dilation, pad, origin, whole_in;
-    int twos; // pairs of inputs, counted from the padding on
-};
-
-struct pooling {
-    dimension d[TT_CUDA_SPACE];
-    int threads, packs;
-    int64_t in, out; // elements of an image
-    bool count_pad;
-    const void *x; // or dy
-    void *y;       // or dx
-    void *where;
-};
-
-struct pixel {
-    int n, at[TT_CUDA_SPACE], pack;
-};
-
-// The work of a thread; false: none.
-__device__ static inline bool place(const pooling &a, int dimension::*of,
-                                    pixel *p)
-{
-    int i = (int)(blockIdx.x * THREADS + threadIdx.x);
-    if (i >= a.threads)
-        return false;
-    int next = i / a.packs;
-    p->pack = i - next * a.packs;
-    i = next;
-#pragma unroll
-    for (int k = TT_CUDA_SPACE - 1; k >= 0; k--) {
-        const int extent = a.d[k].*of;
-        next = i / extent;
-        p->at[k] = i - next * extent;
-        i = next;
-    }
-    p->n = i;
-    return true;
-}
-
-// Where the result of the thread's pixel lies.
-__device__ static inline int64_t own_place(int v)
-{
-    return (blockIdx.x * (int64_t)THREADS + threadIdx.x) * v;
-}
-
-// Where the pack of a pixel lies: of input or output.
-__device__ static inline int64_t place_of(const pooling &a, int dimension::*of,
-                                          const pixel &p, const int *at, int v)
-{
-    const int64_t image = of == &dimension::in ? a.in : a.out;
-    const int pixels =
-        (at[0] * (a.d[1].*of) + at[1]) * (a.d[2].*of) + at[2];
-    return p.n * image + (int64_t)(pixels * a.packs + p.pack) * v;
-}
-
-// What a thread looks at: [lo, hi) per dimension.
-struct box {
-    int lo[TT_CUDA_SPACE], hi[TT_CUDA_SPACE];
-};
+#include "backend/cuda/dev/pool.cuh"
 
 // The entries of the window of an output that exist.
 __device__ static inline box window_of(const pooling &a, const pixel &o)
@@ -145,8 +70,8 @@ template <typename T, typename W, int V> struct largest {
             y.v[v] = from_float<T>(best[v]);
             w.v[v] = (W)where[v];
         }
-        *(slice<T, V> *)((T *)a.y + own_place(V)) = y;
-        *(slice<W, V> *)((W *)a.where + own_place(V)) = w;
+        store(a.y, own_place(V), y);
+        store(a.where, own_place(V), w);
     }
 };
 
@@ -165,6 +90,64 @@ template <typename T, typename W, int V> __global__ void max_forward(pooling a)
     found.write(a);
 }
 
+// What of a window of K by K exists.
+template <typename T, int V, int K> struct square {
+    slice<T, V> x[K][K];
+    box b;
+
+    __device__ bool has(int j, int k) const
+    {
+        return j >= b.lo[1] && j < b.hi[1] && k >= b.lo[2] && k < b.hi[2];
+    }
+};
+
+#ifdef __CUDA_ARCH__
+__device__ static inline __nv_bfloat162 least(const bf16 *)
+{
+    return __float2bfloat162_rn(-INFINITY);
+}
+__device__ static inline __half2 least(const f16 *)
+{
+    return __float2half2_rn(-INFINITY);
+}
+
+// Two elements of 16 bits at once: their largest entries, then the first that are
+// equal to them. False: there is none, or one is not a number.
+template <typename T, int V, int K>
+__device__ static inline bool write_twos(const pooling &a,
+                                         const square<T, V, K> &s)
+{
+    slice<T, V> y;
+    slice<uint8_t, V> w;
+    bool is_number = s.b.lo[1] < s.b.hi[1] && s.b.lo[2] < s.b.hi[2];
+#pragma unroll
+    for (int v = 0; v < V; v += 2) {
+        auto most = least(y.v);
+        unsigned where = 0;
+#pragma unroll
+        for (int e = 0; e < K * K; e++)
+            if (s.has(e / K, e % K))
+                most = __hmax2_nan(most, two_of(&s.x[e / K][e % K].v[v]));
+#pragma unroll
+        for (int e = K * K - 1; e >= 0; e--) {
+            const unsigned equal =
+                __heq2_mask(most, two_of(&s.x[e / K][e % K].v[v]));
+            if (s.has(e / K, e % K))
+                where = (where & ~equal) | (e * 0x10001u & equal);
+        }
+        is_number = is_number && __heq2_mask(most, most) == 0xffffffffu;
+        memcpy(&y.v[v], &most, sizeof most);
+        w.v[v] = (uint8_t)where;
+        w.v[v + 1] = (uint8_t)(where >> 16);
+    }
+    if (!is_number)
+        return false;
+    store(a.y, own_place(V), y);
+    store(a.where, own_place(V), w);
+    return true;
+}
+#endif
+
 // Windows of K by K, whose loads are all under way before the first is looked at.
 template <typename T, typename W, int V, int K>
 __global__ void max_forward_square(pooling a)
@@ -172,21 +155,23 @@ __global__ void max_forward_square(pooling a)
     pixel o;
     if (!place(a, &dimension::out, &o))
         return;
-    const box b = window_of(a, o);
-    slice<T, V> x[K][K];
+    square<T, V, K> s;
+    s.b = window_of(a, o);
     largest<T, W, V> found;
 #pragma unroll
-    for (int j = 0; j < K; j++)
+    for (int e = 0; e < K * K; e++)
+        if (s.has(e / K, e % K))
+            s.x[e / K][e % K] =
+                load<T, V>(a.x, input_at(a, o, 0, e / K, e % K, V));
+#ifdef __CUDA_ARCH__
+    if constexpr (sizeof(T) == 2 && sizeof(W) == 1 && V % 2 == 0)
+        if (write_twos(a, s))
+            return;
+#endif
 #pragma unroll
-        for (int k = 0; k < K; k++)
-            if (j >= b.lo[1] && j < b.hi[1] && k >= b.lo[2] && k < b.hi[2])
-                x[j][k] = load<T, V>(a.x, input_at(a, o, 0, j, k, V));
-#pragma unroll
-    for (int j = 0; j < K; j++)
-#pragma unroll
-        for (int k = 0; k < K; k++)
-            if (j >= b.lo[1] && j < b.hi[1] && k >= b.lo[2] && k < b.hi[2])
-                found.look(x[j][k], j * K + k);
+    for (int e = 0; e < K * K; e++)
+        if (s.has(e / K, e % K))
+            found.look(s.x[e / K][e % K], e);
     found.write(a);
 }
 
@@ -231,7 +216,7 @@ template <typename T, int V> __global__ void avg_forward(pooling a)
     slice<T, V> y;
     for (int v = 0; v < V; v++)
         y.v[v] = from_float<T>(sum[v] / by);
-    *(slice<T, V> *)((T *)a.y + own_place(V)) = y;
+    store(a.y, own_place(V), y);
 }
 
 // The outputs whose windows may reach an input.
@@ -299,7 +284,7 @@ __global__ void grad(pooling a)
     slice<T, V> dx;
     for (int v = 0; v < V; v++)
         dx.v[v] = from_float<T>(sum[v]);
-    *(slice<T, V> *)((T *)a.y + own_place(V)) = dx;
+    store(a.y, own_place(V), dx);
 }
 
 // ---- two dims by two -------------------------------------------------------
@@ -352,93 +337,17 @@ __global__ void max_grad_twos(pooling a)
             slice<T, V> dx;
             for (int v = 0; v < V; v++)
                 dx.v[v] = from_float<T>(sum[r][c][v]);
-            *(slice<T, V> *)((T *)a.y +
-                             place_of(a, &dimension::in, q, at, V)) = dx;
+            store(a.y, place_of(a, &dimension::in, q, at, V), dx);
         }
-}
-
-// ---- adaptive --------------------------------------------------------------
-
-// (a b + more) / c, by 32 bits where they are enough.
-__device__ static inline int scaled(int a, int b, int more, int c)
-{
-    const int64_t x = (int64_t)a * b + more;
-    return x <= INT32_MAX ? (int)x / c : (int)(x / c);
-}
-
-// Window o of a dimension covers [lo, hi) of the whole input.
-__device__ static inline int window_lo(const dimension &d, int o)
-{
-    return scaled(o, d.whole_in, 0, d.out);
-}
-
-__device__ static inline int window_hi(const dimension &d, int o)
-{
-    return scaled(o + 1, d.whole_in, d.out - 1, d.out);
-}
-
-__device__ static inline float points_of(const dimension &d, int o)
-{
-    return (float)(window_hi(d, o) - window_lo(d, o));
-}
-
-// Forward: the local inputs under a window. Backward: the windows over an input.
-__device__ static inline void reach(const dimension &d, bool is_back, int at,
-                                    int *lo, int *hi)
-{
-    if (is_back) {
-        const int whole = at + d.origin;
-        *lo = scaled(whole, d.out, 0, d.whole_in);
-        *hi = scaled(whole + 1, d.out, d.whole_in - 1, d.whole_in);
-        return;
-    }
-    *lo = max(window_lo(d, at) - d.origin, 0);
-    *hi = min(window_hi(d, at) - d.origin, d.in);
-}
-
-template <typename T, int V, bool IS_BACK> __global__ void adaptive(pooling a)
-{
-    pixel p;
-    if (!place(a, IS_BACK ? &dimension::in : &dimension::out, &p))
-        return;
-    box b;
-    float own = 1; // points of an output's own window
-    for (int d = 0; d < TT_CUDA_SPACE; d++) {
-        reach(a.d[d], IS_BACK, p.at[d], &b.lo[d], &b.hi[d]);
-        if (!IS_BACK)
-            own *= points_of(a.d[d], p.at[d]);
-    }
-    float sum[V] = {};
-    for (int i = b.lo[0]; i < b.hi[0]; i++)
-        for (int j = b.lo[1]; j < b.hi[1]; j++) {
-            const float outer =
-                IS_BACK ? points_of(a.d[0], i) * points_of(a.d[1], j) : 1;
-#pragma unroll 4
-            for (int k = b.lo[2]; k < b.hi[2]; k++) {
-                const int other[TT_CUDA_SPACE] = {i, j, k};
-                const float points =
-                    IS_BACK ? outer * points_of(a.d[2], k) : 1;
-                const slice<T, V> x = load<T, V>(
-                    a.x, place_of(a, IS_BACK ? &dimension::out : &dimension::in,
-                                  p, other, V));
-                for (int v = 0; v < V; v++)
-                    sum[v] += IS_BACK ? to_float(x.v[v]) / points
-                                      : to_float(x.v[v]);
-            }
-        }
-    slice<T, V> y;
-    for (int v = 0; v < V; v++)
-        y.v[v] = from_float<T>(sum[v] / own);
-    *(slice<T, V> *)((T *)a.y + own_place(V)) = y;
 }
 
 // ---- launching -------------------------------------------------------------
 
-enum kind { MAX, MAX_GRAD, AVG, AVG_GRAD, ADAPTIVE, ADAPTIVE_GRAD };
+enum kind { MAX, MAX_GRAD, AVG, AVG_GRAD };
 
 static bool is_back(kind what)
 {
-    return what == MAX_GRAD || what == AVG_GRAD || what == ADAPTIVE_GRAD;
+    return what == MAX_GRAD || what == AVG_GRAD;
 }
 
 // Whether windows are squares of that size.
@@ -447,25 +356,6 @@ static bool is_square(const tt_cuda_pool_args *a, int k)
     const tt_cuda_slide *s = a->slide;
     return s[0].in == 1 && s[0].out == 1 && s[0].kernel == 1 && s[0].pad == 0 &&
            s[1].kernel == k && s[2].kernel == k;
-}
-
-// Everything but threads and addresses; those of a result's image.
-static int64_t describe(const tt_cuda_pool_args *a, int v, kind what,
-                        pooling *p)
-{
-    p->packs = (int)(a->channels / v);
-    p->in = p->out = a->channels;
-    p->count_pad = a->count_pad;
-    for (int i = 0; i < TT_CUDA_SPACE; i++) {
-        const tt_cuda_slide &s = a->slide[i];
-        p->d[i] = {(int)s.in,       (int)s.out,    (int)s.kernel,
-                   (int)s.stride,   (int)s.dilation, (int)s.pad,
-                   (int)s.origin,   (int)s.whole_in,
-                   (int)(s.in + s.pad + 1) / 2};
-        p->in *= s.in;
-        p->out *= s.out;
-    }
-    return (is_back(what) ? p->in : p->out) / v;
 }
 
 static bool goes_by_twos(const tt_cuda_pool_args *a, kind what)
@@ -482,15 +372,12 @@ static bool goes_by_twos(const tt_cuda_pool_args *a, kind what)
 template <typename T, typename W, int V>
 static const char *launch(tt_cuda *cuda, const tt_cuda_pool_args *a, kind what)
 {
-    pooling p = {};
-    int64_t each = describe(a, V, what, &p);
-    if (p.in / V > MOST || p.out / V > MOST)
-        return tt_cuda_failed_text("an image is too large for pooling");
+    const pooling p = describe(a, V);
     const bool by_twos = goes_by_twos(a, what);
     const bool is_small = a->slide[1].kernel == 2 && a->slide[2].kernel == 2;
-    if (by_twos)
-        each = (int64_t)p.packs * p.d[0].twos * p.d[1].twos * p.d[2].twos;
-    const int64_t at_once = MOST / each;
+    const int64_t twos =
+        (int64_t)p.packs * p.d[0].twos * p.d[1].twos * p.d[2].twos;
+    const int64_t each = by_twos ? twos : (is_back(what) ? p.in : p.out) / V;
     const auto kernel = by_twos ? (is_small ? max_grad_twos<T, W, V, 1>
                                             : max_grad_twos<T, W, V, 2>)
                         : what == MAX && is_square(a, 2)
@@ -500,20 +387,8 @@ static const char *launch(tt_cuda *cuda, const tt_cuda_pool_args *a, kind what)
                         : what == MAX      ? max_forward<T, W, V>
                         : what == MAX_GRAD ? grad<T, W, V, true>
                         : what == AVG      ? avg_forward<T, V>
-                        : what == AVG_GRAD ? grad<T, W, V, false>
-                        : what == ADAPTIVE ? adaptive<T, V, false>
-                                           : adaptive<T, V, true>;
-    for (int64_t first = 0; first < a->n; first += at_once) {
-        const int64_t n = a->n - first < at_once ? a->n - first : at_once;
-        p.threads = (int)(n * each);
-        p.x = (const T *)a->x + first * (is_back(what) ? p.out : p.in);
-        p.y = (T *)a->y + first * (is_back(what) ? p.in : p.out);
-        p.where = (W *)a->where + first * p.out;
-        kernel<<<(unsigned)ceil_div(p.threads, THREADS), THREADS, 0,
-                 cuda->stream>>>(p);
-        TRY(launched());
-    }
-    return NULL;
+                                           : grad<T, W, V, false>;
+    return over_images<T, W>(cuda, a, is_back(what), each, p, kernel);
 }
 
 template <typename T>
@@ -521,12 +396,10 @@ static const char *pool_type(tt_cuda *cuda, const tt_cuda_pool_args *a,
                              kind what)
 {
     enum { V = pack<T>::N };
-    const bool is_wide = a->channels % V == 0 && is_aligned(a->x) &&
-                         is_aligned(a->y) && is_aligned(a->where);
     if (a->where_type == TT_I32)
         return launch<T, int32_t, 1>(cuda, a, what);
-    return is_wide ? launch<T, uint8_t, V>(cuda, a, what)
-                   : launch<T, uint8_t, 1>(cuda, a, what);
+    return is_wide(a, V) ? launch<T, uint8_t, V>(cuda, a, what)
+                         : launch<T, uint8_t, 1>(cuda, a, what);
 }
 
 static const char *pool(tt_cuda *cuda, const tt_cuda_pool_args *a, kind what)
@@ -556,16 +429,4 @@ extern "C" const char *tt_cuda_avg_pool_grad(tt_cuda *cuda,
                                              const tt_cuda_pool_args *args)
 {
     return pool(cuda, args, AVG_GRAD);
-}
-
-extern "C" const char *tt_cuda_adaptive_pool(tt_cuda *cuda,
-                                             const tt_cuda_pool_args *args)
-{
-    return pool(cuda, args, ADAPTIVE);
-}
-
-extern "C" const char *tt_cuda_adaptive_pool_grad(tt_cuda *cuda,
-                                                  const tt_cuda_pool_args *args)
-{
-    return pool(cuda, args, ADAPTIVE_GRAD);
 }
