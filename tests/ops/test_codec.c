@@ -19,14 +19,15 @@ enum { N = 301 };
 
 typedef tt_val build_fn(tt_builder *b, tt_val x);
 
-// y = build(x) by the reference in f64.
-static void run(build_fn *build, const char *shape, const double *x, double *y)
+// y = build(x) by the reference; numbers of any dtype are doubles outside.
+static void run_in(tt_dtype dtype, build_fn *build, const char *shape,
+                   const double *x, double *y)
 {
     tt_builder b;
     tt_graph *g = NULL;
     tt_interp *it = NULL;
     CHECK_OK(tt_builder_init(&b, &tt_grad_ops_default));
-    const tt_val in = tt_input(&b, "x", TT_F64, shape);
+    const tt_val in = tt_input(&b, "x", dtype, shape);
     tt_output(&b, "y", build(&b, in));
     CHECK_OK(tt_builder_take(&b, &g));
     tt_builder_fini(&b);
@@ -39,6 +40,11 @@ static void run(build_fn *build, const char *shape, const double *x, double *y)
     CHECK(tt_interp_read(it, tt_graph_output_find(g, "y"), y));
     tt_interp_destroy(it);
     tt_graph_destroy(g);
+}
+
+static void run(build_fn *build, const char *shape, const double *x, double *y)
+{
+    run_in(TT_F64, build, shape, x, y);
 }
 
 static void fill(double *x, int64_t n, uint64_t seed)
@@ -106,6 +112,17 @@ TEST(codes_are_half_a_level_off_at_most)
 {
     check_quantized(eight, 127);
     check_quantized(four, 7);
+}
+
+// 127 is the largest, so that levels are whole numbers.
+TEST(codes_of_floats_are_rounded_to_the_nearest)
+{
+    static const double x[] = {127, 3.4, 3.6, -3.4, -3.6, 0, 0.4, -0.6};
+    static const double want[] = {127, 3, 4, -3, -4, 0, 0, -1};
+    double y[8];
+    run_in(TT_F32, eight, "n:8", x, y);
+    for (int i = 0; i < 8; i++)
+        CHECK_MSG(fabs(y[i] - want[i]) < 1e-5, "%g became %g", x[i], y[i]);
 }
 
 static tt_val at_random(tt_builder *b, tt_val x)
@@ -241,6 +258,22 @@ TEST(columns_are_orthonormal)
     for (int i = 0; i < 5; i++)
         for (int j = 0; j < 5; j++)
             CHECK(fabs(y[i * 5 + j] - (i == j && i < 4 ? 1 : 0)) < 1e-9);
+}
+
+static tt_val columns(tt_builder *b, tt_val x)
+{
+    return tt_callf(b, &tt_op_orthogonalize, &x, 1, "%s", "");
+}
+
+// Of the second nothing is left but what rounding might have left.
+TEST(a_column_that_hardly_differs_from_others_is_zero)
+{
+    static const double x[] = {0, 0, 0, 1e-7, 1, 1};
+    double y[6];
+    run(columns, "rows:3 cols:2", x, y);
+    for (int i = 0; i < 3; i++)
+        CHECK(y[2 * i + 1] == 0);
+    CHECK(y[4] == 1);
 }
 
 static tt_val two_ranks(tt_builder *b, tt_val m)

@@ -3,10 +3,12 @@
 // copies in low precision, which weights decay.
 
 #include "base/alloc.h"
+#include "check/interp.h"
 #include "exec/world.h"
 #include "ops/activation.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"
+#include "ops/ops.h"
 #include "ops/optim.h"
 #include "test.h"
 
@@ -284,6 +286,51 @@ TEST(the_copy_that_kernels_read_follows_the_weight)
             CHECK(copy[i] == rounded[0]);
         }
         world_fini(&w);
+    }
+}
+
+// One step of SGD on weights of 1 in bf16, whose neighbours below are 1/256 apart: of
+// many each goes one way or the other, as often as it is near.
+TEST(weights_without_masters_are_right_on_average)
+{
+    enum { MANY = 4096 };
+    for (int is_random = 0; is_random < 2; is_random++) {
+        tt_builder b;
+        tt_interp *it = NULL;
+        static double w[MANY], after[MANY];
+        const tt_optim_params p = {.is_random = is_random == 1, .seed = 3};
+        CHECK_OK(tt_builder_init(&b, &tt_grad_ops_default));
+        const tt_val in[TT_OPTIM_STATE] = {
+            [TT_OPTIM_W] = tt_input(&b, "w", TT_BF16, "a:4096"),
+            [TT_OPTIM_G] = tt_input(&b, "g", TT_F32, "a:4096"),
+            [TT_OPTIM_LR] = tt_scalar(&b, "lr", TT_F32),
+            [TT_OPTIM_SCALE] = tt_scalar(&b, "scale", TT_F32),
+            [TT_OPTIM_STEP] = tt_scalar(&b, "step", TT_I64),
+            [TT_OPTIM_SKIP] = tt_scalar(&b, "skip", TT_U8)};
+        b.origin = "w";
+        const tt_val out =
+            tt_call(&b, &tt_op_sgd, &p, in, TT_OPTIM_STATE, NULL);
+        CHECK_OK(tt_builder_status(&b));
+        CHECK_OK(tt_interp_create(b.graph, &it));
+        for (int i = 0; i < MANY; i++)
+            w[i] = 1;
+        tt_interp_write(it, in[TT_OPTIM_W], w);
+        tt_interp_write(it, in[TT_OPTIM_G], w);
+        tt_interp_write(it, in[TT_OPTIM_LR], &(double){0.25 / 256});
+        tt_interp_write(it, in[TT_OPTIM_SCALE], &(double){1});
+        tt_interp_write(it, in[TT_OPTIM_STEP], &(double){5});
+        tt_interp_write(it, in[TT_OPTIM_SKIP], &(double){0});
+        CHECK_OK(tt_interp_run(it));
+        CHECK(tt_interp_read(it, out, after));
+        double sum = 0;
+        for (int i = 0; i < MANY; i++) {
+            CHECK(after[i] == 1 || after[i] == 1 - 1.0 / 256);
+            sum += (1 - after[i]) * 256 / MANY;
+        }
+        CHECK_MSG(is_random ? fabs(sum - 0.25) < 0.04 : sum == 0,
+                  "%g of them went down", sum);
+        tt_interp_destroy(it);
+        tt_builder_fini(&b);
     }
 }
 

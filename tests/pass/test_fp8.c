@@ -12,6 +12,7 @@
 typedef struct net {
     const char *x, *first, *second, *table; // shapes
     bool is_transposed, is_tied, has_gelu;
+    bool is_watched; // somebody reads the second weight, and what it multiplies
 } net;
 
 static tt_val product(tt_builder *b, tt_val x, tt_val w, bool is_transposed,
@@ -37,6 +38,11 @@ static tt_graph *build(const net *n)
     const tt_val w2 = tt_param(&b, "second", init, "%s", n->second);
     const tt_val table = tt_param(&b, "table", init, "%s", n->table);
     tt_val h = product(&b, x, w1, n->is_transposed, n->has_gelu);
+    if (n->is_watched) {
+        tt_output(&b, "weights",
+                  tt_call(&b, &tt_op_reduce, NULL, &w2, 1, NULL));
+        tt_output(&b, "middle", tt_call(&b, &tt_op_reduce, NULL, &h, 1, NULL));
+    }
     h = product(&b, h, w2, n->is_transposed, false);
     if (n->is_tied) // somebody else reads the second weight
         h = tt_call(
@@ -163,5 +169,38 @@ TEST(weights_that_others_read_stay_as_they_are)
     tt_graph *g = apply(&n, TT_OK);
     CHECK(count(g, &tt_op_matmul_fp8) == 2);
     CHECK(count(g, &tt_op_matmul) == 4);
+    tt_graph_destroy(g);
+}
+
+TEST(what_others_read_stays_as_it_is)
+{
+    net n = plain;
+    n.has_gelu = true;
+    n.is_watched = true;
+    tt_graph *g = apply(&n, TT_OK);
+    CHECK(count(g, &tt_op_matmul_fp8) == 2); // of the first weight
+    for (int32_t i = 0; i < g->n_nodes; i++)
+        if (g->node[i].op == &tt_op_fp8_pack)
+            CHECK(!((const tt_quantise_params *)g->node[i].params)->is_gelu);
+    tt_graph_destroy(g);
+}
+
+TEST(units_are_updated_with_the_weights_and_gradients_stay_theirs)
+{
+    tt_graph *g = apply(&plain, TT_OK);
+    int n_grads = 0;
+    for (int32_t i = 0; i < g->n_nodes; i++)
+        if (g->node[i].op == &tt_op_fp8_units)
+            CHECK(g->node[i].phase == TT_UPDATE && g->node[i].stage == 0);
+    for (int32_t v = 0; v < g->n_values; v++) {
+        const tt_value *value = &g->value[v];
+        if (!tt_is(value->grad))
+            continue;
+        const tt_value *grad = &g->value[value->grad.id];
+        CHECK(tt_shape_same_dims(&grad->type.shape, &value->type.shape));
+        CHECK(grad->node >= 0 && value->grad.id != v);
+        n_grads++;
+    }
+    CHECK(n_grads == 3);
     tt_graph_destroy(g);
 }

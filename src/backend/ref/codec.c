@@ -237,23 +237,28 @@ static void make_column(double *a, int64_t rows, int64_t cols, int64_t j)
         a[i * cols + j] *= by;
 }
 
+static tt_status prepare_orthogonalize(tt_backend *backend, tt_site *site,
+                                       tt_prepared *prepared_out)
+{
+    (void)backend;
+    prepared_out->scratch_bytes =
+        (int64_t)sizeof(double) * tt_operand_count(&site->in[0]);
+    return TT_OK;
+}
+
 static tt_status run_orthogonalize(void *state, const tt_site *site,
                                    const tt_args *args)
 {
     (void)state;
     const tt_operand *x = &site->in[0];
     const int64_t rows = tt_operand_dim(x, 0), cols = tt_operand_dim(x, 1);
-    double *a = tt_alloc(rows * cols * (int64_t)sizeof *a);
-    if (a == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to orthogonalize %lld columns",
-                       (long long)cols);
+    double *a = args->scratch;
     for (int64_t i = 0; i < rows * cols; i++)
         a[i] = tt_dtype_load(x->dtype, args->in[0], i);
     for (int64_t j = 0; j < cols; j++)
         make_column(a, rows, cols, j);
     for (int64_t i = 0; i < rows * cols; i++)
         tt_dtype_store(x->dtype, args->out[0], i, a[i]);
-    tt_free(a);
     return TT_OK;
 }
 
@@ -296,5 +301,6 @@ const tt_kernel_def tt_kernel_ref_topk_decode = {
 const tt_kernel_def tt_kernel_ref_orthogonalize = {
     .name = "ref.orthogonalize",
     .op = &tt_op_orthogonalize,
+    .prepare = prepare_orthogonalize,
     .run = run_orthogonalize,
 };

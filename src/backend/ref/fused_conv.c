@@ -8,12 +8,14 @@
 
 static tt_status run_relu(void *state, const tt_site *site, const tt_args *args)
 {
-    const tt_operand *y = &site->out[0];
+    tt_site relu = *site;
+    tt_args behind = *args;
+    const void *y[] = {args->out[0]};
     TT_TRY(tt_kernel_ref_conv.run(state, site, args));
-    for (int64_t i = 0; i < tt_operand_count(y); i++)
-        if (tt_dtype_load(y->dtype, args->out[0], i) <= 0)
-            tt_dtype_store(y->dtype, args->out[0], i, 0);
-    return TT_OK;
+    relu.in = site->out;
+    relu.n_in = 1;
+    behind.in = y;
+    return tt_kernel_ref_relu.run(state, &relu, &behind);
 }
 
 static tt_status run_add(void *state, const tt_site *site, const tt_args *args)
