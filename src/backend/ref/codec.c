@@ -4,6 +4,7 @@
 #include "ops/codec.h"
 
 #include "backend/kernel.h"
+#include "backend/sites.h"
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "ops/ops.h"
@@ -242,7 +243,7 @@ static tt_status prepare_orthogonalize(tt_backend *backend, tt_site *site,
 {
     (void)backend;
     prepared_out->scratch_bytes =
-        (int64_t)sizeof(double) * tt_operand_count(&site->in[0]);
+        (int64_t)sizeof(double) * tt__site_rows(site) * tt__site_cols(site);
     return TT_OK;
 }
 
