@@ -80,6 +80,8 @@ static tt_cuda_bn_args describe(const tt_site *site)
         .eps = p->eps,
         .momentum = p->momentum,
         .has_relu = p->activation == TT_BATCH_NORM_RELU,
+        .has_marks = site->op == &tt_op_batch_norm_grad && !p->has_residual &&
+                     p->activation == TT_BATCH_NORM_RELU,
     };
 }
 

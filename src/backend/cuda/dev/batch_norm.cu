@@ -8,15 +8,15 @@
 // second pass needs per channel. That pass walks up, from the rows that the first has
 // left in the L2 cache.
 //
-// Bound by memory bandwidth: forward reads x twice and writes y, backward reads x, dy
-// and y (for the activation's mask) twice and writes dx; where the residual has a
-// gradient too, it is the masked dy, written by the first pass and read by the second
-// instead of dy and y.
+// Bound by memory bandwidth: forward reads x twice and writes y, backward reads x and dy
+// twice and writes dx. With an activation the first pass backward also reads y, for its
+// mask, and leaves marks of a bit per element for the second; where the residual has a
+// gradient too, that is the masked dy, written by the first pass and read by the second
+// instead of dy.
 
-#include "backend/cuda/dev/batch_norm.cuh"
-#include "backend/cuda/dev/slice.cuh"
+#include "backend/cuda/dev/batch_norm_rows.cuh"
 
-enum { THREADS = 256, RESIDENT = 3, BLOCKS = 132 * RESIDENT };
+enum { THREADS = 512, MULTIPROCESSORS = 132 };
 
 // ---- shapes ----------------------------------------------------------------
 
@@ -34,7 +34,7 @@ static bool is_wide(const tt_cuda_bn_args *a, int v)
            is_aligned(a->y) && is_aligned(a->d_residual);
 }
 
-static cover cover_of(const tt_cuda_bn_args *a, int v)
+static cover cover_of(const tt_cuda_bn_args *a, int v, int resident)
 {
     cover c = {1, 1, 1};
     const int64_t packs = ceil_div(a->channels, v);
@@ -43,7 +43,7 @@ static cover cover_of(const tt_cuda_bn_args *a, int v)
     c.columns = ceil_div(packs, c.tx);
     const int64_t rows = a->samples * a->points;
     const int64_t most = ceil_div(rows, THREADS / c.tx * 4);
-    c.chunks = BLOCKS / (c.columns * a->groups);
+    c.chunks = MULTIPROCESSORS * resident / (c.columns * a->groups);
     c.chunks = c.chunks > most ? most : c.chunks;
     c.chunks = c.chunks < 1 ? 1 : c.chunks;
     return c;
@@ -60,210 +60,6 @@ __device__ static inline span span_of(const tt_cuda_bn_args &a, int64_t group)
     const span s = {max(lo, (int64_t)0) * a.points, min(hi, a.n) * a.points};
     return s;
 }
-
-// Coefficient i of the channels from `col` on, as the kernels between the passes have
-// left it.
-template <int V>
-__device__ static inline void coefficients(const tt_cuda_bn_args &a,
-                                           const float *coef, int i,
-                                           int64_t col, float *out)
-{
-    const float *from = coef + ((int64_t)blockIdx.z * COEFS + i) * a.channels;
-#pragma unroll
-    for (int k = 0; k < V; k++)
-        out[k] = from[col + k];
-}
-
-// ---- what is done to rows --------------------------------------------------
-
-// Sums of x - shift and of its square.
-template <typename E, int N> struct moments {
-    typedef E T;
-    enum { V = N, AT_ONCE = 8, IS_UPWARDS = false };
-    struct in {
-        slice<T, V> x;
-    };
-    float sum[2][V], shift[V];
-
-    __device__ void begin(const tt_cuda_bn_args &a, const float *, int64_t col)
-    {
-        for (int k = 0; k < V; k++)
-            shift[k] = a.shift[col + k];
-    }
-    __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
-    {
-        return {load<T, V>(a.x, at)};
-    }
-    __device__ void use(const tt_cuda_bn_args &, int64_t, const in &i)
-    {
-        float x[V];
-        unpack(i.x, x);
-#pragma unroll
-        for (int k = 0; k < V; k++) {
-            const float d = x[k] - shift[k];
-            sum[0][k] += d;
-            sum[1][k] += d * d;
-        }
-    }
-};
-
-// x and dy, and y where there is an activation.
-template <typename T, int V, bool HAS_MASK> struct grad_in {
-    slice<T, V> x, dy, y;
-
-    __device__ static grad_in of(const tt_cuda_bn_args &a, int64_t at)
-    {
-        grad_in i;
-        i.x = load<T, V>(a.x, at);
-        i.dy = load<T, V>(a.dy, at);
-        if (HAS_MASK)
-            i.y = load<T, V>(a.mask, at);
-        return i;
-    }
-    // dz: dy where y > 0.
-    __device__ slice<T, V> masked() const
-    {
-        slice<T, V> dz = dy;
-        if (HAS_MASK)
-            dz = where_above<false>(dy, y);
-        return dz;
-    }
-};
-
-// Sums of dz * (x - mean) and of dz; dz to d_residual where that is wanted.
-template <typename E, int N, bool HAS_MASK, bool KEEPS> struct grads {
-    typedef E T;
-    enum { V = N, AT_ONCE = HAS_MASK ? 3 : 4, IS_UPWARDS = false };
-    typedef grad_in<T, V, HAS_MASK> in;
-    float sum[2][V], mean[V];
-
-    __device__ void begin(const tt_cuda_bn_args &a, const float *, int64_t col)
-    {
-        const int64_t row = a.is_frozen ? 0 : a.first_row + blockIdx.z;
-        for (int k = 0; k < V; k++)
-            mean[k] = a.mean_in[row * a.channels + col + k];
-    }
-    __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
-    {
-        return in::of(a, at);
-    }
-    __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
-    {
-        const slice<T, V> dz = i.masked();
-        float x[V], d[V];
-        if (KEEPS)
-            store(a.d_residual, at, dz);
-        unpack(i.x, x);
-        unpack(dz, d);
-#pragma unroll
-        for (int k = 0; k < V; k++) {
-            sum[0][k] += d[k] * (x[k] - mean[k]);
-            sum[1][k] += d[k];
-        }
-    }
-};
-
-// dz = dy where y > 0, and its sums, the second ones.
-template <typename E, int N> struct masks {
-    typedef E T;
-    enum { V = N, AT_ONCE = 4, IS_UPWARDS = false };
-    struct in {
-        slice<T, V> dy, y;
-    };
-    float sum[2][V];
-
-    __device__ void begin(const tt_cuda_bn_args &, const float *, int64_t) {}
-    __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
-    {
-        return {load<T, V>(a.dy, at), load<T, V>(a.mask, at)};
-    }
-    __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
-    {
-        const slice<T, V> dz = where_above<true>(i.dy, i.y);
-        float d[V];
-        store(a.d_residual, at, dz);
-        unpack(dz, d);
-#pragma unroll
-        for (int k = 0; k < V; k++)
-            sum[1][k] += d[k];
-    }
-};
-
-// y = activation((x - mean) by + beta + residual)
-template <typename E, int N, bool HAS_RESIDUAL> struct normalise {
-    typedef E T;
-    enum { V = N, AT_ONCE = HAS_RESIDUAL ? 4 : 6, IS_UPWARDS = true };
-    struct in {
-        slice<T, V> x, more;
-    };
-    float mean[V], by[V], beta[V];
-
-    __device__ void begin(const tt_cuda_bn_args &a, const float *coef,
-                          int64_t col)
-    {
-        coefficients<V>(a, coef, 0, col, mean);
-        coefficients<V>(a, coef, 1, col, by);
-        coefficients<V>(a, coef, 2, col, beta);
-    }
-    __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
-    {
-        in i;
-        i.x = load<T, V>(a.x, at);
-        if (HAS_RESIDUAL)
-            i.more = load<T, V>(a.residual, at);
-        return i;
-    }
-    __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
-    {
-        float x[V], more[V];
-        unpack(i.x, x);
-        if (HAS_RESIDUAL)
-            unpack(i.more, more);
-#pragma unroll
-        for (int k = 0; k < V; k++) {
-            x[k] = (x[k] - mean[k]) * by[k] + beta[k];
-            if (HAS_RESIDUAL)
-                x[k] += more[k];
-            if (a.has_relu && x[k] <= 0)
-                x[k] = 0;
-        }
-        store(a.y, at, sliced<T, V>(x));
-    }
-};
-
-// dx = gamma rstd (dz - (dbeta + xhat dgamma) / count) = u dz + v x + w; dz to
-// d_residual where that is wanted.
-template <typename E, int N, bool HAS_MASK, bool KEEPS> struct send_back {
-    typedef E T;
-    enum { V = N, AT_ONCE = HAS_MASK ? 3 : 4, IS_UPWARDS = true };
-    typedef grad_in<T, V, HAS_MASK> in;
-    float u[V], v[V], w[V];
-
-    __device__ void begin(const tt_cuda_bn_args &a, const float *coef,
-                          int64_t col)
-    {
-        coefficients<V>(a, coef, 0, col, u);
-        coefficients<V>(a, coef, 1, col, v);
-        coefficients<V>(a, coef, 2, col, w);
-    }
-    __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
-    {
-        return in::of(a, at);
-    }
-    __device__ void use(const tt_cuda_bn_args &a, int64_t at, const in &i)
-    {
-        const slice<T, V> dz = i.masked();
-        float x[V], d[V];
-        unpack(i.x, x);
-        unpack(dz, d);
-#pragma unroll
-        for (int k = 0; k < V; k++)
-            x[k] = u[k] * d[k] + v[k] * x[k] + w[k];
-        if (KEEPS)
-            store(a.d_residual, at, dz);
-        store(a.y, at, sliced<T, V>(x));
-    }
-};
 
 // ---- walking ---------------------------------------------------------------
 
@@ -301,8 +97,7 @@ __device__ static void write_sums(const tt_cuda_bn_args &a, int tx,
     }
 }
 
-// Blocks take tiles of rows in turn, so that the whole grid is at one place of memory
-// at a time: far apart they would meet in the same channels.
+// Blocks take tiles of rows in turn.
 template <typename F>
 __device__ static inline void walk_rows(const tt_cuda_bn_args &a, F &f, int tx,
                                         int64_t col)
@@ -312,10 +107,14 @@ __device__ static inline void walk_rows(const tt_cuda_bn_args &a, F &f, int tx,
     const int64_t step = THREADS / tx, rows = s.end - s.first;
     const int64_t tiles = (rows + N * step - 1) / (N * step);
     const int64_t next = step * a.channels;
-    for (int64_t t = blockIdx.y; t < tiles; t += gridDim.y) {
-        const int64_t first =
-            (F::IS_UPWARDS ? tiles - 1 - t : t) * N * step + threadIdx.x / tx;
+    for (int64_t k = blockIdx.y; k < tiles; k += gridDim.y) {
+        const int64_t t = F::IS_UPWARDS ? tiles - 1 - k : k;
+        const int64_t first = t * N * step + threadIdx.x / tx;
         const int64_t at = (s.first + first) * a.channels + col;
+        const int64_t place =
+            ((blockIdx.z * a.tiles + t) * gridDim.x + blockIdx.x) * THREADS +
+            threadIdx.x;
+        f.begin_tile(a, place);
         if (first + (N - 1) * step < rows) {
             typename F::in in[N];
 #pragma unroll
@@ -323,11 +122,14 @@ __device__ static inline void walk_rows(const tt_cuda_bn_args &a, F &f, int tx,
                 in[i] = f.load_row(a, at + i * next);
 #pragma unroll
             for (int i = 0; i < N; i++)
-                f.use(a, at + i * next, in[i]);
-            continue;
+                f.use(a, at + i * next, in[i], i);
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                if (first + i * step < rows)
+                    f.use(a, at + i * next, f.load_row(a, at + i * next), i);
         }
-        for (int i = 0; i < N && first + i * step < rows; i++)
-            f.use(a, at + i * next, f.load_row(a, at + i * next));
+        f.end_tile(a, place);
     }
 }
 
@@ -339,7 +141,7 @@ template <typename F> __device__ static inline void clear(F &f)
 }
 
 template <typename F>
-__global__ void __launch_bounds__(THREADS, RESIDENT)
+__global__ void __launch_bounds__(THREADS, F::RESIDENT)
     sum_pass(tt_cuda_bn_args a, int tx, float *partial)
 {
     const int64_t col = (blockIdx.x * (int64_t)tx + threadIdx.x % tx) * F::V;
@@ -353,7 +155,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 }
 
 template <typename F>
-__global__ void __launch_bounds__(THREADS, RESIDENT)
+__global__ void __launch_bounds__(THREADS, F::RESIDENT)
     map_pass(tt_cuda_bn_args a, int tx, const float *coef)
 {
     const int64_t col = (blockIdx.x * (int64_t)tx + threadIdx.x % tx) * F::V;
@@ -366,11 +168,12 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 
 // ---- launching -------------------------------------------------------------
 
-// Sums of chunks, then the pair that backward keeps, then coefficients.
+// Sums of chunks, then the pair that backward keeps, then coefficients, then marks.
 static int64_t sums_of(const tt_cuda_bn_args *a)
 {
     const int v = is_low(a->type) ? 8 : 4;
-    const int64_t wide = cover_of(a, v).chunks, narrow = cover_of(a, 1).chunks;
+    const int64_t wide = cover_of(a, v, MORE).chunks;
+    const int64_t narrow = cover_of(a, 1, MORE).chunks;
     return 2 * a->channels * a->groups * (wide > narrow ? wide : narrow);
 }
 
@@ -384,134 +187,186 @@ static float *own_coef(const tt_cuda_bn_args *a)
     return own_pair(a) + 2 * a->rows * a->channels;
 }
 
-extern "C" int64_t tt_cuda_bn_scratch(const tt_cuda_bn_args *a)
+static uint32_t *own_marks(const tt_cuda_bn_args *a)
 {
-    return 4 * (sums_of(a) + (2 * a->rows + COEFS * a->groups) * a->channels);
+    return (uint32_t *)(own_coef(a) + COEFS * a->groups * a->channels);
 }
 
-enum pass { // sums first
-    MOMENTS,
-    GRADS,
-    MASKS,
-    NORMALISE,
-    SEND_BACK,
-    SEND_MASKED,
+// Tiles of a group, as passes with marks have them.
+static int64_t tiles_of(const tt_cuda_bn_args *a, const cover &c)
+{
+    return ceil_div(a->samples * a->points, THREADS / c.tx * MARKED);
+}
+
+static bool has_marks(const tt_cuda_bn_args *a)
+{
+    return a->has_marks && is_low(a->type) && a->channels % 8 == 0;
+}
+
+static int64_t marks_of(const tt_cuda_bn_args *a)
+{
+    const cover c = cover_of(a, 8, FEW);
+    return has_marks(a) ? a->groups * tiles_of(a, c) * c.columns * THREADS : 0;
+}
+
+extern "C" int64_t tt_cuda_bn_scratch(const tt_cuda_bn_args *a)
+{
+    return 4 * (sums_of(a) + (2 * a->rows + COEFS * a->groups) * a->channels +
+                marks_of(a));
+}
+
+template <typename F>
+static const char *sum(tt_cuda *cuda, const tt_cuda_bn_args *a,
+                       int64_t *chunks_out)
+{
+    const cover c = cover_of(a, F::V, F::RESIDENT);
+    const dim3 grid((unsigned)c.columns, (unsigned)c.chunks,
+                    (unsigned)a->groups);
+    *chunks_out = c.chunks;
+    sum_pass<F><<<grid, THREADS, 0, cuda->stream>>>(*a, c.tx,
+                                                    (float *)a->scratch);
+    return launched();
+}
+
+template <typename F>
+static const char *map(tt_cuda *cuda, const tt_cuda_bn_args *a)
+{
+    const cover c = cover_of(a, F::V, F::RESIDENT);
+    const dim3 grid((unsigned)c.columns, (unsigned)c.chunks,
+                    (unsigned)a->groups);
+    map_pass<F><<<grid, THREADS, 0, cuda->stream>>>(*a, c.tx, own_coef(a));
+    return launched();
+}
+
+// ---- operators -------------------------------------------------------------
+
+// OP<T, V>::run, of packs where all tensors have them.
+template <template <typename, int> class OP, typename T>
+static const char *by_width(tt_cuda *cuda, const tt_cuda_bn_args *a)
+{
+    enum { V = pack<T>::N };
+    return is_wide(a, V) ? OP<T, V>::run(cuda, *a) : OP<T, 1>::run(cuda, *a);
+}
+
+template <template <typename, int> class OP>
+static const char *run(tt_cuda *cuda, const tt_cuda_bn_args *a)
+{
+    return a->type == TT_BF16  ? by_width<OP, bf16>(cuda, a)
+           : a->type == TT_F16 ? by_width<OP, f16>(cuda, a)
+                               : by_width<OP, float>(cuda, a);
+}
+
+template <typename T, int V> struct train {
+    static const char *run(tt_cuda *cuda, const tt_cuda_bn_args &a)
+    {
+        int64_t chunks = 0;
+        float *coef = own_coef(&a);
+        if (a.is_frozen) {
+            TRY(tt_bn_use_running(cuda, &a, coef));
+        } else {
+            if (a.pair_in == NULL)
+                TRY((sum<moments<T, V>>(cuda, &a, &chunks)));
+            TRY(tt_bn_finish_statistics(cuda, &a, chunks, coef));
+        }
+        return a.residual != NULL ? map<normalise<T, V, true>>(cuda, &a)
+                                  : map<normalise<T, V, false>>(cuda, &a);
+    }
 };
 
 template <typename T, int V>
-static const char *launch_sums(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
-                               const cover &c)
-{
-    const dim3 grid((unsigned)c.columns, (unsigned)c.chunks,
-                    (unsigned)a->groups);
-    const bool has_mask = a->mask != NULL, keeps = a->d_residual != NULL;
-    const auto kernel = p == MOMENTS ? sum_pass<moments<T, V>>
-                        : p == MASKS ? sum_pass<masks<T, V>>
-                        : has_mask
-                            ? (keeps ? sum_pass<grads<T, V, true, true>>
-                                     : sum_pass<grads<T, V, true, false>>)
-                            : (keeps ? sum_pass<grads<T, V, false, true>>
-                                     : sum_pass<grads<T, V, false, false>>);
-    kernel<<<grid, THREADS, 0, cuda->stream>>>(*a, c.tx, (float *)a->scratch);
-    return launched();
-}
-
-template <typename T, int V>
-static const char *launch_map(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
-                              const cover &c)
-{
-    const dim3 grid((unsigned)c.columns, (unsigned)c.chunks,
-                    (unsigned)a->groups);
-    tt_cuda_bn_args b = *a;
-    if (p == SEND_MASKED) {
-        b.dy = a->d_residual;
-        b.mask = NULL;
-        b.d_residual = NULL;
-    }
-    const bool has_mask = b.mask != NULL, keeps = b.d_residual != NULL;
-    const auto kernel =
-        p == NORMALISE ? (a->residual != NULL ? map_pass<normalise<T, V, true>>
-                                              : map_pass<normalise<T, V, false>>)
-        : has_mask ? (keeps ? map_pass<send_back<T, V, true, true>>
-                            : map_pass<send_back<T, V, true, false>>)
-                   : (keeps ? map_pass<send_back<T, V, false, true>>
-                            : map_pass<send_back<T, V, false, false>>);
-    kernel<<<grid, THREADS, 0, cuda->stream>>>(b, c.tx, own_coef(a));
-    return launched();
-}
-
-template <typename T, int V>
-static const char *launch(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
-                          const cover &c)
-{
-    return p <= MASKS ? launch_sums<T, V>(cuda, a, p, c)
-                      : launch_map<T, V>(cuda, a, p, c);
-}
-
-template <typename T>
-static const char *walk_type(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
+static const char *sum_grads(tt_cuda *cuda, const tt_cuda_bn_args *a,
                              int64_t *chunks_out)
 {
-    enum { V = pack<T>::N };
-    const bool wide = is_wide(a, V);
-    const cover c = cover_of(a, wide ? (int)V : 1);
-    *chunks_out = c.chunks;
-    return wide ? launch<T, V>(cuda, a, p, c) : launch<T, 1>(cuda, a, p, c);
+    const bool keeps = a->d_residual != NULL;
+    if constexpr (V == 8)
+        if (a->marks != NULL)
+            return sum<grads<T, V, BY_MARKS, false>>(cuda, a, chunks_out);
+    if (a->mask == NULL)
+        return keeps ? sum<grads<T, V, ALL, true>>(cuda, a, chunks_out)
+                     : sum<grads<T, V, ALL, false>>(cuda, a, chunks_out);
+    return keeps ? sum<grads<T, V, BY_Y, true>>(cuda, a, chunks_out)
+                 : sum<grads<T, V, BY_Y, false>>(cuda, a, chunks_out);
 }
 
-static const char *walk(tt_cuda *cuda, const tt_cuda_bn_args *a, pass p,
-                        int64_t *chunks_out)
+template <typename T, int V>
+static const char *map_grads(tt_cuda *cuda, const tt_cuda_bn_args *a)
 {
-    return BY_TYPE(a->type, walk_type, cuda, a, p, chunks_out);
+    const bool keeps = a->d_residual != NULL;
+    if constexpr (V == 8)
+        if (a->marks != NULL)
+            return map<send_back<T, V, BY_MARKS, false>>(cuda, a);
+    if (a->mask == NULL)
+        return keeps ? map<send_back<T, V, ALL, true>>(cuda, a)
+                     : map<send_back<T, V, ALL, false>>(cuda, a);
+    return keeps ? map<send_back<T, V, BY_Y, true>>(cuda, a)
+                 : map<send_back<T, V, BY_Y, false>>(cuda, a);
 }
+
+template <typename T, int V> struct back {
+    static const char *run(tt_cuda *cuda, tt_cuda_bn_args a)
+    {
+        int64_t chunks = 0;
+        if (a.pair_in != NULL) {
+            TRY(tt_bn_use_pair(cuda, &a, own_coef(&a)));
+            return map_grads<T, V>(cuda, &a);
+        }
+        a.pair = own_pair(&a);
+        if (V == 8 && a.mask != NULL && a.d_residual == NULL && has_marks(&a)) {
+            a.tiles = tiles_of(&a, cover_of(&a, V, FEW));
+            a.marks = own_marks(&a);
+        }
+        TRY((sum_grads<T, V>(cuda, &a, &chunks)));
+        TRY(tt_bn_finish_pair(cuda, &a, chunks, own_coef(&a)));
+        if (a.d_residual != NULL) { // which is masked already
+            a.dy = a.d_residual;
+            a.mask = NULL;
+            a.d_residual = NULL;
+        }
+        return map_grads<T, V>(cuda, &a);
+    }
+};
+
+template <typename T, int V> struct sums {
+    static const char *run(tt_cuda *cuda, const tt_cuda_bn_args &a)
+    {
+        int64_t chunks = 0;
+        TRY((a.dy == NULL ? sum<moments<T, V>>(cuda, &a, &chunks)
+                          : sum_grads<T, V>(cuda, &a, &chunks)));
+        return tt_bn_finish_pair(cuda, &a, chunks, NULL);
+    }
+};
+
+// The gradient of an activation, with its sums: dbeta.
+template <typename T, int V> struct relu_bias {
+    static const char *run(tt_cuda *cuda, tt_cuda_bn_args a)
+    {
+        int64_t chunks = 0;
+        a.pair = own_pair(&a);
+        TRY((sum<masks<T, V>>(cuda, &a, &chunks)));
+        return tt_bn_finish_pair(cuda, &a, chunks, NULL);
+    }
+};
 
 extern "C" const char *tt_cuda_bn_train(tt_cuda *cuda,
                                         const tt_cuda_bn_args *args)
 {
-    tt_cuda_bn_args a = *args;
-    int64_t chunks = 0;
-    if (a.is_frozen) {
-        TRY(tt_bn_use_running(cuda, &a, own_coef(&a)));
-    } else {
-        if (a.pair_in == NULL)
-            TRY(walk(cuda, &a, MOMENTS, &chunks));
-        TRY(tt_bn_finish_statistics(cuda, &a, chunks, own_coef(&a)));
-    }
-    return walk(cuda, &a, NORMALISE, &chunks);
+    return run<train>(cuda, args);
 }
 
 extern "C" const char *tt_cuda_bn_sums(tt_cuda *cuda,
                                        const tt_cuda_bn_args *args)
 {
-    int64_t chunks = 0;
-    TRY(walk(cuda, args, args->dy == NULL ? MOMENTS : GRADS, &chunks));
-    return tt_bn_finish_pair(cuda, args, chunks, NULL);
+    return run<sums>(cuda, args);
 }
 
 extern "C" const char *tt_cuda_bn_grad(tt_cuda *cuda,
                                        const tt_cuda_bn_args *args)
 {
-    tt_cuda_bn_args a = *args;
-    int64_t chunks = 0;
-    const bool has_sums = a.pair_in != NULL;
-    if (has_sums) {
-        TRY(tt_bn_use_pair(cuda, &a, own_coef(&a)));
-    } else {
-        a.pair = own_pair(&a);
-        TRY(walk(cuda, &a, GRADS, &chunks));
-        TRY(tt_bn_finish_pair(cuda, &a, chunks, own_coef(&a)));
-    }
-    const bool is_masked = !has_sums && a.d_residual != NULL;
-    return walk(cuda, &a, is_masked ? SEND_MASKED : SEND_BACK, &chunks);
+    return run<back>(cuda, args);
 }
 
-// The gradient of an activation, with its sums: dbeta.
 extern "C" const char *tt_cuda_relu_grad_bias(tt_cuda *cuda,
                                               const tt_cuda_bn_args *args)
 {
-    tt_cuda_bn_args a = *args;
-    int64_t chunks = 0;
-    a.pair = own_pair(&a);
-    TRY(walk(cuda, &a, MASKS, &chunks));
-    return tt_bn_finish_pair(cuda, &a, chunks, NULL);
+    return run<relu_bias>(cuda, args);
 }

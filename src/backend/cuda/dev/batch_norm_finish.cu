@@ -5,29 +5,37 @@
 
 enum { THREADS = 256, COLS = 8, LANES = 64 };
 
-// The sum i of group g and channel c over its chunks, in every lane's thread of the
-// channel; a block is COLS channels times LANES.
-__device__ static double add_chunks(const tt_cuda_bn_args &a,
-                                    const float *partial, int64_t chunks,
-                                    int64_t g, int i)
+// Both sums of group g over its chunks, in all threads of a channel; a block is COLS
+// channels times LANES.
+__device__ static void add_chunks(const tt_cuda_bn_args &a,
+                                  const float *partial, int64_t chunks,
+                                  int64_t g, double *out)
 {
-    __shared__ double room[LANES][COLS + 1];
+    __shared__ double room[2][LANES][COLS + 1];
     const int64_t c = blockIdx.x * (int64_t)COLS + threadIdx.x;
-    double sum = 0;
+    const float *from = partial + g * chunks * 2 * a.channels + c;
+    const int x = (int)threadIdx.x, y = (int)threadIdx.y;
+    double sum[2] = {0, 0};
     if (c < a.channels)
-#pragma unroll 4
-        for (int64_t k = threadIdx.y; k < chunks; k += LANES)
-            sum += partial[((g * chunks + k) * 2 + i) * a.channels + c];
+#pragma unroll 8
+        for (int64_t k = y; k < chunks; k += LANES) {
+            sum[0] += from[k * 2 * a.channels];
+            sum[1] += from[(k * 2 + 1) * a.channels];
+        }
+    __syncthreads(); // of the group before
+    room[0][y][x] = sum[0];
+    room[1][y][x] = sum[1];
     __syncthreads();
-    room[threadIdx.y][threadIdx.x] = sum;
-    for (int by = LANES / 2; by > 0; by /= 2) {
-        __syncthreads();
-        if ((int)threadIdx.y < by)
-            room[threadIdx.y][threadIdx.x] +=
-                room[threadIdx.y + by][threadIdx.x];
+    if (y < 2) {
+        double part[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int k = 0; k < LANES; k++)
+            part[k % 4] += room[y][k][x];
+        room[y][0][x] = part[0] + part[1] + (part[2] + part[3]);
     }
     __syncthreads();
-    return room[0][threadIdx.x];
+    out[0] = room[0][0][x];
+    out[1] = room[1][0][x];
 }
 
 // Mean and 1 / deviation of a channel in a group.
@@ -68,19 +76,18 @@ __global__ void finish_statistics(tt_cuda_bn_args a, const float *partial,
     const bool is_mine = c < a.channels && threadIdx.y == 0;
     double mean = 0, var = 0;
     for (int64_t row = 0; row < a.rows; row++) {
-        double sum = 0, square = 0;
+        double sum[2] = {0, 0};
         if (a.pair_in == NULL) {
-            sum = add_chunks(a, partial, chunks, row, 0);
-            square = add_chunks(a, partial, chunks, row, 1);
+            add_chunks(a, partial, chunks, row, sum);
         } else if (is_mine) {
-            sum = a.pair_in[row * a.channels + c];
-            square = a.pair_in[(a.rows + row) * a.channels + c];
+            sum[0] = a.pair_in[row * a.channels + c];
+            sum[1] = a.pair_in[(a.rows + row) * a.channels + c];
         }
         if (!is_mine)
             continue;
         const int64_t g = row - a.first_row;
-        const double shift = sum / a.count;
-        const double v = fmax(square / a.count - shift * shift, 0.0);
+        const double shift = sum[0] / a.count;
+        const double v = fmax(sum[1] / a.count - shift * shift, 0.0);
         const double m = a.shift[c] + shift;
         const float rstd = (float)(1 / sqrt(v + a.eps));
         a.mean[row * a.channels + c] = (float)m;
@@ -148,8 +155,8 @@ __global__ void finish_pair(tt_cuda_bn_args a, const float *partial,
         const int64_t g = row - a.first_row;
         const bool is_here = g >= 0 && g < a.groups;
         double sum[2] = {0, 0};
-        for (int i = 0; is_here && i < 2; i++)
-            sum[i] = add_chunks(a, partial, chunks, g, i);
+        if (is_here)
+            add_chunks(a, partial, chunks, g, sum);
         if (!is_mine)
             continue;
         if (a.mean_in != NULL && a.dy != NULL && is_here) {

@@ -62,33 +62,52 @@ __device__ static inline __half2 two_of(const f16 *p)
 }
 #endif
 
-// x where y > 0, else 0; where y is not a number, x if it KEEPS that and else 0. Of 16
-// bits two elements at once.
+// Of two elements of 16 bits all bits of those that are > 0; what is not a number is so
+// if it KEEPS that.
+template <bool KEEPS, typename T>
+__device__ static inline unsigned above_zero(const T *y)
+{
+#ifdef __CUDA_ARCH__
+    const auto two = two_of(y);
+    const decltype(two) zero = {};
+    return KEEPS ? ~__hle2_mask(two, zero) : __hgt2_mask(two, zero);
+#else
+    unsigned bits = 0;
+    for (int k = 0; k < 2; k++) {
+        const float f = to_float(y[k]);
+        bits |= (KEEPS ? !(f <= 0) : f > 0) ? 0xffffu << 16 * k : 0;
+    }
+    return bits;
+#endif
+}
+
+template <typename T>
+__device__ static inline void mask_two(T *x, unsigned bits)
+{
+    unsigned word;
+    memcpy(&word, x, sizeof word);
+    word &= bits;
+    memcpy(x, &word, sizeof word);
+}
+
+// x where y > 0, else 0; where y is not a number, x if it KEEPS that and else 0.
 template <bool KEEPS, typename T, int V>
 __device__ static inline slice<T, V> where_above(slice<T, V> x,
                                                  const slice<T, V> &y)
 {
-#ifdef __CUDA_ARCH__
     if constexpr (sizeof(T) == 2 && V % 2 == 0) {
 #pragma unroll
-        for (int k = 0; k < V; k += 2) {
-            const auto two = two_of(&y.v[k]);
-            const decltype(two) zero = {};
-            *(unsigned *)&x.v[k] &= KEEPS ? ~__hle2_mask(two, zero)
-                                          : __hgt2_mask(two, zero);
-        }
-        return x;
-    } else
-#endif
-    {
+        for (int k = 0; k < V; k += 2)
+            mask_two(&x.v[k], above_zero<KEEPS>(&y.v[k]));
+    } else {
 #pragma unroll
         for (int k = 0; k < V; k++) {
             const float f = to_float(y.v[k]);
             if (KEEPS ? f <= 0 : !(f > 0))
                 x.v[k] = from_float<T>(0.f);
         }
-        return x;
     }
+    return x;
 }
 
 #endif
