@@ -68,8 +68,8 @@ typedef struct tt_cuda_bn_args {
     float *pair, *dgamma, *dbeta;
     void *y, *d_residual; // y: or dx
     void *scratch;        // bn_scratch bytes
-    bool has_marks;       // in it, of an activation's mask, for one gradient alone
-    uint32_t *marks;      // the launcher's, with the tiles of a group
+    bool has_marks;  // in it, of an activation's mask, for one gradient alone
+    uint32_t *marks; // the launcher's, with the tiles of a group
     int64_t tiles;
 } tt_cuda_bn_args;
 
