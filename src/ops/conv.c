@@ -104,7 +104,11 @@ static const tt_sample samples[] = {
     {"stride=1,2,1 pad=1 groups=3",
      {"f batch:2 channels:3 depth:3 height:4 width:3",
       "f filters:3 channels:1 kernel_d:2 kernel_h:2 kernel_w:2"},
-     4608}, // 2 * (2*3*4*3*4) * (1*2*2*2)
+     4608},            // 2 * (2*3*4*3*4) * (1*2*2*2)
+    {"stride=2 pad=3", // as the first of a network
+     {"f batch:2 channels:3 height:6 width:5",
+      "f filters:8 channels:3 kernel_h:7 kernel_w:7"},
+     42336}, // 2 * (2*8*3*3) * (3*7*7)
     {0},
 };
 

@@ -127,6 +127,16 @@ static const tt_sample samples_w[] = {
      {"f batch:3 channels:4 width:9", "f batch:3 channels:4 width:4",
       "f filters:4 channels:2 kernel:3"},
      576},
+    {"stride=2 pad=3", // as the first of a network
+     {"f batch:2 channels:3 height:6 width:5",
+      "f batch:2 channels:8 height:3 width:3",
+      "f filters:8 channels:3 kernel_h:7 kernel_w:7"},
+     42336}, // 2 * (2*8*3*3) * (3*7*7)
+    {"pad=1",
+     {"f batch:2 channels:3 height:4 width:3",
+      "f batch:2 channels:8 height:4 width:3",
+      "f filters:8 channels:3 kernel_h:3 kernel_w:3"},
+     10368}, // 2 * (2*8*4*3) * (3*3*3)
     {0},
 };
 

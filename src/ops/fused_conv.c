@@ -91,6 +91,10 @@ static const tt_sample samples_relu[] = {
      {"f batch:2 channels:8 height:3 width:3",
       "f filters:8 channels:8 kernel_h:1 kernel_w:1", "f filters:8"},
      2304}, // 2 * (2*8*9) * 8
+    {"pad=1",
+     {"f batch:2 channels:3 height:4 width:3",
+      "f filters:8 channels:3 kernel_h:3 kernel_w:3", "f filters:8"},
+     10368}, // 2 * (2*8*4*3) * (3*3*3)
     {0},
 };
 

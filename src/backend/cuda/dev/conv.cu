@@ -1,5 +1,5 @@
-// conv - ways of computing convolutions: by one of two libraries, or by a plain kernel
-// where none can.
+// conv - ways of computing convolutions: by one of two libraries, by kernels for few
+// channels, or by a plain kernel where none can.
 //
 // A convolution with kernel 1 and stride 1 is a product of matrices, which cuBLASLt
 // has kernels for too, and so is one whose windows lie side by side, once each window
@@ -19,6 +19,7 @@ struct tt_cuda_conv {
     tt_cuda_conv_desc d;
     tt_cuda_gemm *gemm; // at most one of these two
     tt_dnn_plan *plan;
+    bool is_few;   // by the kernels for few channels
     bool is_whole; // bias and activation are in it
 };
 
@@ -347,13 +348,18 @@ extern "C" const char *tt_cuda_conv_run(tt_cuda_conv *conv,
     const bool is_plan = conv->plan != NULL && is_aligned(args->x) &&
                          is_aligned(args->w) && is_aligned(args->y) &&
                          is_aligned(args->bias);
+    const bool is_few = conv->is_few && is_aligned(args->x) &&
+                        is_aligned(args->y);
     if (conv->gemm != NULL)
         TRY(run_gemm(conv, args));
+    else if (is_few)
+        TRY(tt_conv_few(conv->cuda, conv->d, args));
     else if (is_plan)
         TRY(run_plan(conv, args));
     else
         TRY(tt_conv_plain(conv->cuda, &conv->d, args));
-    const bool is_whole = conv->is_whole && (is_plan || conv->gemm != NULL);
+    const bool is_whole =
+        conv->is_whole && (is_plan || is_few || conv->gemm != NULL);
     if (is_whole || (args->bias == NULL && !conv->d.has_relu))
         return NULL;
     const void *bias = conv->gemm != NULL ? NULL : args->bias; // it has it
@@ -366,8 +372,10 @@ extern "C" int64_t tt_cuda_conv_scratch(const tt_cuda_conv *conv)
         return tt_cuda_gemm_scratch(conv->gemm) +
                (has_patches(conv->d) ? patch_bytes(conv->d) + 256 : 0);
     const int64_t plain = tt_conv_plain_scratch(&conv->d);
+    const int64_t few =
+        conv->is_few ? tt_conv_few_scratch(conv->cuda, conv->d) : 0;
     if (conv->plan == NULL)
-        return plain;
+        return few > plain ? few : plain;
     const int64_t bytes = weight_bytes(conv->d) + bias_bytes(conv) +
                           copy_bytes(conv->d) + tt_dnn_bytes(conv->plan) + 512;
     return bytes > plain ? bytes : plain;
@@ -405,6 +413,14 @@ tt_cuda_conv *tt_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d)
         return conv;
     tt_cuda_conv_destroy(conv);
     return NULL;
+}
+
+tt_cuda_conv *tt_conv_with_few(tt_cuda *cuda, const tt_cuda_conv_desc &d)
+{
+    tt_cuda_conv *conv = tt_conv_few_can(d) ? tt_conv_blank(cuda, d) : NULL;
+    if (conv != NULL)
+        conv->is_few = conv->is_whole = true;
+    return conv;
 }
 
 tt_cuda_conv *tt_conv_with_plan(tt_cuda *cuda, const tt_cuda_conv_desc &d,

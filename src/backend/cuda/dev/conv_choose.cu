@@ -124,18 +124,22 @@ static std::string key_of(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
                                s.stride, s.dilation, s.pad};
         k.insert(k.end(), all, all + 6);
     }
-    return memo_key(cuda, "conv by number", tt_dnn_version(), k);
+    return memo_key(cuda, "conv by number, or few", tt_dnn_version(), k);
 }
 
 static std::mutex choices_lock;
 static std::map<std::string, int> choices; // of the candidates below
 
-// A way of computing the convolution: number 0 is the product, others are cuDNN's
-// suggestions. NULL where there is none.
+enum { FEW = TT_DNN_PLANS + 1 };
+
+// A way of computing the convolution: number 0 is the product, FEW the kernels for few
+// channels, others are cuDNN's suggestions. NULL where there is none.
 static tt_cuda_conv *make(tt_cuda *cuda, const tt_cuda_conv_desc &d, int number)
 {
     if (number <= 0)
         return number == 0 ? tt_conv_with_gemm(cuda, d) : NULL;
+    if (number == FEW)
+        return tt_conv_with_few(cuda, d);
     const tt_cuda_conv_desc inner = tt_conv_inner(d);
     tt_dnn_menu *menu = tt_dnn_look(cuda, &inner, number - 1);
     tt_cuda_conv *conv = NULL;
@@ -189,6 +193,10 @@ static int choose_first(tt_cuda *cuda, const tt_cuda_conv_desc &d,
 {
     int number = -1;
     tt_cuda_conv *conv = tt_conv_with_gemm(cuda, d);
+    if (conv == NULL) {
+        conv = tt_conv_with_few(cuda, d);
+        number = conv != NULL ? FEW - 1 : -1;
+    }
     for (int i = 0; menu != NULL && conv == NULL && i < tt_dnn_size(menu); i++)
         conv = tt_conv_with_plan(cuda, d, menu, i, &number);
     if (conv == NULL)
@@ -201,11 +209,13 @@ static int choose_first(tt_cuda *cuda, const tt_cuda_conv_desc &d,
 static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
     const tt_cuda_conv_desc inner = tt_conv_inner(d);
-    const double start = now(), end = start + seconds_for_shape();
     tt_dnn_menu *menu = tt_dnn_look(cuda, &inner, -1);
     contest c = {{}, -1, -1};
+    const double start = now(); // cuDNN may just have been loaded
     if (multiplications(d) >= least_measured && begin_trial(cuda, d, &c.t)) {
+        const double end = start + seconds_for_shape();
         enter(&c, tt_conv_with_gemm(cuda, d), 0);
+        enter(&c, tt_conv_with_few(cuda, d), FEW);
         for (int i = 0; menu != NULL && i < tt_dnn_size(menu); i++) {
             int number = 0;
             if (c.best >= 0 && now() > end)
@@ -229,7 +239,7 @@ static int recall(tt_cuda *cuda, const tt_cuda_conv_desc &d,
     unsigned long long kept = 0;
     if (multiplications(d) < least_measured)
         return choose(cuda, d);
-    if (memo_find(cuda, key, &kept) && kept <= TT_DNN_PLANS) {
+    if (memo_find(cuda, key, &kept) && kept <= FEW) {
         tt_cuda_conv *conv = make(cuda, d, (int)kept);
         if (conv != NULL) {
             tt_cuda_conv_destroy(conv);
