@@ -47,6 +47,11 @@ int tt_dnn_size(const tt_dnn_menu *menu)
     return (int)menu->number.size();
 }
 
+int tt_dnn_usual(const tt_dnn_menu *menu)
+{
+    return tt_dnn_size(menu);
+}
+
 tt_dnn_plan *tt_dnn_take(tt_dnn_menu *menu, int i, int *number_out)
 {
     const tt_cuda_conv_desc &d = menu->d;

@@ -124,7 +124,7 @@ static std::string key_of(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
                                s.stride, s.dilation, s.pad};
         k.insert(k.end(), all, all + 6);
     }
-    return memo_key(cuda, "conv by number, or few", tt_dnn_version(), k);
+    return memo_key(cuda, "conv by number, 2", tt_dnn_version(), k);
 }
 
 static std::mutex choices_lock;
@@ -166,7 +166,7 @@ static double now(void)
 static double seconds_for_shape(void)
 {
     const double share = (seconds_for_all - spent) / 40;
-    return share < 0.03 ? 0.03 : share > 0.2 ? 0.2 : share;
+    return share < 0.03 ? 0.03 : share > 0.5 ? 0.5 : share;
 }
 
 struct contest {
@@ -218,7 +218,7 @@ static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d)
         enter(&c, tt_conv_with_few(cuda, d), FEW);
         for (int i = 0; menu != NULL && i < tt_dnn_size(menu); i++) {
             int number = 0;
-            if (c.best >= 0 && now() > end)
+            if (c.best >= 0 && (now() > end || i >= tt_dnn_usual(menu)))
                 break;
             tt_cuda_conv *conv = tt_conv_with_plan(cuda, d, menu, i, &number);
             enter(&c, conv, number + 1);

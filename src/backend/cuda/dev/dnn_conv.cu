@@ -393,6 +393,14 @@ int tt_dnn_size(const tt_dnn_menu *menu)
     return (int)menu->item.size();
 }
 
+int tt_dnn_usual(const tt_dnn_menu *menu)
+{
+    int n = 0;
+    for (const dnn_item &x : menu->item)
+        n += x.kind % KINDS == 0;
+    return n;
+}
+
 tt_dnn_plan *tt_dnn_take(tt_dnn_menu *menu, int i, int *number_out)
 {
     const dnn_item &x = menu->item[(size_t)i];

@@ -18,6 +18,8 @@ size_t tt_dnn_version(void); // 0: cuDNN is not here
 // or has no way.
 tt_dnn_menu *tt_dnn_look(tt_cuda *cuda, const tt_cuda_conv_desc *desc, int only);
 int tt_dnn_size(const tt_dnn_menu *menu);
+// How many of them are not just there to fall back on, which may take seconds to run.
+int tt_dnn_usual(const tt_dnn_menu *menu);
 // NULL: it does not work after all, or is none that gives the same bits twice in the
 // precision of its operands.
 tt_dnn_plan *tt_dnn_take(tt_dnn_menu *menu, int i, int *number_out);
