@@ -16,6 +16,10 @@ typedef struct tt_quantise_params {
 enum { TT_Q_X, TT_Q_UNITS };
 enum { TT_Q_ROWS, TT_Q_TURNED, TT_Q_PEAK, TT_Q_N_OUT };
 
+// Inputs of fp8_pack_grad, and its outputs; of b only the shape is read.
+enum { TT_QG_X, TT_QG_UNITS, TT_QG_Z, TT_QG_B, TT_QG_N };
+enum { TT_QG_SUMS, TT_QG_ROWS, TT_QG_TURNED, TT_QG_PEAK, TT_QG_N_OUT };
+
 typedef struct tt_matmul_fp8_params {
     int64_t a_site, b_site;
     bool is_wide; // the result is f32, else bf16

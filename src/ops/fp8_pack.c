@@ -1,5 +1,5 @@
-// fp8_pack - a value in floats of 8 bits: as it lies, and turned, so that matrix products
-// find their inner dimension contiguous whichever it is.
+// fp8_pack, fp8_pack_grad - a value in floats of 8 bits: as it lies, and turned, so that
+// matrix products find their inner dimension contiguous whichever it is.
 //
 //   x [lead..., c]   units [sites]
 //   rows [lead..., c], turned [c, lead] = x / units[site], to nearest even; what is
@@ -9,17 +9,22 @@
 // With gelu=true it is gelu(x), tanh form, that is quantised: what a layer hands to the
 // next one then never lies in memory in more than 8 bits.
 //
-//   flops   1 per element, with gelu 9
+//   fp8_pack_grad (x, units, z, b) -> (sums [c], rows, turned, peak)
+//   the same of a gradient, x, or x times the gradient of gelu at z where there is a z, and
+//   its sums over the rows, which are the gradient of a bias with the shape of b
+//
+//   flops   1 per element, with gelu 9; fp8_pack_grad 2, with z 20
 
 #include "ops/cost.h"
+#include "ops/expect.h"
 #include "ops/fp8.h"
 #include "ops/infer_common.h"
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
+static tt_op_infer_fn infer, infer_grad;
 static tt_op_shard_fn shard;
-static tt_op_cost_fn cost;
+static tt_op_cost_fn cost, cost_grad;
 
 static void push_factors(tt_shape *to, const tt_shape *from, int first, int end)
 {
@@ -85,6 +90,37 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, (p->is_gelu ? 9 : 1) * n, n, cost_out);
 }
 
+// As a bias's gradient, and as what is packed.
+static tt_status infer_grad(tt_op_io *io)
+{
+    const char *op = "fp8_pack_grad";
+    tt_op_io sums = *io, packed = *io;
+    TT_TRY(tt_infer_inputs(io, op, 2, TT_QG_N));
+    const tt_type of_sums[2] = {io->in[TT_QG_X], tt_io_has(io, TT_QG_B)
+                                                     ? io->in[TT_QG_B]
+                                                     : io->in[TT_QG_X]};
+    sums.in = of_sums;
+    sums.n_in = tt_io_has(io, TT_QG_B) ? 2 : 1;
+    TT_TRY(tt_op_bias_grad.infer(&sums));
+    packed.n_in = 2;
+    packed.n_out = 0;
+    packed.out = io->out + TT_QG_ROWS;
+    TT_TRY(infer(&packed));
+    io->n_out = TT_QG_N_OUT;
+    if (!tt_io_has(io, TT_QG_Z))
+        return TT_OK;
+    TT_TRY(tt__expect_dtype(io, op, TT_QG_Z, io->in[TT_QG_X].dtype, "z"));
+    return tt__expect_dims(io, op, TT_QG_Z, &io->in[TT_QG_X].shape, "z");
+}
+
+static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
+{
+    (void)axis_size;
+    const double n = tt_cost_count(&io->in[TT_QG_X]);
+    tt_cost_reduction(io, 1U << TT_QG_B, (tt_io_has(io, TT_QG_Z) ? 20 : 2) * n,
+                      n, cost_out);
+}
+
 static const tt_opt options[] = {
     {"to", "e4m3", "the type", TT_OPT_CHOICE,
      .offset = offsetof(tt_quantise_params, to), .choices = "e4m3|e5m2"},
@@ -102,6 +138,30 @@ static const tt_sample samples[] = {
     {"site=1", {"f k:4 n:6", "m=0.000244140625 site:2"}, 24},
     {"to=e5m2", {"f batch:144 ff:80", "m=0.0625 site:1"}, 11520}, // tiles
     {0},
+};
+
+static const tt_sample samples_grad[] = {
+    {"", {"f a:3 b:5", "m=0.0625 site:1"}, 30},
+    {"to=e5m2 site=2",
+     {"f batch:2 seq:4 h:2.c:3", "m=0.5 site:3", "f batch:2 seq:4 h:2.c:3",
+      "f h:2.c:3"},
+     960},
+    {"to=e5m2", {"f batch:16 ff:32", "m=0.0625 site:1", "-", "f ff:32"}, 1024},
+    {"to=e5m2", // tiles
+     {"f batch:144 ff:80", "m=0.0625 site:1", "f batch:144 ff:80"},
+     230400},
+    {0},
+};
+
+const tt_op_def tt_op_fp8_pack_grad = {
+    .name = "fp8_pack_grad",
+    .doc = "A gradient in 8 bits, of what a GELU read too, and its sums.",
+    .options = options,
+    .params_bytes = sizeof(tt_quantise_params),
+    .shape_only = 1U << TT_QG_B,
+    .infer = infer_grad,
+    .cost = cost_grad,
+    .samples = samples_grad,
 };
 
 const tt_op_def tt_op_fp8_pack = {

@@ -6,6 +6,9 @@
 //                       peaks are the newest of history; a unit is the largest of its
 //                       site's, as the next power of two, so that it rounds nothing
 //
+// There may be several entries of units for a site, of which the first is its unit:
+// libraries want to find it at a round address. The others stay what they are.
+//
 // A site that was 0 all the time keeps its unit, and a peak that is not finite counts
 // as 0. A step that is skipped changes nothing.
 //
@@ -49,7 +52,9 @@ static tt_status infer_units(tt_op_io *io)
     if (history->ndim != 2)
         return tt_fail(TT_ERR_ARG, "%s: history must be [steps, sites]", op);
     const int64_t n = tt_shape_dim(history, 1);
-    TT_TRY(tt__expect_vector(io, op, TT_U8S_UNITS, n, "units"));
+    const int64_t units = tt_shape_count(&io->in[TT_U8S_UNITS].shape);
+    TT_TRY(tt__expect_vector(io, op, TT_U8S_UNITS,
+                             units > n && units % n == 0 ? units : n, "units"));
     TT_TRY(tt__expect_vector(io, op, TT_U8S_PEAKS, n, "peaks"));
     TT_TRY(tt_infer_scalar(io, op, TT_U8S_SKIP, TT_U8));
     for (int i = 0; i < TT_U8S_PEAKS; i++)
@@ -76,6 +81,7 @@ static const tt_sample samples_units[] = {
     {"", {"m=0 step:2 site:3", "m=0.5 site:3", "m=0 site:3", "u=0"}, 6},
     {"", {"m=0 step:1 site:2", "m=0.5 site:2", "m=1e999 site:2", "u=0"}, 2},
     {"", {"m=1 step:4 site:2", "m=0.5 site:2", "m=3 site:2", "u=0"}, 8},
+    {"", {"m+ step:3 site:5", "m+ site:20", "m+ site:5", "u=0"}, 15},
     {0},
 };
 

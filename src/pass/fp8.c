@@ -22,14 +22,16 @@
 #include "pass/copy.h"
 #include "pass/pass.h"
 
-enum { EVEN = 16, STEPS = 16 }; // of history
+// Steps of history. A unit has four entries of its vector for itself: cuBLASLt takes
+// units at multiples of 16 bytes.
+enum { EVEN = 16, STEPS = 16, APART = 4 };
 static const double first_unit = 0x1p-6;
 
 typedef struct work {
     const tt_graph *old;
     tt_builder b;
     bool *is_weight; // per old value: fetched, and its products are changed
-    int64_t *site;   // per old value: its unit + 1; 0: none
+    int64_t *site;   // per old value: which site + 1; 0: none
     tt_val *rows, *turned; // per old value: quantised, once it is
     tt_val *before; // per old value: it is the GELU of this, and made by nobody
     tt_val *kept;   // per old value: the same in the new graph
@@ -151,7 +153,7 @@ static bool is_only_quantised(const work *w, tt_val v)
 static tt_status make_states(work *w)
 {
     tt_shape units = {0}, history = {0};
-    TT_TRY(tt_shape_push(&units, "site", w->n_sites));
+    TT_TRY(tt_shape_push(&units, "site", APART * w->n_sites));
     TT_TRY(tt_shape_push(&history, "step", STEPS));
     TT_TRY(tt_shape_push(&history, "site", w->n_sites));
     const tt_init first = {
@@ -164,6 +166,11 @@ static tt_status make_states(work *w)
     return w->b.status;
 }
 
+static int64_t unit_of(const work *w, tt_val v)
+{
+    return APART * (w->site[v.id] - 1);
+}
+
 // Makes rows and turned of an old value, if they are not there.
 static tt_status quantise(work *w, tt_val v, const tt_node *reader,
                           bool is_gradient_of)
@@ -172,7 +179,7 @@ static tt_status quantise(work *w, tt_val v, const tt_node *reader,
     const bool is_gelu = tt_is(w->before[v.id]);
     const tt_quantise_params params = {.to = is_gradient_of ? 1 : 0,
                                        .is_gelu = is_gelu,
-                                       .site = w->site[v.id] - 1};
+                                       .site = unit_of(w, v)};
     const tt_val x = is_gelu ? w->before[v.id] : w->kept[v.id];
     if (tt_is(w->rows[v.id]))
         return TT_OK;
@@ -183,7 +190,7 @@ static tt_status quantise(work *w, tt_val v, const tt_node *reader,
     TT_TRY(w->b.status);
     w->rows[v.id] = out[TT_Q_ROWS];
     w->turned[v.id] = out[TT_Q_TURNED];
-    w->peak[params.site] = out[TT_Q_PEAK];
+    w->peak[w->site[v.id] - 1] = out[TT_Q_PEAK];
     return TT_OK;
 }
 
@@ -192,8 +199,8 @@ static tt_status do_product(work *w, const tt_node *node)
     const tt_matmul_params *p = node->params;
     const tt_val x = node->in[0], weight = node->in[1];
     const bool has_bias = node->n_in > 2 && tt_is(node->in[2]);
-    const tt_matmul_fp8_params params = {.a_site = w->site[x.id] - 1,
-                                         .b_site = w->site[weight.id] - 1};
+    const tt_matmul_fp8_params params = {.a_site = unit_of(w, x),
+                                         .b_site = unit_of(w, weight)};
     TT_TRY(quantise(w, x, node, node->phase != TT_FORWARD));
     TT_TRY(quantise(w, weight, node, false));
     TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
@@ -217,9 +224,8 @@ static tt_status do_gradient(work *w, const tt_node *node)
     const tt_matmul_grad_w_params *p = node->params;
     const tt_val a = node->in[p->transposed ? 1 : 0];
     const tt_val b = node->in[p->transposed ? 0 : 1];
-    const tt_matmul_fp8_params params = {.a_site = w->site[a.id] - 1,
-                                         .b_site = w->site[b.id] - 1,
-                                         .is_wide = true};
+    const tt_matmul_fp8_params params = {
+        .a_site = unit_of(w, a), .b_site = unit_of(w, b), .is_wide = true};
     TT_TRY(quantise(w, node->in[0], node, false));
     TT_TRY(quantise(w, node->in[1], node, true));
     TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));

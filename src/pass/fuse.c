@@ -8,6 +8,7 @@
 //          matmul_fp8, add                             ->  matmul_fp8
 //   gelu   matmul, gelu_grad                           ->  matmul_gelu_grad
 //   bias   matmul_grad_w, bias_grad                    ->  matmul_grad_both
+//   pack   gelu_grad, fp8_pack, bias_grad              ->  fp8_pack_grad
 //   relu   conv, relu                                  ->  conv_relu
 //   images conv_grad_x, add                            ->  conv_grad_x_add
 //   masks  relu_grad, conv_grad_b                      ->  relu_grad_bias
@@ -217,6 +218,8 @@ static const tt_opt options[] = {
      TT_OPT_BOOL, offsetof(tt_fuse_params, gelu)},
     {"bias", "true", "gradients of weights and biases", TT_OPT_BOOL,
      offsetof(tt_fuse_params, bias)},
+    {"pack", "true", "gradients in 8 bits and of biases", TT_OPT_BOOL,
+     offsetof(tt_fuse_params, pack)},
     {"relu", "true", "convolutions and the activation behind them", TT_OPT_BOOL,
      offsetof(tt_fuse_params, relu)},
     {"images", "true", "gradients of images and the addition behind them",

@@ -6,7 +6,7 @@
 #include "graph/graph.h"
 
 typedef struct tt_fuse_params { // which patterns
-    bool norm, loss, add, gelu, bias, relu, images, masks;
+    bool norm, loss, add, gelu, bias, pack, relu, images, masks;
 } tt_fuse_params;
 
 enum { TT__FUSE_IN = 6, TT__FUSE_OUT = 4, TT__FUSE_NODES = 4 };

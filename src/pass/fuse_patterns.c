@@ -274,6 +274,39 @@ static void match_bias(const tt__matcher *m, int32_t n, tt__group *group)
                          .n_out = 2};
 }
 
+// A gradient that is packed and summed over its rows, and the gradient of GELU before it
+// where nobody else reads what that makes.
+static void match_pack(const tt__matcher *m, int32_t n, tt__group *group)
+{
+    if (!is_free(m, n, &tt_op_fp8_pack))
+        return;
+    const tt_node *pack = node_at(m, n);
+    const tt_quantise_params *p = pack->params;
+    const tt_val x = pack->in[TT_Q_X];
+    const int32_t b = find_reader(m, &tt_op_bias_grad, &x, 1);
+    if (b < 0 || p->is_gelu)
+        return;
+    const tt_node *bias = node_at(m, b);
+    const int32_t g = m->g->value[x.id].node;
+    const bool has_gelu =
+        m->reads[x.id].n == 2 && is_free(m, g, &tt_op_gelu_grad) &&
+        ((const tt_gelu_params *)node_at(m, g)->params)->form == TT_GELU_TANH &&
+        node_at(m, g)->phase == pack->phase;
+    *group = (tt__group){.op = &tt_op_fp8_pack_grad,
+                         .params = p,
+                         .node = {n, b, g},
+                         .n_nodes = has_gelu ? 3 : 2,
+                         .at = n,
+                         .in = {has_gelu ? node_at(m, g)->in[1] : x,
+                                pack->in[TT_Q_UNITS],
+                                has_gelu ? node_at(m, g)->in[0] : TT_NONE,
+                                bias->n_in > 1 ? bias->in[1] : TT_NONE},
+                         .n_in = TT_QG_N,
+                         .out = {bias->out[0], pack->out[TT_Q_ROWS],
+                                 pack->out[TT_Q_TURNED], pack->out[TT_Q_PEAK]},
+                         .n_out = TT_QG_N_OUT};
+}
+
 // ---- convolutions --------------------------------------------------------
 
 static void match_relu(const tt__matcher *m, int32_t n, tt__group *group)
@@ -344,6 +377,7 @@ const tt__pattern tt__patterns[] = {
     {offsetof(tt_fuse_params, add), match_add},
     {offsetof(tt_fuse_params, add), match_add_fp8},
     {offsetof(tt_fuse_params, bias), match_bias},
+    {offsetof(tt_fuse_params, pack), match_pack},
     {offsetof(tt_fuse_params, relu), match_relu},
     {offsetof(tt_fuse_params, images), match_images},
     {offsetof(tt_fuse_params, masks), match_masks},

@@ -124,13 +124,14 @@ static tt_status fuse(const tt_job *job, tt_graph **graph)
         .add = target->wants(target, &tt_op_matmul_add),
         .gelu = target->wants(target, &tt_op_matmul_gelu_grad),
         .bias = target->wants(target, &tt_op_matmul_grad_both),
+        .pack = target->wants(target, &tt_op_fp8_pack_grad),
         .relu = target->wants(target, &tt_op_conv_relu),
         .images = target->wants(target, &tt_op_conv_grad_x_add),
         .masks = target->wants(target, &tt_op_relu_grad_bias)};
     tt_graph *next = NULL;
-    if (job->options.exact ||
-        !(params.norm || params.loss || params.add || params.gelu ||
-          params.bias || params.relu || params.images || params.masks))
+    if (job->options.exact || !(params.norm || params.loss || params.add ||
+                                params.gelu || params.bias || params.pack ||
+                                params.relu || params.images || params.masks))
         return TT_OK;
     TT_TRY(tt_pass_apply(tt_pass_find("fuse"), &params, *graph, &next));
     tt_graph_destroy(*graph);

@@ -16,7 +16,7 @@ number() {
     sed -n 's/.*, *"'"$2"'": *\([-+0-9.e]*\).*/\1/p' "$1"
 }
 
-for what in fp8_pack fp8_units loss_scale largest matmul_fp8; do
+for what in fp8_pack fp8_pack_grad fp8_units loss_scale largest matmul_fp8; do
     "$program" check kernel device=cuda only=$what >"$folder/out" 2>&1 ||
         die "$(grep -v holds "$folder/out" | head -20)"
 done

@@ -93,7 +93,7 @@ static void check_units(const tt_graph *g)
             continue;
         const tt_quantise_params *p = node->params;
         const bool is_late = node->phase == TT_BACKWARD;
-        CHECK(p->site < 64 && !seen[p->site]);
+        CHECK(p->site < 64 && p->site % 4 == 0 && !seen[p->site]);
         CHECK((p->to == 1) == is_late);
         seen[p->site] = true;
     }

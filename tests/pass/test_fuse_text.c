@@ -5,7 +5,7 @@
 #include "pass/rewrite.h"
 #include "test.h"
 
-static const tt_fuse_params all = {true, true, true, true,
+static const tt_fuse_params all = {true, true, true, true, true,
                                    true, true, true, true};
 
 static void check(const char *text, const char *want)
@@ -219,6 +219,62 @@ TEST(gradients_of_a_weight_and_its_bias_are_one)
                          "%5 = matmul_grad_w(%0 %2 %1) weight_grad 0 'w' f32 "
                          "[in:3 out:3]\n"
                          "output 'dw' %5\noutput 'db' %4\noutput 'r' %3\n");
+}
+
+#define GRADIENT8                                                              \
+    "tutti-graph 1\n"                                                          \
+    "%0 = input 'z' bf16 [batch:16 ff:32]\n"                                   \
+    "%1 = input 'dy' bf16 [batch:16 ff:32]\n"                                  \
+    "%2 = input 'units' f32 [site:3]\n"                                        \
+    "%3 = param 'b' f32 [ff:32] const 1\n"
+#define PACKED8 "e5m2 [batch:16 ff:32], e5m2 [ff:32 batch:16], f32 [site:1]\n"
+#define OUTPUTS8                                                               \
+    "output 'db' %7\noutput 'rows' %4\noutput 'turned' %5\noutput 'peak' %6\n"
+
+TEST(a_gradient_that_is_packed_and_summed_is_read_once)
+{
+    check(GRADIENT8
+          "%4 %5 %6 = fp8_pack(%1 %2) to=e5m2 site=1; backward 0 'p' " PACKED8
+          "%7 = bias_grad(%1 %3) weight_grad 0 'b' f32 "
+          "[ff:32]\n" OUTPUTS8,
+          GRADIENT8 "%4 %5 %6 %7 = fp8_pack_grad(%1 %2 _ %3) to=e5m2 site=1; "
+                    "backward 0 'p' f32 [ff:32], " PACKED8
+                    "output 'db' %4\noutput 'rows' %5\noutput 'turned' %6\n"
+                    "output 'peak' %7\n");
+    check_apart(GRADIENT8 "%4 %5 %6 = fp8_pack(%1 %2) gelu=true; forward 0 'p' "
+                          "e4m3 [batch:16 ff:32], e4m3 [ff:32 batch:16], f32 "
+                          "[site:1]\n"
+                          "%7 = bias_grad(%1 %3) weight_grad 0 'b' f32 "
+                          "[ff:32]\n" OUTPUTS8);
+}
+
+#define SLOPE8(form, phase)                                                    \
+    GRADIENT8 "%4 = gelu_grad(%0 %1) " form phase " 0 'g' bf16 [batch:16 "     \
+              "ff:32]\n"                                                       \
+              "%5 %6 %7 = fp8_pack(%4 %2) to=e5m2; backward 0 'p' " PACKED8    \
+              "%8 = bias_grad(%4 %3) weight_grad 0 'b' f32 [ff:32]\n"          \
+              "output 'db' %8\noutput 'rows' %5\noutput 'turned' %6\n"         \
+              "output 'peak' %7\n"
+#define SUMMED8(form, phase, more)                                             \
+    GRADIENT8 "%4 = gelu_grad(%0 %1) " form phase " 0 'g' bf16 [batch:16 "     \
+              "ff:32]\n"                                                       \
+              "%5 %6 %7 %8 = fp8_pack_grad(%4 %2 _ %3) to=e5m2; backward 0 "   \
+              "'p' f32 [ff:32], " PACKED8                                      \
+              "output 'db' %5\noutput 'rows' %6\noutput 'turned' %7\n"         \
+              "output 'peak' %8\n" more
+
+TEST(the_gradient_of_gelu_is_taken_on_the_way)
+{
+    check(SLOPE8("", "backward"),
+          GRADIENT8 "%4 %5 %6 %7 = fp8_pack_grad(%1 %2 %0 %3) to=e5m2; "
+                    "backward 0 'p' f32 [ff:32], " PACKED8
+                    "output 'db' %4\noutput 'rows' %5\noutput 'turned' %6\n"
+                    "output 'peak' %7\n");
+    check(SLOPE8("", "backward") "output 'dz' %4\n",
+          SUMMED8("", "backward", "output 'dz' %4\n"));
+    check(SLOPE8("form=erf; ", "backward"),
+          SUMMED8("form=erf; ", "backward", ""));
+    check(SLOPE8("", "weight_grad"), SUMMED8("", "weight_grad", ""));
 }
 
 // ---- convolutions --------------------------------------------------------

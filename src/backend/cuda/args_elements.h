@@ -127,12 +127,16 @@ typedef struct tt_cuda_guard_args { // the order of TT_GUARD_*
 typedef struct tt_cuda_quantise_args {
     tt_dtype type, to;
     int64_t rows, cols;
-    double largest; // of the type `to`
-    bool is_gelu;   // of gelu_tanh(x)
+    double largest;  // of the type `to`
+    bool is_gelu;    // of gelu_tanh(x)
+    bool accumulate; // sums
     const void *x;
+    const void *z; // NULL, or: of x times the gradient of gelu_tanh at z
     const float *unit;
     void *straight, *turned;
     float *peak;
+    float *sums;   // over rows; NULL: not wanted
+    void *scratch; // quantise_scratch bytes, for sums
 } tt_cuda_quantise_args;
 
 typedef struct tt_cuda_largest_args { // y = max(y, x), or x
@@ -143,7 +147,7 @@ typedef struct tt_cuda_largest_args { // y = max(y, x), or x
 } tt_cuda_largest_args;
 
 typedef struct tt_cuda_units_args { // see ops/fp8_units.c
-    int64_t steps, sites;
+    int64_t steps, sites, apart;    // entries of a site in units
     const float *history, *units, *peaks;
     const uint8_t *skip;
     float *history_out, *units_out;

@@ -1,4 +1,4 @@
-// fp8 - fp8_pack, matmul_fp8 and what makes units. Products are cuBLASLt's, which reads
+// fp8 - fp8_pack, fp8_pack_grad, matmul_fp8 and what makes units. Products are cuBLASLt's, which reads
 // units from the device's memory; sums of forward products have the bits that tensor
 // cores give them at full speed, those of gradients are f32's.
 
@@ -26,23 +26,63 @@ static tt_status prepare_quantise(tt_backend *backend, tt_site *site,
     return tt__cuda_prepare(backend, site, prepared_out);
 }
 
+// Without addresses; outputs of the packing from `first` on.
+static tt_cuda_quantise_args packing(const tt_site *site, int first)
+{
+    const tt_quantise_params *p = site->params;
+    const tt_dtype to = site->out[first + TT_Q_ROWS].dtype;
+    return (tt_cuda_quantise_args){.type = site->in[TT_Q_X].dtype,
+                                   .to = to,
+                                   .rows = tt__site_rows(site),
+                                   .cols = tt__site_cols(site),
+                                   .largest = tt_dtype_largest(to),
+                                   .is_gelu = p->is_gelu};
+}
+
+static void bind(const tt_site *site, const tt_args *args, int first,
+                 tt_cuda_quantise_args *a)
+{
+    const tt_quantise_params *p = site->params;
+    a->x = args->in[TT_Q_X];
+    a->unit = (const float *)args->in[TT_Q_UNITS] + p->site;
+    a->straight = args->out[first + TT_Q_ROWS];
+    a->turned = args->out[first + TT_Q_TURNED];
+    a->peak = args->out[first + TT_Q_PEAK];
+}
+
 static tt_status run_quantise(void *state, const tt_site *site,
                               const tt_args *args)
 {
+    tt_cuda_quantise_args a = packing(site, 0);
+    bind(site, args, 0, &a);
+    return TT__CUDA(state, quantise, &a);
+}
+
+static bool can_quantise_grad(const tt_backend *backend, const tt_site *site)
+{
     const tt_quantise_params *p = site->params;
-    const tt_dtype to = site->out[TT_Q_ROWS].dtype;
-    const tt_cuda_quantise_args a = {
-        .type = site->in[TT_Q_X].dtype,
-        .to = to,
-        .rows = tt__site_rows(site),
-        .cols = tt__site_cols(site),
-        .largest = tt_dtype_largest(to),
-        .is_gelu = p->is_gelu,
-        .x = args->in[TT_Q_X],
-        .unit = (const float *)args->in[TT_Q_UNITS] + p->site,
-        .straight = args->out[TT_Q_ROWS],
-        .turned = args->out[TT_Q_TURNED],
-        .peak = args->out[TT_Q_PEAK]};
+    return can_quantise(backend, site) && !p->is_gelu;
+}
+
+static tt_status prepare_quantise_grad(tt_backend *backend, tt_site *site,
+                                       tt_prepared *prepared_out)
+{
+    const tt_cuda_quantise_args a = packing(site, TT_QG_ROWS);
+    TT_TRY(prepare_quantise(backend, site, prepared_out));
+    prepared_out->scratch_bytes =
+        tt__cuda_of(backend)->api->quantise_scratch(&a);
+    return TT_OK;
+}
+
+static tt_status run_quantise_grad(void *state, const tt_site *site,
+                                   const tt_args *args)
+{
+    tt_cuda_quantise_args a = packing(site, TT_QG_ROWS);
+    bind(site, args, TT_QG_ROWS, &a);
+    a.z = tt_site_has(site, TT_QG_Z) ? args->in[TT_QG_Z] : NULL;
+    a.sums = args->out[TT_QG_SUMS];
+    a.accumulate = args->accumulate;
+    a.scratch = args->scratch;
     return TT__CUDA(state, quantise, &a);
 }
 
@@ -52,6 +92,15 @@ const tt_kernel_def tt_kernel_cuda_fp8_pack = {
     .can = can_quantise,
     .prepare = prepare_quantise,
     .run = run_quantise,
+};
+
+const tt_kernel_def tt_kernel_cuda_fp8_pack_grad = {
+    .name = "cuda.fp8_pack_grad",
+    .op = &tt_op_fp8_pack_grad,
+    .accumulates = true,
+    .can = can_quantise_grad,
+    .prepare = prepare_quantise_grad,
+    .run = run_quantise_grad,
 };
 
 // ---- products: bound by the tensor cores -----------------------------------
@@ -183,8 +232,11 @@ static tt_status run_units(void *kernel_state, const tt_site *site,
                            const tt_args *args)
 {
     const tt_operand *history = &site->in[TT_U8S_HISTORY];
+    const tt_operand *units = &site->in[TT_U8S_UNITS];
+    const int64_t sites = tt_operand_dim(history, 1);
     const tt_cuda_units_args a = {.steps = tt_operand_dim(history, 0),
-                                  .sites = tt_operand_dim(history, 1),
+                                  .sites = sites,
+                                  .apart = tt_operand_count(units) / sites,
                                   .history = args->in[TT_U8S_HISTORY],
                                   .units = args->in[TT_U8S_UNITS],
                                   .peaks = args->in[TT_U8S_PEAKS],

@@ -14,27 +14,81 @@ static double unit_at(const tt_site *site, const tt_args *args, int input,
     return tt_dtype_load(site->in[input].dtype, args->in[input], i);
 }
 
+// Writes one element of what is packed, at i of rows and where it belongs in turned.
+typedef struct packing {
+    tt_dtype dtype;
+    int64_t rows, cols;
+    double unit, largest;
+    void *straight, *turned;
+} packing;
+
+static packing begin(const tt_site *site, const tt_args *args, int first_out)
+{
+    const tt_quantise_params *p = site->params;
+    const tt_operand *x = &site->in[TT_Q_X];
+    const int64_t cols = tt_operand_dim(x, x->local.shape.ndim - 1);
+    return (packing){.dtype = site->out[first_out + TT_Q_ROWS].dtype,
+                     .rows = tt_operand_count(x) / cols,
+                     .cols = cols,
+                     .unit = unit_at(site, args, TT_Q_UNITS, p->site),
+                     .straight = args->out[first_out + TT_Q_ROWS],
+                     .turned = args->out[first_out + TT_Q_TURNED]};
+}
+
+static void put(packing *p, int64_t i, double value)
+{
+    p->largest = fmax(p->largest, fabs(value));
+    tt_dtype_store(p->dtype, p->straight, i, value / p->unit);
+    tt_dtype_store(p->dtype, p->turned, i % p->cols * p->rows + i / p->cols,
+                   value / p->unit);
+}
+
+static void end(const packing *p, const tt_operand *peak, void *to)
+{
+    tt_dtype_store(peak->dtype, to, 0, p->largest / tt_dtype_largest(p->dtype));
+}
+
 static tt_status run_quantise(void *state, const tt_site *site,
                               const tt_args *args)
 {
     (void)state;
     const tt_quantise_params *p = site->params;
-    const tt_operand *x = &site->in[TT_Q_X];
-    const tt_dtype dtype = site->out[TT_Q_ROWS].dtype;
-    const int64_t cols = tt_operand_dim(x, x->local.shape.ndim - 1);
-    const int64_t n = tt_operand_count(x), rows = n / cols;
-    const double unit = unit_at(site, args, TT_Q_UNITS, p->site);
-    double largest = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double value = tt_dtype_load(x->dtype, args->in[TT_Q_X], i);
-        value = p->is_gelu ? tt__activate(TT_ACT_GELU_TANH, value) : value;
-        largest = fmax(largest, fabs(value));
-        tt_dtype_store(dtype, args->out[TT_Q_ROWS], i, value / unit);
-        tt_dtype_store(dtype, args->out[TT_Q_TURNED],
-                       i % cols * rows + i / cols, value / unit);
+    packing k = begin(site, args, 0);
+    for (int64_t i = 0; i < k.rows * k.cols; i++) {
+        const double x = unit_at(site, args, TT_Q_X, i);
+        put(&k, i, p->is_gelu ? tt__activate(TT_ACT_GELU_TANH, x) : x);
     }
-    tt_dtype_store(site->out[TT_Q_PEAK].dtype, args->out[TT_Q_PEAK], 0,
-                   largest / tt_dtype_largest(dtype));
+    end(&k, &site->out[TT_Q_PEAK], args->out[TT_Q_PEAK]);
+    return TT_OK;
+}
+
+static double gelu_slope(double z)
+{
+    const double a = sqrt(2 / 3.14159265358979323846), b = 0.044715;
+    const double t = tanh(a * (z + b * z * z * z));
+    return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * a * (1 + 3 * b * z * z);
+}
+
+static tt_status run_quantise_grad(void *state, const tt_site *site,
+                                   const tt_args *args)
+{
+    (void)state;
+    const tt_operand *sums = &site->out[TT_QG_SUMS];
+    packing k = begin(site, args, TT_QG_ROWS);
+    for (int64_t c = 0; c < k.cols; c++) {
+        double sum = 0;
+        for (int64_t i = c; i < k.rows * k.cols; i += k.cols) {
+            double x = unit_at(site, args, TT_QG_X, i);
+            if (tt_site_has(site, TT_QG_Z))
+                x *= gelu_slope(unit_at(site, args, TT_QG_Z, i));
+            put(&k, i, x);
+            sum += x;
+        }
+        if (args->accumulate)
+            sum += tt_dtype_load(sums->dtype, args->out[TT_QG_SUMS], c);
+        tt_dtype_store(sums->dtype, args->out[TT_QG_SUMS], c, sum);
+    }
+    end(&k, &site->out[TT_QG_PEAK], args->out[TT_QG_PEAK]);
     return TT_OK;
 }
 
@@ -109,7 +163,8 @@ static void update_site(const tt_site *site, const tt_args *args, int64_t s,
     const tt_dtype dtype = history->dtype;
     const int64_t steps = tt_operand_dim(history, 0);
     const int64_t sites = tt_operand_dim(history, 1);
-    double unit = unit_at(site, args, TT_U8S_UNITS, s);
+    const int64_t apart = tt_operand_count(&site->in[TT_U8S_UNITS]) / sites;
+    double unit = unit_at(site, args, TT_U8S_UNITS, s * apart);
     double newest = unit_at(site, args, TT_U8S_PEAKS, s), most = 0;
     newest = isfinite(newest) ? newest : 0;
     for (int64_t i = 0; i < steps; i++) {
@@ -121,7 +176,10 @@ static void update_site(const tt_site *site, const tt_args *args, int64_t s,
     }
     if (!is_skipped && most > 0)
         unit = power_above(most);
-    tt_dtype_store(site->out[1].dtype, args->out[1], s, unit);
+    for (int64_t i = s * apart; i < (s + 1) * apart; i++)
+        tt_dtype_store(site->out[1].dtype, args->out[1], i,
+                       i == s * apart ? unit
+                                      : unit_at(site, args, TT_U8S_UNITS, i));
 }
 
 static tt_status run_units(void *state, const tt_site *site,
@@ -139,6 +197,13 @@ const tt_kernel_def tt_kernel_ref_fp8_pack = {
     .name = "ref.fp8_pack",
     .op = &tt_op_fp8_pack,
     .run = run_quantise,
+};
+
+const tt_kernel_def tt_kernel_ref_fp8_pack_grad = {
+    .name = "ref.fp8_pack_grad",
+    .op = &tt_op_fp8_pack_grad,
+    .accumulates = true,
+    .run = run_quantise_grad,
 };
 
 const tt_kernel_def tt_kernel_ref_matmul_fp8 = {

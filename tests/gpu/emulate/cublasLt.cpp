@@ -315,7 +315,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
         bytes < (algo->data[0] - 1) * 512 ||
         (bytes > 0 && (uintptr_t)workspace % 256 != 0))
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (is_tiny(la) && algo->data[1] != has_scales(desc))
+    if (is_tiny(la) &&
+        (algo->data[1] != has_scales(desc) || (uintptr_t)desc->scale_a % 16 != 0 ||
+         (uintptr_t)desc->scale_b % 16 != 0))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     const problem all = {*desc, *la, *lb, *lc, *ld, *(const float *)alpha,
                          *(const float *)beta, a, b, c, d};

@@ -389,6 +389,7 @@ const tt_cuda_api tutti_cuda_api = {
     tt_cuda_route_scratch,
     tt_cuda_topk_scratch,
     tt_cuda_quantise_open,
+    tt_cuda_quantise_scratch,
     tt_cuda_gemm_create,
     tt_cuda_gemm_destroy,
     tt_cuda_gemm_scratch,

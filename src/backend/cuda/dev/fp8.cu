@@ -1,6 +1,8 @@
 // fp8 - operands in 8 bits, and their units. quantise is bound by memory bandwidth: x is
 // read once, and the result written once as it lies and once turned, with the largest
-// |x| on the way, and a GELU before; 4 bytes an element of 16 bits.
+// |x| on the way, and a GELU before; 4 bytes an element of 16 bits. Of gradients, sums
+// over rows too, and the GELU's gradient before (6 bytes): a row of sums per tile, which
+// are added in their order.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -54,6 +56,14 @@ __device__ static inline float gelu(float x)
     return __fdividef(x, 1 + __expf(-u));
 }
 
+// Its slope, with s the logistic function of u: s + x s (1 - s) u'.
+__device__ static inline float gelu_slope(float x)
+{
+    const float u = x * (1.59576912f + 0.07135481f * x * x);
+    const float s = __fdividef(1.f, 1 + __expf(-u));
+    return s + x * s * (1 - s) * (1.59576912f + 0.21406443f * x * x);
+}
+
 // The bytes of four words, turned: byte i of word k becomes byte k of word i.
 __device__ static inline void turn(const uint32_t *w, uint32_t *out)
 {
@@ -78,53 +88,109 @@ template <typename T> struct eight {
     pack<T> p[PACKS];
 };
 
-template <typename T, bool IS_GELU, bool IS_E5M2>
-__device__ static inline uint2 quantised(const eight<T> &x, float by,
-                                         float *largest)
+enum way { PLAIN, GELU, GELU_GRAD };
+
+template <typename T>
+__device__ static inline void unpack_eight(const eight<T> &x, float *v)
 {
-    float v[8];
 #pragma unroll
     for (int k = 0; k < eight<T>::PACKS; k++)
         unpack(x.p[k], v + k * pack<T>::N);
+}
+
+// What is quantised of x (and z): v.
+template <typename T, way WAY>
+__device__ static inline void values_of(const eight<T> &x, const eight<T> &z,
+                                        float *v)
+{
+    unpack_eight(x, v);
+    if (WAY == GELU_GRAD) {
+        float at[8];
+        unpack_eight(z, at);
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            v[k] *= gelu_slope(at[k]);
+    }
+    if (WAY == GELU) {
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            v[k] = gelu(v[k]);
+    }
+}
+
+// What a thread knows of its columns.
+struct columns {
+    float largest, sum[8];
+};
+
+template <bool IS_E5M2>
+__device__ static inline uint2 quantised(float *v, float by, columns *c)
+{
 #pragma unroll
     for (int k = 0; k < 8; k++) {
-        if (IS_GELU)
-            v[k] = gelu(v[k]);
-        *largest = fmaxf(*largest, fabsf(v[k]));
+        c->largest = fmaxf(c->largest, fabsf(v[k]));
+        c->sum[k] += v[k];
         v[k] *= by;
     }
     return make_uint2(four_bytes<IS_E5M2>(v), four_bytes<IS_E5M2>(v + 4));
 }
 
 // Reads the block's tile, all of it before anything else, writes it as it lies and keeps
-// it; returns the largest.
-template <typename T, bool IS_GELU, bool IS_E5M2>
-__device__ static float read_tile(const tt_cuda_quantise_args &a, int64_t row0,
-                                  int64_t col0, uint32_t *tile)
+// it.
+template <typename T, way WAY, bool IS_E5M2>
+__device__ static void read_tile(const tt_cuda_quantise_args &a, int64_t row0,
+                                 int64_t col0, uint32_t *tile, columns *of)
 {
     enum { LOADS = ROWS * COLS / 8 / THREADS };
     const int c = threadIdx.x % (COLS / 8) * 8, r0 = threadIdx.x / (COLS / 8);
     const float by = 1 / *a.unit;
-    float largest = 0;
-    eight<T> x[LOADS];
+    eight<T> x[LOADS], z[LOADS];
 #pragma unroll
     for (int i = 0; i < LOADS; i++) {
         const int64_t row = row0 + r0 + i * (ROWS / LOADS);
-        if (row < a.rows && col0 + c < a.cols)
-            x[i] = *(const eight<T> *)((const T *)a.x + row * a.cols + col0 +
-                                       c);
+        const int64_t at = row * a.cols + col0 + c;
+        if (row >= a.rows || col0 + c >= a.cols)
+            continue;
+        x[i] = *(const eight<T> *)((const T *)a.x + at);
+        if (WAY == GELU_GRAD)
+            z[i] = *(const eight<T> *)((const T *)a.z + at);
     }
 #pragma unroll
     for (int i = 0; i < LOADS; i++) {
         const int r = r0 + i * (ROWS / LOADS);
+        float v[8];
         if (row0 + r >= a.rows || col0 + c >= a.cols)
             continue;
-        const uint2 b = quantised<T, IS_GELU, IS_E5M2>(x[i], by, &largest);
+        values_of<T, WAY>(x[i], z[i], v);
+        const uint2 b = quantised<IS_E5M2>(v, by, of);
         tile[place_of(r, c / 4)] = b.x;
         tile[place_of(r, c / 4 + 1)] = b.y;
         *(uint2 *)((uint8_t *)a.straight + (row0 + r) * a.cols + col0 + c) = b;
     }
-    return largest;
+}
+
+// The tile's sums: of lanes that have the same columns, then of warps.
+__device__ static void leave_sums(const tt_cuda_quantise_args &a, int64_t col0,
+                                  const columns &of)
+{
+    __shared__ float room[THREADS / 32][COLS];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        float sum = of.sum[k];
+        sum += __shfl_xor_sync(0xffffffffu, sum, 8);
+        sum += __shfl_xor_sync(0xffffffffu, sum, 16);
+        if (lane < COLS / 8)
+            room[warp][lane * 8 + k] = sum;
+    }
+    __syncthreads();
+    const int64_t col = col0 + threadIdx.x;
+    if (threadIdx.x >= COLS || col >= a.cols)
+        return;
+    float sum = 0;
+    for (int w = 0; w < THREADS / 32; w++)
+        sum += room[w][threadIdx.x];
+    ((float *)a.scratch)[blockIdx.y * a.cols + col] = sum;
 }
 
 // A thread turns eight rows of a word; 16 of them write 128 bytes of a row of the result.
@@ -149,18 +215,30 @@ __device__ static void write_turned(const tt_cuda_quantise_args &a,
 }
 
 // Rows and columns are multiples of 16.
-template <typename T, bool IS_GELU, bool IS_E5M2>
+template <typename T, way WAY, bool IS_E5M2, bool HAS_SUMS>
 __global__ void __launch_bounds__(THREADS)
     quantise_tiles(tt_cuda_quantise_args a, tt_meeting *meeting)
 {
     __shared__ uint32_t tile[ROWS * STRIDE];
     const int64_t row0 = blockIdx.y * (int64_t)ROWS;
     const int64_t col0 = blockIdx.x * (int64_t)COLS;
-    const float largest =
-        read_tile<T, IS_GELU, IS_E5M2>(a, row0, col0, tile);
+    columns of = {};
+    read_tile<T, WAY, IS_E5M2>(a, row0, col0, tile, &of);
     __syncthreads();
     write_turned(a, row0, col0, tile);
-    leave_peak(largest, a.largest, meeting, a.peak);
+    if (HAS_SUMS)
+        leave_sums(a, col0, of);
+    leave_peak(of.largest, a.largest, meeting, a.peak);
+}
+
+template <typename T>
+__device__ static inline float value_at(const tt_cuda_quantise_args &a,
+                                        int64_t i)
+{
+    const float x = to_float(((const T *)a.x)[i]);
+    if (a.z != NULL)
+        return x * gelu_slope(to_float(((const T *)a.z)[i]));
+    return a.is_gelu ? gelu(x) : x;
 }
 
 // Any extents, an element a thread.
@@ -170,8 +248,7 @@ __global__ void quantise_any(tt_cuda_quantise_args a, tt_meeting *meeting)
     const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
     float largest = 0;
     if (i < a.rows * a.cols) {
-        float x = to_float(((const T *)a.x)[i]);
-        x = a.is_gelu ? gelu(x) : x;
+        const float x = value_at<T>(a, i);
         const uint8_t byte =
             (uint8_t)(two_bytes<IS_E5M2>(x * (1 / *a.unit), 0) & 0xff);
         largest = fmaxf(fabsf(x), 0); // 0 for NaN
@@ -181,34 +258,92 @@ __global__ void quantise_any(tt_cuda_quantise_args a, tt_meeting *meeting)
     leave_peak(largest, a.largest, meeting, a.peak);
 }
 
+// And its sums, a column a thread.
+template <typename T> __global__ void sum_any(tt_cuda_quantise_args a)
+{
+    const int64_t col = blockIdx.x * (int64_t)THREADS + threadIdx.x;
+    if (col >= a.cols)
+        return;
+    float sum = a.accumulate ? a.sums[col] : 0;
+    for (int64_t row = 0; row < a.rows; row++)
+        sum += value_at<T>(a, row * a.cols + col);
+    a.sums[col] = sum;
+}
+
 static bool is_even(const tt_cuda_quantise_args *a)
 {
     return a->rows % 16 == 0 && a->cols % 16 == 0 && is_aligned(a->x) &&
-           is_aligned(a->straight) && is_aligned(a->turned) &&
-           ceil_div(a->rows, ROWS) < 65536;
+           is_aligned(a->z) && is_aligned(a->straight) &&
+           is_aligned(a->turned) && ceil_div(a->rows, ROWS) < 65536;
 }
 
-template <typename T, bool IS_GELU, bool IS_E5M2>
+// Sums of tiles to sums of all.
+static tt_cuda_reduce_args sums_of(const tt_cuda_quantise_args *a)
+{
+    tt_cuda_reduce_args r = {};
+    r.outer = 1;
+    r.length = ceil_div(a->rows, ROWS);
+    r.inner = a->cols;
+    r.accumulate = a->accumulate;
+    r.by = 1;
+    r.x_type = r.y_type = TT_F32;
+    r.x = a->scratch;
+    r.y = a->sums;
+    return r;
+}
+
+static int64_t tiles_bytes(const tt_cuda_quantise_args *a)
+{
+    return ceil_div(4 * ceil_div(a->rows, ROWS) * a->cols, 256) * 256;
+}
+
+extern "C" int64_t tt_cuda_quantise_scratch(const tt_cuda_quantise_args *a)
+{
+    const tt_cuda_reduce_args r = sums_of(a);
+    return tiles_bytes(a) + tt_cuda_reduce_scratch(&r);
+}
+
+template <typename T, way WAY, bool IS_E5M2, bool HAS_SUMS>
 static void launch_tiles(tt_cuda *cuda, const tt_cuda_quantise_args *a)
 {
     const dim3 grid((unsigned)ceil_div(a->cols, COLS),
                     (unsigned)ceil_div(a->rows, ROWS));
-    quantise_tiles<T, IS_GELU, IS_E5M2>
+    quantise_tiles<T, WAY, IS_E5M2, HAS_SUMS>
         <<<grid, THREADS, 0, cuda->stream>>>(*a, cuda->meeting);
+}
+
+template <typename T, bool IS_E5M2>
+static const char *launch_any(tt_cuda *cuda, const tt_cuda_quantise_args *a)
+{
+    quantise_any<T, IS_E5M2>
+        <<<(unsigned)ceil_div(a->rows * a->cols, THREADS), THREADS, 0,
+           cuda->stream>>>(*a, cuda->meeting);
+    if (a->sums != NULL)
+        sum_any<T><<<(unsigned)ceil_div(a->cols, THREADS), THREADS, 0,
+                     cuda->stream>>>(*a);
+    return launched();
 }
 
 template <typename T, bool IS_E5M2>
 static const char *launch(tt_cuda *cuda, const tt_cuda_quantise_args *a)
 {
     if (!is_even(a))
-        quantise_any<T, IS_E5M2>
-            <<<(unsigned)ceil_div(a->rows * a->cols, THREADS), THREADS, 0,
-               cuda->stream>>>(*a, cuda->meeting);
-    else if (a->is_gelu)
-        launch_tiles<T, true, IS_E5M2>(cuda, a);
+        return launch_any<T, IS_E5M2>(cuda, a);
+    if (a->sums == NULL) {
+        if (a->is_gelu)
+            launch_tiles<T, GELU, IS_E5M2, false>(cuda, a);
+        else
+            launch_tiles<T, PLAIN, IS_E5M2, false>(cuda, a);
+        return launched();
+    }
+    if (a->z != NULL)
+        launch_tiles<T, GELU_GRAD, IS_E5M2, true>(cuda, a);
     else
-        launch_tiles<T, false, IS_E5M2>(cuda, a);
-    return launched();
+        launch_tiles<T, PLAIN, IS_E5M2, true>(cuda, a);
+    TRY(launched());
+    tt_cuda_reduce_args r = sums_of(a);
+    r.scratch = (char *)a->scratch + tiles_bytes(a);
+    return tt_cuda_reduce(cuda, &r);
 }
 
 template <typename T>
@@ -264,7 +399,7 @@ __global__ void fp8_units(tt_cuda_units_args a)
     if (s >= a.sites)
         return;
     const bool is_skipped = *a.skip != 0;
-    float unit = a.units[s], newest = a.peaks[s], most = 0;
+    float unit = a.units[s * a.apart], newest = a.peaks[s], most = 0;
     newest = isfinite(newest) ? newest : 0;
     for (int64_t i = 0; i < a.steps; i++) {
         const float old = a.history[i * a.sites + s];
@@ -275,7 +410,9 @@ __global__ void fp8_units(tt_cuda_units_args a)
     }
     if (!is_skipped && most > 0)
         unit = power_above(most);
-    a.units_out[s] = unit;
+    a.units_out[s * a.apart] = unit;
+    for (int64_t i = s * a.apart + 1; i < (s + 1) * a.apart; i++)
+        a.units_out[i] = a.units[i];
 }
 
 extern "C" const char *tt_cuda_fp8_units(tt_cuda *cuda,

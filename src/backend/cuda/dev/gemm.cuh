@@ -28,6 +28,7 @@ struct gemm_product {
     cublasLtMatrixLayout_t a, b, c; // of the library: b', a', c'
     gemm_choice chosen;
     int64_t bias_bytes; // of its copy in the result's type; 0: used as it is
+    int64_t units_bytes; // of theirs, at round addresses
     int64_t scratch_bytes;
 };
 

@@ -141,9 +141,9 @@ static void begin_trial(tt_cuda *cuda, const tt_cuda_gemm_desc &d, int ways,
         x.z = keep(t, noise(cuda, d.c, nc));
     if (is_tiny(d.a.type)) {
         const tt_cuda_matrix number = {TT_F32, 1, 1, 0};
-        const float *both = (const float *)keep(t, noise(cuda, number, 2));
+        const float *both = (const float *)keep(t, noise(cuda, number, 8));
         x.a_unit = both;
-        x.b_unit = both == NULL ? NULL : both + 1; // at any multiple of 4 bytes
+        x.b_unit = both == NULL ? NULL : both + 4;
     }
     x.scratch = room_for(t, scratch_bytes);
     for (int i = 0; i < ways; i++) {

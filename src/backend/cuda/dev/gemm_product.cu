@@ -140,6 +140,24 @@ static const char *describe(gemm_product *g)
     return NULL;
 }
 
+// The library takes units at multiples of 16 bytes.
+__global__ void copy_units(const float *a, const float *b, float *to)
+{
+    to[0] = *a;
+    to[4] = *b;
+}
+
+static void move_units(const gemm_product *g, tt_cuda_gemm_args *x, void *room)
+{
+    float *to = (float *)room;
+    if (!is_tiny(g->desc.a.type) ||
+        (is_aligned(x->a_unit) && is_aligned(x->b_unit)))
+        return;
+    copy_units<<<1, 1, 0, g->cuda->stream>>>(x->a_unit, x->b_unit, to);
+    x->a_unit = to;
+    x->b_unit = to + 4;
+}
+
 // a and b have changed places.
 static bool bind_units(const gemm_product *g, const tt_cuda_gemm_args *x)
 {
@@ -172,8 +190,10 @@ static const char *fill_in(gemm_product *g, bool *has_way)
     // A bias of another type than the result's is converted before each product.
     TRY(set_epilogue(g));
     g->bias_bytes = needs_copy ? ceil_div(d.n * 4, 256) * 256 : 0;
+    g->units_bytes = is_tiny(d.a.type) ? GEMM_ALIGN : 0;
     *has_way = gemm_choose(g);
-    g->scratch_bytes = g->bias_bytes + g->chosen.workspace_bytes;
+    g->scratch_bytes =
+        g->bias_bytes + g->units_bytes + g->chosen.workspace_bytes;
     g->scratch_bytes += g->scratch_bytes > 0 ? GEMM_ALIGN : 0;
     return NULL;
 }
@@ -231,6 +251,9 @@ static const char *run_one(gemm_product *gemm, const tt_cuda_gemm_args *args)
         bias = scratch;
         scratch += gemm->bias_bytes;
     }
+    tt_cuda_gemm_args x = *args;
+    move_units(gemm, &x, scratch);
+    scratch += gemm->units_bytes;
     TRY(gemm_product_bind(
         gemm, d.sums != TT_CUDA_NO_SUMS ? args->sums : bias,
         d.has_gelu_grad ? args->z : args->aux));
@@ -242,7 +265,7 @@ static const char *run_one(gemm_product *gemm, const tt_cuda_gemm_args *args)
         return tt_cuda_failed_text("cuBLASLt cannot multiply matrices at odd "
                                    "addresses");
     const cublasStatus_t status =
-        gemm_multiply(gemm, args, is_loose ? &gemm->chosen.loose : &gemm->chosen.algo,
+        gemm_multiply(gemm, &x, is_loose ? &gemm->chosen.loose : &gemm->chosen.algo,
                  scratch, gemm->chosen.workspace_bytes);
     return status == CUBLAS_STATUS_SUCCESS ? NULL : failed("product", status);
 }
