@@ -17,6 +17,10 @@ static const struct {
     int sums; // in the forward pass, of terms of 16 bits
     int way;
 } cases[] = {
+    {{"gpt", "layers=1 width=8 heads=2 vocab=10 context=6", 6},
+     "data:2 tensor:2",
+     "batch:data heads:tensor ff:tensor",
+     2},
     {{"gpt", "layers=1 width=8 heads=2 vocab=10 context=6 experts=2 choices=1",
       6},
      "tensor:2",
@@ -120,6 +124,27 @@ TEST(products_read_what_they_read_without)
                 g->node[k].op == &tt_op_conv || g->node[k].op == &tt_op_relu ||
                 g->node[k].op == &tt_op_gelu)
                 CHECK(is_low(g, g->node[k].in[0]));
+        tt_graph_destroy(g);
+    }
+}
+
+TEST(a_rounded_sum_lies_where_the_sum_lies)
+{
+    for (int i = 0; i < N_CASES; i++) {
+        tt_graph *g = build(i, TT_BF16, true);
+        int n = 0;
+        for (int32_t k = 0; k < g->n_nodes; k++) {
+            const tt_node *node = &g->node[k];
+            if (node->op != &tt_op_cast || node->phase != TT_FORWARD)
+                continue;
+            const tt_type *x = &g->value[node->in[0].id].type;
+            const tt_type *y = &g->value[node->out[0].id].type;
+            for (int a = 0; a < g->mesh.n_axes; a++)
+                CHECK_MSG(tt_place_equal(&x->place[a], &y->place[a]),
+                          "case %d: %s", i, node->origin);
+            n += x->dtype == TT_F32 && y->dtype == TT_BF16;
+        }
+        CHECK(n > 0 || cases[i].sums == 0);
         tt_graph_destroy(g);
     }
 }

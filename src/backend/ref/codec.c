@@ -5,7 +5,6 @@
 
 #include "backend/kernel.h"
 #include "backend/sites.h"
-#include "base/alloc.h"
 #include "base/rng.h"
 #include "ops/ops.h"
 
@@ -176,15 +175,21 @@ static int by_place(const void *pa, const void *pb)
     return a->at < b->at ? -1 : 1;
 }
 
+static tt_status prepare_topk(tt_backend *backend, tt_site *site,
+                              tt_prepared *prepared_out)
+{
+    (void)backend;
+    prepared_out->scratch_bytes =
+        (int64_t)sizeof(entry) * tt__site_rows(site) * tt__site_cols(site);
+    return TT_OK;
+}
+
 static tt_status run_topk(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
     const tt_operand *x = &site->in[0];
     const int64_t n = tt_operand_count(x), k = tt_operand_count(&site->out[0]);
-    entry *all = tt_alloc(n * (int64_t)sizeof *all);
-    if (all == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to sort %lld entries",
-                       (long long)n);
+    entry *all = args->scratch;
     for (int64_t i = 0; i < n; i++)
         all[i] = (entry){fabs(tt_dtype_load(x->dtype, args->in[0], i)), i};
     qsort(all, (size_t)n, sizeof *all, by_size);
@@ -194,7 +199,6 @@ static tt_status run_topk(void *state, const tt_site *site, const tt_args *args)
                        tt_dtype_load(x->dtype, args->in[0], all[i].at));
         ((int32_t *)args->out[1])[i] = (int32_t)all[i].at;
     }
-    tt_free(all);
     return TT_OK;
 }
 
@@ -290,6 +294,7 @@ const tt_kernel_def tt_kernel_ref_onebit_decode = {
 const tt_kernel_def tt_kernel_ref_topk = {
     .name = "ref.topk",
     .op = &tt_op_topk,
+    .prepare = prepare_topk,
     .run = run_topk,
 };
 
