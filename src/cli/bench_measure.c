@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "cli/bench.h"
 #include "ops/arith.h"
+#include "ops/fp8.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
 
@@ -35,6 +36,17 @@ int64_t tt_bench_resident_bytes(void)
         resident = 0;
     fclose(file);
     return resident * sysconf(_SC_PAGESIZE);
+}
+
+enum { MAX_OPERANDS = 4 };
+
+static void make_vector(tt_operand *o, tt_dtype dtype, int64_t n)
+{
+    tt_shape shape = {0};
+    (void)tt_shape_push(&shape, "entries", n);
+    *o = (tt_operand){.dtype = dtype};
+    tt_local_whole(&shape, &o->local);
+    tt_operand_set_dense(o);
 }
 
 static void make_operand(tt_operand *o, tt_dtype dtype, int64_t rows,
@@ -95,23 +107,51 @@ static tt_status time_kernel(tt_backend *backend, const tt_choice *choice,
     return TT_OK;
 }
 
+// The last operand is the result.
 static tt_status run_product(tt_backend *backend, const tt_choice *choice,
-                             const tt_operand *operand, double *seconds_out)
+                             const tt_operand *operand, int n,
+                             double *seconds_out)
 {
-    void *data[3] = {0}, *scratch = NULL;
+    void *data[MAX_OPERANDS] = {0}, *scratch = NULL;
     tt_status status =
         tt_memory_alloc(backend, choice->scratch_bytes + 64, &scratch);
-    for (int i = 0; i < 3 && status == TT_OK; i++)
+    for (int i = 0; i < n && status == TT_OK; i++)
         status = make_data(backend, &operand[i], &data[i]);
     if (status == TT_OK) {
-        const void *in[2] = {data[0], data[1]};
-        void *out[1] = {data[2]};
-        const tt_args args = {.in = in, .out = out, .scratch = scratch};
+        const void *in[MAX_OPERANDS] = {data[0], data[1], data[2]};
+        const tt_args args = {
+            .in = in, .out = &data[n - 1], .scratch = scratch};
         status = time_kernel(backend, choice, &args, seconds_out);
     }
     tt_memory_free(backend, scratch);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < n; i++)
         tt_memory_free(backend, data[i]);
+    return status;
+}
+
+// Of two operands in 8 bits, with units 16 bytes apart.
+static tt_status product_fp8(tt_backend *backend, const int64_t mnk[3],
+                             double *seconds_out)
+{
+    enum { APART = 4 };
+    tt_operand operand[4];
+    const tt_matmul_fp8_params params = {.a_site = 0, .b_site = APART};
+    tt_choice choice;
+    make_operand(&operand[0], TT_E4M3, mnk[0], mnk[2]);
+    make_operand(&operand[1], TT_E4M3, mnk[1], mnk[2]);
+    make_vector(&operand[2], TT_F32, 2 * APART);
+    make_operand(&operand[3], TT_BF16, mnk[0], mnk[1]);
+    tt_site site = {.op = &tt_op_matmul_fp8,
+                    .params = &params,
+                    .origin = "bench",
+                    .n_in = 3,
+                    .n_out = 1,
+                    .in = operand,
+                    .out = operand + 3};
+    TT_TRY(backend->target.choose(&backend->target, &site, &choice));
+    const tt_status status =
+        run_product(backend, &choice, operand, 4, seconds_out);
+    tt_kernel_free(choice.kernel);
     return status;
 }
 
@@ -119,6 +159,8 @@ tt_status tt_bench_product(tt_backend *backend, tt_dtype dtype,
                            const int64_t mnk[3], double *seconds_out)
 {
     tt_operand operand[3];
+    if (dtype == TT_E4M3)
+        return product_fp8(backend, mnk, seconds_out);
     // Stored as a weight of that shape would be: an odd extent comes last nowhere.
     const tt_matmul_params params = {.transpose_b = mnk[1] % 8 != 0};
     tt_choice choice;
@@ -135,7 +177,7 @@ tt_status tt_bench_product(tt_backend *backend, tt_dtype dtype,
                     .out = operand + 2};
     TT_TRY(backend->target.choose(&backend->target, &site, &choice));
     const tt_status status =
-        run_product(backend, &choice, operand, seconds_out);
+        run_product(backend, &choice, operand, 3, seconds_out);
     tt_kernel_free(choice.kernel);
     return status;
 }
