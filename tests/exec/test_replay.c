@@ -211,6 +211,31 @@ static outcome train(const tt_backend_def *def, bool launch,
     return o;
 }
 
+// Six steps, of which the last two are marked or not.
+static double loss_after(bool is_marked, int *n_replayed_out)
+{
+    world w;
+    world_init(&w);
+    world_build_mlp(&w.b, 4);
+    world_open(&w, &repeating, &(tt_lower_options){.n_micro = 3});
+    tt_exec_destroy(w.exec);
+    CHECK_OK(tt_exec_create(w.plan, w.backend, NULL, &w.exec));
+    CHECK_OK(tt_exec_init_state(w.exec, 1));
+    device.n_replayed = 0;
+    for (int i = 0; i < 6; i++) {
+        if (i == 4 && is_marked) {
+            *n_replayed_out = device.n_replayed;
+            CHECK_OK(tt_exec_mark(w.exec));
+            CHECK_OK(tt_exec_mark(w.exec)); // is already
+            CHECK(device.n_live == 0);
+        }
+        CHECK_OK(tt_exec_run(w.exec, world_feed_rows, &w));
+    }
+    const double loss = world_scalar(&w, "loss");
+    world_fini(&w);
+    return loss;
+}
+
 static bool is_same(const outcome *a, const outcome *b)
 {
     return memcmp(a, b, offsetof(outcome, stats)) == 0;
@@ -239,6 +264,16 @@ TEST(steps_that_are_looked_at_are_not_replayed)
         (void)train(&repeating, i == 3, i < 3 ? &options[i] : NULL);
         CHECK(device.n_recorded == 0 && device.n_replayed == 0);
     }
+}
+
+TEST(marked_steps_go_on_where_replayed_ones_were)
+{
+    int n_replayed = 0;
+    make_kernels(NULL);
+    const double replayed = loss_after(false, NULL);
+    const double marked = loss_after(true, &n_replayed);
+    CHECK(replayed == marked);
+    CHECK(n_replayed > 0 && device.n_replayed == n_replayed);
 }
 
 TEST(what_cannot_be_recorded_is_launched)
