@@ -4,7 +4,10 @@
 #include "backend/ref/table.h"
 #include "base/alloc.h"
 #include "exec/world.h"
+#include "ops/arith.h"
+#include "ops/move.h"
 #include "ops/ops.h"
+#include "ops/points.h"
 #include "test.h"
 
 #include <math.h>
@@ -274,6 +277,69 @@ TEST(marked_steps_go_on_where_replayed_ones_were)
     const double marked = loss_after(true, &n_replayed);
     CHECK(replayed == marked);
     CHECK(n_replayed > 0 && device.n_replayed == n_replayed);
+}
+
+typedef struct beginnings {
+    float weight[24], zero[24], half[24], minus[24];
+    uint16_t copy[24];
+} beginnings;
+
+// Random numbers, the same in 16 bits, and constants.
+static void build_states(tt_builder *b)
+{
+    const tt_init normal = {.kind = TT_INIT_NORMAL, .a = 0.5, .of = TT_NONE};
+    tt_init constant = {.kind = TT_INIT_CONST, .of = TT_NONE};
+    const char *const name[] = {"zero", "half", "minus"};
+    const double value[] = {0, 0.5, -0.0};
+    tt_shape shape = {0};
+    CHECK_OK(tt_shape_push(&shape, "n", 24));
+    const tt_val w =
+        tt_state(b, TT_ROLE_PARAM, "weight", TT_F32, &shape, normal);
+    const tt_init same = {.kind = TT_INIT_COPY, .of = w};
+    const tt_val copy =
+        tt_state(b, TT_ROLE_OPTIM, "copy", TT_BF16, &shape, same);
+    b->phase = TT_UPDATE;
+    tt_val sum = tt_add(b, w, tt_cast(b, copy, TT_F32));
+    for (int i = 0; i < 3; i++) {
+        constant.a = value[i];
+        const tt_val v =
+            tt_state(b, TT_ROLE_OPTIM, name[i], TT_F32, &shape, constant);
+        sum = tt_add(b, sum, v);
+    }
+    tt_update(b, w, tt_agree(b, sum));
+    CHECK_OK(tt_builder_status(b));
+}
+
+static beginnings begin(const tt_backend_def *def)
+{
+    beginnings s;
+    world w;
+    memset(&s, 0, sizeof s);
+    world_init(&w);
+    build_states(&w.b);
+    world_open(&w, def, NULL);
+    CHECK_OK(tt_exec_read(w.exec, world_find(&w, "weight"), s.weight));
+    CHECK_OK(tt_exec_read(w.exec, world_find(&w, "copy"), s.copy));
+    CHECK_OK(tt_exec_read(w.exec, world_find(&w, "zero"), s.zero));
+    CHECK_OK(tt_exec_read(w.exec, world_find(&w, "half"), s.half));
+    CHECK_OK(tt_exec_read(w.exec, world_find(&w, "minus"), s.minus));
+    world_fini(&w);
+    return s;
+}
+
+TEST(states_of_a_device_begin_as_those_of_the_host)
+{
+    make_kernels(NULL);
+    const beginnings here = begin(NULL), there = begin(&repeating);
+    CHECK(memcmp(&here, &there, sizeof here) == 0);
+    for (int i = 0; i < 24; i++) {
+        uint16_t rounded;
+        tt_dtype_store(TT_BF16, &rounded, 0, (double)here.weight[i]);
+        CHECK(here.weight[i] != 0 && here.copy[i] == rounded);
+        CHECK(here.half[i] == 0.5f);
+        CHECK(here.zero[i] == 0 && !signbit(here.zero[i]));
+        CHECK(here.minus[i] == 0 && signbit(here.minus[i]));
+    }
 }
 
 TEST(what_cannot_be_recorded_is_launched)
