@@ -23,12 +23,13 @@ static int64_t ticks;
 
 namespace
 {
-enum { MOST = 1024, LANES = 32, STACK = 64 << 10 };
-enum state { READY, AT_WARP, AT_BLOCK, DONE };
+enum { MOST = 1024, LANES = 32, STACK = 64 << 10, BARRIERS = 16 };
+enum state { READY, AT_WARP, AT_BLOCK, AT_BARRIER, DONE };
 
 struct fiber {
     bool is_made;
     state is;
+    unsigned barrier, n_meet; // where it waits, and for how many
     dim3 index;
     jmp_buf at;
 };
@@ -122,6 +123,23 @@ void run_warp(int first, int n)
     }
 }
 
+// Goes on where all have come who meet; says how many.
+int open_barriers(void)
+{
+    unsigned waiting[BARRIERS] = {0};
+    int n = 0;
+    for (int t = 0; t < n_fibers; t++)
+        if (fibers[t].is == AT_BARRIER)
+            waiting[fibers[t].barrier]++;
+    for (int t = 0; t < n_fibers; t++)
+        if (fibers[t].is == AT_BARRIER &&
+            waiting[fibers[t].barrier] == fibers[t].n_meet) {
+            fibers[t].is = READY;
+            n++;
+        }
+    return n;
+}
+
 void run_block(void)
 {
     for (int i = 0; i < n_fibers; i++) {
@@ -139,8 +157,12 @@ void run_block(void)
             run_warp(first, n_fibers - first < LANES ? n_fibers - first
                                                      : (int)LANES);
         }
-        left = 0;
-        for (int t = 0; t < n_fibers; t++)
+        left = open_barriers();
+        for (int t = 0; t < n_fibers && left == 0; t++)
+            if (fibers[t].is == AT_BARRIER)
+                give_up("a barrier waits for threads that are elsewhere");
+        const bool is_open = left == 0;
+        for (int t = 0; t < n_fibers && is_open; t++)
             if (fibers[t].is == AT_BLOCK) {
                 fibers[t].is = READY;
                 left++;
@@ -223,6 +245,15 @@ void __syncwarp(unsigned)
 void __syncthreads(void)
 {
     leave(AT_BLOCK);
+}
+
+void __barrier_sync_count(unsigned id, unsigned n)
+{
+    if (id >= BARRIERS || n % LANES != 0)
+        give_up("a barrier that there is not");
+    fibers[current].barrier = id;
+    fibers[current].n_meet = n;
+    leave(AT_BARRIER);
 }
 
 // The other turn's votes begin anew when this one's are all in.

@@ -84,6 +84,7 @@ template <typename T> T shuffle(T x, int from)
 } // namespace emulated
 
 void __syncthreads(void);
+void __barrier_sync_count(unsigned id, unsigned n); // n threads meet there
 void __syncwarp(unsigned mask = 0xffffffffu);
 int __syncthreads_or(int x);
 int __syncthreads_and(int x);

@@ -2,18 +2,31 @@
 // over rows for gamma and beta, and the sums of dx itself, which are the gradient of a
 // bias in front of it.
 //
-// A warp takes rows in turn, holds its sums of all columns in registers and copies the
-// next rows into shared memory meanwhile; sums are added in a fixed order. Bound by
-// reading x, dy and plus and writing dx once.
+// A thread keeps the sums of its columns in registers; a row's sums go through shared
+// memory, from which a row is read again when they are known. All is added in a fixed
+// order. Bound by reading x, dy and plus and writing dx once.
 
 #include "backend/cuda/dev/norm.cuh"
 
-enum { GRAD_BLOCKS = 264, COLS = 32, ROWS = 8, MOST_PACKS = 8 };
+enum { GRAD_BLOCKS = 264, COLS = 32, ROWS = 8 };
 
-static int64_t grad_blocks(int64_t rows)
+// A thread owns the columns of one pack, the warps of a group a row; a block's groups
+// take AT_ONCE rows each, in turn, while the next are on their way to shared memory.
+enum { AT_ONCE = 2, STAGES = 3, MOST_WARPS = 18, MOST_GROUPS = 15 };
+
+struct grad_shape {
+    int warps, groups; // of a row, of a block
+    int64_t blocks;
+};
+
+static grad_shape shape_of(const tt_cuda_norm_args *a)
 {
-    const int64_t n = ceil_div(rows, WARPS);
-    return n > GRAD_BLOCKS ? (int64_t)GRAD_BLOCKS : n;
+    const int64_t warps = ceil_div(a->n, 32 * (is_low(a->type) ? 8 : 4));
+    const int64_t fit = MOST_WARPS / warps;
+    const int64_t groups = fit < 1 ? 1 : fit > MOST_GROUPS ? MOST_GROUPS : fit;
+    const int64_t blocks = ceil_div(a->rows, groups * AT_ONCE);
+    return {(int)warps, (int)groups,
+            blocks > GRAD_BLOCKS ? (int64_t)GRAD_BLOCKS : blocks};
 }
 
 static tt_cuda_reduce_args sums_of_dx(const tt_cuda_norm_args *a)
@@ -34,186 +47,261 @@ static tt_cuda_reduce_args sums_of_dx(const tt_cuda_norm_args *a)
 int64_t norm_grad_scratch(const tt_cuda_norm_args *args)
 {
     const tt_cuda_reduce_args r = sums_of_dx(args);
-    const int64_t at_once = 12 * args->n * grad_blocks(args->rows);
+    const int64_t at_once = 12 * args->n * shape_of(args).blocks;
     const int64_t behind = tt_cuda_reduce_scratch(&r);
     return at_once > behind ? at_once : behind;
 }
 
 enum { FROM_X, FROM_DY, FROM_PLUS, SOURCES };
 
-// How many rows at a time: as many as shared memory has room for.
-template <int N_PACKS> struct stages {
-    enum { N = N_PACKS <= 2 ? 4 : N_PACKS <= 5 ? 3 : 2 };
+template <typename T> struct grad_args {
+    int64_t rows;
+    int n;
+    const T *from[SOURCES]; // the last may be NULL
+    weights gamma;
+    const float *mean, *rstd; // mean NULL: RMS norm
+    T *dx;
+    float *partial; // [block, 2 or 3, n]
+};
+
+// ---- rows on their way ----------------------------------------------------------
+
+// Every thread reads only what it copied itself.
+template <typename T> struct rows_coming {
+    typedef pack<T> P;
+    P *room; // of the thread: those of the others lie between its packs
+    int column, threads;
+
+    __device__ inline const P &at(int stage, int k, int source) const
+    {
+        return room[((stage * AT_ONCE + k) * SOURCES + source) * threads];
+    }
+
+    __device__ inline void copy(const grad_args<T> &a, int stage,
+                                int64_t chunk) const
+    {
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const int64_t r = chunk * AT_ONCE + k;
+            if (r >= a.rows || column >= a.n)
+                continue;
+#pragma unroll
+            for (int s = 0; s < SOURCES; s++)
+                if (a.from[s] != NULL)
+                    __pipeline_memcpy_async((void *)&at(stage, k, s),
+                                            a.from[s] + r * a.n + column,
+                                            sizeof(P));
+        }
+        __pipeline_commit();
+    }
 };
 
 // ---- sums ---------------------------------------------------------------------
 
-template <int N_PACKS, typename T> struct column_sums {
-    enum { N = pack<T>::N };
-    float of[N_PACKS][N];
+// Sums of V values over a warp: lane l gets that of value l / (32 / V).
+template <int V>
+__device__ static inline float warp_sums(float *v, int lane)
+{
+    int bit = 16;
+#pragma unroll
+    for (int half = V / 2; half >= 1; half /= 2, bit /= 2) {
+        const bool is_upper = (lane & bit) != 0;
+#pragma unroll
+        for (int k = 0; k < half; k++) {
+            const float keep = is_upper ? v[k + half] : v[k];
+            const float give = is_upper ? v[k] : v[k + half];
+            v[k] = keep + __shfl_xor_sync(0xffffffffu, give, bit);
+        }
+    }
+    float sum = v[0];
+    for (int k = 16 / V; k > 0; k /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, k);
+    return sum;
+}
 
-    __device__ inline void clear()
+// The sums of a group's warps, two of each row: [turn, group, 2 AT_ONCE, warps]. Turns
+// alternate, so that one barrier is enough: who writes a turn again has seen all others
+// at the barrier of the one between.
+struct shared_sums {
+    enum { VALUES = 2 * AT_ONCE };
+    float *room; // of the group
+    int of_turn, wide, turn;
+
+    __host__ __device__ static inline int padded(int warps)
     {
-#pragma unroll
-        for (int j = 0; j < N_PACKS; j++)
-#pragma unroll
-            for (int k = 0; k < N; k++)
-                of[j][k] = 0;
+        return (warps + 3) / 4 * 4;
     }
 
-    // The block's warps one after the other.
-    __device__ inline void write(float *room, int n, float *to) const
+    // Entries beyond the group's warps stay 0.
+    __device__ inline void begin(float *all, int warps)
     {
-        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-        for (int w = 0; w < WARPS; w++) {
-            if (warp == w)
-#pragma unroll
-                for (int j = 0; j < N_PACKS; j++)
-#pragma unroll
-                    for (int k = 0; k < N; k++) {
-                        const int i = (j * 32 + lane) * N + k;
-                        room[i] = of[j][k] + (w == 0 ? 0.f : room[i]);
-                    }
-            __syncthreads();
-        }
-        for (int i = threadIdx.x; i < n; i += WARPS * 32)
-            to[i] = room[i];
+        wide = padded(warps);
+        of_turn = VALUES * wide * blockDim.y;
+        room = all + VALUES * wide * threadIdx.y;
+        turn = 0;
+        const int t = threadIdx.x + blockDim.x * threadIdx.y;
+        for (int i = t; i < 2 * of_turn; i += blockDim.x * blockDim.y)
+            all[i] = 0;
         __syncthreads();
     }
+
+    __device__ inline void join(float *value)
+    {
+        const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        float *const here = room + turn * of_turn;
+        const float sum = warp_sums<VALUES>(value, lane);
+        if (lane % (32 / VALUES) == 0)
+            here[lane / (32 / VALUES) * wide + warp] = sum;
+        __barrier_sync_count(1 + threadIdx.y, blockDim.x);
+#pragma unroll
+        for (int v = 0; v < VALUES; v++) {
+            value[v] = 0;
+            for (int w = 0; w < wide; w += 4) {
+                const float4 p = *(const float4 *)(here + v * wide + w);
+                value[v] += (p.x + p.y) + (p.z + p.w);
+            }
+        }
+        turn ^= 1;
+    }
 };
+
+// What a thread adds up of its columns; a block's groups one after the other.
+template <int N>
+__device__ static inline void write_sums(const float *sum, int n, int column,
+                                         float *room, float *to)
+{
+    for (int g = 0; g < (int)blockDim.y; g++) {
+        if ((int)threadIdx.y == g && column < n)
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                room[column + k] = sum[k] + (g == 0 ? 0.f : room[column + k]);
+        __syncthreads();
+    }
+    const int t = threadIdx.x + blockDim.x * threadIdx.y;
+    for (int i = t; i < n; i += blockDim.x * blockDim.y)
+        to[i] = room[i];
+    __syncthreads();
+}
 
 // ---- the kernel -----------------------------------------------------------------
 
-// What a lane has of a row: dy * gamma, and x without its mean, scaled. Short rows stay
-// in registers between the two passes over them, gamma too; of long ones they are
-// computed again.
-template <int N_PACKS, typename T> struct terms {
-    typedef pack<T> P;
-    enum { N = P::N, IS_HELD = N_PACKS * N <= 32, ROOM = IS_HELD ? N_PACKS : 1 };
-
-    weights gamma;
-    float by[ROOM][N], hat[ROOM][N], g[ROOM][N];
-    float mean, rstd;
-
-    __device__ inline void begin(const weights &w, int n, int lane)
-    {
-        gamma = w;
-        if (IS_HELD)
-#pragma unroll
-            for (int j = 0; j < ROOM; j++)
-                if ((j * 32 + lane) * N < n)
-                    weights_at<N>(w, (j * 32 + lane) * N, 1, by[j]);
-    }
-
-    // Of pack j, which begins at column i; `d` becomes dy.
-    __device__ inline void make(const P &px, const P &pd, int j, int i,
-                                float *d)
-    {
-        const int at = IS_HELD ? j : 0;
-        unpack(px, hat[at]);
-        unpack(pd, d);
-        if (!IS_HELD)
-            weights_at<N>(gamma, i, 1, by[at]);
-#pragma unroll
-        for (int k = 0; k < N; k++) {
-            hat[at][k] = (hat[at][k] - mean) * rstd;
-            g[at][k] = d[k] * by[at][k];
-        }
-    }
+template <int N> struct column_sums {
+    float dgamma[N], dbeta[N], dx[N];
 };
 
-// partial[block, 2 or 3, n].
-template <int N_PACKS, bool SUMS, typename T>
-__global__ void __launch_bounds__(WARPS * 32, 1)
-    norm_grad(int64_t rows, int n, const T *x, const T *dy, weights gamma,
-              const float *means, const float *rstds, const T *plus, T *dx,
-              float *partial)
+// The terms of a row for the sums over it, and of its columns.
+template <typename T>
+__device__ static inline void
+add_row(const pack<T> &px, const pack<T> &pd, const float *gamma, float mean,
+        float rstd, column_sums<pack<T>::N> *sums, float *of_row)
 {
-    typedef rows_ahead<N_PACKS, SOURCES, T> rows_here;
+    enum { N = pack<T>::N };
+    float x[N], dy[N], a = 0, b = 0;
+    unpack(px, x);
+    unpack(pd, dy);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        const float hat = (x[k] - mean) * rstd, g = dy[k] * gamma[k];
+        a += g;
+        b += g * hat;
+        sums->dgamma[k] += dy[k] * hat;
+        sums->dbeta[k] += dy[k];
+    }
+    of_row[0] = a;
+    of_row[1] = b;
+}
+
+// Adds dx to y; `by` are the means over the row.
+template <typename T>
+__device__ static inline void
+finish_row(const pack<T> &px, const pack<T> &pd, const float *gamma, float mean,
+           float rstd, const float *by, float *y)
+{
+    enum { N = pack<T>::N };
+    float x[N], dy[N];
+    unpack(px, x);
+    unpack(pd, dy);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        const float hat = (x[k] - mean) * rstd;
+        y[k] += rstd * (dy[k] * gamma[k] - by[0] - hat * by[1]);
+    }
+}
+
+template <bool SUMS, typename T>
+__global__ void __launch_bounds__(MOST_WARPS * 32, 1)
+    norm_grad(grad_args<T> a)
+{
     typedef pack<T> P;
-    enum { STAGES = stages<N_PACKS>::N };
+    enum { N = P::N };
     extern __shared__ uint4 shared_room[];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int64_t step = (int64_t)gridDim.x * WARPS;
-    const int64_t first = blockIdx.x * (int64_t)WARPS + warp;
-    const rows_here ahead = {(P *)shared_room +
-                                 warp * STAGES * rows_here::STAGE,
-                             {x, dy, plus},
-                             rows,
-                             n,
-                             lane};
-    const float part = 1.f / n;
-    column_sums<N_PACKS, T> dgamma, dbeta, dsum;
-    terms<N_PACKS, T> t;
-    dgamma.clear();
-    dbeta.clear();
-    dsum.clear();
-    t.begin(gamma, n, lane);
+    const int threads = blockDim.x * blockDim.y, column = threadIdx.x * N;
+    const int64_t step = (int64_t)gridDim.x * blockDim.y;
+    const int64_t first = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
+    const int64_t n_chunks = (a.rows + AT_ONCE - 1) / AT_ONCE;
+    const rows_coming<T> coming = {
+        (P *)shared_room + threadIdx.x + blockDim.x * threadIdx.y, column,
+        threads};
+    const bool is_in = column < a.n;
+    const float part = 1.f / a.n;
+    column_sums<N> sums = {};
+    alignas(16) float gamma[N] = {};
+    shared_sums rows;
+    rows.begin((float *)(shared_room + STAGES * AT_ONCE * SOURCES * threads),
+               blockDim.x / 32);
+    if (is_in)
+        weights_at<N>(a.gamma, column, 1, gamma);
 #pragma unroll
     for (int s = 0; s < STAGES - 1; s++)
-        ahead.copy(s, first + s * step);
-    float next_mean = 0, next_rstd = 0;
-    if (first < rows) {
-        next_mean = means == NULL ? 0 : means[first];
-        next_rstd = rstds[first];
-    }
+        coming.copy(a, s, first + s * step);
     int stage = 0;
-    for (int64_t r = first; r < rows; r += step) {
-        ahead.copy(stage == 0 ? STAGES - 1 : stage - 1,
-                   r + (STAGES - 1) * step);
-        t.mean = next_mean;
-        t.rstd = next_rstd;
-        if (r + step < rows) {
-            next_mean = means == NULL ? 0 : means[r + step];
-            next_rstd = rstds[r + step];
+    for (int64_t c = first; c < n_chunks; c += step) {
+        coming.copy(a, stage == 0 ? STAGES - 1 : stage - 1,
+                    c + (STAGES - 1) * step);
+        float mean[AT_ONCE], rstd[AT_ONCE], of_rows[2 * AT_ONCE] = {};
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const int64_t r = c * AT_ONCE + k;
+            mean[k] = r < a.rows && a.mean != NULL ? a.mean[r] : 0;
+            rstd[k] = r < a.rows ? a.rstd[r] : 0;
         }
         __pipeline_wait_prior(STAGES - 1);
-        float a = 0, b = 0, d[P::N];
 #pragma unroll
-        for (int j = 0; j < N_PACKS; j++) {
-            const int i = (j * 32 + lane) * P::N, at = t.IS_HELD ? j : 0;
-            if (i >= n)
+        for (int k = 0; k < AT_ONCE; k++)
+            if (is_in && c * AT_ONCE + k < a.rows)
+                add_row(coming.at(stage, k, FROM_X),
+                        coming.at(stage, k, FROM_DY), gamma, mean[k], rstd[k],
+                        &sums, of_rows + 2 * k);
+        rows.join(of_rows);
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            const int64_t r = c * AT_ONCE + k;
+            if (!is_in || r >= a.rows)
                 continue;
-            t.make(ahead.at(stage, FROM_X, j), ahead.at(stage, FROM_DY, j), j,
-                   i, d);
+            const float by[2] = {a.mean == NULL ? 0 : of_rows[2 * k] * part,
+                                 of_rows[2 * k + 1] * part};
+            float y[N] = {};
+            if (a.from[FROM_PLUS] != NULL)
+                unpack(coming.at(stage, k, FROM_PLUS), y);
+            finish_row(coming.at(stage, k, FROM_X),
+                       coming.at(stage, k, FROM_DY), gamma, mean[k], rstd[k],
+                       by, y);
+            if (SUMS)
 #pragma unroll
-            for (int k = 0; k < P::N; k++) {
-                dgamma.of[j][k] += d[k] * t.hat[at][k];
-                dbeta.of[j][k] += d[k];
-                a += t.g[at][k];
-                b += t.g[at][k] * t.hat[at][k];
-            }
-        }
-        a = means == NULL ? 0 : warp_sum(a) * part;
-        b = warp_sum(b) * part;
-#pragma unroll
-        for (int j = 0; j < N_PACKS; j++) {
-            const int i = (j * 32 + lane) * P::N, at = t.IS_HELD ? j : 0;
-            float y[P::N] = {0};
-            if (i >= n)
-                continue;
-            if (!t.IS_HELD)
-                t.make(ahead.at(stage, FROM_X, j), ahead.at(stage, FROM_DY, j),
-                       j, i, d);
-            if (plus != NULL)
-                unpack(ahead.at(stage, FROM_PLUS, j), y);
-#pragma unroll
-            for (int k = 0; k < P::N; k++) {
-                y[k] += t.rstd * (t.g[at][k] - a - t.hat[at][k] * b);
-                if (SUMS)
-                    dsum.of[j][k] += y[k];
-            }
-            *(P *)(dx + r * n + i) = packed<T>(y);
+                for (int i = 0; i < N; i++)
+                    sums.dx[i] += y[i];
+            *(P *)(a.dx + r * a.n + column) = packed<T>(y);
         }
         stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
     __pipeline_wait_prior(0);
     __syncthreads();
-    float *to = partial + blockIdx.x * (int64_t)(SUMS ? 3 : 2) * n;
-    dgamma.write((float *)shared_room, n, to);
-    dbeta.write((float *)shared_room, n, to + n);
+    float *const room = (float *)shared_room;
+    float *to = a.partial + blockIdx.x * (int64_t)(SUMS ? 3 : 2) * a.n;
+    write_sums<N>(sums.dgamma, a.n, column, room, to);
+    write_sums<N>(sums.dbeta, a.n, column, room, to + a.n);
     if (SUMS)
-        dsum.write((float *)shared_room, n, to + 2 * n);
+        write_sums<N>(sums.dx, a.n, column, room, to + 2 * a.n);
 }
 
 // A warp's threads own columns, its block's warps chunks in turn.
@@ -247,31 +335,31 @@ const char *norm_join(tt_cuda *cuda, const tt_cuda_norm_args *a,
     return launched();
 }
 
-template <int N_PACKS, bool SUMS, typename T>
+template <bool SUMS, typename T>
 static const char *launch(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
-    const weights gamma = {a->weight_type, a->gamma};
+    const grad_shape s = shape_of(a);
     const int64_t most = cuda->info.cores;
-    const int64_t wanted = grad_blocks(a->rows);
-    const int64_t blocks = wanted < most ? wanted : most;
-    const int bytes = WARPS * stages<N_PACKS>::N *
-                      rows_ahead<N_PACKS, SOURCES, T>::STAGE * (int)sizeof(pack<T>);
-    const auto kernel = norm_grad<N_PACKS, SUMS, T>;
+    const int64_t blocks = s.blocks < most ? s.blocks : most;
+    const int bytes =
+        s.groups * (STAGES * AT_ONCE * SOURCES * s.warps * 32 * 16 +
+                    2 * shared_sums::VALUES * shared_sums::padded(s.warps) * 4);
+    const grad_args<T> args = {
+        a->rows,
+        (int)a->n,
+        {(const T *)a->x, (const T *)a->dy, (const T *)a->plus},
+        {a->weight_type, a->gamma},
+        a->mean_in,
+        a->rstd_in,
+        (T *)a->y,
+        (float *)a->scratch};
+    const auto kernel = norm_grad<SUMS, T>;
     TRY_CUDA(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    kernel<<<(unsigned)blocks, WARPS * 32, (size_t)bytes, cuda->stream>>>(
-        a->rows, (int)a->n, (const T *)a->x, (const T *)a->dy, gamma,
-        a->mean_in, a->rstd_in, (const T *)a->plus, (T *)a->y,
-        (float *)a->scratch);
+    kernel<<<(unsigned)blocks, dim3((unsigned)s.warps * 32, (unsigned)s.groups),
+             (size_t)bytes, cuda->stream>>>(args);
     TRY(launched());
     return norm_join(cuda, a, blocks, SUMS ? 3 : 2);
-}
-
-template <int N_PACKS, typename T>
-static const char *launch_packs(tt_cuda *cuda, const tt_cuda_norm_args *a)
-{
-    return a->dsum != NULL ? launch<N_PACKS, true, T>(cuda, a)
-                           : launch<N_PACKS, false, T>(cuda, a);
 }
 
 // dx may be x: the weights' gradients come first where they have a kernel of their own.
@@ -288,16 +376,10 @@ static const char *in_turn(tt_cuda *cuda, const tt_cuda_norm_args *a)
 template <typename T>
 static const char *grad_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
-    const int64_t packs = ceil_div(a->n, 32 * pack<T>::N);
-    if (!is_wide<T>(a) || packs > MOST_PACKS)
+    if (!is_wide<T>(a) || shape_of(a).warps > MOST_WARPS)
         return in_turn(cuda, a);
-    return packs <= 1   ? launch_packs<1, T>(cuda, a)
-           : packs <= 2 ? launch_packs<2, T>(cuda, a)
-           : packs <= 3 ? launch_packs<3, T>(cuda, a)
-           : packs <= 4 ? launch_packs<4, T>(cuda, a)
-           : packs <= 5 ? launch_packs<5, T>(cuda, a)
-           : packs <= 7 ? launch_packs<7, T>(cuda, a)
-                        : launch_packs<8, T>(cuda, a);
+    return a->dsum != NULL ? launch<true, T>(cuda, a)
+                           : launch<false, T>(cuda, a);
 }
 
 extern "C" const char *tt_cuda_norm_grad(tt_cuda *cuda,
