@@ -14,6 +14,7 @@ typedef struct tt_norm_grad_params {
 // Inputs and outputs.
 enum { TT_NG_X, TT_NG_DY, TT_NG_GAMMA, TT_NG_MEAN, TT_NG_RSTD, TT_NG_PLUS };
 enum { TT_NG_DX, TT_NG_DGAMMA, TT_NG_DBETA };
+enum { TT_CS_FACTOR = 2 }; // of the gradient; none: 1
 enum { TT_CS_DLOGITS, TT_CS_SUM, TT_CS_COUNT, TT_CS_CORRECT };
 enum { TT_MA_A, TT_MA_B, TT_MA_BIAS, TT_MA_PLUS };
 enum { TT_MG_A, TT_MG_B, TT_MG_Z };

@@ -1,5 +1,6 @@
-// cross_entropy_step - cross_entropy, its gradient for dsum = 1, and correct, in one
-// pass over the logits, which the gradient may overwrite.
+// cross_entropy_step - cross_entropy, its gradient, and correct, in one pass over the
+// logits, which the gradient may overwrite. The third input is the gradient's factor,
+// by which a loss is scaled; without one it is 1.
 //
 //   flops   8 per element, 10 with smoothing
 
@@ -10,18 +11,20 @@
 #include "ops/ops.h"
 #include "ops/rows.h"
 
-enum { LOGITS, LABELS };
+enum { LOGITS, LABELS, DSUM };
 
 static tt_status infer(tt_op_io *io)
 {
     static const char name[] = "cross_entropy_step";
-    TT_TRY(tt_infer_inputs(io, name, 2, 2));
+    TT_TRY(tt_infer_inputs(io, name, 2, 3));
     TT_TRY(tt_infer_float(io, name, LOGITS));
     if (io->in[LOGITS].shape.ndim < 1)
         return tt_fail(TT_ERR_ARG, "%s: the logits are a scalar", name);
     TT_TRY(tt__want_dtype(io, LABELS, TT_I32, name));
     TT_TRY(tt__want_rows(io, LABELS, name));
     const tt_dtype wide = tt_dtype_master(io->in[LOGITS].dtype);
+    if (io->n_in > DSUM && io->in[DSUM].shape.ndim != 0)
+        return tt_fail(TT_ERR_ARG, "%s: dsum is not a scalar", name);
     const tt_shape number = {0};
     tt_infer_add(io, io->in[LOGITS].dtype, &io->in[LOGITS].shape);
     for (int i = TT_CS_SUM; i <= TT_CS_CORRECT; i++)
@@ -44,6 +47,7 @@ static const tt_sample samples[] = {
      {"f! batch:2 seq:5 vocab:5", "i<5 batch:2 seq:5"},
      500},
     {"ignore=0", {"f! batch:5 vocab:3", "i<2 batch:5"}, 120},
+    {"smoothing=0.1", {"f! batch:3 vocab:8", "i<8 batch:3", "m"}, 240},
     {0},
 };
 

@@ -34,7 +34,7 @@ typedef struct work {
     int32_t *group_of; // per old node: 1 + group; 0: none
     tt__group *group;
     int32_t n_groups;
-    tt_val *kept; // per old value: the same in the new graph
+    tt_val *kept; // per old value: the same in the new graph; TT_NONE: not yet
     tt_val *in;   // room for one node's inputs
 } work;
 
@@ -124,9 +124,24 @@ static void read_inputs(work *w, const tt_val *in, int n)
         w->in[i] = tt_is(in[i]) ? w->kept[in[i].id] : TT_NONE;
 }
 
+// A leaf, with the one that it is a copy of; a fused node may want it earlier than it
+// stands in the old graph.
+static tt_status keep_leaf(work *w, int32_t v)
+{
+    const tt_value *leaf = &w->old->value[v];
+    if (tt_is(w->kept[v]))
+        return TT_OK;
+    if (leaf->init.kind == TT_INIT_COPY && tt_role_is_state(leaf->role))
+        TT_TRY(keep_leaf(w, leaf->init.of.id));
+    return tt__copy_leaf(&w->b, w->old, v, w->kept);
+}
+
 static tt_status do_group(work *w, const tt__group *group)
 {
     tt_val out[TT_MAX_OUT];
+    for (int i = 0; i < group->n_in; i++)
+        if (tt_is(group->in[i]) && w->old->value[group->in[i].id].node < 0)
+            TT_TRY(keep_leaf(w, group->in[i].id));
     read_inputs(w, group->in, group->n_in);
     const tt_node *like = &w->old->node[group->node[0]];
     TT_TRY(tt__copy_aim(&w->b, like->phase, like->stage, like->origin));
@@ -155,10 +170,12 @@ static tt_status do_node(work *w, int32_t n)
 static tt_status rewrite(work *w)
 {
     const tt_graph *old = w->old;
+    for (int32_t v = 0; v < old->n_values; v++)
+        w->kept[v] = TT_NONE;
     for (int32_t v = 0; v < old->n_values; v++) {
         const tt_value *value = &old->value[v];
         if (value->node < 0)
-            TT_TRY(tt__copy_leaf(&w->b, old, v, w->kept));
+            TT_TRY(keep_leaf(w, v));
         else if (value->slot == 0)
             TT_TRY(do_node(w, value->node));
     }

@@ -129,6 +129,21 @@ static bool is_one(const tt__matcher *m, tt_val v)
     return p->value == 1;
 }
 
+// What 1 is multiplied with to make v, or v itself; TT_NONE: v is 1.
+static tt_val factor_of(const tt__matcher *m, tt_val v)
+{
+    if (is_one(m, v))
+        return TT_NONE;
+    const int32_t n = m->g->value[v.id].node;
+    if (n < 0 || node_at(m, n)->op != &tt_op_mul)
+        return v;
+    const tt_node *product = node_at(m, n);
+    for (int i = 0; i < 2; i++)
+        if (is_one(m, product->in[i]) && same_type(m->g, product->in[1 - i], v))
+            return product->in[1 - i];
+    return v;
+}
+
 static void match_loss(const tt__matcher *m, int32_t n, tt__group *group)
 {
     enum { SUM, COUNT, LSE };
@@ -141,16 +156,17 @@ static void match_loss(const tt__matcher *m, int32_t n, tt__group *group)
     if (back < 0 || hits < 0)
         return;
     const tt_node *grad = node_at(m, back);
-    if (grad->in[2].id != forward->out[LSE].id || !is_one(m, grad->in[3]) ||
+    if (grad->in[2].id != forward->out[LSE].id ||
         m->reads[forward->out[LSE].id].n != 1)
         return;
+    const tt_val factor = factor_of(m, grad->in[3]);
     *group = (tt__group){.op = &tt_op_cross_entropy_step,
                          .params = forward->params,
                          .node = {n, hits, back},
                          .n_nodes = 3,
                          .at = n,
-                         .in = {forward->in[0], forward->in[1]},
-                         .n_in = 2,
+                         .in = {forward->in[0], forward->in[1], factor},
+                         .n_in = tt_is(factor) ? 3 : 2,
                          .out = {grad->out[0], forward->out[SUM],
                                  forward->out[COUNT], node_at(m, hits)->out[0]},
                          .n_out = 4};

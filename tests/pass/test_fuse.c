@@ -16,7 +16,7 @@ static tt_job *plan(const char *settings_text, tt_arena *arena)
     tt_settings settings = {0};
     tt_job *job = NULL;
     char text[512], *rest = NULL;
-    snprintf(text, sizeof text, "%s device=cpu threads=1", settings_text);
+    snprintf(text, sizeof text, "device=cpu threads=1 %s", settings_text);
     for (char *t = strtok_r(text, " ", &rest); t != NULL;
          t = strtok_r(NULL, " ", &rest))
         CHECK_OK(tt_settings_assign(&settings, t, "test", arena));
@@ -57,6 +57,33 @@ TEST(everything_that_can_be_fused_in_gpt_is)
     CHECK(count(g, &tt_op_gelu_grad) == 0);
     CHECK(count(g, &tt_op_matmul_grad_both) == 6);
     CHECK(count(g, &tt_op_bias_grad) == 0);
+    tt_graph_destroy(g);
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+// The loss's factor, which is a state, goes into the fused loss.
+TEST(a_scaled_loss_is_fused)
+{
+    char settings[256];
+    tt_arena *arena = tt_arena_create();
+    snprintf(settings, sizeof settings, "%s device=ref precision=fp16", gpt);
+    tt_job *job = plan(settings, arena);
+    tt_graph *g = NULL;
+    CHECK_OK(tt_pass_apply(tt_pass_find("fuse"), &all, job->graph, &g));
+    CHECK_OK(tt_graph_verify(g));
+    CHECK(count(g, &tt_op_cross_entropy_step) == 1);
+    CHECK(count(g, &tt_op_cross_entropy) == 0);
+    CHECK(count(g, &tt_op_cross_entropy_grad) == 0);
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        const tt_node *node = &g->node[n];
+        if (node->op != &tt_op_cross_entropy_step)
+            continue;
+        CHECK(node->n_in == 3);
+        const tt_value *factor = &g->value[node->in[2].id];
+        CHECK_MSG(strcmp(factor->name, "loss_scale.factor") == 0,
+                  "the factor is %s", factor->name);
+    }
     tt_graph_destroy(g);
     tt_job_close(job);
     tt_arena_destroy(arena);

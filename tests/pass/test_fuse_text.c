@@ -107,7 +107,7 @@ TEST(a_loss_and_its_gradient_are_one)
                  "%6 = fill(%3) backward 0 'loss' f32 []\n"
                  "output 'loss' %3\noutput 'count' %4\n"
                  "output 'hits' %5\noutput 'dx' %2\n");
-    check_apart(LOSS("value=2; ", "%4") "output 'dx' %7\n");
+    check_apart(LOSS("value=2; ", "%4") "output 'dx' %7\n"); // known too late
     check_apart(LOSS("", "%4") "output 'lse' %4\noutput 'dx' %7\n");
     check_apart(LEAVES "%2 %3 %4 = cross_entropy(%0 %1) forward 0 'loss' f32 "
                        "[], f32 [], f32 [batch:4]\n"
@@ -119,6 +119,42 @@ TEST(a_loss_and_its_gradient_are_one)
                        "%6 = cross_entropy_grad(%0 %1 %4 %5) backward 0 'loss' "
                        "f32 [batch:4 classes:5]\n"
                        "output 'loss' %2\noutput 'dx' %6\n");
+}
+
+#define SCALED_LEAVES LEAVES "%2 = input 'factor' f32 []\n"
+#define SCALED(a, b)                                                           \
+    SCALED_LEAVES "%3 %4 %5 = cross_entropy(%0 %1) forward 0 'loss' f32 [], "  \
+                  "f32 [], f32 [batch:4]\n"                                    \
+                  "%6 = correct(%0 %1) forward 0 'hits' f32 []\n"              \
+                  "%7 = fill(%3) backward 0 'loss' f32 []\n"                   \
+                  "%8 = mul(" a " " b ") backward 0 'loss' f32 []\n"           \
+                  "%9 = cross_entropy_grad(%0 %1 %5 %8) backward 0 'loss' "    \
+                  "f32 [batch:4 classes:5]\n"                                  \
+                  "output 'dx' %9\n"
+#define LATE                                                                   \
+    LEAVES "%2 %3 %4 = cross_entropy(%0 %1) forward 0 'loss' f32 [], f32 [], " \
+           "f32 [batch:4]\n"                                                   \
+           "%5 = input 'factor' f32 []\n"                                      \
+           "%6 = correct(%0 %1) forward 0 'hits' f32 []\n"                     \
+           "%7 = fill(%2) backward 0 'loss' f32 []\n"                          \
+           "%8 = mul(%7 %5) backward 0 'loss' f32 []\n"                        \
+           "%9 = cross_entropy_grad(%0 %1 %4 %8) backward 0 'loss' f32 "       \
+           "[batch:4 classes:5]\n"                                             \
+           "output 'dx' %9\n"
+#define SCALED_STEP(a, b)                                                      \
+    SCALED_LEAVES "%3 %4 %5 %6 = cross_entropy_step(%0 %1 %2) forward 0 "      \
+                  "'loss' f32 [batch:4 classes:5], f32 [], f32 [], f32 []\n"   \
+                  "%7 = fill(%4) backward 0 'loss' f32 []\n"                   \
+                  "%8 = mul(" a " " b ") backward 0 'loss' f32 []\n"           \
+                  "output 'dx' %3\n"
+
+TEST(a_scaled_loss_and_its_gradient_are_one)
+{
+    check(SCALED("%7", "%2"), SCALED_STEP("%7", "%2"));
+    check(SCALED("%2", "%7"), SCALED_STEP("%2", "%7"));
+    check(LATE, SCALED_STEP("%7", "%2"));
+    check_apart(SCALED("%7", "%3")); // known too late
+    check_apart(SCALED("%2", "%2"));
 }
 
 // ---- products ------------------------------------------------------------

@@ -95,7 +95,7 @@ static bool can_step(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     const tt_local *x = &site->in[0].local;
-    return tt__site_has_types(site, "si", "sf") &&
+    return tt__site_has_types(site, "sif", "sf") &&
            tt_position_extent(x, x->shape.ndim - 1) == tt__site_cols(site);
 }
 
@@ -170,6 +170,7 @@ static tt_status run_correct(void *state, const tt_site *site,
 static tt_status run_step(void *state, const tt_site *site, const tt_args *args)
 {
     tt_cuda_loss_args a = describe(site, args);
+    a.dsum = tt_site_has(site, TT_CS_FACTOR) ? args->in[TT_CS_FACTOR] : NULL;
     a.dlogits = args->out[TT_CS_DLOGITS];
     a.sum = args->out[TT_CS_SUM];
     a.count = args->out[TT_CS_COUNT];

@@ -146,7 +146,10 @@ static tt_status run_cross_entropy_step(void *state, const tt_site *site,
     writes(&forward, &lse, args->scratch);
     writes(&hits, &site->out[TT_CS_CORRECT], args->out[TT_CS_CORRECT]);
     reads_at(&grad, &lse, args->scratch);
-    reads_at(&grad, &dsum, &one);
+    if (tt_site_has(site, TT_CS_FACTOR))
+        reads(&grad, site, args, TT_CS_FACTOR);
+    else
+        reads_at(&grad, &dsum, &one);
     writes(&grad, &site->out[TT_CS_DLOGITS], args->out[TT_CS_DLOGITS]);
     TT_TRY(run_part(&forward, &tt_kernel_ref_cross_entropy, site->params, site,
                     args));

@@ -391,7 +391,7 @@ __device__ static inline void step_row(const tt_cuda_loss_args &a, int64_t r,
     const bool is_hit = is_correct(a, row, label, e.top);
     if (threadIdx.x == 0)
         term[a.rows + r] = is_hit ? 1.f : 0.f;
-    row_grad(a, row, label, lse, 1.f, wide,
+    row_grad(a, row, label, lse, a.dsum == NULL ? 1.f : *a.dsum, wide,
              (T *)a.dlogits + r * a.row_stride);
 }
 
