@@ -7,7 +7,7 @@
 
 #include "backend/cuda/dev/norm.cuh"
 
-enum { COLS = 32, ROWS = 8, MAX_CHUNKS = 512 };
+enum { COLS = 32, ROWS = 8, MAX_CHUNKS = 512, MOST_PACKS = 8 };
 
 // f(i, x[i]) for the lane's elements of a row.
 template <bool WIDE, typename T, typename F>
@@ -70,69 +70,63 @@ __global__ void norm(int64_t rows, int n, float eps, const T *x, weights gamma,
     }
 }
 
-// Rows of at most 32 N * packs elements, a multiple of N: a warp takes rows in turn.
-enum { STAGES = 3, MOST_PACKS = 8 };
-
+// Rows of at most 32 N * packs elements, a multiple of N: all of a lane's loads come
+// first, and enough warps are there for some to load while others compute. The last
+// rows come first: what was written last before is what the cache still has.
 template <int N_PACKS, typename T>
-__global__ void __launch_bounds__(WARPS * 32, N_PACKS <= 3 ? 3 : 2)
+__global__ void __launch_bounds__(WARPS * 32)
     norm_short(int64_t rows, int n, float eps, const T *x, weights gamma,
                weights beta, T *y, float *mean_out, float *rstd_out)
 {
-    typedef rows_ahead<N_PACKS, 1, T> rows_here;
     typedef pack<T> P;
-    extern __shared__ uint4 shared_room[];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int64_t step = (int64_t)gridDim.x * WARPS;
-    const int64_t first = blockIdx.x * (int64_t)WARPS + warp;
-    const rows_here ahead = {
-        (P *)shared_room + warp * STAGES * rows_here::STAGE, {x}, rows, n,
-        lane};
+    const int lane = threadIdx.x % 32;
+    const int64_t r = rows - 1 - blockIdx.x * (int64_t)WARPS - threadIdx.x / 32;
+    const float part = 1.f / n;
+    P row[N_PACKS];
+    float v[P::N], sum = 0, squares = 0;
+    if (r < 0)
+        return;
 #pragma unroll
-    for (int s = 0; s < STAGES - 1; s++)
-        ahead.copy(s, first + s * step);
-    int stage = 0;
-    for (int64_t r = first; r < rows; r += step) {
-        ahead.copy((stage + STAGES - 1) % STAGES, r + (STAGES - 1) * step);
-        __pipeline_wait_prior(STAGES - 1);
-        float v[N_PACKS][P::N], sum = 0, squares = 0;
+    for (int j = 0; j < N_PACKS; j++) {
+        const int i = (j * 32 + lane) * P::N;
+        row[j] = i < n ? *(const P *)(x + r * n + i) : P();
+    }
 #pragma unroll
-        for (int j = 0; j < N_PACKS; j++) {
-            if ((j * 32 + lane) * P::N >= n)
-                continue;
-            unpack(ahead.at(stage, 0, j), v[j]);
+    for (int j = 0; j < N_PACKS; j++) {
+        unpack(row[j], v);
 #pragma unroll
-            for (int k = 0; k < P::N; k++)
-                sum += v[j][k];
-        }
-        const float mean = mean_out == NULL ? 0 : warp_sum(sum) / n;
+        for (int k = 0; k < P::N; k++)
+            sum += v[k];
+    }
+    const float mean = mean_out == NULL ? 0 : warp_sum(sum) * part;
 #pragma unroll
-        for (int j = 0; j < N_PACKS; j++)
-            if ((j * 32 + lane) * P::N < n)
+    for (int j = 0; j < N_PACKS; j++) {
+        if ((j * 32 + lane) * P::N >= n)
+            continue;
+        unpack(row[j], v);
 #pragma unroll
-                for (int k = 0; k < P::N; k++) {
-                    v[j][k] -= mean;
-                    squares += v[j][k] * v[j][k];
-                }
-        const float rstd = 1 / sqrtf(warp_sum(squares) / n + eps);
+        for (int k = 0; k < P::N; k++)
+            squares += (v[k] - mean) * (v[k] - mean);
+    }
+    const float rstd = rsqrtf(warp_sum(squares) * part + eps);
 #pragma unroll
-        for (int j = 0; j < N_PACKS; j++) {
-            const int i = (j * 32 + lane) * P::N;
-            if (i >= n)
-                continue;
-            alignas(16) float by[P::N], plus[P::N];
-            weights_at<P::N>(gamma, i, 1, by);
-            weights_at<P::N>(beta, i, 0, plus);
+    for (int j = 0; j < N_PACKS; j++) {
+        const int i = (j * 32 + lane) * P::N;
+        if (i >= n)
+            continue;
+        alignas(16) float by[P::N], plus[P::N];
+        weights_at<P::N>(gamma, i, 1, by);
+        weights_at<P::N>(beta, i, 0, plus);
+        unpack(row[j], v);
 #pragma unroll
-            for (int k = 0; k < P::N; k++)
-                v[j][k] = v[j][k] * rstd * by[k] + plus[k];
-            *(P *)(y + r * n + i) = packed<T>(v[j]);
-        }
-        if (lane == 0) {
-            if (mean_out != NULL)
-                mean_out[r] = mean;
-            rstd_out[r] = rstd;
-        }
-        stage = (stage + 1) % STAGES;
+        for (int k = 0; k < P::N; k++)
+            v[k] = (v[k] - mean) * rstd * by[k] + plus[k];
+        *(P *)(y + r * n + i) = packed<T>(v);
+    }
+    if (lane == 0) {
+        if (mean_out != NULL)
+            mean_out[r] = mean;
+        rstd_out[r] = rstd;
     }
 }
 
@@ -141,14 +135,8 @@ static const char *launch_short(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
     const weights gamma = {a->weight_type, a->gamma};
     const weights beta = {a->weight_type, a->beta};
-    const int bytes = WARPS * STAGES * rows_ahead<N_PACKS, 1, T>::STAGE * 16;
-    const int64_t wanted = ceil_div(a->rows, WARPS);
-    const int64_t most = (int64_t)cuda->info.cores * (N_PACKS <= 3 ? 3 : 2);
-    const auto kernel = norm_short<N_PACKS, T>;
-    TRY_CUDA(cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    kernel<<<(unsigned)(wanted < most ? wanted : most), WARPS * 32,
-             (size_t)bytes, cuda->stream>>>(
+    norm_short<N_PACKS, T><<<(unsigned)ceil_div(a->rows, WARPS), WARPS * 32, 0,
+                             cuda->stream>>>(
         a->rows, (int)a->n, (float)a->eps, (const T *)a->x, gamma, beta,
         (T *)a->y, a->mean, a->rstd);
     return launched();
@@ -164,6 +152,7 @@ static const char *norm_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
                : packs <= 3 ? launch_short<3, T>(cuda, a)
                : packs <= 4 ? launch_short<4, T>(cuda, a)
                : packs <= 5 ? launch_short<5, T>(cuda, a)
+               : packs <= 6 ? launch_short<6, T>(cuda, a)
                : packs <= 7 ? launch_short<7, T>(cuda, a)
                             : launch_short<8, T>(cuda, a);
     const weights gamma = {a->weight_type, a->gamma};

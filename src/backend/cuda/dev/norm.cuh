@@ -8,9 +8,7 @@
 
 #include "backend/cuda/dev/common.cuh"
 
-#include <cuda_pipeline.h>
-
-enum { WARPS = 8 };
+enum { WARPS = 4 };
 
 struct weights {
     tt_dtype type;
@@ -64,38 +62,6 @@ template <typename T> static inline bool is_wide(const tt_cuda_norm_args *a)
            is_aligned(a->y) && is_aligned(a->gamma) && is_aligned(a->beta) &&
            is_aligned(a->plus);
 }
-
-// Rows on their way to a warp that takes them in turn. A lane reads only what it copied
-// itself, so no lane waits for another.
-template <int N_PACKS, int SOURCES, typename T> struct rows_ahead {
-    typedef pack<T> P;
-    enum { ROW = N_PACKS * 32, STAGE = SOURCES * ROW };
-
-    P *room; // of the warp
-    const T *from[SOURCES];
-    int64_t rows, n;
-    int lane;
-
-    __device__ inline const P &at(int stage, int source, int j) const
-    {
-        return room[stage * STAGE + source * ROW + j * 32 + lane];
-    }
-
-    __device__ inline void copy(int stage, int64_t r) const
-    {
-#pragma unroll
-        for (int s = 0; s < SOURCES; s++)
-#pragma unroll
-            for (int j = 0; j < N_PACKS; j++) {
-                const int64_t i = (j * 32 + lane) * P::N;
-                if (r < rows && i < n && from[s] != NULL)
-                    __pipeline_memcpy_async(
-                        room + stage * STAGE + s * ROW + j * 32 + lane,
-                        from[s] + r * n + i, sizeof(P));
-            }
-        __pipeline_commit();
-    }
-};
 
 // Of the gradient in one pass.
 int64_t norm_grad_scratch(const tt_cuda_norm_args *args);

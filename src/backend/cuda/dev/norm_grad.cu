@@ -3,16 +3,16 @@
 // bias in front of it.
 //
 // A thread keeps the sums of its columns in registers; a row's sums go through shared
-// memory, from which a row is read again when they are known. All is added in a fixed
-// order. Bound by reading x, dy and plus and writing dx once.
+// memory. All is added in a fixed order. Bound by reading x, dy and plus and writing dx
+// once.
 
 #include "backend/cuda/dev/norm.cuh"
 
 enum { GRAD_BLOCKS = 264, COLS = 32, ROWS = 8 };
 
 // A thread owns the columns of one pack, the warps of a group a row; a block's groups
-// take AT_ONCE rows each, in turn, while the next are on their way to shared memory.
-enum { AT_ONCE = 2, STAGES = 3, MOST_WARPS = 18, MOST_GROUPS = 15 };
+// take AT_ONCE rows each, in turn, and load the next before they work on these.
+enum { AT_ONCE = 2, MOST_WARPS = 16, MOST_GROUPS = 15 };
 
 struct grad_shape {
     int warps, groups; // of a row, of a block
@@ -22,8 +22,9 @@ struct grad_shape {
 static grad_shape shape_of(const tt_cuda_norm_args *a)
 {
     const int64_t warps = ceil_div(a->n, 32 * (is_low(a->type) ? 8 : 4));
-    const int64_t fit = MOST_WARPS / warps;
-    const int64_t groups = fit < 1 ? 1 : fit > MOST_GROUPS ? MOST_GROUPS : fit;
+    int64_t groups = warps > MOST_WARPS ? 1 : MOST_WARPS / warps;
+    if (groups > MOST_GROUPS)
+        groups = MOST_GROUPS;
     const int64_t blocks = ceil_div(a->rows, groups * AT_ONCE);
     return {(int)warps, (int)groups,
             blocks > GRAD_BLOCKS ? (int64_t)GRAD_BLOCKS : blocks};
@@ -64,35 +65,30 @@ template <typename T> struct grad_args {
     float *partial; // [block, 2 or 3, n]
 };
 
-// ---- rows on their way ----------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------
 
-// Every thread reads only what it copied itself.
-template <typename T> struct rows_coming {
-    typedef pack<T> P;
-    P *room; // of the thread: those of the others lie between its packs
-    int column, threads;
+// What a thread has of AT_ONCE rows; zeros where there are none. The last rows come
+// first: what was written last before is what the cache still has.
+template <typename T> struct rows_held {
+    pack<T> from[SOURCES][AT_ONCE];
+    float mean[AT_ONCE], rstd[AT_ONCE];
 
-    __device__ inline const P &at(int stage, int k, int source) const
-    {
-        return room[((stage * AT_ONCE + k) * SOURCES + source) * threads];
-    }
-
-    __device__ inline void copy(const grad_args<T> &a, int stage,
-                                int64_t chunk) const
+    __device__ inline void load(const grad_args<T> &a, int64_t first,
+                                int column)
     {
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
-            const int64_t r = chunk * AT_ONCE + k;
-            if (r >= a.rows || column >= a.n)
-                continue;
+            const int64_t r = first + k;
+            const bool is_row = r >= 0 && r < a.rows;
+            mean[k] = is_row && a.mean != NULL ? a.mean[r] : 0;
+            rstd[k] = is_row ? a.rstd[r] : 0;
 #pragma unroll
             for (int s = 0; s < SOURCES; s++)
-                if (a.from[s] != NULL)
-                    __pipeline_memcpy_async((void *)&at(stage, k, s),
-                                            a.from[s] + r * a.n + column,
-                                            sizeof(P));
+                from[s][k] = is_row && column < a.n && a.from[s] != NULL
+                                 ? *(const pack<T> *)(a.from[s] + r * a.n +
+                                                      column)
+                                 : pack<T>();
         }
-        __pipeline_commit();
     }
 };
 
@@ -235,66 +231,48 @@ __global__ void __launch_bounds__(MOST_WARPS * 32, 1)
     typedef pack<T> P;
     enum { N = P::N };
     extern __shared__ uint4 shared_room[];
-    const int threads = blockDim.x * blockDim.y, column = threadIdx.x * N;
-    const int64_t step = (int64_t)gridDim.x * blockDim.y;
-    const int64_t first = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
+    const int column = threadIdx.x * N;
     const int64_t n_chunks = (a.rows + AT_ONCE - 1) / AT_ONCE;
-    const rows_coming<T> coming = {
-        (P *)shared_room + threadIdx.x + blockDim.x * threadIdx.y, column,
-        threads};
-    const bool is_in = column < a.n;
+    const int64_t step = (int64_t)gridDim.x * blockDim.y * AT_ONCE;
     const float part = 1.f / a.n;
     column_sums<N> sums = {};
     alignas(16) float gamma[N] = {};
-    shared_sums rows;
-    rows.begin((float *)(shared_room + STAGES * AT_ONCE * SOURCES * threads),
-               blockDim.x / 32);
-    if (is_in)
+    shared_sums shared;
+    rows_held<T> now, next;
+    shared.begin((float *)shared_room, blockDim.x / 32);
+    if (column < a.n)
         weights_at<N>(a.gamma, column, 1, gamma);
-#pragma unroll
-    for (int s = 0; s < STAGES - 1; s++)
-        coming.copy(a, s, first + s * step);
-    int stage = 0;
-    for (int64_t c = first; c < n_chunks; c += step) {
-        coming.copy(a, stage == 0 ? STAGES - 1 : stage - 1,
-                    c + (STAGES - 1) * step);
-        float mean[AT_ONCE], rstd[AT_ONCE], of_rows[2 * AT_ONCE] = {};
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            const int64_t r = c * AT_ONCE + k;
-            mean[k] = r < a.rows && a.mean != NULL ? a.mean[r] : 0;
-            rstd[k] = r < a.rows ? a.rstd[r] : 0;
-        }
-        __pipeline_wait_prior(STAGES - 1);
+    int64_t first = (n_chunks - 1 - blockIdx.x * (int64_t)blockDim.y -
+                     threadIdx.y) *
+                    AT_ONCE;
+    next.load(a, first, column);
+    for (; first >= 0; first -= step) {
+        float of_rows[2 * AT_ONCE];
+        now = next;
+        next.load(a, first - step, column);
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
-            if (is_in && c * AT_ONCE + k < a.rows)
-                add_row(coming.at(stage, k, FROM_X),
-                        coming.at(stage, k, FROM_DY), gamma, mean[k], rstd[k],
-                        &sums, of_rows + 2 * k);
-        rows.join(of_rows);
+            add_row(now.from[FROM_X][k], now.from[FROM_DY][k], gamma,
+                    now.mean[k], now.rstd[k], &sums, of_rows + 2 * k);
+        shared.join(of_rows);
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
-            const int64_t r = c * AT_ONCE + k;
-            if (!is_in || r >= a.rows)
+            const int64_t r = first + k;
+            if (column >= a.n || r >= a.rows)
                 continue;
             const float by[2] = {a.mean == NULL ? 0 : of_rows[2 * k] * part,
                                  of_rows[2 * k + 1] * part};
-            float y[N] = {};
-            if (a.from[FROM_PLUS] != NULL)
-                unpack(coming.at(stage, k, FROM_PLUS), y);
-            finish_row(coming.at(stage, k, FROM_X),
-                       coming.at(stage, k, FROM_DY), gamma, mean[k], rstd[k],
-                       by, y);
+            float y[N];
+            unpack(now.from[FROM_PLUS][k], y);
+            finish_row(now.from[FROM_X][k], now.from[FROM_DY][k], gamma,
+                       now.mean[k], now.rstd[k], by, y);
             if (SUMS)
 #pragma unroll
                 for (int i = 0; i < N; i++)
                     sums.dx[i] += y[i];
             *(P *)(a.dx + r * a.n + column) = packed<T>(y);
         }
-        stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
-    __pipeline_wait_prior(0);
     __syncthreads();
     float *const room = (float *)shared_room;
     float *to = a.partial + blockIdx.x * (int64_t)(SUMS ? 3 : 2) * a.n;
@@ -341,9 +319,9 @@ static const char *launch(tt_cuda *cuda, const tt_cuda_norm_args *a)
     const grad_shape s = shape_of(a);
     const int64_t most = cuda->info.cores;
     const int64_t blocks = s.blocks < most ? s.blocks : most;
-    const int bytes =
-        s.groups * (STAGES * AT_ONCE * SOURCES * s.warps * 32 * 16 +
-                    2 * shared_sums::VALUES * shared_sums::padded(s.warps) * 4);
+    const int64_t of_rows = 2 * shared_sums::VALUES * s.groups *
+                            shared_sums::padded(s.warps);
+    const int64_t bytes = 4 * (of_rows > a->n ? of_rows : a->n);
     const grad_args<T> args = {
         a->rows,
         (int)a->n,
@@ -353,11 +331,9 @@ static const char *launch(tt_cuda *cuda, const tt_cuda_norm_args *a)
         a->rstd_in,
         (T *)a->y,
         (float *)a->scratch};
-    const auto kernel = norm_grad<SUMS, T>;
-    TRY_CUDA(cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    kernel<<<(unsigned)blocks, dim3((unsigned)s.warps * 32, (unsigned)s.groups),
-             (size_t)bytes, cuda->stream>>>(args);
+    norm_grad<SUMS, T><<<(unsigned)blocks,
+                         dim3((unsigned)s.warps * 32, (unsigned)s.groups),
+                         (size_t)bytes, cuda->stream>>>(args);
     TRY(launched());
     return norm_join(cuda, a, blocks, SUMS ? 3 : 2);
 }
