@@ -81,6 +81,7 @@ static const tt_sample samples_units[] = {
     {"", {"m=0 step:2 site:3", "m=0.5 site:3", "m=0 site:3", "u=0"}, 6},
     {"", {"m=0 step:1 site:2", "m=0.5 site:2", "m=1e999 site:2", "u=0"}, 2},
     {"", {"m=1 step:4 site:2", "m=0.5 site:2", "m=3 site:2", "u=0"}, 8},
+    {"", {"m=0 step:2 site:2", "m=0.5 site:2", "m=4 site:2", "u=0"}, 4},
     {"", {"m+ step:3 site:5", "m+ site:20", "m+ site:5", "u=0"}, 15},
     {0},
 };
