@@ -137,6 +137,7 @@ static const tt_sample samples[] = {
     {"gelu=true", {"f batch:16 ff:32", "m=0.0625 site:1"}, 4608},
     {"site=1", {"f k:4 n:6", "m=0.000244140625 site:2"}, 24},
     {"to=e5m2", {"f batch:144 ff:80", "m=0.0625 site:1"}, 11520}, // tiles
+    {"", {"f batch:97 ff:91", "m=0.0625 site:1"}, 8827},          // many blocks
     {0},
 };
 

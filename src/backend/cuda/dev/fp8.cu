@@ -31,7 +31,22 @@ __device__ static inline uint32_t four_bytes(const float *x)
            two_bytes<IS_E5M2>(x[2], x[3]) << 16;
 }
 
-// All blocks: the last to come knows the largest of all.
+// Where blocks meet: thousands in one place would wait for each other, so there are some
+// places, in lines of their own, and the last at each of them goes on to the first.
+enum { PLACES = 32, BETWEEN = 128 / sizeof(tt_meeting) };
+
+// Whether this is the last of n to come; then it knows the largest.
+__device__ static bool is_last(tt_meeting *at, unsigned n, unsigned *largest)
+{
+    atomicMax(&at->largest, *largest);
+    __threadfence();
+    if (atomicAdd(&at->arrived, 1u) != n - 1)
+        return false;
+    *largest = atomicExch(&at->largest, 0u);
+    at->arrived = 0;
+    return true;
+}
+
 __device__ static void leave_peak(float largest, double of, tt_meeting *meeting,
                                   float *peak)
 {
@@ -39,14 +54,13 @@ __device__ static void leave_peak(float largest, double of, tt_meeting *meeting,
     largest = block_max(largest, room);
     if (threadIdx.x != 0)
         return;
-    atomicMax(&meeting->largest, __float_as_uint(largest));
-    __threadfence();
     const unsigned blocks = gridDim.x * gridDim.y;
-    if (atomicAdd(&meeting->arrived, 1u) != blocks - 1)
-        return;
-    const unsigned all = atomicExch(&meeting->largest, 0u);
-    *peak = (float)((double)__uint_as_float(all) / of);
-    meeting->arrived = 0;
+    const unsigned place = (blockIdx.y * gridDim.x + blockIdx.x) % PLACES;
+    const unsigned here = (blocks - 1 - place) / PLACES + 1;
+    unsigned all = __float_as_uint(largest);
+    if (is_last(meeting + (1 + place) * BETWEEN, here, &all) &&
+        is_last(meeting, blocks < PLACES ? blocks : (unsigned)PLACES, &all))
+        *peak = (float)((double)__uint_as_float(all) / of);
 }
 
 // x times the logistic function of twice what tanh would be of.
@@ -357,9 +371,9 @@ extern "C" const char *tt_cuda_quantise_open(tt_cuda *cuda)
 {
     if (cuda->meeting != NULL)
         return NULL;
-    TRY_CUDA(cudaMalloc((void **)&cuda->meeting, sizeof *cuda->meeting));
-    TRY_CUDA(cudaMemsetAsync(cuda->meeting, 0, sizeof *cuda->meeting,
-                             cuda->stream));
+    const size_t bytes = (1 + PLACES) * BETWEEN * sizeof *cuda->meeting;
+    TRY_CUDA(cudaMalloc((void **)&cuda->meeting, bytes));
+    TRY_CUDA(cudaMemsetAsync(cuda->meeting, 0, bytes, cuda->stream));
     return NULL;
 }
 
