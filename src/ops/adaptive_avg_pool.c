@@ -126,6 +126,7 @@ static const tt_sample samples[] = {
     {"out=3,2", {"f batch:2 channels:2 height:7 width:4"}, 144}, // 4 * 9 * 4
     {"out=3", {"f batch:3 channels:2 width:2"}, 24},             // 6 * 4
     {"out=2,1,2", {"f batch:1 channels:2 depth:3 height:2 width:3"}, 64},
+    {"", {"f batch:2 channels:8 height:4 width:5"}, 320},
     {0},
 };
 
@@ -138,6 +139,10 @@ static const tt_sample samples_grad[] = {
      {"f batch:2 channels:2 height:3 width:2",
       "f batch:2 channels:2 height:7 width:4"},
      144},
+    {"",
+     {"f batch:2 channels:8 height:1 width:1",
+      "f batch:2 channels:8 height:4 width:5"},
+     320},
     {0},
 };
 

@@ -122,6 +122,14 @@ static const tt_sample samples[] = {
      {"f batch:3 channels:2 width:2", "f channels:2", "f channels:2",
       "m=0.1 channels:2", "m=0.7 channels:2", "f batch:3 channels:2 width:2"},
      72}, // 6 * 12
+    {"activation=relu",
+     {"f batch:4 channels:8 width:17", "f channels:8", "f channels:8",
+      "m=0.1 channels:8", "m=0.7 channels:8"},
+     4896}, // 9 * 544
+    {"activation=relu",
+     {"f batch:4 channels:8 width:17", "f channels:8", "f channels:8",
+      "m=0.1 channels:8", "m=0.7 channels:8", "f batch:4 channels:8 width:17"},
+     5440}, // 10 * 544
     {0},
 };
 
@@ -200,6 +208,20 @@ static const tt_sample samples_grad[] = {
      {"f batch:3 channels:2 width:3", "f batch:3 channels:2 width:3",
       "f channels:2", "m channels:2", "m+ channels:2"},
      108}, // 6 * 18
+    {"",
+     {"f batch:4 channels:8 width:17", "f batch:4 channels:8 width:17",
+      "f channels:8", "m channels:8", "m+ channels:8"},
+     5440}, // 10 * 544
+    {"activation=relu",
+     {"f batch:4 channels:8 width:17", "f batch:4 channels:8 width:17",
+      "f channels:8", "m channels:8", "m+ channels:8",
+      "f! batch:4 channels:8 width:17"},
+     5984}, // 11 * 544
+    {"activation=relu has_residual=true",
+     {"f batch:4 channels:8 width:17", "f batch:4 channels:8 width:17",
+      "f channels:8", "m channels:8", "m+ channels:8",
+      "f! batch:4 channels:8 width:17"},
+     5984},
     {0},
 };
 

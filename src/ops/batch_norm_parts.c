@@ -129,6 +129,11 @@ static const tt_sample samples_apply[] = {
       "m=0.5 features:2", "m=0.5 features:2", "m+ moment:2 batch:3 channels:2",
       "m features:2", "f batch:9 channels:2 width:2"},
      216}, // 6 * 36
+    {"activation=relu",
+     {"f batch:4 channels:8 width:17", "f channels:8", "f channels:8",
+      "m=0.5 channels:8", "m=0.5 channels:8", "m+ moment:2 channels:8",
+      "m channels:8", "f batch:4 channels:8 width:17"},
+     3264}, // 6 * 544
     {0},
 };
 
@@ -276,6 +281,10 @@ static const tt_sample samples_sums[] = {
      {"f batch:9 channels:2 width:2", "f batch:9 channels:2 width:2",
       "m batch:3 channels:2", "m+ batch:3 channels:2"},
      180}, // 5 * 36
+    {"activation=relu",
+     {"f batch:4 channels:8 width:17", "f batch:4 channels:8 width:17",
+      "m channels:8", "m+ channels:8", "f! batch:4 channels:8 width:17"},
+     3264}, // 6 * 544
     {0},
 };
 
@@ -295,6 +304,11 @@ static const tt_sample samples_grad_apply[] = {
       "f features:2", "m batch:3 channels:2", "m+ batch:3 channels:2",
       "m moment:2 batch:3 channels:2"},
      252}, // 7 * 36
+    {"activation=relu has_residual=true",
+     {"f batch:4 channels:8 width:17", "f batch:4 channels:8 width:17",
+      "f channels:8", "m channels:8", "m+ channels:8", "m moment:2 channels:8",
+      "f! batch:4 channels:8 width:17"},
+     4352}, // 8 * 544
     {0},
 };
 

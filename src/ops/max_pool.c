@@ -135,7 +135,11 @@ static const tt_sample samples[] = {
      84}, // 42 * 2
     {"kernel=2,1,2 stride=1",
      {"f! batch:2 channels:1 depth:3 height:2 width:3"},
-     64}, // 16 * 4
+     64},                                                          // 16 * 4
+    {"kernel=2", {"f! batch:2 channels:8 height:4 width:5"}, 256}, // 64 * 4
+    {"kernel=3 stride=2 pad=1",
+     {"f! batch:2 channels:8 height:7 width:5"},
+     1728}, // 192 * 9
     {0},
 };
 
@@ -150,6 +154,11 @@ static const tt_sample samples_grad[] = {
       "u<9 batch:2 channels:2 height:4 width:3",
       "f batch:2 channels:2 height:9 width:7"},
      48},
+    {"kernel=3 stride=2",
+     {"f batch:2 channels:8 height:4 width:3",
+      "u<9 batch:2 channels:8 height:4 width:3",
+      "f batch:2 channels:8 height:9 width:7"},
+     192},
     {0},
 };
 

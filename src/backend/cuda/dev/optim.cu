@@ -7,7 +7,7 @@
 
 #include <new>
 
-enum { THREADS = 256, CHUNK = 8192, MOST = 96 };
+enum { THREADS = 256, CHUNK = 4096, MOST = 96 };
 
 struct optim_item {
     const void *w;

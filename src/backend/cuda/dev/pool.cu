@@ -13,10 +13,9 @@ __device__ static inline box window_of(const pooling &a, const pixel &o)
     for (int i = 0; i < TT_CUDA_SPACE; i++) {
         const dimension &d = a.d[i];
         const int first = o.at[i] * d.stride - d.pad;
-        b.lo[i] = first >= 0 ? 0 : (-first + d.dilation - 1) / d.dilation;
-        b.hi[i] = first >= d.in ? 0
-                                : min(d.kernel, (d.in - first + d.dilation - 1) /
-                                                    d.dilation);
+        const int to_end = quotient(d.in - first + d.dilation - 1, d.dilation);
+        b.lo[i] = first >= 0 ? 0 : quotient(-first + d.dilation - 1, d.dilation);
+        b.hi[i] = first >= d.in ? 0 : min(d.kernel, to_end);
     }
     return b;
 }

@@ -29,6 +29,12 @@ struct pixel {
     int n, at[TT_CUDA_SPACE], pack;
 };
 
+// Most that is divided by here is 1, which all threads see alike.
+__device__ static inline int quotient(int a, int b)
+{
+    return b == 1 ? a : a / b;
+}
+
 // The work of a thread; false: none.
 __device__ static inline bool place(const pooling &a, int dimension::*of,
                                     pixel *p)
@@ -42,7 +48,7 @@ __device__ static inline bool place(const pooling &a, int dimension::*of,
 #pragma unroll
     for (int k = TT_CUDA_SPACE - 1; k >= 0; k--) {
         const int extent = a.d[k].*of;
-        next = i / extent;
+        next = quotient(i, extent);
         p->at[k] = i - next * extent;
         i = next;
     }
