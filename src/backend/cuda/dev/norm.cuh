@@ -8,7 +8,7 @@
 
 #include "backend/cuda/dev/common.cuh"
 
-enum { WARPS = 4 };
+enum { WARPS = 2 };
 
 struct weights {
     tt_dtype type;

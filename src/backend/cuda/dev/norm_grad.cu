@@ -8,7 +8,7 @@
 
 #include "backend/cuda/dev/norm.cuh"
 
-enum { GRAD_BLOCKS = 264, COLS = 32, ROWS = 8 };
+enum { GRAD_BLOCKS = 264, COLS = 32, ROWS = 32 };
 
 // A thread owns the columns of one pack, the warps of a group a row; a block's groups
 // take AT_ONCE rows each, in turn, and load the next before they work on these.
@@ -79,14 +79,15 @@ template <typename T> struct rows_held {
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             const int64_t r = first + k;
+            const int64_t at = r * a.n + column;
             const bool is_row = r >= 0 && r < a.rows;
+            const bool is_in = is_row && column < a.n;
             mean[k] = is_row && a.mean != NULL ? a.mean[r] : 0;
             rstd[k] = is_row ? a.rstd[r] : 0;
 #pragma unroll
             for (int s = 0; s < SOURCES; s++)
-                from[s][k] = is_row && column < a.n && a.from[s] != NULL
-                                 ? *(const pack<T> *)(a.from[s] + r * a.n +
-                                                      column)
+                from[s][k] = is_in && (s != FROM_PLUS || a.from[s] != NULL)
+                                 ? *(const pack<T> *)(a.from[s] + at)
                                  : pack<T>();
         }
     }

@@ -181,17 +181,50 @@ extern "C" const char *tt_cuda_reduce(tt_cuda *cuda,
 
 // ---- squares, totals, clip, guard ----------------------------------------------
 
+// The thread's part of n elements, in packs, several on their way at once. Bound by
+// reading them.
+template <typename T>
+__device__ static inline double squares_here(const T *x, int n)
+{
+    typedef pack<T> P;
+    const int whole = ((uintptr_t)x & 15) == 0 ? n / P::N : 0;
+    double s = 0, t = 0;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < whole; i += THREADS) {
+        float v[P::N];
+        unpack(((const P *)x)[i], v);
+#pragma unroll
+        for (int k = 0; k < P::N; k += 2) {
+            s += (double)v[k] * v[k];
+            t += (double)v[k + 1] * v[k + 1];
+        }
+    }
+    for (int i = whole * P::N + threadIdx.x; i < n; i += THREADS)
+        s += (double)to_float(x[i]) * to_float(x[i]);
+    return s + t;
+}
+
+enum { SQUARES_CHUNK = 16384 };
+
+// The thread's part of every `blocks`th chunk from `chunk` on.
+template <typename T>
+__device__ static inline double squares_from(const T *x, int64_t n,
+                                             int64_t chunk, int64_t blocks)
+{
+    double s = 0;
+    for (int64_t first = chunk * SQUARES_CHUNK; first < n;
+         first += blocks * SQUARES_CHUNK)
+        s += squares_here(x + first,
+                          (int)min(n - first, (int64_t)SQUARES_CHUNK));
+    return s;
+}
+
 template <typename T>
 __global__ void squares(int64_t n, const T *x, double *partial)
 {
     __shared__ double room[32];
-    double s = 0;
-    for (int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x; i < n;
-         i += (int64_t)gridDim.x * THREADS) {
-        const float v = to_float(x[i]);
-        s += (double)v * v;
-    }
-    s = block_sum(s, room);
+    const double s =
+        block_sum(squares_from(x, n, blockIdx.x, gridDim.x), room);
     if (threadIdx.x == 0)
         partial[blockIdx.x] = s;
 }
@@ -214,7 +247,7 @@ __global__ void join_squares(int n, bool first, double *scratch, tt_dtype type,
 template <typename T>
 static const char *squares_type(tt_cuda *cuda, const tt_cuda_squares_args *a)
 {
-    int64_t blocks = ceil_div(a->n, THREADS * 16);
+    int64_t blocks = ceil_div(a->n, SQUARES_CHUNK);
     if (blocks > TT_CUDA_SQUARES_BLOCKS)
         blocks = TT_CUDA_SQUARES_BLOCKS;
     double *scratch = (double *)a->scratch;
@@ -228,7 +261,7 @@ static const char *squares_type(tt_cuda *cuda, const tt_cuda_squares_args *a)
 
 // Sums that need nothing of each other wait and are done in two launches: a block sums a
 // chunk of one vector, then a block adds up the chunks of one vector in their order.
-enum { SQUARES = 128, SQUARES_CHUNK = 16384, SQUARES_ROOM = 1 << 16 };
+enum { SQUARES = 128, SQUARES_ROOM = 1 << 16 };
 
 struct squares_item {
     const void *x;
@@ -256,20 +289,14 @@ __global__ void squares_of_all(squares_batch b)
             high = k - 1;
     }
     const squares_item &x = b.item[low];
-    const int64_t stride = (int64_t)x.blocks * SQUARES_CHUNK;
-    double s = 0;
-    for (int64_t first = (int64_t)((int)blockIdx.x - x.first_block) *
-                         SQUARES_CHUNK;
-         first < x.n; first += stride) {
-        const int64_t end = min(first + SQUARES_CHUNK, x.n);
-        for (int64_t i = first + threadIdx.x; i < end; i += THREADS) {
-            const float v = x.type == TT_BF16 ? to_float(((const bf16 *)x.x)[i])
-                            : x.type == TT_F16
-                                ? to_float(((const f16 *)x.x)[i])
-                                : ((const float *)x.x)[i];
-            s += (double)v * v;
-        }
-    }
+    const int chunk = (int)blockIdx.x - x.first_block;
+    double s;
+    if (x.type == TT_BF16)
+        s = squares_from((const bf16 *)x.x, x.n, chunk, x.blocks);
+    else if (x.type == TT_F16)
+        s = squares_from((const f16 *)x.x, x.n, chunk, x.blocks);
+    else
+        s = squares_from((const float *)x.x, x.n, chunk, x.blocks);
     s = block_sum(s, room);
     if (threadIdx.x == 0)
         b.partial[blockIdx.x] = s;
