@@ -15,7 +15,8 @@ die() {
 
 for what in norm_grad layer_norm matmul cross_entropy embedding adamw \
     sum_squares clip gelu stripe weave load quantize onebit \
-    conv_relu conv_grad_x_add conv_grad_w relu_grad_bias max_pool; do
+    conv_relu conv_grad_x_add conv_grad_w relu_grad_bias max_pool \
+    batch_norm_grad adaptive; do
     "$program" check kernel device=cuda only=$what >"$folder/out" 2>&1 ||
         die "$(grep -v holds "$folder/out" | head -20)"
 done
