@@ -135,23 +135,30 @@ ifneq ($(CUDA_MISSING),)
 $(error CUDA=1 needs $(CUDA_MISSING): install the CUDA toolkit with cuDNN, or \
 	leave CUDA=1 out)
 endif
-CUDA_SRCS := $(sort $(wildcard src/backend/cuda/dev/*.cu))
+# gemm_hopper uses what compute capability 9.0 alone has.
+HOPPER := $(filter 90,$(CUDA_ARCHS))
+CUDA_SRCS := $(filter-out $(if $(HOPPER),,%/gemm_hopper.cu),\
+	$(sort $(wildcard src/backend/cuda/dev/*.cu)))
 CUDA_OBJS := $(CUDA_SRCS:%.cu=$(B)/obj/%.o)
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Isrc -DTT_VERSION='"$(VERSION)"' \
 	-Xcompiler -fPIC,-Wall,-Wextra,-Wno-missing-field-initializers \
-	-Xcompiler -fvisibility=hidden \
+	-Xcompiler -fvisibility=hidden $(if $(HOPPER),-DTT_CUDA_HOPPER)
+NVCC_ARCHS = \
 	$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a$(,)code=sm_$a) \
 	-gencode arch=compute_$(lastword $(CUDA_ARCHS))$(,)code=compute_$(lastword $(CUDA_ARCHS))
 CUDA_PLUGIN := $(B)/libtutti-cuda.so
 
-$(call stamp,$(B)/nvcc-flags,$(NVCC) $(NVCC_FLAGS))
+$(B)/obj/src/backend/cuda/dev/gemm_hopper.o: \
+	NVCC_ARCHS = -gencode arch=compute_90a$(,)code=sm_90a
+
+$(call stamp,$(B)/nvcc-flags,$(NVCC) $(NVCC_FLAGS) $(NVCC_ARCHS))
 $(B)/nvcc-flags: # after `make clean all`
 	@touch $@
 
 $(B)/obj/%.o: %.cu $(B)/nvcc-flags
 	@mkdir -p $(@D)
 	@echo "  nvcc  $<"
-	@$(NVCC) $(NVCC_FLAGS) -MD -MP -c -o $@ $<
+	@$(NVCC) $(NVCC_FLAGS) $(NVCC_ARCHS) -MD -MP -c -o $@ $<
 
 $(B)/libtutti-cuda.so: $(CUDA_OBJS)
 	@echo "  ld    $@"
@@ -162,9 +169,9 @@ endif
 
 # The same files for a device that is emulated on the host, for tests on machines
 # without a GPU; of cuDNN there are convolutions.
-EMU_SRCS := $(filter-out %/sdpa.cu %/dnn_conv.cu,$(sort \
+EMU_SRCS := $(filter-out %/sdpa.cu %/dnn_conv.cu %/gemm_hopper.cu,$(sort \
 	$(wildcard src/backend/cuda/dev/*.cu)))
-EMU_HEADERS := $(filter-out %/dnn.cuh,$(patsubst %,$(B)/emulated/obj/%,\
+EMU_HEADERS := $(filter-out %/dnn.cuh %/hopper.cuh,$(patsubst %,$(B)/emulated/obj/%,\
 	$(wildcard src/backend/cuda/dev/*.cuh)))
 EMU_OWN  := $(sort $(wildcard tests/gpu/emulate/*.cpp))
 EMU_OBJS := $(EMU_SRCS:%.cu=$(B)/emulated/obj/%.o) \

@@ -141,6 +141,7 @@ static const tt_sample samples_both[] = {
      {"f batch:4 seq:4 embed:16", "f batch:4 seq:4 ff:24", "f embed:16 ff:24",
       "m out:24"},
      12672},
+    {"transposed=true", {"f batch:32 embed:8", "f batch:32 ff:24"}, 13056},
     {0},
 };
 

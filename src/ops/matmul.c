@@ -338,6 +338,11 @@ static const tt_sample samples[] = {
      {"f batch:2 seq:3 embed:4", "f out:5 embed:4", "f out:5"},
      240},
     {"wide=true", {"f experts:2 slot:3 ff:4", "f experts:2 ff:4 embed:5"}, 240},
+    // Extents that kernels for even ones take.
+    {"", {"f m:8 k:32", "f k:32 n:24"}, 12288},
+    {"transpose_b=true activation=gelu_tanh",
+     {"f m:8 k:32", "f n:24 k:32", "f n:24"},
+     12288},
     {0},
 };
 

@@ -98,6 +98,7 @@ static const tt_sample samples_w[] = {
       "f heads:2.head:3 embed:4"},
      288},
     {"", {"f batch:4 embed:5", "f batch:4 embed:3", "f in:5 out:3"}, 120},
+    {"transposed=true", {"f batch:32 embed:8", "f batch:32 ff:24"}, 12288},
     {0},
 };
 

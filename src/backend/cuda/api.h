@@ -51,6 +51,7 @@ typedef struct tt_cuda_gemm_desc {
     bool has_gelu_grad; // c = y * gelu_tanh'(z)
     tt_cuda_sums sums;  // also, in f32
     bool is_fast;       // of 8-bit operands: sums may have fewer bits than f32
+    bool is_exact;      // how it is done may depend on nothing that is measured
 } tt_cuda_gemm_desc;
 
 typedef struct tt_cuda_gemm_args {

@@ -182,6 +182,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
         pad_rows(&site->out[0]);
     }
     describe(site, &d);
+    d.is_exact = backend->options.exact;
     TT_TRY(tt__cuda_state(backend, sizeof(state), prepared_out));
     state *s = prepared_out->state;
     d.has_gelu = s->is_fused =
@@ -243,6 +244,7 @@ static tt_status prepare_fused(tt_backend *backend, tt_site *site,
     tt_cuda_gemm_desc d;
     tt_operand_set_dense(&site->out[0]);
     describe(site, &d);
+    d.is_exact = backend->options.exact;
     d.has_plus = is_add;
     d.has_gelu_grad = !is_add;
     if (!is_add)
@@ -314,7 +316,8 @@ static tt_status prepare_grad_w(tt_backend *backend, tt_site *site,
                            .n = p->transposed ? nx : ny,
                            .k = tt_operand_count(x) / nx,
                            .bias_type = TT_N_DTYPES,
-                           .adds = true};
+                           .adds = true,
+                           .is_exact = backend->options.exact};
     tt_operand_set_dense(&site->out[0]);
     fit(&site->in[0], as_rows, p->transposed ? &d.b : &d.a);
     fit(&site->in[1], as_rows, p->transposed ? &d.a : &d.b);

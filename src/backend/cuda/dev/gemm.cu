@@ -1,7 +1,8 @@
 // gemm - an operator's matrix product: with what comes behind it as an epilogue of
-// cuBLASLt's where that is faster, else as a kernel of its own.
+// cuBLASLt's where that is faster, else as a kernel of its own; or all of it by a
+// kernel of ours, where there is one and it is faster still.
 
-#include "backend/cuda/dev/gemm.cuh"
+#include "backend/cuda/dev/gemm_hopper.cuh"
 
 #include <new>
 
@@ -56,22 +57,39 @@ static tt_cuda_gemm *make(tt_cuda *cuda, const tt_cuda_gemm_desc &desc,
     return g;
 }
 
+// By the library: with the epilogue or without.
+static const char *make_best(tt_cuda *cuda, const tt_cuda_gemm_desc &desc,
+                             tt_cuda_gemm **gemm_out)
+{
+    const char *error = NULL;
+    *gemm_out = make(cuda, desc, false, &error);
+    if (*gemm_out == NULL || !has_epilogue(desc))
+        return error;
+    // That an epilogue cannot be had is no error.
+    tt_cuda_gemm *with = make(cuda, desc, true, &error);
+    if (with == NULL)
+        return NULL;
+    // Of small products, fewer launches are better.
+    const bool is_better = gemm_pays("epilogue", with, *gemm_out, true);
+    tt_cuda_gemm_destroy(is_better ? *gemm_out : with);
+    if (is_better)
+        *gemm_out = with;
+    return NULL;
+}
+
 extern "C" const char *tt_cuda_gemm_create(tt_cuda *cuda,
                                            const tt_cuda_gemm_desc *desc,
                                            tt_cuda_gemm **gemm_out)
 {
-    const char *error = NULL;
-    *gemm_out = make(cuda, *desc, false, &error);
-    if (*gemm_out == NULL || !has_epilogue(*desc))
-        return error;
-    // That an epilogue cannot be had is no error.
-    tt_cuda_gemm *with = make(cuda, *desc, true, &error);
-    if (with == NULL)
+    TRY(make_best(cuda, *desc, gemm_out));
+    if (*gemm_out == NULL || !gemm_hopper_can(cuda, *desc))
         return NULL;
-    const bool is_better = gemm_epilogue_pays(with, *gemm_out);
-    tt_cuda_gemm_destroy(is_better ? *gemm_out : with);
-    if (is_better)
-        *gemm_out = with;
+    const int64_t bytes = gemm_hopper_scratch(cuda, *desc);
+    tt_cuda_gemm own = **gemm_out;
+    own.is_own = true;
+    own.scratch_bytes = bytes > own.scratch_bytes ? bytes : own.scratch_bytes;
+    if (gemm_pays("own", &own, *gemm_out, desc->is_exact))
+        **gemm_out = own;
     return NULL;
 }
 
@@ -94,10 +112,18 @@ static const char *apply(tt_cuda_gemm *g, tt_cuda_fn fn, const void *a,
     return tt_cuda_map(g->cuda, &m);
 }
 
+static bool has_even_addresses(const tt_cuda_gemm_args *x)
+{
+    return is_aligned(x->a) && is_aligned(x->b) && is_aligned(x->c) &&
+           is_aligned(x->aux) && is_aligned(x->z) && is_aligned(x->plus);
+}
+
 extern "C" const char *tt_cuda_gemm_run(tt_cuda_gemm *gemm,
                                         const tt_cuda_gemm_args *args)
 {
     const tt_cuda_gemm_desc &d = gemm->desc;
+    if (gemm->is_own && has_even_addresses(args))
+        return gemm_hopper_run(gemm->cuda, d, args);
     if (gemm->is_fused || !has_epilogue(d))
         return gemm_product_run(gemm->product, args);
     tt_cuda_gemm_args x = *args;

@@ -1,7 +1,8 @@
 // gemm - what the files of matrix products share.
 //
-//   gemm          an operator's product: with an epilogue of the library's, or without
-//                 one and a kernel behind it
+//   gemm          an operator's product: by a kernel of our own, with an epilogue of the
+//                 library's, or without one and a kernel behind it
+//   gemm_hopper   gradients of weights by a kernel of our own
 //   gemm_product  one product by cuBLASLt: descriptors, algorithm
 //   gemm_choose   which algorithm, and whether an epilogue pays
 //   gemm_tail     the last columns, rows or terms, which the library would be slow with
@@ -50,15 +51,17 @@ cublasStatus_t gemm_multiply(const gemm_product *p, const tt_cuda_gemm_args *x,
                              int64_t bytes);
 
 bool gemm_choose(gemm_product *p); // false: the library has no way
-// Whether the product with the epilogue is faster than `plain` and the kernel behind
-// it, and gives the same.
-bool gemm_epilogue_pays(tt_cuda_gemm *with, tt_cuda_gemm *plain);
+// Whether `other` is faster than `plain`, and gives the same; `what` names the question.
+// Of what is not measured, `otherwise`.
+bool gemm_pays(const char *what, tt_cuda_gemm *other, tt_cuda_gemm *plain,
+               bool otherwise);
 
 struct tt_cuda_gemm {
     tt_cuda *cuda;
     tt_cuda_gemm_desc desc;
     gemm_product *product;
     bool is_fused; // the epilogue is in it
+    bool is_own;   // by our own kernel, where addresses allow it
     int64_t scratch_bytes;
 };
 

@@ -1,4 +1,4 @@
-// gemm_choose - which of the library's algorithms, and whether an epilogue pays: tried
+// gemm_choose - which of the library's algorithms, and whether another way pays: tried
 // on memory of its own, the fastest is kept. Equal shapes share a choice, in a process
 // and, where somebody keeps it (memo.cuh), from process to process: then two runs have
 // the same bits. The library loads a kernel when it is first run, which takes its time,
@@ -23,7 +23,7 @@ static const double least_tuned = TT_CUDA_LEAST_TUNED; // flops
 
 static bool is_tuned(const tt_cuda_gemm_desc &d)
 {
-    return 2.0 * d.batch * d.m * d.n * d.k >= least_tuned;
+    return !d.is_exact && 2.0 * d.batch * d.m * d.n * d.k >= least_tuned;
 }
 
 static int suggest(gemm_product *g, uint32_t alignment,
@@ -232,7 +232,8 @@ static std::string key_of(const gemm_product *g, const char *what,
 {
     std::vector<int64_t> k = {d.batch,     d.m,    d.n,        d.k,
                               d.bias_type, d.adds, d.has_plus, d.has_gelu,
-                              d.has_gelu_grad, d.sums, d.is_fast};
+                              d.has_gelu_grad, d.sums, d.is_fast,
+                              d.is_exact};
     for (const tt_cuda_matrix *x : {&d.a, &d.b, &d.c}) {
         const int64_t own[] = {x->type, x->row, x->col, x->batch};
         k.insert(k.end(), own, own + 4);
@@ -306,7 +307,7 @@ bool gemm_choose(gemm_product *g)
     return g->chosen.has_way;
 }
 
-// ---- epilogues -------------------------------------------------------------------
+// ---- other ways ------------------------------------------------------------------
 
 // sums[0, block] of (x - y)^2, sums[1, block] of y^2.
 template <typename T>
@@ -372,7 +373,7 @@ static bool gives_same(tt_cuda_gemm *with, tt_cuda_gemm *plain, trial *t)
             is_same(cuda, TT_F32, n_sums, x[0].sums, x[1].sums, x[0].scratch));
 }
 
-static bool try_epilogue(tt_cuda_gemm *with, tt_cuda_gemm *plain)
+static bool try_both(tt_cuda_gemm *with, tt_cuda_gemm *plain)
 {
     int64_t bytes = 16 * BLOCKS;
     bytes = with->scratch_bytes > bytes ? with->scratch_bytes : bytes;
@@ -394,12 +395,12 @@ static bool try_epilogue(tt_cuda_gemm *with, tt_cuda_gemm *plain)
     return is_faster;
 }
 
-// Small products are not measured: there, fewer launches are better.
-bool gemm_epilogue_pays(tt_cuda_gemm *with, tt_cuda_gemm *plain)
+bool gemm_pays(const char *what, tt_cuda_gemm *other, tt_cuda_gemm *plain,
+               bool otherwise)
 {
-    const std::string key = key_of(with->product, "epilogue", with->desc);
-    if (!is_tuned(with->desc))
-        return true;
+    const std::string key = key_of(other->product, what, other->desc);
+    if (!is_tuned(other->desc))
+        return otherwise;
     {
         const std::lock_guard<std::mutex> guard(lock);
         const auto known = pays.find(key);
@@ -408,11 +409,11 @@ bool gemm_epilogue_pays(tt_cuda_gemm *with, tt_cuda_gemm *plain)
     }
     unsigned long long kept = 0;
     bool result = false;
-    if (memo_find(with->cuda, key, &kept)) {
+    if (memo_find(other->cuda, key, &kept)) {
         result = kept != 0;
     } else {
-        result = try_epilogue(with, plain);
-        memo_keep(with->cuda, key, result);
+        result = try_both(other, plain);
+        memo_keep(other->cuda, key, result);
     }
     const std::lock_guard<std::mutex> guard(lock);
     return pays[key] = result;

@@ -1,0 +1,389 @@
+// gemm_hopper - c (+)= a^T b in f32 where k is long and c small: gradients of weights,
+// with the sums over k of a beside them.
+//
+// A block owns tiles of 128 x 256. One thread has the copy engine fill four stages of
+// shared memory; two groups of four warps multiply them, 64 rows each, with the sums in
+// registers. What tiles are too few for is shared out along k (gemm_share.cuh): parts,
+// which a second kernel adds up in a fixed order. Ranges of k that all tiles have are
+// worked on side by side, so that a and b are read about once. Sums of a are taken by
+// two more warps, which look at the stages too. Bound by the tensor cores: as fast as a
+// large square product, with sums 8% slower.
+
+#include "backend/cuda/dev/gemm_hopper.cuh"
+
+#include "backend/cuda/dev/gemm_share.cuh"
+#include "backend/cuda/dev/hopper.cuh"
+
+enum { ROWS = 128, COLS = 256, DEPTH = 64, STAGES = 4 };
+enum { THREADS = 384, BOX = 64, BOX_BYTES = BOX * BOX * 2 };
+enum {
+    A_BYTES = ROWS * DEPTH * 2,
+    STAGE_BYTES = A_BYTES + COLS * DEPTH * 2,
+    FULL_AT = STAGES * STAGE_BYTES, // a barrier for each stage
+    EMPTY_AT = FULL_AT + 8 * STAGES,
+    SHARED_BYTES = EMPTY_AT + 8 * STAGES,
+};
+
+struct hopper_args {
+    CUtensorMap a, b;
+    work_size size;
+    int m, n;
+    int64_t row;                // of c
+    float *c, *sums;            // sums: NULL: none
+    float *partial, *some_sums; // [slot, ROWS, COLS], [slot, ROWS]
+    bool adds;
+};
+
+struct stage {
+    int i, phase;
+};
+
+__device__ static inline void go_on(stage *s)
+{
+    s->phase ^= s->i == STAGES - 1;
+    s->i = s->i == STAGES - 1 ? 0 : s->i + 1;
+}
+
+// ---- work --------------------------------------------------------------------------
+
+__device__ static inline void load_parts(const hopper_args &x, uint32_t shared)
+{
+    parts all = own_parts(x.size);
+    stage s = {0, 0};
+    for (part p; next_part(&all, &p);) {
+        const int row = p.tile / x.size.n_tiles * ROWS;
+        const int col = p.tile % x.size.n_tiles * COLS;
+        for (int k = p.from; k < p.to; k++) {
+            const uint32_t full = shared + FULL_AT + 8 * s.i;
+            const uint32_t a = shared + s.i * STAGE_BYTES, b = a + A_BYTES;
+            bar_wait(shared + EMPTY_AT + 8 * s.i, s.phase ^ 1);
+            bar_expect(full, STAGE_BYTES);
+            for (int i = 0; i < ROWS / BOX; i++)
+                load_box(a + i * BOX_BYTES, &x.a, row + i * BOX, k * DEPTH, full);
+            for (int i = 0; i < COLS / BOX; i++)
+                load_box(b + i * BOX_BYTES, &x.b, col + i * BOX, k * DEPTH, full);
+            go_on(&s);
+        }
+    }
+}
+
+template <typename T> struct words; // two elements in a word
+
+template <> struct words<bf16> {
+    __device__ static inline void multiply(float (&d)[128], uint64_t a,
+                                           uint64_t b, int adds)
+    {
+        multiply_bf16(d, a, b, adds);
+    }
+    __device__ static inline float2 both(uint32_t w)
+    {
+        return {__uint_as_float(w << 16), __uint_as_float(w & 0xFFFF0000u)};
+    }
+};
+
+template <> struct words<f16> {
+    __device__ static inline void multiply(float (&d)[128], uint64_t a,
+                                           uint64_t b, int adds)
+    {
+        multiply_f16(d, a, b, adds);
+    }
+    __device__ static inline float2 both(uint32_t w)
+    {
+        return __half22float2(*(const __half2 *)&w);
+    }
+};
+
+enum { BATCH = 8 };
+
+// Of 64 rows of c, two of which are this lane's: every n_tiles-th of k, since as many
+// blocks have the same a.
+template <typename T>
+__device__ static inline void sum_stage(float2 *sum, uint32_t a, int first,
+                                        int step, int lane)
+{
+    for (int k = first; k < DEPTH; k += BATCH * step) {
+        uint32_t w[BATCH];
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) {
+            const int i = k + j * step;
+            w[j] = 0;
+            if (i < DEPTH)
+                asm volatile("ld.shared.u32 %0, [%1];"
+                             : "=r"(w[j])
+                             : "r"(a + i * 128 + 16 * (lane / 4 ^ i % 8) +
+                                   lane % 4 * 4));
+        }
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) {
+            const float2 v = words<T>::both(w[j]);
+            *sum = {sum->x + v.x, sum->y + v.y};
+        }
+    }
+}
+
+template <typename T>
+__device__ static inline void sum_parts(const hopper_args &x, uint32_t shared,
+                                        int half, int lane)
+{
+    parts all = own_parts(x.size);
+    stage s = {0, 0};
+    for (part p; next_part(&all, &p);) {
+        float2 sum = {0, 0};
+        for (int k = p.from; k < p.to; k++) {
+            bar_wait(shared + FULL_AT + 8 * s.i, s.phase);
+            sum_stage<T>(&sum, shared + s.i * STAGE_BYTES + half * BOX_BYTES,
+                         p.tile % x.size.n_tiles, x.size.n_tiles, lane);
+            __syncwarp();
+            if (lane == 0)
+                bar_arrive(shared + EMPTY_AT + 8 * s.i);
+            go_on(&s);
+        }
+        *(float2 *)(x.some_sums + (int64_t)p.slot * ROWS + half * BOX +
+                    2 * lane) = sum;
+    }
+}
+
+template <typename T>
+__device__ static inline void multiply_stage(float (&d)[128], uint32_t at,
+                                             int group, bool adds)
+{
+    const uint64_t a = across_k(at + group * BOX_BYTES, BOX_BYTES);
+    const uint64_t b = across_k(at + A_BYTES, BOX_BYTES);
+    products_begin();
+#pragma unroll
+    for (int i = 0; i < DEPTH / 16; i++) // 16 of k are 2048 bytes further
+        words<T>::multiply(d, a + 128 * i, b + 128 * i, i > 0 || adds);
+    products_commit();
+}
+
+// Rows 16 (t / 32) + t % 32 / 4 (+ 8) of a group, two columns of every 8.
+__device__ static inline void write_part(const hopper_args &x,
+                                         const float (&d)[128], int slot,
+                                         int group, int thread)
+{
+    const int row = group * BOX + thread / 32 * 16 + thread % 32 / 4;
+    float *to = x.partial + ((int64_t)slot * ROWS + row) * COLS + 2 * (thread % 4);
+#pragma unroll
+    for (int j = 0; j < COLS / 8; j++) {
+        *(float2 *)(to + 8 * j) = {d[4 * j], d[4 * j + 1]};
+        *(float2 *)(to + 8 * COLS + 8 * j) = {d[4 * j + 2], d[4 * j + 3]};
+    }
+}
+
+// A warp gives a stage back when its products are done, which others may not be.
+template <typename T>
+__device__ static inline void multiply_parts(const hopper_args &x,
+                                             uint32_t shared, int group,
+                                             int thread)
+{
+    const bool leads = thread % 32 == 0;
+    parts all = own_parts(x.size);
+    float d[128];
+    stage s = {0, 0};
+    for (part p; next_part(&all, &p);) {
+        int last = s.i;
+        for (int k = p.from; k < p.to; k++) {
+            bar_wait(shared + FULL_AT + 8 * s.i, s.phase);
+            multiply_stage<T>(d, shared + s.i * STAGE_BYTES, group, k > p.from);
+            if (k > p.from) {
+                products_wait<1>();
+                if (leads)
+                    bar_arrive(shared + EMPTY_AT + 8 * last);
+            }
+            last = s.i;
+            go_on(&s);
+        }
+        products_wait<0>();
+        if (leads)
+            bar_arrive(shared + EMPTY_AT + 8 * last);
+        write_part(x, d, p.slot, group, thread);
+    }
+}
+
+template <typename T, bool SUMS>
+__global__ void __launch_bounds__(THREADS, 1)
+    multiply_kernel(const __grid_constant__ hopper_args x)
+{
+    extern __shared__ __align__(1024) unsigned char room[];
+    const uint32_t shared = (uint32_t)__cvta_generic_to_shared(room);
+    const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; i++) {
+            bar_init(shared + FULL_AT + 8 * i, 1);
+            bar_init(shared + EMPTY_AT + 8 * i, 8 + (SUMS ? 2 : 0)); // warps
+        }
+        bars_ready();
+    }
+    __syncthreads();
+    if (group < 0) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+        if (threadIdx.x == 0)
+            load_parts(x, shared);
+        else if (SUMS && (warp == 1 || warp == 2))
+            sum_parts<T>(x, shared, warp - 1, threadIdx.x % 32);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
+        multiply_parts<T>(x, shared, group, threadIdx.x % 128);
+    }
+}
+
+// ---- adding up ---------------------------------------------------------------------
+
+__device__ static inline void add_to(float4 *sum, const float4 &v)
+{
+    *sum = {sum->x + v.x, sum->y + v.y, sum->z + v.z, sum->w + v.w};
+}
+
+__device__ static inline float sum_of_row(const hopper_args &x, int row)
+{
+    const int n_tiles = x.size.n_tiles, first = row / ROWS * n_tiles;
+    float sum = 0;
+    for (int n = 0; n < n_tiles; n++)
+        for_slots(x.size, first + n, [&](int slot) {
+            sum += x.some_sums[(int64_t)slot * ROWS + row % ROWS];
+        });
+    return sum;
+}
+
+enum { LINES = 4 }; // of a block, by 64 threads each
+
+// Bound by reading the parts once, most of them still in the cache.
+__global__ void add_parts(const __grid_constant__ hopper_args x)
+{
+    const int row = blockIdx.y * LINES + threadIdx.x / 64;
+    const int at = threadIdx.x % 64 * 4, col = blockIdx.x * COLS + at;
+    const int tile = row / ROWS * x.size.n_tiles + blockIdx.x;
+    float4 sum = {0, 0, 0, 0};
+    if (row >= x.m)
+        return;
+    for_slots(x.size, tile, [&](int slot) {
+        const int64_t line = (int64_t)slot * ROWS + row % ROWS;
+        add_to(&sum, *(const float4 *)(x.partial + line * COLS + at));
+    });
+    if (col < x.n) {
+        float4 *to = (float4 *)(x.c + row * x.row + col);
+        if (x.adds)
+            add_to(&sum, *to);
+        *to = sum;
+    }
+    if (x.sums != NULL && col == 0)
+        x.sums[row] = sum_of_row(x, row);
+}
+
+// ---- host --------------------------------------------------------------------------
+
+typedef CUresult encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t,
+                           void *, const cuuint64_t *, const cuuint64_t *,
+                           const cuuint32_t *, const cuuint32_t *,
+                           CUtensorMapInterleave, CUtensorMapSwizzle,
+                           CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+// Of the driver; NULL: it has none.
+static encode_fn *encoder()
+{
+    static encode_fn *const found = [] {
+        void *f = NULL;
+        cudaDriverEntryPointQueryResult how;
+        const cudaError_t status = cudaGetDriverEntryPointByVersion(
+            "cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &how);
+        (void)cudaGetLastError();
+        return status == cudaSuccess && how == cudaDriverEntryPointSuccess
+                   ? (encode_fn *)f
+                   : (encode_fn *)NULL;
+    }();
+    return found;
+}
+
+struct extent {
+    int64_t rows, cols; // cols lie side by side
+};
+
+// A matrix whose rows are `row` elements apart, by boxes.
+static bool show(CUtensorMap *map, tt_dtype type, const void *p, int64_t row, extent whole, extent box)
+{
+    const cuuint64_t dims[] = {(cuuint64_t)whole.cols, (cuuint64_t)whole.rows};
+    const cuuint64_t strides[] = {(cuuint64_t)row * 2};
+    const cuuint32_t boxes[] = {(cuuint32_t)box.cols, (cuuint32_t)box.rows};
+    const cuuint32_t ones[] = {1, 1};
+    return encoder()(map,
+                     type == TT_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                     : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                     2, (void *)p, dims, strides, boxes, ones,
+                     CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+static bool is_hopper(const tt_cuda *cuda)
+{
+    return cuda->info.major == 9 && cuda->info.minor == 0 &&
+           encoder() != NULL;
+}
+
+static work_size size_of(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
+{
+    work_size x = {(int)ceil_div(d.m, ROWS), (int)ceil_div(d.n, COLS),
+                   (int)ceil_div(d.k, DEPTH), cuda->info.cores, 0};
+    const int64_t work = (int64_t)x.m_tiles * x.n_tiles * x.k_blocks;
+    x.blocks = work < x.blocks ? (int)work : x.blocks;
+    x.budget = (int)ceil_div(work, x.blocks);
+    return x;
+}
+
+int64_t gemm_hopper_scratch(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
+{
+    return count_slots(size_of(cuda, d)) * ROWS * (COLS + 1) * 4 + GEMM_ALIGN;
+}
+
+// a and b by rows of m and n, at multiples of 16 bytes for the copy engine; c so large
+// that its tiles are many is no work to share out.
+bool gemm_hopper_can(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
+{
+    const int64_t most_k = (int64_t)1 << 30, most_tiles = 2 * cuda->info.cores;
+    const bool is_plain = !d.has_gelu && !d.has_gelu_grad && !d.has_plus &&
+                          d.bias_type == TT_N_DTYPES && d.batch == 1;
+    return is_hopper(cuda) && is_plain && is_low(d.a.type) &&
+           d.b.type == d.a.type && d.c.type == TT_F32 &&
+           d.sums != TT_CUDA_SUMS_OF_B && d.a.row == 1 && d.b.col == 1 &&
+           d.c.col == 1 && d.a.col % 8 == 0 && d.b.row % 8 == 0 &&
+           d.c.row % 4 == 0 && d.n % 4 == 0 && d.k < most_k &&
+           ceil_div(d.m, ROWS) * ceil_div(d.n, COLS) <= most_tiles;
+}
+
+static bool describe(const tt_cuda *cuda, const tt_cuda_gemm_desc &d,
+                     const tt_cuda_gemm_args *x, hopper_args *h)
+{
+    const extent box = {DEPTH, BOX};
+    h->size = size_of(cuda, d);
+    h->m = (int)d.m;
+    h->n = (int)d.n;
+    h->row = d.c.row;
+    h->c = (float *)x->c;
+    h->sums = d.sums == TT_CUDA_NO_SUMS ? NULL : (float *)x->sums;
+    h->partial = (float *)(((uintptr_t)x->scratch + GEMM_ALIGN - 1) &
+                           ~(uintptr_t)(GEMM_ALIGN - 1));
+    h->some_sums = h->partial + count_slots(h->size) * ROWS * COLS;
+    h->adds = x->accumulate;
+    return show(&h->a, d.a.type, x->a, d.a.col, {d.k, d.m}, box) &&
+           show(&h->b, d.b.type, x->b, d.b.row, {d.k, d.n}, box);
+}
+
+const char *gemm_hopper_run(tt_cuda *cuda, const tt_cuda_gemm_desc &d,
+                            const tt_cuda_gemm_args *x)
+{
+    const bool is_bf16 = d.a.type == TT_BF16;
+    hopper_args h = {};
+    if (!describe(cuda, d, x, &h))
+        return tt_cuda_failed_text("a matrix cannot be shown to the copy engine");
+    const auto kernel =
+        h.sums == NULL
+            ? (is_bf16 ? multiply_kernel<bf16, false> : multiply_kernel<f16, false>)
+            : (is_bf16 ? multiply_kernel<bf16, true> : multiply_kernel<f16, true>);
+    TRY_CUDA(cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
+    kernel<<<(unsigned)h.size.blocks, THREADS, SHARED_BYTES, cuda->stream>>>(h);
+    TRY(launched());
+    add_parts<<<dim3((unsigned)h.size.n_tiles, (unsigned)ceil_div(d.m, LINES)),
+                64 * LINES, 0, cuda->stream>>>(h);
+    return launched();
+}
