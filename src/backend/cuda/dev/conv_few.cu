@@ -18,7 +18,9 @@
 enum {
     TILE = 16,
     FILTERS = 64, // of a block
-    WARPS = 8,
+    WARPS = 8,           // of a block, forward
+    ROWS = TILE / WARPS, // of a warp
+    SUM_WARPS = 4,       // of a block that sums up a gradient
     MOST_STEPS = 16,
     DY_STRIDE = FILTERS + 8,
 };
@@ -26,7 +28,6 @@ enum {
 // Extents of it all; a `step` is 8 pairs of a window.
 struct few {
     int c, o, in[2], out[2], kernel[2], stride[2], pad[2];
-    int height; // of a tile
     int tiles[2], n_tiles;
     int lead;                        // numbers in front of a row of a window
     int pairs, steps;                // of a row of a window; of a window
@@ -37,7 +38,6 @@ struct few {
 static few few_of(const tt_cuda_conv_desc &d)
 {
     few f = {};
-    f.height = d.way == TT_CUDA_FORWARD ? TILE : TILE / 2;
     f.c = (int)d.c;
     f.o = (int)d.o;
     for (int i = 0; i < 2; i++) {
@@ -47,7 +47,7 @@ static few few_of(const tt_cuda_conv_desc &d)
         f.kernel[i] = (int)s.kernel;
         f.stride[i] = (int)s.stride;
         f.pad[i] = (int)s.pad;
-        f.tiles[i] = (int)ceil_div(s.out, i == 0 ? f.height : TILE);
+        f.tiles[i] = (int)ceil_div(s.out, TILE);
     }
     f.n_tiles = (int)d.n * f.tiles[0] * f.tiles[1];
     f.lead = f.pad[1] * f.c % 2 != 0 ? 1 : 0;
@@ -55,7 +55,7 @@ static few few_of(const tt_cuda_conv_desc &d)
     f.steps = (int)ceil_div((int64_t)f.kernel[0] * f.pairs, 8);
     f.has_copy = f.stride[1] * f.c % 2 != 0;
     f.has_words = f.in[1] * f.c % 2 == 0;
-    f.rows = (f.height - 1) * f.stride[0] + f.kernel[0];
+    f.rows = (TILE - 1) * f.stride[0] + f.kernel[0];
     f.row_words = ((TILE - 1) * f.stride[1] * f.c + 2 * f.pairs + 2) / 2;
     // Copies lie half of the banks apart.
     f.copy_words = f.rows * f.row_words;
@@ -85,14 +85,35 @@ __device__ static inline int column_at(const few &f, int column)
     return at / 2 + (at % 2 != 0 ? f.copy_words : 0);
 }
 
+// Of a tile's first output.
 struct place {
-    int image, y, x; // of a tile's first output
+    int image, y, x;
 };
 
 __device__ static inline place place_of(const few &f, int tile)
 {
     const int x = tile % f.tiles[1], y = tile / f.tiles[1] % f.tiles[0];
-    return {tile / f.tiles[1] / f.tiles[0], y * f.height, x * TILE};
+    return {tile / f.tiles[1] / f.tiles[0], y * TILE, x * TILE};
+}
+
+__device__ static inline place behind(const few &f, place at)
+{
+    at.x += TILE;
+    if (at.x >= f.out[1]) {
+        at.x = 0;
+        at.y += TILE;
+    }
+    if (at.y >= f.out[0]) {
+        at.y = 0;
+        at.image++;
+    }
+    return at;
+}
+
+// The tiles of a block are a run of all.
+__device__ static inline int first_tile(const few &f, int block)
+{
+    return (int)((int64_t)f.n_tiles * block / gridDim.x);
 }
 
 // What the windows of a tile cover, zeros around the image; on its way when this
@@ -176,31 +197,73 @@ struct few_tail {
     bool has_relu;
 };
 
-// Sums of one row of windows, to 16 filters in two runs of 8.
+__device__ static inline void load_bias(const few &f, const few_tail &tail,
+                                        int first, float (*bias)[8])
+{
+    const int t = threadIdx.x % 4;
+#pragma unroll
+    for (int part = 0; part < 2; part++)
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            const int filter = first + part * 32 + t * 8 + k;
+            bias[part][k] = tail.bias != NULL && filter < f.o
+                                ? (float)load_any(tail.bias_type, tail.bias,
+                                                  filter)
+                                : 0.f;
+        }
+}
+
+// Sums of one window, to 16 filters in two runs of 8.
 template <typename T>
-__device__ static inline void store_sums(const few &f, const few_tail &tail,
-                                         int first, const float (*sum)[4],
-                                         int half, T *y)
+__device__ static inline void store_sums(const float (*sum)[4], int half,
+                                         const float (*bias)[8], float least,
+                                         int filters, T *y)
 {
     const int t = threadIdx.x % 4;
 #pragma unroll
     for (int part = 0; part < 2; part++) {
-        const int filter = first + part * 32 + t * 8;
         float v[8];
-        if (filter >= f.o)
+        if (part * 32 + t * 8 >= filters)
             return;
 #pragma unroll
         for (int k = 0; k < 8; k++) {
-            v[k] = sum[part * 4 + k / 2][half * 2 + k % 2];
-            if (tail.bias != NULL)
-                v[k] += tail.bias_type == TT_F32
-                            ? ((const float *)tail.bias)[filter + k]
-                            : (float)load_any(tail.bias_type, tail.bias,
-                                              filter + k);
-            if (tail.has_relu && v[k] <= 0)
-                v[k] = 0;
+            const float z =
+                sum[part * 4 + k / 2][half * 2 + k % 2] + bias[part][k];
+            v[k] = z <= least ? least : z;
         }
-        *(pack<T> *)(y + filter) = packed<T>(v);
+        *(pack<T> *)(y + part * 32 + t * 8) = packed<T>(v);
+    }
+}
+
+// Products of a warp's rows of windows with all weights.
+template <typename T>
+__device__ static inline void add_windows(const few &f, const uint4 *weights,
+                                          const int *table,
+                                          const uint32_t *image, int rows,
+                                          float (*sum)[8][4])
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int down = f.stride[0] * f.row_words;
+    const uint32_t *column[2] = {image + column_at(f, g),
+                                 image + column_at(f, g + 8)};
+    for (int step = 0; step < f.steps; step++) {
+        uint32_t b[16];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            *(uint4 *)&b[4 * i] = weights[(step * 4 + i) * 32 + lane];
+        int near = table[step * 8 + t], far = table[step * 8 + t + 4];
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            if (i >= rows)
+                break;
+            const uint32_t a[4] = {column[0][near], column[1][near],
+                                   column[0][far], column[1][far]};
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+                mma<T>(a, &b[2 * k], sum[i][k]);
+            near += down;
+            far += down;
+        }
     }
 }
 
@@ -209,63 +272,44 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
     few_forward(few f, const T *x, const T *w, few_tail tail, T *y)
 {
     extern __shared__ uint4 room[];
-    enum { ROWS = TILE / WARPS };
     uint32_t *images = (uint32_t *)(room + f.steps * 128);
     int *table = (int *)(images + 2 * image_words(f));
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4;
+    const int top = threadIdx.x / 32 * ROWS, left = threadIdx.x % 32 / 4;
     const int first = blockIdx.y * FILTERS;
-    const int column[2] = {column_at(f, g), column_at(f, g + 8)};
-    int now = 0;
-    if ((int)blockIdx.x < f.n_tiles)
-        load_image(f, place_of(f, blockIdx.x), x, images);
+    const int end = first_tile(f, blockIdx.x + 1);
+    const float least = tail.has_relu ? 0.f : -INFINITY;
+    float bias[2][8];
+    int tile = first_tile(f, blockIdx.x), now = 0;
+    place at = place_of(f, tile);
+    load_image(f, at, x, images);
     __pipeline_commit();
     load_weights(f, first, w, (uint32_t *)room);
+    load_bias(f, tail, first, bias);
     for (int p = threadIdx.x; p < 8 * f.steps; p += blockDim.x)
         table[p] = pair_at(f, p);
-    for (int tile = blockIdx.x; tile < f.n_tiles; tile += gridDim.x, now ^= 1) {
-        const place at = place_of(f, tile);
-        const int next = tile + gridDim.x;
+    for (; tile < end; tile++, now ^= 1) {
+        const place next = behind(f, at);
         uint32_t *image = images + now * image_words(f);
         float sum[ROWS][8][4] = {};
-        if (next < f.n_tiles)
-            load_image(f, place_of(f, next), x,
-                       images + (now ^ 1) * image_words(f));
+        if (tile + 1 < end)
+            load_image(f, next, x, images + (now ^ 1) * image_words(f));
         __pipeline_commit();
         __pipeline_wait_prior(1);
         finish_image(f, image);
-        for (int step = 0; step < f.steps; step++) {
-            uint32_t b[16];
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                *(uint4 *)&b[4 * i] = room[(step * 4 + i) * 32 + lane];
-            const int near = table[step * 8 + lane % 4];
-            const int far = table[step * 8 + lane % 4 + 4];
-#pragma unroll
-            for (int i = 0; i < ROWS; i++) {
-                if (at.y + warp * ROWS + i >= f.out[0])
-                    break;
-                const int row = (warp * ROWS + i) * f.stride[0] * f.row_words;
-                const uint32_t a[4] = {image[column[0] + row + near],
-                                       image[column[1] + row + near],
-                                       image[column[0] + row + far],
-                                       image[column[1] + row + far]};
-#pragma unroll
-                for (int k = 0; k < 8; k++)
-                    mma<T>(a, &b[2 * k], sum[i][k]);
-            }
-        }
+        const int rows = f.out[0] - at.y - top;
+        add_windows<T>(f, room, table,
+                       image + top * f.stride[0] * f.row_words, rows, sum);
+        T *to = y + (((int64_t)at.image * f.out[0] + at.y + top) * f.out[1] +
+                     at.x + left) *
+                        f.o + first;
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int r = at.y + warp * ROWS + i, c = at.x + g + 8 * half;
-                if (r < f.out[0] && c < f.out[1])
-                    store_sums(f, tail, first, sum[i], half,
-                               y + (((int64_t)at.image * f.out[0] + r) *
-                                        f.out[1] +
-                                    c) *
-                                       f.o);
-            }
+            for (int half = 0; half < 2; half++)
+                if (i < rows && at.x + left + 8 * half < f.out[1])
+                    store_sums(sum[i], half, bias, least, f.o - first,
+                               to + ((int64_t)i * f.out[1] + 8 * half) * f.o);
+        at = next;
         __syncthreads();
     }
 }
@@ -280,39 +324,47 @@ __device__ static inline void regroup(uint32_t u, uint32_t v, uint32_t *low,
     *high = u >> 16 | (v & 0xffff0000u);
 }
 
-// [outputs of a tile, 64 filters], zeros where there are none.
+// [outputs of a tile, 64 filters], zeros where there are none; on its way when this
+// returns.
 template <typename T>
 __device__ static void load_dy(const few &f, const place &at, int first,
                                const T *dy, T *to)
 {
-    enum { PARTS = FILTERS / 8 };
-    for (int i = threadIdx.x; i < f.height * TILE * PARTS; i += blockDim.x) {
-        const int pixel = i / PARTS, part = i % PARTS * 8;
-        const int r = at.y + pixel / TILE, c = at.x + pixel % TILE;
-        T *room = to + pixel * DY_STRIDE + part;
-        if (r < f.out[0] && c < f.out[1] && first + part < f.o)
-            __pipeline_memcpy_async(
-                room,
-                dy + (((int64_t)at.image * f.out[0] + r) * f.out[1] + c) * f.o +
-                    first + part,
-                16);
+    enum { PARTS = FILTERS / 8 }; // as many threads as a row of a tile has parts
+    const int column = threadIdx.x / PARTS, part = threadIdx.x % PARTS * 8;
+    const bool is_in = at.x + column < f.out[1] && first + part < f.o;
+    const int64_t step = (int64_t)f.out[1] * f.o;
+    const T *from =
+        dy + (((int64_t)at.image * f.out[0] + at.y) * f.out[1] + at.x + column) *
+                 f.o + first + part;
+    to += column * DY_STRIDE + part;
+    for (int row = 0; row < TILE; row++) {
+        if (is_in && at.y + row < f.out[0])
+            __pipeline_memcpy_async(to, from, 16);
         else
-            *(uint4 *)room = uint4{0, 0, 0, 0};
+            *(uint4 *)to = uint4{0, 0, 0, 0};
+        to += TILE * DY_STRIDE;
+        from += step;
     }
 }
 
-// Products of one row of a tile with two steps of its windows.
-template <typename T>
-__device__ static inline void add_row(const uint32_t *image,
-                                      const int *column, const int *offset,
-                                      int n, const T *dy, float (*sum)[2][4][4])
+// What a warp sums up: `n` steps, of the rows that are its team's.
+struct share {
+    int team, teams, step, n;
+};
+
+// Products of one row of a tile with the steps of its windows.
+template <typename T, int STEPS>
+__device__ static inline void add_row(const uint32_t *image, const int *column,
+                                      const int *offset, int n, const T *dy,
+                                      float (*sum)[2][4][4])
 {
     uint32_t a[4][4];
 #pragma unroll
     for (int k = 0; k < 4; k++)
         load_turned(dy + 16 * k, DY_STRIDE, a[k]);
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < STEPS; i++) {
         uint32_t b[2][2];
         if (i >= n)
             break;
@@ -328,80 +380,73 @@ __device__ static inline void add_row(const uint32_t *image,
 }
 
 // The sums of all teams, one after the other, to total[64, 16 steps].
-__device__ static void add_teams(const few &f, int team, int teams, int step,
-                                 int n, const float (*sum)[2][4][4],
-                                 float *total)
+template <int STEPS>
+__device__ static void add_teams(const few &f, const share &s,
+                                 const float (*sum)[2][4][4], float *total)
 {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    for (int who = 0; who < teams; who++) {
+    for (int who = 0; who < s.teams; who++) {
         __syncthreads();
-        if (who != team)
-            continue;
 #pragma unroll
-        for (int i = 0; i < 2; i++)
-#pragma unroll
-            for (int odd = 0; odd < 2; odd++)
-#pragma unroll
-                for (int k = 0; k < 4; k++)
-#pragma unroll
-                    for (int e = 0; e < 4; e++) {
-                        if (i >= n)
-                            continue;
-                        const int filter = k * 16 + g + e / 2 * 8;
-                        const int at = filter * 16 * f.steps +
-                                       (step + i) * 16 + 2 * (2 * t + e % 2) +
-                                       odd;
-                        total[at] = (who > 0 ? total[at] : 0.f) + sum[i][odd][k][e];
-                    }
+        for (int i = 0; i < STEPS * 32; i++) {
+            const int step = i / 32, odd = i / 16 % 2, k = i / 4 % 4, e = i % 4;
+            const int filter = k * 16 + g + e / 2 * 8;
+            const int at = filter * 16 * f.steps + (s.step + step) * 16 +
+                           2 * (2 * t + e % 2) + odd;
+            if (who == s.team && step < s.n)
+                total[at] = (who > 0 ? total[at] : 0.f) + sum[step][odd][k][e];
+        }
     }
     __syncthreads();
 }
 
-// partial[block, 64 filters, 16 steps]. Two steps are a warp's, as many warps as it
-// takes are a team, and teams take the rows of a tile in turn.
-template <typename T>
-__global__ void __launch_bounds__(512)
+// partial[block, 64 filters, 16 steps]. Steps are dealt to the warps of a team, rows
+// of a tile to teams.
+template <typename T, int STEPS>
+__global__ void __launch_bounds__(32 * SUM_WARPS, 2)
     few_grad_w(few f, int teams, const T *x, const T *dy, float *partial)
 {
     extern __shared__ uint4 room[];
-    const int dy_length = f.height * TILE * DY_STRIDE;
+    enum { DY = TILE * TILE * DY_STRIDE };
     T *dys = (T *)room;
-    uint32_t *images = (uint32_t *)(dys + 2 * dy_length);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int g = lane / 4, t = lane % 4;
-    const int team = warp % teams, step = warp / teams * 2;
-    const int n = min(2, f.steps - step), first = blockIdx.y * FILTERS;
-    const int offset[2] = {pair_at(f, step * 8 + g),
-                           pair_at(f, (step + 1) * 8 + g)};
-    int column[4], now = 0;
-    float sum[2][2][4][4] = {};
+    uint32_t *images = (uint32_t *)(dys + 2 * DY);
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    const int warp = threadIdx.x / 32, step = warp / teams * STEPS;
+    const share mine = {warp % teams, teams, step, min((int)STEPS, f.steps - step)};
+    const int first = blockIdx.y * FILTERS;
+    const int end = first_tile(f, blockIdx.x + 1);
+    int offset[STEPS], column[4];
+    float sum[STEPS][2][4][4] = {};
+    int tile = first_tile(f, blockIdx.x), now = 0;
+    place at = place_of(f, tile);
+    load_dy(f, at, first, dy, dys);
+    load_image(f, at, x, images);
+    __pipeline_commit();
+    for (int i = 0; i < STEPS; i++)
+        offset[i] = pair_at(f, (step + i) * 8 + g);
     for (int i = 0; i < 4; i++)
         column[i] = column_at(f, 2 * t + i % 2 + i / 2 * 8);
-    if ((int)blockIdx.x < f.n_tiles) {
-        load_dy(f, place_of(f, blockIdx.x), first, dy, dys);
-        load_image(f, place_of(f, blockIdx.x), x, images);
-    }
-    __pipeline_commit();
-    for (int tile = blockIdx.x; tile < f.n_tiles; tile += gridDim.x, now ^= 1) {
-        const int next = tile + gridDim.x, then = now ^ 1;
+    for (; tile < end; tile++, now ^= 1) {
+        const place next = behind(f, at);
+        const int then = now ^ 1, rows = min((int)TILE, f.out[0] - at.y);
         uint32_t *image = images + now * image_words(f);
-        if (next < f.n_tiles) {
-            const place at = place_of(f, next);
-            load_dy(f, at, first, dy, dys + then * dy_length);
-            load_image(f, at, x, images + then * image_words(f));
+        if (tile + 1 < end) {
+            load_dy(f, next, first, dy, dys + then * DY);
+            load_image(f, next, x, images + then * image_words(f));
         }
         __pipeline_commit();
         __pipeline_wait_prior(1);
         finish_image(f, image);
-        const int rows = min(f.height, f.out[0] - place_of(f, tile).y);
-        for (int row = team; row < rows; row += teams)
-            add_row(image + row * f.stride[0] * f.row_words, column, offset, n,
-                    dys + now * dy_length + row * TILE * DY_STRIDE, sum);
+        for (int row = mine.team; row < rows; row += teams)
+            add_row<T, STEPS>(image + row * f.stride[0] * f.row_words, column,
+                              offset, mine.n,
+                              dys + now * DY + row * TILE * DY_STRIDE, sum);
+        at = next;
         __syncthreads();
     }
     float *total = (float *)room;
     const int length = FILTERS * 16 * f.steps;
-    add_teams(f, team, teams, step, n, sum, total);
+    add_teams<STEPS>(f, mine, sum, total);
     partial += ((int64_t)blockIdx.y * gridDim.x + blockIdx.x) * length;
     for (int i = threadIdx.x; i < length; i += blockDim.x)
         partial[i] = total[i];
@@ -447,7 +492,7 @@ static int shared_forward(const few &f)
 
 static int shared_grad_w(const few &f)
 {
-    const int tiles = 2 * f.height * TILE * DY_STRIDE * 2 + 8 * image_words(f);
+    const int tiles = 2 * TILE * TILE * DY_STRIDE * 2 + 8 * image_words(f);
     const int sums = FILTERS * 16 * f.steps * 4;
     return tiles > sums ? tiles : sums;
 }
@@ -472,23 +517,9 @@ bool tt_conv_few_can(const tt_cuda_conv_desc &d)
            shared_grad_w(f) <= most_shared;
 }
 
-static int members_of(const few &f)
+static int blocks_of(const tt_cuda *cuda, const few &f)
 {
-    return (f.steps + 1) / 2;
-}
-
-static int teams_of(const few &f)
-{
-    return members_of(f) < WARPS ? WARPS / members_of(f) : 1;
-}
-
-// As many as are there at the same time: 16 warps to a multiprocessor.
-static int blocks_of(const tt_cuda *cuda, const tt_cuda_conv_desc &d,
-                     const few &f)
-{
-    const int warps =
-        d.way == TT_CUDA_FORWARD ? (int)WARPS : members_of(f) * teams_of(f);
-    const int most = cuda->info.cores * (2 * WARPS / warps);
+    const int most = 2 * cuda->info.cores;
     return f.n_tiles < most ? f.n_tiles : most;
 }
 
@@ -496,18 +527,16 @@ int64_t tt_conv_few_scratch(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
     const few f = few_of(d);
     return d.way == TT_CUDA_GRAD_W
-               ? 4 * ceil_div(f.o, FILTERS) * blocks_of(cuda, d, f) * FILTERS *
+               ? 4 * ceil_div(f.o, FILTERS) * blocks_of(cuda, f) * FILTERS *
                      16 * f.steps
                : 0;
 }
 
 template <typename T>
-static const char *run_forward(tt_cuda *cuda, const tt_cuda_conv_desc &d,
-                               const tt_cuda_conv_args *a)
+static const char *run_forward(tt_cuda *cuda, const few &f,
+                               const few_tail &tail, const tt_cuda_conv_args *a)
 {
-    const few f = few_of(d);
-    const few_tail tail = {d.bias_type, a->bias, d.has_relu};
-    const dim3 grid((unsigned)blocks_of(cuda, d, f),
+    const dim3 grid((unsigned)blocks_of(cuda, f),
                     (unsigned)ceil_div(f.o, FILTERS));
     TRY_CUDA(cudaFuncSetAttribute(few_forward<T>,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -518,21 +547,20 @@ static const char *run_forward(tt_cuda *cuda, const tt_cuda_conv_desc &d,
     return launched();
 }
 
-template <typename T>
-static const char *run_grad_w(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+template <typename T, int STEPS>
+static const char *run_grad_w(tt_cuda *cuda, const few &f,
                               const tt_cuda_conv_args *a)
 {
-    const few f = few_of(d);
-    const int members = members_of(f), teams = teams_of(f);
-    const dim3 grid((unsigned)blocks_of(cuda, d, f),
+    const int members = (int)ceil_div(f.steps, STEPS);
+    const dim3 grid((unsigned)blocks_of(cuda, f),
                     (unsigned)ceil_div(f.o, FILTERS));
     const unsigned sums = (unsigned)ceil_div((int64_t)f.o * 16 * f.steps, 32);
-    TRY_CUDA(cudaFuncSetAttribute(few_grad_w<T>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  shared_grad_w(f)));
-    few_grad_w<T><<<grid, (unsigned)(32 * members * teams),
-                    (size_t)shared_grad_w(f), cuda->stream>>>(
-        f, teams, (const T *)a->x, (const T *)a->y, (float *)a->scratch);
+    const auto kernel = few_grad_w<T, STEPS>;
+    TRY_CUDA(cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_grad_w(f)));
+    kernel<<<grid, 32 * SUM_WARPS, (size_t)shared_grad_w(f), cuda->stream>>>(
+        f, SUM_WARPS / members, (const T *)a->x, (const T *)a->y,
+        (float *)a->scratch);
     TRY(launched());
     few_finish<<<sums, 256, 0, cuda->stream>>>(f, (int)grid.x, a->accumulate,
                                                (const float *)a->scratch,
@@ -540,12 +568,21 @@ static const char *run_grad_w(tt_cuda *cuda, const tt_cuda_conv_desc &d,
     return launched();
 }
 
+// Steps of a warp: two, or as many as its registers hold sums of.
+template <typename T>
+static const char *run(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+                       const tt_cuda_conv_args *a)
+{
+    const few f = few_of(d);
+    if (d.way == TT_CUDA_FORWARD)
+        return run_forward<T>(cuda, f, {d.bias_type, a->bias, d.has_relu}, a);
+    return f.steps <= 2 ? run_grad_w<T, 2>(cuda, f, a)
+                        : run_grad_w<T, 5>(cuda, f, a);
+}
+
 const char *tt_conv_few(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                         const tt_cuda_conv_args *args)
 {
-    if (d.way == TT_CUDA_FORWARD)
-        return d.type == TT_BF16 ? run_forward<bf16>(cuda, d, args)
-                                 : run_forward<f16>(cuda, d, args);
-    return d.type == TT_BF16 ? run_grad_w<bf16>(cuda, d, args)
-                             : run_grad_w<f16>(cuda, d, args);
+    return d.type == TT_BF16 ? run<bf16>(cuda, d, args)
+                             : run<f16>(cuda, d, args);
 }
