@@ -47,6 +47,8 @@ static const cpu_case shapes[] = {
     {&tt_op_slice, "dim=1 start=3 size=9", {"a:5 b:20 c:7"}},
     {&tt_op_slice_grad, "dim=1 start=3", {"a:5 b:9 c:7", "a:5 b:20 c:7"}},
     {&tt_op_concat, "dim=1", {"a:5 b:9 c:7", "a:5 b:2 c:7", "a:5 b:1 c:7"}},
+    {&tt_op_stripe, "dim=1 part=1 parts=3", {"a:5 b:20 c:7"}},
+    {&tt_op_weave, "dim=1", {"a:5 b:4 c:7", "a:5 b:4 c:7", "a:5 b:3 c:7"}},
     {&tt_op_split, "factor=b", {"a:5 b:3.c:7 d:4"}},
     {&tt_op_join, "factor=n dim=1 pos=0", {"a:5 c:7 d:4", "a:5 c:7 d:4"}},
     {&tt_op_bias_grad, "", {"a:5 b:300 c:70"}, .twice = true},
