@@ -139,7 +139,7 @@ static tt_status product_fp8(tt_backend *backend, const int64_t mnk[3],
     tt_choice choice;
     make_operand(&operand[0], TT_E4M3, mnk[0], mnk[2]);
     make_operand(&operand[1], TT_E4M3, mnk[1], mnk[2]);
-    make_vector(&operand[2], TT_F32, 2 * APART);
+    make_vector(&operand[2], TT_F32, 2 * (int64_t)APART);
     make_operand(&operand[3], TT_BF16, mnk[0], mnk[1]);
     tt_site site = {.op = &tt_op_matmul_fp8,
                     .params = &params,

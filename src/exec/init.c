@@ -57,7 +57,7 @@ static void stage_fini(const tt_exec *exec, stage *s)
 {
     tt_free(s->extra);
     const int64_t used = s->used < s->bytes ? s->used : s->bytes;
-    if (exec->options.poison && used > 0)
+    if (exec->options.poison && s->memory != NULL && used > 0)
         memset(s->memory, TT_POISON, (size_t)used);
 }
 
