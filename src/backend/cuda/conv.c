@@ -1,8 +1,9 @@
 // conv and its gradients - by cuDNN, and by cuBLASLt where a convolution is a matrix
 // product (kernel 1, stride 1); whichever is faster for the shape. Channels lie last,
 // and stay so from layer to layer. Bound by the tensor cores, narrow layers by memory
-// bandwidth. What cuDNN has no way for (windows that begin inside of the image) is
-// left to a plain kernel.
+// bandwidth. First layers, whose images have few channels, have kernels of their own;
+// what cuDNN has no way for (windows that begin inside of the image) is left to a plain
+// kernel.
 
 #include "ops/conv.h"
 

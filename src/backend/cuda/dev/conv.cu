@@ -12,8 +12,6 @@
 
 #include <new>
 
-enum { WIDE = 8 };
-
 struct tt_cuda_conv {
     tt_cuda *cuda;
     tt_cuda_conv_desc d;
@@ -60,21 +58,10 @@ static bool is_lopsided(const tt_cuda_conv_desc &d)
     return d.way == TT_CUDA_GRAD_W && is_padded;
 }
 
-// Whether cuDNN is given more channels than there are, zeros: its fast kernels want
-// them by eights, and pictures have three.
-static bool is_narrow(const tt_cuda_conv_desc &d)
-{
-    return d.way != TT_CUDA_GRAD_X && d.groups == 1 && d.c < WIDE &&
-           is_low(d.type) && !is_lopsided(d);
-}
-
 // What cuDNN computes. Where its x differs from what is there, it gets a copy.
 tt_cuda_conv_desc tt_conv_inner(const tt_cuda_conv_desc &d)
 {
-    tt_cuda_conv_desc inner = is_lopsided(d) ? padded(d) : d;
-    if (is_narrow(d))
-        inner.c = WIDE;
-    return inner;
+    return is_lopsided(d) ? padded(d) : d;
 }
 
 static int64_t bytes_of(tt_dtype type, int64_t n)
@@ -84,17 +71,13 @@ static int64_t bytes_of(tt_dtype type, int64_t n)
 
 static int64_t copy_bytes(const tt_cuda_conv_desc &d)
 {
-    return is_lopsided(d) || is_narrow(d)
-               ? bytes_of(d.type, count_x(tt_conv_inner(d)))
-               : 0;
+    return is_lopsided(d) ? bytes_of(d.type, count_x(padded(d))) : 0;
 }
 
-// The weights with more channels, or their gradient as the library leaves it.
+// The weights' gradient as the library leaves it.
 static int64_t weight_bytes(const tt_cuda_conv_desc &d)
 {
-    return d.way == TT_CUDA_GRAD_W || is_narrow(d)
-               ? bytes_of(d.type, count_w(tt_conv_inner(d)))
-               : 0;
+    return d.way == TT_CUDA_GRAD_W ? bytes_of(d.type, count_w(d)) : 0;
 }
 
 // ---- products --------------------------------------------------------------
@@ -281,15 +264,12 @@ static const char *cast_bias(tt_cuda_conv *conv, const void *bias, void *to)
     return tt_cuda_copy(conv->cuda, &a);
 }
 
-// The weight's gradient to where it belongs, without channels that are not there.
+// The weight's gradient to where it belongs.
 static const char *add_gradient(tt_cuda_conv *conv, const void *low,
                                 const tt_cuda_conv_args *a)
 {
     const tt_cuda_conv_desc &d = conv->d;
     tt_cuda_sum_args s = {};
-    if (is_narrow(d))
-        return tt_conv_narrow(conv->cuda, d.type, count_w(d), (int)d.c, low,
-                              a->accumulate, (float *)a->w);
     s.n_in = 1;
     s.n = count_w(d);
     s.in_type = d.type;
@@ -314,13 +294,8 @@ static const char *copy_inputs(tt_cuda_conv *conv, const tt_cuda_conv_args *a,
     if (copy_bytes(d) > 0) {
         b->x = at;
         at += copy_bytes(d);
-        TRY(is_narrow(d) ? tt_conv_widen(conv->cuda, d.type,
-                                         count_x(d) / d.c, (int)d.c, a->x, b->x)
-                         : pad_x(conv, a->x, b->x));
+        TRY(pad_x(conv, a->x, b->x));
     }
-    if (is_narrow(d) && d.way == TT_CUDA_FORWARD)
-        TRY(tt_conv_widen(conv->cuda, d.type, count_w(d) / d.c, (int)d.c, a->w,
-                          b->w));
     b->scratch = at;
     return NULL;
 }

@@ -68,12 +68,6 @@ const char *tt_conv_few(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                         const tt_cuda_conv_args *args);
 int64_t tt_conv_few_scratch(const tt_cuda *cuda, const tt_cuda_conv_desc &d);
 
-// Rows of c channels, fewer than 8, to rows of 8, and back: gradients of n weights.
-const char *tt_conv_widen(tt_cuda *cuda, tt_dtype type, int64_t rows, int c,
-                          const void *from, void *to);
-const char *tt_conv_narrow(tt_cuda *cuda, tt_dtype type, int64_t n, int c,
-                           const void *from, bool accumulate, float *to);
-
 // Bias (NULL: none) and activation, where the kernel in front of this has none.
 const char *tt_conv_finish(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                            const void *bias, void *y);

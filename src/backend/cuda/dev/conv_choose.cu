@@ -124,7 +124,7 @@ static std::string key_of(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
                                s.stride, s.dilation, s.pad};
         k.insert(k.end(), all, all + 6);
     }
-    return memo_key(cuda, "conv by number, 2", tt_dnn_version(), k);
+    return memo_key(cuda, "conv by number, 3", tt_dnn_version(), k);
 }
 
 static std::mutex choices_lock;
@@ -165,7 +165,7 @@ static double now(void)
 
 static double seconds_for_shape(void)
 {
-    const double share = (seconds_for_all - spent) / 40;
+    const double share = (seconds_for_all - spent) / 20;
     return share < 0.03 ? 0.03 : share > 0.5 ? 0.5 : share;
 }
 

@@ -197,63 +197,6 @@ int64_t tt_conv_plain_scratch(const tt_cuda_conv_desc *desc)
                                        : 0;
 }
 
-template <typename T>
-__global__ void widen(int64_t rows, int c, const T *from, T *to)
-{
-    struct alignas(8 * sizeof(T)) row {
-        T v[8];
-    };
-    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    row r;
-    if (i >= rows)
-        return;
-#pragma unroll
-    for (int k = 0; k < 8; k++)
-        r.v[k] = k < c ? from[i * c + k] : from_float<T>(0.f);
-    ((row *)to)[i] = r;
-}
-
-template <typename T>
-__global__ void narrow(int64_t n, int c, const T *from, bool accumulate,
-                       float *to)
-{
-    const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
-    if (i >= n)
-        return;
-    const float x = to_float(from[i / c * 8 + i % c]);
-    to[i] = accumulate ? to[i] + x : x;
-}
-
-template <typename T>
-static const char *run_widen(tt_cuda *cuda, int64_t rows, int c,
-                             const void *from, void *to)
-{
-    widen<T><<<(unsigned)ceil_div(rows, THREADS), THREADS, 0, cuda->stream>>>(
-        rows, c, (const T *)from, (T *)to);
-    return launched();
-}
-
-const char *tt_conv_widen(tt_cuda *cuda, tt_dtype type, int64_t rows, int c,
-                          const void *from, void *to)
-{
-    return BY_TYPE(type, run_widen, cuda, rows, c, from, to);
-}
-
-template <typename T>
-static const char *run_narrow(tt_cuda *cuda, int64_t n, int c, const void *from,
-                              bool accumulate, float *to)
-{
-    narrow<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
-        n, c, (const T *)from, accumulate, to);
-    return launched();
-}
-
-const char *tt_conv_narrow(tt_cuda *cuda, tt_dtype type, int64_t n, int c,
-                           const void *from, bool accumulate, float *to)
-{
-    return BY_TYPE(type, run_narrow, cuda, n, c, from, accumulate, to);
-}
-
 // Rows of `channels` packs of V channels.
 template <typename T, int V>
 __global__ void finish(int64_t n, int channels, tt_dtype bias_type,
