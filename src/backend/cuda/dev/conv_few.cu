@@ -231,7 +231,7 @@ __device__ static inline void store_sums(const float (*sum)[4], int half,
                 sum[part * 4 + k / 2][half * 2 + k % 2] + bias[part][k];
             v[k] = z <= least ? least : z;
         }
-        *(pack<T> *)(y + part * 32 + t * 8) = packed<T>(v);
+        store_whole(y + part * 32 + t * 8, packed<T>(v));
     }
 }
 
@@ -239,7 +239,7 @@ __device__ static inline void store_sums(const float (*sum)[4], int half,
 template <typename T>
 __device__ static inline void add_windows(const few &f, const uint4 *weights,
                                           const int *table,
-                                          const uint32_t *image, int rows,
+                                          const uint32_t *image,
                                           float (*sum)[8][4])
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -251,19 +251,20 @@ __device__ static inline void add_windows(const few &f, const uint4 *weights,
 #pragma unroll
         for (int i = 0; i < 4; i++)
             *(uint4 *)&b[4 * i] = weights[(step * 4 + i) * 32 + lane];
-        int near = table[step * 8 + t], far = table[step * 8 + t + 4];
+        const int near = table[step * 8 + t], far = table[step * 8 + t + 4];
+        uint32_t a[ROWS][4];
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
-            if (i >= rows)
-                break;
-            const uint32_t a[4] = {column[0][near], column[1][near],
-                                   column[0][far], column[1][far]};
+            a[i][0] = column[0][near + i * down];
+            a[i][1] = column[1][near + i * down];
+            a[i][2] = column[0][far + i * down];
+            a[i][3] = column[1][far + i * down];
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
 #pragma unroll
             for (int k = 0; k < 8; k++)
-                mma<T>(a, &b[2 * k], sum[i][k]);
-            near += down;
-            far += down;
-        }
+                mma<T>(a[i], &b[2 * k], sum[i][k]);
     }
 }
 
@@ -297,8 +298,9 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
         __pipeline_wait_prior(1);
         finish_image(f, image);
         const int rows = f.out[0] - at.y - top;
-        add_windows<T>(f, room, table,
-                       image + top * f.stride[0] * f.row_words, rows, sum);
+        if (rows > 0)
+            add_windows<T>(f, room, table,
+                           image + top * f.stride[0] * f.row_words, sum);
         T *to = y + (((int64_t)at.image * f.out[0] + at.y + top) * f.out[1] +
                      at.x + left) *
                         f.o + first;

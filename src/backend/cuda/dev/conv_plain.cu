@@ -220,7 +220,7 @@ __global__ void finish(int64_t n, int channels, tt_dtype bias_type,
                      : (float)load_any(bias_type, bias, c * V + k);
         p.v[k] = from_float<T>(has_relu && z <= 0 ? 0.f : z);
     }
-    ((part *)y)[i] = p;
+    store_whole(&((part *)y)[i], p);
 }
 
 template <typename T>
