@@ -93,53 +93,63 @@ template <> struct words<f16> {
     }
 };
 
-enum { BATCH = 8 };
+enum { RUN = 8 }; // of k, in which the parts of rows are permuted
 
-// Of 64 rows of c, two of which are this lane's: every n_tiles-th of k, since as many
-// blocks have the same a.
-template <typename T>
-__device__ static inline void sum_stage(float2 *sum, uint32_t a, int first,
-                                        int step, int lane)
+// Where this lane's two rows of c are in each of a run.
+struct columns {
+    uint32_t at[RUN];
+};
+
+__device__ static inline columns columns_of(int lane)
 {
-    for (int k = first; k < DEPTH; k += BATCH * step) {
-        uint32_t w[BATCH];
+    columns c;
 #pragma unroll
-        for (int j = 0; j < BATCH; j++) {
-            const int i = k + j * step;
-            w[j] = 0;
-            if (i < DEPTH)
-                asm volatile("ld.shared.u32 %0, [%1];"
-                             : "=r"(w[j])
-                             : "r"(a + i * 128 + 16 * (lane / 4 ^ i % 8) +
-                                   lane % 4 * 4));
-        }
+    for (int j = 0; j < RUN; j++)
+        c.at[j] = j * 128 + 16 * (lane / 4 ^ j) + lane % 4 * 4;
+    return c;
+}
+
+template <typename T>
+__device__ static inline void sum_run(float2 *sum, uint32_t a, const columns &c)
+{
+    uint32_t w[RUN];
 #pragma unroll
-        for (int j = 0; j < BATCH; j++) {
-            const float2 v = words<T>::both(w[j]);
-            *sum = {sum->x + v.x, sum->y + v.y};
-        }
+    for (int j = 0; j < RUN; j++)
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[j]) : "r"(a + c.at[j]));
+#pragma unroll
+    for (int j = 0; j < RUN; j++) {
+        const float2 v = words<T>::both(w[j]);
+        sum[j % 2] = {sum[j % 2].x + v.x, sum[j % 2].y + v.y};
     }
 }
 
+// As many tiles as there are beside each other have the same a: run r is done by that
+// whose number is r % n_tiles. A stage must not be kept long.
 template <typename T>
 __device__ static inline void sum_parts(const hopper_args &x, uint32_t shared,
                                         int half, int lane)
 {
+    const int n = x.size.n_tiles, per_stage = DEPTH / RUN;
+    const columns c = columns_of(lane);
     parts all = own_parts(x.size);
     stage s = {0, 0};
     for (part p; next_part(&all, &p);) {
-        float2 sum = {0, 0};
+        float2 sum[2] = {{0, 0}, {0, 0}};
+        int first = (p.tile % n - p.from % n * (per_stage % n) % n + n) % n;
         for (int k = p.from; k < p.to; k++) {
+            const uint32_t a = shared + s.i * STAGE_BYTES + half * BOX_BYTES;
             bar_wait(shared + FULL_AT + 8 * s.i, s.phase);
-            sum_stage<T>(&sum, shared + s.i * STAGE_BYTES + half * BOX_BYTES,
-                         p.tile % x.size.n_tiles, x.size.n_tiles, lane);
+            for (int r = first; r < per_stage; r += n)
+                sum_run<T>(sum, a + r * RUN * 128, c);
             __syncwarp();
             if (lane == 0)
                 bar_arrive(shared + EMPTY_AT + 8 * s.i);
+            first -= per_stage % n;
+            first += first < 0 ? n : 0;
             go_on(&s);
         }
         *(float2 *)(x.some_sums + (int64_t)p.slot * ROWS + half * BOX +
-                    2 * lane) = sum;
+                    2 * lane) = {sum[0].x + sum[1].x, sum[0].y + sum[1].y};
     }
 }
 
