@@ -244,15 +244,16 @@ __device__ static inline void add_to(float4 *sum, const float4 &v)
     *sum = {sum->x + v.x, sum->y + v.y, sum->z + v.z, sum->w + v.w};
 }
 
-__device__ static inline float sum_of_row(const hopper_args &x, int row)
+// By a warp: a lane has the parts of a tile, or of every 32nd.
+__device__ static inline float sum_of_row(const hopper_args &x, int row, int lane)
 {
     const int n_tiles = x.size.n_tiles, first = row / ROWS * n_tiles;
     float sum = 0;
-    for (int n = 0; n < n_tiles; n++)
+    for (int n = lane; n < n_tiles; n += 32)
         for_slots(x.size, first + n, [&](int slot) {
             sum += x.some_sums[(int64_t)slot * ROWS + row % ROWS];
         });
-    return sum;
+    return warp_sum(sum);
 }
 
 enum { LINES = 4 }; // of a block, by 64 threads each
@@ -276,8 +277,11 @@ __global__ void add_parts(const __grid_constant__ hopper_args x)
             add_to(&sum, *to);
         *to = sum;
     }
-    if (x.sums != NULL && col == 0)
-        x.sums[row] = sum_of_row(x, row);
+    if (x.sums == NULL || col >= 4 * 32)
+        return;
+    const float whole = sum_of_row(x, row, col / 4);
+    if (col == 0)
+        x.sums[row] = whole;
 }
 
 // ---- host --------------------------------------------------------------------------
