@@ -403,7 +403,9 @@ __global__ void cross_entropy_step(tt_cuda_loss_args a, bool wide, int *fault)
 }
 
 // Of rows that fit into shared memory, two on each multiprocessor, so that one comes
-// while the other is worked on. Bound by reading and writing the logits once.
+// while the other is worked on. Bound by reading and writing the logits once: 3.25 ms
+// for 64 x 1024 rows of 50257 on an H200, 95% of the rate of long copies; 84% within a
+// training step, whose products make the GPU lower its clock.
 enum { MOST_HELD = 112 << 10 };
 
 template <typename T> static int64_t held_bytes(const tt_cuda_loss_args *a)
