@@ -36,6 +36,9 @@ static void fill_rows(const trial *t, int32_t *row)
         row[i + 5] = other;
     }
     row[t->choices - 1] = row[0] = -1; // a token without any
+    for (int64_t i = 6 * t->choices; i < 7 * t->choices; i++)
+        row[i] = -1; // another, behind one that has some
+    CHECK(row[6 * t->choices - 1] >= 0);
 }
 
 static double gate_at(const trial *t, const buf *gate, int64_t i)
