@@ -4,8 +4,9 @@
 //
 // A thread keeps the sums of its columns in registers; a row's sums go through shared
 // memory. All is added in a fixed order. Bound by reading x, dy and plus and writing dx
-// once: 104 us for 64 x 1024 rows of 768 on an H200, 90% of the rate of long copies, of
-// which 3 are for joining the sums; 82% for 16 x 1024 rows of 1280 or 1600.
+// once: the same loop in a program of its own took 104 us for 64 x 1024 rows of 768 on an
+// H200, 90% of the rate of long copies, of which 3 are for joining the sums, and reached
+// 82% for 16 x 1024 rows of 1280 or 1600.
 
 #include "backend/cuda/dev/norm.cuh"
 
@@ -68,10 +69,19 @@ template <typename T> struct grad_args {
 
 // ---- rows -----------------------------------------------------------------------
 
+template <typename T>
+__device__ static inline void unpack_words(const uint4 &words, float *out)
+{
+    pack<T> p;
+    memcpy(&p, &words, sizeof p);
+    unpack(p, out);
+}
+
 // What a thread has of AT_ONCE rows; zeros where there are none. The last rows come
-// first: what was written last before is what the cache still has.
+// first: what was written last before is what the cache still has. Packs are held as
+// words: as elements, each of 16 bits would be moved by itself.
 template <typename T> struct rows_held {
-    pack<T> from[SOURCES][AT_ONCE];
+    uint4 from[SOURCES][AT_ONCE];
     float mean[AT_ONCE], rstd[AT_ONCE];
 
     __device__ inline void load(const grad_args<T> &a, int64_t first,
@@ -88,8 +98,8 @@ template <typename T> struct rows_held {
 #pragma unroll
             for (int s = 0; s < SOURCES; s++)
                 from[s][k] = is_in && (s != FROM_PLUS || a.from[s] != NULL)
-                                 ? *(const pack<T> *)(a.from[s] + at)
-                                 : pack<T>();
+                                 ? *(const uint4 *)(a.from[s] + at)
+                                 : uint4();
         }
     }
 };
@@ -120,22 +130,16 @@ __device__ static inline float warp_sums(float *v, int lane)
 // The sums of a group's warps, two of each row: [turn, group, 2 AT_ONCE, warps]. Turns
 // alternate, so that one barrier is enough: who writes a turn again has seen all others
 // at the barrier of the one between.
-struct shared_sums {
+template <int WIDE> struct shared_sums { // WIDE: at least the group's warps
     enum { VALUES = 2 * AT_ONCE };
     float *room; // of the group
-    int of_turn, wide, turn;
-
-    __host__ __device__ static inline int padded(int warps)
-    {
-        return (warps + 3) / 4 * 4;
-    }
+    int of_turn, turn;
 
     // Entries beyond the group's warps stay 0.
-    __device__ inline void begin(float *all, int warps)
+    __device__ inline void begin(float *all)
     {
-        wide = padded(warps);
-        of_turn = VALUES * wide * blockDim.y;
-        room = all + VALUES * wide * threadIdx.y;
+        of_turn = VALUES * WIDE * blockDim.y;
+        room = all + VALUES * WIDE * threadIdx.y;
         turn = 0;
         const int t = threadIdx.x + blockDim.x * threadIdx.y;
         for (int i = t; i < 2 * of_turn; i += blockDim.x * blockDim.y)
@@ -149,13 +153,14 @@ struct shared_sums {
         float *const here = room + turn * of_turn;
         const float sum = warp_sums<VALUES>(value, lane);
         if (lane % (32 / VALUES) == 0)
-            here[lane / (32 / VALUES) * wide + warp] = sum;
+            here[lane / (32 / VALUES) * WIDE + warp] = sum;
         __barrier_sync_count(1 + threadIdx.y, blockDim.x);
 #pragma unroll
         for (int v = 0; v < VALUES; v++) {
             value[v] = 0;
-            for (int w = 0; w < wide; w += 4) {
-                const float4 p = *(const float4 *)(here + v * wide + w);
+#pragma unroll
+            for (int w = 0; w < WIDE; w += 4) {
+                const float4 p = *(const float4 *)(here + v * WIDE + w);
                 value[v] += (p.x + p.y) + (p.z + p.w);
             }
         }
@@ -190,13 +195,13 @@ template <int N> struct column_sums {
 // The terms of a row for the sums over it, and of its columns.
 template <typename T>
 __device__ static inline void
-add_row(const pack<T> &px, const pack<T> &pd, const float *gamma, float mean,
+add_row(const uint4 &px, const uint4 &pd, const float *gamma, float mean,
         float rstd, column_sums<pack<T>::N> *sums, float *of_row)
 {
     enum { N = pack<T>::N };
     float x[N], dy[N], a = 0, b = 0;
-    unpack(px, x);
-    unpack(pd, dy);
+    unpack_words<T>(px, x);
+    unpack_words<T>(pd, dy);
 #pragma unroll
     for (int k = 0; k < N; k++) {
         const float hat = (x[k] - mean) * rstd, g = dy[k] * gamma[k];
@@ -212,13 +217,13 @@ add_row(const pack<T> &px, const pack<T> &pd, const float *gamma, float mean,
 // Adds dx to y; `by` are the means over the row.
 template <typename T>
 __device__ static inline void
-finish_row(const pack<T> &px, const pack<T> &pd, const float *gamma, float mean,
+finish_row(const uint4 &px, const uint4 &pd, const float *gamma, float mean,
            float rstd, const float *by, float *y)
 {
     enum { N = pack<T>::N };
     float x[N], dy[N];
-    unpack(px, x);
-    unpack(pd, dy);
+    unpack_words<T>(px, x);
+    unpack_words<T>(pd, dy);
 #pragma unroll
     for (int k = 0; k < N; k++) {
         const float hat = (x[k] - mean) * rstd;
@@ -226,7 +231,7 @@ finish_row(const pack<T> &px, const pack<T> &pd, const float *gamma, float mean,
     }
 }
 
-template <bool SUMS, typename T>
+template <int WIDE, bool SUMS, typename T>
 __global__ void __launch_bounds__(MOST_WARPS * 32, 1)
     norm_grad(grad_args<T> a)
 {
@@ -239,9 +244,9 @@ __global__ void __launch_bounds__(MOST_WARPS * 32, 1)
     const float part = 1.f / a.n;
     column_sums<N> sums = {};
     alignas(16) float gamma[N] = {};
-    shared_sums shared;
+    shared_sums<WIDE> shared;
     rows_held<T> now, next;
-    shared.begin((float *)shared_room, blockDim.x / 32);
+    shared.begin((float *)shared_room);
     if (column < a.n)
         weights_at<N>(a.gamma, column, 1, gamma);
     int64_t first = (n_chunks - 1 - blockIdx.x * (int64_t)blockDim.y -
@@ -254,7 +259,7 @@ __global__ void __launch_bounds__(MOST_WARPS * 32, 1)
         next.load(a, first - step, column);
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
-            add_row(now.from[FROM_X][k], now.from[FROM_DY][k], gamma,
+            add_row<T>(now.from[FROM_X][k], now.from[FROM_DY][k], gamma,
                     now.mean[k], now.rstd[k], &sums, of_rows + 2 * k);
         shared.join(of_rows);
 #pragma unroll
@@ -265,8 +270,8 @@ __global__ void __launch_bounds__(MOST_WARPS * 32, 1)
             const float by[2] = {a.mean == NULL ? 0 : of_rows[2 * k] * part,
                                  of_rows[2 * k + 1] * part};
             float y[N];
-            unpack(now.from[FROM_PLUS][k], y);
-            finish_row(now.from[FROM_X][k], now.from[FROM_DY][k], gamma,
+            unpack_words<T>(now.from[FROM_PLUS][k], y);
+            finish_row<T>(now.from[FROM_X][k], now.from[FROM_DY][k], gamma,
                        now.mean[k], now.rstd[k], by, y);
             if (SUMS)
 #pragma unroll
@@ -315,14 +320,13 @@ const char *norm_join(tt_cuda *cuda, const tt_cuda_norm_args *a,
     return launched();
 }
 
-template <bool SUMS, typename T>
+template <int WIDE, bool SUMS, typename T>
 static const char *launch(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
     const grad_shape s = shape_of(a);
     const int64_t most = cuda->info.cores;
     const int64_t blocks = s.blocks < most ? s.blocks : most;
-    const int64_t of_rows = 2 * shared_sums::VALUES * s.groups *
-                            shared_sums::padded(s.warps);
+    const int64_t of_rows = 2 * shared_sums<WIDE>::VALUES * s.groups * WIDE;
     const int64_t bytes = 4 * (of_rows > a->n ? of_rows : a->n);
     const grad_args<T> args = {
         a->rows,
@@ -333,11 +337,20 @@ static const char *launch(tt_cuda *cuda, const tt_cuda_norm_args *a)
         a->rstd_in,
         (T *)a->y,
         (float *)a->scratch};
-    norm_grad<SUMS, T><<<(unsigned)blocks,
+    norm_grad<WIDE, SUMS, T><<<(unsigned)blocks,
                          dim3((unsigned)s.warps * 32, (unsigned)s.groups),
                          (size_t)bytes, cuda->stream>>>(args);
     TRY(launched());
     return norm_join(cuda, a, blocks, SUMS ? 3 : 2);
+}
+
+template <bool SUMS, typename T>
+static const char *launch_wide(tt_cuda *cuda, const tt_cuda_norm_args *a)
+{
+    const int warps = shape_of(a).warps;
+    return warps <= 4   ? launch<4, SUMS, T>(cuda, a)
+           : warps <= 8 ? launch<8, SUMS, T>(cuda, a)
+                        : launch<16, SUMS, T>(cuda, a);
 }
 
 // dx may be x: the weights' gradients come first where they have a kernel of their own.
@@ -356,8 +369,8 @@ static const char *grad_type(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
     if (!is_wide<T>(a) || shape_of(a).warps > MOST_WARPS)
         return in_turn(cuda, a);
-    return a->dsum != NULL ? launch<true, T>(cuda, a)
-                           : launch<false, T>(cuda, a);
+    return a->dsum != NULL ? launch_wide<true, T>(cuda, a)
+                           : launch_wide<false, T>(cuda, a);
 }
 
 extern "C" const char *tt_cuda_norm_grad(tt_cuda *cuda,
