@@ -176,8 +176,12 @@ __device__ static inline void write_sums(const float *sum, int n, int column,
     for (int g = 0; g < (int)blockDim.y; g++) {
         if ((int)threadIdx.y == g && column < n)
 #pragma unroll
-            for (int k = 0; k < N; k++)
-                room[column + k] = sum[k] + (g == 0 ? 0.f : room[column + k]);
+            for (int k = 0; k < N; k += 4) {
+                float4 *const at = (float4 *)(room + column + k);
+                const float4 before = g == 0 ? float4() : *at;
+                *at = {before.x + sum[k], before.y + sum[k + 1],
+                       before.z + sum[k + 2], before.w + sum[k + 3]};
+            }
         __syncthreads();
     }
     const int t = threadIdx.x + blockDim.x * threadIdx.y;
