@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_KERNELS = 256 };
+enum { MAX_KERNELS = 1024 };
 
 typedef struct hunt { // which kernels were run
     const char *name[MAX_KERNELS];

@@ -28,7 +28,7 @@ TEST(products_of_what_is_no_number_are_none)
             CHECK_OK(tt_interp_create(b.graph, &it));
             for (int i = 0; i < M * K; i++)
                 x[i] = y[i % K] = 1;
-            x[K] = copysign(NAN, sign);
+            x[K] = copysign((double)NAN, sign);
             tt_interp_write(it, in[0], x);
             tt_interp_write(it, in[1], y);
             tt_interp_write(it, in[2], &(double){0.5});
