@@ -28,9 +28,9 @@ static room room_of(const tt_simd_route_args *a, int64_t group)
 {
     char *at =
         a->scratch + group * TT_SYMBOL(tt__route_scratch_bytes)(a->experts);
-    room r = {.sum = (double *)(void *)at};
-    r.n = (int64_t *)(void *)(r.sum + a->experts);
-    r.p = (float *)(void *)(r.n + a->experts);
+    room r = {.n = (int64_t *)(void *)at};
+    r.sum = (double *)(void *)(r.n + a->experts);
+    r.p = (float *)(void *)(r.sum + a->experts);
     r.d = r.p + a->experts;
     return r;
 }
