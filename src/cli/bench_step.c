@@ -145,6 +145,9 @@ static tt_status measure_classes(tt_job *job, result *r)
             memcpy(r->class_seconds, by_class[i], sizeof by_class[i]);
     const double idle = r->device_seconds - median;
     r->class_seconds[IDLE] = idle > 0 ? idle : 0;
+    // The host only launches; what counts is when no kernel runs.
+    r->stats.overhead_fraction =
+        r->seconds > median ? 1 - median / r->seconds : 0;
     return TT_OK;
 }
 
