@@ -48,7 +48,9 @@ static bool product_of(const tt_step *step, int64_t mnk[3])
     if (is_matrix(step->op)) { // batched ones count as one wide product
         mnk[0] = lead(y);
         mnk[1] = last(y);
-    } else if (step->op == &tt_op_conv || step->op == &tt_op_conv_grad_x) {
+    } else if (step->op == &tt_op_conv || step->op == &tt_op_conv_relu ||
+               step->op == &tt_op_conv_grad_x ||
+               step->op == &tt_op_conv_grad_x_add) {
         mnk[1] = tt_operand_dim(y, 1);
         mnk[0] = tt_operand_count(y) / mnk[1];
     } else if (step->op == &tt_op_conv_grad_w) {

@@ -25,6 +25,18 @@ int64_t tt_job_frozen(const tt_job *job)
     return count_params(job, false);
 }
 
+// Alone, or with what a device does behind it.
+static bool is_product(const tt_op_def *op)
+{
+    const tt_op_def *const all[] = {&tt_op_matmul, &tt_op_matmul_add,
+                                    &tt_op_matmul_fp8, &tt_op_conv,
+                                    &tt_op_conv_relu};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (op == all[i])
+            return true;
+    return false;
+}
+
 // Multiply-adds of the forward pass count two; element-wise work not at all.
 static double forward_flops(const tt_job *job, bool only_attention)
 {
@@ -33,9 +45,8 @@ static double forward_flops(const tt_job *job, bool only_attention)
     for (int32_t n = 0; n < g->n_nodes; n++) {
         const tt_node *node = &g->node[n];
         const bool is_attention = node->op == &tt_op_attention;
-        const bool is_product =
-            node->op == &tt_op_matmul || node->op == &tt_op_conv;
-        if (node->phase != TT_FORWARD || (!is_attention && !is_product) ||
+        if (node->phase != TT_FORWARD ||
+            (!is_attention && !is_product(node->op)) ||
             (only_attention && !is_attention))
             continue;
         tt_type in[8], out[TT_MAX_OUT];

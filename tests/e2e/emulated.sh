@@ -36,6 +36,13 @@ while read -r model settings; do
         'function apart(x, y) { return (x > y ? x - y : y - x) / x }
          BEGIN { exit !(a > 0 && c > 0 && apart(a, b) < 1e-5 && apart(c, d) < 1e-4) }' ||
         die "$model: $(cat "$folder/cpu" "$folder/cuda")"
+    # Whatever a device does in one kernel, a step is as much work.
+    awk -v a="$(number "$folder/cpu" gflops)" -v b="$(number "$folder/cuda" gflops)" \
+        -v c="$(number "$folder/cpu" ms_per_step)" \
+        -v d="$(number "$folder/cuda" ms_per_step)" \
+        'BEGIN { x = a * c; y = b * d; e = x > y ? x - y : y - x
+                 exit !(x > 0 && e < 1e-6 * x) }' ||
+        die "$model: other FLOPs: $(cat "$folder/cpu" "$folder/cuda")"
 done <<LIST
 gpt
 llama
