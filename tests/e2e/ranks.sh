@@ -116,7 +116,7 @@ train run=stopped -n 2 train.stop=$((step + 3))
 for victim in 1 3; do
     "$tutti" train gpt.yaml run=killed -n 3 >out 2>err &
     launcher=$!
-    for _ in $(seq 100); do
+    for _ in $(seq 600); do
         grep -q '^step' out 2>/dev/null && break
         sleep 0.1
     done
