@@ -1,5 +1,5 @@
-// fp8 - fp8_pack, fp8_pack_grad, matmul_fp8 and what makes units. Products are cuBLASLt's, which reads
-// units from the device's memory; sums of forward products have the bits that tensor
+// fp8 - fp8_pack, fp8_pack_grad, matmul_fp8 and what makes units. Products are cuBLASLt's, which
+// reads units from the device's memory; sums of forward products have the bits that tensor
 // cores give them at full speed, those of gradients are f32's.
 
 #include "ops/fp8.h"

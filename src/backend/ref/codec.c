@@ -175,8 +175,9 @@ static int by_place(const void *pa, const void *pb)
     return a->at < b->at ? -1 : 1;
 }
 
-static tt_status prepare_topk(tt_backend *backend, tt_site *site,
-                              tt_prepared *prepared_out)
+// Room for an entry, or a smaller thing, per element.
+static tt_status prepare_entries(tt_backend *backend, tt_site *site,
+                                 tt_prepared *prepared_out)
 {
     (void)backend;
     prepared_out->scratch_bytes =
@@ -242,15 +243,6 @@ static void make_column(double *a, int64_t rows, int64_t cols, int64_t j)
         a[i * cols + j] *= by;
 }
 
-static tt_status prepare_orthogonalize(tt_backend *backend, tt_site *site,
-                                       tt_prepared *prepared_out)
-{
-    (void)backend;
-    prepared_out->scratch_bytes =
-        (int64_t)sizeof(double) * tt__site_rows(site) * tt__site_cols(site);
-    return TT_OK;
-}
-
 static tt_status run_orthogonalize(void *state, const tt_site *site,
                                    const tt_args *args)
 {
@@ -294,7 +286,7 @@ const tt_kernel_def tt_kernel_ref_onebit_decode = {
 const tt_kernel_def tt_kernel_ref_topk = {
     .name = "ref.topk",
     .op = &tt_op_topk,
-    .prepare = prepare_topk,
+    .prepare = prepare_entries,
     .run = run_topk,
 };
 
@@ -307,6 +299,6 @@ const tt_kernel_def tt_kernel_ref_topk_decode = {
 const tt_kernel_def tt_kernel_ref_orthogonalize = {
     .name = "ref.orthogonalize",
     .op = &tt_op_orthogonalize,
-    .prepare = prepare_orthogonalize,
+    .prepare = prepare_entries,
     .run = run_orthogonalize,
 };
