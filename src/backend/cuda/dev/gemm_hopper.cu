@@ -1,12 +1,12 @@
 // gemm_hopper - c (+)= a^T b in f32 where k is long and c small: gradients of weights,
-// with the sums over k of a beside them.
+// with the sums over k of a or b beside them.
 //
 // A block owns tiles of 128 x 256. One thread has the copy engine fill four stages of
 // shared memory; two groups of four warps multiply them, 64 rows each, with the sums in
 // registers. What tiles are too few for is shared out along k (gemm_share.cuh): parts,
 // which a second kernel adds up in a fixed order. Ranges of k that all tiles have are
-// worked on side by side, so that a and b are read about once. Sums of a are taken by
-// two more warps, which look at the stages too. Bound by the tensor cores: as fast as a
+// worked on side by side, so that a and b are read about once. Sums are taken by two
+// more warps, which look at the stages too. Bound by the tensor cores: as fast as a
 // large square product, with sums 8% slower.
 
 #include "backend/cuda/dev/gemm_hopper.cuh"
@@ -30,9 +30,13 @@ struct hopper_args {
     int m, n;
     int64_t row;                // of c
     float *c, *sums;            // sums: NULL: none
-    float *partial, *some_sums; // [slot, ROWS, COLS], [slot, ROWS]
+    float *partial, *some_sums; // [slot, ROWS, COLS], [slot, COLS]
+    bool is_of_b;               // the sums
     bool adds;
 };
+
+// Boxes that each of two warps takes the sums of.
+enum { SUMMERS = 2, OF_A = ROWS / BOX / SUMMERS, OF_B = COLS / BOX / SUMMERS };
 
 struct stage {
     int i, phase;
@@ -95,7 +99,7 @@ template <> struct words<f16> {
 
 enum { RUN = 8 }; // of k, in which the parts of rows are permuted
 
-// Where this lane's two rows of c are in each of a run.
+// Where this lane's two rows or columns of c are in each of a run.
 struct columns {
     uint32_t at[RUN];
 };
@@ -110,12 +114,13 @@ __device__ static inline columns columns_of(int lane)
 }
 
 template <typename T>
-__device__ static inline void sum_run(float2 *sum, uint32_t a, const columns &c)
+__device__ static inline void sum_run(float2 *sum, uint32_t at,
+                                      const columns &c)
 {
     uint32_t w[RUN];
 #pragma unroll
     for (int j = 0; j < RUN; j++)
-        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[j]) : "r"(a + c.at[j]));
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[j]) : "r"(at + c.at[j]));
 #pragma unroll
     for (int j = 0; j < RUN; j++) {
         const float2 v = words<T>::both(w[j]);
@@ -123,24 +128,38 @@ __device__ static inline void sum_run(float2 *sum, uint32_t a, const columns &c)
     }
 }
 
-// As many tiles as there are beside each other have the same a: run r is done by that
-// whose number is r % n_tiles. A stage must not be kept long.
-template <typename T>
+template <int BOXES>
+__device__ static inline void write_sums(const float2 (&sum)[BOXES][2], float *to)
+{
+#pragma unroll
+    for (int i = 0; i < BOXES; i++)
+        *(float2 *)(to + i * BOX) = {sum[i][0].x + sum[i][1].x,
+                                     sum[i][0].y + sum[i][1].y};
+}
+
+// n tiles have the same a, or the same b: run r is done by that whose number is r % n
+// among them. A stage must not be kept long.
+template <typename T, int BOXES>
 __device__ static inline void sum_parts(const hopper_args &x, uint32_t shared,
                                         int half, int lane)
 {
-    const int n = x.size.n_tiles, per_stage = DEPTH / RUN;
+    const int n_tiles = x.size.n_tiles, per_stage = DEPTH / RUN;
+    const int n = BOXES == OF_A ? n_tiles : x.size.m_tiles;
+    const uint32_t place = half * BOXES * BOX_BYTES + (BOXES == OF_A ? 0 : A_BYTES);
     const columns c = columns_of(lane);
     parts all = own_parts(x.size);
     stage s = {0, 0};
     for (part p; next_part(&all, &p);) {
-        float2 sum[2] = {{0, 0}, {0, 0}};
-        int first = (p.tile % n - p.from % n * (per_stage % n) % n + n) % n;
+        const int number = BOXES == OF_A ? p.tile % n : p.tile / n_tiles;
+        int first = (number - p.from % n * (per_stage % n) % n + n) % n;
+        float2 sum[BOXES][2] = {};
         for (int k = p.from; k < p.to; k++) {
-            const uint32_t a = shared + s.i * STAGE_BYTES + half * BOX_BYTES;
+            const uint32_t at = shared + s.i * STAGE_BYTES + place;
             bar_wait(shared + FULL_AT + 8 * s.i, s.phase);
             for (int r = first; r < per_stage; r += n)
-                sum_run<T>(sum, a + r * RUN * 128, c);
+#pragma unroll
+                for (int i = 0; i < BOXES; i++)
+                    sum_run<T>(sum[i], at + i * BOX_BYTES + r * RUN * 128, c);
             __syncwarp();
             if (lane == 0)
                 bar_arrive(shared + EMPTY_AT + 8 * s.i);
@@ -148,8 +167,8 @@ __device__ static inline void sum_parts(const hopper_args &x, uint32_t shared,
             first += first < 0 ? n : 0;
             go_on(&s);
         }
-        *(float2 *)(x.some_sums + (int64_t)p.slot * ROWS + half * BOX +
-                    2 * lane) = {sum[0].x + sum[1].x, sum[0].y + sum[1].y};
+        write_sums(sum, x.some_sums + (int64_t)p.slot * COLS +
+                            half * BOXES * BOX + 2 * lane);
     }
 }
 
@@ -210,7 +229,8 @@ __device__ static inline void multiply_parts(const hopper_args &x,
     }
 }
 
-template <typename T, bool SUMS>
+// BOXES: OF_A, OF_B or 0: no sums.
+template <typename T, int BOXES>
 __global__ void __launch_bounds__(THREADS, 1)
     multiply_kernel(const __grid_constant__ hopper_args x)
 {
@@ -220,7 +240,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             bar_init(shared + FULL_AT + 8 * i, 1);
-            bar_init(shared + EMPTY_AT + 8 * i, 8 + (SUMS ? 2 : 0)); // warps
+            bar_init(shared + EMPTY_AT + 8 * i, 8 + (BOXES > 0 ? SUMMERS : 0)); // warps
         }
         bars_ready();
     }
@@ -229,8 +249,9 @@ __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
         if (threadIdx.x == 0)
             load_parts(x, shared);
-        else if (SUMS && (warp == 1 || warp == 2))
-            sum_parts<T>(x, shared, warp - 1, threadIdx.x % 32);
+        if constexpr (BOXES > 0)
+            if (warp >= 1 && warp <= SUMMERS)
+                sum_parts<T, BOXES>(x, shared, warp - 1, threadIdx.x % 32);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
         multiply_parts<T>(x, shared, group, threadIdx.x % 128);
@@ -245,15 +266,31 @@ __device__ static inline void add_to(float4 *sum, const float4 &v)
 }
 
 // By a warp: a lane has the parts of a tile, or of every 32nd.
-__device__ static inline float sum_of_row(const hopper_args &x, int row, int lane)
+__device__ static inline float sum_of(const hopper_args &x, int i, int lane)
 {
-    const int n_tiles = x.size.n_tiles, first = row / ROWS * n_tiles;
+    const work_size &n = x.size;
+    const int extent = x.is_of_b ? COLS : ROWS, line = i / extent;
     float sum = 0;
-    for (int n = lane; n < n_tiles; n += 32)
-        for_slots(x.size, first + n, [&](int slot) {
-            sum += x.some_sums[(int64_t)slot * ROWS + row % ROWS];
-        });
+    for (int t = lane; t < (x.is_of_b ? n.m_tiles : n.n_tiles); t += 32)
+        for_slots(n, x.is_of_b ? t * n.n_tiles + line : line * n.n_tiles + t,
+                  [&](int slot) {
+                      sum += x.some_sums[(int64_t)slot * COLS + i % extent];
+                  });
     return warp_sum(sum);
+}
+
+// All warps of the grid take them in turn.
+__device__ static inline void add_sums(const hopper_args &x)
+{
+    const int block = blockIdx.y * gridDim.x + blockIdx.x;
+    const int per_block = blockDim.x / 32, lane = threadIdx.x % 32;
+    const int n = x.is_of_b ? x.n : x.m;
+    for (int i = block * per_block + threadIdx.x / 32; i < n;
+         i += gridDim.x * gridDim.y * per_block) {
+        const float whole = sum_of(x, i, lane);
+        if (lane == 0)
+            x.sums[i] = whole;
+    }
 }
 
 enum { LINES = 4 }; // of a block, by 64 threads each
@@ -264,24 +301,19 @@ __global__ void add_parts(const __grid_constant__ hopper_args x)
     const int row = blockIdx.y * LINES + threadIdx.x / 64;
     const int at = threadIdx.x % 64 * 4, col = blockIdx.x * COLS + at;
     const int tile = row / ROWS * x.size.n_tiles + blockIdx.x;
-    float4 sum = {0, 0, 0, 0};
-    if (row >= x.m)
+    if (x.sums != NULL)
+        add_sums(x);
+    if (row >= x.m || col >= x.n)
         return;
+    float4 sum = {0, 0, 0, 0};
     for_slots(x.size, tile, [&](int slot) {
         const int64_t line = (int64_t)slot * ROWS + row % ROWS;
         add_to(&sum, *(const float4 *)(x.partial + line * COLS + at));
     });
-    if (col < x.n) {
-        float4 *to = (float4 *)(x.c + row * x.row + col);
-        if (x.adds)
-            add_to(&sum, *to);
-        *to = sum;
-    }
-    if (x.sums == NULL || col >= 4 * 32)
-        return;
-    const float whole = sum_of_row(x, row, col / 4);
-    if (col == 0)
-        x.sums[row] = whole;
+    float4 *to = (float4 *)(x.c + row * x.row + col);
+    if (x.adds)
+        add_to(&sum, *to);
+    *to = sum;
 }
 
 // ---- host --------------------------------------------------------------------------
@@ -346,7 +378,7 @@ static work_size size_of(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
 
 int64_t gemm_hopper_scratch(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
 {
-    return count_slots(size_of(cuda, d)) * ROWS * (COLS + 1) * 4 + GEMM_ALIGN;
+    return count_slots(size_of(cuda, d)) * (ROWS + 1) * COLS * 4 + GEMM_ALIGN;
 }
 
 // a and b by rows of m and n, at multiples of 16 bytes for the copy engine; c so large
@@ -358,9 +390,9 @@ bool gemm_hopper_can(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
                           d.bias_type == TT_N_DTYPES && d.batch == 1;
     return is_hopper(cuda) && is_plain && is_low(d.a.type) &&
            d.b.type == d.a.type && d.c.type == TT_F32 &&
-           d.sums != TT_CUDA_SUMS_OF_B && d.a.row == 1 && d.b.col == 1 &&
-           d.c.col == 1 && d.a.col % 8 == 0 && d.b.row % 8 == 0 &&
-           d.c.row % 4 == 0 && d.n % 4 == 0 && d.k < most_k &&
+           d.a.row == 1 && d.b.col == 1 && d.c.col == 1 &&
+           d.a.col % 8 == 0 && d.b.row % 8 == 0 && d.c.row % 4 == 0 &&
+           d.n % 4 == 0 && d.k < most_k &&
            ceil_div(d.m, ROWS) * ceil_div(d.n, COLS) <= most_tiles;
 }
 
@@ -377,22 +409,29 @@ static bool describe(const tt_cuda *cuda, const tt_cuda_gemm_desc &d,
     h->partial = (float *)(((uintptr_t)x->scratch + GEMM_ALIGN - 1) &
                            ~(uintptr_t)(GEMM_ALIGN - 1));
     h->some_sums = h->partial + count_slots(h->size) * ROWS * COLS;
+    h->is_of_b = d.sums == TT_CUDA_SUMS_OF_B;
     h->adds = x->accumulate;
     return show(&h->a, d.a.type, x->a, d.a.col, {d.k, d.m}, box) &&
            show(&h->b, d.b.type, x->b, d.b.row, {d.k, d.n}, box);
 }
 
+typedef void multiply_fn(hopper_args);
+
+template <typename T> static multiply_fn *kernel_for(tt_cuda_sums sums)
+{
+    return sums == TT_CUDA_NO_SUMS     ? multiply_kernel<T, 0>
+           : sums == TT_CUDA_SUMS_OF_A ? multiply_kernel<T, OF_A>
+                                       : multiply_kernel<T, OF_B>;
+}
+
 const char *gemm_hopper_run(tt_cuda *cuda, const tt_cuda_gemm_desc &d,
                             const tt_cuda_gemm_args *x)
 {
-    const bool is_bf16 = d.a.type == TT_BF16;
+    multiply_fn *kernel = d.a.type == TT_BF16 ? kernel_for<bf16>(d.sums)
+                                              : kernel_for<f16>(d.sums);
     hopper_args h = {};
     if (!describe(cuda, d, x, &h))
         return tt_cuda_failed_text("a matrix cannot be shown to the copy engine");
-    const auto kernel =
-        h.sums == NULL
-            ? (is_bf16 ? multiply_kernel<bf16, false> : multiply_kernel<f16, false>)
-            : (is_bf16 ? multiply_kernel<bf16, true> : multiply_kernel<f16, true>);
     TRY_CUDA(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
     kernel<<<(unsigned)h.size.blocks, THREADS, SHARED_BYTES, cuda->stream>>>(h);

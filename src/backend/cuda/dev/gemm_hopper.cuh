@@ -1,5 +1,5 @@
 // gemm_hopper - products of 16 bits by a kernel of our own: c of f32, a^T b with a long k,
-// and sums of a. On devices of compute capability 9.0 and in builds for them.
+// and sums of a or b. On devices of compute capability 9.0 and in builds for them.
 
 #ifndef TT_BACKEND_CUDA_DEV_GEMM_HOPPER_CUH
 #define TT_BACKEND_CUDA_DEV_GEMM_HOPPER_CUH
