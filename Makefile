@@ -130,14 +130,15 @@ CUDA_MISSING := $(strip $(if $(NVCC),$(foreach h,cublasLt.h cudnn_graph.h,\
 	/usr/include/$(shell uname -m)-linux-gnu/$h),,$h)),nvcc))
 CUDA ?= $(if $(CUDA_MISSING)$(SAN)$(IS_CLANG),0,1)
 CUDA_ARCHS ?= 90
+HOPPER_SRCS := $(wildcard src/backend/cuda/dev/*hopper*.cu)
 ifeq ($(CUDA),1)
 ifneq ($(CUDA_MISSING),)
 $(error CUDA=1 needs $(CUDA_MISSING): install the CUDA toolkit with cuDNN, or \
 	leave CUDA=1 out)
 endif
-# gemm_hopper uses what compute capability 9.0 alone has.
+# Files with hopper in their name use what compute capability 9.0 alone has.
 HOPPER := $(filter 90,$(CUDA_ARCHS))
-CUDA_SRCS := $(filter-out $(if $(HOPPER),,%/gemm_hopper.cu),\
+CUDA_SRCS := $(filter-out $(if $(HOPPER),,$(HOPPER_SRCS)),\
 	$(sort $(wildcard src/backend/cuda/dev/*.cu)))
 CUDA_OBJS := $(CUDA_SRCS:%.cu=$(B)/obj/%.o)
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Isrc -DTT_VERSION='"$(VERSION)"' \
@@ -148,7 +149,7 @@ NVCC_ARCHS = \
 	-gencode arch=compute_$(lastword $(CUDA_ARCHS))$(,)code=compute_$(lastword $(CUDA_ARCHS))
 CUDA_PLUGIN := $(B)/libtutti-cuda.so
 
-$(B)/obj/src/backend/cuda/dev/gemm_hopper.o: \
+$(HOPPER_SRCS:%.cu=$(B)/obj/%.o): \
 	NVCC_ARCHS = -gencode arch=compute_90a$(,)code=sm_90a
 
 $(call stamp,$(B)/nvcc-flags,$(NVCC) $(NVCC_FLAGS) $(NVCC_ARCHS))
@@ -169,9 +170,9 @@ endif
 
 # The same files for a device that is emulated on the host, for tests on machines
 # without a GPU; of cuDNN there are convolutions.
-EMU_SRCS := $(filter-out %/sdpa.cu %/dnn_conv.cu %/gemm_hopper.cu,$(sort \
+EMU_SRCS := $(filter-out %/sdpa.cu %/dnn_conv.cu $(HOPPER_SRCS),$(sort \
 	$(wildcard src/backend/cuda/dev/*.cu)))
-EMU_HEADERS := $(filter-out %/dnn.cuh %/hopper.cuh,$(patsubst %,$(B)/emulated/obj/%,\
+EMU_HEADERS := $(filter-out %/dnn.cuh %/hopper.cuh %/attention_hopper.cuh,$(patsubst %,$(B)/emulated/obj/%,\
 	$(wildcard src/backend/cuda/dev/*.cuh)))
 EMU_OWN  := $(sort $(wildcard tests/gpu/emulate/*.cpp))
 EMU_OBJS := $(EMU_SRCS:%.cu=$(B)/emulated/obj/%.o) \

@@ -318,52 +318,11 @@ __global__ void add_parts(const __grid_constant__ hopper_args x)
 
 // ---- host --------------------------------------------------------------------------
 
-typedef CUresult encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t,
-                           void *, const cuuint64_t *, const cuuint64_t *,
-                           const cuuint32_t *, const cuuint32_t *,
-                           CUtensorMapInterleave, CUtensorMapSwizzle,
-                           CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-// Of the driver; NULL: it has none.
-static encode_fn *encoder()
+// k rows of boxes of 64 x 64, `row` elements apart.
+static bool show(CUtensorMap *map, tt_dtype type, const void *p, int64_t row,
+                 int64_t k, int64_t n)
 {
-    static encode_fn *const found = [] {
-        void *f = NULL;
-        cudaDriverEntryPointQueryResult how;
-        const cudaError_t status = cudaGetDriverEntryPointByVersion(
-            "cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &how);
-        (void)cudaGetLastError();
-        return status == cudaSuccess && how == cudaDriverEntryPointSuccess
-                   ? (encode_fn *)f
-                   : (encode_fn *)NULL;
-    }();
-    return found;
-}
-
-struct extent {
-    int64_t rows, cols; // cols lie side by side
-};
-
-// A matrix whose rows are `row` elements apart, by boxes.
-static bool show(CUtensorMap *map, tt_dtype type, const void *p, int64_t row, extent whole, extent box)
-{
-    const cuuint64_t dims[] = {(cuuint64_t)whole.cols, (cuuint64_t)whole.rows};
-    const cuuint64_t strides[] = {(cuuint64_t)row * 2};
-    const cuuint32_t boxes[] = {(cuuint32_t)box.cols, (cuuint32_t)box.rows};
-    const cuuint32_t ones[] = {1, 1};
-    return encoder()(map,
-                     type == TT_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                     : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-                     2, (void *)p, dims, strides, boxes, ones,
-                     CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
-static bool is_hopper(const tt_cuda *cuda)
-{
-    return cuda->info.major == 9 && cuda->info.minor == 0 &&
-           encoder() != NULL;
+    return tensor_map(map, {type, p, 2, {n, k}, {1, row}, {BOX, DEPTH}});
 }
 
 static work_size size_of(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
@@ -399,7 +358,6 @@ bool gemm_hopper_can(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
 static bool describe(const tt_cuda *cuda, const tt_cuda_gemm_desc &d,
                      const tt_cuda_gemm_args *x, hopper_args *h)
 {
-    const extent box = {DEPTH, BOX};
     h->size = size_of(cuda, d);
     h->m = (int)d.m;
     h->n = (int)d.n;
@@ -411,8 +369,8 @@ static bool describe(const tt_cuda *cuda, const tt_cuda_gemm_desc &d,
     h->some_sums = h->partial + count_slots(h->size) * ROWS * COLS;
     h->is_of_b = d.sums == TT_CUDA_SUMS_OF_B;
     h->adds = x->accumulate;
-    return show(&h->a, d.a.type, x->a, d.a.col, {d.k, d.m}, box) &&
-           show(&h->b, d.b.type, x->b, d.b.row, {d.k, d.n}, box);
+    return show(&h->a, d.a.type, x->a, d.a.col, d.k, d.m) &&
+           show(&h->b, d.b.type, x->b, d.b.row, d.k, d.n);
 }
 
 typedef void multiply_fn(hopper_args);

@@ -64,7 +64,59 @@ __device__ static inline void load_box(uint32_t to, const CUtensorMap *map,
                  : "memory");
 }
 
+// Four dimensions: an element of a row, a row, a head, a sequence of the batch.
+__device__ static inline void load_head(uint32_t to, const CUtensorMap *map,
+                                        int row, int head, int batch,
+                                        uint32_t bar)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::"
+                 "complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
+                     to),
+                 "l"(map), "r"(0), "r"(row), "r"(head), "r"(batch), "r"(bar)
+                 : "memory");
+}
+
+// Bytes that lie side by side; addresses and their number are multiples of 16.
+__device__ static inline void load_bytes(uint32_t to, const void *from,
+                                         int bytes, uint32_t bar)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::"
+                 "complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(bar)
+                 : "memory");
+}
+
+// What this thread wrote into shared memory is there for products and copies, once
+// those who wait for it have met this thread at a barrier.
+__device__ static inline void shared_written()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// How a tensor of 16 bits lies in memory; dim[0] is contiguous. What a box has beyond
+// the tensor reads as 0.
+struct tensor_view {
+    tt_dtype type;
+    const void *data; // at a multiple of 16
+    int rank;
+    int64_t dim[4], stride[4], box[4]; // strides in elements, multiples of 8; [0] is 1
+};
+
+// false: the driver refuses.
+bool tensor_map(CUtensorMap *map, const tensor_view &view);
+
+// Whether the device and its driver have all this.
+bool is_hopper(const tt_cuda *cuda);
+
 // ---- products ------------------------------------------------------------------
+
+// An operand with rows along k, 64 each: 8 of m or n are 1024 bytes. 16 of k further is
+// 32 bytes, 2 more in the result.
+__device__ static inline uint64_t along_k(uint32_t at)
+{
+    return (uint64_t)((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 |
+           1ull << 62;
+}
 
 // An operand with rows along m or n, 64 each: 8 of k are 1024 bytes, the next 64 of m or
 // n are `apart` bytes further.
