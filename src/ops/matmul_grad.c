@@ -99,6 +99,7 @@ static const tt_sample samples_w[] = {
      288},
     {"", {"f batch:4 embed:5", "f batch:4 embed:3", "f in:5 out:3"}, 120},
     {"transposed=true", {"f batch:32 embed:8", "f batch:32 ff:24"}, 12288},
+    {"transposed=true", {"f batch:8 embed:8", "f batch:8 vocab:5"}, 640},
     {0},
 };
 

@@ -125,9 +125,10 @@ template <typename T> struct alignas(16) pack {
     T v[N];
 };
 
-// All of them at once, by fewer instructions than one after the other.
+// All of them at once, by fewer instructions than one after the other. The pack comes as
+// a value: of a reference into memory the compiler would load byte after byte.
 template <typename T>
-__device__ static inline void unpack(const pack<T> &p, float *out)
+__device__ static inline void unpack(pack<T> p, float *out)
 {
 #pragma unroll
     for (int k = 0; k < pack<T>::N; k++)
@@ -135,7 +136,7 @@ __device__ static inline void unpack(const pack<T> &p, float *out)
 }
 
 template <>
-__device__ inline void unpack<bf16>(const pack<bf16> &p, float *out)
+__device__ inline void unpack<bf16>(pack<bf16> p, float *out)
 {
     uint32_t pair[4];
     memcpy(pair, &p, sizeof pair);
