@@ -121,6 +121,16 @@ __device__ static inline void for_slots(const work_size &x, int tile, F f)
     }
 }
 
+// Whether one part has all of a tile's k.
+__device__ static inline bool is_whole(const work_size &x, int tile)
+{
+    share s = first_share(x);
+    for (; plan_step(&s) && s.each == 0; end_step(&s))
+        if (tile - s.first < s.ways * s.blocks)
+            return s.from == 0;
+    return s.from == 0 && s.each >= s.length;
+}
+
 static inline int64_t count_slots(const work_size &x)
 {
     share s = first_share(x);
