@@ -55,8 +55,8 @@ __device__ static inline void load_parts(const hopper_args &x, uint32_t shared)
     parts all = own_parts(x.size);
     stage s = {0, 0};
     for (part p; next_part(&all, &p);) {
-        const int row = p.tile / x.size.n_tiles * ROWS;
-        const int col = p.tile % x.size.n_tiles * COLS;
+        const int row = row_of_tile(x.size, p.tile) * ROWS;
+        const int col = col_of_tile(x.size, p.tile) * COLS;
         for (int k = p.from; k < p.to; k++) {
             const uint32_t full = shared + FULL_AT + 8 * s.i;
             const uint32_t a = shared + s.i * STAGE_BYTES, b = a + A_BYTES;
@@ -143,14 +143,15 @@ template <typename T, int BOXES>
 __device__ static inline void sum_parts(const hopper_args &x, uint32_t shared,
                                         int half, int lane)
 {
-    const int n_tiles = x.size.n_tiles, per_stage = DEPTH / RUN;
-    const int n = BOXES == OF_A ? n_tiles : x.size.m_tiles;
+    const int per_stage = DEPTH / RUN;
+    const int n = BOXES == OF_A ? x.size.n_tiles : x.size.m_tiles;
     const uint32_t place = half * BOXES * BOX_BYTES + (BOXES == OF_A ? 0 : A_BYTES);
     const columns c = columns_of(lane);
     parts all = own_parts(x.size);
     stage s = {0, 0};
     for (part p; next_part(&all, &p);) {
-        const int number = BOXES == OF_A ? p.tile % n : p.tile / n_tiles;
+        const int number = BOXES == OF_A ? col_of_tile(x.size, p.tile)
+                                         : row_of_tile(x.size, p.tile);
         int first = (number - p.from % n * (per_stage % n) % n + n) % n;
         float2 sum[BOXES][2] = {};
         for (int k = p.from; k < p.to; k++) {
@@ -220,8 +221,8 @@ __device__ static inline void write_tile(const hopper_args &x,
                                          const float (&d)[128], int tile,
                                          int group, int thread)
 {
-    const int row = tile / x.size.n_tiles * ROWS + row_of(group, thread);
-    const int col = tile % x.size.n_tiles * COLS + 2 * (thread % 4);
+    const int row = row_of_tile(x.size, tile) * ROWS + row_of(group, thread);
+    const int col = col_of_tile(x.size, tile) * COLS + 2 * (thread % 4);
     float *to = x.c + row * x.row + col;
 #pragma unroll
     for (int j = 0; j < COLS / 8; j++) {
@@ -309,7 +310,7 @@ __device__ static inline float sum_of(const hopper_args &x, int i, int lane)
     const int extent = x.is_of_b ? COLS : ROWS, line = i / extent;
     float sum = 0;
     for (int t = lane; t < (x.is_of_b ? n.m_tiles : n.n_tiles); t += 32)
-        for_slots(n, x.is_of_b ? t * n.n_tiles + line : line * n.n_tiles + t,
+        for_slots(n, x.is_of_b ? tile_at(n, t, line) : tile_at(n, line, t),
                   [&](int slot) {
                       sum += x.some_sums[(int64_t)slot * COLS + i % extent];
                   });
@@ -337,7 +338,7 @@ __global__ void add_parts(const __grid_constant__ hopper_args x)
 {
     const int row = blockIdx.y * LINES + threadIdx.x / 64;
     const int at = threadIdx.x % 64 * 4, col = blockIdx.x * COLS + at;
-    const int tile = row / ROWS * x.size.n_tiles + blockIdx.x;
+    const int tile = tile_at(x.size, row / ROWS, blockIdx.x);
     if (x.sums != NULL)
         add_sums(x);
     if (row >= x.m || col >= x.n || is_whole(x.size, tile))

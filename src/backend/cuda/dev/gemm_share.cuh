@@ -9,6 +9,22 @@ struct work_size {
     int blocks, budget; // how many share it, and how many k_blocks each has at most
 };
 
+// Those that share the right operand, which is the larger of a tile, are neighbours.
+__device__ static inline int tile_at(const work_size &x, int row, int col)
+{
+    return col * x.m_tiles + row;
+}
+
+__device__ static inline int row_of_tile(const work_size &x, int tile)
+{
+    return tile % x.m_tiles;
+}
+
+__device__ static inline int col_of_tile(const work_size &x, int tile)
+{
+    return tile / x.m_tiles;
+}
+
 // While there are no fewer blocks than tiles, all tiles get the same number of ranges;
 // blocks that are left take whole tiles of what is left of k, in rounds; tiles that are
 // left are split again.
