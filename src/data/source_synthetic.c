@@ -162,6 +162,12 @@ static tt_status open_source(const tt_source_request *request,
                              const void *params_, tt_source **source_out)
 {
     const params *p = params_;
+    if (request->path != NULL && request->path[0] != '\0')
+        return tt_fail(TT_ERR_ARG,
+                       "made-up data do not come from %s; for data of your "
+                       "own set data too, as data=text data.path=%s (`tutti "
+                       "list sources` names the kinds)",
+                       request->path, request->path);
     synthetic *s = tt_alloc(sizeof *s);
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for synthetic data");

@@ -38,6 +38,8 @@ TEST(data_refuses_what_is_unknown)
     tt_shelf_refuses("data=text data.size=3", "data.size: unknown option");
     tt_shelf_refuses("data=synthetic data.holdout=1.5", "out of range");
     tt_shelf_refuses("data=synthetic data.workers=0", "data.workers");
+    tt_shelf_refuses("data=synthetic data.path=my.txt",
+                     "data=text data.path=my.txt");
 }
 
 TEST(data_reads_all_its_options)
