@@ -48,6 +48,8 @@ static const tt_sample samples[] = {
      500},
     {"ignore=0", {"f! batch:5 vocab:3", "i<2 batch:5"}, 120},
     {"smoothing=0.1", {"f! batch:3 vocab:8", "i<8 batch:3", "m"}, 240},
+    // More rows than a small device works on at a time.
+    {"ignore=5", {"f! batch:67 vocab:32", "i<32 batch:67", "m"}, 17152},
     {0},
 };
 
