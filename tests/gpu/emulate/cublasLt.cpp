@@ -55,10 +55,9 @@ cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                  cublasLtMatrixLayoutAttribute_t name,
                                  const void *value, size_t bytes)
 {
-    if (name == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
-        memcpy(&layout->batch, value, bytes);
-    else
-        memcpy(&layout->batch_stride, value, bytes);
+    void *const at[] = {&layout->rows, &layout->cols, &layout->ld,
+                        &layout->batch, &layout->batch_stride};
+    memcpy(at[name], value, bytes);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -140,6 +139,12 @@ static bool has_scales(const emulated_product *p)
     return p->scale_a != NULL && p->scale_b != NULL;
 }
 
+// One more for round extents, which works for others too.
+static int ways_for(const emulated_matrix *d)
+{
+    return d->rows % 64 == 0 || d->cols % 64 == 0 ? 3 : 2;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
@@ -150,12 +155,24 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     if (!is_supported(desc, d) ||
         (is_tiny(a) && !is_supported_tiny(desc, a, b, d)))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    for (; *found < 2 && *found < wanted; ++*found) {
+    for (; *found < ways_for(d) && *found < wanted; ++*found) {
         results[*found] = cublasLtMatmulHeuristicResult_t();
         results[*found].algo.data[0] = (uint64_t)*found + 1;
         results[*found].algo.data[1] = has_scales(desc);
         results[*found].workspaceSize = (size_t)*found * 512;
     }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                        cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                        cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                        const cublasLtMatmulAlgo_t *algo,
+                        cublasLtMatmulHeuristicResult_t *result)
+{
+    *result = cublasLtMatmulHeuristicResult_t();
+    result->workspaceSize = ((size_t)algo->data[0] - 1) * 512;
     return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -45,6 +45,9 @@ typedef enum cublasLtMatmulDescAttributes_t {
     CUBLASLT_MATMUL_DESC_FAST_ACCUM,
 } cublasLtMatmulDescAttributes_t;
 typedef enum {
+    CUBLASLT_MATRIX_LAYOUT_ROWS,
+    CUBLASLT_MATRIX_LAYOUT_COLS,
+    CUBLASLT_MATRIX_LAYOUT_LD,
     CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
     CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
 } cublasLtMatrixLayoutAttribute_t;
@@ -116,6 +119,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
     cublasLtMatmulPreference_t wish, int wanted,
     cublasLtMatmulHeuristicResult_t *results, int *found);
+cublasStatus_t cublasLtMatmulAlgoCheck(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+    cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+    cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+    const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result);
 cublasStatus_t
 cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                const void *alpha, const void *a, cublasLtMatrixLayout_t la,

@@ -46,6 +46,9 @@ const char *gemm_product_run(gemm_product *p, const tt_cuda_gemm_args *args);
 // The addresses that belong to the epilogue.
 const char *gemm_product_bind(const gemm_product *p, const void *bias,
                               const void *aux);
+// The same product of other extents, for questions.
+const char *gemm_product_resize(const gemm_product *p, int64_t m, int64_t n,
+                                int64_t k);
 cublasStatus_t gemm_multiply(const gemm_product *p, const tt_cuda_gemm_args *x,
                              const cublasLtMatmulAlgo_t *algo, void *workspace,
                              int64_t bytes);

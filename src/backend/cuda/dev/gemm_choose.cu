@@ -12,7 +12,7 @@
 #include <map>
 #include <mutex>
 
-enum { CANDIDATES = 16, TRIALS = 3 };
+enum { CANDIDATES = 16, MOST = 3 * CANDIDATES, FINAL = 6, TRIALS = 3 };
 static const int64_t workspace_bytes = 32 << 20;
 static const double seconds_for_all = 8; // of choosing algorithms
 
@@ -55,6 +55,57 @@ static int suggest(gemm_product *g, uint32_t alignment,
         if (out[i].state == CUBLAS_STATUS_SUCCESS)
             out[kept++] = out[i];
     return kept;
+}
+
+// Adds to n ways those that are suggested for other extents and work for these.
+static int add_others(gemm_product *g, const int64_t extent[3],
+                      cublasLtMatmulHeuristicResult_t *found, int n)
+{
+    const tt_cuda_gemm_desc &d = g->desc;
+    cublasLtMatmulHeuristicResult_t more[CANDIDATES], checked;
+    const bool is_set =
+        gemm_product_resize(g, extent[0], extent[1], extent[2]) == NULL;
+    const int n_more = is_set ? suggest(g, 16, more) : 0;
+    if (gemm_product_resize(g, d.m, d.n, d.k) != NULL)
+        return 0;
+    for (int i = 0; i < n_more && n < MOST; i++) {
+        bool is_known = false;
+        for (int k = 0; k < n && !is_known; k++)
+            is_known = memcmp(&found[k].algo, &more[i].algo,
+                              sizeof more[i].algo) == 0;
+        if (is_known || cublasLtMatmulAlgoCheck(g->cuda->lt, g->op, g->a, g->b,
+                                                g->c, g->c, &more[i].algo,
+                                                &checked) !=
+                            CUBLAS_STATUS_SUCCESS ||
+            (int64_t)checked.workspaceSize > workspace_bytes)
+            continue;
+        found[n] = checked;
+        found[n++].algo = more[i].algo;
+    }
+    return n;
+}
+
+static int64_t rounded(int64_t extent)
+{
+    return extent > 64 ? extent - extent % 64 : extent;
+}
+
+// The fastest kernel is not always among the library's suggestions: for 50256 columns
+// they leave out one that they have for 50240 and that takes 12% less time, for 3840
+// one that they have for 3904 and that takes 4% less.
+static int suggest_more(gemm_product *g, cublasLtMatmulHeuristicResult_t *found,
+                        int n)
+{
+    const tt_cuda_gemm_desc &d = g->desc;
+    const int64_t round[] = {rounded(d.m), rounded(d.n), rounded(d.k)};
+    const int64_t wider[] = {d.m, d.n + 64, d.k};
+    const int64_t shorter[] = {d.m > 64 ? d.m - 8 : d.m, d.n, d.k};
+    if (d.batch > 1 || is_tiny(d.a.type))
+        return n;
+    if (round[0] != d.m || round[1] != d.n || round[2] != d.k)
+        return add_others(g, round, found, n);
+    n = add_others(g, wider, found, n);
+    return add_others(g, shorter, found, n);
 }
 
 // ---- trials --------------------------------------------------------------------
@@ -156,25 +207,30 @@ static void begin_trial(tt_cuda *cuda, const tt_cuda_gemm_desc &d, int ways,
     }
 }
 
-// Milliseconds, the best of a few; negative: it does not work. One that is clearly
-// slower than `limit` (negative: none) is tried once.
+// Milliseconds; negative: it does not work.
 template <typename F>
-static float time_of(const trial *t, cudaStream_t stream, float limit, F run)
+static float time_once(const trial *t, cudaStream_t stream, F run)
 {
-    float best = -1;
-    for (int i = 0; i <= TRIALS; i++) {
-        float ms = 0;
-        (void)cudaEventRecord(t->start, stream);
-        if (!run())
-            return -1;
-        (void)cudaEventRecord(t->end, stream);
-        if (cudaEventSynchronize(t->end) != cudaSuccess ||
-            cudaEventElapsedTime(&ms, t->start, t->end) != cudaSuccess)
-            return -1;
-        if (i > 0 && (best < 0 || ms < best))
+    float ms = 0;
+    (void)cudaEventRecord(t->start, stream);
+    if (!run())
+        return -1;
+    (void)cudaEventRecord(t->end, stream);
+    return cudaEventSynchronize(t->end) == cudaSuccess &&
+                   cudaEventElapsedTime(&ms, t->start, t->end) == cudaSuccess
+               ? ms
+               : -1;
+}
+
+// The best of a few, behind one that loads what has to be loaded.
+template <typename F>
+static float time_of(const trial *t, cudaStream_t stream, int trials, F run)
+{
+    float best = time_once(t, stream, run);
+    for (int i = 0; i < trials && best >= 0; i++) {
+        const float ms = time_once(t, stream, run);
+        if (i == 0 || ms < best)
             best = ms;
-        if (i > 0 && limit >= 0 && best > 1.2f * limit)
-            break;
     }
     return best;
 }
@@ -195,12 +251,41 @@ static double seconds_for_shape(void)
     return share < 0.03 ? 0.03 : share;
 }
 
+static int least(const float *ms, int n)
+{
+    int best = -1;
+    for (int i = 0; i < n; i++)
+        if (ms[i] >= 0 && (best < 0 || ms[i] < ms[best]))
+            best = i;
+    return best;
+}
+
+// A device that gets hot gets slow, and the first ones had a cool one: the best few
+// again, in turns.
+template <typename F>
+static int decide(float *ms, int n, double end, F time)
+{
+    int final[FINAL], n_final = 0;
+    float sum[FINAL] = {0};
+    for (int i = least(ms, n); i >= 0 && n_final < FINAL; i = least(ms, n)) {
+        final[n_final++] = i;
+        ms[i] = -1;
+    }
+    for (int round = 0; round < TRIALS && (round == 0 || now() < end); round++)
+        for (int i = 0; i < n_final; i++) {
+            const float again = sum[i] < 0 ? -1 : time(final[i]);
+            sum[i] = again < 0 ? -1 : sum[i] + again;
+        }
+    const int best = least(sum, n_final);
+    return best < 0 ? best : final[best];
+}
+
 // The fastest of n ways; -1: none of them works. Without memory for a trial, the first.
 static int measure(const gemm_product *g,
                    const cublasLtMatmulHeuristicResult_t *found, int n)
 {
     trial t;
-    float best_ms = -1;
+    float ms[MOST];
     const double start = now(), end = start + seconds_for_shape();
     begin_trial(g->cuda, g->desc, 1, workspace_bytes, &t);
     tt_cuda_gemm_args &x = t.args[0];
@@ -209,17 +294,21 @@ static int measure(const gemm_product *g,
     const void *aux = g->desc.has_gelu_grad ? x.z : x.aux;
     const bool is_good =
         t.is_good && gemm_product_bind(g, bias, aux) == NULL;
-    int best = is_good ? -1 : 0;
-    for (int i = 0; i < n && is_good && (best < 0 || now() < end); i++) {
-        const float ms = time_of(&t, g->cuda->stream, best_ms, [&] {
-            return gemm_multiply(g, &x, &found[i].algo, x.scratch,
-                                 workspace_bytes) == CUBLAS_STATUS_SUCCESS;
-        });
-        if (ms >= 0 && (best_ms < 0 || ms < best_ms)) {
-            best = i;
-            best_ms = ms;
-        }
+    const auto run = [&](int i) {
+        return gemm_multiply(g, &x, &found[i].algo, x.scratch,
+                             workspace_bytes) == CUBLAS_STATUS_SUCCESS;
+    };
+    bool has_one = false;
+    for (int i = 0; i < n && is_good; i++) {
+        ms[i] = has_one && now() >= end
+                    ? -1
+                    : time_of(&t, g->cuda->stream, 1, [&] { return run(i); });
+        has_one = has_one || ms[i] >= 0;
     }
+    const int best =
+        !is_good ? 0 : decide(ms, n, end, [&](int i) {
+            return time_once(&t, g->cuda->stream, [&] { return run(i); });
+        });
     end_trial(&t);
     spent += now() - start;
     return best;
@@ -272,7 +361,7 @@ static int fastest(const gemm_product *g, const std::string &key,
 static gemm_choice look_for(gemm_product *g, const std::string &key)
 {
     const tt_cuda_gemm_desc &d = g->desc;
-    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    cublasLtMatmulHeuristicResult_t found[MOST];
     const uint32_t smallest =
         is_tiny(d.a.type) ? 16 : is_low(d.a.type) ? 2 : 4;
     gemm_choice c = {};
@@ -281,7 +370,9 @@ static gemm_choice look_for(gemm_product *g, const std::string &key)
         c.loose = found[0].algo;
         c.workspace_bytes = (int64_t)found[0].workspaceSize;
     }
-    const int n = suggest(g, 16, found);
+    int n = suggest(g, 16, found);
+    if (n > 0 && is_tuned(d))
+        n = suggest_more(g, found, n);
     if (n == 0)
         return c;
     // What is suggested for 8 bits is not always done.
@@ -383,10 +474,10 @@ static bool try_both(tt_cuda_gemm *with, tt_cuda_gemm *plain)
     bool is_faster = false;
     if (t.is_good && gives_same(with, plain, &t)) {
         t.args[0].accumulate = t.args[1].accumulate = with->desc.adds;
-        const float ms = time_of(&t, with->cuda->stream, -1, [&] {
+        const float ms = time_of(&t, with->cuda->stream, TRIALS, [&] {
             return tt_cuda_gemm_run(with, &t.args[0]) == NULL;
         });
-        const float other = time_of(&t, with->cuda->stream, -1, [&] {
+        const float other = time_of(&t, with->cuda->stream, TRIALS, [&] {
             return tt_cuda_gemm_run(plain, &t.args[1]) == NULL;
         });
         is_faster = ms >= 0 && (other < 0 || ms <= other);

@@ -140,6 +140,35 @@ static const char *describe(gemm_product *g)
     return NULL;
 }
 
+static const char *resize(cublasLtMatrixLayout_t layout, const tt_cuda_matrix &x,
+                          int64_t rows, int64_t cols)
+{
+    const bool is_turned = x.col != 1;
+    const uint64_t r = (uint64_t)(is_turned ? rows : cols);
+    const uint64_t c = (uint64_t)(is_turned ? cols : rows);
+    int64_t ld = is_turned ? x.col : x.row;
+    ld = ld < (int64_t)r ? (int64_t)r : ld;
+    TRY_LT(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_ROWS,
+                                            &r, sizeof r));
+    TRY_LT(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_COLS,
+                                            &c, sizeof c));
+    TRY_LT(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_LD,
+                                            &ld, sizeof ld));
+    return NULL;
+}
+
+const char *gemm_product_resize(const gemm_product *p, int64_t m, int64_t n,
+                                int64_t k)
+{
+    const tt_cuda_gemm_desc &d = p->desc;
+    TRY(resize(p->a, d.b, k, n));
+    TRY(resize(p->b, d.a, m, k));
+    if (d.has_gelu || d.has_gelu_grad)
+        TRY(set(p->op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+                d.c.row < n ? n : d.c.row));
+    return resize(p->c, d.c, m, n);
+}
+
 // The library takes units at multiples of 16 bytes.
 __global__ void copy_units(const float *a, const float *b, float *to)
 {
