@@ -107,6 +107,9 @@ static const tt_sample samples_grad[] = {
      {"i<7 batch:2 seq:5", "f batch:2 seq:5 embed:3", "f vocab:7 embed:3"},
      30},
     {"", {"i<5 batch:3", "f batch:3 embed:4", "f vocab:5 embed:4"}, 12},
+    // Few ids, each of which is there often.
+    {"", {"i<2 batch:9", "f batch:9 embed:8", "f vocab:3 embed:8"}, 72},
+    {"", {"i<1 batch:64", "f batch:64 embed:8", "f vocab:3 embed:8"}, 512},
     {0},
 };
 

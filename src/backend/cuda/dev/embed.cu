@@ -1,8 +1,10 @@
 // embed - tables read by index, positions, rotation.
 //
 // The gradient of a table sorts the ids (a stable radix sort of one pass per digit),
-// so that equal ids lie side by side in the order of the text; a block adds up the
-// rows of one id in that order. Bound by reading dy once; the same bits every time.
+// so that equal ids lie side by side in the order of the text. Warps add up the rows of
+// 32 places each; sums of ids that go on from one warp's places to the next are joined
+// behind them, in order. Bound by reading dy once and the table's rows that have an id;
+// the same bits every time.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -86,10 +88,19 @@ static size_t sort_bytes(const tt_cuda_embed_args *a)
     return bytes;
 }
 
-// keys, places, both sorted, and what the sort wants.
+enum { CHUNK = 32 }; // places of a warp
+
+// Two rows for each chunk: of an id that began before it, and of one that goes on.
+static int64_t partial_bytes(const tt_cuda_embed_args *a)
+{
+    return round_up(8 * ceil_div(a->n, CHUNK) * a->width);
+}
+
+// keys, places, both sorted, sums to be joined, and what the sort wants.
 extern "C" int64_t tt_cuda_embed_scratch(const tt_cuda_embed_args *args)
 {
-    return 4 * round_up(4 * args->n) + round_up((int64_t)sort_bytes(args));
+    return 4 * round_up(4 * args->n) + partial_bytes(args) +
+           round_up((int64_t)sort_bytes(args));
 }
 
 // Rows of this part; ids elsewhere sort behind them all.
@@ -106,44 +117,137 @@ __global__ void make_keys(tt_cuda_embed_args a, int32_t *keys, int32_t *places,
     places[i] = (int32_t)i;
 }
 
-// The block whose place is the first of its id adds up all of them: warps take rows
-// in turn, and are added in their order. V columns per thread.
-template <int V, typename T>
-__global__ void add_rows(tt_cuda_embed_args a, const int32_t *keys,
-                         const int32_t *places)
+// V neighbours in a row of floats.
+template <int V>
+__device__ static inline void add_to(float *to, const float *x, bool is_new)
 {
+    enum { N = V < 4 ? V : 4 };
+    struct alignas(4 * N) part {
+        float v[N];
+    };
+#pragma unroll
+    for (int k = 0; k < V; k += N) {
+        part p;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            p.v[i] = 0;
+        if (!is_new)
+            p = *(const part *)(to + k);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            p.v[i] += x[k + i];
+        *(part *)(to + k) = p;
+    }
+}
+
+// A warp owns V * 32 columns of the rows of a chunk.
+template <int V, typename T>
+__global__ void add_chunks(tt_cuda_embed_args a, const int32_t *keys,
+                           const int32_t *places, float *partial)
+{
+    enum { AHEAD = 8 };
     struct alignas(sizeof(T) * V) part {
         T v[V];
     };
-    __shared__ float room[WARPS][V][33];
-    const int64_t at = blockIdx.x;
-    const int32_t key = keys[at];
-    if (key >= a.local || (at > 0 && keys[at - 1] == key))
-        return;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    const int64_t chunk = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32;
+    const int64_t first = chunk * CHUNK, at = first + lane;
     const int64_t col = (blockIdx.y * (int64_t)32 + lane) * V;
+    if (first >= a.n)
+        return;
+    const bool is_in = col < a.width;
     const T *dy = (const T *)a.dy + col;
+    const int32_t none = (int32_t)a.local;
+    const int32_t my_key = at < a.n ? keys[at] : none;
+    const int32_t my_place = at < a.n ? places[at] : 0;
+    const int32_t before = first > 0 ? keys[first - 1] : -1;
+    const int32_t behind = first + CHUNK < a.n ? keys[first + CHUNK] : -1;
     float s[V] = {0};
-    for (int64_t i = at + warp; i < a.n && keys[i] == key; i += WARPS)
-        if (col < a.width) {
-            const part p = *(const part *)(dy + (int64_t)places[i] * a.width);
+    for (int j = 0; j < CHUNK; j += AHEAD) {
+        part p[AHEAD];
 #pragma unroll
-            for (int k = 0; k < V; k++)
-                s[k] += to_float(p.v[k]);
+        for (int i = 0; i < AHEAD; i++) {
+            const int64_t place = __shfl_sync(0xffffffffu, my_place, j + i);
+            const int32_t key = __shfl_sync(0xffffffffu, my_key, j + i);
+            if (is_in && key < none)
+                p[i] = *(const part *)(dy + place * a.width);
         }
 #pragma unroll
-    for (int k = 0; k < V; k++)
-        room[warp][k][lane] = s[k];
-    __syncthreads();
+        for (int i = 0; i < AHEAD; i++) {
+            const int32_t key = __shfl_sync(0xffffffffu, my_key, j + i);
+            const int32_t next =
+                __shfl_sync(0xffffffffu, my_key, (j + i + 1) % CHUNK);
+            const bool is_last = j + i == CHUNK - 1;
+            if (key >= none)
+                break;
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                s[k] += to_float(p[i].v[k]);
+            if (!is_last && next == key)
+                continue;
+            const bool is_begun = before == key;
+            const bool goes_on = is_last && behind == key;
+            if (is_in && (is_begun || goes_on))
+                add_to<V>(partial + (2 * chunk + !is_begun) * a.width + col, s,
+                          true);
+            else if (is_in)
+                add_to<V>(a.dtable + key * a.width + col, s, false);
+#pragma unroll
+            for (int k = 0; k < V; k++)
+                s[k] = 0;
+        }
+    }
+}
+
+// The warp of the chunk in which an id begins that goes on behind it adds up its parts.
+template <int V>
+__global__ void join_chunks(tt_cuda_embed_args a, const int32_t *keys,
+                            const float *partial)
+{
+    const int lane = threadIdx.x % 32;
+    const int64_t chunk = blockIdx.x * (int64_t)WARPS + threadIdx.x / 32;
+    const int64_t first = chunk * CHUNK, behind = first + CHUNK;
+    const int64_t col = (blockIdx.y * (int64_t)32 + lane) * V;
+    if (behind >= a.n)
+        return;
+    const int32_t key = keys[behind];
+    if (key >= a.local || keys[behind - 1] != key ||
+        (first > 0 && keys[first - 1] == key))
+        return;
+    int64_t end = chunk + 1; // of the chunks that begin with it
+    unsigned same = ~0u;
+    while (same == ~0u) {
+        const int64_t start = (end + lane) * CHUNK;
+        same = __ballot_sync(0xffffffffu, start < a.n && keys[start] == key);
+        end += same == ~0u ? 32 : __ffs((int)~same) - 1;
+    }
     if (col >= a.width)
         return;
-    float *to = a.dtable + (int64_t)key * a.width + col;
-    for (int k = warp; k < V; k += WARPS) {
-        float sum = 0;
-        for (int w = 0; w < WARPS; w++)
-            sum += room[w][k][lane];
-        to[k] += sum;
-    }
+    float s[V];
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        s[k] = partial[(2 * chunk + 1) * a.width + col + k];
+#pragma unroll 4
+    for (int64_t c = chunk + 1; c < end; c++)
+#pragma unroll
+        for (int k = 0; k < V; k++)
+            s[k] += partial[2 * c * a.width + col + k];
+    add_to<V>(a.dtable + key * a.width + col, s, false);
+}
+
+template <int V, typename T>
+static const char *add_sorted(tt_cuda *cuda, const tt_cuda_embed_args *a,
+                              const int32_t *keys, const int32_t *places,
+                              float *partial)
+{
+    const dim3 grid((unsigned)ceil_div(a->n, CHUNK * WARPS),
+                    (unsigned)ceil_div(a->width, 32 * V));
+    add_chunks<V, T><<<grid, 32 * WARPS, 0, cuda->stream>>>(*a, keys, places,
+                                                            partial);
+    TRY(launched());
+    join_chunks<V>
+        <<<grid, 32 * WARPS, 0, cuda->stream>>>(*a, keys, partial);
+    return launched();
 }
 
 template <typename T>
@@ -161,17 +265,15 @@ static const char *embed_grad_type(tt_cuda *cuda, const tt_cuda_embed_args *a)
     make_keys<<<(unsigned)ceil_div(a->n, THREADS), THREADS, 0, cuda->stream>>>(
         *a, keys, places, cuda->fault_device);
     TRY(launched());
+    float *partial = (float *)(at + 4 * step);
     TRY_CUDA(cub::DeviceRadixSort::SortPairs(
-        at + 4 * step, bytes, keys, sorted_keys, places, sorted_places,
-        (int)a->n, 0, bits_of(a->local), cuda->stream));
+        at + 4 * step + partial_bytes(a), bytes, keys, sorted_keys, places,
+        sorted_places, (int)a->n, 0, bits_of(a->local), cuda->stream));
     enum { V = pack<T>::N };
-    const bool is_wide = a->width % V == 0 && is_aligned(a->dy);
-    const int64_t v = is_wide ? (int64_t)V : 1;
-    const dim3 grid((unsigned)a->n, (unsigned)ceil_div(a->width, 32 * v));
-    const auto kernel = is_wide ? add_rows<V, T> : add_rows<1, T>;
-    kernel<<<grid, 32 * WARPS, 0, cuda->stream>>>(*a, sorted_keys,
-                                                  sorted_places);
-    return launched();
+    const bool is_wide = a->width % V == 0 && is_aligned(a->dy) &&
+                         is_aligned(a->dtable) && is_aligned(partial);
+    return (is_wide ? add_sorted<V, T> : add_sorted<1, T>)(
+        cuda, a, sorted_keys, sorted_places, partial);
 }
 
 extern "C" const char *tt_cuda_embed_grad(tt_cuda *cuda,
