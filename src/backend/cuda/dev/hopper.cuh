@@ -86,6 +86,28 @@ __device__ static inline void load_bytes(uint32_t to, const void *from,
                  : "memory");
 }
 
+// Rows of a head in shared memory back into it; what lies beyond it is left out.
+__device__ static inline void store_head(const CUtensorMap *map, int row,
+                                         int head, int batch, uint32_t from)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group "
+                 "[%0, {%1, %2, %3, %4}], [%5];\n"
+                 "cp.async.bulk.commit_group;" ::"l"(map),
+                 "r"(0), "r"(row), "r"(head), "r"(batch), "r"(from)
+                 : "memory");
+}
+
+// Shared memory of all that this thread had stored may be written again.
+__device__ static inline void heads_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+__device__ static inline void heads_written()
+{
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
 // What this thread wrote into shared memory is there for products and copies, once
 // those who wait for it have met this thread at a barrier.
 __device__ static inline void shared_written()
@@ -107,6 +129,26 @@ bool tensor_map(CUtensorMap *map, const tensor_view &view);
 
 // Whether the device and its driver have all this.
 bool is_hopper(const tt_cuda *cuda);
+
+// ---- warps ---------------------------------------------------------------------
+
+// A number all threads of a warp have, so that the compiler knows; it is not computed
+// again later.
+__device__ static inline uint32_t same_in_warp(uint32_t x)
+{
+    asm volatile("" : "+r"(x));
+    return __shfl_sync(0xffffffffu, x, 0);
+}
+
+// Four matrices of 8 rows of 16 bytes: of lanes 8 i to 8 i + 7 the addresses of rows of
+// matrix i; word i of each lane has two elements of row lane / 4.
+__device__ static inline void store_words(uint32_t to, const uint32_t (&w)[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], "
+                 "{%1, %2, %3, %4};" ::"r"(to),
+                 "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
+                 : "memory");
+}
 
 // ---- products ------------------------------------------------------------------
 

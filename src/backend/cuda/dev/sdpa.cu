@@ -1,8 +1,10 @@
 // sdpa - fused attention and its gradient by cuDNN's graph interface: the operator is
 // described as the small graph that cuDNN's attention engines recognise, and the first
 // engine that takes it becomes a plan. Plans are kept per shape. Gradients are summed
-// in a fixed order: cuDNN is asked for the variant without atomic additions.
+// in a fixed order: cuDNN is asked for the variant without atomic additions. Where there
+// is a faster kernel of our own, it takes the site.
 
+#include "backend/cuda/dev/attention_own.cuh"
 #include "backend/cuda/dev/dnn.cuh"
 
 #include <float.h>
@@ -377,6 +379,7 @@ static std::mutex plans_lock;
 static std::map<key, plan> plans;
 
 struct tt_cuda_sdpa {
+    tt_cuda *own; // NULL: by cuDNN
     cudnnHandle_t handle;
     bool is_grad;
     plan p;
@@ -396,32 +399,38 @@ static bool fits(const tt_cuda_attention_args &a, bool is_grad)
            a.q_len >= 64 && a.q_len == a.k_len && a.q_first == a.k_first;
 }
 
+// An execution of NULL: cuDNN cannot.
+static plan find_plan(cudnnHandle_t handle, const tt_cuda_attention_args &a,
+                      bool is_grad)
+{
+    const std::lock_guard<std::mutex> guard(plans_lock);
+    const key k = key_of(a, is_grad);
+    if (plans.find(k) == plans.end())
+        plans[k] = make_plan(handle, a, is_grad);
+    return plans[k];
+}
+
 extern "C" const char *tt_cuda_sdpa_create(tt_cuda *cuda,
                                            const tt_cuda_attention_args *args,
                                            bool is_grad,
                                            tt_cuda_sdpa **sdpa_out)
 {
+    tt_cuda_sdpa s = {NULL, NULL, is_grad, {NULL, 0}};
     *sdpa_out = NULL;
     if (!fits(*args, is_grad))
         return NULL;
-    const std::lock_guard<std::mutex> guard(plans_lock);
-    const cudnnHandle_t handle = dnn_handle(cuda);
-    if (handle == NULL)
-        return NULL;
-    const key k = key_of(*args, is_grad);
-    if (plans.find(k) == plans.end())
-        plans[k] = make_plan(handle, *args, is_grad);
-    const plan p = plans[k];
-    if (p.execution == NULL)
-        return NULL;
-    tt_cuda_sdpa *s = new (std::nothrow) tt_cuda_sdpa();
-    if (s == NULL)
-        return tt_cuda_failed_text("no memory");
-    s->handle = handle;
-    s->is_grad = is_grad;
-    s->p = p;
-    *sdpa_out = s;
-    return NULL;
+    if (is_grad && attention_hopper_grad_can(cuda, *args)) {
+        s.own = cuda;
+        s.p.workspace_bytes = attention_hopper_grad_scratch(cuda, *args);
+    } else {
+        s.handle = dnn_handle(cuda);
+        if (s.handle != NULL)
+            s.p = find_plan(s.handle, *args, is_grad);
+        if (s.p.execution == NULL)
+            return NULL;
+    }
+    *sdpa_out = new (std::nothrow) tt_cuda_sdpa(s);
+    return *sdpa_out == NULL ? tt_cuda_failed_text("no memory") : NULL;
 }
 
 extern "C" void tt_cuda_sdpa_destroy(tt_cuda_sdpa *sdpa)
@@ -438,6 +447,8 @@ extern "C" const char *tt_cuda_sdpa_run(tt_cuda_sdpa *sdpa,
                                         const tt_cuda_attention_args *args)
 {
     enum { FORWARD = 7, ALL = 12 };
+    if (sdpa->own != NULL)
+        return attention_hopper_grad_run(sdpa->own, *args);
     float scale = args->scale, lowest = -FLT_MAX, unit = 1;
     const int64_t ids[ALL] = {Q,   K,   V,   O,   STATS, SCALE, LOWEST,
                               ONE, D_O, D_Q, D_K, D_V};
