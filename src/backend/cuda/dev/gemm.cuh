@@ -4,7 +4,8 @@
 //                 library's, or without one and a kernel behind it
 //   gemm_hopper   gradients of weights by a kernel of our own
 //   gemm_product  one product by cuBLASLt: descriptors, algorithm
-//   gemm_choose   which algorithm, and whether an epilogue pays
+//   gemm_suggest  its algorithms that are worth a trial
+//   gemm_choose   which of them, and whether an epilogue pays
 //   gemm_tail     the last columns, rows or terms, which the library would be slow with
 
 #ifndef TT_BACKEND_CUDA_DEV_GEMM_CUH
@@ -53,6 +54,15 @@ cublasStatus_t gemm_multiply(const gemm_product *p, const tt_cuda_gemm_args *x,
                              const cublasLtMatmulAlgo_t *algo, void *workspace,
                              int64_t bytes);
 
+enum { GEMM_WAYS = 48 }; // at most
+static const int64_t gemm_workspace_bytes = 32 << 20; // at most
+
+// Algorithms for addresses that are multiples of `alignment`, and how many; then more
+// for multiples of 16 behind the n that are there already.
+int gemm_suggest(const gemm_product *p, uint32_t alignment,
+                 cublasLtMatmulHeuristicResult_t *out);
+int gemm_suggest_more(const gemm_product *p,
+                      cublasLtMatmulHeuristicResult_t *found, int n);
 bool gemm_choose(gemm_product *p); // false: the library has no way
 // Whether `other` is faster than `plain`, and gives the same; `what` names the question.
 // Of what is not measured, `otherwise`.

@@ -12,8 +12,7 @@
 #include <map>
 #include <mutex>
 
-enum { CANDIDATES = 16, MOST = 3 * CANDIDATES, FINAL = 6, TRIALS = 3 };
-static const int64_t workspace_bytes = 32 << 20;
+enum { FINAL = 6, TRIALS = 3 };
 static const double seconds_for_all = 8; // of choosing algorithms
 
 #ifndef TT_CUDA_LEAST_TUNED
@@ -24,88 +23,6 @@ static const double least_tuned = TT_CUDA_LEAST_TUNED; // flops
 static bool is_tuned(const tt_cuda_gemm_desc &d)
 {
     return !d.is_exact && 2.0 * d.batch * d.m * d.n * d.k >= least_tuned;
-}
-
-static int suggest(gemm_product *g, uint32_t alignment,
-                   cublasLtMatmulHeuristicResult_t *out)
-{
-    static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-    };
-    cublasLtMatmulPreference_t wish = NULL;
-    int n = 0;
-    if (cublasLtMatmulPreferenceCreate(&wish) != CUBLAS_STATUS_SUCCESS)
-        return 0;
-    const uint64_t bytes = workspace_bytes;
-    (void)cublasLtMatmulPreferenceSetAttribute(
-        wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
-    for (const auto name : aligned)
-        (void)cublasLtMatmulPreferenceSetAttribute(wish, name, &alignment,
-                                                   sizeof alignment);
-    if (cublasLtMatmulAlgoGetHeuristic(g->cuda->lt, g->op, g->a, g->b, g->c,
-                                       g->c, wish, CANDIDATES, out,
-                                       &n) != CUBLAS_STATUS_SUCCESS)
-        n = 0;
-    cublasLtMatmulPreferenceDestroy(wish);
-    int kept = 0;
-    for (int i = 0; i < n; i++)
-        if (out[i].state == CUBLAS_STATUS_SUCCESS)
-            out[kept++] = out[i];
-    return kept;
-}
-
-// Adds to n ways those that are suggested for other extents and work for these.
-static int add_others(gemm_product *g, const int64_t extent[3],
-                      cublasLtMatmulHeuristicResult_t *found, int n)
-{
-    const tt_cuda_gemm_desc &d = g->desc;
-    cublasLtMatmulHeuristicResult_t more[CANDIDATES], checked;
-    const bool is_set =
-        gemm_product_resize(g, extent[0], extent[1], extent[2]) == NULL;
-    const int n_more = is_set ? suggest(g, 16, more) : 0;
-    if (gemm_product_resize(g, d.m, d.n, d.k) != NULL)
-        return 0;
-    for (int i = 0; i < n_more && n < MOST; i++) {
-        bool is_known = false;
-        for (int k = 0; k < n && !is_known; k++)
-            is_known = memcmp(&found[k].algo, &more[i].algo,
-                              sizeof more[i].algo) == 0;
-        if (is_known || cublasLtMatmulAlgoCheck(g->cuda->lt, g->op, g->a, g->b,
-                                                g->c, g->c, &more[i].algo,
-                                                &checked) !=
-                            CUBLAS_STATUS_SUCCESS ||
-            (int64_t)checked.workspaceSize > workspace_bytes)
-            continue;
-        found[n] = checked;
-        found[n++].algo = more[i].algo;
-    }
-    return n;
-}
-
-static int64_t rounded(int64_t extent)
-{
-    return extent > 64 ? extent - extent % 64 : extent;
-}
-
-// The fastest kernel is not always among the library's suggestions: for 50256 columns
-// they leave out one that they have for 50240 and that takes 12% less time, for 3840
-// one that they have for 3904 and that takes 4% less.
-static int suggest_more(gemm_product *g, cublasLtMatmulHeuristicResult_t *found,
-                        int n)
-{
-    const tt_cuda_gemm_desc &d = g->desc;
-    const int64_t round[] = {rounded(d.m), rounded(d.n), rounded(d.k)};
-    const int64_t wider[] = {d.m, d.n + 64, d.k};
-    const int64_t shorter[] = {d.m > 64 ? d.m - 8 : d.m, d.n, d.k};
-    if (d.batch > 1 || is_tiny(d.a.type))
-        return n;
-    if (round[0] != d.m || round[1] != d.n || round[2] != d.k)
-        return add_others(g, round, found, n);
-    n = add_others(g, wider, found, n);
-    return add_others(g, shorter, found, n);
 }
 
 // ---- trials --------------------------------------------------------------------
@@ -285,9 +202,9 @@ static int measure(const gemm_product *g,
                    const cublasLtMatmulHeuristicResult_t *found, int n)
 {
     trial t;
-    float ms[MOST];
+    float ms[GEMM_WAYS];
     const double start = now(), end = start + seconds_for_shape();
-    begin_trial(g->cuda, g->desc, 1, workspace_bytes, &t);
+    begin_trial(g->cuda, g->desc, 1, gemm_workspace_bytes, &t);
     tt_cuda_gemm_args &x = t.args[0];
     x.accumulate = g->desc.adds;
     const void *bias = g->desc.sums != TT_CUDA_NO_SUMS ? x.sums : x.bias;
@@ -296,7 +213,7 @@ static int measure(const gemm_product *g,
         t.is_good && gemm_product_bind(g, bias, aux) == NULL;
     const auto run = [&](int i) {
         return gemm_multiply(g, &x, &found[i].algo, x.scratch,
-                             workspace_bytes) == CUBLAS_STATUS_SUCCESS;
+                             gemm_workspace_bytes) == CUBLAS_STATUS_SUCCESS;
     };
     bool has_one = false;
     for (int i = 0; i < n && is_good; i++) {
@@ -361,18 +278,18 @@ static int fastest(const gemm_product *g, const std::string &key,
 static gemm_choice look_for(gemm_product *g, const std::string &key)
 {
     const tt_cuda_gemm_desc &d = g->desc;
-    cublasLtMatmulHeuristicResult_t found[MOST];
+    cublasLtMatmulHeuristicResult_t found[GEMM_WAYS];
     const uint32_t smallest =
         is_tiny(d.a.type) ? 16 : is_low(d.a.type) ? 2 : 4;
     gemm_choice c = {};
-    c.has_loose = suggest(g, smallest, found) > 0;
+    c.has_loose = gemm_suggest(g, smallest, found) > 0;
     if (c.has_loose) {
         c.loose = found[0].algo;
         c.workspace_bytes = (int64_t)found[0].workspaceSize;
     }
-    int n = suggest(g, 16, found);
+    int n = gemm_suggest(g, 16, found);
     if (n > 0 && is_tuned(d))
-        n = suggest_more(g, found, n);
+        n = gemm_suggest_more(g, found, n);
     if (n == 0)
         return c;
     // What is suggested for 8 bits is not always done.
