@@ -9,15 +9,23 @@
 #ifdef TT_CUDA_HOPPER
 
 // Whether a site is theirs, and faster by them than by cuDNN.
+bool attention_hopper_can(const tt_cuda *cuda, const tt_cuda_attention_args &a);
 bool attention_hopper_grad_can(const tt_cuda *cuda,
                                const tt_cuda_attention_args &a);
 // Bytes; 256 more where they begin anywhere.
 int64_t attention_hopper_grad_scratch(const tt_cuda *cuda,
                                       const tt_cuda_attention_args &a);
+const char *attention_hopper_run(tt_cuda *cuda, const tt_cuda_attention_args &a);
 const char *attention_hopper_grad_run(tt_cuda *cuda,
                                       const tt_cuda_attention_args &a);
 
 #else
+
+static inline bool attention_hopper_can(const tt_cuda *,
+                                        const tt_cuda_attention_args &)
+{
+    return false;
+}
 
 static inline bool attention_hopper_grad_can(const tt_cuda *,
                                              const tt_cuda_attention_args &)
@@ -29,6 +37,12 @@ static inline int64_t attention_hopper_grad_scratch(const tt_cuda *,
                                                     const tt_cuda_attention_args &)
 {
     return 0;
+}
+
+static inline const char *attention_hopper_run(tt_cuda *,
+                                               const tt_cuda_attention_args &)
+{
+    return tt_cuda_failed_text("this build has no attention of its own");
 }
 
 static inline const char *attention_hopper_grad_run(tt_cuda *,

@@ -422,6 +422,8 @@ extern "C" const char *tt_cuda_sdpa_create(tt_cuda *cuda,
     if (is_grad && attention_hopper_grad_can(cuda, *args)) {
         s.own = cuda;
         s.p.workspace_bytes = attention_hopper_grad_scratch(cuda, *args);
+    } else if (!is_grad && attention_hopper_can(cuda, *args)) {
+        s.own = cuda;
     } else {
         s.handle = dnn_handle(cuda);
         if (s.handle != NULL)
@@ -448,7 +450,8 @@ extern "C" const char *tt_cuda_sdpa_run(tt_cuda_sdpa *sdpa,
 {
     enum { FORWARD = 7, ALL = 12 };
     if (sdpa->own != NULL)
-        return attention_hopper_grad_run(sdpa->own, *args);
+        return sdpa->is_grad ? attention_hopper_grad_run(sdpa->own, *args)
+                             : attention_hopper_run(sdpa->own, *args);
     float scale = args->scale, lowest = -FLT_MAX, unit = 1;
     const int64_t ids[ALL] = {Q,   K,   V,   O,   STATS, SCALE, LOWEST,
                               ONE, D_O, D_Q, D_K, D_V};
