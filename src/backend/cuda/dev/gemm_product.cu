@@ -267,6 +267,36 @@ gemm_product *gemm_product_create(tt_cuda *cuda, const tt_cuda_gemm_desc &desc,
     return NULL;
 }
 
+// A kernel in front of every product with a bias, so a short one.
+template <typename T>
+__global__ void round_bias(int64_t n, const float *bias, T *to)
+{
+    const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+    if (i < n)
+        to[i] = from_float<T>(bias[i]);
+}
+
+template <typename T>
+static const char *round_to(tt_cuda *cuda, int64_t n, const void *bias,
+                            void *to)
+{
+    enum { THREADS = 128 };
+    round_bias<<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
+        n, (const float *)bias, (T *)to);
+    return launched();
+}
+
+static const char *convert_bias(const gemm_product *g, const void *bias,
+                                void *to)
+{
+    const tt_cuda_gemm_desc &d = g->desc;
+    if (d.bias_type == TT_F32 && is_low(d.c.type))
+        return BY_TYPE(d.c.type, round_to, g->cuda, d.n, bias, to);
+    const tt_cuda_copy_args copy = {1,          {d.n},       {1}, {1},
+                                    d.c.type, d.bias_type, to,  bias};
+    return tt_cuda_copy(g->cuda, &copy);
+}
+
 static const char *run_one(gemm_product *gemm, const tt_cuda_gemm_args *args)
 {
     const tt_cuda_gemm_desc &d = gemm->desc;
@@ -274,9 +304,7 @@ static const char *run_one(gemm_product *gemm, const tt_cuda_gemm_args *args)
     char *scratch = (char *)(((uintptr_t)args->scratch + GEMM_ALIGN - 1) &
                              ~(uintptr_t)(GEMM_ALIGN - 1));
     if (gemm->bias_bytes > 0) {
-        const tt_cuda_copy_args copy = {
-            1, {d.n}, {1}, {1}, d.c.type, d.bias_type, scratch, bias};
-        TRY(tt_cuda_copy(gemm->cuda, &copy));
+        TRY(convert_bias(gemm, bias, scratch));
         bias = scratch;
         scratch += gemm->bias_bytes;
     }
