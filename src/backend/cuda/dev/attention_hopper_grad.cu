@@ -1,19 +1,18 @@
 // attention_hopper_grad - gradients of q, k and v for heads of 64, in one pass over the
 // scores, which exist in registers only.
 //
-// A block owns heads. It takes 128 keys at a time, and for them 128 queries after the
-// other; queries before the keys are left out where attention is causal. One thread has
-// the copy engine fill shared memory. Two groups of four warps have 64 keys each:
-// weights, gradients of scores and the sums for k and v stay in their registers, from
-// which products take them. Gradients of scores go through shared memory too: there each
-// group takes 64 queries for the gradient of q, while it works on the next tile's
-// weights. The sum of q's gradient over tiles of keys is kept in memory, of a block and
-// so small that most of it stays in the cache; the copy engine adds to it, one tile after
-// the other, so that the order of all sums is fixed.
+// A block owns heads, or a part of one's keys. It takes 128 keys at a time, and for them
+// 128 queries after the other; queries before the keys are left out where attention is
+// causal. One thread has the copy engine fill shared memory. Two groups of four warps
+// have 64 keys each: weights, gradients of scores and the sums for k and v stay in their
+// registers, from which products take them. Gradients of scores go through shared memory
+// too: there each group takes 64 queries for the gradient of q, while it works on the
+// next tile's weights. The sum of q's gradient over tiles of keys is kept in memory, of a
+// block and so small that much of it stays in the cache; the copy engine adds to it, one
+// tile after the other, so that the order of all sums is fixed.
 //
-// Bound by the tensor cores, of whose rate it reaches half: exponentials and conversions
-// are not hidden behind the products of the other group at all times, and reading queries
-// again for every tile of keys takes half of the memory's rate.
+// Bound by the tensor cores, of whose rate it reaches half; memory, from which queries
+// come again for every tile of keys, is at 57% of its rate, and power is at its limit.
 
 #include "backend/cuda/dev/attention_hopper_grad.cuh"
 
@@ -98,18 +97,23 @@ __device__ static inline float *sum_of(const grad_args &x, const worker &w,
 
 // The last tile of keys goes on with the sum of those before it.
 template <bool CAUSAL>
-__device__ static inline void begin_queries(const grad_args &x, const worker &w,
-                                            const tile &t, float (&d)[32])
+__device__ static inline bool has_sum(const grad_args &x, const tile &t)
 {
-    if (t.k == 0 || !is_last<CAUSAL>(x, t)) {
+    return t.k > 0 && is_last<CAUSAL>(x, t);
+}
+
+// n_sums: those before.
+template <bool CAUSAL>
+__device__ static inline void begin_queries(const grad_args &x, const worker &w,
+                                            const tile &t, int *n_sums, float (&d)[32])
+{
+    if (!has_sum<CAUSAL>(x, t)) {
 #pragma unroll
         for (int i = 0; i < 32; i++)
             d[i] = 0;
         return;
     }
-    if (leads(w))
-        heads_written();
-    meet(w);
+    bar_wait(w.shared + SUM_DONE + 8 * w.group, (*n_sums)++ & 1);
     const float *from = sum_of(x, w, t) + (w.warp * 32 + w.lane) * 4;
 #pragma unroll
     for (int i = 0; i < 8; i++)
@@ -163,17 +167,36 @@ __device__ static inline void send_queries(const grad_args &x, const worker &w,
                                            const tile &t)
 {
     const uint32_t room = grads_at(w, t) + w.group * TILE_BYTES;
-    shared_written();
-    if (leads(w))
-        heads_written();
-    meet(w);
-    if (!leads(w))
-        return;
+    bar_wait(w.shared + SUM_FULL + 8 * w.group, t.n & 1);
+    heads_written();
     if (is_last<CAUSAL>(x, t))
         store_head(&x.d_q, t.q * TILE + GROUP_ROWS * w.group, t.head % x.heads,
                    t.head / x.heads, room);
     else
-        add_bytes(sum_of(x, w, t), room, SUM_BYTES, t.k > 0);
+        add_bytes(sum_of(x, w, t), room, SUM_BYTES, t.own > 0);
+}
+
+// A thread does that for a group.
+template <bool CAUSAL>
+__device__ static inline void send_tiles(const grad_args &x, const worker &w)
+{
+    tile t = first_tile<CAUSAL>(x), last = t;
+    while (is_there(t)) {
+        if (t.n > 0) {
+            send_queries<CAUSAL>(x, w, last);
+            heads_read();
+        }
+        bar_arrive(w.shared + GRADS_FULL + 8 * side(t.n));
+        if (has_sum<CAUSAL>(x, t)) {
+            if (last.q == t.q)
+                heads_written();
+            bar_arrive(w.shared + SUM_DONE + 8 * w.group);
+        }
+        last = t;
+        go_on<CAUSAL>(x, &t);
+    }
+    send_queries<CAUSAL>(x, w, last);
+    heads_read();
 }
 
 // Gradients of keys and values, through where this group's values were and one more.
@@ -185,6 +208,9 @@ __device__ static inline void write_keys(const grad_args &x, const worker &w,
     const uint32_t values = values_at(w, t) + w.group * GROUP_BYTES;
     const uint32_t out = w.shared + OUT_AT + w.group * GROUP_BYTES;
     const int row = t.k * TILE + GROUP_ROWS * w.group;
+    if (leads(w))
+        heads_read();
+    meet(w);
     put_rows<T>(w, values, d_v, 1);
     put_rows<T>(w, out, d_k, x.scale);
     shared_written();
@@ -319,7 +345,7 @@ template <typename T>
 __device__ static inline void begin_scores(const grad_args &x, const worker &w,
                                            const tile &t, float (&s)[64])
 {
-    if (t.head < x.total) {
+    if (is_there(t)) {
         bar_wait(w.shared + KEYS_FULL + 8 * side(t.n_keys), turn(t.n_keys));
         bar_wait(w.shared + QUERIES_FULL + 8 * side(t.n), turn(t.n));
     }
@@ -330,25 +356,28 @@ template <bool CAUSAL>
 __device__ static inline void leave(const grad_args &x, const worker &w,
                                     const tile &last)
 {
-    send_queries<CAUSAL>(x, w, last);
-    if (closes<CAUSAL>(x, last))
-        give(w, KEYS_EMPTY + 8 * side(last.n_keys));
+    shared_written();
+    give(w, SUM_FULL + 8 * w.group);
+    if (!closes<CAUSAL>(x, last))
+        return;
+    if (leads(w))
+        heads_read();
+    give(w, KEYS_EMPTY + 8 * side(last.n_keys));
 }
 
 // The gradient of q of the last tile, which has no other to hide behind.
 template <typename T, bool CAUSAL>
 __device__ static inline void finish(const grad_args &x, const worker &w,
-                                     const tile &last)
+                                     const tile &last, float (&d_q)[32])
 {
-    float d_q[32];
-    begin_queries<CAUSAL>(x, w, last, d_q);
     bar_wait(w.shared + GRADS_FULL + 8 * side(last.n), turn(last.n));
     multiply_grads<T>(d_q, grads_at(w, last) + w.group * TILE_BYTES,
                       keys_at(w, last));
     products_wait<0>();
     hold(d_q);
     put_queries<T, CAUSAL>(x, w, last, d_q);
-    send_queries<CAUSAL>(x, w, last);
+    shared_written();
+    give(w, SUM_FULL + 8 * w.group);
     if (leads(w))
         heads_read();
 }
@@ -359,18 +388,20 @@ template <typename T, bool CAUSAL>
 __device__ static inline void multiply_tiles(const grad_args &x, const worker &w)
 {
     const float factor = x.scale * log2_e;
-    float s[64], g[64], d_k[32], d_v[32];
-    tile t = first_tile(), last = t;
+    float s[64], g[64], d_k[32], d_v[32], d_q[32];
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        d_q[i] = 0;
+    int n_sums = 0;
+    tile t = first_tile<CAUSAL>(x), last = t;
     begin_scores<T>(x, w, t, s);
-    while (t.head < x.total) {
+    while (is_there(t)) {
         const uint32_t queries = queries_at(w, t), d_o = queries + TILE_BYTES;
         const uint32_t stats = w.shared + STATS_AT + side(t.n) * STATS_BYTES +
                                8 * (w.lane % 4);
         const bool adds = !opens<CAUSAL>(x, t);
         uint32_t words[8][4], words_g[8][4];
         float2 pairs[8];
-        float d_q[32];
-        begin_queries<CAUSAL>(x, w, last, d_q);
         load_pairs<0>(pairs, stats);
         products_wait<0>();
         hold(s);
@@ -407,17 +438,16 @@ __device__ static inline void multiply_tiles(const grad_args &x, const worker &w
         go_on<CAUSAL>(x, &t);
         begin_scores<T>(x, w, t, s);
         shared_written();
-        if (leads(w))
-            heads_read();
         give(w, GRADS_FULL + 8 * side(last.n));
         products_wait<1>();
         hold(d_k);
         hold(d_v);
+        begin_queries<CAUSAL>(x, w, last, &n_sums, d_q);
         give(w, QUERIES_EMPTY + 8 * side(last.n));
         if (closes<CAUSAL>(x, last))
             write_keys<T>(x, w, last, d_k, d_v);
     }
-    finish<T, CAUSAL>(x, w, last);
+    finish<T, CAUSAL>(x, w, last, d_q);
 }
 
 template <typename T, bool CAUSAL>
@@ -433,7 +463,9 @@ __global__ void __launch_bounds__(THREADS, 1)
             bar_init(shared + KEYS_EMPTY + 8 * i, 8); // warps
             bar_init(shared + QUERIES_FULL + 8 * i, 1);
             bar_init(shared + QUERIES_EMPTY + 8 * i, 8);
-            bar_init(shared + GRADS_FULL + 8 * i, 8);
+            bar_init(shared + GRADS_FULL + 8 * i, 8 + 2);
+            bar_init(shared + SUM_FULL + 8 * i, 4);
+            bar_init(shared + SUM_DONE + 8 * i, 1);
         }
         bars_ready();
     }
@@ -442,6 +474,8 @@ __global__ void __launch_bounds__(THREADS, 1)
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
         if (threadIdx.x == 0)
             load_tiles<CAUSAL>(x, shared);
+        else if (threadIdx.x == 32 || threadIdx.x == 64)
+            send_tiles<CAUSAL>(x, {shared, warp - 1, 0, 0});
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
         multiply_tiles<T, CAUSAL>(
@@ -451,21 +485,41 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 // ---- host --------------------------------------------------------------------------
 
-// Blocks share no head. Few long heads leave most of the device idle.
-bool attention_hopper_grad_can(const tt_cuda *cuda, const tt_cuda_attention_args &a)
+struct share {
+    int whole, rest, parts, blocks;
+};
+
+// As many heads as blocks, or a multiple of that, are whole; several blocks have a part of
+// one of the rest, where there are enough of them.
+static share share_of(const tt_cuda *cuda, const tt_cuda_attention_args &a)
 {
-    const int64_t heads = a.batch * a.q_heads, n = ceil_div(a.q_len, TILE);
-    const int64_t cores = cuda->info.cores, few = 3;
-    const int64_t most = (int64_t)1 << 30;
-    const bool fills = 10 * heads >= 6 * cores * ceil_div(heads, cores);
-    return hopper_heads(cuda, a) && heads < most && heads * n < most &&
-           (fills || n <= few);
+    const int heads = (int)(a.batch * a.q_heads), cores = cuda->info.cores;
+    const int n = (int)ceil_div(a.q_len, TILE), rest = heads % cores;
+    const int parts = rest == 0 ? 1 : cores / rest < n ? cores / rest : n;
+    if (parts == 1)
+        return {heads, 0, 0, heads < cores ? heads : cores};
+    return {heads - rest, rest, parts, heads < cores ? rest * parts : cores};
 }
 
-static int blocks_for(const tt_cuda *cuda, const tt_cuda_attention_args &a)
+// Whether most of the device works, most of the time; short sequences are quick anyhow.
+static bool fills(const tt_cuda *cuda, const tt_cuda_attention_args &a)
 {
-    const int64_t heads = a.batch * a.q_heads;
-    return heads < cuda->info.cores ? (int)heads : cuda->info.cores;
+    const share s = share_of(cuda, a);
+    const int64_t cores = cuda->info.cores, n = ceil_div(a.q_len, TILE), few = 3;
+    const int64_t tiles = a.is_causal ? n * (n + 1) / 2 : n * n;
+    int64_t most = ceil_div(s.whole, cores) * tiles; // of a block
+    if (s.parts > 0 && a.is_causal)
+        most += tiles / s.parts + 1 > n ? tiles / s.parts + 1 : n;
+    else if (s.parts > 0)
+        most += n * ceil_div(n, s.parts);
+    return n <= few || 10 * a.batch * a.q_heads * tiles >= 6 * cores * most;
+}
+
+bool attention_hopper_grad_can(const tt_cuda *cuda, const tt_cuda_attention_args &a)
+{
+    const int64_t most = (int64_t)1 << 30, heads = a.batch * a.q_heads;
+    return hopper_heads(cuda, a) && heads < most &&
+           heads * ceil_div(a.q_len, TILE) < most && fills(cuda, a);
 }
 
 static int64_t stats_bytes(const tt_cuda_attention_args &a)
@@ -476,17 +530,20 @@ static int64_t stats_bytes(const tt_cuda_attention_args &a)
 int64_t attention_hopper_grad_scratch(const tt_cuda *cuda,
                                       const tt_cuda_attention_args &a)
 {
-    return stats_bytes(a) +
-           blocks_for(cuda, a) * ceil_div(a.q_len, TILE) * 2 * SUM_BYTES;
+    return stats_bytes(a) + share_of(cuda, a).blocks *
+                                ceil_div(a.q_len, TILE) * 2 * SUM_BYTES;
 }
 
-static bool describe(const tt_cuda_attention_args &a, grad_args *x)
+static bool describe(const tt_cuda_attention_args &a, const share &s,
+                     grad_args *x)
 {
     char *scratch = (char *)(((uintptr_t)a.scratch + 255) & ~(uintptr_t)255);
     x->heads = (int)a.q_heads;
-    x->total = (int)(a.batch * a.q_heads);
     x->len = (int)a.q_len;
     x->n = (int)ceil_div(a.q_len, TILE);
+    x->whole = s.whole;
+    x->rest = s.rest;
+    x->parts = s.parts;
     x->scale = a.scale;
     x->stats = (const float *)scratch;
     x->sums = (float *)(scratch + stats_bytes(a));
@@ -500,22 +557,24 @@ static bool describe(const tt_cuda_attention_args &a, grad_args *x)
 }
 
 template <typename T>
-static const char *launch(tt_cuda *cuda, const tt_cuda_attention_args &a,
+static const char *launch(tt_cuda *cuda, bool is_causal, int blocks,
                           const grad_args &x)
 {
-    const auto kernel = a.is_causal ? grad_kernel<T, true> : grad_kernel<T, false>;
+    const auto kernel = is_causal ? grad_kernel<T, true> : grad_kernel<T, false>;
     TRY_CUDA(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
-    TRY(attention_hopper_stats(cuda, a, (float *)x.stats));
-    kernel<<<(unsigned)blocks_for(cuda, a), THREADS, SHARED_BYTES,
-             cuda->stream>>>(x);
+    kernel<<<(unsigned)blocks, THREADS, SHARED_BYTES, cuda->stream>>>(x);
     return launched();
 }
 
 const char *attention_hopper_grad_run(tt_cuda *cuda, const tt_cuda_attention_args &a)
 {
+    const share s = share_of(cuda, a);
     grad_args x = {};
-    if (!describe(a, &x))
+    if (!describe(a, s, &x))
         return tt_cuda_failed_text("heads cannot be shown to the copy engine");
-    return a.type == TT_BF16 ? launch<bf16>(cuda, a, x) : launch<f16>(cuda, a, x);
+    TRY(attention_hopper_stats(cuda, a, (float *)x.stats));
+    TRY(a.type == TT_BF16 ? launch<bf16>(cuda, a.is_causal, s.blocks, x)
+                          : launch<f16>(cuda, a.is_causal, s.blocks, x));
+    return s.rest == 0 ? NULL : attention_hopper_join(cuda, a, x);
 }

@@ -21,42 +21,80 @@ enum {
     QUERIES_FULL = KEYS_EMPTY + 16,
     QUERIES_EMPTY = QUERIES_FULL + 16,
     GRADS_FULL = QUERIES_EMPTY + 16,
-    SHARED_BYTES = GRADS_FULL + 16,
+    SUM_FULL = GRADS_FULL + 16, // of a group
+    SUM_DONE = SUM_FULL + 16,
+    SHARED_BYTES = SUM_DONE + 16,
 };
 static const float log2_e = 1.44269504f;
 
 struct grad_args {
     CUtensorMap q, k, v, d_o, d_q, d_k, d_v;
-    int heads, total, len, n; // n: tiles along the sequence
+    int heads, len, n; // n: tiles along the sequence
+    int whole, rest, parts; // of all heads: see share_of
     float scale;
     const float *stats; // [head of all, tile, 2, TILE]
-    float *sums;        // of d_q: [block, tile, group, 8, 128 threads, 4]
+    float *sums;        // of d_q: [block, tile, group, SUM_FLOATS]
 };
 
 // ---- tiles -------------------------------------------------------------------------
 
+// A block takes every gridDim'th whole head, then a part of one of the rest.
 struct tile {
-    int head, k, q;  // head: of all
-    int n_keys, n;   // tiles of keys, and tiles, before it
+    int head, k, q; // head: of all; negative: there are no more
+    int own;        // tiles of keys of this head before it
+    int n_keys, n;  // of all heads; n: tiles
 };
+
+__device__ static inline bool is_there(const tile &t) { return t.head >= 0; }
 
 // Every other tile of keys takes the queries backwards: those it had last are still in
 // the cache.
 template <bool CAUSAL>
+__device__ static inline int first_query(const grad_args &x, const tile &t)
+{
+    return t.own % 2 != 0 ? x.n - 1 : CAUSAL ? t.k : 0;
+}
+
+template <bool CAUSAL>
 __device__ static inline bool opens(const grad_args &x, const tile &t)
 {
-    return t.q == (t.k % 2 != 0 ? x.n - 1 : CAUSAL ? t.k : 0);
+    return t.q == first_query<CAUSAL>(x, t);
 }
 
 template <bool CAUSAL>
 __device__ static inline bool closes(const grad_args &x, const tile &t)
 {
-    return t.q == (t.k % 2 == 0 ? x.n - 1 : CAUSAL ? t.k : 0);
+    return t.q == (t.own % 2 == 0 ? x.n - 1 : CAUSAL ? t.k : 0);
 }
 
-__device__ static inline tile first_tile()
+// Parts take tiles of keys forwards and backwards in turns: the first have more queries.
+__device__ static inline int key_of(const grad_args &x, const tile &t)
 {
-    return {(int)blockIdx.x, 0, 0, 0, 0};
+    if (t.head < x.whole)
+        return t.own;
+    const int part = (int)blockIdx.x / x.rest;
+    return t.own * x.parts + (t.own % 2 != 0 ? x.parts - 1 - part : part);
+}
+
+template <bool CAUSAL>
+__device__ static inline void begin_head(const grad_args &x, int head, tile *t)
+{
+    const int block = (int)blockIdx.x;
+    const bool has_part = t->head < x.whole && block < x.rest * x.parts;
+    t->head = head < x.whole ? head : has_part ? x.whole + block % x.rest : -1;
+    if (!is_there(*t))
+        return;
+    t->own = 0;
+    t->k = key_of(x, *t);
+    t->q = first_query<CAUSAL>(x, *t);
+}
+
+template <bool CAUSAL>
+__device__ static inline tile first_tile(const grad_args &x)
+{
+    tile t = {-1, 0, 0, 0, 0, 0};
+    begin_head<CAUSAL>(x, (int)blockIdx.x, &t);
+    return t;
 }
 
 template <bool CAUSAL>
@@ -64,22 +102,23 @@ __device__ static inline void go_on(const grad_args &x, tile *t)
 {
     t->n++;
     if (!closes<CAUSAL>(x, *t)) {
-        t->q += t->k % 2 != 0 ? -1 : 1;
+        t->q += t->own % 2 != 0 ? -1 : 1;
         return;
     }
     t->n_keys++;
-    if (++t->k == x.n) {
-        t->k = 0;
-        t->head += gridDim.x;
-    }
-    t->q = t->k % 2 != 0 ? x.n - 1 : CAUSAL ? t->k : 0;
+    t->own++;
+    t->k = key_of(x, *t);
+    if (t->k < x.n)
+        t->q = first_query<CAUSAL>(x, *t);
+    else
+        begin_head<CAUSAL>(x, t->head + (int)gridDim.x, t);
 }
 
-// Of the gradient of these queries.
+// Of the gradient of these queries; parts are added up afterwards.
 template <bool CAUSAL>
 __device__ static inline bool is_last(const grad_args &x, const tile &t)
 {
-    return t.k == (CAUSAL ? t.q : x.n - 1);
+    return t.head < x.whole && t.k == (CAUSAL ? t.q : x.n - 1);
 }
 
 // One of two, taken in turns: which, and how often it was before, modulo 2.
@@ -118,18 +157,22 @@ __device__ static inline void load_queries(const grad_args &x, uint32_t shared,
 template <bool CAUSAL>
 __device__ static inline void load_tiles(const grad_args &x, uint32_t shared)
 {
-    for (tile t = first_tile(); t.head < x.total; go_on<CAUSAL>(x, &t)) {
+    for (tile t = first_tile<CAUSAL>(x); is_there(t); go_on<CAUSAL>(x, &t)) {
         if (opens<CAUSAL>(x, t))
             load_keys(x, shared, t);
         load_queries(x, shared, t);
     }
 }
 
-// ---- before all that ---------------------------------------------------------------
+// ---- before and after that -----------------------------------------------------------
 
 // Of every query the logarithm of the sum of exponentials, to base 2, and sum(o d_o),
 // the mean of the gradients of its weights: stats of grad_args.
 const char *attention_hopper_stats(tt_cuda *cuda, const tt_cuda_attention_args &a,
                                    float *stats);
+
+// The gradient of q of heads that several blocks had parts of.
+const char *attention_hopper_join(tt_cuda *cuda, const tt_cuda_attention_args &a,
+                                  const grad_args &x);
 
 #endif
