@@ -76,14 +76,16 @@ static tt_val copy_input(trial *t, tt_builder *b, int i, const tt_sig *other,
     return v;
 }
 
+enum { ROOM = 4096 };
+
 static void compare(trial *t, tt_interp *many, const tt_val *out,
                     const char *what)
 {
     const tt_case *c = &t->whole;
     for (int i = 0; i < c->n_out; i++) {
-        double a[1024], b[1024], worst = 0;
+        double a[ROOM], b[ROOM], worst = 0;
         const int64_t n = tt_shape_count(&tt_type_of(&c->b, c->out[i])->shape);
-        CHECK(n <= 1024);
+        CHECK(n <= ROOM);
         (void)tt_interp_read(t->one, c->out[i], b);
         (void)tt_interp_read(many, out[i], a);
         for (int64_t k = 0; k < n; k++)
