@@ -82,11 +82,12 @@ extern "C" const char *tt_cuda_gemm_create(tt_cuda *cuda,
                                            tt_cuda_gemm **gemm_out)
 {
     TRY(make_best(cuda, *desc, gemm_out));
-    if (*gemm_out == NULL || !gemm_hopper_can(cuda, *desc))
+    const gemm_own *ours = gemm_own_for(cuda, *desc);
+    if (*gemm_out == NULL || ours == NULL)
         return NULL;
-    const int64_t bytes = gemm_hopper_scratch(cuda, *desc);
+    const int64_t bytes = ours->scratch(cuda, *desc);
     tt_cuda_gemm own = **gemm_out;
-    own.is_own = true;
+    own.own = ours;
     own.scratch_bytes = bytes > own.scratch_bytes ? bytes : own.scratch_bytes;
     if (gemm_pays("own", &own, *gemm_out, desc->is_exact))
         **gemm_out = own;
@@ -122,8 +123,8 @@ extern "C" const char *tt_cuda_gemm_run(tt_cuda_gemm *gemm,
                                         const tt_cuda_gemm_args *args)
 {
     const tt_cuda_gemm_desc &d = gemm->desc;
-    if (gemm->is_own && has_even_addresses(args))
-        return gemm_hopper_run(gemm->cuda, d, args);
+    if (gemm->own != NULL && has_even_addresses(args))
+        return gemm->own->run(gemm->cuda, d, args);
     if (gemm->is_fused || !has_epilogue(d))
         return gemm_product_run(gemm->product, args);
     tt_cuda_gemm_args x = *args;

@@ -2,7 +2,8 @@
 //
 //   gemm          an operator's product: by a kernel of our own, with an epilogue of the
 //                 library's, or without one and a kernel behind it
-//   gemm_hopper   gradients of weights by a kernel of our own
+//   gemm_hopper   gradients of weights by a kernel of our own; gemm_hopper_gelu: GELU
+//                 behind a product
 //   gemm_product  one product by cuBLASLt: descriptors, algorithm
 //   gemm_suggest  its algorithms that are worth a trial
 //   gemm_choose   which of them, and whether an epilogue pays
@@ -74,7 +75,7 @@ struct tt_cuda_gemm {
     tt_cuda_gemm_desc desc;
     gemm_product *product;
     bool is_fused; // the epilogue is in it
-    bool is_own;   // by our own kernel, where addresses allow it
+    const struct gemm_own *own; // where addresses allow it; NULL: the library always
     int64_t scratch_bytes;
 };
 

@@ -12,13 +12,9 @@
 #include "backend/cuda/dev/gemm_hopper.cuh"
 
 #include "backend/cuda/dev/gemm_share.cuh"
-#include "backend/cuda/dev/hopper.cuh"
+#include "backend/cuda/dev/gemm_hopper_tile.cuh"
 
-enum { ROWS = 128, COLS = 256, DEPTH = 64, STAGES = 4 };
-enum { THREADS = 384, BOX = 64, BOX_BYTES = BOX * BOX * 2 };
 enum {
-    A_BYTES = ROWS * DEPTH * 2,
-    STAGE_BYTES = A_BYTES + COLS * DEPTH * 2,
     FULL_AT = STAGES * STAGE_BYTES, // a barrier for each stage
     EMPTY_AT = FULL_AT + 8 * STAGES,
     SHARED_BYTES = EMPTY_AT + 8 * STAGES,
@@ -37,16 +33,6 @@ struct hopper_args {
 
 // Boxes that each of two warps takes the sums of.
 enum { SUMMERS = 2, OF_A = ROWS / BOX / SUMMERS, OF_B = COLS / BOX / SUMMERS };
-
-struct stage {
-    int i, phase;
-};
-
-__device__ static inline void go_on(stage *s)
-{
-    s->phase ^= s->i == STAGES - 1;
-    s->i = s->i == STAGES - 1 ? 0 : s->i + 1;
-}
 
 // ---- work --------------------------------------------------------------------------
 
@@ -70,32 +56,6 @@ __device__ static inline void load_parts(const hopper_args &x, uint32_t shared)
         }
     }
 }
-
-template <typename T> struct words; // two elements in a word
-
-template <> struct words<bf16> {
-    __device__ static inline void multiply(float (&d)[128], uint64_t a,
-                                           uint64_t b, int adds)
-    {
-        multiply_bf16(d, a, b, adds);
-    }
-    __device__ static inline float2 both(uint32_t w)
-    {
-        return {__uint_as_float(w << 16), __uint_as_float(w & 0xFFFF0000u)};
-    }
-};
-
-template <> struct words<f16> {
-    __device__ static inline void multiply(float (&d)[128], uint64_t a,
-                                           uint64_t b, int adds)
-    {
-        multiply_f16(d, a, b, adds);
-    }
-    __device__ static inline float2 both(uint32_t w)
-    {
-        return __half22float2(*(const __half2 *)&w);
-    }
-};
 
 enum { RUN = 8 }; // of k, in which the parts of rows are permuted
 
@@ -182,7 +142,7 @@ __device__ static inline void multiply_stage(float (&d)[128], uint32_t at,
     products_begin();
 #pragma unroll
     for (int i = 0; i < DEPTH / 16; i++) // 16 of k are 2048 bytes further
-        words<T>::multiply(d, a + 128 * i, b + 128 * i, i > 0 || adds);
+        words<T>::template multiply<1, 1>(d, a + 128 * i, b + 128 * i, i > 0 || adds);
     products_commit();
 }
 
@@ -373,14 +333,14 @@ static work_size size_of(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
     return x;
 }
 
-int64_t gemm_hopper_scratch(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
+static int64_t scratch(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
 {
     return count_slots(size_of(cuda, d)) * (ROWS + 1) * COLS * 4 + GEMM_ALIGN;
 }
 
 // a and b by rows of m and n, at multiples of 16 bytes for the copy engine; c so large
 // that its tiles are many is no work to share out.
-bool gemm_hopper_can(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
+static bool can(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
 {
     const int64_t most_k = (int64_t)1 << 30, most_tiles = 2 * cuda->info.cores;
     const bool is_plain = !d.has_gelu && !d.has_gelu_grad && !d.has_plus &&
@@ -420,8 +380,8 @@ template <typename T> static multiply_fn *kernel_for(tt_cuda_sums sums)
                                        : multiply_kernel<T, OF_B>;
 }
 
-const char *gemm_hopper_run(tt_cuda *cuda, const tt_cuda_gemm_desc &d,
-                            const tt_cuda_gemm_args *x)
+static const char *run(tt_cuda *cuda, const tt_cuda_gemm_desc &d,
+                       const tt_cuda_gemm_args *x)
 {
     multiply_fn *kernel = d.a.type == TT_BF16 ? kernel_for<bf16>(d.sums)
                                               : kernel_for<f16>(d.sums);
@@ -436,3 +396,5 @@ const char *gemm_hopper_run(tt_cuda *cuda, const tt_cuda_gemm_desc &d,
                 64 * LINES, 0, cuda->stream>>>(h);
     return launched();
 }
+
+const gemm_own gemm_own_grads = {can, scratch, run};

@@ -39,7 +39,8 @@ bool tensor_map(CUtensorMap *map, const tensor_view &view)
                                           : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
                      (cuuint32_t)view.rank, (void *)view.data, dim, stride + 1,
                      box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                     CU_TENSOR_MAP_SWIZZLE_128B,
+                     view.box[0] == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
+                                       : CU_TENSOR_MAP_SWIZZLE_128B,
                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }

@@ -2,7 +2,7 @@
 // bytes, copies of boxes of a tensor by the copy engine, products by groups of four
 // warps with operands in shared memory. Everything in shared memory has rows of 128
 // bytes whose 16-byte parts are permuted (part ^ row % 8), as the copy engine writes
-// them and the products read them.
+// them and the products read them; rows of 64 bytes are copied too (part ^ row / 2 % 4).
 
 #ifndef TT_BACKEND_CUDA_DEV_HOPPER_CUH
 #define TT_BACKEND_CUDA_DEV_HOPPER_CUH
@@ -97,6 +97,16 @@ __device__ static inline void store_head(const CUtensorMap *map, int row,
                  : "memory");
 }
 
+__device__ static inline void store_box(const CUtensorMap *map, int x, int y,
+                                        uint32_t from)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
+                 "[%0, {%1, %2}], [%3];\n"
+                 "cp.async.bulk.commit_group;" ::"l"(map),
+                 "r"(x), "r"(y), "r"(from)
+                 : "memory");
+}
+
 // Shared memory of all that this thread had stored may be written again.
 __device__ static inline void heads_read()
 {
@@ -184,9 +194,10 @@ template <int N> __device__ static inline void products_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d[64, 256] (+)= a[64, 16] b[16, 256], both with rows across k. Thread t of the four warps has of rows
-// 16 (t / 32) + t % 32 / 4 (+ 8) the columns 8 j + 2 (t % 4) (+ 1), in d[4 j ...].
+// d[64, 256] (+)= a[64, 16] b[16, 256], with rows across k (1) or along k (0). Thread t of the four warps has of
+// rows 16 (t / 32) + t % 32 / 4 (+ 8) the columns 8 j + 2 (t % 4) (+ 1), in d[4 j ...].
 #define TT_MULTIPLY(NAME, TYPE)                                                \
+    template <int ACROSS_A, int ACROSS_B>                                      \
     __device__ static inline void NAME(float (&d)[128], uint64_t a,            \
                                        uint64_t b, int adds)                   \
     {                                                                          \
@@ -242,8 +253,8 @@ template <int N> __device__ static inline void products_wait()
                        "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), \
                        "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), \
                        "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])  \
-                     : "l"(a), "l"(b), "r"(adds), "n"(1),                \
-                       "n"(1));                                          \
+                     : "l"(a), "l"(b), "r"(adds), "n"(ACROSS_A),         \
+                       "n"(ACROSS_B));                                   \
     }
 
 TT_MULTIPLY(multiply_bf16, "bf16")
