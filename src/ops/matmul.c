@@ -343,6 +343,9 @@ static const tt_sample samples[] = {
     {"transpose_b=true activation=gelu_tanh",
      {"f m:8 k:32", "f n:24 k:32", "f n:24"},
      12288},
+    // More rows or columns than a tile of theirs has.
+    {"activation=gelu_tanh", {"f m:130 k:8", "f k:8 n:8", "f n:8"}, 16640},
+    {"activation=gelu_tanh", {"f m:3 k:8", "f k:8 n:264"}, 12672},
     // Of which one is odd, to be done apart.
     {"transpose_b=true", {"f m:3 k:8", "f n:5 k:8"}, 240},
     {"", {"f m:3 k:5", "f k:5 n:8"}, 240},
