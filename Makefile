@@ -173,7 +173,7 @@ endif
 EMU_SRCS := $(filter-out %/sdpa.cu %/dnn_conv.cu $(HOPPER_SRCS),$(sort \
 	$(wildcard src/backend/cuda/dev/*.cu)))
 EMU_HEADERS := $(filter-out %/dnn.cuh %/hopper.cuh %/attention_hopper.cuh \
-	%/attention_hopper_grad.cuh,$(patsubst %,$(B)/emulated/obj/%,\
+	%/attention_hopper_grad.cuh %/gemm_hopper_tile.cuh,$(patsubst %,$(B)/emulated/obj/%,\
 	$(wildcard src/backend/cuda/dev/*.cuh)))
 EMU_OWN  := $(sort $(wildcard tests/gpu/emulate/*.cpp))
 EMU_OBJS := $(EMU_SRCS:%.cu=$(B)/emulated/obj/%.o) \
