@@ -136,82 +136,51 @@ __device__ static inline uint32_t half_of(uint64_t operand)
     return (uint32_t)operand;
 }
 
-// d[64, 64] (+)= a[64, 16] b[64, 16]^T, both with rows along k.
-#define TT_SCORES(NAME, TYPE)                                                  \
-    __device__ static inline void NAME(float (&d)[32], uint32_t a, uint32_t b, \
-                                       int adds)                               \
-    {                                                                          \
-        asm volatile("{\n.reg .pred p;\n.reg .b64 a, b;\n"                     \
-                     "mov.b64 a, {%32, 0x40000040};\n"                         \
-                     "mov.b64 b, {%33, 0x40000040};\n"                         \
-                     "setp.ne.b32 p, %34, 0;\n"                                \
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE        \
-                     "." TYPE " {"                                             \
-                     "%0, %1, %2, %3, %4, %5, %6, %7, "                        \
-                     "%8, %9, %10, %11, %12, %13, %14, %15, "                  \
-                     "%16, %17, %18, %19, %20, %21, %22, %23, "                \
-                     "%24, %25, %26, %27, %28, %29, %30, %31}, "               \
-                     "a, b, p, 1, 1, 0, 0;\n}\n"                               \
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),         \
-                       "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),         \
-                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),       \
-                       "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),     \
-                       "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),     \
-                       "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),     \
-                       "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),     \
-                       "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])      \
-                     : "r"(a), "r"(b), "r"(adds));                             \
-    }
+#define TT_OPERAND(NAME, HALF) \
+    ".reg .b64 " NAME ";\nmov.b64 " NAME ", {" HALF ", 0x40000040};\n"
 
-TT_SCORES(scores_bf16, "bf16")
-TT_SCORES(scores_f16, "f16")
-#undef TT_SCORES
+// d[64, 64] (+)= a[64, 16] b[64, 16]^T, both with rows along k.
+template <typename T>
+__device__ static inline void scores(float (&d)[32], uint32_t a, uint32_t b,
+                                     int adds)
+{
+#define TT_RUN(TYPE)                                                       \
+    asm volatile("{\n" TT_OPERAND("a", "%32") TT_OPERAND("b", "%33")       \
+                     TT_PRODUCT("64", TYPE, TT_NAMES_32, "a", "b", "%34",  \
+                                "0, 0") "}\n"                              \
+                 : TT_FLOATS_32(d, 0)                                      \
+                 : "r"(a), "r"(b), "r"(adds))
+    if (is_bf16<T>)
+        TT_RUN("bf16");
+    else
+        TT_RUN("f16");
+#undef TT_RUN
+}
 
 // d[64, 64] (+)= a[64, 16] b[16, 64], a in registers, b with rows across k.
-#define TT_VALUES(NAME, TYPE)                                                  \
-    __device__ static inline void NAME(float (&d)[32], const uint32_t (&a)[4], \
-                                       uint32_t b, int adds)                   \
-    {                                                                          \
-        asm volatile("{\n.reg .pred p;\n.reg .b64 b;\n"                        \
-                     "mov.b64 b, {%36, 0x40000040};\n"                         \
-                     "setp.ne.b32 p, %37, 0;\n"                                \
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE        \
-                     "." TYPE " {"                                             \
-                     "%0, %1, %2, %3, %4, %5, %6, %7, "                        \
-                     "%8, %9, %10, %11, %12, %13, %14, %15, "                  \
-                     "%16, %17, %18, %19, %20, %21, %22, %23, "                \
-                     "%24, %25, %26, %27, %28, %29, %30, %31}, "               \
-                     "{%32, %33, %34, %35}, b, p, 1, 1, 1;\n}\n"               \
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),         \
-                       "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),         \
-                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),       \
-                       "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),     \
-                       "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),     \
-                       "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),     \
-                       "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),     \
-                       "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])      \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),             \
-                       "r"(b), "r"(adds));                                     \
-    }
+template <typename T>
+__device__ static inline void values(float (&d)[32], const uint32_t (&a)[4],
+                                     uint32_t b, int adds)
+{
+#define TT_RUN(TYPE)                                                         \
+    asm volatile("{\n" TT_OPERAND("b", "%36")                                \
+                     TT_PRODUCT("64", TYPE, TT_NAMES_32,                     \
+                                "{%32, %33, %34, %35}", "b", "%37", "1") "}\n" \
+                 : TT_FLOATS_32(d, 0)                                        \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b),       \
+                   "r"(adds))
+    if (is_bf16<T>)
+        TT_RUN("bf16");
+    else
+        TT_RUN("f16");
+#undef TT_RUN
+}
+#undef TT_OPERAND
 
-TT_VALUES(values_bf16, "bf16")
-TT_VALUES(values_f16, "f16")
-#undef TT_VALUES
-
-template <typename T> struct tile;
-
-template <> struct tile<bf16> {
-    // What weights of a thread may sum up to without harm to products.
-    static constexpr float most = 1152921504606846976.0f; // 2^60
-    static constexpr auto scores = scores_bf16;
-    static constexpr auto values = values_bf16;
-};
-
-template <> struct tile<f16> {
-    static constexpr float most = 32768.0f;
-    static constexpr auto scores = scores_f16;
-    static constexpr auto values = values_f16;
-};
+// What weights of a thread may sum up to without harm to products.
+template <typename T>
+static constexpr float most_weight =
+    is_bf16<T> ? 1152921504606846976.0f /* 2^60 */ : 32768.0f;
 
 // Of two rows, 8 apart, as products give them to a thread: which has the same of both.
 struct pair {
@@ -294,7 +263,7 @@ template <typename T>
 __device__ static inline void weigh_next(rows *r, float scale)
 {
     pair sum = weigh<T>(r, scale);
-    const bool fits = sum.x <= tile<T>::most && sum.y <= tile<T>::most;
+    const bool fits = sum.x <= most_weight<T> && sum.y <= most_weight<T>;
     if (__any_sync(0xffffffffu, !fits)) {
         raise_top(r, scale);
         sum = weigh<T>(r, scale);
@@ -308,7 +277,7 @@ __device__ static inline void multiply_keys(rows *r, uint32_t q, uint32_t k)
     const uint32_t a = half_of(along_k(q)), b = half_of(along_k(k));
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        tile<T>::scores(r->s, a + 2 * i, b + 2 * i, i > 0);
+        scores<T>(r->s, a + 2 * i, b + 2 * i, i > 0);
 }
 
 template <typename T>
@@ -317,7 +286,7 @@ __device__ static inline void multiply_values(rows *r, uint32_t v, int adds)
     const uint32_t b = half_of(across_k(v, BOX_BYTES));
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        tile<T>::values(r->o, r->w[i], b + 128 * i, i > 0 || adds);
+        values<T>(r->o, r->w[i], b + 128 * i, i > 0 || adds);
 }
 
 __device__ static inline void give_back(uint32_t shared, int stage)
@@ -377,7 +346,7 @@ __device__ static inline void write_rows(const forward_args &x, const item &it,
     if (lane % 4 == 0 && mine + 8 < x.len)
         lse[8] = (r.top.y + __log2f(sum.y)) * 0.693147181f;
     if (lane == 0)
-        heads_read();
+        stores_read();
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -447,7 +416,7 @@ __device__ static inline void do_items(const forward_args &x, uint32_t shared,
             bar_arrive(shared + Q_EMPTY_AT + 8 * slot);
     }
     if (threadIdx.x % 32 == 0)
-        heads_written();
+        stores_written();
 }
 
 template <typename T>

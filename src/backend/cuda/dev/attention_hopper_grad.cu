@@ -168,7 +168,7 @@ __device__ static inline void send_queries(const grad_args &x, const worker &w,
 {
     const uint32_t room = grads_at(w, t) + w.group * TILE_BYTES;
     bar_wait(w.shared + SUM_FULL + 8 * w.group, t.n & 1);
-    heads_written();
+    stores_written();
     if (is_last<CAUSAL>(x, t))
         store_head(&x.d_q, t.q * TILE + GROUP_ROWS * w.group, t.head % x.heads,
                    t.head / x.heads, room);
@@ -184,19 +184,19 @@ __device__ static inline void send_tiles(const grad_args &x, const worker &w)
     while (is_there(t)) {
         if (t.n > 0) {
             send_queries<CAUSAL>(x, w, last);
-            heads_read();
+            stores_read();
         }
         bar_arrive(w.shared + GRADS_FULL + 8 * side(t.n));
         if (has_sum<CAUSAL>(x, t)) {
             if (last.q == t.q)
-                heads_written();
+                stores_written();
             bar_arrive(w.shared + SUM_DONE + 8 * w.group);
         }
         last = t;
         go_on<CAUSAL>(x, &t);
     }
     send_queries<CAUSAL>(x, w, last);
-    heads_read();
+    stores_read();
 }
 
 // Gradients of keys and values, through where this group's values were and one more.
@@ -209,7 +209,7 @@ __device__ static inline void write_keys(const grad_args &x, const worker &w,
     const uint32_t out = w.shared + OUT_AT + w.group * GROUP_BYTES;
     const int row = t.k * TILE + GROUP_ROWS * w.group;
     if (leads(w))
-        heads_read();
+        stores_read();
     meet(w);
     put_rows<T>(w, values, d_v, 1);
     put_rows<T>(w, out, d_k, x.scale);
@@ -237,7 +237,7 @@ __device__ static inline void multiply_rows(float (&d)[64], uint32_t a, uint32_t
     products_begin();
 #pragma unroll
     for (int i = 0; i < HEAD_SIZE / 16; i++)
-        low<T>::rows(d, matrix_at((a >> 4) + 2 * i), matrix_at((b >> 4) + 2 * i),
+        rows_by_rows<T>(d, matrix_at((a >> 4) + 2 * i), matrix_at((b >> 4) + 2 * i),
                      i > 0);
     products_commit();
 }
@@ -251,7 +251,7 @@ __device__ static inline void multiply_words(float (&d)[32],
     products_begin();
 #pragma unroll
     for (int i = 0; i < TILE / 16; i++)
-        low<T>::words(d, words[i], matrix_at((b >> 4) + 128 * i), i > 0 || adds);
+        words_by_rows<T>(d, words[i], matrix_at((b >> 4) + 128 * i), i > 0 || adds);
     products_commit();
 }
 
@@ -263,7 +263,7 @@ __device__ static inline void multiply_grads(float (&d)[32], uint32_t grads,
     products_begin();
 #pragma unroll
     for (int i = 0; i < TILE / 16; i++)
-        low<T>::turned(d, matrix_at((grads >> 4) + 128 * i),
+        turned_by_rows<T>(d, matrix_at((grads >> 4) + 128 * i),
                        matrix_at((keys >> 4) + 128 * i), 1);
     products_commit();
 }
@@ -361,7 +361,7 @@ __device__ static inline void leave(const grad_args &x, const worker &w,
     if (!closes<CAUSAL>(x, last))
         return;
     if (leads(w))
-        heads_read();
+        stores_read();
     give(w, KEYS_EMPTY + 8 * side(last.n_keys));
 }
 
@@ -379,7 +379,7 @@ __device__ static inline void finish(const grad_args &x, const worker &w,
     shared_written();
     give(w, SUM_FULL + 8 * w.group);
     if (leads(w))
-        heads_read();
+        stores_read();
 }
 
 // While weights are computed, products run: of the tile before, then of this one. The

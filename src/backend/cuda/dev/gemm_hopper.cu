@@ -83,7 +83,7 @@ __device__ static inline void sum_run(float2 *sum, uint32_t at,
         asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[j]) : "r"(at + c.at[j]));
 #pragma unroll
     for (int j = 0; j < RUN; j++) {
-        const float2 v = words<T>::both(w[j]);
+        const float2 v = low<T>::both(w[j]);
         sum[j % 2] = {sum[j % 2].x + v.x, sum[j % 2].y + v.y};
     }
 }
@@ -142,7 +142,7 @@ __device__ static inline void multiply_stage(float (&d)[128], uint32_t at,
     products_begin();
 #pragma unroll
     for (int i = 0; i < DEPTH / 16; i++) // 16 of k are 2048 bytes further
-        words<T>::template multiply<1, 1>(d, a + 128 * i, b + 128 * i, i > 0 || adds);
+        wide_product<T, 1, 1>(d, a + 128 * i, b + 128 * i, i > 0 || adds);
     products_commit();
 }
 

@@ -145,13 +145,13 @@ __device__ static inline void finish_piece(const gelu_args &x, const worker &w,
     uint32_t v[4], u[4];
     if (in_box == 0) {
         if (w.lane == 0)
-            heads_read();
+            stores_read();
         __syncwarp();
     }
 #pragma unroll
     for (int k = 0; k < 4; k++) {
-        const float2 both = words<T>::both(v[k] = y[4 * i + k]);
-        u[k] = words<T>::of(gelu(both.x), gelu(both.y));
+        const float2 both = low<T>::both(v[k] = y[4 * i + k]);
+        u[k] = low<T>::pack(gelu(both.x), gelu(both.y));
     }
     store_words(at, v);
     store_words(at + OUT_ALL, u);
@@ -178,7 +178,7 @@ __device__ static inline void multiply_stage(const worker &w, float (&d)[128],
     products_begin();
 #pragma unroll
     for (int i = 0; i < DEPTH / 16; i++)
-        words<T>::template multiply<0, B_ACROSS>(
+        wide_product<T, 0, B_ACROSS>(
             d, a + 2 * i, b + (B_ACROSS ? 128 : 2) * i, i > 0 || adds);
     products_commit();
 }
@@ -236,8 +236,8 @@ __device__ static inline void round_tile(const worker &w,
 #pragma unroll
     for (int j = 0; j < COLS / 8; j++) {
         const float2 b = *(const float2 *)(bias + 8 * j);
-        y[2 * j] = words<T>::of(d[4 * j] + b.x, d[4 * j + 1] + b.y);
-        y[2 * j + 1] = words<T>::of(d[4 * j + 2] + b.x, d[4 * j + 3] + b.y);
+        y[2 * j] = low<T>::pack(d[4 * j] + b.x, d[4 * j + 1] + b.y);
+        y[2 * j + 1] = low<T>::pack(d[4 * j + 2] + b.x, d[4 * j + 3] + b.y);
     }
     __syncwarp();
     if (w.lane == 0)
@@ -265,7 +265,7 @@ __device__ static inline void work(const gelu_args &x, uint32_t shared,
     for (int i = 0; i < PIECES; i++)
         finish_piece<T>(x, w, y, i);
     if (w.lane == 0)
-        heads_written();
+        stores_written();
 }
 
 template <typename T, bool B_ACROSS>

@@ -108,12 +108,12 @@ __device__ static inline void store_box(const CUtensorMap *map, int x, int y,
 }
 
 // Shared memory of all that this thread had stored may be written again.
-__device__ static inline void heads_read()
+__device__ static inline void stores_read()
 {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-__device__ static inline void heads_written()
+__device__ static inline void stores_written()
 {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
@@ -160,6 +160,36 @@ __device__ static inline void store_words(uint32_t to, const uint32_t (&w)[4])
                  : "memory");
 }
 
+// ---- elements of 16 bits, two in a word --------------------------------------------
+
+template <typename T> struct low;
+
+template <> struct low<bf16> {
+    __device__ static inline uint32_t pack(float x, float y)
+    {
+        uint32_t w;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(y), "f"(x));
+        return w;
+    }
+    __device__ static inline float2 both(uint32_t w)
+    {
+        return {__uint_as_float(w << 16), __uint_as_float(w & 0xFFFF0000u)};
+    }
+};
+
+template <> struct low<f16> {
+    __device__ static inline uint32_t pack(float x, float y)
+    {
+        uint32_t w;
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(y), "f"(x));
+        return w;
+    }
+    __device__ static inline float2 both(uint32_t w)
+    {
+        return __half22float2(*(const __half2 *)&w);
+    }
+};
+
 // ---- products ------------------------------------------------------------------
 
 // An operand with rows along k, 64 each: 8 of m or n are 1024 bytes. 16 of k further is
@@ -193,72 +223,5 @@ template <int N> __device__ static inline void products_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
-
-// d[64, 256] (+)= a[64, 16] b[16, 256], with rows across k (1) or along k (0). Thread t of the four warps has of
-// rows 16 (t / 32) + t % 32 / 4 (+ 8) the columns 8 j + 2 (t % 4) (+ 1), in d[4 j ...].
-#define TT_MULTIPLY(NAME, TYPE)                                                \
-    template <int ACROSS_A, int ACROSS_B>                                      \
-    __device__ static inline void NAME(float (&d)[128], uint64_t a,            \
-                                       uint64_t b, int adds)                   \
-    {                                                                          \
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"             \
-                     "wgmma.mma_async.sync.aligned.m64n256k16.f32." TYPE       \
-                     "." TYPE " {"                                             \
-                     "%0, %1, %2, %3, %4, %5, %6, %7, "                        \
-                     "%8, %9, %10, %11, %12, %13, %14, %15, "                  \
-                     "%16, %17, %18, %19, %20, %21, %22, %23, "                \
-                     "%24, %25, %26, %27, %28, %29, %30, %31, "                \
-                     "%32, %33, %34, %35, %36, %37, %38, %39, "                \
-                     "%40, %41, %42, %43, %44, %45, %46, %47, "                \
-                     "%48, %49, %50, %51, %52, %53, %54, %55, "                \
-                     "%56, %57, %58, %59, %60, %61, %62, %63, "                \
-                     "%64, %65, %66, %67, %68, %69, %70, %71, "                \
-                     "%72, %73, %74, %75, %76, %77, %78, %79, "                \
-                     "%80, %81, %82, %83, %84, %85, %86, %87, "                \
-                     "%88, %89, %90, %91, %92, %93, %94, %95, "                \
-                     "%96, %97, %98, %99, %100, %101, %102, %103, "            \
-                     "%104, %105, %106, %107, %108, %109, %110, %111, "        \
-                     "%112, %113, %114, %115, %116, %117, %118, %119, "        \
-                     "%120, %121, %122, %123, %124, %125, %126, %127}, "       \
-                     "%128, %129, p, 1, 1, %131, %132;\n}\n"                   \
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),         \
-                       "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),         \
-                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),       \
-                       "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),     \
-                       "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),     \
-                       "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),     \
-                       "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),     \
-                       "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),     \
-                       "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),     \
-                       "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),     \
-                       "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),     \
-                       "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),     \
-                       "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]),     \
-                       "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),     \
-                       "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),     \
-                       "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),     \
-                       "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]),     \
-                       "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),     \
-                       "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]),     \
-                       "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),     \
-                       "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]),     \
-                       "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),     \
-                       "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]),     \
-                       "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),     \
-                       "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]),     \
-                       "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), \
-                       "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), \
-                       "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), \
-                       "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), \
-                       "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), \
-                       "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), \
-                       "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])  \
-                     : "l"(a), "l"(b), "r"(adds), "n"(ACROSS_A),         \
-                       "n"(ACROSS_B));                                   \
-    }
-
-TT_MULTIPLY(multiply_bf16, "bf16")
-TT_MULTIPLY(multiply_f16, "f16")
-#undef TT_MULTIPLY
 
 #endif
