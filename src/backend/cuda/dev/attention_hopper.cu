@@ -440,11 +440,11 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
     __syncthreads();
     if (group < 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        registers<THREADS, 24, 112>::give();
         if (threadIdx.x == 0)
             load_items(x, shared);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 112;");
+        registers<THREADS, 24, 112>::take();
         do_items<T>(x, shared, group);
     }
 }

@@ -471,13 +471,13 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
     __syncthreads();
     if (warp < 4) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        registers<THREADS, 24, 240>::give();
         if (threadIdx.x == 0)
             load_tiles<CAUSAL>(x, shared);
         else if (threadIdx.x == 32 || threadIdx.x == 64)
             send_tiles<CAUSAL>(x, {shared, warp - 1, 0, 0});
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        registers<THREADS, 24, 240>::take();
         multiply_tiles<T, CAUSAL>(
             x, {shared, warp / 4 - 1, warp % 4, (int)threadIdx.x % 32});
     }

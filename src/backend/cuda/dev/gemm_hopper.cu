@@ -244,14 +244,14 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
     __syncthreads();
     if (group < 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+        registers<THREADS, 56, 224>::give();
         if (threadIdx.x == 0)
             load_parts(x, shared);
         if constexpr (BOXES > 0)
             if (warp >= 1 && warp <= SUMMERS)
                 sum_parts<T, BOXES>(x, shared, warp - 1, threadIdx.x % 32);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
+        registers<THREADS, 56, 224>::take();
         multiply_parts<T>(x, shared, group, threadIdx.x % 128);
     }
 }

@@ -289,13 +289,13 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
     __syncthreads();
     if (group < 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
+        registers<THREADS, 40, 232>::give();
         if (threadIdx.x == 0)
             load_tiles<B_ACROSS>(x, shared);
         else if (threadIdx.x / 32 == 1)
             load_bias(x, shared, bias, threadIdx.x % 32);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        registers<THREADS, 40, 232>::take();
         work<T, B_ACROSS>(x, shared, bias, group);
     }
 }

@@ -1,6 +1,6 @@
 // hopper - what compute capability 9.0 alone has: barriers in shared memory that count
-// bytes, copies of boxes of a tensor by the copy engine, products by groups of four
-// warps with operands in shared memory. Everything in shared memory has rows of 128
+// bytes, copies of boxes of a tensor by the copy engine, operands of products
+// (hopper_products.cuh) in shared memory. Everything in shared memory has rows of 128
 // bytes whose 16-byte parts are permuted (part ^ row % 8), as the copy engine writes
 // them and the products read them; rows of 64 bytes are copied too (part ^ row / 2 % 4).
 
@@ -149,6 +149,23 @@ __device__ static inline uint32_t same_in_warp(uint32_t x)
     asm volatile("" : "+r"(x));
     return __shfl_sync(0xffffffffu, x, 0);
 }
+
+// A block's registers, which all threads have the same number of when it begins, given
+// out anew: FEW to each of the first four warps, MANY to each of the others. More than
+// there are would be waited for without end.
+template <int THREADS, int FEW, int MANY> struct registers {
+    static const int all = 65536 / THREADS / 8 * 8 * THREADS;
+    static_assert(FEW * 128 + MANY * (THREADS - 128) <= all, "too many");
+
+    __device__ static inline void give()
+    {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(FEW));
+    }
+    __device__ static inline void take()
+    {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MANY));
+    }
+};
 
 // Four matrices of 8 rows of 16 bytes: of lanes 8 i to 8 i + 7 the addresses of rows of
 // matrix i; word i of each lane has two elements of row lane / 4.
