@@ -87,6 +87,7 @@ struct tt_backend {
     tt_backend_options options;
     void *device; // the def's own (interned layouts, engine, ...)
     unsigned char id[TT_DEVICE_ID]; // like no other device's; zero: the host
+    char name[64];                  // what its maker calls it; "": the host
 };
 
 tt_status tt_backend_open(const tt_backend_def *def,

@@ -78,6 +78,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     if (d == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory");
     tt__doctor_machine(d);
+    tt__doctor_training(d);
     tt__doctor_software(d);
     for (int i = 0; i < d->n; i++)
         is_well = is_well && d->finding[i].level != TT_FINDING_MISSING;

@@ -32,6 +32,7 @@ typedef struct tt_doctor {
 tt_finding *tt__doctor_add(tt_doctor *doctor, const char *name);
 
 void tt__doctor_machine(tt_doctor *doctor);  // processor, memory, disk, limits
+void tt__doctor_training(tt_doctor *doctor); // does it work
 void tt__doctor_software(tt_doctor *doctor); // libraries, launchers, data
 
 #endif

@@ -1,14 +1,11 @@
-// doctor_machine - processor, memory, disk, limits, and whether a step trains.
+// doctor_machine - processor, memory, disk, limits.
 
 #include "backend/cpu/simd.h"
 #include "backend/machine.h"
-#include "base/clock.h"
 #include "cli/doctor.h"
 #include "cli/table.h"
-#include "train/job.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,49 +172,6 @@ static void look_at_limits(tt_doctor *d)
     }
 }
 
-// One step of a small network with the kernels of this machine.
-static tt_status train_a_step(tt_job **job_out, double *loss_out)
-{
-    static const char *const words[] = {"model=mlp", "batch=8", "image=8"};
-    tt_arena *arena = tt_arena_create();
-    tt_settings settings = {0};
-    tt_step_result result = {0};
-    tt_status status = arena == NULL ? TT_ERR_NOMEM : TT_OK;
-    for (int i = 0; i < 3 && status == TT_OK; i++)
-        status = tt_settings_assign(&settings, words[i], "doctor", arena);
-    if (status == TT_OK)
-        status = tt_job_configure(&settings, NULL, job_out);
-    if (status == TT_OK)
-        status = tt_job_plan(*job_out);
-    if (status == TT_OK)
-        status = tt_job_start(*job_out, &(tt_exec_options){0});
-    if (status == TT_OK)
-        status = tt_job_step(*job_out, tt_job_feed_random, NULL, &result);
-    tt_arena_destroy(arena);
-    *loss_out = result.loss;
-    return status;
-}
-
-static void look_at_training(tt_doctor *d)
-{
-    tt_job *job = NULL;
-    double loss = 0;
-    const double start = tt_clock_seconds();
-    tt_finding *f = tt__doctor_add(d, "training");
-    const tt_status status = train_a_step(&job, &loss);
-    const double seconds = tt_clock_seconds() - start;
-    tt_job_close(job);
-    if (status == TT_OK && isfinite(loss) && loss > 0) {
-        tt_str_add(&f->value, "a step of a small network in ");
-        tt_add_seconds(&f->value, seconds);
-        return;
-    }
-    f->level = TT_FINDING_MISSING;
-    tt_str_addf(&f->value, "a step of a small network failed: %s",
-                status == TT_OK ? "its loss is no number" : tt_error_message());
-    tt_str_add(&f->fix, "tutti check says which kernel is wrong");
-}
-
 void tt__doctor_machine(tt_doctor *d)
 {
     look_at_processor(d);
@@ -230,5 +184,4 @@ void tt__doctor_machine(tt_doctor *d)
                   "in a container: start it with --shm-size=1g");
     look_at_writing(d);
     look_at_limits(d);
-    look_at_training(d);
 }

@@ -89,10 +89,6 @@ typedef struct optional {
 } optional;
 
 static const optional optionals[] = {
-    {"GPU",
-     {"nvidia-smi", "/dev/nvidia0", "/proc/driver/nvidia/version"},
-     "none: the CPU computes",
-     "where there is one: apt-get install -y nvidia-driver nvidia-smi"},
     {"MPI",
      {"mpirun", "mpiexec", "srun"},
      "no launcher; one machine needs none",

@@ -8,6 +8,8 @@ case $TUTTI in
 *) program=$PWD/$TUTTI ;;
 esac
 
+emulated=$PWD/${TUTTI_BUILD:-build}/emulated/tutti
+
 die() {
     echo "$1"
     exit 1
@@ -20,6 +22,13 @@ for name in processor cores instructions kernels memory disk writing limits \
     grep -qE "^(ok|note) +$name " out || die "the doctor says nothing about $name"
 done
 [ "$(ls)" = out ] || die "the doctor left something behind: $(ls)"
+
+# A GPU that can be used is tried.
+if [ -x "$emulated" ]; then
+    "$emulated" doctor >out || die "no training beside a GPU: $(cat out)"
+    grep -qE '^ok +GPU +emulated, .*B free: a step of a small network in ' out ||
+        die "the GPU was not tried: $(cat out)"
+fi
 
 # Without an environment everything optional is absent, and named.
 status=0

@@ -10,6 +10,7 @@
 #include "backend/cuda/queue.h"
 #include "base/alloc.h"
 
+#include <stdio.h>
 #include <string.h>
 
 tt_status tt__cuda_status(const char *error)
@@ -216,6 +217,7 @@ static tt_status open_device(tt__cuda *d, tt_backend *backend)
     if (error != NULL)
         return tt_fail(TT_ERR_UNSUPPORTED, "no GPU can be used: %s", error);
     memcpy(backend->id, info.id, sizeof backend->id);
+    snprintf(backend->name, sizeof backend->name, "%s", info.name);
     backend->target.memory_bytes = info.free_bytes;
     backend->target.peak_flops = info.peak_flops;
     return TT_OK;
