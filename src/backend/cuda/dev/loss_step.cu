@@ -180,6 +180,20 @@ static int threads_held(int64_t n)
     return threads;
 }
 
+// Where a block cannot have that much, on smaller devices, rows stay in memory.
+template <typename T> static bool can_hold(const tt_cuda_loss_args *a)
+{
+    const int64_t bytes = held_bytes<T>(a);
+    if (!is_wide<T>(a) || bytes > MOST_HELD)
+        return false;
+    if (cudaFuncSetAttribute(cross_entropy_step_held<T>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)bytes) == cudaSuccess)
+        return true;
+    (void)cudaGetLastError();
+    return false;
+}
+
 template <typename T>
 static const char *step_held(tt_cuda *cuda, const tt_cuda_loss_args *a)
 {
@@ -188,9 +202,6 @@ static const char *step_held(tt_cuda *cuda, const tt_cuda_loss_args *a)
     const int64_t by_bytes = 2 * (MOST_HELD + 1024) / (bytes + 1024);
     const int64_t most =
         cuda->info.cores * (by_bytes < by_threads ? by_bytes : by_threads);
-    TRY_CUDA(cudaFuncSetAttribute(cross_entropy_step_held<T>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  (int)bytes));
     cross_entropy_step_held<T>
         <<<(unsigned)(a->rows < most ? a->rows : most), (unsigned)threads,
            (size_t)bytes, cuda->stream>>>(*a, cuda->fault_device);
@@ -202,7 +213,7 @@ static const char *cross_entropy_step_type(tt_cuda *cuda,
                                            const tt_cuda_loss_args *a)
 {
     const int threads = threads_for(a->n);
-    if (is_wide<T>(a) && held_bytes<T>(a) <= MOST_HELD) {
+    if (can_hold<T>(a)) {
         TRY(step_held<T>(cuda, a));
     } else {
         cross_entropy_step<T><<<(unsigned)a->rows,
