@@ -101,8 +101,8 @@ static void begin_trial(tt_cuda *cuda, const tt_cuda_gemm_desc &d, int ways,
     tt_cuda_gemm_args x = {};
     x.a = keep(t, noise(cuda, d.a, elements(d.a, d.m, d.k, d.batch)));
     x.b = keep(t, noise(cuda, d.b, elements(d.b, d.k, d.n, d.batch)));
-    if (d.bias_type != TT_N_DTYPES)
-        x.bias = keep(t, noise(cuda, d.c, d.n));
+    if (d.bias_type != TT_N_DTYPES) // two of 16 bits are one of f32
+        x.bias = keep(t, noise(cuda, d.c, 2 * d.n));
     if (d.has_plus)
         x.plus = keep(t, noise(cuda, d.c, nc));
     if (d.has_gelu_grad)
