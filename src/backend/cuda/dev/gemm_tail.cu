@@ -194,11 +194,12 @@ static const char *run_rows(gemm_product *g, const tail &t, void *scratch)
 }
 
 enum { THREADS = 256 };
+static const int64_t most_batches = 65535; // of a grid
 
 template <typename A, typename C>
 static const char *run_columns(gemm_product *g, const tail &t)
 {
-    const tt_cuda_gemm_desc &d = g->whole;
+    const tt_cuda_gemm_desc &d = t.d;
     const bool is_wide = is_even(t.a, d.a.col, d.a.row, d.a.batch, d.k) &&
                          is_even(t.b, d.b.row, d.b.col, d.b.batch, d.k);
     const auto kernel =
@@ -211,7 +212,7 @@ static const char *run_columns(gemm_product *g, const tail &t)
 template <typename A, typename C>
 static const char *run_terms(gemm_product *g, const tail &t)
 {
-    const tt_cuda_gemm_desc &d = g->whole;
+    const tt_cuda_gemm_desc &d = t.d;
     const bool is_wide = sizeof(C) == sizeof(A) &&
                          is_even(t.c, d.c.col, d.c.row, d.c.batch, d.n) &&
                          is_even(t.b, d.b.col, d.b.row, d.b.batch, d.n);
@@ -231,7 +232,15 @@ static const char *run_tail(gemm_product *g, const tt_cuda_gemm_args *x)
     if (cut.m != d.m)
         return run_rows<A, C>(g, t, x->scratch);
     t.first = cut.n != d.n ? cut.n : cut.k;
-    return cut.n != d.n ? run_columns<A, C>(g, t) : run_terms<A, C>(g, t);
+    const auto run = cut.n != d.n ? run_columns<A, C> : run_terms<A, C>;
+    for (int64_t i = 0; i < d.batch; i += most_batches) {
+        t.d.batch = d.batch - i < most_batches ? d.batch - i : most_batches;
+        t.a = (const A *)x->a + i * d.a.batch;
+        t.b = (const A *)x->b + i * d.b.batch;
+        t.c = (C *)x->c + i * d.c.batch;
+        TRY(run(g, t));
+    }
+    return NULL;
 }
 
 const char *gemm_tail_run(gemm_product *p, const tt_cuda_gemm_args *args)
