@@ -1,6 +1,6 @@
 // attention_hopper - what the kernels of our own for attention on compute capability 9.0
 // share: heads of 64 elements as the copy engine sees them, and products of them by four
-// warps. They take whole sequences of 16 bits; every head has its own keys.
+// warps. They take whole sequences of 16 bits; for gradients every head has its own keys.
 
 #ifndef TT_BACKEND_CUDA_DEV_ATTENTION_HOPPER_CUH
 #define TT_BACKEND_CUDA_DEV_ATTENTION_HOPPER_CUH

@@ -29,9 +29,9 @@ __global__ void cross_entropy_step(tt_cuda_loss_args a, bool wide, int *fault)
 
 // ---- rows that fit into shared memory ----------------------------------------------
 
-// As many on each multiprocessor as have room, two of 50257; blocks go from row to row. A thread reads what it
-// has copied itself, and as soon as it has written the gradient of a piece it begins to
-// copy the next row's into its place; so something is always on its way.
+// As many on each multiprocessor as have room, two of 50257; blocks go from row to row. A
+// thread reads what it has copied itself, and as soon as it has written the gradient of a
+// piece it begins to copy the next row's into its place; so something is always on its way.
 enum { MOST_HELD = 111 << 10, PARTS = 2 };
 
 template <typename T> static int64_t held_bytes(const tt_cuda_loss_args *a)
