@@ -217,11 +217,19 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
     return status;
 }
 
+// In the precision that tells most: a GPU has its kernels up to fp32, and fp64 would
+// be the reference's on the host.
+static const char *usual_precision(tt_cli *cli)
+{
+    const char *device = tt_settings_get(&cli->settings, "device");
+    return device != NULL && strncmp(device, "cuda", 4) == 0 ? "fp32" : "fp64";
+}
+
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     if (tt_settings_find(&cli->settings, "precision") == NULL)
-        TT_TRY(tt_settings_set(&cli->settings, "precision", "fp64", "verify",
-                               cli->arena));
+        TT_TRY(tt_settings_set(&cli->settings, "precision",
+                               usual_precision(cli), "verify", cli->arena));
     return tt_cli_ranks_run(cli, be_rank, exit_out);
 }
 
@@ -237,11 +245,11 @@ const tt_command_def tt_command_verify = {
     .usage = "[FILE.yaml] [key=value ...] [-n N] [--json]",
     .detail =
         "Runs the settings on N local ranks and on one, from the same seed on "
-        "random\nbatches, in fp64 unless precision= says otherwise, and "
-        "compares loss, every\ngradient, the norm, updated weights, and "
-        "checkpoints that each loads from the\nother. Exit status 0: the same; "
-        "1: not; then the first tensor that differs is\nnamed, with the "
-        "operator and the rank that computed it.",
+        "random\nbatches, in fp64 (fp32 with device=cuda) unless precision= "
+        "says otherwise, and\ncompares loss, every gradient, the norm, updated "
+        "weights, and checkpoints that\neach loads from the other. Exit status "
+        "0: the same; 1: not; then the first tensor\nthat differs is named, "
+        "with the operator and the rank that computed it.",
     .flags = flags,
     .run = run,
 };

@@ -15,6 +15,22 @@ static void *make_input(const tt_plan *plan, const char *name)
     return tt_alloc(tt_feed_count(plan, name) * tt_dtype_bytes(type->dtype));
 }
 
+// Of a device's memory training has its part, once it has begun.
+static tt_status check_fit(const tt_job *job, const tt_plan *plan)
+{
+    const int64_t memory = tt__job_memory(job);
+    if (memory <= 0 || job->exec == NULL || job->backend->def->memory == NULL)
+        return tt_plan_check_fit(plan, memory, NULL, 0);
+    const int64_t left = memory - job->plan->peak_bytes;
+    const tt_status status =
+        tt_plan_check_fit(plan, left > 0 ? left : 1, NULL, 0);
+    return status == TT_OK
+               ? status
+               : tt_fail_context(status, "evaluating beside the training (less "
+                                         "with a smaller micro, none with "
+                                         "data.holdout=0)");
+}
+
 static tt_status plan(tt_infer *infer, const tt_infer_options *options)
 {
     tt_job *job = infer->job;
@@ -38,7 +54,7 @@ static tt_status plan(tt_infer *infer, const tt_infer_options *options)
     if (options->on_ranks)
         TT_TRY(tt__job_partition(job, job->where.zero, &infer->graph));
     TT_TRY(tt_plan_lower(infer->graph, target, &lower, &infer->plan));
-    return tt_plan_check_fit(infer->plan, tt__job_memory(job), NULL, 0);
+    return check_fit(job, infer->plan);
 }
 
 static tt_status open(tt_infer *infer, const tt_infer_options *options)

@@ -41,5 +41,12 @@ done
 if out=$(verify examples/gpt-tiny.yaml batch=2 -n 3 2>&1); then
     die "two samples for three ranks: $out"
 fi
+# On a GPU in the precision that it has kernels for.
+emulated=${TUTTI_BUILD:-build}/emulated/tutti
+if [ -x "$emulated" ]; then
+    out=$("$emulated" verify examples/gpt-tiny.yaml device=cuda -n 2 verify.steps=1) ||
+        die "not the same on a GPU: $out"
+    echo "$out" | grep -q 'within 1e-05' || die "not in fp32: $out"
+fi
 left=$(ls "$folder")
 [ -z "$left" ] || die "left behind: $left"

@@ -205,8 +205,9 @@ static int choose_first(tt_cuda *cuda, const tt_cuda_conv_desc &d,
     return number + 1;
 }
 
-// The fastest of those that work; -1: none does.
-static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d)
+// The fastest of those that work; -1: none does. Without a trial, the first.
+static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+                  bool *is_measured_out)
 {
     const tt_cuda_conv_desc inner = tt_conv_inner(d);
     tt_dnn_menu *menu = tt_dnn_look(cuda, &inner, -1);
@@ -225,6 +226,7 @@ static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d)
         }
     }
     end_trial(&c.t);
+    *is_measured_out = c.best >= 0;
     if (c.best < 0)
         c.best = choose_first(cuda, d, menu);
     tt_dnn_close(menu);
@@ -237,8 +239,9 @@ static int recall(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                   const std::string &key)
 {
     unsigned long long kept = 0;
+    bool is_measured = false;
     if (multiplications(d) < least_measured)
-        return choose(cuda, d);
+        return choose(cuda, d, &is_measured);
     if (memo_find(cuda, key, &kept) && kept <= FEW) {
         tt_cuda_conv *conv = make(cuda, d, (int)kept);
         if (conv != NULL) {
@@ -246,8 +249,8 @@ static int recall(tt_cuda *cuda, const tt_cuda_conv_desc &d,
             return (int)kept;
         }
     }
-    const int best = choose(cuda, d);
-    if (best >= 0)
+    const int best = choose(cuda, d, &is_measured);
+    if (is_measured)
         memo_keep(cuda, key, (unsigned long long)best);
     return best;
 }

@@ -199,7 +199,8 @@ static int decide(float *ms, int n, double end, F time)
 
 // The fastest of n ways; -1: none of them works. Without memory for a trial, the first.
 static int measure(const gemm_product *g,
-                   const cublasLtMatmulHeuristicResult_t *found, int n)
+                   const cublasLtMatmulHeuristicResult_t *found, int n,
+                   bool *is_measured_out)
 {
     trial t;
     float ms[GEMM_WAYS];
@@ -228,6 +229,7 @@ static int measure(const gemm_product *g,
         });
     end_trial(&t);
     spent += now() - start;
+    *is_measured_out = is_good;
     return best;
 }
 
@@ -273,8 +275,9 @@ static int fastest(const gemm_product *g, const std::string &key,
         for (int i = 0; i < n; i++)
             if (name_of(found[i].algo) == name)
                 return i;
-    const int best = measure(g, found, n);
-    if (best >= 0)
+    bool is_measured = false;
+    const int best = measure(g, found, n, &is_measured);
+    if (best >= 0 && is_measured)
         memo_keep(g->cuda, key, name_of(found[best].algo));
     return best;
 }
@@ -385,7 +388,8 @@ static bool gives_same(tt_cuda_gemm *with, tt_cuda_gemm *plain, trial *t)
             is_same(cuda, TT_F32, n_sums, x[0].sums, x[1].sums, x[0].scratch));
 }
 
-static bool try_both(tt_cuda_gemm *with, tt_cuda_gemm *plain)
+static bool try_both(tt_cuda_gemm *with, tt_cuda_gemm *plain,
+                     bool *is_tried_out)
 {
     int64_t bytes = 16 * BLOCKS;
     bytes = with->scratch_bytes > bytes ? with->scratch_bytes : bytes;
@@ -403,6 +407,7 @@ static bool try_both(tt_cuda_gemm *with, tt_cuda_gemm *plain)
         });
         is_faster = ms >= 0 && (other < 0 || ms <= other);
     }
+    *is_tried_out = t.is_good;
     end_trial(&t);
     return is_faster;
 }
@@ -420,13 +425,13 @@ bool gemm_pays(const char *what, tt_cuda_gemm *other, tt_cuda_gemm *plain,
             return known->second;
     }
     unsigned long long kept = 0;
-    bool result = false;
-    if (memo_find(other->cuda, key, &kept)) {
+    bool result = false, is_tried = false;
+    if (memo_find(other->cuda, key, &kept))
         result = kept != 0;
-    } else {
-        result = try_both(other, plain);
+    else
+        result = try_both(other, plain, &is_tried);
+    if (is_tried)
         memo_keep(other->cuda, key, result);
-    }
     const std::lock_guard<std::mutex> guard(lock);
     return pays[key] = result;
 }
