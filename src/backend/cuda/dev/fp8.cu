@@ -2,7 +2,7 @@
 // read once, and the result written once as it lies and once turned, with the largest
 // |x| on the way, and a GELU before; 4 bytes an element of 16 bits. Of gradients, sums
 // over rows too, and the GELU's gradient before (6 bytes): a row of sums per tile, which
-// are added in their order.
+// are added in their order. 70% of a copy's rate on an H200, and 76% of gradients.
 
 #include "backend/cuda/dev/common.cuh"
 

