@@ -36,11 +36,20 @@ typedef struct differences {
     tt_str table;
 } differences;
 
+// Which of several devices computes is no difference.
+static bool is_same(const char *key, const char *then, const char *now)
+{
+    const size_t kind = strcspn(then, ":");
+    return strcmp(then, now) == 0 ||
+           (strcmp(key, "device") == 0 && strcspn(now, ":") == kind &&
+            strncmp(then, now, kind) == 0);
+}
+
 // Visits all pairs twice: for the widths, then for the lines.
 static void visit(differences *d, const char *key, const tt_setting *then,
                   const tt_setting *now)
 {
-    if (then != NULL && now != NULL && strcmp(then->value, now->value) == 0)
+    if (then != NULL && now != NULL && is_same(key, then->value, now->value))
         return;
     if (d->table.n > 0) {
         tt_str_addf(&d->table, "\n  %-*s  %-*s  %s", (int)d->key_width, key,

@@ -53,3 +53,12 @@ train gpt examples/gpt-tiny.yaml precision=bf16 batch=4 accumulate=2 model.layer
 train lenet examples/lenet-tiny.yaml batch=2 optim=momentum optim.lr=1e6 \
     train.nan=skip train.steps=4
 grep -q skipped "$folder/out" || die "nothing was skipped: $(cat "$folder/out")"
+
+# The same device by its number goes on with a run.
+go() {
+    "$program" train examples/gpt-tiny.yaml batch=2 model.layers=1 train.steps=2 \
+        run="$folder/go" "$@" >"$folder/out" 2>&1
+}
+go device=cuda train.stop=1 || die "$(cat "$folder/out")"
+go device=cuda:0 || die "another number was another device: $(cat "$folder/out")"
+! go device=cpu || die 'another device was none'
