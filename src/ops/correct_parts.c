@@ -90,12 +90,14 @@ static const tt_sample samples_terms[] = {
     {"",
      {"=2 batch:2 seq:5 vocab:3", "i<3 batch:2 seq:5", "m=2 batch:2 seq:5"},
      30},
+    {"", {"f<16 batch:2 vocab:128", "i<128 batch:2", "m=15 batch:2"}, 256},
     {0},
 };
 
 static const tt_sample samples_join[] = {
     {"", {"m=1 batch:3"}, 3},
     {"", {"m=1 batch:2 seq:5"}, 10},
+    {"", {"m<3 batch:7"}, 7},
     {0},
 };
 

@@ -16,9 +16,18 @@ die() {
 for what in norm_grad layer_norm matmul cross_entropy embedding adamw \
     sum_squares clip gelu stripe weave load quantize onebit \
     conv_relu conv_grad_x_add conv_grad_w relu_grad_bias max_pool \
-    batch_norm_grad adaptive; do
+    batch_norm_grad adaptive correct; do
     "$program" check kernel device=cuda only=$what >"$folder/out" 2>&1 ||
         die "$(grep -v holds "$folder/out" | head -20)"
+done
+
+# A vocabulary that ranks share stays on the device.
+for precision in bf16 fp16 fp32; do
+    "$program" plan examples/gpt-tiny.yaml device=cuda mesh.tensor=2 \
+        precision=$precision --steps >"$folder/out"
+    grep -q ' cuda\.correct_join ' "$folder/out" ||
+        die "$precision: no correct_join"
+    ! grep ' ref\.' "$folder/out" || die "$precision: on the host"
 done
 
 number() {

@@ -57,6 +57,8 @@
     CALL(row_max, tt_cuda_parts_args)                                          \
     CALL(loss_terms, tt_cuda_parts_args)                                       \
     CALL(loss_join, tt_cuda_parts_args)                                        \
+    CALL(correct_terms, tt_cuda_parts_args)                                    \
+    CALL(correct_join, tt_cuda_parts_args)                                     \
     CALL(mse, tt_cuda_parts_args)                                              \
     CALL(mse_grad, tt_cuda_parts_args)                                         \
     CALL(count, tt_cuda_parts_args)                                            \

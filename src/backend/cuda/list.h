@@ -125,6 +125,8 @@ TT_KERNEL(cuda_norm_grad_apply)
 TT_KERNEL(cuda_row_max)
 TT_KERNEL(cuda_loss_terms)
 TT_KERNEL(cuda_loss_join)
+TT_KERNEL(cuda_correct_terms)
+TT_KERNEL(cuda_correct_join)
 TT_KERNEL(cuda_attention_merge)
 
 // Optimisers.

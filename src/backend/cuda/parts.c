@@ -158,6 +158,21 @@ static tt_status run_join(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, loss_join, &a);
 }
 
+static tt_status run_marks(void *state, const tt_site *site,
+                           const tt_args *args)
+{
+    const tt_local *x = &site->in[0].local;
+    tt_cuda_parts_args a = rows_of(site, args);
+    (void)tt__is_run(x, x->shape.ndim - 1, &a.first);
+    return TT__CUDA(state, correct_terms, &a);
+}
+
+static tt_status run_hits(void *state, const tt_site *site, const tt_args *args)
+{
+    const tt_cuda_parts_args a = operands(site, args);
+    return TT__CUDA(state, correct_join, &a);
+}
+
 // A sample is a row: it has one weight.
 static tt_cuda_parts_args samples_of(const tt_site *site, const tt_args *args)
 {
@@ -203,6 +218,22 @@ const tt_kernel_def tt_kernel_cuda_loss_join = {
     .can = can_join,
     .prepare = tt__cuda_prepare,
     .run = run_join,
+};
+
+const tt_kernel_def tt_kernel_cuda_correct_terms = {
+    .name = "cuda.correct_terms",
+    .op = &tt_op_correct_terms,
+    .can = can_terms,
+    .prepare = tt__cuda_prepare,
+    .run = run_marks,
+};
+
+const tt_kernel_def tt_kernel_cuda_correct_join = {
+    .name = "cuda.correct_join",
+    .op = &tt_op_correct_join,
+    .can = can,
+    .prepare = tt__cuda_prepare,
+    .run = run_hits,
 };
 
 const tt_kernel_def tt_kernel_cuda_mse = {

@@ -154,6 +154,63 @@ __global__ void loss_join(tt_cuda_parts_args a)
     put(a.out[1], 0, count);
 }
 
+__device__ static inline double value_of(double x) { return x; }
+template <typename T> __device__ static inline double value_of(T x)
+{
+    return to_float(x);
+}
+
+// Whether an entry that this thread sees of a row's first n is `top`.
+template <typename T>
+__device__ static inline bool sees(const T *row, int64_t n, bool wide,
+                                   double top)
+{
+    typedef pack<T> P;
+    const int64_t whole = wide ? n / P::N * P::N : 0;
+    bool is_there = false;
+    for (int64_t i = threadIdx.x * (int64_t)P::N; i < whole;
+         i += (int64_t)THREADS * P::N) {
+        const P p = *(const P *)(row + i);
+#pragma unroll
+        for (int k = 0; k < P::N; k++)
+            is_there |= value_of(p.v[k]) == top;
+    }
+    for (int64_t i = whole + threadIdx.x; i < n; i += THREADS)
+        is_there |= value_of(row[i]) == top;
+    return is_there;
+}
+
+// logits, labels, max: 2 where an entry before the label's is the largest, else 1 where
+// the label's is, else 0. Bound by memory bandwidth; what lies behind the label is not
+// read.
+template <typename T>
+__global__ void correct_terms(tt_cuda_parts_args a, bool wide)
+{
+    const int64_t r = blockIdx.x;
+    const T *row = (const T *)a.in[0].data + r * a.n;
+    const int64_t column = ((const int32_t *)a.in[1].data)[r] - a.first;
+    const int64_t before = column < 0 ? 0 : column < a.n ? column : a.n;
+    const double top = get(a.in[2], r, 0);
+    const bool is_before = __syncthreads_or(sees(row, before, wide, top));
+    if (threadIdx.x != 0)
+        return;
+    const bool is_label =
+        column >= 0 && column < a.n && value_of(row[column]) == top;
+    put(a.out[0], r, is_before ? 2 : is_label ? 1 : 0);
+}
+
+// Marks of n rows: how many are 1. One block, bound by how soon its loads arrive.
+__global__ void correct_join(tt_cuda_parts_args a)
+{
+    __shared__ double room[32];
+    double count = 0;
+    for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x)
+        count += get(a.in[0], i, 0) == 1 ? 1 : 0;
+    count = block_sum(count, room);
+    if (threadIdx.x == 0)
+        put(a.out[0], 0, count);
+}
+
 // x, target, weight of each row.
 __global__ void mse_blocks(tt_cuda_parts_args a)
 {
@@ -266,6 +323,31 @@ extern "C" const char *tt_cuda_loss_join(tt_cuda *cuda,
                                          const tt_cuda_parts_args *args)
 {
     loss_join<<<1, 1024, 0, cuda->stream>>>(*args);
+    return launched();
+}
+
+template <typename T>
+static const char *correct_terms_type(tt_cuda *cuda,
+                                      const tt_cuda_parts_args *a)
+{
+    const bool wide = a->n % pack<T>::N == 0 && is_aligned(a->in[0].data);
+    correct_terms<T>
+        <<<(unsigned)a->rows, THREADS, 0, cuda->stream>>>(*a, wide);
+    return launched();
+}
+
+extern "C" const char *tt_cuda_correct_terms(tt_cuda *cuda,
+                                             const tt_cuda_parts_args *args)
+{
+    const tt_dtype type = args->in[0].type;
+    return type == TT_F64 ? correct_terms_type<double>(cuda, args)
+                          : BY_TYPE(type, correct_terms_type, cuda, args);
+}
+
+extern "C" const char *tt_cuda_correct_join(tt_cuda *cuda,
+                                            const tt_cuda_parts_args *args)
+{
+    correct_join<<<1, 1024, 0, cuda->stream>>>(*args);
     return launched();
 }
 
