@@ -13,7 +13,7 @@ die() {
     exit 1
 }
 
-for what in norm_grad layer_norm matmul cross_entropy embedding adamw \
+for what in norm_grad layer_norm matmul cross_entropy embedding rotary adamw \
     sum_squares clip gelu stripe weave load quantize onebit \
     conv_relu conv_grad_x_add conv_grad_w relu_grad_bias max_pool \
     batch_norm_grad adaptive correct; do

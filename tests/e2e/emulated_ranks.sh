@@ -26,6 +26,18 @@ for gpus in 1 4; do
         die "$gpus GPUs: $(grep -v ' ok$' "$folder/out")"
     [ "$(grep -c ' ok$' "$folder/out")" -ge 5 ] || die "too few layouts: $(cat "$folder/out")"
 done
+# Sequences in two runs: nothing of a step is done by the host, and two ranks = one.
+for model in gpt llama; do
+    for settings in 'precision=fp32 --rank 0' 'precision=fp32 --rank 1' 'precision=bf16'; do
+        # shellcheck disable=SC2086
+        "$program" plan examples/$model-tiny.yaml device=cuda mesh.context=2 $settings \
+            --steps >"$folder/out" 2>&1 || die "$(cat "$folder/out")"
+        grep -q ' cuda\.attention_grad' "$folder/out" || die "no steps: $model $settings"
+        if grep ' ref\.' "$folder/out"; then die "by the host: $model $settings"; fi
+    done
+    "$program" verify examples/$model-tiny.yaml device=cuda precision=fp32 -n 2 \
+        mesh.context=2 threads=1 >"$folder/out" 2>&1 || die "$(cat "$folder/out")"
+done
 tiny="examples/gpt-tiny.yaml device=cuda model.layers=1 -n 2"
 # shellcheck disable=SC2086
 for gpus in 1 2; do

@@ -37,10 +37,12 @@ typedef struct tt_cuda_embed_args {
     void *scratch; // of the gradient: embed_scratch bytes
 } tt_cuda_embed_args;
 
-// x [batch, seq, width] + table[first + *position + index in seq].
+// x [batch, seq, width] + table[first + *position + index in seq]; entries of seq from
+// `turn` on are `gap` further on, here and below.
 typedef struct tt_cuda_position_args {
     tt_dtype type;
-    int64_t batch, seq, width, rows, first;
+    int64_t batch, seq, width, rows;
+    int64_t first, turn, gap;
     const int64_t *position; // NULL: 0
     const void *x, *table;
     void *y;
@@ -51,7 +53,8 @@ typedef struct tt_cuda_position_args {
 // x [batch, seq, heads, head], pairs turned by their position.
 typedef struct tt_cuda_rotary_args {
     tt_dtype type;
-    int64_t batch, seq, heads, head, first;
+    int64_t batch, seq, heads, head;
+    int64_t first, turn, gap;
     double theta;
     bool inverse;
     const int64_t *position;
@@ -91,7 +94,8 @@ typedef struct tt_cuda_attention_args {
     bool is_causal;
     float scale;
     int64_t batch, q_heads, kv_heads, q_len, k_len, head;
-    int64_t q_first, k_first; // positions of the first query and key
+    int64_t q_first, q_turn, q_gap; // positions of queries
+    int64_t k_first, k_turn, k_gap; // and of keys
     tt_cuda_heads q, k, v, o, d_o, d_q, d_k, d_v;
     float *lse;    // [batch, heads, q_len]
     void *scratch; // of the gradient: 4 batch q_heads q_len bytes

@@ -31,9 +31,10 @@ static void release(void *kernel_state)
 static bool fits(const tt_site *site)
 {
     int64_t first, n;
+    tt__runs runs;
     return tt_operand_dim(&site->in[Q], HEAD) <= MAX_HEAD &&
-           tt__is_run(&site->in[Q].local, SEQ, &first) &&
-           tt__is_run(&site->in[K].local, SEQ, &first) &&
+           tt__are_runs(&site->in[Q].local, SEQ, &runs) &&
+           tt__are_runs(&site->in[K].local, SEQ, &runs) &&
            tt__attention_map_heads(site, &first, &n) && first == 0 &&
            n == tt_operand_dim(&site->in[K], HEADS);
 }
@@ -87,6 +88,9 @@ static void describe(const tt_site *site, tt_cuda_attention_args *a)
 {
     const tt_attention_params *p = site->params;
     const tt_operand *q = &site->in[Q], *k = &site->in[K];
+    tt__runs of_q, of_k;
+    (void)tt__are_runs(&q->local, SEQ, &of_q);
+    (void)tt__are_runs(&k->local, SEQ, &of_k);
     *a = (tt_cuda_attention_args){
         .type = q->dtype,
         .is_causal = p->causal,
@@ -97,9 +101,13 @@ static void describe(const tt_site *site, tt_cuda_attention_args *a)
         .q_len = tt_operand_dim(q, SEQ),
         .k_len = tt_operand_dim(k, SEQ),
         .head = tt_operand_dim(q, HEAD),
+        .q_first = of_q.first,
+        .q_turn = of_q.turn,
+        .q_gap = of_q.gap,
+        .k_first = of_k.first,
+        .k_turn = of_k.turn,
+        .k_gap = of_k.gap,
     };
-    (void)tt__is_run(&q->local, SEQ, &a->q_first);
-    (void)tt__is_run(&k->local, SEQ, &a->k_first);
     bind(site, NULL, a);
 }
 
@@ -115,11 +123,14 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     state *s = prepared_out->state;
     describe(site, &s->args);
     const tt_cuda_attention_args *a = &s->args;
-    const tt_status status = tt__cuda_status(
-        s->device->api->sdpa_create(s->device->cuda, a, is_grad, &s->sdpa));
-    if (status != TT_OK) {
-        release(s);
-        return status;
+    // Fused kernels know sequences of one run only.
+    if (a->q_gap == 0 && a->k_gap == 0) {
+        const tt_status status = tt__cuda_status(
+            s->device->api->sdpa_create(s->device->cuda, a, is_grad, &s->sdpa));
+        if (status != TT_OK) {
+            release(s);
+            return status;
+        }
     }
     const int64_t own = is_grad ? 4 * a->batch * a->q_heads * a->q_len : 0;
     const int64_t fused =

@@ -97,15 +97,19 @@ static bool describe_position(const tt_site *site, const tt_local *table,
     const int d = x->shape.ndim - 2;
     const int64_t width = tt_shape_dim(&x->shape, d + 1);
     const int64_t seq = tt_shape_dim(&x->shape, d);
+    tt__runs runs;
+    const bool are_runs = tt__are_runs(x, d, &runs);
     *out = (tt_cuda_position_args){
         .type = site->in[0].dtype,
         .batch = tt_shape_count(&x->shape) / (seq * width),
         .seq = seq,
         .width = width,
         .rows = tt_shape_dim(&table->shape, 0),
+        .first = runs.first,
+        .turn = runs.turn,
+        .gap = runs.gap,
     };
-    return tt__is_run(x, d, &out->first) &&
-           tt_position_extent(table, 0) == out->rows;
+    return are_runs && tt_position_extent(table, 0) == out->rows;
 }
 
 static bool can_position(const tt_backend *backend, const tt_site *site)
@@ -173,17 +177,22 @@ static bool describe_rotary(const tt_site *site, tt_cuda_rotary_args *out)
     const tt_rotary_params *p = site->params;
     const tt_local *x = &site->in[0].local;
     const int d = x->shape.ndim - 3;
+    tt__runs runs;
+    const bool are_runs = tt__are_runs(x, d, &runs);
     *out = (tt_cuda_rotary_args){
         .type = site->in[0].dtype,
         .seq = tt_shape_dim(&x->shape, d),
         .heads = tt_shape_dim(&x->shape, d + 1),
         .head = tt_shape_dim(&x->shape, d + 2),
+        .first = runs.first,
+        .turn = runs.turn,
+        .gap = runs.gap,
         .theta = p->theta,
         .inverse = p->inverse,
     };
     out->batch =
         tt_shape_count(&x->shape) / (out->seq * out->heads * out->head);
-    return tt__is_run(x, d, &out->first);
+    return are_runs;
 }
 
 static bool can_rotary(const tt_backend *backend, const tt_site *site)

@@ -35,7 +35,9 @@ __device__ static inline float dot(const T *a, const T *b, int n)
 __device__ static inline bool sees(const tt_cuda_attention_args &a, int64_t q,
                                    int64_t k)
 {
-    return !a.is_causal || k + a.k_first <= q + a.q_first;
+    const int64_t k_at = a.k_first + k + (k < a.k_turn ? 0 : a.k_gap);
+    const int64_t q_at = a.q_first + q + (q < a.q_turn ? 0 : a.q_gap);
+    return !a.is_causal || k_at <= q_at;
 }
 
 template <typename T> __global__ void forward(tt_cuda_attention_args a)

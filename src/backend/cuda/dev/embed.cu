@@ -300,7 +300,9 @@ __global__ void position(tt_cuda_position_args a, int *fault)
     const int64_t k = blockIdx.x * (int64_t)(THREADS / 32) + threadIdx.x / 32;
     if (k >= a.batch * a.seq)
         return;
-    int64_t row = first_row(a.first, a.position) + k % a.seq;
+    const int64_t s = k % a.seq;
+    int64_t row =
+        first_row(a.first, a.position) + s + (s < a.turn ? 0 : a.gap);
     if (row < 0 || row >= a.rows) {
         *fault = FAULT_POSITION;
         row = 0;
@@ -348,8 +350,11 @@ __global__ void position_grad(tt_cuda_position_args a, int64_t n, int *fault)
     if (i >= n)
         return;
     const int64_t first = first_row(a.first, a.position);
-    const int64_t s = i / a.width - first;
-    if (i == 0 && (first < 0 || first + a.seq > a.rows))
+    const int64_t ahead = i / a.width - first;
+    const int64_t s = ahead < a.turn           ? ahead
+                      : ahead < a.turn + a.gap ? -1 // between the runs
+                                               : ahead - a.gap;
+    if (i == 0 && (first < 0 || first + a.seq + a.gap > a.rows))
         *fault = FAULT_POSITION;
     float sum = a.accumulate ? a.dtable[i] : 0.f;
     const T *x = (const T *)a.x + s * a.width + i % a.width;
@@ -385,7 +390,9 @@ __global__ void rotary(tt_cuda_rotary_args a, int64_t n)
     if (k >= n)
         return;
     const int64_t half = a.head / 2, i = k % half, row = k / half;
-    const int64_t s = row % a.seq + first_row(a.first, a.position);
+    const int64_t at = row % a.seq;
+    const int64_t s =
+        first_row(a.first, a.position) + at + (at < a.turn ? 0 : a.gap);
     const double angle =
         (double)s * pow(a.theta, -2.0 * (double)i / (double)a.head);
     double sine, cosine;
