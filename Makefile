@@ -172,8 +172,8 @@ endif
 # without a GPU; of cuDNN there are convolutions.
 EMU_SRCS := $(filter-out %/sdpa.cu %/dnn_conv.cu $(HOPPER_SRCS),$(sort \
 	$(wildcard src/backend/cuda/dev/*.cu)))
-EMU_HEADERS := $(filter-out %/dnn.cuh %/hopper.cuh %/attention_hopper.cuh \
-	%/attention_hopper_grad.cuh %/gemm_hopper_tile.cuh,$(patsubst %,$(B)/emulated/obj/%,\
+EMU_HEADERS := $(patsubst %,$(B)/emulated/obj/%,$(filter-out %/dnn.cuh \
+	$(wildcard src/backend/cuda/dev/*hopper*.cuh),\
 	$(wildcard src/backend/cuda/dev/*.cuh)))
 EMU_OWN  := $(sort $(wildcard tests/gpu/emulate/*.cpp))
 EMU_OBJS := $(EMU_SRCS:%.cu=$(B)/emulated/obj/%.o) \

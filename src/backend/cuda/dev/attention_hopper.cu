@@ -150,10 +150,7 @@ __device__ static inline void scores(float (&d)[32], uint32_t a, uint32_t b,
                                 "0, 0") "}\n"                              \
                  : TT_FLOATS_32(d, 0)                                      \
                  : "r"(a), "r"(b), "r"(adds))
-    if (is_bf16<T>)
-        TT_RUN("bf16");
-    else
-        TT_RUN("f16");
+    TT_RUN_TYPE(T);
 #undef TT_RUN
 }
 
@@ -169,10 +166,7 @@ __device__ static inline void values(float (&d)[32], const uint32_t (&a)[4],
                  : TT_FLOATS_32(d, 0)                                        \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b),       \
                    "r"(adds))
-    if (is_bf16<T>)
-        TT_RUN("bf16");
-    else
-        TT_RUN("f16");
+    TT_RUN_TYPE(T);
 #undef TT_RUN
 }
 #undef TT_OPERAND
@@ -486,7 +480,7 @@ static bool describe(const tt_cuda *cuda, const tt_cuda_attention_args &a,
     x->all_heads = (int)(a.batch * a.q_heads);
     x->section = (int)(2 * cores / common_divisor(2 * cores, blocks));
     x->is_causal = a.is_causal;
-    x->scale = a.scale * 1.44269504f;
+    x->scale = a.scale * LOG2_E;
     return show_heads(&x->q, a, a.q, a.q_len, ROWS) &&
            show_heads(&x->k, keys, a.k, a.q_len, ROWS) &&
            show_heads(&x->v, keys, a.v, a.q_len, ROWS) &&

@@ -42,11 +42,4 @@ template <int N> __device__ static inline void hold(float (&d)[N])
         asm volatile("" : "+f"(d[i])::"memory");
 }
 
-__device__ static inline float power_of_2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 #endif

@@ -387,7 +387,7 @@ __device__ static inline void finish(const grad_args &x, const worker &w,
 template <typename T, bool CAUSAL>
 __device__ static inline void multiply_tiles(const grad_args &x, const worker &w)
 {
-    const float factor = x.scale * log2_e;
+    const float factor = x.scale * LOG2_E;
     float s[64], g[64], d_k[32], d_v[32], d_q[32];
 #pragma unroll
     for (int i = 0; i < 32; i++)

@@ -25,7 +25,6 @@ enum {
     SUM_DONE = SUM_FULL + 16,
     SHARED_BYTES = SUM_DONE + 16,
 };
-static const float log2_e = 1.44269504f;
 
 struct grad_args {
     CUtensorMap q, k, v, d_o, d_q, d_k, d_v;

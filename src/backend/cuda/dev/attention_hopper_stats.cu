@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(STATS_THREADS)
             continue;
         const bool is_inside = row + step * i < a.q_len;
         to[step * i] =
-            is_inside ? a.lse[head_of_all * a.q_len + row + step * i] * log2_e
+            is_inside ? a.lse[head_of_all * a.q_len + row + step * i] * LOG2_E
                       : INFINITY;
         to[TILE + step * i] = sum;
     }

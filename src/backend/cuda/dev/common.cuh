@@ -125,6 +125,21 @@ template <typename T> struct alignas(16) pack {
     T v[N];
 };
 
+// Powers of 2 are what the device computes; with the factor in a product that is
+// added to, an exponential takes two instructions.
+static constexpr float LOG2_E = 1.44269504088896f;
+
+__device__ static inline float power_of_2(float x)
+{
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}
+
 // All of them at once, by fewer instructions than one after the other. The pack comes as
 // a value: of a reference into memory the compiler would load byte after byte.
 template <typename T>

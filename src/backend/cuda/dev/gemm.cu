@@ -2,7 +2,7 @@
 // cuBLASLt's where that is faster, else as a kernel of its own; or all of it by a
 // kernel of ours, where there is one and it is faster still.
 
-#include "backend/cuda/dev/gemm_hopper.cuh"
+#include "backend/cuda/dev/gemm_own.cuh"
 
 #include <new>
 

@@ -9,7 +9,7 @@
 // read about once. Sums are taken by two more warps, which look at the stages too. Bound
 // by the tensor cores: 690 to 800 of 815 TFLOP/s in a burst, sums in it.
 
-#include "backend/cuda/dev/gemm_hopper.cuh"
+#include "backend/cuda/dev/gemm_own.cuh"
 
 #include "backend/cuda/dev/gemm_share.cuh"
 #include "backend/cuda/dev/gemm_hopper_tile.cuh"

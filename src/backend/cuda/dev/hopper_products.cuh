@@ -51,6 +51,15 @@
 
 template <typename T> static constexpr bool is_bf16 = std::is_same<T, bf16>::value;
 
+// TT_RUN of the name of T.
+#define TT_RUN_TYPE(T)          \
+    do {                        \
+        if (is_bf16<T>)         \
+            TT_RUN("bf16");     \
+        else                    \
+            TT_RUN("f16");      \
+    } while (0)
+
 // ---- products ----------------------------------------------------------------------
 
 // a[64, 16] b[16, 256], with rows across k (1) or along k (0).
@@ -63,10 +72,7 @@ __device__ static inline void wide_product(float (&d)[128], uint64_t a,
                             "%131, %132")                                      \
                  : TT_FLOATS_128(d, 0)                                         \
                  : "l"(a), "l"(b), "r"(adds), "n"(ACROSS_A), "n"(ACROSS_B))
-    if (is_bf16<T>)
-        TT_RUN("bf16");
-    else
-        TT_RUN("f16");
+    TT_RUN_TYPE(T);
 #undef TT_RUN
 }
 
@@ -80,10 +86,7 @@ __device__ static inline void rows_by_rows(float (&d)[64], uint64_t a,
                             "0, 0")                                         \
                  : TT_FLOATS_64(d, 0)                                       \
                  : "l"(a), "l"(b), "r"(adds))
-    if (is_bf16<T>)
-        TT_RUN("bf16");
-    else
-        TT_RUN("f16");
+    TT_RUN_TYPE(T);
 #undef TT_RUN
 }
 
@@ -98,10 +101,7 @@ __device__ static inline void words_by_rows(float (&d)[32], const uint32_t (&a)[
                  : TT_FLOATS_32(d, 0)                                       \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),      \
                    "r"(adds))
-    if (is_bf16<T>)
-        TT_RUN("bf16");
-    else
-        TT_RUN("f16");
+    TT_RUN_TYPE(T);
 #undef TT_RUN
 }
 
@@ -115,10 +115,7 @@ __device__ static inline void turned_by_rows(float (&d)[32], uint64_t a,
                             "1, 1")                                         \
                  : TT_FLOATS_32(d, 0)                                       \
                  : "l"(a), "l"(b), "r"(adds))
-    if (is_bf16<T>)
-        TT_RUN("bf16");
-    else
-        TT_RUN("f16");
+    TT_RUN_TYPE(T);
 #undef TT_RUN
 }
 

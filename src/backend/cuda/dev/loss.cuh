@@ -45,21 +45,6 @@ __device__ static inline void each(const T *row, int64_t n, bool wide, F f)
         f(i, to_float(row[i]));
 }
 
-// Powers of 2 are what the device computes; with the factor in a product that is
-// added to, an exponential takes two instructions.
-static constexpr float LOG2_E = 1.44269504088896f;
-
-__device__ static inline float exp2f_fast(float x)
-{
-#ifdef __CUDA_ARCH__
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#else
-    return exp2f(x);
-#endif
-}
-
 struct exponentials {
     float top, sum; // the largest x, and the sum of exp(x - top)
 };
@@ -107,13 +92,13 @@ __device__ static inline void add_pack(exponentials *e, pack<T> p)
     const float base = top == -INFINITY ? 0.f : top * LOG2_E;
 #pragma unroll
     for (int k = 0; k < N; k++)
-        x[k] = exp2f_fast(x[k] * LOG2_E - base);
+        x[k] = power_of_2(x[k] * LOG2_E - base);
 #pragma unroll
     for (int half = N / 2; half > 0; half /= 2)
 #pragma unroll
         for (int k = 0; k < half; k++)
             x[k] += x[k + half];
-    e->sum = e->sum * exp2f_fast(e->top * LOG2_E - base) + x[0];
+    e->sum = e->sum * power_of_2(e->top * LOG2_E - base) + x[0];
     e->top = top;
 }
 
@@ -140,7 +125,7 @@ __device__ static inline exponentials join_warp(exponentials e)
     const float top = warp_max(e.top);
     const float sum = e.top == -INFINITY
                           ? e.sum
-                          : e.sum * exp2f_fast((e.top - top) * LOG2_E);
+                          : e.sum * power_of_2((e.top - top) * LOG2_E);
     return {top, warp_sum(sum)};
 }
 
@@ -219,7 +204,7 @@ __device__ static inline void row_grad(const tt_cuda_loss_args &a, const T *row,
     const float base = lse * LOG2_E;
     const float even = by * (float)(a.smoothing / (double)a.vocab);
     const auto grad = [&](float x) {
-        return by * exp2f_fast(x * LOG2_E - base) - even;
+        return by * power_of_2(x * LOG2_E - base) - even;
     };
     __syncthreads(); // all have read `hit`
     if (map_row(row, a.n, wide, column, to, grad))

@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         const auto grad = [&](float x) {
             return label == a.ignore
                        ? 0.f
-                       : by * exp2f_fast(x * LOG2_E - base) - even;
+                       : by * power_of_2(x * LOG2_E - base) - even;
         };
         const int64_t next = r + gridDim.x;
         T *to = (T *)a.dlogits + r * a.row_stride;

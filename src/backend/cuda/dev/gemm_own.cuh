@@ -1,8 +1,8 @@
-// gemm_hopper - products of 16 bits by kernels of our own, on devices of compute
+// gemm_own - products of 16 bits by kernels of our own, on devices of compute
 // capability 9.0 and in builds for them.
 
-#ifndef TT_BACKEND_CUDA_DEV_GEMM_HOPPER_CUH
-#define TT_BACKEND_CUDA_DEV_GEMM_HOPPER_CUH
+#ifndef TT_BACKEND_CUDA_DEV_GEMM_OWN_CUH
+#define TT_BACKEND_CUDA_DEV_GEMM_OWN_CUH
 
 #include "backend/cuda/dev/gemm.cuh"
 
