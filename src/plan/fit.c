@@ -24,8 +24,11 @@ tt_status tt_plan_check_fit(const tt_plan *plan, int64_t memory_bytes,
         n_fit++;
     }
     if (n_fit == 0)
-        tt_str_add(&s, "no smaller batch, precision or recomputation makes it "
-                       "fit: use a smaller model or more memory");
+        tt_str_add(&s, alternatives == NULL
+                           ? "a smaller batch or model needs less"
+                           : "no smaller batch, precision or recomputation "
+                             "makes it fit: use a smaller model or more "
+                             "memory");
     (void)tt_fail(TT_ERR_NOMEM, "%s", tt_str_text(&s));
     tt_str_fini(&s);
     return TT_ERR_NOMEM;

@@ -190,7 +190,7 @@ typedef struct tt_alternative {
 } tt_alternative;
 
 // TT_OK when the plan fits into `memory_bytes` (0: unknown, fits); else
-// TT_ERR_NOMEM with the table and the alternatives that would fit, in their order.
+// TT_ERR_NOMEM with the table and what would fit, in order; NULL: nobody has looked.
 tt_status tt_plan_check_fit(const tt_plan *plan, int64_t memory_bytes,
                             const tt_alternative *alternatives, int n);
 

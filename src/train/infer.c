@@ -26,9 +26,8 @@ static tt_status check_fit(const tt_job *job, const tt_plan *plan)
         tt_plan_check_fit(plan, left > 0 ? left : 1, NULL, 0);
     return status == TT_OK
                ? status
-               : tt_fail_context(status, "evaluating beside the training (less "
-                                         "with a smaller micro, none with "
-                                         "data.holdout=0)");
+               : tt_fail_context(status, "evaluating beside the training, "
+                                         "which data.holdout=0 leaves out");
 }
 
 static tt_status plan(tt_infer *infer, const tt_infer_options *options)

@@ -41,3 +41,13 @@ for file in model optim; do
     cmp "$folder/cuda/checkpoints/$last/$file.safetensors" \
         "$folder/parts/checkpoints/$last/$file.safetensors" || die "$file differs"
 done
+
+# Evaluation must find room beside training, before the first step.
+peak=$("$program" plan examples/gpt-tiny.yaml device=cuda --json |
+    sed -n 's/.*"peak_bytes": *\([0-9]*\).*/\1/p')
+if EMULATED_BYTES=$((peak + 1000)) "$program" train examples/gpt-tiny.yaml device=cuda \
+    train.steps=1 run="$folder/room" >"$folder/out" 2>&1; then
+    die "it fitted: $(cat "$folder/out")"
+fi
+grep -q 'evaluating beside the training.*but 1000 B are available' "$folder/out" ||
+    die "why it does not fit: $(cat "$folder/out")"

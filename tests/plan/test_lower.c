@@ -445,7 +445,9 @@ TEST(a_plan_that_does_not_fit_says_what_would)
     CHECK(strstr(tt_error_message(), "batch=3") == NULL);
     CHECK(strstr(tt_error_message(), "activations") != NULL);
     CHECK(tt_plan_check_fit(w.plan, 1, alternatives, 2) == TT_ERR_NOMEM);
-    CHECK(strstr(tt_error_message(), "smaller model") != NULL);
+    CHECK(strstr(tt_error_message(), "no smaller batch") != NULL);
+    CHECK(tt_plan_check_fit(w.plan, 1, NULL, 0) == TT_ERR_NOMEM);
+    CHECK(strstr(tt_error_message(), "no smaller batch") == NULL);
     world_fini(&w);
 }
 
