@@ -108,6 +108,15 @@ static tt_status check_version(const tt_history *h, bool *is_new)
     return TT_OK;
 }
 
+// All of it as it is at one moment: another process may be making the table.
+static tt_status look(const tt_history *h, bool *is_new)
+{
+    TT_TRY(execute(h, "BEGIN"));
+    const tt_status status = check_version(h, is_new);
+    (void)sqlite3_exec(h->db, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}
+
 // Two processes may come here at once: the second sees a table that is there.
 static tt_status make_table(const tt_history *h)
 {
@@ -138,7 +147,7 @@ static tt_status open_file(tt_history *h)
     if (sqlite3_open_v2(h->path, &h->db, flags, NULL) != SQLITE_OK)
         return fail(h);
     (void)sqlite3_busy_timeout(h->db, WAIT_MS);
-    TT_TRY(check_version(h, &is_new));
+    TT_TRY(look(h, &is_new));
     return is_new ? make_table(h) : TT_OK;
 }
 
