@@ -10,6 +10,7 @@ static void add_escaped(tt_str *out, const char *text)
     tt_str_add(out, "\"");
     for (const char *p = text; *p != '\0'; p++) {
         const unsigned char c = (unsigned char)*p;
+        const unsigned char next = (unsigned char)p[1];
         if (c == '"' || c == '\\')
             tt_str_addf(out, "\\%c", c);
         else if (c == '\n')
@@ -18,7 +19,9 @@ static void add_escaped(tt_str *out, const char *text)
             tt_str_add(out, "\\t");
         else if (c < 0x20 || c == 0x7f)
             tt_str_addf(out, "\\u%04x", c);
-        else
+        else if (c == 0xc2 && next >= 0x80 && next < 0xa0)
+            tt_str_addf(out, "\\u%04x", *(const unsigned char *)++p);
+        else // the codes above stand for commands to a terminal, in UTF-8
             tt_str_add_bytes(out, p, 1);
     }
     tt_str_add(out, "\"");

@@ -4,6 +4,7 @@
 #include "base/yaml.h"
 #include "cli/command.h"
 #include "cli/ranks.h"
+#include "cli/term.h"
 #include "data/data.h"
 #include "store/checkpoint.h"
 #include "train/evaluate.h"
@@ -155,7 +156,7 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
         .limit = INT64_MAX};
     tt_status status = tt_checkpoint_read(cli->word[0], &search, &notes, &from);
     if (notes.n > 0 && tt_peers_is_first(peers))
-        fputs(tt_str_text(&notes), stderr);
+        tt_term_print_foreign(stderr, tt_str_text(&notes));
     if (status == TT_OK)
         status = open_session(cli, peers, from, &session);
     status = tt_peers_agree(peers, "opening", status);

@@ -2,6 +2,7 @@
 
 #include "base/opt.h"
 #include "cli/command.h"
+#include "cli/term.h"
 #include "train/described.h"
 #include "train/port.h"
 
@@ -55,6 +56,7 @@ static tt_status export_weights(tt_cli *cli, const tt_weights *weights,
     tt_settings settings = {0};
     tt_port_model *model = NULL;
     const char *folder = tt_weights_folder(weights);
+    TT_TRY(tt_port_check_out(o->out, folder, cli->arena));
     TT_TRY(tt_described_read(folder, cli->arena, &settings));
     TT_TRY(tt_port_open(&settings, weights, (tt_port_type)o->precision, notes,
                         &model));
@@ -78,7 +80,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     tt_status status = tt_weights_open(cli->word[0], &how, &notes, &weights);
     if (status == TT_OK)
         status = export_weights(cli, weights, &o, &notes);
-    fputs(tt_str_text(&notes), stderr);
+    tt_term_print_foreign(stderr, tt_str_text(&notes));
     tt_weights_close(weights);
     tt_str_fini(&notes);
     return status;

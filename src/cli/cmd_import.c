@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/opt.h"
 #include "cli/command.h"
+#include "cli/term.h"
 #include "store/llmc.h"
 #include "train/described.h"
 #include "train/port.h"
@@ -129,14 +130,18 @@ static tt_status run(tt_cli *cli, int *exit_out)
     (void)exit_out;
     TT_TRY(read_options(cli, &o));
     const char *path = cli->word[0];
+    TT_TRY(tt_port_check_out(o.out, path, cli->arena));
     if (tt_llmc_is(path)) {
         TT_TRY(unpack_llmc(cli, path, o.out));
         path = o.out;
     }
     tt_status status = tt_weights_open(path, &how, &notes, &weights);
+    if (status == TT_OK && !tt_llmc_is(cli->word[0]))
+        status =
+            tt_port_check_out(o.out, tt_weights_folder(weights), cli->arena);
     if (status == TT_OK)
         status = import_weights(cli, &o, weights, &notes);
-    fputs(tt_str_text(&notes), stderr);
+    tt_term_print_foreign(stderr, tt_str_text(&notes));
     tt_weights_close(weights);
     tt_str_fini(&notes);
     return status;

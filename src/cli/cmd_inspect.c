@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/term.h"
 #include "data/tokenizer.h"
 #include "plan/plan.h"
 #include "store/checkpoint.h"
@@ -32,10 +33,21 @@ static void print_shape(const tt_safetensor *t, tt_str *out)
     tt_str_add(out, "]");
 }
 
+// Names come from files of others: a terminal obeys none of their bytes. Filled up
+// with blanks to `width` columns.
+static void add_name(const char *name, int64_t width, tt_str *out)
+{
+    tt_term_add_foreign(name, false, out);
+    for (int64_t n = tt_term_columns(name); n < width; n++)
+        tt_str_add(out, " ");
+}
+
 static void show_tensor(look *l, const tt_safetensor *t)
 {
     if (!l->is_json) {
-        tt_str_addf(&l->text, "  %-56s %-5s ", t->name, t->dtype);
+        tt_str_add(&l->text, "  ");
+        add_name(t->name, 56, &l->text);
+        tt_str_addf(&l->text, " %-5s ", t->dtype);
         print_shape(t, &l->text);
         tt_str_add(&l->text, "\n");
         return;
@@ -101,6 +113,16 @@ static const tt_safetensor *weights_at(const void *of, int64_t i)
     return tt_weights_at(of, i);
 }
 
+static void add_pair(look *l, const char *before, const char *key,
+                     const char *between, const char *value)
+{
+    tt_str_add(&l->text, before);
+    add_name(key, 0, &l->text);
+    tt_str_add(&l->text, between);
+    add_name(value, 0, &l->text);
+    tt_str_add(&l->text, "\n");
+}
+
 static void show_notes(look *l, const tt_safetensors *file)
 {
     int64_t n = 0;
@@ -111,7 +133,7 @@ static void show_notes(look *l, const tt_safetensors *file)
         if (l->is_json)
             tt_json_str(&l->json, note[i].key, note[i].value);
         else
-            tt_str_addf(&l->text, "  # %s = %s\n", note[i].key, note[i].value);
+            add_pair(l, "  # ", note[i].key, " = ", note[i].value);
     if (l->is_json)
         tt_json_close(&l->json, '}');
 }
@@ -170,8 +192,7 @@ static void show_settings(look *l, const char *folder)
         if (l->is_json)
             tt_json_str(&l->json, settings.v[i].key, settings.v[i].value);
         else
-            tt_str_addf(&l->text, "  %s: %s\n", settings.v[i].key,
-                        settings.v[i].value);
+            add_pair(l, "  ", settings.v[i].key, ": ", settings.v[i].value);
     if (l->is_json)
         tt_json_close(&l->json, '}');
 }
@@ -206,21 +227,14 @@ static tt_status show_weights(look *l)
     return TT_OK;
 }
 
-static bool has(const look *l, const char *name)
-{
-    const char *path = tt_arena_printf(l->arena, "%s/%s", l->path, name);
-    return path != NULL && tt_file_exists(path);
-}
-
 static tt_status show(look *l)
 {
     if (!tt_file_exists(l->path))
         return tt_fail(TT_ERR_IO, "%s: there is no such file or folder",
                        l->path);
     if (tt_file_is_folder(l->path)) {
-        const bool is_ours =
-            has(l, "state.json") || has(l, "checkpoints") || has(l, "latest");
-        return is_ours ? show_checkpoint(l) : show_weights(l);
+        return tt_described_is_run(l->path) ? show_checkpoint(l)
+                                            : show_weights(l);
     }
     if (tt_llmc_is(l->path))
         return show_llmc(l);

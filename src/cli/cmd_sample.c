@@ -193,7 +193,12 @@ static void print_notes(const tt_str *notes)
     const char *line = tt_str_text(notes);
     while (*line != '\0') {
         const int n = (int)strcspn(line, "\n");
-        fprintf(stderr, "note: %.*s\n", n, line);
+        tt_str one = {0};
+        tt_str_add(&one, "note: ");
+        tt_str_add_bytes(&one, line, n);
+        tt_str_add(&one, "\n");
+        tt_term_print_foreign(stderr, tt_str_text(&one));
+        tt_str_fini(&one);
         line += n + (line[n] == '\n');
     }
 }

@@ -3,6 +3,7 @@
 #include "base/opt.h"
 #include "base/yaml.h"
 #include "cli/command.h"
+#include "cli/term.h"
 #include "tutti/tutti.h"
 
 #include <stdio.h>
@@ -228,7 +229,9 @@ static int run(const tt_command_def *command, const char *const *word, int n)
     if (status == TT_OK)
         status = command->run(&cli, &exit_status);
     if (status != TT_OK) {
-        fprintf(stderr, "tutti: %s\n", tt_error_message());
+        fputs("tutti: ", stderr);
+        tt_term_print_foreign(stderr, tt_error_message());
+        fputs("\n", stderr);
         exit_status = TT_EXIT_ERROR;
     }
     tt_arena_destroy(cli.arena);

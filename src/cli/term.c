@@ -88,6 +88,14 @@ void tt_term_add_foreign(const char *text, bool keep_lines, tt_str *out)
     }
 }
 
+void tt_term_print_foreign(FILE *stream, const char *text)
+{
+    tt_str clean = {0};
+    tt_term_add_foreign(text, true, &clean);
+    fputs(tt_str_text(&clean), stream); // without memory: nothing
+    tt_str_fini(&clean);
+}
+
 int64_t tt_term_columns(const char *text)
 {
     int64_t n = 0;

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef struct tt_term {
     int fd;
@@ -42,6 +43,9 @@ void tt_term_add(const tt_term *term, tt_style style, const char *text,
 // escape sequences, become '?', or blanks where they are space; line ends stay
 // when `keep_lines`.
 void tt_term_add_foreign(const char *text, bool keep_lines, tt_str *out);
+
+// Writes `text` to a stream in that form, line ends kept.
+void tt_term_print_foreign(FILE *stream, const char *text);
 
 // Columns of UTF-8 text without escape sequences, one per code point.
 int64_t tt_term_columns(const char *text);

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { MAX_ENDS = 4096 }; // ids that end a text
+
 typedef struct reading {
     const tt_json_value *root;
     const char *name; // of the file
@@ -150,6 +152,40 @@ static tt_status read_llama(const reading *r)
     return set_numbers(r, numbers);
 }
 
+// Heads that predict the next token, or none: the last part of the class's name.
+static bool is_language_model(const char *architecture)
+{
+    return tt_ends_with(architecture, "ForCausalLM") ||
+           tt_ends_with(architecture, "LMHeadModel") ||
+           (tt_ends_with(architecture, "Model") &&
+            !tt_ends_with(architecture, "DoubleHeadsModel"));
+}
+
+// What would be read as if it were something else.
+static tt_status check_kind(const reading *r)
+{
+    const tt_json_value *quantized =
+        tt_json_get(r->root, "quantization_config");
+    const tt_json_value *all = tt_json_get(r->root, "architectures");
+    if (quantized != NULL && quantized->type != TT_JSON_NULL)
+        return tt_fail(
+            TT_ERR_UNSUPPORTED,
+            "%s: the weights are quantized (quantization_config: "
+            "%s), which is not supported; save the model without "
+            "it, in bf16 or fp32",
+            r->name, tt_json_text(tt_json_get(quantized, "quant_method"), "?"));
+    if (all == NULL || all->type != TT_JSON_ARRAY)
+        return TT_OK;
+    for (const tt_json_value *v = all->first; v != NULL; v = v->next)
+        if (!is_language_model(tt_json_text(v, "")))
+            return tt_fail(TT_ERR_UNSUPPORTED,
+                           "%s: the architecture is %s; of this family only "
+                           "models that predict the next token (ForCausalLM) "
+                           "are supported",
+                           r->name, tt_json_text(v, "?"));
+    return TT_OK;
+}
+
 tt_status tt_pretrained_read(const char *text, int64_t n, const char *name,
                              tt_arena *arena, tt_settings *settings)
 {
@@ -158,6 +194,7 @@ tt_status tt_pretrained_read(const char *text, int64_t n, const char *name,
     const char *type = tt_json_text(tt_json_get(r.root, "model_type"), "");
     const char *dtype = tt_json_text(tt_json_get(r.root, "torch_dtype"), "");
     dtype = tt_json_text(tt_json_get(r.root, "dtype"), dtype);
+    TT_TRY(check_kind(&r));
     if (strcmp(dtype, "bfloat16") == 0)
         TT_TRY(set_text(&r, "precision", "bf16"));
     if (strcmp(type, "gpt2") == 0)
@@ -171,21 +208,46 @@ tt_status tt_pretrained_read(const char *text, int64_t n, const char *name,
 
 // ---- special tokens ------------------------------------------------------
 
-// An id, or the first of a list of them.
+// An id, or -1.
 static int32_t id_of(const tt_json_value *v)
 {
-    if (v != NULL && v->type == TT_JSON_ARRAY)
-        v = v->first;
     const int64_t id = tt_json_int(v, -1);
     return id >= 0 && id <= INT32_MAX ? (int32_t)id : -1;
 }
 
-tt_status tt_pretrained_end(const char *text, int64_t n, const char *name,
-                            tt_arena *arena, int32_t *end_out)
+static void add_id(tt_pretrained_ids *ids, int32_t id)
+{
+    for (int64_t i = 0; i < ids->n; i++)
+        if (ids->v[i] == id)
+            return;
+    if (id >= 0)
+        ids->v[ids->n++] = id;
+}
+
+tt_status tt_pretrained_ends(const char *text, int64_t n, const char *name,
+                             tt_arena *arena, tt_pretrained_ids *ids)
 {
     const tt_json_value *root = NULL;
     TT_TRY(tt_json_read(text, n, name, arena, &root));
-    *end_out = id_of(tt_json_get(root, "eos_token_id"));
+    const tt_json_value *end = tt_json_get(root, "eos_token_id");
+    const bool is_list = end != NULL && end->type == TT_JSON_ARRAY;
+    const int64_t room = ids->n + (is_list ? end->n : 1);
+    if (room > MAX_ENDS)
+        return tt_fail(TT_ERR_ARG,
+                       "%s: %lld tokens that end a text are too "
+                       "many: at most %d",
+                       name, (long long)room, MAX_ENDS);
+    int32_t *v = tt_arena_alloc(arena, room * (int64_t)sizeof *v);
+    if (v == NULL)
+        return TT_ERR_NOMEM;
+    if (ids->n > 0)
+        memcpy(v, ids->v, (size_t)ids->n * sizeof *v);
+    ids->v = v;
+    if (!is_list)
+        add_id(ids, id_of(end));
+    for (const tt_json_value *e = is_list ? end->first : NULL; e != NULL;
+         e = e->next)
+        add_id(ids, id_of(e));
     return TT_OK;
 }
 
@@ -219,9 +281,12 @@ tt_status tt_pretrained_begin(const char *text, int64_t n, const char *name,
         single != NULL && single->type == TT_JSON_ARRAY ? single->first : NULL;
     const char *id = tt_json_text(
         tt_json_get(tt_json_get(first, "SpecialToken"), "id"), NULL);
+    const tt_json_value *special = NULL;
     *begin_out = -1;
     if (id != NULL)
-        *begin_out = id_of(tt_json_get(
-            tt_json_get(tt_json_get(template, "special_tokens"), id), "ids"));
+        special = tt_json_get(
+            tt_json_get(tt_json_get(template, "special_tokens"), id), "ids");
+    if (special != NULL && special->type == TT_JSON_ARRAY)
+        *begin_out = id_of(special->first);
     return TT_OK;
 }

@@ -14,9 +14,16 @@
 tt_status tt_pretrained_read(const char *text, int64_t n, const char *name,
                              tt_arena *arena, tt_settings *settings);
 
-// The id that ends a text, from a config.json; -1: it names none.
-tt_status tt_pretrained_end(const char *text, int64_t n, const char *name,
-                            tt_arena *arena, int32_t *end_out);
+// Ids that end a text: any of them. `v` is in the arena.
+typedef struct tt_pretrained_ids {
+    int64_t n;
+    int32_t *v;
+} tt_pretrained_ids;
+
+// Adds those that a config.json or generation_config.json names ("eos_token_id": one,
+// or a list) and that are not there already.
+tt_status tt_pretrained_ends(const char *text, int64_t n, const char *name,
+                             tt_arena *arena, tt_pretrained_ids *ids);
 
 // The id that a tokenizer.json puts before every text; -1: none.
 tt_status tt_pretrained_begin(const char *text, int64_t n, const char *name,

@@ -6,6 +6,7 @@
 #include "base/yaml.h"
 #include "store/pretrained.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_CONFIG = 16 << 20 }; // bytes
@@ -67,6 +68,34 @@ tt_status tt_described_read(const char *folder, tt_arena *arena,
                    "%s has neither config.yaml nor config.json, so the model "
                    "is not known",
                    folder);
+}
+
+static bool has(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return n > 0 && n < (int)sizeof path && tt_file_exists(path);
+}
+
+bool tt_described_is_run(const char *folder)
+{
+    return has(folder, "state.json") || has(folder, "checkpoints") ||
+           has(folder, "latest");
+}
+
+bool tt_described_was_run(const char *folder, tt_arena *arena)
+{
+    tt_settings all = {0};
+    if (tt_described_is_run(folder) || has(folder, "metrics.jsonl"))
+        return true;
+    const char *path = tt_arena_printf(arena, "%s/config.yaml", folder);
+    if (path == NULL || !tt_file_exists(path) ||
+        tt_yaml_read(path, arena, &all) != TT_OK)
+        return false;
+    for (int64_t i = 0; i < all.n; i++)
+        if (!is_of_model(all.v[i].key))
+            return true;
+    return false;
 }
 
 const char *tt_described_tokenizer(const char *folder, tt_arena *arena)

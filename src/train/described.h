@@ -16,6 +16,14 @@ tt_status tt_described_read(const char *folder, tt_arena *arena,
 tt_status tt_described_read_file(const char *path, tt_arena *arena,
                                  tt_settings *settings);
 
+// Whether the folder is a checkpoint, or has checkpoints: a run, or its folder of
+// them.
+bool tt_described_is_run(const char *folder);
+
+// Whether training has been here: a run, even one without checkpoints, whose
+// config.yaml or metrics are there.
+bool tt_described_was_run(const char *folder, tt_arena *arena);
+
 // Where the folder's tokenizer is, for tt_tokenizer_open; NULL: it has none.
 const char *tt_described_tokenizer(const char *folder, tt_arena *arena);
 

@@ -55,6 +55,14 @@ static bool is_stopped(const text *t)
     return t->request->stop != NULL && *t->request->stop != 0;
 }
 
+static bool is_end(const tt_generate_ids *r, int32_t id)
+{
+    bool found = id == r->end;
+    for (int64_t i = 0; i < r->n_other_ends && !found; i++)
+        found = id == r->other_ends[i];
+    return found;
+}
+
 static tt_status go_on(text *t)
 {
     const tt_generate_ids *r = t->request;
@@ -64,7 +72,7 @@ static tt_status go_on(text *t)
         int32_t id = 0;
         TT_TRY(tt_sampler_draw(t->sampler, tt_decoder_logits(t->decoder), vocab,
                                (r->number << 32) + i, &id));
-        t->result.is_end = id == r->end;
+        t->result.is_end = is_end(r, id);
         if (t->result.is_end)
             break;
         t->ids.v[t->ids.n++] = id;

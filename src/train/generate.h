@@ -76,8 +76,10 @@ typedef struct tt_generate_ids {
     const int32_t *prompt; // at least one
     int64_t n_prompt;
     int64_t tokens;
-    int64_t vocab; // only ids below; 0: all of the model's
-    int32_t end;   // ends the text; -1: none
+    int64_t vocab;             // only ids below; 0: all of the model's
+    int32_t end;               // ends the text; -1: none
+    const int32_t *other_ends; // and any of these
+    int64_t n_other_ends;
     tt_sampler_options sampler;
     int64_t number;
     tt_generate_token_fn *token;

@@ -6,6 +6,7 @@
 #include "train/generator.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     MAX_JSON = 256 << 20, // bytes
@@ -18,7 +19,8 @@ typedef struct opening {
     tt_arena *arena; // of settings and names
     tt_settings settings;
     tt_str *notes;
-    int32_t begin, end; // special ids of a Hugging Face folder; -1: none
+    int32_t begin; // special id of a Hugging Face folder; -1: none
+    tt_pretrained_ids ends;
 } opening;
 
 // ---- settings ------------------------------------------------------------
@@ -55,35 +57,53 @@ static tt_status read_settings(opening *o)
 
 // ---- the tokenizer -------------------------------------------------------
 
-typedef tt_status id_fn(const char *text, int64_t n, const char *name,
-                        tt_arena *arena, int32_t *id_out);
-
-// What a file of the folder says, if it is there.
-static tt_status read_id(const opening *o, const char *name, id_fn *read,
-                         int32_t *id_out)
+// A file of the folder; empty: it is not there.
+static tt_status read_text(const opening *o, const char *name, tt_str *text,
+                           const char **path_out)
 {
-    const char *path = tt_arena_printf(o->arena, "%s/%s", o->folder, name);
-    tt_str text = {0};
-    if (path == NULL)
+    *path_out = tt_arena_printf(o->arena, "%s/%s", o->folder, name);
+    if (*path_out == NULL)
         return TT_ERR_NOMEM;
-    if (!tt_file_exists(path))
-        return TT_OK;
-    tt_status status = tt_file_read(path, MAX_JSON, &text);
-    if (status == TT_OK)
-        status = read(tt_str_text(&text), text.n, path, o->arena, id_out);
+    return tt_file_exists(*path_out) ? tt_file_read(*path_out, MAX_JSON, text)
+                                     : TT_OK;
+}
+
+static tt_status read_begin(opening *o)
+{
+    const char *path = NULL;
+    tt_str text = {0};
+    tt_status status = read_text(o, "tokenizer.json", &text, &path);
+    if (status == TT_OK && text.n > 0)
+        status = tt_pretrained_begin(tt_str_text(&text), text.n, path, o->arena,
+                                     &o->begin);
     tt_str_fini(&text);
+    return status;
+}
+
+// What the configuration says ends a text, and what that of generating adds.
+static tt_status read_ends(opening *o)
+{
+    static const char *const names[] = {"config.json",
+                                        "generation_config.json"};
+    tt_status status = TT_OK;
+    for (int i = 0; i < 2 && status == TT_OK; i++) {
+        const char *path = NULL;
+        tt_str text = {0};
+        status = read_text(o, names[i], &text, &path);
+        if (status == TT_OK && text.n > 0)
+            status = tt_pretrained_ends(tt_str_text(&text), text.n, path,
+                                        o->arena, &o->ends);
+        tt_str_fini(&text);
+    }
     return status;
 }
 
 static tt_status open_tokenizer(opening *o, tt_tokenizer **tokenizer_out)
 {
-    const char *own = tt_arena_printf(o->arena, "%s/config.yaml", o->folder);
     const char *spec = tt_described_tokenizer(o->folder, o->arena);
-    if (own == NULL)
-        return TT_ERR_NOMEM;
-    if (!tt_file_exists(own)) { // a folder of others
-        TT_TRY(read_id(o, "config.json", tt_pretrained_end, &o->end));
-        TT_TRY(read_id(o, "tokenizer.json", tt_pretrained_begin, &o->begin));
+    if (!tt_described_is_run(o->folder)) { // in the form of others
+        TT_TRY(read_ends(o));
+        TT_TRY(read_begin(o));
     }
     if (spec != NULL)
         return tt_tokenizer_open(spec, NULL, 0, tokenizer_out);
@@ -94,6 +114,22 @@ static tt_status open_tokenizer(opening *o, tt_tokenizer **tokenizer_out)
 }
 
 // ---- all of it -----------------------------------------------------------
+
+// The first also stands for the beginning of a text without a prompt.
+static tt_status set_ends(tt_generator *g, const tt_pretrained_ids *ends)
+{
+    if (ends->n == 0)
+        return TT_OK;
+    int32_t *others =
+        tt_arena_alloc(g->arena, ends->n * (int64_t)sizeof *others);
+    if (others == NULL)
+        return TT_ERR_NOMEM;
+    memcpy(others, ends->v, (size_t)ends->n * sizeof *others);
+    g->end = others[0];
+    g->other_ends = others + 1;
+    g->n_other_ends = ends->n - 1;
+    return TT_OK;
+}
 
 static tt_status open_parts(opening *o, const tt_weights *weights,
                             tt_generator **generator_out)
@@ -113,9 +149,12 @@ static tt_status open_parts(opening *o, const tt_weights *weights,
         g->own_job = job;
         g->own_tokenizer = tokenizer;
         g->begin = o->begin;
-        g->end = o->end >= 0 ? o->end : g->end;
+        status = set_ends(g, &o->ends);
+    }
+    if (status == TT_OK) {
         status = tt_generator_load(g, weights, o->notes);
-    } else {
+    }
+    if (g == NULL) {
         tt_tokenizer_close(tokenizer);
         tt_job_close(job);
     }
@@ -136,8 +175,7 @@ tt_status tt_generator_open_files(const char *path, bool wants_best,
     opening o = {.wishes = settings,
                  .arena = tt_arena_create(),
                  .notes = notes,
-                 .begin = -1,
-                 .end = -1};
+                 .begin = -1};
     if (o.arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a model");
     tt_status status = tt_weights_open(path, &options, notes, &weights);

@@ -10,6 +10,8 @@ struct tt_generator {
     tt_decoder *decoder;
     const tt_tokenizer *tokenizer; // NULL: texts are ids
     int32_t begin, end;            // special ids; -1: none
+    const int32_t *other_ends;     // end a text too; in the arena
+    int64_t n_other_ends;
     tt_tensors weights;
     tt_job *own_job; // of files
     tt_tokenizer *own_tokenizer;

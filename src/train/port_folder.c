@@ -5,11 +5,13 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "data/tokenizer.h"
+#include "train/described.h"
 #include "train/port.h"
 #include "train/session.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_TOKENIZER = 1 << 30 }; // bytes of tokenizer.json
 
@@ -162,6 +164,28 @@ static tt_status write_tensors(const tt_port_model *m, const char *folder)
         status = tt_safetensors_write(path, list, n, &note, 1);
     tt_arena_destroy(arena);
     return status;
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+tt_status tt_port_check_out(const char *out, const char *from, tt_arena *arena)
+{
+    if (is_same_file(out, from))
+        return tt_fail(TT_ERR_ARG,
+                       "out=%s is where the model comes from; name another "
+                       "place, such as out=%s-export",
+                       out, out);
+    if (tt_described_was_run(out, arena))
+        return tt_fail(TT_ERR_ARG,
+                       "out=%s is the folder of a run, whose config.yaml would "
+                       "be lost; name a new folder, such as out=%s-export",
+                       out, out);
+    return TT_OK;
 }
 
 tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,

@@ -7,6 +7,7 @@
 #include "base/json_read.h"
 #include "base/str.h"
 #include "store/checkpoint.h"
+#include "train/described.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,22 +157,37 @@ static tt_status open_files(tt_weights *w, const char *const *path, int64_t n)
     return make_index(w, (const tt_safetensors *const *)w->file, n);
 }
 
-// A shard's name stands for a file beside the index, and nothing else.
-static tt_status add_shard(tt_weights *w, const char *index, const char *name,
-                           const char **path, int64_t *n)
+static int by_text(const void *a, const void *b)
 {
-    if (name[0] == '\0' || strchr(name, '/') != NULL)
-        return tt_fail(TT_ERR_ARG,
-                       "%s: \"%s\" is not the name of a file in "
-                       "its folder",
-                       index, name);
-    const char *whole = tt_arena_printf(w->arena, "%s/%s", w->folder, name);
-    if (whole == NULL)
-        return TT_ERR_NOMEM;
-    for (int64_t i = 0; i < *n; i++)
-        if (strcmp(path[i], whole) == 0)
-            return TT_OK;
-    path[(*n)++] = whole;
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// Every file that the map names, once, in the order of names. A shard's name stands
+// for a file beside the index, and nothing else.
+static tt_status find_shards(tt_weights *w, const char *index,
+                             const tt_json_value *map, const char **path,
+                             int64_t *n_out)
+{
+    int64_t n = 0, kept = 0;
+    for (const tt_json_value *v = map->first; v != NULL; v = v->next) {
+        const char *name = tt_json_text(v, "");
+        if (name[0] == '\0' || strchr(name, '/') != NULL)
+            return tt_fail(TT_ERR_ARG,
+                           "%s: \"%s\" is not the name of a file in "
+                           "its folder",
+                           index, name);
+        path[n++] = name;
+    }
+    qsort(path, (size_t)n, sizeof *path, by_text);
+    for (int64_t i = 0; i < n; i++)
+        if (i == 0 || strcmp(path[i], path[i - 1]) != 0)
+            path[kept++] = path[i];
+    for (int64_t i = 0; i < kept; i++) {
+        path[i] = tt_arena_printf(w->arena, "%s/%s", w->folder, path[i]);
+        if (path[i] == NULL)
+            return TT_ERR_NOMEM;
+    }
+    *n_out = kept;
     return TT_OK;
 }
 
@@ -204,8 +220,7 @@ static tt_status open_index(tt_weights *w, const char *index)
     int64_t n = 0;
     if (path == NULL)
         return TT_ERR_NOMEM;
-    for (const tt_json_value *v = map->first; v != NULL; v = v->next)
-        TT_TRY(add_shard(w, index, tt_json_text(v, ""), path, &n));
+    TT_TRY(find_shards(w, index, map, path, &n));
     TT_TRY(open_files(w, path, n));
     for (const tt_json_value *v = map->first; v != NULL; v = v->next)
         if (tt_weights_find(w, v->key) == NULL)
@@ -237,16 +252,17 @@ static tt_status open_checkpoint(tt_weights *w, const char *path,
 static tt_status open_folder(tt_weights *w, const char *path,
                              const tt_weights_options *o, tt_str *notes)
 {
-    const char *state = tt_arena_printf(w->arena, "%s/state.json", path);
     const char *model = tt_arena_printf(w->arena, "%s/model.safetensors", path);
     const char *index =
         tt_arena_printf(w->arena, "%s/model.safetensors.index.json", path);
-    if (state == NULL || model == NULL || index == NULL)
+    if (model == NULL || index == NULL)
         return TT_ERR_NOMEM;
     w->folder = w->path;
-    if (!tt_file_exists(state) && tt_file_exists(model))
+    // What a run has learnt is in its checkpoints, whatever lies beside them.
+    const bool is_run = tt_described_is_run(path);
+    if (!is_run && tt_file_exists(model))
         return open_files(w, &model, 1);
-    if (!tt_file_exists(state) && tt_file_exists(index))
+    if (!is_run && tt_file_exists(index))
         return open_index(w, index);
     return open_checkpoint(w, path, o, notes);
 }

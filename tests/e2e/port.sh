@@ -116,6 +116,78 @@ refuses() {
     grep -q -- "$word" err || die "tutti $*: $(cat err)"
 }
 refuses 'out=' export gpt
+
+# A run's folder is no place for an export, nor is the model's own.
+cp gpt/config.yaml config.before
+for out in gpt gpt/checkpoints gpt/checkpoints/step-00000002; do
+    refuses 'folder of a run\|comes from' export gpt out=$out
+    refuses 'folder of a run' import hf out=$out
+done
+mkdir bare
+cp gpt/config.yaml bare/
+refuses 'folder of a run' export gpt out=bare
+refuses 'comes from' import hf out=hf
+refuses 'comes from' export hf out=./hf
+cmp config.before gpt/config.yaml || die 'a run lost its settings'
+cmp config.before bare/config.yaml || die 'a run without checkpoints lost its settings'
+
+# What a run learnt is in its checkpoints, whatever lies beside them.
+"$tutti" sample gpt prompt=To tokens=20 seed=3 >want.txt
+cp -r gpt beside
+"$tutti" train "$examples/gpt-tiny.yaml" train.steps=9 data=text \
+    data.path=text model.vocab=64 model.bias=true seed=5 optim.lr=0.1 run=other \
+    >log 2>&1 || die "training: $(cat log)"
+"$tutti" export other out=other-hf >out
+cp other-hf/model.safetensors other-hf/config.json beside/
+"$tutti" sample beside prompt=To tokens=20 seed=3 >have.txt
+cmp want.txt have.txt || die 'a file beside the checkpoints was taken'
+
+# Every token that ends a text does: all of them, so nothing is written.
+cp -r hub ends
+python3 - ends/config.json <<'PYTHON'
+import json, sys
+config = json.load(open(sys.argv[1]))
+config["eos_token_id"] = list(range(64))
+json.dump(config, open(sys.argv[1], "w"))
+PYTHON
+"$tutti" sample ends prompt=To tokens=5 --json >out 2>err || die "ends: $(cat err)"
+grep -q '"tokens": 0, "ended": true' out || die "several ends: $(cat out)"
+sed -i 's/"eos_token_id": \[[^]]*\]/"eos_token_id": null/' ends/config.json
+seq -s , 0 63 | sed 's/.*/{"eos_token_id": [&]}/' >ends/generation_config.json
+"$tutti" sample ends prompt=To tokens=5 --json >out 2>err || die "ends: $(cat err)"
+grep -q '"tokens": 0, "ended": true' out || die "generation_config: $(cat out)"
+
+# What is read as something else.
+cp -r hub other-kind
+sed -i 's/GPT2LMHeadModel/GPT2ForSequenceClassification/' other-kind/config.json
+refuses 'GPT2ForSequenceClassification' import other-kind out=x
+refuses 'GPT2ForSequenceClassification' sample other-kind
+sed 's/{/{"quantization_config": {"quant_method": "gptq"},/' hub/config.json \
+    >other-kind/config.json
+refuses 'gptq' import other-kind out=x
+
+# Names from files do not command a terminal.
+python3 - <<'PYTHON'
+import json, struct
+name = "a\x1b[31mred\x9b0m\x7f\nb"
+header = {"__metadata__": {"k\x1b[2J": "v\x1b]0;x\x07"},
+          name: {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
+text = json.dumps(header).encode()
+open("escape.safetensors", "wb").write(
+    struct.pack("<Q", len(text)) + text + bytes(4))
+PYTHON
+"$tutti" inspect escape.safetensors >out || die 'inspect of odd names'
+"$tutti" inspect escape.safetensors --json >>out || die 'inspect of odd names'
+"$tutti" import escape.safetensors out=x config=hf/config.json >>out 2>&1 &&
+    die 'import of odd names'
+"$tutti" train "$examples/gpt-tiny.yaml" init.from=escape.safetensors run=odd \
+    >>out 2>&1 && die 'init.from of odd names'
+python3 - <<'PYTHON' || die 'a name reached the terminal as it is'
+import sys
+text = open("out", "rb").read()
+sys.exit(any(c < 32 and c != 10 or c == 127 for c in text) or
+         b"\xc2\x9b" in text)
+PYTHON
 refuses 'no such' inspect nowhere
 refuses 'No such' export nowhere out=x
 refuses 'image models' export gpt out=x format=onnx

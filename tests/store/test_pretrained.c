@@ -3,6 +3,7 @@
 #include "store/pretrained.h"
 #include "test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static tt_settings settings;
@@ -74,6 +75,20 @@ TEST(configs_of_other_models_are_refused)
          "\"llama3\"}}",
          "rotary"},
         {"{\"model_type\": \"gpt2\", \"n_layer\": \"12\"}", "n_layer"},
+        {"{\"model_type\": \"llama\", \"quantization_config\": "
+         "{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true}}",
+         "bitsandbytes"},
+        {"{\"model_type\": \"llama\", \"quantization_config\": {}}",
+         "quantized"},
+        {"{\"model_type\": \"llama\", \"architectures\": "
+         "[\"LlamaForSequenceClassification\"]}",
+         "LlamaForSequenceClassification"},
+        {"{\"model_type\": \"gpt2\", \"architectures\": "
+         "[\"GPT2ForTokenClassification\"]}",
+         "GPT2ForTokenClassification"},
+        {"{\"model_type\": \"gpt2\", \"architectures\": "
+         "[\"GPT2DoubleHeadsModel\"]}",
+         "GPT2DoubleHeadsModel"},
         {"{\"model_type\": ", "config.json"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -83,14 +98,29 @@ TEST(configs_of_other_models_are_refused)
     }
 }
 
-static int32_t end_of(const char *text)
+// The ids that end a text, as text: "1 2".
+static const char *ends_of(const char *text, const char *other)
 {
-    int32_t id = -7;
+    static char out[64];
+    const char *const texts[] = {text, other};
+    tt_pretrained_ids ids = {0};
     tt_arena *own = tt_arena_create();
-    CHECK_OK(tt_pretrained_end(text, (int64_t)strlen(text), "config.json", own,
-                               &id));
+    for (int i = 0; i < 2; i++)
+        if (texts[i] != NULL)
+            CHECK_OK(tt_pretrained_ends(texts[i], (int64_t)strlen(texts[i]),
+                                        "config.json", own, &ids));
+    out[0] = '\0';
+    for (int64_t i = 0; i < ids.n; i++)
+        snprintf(out + strlen(out), sizeof out - strlen(out), "%s%d",
+                 i > 0 ? " " : "", ids.v[i]);
     tt_arena_destroy(own);
-    return id;
+    return out;
+}
+
+static void check_ends(const char *text, const char *other, const char *want)
+{
+    const char *have = ends_of(text, other);
+    CHECK_MSG(strcmp(have, want) == 0, "%s: %s, not %s", text, have, want);
 }
 
 static int32_t begin_of(const char *text)
@@ -110,12 +140,14 @@ static int32_t begin_of(const char *text)
 
 TEST(special_tokens_of_pretrained_models)
 {
-    CHECK(end_of("{\"eos_token_id\": 50256}") == 50256);
-    CHECK(end_of("{\"eos_token_id\": [128001, 128009]}") == 128001);
-    CHECK(end_of("{\"eos_token_id\": null}") == -1);
-    CHECK(end_of("{\"eos_token_id\": -5}") == -1);
-    CHECK(end_of("{\"eos_token_id\": []}") == -1);
-    CHECK(end_of("{}") == -1);
+    check_ends("{\"eos_token_id\": 50256}", NULL, "50256");
+    check_ends("{\"eos_token_id\": [128001, 128009]}", NULL, "128001 128009");
+    check_ends("{\"eos_token_id\": 2}", "{\"eos_token_id\": [5, 2, 7]}",
+               "2 5 7");
+    check_ends("{\"eos_token_id\": null}", "{\"eos_token_id\": 3}", "3");
+    check_ends("{\"eos_token_id\": [-5, 4]}", NULL, "4");
+    check_ends("{\"eos_token_id\": []}", NULL, "");
+    check_ends("{}", NULL, "");
     CHECK(begin_of("{\"post_processor\": " TEMPLATE "}") == 17);
     CHECK(begin_of("{\"post_processor\": {\"type\": \"Sequence\", "
                    "\"processors\": [{\"type\": \"ByteLevel\"}, " TEMPLATE

@@ -191,6 +191,17 @@ TEST(a_text_ends_where_it_should)
         expected++;
     run(&f, ids, &some, &r);
     CHECK(r.is_end && some.n == expected);
+    // Any of several ends it, not the first one alone.
+    const int32_t ends[] = {VOCAB - 1, all.id[7]};
+    ids.end = VOCAB;
+    ids.other_ends = ends;
+    ids.n_other_ends = 2;
+    for (expected = 0;
+         all.id[expected] != ends[0] && all.id[expected] != ends[1];)
+        expected++;
+    run(&f, ids, &some, &r);
+    CHECK(r.is_end && some.n == expected);
+    ids.n_other_ends = 0;
     ids.end = -1;
     ids.tokens = 0;
     run(&f, ids, &some, &r);
