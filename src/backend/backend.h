@@ -5,6 +5,7 @@
 #ifndef TT_BACKEND_BACKEND_H
 #define TT_BACKEND_BACKEND_H
 
+#include "backend/drain.h"
 #include "backend/kernel.h"
 #include "backend/lane.h"
 #include "backend/links.h"
@@ -54,7 +55,8 @@ typedef struct tt_backend_def {
     const tt_queue_def *queue;   // of memory that is not; NULL: no wire there
     const tt_links_def *links;   // between devices; NULL: there are none
     const tt_lane_def *lane; // the same; NULL: inputs are written in their turn
-    bool (*is_here)(void);   // NULL: everywhere
+    const tt_drain_def *drain; // the same; NULL: states are read in their turn
+    bool (*is_here)(void);     // NULL: everywhere
     bool (*has_dtype)(tt_dtype dtype);
     // Layouts, see tt_target; NULL: none.
     int64_t (*layout_bytes)(tt_backend *backend, int32_t layout);

@@ -247,6 +247,9 @@ void tt_exec_destroy(tt_exec *exec)
     if (exec->is_bound)
         exec->options.wire->unbind(exec->options.wire->ctx, exec->backend);
     tt__lanes_fini(exec);
+    if (exec->is_early != NULL) // something was drained
+        (void)tt_exec_drain_wait(exec);
+    tt_free(exec->is_early);
     tt__kept_fini(exec);
     tt_memory_free(exec->backend, exec->scalars);
     free_host_kernels(exec, exec->to_host);

@@ -73,6 +73,16 @@ tt_status tt_exec_room(tt_exec *exec, tt_val v, void **room_out);
 tt_status tt_exec_send(tt_exec *exec, tt_val v);
 tt_status tt_exec_take(tt_exec *exec, tt_val v);
 
+// States as they are now, dense, to memory of the host (best pinned, see
+// backend/drain.h), while later steps run: between begin() and end() one call for each
+// state. The memory holds them when wait() returns, which any thread may call; a device
+// does not change a state before it was copied. On the host each is copied at once.
+tt_status tt_exec_drain_begin(tt_exec *exec);
+tt_status tt_exec_drain(tt_exec *exec, tt_val v, void *to);
+tt_status tt_exec_drain_end(tt_exec *exec);
+tt_status tt_exec_drain_wait(const tt_exec *exec);
+tt_backend *tt_exec_backend(const tt_exec *exec);
+
 // A copy of a state, and the state as it was then; nobody waits for either.
 tt_status tt_exec_keep(tt_exec *exec, tt_val v);
 tt_status tt_exec_put_back(tt_exec *exec, tt_val v);

@@ -62,7 +62,7 @@ static tt_status fail_missing(const tt_exec *exec, tt_val v)
 }
 
 // What is offloaded lies in the host's memory, dense, behind all work.
-static bool is_offloaded(const tt_exec *exec, tt_val v)
+bool tt__is_offloaded(const tt_exec *exec, tt_val v)
 {
     const int32_t b = exec->plan->home[v.id].buffer;
     return b >= 0 && exec->plan->buffer[b].on_host;
@@ -102,7 +102,9 @@ tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
     void *to = NULL;
     if (!exec->plan->is_kept[v.id])
         return fail_missing(exec, v);
-    if (is_offloaded(exec, v)) {
+    if (tt_role_is_state(exec->plan->graph->value[v.id].role))
+        TT_TRY(tt__drain_hold(exec));
+    if (tt__is_offloaded(exec, v)) {
         TT_TRY(tt_memory_wait(exec->backend));
         memcpy(tt__address(exec, home), data,
                (size_t)dense_bytes(&home->operand));
@@ -116,29 +118,50 @@ tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
     return tt__host_convert(exec, v);
 }
 
+tt_status tt__host_source(tt_exec *exec, tt_val v, const void **from_out)
+{
+    const tt_ref *home = &exec->plan->home[v.id];
+    tt__host_kernel *kernel = &exec->to_host[v.id];
+    tt_operand dense = home->operand;
+    *from_out = tt__address(exec, home);
+    if (tt_operand_is_dense(&home->operand))
+        return TT_OK;
+    tt_operand_set_dense(&dense);
+    TT_TRY(prepare(exec, &home->operand, &dense, kernel));
+    TT_TRY(tt__drain_hold(exec)); // which may still read kernel->dense
+    TT_TRY(convert(kernel, *from_out, kernel->dense));
+    *from_out = kernel->dense;
+    return TT_OK;
+}
+
+// The host's own memory in another form: converted to where it is wanted.
+static tt_status read_here(tt_exec *exec, tt_val v, void *data_out)
+{
+    const tt_ref *home = &exec->plan->home[v.id];
+    tt_operand dense = home->operand;
+    tt_operand_set_dense(&dense);
+    TT_TRY(prepare(exec, &home->operand, &dense, &exec->to_host[v.id]));
+    return convert(&exec->to_host[v.id], tt__address(exec, home), data_out);
+}
+
 tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out)
 {
     const tt_ref *home = &exec->plan->home[v.id];
+    const void *from = NULL;
     if (!exec->plan->is_kept[v.id])
         return fail_missing(exec, v);
-    const char *from = tt__address(exec, home);
-    if (is_offloaded(exec, v)) {
+    if (tt__is_offloaded(exec, v)) {
         TT_TRY(tt_memory_wait(exec->backend));
-        memcpy(data_out, from, (size_t)dense_bytes(&home->operand));
+        memcpy(data_out, tt__address(exec, home),
+               (size_t)dense_bytes(&home->operand));
         return TT_OK;
     }
-    if (tt_operand_is_dense(&home->operand))
-        return tt_memory_read(exec->backend, data_out, from,
-                              dense_bytes(&home->operand));
-    tt_operand dense = home->operand;
-    tt_operand_set_dense(&dense);
-    tt__host_kernel *kernel = &exec->to_host[v.id];
-    TT_TRY(prepare(exec, &home->operand, &dense, kernel));
-    if (kernel->dense == NULL)
-        return convert(kernel, from, data_out);
-    TT_TRY(convert(kernel, from, kernel->dense));
-    return tt_memory_read(exec->backend, data_out, kernel->dense,
-                          dense_bytes(&dense));
+    if (exec->backend->def->memory == NULL &&
+        !tt_operand_is_dense(&home->operand))
+        return read_here(exec, v, data_out);
+    TT_TRY(tt__host_source(exec, v, &from));
+    return tt_memory_read(exec->backend, data_out, from,
+                          dense_bytes(&home->operand));
 }
 
 static tt_status check_scalar(const tt_exec *exec, tt_val v)

@@ -30,6 +30,7 @@ tt_status tt_exec_keep(tt_exec *exec, tt_val v)
 
 tt_status tt_exec_put_back(tt_exec *exec, tt_val v)
 {
+    TT_TRY(tt__drain_hold(exec));
     return copy(exec, v, true);
 }
 

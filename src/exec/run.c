@@ -112,6 +112,8 @@ static tt_status run_order(tt_exec *exec, tt_feed_fn *feed, void *user)
             TT_TRY(feed_micro(exec, feed, user, n_fed++));
         if (i == 0)
             TT_TRY(tt__mark_run(exec, false));
+        if (exec->plan->segment[order->segment].phase == TT_UPDATE)
+            TT_TRY(tt__drain_hold(exec));
         TT_TRY(run_segment(exec, order));
     }
     return tt__mark_run(exec, true);

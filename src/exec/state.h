@@ -55,7 +55,9 @@ struct tt_exec {
     void **address;
     tt__host_kernel *to_host, *from_host; // per value
     void **lane, **kept; // per value, see lane.c, keep.c; NULL: none yet
-    void *scalars; // on the device, on their way to the host; NULL: none yet
+    void *scalars;   // on the device, on their way to the host; NULL: none yet
+    bool *is_early;  // per buffer, while states are drained; see drain.c
+    bool is_held_up; // what writes states comes after what is drained
     double *step_seconds;
     tt__event *event; // a ring
     int64_t n_events, events_capacity;
@@ -86,6 +88,14 @@ static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
 // host: where dense data of a value are written, and what makes its form of them.
 tt_status tt__host_target(tt_exec *exec, tt_val v, void **to_out);
 tt_status tt__host_convert(tt_exec *exec, tt_val v);
+
+// Whether a value lies in the host's memory beside a device.
+bool tt__is_offloaded(const tt_exec *exec, tt_val v);
+
+// Before anything writes states: what is being drained comes first.
+tt_status tt__drain_hold(tt_exec *exec);
+// What a value is read from: its dense form in the backend's memory.
+tt_status tt__host_source(tt_exec *exec, tt_val v, const void **from_out);
 
 void tt__lanes_fini(tt_exec *exec);
 void tt__kept_fini(tt_exec *exec);

@@ -87,6 +87,8 @@ static tt_status write_checkpoint(const tt_checkpoints *store, save *s)
     TT_TRY(tt__checkpoint_step_path(store->folder, s->content.step, path));
     TT_TRY(tt_file_temporary(path, temporary));
     tt_status status = tt_file_make_folder(temporary);
+    if (status == TT_OK && s->content.ready != NULL)
+        status = s->content.ready(s->content.user);
     if (status == TT_OK)
         status = tt__checkpoint_write(temporary, &s->content);
     if (status == TT_OK)

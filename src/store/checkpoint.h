@@ -45,8 +45,11 @@ typedef struct tt_checkpoint_content {
     const tt_checkpoint_text *text;
     int n_text;
     const char *state; // a JSON object; stored in state.json under "state"
-    void *memory; // of tt_alloc_aligned, or NULL; taken over by a save that
-                  // returns TT_OK
+    void *memory;      // of tt_alloc_aligned, taken over by a save that returns
+        // TT_OK; NULL: the data stay as they are until the next wait
+    // Returns when all data are there; called by the thread that writes them. NULL:
+    // they are.
+    tt_status (*ready)(void *user);
     // tt_checkpoints_save_now: the data of each tensor when it is written, those of
     // the model first, each file in tt_safetensors_order; NULL: they are there.
     tt_status (*fetch)(void *user, const void **data_out);

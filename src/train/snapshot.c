@@ -70,53 +70,57 @@ static tt_status make_room(const tt_tensors *all, tt_arena *arena,
 {
     if (s->model == NULL)
         TT_TRY(make_lists(all, arena, s));
-    s->bytes = tt_tensors_bytes(all);
-    s->memory = tt_alloc_aligned(s->bytes + ALIGN, ALIGN);
-    return s->memory != NULL
-               ? TT_OK
-               : tt_fail(TT_ERR_NOMEM,
-                         "no memory for a snapshot of %lld bytes of state",
-                         (long long)s->bytes);
+    return tt__snapshot_room(s, tt_tensors_bytes(all));
+}
+
+// A part is gathered, which waits; what this rank has whole leaves while steps run.
+static tt_status read_one(tt_exec *exec, const tt_tensor *t, void *to)
+{
+    return t->is_split ? tt_tensor_gather(exec, t, 0, to)
+                       : tt_exec_drain(exec, t->val, to);
 }
 
 static tt_status read_all(tt_exec *exec, const tt_tensors *all, tt_snapshot *s)
 {
     char *at = s->memory;
     int64_t model = 0, optim = 0;
+    TT_TRY(tt_exec_drain_begin(exec));
     for (int64_t i = 0; i < all->n; i++) {
-        TT_TRY(tt_tensor_gather(exec, &all->v[i], 0, at));
+        TT_TRY(read_one(exec, &all->v[i], at));
         entry_of(s, &all->v[i], &model, &optim)->data = at;
         at += padded(all->v[i].bytes);
     }
-    return TT_OK;
+    s->exec = exec;
+    return tt_exec_drain_end(exec);
+}
+
+tt_status tt_snapshot_begin(tt_exec *exec, const tt_tensors *all,
+                            tt_arena *arena, tt_snapshot *s)
+{
+    const tt_peers *peers = helpers(all);
+    const bool is_first = tt_tensors_are_first(all);
+    tt_status status = is_first ? make_room(all, arena, s) : TT_OK;
+    if (peers != NULL)
+        status = tt_peers_follow(peers, "snapshot", status);
+    const bool is_agreed = status == TT_OK;
+    if (status == TT_OK && is_first)
+        status = read_all(exec, all, s);
+    else if (status == TT_OK && peers != NULL)
+        status = help(exec, all);
+    s->is_torn = peers != NULL && is_agreed && status != TT_OK;
+    return status;
+}
+
+tt_status tt_snapshot_wait(const tt_snapshot *snapshot)
+{
+    return snapshot->exec == NULL ? TT_OK : tt_exec_drain_wait(snapshot->exec);
 }
 
 tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
                            tt_arena *arena, tt_snapshot *snapshot)
 {
-    tt_snapshot s = *snapshot;
-    const tt_peers *peers = helpers(all);
-    const bool is_first = tt_tensors_are_first(all);
-    tt_status status = is_first ? make_room(all, arena, &s) : TT_OK;
-    if (peers != NULL)
-        status = tt_peers_follow(peers, "snapshot", status);
-    const bool is_agreed = status == TT_OK;
-    if (status == TT_OK && is_first)
-        status = read_all(exec, all, &s);
-    else if (status == TT_OK && peers != NULL)
-        status = help(exec, all);
-    if (status != TT_OK)
-        tt_free_aligned(s.memory);
-    else
-        *snapshot = s;
-    snapshot->is_torn = peers != NULL && is_agreed && status != TT_OK;
-    return status;
-}
-
-void tt_snapshot_free(tt_snapshot *snapshot)
-{
-    tt_free_aligned(snapshot->memory);
-    snapshot->memory = NULL;
+    TT_TRY(tt_snapshot_begin(exec, all, arena, snapshot));
+    return tt_snapshot_wait(snapshot);
 }
 
 tt_status tt_snapshot_put_back(tt_exec *exec, const tt_tensors *all,

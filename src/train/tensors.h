@@ -15,6 +15,8 @@
 #include "store/safetensors.h"
 #include "train/peers.h"
 
+#include <pthread.h>
+
 typedef enum tt_tensor_role {
     TT_TENSOR_PARAM,  // a weight, trained or frozen
     TT_TENSOR_BUFFER, // other state of the model: batch norm's statistics
@@ -92,23 +94,40 @@ tt_status tt_tensors_copy(tt_exec *from, const tt_tensors *sources, tt_exec *to,
 // ---- all of them at once -------------------------------------------------
 
 typedef struct tt_snapshot {
-    void *memory; // of tt_alloc_aligned, which the tensors' data point into
+    void *memory; // which the tensors' data point into; kept from take to take
     int64_t bytes;
     int64_t n_model, n_optim;
     tt_safetensor *model, *optim; // EMA is among `optim`; in the arena
-    bool is_torn; // it failed half-way: ranks are no longer in step
+    bool is_torn;    // it failed half-way: ranks are no longer in step
+    bool has_thread; // that makes the memory ready; see snapshot_room.c
+    pthread_t thread;
+    tt_backend *backend; // for which the memory is pinned; NULL: it is not
+    const tt_exec *exec; // whose states are in it
 } tt_snapshot;
 
 // What a snapshot needs.
 int64_t tt_tensors_bytes(const tt_tensors *all);
 
+// Rank 0's memory, ahead of the first snapshot: a thread gets its pages and, for a
+// device, pins them, so that the first one takes no longer than others. Without memory
+// nothing happens, and the snapshot says so. Nothing on other ranks.
+void tt_snapshot_prepare(tt_exec *exec, const tt_tensors *all,
+                         tt_snapshot *snapshot);
+
 // Copies every tensor of the list, on rank 0; the others take part and get none.
-// `arena` holds the lists; after the first time the same
-// *snapshot may be given again and only `memory` is new.
+// `arena` holds the lists. The same *snapshot may be given again: then the memory is
+// used again. States of a device are still on their way on return, while its steps go
+// on: tt_snapshot_wait, which any thread may call, returns when all are there.
+tt_status tt_snapshot_begin(tt_exec *exec, const tt_tensors *all,
+                            tt_arena *arena, tt_snapshot *snapshot);
+tt_status tt_snapshot_wait(const tt_snapshot *snapshot);
+// Both.
 tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
                            tt_arena *arena, tt_snapshot *snapshot);
-void tt_snapshot_free(tt_snapshot *snapshot); // the memory, unless it was given
-                                              // away (then set it to NULL)
+void tt_snapshot_free(tt_snapshot *snapshot); // its memory
+
+// Files of train/ alone: room for `bytes`, the same as before where it is enough.
+tt_status tt__snapshot_room(tt_snapshot *snapshot, int64_t bytes);
 
 // Writes the snapshot's own data back: for rolling back in memory.
 tt_status tt_snapshot_put_back(tt_exec *exec, const tt_tensors *all,

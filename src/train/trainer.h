@@ -59,6 +59,8 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes);
 
 // ---- trainer_save.c ------------------------------------------------------
 
+// Memory for checkpoints, before the first is due.
+tt_status tt__trainer_prepare_save(tt_trainer *t);
 // In the background. Failing is a warning, once; unless ranks lost step over it.
 tt_status tt__trainer_save(tt_trainer *t);
 // The last one: waits, and failing is an error.

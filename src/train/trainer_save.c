@@ -38,6 +38,15 @@ static tt_status may_hold(const tt_trainer *t, bool *may_out)
                               sizeof *may_out);
 }
 
+tt_status tt__trainer_prepare_save(tt_trainer *t)
+{
+    bool may = false;
+    TT_TRY(may_hold(t, &may));
+    if (may)
+        tt_snapshot_prepare(t->job->exec, &t->job->tensors, &t->snapshot);
+    return TT_OK;
+}
+
 // What is there of a checkpoint before its tensors are.
 static tt_checkpoint_content
 content_of(const tt_trainer *t, tt_checkpoint_text text[2], const char *state)
@@ -52,17 +61,21 @@ content_of(const tt_trainer *t, tt_checkpoint_text text[2], const char *state)
                                    .state = state};
 }
 
-// Rank 0's, in the background.
+static tt_status snapshot_is_ready(void *user)
+{
+    return tt_snapshot_wait(user);
+}
+
+// Rank 0's, in the background; the snapshot stays as it is until that is written.
 static tt_status hand_over(tt_trainer *t, tt_checkpoint_content *content)
 {
     content->model = t->snapshot.model;
     content->optim = t->snapshot.optim;
     content->n_model = t->snapshot.n_model;
     content->n_optim = t->snapshot.n_optim;
-    content->memory = t->snapshot.memory;
-    TT_TRY(tt_checkpoints_save(t->store, content));
-    t->snapshot.memory = NULL; // theirs now
-    return TT_OK;
+    content->ready = snapshot_is_ready;
+    content->user = &t->snapshot;
+    return tt_checkpoints_save(t->store, content);
 }
 
 static tt_status save_tensors(tt_trainer *t, tt_checkpoint_content *content)
@@ -72,12 +85,9 @@ static tt_status save_tensors(tt_trainer *t, tt_checkpoint_content *content)
     if (!may)
         return tt_stream_save(t->job->exec, &t->job->tensors, t->store, content,
                               &t->snapshot.is_torn);
-    TT_TRY(tt_snapshot_take(t->job->exec, &t->job->tensors, t->arena,
-                            &t->snapshot));
-    const tt_status status =
-        tt__trainer_is_first(t) ? hand_over(t, content) : TT_OK;
-    tt_snapshot_free(&t->snapshot);
-    return status;
+    TT_TRY(tt_snapshot_begin(t->job->exec, &t->job->tensors, t->arena,
+                             &t->snapshot));
+    return tt__trainer_is_first(t) ? hand_over(t, content) : TT_OK;
 }
 
 // Every rank takes part; a failure of rank 0's own (a disk, its memory) is not one of

@@ -246,6 +246,7 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
     TT_TRY(tt_peers_follow(&t->job->peers, "start", open_folder(t)));
     t->job->feeds_ahead = true;
     TT_TRY(open_loader(t));
+    TT_TRY(tt__trainer_prepare_save(t));
     mark_again(t);
     t->first_step = t->state.step;
     t->seconds_before = t->state.seconds;

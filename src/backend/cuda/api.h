@@ -91,6 +91,7 @@ typedef struct tt_cuda_api {
     void (*forget)(tt_cuda *cuda, tt_cuda_recording *recording);
 
     tt_cuda_beside_api beside;
+    tt_cuda_drain_api drain;
     tt_cuda_wire_api wire;
 
     // See backend/lane.h.

@@ -37,4 +37,16 @@ typedef struct tt_cuda_beside_api {
     const char *(*finish)(tt_cuda *cuda, tt_cuda_beside *beside);
 } tt_cuda_beside_api;
 
+// States on their way to the host; see backend/drain.h.
+typedef struct tt_cuda_drain_api {
+    const char *(*pin)(tt_cuda *cuda, void *host, int64_t n);
+    void (*unpin)(tt_cuda *cuda, void *host);
+    const char *(*begin)(tt_cuda *cuda);
+    const char *(*copy)(tt_cuda *cuda, void *host, const void *from, int64_t n,
+                        bool in_steps);
+    const char *(*end)(tt_cuda *cuda);
+    const char *(*hold)(tt_cuda *cuda);
+    const char *(*wait)(tt_cuda *cuda);
+} tt_cuda_drain_api;
+
 #endif

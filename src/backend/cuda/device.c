@@ -4,6 +4,7 @@
 // All work of a device is queued in one stream; the host waits only where it reads.
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/drain.h"
 #include "backend/cuda/lane.h"
 #include "backend/cuda/layout.h"
 #include "backend/cuda/links.h"
@@ -280,6 +281,7 @@ const tt_backend_def tt_backend_cuda = {
     .queue = &tt__cuda_queue,
     .links = &tt__cuda_links,
     .lane = &tt__cuda_lane,
+    .drain = &tt__cuda_drain,
     .is_here = is_here,
     .count = count,
     .has_dtype = has_dtype,

@@ -56,6 +56,7 @@ struct tt_cuda {
     tt_cuda_info info;
     struct tt_cuda_queue *queue; // beside the stream; NULL: nobody needs it
     cudaStream_t beside[2]; // copies from and to the device; see beside.cu
+    struct tt_cuda_drain *drain; // NULL: nothing was drained yet
 };
 
 // Fails while work is recorded: it would be done now, or never again.
@@ -73,6 +74,7 @@ const char *tt_cuda_flush_squares(tt_cuda *cuda);
 void tt_cuda_forget_optims(tt_cuda *cuda);
 void tt_cuda_forget_squares(tt_cuda *cuda);
 void tt_cuda_beside_close(tt_cuda *cuda);
+void tt_cuda_drain_close(tt_cuda *cuda);
 
 // NULL, or what went wrong; the text lives until the thread's next failure.
 const char *tt_cuda_failed(cudaError_t status);
@@ -336,6 +338,14 @@ void tt_cuda_beside_destroy(tt_cuda_beside *beside);
 const char *tt_cuda_beside_begin(tt_cuda *cuda, tt_cuda_beside *beside,
                                  void *to, const void *from, int64_t bytes);
 const char *tt_cuda_beside_finish(tt_cuda *cuda, tt_cuda_beside *beside);
+const char *tt_cuda_drain_pin(tt_cuda *cuda, void *host, int64_t n);
+void tt_cuda_drain_unpin(tt_cuda *cuda, void *host);
+const char *tt_cuda_drain_begin(tt_cuda *cuda);
+const char *tt_cuda_drain_copy(tt_cuda *cuda, void *host, const void *from,
+                               int64_t n, bool in_steps);
+const char *tt_cuda_drain_end(tt_cuda *cuda);
+const char *tt_cuda_drain_hold(tt_cuda *cuda);
+const char *tt_cuda_drain_wait(tt_cuda *cuda);
 const char *tt_cuda_lane_open(tt_cuda *cuda, int64_t bytes, tt_cuda_lane **out);
 void tt_cuda_lane_close(tt_cuda_lane *lane);
 const char *tt_cuda_lane_room(tt_cuda_lane *lane, void **host_out);

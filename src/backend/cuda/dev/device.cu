@@ -48,6 +48,7 @@ static void destroy(tt_cuda *c)
 {
     tt_cuda_queue_destroy(c);
     tt_cuda_beside_close(c);
+    tt_cuda_drain_close(c);
     tt_cuda_forget_optims(c);
     tt_cuda_forget_squares(c);
     if (c->meeting != NULL)
@@ -361,6 +362,9 @@ const tt_cuda_api tutti_cuda_api = {
     tt_cuda_forget,
     {tt_cuda_host_alloc, tt_cuda_host_free, tt_cuda_beside_create,
      tt_cuda_beside_destroy, beside_begin, tt_cuda_beside_finish},
+    {tt_cuda_drain_pin, tt_cuda_drain_unpin, tt_cuda_drain_begin,
+     tt_cuda_drain_copy, tt_cuda_drain_end, tt_cuda_drain_hold,
+     tt_cuda_drain_wait},
     {
         tt_cuda_queue_events,
         tt_cuda_queue_pin,
