@@ -1,9 +1,10 @@
 // nearest - the "did you mean" of every message: edit distance with swaps of
 // neighbours (Damerau-Levenshtein, restricted), accepted up to about a third of
-// the longer word.
+// the longer word. Upper and lower case are the same.
 
 #include "base/opt.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { WORD_MAX = 64 };
@@ -11,6 +12,11 @@ enum { WORD_MAX = 64 };
 static int min2(int a, int b)
 {
     return a < b ? a : b;
+}
+
+static bool is_same(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
 static int distance(const char *a, int na, const char *b, int nb)
@@ -24,9 +30,10 @@ static int distance(const char *a, int na, const char *b, int nb)
         const int *const above2 = rows[(i + 1) % 3];
         row[0] = i;
         for (int j = 1; j <= nb; j++) {
-            const int replace = above[j - 1] + (a[i - 1] != b[j - 1]);
+            const int replace = above[j - 1] + !is_same(a[i - 1], b[j - 1]);
             row[j] = min2(replace, min2(above[j], row[j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+            if (i > 1 && j > 1 && is_same(a[i - 1], b[j - 2]) &&
+                is_same(a[i - 2], b[j - 1]))
                 row[j] = min2(row[j], above2[j - 2] + 1);
         }
     }

@@ -42,9 +42,13 @@ typedef struct tt_opt {
     tt_opt_type type;
     size_t offset;       // in the params struct
     const char *choices; // TT_OPT_CHOICE only
-    double min, max;     // numbers (each of a list); both 0: any value;
-                         // max below min: no upper bound
+    // Of numbers (each of a list); both 0: any value; max below min: no upper
+    // bound. Settings of users have both, so that none of them takes infinity.
+    double min, max;
 } tt_opt;
+
+// The greatest number below 1, for a limit that is itself not allowed.
+#define TT_BELOW_1 0x1.fffffffffffffp-1
 
 // Fills `params` with the defaults.
 tt_status tt_opt_defaults(const tt_opt *table, void *params, tt_arena *arena);

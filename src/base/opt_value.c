@@ -54,6 +54,16 @@ static int suffix_shift(char c)
     }
 }
 
+// A number beyond those of its type becomes the nearest of them, with errno ERANGE:
+// so it is said to be too large, and not to be no number.
+static int64_t clamp(double real)
+{
+    if (fabs(real) < two_63)
+        return (int64_t)real;
+    errno = ERANGE;
+    return real < 0 ? INT64_MIN : INT64_MAX;
+}
+
 // Reads one whole number at `p` and moves `*end` behind it.
 static bool scan_i64(const char *p, const char **end, int64_t *value)
 {
@@ -64,15 +74,16 @@ static bool scan_i64(const char *p, const char **end, int64_t *value)
     int64_t whole = strtoll(p, &stop, 10);
     if (*stop == '.' || *stop == 'e' || *stop == 'E' || stop == p) {
         const double real = strtod(p, &stop);
-        if (!(fabs(real) < two_63) || real != floor(real))
+        if (real != floor(real))
             return false;
-        whole = (int64_t)real;
-    } else if (errno == ERANGE) {
-        return false;
+        errno = 0;
+        whole = clamp(real);
     }
     const int shift = suffix_shift(*stop);
     *end = stop + (shift > 0);
-    return !__builtin_mul_overflow(whole, (int64_t)1 << shift, value);
+    if (__builtin_mul_overflow(whole, (int64_t)1 << shift, value))
+        *value = clamp((double)whole * (double)((int64_t)1 << shift));
+    return true;
 }
 
 static bool scan_f64(const char *p, const char **end, double *value)
@@ -98,17 +109,21 @@ static bool is_in_range(const tt_opt *opt, double x)
     return x >= opt->min && (opt->max < opt->min || x <= opt->max);
 }
 
-static tt_status fail_range(const tt_opt *opt, const char *text)
+// "optim.lr=-1: must be at least 0". A limit that is the number next to a round one
+// stands for that one, which is itself outside.
+static tt_status fail_range(const tt_opt *opt, const char *text, double x)
 {
-    if (opt->max < opt->min)
-        return tt_fail(TT_ERR_ARG,
-                       "%s: %s is too small; it must be at least "
-                       "%.15g",
-                       opt->name, text, opt->min);
-    return tt_fail(TT_ERR_ARG,
-                   "%s: %s is out of range; it must be from %.15g "
-                   "to %.15g",
-                   opt->name, text, opt->min, opt->max);
+    const bool is_low = x < opt->min;
+    const double limit = is_low ? opt->min : opt->max;
+    char shown[32];
+    snprintf(shown, sizeof shown, "%.15g", limit);
+    const double said = strtod(shown, NULL);
+    const bool is_outside = is_low ? said < limit : said > limit;
+    const char *how = is_low       ? is_outside ? "more than" : "at least"
+                      : is_outside ? "less than"
+                                   : "at most";
+    return tt_fail(TT_ERR_ARG, "%s=%s: must be %s %s", opt->name, text, how,
+                   shown);
 }
 
 static tt_status fail_value(const tt_opt *opt, const char *text,
@@ -127,8 +142,10 @@ static tt_status read_i64(const tt_opt *opt, const char *text, tt_arena *arena,
     if (!scan_i64(skip_blanks(text), &end, &number) ||
         *skip_blanks(end) != '\0')
         return fail_value(opt, text, "a whole number");
+    if (errno == ERANGE && opt->min == 0 && opt->max == 0)
+        return tt_fail(TT_ERR_ARG, "%s=%s: too large", opt->name, text);
     if (!is_in_range(opt, (double)number))
-        return fail_range(opt, text);
+        return fail_range(opt, text, (double)number);
     value->i64 = number;
     return TT_OK;
 }
@@ -143,7 +160,7 @@ static tt_status read_f64(const tt_opt *opt, const char *text, tt_arena *arena,
         *skip_blanks(end) != '\0')
         return fail_value(opt, text, "a number");
     if (!is_in_range(opt, number))
-        return fail_range(opt, text);
+        return fail_range(opt, text, number);
     value->f64 = number;
     return TT_OK;
 }
@@ -246,7 +263,7 @@ static tt_status read_list(const tt_opt *opt, const char *text,
         if (!scan(p, &p, list, i, &number))
             return fail_value(opt, text, allowed);
         if (!is_in_range(opt, number))
-            return fail_range(opt, text);
+            return fail_range(opt, text, number);
         p = skip_blanks(p);
         if (*p == stop)
             break;

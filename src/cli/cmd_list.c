@@ -1,6 +1,7 @@
 // list - every def with its options; the text comes from the tables.
 
 #include "backend/backend.h"
+#include "base/glob.h"
 #include "base/json.h"
 #include "check/law.h"
 #include "cli/command.h"
@@ -20,9 +21,46 @@
 // One member, printed as text or as JSON.
 typedef struct printer {
     bool is_json;
+    const char *pattern; // of names; NULL: all of them
+    int64_t n;           // printed
     tt_json json;
     tt_str text;
 } printer;
+
+// A pattern with * or ? is one of whole names, a word is any part of one.
+static bool is_wanted(const printer *p, const char *name)
+{
+    if (p->pattern == NULL)
+        return true;
+    return strpbrk(p->pattern, "*?[") != NULL
+               ? tt_glob_match(p->pattern, name)
+               : strcasestr(name, p->pattern) != NULL;
+}
+
+static const char *type_name(tt_opt_type type)
+{
+    static const char *const names[] = {
+        [TT_OPT_I64] = "integer",  [TT_OPT_F64] = "number",
+        [TT_OPT_BOOL] = "boolean", [TT_OPT_CHOICE] = "choice",
+        [TT_OPT_STR] = "text",     [TT_OPT_I64S] = "integers",
+        [TT_OPT_F64S] = "numbers",
+    };
+    return names[type];
+}
+
+// What a table says of an option, in an open object.
+static void add_option(printer *p, const tt_opt *o)
+{
+    tt_json_str(&p->json, "default", o->fallback != NULL ? o->fallback : "");
+    tt_json_str(&p->json, "doc", o->doc != NULL ? o->doc : "");
+    tt_json_str(&p->json, "type", type_name(o->type));
+    if (o->type == TT_OPT_CHOICE)
+        tt_json_str(&p->json, "choices", o->choices);
+    if (o->min != 0 || o->max != 0)
+        tt_json_f64(&p->json, "min", o->min);
+    if ((o->min != 0 || o->max != 0) && o->max >= o->min)
+        tt_json_f64(&p->json, "max", o->max);
+}
 
 static void print_options(printer *p, const tt_opt *table)
 {
@@ -33,10 +71,7 @@ static void print_options(printer *p, const tt_opt *table)
         if (p->is_json) {
             tt_json_open(&p->json, NULL, '{');
             tt_json_str(&p->json, "name", o->name);
-            tt_json_str(&p->json, "default", fallback);
-            tt_json_str(&p->json, "doc", o->doc ? o->doc : "");
-            if (o->type == TT_OPT_CHOICE)
-                tt_json_str(&p->json, "choices", o->choices);
+            add_option(p, o);
             tt_json_close(&p->json, '}');
         } else {
             printf("    %-14s %-10s %s%s%s\n", o->name, fallback,
@@ -50,6 +85,7 @@ static void print_options(printer *p, const tt_opt *table)
 
 static void open_member(printer *p, const char *name, const char *doc)
 {
+    p->n++;
     if (p->is_json) {
         tt_json_open(&p->json, NULL, '{');
         tt_json_str(&p->json, "name", name);
@@ -68,9 +104,19 @@ static void close_member(printer *p)
 static void member(printer *p, const char *name, const char *doc,
                    const tt_opt *options)
 {
+    if (!is_wanted(p, name))
+        return;
     open_member(p, name, doc);
     print_options(p, options);
     close_member(p);
+}
+
+static bool has_preset(const printer *p, const tt_model_def *model)
+{
+    for (const tt_model_preset *s = model->presets; s && s->name; s++)
+        if (is_wanted(p, s->name))
+            return true;
+    return false;
 }
 
 static tt_status list_models(printer *p, tt_arena *arena)
@@ -79,6 +125,8 @@ static tt_status list_models(printer *p, tt_arena *arena)
     (void)arena;
     const tt_model_def *const *all = tt_model_all(&n);
     for (int i = 0; i < n; i++) {
+        if (!is_wanted(p, all[i]->name) && !has_preset(p, all[i]))
+            continue;
         open_member(p, all[i]->name, all[i]->doc);
         print_options(p, all[i]->options);
         if (p->is_json)
@@ -192,46 +240,41 @@ static tt_status list_sources(printer *p, tt_arena *arena)
     return TT_OK;
 }
 
-typedef struct settings_printer {
-    printer *printer;
-    tt_arena *arena;
-} settings_printer;
-
-static void print_setting(printer *p, const tt_opt *o)
+static void print_setting(printer *p, const tt_known_row *row)
 {
-    const tt_opt one[2] = {*o, {0}};
+    const tt_opt *o = row->opt;
     const bool is_choice = o->type == TT_OPT_CHOICE;
     const bool is_empty = o->fallback == NULL || o->fallback[0] == '\0';
-    if (p->is_json)
-        member(p, o->name, o->doc, one);
-    else
-        printf("%-22s %-9s %s%s%s\n", o->name, is_empty ? "-" : o->fallback,
-               o->doc, is_choice ? ": " : "", is_choice ? o->choices : "");
-}
-
-// Those of models and optimisers are listed with them.
-static tt_status print_section(void *user, const char *prefix,
-                               const tt_opt *table)
-{
-    const settings_printer *s = user;
-    if (strcmp(prefix, "model") == 0 || strcmp(prefix, "optim") == 0)
-        return TT_OK;
-    for (const tt_opt *o = table; o->name != NULL; o++) {
-        tt_opt full = *o;
-        full.name = tt_arena_printf(s->arena, "%s%s%s", prefix,
-                                    prefix[0] != '\0' ? "." : "", o->name);
-        if (full.name == NULL)
-            return TT_ERR_NOMEM;
-        print_setting(s->printer, &full);
+    const bool is_some = row->of[0] != '\0';
+    p->n++;
+    if (p->is_json) {
+        tt_json_open(&p->json, NULL, '{');
+        tt_json_str(&p->json, "name", row->key);
+        add_option(p, o);
+        if (is_some)
+            tt_json_str(&p->json, "of", row->of);
+        tt_json_close(&p->json, '}');
+        return;
     }
-    return TT_OK;
+    printf("%-22s %-9s %s%s%s%s%s%s\n", row->key, is_empty ? "-" : o->fallback,
+           o->doc, is_choice ? ": " : "", is_choice ? o->choices : "",
+           is_some ? " (" : "", row->of, is_some ? ")" : "");
 }
 
+// Of all models, optimisers and sources; a word that no name has is looked for in
+// what is said about them.
 static tt_status list_settings(printer *p, tt_arena *arena)
 {
-    const tt_settings none = {0};
-    settings_printer s = {p, arena};
-    return tt_known_each(&none, arena, print_section, &s);
+    const tt_known_row *row = NULL;
+    int64_t n = 0;
+    TT_TRY(tt_known_all(arena, &row, &n));
+    for (int64_t i = 0; i < n; i++)
+        if (is_wanted(p, row[i].key))
+            print_setting(p, &row[i]);
+    for (int64_t i = 0, found = p->n; i < n && found == 0; i++)
+        if (is_wanted(p, row[i].opt->doc))
+            print_setting(p, &row[i]);
+    return TT_OK;
 }
 
 static const struct {
@@ -261,17 +304,31 @@ static tt_status unknown_kind(const char *name)
                    "unknown kind \"%s\"; `tutti list` names the kinds", name);
 }
 
+static tt_status list_kinds(printer *p)
+{
+    tt_json_open(&p->json, NULL, '[');
+    for (int i = 0; i < N_KINDS; i++)
+        if (p->is_json)
+            tt_json_str(&p->json, NULL, kinds[i].name);
+        else
+            printf("tutti list %s\n", kinds[i].name);
+    tt_json_close(&p->json, ']');
+    const tt_status status = tt_str_status(&p->text);
+    if (status == TT_OK && p->is_json)
+        puts(tt_str_text(&p->text));
+    tt_str_fini(&p->text);
+    return status;
+}
+
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     printer p = {.is_json = tt_cli_has(cli, "--json")};
     p.json.out = &p.text;
     (void)exit_out;
     TT_TRY(tt_settings_check_unused(&cli->settings, NULL, 0));
-    if (cli->n_words == 0) {
-        for (int i = 0; i < N_KINDS; i++)
-            printf("tutti list %s\n", kinds[i].name);
-        return TT_OK;
-    }
+    if (cli->n_words == 0)
+        return list_kinds(&p);
+    p.pattern = cli->n_words > 1 ? cli->word[1] : NULL;
     int k = 0;
     while (k < N_KINDS && strcmp(kinds[k].name, cli->word[0]) != 0)
         k++;
@@ -282,6 +339,10 @@ static tt_status run(tt_cli *cli, int *exit_out)
     tt_json_close(&p.json, ']');
     if (status == TT_OK)
         status = tt_str_status(&p.text);
+    if (status == TT_OK && p.n == 0 && p.pattern != NULL)
+        status = tt_fail(TT_ERR_ARG,
+                         "no name matches \"%s\"; `tutti list %s` has all",
+                         p.pattern, kinds[k].name);
     if (status == TT_OK && p.is_json)
         puts(tt_str_text(&p.text));
     tt_str_fini(&p.text);
@@ -297,8 +358,14 @@ const tt_command_def tt_command_list = {
     .name = "list",
     .doc = "Everything there is, with its options.",
     .usage = "[models|ops|optimisers|settings|sources|passes|backends|laws|"
-             "collectives|transports|commands]",
+             "collectives|transports|commands] [PATTERN] [--json]",
+    .detail = "With PATTERN, those whose name has it: a part of the name, or a "
+              "pattern with * and ?.\n`tutti list settings` has every setting "
+              "of every model, optimiser and source, `tutti list\nsettings "
+              "'optim.*'` those of optimisers, `tutti list settings lr` those "
+              "with lr in their name.",
     .flags = flags,
-    .max_words = 1,
+    .max_words = 2,
+    .takes_paths = true,
     .run = run,
 };

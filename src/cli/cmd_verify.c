@@ -225,8 +225,30 @@ static const char *usual_precision(tt_cli *cli)
     return device != NULL && strncmp(device, "cuda", 4) == 0 ? "fp32" : "fp64";
 }
 
+// One rank is not compared with itself: as many are asked for as the mesh has.
+static tt_status need_ranks(tt_cli *cli)
+{
+    tt_where where;
+    int64_t mesh = 1;
+    int32_t n = 1;
+    TT_TRY(tt_cli_ranks_count(cli, &n));
+    if (n > 1)
+        return TT_OK;
+    TT_TRY(tt_where_read(&cli->settings, cli->arena, &where));
+    for (int a = 0; a < TT_N_AXES; a++)
+        mesh *= where.axis[a] > 0 ? where.axis[a] : 1;
+    if (mesh > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "verify compares several ranks with one, and there is "
+                       "one: -n %lld starts those of the mesh",
+                       (long long)mesh);
+    return tt_fail(TT_ERR_ARG, "verify compares several ranks with one, and "
+                               "there is one: say how many, as with -n 2");
+}
+
 static tt_status run(tt_cli *cli, int *exit_out)
 {
+    TT_TRY(need_ranks(cli));
     if (tt_settings_find(&cli->settings, "precision") == NULL)
         TT_TRY(tt_settings_set(&cli->settings, "precision",
                                usual_precision(cli), "verify", cli->arena));
@@ -242,7 +264,7 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_verify = {
     .name = "verify",
     .doc = "Prove a layout: many ranks against one.",
-    .usage = "[FILE.yaml] [key=value ...] [-n N] [--json]",
+    .usage = "[FILE.yaml] [key=value ...] -n N [--json]",
     .detail =
         "Runs the settings on N local ranks and on one, from the same seed on "
         "random\nbatches, in fp64 (fp32 with device=cuda) unless precision= "

@@ -23,7 +23,7 @@ static const tt_opt table[] = {
     {"format", "llmc", "of the files", TT_OPT_CHOICE, offsetof(options, format),
      TT_TOKEN_FORMATS},
     {"shard", "0", "tokens of a file; 0: as many as it can hold", TT_OPT_I64,
-     offsetof(options, shard), NULL, 0, -1},
+     offsetof(options, shard), NULL, 0, 9e15},
     {"vocab", "0", "ids are below it; 0: look", TT_OPT_I64,
      offsetof(options, vocab), NULL, 0, INT32_MAX},
     {"end", "-1", "id that ends a document; -1: each file is one", TT_OPT_I64,

@@ -39,7 +39,7 @@ static const tt_opt table[] = {
     {"special", "false", "special tokens in the text count as such",
      TT_OPT_BOOL, offsetof(options, special)},
     {"shard", "0", "tokens of a file; 0: as many as it can hold", TT_OPT_I64,
-     offsetof(options, shard), NULL, 0, -1},
+     offsetof(options, shard), NULL, 0, 9e15},
     {"threads", "0", "that encode; 0: all cores", TT_OPT_I64,
      offsetof(options, threads), NULL, 0, 256},
     {0},

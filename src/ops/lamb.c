@@ -78,13 +78,13 @@ void tt_optim_emit_lamb(tt_builder *b, tt_optim_node *node)
 
 static const tt_opt options_update[] = {
     {"weight_decay", "0.01", "how strongly weights are drawn to 0", TT_OPT_F64,
-     .offset = offsetof(tt_optim_params, weight_decay), .min = 0, .max = -1},
+     .offset = offsetof(tt_optim_params, weight_decay), .min = 0, .max = 1e6},
     {"beta1", "0.9", "how much of the mean gradient stays", TT_OPT_F64,
-     .offset = offsetof(tt_optim_params, beta1), .min = 0, .max = 1},
+     .offset = offsetof(tt_optim_params, beta1), .min = 0, .max = TT_BELOW_1},
     {"beta2", "0.999", "how much of the mean of squares stays", TT_OPT_F64,
-     .offset = offsetof(tt_optim_params, beta2), .min = 0, .max = 1},
+     .offset = offsetof(tt_optim_params, beta2), .min = 0, .max = TT_BELOW_1},
     {"eps", "1e-6", "added to the divisor", TT_OPT_F64,
-     .offset = offsetof(tt_optim_params, eps), .min = 0, .max = -1},
+     .offset = offsetof(tt_optim_params, eps), .min = 0, .max = 1e6},
     {"adapt", "true", "whether the norms of weight and update set the rate",
      TT_OPT_BOOL, .offset = offsetof(tt_optim_params, adapt)},
     {0},

@@ -27,12 +27,13 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static const tt_opt options[] = {
     {"weight_decay", "0", "how strongly weights are drawn to 0", TT_OPT_F64,
-     .offset = offsetof(tt_optim_params, weight_decay), .min = 0, .max = -1},
+     .offset = offsetof(tt_optim_params, weight_decay), .min = 0, .max = 1e6},
     {"momentum", "0.9", "how much of the last update stays", TT_OPT_F64,
-     .offset = offsetof(tt_optim_params, momentum), .min = 0, .max = 1},
+     .offset = offsetof(tt_optim_params, momentum), .min = 0,
+     .max = TT_BELOW_1},
     {"dampening", "0", "how much of the gradient momentum leaves out",
      TT_OPT_F64, .offset = offsetof(tt_optim_params, dampening), .min = 0,
-     .max = 1},
+     .max = TT_BELOW_1},
     {"nesterov", "false", "whether momentum looks ahead", TT_OPT_BOOL,
      .offset = offsetof(tt_optim_params, nesterov)},
     {"low", "none", "the dtype of a copy for the kernels; set by the precision",

@@ -27,11 +27,11 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static const tt_opt options[] = {
     {"weight_decay", "0", "how strongly weights are drawn to 0", TT_OPT_F64,
-     .offset = offsetof(tt_optim_params, weight_decay), .min = 0, .max = -1},
+     .offset = offsetof(tt_optim_params, weight_decay), .min = 0, .max = 1e6},
     {"alpha", "0.99", "how much of the mean of squares stays", TT_OPT_F64,
-     .offset = offsetof(tt_optim_params, alpha), .min = 0, .max = 1},
+     .offset = offsetof(tt_optim_params, alpha), .min = 0, .max = TT_BELOW_1},
     {"eps", "1e-8", "added to the divisor", TT_OPT_F64,
-     .offset = offsetof(tt_optim_params, eps), .min = 0, .max = -1},
+     .offset = offsetof(tt_optim_params, eps), .min = 0, .max = 1e6},
     {"low", "none", "the dtype of a copy for the kernels; set by the precision",
      TT_OPT_CHOICE, .offset = offsetof(tt_optim_params, low),
      .choices = "none|bf16|f16"},

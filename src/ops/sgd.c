@@ -23,7 +23,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static const tt_opt options[] = {
     {"weight_decay", "0", "how strongly weights are drawn to 0", TT_OPT_F64,
-     .offset = offsetof(tt_optim_params, weight_decay), .min = 0, .max = -1},
+     .offset = offsetof(tt_optim_params, weight_decay), .min = 0, .max = 1e6},
     {"low", "none", "the dtype of a copy for the kernels; set by the precision",
      TT_OPT_CHOICE, .offset = offsetof(tt_optim_params, low),
      .choices = "none|bf16|f16"},

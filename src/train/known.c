@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include "ops/optim.h"
 #include "train/job.h"
+#include "train/meant.h"
 #include "train/options.h"
 
 #include <string.h>
@@ -125,7 +126,8 @@ static const char *last_word(const char *key)
     return dot != NULL ? dot + 1 : key;
 }
 
-// Keys that end with the same word come first: "lr" and "train.lr" mean optim.lr.
+// Keys that end with the same word come first: "lr" and "train.lr" mean optim.lr;
+// then what other programs call so, then what is spelled nearly so.
 static const char *nearest(const known *k, const char *key)
 {
     const char *same[MAX_KNOWN];
@@ -136,7 +138,31 @@ static const char *nearest(const known *k, const char *key)
     const char *near = tt_nearest(key, same, n);
     if (near != NULL || n > 0)
         return near != NULL ? near : same[0];
-    return tt_nearest(key, k->key, k->n);
+    near = tt_meant_key(key);
+    return near != NULL ? near : tt_nearest(key, k->key, k->n);
+}
+
+// "-n" is no setting: say where it goes.
+static tt_status unknown(const tt_setting *s, const char *near)
+{
+    if (near == NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "%s: %s: unknown setting; `tutti list settings` names "
+                       "them",
+                       s->origin, s->key);
+    return tt_fail(TT_ERR_ARG, "%s: %s: unknown setting; did you mean %s%s%s?",
+                   s->origin, s->key, near[0] == '-' ? "" : "\"", near,
+                   near[0] == '-' ? " on the command line" : "\"");
+}
+
+// A value as others write it, before its own reader says only that it is unknown.
+static tt_status check_meant(const tt_setting *s)
+{
+    const char *meant = tt_meant_value(s->key, s->value);
+    return meant == NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG, "%s: %s=%s: unknown; did you mean %s=%s?",
+                         s->origin, s->key, s->value, s->key, meant);
 }
 
 static tt_status check_one(const known *k, const tt_setting *s)
@@ -152,14 +178,7 @@ static tt_status check_one(const known *k, const tt_setting *s)
             return status == TT_OK ? status
                                    : tt_fail_context(status, "%s", s->origin);
         }
-    const char *near = nearest(k, s->key);
-    if (near == NULL)
-        return tt_fail(TT_ERR_ARG,
-                       "%s: %s: unknown setting; `tutti list settings` names "
-                       "them",
-                       s->origin, s->key);
-    return tt_fail(TT_ERR_ARG, "%s: %s: unknown setting; did you mean \"%s\"?",
-                   s->origin, s->key, near);
+    return unknown(s, nearest(k, s->key));
 }
 
 tt_status tt_known_check(const tt_settings *settings, const tt_opt *extra,
@@ -169,6 +188,8 @@ tt_status tt_known_check(const tt_settings *settings, const tt_opt *extra,
     if (k == NULL)
         return TT_ERR_NOMEM;
     k->arena = arena;
+    for (int64_t i = 0; i < settings->n; i++)
+        TT_TRY(check_meant(&settings->v[i]));
     TT_TRY(collect(k, "", extra));
     TT_TRY(tt_known_each(settings, arena, collect, k));
     for (int64_t i = 0; i < settings->n; i++)

@@ -20,4 +20,18 @@ tt_status tt_known_each(const tt_settings *settings, tt_arena *arena,
 tt_status tt_known_check(const tt_settings *settings, const tt_opt *extra,
                          tt_arena *arena);
 
+// One setting of all that there are.
+typedef struct tt_known_row {
+    const char *key; // "model.layers"
+    const tt_opt *opt;
+    // Which models, optimisers or sources have it so, ", " between them; "": all
+    // of them, or it belongs to none.
+    const char *of;
+} tt_known_row;
+
+// Every setting of every model, optimiser and source, in the arena. A key whose
+// default or meaning is another elsewhere has several rows.
+tt_status tt_known_all(tt_arena *arena, const tt_known_row **row_out,
+                       int64_t *n_out);
+
 #endif

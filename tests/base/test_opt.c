@@ -110,11 +110,14 @@ TEST(opt_names_what_is_wrong)
                   "path, kernel, free"));
     CHECK(
         refuses(&f, "layers", "six", "layers: \"six\" is not a whole number"));
-    CHECK(
-        refuses(&f, "layers", "0",
-                "layers: 0 is out of range; it must be from 1 to 1000000000"));
-    CHECK(refuses(&f, "rate", "-1",
-                  "rate: -1 is too small; it must be at least 0"));
+    CHECK(refuses(&f, "layers", "0", "layers=0: must be at least 1"));
+    CHECK(refuses(&f, "layers", "1e10",
+                  "layers=1e10: must be at most 1000000000"));
+    CHECK(refuses(&f, "layers", "99999999999999999999",
+                  "layers=99999999999999999999: must be at most 1000000000"));
+    CHECK(refuses(&f, "layers", "-9e99g", "layers=-9e99g: must be at least 1"));
+    CHECK(refuses(&f, "free", "1e30", "free=1e30: too large"));
+    CHECK(refuses(&f, "rate", "-1", "rate=-1: must be at least 0"));
     CHECK(refuses(&f, "rate", "nan", "rate: \"nan\" is not a number"));
     CHECK(refuses(&f, "rate", "1e999", "rate: \"1e999\" is not a number"));
     CHECK(refuses(&f, "bias", "maybe", "bias: \"maybe\" is not true or false"));
@@ -124,8 +127,7 @@ TEST(opt_names_what_is_wrong)
     CHECK(
         refuses(&f, "kernel", "3,x",
                 "kernel: \"3,x\" is not a list of whole numbers such as 3,3"));
-    CHECK(refuses(&f, "kernel", "3,100",
-                  "kernel: 3,100 is out of range; it must be from 1 to 99"));
+    CHECK(refuses(&f, "kernel", "3,100", "kernel=3,100: must be at most 99"));
     tt_arena_destroy(f.arena);
 }
 

@@ -95,8 +95,7 @@ TEST(settings_apply_names_the_place)
     s.n = 1;
     set(&s, "model.layers", "101", "command line", arena);
     CHECK(tt_settings_apply(&s, "model", table, &p, arena) == TT_ERR_ARG);
-    CHECK(says("command line: model.layers: 101 is out of range; it must be "
-               "from 1 to 100"));
+    CHECK(says("command line: model.layers=101: must be at most 100"));
     set(&s, "model.a:b", "1", "command line", arena);
     set(&s, "model.layers", "1", "command line", arena);
     CHECK(tt_settings_apply(&s, "model", table, &p, arena) == TT_ERR_ARG);

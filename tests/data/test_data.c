@@ -36,7 +36,7 @@ TEST(data_refuses_what_is_unknown)
     tt_shelf_refuses("data=synthetic data.sise=3",
                      "test: data.sise: unknown option; did you mean \"size\"?");
     tt_shelf_refuses("data=text data.size=3", "data.size: unknown option");
-    tt_shelf_refuses("data=synthetic data.holdout=1.5", "out of range");
+    tt_shelf_refuses("data=synthetic data.holdout=1.5", "must be at most");
     tt_shelf_refuses("data=synthetic data.workers=0", "data.workers");
     tt_shelf_refuses("data=synthetic data.path=my.txt",
                      "data=text data.path=my.txt");

@@ -39,7 +39,8 @@ refuses 'did you mean --json' plan --jsn
 refuses 'unknown flag -x' list -x
 refuses 'neither key=value nor' plan gpt
 refuses 'neither key=value nor' plan one two
-refuses 'neither key=value nor' list models ops
+refuses 'no name matches "xyzzy"' list models xyzzy
+refuses 'neither key=value nor' list models gpt ops
 refuses 'neither key=value nor' bench step step
 refuses 'not of the form key=value' plan =3
 refuses 'step, gemm, op or allreduce' bench
@@ -59,13 +60,52 @@ refuses 'unknown setting' plan a.b.c=3
 refuses 'unknown setting' plan model.layers.x=3
 refuses 'did you mean adam' plan optim=adan
 refuses 'did you mean "optim.beta1"' plan optim.beta3=1
-refuses 'use cpu, cuda or ref' plan device=gpu
+refuses 'did you mean device=cuda' plan device=gpu
+refuses 'use cpu, cuda or ref' plan device=xyzzy
 refuses 'fp32|bf16|fp16|fp64' plan precision=fp31
 refuses 'not a whole number' plan model.layers=many
 refuses 'not a whole number' plan batch=1.5
 refuses 'not a whole number' plan batch=
 refuses 'not a number' plan optim.lr=nan
 refuses 'did you mean "steps"' bench step model=mlp stepz=3
+
+# What people mean who come from other programs.
+meant() {
+    refuses "did you mean \"$2\"" plan "$1"
+}
+meant tp=2 mesh.tensor
+meant dp=2 mesh.data
+meant pp=2 mesh.pipe
+meant cp=2 mesh.context
+meant ep=2 mesh.expert
+meant sequence_parallel=true layout.seq=tensor
+meant fsdp=true zero=3
+meant ulysses=2 'mesh.context=N layout.attention=all_to_all'
+meant lr=0.1 optim.lr
+meant learning_rate=0.1 optim.lr
+meant train.learning_rate=0.1 optim.lr
+meant batch_size=8 batch
+meant Batch-Size=8 batch
+meant epochs=3 train.epochs
+meant max_steps=3 train.steps
+meant gradient_accumulation_steps=2 accumulate
+meant weight_decay=0.1 optim.weight_decay
+meant optimizer=adam optim
+meant n_layer=3 model.layers
+meant dtype=bf16 precision
+refuses 'did you mean -n N on the command line' plan world_size=4
+refuses 'did you mean adamw' plan optim=adamW
+refuses 'did you mean precision=bf16' plan precision=bfloat16
+refuses 'did you mean recompute=full' plan recompute=true
+refuses 'without dashes: optim.lr=VALUE' plan --lr 0.1
+refuses 'without dashes: batch=VALUE' plan --batch-size=8
+refuses 'without dashes: optim.warmup=VALUE' plan --optim.warmup=8
+refuses 'did you mean -n N' train --nproc_per_node=2
+
+# One rank is not compared with itself.
+refuses 'say how many, as with -n 2' verify model=mlp
+refuses '-n 6 starts those of the mesh' verify model=gpt mesh.tensor=2 mesh.data=3
+refuses 'say how many' verify model=mlp -n 1
 
 # Impossible shapes.
 refuses 'not a multiple of model.heads' plan model=gpt model.width=770
@@ -80,18 +120,27 @@ refuses 'a VGG has depth' plan model=vgg model.depth=12
 refuses 'a ResNet has depth' plan model=resnet model.depth=7
 
 # Zero, negative and huge.
-refuses 'out of range' plan batch=0
-refuses 'out of range' plan batch=-1
-refuses 'out of range' plan batch=99999999999
-refuses 'not a whole number' plan batch=99999999999999999999999
-refuses 'out of range' plan model.width=1e18
-refuses 'out of range' plan model.heads=0
-refuses 'out of range' plan seq=-1
-refuses 'out of range' plan threads=-1
-refuses 'out of range' plan optim.lr=-1
-refuses 'out of range' bench step model=mlp steps=0
-refuses 'out of range' bench gemm m=-1
-refuses 'out of range' bench gemm m=1e9 n=1e9 k=1e9
+refuses 'optim.lr=-1: must be at least 0' plan optim.lr=-1
+for key in beta1 beta2; do
+    refuses "optim.$key=1: must be less than 1" plan optim.$key=1
+done
+refuses 'optim.momentum=1: must be less than 1' plan optim=momentum optim.momentum=1
+refuses 'optim.alpha=1: must be less than 1' plan optim=rmsprop optim.alpha=1
+for key in weight_decay eps lr clip; do
+    refuses "optim.$key=inf: must be at most" plan optim.$key=inf
+done
+refuses 'must be at least' plan batch=0
+refuses 'must be at least' plan batch=-1
+refuses 'must be at most' plan batch=99999999999
+refuses 'batch=99999999999999999999999: must be at most 16777216' plan batch=99999999999999999999999
+refuses 'must be at most' plan model.width=1e18
+refuses 'must be at least' plan model.heads=0
+refuses 'must be at least' plan seq=-1
+refuses 'must be at least' plan threads=-1
+refuses 'must be at least' plan optim.lr=-1
+refuses 'must be at least' bench step model=mlp steps=0
+refuses 'must be at least' bench gemm m=-1
+refuses 'must be at most' bench gemm m=1e9 n=1e9 k=1e9
 refuses 'no machine holds' plan model=gpt batch=16777216 seq=1024
 refuses 'no machine holds' plan model=resnet50 image=65536 batch=16777216
 refuses 'no machine holds' plan model=mlp model.width=16777216 model.layers=1000

@@ -13,7 +13,7 @@ names() {
 
 for command in $("$TUTTI" list commands | awk '{print $1}'); do
     names "*tutti $command"
-    for flag in $("$TUTTI" "$command" --help | awk '/^  --/ {print $1}'); do
+    for flag in $("$TUTTI" "$command" --help | awk '/^  -/ {print $1}'); do
         names "$flag"
     done
 done

@@ -93,7 +93,7 @@ refused train 'a mesh of 2 ranks besides data does not fit 1 rank; mesh.tensor=1
 refused plan 'mesh.order names tensor twice' $gpt mesh.order=tensor,tensor
 refused plan 'a mesh has at most 65536 ranks, and this one would have 90000' \
     $gpt mesh.data=300 mesh.tensor=300
-refused plan 'mesh.tensor: -1 is out of range' $gpt mesh.tensor=-1
+refused plan 'mesh.tensor=-1: must be at least 0' $gpt mesh.tensor=-1
 
 # Rules that are at odds with the mesh, the model or each other.
 refused plan 'layout.seq=context, but the mesh has no ranks along context; set mesh.context' \

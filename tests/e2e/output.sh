@@ -11,6 +11,22 @@ die() {
 
 "$TUTTI" --version | grep -qx 'tutti [0-9.]*' || die 'tutti --version'
 "$TUTTI" --help | grep -q '^  bench ' || die 'tutti --help'
+for word in -V version; do
+    [ "$("$TUTTI" $word)" = "$("$TUTTI" --version)" ] || die "tutti $word"
+done
+[ "$("$TUTTI" help train)" = "$("$TUTTI" train --help)" ] || die 'tutti help train'
+[ "$("$TUTTI" help)" = "$("$TUTTI" --help)" ] || die 'tutti help'
+"$TUTTI" help optim.beta1 | grep -q 'optim.beta1=0.9.*from 0 to 1' ||
+    die 'tutti help of a setting'
+for setting in model.layers model.kv_heads optim.beta1 optim.nesterov data.label \
+    data.path train.steps mesh.tensor comm.deadline batch; do
+    "$TUTTI" list settings | grep -q "^$setting " ||
+        die "tutti list settings does not name $setting"
+done
+"$TUTTI" list settings 'optim.*' >"$folder/out"
+grep -qv '^optim\.' "$folder/out" && die 'list settings of a pattern has others'
+grep -q '^optim.beta1 ' "$folder/out" || die 'list settings of a pattern'
+"$TUTTI" list settings lr_scale | grep -q '^optim.lr_scale ' || die 'list of a part'
 for command in plan list check bench; do
     "$TUTTI" $command --help | grep -q "^usage: tutti $command" ||
         die "tutti $command --help"
