@@ -65,6 +65,13 @@ tt_status tt_source_blame(const tt_source *source, int64_t index,
                            (long long)index);
 }
 
+tt_status tt_source_files(const tt_source *source, tt_file_list *list)
+{
+    return source == NULL || source->def->files == NULL
+               ? TT_OK
+               : source->def->files(source, list);
+}
+
 void tt_source_part(const tt_source_request *request, int64_t n,
                     int64_t *first_out, int64_t *n_out)
 {

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/opt.h"
 #include "base/status.h"
+#include "data/decode_list.h"
 #include "data/tokenizer.h"
 
 #include <stdbool.h>
@@ -44,6 +45,8 @@ typedef struct tt_source {
     int64_t channels, height, width; // of images; 0: they differ
     const char *const *class_name;   // `classes` names, or NULL
     tt_tokenizer *tokenizer;         // of a source of text, its own; NULL: none
+    const char
+        *note; // a sentence: what of the data was left out; NULL: nothing
 } tt_source;
 
 // What every source is told. Paths may be globs where files are shards; they are
@@ -80,6 +83,8 @@ struct tt_source_def {
     // Puts the name of image `index` before the message. NULL: its number is said.
     tt_status (*blame)(const tt_source *source, int64_t index,
                        tt_status status);
+    // Appends the paths of all files that samples come from. NULL: none.
+    tt_status (*files)(const tt_source *source, tt_file_list *list);
 };
 
 const tt_source_def *const *tt_source_all(int *n);
@@ -102,6 +107,9 @@ tt_status tt_source_read_image(const tt_source *source, int64_t index,
 // Says which image a message is about.
 tt_status tt_source_blame(const tt_source *source, int64_t index,
                           tt_status status);
+
+// The files of a source; NULL is fine.
+tt_status tt_source_files(const tt_source *source, tt_file_list *list);
 
 // For sources: which of `n` samples a split has when data.holdout divides them.
 void tt_source_part(const tt_source_request *request, int64_t n,

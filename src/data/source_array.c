@@ -55,6 +55,14 @@ void tt__arrays_close(tt_source *source)
     tt_free(arrays);
 }
 
+tt_status tt__arrays_files(const tt_source *source, tt_file_list *list)
+{
+    const tt_arrays *arrays = (const tt_arrays *)source;
+    TT_TRY(tt_file_list_add(list, arrays->x.path));
+    return arrays->y.path != NULL ? tt_file_list_add(list, arrays->y.path)
+                                  : TT_OK;
+}
+
 // ---- labels ------------------------------------------------------------------
 
 static tt_status label_at(const tt_array *labels, int64_t i, int32_t *label_out)

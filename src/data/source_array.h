@@ -50,6 +50,7 @@ tt_status tt__arrays_count_other(tt_arrays *arrays, tt_array_open_fn *open,
 
 tt_status tt__arrays_create(const tt_source_def *def, tt_arrays **arrays_out);
 void tt__arrays_close(tt_source *source);
+tt_status tt__arrays_files(const tt_source *source, tt_file_list *list);
 tt_status tt__arrays_image(const tt_source *source, int64_t index,
                            tt_image *out, int32_t *label_out);
 

@@ -255,6 +255,14 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
     return TT_OK;
 }
 
+static tt_status files(const tt_source *source, tt_file_list *list)
+{
+    const cifar *c = (const cifar *)source;
+    for (int64_t i = 0; i < c->n; i++)
+        TT_TRY(tt_file_list_add(list, c->v[i].path));
+    return TT_OK;
+}
+
 static const tt_opt options[] = {
     {"version", "auto", "which of the two; auto: by the size of the file",
      TT_OPT_CHOICE, offsetof(params, version), "auto|10|100"},
@@ -271,4 +279,5 @@ const tt_source_def tt_source_cifar = {
     .open = open_source,
     .close = close_source,
     .image = image,
+    .files = files,
 };

@@ -244,6 +244,11 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
     return TT_OK;
 }
 
+static tt_status files(const tt_source *source, tt_file_list *list)
+{
+    return tt_file_list_add(list, ((const csv *)source)->table.path);
+}
+
 static const tt_opt options[] = {
     {"label", "",
      "the label's column, a name or a number from 0; else label, "
@@ -268,4 +273,5 @@ const tt_source_def tt_source_csv = {
     .open = open_source,
     .close = close_source,
     .image = image,
+    .files = files,
 };

@@ -73,6 +73,22 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
     return TT_OK;
 }
 
+static tt_status files(const tt_source *source, tt_file_list *list)
+{
+    const folder *f = (const folder *)source;
+    tt_str path = {0};
+    tt_status status = TT_OK;
+    for (int64_t i = 0; status == TT_OK && i < f->files.n; i++) {
+        tt_str_clear(&path);
+        tt_str_addf(&path, "%s/%s", f->root, tt_file_list_at(&f->files, i));
+        status = tt_str_status(&path);
+        if (status == TT_OK)
+            status = tt_file_list_add(list, path.text);
+    }
+    tt_str_fini(&path);
+    return status;
+}
+
 // Where the splits are. `val` is "" when it is a part of `train`.
 typedef struct places {
     const char *train, *val;
@@ -250,4 +266,5 @@ const tt_source_def tt_source_folder = {
     .close = close_source,
     .image = image,
     .blame = blame,
+    .files = files,
 };

@@ -149,4 +149,5 @@ const tt_source_def tt_source_idx = {
     .open = open_source,
     .close = tt__arrays_close,
     .image = tt__arrays_image,
+    .files = tt__arrays_files,
 };

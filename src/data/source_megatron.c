@@ -225,6 +225,13 @@ static tt_status tokens(const tt_source *source, int64_t first, int64_t n,
     return TT_OK;
 }
 
+static tt_status files(const tt_source *source, tt_file_list *list)
+{
+    const megatron *m = (const megatron *)source;
+    TT_TRY(tt_file_list_add(list, m->bin_path));
+    return tt_file_list_add(list, m->idx_path);
+}
+
 const tt_source_def tt_source_megatron = {
     .name = "megatron",
     .doc = "Megatron's indexed data set; data.path is the prefix of .bin and "
@@ -232,4 +239,5 @@ const tt_source_def tt_source_megatron = {
     .open = open_source,
     .close = close_source,
     .tokens = tokens,
+    .files = files,
 };

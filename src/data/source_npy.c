@@ -171,4 +171,5 @@ const tt_source_def tt_source_npy = {
     .close = tt__arrays_close,
     .tokens = tokens,
     .image = tt__arrays_image,
+    .files = tt__arrays_files,
 };

@@ -21,8 +21,9 @@ typedef struct reading {
     tt_arena *arena;
     int64_t n_blobs;
     tt_blob *blob;
-    char *joined;     // of several files
-    const char *text; // one file's, or what was joined
+    const char **path; // of each
+    char *joined;      // of several files
+    const char *text;  // one file's, or what was joined
     int64_t n;
     int64_t n_path; // of it from data.path; the rest is from data.val
 } reading;
@@ -32,6 +33,7 @@ typedef struct text {
     tt_number type;
     uint8_t *ids;
     int64_t n_ids;
+    tt_file_list files;
 } text;
 
 // ---- reading -----------------------------------------------------------------
@@ -39,6 +41,7 @@ typedef struct text {
 static tt_status open_files(reading *r, const tt_paths *paths)
 {
     for (int64_t i = 0; i < paths->n; i++) {
+        r->path[r->n_blobs] = paths->v[i];
         TT_TRY(tt_blob_open(paths->v[i], &r->blob[r->n_blobs]));
         r->n += r->blob[r->n_blobs++].n;
     }
@@ -87,7 +90,9 @@ static tt_status read_text(reading *r, const tt_source_request *request)
         TT_TRY(tt_paths_find("data.val", request->val, r->arena, &val));
     r->blob =
         tt_arena_alloc(r->arena, (path.n + val.n) * (int64_t)sizeof *r->blob);
-    if (r->blob == NULL)
+    r->path =
+        tt_arena_alloc(r->arena, (path.n + val.n) * (int64_t)sizeof *r->path);
+    if (r->blob == NULL || r->path == NULL)
         return TT_ERR_NOMEM;
     TT_TRY(open_files(r, &path));
     r->n_path = r->n;
@@ -185,12 +190,20 @@ static tt_status encode(text *t, const char *bytes, int64_t n)
     return status;
 }
 
+static tt_status keep_names(text *t, const reading *r)
+{
+    for (int64_t i = 0; i < r->n_blobs; i++)
+        TT_TRY(tt_file_list_add(&t->files, r->path[i]));
+    return TT_OK;
+}
+
 static tt_status fill(text *t, const tt_source_request *request, reading *r)
 {
     const char *spec =
         request->tokenizer[0] != '\0' ? request->tokenizer : "chars";
     int64_t from = 0, to = 0;
     TT_TRY(read_text(r, request));
+    TT_TRY(keep_names(t, r));
     find_part(r, request, &from, &to);
     TT_TRY(tt_tokenizer_open(spec, r->text, r->n, &t->source.tokenizer));
     t->source.classes = tt_tokenizer_vocab(t->source.tokenizer);
@@ -206,6 +219,7 @@ static void close_source(tt_source *source)
 {
     text *t = (text *)source;
     tt_tokenizer_close(source->tokenizer);
+    tt_file_list_fini(&t->files);
     tt_free(t->ids);
     tt_free(t);
 }
@@ -241,10 +255,19 @@ static tt_status tokens(const tt_source *source, int64_t first, int64_t n,
                             &bad);
 }
 
+static tt_status files(const tt_source *source, tt_file_list *list)
+{
+    const text *t = (const text *)source;
+    for (int64_t i = 0; i < t->files.n; i++)
+        TT_TRY(tt_file_list_add(list, tt_file_list_at(&t->files, i)));
+    return TT_OK;
+}
+
 const tt_source_def tt_source_text = {
     .name = "text",
     .doc = "Plain text: a file, a folder of files, or a pattern.",
     .open = open_source,
     .close = close_source,
     .tokens = tokens,
+    .files = files,
 };

@@ -269,6 +269,14 @@ static tt_status tokens(const tt_source *source, int64_t first, int64_t n,
     return TT_OK;
 }
 
+static tt_status files(const tt_source *source, tt_file_list *list)
+{
+    const shards *s = (const shards *)source;
+    for (int64_t i = 0; i < s->n; i++)
+        TT_TRY(tt_file_list_add(list, s->v[i].path));
+    return TT_OK;
+}
+
 static const tt_opt options[] = {
     {"dtype", "auto", "ids of files without a header; auto: u16", TT_OPT_CHOICE,
      offsetof(params, dtype), dtype_names},
@@ -283,4 +291,5 @@ const tt_source_def tt_source_tokens = {
     .open = open_source,
     .close = close_source,
     .tokens = tokens,
+    .files = files,
 };

@@ -68,6 +68,14 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
     return TT_OK;
 }
 
+static tt_status files(const tt_source *source, tt_file_list *list)
+{
+    const webdataset *w = (const webdataset *)source;
+    for (int64_t i = 0; i < w->shards.n; i++)
+        TT_TRY(tt_file_list_add(list, tt_file_list_at(&w->shards, i)));
+    return TT_OK;
+}
+
 // One sample while its members are met.
 typedef struct group {
     const char *shard;
@@ -243,4 +251,5 @@ const tt_source_def tt_source_webdataset = {
     .close = close_source,
     .image = image,
     .blame = blame,
+    .files = files,
 };

@@ -6,6 +6,7 @@
 
 #include "data/data.h"
 #include "data/loader.h"
+#include "train/fingerprint.h"
 #include "train/job.h"
 #include "train/options.h"
 
@@ -19,6 +20,7 @@ typedef struct tt_session {
     int64_t epoch;            // samples; 0: the training split is not open
     int64_t steps;            // wanted; 0: nobody said
     tt_settings resolved;     // every setting there is, with its value
+    const tt_fingerprint *fingerprint; // of the data, once training has begun
 } tt_session;
 
 // model.vocab, model.classes, model.channels and image follow from the data where

@@ -65,6 +65,7 @@ void tt_train_state_print(const tt_train_state *state,
     tt_json_i64(&json, "threads", state->threads);
     tt_json_i64(&json, "ranks", state->ranks);
     print_settings(&json, session);
+    tt_fingerprint_print(session->fingerprint, &json, "data");
     tt_json_close(&json, '}');
 }
 

@@ -33,14 +33,19 @@ static tt_status start_anew(tt_trainer *t, tt_str *notes)
     return tt_job_init_from(t->job, notes);
 }
 
-// Whether the run may go on from its checkpoint under today's settings.
-static tt_status check_resume(tt_trainer *t, const tt_checkpoint *from)
+// Whether the run may go on from its checkpoint with today's settings and data.
+static tt_status check_resume(tt_trainer *t, const tt_checkpoint *from,
+                              tt_str *notes)
 {
     tt_settings then = {0};
     tt_train_state state;
+    const tt_fingerprint *data = NULL;
     TT_TRY(tt_train_state_read(from->state, from->folder, t->arena, &state,
                                &then));
-    return tt_train_state_compare(t->session, &then, t->request->folder);
+    TT_TRY(tt_train_state_compare(t->session, &then, t->request->folder));
+    TT_TRY(tt_fingerprint_of_state(from->state, from->folder, t->arena, &data));
+    return tt_fingerprint_compare(data, t->session->fingerprint,
+                                  t->request->folder, notes);
 }
 
 static void note_reading(const tt_trainer *t, tt_str *notes)
@@ -128,10 +133,13 @@ static tt_status look(tt_trainer *t, const limits *limit, tt_str *notes,
 {
     if (t->store == NULL)
         TT_TRY(open_store(t));
+    if (t->session->fingerprint == NULL)
+        TT_TRY(tt_fingerprint_take(t->session->data, t->session->arena,
+                                   &t->session->fingerprint));
     TT_TRY(tt_checkpoints_upto(t->store, limit->own, notes, from_out));
     *kind_out = *from_out != NULL ? RESUMED : ANEW;
     if (*from_out != NULL)
-        return check_resume(t, *from_out);
+        return check_resume(t, *from_out, notes);
     if (t->request->fork == NULL)
         return TT_OK;
     *kind_out = FORKED;

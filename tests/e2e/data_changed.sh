@@ -1,0 +1,81 @@
+# A run goes on with the data it was trained on, and with no others: a file that was
+# changed while it stood still is named and refused, and --fork is the way around.
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+tutti=$(realpath "$TUTTI")
+corpus=$(realpath tests/fuzz/corpus)
+export XDG_STATE_HOME=$folder/state
+cd "$folder"
+
+fail() {
+    echo "$1"
+    cat out err
+    exit 1
+}
+
+gpt='model=gpt model.layers=1 model.width=8 model.heads=1 seq=4 batch=4 threads=1
+    train.steps=8'
+
+# goes_on RUN SETTINGS... - to the end.
+goes_on() {
+    run=$1
+    shift
+    # shellcheck disable=SC2086
+    "$tutti" train $gpt "$@" run="$run" >out 2>err || fail "train $*"
+    [ -d "$run/checkpoints/step-00000008" ] || fail "$run is not at its end"
+}
+
+# refuses FILE RUN SETTINGS... - with its name.
+refuses() {
+    file=$1
+    run=$2
+    shift 2
+    status=0
+    # shellcheck disable=SC2086
+    "$tutti" train $gpt "$@" run="$run" >out 2>err || status=$?
+    [ $status -eq 2 ] || fail "train $*: status $status"
+    grep -q "$file has changed since the last checkpoint" err ||
+        fail "it should name $file"
+    grep -q -- --fork err || fail 'it should say what to do'
+    [ ! -e "$run/checkpoints/step-00000008" ] || fail 'it went on'
+}
+
+# A byte of a text, with the time it had.
+printf 'to be or not to be that is the question, %.0s' 1 2 3 4 5 6 7 8 >a.txt
+cp -p a.txt old.txt
+goes_on whole data=text data.path=a.txt
+"$tutti" train $gpt data=text data.path=a.txt run=text train.stop=4 >out 2>err
+sed 's/question/questoin/' old.txt >a.txt
+touch -r old.txt a.txt
+refuses a.txt text data=text data.path=a.txt
+cp -p old.txt a.txt
+goes_on text data=text data.path=a.txt
+cmp whole/checkpoints/step-00000008/model.safetensors \
+    text/checkpoints/step-00000008/model.safetensors
+
+# Any file of a folder; validation; a fork goes on with what there is.
+mkdir d
+cp a.txt d/a.txt
+cp a.txt d/b.txt
+set -- data=text data.path=d data.val=old.txt
+"$tutti" train $gpt "$@" run=folder train.stop=4 >out 2>err
+tr 'q' 't' <old.txt >d/b.txt
+refuses d/b.txt folder "$@"
+cp old.txt d/b.txt
+tr 'q' 't' <a.txt >old.txt
+refuses old.txt folder "$@"
+"$tutti" train $gpt "$@" run=folder --fork >out 2>err || fail 'a fork is refused'
+
+# Images in folders, by ranks.
+mkdir -p images/a images/b
+for i in 1 2 3 4; do
+    cp "$corpus/png/gray8" images/a/$i.png
+    cp "$corpus/png/rgb8" images/b/$i.png
+done
+gpt='model=mlp model.layers=1 model.width=4 image=4 data.resize=fit batch=4
+    threads=1 train.steps=8 -n 2'
+set -- data=folder data.path=images
+"$tutti" train $gpt "$@" run=images-run train.stop=4 >out 2>err || fail images
+cp images/b/1.png images/a/1.png
+refuses images/a/1.png images-run "$@"
