@@ -2,7 +2,8 @@
 
 #include "base/file.h"
 
-#include <dirent.h>
+#include "base/file_gate.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -12,49 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static atomic_llong n_calls;
-static atomic_llong first_bad, last_bad; // calls that fail
-static atomic_int bad_error;
-
-void tt_file_fail_at(int64_t k, int error)
-{
-    atomic_store(&bad_error, error);
-    atomic_store(&first_bad, k > 0 ? k : LLONG_MAX);
-    atomic_store(&last_bad, k);
-    atomic_store(&n_calls, 0);
-}
-
-void tt_file_fail_from(int64_t k, int error)
-{
-    tt_file_fail_at(k, error);
-    if (k > 0)
-        atomic_store(&last_bad, LLONG_MAX);
-}
-
-int64_t tt_file_count(void)
-{
-    return atomic_load(&n_calls);
-}
-
-// Counts a call; the error it is to fail with, or 0.
-static int gate(void)
-{
-    const long long call = atomic_fetch_add(&n_calls, 1) + 1;
-    if (call < atomic_load(&first_bad) || call > atomic_load(&last_bad))
-        return 0;
-    return atomic_load(&bad_error);
-}
-
-// The same for calls that cannot be short; sets errno.
-static bool is_refused(void)
-{
-    const int error = gate();
-    if (error <= 0)
-        return false;
-    errno = error;
-    return true;
-}
 
 static tt_status fail(const char *path, const char *what, int error)
 {
@@ -73,8 +31,13 @@ static tt_status open_file(tt_file *file, const char *name, const char *path,
 {
     int fd = -1;
     do
-        fd = is_refused() ? -1 : open(name, flags | O_CLOEXEC, 0666);
+        fd = tt__file_is_refused() ? -1 : open(name, flags | O_CLOEXEC, 0666);
     while (fd < 0 && errno == EINTR);
+    if (fd < 0 && errno == ELOOP && (flags & O_NOFOLLOW) != 0)
+        return tt_fail(TT_ERR_IO,
+                       "%s: is a symbolic link, and what it names is not "
+                       "touched; remove it",
+                       path);
     if (fd < 0)
         return fail(path, "cannot be created", errno);
     *file = (tt_file){.fd = fd, .path = path};
@@ -89,13 +52,13 @@ tt_status tt_file_create(tt_file *file, const char *path)
 tt_status tt_file_append(tt_file *file, const char *path)
 {
     return open_file(file, path, path,
-                     O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK);
+                     O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOFOLLOW);
 }
 
 static ssize_t write_once(int fd, const char *p, int64_t n)
 {
     const int64_t most = 1 << 30;
-    const int error = gate();
+    const int error = tt__file_gate();
     if (error > 0) {
         errno = error;
         return -1;
@@ -124,7 +87,7 @@ static int sync_fd(int fd)
 {
     int done = -1;
     do
-        done = is_refused() ? -1 : fsync(fd);
+        done = tt__file_is_refused() ? -1 : fsync(fd);
     while (done != 0 && errno == EINTR);
     return done;
 }
@@ -140,7 +103,7 @@ tt_status tt_file_cut(tt_file *file, int64_t bytes)
 {
     int done = -1;
     do
-        done = is_refused() ? -1 : ftruncate(file->fd, bytes);
+        done = tt__file_is_refused() ? -1 : ftruncate(file->fd, bytes);
     while (done != 0 && errno == EINTR);
     if (done != 0)
         return fail(file->path, "cannot be cut", errno);
@@ -160,7 +123,7 @@ tt_status tt_file_close(tt_file *file)
 {
     if (file->fd < 0)
         return TT_OK;
-    const int error = gate();
+    const int error = tt__file_gate();
     const int done = close(file->fd); // closed even when it fails
     file->fd = -1;
     if (error > 0 && error != EINTR)
@@ -186,7 +149,7 @@ tt_status tt_file_rename(const char *from, const char *to)
 {
     int done = -1;
     do
-        done = is_refused() ? -1 : rename(from, to);
+        done = tt__file_is_refused() ? -1 : rename(from, to);
     while (done != 0 && errno == EINTR);
     if (done != 0)
         return fail(to, "cannot be replaced", errno);
@@ -197,7 +160,7 @@ tt_status tt_file_exchange(const char *a, const char *b)
 {
     int done = -1;
     do
-        done = is_refused()
+        done = tt__file_is_refused()
                    ? -1
                    : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
     while (done != 0 && errno == EINTR);
@@ -228,7 +191,7 @@ static tt_status make_one(const char *folder)
     if (tt_file_is_folder(folder))
         return TT_OK;
     do
-        done = is_refused() ? -1 : mkdir(folder, 0777);
+        done = tt__file_is_refused() ? -1 : mkdir(folder, 0777);
     while (done != 0 && errno == EINTR);
     const int error = errno;
     if (done != 0 && (error != EEXIST || !tt_file_is_folder(folder)))
@@ -260,7 +223,7 @@ static int remove_one(const char *path, const struct stat *info, int type,
     (void)info, (void)type, (void)at;
     int done = -1;
     do
-        done = is_refused() ? -1 : remove(path);
+        done = tt__file_is_refused() ? -1 : remove(path);
     while (done != 0 && errno == EINTR);
     return done != 0 && errno != ENOENT ? errno : 0;
 }
@@ -343,21 +306,21 @@ static bool is_temporary(const char *name)
     return true;
 }
 
+static tt_status sweep_one(void *user, const char *name)
+{
+    const char *folder = user;
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof(path), "%s/%s", folder, name);
+    if (!is_temporary(name) || n < 0 || n >= PATH_MAX)
+        return TT_OK;
+    return tt_file_remove(path);
+}
+
 tt_status tt_file_sweep(const char *folder)
 {
-    tt_status status = TT_OK;
-    char path[PATH_MAX];
-    DIR *dir = opendir(folder);
-    if (dir == NULL)
-        return fail(folder, "cannot be read", errno);
-    for (const struct dirent *e = readdir(dir); e != NULL && status == TT_OK;
-         e = readdir(dir)) {
-        const int n = snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
-        if (is_temporary(e->d_name) && n > 0 && n < PATH_MAX)
-            status = tt_file_remove(path);
-    }
-    closedir(dir);
-    return status;
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof(copy), "%s", folder);
+    return tt_file_each(folder, sweep_one, copy);
 }
 
 bool tt_file_is_folder(const char *path)

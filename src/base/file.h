@@ -3,7 +3,8 @@
 // Every call that changes the disk is counted; interrupted ones are repeated and
 // short writes go on. Messages name the path and the reason. What is written under
 // a temporary name (".tmp-NAME-PID-SERIAL", beside the file) is renamed when it is
-// whole; a crash leaves the temporary, and tt_file_sweep removes it.
+// whole; a crash leaves the temporary, and tt_file_sweep removes it. A file that is
+// appended to may not be a symbolic link: what it names is somebody else's.
 
 #ifndef TT_BASE_FILE_H
 #define TT_BASE_FILE_H
@@ -67,13 +68,34 @@ bool tt_file_exists(const char *path);
 
 // Appends a regular file's bytes to `out`; refuses more than `max` bytes.
 tt_status tt_file_read(const char *path, int64_t max, tt_str *out);
+// The same of a file that need not be there: *found_out says whether it is.
+tt_status tt_file_read_if(const char *path, int64_t max, tt_str *out,
+                          bool *found_out);
+
+// Opens a file for reading: a descriptor, or -1 with errno. A call that was interrupted
+// is repeated.
+int tt_file_open_read(const char *path);
+// Up to `n` bytes from `offset` on (-1: from where it is): how many, or -1 with errno.
+int64_t tt_file_read_some(int fd, void *out, int64_t n, int64_t offset);
+// Calls `visit` for each name in a folder but "." and ".."; stops at the first that
+// fails.
+typedef tt_status tt_file_visit_fn(void *user, const char *name);
+tt_status tt_file_each(const char *folder, tt_file_visit_fn *visit, void *user);
+// Whether an errno says that there is no such file, and not that it cannot be read.
+bool tt_file_is_absent(int error);
 
 // Fault injection: the k-th call from now on that writes (k = 1 is the next one)
 // fails with that errno, and only that one; with TT_FILE_SHORT a write does one
-// byte. "from": all later ones too, as on a full disk. k = 0 switches it off.
-enum { TT_FILE_SHORT = -1 };
+// byte, with TT_FILE_KILL the process is killed before the call. "from": all later
+// ones too, as on a full disk. k = 0 switches it off.
+enum { TT_FILE_SHORT = -1, TT_FILE_KILL = -2 };
 void tt_file_fail_at(int64_t k, int error);
 void tt_file_fail_from(int64_t k, int error);
 int64_t tt_file_count(void); // such calls since then
+
+// The same for calls that read: opening, reading, listing a folder.
+void tt_file_fail_read_at(int64_t k, int error);
+void tt_file_fail_read_from(int64_t k, int error);
+int64_t tt_file_count_reads(void);
 
 #endif

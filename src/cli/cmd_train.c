@@ -11,7 +11,9 @@
 #include "train/meet.h"
 #include "train/ranks.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char *const reasons[] = {
     [TT_RUN_DONE] = "done",
@@ -144,11 +146,16 @@ static tt_status set_folder(tt_cli *cli, bool is_first,
 static tt_status set_aside(const tt_cli *cli, const tt_train_request *request)
 {
     const char *aside = NULL;
+    char full[PATH_MAX];
     if (!tt_cli_has(cli, "--fresh"))
         return TT_OK;
+    if (realpath(request->folder, full) == NULL)
+        full[0] = '\0';
     TT_TRY(tt_run_set_aside(request->folder, cli->arena, &aside));
-    if (aside != NULL)
-        fprintf(stderr, "note: %s is now %s\n", request->folder, aside);
+    if (aside == NULL)
+        return TT_OK;
+    fprintf(stderr, "note: %s is now %s\n", request->folder, aside);
+    tt_record_move(full, aside, cli->arena);
     return TT_OK;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "store/history.h"
 #include "store/run.h"
@@ -38,6 +39,23 @@ tt_status tt_record_path(tt_arena *arena, const char **path_out)
         return TT_ERR_NOMEM;
     *path_out = path;
     return TT_OK;
+}
+
+void tt_record_move(const char *from, const char *to, tt_arena *arena)
+{
+    const char *path = NULL;
+    char full[PATH_MAX];
+    tt_history *history = NULL;
+    if (tt_record_path(arena, &path) != TT_OK || !tt_file_exists(path) ||
+        realpath(to, full) == NULL)
+        return;
+    tt_status status = tt_history_open(path, &history);
+    if (status == TT_OK)
+        status = tt_history_move(history, from, full);
+    tt_history_close(history);
+    if (status != TT_OK)
+        fprintf(stderr, "note: `tutti runs` does not know it: %s\n",
+                tt_error_message());
 }
 
 static void print_now(char out[STAMP_BYTES])

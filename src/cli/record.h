@@ -10,6 +10,10 @@
 // $XDG_STATE_HOME/tutti/runs.db, or ~/.local/state/tutti/runs.db.
 tt_status tt_record_path(tt_arena *arena, const char **path_out);
 
+// A run was renamed: its row goes with it. `from` is its full name of before. A history
+// that there is not, or that cannot be written, is no failure of the run.
+void tt_record_move(const char *from, const char *to, tt_arena *arena);
+
 typedef struct tt_record tt_record;
 
 // A watch that passes everything on to `shown` and keeps the row of the run: when

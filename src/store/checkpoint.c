@@ -75,8 +75,10 @@ static tt_status put_in_place(const char *temporary, const char *path)
     if (status != TT_ERR_UNSUPPORTED)
         return status;
     char away[PATH_MAX];
-    TT_TRY(tt_file_temporary(path, away));
-    TT_TRY(tt_file_rename(path, away));
+    const int n = snprintf(away, sizeof(away), "%s" TT__REPLACED, path);
+    if (n < 0 || n >= PATH_MAX)
+        return tt_fail(TT_ERR_ARG, "%.200s...: the name is too long", path);
+    TT_TRY(tt_file_rename(path, away)); // back again after a crash
     TT_TRY(tt_file_rename(temporary, path));
     return tt_file_remove(away);
 }
@@ -91,6 +93,9 @@ static tt_status write_checkpoint(const tt_checkpoints *store, save *s)
         status = s->content.ready(s->content.user);
     if (status == TT_OK)
         status = tt__checkpoint_write(temporary, &s->content);
+    if (status == TT_OK && tt__steps_has(&store->bad, s->content.step) &&
+        tt_file_exists(path))
+        status = tt__checkpoint_set_aside(store->folder, s->content.step);
     if (status == TT_OK)
         status = put_in_place(temporary, path);
     if (status == TT_OK)
@@ -113,6 +118,18 @@ static void forget_bad(tt_checkpoints *store, int64_t step)
     store->bad.n = n;
 }
 
+// That there was a checkpoint is known even when all are gone.
+static tt_status leave_trace(const tt_checkpoints *store)
+{
+    static const char text[] =
+        "Checkpoints were saved here. Without this file and without them, "
+        "training begins again at step 0.\n";
+    char path[PATH_MAX];
+    TT_TRY(tt__checkpoint_path(store->folder, TT__SAVED, path));
+    return tt_file_exists(path) ? TT_OK
+                                : tt_file_replace(path, text, sizeof(text) - 1);
+}
+
 static tt_status run_save(tt_checkpoints *store, save *s)
 {
     const int64_t step = s->content.step;
@@ -121,6 +138,7 @@ static tt_status run_save(tt_checkpoints *store, save *s)
     TT_TRY(status);
     forget_bad(store, step);
     TT_TRY(tt__checkpoint_name(store->folder, "latest", step));
+    TT_TRY(leave_trace(store));
     return tt__checkpoint_keep(store->folder, &store->rules, &store->bad, step);
 }
 
@@ -131,7 +149,9 @@ static tt_status run_best(const tt_checkpoints *store, int64_t step)
     if (!tt_file_is_folder(path))
         return tt_fail(TT_ERR_ARG, "%s: is not there to be marked as the best",
                        path);
-    if (tt__checkpoint_named(store->folder, "best") == step)
+    int64_t marked = -1;
+    TT_TRY(tt__checkpoint_named(store->folder, "best", &marked));
+    if (marked == step)
         return TT_OK;
     TT_TRY(tt__checkpoint_name(store->folder, "best", step));
     return tt__checkpoint_keep(store->folder, &store->rules, &store->bad,
@@ -213,6 +233,7 @@ static tt_status prepare(tt_checkpoints *store, const char *folder)
     TT_TRY(tt_file_make_folder(folder));
     TT_TRY(tt_file_lock(folder, &store->lock));
     TT_TRY(tt_file_sweep(folder));
+    TT_TRY(tt__checkpoint_mend(folder));
     return start_thread(store);
 }
 
@@ -355,14 +376,39 @@ int64_t tt_checkpoints_best(tt_checkpoints *store)
 {
     lock_idle(store);
     pthread_mutex_unlock(&store->mutex);
-    return tt__checkpoint_named(store->folder, "best");
+    int64_t step = -1;
+    return tt__checkpoint_named(store->folder, "best", &step) == TT_OK ? step
+                                                                       : -1;
 }
 
 tt_status tt_checkpoints_cut(tt_checkpoints *store, int64_t step)
 {
     lock_idle(store);
     pthread_mutex_unlock(&store->mutex);
-    return tt__checkpoint_cut(store->folder, step);
+    TT_TRY(tt__checkpoint_cut(store->folder, &store->bad, step));
+    store->bad.n = 0;
+    return TT_OK;
+}
+
+static tt_status mark_again(const tt_checkpoints *store, int64_t best)
+{
+    char path[PATH_MAX];
+    int64_t marked = -1;
+    TT_TRY(tt__checkpoint_step_path(store->folder, best, path));
+    TT_TRY(tt__checkpoint_named(store->folder, "best", &marked));
+    if (marked == best || !tt_file_is_folder(path)) // gone by a rule of before
+        return TT_OK;
+    return tt__checkpoint_name(store->folder, "best", best);
+}
+
+tt_status tt_checkpoints_settle(tt_checkpoints *store, int64_t step,
+                                int64_t best)
+{
+    TT_TRY(tt_checkpoints_cut(store, step));
+    TT_TRY(leave_trace(store));
+    if (best >= 0)
+        TT_TRY(mark_again(store, best));
+    return tt__checkpoint_keep(store->folder, &store->rules, &store->bad, step);
 }
 
 tt_status tt_checkpoints_upto(tt_checkpoints *store, int64_t step,

@@ -7,6 +7,7 @@
 //                                            XXH3 of every file, of its own too
 //   FOLDER/latest                            the name of the newest, for people
 //   FOLDER/best                              the name of the best, if one is marked
+//   FOLDER/step-00000150.damaged             one that was found to be damaged
 //
 // A checkpoint is written to a temporary folder beside it, flushed, and renamed;
 // it is there as a whole or not at all. One process at a time owns FOLDER (a lock
@@ -40,6 +41,9 @@ typedef struct tt_checkpoint_text { // one small file
 // is copied before the call returns.
 typedef struct tt_checkpoint_content {
     int64_t step;
+    bool
+        is_passing; // because of a signal or of time: counts for no rule, and goes
+                    // when the next one is written
     const tt_safetensor *model, *optim;
     int64_t n_model, n_optim; // no file for optim when it has none
     const tt_checkpoint_text *text;
@@ -86,8 +90,17 @@ bool tt_checkpoints_busy(const tt_checkpoints *store);
 tt_status tt_checkpoints_mark_best(tt_checkpoints *store, int64_t step);
 int64_t tt_checkpoints_best(tt_checkpoints *store); // its step, or -1
 
-// Removes the checkpoints behind `step` (-1: all): the run goes on from there.
+// Removes the checkpoints after `step` (-1: all): the run goes on from there. Those
+// that were found to be bad are renamed step-00000150.damaged.
 tt_status tt_checkpoints_cut(tt_checkpoints *store, int64_t step);
+// The run goes on from `step`: what a crash may have left undone is done. Cuts, names
+// the latest, marks `best` (-1: leaves the mark as it is) and removes what no rule
+// keeps.
+tt_status tt_checkpoints_settle(tt_checkpoints *store, int64_t step,
+                                int64_t best);
+
+// Whether a folder of checkpoints shows that one was saved in it, be it damaged or gone.
+tt_status tt_checkpoints_trace(const char *folder, bool *found_out);
 
 // A checkpoint that was opened and in which all is right but perhaps its tensors'
 // data: where that was not read, every tensor has a sum, and who reads it checks it.
@@ -95,6 +108,7 @@ typedef struct tt_checkpoint {
     tt_arena *arena;
     const char *folder; // of this checkpoint
     int64_t step;
+    bool is_passing;
     const char *state; // JSON text
     tt_safetensors *model;
     tt_safetensors *optim; // NULL when it was saved without
@@ -102,6 +116,7 @@ typedef struct tt_checkpoint {
 
 // The newest good one, but for its data; *out is NULL when there is none. Each bad
 // one on the way is named in `notes`, a sentence a line, with what is wrong with it.
+// One that cannot be read may be good: that is a failure (TT_ERR_IO).
 tt_status tt_checkpoints_newest(tt_checkpoints *store, tt_str *notes,
                                 tt_checkpoint **out);
 // The same of those up to `step`: for going back.
@@ -118,7 +133,8 @@ typedef struct tt_checkpoint_search {
 
 // One by its folder, wherever it lies; needs no lock. A folder of checkpoints
 // stands for its newest good one, a run folder for its checkpoints. `search` NULL:
-// of any step, with all data read.
+// of any step, with all data read. One that a training run removes or replaces
+// meanwhile is no failure: the next one is taken. What was opened stays readable.
 tt_status tt_checkpoint_read(const char *folder,
                              const tt_checkpoint_search *search, tt_str *notes,
                              tt_checkpoint **out);

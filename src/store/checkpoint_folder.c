@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,37 +75,36 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-tt_status tt__checkpoint_steps(const char *folder, tt__steps *steps)
+static tt_status add_step(void *user, const char *name)
 {
-    tt_status status = TT_OK;
-    DIR *dir = opendir(folder);
-    if (dir == NULL)
-        return tt_fail(TT_ERR_IO, "%s: cannot be read: %s", folder,
-                       strerror(errno));
-    for (const struct dirent *e = readdir(dir); e != NULL && status == TT_OK;
-         e = readdir(dir)) {
-        const int64_t step = parse_step(e->d_name);
-        if (step >= 0)
-            status = tt__steps_add(steps, step);
-    }
-    closedir(dir);
-    if (steps->n > 1)
-        qsort(steps->v, (size_t)steps->n, sizeof(*steps->v), ascending);
-    return status;
+    const int64_t step = parse_step(name);
+    return step >= 0 ? tt__steps_add(user, step) : TT_OK;
 }
 
-int64_t tt__checkpoint_named(const char *folder, const char *name)
+tt_status tt__checkpoint_steps(const char *folder, tt__steps *steps)
+{
+    TT_TRY(tt_file_each(folder, add_step, steps));
+    if (steps->n > 1)
+        qsort(steps->v, (size_t)steps->n, sizeof(*steps->v), ascending);
+    return TT_OK;
+}
+
+tt_status tt__checkpoint_named(const char *folder, const char *name,
+                               int64_t *step_out)
 {
     char path[PATH_MAX];
     tt_str text = {0};
-    int64_t step = -1;
-    if (tt__checkpoint_path(folder, name, path) == TT_OK &&
-        tt_file_read(path, NAME_BYTES, &text) == TT_OK && text.n > 0) {
+    bool found = false;
+    *step_out = -1;
+    TT_TRY(tt__checkpoint_path(folder, name, path));
+    const tt_status status = tt_file_read_if(path, NAME_BYTES, &text, &found);
+    if (status == TT_OK && text.n > 0) {
         text.text[strcspn(text.text, "\n")] = '\0';
-        step = parse_step(text.text);
+        *step_out = parse_step(text.text);
     }
     tt_str_fini(&text);
-    return step;
+    // One that is too long names nothing.
+    return status == TT_ERR_ARG ? TT_OK : status;
 }
 
 tt_status tt__checkpoint_name(const char *folder, const char *name,
@@ -129,6 +127,69 @@ tt_status tt__checkpoint_remove(const char *folder, int64_t step)
     TT_TRY(tt_file_temporary(path, away));
     TT_TRY(tt_file_rename(path, away));
     return tt_file_remove(away);
+}
+
+tt_status tt__checkpoint_set_aside(const char *folder, int64_t step)
+{
+    enum { MAX_NAMES = 1000 };
+    char path[PATH_MAX], away[PATH_MAX], name[2 * NAME_BYTES];
+    TT_TRY(tt__checkpoint_step_path(folder, step, path));
+    for (int i = 1; i <= MAX_NAMES; i++) {
+        print_step(step, name);
+        const size_t n = strlen(name);
+        if (i == 1)
+            snprintf(name + n, sizeof name - n, "%s", TT__DAMAGED);
+        else
+            snprintf(name + n, sizeof name - n, "%s.%d", TT__DAMAGED, i);
+        TT_TRY(tt__checkpoint_path(folder, name, away));
+        if (!tt_file_exists(away))
+            return tt_file_rename(path, away);
+    }
+    return tt_fail(TT_ERR_IO, "%s: %d damaged ones are beside it; remove them",
+                   path, MAX_NAMES);
+}
+
+// What a write without exchange had put away of the same step: back where nothing took
+// its place.
+static tt_status mend_one(void *user, const char *name)
+{
+    const char *folder = user;
+    char old[PATH_MAX], path[PATH_MAX], step[NAME_BYTES];
+    const size_t n = strlen(name), m = sizeof(TT__REPLACED) - 1;
+    if (n <= m || n - m >= NAME_BYTES ||
+        strcmp(name + n - m, TT__REPLACED) != 0)
+        return TT_OK;
+    snprintf(step, sizeof step, "%.*s", (int)(n - m), name);
+    if (parse_step(step) < 0)
+        return TT_OK;
+    TT_TRY(tt__checkpoint_path(folder, name, old));
+    TT_TRY(tt__checkpoint_path(folder, step, path));
+    return tt_file_exists(path) ? tt_file_remove(old)
+                                : tt_file_rename(old, path);
+}
+
+tt_status tt__checkpoint_mend(const char *folder)
+{
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof(copy), "%s", folder);
+    return tt_file_each(folder, mend_one, copy);
+}
+
+static tt_status find_trace(void *user, const char *name)
+{
+    bool *found = user;
+    const char *damaged = strstr(name, TT__DAMAGED);
+    *found = *found || parse_step(name) >= 0 || strcmp(name, "latest") == 0 ||
+             strcmp(name, "best") == 0 || strcmp(name, TT__SAVED) == 0 ||
+             (strncmp(name, "step-", 5) == 0 && damaged != NULL);
+    return TT_OK;
+}
+
+tt_status tt_checkpoints_trace(const char *folder, bool *found_out)
+{
+    *found_out = false;
+    return tt_file_exists(folder) ? tt_file_each(folder, find_trace, found_out)
+                                  : TT_OK;
 }
 
 bool tt__checkpoint_is_name(const char *name)

@@ -30,19 +30,37 @@ tt_status tt__checkpoint_step_path(const char *folder, int64_t step,
 tt_status tt__checkpoint_steps(const char *folder, tt__steps *steps);
 
 // The step named in FOLDER/best or FOLDER/latest; -1 when there is none.
-int64_t tt__checkpoint_named(const char *folder, const char *name);
+tt_status tt__checkpoint_named(const char *folder, const char *name,
+                               int64_t *step_out);
 tt_status tt__checkpoint_name(const char *folder, const char *name,
                               int64_t step);
 
 // Renames it first, so that half a checkpoint never looks like a whole one.
 tt_status tt__checkpoint_remove(const char *folder, int64_t step);
 
-// Removes what the rules do not keep, what is `bad`, and all behind `newest`.
+// What a name ends with: a checkpoint that is not used, and one that another of the same
+// step is about to replace. And the file that says that there was one.
+#define TT__DAMAGED ".damaged"
+#define TT__REPLACED ".replaced"
+#define TT__SAVED ".saved"
+
+// Renames it to step-00000200.damaged: who knows what can be had from it.
+tt_status tt__checkpoint_set_aside(const char *folder, int64_t step);
+// Puts back what was to be replaced and was not.
+tt_status tt__checkpoint_mend(const char *folder);
+
+// Whether it was saved in passing. One that does not say was not.
+tt_status tt__checkpoint_is_passing(const char *folder, int64_t step,
+                                    bool *is_out);
+
+// Removes what the rules do not keep and all after `newest`, and sets aside what is
+// `bad`. One saved in passing counts for no rule and stays while it is the newest.
 tt_status tt__checkpoint_keep(const char *folder,
                               const tt_checkpoint_rules *rules,
                               const tt__steps *bad, int64_t newest);
-// Removes all behind `step`, and what names one of them.
-tt_status tt__checkpoint_cut(const char *folder, int64_t step);
+// Removes all after `step`, and what names one of them; sets aside what is `bad`.
+tt_status tt__checkpoint_cut(const char *folder, const tt__steps *bad,
+                             int64_t step);
 
 // A plain name that is none of ours: no slash, no dot in front.
 bool tt__checkpoint_is_name(const char *name);
@@ -68,6 +86,7 @@ typedef struct tt__checkpoint_file {
 
 typedef struct tt__checkpoint_state {
     int64_t step;
+    bool is_passing;
     const char *state;
     const tt__checkpoint_file *file;
     int64_t n_files;

@@ -1,13 +1,76 @@
 // checkpoint_keep - which checkpoints go.
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "store/checkpoint_folder.h"
 
-static bool is_kept(const tt_checkpoint_rules *rules, int64_t step,
-                    int64_t best, int64_t n_newer)
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+// state.json begins with it, see checkpoint_state.c.
+tt_status tt__checkpoint_is_passing(const char *folder, int64_t step,
+                                    bool *is_out)
 {
-    return n_newer < rules->keep || step == best ||
-           (rules->keep_every > 0 && step % rules->keep_every == 0);
+    char path[PATH_MAX], text[128];
+    TT_TRY(tt__checkpoint_step_path(folder, step, path));
+    const size_t n = strlen(path);
+    if (n + sizeof("/state.json") > PATH_MAX)
+        return tt_fail(TT_ERR_ARG, "%.200s...: the name is too long", path);
+    memcpy(path + n, "/state.json", sizeof("/state.json"));
+    *is_out = false;
+    const int fd = tt_file_open_read(path);
+    if (fd < 0 && tt_file_is_absent(errno))
+        return TT_OK;
+    const int64_t k =
+        fd < 0 ? -1 : tt_file_read_some(fd, text, sizeof text - 1, 0);
+    const int error = errno;
+    if (fd >= 0)
+        close(fd);
+    if (k < 0)
+        return tt_fail(TT_ERR_IO, "%s: cannot be read: %s", path,
+                       strerror(error));
+    text[k] = '\0';
+    char *line = strchr(text, '\n');
+    if (line != NULL)
+        *line = '\0';
+    *is_out = strstr(text, "\"passing\": true") != NULL;
+    return TT_OK;
+}
+
+typedef struct rule {
+    const tt_checkpoint_rules *rules;
+    const char *folder;
+    int64_t best, newest; // newest: of those that are there
+    int64_t n_newer;      // kept by the rules, so far
+} rule;
+
+static tt_status judge(rule *r, int64_t step, bool *keeps_out)
+{
+    bool is_passing = false;
+    if (step != r->best)
+        TT_TRY(tt__checkpoint_is_passing(r->folder, step, &is_passing));
+    *keeps_out = step == r->newest;
+    if (is_passing)
+        return TT_OK;
+    const int64_t every = r->rules->keep_every;
+    *keeps_out = r->n_newer < r->rules->keep || step == r->best ||
+                 (every > 0 && step % every == 0);
+    r->n_newer++;
+    return TT_OK;
+}
+
+static tt_status keep_one(rule *r, const tt__steps *bad, int64_t limit,
+                          int64_t step)
+{
+    bool keeps = false;
+    if (tt__steps_has(bad, step))
+        return tt__checkpoint_set_aside(r->folder, step);
+    if (step <= limit && r->newest < 0)
+        r->newest = step;
+    if (step <= limit)
+        TT_TRY(judge(r, step, &keeps));
+    return keeps ? TT_OK : tt__checkpoint_remove(r->folder, step);
 }
 
 tt_status tt__checkpoint_keep(const char *folder,
@@ -15,38 +78,49 @@ tt_status tt__checkpoint_keep(const char *folder,
                               const tt__steps *bad, int64_t newest)
 {
     tt__steps steps = {0};
-    int64_t n_newer = 0;
-    const int64_t best = tt__checkpoint_named(folder, "best");
-    tt_status status = tt__checkpoint_steps(folder, &steps);
-    if (status == TT_OK && (best > newest || tt__steps_has(bad, best)))
+    rule r = {.rules = rules, .folder = folder, .best = -1, .newest = -1};
+    tt_status status = tt__checkpoint_named(folder, "best", &r.best);
+    if (status == TT_OK)
+        status = tt__checkpoint_steps(folder, &steps);
+    if (status == TT_OK && (r.best > newest || tt__steps_has(bad, r.best))) {
         status = tt__checkpoint_name(folder, "best", -1);
-    for (int64_t i = steps.n; i-- > 0 && status == TT_OK;) {
-        const int64_t step = steps.v[i];
-        if (step > newest || tt__steps_has(bad, step) ||
-            !is_kept(rules, step, best, n_newer))
-            status = tt__checkpoint_remove(folder, step);
-        else
-            n_newer++;
+        r.best = -1;
     }
+    for (int64_t i = steps.n; i-- > 0 && status == TT_OK;)
+        status = keep_one(&r, bad, newest, steps.v[i]);
     tt_free(steps.v);
     return status;
 }
 
-tt_status tt__checkpoint_cut(const char *folder, int64_t step)
+static tt_status cut_steps(const char *folder, const tt__steps *steps,
+                           const tt__steps *bad, int64_t step)
+{
+    int64_t newest = -1, best = -1, latest = -1;
+    for (int64_t i = 0; i < steps->n; i++)
+        if (steps->v[i] <= step && !tt__steps_has(bad, steps->v[i]))
+            newest = steps->v[i];
+    TT_TRY(tt__checkpoint_named(folder, "best", &best));
+    TT_TRY(tt__checkpoint_named(folder, "latest", &latest));
+    if (newest < best || tt__steps_has(bad, best))
+        TT_TRY(tt__checkpoint_name(folder, "best", -1));
+    if (newest != latest)
+        TT_TRY(tt__checkpoint_name(folder, "latest", newest));
+    for (int64_t i = steps->n; i-- > 0;) {
+        if (tt__steps_has(bad, steps->v[i]))
+            TT_TRY(tt__checkpoint_set_aside(folder, steps->v[i]));
+        else if (steps->v[i] > step)
+            TT_TRY(tt__checkpoint_remove(folder, steps->v[i]));
+    }
+    return TT_OK;
+}
+
+tt_status tt__checkpoint_cut(const char *folder, const tt__steps *bad,
+                             int64_t step)
 {
     tt__steps steps = {0};
     tt_status status = tt__checkpoint_steps(folder, &steps);
-    int64_t newest = -1;
-    for (int64_t i = 0; i < steps.n; i++)
-        if (steps.v[i] <= step)
-            newest = steps.v[i];
-    if (status == TT_OK && newest < tt__checkpoint_named(folder, "best"))
-        status = tt__checkpoint_name(folder, "best", -1);
-    if (status == TT_OK && newest != tt__checkpoint_named(folder, "latest"))
-        status = tt__checkpoint_name(folder, "latest", newest);
-    for (int64_t i = steps.n; i-- > 0 && status == TT_OK;)
-        if (steps.v[i] > step)
-            status = tt__checkpoint_remove(folder, steps.v[i]);
+    if (status == TT_OK)
+        status = cut_steps(folder, &steps, bad, step);
     tt_free(steps.v);
     return status;
 }

@@ -1,4 +1,7 @@
 // checkpoint_read - a checkpoint is believed when every byte has its hash.
+//
+// What is wrong with one is TT_ERR_ARG: it is damaged, and an older one will do. That
+// it cannot be read (TT_ERR_IO) says nothing about it.
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -6,16 +9,21 @@
 #include "store/safetensors_header.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STATE_MAX = 64 << 20, PIECE = 1 << 20 };
+enum {
+    STATE_MAX = 64 << 20,
+    TEXT_MAX = INT_MAX,
+    PIECE = 1 << 20,
+    MAX_TRIES = 100, // while a training run replaces what is looked at
+};
 
 typedef struct opened {
     tt_checkpoint public; // first: this is what callers hold
     tt__checkpoint_state state;
+    const char **text; // of each file; NULL: one of tensors
 } opened;
 
 static tt_status hash_file(int fd, const char *name, char out[TT_HASH_CHARS])
@@ -28,9 +36,7 @@ static tt_status hash_file(int fd, const char *name, char out[TT_HASH_CHARS])
         goto out;
     }
     for (;;) {
-        const ssize_t n = read(fd, piece, PIECE);
-        if (n < 0 && errno == EINTR)
-            continue;
+        const int64_t n = tt_file_read_some(fd, piece, PIECE, -1);
         if (n < 0)
             status = tt_fail(TT_ERR_IO, "%s cannot be read: %s", name,
                              strerror(errno));
@@ -50,8 +56,11 @@ static tt_status verify_fd(int fd, const tt__checkpoint_file *file,
 {
     char hash[TT_HASH_CHARS];
     struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return tt_fail(TT_ERR_IO, "%s is not a regular file", file->name);
+    if (fstat(fd, &info) != 0)
+        return tt_fail(TT_ERR_IO, "%s cannot be examined: %s", file->name,
+                       strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return tt_fail(TT_ERR_ARG, "%s is not a regular file", file->name);
     if (info.st_size != file->bytes)
         return tt_fail(TT_ERR_ARG, "%s has %lld bytes but should have %lld",
                        file->name, (long long)info.st_size,
@@ -70,12 +79,57 @@ static tt_status verify_file(const char *folder,
 {
     char path[PATH_MAX];
     TT_TRY(tt__checkpoint_path(folder, file->name, path));
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = tt_file_open_read(path);
+    if (fd < 0 && tt_file_is_absent(errno))
+        return tt_fail(TT_ERR_ARG, "%s is missing", file->name);
     if (fd < 0)
         return tt_fail(TT_ERR_IO, "%s cannot be opened: %s", file->name,
                        strerror(errno));
     const tt_status status = verify_fd(fd, file, leaves_data);
     close(fd);
+    return status;
+}
+
+static bool is_tensors(const char *name)
+{
+    return strcmp(name, "model.safetensors") == 0 ||
+           strcmp(name, "optim.safetensors") == 0;
+}
+
+static tt_status keep_text(tt_arena *arena, const tt_str *text,
+                           const tt__checkpoint_file *file,
+                           const char **text_out)
+{
+    char hash[TT_HASH_CHARS];
+    if (text->n != file->bytes)
+        return tt_fail(TT_ERR_ARG, "%s has %lld bytes but should have %lld",
+                       file->name, (long long)text->n, (long long)file->bytes);
+    tt_hash_text(tt_str_text(text), text->n, hash);
+    if (strcmp(hash, file->hash) != 0)
+        return tt_fail(TT_ERR_ARG, "%s is damaged: its hash is wrong",
+                       file->name);
+    char *copy = tt_arena_alloc(arena, text->n + 1);
+    if (copy == NULL)
+        return TT_ERR_NOMEM;
+    memcpy(copy, tt_str_text(text), (size_t)text->n);
+    *text_out = copy;
+    return TT_OK;
+}
+
+// A small file, kept: a training run may remove the folder at any time.
+static tt_status read_text(opened *c, const tt__checkpoint_file *file,
+                           const char **text_out)
+{
+    char path[PATH_MAX];
+    tt_str text = {0};
+    bool found = false;
+    TT_TRY(tt__checkpoint_path(c->public.folder, file->name, path));
+    tt_status status = tt_file_read_if(path, TEXT_MAX, &text, &found);
+    if (status == TT_OK && !found)
+        status = tt_fail(TT_ERR_ARG, "%s is missing", file->name);
+    if (status == TT_OK)
+        status = keep_text(c->public.arena, &text, file, text_out);
+    tt_str_fini(&text);
     return status;
 }
 
@@ -91,10 +145,11 @@ static tt_status read_state(opened *c)
 {
     char path[PATH_MAX];
     tt_str text = {0};
+    bool found = false;
     TT_TRY(tt__checkpoint_path(c->public.folder, "state.json", path));
-    if (!tt_file_exists(path))
-        return tt_fail(TT_ERR_IO, "state.json is missing");
-    tt_status status = tt_file_read(path, STATE_MAX, &text);
+    tt_status status = tt_file_read_if(path, STATE_MAX, &text, &found);
+    if (status == TT_OK && !found)
+        status = tt_fail(TT_ERR_ARG, "state.json is missing");
     if (status == TT_OK)
         status = tt__checkpoint_parse(tt_str_text(&text), text.n,
                                       c->public.arena, &c->state);
@@ -127,16 +182,25 @@ static tt_status open_tensors(const opened *c, const char *name,
     if (file == NULL)
         return TT_OK;
     TT_TRY(tt__checkpoint_path(c->public.folder, name, path));
-    TT_TRY(tt_safetensors_open(path, out));
+    TT_TRY(tt_safetensors_hold(path, out));
     return file->header != NULL ? check_table(*out, file) : TT_OK;
 }
 
 static tt_status read_all(opened *c, bool leaves_data)
 {
     TT_TRY(read_state(c));
-    for (int64_t i = 0; i < c->state.n_files; i++)
-        TT_TRY(verify_file(c->public.folder, &c->state.file[i], leaves_data));
+    c->text = tt_arena_alloc(c->public.arena,
+                             (c->state.n_files + 1) * (int64_t)sizeof *c->text);
+    if (c->text == NULL)
+        return TT_ERR_NOMEM;
+    for (int64_t i = 0; i < c->state.n_files; i++) {
+        const tt__checkpoint_file *file = &c->state.file[i];
+        TT_TRY(is_tensors(file->name)
+                   ? verify_file(c->public.folder, file, leaves_data)
+                   : read_text(c, file, &c->text[i]));
+    }
     c->public.step = c->state.step;
+    c->public.is_passing = c->state.is_passing;
     c->public.state = c->state.state;
     TT_TRY(open_tensors(c, "model.safetensors", &c->public.model));
     if (c->public.model == NULL)
@@ -192,17 +256,67 @@ static tt_status open_step(const char *folder, int64_t step, bool leaves_data,
     return TT_OK;
 }
 
-// Tries one; a bad one is a note, and only lack of memory is a failure.
-static tt_status try_step(const char *folder, int64_t step, bool leaves_data,
-                          tt_str *notes, tt__steps *bad, tt_checkpoint **out)
+// Which folder has a name now, to see whether it is still the same later.
+typedef struct identity {
+    bool is_there;
+    dev_t device;
+    ino_t inode;
+    struct timespec changed;
+} identity;
+
+static identity identify(const char *path)
 {
-    const tt_status status = open_step(folder, step, leaves_data, out);
-    if (status == TT_OK || status == TT_ERR_NOMEM)
-        return status;
-    if (notes != NULL)
-        tt_str_addf(notes, "%s/step-%08lld is not used: %s\n", folder,
-                    (long long)step, tt_error_message());
-    return bad != NULL ? tt__steps_add(bad, step) : TT_OK;
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return (identity){0};
+    return (identity){true, info.st_dev, info.st_ino, info.st_mtim};
+}
+
+static bool is_same(const identity *a, const identity *b)
+{
+    return a->is_there && b->is_there && a->device == b->device &&
+           a->inode == b->inode && a->changed.tv_sec == b->changed.tv_sec &&
+           a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+typedef struct looking {
+    const char *folder;
+    bool leaves_data;
+    tt_str *notes;  // or NULL
+    tt__steps *bad; // or NULL
+    bool is_gone;   // one that was tried was removed or replaced meanwhile
+} looking;
+
+// Tries one; a bad one is a note. That it cannot be read is a failure.
+static tt_status try_step(looking *l, int64_t step, tt_checkpoint **out)
+{
+    char path[PATH_MAX];
+    TT_TRY(tt__checkpoint_step_path(l->folder, step, path));
+    const identity before = identify(path);
+    const tt_status status = open_step(l->folder, step, l->leaves_data, out);
+    const identity after = identify(path);
+    if (status == TT_OK)
+        return TT_OK;
+    l->is_gone = !is_same(&before, &after);
+    if (l->is_gone)
+        return TT_OK;
+    if (status != TT_ERR_ARG)
+        return tt_fail_context(status, "%s", path);
+    if (l->notes != NULL)
+        tt_str_addf(l->notes, "%s is not used: %s\n", path, tt_error_message());
+    return l->bad != NULL ? tt__steps_add(l->bad, step) : TT_OK;
+}
+
+static tt_status try_steps(looking *l, const tt__steps *steps, int64_t limit,
+                           tt_checkpoint **out)
+{
+    l->is_gone = false;
+    for (int64_t i = steps->n; i-- > 0 && *out == NULL && !l->is_gone;) {
+        const int64_t step = steps->v[i];
+        if (step <= limit && (l->bad == NULL || !tt__steps_has(l->bad, step)))
+            TT_TRY(try_step(l, step, out));
+    }
+    return TT_OK;
 }
 
 tt_status tt__checkpoint_newest(const char *folder,
@@ -210,14 +324,26 @@ tt_status tt__checkpoint_newest(const char *folder,
                                 tt_str *notes, tt__steps *bad,
                                 tt_checkpoint **out)
 {
-    tt__steps steps = {0};
+    looking l = {.folder = folder,
+                 .leaves_data = search->leaves_data,
+                 .notes = notes,
+                 .bad = bad};
+    const int64_t n_notes = notes != NULL ? notes->n : 0;
     tt_checkpoint *found = NULL;
-    tt_status status = tt__checkpoint_steps(folder, &steps);
-    for (int64_t i = steps.n; i-- > 0 && status == TT_OK && found == NULL;)
-        if (steps.v[i] <= search->limit)
-            status = try_step(folder, steps.v[i], search->leaves_data, notes,
-                              bad, &found);
-    tt_free(steps.v);
+    tt_status status = TT_OK;
+    for (int i = 0; i < MAX_TRIES; i++) {
+        tt__steps steps = {0};
+        if (notes != NULL && bad == NULL && notes->n > n_notes) {
+            notes->n = n_notes; // they are tried again
+            notes->text[n_notes] = '\0';
+        }
+        status = tt__checkpoint_steps(folder, &steps);
+        if (status == TT_OK)
+            status = try_steps(&l, &steps, search->limit, &found);
+        tt_free(steps.v);
+        if (status != TT_OK || found != NULL || !l.is_gone)
+            break;
+    }
     if (status == TT_OK)
         *out = found;
     return status;
@@ -232,16 +358,33 @@ static tt_status find_folder(const char *folder, char path[PATH_MAX])
     return tt__checkpoint_path(folder, ".", path);
 }
 
+// The best, as long as it has its mark.
+static tt_status find_best(const char *path, const tt_checkpoint_search *s,
+                           tt_str *notes, tt_checkpoint **out)
+{
+    looking l = {.folder = path, .leaves_data = s->leaves_data, .notes = notes};
+    int64_t tried = -1;
+    for (int i = 0; i < MAX_TRIES; i++) {
+        int64_t best = -1;
+        TT_TRY(tt__checkpoint_named(path, "best", &best));
+        if (best < 0 || best > s->limit || (best == tried && !l.is_gone))
+            return TT_OK;
+        TT_TRY(try_step(&l, best, out));
+        if (*out != NULL)
+            return TT_OK;
+        tried = best;
+    }
+    return TT_OK;
+}
+
 // The best or the newest of a folder of checkpoints; NULL: none can be used.
 static tt_status find_one(const char *folder, const tt_checkpoint_search *s,
                           tt_str *notes, tt_checkpoint **out)
 {
     char path[PATH_MAX];
     TT_TRY(find_folder(folder, path));
-    const int64_t best =
-        s->wants_best ? tt__checkpoint_named(path, "best") : -1;
-    if (best >= 0 && best <= s->limit)
-        TT_TRY(try_step(path, best, s->leaves_data, notes, NULL, out));
+    if (s->wants_best)
+        TT_TRY(find_best(path, s, notes, out));
     return *out != NULL ? TT_OK
                         : tt__checkpoint_newest(path, s, notes, NULL, out);
 }
@@ -277,27 +420,11 @@ tt_status tt_checkpoint_read(const char *folder,
 tt_status tt_checkpoint_text_read(tt_checkpoint *checkpoint, const char *name,
                                   const char **text_out, int64_t *n_out)
 {
-    char path[PATH_MAX], hash[TT_HASH_CHARS];
     const opened *c = (const opened *)checkpoint;
     const tt__checkpoint_file *file = find_file(c, name);
-    tt_str text = {0};
-    if (file == NULL)
+    if (file == NULL || c->text[file - c->state.file] == NULL)
         return tt_fail(TT_ERR_ARG, "%s: has no %s", checkpoint->folder, name);
-    TT_TRY(tt__checkpoint_path(checkpoint->folder, name, path));
-    tt_status status = tt_file_read(path, file->bytes, &text);
-    tt_hash_text(tt_str_text(&text), text.n, hash);
-    if (status == TT_OK && strcmp(hash, file->hash) != 0)
-        status = tt_fail(TT_ERR_IO, "%s: has changed while it was read", path);
-    char *copy = NULL;
-    if (status == TT_OK) {
-        copy = tt_arena_alloc(checkpoint->arena, text.n + 1);
-        status = copy != NULL ? TT_OK : TT_ERR_NOMEM;
-    }
-    if (copy != NULL) {
-        memcpy(copy, tt_str_text(&text), (size_t)text.n);
-        *text_out = copy;
-        *n_out = text.n;
-    }
-    tt_str_fini(&text);
-    return status;
+    *text_out = c->text[file - c->state.file];
+    *n_out = file->bytes;
+    return TT_OK;
 }

@@ -1,6 +1,6 @@
 // checkpoint_state - state.json: printed, and read with suspicion.
 //
-//   {"format": 1, "step": 200,
+//   {"format": 1, "step": 200,      ("passing": true, where it was saved in passing)
 //    "files": {"model.safetensors": {"bytes": 1234, "xxh3": "...",
 //                                    "header": "...", "sums": ["...", ...]}, ...},
 //    "state": {...},
@@ -43,8 +43,9 @@ void tt__checkpoint_print(const tt__checkpoint_state *state, tt_str *out)
 {
     char hash[TT_HASH_CHARS];
     tt_json json = {.out = out};
-    tt_str_addf(out, "{\"format\": %d, \"step\": %lld,\n \"files\": ", FORMAT,
-                (long long)state->step);
+    tt_str_addf(out, "{\"format\": %d, \"step\": %lld,%s\n \"files\": ", FORMAT,
+                (long long)state->step,
+                state->is_passing ? " \"passing\": true," : "");
     tt_json_open(&json, NULL, '{');
     for (int64_t i = 0; i < state->n_files; i++) {
         tt_json_open(&json, state->file[i].name, '{');
@@ -154,6 +155,7 @@ tt_status tt__checkpoint_parse(const char *text, int64_t n, tt_arena *arena,
     read.step = tt_json_int(tt_json_get(root, "step"), -1);
     if (read.step < 0)
         return tt_fail(TT_ERR_ARG, "state.json: \"step\" makes no sense");
+    read.is_passing = tt_json_truth(tt_json_get(root, "passing"), false);
     const tt_json_value *state = tt_json_get(root, "state");
     if (state == NULL || state->type != TT_JSON_OBJECT)
         return tt_fail(TT_ERR_ARG, "state.json: \"state\" is missing");

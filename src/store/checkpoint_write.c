@@ -139,7 +139,8 @@ static tt_status write_state(const char *folder,
 static tt_status write_files(const char *folder, const tt_checkpoint_content *c,
                              tt__checkpoint_file *file, made *out)
 {
-    tt__checkpoint_state state = {.step = c->step, .state = c->state};
+    tt__checkpoint_state state = {
+        .step = c->step, .is_passing = c->is_passing, .state = c->state};
     int64_t k = 0;
     state.file = file;
     file[k].name = "model.safetensors";

@@ -229,6 +229,23 @@ tt_status tt_history_put(tt_history *history, const tt_history_row *row)
     return status;
 }
 
+tt_status tt_history_move(tt_history *history, const char *from, const char *to)
+{
+    static const char move_row[] =
+        "UPDATE OR REPLACE runs SET folder = ?2 WHERE folder = ?1";
+    sqlite3_stmt *query = NULL;
+    tt_status status = TT_OK;
+    if (sqlite3_prepare_v2(history->db, move_row, -1, &query, NULL) !=
+        SQLITE_OK)
+        return fail(history);
+    bind_text(query, 1, from);
+    bind_text(query, 2, to);
+    if (sqlite3_step(query) != SQLITE_DONE)
+        status = fail(history);
+    sqlite3_finalize(query);
+    return status;
+}
+
 static const char *text_at(sqlite3_stmt *query, int at, tt_arena *arena)
 {
     const unsigned char *text = sqlite3_column_text(query, at);

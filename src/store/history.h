@@ -32,6 +32,11 @@ tt_status tt_history_put(tt_history *history, const tt_history_row *row);
 tt_status tt_history_find(tt_history *history, const char *folder,
                           tt_arena *arena, const tt_history_row **row_out);
 
+// The run of that folder, by its full name, is now in another one. A row that the other
+// had belongs to a folder that is gone.
+tt_status tt_history_move(tt_history *history, const char *from,
+                          const char *to);
+
 // All rows, newest first, in the arena.
 tt_status tt_history_list(tt_history *history, tt_arena *arena,
                           const tt_history_row **rows_out, int64_t *n_out);

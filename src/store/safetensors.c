@@ -4,10 +4,10 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/file.h"
 #include "store/safetensors_header.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,41 +17,12 @@
 struct tt_safetensors {
     tt_arena *arena;
     const char *path;
+    int fd; // -1: closed as soon as it was mapped
     void *map;
     int64_t bytes, header; // header: in front of the tensors
     tt_safetensors_table table;
     int64_t *by_name; // positions in the table
 };
-
-static tt_status map_file(tt_safetensors *file, const char *path)
-{
-    tt_status status = TT_OK;
-    struct stat info;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return tt_fail(TT_ERR_IO, "cannot be opened: %s", strerror(errno));
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        status = tt_fail(TT_ERR_IO, "not a regular file");
-        goto out;
-    }
-    if (info.st_size < TT_SAFETENSORS_PREFIX) {
-        status = tt_fail(TT_ERR_ARG,
-                         "not a safetensors file: it has only %lld "
-                         "bytes",
-                         (long long)info.st_size);
-        goto out;
-    }
-    void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED) {
-        status = tt_fail(TT_ERR_IO, "cannot be mapped: %s", strerror(errno));
-        goto out;
-    }
-    file->map = map;
-    file->bytes = info.st_size;
-out:
-    close(fd);
-    return status;
-}
 
 static int64_t read_length(const unsigned char *p)
 {
@@ -59,6 +30,58 @@ static int64_t read_length(const unsigned char *p)
     for (int i = 0; i < TT_SAFETENSORS_PREFIX; i++)
         n |= (uint64_t)p[i] << (8 * i);
     return n > TT_SAFETENSORS_HEADER_MAX ? -1 : (int64_t)n;
+}
+
+// A disk that fails under a map kills who looks; under a read it is an error.
+static tt_status touch_header(int fd)
+{
+    unsigned char piece[1 << 14];
+    int64_t end = TT_SAFETENSORS_PREFIX;
+    for (int64_t at = 0; at < end;) {
+        const int64_t n = tt_file_read_some(fd, piece, sizeof piece, at);
+        if (n < 0)
+            return tt_fail(TT_ERR_IO, "cannot be read: %s", strerror(errno));
+        if (at == 0 && n >= TT_SAFETENSORS_PREFIX)
+            end += read_length(piece);
+        if (n == 0)
+            break;
+        at += n;
+    }
+    return TT_OK;
+}
+
+static tt_status map_fd(tt_safetensors *file, int fd)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return tt_fail(TT_ERR_IO, "cannot be examined: %s", strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return tt_fail(TT_ERR_IO, "not a regular file");
+    if (info.st_size < TT_SAFETENSORS_PREFIX)
+        return tt_fail(TT_ERR_ARG,
+                       "not a safetensors file: it has only %lld "
+                       "bytes",
+                       (long long)info.st_size);
+    TT_TRY(touch_header(fd));
+    void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return tt_fail(TT_ERR_IO, "cannot be mapped: %s", strerror(errno));
+    file->map = map;
+    file->bytes = info.st_size;
+    return TT_OK;
+}
+
+static tt_status map_file(tt_safetensors *file, const char *path, bool holds)
+{
+    const int fd = tt_file_open_read(path);
+    if (fd < 0)
+        return tt_fail(TT_ERR_IO, "cannot be opened: %s", strerror(errno));
+    const tt_status status = map_fd(file, fd);
+    if (status == TT_OK && holds)
+        file->fd = fd;
+    else
+        close(fd);
+    return status;
 }
 
 static tt_status read_header(tt_safetensors *file)
@@ -106,11 +129,13 @@ static tt_status index_names(tt_safetensors *file)
     return TT_OK;
 }
 
-tt_status tt_safetensors_open(const char *path, tt_safetensors **file_out)
+static tt_status open_file(const char *path, bool holds,
+                           tt_safetensors **file_out)
 {
     tt_safetensors *file = tt_alloc(sizeof(*file));
     if (file == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: out of memory", path);
+    file->fd = -1;
     tt_status status = TT_OK;
     file->arena = tt_arena_create();
     if (file->arena != NULL)
@@ -118,7 +143,7 @@ tt_status tt_safetensors_open(const char *path, tt_safetensors **file_out)
     if (file->path == NULL)
         status = tt_fail(TT_ERR_NOMEM, "out of memory");
     if (status == TT_OK)
-        status = map_file(file, path);
+        status = map_file(file, path, holds);
     if (status == TT_OK)
         status = read_header(file);
     if (status == TT_OK)
@@ -131,12 +156,29 @@ tt_status tt_safetensors_open(const char *path, tt_safetensors **file_out)
     return TT_OK;
 }
 
+tt_status tt_safetensors_open(const char *path, tt_safetensors **file_out)
+{
+    return open_file(path, false, file_out);
+}
+
+tt_status tt_safetensors_hold(const char *path, tt_safetensors **file_out)
+{
+    return open_file(path, true, file_out);
+}
+
+int tt_safetensors_fd(const tt_safetensors *file)
+{
+    return file->fd;
+}
+
 void tt_safetensors_close(tt_safetensors *file)
 {
     if (file == NULL)
         return;
     if (file->map != NULL)
         munmap(file->map, (size_t)file->bytes);
+    if (file->fd >= 0)
+        close(file->fd);
     tt_arena_destroy(file->arena);
     tt_free(file);
 }

@@ -52,6 +52,11 @@ typedef struct tt_safetensors_sink {
     void *user;
 } tt_safetensors_sink;
 
+// Opens a file and keeps its descriptor, so that its bytes can be read when its name is
+// gone; -1 for one that was opened without.
+tt_status tt_safetensors_hold(const char *path, tt_safetensors **file_out);
+int tt_safetensors_fd(const tt_safetensors *file);
+
 // For the reader of checkpoints: the bytes in front of the tensors, and what the
 // elements of the i-th are to add up to.
 const void *tt_safetensors_header(const tt_safetensors *file);

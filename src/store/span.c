@@ -3,10 +3,12 @@
 #include "store/span.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "store/safetensors_header.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,14 +33,12 @@ tt_status tt_span_read(tt_span *span, int64_t offset, int64_t n, void *out)
 {
     char *to = out;
     for (int64_t done = 0; done < n;) {
-        const ssize_t k =
-            pread(span->fd, to + done, (size_t)(n - done), offset + done);
-        if (k < 0 && errno == EINTR)
-            continue;
+        const int64_t k =
+            tt_file_read_some(span->fd, to + done, n - done, offset + done);
         if (k < 0)
             return tt_fail(TT_ERR_IO, "cannot be read: %s", strerror(errno));
         if (k == 0)
-            return tt_fail(TT_ERR_IO, "ends at byte %lld",
+            return tt_fail(TT_ERR_ARG, "ends at byte %lld",
                            (long long)(offset + done));
         done += k;
         span->bytes_read += k;
@@ -63,7 +63,7 @@ static tt_status look(tt_span *span, const char *path, int64_t header,
                       tt_span_file *out)
 {
     struct stat info;
-    span->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    span->fd = tt_file_open_read(path);
     if (span->fd < 0)
         return tt_fail(TT_ERR_IO, "cannot be opened: %s", strerror(errno));
     if (fstat(span->fd, &info) != 0 || !S_ISREG(info.st_mode))
@@ -77,8 +77,15 @@ tt_status tt_span_describe(const tt_safetensors *file, tt_span_file *out)
 {
     const char *path = tt_safetensors_path(file);
     tt_span_file found = {.header = tt_safetensors_header_bytes(file)};
+    const int fd = tt_safetensors_fd(file);
     struct stat info;
-    if (realpath(path, found.path) == NULL || stat(found.path, &info) != 0)
+    if (realpath(path, found.path) == NULL) {
+        if (fd < 0 || !tt_file_is_absent(errno) || strlen(path) >= PATH_MAX)
+            return tt_fail(TT_ERR_IO, "%s: cannot be found: %s", path,
+                           strerror(errno));
+        snprintf(found.path, sizeof found.path, "%s", path); // gone by now
+    }
+    if ((fd >= 0 ? fstat(fd, &info) : stat(found.path, &info)) != 0)
         return tt_fail(TT_ERR_IO, "%s: cannot be found: %s", path,
                        strerror(errno));
     note_identity(&info, &found);
@@ -98,6 +105,19 @@ tt_status tt_span_open(tt_span *span, const tt_span_file *file)
         return TT_OK;
     tt_span_close(span);
     return tt_fail_context(status, "%s", file->path);
+}
+
+tt_status tt_span_take(tt_span *span, const tt_span_file *file,
+                       const tt_safetensors *held)
+{
+    const int fd = tt_safetensors_fd(held);
+    if (fd < 0)
+        return tt_span_open(span, file);
+    *span = (tt_span){.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
+                      .bytes_read = file->header};
+    return span->fd >= 0 ? TT_OK
+                         : tt_fail(TT_ERR_IO, "%s: cannot be opened: %s",
+                                   file->path, strerror(errno));
 }
 
 void tt_span_close(tt_span *span)

@@ -27,9 +27,14 @@ tt_status tt_span_describe(const tt_safetensors *file, tt_span_file *out);
 
 // Fails with a reason when there is no such file, or another one.
 tt_status tt_span_open(tt_span *span, const tt_span_file *file);
+// The same for whoever described it, from the file that it has open, whatever has become
+// of its name.
+tt_status tt_span_take(tt_span *span, const tt_span_file *file,
+                       const tt_safetensors *held);
 void tt_span_close(tt_span *span); // closed already: fine
 
-// `n` bytes from `offset` on; a file that ends before is an error.
+// `n` bytes from `offset` on. A file that ends before is damaged (TT_ERR_ARG); TT_ERR_IO:
+// it cannot be read.
 tt_status tt_span_read(tt_span *span, int64_t offset, int64_t n, void *out);
 
 #endif

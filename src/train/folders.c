@@ -54,13 +54,59 @@ static tt_status no_free_name(const char *folder)
                    MAX_TRIES);
 }
 
+static tt_status count_name(void *user, const char *name)
+{
+    int64_t *n = user;
+    (void)name;
+    (*n)++;
+    return TT_OK;
+}
+
+// Training makes the folder of checkpoints first, then these.
+static bool is_run(const char *folder, tt_arena *arena)
+{
+    static const char *const marks[] = {"checkpoints/.lock", "metrics.jsonl",
+                                        "checkpoints/latest"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const char *path = tt_arena_printf(arena, "%s/%s", folder, marks[i]);
+        if (path != NULL && tt_file_exists(path))
+            return true;
+    }
+    return false;
+}
+
+// Whether there is something to set aside: a run. What is something else stays.
+static tt_status look_at(const char *folder, tt_arena *arena, bool *is_run_out)
+{
+    int64_t n = 0;
+    *is_run_out = is_run(folder, arena);
+    if (*is_run_out)
+        return TT_OK;
+    if (!tt_file_is_folder(folder))
+        return tt_fail(TT_ERR_ARG,
+                       "%s is no folder, so it is not moved away; name another "
+                       "with run=FOLDER",
+                       folder);
+    TT_TRY(tt_file_each(folder, count_name, &n));
+    if (n == 0)
+        return TT_OK;
+    return tt_fail(TT_ERR_ARG,
+                   "%s is not the folder of a run, so --fresh does not move it "
+                   "away; name another with run=FOLDER",
+                   folder);
+}
+
 tt_status tt_run_set_aside(const char *folder, tt_arena *arena,
                            const char **aside_out)
 {
     const tt_checkpoint_rules rules = {.keep = 1 << 30};
     tt_checkpoints *store = NULL;
     *aside_out = NULL;
+    bool has_run = false;
     if (!tt_file_exists(folder))
+        return TT_OK;
+    TT_TRY(look_at(folder, arena, &has_run));
+    if (!has_run)
         return TT_OK;
     const char *name = trimmed(folder, arena);
     const char *checkpoints = tt_arena_printf(arena, "%s/checkpoints", folder);

@@ -17,8 +17,8 @@ tt_status tt_run_default_folder(const char *file, const char *model,
 bool tt_run_has_checkpoint(const char *folder);
 
 // Renames the folder to the first of FOLDER.1, FOLDER.2, ... that is free, so that
-// nothing is lost; *aside_out is NULL when there was no folder. Fails while another
-// process trains in it.
+// nothing is lost; *aside_out is NULL when there was no folder, or an empty one. Fails
+// while another process trains in it, and when it is not the folder of a run.
 tt_status tt_run_set_aside(const char *folder, tt_arena *arena,
                            const char **aside_out);
 

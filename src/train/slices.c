@@ -14,23 +14,22 @@
 
 // Index of a tensor's file among those that are known; they are few.
 static tt_status file_index(tt__loading *l, const tt_safetensor *t,
-                            const tt_safetensors **known, int32_t *out)
+                            int32_t *out)
 {
     for (int32_t f = 0; f < (int32_t)l->n_files; f++)
-        if (known[f] == t->file) {
+        if (l->known[f] == t->file) {
             *out = f;
             return TT_OK;
         }
     tt_span_file file;
     TT_TRY(tt_span_describe(t->file, &file));
     tt_str_add_bytes(&l->shared, (const char *)&file, sizeof file);
-    known[l->n_files] = t->file;
+    l->known[l->n_files] = t->file;
     *out = (int32_t)l->n_files++;
     return tt_str_status(&l->shared);
 }
 
-static tt_status place_all(tt__loading *l, tt__slice_place *places,
-                           const tt_safetensors **known)
+static tt_status place_all(tt__loading *l, tt__slice_place *places)
 {
     for (int64_t i = 0; i < l->s->all->n; i++) {
         const tt_safetensor *t = l->s->from[i];
@@ -39,7 +38,7 @@ static tt_status place_all(tt__loading *l, tt__slice_place *places,
         if (t == NULL)
             continue;
         (void)tt_tensor_own_dtype(t->dtype, &dtype);
-        TT_TRY(file_index(l, t, known, &places[i].file));
+        TT_TRY(file_index(l, t, &places[i].file));
         places[i].offset = tt_safetensors_header_bytes(t->file) + t->offset;
         places[i].dtype = (int32_t)dtype;
         places[i].has_sum = t->has_sum;
@@ -53,15 +52,14 @@ static tt_status describe(tt__loading *l)
 {
     const int64_t n = l->s->all->n;
     tt__slice_place *places = tt_alloc((n + 1) * (int64_t)sizeof *places);
-    const tt_safetensors **known = tt_alloc((n + 1) * (int64_t)sizeof *known);
-    tt_status status = places == NULL || known == NULL
+    l->known = tt_alloc((n + 1) * (int64_t)sizeof *l->known);
+    tt_status status = places == NULL || l->known == NULL
                            ? tt_fail(TT_ERR_NOMEM, "no memory to read tensors")
-                           : place_all(l, places, known);
+                           : place_all(l, places);
     if (status == TT_OK)
         tt_str_add_bytes(&l->shared, (const char *)places,
                          n * (int64_t)sizeof *places);
     tt_free(places);
-    tt_free(known);
     return status == TT_OK ? tt_str_status(&l->shared) : status;
 }
 
@@ -90,17 +88,19 @@ static tt_status open_files(tt__loading *l)
     for (int64_t f = 0; f < l->n_files; f++)
         l->span[f] = TT_SPAN_CLOSED;
     for (int64_t f = 0; f < l->n_files; f++)
-        TT_TRY(tt_span_open(&l->span[f], &l->file[f]));
+        TT_TRY(l->rank == 0
+                   ? tt_span_take(&l->span[f], &l->file[f], l->known[f])
+                   : tt_span_open(&l->span[f], &l->file[f]));
     return TT_OK;
 }
 
-void tt__slices_note(tt__loading *l, tt_status status, bool is_damage)
+void tt__slices_note(tt__loading *l, tt_status status, bool may_be_damage)
 {
     tt__slice_verdict *v = &l->verdict;
     if (status == TT_OK || v->status != TT_OK)
         return;
     v->status = status;
-    v->is_damage = is_damage;
+    v->is_damage = may_be_damage && status == TT_ERR_ARG;
     snprintf(v->message, sizeof v->message, "%s", tt_error_message());
 }
 
@@ -210,6 +210,7 @@ static void loading_fini(tt__loading *l)
     for (int64_t f = 0; f < l->n_files && l->span != NULL; f++)
         tt_span_close(&l->span[f]);
     tt_free(l->span);
+    tt_free(l->known);
     tt_free(l->sum);
     tt_free_aligned(l->raw);
     tt_free_aligned(l->own);

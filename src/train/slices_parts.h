@@ -29,6 +29,7 @@ typedef struct tt__loading {
     tt_str shared; // files and places
     int64_t n_files;
     const tt_span_file *file;
+    const tt_safetensors **known; // rank 0's: what they describe
     const tt__slice_place *place; // of each tensor
     tt_span *span;                // of each file
     bool is_hidden;               // rank 0 reads for all
@@ -39,8 +40,9 @@ typedef struct tt__loading {
     tt__slice_verdict verdict;
 } tt__loading;
 
-// Keeps the first failure of this rank.
-void tt__slices_note(tt__loading *l, tt_status status, bool is_damage);
+// Keeps the first failure of this rank. What was read and makes no sense (TT_ERR_ARG) is
+// damage if `may_be_damage`.
+void tt__slices_note(tt__loading *l, tt_status status, bool may_be_damage);
 
 tt_status tt__slices_prepare(tt__loading *l); // room for parts
 

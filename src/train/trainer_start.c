@@ -1,6 +1,7 @@
 // trainer_start - where a run begins: anew, from other weights, from its own
 // newest checkpoint, or from that of the run it was forked from.
 
+#include "base/file.h"
 #include "train/trainer.h"
 
 #include <string.h>
@@ -127,12 +128,64 @@ static tt_status open_store(tt_trainer *t)
                           : TT_ERR_NOMEM;
 }
 
+// Why there is none, from the first note about one.
+static tt_status refuse(const tt_trainer *t, const tt_str *notes)
+{
+    const char *text = tt_str_text(notes);
+    const char *first = strstr(text, "/checkpoints/step-");
+    if (first == NULL)
+        return tt_fail(TT_ERR_STATE,
+                       "%s has trained before, and its checkpoints are gone: "
+                       "put them back, or begin again at step 0 with --fresh",
+                       t->request->folder);
+    while (first > text && first[-1] != '\n')
+        first--;
+    return tt_fail(TT_ERR_STATE,
+                   "%s has trained before, and none of its checkpoints can be "
+                   "used: put a good one back, or begin again at step 0 with "
+                   "--fresh (%.*s)",
+                   t->request->folder, (int)strcspn(first, "\n"), first);
+}
+
+// Whether the folder is one in which nothing was saved yet, so that beginning at step 0
+// loses nothing but what was computed.
+static tt_status check_anew(const tt_trainer *t, const tt_str *notes)
+{
+    bool has_saved = false;
+    const char *folder =
+        tt_arena_printf(t->arena, "%s/checkpoints", t->request->folder);
+    if (folder == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt_checkpoints_trace(folder, &has_saved));
+    return has_saved ? refuse(t, notes) : TT_OK;
+}
+
+// A run makes the folder of checkpoints before its first metrics: with these and without
+// that one, checkpoints are gone.
+static tt_status check_folder(const tt_trainer *t, const tt_str *notes)
+{
+    tt_str metrics = {0};
+    const char *folder =
+        tt_arena_printf(t->arena, "%s/checkpoints", t->request->folder);
+    if (folder == NULL)
+        return TT_ERR_NOMEM;
+    if (tt_file_exists(folder))
+        return TT_OK;
+    const bool has_metrics =
+        tt_run_read(t->request->folder, "metrics.jsonl", &metrics) == TT_OK &&
+        metrics.n > 0;
+    tt_str_fini(&metrics);
+    return has_metrics ? refuse(t, notes) : TT_OK;
+}
+
 // What there is to begin from: rank 0 looks.
 static tt_status look(tt_trainer *t, const limits *limit, tt_str *notes,
                       int32_t *kind_out, tt_checkpoint **from_out)
 {
-    if (t->store == NULL)
+    if (t->store == NULL) {
+        TT_TRY(check_folder(t, notes));
         TT_TRY(open_store(t));
+    }
     if (t->session->fingerprint == NULL)
         TT_TRY(tt_fingerprint_take(t->session->data, t->session->arena,
                                    &t->session->fingerprint));
@@ -140,6 +193,7 @@ static tt_status look(tt_trainer *t, const limits *limit, tt_str *notes,
     *kind_out = *from_out != NULL ? RESUMED : ANEW;
     if (*from_out != NULL)
         return check_resume(t, *from_out, notes);
+    TT_TRY(check_anew(t, notes));
     if (t->request->fork == NULL)
         return TT_OK;
     *kind_out = FORKED;
@@ -234,13 +288,14 @@ static tt_status open_loader(tt_trainer *t)
     return tt_loader_open(t->session->data->train, &options, &t->loader);
 }
 
-// A crash may have come between a checkpoint and its mark.
-static void mark_again(tt_trainer *t)
+// A crash may have come between a checkpoint and what follows it.
+static tt_status settle(tt_trainer *t)
 {
-    const int64_t best = t->state.best_step;
-    if (tt__trainer_is_first(t) && t->session->options.keep_best && best >= 0 &&
-        tt_checkpoints_best(t->store) != best)
-        (void)tt_checkpoints_mark_best(t->store, best); // may be gone: fine
+    const bool has_best = t->session->options.keep_best;
+    if (!tt__trainer_is_first(t) || t->saved_step < 0)
+        return TT_OK;
+    return tt_checkpoints_settle(t->store, t->saved_step,
+                                 has_best ? t->state.best_step : -1);
 }
 
 tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
@@ -252,10 +307,10 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
         TT_TRY(tt_evaluator_open(t->session, &t->evaluator));
     TT_TRY(choose_start(t, notes));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", open_folder(t)));
+    TT_TRY(tt_peers_follow(&t->job->peers, "start", settle(t)));
     t->job->feeds_ahead = true;
     TT_TRY(open_loader(t));
     TT_TRY(tt__trainer_prepare_save(t));
-    mark_again(t);
     t->first_step = t->state.step;
     t->seconds_before = t->state.seconds;
     t->state.threads = t->job->backend->options.n_threads;

@@ -63,10 +63,15 @@ train streamed-tensor 0 2 mesh.tensor=2 checkpoint.memory=1
 train held-tensor 0 2 mesh.tensor=2
 same streamed-tensor held-tensor
 
-# All are damaged: the run begins anew, as if none were there.
+# All are damaged: all ranks end with one sentence, and nothing is begun again unasked.
 train gone 4 2 mesh.tensor=2
 flip gone 2 model.safetensors
 flip gone 4 model.safetensors
-train gone 0 2
-said 'step-00000002 is not used: .* is damaged: its sum is wrong'
+status=0
+(train gone 0 2) >"$folder/refused" || status=$?
+[ $status -ne 0 ] || die 'began again beside damaged checkpoints'
+said 'none of its checkpoints can be used'
+said 'step-00000004 is not used: .* is damaged: its sum is wrong'
+[ -d "$folder/gone/checkpoints/step-00000004" ] || die 'a suspect is gone'
+train gone 0 2 --fresh
 same gone whole

@@ -56,6 +56,20 @@ mv "$folder/run2" "$folder/moved"
 "$TUTTI" runs compare 1 "$folder/moved" >"$folder/out" || die 'a folder alone'
 grep -q '^optim.lr  *0.001  *0.002$' "$folder/out" || die 'a folder alone: lr'
 
+# A fresh start keeps the old run in the list, under its new name.
+"$TUTTI" train examples/gpt-tiny.yaml run="$folder/run1" optim.lr=3e-3 --fresh \
+    >"$folder/out" 2>&1 || die 'a fresh start'
+"$TUTTI" runs >"$folder/out"
+grep -q "^ *1 .* 25 .* done  *$folder/run1.1\$" "$folder/out" || die 'the old run'
+grep -q "^ *[0-9]* .* 20 .* done  *$folder/run1\$" "$folder/out" || die 'the new run'
+
+# What is no run is not moved away.
+mkdir "$folder/photos"
+echo x >"$folder/photos/1.jpg"
+fails 'not the folder of a run' train examples/gpt-tiny.yaml \
+    run="$folder/photos" --fresh
+[ -f "$folder/photos/1.jpg" ] || die 'a folder of photos was moved away'
+
 fails 'there is no run "77"' runs show 77
 fails 'there is no run' runs show "$folder"
 fails 'which run' runs show

@@ -175,8 +175,9 @@ const char *tt_world_steps(void)
     qsort(names, (size_t)n, sizeof names[0], compare);
     text[0] = '\0';
     for (int i = 0; i < n; i++)
-        used += snprintf(text + used, sizeof text - (size_t)used, "%s%d",
-                         i ? " " : "", atoi(names[i] + 5));
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%d%s",
+                         i ? " " : "", atoi(names[i] + 5),
+                         strchr(names[i], '.') != NULL ? "d" : "");
     return text;
 }
 

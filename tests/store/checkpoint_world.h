@@ -24,7 +24,7 @@ void tt_world_check(tt_checkpoint *checkpoint);
 // Step of the newest good one in "c", checked; -1: none. Needs no lock.
 int64_t tt_world_newest(void);
 
-// "100 200": the steps that have a folder in "c".
+// "100 150d 200": the steps that have a folder in "c"; d: one that was set aside.
 const char *tt_world_steps(void);
 int tt_world_temporaries(void); // in "c"
 int tt_world_descriptors(void); // open in this process

@@ -135,7 +135,7 @@ TEST(checkpoint_whose_data_was_left_has_sums_that_tell)
     CHECK_OK(
         tt_checkpoints_reject(store, 2)); // so it does not push out another
     tt_world_saved(store, 3);
-    CHECK(strcmp(tt_world_steps(), "1 3") == 0);
+    CHECK(strcmp(tt_world_steps(), "1 2d 3") == 0);
     tt_checkpoints_close(store);
     tt_world_leave();
 }
@@ -161,7 +161,7 @@ TEST(checkpoint_that_is_bad_is_named_and_replaced)
               "%s", tt_str_text(&notes));
     tt_str_fini(&notes);
     tt_world_saved(store, 11); // bad ones are not among the two that are kept
-    CHECK(strcmp(tt_world_steps(), "1 11") == 0);
+    CHECK(strcmp(tt_world_steps(), "1 2d 9d 10d 11") == 0);
     tt_checkpoints_close(store);
     CHECK(rename("c/step-00000011", "c/step-00000012") == 0);
     CHECK(tt_world_newest() == 1);
@@ -179,7 +179,7 @@ TEST(checkpoint_all_bad_is_none)
     CHECK_OK(tt_checkpoints_newest(store, NULL, &c));
     CHECK(c == NULL && tt_world_newest() == -1);
     tt_world_saved(store, 2);
-    CHECK(strcmp(tt_world_steps(), "2") == 0 && tt_world_newest() == 2);
+    CHECK(strcmp(tt_world_steps(), "1d 2 2d") == 0 && tt_world_newest() == 2);
     tt_checkpoints_close(store);
     tt_world_leave();
 }

@@ -1,0 +1,99 @@
+// file_gate - counting and failing.
+
+#include "base/file_gate.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+typedef struct gate {
+    atomic_llong n_calls;
+    atomic_llong first_bad, last_bad; // calls that fail
+    atomic_int error;
+} gate;
+
+static gate writing, reading;
+
+static void fail_at(gate *g, int64_t k, int error)
+{
+    atomic_store(&g->error, error);
+    atomic_store(&g->first_bad, k > 0 ? k : LLONG_MAX);
+    atomic_store(&g->last_bad, k);
+    atomic_store(&g->n_calls, 0);
+}
+
+static void fail_from(gate *g, int64_t k, int error)
+{
+    fail_at(g, k, error);
+    if (k > 0)
+        atomic_store(&g->last_bad, LLONG_MAX);
+}
+
+static int pass(gate *g)
+{
+    const long long call = atomic_fetch_add(&g->n_calls, 1) + 1;
+    if (call < atomic_load(&g->first_bad) || call > atomic_load(&g->last_bad))
+        return 0;
+    const int error = atomic_load(&g->error);
+    if (error == TT_FILE_KILL)
+        (void)kill(getpid(), SIGKILL);
+    return error;
+}
+
+void tt_file_fail_at(int64_t k, int error)
+{
+    fail_at(&writing, k, error);
+}
+
+void tt_file_fail_from(int64_t k, int error)
+{
+    fail_from(&writing, k, error);
+}
+
+int64_t tt_file_count(void)
+{
+    return atomic_load(&writing.n_calls);
+}
+
+void tt_file_fail_read_at(int64_t k, int error)
+{
+    fail_at(&reading, k, error);
+}
+
+void tt_file_fail_read_from(int64_t k, int error)
+{
+    fail_from(&reading, k, error);
+}
+
+int64_t tt_file_count_reads(void)
+{
+    return atomic_load(&reading.n_calls);
+}
+
+int tt__file_gate(void)
+{
+    return pass(&writing);
+}
+
+static bool is_refused(gate *g)
+{
+    const int error = pass(g);
+    if (error <= 0)
+        return false;
+    errno = error;
+    return true;
+}
+
+bool tt__file_is_refused(void)
+{
+    return is_refused(&writing);
+}
+
+bool tt__file_is_unread(void)
+{
+    return is_refused(&reading);
+}
