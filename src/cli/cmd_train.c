@@ -6,6 +6,7 @@
 #include "cli/ranks.h"
 #include "cli/record.h"
 #include "cli/signals.h"
+#include "cli/table.h"
 #include "train/folders.h"
 #include "train/loop.h"
 #include "train/meet.h"
@@ -72,8 +73,7 @@ static void print_json(const tt_run_end *end)
     tt_json_f64(&json, "val_loss", end->val_loss);
     tt_json_f64(&json, "best_loss", end->best_loss);
     tt_json_f64(&json, "accuracy", end->accuracy);
-    tt_json_f64(&json, "input_stall", end->input_stall);
-    tt_json_f64(&json, "checkpoint_stall", end->checkpoint_stall);
+    tt_report_time_json(&end->time, &json);
     if (end->ranks != NULL)
         tt_ranks_print_json(end->ranks, &json);
     tt_json_close(&json, '}');
@@ -91,6 +91,22 @@ static tt_status follow(tt_session *session, tt_train_request *request)
     return tt_train(session, request, &end);
 }
 
+// As it could be typed again.
+static const char *command_text(const tt_cli *cli)
+{
+    tt_str text = {0};
+    const char *copy = NULL;
+    tt_str_add(&text, "tutti train");
+    for (int i = 0; i < cli->n_given; i++) {
+        tt_str_add(&text, " ");
+        tt_add_word(&text, cli->given[i]);
+    }
+    if (tt_str_status(&text) == TT_OK)
+        copy = tt_arena_strdup(cli->arena, tt_str_text(&text));
+    tt_str_fini(&text);
+    return copy;
+}
+
 static tt_status train(const tt_cli *cli, tt_session *session,
                        tt_train_request *request, int *exit_out)
 {
@@ -102,6 +118,7 @@ static tt_status train(const tt_cli *cli, tt_session *session,
     tt_status status = tt_record_open(tt_progress_watch(progress), &record);
     if (status == TT_OK) {
         request->watch = tt_record_watch(record);
+        request->command = command_text(cli);
         request->stop = tt_signals_catch();
         tt_progress_heed(progress, request->stop);
         status = tt_train(session, request, &end);

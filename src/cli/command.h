@@ -25,6 +25,8 @@ typedef struct tt_cli {
     int n_words; // plain words that are neither
     const char **flag, **flag_value;
     int n_flags; // "--json", ...
+    const char *const *given;
+    int n_given; // all of it, as it was
 } tt_cli;
 
 bool tt_cli_has(const tt_cli *cli, const char *flag); // "--json"

@@ -80,7 +80,7 @@ static void print_error(bool is_json)
 static tt_status run(const tt_command_def *command, const char *const *word,
                      int n, int *exit_out)
 {
-    tt_cli cli = {.arena = tt_arena_create()};
+    tt_cli cli = {.arena = tt_arena_create(), .given = word, .n_given = n};
     if (cli.arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory");
     tt_status status = tt__cli_read(command, &cli, word, n);

@@ -175,25 +175,6 @@ void tt__text_note(const tt_term *term, tt_run_text kind, int64_t step,
     tt_str_fini(&line);
 }
 
-// As one word of a shell.
-static void add_word(const char *text, tt_str *out)
-{
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyz"
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-+=:@%,";
-    if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
-        tt_str_add(out, text);
-        return;
-    }
-    tt_str_add(out, "'");
-    for (const char *c = text; *c != '\0'; c++)
-        if (*c == '\'')
-            tt_str_add(out, "'\\''");
-        else
-            tt_str_add_bytes(out, c, 1);
-    tt_str_add(out, "'");
-}
-
 static void end_line(const tt_run_end *e, const tt_live *live, tt_str *out)
 {
     static const char *const how[] = {[TT_RUN_DONE] = "done",
@@ -229,12 +210,25 @@ static void loss_row(rows *r, const tt_run_end *e)
         row(r, "loss");
 }
 
+// What the report's bars show.
+static void stalls_row(rows *r, const tt_report_time *time, bool has_network)
+{
+    const double all = time->total > 0 ? time->total : 1;
+    tt_str_addf(&r->value, "%.1f%% waiting for data", 100 * time->data / all);
+    if (has_network)
+        tt_str_addf(&r->value, ", %.1f%% for the network",
+                    100 * time->network / all);
+    tt_str_addf(&r->value, ", %.1f%% for checkpoints",
+                100 * time->checkpoints / all);
+    row(r, "stalls");
+}
+
 static void next_rows(rows *r, const char *folder, bool is_text)
 {
     const char *const verbs[] = {"sample", "eval"};
     for (int i = is_text ? 0 : 1; i < 2; i++) {
         tt_str_addf(&r->value, "tutti %s ", verbs[i]);
-        add_word(folder, &r->value);
+        tt_add_word(&r->value, folder);
         row(r, i == (is_text ? 0 : 1) ? "next" : "");
     }
 }
@@ -254,9 +248,7 @@ void tt__text_end(const tt_term *term, const tt_run_end *e, const tt_live *live,
         tt_str_addf(&r.value, "%.2f%%", 100 * e->accuracy);
         row(&r, "accuracy");
     }
-    tt_str_addf(&r.value, "%.1f%% waiting for data, %.1f%% for checkpoints",
-                100 * e->input_stall, 100 * e->checkpoint_stall);
-    row(&r, "stalls");
+    stalls_row(&r, &e->time, e->ranks != NULL);
     if (e->ranks != NULL)
         tt__text_ranks(term, e->ranks, out);
     if (e->folder != NULL && e->reason != TT_RUN_FAILED) {

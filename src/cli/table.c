@@ -135,3 +135,21 @@ void tt_add_seconds(tt_str *out, double seconds)
     else
         tt_add_left(out, seconds);
 }
+
+void tt_add_word(tt_str *out, const char *text)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyz"
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-+=:@%,";
+    if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
+        tt_str_add(out, text);
+        return;
+    }
+    tt_str_add(out, "'");
+    for (const char *c = text; *c != '\0'; c++)
+        if (*c == '\'')
+            tt_str_add(out, "'\\''");
+        else
+            tt_str_add_bytes(out, c, 1);
+    tt_str_add(out, "'");
+}

@@ -20,5 +20,6 @@ void tt_add_loss(tt_str *out, double loss); // 1.8870; 3.2e+41 where it exploded
 void tt_add_bytes(tt_str *out, int64_t bytes);    // 131 MB
 void tt_add_seconds(tt_str *out, double seconds); // 29.1 ms, 4.2 s, 1:02:03
 void tt_add_left(tt_str *out, double seconds);    // 0:36, 1:02:03
+void tt_add_word(tt_str *out, const char *text);  // quoted for a shell
 
 #endif

@@ -16,6 +16,7 @@ typedef struct slot { // a series being filled
     int64_t n, capacity; // capacity: what the first reading counted
     int64_t *step;
     double *value;
+    float *seconds;
 } slot;
 
 typedef struct reader {
@@ -54,7 +55,8 @@ static bool is_number(const tt_json_value *v)
     return v->type == TT_JSON_NUMBER || v->type == TT_JSON_NULL;
 }
 
-static tt_status add_point(reader *r, int64_t step, const tt_json_value *v)
+static tt_status add_point(reader *r, int64_t step, float seconds,
+                           const tt_json_value *v)
 {
     slot *s = find_slot(r, v->key);
     if (!r->is_filling) {
@@ -64,6 +66,7 @@ static tt_status add_point(reader *r, int64_t step, const tt_json_value *v)
         r->n_points++;
     } else if (s != NULL && s->n < s->capacity) {
         s->step[s->n] = step;
+        s->seconds[s->n] = seconds;
         s->value[s->n++] = tt_json_number(v, (double)NAN);
     }
     return TT_OK;
@@ -77,12 +80,13 @@ static tt_status add_line(reader *r, const tt_json_value *line)
         return TT_OK;
     }
     r->last_step = step;
-    r->last_seconds =
-        tt_json_number(tt_json_get(line, "seconds"), r->last_seconds);
+    const tt_json_value *seconds = tt_json_get(line, "seconds");
+    const float at = (float)tt_json_number(seconds, (double)NAN);
+    r->last_seconds = tt_json_number(seconds, r->last_seconds);
     for (const tt_json_value *v = line->first; v != NULL; v = v->next)
         if (is_number(v) && strcmp(v->key, "step") != 0 &&
             strcmp(v->key, "seconds") != 0)
-            TT_TRY(add_point(r, step, v));
+            TT_TRY(add_point(r, step, at, v));
     return TT_OK;
 }
 
@@ -124,7 +128,7 @@ static tt_status read_lines(reader *r, const char *text, int64_t n)
 
 static tt_status make_room(reader *r, int64_t n)
 {
-    const int64_t point = sizeof(int64_t) + sizeof(double);
+    const int64_t point = sizeof(int64_t) + sizeof(double) + sizeof(float);
     if (r->n_points * point > n + EXTRA / 2)
         return tt_fail(TT_ERR_ARG,
                        "metrics.jsonl would need more memory than its own "
@@ -134,7 +138,8 @@ static tt_status make_room(reader *r, int64_t n)
         slot *s = &r->slot[i];
         s->step = tt_arena_alloc(r->arena, s->capacity * 8);
         s->value = tt_arena_alloc(r->arena, s->capacity * 8);
-        if (s->step == NULL || s->value == NULL)
+        s->seconds = tt_arena_alloc(r->arena, s->capacity * 4);
+        if (s->step == NULL || s->value == NULL || s->seconds == NULL)
             return TT_ERR_NOMEM;
     }
     r->is_filling = true;
@@ -153,7 +158,7 @@ tt_status tt_metrics_parse(const char *text, int64_t n, tt_arena *arena,
         return TT_ERR_NOMEM;
     for (int i = 0; i < r.n; i++) {
         const slot *s = &r.slot[i];
-        v[i] = (tt_metric_series){s->name, s->n, s->step, s->value};
+        v[i] = (tt_metric_series){s->name, s->n, s->step, s->value, s->seconds};
     }
     *out = (tt_metrics){
         .n = r.n,

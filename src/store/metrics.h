@@ -18,7 +18,8 @@ typedef struct tt_metric_series {
     const char *name; // "train/loss"
     int64_t n;
     const int64_t *step;
-    const double *value; // NaN where the file has null
+    const double *value;  // NaN where the file has null
+    const float *seconds; // of training; NaN where the file does not say
 } tt_metric_series;
 
 typedef struct tt_metrics {

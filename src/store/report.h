@@ -1,11 +1,12 @@
 // report - one page about a run that needs nothing but itself: facts, curves drawn
-// as SVG, settings, notes, machine. Made from what lies in the run's folder:
+// as SVG, settings, samples, notes, machine. Made from what lies in the run's folder:
 //
 //   RUN/facts.json      what run it is, and how it ended
 //   RUN/ranks.json      what its ranks did, where there are several
 //   RUN/metrics.jsonl, RUN/log.txt, RUN/config.yaml
 //
-// Whatever is missing or cut short is left out.
+// and from the metrics of the run that it was forked from. Whatever is missing or cut
+// short is left out. The page of a run that goes on reads itself again now and then.
 
 #ifndef TT_STORE_REPORT_H
 #define TT_STORE_REPORT_H
@@ -13,20 +14,36 @@
 #include "base/status.h"
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct tt_report_row {
     const char *name, *value;
 } tt_report_row;
 
+// Where the time of a rank went: seconds that add up to `total`.
+typedef struct tt_report_time {
+    double total;
+    double computing, network, data; // in steps; the last two are waiting
+    double evaluation, checkpoints;  // samples count as evaluation
+    double other;                    // starting, logging
+} tt_report_time;
+
+// Appends a member "time" of an object.
+struct tt_json;
+void tt_report_time_json(const tt_report_time *time, struct tt_json *json);
+
 // Lists end with a NULL name.
 typedef struct tt_report_facts {
     const char *title;   // of the page
     const char *outcome; // "done", "stopped", "failed"; NULL: still running
+    const char *error;   // why it failed; NULL: it did not
     const char *unit;    // what the rate counts: "tokens"
-    double seconds;      // of the last start; 0: not known
-    double input_stall, checkpoint_stall; // fractions of them
-    const tt_report_row *facts, *machine;
+    double units;        // of them in a step; 0: not known
+    const char *started, *updated; // "2026-01-31T12:00:00Z"; NULL: not known
+    const char *parent;  // folder of the run it was forked from; NULL: none
+    tt_report_time time; // of this start; total 0: not known
+    const tt_report_row *facts, *machine, *settings;
 } tt_report_facts;
 
 // The text of facts.json.
@@ -35,7 +52,9 @@ tt_status tt_report_facts_text(const tt_report_facts *facts, tt_str *out);
 // The files as text; those that are not there are empty.
 typedef struct tt_report_files {
     const char *folder; // for the page's title and foot
+    bool is_dead;       // no process works on it
     tt_str facts, metrics, config, log, ranks;
+    tt_str parent_facts, parent_metrics;
 } tt_report_files;
 
 // Appends the page.
@@ -43,5 +62,26 @@ tt_status tt_report_page(const tt_report_files *files, tt_str *out);
 
 // Writes RUN/report.html, whole or not at all.
 tt_status tt_report_write(const char *folder);
+
+// Several runs on one scale.
+typedef struct tt_report_compared {
+    const char *name, *folder, *status;
+    tt_str metrics, facts; // the files; those that are not there are empty
+} tt_report_compared;
+
+typedef struct tt_report_difference {
+    const char *key;
+    const char *const *value; // of every run; NULL: has none
+} tt_report_difference;
+
+typedef struct tt_report_comparison {
+    int n;
+    const tt_report_compared *run;
+    int n_differences;
+    const tt_report_difference *difference; // of settings
+} tt_report_comparison;
+
+tt_status tt_report_compare(const tt_report_comparison *comparison,
+                            tt_str *out);
 
 #endif

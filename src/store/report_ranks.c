@@ -1,5 +1,5 @@
-// report_ranks - the section about ranks, from RUN/ranks.json: where the time of
-// each went, what it sent, and who was waited for.
+// report_ranks - the section about ranks, from RUN/ranks.json: what each sent, how long
+// that took, and who was waited for. Seconds are those of steps.
 
 #include "store/report_parts.h"
 
@@ -35,45 +35,13 @@ static void add_bytes(tt_str *out, double bytes)
 
 // ---- one rank ------------------------------------------------------------
 
-typedef struct piece { // of the bar
-    const char *name, *key;
-} piece;
-
-static const piece pieces[] = {
-    {"computing", "kernel_seconds"},
-    {"waiting for the network", "exposed_seconds"},
-    {"getting data", "feed_seconds"},
-};
-enum { N_PIECES = sizeof pieces / sizeof pieces[0] };
-
-static double sum_of(const tt_json_value *row)
-{
-    double sum = 0;
-    for (int i = 0; i < N_PIECES; i++)
-        sum += number(row, pieces[i].key);
-    return sum;
-}
-
-// As long as its share of the longest.
-static void add_bar(const tt_json_value *row, double longest, tt_str *out)
-{
-    tt_str_add(out, "<td class=\"bar\"><div class=\"split\">");
-    for (int i = 0; i < N_PIECES; i++)
-        tt_str_addf(out, "<i class=\"p%d\" style=\"flex-grow:%.5f\"></i>", i,
-                    longest > 0 ? number(row, pieces[i].key) / longest : 0);
-    tt_str_addf(out, "<i style=\"flex-grow:%.5f\"></i></div></td>",
-                longest > 0 ? 1 - sum_of(row) / longest : 1);
-}
-
-static void add_rank(const tt_json_value *row, double longest, tt_str *out)
+static void add_rank(const tt_json_value *row, tt_str *out)
 {
     static const char *const keys[] = {"busy_seconds", "hidden_seconds",
                                        "exposed_seconds", "waited_seconds"};
-    tt_str_addf(out, "<tr><th>%.0f ", number(row, "rank"));
+    tt_str_addf(out, "<tr><th scope=\"row\">%.0f ", number(row, "rank"));
     tt__html_add(out, tt_json_text(tt_json_get(row, "host"), ""));
-    tt_str_add(out, "</th>");
-    add_bar(row, longest, out);
-    tt_str_add(out, "<td>");
+    tt_str_add(out, "</th><td>");
     add_bytes(out, number(row, "bytes"));
     tt_str_addf(out, "</td><td>%.0f</td>", number(row, "messages"));
     for (int i = 0; i < 4; i++) {
@@ -86,23 +54,15 @@ static void add_rank(const tt_json_value *row, double longest, tt_str *out)
 
 static void add_rank_table(const tt_json_value *ranks, tt_str *out)
 {
-    double longest = 0;
     int n = 0;
-    for (const tt_json_value *v = ranks->first; v != NULL; v = v->next)
-        longest = fmax(longest, sum_of(v));
-    tt_str_add(out, "<div class=\"rows\"><table>\n<tr><th>rank</th><th "
-                    "class=\"bar\">time</th>"
-                    "<td>sent</td><td>messages</td><td>network busy</td>"
-                    "<td>hidden</td><td>exposed</td>"
-                    "<td>waited for others</td><td>came last</td></tr>\n");
+    tt_str_add(out, "<div class=\"rows\"><table>\n<tr><th>rank</th>"
+                    "<th>sent</th><th>messages</th><th>network busy</th>"
+                    "<th>hidden by computing</th><th>waiting for it</th>"
+                    "<th>until all had come</th><th>came last</th></tr>\n");
     for (const tt_json_value *v = ranks->first; v != NULL && n < RANKS_MAX;
          v = v->next, n++)
-        add_rank(v, longest, out);
-    tt_str_add(out, "</table></div>\n<p class=\"keys\">");
-    for (int i = 0; i < N_PIECES; i++)
-        tt_str_addf(out, "<span class=\"key p%d\">%s</span> ", i,
-                    pieces[i].name);
-    tt_str_add(out, "</p>\n");
+        add_rank(v, out);
+    tt_str_add(out, "</table></div>\n");
 }
 
 // ---- collectives ---------------------------------------------------------
@@ -126,8 +86,8 @@ static void add_collectives(const tt_json_value *c, tt_str *out)
         return;
     tt_str_add(out, "<details><summary>Arrival at collectives</summary>\n"
                     "<div class=\"rows\"><table>\n<tr><th>collective</th>"
-                    "<td>times</td><td>spread, mean</td><td>largest</td>"
-                    "<td>straggler</td></tr>\n");
+                    "<th>times</th><th>spread, mean</th><th>largest</th>"
+                    "<th>straggler</th></tr>\n");
     for (const tt_json_value *v = names->first; v != NULL; v = v->next)
         add_collective(v, out);
     tt_str_add(out, "</table></div></details>\n");

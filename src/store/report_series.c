@@ -5,24 +5,28 @@
 #include <math.h>
 #include <stddef.h>
 
-void tt__series_smooth(const tt_metric_series *s, int64_t window, double *out)
+// As many values on either side: an end is its own mean, and a slope stays where it
+// is. Each is summed anew, since a sum that a large value has left is not exact.
+double tt__series_mean(const tt_metric_series *s, int64_t window, int64_t at)
 {
-    const int64_t half = window / 2;
+    int64_t half = window / 2;
+    half = half < at ? half : at;
+    half = half < s->n - 1 - at ? half : s->n - 1 - at;
     double sum = 0;
-    int64_t count = 0, first = 0, last = 0; // the sum is over [first, last)
-    for (int64_t i = 0; i < s->n; i++) {
-        for (; last < s->n && last <= i + half; last++)
-            if (isfinite(s->value[last])) {
-                sum += s->value[last];
-                count++;
-            }
-        for (; first < i - half; first++)
-            if (isfinite(s->value[first])) {
-                sum -= s->value[first];
-                count--;
-            }
-        out[i] = count > 0 ? sum / (double)count : (double)NAN;
-    }
+    int64_t count = 0;
+    for (int64_t i = at - half; i <= at + half; i++)
+        if (isfinite(s->value[i])) {
+            sum += s->value[i];
+            count++;
+        }
+    return count > 0 ? sum / (double)count : (double)NAN;
+}
+
+double tt__series_x(const tt_metric_series *s, tt_x x, double units, int64_t at)
+{
+    if (x == TT_X_TIME)
+        return (double)s->seconds[at];
+    return (double)s->step[at] * (x == TT_X_UNITS ? units : 1);
 }
 
 double tt__scale_place(const tt_scale *scale, double value)
@@ -31,13 +35,15 @@ double tt__scale_place(const tt_scale *scale, double value)
     return (v - scale->low) / (scale->high - scale->low);
 }
 
-// 1, 2 and 5 times powers of ten; all of them or the first `kinds`.
-static int log_ticks(const tt_scale *scale, int kinds, double *tick)
+// Powers of ten; 1, 2 and 5 times them; more.
+static const double steps_of[3][8] = {{1}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 7}};
+
+static int log_ticks(const tt_scale *scale, int kind, double *tick)
 {
-    static const double step[] = {1, 2, 5};
+    const double *step = steps_of[kind];
     int n = 0;
     for (int p = (int)floor(scale->low); p <= (int)ceil(scale->high); p++)
-        for (int k = 0; k < kinds; k++) {
+        for (int k = 0; step[k] > 0; k++) {
             const double v = step[k] * pow(10, p);
             const double at = tt__scale_place(scale, v);
             if (at >= -1e-9 && at <= 1 + 1e-9 && n < TT_TICKS_MAX)
@@ -67,9 +73,9 @@ int tt__scale_ticks(const tt_scale *scale, int wanted,
 {
     if (!scale->is_log)
         return linear_ticks(scale->low, scale->high, wanted, tick);
-    int n = log_ticks(scale, 3, tick);
-    if (n > wanted + 2)
-        n = log_ticks(scale, 1, tick);
+    int n = log_ticks(scale, 2, tick);
+    for (int kind = 1; n > wanted + 2 && kind >= 0; kind--)
+        n = log_ticks(scale, kind, tick);
     if (n < 3)
         n = linear_ticks(pow(10, scale->low), pow(10, scale->high), wanted,
                          tick);

@@ -4,19 +4,21 @@
 #include "backend/machine.h"
 #include "base/arena.h"
 #include "store/report.h"
+#include "tutti/tutti.h"
 
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 
 typedef struct list { // rows in an arena; one that found no memory is left out
     tt_arena *arena;
-    tt_report_row row[16];
+    tt_report_row row[24];
     int n;
 } list;
 
 static void add(list *l, const char *name, const char *value)
 {
-    if (value != NULL && value[0] != '\0' && l->n < 15)
+    if (value != NULL && value[0] != '\0' && l->n < 23)
         l->row[l->n++] = (tt_report_row){name, value};
 }
 
@@ -53,6 +55,14 @@ static void list_facts(list *l, const tt_run_facts *f)
         tt_arena_printf(l->arena, "%.4g MB planned",
                         (double)f->peak_bytes / 1e6));
     add(l, "ranks", f->ranks);
+    add(l, "mesh", f->mesh);
+    add(l, "layout", f->layout);
+    if (f->mesh != NULL && f->mesh[0] != '\0')
+        add(l, "zero", tt_arena_printf(l->arena, "%lld", (long long)f->zero));
+    add(l, "seed", tt_arena_printf(l->arena, "%lld", (long long)f->seed));
+    add(l, "command", f->command);
+    add(l, "forked from", f->parent);
+    add(l, "version", "Tutti " TUTTI_VERSION);
     add(l, "note", f->note);
 }
 
@@ -60,7 +70,10 @@ static void list_machine(list *l, const tt_run_facts *f)
 {
     struct utsname system = {0};
     char cpu[256];
+    const bool is_known = uname(&system) == 0;
     tt_machine_cpu(cpu, sizeof cpu);
+    if (is_known)
+        add(l, "host", tt_arena_strdup(l->arena, system.nodename));
     add(l, "processor", tt_arena_strdup(l->arena, cpu));
     add(l, "device", f->device);
     add(l, "kernels", tt_simd_get()->isa);
@@ -70,14 +83,23 @@ static void list_machine(list *l, const tt_run_facts *f)
     add(l, "free memory",
         tt_arena_printf(l->arena, "%.3g GB",
                         (double)tt_machine_memory() / 1e9));
-    if (uname(&system) == 0)
+    if (is_known)
         add(l, "system",
             tt_arena_printf(l->arena, "%s %s, %s", system.sysname,
                             system.release, system.machine));
 }
 
-tt_status tt_facts_text(const tt_run_facts *f, const tt_run_end *end,
-                        tt_str *out)
+void tt_stamp_now(char out[TT_STAMP_BYTES])
+{
+    struct tm parts;
+    const time_t now = time(NULL);
+    if (gmtime_r(&now, &parts) == NULL ||
+        strftime(out, TT_STAMP_BYTES, "%FT%TZ", &parts) == 0)
+        out[0] = '\0';
+}
+
+tt_status tt_facts_text(const tt_run_facts *f, const tt_report_time *time,
+                        const tt_run_end *end, tt_str *out)
 {
     static const char *const outcome[] = {
         [TT_RUN_DONE] = "done",
@@ -86,22 +108,29 @@ tt_status tt_facts_text(const tt_run_facts *f, const tt_run_end *end,
         [TT_RUN_FAILED] = "failed",
     };
     const char *slash = strrchr(f->folder, '/');
+    char now[TT_STAMP_BYTES];
     list facts = {.arena = tt_arena_create()};
     list machine = {.arena = facts.arena};
     if (facts.arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for the facts of the run");
     list_facts(&facts, f);
     list_machine(&machine, f);
+    tt_stamp_now(now);
     tt_report_facts r = {.title = slash != NULL && slash[1] != '\0' ? slash + 1
                                                                     : f->folder,
                          .unit = f->unit,
+                         .units = f->units,
+                         .started = f->started,
+                         .updated = now,
+                         .parent = f->parent,
+                         .time = *time,
+                         .settings = f->changed,
                          .facts = facts.row,
                          .machine = machine.row};
     if (end != NULL) {
         r.outcome = outcome[end->reason];
-        r.seconds = end->seconds;
-        r.input_stall = end->input_stall;
-        r.checkpoint_stall = end->checkpoint_stall;
+        r.error = end->error;
+        r.time = end->time;
     }
     const tt_status status = tt_report_facts_text(&r, out);
     tt_arena_destroy(facts.arena);

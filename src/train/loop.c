@@ -47,6 +47,24 @@ static void add_result(tt_train_state *s, const tt_step_result *r)
     s->correct += r->correct;
 }
 
+// Seconds that this rank had nothing to do but wait for the network.
+static double network_seconds(const tt_trainer *t)
+{
+    tt_wire_stats stats = {0};
+    if (t->job->peers.size > 1)
+        tt_comm_wire_stats(t->job->peers.wire, false, &stats);
+    return stats.exposed_seconds;
+}
+
+static tt_status timed_step(tt_trainer *t, tt_step_result *result)
+{
+    const double before = network_seconds(t), started = tt_clock_seconds();
+    const tt_status status = tt_job_step(t->job, feed, t, result);
+    t->step_seconds += tt_clock_seconds() - started;
+    t->network_seconds += network_seconds(t) - before;
+    return status;
+}
+
 // One step, and what the policies make of it.
 static tt_status step(tt_trainer *t, tt_step_result *result,
                       tt_verdict *verdict)
@@ -60,7 +78,7 @@ static tt_status step(tt_trainer *t, tt_step_result *result,
                                              s->step, t->session->steps);
     job->limit = tt_policy_limit(&s->policy, o);
     job->wants_stop = wants_stop(t);
-    TT_TRY(tt_job_step(job, feed, t, result));
+    TT_TRY(timed_step(t, result));
     t->is_stopped = t->is_stopped || result->stop;
     s->step++;
     s->position += job->options.batch;
@@ -106,12 +124,17 @@ static tt_status pause_training(tt_trainer *t)
     const double before = tt_clock_seconds();
     double started = before;
     tt_ranks_report_pause(t->report, false);
+    const bool is_new = wants_evaluation(t) ||
+                        is_due(t->state.step, t->session->options.sample_every);
     if (wants_evaluation(t)) {
         TT_TRY(tt__trainer_evaluate(t));
         tt_ranks_report_mark(t->report, "evaluate", t->state.step, started);
     }
     if (is_due(t->state.step, t->session->options.sample_every))
         TT_TRY(tt__trainer_sample(t));
+    t->aside_seconds += tt_clock_seconds() - before;
+    if (is_new)
+        tt__trainer_report(t);
     if (wants_save(t)) {
         started = tt_clock_seconds();
         TT_TRY(tt__trainer_save(t));
@@ -221,6 +244,7 @@ tt_status tt_train(tt_session *session, const tt_train_request *request,
             tt_run_end end;
             if (t.run != NULL)
                 (void)tt_run_note(t.run, t.state.step, message);
+            t.error = message;
             tt__trainer_tell_end(&t, TT_RUN_FAILED, &end);
         }
         (void)tt_fail(status, "%s", message);

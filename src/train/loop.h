@@ -18,6 +18,7 @@
 typedef struct tt_train_request {
     const char *folder;    // of the run
     const char *fork;      // run folder to go on from, in `folder`; NULL: none
+    const char *command;   // that was typed, for the report; NULL: none was
     const tt_watch *watch; // NULL: nobody looks
     const volatile sig_atomic_t *stop; // not 0: finish the step, save, return;
                                        // NULL: never

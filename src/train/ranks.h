@@ -1,7 +1,7 @@
 // ranks - what the ranks of a run did, as rank 0 knows it: plain data.
 //
 //   sent        messages and bytes that the rank sent
-//   busy        seconds in which the rank did collectives
+//   busy        seconds in which the rank did collectives of steps
 //   exposed     of these, while it had nothing else to do; the rest was hidden
 //   arrival     when a rank is ready for a collective, by rank 0's clock
 //   spread      from the first arrival to the last one, whose rank is the straggler
@@ -11,6 +11,7 @@
 #define TT_TRAIN_RANKS_H
 
 #include "base/json.h"
+#include "store/report.h"
 
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ typedef struct tt_rank_row {
     int64_t messages, bytes;
     double busy, exposed, waited; // seconds
     double kernels, feed;         // seconds in kernels; getting batches
+    tt_report_time time;          // all of it; total 0: not known
     int64_t n_last;               // collectives to which it came last
     double late;                  // seconds behind the first, mean over these
 } tt_rank_row;

@@ -21,6 +21,8 @@ enum { // places in a rank's block, before its arrivals
     TT__SUM_ASIDE_BYTES, // of those above: in evaluations and checkpoints
     TT__SUM_ASIDE_BUSY,
     TT__SUM_ASIDE_EXPOSED,
+    TT__SUM_TIME, // as many as tt_report_time has
+    TT__SUM_TIME_LAST = TT__SUM_TIME + 6,
     TT__N_SUMS,
 };
 
@@ -30,6 +32,7 @@ struct tt_ranks_report {
     int32_t rank, size;
     char my_host[TT__HOST_BYTES];
     double opened;
+    tt_report_time time; // this rank's, as it was said
     tt_trace_mark *mark; // oldest first
     int64_t n_marks;
     char *piece; // of another rank's trace

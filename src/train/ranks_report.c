@@ -174,6 +174,7 @@ static void fill_sums(tt_ranks_report *r, double *sum)
     sum[TT__SUM_ASIDE_BYTES] = (double)r->aside.bytes;
     sum[TT__SUM_ASIDE_BUSY] = r->aside.busy_seconds;
     sum[TT__SUM_ASIDE_EXPOSED] = r->aside.exposed_seconds;
+    memcpy(&sum[TT__SUM_TIME], &r->time, sizeof r->time);
 }
 
 static tt_arrival arrival_of(const tt_ranks_report *r, int32_t rank,
@@ -249,6 +250,11 @@ void tt_ranks_report_pause(tt_ranks_report *r, bool is_over)
     r->paused = now;
 }
 
+void tt_ranks_report_time(tt_ranks_report *r, const tt_report_time *time)
+{
+    r->time = *time;
+}
+
 tt_status tt_ranks_report_step(tt_ranks_report *r, int64_t step, double started)
 {
     int64_t n = 0;
@@ -286,6 +292,28 @@ tt_status tt_ranks_report_point(tt_ranks_report *r, int64_t steps,
     return TT_OK;
 }
 
+_Static_assert(sizeof(tt_report_time) ==
+                   sizeof(double) * (TT__N_SUMS - TT__SUM_TIME),
+               "a rank's time travels as it is");
+
+// What it waited for the network is a part of its time, if that was told.
+static tt_rank_row row_of(const double *sum, const char *host)
+{
+    tt_rank_row row = {
+        .host = host,
+        .messages = (int64_t)sum[TT__SUM_MESSAGES],
+        .bytes = (int64_t)sum[TT__SUM_BYTES],
+        .busy = sum[TT__SUM_BUSY] - sum[TT__SUM_ASIDE_BUSY],
+        .exposed = sum[TT__SUM_EXPOSED] - sum[TT__SUM_ASIDE_EXPOSED],
+        .kernels = sum[TT__SUM_KERNELS],
+        .feed = sum[TT__SUM_FEED],
+    };
+    memcpy(&row.time, &sum[TT__SUM_TIME], sizeof row.time);
+    if (row.time.total > 0)
+        row.exposed = row.time.network;
+    return row;
+}
+
 static tt_status sum_up(const tt_ranks_report *r, tt_arena *arena,
                         tt_ranks *ranks)
 {
@@ -294,18 +322,8 @@ static tt_status sum_up(const tt_ranks_report *r, tt_arena *arena,
         tt_arena_copy(arena, r->host, (int64_t)r->size * TT__HOST_BYTES);
     if (row == NULL || host == NULL)
         return TT_ERR_NOMEM;
-    for (int64_t i = 0; i < r->size; i++) {
-        const double *sum = &r->now[i * TT__N_SUMS];
-        row[i] = (tt_rank_row){
-            .host = &host[i * TT__HOST_BYTES],
-            .messages = (int64_t)sum[TT__SUM_MESSAGES],
-            .bytes = (int64_t)sum[TT__SUM_BYTES],
-            .busy = sum[TT__SUM_BUSY],
-            .exposed = sum[TT__SUM_EXPOSED],
-            .kernels = sum[TT__SUM_KERNELS],
-            .feed = sum[TT__SUM_FEED],
-        };
-    }
+    for (int64_t i = 0; i < r->size; i++)
+        row[i] = row_of(&r->now[i * TT__N_SUMS], &host[i * TT__HOST_BYTES]);
     ranks->n = r->size;
     ranks->rank = row;
     ranks->clock_error = r->clock.error;

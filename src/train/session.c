@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char from_data[] = "the data";
+const char tt_session_from_data[] = "the data";
 
 static int64_t set_number(const tt_settings *settings, const char *key)
 {
@@ -58,7 +58,8 @@ static tt_status set_from_data(tt_session *s, const char *key, int64_t value)
     if (tt_settings_find(&s->settings, key) != NULL || value <= 0)
         return TT_OK;
     snprintf(text, sizeof text, "%lld", (long long)value);
-    return tt_settings_set(&s->settings, key, text, from_data, s->arena);
+    return tt_settings_set(&s->settings, key, text, tt_session_from_data,
+                           s->arena);
 }
 
 static tt_status contradicts(const tt_session *s, const char *key,

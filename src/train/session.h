@@ -35,6 +35,9 @@ tt_status tt_session_open_peers(const tt_settings *settings,
                                 tt_session **session_out);
 void tt_session_close(tt_session *session); // NULL is fine
 
+// The origin of settings that follow from the data.
+extern const char tt_session_from_data[];
+
 // Fails when neither train.steps nor train.epochs is set.
 tt_status tt_session_need_length(const tt_session *session);
 

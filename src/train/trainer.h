@@ -45,6 +45,11 @@ typedef struct tt_trainer {
     int64_t point_step;
     int64_t memory_bytes; // resident, as last read
     double memory_clock;
+    // Where the time goes: seconds in steps, and of these for the network; in
+    // evaluations and samples.
+    double step_seconds, network_seconds, aside_seconds;
+    double report_clock, report_seconds; // when the page was written; how long
+    const char *error;                   // why it fails; NULL: it does not
 } tt_trainer;
 
 static inline bool tt__trainer_is_first(const tt_trainer *t)
@@ -78,9 +83,18 @@ tt_status tt__trainer_roll_back(tt_trainer *t, const char *why);
 
 double tt__trainer_seconds(const tt_trainer *t); // of training, all starts
 void tt__trainer_say(tt_trainer *t, tt_run_text kind, const char *text);
+// To whoever looks alone.
+void tt__trainer_tell(const tt_trainer *t, tt_run_text kind, const char *text);
 void tt__trainer_say_lines(tt_trainer *t, tt_run_text kind, const tt_str *text);
 void tt__trainer_log(tt_trainer *t, const tt_step_result *step);
 void tt__trainer_log_score(tt_trainer *t, const tt_score *score);
+// ---- trainer_report.c ----------------------------------------------------
+
+// Where this rank's time went until now.
+tt_report_time tt__trainer_time(const tt_trainer *t);
+// Writes the page of a run that goes on, unless it was written a moment ago.
+void tt__trainer_report(tt_trainer *t);
+void tt__trainer_check_log(tt_trainer *t, tt_status status); // trainer_log.c
 void tt__trainer_tell_start(tt_trainer *t);
 void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
                           tt_run_end *end_out);

@@ -1,9 +1,6 @@
 // trainer_log - what the run folder and whoever looks are told.
 
 #include "base/clock.h"
-#include "store/report.h"
-#include "train/exact.h"
-#include "train/facts.h"
 #include "train/trainer.h"
 
 #include <fcntl.h>
@@ -18,7 +15,7 @@ double tt__trainer_seconds(const tt_trainer *t)
     return t->seconds_before + tt_clock_seconds() - t->started;
 }
 
-static void tell(const tt_trainer *t, tt_run_text kind, const char *text)
+void tt__trainer_tell(const tt_trainer *t, tt_run_text kind, const char *text)
 {
     const tt_watch *w = t->request->watch;
     if (w != NULL && w->text != NULL)
@@ -26,19 +23,19 @@ static void tell(const tt_trainer *t, tt_run_text kind, const char *text)
 }
 
 // A full disk is said once; training goes on.
-static void check_log(tt_trainer *t, tt_status status)
+void tt__trainer_check_log(tt_trainer *t, tt_status status)
 {
     if (status == TT_OK || t->log_has_failed)
         return;
     t->log_has_failed = true;
-    tell(t, TT_TEXT_WARNING, tt_error_message());
+    tt__trainer_tell(t, TT_TEXT_WARNING, tt_error_message());
 }
 
 void tt__trainer_say(tt_trainer *t, tt_run_text kind, const char *text)
 {
-    tell(t, kind, text);
-    if (t->run != NULL && kind != TT_TEXT_SAMPLE)
-        check_log(t, tt_run_note(t->run, t->state.step, text));
+    tt__trainer_tell(t, kind, text);
+    if (t->run != NULL)
+        tt__trainer_check_log(t, tt_run_note(t->run, t->state.step, text));
 }
 
 void tt__trainer_say_lines(tt_trainer *t, tt_run_text kind, const tt_str *text)
@@ -147,7 +144,8 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
         n = add(m, n, "comm/bytes", t->point.bytes);
         n = add(m, n, "comm/spread_seconds", t->point.spread);
     }
-    check_log(t, tt_run_log(t->run, p->step, tt__trainer_seconds(t), m, n));
+    tt__trainer_check_log(
+        t, tt_run_log(t->run, p->step, tt__trainer_seconds(t), m, n));
 }
 
 void tt__trainer_log(tt_trainer *t, const tt_step_result *step)
@@ -172,80 +170,6 @@ void tt__trainer_log_score(tt_trainer *t, const tt_score *score)
     int n = add(m, 0, "val/loss", score->loss);
     n = add(m, n, "val/perplexity", score->perplexity);
     n = add(m, n, "val/accuracy", is_tokens(t) ? (double)NAN : score->accuracy);
-    check_log(t,
-              tt_run_log(t->run, t->state.step, tt__trainer_seconds(t), m, n));
-}
-
-// RUN/facts.json: what the report is made from.
-static void write_facts(tt_trainer *t, const tt_run_end *end)
-{
-    tt_str text = {0};
-    if (t->run == NULL)
-        return;
-    tt_status status = tt_facts_text(&t->facts, end, &text);
-    if (status == TT_OK)
-        status = tt_run_write(t->run, "facts.json", tt_str_text(&text), text.n);
-    check_log(t, status);
-    tt_str_fini(&text);
-}
-
-void tt__trainer_tell_start(tt_trainer *t)
-{
-    const tt_watch *w = t->request->watch;
-    const tt_job *job = t->job;
-    t->facts = (tt_run_facts){
-        .model = tt_session_model_text(t->session),
-        .data = tt_session_data_text(t->session),
-        .precision = tt_precision_name[job->options.precision],
-        .device = job->options.device,
-        .optim = tt_session_optim_text(t->session),
-        .folder = t->request->folder,
-        .unit = is_tokens(t) ? "tokens" : "images",
-        .parameters = tt_job_parameters(job),
-        .frozen = tt_job_frozen(job),
-        .threads = job->backend->options.n_threads,
-        .blocks =
-            job->options.exact ? tt__exact_blocks(job, job->options.micro) : 0,
-        .peak_bytes = job->plan->peak_bytes,
-        .batch = job->options.batch,
-        .micro = job->io.batch,
-        .accumulate = job->options.accumulate,
-        .seq = job->io.seq,
-        .image = job->io.image,
-        .steps = t->session->steps,
-        .first_step = t->state.step,
-        .flops_per_step = tt_job_flops(job),
-        .ranks = job->peers.size > 1 ? job->peers.text : NULL,
-        .note = job->note,
-    };
-    write_facts(t, NULL);
-    if (w != NULL && w->start != NULL)
-        w->start(w->user, &t->facts);
-}
-
-void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
-                          tt_run_end *end_out)
-{
-    const tt_watch *w = t->request->watch;
-    const tt_train_state *s = &t->state;
-    const double seconds = tt_clock_seconds() - t->started;
-    *end_out = (tt_run_end){
-        .reason = reason,
-        .step = s->step,
-        .seconds = seconds,
-        .loss = s->train_loss,
-        .val_loss = s->val_loss,
-        .best_loss = s->best_loss,
-        .accuracy = is_tokens(t) ? (double)NAN : s->val_accuracy,
-        .input_stall =
-            t->loader != NULL ? tt_loader_waited(t->loader) / seconds : 0,
-        .checkpoint_stall = t->save_stall / seconds,
-        .folder = t->request->folder,
-        .ranks = t->ranks,
-    };
-    write_facts(t, end_out);
-    if (t->run != NULL)
-        check_log(t, tt_report_write(t->request->folder));
-    if (w != NULL && w->end != NULL)
-        w->end(w->user, end_out);
+    tt__trainer_check_log(
+        t, tt_run_log(t->run, t->state.step, tt__trainer_seconds(t), m, n));
 }

@@ -70,6 +70,8 @@ static tt_status settle(tt_trainer *t, tt_status status)
 
 tt_status tt__trainer_ranks_end(tt_trainer *t)
 {
+    const tt_report_time time = tt__trainer_time(t);
+    tt_ranks_report_time(t->report, &time);
     TT_TRY(tt_ranks_report_end(t->report, t->session->arena, &t->ranks));
     if (t->ranks != NULL && t->run != NULL)
         TT_TRY(settle(t, write_ranks(t)));

@@ -62,6 +62,22 @@ static tt_status sample(tt_trainer *t, tt_str *text, bool *is_torn_out)
     return tt_peers_follow(peers, "sample", status);
 }
 
+// In the log a sample is a note whose further lines are its text.
+static void keep(tt_trainer *t, const char *text)
+{
+    tt_str note = {0};
+    if (t->run == NULL)
+        return;
+    tt_str_add(&note, "sample\n");
+    tt_str_add(&note, text);
+    const tt_status status = tt_str_status(&note);
+    tt__trainer_check_log(
+        t, status != TT_OK
+               ? status
+               : tt_run_note(t->run, t->state.step, tt_str_text(&note)));
+    tt_str_fini(&note);
+}
+
 tt_status tt__trainer_sample(tt_trainer *t)
 {
     tt_str text = {0};
@@ -70,7 +86,8 @@ tt_status tt__trainer_sample(tt_trainer *t)
         return TT_OK;
     const tt_status status = sample(t, &text, &is_torn);
     if (status == TT_OK) {
-        tt__trainer_say(t, TT_TEXT_SAMPLE, tt_str_text(&text));
+        tt__trainer_tell(t, TT_TEXT_SAMPLE, tt_str_text(&text));
+        keep(t, tt_str_text(&text));
     } else if (!is_torn) {
         t->sample_has_failed = true; // no reason to stop training
         tt_str_clear(&text);

@@ -4,6 +4,8 @@
 #ifndef TT_TRAIN_WATCH_H
 #define TT_TRAIN_WATCH_H
 
+#include "store/report.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,6 +20,13 @@ typedef struct tt_run_facts {
     int64_t batch, micro, accumulate, seq, image;
     int64_t steps, first_step; // first_step > 0: resumed there
     double flops_per_step;
+    double units;              // of `unit`, in a step
+    const char *mesh, *layout; // "data:2 tensor:2"; "": one rank
+    int64_t seed, zero;
+    const char *command; // as it was typed; NULL: not known
+    const char *parent;  // folder of the run it was forked from; NULL: none
+    const char *started; // "2026-01-31T12:00:00Z", of its first start
+    const tt_report_row *changed; // settings that are not the defaults; NULL
     const char *ranks; // "4 ranks on 1 host (...), ..."; NULL: one process
     const char *note;  // something to know; NULL: nothing
 } tt_run_facts;
@@ -53,7 +62,8 @@ typedef struct tt_run_end {
     int64_t step;
     double seconds;                             // of this start
     double loss, val_loss, best_loss, accuracy; // NaN: not known
-    double input_stall, checkpoint_stall;       // fractions of the run time
+    tt_report_time time; // where it went; of several ranks: the mean
+    const char *error;   // why it failed; NULL: it did not
     const char *folder;
     const struct tt_ranks *ranks; // what they did; NULL: there was one
 } tt_run_end;

@@ -31,7 +31,9 @@ for text in '<svg' 'a &lt;b&gt; &amp; &#39;c&#39;' 'Learning rate' 'mlp' \
     'best validation accuracy' 'prefers-color-scheme' '>done<'; do
     grep -qF "$text" "$page" || die "the report has no $text"
 done
-if grep -qE 'http|<script|<link|src=|@import|url\(' "$page"; then
+# http-equiv asks for nothing.
+if grep -v 'http-equiv' "$page" |
+    grep -qE 'http|<script [^>]*src|<link|src=|@import|url\(|fetch|XMLHttp'; then
     die 'the report asks for something from elsewhere'
 fi
 if command -v python3 >/dev/null; then
@@ -40,7 +42,7 @@ import html.parser, sys
 class Tags(html.parser.HTMLParser):
     open = []
     def handle_starttag(self, tag, attributes):
-        if tag not in ("meta", "br"):
+        if tag not in ("meta", "br", "input"):
             self.open.append(tag)
     def handle_startendtag(self, tag, attributes):
         pass
@@ -66,3 +68,81 @@ grep -q '<svg' "$page" || die 'a report without facts has no curves'
 fails 'which run' report
 fails 'no folder' report "$folder/missing"
 fails 'metrics.jsonl' report "$folder"
+
+# What run it is.
+rm -rf "$run"
+run=$folder/told
+"$TUTTI" train examples/gpt-tiny.yaml run="$run" threads=1 eval.every=10 \
+    sample.every=10 sample.tokens=8 optim.lr=0.002 >"$folder/out"
+page=$run/report.html
+for text in '<th scope="row">seed</th>' '<th scope="row">host</th>' \
+    '<th scope="row">version</th><td>Tutti' '>started <time' \
+    'tutti train examples/gpt-tiny.yaml run=' \
+    '<th scope="row">optim.lr</th><td>0.002<' '<h2>Samples</h2>' \
+    '<summary>step 20</summary>' 'starting and the rest'; do
+    grep -qF "$text" "$page" || die "the report does not say $text"
+done
+grep -q 'step 10: sample$' "$run/log.txt" || die 'the log has no sample'
+grep -q 'scope="row">batch</th>' "$page" || die 'no batch'
+if grep -q '<th scope="row">device</th><td>cpu</td></tr><tr><th scope="row">eval.batches' "$page"; then
+    die 'a default is among what differs'
+fi
+
+# A fork shows its parent.
+"$TUTTI" train examples/gpt-tiny.yaml run="$run" threads=1 eval.every=10 \
+    optim.lr=0.001 train.steps=30 --fork >"$folder/out"
+grep -qF 'class="line parent"' "$run-fork/report.html" ||
+    die 'a fork does not show its parent'
+grep -qF 'forked from told' "$run-fork/report.html" || die 'whose fork it is'
+
+# Why a run failed is said first.
+if "$TUTTI" train examples/gpt-tiny.yaml run="$folder/bad" threads=1 \
+    optim=sgd optim.lr=1000 optim.clip=0 >"$folder/out" 2>"$folder/err"; then
+    die 'a learning rate of 1000 does no harm'
+fi
+why=$(sed -n 's/^tutti: \([a-z]* [a-z]*\).*/\1/p' "$folder/err")
+grep -F 'role="alert"' "$folder/bad/report.html" | grep -qF "$why" ||
+    die "the report does not say why it failed: $why"
+grep -qF 'is-bad">failed<' "$folder/bad/report.html" || die 'it is not red'
+
+# It is there while the run goes on, new after an evaluation, and reads itself again.
+run=$folder/long
+"$TUTTI" train examples/gpt-tiny.yaml run="$run" threads=1 eval.every=20 \
+    train.steps=1000000 >"$folder/out" 2>&1 &
+pid=$!
+tries=0
+until grep -qsF 'class="line val"' "$run/report.html"; do
+    tries=$((tries + 1))
+    [ $tries -lt 300 ] || {
+        kill $pid
+        die 'no report while the run goes on'
+    }
+    sleep 0.1
+done
+grep -qF 'http-equiv="refresh"' "$run/report.html" || {
+    kill $pid
+    die 'the page of a running run is not read again'
+}
+kill $pid
+wait $pid || true
+if grep -qF 'http-equiv="refresh"' "$run/report.html"; then
+    die 'the page of a run that ended is read again'
+fi
+# One that was killed cannot say so itself.
+"$TUTTI" train examples/gpt-tiny.yaml run="$run" threads=1 eval.every=20 \
+    train.steps=1000000 >"$folder/out" 2>&1 &
+pid=$!
+sleep 0.5
+tries=0
+until grep -qsF 'http-equiv="refresh"' "$run/report.html"; do
+    tries=$((tries + 1))
+    [ $tries -lt 300 ] || die 'it does not go on'
+    sleep 0.1
+done
+kill -9 $pid
+wait $pid || true
+"$TUTTI" report "$run" >"$folder/out"
+grep -qF 'is-bad">killed<' "$run/report.html" || die 'it was killed'
+if grep -qF 'http-equiv="refresh"' "$run/report.html"; then
+    die 'the page of a killed run is read again'
+fi

@@ -1,0 +1,68 @@
+// changed - the settings that somebody gave and that are not the defaults.
+
+#include "train/changed.h"
+
+#include "train/known.h"
+
+#include <string.h>
+
+typedef struct list {
+    const tt_session *session;
+    tt_arena *arena;
+    tt_report_row *row;
+    int64_t n, most;
+} list;
+
+static const char *default_text(const tt_opt *opt, tt_arena *arena)
+{
+    tt_opt alone[2] = {*opt, {0}};
+    double room[2 + TT_I64S_MAX];
+    tt_str text = {0};
+    const char *copy = NULL;
+    alone[0].offset = 0;
+    if (tt_opt_defaults(alone, room, arena) == TT_OK)
+        tt_opt_print_value(alone, room, &text);
+    if (tt_str_status(&text) == TT_OK)
+        copy = tt_arena_strdup(arena, tt_str_text(&text));
+    tt_str_fini(&text);
+    return copy != NULL ? copy : "";
+}
+
+// Where the run lies is no setting of it; what follows from data nobody gave.
+static bool is_given(const tt_session *s, const char *key)
+{
+    const tt_setting *set = tt_settings_find(&s->settings, key);
+    return set != NULL && strcmp(key, "run") != 0 &&
+           strcmp(set->origin, tt_session_from_data) != 0;
+}
+
+static tt_status add_table(void *user, const char *prefix, const tt_opt *table)
+{
+    list *l = user;
+    for (; table != NULL && table->name != NULL; table++) {
+        const char *key =
+            tt_arena_printf(l->arena, "%s%s%s", prefix,
+                            prefix[0] != '\0' ? "." : "", table->name);
+        if (key == NULL)
+            return TT_ERR_NOMEM;
+        const tt_setting *now = tt_settings_find(&l->session->resolved, key);
+        if (now == NULL || !is_given(l->session, key) ||
+            strcmp(now->value, default_text(table, l->arena)) == 0 ||
+            l->n == l->most)
+            continue;
+        l->row[l->n++] = (tt_report_row){key, now->value};
+    }
+    return TT_OK;
+}
+
+const tt_report_row *tt_session_changed(const tt_session *session,
+                                        tt_arena *arena)
+{
+    list l = {.session = session, .arena = arena, .most = session->settings.n};
+    l.row = tt_arena_alloc(arena, (l.most + 1) * (int64_t)sizeof *l.row);
+    if (l.row == NULL ||
+        tt_known_each(&session->settings, arena, add_table, &l) != TT_OK)
+        return NULL;
+    l.row[l.n] = (tt_report_row){NULL, NULL};
+    return l.row;
+}

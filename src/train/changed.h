@@ -1,0 +1,13 @@
+// changed - the settings that somebody gave and that are not the defaults.
+
+#ifndef TT_TRAIN_CHANGED_H
+#define TT_TRAIN_CHANGED_H
+
+#include "store/report.h"
+#include "train/session.h"
+
+// In the arena; ends with a NULL name. NULL: there is no memory.
+const tt_report_row *tt_session_changed(const tt_session *session,
+                                        tt_arena *arena);
+
+#endif

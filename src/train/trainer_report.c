@@ -1,0 +1,193 @@
+// trainer_report - what run it is, where its time goes and how it ended: for whoever
+// looks, and as the page in its folder.
+
+#include "base/clock.h"
+#include "base/json_read.h"
+#include "train/changed.h"
+#include "train/exact.h"
+#include "train/facts.h"
+#include "train/trainer.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+// ---- time ----------------------------------------------------------------
+
+// What steps did not wait for they computed; what is left over was neither a step nor
+// an evaluation nor a checkpoint.
+tt_report_time tt__trainer_time(const tt_trainer *t)
+{
+    tt_report_time time = {
+        .total = tt_clock_seconds() - t->started,
+        .network = t->network_seconds,
+        .data = t->loader != NULL ? tt_loader_waited(t->loader) : 0,
+        .evaluation = t->aside_seconds,
+        .checkpoints = t->save_stall,
+    };
+    time.data = fmin(time.data, fmax(0, t->step_seconds - time.network));
+    time.computing = fmax(0, t->step_seconds - time.network - time.data);
+    time.other = fmax(0, time.total - t->step_seconds - time.evaluation -
+                             time.checkpoints);
+    return time;
+}
+
+static tt_report_time mean_time(const tt_ranks *ranks)
+{
+    tt_report_time mean = {0};
+    const double n = ranks->n;
+    for (int32_t i = 0; i < ranks->n; i++) {
+        const tt_report_time *time = &ranks->rank[i].time;
+        mean.total += time->total / n;
+        mean.computing += time->computing / n;
+        mean.network += time->network / n;
+        mean.data += time->data / n;
+        mean.evaluation += time->evaluation / n;
+        mean.checkpoints += time->checkpoints / n;
+        mean.other += time->other / n;
+    }
+    return mean;
+}
+
+// ---- files ---------------------------------------------------------------
+
+// RUN/facts.json: what the page is made from.
+static void write_facts(tt_trainer *t, const tt_run_end *end)
+{
+    tt_str text = {0};
+    const tt_report_time time = tt__trainer_time(t);
+    if (t->run == NULL)
+        return;
+    tt_status status = tt_facts_text(&t->facts, &time, end, &text);
+    if (status == TT_OK)
+        status = tt_run_write(t->run, "facts.json", tt_str_text(&text), text.n);
+    tt__trainer_check_log(t, status);
+    tt_str_fini(&text);
+}
+
+static const double share = 0.02; // of the time that writing the page may take
+
+void tt__trainer_report(tt_trainer *t)
+{
+    const double now = tt_clock_seconds();
+    if (t->run == NULL || (t->report_clock > 0 &&
+                           now - t->report_clock < t->report_seconds / share))
+        return;
+    write_facts(t, NULL);
+    tt__trainer_check_log(t, tt_report_write(t->request->folder));
+    t->report_clock = tt_clock_seconds();
+    t->report_seconds = t->report_clock - now;
+}
+
+// ---- the start -----------------------------------------------------------
+
+// What an earlier start of this run wrote: when it began, and where it came from.
+static void take_up(tt_trainer *t)
+{
+    tt_str text = {0};
+    const tt_json_value *old = NULL;
+    if (tt_run_read(t->request->folder, "facts.json", &text) == TT_OK &&
+        tt_json_read(tt_str_text(&text), text.n, "facts.json", t->arena,
+                     &old) == TT_OK) {
+        const char *started = tt_json_text(tt_json_get(old, "started"), NULL);
+        const char *parent = tt_json_text(tt_json_get(old, "parent"), NULL);
+        if (started != NULL)
+            t->facts.started = tt_arena_strdup(t->arena, started);
+        if (parent != NULL)
+            t->facts.parent = tt_arena_strdup(t->arena, parent);
+    }
+    tt_str_fini(&text);
+}
+
+static void set_origin(tt_trainer *t)
+{
+    char stamp[TT_STAMP_BYTES], path[PATH_MAX];
+    tt_stamp_now(stamp);
+    t->facts.started = tt_arena_strdup(t->arena, stamp);
+    if (t->request->fork != NULL && realpath(t->request->fork, path) != NULL)
+        t->facts.parent = tt_arena_strdup(t->arena, path);
+    if (t->saved_step >= 0)
+        take_up(t);
+}
+
+static bool is_tokens(const tt_trainer *t)
+{
+    return t->job->model->task == TT_TASK_TOKENS;
+}
+
+static tt_run_facts facts_of(const tt_trainer *t)
+{
+    const tt_job *job = t->job;
+    const double samples = (double)job->options.batch;
+    const bool is_alone = job->peers.size == 1;
+    return (tt_run_facts){
+        .model = tt_session_model_text(t->session),
+        .data = tt_session_data_text(t->session),
+        .precision = tt_precision_name[job->options.precision],
+        .device = job->options.device,
+        .optim = tt_session_optim_text(t->session),
+        .folder = t->request->folder,
+        .unit = is_tokens(t) ? "tokens" : "images",
+        .units = is_tokens(t) ? samples * (double)job->io.seq : samples,
+        .parameters = tt_job_parameters(job),
+        .frozen = tt_job_frozen(job),
+        .threads = job->backend->options.n_threads,
+        .blocks =
+            job->options.exact ? tt__exact_blocks(job, job->options.micro) : 0,
+        .peak_bytes = job->plan->peak_bytes,
+        .batch = job->options.batch,
+        .micro = job->io.batch,
+        .accumulate = job->options.accumulate,
+        .seq = job->io.seq,
+        .image = job->io.image,
+        .steps = t->session->steps,
+        .first_step = t->state.step,
+        .flops_per_step = tt_job_flops(job),
+        .mesh = is_alone ? "" : job->grid.mesh,
+        .layout = is_alone ? "" : job->grid.layout_text,
+        .zero = job->where.zero,
+        .seed = job->options.seed,
+        .command = t->request->command,
+        .changed = tt_session_changed(t->session, t->arena),
+        .ranks = is_alone ? NULL : job->peers.text,
+        .note = job->note,
+    };
+}
+
+void tt__trainer_tell_start(tt_trainer *t)
+{
+    const tt_watch *w = t->request->watch;
+    t->facts = facts_of(t);
+    if (t->run != NULL)
+        set_origin(t);
+    tt__trainer_report(t);
+    if (w != NULL && w->start != NULL)
+        w->start(w->user, &t->facts);
+}
+
+// ---- the end -------------------------------------------------------------
+
+void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
+                          tt_run_end *end_out)
+{
+    const tt_watch *w = t->request->watch;
+    const tt_train_state *s = &t->state;
+    *end_out = (tt_run_end){
+        .reason = reason,
+        .step = s->step,
+        .seconds = tt_clock_seconds() - t->started,
+        .loss = s->train_loss,
+        .val_loss = s->val_loss,
+        .best_loss = s->best_loss,
+        .accuracy = is_tokens(t) ? (double)NAN : s->val_accuracy,
+        .time = t->ranks != NULL ? mean_time(t->ranks) : tt__trainer_time(t),
+        .error = t->error,
+        .folder = t->request->folder,
+        .ranks = t->ranks,
+    };
+    write_facts(t, end_out);
+    if (t->run != NULL)
+        tt__trainer_check_log(t, tt_report_write(t->request->folder));
+    if (w != NULL && w->end != NULL)
+        w->end(w->user, end_out);
+}
