@@ -101,11 +101,24 @@ static void take(work *w, const tt__group *group)
     }
 }
 
+static bool is_wanted(const tt_fuse_params *params, const tt__pattern *pattern)
+{
+    return params->wants == NULL || params->wants(params->user, pattern->op);
+}
+
+bool tt_fuse_wants_any(const tt_fuse_params *params)
+{
+    for (const tt__pattern *p = tt__patterns; p->match != NULL; p++)
+        if (is_wanted(params, p))
+            return true;
+    return false;
+}
+
 static void look(work *w, const tt_fuse_params *params)
 {
     const tt__matcher m = {w->old, w->reads, w->is_taken};
     for (const tt__pattern *p = tt__patterns; p->match != NULL; p++) {
-        if (!*(const bool *)((const char *)params + p->option))
+        if (!is_wanted(params, p))
             continue;
         for (int32_t n = 0; n < w->old->n_nodes; n++) {
             tt__group group = {0};
@@ -224,27 +237,7 @@ static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
     return status;
 }
 
-static const tt_opt options[] = {
-    {"norm", "true", "gradients of norms, with the addition behind them",
-     TT_OPT_BOOL, offsetof(tt_fuse_params, norm)},
-    {"loss", "true", "cross-entropy, its gradient and its hits", TT_OPT_BOOL,
-     offsetof(tt_fuse_params, loss)},
-    {"add", "true", "products and the addition behind them", TT_OPT_BOOL,
-     offsetof(tt_fuse_params, add)},
-    {"gelu", "true", "products and the GELU's gradient behind them",
-     TT_OPT_BOOL, offsetof(tt_fuse_params, gelu)},
-    {"bias", "true", "gradients of weights and biases", TT_OPT_BOOL,
-     offsetof(tt_fuse_params, bias)},
-    {"pack", "true", "gradients in 8 bits and of biases", TT_OPT_BOOL,
-     offsetof(tt_fuse_params, pack)},
-    {"relu", "true", "convolutions and the activation behind them", TT_OPT_BOOL,
-     offsetof(tt_fuse_params, relu)},
-    {"images", "true", "gradients of images and the addition behind them",
-     TT_OPT_BOOL, offsetof(tt_fuse_params, images)},
-    {"masks", "true", "gradients of activations and of the bias before them",
-     TT_OPT_BOOL, offsetof(tt_fuse_params, masks)},
-    {0},
-};
+static const tt_opt options[] = {{0}}; // the device decides
 
 const tt_pass_def tt_pass_fuse = {
     .name = "fuse",

@@ -5,9 +5,15 @@
 
 #include "graph/graph.h"
 
-typedef struct tt_fuse_params { // which patterns
-    bool norm, loss, add, gelu, bias, pack, relu, images, masks;
+typedef struct tt_fuse_params {
+    // Whether the device has a kernel of its own for an operator that does the work
+    // of several; NULL: it has all of them.
+    bool (*wants)(void *user, const tt_op_def *op);
+    void *user;
 } tt_fuse_params;
+
+// Whether the pass would look for anything.
+bool tt_fuse_wants_any(const tt_fuse_params *params);
 
 enum { TT__FUSE_IN = 6, TT__FUSE_OUT = 4, TT__FUSE_NODES = 4 };
 
@@ -41,7 +47,7 @@ typedef void tt__match_fn(const tt__matcher *m, int32_t node,
                           tt__group *group_out);
 
 typedef struct tt__pattern {
-    int64_t option; // offset in tt_fuse_params
+    const tt_op_def *op; // that the device must want
     tt__match_fn *match;
 } tt__pattern;
 

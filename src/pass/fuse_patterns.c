@@ -387,15 +387,15 @@ static void match_masks(const tt__matcher *m, int32_t n, tt__group *group)
 }
 
 const tt__pattern tt__patterns[] = {
-    {offsetof(tt_fuse_params, norm), match_norm},
-    {offsetof(tt_fuse_params, loss), match_loss},
-    {offsetof(tt_fuse_params, gelu), match_gelu},
-    {offsetof(tt_fuse_params, add), match_add},
-    {offsetof(tt_fuse_params, add), match_add_fp8},
-    {offsetof(tt_fuse_params, bias), match_bias},
-    {offsetof(tt_fuse_params, pack), match_pack},
-    {offsetof(tt_fuse_params, relu), match_relu},
-    {offsetof(tt_fuse_params, images), match_images},
-    {offsetof(tt_fuse_params, masks), match_masks},
-    {0, NULL},
+    {&tt_op_norm_grad, match_norm},
+    {&tt_op_cross_entropy_step, match_loss},
+    {&tt_op_matmul_gelu_grad, match_gelu},
+    {&tt_op_matmul_add, match_add},
+    {&tt_op_matmul_add, match_add_fp8},
+    {&tt_op_matmul_grad_both, match_bias},
+    {&tt_op_fp8_pack_grad, match_pack},
+    {&tt_op_conv_relu, match_relu},
+    {&tt_op_conv_grad_x_add, match_images},
+    {&tt_op_relu_grad_bias, match_masks},
+    {NULL, NULL},
 };

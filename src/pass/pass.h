@@ -16,6 +16,7 @@ typedef struct tt_pass_def {
     tt_pass_apply_fn *apply;
 } tt_pass_def;
 
+// In the order of list.h, which is that of a chain.
 const tt_pass_def *const *tt_pass_all(int *n);
 const tt_pass_def *tt_pass_find(const char *name); // NULL: unknown
 

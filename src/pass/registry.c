@@ -1,12 +1,8 @@
 // registry - the only file that names every pass.
 
-#include "pass/pass.h"
+#include "pass/chain.h"
 
 #include <string.h>
-
-#define TT_PASS(name) extern const tt_pass_def tt_pass_##name;
-#include "pass/list.h"
-#undef TT_PASS
 
 static const tt_pass_def *const all[] = {
 #define TT_PASS(name) &tt_pass_##name,

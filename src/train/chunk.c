@@ -3,9 +3,7 @@
 
 #include "pass/chunk.h"
 
-#include "base/str.h"
 #include "ops/ops.h"
-#include "pass/pass.h"
 #include "train/exact.h"
 #include "train/layout.h"
 #include "train/recipe.h"
@@ -47,21 +45,18 @@ int64_t tt__chunks_in(const tt_graph *graph)
 
 tt_status tt__job_chunk(const tt_job *job, int64_t chunks, tt_graph **graph)
 {
-    tt_graph *next = NULL;
-    tt_str cuts = {0};
+    tt_chain chain = {0};
     if (chunks <= 1)
         return TT_OK;
-    tt_str_addf(&cuts, "batch:%lld seq:%lld",
-                (long long)blocks_of(job, *graph, "batch"),
-                (long long)blocks_of(job, *graph, "seq"));
-    const tt_chunk_params params = {chunks, tt_str_text(&cuts)};
-    tt_status status = tt_str_status(&cuts);
-    if (status == TT_OK)
-        status = tt_pass_apply(tt_pass_find("chunk"), &params, *graph, &next);
-    tt_str_fini(&cuts);
-    if (status != TT_OK)
-        return tt_fail_context(status, "loss.chunks=%lld", (long long)chunks);
-    tt_graph_destroy(*graph);
-    *graph = next;
-    return TT_OK;
+    const tt_chunk_params params = {
+        chunks, tt_arena_printf(job->arena, "batch:%lld seq:%lld",
+                                (long long)blocks_of(job, *graph, "batch"),
+                                (long long)blocks_of(job, *graph, "seq"))};
+    if (params.cuts == NULL)
+        return TT_ERR_NOMEM;
+    tt_chain_add(&chain, &tt_pass_chunk, &params);
+    const tt_status status = tt_chain_apply(&chain, graph);
+    return status == TT_OK
+               ? status
+               : tt_fail_context(status, "loss.chunks=%lld", (long long)chunks);
 }

@@ -9,7 +9,6 @@
 
 #include "comm/coll/coll.h"
 #include "pass/blocks.h"
-#include "pass/pass.h"
 
 #include <string.h>
 
@@ -124,15 +123,10 @@ tt_status tt__exact_partition(const tt_job *job, int64_t blocks,
     return TT_OK;
 }
 
-tt_status tt__exact_fold(const tt_job *job, int64_t micro, tt_graph **graph)
+void tt__exact_fold(const tt_job *job, int64_t micro, tt_chain *chain)
 {
     const tt_blocks_params params = {.ranks = job->grid.size[TT_AXIS_DATA],
                                      .at_once = job->options.batch == micro};
-    tt_graph *next = NULL;
-    if (tt__exact_blocks(job, micro) == params.ranks && !params.at_once)
-        return TT_OK;
-    TT_TRY(tt_pass_apply(tt_pass_find("blocks"), &params, *graph, &next));
-    tt_graph_destroy(*graph);
-    *graph = next;
-    return TT_OK;
+    if (tt__exact_blocks(job, micro) != params.ranks || params.at_once)
+        tt_chain_add(chain, &tt_pass_blocks, &params);
 }

@@ -5,6 +5,7 @@
 #ifndef TT_TRAIN_EXACT_H
 #define TT_TRAIN_EXACT_H
 
+#include "pass/chain.h"
 #include "pass/partition.h"
 #include "train/job.h"
 
@@ -18,6 +19,6 @@ tt_status tt__exact_check(const tt_job *job);
 // Partitioning for blocks instead of ranks, and giving the blocks to the ranks.
 tt_status tt__exact_partition(const tt_job *job, int64_t blocks,
                               tt_partition_params *params);
-tt_status tt__exact_fold(const tt_job *job, int64_t micro, tt_graph **graph);
+void tt__exact_fold(const tt_job *job, int64_t micro, tt_chain *chain);
 
 #endif

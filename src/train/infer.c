@@ -30,6 +30,18 @@ static tt_status check_fit(const tt_job *job, const tt_plan *plan)
                                          "which data.holdout=0 leaves out");
 }
 
+// Chunks and ranks are those of training.
+static tt_status rewrite(tt_infer *infer, const tt_infer_options *options)
+{
+    const tt_job *job = infer->job;
+    tt_chain chain = {0};
+    if (!options->wants_logits)
+        TT_TRY(tt__job_chunk(job, job->chunks, &infer->graph));
+    return options->on_ranks
+               ? tt__job_rewrite(job, &chain, job->where.zero, &infer->graph)
+               : TT_OK;
+}
+
 static tt_status plan(tt_infer *infer, const tt_infer_options *options)
 {
     tt_job *job = infer->job;
@@ -48,10 +60,7 @@ static tt_status plan(tt_infer *infer, const tt_infer_options *options)
     const tt_shape *logits =
         &infer->graph->value[infer->io.logits.id].type.shape;
     infer->classes = tt_shape_dim(logits, logits->ndim - 1);
-    if (!options->wants_logits)
-        TT_TRY(tt__job_chunk(job, job->chunks, &infer->graph));
-    if (options->on_ranks)
-        TT_TRY(tt__job_partition(job, job->where.zero, &infer->graph));
+    TT_TRY(rewrite(infer, options));
     TT_TRY(tt_plan_lower(infer->graph, target, &lower, &infer->plan));
     return check_fit(job, infer->plan);
 }

@@ -5,7 +5,6 @@
 #include "pass/fuse.h"
 #include "pass/offload.h"
 #include "pass/partition.h"
-#include "pass/pass.h"
 #include "train/alike.h"
 #include "train/exact.h"
 #include "train/graph.h"
@@ -67,86 +66,60 @@ static variant variant_of(const tt_job *job)
                      job->where.offload};
 }
 
-static tt_status recompute(tt_graph **graph, int mode)
+// Splits the graph over the job's ranks; alone it stays as it is.
+static tt_status add_partition(const tt_job *job, int64_t zero,
+                               const tt_graph *graph, tt_chain *chain)
 {
-    const tt_pass_def *def = tt_pass_find("recompute");
-    tt_graph *next = NULL;
-    if (mode == 0)
-        return TT_OK;
-    TT_TRY(tt_pass_apply(def, &mode, *graph, &next));
-    tt_graph_destroy(*graph);
-    *graph = next;
-    return TT_OK;
-}
-
-static tt_status quantise(tt_graph **graph)
-{
-    tt_graph *next = NULL;
-    TT_TRY(tt_pass_apply(tt_pass_find("fp8"), NULL, *graph, &next));
-    tt_graph_destroy(*graph);
-    *graph = next;
-    return TT_OK;
-}
-
-tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph)
-{
-    const tt_pass_def *def = tt_pass_find("partition");
     tt_partition_params params;
-    tt_graph *next = NULL;
-    const int64_t micro = tt_shape_dim(
-        &(*graph)->value[tt_graph_find(*graph, "x").id].type.shape, 0);
+    const int64_t micro =
+        tt_shape_dim(&graph->value[tt_graph_find(graph, "x").id].type.shape, 0);
     const int64_t blocks = tt__exact_blocks(job, micro);
     const bool is_exact = blocks > 1;
     if (job->peers.size == 1 && !is_exact)
         return TT_OK;
-    TT_TRY(tt_opt_defaults(def->options, &params, job->arena));
+    TT_TRY(tt_opt_defaults(tt_pass_partition.options, &params, job->arena));
     params.mesh = job->grid.mesh;
     params.layout = job->grid.layout_text;
-    params.zigzag = tt_layout_zigzag(&job->where, *graph);
-    params.wide = tt_layout_wide(&job->where, *graph);
+    params.zigzag = tt_layout_zigzag(&job->where, graph);
+    params.wide = tt_layout_wide(&job->where, graph);
     params.way = job->where.attention == 1 ? TT_WAY_EXCHANGE : TT_WAY_RING;
     params.zero = job->grid.size[TT_AXIS_DATA] > 1 ? zero : 0;
-    if (is_exact)
+    if (is_exact) {
         TT_TRY(tt__exact_partition(job, blocks, &params));
-    TT_TRY(tt_pass_apply(def, &params, *graph, &next));
-    tt_graph_destroy(*graph);
-    *graph = next;
-    return is_exact ? tt__exact_fold(job, micro, graph) : TT_OK;
-}
-
-// What the device does in one pass over memory; in exact mode sums keep their order.
-static tt_status fuse(const tt_job *job, tt_graph **graph)
-{
-    tt_target *target = &job->backend->target;
-    const tt_fuse_params params = {
-        .norm = target->wants(target, &tt_op_norm_grad),
-        .loss = target->wants(target, &tt_op_cross_entropy_step),
-        .add = target->wants(target, &tt_op_matmul_add),
-        .gelu = target->wants(target, &tt_op_matmul_gelu_grad),
-        .bias = target->wants(target, &tt_op_matmul_grad_both),
-        .pack = target->wants(target, &tt_op_fp8_pack_grad),
-        .relu = target->wants(target, &tt_op_conv_relu),
-        .images = target->wants(target, &tt_op_conv_grad_x_add),
-        .masks = target->wants(target, &tt_op_relu_grad_bias)};
-    tt_graph *next = NULL;
-    if (job->options.exact || !(params.norm || params.loss || params.add ||
-                                params.gelu || params.bias || params.pack ||
-                                params.relu || params.images || params.masks))
-        return TT_OK;
-    TT_TRY(tt_pass_apply(tt_pass_find("fuse"), &params, *graph, &next));
-    tt_graph_destroy(*graph);
-    *graph = next;
+        tt__exact_fold(job, micro, chain);
+    }
+    tt_chain_add(chain, &tt_pass_partition, &params);
     return TT_OK;
 }
 
+tt_status tt__job_rewrite(const tt_job *job, tt_chain *chain, int64_t zero,
+                          tt_graph **graph)
+{
+    TT_TRY(add_partition(job, zero, *graph, chain));
+    return tt_chain_apply(chain, graph);
+}
+
+static bool target_wants(void *user, const tt_op_def *op)
+{
+    tt_target *target = user;
+    return target->wants(target, op);
+}
+
+// What the device does in one pass over memory; in exact mode sums keep their order.
+static void add_fuse(const tt_job *job, tt_chain *chain)
+{
+    const tt_fuse_params params = {target_wants, &job->backend->target};
+    if (!job->options.exact && tt_fuse_wants_any(&params))
+        tt_chain_add(chain, &tt_pass_fuse, &params);
+}
+
 // To the host's memory, where that is not what the device computes in.
-static tt_status offload(const tt_job *job, int what, tt_graph **graph)
+static tt_status add_offload(const tt_job *job, int what, tt_chain *chain)
 {
     const tt_offload_params params = {
         .optimiser = what == TT_OFFLOAD_OPTIMISER || what == TT_OFFLOAD_ALL,
         .activations =
             what == TT_OFFLOAD_ACTIVATIONS || what == TT_OFFLOAD_ALL};
-    tt_graph *next = NULL;
     if (what == TT_OFFLOAD_NONE)
         return TT_OK;
     if (job->backend->def->memory == NULL)
@@ -154,10 +127,20 @@ static tt_status offload(const tt_job *job, int what, tt_graph **graph)
                        "offload=%s: device=%s computes in the host's memory; "
                        "recompute=full or loss.chunks=8 save some of it",
                        tt_offload_name[what], job->options.device);
-    TT_TRY(tt_pass_apply(tt_pass_find("offload"), &params, *graph, &next));
-    tt_graph_destroy(*graph);
-    *graph = next;
+    tt_chain_add(chain, &tt_pass_offload, &params);
     return TT_OK;
+}
+
+static tt_status rewrite(const tt_job *job, const variant *v, tt_graph **graph)
+{
+    tt_chain chain = {0};
+    if (v->precision == TT_PRECISION_FP8)
+        tt_chain_add(&chain, &tt_pass_fp8, NULL);
+    if (v->recompute != 0)
+        tt_chain_add(&chain, &tt_pass_recompute, &v->recompute);
+    add_fuse(job, &chain);
+    TT_TRY(add_offload(job, v->offload, &chain));
+    return tt__job_rewrite(job, &chain, v->zero, graph);
 }
 
 static tt_train_recipe recipe_of(tt_job *job)
@@ -221,17 +204,8 @@ static tt_status make_plan(tt_job *job, const variant *v, planned *out)
     if (status == TT_OK)
         status = tt__job_chunk(job, v->chunks, &p.graph);
     p.chunks = tt__chunks_in(p.graph);
-    if (status == TT_OK && v->precision == TT_PRECISION_FP8)
-        status = quantise(&p.graph);
-    // In this order, so that what is computed again sends nothing again.
     if (status == TT_OK)
-        status = tt__job_partition(job, v->zero, &p.graph);
-    if (status == TT_OK)
-        status = recompute(&p.graph, v->recompute);
-    if (status == TT_OK)
-        status = fuse(job, &p.graph);
-    if (status == TT_OK)
-        status = offload(job, v->offload, &p.graph);
+        status = rewrite(job, v, &p.graph);
     if (status == TT_OK)
         status = tt_plan_lower(p.graph, &job->backend->target, &lower, &p.plan);
     if (status != TT_OK)

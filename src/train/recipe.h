@@ -3,16 +3,20 @@
 #ifndef TT_TRAIN_RECIPE_H
 #define TT_TRAIN_RECIPE_H
 
+#include "pass/chain.h"
 #include "train/graph.h"
 #include "train/job.h"
 
 // Element types of a precision.
 void tt__recipe_precision(int precision, tt_train_recipe *recipe);
 
-// Splits a graph over the job's ranks; alone it stays as it is.
-tt_status tt__job_partition(const tt_job *job, int64_t zero, tt_graph **graph);
+// Makes the job's graph of a model's: adds to the chain what its ranks need, and applies
+// it. *graph is replaced; on failure it is as far as the passes came.
+tt_status tt__job_rewrite(const tt_job *job, tt_chain *chain, int64_t zero,
+                          tt_graph **graph);
 
-// Computes the loss in so many chunks, if there is more than one. Before partition.
+// The loss in so many chunks, if there is more than one. Before the rest of the chain, so
+// that they can be counted.
 tt_status tt__job_chunk(const tt_job *job, int64_t chunks, tt_graph **graph);
 int64_t tt__chunks_in(const tt_graph *graph); // how many there are
 

@@ -5,8 +5,7 @@
 #include "pass/rewrite.h"
 #include "test.h"
 
-static const tt_fuse_params all = {true, true, true, true, true,
-                                   true, true, true, true};
+static const tt_fuse_params all = {NULL, NULL};
 
 static void check(const char *text, const char *want)
 {
