@@ -67,6 +67,22 @@ static void relax(void)
 #endif
 }
 
+double tt_comm_idle(tt_comm *comm, double since)
+{
+    const double waited = since > 0 ? tt_clock_seconds() - since : 0;
+    if (comm->def->idle == NULL)
+        return waited;
+    const double idle = comm->def->idle(comm, since);
+    return idle < waited ? idle : waited;
+}
+
+void tt_comm_rested(tt_comm *comm, tt_rest *rest)
+{
+    if (rest->told > 0)
+        (void)tt_comm_idle(comm, 0);
+    *rest = (tt_rest){0};
+}
+
 double tt_comm_rest(tt_comm *comm, tt_rest *rest)
 {
     rest->turns++;
@@ -84,23 +100,29 @@ double tt_comm_rest(tt_comm *comm, tt_rest *rest)
     rest->since = rest->since == 0 || was_stopped ? now : rest->since;
     if (rest->since < comm->stirred)
         rest->since = comm->stirred;
-    if (now - rest->since <= comm->deadline)
+    if (comm->is_asking) {
+        rest->idle = now - rest->since;
+    } else if (rest->told == 0 || now - rest->told >= nap) {
+        rest->told = now;
+        rest->idle = tt_comm_idle(comm, rest->since);
+    }
+    if (rest->idle <= comm->deadline)
         comm->def->doze(comm, nap);
-    return now - rest->since;
+    return rest->idle;
 }
 
-static tt_status wait_for(tt_comm *comm, tt_msg *const *msgs, int n)
+static tt_status wait_for(tt_comm *comm, tt_msg *const *msgs, int n,
+                          tt_rest *rest)
 {
     const tt_msg *open = NULL;
-    tt_rest rest = {0};
     while ((open = first_open(msgs, n)) != NULL) {
         bool moved = false;
         TT_TRY(comm->def->progress(comm, &moved));
         if (moved) {
-            rest = (tt_rest){0};
+            tt_comm_rested(comm, rest);
             continue;
         }
-        const double waited = tt_comm_rest(comm, &rest);
+        const double waited = tt_comm_rest(comm, rest);
         if (waited > comm->deadline)
             return too_late(comm, open, waited);
     }
@@ -110,7 +132,9 @@ static tt_status wait_for(tt_comm *comm, tt_msg *const *msgs, int n)
 tt_status tt_comm_wait(tt_comm *comm, tt_msg *const *msgs, int n)
 {
     const double start = tt_clock_seconds();
-    const tt_status status = wait_for(comm, msgs, n);
+    tt_rest rest = {0};
+    const tt_status status = wait_for(comm, msgs, n, &rest);
+    tt_comm_rested(comm, &rest);
     comm->stats.wait_seconds += tt_clock_seconds() - start;
     if (status != TT_OK)
         comm->def->abandon(comm);

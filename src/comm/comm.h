@@ -3,8 +3,11 @@
 // A tt_comm is one rank's end of a transport. Messages from one rank to another
 // arrive in the order in which they were sent, each matched with the receive that
 // was posted in the same place of the receiver's order; length and tag must be
-// what the receiver expects. Nothing blocks but tt_comm_wait, and that has a
-// deadline. One thread at a time.
+// what the receiver expects. Nothing blocks but tt_comm_wait. One thread at a time.
+//
+// A wait goes on while any rank of the world works: a rank that writes a slow
+// checkpoint ends nobody. It fails when a rank is known to be gone, or when all ranks
+// wait and nothing has moved for the deadline.
 
 #ifndef TT_COMM_COMM_H
 #define TT_COMM_COMM_H
@@ -45,12 +48,15 @@ typedef struct tt_comm_stats {
 struct tt_comm {
     const tt_comm_def *def;
     int32_t rank, size;
-    double deadline; // seconds that a wait may last without any progress
+    double deadline; // seconds that all ranks may wait without any progress
     tt_comm_stats stats;
     tt_journal *journal; // NULL: none is kept
     // Its thread shares cores with one that computes. To give way to that one takes
     // milliseconds, but who sleeps is woken at once: so its waits do not yield.
     bool is_guest;
+    // It asks why a wait of another kind takes so long: its messages are no reason
+    // for others to take it for a rank that works.
+    bool is_asking;
     // tt_clock_seconds when a wait last had a reason to go on though nothing moved.
     double stirred;
 };
@@ -70,6 +76,11 @@ struct tt_comm_def {
     tt_status (*progress)(tt_comm *comm, bool *moved_out);
     // Sleeps until something may have changed, at most so long.
     void (*doze)(tt_comm *comm, double seconds);
+    // Says that this rank has waited since then and nothing has moved; 0: it works.
+    // Returns for how many seconds no rank of the world is known to have worked:
+    // ranks that wait tell since when, those that work give signs of life. NULL:
+    // nothing is known of others.
+    double (*idle)(tt_comm *comm, double since);
     // Forgets messages that are not done, after an error. Messages may be freed
     // afterwards; the transport is only good for closing.
     void (*abandon)(tt_comm *comm);
@@ -97,12 +108,20 @@ tt_status tt_comm_swap(tt_comm *comm, tt_msg *out, tt_msg *in);
 
 // One turn of a wait in which nothing moved: spins a little, lets others run, then
 // sleeps, for ranks may share cores. Begins with a zero `rest`; returns the seconds
-// since the first sleep, or since the transport stirred. For transports.
+// in which no rank has worked and nothing has stirred. For transports.
 typedef struct tt_rest {
     int turns;
     double since, looked;
+    double told; // when the other ranks learnt of it; 0: they have not
+    double idle; // seconds; what is known since then
 } tt_rest;
 double tt_comm_rest(tt_comm *comm, tt_rest *rest);
+
+// Something has moved, or the wait is over.
+void tt_comm_rested(tt_comm *comm, tt_rest *rest);
+
+// tt_comm_def.idle of a rank that waits for something else than messages; 0: it works.
+double tt_comm_idle(tt_comm *comm, double since);
 
 // NULL: there is none left, or the transport has no such memory.
 void *tt_comm_alloc(tt_comm *comm, int64_t bytes);

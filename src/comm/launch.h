@@ -22,7 +22,7 @@ typedef struct tt_launch_rank {
     tt_shm_world *world;
     int32_t rank, n_ranks;
     int32_t cores;   // that this rank has for itself, at least 1
-    double deadline; // of its waits: the launcher notices earlier
+    double deadline; // of waits in which no rank works
 } tt_launch_rank;
 
 // What a rank does, in its own process. A failure's message is kept for the report.

@@ -52,8 +52,10 @@ static tt_status roll_call(tt__carrier *c, const tt__link *link)
     }
     for (int k = 0; k < n_msgs; k++)
         wait[k] = &msg[k];
+    comm->is_asking = true;
     if (status == TT_OK)
         status = tt_comm_wait(comm, wait, n_msgs);
+    comm->is_asking = false;
     for (int32_t i = 0; i < n && status == TT_OK; i++)
         if (at[i] < c->links.n_calls)
             late = link->member[i];
@@ -73,12 +75,16 @@ static tt_status roll_call(tt__carrier *c, const tt__link *link)
     return status;
 }
 
-// A peer that is gone is known to the host's transport.
+// A peer that is gone is known to the host's transport, and so is whether any of them
+// still works. Who waits for a moment only does not say so.
+static const double unhurried = 0.5;
+
 static tt_status look_around(tt__carrier *c, const tt__link *link, double since)
 {
     bool moved = false;
     TT_TRY(c->comm->def->progress(c->comm, &moved));
-    if (tt_clock_seconds() - since <= c->comm->deadline)
+    if (tt_clock_seconds() - since <= unhurried ||
+        tt_comm_idle(c->comm, since) <= c->comm->deadline)
         return TT_OK;
     const tt_status status = roll_call(c, link);
     return tt_fail_context(status, "%s", def_of(c)->name);
@@ -100,7 +106,7 @@ static tt_status state_of(const tt__carrier *c, const tt__link *link,
                            : tt_fail_context(status, "rank %d", c->comm->rank);
 }
 
-static tt_status wait_idle(tt__carrier *c, const tt__link *link)
+static tt_status stay_until_idle(tt__carrier *c, const tt__link *link)
 {
     const double start = tt_clock_seconds();
     for (int64_t turn = 0;; turn++) {
@@ -113,8 +119,15 @@ static tt_status wait_idle(tt__carrier *c, const tt__link *link)
     }
 }
 
+static tt_status wait_idle(tt__carrier *c, const tt__link *link)
+{
+    const tt_status status = stay_until_idle(c, link);
+    (void)tt_comm_idle(c->comm, 0);
+    return status;
+}
+
 // Peers have as long as ever from when this device has come to the flight.
-tt_status tt__links_wait(tt__carrier *c, int32_t flight)
+static tt_status stay_until_landed(tt__carrier *c, int32_t flight)
 {
     tt_backend *backend = c->links.backend;
     const tt_queue_def *queue = backend->def->queue;
@@ -141,6 +154,13 @@ tt_status tt__links_wait(tt__carrier *c, int32_t flight)
             TT_TRY(look_around(c, c->links.used, since));
         nap(turn);
     }
+}
+
+tt_status tt__links_wait(tt__carrier *c, int32_t flight)
+{
+    const tt_status status = stay_until_landed(c, flight);
+    (void)tt_comm_idle(c->comm, 0);
+    return status;
 }
 
 // ---- groups --------------------------------------------------------------

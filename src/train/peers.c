@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double patience = 3600; // seconds that rank 0 may take alone
-
 static tt_status broadcast(const tt_peers *peers, const char *what,
                            int32_t root, void *data, int64_t bytes)
 {
@@ -50,20 +48,6 @@ tt_status tt_peers_share_text(const tt_peers *peers, const char *what,
     return status == TT_OK ? tt_str_status(text) : status;
 }
 
-// No flight is under way, so nobody else looks.
-double tt_peers_be_patient(const tt_peers *peers)
-{
-    const double deadline = peers->comm->deadline;
-    if (deadline < patience)
-        peers->comm->deadline = patience;
-    return deadline;
-}
-
-void tt_peers_hurry(const tt_peers *peers, double deadline)
-{
-    peers->comm->deadline = deadline;
-}
-
 tt_status tt_peers_follow(const tt_peers *peers, const char *what,
                           tt_status status)
 {
@@ -72,10 +56,8 @@ tt_status tt_peers_follow(const tt_peers *peers, const char *what,
         return status;
     char message[2048];
     snprintf(message, sizeof message, "%s", tt_error_message());
-    const double deadline = tt_peers_be_patient(peers);
     const tt_status said =
         tt_peers_broadcast(peers, what, &shared, sizeof shared);
-    tt_peers_hurry(peers, deadline);
     if (status != TT_OK)
         return tt_fail(status, "%s", message);
     TT_TRY(said);
@@ -139,9 +121,7 @@ tt_status tt_peers_agree(const tt_peers *peers, const char *what,
     outcome *all = tt_alloc(peers->size * (int64_t)sizeof *all);
     if (all == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory to hear other ranks");
-    const double deadline = tt_peers_be_patient(peers);
     tt_status said = tt_peers_collect(peers, what, &mine, sizeof mine, all);
-    tt_peers_hurry(peers, deadline);
     if (said == TT_OK)
         said = first_failure(peers, all);
     tt_free(all);

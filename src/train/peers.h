@@ -34,13 +34,8 @@ tt_status tt_peers_broadcast(const tt_peers *peers, const char *what,
 tt_status tt_peers_share_text(const tt_peers *peers, const char *what,
                               tt_str *text);
 
-// Rank 0 will keep the others waiting: from now on they wait for it as long as it
-// lives (an hour at most), until what is returned is given back.
-double tt_peers_be_patient(const tt_peers *peers);
-void tt_peers_hurry(const tt_peers *peers, double deadline);
-
 // What rank 0 did alone ended so: all others return TT_ERR_PEER when it failed.
-// They wait for it as long as it lives (an hour at most).
+// They wait for it as long as it lives.
 tt_status tt_peers_follow(const tt_peers *peers, const char *what,
                           tt_status status);
 

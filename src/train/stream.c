@@ -112,10 +112,8 @@ tt_status tt_stream_save(tt_exec *exec, const tt_tensors *all,
     const tt_peers *peers = all->v[0].peers;
     stream s;
     tt_status status = tt_peers_agree(peers, "checkpoint", make(exec, all, &s));
-    const double deadline = tt_peers_be_patient(peers);
     if (status == TT_OK)
         status = run(&s, tt_peers_is_first(peers), store, content);
-    tt_peers_hurry(peers, deadline);
     *is_torn_out = s.torn != TT_OK;
     stream_fini(&s);
     return status;

@@ -257,6 +257,40 @@ TEST(launch_names_one_of_several_that_fail)
     }
 }
 
+// A slow checkpoint: rank 0 is away for much longer than any wait may last in which
+// nobody works. Rank 2 waits for rank 1, which waits too.
+static tt_status work_alone(tt_comm *comm)
+{
+    comm->deadline = 0.4;
+    TT_TRY(sum_up(comm, 3));
+    if (comm->rank == 0)
+        nap(1.8);
+    return sum_up(comm, 3);
+}
+
+TEST(launch_waits_for_a_rank_that_works)
+{
+    play_scene((scene){work_alone, 3, NULL, NULL});
+}
+
+// Everybody waits for what nobody sends.
+static tt_status wait_in_a_circle(tt_comm *comm)
+{
+    char byte = 0;
+    comm->deadline = 0.4;
+    TT_TRY(sum_up(comm, 3));
+    if (comm->rank == 0)
+        nap(0.8);
+    tt_msg in = {
+        .peer = (comm->rank + 1) % comm->size, .data = &byte, .bytes = 1};
+    return tt_comm_swap(comm, NULL, &in);
+}
+
+TEST(launch_ends_ranks_that_wait_for_each_other)
+{
+    play_scene((scene){wait_in_a_circle, 3, "rank ", " waited 0."});
+}
+
 static tt_status wait_for_term(tt_comm *comm)
 {
     int got = 0;

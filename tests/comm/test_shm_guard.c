@@ -85,6 +85,29 @@ TEST(guard_notices_a_rank_that_stopped)
     CHECK_MSG(took > 1.5 && took < 6, "%.2f s", took);
 }
 
+// Rank 1 works for longer than a wait may last in which nobody does.
+TEST(guarded_ranks_wait_for_one_that_works)
+{
+    char byte = 7;
+    tt_shm_world *world = NULL;
+    int status = 1;
+    CHECK_OK(tt_shm_world_create(2, 1 << 16, &world));
+    const pid_t pid = fork();
+    end e = open_end(world, pid == 0, 5);
+    e.comm->deadline = 0.4;
+    tt_msg msg = {.peer = pid != 0, .tag = 1, .data = &byte, .bytes = 1};
+    if (pid == 0) {
+        (void)usleep(1500000);
+        const tt_status sent = tt_comm_swap(e.comm, &msg, NULL);
+        close_end(&e);
+        _exit(sent == TT_OK ? 0 : 1);
+    }
+    CHECK_OK(tt_comm_swap(e.comm, NULL, &msg));
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    close_end(&e);
+    tt_shm_world_destroy(world);
+}
+
 TEST(guard_lets_ranks_leave)
 {
     tt_shm_world *world = NULL;

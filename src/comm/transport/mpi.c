@@ -274,6 +274,7 @@ const tt_comm_def tt_comm_mpi = {
     .receive = post_receive,
     .progress = progress,
     .doze = doze,
+    .idle = tt__mpi_idle,
     .abandon = abandon,
     .link = link_to,
     .has_native = tt__mpi_has_native,

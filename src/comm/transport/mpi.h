@@ -15,10 +15,10 @@ const char *tt_mpi_flavour(tt_env_fn *get);
 tt_status tt_mpi_find(const char *folders, const char *flavour,
                       tt_str *path_out);
 
-// Loads it and joins MPI's world, once per process. A wait fails when a peer it waits for has given no
-// sign of life for `deadline` seconds, or when nothing has moved for about twice
-// that. The transport has a thread of its own that answers for this rank while it
-// computes.
+// Loads it and joins MPI's world, once per process. A wait fails when a peer it waits
+// for has given no sign of life for `deadline` seconds, or when all ranks wait and
+// nothing has moved for about twice that. The transport has a thread of its own that
+// answers for this rank while it computes.
 tt_status tt_mpi_open(const char *folders, const char *flavour, double deadline,
                       tt_comm **comm_out);
 

@@ -23,26 +23,33 @@ static tt_status look(tt__mpi *m, tt_mpi_request *request, bool *done)
         status = tt__mpi_fail(m, code, "finish a collective");
     else if (!*done)
         status = tt__mpi_listen(m);
+    else
+        m->idle_since = 0;
     (void)pthread_mutex_unlock(&m->lock);
     return status;
 }
 
-static tt_status finish(tt__mpi *m, tt_mpi_request *request)
+static tt_status wait_for(tt__mpi *m, tt_mpi_request *request, tt_rest *rest)
 {
-    bool is_done = false;
-    tt_rest rest = {0};
     for (;;) {
+        bool is_done = false;
         TT_TRY(look(m, request, &is_done));
         if (is_done)
-            break;
-        const double waited = tt_comm_rest(&m->base, &rest);
+            return TT_OK;
+        const double waited = tt_comm_rest(&m->base, rest);
         if (waited > m->base.deadline)
             return tt_fail(TT_ERR_TIMEOUT,
                            "rank %d waited %.1f s in MPI's own collective",
                            m->base.rank, waited);
     }
-    m->idle_since = 0;
-    return TT_OK;
+}
+
+static tt_status finish(tt__mpi *m, tt_mpi_request *request)
+{
+    tt_rest rest = {0};
+    const tt_status status = wait_for(m, request, &rest);
+    tt_comm_rested(&m->base, &rest);
+    return status;
 }
 
 static tt_status begin(tt__mpi *m, const tt_mpi_coll *coll, tt_mpi_request *out)

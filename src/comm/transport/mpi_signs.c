@@ -1,9 +1,13 @@
 // mpi_signs - signs of life between ranks of MPI.
 //
 // Who waits for a rank and sees nothing move asks it whether it still runs. A thread
-// answers, so that a rank in a long kernel is not taken for one that is stopped;
-// nothing is sent while messages move. The thread calls MPI a few times a second,
-// under the transport's lock.
+// answers, so that a rank in a long kernel or a slow checkpoint is not taken for one
+// that is stopped; nothing is sent while messages move. The thread calls MPI a few
+// times a second, under the transport's lock.
+//
+// An answer also says whether its rank works, or for how long it has waited too. Who
+// has waited for long asks everybody: as long as somebody works, nothing is lost.
+// Clocks of hosts differ, so times travel as lengths, in parts of the deadline.
 
 #include "base/clock.h"
 #include "comm/transport/mpi_state.h"
@@ -11,9 +15,19 @@
 #include <signal.h>
 #include <time.h>
 
-enum { ASK = 1, ANSWER = 2 };
-static const double look_every = 0.05;      // seconds, of a rank that waits
-static const long answer_every = 200000000; // nanoseconds, of one that does not
+enum { ASK = 1, WORKS = 2, WAITS = 3, PARTS = 1000, MOST_PARTS = 2 * PARTS };
+static const double look_every = 0.05; // seconds, of a rank that waits
+static const double answer_every =
+    0.2; // of one that does not, if silence is long
+
+// What this rank answers.
+static int answer_of(const tt__mpi *m, double now)
+{
+    if (m->waits_since == 0)
+        return WORKS;
+    const double parts = PARTS * (now - m->waits_since) / m->base.deadline;
+    return WAITS + (parts < MOST_PARTS ? (int)parts : MOST_PARTS);
+}
 
 static tt_status take_signs(tt__mpi *m, double now)
 {
@@ -23,11 +37,37 @@ static tt_status take_signs(tt__mpi *m, double now)
         if (code == 0 && from < 0)
             return TT_OK;
         if (code == 0 && tag == ASK)
-            code = m->api->sign(from, ANSWER);
+            code = m->api->sign(from, answer_of(m, now));
         if (code != 0)
             return tt__mpi_fail(m, code, "give a sign of life");
-        m->pulse[from] = (tt__mpi_pulse){.heard_at = now};
+        tt__mpi_pulse *p = &m->pulse[from];
+        p->heard_at = now;
+        p->asked_at = 0;
+        if (tag == ASK)
+            continue;
+        p->told_at = now;
+        p->waits =
+            tag == WORKS ? 0 : (tag - WAITS) * m->base.deadline / PARTS + 1e-9;
     }
+}
+
+// A rank that waited when it last answered has perhaps worked since; but then it
+// answers so before its time is up.
+double tt__mpi_idle(tt_comm *comm, double since)
+{
+    tt__mpi *m = (tt__mpi *)comm;
+    (void)pthread_mutex_lock(&m->lock);
+    const double now = tt_clock_seconds();
+    double idle = now - since;
+    m->waits_since = since;
+    for (int32_t r = 0; r < comm->size && since > 0; r++) {
+        const tt__mpi_pulse *p = &m->pulse[r];
+        const double known = p->waits > 0 ? p->waits : now - p->told_at;
+        if (r != comm->rank && p->told_at > 0 && known < idle)
+            idle = known;
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    return idle;
 }
 
 static bool is_awaited(const tt__mpi *m, int32_t r)
@@ -42,8 +82,9 @@ static tt_status ask(tt__mpi *m, int32_t r, double now)
     tt__mpi_pulse *p = &m->pulse[r];
     const double since =
         p->heard_at > m->idle_since ? p->heard_at : m->idle_since;
-    const bool is_lost =
-        p->asked_at > 0 && now - p->asked_at > 0.7 * m->silence;
+    // One that nobody waits for may have left.
+    const bool is_lost = p->asked_at > 0 && is_awaited(m, r) &&
+                         now - p->asked_at > 0.7 * m->silence;
     m->has_lost_first = m->has_lost_first || (is_lost && r == 0);
     if (is_lost)
         return tt_fail(TT_ERR_TIMEOUT,
@@ -69,8 +110,9 @@ tt_status tt__mpi_listen(tt__mpi *m)
         return TT_OK;
     m->listened_at = now;
     TT_TRY(take_signs(m, now));
+    const bool asks_all = now - m->idle_since > m->silence;
     for (int32_t r = 0; r < m->base.size; r++)
-        if (is_awaited(m, r))
+        if (is_awaited(m, r) || (asks_all && r != m->base.rank))
             TT_TRY(ask(m, r, now));
     return TT_OK;
 }
@@ -80,9 +122,11 @@ static void *answer(void *user)
     tt__mpi *m = user;
     (void)pthread_mutex_lock(&m->lock);
     while (!m->is_over) {
+        const double rest = 0.05 * m->silence;
         struct timespec until;
         (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += answer_every;
+        until.tv_nsec +=
+            (long)(1e9 * (rest < answer_every ? rest : answer_every));
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         (void)pthread_cond_timedwait(&m->wake, &m->lock, &until);

@@ -31,10 +31,13 @@ typedef struct tt__mpi_lane {
     unsigned head, tail; // of the slots, counted up
 } tt__mpi_lane;
 
-// Whether a peer that is waited for still runs.
+// Whether a peer still runs, and what it does.
 typedef struct tt__mpi_pulse {
     double asked_at; // 0: there is an answer
     double heard_at;
+    double
+        told_at; // what it does: for how many seconds it had waited; 0: it works
+    double waits;
 } tt__mpi_pulse;
 
 typedef struct tt__mpi {
@@ -45,6 +48,7 @@ typedef struct tt__mpi {
     bool has_lost_first;    // rank 0 gave no sign of life
     double silence;         // seconds that a peer may be silent
     double idle_since;      // 0: something moved
+    double waits_since;     // what the others are told; 0: this rank works
     double listened_at;     // signs were looked for
     bool is_collecting;     // in one of MPI's own collectives
     char *spare;            // bounce buffers that are not in use, linked
@@ -77,6 +81,7 @@ tt_status tt__mpi_fail(const tt__mpi *m, int code, const char *what);
 tt_status tt__mpi_listen(tt__mpi *m); // with the lock held
 tt_status tt__mpi_start_answering(tt__mpi *m);
 void tt__mpi_stop_answering(tt__mpi *m);
+double tt__mpi_idle(tt_comm *comm, double since); // tt_comm_def.idle
 
 bool tt__mpi_has_native(const tt_comm *comm, const tt_coll_call *call);
 tt_status tt__mpi_native(tt_comm *comm, const tt_coll_call *call);

@@ -141,6 +141,11 @@ void tt__wrap_doze(tt_comm *comm, double seconds)
     w->below->def->doze(w->below, seconds);
 }
 
+double tt__wrap_idle(tt_comm *comm, double since)
+{
+    return tt_comm_idle(((tt__wrap *)comm)->below, since);
+}
+
 void tt__wrap_abandon(tt_comm *comm)
 {
     tt__wrap *w = (tt__wrap *)comm;

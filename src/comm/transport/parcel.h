@@ -42,6 +42,7 @@ tt_status tt__parcel_post(tt__wrap *w, tt__parcel *p);
 
 tt_status tt__wrap_progress(tt_comm *comm, bool *moved_out);
 void tt__wrap_doze(tt_comm *comm, double seconds);
+double tt__wrap_idle(tt_comm *comm, double since);
 void tt__wrap_abandon(tt_comm *comm);
 void *tt__wrap_alloc(tt_comm *comm, int64_t bytes);
 void tt__wrap_close(tt_comm *comm); // frees the wrapper too

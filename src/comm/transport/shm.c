@@ -353,6 +353,35 @@ static void doze(tt_comm *comm, double seconds)
     (void)atomic_fetch_sub(&seat->n_asleep, 1);
 }
 
+// When a rank was last known to work; 0: nobody can know. One that waits says since
+// when, one that works is known by its heart.
+static double worked_at(shm *s, int32_t r, double now)
+{
+    const tt__seat *seat = &s->world->seat[r];
+    peer *p = &s->peer[r];
+    const double idle_since = atomic_load(&seat->idle_since);
+    const unsigned beats = atomic_load(&seat->beats);
+    if (presence_of(s, r) == TT__LEFT)
+        return 0;
+    if (beats != p->beats)
+        p->beat_at = now;
+    p->beats = beats;
+    return idle_since > 0 ? idle_since : p->beat_at;
+}
+
+static double idle(tt_comm *comm, double since)
+{
+    shm *s = (shm *)comm;
+    const double now = tt_clock_seconds();
+    double last = since;
+    atomic_store(&s->world->seat[comm->rank].idle_since, since);
+    for (int32_t r = 0; r < comm->size && since > 0; r++) {
+        const double at = r == comm->rank ? 0 : worked_at(s, r, now);
+        last = at > last ? at : last;
+    }
+    return now - last;
+}
+
 static void abandon(tt_comm *comm)
 {
     shm *s = (shm *)comm;
@@ -399,6 +428,7 @@ const tt_comm_def tt_comm_shm = {
     .receive = post_receive,
     .progress = progress,
     .doze = doze,
+    .idle = idle,
     .abandon = abandon,
     .alloc = alloc,
     .link = link_to,

@@ -41,10 +41,10 @@ bool tt__shm_has_met(const tt__shm *s, const tt_group *group)
     return true;
 }
 
-static tt_status wait_for(tt__shm *s, const tt_group *g, int32_t i)
+static tt_status wait_for(tt__shm *s, const tt_group *g, int32_t i,
+                          tt_rest *rest)
 {
     const int32_t late = tt_coll_rank(g, i);
-    tt_rest rest = {0};
     while (!is_here(s, g, i)) {
         for (int32_t k = 0; k < g->n; k++) {
             const int32_t rank = tt_coll_rank(g, k);
@@ -52,7 +52,7 @@ static tt_status wait_for(tt__shm *s, const tt_group *g, int32_t i)
                 TT_TRY(tt__shm_check(
                     s, rank, tt__shm_has_left(s, rank) && !is_here(s, g, k)));
         }
-        const double waited = tt_comm_rest(&s->base, &rest);
+        const double waited = tt_comm_rest(&s->base, rest);
         if (waited > s->base.deadline)
             return tt_fail(TT_ERR_TIMEOUT,
                            "rank %d waited %.1f s for rank %d to meet it",
@@ -75,8 +75,11 @@ static tt_status meet(tt__shm *s, const tt_group *g)
         tt__bell_ring(&s->world->seat[r]);
     }
     s->meeting = g;
-    for (int32_t i = 0; i < g->n && status == TT_OK; i++)
-        status = wait_for(s, g, i);
+    for (int32_t i = 0; i < g->n && status == TT_OK; i++) {
+        tt_rest rest = {0};
+        status = wait_for(s, g, i, &rest);
+        tt_comm_rested(&s->base, &rest);
+    }
     s->meeting = NULL;
     return status;
 }

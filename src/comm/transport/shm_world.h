@@ -48,8 +48,10 @@ typedef struct tt__seat {
     _Alignas(TT__LINE) const char *in;
     char *out;
     _Alignas(TT__LINE) atomic_uint beats; // as long as the process runs
-    char message[512];                    // why it failed
-    double failed_at;                     // tt_clock_seconds
+    // Since when it waits and nothing has moved, by the host's clock; 0: it works.
+    _Atomic double idle_since;
+    char message[512]; // why it failed
+    double failed_at;  // tt_clock_seconds
     tt_journal journal;
 } tt__seat;
 
@@ -98,6 +100,8 @@ typedef struct tt__peer {
     uint64_t head, tail_seen; // of the ring to it: ours, and its when last read
     uint64_t tail, head_seen; // of the ring from it
     uint64_t steps, awaited;  // in collectives: ours, and its that we wait for
+    unsigned beats;           // as they were last seen, and when they changed
+    double beat_at;
 } tt__peer;
 
 typedef struct tt__shm {

@@ -94,6 +94,11 @@ static void doze(tt_comm *comm, double seconds)
     t->below->def->doze(t->below, seconds);
 }
 
+static double idle(tt_comm *comm, double since)
+{
+    return tt_comm_idle(((trace *)comm)->below, since);
+}
+
 static void abandon(tt_comm *comm)
 {
     trace *t = (trace *)comm;
@@ -128,6 +133,7 @@ const tt_comm_def tt_comm_trace = {
     .receive = post_receive,
     .progress = progress,
     .doze = doze,
+    .idle = idle,
     .abandon = abandon,
     .alloc = alloc,
     .link = link_to,
