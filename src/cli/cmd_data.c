@@ -166,17 +166,20 @@ const tt_command_def tt_command_data = {
     .usage = "train-bpe|tokenize|pack|inspect FILE... [key=value ...] [--json]",
     .detail =
         "tutti data train-bpe TEXT... out=FOLDER [vocab=4096] [pattern=...]\n"
-        "    [special=<|endoftext|>,...]\n"
+        "    [special=<|endoftext|>,...] [field=NAME]\n"
         "  learns a tokenizer: tokenizer.json, vocab.json and merges.txt\n"
         "tutti data tokenize TEXT... tokenizer=SPEC out=PREFIX\n"
         "    [format=llmc|nanogpt|megatron|npy] [holdout=0.1] [end=true]\n"
-        "    [special=false] [shard=TOKENS] [threads=0]\n"
+        "    [special=false] [shard=TOKENS] [threads=0] [field=NAME]\n"
         "  writes PREFIX_train and PREFIX_val; SPEC is bytes, chars, or a\n"
-        "  folder or file of a tokenizer\n"
+        "  folder or file of a tokenizer; TEXT is text or JSON lines "
+        "(*.jsonl,\n"
+        "  or with field), .gz or not\n"
         "tutti data pack FILE... out=PREFIX [format=...] [shard=TOKENS]\n"
         "    [vocab=N] [end=ID] [dtype=u16|u32|i32|u8]\n"
         "  token files of any format, one behind the other, in another format\n"
-        "tutti data inspect FILE... [tokenizer=SPEC] [dtype=...] [--json]\n"
+        "tutti data inspect FILE... [tokenizer=SPEC] [dtype=...] [field=NAME]\n"
+        "    [--json]\n"
         "  what a file is and holds",
     .flags = flags,
     .max_words = 1 << 20,

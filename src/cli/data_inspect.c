@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "cli/data.h"
 #include "cli/table.h"
+#include "data/text_file.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 enum { FIRST = 16 };
 
 typedef struct options {
-    const char *tokenizer, *dtype;
+    const char *tokenizer, *dtype, *field;
 } options;
 
 static const tt_opt table[] = {
@@ -20,6 +21,8 @@ static const tt_opt table[] = {
      offsetof(options, tokenizer)},
     {"dtype", "auto", "ids of files without a header", TT_OPT_STR,
      offsetof(options, dtype)},
+    {"field", "", "of JSON lines: the member that is the text", TT_OPT_STR,
+     offsetof(options, field)},
     {0},
 };
 
@@ -132,6 +135,8 @@ static tt_status inspect_images(work *w, const char *path, const tt_sniff *s)
     tt_source *source = NULL;
     TT_TRY(tt_data_source(w->cli, path, s->source, w->o.dtype, &source));
     say_i64(w, "images", source->n);
+    if (source->note != NULL)
+        say(w, "note", source->note);
     if (source->classes > 0)
         say_i64(w, "classes", source->classes);
     if (source->height > 0) {
@@ -174,24 +179,36 @@ static tt_status inspect_tokenizer(work *w, const char *path)
     return TT_OK;
 }
 
-static tt_status inspect_text(work *w, const tt_blob *b)
+static tt_status inspect_text(work *w, const char *text, int64_t n,
+                              int64_t bytes)
 {
     int64_t lines = 0, characters = 0;
     tt_ids ids = {0};
-    for (int64_t i = 0; i < b->n; i++) {
-        lines += b->p[i] == '\n';
-        characters += (b->p[i] & 0xc0) != 0x80;
+    for (int64_t i = 0; i < n; i++) {
+        lines += text[i] == '\n';
+        characters += ((uint8_t)text[i] & 0xc0) != 0x80;
     }
-    say_i64(w, "bytes", b->n);
+    say_i64(w, "bytes", bytes);
     say_i64(w, "characters", characters);
-    say_i64(w, "lines", lines + (b->n > 0 && b->p[b->n - 1] != '\n'));
+    say_i64(w, "lines", lines + (n > 0 && text[n - 1] != '\n'));
     if (w->tokenizer == NULL)
         return TT_OK;
-    const tt_status status = tt_tokenizer_encode(
-        w->tokenizer, (const char *)b->p, b->n, false, &ids);
+    const tt_status status =
+        tt_tokenizer_encode(w->tokenizer, text, n, false, &ids);
     if (status == TT_OK)
         say_i64(w, "tokens", ids.n);
     tt_ids_fini(&ids);
+    return status;
+}
+
+// The texts that training would see.
+static tt_status inspect_lines(work *w, const char *path, const tt_blob *b)
+{
+    tt_text_file file = {0};
+    TT_TRY(tt_text_file_open(path, w->o.field, false, &file));
+    say_i64(w, "documents", file.n_documents);
+    const tt_status status = inspect_text(w, file.p, file.n, b->n);
+    tt_text_file_close(&file);
     return status;
 }
 
@@ -209,7 +226,9 @@ static tt_status inspect_kind(work *w, const char *path, const tt_blob *blob,
     case TT_SNIFF_TOKENIZER:
         return inspect_tokenizer(w, path);
     case TT_SNIFF_TEXT:
-        return inspect_text(w, blob);
+        return tt_text_is_lines(path, w->o.field)
+                   ? inspect_lines(w, path, blob)
+                   : inspect_text(w, (const char *)blob->p, blob->n, blob->n);
     case TT_SNIFF_OTHER:
         say_i64(w, "bytes", blob->n);
         break;

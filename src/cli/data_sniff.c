@@ -4,7 +4,9 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "cli/data.h"
+#include "data/format.h"
 #include "data/number.h"
+#include "data/text_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,7 +141,7 @@ static bool is_text(const tt_blob *b)
     const int64_t valid = tt_utf8_valid((const char *)b->p, n);
     // A character may be cut where the look ends.
     return (valid == n || (n == LOOK && valid >= n - 3)) &&
-           memchr(b->p, 0, (size_t)n) == NULL;
+           (n == 0 || memchr(b->p, 0, (size_t)n) == NULL);
 }
 
 tt_status tt_data_sniff(tt_cli *cli, const char *path, const tt_blob *blob,
@@ -152,12 +154,19 @@ tt_status tt_data_sniff(tt_cli *cli, const char *path, const tt_blob *blob,
         *sniff_out = s;
         return TT_OK;
     }
-    if (tt_path_ends(path, ".bin"))
+    const char *other = tt_format_name(blob->p, blob->n);
+    if (other != NULL)
+        s = (tt_sniff){.format = other, .kind = TT_SNIFF_OTHER};
+    else if (blob->n == 0)
+        s = (tt_sniff){.format = "empty", .kind = TT_SNIFF_OTHER};
+    else if (tt_path_ends(path, ".bin"))
         s = (tt_sniff){.format = "tokens without a header (nanoGPT)",
                        .source = "tokens",
                        .kind = TT_SNIFF_TOKENS};
     else if (is_text(blob))
-        s = (tt_sniff){.format = "text", .kind = TT_SNIFF_TEXT};
+        s = (tt_sniff){.format =
+                           tt_text_is_lines(path, "") ? "JSON lines" : "text",
+                       .kind = TT_SNIFF_TEXT};
     else
         s = (tt_sniff){.format = "of no known kind", .kind = TT_SNIFF_OTHER};
     *sniff_out = s;

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli/data.h"
 #include "cli/table.h"
+#include "data/text_file.h"
 #include "data/token_write.h"
 #include "data/tokenizer_stream.h"
 
@@ -18,7 +19,7 @@
 enum { PIECE = 2 << 20 }; // bytes of text for each thread
 
 typedef struct options {
-    const char *tokenizer, *out;
+    const char *tokenizer, *out, *field;
     int format;
     double holdout;
     bool end, special;
@@ -30,11 +31,13 @@ static const tt_opt table[] = {
      offsetof(options, tokenizer)},
     {"out", "", "prefix of the files, or a folder", TT_OPT_STR,
      offsetof(options, out)},
+    {"field", "", "of JSON lines: the member that is the text", TT_OPT_STR,
+     offsetof(options, field)},
     {"format", "llmc", "of the files", TT_OPT_CHOICE, offsetof(options, format),
      TT_TOKEN_FORMATS},
     {"holdout", "0.1", "part of the end for validation", TT_OPT_F64,
      offsetof(options, holdout), NULL, 0, 1},
-    {"end", "true", "the end-of-text token between files", TT_OPT_BOOL,
+    {"end", "true", "the end-of-text token between documents", TT_OPT_BOOL,
      offsetof(options, end)},
     {"special", "false", "special tokens in the text count as such",
      TT_OPT_BOOL, offsetof(options, special)},
@@ -56,8 +59,8 @@ typedef struct work {
     tt_cli *cli;
     options o;
     tt_paths paths;
-    tt_blob *blob;
-    int64_t n_blobs;
+    tt_text_file *file;
+    int64_t n_files;
     int n_threads;
     int64_t border; // byte of all texts where validation begins
     tt_tokenizer *tokenizer;
@@ -75,25 +78,29 @@ static bool begins_character(uint8_t byte)
 static tt_status open_texts(work *w)
 {
     TT_TRY(tt_data_files(w->cli, "text", &w->paths));
-    w->blob =
-        tt_arena_alloc(w->cli->arena, w->paths.n * (int64_t)sizeof(*w->blob));
-    if (w->blob == NULL)
+    w->file =
+        tt_arena_alloc(w->cli->arena, w->paths.n * (int64_t)sizeof(*w->file));
+    if (w->file == NULL)
         return TT_ERR_NOMEM;
-    for (int64_t i = 0; i < w->paths.n; i++, w->n_blobs++)
-        TT_TRY(tt_blob_open(w->paths.v[i], &w->blob[i]));
+    // Without a token for it, documents end with a line break.
+    const bool has_breaks =
+        w->tokenizer == NULL || tt_tokenizer_end(w->tokenizer) < 0;
+    for (int64_t i = 0; i < w->paths.n; i++, w->n_files++)
+        TT_TRY(tt_text_file_open(w->paths.v[i], w->o.field, has_breaks,
+                                 &w->file[i]));
     return TT_OK;
 }
 
 static void find_border(work *w)
 {
     int64_t n = 0, seen = 0, at = 0;
-    for (int64_t i = 0; i < w->n_blobs; i++)
-        for (int64_t k = 0; k < w->blob[i].n; k++)
-            n += begins_character(w->blob[i].p[k]);
+    for (int64_t i = 0; i < w->n_files; i++)
+        for (int64_t k = 0; k < w->file[i].n; k++)
+            n += begins_character((uint8_t)w->file[i].p[k]);
     const int64_t n_train = (int64_t)floor((1 - w->o.holdout) * (double)n);
-    for (int64_t i = 0; i < w->n_blobs; i++) {
-        for (int64_t k = 0; k < w->blob[i].n; k++, at++) {
-            seen += begins_character(w->blob[i].p[k]);
+    for (int64_t i = 0; i < w->n_files; i++) {
+        for (int64_t k = 0; k < w->file[i].n; k++, at++) {
+            seen += begins_character((uint8_t)w->file[i].p[k]);
             if (seen > n_train) {
                 w->border = at;
                 return;
@@ -110,10 +117,9 @@ static tt_status add_characters(const work *w, int64_t i, tt_str *all)
 {
     tt_tokenizer *one = NULL;
     tt_status status = TT_OK;
-    if (w->blob[i].n == 0)
+    if (w->file[i].n == 0)
         return TT_OK;
-    status = tt_tokenizer_open("chars", (const char *)w->blob[i].p,
-                               w->blob[i].n, &one);
+    status = tt_tokenizer_open("chars", w->file[i].p, w->file[i].n, &one);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", w->paths.v[i]);
     for (int32_t id = 0; id < tt_tokenizer_vocab(one) && status == TT_OK; id++)
@@ -122,13 +128,18 @@ static tt_status add_characters(const work *w, int64_t i, tt_str *all)
     return status;
 }
 
-static tt_status open_tokenizer(work *w)
+static bool is_from_text(const work *w)
 {
-    if (strcmp(w->o.tokenizer, "chars") != 0)
-        return tt_tokenizer_open(w->o.tokenizer, NULL, 0, &w->tokenizer);
+    return strcmp(w->o.tokenizer, "chars") == 0;
+}
+
+static tt_status make_tokenizer(work *w)
+{
     tt_str all = {0};
     tt_status status = TT_OK;
-    for (int64_t i = 0; i < w->n_blobs && status == TT_OK; i++)
+    if (!is_from_text(w))
+        return TT_OK; // it is open
+    for (int64_t i = 0; i < w->n_files && status == TT_OK; i++)
         status = add_characters(w, i, &all);
     if (status == TT_OK)
         status =
@@ -161,8 +172,9 @@ static tt_status encode(const work *w, part *p, const char *text, int64_t n)
     tt_status status = tt_encoder_open(w->tokenizer, text, n, w->o.special, &e);
     while (status == TT_OK && more) {
         ids.n = 0;
-        status = tt_encoder_next_threads(e, (int64_t)PIECE * w->n_threads,
-                                         w->n_threads, &ids, &more);
+        status =
+            tt_encoder_next_threads(e, (int64_t)PIECE * w->n_threads,
+                                    n < PIECE ? 1 : w->n_threads, &ids, &more);
         if (status == TT_OK)
             status = tt_token_writer_add(p->writer, ids.v, ids.n);
         if (status == TT_OK && tt_data_is_stopped())
@@ -181,20 +193,37 @@ static tt_status begin_document(const work *w, part *p)
     return tt_token_writer_document(p->writer);
 }
 
+// Bytes `from` to `to` of a file, of which documents are encoded by themselves.
+static tt_status encode_file(const work *w, part *p, const tt_text_file *f,
+                             int64_t from, int64_t to)
+{
+    int64_t begin = 0;
+    const int64_t n = f->n_documents > 0 ? f->n_documents : 1;
+    for (int64_t i = 0; i < n && begin < to; i++) {
+        const int64_t end = f->n_documents > 0 ? f->end[i] : f->n;
+        const int64_t a = begin > from ? begin : from;
+        const int64_t b = end < to ? end : to;
+        begin = end;
+        if (a >= b)
+            continue;
+        TT_TRY(begin_document(w, p));
+        TT_TRY(encode(w, p, f->p + a, b - a));
+    }
+    return TT_OK;
+}
+
 // The files from byte `from` of all texts to byte `to`.
 static tt_status encode_part(work *w, part *p, int64_t from, int64_t to)
 {
     int64_t at = 0;
-    for (int64_t i = 0; i < w->n_blobs; i++) {
-        const int64_t n = w->blob[i].n;
+    for (int64_t i = 0; i < w->n_files; i++) {
+        const tt_text_file *f = &w->file[i];
         const int64_t a = from > at ? from - at : 0;
-        const int64_t b = to - at < n ? to - at : n;
-        at += n;
+        const int64_t b = to - at < f->n ? to - at : f->n;
+        at += f->n;
         if (a >= b)
             continue;
-        TT_TRY(begin_document(w, p));
-        const tt_status status =
-            encode(w, p, (const char *)w->blob[i].p + a, b - a);
+        const tt_status status = encode_file(w, p, f, a, b);
         if (status == TT_ERR_ARG)
             return tt_fail_context(status, "%s", w->paths.v[i]);
         TT_TRY(status);
@@ -222,12 +251,12 @@ static tt_status write_part(work *w, part *p, int64_t from, int64_t to)
 static tt_status write_all(work *w)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < w->n_blobs; i++)
-        n += w->blob[i].n;
+    for (int64_t i = 0; i < w->n_files; i++)
+        n += w->file[i].n;
     if (n == 0)
         return tt_fail(TT_ERR_ARG, "%s: it is empty", w->paths.v[0]);
     find_border(w);
-    TT_TRY(open_tokenizer(w));
+    TT_TRY(make_tokenizer(w));
     tt_data_catch();
     TT_TRY(write_part(w, &w->part[0], 0, w->border));
     TT_TRY(write_part(w, &w->part[1], w->border, n));
@@ -299,7 +328,11 @@ tt_status tt_data_tokenize(tt_cli *cli)
                                    "a folder or file of a tokenizer");
     if (w.o.out[0] == '\0')
         return tt_fail(TT_ERR_ARG, "out=PREFIX says where the tokens go");
-    tt_status status = open_texts(&w);
+    tt_status status = TT_OK;
+    if (!is_from_text(&w))
+        status = tt_tokenizer_open(w.o.tokenizer, NULL, 0, &w.tokenizer);
+    if (status == TT_OK)
+        status = open_texts(&w);
     if (status == TT_OK)
         status = write_all(&w);
     if (status == TT_OK && tt_cli_has(cli, "--json"))
@@ -310,8 +343,8 @@ tt_status tt_data_tokenize(tt_cli *cli)
         tt_token_writer_close(w.part[i].writer);
         tt_str_fini(&w.part[i].paths);
     }
-    for (int64_t i = 0; i < w.n_blobs; i++)
-        tt_blob_close(&w.blob[i]);
+    for (int64_t i = 0; i < w.n_files; i++)
+        tt_text_file_close(&w.file[i]);
     tt_tokenizer_close(w.tokenizer);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "cli/data.h"
 #include "cli/table.h"
+#include "data/text_file.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,13 +14,15 @@ enum { SPECIAL_MAX = 256 };
 
 typedef struct options {
     int64_t vocab;
-    const char *out, *pattern, *special;
+    const char *out, *pattern, *special, *field;
 } options;
 
 static const tt_opt table[] = {
     {"vocab", "4096", "tokens in all", TT_OPT_I64, offsetof(options, vocab),
      NULL, 256, 1 << 24},
     {"out", "", "folder to write to", TT_OPT_STR, offsetof(options, out)},
+    {"field", "", "of JSON lines: the member that is the text", TT_OPT_STR,
+     offsetof(options, field)},
     {"pattern", "", "how text is split first; default: GPT-2's", TT_OPT_STR,
      offsetof(options, pattern)},
     {"special", "<|endoftext|>", "special tokens, with commas between",
@@ -29,23 +32,23 @@ static const tt_opt table[] = {
 
 typedef struct texts {
     int64_t n, bytes;
-    tt_blob *blob;
+    tt_text_file *file;
     tt_text *text;
 } texts;
 
-static tt_status open_texts(tt_cli *cli, texts *t)
+static tt_status open_texts(tt_cli *cli, const char *field, texts *t)
 {
     tt_paths paths = {0};
     TT_TRY(tt_data_files(cli, "text", &paths));
-    t->blob = tt_arena_alloc(cli->arena, paths.n * (int64_t)sizeof(*t->blob));
+    t->file = tt_arena_alloc(cli->arena, paths.n * (int64_t)sizeof(*t->file));
     t->text = tt_arena_alloc(cli->arena, paths.n * (int64_t)sizeof(*t->text));
-    if (t->blob == NULL || t->text == NULL)
+    if (t->file == NULL || t->text == NULL)
         return TT_ERR_NOMEM;
     for (int64_t i = 0; i < paths.n; i++) {
-        TT_TRY(tt_blob_open(paths.v[i], &t->blob[i]));
+        TT_TRY(tt_text_file_open(paths.v[i], field, true, &t->file[i]));
         t->n++;
-        t->text[i] = (tt_text){(const char *)t->blob[i].p, t->blob[i].n};
-        t->bytes += t->blob[i].n;
+        t->text[i] = (tt_text){t->file[i].p, t->file[i].n};
+        t->bytes += t->file[i].n;
     }
     if (t->bytes == 0)
         return tt_fail(TT_ERR_ARG, "%s: it is empty", paths.v[0]);
@@ -151,10 +154,10 @@ tt_status tt_data_train_bpe(tt_cli *cli)
     TT_TRY(tt_data_options(cli, table, &o));
     if (o.out[0] == '\0')
         return tt_fail(TT_ERR_ARG, "out=FOLDER says where the tokenizer goes");
-    tt_status status = open_texts(cli, &t);
+    tt_status status = open_texts(cli, o.field, &t);
     if (status == TT_OK)
         status = train(cli, &o, &t);
     for (int64_t i = 0; i < t.n; i++)
-        tt_blob_close(&t.blob[i]);
+        tt_text_file_close(&t.file[i]);
     return status;
 }

@@ -3,6 +3,8 @@
 #include "data/csv_table.h"
 
 #include "base/alloc.h"
+#include "data/csv_header.h"
+#include "data/format.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -33,18 +35,11 @@ static int64_t find_column(const tt_csv_table *t, const char *name)
     return -1;
 }
 
-// Whether a text is where a number should be.
-static bool looks_like_header(const tt_csv_table *t, int64_t label)
+static bool has_names(const tt_csv_table *t, tt_csv_header header)
 {
-    tt_csv_field field;
-    double number;
-    int64_t at = 0;
-    for (int64_t column = 0; column < t->n_columns; column++) {
-        (void)tt_csv_next(&t->csv, &at, &field);
-        if (column != label && !tt_csv_number(&field, &number))
-            return true;
-    }
-    return false;
+    return header == TT_CSV_HEADER_YES ||
+           (header == TT_CSV_HEADER_AUTO &&
+            tt__csv_has_header(&t->csv, t->n_columns, t->label));
 }
 
 static bool read_index(const char *label, int64_t *index_out)
@@ -71,9 +66,7 @@ static void choose_by_itself(tt_csv_table *t, tt_csv_header header)
 {
     static const char *const names[] = {"label", "class", "target"};
     t->label = t->n_columns - 1;
-    t->has_header =
-        header == TT_CSV_HEADER_YES ||
-        (header == TT_CSV_HEADER_AUTO && looks_like_header(t, t->label));
+    t->has_header = has_names(t, header);
     for (size_t i = 0; t->has_header && i < sizeof names / sizeof *names; i++) {
         const int64_t column = find_column(t, names[i]);
         if (column >= 0) {
@@ -93,9 +86,7 @@ static tt_status choose_label(tt_csv_table *t, tt_csv_header header,
     }
     if (read_index(label, &index)) {
         TT_TRY(choose_by_index(t, index));
-        t->has_header =
-            header == TT_CSV_HEADER_YES ||
-            (header == TT_CSV_HEADER_AUTO && looks_like_header(t, t->label));
+        t->has_header = has_names(t, header);
         return TT_OK;
     }
     t->label = header == TT_CSV_HEADER_NO ? -1 : find_column(t, label);
@@ -242,6 +233,7 @@ tt_status tt_csv_table_open(tt_csv_table *table, const char *path,
 {
     table->path = path;
     TT_TRY(tt_blob_open(path, &table->blob));
+    TT_TRY(tt_format_refuse(path, table->blob.p, table->blob.n, "a table"));
     table->csv = (tt_csv){.text = (const char *)table->blob.p,
                           .n = table->blob.n,
                           .separator = separator};

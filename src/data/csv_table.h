@@ -12,7 +12,7 @@
 enum { TT_CSV_LABEL_MAX = 1 << 24 };
 
 typedef enum tt_csv_header {
-    TT_CSV_HEADER_AUTO, // the first row is one if a number is not one in it
+    TT_CSV_HEADER_AUTO, // see csv_header.h
     TT_CSV_HEADER_YES,
     TT_CSV_HEADER_NO,
 } tt_csv_header;

@@ -145,17 +145,26 @@ static tt_status list_folder(const char *folder, tt_arena *arena,
     return status;
 }
 
+// A folder that may not be read is not one without files. tt_fail has its own
+// message for each thread, and glob calls this in the thread that called it.
+static int fail_glob(const char *folder, int error)
+{
+    (void)tt_fail(TT_ERR_IO, "%s: %s", folder, strerror(error));
+    return 1; // which ends the search
+}
+
 static tt_status list_pattern(const char *pattern, tt_arena *arena,
                               tt_paths *paths)
 {
     glob_t found;
     tt_status status = TT_OK;
-    const int result = glob(pattern, GLOB_BRACE, NULL, &found);
+    const int result = glob(pattern, GLOB_BRACE, fail_glob, &found);
     if (result == GLOB_NOMATCH)
         return TT_OK;
+    if (result == GLOB_ABORTED)
+        return tt_fail_context(TT_ERR_IO, "%s", pattern);
     if (result != 0)
-        return tt_fail(TT_ERR_IO, "%s: cannot be searched: %s", pattern,
-                       strerror(errno));
+        return tt_fail(TT_ERR_NOMEM, "%s: no memory to search for it", pattern);
     for (size_t i = 0; i < found.gl_pathc && status == TT_OK; i++)
         if (is_regular(found.gl_pathv[i]))
             status =

@@ -96,6 +96,8 @@ tt_status tt_gzip_unpack(const uint8_t *from, int64_t n, uint8_t **bytes_out,
     if (n < OVERHEAD || from[0] != 0x1f || from[1] != 0x8b)
         return tt_fail(TT_ERR_ARG, "not a gzip file");
     int64_t most = n + TT_GZIP_EXTRA;
+    if (most < n * TT_GZIP_RATIO)
+        most = n * TT_GZIP_RATIO;
     if (most / MOST_FROM_ONE > n)
         most = n * MOST_FROM_ONE;
     const int64_t promised = tt_u32_at(from + n - 4);
@@ -109,6 +111,15 @@ tt_status tt_gzip_unpack(const uint8_t *from, int64_t n, uint8_t **bytes_out,
                        "unpacks to more than %lld bytes; unpack it with gunzip "
                        "and use the result, which needs no memory",
                        (long long)most);
+    if (u.room > u.n + 1) { // it was a guess
+        uint8_t *fitted = tt_realloc(u.out, u.room, u.n + 1);
+        if (fitted == NULL) {
+            tt_free(u.out);
+            return tt_fail(TT_ERR_NOMEM, "no memory to unpack %lld bytes",
+                           (long long)u.n);
+        }
+        u.out = fitted;
+    }
     *bytes_out = u.out;
     *n_out = u.n;
     return TT_OK;

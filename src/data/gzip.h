@@ -7,10 +7,11 @@
 
 #include <stdint.h>
 
-enum { TT_GZIP_EXTRA = 63 << 20 };
+enum { TT_GZIP_EXTRA = 63 << 20, TT_GZIP_RATIO = 16 };
 
-// Unpacks a .gz file (all of its members) into memory for tt_free. What would
-// become larger than the file and TT_GZIP_EXTRA is refused.
+// Unpacks a .gz file (all of its members) into memory for tt_free. What would become
+// larger than the file and TT_GZIP_EXTRA, and than TT_GZIP_RATIO times the file, is
+// refused: honest text is packed to about a third.
 tt_status tt_gzip_unpack(const uint8_t *from, int64_t n, uint8_t **bytes_out,
                          int64_t *n_out);
 

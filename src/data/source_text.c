@@ -1,57 +1,75 @@
-// text - plain text through a tokenizer: a file, a folder of files or a pattern,
-// one behind the other.
+// text - text through a tokenizer: a file, a folder of files or a pattern, one after
+// the other; plain, or a member of JSON lines; packed with gzip or not.
 //
 // Validation is the end of the text by characters: of 1,000 with a holdout of 0.1
 // training has the first 900. Either part is encoded by itself, as nanoGPT does.
-// The ids are kept in memory, in as few bytes as the vocabulary needs; the text is
-// not.
+// Lines of JSON are documents: each is encoded by itself and followed by the
+// tokenizer's end of text, or by a line break where it has none. The ids are kept in
+// memory, in as few bytes as the vocabulary needs; the text is not.
 
 #include "base/alloc.h"
-#include "data/files.h"
 #include "data/number.h"
 #include "data/source.h"
+#include "data/text_file.h"
 #include "data/tokenizer_stream.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { PIECE = 1 << 20 };
 
+typedef struct params {
+    const char *field;
+} params;
+
 // The text of both splits.
 typedef struct reading {
     tt_arena *arena;
-    int64_t n_blobs;
-    tt_blob *blob;
+    const char *field;
+    tt_tokenizer *tokenizer; // NULL: it comes from the text
+    int64_t n_files;
+    tt_text_file *file;
     const char **path; // of each
     char *joined;      // of several files
     const char *text;  // one file's, or what was joined
     int64_t n;
-    int64_t n_path; // of it from data.path; the rest is from data.val
+    int64_t n_path;      // of it from data.path; the rest is from data.val
+    int64_t n_documents; // 0: there are no lines of JSON
+    int64_t *end;        // of each document in the text
 } reading;
 
 typedef struct text {
     tt_source source;
     tt_number type;
     uint8_t *ids;
-    int64_t n_ids;
+    int64_t n_ids, capacity;
     tt_file_list files;
 } text;
 
 // ---- reading -----------------------------------------------------------------
 
+static bool has_breaks(const reading *r)
+{
+    return r->tokenizer == NULL || tt_tokenizer_end(r->tokenizer) < 0;
+}
+
 static tt_status open_files(reading *r, const tt_paths *paths)
 {
     for (int64_t i = 0; i < paths->n; i++) {
-        r->path[r->n_blobs] = paths->v[i];
-        TT_TRY(tt_blob_open(paths->v[i], &r->blob[r->n_blobs]));
-        r->n += r->blob[r->n_blobs++].n;
+        tt_text_file *f = &r->file[r->n_files];
+        r->path[r->n_files] = paths->v[i];
+        TT_TRY(tt_text_file_open(paths->v[i], r->field, has_breaks(r), f));
+        r->n_files++;
+        r->n += f->n;
+        r->n_documents += f->n_documents;
     }
     return TT_OK;
 }
 
 static tt_status join(reading *r)
 {
-    if (r->n_blobs == 1) {
-        r->text = (const char *)r->blob[0].p;
+    if (r->n_files == 1) {
+        r->text = r->file[0].p;
         return TT_OK;
     }
     r->joined = tt_alloc(r->n);
@@ -59,55 +77,84 @@ static tt_status join(reading *r)
         return tt_fail(TT_ERR_NOMEM, "no memory for %lld bytes of text",
                        (long long)r->n);
     int64_t at = 0;
-    for (int64_t i = 0; i < r->n_blobs; i++) {
-        if (r->blob[i].n > 0)
-            memcpy(r->joined + at, r->blob[i].p, (size_t)r->blob[i].n);
-        at += r->blob[i].n;
-        tt_blob_close(&r->blob[i]);
+    for (int64_t i = 0; i < r->n_files; i++) {
+        if (r->file[i].n > 0)
+            memcpy(r->joined + at, r->file[i].p, (size_t)r->file[i].n);
+        at += r->file[i].n;
+        tt_text_file_close(&r->file[i]);
     }
     r->text = r->joined;
     return TT_OK;
 }
 
+// Where documents end. Beside lines of JSON a plain file is one document.
+static tt_status find_documents(reading *r)
+{
+    int64_t at = 0, n = 0;
+    if (r->n_documents == 0)
+        return TT_OK;
+    r->end = tt_alloc((r->n_documents + r->n_files) * (int64_t)sizeof *r->end);
+    if (r->end == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a list of documents");
+    for (int64_t i = 0; i < r->n_files; i++) {
+        const tt_text_file *f = &r->file[i];
+        for (int64_t k = 0; k < f->n_documents; k++)
+            r->end[n++] = at + f->end[k];
+        at += f->n;
+        if (f->n_documents == 0 && f->n > 0)
+            r->end[n++] = at;
+    }
+    r->n_documents = n;
+    return TT_OK;
+}
+
 // Characters come from both splits, so both are read for either; a tokenizer that
 // is there already needs only its own.
-static bool reads_path(const tt_source_request *request)
+static bool is_from_text(const tt_source_request *request)
 {
     const char *spec = request->tokenizer;
+    return spec[0] == '\0' || strcmp(spec, "chars") == 0;
+}
+
+static bool reads_path(const tt_source_request *request)
+{
     return request->split == TT_SPLIT_TRAIN || request->val[0] == '\0' ||
-           spec[0] == '\0' || strcmp(spec, "chars") == 0;
+           is_from_text(request);
+}
+
+static tt_status find_files(reading *r, const tt_source_request *request,
+                            tt_paths *path, tt_paths *val)
+{
+    if (reads_path(request))
+        TT_TRY(tt_paths_find("data.path", request->path, r->arena, path));
+    if (request->val[0] != '\0')
+        TT_TRY(tt_paths_find("data.val", request->val, r->arena, val));
+    const int64_t n = path->n + val->n;
+    r->file = tt_arena_alloc(r->arena, n * (int64_t)sizeof *r->file);
+    r->path = tt_arena_alloc(r->arena, n * (int64_t)sizeof *r->path);
+    return r->file != NULL && r->path != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
 static tt_status read_text(reading *r, const tt_source_request *request)
 {
     tt_paths path = {0}, val = {0};
-    r->arena = tt_arena_create();
-    if (r->arena == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for a source");
-    if (reads_path(request))
-        TT_TRY(tt_paths_find("data.path", request->path, r->arena, &path));
-    if (request->val[0] != '\0')
-        TT_TRY(tt_paths_find("data.val", request->val, r->arena, &val));
-    r->blob =
-        tt_arena_alloc(r->arena, (path.n + val.n) * (int64_t)sizeof *r->blob);
-    r->path =
-        tt_arena_alloc(r->arena, (path.n + val.n) * (int64_t)sizeof *r->path);
-    if (r->blob == NULL || r->path == NULL)
-        return TT_ERR_NOMEM;
+    TT_TRY(find_files(r, request, &path, &val));
     TT_TRY(open_files(r, &path));
     r->n_path = r->n;
     TT_TRY(open_files(r, &val));
     if (r->n == 0)
         return tt_fail(TT_ERR_ARG, "%s: it is empty",
                        path.n > 0 ? request->path : request->val);
+    TT_TRY(find_documents(r));
     return join(r);
 }
 
 static void end_reading(reading *r)
 {
-    for (int64_t i = 0; i < r->n_blobs; i++)
-        tt_blob_close(&r->blob[i]);
+    for (int64_t i = 0; i < r->n_files; i++)
+        tt_text_file_close(&r->file[i]);
     tt_free(r->joined);
+    tt_free(r->end);
     tt_arena_destroy(r->arena);
 }
 
@@ -156,16 +203,24 @@ static tt_number type_for(int64_t vocab)
     return (tt_number){'u', bytes, false};
 }
 
+static tt_status resize(text *t, int64_t capacity)
+{
+    const int64_t bytes = t->type.bytes;
+    uint8_t *ids = tt_realloc(t->ids, t->capacity * bytes, capacity * bytes);
+    if (ids == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %lld tokens",
+                       (long long)capacity);
+    t->ids = ids;
+    t->capacity = capacity;
+    return TT_OK;
+}
+
 static tt_status append(text *t, const tt_ids *ids)
 {
     const int64_t bytes = t->type.bytes;
-    uint8_t *grown =
-        tt_realloc(t->ids, t->n_ids * bytes, (t->n_ids + ids->n) * bytes);
-    if (grown == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for %lld tokens",
-                       (long long)(t->n_ids + ids->n));
-    t->ids = grown;
-    uint8_t *to = grown + t->n_ids * bytes;
+    if (t->n_ids + ids->n > t->capacity)
+        TT_TRY(resize(t, t->n_ids + ids->n + t->capacity / 4));
+    uint8_t *to = t->ids + t->n_ids * bytes;
     for (int64_t i = 0; i < ids->n; i++, to += bytes)
         memcpy(to, &ids->v[i], (size_t)bytes); // the low ones come first
     t->n_ids += ids->n;
@@ -190,27 +245,62 @@ static tt_status encode(text *t, const char *bytes, int64_t n)
     return status;
 }
 
+// One document after the other, as far as they are between two bytes of the text.
+static tt_status encode_documents(text *t, const reading *r, int64_t from,
+                                  int64_t to)
+{
+    const int32_t end = tt_tokenizer_end(t->source.tokenizer);
+    int64_t begin = 0;
+    for (int64_t i = 0; i < r->n_documents && begin < to; i++) {
+        const int64_t a = begin > from ? begin : from;
+        const int64_t b = r->end[i] < to ? r->end[i] : to;
+        begin = r->end[i];
+        if (a >= b)
+            continue;
+        TT_TRY(encode(t, r->text + a, b - a));
+        if (end >= 0 && b == r->end[i])
+            TT_TRY(append(t, &(tt_ids){.v = (int32_t[]){end}, .n = 1}));
+    }
+    return TT_OK;
+}
+
 static tt_status keep_names(text *t, const reading *r)
 {
-    for (int64_t i = 0; i < r->n_blobs; i++)
+    for (int64_t i = 0; i < r->n_files; i++)
         TT_TRY(tt_file_list_add(&t->files, r->path[i]));
     return TT_OK;
 }
 
+// A tokenizer that does not come from the text is opened first: it says how
+// documents end.
+static tt_status open_tokenizer(text *t, const tt_source_request *request,
+                                reading *r)
+{
+    r->arena = tt_arena_create();
+    if (r->arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a source");
+    if (is_from_text(request)) {
+        TT_TRY(read_text(r, request));
+        return tt_tokenizer_open("chars", r->text, r->n, &t->source.tokenizer);
+    }
+    TT_TRY(
+        tt_tokenizer_open(request->tokenizer, NULL, 0, &t->source.tokenizer));
+    r->tokenizer = t->source.tokenizer;
+    return read_text(r, request);
+}
+
 static tt_status fill(text *t, const tt_source_request *request, reading *r)
 {
-    const char *spec =
-        request->tokenizer[0] != '\0' ? request->tokenizer : "chars";
     int64_t from = 0, to = 0;
-    TT_TRY(read_text(r, request));
+    TT_TRY(open_tokenizer(t, request, r));
     TT_TRY(keep_names(t, r));
     find_part(r, request, &from, &to);
-    TT_TRY(tt_tokenizer_open(spec, r->text, r->n, &t->source.tokenizer));
     t->source.classes = tt_tokenizer_vocab(t->source.tokenizer);
     t->type = type_for(t->source.classes);
-    TT_TRY(encode(t, r->text + from, to - from));
+    TT_TRY(r->n_documents > 0 ? encode_documents(t, r, from, to)
+                              : encode(t, r->text + from, to - from));
     t->source.n = t->n_ids;
-    return TT_OK;
+    return t->n_ids > 0 ? resize(t, t->n_ids) : TT_OK;
 }
 
 // ---- the source ----------------------------------------------------------------
@@ -227,10 +317,10 @@ static void close_source(tt_source *source)
 extern const tt_source_def tt_source_text;
 
 static tt_status open_source(const tt_source_request *request,
-                             const void *params, tt_source **source_out)
+                             const void *params_, tt_source **source_out)
 {
-    reading r = {0};
-    (void)params;
+    const params *p = params_;
+    reading r = {.field = p->field};
     text *t = tt_alloc(sizeof *t);
     if (t == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a source");
@@ -263,9 +353,19 @@ static tt_status files(const tt_source *source, tt_file_list *list)
     return TT_OK;
 }
 
+static const tt_opt options[] = {
+    {"field", "",
+     "the files are JSON lines and this member is the text; without it only "
+     "*.jsonl are, and it is \"text\"",
+     TT_OPT_STR, offsetof(params, field)},
+    {0},
+};
+
 const tt_source_def tt_source_text = {
     .name = "text",
-    .doc = "Plain text: a file, a folder of files, or a pattern.",
+    .doc = "Text or JSON lines, .gz or not: a file, a folder, or a pattern.",
+    .options = options,
+    .params_bytes = sizeof(params),
     .open = open_source,
     .close = close_source,
     .tokens = tokens,

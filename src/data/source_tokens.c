@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "data/files.h"
+#include "data/format.h"
 #include "data/nanogpt_meta.h"
 #include "data/number.h"
 #include "data/source.h"
@@ -114,6 +115,8 @@ static tt_status open_shard(shard *s, int dtype)
 {
     TT_TRY(tt_blob_open(s->path, &s->blob));
     const struct known *k = dtype == 0 ? recognise(&s->blob) : NULL;
+    if (dtype == 0 && k == NULL)
+        TT_TRY(tt_format_refuse(s->path, s->blob.p, s->blob.n, "token ids"));
     const tt_status status =
         k != NULL ? read_header(s, k) : read_plain(s, dtype);
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", s->path);

@@ -63,16 +63,26 @@ static tt_status add_range(const char *path, const range *r, tt_file_list *list)
     return status;
 }
 
+// A folder that may not be read is not one without files.
+static int fail_glob(const char *folder, int error)
+{
+    (void)tt_fail(TT_ERR_IO, "%s: %s", folder, strerror(error));
+    return 1; // which ends the search
+}
+
 static tt_status add_pattern(const char *path, const char *pattern,
                              tt_file_list *list)
 {
     glob_t found = {0};
     tt_status status = TT_OK;
-    const int result = glob(pattern, GLOB_BRACE | GLOB_NOSORT, NULL, &found);
+    const int result =
+        glob(pattern, GLOB_BRACE | GLOB_NOSORT, fail_glob, &found);
     if (result == GLOB_NOMATCH)
         status = tt_fail(TT_ERR_ARG, "%s: there are no such files", pattern);
+    else if (result == GLOB_ABORTED)
+        status = tt_fail_context(TT_ERR_IO, "%s", path);
     else if (result != 0)
-        status = tt_fail(TT_ERR_IO, "%s: the files cannot be listed", path);
+        status = tt_fail(TT_ERR_NOMEM, "%s: no memory to list the files", path);
     const int64_t first = list->n;
     for (size_t i = 0; status == TT_OK && i < found.gl_pathc; i++)
         status = tt_file_list_add(list, found.gl_pathv[i]);

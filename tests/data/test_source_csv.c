@@ -195,3 +195,45 @@ TEST(csv_names_the_place_of_an_error)
                      "a.csv has 2 columns and b.csv 3");
     tt_shelf_end();
 }
+
+TEST(csv_finds_out_whether_the_first_row_has_names)
+{
+    static const struct {
+        const char *text;
+        int64_t rows, classes;
+    } some[] = {
+        {"0,1,2,label\n5,6,7,1\n8,9,1,0\n", 2, 2},
+        {"0,1,2,label\n5,6,7,cat\n8,9,1,dog\n", 2, 2},
+        {"0,1,2,kind\n5,6,7,cat\n8,9,1,dog\n", 2, 2},
+        {"4,1,2,kind\n5,6,7,cat\n8,9,1,dog\n", 3, 3}, // may be a sample
+        {"4,1,2,cat\n5,6,7,cat\n8,9,1,dog\n", 3, 2},
+        {"0,1,2,cat\n5,6,7,cat\n8,9,1,dog\n", 3, 2},
+        {"0,1,2,class\n5,6,7,class\n8,9,1,dog\n", 3, 2},
+        {"0,1,2,3\n5,6,7,1\n", 2, 4}, // the same
+        {"0,1,2,3,4,5,6,7\n5,6,7,1,2,3,4,0\n8,1,2,3,4,5,6,1\n", 2, 2},
+        {"\"1\",\"2\",\"3\"\n4,5,1\n6,7,0\n", 2, 2},
+        {"\"1\",\"2\",\"3\"\n\"4\",\"5\",\"1\"\n", 2, 4},
+        {"a,b,3\n4,5,1\n6,7,0\n", 2, 2},
+        {"1,2,3\n", 1, 4},
+        {"\xef\xbb\xbf"
+         "0,1,label\r\n4,5,1\r\n6,7,0",
+         2, 2},
+    };
+    tt_shelf_begin();
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        tt_shelf_text("a.csv", some[i].text);
+        tt_data *data =
+            tt_shelf_open("data=csv data.path=a.csv data.holdout=0");
+        CHECK_MSG(data->train->n == some[i].rows &&
+                      data->train->classes == some[i].classes,
+                  "%s: %lld rows, %lld classes", some[i].text,
+                  (long long)data->train->n, (long long)data->train->classes);
+        tt_data_close(data);
+    }
+    tt_shelf_text("a.csv", "0,1,2,label\n5,6,7,cat\n8,9,1,dog\n");
+    tt_data *data =
+        tt_shelf_open("data=csv data.path=a.csv data.holdout=0 data.header=no");
+    CHECK(data->train->n == 3 && data->train->classes == 3);
+    tt_data_close(data);
+    tt_shelf_end();
+}

@@ -78,6 +78,25 @@ printf '\000\0020\377' >bytes.txt
 "$tutti" data tokenize bytes.txt tokenizer=bytes out=e format=nanogpt holdout=0 >out
 [ "$(od -An -tu2 e_train.bin | xargs)" = '0 2 48 255' ] || fail 'bytes are lost'
 
+# Lines of JSON, packed or not, give the tokens of their texts.
+sed 's/"/\\"/g; s/.*/{"n": 1, "body": "&"}/' a.txt >lines.jsonl
+gzip -k lines.jsonl
+"$tutti" data tokenize a.txt tokenizer=bytes out=plain holdout=0 >out
+"$tutti" data tokenize lines.jsonl field=body tokenizer=bytes out=lines \
+    holdout=0 >out
+cmp plain_train.bin lines_train.bin
+"$tutti" data tokenize lines.jsonl.gz field=body tokenizer=bytes out=packed \
+    holdout=0 >out
+cmp plain_train.bin packed_train.bin
+"$tutti" data tokenize lines.jsonl field=body tokenizer=bpe out=ended \
+    format=megatron holdout=0 >out
+"$tutti" data inspect ended_train.idx lines.jsonl field=body >out
+holds out 'documents  200'
+"$tutti" data inspect empty.txt >out
+holds out 'empty.txt: empty'
+"$tutti" data inspect lines.jsonl.gz field=body --json >out
+holds out '"documents": 200'
+
 # refuses TEXT WORD... - exit status 2 and one line that holds the text.
 refuses() {
     text=$1
@@ -107,6 +126,10 @@ refuses 'but the vocabulary has 3' data pack x_train.bin out=z vocab=3
 refuses 'a vocabulary of 256 is not possible' \
     data train-bpe a.txt vocab=256 out=z
 refuses 'the split pattern' data train-bpe a.txt 'pattern=(' out=z
+printf 'PAR1 and so on' >table.parquet
+refuses 'pandas.read_parquet' data tokenize table.parquet tokenizer=bytes out=z
+refuses 'lines.jsonl: line 1 has no "text"; set data.field to one of its' \
+    data tokenize lines.jsonl tokenizer=bytes out=z
 head -c 2000 x_train.bin >torn.bin
 refuses 'torn.bin' data inspect torn.bin
 [ -z "$(find . -name '.tmp*' -o -name 'z*')" ] || fail 'something is left'

@@ -35,6 +35,10 @@ gpt='model=gpt model.layers=1 model.width=8 model.heads=1 seq=4'
 mlp='model=mlp model.layers=1 model.width=8'
 
 printf 'to be or not to be that is the question, %.0s' 1 2 3 4 >text.txt
+gzip -c text.txt >text.txt.gz
+printf '{"text": "to be"}\n%.0s' 1 2 3 4 5 6 7 8 9 10 >lines.jsonl
+sed 's/text/body/' lines.jsonl >lines.ndjson
+printf 'PAR1 and so on' >text.parquet
 printf 'x,y,kind\n' >table.csv
 for i in 1 2 3 4 5 6 7 8; do
     printf '%s,%s,cat\n%s.5,-%s,dog\n' $i $i $i $i >>table.csv
@@ -52,7 +56,10 @@ gzip -k images
 # shellcheck disable=SC2086
 {
     trains $gpt data=text data.path=text.txt
-    trains $gpt data=text data.path=. data.tokenizer=bytes data.holdout=0.2
+    trains $gpt data=text 'data.path=te*.txt' data.tokenizer=bytes data.holdout=0.2
+    trains $gpt data=text data.path=text.txt.gz
+    trains $gpt data=text data.path=lines.jsonl
+    trains $gpt data=text 'data.path=*.ndjson' data.field=body
     trains $gpt data=tokens data.path=train.bin data.holdout=0.2
     trains $gpt data=synthetic
     trains $mlp data=csv data.path=table.csv
@@ -61,6 +68,8 @@ gzip -k images
     trains $mlp data=synthetic image=6
 
     refuses 'none.txt: No such file' $gpt data=text data.path=none.txt
+    refuses 'its format is Parquet' $gpt data=text data.path=text.parquet
+    refuses 'line 1 has no "text"' $gpt data=text data.path=lines.ndjson
     refuses 'did you mean text' $gpt data=txt
     refuses 'data.path is not set' $gpt data=text
     refuses 'seq=4 needs 5' $gpt data=tokens data.path=train.bin
