@@ -14,7 +14,7 @@ static tt_status write_leaf(tt_interp *it, const tt_graph *g, tt_val v,
     if (data == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a law");
     tt_small_fill(g, v, first, data);
-    for (int64_t i = 0; i < n && g->value[v.id].role == TT_ROLE_OPTIM; i++)
+    for (int64_t i = 0; i < n && tt_role_is_update(g->value[v.id].role); i++)
         data[i] = fabs(data[i]);
     tt_interp_write(it, v, data);
     tt_free(data);
@@ -54,7 +54,7 @@ tt_status tt_small_train(const tt_graph *g, const tt_small_steps *s,
     TT_TRY(tt_small_open(g, &it));
     tt_status status = TT_OK;
     for (int32_t v = 0; v < g->n_values && status == TT_OK; v++)
-        if (g->value[v].role == TT_ROLE_OPTIM)
+        if (tt_role_is_update(g->value[v].role))
             status = write_leaf(it, g, (tt_val){v}, 0);
     set_scalar(it, g, "limit", 1e9);
     set_scalar(it, g, "samples", (double)samples);

@@ -30,7 +30,7 @@ static int64_t events_per_run(const tt_plan *plan)
 static tt_status check_plan(const tt_plan *plan, const tt_wire *wire)
 {
     for (int32_t s = 0; s < plan->n_steps; s++)
-        if (plan->step[s].choice.kernel == NULL &&
+        if ((plan->step[s].op->flags & TT_OP_COLLECTIVE) != 0 &&
             (wire == NULL || (wire->collective == NULL && wire->begin == NULL)))
             return tt_fail(TT_ERR_ARG,
                            "%s talks to other ranks, but there is no wire",

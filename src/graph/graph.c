@@ -12,6 +12,11 @@ bool tt_role_is_state(tt_role role)
     return role >= TT_ROLE_PARAM && role < TT_N_ROLES;
 }
 
+bool tt_role_is_update(tt_role role)
+{
+    return role == TT_ROLE_OPTIM || role == TT_ROLE_EMA;
+}
+
 const char *tt_phase_name(tt_phase phase)
 {
     static const char *const name[TT_N_PHASES] = {"forward", "backward",

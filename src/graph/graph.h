@@ -27,9 +27,11 @@ typedef enum tt_role {
     TT_ROLE_WORK,   // state: a weight's copy in the compute precision
     TT_ROLE_BUFFER, // state of the model that is not trained (BN statistics)
     TT_ROLE_OPTIM,  // state of the optimiser
+    TT_ROLE_EMA,    // state: a weight's moving average, which the update keeps
     TT_N_ROLES,
 } tt_role;
 bool tt_role_is_state(tt_role role);
+bool tt_role_is_update(tt_role role); // state that only the update knows
 
 // When a node runs. Segments of a plan are (phase, stage).
 typedef enum tt_phase {

@@ -225,7 +225,7 @@ static void update_average(tt_builder *b, const shared *s, int32_t id, tt_val w)
         return;
     }
     const tt_val average =
-        tt_state(b, TT_ROLE_OPTIM, name, b->master, &param.type.shape,
+        tt_state(b, TT_ROLE_EMA, name, b->master, &param.type.shape,
                  (tt_init){.kind = TT_INIT_COPY, .of = {id}});
     const tt_ema_params params = {.decay = s->use->ema};
     tt_update(b, average,

@@ -100,7 +100,7 @@ static bool is_kept_split(const tt__cut *c, int32_t old)
     const tt_graph *g = c->old;
     if (c->shard[old] < 0)
         return false;
-    if (g->value[old].role == TT_ROLE_OPTIM || c->is_held[old])
+    if (tt_role_is_update(g->value[old].role) || c->is_held[old])
         return true;
     // A master that only the update reads.
     for (int32_t v = 0; v < g->n_values && g->value[old].role == TT_ROLE_PARAM;

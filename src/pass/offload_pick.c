@@ -80,7 +80,7 @@ void tt__cargo_states(const tt_graph *g, tt__cargos *c)
 {
     double all = 0;
     for (int32_t v = 0; v < g->n_values; v++) {
-        if (g->value[v].role != TT_ROLE_OPTIM)
+        if (!tt_role_is_update(g->value[v].role))
             continue;
         const int32_t user = owner_of(g, v);
         const double bytes = bytes_of(&g->value[v]);

@@ -109,7 +109,7 @@ static void mark_weights(tt__cut *c, int64_t small)
     const tt_graph *g = c->old;
     for (int32_t v = 0; v < g->n_values; v++) {
         const tt_value *value = &g->value[v];
-        if (value->role == TT_ROLE_OPTIM ||
+        if (tt_role_is_update(value->role) ||
             (value->role == TT_ROLE_PARAM && c->zero >= 2))
             mark(c, v, small);
         if (value->role == TT_ROLE_WORK) {
@@ -121,7 +121,7 @@ static void mark_weights(tt__cut *c, int64_t small)
         bool has_state = false;
         for (int i = 0; i < g->node[n].n_in; i++) {
             const tt_val v = g->node[n].in[i];
-            has_state |= tt_is(v) && g->value[v.id].role == TT_ROLE_OPTIM;
+            has_state |= tt_is(v) && tt_role_is_update(g->value[v.id].role);
         }
         for (int i = 0; i < g->node[n].n_in && has_state; i++) {
             const tt_val v = g->node[n].in[i];

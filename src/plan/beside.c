@@ -7,6 +7,7 @@
 // A copy touches its operands as long as it lasts, and ends in its segment.
 
 #include "ops/ops.h"
+#include "plan/flights.h"
 #include "plan/lower.h"
 
 enum { AT_A_TIME = 2 }; // runs of offloads
@@ -48,7 +49,7 @@ static int32_t last_of(const tt_plan *plan, int32_t s, int32_t end)
             writes(other, step->in[0].buffer) ||
             (is_offload && n_more == AT_A_TIME))
             break;
-        if (other->choice.kernel != NULL)
+        if (!tt__is_collective(other))
             last = t;
     }
     return last;

@@ -59,6 +59,7 @@ static tt_buffer_use use_of(const tt_graph *g, const tt_value *value)
     case TT_ROLE_WORK:
         return TT_USE_PARAM;
     case TT_ROLE_OPTIM:
+    case TT_ROLE_EMA:
         return TT_USE_OPTIM;
     case TT_ROLE_NODE:
         break;

@@ -2,6 +2,7 @@
 // of one micro-batch and the update; flights touch theirs as long as they last. Later micro-batches write before they read,
 // as the first did, so the same intervals hold for them.
 
+#include "plan/flights.h"
 #include "plan/lower.h"
 
 static void touch(tt_plan *plan, int32_t buffer, int32_t step)
@@ -41,7 +42,7 @@ void tt__lifetimes_find(tt__lower *l)
 {
     tt_plan *plan = l->plan;
     for (int32_t s = 0; s < plan->n_steps; s++)
-        if (plan->step[s].choice.kernel != NULL)
+        if (!tt__is_collective(&plan->step[s]))
             touch_step(plan, &plan->step[s], s);
     for (int32_t s = 0; s < plan->n_steps; s++)
         for (int32_t c = plan->step[s].ends; c >= 0; c = plan->step[c].next_end)

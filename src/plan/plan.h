@@ -63,7 +63,7 @@ typedef struct tt_step {
     int32_t node;     // of the graph; -1 for conversions
     const tt_op_def *op;
     const void *params;
-    tt_choice choice; // kernel NULL: a collective, done by the wire
+    tt_choice choice; // of a collective, which the wire does: no kernel
     int32_t n_in, n_out;
     const tt_ref *in, *out;
     int32_t scratch; // buffer or -1

@@ -22,6 +22,7 @@ static const char *kind_of(const tt_graph *g, const tt_value *value)
     case TT_ROLE_WORK:
     case TT_ROLE_BUFFER:
     case TT_ROLE_OPTIM:
+    case TT_ROLE_EMA:
         return "state";
     case TT_ROLE_NODE:
         break;

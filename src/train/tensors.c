@@ -72,9 +72,11 @@ static bool role_of(const tt_value *value, tt_tensor_role *role_out)
     case TT_ROLE_BUFFER:
         *role_out = TT_TENSOR_BUFFER;
         return true;
-    case TT_ROLE_OPTIM: // an average starts as a copy, moments do not
-        *role_out =
-            value->init.kind == TT_INIT_COPY ? TT_TENSOR_EMA : TT_TENSOR_OPTIM;
+    case TT_ROLE_OPTIM:
+        *role_out = TT_TENSOR_OPTIM;
+        return true;
+    case TT_ROLE_EMA:
+        *role_out = TT_TENSOR_EMA;
         return true;
     default:
         return false;
