@@ -216,8 +216,8 @@ static void merge_nodes(const tt_bpe *bpe, node *v, uint32_t n, heap *h)
     }
 }
 
-static tt_status encode_long(const tt_bpe *bpe, const unsigned char *piece,
-                             int64_t n, tt_ids *out)
+static tt_status encode_long(const tt_bpe *bpe, const int32_t *ids, int64_t n,
+                             tt_ids *out)
 {
     if (n >= INT32_MAX)
         return tt_fail(TT_ERR_ARG, "a piece of text without a place to cut is "
@@ -234,7 +234,7 @@ static tt_status encode_long(const tt_bpe *bpe, const unsigned char *piece,
     if (status == TT_OK) {
         const uint32_t count = (uint32_t)n;
         for (uint32_t i = 0; i < count; i++)
-            v[i] = (node){bpe->byte_id[piece[i]], i > 0 ? i - 1 : count, i + 1};
+            v[i] = (node){ids[i], i > 0 ? i - 1 : count, i + 1};
         merge_nodes(bpe, v, count, &h);
         for (uint32_t i = 0; i < count; i = v[i].after)
             out->v[out->n++] = v[i].id;
@@ -257,13 +257,10 @@ static tt_status check_bytes(const tt_bpe *bpe, const unsigned char *piece,
     return TT_OK;
 }
 
-static tt_status encode_short(const tt_bpe *bpe, const unsigned char *piece,
-                              int n, cached *memory, tt_ids *out)
+// Merges ids[0..n), which it may change, and remembers what they became.
+static tt_status encode_short(const tt_bpe *bpe, int32_t *ids, int n,
+                              cached *memory, tt_ids *out)
 {
-    int32_t ids[SHORT];
-    TT_TRY(check_bytes(bpe, piece, n));
-    for (int i = 0; i < n; i++)
-        ids[i] = bpe->byte_id[piece[i]];
     const int left = merge_short(bpe, ids, n);
     TT_TRY(tt_ids_reserve(out, left));
     memcpy(out->v + out->n, ids, sizeof(*ids) * (size_t)left);
@@ -277,31 +274,80 @@ static tt_status encode_short(const tt_bpe *bpe, const unsigned char *piece,
     return TT_OK;
 }
 
-tt_status tt_bpe_encode(const tt_bpe *bpe, tt_bpe_cache *cache,
-                        const char *piece, int64_t n, tt_ids *out)
+// The slot of a text of at most CACHED bytes. False: it holds no ids of it yet.
+static bool find_cached(tt_bpe_cache *cache, const char *text, int64_t n,
+                        cached **slot_out)
 {
-    const unsigned char *p = (const unsigned char *)piece;
-    if (n > SHORT) {
-        TT_TRY(check_bytes(bpe, p, n));
-        return encode_long(bpe, p, n, out);
-    }
-    if (n > CACHED)
-        return encode_short(bpe, p, (int)n, NULL, out);
     uint64_t key[2] = {0};
-    memcpy(key, p, (size_t)n);
+    memcpy(key, text, (size_t)n);
     key[1] |= (uint64_t)n << 56;
     const uint64_t h = mix(key[0] ^ mix(key[1]));
     cached *c = &cache->slot[h & cache->mask];
-    if (c->key[0] != key[0] || c->key[1] != key[1]) {
-        memcpy(c->key, key, sizeof key);
-        c->n = 0;
-        const tt_status status = encode_short(bpe, p, (int)n, c, out);
-        if (status != TT_OK)
-            *c = (cached){0};
-        return status;
-    }
+    *slot_out = c;
+    if (c->key[0] == key[0] && c->key[1] == key[1])
+        return true;
+    memcpy(c->key, key, sizeof key);
+    c->n = 0;
+    return false;
+}
+
+static tt_status add_cached(const cached *c, tt_ids *out)
+{
     TT_TRY(tt_ids_reserve(out, CACHED_IDS));
     memcpy(out->v + out->n, c->ids, sizeof c->ids);
     out->n += c->n;
     return TT_OK;
+}
+
+static tt_status encode_long_bytes(const tt_bpe *bpe, const unsigned char *p,
+                                   int64_t n, tt_ids *out)
+{
+    int32_t *ids = tt_alloc(n * (int64_t)sizeof(*ids));
+    if (ids == NULL)
+        return tt_fail(TT_ERR_NOMEM, "out of memory for a piece of %lld bytes",
+                       (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        ids[i] = bpe->byte_id[p[i]];
+    const tt_status status = encode_long(bpe, ids, n, out);
+    tt_free(ids);
+    return status;
+}
+
+tt_status tt_bpe_encode(const tt_bpe *bpe, tt_bpe_cache *cache,
+                        const char *piece, int64_t n, tt_ids *out)
+{
+    const unsigned char *p = (const unsigned char *)piece;
+    int32_t ids[SHORT];
+    cached *c = NULL;
+    if (n <= CACHED && find_cached(cache, piece, n, &c))
+        return add_cached(c, out);
+    tt_status status = check_bytes(bpe, p, n);
+    if (status == TT_OK && n > SHORT)
+        return encode_long_bytes(bpe, p, n, out);
+    if (status == TT_OK) {
+        for (int64_t i = 0; i < n; i++)
+            ids[i] = bpe->byte_id[p[i]];
+        status = encode_short(bpe, ids, (int)n, c, out);
+    }
+    if (status != TT_OK && c != NULL)
+        *c = (cached){0};
+    return status;
+}
+
+tt_status tt_bpe_merge_part(const tt_bpe *bpe, tt_bpe_cache *cache,
+                            const tt_bpe_part *part, tt_ids *out)
+{
+    int32_t ids[SHORT];
+    cached *c = NULL;
+    if (part->n_ids > SHORT)
+        return encode_long(bpe, part->ids, part->n_ids, out);
+    if (part->n_ids == 0)
+        return TT_OK;
+    if (part->n <= CACHED && find_cached(cache, part->text, part->n, &c))
+        return add_cached(c, out);
+    memcpy(ids, part->ids, sizeof(*ids) * (size_t)part->n_ids);
+    const tt_status status = encode_short(bpe, ids, (int)part->n_ids, c, out);
+    if (status != TT_OK && c != NULL)
+        *c = (cached){0};
+    return status;
 }

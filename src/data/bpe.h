@@ -37,4 +37,16 @@ void tt_bpe_cache_destroy(tt_bpe_cache *cache);
 tt_status tt_bpe_encode(const tt_bpe *bpe, tt_bpe_cache *cache,
                         const char *piece, int64_t n, tt_ids *out);
 
+typedef struct tt_bpe_part { // text and the ids of its characters
+    const char *text;
+    int64_t n;
+    const int32_t *ids;
+    int64_t n_ids;
+} tt_bpe_part;
+
+// The same for a piece whose first ids are not those of its bytes. One cache
+// must see pieces of one of the two kinds, and equal texts with equal ids.
+tt_status tt_bpe_merge_part(const tt_bpe *bpe, tt_bpe_cache *cache,
+                            const tt_bpe_part *part, tt_ids *out);
+
 #endif

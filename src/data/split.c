@@ -43,24 +43,79 @@ static tt_status no_memory(void)
     return tt_fail(TT_ERR_NOMEM, "out of memory for a split pattern");
 }
 
-// PCRE2 counts U+180E as a blank, as Unicode once did. So \s and \S are written
-// out as the blanks of today, which others' expressions mean.
+// What classes mean elsewhere (Oniguruma, Rust). PCRE2 counts U+180E as a blank,
+// as Unicode once did, and has fewer characters in words.
+static const char *class_of(char c)
+{
+    switch (c) {
+    case 's':
+    case 'S':
+        return "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}"
+               "\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+    case 'w':
+    case 'W':
+        return "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+    default:
+        return NULL;
+    }
+}
+
+// Appends the escape at `p`, two bytes, written out where it is a class. Inside of
+// a class the ones that mean "all others" cannot be.
+static void add_escape(const char *p, bool in_class, tt_str *out)
+{
+    const char *class = class_of(p[1]);
+    const bool is_others = p[1] == 'S' || p[1] == 'W';
+    // Oniguruma has these in \\w alone, and not in a class.
+    const bool is_word = p[1] == 'w' || p[1] == 'W';
+    const char *more = is_word && !in_class ? "\\xb2\\xb3\\xb9\\xbc-\\xbe" : "";
+    if (class == NULL || (in_class && is_others))
+        tt_str_add_bytes(out, p, 2);
+    else
+        tt_str_addf(out,
+                    in_class    ? "%s%s"
+                    : is_others ? "[^%s%s]"
+                                : "[%s%s]",
+                    class, more);
+}
+
+// Ruby's (?m) is (?s) here; its ^ and $ are at every line anyway.
+static int64_t add_flags(const char *p, tt_str *out)
+{
+    int64_t n = 2;
+    tt_str_add(out, "(?");
+    while (p[n] == 'i' || p[n] == 'm' || p[n] == 'x' || p[n] == '-') {
+        tt_str_add_bytes(out, p[n] == 'm' ? "s" : p + n, 1);
+        n++;
+    }
+    return n;
+}
+
 static void add_modern(const char *pattern, tt_str *out)
 {
-    static const char blanks[] = "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}"
-                                 "\\x{2000}-\\x{200a}\\x{2028}\\x{2029}"
-                                 "\\x{202f}\\x{205f}\\x{3000}";
     bool in_class = false;
     for (const char *p = pattern; *p != '\0'; p++) {
         const bool is_escape = *p == '\\' && p[1] != '\0';
-        if (is_escape && p[1] == 's')
-            tt_str_addf(out, in_class ? "%s" : "[%s]", blanks);
-        else if (is_escape && p[1] == 'S' && !in_class)
-            tt_str_addf(out, "[^%s]", blanks);
-        else if (is_escape)
-            tt_str_add_bytes(out, p, 2);
-        else
-            tt_str_add_bytes(out, p, 1);
+        if (is_escape) {
+            add_escape(p++, in_class, out);
+            continue;
+        }
+        if (!in_class && p[0] == '(' && p[1] == '?') {
+            p += add_flags(p, out) - 1;
+            continue;
+        }
+        const char *named =
+            in_class && p[0] == '[' && p[1] == ':' ? strstr(p, ":]") : NULL;
+        if (named != NULL) { // the others mean the same
+            const bool is_punct = strncmp(p, "[:punct:]", 9) == 0;
+            if (is_punct)
+                tt_str_add(out, "\\p{P}\\p{S}");
+            else
+                tt_str_add_bytes(out, p, named + 2 - p);
+            p = named + 1;
+            continue;
+        }
+        tt_str_add_bytes(out, p, 1);
         if (*p == '[' && !in_class) {
             in_class = true;
             if (p[1] == '^') // a bracket that comes first is a member
@@ -70,7 +125,6 @@ static void add_modern(const char *pattern, tt_str *out)
         } else if (*p == ']') {
             in_class = false;
         }
-        p += is_escape;
     }
 }
 
@@ -87,10 +141,10 @@ static tt_status compile(tt_splitter *s)
         status = no_memory();
         goto out;
     }
-    s->code =
-        pcre2_compile((PCRE2_SPTR)tt_str_text(&modern), (PCRE2_SIZE)modern.n,
-                      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error,
-                      &where, context);
+    s->code = pcre2_compile(
+        (PCRE2_SPTR)tt_str_text(&modern), (PCRE2_SIZE)modern.n,
+        PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+        &error, &where, context);
     if (s->code == NULL && error == PCRE2_ERROR_HEAP_FAILED) {
         status = no_memory();
     } else if (s->code == NULL) {

@@ -15,6 +15,9 @@
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"       \
     "\\s+(?!\\S)|\\s+"
 
+// Characters of words, inside of a class, as Rust has them; \w is Oniguruma's.
+#define TT_SPLIT_WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
+
 typedef struct tt_splitter tt_splitter;     // read by any number of threads
 typedef struct tt_split_scan tt_split_scan; // one thread's memory for it
 

@@ -97,7 +97,7 @@ static int64_t table_bytes(int64_t tokens, int64_t merges)
     return fixed + tokens * (int64_t)(sizeof(tt_token) + 32) +
            slots(tokens) * (int64_t)sizeof(int32_t) +
            merges * (int64_t)sizeof(tt_pair_ids) +
-           slots(merges) * (int64_t)sizeof(tt_bpe_merge);
+           slots(merges) * (int64_t)(sizeof(tt_bpe_merge) + sizeof(uint64_t));
 }
 
 static int64_t count(const tt_json_value *v)
@@ -286,8 +286,11 @@ tt_status tt_tokenizer_open(const char *spec, const char *text, int64_t n,
 
 const char *tt_tokenizer_kind(const tt_tokenizer *t)
 {
+    static const char *const general[] = {"bpe", "bpe", "wordpiece", "unigram",
+                                          "words"};
     return t->type == TT_TOKENIZER_BYTES   ? "bytes"
            : t->type == TT_TOKENIZER_CHARS ? "chars"
+           : t->general != NULL            ? general[t->general->lookup.type]
                                            : "bpe";
 }
 
@@ -301,16 +304,32 @@ int32_t tt_tokenizer_end(const tt_tokenizer *t)
     return t->end;
 }
 
+const char *tt_tokenizer_token(const tt_tokenizer *t, int32_t id)
+{
+    return id >= 0 && id < t->vocab ? t->token[id].bytes : NULL;
+}
+
 tt_status tt_tokenizer_decode(const tt_tokenizer *t, const int32_t *ids,
                               int64_t n, tt_str *out)
 {
+    tt_detokenizer *d = NULL;
+    const int64_t before = out->n;
     for (int64_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= t->vocab || t->token[ids[i]].bytes == NULL)
             return tt_fail(TT_ERR_ARG,
                            "token %lld is %d, which the tokenizer does not "
                            "have: its ids are below %lld",
                            (long long)i, ids[i], (long long)t->vocab);
-    for (int64_t i = 0; i < n; i++)
-        tt_str_add_bytes(out, t->token[ids[i]].bytes, t->token[ids[i]].n);
-    return tt_str_status(out);
+    TT_TRY(tt_detokenizer_open(t, &d));
+    tt_status status = TT_OK;
+    for (int64_t i = 0; i < n && status == TT_OK; i++)
+        status = tt_detokenizer_next(d, ids[i], out);
+    if (status == TT_OK)
+        status = tt_detokenizer_flush(d, out);
+    tt_detokenizer_close(d);
+    if (status != TT_OK && out->n > before) {
+        out->n = before;
+        out->text[before] = '\0';
+    }
+    return status;
 }

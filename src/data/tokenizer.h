@@ -31,7 +31,8 @@ tt_status tt_tokenizer_open(const char *spec, const char *text, int64_t n,
                             tt_tokenizer **tokenizer_out);
 void tt_tokenizer_close(tt_tokenizer *tokenizer); // NULL is fine
 
-const char *tt_tokenizer_kind(const tt_tokenizer *t); // "bytes" "chars" "bpe"
+// "bytes", "chars", "bpe", "wordpiece", "unigram" or "words"
+const char *tt_tokenizer_kind(const tt_tokenizer *t);
 int64_t tt_tokenizer_vocab(const tt_tokenizer *t);
 int32_t tt_tokenizer_end(const tt_tokenizer *t); // end of text; -1: none
 
@@ -41,7 +42,12 @@ int32_t tt_tokenizer_end(const tt_tokenizer *t); // end of text; -1: none
 tt_status tt_tokenizer_encode(const tt_tokenizer *t, const char *text,
                               int64_t n, bool with_special, tt_ids *out);
 
-// Appends the bytes of one id or many. One id may be a part of a character.
+// What stands for an id in the vocabulary (bytes, where tokens are bytes); NULL:
+// there is no such id.
+const char *tt_tokenizer_token(const tt_tokenizer *t, int32_t id);
+
+// Appends the text of ids that belong together. It may end inside of a character.
+// For ids that come one by one see detokenizer.h.
 tt_status tt_tokenizer_decode(const tt_tokenizer *t, const int32_t *ids,
                               int64_t n, tt_str *out);
 

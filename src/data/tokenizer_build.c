@@ -29,6 +29,7 @@ void tt_tokenizer_close(tt_tokenizer *t)
     for (int i = 0; i < t->n_stages; i++)
         tt_splitter_close(t->stage[i].splitter);
     tt_bpe_fini(&t->bpe);
+    tt__general_fini(t->general);
     tt_arena_destroy(t->arena);
     tt_free(t);
 }

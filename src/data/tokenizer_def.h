@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/json_read.h"
 #include "data/bpe.h"
+#include "data/general.h"
 #include "data/split.h"
 #include "data/tokenizer.h"
 
@@ -15,6 +16,7 @@ typedef enum tt_tokenizer_type {
     TT_TOKENIZER_BYTES,
     TT_TOKENIZER_CHARS,
     TT_TOKENIZER_BPE,
+    TT_TOKENIZER_GENERAL, // see general.h
 } tt_tokenizer_type;
 
 typedef struct tt_token {
@@ -27,6 +29,8 @@ typedef struct tt_added_token { // found in the text before it is split
     int64_t n;
     int32_t id;
     bool is_special, eats_left, eats_right;
+    bool is_normalized; // looked for in normalized text
+    bool is_word;       // only where it is no part of a word
 } tt_added_token;
 
 typedef struct tt_stage {
@@ -62,7 +66,8 @@ struct tt_tokenizer {
     bool adds_space, ignores_merges;
     tt_added_token *added; // the longest first
     int64_t n_added;
-    bool begins[256]; // an added token begins with this byte
+    bool begins[256];    // an added token begins with this byte
+    tt_general *general; // of kind general
 };
 
 // ---- making one ----------------------------------------------------------

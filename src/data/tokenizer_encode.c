@@ -28,6 +28,7 @@ struct tt_encoder {
     tt_split_scan *scan[TT_STAGES_MAX];
     tt_piece_fn *piece; // NULL: encode
     void *user;
+    tt_general_encoder *general; // does all of it, for that kind
 };
 
 tt_status tt_encoder_open(const tt_tokenizer *t, const char *text, int64_t n,
@@ -51,6 +52,9 @@ tt_status tt_encoder_open(const tt_tokenizer *t, const char *text, int64_t n,
         if (e->cache == NULL)
             status = tt_fail(TT_ERR_NOMEM, "out of memory for a text");
     }
+    if (status == TT_OK && t->type == TT_TOKENIZER_GENERAL)
+        status =
+            tt__general_open(t, &(tt_text){text, n}, with_special, &e->general);
     if (status != TT_OK) {
         tt_encoder_close(e);
         return status;
@@ -66,6 +70,7 @@ void tt_encoder_close(tt_encoder *e)
     for (int i = 0; i < TT_STAGES_MAX; i++)
         tt_split_scan_close(e->scan[i]);
     tt_bpe_cache_destroy(e->cache);
+    tt__general_close(e->general);
     tt_free(e);
 }
 
@@ -101,6 +106,8 @@ static bool looks_behind(const char *pattern)
 bool tt_encoder_is_local(const tt_encoder *e)
 {
     const tt_tokenizer *t = e->t;
+    if (t->type == TT_TOKENIZER_GENERAL)
+        return false;
     if (t->type != TT_TOKENIZER_BPE)
         return true;
     return !t->adds_space && t->n_stages > 0 &&
@@ -114,11 +121,7 @@ static int blank(const char *text, int64_t n)
 {
     uint32_t c = 0;
     const int k = tt_utf8_read(text, n, &c);
-    const bool is_blank =
-        c == ' ' || (c >= '\t' && c <= '\r') || c == 0x85 || c == 0xa0 ||
-        c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
-        c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
-    return is_blank ? k : 0;
+    return tt_unicode_is_blank(c) ? k : 0;
 }
 
 // The same for the one that ends before `at`, not before `from`.
@@ -418,6 +421,8 @@ tt_status tt_encoder_next(tt_encoder *e, int64_t bytes, tt_ids *out,
     case TT_TOKENIZER_BPE:
         TT_TRY(next_pieces(e, bytes, out));
         break;
+    case TT_TOKENIZER_GENERAL:
+        return tt__general_next(e->general, bytes, out, more_out);
     }
     *more_out = e->at < e->n;
     return TT_OK;
@@ -437,7 +442,8 @@ tt_status tt_tokenizer_encode(const tt_tokenizer *t, const char *text,
     bool more = false;
     const int64_t before = out->n;
     TT_TRY(tt_encoder_open(t, text, n, with_special, &e));
-    const tt_status status = tt_encoder_next(e, n, out, &more);
+    // Counted after normalizing, a text may be longer than it is.
+    const tt_status status = tt_encoder_next(e, INT64_MAX, out, &more);
     tt_encoder_close(e);
     if (status != TT_OK)
         out->n = before;

@@ -33,9 +33,6 @@ tt_status tt__vocab_read(tt_tokenizer *t, const tt_json_value *vocab)
     tt_status status = TT_OK;
     for (const tt_json_value *v = vocab->first; v != NULL; v = v->next) {
         const int64_t id = tt_json_int(v, -1);
-        if (t->token[id].bytes != NULL && v->key_n == t->token[id].n &&
-            memcmp(v->key, t->token[id].bytes, (size_t)v->key_n) == 0)
-            continue; // an added token, set before
         tt_str_clear(&bytes);
         const bool is_bytes = tt__byte_untext(v->key, v->key_n, &bytes);
         status = tt_str_status(&bytes);
@@ -150,9 +147,11 @@ static tt_status find_special(tt_tokenizer *t)
                 continue;
             n++;
             if (pass == 1)
-                status = tt__tokenizer_add(
-                    t, &(tt_added_token){k->bytes, k->n, (int32_t)i, true,
-                                         false, false});
+                status =
+                    tt__tokenizer_add(t, &(tt_added_token){.text = k->bytes,
+                                                           .n = k->n,
+                                                           .id = (int32_t)i,
+                                                           .is_special = true});
         }
         if (pass == 0)
             t->added = tt_arena_alloc(t->arena, n * (int64_t)sizeof(*t->added));

@@ -1,5 +1,6 @@
 // tokenizer_stream - a text that is encoded bit by bit, with memory that does not
-// grow with it. Gives the ids that encoding it at once would give.
+// grow with it. Gives the ids that encoding it at once would give. (A tokenizer
+// with normalizers, or without a place to cut, keeps a normalized copy of the text.)
 
 #ifndef TT_DATA_TOKENIZER_STREAM_H
 #define TT_DATA_TOKENIZER_STREAM_H

@@ -232,20 +232,46 @@ TEST(tokenizer_json_finds_added_tokens)
     leave();
 }
 
+#define NORMALIZED(norm)                                                       \
+    "{\"normalizer\":" norm ",\"model\":{\"type\":\"BPE\"," VOCAB              \
+    ",\"merges\":[]}}"
+
 TEST(tokenizer_json_refuses_by_name)
 {
     enter();
     refuses("{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}",
-            "model \"WordPiece\" is not supported");
-    refuses("{\"model\":{\"type\":\"Unigram\"}}", "model \"Unigram\"");
-    refuses("{\"normalizer\":{\"type\":\"NFC\"}}", "normalizer \"NFC\"");
+            "model.vocab must be an object of ids");
+    refuses("{\"model\":{\"type\":\"Unigram\"}}",
+            "model.vocab must be an array");
+    refuses("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}",
+            "model.vocab[0] must be a token and its score");
+    refuses("{\"model\":{\"type\":\"Markov\"}}",
+            "model \"Markov\" is not supported");
     refuses("[]", "model \"\"");
-    refuses(FILE_OF("{\"type\":\"Metaspace\"}", "", "", ""),
-            "pre_tokenizer \"Metaspace\"");
-    refuses(FILE_OF("null", "", "", "\"a b\""), "without a pre_tokenizer");
-    refuses(FILE_OF("null", "", "", ""), "token \"ab\"");
-    refuses(FILE_OF(LEVEL("false", "true"), "", "\"byte_fallback\":true,", ""),
-            "model.byte_fallback");
+    refuses(NORMALIZED("{\"type\":\"Precompiled\"}"),
+            "normalizer \"Precompiled\" is not supported");
+    refuses(NORMALIZED("{\"type\":\"Sequence\",\"normalizers\":[{\"type\":"
+                       "\"NFC\"},{\"type\":\"Magic\"}]}"),
+            "normalizer \"Magic\" is not supported");
+    refuses(NORMALIZED("{\"type\":\"Replace\",\"content\":\"\"}"),
+            "normalizer Replace has no pattern");
+    refuses(NORMALIZED("{\"type\":\"Prepend\"}"),
+            "normalizer Prepend has no prepend");
+    refuses(FILE_OF("{\"type\":\"UnicodeScripts\"}", "", "", ""),
+            "pre_tokenizer \"UnicodeScripts\" is not supported");
+    refuses(FILE_OF("{\"type\":\"Metaspace\",\"prepend_scheme\":\"x\"}", "", "",
+                    ""),
+            "prepend_scheme \"x\"");
+    refuses(FILE_OF("{\"type\":\"Sequence\",\"pretokenizers\":[" LEVEL(
+                        "false", "true") ",{\"type\":\"Digits\"}]}",
+                    "", "", ""),
+            "pre_tokenizer \"Digits\" after ByteLevel");
+    refuses(FILE_OF("null,\"decoder\":{\"type\":\"CTC\"}", "", "", ""),
+            "decoder \"CTC\" is not supported");
+    refuses(FILE_OF("null", "", "\"unk_token\":\"?\",", ""),
+            "model.unk_token \"?\" is not in the vocabulary");
+    refuses(FILE_OF("null", "", "", "\"a c\""),
+            "model.merges[0]: \"a\" and \"c\" are not both in the");
     refuses(FILE_OF(LEVEL("false", "true"), "",
                     "\"end_of_word_suffix\":\"</w>\",", ""),
             "model.end_of_word_suffix");
@@ -261,15 +287,10 @@ TEST(tokenizer_json_refuses_by_name)
     refuses(FILE_OF(LEVEL("false", "true"), "{\"id\":1,\"content\":\"<s>\"}",
                     "", ""),
             "id 1 is given to two tokens");
-    refuses(FILE_OF(LEVEL("false", "true"),
-                    "{\"id\":9,\"content\":\"x\",\"single_word\":true}", "",
-                    ""),
-            "added token \"x\": single_word");
-    refuses(FILE_OF("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
-                    "\"Split\",\"pattern\":{\"Regex\":\" \"},\"behavior\":"
-                    "\"MergedWithNext\"}]}",
+    refuses(FILE_OF("{\"type\":\"Split\",\"pattern\":{\"Regex\":\" \"},"
+                    "\"behavior\":\"Sideways\"}",
                     "", "", ""),
-            "behavior \"MergedWithNext\"");
+            "behavior \"Sideways\"");
     refuses(FILE_OF("{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
                     "\"Split\",\"pattern\":{\"Regex\":\"[\"},\"behavior\":"
                     "\"Isolated\"}]}",
