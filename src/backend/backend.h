@@ -79,6 +79,7 @@ typedef struct tt_backend_options {
     // Which of several devices: its number, or -1 for that of a process which is the
     // `local`th of its host.
     int32_t number, local;
+    bool may_be_absent; // to plan only: a device that is not here is described
 } tt_backend_options;
 
 enum { TT_DEVICE_ID = 16 };
@@ -90,6 +91,7 @@ struct tt_backend {
     void *device; // the def's own (interned layouts, engine, ...)
     unsigned char id[TT_DEVICE_ID]; // like no other device's; zero: the host
     char name[64];                  // what its maker calls it; "": the host
+    bool is_absent;                 // described only; target.memory_bytes is 0
 };
 
 tt_status tt_backend_open(const tt_backend_def *def,

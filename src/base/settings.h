@@ -27,6 +27,10 @@ typedef struct tt_settings {
     // Where this machine keeps what it has measured; NULL: nowhere. No setting, since
     // it says nothing about what is computed.
     const char *cache;
+    // Of who only plans: a device that is not here is described, and a rank may use
+    // so many bytes (0: what is here).
+    bool is_plan;
+    int64_t memory;
 } tt_settings; // zero-initialise
 
 // Replaces the value and origin of `key`, or appends it. Copies all text.

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/figures.h"
 #include "base/json.h"
 #include "cli/bench.h"
 #include "cli/ranks.h"
@@ -245,7 +246,7 @@ static void print_text(const tt_job *job, const result *r)
 {
     const double flops = tt_job_flops(job);
     tt_str used = {0};
-    tt_bytes_print(r->peak_used, &used);
+    tt_add_bytes(&used, r->peak_used);
     printf("%s: %.1f ms a step, %.1f %s, %.1f GFLOP/s\n", job->options.model,
            r->seconds * 1e3, rate(job, r),
            job->model->task == TT_TASK_TOKENS ? "tokens/s" : "images/s",

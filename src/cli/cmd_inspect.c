@@ -1,5 +1,6 @@
 // inspect - what a file or folder is, and what is in it.
 
+#include "base/figures.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -89,7 +90,7 @@ static void show_tensors(look *l, const char *kind, const void *of, int64_t n,
     } else {
         tt_str_addf(&l->text, "%s: %s, %lld tensors, %lld numbers, ", l->path,
                     kind, (long long)n, (long long)numbers);
-        tt_bytes_print(bytes, &l->text);
+        tt_add_bytes(&l->text, bytes);
         tt_str_add(&l->text, "\n");
     }
     for (int64_t i = 0; i < n; i++)

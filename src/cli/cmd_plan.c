@@ -1,8 +1,10 @@
 // plan - what will run: memory, FLOPs, work, depth; the steps on request.
 
+#include "base/figures.h"
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/plan_show.h"
+#include "cli/ranks.h"
 #include "train/session.h"
 
 #include <stdio.h>
@@ -17,13 +19,19 @@ static const char *const use_key[TT_N_BUFFER_USES] = {
     [TT_USE_SCRATCH] = "scratch_bytes",
 };
 
-static tt_status print_json(const tt_job *job, const tt_survey *survey,
-                            tt_str *out)
+static tt_status print_json(tt_job *job, const tt_survey *survey, tt_str *out)
 {
     tt_json json = {.out = out};
     const tt_plan *plan = job->plan;
     tt_json_open(&json, NULL, '{');
+    tt_json_bool(&json, "ok", true);
     tt_json_str(&json, "model", job->options.model);
+    tt_json_str(&json, "device", job->options.device);
+    tt_json_bool(&json, "device_is_here", !job->backend->is_absent);
+    if (tt_job_memory(job) > 0) {
+        tt_json_bool(&json, "fits", survey->memory.most <= tt_job_memory(job));
+        tt_json_i64(&json, "available_bytes", tt_job_memory(job));
+    }
     tt_json_i64(&json, "ranks", job->peers.size);
     tt_json_i64(&json, "rank", job->peers.rank);
     tt_json_i64(&json, "zero", job->where.zero);
@@ -47,16 +55,47 @@ static tt_status print_json(const tt_job *job, const tt_survey *survey,
     tt_json_i64(&json, "loss_chunks", job->chunks);
     tt_json_str(&json, "layout", job->grid.layout_text);
     TT_TRY(tt_plan_show_json(job, survey, &json));
+    TT_TRY(tt_plan_show_trades_json(job, &json));
     tt_json_close(&json, '}');
     tt_str_add(out, "\n");
     return TT_OK;
 }
 
+// ---- text ----------------------------------------------------------------
+
+// The answer first: whether it fits, and into what.
+static void print_verdict(const tt_job *job, const tt_survey *survey,
+                          tt_str *out)
+{
+    const int64_t most = survey->memory.most, memory = tt_job_memory(job);
+    const bool is_many = job->peers.size > 1;
+    const int32_t on_host = job->peers.on_host;
+    const char *who = is_many ? "a rank needs " : "it needs ";
+    tt_str_addf(out, "%s", memory > 0 ? "fits: " : "");
+    tt_str_add(out, who);
+    tt_add_bytes(out, most);
+    if (memory > 0) {
+        tt_str_add(out, ", and ");
+        tt_add_bytes(out, memory);
+        tt_str_add(out, " are there");
+        if (on_host > 1 && job->backend->def->memory == NULL)
+            tt_str_addf(out, " for each of %d", on_host);
+    } else {
+        tt_str_add(out, "; no GPU is here to say whether that fits: "
+                        "--memory 80GB does");
+    }
+    tt_str_add(out, "\n");
+    if (job->backend->is_absent)
+        tt_str_add(out, "planned for a GPU that is not here: scratch memory "
+                        "is estimated\n");
+}
+
 static void print_head(const tt_job *job, tt_str *out)
 {
     const tt_job_options *o = &job->options;
-    tt_str_addf(out, "%s: %lld parameters, batch %lld", o->model,
-                (long long)tt_job_parameters(job), (long long)o->batch);
+    tt_str_addf(out, "%s: ", o->model);
+    tt_add_grouped(out, tt_job_parameters(job));
+    tt_str_addf(out, " parameters, batch %lld", (long long)o->batch);
     if (o->accumulate > 1)
         tt_str_addf(out, " in %lld micro-batches", (long long)o->accumulate);
     if (job->model->task == TT_TASK_TOKENS)
@@ -74,7 +113,7 @@ static void print_head(const tt_job *job, tt_str *out)
         tt_str_addf(out, "loss: in %lld chunks\n", (long long)job->chunks);
     if (job->peers.size > 1 && job->backend->def->memory != NULL) {
         tt_str_add(out, "host memory: ");
-        tt_bytes_print(tt_wire_stage_bytes(job->plan), out);
+        tt_add_bytes(out, tt_wire_stage_bytes(job->plan));
         tt_str_add(out, " for collectives, where NCCL does not do them\n");
     }
     if (job->in_order)
@@ -83,19 +122,21 @@ static void print_head(const tt_job *job, tt_str *out)
     tt_str_add(out, "\n");
 }
 
-static tt_status print_text(const tt_cli *cli, const tt_job *job,
+static tt_status print_text(const tt_cli *cli, tt_job *job,
                             const tt_survey *survey, tt_str *out)
 {
     const bool wants_all = tt_cli_has(cli, "--placements");
+    print_verdict(job, survey, out);
     print_head(job, out);
     tt_plan_print(job->plan, tt_cli_has(cli, "--steps"), out);
+    TT_TRY(tt_plan_show_trades(job, out));
     if (job->peers.size == 1 && !wants_all)
         return TT_OK;
     return tt_plan_show(job, survey, wants_all ? TT_SHOW_ALL : TT_SHOW_WEIGHTS,
                         out);
 }
 
-static tt_status print(const tt_cli *cli, const tt_job *job, tt_str *out)
+static tt_status print(const tt_cli *cli, tt_job *job, tt_str *out)
 {
     tt_survey survey;
     if (tt_cli_has(cli, "--graph")) {
@@ -106,6 +147,8 @@ static tt_status print(const tt_cli *cli, const tt_job *job, tt_str *out)
     return tt_cli_has(cli, "--json") ? print_json(job, &survey, out)
                                      : print_text(cli, job, &survey, out);
 }
+
+// ---- the command ---------------------------------------------------------
 
 // The plan of the rank that --rank names in place of rank 0's.
 static tt_status choose_rank(const tt_cli *cli, tt_job *job)
@@ -160,21 +203,38 @@ static tt_status open_job(tt_cli *cli, tt_session **session_out,
     return TT_OK;
 }
 
+// --memory and -n: what is planned for need not be here.
+static tt_status read_flags(tt_cli *cli, int32_t *n_out)
+{
+    const char *memory = tt_cli_value(cli, "--memory");
+    cli->settings.is_plan = true;
+    if (memory != NULL)
+        TT_TRY(tt_cli_bytes("--memory", memory, &cli->settings.memory));
+    return tt_cli_ranks_plan(cli, n_out);
+}
+
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     tt_job *job = NULL;
     tt_session *session = NULL;
+    int32_t n = 0;
     (void)exit_out;
+    TT_TRY(read_flags(cli, &n));
     tt_status status = open_job(cli, &session, &job);
     tt_job *shown = session != NULL ? session->job : job;
-    if (status == TT_OK && shown != NULL)
+    if (status == TT_OK && shown != NULL) {
+        // Those that -n starts share this machine, unless it is said what each has.
+        shown->peers.on_host = cli->settings.memory > 0 ? 0 : n;
         status = show(cli, shown);
+    }
     tt_job_close(job);
     tt_session_close(session);
     return status;
 }
 
 static const tt_flag flags[] = {
+    {"-n", "the plan of one of so many ranks", "N"},
+    {"--memory", "what a rank may use, as 80GB; else what is here", "SIZE"},
     {"--placements", "where every weight and activation is"},
     {"--rank", "the plan of this rank, not of rank 0", "R"},
     {"--steps", "the list of steps too"},
@@ -186,13 +246,17 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_plan = {
     .name = "plan",
     .doc = "What will run: memory, FLOPs, placements, collectives, steps.",
-    .usage = "[FILE.yaml] [key=value ...] [--placements] [--rank R] [--steps] "
-             "[--graph] [--json]",
+    .usage = "[FILE.yaml] [key=value ...] [-n N] [--memory SIZE] "
+             "[--placements] [--rank R]\n                  [--steps] [--graph] "
+             "[--json]",
     .detail =
         "`tutti list settings` names the keys; `tutti list models` the "
-        "models and model.*.\nmesh.data=2 mesh.tensor=2 plans one rank of "
-        "four, and shows what each of them holds of\nevery weight and what "
-        "it sends per layer, direction and axis; none is started.",
+        "models and model.*.\n-n 4, or mesh.data=2 mesh.tensor=2, plans one "
+        "rank "
+        "of four, and shows what each of them\nholds of every weight and what "
+        "it sends per layer, direction and axis; none is started.\nThe machine "
+        "need not be this one: device=cuda plans for a GPU that is not here, "
+        "--memory\n80GB says what each rank may use.",
     .flags = flags,
     .run = run,
 };

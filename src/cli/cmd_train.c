@@ -221,13 +221,8 @@ static tt_status dry_run(tt_cli *cli)
 {
     tt_train_request request = {0};
     tt_session *session = NULL;
-    int32_t n = 1;
-    char text[16];
-    TT_TRY(tt_cli_ranks_count(cli, &n));
-    snprintf(text, sizeof text, "%d", n);
-    if (n > 1 && tt_settings_find(&cli->settings, "mesh.data") == NULL)
-        TT_TRY(tt_settings_set(&cli->settings, "mesh.data", text, "-n",
-                               cli->arena));
+    int32_t n = 0;
+    TT_TRY(tt_cli_ranks_plan(cli, &n));
     TT_TRY(set_folder(cli, true, &request));
     TT_TRY(open_session(cli, NULL, &session));
     const tt_status status = print_dry_run(session);

@@ -66,9 +66,11 @@ static const char *grouped(tt_arena *arena, int64_t value)
     return copy != NULL ? copy : "";
 }
 
-// Prints rows under a heading, with how many each stands for behind its name.
+// Prints rows under a heading, with how many each stands for behind its name, and
+// then the sums of all of them (NULL: none), which count every one.
 static tt_status print_rows(const page *p, const tt_fold_rows *rows,
-                            const char *const *heading, uint64_t right)
+                            const char *const *heading, uint64_t right,
+                            const char *const *total)
 {
     tt_columns columns = {
         .arena = p->arena, .n = rows->n_cells + 1, .right = right << 1 | 2};
@@ -90,6 +92,8 @@ static tt_status print_rows(const page *p, const tt_fold_rows *rows,
         for (int i = 1; i < rows->n_cells; i++)
             tt_columns_add(&columns, row->cell[i]);
     }
+    for (int i = 0; i <= rows->n_cells && total != NULL; i++)
+        tt_columns_add(&columns, total[i]);
     tt_str_add(p->out, "\n");
     return tt_columns_print(&columns, &p->term, p->out);
 }
@@ -100,15 +104,21 @@ static tt_status print_leaves(const page *p, const char *kind)
 {
     const char *const heading[] = {kind, "shape", "split", "per rank", "bytes"};
     tt_fold_rows rows = {.arena = p->arena, .n_cells = 5};
+    int64_t n = 0, bytes = 0;
     for (int64_t i = 0; i < p->survey->n_values; i++) {
         const tt_survey_value *v = &p->survey->value[i];
-        if (strcmp(v->kind, kind) == 0)
-            tt_fold_add(&rows, (const char *const[]){
-                                   v->name, extents(p->arena, &v->type->shape),
-                                   split_of(p, v->type), parts(p->arena, v),
-                                   grouped(p->arena, v->bytes)});
+        if (strcmp(v->kind, kind) != 0)
+            continue;
+        n++;
+        bytes += v->bytes;
+        tt_fold_add(&rows, (const char *const[]){
+                               v->name, extents(p->arena, &v->type->shape),
+                               split_of(p, v->type), parts(p->arena, v),
+                               grouped(p->arena, v->bytes)});
     }
-    return print_rows(p, &rows, heading, 0x10);
+    const char *const total[] = {"in all", grouped(p->arena, n),    "", "",
+                                 "",       grouped(p->arena, bytes)};
+    return print_rows(p, &rows, heading, 0x10, total);
 }
 
 static tt_status print_computed(const page *p, const char *kind)
@@ -125,7 +135,7 @@ static tt_status print_computed(const page *p, const char *kind)
                                    split_of(p, v->type), parts(p->arena, v),
                                    grouped(p->arena, v->bytes)});
     }
-    return print_rows(p, &rows, heading, 0x20);
+    return print_rows(p, &rows, heading, 0x20, NULL);
 }
 
 // ---- what is sent --------------------------------------------------------
@@ -149,7 +159,22 @@ static tt_status print_sent(const page *p)
                                grouped(p->arena, s->bytes),
                                grouped(p->arena, (int64_t)(s->formula + 0.5))});
     }
-    return print_rows(p, &rows, heading, 0x70);
+    tt_survey_sent sum = {0};
+    for (int64_t i = 0; i < p->survey->n_sent; i++) {
+        sum.count += p->survey->sent[i].count;
+        sum.bytes += p->survey->sent[i].bytes;
+        sum.formula += p->survey->sent[i].formula;
+    }
+    const char *const total[] = {
+        "in all",
+        grouped(p->arena, p->survey->n_sent),
+        "",
+        "",
+        "",
+        grouped(p->arena, sum.count),
+        grouped(p->arena, sum.bytes),
+        grouped(p->arena, (int64_t)(sum.formula + 0.5))};
+    return print_rows(p, &rows, heading, 0x70, total);
 }
 
 static void add_total(tt_columns *c, const char *name, const char *ranks,
@@ -177,7 +202,7 @@ static tt_status print_axes(const page *p)
     if (p->survey->host.count > 0)
         add_total(&c, "host", grouped(p->arena, tt_mesh_ranks(mesh)),
                   &p->survey->host);
-    if (mesh->n_axes > 1 || p->survey->host.count > 0)
+    if (mesh->n_axes > 0)
         add_total(&c, "all", grouped(p->arena, tt_mesh_ranks(mesh)),
                   &p->survey->total);
     tt_str_add(p->out, "\n");
@@ -212,7 +237,13 @@ static tt_status print_page(const page *p, tt_show show)
         return TT_OK;
     TT_TRY(print_sent(p));
     TT_TRY(print_axes(p));
-    tt_str_add(p->out, "\nbytes per rank\n");
+    tt_str_add(
+        p->out,
+        "n rows alike are one, with the bytes of each; sent: exactly, in "
+        "one step; formula: as is usual,\n2 (p-1)/p of the bytes for an "
+        "all_reduce of p ranks, (p-1)/p for others; (gaps): room "
+        "between\ngradients that is summed with them; host: the wish "
+        "to stop, outside of the graph\n\nbytes per rank\n");
     print_range(p, "memory", &p->survey->memory);
     print_range(p, "sent", &p->survey->sends);
     return TT_OK;

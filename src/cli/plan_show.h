@@ -16,4 +16,8 @@ tt_status tt_plan_show(const tt_job *job, const tt_survey *survey, tt_show show,
 tt_status tt_plan_show_json(const tt_job *job, const tt_survey *survey,
                             tt_json *json);
 
+// What ZeRO and recomputation would change: a table, and a member of an open object.
+tt_status tt_plan_show_trades(tt_job *job, tt_str *out);
+tt_status tt_plan_show_trades_json(tt_job *job, tt_json *json);
+
 #endif

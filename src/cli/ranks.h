@@ -21,6 +21,13 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out);
 // How many that will be; nothing is started.
 tt_status tt_cli_ranks_count(tt_cli *cli, int32_t *n_out);
 
+// How many -n says, for a plan; 0: it was not given. mesh.data becomes what follows
+// from it and from the other axes.
+tt_status tt_cli_ranks_plan(tt_cli *cli, int32_t *n_out);
+
+// "80GB", "1.5 TiB", "4096"; fails in the name of the flag.
+tt_status tt_cli_bytes(const char *flag, const char *text, int64_t *bytes_out);
+
 // Which build this is, for several ranks to compare: the same text for the same
 // program. Alone: "".
 const char *tt_cli_program(const tt_peers *peers, tt_arena *arena);

@@ -3,6 +3,7 @@
 #ifndef TT_CLI_TABLE_H
 #define TT_CLI_TABLE_H
 
+#include "base/figures.h"
 #include "base/str.h"
 #include "cli/term.h"
 
@@ -13,11 +14,7 @@
 void tt_table_row(const tt_term *term, const char *name, const char *value,
                   int width, tt_str *out);
 
-void tt_add_grouped(tt_str *out, int64_t value);               // 1,003,854
-void tt_add_count(tt_str *out, double value);                  // 26.4 k
-void tt_add_unit(tt_str *out, double value, const char *unit); // 3.90 GFLOP
 void tt_add_loss(tt_str *out, double loss); // 1.8870; 3.2e+41 where it exploded
-void tt_add_bytes(tt_str *out, int64_t bytes);    // 131 MB
 void tt_add_seconds(tt_str *out, double seconds); // 29.1 ms, 4.2 s, 1:02:03
 void tt_add_left(tt_str *out, double seconds);    // 0:36, 1:02:03
 void tt_add_word(tt_str *out, const char *text);  // quoted for a shell

@@ -177,9 +177,8 @@ tt_status tt__cli_read(const tt_command_def *command, tt_cli *cli,
     }
     if (cli->n_words > command->max_words)
         return tt_fail(TT_ERR_ARG,
-                       "\"%s\" is neither key=value nor a .yaml file; usage: "
-                       "tutti %s %s",
-                       cli->word[command->max_words], command->name,
-                       command->usage);
+                       "\"%s\" is neither key=value nor a .yaml file; `tutti "
+                       "help %s` says what there is",
+                       cli->word[command->max_words], command->name);
     return TT_OK;
 }

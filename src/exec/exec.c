@@ -3,6 +3,7 @@
 #include "exec/exec.h"
 
 #include "base/alloc.h"
+#include "base/figures.h"
 #include "base/poison.h"
 #include "exec/state.h"
 
@@ -69,7 +70,7 @@ static tt_status get_memory(tt_exec *exec)
         exec->memory = memory;
     if (exec->memory == NULL) {
         tt_str s = {0};
-        tt_bytes_print(plan->peak_bytes, &s);
+        tt_add_bytes(&s, plan->peak_bytes);
         (void)tt_fail(TT_ERR_NOMEM, "cannot get %s of memory for the plan",
                       tt_str_text(&s));
         tt_str_fini(&s);

@@ -1,5 +1,6 @@
 // fit - whether a plan's memory is there, and what to change when it is not.
 
+#include "base/figures.h"
 #include "plan/plan.h"
 
 tt_status tt_plan_check_fit(const tt_plan *plan, int64_t memory_bytes,
@@ -9,9 +10,9 @@ tt_status tt_plan_check_fit(const tt_plan *plan, int64_t memory_bytes,
         return TT_OK;
     tt_str s = {0};
     tt_str_add(&s, "needs ");
-    tt_bytes_print(plan->peak_bytes, &s);
+    tt_add_bytes(&s, plan->peak_bytes);
     tt_str_add(&s, " of memory, but ");
-    tt_bytes_print(memory_bytes, &s);
+    tt_add_bytes(&s, memory_bytes);
     tt_str_add(&s, " are available\n");
     tt_plan_print_memory(plan, &s);
     int n_fit = 0;
@@ -20,7 +21,7 @@ tt_status tt_plan_check_fit(const tt_plan *plan, int64_t memory_bytes,
             continue;
         tt_str_addf(&s, "%s  %s: ", n_fit == 0 ? "what would fit:\n" : "\n",
                     alternatives[i].text);
-        tt_bytes_print(alternatives[i].bytes, &s);
+        tt_add_bytes(&s, alternatives[i].bytes);
         n_fit++;
     }
     if (n_fit == 0)

@@ -194,7 +194,4 @@ typedef struct tt_alternative {
 tt_status tt_plan_check_fit(const tt_plan *plan, int64_t memory_bytes,
                             const tt_alternative *alternatives, int n);
 
-// "1.50 GiB", "37 B".
-void tt_bytes_print(int64_t bytes, tt_str *out);
-
 #endif

@@ -1,65 +1,75 @@
 // print - a plan as text: the memory table, the sums, the steps.
 
+#include "base/figures.h"
 #include "base/rng.h"
 #include "plan/plan.h"
 
 #include <string.h>
 
-void tt_bytes_print(int64_t bytes, tt_str *out)
-{
-    static const char *const unit[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-    double n = (double)bytes / 1024;
-    int u = 0;
-    if (bytes < 1024) {
-        tt_str_addf(out, "%lld B", (long long)bytes);
-        return;
-    }
-    for (; n >= 1024 && u < 4; u++)
-        n /= 1024;
-    tt_str_addf(out, "%.2f %s", n, unit[u]);
-}
-
-// A number with a decimal prefix: 12.3 G.
-static void print_count(double n, tt_str *out)
-{
-    static const char *const unit[] = {"", " k", " M", " G", " T", " P", " E"};
-    int u = 0;
-    for (; n >= 1000 && u < 6; u++)
-        n /= 1000;
-    tt_str_addf(out, "%.4g%s", n, unit[u]);
-}
-
 // ---- memory --------------------------------------------------------------
 
-static void print_row(const char *name, int64_t bytes, tt_str *out)
+enum { NAME = 16, FIGURE = 19, UNIT = 10 };
+
+// "  activations          2,441,216  2.44 MB   what is kept until backward"
+static void print_row(const char *name, tt_str *figure, tt_str *unit,
+                      const char *what, tt_str *out)
 {
-    tt_str_addf(out, "  %-16s %16lld  ", name, (long long)bytes);
-    tt_bytes_print(bytes, out);
-    tt_str_add(out, "\n");
+    tt_str_addf(out, "  %-*s %*s  ", NAME, name, FIGURE, tt_str_text(figure));
+    if (what[0] == '\0')
+        tt_str_addf(out, "%s\n", tt_str_text(unit));
+    else
+        tt_str_addf(out, "%-*s  %s\n", UNIT, tt_str_text(unit), what);
+    if (tt_str_status(figure) != TT_OK || tt_str_status(unit) != TT_OK)
+        out->status = TT_ERR_NOMEM;
+    tt_str_fini(figure);
+    tt_str_fini(unit);
+}
+
+static void print_bytes(const char *name, int64_t bytes, const char *what,
+                        tt_str *out)
+{
+    tt_str figure = {0}, unit = {0};
+    tt_add_grouped(&figure, bytes);
+    tt_add_bytes(&unit, bytes);
+    print_row(name, &figure, &unit, what, out);
 }
 
 void tt_plan_print_memory(const tt_plan *plan, tt_str *out)
 {
-    static const char *const name[TT_N_BUFFER_USES] = {
-        "parameters", "gradients",   "optimiser state",
-        "buffers",    "activations", "scratch"};
+    static const struct {
+        const char *name, *what;
+    } use[TT_N_BUFFER_USES] = {
+        {"parameters", ""},
+        {"gradients", ""},
+        {"optimiser state", ""},
+        {"buffers", "inputs, results and state that is not trained"},
+        {"activations", "results that wait for those who read them"},
+        {"scratch", "room that single kernels work in"},
+    };
     int64_t sum = 0;
-    tt_str_add(out, "memory                      bytes\n");
+    tt_str_addf(out, "%-*s %*s\n", NAME + 2, "memory", FIGURE, "bytes");
     for (int u = 0; u < TT_N_BUFFER_USES; u++) {
-        print_row(name[u], plan->bytes_by_use[u], out);
+        print_bytes(use[u].name, plan->bytes_by_use[u], use[u].what, out);
         sum += plan->bytes_by_use[u];
     }
-    print_row("gaps", plan->peak_bytes - sum, out);
-    print_row("peak", plan->peak_bytes, out);
+    print_bytes("gaps", plan->peak_bytes - sum,
+                "between buffers, and where none lies", out);
+    print_bytes("peak", plan->peak_bytes, "the sum: what is allocated", out);
     if (plan->host_bytes > 0)
-        print_row("on the host", plan->host_bytes, out);
+        print_bytes("on the host", plan->host_bytes, "offloaded", out);
 }
 
-static void print_sum(const char *name, double value, tt_str *out)
+// Beyond whole numbers of 64 bits it is rounded.
+static void print_sum(const char *name, double value, const char *unit_name,
+                      const char *what, tt_str *out)
 {
-    tt_str_addf(out, "  %-16s %16.6g  ", name, value);
-    print_count(value, out);
-    tt_str_add(out, "\n");
+    tt_str figure = {0}, unit = {0};
+    if (value < 9e18)
+        tt_add_grouped(&figure, (int64_t)(value + 0.5));
+    else
+        tt_str_addf(&figure, "%.6g", value);
+    tt_add_unit(&unit, value, unit_name);
+    print_row(name, &figure, &unit, what, out);
 }
 
 static void print_cost(const tt_plan *plan, tt_str *out)
@@ -67,11 +77,13 @@ static void print_cost(const tt_plan *plan, tt_str *out)
     const tt_cost *c = &plan->cost;
     tt_str_addf(out, "one step (%d micro-batch%s)\n", plan->n_micro,
                 plan->n_micro == 1 ? "" : "es");
-    print_sum("flops", c->flops, out);
-    print_sum("bytes moved", c->bytes, out);
-    print_sum("work", c->work, out);
-    print_sum("depth", c->depth, out);
-    print_sum("parallelism", c->depth > 0 ? c->work / c->depth : 0, out);
+    print_sum("flops", c->flops, "FLOP", "floating-point operations", out);
+    print_sum("bytes moved", c->bytes, "B", "read and written by kernels", out);
+    print_sum("work", c->work, "", "scalar operations of any kind", out);
+    print_sum("depth", c->depth, "",
+              "the longest chain of them that wait for each other", out);
+    print_sum("parallelism", c->depth > 0 ? c->work / c->depth : 0, "",
+              "work / depth: how many could go on at once", out);
 }
 
 // ---- steps ---------------------------------------------------------------

@@ -157,9 +157,9 @@ static tt_dtype compute_dtype(int precision)
     return dtype[precision];
 }
 
-static tt_status set_device(tt_job *job, const char *cache)
+static tt_status set_device(tt_job *job, const tt_settings *settings)
 {
-    TT_TRY(tt__job_open_device(job, cache));
+    TT_TRY(tt__job_open_device(job, settings));
     tt_target *target = &job->backend->target;
     if (!target->has_dtype(target, compute_dtype(job->options.precision))) {
         job->note = tt_arena_printf(
@@ -344,7 +344,7 @@ static tt_status configure(tt_job *job, tt_settings *settings,
     TT_TRY(set_globs(job));
     set_rate(job);
     job->limit = HUGE_VAL;
-    TT_TRY(set_device(job, settings->cache));
+    TT_TRY(set_device(job, settings));
     return set_masters(job);
 }
 

@@ -139,7 +139,7 @@ static tt_status share(tt_job *job)
     return status;
 }
 
-tt_status tt__job_open_device(tt_job *job, const char *cache)
+tt_status tt__job_open_device(tt_job *job, const tt_settings *settings)
 {
     const tt_peers *peers = &job->peers;
     const tt_backend_def *def = NULL;
@@ -148,11 +148,14 @@ tt_status tt__job_open_device(tt_job *job, const char *cache)
                                       threads > 0 ? threads : peers->cores,
                                   .exact = job->options.exact,
                                   .launch = !job->options.graphs,
-                                  .cache = cache,
+                                  .cache = settings->cache,
+                                  .may_be_absent = settings->is_plan,
                                   .local = peers->local};
     TT_TRY(parse(job, &def, &options.number));
     tt_status status = tt_backend_open(def, &options, &job->backend);
     job->on_device = 1;
+    if (status == TT_OK && settings->memory > 0)
+        job->backend->target.memory_bytes = settings->memory;
     if (def->memory == NULL && job->where.transport == TT_TRANSPORT_NCCL &&
         status == TT_OK)
         return tt_fail(TT_ERR_ARG,

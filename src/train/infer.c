@@ -18,7 +18,7 @@ static void *make_input(const tt_plan *plan, const char *name)
 // Of a device's memory training has its part, once it has begun.
 static tt_status check_fit(const tt_job *job, const tt_plan *plan)
 {
-    const int64_t memory = tt__job_memory(job);
+    const int64_t memory = tt_job_memory(job);
     if (memory <= 0 || job->exec == NULL || job->backend->def->memory == NULL)
         return tt_plan_check_fit(plan, memory, NULL, 0);
     const int64_t left = memory - job->plan->peak_bytes;

@@ -146,6 +146,7 @@ tt_status tt_job_plan_rank(const tt_job *job, int32_t rank, tt_plan **plan_out);
 // Fails when the plan is larger than the machine's memory, with the table and the
 // cheapest changes that would make it fit.
 tt_status tt_job_check_fit(tt_job *job);
+int64_t tt_job_memory(const tt_job *job); // that a rank may use; 0: unknown
 
 // Allocates memory and initialises state from the seed.
 tt_status tt_job_start(tt_job *job, const tt_exec_options *options);
@@ -185,11 +186,10 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
 // What was asked of the feed ahead counts no more: its data begin elsewhere.
 void tt_job_forget_ahead(tt_job *job);
 
-// Whether ranks ask each other behind every step if one wants to stop, because not
-// all learn it with the losses; and the call that they do it with.
+// Whether ranks ask each other after every step if one wants to stop, since not all
+// learn it with the losses; and the call for that.
 bool tt_job_asks(const tt_job *job);
 extern const tt_coll_call tt_job_stop_call;
-
 int64_t tt_job_parameters(const tt_job *job); // trained numbers
 int64_t tt_job_frozen(const tt_job *job);     // weights that are not
 

@@ -1,6 +1,5 @@
-// plan - a job's graph and plan, and what to change when it does not fit.
+// plan - a job's graph and plan.
 
-#include "backend/machine.h"
 #include "ops/ops.h"
 #include "pass/fuse.h"
 #include "pass/offload.h"
@@ -11,6 +10,7 @@
 #include "train/job.h"
 #include "train/layout.h"
 #include "train/recipe.h"
+#include "train/variant.h"
 
 void tt__recipe_precision(int precision, tt_train_recipe *recipe)
 {
@@ -46,24 +46,14 @@ static double rate(const char *name, void *user)
     return glob != NULL ? glob->factor : 1;
 }
 
-// What may be changed to save memory.
-typedef struct variant {
-    int64_t accumulate;
-    int precision, recompute;
-    int64_t zero, chunks;
-    int offload;
-} variant;
-
-enum { USUAL_CHUNKS = 8 }; // of the loss, where memory is short
-
-static variant variant_of(const tt_job *job)
+tt__variant tt__variant_of(const tt_job *job)
 {
-    return (variant){job->options.accumulate,
-                     job->options.precision,
-                     job->options.recompute,
-                     job->where.zero,
-                     job->chunks,
-                     job->where.offload};
+    return (tt__variant){job->options.accumulate,
+                         job->options.precision,
+                         job->options.recompute,
+                         job->where.zero,
+                         job->chunks,
+                         job->where.offload};
 }
 
 // Splits the graph over the job's ranks; alone it stays as it is.
@@ -167,13 +157,6 @@ static tt_train_recipe recipe_of(tt_job *job)
         .is_frozen = job->freeze.n > 0 ? is_frozen : NULL};
 }
 
-typedef struct planned {
-    tt_graph *graph;
-    tt_plan *plan;
-    tt_model_io io;
-    int64_t classes, chunks;
-} planned;
-
 static tt_lower_options lower_options(const tt_job *job, int32_t rank,
                                       int64_t accumulate)
 {
@@ -186,9 +169,9 @@ static tt_lower_options lower_options(const tt_job *job, int32_t rank,
                               .in_order = job->in_order};
 }
 
-static tt_status make_plan(tt_job *job, const variant *v, planned *out)
+tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
 {
-    planned p = {.io = job->io};
+    tt__planned p = {.io = job->io};
     tt_train_recipe recipe = recipe_of(job);
     const tt_lower_options lower =
         lower_options(job, job->peers.rank, v->accumulate);
@@ -224,7 +207,7 @@ tt_status tt__job_lower(const tt_job *job, const tt_graph *graph, int32_t rank,
 }
 
 // Collectives one after another where ranks would not begin the same ones.
-static tt_status make_alike(tt_job *job, tt_status status, planned *p)
+static tt_status make_alike(tt_job *job, tt_status status, tt__planned *p)
 {
     bool alike = true;
     const tt_status asked =
@@ -246,25 +229,25 @@ static tt_status make_alike(tt_job *job, tt_status status, planned *p)
     return status;
 }
 
-static bool is_too_large(const tt_job *job, const planned *p)
+static bool is_too_large(const tt_job *job, const tt__planned *p)
 {
-    const int64_t memory = tt__job_memory(job);
+    const int64_t memory = tt_job_memory(job);
     return memory > 0 && p->plan->peak_bytes > memory;
 }
 
 // Where it does not fit and nobody said otherwise, the loss in as few chunks as do; in
 // some, if no number does, since the rest is then what is too large.
-static void use_chunks(tt_job *job, planned *p)
+static void use_chunks(tt_job *job, tt__planned *p)
 {
     enum { MOST = 64 };
     const bool may =
         job->where.chunks == 0 && job->peers.size == 1 && !job->options.exact;
-    for (int64_t n = USUAL_CHUNKS; may && is_too_large(job, p) && n <= MOST;
+    for (int64_t n = TT__USUAL_CHUNKS; may && is_too_large(job, p) && n <= MOST;
          n *= 2) {
-        variant v = variant_of(job);
-        planned fewer;
+        tt__variant v = tt__variant_of(job);
+        tt__planned fewer;
         v.chunks = n;
-        if (make_plan(job, &v, &fewer) != TT_OK)
+        if (tt__variant_plan(job, &v, &fewer) != TT_OK)
             return;
         tt_plan_destroy(p->plan);
         tt_graph_destroy(p->graph);
@@ -274,14 +257,14 @@ static void use_chunks(tt_job *job, planned *p)
 
 tt_status tt_job_plan(tt_job *job)
 {
-    planned p = {0};
+    tt__planned p = {0};
     if (job->plan != NULL)
         return TT_OK;
     // Gradients beyond fp16 are expected: a step that has them is left out.
     job->guard = job->guard || job->options.precision == TT_PRECISION_FP16;
     job->chunks = job->where.chunks > 0 ? job->where.chunks : 1;
-    const variant now = variant_of(job);
-    TT_TRY(make_alike(job, make_plan(job, &now, &p), &p));
+    const tt__variant now = tt__variant_of(job);
+    TT_TRY(make_alike(job, tt__variant_plan(job, &now, &p), &p));
     use_chunks(job, &p);
     job->graph = p.graph;
     job->plan = p.plan;
@@ -294,179 +277,4 @@ tt_status tt_job_plan(tt_job *job)
 tt_status tt_job_plan_rank(const tt_job *job, int32_t rank, tt_plan **plan_out)
 {
     return tt__job_lower(job, job->graph, rank, plan_out);
-}
-
-// ---- when it does not fit ------------------------------------------------
-
-enum { MAX_ALTERNATIVES = 16 };
-
-typedef struct alternatives {
-    int n;
-    tt_alternative list[MAX_ALTERNATIVES];
-} alternatives;
-
-static const char *describe(tt_job *job, const variant *v)
-{
-    static const char *const mode[] = {"none", "selective", "full"};
-    const variant now = variant_of(job);
-    tt_str s = {0};
-    // As the user put it: a batch is given in one of three ways.
-    if (v->accumulate != now.accumulate && job->has_micro)
-        tt_str_addf(&s, " micro=%lld",
-                    (long long)(job->options.batch / v->accumulate));
-    if (v->accumulate != now.accumulate &&
-        (job->has_accumulate || !job->has_micro))
-        tt_str_addf(&s, " accumulate=%lld", (long long)v->accumulate);
-    if (v->recompute != now.recompute)
-        tt_str_addf(&s, " recompute=%s", mode[v->recompute]);
-    if (v->precision != now.precision)
-        tt_str_add(&s, " precision=bf16");
-    if (v->chunks != now.chunks)
-        tt_str_addf(&s, " loss.chunks=%lld", (long long)v->chunks);
-    if (v->offload != now.offload)
-        tt_str_addf(&s, " offload=%s", tt_offload_name[v->offload]);
-    if (v->zero != now.zero)
-        tt_str_addf(&s, " zero=%lld", (long long)v->zero);
-    const char *text = tt_arena_strdup(job->arena, tt_str_text(&s) + 1);
-    tt_str_fini(&s);
-    return text;
-}
-
-// Plans one change; a change that cannot be planned, or is none, is left out.
-static void try_change(tt_job *job, variant v, alternatives *a)
-{
-    const variant now = variant_of(job);
-    planned p;
-    if (a->n == MAX_ALTERNATIVES ||
-        (v.accumulate == now.accumulate && v.precision == now.precision &&
-         v.recompute == now.recompute && v.zero == now.zero &&
-         v.chunks == now.chunks && v.offload == now.offload) ||
-        make_plan(job, &v, &p) != TT_OK)
-        return;
-    const char *text = describe(job, &v);
-    if (text != NULL)
-        a->list[a->n++] = (tt_alternative){text, p.plan->peak_bytes};
-    tt_plan_destroy(p.plan);
-    tt_graph_destroy(p.graph);
-}
-
-// What a device does not need lies on the host.
-static void try_offload(tt_job *job, const variant *least, alternatives *a)
-{
-    variant v = variant_of(job);
-    if (job->backend->def->memory == NULL || v.offload != TT_OFFLOAD_NONE)
-        return;
-    v.offload = TT_OFFLOAD_OPTIMISER;
-    try_change(job, v, a);
-    v.offload = TT_OFFLOAD_ALL;
-    try_change(job, v, a);
-    v = *least;
-    v.offload = TT_OFFLOAD_ALL;
-    try_change(job, v, a);
-}
-
-// From the cheapest change to the dearest: the loss in chunks, recomputing what costs little, smaller
-// micro-batches, recomputing everything, all of that; and the same in bf16.
-static void try_all(tt_job *job, alternatives *a)
-{
-    enum { SELECTIVE = 1, FULL = 2 };
-    const variant now = variant_of(job);
-    const int64_t batch = job->options.batch;
-    tt_target *target = &job->backend->target;
-    variant v = now;
-    for (v.zero++; v.zero <= 3 && job->peers.size > 1; v.zero++)
-        try_change(job, v, a);
-    v = now;
-    if (now.chunks < USUAL_CHUNKS) {
-        v.chunks = USUAL_CHUNKS;
-        try_change(job, v, a);
-        v = now;
-    }
-    if (now.recompute < SELECTIVE) {
-        v.recompute = SELECTIVE;
-        try_change(job, v, a);
-        v = now;
-    }
-    int64_t smallest = now.accumulate;
-    for (v.accumulate *= 2; v.accumulate <= batch && a->n < 4;
-         v.accumulate *= 2)
-        if (batch % v.accumulate == 0) {
-            try_change(job, v, a);
-            smallest = v.accumulate;
-        }
-    v.accumulate = batch;
-    if (batch > smallest)
-        try_change(job, v, a);
-    v = now;
-    v.recompute = FULL;
-    if (now.recompute < FULL)
-        try_change(job, v, a);
-    variant least = now;
-    least.accumulate = batch;
-    least.recompute = FULL;
-    if (now.recompute < FULL && batch > now.accumulate)
-        try_change(job, least, a);
-    try_offload(job, &least, a);
-    if (now.precision != TT_PRECISION_FP32 ||
-        !target->has_dtype(target, TT_BF16))
-        return;
-    v = now;
-    v.precision = least.precision = TT_PRECISION_BF16;
-    try_change(job, v, a);
-    try_change(job, least, a);
-}
-
-// Divided between ranks when it was opened; what links need is apart from the plan.
-static int64_t device_memory(const tt_job *job)
-{
-    const int64_t memory = job->backend->target.memory_bytes;
-    int64_t links = 0;
-    if (!job->is_linked || job->plan == NULL ||
-        tt_wire_links_bytes(job->plan, &links) != TT_OK)
-        return memory;
-    return memory > links ? memory - links : 1;
-}
-
-int64_t tt__job_memory(const tt_job *job)
-{
-    const int32_t on_host = job->peers.on_host;
-    if (job->backend->def->memory != NULL)
-        return device_memory(job);
-    return job->backend->target.memory_bytes / (on_host > 1 ? on_host : 1);
-}
-
-// What is offloaded must find room too.
-static tt_status check_host(const tt_job *job)
-{
-    const int64_t there = tt_machine_memory();
-    const int64_t on_host = job->peers.on_host > 1 ? job->peers.on_host : 1;
-    tt_str needed = {0}, has = {0};
-    if (there <= 0 || job->plan->host_bytes <= there / on_host)
-        return TT_OK;
-    tt_bytes_print(job->plan->host_bytes, &needed);
-    tt_bytes_print(there / on_host, &has);
-    const tt_status status =
-        tt_fail(TT_ERR_NOMEM,
-                "offload=%s needs %s of the host's memory, but %s are "
-                "available; recompute=full or a smaller batch would save some",
-                tt_offload_name[job->where.offload], tt_str_text(&needed),
-                tt_str_text(&has));
-    tt_str_fini(&needed);
-    tt_str_fini(&has);
-    return status;
-}
-
-tt_status tt_job_check_fit(tt_job *job)
-{
-    const int64_t memory = tt__job_memory(job);
-    alternatives a = {0};
-    TT_TRY(check_host(job));
-    if (tt_plan_check_fit(job->plan, memory, NULL, 0) == TT_OK)
-        return TT_OK;
-    // Alone, on the host, all of these shrink activations only; bf16 keeps its
-    // masters in fp32.
-    if (job->plan->persistent_bytes <= memory || job->peers.size > 1 ||
-        job->backend->def->memory != NULL)
-        try_all(job, &a);
-    return tt_plan_check_fit(job->plan, memory, a.list, a.n);
 }

@@ -24,8 +24,6 @@ int64_t tt__chunks_in(const tt_graph *graph); // how many there are
 tt_status tt__job_lower(const tt_job *job, const tt_graph *graph, int32_t rank,
                         tt_plan **plan_out);
 
-int64_t tt__job_memory(const tt_job *job); // that this rank may use; 0: unknown
-
 // Fails when a pattern of the job's settings matches no weight of the graph.
 tt_status tt__job_check_globs(const tt_job *job, const tt_graph *graph);
 

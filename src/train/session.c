@@ -186,6 +186,8 @@ tt_status tt_session_need_length(const tt_session *session)
 static tt_status copy_settings(tt_session *s, const tt_settings *settings)
 {
     s->settings.cache = settings->cache;
+    s->settings.is_plan = settings->is_plan;
+    s->settings.memory = settings->memory;
     for (int64_t i = 0; i < settings->n; i++)
         TT_TRY(tt_settings_set(&s->settings, settings->v[i].key,
                                settings->v[i].value, settings->v[i].origin,

@@ -337,17 +337,23 @@ static void widen(tt_survey_range *range, int64_t bytes, int32_t rank)
     }
 }
 
-static tt_status bytes_of_rank(const tt_job *job, const tt_plan *like,
-                               int32_t rank, tt_coll_cost *room,
-                               int64_t *bytes_out)
+tt_status tt_survey_sent_bytes(const tt_job *job, const tt_plan *like,
+                               int32_t rank, int64_t *bytes_out)
 {
     tt_plan plan = *like; // the same steps, other neighbours
+    tt_coll_cost *room =
+        tt_alloc((int64_t)sizeof(*room) * (plan.n_steps + INT64_C(1)));
+    if (room == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a survey");
     plan.rank = rank;
-    TT_TRY(tt_wire_costs(&plan, job->where.collective, room));
-    *bytes_out = room[plan.n_steps].bytes + host_sends(job, rank).bytes;
-    for (int32_t i = 0; i < plan.n_steps; i++)
-        *bytes_out += times(&plan, &plan.step[i]) * room[i].bytes;
-    return TT_OK;
+    const tt_status status = tt_wire_costs(&plan, job->where.collective, room);
+    if (status == TT_OK) {
+        *bytes_out = room[plan.n_steps].bytes + host_sends(job, rank).bytes;
+        for (int32_t i = 0; i < plan.n_steps; i++)
+            *bytes_out += times(&plan, &plan.step[i]) * room[i].bytes;
+    }
+    tt_free(room);
+    return status;
 }
 
 typedef struct classes {
@@ -389,11 +395,7 @@ static tt_status look_at_ranks(const tt_job *job, tt_survey *s)
         status = plan_of(job, &c, r, &plan);
         if (status != TT_OK)
             break;
-        tt_coll_cost *room =
-            tt_alloc((int64_t)sizeof(*room) * (plan->n_steps + INT64_C(1)));
-        status = room == NULL ? tt_fail(TT_ERR_NOMEM, "no memory for a survey")
-                              : bytes_of_rank(job, plan, r, room, &bytes);
-        tt_free(room);
+        status = tt_survey_sent_bytes(job, plan, r, &bytes);
         widen(&s->memory, plan->peak_bytes, r);
         widen(&s->sends, bytes, r);
     }

@@ -50,6 +50,10 @@ typedef struct tt_survey {
 tt_status tt_survey_make(const tt_job *job, tt_arena *arena,
                          tt_survey *survey_out);
 
+// What one rank sends in a step of a plan of the job, exactly.
+tt_status tt_survey_sent_bytes(const tt_job *job, const tt_plan *plan,
+                               int32_t rank, int64_t *bytes_out);
+
 // "heads:tensor batch:data", "sum:tensor" for terms of a sum, "whole".
 void tt_survey_split(const tt_type *type, const tt_mesh *mesh, tt_str *out);
 

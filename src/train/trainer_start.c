@@ -1,6 +1,7 @@
 // trainer_start - where a run begins: anew, from other weights, from its own
 // newest checkpoint, or from that of the run it was forked from.
 
+#include "base/figures.h"
 #include "base/file.h"
 #include "train/trainer.h"
 
@@ -60,13 +61,13 @@ static void note_reading(const tt_trainer *t, tt_str *notes)
         return;
     }
     tt_str_add(notes, "each rank read its own part of the checkpoint: ");
-    tt_bytes_print(r->least_read, notes);
+    tt_add_bytes(notes, r->least_read);
     if (r->most_read > r->least_read) {
         tt_str_add(notes, " to ");
-        tt_bytes_print(r->most_read, notes);
+        tt_add_bytes(notes, r->most_read);
     }
     tt_str_add(notes, " of ");
-    tt_bytes_print(r->bytes, notes);
+    tt_add_bytes(notes, r->bytes);
     tt_str_add(notes, "\n");
 }
 

@@ -63,7 +63,7 @@ refused 'ranks 0 and 1 share a GPU' transport=nccl
 refused 'there is 1 GPU here' device=cuda:1
 refused 'transport=nccl is between GPUs' device=cpu transport=nccl
 export EMULATED_BYTES=2000000
-refused 'but 976.56 KiB are available' batch=8
+refused 'but 1.00 MB are available' batch=8
 unset EMULATED_BYTES
 
 # What goes wrong in NCCL ends the run, and the rank is named; so does what never comes.

@@ -51,3 +51,83 @@ has '^transformer.h.0-1.attn.c_proj.weight  *2  64x64  *heads:tensor  *16-32x64 
 # One rank has nobody to send to.
 out=$("$TUTTI" plan examples/mlp-tiny.yaml --placements)
 ! echo "$out" | grep -q 'bytes per rank' || die "one rank sends: $out"
+
+# The verdict stands first; numbers have separators and units; words are explained.
+out=$("$TUTTI" plan examples/gpt-tiny.yaml)
+echo "$out" | head -n 1 | grep -q '^fits: it needs 4.41 MB, and .*B are there$' ||
+    die "no verdict first: $out"
+has '^gpt: 106,240 parameters'
+has '^  activations  *[0-9,]*,[0-9]*  [0-9.]* MB '
+has '^  gaps .*between buffers'
+has '^  work .*scalar operations'
+has '^  depth .*longest chain'
+! echo "$out" | grep -q '[KMG]iB\|e+0' || die "other units: $out"
+
+# -n is the number of ranks, with what the other axes leave to data.
+out=$("$TUTTI" plan examples/gpt-tiny.yaml -n 4)
+has '^rank 0 of 4: mesh data:4, zero=0'
+has 'are there for each of 4$'
+out=$("$TUTTI" plan examples/gpt-tiny.yaml -n 4 mesh.tensor=2)
+has '^rank 0 of 4: mesh data:2 tensor:2'
+out=$("$TUTTI" train examples/gpt-tiny.yaml --dry-run -n 4 mesh.tensor=2)
+has '^mesh.data: 2'
+out=$("$TUTTI" plan examples/gpt-tiny.yaml -n 3 mesh.tensor=2 2>&1) &&
+    die "3 ranks of 2: $out"
+has 'mesh of 2 ranks besides data does not fit 3'
+
+# Weights and what is sent have sums; those of weights are the memory of parameters.
+out=$("$TUTTI" plan examples/gpt-tiny.yaml -n 2)
+has '^in all  *28  *424,960$'
+has '^  parameters  *424,960 '
+has '^all  *2  *[0-9]'
+
+# ZeRO and recomputation, memory and bytes side by side: less memory downwards.
+out=$("$TUTTI" plan examples/gpt-tiny.yaml -n 4 zero=1)
+has '^zero  recompute=none  *sent  selective  *sent  *full  *sent$'
+has '^1  *[0-9.]* MB \*  [0-9.]* kB '
+json=$("$TUTTI" plan examples/gpt-tiny.yaml -n 4 --json)
+if command -v python3 >/dev/null; then
+    echo "$json" | python3 -c '
+import json, sys
+plan = json.load(sys.stdin)
+at = {(t["zero"], t["recompute"]): t for t in plan["trades"]}
+assert len(at) == 12, at
+for zero in range(1, 4):
+    for mode in "none", "selective", "full":
+        assert at[zero, mode]["memory_bytes"] < at[zero - 1, mode]["memory_bytes"], (zero, mode)
+for zero in range(4):
+    assert at[zero, "full"]["memory_bytes"] < at[zero, "none"]["memory_bytes"], zero
+assert at[3, "none"]["sent_bytes"] > at[0, "none"]["sent_bytes"]
+assert at[0, "none"]["memory_bytes"] == plan["peak_bytes"]
+assert at[0, "none"]["sent_bytes"] == plan["sent"]["bytes"]
+assert plan["fits"] is True' || die "the table of trades: $json"
+fi
+
+# A machine that is not here: its memory, and a GPU where there is none.
+"$TUTTI" plan examples/gpt-tiny.yaml --memory 80GB >/dev/null
+out=$("$TUTTI" plan examples/gpt-tiny.yaml --memory 80GB)
+has '^fits: .*and 80.0 GB are there$'
+for size in 1MB 1000kB 0.001GB 1000000 976.5625KiB; do
+    out=$("$TUTTI" plan examples/gpt-tiny.yaml --memory $size 2>&1) &&
+        die "4 MB fit into 1: $out"
+    has 'needs 4.41 MB of memory, but 1.00 MB are available'
+done
+out=$("$TUTTI" plan examples/gpt-tiny.yaml --memory many 2>&1) && die "many: $out"
+has '80GB, 512MiB'
+if "$TUTTI" doctor 2>/dev/null | grep -q 'GPU  *none'; then
+    gpu='plan model=gpt2-124m batch=32 device=cuda precision=bf16'
+    out=$("$TUTTI" $gpu)
+    has 'no GPU is here to say whether that fits'
+    out=$("$TUTTI" $gpu --memory 80GB)
+    has '^fits: it needs 1[0-9.]* GB, and 80.0 GB are there'
+    has '^planned for a GPU that is not here: scratch memory is estimated'
+    has '^  optimiser state  *995,518,464 '
+    out=$("$TUTTI" $gpu --memory 8GB 2>&1) && die "15 GB fit into 8: $out"
+    has 'what would fit:'
+    has 'more ranks: .* with zero=3 .*; offload='
+    out=$("$TUTTI" $gpu -n 8 zero=3 offload=all recompute=full --memory 80GB)
+    has '^rank 0 of 8: mesh data:8, zero=3'
+    out=$("$TUTTI" train model=gpt2-124m device=cuda data=synthetic train.steps=1 2>&1) &&
+        die "trained on a GPU that is not here: $out"
+    has 'device=cuda needs\|no GPU'
+fi

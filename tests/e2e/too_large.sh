@@ -14,10 +14,11 @@ refused() {
     status=0
     "$TUTTI" "$@" >"$folder/out" 2>"$folder/err" || status=$?
     if [ $status -ne 2 ] || [ -s "$folder/out" ] ||
-        ! head -n 1 "$folder/err" | grep -q 'needs 3.*GiB of memory, but' ||
-        ! grep -q '^  optimiser state *12460889600 ' "$folder/err" ||
+        ! head -n 1 "$folder/err" | grep -q 'needs 3.*GB of memory, but' ||
+        ! grep -q '^  optimiser state *12,460,889,600 ' "$folder/err" ||
         ! grep -q '^  peak ' "$folder/err" ||
-        ! tail -n 1 "$folder/err" | grep -q 'fit\|GiB$'; then
+        ! grep -q 'makes it fit\|what would fit' "$folder/err" ||
+        ! tail -n 1 "$folder/err" | grep -q 'more ranks.*zero=3.*offload='; then
         echo "tutti $*: exit status $status"
         cat "$folder/out" "$folder/err"
         exit 1

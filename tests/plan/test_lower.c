@@ -416,7 +416,7 @@ TEST(plans_print_their_memory_and_are_reproducible)
         hash[i] = tt_plan_hash(w.plan);
         tt_str s = {0};
         tt_plan_print(w.plan, true, &s);
-        CHECK(strstr(tt_str_text(&s), "parameters                    352") !=
+        CHECK(strstr(tt_str_text(&s), "parameters                       352") !=
               NULL);
         CHECK(strstr(tt_str_text(&s), "segment backward.0") != NULL);
         tt_str_fini(&s);

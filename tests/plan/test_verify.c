@@ -110,28 +110,3 @@ TEST(nothing_is_read_before_it_is_written)
     CHECK_OK(tt_plan_verify(w.plan));
     world_fini(&w);
 }
-
-TEST(bytes_have_units)
-{
-    static const struct {
-        int64_t bytes;
-        const char *text;
-    } cases[] = {
-        {0, "0 B"},
-        {1023, "1023 B"},
-        {1024, "1.00 KiB"},
-        {1536, "1.50 KiB"},
-        {(int64_t)1 << 20, "1.00 MiB"},
-        {(int64_t)5 << 30, "5.00 GiB"},
-        {(int64_t)3 << 40, "3.00 TiB"},
-        {(int64_t)7 << 50, "7.00 PiB"},
-        {(int64_t)4 << 60, "4096.00 PiB"},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        tt_str s = {0};
-        tt_bytes_print(cases[i].bytes, &s);
-        CHECK_MSG(strcmp(tt_str_text(&s), cases[i].text) == 0, "%s",
-                  tt_str_text(&s));
-        tt_str_fini(&s);
-    }
-}

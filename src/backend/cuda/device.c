@@ -8,6 +8,7 @@
 #include "backend/cuda/lane.h"
 #include "backend/cuda/layout.h"
 #include "backend/cuda/links.h"
+#include "backend/cuda/paper.h"
 #include "backend/cuda/queue.h"
 #include "base/alloc.h"
 
@@ -186,7 +187,7 @@ static tt_status choose(const tt__cuda *d, const tt_backend_options *options,
                         int *number_out)
 {
     const int n = d->api->devices();
-    if (n > 0 && options->number >= n)
+    if (n > 0 && options->number >= n && !options->may_be_absent)
         return tt_fail(TT_ERR_ARG,
                        "device=cuda:%d: there %s %d GPU%s here, from cuda:0 on",
                        options->number, n == 1 ? "is" : "are", n,
@@ -204,10 +205,22 @@ static int64_t free_bytes(tt_backend *backend)
     return d->api->info(d->cuda, &info) == NULL ? info.free_bytes : 0;
 }
 
+// The plug-in where there is a GPU for it; else, to plan only, one on paper.
+static tt_status load(tt__cuda *d, tt_backend *backend)
+{
+    const tt_status status = tt__cuda_load(d);
+    if (!backend->options.may_be_absent ||
+        (status == TT_OK && d->api->devices() > 0))
+        return status;
+    d->api = &tt__cuda_paper;
+    backend->is_absent = true;
+    return TT_OK;
+}
+
 static tt_status open_device(tt__cuda *d, tt_backend *backend)
 {
     tt_cuda_info info = {0};
-    TT_TRY(tt__cuda_load(d));
+    TT_TRY(load(d, backend));
     TT_TRY(tt_choices_open(backend->options.cache, "cuda", &d->choices));
     const tt_cuda_memo memo = {d->choices, find_choice, keep_choice};
     int number = 0;

@@ -1,0 +1,13 @@
+// paper - a GPU that is not here, for plans: it answers what planning asks (which
+// kernels there are, how much scratch memory they want) and does nothing.
+
+#ifndef TT_BACKEND_CUDA_PAPER_H
+#define TT_BACKEND_CUDA_PAPER_H
+
+#include "backend/cuda/api.h"
+
+// Scratch memory is estimated as on a GPU with compute capability 9.0: what the
+// libraries of a real one ask for is at most a little more or less.
+extern const tt_cuda_api tt__cuda_paper;
+
+#endif
