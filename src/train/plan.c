@@ -121,7 +121,8 @@ static tt_status add_offload(const tt_job *job, int what, tt_chain *chain)
     return TT_OK;
 }
 
-static tt_status rewrite(const tt_job *job, const variant *v, tt_graph **graph)
+static tt_status rewrite(const tt_job *job, const tt__variant *v,
+                         tt_graph **graph)
 {
     tt_chain chain = {0};
     if (v->precision == TT_PRECISION_FP8)
