@@ -2,10 +2,14 @@
 
 #include "data/decode.h"
 
+#include "data/format.h"
+
 #include <string.h>
 #include <strings.h>
 
-static const tt_decoder *const all[] = {&tt__decoder_jpeg, &tt__decoder_png};
+static const tt_decoder *const all[] = {&tt__decoder_jpeg, &tt__decoder_png,
+                                        &tt__decoder_bmp, &tt__decoder_gif,
+                                        &tt__decoder_pnm};
 
 static tt_status find(const uint8_t *bytes, int64_t n,
                       const tt_decoder **decoder_out)
@@ -17,9 +21,15 @@ static tt_status find(const uint8_t *bytes, int64_t n,
         }
     if (n == 0)
         return tt_fail(TT_ERR_ARG, "the image is empty");
+    const char *name = tt_format_name(bytes, n);
+    if (name != NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "it is no image that can be read: its format is %s; "
+                       "make a PNG or JPEG of it",
+                       name);
     return tt_fail(TT_ERR_ARG,
-                   "the image is neither JPEG nor PNG: its %lld "
-                   "bytes begin like neither",
+                   "it is no image that can be read: its %lld bytes begin like "
+                   "no JPEG, PNG, BMP, GIF or PPM",
                    (long long)n);
 }
 
@@ -37,10 +47,28 @@ tt_status tt_decode_size(const uint8_t *bytes, int64_t n, tt_image *out)
     return decoder->size(bytes, n, out);
 }
 
-bool tt_decode_knows(const char *path)
+static bool ends_with_one(const char *path, const char *const *ends)
 {
     const char *dot = strrchr(path, '.');
-    return dot != NULL &&
-           (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 ||
-            strcasecmp(dot, ".png") == 0);
+    for (; dot != NULL && *ends != NULL; ends++)
+        if (strcasecmp(dot + 1, *ends) == 0)
+            return true;
+    return false;
+}
+
+bool tt_decode_knows(const char *path)
+{
+    static const char *const ends[] = {"jpg", "jpeg", "jpe", "jfif",
+                                       "png", "bmp",  "gif", "ppm",
+                                       "pgm", "pbm",  "pnm", NULL};
+    return ends_with_one(path, ends);
+}
+
+bool tt_decode_is_foreign(const char *path)
+{
+    static const char *const ends[] = {"webp", "tif", "tiff", "heic", "heif",
+                                       "avif", "jxl", "jp2",  "j2k",  "tga",
+                                       "ico",  "svg", "psd",  "exr",  "hdr",
+                                       "dib",  "pcx", "xbm",  "xpm",  NULL};
+    return ends_with_one(path, ends);
 }

@@ -1,5 +1,5 @@
-// decode - the bytes of a JPEG or PNG file to pixels; which of the two it is, the
-// bytes say.
+// decode - the bytes of an image file to pixels: JPEG, PNG, BMP, GIF (its first
+// picture) and PBM, PGM, PPM. Which it is, the bytes say.
 //
 // Gray stays one channel, all else becomes RGB: CMYK and YCCK as Adobe writes them
 // (inverted), palettes looked up, 16 bits cut to 8, alpha dropped; colour profiles,
@@ -23,7 +23,8 @@ typedef struct tt_decoder {
     tt_status (*size)(const uint8_t *bytes, int64_t n, tt_image *out);
     tt_status (*decode)(const uint8_t *bytes, int64_t n, tt_image *out);
 } tt_decoder;
-extern const tt_decoder tt__decoder_jpeg, tt__decoder_png;
+extern const tt_decoder tt__decoder_jpeg, tt__decoder_png, tt__decoder_bmp,
+    tt__decoder_gif, tt__decoder_pnm;
 
 // Messages name no file: put it before them with tt_fail_context.
 tt_status tt_decode(const uint8_t *bytes, int64_t n, tt_image *out);
@@ -31,7 +32,13 @@ tt_status tt_decode(const uint8_t *bytes, int64_t n, tt_image *out);
 // Channels, height and width from the header alone; `out` needs no memory.
 tt_status tt_decode_size(const uint8_t *bytes, int64_t n, tt_image *out);
 
-// Whether a file of this name is taken for an image: jpg, jpeg, png.
+// Whether a file of this name is taken for an image that can be decoded: one of
+// TT_DECODE_NAMES.
+#define TT_DECODE_NAMES                                                        \
+    "jpg, jpeg, jpe, jfif, png, bmp, gif, ppm, pgm, pbm, pnm"
 bool tt_decode_knows(const char *path);
+
+// Whether it is taken for an image of another kind: webp, tif, ...
+bool tt_decode_is_foreign(const char *path);
 
 #endif

@@ -42,7 +42,6 @@ static const format formats[] = {
     {"Arrow", MAGIC("ARROW1\0\0"), 0, NULL, by_python},
     {"Arrow", MAGIC("\xff\xff\xff\xff\x10\0\0\0"), 0, NULL, by_python},
     {"Feather", MAGIC("FEA1"), 0, NULL, by_python},
-    {"ORC", MAGIC("ORC\n"), 0, NULL, by_python},
     {"Avro", MAGIC("Obj\1"), 0, NULL, by_python},
     {"GGUF", MAGIC("GGUF"), 0, NULL, "it holds a model and no data"},
     {"ELF",

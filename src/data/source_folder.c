@@ -12,6 +12,7 @@
 #include "data/decode.h"
 #include "data/decode_file.h"
 #include "data/decode_list.h"
+#include "data/left_out.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ typedef struct folder {
     const char *root;
     tt_file_list files; // names below root, class by class
     int64_t *end;       // [classes]: of the files of each class
+    tt_left_out left;
 } folder;
 
 static void close_source(tt_source *source)
@@ -189,6 +191,35 @@ static void keep_part(folder *f, const tt_source_request *request,
     tt_file_list_keep(&f->files, first, from, count);
 }
 
+static bool wants_all(const char *name)
+{
+    (void)name;
+    return true;
+}
+
+// Of the files from `first` on keeps those that can be decoded.
+static void keep_images(folder *f, int64_t first)
+{
+    int64_t n = first;
+    for (int64_t i = first; i < f->files.n; i++) {
+        const char *name = tt_file_list_at(&f->files, i);
+        if (tt_decode_knows(name))
+            f->files.at[n++] = f->files.at[i];
+        else
+            tt_left_out_add(&f->left, name);
+    }
+    f->files.n = n;
+}
+
+static tt_status no_images(const folder *f, const char *path)
+{
+    const char *left = tt_left_out_text(&f->left, f->arena);
+    return tt_fail(TT_ERR_ARG,
+                   "%s has no images that can be read (" TT_DECODE_NAMES
+                   ")%s%s; remove the folder if it is not a class",
+                   path, left != NULL ? "; " : "", left != NULL ? left : "");
+}
+
 static tt_status list_class(folder *f, const tt_source_request *request,
                             int64_t i, bool is_part)
 {
@@ -198,12 +229,10 @@ static tt_status list_class(folder *f, const tt_source_request *request,
     if (path == NULL)
         return TT_ERR_NOMEM;
     if (request->split == TT_SPLIT_TRAIN || is_part || tt_file_is_folder(path))
-        TT_TRY(tt_file_list_tree(f->root, name, tt_decode_knows, &f->files));
+        TT_TRY(tt_file_list_tree(f->root, name, wants_all, &f->files));
+    keep_images(f, first);
     if (f->files.n == first && (request->split == TT_SPLIT_TRAIN || is_part))
-        return tt_fail(TT_ERR_ARG,
-                       "%s has no images (jpg, jpeg, png); remove the folder "
-                       "if it is not a class",
-                       path);
+        return no_images(f, path);
     if (is_part)
         keep_part(f, request, first);
     f->end[i] = f->files.n;
@@ -227,6 +256,14 @@ static tt_status fill(folder *f, const tt_source_request *request)
     for (int64_t i = 0; i < f->source.classes; i++)
         TT_TRY(list_class(f, request, i, is_part));
     f->source.n = f->files.n;
+    if (f->left.n > 0) {
+        const char *text = tt_left_out_text(&f->left, f->arena);
+        f->source.note =
+            text == NULL ? NULL
+                         : tt_arena_printf(f->arena, "%s: %s", f->root, text);
+        if (f->source.note == NULL)
+            return tt_fail(TT_ERR_NOMEM, "no memory for a list of files");
+    }
     if (is_val && !is_part && f->source.n == 0)
         return tt_fail(TT_ERR_ARG, "%s has no images of the %lld classes",
                        f->root, (long long)f->source.classes);
@@ -261,7 +298,7 @@ static tt_status open_source(const tt_source_request *request,
 
 const tt_source_def tt_source_folder = {
     .name = "folder",
-    .doc = "JPEG and PNG images in a folder per class.",
+    .doc = "Images (JPEG, PNG, BMP, GIF, PPM) in a folder per class.",
     .open = open_source,
     .close = close_source,
     .image = image,

@@ -246,7 +246,7 @@ static tt_status open_source(const tt_source_request *request,
 
 const tt_source_def tt_source_webdataset = {
     .name = "webdataset",
-    .doc = "JPEG and PNG images with their classes in tar shards.",
+    .doc = "Images with their classes in tar shards, .gz or not.",
     .open = open_source,
     .close = close_source,
     .image = image,

@@ -299,6 +299,17 @@ static tt_status settle(tt_trainer *t)
                                  has_best ? t->state.best_step : -1);
 }
 
+// What sources left out.
+static void note_data(const tt_data *data, tt_str *notes)
+{
+    const char *train = data->train != NULL ? data->train->note : NULL;
+    const char *val = data->val != NULL ? data->val->note : NULL;
+    if (train != NULL)
+        tt_str_addf(notes, "%s\n", train);
+    if (val != NULL && (train == NULL || strcmp(train, val) != 0))
+        tt_str_addf(notes, "%s\n", val);
+}
+
 tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
 {
     const tt_train_options *o = &t->session->options;
@@ -306,6 +317,7 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
                         &(tt_exec_options){.trace = tt__trainer_traces(t)}));
     if (t->session->data->val != NULL)
         TT_TRY(tt_evaluator_open(t->session, &t->evaluator));
+    note_data(t->session->data, notes);
     TT_TRY(choose_start(t, notes));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", open_folder(t)));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", settle(t)));

@@ -22,6 +22,31 @@ typedef struct golden {
 } golden;
 
 static const golden goldens[] = {
+    {"bmp/rgb24", 3, 5, 7, 0x5cb8eb68ca351902},
+    {"bmp/gray8", 1, 6, 5, 0x570b8812dd4b0913},
+    {"bmp/bits1", 1, 9, 13, 0xee93591d882209ea},
+    {"bmp/palette8", 3, 8, 9, 0xfe4c4a4ddd0e5721},
+    {"bmp/rgba32", 3, 5, 6, 0x71bb42e2d65a5649},
+    {"bmp/palette4", 3, 6, 7, 0x64c5d7be4847c368},
+    {"bmp/down16", 3, 6, 7, 0xe4e2382220955401},
+    {"bmp/mask565", 3, 6, 7, 0x288f02e2f1de9227},
+    {"bmp/os2", 3, 6, 5, 0x9556b62d273d154a},
+    {"gif/interlaced", 3, 20, 23, 0xbcfc01333ee283e1},
+    {"gif/plain", 3, 20, 23, 0xbcfc01333ee283e1},
+    {"gif/gray", 1, 7, 9, 0x5f74af0c971f9190},
+    {"gif/smooth", 3, 60, 70, 0x704b37477d47f9bc},
+    {"gif/long", 1, 130, 140, 0x060037ab4944c827},
+    {"gif/moving", 3, 8, 8, 0x14c7d53c8514bf77},
+    {"gif/transparent", 3, 20, 23, 0xbcfc01333ee283e1},
+    {"gif/part", 3, 25, 30, 0x38899314024058b0},
+    {"pnm/p6", 3, 5, 7, 0x4fd08a2cb303db2a},
+    {"pnm/p5", 1, 5, 7, 0x5169770f8c7a4395},
+    {"pnm/p4", 1, 5, 13, 0xaa5a53b08125531a},
+    {"pnm/p2", 1, 2, 3, 0x346cddcb3fc2d135},
+    {"pnm/p1", 1, 2, 4, 0x2fa18fdba22ecc85},
+    {"pnm/p3", 3, 2, 2, 0x32121f38137e48a4},
+    {"pnm/p6-most", 3, 2, 3, 0x972c9e7d2bc28642},
+    {"pnm/p5-wide", 1, 2, 3, 0x3839cc29a3077749},
     {"jpeg/cmyk", 3, 10, 12, 0x8bfa6279677137f0},
     {"jpeg/gray", 1, 11, 19, 0xeb29bb96eb94103b},
     {"jpeg/progressive", 3, 16, 24, 0xcf65c957ffc86746},
@@ -50,7 +75,7 @@ static const golden goldens[] = {
     {"png/rgba16", 3, 7, 9, 0xe848c576efa792ae},
     {"png/rgba8", 3, 7, 9, 0x15493b5eea4f0a55},
 };
-enum { N_GOLDENS = sizeof goldens / sizeof goldens[0], MAX_BYTES = 8192 };
+enum { N_GOLDENS = sizeof goldens / sizeof goldens[0], MAX_BYTES = 16384 };
 
 static uint8_t bytes[MAX_BYTES];
 
@@ -125,6 +150,9 @@ TEST(damaged_images_are_refused_in_silence)
     CHECK(fd >= 0 && dup2(fd, STDERR_FILENO) >= 0);
     check_bad("jpeg");
     check_bad("png");
+    check_bad("bmp");
+    check_bad("gif");
+    check_bad("pnm");
     CHECK(n_bad > 15);
     CHECK(fstat(fd, &st) == 0 && st.st_size == 0);
     close(fd);
@@ -183,7 +211,7 @@ TEST(what_an_image_is_decides_not_its_name)
     CHECK(tt_decode_knows("a/b.JPG") && tt_decode_knows("x.y.jpeg") &&
           tt_decode_knows("x.Png"));
     CHECK(!tt_decode_knows("jpg") && !tt_decode_knows("x.jpg.txt") &&
-          !tt_decode_knows("x.gif"));
+          !tt_decode_knows("x.webp"));
 }
 
 TEST(decoding_without_memory_fails_and_leaves_none)

@@ -212,7 +212,7 @@ TEST(folders_that_are_not_right_are_named)
     check_error(&request, "/a/x.png: the PNG is damaged");
     put("a/x.png", "png/rgb8");
     put("a/y.png", "jpeg/bad-text");
-    check_error(&request, "/a/y.png: the image is neither");
+    check_error(&request, "/a/y.png: it is no image that can be read");
     leave();
 }
 
@@ -272,5 +272,39 @@ TEST(opening_a_folder_without_memory_leaves_none)
         }
         CHECK(status == TT_OK && k > 5);
     }
+    leave();
+}
+
+TEST(images_of_many_kinds_are_read_and_others_are_counted)
+{
+    enter();
+    put("a/1.bmp", "bmp/rgb24");
+    put("a/2.gif", "gif/plain");
+    put("a/3.ppm", "pnm/p6");
+    put("a/4.webp", "jpeg/bad-text");
+    put("a/5.WEBP", "jpeg/bad-text");
+    put("a/README", "jpeg/bad-text");
+    put("b/1.jfif", "jpeg/gray");
+    put("b/deep/2.PGM", "pnm/p5");
+    put("b/deep/3.tiff", "jpeg/bad-text");
+    tt_source_request request = request_of(root, TT_SPLIT_TRAIN);
+    tt_source *source = NULL;
+    tt_image image = {0};
+    request.holdout = 0;
+    CHECK_OK(open_as(&request, &source));
+    CHECK(source->n == 5 && source->classes == 2 && source->channels == 3);
+    CHECK(source->note != NULL &&
+          strstr(source->note, "4 files are left out: 2 .webp, 1 without an "
+                               "ending, 1 .tiff") != NULL);
+    for (int64_t i = 0; i < source->n; i++) {
+        int32_t label = -1;
+        CHECK_OK(tt_source_read_image(source, i, &image, &label));
+        CHECK(label == (i < 3 ? 0 : 1));
+    }
+    tt_image_fini(&image);
+    tt_source_close(source);
+    put("c/1.webp", "jpeg/bad-text");
+    check_error(&request, "/c has no images that can be read");
+    check_error(&request, "3 .webp");
     leave();
 }

@@ -78,3 +78,23 @@ refuses 'pictures/train/bee/3.jpg: the JPEG is damaged' data=folder \
 printf 'x' | dd of=shard-1.tar bs=1 seek=1030 conv=notrunc 2>/dev/null
 refuses 'shard-1.tar: the tar header at byte 1024 has a wrong checksum' \
     data=webdataset data.path=. data.resize=fit
+
+# Other kinds of images are read too, and what is not read is counted: in the header
+# of the run, in its log, and by inspect.
+mkdir -p kinds/ant kinds/bee
+for class in ant bee; do
+    cp "$corpus/bmp/rgb24" kinds/$class/1.bmp
+    cp "$corpus/gif/plain" kinds/$class/2.gif
+    cp "$corpus/pnm/p6" kinds/$class/3.ppm
+    : >kinds/$class/4.webp
+done
+: >kinds/bee/5.tif
+left='kinds: 3 files are left out: 2 .webp, 1 .tif'
+"$tutti" train model=mlp model.layers=1 model.width=4 data=folder \
+    data.path=kinds data.holdout=0 data.resize=fit image=8 batch=2 \
+    train.steps=2 threads=1 run=kinds-run >out 2>&1 || fail "$(cat out)"
+grep -q "$left" out || fail "the run does not say: $left"
+grep -q "$left" kinds-run/log.txt || fail "its log does not say: $left"
+"$tutti" data inspect kinds >out 2>&1 || fail "$(cat out)"
+grep -q "$left" out || fail "inspect does not say: $left"
+grep -q 'images     6' out || fail "inspect does not count: $(cat out)"
