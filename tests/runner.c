@@ -10,6 +10,8 @@
 
 #include "runner.h"
 
+#include "backend/cpu/isa.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -323,6 +325,18 @@ static bool parse(int argc, char **argv, options *opt)
     return opt->n_jobs >= 1 && opt->n_jobs <= MAX_JOBS;
 }
 
+// TUTTI_ISA makes this machine a smaller one, for tests in C as for scripts.
+static bool limit_isa(void)
+{
+    const char *given = getenv("TUTTI_ISA");
+    const int level =
+        given == NULL || given[0] == '\0' ? 0 : tt_isa_find(given);
+    if (level >= 0 && tt_isa_limit((tt_isa)level) == TT_OK)
+        return true;
+    fprintf(stderr, "TUTTI_ISA=%s: it is one of " TT_ISA_CHOICES "\n", given);
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     options opt = {.n_jobs = 2};
@@ -331,6 +345,8 @@ int main(int argc, char **argv)
                         "[--first] [-j N] [--scripts DIR] [WORD...]\n");
         return 2;
     }
+    if (!limit_isa())
+        return 2;
     int n = 0;
     for (const tt_test *t = tests; t != NULL; t = t->next)
         n++;

@@ -58,6 +58,7 @@ typedef struct tt_backend_def {
     const tt_drain_def *drain; // the same; NULL: states are read in their turn
     bool (*is_here)(void);     // NULL: everywhere
     bool (*has_dtype)(tt_dtype dtype);
+    bool (*has_fast)(tt_dtype dtype); // not by way of another; NULL: it has
     // Layouts, see tt_target; NULL: none.
     int64_t (*layout_bytes)(tt_backend *backend, int32_t layout);
     int32_t (*layout_part)(tt_backend *backend, int32_t layout,

@@ -1,6 +1,6 @@
 // doctor_machine - processor, memory, disk, limits.
 
-#include "backend/cpu/simd.h"
+#include "backend/cpu/isa.h"
 #include "backend/machine.h"
 #include "cli/doctor.h"
 #include "cli/table.h"
@@ -60,14 +60,15 @@ static void look_at_kernels(tt_doctor *d)
     add_flags(&f->value);
     if (f->value.n == 0)
         tt_str_add(&f->value, "unknown");
-    const char *isa = tt_simd_get()->isa;
+    const tt_isa used = tt_isa_used(), here = tt_isa_here();
     f = tt__doctor_add(d, "kernels");
-    const char *about = strcmp(isa, "v4b") == 0  ? "AVX-512 with bf16"
-                        : strcmp(isa, "v4") == 0 ? "AVX-512"
-                        : strcmp(isa, "v3") == 0 ? "AVX2"
-                                                 : "the plainest";
-    tt_str_addf(&f->value, "%s: %s", isa, about);
-    if (strcmp(isa, "base") == 0) {
+    tt_str_addf(&f->value, "%s: %s", tt_isa_name[used], tt_isa_doc[used]);
+    if (used < here) {
+        f->level = TT_FINDING_NOTE;
+        tt_str_addf(&f->value, "; limited, the processor has %s: %s",
+                    tt_isa_name[here], tt_isa_doc[here]);
+        tt_str_add(&f->fix, "leave out isa= and unset TUTTI_ISA");
+    } else if (used == TT_ISA_BASE) {
         f->level = TT_FINDING_NOTE;
         tt_str_add(&f->fix, "an x86-64 processor with AVX2 is several times "
                             "faster");

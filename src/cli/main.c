@@ -1,5 +1,6 @@
 // main - finds the command, reads the command line, prints the one error.
 
+#include "backend/cpu/isa.h"
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/term.h"
@@ -57,6 +58,30 @@ static const char *cache_folder(tt_arena *arena)
                : tt_arena_printf(arena, "%s/.cache/tutti", home);
 }
 
+static tt_status limit_isa(const char *origin, const char *value)
+{
+    const int level = tt_isa_find(value);
+    if (level < 0)
+        return tt_fail(TT_ERR_ARG, "%s=%s: it is one of " TT_ISA_CHOICES,
+                       origin, value);
+    return tt_isa_limit((tt_isa)level);
+}
+
+// Before a command computes anything: what TUTTI_ISA says this processor is, and the
+// setting, which every command takes. Of both the lower counts. Ranks inherit them.
+static tt_status set_isa(tt_settings *settings)
+{
+    const char *given = getenv("TUTTI_ISA");
+    tt_setting *s = tt_settings_find(settings, "isa");
+    if (given != NULL && given[0] != '\0')
+        TT_TRY(limit_isa("TUTTI_ISA", given));
+    if (s == NULL)
+        return TT_OK;
+    s->used = true;
+    const tt_status status = limit_isa("isa", s->value);
+    return status == TT_OK ? status : tt_fail_context(status, "%s", s->origin);
+}
+
 // Who asked for JSON gets an object from every command, also when it failed.
 static void print_error(bool is_json)
 {
@@ -85,6 +110,8 @@ static tt_status run(const tt_command_def *command, const char *const *word,
         return tt_fail(TT_ERR_NOMEM, "no memory");
     tt_status status = tt__cli_read(command, &cli, word, n);
     cli.settings.cache = cache_folder(cli.arena);
+    if (status == TT_OK)
+        status = set_isa(&cli.settings);
     if (status == TT_OK)
         status = command->run(&cli, exit_out);
     tt_arena_destroy(cli.arena);

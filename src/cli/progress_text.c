@@ -1,6 +1,7 @@
 // progress_text - what a run says in lines that stay: the table at its start, a
 // line per point and evaluation, notes, samples, the summary.
 
+#include "backend/cpu/isa.h"
 #include "cli/progress_parts.h"
 #include "cli/table.h"
 #include "tutti/tutti.h"
@@ -59,6 +60,9 @@ static void size_rows(rows *r, const tt_run_facts *f)
     if (f->blocks > 0)
         tt_str_addf(&r->value, ", exact in %lld block%s", (long long)f->blocks,
                     f->blocks == 1 ? "" : "s");
+    if (tt_isa_used() < tt_isa_here())
+        tt_str_addf(&r->value, ", isa=%s of %s", tt_isa_name[tt_isa_used()],
+                    tt_isa_name[tt_isa_here()]);
     row(r, "precision");
     if (f->ranks != NULL)
         row_of(r, "ranks", f->ranks);

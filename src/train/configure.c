@@ -1,5 +1,6 @@
 // configure - settings to a job: which model, optimiser, device, precision.
 
+#include "backend/cpu/isa.h"
 #include "base/alloc.h"
 #include "train/device.h"
 #include "train/exact.h"
@@ -157,6 +158,22 @@ static tt_dtype compute_dtype(int precision)
     return dtype[precision];
 }
 
+// A precision means the same numbers everywhere; whether it is worth it does not.
+static void note_speed(tt_job *job)
+{
+    const tt_backend_def *def = job->backend->def;
+    if (def->has_fast == NULL ||
+        def->has_fast(compute_dtype(job->options.precision)))
+        return;
+    const char *name = tt_precision_name[job->options.precision];
+    job->note =
+        tt_arena_printf(job->arena,
+                        "this processor has no instructions for %s (isa: %s): "
+                        "the numbers are those of %s anywhere, but it is not "
+                        "faster than fp32",
+                        name, tt_isa_name[tt_isa_used()], name);
+}
+
 static tt_status set_device(tt_job *job, const tt_settings *settings)
 {
     TT_TRY(tt__job_open_device(job, settings));
@@ -166,7 +183,9 @@ static tt_status set_device(tt_job *job, const tt_settings *settings)
             job->arena, "this %s has no fast %s arithmetic; computing in fp32",
             job->options.device, tt_precision_name[job->options.precision]);
         job->options.precision = TT_PRECISION_FP32;
+        job->is_lowered = true;
     }
+    note_speed(job);
     if (job->options.precision == TT_PRECISION_FP8 && job->options.exact)
         return tt_fail(
             TT_ERR_ARG,
@@ -188,7 +207,7 @@ static tt_status set_masters(tt_job *job)
         return tt_fail(TT_ERR_ARG,
                        "optim.master=false is for adamw and adam, not %s",
                        name);
-    if (job->note != NULL) { // it was asked for, and the device has none
+    if (job->is_lowered) { // it was asked for, and the device has none
         job->optim_params.master = true;
         return TT_OK;
     }

@@ -2,6 +2,7 @@
 
 #include "train/device.h"
 
+#include "backend/cpu/isa.h"
 #include "base/alloc.h"
 
 #include <stdlib.h>
@@ -152,6 +153,7 @@ tt_status tt__job_open_device(tt_job *job, const tt_settings *settings)
                                   .may_be_absent = settings->is_plan,
                                   .local = peers->local};
     TT_TRY(parse(job, &def, &options.number));
+    TT_TRY(tt_isa_limit((tt_isa)job->where.isa));
     tt_status status = tt_backend_open(def, &options, &job->backend);
     job->on_device = 1;
     if (status == TT_OK && settings->memory > 0)

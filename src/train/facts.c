@@ -1,6 +1,6 @@
 #include "train/facts.h"
 
-#include "backend/cpu/simd.h"
+#include "backend/cpu/isa.h"
 #include "backend/machine.h"
 #include "base/arena.h"
 #include "store/report.h"
@@ -66,6 +66,17 @@ static void list_facts(list *l, const tt_run_facts *f)
     add(l, "note", f->note);
 }
 
+static const char *instructions(tt_arena *arena)
+{
+    const tt_isa used = tt_isa_used(), here = tt_isa_here();
+    return used == here
+               ? tt_arena_printf(arena, "%s: %s", tt_isa_name[used],
+                                 tt_isa_doc[used])
+               : tt_arena_printf(arena, "%s: %s; limited, the processor has %s",
+                                 tt_isa_name[used], tt_isa_doc[used],
+                                 tt_isa_name[here]);
+}
+
 static void list_machine(list *l, const tt_run_facts *f)
 {
     struct utsname system = {0};
@@ -76,7 +87,7 @@ static void list_machine(list *l, const tt_run_facts *f)
         add(l, "host", tt_arena_strdup(l->arena, system.nodename));
     add(l, "processor", tt_arena_strdup(l->arena, cpu));
     add(l, "device", f->device);
-    add(l, "kernels", tt_simd_get()->isa);
+    add(l, "instructions", instructions(l->arena));
     add(l, "threads",
         tt_arena_printf(l->arena, "%lld of %d cores", (long long)f->threads,
                         tt_machine_cores()));

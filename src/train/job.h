@@ -90,6 +90,7 @@ typedef struct tt_job {
     const tt_optim_def *optim;
     tt_job_optim optim_params;
     const char *note; // something the user should know; NULL: nothing
+    bool is_lowered;  // to fp32: the device has not the precision asked for
     tt_model_io io;   // extents of one micro-batch, over all ranks
     tt_graph *graph;
     tt_backend *backend;

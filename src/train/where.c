@@ -2,6 +2,7 @@
 
 #include "train/where.h"
 
+#include "backend/cpu/isa.h"
 #include "comm/coll/coll.h"
 
 #include <string.h>
@@ -20,6 +21,8 @@ static const tt_opt top[] = {
      TT_OPT_STR, AT(collective)},
     {"transport", "auto", "between ranks", TT_OPT_CHOICE, AT(transport),
      "auto|self|shm|mpi|nccl"},
+    {"isa", "auto", "the processor's instructions that are used, at most",
+     TT_OPT_CHOICE, AT(isa), TT_ISA_CHOICES},
     {0},
 };
 

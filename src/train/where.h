@@ -1,6 +1,6 @@
-// where - the settings that say on how many ranks a job runs, who holds what, and how
-// they exchange what they must: mesh.* layout.* zero exchange.* collective transport
-// comm.* loss.*
+// where - the settings that say on how many ranks a job runs, who holds what, how
+// they exchange what they must, and with which instructions they compute: mesh.*
+// layout.* zero exchange.* collective transport comm.* loss.* isa
 //
 // None of them changes what is computed (but for the order of sums), so a run goes
 // on under others.
@@ -80,6 +80,7 @@ typedef struct tt_where {
     int offload; // tt_offload
     const char *collective;
     int transport; // tt_transport
+    int isa;       // tt_isa
     // exchange.*
     int policy, order; // order: tt_flight_order
     int64_t bucket;    // bytes; 0: as measured

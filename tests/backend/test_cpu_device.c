@@ -4,14 +4,16 @@
 #include "backend/cpu/cpu.h"
 #include "test.h"
 
-TEST(cpu_has_the_types_that_are_fast_and_those_of_ref)
+TEST(cpu_has_the_same_types_on_every_processor)
 {
     const tt_backend_def *cpu = tt_backend_find("cpu");
-    CHECK(cpu->has_dtype(TT_BF16) == tt__dnnl_has_bf16());
+    CHECK(cpu->has_dtype(TT_BF16));
+    CHECK(cpu->has_fast(TT_BF16) == tt__dnnl_has_bf16());
+    CHECK(cpu->has_fast(TT_F32));
     CHECK(cpu->has_dtype(TT_F32) && cpu->has_dtype(TT_F64));
     CHECK(cpu->has_dtype(TT_I32) && !cpu->has_dtype(TT_F16));
     CHECK(tt__cpu_is_fast(TT_F32) && !tt__cpu_is_fast(TT_F64));
-    CHECK(tt__cpu_is_fast(TT_BF16) == tt__dnnl_has_bf16());
+    CHECK(tt__cpu_is_fast(TT_BF16));
 }
 
 TEST(cpu_layouts_know_their_channel_block)

@@ -96,8 +96,6 @@ TEST(cpu_matmul_grad_w_adds_to_its_output)
 
 TEST(cpu_matmul_in_bf16_equals_ref)
 {
-    if (!tt__dnnl_has_bf16())
-        SKIP("this CPU has no bf16");
     for (int i = 0; i < N_PRODUCTS; i++) {
         const cpu_case c = with(&products[i], TT_BF16);
         // Results are rounded to 8 bits, an activation's argument too.
@@ -142,7 +140,7 @@ TEST(cpu_matmul_does_not_depend_on_threads)
     };
     const int n_large = sizeof(large) / sizeof(large[0]);
     for (int i = 0; i < N_PRODUCTS + n_large; i++)
-        for (int b = 0; b < (tt__dnnl_has_bf16() ? 2 : 1); b++) {
+        for (int b = 0; b < 2; b++) {
             const cpu_case c =
                 with(i < n_large ? &large[i] : &products[i - n_large],
                      b == 0 ? TT_F32 : TT_BF16);
@@ -229,8 +227,6 @@ TEST(cpu_conv_and_its_gradients_equal_ref)
 
 TEST(cpu_conv_in_bf16_equals_ref)
 {
-    if (!tt__dnnl_has_bf16())
-        SKIP("this CPU has no bf16");
     for (int i = 0; i < N_CONVOLUTIONS; i++) {
         cpu_case c = convolutions[i];
         c.dtype = TT_BF16;
@@ -304,7 +300,7 @@ static const cpu_case pools[] = {
 TEST(cpu_pools_equal_ref)
 {
     for (int i = 0; i < (int)(sizeof(pools) / sizeof(pools[0])); i++)
-        for (int b = 0; b < (tt__dnnl_has_bf16() ? 2 : 1); b++) {
+        for (int b = 0; b < 2; b++) {
             cpu_case c = pools[i];
             c.dtype = b == 0 ? TT_F32 : TT_BF16;
             cpu_check(&c, b == 0 ? 1e-6 : 1.0 / 128);
@@ -394,7 +390,7 @@ TEST(cpu_batch_norm_equals_ref_in_every_layout)
     static const int64_t blocks[] = {0, 8, 16, 32};
     for (int i = 0; i < N_NORMS; i++)
         for (int k = 0; k < 4; k++)
-            for (int b = 0; b < (tt__dnnl_has_bf16() ? 2 : 1); b++) {
+            for (int b = 0; b < 2; b++) {
                 const cpu_case c =
                     norm_case(&norms[i], b == 0 ? TT_F32 : TT_BF16, blocks[k]);
                 cpu_check(&c, b == 0 ? 3e-6 : 1.0 / 128);

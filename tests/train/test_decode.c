@@ -159,13 +159,6 @@ TEST(decoding_is_the_forward_pass_on_the_cpu)
 
 TEST(decoding_is_the_forward_pass_in_bf16)
 {
-    tt_backend *cpu = NULL;
-    CHECK_OK(tt_backend_open(tt_backend_find("cpu"), &(tt_backend_options){0},
-                             &cpu));
-    const bool has_bf16 = cpu->target.has_dtype(&cpu->target, TT_BF16);
-    tt_backend_close(cpu);
-    if (!has_bf16)
-        SKIP("this CPU has no bf16");
     for (int i = 0; i < N_SUBJECTS; i++)
         compare(&subjects[i], &(arrangement){"cpu", TT_BF16, TT_F32, 0, false},
                 1, 0.06);

@@ -17,7 +17,7 @@ static inline tt__dnnl *tt__cpu_dnnl(const tt_backend *backend)
     return backend->device;
 }
 
-// f32, or bf16 where the CPU has it: what the fast kernels compute with.
+// f32 or bf16: what the fast kernels compute with.
 bool tt__cpu_is_fast(tt_dtype dtype);
 
 // 0: dense.

@@ -5,7 +5,7 @@
 
 bool tt__cpu_is_fast(tt_dtype dtype)
 {
-    return dtype == TT_F32 || (dtype == TT_BF16 && tt__dnnl_has_bf16());
+    return dtype == TT_F32 || dtype == TT_BF16;
 }
 
 void tt__operand_set_layout(tt_operand *o, int32_t layout)
@@ -16,9 +16,13 @@ void tt__operand_set_layout(tt_operand *o, int32_t layout)
 
 static bool has_dtype(tt_dtype dtype)
 {
-    if (dtype == TT_BF16)
-        return tt__dnnl_has_bf16();
     return dtype != TT_F16 && dtype <= TT_U8;
+}
+
+// Without instructions for it bf16 is the same numbers by way of fp32.
+static bool has_fast(tt_dtype dtype)
+{
+    return dtype != TT_BF16 || tt__dnnl_has_bf16();
 }
 
 static int64_t layout_bytes(tt_backend *backend, int32_t layout)
@@ -54,6 +58,7 @@ const tt_backend_def tt_backend_cpu = {
     .doc = "Fast kernels for the CPU: oneDNN and own vectorised ones.",
     .kernels = tt_cpu_kernels,
     .has_dtype = has_dtype,
+    .has_fast = has_fast,
     .layout_bytes = layout_bytes,
     .layout_part = layout_part,
     .layout_hash = layout_hash,

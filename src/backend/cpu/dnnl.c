@@ -2,11 +2,13 @@
 // in dnnl_create.c.
 
 #include "backend/cpu/dnnl_inner.h"
+#include "backend/cpu/isa.h"
 #include "base/alloc.h"
 #include "base/rng.h"
 
 #include <assert.h>
 #include <omp.h>
+#include <stdatomic.h>
 #include <string.h>
 
 tt_status tt__dnnl_fail(dnnl_status_t status, const char *what)
@@ -21,8 +23,55 @@ tt_status tt__dnnl_fail(dnnl_status_t status, const char *what)
                    (int)status);
 }
 
+// The most that the library may use at a level. It takes a limit only before the
+// first question about it, so every question goes through effective_isa.
+static int isa_of(tt_isa level)
+{
+    static const dnnl_cpu_isa_t most[TT_N_ISAS] = {
+        [TT_ISA_BASE] = dnnl_cpu_isa_sse41,
+        [TT_ISA_V3] = dnnl_cpu_isa_avx2,
+        [TT_ISA_V4] = dnnl_cpu_isa_avx512_core,
+        [TT_ISA_V4B] = dnnl_cpu_isa_avx512_core_bf16,
+    };
+    return (int)most[level];
+}
+
+#ifdef TT_ISA_BASE_ONLY
+
+static int effective_isa(void) // no x86: there is nothing to limit
+{
+    return 0;
+}
+
+#else
+
+static int effective_isa(void)
+{
+    static atomic_bool is_limited;
+    if (!atomic_exchange(&is_limited, true))
+        (void)dnnl_set_max_cpu_isa((dnnl_cpu_isa_t)isa_of(tt_isa_used()));
+    return (int)dnnl_get_effective_cpu_isa();
+}
+
+#endif
+
+// A program that used the library before us may have left it without our limit. AMX
+// beyond the highest level is no harm to what was asked for.
+static tt_status check_isa(void)
+{
+    const tt_isa level = tt_isa_used();
+    const int beyond = effective_isa() & ~isa_of(level);
+    return beyond == 0 || level == TT_ISA_V4B
+               ? TT_OK
+               : tt_fail(TT_ERR_STATE,
+                         "isa=%s: oneDNN was used in this process before with "
+                         "more; open a session first",
+                         tt_isa_name[level]);
+}
+
 tt_status tt__dnnl_create(int n_threads, tt__dnnl **dnnl_out)
 {
+    TT_TRY(check_isa());
     tt__dnnl *dnnl = tt_alloc(sizeof(*dnnl));
     if (dnnl == NULL)
         return tt_fail(TT_ERR_NOMEM, "oneDNN: no memory");
@@ -59,9 +108,8 @@ int tt__dnnl_threads(const tt__dnnl *dnnl)
 
 bool tt__dnnl_has_bf16(void)
 {
-    const int isa = (int)dnnl_get_effective_cpu_isa();
-    return (isa & (int)dnnl_cpu_isa_avx512_core_bf16) ==
-           (int)dnnl_cpu_isa_avx512_core_bf16;
+    const int wanted = (int)dnnl_cpu_isa_avx512_core_bf16;
+    return (effective_isa() & wanted) == wanted;
 }
 
 // ---- tensors ----
@@ -123,16 +171,26 @@ static dnnl_data_type_t type_of(tt_dtype dtype)
 dnnl_memory_desc_t tt__dnnl_md(const tt__dnnl *dnnl, const tt__tensor *t)
 {
     dnnl_memory_desc_t md = {0};
+    const bool is_wide = tt__is_widened(t->dtype);
+    const dnnl_data_type_t type = is_wide ? dnnl_f32 : type_of(t->dtype);
+    tt__tensor floats;
     if (t->ndim == 0)
         return md;
-    if (t->layout > 0)
-        return dnnl->layout[t->layout - 1];
+    if (t->layout > 0) {
+        md = dnnl->layout[t->layout - 1];
+        md.data_type = is_wide ? type : md.data_type;
+        return md;
+    }
+    if (t->layout == 0 && is_wide) {
+        (void)tt__wide_strided(t, &floats);
+        t = &floats;
+    }
     const dnnl_status_t status =
         t->layout == TT__ANY
-            ? dnnl_memory_desc_init_by_tag(
-                  &md, t->ndim, t->dims, type_of(t->dtype), dnnl_format_tag_any)
-            : dnnl_memory_desc_init_by_strides(&md, t->ndim, t->dims,
-                                               type_of(t->dtype), t->stride);
+            ? dnnl_memory_desc_init_by_tag(&md, t->ndim, t->dims, type,
+                                           dnnl_format_tag_any)
+            : dnnl_memory_desc_init_by_strides(&md, t->ndim, t->dims, type,
+                                               t->stride);
     assert(status == dnnl_success);
     (void)status;
     return md;
@@ -280,9 +338,8 @@ static dnnl_memory_desc_t blocked(const tt__tensor *t, int64_t block)
 
 int64_t tt__dnnl_channel_block(void)
 {
-    const int isa = (int)dnnl_get_effective_cpu_isa();
     const int wide = (int)dnnl_cpu_isa_avx512_core;
-    return (isa & wide) == wide ? 16 : 8;
+    return (effective_isa() & wide) == wide ? 16 : 8;
 }
 
 tt_status tt__layout_of_blocks(tt__dnnl *dnnl, const tt__tensor *t,
@@ -328,9 +385,29 @@ static tt_status make_memory(tt__prim *prim, int arg,
     return TT_OK;
 }
 
-static tt_status bind_slots(tt__prim *prim, const_dnnl_primitive_desc_t pd,
-                            const tt__slot *slot)
+static bool is_output(int arg)
 {
+    return arg == DNNL_ARG_DST || arg == DNNL_ARG_DIFF_SRC ||
+           arg == DNNL_ARG_DIFF_WEIGHTS;
+}
+
+// A tensor of bf16 of which the library sees floats in the format `md`: what the
+// caller has lies in the same order.
+static void bind_wide(tt__prim *prim, int i, const tt__tensor *t,
+                      dnnl_memory_desc_t *md)
+{
+    tt__tensor floats;
+    prim->wide[i] = t->layout == 0
+                        ? tt__wide_strided(t, &floats)
+                        : tt__wide_flat((int64_t)dnnl_memory_desc_get_size(md) /
+                                        tt_dtype_bytes(TT_F32));
+    md->data_type = dnnl_bf16;
+}
+
+static tt_status bind_slots(tt__prim *prim, const_dnnl_primitive_desc_t pd,
+                            const tt__slots *slots)
+{
+    const tt__slot *slot = slots->slot;
     for (int i = 0; i < prim->n_slots; i++) {
         prim->arg_of[i] = -1;
         if (slot[i].arg == 0)
@@ -341,24 +418,32 @@ static tt_status bind_slots(tt__prim *prim, const_dnnl_primitive_desc_t pd,
             return tt_fail(TT_ERR_STATE, "oneDNN: a tensor has no format");
         if (md->ndims == 0)
             continue;
-        TT_TRY(tt__dnnl_intern(prim->dnnl, md, &prim->layout[i]));
+        const tt__tensor *t = slots->tensor[i];
+        dnnl_memory_desc_t outside = *md;
+        if (t != NULL && tt__is_widened(t->dtype))
+            bind_wide(prim, i, t, &outside);
+        TT_TRY(tt__dnnl_intern(prim->dnnl, &outside, &prim->layout[i]));
+        prim->is_written[i] = is_output(slot[i].arg);
         prim->arg_of[i] = prim->n_args;
         TT_TRY(make_memory(prim, slot[i].arg, md));
     }
     const dnnl_memory_desc_t *scratch =
         dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    prim->scratch_bytes = (int64_t)dnnl_memory_desc_get_size(scratch);
+    prim->own_scratch = (int64_t)dnnl_memory_desc_get_size(scratch);
+    prim->scratch_bytes = (prim->own_scratch + 63) / 64 * 64;
+    for (int i = 0; i < prim->n_slots; i++)
+        prim->scratch_bytes += tt__wide_bytes(&prim->wide[i]);
     return make_memory(prim, DNNL_ARG_SCRATCHPAD, scratch);
 }
 
 tt_status tt__prim_make(tt__dnnl *dnnl, const_dnnl_primitive_desc_t pd,
-                        const tt__slot *slot, int n_slots, tt__prim **prim_out)
+                        const tt__slots *slots, tt__prim **prim_out)
 {
     tt__prim *prim = tt_alloc(sizeof(*prim));
     if (prim == NULL)
         return tt_fail(TT_ERR_NOMEM, "oneDNN: no memory for a primitive");
     prim->dnnl = dnnl;
-    prim->n_slots = n_slots;
+    prim->n_slots = slots->n;
     tt_status status = tt__dnnl_fail(
         dnnl_primitive_create(&prim->primitive, pd), "a primitive");
     if (status == TT_OK)
@@ -367,7 +452,7 @@ tt_status tt__prim_make(tt__dnnl *dnnl, const_dnnl_primitive_desc_t pd,
                                       (void *)&prim->name),
             "a primitive's name");
     if (status == TT_OK)
-        status = bind_slots(prim, pd, slot);
+        status = bind_slots(prim, pd, slots);
     if (status != TT_OK) {
         tt__prim_destroy(prim);
         return status;
@@ -408,28 +493,64 @@ bool tt__prim_is_slow(const tt__prim *prim)
            strncmp(prim->name, "simple:any", 10) == 0;
 }
 
-tt_status tt__prim_run(tt__prim *prim, const void *const *data, void *scratch)
+// The library wants writable addresses of inputs too; it only reads them.
+static void *writable(const void *data)
 {
-    // The library wants writable addresses of inputs too; it only reads them.
     union {
         const void *in;
         void *out;
-    } at;
-    dnnl_status_t status = dnnl_success;
-    for (int i = 0; i < prim->n_slots && status == dnnl_success; i++) {
-        if (prim->arg_of[i] < 0)
-            continue;
-        at.in = data[i];
-        status = dnnl_memory_set_data_handle(prim->arg[prim->arg_of[i]].memory,
-                                             at.out);
+    } at = {.in = data};
+    return at.out;
+}
+
+// The addresses that the library gets: of floats behind its scratch for slots that
+// are widened.
+static void place(const tt__prim *prim, const void *const *data, char *scratch,
+                  void *at[TT__MAX_SLOTS])
+{
+    char *floats = scratch + (prim->own_scratch + 63) / 64 * 64;
+    for (int i = 0; i < prim->n_slots; i++) {
+        at[i] = writable(data[i]);
+        if (prim->wide[i].count > 0 && prim->arg_of[i] >= 0) {
+            at[i] = floats;
+            floats += tt__wide_bytes(&prim->wide[i]);
+        }
     }
+}
+
+// Rounds what a run has written, or reads what it is about to.
+static void convert(const tt__prim *prim, const void *const *data,
+                    void *const at[TT__MAX_SLOTS], bool rounds)
+{
+    for (int i = 0; i < prim->n_slots; i++) {
+        if (at[i] == data[i] || prim->arg_of[i] < 0)
+            continue;
+        if (rounds && prim->is_written[i])
+            tt__wide_write(&prim->wide[i], at[i], writable(data[i]));
+        else if (!rounds && (prim->adds || !prim->is_written[i]))
+            tt__wide_read(&prim->wide[i], data[i], at[i]);
+    }
+}
+
+tt_status tt__prim_run(tt__prim *prim, const void *const *data, void *scratch)
+{
+    void *at[TT__MAX_SLOTS];
+    dnnl_status_t status = dnnl_success;
+    if (!prim->is_serial && omp_get_max_threads() != prim->dnnl->n_threads)
+        omp_set_num_threads(prim->dnnl->n_threads);
+    place(prim, data, scratch, at);
+    convert(prim, data, at, false);
+    for (int i = 0; i < prim->n_slots && status == dnnl_success; i++)
+        if (prim->arg_of[i] >= 0)
+            status = dnnl_memory_set_data_handle(
+                prim->arg[prim->arg_of[i]].memory, at[i]);
     if (status == dnnl_success)
         status = dnnl_memory_set_data_handle(prim->arg[prim->n_args - 1].memory,
                                              scratch);
-    if (!prim->is_serial && omp_get_max_threads() != prim->dnnl->n_threads)
-        omp_set_num_threads(prim->dnnl->n_threads);
     if (status == dnnl_success)
         status = dnnl_primitive_execute(prim->primitive, prim->dnnl->stream,
                                         prim->n_args, prim->arg);
+    if (status == dnnl_success)
+        convert(prim, data, at, true);
     return tt__dnnl_fail(status, prim->name);
 }

@@ -20,7 +20,7 @@ typedef struct tt__dnnl tt__dnnl;
 tt_status tt__dnnl_create(int n_threads, tt__dnnl **dnnl_out);
 void tt__dnnl_destroy(tt__dnnl *dnnl);
 int tt__dnnl_threads(const tt__dnnl *dnnl);
-bool tt__dnnl_has_bf16(void);
+bool tt__dnnl_has_bf16(void); // else see dnnl_wide.h
 
 enum {
     TT__MAX_NDIM = 12, // the library's own limit

@@ -42,8 +42,7 @@ typedef struct recipe {
     const_dnnl_primitive_desc_t hint; // of the forward operation; or NULL
     const char *name_part; // wanted in the implementation's name; or NULL
     bool adds, is_serial;
-    const tt__slot *slot;
-    int n_slots;
+    tt__slots slots;
 } recipe;
 
 static tt_status next_match(dnnl_primitive_desc_iterator_t it,
@@ -92,11 +91,13 @@ static tt_status make(tt__dnnl *dnnl, const recipe *r, tt__prim **prim_out)
     omp_set_num_threads(r->is_serial ? 1 : dnnl->n_threads);
     tt_status status = describe(dnnl, r, &pd);
     if (status == TT_OK) {
-        status = tt__prim_make(dnnl, pd, r->slot, r->n_slots, prim_out);
+        status = tt__prim_make(dnnl, pd, &r->slots, prim_out);
         (void)dnnl_primitive_desc_destroy(pd);
     }
-    if (status == TT_OK)
+    if (status == TT_OK) {
         (*prim_out)->is_serial = r->is_serial;
+        (*prim_out)->adds = r->adds;
+    }
     omp_set_num_threads(dnnl->n_threads);
     return status;
 }
@@ -132,8 +133,7 @@ tt_status tt__prim_matmul(tt__dnnl *dnnl, const tt__matmul_desc *d,
     const recipe r = {.op = &op,
                       .adds = d->adds,
                       .is_serial = d->is_serial,
-                      .slot = slot,
-                      .n_slots = 4};
+                      .slots = {slot, {&d->a, &d->b, &bias, &d->c}, 4}};
     return make(dnnl, &r, prim_out);
 }
 
@@ -218,6 +218,9 @@ tt_status tt__prim_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
     };
     dnnl_primitive_desc_t hint = NULL;
     dnnl_convolution_desc_t op;
+    // There is none for bf16, and there must not be one where bf16 is widened.
+    if (d->kind == TT__CONV_WINOGRAD && d->x.dtype == TT_BF16)
+        return TT_ERR_UNSUPPORTED;
     TT_TRY(describe_conv(dnnl, d, d->way, &op));
     if (d->way != TT__FORWARD)
         TT_TRY(forward_hint(dnnl, d, &hint));
@@ -225,8 +228,9 @@ tt_status tt__prim_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
                       .hint = hint,
                       .name_part = d->kind == TT__CONV_GEMM ? "gemm" : NULL,
                       .is_serial = d->is_serial,
-                      .slot = slots[d->way],
-                      .n_slots = TT__MAX_SLOTS};
+                      .slots = {slots[d->way],
+                                {&d->x, &d->w, &d->bias, &d->y},
+                                TT__MAX_SLOTS}};
     const tt_status status = make(dnnl, &r, prim_out);
     if (hint != NULL)
         (void)dnnl_primitive_desc_destroy(hint);
@@ -284,7 +288,8 @@ tt_status tt__prim_pool(tt__dnnl *dnnl, const tt__pool_desc *d,
     TT_TRY(describe_pool(dnnl, d, d->way, &op));
     if (!is_forward)
         TT_TRY(pool_hint(dnnl, d, &hint));
-    const recipe r = {.op = &op, .hint = hint, .slot = slot, .n_slots = 3};
+    const recipe r = {
+        .op = &op, .hint = hint, .slots = {slot, {&d->x, &d->y, NULL}, 3}};
     const tt_status status = make(dnnl, &r, prim_out);
     if (hint != NULL)
         (void)dnnl_primitive_desc_destroy(hint);
@@ -308,7 +313,8 @@ tt_status tt__prim_reorder(tt__dnnl *dnnl, const tt__tensor *from,
                           &pd, &a, dnnl->engine, &b, dnnl->engine, attr),
                       "a conversion");
     if (status == TT_OK) {
-        status = tt__prim_make(dnnl, pd, slot, 2, prim_out);
+        status = tt__prim_make(dnnl, pd, &(tt__slots){slot, {from, to}, 2},
+                               prim_out);
         (void)dnnl_primitive_desc_destroy(pd);
     }
     (void)dnnl_primitive_attr_destroy(attr);

@@ -6,6 +6,7 @@
 #define TT_BACKEND_CPU_DNNL_INNER_H
 
 #include "backend/cpu/dnnl.h"
+#include "backend/cpu/dnnl_wide.h"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -21,16 +22,21 @@ struct tt__prim {
     tt__dnnl *dnnl;
     dnnl_primitive_t primitive;
     const char *name;
-    bool is_serial;
+    bool is_serial, adds;
     int n_slots, n_args;
     int arg_of[TT__MAX_SLOTS]; // -1: absent
     int32_t layout[TT__MAX_SLOTS];
     dnnl_exec_arg_t arg[TT__MAX_SLOTS + 1]; // the last: scratch
     int64_t scratch_bytes;
+    // Slots of bf16 that the library gets as floats: these lie behind its own scratch.
+    int64_t own_scratch;
+    tt__wide wide[TT__MAX_SLOTS];
+    bool is_written[TT__MAX_SLOTS];
 };
 
 tt_status tt__dnnl_fail(dnnl_status_t status, const char *what);
 
+// What the library is told; of floats where the tensor is widened.
 dnnl_memory_desc_t tt__dnnl_md(const tt__dnnl *dnnl, const tt__tensor *t);
 
 // The number of a format: 0 when it is dense.
@@ -44,8 +50,16 @@ typedef struct tt__slot {
     int index;
 } tt__slot;
 
+// A primitive to be made: its slots, and the tensors that they were described with
+// (NULL: one of the library's own).
+typedef struct tt__slots {
+    const tt__slot *slot;
+    const tt__tensor *tensor[TT__MAX_SLOTS];
+    int n;
+} tt__slots;
+
 // Makes the primitive of a descriptor, and its argument array.
 tt_status tt__prim_make(tt__dnnl *dnnl, const_dnnl_primitive_desc_t pd,
-                        const tt__slot *slot, int n_slots, tt__prim **prim_out);
+                        const tt__slots *slots, tt__prim **prim_out);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "backend/cpu/gemm.h"
 
+#include "backend/cpu/dnnl_wide.h"
 #include "base/alloc.h"
 
 #include <assert.h>
@@ -32,6 +33,7 @@ typedef struct piece {
 } piece;
 
 struct tt__cpu_gemm {
+    tt__wide once[2]; // a and b, if all pieces read them as floats
     int n;
     bool is_parallel;      // pieces at the same time, one thread each
     int64_t scratch_bytes; // of one piece
@@ -51,9 +53,16 @@ void tt__cpu_gemm_destroy(void *gemm)
     tt_free(g);
 }
 
-int64_t tt__cpu_gemm_scratch_bytes(const tt__cpu_gemm *gemm)
+// Behind it: what all pieces read as floats.
+static int64_t pieces_scratch(const tt__cpu_gemm *gemm)
 {
     return gemm->scratch_bytes * (gemm->is_parallel ? gemm->n_threads : 1);
+}
+
+int64_t tt__cpu_gemm_scratch_bytes(const tt__cpu_gemm *gemm)
+{
+    return pieces_scratch(gemm) + tt__wide_bytes(&gemm->once[TT__A]) +
+           tt__wide_bytes(&gemm->once[TT__B]);
 }
 
 // ---- how to cut ----
@@ -155,9 +164,20 @@ static int64_t prim_scratch(const tt__prim *prim)
     return prim == NULL ? 0 : round_up(tt__prim_scratch_bytes(prim), 64);
 }
 
-static tt_status make(tt__dnnl *dnnl, const tt__cpu_gemm_desc *d, const cut *c,
-                      tt__cpu_gemm **gemm_out)
+// An operand of bf16 that is the same for all pieces becomes floats once; what differs
+// is left to each.
+static void widen_once(tt__cpu_gemm *g, const cut *c, tt__cpu_gemm_desc *d)
 {
+    tt__tensor *t[] = {&d->a, &d->b};
+    for (int j = 0; j < 2; j++)
+        if (c->dim[j] < 0 && tt__is_widened(t[j]->dtype))
+            g->once[j] = tt__wide_strided(t[j], t[j]);
+}
+
+static tt_status make(tt__dnnl *dnnl, const tt__cpu_gemm_desc *desc,
+                      const cut *c, tt__cpu_gemm **gemm_out)
+{
+    tt__cpu_gemm_desc wide = *desc, *d = &wide;
     tt__cpu_gemm *g =
         tt_alloc((int64_t)sizeof(*g) + c->n * (int64_t)sizeof(g->piece[0]));
     if (g == NULL)
@@ -165,6 +185,7 @@ static tt_status make(tt__dnnl *dnnl, const tt__cpu_gemm_desc *d, const cut *c,
     g->n = c->n;
     g->is_parallel = c->is_parallel;
     g->n_threads = tt__dnnl_threads(dnnl);
+    widen_once(g, c, d);
     for (int i = 0; i < c->n; i++) {
         const tt_status status = make_piece(dnnl, d, c, i, &g->piece[i]);
         if (status != TT_OK) {
@@ -242,9 +263,18 @@ static tt_status run_parallel(const tt__cpu_gemm *g, const void *const data[4],
 tt_status tt__cpu_gemm_run(tt__cpu_gemm *gemm, const void *const data[4],
                            bool adds, void *scratch)
 {
+    const void *at[] = {data[0], data[1], data[2], data[3]};
+    char *floats = (char *)scratch + pieces_scratch(gemm);
+    for (int j = 0; j < 2; j++) {
+        if (gemm->once[j].count == 0)
+            continue;
+        at[j] = floats;
+        tt__wide_read(&gemm->once[j], data[j], (float *)(void *)floats);
+        floats += tt__wide_bytes(&gemm->once[j]);
+    }
     if (gemm->is_parallel)
-        return run_parallel(gemm, data, adds, scratch);
+        return run_parallel(gemm, at, adds, scratch);
     for (int i = 0; i < gemm->n; i++)
-        TT_TRY(run_piece(&gemm->piece[i], data, adds, scratch));
+        TT_TRY(run_piece(&gemm->piece[i], at, adds, scratch));
     return TT_OK;
 }

@@ -8,7 +8,7 @@
 //   - any size, also 0; NaN and infinity propagate
 //   - small problems run on the calling thread, others on the OpenMP threads
 //
-// They are compiled once per instruction set; tt_simd_get chooses at run time.
+// They are compiled once per instruction set; isa.h says which is used.
 // The tables are immutable and may be used from any thread.
 
 #ifndef TT_BACKEND_CPU_SIMD_H
@@ -59,10 +59,10 @@ typedef struct tt_simd {
     const tt_simd_recurrence *recurrence;
 } tt_simd;
 
-// The best table for this CPU.
+// The best table that this CPU has and isa.h allows.
 const tt_simd *tt_simd_get(void);
 
-// Every table this CPU can run, best first; for tests. Null past the last.
+// That and those below it, best first; for tests. Null past the last.
 const tt_simd *tt_simd_at(int i);
 
 #endif

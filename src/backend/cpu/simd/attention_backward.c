@@ -182,6 +182,15 @@ static void round_tile(const span *c, const tile *t)
         }
 }
 
+// The same where they stay floats.
+static void round_rows(const span *c, const tile *t)
+{
+    for (int64_t i = 0; i < t->m; i++) {
+        round_in_place(c->s.weights + i * TT_K_BLOCK, read_of(t, i));
+        round_in_place(c->s.d_score + i * TT_K_BLOCK, read_of(t, i));
+    }
+}
+
 // Where the operands of the five products of a tile are.
 typedef struct operands {
     tt__rows q, d_o;                // left of the scores and their gradients
@@ -290,6 +299,8 @@ static void add_tile(const span *c, const tile *t, tt__rows k_rows)
     differentiate(c, t);
     if (c->pairs)
         round_tile(c, t);
+    else if (c->x->type == TT_SIMD_BF16)
+        round_rows(c, t);
     add_gradients(c, t, &o, k_rows);
 }
 

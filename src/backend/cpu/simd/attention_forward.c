@@ -129,6 +129,8 @@ TT_INLINE void weigh(const chunk *c, const block *b)
             scale_row(c->s.out + at * width, width, factor[i]);
         if (pairs)
             round_row(row, read, (uint16_t *)c->s.pairs + i * TT_K_BLOCK);
+        else if (c->x->type == TT_SIMD_BF16)
+            round_in_place(row, read);
     }
 }
 

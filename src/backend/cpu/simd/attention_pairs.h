@@ -1,6 +1,8 @@
-// attention_pairs - attention on bf16 without going through fp32: rows as pairs of
-// bf16, for the products of pairs of tile.h. Twice the rate of fp32 where the CPU
-// multiplies pairs; elsewhere it is not used.
+// attention_pairs - attention on bf16. Weights and gradients of scores are rounded to
+// bf16 before the next product, on every CPU and for every shape, so that all compute
+// the same but for the order of sums. Where the CPU multiplies pairs of bf16, rows are
+// such pairs, for the products of pairs of tile.h: twice the rate of fp32. Elsewhere
+// products take the rounded numbers as fp32.
 
 #ifndef TT_BACKEND_CPU_SIMD_ATTENTION_PAIRS_H
 #define TT_BACKEND_CPU_SIMD_ATTENTION_PAIRS_H
@@ -17,8 +19,7 @@ TT_INLINE bool is_paired(const tt_simd_heads *view)
            view->head % 2 == 0 && view->row % 2 == 0;
 }
 
-// Whether products are of pairs of bf16, without going through fp32. Weights
-// are then rounded to bf16 before they meet the values.
+// Whether products are of pairs of bf16, without going through fp32.
 TT_INLINE bool uses_pairs(const tt_simd_attention_args *x)
 {
     return TT_HAS_DOT && x->type == TT_SIMD_BF16 && x->scale > 0.0f &&
@@ -64,6 +65,14 @@ TT_INLINE void round_row(const float *x, int64_t n, uint16_t *y)
 {
     for (int64_t j = 0; j < n; j += TT_LANES)
         *(tt__vec_u16 *)(y + j) = vec_to_bf16(*(const tt__vec *)(x + j));
+}
+
+// The same, as floats again; any n.
+TT_INLINE void round_in_place(float *x, int64_t n)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++)
+        x[j] = bf16_to_f32(f32_to_bf16(x[j]));
 }
 
 #endif

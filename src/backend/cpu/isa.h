@@ -1,0 +1,46 @@
+// isa - up to which instructions this process computes: our own kernels and oneDNN
+// alike, so that any machine can be every smaller one.
+//
+//   level   own kernels                oneDNN
+//   base    the plainest of its kind   SSE4.1
+//   v3      AVX2                       AVX2
+//   v4      AVX-512                    AVX512_CORE
+//   v4b     AVX-512 with bf16          AVX512_CORE_BF16
+//
+// AMX is never used: what tests say about orders of sums (same bits for any number of
+// threads, N ranks = 1 rank) was not shown for it, and a processor that has it then
+// computes what one without computes.
+//
+// The level is fixed when the first kernel is chosen and stays; this is state of the
+// process, since oneDNN keeps its own limit that way. Any thread may call these.
+
+#ifndef TT_BACKEND_CPU_ISA_H
+#define TT_BACKEND_CPU_ISA_H
+
+#include "base/status.h"
+
+typedef enum tt_isa {
+    TT_ISA_AUTO, // as a limit: none
+    TT_ISA_BASE,
+    TT_ISA_V3,
+    TT_ISA_V4,
+    TT_ISA_V4B,
+    TT_N_ISAS,
+} tt_isa;
+
+#define TT_ISA_CHOICES "auto|base|v3|v4|v4b" // in this order
+extern const char *const tt_isa_name[TT_N_ISAS];
+extern const char *const tt_isa_doc[TT_N_ISAS]; // "AVX2"
+
+// The value of that name, or -1.
+int tt_isa_find(const char *name);
+
+// Nothing above `most` from now on; of several limits the lowest counts. Fails when a
+// higher level is in use already.
+tt_status tt_isa_limit(tt_isa most);
+
+// What the processor has, and what is used of it; the second fixes the level.
+tt_isa tt_isa_here(void);
+tt_isa tt_isa_used(void);
+
+#endif
