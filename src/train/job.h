@@ -3,9 +3,8 @@
 //   settings -> tt_job_configure -> tt_job_plan -> tt_job_start -> tt_job_step
 //
 // Between configure and plan the caller may set `guard`; between steps `lr`,
-// `limit` and (after restoring a checkpoint) `step`.
-//
-// One thread at a time. A job that fails to start leaves nothing behind.
+// `limit` and (after restoring a checkpoint) `step`. One thread at a time. A job that
+// fails to start leaves nothing behind.
 
 #ifndef TT_TRAIN_JOB_H
 #define TT_TRAIN_JOB_H
@@ -84,13 +83,13 @@ typedef struct tt_job {
     tt_grid grid;
     tt_peers peers;                 // size 1: alone
     bool has_micro, has_accumulate; // the user said so
+    bool is_lowered; // to fp32, as the device has not what was asked for
     tt_globs freeze, no_decay, lr_groups;
     const tt_model_def *model;
     void *model_params;
     const tt_optim_def *optim;
     tt_job_optim optim_params;
     const char *note; // something the user should know; NULL: nothing
-    bool is_lowered;  // to fp32: the device has not the precision asked for
     tt_model_io io;   // extents of one micro-batch, over all ranks
     tt_graph *graph;
     tt_backend *backend;

@@ -62,15 +62,17 @@ gpt model.layers=1 model.width=16 model.heads=2 model.vocab=40 model.context=64 
 LIST
 
 # Rows of 67 logits have a gap behind them in 16 bits, and are no whole pieces; biases
-# are of 32 bits, and zero before the first step.
+# are of 32 bits, and zero before the first step, so it takes a second. A gradient's
+# numbers are rounded to 8 bits, so no norm is further off than that; later steps would
+# multiply what roundings change. (Processors differ among themselves by 2e-4 here.)
 for device in cpu cuda; do
     "$program" bench step examples/gpt-tiny.yaml device=$device precision=bf16 \
-        model.vocab=67 warmup=0 steps=4 --json >"$folder/$device"
+        model.vocab=67 warmup=0 steps=2 --json >"$folder/$device"
 done
 awk -v a="$(number "$folder/cpu" loss)" -v b="$(number "$folder/cuda" loss)" \
     -v c="$(number "$folder/cpu" norm)" -v d="$(number "$folder/cuda" norm)" \
     'function apart(x, y) { return (x > y ? x - y : y - x) / x }
-     BEGIN { exit !(a > 0 && c > 0 && apart(a, b) < 1e-3 && apart(c, d) < 2e-2) }' ||
+     BEGIN { exit !(a > 0 && c > 0 && apart(a, b) < 1e-4 && apart(c, d) < 1 / 256) }' ||
     die "67 logits: $(cat "$folder/cpu" "$folder/cuda")"
 
 # What is offloaded comes back in every bit, though copies end as late as they may.

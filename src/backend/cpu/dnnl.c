@@ -523,7 +523,7 @@ static void convert(const tt__prim *prim, const void *const *data,
                     void *const at[TT__MAX_SLOTS], bool rounds)
 {
     for (int i = 0; i < prim->n_slots; i++) {
-        if (at[i] == data[i] || prim->arg_of[i] < 0)
+        if (prim->wide[i].count == 0 || prim->arg_of[i] < 0)
             continue;
         if (rounds && prim->is_written[i])
             tt__wide_write(&prim->wide[i], at[i], writable(data[i]));
@@ -534,7 +534,7 @@ static void convert(const tt__prim *prim, const void *const *data,
 
 tt_status tt__prim_run(tt__prim *prim, const void *const *data, void *scratch)
 {
-    void *at[TT__MAX_SLOTS];
+    void *at[TT__MAX_SLOTS] = {0};
     dnnl_status_t status = dnnl_success;
     if (!prim->is_serial && omp_get_max_threads() != prim->dnnl->n_threads)
         omp_set_num_threads(prim->dnnl->n_threads);
