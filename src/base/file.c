@@ -185,6 +185,20 @@ tt_status tt_file_sync_folder(const char *folder)
     return TT_OK;
 }
 
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static tt_status sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const int n = (int)(name_of(path) - path);
+    snprintf(folder, sizeof(folder), "%.*s", n > 0 ? n : 1, n > 0 ? path : ".");
+    return tt_file_sync_folder(folder);
+}
+
 static tt_status make_one(const char *folder)
 {
     int done = -1;
@@ -196,7 +210,7 @@ static tt_status make_one(const char *folder)
     const int error = errno;
     if (done != 0 && (error != EEXIST || !tt_file_is_folder(folder)))
         return fail(folder, "cannot be made", error);
-    return TT_OK;
+    return done == 0 ? sync_folder_of(folder) : TT_OK;
 }
 
 tt_status tt_file_make_folder(const char *folder)
@@ -237,12 +251,6 @@ tt_status tt_file_remove(const char *path)
     return error == 0 ? TT_OK : fail(path, "cannot be removed", error);
 }
 
-static const char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 tt_status tt_file_temporary(const char *path, char name[PATH_MAX])
 {
     static atomic_int serial;
@@ -260,14 +268,6 @@ tt_status tt_file_begin(tt_file *file, const char *path,
 {
     TT_TRY(tt_file_temporary(path, temporary));
     return open_file(file, temporary, path, O_WRONLY | O_CREAT | O_EXCL);
-}
-
-static tt_status sync_folder_of(const char *path)
-{
-    char folder[PATH_MAX];
-    const int n = (int)(name_of(path) - path);
-    snprintf(folder, sizeof(folder), "%.*s", n > 0 ? n : 1, n > 0 ? path : ".");
-    return tt_file_sync_folder(folder);
 }
 
 tt_status tt_file_end(tt_file *file, const char *temporary, tt_status status)

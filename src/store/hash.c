@@ -25,6 +25,11 @@ void tt_hasher_destroy(tt_hasher *hasher)
     tt_free_aligned(hasher);
 }
 
+void tt_hasher_reset(tt_hasher *hasher)
+{
+    (void)XXH3_128bits_reset(&hasher->state);
+}
+
 void tt_hasher_add(tt_hasher *hasher, const void *bytes, int64_t n)
 {
     if (n > 0)

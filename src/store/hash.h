@@ -12,6 +12,7 @@ typedef struct tt_hasher tt_hasher;
 
 tt_hasher *tt_hasher_create(void); // NULL when memory is exhausted
 void tt_hasher_destroy(tt_hasher *hasher);
+void tt_hasher_reset(tt_hasher *hasher); // as if nothing had been added
 void tt_hasher_add(tt_hasher *hasher, const void *bytes, int64_t n);
 void tt_hasher_text(const tt_hasher *hasher, char out[TT_HASH_CHARS]);
 

@@ -20,6 +20,8 @@ typedef struct stream { // a file that grows
     char path[PATH_MAX];
     int64_t bytes; // of it that are whole
     bool is_torn;  // there may be more than that
+    tt_hasher *hasher;
+    int64_t hashed; // bytes: all, or of events those that were logged
 } stream;
 
 struct tt_run {
@@ -52,6 +54,13 @@ static tt_status stream_open(stream *s,
     if (status == TT_OK) {
         s->bytes = whole(tt_str_text(&text), text.n);
         s->is_torn = s->bytes != text.n;
+        s->hashed = s->bytes;
+        tt_hasher_reset(s->hasher);
+        if (whole == tt__run_whole_events)
+            tt__run_hash_events(tt_str_text(&text), s->bytes, s->hasher,
+                                &s->hashed);
+        else
+            tt_hasher_add(s->hasher, tt_str_text(&text), s->bytes);
     }
     if (status == TT_OK && s->is_torn)
         status = tt_file_cut(&s->file, s->bytes);
@@ -61,7 +70,8 @@ static tt_status stream_open(stream *s,
     return status;
 }
 
-static tt_status stream_add(stream *s, const tt_str *text)
+// What is not hashed says nothing of the run.
+static tt_status stream_put(stream *s, const tt_str *text)
 {
     TT_TRY(tt_str_status(text));
     if (s->is_torn)
@@ -71,6 +81,20 @@ static tt_status stream_add(stream *s, const tt_str *text)
     s->bytes += text->n;
     s->is_torn = false;
     return TT_OK;
+}
+
+static tt_status stream_add(stream *s, const tt_str *text)
+{
+    TT_TRY(stream_put(s, text));
+    tt_hasher_add(s->hasher, tt_str_text(text), text->n);
+    s->hashed += text->n;
+    return TT_OK;
+}
+
+static void stream_mark(const stream *s, tt_run_mark *mark_out)
+{
+    mark_out->bytes = s->hashed;
+    tt_hasher_text(s->hasher, mark_out->hash);
 }
 
 // Takes back half a line; when that fails too, the next line tries again.
@@ -86,11 +110,12 @@ static tt_status add_events_file(tt_run *run)
     tt_str version = {0};
     TT_TRY(tt__run_name_events(run->folder, run->events.path));
     tt_status status = tt_file_append(&run->events.file, run->events.path);
-    run->events.bytes = 0;
+    run->events.bytes = run->events.hashed = 0;
     run->events.is_torn = false;
+    tt_hasher_reset(run->events.hasher);
     if (status == TT_OK) {
         tt_events_version(&version, tt__run_wall());
-        status = stream_add(&run->events, &version);
+        status = stream_put(&run->events, &version);
     }
     tt_str_fini(&version);
     return status;
@@ -151,7 +176,14 @@ tt_status tt_run_open(const char *folder, bool tensorboard, tt_run **run_out)
     run->has_events = tensorboard;
     run->lock = TT_FILE_CLOSED;
     run->metrics.file = run->log.file = run->events.file = TT_FILE_CLOSED;
-    const tt_status status = prepare(run, folder);
+    run->metrics.hasher = tt_hasher_create();
+    run->log.hasher = tt_hasher_create();
+    run->events.hasher = tt_hasher_create();
+    const bool has_all = run->metrics.hasher != NULL &&
+                         run->log.hasher != NULL && run->events.hasher != NULL;
+    const tt_status status =
+        has_all ? prepare(run, folder)
+                : tt_fail(TT_ERR_NOMEM, "%s: out of memory", folder);
     if (status == TT_OK)
         *run_out = run;
     else
@@ -167,20 +199,55 @@ void tt_run_close(tt_run *run)
     (void)tt_file_close(&run->log.file);
     (void)tt_file_close(&run->events.file);
     (void)tt_file_close(&run->lock);
+    tt_hasher_destroy(run->metrics.hasher);
+    tt_hasher_destroy(run->log.hasher);
+    tt_hasher_destroy(run->events.hasher);
     tt_str_fini(&run->line);
     tt_free(run->folder);
     tt_free(run);
 }
 
-tt_status tt_run_cut(tt_run *run, int64_t step)
+tt_status tt_run_cut(tt_run *run, int64_t step, const tt_run_marks *marks,
+                     tt_str *notes)
 {
     char events[PATH_MAX];
+    tt_run_marks m = marks != NULL ? *marks : TT_RUN_UNMARKED;
+    if (!run->has_events)
+        m.events.bytes = -1;
     TT_TRY(close_streams(run));
-    TT_TRY(tt__run_cut_lines(run->metrics.path, step, tt__run_keep_metrics));
-    TT_TRY(tt__run_cut_lines(run->log.path, step, tt__run_keep_log));
+    TT_TRY(tt__run_cut_lines(run->metrics.path,
+                             &(tt__run_cut){step, &m.metrics, notes},
+                             tt__run_keep_metrics));
+    TT_TRY(tt__run_cut_lines(run->log.path, &(tt__run_cut){step, &m.log, notes},
+                             tt__run_keep_log));
     TT_TRY(tt__run_name_events(run->folder, events));
-    TT_TRY(tt__run_cut_events(run->folder, step, events));
+    TT_TRY(tt__run_cut_events(run->folder,
+                              &(tt__run_cut){step, &m.events, notes}, events));
     return open_streams(run);
+}
+
+void tt_run_marks_get(const tt_run *run, tt_run_marks *marks_out)
+{
+    stream_mark(&run->metrics, &marks_out->metrics);
+    stream_mark(&run->log, &marks_out->log);
+    stream_mark(&run->events, &marks_out->events);
+    if (!run->has_events)
+        marks_out->events.bytes = -1;
+}
+
+void tt_run_files_get(const tt_run *run, tt_run_files *files_out)
+{
+    *files_out = (tt_run_files){
+        .folder = run->folder,
+        .file = {run->metrics.file, run->log.file, run->events.file}};
+}
+
+tt_status tt_run_files_sync(tt_run_files *files)
+{
+    for (int i = 0; i < 3; i++)
+        if (files->file[i].fd >= 0)
+            TT_TRY(tt_file_sync(&files->file[i]));
+    return tt_file_sync_folder(files->folder);
 }
 
 // ---- lines ---------------------------------------------------------------

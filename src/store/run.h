@@ -12,8 +12,10 @@
 #ifndef TT_STORE_RUN_H
 #define TT_STORE_RUN_H
 
+#include "base/file.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "store/hash.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,9 +34,37 @@ void tt_run_close(tt_run *run); // NULL is fine
 
 const char *tt_run_folder(const tt_run *run);
 
-// Removes metrics, events and log lines behind `step` (-1: all): the run goes on
-// from there.
-tt_status tt_run_cut(tt_run *run, int64_t step);
+// How far a file had grown, to know later whether something is missing. Of events only
+// what was logged counts: the file gets a new name and beginning with every start.
+typedef struct tt_run_mark {
+    int64_t bytes; // -1: not known
+    char hash[TT_HASH_CHARS];
+} tt_run_mark;
+
+typedef struct tt_run_marks {
+    tt_run_mark metrics, log, events;
+} tt_run_marks;
+
+#define TT_RUN_UNMARKED                                                        \
+    ((tt_run_marks){.metrics.bytes = -1, .log.bytes = -1, .events.bytes = -1})
+
+void tt_run_marks_get(const tt_run *run, tt_run_marks *marks_out);
+
+// Removes metrics, events and log lines after `step` (-1: all): the run goes on
+// from there. Metrics and events are cut to their marks of then, if there are any;
+// what is missing or different is said in `notes`, a sentence a line.
+tt_status tt_run_cut(tt_run *run, int64_t step, const tt_run_marks *marks,
+                     tt_str *notes);
+
+// The files that grow, to be flushed by another thread while lines are added. They stay
+// open until the run is cut or closed.
+typedef struct tt_run_files {
+    const char *folder;
+    tt_file file[3];
+} tt_run_files;
+
+void tt_run_files_get(const tt_run *run, tt_run_files *files_out);
+tt_status tt_run_files_sync(tt_run_files *files);
 
 // Appends one line and its events. A disk that is full is no reason to stop
 // training: the first failure is returned once, later ones are counted only.

@@ -4,7 +4,6 @@
 #include "store/events.h"
 #include "store/run_parts.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,18 +108,54 @@ void tt__run_keep_log(const tt_str *text, int64_t step, tt_str *out)
     keep_lines(tt_str_text(text), text->n, step, log_step, out);
 }
 
-tt_status tt__run_cut_lines(const char *path, int64_t step,
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+// Whether the first bytes are those that the mark was made of; says what they are not.
+static bool holds(const char *text, int64_t n, const tt__run_cut *cut,
+                  const char *name)
+{
+    char hash[TT_HASH_CHARS];
+    const tt_run_mark *mark = cut->mark;
+    if (mark->bytes < 0 || cut->step < 0)
+        return false;
+    if (n < mark->bytes) {
+        tt_str_addf(cut->notes,
+                    "%s is shorter than it was at step %lld: %lld of its %lld "
+                    "bytes are missing\n",
+                    name, (long long)cut->step, (long long)(mark->bytes - n),
+                    (long long)mark->bytes);
+        return false;
+    }
+    tt_hash_text(text, mark->bytes, hash);
+    if (strcmp(hash, mark->hash) == 0)
+        return true;
+    tt_str_addf(cut->notes,
+                "%s is not what it was at step %lld: something else has "
+                "written to it, or the disk has lost a part\n",
+                name, (long long)cut->step);
+    return false;
+}
+
+tt_status tt__run_cut_lines(const char *path, const tt__run_cut *cut,
                             tt__run_keep_fn *keep)
 {
     tt_str text = {0}, kept = {0};
-    if (!tt_file_exists(path))
-        return TT_OK;
-    tt_status status = tt_file_read(path, TT__RUN_FILE_MAX, &text);
+    bool found = false;
+    tt_status status = tt_file_read_if(path, TT__RUN_FILE_MAX, &text, &found);
     if (status == TT_OK) {
-        keep(&text, step, &kept);
+        const bool is_right =
+            holds(tt_str_text(&text), text.n, cut, name_of(path));
+        if (is_right && keep == tt__run_keep_metrics)
+            tt_str_add_bytes(&kept, tt_str_text(&text), cut->mark->bytes);
+        else
+            keep(&text, cut->step, &kept);
         status = tt_str_status(&kept);
     }
-    if (status == TT_OK && kept.n != text.n)
+    if (status == TT_OK && found && kept.n != text.n)
         status = tt_file_replace(path, tt_str_text(&kept), kept.n);
     tt_str_fini(&text);
     tt_str_fini(&kept);
@@ -129,22 +164,25 @@ tt_status tt__run_cut_lines(const char *path, int64_t step,
 
 // ---- events --------------------------------------------------------------
 
+typedef struct visiting {
+    tt_file_visit_fn *visit;
+    void *user;
+} visiting;
+
+static tt_status visit_events(void *user, const char *name)
+{
+    const visiting *v = user;
+    return strncmp(name, prefix, sizeof(prefix) - 1) == 0
+               ? v->visit(v->user, name)
+               : TT_OK;
+}
+
 // Calls `visit` for the event files; stops at the first that fails.
-static tt_status each_events(const char *folder,
-                             tt_status (*visit)(void *user, const char *name),
+static tt_status each_events(const char *folder, tt_file_visit_fn *visit,
                              void *user)
 {
-    tt_status status = TT_OK;
-    DIR *dir = opendir(folder);
-    if (dir == NULL)
-        return tt_fail(TT_ERR_IO, "%s: cannot be read: %s", folder,
-                       strerror(errno));
-    for (const struct dirent *e = readdir(dir); e != NULL && status == TT_OK;
-         e = readdir(dir))
-        if (strncmp(e->d_name, prefix, sizeof(prefix) - 1) == 0)
-            status = visit(user, e->d_name);
-    closedir(dir);
-    return status;
+    visiting v = {visit, user};
+    return tt_file_each(folder, visit_events, &v);
 }
 
 // Names begin with the time in digits of fixed number, so text order is time's.
@@ -195,35 +233,93 @@ void tt__run_keep_events(const tt_str *text, int64_t limit, tt_str *out)
             tt_str_add_bytes(out, event.record, event.bytes);
 }
 
-typedef struct others {
-    const char *folder, *path; // all but this one go
-} others;
-
-static tt_status remove_other(void *user, const char *name)
+void tt__run_hash_events(const char *text, int64_t n, tt_hasher *hasher,
+                         int64_t *bytes_out)
 {
-    const others *o = user;
-    char path[PATH_MAX];
-    TT_TRY(tt__run_path(o->folder, name, path));
-    return strcmp(path, o->path) == 0 ? TT_OK : tt_file_remove(path);
+    tt_event event;
+    *bytes_out = 0;
+    for (int64_t at = 0; tt_events_next(text + at, n - at, &event);
+         at += event.bytes)
+        if (event.kind == TT_EVENT_SUMMARY) {
+            tt_hasher_add(hasher, event.record, event.bytes);
+            *bytes_out += event.bytes;
+        }
 }
 
-tt_status tt__run_cut_events(const char *folder, int64_t step, const char *path)
+// What was logged, up to the mark if it is right, else up to the step.
+static void keep_marked(const tt_str *text, const tt__run_cut *cut, tt_str *out)
 {
-    char newest[PATH_MAX];
+    tt_event event;
+    tt_str logged = {0};
+    for (int64_t at = 0;
+         tt_events_next(tt_str_text(text) + at, text->n - at, &event);
+         at += event.bytes)
+        if (event.kind == TT_EVENT_SUMMARY)
+            tt_str_add_bytes(&logged, event.record, event.bytes);
+    if (tt_str_status(&logged) == TT_OK &&
+        holds(tt_str_text(&logged), logged.n, cut, "the file of events")) {
+        logged.n = cut->mark->bytes;
+        tt__run_keep_events(&logged, INT64_MAX, out);
+    } else {
+        tt__run_keep_events(text, cut->step, out);
+    }
+    tt_str_fini(&logged);
+}
+
+static tt_status note_name(void *user, const char *name)
+{
+    tt_str_addf(user, "%s\n", name);
+    return tt_str_status(user);
+}
+
+// All that were there but the one that is made of them.
+static tt_status remove_others(const char *folder, const tt_str *names,
+                               const char *made)
+{
+    char path[PATH_MAX], name[NAME_MAX + 1];
+    for (const char *p = tt_str_text(names); *p != '\0'; p++) {
+        const size_t n = strcspn(p, "\n");
+        snprintf(name, sizeof name, "%.*s", (int)n, p);
+        TT_TRY(tt__run_path(folder, name, path));
+        if (strcmp(path, made) != 0)
+            TT_TRY(tt_file_remove(path));
+        p += n;
+    }
+    return TT_OK;
+}
+
+static tt_status make_events(const char *from, const tt__run_cut *cut,
+                             const char *path)
+{
     tt_str text = {0}, kept = {0};
-    bool found = false;
-    TT_TRY(tt__run_find_events(folder, newest, &found));
-    if (!found)
-        return TT_OK;
-    tt_status status = tt_file_read(newest, TT__RUN_FILE_MAX, &text);
+    tt_status status = tt_file_read(from, TT__RUN_FILE_MAX, &text);
     if (status == TT_OK) {
-        tt__run_keep_events(&text, step, &kept);
+        keep_marked(&text, cut, &kept);
         status = tt_str_status(&kept);
     }
     if (status == TT_OK)
         status = tt_file_replace(path, tt_str_text(&kept), kept.n);
     tt_str_fini(&text);
     tt_str_fini(&kept);
-    others rest = {folder, path};
-    return status == TT_OK ? each_events(folder, remove_other, &rest) : status;
+    return status;
+}
+
+tt_status tt__run_cut_events(const char *folder, const tt__run_cut *cut,
+                             const char *path)
+{
+    char newest[PATH_MAX];
+    tt_str names = {0}; // listed before, so that no failure leaves both
+    bool found = false;
+    TT_TRY(tt__run_find_events(folder, newest, &found));
+    if (!found) {
+        (void)holds("", 0, cut, "the file of events");
+        return TT_OK;
+    }
+    tt_status status = each_events(folder, note_name, &names);
+    if (status == TT_OK)
+        status = make_events(newest, cut, path);
+    if (status == TT_OK)
+        status = remove_others(folder, &names, path);
+    tt_str_fini(&names);
+    return status;
 }

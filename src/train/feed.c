@@ -53,13 +53,13 @@ void tt_feed_leave_out(const tt_plan *plan, void *y)
             label[i] = LEFT_OUT;
 }
 
-tt_status tt_feed_stop(tt_exec *exec, void *room, bool wants_stop)
+tt_status tt_feed_stop(tt_exec *exec, void *room, double wish)
 {
     const tt_plan *plan = tt_exec_plan(exec);
     const int64_t n = tt_feed_count(plan, "stop");
     float *stop = room;
     for (int64_t i = 0; i < n; i++)
-        stop[i] = wants_stop ? 1.F : 0.F;
+        stop[i] = (float)wish;
     return tt_exec_write(exec, tt_graph_find(plan->graph, "stop"), room);
 }
 

@@ -19,7 +19,8 @@ tt_status tt_feed_batch(const tt_plan *plan, int64_t classes,
 // Gives every label below 0 the one number that losses leave out.
 void tt_feed_leave_out(const tt_plan *plan, void *y);
 
-// The input "stop" of a graph that asks for it; `room` is of its size.
-tt_status tt_feed_stop(tt_exec *exec, void *room, bool wants_stop);
+// The input "stop" of a graph that asks for it: `wish` for every sample; `room` is of
+// its size.
+tt_status tt_feed_stop(tt_exec *exec, void *room, double wish);
 
 #endif

@@ -180,7 +180,8 @@ tt_status tt_infer_batch(tt_infer *infer, const void *x, const void *y,
     tt_feed_leave_out(infer->plan, infer->y);
     TT_TRY(tt_exec_write(infer->exec, labels, infer->y));
     if (infer->stop != NULL)
-        TT_TRY(tt_feed_stop(infer->exec, infer->stop, infer->wants_stop));
+        TT_TRY(
+            tt_feed_stop(infer->exec, infer->stop, infer->wants_stop ? 1 : 0));
     TT_TRY(tt_exec_run(infer->exec, NULL, NULL));
     TT_TRY(output(infer, "loss", &r.loss));
     TT_TRY(output(infer, "count", &r.count));

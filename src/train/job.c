@@ -128,13 +128,24 @@ static tt_status get_outputs(tt_job *job, double value_out[N_OUTPUTS])
     return tt_exec_get_scalars(job->exec, v, N_OUTPUTS, value_out);
 }
 
+// What this rank says with each of its samples. Sums of all ranks tell the wishes apart:
+// that of rank 0 to save is at most SAVE in a step, one to stop at least 1.
+static const double SAVE = 0.5;
+
+static double wish_of(const tt_job *job)
+{
+    if (job->wants_stop)
+        return 1;
+    return job->wants_save ? SAVE / (double)job->options.batch : 0;
+}
+
 static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
 {
     const tt__feeding *f = user;
     tt_job *job = f->job;
     TT_TRY(set_scalar(job, "first_sample", (double)(micro * job->io.batch)));
     if (job->stop != NULL)
-        TT_TRY(tt_feed_stop(exec, job->stop, job->wants_stop));
+        TT_TRY(tt_feed_stop(exec, job->stop, wish_of(job)));
     return f->feed == NULL ? TT_OK : tt__feed_now(f, micro);
 }
 
@@ -146,18 +157,24 @@ bool tt_job_asks(const tt_job *job)
     return job->peers.size != job->grid.data;
 }
 
+enum { NO_WISH, WISH_SAVE, WISH_STOP };
+
 // Ranks that share the batch have heard from each other with the losses. Those that
 // share samples were asked the same question and may have answered differently.
-static tt_status agree_to_stop(const tt_job *job, bool heard, bool *stop_out)
+static tt_status agree(const tt_job *job, double heard, int32_t *wish_out)
 {
-    int32_t stop = heard || job->wants_stop;
-    *stop_out = job->peers.size > 1 ? heard : job->wants_stop;
+    int32_t own = job->wants_stop   ? WISH_STOP
+                  : job->wants_save ? WISH_SAVE
+                                    : NO_WISH;
+    int32_t wish = heard > 0.75 ? WISH_STOP : heard > 0 ? WISH_SAVE : NO_WISH;
+    *wish_out = job->peers.size > 1 ? wish : own;
     if (!tt_job_asks(job))
         return TT_OK;
+    wish = wish > own ? wish : own;
     tt_coll_call call = tt_job_stop_call;
-    call.in = call.out = &stop;
+    call.in = call.out = &wish;
     TT_TRY(tt_comm_wire_call(job->peers.wire, "stop", &call));
-    *stop_out = stop != 0;
+    *wish_out = wish;
     return TT_OK;
 }
 
@@ -186,7 +203,10 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
                              .norm = out[NORM],
                              .skipped = out[SKIPPED] != 0,
                              .loss_scale = out[LOSS_SCALE]};
-    TT_TRY(agree_to_stop(job, out[STOP] != 0, &result.stop));
+    int32_t wish = NO_WISH;
+    TT_TRY(agree(job, out[STOP], &wish));
+    result.stop = wish == WISH_STOP;
+    result.save = wish == WISH_SAVE;
     if (result.skipped)
         TT_TRY(keep_buffers(job, true));
     *result_out = result;

@@ -110,7 +110,7 @@ typedef struct tt_job {
     bool guard;   // a loss or gradient that is not finite, or a loss above
     double limit; // `limit` (starts as infinity), changes no state at all
 
-    bool wants_stop; // this rank does: all learn of it with the next step
+    bool wants_stop, wants_save; // rank 0's; all learn of it with the next step
     // The feed of a step may be asked for the next one's first micro-batch before
     // results are there, where that saves time; a copy of it is kept.
     bool feeds_ahead;
@@ -152,7 +152,7 @@ int64_t tt_job_memory(const tt_job *job); // that a rank may use; 0: unknown
 tt_status tt_job_start(tt_job *job, const tt_exec_options *options);
 
 // Loads what init.from names, if it is set, over the initial state. `notes` get a
-// sentence a line: how much was loaded, what was missing, what was left over.
+// sentence a line: what was loaded, missing, left over.
 tt_status tt_job_init_from(tt_job *job, tt_str *notes);
 
 // Fills this rank's part of the inputs of one micro-batch (samples [first, first +
@@ -168,12 +168,12 @@ tt_status tt_job_feed_random(void *user, const tt_job *job, int64_t micro,
 void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out);
 
 typedef struct tt_step_result {
-    double loss;    // mean over the step's targets
-    double count;   // targets
-    double correct; // targets whose best guess was right
-    double norm;    // of the mean gradient, before clipping; 0: not measured
-    bool skipped;   // the guard left the update out: no state has changed
-    bool stop;      // a rank wants to stop, see tt_job.wants_stop
+    double loss;     // mean over the step's targets
+    double count;    // targets
+    double correct;  // targets whose best guess was right
+    double norm;     // of the mean gradient, before clipping; 0: not measured
+    bool skipped;    // the guard left the update out: no state has changed
+    bool stop, save; // a rank wants to stop; none, but rank 0 to save
     // Of precision=fp16: the next step's factor on the loss; 0: there is none.
     double loss_scale;
 } tt_step_result;

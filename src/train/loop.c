@@ -78,6 +78,7 @@ static tt_status step(tt_trainer *t, tt_step_result *result,
                                              s->step, t->session->steps);
     job->limit = tt_policy_limit(&s->policy, o);
     job->wants_stop = wants_stop(t);
+    job->wants_save = tt__trainer_is_time(t);
     TT_TRY(timed_step(t, result));
     t->is_stopped = t->is_stopped || result->stop;
     s->step++;
@@ -109,62 +110,94 @@ static bool wants_evaluation(const tt_trainer *t)
             s >= t->session->steps);
 }
 
+static bool wants_sample(const tt_trainer *t)
+{
+    const int64_t s = t->state.step;
+    return s > t->state.began && t->state.sampled != s &&
+           is_due(s, t->session->options.sample_every);
+}
+
+// One that was saved in passing is not the one that is due: it may not know of the
+// evaluation, and goes with the next.
 static bool wants_save(const tt_trainer *t)
 {
     const tt_train_options *o = &t->session->options;
     const tt_train_state *s = &t->state;
-    return t->saved_step != s->step &&
+    const bool is_saved = t->saved_step == s->step && !t->is_saved_in_passing;
+    return !is_saved && s->step > s->began &&
            (is_due(s->step, o->save_every) ||
             (o->keep_best && s->best_step == s->step));
 }
 
-// Evaluation, samples and checkpoints, as far as they are due.
-static tt_status pause_training(tt_trainer *t)
+static tt_status save(tt_trainer *t, bool is_passing)
+{
+    const double started = tt_clock_seconds();
+    TT_TRY(tt__trainer_save(t, is_passing));
+    tt_ranks_report_mark(t->report, "save", t->state.step, started);
+    return TT_OK;
+}
+
+// What follows a step, one after the other. Where a signal breaks off one of them the
+// rest is left to a later start, which finds all of it undone.
+static tt_status follow_up(tt_trainer *t, bool is_time)
 {
     const double before = tt_clock_seconds();
-    double started = before;
-    tt_ranks_report_pause(t->report, false);
-    const bool is_new = wants_evaluation(t) ||
-                        is_due(t->state.step, t->session->options.sample_every);
+    const bool is_new = wants_evaluation(t) || wants_sample(t);
     if (wants_evaluation(t)) {
+        const double started = tt_clock_seconds();
         TT_TRY(tt__trainer_evaluate(t));
         tt_ranks_report_mark(t->report, "evaluate", t->state.step, started);
     }
-    if (is_due(t->state.step, t->session->options.sample_every))
+    if (!t->is_broken_off && wants_sample(t))
         TT_TRY(tt__trainer_sample(t));
     t->aside_seconds += tt_clock_seconds() - before;
+    if (t->is_broken_off)
+        return TT_OK;
     if (is_new)
         tt__trainer_report(t);
-    if (wants_save(t)) {
-        started = tt_clock_seconds();
-        TT_TRY(tt__trainer_save(t));
-        tt_ranks_report_mark(t->report, "save", t->state.step, started);
-    }
+    if (wants_save(t))
+        return save(t, false);
+    return is_time ? save(t, true) : TT_OK;
+}
+
+// Evaluation, samples and checkpoints, as far as they are due.
+static tt_status pause_training(tt_trainer *t, bool is_time)
+{
+    const double before = tt_clock_seconds();
+    tt_ranks_report_pause(t->report, false);
+    TT_TRY(follow_up(t, is_time));
     tt_ranks_report_pause(t->report, true);
     t->point_aside += tt_clock_seconds() - before;
     return TT_OK;
 }
 
-static tt_status train(tt_trainer *t, tt_run_reason *reason_out)
+// `is_passing_out`: it goes on later, so what is saved at its end is so in passing.
+static tt_status train(tt_trainer *t, tt_run_reason *reason_out,
+                       bool *is_passing_out)
 {
     const tt_train_options *o = &t->session->options;
     const tt_watch *w = t->request->watch;
     tt_step_result result;
     tt_verdict verdict = TT_VERDICT_GOOD;
     *reason_out = TT_RUN_DONE;
-    if (wants_evaluation(t)) // one that a signal broke off
-        TT_TRY(pause_training(t));
+    *is_passing_out = false;
+    // A signal may have broken something off.
+    if (t->is_saved_in_passing || wants_evaluation(t))
+        TT_TRY(pause_training(t, false));
     while (t->state.step < t->session->steps) {
         if (is_stopped(t)) {
             *reason_out = TT_RUN_SIGNAL;
+            *is_passing_out = true;
             return TT_OK;
         }
         if (!tt__trainer_has_patience(t)) {
             *reason_out = TT_RUN_EARLY;
             return TT_OK;
         }
-        if (o->stop > 0 && t->state.step >= o->stop)
+        if (o->stop > 0 && t->state.step >= o->stop) {
+            *is_passing_out = true;
             return TT_OK;
+        }
         const double started = tt_clock_seconds();
         TT_TRY(step(t, &result, &verdict));
         TT_TRY(tt_ranks_report_step(t->report, t->state.step, started));
@@ -177,9 +210,10 @@ static tt_status train(tt_trainer *t, tt_run_reason *reason_out)
             TT_TRY(tt__trainer_ranks_point(t));
             tt__trainer_log(t, &result);
         }
-        TT_TRY(pause_training(t));
+        TT_TRY(pause_training(t, result.save));
     }
-    if (is_stopped(t) && wants_evaluation(t))
+    *is_passing_out = t->is_broken_off;
+    if (t->is_broken_off)
         *reason_out = TT_RUN_SIGNAL;
     return TT_OK;
 }
@@ -188,6 +222,7 @@ static tt_status run(tt_trainer *t, tt_run_end *end_out)
 {
     tt_str notes = {0};
     tt_run_reason reason = TT_RUN_FAILED;
+    bool is_passing = false;
     tt_status status = tt__trainer_start(t, &notes);
     if (status == TT_OK) {
         tt__trainer_tell_start(t);
@@ -195,15 +230,16 @@ static tt_status run(tt_trainer *t, tt_run_end *end_out)
     }
     tt_str_fini(&notes);
     TT_TRY(status);
-    if (t->state.step >= t->session->steps && !wants_evaluation(t))
+    if (t->state.step >= t->session->steps && !wants_evaluation(t) &&
+        !t->is_saved_in_passing)
         tt__trainer_say(t, TT_TEXT_NOTE,
                         "all steps were made before; a larger train.steps goes "
                         "on, --fresh begins again");
     TT_TRY(tt__trainer_ranks_open(t));
     t->point_clock = tt_clock_seconds();
     t->point_step = t->state.step;
-    TT_TRY(train(t, &reason));
-    TT_TRY(tt__trainer_save_last(t));
+    TT_TRY(train(t, &reason, &is_passing));
+    TT_TRY(tt__trainer_save_last(t, is_passing));
     TT_TRY(tt__trainer_ranks_end(t));
     tt__trainer_tell_end(t, reason, end_out);
     return TT_OK;

@@ -56,6 +56,9 @@ static const tt_opt sample[] = {
 static const tt_opt checkpoint[] = {
     {"every", "1000", "steps between checkpoints; 0: at the end only",
      TT_OPT_I64, AT(save_every), NULL, 0, 9e15},
+    {"minutes", "15",
+     "and at least so often, until the next one; 0: by steps only", TT_OPT_F64,
+     AT(save_minutes), NULL, 0, 1e6},
     {"keep", "2", "newest ones to keep", TT_OPT_I64, AT(keep), NULL, 1, 1e9},
     {"keep_every", "0", "and those at multiples of this step; 0: none",
      TT_OPT_I64, AT(keep_every), NULL, 0, 9e15},

@@ -41,6 +41,7 @@ typedef struct tt_train_options {
     double temperature, top_p;
     // checkpoint.*
     int64_t save_every, keep, keep_every;
+    double save_minutes; // 0: never because of time
     int64_t
         save_memory; // bytes; 0: as many as training takes, 256 MiB at least
     bool keep_best;

@@ -13,6 +13,8 @@ void tt_train_state_init(tt_train_state *state)
                               .val_accuracy = (double)NAN,
                               .train_loss = (double)NAN,
                               .evaluated = -1,
+                              .sampled = -1,
+                              .marks = TT_RUN_UNMARKED,
                               .best_step = -1};
 }
 
@@ -39,6 +41,25 @@ static void print_settings(tt_json *json, const tt_session *session)
     tt_json_close(json, '}');
 }
 
+static void print_mark(tt_json *json, const char *key, const tt_run_mark *mark)
+{
+    if (mark->bytes < 0)
+        return;
+    tt_json_open(json, key, '{');
+    tt_json_i64(json, "bytes", mark->bytes);
+    tt_json_str(json, "xxh3", mark->hash);
+    tt_json_close(json, '}');
+}
+
+static void print_marks(tt_json *json, const tt_run_marks *marks)
+{
+    tt_json_open(json, "written", '{');
+    print_mark(json, "metrics", &marks->metrics);
+    print_mark(json, "log", &marks->log);
+    print_mark(json, "events", &marks->events);
+    tt_json_close(json, '}');
+}
+
 void tt_train_state_print(const tt_train_state *state,
                           const tt_session *session, tt_str *out)
 {
@@ -55,6 +76,7 @@ void tt_train_state_print(const tt_train_state *state,
     tt_json_i64(&json, "best_step", state->best_step);
     tt_json_i64(&json, "since_best", state->since_best);
     tt_json_i64(&json, "evaluated", state->evaluated);
+    tt_json_i64(&json, "sampled", state->sampled);
     tt_json_f64(&json, "val_loss", state->val_loss);
     tt_json_f64(&json, "val_accuracy", state->val_accuracy);
     tt_json_f64(&json, "loss_sum", state->loss);
@@ -62,6 +84,8 @@ void tt_train_state_print(const tt_train_state *state,
     tt_json_f64(&json, "loss_correct", state->correct);
     tt_json_f64(&json, "train_loss", state->train_loss);
     tt_policy_print(&state->policy, &json, "policy");
+    tt_json_bool(&json, "passing", state->is_passing);
+    print_marks(&json, &state->marks);
     tt_json_i64(&json, "threads", state->threads);
     tt_json_i64(&json, "ranks", state->ranks);
     print_settings(&json, session);
@@ -81,6 +105,15 @@ static double number(const tt_json_value *root, const char *key,
     return tt_json_number(tt_json_get(root, key), fallback);
 }
 
+static tt_run_mark mark_at(const tt_json_value *root, const char *key)
+{
+    const tt_json_value *value = tt_json_get(root, key);
+    tt_run_mark mark = {.bytes = whole(value, "bytes", -1)};
+    const char *hash = tt_json_text(tt_json_get(value, "xxh3"), "");
+    snprintf(mark.hash, sizeof mark.hash, "%s", hash);
+    return mark;
+}
+
 tt_status tt_train_state_read(const char *json, const char *name,
                               tt_arena *arena, tt_train_state *state_out,
                               tt_settings *settings_out)
@@ -88,6 +121,7 @@ tt_status tt_train_state_read(const char *json, const char *name,
     const tt_json_value *root = NULL;
     TT_TRY(tt_json_read(json, (int64_t)strlen(json), name, arena, &root));
     const tt_json_value *settings = tt_json_get(root, "settings");
+    const tt_json_value *written = tt_json_get(root, "written");
     tt_train_state s = {
         .began = whole(root, "began", 0),
         .step = whole(root, "step", -1),
@@ -97,6 +131,7 @@ tt_status tt_train_state_read(const char *json, const char *name,
         .best_step = whole(root, "best_step", -1),
         .since_best = whole(root, "since_best", 0),
         .evaluated = whole(root, "evaluated", -1),
+        .sampled = whole(root, "sampled", -1),
         .val_loss = number(root, "val_loss", (double)NAN),
         .val_accuracy = number(root, "val_accuracy", (double)NAN),
         .loss = number(root, "loss_sum", 0),
@@ -105,6 +140,9 @@ tt_status tt_train_state_read(const char *json, const char *name,
         .train_loss = number(root, "train_loss", (double)NAN),
         .threads = whole(root, "threads", 0),
         .ranks = whole(root, "ranks", 1),
+        .is_passing = tt_json_truth(tt_json_get(root, "passing"), false),
+        .marks = {mark_at(written, "metrics"), mark_at(written, "log"),
+                  mark_at(written, "events")},
     };
     if (s.step < 0 || s.position < 0 || settings == NULL ||
         settings->type != TT_JSON_OBJECT)

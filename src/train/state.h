@@ -5,6 +5,7 @@
 #ifndef TT_TRAIN_STATE_H
 #define TT_TRAIN_STATE_H
 
+#include "store/run.h"
 #include "train/policy.h"
 #include "train/session.h"
 
@@ -17,11 +18,16 @@ typedef struct tt_train_state {
     // Evaluations. `since_best` counts those without a new best.
     double best_loss, val_loss, val_accuracy; // NaN: none yet
     int64_t best_step, since_best, evaluated; // step of the last one; -1: none
+    int64_t sampled;                          // the same of samples
 
     // Sums over the steps that are not logged yet; the mean that was.
     double loss, count, correct, train_loss;
 
     tt_policy policy;
+    tt_run_marks marks; // of the run's files
+    // Saved because of a signal or of time, and what follows the step may not all have
+    // been done: a run that was left alone has no such checkpoint.
+    bool is_passing;
     int64_t threads; // that it was computed with, on each rank
     int64_t ranks;
 } tt_train_state;

@@ -34,8 +34,12 @@ typedef struct tt_trainer {
     tt_slices_result read;    // of the last checkpoint that was restored
     tt_str config, tokenizer; // what every checkpoint holds beside its tensors
     tt_run_facts facts;
-    int64_t first_step; // of this start
-    int64_t saved_step; // of the newest checkpoint; -1: none
+    int64_t first_step;       // of this start
+    int64_t saved_step;       // of the newest checkpoint; -1: none
+    bool is_saved_in_passing; // that one
+    double saved_clock;       // when it was
+    bool is_broken_off; // what follows this step: a later start makes up for it
+    tt_run_files files; // that the checkpoint being written wants on the disk
     bool save_has_failed, log_has_failed, sample_has_failed; // and it was said
 
     double started, seconds_before; // clock; of earlier starts
@@ -66,10 +70,14 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes);
 
 // Memory for checkpoints, before the first is due.
 tt_status tt__trainer_prepare_save(tt_trainer *t);
-// In the background. Failing is a warning, once; unless ranks lost step over it.
-tt_status tt__trainer_save(tt_trainer *t);
+// In the background. Failing is a warning, now and then; unless ranks lost step over it.
+// "In passing": because of a signal or of time, so that a run that was left alone would
+// have none.
+tt_status tt__trainer_save(tt_trainer *t, bool is_passing);
+// Whether it is time for one (checkpoint.minutes), by rank 0's clock; others: false.
+bool tt__trainer_is_time(const tt_trainer *t);
 // The last one: waits, and failing is an error.
-tt_status tt__trainer_save_last(tt_trainer *t);
+tt_status tt__trainer_save_last(tt_trainer *t, bool is_passing);
 // Restores tensors and state of a checkpoint, which rank 0 alone has. Damaged data
 // are no failure: `read` and `notes` say so, and nothing makes sense before another one is
 // restored. With `is_fork` not all states must be there.
@@ -109,12 +117,14 @@ tt_status tt__trainer_ranks_end(tt_trainer *t);   // when all is well
 // ---- trainer_eval.c ------------------------------------------------------
 
 bool tt__trainer_has_patience(const tt_trainer *t);
-// On data.val; a new best is marked and saved. Stopped half-way it leaves no trace.
+// On data.val; a new best is marked and saved. Stopped half-way (is_broken_off) it
+// leaves no trace.
 tt_status tt__trainer_evaluate(tt_trainer *t);
 
 // ---- trainer_sample.c ----------------------------------------------------
 
-// Failing is a warning, and the last try; unless ranks lost step over it.
+// Failing is a warning, and the last try; unless ranks lost step over it. Stopped
+// half-way (is_broken_off) it leaves no trace.
 tt_status tt__trainer_sample(tt_trainer *t);
 
 #endif

@@ -51,7 +51,7 @@ tt_status tt__trainer_evaluate(tt_trainer *t)
     TT_TRY(tt_infer_sync(tt_evaluator_infer(t->evaluator), t->job, use_ema));
     TT_TRY(tt_evaluator_run(t->evaluator, stop, &score, &is_stopped));
     if (is_stopped) {
-        t->is_stopped = true;
+        t->is_stopped = t->is_broken_off = true;
         return TT_OK;
     }
     const bool is_best = keep_score(&t->state, &score);

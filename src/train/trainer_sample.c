@@ -25,7 +25,7 @@ static tt_status open(tt_trainer *t)
                              &t->generator);
 }
 
-static tt_status generate(tt_trainer *t, tt_str *text)
+static tt_status generate(tt_trainer *t, tt_str *text, bool *is_whole_out)
 {
     const tt_train_options *o = &t->session->options;
     const tt_generate_request request = {
@@ -41,8 +41,11 @@ static tt_status generate(tt_trainer *t, tt_str *text)
         .user = text,
         .stop = t->request->stop,
     };
+    tt_generate_result result = {0};
     tt_str_add(text, o->prompt);
-    return tt_generate(t->generator, &request, NULL);
+    TT_TRY(tt_generate(t->generator, &request, &result));
+    *is_whole_out = result.is_end || result.n_tokens >= o->sample_tokens;
+    return TT_OK;
 }
 
 // `is_torn_out`: it failed half-way, and ranks are no longer in step.
@@ -57,9 +60,15 @@ static tt_status sample(tt_trainer *t, tt_str *text, bool *is_torn_out)
     *is_torn_out = status != TT_OK && peers->size > 1;
     if (*is_torn_out)
         return status;
+    bool is_whole = true;
     if (status == TT_OK && is_first)
-        status = generate(t, text);
-    return tt_peers_follow(peers, "sample", status);
+        status = generate(t, text, &is_whole);
+    TT_TRY(tt_peers_follow(peers, "sample", status));
+    // A signal may have come to rank 0 alone.
+    TT_TRY(tt_peers_broadcast(peers, "sample", &is_whole, sizeof is_whole));
+    if (!is_whole)
+        t->is_stopped = t->is_broken_off = true;
+    return TT_OK;
 }
 
 // In the log a sample is a note whose further lines are its text.
@@ -85,6 +94,11 @@ tt_status tt__trainer_sample(tt_trainer *t)
     if (t->sample_has_failed)
         return TT_OK;
     const tt_status status = sample(t, &text, &is_torn);
+    if (status == TT_OK && t->is_broken_off) {
+        tt_str_fini(&text);
+        return TT_OK;
+    }
+    t->state.sampled = t->state.step;
     if (status == TT_OK) {
         tt__trainer_tell(t, TT_TEXT_SAMPLE, tt_str_text(&text));
         keep(t, tt_str_text(&text));

@@ -57,13 +57,17 @@ content_of(const tt_trainer *t, tt_checkpoint_text text[2], const char *state)
                                    t->tokenizer.n};
     return (tt_checkpoint_content){.step = t->state.step,
                                    .text = text,
+                                   .is_passing = t->state.is_passing,
                                    .n_text = t->tokenizer.n > 0 ? 2 : 1,
                                    .state = state};
 }
 
-static tt_status snapshot_is_ready(void *user)
+// The writer's: the run's files are on the disk before the checkpoint that knows them.
+static tt_status get_ready(void *user)
 {
-    return tt_snapshot_wait(user);
+    tt_trainer *t = user;
+    TT_TRY(tt_snapshot_wait(&t->snapshot));
+    return tt_run_files_sync(&t->files);
 }
 
 // Rank 0's, in the background; the snapshot stays as it is until that is written.
@@ -73,8 +77,8 @@ static tt_status hand_over(tt_trainer *t, tt_checkpoint_content *content)
     content->optim = t->snapshot.optim;
     content->n_model = t->snapshot.n_model;
     content->n_optim = t->snapshot.n_optim;
-    content->ready = snapshot_is_ready;
-    content->user = &t->snapshot;
+    content->ready = get_ready;
+    content->user = t;
     return tt_checkpoints_save(t->store, content);
 }
 
@@ -82,6 +86,8 @@ static tt_status save_tensors(tt_trainer *t, tt_checkpoint_content *content)
 {
     bool may = false;
     TT_TRY(may_hold(t, &may));
+    if (!may && tt__trainer_is_first(t))
+        TT_TRY(tt_run_files_sync(&t->files));
     if (!may)
         return tt_stream_save(t->job->exec, &t->job->tensors, t->store, content,
                               &t->snapshot.is_torn);
@@ -90,18 +96,29 @@ static tt_status save_tensors(tt_trainer *t, tt_checkpoint_content *content)
     return tt__trainer_is_first(t) ? hand_over(t, content) : TT_OK;
 }
 
+static void note_saved(tt_trainer *t, bool is_passing)
+{
+    t->saved_step = t->state.step;
+    t->is_saved_in_passing = is_passing;
+}
+
 // Every rank takes part; a failure of rank 0's own (a disk, its memory) is not one of
 // the others'.
-static tt_status save(tt_trainer *t)
+static tt_status save(tt_trainer *t, bool is_passing)
 {
     tt_str state = {0};
     tt_checkpoint_text text[2];
     t->state.seconds = tt__trainer_seconds(t);
+    t->state.is_passing = is_passing;
+    if (t->run != NULL) {
+        tt_run_marks_get(t->run, &t->state.marks);
+        tt_run_files_get(t->run, &t->files);
+    }
     tt_train_state_print(&t->state, t->session, &state);
     tt_checkpoint_content content = content_of(t, text, tt_str_text(&state));
     tt_status status = save_tensors(t, &content);
     if (status == TT_OK && tt__trainer_is_first(t))
-        t->saved_step = t->state.step;
+        note_saved(t, is_passing);
     tt_str_fini(&state);
     return status;
 }
@@ -111,7 +128,15 @@ static bool is_best(const tt_trainer *t)
     return t->session->options.keep_best && t->state.best_step == t->state.step;
 }
 
-tt_status tt__trainer_save(tt_trainer *t)
+bool tt__trainer_is_time(const tt_trainer *t)
+{
+    const double minutes = t->session->options.save_minutes;
+    const double since = tt_clock_seconds() - t->saved_clock;
+    return tt__trainer_is_first(t) && minutes > 0 && since > 60 * minutes &&
+           !tt_checkpoints_busy(t->store);
+}
+
+tt_status tt__trainer_save(tt_trainer *t, bool is_passing)
 {
     const double before = tt_clock_seconds();
     const bool is_first = tt__trainer_is_first(t);
@@ -119,16 +144,18 @@ tt_status tt__trainer_save(tt_trainer *t)
         warn(t);
     else
         t->save_has_failed = false;
-    const tt_status status = save(t);
+    const tt_status status = save(t, is_passing);
+    t->saved_clock = tt_clock_seconds();
     if (t->snapshot.is_torn)
         return status;
     if (is_first && status != TT_OK)
         warn(t);
-    if (is_first && is_best(t) && t->saved_step == t->state.step &&
+    if (is_first && !is_passing && is_best(t) &&
+        t->saved_step == t->state.step &&
         tt_checkpoints_mark_best(t->store, t->state.step) != TT_OK)
         warn(t);
     if (!is_first)
-        t->saved_step = t->state.step;
+        note_saved(t, is_passing);
     // Rank 0 may have waited for its disk longer than others wait for a message.
     TT_TRY(tt_peers_follow(&t->job->peers, "checkpoint", TT_OK));
     t->save_stall += tt_clock_seconds() - before;
@@ -136,39 +163,41 @@ tt_status tt__trainer_save(tt_trainer *t)
 }
 
 // Whether what is saved is not what there is; rank 0 knows.
-static tt_status needs_saving(tt_trainer *t, int32_t *needs_out)
+static tt_status needs_saving(tt_trainer *t, bool is_passing,
+                              int32_t *needs_out)
 {
     *needs_out = 0;
     if (tt__trainer_is_first(t)) {
         const tt_status status = tt_checkpoints_wait(t->store);
         if (status != TT_OK && t->saved_step != t->state.step)
             warn(t); // of an older one: this one may still do
-        *needs_out = status != TT_OK || t->saved_step != t->state.step;
+        *needs_out = status != TT_OK || t->saved_step != t->state.step ||
+                     (t->is_saved_in_passing && !is_passing);
     }
     TT_TRY(tt_peers_follow(&t->job->peers, "checkpoint", TT_OK));
     return tt_peers_broadcast(&t->job->peers, "checkpoint", needs_out,
                               sizeof *needs_out);
 }
 
-static tt_status save_last(tt_trainer *t)
+static tt_status save_last(tt_trainer *t, bool is_passing)
 {
     int32_t needs = 0;
-    TT_TRY(needs_saving(t, &needs));
+    TT_TRY(needs_saving(t, is_passing, &needs));
     if (!needs)
         return TT_OK;
-    TT_TRY(save(t));
+    TT_TRY(save(t, is_passing));
     if (!tt__trainer_is_first(t))
         return TT_OK;
-    if (is_best(t))
+    if (!is_passing && is_best(t))
         TT_TRY(tt_checkpoints_mark_best(t->store, t->state.step));
     return tt_checkpoints_wait(t->store);
 }
 
-tt_status tt__trainer_save_last(tt_trainer *t)
+tt_status tt__trainer_save_last(tt_trainer *t, bool is_passing)
 {
     const double before = tt_clock_seconds();
     const tt_status status =
-        tt_peers_follow(&t->job->peers, "checkpoint", save_last(t));
+        tt_peers_follow(&t->job->peers, "checkpoint", save_last(t, is_passing));
     t->save_stall += tt_clock_seconds() - before;
     return status == TT_OK
                ? status
@@ -232,7 +261,7 @@ static int64_t rollback_target(const tt_trainer *t)
     return target > least ? target : least;
 }
 
-static tt_status go_on_behind(tt_trainer *t, int64_t position)
+static tt_status go_on_behind(tt_trainer *t, int64_t position, tt_str *notes)
 {
     t->state.position = position;
     tt_job_forget_ahead(t->job);
@@ -240,7 +269,7 @@ static tt_status go_on_behind(tt_trainer *t, int64_t position)
     if (!tt__trainer_is_first(t))
         return TT_OK;
     TT_TRY(tt_checkpoints_cut(t->store, t->state.step));
-    return tt_run_cut(t->run, t->state.step);
+    return tt_run_cut(t->run, t->state.step, &t->state.marks, notes);
 }
 
 // The newest checkpoint up to a step: rank 0 opens it.
@@ -283,7 +312,9 @@ tt_status tt__trainer_roll_back(tt_trainer *t, const char *why)
     const tt_train_state bad = t->state;
     tt_str notes = {0};
     char text[512];
-    const tt_status status = go_back(t, why, &notes);
+    tt_status status = go_back(t, why, &notes);
+    if (status == TT_OK)
+        status = go_on_behind(t, bad.position, &notes);
     tt__trainer_say_lines(t, TT_TEXT_WARNING, &notes);
     tt_str_fini(&notes);
     TT_TRY(status);
@@ -291,11 +322,10 @@ tt_status tt__trainer_roll_back(tt_trainer *t, const char *why)
                           t->state.step);
     t->state.threads = bad.threads;
     t->state.ranks = bad.ranks;
-    t->saved_step = t->state.step;
+    note_saved(t, t->state.is_passing);
     t->point_step = t->state.step;
     t->first_step =
         t->first_step < t->state.step ? t->first_step : t->state.step;
-    TT_TRY(go_on_behind(t, bad.position));
     snprintf(text, sizeof text,
              "%s: rolled back to step %lld, behind the batch", why,
              (long long)t->state.step);

@@ -1,6 +1,7 @@
 // trainer_start - where a run begins: anew, from other weights, from its own
 // newest checkpoint, or from that of the run it was forked from.
 
+#include "base/clock.h"
 #include "base/figures.h"
 #include "base/file.h"
 #include "train/trainer.h"
@@ -78,6 +79,7 @@ static tt_status resume(tt_trainer *t, const tt_checkpoint *from, tt_str *notes)
         return TT_OK;
     note_reading(t, notes);
     t->saved_step = t->state.step;
+    t->is_saved_in_passing = t->state.is_passing;
     const int64_t threads = t->job->backend->options.n_threads;
     const int64_t ranks = t->job->peers.size;
     const bool is_exact = t->job->options.exact;
@@ -268,13 +270,13 @@ static void print_texts(tt_trainer *t)
         tt_tokenizer_print(data->train->tokenizer, &t->tokenizer);
 }
 
-static tt_status open_folder(tt_trainer *t)
+static tt_status open_folder(tt_trainer *t, tt_str *notes)
 {
     const tt_train_options *o = &t->session->options;
     if (!tt__trainer_is_first(t))
         return TT_OK;
     TT_TRY(tt_run_open(t->request->folder, o->tensorboard, &t->run));
-    TT_TRY(tt_run_cut(t->run, t->saved_step < 0 ? -1 : t->saved_step));
+    TT_TRY(tt_run_cut(t->run, t->saved_step, &t->state.marks, notes));
     print_texts(t);
     TT_TRY(tt_str_status(&t->config));
     TT_TRY(tt_str_status(&t->tokenizer));
@@ -319,7 +321,7 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
         TT_TRY(tt_evaluator_open(t->session, &t->evaluator));
     note_data(t->session->data, notes);
     TT_TRY(choose_start(t, notes));
-    TT_TRY(tt_peers_follow(&t->job->peers, "start", open_folder(t)));
+    TT_TRY(tt_peers_follow(&t->job->peers, "start", open_folder(t, notes)));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", settle(t)));
     t->job->feeds_ahead = true;
     TT_TRY(open_loader(t));
@@ -331,7 +333,10 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
     if (t->evaluator == NULL && (o->eval_every > 0 || o->patience > 0))
         tt_str_add(notes, "there is no validation data, so nothing is "
                           "evaluated\n");
-    if (can_roll_back(o) && t->saved_step < 0)
-        TT_TRY(tt__trainer_save(t));
+    t->saved_clock = tt_clock_seconds();
+    // A rollback needs one to go back to; without one, a fork that is killed would begin
+    // at step 0 when it is started again.
+    if (t->saved_step < 0 && (can_roll_back(o) || t->state.began > 0))
+        TT_TRY(tt__trainer_save(t, false));
     return TT_OK;
 }

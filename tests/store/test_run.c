@@ -144,7 +144,7 @@ TEST(run_cut_removes_what_is_behind_a_step)
         CHECK_OK(tt_run_note(run, step, step == 3 ? "a\n\nb" : "c"));
     }
     read_events(before, steps);
-    CHECK_OK(tt_run_cut(run, 3));
+    CHECK_OK(tt_run_cut(run, 3, NULL, NULL));
     CHECK(has_steps("0 1 2 3"));
     read_events(after, steps);
     CHECK(strcmp(after, before) > 0); // whoever watches sees a new file
@@ -162,7 +162,7 @@ TEST(run_cut_removes_what_is_behind_a_step)
     CHECK(metrics.last_step == 4 && metrics.n_bad == 0);
     CHECK(tt_metrics_find(&metrics, "lr")->n == 5);
     tt_arena_destroy(arena);
-    CHECK_OK(tt_run_cut(run, -1));
+    CHECK_OK(tt_run_cut(run, -1, NULL, NULL));
     CHECK(has_steps("") && holds("metrics.jsonl", "") && holds("log.txt", ""));
     tt_run_close(run);
     leave();
@@ -191,7 +191,7 @@ TEST(run_takes_up_what_a_killed_one_left)
     append(path, "\x21\0\0\0\0\0", 6);
     append("r/s/metrics.jsonl", "{\"step\":3,\"sec", 14);
     run = open_run();
-    CHECK_OK(tt_run_cut(run, 1));
+    CHECK_OK(tt_run_cut(run, 1, NULL, NULL));
     CHECK(has_steps("1"));
     CHECK(holds("metrics.jsonl", "{\"step\":1,\"seconds\":0.25,\"train/loss\":"
                                  "0.5,\"lr\":0.5}\n"));
@@ -271,7 +271,7 @@ TEST(run_survives_a_failure_of_every_call)
         tt_file_fail_at(k, EIO);
         tt_status status = tt_run_open("r/s", true, &run);
         if (status == TT_OK)
-            status = tt_run_cut(run, 2);
+            status = tt_run_cut(run, 2, NULL, NULL);
         if (status == TT_OK)
             status = log_one(run, 3);
         if (status == TT_OK)
@@ -282,7 +282,7 @@ TEST(run_survives_a_failure_of_every_call)
         CHECK(!is_done || status == TT_OK); // the owner's name is not missed
         CHECK(tt_alloc_live() == 0);
         run = open_run();
-        CHECK_OK(tt_run_cut(run, 2));
+        CHECK_OK(tt_run_cut(run, 2, NULL, NULL));
         CHECK(has_steps("1 2"));
         tt_run_close(run);
         if (is_done)

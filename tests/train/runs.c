@@ -1,19 +1,28 @@
 #include "runs.h"
 
 #include "base/file.h"
+#include "runs_describe.h"
 #include "store/checkpoint.h"
 #include "test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-static char home[] = "/tmp/tutti-runs-XXXXXX";
+static char home[64] = "/tmp/tutti-runs-XXXXXX";
 
 void runs_enter(void)
 {
     CHECK(mkdtemp(home) != NULL && chdir(home) == 0);
+}
+
+void runs_enter_memory(void)
+{
+    if (access("/dev/shm", W_OK) == 0)
+        snprintf(home, sizeof home, "/dev/shm/tutti-runs-XXXXXX");
+    runs_enter();
 }
 
 void runs_leave(void)
@@ -34,6 +43,8 @@ static void on_point(void *user, const tt_run_point *point)
 {
     runs_watch *w = user;
     w->points++;
+    if (w->points == w->stop_at_point)
+        w->stop = 1;
     CHECK(point->step_seconds > 0);
 }
 
@@ -41,6 +52,8 @@ static void on_eval(void *user, const tt_run_eval *eval)
 {
     runs_watch *w = user;
     w->evals++;
+    if (w->evals == w->stop_at_eval)
+        w->stop = 1;
     CHECK(eval->step > 0);
 }
 
@@ -49,6 +62,8 @@ static void on_text(void *user, tt_run_text kind, int64_t step,
 {
     runs_watch *w = user;
     (void)step;
+    if (++w->texts == w->stop_at_text)
+        w->stop = 1;
     if (kind == TT_TEXT_WARNING) {
         w->warnings++;
         snprintf(w->warning, sizeof w->warning, "%s", text);
@@ -108,25 +123,6 @@ static void same_tensors(const tt_safetensors *a, const tt_safetensors *b)
     }
 }
 
-// Leaves out the values of keys that hold times.
-static void without_times(const char *folder, tt_str *out)
-{
-    char path[512];
-    tt_str text = {0};
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
-    CHECK_OK(tt_file_read(path, 1 << 20, &text));
-    for (char *p = text.text; p != NULL && *p != '\0';) {
-        const size_t n = strcspn(p, ",}");
-        char *second = strstr(p, "second");
-        if (second == NULL || second > p + n)
-            tt_str_add_bytes(out, p, (int64_t)n);
-        p += n;
-        if (*p != '\0')
-            tt_str_add_bytes(out, p++, 1);
-    }
-    tt_str_fini(&text);
-}
-
 void runs_same(const char *a, const char *b)
 {
     tt_checkpoint *x = NULL, *y = NULL;
@@ -136,8 +132,8 @@ void runs_same(const char *a, const char *b)
     CHECK(x->step == y->step && notes.n == 0);
     same_tensors(x->model, y->model);
     same_tensors(x->optim, y->optim);
-    without_times(a, &first);
-    without_times(b, &second);
+    runs_metrics(a, &first);
+    runs_metrics(b, &second);
     CHECK_MSG(strcmp(tt_str_text(&first), tt_str_text(&second)) == 0,
               "metrics differ:\n%s\n%s", tt_str_text(&first),
               tt_str_text(&second));
@@ -146,6 +142,26 @@ void runs_same(const char *a, const char *b)
     tt_str_fini(&first);
     tt_str_fini(&second);
     tt_str_fini(&notes);
+}
+
+int runs_child(const char *folder, const char *const *settings,
+               const char *const *more, const runs_watch *w, int64_t k)
+{
+    int result = 0;
+    fflush(NULL);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        runs_watch own = w != NULL ? *w : (runs_watch){0};
+        tt_run_end end = {0};
+        tt_file_fail_at(k, TT_FILE_KILL);
+        const tt_status status = runs_train(folder, settings, more, &own, &end);
+        if (status != TT_OK)
+            fprintf(stderr, "%s\n", tt_error_message());
+        _exit(status != TT_OK ? 1 : end.reason == TT_RUN_SIGNAL ? 2 : 0);
+    }
+    CHECK(waitpid(child, &result, 0) == child);
+    return WIFEXITED(result) ? WEXITSTATUS(result) : -1;
 }
 
 void runs_write_csv(const char *path, int rows, int bad, int n_bad)
