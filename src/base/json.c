@@ -75,6 +75,13 @@ void tt_json_f64(tt_json *j, const char *key, double value)
         tt_str_add(j->out, "null");
 }
 
+void tt_json_real(tt_json *j, const char *key, double value)
+{
+    tt_json_f64(j, key, value);
+    if (isfinite(value) && value == floor(value) && fabs(value) < 1e15)
+        tt_str_add(j->out, ".0");
+}
+
 void tt_json_bool(tt_json *j, const char *key, bool value)
 {
     begin(j, key);

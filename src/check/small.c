@@ -33,6 +33,15 @@ const tt_small tt_small_table[] = {
     {"llama",
      "layers=2 width=16 heads=4 kv_heads=1 vocab=10 ff=12 context=6 tied=true",
      5, 0, "heads:tensor ff:tensor vocab:tensor", false},
+    {"llama", // as Qwen and Llama 3.1
+     "layers=2 width=12 heads=4 kv_heads=2 head=6 vocab=10 ff=12 context=6 "
+     "qkv_bias=true out_bias=true mlp_bias=true qk_norm=true rope=llama3 "
+     "rope_factor=4 rope_context=30 theta=100",
+     6, 0, "heads:tensor kv_heads:tensor ff:tensor vocab:tensor", false},
+    {"llama", // as Mixtral
+     "layers=2 width=16 heads=4 kv_heads=2 vocab=10 ff=12 context=6 experts=3 "
+     "balance=0 rope=yarn rope_factor=4 rope_context=30 rope_high=4 theta=100",
+     6, 0, "heads:tensor kv_heads:tensor experts:tensor vocab:tensor", false},
     {"lstm", "layers=2 embed=6 hidden=5 vocab=9", 5, 0, NULL, false},
     {"lstm", "layers=2 embed=6 hidden=5 vocab=9 dropout=0.3", 5, 0, NULL,
      false},

@@ -38,15 +38,18 @@ static tt_status read_options(tt_cli *cli, options *o)
 }
 
 static tt_status write_model(const tt_port_model *model, const options *o,
-                             const char *tokenizer)
+                             const char *from, tt_arena *arena)
 {
+    tt_origin origin;
     switch (o->format) {
     case LLMC:
         return tt_port_write_llmc(model, o->out);
     case ONNX:
         return tt_port_write_onnx(model, o->out);
     default:
-        return tt_port_write_folder(model, o->out, tokenizer);
+        TT_TRY(tt_origin_read(from, arena, &origin));
+        return tt_port_write_folder(
+            model, o->out, tt_described_tokenizer(from, arena), &origin);
     }
 }
 
@@ -60,8 +63,7 @@ static tt_status export_weights(tt_cli *cli, const tt_weights *weights,
     TT_TRY(tt_described_read(folder, cli->arena, &settings));
     TT_TRY(tt_port_open(&settings, weights, (tt_port_type)o->precision, notes,
                         &model));
-    const tt_status status =
-        write_model(model, o, tt_described_tokenizer(folder, cli->arena));
+    const tt_status status = write_model(model, o, folder, cli->arena);
     if (status == TT_OK)
         printf("%s: %lld tensors of %s\n", o->out, (long long)model->n, folder);
     tt_port_close(model);

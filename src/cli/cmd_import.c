@@ -110,9 +110,14 @@ static tt_status import_weights(tt_cli *cli, const options *o,
     tt_port_model *model = NULL;
     TT_TRY(find_settings(cli, o, weights, notes, &settings));
     TT_TRY(tt_port_open(&settings, weights, TT_PORT_AS_IS, notes, &model));
-    const char *tokenizer =
-        tt_described_tokenizer(tt_weights_folder(weights), cli->arena);
-    const tt_status status = tt_port_write_folder(model, o->out, tokenizer);
+    const char *folder = tt_weights_folder(weights);
+    const char *tokenizer = tt_described_tokenizer(folder, cli->arena);
+    tt_origin origin = {0};
+    tt_status status = TT_OK;
+    if (o->config[0] == '\0')
+        status = tt_origin_read(folder, cli->arena, &origin);
+    if (status == TT_OK)
+        status = tt_port_write_folder(model, o->out, tokenizer, &origin);
     if (status == TT_OK)
         printf("%s: %s with %lld parameters in %lld tensors\n", o->out,
                model->job->model->name, (long long)model->parameters,

@@ -219,7 +219,7 @@ static tt_status show_checkpoint(look *l)
 
 static tt_status show_weights(look *l)
 {
-    const tt_weights_options how = {0};
+    const tt_weights_options how = {.as_is = true};
     tt_weights *weights = NULL;
     TT_TRY(tt_weights_open(l->path, &how, NULL, &weights));
     show_settings(l, tt_weights_folder(weights));

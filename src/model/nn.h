@@ -35,11 +35,15 @@ tt_val tt__channel_param(tt_builder *b, const char *name, const char *part,
 tt_val tt_nn_layer_norm(tt_builder *b, tt_val x, const char *name, double eps);
 tt_val tt_nn_rms_norm(tt_builder *b, tt_val x, const char *name, double eps);
 
-// A layer of experts (ops/moe.h): weights name.router.weight, name.experts.*
+// A layer of experts (ops/moe.h): weights name.router.weight, name.experts.*; gated
+// ones are SwiGLU with Mixtral's names and (out, in) matrices.
 typedef struct tt_moe {
     const char *name;
     int64_t experts, choices, width, ff;
-    double capacity; // slots of an expert, relative to an equal share
+    double
+        capacity; // slots of an expert, relative to an equal share; 0: one for
+                  // every token
+    bool is_gated;
     tt_init init, out_init;
 } tt_moe;
 tt_val tt_nn_moe(tt_builder *b, tt_val x, const tt_moe *m, tt_val *balance_out);

@@ -1,4 +1,5 @@
-// pretrained - GPT2Config and LlamaConfig, with their defaults.
+// pretrained - the configurations of GPT-2, Llama and those like it, with the
+// defaults that the library has where a file does not say.
 
 #include "store/pretrained.h"
 
@@ -102,55 +103,220 @@ static tt_status read_gpt2(const reading *r)
     return set_numbers(r, numbers);
 }
 
-// The base of the rotary positions: at the top, or among its parameters.
-static tt_status read_rotary(const reading *r)
+// ---- rotary positions ----------------------------------------------------
+
+// A number among the parameters of the positions; NULL counts as not there.
+static double rope_number(const tt_json_value *rope, const char *key,
+                          double fallback)
 {
-    const tt_json_value *set = tt_json_get(r->root, "rope_parameters");
-    const tt_json_value *scaling = tt_json_get(r->root, "rope_scaling");
-    const tt_json_value *of[] = {set, scaling};
-    for (int i = 0; i < 2; i++) {
-        const char *type = tt_json_text(tt_json_get(of[i], "rope_type"), NULL);
-        if (type == NULL)
-            type = tt_json_text(tt_json_get(of[i], "type"), "default");
-        if (strcmp(type, "default") != 0)
-            return refuse(r, "scaling of rotary positions");
-    }
-    double theta = tt_json_number(tt_json_get(r->root, "rope_theta"), 10000);
-    theta = tt_json_number(tt_json_get(set, "rope_theta"), theta);
-    return set_number(r, "model.theta", theta);
+    return tt_json_number(tt_json_get(rope, key), fallback);
 }
 
-static tt_status read_llama(const reading *r)
+// YaRN's amplitude where it is not its own: 0 stands for that.
+static double yarn_amplitude(const tt_json_value *rope, double factor)
+{
+    const double scale = rope_number(rope, "mscale", 0);
+    const double all = rope_number(rope, "mscale_all_dim", 0);
+    const double given = rope_number(rope, "attention_factor", 0);
+    if (given != 0 || scale == 0 || all == 0)
+        return given;
+    const double log_of = factor > 1 ? 0.1 * log(factor) : 0;
+    return (scale * log_of + 1) / (all * log_of + 1);
+}
+
+static tt_status read_scaling(const reading *r, const tt_json_value *rope,
+                              const char *type)
+{
+    const double context =
+        tt_json_number(tt_json_get(r->root, "max_position_embeddings"), 0);
+    double before =
+        rope_number(rope, "original_max_position_embeddings", context);
+    before = tt_json_number(
+        tt_json_get(r->root, "original_max_position_embeddings"), before);
+    double factor = rope_number(rope, "factor", 0);
+    const bool is_yarn = strcmp(type, "yarn") == 0;
+    if (factor == 0 && is_yarn && before > 0)
+        factor = context / before;
+    if (factor <= 0)
+        return tt_fail(TT_ERR_ARG, "%s: rope_type=%s has no \"factor\"",
+                       r->name, type);
+    TT_TRY(set_text(r, "model.rope", type));
+    TT_TRY(set_number(r, "model.rope_factor", factor));
+    if (strcmp(type, "linear") == 0)
+        return TT_OK;
+    TT_TRY(set_number(r, "model.rope_context", before));
+    const char *low = is_yarn ? "beta_slow" : "low_freq_factor";
+    const char *high = is_yarn ? "beta_fast" : "high_freq_factor";
+    TT_TRY(set_number(r, "model.rope_low", rope_number(rope, low, 1)));
+    TT_TRY(set_number(r, "model.rope_high",
+                      rope_number(rope, high, is_yarn ? 32 : 4)));
+    if (!is_yarn)
+        return TT_OK;
+    if (!tt_json_truth(tt_json_get(rope, "truncate"), true))
+        return refuse(r, "truncate=false of yarn");
+    return set_number(r, "model.rope_amplitude", yarn_amplitude(rope, factor));
+}
+
+// Newer files have all of it in rope_parameters, older ones the base at the top and
+// the rest in rope_scaling.
+static tt_status read_rotary(const reading *r, double usual_theta)
+{
+    static const char *const known[] = {"linear", "llama3", "yarn"};
+    const tt_json_value *rope = tt_json_get(r->root, "rope_scaling");
+    if (rope == NULL || rope->type != TT_JSON_OBJECT)
+        rope = tt_json_get(r->root, "rope_parameters");
+    const char *type = tt_json_text(tt_json_get(rope, "rope_type"), NULL);
+    if (type == NULL)
+        type = tt_json_text(tt_json_get(rope, "type"), "default");
+    double part = rope_number(rope, "partial_rotary_factor", 1);
+    part = tt_json_number(tt_json_get(r->root, "partial_rotary_factor"), part);
+    if (part != 1)
+        return refuse(r, "partial_rotary_factor other than 1");
+    for (const tt_json_value *v = rope != NULL ? rope->first : NULL; v != NULL;
+         v = v->next)
+        if (v->type == TT_JSON_OBJECT)
+            return refuse(r, "positions that differ between layers");
+    double theta =
+        tt_json_number(tt_json_get(r->root, "rope_theta"), usual_theta);
+    theta = rope_number(rope, "rope_theta", theta);
+    TT_TRY(set_number(r, "model.theta", theta));
+    if (strcmp(type, "default") == 0)
+        return TT_OK;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(type, known[i]) == 0)
+            return read_scaling(r, rope, type);
+    return tt_fail(TT_ERR_UNSUPPORTED,
+                   "%s: rope_type=%s is not supported, only default, linear, "
+                   "llama3 and yarn",
+                   r->name, type);
+}
+
+// ---- Llama and those like it ---------------------------------------------
+
+// What a family has where the file does not say.
+typedef struct family {
+    const char *type;
+    double kv_heads; // 0: as many as heads
+    double head;     // 0: width / heads
+    double vocab, ff, context, eps, theta, window;
+} family;
+
+static const family families[] = {
+    {"llama", 0, 0, 32000, 11008, 2048, 1e-6, 1e4, 0},
+    {"mistral", 8, 0, 32000, 14336, 131072, 1e-6, 1e4, 4096},
+    {"mixtral", 8, 0, 32000, 14336, 131072, 1e-5, 1e6, 0},
+    {"qwen2", 32, 0, 151936, 22016, 32768, 1e-6, 1e4, 0},
+    {"qwen3", 32, 128, 151936, 22016, 32768, 1e-6, 1e4, 0},
+};
+
+static bool is_of(const family *f, const char *type)
+{
+    return strcmp(f->type, type) == 0;
+}
+
+static tt_status set_truth(const reading *r, const char *key, bool value)
+{
+    return set_text(r, key, value ? "true" : "false");
+}
+
+// Heads of a size that does not follow from the width.
+static tt_status read_head(const reading *r, const family *f)
 {
     const double heads =
         tt_json_number(tt_json_get(r->root, "num_attention_heads"), 32);
     const double width =
         tt_json_number(tt_json_get(r->root, "hidden_size"), 4096);
+    const double usual = heads >= 1 ? width / heads : 0;
+    const tt_json_value *given = tt_json_get(r->root, "head_dim");
+    double head = tt_json_number(given, usual);
+    if (given == NULL && f->head > 0) // null means that it follows
+        head = f->head;
+    return set_number(r, "model.head", head == usual ? 0 : head);
+}
+
+// Qwen has windows in some layers, and none unless they are switched on.
+static tt_status read_window(const reading *r, const family *f)
+{
+    const tt_json_value *given = tt_json_get(r->root, "sliding_window");
+    double window = tt_json_number(given, 0);
+    if (given == NULL)
+        window = f->window;
+    const bool is_qwen = is_of(f, "qwen2") || is_of(f, "qwen3");
+    if (is_of(f, "llama") ||
+        (is_qwen &&
+         !tt_json_truth(tt_json_get(r->root, "use_sliding_window"), false)))
+        window = 0;
+    return window > 0 ? set_number(r, "model.window", window) : TT_OK;
+}
+
+static tt_status read_biases(const reading *r, const family *f)
+{
+    const bool has =
+        tt_json_truth(tt_json_get(r->root, "attention_bias"), false) &&
+        (is_of(f, "llama") || is_of(f, "qwen3"));
+    TT_TRY(set_truth(r, "model.qkv_bias", has || is_of(f, "qwen2")));
+    TT_TRY(set_truth(r, "model.out_bias", has));
+    TT_TRY(set_truth(r, "model.qk_norm", is_of(f, "qwen3")));
+    return set_truth(
+        r, "model.mlp_bias",
+        is_of(f, "llama") &&
+            tt_json_truth(tt_json_get(r->root, "mlp_bias"), false));
+}
+
+// Balance is learnt only where the scores are asked for.
+static tt_status read_experts(const reading *r)
+{
+    const number numbers[] = {
+        {"num_local_experts", "model.experts", 8},
+        {"num_experts_per_tok", "model.choices", 2},
+        {0},
+    };
+    const bool has_balance =
+        tt_json_truth(tt_json_get(r->root, "output_router_logits"), false);
+    if (tt_json_number(tt_json_get(r->root, "router_jitter_noise"), 0) != 0)
+        return refuse(r, "router_jitter_noise other than 0");
+    TT_TRY(set_text(r, "model.capacity", "0"));
+    TT_TRY(set_number(
+        r, "model.balance",
+        has_balance ? tt_json_number(
+                          tt_json_get(r->root, "router_aux_loss_coef"), 0.001)
+                    : 0));
+    return set_numbers(r, numbers);
+}
+
+static tt_status read_llama(const reading *r, const family *f)
+{
+    const double heads =
+        tt_json_number(tt_json_get(r->root, "num_attention_heads"), 32);
+    const tt_json_value *kv = tt_json_get(r->root, "num_key_value_heads");
     const number numbers[] = {
         {"num_hidden_layers", "model.layers", 32},
         {"hidden_size", "model.width", 4096},
         {"num_attention_heads", "model.heads", 32},
-        {"num_key_value_heads", "model.kv_heads", heads},
-        {"vocab_size", "model.vocab", 32000},
-        {"intermediate_size", "model.ff", 11008},
-        {"max_position_embeddings", "model.context", 2048},
-        {"rms_norm_eps", "model.eps", 1e-6},
+        {"num_key_value_heads", "model.kv_heads",
+         f->kv_heads > 0 && kv == NULL ? f->kv_heads : heads},
+        {"vocab_size", "model.vocab", f->vocab},
+        {"intermediate_size", "model.ff", f->ff},
+        {"max_position_embeddings", "model.context", f->context},
+        {"rms_norm_eps", "model.eps", f->eps},
         {0},
     };
     static const char *const acts[] = {"silu", "swish", NULL};
     TT_TRY(set_text(r, "model", "llama"));
     TT_TRY(want_text(r, "hidden_act", acts));
-    TT_TRY(want_truth(r, "attention_bias", false, false));
-    TT_TRY(want_truth(r, "mlp_bias", false, false));
-    if (heads >= 1 && tt_json_number(tt_json_get(r->root, "head_dim"),
-                                     width / heads) != width / heads)
-        return refuse(r, "a head_dim other than hidden_size / heads");
-    const bool tied =
-        tt_json_truth(tt_json_get(r->root, "tie_word_embeddings"), false);
-    TT_TRY(set_text(r, "model.tied", tied ? "true" : "false"));
-    TT_TRY(read_rotary(r));
+    TT_TRY(read_head(r, f));
+    TT_TRY(read_biases(r, f));
+    TT_TRY(read_window(r, f));
+    TT_TRY(set_truth(
+        r, "model.tied",
+        tt_json_truth(tt_json_get(r->root, "tie_word_embeddings"), false)));
+    if (is_of(f, "mixtral"))
+        TT_TRY(read_experts(r));
+    TT_TRY(read_rotary(r, f->theta));
     return set_numbers(r, numbers);
 }
+
+// ---- any of them ---------------------------------------------------------
 
 // Heads that predict the next token, or none: the last part of the class's name.
 static bool is_language_model(const char *architecture)
@@ -199,10 +365,12 @@ tt_status tt_pretrained_read(const char *text, int64_t n, const char *name,
         TT_TRY(set_text(&r, "precision", "bf16"));
     if (strcmp(type, "gpt2") == 0)
         return read_gpt2(&r);
-    if (strcmp(type, "llama") == 0)
-        return read_llama(&r);
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (is_of(&families[i], type))
+            return read_llama(&r, &families[i]);
     return tt_fail(TT_ERR_UNSUPPORTED,
-                   "%s: the model_type is \"%s\"; gpt2 and llama are known",
+                   "%s: the model_type is \"%s\"; gpt2, llama, mistral, "
+                   "mixtral, qwen2 and qwen3 are known",
                    name, type);
 }
 

@@ -8,9 +8,10 @@
 
 #include <stdint.h>
 
-// Sets model, model.* and precision from the text of a config.json of type gpt2 or
-// llama; `name` is what errors call it. What the model here cannot do (another
-// activation, scaled rotary positions, biases) is refused.
+// Sets model, model.* and precision from the text of a config.json of type gpt2,
+// llama, mistral, mixtral, qwen2 or qwen3; `name` is what errors call it. What the
+// model here cannot do (another activation, other scalings of rotary positions) is
+// refused, and so are quantized weights and models with other heads.
 tt_status tt_pretrained_read(const char *text, int64_t n, const char *name,
                              tt_arena *arena, tt_settings *settings);
 

@@ -4,6 +4,7 @@
 #include "store/pretrained.h"
 #include "train/described.h"
 #include "train/generator.h"
+#include "train/origin.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,23 +58,17 @@ static tt_status read_settings(opening *o)
 
 // ---- the tokenizer -------------------------------------------------------
 
-// A file of the folder; empty: it is not there.
-static tt_status read_text(const opening *o, const char *name, tt_str *text,
-                           const char **path_out)
-{
-    *path_out = tt_arena_printf(o->arena, "%s/%s", o->folder, name);
-    if (*path_out == NULL)
-        return TT_ERR_NOMEM;
-    return tt_file_exists(*path_out) ? tt_file_read(*path_out, MAX_JSON, text)
-                                     : TT_OK;
-}
-
 static tt_status read_begin(opening *o)
 {
-    const char *path = NULL;
+    const char *path =
+        tt_arena_printf(o->arena, "%s/tokenizer.json", o->folder);
     tt_str text = {0};
-    tt_status status = read_text(o, "tokenizer.json", &text, &path);
-    if (status == TT_OK && text.n > 0)
+    if (path == NULL)
+        return TT_ERR_NOMEM;
+    if (!tt_file_exists(path))
+        return TT_OK;
+    tt_status status = tt_file_read(path, MAX_JSON, &text);
+    if (status == TT_OK)
         status = tt_pretrained_begin(tt_str_text(&text), text.n, path, o->arena,
                                      &o->begin);
     tt_str_fini(&text);
@@ -85,26 +80,23 @@ static tt_status read_ends(opening *o)
 {
     static const char *const names[] = {"config.json",
                                         "generation_config.json"};
-    tt_status status = TT_OK;
-    for (int i = 0; i < 2 && status == TT_OK; i++) {
-        const char *path = NULL;
-        tt_str text = {0};
-        status = read_text(o, names[i], &text, &path);
-        if (status == TT_OK && text.n > 0)
-            status = tt_pretrained_ends(tt_str_text(&text), text.n, path,
-                                        o->arena, &o->ends);
-        tt_str_fini(&text);
+    tt_origin origin;
+    TT_TRY(tt_origin_read(o->folder, o->arena, &origin));
+    for (int i = 0; i < 2; i++) {
+        const tt_origin_file *file = tt_origin_find(&origin, names[i]);
+        if (file != NULL)
+            TT_TRY(tt_pretrained_ends(file->text, file->n, file->name, o->arena,
+                                      &o->ends));
     }
-    return status;
+    return TT_OK;
 }
 
 static tt_status open_tokenizer(opening *o, tt_tokenizer **tokenizer_out)
 {
     const char *spec = tt_described_tokenizer(o->folder, o->arena);
-    if (!tt_described_is_run(o->folder)) { // in the form of others
-        TT_TRY(read_ends(o));
+    TT_TRY(read_ends(o));
+    if (!tt_described_is_run(o->folder)) // in the form of others
         TT_TRY(read_begin(o));
-    }
     if (spec != NULL)
         return tt_tokenizer_open(spec, NULL, 0, tokenizer_out);
     tt_str_addf(o->notes,

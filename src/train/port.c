@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "train/recipe.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool wanted_dtype(tt_port_type type, tt_dtype have, tt_dtype *want)
@@ -87,23 +88,32 @@ static tt_status take_tensors(tt_port_model *m, const tt_weights *weights,
     return TT_OK;
 }
 
-// What the files have besides; masks and tied heads are known to be there.
-static void note_extra(const tt_port_model *m, const tt_weights *weights,
-                       tt_str *notes)
+static int by_address(const void *a, const void *b)
 {
+    const tt_safetensor *x = *(const tt_safetensor *const *)a;
+    const tt_safetensor *y = *(const tt_safetensor *const *)b;
+    return x < y ? -1 : x > y;
+}
+
+// What the files have besides; masks and tied heads say nothing.
+static tt_status note_extra(const tt_port_model *m, const tt_weights *weights,
+                            tt_str *notes)
+{
+    const tt_safetensor **used = tt_alloc((m->n + 1) * (int64_t)sizeof *used);
+    if (used == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to compare tensors");
+    for (int64_t i = 0; i < m->n; i++)
+        used[i] = tt_weights_find(weights, m->tensor[i].name);
+    qsort(used, (size_t)m->n, sizeof *used, by_address);
     for (int64_t i = 0; i < tt_weights_count(weights); i++) {
-        const char *name = tt_weights_at(weights, i)->name;
-        const char *plain = tt_weights_plain_name(name);
-        bool is_known = strstr(plain, ".attn.bias") != NULL ||
-                        strstr(plain, ".attn.masked_bias") != NULL ||
-                        strcmp(plain, "lm_head.weight") == 0;
-        for (int64_t k = 0; k < m->n && !is_known; k++)
-            is_known =
-                strcmp(tt_weights_plain_name(m->tensor[k].name), plain) == 0;
-        if (!is_known)
-            tt_str_addf(notes, "left out: %s, which %s does not have\n", name,
-                        m->job->options.model);
+        const tt_safetensor *t = tt_weights_at(weights, i);
+        if (bsearch(&t, used, (size_t)m->n, sizeof *used, by_address) == NULL &&
+            !tt_weights_is_nothing(weights, t))
+            tt_str_addf(notes, "left out: %s, which %s does not have\n",
+                        t->name, m->job->options.model);
     }
+    tt_free(used);
+    return TT_OK;
 }
 
 static tt_status open_model(tt_port_model *m, tt_settings *settings,
@@ -132,12 +142,12 @@ tt_status tt_port_open(tt_settings *settings, const tt_weights *weights,
         (void)tt_fail(status, "no memory for a model");
     else
         status = open_model(m, settings, weights, type);
+    if (status == TT_OK && notes != NULL)
+        status = note_extra(m, weights, notes);
     if (status != TT_OK) {
         tt_port_close(m);
         return status;
     }
-    if (notes != NULL)
-        note_extra(m, weights, notes);
     *model_out = m;
     return TT_OK;
 }

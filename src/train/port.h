@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "train/job.h"
+#include "train/origin.h"
 #include "train/weights.h"
 
 typedef enum tt_port_type { // of the numbers that are written
@@ -42,15 +43,18 @@ void tt_port_close(tt_port_model *model); // NULL is fine
 tt_status tt_port_check_out(const char *out, const char *from, tt_arena *arena);
 
 // Writes a folder (made where it is missing). `tokenizer` is a folder or file as
-// tt_described_tokenizer gives it; NULL: none.
+// tt_described_tokenizer gives it; NULL: none. What `origin` has is written again.
 tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
-                               const char *tokenizer);
+                               const char *tokenizer, const tt_origin *origin);
 
 tt_status tt_port_write_llmc(const tt_port_model *model, const char *path);
 tt_status tt_port_write_onnx(const tt_port_model *model, const char *path);
 
-// The text of config.json; false: this kind of model has no such form.
-bool tt_port_config_json(const tt_port_model *model, int32_t end_token,
-                         tt_str *out);
+// The text of config.json: that of the kind of model that `origin` was, where it
+// still is one; nothing for models of images. A language model that transformers does
+// not have is refused. Special tokens are those of `origin`, else `end_token`.
+tt_status tt_port_config_json(const tt_port_model *model,
+                              const tt_origin *origin, int32_t end_token,
+                              tt_str *out);
 
 #endif

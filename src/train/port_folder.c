@@ -60,16 +60,16 @@ static void print_tokenizer_config(const tt_port_model *m,
 }
 
 static tt_status write_tokenizer(const tt_port_model *m, const char *folder,
-                                 const char *spec, int32_t *end_out)
+                                 const char *spec, const tt_origin *origin)
 {
     tt_tokenizer *t = NULL;
     tt_str text = {0}, config = {0};
     TT_TRY(tt_tokenizer_open(spec, NULL, 0, &t));
-    *end_out = tt_tokenizer_end(t);
     tt_status status = print_tokenizer(spec, t, &text);
     if (status == TT_OK)
         status = write_text(folder, "tokenizer.json", &text);
-    if (status == TT_OK) {
+    if (status == TT_OK &&
+        tt_origin_find(origin, "tokenizer_config.json") == NULL) {
         print_tokenizer_config(m, t, &config);
         status = write_text(folder, "tokenizer_config.json", &config);
     }
@@ -118,8 +118,7 @@ static tt_status add_biases(const tt_port_model *m, tt_arena *arena,
 {
     static const char *const layers[] = {"attn.c_attn", "attn.c_proj",
                                          "mlp.c_fc", "mlp.c_proj"};
-    const int64_t have = *n;
-    for (int64_t i = 0; i < have; i++) {
+    for (int64_t i = 0; i < m->n; i++) {
         const tt_safetensor *w = &m->tensor[i];
         for (int k = 0; k < 4; k++) {
             char end[64];
@@ -142,24 +141,67 @@ static tt_status add_biases(const tt_port_model *m, tt_arena *arena,
     return TT_OK;
 }
 
+// All experts of a matrix are one tensor here and one each in the files of others.
+static bool is_stack(const tt_safetensor *t)
+{
+    return strstr(t->name, ".block_sparse_moe.experts.w") != NULL &&
+           t->ndim == 3;
+}
+
+static int64_t count_tensors(const tt_port_model *m)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < m->n; i++)
+        n += is_stack(&m->tensor[i]) ? m->tensor[i].shape[0] : 2;
+    return n; // 2: a bias may come beside it
+}
+
+static tt_status add_experts(const tt_safetensor *t, tt_arena *arena,
+                             tt_safetensor *list, int64_t *n)
+{
+    const char *rest = strstr(t->name, ".experts.") + strlen(".experts.");
+    for (int64_t e = 0; e < t->shape[0]; e++) {
+        tt_safetensor *one = &list[(*n)++];
+        *one = *t;
+        one->name = tt_arena_printf(arena, "%.*s%lld.%s", (int)(rest - t->name),
+                                    t->name, (long long)e, rest);
+        if (one->name == NULL)
+            return TT_ERR_NOMEM;
+        one->ndim = t->ndim - 1;
+        one->shape = t->shape + 1;
+        one->bytes = t->bytes / t->shape[0];
+        one->data = (const char *)t->data + e * one->bytes;
+    }
+    return TT_OK;
+}
+
+static tt_status add_tensors(const tt_port_model *m, tt_arena *arena,
+                             tt_safetensor *list, int64_t *n)
+{
+    for (int64_t i = 0; i < m->n; i++)
+        if (is_stack(&m->tensor[i]))
+            TT_TRY(add_experts(&m->tensor[i], arena, list, n));
+        else
+            list[(*n)++] = m->tensor[i];
+    return lacks_biases(m) ? add_biases(m, arena, list, n) : TT_OK;
+}
+
 static tt_status write_tensors(const tt_port_model *m, const char *folder)
 {
     static const tt_safetensors_note note = {"format", "pt"};
     char path[PATH_MAX];
     tt_arena *arena = tt_arena_create();
     tt_safetensor *list = NULL;
-    int64_t n = m->n;
+    int64_t n = 0;
     tt_status status = TT_OK;
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     if (arena != NULL)
-        list = tt_arena_alloc(arena, 2 * (n + 1) * (int64_t)sizeof *list);
+        list = tt_arena_alloc(arena,
+                              (count_tensors(m) + 1) * (int64_t)sizeof *list);
     if (list == NULL)
         status = tt_fail(TT_ERR_NOMEM, "%s: no memory to write it", path);
-    if (status == TT_OK) {
-        memcpy(list, m->tensor, (size_t)n * sizeof *list);
-        if (lacks_biases(m))
-            status = add_biases(m, arena, list, &n);
-    }
+    if (status == TT_OK)
+        status = add_tensors(m, arena, list, &n);
     if (status == TT_OK)
         status = tt_safetensors_write(path, list, n, &note, 1);
     tt_arena_destroy(arena);
@@ -188,16 +230,47 @@ tt_status tt_port_check_out(const char *out, const char *from, tt_arena *arena)
     return TT_OK;
 }
 
+static tt_status write_origin(const char *folder, const tt_origin *origin)
+{
+    for (int i = 0; i < origin->n; i++) {
+        const tt_origin_file *f = &origin->file[i];
+        char path[PATH_MAX];
+        if (strcmp(f->name, "config.json") == 0)
+            continue; // made anew
+        snprintf(path, sizeof path, "%s/%s", folder, f->name);
+        TT_TRY(tt_file_replace(path, f->text, f->n));
+    }
+    return TT_OK;
+}
+
+static tt_status find_end(const char *spec, int32_t *end_out)
+{
+    tt_tokenizer *t = NULL;
+    TT_TRY(tt_tokenizer_open(spec, NULL, 0, &t));
+    *end_out = tt_tokenizer_end(t);
+    tt_tokenizer_close(t);
+    return TT_OK;
+}
+
 tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
-                               const char *tokenizer)
+                               const char *tokenizer, const tt_origin *origin)
 {
     tt_str json = {0}, yaml = {0};
     int32_t end = -1;
-    TT_TRY(tt_file_make_folder(folder));
     if (tokenizer != NULL)
-        TT_TRY(write_tokenizer(model, folder, tokenizer, &end));
-    if (tt_port_config_json(model, end, &json))
-        TT_TRY(write_text(folder, "config.json", &json));
+        TT_TRY(find_end(tokenizer, &end));
+    // What cannot be written is found before anything is.
+    tt_status status = tt_port_config_json(model, origin, end, &json);
+    if (status == TT_OK)
+        status = tt_file_make_folder(folder);
+    if (status == TT_OK && tokenizer != NULL)
+        status = write_tokenizer(model, folder, tokenizer, origin);
+    if (status == TT_OK)
+        status = write_origin(folder, origin);
+    if (status == TT_OK && json.n > 0)
+        status = write_text(folder, "config.json", &json);
+    tt_str_fini(&json);
+    TT_TRY(status);
     print_yaml(model, &yaml);
     TT_TRY(write_text(folder, "config.yaml", &yaml));
     return write_tensors(model, folder);

@@ -34,13 +34,16 @@ static tt_status place_all(tt__loading *l, tt__slice_place *places)
     for (int64_t i = 0; i < l->s->all->n; i++) {
         const tt_safetensor *t = l->s->from[i];
         tt_dtype dtype = TT_F32;
-        places[i] = (tt__slice_place){.file = -1};
+        places[i] = (tt__slice_place){.file = TT__SLICE_NONE};
         if (t == NULL)
             continue;
         (void)tt_tensor_own_dtype(t->dtype, &dtype);
+        places[i].dtype = (int32_t)dtype;
+        places[i].file = TT__SLICE_MEMORY;
+        if (t->file == NULL)
+            continue;
         TT_TRY(file_index(l, t, &places[i].file));
         places[i].offset = tt_safetensors_header_bytes(t->file) + t->offset;
-        places[i].dtype = (int32_t)dtype;
         places[i].has_sum = t->has_sum;
         places[i].sum = t->sum;
     }
@@ -173,7 +176,7 @@ static void count_bytes(const tt__loading *l, tt_slices_result *result)
     const tt_tensors *all = l->s->all;
     result->bytes_read = l->verdict.bytes_read;
     for (int64_t i = 0; i < all->n; i++)
-        if (l->place[i].file >= 0)
+        if (l->place[i].file != TT__SLICE_NONE)
             result->bytes +=
                 all->v[i].count * tt_dtype_bytes((tt_dtype)l->place[i].dtype);
 }

@@ -10,10 +10,15 @@
 typedef struct tt__slice_place { // of a tensor's data
     int64_t offset;              // in the file
     uint64_t sum;
-    int32_t file; // -1: it is not there
+    int32_t file; // or one of those below
     int32_t dtype;
     int32_t has_sum, unused;
 } tt__slice_place;
+
+enum {
+    TT__SLICE_NONE = -1,   // the tensor is not there
+    TT__SLICE_MEMORY = -2, // rank 0 has it in memory, and hands it out
+};
 
 typedef struct tt__slice_verdict { // of one rank
     int32_t status, is_damage;

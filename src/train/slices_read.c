@@ -4,7 +4,15 @@
 #include "store/sum.h"
 #include "train/slices_parts.h"
 
+#include <string.h>
+
 enum { ALIGN = 64, WIDEST = 8 };
+
+static bool is_handed_out(const tt__loading *l, const tt__slice_place *p)
+{
+    return p->file == TT__SLICE_MEMORY ||
+           (l->is_hidden && p->file != TT__SLICE_NONE);
+}
 
 tt_status tt__slices_prepare(tt__loading *l)
 {
@@ -17,30 +25,36 @@ tt_status tt__slices_prepare(tt__loading *l)
                 tt_is(v[k]) ? tt__part_of(l->graph, v[k], l->rank).count : 0;
             part = n > part ? n : part;
         }
-        whole = all->v[i].count > whole ? all->v[i].count : whole;
+        if (is_handed_out(l, &l->place[i]) && all->v[i].count > whole)
+            whole = all->v[i].count;
     }
     l->raw = tt_alloc_aligned(part * WIDEST + ALIGN, ALIGN);
     l->own = tt_alloc_aligned(part * WIDEST + ALIGN, ALIGN);
     l->work = tt_alloc_aligned(part * WIDEST + ALIGN, ALIGN);
     l->whole =
-        l->is_hidden ? tt_alloc_aligned(whole * WIDEST + ALIGN, ALIGN) : NULL;
+        whole > 0 ? tt_alloc_aligned(whole * WIDEST + ALIGN, ALIGN) : NULL;
     l->sum = tt_alloc((2 * all->n + 1) * (int64_t)sizeof *l->sum);
     if (l->raw == NULL || l->own == NULL || l->work == NULL || l->sum == NULL ||
-        (l->is_hidden && l->whole == NULL))
+        (whole > 0 && l->whole == NULL))
         return tt_fail(TT_ERR_NOMEM, "no memory to read tensors");
     return TT_OK;
 }
 
-// Rank 0 reads the whole tensor, for all.
-static tt_status hand_out(tt__loading *l, const tt_tensor *t,
-                          const tt__slice_place *p)
+// Rank 0 has or reads the whole tensor, for all.
+static tt_status hand_out(tt__loading *l, int64_t i)
 {
+    const tt_tensor *t = &l->s->all->v[i];
+    const tt__slice_place *p = &l->place[i];
     const int64_t bytes = t->count * tt_dtype_bytes((tt_dtype)p->dtype);
-    if (l->rank == 0)
+    if (l->rank == 0 && p->file == TT__SLICE_MEMORY)
+        memcpy(l->whole, l->s->from[i]->data, (size_t)bytes);
+    else if (l->rank == 0)
         tt__slices_note(
             l, tt_span_read(&l->span[p->file], p->offset, bytes, l->whole),
             true);
-    return tt_peers_broadcast(l->peers, t->name, l->whole, bytes);
+    return l->peers == NULL
+               ? TT_OK
+               : tt_peers_broadcast(l->peers, t->name, l->whole, bytes);
 }
 
 static tt_status read_runs(tt__loading *l, const tt__part *part,
@@ -60,7 +74,7 @@ static void fetch(tt__loading *l, const tt_tensor *t, const tt__slice_place *p,
 {
     const tt_dtype dtype = (tt_dtype)p->dtype;
     const int64_t size = tt_dtype_bytes(dtype);
-    if (l->is_hidden)
+    if (is_handed_out(l, p))
         tt__part_cut(part, size, l->whole, l->raw);
     else
         tt__slices_note(l, read_runs(l, part, p, size), true);
@@ -90,8 +104,8 @@ static tt_status take(tt__loading *l, int64_t i)
     const tt_tensor *t = &l->s->all->v[i];
     const tt__slice_place *p = &l->place[i];
     const tt__part part = tt__part_of(l->graph, t->val, l->rank);
-    if (l->is_hidden)
-        TT_TRY(hand_out(l, t, p));
+    if (is_handed_out(l, p))
+        TT_TRY(hand_out(l, i));
     fetch(l, t, p, &part, &l->sum[2 * i]);
     tt__slices_note(l, tt_exec_write(l->s->exec, t->val, l->own), false);
     l->sum[2 * i + 1] = l->sum[2 * i];
@@ -103,7 +117,7 @@ static tt_status take(tt__loading *l, int64_t i)
 tt_status tt__slices_take(tt__loading *l)
 {
     for (int64_t i = 0; i < l->s->all->n; i++)
-        if (l->place[i].file >= 0)
+        if (l->place[i].file != TT__SLICE_NONE)
             TT_TRY(take(l, i));
     for (int64_t f = 0; f < l->n_files; f++)
         l->verdict.bytes_read += l->span[f].bytes_read;

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "store/checkpoint.h"
 #include "train/described.h"
+#include "train/weights_stack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@ struct tt_weights {
     const tt_safetensor **tensor; // in the files' order
     entry *by_name;               // sorted by plain name
     const tt_safetensors *ema;    // where averages are; NULL: not wanted
+    bool is_as_is;                // experts stay one by one
+    tt__stacks stacks;
 };
 
 // ---- names ---------------------------------------------------------------
@@ -136,10 +139,14 @@ static tt_status make_index(tt_weights *w, const tt_safetensors *const *file,
     int64_t n = 0;
     for (int64_t f = 0; f < n_files; f++)
         for (int64_t i = 0; i < tt_safetensors_count(file[f]); i++) {
-            const tt_safetensor *t = tt_safetensors_at(file[f], i);
-            w->tensor[n] = t;
-            w->by_name[n++] = (entry){tt_weights_plain_name(t->name), t};
+            w->tensor[n++] = tt_safetensors_at(file[f], i);
         }
+    if (!w->is_as_is)
+        TT_TRY(tt__weights_stack(w->tensor, &n, w->arena, &w->stacks));
+    w->n = n;
+    for (int64_t i = 0; i < n; i++)
+        w->by_name[i] =
+            (entry){tt_weights_plain_name(w->tensor[i]->name), w->tensor[i]};
     if (n > 0)
         qsort(w->by_name, (size_t)n, sizeof(*w->by_name), by_plain_name);
     return TT_OK;
@@ -202,6 +209,14 @@ static tt_status check_once(const tt_weights *w, const char *index)
     return TT_OK;
 }
 
+// Whether a file has a tensor of that name: also where it is in a stack now.
+static bool has_name(const tt_weights *w, const char *name)
+{
+    const char *stack = tt__stack_name(name, w->arena);
+    return tt_weights_find(w, name) != NULL ||
+           (stack != NULL && tt_weights_find(w, stack) != NULL);
+}
+
 static tt_status open_index(tt_weights *w, const char *index)
 {
     tt_str text = {0};
@@ -223,7 +238,7 @@ static tt_status open_index(tt_weights *w, const char *index)
     TT_TRY(find_shards(w, index, map, path, &n));
     TT_TRY(open_files(w, path, n));
     for (const tt_json_value *v = map->first; v != NULL; v = v->next)
-        if (tt_weights_find(w, v->key) == NULL)
+        if (!has_name(w, v->key))
             return tt_fail(TT_ERR_ARG, "%s names %s, which no shard has", index,
                            v->key);
     return check_once(w, index);
@@ -296,6 +311,7 @@ tt_status tt_weights_open(const char *path, const tt_weights_options *options,
         return tt_fail(TT_ERR_NOMEM, "no memory to open %s", path);
     }
     w->arena = arena;
+    w->is_as_is = options->as_is;
     const tt_status status = open_path(w, path, options, notes);
     if (status != TT_OK)
         tt_weights_close(w);
@@ -311,6 +327,7 @@ void tt_weights_close(tt_weights *weights)
     for (int64_t i = 0; i < weights->n_files; i++)
         tt_safetensors_close(weights->file[i]);
     tt_checkpoint_close(weights->checkpoint);
+    tt__stacks_free(&weights->stacks);
     tt_arena_destroy(weights->arena);
     tt_free(weights);
 }

@@ -20,6 +20,7 @@ typedef struct tt_weights tt_weights; // open files
 typedef struct tt_weights_options {
     bool wants_best; // of a run: the best checkpoint instead of the newest
     bool wants_ema;  // NAME.ema in place of NAME where the files have it
+    bool as_is;      // to look at: experts stay the tensors that files have
 } tt_weights_options;
 
 // `notes` (may be NULL) gets a sentence a line about bad checkpoints on the way.
@@ -43,6 +44,10 @@ const tt_safetensor *tt_weights_average(const tt_weights *weights,
 typedef struct tt_weights_fit {
     int64_t n_loaded, n_missing, n_extra;
 } tt_weights_fit;
+
+// Whether a tensor says nothing: a mask, or a head that is the embedding once more.
+bool tt_weights_is_nothing(const tt_weights *weights,
+                           const tt_safetensor *tensor);
 
 // Loads weights and buffers of `all` (an average starts as its weight). A wrong
 // shape, or a type that does not convert, is an error, and then nothing changed.

@@ -37,6 +37,12 @@ static bool is_tied_head(const tt_weights *w, const tt_safetensor *t)
     return false;
 }
 
+bool tt_weights_is_nothing(const tt_weights *weights,
+                           const tt_safetensor *tensor)
+{
+    return is_mask(tensor->name) || is_tied_head(weights, tensor);
+}
+
 // ---- what fits -----------------------------------------------------------
 
 typedef struct fitting {
@@ -84,7 +90,7 @@ static tt_status find_extra(fitting *f)
     for (int64_t i = 0; i < count; i++) {
         const tt_safetensor *t = tt_weights_at(f->weights, i);
         if (bsearch(&t, used, (size_t)n, sizeof(*used), by_address) == NULL &&
-            !is_mask(t->name) && !is_tied_head(f->weights, t))
+            !tt_weights_is_nothing(f->weights, t))
             add_name(f, &f->extra, f->n_extra++, t->name);
     }
     tt_free(used);

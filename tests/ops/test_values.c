@@ -7,6 +7,7 @@
 #include "ops/gradops.h"
 #include "ops/loss.h"
 #include "ops/norm.h"
+#include "ops/ops.h"
 #include "test.h"
 
 #include <string.h>
@@ -95,13 +96,54 @@ TEST(query_heads_share_key_value_heads_in_blocks)
     finish(&k);
 }
 
+// Angles of pair 0 .. 3 at position 1, of heads of 8 and theta 100, whose plain
+// frequencies are 1, 10^-0.5, 0.1, 10^-1.5; the amplitude of all.
+static void check_turns(const char *options, const double angle[4],
+                        double amplitude)
+{
+    bench k;
+    start(&k);
+    const double x[16] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1};
+    const tt_val in = input(&k, TT_F64, "s:2 h:1 d:8", x);
+    const tt_val y =
+        tt_callf(&k.b, &tt_op_rotary, &in, 1, "theta=100 %s", options);
+    run(&k);
+    for (int i = 0; i < 4; i++) {
+        CHECK_CLOSE(at(&k, y, 8 + i), amplitude * cos(angle[i]), 1e-14);
+        CHECK_CLOSE(at(&k, y, 12 + i), amplitude * sin(angle[i]), 1e-14);
+    }
+    finish(&k);
+}
+
+TEST(rotary_frequencies_are_scaled_as_models_do)
+{
+    const double tau = 6.283185307179586;
+    const double f[4] = {1, sqrt(0.1), 0.1, 0.1 * sqrt(0.1)};
+    check_turns("scaling=linear factor=4 amplitude=2",
+                (const double[]){f[0] / 4, f[1] / 4, f[2] / 4, f[3] / 4}, 2);
+    // 40 tokens are 40 f / tau turns: 6.4, 2.0, 0.64, 0.2. More than 4: as it is;
+    // less than 1: a fourth; between them in proportion.
+    const double part = (40 * f[1] / tau - 1) / (4 - 1);
+    CHECK(part > 0.33 && part < 0.34);
+    check_turns("scaling=llama3 factor=4 low=1 high=4 context=40",
+                (const double[]){f[0], (1 - part) * f[1] / 4 + part * f[1],
+                                 f[2] / 4, f[3] / 4},
+                1);
+    // Pairs that turn 4 times and once: 8 log(40 / (4 tau)) / (2 log 100) = 0.404,
+    // rounded down 0, and 1.61, rounded up 2. So pair 1 is half way.
+    check_turns(
+        "scaling=yarn factor=4 low=1 high=4 context=40 amplitude=1.25",
+        (const double[]){f[0], (f[1] + f[1] / 4) / 2, f[2] / 4, f[3] / 4},
+        1.25);
+}
+
 TEST(rotary_turns_halves_against_each_other)
 {
     bench k;
     start(&k);
     const double x[] = {1, 0, 0, 0, 1, 0, 0, 0};
-    const tt_val y =
-        tt_rotary(&k.b, input(&k, TT_F64, "s:2 h:1 d:4", x), TT_NONE, 10000);
+    const tt_val in = input(&k, TT_F64, "s:2 h:1 d:4", x);
+    const tt_val y = tt_callf(&k.b, &tt_op_rotary, &in, 1, "theta=10000");
     run(&k);
     CHECK(at(&k, y, 0) == 1 && at(&k, y, 2) == 0); // position 0 stays
     CHECK_CLOSE(at(&k, y, 4), cos(1), 1e-15);

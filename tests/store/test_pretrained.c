@@ -58,6 +58,66 @@ TEST(a_llama_config_gives_the_settings)
     check_setting("precision", "bf16");
 }
 
+static void check_unset(const char *key)
+{
+    CHECK_MSG(tt_settings_find(&settings, key) == NULL, "%s is set", key);
+}
+
+TEST(configs_like_llamas_give_the_settings)
+{
+    CHECK_OK(read_config(
+        "{\"model_type\": \"llama\", \"head_dim\": 100, \"attention_bias\": "
+        "true, \"mlp_bias\": true, \"rope_theta\": 5e5, \"rope_scaling\": "
+        "{\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": "
+        "1.0, "
+        "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": "
+        "8192}}"));
+    check_setting("model.head", "100");
+    check_setting("model.qkv_bias", "true");
+    check_setting("model.out_bias", "true");
+    check_setting("model.mlp_bias", "true");
+    check_setting("model.theta", "500000");
+    check_setting("model.rope", "llama3");
+    check_setting("model.rope_factor", "8");
+    check_setting("model.rope_context", "8192");
+    check_setting("model.rope_high", "4");
+    CHECK_OK(read_config("{\"model_type\": \"mistral\", "
+                         "\"num_key_value_heads\": null}"));
+    check_setting("model.window", "4096");
+    check_setting("model.kv_heads", "32");
+    check_setting("model.ff", "14336");
+    CHECK_OK(
+        read_config("{\"model_type\": \"mistral\", \"sliding_window\": null}"));
+    check_unset("model.window");
+    check_setting("model.kv_heads", "8");
+    CHECK_OK(read_config("{\"model_type\": \"qwen2\", \"sliding_window\": "
+                         "4096, \"use_sliding_window\": false}"));
+    check_unset("model.window");
+    check_setting("model.qkv_bias", "true");
+    check_setting("model.out_bias", "false");
+    check_setting("model.qk_norm", "false");
+    CHECK_OK(read_config("{\"model_type\": \"qwen3\", \"sliding_window\": "
+                         "4096, \"use_sliding_window\": true, "
+                         "\"rope_parameters\": {\"rope_type\": \"yarn\", "
+                         "\"factor\": null, \"rope_theta\": 1e6, "
+                         "\"original_max_position_embeddings\": 8192, "
+                         "\"mscale\": 1.0, \"mscale_all_dim\": 1.0}, "
+                         "\"max_position_embeddings\": 32768}"));
+    check_setting("model.window", "4096");
+    check_setting("model.head", "0"); // 4096 / 32 is 128
+    check_setting("model.qk_norm", "true");
+    check_setting("model.qkv_bias", "false");
+    check_setting("model.rope_factor", "4");
+    check_setting("model.rope_amplitude", "1");
+    CHECK_OK(read_config("{\"model_type\": \"mixtral\", "
+                         "\"num_local_experts\": 6}"));
+    check_setting("model.experts", "6");
+    check_setting("model.choices", "2");
+    check_setting("model.capacity", "0");
+    check_setting("model.balance", "0");
+    check_setting("model.theta", "1000000");
+}
+
 TEST(configs_of_other_models_are_refused)
 {
     static const char *const bad[][2] = {
@@ -68,12 +128,19 @@ TEST(configs_of_other_models_are_refused)
          "activation_function=relu"},
         {"{\"model_type\": \"gpt2\", \"tie_word_embeddings\": false}",
          "tie_word_embeddings=false"},
-        {"{\"model_type\": \"llama\", \"attention_bias\": true}",
-         "attention_bias=true"},
-        {"{\"model_type\": \"llama\", \"head_dim\": 100}", "head_dim"},
+        {"{\"model_type\": \"llama\", \"rope_scaling\": {\"rope_type\": "
+         "\"dynamic\", \"factor\": 2}}",
+         "rope_type=dynamic"},
         {"{\"model_type\": \"llama\", \"rope_scaling\": {\"rope_type\": "
          "\"llama3\"}}",
-         "rotary"},
+         "factor"},
+        {"{\"model_type\": \"qwen3\", \"rope_parameters\": "
+         "{\"full_attention\": {\"rope_type\": \"default\"}}}",
+         "differ between layers"},
+        {"{\"model_type\": \"llama\", \"partial_rotary_factor\": 0.5}",
+         "partial_rotary_factor"},
+        {"{\"model_type\": \"mixtral\", \"router_jitter_noise\": 0.1}",
+         "router_jitter_noise"},
         {"{\"model_type\": \"gpt2\", \"n_layer\": \"12\"}", "n_layer"},
         {"{\"model_type\": \"llama\", \"quantization_config\": "
          "{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true}}",

@@ -30,17 +30,17 @@ static bool can(const tt_backend *backend, const tt_site *site)
 
 static void fill_tables(const tt_site *site, state *s)
 {
-    const tt_rotary_params *p = site->params;
     const tt_local *x = &site->in[0].local;
     const int64_t half = s->args.half;
+    const tt_rotary_turns turns = tt_rotary_turns_of(site->params, 2 * half);
     for (int64_t t = 0; t < s->args.length; t++) {
         const double position =
             (double)(tt_position_global(x, seq_dim(site), t) + s->first);
         for (int64_t i = 0; i < half; i++) {
             const double angle =
-                position * pow(p->theta, -(double)i / (double)half);
-            s->cosine[t * half + i] = (float)cos(angle);
-            s->sine[t * half + i] = (float)sin(angle);
+                position * tt_rotary_frequency(&turns, i, half);
+            s->cosine[t * half + i] = (float)(turns.amplitude * cos(angle));
+            s->sine[t * half + i] = (float)(turns.amplitude * sin(angle));
         }
     }
 }

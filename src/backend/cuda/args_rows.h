@@ -55,7 +55,8 @@ typedef struct tt_cuda_rotary_args {
     tt_dtype type;
     int64_t batch, seq, heads, head;
     int64_t first, turn, gap;
-    double theta;
+    double theta, factor, amplitude;    // tt_rotary_turns of ops/embed.h
+    double at, per_pair, per_frequency; // likewise
     bool inverse;
     const int64_t *position;
     const void *x;

@@ -177,6 +177,8 @@ static bool describe_rotary(const tt_site *site, tt_cuda_rotary_args *out)
     const tt_rotary_params *p = site->params;
     const tt_local *x = &site->in[0].local;
     const int d = x->shape.ndim - 3;
+    const tt_rotary_turns turns =
+        tt_rotary_turns_of(p, tt_shape_dim(&x->shape, d + 2));
     tt__runs runs;
     const bool are_runs = tt__are_runs(x, d, &runs);
     *out = (tt_cuda_rotary_args){
@@ -187,7 +189,12 @@ static bool describe_rotary(const tt_site *site, tt_cuda_rotary_args *out)
         .first = runs.first,
         .turn = runs.turn,
         .gap = runs.gap,
-        .theta = p->theta,
+        .theta = turns.theta,
+        .factor = turns.factor,
+        .amplitude = turns.amplitude,
+        .at = turns.at,
+        .per_pair = turns.per_pair,
+        .per_frequency = turns.per_frequency,
         .inverse = p->inverse,
     };
     out->batch =

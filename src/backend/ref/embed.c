@@ -136,14 +136,16 @@ static tt_status run_rotary(void *state, const tt_site *site,
     const int64_t heads = tt_operand_dim(x, d + 1), seq = tt_operand_dim(x, d);
     const int64_t n = tt_operand_count(x) / head;
     const int64_t first = load_position(site, args, 1);
+    const tt_rotary_turns turns = tt_rotary_turns_of(p, head);
     for (int64_t k = 0; k < n; k++) {
         const int64_t s =
             tt_position_global(&x->local, d, k / heads % seq) + first;
         for (int64_t i = 0; i < half; i++) {
             const double angle =
-                (double)s * pow(p->theta, -2.0 * (double)i / (double)head);
-            const double c = cos(angle);
-            const double t = p->inverse ? -sin(angle) : sin(angle);
+                (double)s * tt_rotary_frequency(&turns, i, half);
+            const double c = turns.amplitude * cos(angle);
+            const double t =
+                turns.amplitude * (p->inverse ? -sin(angle) : sin(angle));
             const int64_t lo = k * head + i, hi = lo + half;
             const double a = tt_dtype_load(x->dtype, args->in[0], lo);
             const double b = tt_dtype_load(x->dtype, args->in[0], hi);

@@ -393,11 +393,13 @@ __global__ void rotary(tt_cuda_rotary_args a, int64_t n)
     const int64_t at = row % a.seq;
     const int64_t s =
         first_row(a.first, a.position) + at + (at < a.turn ? 0 : a.gap);
-    const double angle =
-        (double)s * pow(a.theta, -2.0 * (double)i / (double)a.head);
+    const double f = pow(a.theta, -2.0 * (double)i / (double)a.head);
+    const double m = a.at + a.per_pair * (double)i + a.per_frequency * f;
+    const double kept = fmin(fmax(m, 0.0), 1.0);
     double sine, cosine;
-    sincos(angle, &sine, &cosine);
-    const float c = (float)cosine, t = (float)(a.inverse ? -sine : sine);
+    sincos((double)s * (f * (kept + (1 - kept) / a.factor)), &sine, &cosine);
+    const float c = (float)(a.amplitude * cosine);
+    const float t = (float)(a.amplitude * (a.inverse ? -sine : sine));
     for (int64_t h = 0; h < a.heads; h++) {
         const int64_t lo = (row * a.heads + h) * a.head + i, hi = lo + half;
         const float u = to_float(((const T *)a.x)[lo]);
