@@ -90,6 +90,12 @@ tt_status tt_str_status(const tt_str *s)
     return s->status;
 }
 
+void tt_str_inherit(tt_str *to, const tt_str *from)
+{
+    if (to->status == TT_OK)
+        to->status = from->status;
+}
+
 void tt_str_clear(tt_str *s)
 {
     s->n = 0;

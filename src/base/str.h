@@ -22,6 +22,8 @@ __attribute__((format(printf, 2, 3))) void tt_str_addf(tt_str *s,
 void tt_str_add_f64(tt_str *s, double value); // shortest that reads back equal
 const char *tt_str_text(const tt_str *s);     // "" when empty
 tt_status tt_str_status(const tt_str *s);
+// A failure of `from` is one of `to`: for texts that are made of others.
+void tt_str_inherit(tt_str *to, const tt_str *from);
 void tt_str_clear(tt_str *s); // keeps the memory
 void tt_str_fini(tt_str *s);
 

@@ -107,7 +107,7 @@ tt_status tt__bridges_make(tt_tokenizer *t, const tt_bridges **bridges_out)
     for (int64_t i = 0; i < t->bpe.n; i++) {
         const edges a = edges_of(t, t->merge[i].a, true);
         const edges z = edges_of(t, t->merge[i].b, false);
-        if (b->n + a.n * z.n > n / 4 * 3) // odd names, and nearly full
+        if (b->n + (int64_t)a.n * z.n > n / 4 * 3) // odd names, and nearly full
             return TT_OK;
         for (int x = 0; x < a.n; x++)
             for (int y = 0; y < z.n; y++)

@@ -44,7 +44,8 @@ typedef struct tt_source {
     int64_t classes; // vocabulary or classes; 0: the data does not say
     int64_t channels, height, width; // of images; 0: they differ
     const char *const *class_name;   // `classes` names, or NULL
-    tt_tokenizer *tokenizer;         // of a source of text, its own; NULL: none
+    tt_tokenizer *tokenizer;         // its own; NULL: none
+    bool is_text; // the tokenizer makes its tokens; else they are in the files
     const char
         *note; // a sentence: what of the data was left out; NULL: nothing
 } tt_source;

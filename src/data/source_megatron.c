@@ -11,6 +11,7 @@
 #include "data/files.h"
 #include "data/number.h"
 #include "data/source.h"
+#include "data/source_tokenizer.h"
 
 #include <string.h>
 
@@ -145,6 +146,7 @@ static tt_status fill(megatron *m, const tt_source_request *r)
     TT_TRY(tt_blob_open(m->idx_path, &m->idx));
     TT_TRY(tt_blob_open(m->bin_path, &m->bin));
     TT_TRY(read_index(m));
+    TT_TRY(tt__source_tokenizer(r, m->bin_path, m->arena, &m->source));
     if (!has_val)
         tt_source_part(r, m->source.n, &m->first, &m->source.n);
     return TT_OK;
@@ -155,6 +157,7 @@ static void close_source(tt_source *source)
     megatron *m = (megatron *)source;
     tt_blob_close(&m->bin);
     tt_blob_close(&m->idx);
+    tt_tokenizer_close(source->tokenizer);
     tt_arena_destroy(m->arena);
     tt_free(m);
 }

@@ -296,6 +296,7 @@ static tt_status fill(text *t, const tt_source_request *request, reading *r)
     TT_TRY(keep_names(t, r));
     find_part(r, request, &from, &to);
     t->source.classes = tt_tokenizer_vocab(t->source.tokenizer);
+    t->source.is_text = true;
     t->type = type_for(t->source.classes);
     TT_TRY(r->n_documents > 0 ? encode_documents(t, r, from, to)
                               : encode(t, r->text + from, to - from));

@@ -14,6 +14,7 @@
 #include "data/nanogpt_meta.h"
 #include "data/number.h"
 #include "data/source.h"
+#include "data/source_tokenizer.h"
 
 #include <ctype.h>
 #include <stddef.h>
@@ -191,6 +192,7 @@ static tt_status fill(shards *s, const tt_source_request *request, int dtype)
     TT_TRY(find(request, s->arena, &paths, &is_cut));
     TT_TRY(open_all(s, &paths, dtype));
     s->source.classes = tt__nanogpt_vocab(s->v[0].path);
+    TT_TRY(tt__source_tokenizer(request, s->v[0].path, s->arena, &s->source));
     if (is_cut)
         tt_source_part(request, s->source.n, &s->first, &s->source.n);
     return TT_OK;
@@ -201,6 +203,7 @@ static void close_source(tt_source *source)
     shards *s = (shards *)source;
     for (int64_t i = 0; i < s->n; i++)
         tt_blob_close(&s->v[i].blob);
+    tt_tokenizer_close(source->tokenizer);
     tt_arena_destroy(s->arena);
     tt_free(s);
 }

@@ -208,6 +208,25 @@ static tt_status open_gpt2(const char *vocab, const char *merges,
     return status;
 }
 
+// Files of others that are not read, and how to have one that is.
+static tt_status refuse_file(const char *path)
+{
+    if (tt_ends_with(path, ".tiktoken"))
+        return tt_fail(
+            TT_ERR_UNSUPPORTED,
+            "%s: tiktoken's files are not read, since the pattern that splits "
+            "the text is not in them; use the model's tokenizer.json, or write "
+            "one with transformers: TikTokenConverter(vocab_file=..., "
+            "pattern=...).converted().save(\"tokenizer.json\")",
+            path);
+    return tt_fail(
+        TT_ERR_UNSUPPORTED,
+        "%s: sentencepiece's files are not read; use the tokenizer.json of the "
+        "model, or write one with transformers: AutoTokenizer.from_pretrained("
+        "FOLDER, use_fast=True).save_pretrained(OUT)",
+        path);
+}
+
 static tt_status open_folder(const char *folder, tt_tokenizer **out)
 {
     char vocab[PATH_MAX], merges[PATH_MAX];
@@ -216,6 +235,9 @@ static tt_status open_folder(const char *folder, tt_tokenizer **out)
     if (find_file(folder, "vocab.json", "encoder.json", vocab) &&
         find_file(folder, "merges.txt", "vocab.bpe", merges))
         return open_gpt2(vocab, merges, out);
+    if (find_file(folder, "tokenizer.model", "tiktoken.model", vocab) ||
+        find_file(folder, "spiece.model", "qwen.tiktoken", vocab))
+        return refuse_file(vocab);
     return tt_fail(TT_ERR_IO,
                    "%s: there is neither tokenizer.json nor vocab.json and "
                    "merges.txt (encoder.json and vocab.bpe) in it",
@@ -226,6 +248,8 @@ static tt_status open_file(const char *path, tt_tokenizer **out)
 {
     char folder[PATH_MAX], other[PATH_MAX];
     folder_of(path, folder);
+    if (tt_ends_with(path, ".tiktoken") || tt_ends_with(path, ".model"))
+        return refuse_file(path);
     if (tt_ends_with(path, "vocab.json") ||
         tt_ends_with(path, "encoder.json")) {
         if (!find_file(folder, "merges.txt", "vocab.bpe", other))
@@ -307,6 +331,14 @@ int32_t tt_tokenizer_end(const tt_tokenizer *t)
 const char *tt_tokenizer_token(const tt_tokenizer *t, int32_t id)
 {
     return id >= 0 && id < t->vocab ? t->token[id].bytes : NULL;
+}
+
+bool tt_tokenizer_is_special(const tt_tokenizer *t, int32_t id)
+{
+    for (int64_t i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id && t->added[i].is_special)
+            return true;
+    return false;
 }
 
 tt_status tt_tokenizer_decode(const tt_tokenizer *t, const int32_t *ids,

@@ -45,6 +45,7 @@ tt_status tt_tokenizer_encode(const tt_tokenizer *t, const char *text,
 // What stands for an id in the vocabulary (bytes, where tokens are bytes); NULL:
 // there is no such id.
 const char *tt_tokenizer_token(const tt_tokenizer *t, int32_t id);
+bool tt_tokenizer_is_special(const tt_tokenizer *t, int32_t id);
 
 // Appends the text of ids that belong together. It may end inside of a character.
 // For ids that come one by one see detokenizer.h.

@@ -42,14 +42,13 @@ static void add_vocab(const tt_tokenizer *t, const char *between, tt_str *out)
             tt_str_add_bytes(&text, token->bytes, token->n);
         else
             tt__byte_text(token->bytes, token->n, &text);
+        tt_str_inherit(out, &text); // before the next token clears it
         tt_str_addf(out, "%s%s", comma, between);
         add_quoted(out, tt_str_text(&text), text.n);
         tt_str_addf(out, ": %lld", (long long)id);
         comma = ",";
     }
     tt_str_add(out, "}");
-    if (tt_str_status(&text) != TT_OK)
-        out->status = tt_str_status(&text);
     tt_str_fini(&text);
 }
 
@@ -69,12 +68,11 @@ static void add_merges(const tt_tokenizer *t, tt_str *out)
     for (int64_t i = 0; i < t->bpe.n; i++) {
         tt_str_clear(&text);
         add_merge(t, i, &text);
+        tt_str_inherit(out, &text);
         tt_str_add(out, i > 0 ? ",\n      " : "\n      ");
         add_quoted(out, tt_str_text(&text), text.n);
     }
     tt_str_add(out, "]");
-    if (tt_str_status(&text) != TT_OK)
-        out->status = tt_str_status(&text);
     tt_str_fini(&text);
 }
 

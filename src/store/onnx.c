@@ -106,6 +106,8 @@ void tt_onnx_node(tt_onnx *o, const char *type, const char *const *in,
         put_text(&node, 2, out[i]);
     put_text(&node, 3, out[0]);
     put_text(&node, 4, type);
+    if (attributes != NULL)
+        tt_str_inherit(&node, attributes); // clearing would forget it
     if (attributes != NULL && attributes->n > 0) {
         tt_str_add_bytes(&node, tt_str_text(attributes), attributes->n);
         tt_str_clear(attributes);

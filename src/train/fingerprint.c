@@ -241,7 +241,7 @@ static tt_status hash_tokens(const tt_data *data, tt_fingerprint *to)
     const tt_source *const both[] = {data->train, data->val};
     const tt_source *any = data->train != NULL ? data->train : data->val;
     tt_status status = TT_OK;
-    if (any->tokenizer == NULL)
+    if (!any->is_text)
         return TT_OK;
     tt_hasher *h = tt_hasher_create();
     int32_t *ids = tt_alloc(IDS * (int64_t)sizeof *ids);

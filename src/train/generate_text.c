@@ -1,6 +1,7 @@
 // generate_text - prompts in, characters out.
 
 #include "base/alloc.h"
+#include "data/detokenizer.h"
 #include "train/generator.h"
 #include "train/recipe.h"
 
@@ -146,6 +147,7 @@ static tt_status read_prompt(const tt_generator *g,
 typedef struct stream {
     const tt_generator *g;
     const tt_generate_request *request;
+    tt_detokenizer *detokenizer; // NULL: texts are ids
     tt_str pending, clean;
 } stream;
 
@@ -173,9 +175,35 @@ static tt_status add_token(void *user, int32_t id)
     if (s->g->tokenizer == NULL)
         tt_str_addf(&s->pending, " %ld", (long)id);
     else
-        TT_TRY(tt_tokenizer_decode(s->g->tokenizer, &id, 1, &s->pending));
+        TT_TRY(tt_detokenizer_next(s->detokenizer, id, &s->pending));
     TT_TRY(tt_str_status(&s->pending));
     return flush(s, tt__utf8_whole(tt_str_text(&s->pending), s->pending.n));
+}
+
+// What is written goes on from the prompt: a blank before the first word stays.
+// Special tokens of the prompt are no text that something could go on from.
+static tt_status begin_stream(stream *s, const tt_ids *prompt)
+{
+    tt_str unseen = {0};
+    if (s->g->tokenizer == NULL)
+        return TT_OK;
+    TT_TRY(tt_detokenizer_open(s->g->tokenizer, &s->detokenizer));
+    tt_status status = TT_OK;
+    for (int64_t i = 0; i < prompt->n && status == TT_OK; i++)
+        if (tt_tokenizer_token(s->g->tokenizer, prompt->v[i]) != NULL &&
+            !tt_tokenizer_is_special(s->g->tokenizer, prompt->v[i]))
+            status = tt_detokenizer_next(s->detokenizer, prompt->v[i], &unseen);
+    if (status == TT_OK)
+        status = tt_detokenizer_flush(s->detokenizer, &unseen);
+    tt_str_fini(&unseen);
+    return status;
+}
+
+static tt_status end_stream(stream *s)
+{
+    if (s->detokenizer != NULL)
+        TT_TRY(tt_detokenizer_flush(s->detokenizer, &s->pending));
+    return flush(s, s->pending.n);
 }
 
 tt_status tt_generate(tt_generator *g, const tt_generate_request *request,
@@ -199,9 +227,12 @@ tt_status tt_generate(tt_generator *g, const tt_generate_request *request,
         .stop = request->stop,
     };
     if (status == TT_OK)
+        status = begin_stream(&s, &prompt);
+    if (status == TT_OK)
         status = tt_decoder_generate(g->decoder, &ids, result_out);
     if (status == TT_OK)
-        status = flush(&s, s.pending.n);
+        status = end_stream(&s);
+    tt_detokenizer_close(s.detokenizer);
     tt_ids_fini(&prompt);
     tt_str_fini(&s.pending);
     tt_str_fini(&s.clean);

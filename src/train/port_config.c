@@ -19,16 +19,21 @@ typedef struct form {
     void (*print_rest)(const tt_port_model *m, tt_json *json);
 } form;
 
+// Read as it is stored: a text of it would need memory, which may be out.
 static double value_of(const tt_port_model *m, const char *setting)
 {
-    tt_str text = {0};
     const tt_opt *opt = tt_opt_find(m->job->model->options, setting);
-    tt_opt_print_value(opt, m->job->model_params, &text);
-    const double value = strcmp(tt_str_text(&text), "true") == 0
-                             ? 1
-                             : strtod(tt_str_text(&text), NULL);
-    tt_str_fini(&text);
-    return value;
+    const char *at = (const char *)m->job->model_params + opt->offset;
+    switch (opt->type) {
+    case TT_OPT_F64:
+        return *(const double *)(const void *)at;
+    case TT_OPT_BOOL:
+        return *(const bool *)(const void *)at;
+    case TT_OPT_CHOICE:
+        return *(const int *)(const void *)at;
+    default:
+        return (double)*(const int64_t *)(const void *)at;
+    }
 }
 
 static void print_keys(const tt_port_model *m, const key *keys, tt_json *json)

@@ -48,12 +48,8 @@ static void print_tokenizer_config(const tt_port_model *m,
     tt_json_i64(&json, "model_max_length", m->io.seq);
     tt_json_bool(&json, "clean_up_tokenization_spaces", false);
     if (end >= 0) {
-        tt_str token = {0};
-        if (tt_tokenizer_decode(t, &end, 1, &token) == TT_OK) {
-            tt_json_str(&json, "bos_token", tt_str_text(&token));
-            tt_json_str(&json, "eos_token", tt_str_text(&token));
-        }
-        tt_str_fini(&token);
+        tt_json_str(&json, "bos_token", tt_tokenizer_token(t, end));
+        tt_json_str(&json, "eos_token", tt_tokenizer_token(t, end));
     }
     tt_json_close(&json, '}');
     tt_str_add(out, "\n");

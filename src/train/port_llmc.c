@@ -36,13 +36,16 @@ tt_status tt_port_write_llmc(const tt_port_model *model, const char *path)
     tt_str text = {0};
     const char *const keys[] = {"layers", "heads"};
     int64_t *const to[] = {&sizes.layers, &sizes.heads};
-    for (int i = 0; i < 2; i++) {
+    tt_status status = TT_OK;
+    for (int i = 0; i < 2 && status == TT_OK; i++) {
         tt_str_clear(&text);
         tt_opt_print_value(tt_opt_find(model->job->model->options, keys[i]),
                            model->job->model_params, &text);
         *to[i] = strtoll(tt_str_text(&text), NULL, 10);
+        status = tt_str_status(&text);
     }
     tt_str_fini(&text);
+    TT_TRY(status);
     sizes.is_bf16 = strcmp(first->dtype, "BF16") == 0;
     if (!sizes.is_bf16 && strcmp(first->dtype, "F32") != 0)
         return tt_fail(TT_ERR_ARG,

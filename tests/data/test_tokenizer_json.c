@@ -129,6 +129,64 @@ TEST(tokenizer_json_reads_back)
     leave();
 }
 
+static bool is_same(const tt_str *a, const tt_str *b)
+{
+    return a->n == b->n && memcmp(a->text, b->text, (size_t)a->n) == 0;
+}
+
+// One failed allocation fails the text, or the text is whole.
+TEST(tokenizer_print_is_whole_or_fails)
+{
+    const tt_bpe_options options = {.vocab = 290};
+    tt_tokenizer *t = NULL;
+    tt_str whole[3] = {0};
+    CHECK_OK(tt_bpe_train(&(tt_text){text, sizeof text}, 1, &options, &t));
+    tt_tokenizer_print(t, &whole[0]);
+    CHECK_OK(tt_str_status(&whole[0]));
+    CHECK_OK(tt_tokenizer_print_gpt2(t, &whole[1], &whole[2]));
+    bool is_done = false;
+    for (int64_t k = 1; !is_done; k++) {
+        tt_str s[3] = {0};
+        tt_alloc_fail_at(k);
+        tt_tokenizer_print(t, &s[0]);
+        is_done = tt_alloc_count() < k;
+        tt_alloc_fail_at(k);
+        const tt_status pair = tt_tokenizer_print_gpt2(t, &s[1], &s[2]);
+        is_done = is_done && tt_alloc_count() < k;
+        tt_alloc_fail_at(0);
+        CHECK_MSG(tt_str_status(&s[0]) != TT_OK || is_same(&s[0], &whole[0]),
+                  "allocation %lld", (long long)k);
+        CHECK_MSG(pair != TT_OK ||
+                      (is_same(&s[1], &whole[1]) && is_same(&s[2], &whole[2])),
+                  "allocation %lld", (long long)k);
+        for (int i = 0; i < 3; i++)
+            tt_str_fini(&s[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        tt_str_fini(&whole[i]);
+    tt_tokenizer_close(t);
+    CHECK(tt_alloc_live() == 0);
+}
+
+TEST(tokenizer_says_how_to_convert_other_files)
+{
+    enter();
+    tt_tokenizer *t = NULL;
+    put("o200k.tiktoken", "IQ== 0\n", 7);
+    CHECK(tt_tokenizer_open("o200k.tiktoken", NULL, 0, &t) ==
+          TT_ERR_UNSUPPORTED);
+    CHECK(strstr(tt_error_message(), "TikTokenConverter") != NULL);
+    put("tokenizer.model", "\n\0", 2);
+    static const char *const specs[] = {"tokenizer.model", "."};
+    for (int i = 0; i < 2; i++) {
+        CHECK(tt_tokenizer_open(specs[i], NULL, 0, &t) == TT_ERR_UNSUPPORTED);
+        CHECK(strstr(tt_error_message(), "tokenizer.model: sentencepiece") !=
+              NULL);
+        CHECK(strstr(tt_error_message(), "save_pretrained") != NULL);
+    }
+    leave();
+}
+
 TEST(tokenizer_gpt2_files_read_back)
 {
     enter();

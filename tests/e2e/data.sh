@@ -65,6 +65,25 @@ holds out '"format": "Megatron tokens"'
 holds out '"format": "NumPy array", "dtype": "uint16"'
 holds out '"lines": 200'
 
+# A model trained from token files takes their tokenizer along: it samples as text,
+# and its export has the same tokenizer.
+sizes='model=gpt model.layers=1 model.width=16 model.heads=2 batch=2 seq=16'
+"$tutti" data tokenize a.txt b.txt tokenizer=bpe out=m format=megatron >out
+for data in 'tokens x_train.bin x_val.bin' 'tokens nanogpt/train*.bin nanogpt/val*.bin' \
+    'megatron m_train m_val'; do
+    set -f
+    set -- $data
+    set +f
+    "$tutti" train $sizes train.steps=2 "data=$1" "data.path=$2" "data.val=$3" \
+        run=run >out 2>&1 || { cat out; fail "no training from $2"; }
+    "$tutti" sample run prompt='the cat' tokens=20 >text 2>&1 || { cat text; fail "no sample of $2"; }
+    holds text 'the cat'
+    if grep -qE 'cat( [0-9]+){20}' text; then fail "samples of $2 are ids"; fi
+    "$tutti" export run out=exported >out
+    cmp exported/tokenizer.json x_tokenizer.json || fail 'another tokenizer is exported'
+    rm -rf run exported
+done
+
 # The end of one file, no holdout, characters, empty files.
 : >empty.txt
 "$tutti" data tokenize a.txt empty.txt b.txt tokenizer=chars out=c holdout=0 >out

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json_read.h"
+#include "base/utf8.h"
 #include "data/detokenizer.h"
 #include "data/tokenizer_stream.h"
 #include "data/unicode.h"
@@ -166,6 +167,40 @@ TEST(tokenizers_give_the_ids_of_hugging_face)
 TEST(tokenizers_give_the_texts_of_hugging_face)
 {
     for_each(check_decoded);
+}
+
+// Ids in any order, of bytes too: what comes out after each is whole characters.
+static void check_whole(const tt_json_value *c)
+{
+    const char *name = tt_json_text(tt_json_get(c, "name"), "");
+    const bool is_text = strcmp(name, "llama 2") == 0 ||
+                         strcmp(name, "mistral") == 0 ||
+                         strcmp(name, "gemma") == 0;
+    if (!is_text)
+        return;
+    tt_tokenizer *t = open_case(c);
+    tt_detokenizer *d = NULL;
+    tt_str out = {0};
+    uint64_t x = 1;
+    CHECK_OK(tt_detokenizer_open(t, &d));
+    for (int i = 0; i < 20000; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        const int64_t from = out.n;
+        const int32_t id = (int32_t)((x >> 33) % 400);
+        CHECK_OK(tt_detokenizer_next(d, id, &out));
+        CHECK(tt_utf8_valid(tt_str_text(&out) + from, out.n - from) ==
+              out.n - from);
+    }
+    CHECK_OK(tt_detokenizer_flush(d, &out));
+    CHECK(tt_utf8_valid(out.text, out.n) == out.n);
+    tt_str_fini(&out);
+    tt_detokenizer_close(d);
+    tt_tokenizer_close(t);
+}
+
+TEST(tokenizers_write_whole_characters)
+{
+    for_each(check_whole);
 }
 
 TEST(unicode_gives_the_normal_forms_of_python)
