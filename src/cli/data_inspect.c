@@ -134,6 +134,11 @@ static tt_status inspect_images(work *w, const char *path, const tt_sniff *s)
 {
     tt_source *source = NULL;
     TT_TRY(tt_data_source(w->cli, path, s->source, w->o.dtype, &source));
+    if (source->kind == TT_DATA_TOKENS) { // an .npz file may hold either
+        const tt_status status = inspect_ids(w, source);
+        tt_source_close(source);
+        return status;
+    }
     say_i64(w, "images", source->n);
     if (source->note != NULL)
         say(w, "note", source->note);

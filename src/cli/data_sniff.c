@@ -155,7 +155,10 @@ tt_status tt_data_sniff(tt_cli *cli, const char *path, const tt_blob *blob,
         return TT_OK;
     }
     const char *other = tt_format_name(blob->p, blob->n);
-    if (other != NULL)
+    if (other != NULL && tt_path_ends(path, ".npz"))
+        s = (tt_sniff){
+            .format = "NumPy arrays", .source = "npy", .kind = TT_SNIFF_IMAGES};
+    else if (other != NULL)
         s = (tt_sniff){.format = other, .kind = TT_SNIFF_OTHER};
     else if (blob->n == 0)
         s = (tt_sniff){.format = "empty", .kind = TT_SNIFF_OTHER};

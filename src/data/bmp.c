@@ -71,7 +71,7 @@ static tt_status read_masks(reading *r, int64_t packing)
     if (r->n < FILE_HEADER + 40 + 12)
         return damaged("is truncated");
     for (int c = 0; c < 3; c++) {
-        const uint32_t mask = tt_u32_at(r->bytes + FILE_HEADER + 40 + 4 * c);
+        const uint32_t mask = tt_u32_at(r->bytes + FILE_HEADER + 40 + 4L * c);
         const uint32_t low = mask >> (mask != 0 ? __builtin_ctz(mask) : 0);
         if (mask == 0 || (low & (low + 1)) != 0)
             return damaged("has masks of colours that make no sense");

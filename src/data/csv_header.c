@@ -62,7 +62,7 @@ static bool is_text(const tt_csv_field *field)
 
 static bool is_same(const tt_csv_field *a, const tt_csv_field *b)
 {
-    return a->n == b->n && memcmp(a->p, b->p, (size_t)a->n) == 0;
+    return a->n == b->n && (a->n == 0 || memcmp(a->p, b->p, (size_t)a->n) == 0);
 }
 
 bool tt__csv_has_header(const tt_csv *csv, int64_t n_columns, int64_t label)

@@ -106,9 +106,10 @@ static tt_status read_picture(reading *r)
     if (r->palette == NULL)
         return damaged("has no palette");
     r->is_gray = true;
-    for (int i = 0; i < r->n_colours; i++)
-        r->is_gray = r->is_gray && r->palette[3 * i] == r->palette[3 * i + 1] &&
-                     r->palette[3 * i] == r->palette[3 * i + 2];
+    for (int i = 0; i < r->n_colours; i++) {
+        const uint8_t *c = r->palette + 3L * i;
+        r->is_gray = r->is_gray && c[0] == c[1] && c[1] == c[2];
+    }
     if (!has(r, 1) || *r->p < 1 || *r->p > 8)
         return damaged("has codes of an impossible length");
     r->first_bits = *r->p++;

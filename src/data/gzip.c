@@ -124,3 +124,33 @@ tt_status tt_gzip_unpack(const uint8_t *from, int64_t n, uint8_t **bytes_out,
     *n_out = u.n;
     return TT_OK;
 }
+
+int64_t tt_inflate_most(int64_t n)
+{
+    return n < INT64_MAX / MOST_FROM_ONE - 1 ? (n + 1) * MOST_FROM_ONE
+                                             : INT64_MAX;
+}
+
+static bool has_crc(const uint8_t *bytes, int64_t n, uint32_t want)
+{
+    uLong crc = crc32(0, NULL, 0);
+    for (int64_t at = 0; at < n; at += piece(n - at))
+        crc = crc32(crc, bytes + at, piece(n - at));
+    return crc == want;
+}
+
+tt_status tt_inflate(const uint8_t *from, int64_t n, uint32_t crc, uint8_t *to,
+                     int64_t bytes)
+{
+    unpacking u = {.out = to, .room = bytes};
+    if (inflateInit2(&u.z, -MAX_WBITS) != Z_OK)
+        return tt_fail(TT_ERR_NOMEM, "no memory to unpack %lld bytes",
+                       (long long)bytes);
+    const tt_status status = inflate_all(&u, from, n);
+    (void)inflateEnd(&u.z);
+    TT_TRY(status);
+    if (u.is_full || u.n != bytes || !has_crc(to, bytes, crc))
+        return tt_fail(TT_ERR_ARG, "it does not unpack to what was packed; it "
+                                   "is damaged");
+    return TT_OK;
+}

@@ -68,11 +68,11 @@ static tt_status read_descr(reader *r, tt_array *a)
     const bool is_known = strchr("<>|=", order) != NULL && is_size &&
                           text[3] == '\0' &&
                           ((kind == 'b' && bytes == 1) || kind == 'i' ||
-                           kind == 'u' || (kind == 'f' && bytes >= 4));
+                           kind == 'u' || (kind == 'f' && bytes >= 2));
     if (!is_known)
         return tt_fail(TT_ERR_ARG,
-                       "it holds numbers of type %s; whole numbers, f4 and f8 "
-                       "can be used",
+                       "it holds numbers of type %s; whole numbers, f2, f4 and "
+                       "f8 can be used",
                        text);
     a->type = (tt_number){kind == 'b' ? 'u' : kind, bytes, order == '>'};
     return TT_OK;

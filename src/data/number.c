@@ -2,6 +2,7 @@
 
 #include "data/number.h"
 
+#include <math.h>
 #include <string.h>
 
 uint32_t tt_u32_at(const void *from)
@@ -32,6 +33,19 @@ static int64_t extend(uint64_t bits, int bytes)
     return (int64_t)(bits << shift) >> shift;
 }
 
+// Sign, 5 bits of exponent, 10 of fraction.
+static float f32_of_half(uint32_t bits)
+{
+    const int exponent = (int)(bits >> 10) & 31;
+    const float fraction = (float)(bits & 1023);
+    const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;
+    if (exponent == 31)
+        return fraction != 0 ? NAN : sign * INFINITY;
+    if (exponent == 0)
+        return sign * ldexpf(fraction, -24);
+    return sign * ldexpf(1024 + fraction, exponent - 25);
+}
+
 static float f32_at(tt_number type, const uint8_t *p)
 {
     const uint64_t bits = bits_at(type, p);
@@ -44,6 +58,8 @@ static float f32_at(tt_number type, const uint8_t *p)
         memcpy(&wide, &bits, sizeof wide);
         return (float)wide;
     }
+    if (type.bytes == 2)
+        return f32_of_half((uint32_t)bits);
     const uint32_t low = (uint32_t)bits;
     float value;
     memcpy(&value, &low, sizeof value);

@@ -11,7 +11,7 @@
 
 typedef struct tt_number {
     char kind;   // 'i' signed, 'u' unsigned, 'f' floating point
-    int bytes;   // 1, 2, 4, 8; of 'f': 4, 8
+    int bytes;   // 1, 2, 4, 8; of 'f': 2, 4, 8
     bool is_big; // the most significant byte is first
 } tt_number;
 

@@ -55,20 +55,67 @@ void tt__arrays_close(tt_source *source)
     tt_free(arrays);
 }
 
+// Of FILE.npz/NAME the file alone.
+static tt_status add_file(tt_file_list *list, const char *path)
+{
+    const char *inside = strstr(path, ".npz/");
+    tt_str file = {0};
+    if (inside == NULL)
+        return tt_file_list_add(list, path);
+    tt_str_add_bytes(&file, path, inside + 4 - path);
+    tt_status status = tt_str_status(&file);
+    if (status == TT_OK)
+        status = tt_file_list_add(list, file.text);
+    tt_str_fini(&file);
+    return status;
+}
+
 tt_status tt__arrays_files(const tt_source *source, tt_file_list *list)
 {
     const tt_arrays *arrays = (const tt_arrays *)source;
-    TT_TRY(tt_file_list_add(list, arrays->x.path));
-    return arrays->y.path != NULL ? tt_file_list_add(list, arrays->y.path)
-                                  : TT_OK;
+    TT_TRY(add_file(list, arrays->x.path));
+    return arrays->y.path != NULL ? add_file(list, arrays->y.path) : TT_OK;
 }
 
 // ---- labels ------------------------------------------------------------------
+
+static bool is_one_hot(const tt_array *labels)
+{
+    return labels->ndim == 2 && labels->dim[1] > 1;
+}
+
+// The place of the only 1 among zeros.
+static tt_status hot_at(const tt_array *labels, int64_t i, int32_t *label_out)
+{
+    const int64_t n = labels->dim[1], bytes = labels->type.bytes;
+    const uint8_t *row = labels->data + i * n * bytes;
+    int64_t at = -1;
+    for (int64_t k = 0; k < n; k++) {
+        float value = 0;
+        tt_number_to_f32(labels->type, row + k * bytes, 1, &value);
+        if (value == 0)
+            continue;
+        if (value != 1 || at >= 0)
+            return tt_fail(TT_ERR_ARG,
+                           "%s: row %lld of the labels is not one-hot: beside "
+                           "one 1 all must be 0",
+                           labels->path, (long long)i);
+        at = k;
+    }
+    if (at < 0)
+        return tt_fail(TT_ERR_ARG,
+                       "%s: row %lld of the labels is not one-hot: all is 0",
+                       labels->path, (long long)i);
+    *label_out = (int32_t)at;
+    return TT_OK;
+}
 
 static tt_status label_at(const tt_array *labels, int64_t i, int32_t *label_out)
 {
     int64_t bad = 0;
     int32_t label = 0;
+    if (is_one_hot(labels))
+        return hot_at(labels, i, label_out);
     const tt_status status = tt_number_to_i32(
         labels->type, labels->data + i * labels->type.bytes, 1, &label, &bad);
     if (status != TT_OK || label < 0)
@@ -81,10 +128,12 @@ static tt_status label_at(const tt_array *labels, int64_t i, int32_t *label_out)
 static tt_status check_labels(const tt_array *labels)
 {
     const bool is_column = labels->ndim == 2 && labels->dim[1] == 1;
+    if (is_one_hot(labels) && labels->dim[1] <= INT32_MAX)
+        return TT_OK;
     if (labels->ndim != 1 && !is_column)
         return tt_fail(TT_ERR_ARG,
-                       "%s: labels must be one whole number per sample, and it "
-                       "has %d dimensions",
+                       "%s: labels must be one whole number per sample, or "
+                       "one-hot, and it has %d dimensions",
                        labels->path, labels->ndim);
     if (!tt_number_is_whole(labels->type))
         return tt_fail(TT_ERR_ARG,
@@ -100,6 +149,8 @@ static tt_status count_classes(const tt_array *labels, int64_t *classes_out)
     int64_t classes = 0;
     int32_t label = 0;
     TT_TRY(check_labels(labels));
+    if (is_one_hot(labels))
+        classes = labels->dim[1]; // also where the last does not occur
     for (int64_t i = 0; i < labels->dim[0]; i++) {
         TT_TRY(label_at(labels, i, &label));
         if (label >= classes)

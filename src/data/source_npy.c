@@ -1,9 +1,12 @@
 // npy - NumPy arrays: samples and labels in two files, or one list of token ids.
 //
-// Files belong together by name: x and y, images and labels, train and test.
+// Files belong together by name: x and y, images and labels, train and test. So do
+// the arrays in an .npz file, which is like a folder: FILE.npz/x_train.npy.
 
+#include "base/str.h"
 #include "data/npy_header.h"
 #include "data/source_names.h"
+#include "data/zip.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -29,17 +32,105 @@ static const struct pair {
 };
 enum { N_PAIRS = sizeof pairs / sizeof *pairs };
 
+// ---- arrays in an .npz file --------------------------------------------------
+
+// "x.npy" of FILE.npz/x.npy; NULL: a file of its own.
+static const char *inside_npz(const char *path)
+{
+    const char *at = strstr(path, ".npz/");
+    return at != NULL ? at + 5 : NULL;
+}
+
+static bool is_member(const tt_zip_member *m, const char *name)
+{
+    return m->name_n == (int64_t)strlen(name) &&
+           memcmp(m->name, name, (size_t)m->name_n) == 0;
+}
+
+static tt_status find_member(tt_zip *zip, const char *name, tt_zip_member *m,
+                             bool *has_it)
+{
+    *has_it = true;
+    do
+        TT_TRY(tt_zip_next(zip, m, has_it));
+    while (*has_it && !is_member(m, name));
+    return TT_OK;
+}
+
+static tt_status open_npz(const char *path, const char *inside, tt_zip *zip)
+{
+    tt_str file = {0};
+    tt_str_add_bytes(&file, path, inside - 1 - path);
+    tt_status status = tt_str_status(&file);
+    if (status == TT_OK)
+        status = tt_zip_open(file.text, zip);
+    tt_str_fini(&file);
+    return status;
+}
+
+static tt_status open_member(const char *path, const char *inside,
+                             tt_blob *blob_out)
+{
+    tt_zip zip = {0};
+    tt_zip_member m = {0};
+    bool has_it = false;
+    TT_TRY(open_npz(path, inside, &zip));
+    tt_status status = find_member(&zip, inside, &m, &has_it);
+    if (status == TT_OK && !has_it)
+        status = tt_fail(TT_ERR_ARG, "there is no such array in it");
+    if (status == TT_OK)
+        status = tt_zip_take(&zip, &m, blob_out);
+    tt_zip_close(&zip);
+    return status == TT_OK ? status : tt_fail_context(status, "%s", path);
+}
+
+// The path when there is such a file or array; else NULL.
+static const char *existing(tt_arena *arena, const char *path)
+{
+    const char *inside = path != NULL ? inside_npz(path) : NULL;
+    if (inside == NULL)
+        return tt__name_existing(arena, path);
+    tt_zip zip = {0};
+    tt_zip_member m = {0};
+    bool has_it = false;
+    if (open_npz(path, inside, &zip) != TT_OK)
+        return NULL;
+    if (find_member(&zip, inside, &m, &has_it) != TT_OK)
+        has_it = false;
+    tt_zip_close(&zip);
+    return has_it ? path : NULL;
+}
+
+static const char *val_of(tt_arena *arena, const char *path)
+{
+    static const char *const words[] = {"test", "val", "valid", "validation"};
+    if (inside_npz(path) == NULL)
+        return tt__name_of_val(arena, path);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *found =
+            existing(arena, tt__name_swap(arena, path, "train", words[i]));
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
 static tt_status open_array(const char *path, tt_array *array)
 {
+    const char *inside = inside_npz(path);
     array->path = path;
-    TT_TRY(tt_blob_open(path, &array->blob));
+    TT_TRY(inside != NULL ? open_member(path, inside, &array->blob)
+                          : tt_blob_open(path, &array->blob));
     const tt_status status = tt__npy_read(array);
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", path);
 }
 
+// ---- names ---------------------------------------------------------------------
+
 static bool is_npy(const char *base)
 {
-    return tt_path_ends(base, ".npy") || tt_path_ends(base, ".npy.gz");
+    return tt_path_ends(base, ".npy") || tt_path_ends(base, ".npy.gz") ||
+           tt_path_ends(base, ".npz");
 }
 
 // Any array whose name is not that of labels.
@@ -49,6 +140,57 @@ static bool is_samples(const char *base)
     for (int i = 0; i < N_PAIRS; i++)
         is_labels = is_labels || tt__name_has(base, pairs[i].labels);
     return is_npy(base) && !is_labels;
+}
+
+// Of the arrays in an .npz file the one of samples to train on: the only one, or the
+// only one with "train" in its name.
+static tt_status choose_member(tt_arena *arena, const char *path, tt_zip *zip,
+                               const char **path_out)
+{
+    const char *any = NULL, *train = NULL;
+    int n = 0, n_train = 0;
+    for (;;) {
+        tt_zip_member m = {0};
+        bool has_one = false;
+        TT_TRY(tt_zip_next(zip, &m, &has_one));
+        if (!has_one)
+            break;
+        const char *name =
+            tt_arena_printf(arena, "%s/%.*s", path, (int)m.name_n, m.name);
+        if (name == NULL)
+            return TT_ERR_NOMEM;
+        if (!is_samples(inside_npz(name)))
+            continue;
+        any = name;
+        n++;
+        if (strstr(inside_npz(name), "train") != NULL) {
+            train = name;
+            n_train++;
+        }
+    }
+    if (n != 1 && n_train != 1)
+        return tt_fail(TT_ERR_ARG,
+                       "it is not clear which of its arrays to train on; name "
+                       "one, as data.path=%s/x.npy (and data.labels)",
+                       path);
+    *path_out = n_train == 1 ? train : any;
+    return TT_OK;
+}
+
+static tt_status find_samples(const char *setting, const char *path,
+                              tt_arena *arena, const char **path_out)
+{
+    const char *found = NULL;
+    tt_zip zip = {0};
+    TT_TRY(tt__name_main(setting, path, is_samples, arena, &found));
+    if (!tt_path_ends(found, ".npz")) {
+        *path_out = found;
+        return TT_OK;
+    }
+    TT_TRY(tt_zip_open(found, &zip));
+    const tt_status status = choose_member(arena, found, &zip, path_out);
+    tt_zip_close(&zip);
+    return status == TT_OK ? status : tt_fail_context(status, "%s", found);
 }
 
 // A split: its samples, its labels if they were named, and by which setting.
@@ -61,9 +203,9 @@ static tt_status find_labels(tt_arena *arena, split *s)
     if (s->labels[0] != '\0')
         return TT_OK;
     for (int i = 0; i < N_PAIRS; i++) {
-        const char *found = tt__name_existing(
-            arena,
-            tt__name_swap(arena, s->path, pairs[i].samples, pairs[i].labels));
+        const char *found =
+            existing(arena, tt__name_swap(arena, s->path, pairs[i].samples,
+                                          pairs[i].labels));
         if (found != NULL) {
             s->labels = found;
             return TT_OK;
@@ -102,13 +244,11 @@ static tt_status fill(tt_arrays *a, const tt_source_request *r, const params *p)
 {
     split train = {.labels = p->labels, .setting = "data.labels"};
     split val = {.labels = p->val_labels, .setting = "data.val_labels"};
-    TT_TRY(
-        tt__name_main("data.path", r->path, is_samples, a->arena, &train.path));
+    TT_TRY(find_samples("data.path", r->path, a->arena, &train.path));
     if (r->val[0] != '\0')
-        TT_TRY(
-            tt__name_main("data.val", r->val, is_samples, a->arena, &val.path));
+        TT_TRY(find_samples("data.val", r->val, a->arena, &val.path));
     else
-        val.path = tt__name_of_val(a->arena, train.path);
+        val.path = val_of(a->arena, train.path);
     const bool is_own = val.path != NULL && r->split == TT_SPLIT_VAL;
     TT_TRY(open_split(a, is_own ? &val : &train, p->layout));
     if (val.path == NULL)
@@ -164,7 +304,7 @@ static const tt_opt options[] = {
 
 const tt_source_def tt_source_npy = {
     .name = "npy",
-    .doc = "NumPy arrays: images or features with labels, or token ids.",
+    .doc = "NumPy arrays (.npy, .npz): images or features with labels, or ids.",
     .options = options,
     .params_bytes = sizeof(params),
     .open = open_source,

@@ -1,10 +1,13 @@
 // Images in arrays: IDX, CIFAR, NumPy.
 
+#include "data/number.h"
 #include "data/shelf.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // ---- IDX ---------------------------------------------------------------------
 
@@ -361,8 +364,8 @@ TEST(npy_refuses_what_it_cannot_use)
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}",
          "structures"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (3,)}", "type <c8"},
-        {"{'descr': '<f2', 'fortran_order': False, 'shape': (12,)}",
-         "type <f2"},
+        {"{'descr': '<f1', 'fortran_order': False, 'shape': (12,)}",
+         "type <f1"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4)}",
          "make 32 bytes, and 24 follow"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, "
@@ -395,7 +398,8 @@ TEST(npy_refuses_what_it_cannot_use)
     write_npy("x.npy", 1, float_2_3, six, sizeof six);
     tt_shelf_refuses("data=npy data.path=x.npy", "labels are not beside it");
     write_npy("y.npy", 1, float_2_3, six, sizeof six);
-    tt_shelf_refuses("data=npy data.path=x.npy", "one whole number per sample");
+    tt_shelf_refuses("data=npy data.path=x.npy",
+                     "row 0 of the labels is not one-hot");
     static const int64_t negative[] = {0, -1};
     write_npy("y.npy", 1,
               "{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}",
@@ -405,5 +409,112 @@ TEST(npy_refuses_what_it_cannot_use)
     tt_shelf_refuses("data=npy data.path=x.npy", "not a .npy file");
     tt_shelf_write("x.npy", "\x93NUMPY\1\0\xff\xff{}", 12);
     tt_shelf_refuses("data=npy data.path=x.npy", "should have 65535 bytes");
+    tt_shelf_end();
+}
+
+// A file that NumPy wrote, which fuzzing starts from too.
+static void put_corpus(const char *folder, const char *name, const char *as)
+{
+    static uint8_t bytes[8192];
+    char path[2048];
+    snprintf(path, sizeof path, "%s/tests/fuzz/corpus/npz/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    CHECK_MSG(file != NULL, "there is no %s", path);
+    const size_t n = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    tt_shelf_write(as, bytes, (int64_t)n);
+}
+
+TEST(npz_files_hold_arrays_by_their_names)
+{
+    char folder[1024];
+    CHECK(getcwd(folder, sizeof folder) != NULL);
+    tt_shelf_begin();
+    put_corpus(folder, "stored", "a.npz"); // x: 4 x 6 halves, y
+    put_corpus(folder, "packed", "b.npz"); // x_train, y_train, x_test, y_test
+    put_corpus(folder, "tokens", "c.npz"); // one list of ids
+    put_corpus(folder, "damaged", "d.npz");
+    put_corpus(folder, "cut", "e.npz");
+    tt_data *data = tt_shelf_open("data=npy data.path=a.npz data.holdout=0.25");
+    CHECK(data->train->n == 3 && data->val->n == 1);
+    CHECK(data->train->channels == 6 && data->train->classes == 3);
+    CHECK(tt_shelf_label(data->val, 0) == 1);
+    CHECK(tt_shelf_pixel(data->train, 0, 3) == 1.5F);
+    CHECK(tt_shelf_pixel(data->train, 1, 0) == 3.0F);
+    tt_data_close(data);
+    data = tt_shelf_open("data=npy data.path=b.npz");
+    CHECK(data->train->n == 4 && data->val->n == 2);
+    CHECK(tt_shelf_pixel(data->train, 0, 3) == 1.5F);
+    CHECK(tt_shelf_pixel(data->val, 0, 3) == 2.5F);
+    CHECK(tt_shelf_label(data->train, 2) == 2 && data->val->classes == 3);
+    tt_data_close(data);
+    data = tt_shelf_open("data=npy data.path=c.npz data.holdout=0.5");
+    static const int32_t ids[] = {0, 1, 2,  3,  4,  5,  6, 7,
+                                  8, 9, 10, 11, 12, 13, 14};
+    CHECK(data->train->kind == TT_DATA_TOKENS && data->train->n == 15);
+    tt_shelf_tokens(data->train, ids, 15);
+    tt_data_close(data);
+    data = tt_shelf_open("data=npy data.path=a.npz/x.npy "
+                         "data.labels=b.npz/y_train.npy data.holdout=0");
+    CHECK(data->train->n == 4);
+    tt_data_close(data);
+    tt_shelf_refuses("data=npy data.path=a.npz/z.npy",
+                     "a.npz/z.npy: there is no such array in it");
+    tt_shelf_refuses("data=npy data.path=d.npz", "d.npz");
+    tt_shelf_refuses("data=npy data.path=e.npz", "e.npz: no zip archive");
+    tt_shelf_starves("data=npy data.path=b.npz");
+    tt_shelf_end();
+}
+
+TEST(halves_are_read_as_numpy_reads_them)
+{
+    static const uint16_t half[] = {0x0000, 0x3c00, 0xc000, 0x3800, 0x7bff,
+                                    0x0400, 0x0001, 0x7c00, 0x8000, 0x3555};
+    static const float want[] = {
+        0,        1,        -2,       0.5F,  65504,
+        0x1p-14F, 0x1p-24F, INFINITY, -0.0F, 0.333251953125F};
+    float got[10];
+    tt_number_to_f32((tt_number){'f', 2, false}, half, 10, got);
+    CHECK(memcmp(got, want, sizeof got) == 0);
+    const uint8_t big[] = {0x3c, 0x00, 0x7e, 0x00};
+    tt_number_to_f32((tt_number){'f', 2, true}, big, 2, got);
+    CHECK(got[0] == 1 && isnan(got[1]));
+}
+
+TEST(one_hot_labels_are_classes)
+{
+    static const uint8_t x[] = {1, 2, 3, 4, 5, 6};
+    static const uint8_t hot[] = {0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0};
+    static const uint8_t two[] = {0, 1, 0, 0, 1, 0, 1, 0, 0, 0, 1, 0};
+    static const uint8_t none[] = {0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0};
+    static const float soft[] = {0, 1, 0, 0, .5F, .5F, 0, 0, 0, 0, 1, 0};
+    static const float real[] = {0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0};
+    tt_shelf_begin();
+    write_npy("x.npy", 1,
+              "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }", x,
+              sizeof x);
+    const char *bytes =
+        "{'descr': '|b1', 'fortran_order': False, 'shape': (3, 4), }";
+    const char *floats =
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }";
+    const char *settings = "data=npy data.path=x.npy data.holdout=0";
+    for (int k = 0; k < 2; k++) {
+        if (k == 0)
+            write_npy("y.npy", 1, bytes, hot, sizeof hot);
+        else
+            write_npy("y.npy", 1, floats, real, sizeof real);
+        tt_data *data = tt_shelf_open(settings);
+        CHECK(data->train->classes == 4); // the last does not occur
+        CHECK(tt_shelf_label(data->train, 0) == 1 &&
+              tt_shelf_label(data->train, 1) == 0 &&
+              tt_shelf_label(data->train, 2) == 2);
+        tt_data_close(data);
+    }
+    write_npy("y.npy", 1, bytes, two, sizeof two);
+    tt_shelf_refuses(settings, "y.npy: row 1 of the labels is not one-hot");
+    write_npy("y.npy", 1, bytes, none, sizeof none);
+    tt_shelf_refuses(settings, "row 1 of the labels is not one-hot: all is 0");
+    write_npy("y.npy", 1, floats, soft, sizeof soft);
+    tt_shelf_refuses(settings, "row 1 of the labels is not one-hot");
     tt_shelf_end();
 }
