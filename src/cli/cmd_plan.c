@@ -3,6 +3,7 @@
 #include "base/figures.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/guess.h"
 #include "cli/plan_show.h"
 #include "cli/ranks.h"
 #include "train/session.h"
@@ -219,6 +220,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     tt_session *session = NULL;
     int32_t n = 0;
     (void)exit_out;
+    TT_TRY(tt_cli_guess(cli, tt_cli_has(cli, "--json")));
     TT_TRY(read_flags(cli, &n));
     tt_status status = open_job(cli, &session, &job);
     tt_job *shown = session != NULL ? session->job : job;
@@ -246,7 +248,7 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_plan = {
     .name = "plan",
     .doc = "What will run: memory, FLOPs, placements, collectives, steps.",
-    .usage = "[FILE.yaml] [key=value ...] [-n N] [--memory SIZE] "
+    .usage = "[FILE.yaml|DATA] [key=value ...] [-n N] [--memory SIZE] "
              "[--placements] [--rank R]\n                  [--steps] [--graph] "
              "[--json]",
     .detail =
@@ -258,5 +260,7 @@ const tt_command_def tt_command_plan = {
         "need not be this one: device=cuda plans for a GPU that is not here, "
         "--memory\n80GB says what each rank may use.",
     .flags = flags,
+    .max_words = 1,
+    .takes_paths = true,
     .run = run,
 };

@@ -2,11 +2,15 @@
 
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/dry_run.h"
+#include "cli/guess.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/record.h"
 #include "cli/signals.h"
 #include "cli/table.h"
+#include "store/checkpoint.h"
+#include "train/doubts.h"
 #include "train/folders.h"
 #include "train/loop.h"
 #include "train/meet.h"
@@ -15,6 +19,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const reasons[] = {
     [TT_RUN_DONE] = "done",
@@ -22,43 +27,6 @@ static const char *const reasons[] = {
     [TT_RUN_SIGNAL] = "signal",
     [TT_RUN_FAILED] = "failed",
 };
-
-static void print_bytes(tt_str *out, const char *name, int64_t bytes)
-{
-    tt_str_addf(out, "# %-16s %16lld\n", name, (long long)bytes);
-}
-
-// The settings are YAML; the table stands behind # so that all of it still is.
-static tt_status print_dry_run(tt_session *s)
-{
-    tt_str text = {0}, plan = {0};
-    tt_train_memory memory;
-    TT_TRY(tt_train_memory_of(s, &memory));
-    tt_settings_print(&s->resolved, &text);
-    tt_plan_print_memory(s->job->plan, &plan);
-    tt_str_addf(&text, "# %s\n# %s\n# steps %lld, samples per epoch %lld\n# ",
-                tt_session_model_text(s), tt_session_data_text(s),
-                (long long)s->steps, (long long)s->epoch);
-    for (const char *p = tt_str_text(&plan); *p != '\0'; p++) {
-        tt_str_add_bytes(&text, p, 1);
-        if (*p == '\n' && p[1] != '\0')
-            tt_str_add(&text, "# ");
-    }
-    print_bytes(&text, "  evaluation", memory.evaluation);
-    print_bytes(&text, "  loader", memory.loader);
-    print_bytes(&text, "  snapshot", memory.snapshot);
-    if (memory.stage > 0)
-        print_bytes(&text, "  collectives", memory.stage);
-    print_bytes(&text, "  in all", memory.total);
-    tt_status status = tt_str_status(&text);
-    if (status == TT_OK)
-        status = tt_str_status(&plan);
-    if (status == TT_OK)
-        fputs(tt_str_text(&text), stdout);
-    tt_str_fini(&text);
-    tt_str_fini(&plan);
-    return status;
-}
 
 static void print_json(const tt_run_end *end)
 {
@@ -107,10 +75,44 @@ static const char *command_text(const tt_cli *cli)
     return copy;
 }
 
+// How far a run has come that is there; 0: there is none.
+static int64_t step_reached(const tt_train_request *request)
+{
+    const tt_checkpoint_search search = {.leaves_data = true,
+                                         .limit = INT64_MAX};
+    tt_checkpoint *checkpoint = NULL;
+    tt_str notes = {0};
+    int64_t step = 0;
+    if (tt_checkpoint_read(request->folder, &search, &notes, &checkpoint) ==
+            TT_OK &&
+        checkpoint != NULL)
+        step = checkpoint->step;
+    tt_checkpoint_close(checkpoint);
+    tt_str_fini(&notes);
+    return step;
+}
+
+// A run that has nothing left to do says how to go on.
+static void say_longer(const tt_session *session, const char *folder)
+{
+    const tt_schedule *schedule = &session->job->optim_params.schedule;
+    const char *key = session->options.steps > 0 ? "steps" : "epochs";
+    const bool needs_fork = tt_schedule_needs_end(schedule);
+    fprintf(stderr,
+            "note: %s was at its end already; train.%s=N with a larger N "
+            "trains longer%s\n",
+            folder, key,
+            needs_fork ? ", with --fork, since the learning rate is planned to "
+                         "the end: in a new folder it goes on with the rates "
+                         "of the longer run"
+                       : "");
+}
+
 static tt_status train(const tt_cli *cli, tt_session *session,
                        tt_train_request *request, int *exit_out)
 {
     const bool is_json = tt_cli_has(cli, "--json");
+    const int64_t trained = step_reached(request);
     tt_progress *progress = NULL;
     tt_record *record = NULL;
     tt_run_end end;
@@ -129,6 +131,8 @@ static tt_status train(const tt_cli *cli, tt_session *session,
         return status;
     if (is_json)
         print_json(&end);
+    if (end.reason == TT_RUN_DONE && trained >= session->steps)
+        say_longer(session, end.folder);
     if (end.reason == TT_RUN_SIGNAL)
         *exit_out = TT_EXIT_STOPPED;
     return TT_OK;
@@ -191,6 +195,19 @@ static tt_status open_session(tt_cli *cli, const tt_peers *peers,
     return status;
 }
 
+// Sentences of what was hardly meant.
+static void warn(const tt_session *session)
+{
+    tt_str text = {0};
+    tt_session_doubts(session, &text);
+    for (const char *p = tt_str_text(&text); *p != '\0';) {
+        const int n = (int)strcspn(p, "\n");
+        fprintf(stderr, "warning: %.*s\n", n, p);
+        p += n + 1;
+    }
+    tt_str_fini(&text);
+}
+
 // Every rank's work. Folders are rank 0's affair; the names are the same anywhere.
 static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
 {
@@ -204,6 +221,7 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
         status = tt_job_meet(session->job, &session->resolved,
                              tt_cli_program(peers, cli->arena));
     if (status == TT_OK && tt_peers_is_first(peers)) {
+        warn(session);
         status = tt_peers_follow(peers, "--fresh", set_aside(cli, &request));
         if (status == TT_OK)
             status = train(cli, session, &request, exit_out);
@@ -225,13 +243,16 @@ static tt_status dry_run(tt_cli *cli)
     TT_TRY(tt_cli_ranks_plan(cli, &n));
     TT_TRY(set_folder(cli, true, &request));
     TT_TRY(open_session(cli, NULL, &session));
-    const tt_status status = print_dry_run(session);
+    if (!tt_cli_has(cli, "--json"))
+        warn(session);
+    const tt_status status = tt_dry_run(session, tt_cli_has(cli, "--json"));
     tt_session_close(session);
     return status;
 }
 
 static tt_status run(tt_cli *cli, int *exit_out)
 {
+    TT_TRY(tt_cli_guess(cli, false));
     return tt_cli_has(cli, "--dry-run")
                ? dry_run(cli)
                : tt_cli_ranks_run(cli, be_rank, exit_out);
@@ -249,11 +270,13 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_train = {
     .name = "train",
     .doc = "Train; goes on by itself where an earlier start ended.",
-    .usage = "[FILE.yaml] [key=value ...] [-n N] [--dry-run] [--fork] "
+    .usage = "[FILE.yaml|DATA] [key=value ...] [-n N] [--dry-run] [--fork] "
              "[--fresh] [--json]",
     .detail =
-        "`tutti list settings` names the keys. The run's folder (run=FOLDER; "
-        "default:\nruns/ and the file's name) gets settings, metrics, "
+        "`tutti list settings` names the keys. DATA is a text, a folder of "
+        "images or other data:\na small model that suits it is trained, and it "
+        "says what it chose. The run's folder\n(run=FOLDER; default: runs/ and "
+        "the file's name) gets settings, metrics, "
         "checkpoints and a report.\nStarted again with the same settings it "
         "goes on, bit for bit; changed settings are\nrefused unless --fork or "
         "--fresh says what to do.\n\nSIGTERM, SIGUSR1 and the first Ctrl-C "
@@ -261,5 +284,7 @@ const tt_command_def tt_command_train = {
         "once: exit status 130. Exit status 0: trained to the end,\nto "
         "train.stop or to an early stop; 2: it could not be done.",
     .flags = flags,
+    .max_words = 1,
+    .takes_paths = true,
     .run = run,
 };

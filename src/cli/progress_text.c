@@ -66,6 +66,12 @@ static void size_rows(rows *r, const tt_run_facts *f)
     row(r, "precision");
     if (f->ranks != NULL)
         row_of(r, "ranks", f->ranks);
+    if (f->mesh != NULL && f->mesh[0] != '\0') {
+        tt_term_add_foreign(f->mesh, false, &r->value);
+        tt_str_addf(&r->value, ", zero=%lld", (long long)f->zero);
+        row(r, "mesh");
+        row_of(r, "layout", f->layout);
+    }
     row_of(r, "optimiser", f->optim);
     tt_add_bytes(&r->value, f->peak_bytes);
     tt_str_add(&r->value, each);

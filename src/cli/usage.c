@@ -18,7 +18,9 @@ void tt_usage_print(FILE *to)
     for (int i = 0; i < n; i++)
         fprintf(to, "  %-10s %s\n", all[i]->name, all[i]->doc);
     fprintf(to,
-            "\n`tutti help COMMAND` says more; `tutti list settings` has every "
+            "\n`tutti train my.txt` trains a small model on a text, `tutti "
+            "sample runs/my` writes with it.\n`tutti help COMMAND` says more; "
+            "`tutti list settings` has every "
             "setting.\nExit status: 0 done, 1 the answer is no, 2 wrong use or "
             "input, 3 a signal ended training:\nit was saved and can go on.\n");
 }

@@ -100,6 +100,14 @@ static tt_status settings_now(const tt_session *session, tt_arena *arena,
     return status;
 }
 
+static bool is_changed(const tt_settings *then, const tt_settings *now,
+                       const char *key)
+{
+    const tt_setting *a = tt_settings_find(then, key);
+    const tt_setting *b = tt_settings_find(now, key);
+    return a != NULL && b != NULL && strcmp(a->value, b->value) != 0;
+}
+
 tt_status tt_train_state_compare(const tt_session *session,
                                  const tt_settings *then, const char *folder)
 {
@@ -112,10 +120,17 @@ tt_status tt_train_state_compare(const tt_session *session,
     tt_str_addf(&d.table, "\n  %-*s  %-*s  %s", (int)d.key_width, "setting",
                 (int)d.then_width, "then", "now");
     visit_all(session, then, &now, &d);
-    (void)tt_fail(TT_ERR_ARG,
-                  "%s was trained with other settings; --fork goes on from it "
-                  "in a new folder, --fresh begins again, or set them back:%s",
-                  folder, tt_str_text(&d.table));
+    const bool is_length = is_changed(then, &now, "train.steps") ||
+                           is_changed(then, &now, "train.epochs");
+    (void)tt_fail(
+        TT_ERR_ARG,
+        "%s was trained with other settings; --fork goes on from it "
+        "in a new folder, --fresh begins again, or set them back:%s%s",
+        folder, tt_str_text(&d.table),
+        is_length && tt_schedule_needs_end(&session->job->optim_params.schedule)
+            ? "\nthe learning rate is planned to the end of a run: to train "
+              "longer, --fork goes on with the rates of the longer run"
+            : "");
     tt_str_fini(&d.table);
     return TT_ERR_ARG;
 }

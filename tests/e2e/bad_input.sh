@@ -37,7 +37,7 @@ refuses 'did you mean "plan"' plam
 refuses 'lists them' xyzzy
 refuses 'did you mean --json' plan --jsn
 refuses 'unknown flag -x' list -x
-refuses 'neither key=value nor' plan gpt
+refuses 'No such file' plan gpt
 refuses 'neither key=value nor' plan one two
 refuses 'no name matches "xyzzy"' list models xyzzy
 refuses 'neither key=value nor' list models gpt ops
@@ -159,7 +159,7 @@ mkdir folder.yaml
 refuses 'No such file' plan missing.yaml
 refuses 'No such file' bench step no/such/place.yaml
 refuses 'Is a directory' plan folder.yaml
-refuses 'Is a directory' plan ./
+refuses 'is a folder' plan ./
 refuses 'binary.yaml' plan binary.yaml
 refuses 'broken.yaml:' plan broken.yaml
 refuses 'twice.yaml:2:1: batch is given twice' plan twice.yaml
@@ -172,6 +172,17 @@ refuses 'the file is empty' plan empty.yaml
 printf 'model: mlp\n' >secret.yaml
 chmod 000 secret.yaml
 [ -r secret.yaml ] || refuses 'Permission denied' plan secret.yaml # not for root
+
+# Words that name no data.
+: >nothing.txt
+printf '\0\1\2\3\377' >noise
+mkdir hollow
+refuses 'settings are in a .yaml file' train nix
+refuses 'did you mean type.yaml' train type
+refuses 'is empty' train nothing.txt
+refuses 'no data to train on' train noise
+refuses 'no data to train on are seen in it' train hollow
+refuses 'neither key=value nor' train nothing.txt noise
 
 # Results that cannot be written.
 small='model=mlp model.width=8 image=4 batch=2 threads=1 steps=1 warmup=0'

@@ -1,0 +1,273 @@
+#include "cli/guess.h"
+
+#include "base/file.h"
+#include "cli/data.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+// A recipe that trains in a minute or two on two cores.
+typedef struct recipe {
+    const char *what;     // "text", for people
+    const char *settings; // key=value, blanks between
+} recipe;
+
+#define SCHEDULE "optim=adamw optim.lr=1e-3 optim.schedule=cosine "
+#define LANGUAGE                                                               \
+    "model=gpt model.layers=4 model.heads=4 model.width=128 model.bias=false " \
+    "batch=12 " SCHEDULE                                                       \
+    "optim.beta2=0.99 optim.weight_decay=0.1 optim.warmup=100 "                \
+    "optim.final=0.1 train.steps=2000 eval.every=500 log.every=50 "
+#define PICTURES                                                               \
+    "model=resnet18 model.width=16 batch=64 " SCHEDULE                         \
+    "train.epochs=5 log.every=20 "
+
+static const recipe text = {
+    "text", "data=text data.tokenizer=chars model.context=64 " LANGUAGE};
+static const recipe tokens = {"tokens",
+                              "data=tokens model.context=64 " LANGUAGE};
+static const recipe megatron = {"Megatron's tokens",
+                                "data=megatron model.context=64 " LANGUAGE};
+static const recipe digits = {"images in MNIST's format",
+                              "data=idx model=lenet batch=64 " SCHEDULE
+                              "train.epochs=3 log.every=50 "};
+static const recipe cifar = {"CIFAR's images", "data=cifar data.pad=4 "
+                                               "data.flip=true " PICTURES};
+static const recipe folder = {"images in a folder per class",
+                              "data=folder image=64 data.resize=fit " PICTURES};
+static const recipe shards = {
+    "tar shards of images",
+    "data=webdataset image=64 data.resize=fit " PICTURES};
+static const recipe table = {"a table of numbers",
+                             "data=csv model=mlp batch=32 " SCHEDULE
+                             "train.epochs=20 log.every=20 "};
+static const recipe array = {"an array of numbers",
+                             "data=npy model=mlp batch=32 " SCHEDULE
+                             "train.epochs=20 log.every=20 "};
+
+static bool ends(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n > m && strcasecmp(path + n - m, end) == 0;
+}
+
+static const recipe *recipe_of(const char *path, const tt_sniff *s)
+{
+    static const struct {
+        const char *source;
+        const recipe *recipe;
+    } known[] = {{"tokens", &tokens}, {"megatron", &megatron},
+                 {"idx", &digits},    {"cifar", &cifar},
+                 {"npy", &array},     {"webdataset", &shards}};
+    if (s->kind == TT_SNIFF_TEXT)
+        return ends(path, ".csv") ? &table : &text;
+    if (s->source == NULL)
+        return NULL;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].source, s->source) == 0)
+            return &known[i].recipe[0];
+    return NULL;
+}
+
+// ---- folders -------------------------------------------------------------
+
+static bool is_image(const char *name)
+{
+    return ends(name, ".jpg") || ends(name, ".jpeg") || ends(name, ".png");
+}
+
+// Whether a folder, or those in it, has a file for which `is` holds.
+static bool has_file(tt_arena *arena, const char *path,
+                     bool (*is)(const char *name), int depth)
+{
+    enum { MOST = 4096 };
+    DIR *dir = opendir(path);
+    bool is_found = false;
+    int n = 0;
+    if (dir == NULL)
+        return false;
+    for (struct dirent *e = readdir(dir); e != NULL && !is_found && n < MOST;
+         e = readdir(dir), n++) {
+        if (e->d_name[0] == '.')
+            continue;
+        is_found = depth == 0 && is(e->d_name);
+        const char *below =
+            depth > 0 ? tt_arena_printf(arena, "%s/%s", path, e->d_name) : NULL;
+        if (below != NULL && tt_file_is_folder(below))
+            is_found = has_file(arena, below, is, depth - 1);
+    }
+    closedir(dir);
+    return is_found;
+}
+
+static bool is_ubyte(const char *name)
+{
+    return strstr(name, "ubyte") != NULL;
+}
+
+static bool is_text_file(const char *name)
+{
+    return ends(name, ".txt") || ends(name, ".md") || ends(name, ".jsonl");
+}
+
+static bool is_batch(const char *name)
+{
+    return ends(name, ".bin") && strstr(name, "batch") != NULL;
+}
+
+static bool is_tar(const char *name)
+{
+    return ends(name, ".tar");
+}
+
+static const recipe *recipe_of_folder(tt_arena *arena, const char *path)
+{
+    if (has_file(arena, path, is_ubyte, 0))
+        return &digits;
+    if (has_file(arena, path, is_batch, 0))
+        return &cifar;
+    if (has_file(arena, path, is_tar, 0))
+        return &shards;
+    if (has_file(arena, path, is_image, 1) ||
+        has_file(arena, path, is_image, 2))
+        return &folder;
+    return has_file(arena, path, is_text_file, 0) ? &text : NULL;
+}
+
+// ---- settings ------------------------------------------------------------
+
+static tt_status set(tt_cli *cli, const char *key, const char *value)
+{
+    return tt_settings_find(&cli->settings, key) != NULL
+               ? TT_OK
+               : tt_settings_set(&cli->settings, key, value,
+                                 "chosen for the data", cli->arena);
+}
+
+// A model or source of the user's own has other options than the recipe's.
+static bool is_foreign(const tt_cli *cli, const char *key)
+{
+    static const char *const part[] = {"model", "optim"};
+    for (int i = 0; i < 2; i++) {
+        const size_t n = strlen(part[i]);
+        const tt_setting *own = tt_settings_find(&cli->settings, part[i]);
+        if (own != NULL && strcmp(own->origin, "chosen for the data") != 0 &&
+            strncmp(key, part[i], n) == 0 && key[n] == '.')
+            return true;
+    }
+    return false;
+}
+
+// What depends on how long the run is is left to who says how long.
+static tt_status set_all(tt_cli *cli, const char *settings)
+{
+    char *words = tt_arena_strdup(cli->arena, settings), *rest = NULL;
+    if (words == NULL)
+        return TT_ERR_NOMEM;
+    const bool has_length =
+        tt_settings_find(&cli->settings, "train.steps") != NULL ||
+        tt_settings_find(&cli->settings, "train.epochs") != NULL;
+    for (char *word = strtok_r(words, " ", &rest); word != NULL;
+         word = strtok_r(NULL, " ", &rest)) {
+        char *equals = strchr(word, '=');
+        *equals = '\0';
+        const bool is_length = strcmp(word, "train.steps") == 0 ||
+                               strcmp(word, "train.epochs") == 0 ||
+                               strcmp(word, "optim.warmup") == 0 ||
+                               strcmp(word, "eval.every") == 0 ||
+                               strcmp(word, "log.every") == 0;
+        if (!(is_length && has_length) && !is_foreign(cli, word))
+            TT_TRY(set(cli, word, equals + 1));
+    }
+    return TT_OK;
+}
+
+// Of a short text the context is short too, so that the part for validation, a
+// tenth, has some of them.
+static tt_status fit_context(tt_cli *cli, int64_t bytes)
+{
+    char context[24];
+    int64_t n = 64;
+    while (n > 4 && bytes / 10 < 2 * n)
+        n /= 2;
+    snprintf(context, sizeof context, "%lld", (long long)n);
+    return is_foreign(cli, "model.context")
+               ? TT_OK
+               : set(cli, "model.context", context);
+}
+
+static const char *value(const tt_cli *cli, const char *key)
+{
+    const tt_setting *s = tt_settings_find(&cli->settings, key);
+    return s != NULL ? s->value : "";
+}
+
+static void say(const tt_cli *cli, const recipe *r, const char *path)
+{
+    const bool is_epochs = value(cli, "train.epochs")[0] != '\0';
+    fprintf(stderr,
+            "note: %s is %s: data=%s model=%s, %s %s; any setting can be "
+            "changed, as with train.%s=N, and --dry-run prints them all\n",
+            path, r->what, value(cli, "data"), value(cli, "model"),
+            value(cli, is_epochs ? "train.epochs" : "train.steps"),
+            is_epochs ? "epochs" : "steps", is_epochs ? "epochs" : "steps");
+}
+
+static tt_status no_data(tt_cli *cli, const char *path, const char *what)
+{
+    const char *yaml = tt_arena_printf(cli->arena, "%s.yaml", path);
+    if (yaml != NULL && tt_file_exists(yaml))
+        return tt_fail(TT_ERR_ARG, "%s: %s; did you mean %s?", path, what,
+                       yaml);
+    return tt_fail(TT_ERR_ARG,
+                   "%s: %s; settings are in a .yaml file or written "
+                   "key=value, as data=text data.path=FILE",
+                   path, what);
+}
+
+static tt_status look(tt_cli *cli, const char *path, const recipe **recipe_out)
+{
+    tt_blob blob;
+    tt_sniff sniff;
+    TT_TRY(tt_blob_open(path, &blob));
+    const int64_t n = blob.n;
+    const tt_status status = tt_data_sniff(cli, path, &blob, &sniff);
+    tt_blob_close(&blob);
+    TT_TRY(status);
+    *recipe_out = recipe_of(path, &sniff);
+    if (*recipe_out == NULL)
+        return no_data(cli, path,
+                       tt_arena_printf(cli->arena,
+                                       "is %s, which is no data "
+                                       "to train on",
+                                       sniff.format));
+    return *recipe_out == &text ? fit_context(cli, n) : TT_OK;
+}
+
+tt_status tt_cli_guess(tt_cli *cli, bool is_silent)
+{
+    const recipe *found = NULL;
+    if (cli->n_words == 0)
+        return TT_OK;
+    const char *path = cli->word[0];
+    if (tt_file_is_folder(path)) {
+        found = recipe_of_folder(cli->arena, path);
+        if (found == NULL)
+            return no_data(cli, path,
+                           "is a folder, and no data to train on "
+                           "are seen in it");
+    } else if (!tt_file_exists(path)) {
+        return no_data(cli, path, "No such file");
+    } else {
+        TT_TRY(look(cli, path, &found));
+    }
+    if (cli->file == NULL)
+        cli->file = path;
+    TT_TRY(set(cli, "data.path", path));
+    TT_TRY(set_all(cli, found->settings));
+    if (!is_silent)
+        say(cli, found, path);
+    return TT_OK;
+}

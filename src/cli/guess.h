@@ -1,0 +1,13 @@
+// guess - `tutti train my.txt`: settings for a file or folder of data.
+
+#ifndef TT_CLI_GUESS_H
+#define TT_CLI_GUESS_H
+
+#include "cli/command.h"
+
+// Where the one plain word names data, the settings that suit them are set, except
+// those that were given; says on stderr what was chosen, unless `is_silent`. Without a
+// word nothing happens; a word that names no data is refused.
+tt_status tt_cli_guess(tt_cli *cli, bool is_silent);
+
+#endif

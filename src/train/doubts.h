@@ -1,0 +1,12 @@
+// doubts - settings that are allowed and that nobody can have meant.
+
+#ifndef TT_TRAIN_DOUBTS_H
+#define TT_TRAIN_DOUBTS_H
+
+#include "train/session.h"
+
+// Appends a sentence a line about each: a warm-up longer than the run, more threads
+// than cores, settings that do nothing beside the others. Only what was set counts.
+void tt_session_doubts(const tt_session *session, tt_str *out);
+
+#endif
