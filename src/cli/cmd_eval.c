@@ -1,5 +1,6 @@
 // eval - loss, perplexity or accuracy of a checkpoint on data.
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/yaml.h"
 #include "cli/command.h"
@@ -7,6 +8,7 @@
 #include "cli/term.h"
 #include "data/data.h"
 #include "store/checkpoint.h"
+#include "train/described.h"
 #include "train/evaluate.h"
 #include "train/meet.h"
 
@@ -64,9 +66,90 @@ static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
     return keep_tokenizer(cli, from, out);
 }
 
+// ---- a folder of others --------------------------------------------------
+
+enum {
+    USUAL_SEQ = 1024
+}; // tokens at once, where nobody says and models read more
+
+static int64_t number_of(const tt_settings *settings, const char *key)
+{
+    const tt_setting *s = tt_settings_find(settings, key);
+    const tt_opt number[] = {{"n", "0", "", TT_OPT_I64, 0}, {0}};
+    int64_t n = 0;
+    if (s == NULL || tt_opt_set(number, &n, "n", s->value, NULL) != TT_OK)
+        return 0;
+    return n;
+}
+
+// A model's longest text is rarely what its data are to be cut into.
+static tt_status limit_seq(tt_cli *cli, tt_settings *out)
+{
+    static const char *const keys[] = {"seq", "model.context", "model.window"};
+    int64_t most = 0;
+    if (tt_settings_find(&cli->settings, "seq") != NULL)
+        return TT_OK;
+    for (int i = 0; i < 3; i++) {
+        const int64_t n = number_of(out, keys[i]);
+        if (n > 0 && (most == 0 || n < most))
+            most = n;
+    }
+    if (most <= USUAL_SEQ)
+        return TT_OK;
+    char text[32];
+    snprintf(text, sizeof text, "%d", USUAL_SEQ);
+    return tt_settings_set(out, "seq", text, "eval", cli->arena);
+}
+
+// What the folder says of its model, its tokenizer, and the command line; all of
+// data.path where nothing is said about validation.
+static tt_status foreign_settings(tt_cli *cli, const char *folder,
+                                  tt_settings *out)
+{
+    const char *tokenizer = tt_described_tokenizer(folder, cli->arena);
+    TT_TRY(tt_described_read(folder, cli->arena, out));
+    const tt_setting *path = tt_settings_find(&cli->settings, "data.path");
+    if (tokenizer != NULL)
+        TT_TRY(tt_settings_set(out, "data.tokenizer", tokenizer, folder,
+                               cli->arena));
+    if (path != NULL &&
+        tt_settings_find(&cli->settings, "data.holdout") == NULL)
+        TT_TRY(tt_settings_set(out, "data.val", path->value, path->origin,
+                               cli->arena));
+    for (int64_t i = 0; i < cli->settings.n; i++) {
+        const tt_setting *s = &cli->settings.v[i];
+        TT_TRY(tt_settings_set(out, s->key, s->value, s->origin, cli->arena));
+    }
+    return limit_seq(cli, out);
+}
+
+// ---- what is evaluated ---------------------------------------------------
+
+typedef struct subject {
+    const char *folder;  // with the weights
+    tt_checkpoint *from; // NULL: a folder of others
+} subject;
+
+static tt_status open_subject(const tt_cli *cli, const tt_peers *peers,
+                              tt_str *notes, subject *out)
+{
+    const char *path = cli->word[0];
+    const tt_checkpoint_search search = {
+        .wants_best = tt_cli_has(cli, "--best"),
+        .leaves_data = !tt_peers_is_first(peers),
+        .limit = INT64_MAX};
+    out->folder = path;
+    if (tt_file_is_folder(path) && !tt_described_is_run(path) &&
+        tt_described_is(path))
+        return TT_OK;
+    TT_TRY(tt_checkpoint_read(path, &search, notes, &out->from));
+    out->folder = out->from->folder;
+    return TT_OK;
+}
+
 typedef struct result {
     const char *checkpoint;
-    int64_t step;
+    int64_t step; // -1: of no training here
     bool is_ema;
     tt_score score;
 } result;
@@ -77,7 +160,8 @@ static void print_json(const result *r)
     tt_json json = {.out = &text};
     tt_json_open(&json, NULL, '{');
     tt_json_str(&json, "checkpoint", r->checkpoint);
-    tt_json_i64(&json, "step", r->step);
+    if (r->step >= 0)
+        tt_json_i64(&json, "step", r->step);
     tt_json_bool(&json, "ema", r->is_ema);
     tt_json_f64(&json, "loss", r->score.loss);
     if (isfinite(r->score.perplexity))
@@ -94,8 +178,11 @@ static void print_json(const result *r)
 
 static void print_text(const result *r)
 {
-    printf("%s: step %lld%s, %lld samples\n", r->checkpoint, (long long)r->step,
-           r->is_ema ? ", averaged weights" : "", (long long)r->score.samples);
+    printf("%s: ", r->checkpoint);
+    if (r->step >= 0)
+        printf("step %lld%s, ", (long long)r->step,
+               r->is_ema ? ", averaged weights" : "");
+    printf("%lld samples\n", (long long)r->score.samples);
     printf("loss        %.4f\n", r->score.loss);
     if (isfinite(r->score.perplexity))
         printf("perplexity  %.3f\n", r->score.perplexity);
@@ -103,15 +190,19 @@ static void print_text(const result *r)
         printf("accuracy    %.2f%%\n", 100 * r->score.accuracy);
 }
 
-static tt_status evaluate(tt_session *session, tt_checkpoint *from,
+static tt_status evaluate(tt_session *session, const subject *of,
                           tt_score *score_out)
 {
     const tt_weights_options options = {.wants_ema = session->options.ema > 0};
     tt_evaluator *evaluator = NULL;
     bool is_stopped = false;
     TT_TRY(tt_evaluator_open(session, &evaluator));
-    tt_status status = tt_infer_load(tt_evaluator_infer(evaluator),
-                                     from->folder, &options, NULL);
+    tt_str notes = {0};
+    tt_status status = tt_infer_load(tt_evaluator_infer(evaluator), of->folder,
+                                     &options, &notes);
+    if (of->from == NULL)
+        tt_term_print_foreign(stderr, tt_str_text(&notes));
+    tt_str_fini(&notes);
     if (status == TT_OK)
         status = tt_evaluator_run(evaluator, NULL, score_out, &is_stopped);
     tt_evaluator_close(evaluator);
@@ -119,20 +210,22 @@ static tt_status evaluate(tt_session *session, tt_checkpoint *from,
 }
 
 static tt_status open_session(tt_cli *cli, const tt_peers *peers,
-                              tt_checkpoint *from, tt_session **session_out)
+                              const subject *of, tt_session **session_out)
 {
     tt_settings settings = {.cache = cli->settings.cache};
-    TT_TRY(merge_settings(cli, from, &settings));
+    if (of->from != NULL)
+        TT_TRY(merge_settings(cli, of->from, &settings));
+    else
+        TT_TRY(foreign_settings(cli, of->folder, &settings));
     return tt_session_open_peers(&settings, NULL, false, peers, session_out);
 }
 
-static tt_status show(const tt_cli *cli, tt_session *session,
-                      tt_checkpoint *from)
+static tt_status show(const tt_cli *cli, tt_session *session, const subject *of)
 {
-    result r = {.checkpoint = from->folder,
-                .step = from->step,
+    result r = {.checkpoint = of->folder,
+                .step = of->from != NULL ? of->from->step : -1,
                 .is_ema = session->options.ema > 0};
-    TT_TRY(evaluate(session, from, &r.score));
+    TT_TRY(evaluate(session, of, &r.score));
     if (!tt_peers_is_first(&session->job->peers))
         return TT_OK;
     if (tt_cli_has(cli, "--json"))
@@ -146,28 +239,24 @@ static tt_status show(const tt_cli *cli, tt_session *session,
 // know that it is good, and then each rank what it needs.
 static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
 {
-    tt_checkpoint *from = NULL;
+    subject of = {0};
     tt_session *session = NULL;
     tt_str notes = {0};
     (void)exit_out;
-    const tt_checkpoint_search search = {
-        .wants_best = tt_cli_has(cli, "--best"),
-        .leaves_data = !tt_peers_is_first(peers),
-        .limit = INT64_MAX};
-    tt_status status = tt_checkpoint_read(cli->word[0], &search, &notes, &from);
+    tt_status status = open_subject(cli, peers, &notes, &of);
     if (notes.n > 0 && tt_peers_is_first(peers))
         tt_term_print_foreign(stderr, tt_str_text(&notes));
     if (status == TT_OK)
-        status = open_session(cli, peers, from, &session);
+        status = open_session(cli, peers, &of, &session);
     status = tt_peers_agree(peers, "opening", status);
     if (status == TT_OK && session != NULL) {
         status = tt_job_meet(session->job, &session->resolved,
                              tt_cli_program(peers, cli->arena));
         if (status == TT_OK)
-            status = show(cli, session, from);
+            status = show(cli, session, &of);
     }
     tt_session_close(session);
-    tt_checkpoint_close(from);
+    tt_checkpoint_close(of.from);
     tt_str_fini(&notes);
     return status;
 }
@@ -189,12 +278,15 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_eval = {
     .name = "eval",
     .doc = "Loss, perplexity or accuracy of a checkpoint.",
-    .usage = "RUN|CHECKPOINT [data.path=... key=value ...] [-n N] [--best] "
-             "[--json]",
+    .usage =
+        "RUN|CHECKPOINT|FOLDER [data.path=... key=value ...] [-n N] [--best] "
+        "[--json]",
     .detail =
         "On the validation data of the run, or on other data: data.val=FILE, "
         "or data=... with\nits settings. Averaged weights are used where "
-        "the run has them (train.ema).",
+        "the run has them (train.ema). FOLDER is one\nthat `tutti import` "
+        "wrote, or one of Hugging Face's; of its data all is evaluated:\n"
+        "tutti eval FOLDER data=text data.path=FILE [seq=N].",
     .flags = flags,
     .max_words = 1,
     .takes_paths = true,

@@ -251,8 +251,9 @@ const tt_command_def tt_command_sample = {
     .detail =
         "Continues the prompt (prompt=- reads it from stdin) until `tokens` "
         "were written or the\nmodel ends the text. FOLDER may be one of "
-        "Hugging Face's: GPT-2 or Llama with\nconfig.json, tokenizer.json and "
-        "safetensors. temperature=0 takes the likeliest token\nalways; the "
+        "Hugging Face's: GPT-2, Llama, Mistral,\nMixtral or Qwen with "
+        "config.json, tokenizer.json and weights. temperature=0 takes the "
+        "likeliest token\nalways; the "
         "same seed gives the same text. When the model's context is full, it "
         "goes\non from the last half of it.",
     .flags = flags,

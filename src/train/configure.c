@@ -338,6 +338,8 @@ static tt_status set_globs(tt_job *job)
 {
     TT_TRY(tt_globs_read("train.freeze", job->train.freeze, false, job->arena,
                          &job->freeze));
+    TT_TRY(tt_globs_read("init.skip", job->train.skip, false, job->arena,
+                         &job->skip));
     TT_TRY(tt_globs_read("optim.no_decay", job->optim_params.no_decay, false,
                          job->arena, &job->no_decay));
     return tt_globs_read("optim.lr_groups", job->optim_params.lr_groups, true,

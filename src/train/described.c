@@ -77,6 +77,11 @@ static bool has(const char *folder, const char *name)
     return n > 0 && n < (int)sizeof path && tt_file_exists(path);
 }
 
+bool tt_described_is(const char *folder)
+{
+    return has(folder, "config.yaml") || has(folder, "config.json");
+}
+
 bool tt_described_is_run(const char *folder)
 {
     return has(folder, "state.json") || has(folder, "checkpoints") ||

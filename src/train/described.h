@@ -16,6 +16,9 @@ tt_status tt_described_read(const char *folder, tt_arena *arena,
 tt_status tt_described_read_file(const char *path, tt_arena *arena,
                                  tt_settings *settings);
 
+// Whether the folder has either file.
+bool tt_described_is(const char *folder);
+
 // Whether the folder is a checkpoint, or has checkpoints: a run, or its folder of
 // them.
 bool tt_described_is_run(const char *folder);

@@ -99,7 +99,8 @@ tt_status tt_job_init_from(tt_job *job, tt_str *notes)
     if (!tt_peers_is_first(&job->peers))
         return tt_weights_receive(job->exec, &job->tensors);
     tt_status status = tt_weights_open(
-        job->train.from, &(tt_weights_options){0}, notes, &weights);
+        job->train.from, &(tt_weights_options){.skip = &job->skip}, notes,
+        &weights);
     if (status == TT_OK)
         status =
             tt_weights_load(weights, job->exec, &job->tensors, notes, &fit);

@@ -84,7 +84,7 @@ typedef struct tt_job {
     tt_peers peers;                 // size 1: alone
     bool has_micro, has_accumulate; // the user said so
     bool is_lowered; // to fp32, as the device has not what was asked for
-    tt_globs freeze, no_decay, lr_groups;
+    tt_globs freeze, no_decay, lr_groups, skip;
     const tt_model_def *model;
     void *model_params;
     const tt_optim_def *optim;

@@ -256,6 +256,7 @@ static void close_trainer(tt_trainer *t)
     tt_snapshot_free(&t->snapshot);
     tt_str_fini(&t->config);
     tt_str_fini(&t->tokenizer);
+    tt_str_fini(&t->origin);
     tt_arena_destroy(t->arena);
 }
 

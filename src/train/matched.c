@@ -96,7 +96,7 @@ static tt_status check(const char *key, const tt_globs *globs,
 tt_status tt__job_check_globs(const tt_job *job, const tt_graph *graph)
 {
     int n = 0;
-    if (job->freeze.n + job->no_decay.n + job->lr_groups.n == 0)
+    if (job->freeze.n + job->no_decay.n + job->lr_groups.n + job->skip.n == 0)
         return TT_OK;
     const char **names = tt_arena_alloc(job->arena, (graph->n_values + 1) *
                                                         (int64_t)sizeof *names);
@@ -106,6 +106,7 @@ tt_status tt__job_check_globs(const tt_job *job, const tt_graph *graph)
         if (graph->value[v].role == TT_ROLE_PARAM)
             names[n++] = graph->value[v].name;
     TT_TRY(check("train.freeze", &job->freeze, names, n, job->arena));
+    TT_TRY(check("init.skip", &job->skip, names, n, job->arena));
     TT_TRY(check("optim.no_decay", &job->no_decay, names, n, job->arena));
     return check("optim.lr_groups", &job->lr_groups, names, n, job->arena);
 }

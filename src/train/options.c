@@ -81,8 +81,10 @@ static const tt_opt logging[] = {
 };
 
 static const tt_opt init[] = {
-    {"from", "", "weights to start from: a folder or a safetensors file",
+    {"from", "", "weights to start from: a folder or a file of them",
      TT_OPT_STR, AT(from)},
+    {"skip", "", "of these, weights to begin anew: names with * and ?",
+     TT_OPT_STR, AT(skip)},
     {0},
 };
 

@@ -50,7 +50,7 @@ typedef struct tt_train_options {
     bool tensorboard;
     const char *trace; // "": none
     // init.*
-    const char *from;
+    const char *from, *skip;
     // bn.*
     int64_t bn_group; // samples; 0: the whole micro-batch
     // exact.*

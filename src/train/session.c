@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "train/known.h"
 #include "train/resolve.h"
+#include "train/session_from.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -200,6 +201,8 @@ static tt_status open_session(tt_session *s, const tt_settings *settings,
                               const tt_peers *peers)
 {
     TT_TRY(copy_settings(s, settings));
+    if (wants_train)
+        TT_TRY(tt__session_take_from(s));
     TT_TRY(tt_known_check(&s->settings, extra, s->arena));
     TT_TRY(tt_train_options_read(&s->settings, s->arena, &s->options));
     TT_TRY(open_data(s, wants_train));

@@ -31,8 +31,9 @@ typedef struct tt_trainer {
     bool has_point;
     const tt_ranks *ranks; // at the end; NULL: one rank, or not rank 0
     tt_snapshot snapshot;
-    tt_slices_result read;    // of the last checkpoint that was restored
-    tt_str config, tokenizer; // what every checkpoint holds beside its tensors
+    tt_slices_result read; // of the last checkpoint that was restored
+    // What every checkpoint holds beside its tensors.
+    tt_str config, tokenizer, origin;
     tt_run_facts facts;
     int64_t first_step;       // of this start
     int64_t saved_step;       // of the newest checkpoint; -1: none

@@ -49,16 +49,21 @@ tt_status tt__trainer_prepare_save(tt_trainer *t)
 
 // What is there of a checkpoint before its tensors are.
 static tt_checkpoint_content
-content_of(const tt_trainer *t, tt_checkpoint_text text[2], const char *state)
+content_of(const tt_trainer *t, tt_checkpoint_text text[3], const char *state)
 {
+    int n = 1;
     text[0] = (tt_checkpoint_text){"config.yaml", tt_str_text(&t->config),
                                    t->config.n};
-    text[1] = (tt_checkpoint_text){"tokenizer.json", tt_str_text(&t->tokenizer),
-                                   t->tokenizer.n};
+    if (t->tokenizer.n > 0)
+        text[n++] = (tt_checkpoint_text){
+            "tokenizer.json", tt_str_text(&t->tokenizer), t->tokenizer.n};
+    if (t->origin.n > 0)
+        text[n++] = (tt_checkpoint_text){"origin.json", tt_str_text(&t->origin),
+                                         t->origin.n};
     return (tt_checkpoint_content){.step = t->state.step,
                                    .text = text,
                                    .is_passing = t->state.is_passing,
-                                   .n_text = t->tokenizer.n > 0 ? 2 : 1,
+                                   .n_text = n,
                                    .state = state};
 }
 
@@ -107,7 +112,7 @@ static void note_saved(tt_trainer *t, bool is_passing)
 static tt_status save(tt_trainer *t, bool is_passing)
 {
     tt_str state = {0};
-    tt_checkpoint_text text[2];
+    tt_checkpoint_text text[3];
     t->state.seconds = tt__trainer_seconds(t);
     t->state.is_passing = is_passing;
     if (t->run != NULL) {

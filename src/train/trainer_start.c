@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/figures.h"
 #include "base/file.h"
+#include "train/origin.h"
 #include "train/trainer.h"
 
 #include <string.h>
@@ -270,6 +271,26 @@ static void print_texts(tt_trainer *t)
         tt_tokenizer_print(data->train->tokenizer, &t->tokenizer);
 }
 
+// What came with the model: from the run's own folder, which has it since it began,
+// from where it began, or from the run that it was forked from.
+static tt_status print_origin(tt_trainer *t)
+{
+    const char *const folders[] = {t->request->folder, t->session->options.from,
+                                   t->request->fork};
+    for (int i = 0; i < 3 && t->origin.n == 0; i++) {
+        tt_origin origin = {0};
+        if (folders[i] == NULL || !tt_file_is_folder(folders[i]))
+            continue;
+        TT_TRY(tt_origin_read(folders[i], t->arena, &origin));
+        tt_origin_print(&origin, &t->origin);
+        TT_TRY(tt_str_status(&t->origin));
+    }
+    return t->origin.n == 0
+               ? TT_OK
+               : tt_run_write(t->run, "origin.json", tt_str_text(&t->origin),
+                              t->origin.n);
+}
+
 static tt_status open_folder(tt_trainer *t, tt_str *notes)
 {
     const tt_train_options *o = &t->session->options;
@@ -278,6 +299,7 @@ static tt_status open_folder(tt_trainer *t, tt_str *notes)
     TT_TRY(tt_run_open(t->request->folder, o->tensorboard, &t->run));
     TT_TRY(tt_run_cut(t->run, t->saved_step, &t->state.marks, notes));
     print_texts(t);
+    TT_TRY(print_origin(t));
     TT_TRY(tt_str_status(&t->config));
     TT_TRY(tt_str_status(&t->tokenizer));
     return tt_run_write(t->run, "config.yaml", tt_str_text(&t->config),

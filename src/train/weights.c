@@ -32,6 +32,7 @@ struct tt_weights {
     entry *by_name;               // sorted by plain name
     const tt_safetensors *ema;    // where averages are; NULL: not wanted
     bool is_as_is;                // experts stay one by one
+    const tt_globs *skip;
     tt__stacks stacks;
 };
 
@@ -101,6 +102,11 @@ const tt_safetensor *tt_weights_average(const tt_weights *weights,
     snprintf(name, sizeof name, "%s.ema", tensor->name);
     const tt_safetensor *average = tt_safetensors_find(weights->ema, name);
     return average != NULL ? average : tensor;
+}
+
+bool tt_weights_skips(const tt_weights *weights, const char *name)
+{
+    return weights->skip != NULL && tt_globs_find(weights->skip, name) != NULL;
 }
 
 int64_t tt_weights_count(const tt_weights *weights)
@@ -312,6 +318,7 @@ tt_status tt_weights_open(const char *path, const tt_weights_options *options,
     }
     w->arena = arena;
     w->is_as_is = options->as_is;
+    w->skip = options->skip;
     const tt_status status = open_path(w, path, options, notes);
     if (status != TT_OK)
         tt_weights_close(w);

@@ -13,6 +13,7 @@
 #ifndef TT_TRAIN_WEIGHTS_H
 #define TT_TRAIN_WEIGHTS_H
 
+#include "train/globs.h"
 #include "train/tensors.h"
 
 typedef struct tt_weights tt_weights; // open files
@@ -21,6 +22,8 @@ typedef struct tt_weights_options {
     bool wants_best; // of a run: the best checkpoint instead of the newest
     bool wants_ema;  // NAME.ema in place of NAME where the files have it
     bool as_is;      // to look at: experts stay the tensors that files have
+    const tt_globs
+        *skip; // weights that are not loaded; NULL: none. Must outlive it
 } tt_weights_options;
 
 // `notes` (may be NULL) gets a sentence a line about bad checkpoints on the way.
@@ -45,6 +48,9 @@ typedef struct tt_weights_fit {
     int64_t n_loaded, n_missing, n_extra;
 } tt_weights_fit;
 
+// Whether a weight of the model is not to be loaded.
+bool tt_weights_skips(const tt_weights *weights, const char *name);
+
 // Whether a tensor says nothing: a mask, or a head that is the embedding once more.
 bool tt_weights_is_nothing(const tt_weights *weights,
                            const tt_safetensor *tensor);
@@ -52,7 +58,8 @@ bool tt_weights_is_nothing(const tt_weights *weights,
 // Loads weights and buffers of `all` (an average starts as its weight). A wrong
 // shape, or a type that does not convert, is an error, and then nothing changed.
 // What the files lack and what the model lacks is named in `notes`, a sentence a
-// line; with notes NULL either is an error that names the first few.
+// line; with notes NULL either is an error that names the first few. With notes a
+// head of another number of classes counts as one that the files lack.
 tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
                           const tt_tensors *all, tt_str *notes,
                           tt_weights_fit *fit_out);

@@ -49,8 +49,9 @@ typedef struct fitting {
     const tt_weights *weights;
     const tt_tensors *all;
     const tt_safetensor **from; // per tensor of `all`; NULL: the files lack it
-    int64_t n_missing, n_extra;
-    tt_str missing, extra; // "a, b and 4 more"
+    const tt_graph *graph;
+    int64_t n_missing, n_extra, n_skipped, n_heads;
+    tt_str missing, extra, skipped, heads; // "a, b and 4 more"
     int64_t max_named;
 } fitting;
 
@@ -103,6 +104,10 @@ static tt_status find_all(fitting *f)
         const tt_tensor *t = &f->all->v[i];
         if (!tt_tensor_is_model(t))
             continue;
+        if (tt_weights_skips(f->weights, t->name)) {
+            add_name(f, &f->skipped, f->n_skipped++, t->name);
+            continue;
+        }
         f->from[i] = tt_weights_find(f->weights, t->name);
         if (f->from[i] != NULL)
             f->from[i] = tt_weights_average(f->weights, f->from[i]);
@@ -112,7 +117,9 @@ static tt_status find_all(fitting *f)
     TT_TRY(find_extra(f));
     add_rest(f, &f->missing, f->n_missing);
     add_rest(f, &f->extra, f->n_extra);
+    add_rest(f, &f->skipped, f->n_skipped);
     TT_TRY(tt_str_status(&f->missing));
+    TT_TRY(tt_str_status(&f->skipped));
     return tt_str_status(&f->extra);
 }
 
@@ -139,12 +146,39 @@ static tt_status check_form(const fitting *f, const tt_tensor *t,
     return TT_OK;
 }
 
-static tt_status check_forms(const fitting *f)
+// Whether it is a head, and of another number of classes alone.
+static bool is_other_head(const fitting *f, const tt_tensor *t,
+                          const tt_safetensor *from)
 {
-    for (int64_t i = 0; i < f->all->n; i++)
-        if (f->from[i] != NULL)
-            TT_TRY(check_form(f, &f->all->v[i], f->from[i]));
-    return TT_OK;
+    const tt_shape *shape = &f->graph->value[t->val.id].type.shape;
+    bool differs = false;
+    if (from->ndim != t->ndim || shape->ndim != t->ndim)
+        return false;
+    for (int d = 0; d < t->ndim; d++) {
+        if (from->shape[d] == t->dim[d])
+            continue;
+        if (strcmp(shape->factor[shape->first[d]].name, "classes") != 0)
+            return false;
+        differs = true;
+    }
+    return differs;
+}
+
+static tt_status check_forms(fitting *f, bool is_strict)
+{
+    for (int64_t i = 0; i < f->all->n; i++) {
+        const tt_tensor *t = &f->all->v[i];
+        if (f->from[i] == NULL)
+            continue;
+        if (!is_strict && is_other_head(f, t, f->from[i])) {
+            add_name(f, &f->heads, f->n_heads++, t->name);
+            f->from[i] = NULL;
+            continue;
+        }
+        TT_TRY(check_form(f, t, f->from[i]));
+    }
+    add_rest(f, &f->heads, f->n_heads);
+    return tt_str_status(&f->heads);
 }
 
 // Strict: one sentence is an error. Else notes, unless nothing fits at all.
@@ -167,6 +201,13 @@ static tt_status judge(const fitting *f, int64_t n_loaded, tt_str *notes)
                        tt_str_text(&f->missing));
     tt_str_addf(notes, "Loaded %lld tensors from %s.\n", (long long)n_loaded,
                 path);
+    if (f->n_skipped > 0)
+        tt_str_addf(notes, "Begun anew, as init.skip says: %s.\n",
+                    tt_str_text(&f->skipped));
+    if (f->n_heads > 0)
+        tt_str_addf(notes,
+                    "Begun anew, since the number of classes differs: %s.\n",
+                    tt_str_text(&f->heads));
     if (f->n_missing > 0)
         tt_str_addf(notes, "It lacks %s: initialised as usual.\n",
                     tt_str_text(&f->missing));
@@ -215,6 +256,7 @@ tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
                           tt_weights_fit *fit_out)
 {
     fitting f = {.weights = weights,
+                 .graph = tt_exec_plan(exec)->graph,
                  .all = all,
                  .max_named = notes != NULL ? MAX_LISTED : MAX_NAMED};
     tt_weights_fit fit = {0};
@@ -224,21 +266,23 @@ tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
         status = tt_fail(TT_ERR_NOMEM, "no memory to load weights");
     if (status == TT_OK)
         status = find_all(&f);
+    if (status == TT_OK)
+        status = check_forms(&f, notes == NULL);
     for (int64_t i = 0; i < all->n && status == TT_OK; i++)
         fit.n_loaded += f.from[i] != NULL;
-    if (status == TT_OK)
-        status = check_forms(&f);
     if (status == TT_OK)
         status = judge(&f, fit.n_loaded, notes);
     if (peers_of(all) != NULL)
         status = tt_peers_follow(peers_of(all), "weights", status);
     if (status == TT_OK)
         status = load_all(&f, exec);
-    fit.n_missing = f.n_missing;
+    fit.n_missing = f.n_missing + f.n_heads;
     fit.n_extra = f.n_extra;
     if (status == TT_OK)
         *fit_out = fit;
     tt_str_fini(&f.missing);
+    tt_str_fini(&f.skipped);
+    tt_str_fini(&f.heads);
     tt_str_fini(&f.extra);
     tt_free(f.from);
     return status;

@@ -222,9 +222,136 @@ TEST(init_refuses_other_shapes)
     const place p = make_place("x.safetensors");
     content c = make_content("resnet", plain);
     made m = start_job(family_named("resnet"),
-                       (const char *const[]){"model.classes=5", NULL}, false);
+                       (const char *const[]){"model.width=16", NULL}, false);
     CHECK_OK(tt_safetensors_write(p.path, c.v, c.n, NULL, 0));
-    refused(&m, p.path, "fc.weight is [7, 64], but the model wants [5, 64]");
+    refused(&m, p.path, "but the model wants [");
+    close_content(&c);
+    close_job(&m);
+    remove_place(&p);
+}
+
+// Whether a weight is as it was made from the seed.
+static bool is_fresh(const made *m, const made *untouched, const char *name)
+{
+    const tt_tensor *t = tt_tensors_find(&m->job->tensors, name);
+    const tt_tensor *u = tt_tensors_find(&untouched->job->tensors, name);
+    CHECK(t != NULL && u != NULL && t->bytes == u->bytes);
+    char *x = tt_alloc(t->bytes), *y = tt_alloc(t->bytes);
+    CHECK_OK(tt_tensor_read(m->job->exec, t, x));
+    CHECK_OK(tt_tensor_read(untouched->job->exec, u, y));
+    const bool is_same = memcmp(x, y, (size_t)t->bytes) == 0;
+    tt_free(x);
+    tt_free(y);
+    return is_same;
+}
+
+// A head of another number of classes is begun anew, and so is what is to be.
+TEST(init_begins_heads_anew)
+{
+    static const char *const fewer[] = {"model.classes=5", "seed=9", NULL};
+    static const char *const skips[] = {"model.classes=5", "seed=9",
+                                        "init.skip=layer4.*,bn1.weight", NULL};
+    const place p = make_place("x.safetensors");
+    content c = make_content("resnet", plain);
+    made untouched = start_job(family_named("resnet"), fewer, false);
+    CHECK_OK(tt_safetensors_write(p.path, c.v, c.n, NULL, 0));
+    for (int i = 0; i < 2; i++) {
+        made m =
+            start_job(family_named("resnet"), i == 0 ? fewer : skips, false);
+        tt_str notes = {0};
+        CHECK_OK(init_from(&m, p.path, &notes));
+        CHECK_MSG(strstr(tt_str_text(&notes),
+                         "since the number of classes differs: fc.weight, "
+                         "fc.bias.\n") != NULL,
+                  "%s", tt_str_text(&notes));
+        CHECK((strstr(tt_str_text(&notes), "as init.skip says: ") != NULL) ==
+              (i == 1));
+        CHECK(strstr(tt_str_text(&notes), "lacks") == NULL);
+        CHECK(is_fresh(&m, &untouched, "fc.weight"));
+        CHECK(is_fresh(&m, &untouched, "fc.bias"));
+        CHECK(!is_fresh(&m, &untouched, "conv1.weight"));
+        CHECK(is_fresh(&m, &untouched, "layer4.0.conv1.weight") == (i == 1));
+        tt_str_fini(&notes);
+        close_job(&m);
+    }
+    // What is only looked at needs its head.
+    tt_weights *w = NULL;
+    tt_weights_fit fit;
+    CHECK_OK(tt_weights_open(p.path, &(tt_weights_options){0}, NULL, &w));
+    CHECK(tt_weights_load(w, untouched.job->exec, &untouched.job->tensors, NULL,
+                          &fit) != TT_OK);
+    CHECK(strstr(tt_error_message(),
+                 "fc.weight is [7, 64], but the model wants [5, 64]") != NULL);
+    tt_weights_close(w);
+    close_content(&c);
+    close_job(&untouched);
+    remove_place(&p);
+}
+
+TEST(init_skip_names_weights)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_settings settings = {0};
+    tt_job *job = NULL;
+    family_settings(family_named("mlp"),
+                    (const char *const[]){"init.skip=haed.*", NULL}, &settings,
+                    arena);
+    tt_status status = tt_job_configure(&settings, NULL, &job);
+    if (status == TT_OK)
+        status = tt_job_plan(job);
+    CHECK(status != TT_OK);
+    CHECK_MSG(strstr(tt_error_message(), "init.skip") != NULL, "%s",
+              tt_error_message());
+    tt_job_close(job);
+    tt_arena_destroy(arena);
+}
+
+// Experts that files have one by one are one tensor of the model; one that is missing,
+// or of another shape, is named.
+TEST(init_stacks_experts)
+{
+    static const char *const some[] = {"model.experts=3", NULL};
+    const place p = make_place("x.safetensors");
+    content c = make_content("llama", some);
+    tt_safetensor *all = tt_alloc(4 * c.n * (int64_t)sizeof *all);
+    int64_t n = 0, last = 0;
+    for (int64_t i = 0; i < c.n; i++) {
+        const tt_safetensor *t = &c.v[i];
+        const char *at = strstr(t->name, ".experts.");
+        if (at == NULL) {
+            all[n++] = *t;
+            continue;
+        }
+        for (int e = 3; e-- > 0; n++) { // in any order
+            all[n] = *t;
+            all[n].name = tt_arena_printf(c.m.arena, "%.*s.experts.%d%s",
+                                          (int)(at - t->name), t->name, e,
+                                          at + strlen(".experts"));
+            all[n].ndim = 2;
+            all[n].shape = t->shape + 1;
+            all[n].data = (const char *)t->data + e * (t->bytes / 3);
+            last = n;
+        }
+    }
+    CHECK(n > c.n);
+    CHECK_OK(tt_safetensors_write(p.path, all, n, NULL, 0));
+    made m = start_job(family_named("llama"),
+                       (const char *const[]){"model.experts=3", "seed=9", NULL},
+                       false);
+    tt_str notes = {0};
+    CHECK_OK(init_from(&m, p.path, &notes));
+    CHECK(same_model(&c.m, &m));
+    CHECK(strstr(tt_str_text(&notes), "lacks") == NULL);
+    CHECK(strstr(tt_str_text(&notes), "has no") == NULL);
+    CHECK_OK(
+        tt_safetensors_write(p.path, all, last, NULL, 0)); // without expert 0
+    refused(&m, p.path, "expert 0 is missing");
+    all[last].ndim = 1;
+    all[last].shape = (const int64_t[]){1};
+    CHECK_OK(tt_safetensors_write(p.path, all, n, NULL, 0));
+    refused(&m, p.path, "another shape or type than that of expert 0");
+    tt_str_fini(&notes);
+    tt_free(all);
     close_content(&c);
     close_job(&m);
     remove_place(&p);
