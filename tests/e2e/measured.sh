@@ -26,7 +26,7 @@ grep -qE '^  rank [012] \([^)]+\) came last in [0-9]+% of [0-9,]+ collectives, o
 for key in exposed_seconds hidden_seconds bytes spread_seconds; do
     grep -q "\"comm/$key\":" "$run/metrics.jsonl" || die "metrics: no comm/$key"
 done
-for text in '<h2>Ranks</h2>' 'came last in' 'Communication, seconds per step' \
+for text in '<h2>Ranks</h2>' 'came last in' 'Communication per step' \
     'Spread of arrivals'; do
     grep -q "$text" "$run/report.html" || die "the report has no $text"
 done

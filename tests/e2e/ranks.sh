@@ -144,7 +144,7 @@ says 'start 2 \(-n 2\)' train gpt.yaml -n 3 mesh.data=2
 says 'transport=self is for one rank' train gpt.yaml -n 2 transport=self
 says 'mpirun -n 2' train gpt.yaml -n 2 transport=mpi
 says 'did you mean ring' train gpt.yaml -n 2 collective=rign
-says 'from 0 to 3' train gpt.yaml -n 2 zero=4
+says 'zero=4: must be at most 3' train gpt.yaml -n 2 zero=4
 says 'nowhere: No such file' train model=gpt train.steps=1 -n 2 data=text data.path=nowhere
 says 'from 1 to 256' train gpt.yaml -n 0
 says 'wants a value' train gpt.yaml -n

@@ -48,7 +48,7 @@ printf 'echo why not\nexit 77\n' >"$folder/scripts/skip.sh"
 printf 'echo wrong\nexit 3\n' >"$folder/scripts/fail.sh"
 
 gcc -std=gnu17 -D_GNU_SOURCE -Isrc -Itests -o "$folder/run" tests/runner.c \
-    tests/scripts.c "$folder/cases.c" src/base/status.c -lm
+    tests/scripts.c "$folder/cases.c" src/base/status.c src/backend/cpu/isa.c -lm -lpthread
 "$folder/run" --scripts "$folder/scripts" >"$folder/out" && {
     echo "failures were not reported in the exit status"
     exit 1
