@@ -5,9 +5,17 @@
 
 #include <stdint.h>
 
-// Memory that is free or can be reclaimed, within the control group's limit;
-// 0: unknown.
+// Memory that is free or can be reclaimed, within the limits of this process's control
+// group and of those around it: containers, Slurm, systemd. 0: unknown.
 int64_t tt_machine_memory(void);
+
+// What this process may still map (ulimit -v), whatever others take; INT64_MAX: as
+// much as it likes.
+int64_t tt_machine_space(void);
+
+// The same on a machine whose /proc and /sys are below `root`.
+int64_t tt_machine_memory_at(const char *root);
+int64_t tt_machine_space_at(const char *root);
 
 int tt_machine_cores(void); // of the affinity mask, at least 1
 

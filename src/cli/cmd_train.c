@@ -189,6 +189,8 @@ static tt_status open_session(tt_cli *cli, const tt_peers *peers,
     if (status == TT_OK)
         status = tt_job_check_fit(session->job);
     if (status == TT_OK)
+        status = tt_train_check_memory(session);
+    if (status == TT_OK)
         *session_out = session;
     else
         tt_session_close(session);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -129,9 +130,16 @@ static tt_status be_rank(const tt_launch_rank *rank, void *user)
 }
 
 // Of the machine: that much is shared by each rank, since addresses cost nothing.
-static int64_t memory_bytes(void)
+// Where they are limited (ulimit -v) a quarter of them, for all ranks together.
+static int64_t memory_bytes(int32_t n)
 {
-    return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    const int64_t all =
+        (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) != 0 ||
+        space.rlim_cur / 4 / (rlim_t)n >= (rlim_t)all)
+        return all;
+    return (int64_t)(space.rlim_cur / 4 / (rlim_t)n);
 }
 
 // Where even addresses are counted, with less.
@@ -139,7 +147,7 @@ static tt_status launch(const tt_starting *s, int32_t n)
 {
     tt_launch_options options = {.n_ranks = n,
                                  .deadline = s->where->deadline,
-                                 .rank_bytes = memory_bytes(),
+                                 .rank_bytes = memory_bytes(n),
                                  .pin = true};
     tt_starting user = *s;
     tt_status status = tt_launch(&options, be_rank, &user);
@@ -238,7 +246,7 @@ static tt_status join(const tt_starting *s, const tt_world *world,
     static const char *const names[] = {"auto", "self", "shm", "mpi", "auto"};
     const tt_team_options options = {.transport = names[s->where->transport],
                                      .deadline = s->where->deadline,
-                                     .rank_bytes = memory_bytes()};
+                                     .rank_bytes = memory_bytes(world->size)};
     tt_team *team = NULL;
     if (world->rank > 0)
         tt_signals_be_silent();

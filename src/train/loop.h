@@ -46,4 +46,8 @@ typedef struct tt_train_memory {
 } tt_train_memory;
 tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out);
 
+// Whether all of it is there, for the ranks of this host together. What is taken beyond
+// a limit ends a process without a word, so it is refused before.
+tt_status tt_train_check_memory(tt_session *session);
+
 #endif
