@@ -28,14 +28,25 @@ const char *tt_cli_program(const tt_peers *peers, tt_arena *arena)
     return tt_arena_printf(arena, "%s %s", TUTTI_VERSION, text);
 }
 
-// Slower or worse on purpose, as the settings say. The comm is taken over.
-static tt_status wrap(const tt_where *where, tt_comm **comm)
+// Slower on purpose, as the settings say. The comm is taken over.
+static tt_status slow_down(const tt_where *where, tt_comm **comm)
 {
     const tt_slow_options slow = {where->slow_rate, where->slow_latency};
-    if (where->slow_rate > 0 || where->slow_latency > 0)
-        TT_TRY(tt_slow_open(*comm, &slow, comm));
+    return where->slow_rate > 0 || where->slow_latency > 0
+               ? tt_slow_open(*comm, &slow, comm)
+               : TT_OK;
+}
+
+// Worse on purpose. Links are measured before, so that algorithms and buckets are those
+// of a run without faults; but where that one would leave a collective to the
+// transport, messages must do it in the same order.
+static tt_status spoil(const tt_where *where, tt_comm **comm,
+                       tt_calibration *links)
+{
     if (where->fault[0] == '\0')
         return TT_OK;
+    links->native = (tt_link){0};
+    links->is_native_ordered = false;
     const tt_status status = tt_fault_open(*comm, where->fault, comm);
     return status == TT_OK ? status : tt_fail_context(status, "comm.fault");
 }
@@ -57,7 +68,6 @@ static const char *calibration_path(const tt_starting *s, const tt_comm *comm)
                                            cache, comm->def->name, comm->size);
 }
 
-// With faults it would be them that are measured.
 static tt_status calibrate(const tt_starting *s, const int32_t *host,
                            tt_peers *peers, tt_calibration *out)
 {
@@ -67,8 +77,6 @@ static tt_status calibrate(const tt_starting *s, const int32_t *host,
         .path = is_slowed ? NULL : calibration_path(s, peers->comm),
         .host = host};
     const tt_group all = {.n = peers->size, .me = peers->rank, .host = host};
-    if (s->where->fault[0] != '\0')
-        return TT_OK;
     TT_TRY(tt_calibrate(peers->comm, &options, out));
     peers->bucket = tt_calibration_bucket(out, &all);
     return TT_OK;
@@ -78,8 +86,9 @@ tt_status tt__ranks_work(const tt_starting *s, const int32_t *host,
                          tt_peers *peers, int *exit_out)
 {
     tt_calibration links = {0};
-    TT_TRY(wrap(s->where, &peers->comm));
+    TT_TRY(slow_down(s->where, &peers->comm));
     TT_TRY(calibrate(s, host, peers, &links));
+    TT_TRY(spoil(s->where, &peers->comm, &links));
     const tt_wire_options options = {.collective = s->where->collective,
                                      .calibration =
                                          peers->bucket > 0 ? &links : NULL,
