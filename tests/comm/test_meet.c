@@ -4,8 +4,11 @@
 #include "comm/transport/shm.h"
 #include "test.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -141,4 +144,156 @@ TEST(two_jobs_of_one_name_are_told_apart)
               tt_error_message());
     int status = 1;
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+// ---- strangers -----------------------------------------------------------
+
+// What is listened at under the name of a job; -1: nobody does.
+static int knock(void)
+{
+    char line[512], name[108] = "";
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char own[32];
+    snprintf(own, sizeof own, "@tutti-%u-", (unsigned)getuid());
+    FILE *f = fopen("/proc/net/unix", "r");
+    CHECK(f != NULL);
+    // Tests run at the same time: the strangers go to all of them.
+    while (fgets(line, sizeof line, f) != NULL) {
+        const char *found = strstr(line, own);
+        if (found != NULL && sscanf(found, "@%100s", name) == 1 &&
+            strcmp(name, "") != 0)
+            break;
+        name[0] = '\0';
+    }
+    (void)fclose(f);
+    if (name[0] == '\0')
+        return -1;
+    memcpy(at.sun_path + 1, name, strlen(name));
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    const socklen_t n =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    if (connect(fd, (const struct sockaddr *)&at, n) == 0)
+        return fd;
+    (void)close(fd);
+    return -1;
+}
+
+typedef void strange_fn(int fd, int turn);
+
+static void says_nothing(int fd, int turn)
+{
+    (void)turn, (void)fd; // and stays
+}
+
+static void talks_garbage(int fd, int turn)
+{
+    char noise[4096];
+    memset(noise, 0x5a + turn, sizeof noise);
+    (void)send(fd, noise, (size_t)(turn * 37 % 4096), MSG_NOSIGNAL);
+}
+
+static void goes_away(int fd, int turn)
+{
+    if (turn % 2 == 0)
+        (void)send(fd, "tutti", 5, MSG_NOSIGNAL);
+    (void)close(fd);
+}
+
+// As long as ranks have not met, many come that are none.
+static pid_t let_in(strange_fn *stranger)
+{
+    const pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid != 0)
+        return pid;
+    for (int turn = 0; turn < 400; turn++) {
+        const int fd = knock();
+        if (fd >= 0)
+            stranger(fd, turn);
+        usleep(1000);
+    }
+    pause();
+    _exit(0);
+}
+
+static void meets_despite(strange_fn *stranger, const char *name)
+{
+    pid_t pid[RANKS];
+    name_job(name);
+    const pid_t other = let_in(stranger);
+    for (int32_t rank = 0; rank < RANKS; rank++) {
+        pid[rank] = fork();
+        CHECK(pid[rank] >= 0);
+        if (pid[rank] == 0) {
+            usleep(rank == 0 ? 0 : 300000); // strangers come first
+            const tt_status status = talk(rank);
+            if (status != TT_OK)
+                fprintf(stderr, "rank %d: %s\n", rank, tt_error_message());
+            _exit(status != TT_OK);
+        }
+    }
+    for (int32_t r = 0; r < RANKS; r++) {
+        int status = 0;
+        CHECK(waitpid(pid[r], &status, 0) == pid[r]);
+        CHECK_MSG(status == 0, "%s: rank %d ended with %d", name, r, status);
+    }
+    CHECK(kill(other, SIGKILL) == 0 && waitpid(other, NULL, 0) == other);
+}
+
+TEST(ranks_meet_while_strangers_say_nothing)
+{
+    meets_despite(says_nothing, "mute");
+}
+
+TEST(ranks_meet_while_strangers_talk_garbage)
+{
+    meets_despite(talks_garbage, "noise");
+}
+
+TEST(ranks_meet_while_strangers_come_and_go)
+{
+    meets_despite(goes_away, "gone");
+}
+
+// Another user's process has the name of the socket, and may knock.
+static void be_nobody(int fd, int turn)
+{
+    (void)fd;
+    if (turn == 0 && setresuid(54321, 54321, 54321) != 0)
+        _exit(1);
+}
+
+TEST(ranks_meet_while_another_user_knocks)
+{
+    if (geteuid() != 0)
+        tt_test_skip("needs root, to become somebody else");
+    meets_despite(be_nobody, "user");
+}
+
+// A rank that was started, ended and was started again before all were there.
+TEST(a_rank_may_come_again)
+{
+    name_job("again");
+    const tt_meet_options first = options_of(0, 3, 20),
+                          late = options_of(1, 3, 20);
+    tt_shm_world *world = NULL;
+    pid_t pid[3];
+    for (int i = 0; i < 3; i++) { // rank 0, rank 1, and rank 1 again
+        pid[i] = fork();
+        CHECK(pid[i] >= 0);
+        if (pid[i] == 0)
+            _exit(tt_meet(i == 0 ? &first : &late, &world) != TT_OK);
+        usleep(300000);
+        if (i == 1)
+            CHECK(kill(pid[1], SIGKILL) == 0 &&
+                  waitpid(pid[1], NULL, 0) == pid[1]);
+    }
+    const tt_meet_options last = options_of(2, 3, 20);
+    CHECK_OK(tt_meet(&last, &world));
+    for (int i = 0; i < 3; i += 2) {
+        int status = 0;
+        CHECK(waitpid(pid[i], &status, 0) == pid[i]);
+        CHECK_MSG(status == 0, "%d: %d", i, status);
+    }
+    tt_shm_world_destroy(world);
 }

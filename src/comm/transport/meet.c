@@ -1,5 +1,9 @@
 // meet - hellos to rank 0, and the memory's descriptor back.
 //
+// Anybody can connect who knows the name of the socket, and all programs see it. Rank 0
+// listens to all that come at a time and takes those of its own user that know the
+// job's word; others are dropped, and so is who says nothing for a while.
+//
 // Messages in place are addresses, so the memory must lie at the same address in
 // every process. Each rank says at which of a few places, far from where anything
 // usually is, it has room; rank 0 takes the first that all have.
@@ -20,12 +24,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x74757431, PLACES = 8, RETRY_MS = 20 };
+enum { MAGIC = 0x74757432, PLACES = 8, RETRY_MS = 20, MOST_GUESTS = 64 };
+static const double quiet = 5; // seconds that a guest may say nothing
 
 typedef struct hello {
     int32_t magic, rank, size;
     uint32_t places; // bit k: there is room at place k
     int64_t rank_bytes;
+    uint64_t word; // made of what the job is called by, as the socket's name is
 } hello;
 
 typedef struct meeting {
@@ -33,6 +39,7 @@ typedef struct meeting {
     double until;
     struct sockaddr_un name;
     socklen_t name_bytes;
+    uint64_t word;
 } meeting;
 
 // ---- where ---------------------------------------------------------------
@@ -59,32 +66,40 @@ static uint32_t free_places(int64_t bytes)
     return mask;
 }
 
-static hello hello_of(const tt_meet_options *o)
+static hello hello_of(const meeting *m)
 {
+    const tt_meet_options *o = m->o;
     const int64_t bytes = tt_shm_world_bytes(o->size, o->rank_bytes);
     return (hello){.magic = MAGIC,
                    .rank = o->rank,
                    .size = o->size,
                    .places = free_places(bytes),
-                   .rank_bytes = o->rank_bytes};
+                   .rank_bytes = o->rank_bytes,
+                   .word = m->word};
 }
 
 // ---- the socket ----------------------------------------------------------
 
-// An abstract name (it begins with a zero byte), the same for all ranks of a job of
-// one user.
-static void name_job(meeting *m)
+static uint64_t hash_job(const meeting *m, uint64_t h)
 {
     static const char *const parts[] = {
         "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR",
         "MASTER_PORT", "TUTTI_JOB"};
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         const char *text = m->o->get(parts[i]);
         for (; text != NULL && *text != '\0'; text++)
             h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
         h = (h ^ 0xff) * UINT64_C(0x100000001b3);
     }
+    return h ^ h >> 31;
+}
+
+// An abstract name (it begins with a zero byte), the same for all ranks of a job of
+// one user. The word cannot be told from the name.
+static void name_job(meeting *m)
+{
+    const uint64_t h = hash_job(m, UINT64_C(0xcbf29ce484222325));
+    m->word = hash_job(m, UINT64_C(0x9ae16a3b2f90404f));
     m->name.sun_family = AF_UNIX;
     const int n =
         snprintf(m->name.sun_path + 1, sizeof m->name.sun_path - 1,
@@ -178,8 +193,8 @@ static tt_status take(int from, int32_t *where_out, int *memory_out)
 
 static tt_status check_hello(const meeting *m, const hello *h, const int *peer)
 {
-    if (h->magic != MAGIC || h->rank < 1 || h->rank >= m->o->size ||
-        h->size != m->o->size || h->rank_bytes != m->o->rank_bytes)
+    if (h->rank < 1 || h->rank >= m->o->size || h->size != m->o->size ||
+        h->rank_bytes != m->o->rank_bytes)
         return tt_fail(TT_ERR_PEER,
                        "a rank %d of %d came to a meeting of %d: another job "
                        "or other settings; give jobs at the same time "
@@ -201,33 +216,125 @@ static int32_t first_missing(const meeting *m, const int *peer)
     return r;
 }
 
-static tt_status greet(const meeting *m, int fd, int *peer, uint32_t *places)
+// Everybody who has come and is not known yet.
+typedef struct crowd {
+    struct pollfd *poll; // the listener, the ranks, the guests
+    int *peer;           // per rank; -1: not here
+    double until[MOST_GUESTS];
+    int n_guests;
+} crowd;
+
+static struct pollfd *guest_of(const meeting *m, crowd *c, int i)
 {
-    hello h = {0};
-    if (!is_own(fd))
-        return tt_fail(TT_ERR_PEER, "another user's process came to meet");
-    TT_TRY(wait_readable(m, fd, first_missing(m, peer)));
-    if (recv(fd, &h, sizeof h, 0) != (ssize_t)sizeof h)
-        return broken("recv");
-    TT_TRY(check_hello(m, &h, peer));
-    peer[h.rank] = fd;
-    *places &= h.places;
-    return TT_OK;
+    return &c->poll[m->o->size + i];
 }
 
-static tt_status receive_all(const meeting *m, int listener, int *peer,
-                             uint32_t *places)
+// Keeps the descriptor open when it is a rank's now.
+static void drop_guest(const meeting *m, crowd *c, int i, bool is_rank)
 {
-    for (int32_t n = 1; n < m->o->size; n++) {
-        TT_TRY(wait_readable(m, listener, first_missing(m, peer)));
-        const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0)
-            return broken("accept");
-        const tt_status status = greet(m, fd, peer, places);
-        if (status != TT_OK) {
-            (void)close(fd);
-            return status;
-        }
+    if (!is_rank)
+        (void)close(guest_of(m, c, i)->fd);
+    c->n_guests--;
+    for (; i < c->n_guests; i++) {
+        *guest_of(m, c, i) = *guest_of(m, c, i + 1);
+        c->until[i] = c->until[i + 1];
+    }
+}
+
+static void accept_guest(const meeting *m, crowd *c)
+{
+    const int fd =
+        accept4(c->poll[0].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return; // it went away
+    if (!is_own(fd)) {
+        (void)close(fd);
+        return;
+    }
+    if (c->n_guests == MOST_GUESTS)
+        drop_guest(m, c, 0, false); // the one that has been quiet for longest
+    *guest_of(m, c, c->n_guests) = (struct pollfd){.fd = fd, .events = POLLIN};
+    c->until[c->n_guests++] = tt_clock_seconds() + quiet;
+}
+
+// A rank that has gone may come again: somebody started it anew.
+static void forget_gone(crowd *c, int32_t r)
+{
+    struct pollfd p = {.fd = c->peer[r]};
+    if (p.fd < 0 || poll(&p, 1, 0) <= 0)
+        return;
+    (void)close(p.fd);
+    c->peer[r] = c->poll[r].fd = -1;
+}
+
+// A guest that is no rank of any job of ours is dropped; a rank of another one is told
+// of.
+static tt_status hear_guest(const meeting *m, crowd *c, int i, bool *is_rank,
+                            uint32_t *places)
+{
+    hello h = {0};
+    char more;
+    struct iovec part[] = {{&h, sizeof h}, {&more, 1}};
+    struct msghdr msg = {.msg_iov = part, .msg_iovlen = 2};
+    const int fd = guest_of(m, c, i)->fd;
+    const ssize_t n = recvmsg(fd, &msg, 0);
+    *is_rank = n == (ssize_t)sizeof h && h.magic == MAGIC && h.word == m->word;
+    if (!*is_rank)
+        return TT_OK;
+    if (h.rank > 0 && h.rank < m->o->size)
+        forget_gone(c, h.rank);
+    const tt_status status = check_hello(m, &h, c->peer);
+    if (status == TT_OK) {
+        c->peer[h.rank] = fd;
+        c->poll[h.rank] = (struct pollfd){.fd = fd};
+        *places &= h.places;
+    }
+    *is_rank = status == TT_OK;
+    return status;
+}
+
+static tt_status hear_guests(const meeting *m, crowd *c, uint32_t *places)
+{
+    const double now = tt_clock_seconds();
+    tt_status status = TT_OK;
+    for (int i = 0; i < c->n_guests && status == TT_OK;) {
+        const bool speaks = guest_of(m, c, i)->revents != 0;
+        bool is_rank = false;
+        if (speaks)
+            status = hear_guest(m, c, i, &is_rank, places);
+        if (speaks || now > c->until[i])
+            drop_guest(m, c, i, is_rank);
+        else
+            i++;
+    }
+    return status;
+}
+
+static int32_t count_ranks(const meeting *m, crowd *c)
+{
+    int32_t n = 0;
+    for (int32_t r = 1; r < m->o->size; r++) {
+        forget_gone(c, r);
+        n += c->peer[r] >= 0;
+    }
+    return n;
+}
+
+static tt_status receive_all(const meeting *m, crowd *c, uint32_t *places)
+{
+    while (count_ranks(m, c) < m->o->size - 1) {
+        const double left = m->until - tt_clock_seconds();
+        const int wait = left > 0.1 ? 100
+                         : left > 0 ? (int)(left * 1000) + 1
+                                    : 0;
+        const nfds_t n = (nfds_t)(m->o->size + c->n_guests);
+        if (left <= 0)
+            return too_late(m, first_missing(m, c->peer));
+        if (poll(c->poll, n, wait) < 0 && errno != EINTR)
+            return broken("poll");
+        TT_TRY(hear_guests(m, c, places));
+        if ((c->poll[0].revents & POLLIN) != 0)
+            accept_guest(m, c);
     }
     return TT_OK;
 }
@@ -267,64 +374,100 @@ static tt_status listen_as(const meeting *m, int fd)
                        "another job of the same name is just starting (%s): "
                        "give it another MASTER_PORT",
                        strerror(errno));
-    return listen(fd, m->o->size) == 0 ? TT_OK : broken("listen");
+    return listen(fd, m->o->size + MOST_GUESTS) == 0 ? TT_OK : broken("listen");
+}
+
+static tt_status meet_all(const meeting *m, crowd *c, tt_shm_world **world_out)
+{
+    uint32_t places = hello_of(m).places;
+    TT_TRY(listen_as(m, c->poll[0].fd));
+    TT_TRY(receive_all(m, c, &places));
+    return share(m, c->peer, places, world_out);
 }
 
 static tt_status be_host(const meeting *m, tt_shm_world **world_out)
 {
     const int32_t n = m->o->size;
-    int *peer = tt_alloc(n * (int64_t)sizeof *peer);
-    if (peer == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for %d ranks", n);
-    for (int32_t r = 0; r < n; r++)
-        peer[r] = -1;
-    uint32_t places = hello_of(m->o).places;
-    const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    tt_status status = listen_as(m, listener);
-    if (status == TT_OK)
-        status = receive_all(m, listener, peer, &places);
-    if (status == TT_OK)
-        status = share(m, peer, places, world_out);
-    for (int32_t r = 0; r < n; r++)
-        if (peer[r] >= 0)
-            (void)close(peer[r]);
-    if (listener >= 0)
-        (void)close(listener);
-    tt_free(peer);
+    crowd c = {.peer = tt_alloc(n * (int64_t)sizeof *c.peer),
+               .poll = tt_alloc((n + MOST_GUESTS) * (int64_t)sizeof *c.poll)};
+    tt_status status = c.peer == NULL || c.poll == NULL
+                           ? tt_fail(TT_ERR_NOMEM, "no memory for %d ranks", n)
+                           : TT_OK;
+    if (status == TT_OK) {
+        for (int32_t r = 0; r < n; r++)
+            c.peer[r] = c.poll[r].fd = -1;
+        c.poll[0] = (struct pollfd){
+            .fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0),
+            .events = POLLIN};
+        status = meet_all(m, &c, world_out);
+        while (c.n_guests > 0)
+            drop_guest(m, &c, 0, false);
+        for (int32_t r = 0; r < n; r++)
+            if (c.poll[r].fd >= 0)
+                (void)close(c.poll[r].fd);
+    }
+    tt_free(c.peer);
+    tt_free(c.poll);
     return status;
 }
 
 // ---- the others ----------------------------------------------------------
 
-// Rank 0 may not have started yet.
-static tt_status reach(const meeting *m, int fd)
+// Rank 0 may not have started yet; until then another may have taken its name.
+static tt_status reach(const meeting *m, int *fd_out)
 {
     const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
-    while (connect(fd, (const struct sockaddr *)&m->name, m->name_bytes) != 0) {
-        if (errno != ECONNREFUSED && errno != EAGAIN && errno != EINTR)
+    bool is_other = false;
+    while (tt_clock_seconds() <= m->until) {
+        // Blocking, it would wait as long as too many others do.
+        const int fd =
+            socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+            return broken("socket");
+        const bool is_there =
+            connect(fd, (const struct sockaddr *)&m->name, m->name_bytes) == 0;
+        const int error = errno;
+        if (is_there && is_own(fd)) {
+            *fd_out = fd;
+            return TT_OK;
+        }
+        (void)close(fd);
+        is_other = is_there;
+        errno = error;
+        if (!is_there && error != ECONNREFUSED && error != EAGAIN &&
+            error != EINTR)
             return broken("connect");
-        if (tt_clock_seconds() > m->until)
-            return too_late(m, 0);
         (void)nanosleep(&pause, NULL);
     }
-    return is_own(fd) ? TT_OK
-                      : tt_fail(TT_ERR_PEER,
-                                "another user's process pretends to be rank 0");
+    return is_other ? tt_fail(TT_ERR_PEER,
+                              "another user's process pretends to be rank 0: "
+                              "choose another MASTER_PORT")
+                    : too_late(m, 0);
 }
 
-static tt_status be_guest(const meeting *m, int fd, tt_shm_world **world_out)
+static tt_status ask_in(const meeting *m, int fd, tt_shm_world **world_out)
 {
-    const hello h = hello_of(m->o);
+    const hello h = hello_of(m);
     int32_t where = 0;
     int memory = -1;
-    TT_TRY(reach(m, fd));
     if (send(fd, &h, sizeof h, MSG_NOSIGNAL) != (ssize_t)sizeof h)
         return broken("send");
     TT_TRY(wait_readable(m, fd, 0));
     TT_TRY(take(fd, &where, &memory));
     const tt_status status =
-        tt_shm_world_attach(memory, place(where), world_out);
+        where < 0 || where >= PLACES
+            ? tt_fail(TT_ERR_PEER, "who answers as rank 0 is none")
+            : tt_shm_world_attach(memory, place(where), world_out);
     (void)close(memory);
+    return status;
+}
+
+static tt_status be_guest(const meeting *m, tt_shm_world **world_out)
+{
+    int fd = -1;
+    TT_TRY(reach(m, &fd));
+    const tt_status status = ask_in(m, fd, world_out);
+    (void)close(fd);
     return status;
 }
 
@@ -332,12 +475,6 @@ tt_status tt_meet(const tt_meet_options *options, tt_shm_world **world_out)
 {
     meeting m = {.o = options, .until = tt_clock_seconds() + options->deadline};
     name_job(&m);
-    if (options->rank == 0)
-        return be_host(&m, world_out);
-    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return broken("socket");
-    const tt_status status = be_guest(&m, fd, world_out);
-    (void)close(fd);
-    return status;
+    return options->rank == 0 ? be_host(&m, world_out)
+                              : be_guest(&m, world_out);
 }
