@@ -28,8 +28,9 @@ RULES = [
     (calls(ALWAYS), lambda p: True, "unsafe or not reproducible"),
     (
         calls(PROGRAM_ONLY),
-        # A forked rank has to end somewhere.
-        lambda p: p.parts[1] != "cli" and str(p) != "src/comm/launch.c",
+        # A forked rank has to end somewhere, and so has its witness.
+        lambda p: p.parts[1] != "cli"
+        and str(p) not in ("src/comm/launch.c", "src/comm/witness.c"),
         "only src/cli prints, exits or reads the environment",
     ),
     (

@@ -5,6 +5,7 @@
 #include "cli/signals.h"
 #include "cli/team.h"
 #include "comm/launch.h"
+#include "comm/witness.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -240,8 +241,17 @@ static tt_status speak(const tt_world *world, const tt_team *team,
     return TT_OK;
 }
 
+// In one write, so that it stays whole beside what others print.
+static void say_death(const char *text)
+{
+    char line[1024];
+    const int n = snprintf(line, sizeof line, "tutti: %.1000s\n", text);
+    const ssize_t written = write(STDERR_FILENO, line, (size_t)n);
+    (void)written; // nobody reads it: fine
+}
+
 static tt_status join(const tt_starting *s, const tt_world *world,
-                      int *exit_out)
+                      tt_witness *witness, int *exit_out)
 {
     static const char *const names[] = {"auto", "self", "shm", "mpi", "auto"};
     const tt_team_options options = {.transport = names[s->where->transport],
@@ -252,6 +262,8 @@ static tt_status join(const tt_starting *s, const tt_world *world,
         tt_signals_be_silent();
     tt_status status = tt_cli_join(world, options, &team);
     if (status == TT_OK) {
+        if (team->comm->journal == NULL && witness != NULL)
+            team->comm->journal = tt_witness_journal(witness);
         tt_peers peers = peers_of(s, world, team);
         status = tt__ranks_work(s, team->host, &peers, exit_out);
         team->comm = peers.comm;
@@ -259,6 +271,18 @@ static tt_status join(const tt_starting *s, const tt_world *world,
     const tt_status said = speak(world, team, status, exit_out);
     tt_team_leave(team, status);
     return said;
+}
+
+// Ranks over shared memory look after each other; of MPI's, each has a witness.
+static tt_status join_watched(const tt_starting *s, const tt_world *world,
+                              int *exit_out)
+{
+    tt_witness *witness = NULL;
+    if (world->has_mpi)
+        TT_TRY(tt_witness_start(world, say_death, &witness));
+    const tt_status status = join(s, world, witness, exit_out);
+    tt_witness_stop(witness);
+    return status;
 }
 
 // ---- all of it -----------------------------------------------------------
@@ -275,5 +299,5 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
     if (!f.is_started)
         return start(cli, fn, &where, f.n, exit_out);
     const tt_starting s = {cli, fn, &where, NULL, count_cores()};
-    return join(&s, &f.world, exit_out);
+    return join_watched(&s, &f.world, exit_out);
 }

@@ -28,3 +28,17 @@ uint64_t tt_journal_last(const tt_journal *journal, tt_event *event_out)
         *event_out = journal->event[(n - 1) % TT_JOURNAL_EVENTS];
     return n;
 }
+
+void tt_journal_print_last(const tt_journal *journal, tt_str *out)
+{
+    tt_event e;
+    if (tt_journal_last(journal, &e) == 0)
+        return;
+    tt_str_addf(out, " in %s", e.what);
+    if (e.number > 0)
+        tt_str_addf(out, " %lld", (long long)e.number);
+    if (e.step >= 0)
+        tt_str_addf(out, " of step %lld", (long long)e.step);
+    if (e.where[0] != '\0')
+        tt_str_addf(out, " (%s)", e.where);
+}

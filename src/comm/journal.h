@@ -4,6 +4,8 @@
 #ifndef TT_COMM_JOURNAL_H
 #define TT_COMM_JOURNAL_H
 
+#include "base/str.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -28,5 +30,8 @@ void tt_journal_text(tt_event *event, const char *what, const char *where);
 
 // Copies the newest event; returns how many there were (0: none).
 uint64_t tt_journal_last(const tt_journal *journal, tt_event *event_out);
+
+// Appends " in all_reduce 183 of step 12 (h.3.mlp)", or nothing when there is none.
+void tt_journal_print_last(const tt_journal *journal, tt_str *out);
 
 #endif

@@ -246,20 +246,6 @@ static void watch(launch *l, const sigset_t *waited)
 
 // ---- the report ----------------------------------------------------------
 
-static void say_where(const launch *l, int32_t rank, tt_str *out)
-{
-    tt_event e;
-    if (tt_journal_last(&l->world->seat[rank].journal, &e) == 0)
-        return;
-    tt_str_addf(out, " in %s", e.what);
-    if (e.number > 0)
-        tt_str_addf(out, " %lld", (long long)e.number);
-    if (e.step >= 0)
-        tt_str_addf(out, " of step %lld", (long long)e.step);
-    if (e.where[0] != '\0')
-        tt_str_addf(out, " (%s)", e.where);
-}
-
 static void say_why(const launch *l, tt_str *out)
 {
     const child *c = &l->child[l->culprit];
@@ -306,7 +292,7 @@ static tt_status report(const launch *l)
     (void)gethostname(host, sizeof host - 1);
     tt_str_addf(&text, "rank %d (host %s, pid %d) stopped", l->culprit, host,
                 (int)l->child[l->culprit].pid);
-    say_where(l, l->culprit, &text);
+    tt_journal_print_last(&l->world->seat[l->culprit].journal, &text);
     tt_str_add(&text, ": ");
     say_why(l, &text);
     say_others(l, &text);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "exec/wire_site.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { EVENTS = 8192 };
@@ -232,6 +233,18 @@ tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
     if (status == TT_OK)
         status = tt__job_wait(wire, j, &busy);
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", what);
+}
+
+void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
+                       const char *message)
+{
+    pthread_mutex_lock(&wire->lock);
+    if (wire->status == TT_OK) {
+        wire->status = status;
+        snprintf(wire->message, sizeof wire->message, "%s", message);
+        wire->n_queued = 0;
+    }
+    pthread_mutex_unlock(&wire->lock);
 }
 
 void tt_comm_wire_exact(tt_comm_wire *wire)

@@ -36,6 +36,10 @@ int32_t tt_comm_wire_size(const tt_comm_wire *wire);
 tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
                             const tt_coll_call *call);
 
+// Ends the wire: what comes later fails so, on this rank.
+void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
+                       const char *message);
+
 // What the plan's rank sends for each of its steps once, by the named algorithm
 // ("auto" and "native": over a ring); nobody need be there. Gradients that are
 // summed as one have their shares; the entry behind the last step has what the gaps

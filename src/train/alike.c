@@ -36,6 +36,7 @@ static tt_status ask_others(const tt_peers *peers, const tt_plan *plan,
     const int64_t hash =
         plan == NULL ? 0 : (int64_t)(tt_plan_flights_hash(plan) >> 1);
     int64_t most[] = {hash, -hash};
+    TT_TRY(tt_peers_meet(peers, "order of collectives"));
     TT_TRY(tt_comm_wire_call(peers->wire, "order of collectives",
                              &(tt_coll_call){.kind = TT_ALL_REDUCE,
                                              .fold = {TT_FOLD_MAX, TT_NUM_I64},

@@ -1,4 +1,8 @@
 // peers - small collectives of the host, over the wire that steps use too.
+//
+// Ranks take turns: before each of them does something together with the others it says
+// what, and whether it has failed. So one that has failed early is understood by those
+// that are still elsewhere: all end with its sentence instead of misreading each other.
 
 #include "train/peers.h"
 
@@ -22,9 +26,149 @@ static tt_status broadcast(const tt_peers *peers, const char *what,
                                              .out = data});
 }
 
+static tt_status collect(const tt_peers *peers, const char *what,
+                         const void *mine, int64_t bytes, void *all_out)
+{
+    return tt_comm_wire_call(peers->wire, what,
+                             &(tt_coll_call){.kind = TT_ALL_GATHER,
+                                             .fold = {TT_FOLD_COPY, TT_NUM_U8},
+                                             .count = bytes * peers->size,
+                                             .in = mine,
+                                             .out = all_out});
+}
+
+// A failure that all ranks know of, with rank 0 as the one that tells: nobody ends
+// before rank 0 knows.
+static tt_status tell(const tt_peers *peers, tt_status status, int32_t of,
+                      const char *message)
+{
+    int32_t bye = 0;
+    (void)broadcast(peers, "end", 0, &bye, sizeof bye);
+    if (!tt_peers_is_first(peers))
+        status = TT_ERR_PEER;
+    return of == 0 ? tt_fail(status, "%s", message)
+                   : tt_fail(status, "rank %d: %s", of, message);
+}
+
+// ---- turns ---------------------------------------------------------------
+
+enum { MESSAGE = 1024 };
+
+typedef struct turn {
+    uint64_t what;
+    int64_t status;
+} turn;
+
+typedef struct turns {
+    tt_status mine; // how this rank comes to it
+    turn *all;
+    bool is_told; // all ranks know the failure of one of them
+} turns;
+
+static uint64_t hash_of(const char *what, char kind, int64_t bytes)
+{
+    uint64_t h =
+        ((uint64_t)bytes ^ (uint64_t)kind << 56) * UINT64_C(0x9e3779b97f4a7c15);
+    for (; *what != '\0'; what++)
+        h = (h ^ (unsigned char)*what) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+// The first rank that has failed; size: none has.
+static int32_t first_failed(const tt_peers *peers, const turns *t)
+{
+    int32_t r = 0;
+    while (r < peers->size && t->all[r].status == TT_OK)
+        r++;
+    return r;
+}
+
+// The first that is elsewhere than rank 0; size: none is.
+static int32_t first_elsewhere(const tt_peers *peers, const turns *t)
+{
+    int32_t r = 0;
+    while (r < peers->size && t->all[r].what == t->all[0].what)
+        r++;
+    return r;
+}
+
+// One rank's sentence ends all.
+static tt_status end_with(const tt_peers *peers, const turns *t, int32_t of,
+                          const char *mine)
+{
+    char message[MESSAGE] = "";
+    if (peers->rank == of)
+        snprintf(message, sizeof message, "%s", mine);
+    TT_TRY(broadcast(peers, "end", of, message, sizeof message));
+    const tt_status status = (tt_status)t->all[of].status;
+    return tell(peers, status != TT_OK ? status : TT_ERR_STATE, of, message);
+}
+
+// Ranks that have lost each other do nothing together any more.
+static tt_status part(const tt_peers *peers, const char *what, const turns *t,
+                      const char *mine)
+{
+    char text[MESSAGE];
+    const int32_t failed = first_failed(peers, t);
+    const int32_t of =
+        failed < peers->size ? failed : first_elsewhere(peers, t);
+    snprintf(text, sizeof text,
+             "it comes to \"%s\" when rank 0 is elsewhere: are program, "
+             "settings and data the same on all ranks?",
+             what);
+    const tt_status status =
+        end_with(peers, t, of, failed < peers->size ? mine : text);
+    snprintf(text, sizeof text, "%s", tt_error_message());
+    tt_comm_wire_fail(peers->wire, status, text);
+    return tt_fail(status, "%s", text);
+}
+
+// What all ranks say, if they are about to do the same.
+static tt_status take_turn(const tt_peers *peers, const char *what, char kind,
+                           int64_t bytes, turns *t)
+{
+    char message[MESSAGE];
+    const turn own = {hash_of(what, kind, bytes), t->mine};
+    snprintf(message, sizeof message, "%s", tt_error_message());
+    TT_TRY(collect(peers, what, &own, sizeof own, t->all));
+    if (first_elsewhere(peers, t) == peers->size)
+        return TT_OK;
+    t->is_told = true;
+    return part(peers, what, t, message);
+}
+
+static tt_status make_turns(const tt_peers *peers, tt_status mine, turns *t)
+{
+    *t = (turns){mine, tt_alloc(peers->size * (int64_t)sizeof *t->all), false};
+    return t->all != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory to hear other ranks");
+}
+
+// Of a rank that has not failed.
+static tt_status meet(const tt_peers *peers, const char *what, char kind,
+                      int64_t bytes)
+{
+    turns t;
+    TT_TRY(make_turns(peers, TT_OK, &t));
+    const tt_status status = take_turn(peers, what, kind, bytes, &t);
+    tt_free(t.all);
+    return status;
+}
+
+tt_status tt_peers_meet(const tt_peers *peers, const char *what)
+{
+    return peers->size == 1 ? TT_OK : meet(peers, what, 'm', 0);
+}
+
+// ---- bytes and texts -----------------------------------------------------
+
 tt_status tt_peers_broadcast(const tt_peers *peers, const char *what,
                              void *data, int64_t bytes)
 {
+    if (peers->size == 1 || bytes == 0)
+        return TT_OK;
+    TT_TRY(meet(peers, what, 'b', bytes));
     return broadcast(peers, what, 0, data, bytes);
 }
 
@@ -48,24 +192,6 @@ tt_status tt_peers_share_text(const tt_peers *peers, const char *what,
     return status == TT_OK ? tt_str_status(text) : status;
 }
 
-tt_status tt_peers_follow(const tt_peers *peers, const char *what,
-                          tt_status status)
-{
-    int32_t shared = status;
-    if (peers->size == 1)
-        return status;
-    char message[2048];
-    snprintf(message, sizeof message, "%s", tt_error_message());
-    const tt_status said =
-        tt_peers_broadcast(peers, what, &shared, sizeof shared);
-    if (status != TT_OK)
-        return tt_fail(status, "%s", message);
-    TT_TRY(said);
-    return shared == TT_OK
-               ? TT_OK
-               : tt_fail(TT_ERR_PEER, "%s: it failed on rank 0", what);
-}
-
 tt_status tt_peers_collect(const tt_peers *peers, const char *what,
                            const void *mine, int64_t bytes, void *all_out)
 {
@@ -73,64 +199,64 @@ tt_status tt_peers_collect(const tt_peers *peers, const char *what,
         memcpy(all_out, mine, (size_t)bytes);
         return TT_OK;
     }
-    return tt_comm_wire_call(peers->wire, what,
-                             &(tt_coll_call){.kind = TT_ALL_GATHER,
-                                             .fold = {TT_FOLD_COPY, TT_NUM_U8},
-                                             .count = bytes * peers->size,
-                                             .in = mine,
-                                             .out = all_out});
+    TT_TRY(meet(peers, what, 'c', bytes));
+    return collect(peers, what, mine, bytes, all_out);
 }
 
-typedef struct outcome {
-    int32_t status;
-    char message[1020];
-} outcome;
+// ---- outcomes ------------------------------------------------------------
 
-// A failure that all ranks know of, with rank 0 as the one that tells: nobody ends
-// before rank 0 knows.
-static tt_status tell(const tt_peers *peers, tt_status status, int32_t of,
-                      const char *message)
+static tt_status follow(const tt_peers *peers, const char *what, turns *t)
 {
-    int32_t bye = 0;
-    (void)tt_peers_broadcast(peers, "end", &bye, sizeof bye);
-    if (!tt_peers_is_first(peers))
-        status = TT_ERR_PEER;
-    return of == 0 ? tt_fail(status, "%s", message)
-                   : tt_fail(status, "rank %d: %s", of, message);
+    TT_TRY(take_turn(peers, what, 'f', 0, t));
+    return t->all[0].status == TT_OK
+               ? TT_OK
+               : tt_fail(TT_ERR_PEER, "%s: it failed on rank 0", what);
 }
 
-static tt_status first_failure(const tt_peers *peers, const outcome *all)
+static tt_status agree(const tt_peers *peers, const char *what, turns *t)
 {
-    for (int32_t r = 0; r < peers->size; r++) {
-        const tt_status status = (tt_status)all[r].status;
-        if (status == TT_OK)
-            continue;
-        return tell(peers, status, r, all[r].message);
-    }
-    return TT_OK;
+    char message[MESSAGE];
+    snprintf(message, sizeof message, "%s", tt_error_message());
+    TT_TRY(take_turn(peers, what, 'a', 0, t));
+    const int32_t failed = first_failed(peers, t);
+    if (failed == peers->size)
+        return TT_OK;
+    t->is_told = true;
+    return end_with(peers, t, failed, message);
+}
+
+typedef tt_status outcome_fn(const tt_peers *peers, const char *what, turns *t);
+
+// A rank that has failed says why, unless all know.
+static tt_status share_outcome(const tt_peers *peers, const char *what,
+                               outcome_fn *fn, tt_status status)
+{
+    char message[2048];
+    turns t;
+    snprintf(message, sizeof message, "%s", tt_error_message());
+    TT_TRY(make_turns(peers, status, &t));
+    const tt_status said = fn(peers, what, &t);
+    tt_free(t.all);
+    return status == TT_OK || t.is_told ? said : tt_fail(status, "%s", message);
+}
+
+tt_status tt_peers_follow(const tt_peers *peers, const char *what,
+                          tt_status status)
+{
+    return peers->size == 1 ? status
+                            : share_outcome(peers, what, follow, status);
 }
 
 tt_status tt_peers_agree(const tt_peers *peers, const char *what,
                          tt_status status)
 {
-    outcome mine = {.status = status};
-    if (peers->size == 1)
-        return status;
-    if (status != TT_OK)
-        snprintf(mine.message, sizeof mine.message, "%s", tt_error_message());
-    outcome *all = tt_alloc(peers->size * (int64_t)sizeof *all);
-    if (all == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to hear other ranks");
-    tt_status said = tt_peers_collect(peers, what, &mine, sizeof mine, all);
-    if (said == TT_OK)
-        said = first_failure(peers, all);
-    tt_free(all);
-    return said;
+    return peers->size == 1 ? status
+                            : share_outcome(peers, what, agree, status);
 }
 
 // ---- comparing -----------------------------------------------------------
 
-enum { MAX_FACTS = 8, MESSAGE = 1024 };
+enum { MAX_FACTS = 8 };
 
 typedef struct hashes {
     char of[MAX_FACTS][TT_HASH_CHARS];

@@ -3,6 +3,9 @@
 //
 // Every call here is made by all ranks, in the same order. Alone (size 1) they cost
 // nothing. Rank 0 is the one that reads and writes files and is looked at.
+//
+// A rank that fails on its way to a call goes on to the next tt_peers_agree with its
+// failure, wherever the others are then: all end with what it says.
 
 #ifndef TT_TRAIN_PEERS_H
 #define TT_TRAIN_PEERS_H
@@ -25,6 +28,10 @@ static inline bool tt_peers_is_first(const tt_peers *peers)
 {
     return peers->rank == 0;
 }
+
+// All ranks are about to do the same: before a collective of the wire's own that one of
+// them might not come to.
+tt_status tt_peers_meet(const tt_peers *peers, const char *what);
 
 // Rank 0's bytes, then on all of them. `what` is named in errors.
 tt_status tt_peers_broadcast(const tt_peers *peers, const char *what,

@@ -83,6 +83,19 @@ for kind in $kinds; do
     grep -q 'tutti: rank 1 has another .*optim.lr is 0.02 there' err ||
         fail "$kind: $(cat err)"
 
+    # A rank that finds no data ends all with its own sentence.
+    mkdir -p at0 at1
+    seq 2000 >at0/words.txt
+    $kind 2 sh -c '
+        cd "at${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" &&
+        exec "$0" train model=gpt model.layers=1 model.heads=2 model.width=16 \
+            model.context=8 batch=4 train.steps=2 data=text \
+            data.path=words.txt' "$tutti" >out 2>err
+    [ $? -ne 0 ] || fail "$kind: trained without data"
+    grep -q '^tutti: rank 1: .*words.txt: No such file' err ||
+        fail "$kind: no data: $(cat err)"
+    grep -q 'different things\|Fatal error' err && fail "$kind: $(cat err)"
+
     # The plug-in is looked for where it may be.
     cp "$tutti" alone
     $kind 2 ./alone check coll only=naive >out 2>&1 &&
@@ -99,11 +112,11 @@ for kind in $kinds; do
         fail "$kind: installed: $(cat out)"
 done
 
-# after SIGNAL SECONDS - what the others say when rank 1 of 3 gets it.
+# after KIND SIGNAL SECONDS - what is said when rank 1 of 3 gets it.
 after() {
     rm -f pid out
-    open_mpi 3 sh -c '
-        [ "$OMPI_COMM_WORLD_RANK" != 1 ] || echo $$ >pid
+    $1 3 sh -c '
+        [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || echo $$ >pid
         exec "$0" train gpt.yaml run=long train.steps=1000000 \
             comm.deadline=1.5 --fresh' "$tutti" >out 2>&1 &
     job=$!
@@ -111,21 +124,25 @@ after() {
         grep -q '^step 1' out 2>/dev/null && break
         sleep 0.1
     done
-    kill "-$1" "$(cat pid)" || fail "no rank to kill: $(cat out)"
+    kill "-$2" "$(cat pid)" || fail "no rank to kill: $(cat out)"
     begun=$(date +%s)
-    wait $job && fail "$1: trained on"
-    [ $(($(date +%s) - begun)) -le "$2" ] || fail "$1: too late: $(cat out)"
+    wait $job && fail "$1: $2: trained on"
+    [ $(($(date +%s) - begun)) -le "$3" ] || fail "$1: $2: too late: $(cat out)"
     for _ in $(seq 50); do
         grep -q '^State:.*[^Z] (' "/proc/$(cat pid)/status" 2>/dev/null || return 0
         sleep 0.1
     done
-    fail "$1: rank 1 is still there: $(grep State "/proc/$(cat pid)/status")"
+    fail "$1: $2: rank 1 is still there: $(grep State "/proc/$(cat pid)/status")"
 }
+for kind in $kinds; do
+    after "$kind" KILL 10
+    grep -q "^tutti: rank 1 (host .*, pid $(cat pid)) stopped in .*: it was killed" out ||
+        fail "$kind: KILL: $(cat out)"
+    [ "$(grep -c '^tutti: \|^\[rank' out)" -eq 1 ] || fail "$kind: KILL: $(cat out)"
+done
 case $kinds in
 *open_mpi*)
-    after KILL 10
-    grep -q 'process rank 1 .*exited on signal 9' out || fail "KILL: $(cat out)"
-    after STOP 20
+    after open_mpi STOP 20
     grep -q 'rank 1 gave no sign of life for .* while rank 0 waited' out ||
         fail "STOP: $(cat out)"
     ;;

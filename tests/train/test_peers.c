@@ -90,6 +90,93 @@ TEST(ranks_fail_together)
     on_ranks(3, fail_alone);
 }
 
+// Rank 1 has failed and comes to where all will meet; the others are elsewhere yet.
+static tt_status miss(const tt_peers *peers, int where)
+{
+    const bool is_first = tt_peers_is_first(peers);
+    const tt_peers_fact fact = {"graph", "g", false};
+    int64_t number = 5, all[3];
+    tt_str text = {0};
+    tt_status status = TT_OK;
+    tt_str_add(&text, "five");
+    if (peers->rank == 1)
+        status = tt_fail(TT_ERR_IO, "words.txt: no such file");
+    else if (where == 0)
+        status = tt_peers_collect(peers, "devices", &number, 8, all);
+    else if (where == 1)
+        status = tt_peers_broadcast(peers, "number", &number, 8);
+    else if (where == 2)
+        status = tt_peers_follow(peers, "folder", TT_OK);
+    else if (where == 3)
+        status = tt_peers_share_text(peers, "text", &text);
+    else if (where == 4)
+        status = tt_peers_compare(peers, &fact, 1);
+    else
+        status = tt_peers_meet(peers, "order");
+    tt_str_fini(&text);
+    status = tt_peers_agree(peers, "opening", status);
+    TT_TRY(expect(status == (is_first ? TT_ERR_IO : TT_ERR_PEER),
+                  tt_error_message()));
+    return expect(
+        strcmp(tt_error_message(), "rank 1: words.txt: no such file") == 0,
+        tt_error_message());
+}
+
+static tt_status miss_collect(const tt_peers *peers)
+{
+    return miss(peers, 0);
+}
+
+static tt_status miss_broadcast(const tt_peers *peers)
+{
+    return miss(peers, 1);
+}
+
+static tt_status miss_follow(const tt_peers *peers)
+{
+    return miss(peers, 2);
+}
+
+static tt_status miss_text(const tt_peers *peers)
+{
+    return miss(peers, 3);
+}
+
+static tt_status miss_compare(const tt_peers *peers)
+{
+    return miss(peers, 4);
+}
+
+static tt_status miss_meet(const tt_peers *peers)
+{
+    return miss(peers, 5);
+}
+
+TEST(ranks_understand_one_that_failed_earlier)
+{
+    say_fn *const all[] = {miss_collect, miss_broadcast, miss_follow,
+                           miss_text,    miss_compare,   miss_meet};
+    for (int i = 0; i < 6; i++)
+        on_ranks(3, all[i]);
+}
+
+static tt_status go_apart(const tt_peers *peers)
+{
+    const bool is_odd = peers->rank == 2;
+    const tt_status status =
+        tt_peers_follow(peers, is_odd ? "the checkpoint" : "the sample", TT_OK);
+    TT_TRY(expect(status == (peers->rank == 0 ? TT_ERR_STATE : TT_ERR_PEER),
+                  tt_error_message()));
+    return expect(strstr(tt_error_message(),
+                         "rank 2: it comes to \"the checkpoint\" when") != NULL,
+                  tt_error_message());
+}
+
+TEST(ranks_that_do_different_things_say_so)
+{
+    on_ranks(4, go_apart);
+}
+
 // ---- comparing -----------------------------------------------------------
 
 static tt_status check_compared(const tt_peers *peers, const char *config,

@@ -93,6 +93,9 @@ static int init(tt_mpi_fold_fn *fold)
     int level = 0;
     fold_into = fold;
     TRY(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level));
+    // Some errors belong to no communicator, and go to one of these.
+    TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    TRY(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     if (level < MPI_THREAD_SERIALIZED)
         return MPI_ERR_OTHER;
     TRY(make_comm(&data_comm));
