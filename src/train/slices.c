@@ -71,8 +71,8 @@ static tt_status share(tt__loading *l)
     const int64_t places = l->s->all->n * (int64_t)sizeof(tt__slice_place);
     tt_status status = l->rank == 0 ? describe(l) : TT_OK;
     if (l->peers != NULL) {
-        TT_TRY(tt_peers_follow(l->peers, l->s->name, status));
-        status = tt_peers_share_text(l->peers, l->s->name, &l->shared);
+        TT_TRY(tt_peers_follow(l->peers, TT__READING, status));
+        status = tt_peers_share_text(l->peers, TT__READING, &l->shared);
     }
     TT_TRY(status);
     l->n_files = (l->shared.n - places) / (int64_t)sizeof(tt_span_file);
@@ -118,7 +118,7 @@ static tt_status hear(const tt__loading *l, tt_slices_result *result,
         return tt_fail(TT_ERR_NOMEM, "no memory to hear other ranks");
     all[0] = l->verdict;
     if (l->peers != NULL)
-        status = tt_peers_collect(l->peers, l->s->name, &l->verdict,
+        status = tt_peers_collect(l->peers, TT__READING, &l->verdict,
                                   sizeof *all, all);
     *rank_out = 0;
     *out = all[0];
@@ -167,7 +167,7 @@ static tt_status look(tt__loading *l, tt_slices_result *result)
 static tt_status prepare(tt__loading *l)
 {
     const tt_status status = tt__slices_prepare(l);
-    return l->peers != NULL ? tt_peers_agree(l->peers, l->s->name, status)
+    return l->peers != NULL ? tt_peers_agree(l->peers, TT__READING, status)
                             : status;
 }
 

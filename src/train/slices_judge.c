@@ -46,7 +46,7 @@ tt_status tt__slices_check(const tt__loading *l, const char **damaged_out)
     if (all == NULL || total == NULL)
         status = tt_fail(TT_ERR_NOMEM, "no memory to check tensors");
     else if (l->peers != NULL)
-        status = tt_peers_collect(l->peers, l->s->name, l->sum, bytes, all);
+        status = tt_peers_collect(l->peers, TT__READING, l->sum, bytes, all);
     else
         memcpy(all, l->sum, (size_t)bytes);
     if (status == TT_OK)

@@ -7,6 +7,9 @@
 #include "train/parts.h"
 #include "train/slices.h"
 
+// What ranks do together there; the files have other names on each.
+#define TT__READING "reading weights"
+
 typedef struct tt__slice_place { // of a tensor's data
     int64_t offset;              // in the file
     uint64_t sum;

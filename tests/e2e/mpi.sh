@@ -112,13 +112,13 @@ for kind in $kinds; do
         fail "$kind: installed: $(cat out)"
 done
 
-# after KIND SIGNAL SECONDS - what is said when rank 1 of 3 gets it.
+# after KIND SIGNAL SECONDS DEADLINE - what is said when rank 1 of 3 gets it.
 after() {
     rm -f pid out
     $1 3 sh -c '
         [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || echo $$ >pid
         exec "$0" train gpt.yaml run=long train.steps=1000000 \
-            comm.deadline=1.5 --fresh' "$tutti" >out 2>&1 &
+            comm.deadline=$1 --fresh' "$tutti" "$4" >out 2>&1 &
     job=$!
     for _ in $(seq 200); do
         grep -q '^step 1' out 2>/dev/null && break
@@ -135,14 +135,14 @@ after() {
     fail "$1: $2: rank 1 is still there: $(grep State "/proc/$(cat pid)/status")"
 }
 for kind in $kinds; do
-    after "$kind" KILL 10
+    after "$kind" KILL 10 20
     grep -q "^tutti: rank 1 (host .*, pid $(cat pid)) stopped in .*: it was killed" out ||
         fail "$kind: KILL: $(cat out)"
     [ "$(grep -c '^tutti: \|^\[rank' out)" -eq 1 ] || fail "$kind: KILL: $(cat out)"
 done
 case $kinds in
 *open_mpi*)
-    after open_mpi STOP 20
+    after open_mpi STOP 20 1.5
     grep -q 'rank 1 gave no sign of life for .* while rank 0 waited' out ||
         fail "STOP: $(cat out)"
     ;;
