@@ -2,6 +2,7 @@
 // wait, and the snapshot that a checkpoint is written from.
 
 #include "backend/machine.h"
+#include "base/figures.h"
 #include "train/infer.h"
 #include "train/loop.h"
 
