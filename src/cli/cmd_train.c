@@ -281,8 +281,9 @@ const tt_command_def tt_command_train = {
         "the file's name) gets settings, metrics, "
         "checkpoints and a report.\nStarted again with the same settings it "
         "goes on, bit for bit; changed settings are\nrefused unless --fork or "
-        "--fresh says what to do.\n\nSIGTERM, SIGUSR1 and the first Ctrl-C "
-        "finish the step and save: exit status 3.\nA second Ctrl-C stops at "
+        "--fresh says what to do.\n\nSIGTERM, SIGUSR1, SIGHUP (a closed "
+        "terminal) and the first Ctrl-C finish the step\nand save: exit status "
+        "3.\nA second Ctrl-C stops at "
         "once: exit status 130. Exit status 0: trained to the end,\nto "
         "train.stop or to an early stop; 2: it could not be done.",
     .flags = flags,

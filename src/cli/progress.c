@@ -207,6 +207,8 @@ void tt_progress_close(tt_progress *p)
     leave_live(p);
     if (p->live_term.is_live)
         flush(p, &p->live_term);
+    tt_term_fini(&p->live_term);
+    tt_term_fini(&p->plain_term);
     tt_str_fini(&p->text);
     tt_free(p);
 }

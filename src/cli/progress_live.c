@@ -128,6 +128,9 @@ static void add_piece(line *l, tt_style style)
 static void add_rates(line *l, const tt_live *live)
 {
     const tt_run_point *p = &live->point;
+    if (p->trouble != NULL)
+        tt_str_add(&l->piece, p->trouble);
+    add_piece(l, TT_STYLE_WARNING);
     tt_add_count(&l->piece, p->rate);
     tt_str_addf(&l->piece, " %s/s", live->unit);
     add_piece(l, TT_STYLE_NONE);

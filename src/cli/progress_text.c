@@ -128,6 +128,8 @@ void tt__text_point(const tt_run_point *p, const char *unit, tt_str *out)
     tt_add_count(out, p->rate);
     tt_str_addf(out, " %s/s  mem ", unit);
     tt_add_bytes(out, p->memory_bytes);
+    if (p->trouble != NULL)
+        tt_str_addf(out, "  %s", p->trouble);
     tt_str_add(out, "\n");
 }
 

@@ -52,17 +52,24 @@ void tt_signals_be_silent(void)
 
 const volatile sig_atomic_t *tt_signals_catch(void)
 {
-    static const int caught[] = {SIGINT, SIGTERM, SIGUSR1};
-    struct sigaction action;
+    static const int caught[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+    struct sigaction action, before;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = handle;
     action.sa_flags = SA_RESTART | SA_SIGINFO;
     (void)sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
-        (void)sigaction(caught[i], &action, NULL);
+    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
+        const bool is_ignored = caught[i] == SIGHUP && // by nohup
+                                sigaction(SIGHUP, NULL, &before) == 0 &&
+                                before.sa_handler == SIG_IGN;
+        if (!is_ignored)
+            (void)sigaction(caught[i], &action, NULL);
+    }
     // A limit on file sizes is a write that fails, like that on a full disk.
     action.sa_flags = SA_RESTART;
     action.sa_handler = SIG_IGN;
     (void)sigaction(SIGXFSZ, &action, NULL);
+    // And whoever read what we print may be gone before us.
+    (void)sigaction(SIGPIPE, &action, NULL);
     return &is_raised;
 }

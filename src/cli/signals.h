@@ -1,5 +1,6 @@
-// signals - the first SIGINT, SIGTERM or SIGUSR1 raises a flag, so that training
-// finishes its step and saves; a second SIGINT ends the program at once.
+// signals - the first SIGINT, SIGTERM, SIGUSR1 or SIGHUP (the terminal is closed) raises
+// a flag, so that training finishes its step and saves; a second SIGINT ends the program
+// at once.
 
 #ifndef TT_CLI_SIGNALS_H
 #define TT_CLI_SIGNALS_H

@@ -1,6 +1,8 @@
 #include "cli/term.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -28,11 +30,30 @@ static bool locale_is_utf8(void)
 void tt_term_init(tt_term *term, int fd)
 {
     const char *kind = getenv("TERM");
-    *term = (tt_term){.fd = fd};
+    *term = (tt_term){.fd = fd, .own = -1};
     term->is_live =
         isatty(fd) == 1 && is_set(kind) && strcmp(kind, "dumb") != 0;
     term->has_color = term->is_live && !is_set(getenv("NO_COLOR"));
     term->has_utf8 = locale_is_utf8();
+}
+
+// A descriptor that is shared with the shell must stay as it is, so a terminal is opened
+// once more.
+static int find_own(tt_term *term)
+{
+    char path[64];
+    if (term->own >= 0 || isatty(term->fd) != 1)
+        return term->own >= 0 ? term->own : term->fd;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", term->fd);
+    term->own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return term->own >= 0 ? term->own : term->fd;
+}
+
+void tt_term_fini(tt_term *term)
+{
+    if (term->own >= 0)
+        (void)close(term->own);
+    term->own = -1;
 }
 
 int tt_term_width(const tt_term *term)
@@ -43,14 +64,29 @@ int tt_term_width(const tt_term *term)
     return 80;
 }
 
+enum { PATIENCE_MS = 3000, PIECE = 512 }; // PIECE fits where poll sees room
+
+static bool has_room(tt_term *term)
+{
+    struct pollfd room = {.fd = term->fd, .events = POLLOUT};
+    const int n = poll(&room, 1, term->is_stuck ? 0 : PATIENCE_MS);
+    // What is interrupted by a signal is tried: a dead terminal answers.
+    term->is_stuck = n == 0;
+    return !term->is_stuck;
+}
+
 void tt_term_write(tt_term *term, const tt_str *text)
 {
     int64_t done = 0;
-    while (done < text->n && !term->is_broken) {
+    const int fd = find_own(term);
+    while (done < text->n && !term->is_broken && has_room(term)) {
+        const int64_t left = text->n - done;
         const ssize_t n =
-            write(term->fd, text->text + done, (size_t)(text->n - done));
+            write(fd, text->text + done, (size_t)(left < PIECE ? left : PIECE));
         if (n > 0)
             done += n;
+        else if (n < 0 && errno == EAGAIN)
+            break; // less room than it seemed
         else if (n < 0 && errno != EINTR)
             term->is_broken = true;
     }

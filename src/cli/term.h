@@ -11,10 +11,12 @@
 
 typedef struct tt_term {
     int fd;
+    int own; // the same terminal, opened so that writing never waits; or -1
     bool is_live;   // a terminal whose cursor can be moved
     bool has_color; // and the user did not say NO_COLOR
     bool has_utf8;
     bool is_broken; // a write failed; later ones do nothing
+    bool is_stuck;  // nobody reads it: what does not fit is left out
 } tt_term;
 
 typedef enum tt_style {
@@ -28,11 +30,13 @@ typedef enum tt_style {
 
 // Reads TERM, NO_COLOR and the locale's variables.
 void tt_term_init(tt_term *term, int fd);
+void tt_term_fini(tt_term *term);
 
 int tt_term_width(const tt_term *term); // columns now; 80 where nobody knows
 
-// Writes all of it with as few system calls as possible. Showing something is
-// never a reason to stop: failure is remembered only.
+// Writes all of it with few system calls. Showing something is never a reason to stop:
+// failure is remembered only, and one that nobody reads (a connection that hangs) is
+// waited for once, some seconds, and then only written to when it has room.
 void tt_term_write(tt_term *term, const tt_str *text);
 
 // Appends the text between the escape sequences of the style.

@@ -312,6 +312,7 @@ static tt_status run(launch *l, tt_launch_fn *fn, void *user)
     (void)sigaddset(&waited, SIGTERM);
     (void)sigaddset(&waited, SIGINT);
     (void)sigaddset(&waited, SIGUSR1);
+    (void)sigaddset(&waited, SIGHUP);
     (void)sigprocmask(SIG_BLOCK, &waited, &l->before);
     tt_status status = fork_all(l, fn, user);
     if (status != TT_OK) {

@@ -28,7 +28,7 @@ typedef struct tt_launch_rank {
 // What a rank does, in its own process. A failure's message is kept for the report.
 typedef tt_status tt_launch_fn(const tt_launch_rank *rank, void *user);
 
-// Runs all ranks to their end. SIGTERM, SIGINT and SIGUSR1 are passed on to them.
+// Runs all ranks to their end. SIGTERM, SIGINT, SIGUSR1 and SIGHUP are passed on to them.
 // On failure the message names the first rank that failed, where and why.
 tt_status tt_launch(const tt_launch_options *options, tt_launch_fn *fn,
                     void *user);

@@ -12,6 +12,12 @@
 #include "train/slices.h"
 #include "train/state.h"
 
+// A full disk is said again and again, but not at every try.
+typedef struct tt_failures {
+    int64_t n;
+    double said; // clock
+} tt_failures;
+
 // Every rank goes the same way through all of this; rank 0 alone has files and is
 // looked at, and what it finds in files it tells the others.
 typedef struct tt_trainer {
@@ -41,7 +47,10 @@ typedef struct tt_trainer {
     double saved_clock;       // when it was
     bool is_broken_off; // what follows this step: a later start makes up for it
     tt_run_files files; // that the checkpoint being written wants on the disk
-    bool save_has_failed, log_has_failed, sample_has_failed; // and it was said
+    tt_failures save_failures, log_failures; // in a row
+    bool sample_has_failed;                  // and it was said
+    int64_t n_lines_lost;                    // of metrics and log, as last seen
+    bool is_losing_lines;                    // at the last point
 
     double started, seconds_before; // clock; of earlier starts
     double save_stall;              // seconds
@@ -75,6 +84,9 @@ tt_status tt__trainer_prepare_save(tt_trainer *t);
 // "In passing": because of a signal or of time, so that a run that was left alone would
 // have none.
 tt_status tt__trainer_save(tt_trainer *t, bool is_passing);
+// Hears how the last one went, if it is over: failing is said now, not when the next is
+// due.
+void tt__trainer_hear_save(tt_trainer *t);
 // Whether it is time for one (checkpoint.minutes), by rank 0's clock; others: false.
 bool tt__trainer_is_time(const tt_trainer *t);
 // The last one: waits, and failing is an error.
@@ -89,6 +101,10 @@ tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
 tt_status tt__trainer_roll_back(tt_trainer *t, const char *why);
 
 // ---- trainer_log.c -------------------------------------------------------
+
+// Counts a failure; whether to say it: the first, second, fourth, ... of a row, and when
+// nothing was said for ten minutes.
+bool tt__trainer_is_worth_saying(tt_failures *failures);
 
 double tt__trainer_seconds(const tt_trainer *t); // of training, all starts
 void tt__trainer_say(tt_trainer *t, tt_run_text kind, const char *text);

@@ -22,13 +22,47 @@ void tt__trainer_tell(const tt_trainer *t, tt_run_text kind, const char *text)
         w->text(w->user, kind, t->state.step, text);
 }
 
-// A full disk is said once; training goes on.
+bool tt__trainer_is_worth_saying(tt_failures *failures)
+{
+    const double now = tt_clock_seconds();
+    const int64_t n = ++failures->n;
+    if ((n & (n - 1)) != 0 && now - failures->said < 600)
+        return false;
+    failures->said = now;
+    return true;
+}
+
+// A full disk is said now and then; training goes on. Of lines, only the first failure
+// comes here by itself: see tt__trainer_log.
 void tt__trainer_check_log(tt_trainer *t, tt_status status)
 {
-    if (status == TT_OK || t->log_has_failed)
+    if (status != TT_OK && tt__trainer_is_worth_saying(&t->log_failures))
+        tt__trainer_tell(t, TT_TEXT_WARNING, tt_error_message());
+}
+
+// Lines that were lost since it was last said.
+static void check_lines(tt_trainer *t)
+{
+    char text[256];
+    const int64_t n = t->run != NULL ? tt_run_failures(t->run) : 0;
+    const bool is_new = n > t->n_lines_lost;
+    t->n_lines_lost = n;
+    if (!is_new || !tt__trainer_is_worth_saying(&t->log_failures))
         return;
-    t->log_has_failed = true;
-    tt__trainer_tell(t, TT_TEXT_WARNING, tt_error_message());
+    snprintf(
+        text, sizeof text,
+        "%lld lines of metrics and log could not be written so far: is the "
+        "disk full?",
+        (long long)n);
+    tt__trainer_tell(t, TT_TEXT_WARNING, text);
+}
+
+// A few words for the line that is always seen.
+static const char *trouble_of(const tt_trainer *t)
+{
+    if (t->save_failures.n > 0)
+        return "NO CHECKPOINT SAVED";
+    return t->is_losing_lines ? "METRICS NOT WRITTEN" : NULL;
 }
 
 void tt__trainer_say(tt_trainer *t, tt_run_text kind, const char *text)
@@ -105,6 +139,7 @@ static tt_run_point make_point(tt_trainer *t, const tt_step_result *step)
         .elapsed = now - t->started,
         .eta = done > 0 ? (now - t->started) / done * left : (double)NAN,
         .memory_bytes = memory_now(t, now),
+        .trouble = trouble_of(t),
     };
 }
 
@@ -151,10 +186,15 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
 void tt__trainer_log(tt_trainer *t, const tt_step_result *step)
 {
     const tt_watch *w = t->request->watch;
-    const tt_run_point point = make_point(t, step);
+    tt__trainer_hear_save(t);
+    tt_run_point point = make_point(t, step);
     t->state.train_loss = point.loss;
     t->state.loss = t->state.count = t->state.correct = 0;
+    const int64_t n_lost = t->n_lines_lost;
     log_point(t, &point);
+    check_lines(t);
+    t->is_losing_lines = t->n_lines_lost > n_lost;
+    point.trouble = trouble_of(t);
     if (w != NULL && w->point != NULL)
         w->point(w->user, &point);
     t->point_clock = tt_clock_seconds();

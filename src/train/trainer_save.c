@@ -7,15 +7,34 @@
 
 #include <stdio.h>
 
-// A full disk is said once; training goes on.
+// A full disk is said now and then; training goes on.
 static void warn(tt_trainer *t)
 {
-    char text[512];
-    snprintf(text, sizeof text, "no checkpoint at step %lld: %.400s",
-             (long long)t->state.step, tt_error_message());
-    if (!t->save_has_failed)
-        tt__trainer_say(t, TT_TEXT_WARNING, text);
-    t->save_has_failed = true;
+    char text[640], message[420];
+    snprintf(message, sizeof message, "%.400s", tt_error_message());
+    if (!tt__trainer_is_worth_saying(&t->save_failures))
+        return;
+    snprintf(text, sizeof text, "no checkpoint at step %lld: %s",
+             (long long)t->state.step, message);
+    tt__trainer_say(t, TT_TEXT_WARNING, text);
+}
+
+// Of the one before. What failed is not saved, whatever was thought.
+static void hear(tt_trainer *t)
+{
+    const bool was_saving = t->saved_step >= 0;
+    if (tt_checkpoints_wait(t->store) != TT_OK) {
+        t->saved_step = -1;
+        warn(t);
+    } else if (was_saving) {
+        t->save_failures.n = 0;
+    }
+}
+
+void tt__trainer_hear_save(tt_trainer *t)
+{
+    if (tt__trainer_is_first(t) && !tt_checkpoints_busy(t->store))
+        hear(t);
 }
 
 enum { LEAST_MEMORY = 256 << 20 };
@@ -145,10 +164,8 @@ tt_status tt__trainer_save(tt_trainer *t, bool is_passing)
 {
     const double before = tt_clock_seconds();
     const bool is_first = tt__trainer_is_first(t);
-    if (is_first && tt_checkpoints_wait(t->store) != TT_OK)
-        warn(t);
-    else
-        t->save_has_failed = false;
+    if (is_first)
+        hear(t);
     const tt_status status = save(t, is_passing);
     t->saved_clock = tt_clock_seconds();
     if (t->snapshot.is_torn)

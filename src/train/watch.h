@@ -41,6 +41,7 @@ typedef struct tt_run_point { // after a step that is logged
     double flops_per_second;
     double elapsed, eta;  // seconds
     int64_t memory_bytes; // resident, of this process
+    const char *trouble;  // what is not saved, a constant; NULL: all is well
 } tt_run_point;
 
 typedef struct tt_run_eval {
@@ -53,7 +54,7 @@ typedef struct tt_run_eval {
 typedef enum tt_run_reason {
     TT_RUN_DONE,   // all steps
     TT_RUN_EARLY,  // early stop
-    TT_RUN_SIGNAL, // SIGTERM or SIGUSR1, or the first Ctrl-C: saved
+    TT_RUN_SIGNAL, // SIGTERM, SIGHUP, SIGUSR1, the first Ctrl-C: saved
     TT_RUN_FAILED,
 } tt_run_reason;
 

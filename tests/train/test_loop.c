@@ -131,7 +131,7 @@ TEST_SLOW(a_rollback_is_the_same_however_it_is_interrupted, 120)
 // again the run ends with the same bits.
 TEST_SLOW(a_full_disk_at_any_write_costs_no_checkpoint, 240)
 {
-    int64_t failed = 0, warned = 0;
+    int64_t failed = 0, warned = 0, repeated = 0;
     runs_enter();
     runs_write_csv("d.csv", 300, 0, 0);
     CHECK_OK(runs_train("whole", csv, NULL, NULL, NULL));
@@ -144,13 +144,15 @@ TEST_SLOW(a_full_disk_at_any_write_costs_no_checkpoint, 240)
         tt_file_fail_at(0, 0);
         failed += status != TT_OK;
         warned += w.warnings > 0;
-        CHECK(w.warnings <= 2); // metrics, checkpoints
+        // Of metrics and of checkpoints: the first, the second, the fourth, ...
+        CHECK(w.warnings <= 12);
+        repeated += w.warnings > 2;
         CHECK(status == TT_OK || status == TT_ERR_IO);
         CHECK_OK(runs_train(folder, csv, NULL, NULL, NULL));
         if (status != TT_OK)
             runs_same("whole", folder);
     }
-    CHECK(failed > 1 && warned > 1);
+    CHECK(failed > 1 && warned > 1 && repeated > 0);
     runs_leave();
 }
 
