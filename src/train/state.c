@@ -69,8 +69,10 @@ void tt_train_state_print(const tt_train_state *state,
     tt_json_i64(&json, "began", state->began);
     tt_json_i64(&json, "step", state->step);
     tt_json_i64(&json, "position", state->position);
-    if (session->job->model->task == TT_TASK_TOKENS)
-        tt_json_i64(&json, "tokens", state->position * seq);
+    int64_t tokens = 0;
+    if (session->job->model->task == TT_TASK_TOKENS &&
+        !__builtin_mul_overflow(state->position, seq, &tokens))
+        tt_json_i64(&json, "tokens", tokens);
     tt_json_f64(&json, "seconds", state->seconds);
     tt_json_f64(&json, "best_loss", state->best_loss);
     tt_json_i64(&json, "best_step", state->best_step);
@@ -114,6 +116,25 @@ static tt_run_mark mark_at(const tt_json_value *root, const char *key)
     return mark;
 }
 
+// What is counted on from here: no number that a run can reach is near the largest.
+static bool makes_sense(const tt_train_state *s)
+{
+    const int64_t most = (int64_t)9e15; // as train.steps
+    const tt_policy *p = &s->policy;
+    const int64_t counts[] = {s->began,     s->step,
+                              s->position,  s->since_best,
+                              s->threads,   s->ranks,
+                              p->skips,     p->skips_in_row,
+                              p->rollbacks, p->rollbacks_in_row,
+                              p->furthest,  p->anchor};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i] < 0 || counts[i] > most)
+            return false;
+    return s->began <= s->step && s->best_step <= s->step &&
+           s->evaluated <= s->step && s->sampled <= s->step &&
+           s->best_step >= -1 && s->evaluated >= -1 && s->sampled >= -1;
+}
+
 tt_status tt_train_state_read(const char *json, const char *name,
                               tt_arena *arena, tt_train_state *state_out,
                               tt_settings *settings_out)
@@ -144,11 +165,11 @@ tt_status tt_train_state_read(const char *json, const char *name,
         .marks = {mark_at(written, "metrics"), mark_at(written, "log"),
                   mark_at(written, "events")},
     };
-    if (s.step < 0 || s.position < 0 || settings == NULL ||
-        settings->type != TT_JSON_OBJECT)
+    tt_policy_read(tt_json_get(root, "policy"), &s.policy);
+    if (settings == NULL || settings->type != TT_JSON_OBJECT ||
+        !makes_sense(&s))
         return tt_fail(TT_ERR_IO, "%s is not the state of a training run",
                        name);
-    tt_policy_read(tt_json_get(root, "policy"), &s.policy);
     for (const tt_json_value *v = settings->first; v != NULL; v = v->next)
         TT_TRY(tt_settings_set(settings_out, v->key, tt_json_text(v, ""), name,
                                arena));

@@ -70,6 +70,44 @@ TEST(the_state_of_a_run_survives_as_text)
     tt_arena_destroy(arena);
 }
 
+// Numbers that a run cannot reach are refused before anybody counts on from them.
+TEST(the_state_of_a_run_is_not_believed_beyond_reason)
+{
+    static const char *const keys[] = {
+        "began",      "step",   "position",     "best_step",
+        "since_best", "ranks",  "skips_in_row", "rollbacks",
+        "furthest",   "skips",  "evaluated",    "rollbacks_in_row",
+        "anchor",     "threads"};
+    static const char *const values[] = {"9223372036854775807",
+                                         "-9223372036854775808",
+                                         "9223372036854775000", "-2"};
+    tt_arena *arena = tt_arena_create();
+    tt_session *session = open_session(NULL, arena);
+    const tt_train_state s = some_state();
+    tt_train_state r;
+    tt_str text = {0}, forged = {0};
+    tt_train_state_print(&s, session, &text);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            char key[64];
+            tt_settings then = {0};
+            snprintf(key, sizeof key, "\"%s\": ", keys[k]);
+            const char *at = strstr(tt_str_text(&text), key);
+            CHECK_MSG(at != NULL, "%s", keys[k]);
+            at += strlen(key);
+            tt_str_clear(&forged);
+            tt_str_addf(&forged, "%.*s%s%s", (int)(at - text.text), text.text,
+                        values[v], at + strcspn(at, ",}"));
+            CHECK_MSG(tt_train_state_read(tt_str_text(&forged), "t", arena, &r,
+                                          &then) == TT_ERR_IO,
+                      "%s%s", key, values[v]);
+        }
+    tt_str_fini(&text);
+    tt_str_fini(&forged);
+    tt_session_close(session);
+    tt_arena_destroy(arena);
+}
+
 // The verdict on going on with `now` what was begun with `then`.
 static tt_status compare(const char *then, const char *now)
 {
