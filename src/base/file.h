@@ -13,6 +13,7 @@
 #include "base/str.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -56,9 +57,24 @@ tt_status tt_file_temporary(const char *path, char name[PATH_MAX]);
 // Removes the temporaries in a folder. Only its owner may.
 tt_status tt_file_sweep(const char *folder);
 
-// Takes FOLDER/.lock for this process, until it is closed or dies. Says who has it
-// when another does. A file system without locks cannot refuse.
-tt_status tt_file_lock(const char *folder, tt_file *lock_out);
+typedef struct tt_lock {
+    tt_file file;
+    // Where the system has no locks: see file_lock.c.
+    char *held;
+    int held_fd;
+    bool beats, is_over;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t over;
+} tt_lock;
+
+#define TT_LOCK_FREE ((tt_lock){.file = {.fd = -1}, .held_fd = -1})
+
+// Takes FOLDER/.lock for this process, until it is unlocked or dies. Says who has it
+// when another does (TT_ERR_STATE), on file systems without locks too. The lock must
+// stay where it is in memory.
+tt_status tt_file_lock(const char *folder, tt_lock *lock);
+void tt_file_unlock(tt_lock *lock); // TT_LOCK_FREE: fine
 
 // Whether a process of this machine had the lock and is gone.
 bool tt_file_lock_is_dead(const char *folder);
@@ -92,6 +108,9 @@ enum { TT_FILE_SHORT = -1, TT_FILE_KILL = -2 };
 void tt_file_fail_at(int64_t k, int error);
 void tt_file_fail_from(int64_t k, int error);
 int64_t tt_file_count(void); // such calls since then
+
+// From now on the file system has no locks and says so with this errno; 0: it has.
+void tt_file_fail_lock(int error);
 
 // The same for calls that read: opening, reading, listing a folder.
 void tt_file_fail_read_at(int64_t k, int error);

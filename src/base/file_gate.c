@@ -17,6 +17,17 @@ typedef struct gate {
 } gate;
 
 static gate writing, reading;
+static atomic_int lock_error;
+
+void tt_file_fail_lock(int error)
+{
+    atomic_store(&lock_error, error);
+}
+
+int tt__file_lock_error(void)
+{
+    return atomic_load(&lock_error);
+}
 
 static void fail_at(gate *g, int64_t k, int error)
 {

@@ -10,6 +10,8 @@
 int tt__file_gate(void);
 // The same for calls that cannot be short; sets errno.
 bool tt__file_is_refused(void);
+// What locking is to fail with, or 0.
+int tt__file_lock_error(void);
 // The same for calls that read.
 bool tt__file_is_unread(void);
 

@@ -31,7 +31,7 @@ typedef struct save {
 struct tt_checkpoints {
     char *folder;
     tt_checkpoint_rules rules;
-    tt_file lock;
+    tt_lock lock;
     tt__steps bad; // found to be damaged: no rule keeps them
 
     pthread_t thread;
@@ -248,7 +248,7 @@ tt_status tt_checkpoints_open(const char *folder,
     if (store == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: out of memory", folder);
     store->rules = *rules;
-    store->lock = TT_FILE_CLOSED;
+    store->lock = TT_LOCK_FREE;
     store->best_wanted = -1;
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->changed, NULL);
@@ -271,7 +271,7 @@ void tt_checkpoints_close(tt_checkpoints *store)
         pthread_mutex_unlock(&store->mutex);
         pthread_join(store->thread, NULL);
     }
-    (void)tt_file_close(&store->lock);
+    tt_file_unlock(&store->lock);
     pthread_cond_destroy(&store->changed);
     pthread_mutex_destroy(&store->mutex);
     tt_free(store->bad.v);

@@ -26,7 +26,7 @@ typedef struct stream { // a file that grows
 
 struct tt_run {
     char *folder;
-    tt_file lock;
+    tt_lock lock;
     bool has_events;
     stream metrics, log, events;
     tt_str line; // reused
@@ -174,7 +174,7 @@ tt_status tt_run_open(const char *folder, bool tensorboard, tt_run **run_out)
     if (run == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: out of memory", folder);
     run->has_events = tensorboard;
-    run->lock = TT_FILE_CLOSED;
+    run->lock = TT_LOCK_FREE;
     run->metrics.file = run->log.file = run->events.file = TT_FILE_CLOSED;
     run->metrics.hasher = tt_hasher_create();
     run->log.hasher = tt_hasher_create();
@@ -198,7 +198,7 @@ void tt_run_close(tt_run *run)
     (void)tt_file_close(&run->metrics.file);
     (void)tt_file_close(&run->log.file);
     (void)tt_file_close(&run->events.file);
-    (void)tt_file_close(&run->lock);
+    tt_file_unlock(&run->lock);
     tt_hasher_destroy(run->metrics.hasher);
     tt_hasher_destroy(run->log.hasher);
     tt_hasher_destroy(run->events.hasher);

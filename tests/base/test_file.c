@@ -173,7 +173,7 @@ TEST(file_lock_belongs_to_one_and_dies_with_it)
     int ready[2];
     char byte = 0;
     CHECK(pipe(ready) == 0);
-    tt_file lock = TT_FILE_CLOSED, other = TT_FILE_CLOSED;
+    tt_lock lock = TT_LOCK_FREE, other = TT_LOCK_FREE;
     const pid_t child = fork();
     if (child == 0) {
         byte = tt_file_lock(".", &lock) == TT_OK;
@@ -192,8 +192,90 @@ TEST(file_lock_belongs_to_one_and_dies_with_it)
     CHECK(tt_file_lock_is_dead(".") && !tt_file_lock_is_dead("none"));
     CHECK_OK(tt_file_lock(".", &lock));
     CHECK(tt_file_lock(".", &other) == TT_ERR_STATE);
-    CHECK_OK(tt_file_close(&lock));
+    tt_file_unlock(&lock);
     CHECK_OK(tt_file_lock(".", &other));
-    CHECK_OK(tt_file_close(&other));
+    tt_file_unlock(&other);
+    leave();
+}
+
+// The same where the system says that it has no locks, whichever way it says so.
+TEST(file_lock_belongs_to_one_without_locks_of_the_system)
+{
+    static const int errors[] = {ENOLCK, ENOTSUP, ENOSYS, EINVAL, EIO};
+    enter();
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        int ready[2];
+        char byte = 0, want[64];
+        tt_lock lock = TT_LOCK_FREE, other = TT_LOCK_FREE;
+        tt_file_fail_lock(errors[i]);
+        CHECK(pipe(ready) == 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            byte = tt_file_lock(".", &lock) == TT_OK;
+            if (write(ready[1], &byte, 1) == 1)
+                pause();
+            _exit(0);
+        }
+        CHECK(read(ready[0], &byte, 1) == 1 && byte == 1);
+        CHECK(tt_file_lock(".", &lock) == TT_ERR_STATE);
+        snprintf(want, sizeof want, ". is in use by process %ld", (long)child);
+        CHECK_MSG(strcmp(tt_error_message(), want) == 0, "%s",
+                  tt_error_message());
+        kill(child, SIGKILL);
+        CHECK(waitpid(child, NULL, 0) == child);
+        CHECK_OK(tt_file_lock(".", &lock)); // the dead hold nothing
+        CHECK(tt_file_lock(".", &other) == TT_ERR_STATE);
+        tt_file_unlock(&lock);
+        CHECK_OK(tt_file_lock(".", &other));
+        tt_file_unlock(&other);
+        CHECK(count_entries(".") == 1); // .lock
+        close(ready[0]);
+        close(ready[1]);
+    }
+    tt_file_fail_lock(0);
+    leave();
+}
+
+// Of another host, what beats is alive and what does not is dead.
+TEST(file_lock_of_another_host_is_watched)
+{
+    tt_lock lock = TT_LOCK_FREE;
+    enter();
+    tt_file_fail_lock(ENOLCK);
+    const pid_t child = fork();
+    if (child == 0)
+        for (int i = 0;; i++) {
+            char text[64];
+            const int n =
+                snprintf(text, sizeof text, "77 elsewhere 5 %016d\n", i);
+            if (tt_file_replace(".lock.held", text, n) != TT_OK)
+                _exit(1);
+            usleep(200000);
+        }
+    while (!tt_file_exists(".lock.held"))
+        usleep(10000);
+    CHECK(tt_file_lock(".", &lock) == TT_ERR_STATE);
+    CHECK(strstr(tt_error_message(), "process 77 on elsewhere") != NULL);
+    kill(child, SIGKILL);
+    CHECK(waitpid(child, NULL, 0) == child);
+    CHECK_OK(tt_file_sweep("."));
+    CHECK_OK(tt_file_lock(".", &lock));
+    tt_file_unlock(&lock);
+    tt_file_fail_lock(0);
+    leave();
+}
+
+// What a link in the folder names is not ours to write to.
+TEST(file_locks_and_appends_follow_no_links)
+{
+    enter();
+    tt_lock lock = TT_LOCK_FREE;
+    tt_file file = TT_FILE_CLOSED;
+    CHECK_OK(tt_file_replace("precious", "old", 3));
+    CHECK(symlink("precious", ".lock") == 0);
+    CHECK(tt_file_lock(".", &lock) == TT_ERR_IO);
+    CHECK(strstr(tt_error_message(), "symbolic link") != NULL);
+    CHECK(tt_file_append(&file, ".lock") == TT_ERR_IO);
+    CHECK(holds("precious", "old"));
     leave();
 }

@@ -291,3 +291,27 @@ TEST(run_survives_a_failure_of_every_call)
     }
     leave();
 }
+
+// A link among the files of a run is not followed, whichever it is.
+TEST(run_follows_no_links)
+{
+    static const char *const names[] = {
+        "r/s/metrics.jsonl", "r/s/log.txt", "r/s/.lock",
+        "r/s/events.out.tfevents.9999999999.host.1.0"};
+    enter();
+    CHECK_OK(tt_file_make_folder("r/s"));
+    CHECK_OK(tt_file_replace("precious", "not a line", 10));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        tt_run *run = NULL;
+        tt_str text = {0};
+        CHECK(symlink("../../precious", names[i]) == 0);
+        CHECK(tt_run_open("r/s", true, &run) == TT_ERR_IO);
+        CHECK_MSG(strstr(tt_error_message(), "symbolic link") != NULL, "%s",
+                  tt_error_message());
+        CHECK_OK(tt_file_read("precious", 100, &text));
+        CHECK(strcmp(tt_str_text(&text), "not a line") == 0);
+        tt_str_fini(&text);
+        CHECK(unlink(names[i]) == 0);
+    }
+    leave();
+}
