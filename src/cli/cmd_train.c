@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const reasons[] = {
     [TT_RUN_DONE] = "done",
@@ -164,6 +165,22 @@ static tt_status set_folder(tt_cli *cli, bool is_first,
                            run != NULL ? run->origin : "default", cli->arena);
 }
 
+static void say_aside(const char *folder, const char *aside)
+{
+    tt_term term;
+    tt_str text = {0}, folded = {0};
+    tt_term_init(&term, STDERR_FILENO);
+    tt_str_addf(&text, "note: %s is now %s", folder, aside);
+    tt_add_wrapped(&folded, tt_str_text(&text),
+                   &(tt_wrap){.width = term.is_live ? tt_term_width(&term) : 0,
+                              .indent = "  "});
+    tt_str_add(&folded, "\n");
+    if (tt_str_status(&folded) == TT_OK)
+        tt_term_write(&term, &folded);
+    tt_str_fini(&text);
+    tt_str_fini(&folded);
+}
+
 static tt_status set_aside(const tt_cli *cli, const tt_train_request *request)
 {
     const char *aside = NULL;
@@ -175,7 +192,7 @@ static tt_status set_aside(const tt_cli *cli, const tt_train_request *request)
     TT_TRY(tt_run_set_aside(request->folder, cli->arena, &aside));
     if (aside == NULL)
         return TT_OK;
-    fprintf(stderr, "note: %s is now %s\n", request->folder, aside);
+    say_aside(request->folder, aside);
     tt_record_move(full, aside, cli->arena);
     return TT_OK;
 }

@@ -62,11 +62,30 @@ static int64_t width_of(const tt_columns *c, int column)
     return width;
 }
 
+// Bit i: column i is left out, so that the rest fits.
+static uint64_t left_out(const tt_columns *c)
+{
+    uint64_t out = 0;
+    int64_t width = -2;
+    for (int i = 0; i < c->n; i++)
+        width += width_of(c, i) + 2;
+    for (int i = 0; i < 8 && c->drop[i] > 0 && c->width > 0; i++)
+        if (width > c->width) {
+            out |= (uint64_t)1 << c->drop[i];
+            width -= width_of(c, c->drop[i]) + 2;
+        }
+    return out;
+}
+
 static void print_cell(const tt_columns *c, const tt_term *term, int64_t i,
-                       tt_str *out)
+                       uint64_t hidden, tt_str *out)
 {
     const int column = (int)(i % c->n);
     const bool is_last = column == c->n - 1;
+    if (hidden >> column & 1) {
+        tt_str_add(out, column == c->n - 1 ? "\n" : "");
+        return;
+    }
     const bool is_right = c->right >> column & 1;
     const int gap = (int)(width_of(c, column) - tt_term_columns(c->cell[i]));
     if (is_right)
@@ -82,7 +101,8 @@ tt_status tt_columns_print(const tt_columns *c, const tt_term *term,
 {
     if (c->status != TT_OK)
         return c->status;
+    const uint64_t hidden = left_out(c);
     for (int64_t i = 0; i < c->n_cells; i++)
-        print_cell(c, term, i, out);
+        print_cell(c, term, i, hidden, out);
     return tt_str_status(out);
 }

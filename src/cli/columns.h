@@ -13,6 +13,8 @@ typedef struct tt_columns {
     tt_arena *arena;
     int n;          // columns
     uint64_t right; // bit i: column i is aligned to the right
+    int width;      // columns of the terminal; 0: no limit
+    int drop[8]; // columns to leave out, in this order, until it fits; 0 ends
     const char **cell;
     int64_t n_cells, capacity;
     tt_status status; // sticky

@@ -73,6 +73,8 @@ static void on_start(void *user, const tt_run_facts *facts)
                       .started = tt_clock_seconds()};
     snprintf(live->unit, sizeof live->unit, "%s",
              facts->unit == NULL ? "samples" : facts->unit);
+    if (facts->first_step > 0)
+        tt__live_take_up(live, facts->folder);
     if (p->live_term.is_live) {
         begin_above(p);
         tt__text_facts(&p->live_term, facts, live_width(p), &p->text);
@@ -80,6 +82,20 @@ static void on_start(void *user, const tt_run_facts *facts)
     }
     if (p->has_plain) {
         tt__text_facts(&p->plain_term, facts, 0, &p->text);
+        flush(p, &p->plain_term);
+    }
+}
+
+static void on_first(void *user, double loss)
+{
+    tt_progress *p = user;
+    if (p->live_term.is_live) {
+        begin_above(p);
+        tt__text_first(loss, p->live.steps, live_width(p), &p->text);
+        draw(p, true);
+    }
+    if (p->has_plain) {
+        tt__text_first(loss, p->live.steps, 0, &p->text);
         flush(p, &p->plain_term);
     }
 }
@@ -97,9 +113,9 @@ static void on_point(void *user, const tt_run_point *point)
 {
     tt_progress *p = user;
     tt_live *live = &p->live;
-    if (live->step != point->step) // a loop that reports points only
+    if (live->step < point->step) // a loop that reports points only
         tt_spark_add(&live->spark, point->loss);
-    live->step = point->step;
+    live->step = point->step > live->step ? point->step : live->step;
     live->steps = point->steps;
     live->loss = point->loss;
     live->point = *point;
@@ -119,11 +135,12 @@ static void on_eval(void *user, const tt_run_eval *eval)
     p->live.val = eval->loss;
     if (p->live_term.is_live) {
         begin_above(p);
-        tt__text_eval(&p->live_term, eval, p->live.steps, &p->text);
+        tt__text_eval(&p->live_term, eval, p->live.steps, live_width(p),
+                      &p->text);
         draw(p, true);
     }
     if (p->has_plain) {
-        tt__text_eval(&p->plain_term, eval, p->live.steps, &p->text);
+        tt__text_eval(&p->plain_term, eval, p->live.steps, 0, &p->text);
         flush(p, &p->plain_term);
     }
 }
@@ -132,16 +149,17 @@ static void on_text(void *user, tt_run_text kind, int64_t step,
                     const char *text)
 {
     tt_progress *p = user;
+    const tt_told told = {kind, step, text};
     if (p->live_term.is_live) {
         const bool was_drawn = p->live.is_drawn;
         begin_above(p);
-        tt__text_note(&p->live_term, kind, step, text, &p->text);
+        tt__text_note(&p->live_term, &told, live_width(p), &p->text);
         if (was_drawn)
             draw(p, true);
         flush(p, &p->live_term);
     }
     if (p->has_plain) {
-        tt__text_note(&p->plain_term, kind, step, text, &p->text);
+        tt__text_note(&p->plain_term, &told, 0, &p->text);
         flush(p, &p->plain_term);
     }
 }
@@ -184,6 +202,7 @@ tt_status tt_progress_open(bool wants_stdout, tt_progress **progress_out)
     p->plain_term.has_color = false;
     p->watch = (tt_watch){.user = p,
                           .start = on_start,
+                          .first = on_first,
                           .step = on_step,
                           .point = on_point,
                           .eval = on_eval,

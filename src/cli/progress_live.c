@@ -3,28 +3,20 @@
 
 #include "cli/progress_parts.h"
 #include "cli/table.h"
+#include "store/metrics.h"
 
 #include <math.h>
 
 enum { MIN_BAR = 8, MAX_BAR = 60 };
 
-// A terminal that has become narrower since has wrapped the lines.
-static int64_t rows_on_screen(const tt_live *live, int width)
-{
-    int64_t rows = 0;
-    for (int i = 0; i < TT_LIVE_ROWS; i++)
-        rows += live->columns[i] <= width
-                    ? 1
-                    : (live->columns[i] + width - 1) / width;
-    return rows;
-}
-
+// The cursor stands in the last row of the second line. A terminal that has become
+// narrower since may have wrapped both (most do) or cut them (xterm), and does not say
+// which; the row above is ours in either case, and no more than that is touched. What
+// was wrapped leaves a piece of the old line behind, and what comes next begins a line
+// of its own; nothing else is ever erased.
 static void go_to_first(const tt_live *live, int width, tt_str *out)
 {
-    const int64_t rows = rows_on_screen(live, width);
-    tt_str_add(out, "\r");
-    if (rows > 1)
-        tt_str_addf(out, "\033[%lldA", (long long)rows - 1);
+    tt_str_add(out, width < live->width ? "\r\033[1A\033[J\n" : "\r\033[1A");
 }
 
 void tt__live_clear(tt_live *live, int width, tt_str *out)
@@ -68,9 +60,9 @@ static void add_bar(const tt_term *term, double fraction, int64_t columns,
     tt_str_fini(&empty);
 }
 
-// "  620/2,000  31%  ━━━━━━╸─────────────  0:36 left"; returns its columns.
-static int64_t draw_first(const tt_live *live, const tt_term *term, int width,
-                          double now, tt_str *out)
+// "  620/2,000  31%  ━━━━━━╸─────────────  0:36 left".
+static void draw_first(const tt_live *live, const tt_term *term, int width,
+                       double now, tt_str *out)
 {
     tt_str left = {0}, right = {0};
     const double fraction = live->steps > 0 && live->step < live->steps
@@ -95,13 +87,10 @@ static int64_t draw_first(const tt_live *live, const tt_term *term, int width,
         add_bar(term, fraction, bar, out);
         columns += bar + 2;
     }
-    if (columns + 2 + tt_term_columns(tt_str_text(&right)) <= width) {
+    if (columns + 2 + tt_term_columns(tt_str_text(&right)) <= width)
         tt_str_addf(out, "  %s", tt_str_text(&right));
-        columns += 2 + tt_term_columns(tt_str_text(&right));
-    }
     tt_str_fini(&left);
     tt_str_fini(&right);
-    return columns;
 }
 
 typedef struct line { // what fits of the second line
@@ -134,6 +123,9 @@ static void add_rates(line *l, const tt_live *live)
     tt_add_count(&l->piece, p->rate);
     tt_str_addf(&l->piece, " %s/s", live->unit);
     add_piece(l, TT_STYLE_NONE);
+    if (isfinite(p->mfu))
+        tt_str_addf(&l->piece, "MFU %.1f%%", 100 * p->mfu);
+    add_piece(l, TT_STYLE_NONE);
     tt_add_bytes(&l->piece, p->memory_bytes);
     add_piece(l, TT_STYLE_NONE);
     tt_add_seconds(&l->piece, p->step_seconds);
@@ -150,8 +142,8 @@ static void add_rates(line *l, const tt_live *live)
     add_piece(l, TT_STYLE_DIM);
 }
 
-static int64_t draw_second(const tt_live *live, const tt_term *term, int width,
-                           tt_str *out)
+static void draw_second(const tt_live *live, const tt_term *term, int width,
+                        tt_str *out)
 {
     line l = {.term = term, .out = out, .width = width};
     const bool is_bad = !isfinite(live->loss);
@@ -170,7 +162,6 @@ static int64_t draw_second(const tt_live *live, const tt_term *term, int width,
     if (live->has_point)
         add_rates(&l, live);
     tt_str_fini(&l.piece);
-    return l.columns;
 }
 
 void tt__live_draw(tt_live *live, const tt_term *term, double now, tt_str *out)
@@ -180,9 +171,27 @@ void tt__live_draw(tt_live *live, const tt_term *term, double now, tt_str *out)
     const int width = tt_term_width(term);
     if (live->is_drawn)
         go_to_first(live, width, out);
-    live->columns[0] = draw_first(live, term, width - 1, now, out);
+    live->width = width;
+    draw_first(live, term, width - 1, now, out);
     tt_str_add(out, "\033[K\n");
-    live->columns[1] = draw_second(live, term, width - 3, out);
+    draw_second(live, term, width - 3, out);
     tt_str_add(out, "\033[J");
     live->is_drawn = true;
+}
+
+// Means of several steps count as all of these, since later ones come one by one.
+void tt__live_take_up(tt_live *live, const char *folder)
+{
+    tt_metrics metrics;
+    tt_arena *arena = tt_arena_create();
+    if (arena != NULL && tt_metrics_read(folder, arena, &metrics) == TT_OK) {
+        const tt_metric_series *s = tt_metrics_find(&metrics, "train/loss");
+        for (int64_t i = 0; s != NULL && i < s->n; i++) {
+            const int64_t before = i > 0 ? s->step[i - 1] : 0;
+            tt_spark_add_many(&live->spark, s->value[i], s->step[i] - before);
+        }
+        live->loss = tt_metrics_last(&metrics, "train/loss");
+        live->val = tt_metrics_last(&metrics, "val/loss");
+    }
+    tt_arena_destroy(arena);
 }

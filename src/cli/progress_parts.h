@@ -8,8 +8,6 @@
 #include "cli/term.h"
 #include "train/ranks.h"
 
-enum { TT_LIVE_ROWS = 2 };
-
 // What the live lines show.
 typedef struct tt_live {
     char unit[32];
@@ -20,8 +18,8 @@ typedef struct tt_live {
     bool has_point;
     double started, pointed_at; // tt_clock_seconds
     tt_spark spark;
-    int64_t columns[TT_LIVE_ROWS]; // that stand on the screen
     bool is_drawn;
+    int width; // that they were drawn for
 } tt_live;
 
 // Appends what goes back to the first live line and clears from there on; nothing
@@ -32,16 +30,25 @@ void tt__live_clear(tt_live *live, int width, tt_str *out);
 // the last.
 void tt__live_draw(tt_live *live, const tt_term *term, double now, tt_str *out);
 
-// Lines that stay. `width` 0: no limit.
+// Lines that stay; words are whole in `width` columns. 0: no limit.
 void tt__text_facts(const tt_term *term, const tt_run_facts *facts, int width,
                     tt_str *out);
+void tt__text_first(double loss, int64_t steps, int width, tt_str *out);
 void tt__text_point(const tt_run_point *point, const char *unit, tt_str *out);
 void tt__text_eval(const tt_term *term, const tt_run_eval *eval, int64_t steps,
+                   int width, tt_str *out);
+typedef struct tt_told {
+    tt_run_text kind;
+    int64_t step;
+    const char *text;
+} tt_told;
+void tt__text_note(const tt_term *term, const tt_told *told, int width,
                    tt_str *out);
-void tt__text_note(const tt_term *term, tt_run_text kind, int64_t step,
-                   const char *text, tt_str *out);
 void tt__text_end(const tt_term *term, const tt_run_end *end,
                   const tt_live *live, int width, tt_str *out);
-void tt__text_ranks(const tt_term *term, const tt_ranks *ranks, tt_str *out);
+void tt__text_ranks(const tt_term *term, const tt_ranks *ranks, int width,
+                    tt_str *out);
+// The curve and the last evaluation of a run that goes on.
+void tt__live_take_up(tt_live *live, const char *folder);
 
 #endif

@@ -40,12 +40,16 @@ static void add_rank(tt_columns *c, int32_t rank, const tt_rank_row *row)
 }
 
 static void add_table(const tt_term *term, const tt_ranks *ranks,
-                      tt_arena *arena, tt_str *out)
+                      tt_arena *arena, int width, tt_str *out)
 {
     static const char *const heading[] = {
         "  rank",       "host",   "sent",    "messages",
         "network busy", "hidden", "exposed", "waited for others"};
-    tt_columns c = {.arena = arena, .n = 8, .right = 0xfc};
+    tt_columns c = {.arena = arena,
+                    .n = 8,
+                    .right = 0xfc,
+                    .width = width,
+                    .drop = {3, 4, 7, 1, 2}};
     for (int i = 0; i < 8; i++)
         tt_columns_add(&c, heading[i]);
     for (int32_t r = 0; r < ranks->n && r < ROWS; r++)
@@ -55,19 +59,23 @@ static void add_table(const tt_term *term, const tt_ranks *ranks,
         tt_str_addf(out, "  and %d more, in ranks.json\n", ranks->n - ROWS);
 }
 
-void tt__text_ranks(const tt_term *term, const tt_ranks *ranks, tt_str *out)
+void tt__text_ranks(const tt_term *term, const tt_ranks *ranks, int width,
+                    tt_str *out)
 {
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)
         return;
-    tt_str sentence = {0};
-    add_table(term, ranks, arena, out);
+    tt_str sentence = {0}, clean = {0};
+    add_table(term, ranks, arena, width, out);
     tt_ranks_sentence(ranks, &sentence);
     if (sentence.n > 0) {
         tt_str_add(out, "  ");
-        tt_term_add_foreign(tt_str_text(&sentence), false, out);
+        tt_term_add_foreign(tt_str_text(&sentence), false, &clean);
+        tt_add_wrapped(out, tt_str_text(&clean),
+                       &(tt_wrap){.width = width, .used = 2, .indent = "  "});
         tt_str_add(out, "\n");
     }
+    tt_str_fini(&clean);
     tt_str_fini(&sentence);
     tt_arena_destroy(arena);
 }

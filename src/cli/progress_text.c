@@ -111,6 +111,18 @@ static void add_percent(tt_str *out, const char *name, double fraction)
         tt_str_addf(out, "  %s %.2f%%", name, 100 * fraction);
 }
 
+void tt__text_first(double loss, int64_t steps, int width, tt_str *out)
+{
+    tt_str line = {0};
+    tt_str_addf(&line, "step 0/%lld  loss ", (long long)steps);
+    tt_add_loss(&line, loss);
+    tt_str_add(&line, "  before the first update");
+    tt_add_wrapped(out, tt_str_text(&line),
+                   &(tt_wrap){.width = width, .indent = "  "});
+    tt_str_add(out, "\n");
+    tt_str_fini(&line);
+}
+
 void tt__text_point(const tt_run_point *p, const char *unit, tt_str *out)
 {
     tt_str_addf(out, "step %lld/%lld  loss ", (long long)p->step,
@@ -126,7 +138,10 @@ void tt__text_point(const tt_run_point *p, const char *unit, tt_str *out)
     tt_add_seconds(out, p->step_seconds);
     tt_str_add(out, "  ");
     tt_add_count(out, p->rate);
-    tt_str_addf(out, " %s/s  mem ", unit);
+    tt_str_addf(out, " %s/s", unit);
+    if (isfinite(p->mfu))
+        tt_str_addf(out, "  MFU %.1f%%", 100 * p->mfu);
+    tt_str_add(out, "  mem ");
     tt_add_bytes(out, p->memory_bytes);
     if (p->trouble != NULL)
         tt_str_addf(out, "  %s", p->trouble);
@@ -134,9 +149,9 @@ void tt__text_point(const tt_run_point *p, const char *unit, tt_str *out)
 }
 
 void tt__text_eval(const tt_term *term, const tt_run_eval *e, int64_t steps,
-                   tt_str *out)
+                   int width, tt_str *out)
 {
-    tt_str line = {0};
+    tt_str line = {0}, folded = {0};
     tt_str_addf(&line, "eval %lld/%lld  loss ", (long long)e->step,
                 (long long)steps);
     tt_add_loss(&line, e->loss);
@@ -145,46 +160,66 @@ void tt__text_eval(const tt_term *term, const tt_run_eval *e, int64_t steps,
         tt_str_addf(&line, "  perplexity %.4g", e->perplexity);
     tt_str_add(&line, "  ");
     tt_add_seconds(&line, e->seconds);
+    tt_str_add(&line, e->is_best ? "  best" : "");
+    tt_add_wrapped(&folded, tt_str_text(&line),
+                   &(tt_wrap){.width = width, .indent = "  "});
     tt_term_add(term, e->is_best ? TT_STYLE_GOOD : TT_STYLE_NONE,
-                tt_str_text(&line), out);
-    tt_term_add(term, TT_STYLE_GOOD, e->is_best ? "  best" : "", out);
+                tt_str_text(&folded), out);
     tt_str_add(out, "\n");
     tt_str_fini(&line);
+    tt_str_fini(&folded);
 }
 
 // The lines of a sample are set off, so that they are not taken for ours.
-static void add_sample(const tt_term *term, int64_t step, const char *text,
+static void add_sample(const tt_term *term, const tt_told *told, int width,
                        tt_str *out)
 {
-    tt_str clean = {0};
-    tt_term_add_foreign(text, true, &clean);
-    tt_str_addf(out, "sample at step %lld\n", (long long)step);
+    tt_str clean = {0}, bar = {0}, line = {0};
+    tt_term_add_foreign(told->text, true, &clean);
+    tt_str_addf(out, "sample at step %lld\n", (long long)told->step);
+    tt_term_add(term, TT_STYLE_DIM, term->has_utf8 ? "  │ " : "  | ", &bar);
     const char *at = tt_str_text(&clean);
     while (*at != '\0') {
         const int64_t n = (int64_t)strcspn(at, "\n");
-        tt_term_add(term, TT_STYLE_DIM, term->has_utf8 ? "  │ " : "  | ", out);
-        tt_str_add_bytes(out, at, n);
+        tt_str_clear(&line);
+        tt_str_add_bytes(&line, at, n);
+        tt_str_add(out, tt_str_text(&bar));
+        const int rest = width > 8 ? width - 4 : 0; // the bar takes 4
+        tt_str folded = {0};
+        tt_add_wrapped(&folded, tt_str_text(&line),
+                       &(tt_wrap){.width = rest, .indent = ""});
+        for (const char *c = tt_str_text(&folded); *c != '\0'; c++) {
+            tt_str_add_bytes(out, c, 1);
+            tt_str_add(out, *c == '\n' ? tt_str_text(&bar) : "");
+        }
+        tt_str_fini(&folded);
         tt_str_add(out, "\n");
         at += n + (at[n] == '\n');
     }
     tt_str_fini(&clean);
+    tt_str_fini(&bar);
+    tt_str_fini(&line);
 }
 
-void tt__text_note(const tt_term *term, tt_run_text kind, int64_t step,
-                   const char *text, tt_str *out)
+void tt__text_note(const tt_term *term, const tt_told *told, int width,
+                   tt_str *out)
 {
-    if (kind == TT_TEXT_SAMPLE) {
-        add_sample(term, step, text, out);
+    const bool is_warning = told->kind == TT_TEXT_WARNING;
+    if (told->kind == TT_TEXT_SAMPLE) {
+        add_sample(term, told, width, out);
         return;
     }
-    tt_str line = {0};
-    tt_str_addf(&line, "%s at step %lld: ",
-                kind == TT_TEXT_WARNING ? "warning" : "note", (long long)step);
-    tt_term_add_foreign(text, false, &line);
-    tt_term_add(term, kind == TT_TEXT_WARNING ? TT_STYLE_WARNING : TT_STYLE_DIM,
-                tt_str_text(&line), out);
+    tt_str line = {0}, folded = {0};
+    tt_str_addf(&line, "%s at step %lld: ", is_warning ? "warning" : "note",
+                (long long)told->step);
+    tt_term_add_foreign(told->text, false, &line);
+    tt_add_wrapped(&folded, tt_str_text(&line),
+                   &(tt_wrap){.width = width, .indent = "  "});
+    tt_term_add(term, is_warning ? TT_STYLE_WARNING : TT_STYLE_DIM,
+                tt_str_text(&folded), out);
     tt_str_add(out, "\n");
     tt_str_fini(&line);
+    tt_str_fini(&folded);
 }
 
 static void end_line(const tt_run_end *e, const tt_live *live, tt_str *out)
@@ -249,7 +284,11 @@ void tt__text_end(const tt_term *term, const tt_run_end *e, const tt_live *live,
                   int width, tt_str *out)
 {
     rows r = {.term = term, .width = width, .out = out};
-    end_line(e, live, &r.value);
+    tt_str line = {0};
+    end_line(e, live, &line);
+    tt_add_wrapped(&r.value, tt_str_text(&line),
+                   &(tt_wrap){.width = width, .indent = "  "});
+    tt_str_fini(&line);
     tt_term_add(term,
                 e->reason == TT_RUN_FAILED ? TT_STYLE_WARNING : TT_STYLE_BOLD,
                 tt_str_text(&r.value), out);
@@ -262,7 +301,7 @@ void tt__text_end(const tt_term *term, const tt_run_end *e, const tt_live *live,
     }
     stalls_row(&r, &e->time, e->ranks != NULL);
     if (e->ranks != NULL)
-        tt__text_ranks(term, e->ranks, out);
+        tt__text_ranks(term, e->ranks, width, out);
     if (e->folder != NULL && e->reason != TT_RUN_FAILED) {
         tt_term_add_foreign(e->folder, false, &r.value);
         tt_str_add(&r.value, "/report.html");

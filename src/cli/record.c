@@ -145,6 +145,13 @@ static void on_start(void *user, const tt_run_facts *facts)
     save(r, facts->first_step > 0);
 }
 
+static void on_first(void *user, double loss)
+{
+    const tt_record *r = user;
+    if (r->shown.first != NULL)
+        r->shown.first(r->shown.user, loss);
+}
+
 static void on_step(void *user, int64_t step, double loss)
 {
     tt_record *r = user;
@@ -227,8 +234,14 @@ tt_status tt_record_open(const tt_watch *shown, tt_record **record_out)
         return tt_fail(TT_ERR_NOMEM, "no memory for the history of runs");
     }
     r->shown = *shown;
-    r->watch =
-        (tt_watch){r, on_start, on_step, on_point, on_eval, on_text, on_end};
+    r->watch = (tt_watch){.user = r,
+                          .start = on_start,
+                          .first = on_first,
+                          .step = on_step,
+                          .point = on_point,
+                          .eval = on_eval,
+                          .text = on_text,
+                          .end = on_end};
     *record_out = r;
     return TT_OK;
 }

@@ -10,20 +10,31 @@ static void merge_pairs(tt_spark *s)
     s->per_mean *= 2;
 }
 
-void tt_spark_add(tt_spark *s, double value)
+void tt_spark_add_many(tt_spark *s, double value, int64_t n)
 {
     if (!isfinite(value))
         return;
     if (s->per_mean == 0)
         s->per_mean = 1;
-    s->sum += value;
-    if (++s->n_sum < s->per_mean)
-        return;
-    s->mean[s->n++] = s->sum / (double)s->n_sum;
-    s->sum = 0;
-    s->n_sum = 0;
-    if (s->n == TT_SPARK_MAX)
-        merge_pairs(s);
+    while (n > 0) {
+        const int64_t room = s->per_mean - s->n_sum;
+        const int64_t some = n < room ? n : room;
+        s->sum += value * (double)some;
+        s->n_sum += some;
+        n -= some;
+        if (s->n_sum < s->per_mean)
+            return;
+        s->mean[s->n++] = s->sum / (double)s->n_sum;
+        s->sum = 0;
+        s->n_sum = 0;
+        if (s->n == TT_SPARK_MAX)
+            merge_pairs(s);
+    }
+}
+
+void tt_spark_add(tt_spark *s, double value)
+{
+    tt_spark_add_many(s, value, 1);
 }
 
 // The mean of the part of the series that falls on column `i` of `n`.

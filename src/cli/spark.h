@@ -20,6 +20,8 @@ typedef struct tt_spark {
 } tt_spark; // zero-initialise
 
 void tt_spark_add(tt_spark *spark, double value); // not finite: ignored
+// The same `n` times, in no more time.
+void tt_spark_add_many(tt_spark *spark, double value, int64_t n);
 
 // Appends exactly `columns` columns.
 void tt_spark_draw(const tt_spark *spark, int columns, bool has_utf8,

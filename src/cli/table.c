@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { NAME_COLUMNS = 12, INDENT = 2 };
+enum { NAME_COLUMNS = 12, INDENT = 2, DEEP = 2 * INDENT };
 
 // Bytes of the longest beginning of `text` that ends before a blank and has at
 // most `columns` columns; a single word that is longer is kept whole.
@@ -20,27 +20,55 @@ static int64_t line_length(const char *text, int64_t columns)
     return i;
 }
 
+void tt_add_wrapped(tt_str *out, const char *text, const tt_wrap *wrap)
+{
+    const int64_t all = wrap->width <= 0 ? INT32_MAX : wrap->width;
+    int64_t room = all - wrap->used;
+    for (bool is_first = true; is_first || *text != '\0'; is_first = false) {
+        if (!is_first)
+            tt_str_addf(out, "\n%s", wrap->indent);
+        // A first word that does not fit behind what stands there begins a line.
+        int64_t n = line_length(text, room);
+        const bool is_late =
+            is_first && wrap->used > 0 && (int64_t)strcspn(text, " ") > room;
+        n = is_late ? 0 : n;
+        int64_t shown = n;
+        while (shown > 0 && text[shown - 1] == ' ' && text[n] != '\0')
+            shown--;
+        tt_str_add_bytes(out, text, shown);
+        text += n;
+        while (*text == ' ')
+            text++;
+        room = all - tt_term_columns(wrap->indent);
+        room = room < 1 ? 1 : room;
+    }
+}
+
+enum { NARROW = 20 }; // columns that a value wants beside its name
+
 void tt_table_row(const tt_term *term, const char *name, const char *value,
                   int width, tt_str *out)
 {
-    const int64_t indent = INDENT + NAME_COLUMNS + 1;
-    const int64_t room = width - indent;
+    static const char blanks[] = "               ";
+    const int64_t column = INDENT + NAME_COLUMNS + 1;
+    const bool is_below = width > 0 && width - column < NARROW;
     tt_str_addf(out, "%*s", INDENT, "");
     tt_term_add(term, TT_STYLE_DIM, name, out);
     const int64_t named = tt_term_columns(name);
-    tt_str_addf(out, "%*s",
-                (int)(named < NAME_COLUMNS ? NAME_COLUMNS + 1 - named : 1), "");
-    const int64_t columns = width == 0 ? INT32_MAX : room < 20 ? 20 : room;
-    for (bool is_first = true; is_first || *value != '\0'; is_first = false) {
-        const int64_t n = line_length(value, columns);
-        if (!is_first)
-            tt_str_addf(out, "%*s", (int)indent, "");
-        tt_str_add_bytes(out, value, n);
-        tt_str_add(out, "\n");
-        value += n;
-        while (*value == ' ')
-            value++;
-    }
+    if (is_below)
+        tt_str_addf(out, "\n%*s", DEEP, "");
+    else
+        tt_str_addf(out, "%*s",
+                    (int)(named < NAME_COLUMNS ? NAME_COLUMNS + 1 - named : 1),
+                    "");
+    const int64_t indent = is_below ? DEEP : column;
+    const int64_t used =
+        is_below || named < NAME_COLUMNS ? indent : INDENT + named + 1;
+    tt_add_wrapped(out, value,
+                   &(tt_wrap){.width = width,
+                              .used = used,
+                              .indent = blanks + sizeof blanks - 1 - indent});
+    tt_str_add(out, "\n");
 }
 
 void tt_add_loss(tt_str *out, double loss)

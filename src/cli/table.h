@@ -14,6 +14,15 @@
 void tt_table_row(const tt_term *term, const char *name, const char *value,
                   int width, tt_str *out);
 
+typedef struct tt_wrap {
+    int64_t width;      // columns; 0: no limit
+    int64_t used;       // of the first line, before the text
+    const char *indent; // of the others
+} tt_wrap;
+
+// Appends text whose words stay whole; one that is longer than a line does, too.
+void tt_add_wrapped(tt_str *out, const char *text, const tt_wrap *wrap);
+
 void tt_add_loss(tt_str *out, double loss); // 1.8870; 3.2e+41 where it exploded
 void tt_add_seconds(tt_str *out, double seconds); // 29.1 ms, 4.2 s, 1:02:03
 void tt_add_left(tt_str *out, double seconds);    // 0:36, 1:02:03

@@ -203,6 +203,8 @@ static tt_status train(tt_trainer *t, tt_run_reason *reason_out,
         TT_TRY(tt_ranks_report_step(t->report, t->state.step, started));
         if (verdict == TT_VERDICT_ROLLBACK)
             continue;
+        if (t->state.step == 1)
+            tt__trainer_log_first(t, &result);
         if (w != NULL && w->step != NULL)
             w->step(w->user, t->state.step, result.loss);
         if (is_due(t->state.step, o->log_every) ||

@@ -112,6 +112,8 @@ void tt__trainer_say(tt_trainer *t, tt_run_text kind, const char *text);
 void tt__trainer_tell(const tt_trainer *t, tt_run_text kind, const char *text);
 void tt__trainer_say_lines(tt_trainer *t, tt_run_text kind, const tt_str *text);
 void tt__trainer_log(tt_trainer *t, const tt_step_result *step);
+// The loss of the first step is that of the weights a run begins with: step 0's.
+void tt__trainer_log_first(tt_trainer *t, const tt_step_result *step);
 void tt__trainer_log_score(tt_trainer *t, const tt_score *score);
 // ---- trainer_report.c ----------------------------------------------------
 

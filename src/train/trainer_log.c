@@ -113,6 +113,21 @@ static double units_per_step(const tt_trainer *t)
     return is_tokens(t) ? samples * (double)t->job->io.seq : samples;
 }
 
+// Of the peak of all devices together; NaN where a backend does not know its own, and
+// for precisions that it does not speak of.
+static double utilisation(const tt_trainer *t, double seconds)
+{
+    const tt_job *job = t->job;
+    const int precision = job->options.precision;
+    const double devices = (double)job->peers.size / (double)job->on_device;
+    const double times = precision == TT_PRECISION_FP8 ? 2 : 1;
+    if (job->backend->target.peak_flops <= 0 || job->on_device < 1 ||
+        precision == TT_PRECISION_FP32 || precision == TT_PRECISION_FP64)
+        return (double)NAN;
+    return tt_job_flops(job) / seconds /
+           (times * devices * job->backend->target.peak_flops);
+}
+
 static tt_run_point make_point(tt_trainer *t, const tt_step_result *step)
 {
     const tt_train_state *s = &t->state;
@@ -136,6 +151,7 @@ static tt_run_point make_point(tt_trainer *t, const tt_step_result *step)
         .step_seconds = seconds,
         .rate = units_per_step(t) / seconds,
         .flops_per_second = tt_job_flops(t->job) / seconds,
+        .mfu = utilisation(t, seconds),
         .elapsed = now - t->started,
         .eta = done > 0 ? (now - t->started) / done * left : (double)NAN,
         .memory_bytes = memory_now(t, now),
@@ -171,6 +187,7 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
     if (o->nan == TT_NAN_ROLLBACK || o->spike == TT_SPIKE_ROLLBACK)
         n = add(m, n, "rollbacks", (double)policy->rollbacks);
     n = add(m, n, "step_seconds", p->step_seconds);
+    n = add(m, n, "mfu", p->mfu);
     n = add(m, n, is_tokens(t) ? "tokens_per_second" : "images_per_second",
             p->rate);
     if (t->has_point) {
@@ -181,6 +198,24 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
     }
     tt__trainer_check_log(
         t, tt_run_log(t->run, p->step, tt__trainer_seconds(t), m, n));
+}
+
+void tt__trainer_log_first(tt_trainer *t, const tt_step_result *step)
+{
+    const tt_watch *w = t->request->watch;
+    const double correct = step->correct / step->count;
+    if (!isfinite(step->loss) || step->count <= 0)
+        return;
+    if (t->run != NULL) {
+        tt_metric m[4];
+        int n = add(m, 0, "train/loss", step->loss);
+        n = add(m, n, "train/accuracy", is_tokens(t) ? (double)NAN : correct);
+        n = add(m, n, "train/perplexity",
+                is_tokens(t) ? exp(step->loss) : (double)NAN);
+        tt__trainer_check_log(t, tt_run_log(t->run, 0, 0, m, n));
+    }
+    if (w != NULL && w->first != NULL)
+        w->first(w->user, step->loss);
 }
 
 void tt__trainer_log(tt_trainer *t, const tt_step_result *step)

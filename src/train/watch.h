@@ -39,6 +39,7 @@ typedef struct tt_run_point { // after a step that is logged
     double step_seconds;                         // mean since the last point
     double rate;                                 // units per second
     double flops_per_second;
+    double mfu;           // of the devices' peak; NaN: not known
     double elapsed, eta;  // seconds
     int64_t memory_bytes; // resident, of this process
     const char *trouble;  // what is not saved, a constant; NULL: all is well
@@ -78,6 +79,8 @@ typedef enum tt_run_text {
 typedef struct tt_watch { // any may be NULL
     void *user;
     void (*start)(void *user, const tt_run_facts *facts);
+    // The loss of the first batch, before anything was updated. Once in a run.
+    void (*first)(void *user, double loss);
     // After every step, logged or not: cheap.
     void (*step)(void *user, int64_t step, double loss);
     void (*point)(void *user, const tt_run_point *point);

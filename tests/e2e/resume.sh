@@ -116,7 +116,7 @@ train gpt.yaml run=free-fork train.steps=14 optim.lr=0.02
 train gpt.yaml run=free train.steps=10 optim.lr=0.02 --fresh
 grep -q 'free is now free.1' err || fail "does not say where the old run is"
 [ -d free.1/checkpoints/step-00000010 ] || fail "the old run is lost"
-[ "$(grep -c train/loss free/metrics.jsonl)" -eq 4 ] || fail "not a fresh run"
+[ "$(grep -c train/loss free/metrics.jsonl)" -eq 5 ] || fail "not a fresh run"
 
 # A checkpoint that was damaged is not used: the one before is, with a message.
 train gpt.yaml run=torn train.steps=10 train.stop=6 checkpoint.every=3

@@ -74,7 +74,7 @@ for file in config.yaml metrics.jsonl report.html \
     checkpoints/step-00000012/model.safetensors; do
     [ -s $run/$file ] || fail "no $file"
 done
-[ "$(grep -c train/loss $run/metrics.jsonl)" -eq 3 ] || fail "not 3 points"
+[ "$(grep -c train/loss $run/metrics.jsonl)" -eq 4 ] || fail "not step 0 and 3 points"
 [ "$(grep -c val/loss $run/metrics.jsonl)" -eq 2 ] || fail "not 2 evaluations"
 grep -v '^#' one.yaml | cmp -s - $run/config.yaml || fail "other config.yaml"
 

@@ -10,6 +10,7 @@
 #include "backend/cuda/links.h"
 #include "backend/cuda/paper.h"
 #include "backend/cuda/queue.h"
+#include "backend/peak.h"
 #include "base/alloc.h"
 
 #include <stdio.h>
@@ -233,7 +234,9 @@ static tt_status open_device(tt__cuda *d, tt_backend *backend)
     memcpy(backend->id, info.id, sizeof backend->id);
     snprintf(backend->name, sizeof backend->name, "%s", info.name);
     backend->target.memory_bytes = info.free_bytes;
-    backend->target.peak_flops = info.peak_flops;
+    backend->target.peak_flops = tt_peak_flops(info.name);
+    if (backend->target.peak_flops <= 0)
+        backend->target.peak_flops = info.peak_flops;
     return TT_OK;
 }
 
