@@ -47,6 +47,13 @@ static tt_status unpack(tt_blob *blob)
     return TT_OK;
 }
 
+tt_status tt_blob_unpack(tt_blob *blob)
+{
+    const bool is_packed =
+        blob->n >= 3 && memcmp(blob->p, "\x1f\x8b\x08", 3) == 0;
+    return is_packed ? unpack(blob) : TT_OK;
+}
+
 tt_status tt_blob_open(const char *path, tt_blob *blob_out)
 {
     tt_blob blob = {0};

@@ -20,6 +20,8 @@ typedef struct tt_blob {
 } tt_blob;
 tt_status tt_blob_open(const char *path, tt_blob *blob_out);
 void tt_blob_close(tt_blob *blob);
+// Unpacks what begins like a .gz file, whatever its name.
+tt_status tt_blob_unpack(tt_blob *blob);
 
 typedef struct tt_paths {
     int64_t n;

@@ -84,35 +84,41 @@ static tt_status open_member(const char *path, const char *inside,
     return status == TT_OK ? status : tt_fail_context(status, "%s", path);
 }
 
-// The path when there is such a file or array; else NULL.
-static const char *existing(tt_arena *arena, const char *path)
+// *found_out is the path when there is such a file or array, else NULL.
+static tt_status find_existing(tt_arena *arena, const char *path,
+                               const char **found_out)
 {
     const char *inside = path != NULL ? inside_npz(path) : NULL;
-    if (inside == NULL)
-        return tt__name_existing(arena, path);
     tt_zip zip = {0};
     tt_zip_member m = {0};
     bool has_it = false;
-    if (open_npz(path, inside, &zip) != TT_OK)
-        return NULL;
-    if (find_member(&zip, inside, &m, &has_it) != TT_OK)
-        has_it = false;
+    *found_out = NULL;
+    if (inside == NULL) {
+        *found_out = tt__name_existing(arena, path);
+        return TT_OK;
+    }
+    TT_TRY(open_npz(path, inside, &zip));
+    const tt_status status = find_member(&zip, inside, &m, &has_it);
     tt_zip_close(&zip);
-    return has_it ? path : NULL;
+    if (status == TT_OK && has_it)
+        *found_out = path;
+    return status;
 }
 
-static const char *val_of(tt_arena *arena, const char *path)
+static tt_status find_val(tt_arena *arena, const char *path,
+                          const char **found_out)
 {
     static const char *const words[] = {"test", "val", "valid", "validation"};
-    if (inside_npz(path) == NULL)
-        return tt__name_of_val(arena, path);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const char *found =
-            existing(arena, tt__name_swap(arena, path, "train", words[i]));
-        if (found != NULL)
-            return found;
+    *found_out = NULL;
+    if (inside_npz(path) == NULL) {
+        *found_out = tt__name_of_val(arena, path);
+        return TT_OK;
     }
-    return NULL;
+    for (size_t i = 0; *found_out == NULL && i < sizeof words / sizeof *words;
+         i++)
+        TT_TRY(find_existing(
+            arena, tt__name_swap(arena, path, "train", words[i]), found_out));
+    return TT_OK;
 }
 
 static tt_status open_array(const char *path, tt_array *array)
@@ -203,9 +209,11 @@ static tt_status find_labels(tt_arena *arena, split *s)
     if (s->labels[0] != '\0')
         return TT_OK;
     for (int i = 0; i < N_PAIRS; i++) {
-        const char *found =
-            existing(arena, tt__name_swap(arena, s->path, pairs[i].samples,
-                                          pairs[i].labels));
+        const char *found = NULL;
+        TT_TRY(find_existing(
+            arena,
+            tt__name_swap(arena, s->path, pairs[i].samples, pairs[i].labels),
+            &found));
         if (found != NULL) {
             s->labels = found;
             return TT_OK;
@@ -248,7 +256,7 @@ static tt_status fill(tt_arrays *a, const tt_source_request *r, const params *p)
     if (r->val[0] != '\0')
         TT_TRY(find_samples("data.val", r->val, a->arena, &val.path));
     else
-        val.path = val_of(a->arena, train.path);
+        TT_TRY(find_val(a->arena, train.path, &val.path));
     const bool is_own = val.path != NULL && r->split == TT_SPLIT_VAL;
     TT_TRY(open_split(a, is_own ? &val : &train, p->layout));
     if (val.path == NULL)

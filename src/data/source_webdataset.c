@@ -1,22 +1,31 @@
 // webdataset - images in tar shards.
 //
 // Adjacent members whose paths agree up to the first dot of the last name are one
-// sample: KEY.jpg, .jpeg or .png is its image, KEY.cls its class as a decimal
-// number, other members are not looked at. Opening walks all headers and reads the
-// classes; of each sample 40 bytes and its name are kept. Validation is data.val,
-// or the last part of all samples. Shards are opened for every image, so there may
-// be any number of them.
+// sample: KEY.jpg (or what else decode.h names) is its image. KEY.cls is its class, a
+// decimal number; without it that is "label", "class", "cls" or "target" of KEY.json,
+// or the number in KEY.txt. Where there is no such member, one with more dots will do:
+// KEY.left.jpg. Other members are not looked at.
+//
+// Opening walks all headers and reads the classes; of each sample 40 bytes and its
+// name are kept. Validation is data.val, or the last part of all samples. Shards are
+// opened for every image, so there may be any number of them; those that are packed
+// (.tar.gz) are unpacked into memory.
 
 #include "base/alloc.h"
+#include "base/json_read.h"
 #include "data/decode.h"
 #include "data/decode_file.h"
+#include "data/files.h"
 #include "data/tar.h"
 #include "data/tar_shards.h"
 
 #include <string.h>
 #include <strings.h>
 
-enum { MAX_CLASS = 1 << 24, CLASS_TEXT = 32 };
+enum { MAX_CLASS = 1 << 24, MAX_LABEL = 1 << 20 };
+
+// Of all packed shards together.
+static const int64_t max_unpacked = (int64_t)2 << 30;
 
 typedef struct sample {
     int64_t offset, bytes; // of the image
@@ -27,6 +36,8 @@ typedef struct sample {
 typedef struct webdataset {
     tt_source source;
     tt_file_list shards;
+    tt_blob *unpacked;    // [shards]: those that are packed
+    int64_t unpacked_all; // bytes of them
     tt_str names;
     sample *v;
     int64_t n, capacity, first; // the split begins at `first`
@@ -35,6 +46,9 @@ typedef struct webdataset {
 static void close_source(tt_source *source)
 {
     webdataset *w = (webdataset *)source;
+    for (int64_t i = 0; w->unpacked != NULL && i < w->shards.n; i++)
+        tt_blob_close(&w->unpacked[i]);
+    tt_free(w->unpacked);
     tt_file_list_fini(&w->shards);
     tt_str_fini(&w->names);
     tt_free(w->v);
@@ -46,6 +60,15 @@ static tt_status read_encoded(const tt_source *source, int64_t index,
 {
     const webdataset *w = (const webdataset *)source;
     const sample *s = &w->v[w->first + index];
+    const tt_blob *blob = &w->unpacked[s->shard];
+    if (blob->p != NULL) {
+        out->bytes = tt_alloc(s->bytes + 1);
+        if (out->bytes == NULL)
+            return tt_fail(TT_ERR_NOMEM, "there is no memory for an image");
+        memcpy(out->bytes, blob->p + s->offset, (size_t)s->bytes);
+        out->n = s->bytes;
+        return TT_OK;
+    }
     return tt_encoded_read(tt_file_list_at(&w->shards, s->shard), s->offset,
                            s->bytes, out);
 }
@@ -76,12 +99,17 @@ static tt_status files(const tt_source *source, tt_file_list *list)
     return TT_OK;
 }
 
+// How well a member fits: one with more dots gives way to one without, and a class in
+// a text to one in JSON and that to a .cls.
+enum { NONE, DOTTED = 1, PLAIN = 8, TXT = 1, JSON = 2, CLS = 3 };
+
 // One sample while its members are met.
 typedef struct group {
     const char *shard;
     tt_tar *tar;
-    tt_str key; // "" before the first
-    bool has_image, has_label;
+    tt_str key;       // "" before the first
+    int image, label; // how well they fit; NONE: not there
+    bool is_foreign;  // it has an image of a kind that is not read
     sample sample;
 } group;
 
@@ -107,59 +135,146 @@ static tt_status add_sample(webdataset *w, const group *g)
     return TT_OK;
 }
 
+static tt_status incomplete(const group *g)
+{
+    return tt_fail(
+        TT_ERR_ARG,
+        "%s: sample %s has no %s; the members of a sample must stand "
+        "together",
+        g->shard, g->key.text,
+        g->image != NONE ? "class (.cls, or a number in .json or "
+                           ".txt)"
+        : g->is_foreign  ? "image that can be read (" TT_DECODE_NAMES
+                          "), but one of another kind"
+                        : "image (" TT_DECODE_NAMES ")");
+}
+
 static tt_status end_group(webdataset *w, group *g)
 {
     if (g->key.n > 0) {
-        if (!g->has_image || !g->has_label)
-            return tt_fail(TT_ERR_ARG,
-                           "%s: sample %s has no %s; the members of a sample "
-                           "must stand together",
-                           g->shard, g->key.text,
-                           g->has_image ? "class (.cls)"
-                                        : "image (.jpg, .jpeg or .png)");
+        if (g->image == NONE || g->label == NONE)
+            return incomplete(g);
         TT_TRY(add_sample(w, g));
     }
-    g->has_image = g->has_label = false;
+    g->image = g->label = NONE;
+    g->is_foreign = false;
     return TT_OK;
 }
 
-static tt_status read_label(group *g, const tt_tar_member *m)
+static tt_status bad_label(const group *g, const char *name)
 {
-    char text[CLASS_TEXT + 1] = "";
-    const char *p = text;
+    return tt_fail(TT_ERR_ARG,
+                   "%s: %s is not the number of a class, from 0 to %d",
+                   g->shard, name, MAX_CLASS);
+}
+
+// A whole number with nothing but blanks around it.
+static bool read_number(const char *text, int64_t n, int64_t *out)
+{
+    const char *p = text, *end = text + n;
     int64_t label = 0;
-    if (m->bytes <= CLASS_TEXT)
-        TT_TRY(tt_tar_read(g->tar, m, m->bytes, text));
-    while (*p == ' ')
+    while (p < end && (*p == ' ' || *p == '\t'))
         p++;
     const char *digits = p;
-    for (; *p >= '0' && *p <= '9' && label <= MAX_CLASS; p++)
+    for (; p < end && *p >= '0' && *p <= '9' && label <= MAX_CLASS; p++)
         label = label * 10 + (*p - '0');
-    const char *end = p + strspn(p, " \r\n");
-    if (p == digits || end < text + (m->bytes <= CLASS_TEXT ? m->bytes : 0) ||
-        label > MAX_CLASS)
-        return tt_fail(TT_ERR_ARG,
-                       "%s: %s is not the number of a class, from 0 to %d",
-                       g->shard, m->name, MAX_CLASS);
+    const bool has_digits = p > digits;
+    while (p < end && strchr(" \t\r\n", *p) != NULL && *p != '\0')
+        p++;
+    *out = label;
+    return has_digits && p == end && label <= MAX_CLASS;
+}
+
+static tt_status read_json(const group *g, const tt_tar_member *m,
+                           const char *text, int64_t *out)
+{
+    static const char *const names[] = {"label", "class", "cls", "target"};
+    const tt_json_value *root = NULL, *found = NULL;
+    tt_arena *arena = tt_arena_create();
+    if (arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "there is no memory to read %s", m->name);
+    const tt_status status =
+        tt_json_read(text, m->bytes, m->name, arena, &root);
+    for (int i = 0; status == TT_OK && found == NULL && i < 4; i++)
+        found = tt_json_get(root, names[i]);
+    *out = -1;
+    if (found != NULL && found->type == TT_JSON_NUMBER)
+        *out = tt_json_int(found, -1);
+    const bool is_missing = found == NULL;
+    tt_arena_destroy(arena);
+    if (status != TT_OK)
+        return tt_fail_context(status, "%s", g->shard);
+    if (is_missing)
+        *out = -2; // a .txt may have it
+    return TT_OK;
+}
+
+static tt_status read_label(group *g, const tt_tar_member *m, int kind)
+{
+    int64_t label = -1;
+    tt_status status = TT_OK;
+    if (m->bytes > MAX_LABEL)
+        return kind == CLS ? bad_label(g, m->name) : TT_OK;
+    char *text = tt_alloc(m->bytes + 1);
+    if (text == NULL)
+        return tt_fail(TT_ERR_NOMEM, "there is no memory to read %s", m->name);
+    status = tt_tar_read(g->tar, m, m->bytes, text);
+    if (status == TT_OK && kind == JSON)
+        status = read_json(g, m, text, &label);
+    else if (status == TT_OK && !read_number(text, m->bytes, &label))
+        label = kind == TXT ? -2 : -1; // a text may be a caption
+    tt_free(text);
+    TT_TRY(status);
+    if (label == -2)
+        return TT_OK;
+    if (label < 0 || label > MAX_CLASS)
+        return bad_label(g, m->name);
     g->sample.label = (int32_t)label;
+    g->label = kind;
+    return TT_OK;
+}
+
+static int label_kind(const char *end)
+{
+    return strcasecmp(end, ".cls") == 0    ? CLS
+           : strcasecmp(end, ".json") == 0 ? JSON
+           : strcasecmp(end, ".txt") == 0  ? TXT
+                                           : NONE;
+}
+
+static tt_status twice(const group *g, const tt_tar_member *m, const char *what)
+{
+    return tt_fail(TT_ERR_ARG, "%s: sample %s has two %s, the second is %s",
+                   g->shard, g->key.text, what, m->name);
+}
+
+static tt_status add_label(group *g, const tt_tar_member *m, int kind, int fit)
+{
+    const int before = g->label;
+    const int now = kind + fit;
+    if (before == now)
+        return twice(g, m, "classes");
+    if (before > now)
+        return TT_OK;
+    g->label = NONE;
+    TT_TRY(read_label(g, m, kind));
+    g->label = g->label != NONE ? now : before;
     return TT_OK;
 }
 
 static tt_status add_part(group *g, const tt_tar_member *m, const char *dot)
 {
-    const bool is_label = strcasecmp(dot, ".cls") == 0;
-    const bool is_image = tt_decode_knows(dot) && strrchr(dot, '.') == dot;
-    if (!is_label && !is_image)
+    const char *end = strrchr(dot, '.');
+    const int fit = end == dot ? PLAIN : DOTTED;
+    const int kind = label_kind(end);
+    if (kind != NONE)
+        return add_label(g, m, kind, fit == PLAIN ? PLAIN : 0);
+    g->is_foreign = g->is_foreign || tt_decode_is_foreign(end);
+    if (!tt_decode_knows(end) || g->image > fit)
         return TT_OK;
-    if (is_label ? g->has_label : g->has_image)
-        return tt_fail(TT_ERR_ARG, "%s: sample %s has two %s, the second is %s",
-                       g->shard, g->key.text, is_label ? "classes" : "images",
-                       m->name);
-    if (is_label) {
-        g->has_label = true;
-        return read_label(g, m);
-    }
-    g->has_image = true;
+    if (g->image == fit)
+        return twice(g, m, "images");
+    g->image = fit;
     g->sample.offset = m->offset;
     g->sample.bytes = m->bytes;
     return TT_OK;
@@ -182,11 +297,33 @@ static tt_status add_member(webdataset *w, group *g, const tt_tar_member *m)
     return add_part(g, m, dot);
 }
 
+// What is packed is unpacked and stays: images are read in any order.
+static tt_status open_shard(webdataset *w, int64_t i, tt_tar **tar_out)
+{
+    const char *path = tt_file_list_at(&w->shards, i);
+    tt_blob *blob = &w->unpacked[i];
+    if (!tt_path_ends(path, ".gz") && !tt_path_ends(path, ".tgz"))
+        return tt_tar_open(path, tar_out);
+    TT_TRY(tt_blob_open(path, blob));
+    const tt_status status = tt_blob_unpack(blob);
+    if (status != TT_OK)
+        return tt_fail_context(status, "%s", path);
+    w->unpacked_all += blob->n;
+    if (w->unpacked_all > max_unpacked)
+        return tt_fail(TT_ERR_ARG,
+                       "%s: the packed shards need more than 2 GiB of memory; "
+                       "unpack them with gunzip and use the result, which "
+                       "needs none",
+                       path);
+    return tt_tar_open_bytes(path, blob->n > 0 ? blob->p : (const void *)"",
+                             blob->n, tar_out);
+}
+
 static tt_status index_shard(webdataset *w, int64_t i)
 {
     group g = {.shard = tt_file_list_at(&w->shards, i),
                .sample = {.shard = (int32_t)i}};
-    TT_TRY(tt_tar_open(g.shard, &g.tar));
+    TT_TRY(open_shard(w, i, &g.tar));
     tt_status status = TT_OK;
     for (bool has_one = true; status == TT_OK && has_one;) {
         tt_tar_member m = {0};
@@ -210,6 +347,9 @@ static tt_status fill(webdataset *w, const tt_source_request *request)
         return tt_fail(TT_ERR_ARG, "data.path is not set: the tar shards, as "
                                    "data.path='shards/train-*.tar'");
     TT_TRY(tt_tar_shards(path, &w->shards));
+    w->unpacked = tt_alloc(w->shards.n * (int64_t)sizeof *w->unpacked);
+    if (w->unpacked == NULL)
+        return tt_fail(TT_ERR_NOMEM, "there is no memory for a list of shards");
     for (int64_t i = 0; i < w->shards.n; i++)
         TT_TRY(index_shard(w, i));
     if (w->n == 0)

@@ -25,6 +25,7 @@ _Static_assert(sizeof(header) == BLOCK, "a header is a block");
 struct tt_tar {
     tt_str path;
     int fd;
+    const char *memory; // instead of the file; NULL: none
     int64_t bytes, at;  // of the file; of the next header
     tt_str name;        // of the current member
     bool has_name;      // it came from a header before
@@ -42,6 +43,10 @@ static tt_status damaged(const tt_tar *tar, const char *what)
 static tt_status read_file(const tt_tar *tar, int64_t offset, int64_t n,
                            void *to)
 {
+    if (tar->memory != NULL) {
+        memcpy(to, tar->memory + offset, (size_t)n);
+        return TT_OK;
+    }
     for (int64_t done = 0; done < n;) {
         const ssize_t k = pread(tar->fd, (char *)to + done, (size_t)(n - done),
                                 offset + done);
@@ -282,24 +287,47 @@ static tt_status open_file(tt_tar *tar, const char *path)
     if (!S_ISREG(st.st_mode))
         return tt_fail(TT_ERR_ARG, "%s is not a file", path);
     tar->bytes = st.st_size;
-    if (tar->bytes == 0)
-        return tt_fail(TT_ERR_ARG, "%s is empty; it should be a tar file",
-                       path);
     return TT_OK;
 }
 
-tt_status tt_tar_open(const char *path, tt_tar **tar_out)
+static tt_status open_bytes(tt_tar *tar, const char *path, const void *bytes,
+                            int64_t n)
+{
+    tar->fd = -1;
+    tar->memory = bytes;
+    tar->bytes = n;
+    tt_str_add(&tar->path, path);
+    return tt_str_status(&tar->path);
+}
+
+static tt_status open_tar(const char *path, const void *bytes, int64_t n,
+                          tt_tar **tar_out)
 {
     tt_tar *tar = tt_alloc(sizeof *tar);
     if (tar == NULL)
         return tt_fail(TT_ERR_NOMEM, "there is no memory to open %s", path);
-    const tt_status status = open_file(tar, path);
+    tt_status status =
+        bytes != NULL ? open_bytes(tar, path, bytes, n) : open_file(tar, path);
+    if (status == TT_OK && tar->bytes == 0)
+        status =
+            tt_fail(TT_ERR_ARG, "%s is empty; it should be a tar file", path);
     if (status != TT_OK) {
         tt_tar_close(tar);
         return status;
     }
     *tar_out = tar;
     return TT_OK;
+}
+
+tt_status tt_tar_open(const char *path, tt_tar **tar_out)
+{
+    return open_tar(path, NULL, 0, tar_out);
+}
+
+tt_status tt_tar_open_bytes(const char *path, const void *bytes, int64_t n,
+                            tt_tar **tar_out)
+{
+    return open_tar(path, bytes, n, tar_out);
 }
 
 void tt_tar_close(tt_tar *tar)

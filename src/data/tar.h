@@ -17,6 +17,9 @@ typedef struct tt_tar_member { // a regular file
 } tt_tar_member;
 
 tt_status tt_tar_open(const char *path, tt_tar **tar_out);
+// The same of bytes in memory, which must live as long; `path` is for messages.
+tt_status tt_tar_open_bytes(const char *path, const void *bytes, int64_t n,
+                            tt_tar **tar_out);
 void tt_tar_close(tt_tar *tar); // NULL is fine
 
 // The next file; *has_one_out is false at the end. Folders, links and the like are

@@ -96,7 +96,7 @@ tt_status tt_tar_shards(const char *path, tt_file_list *list)
     range r = {0};
     if (tt_file_is_folder(path)) {
         tt_str pattern = {0};
-        tt_str_addf(&pattern, "%s/*.tar", path);
+        tt_str_addf(&pattern, "%s/*.{tar,tar.gz,tgz}", path);
         tt_status status = tt_str_status(&pattern);
         if (status == TT_OK)
             status = add_pattern(path, pattern.text, list);

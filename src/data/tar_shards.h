@@ -1,5 +1,5 @@
 // tar_shards - the files that a path of shards means: one file, a folder of .tar
-// files, a pattern (train-*.tar) or a range (train-{000..146}.tar).
+// files (.tar.gz, .tgz), a pattern (train-*.tar) or a range (train-{000..146}.tar).
 
 #ifndef TT_DATA_TAR_SHARDS_H
 #define TT_DATA_TAR_SHARDS_H

@@ -7,7 +7,6 @@
 #include "base/json_read.h"
 #include "base/str.h"
 #include "data/format.h"
-#include "data/gzip.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -150,25 +149,11 @@ static tt_status read_lines(lines *l, const char *p, int64_t n)
 
 // ---- files -------------------------------------------------------------------
 
-// What is packed may have another name.
-static tt_status unpack(tt_text_file *f)
-{
-    uint8_t *memory = NULL;
-    int64_t n = 0;
-    if (f->blob.n < 3 || memcmp(f->blob.p, "\x1f\x8b\x08", 3) != 0)
-        return TT_OK;
-    TT_TRY(tt_gzip_unpack(f->blob.p, f->blob.n, &memory, &n));
-    tt_blob_close(&f->blob);
-    f->blob.p = f->blob.memory = memory;
-    f->blob.n = n;
-    return TT_OK;
-}
-
 static tt_status open_file(const char *path, const char *field, bool has_breaks,
                            tt_text_file *f)
 {
     TT_TRY(tt_blob_open(path, &f->blob));
-    const tt_status status = unpack(f);
+    const tt_status status = tt_blob_unpack(&f->blob);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", path);
     TT_TRY(tt_format_refuse(path, f->blob.p, f->blob.n, "text"));

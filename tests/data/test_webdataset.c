@@ -284,3 +284,92 @@ TEST(opening_shards_without_memory_leaves_none)
     CHECK(status == TT_OK && k > 10);
     leave();
 }
+
+TEST(classes_stand_in_json_and_text_too)
+{
+    enter();
+    begin("a.tar");
+    add_image("1.jpg", "jpeg/gray");
+    add_text("1.json", "{\"id\": 9, \"label\": 3}");
+    add_image("2.jpg", "jpeg/gray");
+    add_text("2.txt", "4\n");
+    add_text("3.txt", "a caption");
+    add_text("3.json", "{\"caption\": \"x\"}");
+    add_image("3.jpg", "jpeg/gray");
+    add_text("3.cls", "5");
+    add_text("4.cls", "1"); // it wins over the others, in any order
+    add_text("4.json", "{\"label\": 7}");
+    add_text("4.txt", "8");
+    add_image("4.jpg", "jpeg/gray");
+    add_image("v1.0/5.left.jpg", "jpeg/gray"); // names with more dots
+    add_text("v1.0/5.meta.cls", "2");
+    end();
+    const tt_source_request request = request_of(path_of("a.tar"));
+    tt_source *source = NULL;
+    CHECK_OK(open_as(&request, &source));
+    CHECK(source->n == 5 && source->classes == 6);
+    static const int32_t want[] = {3, 4, 5, 1, 2};
+    for (int i = 0; i < 5; i++)
+        CHECK_MSG(label_at(source, i) == want[i], "sample %d", i);
+    tt_source_close(source);
+    leave();
+}
+
+static void refuses(const char *says)
+{
+    const tt_source_request request = request_of(path_of("a.tar"));
+    tt_source *source = NULL;
+    CHECK(open_as(&request, &source) != TT_OK);
+    CHECK_MSG(strstr(tt_error_message(), says) != NULL, "%s",
+              tt_error_message());
+}
+
+TEST(samples_without_a_class_or_an_image_are_named)
+{
+    enter();
+    begin("a.tar");
+    add_image("1.jpg", "jpeg/gray");
+    add_text("1.txt", "a caption");
+    end();
+    refuses("sample 1 has no class (.cls, or a number in .json or .txt)");
+    begin("a.tar");
+    add_text("1.webp", "RIFF");
+    add_text("1.cls", "1");
+    end();
+    refuses("sample 1 has no image that can be read");
+    begin("a.tar");
+    add_image("1.jpg", "jpeg/gray");
+    add_text("1.json", "{\"label\": \"cat\"}");
+    end();
+    refuses("1.json is not the number of a class");
+    begin("a.tar");
+    add_image("1.a.jpg", "jpeg/gray");
+    add_image("1.b.jpg", "jpeg/gray");
+    add_text("1.cls", "1");
+    end();
+    refuses("sample 1 has two images, the second is 1.b.jpg");
+    leave();
+}
+
+TEST(packed_shards_are_read)
+{
+    enter();
+    put_shard("a.tar", 0, 3);
+    put_shard("b.tar", 3, 2);
+    char command[256];
+    snprintf(command, sizeof command,
+             "cd %s && gzip a.tar && gzip b.tar && mv b.tar.gz b.tgz", folder);
+    CHECK(system(command) == 0);
+    const tt_source_request request = request_of(folder);
+    tt_source *source = NULL;
+    CHECK_OK(open_as(&request, &source));
+    CHECK(source->n == 5 && source->classes == 5);
+    for (int i = 0; i < 5; i++)
+        CHECK(label_at(source, i) == i);
+    tt_source_close(source);
+    snprintf(command, sizeof command, "truncate -s -20 %s/b.tgz", folder);
+    CHECK(system(command) == 0);
+    CHECK(open_as(&request, &source) != TT_OK);
+    CHECK(strstr(tt_error_message(), "b.tgz: damaged") != NULL);
+    leave();
+}
