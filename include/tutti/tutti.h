@@ -5,7 +5,8 @@
 //
 // Every function that can fail returns a status; tutti_error then says in one
 // sentence what went wrong. Outputs are written on success only. A session is used
-// by one thread at a time; different sessions may be used by different threads.
+// by one thread at a time; different sessions may be used by different threads. A NULL
+// where something is needed is refused with TUTTI_ERR_ARG (building: the build fails).
 // Text and structs that you pass in are copied unless it says otherwise; what you
 // get back belongs to the library and lives as long as what you asked.
 
@@ -255,6 +256,86 @@ tutti_status tutti_save(tutti_session *session, const char *path);
 // "model." and "_orig_mod." before names do not matter, nor do attention masks
 // and a head that equals the embedding it is tied to.
 tutti_status tutti_load(tutti_session *session, const char *path);
+
+// ---- using a model -------------------------------------------------------
+
+// Model, weights (averaged ones where there are some) and tokenizer of a run, a
+// checkpoint or a folder of Hugging Face's, into a session that is not planned yet. Of
+// a run all settings come along, its data included; those that were set before win.
+// Afterwards the session is built.
+tutti_status tutti_open(tutti_session *session, const char *path);
+
+// Loss and accuracy of the weights as they are, on the validation data that the
+// settings name. Needs tutti_build, tutti_train or tutti_open.
+tutti_status tutti_evaluate(tutti_session *session,
+                            tutti_evaluation *evaluation_out);
+
+// What tutti_forward takes and gives for one micro-batch. Needs tutti_build.
+typedef struct tutti_types {
+    tutti_type x, y, logits;
+} tutti_types;
+tutti_status tutti_get_types(tutti_session *session, tutti_types *types_out);
+
+typedef struct tutti_forward_args {
+    const void *x; // as tutti_get_types says; sizes are checked
+    int64_t x_bytes;
+    const void *y; // labels; NULL: no loss
+    int64_t y_bytes;
+    float *
+        logits; // gets [batch, seq, classes] or [batch, classes]; NULL: not wanted
+    int64_t logits_bytes;
+} tutti_forward_args;
+
+// The model on one batch: no dropout, running statistics, nothing changes. Without
+// labels the count is 0 and the loss is NaN; the norm always is. The result may be
+// NULL.
+tutti_status tutti_forward(tutti_session *session,
+                           const tutti_forward_args *args,
+                           tutti_result *result_out);
+
+// The tokenizer of the session: "bytes", or a folder or file (tokenizer.json, ...).
+// tutti_open and tutti_train set the one that the model was trained with.
+tutti_status tutti_set_tokenizer(tutti_session *session, const char *spec);
+
+// The ids of a text of `bytes` bytes (-1: up to its '\0'); special tokens in it count
+// as such. `ids` has room for so many; NULL: they are only counted.
+tutti_status tutti_encode(const tutti_session *session, const char *text,
+                          int64_t bytes, int32_t *ids, int64_t room,
+                          int64_t *n_out);
+
+// The text of ids, UTF-8, in one call of `write`.
+tutti_status tutti_decode(const tutti_session *session, const int32_t *ids,
+                          int64_t n, tutti_write_fn *write, void *user);
+
+typedef struct tutti_generate_options {
+    const char *prompt; // NULL or "": the beginning of a text
+    int64_t tokens;     // most new ones
+    double temperature; // 0: always the likeliest
+    int64_t top_k;      // 0: all
+    double top_p;       // 0 or 1: all
+    int64_t seed;       // the same seed and number give the same text
+    int64_t number;
+    const volatile int *stop; // as in tutti_train_options; NULL: never
+} tutti_generate_options;
+
+typedef struct tutti_generated {
+    int64_t prompt_tokens, tokens;
+    bool is_end; // the model ended the text itself
+} tutti_generated;
+
+// What a language model writes after the prompt. `write` is called with whole
+// characters as they come. Without a tokenizer prompt and text are ids with blanks
+// between. The result may be NULL.
+tutti_status tutti_generate(tutti_session *session,
+                            const tutti_generate_options *options,
+                            tutti_write_fn *write, void *user,
+                            tutti_generated *result_out);
+
+// Writes the model of a run, a checkpoint or a folder for others, as `tutti export`
+// does: "folder" (safetensors, config.json, the tokenizer), "llmc" or "onnx". NULL:
+// "folder". Models that this process registered can be exported too.
+tutti_status tutti_export(const char *from, const char *out,
+                          const char *format);
 
 // ---- your own model ------------------------------------------------------
 

@@ -19,8 +19,24 @@ static const tt_builder *own_const(const tutti_builder *b)
     return (const tt_builder *)b;
 }
 
+// Of a builder that is NULL there is nothing to fail but this call; of another
+// argument the build fails.
+static bool is_bad(tutti_builder *b, const void *argument, const char *function,
+                   const char *name)
+{
+    if (b == NULL)
+        (void)tt__api_is_null(function, "b");
+    else if (argument == NULL && tt_builder_status(own(b)) == TT_OK)
+        (void)tt_builder_fail(own(b), tt__api_is_null(function, name));
+    return b == NULL || argument == NULL;
+}
+
 tutti_dtype tutti_compute_dtype(const tutti_builder *b)
 {
+    if (b == NULL) {
+        (void)tt__api_is_null(__func__, "b");
+        return TUTTI_F32;
+    }
     return (tutti_dtype)own_const(b)->dtype;
 }
 
@@ -29,6 +45,9 @@ tutti_value tutti_input(tutti_builder *b, const char *name, tutti_dtype dtype,
 {
     char text[TEXT_BYTES];
     va_list list;
+    if (is_bad(b, name, __func__, "name") ||
+        is_bad(b, shape, __func__, "shape"))
+        return TUTTI_NONE;
     va_start(list, shape);
     vsnprintf(text, sizeof text, shape, list);
     va_end(list);
@@ -46,6 +65,9 @@ tutti_value tutti_param(tutti_builder *b, const char *name, tutti_init init,
 {
     char text[TEXT_BYTES];
     va_list list;
+    if (is_bad(b, name, __func__, "name") ||
+        is_bad(b, shape, __func__, "shape"))
+        return TUTTI_NONE;
     va_start(list, shape);
     vsnprintf(text, sizeof text, shape, list);
     va_end(list);
@@ -58,6 +80,9 @@ tutti_value tutti_buffer(tutti_builder *b, const char *name, tutti_init init,
     char text[TEXT_BYTES];
     tt_shape parsed;
     va_list list;
+    if (is_bad(b, name, __func__, "name") ||
+        is_bad(b, shape, __func__, "shape"))
+        return TUTTI_NONE;
     va_start(list, shape);
     vsnprintf(text, sizeof text, shape, list);
     va_end(list);
@@ -73,6 +98,10 @@ tutti_value tutti_buffer(tutti_builder *b, const char *name, tutti_init init,
 
 void tutti_update(tutti_builder *b, tutti_value buffer, tutti_value value)
 {
+    if (b == NULL) {
+        (void)tt__api_is_null(__func__, "b");
+        return;
+    }
     tt_update(own(b), tt__api_in(buffer), tt__api_in(value));
 }
 
@@ -116,6 +145,9 @@ tutti_value tutti_op(tutti_builder *b, const char *name, const char *options,
     tt_val own_in[MAX_IN], own_out[TT_MAX_OUT];
     for (int i = 0; i < TT_MAX_OUT && out != NULL; i++)
         out[i] = TUTTI_NONE;
+    if (is_bad(b, name, __func__, "name") ||
+        (n_in > 0 && is_bad(b, in, __func__, "in")))
+        return TUTTI_NONE;
     if (tt_builder_status(own(b)) != TT_OK)
         return TUTTI_NONE;
     if (n_in < 0 || n_in > MAX_IN)
@@ -133,6 +165,10 @@ tutti_value tutti_op(tutti_builder *b, const char *name, const char *options,
 
 int64_t tutti_dim(const tutti_builder *b, tutti_value v, int d)
 {
+    if (b == NULL) {
+        (void)tt__api_is_null(__func__, "b");
+        return 1;
+    }
     const tt_type *type = tt_type_of(own_const(b), tt__api_in(v));
     return d >= 0 && d < type->shape.ndim ? tt_shape_dim(&type->shape, d) : 1;
 }
@@ -141,6 +177,8 @@ int tutti_scope_push(tutti_builder *b, const char *format, ...)
 {
     char text[TEXT_BYTES];
     va_list list;
+    if (is_bad(b, format, __func__, "format"))
+        return 0;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
@@ -149,5 +187,9 @@ int tutti_scope_push(tutti_builder *b, const char *format, ...)
 
 void tutti_scope_pop(tutti_builder *b, int scope)
 {
+    if (b == NULL) {
+        (void)tt__api_is_null(__func__, "b");
+        return;
+    }
     tt_scope_pop(own(b), scope);
 }

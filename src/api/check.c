@@ -5,6 +5,7 @@
 
 tutti_status tutti_check(const char *only, tutti_check_result *result_out)
 {
+    TT_API_NEED(result_out);
     int n = 0;
     const tt_law_def *const *laws = tt_law_all(&n);
     tt_report report = {.only = only};

@@ -40,6 +40,11 @@ tt_status tt__api_status(int status)
                                                      : TT_ERR_ARG;
 }
 
+tt_status tt__api_is_null(const char *function, const char *argument)
+{
+    return tt_fail(TT_ERR_ARG, "%s: %s is NULL", function, argument);
+}
+
 tt_status tt__api_type(tt_dtype dtype, const tt_shape *shape, tt_arena *arena,
                        tutti_type *type_out)
 {

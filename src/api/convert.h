@@ -23,6 +23,14 @@ static inline tutti_status tt__api_result(tt_status status)
 {
     return (tutti_status)status;
 }
+// First in a public function: a NULL is refused by the names of both.
+#define TT_API_NEED(argument)                                                  \
+    do {                                                                       \
+        if ((argument) == NULL)                                                \
+            return tt__api_result(tt__api_is_null(__func__, #argument));       \
+    } while (0)
+tt_status tt__api_is_null(const char *function, const char *argument);
+
 static inline tt_val tt__api_in(tutti_value v)
 {
     return (tt_val){v.id};

@@ -136,6 +136,7 @@ static tt_status fill(const tutti_source *from, tt_arena *arena,
 
 tutti_status tutti_source_register(const tutti_source *source)
 {
+    TT_API_NEED(source);
     tt_arena *arena = tt_arena_create();
     tt_status status = TT_ERR_NOMEM;
     if (arena == NULL)

@@ -72,8 +72,15 @@ static tt_status find_folder(tutti_session *session,
 // The trained job becomes the session's, to be read, saved or trained further.
 static tt_status take_job(tutti_session *session, tt_session *trained)
 {
+    tt_source *train = trained->data->train;
     session->job = trained->job;
     trained->job = NULL;
+    tt__api_touch(session);
+    if (train->tokenizer != NULL) { // so that the model writes text
+        tt_tokenizer_close(session->tokenizer);
+        session->tokenizer = train->tokenizer;
+        train->tokenizer = NULL;
+    }
     return tt__api_describe(session);
 }
 
@@ -117,5 +124,6 @@ tutti_status tutti_train(tutti_session *session,
                          const tutti_train_options *options,
                          tutti_train_result *result_out)
 {
+    TT_API_NEED(session);
     return tt__api_result(train(session, options, result_out));
 }

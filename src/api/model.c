@@ -73,6 +73,7 @@ static tt_status fill(const tutti_model *from, tt_arena *arena,
 
 tutti_status tutti_model_register(const tutti_model *model)
 {
+    TT_API_NEED(model);
     tt_arena *arena = tt_arena_create();
     tt_status status = TT_ERR_NOMEM;
     if (arena == NULL)

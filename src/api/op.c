@@ -34,8 +34,12 @@ static tt_status public_types(const tt_op_io *io, tt_arena *arena,
     return TT_OK;
 }
 
-static tt_type *next_out(tutti_op_result *result)
+static tt_type *next_out(const char *function, tutti_op_result *result)
 {
+    if (result == NULL) {
+        (void)tt__api_is_null(function, "result");
+        return NULL;
+    }
     tt_op_io *io = result->io;
     if (io->n_out == TT_MAX_OUT && result->status == TT_OK)
         result->status = tt_fail(TT_ERR_ARG, "%s: more than %d outputs",
@@ -46,9 +50,13 @@ static tt_type *next_out(tutti_op_result *result)
 void tutti_result_add(tutti_op_result *result, tutti_dtype dtype,
                       const char *shape)
 {
-    tt_type *out = next_out(result);
+    tt_type *out = next_out(__func__, result);
     if (out == NULL)
         return;
+    if (shape == NULL) {
+        result->status = tt__api_is_null(__func__, "shape");
+        return;
+    }
     result->status = tt_shape_parse(shape, &out->shape);
     if (result->status == TT_OK && (unsigned)dtype >= TT_N_DTYPES)
         result->status = tt_fail(TT_ERR_ARG, "%d is no element type", dtype);
@@ -62,7 +70,7 @@ void tutti_result_add(tutti_op_result *result, tutti_dtype dtype,
 
 void tutti_result_add_like(tutti_op_result *result, int input)
 {
-    tt_type *out = next_out(result);
+    tt_type *out = next_out(__func__, result);
     if (out == NULL)
         return;
     if (input < 0 || !tt_io_has(result->io, input)) {
@@ -257,6 +265,7 @@ static tt_status fill(const tutti_operator *from, tt_arena *arena,
                     .infer = infer,
                     .grad = has_grad ? grad : NULL,
                     .cost = cost,
+                    .is_single = from->forward_f64 == NULL,
                     .kernel = &op->kernel};
     op->kernel =
         (tt_kernel_def){.name = tt_arena_printf(arena, "own.%s", from->name),
@@ -277,6 +286,7 @@ static tt_status fill(const tutti_operator *from, tt_arena *arena,
 
 tutti_status tutti_op_register(const tutti_operator *op)
 {
+    TT_API_NEED(op);
     tt_arena *arena = tt_arena_create();
     tt_status status = TT_ERR_NOMEM;
     if (arena == NULL)

@@ -4,9 +4,11 @@
 
 #include "base/alloc.h"
 #include "base/yaml.h"
+#include "data/tokenizer.h"
 
 tutti_status tutti_create(tutti_session **session_out)
 {
+    TT_API_NEED(session_out);
     tutti_session *session = tt_alloc(sizeof *session);
     tt_arena *arena = tt_arena_create();
     if (session == NULL || arena == NULL) {
@@ -23,6 +25,8 @@ void tutti_destroy(tutti_session *session)
 {
     if (session == NULL)
         return;
+    tt__api_forget_use(session);
+    tt_tokenizer_close(session->tokenizer);
     tt_job_close(session->job);
     tt_arena_destroy(session->arena);
     tt_free(session);
@@ -39,6 +43,9 @@ tt_status tt__api_need_unplanned(const tutti_session *session)
 tutti_status tutti_set(tutti_session *session, const char *key,
                        const char *value)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(key);
+    TT_API_NEED(value);
     tt_status status = tt__api_need_unplanned(session);
     if (status == TT_OK)
         status = tt_settings_set(&session->settings, key, value, "tutti_set",
@@ -61,6 +68,8 @@ static tt_status read_file(tutti_session *session, const char *path)
 
 tutti_status tutti_read_file(tutti_session *session, const char *path)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(path);
     return tt__api_result(read_file(session, path));
 }
 
@@ -83,8 +92,14 @@ tt_status tt__api_describe(tutti_session *session)
     return tt__api_list_tensors(session);
 }
 
-static void forget(tutti_session *session) // settings may change again
+void tt__api_touch(tutti_session *session)
 {
+    session->infer_is_old = session->generator_is_old = true;
+}
+
+void tt__api_forget(tutti_session *session) // settings may change again
+{
+    tt__api_forget_use(session);
     tt_job_close(session->job);
     session->job = NULL;
     session->n_tensors = 0;
@@ -101,16 +116,17 @@ static tt_status plan(tutti_session *session)
     if (status == TT_OK)
         status = tt__api_describe(session);
     if (status != TT_OK)
-        forget(session);
+        tt__api_forget(session);
     return status;
 }
 
 tutti_status tutti_plan(tutti_session *session)
 {
+    TT_API_NEED(session);
     return tt__api_result(plan(session));
 }
 
-static tt_status build(tutti_session *session)
+tt_status tt__api_build(tutti_session *session)
 {
     if (session->job != NULL && session->job->exec != NULL)
         return TT_OK;
@@ -121,13 +137,14 @@ static tt_status build(tutti_session *session)
         status = tt_job_init_from(session->job, &notes);
     tt_str_fini(&notes);
     if (status != TT_OK)
-        forget(session);
+        tt__api_forget(session);
     return status;
 }
 
 tutti_status tutti_build(tutti_session *session)
 {
-    return tt__api_result(build(session));
+    TT_API_NEED(session);
+    return tt__api_result(tt__api_build(session));
 }
 
 static tt_status need_plan(const tutti_session *session)
@@ -148,6 +165,8 @@ tt_status tt__api_need_build(const tutti_session *session)
 
 tutti_status tutti_get_info(const tutti_session *session, tutti_info *info_out)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(info_out);
     const tt_status status = need_plan(session);
     if (status != TT_OK)
         return tt__api_result(status);
@@ -174,6 +193,8 @@ tutti_status tutti_get_info(const tutti_session *session, tutti_info *info_out)
 tutti_status tutti_print_plan(const tutti_session *session, bool with_steps,
                               tutti_write_fn *write, void *user)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(write);
     tt_status status = need_plan(session);
     if (status != TT_OK)
         return tt__api_result(status);

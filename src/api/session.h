@@ -28,8 +28,21 @@ struct tutti_session {
     tt__api_tensor *tensor;
     int32_t n_feeds, feeds_capacity;
     tt__api_feed *feed;
-    double count; // targets of the last step; 0 before the first
+    double count;       // targets of the last step; 0 before the first
+    const char *folder; // that tutti_open read; NULL: none
+    struct tt_tokenizer *tokenizer;
+    struct tt_infer *infer; // made when they are asked for
+    struct tt_generator *generator;
+    bool infer_is_old, generator_is_old; // the weights have changed since
 };
+
+// Says that weights have changed.
+void tt__api_touch(tutti_session *session);
+// Closes what tutti_forward and tutti_generate made.
+void tt__api_forget_use(tutti_session *session);
+// Back to the settings.
+void tt__api_forget(tutti_session *session);
+tt_status tt__api_build(tutti_session *session);
 
 // Fills the list of tensors of a planned session.
 tt_status tt__api_list_tensors(tutti_session *session);

@@ -57,12 +57,16 @@ tt_status tt__api_list_tensors(tutti_session *session)
 
 int64_t tutti_tensor_count(const tutti_session *session)
 {
-    return session->n_tensors;
+    if (session == NULL)
+        (void)tt__api_is_null(__func__, "session");
+    return session != NULL ? session->n_tensors : 0;
 }
 
 tutti_status tutti_tensor_at(const tutti_session *session, int64_t index,
                              tutti_tensor *tensor_out)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(tensor_out);
     if (index < 0 || index >= session->n_tensors)
         return tt__api_result(
             tt_fail(TT_ERR_ARG, "there is no tensor %lld: the session has %lld",
@@ -101,6 +105,9 @@ static tt_status find(const tutti_session *session, const char *name,
 tutti_status tutti_tensor_find(const tutti_session *session, const char *name,
                                tutti_tensor *tensor_out)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(name);
+    TT_API_NEED(tensor_out);
     const tt__api_tensor *tensor = NULL;
     const tt_status status = find(session, name, &tensor);
     if (status == TT_OK)
@@ -136,6 +143,7 @@ static tt_status write(tutti_session *session, const tt__api_tensor *tensor,
     if (tensor->state == NULL)
         return tt_fail(TT_ERR_ARG, "%s cannot be written: it is a result",
                        tensor->info.name);
+    tt__api_touch(session);
     return tt_tensor_write(session->job->exec, tensor->state, data);
 }
 
@@ -155,6 +163,9 @@ static tt_status find_sized(const tutti_session *session, const char *name,
 tutti_status tutti_read(tutti_session *session, const char *name, void *data,
                         int64_t bytes)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(name);
+    TT_API_NEED(data);
     const tt__api_tensor *tensor = NULL;
     tt_status status = find_sized(session, name, bytes, &tensor);
     if (status == TT_OK)
@@ -165,6 +176,9 @@ tutti_status tutti_read(tutti_session *session, const char *name, void *data,
 tutti_status tutti_write(tutti_session *session, const char *name,
                          const void *data, int64_t bytes)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(name);
+    TT_API_NEED(data);
     const tt__api_tensor *tensor = NULL;
     tt_status status = find_sized(session, name, bytes, &tensor);
     if (status == TT_OK)

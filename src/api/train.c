@@ -50,6 +50,7 @@ static tt_status step(tutti_session *session, tutti_feed_fn *feed, void *user,
     feeding f = {session, feed, user};
     tt_step_result result;
     TT_TRY(tt__api_need_build(session));
+    tt__api_touch(session);
     TT_TRY(tt_job_step(session->job, feed_one, &f, &result));
     session->count = result.count;
     *result_out = (tutti_result){.loss = result.loss,
@@ -62,6 +63,9 @@ static tt_status step(tutti_session *session, tutti_feed_fn *feed, void *user,
 tutti_status tutti_step(tutti_session *session, tutti_feed_fn *feed, void *user,
                         tutti_result *result_out)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(feed);
+    TT_API_NEED(result_out);
     return tt__api_result(step(session, feed, user, result_out));
 }
 
@@ -107,12 +111,18 @@ static tt_status add_feed(tutti_session *session, const tt__api_feed *feed)
 tutti_status tutti_feed_register(tutti_session *session, const char *name,
                                  tutti_feed_fn *feed, void *user)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(name);
+    TT_API_NEED(feed);
     return tt__api_result(add_feed(session, &(tt__api_feed){name, feed, user}));
 }
 
 tutti_status tutti_step_from(tutti_session *session, const char *name,
                              tutti_result *result_out)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(name);
+    TT_API_NEED(result_out);
     const tt__api_feed *feed = find_feed(session, name);
     if (feed == NULL)
         return tt__api_result(
@@ -122,6 +132,7 @@ tutti_status tutti_step_from(tutti_session *session, const char *name,
 
 tutti_status tutti_set_rate(tutti_session *session, double rate)
 {
+    TT_API_NEED(session);
     tt_status status = tt__api_need_build(session);
     if (status == TT_OK && (!isfinite(rate) || rate < 0))
         status =

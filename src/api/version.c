@@ -21,6 +21,10 @@ tutti_status tutti_fail(tutti_status status, const char *format, ...)
 {
     char text[1024];
     va_list list;
+    if (format == NULL) {
+        (void)tt_fail((tt_status)status, "tutti_fail: format is NULL");
+        return status;
+    }
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);

@@ -30,6 +30,8 @@ static tt_status save(tutti_session *session, const char *path)
 
 tutti_status tutti_save(tutti_session *session, const char *path)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(path);
     return tt__api_result(save(session, path));
 }
 
@@ -39,6 +41,7 @@ static tt_status load(tutti_session *session, const char *path)
     tt_weights_fit fit;
     TT_TRY(tt__api_need_build(session));
     TT_TRY(tt_weights_open(path, &(tt_weights_options){0}, NULL, &weights));
+    tt__api_touch(session);
     const tt_status status = tt_weights_load(
         weights, session->job->exec, &session->job->tensors, NULL, &fit);
     tt_weights_close(weights);
@@ -47,5 +50,7 @@ static tt_status load(tutti_session *session, const char *path)
 
 tutti_status tutti_load(tutti_session *session, const char *path)
 {
+    TT_API_NEED(session);
+    TT_API_NEED(path);
     return tt__api_result(load(session, path));
 }

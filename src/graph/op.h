@@ -155,6 +155,8 @@ struct tt_op_def {
     tt_op_shard_fn *shard; // NULL: replicated only
     tt_op_cost_fn *cost;
     tt_op_view_fn *view; // TT_OP_VIEW and TT_OP_CONCAT; NULL: always copies
+    bool
+        is_single; // computes in fp32, whatever the types: the laws allow for it
     // An operator from outside brings its only kernel; NULL: backends have some.
     const struct tt_kernel_def *kernel;
     const tt_sample *samples; // ends with an entry whose in[0] is NULL

@@ -42,6 +42,9 @@ tt_status tt_generator_open_files(const char *path, bool wants_best,
                                   const tt_settings *settings, tt_str *notes,
                                   tt_generator **generator_out);
 
+// What a folder in the form of others says begins and ends a text.
+tt_status tt_generator_describe(tt_generator *generator, const char *folder);
+
 // Gets whole characters, as soon as they are known. An error ends the text.
 typedef tt_status tt_generate_fn(void *user, const char *text, int64_t n);
 

@@ -123,6 +123,24 @@ static tt_status set_ends(tt_generator *g, const tt_pretrained_ids *ends)
     return TT_OK;
 }
 
+tt_status tt_generator_describe(tt_generator *g, const char *folder)
+{
+    opening o = {.folder = folder, .arena = tt_arena_create(), .begin = -1};
+    if (o.arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a model");
+    tt_status status = TT_OK;
+    if (!tt_described_is_run(folder)) {
+        status = read_ends(&o);
+        if (status == TT_OK)
+            status = read_begin(&o);
+        g->begin = o.begin;
+        if (status == TT_OK)
+            status = set_ends(g, &o.ends);
+    }
+    tt_arena_destroy(o.arena);
+    return status;
+}
+
 static tt_status open_parts(opening *o, const tt_weights *weights,
                             tt_generator **generator_out)
 {

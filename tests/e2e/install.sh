@@ -27,7 +27,7 @@ runs() {
 
 for static in '' 1; do
     make -s STATIC=$static CFLAGS="$flags"
-    for program in train_mlp own_model own_data; do
+    for program in train_mlp own_model own_data write_text; do
         linked=$(ldd "./$program" | grep -c libtutti || true)
         if [ "$linked" != "$([ -n "$static" ] && echo 0 || echo 1)" ]; then
             echo "$program: STATIC=$static is linked the other way"
@@ -38,6 +38,7 @@ for static in '' 1; do
     runs train_mlp 'layers.0.weight .*equal'
     runs own_model 'checks of the laws, 0 failed'
     runs own_data '300 steps, validation accuracy'
+    runs write_text 'after "the c" comes "a"'
     make -s clean
 done
 

@@ -1,0 +1,188 @@
+// files - models of folders: opened, evaluated, written for others.
+
+#include "api/session.h"
+#include "base/file.h"
+#include "base/yaml.h"
+#include "train/described.h"
+#include "train/evaluate.h"
+#include "train/port.h"
+#include "train/where.h"
+
+#include <string.h>
+
+// ---- opening -------------------------------------------------------------
+
+// Where and how it was trained says nothing about now.
+static bool is_kept(const char *key)
+{
+    return !tt_where_has(key) && strcmp(key, "run") != 0 &&
+           strncmp(key, "init.", 5) != 0;
+}
+
+// What the folder says, under what the session was told.
+static tt_status add_settings(tutti_session *session, const char *folder)
+{
+    tt_settings old = {0}, own = session->settings;
+    const char *yaml =
+        tt_arena_printf(session->arena, "%s/config.yaml", folder);
+    if (yaml == NULL)
+        return TT_ERR_NOMEM;
+    if (tt_described_is_run(folder) && tt_file_exists(yaml))
+        TT_TRY(tt_yaml_read(yaml, session->arena, &old));
+    else
+        TT_TRY(tt_described_read(folder, session->arena, &old));
+    tt_settings all = {.cache = own.cache};
+    for (int64_t i = 0; i < old.n; i++)
+        if (is_kept(old.v[i].key))
+            TT_TRY(tt_settings_set(&all, old.v[i].key, old.v[i].value,
+                                   old.v[i].origin, session->arena));
+    for (int64_t i = 0; i < own.n; i++)
+        TT_TRY(tt_settings_set(&all, own.v[i].key, own.v[i].value,
+                               own.v[i].origin, session->arena));
+    session->settings = all;
+    return TT_OK;
+}
+
+static tt_status open_tokenizer(tutti_session *session)
+{
+    const char *spec = tt_described_tokenizer(session->folder, session->arena);
+    if (spec == NULL || session->tokenizer != NULL)
+        return TT_OK;
+    return tt_tokenizer_open(spec, NULL, 0, &session->tokenizer);
+}
+
+static tt_status load(tutti_session *session, const tt_weights *weights)
+{
+    tt_weights_fit fit = {0};
+    const tt_settings before = session->settings;
+    session->folder =
+        tt_arena_strdup(session->arena, tt_weights_folder(weights));
+    if (session->folder == NULL)
+        return TT_ERR_NOMEM;
+    tt_status status = add_settings(session, session->folder);
+    if (status == TT_OK)
+        status = tt__api_build(session);
+    if (status == TT_OK)
+        status = tt_weights_load(weights, session->job->exec,
+                                 &session->job->tensors, NULL, &fit);
+    if (status == TT_OK)
+        status = open_tokenizer(session);
+    if (status != TT_OK) {
+        tt__api_forget(session);
+        session->settings = before;
+        session->folder = NULL;
+    }
+    return status;
+}
+
+static tt_status open(tutti_session *session, const char *path)
+{
+    const tt_weights_options options = {.wants_ema = true};
+    tt_weights *weights = NULL;
+    TT_TRY(tt__api_need_unplanned(session));
+    TT_TRY(tt_weights_open(path, &options, NULL, &weights));
+    const tt_status status = load(session, weights);
+    tt_weights_close(weights);
+    return status;
+}
+
+tutti_status tutti_open(tutti_session *session, const char *path)
+{
+    TT_API_NEED(session);
+    TT_API_NEED(path);
+    return tt__api_result(open(session, path));
+}
+
+// ---- evaluating ----------------------------------------------------------
+
+static tt_status evaluate_in(tutti_session *session, tt_session *data,
+                             tt_score *score_out)
+{
+    tt_evaluator *evaluator = NULL;
+    bool is_stopped = false;
+    TT_TRY(tt_evaluator_open(data, &evaluator));
+    tt_status status =
+        tt_infer_sync(tt_evaluator_infer(evaluator), session->job, false);
+    if (status == TT_OK)
+        status = tt_evaluator_run(evaluator, NULL, score_out, &is_stopped);
+    tt_evaluator_close(evaluator);
+    return status;
+}
+
+static tt_status evaluate(tutti_session *session,
+                          tutti_evaluation *evaluation_out)
+{
+    tt_session *data = NULL;
+    tt_score score = {0};
+    TT_TRY(tt__api_need_build(session));
+    TT_TRY(tt_session_open(&session->settings, NULL, false, &data));
+    const tt_status status = evaluate_in(session, data, &score);
+    tt_session_close(data);
+    TT_TRY(status);
+    *evaluation_out = (tutti_evaluation){.step = session->job->step,
+                                         .loss = score.loss,
+                                         .accuracy = score.accuracy,
+                                         .perplexity = score.perplexity};
+    return TT_OK;
+}
+
+tutti_status tutti_evaluate(tutti_session *session,
+                            tutti_evaluation *evaluation_out)
+{
+    TT_API_NEED(session);
+    TT_API_NEED(evaluation_out);
+    return tt__api_result(evaluate(session, evaluation_out));
+}
+
+// ---- writing for others --------------------------------------------------
+
+static tt_status write_model(const tt_port_model *model, const char *from,
+                             const char *out, const char *format,
+                             tt_arena *arena)
+{
+    tt_origin origin;
+    if (strcmp(format, "llmc") == 0)
+        return tt_port_write_llmc(model, out);
+    if (strcmp(format, "onnx") == 0)
+        return tt_port_write_onnx(model, out);
+    if (strcmp(format, "folder") != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "a format is \"folder\", \"llmc\" or \"onnx\", not "
+                       "\"%s\"",
+                       format);
+    TT_TRY(tt_origin_read(from, arena, &origin));
+    return tt_port_write_folder(model, out, tt_described_tokenizer(from, arena),
+                                &origin);
+}
+
+static tt_status export_weights(const tt_weights *weights, const char *out,
+                                const char *format, tt_arena *arena)
+{
+    tt_settings settings = {0};
+    tt_port_model *model = NULL;
+    const char *folder = tt_weights_folder(weights);
+    TT_TRY(tt_port_check_out(out, folder, arena));
+    TT_TRY(tt_described_read(folder, arena, &settings));
+    TT_TRY(tt_port_open(&settings, weights, TT_PORT_AS_IS, NULL, &model));
+    const tt_status status = write_model(model, folder, out, format, arena);
+    tt_port_close(model);
+    return status;
+}
+
+tutti_status tutti_export(const char *from, const char *out, const char *format)
+{
+    const tt_weights_options options = {.wants_ema = true};
+    tt_weights *weights = NULL;
+    TT_API_NEED(from);
+    TT_API_NEED(out);
+    tt_arena *arena = tt_arena_create();
+    tt_status status =
+        arena != NULL ? tt_weights_open(from, &options, NULL, &weights)
+                      : tt_fail(TT_ERR_NOMEM, "no memory to export %s", from);
+    if (status == TT_OK)
+        status = export_weights(weights, out,
+                                format != NULL ? format : "folder", arena);
+    tt_weights_close(weights);
+    tt_arena_destroy(arena);
+    return tt__api_result(status);
+}
