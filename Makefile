@@ -413,6 +413,9 @@ LIBDIR := $(DESTDIR)$(PREFIX)/lib
 INCDIR := $(DESTDIR)$(PREFIX)/include/tutti
 BINDIR := $(DESTDIR)$(PREFIX)/bin
 MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
+BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISHDIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 SONAME := libtutti.so.$(SOMAJOR)
 
 $(B)/%.1: docs/%.1.scd
@@ -420,7 +423,8 @@ $(B)/%.1: docs/%.1.scd
 
 .PHONY: install uninstall
 install: all $(B)/tutti.1 ## install under PREFIX (/usr/local), below DESTDIR
-	install -d $(LIBDIR)/pkgconfig $(INCDIR) $(BINDIR) $(MANDIR)
+	install -d $(LIBDIR)/pkgconfig $(INCDIR) $(BINDIR) $(MANDIR) \
+		$(BASHDIR) $(ZSHDIR) $(FISHDIR)
 	install -m 644 $(B)/libtutti.a $(LIBDIR)/
 	install -m 755 $(B)/$(SONAME) $(LIBDIR)/libtutti.so.$(VERSION)
 	ln -sf libtutti.so.$(VERSION) $(LIBDIR)/$(SONAME)
@@ -429,6 +433,10 @@ install: all $(B)/tutti.1 ## install under PREFIX (/usr/local), below DESTDIR
 	install -m 755 $(B)/tutti $(BINDIR)/
 	$(if $(PLUGINS),install -m 755 $(PLUGINS) $(LIBDIR)/)
 	install -m 644 $(B)/tutti.1 $(MANDIR)/
+	$(B)/tutti completion bash >$(BASHDIR)/tutti
+	$(B)/tutti completion zsh >$(ZSHDIR)/_tutti
+	$(B)/tutti completion fish >$(FISHDIR)/tutti.fish
+	chmod 644 $(BASHDIR)/tutti $(ZSHDIR)/_tutti $(FISHDIR)/tutti.fish
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
 		tools/tutti.pc.in >$(LIBDIR)/pkgconfig/tutti.pc
 	chmod 644 $(LIBDIR)/pkgconfig/tutti.pc
@@ -438,7 +446,8 @@ uninstall: ## remove what install wrote
 		$(LIBDIR)/$(SONAME) $(LIBDIR)/libtutti.so \
 		$(LIBDIR)/pkgconfig/tutti.pc $(BINDIR)/tutti $(MANDIR)/tutti.1 \
 		$(INCDIR)/tutti.h $(MPIS:%=$(LIBDIR)/libtutti-mpi-%.so) \
-		$(LIBDIR)/libtutti-cuda.so
+		$(LIBDIR)/libtutti-cuda.so \
+		$(BASHDIR)/tutti $(ZSHDIR)/_tutti $(FISHDIR)/tutti.fish
 	rmdir $(INCDIR) 2>/dev/null || true
 
 .PHONY: clean help

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/yaml.h"
 #include "cli/command.h"
+#include "cli/paths.h"
 #include "cli/ranks.h"
 #include "cli/term.h"
 #include "data/data.h"
@@ -53,6 +54,7 @@ static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
     int64_t n = 0;
     TT_TRY(tt_checkpoint_text_read(from, "config.yaml", &text, &n));
     TT_TRY(tt_yaml_parse(text, n, "config.yaml", cli->arena, &old));
+    TT_TRY(tt_paths_from(&old, from->folder, cli->arena));
     if (data != NULL)
         TT_TRY(tt_data_known(data->value, cli->arena, &known));
     for (int64_t i = 0; i < old.n; i++)

@@ -1,5 +1,6 @@
 // export - a trained model for others: transformers, llm.c, ONNX.
 
+#include "base/json.h"
 #include "base/opt.h"
 #include "cli/command.h"
 #include "cli/term.h"
@@ -53,6 +54,21 @@ static tt_status write_model(const tt_port_model *model, const options *o,
     }
 }
 
+static void print_json(const char *out, int64_t n, const char *from)
+{
+    tt_str text = {0};
+    tt_json json = {.out = &text};
+    tt_json_open(&json, NULL, '{');
+    tt_json_bool(&json, "ok", true);
+    tt_json_str(&json, "out", out);
+    tt_json_i64(&json, "tensors", n);
+    tt_json_str(&json, "from", from);
+    tt_json_close(&json, '}');
+    if (tt_str_status(&text) == TT_OK)
+        puts(tt_str_text(&text));
+    tt_str_fini(&text);
+}
+
 static tt_status export_weights(tt_cli *cli, const tt_weights *weights,
                                 const options *o, tt_str *notes)
 {
@@ -64,7 +80,9 @@ static tt_status export_weights(tt_cli *cli, const tt_weights *weights,
     TT_TRY(tt_port_open(&settings, weights, (tt_port_type)o->precision, notes,
                         &model));
     const tt_status status = write_model(model, o, folder, cli->arena);
-    if (status == TT_OK)
+    if (status == TT_OK && tt_cli_has(cli, "--json"))
+        print_json(o->out, model->n, folder);
+    else if (status == TT_OK)
         printf("%s: %lld tensors of %s\n", o->out, (long long)model->n, folder);
     tt_port_close(model);
     return status;
@@ -90,6 +108,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
 
 static const tt_flag flags[] = {
     {"--best", "the checkpoint with the lowest validation loss"},
+    {"--json", "one JSON object"},
     {0},
 };
 
@@ -97,7 +116,8 @@ const tt_command_def tt_command_export = {
     .name = "export",
     .doc = "Write a model for others: transformers, llm.c, ONNX.",
     .usage = "RUN|CHECKPOINT|FOLDER out=PATH [format=folder|llmc|onnx] "
-             "[precision=as-is|fp32|bf16|fp16] [--best]",
+             "[precision=as-is|fp32|bf16|fp16] [--best] "
+             "[--json]",
     .detail =
         "folder: model.safetensors in the names of Hugging Face or "
         "torchvision,\n"

@@ -1,6 +1,7 @@
 // import - models of others: Hugging Face's folders and files, llm.c's files.
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/opt.h"
 #include "cli/command.h"
 #include "cli/term.h"
@@ -103,6 +104,22 @@ static tt_status find_settings(tt_cli *cli, const options *o,
                           : tt_port_guess(weights, cli->arena, out, notes);
 }
 
+static void print_json(const char *out, const tt_port_model *model)
+{
+    tt_str text = {0};
+    tt_json json = {.out = &text};
+    tt_json_open(&json, NULL, '{');
+    tt_json_bool(&json, "ok", true);
+    tt_json_str(&json, "out", out);
+    tt_json_str(&json, "model", model->job->model->name);
+    tt_json_i64(&json, "parameters", model->parameters);
+    tt_json_i64(&json, "tensors", model->n);
+    tt_json_close(&json, '}');
+    if (tt_str_status(&text) == TT_OK)
+        puts(tt_str_text(&text));
+    tt_str_fini(&text);
+}
+
 static tt_status import_weights(tt_cli *cli, const options *o,
                                 const tt_weights *weights, tt_str *notes)
 {
@@ -118,7 +135,9 @@ static tt_status import_weights(tt_cli *cli, const options *o,
         status = tt_origin_read(folder, cli->arena, &origin);
     if (status == TT_OK)
         status = tt_port_write_folder(model, o->out, tokenizer, &origin);
-    if (status == TT_OK)
+    if (status == TT_OK && tt_cli_has(cli, "--json"))
+        print_json(o->out, model);
+    else if (status == TT_OK)
         printf("%s: %s with %lld parameters in %lld tensors\n", o->out,
                model->job->model->name, (long long)model->parameters,
                (long long)model->n);
@@ -152,14 +171,21 @@ static tt_status run(tt_cli *cli, int *exit_out)
     return status;
 }
 
+static const tt_flag flags[] = {
+    {"--json", "one JSON object"},
+    {0},
+};
+
 const tt_command_def tt_command_import = {
     .name = "import",
     .doc = "Read a model of others: Hugging Face, torchvision, llm.c.",
-    .usage = "PATH out=FOLDER [config=FILE] [model=NAME model.KEY=VALUE ...]",
+    .usage = "PATH out=FOLDER [config=FILE] [model=NAME model.KEY=VALUE ...] "
+             "[--json]",
     .detail =
         "PATH is a folder with config.json and safetensors, one safetensors "
         "file, or a model\nfile of llm.c. FOLDER then serves `tutti sample`, "
         "`tutti eval`, `tutti export` and\ninit.from=FOLDER.",
+    .flags = flags,
     .max_words = 1,
     .takes_paths = true,
     .run = run,

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "cli/command.h"
+#include "cli/inspect.h"
 #include "cli/term.h"
 #include "data/tokenizer.h"
 #include "plan/plan.h"
@@ -252,6 +252,8 @@ static tt_status show(look *l)
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     (void)exit_out;
+    if (cli->n_words == 0 && cli->file != NULL)
+        return tt_inspect_yaml(cli);
     if (cli->n_words == 0)
         return tt_fail(TT_ERR_ARG, "what? usage: tutti inspect PATH");
     look l = {.path = cli->word[0],
@@ -281,10 +283,11 @@ static const tt_flag flags[] = {
 
 const tt_command_def tt_command_inspect = {
     .name = "inspect",
-    .doc = "What a file or folder of weights holds.",
+    .doc = "What a file of weights or settings holds, or a folder.",
     .usage = "PATH [--json]",
     .detail = "PATH is a safetensors file, a model file of llm.c, a tokenizer, "
-              "a run, a checkpoint, or a\nfolder in the form of Hugging Face. "
+              "a run, a checkpoint, a\nfolder in the form of Hugging Face, or "
+              "a .yaml file of settings, which are checked. "
               "Checkpoints are verified on the way.",
     .flags = flags,
     .max_words = 1,

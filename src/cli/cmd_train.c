@@ -239,7 +239,7 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
     if (status == TT_OK && session != NULL)
         status = tt_job_meet(session->job, &session->resolved,
                              tt_cli_program(peers, cli->arena));
-    if (status == TT_OK && tt_peers_is_first(peers)) {
+    if (status == TT_OK && session != NULL && tt_peers_is_first(peers)) {
         warn(session);
         status = tt_peers_follow(peers, "--fresh", set_aside(cli, &request));
         if (status == TT_OK)

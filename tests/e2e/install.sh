@@ -60,6 +60,9 @@ cd - >/dev/null
 rm -r "$root/examples"
 "$root/bin/tutti" --help >/dev/null
 test -s "$root/share/man/man1/tutti.1"
+bash -n "$root/share/bash-completion/completions/tutti"
+test -s "$root/share/zsh/site-functions/_tutti"
+test -s "$root/share/fish/vendor_completions.d/tutti.fish"
 
 make -s uninstall PREFIX="$root"
 left=$(find "$root" -type f -o -type l)
