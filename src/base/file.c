@@ -41,6 +41,7 @@ static tt_status open_file(tt_file *file, const char *name, const char *path,
     if (fd < 0)
         return fail(path, "cannot be created", errno);
     *file = (tt_file){.fd = fd, .path = path};
+    tt__file_tell((tt_file_deed){.act = TT_FILE_OPENED, .path = name}, fd);
     return TT_OK;
 }
 
@@ -77,24 +78,30 @@ tt_status tt_file_write(tt_file *file, const void *bytes, int64_t n)
             continue;
         if (done < 0)
             return fail(file->path, "cannot be written", errno);
+        tt__file_tell(
+            (tt_file_deed){.act = TT_FILE_WROTE, .bytes = p, .n = done},
+            file->fd);
         p += done;
         n -= done;
     }
     return TT_OK;
 }
 
-static int sync_fd(int fd)
+// `path`: of a folder, else NULL.
+static int sync_fd(int fd, const char *path)
 {
     int done = -1;
     do
         done = tt__file_is_refused() ? -1 : fsync(fd);
     while (done != 0 && errno == EINTR);
+    if (done == 0)
+        tt__file_tell((tt_file_deed){.act = TT_FILE_SYNCED, .path = path}, fd);
     return done;
 }
 
 tt_status tt_file_sync(tt_file *file)
 {
-    if (sync_fd(file->fd) != 0)
+    if (sync_fd(file->fd, NULL) != 0)
         return fail(file->path, "cannot be flushed", errno);
     return TT_OK;
 }
@@ -107,6 +114,7 @@ tt_status tt_file_cut(tt_file *file, int64_t bytes)
     while (done != 0 && errno == EINTR);
     if (done != 0)
         return fail(file->path, "cannot be cut", errno);
+    tt__file_tell((tt_file_deed){.act = TT_FILE_CUT, .n = bytes}, file->fd);
     return TT_OK;
 }
 
@@ -153,6 +161,8 @@ tt_status tt_file_rename(const char *from, const char *to)
     while (done != 0 && errno == EINTR);
     if (done != 0)
         return fail(to, "cannot be replaced", errno);
+    tt__file_tell(
+        (tt_file_deed){.act = TT_FILE_RENAMED, .path = from, .to = to}, -1);
     return TT_OK;
 }
 
@@ -164,8 +174,11 @@ tt_status tt_file_exchange(const char *a, const char *b)
                    ? -1
                    : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
     while (done != 0 && errno == EINTR);
-    if (done == 0)
+    if (done == 0) {
+        tt__file_tell(
+            (tt_file_deed){.act = TT_FILE_EXCHANGED, .path = a, .to = b}, -1);
         return TT_OK;
+    }
     if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)
         return tt_fail(TT_ERR_UNSUPPORTED, "%s: cannot be exchanged here", b);
     return fail(b, "cannot be replaced", errno);
@@ -176,7 +189,7 @@ tt_status tt_file_sync_folder(const char *folder)
     const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return fail(folder, "cannot be opened", errno);
-    const int done = sync_fd(fd);
+    const int done = sync_fd(fd, folder);
     const int error = errno;
     close(fd);
     // Some file systems have nothing to flush there and say so like this.
@@ -210,7 +223,10 @@ static tt_status make_one(const char *folder)
     const int error = errno;
     if (done != 0 && (error != EEXIST || !tt_file_is_folder(folder)))
         return fail(folder, "cannot be made", error);
-    return done == 0 ? sync_folder_of(folder) : TT_OK;
+    if (done != 0)
+        return TT_OK;
+    tt__file_tell((tt_file_deed){.act = TT_FILE_MADE, .path = folder}, -1);
+    return sync_folder_of(folder);
 }
 
 tt_status tt_file_make_folder(const char *folder)
@@ -239,6 +255,8 @@ static int remove_one(const char *path, const struct stat *info, int type,
     do
         done = tt__file_is_refused() ? -1 : remove(path);
     while (done != 0 && errno == EINTR);
+    if (done == 0)
+        tt__file_tell((tt_file_deed){.act = TT_FILE_REMOVED, .path = path}, -1);
     return done != 0 && errno != ENOENT ? errno : 0;
 }
 

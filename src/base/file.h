@@ -109,6 +109,30 @@ void tt_file_fail_at(int64_t k, int error);
 void tt_file_fail_from(int64_t k, int error);
 int64_t tt_file_count(void); // such calls since then
 
+// Who wants to know what was done to the disk, in order, from whichever thread: to think
+// of what a power cut could have left of it. NULL: nobody.
+typedef enum tt_file_act {
+    TT_FILE_OPENED,  // path; made if it was not there
+    TT_FILE_WROTE,   // bytes, n; at the end
+    TT_FILE_CUT,     // to n bytes
+    TT_FILE_SYNCED,  // a file or a folder
+    TT_FILE_RENAMED, // path, to
+    TT_FILE_EXCHANGED,
+    TT_FILE_MADE, // a folder
+    TT_FILE_REMOVED,
+} tt_file_act;
+
+typedef struct tt_file_deed {
+    tt_file_act act;
+    int64_t inode; // of a file that was opened, written, cut or synced
+    const char *path, *to;
+    const void *bytes;
+    int64_t n;
+} tt_file_deed;
+
+typedef void tt_file_record_fn(void *user, const tt_file_deed *deed);
+void tt_file_record(tt_file_record_fn *record, void *user);
+
 // From now on the file system has no locks and says so with this errno; 0: it has.
 void tt_file_fail_lock(int error);
 

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct gate {
@@ -18,6 +19,25 @@ typedef struct gate {
 
 static gate writing, reading;
 static atomic_int lock_error;
+static tt_file_record_fn *_Atomic recorder;
+static void *recorder_user;
+
+void tt_file_record(tt_file_record_fn *record, void *user)
+{
+    recorder_user = user;
+    atomic_store(&recorder, record);
+}
+
+void tt__file_tell(tt_file_deed deed, int fd)
+{
+    struct stat info;
+    tt_file_record_fn *record = atomic_load(&recorder);
+    if (record == NULL)
+        return;
+    if (fd >= 0 && fstat(fd, &info) == 0)
+        deed.inode = (int64_t)info.st_ino;
+    record(recorder_user, &deed);
+}
 
 void tt_file_fail_lock(int error)
 {

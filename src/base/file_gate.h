@@ -4,7 +4,12 @@
 #ifndef TT_BASE_FILE_GATE_H
 #define TT_BASE_FILE_GATE_H
 
+#include "base/file.h"
+
 #include <stdbool.h>
+
+// Tells whoever records what was done; `fd` -1: the path says it all.
+void tt__file_tell(tt_file_deed deed, int fd);
 
 // Counts a call that writes; the error it is to fail with, TT_FILE_SHORT, or 0.
 int tt__file_gate(void);
