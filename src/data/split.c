@@ -60,16 +60,28 @@ static const char *class_of(char c)
     }
 }
 
+// \b and \B: between a character of a word, as class_of has them, and another.
+static void add_border(bool is_border, tt_str *out)
+{
+    const char *w = class_of('w');
+    if (is_border)
+        tt_str_addf(out, "(?:(?<=[%s])(?![%s])|(?<![%s])(?=[%s]))", w, w, w, w);
+    else
+        tt_str_addf(out, "(?:(?<=[%s])(?=[%s])|(?<![%s])(?![%s]))", w, w, w, w);
+}
+
 // Appends the escape at `p`, two bytes, written out where it is a class. Inside of
 // a class the ones that mean "all others" cannot be.
 static void add_escape(const char *p, bool in_class, tt_str *out)
 {
     const char *class = class_of(p[1]);
     const bool is_others = p[1] == 'S' || p[1] == 'W';
-    // Oniguruma has these in \\w alone, and not in a class.
+    // Oniguruma has these in \w alone, and not in a class.
     const bool is_word = p[1] == 'w' || p[1] == 'W';
     const char *more = is_word && !in_class ? "\\xb2\\xb3\\xb9\\xbc-\\xbe" : "";
-    if (class == NULL || (in_class && is_others))
+    if (!in_class && (p[1] == 'b' || p[1] == 'B'))
+        add_border(p[1] == 'b', out);
+    else if (class == NULL || (in_class && is_others))
         tt_str_add_bytes(out, p, 2);
     else
         tt_str_addf(out,

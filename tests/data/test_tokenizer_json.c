@@ -266,6 +266,24 @@ TEST(tokenizer_json_reads_its_variants)
     leave();
 }
 
+// Marks belong to words: no border is between a letter and its accent.
+TEST(tokenizer_json_knows_borders_of_words)
+{
+    enter();
+    tt_tokenizer *t = open_json(
+        "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+        "\"\\\\w\\\\b\"},\"behavior\":\"Removed\",\"invert\":false},"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"e\":0,\"\xcc\x81\":1,"
+        "\"b\":2,\" \":3},\"merges\":[]}}");
+    gives(t, "e\xcc\x81 b", false, "0 3");
+    gives(t,
+          "e\xcc\x81"
+          "b",
+          false, "0 1");
+    tt_tokenizer_close(t);
+    leave();
+}
+
 TEST(tokenizer_json_finds_added_tokens)
 {
     enter();
