@@ -3,11 +3,22 @@
 //   u64 length | u32 masked CRC of it | message | u32 masked CRC of that
 //   Event    wall_time 1: double, step 2: varint, file_version 3: string,
 //            summary 5: message, session_log 7: message
-//   Summary  value 1: message { tag 1: string, simple_value 2: float }
+//   Summary  value 1: message { tag 1: string, simple_value 2: float,
+//            tensor 8: message, metadata 9: message }
+//   tensor   type 1: varint, shape 2: { dimension 2: { size 1: varint } },
+//            string 8: bytes
+//   metadata plugin 1: { name 1: string, content 2: bytes }; the content of hparams is
+//            { start 3: { settings 1: map, seconds 5: double },
+//              end 4: { status 1: varint, seconds 2: double } }; a map's entry is
+//            { key 1: string, value 2: { number 2: double, string 3, truth 4 } }
 
 #include "store/events.h"
 
+#include "base/utf8.h"
+
+#include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LENGTH = 8, CRC = 4, FRAME = LENGTH + CRC + CRC };
@@ -21,6 +32,31 @@ enum { // field number and wire type
     SUMMARY_VALUE = 1 << 3 | 2,
     VALUE_TAG = 1 << 3 | 2,
     VALUE_FLOAT = 2 << 3 | 5,
+    VALUE_TENSOR = 8 << 3 | 2,
+    VALUE_METADATA = 9 << 3 | 2,
+    TENSOR_TYPE = 1 << 3,
+    TENSOR_SHAPE = 2 << 3 | 2,
+    TENSOR_STRING = 8 << 3 | 2,
+    SHAPE_DIM = 2 << 3 | 2,
+    DIM_SIZE = 1 << 3,
+    TYPE_FLOAT = 1,
+    TYPE_STRING = 7,
+    METADATA_PLUGIN = 1 << 3 | 2,
+    PLUGIN_NAME = 1 << 3 | 2,
+    PLUGIN_CONTENT = 2 << 3 | 2,
+    HPARAMS_START = 3 << 3 | 2,
+    HPARAMS_END = 4 << 3 | 2,
+    START_SETTING = 1 << 3 | 2,
+    START_SECONDS = 5 << 3 | 1,
+    END_STATUS = 1 << 3,
+    END_SECONDS = 2 << 3 | 1,
+    STATUS_GOOD = 1,
+    STATUS_BAD = 2,
+    ENTRY_KEY = 1 << 3 | 2,
+    ENTRY_VALUE = 2 << 3 | 2,
+    IS_NUMBER = 2 << 3 | 1,
+    IS_TEXT = 3 << 3 | 2,
+    IS_TRUTH = 4 << 3,
     SESSION_STATUS = 1 << 3,
     SESSION_START = 1,
 };
@@ -145,6 +181,142 @@ void tt_events_scalars(tt_str *out, double wall, int64_t step,
     add_record(out, &event);
     tt_str_fini(&value);
     tt_str_fini(&summary);
+}
+
+// ---- what other plugins show ---------------------------------------------
+
+static void add_number(tt_str *out, uint64_t field, uint64_t value)
+{
+    add_varint(out, field);
+    add_varint(out, value);
+}
+
+// A message as a field of another; empties it.
+static void add_message(tt_str *out, uint64_t field, tt_str *message)
+{
+    add_str(out, field, message);
+    tt_str_clear(message);
+}
+
+typedef struct plugged { // a summary's value for a plugin
+    const char *tag, *plugin;
+    tt_str tensor, content;
+} plugged;
+
+static void add_plugged(tt_str *out, double wall, int64_t step, plugged *p)
+{
+    tt_str inner = {0}, outer = {0}, value = {0}, event = {0};
+    add_text(&value, VALUE_TAG, p->tag, (int64_t)strlen(p->tag));
+    add_message(&value, VALUE_TENSOR, &p->tensor);
+    add_text(&inner, PLUGIN_NAME, p->plugin, (int64_t)strlen(p->plugin));
+    if (p->content.n > 0 || p->content.status != TT_OK)
+        add_message(&inner, PLUGIN_CONTENT, &p->content);
+    add_message(&outer, METADATA_PLUGIN, &inner);
+    add_message(&value, VALUE_METADATA, &outer);
+    add_message(&outer, SUMMARY_VALUE, &value);
+    add_f64(&event, EVENT_WALL, wall);
+    add_number(&event, EVENT_STEP, (uint64_t)step);
+    add_message(&event, EVENT_SUMMARY, &outer);
+    add_record(out, &event);
+    tt_str_fini(&inner);
+    tt_str_fini(&outer);
+    tt_str_fini(&value);
+    tt_str_fini(&p->tensor);
+    tt_str_fini(&p->content);
+}
+
+// One dimension; no `size` is 0.
+static void add_shape(tt_str *tensor, int64_t size)
+{
+    tt_str dim = {0}, shape = {0};
+    if (size > 0)
+        add_number(&dim, DIM_SIZE, (uint64_t)size);
+    add_message(&shape, SHAPE_DIM, &dim);
+    add_message(tensor, TENSOR_SHAPE, &shape);
+    tt_str_fini(&dim);
+    tt_str_fini(&shape);
+}
+
+static void add_characters(tt_str *out, const char *text)
+{
+    for (int64_t left = (int64_t)strlen(text); left > 0;) {
+        const int n = tt_utf8_read(text, left, NULL);
+        if (n > 0)
+            tt_str_add_bytes(out, text, n);
+        else
+            tt_str_add(out, "\xef\xbf\xbd");
+        text += n > 0 ? n : 1;
+        left -= n > 0 ? n : 1;
+    }
+}
+
+void tt_events_text(tt_str *out, double wall, int64_t step,
+                    const tt_report_row *text)
+{
+    plugged p = {.tag = text->name, .plugin = "text"};
+    tt_str clean = {0};
+    add_characters(&clean, text->value);
+    add_number(&p.tensor, TENSOR_TYPE, TYPE_STRING);
+    add_shape(&p.tensor, 1);
+    add_message(&p.tensor, TENSOR_STRING, &clean);
+    add_plugged(out, wall, step, &p);
+    tt_str_fini(&clean);
+}
+
+// Its type is that of its text.
+static void add_value(tt_str *out, const char *text)
+{
+    char *end = NULL;
+    const double number = strtod(text, &end);
+    const bool is_true = strcmp(text, "true") == 0;
+    if (is_true || strcmp(text, "false") == 0)
+        add_number(out, IS_TRUTH, is_true);
+    else if (end != text && *end == '\0' && isfinite(number))
+        add_f64(out, IS_NUMBER, number);
+    else {
+        tt_str clean = {0};
+        add_characters(&clean, text);
+        add_message(out, IS_TEXT, &clean);
+        tt_str_fini(&clean);
+    }
+}
+
+static void add_hparams(tt_str *out, double wall, int64_t step, plugged *p)
+{
+    p->plugin = "hparams";
+    add_number(&p->tensor, TENSOR_TYPE, TYPE_FLOAT);
+    add_shape(&p->tensor, 0);
+    add_plugged(out, wall, step, p);
+}
+
+void tt_events_settings(tt_str *out, double wall, const tt_report_row *settings)
+{
+    plugged p = {.tag = "_hparams_/session_start_info"};
+    tt_str start = {0}, entry = {0}, value = {0};
+    for (; settings != NULL && settings->name != NULL; settings++) {
+        add_text(&entry, ENTRY_KEY, settings->name,
+                 (int64_t)strlen(settings->name));
+        add_value(&value, settings->value);
+        add_message(&entry, ENTRY_VALUE, &value);
+        add_message(&start, START_SETTING, &entry);
+    }
+    add_f64(&start, START_SECONDS, wall);
+    add_message(&p.content, HPARAMS_START, &start);
+    add_hparams(out, wall, 0, &p);
+    tt_str_fini(&start);
+    tt_str_fini(&entry);
+    tt_str_fini(&value);
+}
+
+void tt_events_end(tt_str *out, double wall, int64_t step, bool is_good)
+{
+    plugged p = {.tag = "_hparams_/session_end_info"};
+    tt_str end = {0};
+    add_number(&end, END_STATUS, is_good ? STATUS_GOOD : STATUS_BAD);
+    add_f64(&end, END_SECONDS, wall);
+    add_message(&p.content, HPARAMS_END, &end);
+    add_hparams(out, wall, step, &p);
+    tt_str_fini(&end);
 }
 
 // ---- reading -------------------------------------------------------------

@@ -275,16 +275,59 @@ static tt_status add_metrics(tt_run *run, int64_t step, double seconds,
     return stream_add(&run->metrics, &run->line);
 }
 
+// Whether events are wanted, and can be added to the line; its failure is `*status`.
+static bool begin_events(tt_run *run, tt_status *status)
+{
+    *status = TT_OK;
+    if (run->has_events && run->events.file.fd < 0)
+        *status = open_events(run);
+    tt_str_clear(&run->line);
+    return run->has_events && *status == TT_OK;
+}
+
 static tt_status add_events(tt_run *run, int64_t step, const tt_metric *metrics,
                             int n)
 {
-    if (!run->has_events)
-        return TT_OK;
-    if (run->events.file.fd < 0)
-        TT_TRY(open_events(run));
-    tt_str_clear(&run->line);
+    tt_status status = TT_OK;
+    if (!begin_events(run, &status))
+        return status;
     tt_events_scalars(&run->line, tt__run_wall(), step, metrics, n);
     return stream_add(&run->events, &run->line);
+}
+
+// Adds what is in the line.
+static tt_status end_events(tt_run *run)
+{
+    const tt_status status = settle(run, stream_add(&run->events, &run->line));
+    stream_mend(&run->events);
+    return status;
+}
+
+tt_status tt_run_log_text(tt_run *run, int64_t step, const tt_report_row *text)
+{
+    tt_status status = TT_OK;
+    if (!begin_events(run, &status))
+        return settle(run, status);
+    tt_events_text(&run->line, tt__run_wall(), step, text);
+    return end_events(run);
+}
+
+tt_status tt_run_log_settings(tt_run *run, const tt_report_row *settings)
+{
+    tt_status status = TT_OK;
+    if (!begin_events(run, &status))
+        return settle(run, status);
+    tt_events_settings(&run->line, tt__run_wall(), settings);
+    return end_events(run);
+}
+
+tt_status tt_run_log_end(tt_run *run, int64_t step, bool is_good)
+{
+    tt_status status = TT_OK;
+    if (!begin_events(run, &status))
+        return settle(run, status);
+    tt_events_end(&run->line, tt__run_wall(), step, is_good);
+    return end_events(run);
 }
 
 tt_status tt_run_log(tt_run *run, int64_t step, double seconds,

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/str.h"
 #include "store/hash.h"
+#include "store/report.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,6 +71,11 @@ tt_status tt_run_files_sync(tt_run_files *files);
 // training: the first failure is returned once, later ones are counted only.
 tt_status tt_run_log(tt_run *run, int64_t step, double seconds,
                      const tt_metric *metrics, int n);
+// For TensorBoard alone, and nothing where it gets none: a text by its name, the
+// settings (which end with a NULL name), how the run ended.
+tt_status tt_run_log_text(tt_run *run, int64_t step, const tt_report_row *text);
+tt_status tt_run_log_settings(tt_run *run, const tt_report_row *settings);
+tt_status tt_run_log_end(tt_run *run, int64_t step, bool is_good);
 tt_status tt_run_note(tt_run *run, int64_t step, const char *text);
 int64_t tt_run_failures(const tt_run *run); // lines that were not written
 

@@ -66,3 +66,45 @@ const tt_report_row *tt_session_changed(const tt_session *session,
     l.row[l.n] = (tt_report_row){NULL, NULL};
     return l.row;
 }
+
+static bool has_row(const tt_report_row *row, int64_t n, const char *name)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (strcmp(row[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_about_training(const char *name)
+{
+    static const char *const others[] = {"log.", "checkpoint.", "sample.",
+                                         "threads", "comm."};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strncmp(name, others[i], strlen(others[i])) == 0)
+            return false;
+    return true;
+}
+
+const tt_report_row *tt_session_hparams(const tt_session *session,
+                                        tt_arena *arena)
+{
+    static const char *const always[] = {
+        "model", "optim", "optim.lr", "batch", "seq", "precision", "seed"};
+    enum { N_ALWAYS = sizeof always / sizeof *always };
+    const tt_report_row *changed = tt_session_changed(session, arena);
+    const int64_t most = session->settings.n + N_ALWAYS + 1;
+    tt_report_row *row = tt_arena_alloc(arena, most * (int64_t)sizeof *row);
+    int64_t n = 0;
+    if (row == NULL || changed == NULL)
+        return NULL;
+    for (int i = 0; i < N_ALWAYS; i++) {
+        const tt_setting *s = tt_settings_find(&session->resolved, always[i]);
+        if (s != NULL)
+            row[n++] = (tt_report_row){s->key, s->value};
+    }
+    for (; changed->name != NULL; changed++)
+        if (!has_row(row, n, changed->name) && is_about_training(changed->name))
+            row[n++] = *changed;
+    row[n] = (tt_report_row){NULL, NULL};
+    return row;
+}

@@ -10,4 +10,9 @@
 const tt_report_row *tt_session_changed(const tt_session *session,
                                         tt_arena *arena);
 
+// The same and what decides most, whether it is the default or not; without what says
+// nothing about training: folders, logs.
+const tt_report_row *tt_session_hparams(const tt_session *session,
+                                        tt_arena *arena);
+
 #endif

@@ -160,6 +160,10 @@ void tt__trainer_tell_start(tt_trainer *t)
     t->facts = facts_of(t);
     if (t->run != NULL)
         set_origin(t);
+    if (t->run != NULL && t->saved_step < 0)
+        tt__trainer_check_log(
+            t, tt_run_log_settings(t->run,
+                                   tt_session_hparams(t->session, t->arena)));
     tt__trainer_report(t);
     if (w != NULL && w->start != NULL)
         w->start(w->user, &t->facts);
@@ -186,6 +190,9 @@ void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
         .ranks = t->ranks,
     };
     write_facts(t, end_out);
+    if (t->run != NULL && reason != TT_RUN_SIGNAL)
+        tt__trainer_check_log(
+            t, tt_run_log_end(t->run, s->step, reason != TT_RUN_FAILED));
     if (t->run != NULL)
         tt__trainer_check_log(t, tt_report_write(t->request->folder));
     if (w != NULL && w->end != NULL)

@@ -77,6 +77,8 @@ static void keep(tt_trainer *t, const char *text)
     tt_str note = {0};
     if (t->run == NULL)
         return;
+    tt__trainer_check_log(t, tt_run_log_text(t->run, t->state.step,
+                                             &(tt_report_row){"sample", text}));
     tt_str_add(&note, "sample\n");
     tt_str_add(&note, text);
     const tt_status status = tt_str_status(&note);

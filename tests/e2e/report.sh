@@ -83,6 +83,10 @@ for text in '<th scope="row">seed</th>' '<th scope="row">host</th>' \
     grep -qF "$text" "$page" || die "the report does not say $text"
 done
 grep -q 'step 10: sample$' "$run/log.txt" || die 'the log has no sample'
+for text in _hparams_/session_start_info _hparams_/session_end_info optim.lr \
+    sample; do
+    grep -qaF $text "$run"/events.out.tfevents.* || die "the events have no $text"
+done
 grep -q 'scope="row">batch</th>' "$page" || die 'no batch'
 if grep -q '<th scope="row">device</th><td>cpu</td></tr><tr><th scope="row">eval.batches' "$page"; then
     die 'a default is among what differs'

@@ -39,6 +39,60 @@ TEST(events_are_the_published_bytes)
     CHECK(tt_alloc_live() == 0);
 }
 
+// The message of one record, between its frame's 12 and 4 bytes.
+static bool has_hex(const tt_str *s, const char *hex)
+{
+    char text[1024] = "";
+    CHECK(s->n < 500);
+    for (int64_t i = 0; i < s->n; i++)
+        snprintf(text + 2 * i, 3, "%02x", (unsigned char)s->text[i]);
+    return strstr(text, hex) != NULL;
+}
+
+// Bytes of the `tensorboard` package: Summary.Value{tag: "s", a string, plugin "text"}.
+TEST(events_of_text_are_what_tensorboard_writes)
+{
+    tt_str s = {0};
+    tt_events_text(&s, 2.0, 300, &(tt_report_row){"s", "hi"});
+    CHECK(has_hex(&s,
+                  "09000000000000004010ac02" // wall time, step
+                  "2a1d0a1b"                 // summary, value
+                  "0a0173420c0807120412020801420268694a080a060a0474657874"));
+    tt_event event;
+    CHECK(tt_events_next(s.text, s.n, &event));
+    CHECK(event.kind == TT_EVENT_SUMMARY && event.step == 300);
+    tt_str_clear(&s);
+    tt_events_text(&s, 1, 1, &(tt_report_row){"s", "a\xff\xc3\xbc"});
+    CHECK(has_hex(&s, "61efbfbdc3bc"));
+    tt_str_fini(&s);
+    CHECK(tt_alloc_live() == 0);
+}
+
+// HParamsPluginData: {a: "x", b: true, lr: 0.5} begun at 1.5 s; ended well at 2.5 s.
+TEST(events_of_settings_are_what_the_hparams_plugin_reads)
+{
+    tt_str s = {0};
+    const tt_report_row settings[] = {
+        {"b", "true"}, {"lr", "0.5"}, {"a", "x"}, {NULL, NULL}};
+    tt_events_settings(&s, 1.5, settings);
+    CHECK(has_hex(&s, "0a1c5f68706172616d735f2f73657373696f6e5f73746172745f696e"
+                      "666f"
+                      "4206080112021200" // a tensor of nothing
+                      "4a3c0a3a0a0768706172616d73122f"
+                      "1a2d0a070a016212022001"
+                      "0a0f0a026c72120911000000000000e03f"
+                      "0a080a016112031a0178"
+                      "29000000000000f83f"));
+    tt_str_clear(&s);
+    tt_events_end(&s, 2.5, 7, true);
+    CHECK(has_hex(&s, "220b0801110000000000000440"));
+    tt_str_clear(&s);
+    tt_events_end(&s, 2.5, 7, false);
+    CHECK(has_hex(&s, "220b0802110000000000000440"));
+    tt_str_fini(&s);
+    CHECK(tt_alloc_live() == 0);
+}
+
 TEST(events_are_read_back_and_damage_is_seen)
 {
     tt_str s = {0};

@@ -38,6 +38,8 @@ static void add_value(const unsigned char *p, int64_t n, tt_str *out)
     if (memmem(p + 2, (size_t)tag, "second", 6) != NULL)
         return;
     tt_str_add(out, "=");
+    if (memcmp(p + 2, "_hparams_", 9) == 0) // they end with a time
+        n -= 8;
     for (int64_t i = 2 + tag; i < n; i++)
         tt_str_addf(out, "%02x", p[i]);
 }
