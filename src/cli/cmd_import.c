@@ -182,9 +182,11 @@ const tt_command_def tt_command_import = {
     .usage = "PATH out=FOLDER [config=FILE] [model=NAME model.KEY=VALUE ...] "
              "[--json]",
     .detail =
-        "PATH is a folder with config.json and safetensors, one safetensors "
-        "file, or a model\nfile of llm.c. FOLDER then serves `tutti sample`, "
-        "`tutti eval`, `tutti export` and\ninit.from=FOLDER.",
+        "PATH is a folder with config.json and safetensors or "
+        "pytorch_model.bin, one file of\nsafetensors or of torch.save (.pt; "
+        "nothing in it is executed), or a model file of\nllm.c. FOLDER then "
+        "serves `tutti sample`, `tutti eval`, `tutti export` and\n"
+        "init.from=FOLDER.",
     .flags = flags,
     .max_words = 1,
     .takes_paths = true,

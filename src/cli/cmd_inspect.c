@@ -10,6 +10,7 @@
 #include "plan/plan.h"
 #include "store/checkpoint.h"
 #include "store/llmc.h"
+#include "store/torch_file.h"
 #include "train/described.h"
 #include "train/weights.h"
 
@@ -151,6 +152,20 @@ static tt_status show_safetensors(look *l)
     return TT_OK;
 }
 
+static const tt_safetensor *torch_at(const void *of, int64_t i)
+{
+    return &((const tt_torch_file *)of)->tensor[i];
+}
+
+static tt_status show_torch(look *l)
+{
+    tt_torch_file *file = NULL;
+    TT_TRY(tt_torch_file_open(l->path, &file));
+    show_tensors(l, "a file of torch.save", file, file->n, torch_at);
+    tt_torch_file_close(file);
+    return TT_OK;
+}
+
 static tt_status show_llmc(look *l)
 {
     tt_llmc *file = NULL;
@@ -239,6 +254,8 @@ static tt_status show(look *l)
     }
     if (tt_llmc_is(l->path))
         return show_llmc(l);
+    if (tt_torch_file_is(l->path))
+        return show_torch(l);
     if (tt_ends_with(l->path, ".json") || tt_ends_with(l->path, ".bpe"))
         return show_tokenizer(l);
     const tt_status status = show_safetensors(l);
@@ -285,9 +302,10 @@ const tt_command_def tt_command_inspect = {
     .name = "inspect",
     .doc = "What a file of weights or settings holds, or a folder.",
     .usage = "PATH [--json]",
-    .detail = "PATH is a safetensors file, a model file of llm.c, a tokenizer, "
-              "a run, a checkpoint, a\nfolder in the form of Hugging Face, or "
-              "a .yaml file of settings, which are checked. "
+    .detail = "PATH is a safetensors file, one of torch.save, a model file of "
+              "llm.c, a tokenizer, a run,\na checkpoint, a folder in the form "
+              "of Hugging Face, or a .yaml file of settings,\nwhich are "
+              "checked. "
               "Checkpoints are verified on the way.",
     .flags = flags,
     .max_words = 1,

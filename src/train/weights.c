@@ -7,6 +7,7 @@
 #include "base/json_read.h"
 #include "base/str.h"
 #include "store/checkpoint.h"
+#include "store/torch_file.h"
 #include "train/described.h"
 #include "train/weights_stack.h"
 
@@ -24,8 +25,9 @@ typedef struct entry {
 struct tt_weights {
     tt_arena *arena;
     const char *path, *folder;
-    int64_t n_files;
+    int64_t n_files, n_torch;
     tt_safetensors **file; // what this owns
+    tt_torch_file **torch; // likewise
     tt_checkpoint *checkpoint;
     int64_t n;
     const tt_safetensor **tensor; // in the files' order
@@ -131,22 +133,8 @@ const char *tt_weights_folder(const tt_weights *weights)
 
 // ---- opening -------------------------------------------------------------
 
-static tt_status make_index(tt_weights *w, const tt_safetensors *const *file,
-                            int64_t n_files)
+static tt_status sort_names(tt_weights *w, int64_t n)
 {
-    for (int64_t f = 0; f < n_files; f++)
-        w->n += tt_safetensors_count(file[f]);
-    w->tensor =
-        tt_arena_alloc(w->arena, (w->n + 1) * (int64_t)sizeof(*w->tensor));
-    w->by_name =
-        tt_arena_alloc(w->arena, (w->n + 1) * (int64_t)sizeof(*w->by_name));
-    if (w->tensor == NULL || w->by_name == NULL)
-        return TT_ERR_NOMEM;
-    int64_t n = 0;
-    for (int64_t f = 0; f < n_files; f++)
-        for (int64_t i = 0; i < tt_safetensors_count(file[f]); i++) {
-            w->tensor[n++] = tt_safetensors_at(file[f], i);
-        }
     if (!w->is_as_is)
         TT_TRY(tt__weights_stack(w->tensor, &n, w->arena, &w->stacks));
     w->n = n;
@@ -158,16 +146,44 @@ static tt_status make_index(tt_weights *w, const tt_safetensors *const *file,
     return TT_OK;
 }
 
+static tt_status make_index(tt_weights *w, const tt_safetensors *const *file,
+                            int64_t n_files)
+{
+    int64_t n = 0;
+    for (int64_t f = 0; f < n_files; f++)
+        n += tt_safetensors_count(file[f]);
+    for (int64_t f = 0; f < w->n_torch; f++)
+        n += w->torch[f]->n;
+    w->tensor = tt_arena_alloc(w->arena, (n + 1) * (int64_t)sizeof(*w->tensor));
+    w->by_name =
+        tt_arena_alloc(w->arena, (n + 1) * (int64_t)sizeof(*w->by_name));
+    if (w->tensor == NULL || w->by_name == NULL)
+        return TT_ERR_NOMEM;
+    n = 0;
+    for (int64_t f = 0; f < n_files; f++)
+        for (int64_t i = 0; i < tt_safetensors_count(file[f]); i++)
+            w->tensor[n++] = tt_safetensors_at(file[f], i);
+    for (int64_t f = 0; f < w->n_torch; f++)
+        for (int64_t i = 0; i < w->torch[f]->n; i++)
+            w->tensor[n++] = &w->torch[f]->tensor[i];
+    return sort_names(w, n);
+}
+
 static tt_status open_files(tt_weights *w, const char *const *path, int64_t n)
 {
     w->file = tt_arena_alloc(w->arena, (n + 1) * (int64_t)sizeof(*w->file));
-    if (w->file == NULL)
+    w->torch = tt_arena_alloc(w->arena, (n + 1) * (int64_t)sizeof(*w->torch));
+    if (w->file == NULL || w->torch == NULL)
         return TT_ERR_NOMEM;
-    for (int64_t i = 0; i < n; i++) {
-        TT_TRY(tt_safetensors_open(path[i], &w->file[i]));
-        w->n_files++;
-    }
-    return make_index(w, (const tt_safetensors *const *)w->file, n);
+    for (int64_t i = 0; i < n; i++)
+        if (tt_torch_file_is(path[i])) {
+            TT_TRY(tt_torch_file_open(path[i], &w->torch[w->n_torch]));
+            w->n_torch++;
+        } else {
+            TT_TRY(tt_safetensors_open(path[i], &w->file[w->n_files]));
+            w->n_files++;
+        }
+    return make_index(w, (const tt_safetensors *const *)w->file, w->n_files);
 }
 
 static int by_text(const void *a, const void *b)
@@ -261,9 +277,11 @@ static tt_status open_checkpoint(tt_weights *w, const char *path,
     tt_str_fini(&unused);
     TT_TRY(status);
     if (w->checkpoint == NULL)
-        return tt_fail(TT_ERR_ARG,
-                       "%s has neither model.safetensors nor a checkpoint",
-                       path);
+        return tt_fail(
+            TT_ERR_ARG,
+            "%s has neither model.safetensors, pytorch_model.bin nor "
+            "a checkpoint",
+            path);
     w->folder = w->checkpoint->folder;
     w->ema = o->wants_ema ? w->checkpoint->optim : NULL;
     const tt_safetensors *model = w->checkpoint->model;
@@ -273,18 +291,19 @@ static tt_status open_checkpoint(tt_weights *w, const char *path,
 static tt_status open_folder(tt_weights *w, const char *path,
                              const tt_weights_options *o, tt_str *notes)
 {
-    const char *model = tt_arena_printf(w->arena, "%s/model.safetensors", path);
-    const char *index =
-        tt_arena_printf(w->arena, "%s/model.safetensors.index.json", path);
-    if (model == NULL || index == NULL)
-        return TT_ERR_NOMEM;
+    static const char *const names[] = {
+        "model.safetensors", "model.safetensors.index.json",
+        "pytorch_model.bin", "pytorch_model.bin.index.json"};
     w->folder = w->path;
     // What a run has learnt is in its checkpoints, whatever lies beside them.
-    const bool is_run = tt_described_is_run(path);
-    if (!is_run && tt_file_exists(model))
-        return open_files(w, &model, 1);
-    if (!is_run && tt_file_exists(index))
-        return open_index(w, index);
+    for (int i = 0; i < 4 && !tt_described_is_run(path); i++) {
+        const char *file = tt_arena_printf(w->arena, "%s/%s", path, names[i]);
+        if (file == NULL)
+            return TT_ERR_NOMEM;
+        if (tt_file_exists(file))
+            return tt_ends_with(file, ".json") ? open_index(w, file)
+                                               : open_files(w, &file, 1);
+    }
     return open_checkpoint(w, path, o, notes);
 }
 
@@ -334,6 +353,8 @@ void tt_weights_close(tt_weights *weights)
     for (int64_t i = 0; i < weights->n_files; i++)
         tt_safetensors_close(weights->file[i]);
     tt_checkpoint_close(weights->checkpoint);
+    for (int64_t i = 0; i < weights->n_torch; i++)
+        tt_torch_file_close(weights->torch[i]);
     tt__stacks_free(&weights->stacks);
     tt_arena_destroy(weights->arena);
     tt_free(weights);

@@ -1,7 +1,8 @@
 // weights - a model's tensors from files of others, by forgiving names.
 //
-//   FILE.safetensors
-//   FOLDER with model.safetensors, or model.safetensors.index.json and its shards
+//   FILE.safetensors, or a file of torch.save (store/torch_file.h)
+//   FOLDER with model.safetensors, or model.safetensors.index.json and its shards; the
+//   same with pytorch_model.bin
 //   FOLDER of a run or of checkpoints, or one checkpoint
 //
 // Names are compared without what wrappers put in front ("_orig_mod.", "module.")
