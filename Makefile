@@ -5,6 +5,8 @@
 #   make CC=clang ...   the same targets with clang, in build/clang; for its
 #                       warnings: it links libomp where oneDNN brings libgomp,
 #                       and two thread pools in one process are slow
+#   make CROSS=1 ...    for aarch64, in build/aarch64, with Debian's cross compiler; see
+#                       `make cross`
 #   make WERROR=1 ...   warnings are errors (always so when CI=true)
 
 VERSION := 0.1.0
@@ -17,7 +19,12 @@ CC := gcc
 endif
 IS_CLANG := $(findstring clang,$(CC))
 
-ifeq ($(SAN),thread)
+MACHINE := $(shell uname -m)
+ifdef CROSS
+MACHINE := aarch64
+CC := aarch64-linux-gnu-gcc --sysroot=$(CURDIR)/build/cross/root
+B := build/aarch64
+else ifeq ($(SAN),thread)
 B := build/tsan
 else ifdef SAN
 B := build/san
@@ -46,7 +53,7 @@ HEADER    := include/tutti/tutti.h
 # Files in simd/ are compiled once per instruction set, with TT_ISA naming it,
 # and chosen at run time. All else is for the plainest CPU of its kind, so that
 # the program starts anywhere.
-ifeq ($(shell uname -m),x86_64)
+ifeq ($(MACHINE),x86_64)
 ISAS       := base v3 v4 v4b
 ISA_base   :=
 ISA_v3     := -march=x86-64-v3
@@ -120,15 +127,18 @@ $(B)/flags $(B)/files: # after `make clean all`
 
 # ---- CUDA ----------------------------------------------------------------
 
-# What runs on a GPU is a plug-in of its own, built where nvcc and the headers of
-# its libraries are found: CUDA=1 insists, CUDA=0 leaves it out. CUDA_ARCHS=90 80 ... builds for other devices.
+# What runs on a GPU is a plug-in of its own, which takes longer to build than all the
+# rest. It is built where there is a GPU, nvcc and the headers of its libraries; CUDA=1
+# (`make cuda`) insists, also without a GPU, CUDA=0 leaves it out. CUDA_ARCHS=90 80 ...
+# builds for other devices.
 NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) \
 	$(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_HOME := $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 CUDA_MISSING := $(strip $(if $(NVCC),$(foreach h,cublasLt.h cudnn_graph.h,\
 	$(if $(wildcard $(CUDA_HOME)/include/$h /usr/include/$h \
 	/usr/include/$(shell uname -m)-linux-gnu/$h),,$h)),nvcc))
-CUDA ?= $(if $(CUDA_MISSING)$(SAN)$(IS_CLANG),0,1)
+GPU_HERE := $(wildcard /dev/nvidiactl /dev/nvidia0 /proc/driver/nvidia/version)
+CUDA ?= $(if $(CUDA_MISSING)$(SAN)$(IS_CLANG)$(CROSS),0,$(if $(GPU_HERE),1,0))
 CUDA_ARCHS ?= 90
 HOPPER_SRCS := $(wildcard src/backend/cuda/dev/*hopper*.cu)
 ifeq ($(CUDA),1)
@@ -230,7 +240,13 @@ all: $(PRODUCTS) ## build the library, the program (build/tutti) and its plug-in
 	@$(if $(filter-out $(MPIS_HERE),$(MPIS)),echo "no plug-in for \
 		$(filter-out $(MPIS_HERE),$(MPIS)): there is no \
 		$(patsubst %,mpicc.%,$(filter-out $(MPIS_HERE),$(MPIS)))",:)
-	@$(if $(CUDA_MISSING),echo "no plug-in for CUDA: there is no $(CUDA_MISSING)",:)
+	@$(if $(CUDA_MISSING),echo "no plug-in for CUDA: there is no $(CUDA_MISSING)",$(if \
+		$(GPU_HERE)$(filter 1,$(CUDA)),:,echo "no plug-in for CUDA: there is no GPU; \
+		make cuda builds it all the same"))
+
+.PHONY: cuda
+cuda: ## build the plug-in for NVIDIA GPUs too, also where there is none
+	+@$(SUBMAKE) CUDA=1 all
 
 .PHONY: objects
 objects: $(LIB_OBJS) $(CLI_OBJS) $(TEST_OBJS) \
@@ -324,9 +340,17 @@ test: test-build ## run the tests; T='words' picks some, SAN=1 adds sanitizers
 test-gpu: test-build ## run the laws and tests that need an NVIDIA GPU
 	@tests/gpu/run $(B)
 
+# A machine without the packages for it says so; the last line is as that of tests.
+.PHONY: cross
+cross: ## build for aarch64 with Debian's cross compiler and run short laws in qemu
+	+@tools/cross || { [ $$? -eq 77 ] && exit 0; exit 1; }; \
+	[ ! -e build/cross/root/done ] || { $(SUBMAKE) CROSS=1 CUDA=0 MPICC_openmpi= \
+		MPICC_mpich= build/aarch64/tutti && tools/cross_laws; }
+
 .PHONY: test-all
 test-all: test-build ## run the slow tests too, and see that they notice faults
 	@KILLS=200 FAULTS=100 LAYOUTS=150 $(RUN_TESTS) --all
+	+$(if $(T)$(SAN),,@$(SUBMAKE) cross)
 	+$(if $(T)$(SAN),,@$(SUBMAKE) tsan)
 	$(if $(T)$(SAN),,@tools/mutate)
 
