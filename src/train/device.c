@@ -140,6 +140,26 @@ static tt_status share(tt_job *job)
     return status;
 }
 
+// Ranks on several kinds of processors compute with what all of them have: sums travel
+// as kernels like them, so these must be the same, and parts are then rounded alike.
+static tt_status limit_isa(const tt_job *job)
+{
+    const tt_peers *peers = &job->peers;
+    TT_TRY(tt_isa_limit((tt_isa)job->where.isa));
+    if (peers->size == 1 || peers->wire == NULL)
+        return TT_OK;
+    const int32_t mine = (int32_t)tt_isa_most();
+    int32_t *all = tt_alloc(peers->size * (int64_t)sizeof *all), least = mine;
+    if (all == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to look at processors");
+    tt_status status =
+        tt_peers_collect(peers, "processors", &mine, sizeof mine, all);
+    for (int32_t r = 0; r < peers->size && status == TT_OK; r++)
+        least = all[r] < least ? all[r] : least;
+    tt_free(all);
+    return status == TT_OK ? tt_isa_limit((tt_isa)least) : status;
+}
+
 tt_status tt__job_open_device(tt_job *job, const tt_settings *settings)
 {
     const tt_peers *peers = &job->peers;
@@ -153,7 +173,7 @@ tt_status tt__job_open_device(tt_job *job, const tt_settings *settings)
                                   .may_be_absent = settings->is_plan,
                                   .local = peers->local};
     TT_TRY(parse(job, &def, &options.number));
-    TT_TRY(tt_isa_limit((tt_isa)job->where.isa));
+    TT_TRY(limit_isa(job));
     tt_status status = tt_backend_open(def, &options, &job->backend);
     job->on_device = 1;
     if (status == TT_OK && settings->memory > 0)

@@ -90,6 +90,7 @@ void tt_train_state_print(const tt_train_state *state,
     print_marks(&json, &state->marks);
     tt_json_i64(&json, "threads", state->threads);
     tt_json_i64(&json, "ranks", state->ranks);
+    tt_json_str(&json, "isa", state->isa);
     print_settings(&json, session);
     tt_fingerprint_print(session->fingerprint, &json, "data");
     tt_json_close(&json, '}');
@@ -170,6 +171,8 @@ tt_status tt_train_state_read(const char *json, const char *name,
         !makes_sense(&s))
         return tt_fail(TT_ERR_IO, "%s is not the state of a training run",
                        name);
+    snprintf(s.isa, sizeof s.isa, "%s",
+             tt_json_text(tt_json_get(root, "isa"), ""));
     for (const tt_json_value *v = settings->first; v != NULL; v = v->next)
         TT_TRY(tt_settings_set(settings_out, v->key, tt_json_text(v, ""), name,
                                arena));

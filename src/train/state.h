@@ -30,6 +30,7 @@ typedef struct tt_train_state {
     bool is_passing;
     int64_t threads; // that it was computed with, on each rank
     int64_t ranks;
+    char isa[16]; // instructions of rank 0, see tt_isa_word; "": not known
 } tt_train_state;
 
 void tt_train_state_init(tt_train_state *state);

@@ -6,6 +6,7 @@
 #include "train/trainer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // A full disk is said now and then; training goes on.
 static void warn(tt_trainer *t)
@@ -344,6 +345,7 @@ tt_status tt__trainer_roll_back(tt_trainer *t, const char *why)
                           t->state.step);
     t->state.threads = bad.threads;
     t->state.ranks = bad.ranks;
+    memcpy(t->state.isa, bad.isa, sizeof bad.isa);
     note_saved(t, t->state.is_passing);
     t->point_step = t->state.step;
     t->first_step =

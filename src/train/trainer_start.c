@@ -1,12 +1,14 @@
 // trainer_start - where a run begins: anew, from other weights, from its own
 // newest checkpoint, or from that of the run it was forked from.
 
+#include "backend/cpu/isa.h"
 #include "base/clock.h"
 #include "base/figures.h"
 #include "base/file.h"
 #include "train/origin.h"
 #include "train/trainer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool can_roll_back(const tt_train_options *o)
@@ -73,19 +75,16 @@ static void note_reading(const tt_trainer *t, tt_str *notes)
     tt_str_add(notes, "\n");
 }
 
-static tt_status resume(tt_trainer *t, const tt_checkpoint *from, tt_str *notes)
+// Where a run goes on may add up in another order. Exact mode has one for any number of
+// ranks and threads, but not for all instructions.
+static void note_place(const tt_trainer *t, tt_str *notes)
 {
-    TT_TRY(tt__trainer_restore(t, from, false, notes));
-    if (t->read.is_damaged)
-        return TT_OK;
-    note_reading(t, notes);
-    t->saved_step = t->state.step;
-    t->is_saved_in_passing = t->state.is_passing;
-    const int64_t threads = t->job->backend->options.n_threads;
-    const int64_t ranks = t->job->peers.size;
-    const bool is_exact = t->job->options.exact;
+    const tt_job *job = t->job;
+    const int64_t threads = job->backend->options.n_threads;
+    const int64_t ranks = job->peers.size;
+    const bool is_exact = job->options.exact;
     if (t->state.ranks != ranks &&
-        !(is_exact && ranks == t->job->grid.size[TT_AXIS_DATA]))
+        !(is_exact && ranks == job->grid.size[TT_AXIS_DATA]))
         tt_str_addf(notes,
                     "it was computed on %lld rank%s and goes on with %lld, so "
                     "the last bits may differ\n",
@@ -96,6 +95,24 @@ static tt_status resume(tt_trainer *t, const tt_checkpoint *from, tt_str *notes)
                     "it was computed with %lld threads and goes on with %lld, "
                     "so the last bits may differ\n",
                     (long long)t->state.threads, (long long)threads);
+    if (job->backend->def->memory == NULL && t->state.isa[0] != '\0' &&
+        strcmp(t->state.isa, tt_isa_word()) != 0)
+        tt_str_addf(notes,
+                    "it was computed with isa=%s and goes on with %s, whose "
+                    "kernels add up in another order: the last bits may "
+                    "differ\n",
+                    t->state.isa, tt_isa_word());
+}
+
+static tt_status resume(tt_trainer *t, const tt_checkpoint *from, tt_str *notes)
+{
+    TT_TRY(tt__trainer_restore(t, from, false, notes));
+    if (t->read.is_damaged)
+        return TT_OK;
+    note_reading(t, notes);
+    t->saved_step = t->state.step;
+    t->is_saved_in_passing = t->state.is_passing;
+    note_place(t, notes);
     return TT_OK;
 }
 
@@ -352,6 +369,7 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
     t->seconds_before = t->state.seconds;
     t->state.threads = t->job->backend->options.n_threads;
     t->state.ranks = t->job->peers.size;
+    snprintf(t->state.isa, sizeof t->state.isa, "%s", tt_isa_word());
     if (t->evaluator == NULL && (o->eval_every > 0 || o->patience > 0))
         tt_str_add(notes, "there is no validation data, so nothing is "
                           "evaluated\n");

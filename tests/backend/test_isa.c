@@ -26,6 +26,7 @@ TEST(isa_limits_own_kernels_and_onednn)
     CHECK_OK(tt_isa_limit(TT_ISA_V4));
     CHECK_OK(tt_isa_limit(TT_ISA_V3));
     CHECK_OK(tt_isa_limit(TT_ISA_V4B)); // the lowest counts
+    CHECK(tt_isa_most() <= TT_ISA_V3);
     CHECK(tt_isa_used() <= TT_ISA_V3 && tt_isa_used() <= tt_isa_here());
     CHECK(strcmp(tt_simd_get()->isa, tt_isa_name[tt_isa_used()]) == 0);
     CHECK_OK(tt__dnnl_create(1, &dnnl));

@@ -25,6 +25,15 @@ tt_isa tt_isa_here(void)
     return TT_ISA_BASE;
 }
 
+const char *tt_isa_word(void)
+{
+#    ifdef __aarch64__
+    return "aarch64";
+#    else
+    return "other";
+#    endif
+}
+
 #else
 
 // The levels of the x86-64 psABI, by the extensions that compilers use at each.
@@ -53,6 +62,11 @@ tt_isa tt_isa_here(void)
     return __builtin_cpu_supports("avx512bf16") ? TT_ISA_V4B : TT_ISA_V4;
 }
 
+const char *tt_isa_word(void)
+{
+    return tt_isa_name[tt_isa_used()];
+}
+
 #endif
 
 static struct {
@@ -79,16 +93,28 @@ tt_status tt_isa_limit(tt_isa most)
                          tt_isa_name[most], tt_isa_name[used]);
 }
 
+// With the lock held.
+static tt_isa find_most(void)
+{
+    const tt_isa here = tt_isa_here();
+    if (state.used != TT_ISA_AUTO)
+        return state.used;
+    return state.limit != TT_ISA_AUTO && state.limit < here ? state.limit
+                                                            : here;
+}
+
+tt_isa tt_isa_most(void)
+{
+    pthread_mutex_lock(&state.lock);
+    const tt_isa most = find_most();
+    pthread_mutex_unlock(&state.lock);
+    return most;
+}
+
 tt_isa tt_isa_used(void)
 {
     pthread_mutex_lock(&state.lock);
-    if (state.used == TT_ISA_AUTO) {
-        const tt_isa here = tt_isa_here();
-        state.used = state.limit != TT_ISA_AUTO && state.limit < here
-                         ? state.limit
-                         : here;
-    }
-    const tt_isa used = state.used;
+    const tt_isa used = state.used = find_most();
     pthread_mutex_unlock(&state.lock);
     return used;
 }

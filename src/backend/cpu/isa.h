@@ -39,8 +39,13 @@ int tt_isa_find(const char *name);
 // higher level is in use already.
 tt_status tt_isa_limit(tt_isa most);
 
-// What the processor has, and what is used of it; the second fixes the level.
+// What the processor has, what the limits leave of it, and what is used: the last
+// fixes the level.
 tt_isa tt_isa_here(void);
+tt_isa tt_isa_most(void);
 tt_isa tt_isa_used(void);
+
+// What is used, in a word to remember it by: "v3", or an architecture without levels.
+const char *tt_isa_word(void);
 
 #endif
