@@ -4,7 +4,9 @@
 #include "cli/data.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -249,6 +251,7 @@ static tt_status look(tt_cli *cli, const char *path, const recipe **recipe_out)
 tt_status tt_cli_guess(tt_cli *cli, bool is_silent)
 {
     const recipe *found = NULL;
+    char full[PATH_MAX];
     if (cli->n_words == 0)
         return TT_OK;
     const char *path = cli->word[0];
@@ -263,8 +266,13 @@ tt_status tt_cli_guess(tt_cli *cli, bool is_silent)
     } else {
         TT_TRY(look(cli, path, &found));
     }
+    // The run is called as the data are, and not "." where that is where they lie.
     if (cli->file == NULL)
-        cli->file = path;
+        cli->file = realpath(path, full) != NULL
+                        ? tt_arena_strdup(cli->arena, full)
+                        : path;
+    if (cli->file == NULL)
+        return TT_ERR_NOMEM;
     TT_TRY(set(cli, "data.path", path));
     TT_TRY(set_all(cli, found->settings));
     if (!is_silent)

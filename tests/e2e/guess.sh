@@ -44,6 +44,8 @@ head -c 300 my.txt >short.txt
 mkdir texts
 cp my.txt texts/a.txt
 "$tutti" train texts --dry-run 2>err | grep -q '^data: text$' || die 'texts'
+(cd texts && "$tutti" train . --dry-run) 2>err | grep -q '^run: runs/texts$' ||
+    die 'the run of the folder "." is called otherwise'
 {
     echo 'a,b,label'
     for n in $(seq 60); do echo "$n,$((n % 7)),$((n % 2))"; done
