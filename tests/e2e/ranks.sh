@@ -59,7 +59,7 @@ numbers() {
 
 train run=one
 numbers >one.txt
-[ "$(wc -l <one.txt)" -eq 8 ] || fail "one rank logged: $(cat one.txt)"
+[ "$(wc -l <one.txt)" -eq 9 ] || fail "one rank logged: $(cat one.txt)"
 for how in "-n 2" "-n 3 accumulate=2 zero=1" "-n 4 zero=2" "-n 3 zero=3"; do
     # shellcheck disable=SC2086
     train run="many${how//[ =]/}" $how
