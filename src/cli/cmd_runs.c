@@ -6,8 +6,10 @@
 #include "cli/columns.h"
 #include "cli/record.h"
 #include "cli/runs.h"
+#include "cli/table.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,12 +68,40 @@ static void add_model(tt_columns *columns, const char *model)
     tt_columns_addf(columns, "%.*s", (int)strcspn(model, ":"), model);
 }
 
+enum { REASONS = 5 };
+
+// Why the newest of those that failed did, below the table.
+static void add_reasons(const tt_runs *runs, tt_str *out)
+{
+    const int width = runs->term.is_live ? tt_term_width(&runs->term) : 0;
+    int n = 0;
+    for (int64_t i = 0; i < runs->n && n < REASONS; i++) {
+        const tt_history_row *row = &runs->row[i];
+        const char *error = tt__runs_error(row, runs->arena);
+        tt_str line = {0};
+        if (error == NULL)
+            continue;
+        tt_str_addf(&line, "%lld failed: ", (long long)row->id);
+        tt_term_add_foreign(error, false, &line);
+        tt_str_add(out, n++ == 0 ? "\n" : "");
+        tt_add_wrapped(out, tt_str_text(&line),
+                       &(tt_wrap){.width = width, .indent = "  "});
+        tt_str_add(out, "\n");
+        tt_str_fini(&line);
+    }
+}
+
 static tt_status print_rows(const tt_runs *runs, tt_str *out)
 {
     static const char *const heading[] = {"id",       "started", "model",
                                           "steps",    "loss",    "val loss",
                                           "accuracy", "status",  "folder"};
-    tt_columns columns = {.arena = runs->arena, .n = 9, .right = 0x79};
+    tt_columns columns = {
+        .arena = runs->arena,
+        .n = 9,
+        .right = 0x79,
+        .width = runs->term.is_live ? tt_term_width(&runs->term) : 0,
+        .drop = {6, 2, 1, 4}};
     for (int i = 0; i < 9; i++)
         tt_columns_add(&columns, heading[i]);
     for (int64_t i = 0; i < runs->n; i++) {
@@ -86,7 +116,9 @@ static tt_status print_rows(const tt_runs *runs, tt_str *out)
         tt_columns_add(&columns, tt__runs_status(row));
         tt_columns_add(&columns, tt__runs_folder(row));
     }
-    return tt_columns_print(&columns, &runs->term, out);
+    TT_TRY(tt_columns_print(&columns, &runs->term, out));
+    add_reasons(runs, out);
+    return tt_str_status(out);
 }
 
 // `none` is said when there is nothing to list.
@@ -103,7 +135,7 @@ static tt_status list_rows(const tt_runs *runs, bool is_json, const char *none,
     tt_json_open(&json, NULL, '[');
     for (int64_t i = 0; i < runs->n; i++) {
         tt_json_open(&json, NULL, '{');
-        tt__runs_json(&runs->row[i], &json);
+        tt__runs_json(&runs->row[i], runs->arena, &json);
         tt_json_close(&json, '}');
     }
     tt_json_close(&json, ']');
@@ -174,9 +206,26 @@ static tt_status show(const tt_runs *runs, const char *word, bool is_json,
     tt_runs_one one;
     tt_json json = {.out = out};
     TT_TRY(tt__runs_find(runs, word, &one));
+    TT_TRY(tt__runs_name(&one, 1, runs->arena));
     if (!is_json)
         return tt__runs_show(runs, &one, out);
-    TT_TRY(tt__runs_show_json(&one, &json));
+    TT_TRY(tt__runs_show_json(&one, runs->arena, &json));
+    tt_str_add(out, "\n");
+    return tt_str_status(out);
+}
+
+static tt_status compare_page(const tt_runs *runs, const tt_runs_one *one,
+                              int n, bool is_json, tt_str *out)
+{
+    tt_json json = {.out = out};
+    TT_TRY(tt__runs_compare_page(runs, one, n, runs->out));
+    if (is_json) {
+        tt_json_open(&json, NULL, '{');
+        tt_json_str(&json, "page", runs->out);
+        tt_json_close(&json, '}');
+    } else {
+        tt_str_add(out, runs->out);
+    }
     tt_str_add(out, "\n");
     return tt_str_status(out);
 }
@@ -194,6 +243,9 @@ static tt_status compare(const tt_runs *runs, const tt_cli *cli, bool is_json,
         return TT_ERR_NOMEM;
     for (int i = 0; i < n; i++)
         TT_TRY(tt__runs_find(runs, cli->word[i + 1], &one[i]));
+    TT_TRY(tt__runs_name(one, n, runs->arena));
+    if (tt_cli_has(cli, "--html"))
+        return compare_page(runs, one, n, is_json, out);
     if (!is_json)
         return tt__runs_compare(runs, one, n, out);
     TT_TRY(tt__runs_compare_json(runs, one, n, &json));
@@ -237,12 +289,47 @@ static tt_status dispatch(tt_runs *runs, const tt_cli *cli, bool is_json,
                    verb);
 }
 
+typedef struct options {
+    const char *out;
+} options;
+
+static const tt_opt table[] = {
+    {"out", "compare.html", "file of the page that --html writes", TT_OPT_STR,
+     offsetof(options, out)},
+    {0},
+};
+
+// A file is named where one is written, and not overwritten where it is a run's.
+static tt_status read_out(tt_cli *cli, tt_runs *runs)
+{
+    options o;
+    const bool is_given = tt_settings_find(&cli->settings, "out") != NULL;
+    const bool is_compared =
+        cli->n_words > 0 && strcmp(cli->word[0], "compare") == 0;
+    TT_TRY(tt_cli_options(cli, table, &o));
+    if (tt_cli_has(cli, "--html") && !is_compared)
+        return tt_fail(TT_ERR_ARG,
+                       "--html makes a page of runs that are compared: tutti "
+                       "runs compare A B --html; the page of one run is its "
+                       "report.html");
+    if (is_given && !tt_cli_has(cli, "--html"))
+        return tt_fail(TT_ERR_ARG, "out=FILE says where --html writes the "
+                                   "page; add --html");
+    if (o.out[0] == '\0' || tt_file_is_folder(o.out))
+        return tt_fail(TT_ERR_ARG,
+                       "out=%s: must be a file, such as "
+                       "out=compare.html",
+                       o.out);
+    runs->out = o.out;
+    return TT_OK;
+}
+
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     tt_runs runs = {.arena = cli->arena};
     tt_str out = {0};
     (void)exit_out;
-    TT_TRY(tt_settings_check_unused(&cli->settings, NULL, 0));
+    TT_TRY(read_out(cli, &runs));
     tt_term_init(&runs.term, STDOUT_FILENO);
     TT_TRY(read_history(&runs));
     tt_status status = dispatch(&runs, cli, tt_cli_has(cli, "--json"), &out);
@@ -255,6 +342,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
 }
 
 static const tt_flag flags[] = {
+    {"--html", "compare: a page with the curves on one scale (out=FILE)"},
     {"--json", "JSON instead of text"},
     {0},
 };
@@ -262,8 +350,12 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_runs = {
     .name = "runs",
     .doc = "The runs that were made: list, show, compare, best.",
-    .usage = "[list | show ID|FOLDER | compare ID|FOLDER ... | best [METRIC]]",
+    .usage = "[list | show ID|FOLDER | compare ID|FOLDER ... [--html] "
+             "[out=FILE] | best [METRIC]] [--json]",
     .detail =
+        "compare prints settings that differ, the last of every metric and "
+        "the losses on\none scale; with --html it writes a page and prints its "
+        "name.\n"
         "A METRIC is val_loss (the default), loss, best_loss or accuracy.\n"
         "The history is $XDG_STATE_HOME/tutti/runs.db, or\n"
         "~/.local/state/tutti/runs.db; a run's folder alone is enough for show "

@@ -14,10 +14,12 @@ typedef struct tt_runs { // everything that is known
     tt_term term;
     int64_t n;
     const tt_history_row *row; // newest first
+    const char *out;           // file of a page
 } tt_runs;
 
 typedef struct tt_runs_one { // a run and what its folder says
     tt_history_row row;      // id 0: not in the history
+    const char *name;        // its folder's, and more where others have it too
     tt_metrics metrics;
     bool has_metrics;
 } tt_runs_one;
@@ -28,18 +30,29 @@ tt_status tt__runs_find(const tt_runs *runs, const char *word,
 
 // "running", or "killed" when its process is gone.
 const char *tt__runs_status(const tt_history_row *row);
+// Why it failed, as its folder says; NULL: it did not, or nobody knows.
+const char *tt__runs_error(const tt_history_row *row, tt_arena *arena);
+// Gives each of the runs a name of its own.
+tt_status tt__runs_name(tt_runs_one *one, int n, tt_arena *arena);
 // The folder as one would type it here.
 const char *tt__runs_folder(const tt_history_row *row);
 
-void tt__runs_json(const tt_history_row *row, tt_json *json);
+void tt__runs_json(const tt_history_row *row, tt_arena *arena, tt_json *json);
 
 tt_status tt__runs_compare(const tt_runs *runs, const tt_runs_one *one, int n,
                            tt_str *out);
 tt_status tt__runs_compare_json(const tt_runs *runs, const tt_runs_one *one,
                                 int n, tt_json *json);
+// As a page, in the file.
+tt_status tt__runs_compare_page(const tt_runs *runs, const tt_runs_one *one,
+                                int n, const char *file);
+// One metric of all of them on one scale; nothing where none has it.
+void tt__runs_chart(const tt_runs *runs, const tt_runs_one *one, int n,
+                    const char *name, tt_str *out);
 tt_status tt__runs_show(const tt_runs *runs, const tt_runs_one *one,
                         tt_str *out);
-tt_status tt__runs_show_json(const tt_runs_one *one, tt_json *json);
+tt_status tt__runs_show_json(const tt_runs_one *one, tt_arena *arena,
+                             tt_json *json);
 
 // The loss over the run, `columns` wide; empty when there is none.
 void tt__runs_curve(const tt_runs_one *one, const char *name, int columns,

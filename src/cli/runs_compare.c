@@ -1,10 +1,13 @@
 // runs_compare - one run in full, or several side by side: the settings that
 // differ, the last of every metric, the curves of the loss.
 
+#include "base/file.h"
 #include "base/yaml.h"
 #include "cli/columns.h"
 #include "cli/runs.h"
 #include "cli/table.h"
+#include "store/report.h"
+#include "store/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,11 +38,17 @@ static const char *value_of(const tt_settings *settings, const char *key)
 // Where the run lies is no difference.
 static bool differs(const tt_settings *all, int n, const char *key)
 {
+    const tt_settings *first = NULL;
     if (strcmp(key, "run") == 0)
         return false;
-    for (int i = 1; i < n; i++)
-        if (strcmp(value_of(&all[i], key), value_of(&all[0], key)) != 0)
+    for (int i = 0; i < n; i++) {
+        if (all[i].n == 0)
+            continue; // nothing is known of its settings
+        if (first == NULL)
+            first = &all[i];
+        if (strcmp(value_of(&all[i], key), value_of(first, key)) != 0)
             return true;
+    }
     return false;
 }
 
@@ -94,20 +103,12 @@ static void json_difference(void *user, const tt_settings *all, int n,
 
 // ---- metrics -------------------------------------------------------------
 
-static void add_name(tt_columns *columns, const tt_runs_one *one)
-{
-    if (one->row.id > 0)
-        tt_columns_addf(columns, "run %lld", (long long)one->row.id);
-    else
-        tt_columns_add(columns, tt__runs_folder(&one->row));
-}
-
 static void add_heading(tt_columns *columns, const char *title,
                         const tt_runs_one *one, int n)
 {
     tt_columns_add(columns, title);
     for (int i = 0; i < n; i++)
-        add_name(columns, &one[i]);
+        tt_columns_add(columns, one[i].name);
 }
 
 static bool is_new_name(const tt_runs_one *one, int i, const char *name)
@@ -151,24 +152,6 @@ static void add_facts(tt_columns *columns, const tt_runs_one *one, int n)
         tt_columns_add_number(columns, one[i].row.best_loss, 6);
 }
 
-static void print_curves(const tt_runs *runs, const tt_runs_one *one, int n,
-                         tt_str *out)
-{
-    for (int c = 0; c < 2; c++)
-        for (int i = 0; i < n; i++) {
-            tt_str curve = {0};
-            tt__runs_curve(&one[i], curves[c], CURVE_COLUMNS,
-                           runs->term.has_utf8, &curve);
-            if (curve.n > 0 && one[i].row.id > 0)
-                tt_str_addf(out, "%-10s run %-6lld %s\n", curves[c],
-                            (long long)one[i].row.id, tt_str_text(&curve));
-            else if (curve.n > 0)
-                tt_str_addf(out, "%-10s %-10d %s\n", curves[c], i + 1,
-                            tt_str_text(&curve));
-            tt_str_fini(&curve);
-        }
-}
-
 // ---- several -------------------------------------------------------------
 
 tt_status tt__runs_compare(const tt_runs *runs, const tt_runs_one *one, int n,
@@ -189,8 +172,68 @@ tt_status tt__runs_compare(const tt_runs *runs, const tt_runs_one *one, int n,
     add_metrics(&metrics, one, n);
     TT_TRY(tt_columns_print(&metrics, &runs->term, out));
     tt_str_add(out, "\n");
-    print_curves(runs, one, n, out);
+    for (int c = 0; c < 2; c++)
+        tt__runs_chart(runs, one, n, curves[c], out);
     return tt_str_status(out);
+}
+
+// ---- as a page -----------------------------------------------------------
+
+typedef struct differences {
+    tt_report_difference *v;
+    int n, most;
+    tt_arena *arena;
+} differences;
+
+static void page_difference(void *user, const tt_settings *all, int n,
+                            const char *key)
+{
+    differences *d = user;
+    const char **value = tt_arena_alloc(d->arena, n * (int64_t)sizeof(char *));
+    if (value == NULL || d->n == d->most)
+        return;
+    for (int i = 0; i < n; i++) {
+        const tt_setting *s = tt_settings_find(&all[i], key);
+        value[i] = s != NULL ? s->value : NULL;
+    }
+    d->v[d->n++] = (tt_report_difference){key, value};
+}
+
+// Files that are not there are empty.
+static void read_texts(const tt_runs_one *one, tt_report_compared *out)
+{
+    *out = (tt_report_compared){.name = one->name,
+                                .folder = tt__runs_folder(&one->row),
+                                .status = tt__runs_status(&one->row)};
+    if (tt_run_read(one->row.folder, "metrics.jsonl", &out->metrics) != TT_OK)
+        tt_str_clear(&out->metrics);
+    if (tt_run_read(one->row.folder, "facts.json", &out->facts) != TT_OK)
+        tt_str_clear(&out->facts);
+}
+
+tt_status tt__runs_compare_page(const tt_runs *runs, const tt_runs_one *one,
+                                int n, const char *file)
+{
+    tt_str page = {0};
+    differences d = {.arena = runs->arena, .most = TT_SETTINGS_MAX};
+    tt_report_compared *run =
+        tt_arena_alloc(runs->arena, n * (int64_t)sizeof *run);
+    d.v = tt_arena_alloc(runs->arena, d.most * (int64_t)sizeof *d.v);
+    if (run == NULL || d.v == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(each_difference(runs, one, n, page_difference, &d));
+    for (int i = 0; i < n; i++)
+        read_texts(&one[i], &run[i]);
+    tt_status status =
+        tt_report_compare(&(tt_report_comparison){n, run, d.n, d.v}, &page);
+    if (status == TT_OK)
+        status = tt_file_replace(file, page.text, page.n);
+    for (int i = 0; i < n; i++) {
+        tt_str_fini(&run[i].metrics);
+        tt_str_fini(&run[i].facts);
+    }
+    tt_str_fini(&page);
+    return status;
 }
 
 static void json_last(const tt_metrics *metrics, tt_json *json)
@@ -207,7 +250,7 @@ tt_status tt__runs_compare_json(const tt_runs *runs, const tt_runs_one *one,
     tt_json_open(json, "runs", '[');
     for (int i = 0; i < n; i++) {
         tt_json_open(json, NULL, '{');
-        tt__runs_json(&one[i].row, json);
+        tt__runs_json(&one[i].row, runs->arena, json);
         tt_json_open(json, "metrics", '{');
         if (one[i].has_metrics)
             json_last(&one[i].metrics, json);
@@ -245,6 +288,9 @@ static void show_facts(const tt_runs *runs, const tt_history_row *row,
     show_row(runs, "folder", tt__runs_folder(row), out);
     show_row(runs, "model", row->model, out);
     show_row(runs, "status", tt__runs_status(row), out);
+    const char *error = tt__runs_error(row, runs->arena);
+    if (error != NULL)
+        show_row(runs, "why", error, out);
     show_row(runs, "started", row->started, out);
     show_row(runs, "ended", row->ended, out);
     tt_str_clear(&text);
@@ -297,10 +343,11 @@ static void json_series(const tt_metric_series *s, tt_json *json)
     tt_json_close(json, '}');
 }
 
-tt_status tt__runs_show_json(const tt_runs_one *one, tt_json *json)
+tt_status tt__runs_show_json(const tt_runs_one *one, tt_arena *arena,
+                             tt_json *json)
 {
     tt_json_open(json, NULL, '{');
-    tt__runs_json(&one->row, json);
+    tt__runs_json(&one->row, arena, json);
     tt_json_str(json, "config", one->row.config);
     tt_json_open(json, "metrics", '{');
     for (int k = 0; one->has_metrics && k < one->metrics.n; k++)

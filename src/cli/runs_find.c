@@ -1,6 +1,7 @@
 // runs_find - runs by id or folder, and small facts about one.
 
 #include "base/file.h"
+#include "base/json_read.h"
 #include "base/str.h"
 #include "cli/runs.h"
 #include "cli/spark.h"
@@ -101,6 +102,45 @@ const char *tt__runs_status(const tt_history_row *row)
     return tt_file_lock_is_dead(row->folder) ? "killed" : row->status;
 }
 
+const char *tt__runs_error(const tt_history_row *row, tt_arena *arena)
+{
+    tt_str text = {0};
+    const tt_json_value *facts = NULL;
+    const char *error = NULL;
+    if (strcmp(row->status, "failed") != 0)
+        return NULL;
+    if (tt_run_read(row->folder, "facts.json", &text) == TT_OK &&
+        tt_json_read(tt_str_text(&text), text.n, "facts.json", arena, &facts) ==
+            TT_OK)
+        error = tt_json_text(tt_json_get(facts, "error"), NULL);
+    if (error != NULL)
+        error = tt_arena_strdup(arena, error);
+    tt_str_fini(&text);
+    return error;
+}
+
+static const char *last_part(const char *folder)
+{
+    const char *slash = strrchr(folder, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : folder;
+}
+
+tt_status tt__runs_name(tt_runs_one *one, int n, tt_arena *arena)
+{
+    for (int i = 0; i < n; i++) {
+        const char *name = last_part(one[i].row.folder);
+        bool is_taken = false;
+        for (int k = 0; k < n; k++)
+            is_taken |=
+                k != i && strcmp(last_part(one[k].row.folder), name) == 0;
+        one[i].name = tt_arena_strdup(
+            arena, is_taken ? tt__runs_folder(&one[i].row) : name);
+        if (one[i].name == NULL)
+            return TT_ERR_NOMEM;
+    }
+    return TT_OK;
+}
+
 const char *tt__runs_folder(const tt_history_row *row)
 {
     char here[PATH_MAX];
@@ -110,8 +150,9 @@ const char *tt__runs_folder(const tt_history_row *row)
     return row->folder;
 }
 
-void tt__runs_json(const tt_history_row *row, tt_json *json)
+void tt__runs_json(const tt_history_row *row, tt_arena *arena, tt_json *json)
 {
+    const char *error = tt__runs_error(row, arena);
     tt_json_i64(json, "id", row->id);
     tt_json_str(json, "started", row->started);
     tt_json_str(json, "ended", row->ended);
@@ -125,6 +166,8 @@ void tt__runs_json(const tt_history_row *row, tt_json *json)
     tt_json_f64(json, "best_loss", row->best_loss);
     tt_json_f64(json, "accuracy", row->accuracy);
     tt_json_str(json, "status", tt__runs_status(row));
+    if (error != NULL)
+        tt_json_str(json, "error", error);
     tt_json_str(json, "folder", row->folder);
 }
 

@@ -45,6 +45,21 @@ grep -q '^optim.lr: 0.001$' "$folder/out" || die 'tutti runs show: settings'
 grep -q '^optim.lr  *0.001  *0.002$' "$folder/out" || die 'compare: settings'
 grep -q '^train/loss  *[0-9.]*  *[0-9.]*$' "$folder/out" || die 'compare: loss'
 grep -q '^model' "$folder/out" && die 'compare: what is the same'
+grep -q '^setting  *run1  *run2$' "$folder/out" || die 'compare: names'
+grep -q '^train/loss over steps.*: a run1, b run2; ' "$folder/out" ||
+    die 'compare: one scale'
+[ "$(grep -c '^ *[0-9.]* |.*[ab*]' "$folder/out")" -ge 4 ] || die 'compare: curves'
+"$TUTTI" runs compare 1 2 --html out="$folder/both.html" >"$folder/out"
+[ "$(cat "$folder/out")" = "$folder/both.html" ] || die 'compare --html'
+for text in '<h1>run1, run2</h1>' 'class="line r0"' 'class="line r1"' \
+    'class="key r1">run2' 'scope="row">optim.lr</th><td>0.001</td><td>0.002<'; do
+    grep -qF "$text" "$folder/both.html" || die "compare --html: no $text"
+done
+if grep -qE 'http|<link|src=|@import|url\(' "$folder/both.html"; then
+    die 'the page asks for something from elsewhere'
+fi
+fails 'add --html' runs compare 1 2 out="$folder/both.html"
+fails 'compare A B --html' runs --html
 "$TUTTI" runs best loss >"$folder/out"
 sed -n 2p "$folder/out" | grep -q 'done' || die 'tutti runs best loss'
 "$TUTTI" runs best accuracy >"$folder/out"
@@ -69,6 +84,15 @@ echo x >"$folder/photos/1.jpg"
 fails 'not the folder of a run' train examples/gpt-tiny.yaml \
     run="$folder/photos" --fresh
 [ -f "$folder/photos/1.jpg" ] || die 'a folder of photos was moved away'
+
+# Why a run failed is said.
+"$TUTTI" train examples/gpt-tiny.yaml run="$folder/bad" optim=sgd \
+    optim.lr=1000 optim.clip=0 >"$folder/out" 2>&1 && die 'nothing is wrong'
+"$TUTTI" runs >"$folder/out"
+grep -qE '^[0-9]+ failed: the (loss|gradient) is not finite' "$folder/out" ||
+    die 'why it failed'
+"$TUTTI" runs show "$folder/bad" >"$folder/out"
+grep -q '^  why  *the ' "$folder/out" || die 'runs show: why it failed'
 
 fails 'there is no run "77"' runs show 77
 fails 'there is no run' runs show "$folder"

@@ -400,3 +400,47 @@ TEST(report_sets_samples_apart_from_notes)
     tt_str_fini(&files.log);
     tt_str_fini(&page);
 }
+
+TEST(report_compares_runs_on_one_scale_by_their_names)
+{
+    tt_report_compared run[2] = {
+        {.name = "low <lr>", .folder = "runs/low", .status = "done"},
+        {.name = "high", .folder = "runs/high", .status = "failed"}};
+    const char *const values[] = {"0.001", NULL};
+    const tt_report_difference difference = {"optim.lr", values};
+    tt_str_add(&run[0].metrics, "{\"step\":0,\"seconds\":0,\"train/loss\":4}\n"
+                                "{\"step\":10,\"seconds\":9,\"train/loss\":3}");
+    tt_str_add(&run[1].metrics, "{\"step\":0,\"seconds\":0,\"train/loss\":2}\n"
+                                "{\"step\":20,\"seconds\":9,\"train/loss\":1}");
+    for (int i = 0; i < 2; i++)
+        tt_str_add(&run[i].facts, "{\"unit\":\"tokens\",\"units\":32}");
+    tt_str_clear(&page);
+    CHECK_OK(tt_report_compare(&(tt_report_comparison){2, run, 1, &difference},
+                               &page));
+    CHECK(has("<h1>low &lt;lr&gt;, high</h1>"));
+    CHECK(has("class=\"key r0\">low &lt;lr&gt;</span>"));
+    CHECK(has("class=\"key r1\">high</span>"));
+    CHECK(has("<th scope=\"row\">optim.lr</th><td>0.001</td><td>-</td>"));
+    // One scale: the run of 10 steps ends in the middle, and lies above the other.
+    tt_str chart = figure_of("Training loss");
+    const char *text = tt_str_text(&chart);
+    const char *linear = strstr(text, "class=\"x0 y1\"");
+    CHECK(linear != NULL);
+    const double first = first_y(linear, "class=\"line r0\"");
+    const double second = first_y(linear, "class=\"line r1\"");
+    CHECK_MSG(first < 100 && second > 400, "%g %g", first, second);
+    const char *line = strstr(linear, "class=\"line r0\" d=\"M0 ");
+    const char *by = line != NULL ? strchr(line, 'l') : NULL;
+    by = by != NULL ? strstr(by, "d=\"") : NULL;
+    by = by != NULL ? strchr(by, 'l') : NULL;
+    CHECK_MSG(by != NULL && strtol(by + 1, NULL, 10) == 1000, "%.60s", line);
+    CHECK(strstr(text, "class=\"sx2\"") != NULL);
+    check_pictures();
+    tt_str_fini(&chart);
+    for (int i = 0; i < 2; i++) {
+        tt_str_fini(&run[i].metrics);
+        tt_str_fini(&run[i].facts);
+    }
+    tt_str_fini(&page);
+    CHECK(tt_alloc_live() == 0);
+}
