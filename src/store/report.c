@@ -26,6 +26,7 @@ void tt_report_time_json(const tt_report_time *t, tt_json *j)
     tt_json_f64(j, "data", t->data);
     tt_json_f64(j, "evaluation", t->evaluation);
     tt_json_f64(j, "checkpoints", t->checkpoints);
+    tt_json_f64(j, "last", t->last);
     tt_json_f64(j, "other", t->other);
     tt_json_close(j, '}');
 }

@@ -26,7 +26,8 @@ typedef struct tt_report_time {
     double total;
     double computing, network, data; // in steps; the last two are waiting
     double evaluation, checkpoints;  // samples count as evaluation
-    double other;                    // starting, logging
+    double last;  // writing the last checkpoint, when all is computed
+    double other; // starting, logging
 } tt_report_time;
 
 // Appends a member "time" of an object.

@@ -19,6 +19,7 @@ static const piece pieces[] = {
     {"waiting for data", "data", "t-data"},
     {"evaluation and samples", "evaluation", "val"},
     {"waiting for checkpoints", "checkpoints", "t-save"},
+    {"writing the last checkpoint", "last", "t-last"},
     {"starting and the rest", "other", "t-other"},
 };
 enum { N_PIECES = sizeof pieces / sizeof pieces[0] };

@@ -22,7 +22,7 @@ enum { // places in a rank's block, before its arrivals
     TT__SUM_ASIDE_BUSY,
     TT__SUM_ASIDE_EXPOSED,
     TT__SUM_TIME, // as many as tt_report_time has
-    TT__SUM_TIME_LAST = TT__SUM_TIME + 6,
+    TT__SUM_TIME_LAST = TT__SUM_TIME + 7,
     TT__N_SUMS,
 };
 

@@ -53,7 +53,8 @@ typedef struct tt_trainer {
     bool is_losing_lines;                    // at the last point
 
     double started, seconds_before; // clock; of earlier starts
-    double save_stall;              // seconds
+    double save_stall;              // seconds that steps waited
+    double last_save;               // seconds of the last one
     double point_clock;             // of the last point
     double point_aside;             // seconds since then that were no steps
     int64_t point_step;

@@ -24,11 +24,12 @@ tt_report_time tt__trainer_time(const tt_trainer *t)
         .data = t->loader != NULL ? tt_loader_waited(t->loader) : 0,
         .evaluation = t->aside_seconds,
         .checkpoints = t->save_stall,
+        .last = t->last_save,
     };
     time.data = fmin(time.data, fmax(0, t->step_seconds - time.network));
     time.computing = fmax(0, t->step_seconds - time.network - time.data);
     time.other = fmax(0, time.total - t->step_seconds - time.evaluation -
-                             time.checkpoints);
+                             time.checkpoints - time.last);
     return time;
 }
 
@@ -44,6 +45,7 @@ static tt_report_time mean_time(const tt_ranks *ranks)
         mean.data += time->data / n;
         mean.evaluation += time->evaluation / n;
         mean.checkpoints += time->checkpoints / n;
+        mean.last += time->last / n;
         mean.other += time->other / n;
     }
     return mean;

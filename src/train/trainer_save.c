@@ -221,7 +221,7 @@ tt_status tt__trainer_save_last(tt_trainer *t, bool is_passing)
     const double before = tt_clock_seconds();
     const tt_status status =
         tt_peers_follow(&t->job->peers, "checkpoint", save_last(t, is_passing));
-    t->save_stall += tt_clock_seconds() - before;
+    t->last_save = tt_clock_seconds() - before;
     return status == TT_OK
                ? status
                : tt_fail_context(status,
