@@ -58,6 +58,9 @@ def configs():
         "qwen3-yarn": lambda: t.Qwen3Config(**COMMON, head_dim=16, **yarn),
         "mixtral": lambda: t.MixtralConfig(**COMMON, num_local_experts=4,
                                            num_experts_per_tok=2),
+        "mixtral-unbalanced": lambda: t.MixtralConfig(
+            **COMMON, num_local_experts=4, num_experts_per_tok=1,
+            router_aux_loss_coef=0.0),
     }
 
 

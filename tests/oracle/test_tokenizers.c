@@ -1,5 +1,5 @@
 // test_tokenizers - the same ids and texts as the package `tokenizers`, and the same
-// normal forms as python. tokenizers.py wrote what is compared with.
+// normal forms as python. write_tokenizers.py wrote what is compared with.
 
 #include "base/alloc.h"
 #include "base/file.h"

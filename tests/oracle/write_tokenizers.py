@@ -2,7 +2,7 @@
 (of Hugging Face; 0.23.3 when it was written last) makes of texts and ids with them;
 and texts with their normal forms by python's unicodedata.
 
-    python3 tests/oracle/tokenizers.py > tests/oracle/tokenizers.jsonl
+    python3 tests/oracle/write_tokenizers.py > tests/oracle/tokenizers.jsonl
 """
 import json
 import random
