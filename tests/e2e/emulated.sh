@@ -86,11 +86,9 @@ for what in loss norm; do
 done
 [ "$(number "$folder/all" peak_bytes_used)" -lt \
     "$(number "$folder/none" peak_bytes_used)" ] || die "nothing was offloaded"
-for ranks in 1 2; do
-    "$program" verify examples/gpt-tiny.yaml device=cuda precision=fp32 batch=4 \
-        model.layers=1 zero=2 offload=all loss.chunks=3 -n $ranks \
-        >"$folder/out" 2>&1 || die "$ranks ranks: $(cat "$folder/out")"
-done
+"$program" verify examples/gpt-tiny.yaml device=cuda precision=fp32 batch=4 \
+    model.layers=1 zero=2 offload=all loss.chunks=3 -n 2 \
+    >"$folder/out" 2>&1 || die "2 ranks: $(cat "$folder/out")"
 
 "$program" bench step examples/gpt-tiny.yaml device=cuda loss.chunks=5 warmup=0 \
     steps=1 --json >"$folder/chunks"
