@@ -58,7 +58,7 @@ static void write_facts(tt_trainer *t, const tt_run_end *end)
 {
     tt_str text = {0};
     const tt_report_time time = tt__trainer_time(t);
-    if (t->run == NULL)
+    if (t->run == NULL || t->facts.folder == NULL) // it failed before it began
         return;
     tt_status status = tt_facts_text(&t->facts, &time, end, &text);
     if (status == TT_OK)
