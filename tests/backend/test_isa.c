@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "test.h"
 
+#include <pthread.h>
 #include <string.h>
 
 TEST(isa_has_a_name_for_every_level)
@@ -32,6 +33,32 @@ TEST(isa_limits_own_kernels_and_onednn)
     CHECK_OK(tt__dnnl_create(1, &dnnl));
     CHECK(!tt__dnnl_has_bf16() && tt__dnnl_channel_block() == 8);
     tt__dnnl_destroy(dnnl);
+}
+
+enum { THREADS = 16 };
+static pthread_barrier_t begin;
+
+static void *open_library(void *user)
+{
+    tt__dnnl *dnnl = NULL;
+    (void)pthread_barrier_wait(&begin);
+    *(bool *)user = tt__dnnl_create(1, &dnnl) == TT_OK && !tt__dnnl_has_bf16();
+    tt__dnnl_destroy(dnnl);
+    return NULL;
+}
+
+// Ranks may be threads that open the library at the same time.
+TEST(isa_limits_onednn_for_all_threads)
+{
+    pthread_t thread[THREADS];
+    bool is_right[THREADS] = {0};
+    CHECK_OK(tt_isa_limit(TT_ISA_V3));
+    CHECK(pthread_barrier_init(&begin, NULL, THREADS) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&thread[i], NULL, open_library, &is_right[i]) ==
+              0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0 && is_right[i]);
 }
 
 TEST(isa_cannot_be_limited_when_more_is_in_use)

@@ -8,7 +8,7 @@
 
 #include <assert.h>
 #include <omp.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <string.h>
 
 tt_status tt__dnnl_fail(dnnl_status_t status, const char *what)
@@ -45,11 +45,15 @@ static int effective_isa(void) // no x86: there is nothing to limit
 
 #else
 
+static void set_limit(void)
+{
+    (void)dnnl_set_max_cpu_isa((dnnl_cpu_isa_t)isa_of(tt_isa_used()));
+}
+
 static int effective_isa(void)
 {
-    static atomic_bool is_limited;
-    if (!atomic_exchange(&is_limited, true))
-        (void)dnnl_set_max_cpu_isa((dnnl_cpu_isa_t)isa_of(tt_isa_used()));
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, set_limit);
     return (int)dnnl_get_effective_cpu_isa();
 }
 
