@@ -152,7 +152,7 @@ static tt_status write_model(const tt_port_model *model, const char *from,
                        format);
     TT_TRY(tt_origin_read(from, arena, &origin));
     return tt_port_write_folder(model, out, tt_described_tokenizer(from, arena),
-                                &origin);
+                                &origin, NULL);
 }
 
 static tt_status export_weights(const tt_weights *weights, const char *out,

@@ -39,7 +39,7 @@ static tt_status read_options(tt_cli *cli, options *o)
 }
 
 static tt_status write_model(const tt_port_model *model, const options *o,
-                             const char *from, tt_arena *arena)
+                             const char *from, tt_arena *arena, tt_str *notes)
 {
     tt_origin origin;
     switch (o->format) {
@@ -50,7 +50,7 @@ static tt_status write_model(const tt_port_model *model, const options *o,
     default:
         TT_TRY(tt_origin_read(from, arena, &origin));
         return tt_port_write_folder(
-            model, o->out, tt_described_tokenizer(from, arena), &origin);
+            model, o->out, tt_described_tokenizer(from, arena), &origin, notes);
     }
 }
 
@@ -79,7 +79,7 @@ static tt_status export_weights(tt_cli *cli, const tt_weights *weights,
     TT_TRY(tt_described_read(folder, cli->arena, &settings));
     TT_TRY(tt_port_open(&settings, weights, (tt_port_type)o->precision, notes,
                         &model));
-    const tt_status status = write_model(model, o, folder, cli->arena);
+    const tt_status status = write_model(model, o, folder, cli->arena, notes);
     if (status == TT_OK && tt_cli_has(cli, "--json"))
         print_json(o->out, model->n, folder);
     else if (status == TT_OK)

@@ -134,7 +134,7 @@ static tt_status import_weights(tt_cli *cli, const options *o,
     if (o->config[0] == '\0')
         status = tt_origin_read(folder, cli->arena, &origin);
     if (status == TT_OK)
-        status = tt_port_write_folder(model, o->out, tokenizer, &origin);
+        status = tt_port_write_folder(model, o->out, tokenizer, &origin, notes);
     if (status == TT_OK && tt_cli_has(cli, "--json"))
         print_json(o->out, model);
     else if (status == TT_OK)

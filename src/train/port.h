@@ -43,9 +43,11 @@ void tt_port_close(tt_port_model *model); // NULL is fine
 tt_status tt_port_check_out(const char *out, const char *from, tt_arena *arena);
 
 // Writes a folder (made where it is missing). `tokenizer` is a folder or file as
-// tt_described_tokenizer gives it; NULL: none. What `origin` has is written again.
+// tt_described_tokenizer gives it; NULL: none. What `origin` has is written again. What
+// transformers will compute otherwise is said in `notes` (NULL: not wanted).
 tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
-                               const char *tokenizer, const tt_origin *origin);
+                               const char *tokenizer, const tt_origin *origin,
+                               tt_str *notes);
 
 tt_status tt_port_write_llmc(const tt_port_model *model, const char *path);
 tt_status tt_port_write_onnx(const tt_port_model *model, const char *path);
@@ -56,5 +58,8 @@ tt_status tt_port_write_onnx(const tt_port_model *model, const char *path);
 tt_status tt_port_config_json(const tt_port_model *model,
                               const tt_origin *origin, int32_t end_token,
                               tt_str *out);
+
+// Says where transformers' model of that config.json computes something else.
+void tt_port_note_config(const tt_port_model *model, tt_str *notes);
 
 #endif

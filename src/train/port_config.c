@@ -303,3 +303,19 @@ tt_status tt_port_config_json(const tt_port_model *model,
     print_config(model, f, before, end_token, out);
     return tt_str_status(out);
 }
+
+// An expert without room leaves tokens out; Mixtral's always has room.
+void tt_port_note_config(const tt_port_model *model, tt_str *notes)
+{
+    if (!is_language_model(model) || !is_on(model, "experts"))
+        return;
+    const double capacity = value_of(model, "capacity");
+    if (capacity == 0 ||
+        capacity * value_of(model, "choices") >= value_of(model, "experts"))
+        return;
+    tt_str_addf(notes,
+                "transformers' Mixtral gives every token to its experts, while "
+                "model.capacity=%g left out what an expert had no room for: "
+                "its numbers will differ where that happened\n",
+                capacity);
+}

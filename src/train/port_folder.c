@@ -249,7 +249,8 @@ static tt_status find_end(const char *spec, int32_t *end_out)
 }
 
 tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
-                               const char *tokenizer, const tt_origin *origin)
+                               const char *tokenizer, const tt_origin *origin,
+                               tt_str *notes)
 {
     tt_str json = {0}, yaml = {0};
     int32_t end = -1;
@@ -269,5 +270,8 @@ tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
     TT_TRY(status);
     print_yaml(model, &yaml);
     TT_TRY(write_text(folder, "config.yaml", &yaml));
-    return write_tensors(model, folder);
+    TT_TRY(write_tensors(model, folder));
+    if (notes != NULL)
+        tt_port_note_config(model, notes);
+    return TT_OK;
 }

@@ -67,6 +67,23 @@ variant mixtral MixtralForCausalLM model.experts=4
 grep -q 'layers.1.block_sparse_moe.experts.3.w2.weight *F32 *\[32, 48\]' out ||
     die "experts are not one by one: $(cat out)"
 
+# Room that Mixtral's experts always have: said where ours may have lacked it.
+[ ! -s err ] || die "a note without a cause: $(cat err)"
+for capacity in 0.5 2; do
+    # shellcheck disable=SC2086 # words are settings
+    "$tutti" train $small model.experts=4 model.capacity=$capacity \
+        run="room-$capacity" >log 2>&1 || die "$(cat log)"
+    "$tutti" export "room-$capacity" out="room-$capacity-hf" >out 2>err ||
+        die "export with capacity $capacity: $(cat err)"
+done
+[ ! -s err ] || die "two of four experts, twice an equal share: $(cat err)"
+"$tutti" export room-0.5 out=room-hf --json >out 2>err
+grep -q 'model.capacity=0.5 left out' err || die "capacity: $(cat err)"
+[ "$(wc -l <err)" -eq 1 ] || die "more than one note: $(cat err)"
+python3 -c 'import json; json.load(open("out"))' || die 'a note in the JSON'
+"$tutti" import room-hf out=room-in >out 2>err
+grep -q 'model.capacity=0.5 left out' err || die "import: $(cat err)"
+
 # Shards that have an expert each, as large models come.
 python3 - <<'PYTHON'
 import json, os, struct
