@@ -144,6 +144,11 @@ static tt_status open_subject(const tt_cli *cli, const tt_peers *peers,
     if (tt_file_is_folder(path) && !tt_described_is_run(path) &&
         tt_described_is(path))
         return TT_OK;
+    if (!tt_file_is_folder(path) && tt_file_exists(path))
+        return tt_fail(TT_ERR_ARG,
+                       "%s is a file; eval takes the folder of a run or of a "
+                       "model, and data as data.val=%s",
+                       path, path);
     TT_TRY(tt_checkpoint_read(path, &search, notes, &out->from));
     out->folder = out->from->folder;
     return TT_OK;

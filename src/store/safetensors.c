@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "store/safetensors_header.h"
 
 #include <errno.h>
@@ -13,6 +14,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { LOOK = 512 }; // bytes that tell what else a file is
 
 struct tt_safetensors {
     tt_arena *arena;
@@ -57,11 +60,8 @@ static tt_status map_fd(tt_safetensors *file, int fd)
         return tt_fail(TT_ERR_IO, "cannot be examined: %s", strerror(errno));
     if (!S_ISREG(info.st_mode))
         return tt_fail(TT_ERR_IO, "not a regular file");
-    if (info.st_size < TT_SAFETENSORS_PREFIX)
-        return tt_fail(TT_ERR_ARG,
-                       "not a safetensors file: it has only %lld "
-                       "bytes",
-                       (long long)info.st_size);
+    if (info.st_size == 0)
+        return tt_fail(TT_ERR_ARG, "not a safetensors file: it is empty");
     TT_TRY(touch_header(fd));
     void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
@@ -84,16 +84,52 @@ static tt_status map_file(tt_safetensors *file, const char *path, bool holds)
     return status;
 }
 
+static bool is_text(const char *start, int64_t bytes)
+{
+    const int64_t n = bytes < LOOK ? bytes : LOOK;
+    const int64_t valid = tt_utf8_valid(start, n);
+    for (int64_t i = 0; i < n; i++)
+        if (start[i] == '\0' || ((unsigned char)start[i] < ' ' &&
+                                 strchr("\t\n\v\f\r\033", start[i]) == NULL))
+            return false;
+    // A character may be cut where the look ends.
+    return valid == n || (n == LOOK && valid > n - 4);
+}
+
+// What is often given in place of such a file. No text has a length in front that is
+// possible: eight of its bytes are more than any header has.
+static tt_status refuse_other(const char *start, int64_t bytes)
+{
+    static const char pointer[] = "version https://git-lfs.";
+    const int64_t n = (int64_t)sizeof pointer - 1;
+    if (bytes >= n && memcmp(start, pointer, (size_t)n) == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "a pointer of Git LFS in place of the weights; "
+                       "`git lfs pull` in its folder fetches them");
+    if (is_text(start, bytes))
+        return tt_fail(TT_ERR_ARG,
+                       "this is text, not a model; give the folder of a run "
+                       "or of Hugging Face's, or a file of weights "
+                       "(.safetensors, .pt). `tutti train` makes a model from "
+                       "text");
+    if (bytes < TT_SAFETENSORS_PREFIX)
+        return tt_fail(TT_ERR_ARG,
+                       "not a safetensors file: it has only %lld bytes",
+                       (long long)bytes);
+    return tt_fail(TT_ERR_ARG,
+                   "not a safetensors file: its header would be longer than "
+                   "%d bytes",
+                   TT_SAFETENSORS_HEADER_MAX);
+}
+
 static tt_status read_header(tt_safetensors *file)
 {
     const char *start = file->map;
-    const int64_t n = read_length(file->map);
+    const int64_t n =
+        file->bytes < TT_SAFETENSORS_PREFIX ? -1 : read_length(file->map);
     const int64_t room = file->bytes - TT_SAFETENSORS_PREFIX;
     if (n < 0)
-        return tt_fail(TT_ERR_ARG,
-                       "not a safetensors file: its header would "
-                       "be longer than %d bytes",
-                       TT_SAFETENSORS_HEADER_MAX);
+        return refuse_other(start, file->bytes);
     if (n > room)
         return tt_fail(TT_ERR_ARG,
                        "cut short, or not a safetensors file: the "

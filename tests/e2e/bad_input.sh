@@ -50,6 +50,17 @@ refuses 'did you mean grad' check grd
 refuses 'matches no operator' check cost only=xyzzy
 refuses 'steps' list models steps=3
 
+# A text where a model should be.
+echo 'To be, or not to be.' >my.txt
+for command in sample 'export out=x' 'import out=x' inspect; do
+    # shellcheck disable=SC2086 # words are an argument each
+    refuses 'my.txt: this is text, not a model; give' $command my.txt
+done
+refuses 'this is text, not a model' train model=gpt data=text data.path=my.txt \
+    data.holdout=0 seq=4 batch=1 train.steps=1 init.from=my.txt
+refuses 'my.txt is a file; eval takes the folder' eval my.txt
+rm my.txt
+
 # Models, keys, types.
 refuses 'did you mean gpt' plan model=gtp
 refuses 'did you mean gpt2-124m' plan model=gpt2-123m

@@ -14,8 +14,8 @@ die() {
     exit 1
 }
 
-python=$(python3 bench/find_torch.py 2>/dev/null) &&
-    "$python" -c 'import transformers, safetensors' 2>/dev/null || {
+python=$(python3 bench/find_torch.py 2>/dev/null) || python=false
+"$python" -c 'import transformers, safetensors' 2>/dev/null || {
     echo 'no Python with PyTorch and transformers (TUTTI_TORCH_PYTHON names one)'
     exit 77
 }

@@ -187,6 +187,41 @@ TEST(safetensors_survive_every_changed_byte)
     leave();
 }
 
+static bool is_called_text(const char *bytes, int64_t n)
+{
+    put(bytes, n);
+    CHECK(!opens());
+    return strstr(tt_error_message(), "f: this is text, not a model; ") != NULL;
+}
+
+// What people give by mistake is called by its name.
+TEST(safetensors_calls_text_text)
+{
+    enter();
+    char cut[1200];
+    for (int i = 0; i < 1200; i++) // a character of three bytes over byte 512
+        cut[i] = "\xe2\x82\xac"[i % 3];
+    CHECK(is_called_text("To be, or not to be.\n", 21));
+    CHECK(is_called_text("hi", 2));
+    CHECK(is_called_text("{\"a\": [1, 2, 3]}", 16));
+    CHECK(is_called_text("\xef\xbb\xbf\tGr\xc3\xbc\xc3\x9f"
+                         "e\r\n",
+                         13));
+    CHECK(is_called_text(cut, sizeof cut));
+    CHECK(!is_called_text("To be, \xff or not", 15));
+    CHECK(!is_called_text("To be, \0 or not", 15));
+    CHECK(!is_called_text("GGUF\3\0\0\0\1\0\0\0\0\0\0\0", 16));
+    put("", 0);
+    CHECK(!opens());
+    CHECK(strcmp(tt_error_message(),
+                 "f: not a safetensors file: it is empty") == 0);
+    const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid";
+    put(pointer, sizeof pointer - 1);
+    CHECK(!opens());
+    CHECK(strstr(tt_error_message(), "f: a pointer of Git LFS") != NULL);
+    leave();
+}
+
 TEST(safetensors_headers_that_lie_are_refused)
 {
     enter();
@@ -198,6 +233,10 @@ TEST(safetensors_headers_that_lie_are_refused)
                  "100000000 bytes") == 0);
     put("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
     CHECK(!opens());
+    put("\1\0", 2);
+    CHECK(!opens());
+    CHECK(strcmp(tt_error_message(),
+                 "f: not a safetensors file: it has only 2 bytes") == 0);
     put("\x03\0\0\0\0\0\0\0{}", 10);
     CHECK(!opens());
     CHECK(strcmp(tt_error_message(),
