@@ -1,9 +1,9 @@
 // snapshot_room - the memory of snapshots: had once, used for every checkpoint.
 //
 // New memory is slow twice. The system clears each page when it is first touched, and a
-// device copies at full speed only to pages that are pinned. Both take longer than the
-// copy itself (1.5 GB of GPT-2 124M: about 0.5 s, a copy 0.03 to 0.2 s). So a thread does
-// both while training begins, and the memory stays until training ends.
+// device copies at full speed only to pages that are pinned. Beside an H200 that takes
+// 0.19 s and 0.04 s for 1 GiB, and the copy itself 0.02 s (55 GB/s). So a thread does both
+// while training begins, and the memory stays until training ends.
 
 #include "base/alloc.h"
 #include "train/tensors.h"

@@ -1,5 +1,6 @@
 // drain - copies of states to pinned memory of the host in a stream of their own, at the
-// rate of the link; see backend/drain.h.
+// rate of the link; see backend/drain.h. On an H200 that is 55 GB/s, and a step beside it
+// takes as long as another.
 
 #include "backend/cuda/dev/common.cuh"
 
