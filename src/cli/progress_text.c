@@ -267,11 +267,12 @@ static void stalls_row(rows *r, const tt_report_time *time, bool has_network)
                     100 * time->network / all);
     tt_str_addf(&r->value, ", %.1f%% for checkpoints",
                 100 * time->checkpoints / all);
-    if (time->last > 0.005 * all) {
-        tt_str_add(&r->value, "; the last one was written in ");
-        tt_add_seconds(&r->value, time->last);
-    }
     row(r, "stalls");
+    if (time->last < 0.5)
+        return;
+    tt_str_add(&r->value, "the last one was written in ");
+    tt_add_seconds(&r->value, time->last);
+    row(r, "checkpoint");
 }
 
 static void next_rows(rows *r, const char *folder, bool is_text)

@@ -11,7 +11,10 @@
 
 #include "backend/cpu/conv_parts.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/isa.h"
 #include "ops/ops.h"
+
+#include <omp.h>
 
 static tt_kernel_can_fn can;
 static tt_kernel_prepare_fn prepare, prepare_grad_x;
@@ -130,6 +133,25 @@ tt_status tt__conv_create(tt_backend *backend, tt__conv_desc *d,
     return status;
 }
 
+// Below AVX2 the library's convolutions are products whose sums it divides among its
+// threads: in exact mode one thread does them.
+static bool is_serial(const tt_backend *backend)
+{
+    return backend->options.exact && tt_isa_used() < TT_ISA_V3;
+}
+
+static tt_status run_prim(tt__prim *prim, const void *const *data,
+                          void *scratch)
+{
+    const int before = omp_get_max_threads();
+    if (tt__prim_is_serial(prim))
+        omp_set_num_threads(1);
+    const tt_status status = tt__prim_run(prim, data, scratch);
+    if (tt__prim_is_serial(prim))
+        omp_set_num_threads(before);
+    return status;
+}
+
 static tt_status finish(tt__prim *prim, tt_prepared *prepared_out)
 {
     prepared_out->state = prim;
@@ -142,7 +164,7 @@ static tt_status finish(tt__prim *prim, tt_prepared *prepared_out)
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
-    tt__conv_desc d = {.way = TT__FORWARD};
+    tt__conv_desc d = {.way = TT__FORWARD, .is_serial = is_serial(backend)};
     tt__prim *prim = NULL;
     TT_TRY(tt__conv_describe(backend, site->params, &site->in[0], &site->in[1],
                              &site->out[0], &d));
@@ -162,7 +184,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     const void *data[] = {args->in[0], args->in[1],
                           tt_site_has(site, 2) ? args->in[2] : NULL,
                           args->out[0]};
-    return tt__prim_run(state, data, args->scratch);
+    return run_prim(state, data, args->scratch);
 }
 
 const tt_kernel_def tt_kernel_cpu_conv = {
@@ -179,7 +201,7 @@ const tt_kernel_def tt_kernel_cpu_conv = {
 static tt_status prepare_grad_x(tt_backend *backend, tt_site *site,
                                 tt_prepared *prepared_out)
 {
-    tt__conv_desc d = {.way = TT__GRAD_X};
+    tt__conv_desc d = {.way = TT__GRAD_X, .is_serial = is_serial(backend)};
     tt__prim *prim = NULL;
     TT_TRY(tt__conv_describe(backend, site->params, &site->out[0], &site->in[1],
                              &site->in[0], &d));
@@ -195,7 +217,7 @@ static tt_status run_grad_x(void *state, const tt_site *site,
 {
     (void)site;
     const void *data[] = {args->out[0], args->in[1], NULL, args->in[0]};
-    return tt__prim_run(state, data, args->scratch);
+    return run_prim(state, data, args->scratch);
 }
 
 const tt_kernel_def tt_kernel_cpu_conv_grad_x = {

@@ -481,6 +481,11 @@ int32_t tt__prim_layout(const tt__prim *prim, int slot)
     return prim->layout[slot];
 }
 
+bool tt__prim_is_serial(const tt__prim *prim)
+{
+    return prim->is_serial;
+}
+
 int64_t tt__prim_scratch_bytes(const tt__prim *prim)
 {
     return prim->scratch_bytes;
