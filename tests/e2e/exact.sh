@@ -84,8 +84,8 @@ for model in gpt resnet; do
 done
 
 # Also where convolutions are plain products, whose sums the library would divide.
-train resnet.yaml run=plain-1 isa=base threads=1 train.steps=2
-train resnet.yaml run=plain-5 isa=base threads=5 train.steps=2
+train resnet.yaml run=plain-1 isa=base threads=1
+train resnet.yaml run=plain-5 isa=base threads=5
 same plain-1 plain-5
 
 "$tutti" verify gpt.yaml precision=fp32 zero=1 -n 4 >out 2>&1 ||
