@@ -212,6 +212,8 @@ static void on_end(void *user, const tt_run_end *end)
     tt_record *r = user;
     if (r->shown.end != NULL)
         r->shown.end(r->shown.user, end);
+    const bool is_asked =
+        end->reason == TT_RUN_DONE && end->step < r->row.steps;
     r->row.step = end->step;
     if (!isnan(end->loss))
         r->row.train_loss = end->loss;
@@ -221,7 +223,7 @@ static void on_end(void *user, const tt_run_end *end)
         r->row.best_loss = end->best_loss;
     if (!isnan(end->accuracy))
         r->row.accuracy = end->accuracy;
-    finish(r, status[end->reason]);
+    finish(r, is_asked ? "stopped" : status[end->reason]);
 }
 
 tt_status tt_record_open(const tt_watch *shown, tt_record **record_out)

@@ -75,13 +75,50 @@ static bool is_run(const char *folder, tt_arena *arena)
     return false;
 }
 
+typedef struct inside {
+    const char *folder;
+    tt_arena *arena;
+    const char *found; // NULL: no run yet
+} inside;
+
+static tt_status look_inside(void *user, const char *name)
+{
+    inside *in = user;
+    const char *path = tt_arena_printf(in->arena, "%s/%s", in->folder, name);
+    if (path == NULL)
+        return TT_ERR_NOMEM;
+    if (in->found == NULL && tt_file_is_folder(path) && is_run(path, in->arena))
+        in->found = path;
+    return TT_OK;
+}
+
+// Whether runs lie in the folder itself, so that it can be moved with none of them.
+static tt_status check_holds_no_run(const char *folder, tt_arena *arena)
+{
+    inside in = {.folder = folder, .arena = arena};
+    TT_TRY(tt_file_each(folder, look_inside, &in));
+    return in.found == NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "run=%s: this folder holds other runs, as %s; name a "
+                         "folder for this one alone",
+                         folder, in.found);
+}
+
+tt_status tt_run_check_folder(const char *folder, tt_arena *arena)
+{
+    return !tt_file_is_folder(folder) || is_run(folder, arena)
+               ? TT_OK
+               : check_holds_no_run(folder, arena);
+}
+
 // Whether there is something to set aside: a run. What is something else stays.
 static tt_status look_at(const char *folder, tt_arena *arena, bool *is_run_out)
 {
     int64_t n = 0;
     *is_run_out = is_run(folder, arena);
     if (*is_run_out)
-        return TT_OK;
+        return check_holds_no_run(folder, arena);
     if (!tt_file_is_folder(folder))
         return tt_fail(TT_ERR_ARG,
                        "%s is no folder, so it is not moved away; name another "

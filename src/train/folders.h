@@ -16,9 +16,13 @@ tt_status tt_run_default_folder(const char *file, const char *model,
 
 bool tt_run_has_checkpoint(const char *folder);
 
+// Fails where a new run would lie among others: the folder holds runs and is none.
+tt_status tt_run_check_folder(const char *folder, tt_arena *arena);
+
 // Renames the folder to the first of FOLDER.1, FOLDER.2, ... that is free, so that
 // nothing is lost; *aside_out is NULL when there was no folder, or an empty one. Fails
-// while another process trains in it, and when it is not the folder of a run.
+// while another process trains in it, when it is not the folder of a run, and when other
+// runs lie in it.
 tt_status tt_run_set_aside(const char *folder, tt_arena *arena,
                            const char **aside_out);
 

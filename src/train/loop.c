@@ -234,9 +234,7 @@ static tt_status run(tt_trainer *t, tt_run_end *end_out)
     TT_TRY(status);
     if (t->state.step >= t->session->steps && !wants_evaluation(t) &&
         !t->is_saved_in_passing)
-        tt__trainer_say(t, TT_TEXT_NOTE,
-                        "all steps were made before; a larger train.steps goes "
-                        "on, --fresh begins again");
+        tt__trainer_say(t, TT_TEXT_NOTE, "all steps were made before");
     TT_TRY(tt__trainer_ranks_open(t));
     t->point_clock = tt_clock_seconds();
     t->point_step = t->state.step;

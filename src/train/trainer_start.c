@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/figures.h"
 #include "base/file.h"
+#include "train/folders.h"
 #include "train/origin.h"
 #include "train/trainer.h"
 
@@ -204,6 +205,7 @@ static tt_status look(tt_trainer *t, const limits *limit, tt_str *notes,
                       int32_t *kind_out, tt_checkpoint **from_out)
 {
     if (t->store == NULL) {
+        TT_TRY(tt_run_check_folder(t->request->folder, t->arena));
         TT_TRY(check_folder(t, notes));
         TT_TRY(open_store(t));
     }

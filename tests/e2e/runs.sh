@@ -131,3 +131,16 @@ import json, sys
 both = json.load(sys.stdin)
 assert both["settings"]["optim.lr"][1] == "0.002", both
 assert len(both["runs"]) == 2 and both["runs"][0]["metrics"]["train/loss"] > 0'
+
+# One that stopped where train.stop said is not done.
+"$TUTTI" train examples/gpt-tiny.yaml run="$folder/asked" train.stop=3 >"$folder/out" 2>&1 ||
+    die 'training to train.stop'
+"$TUTTI" runs >"$folder/out"
+grep -q " 3/20 .* stopped  *$folder/asked\$" "$folder/out" || die 'a run that was asked to stop'
+# A run has a folder of its own: not one that holds other runs.
+fails 'holds other runs' train examples/gpt-tiny.yaml run="$folder"
+[ ! -e "$folder/checkpoints" ] || die 'a run was begun among others'
+cp -r "$folder/asked" "$folder/inner"
+mv "$folder/inner" "$folder/asked/inner"
+fails 'holds other runs' train examples/gpt-tiny.yaml run="$folder/asked" --fresh
+[ -d "$folder/asked/inner" ] || die 'runs were moved away with another'
