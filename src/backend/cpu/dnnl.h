@@ -133,7 +133,7 @@ void tt__prim_destroy(tt__prim *prim); // NULL is fine
 // The layout that a tensor has for this primitive; 0: dense.
 int32_t tt__prim_layout(const tt__prim *prim, int slot);
 int64_t tt__prim_scratch_bytes(const tt__prim *prim);
-bool tt__prim_is_serial(const tt__prim *prim); // run by one thread
+bool tt__prim_is_serial(const tt__prim *prim);   // run by one thread
 const char *tt__prim_name(const tt__prim *prim); // the library's word for it
 bool tt__prim_is_slow(const tt__prim *prim);     // its plain loops
 // `data`: an address per slot; NULL where the tensor is absent.
