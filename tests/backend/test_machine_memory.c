@@ -16,7 +16,8 @@ enum { MB = 1 << 20 };
 static char root[64];
 
 // A file of the machine, with the folders that it needs.
-static void put(const char *path, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void put(const char *path,
+                                                      const char *format, ...)
 {
     char full[512];
     va_list rest;
