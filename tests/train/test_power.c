@@ -409,6 +409,22 @@ static tape *new_tape(void)
     return t;
 }
 
+static void free_disk(disk *d)
+{
+    for (int i = 0; i < d->n_files; i++) {
+        tt_str_fini(&d->file[i].kept);
+        free(d->file[i].fresh);
+    }
+    while (d->first != NULL) {
+        change *next = d->first->next;
+        free(d->first);
+        d->first = next;
+    }
+    free(d->file);
+    free(d->now);
+    free(d->kept);
+}
+
 TEST_SLOW(run_after_a_power_cut_ends_like_one_left_alone, 600)
 {
     tt_str want = {0};
@@ -432,5 +448,7 @@ TEST_SLOW(run_after_a_power_cut_ends_like_one_left_alone, 600)
             go_on(&d, (loss)(i / 3 % N_LOSSES), i, &want);
     }
     tt_str_fini(&want);
+    free_disk(&d);
+    munmap(t, sizeof *t);
     runs_leave();
 }
