@@ -130,14 +130,14 @@ static tt_status get_outputs(tt_job *job, double value_out[N_OUTPUTS])
 }
 
 // What this rank says with each of its samples. Sums of all ranks tell the wishes apart:
-// that of rank 0 to save is at most SAVE in a step, one to stop at least 1.
-static const double SAVE = 0.5;
+// that of rank 0 to save is at most save_wish in a step, one to stop at least 1.
+static const double save_wish = 0.5;
 
 static double wish_of(const tt_job *job)
 {
     if (job->wants_stop)
         return 1;
-    return job->wants_save ? SAVE / (double)job->options.batch : 0;
+    return job->wants_save ? save_wish / (double)job->options.batch : 0;
 }
 
 static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)

@@ -51,7 +51,7 @@ tt_status tt_survey_make(const tt_job *job, tt_arena *arena,
                          tt_survey *survey_out);
 
 // What one rank sends in a step of a plan of the job, exactly.
-tt_status tt_survey_sent_bytes(const tt_job *job, const tt_plan *plan,
+tt_status tt_survey_sent_bytes(const tt_job *job, const tt_plan *like,
                                int32_t rank, int64_t *bytes_out);
 
 // "heads:tensor batch:data", "sum:tensor" for terms of a sum, "whole".
