@@ -2,6 +2,7 @@
 
 #include "cli/signals.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,6 +51,28 @@ void tt_signals_be_silent(void)
     is_silent = true;
 }
 
+static void *sleep_on(void *unused)
+{
+    (void)unused;
+    for (;;)
+        (void)pause();
+    return NULL;
+}
+
+// A thread for the handler to run on: those that compute block signals during a step,
+// and a second Ctrl-C must not wait for the end of a long one. A process that was forked
+// has lost its parent's.
+static void start_sleeper(void)
+{
+    static pid_t owner;
+    pthread_t thread;
+    if (owner == getpid())
+        return;
+    owner = getpid();
+    if (pthread_create(&thread, NULL, sleep_on, NULL) == 0)
+        (void)pthread_detach(thread); // without it: after the step
+}
+
 const volatile sig_atomic_t *tt_signals_catch(void)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
@@ -71,5 +94,6 @@ const volatile sig_atomic_t *tt_signals_catch(void)
     (void)sigaction(SIGXFSZ, &action, NULL);
     // And whoever read what we print may be gone before us.
     (void)sigaction(SIGPIPE, &action, NULL);
+    start_sleeper();
     return &is_raised;
 }

@@ -1,6 +1,7 @@
 // run - one step of training: the plan's order, timed.
 
 #include "base/clock.h"
+#include "exec/signals.h"
 #include "exec/state.h"
 
 #include <omp.h>
@@ -121,10 +122,15 @@ static tt_status run_order(tt_exec *exec, tt_feed_fn *feed, void *user)
 
 tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user)
 {
-    omp_set_num_threads(exec->backend->options.n_threads);
+    const int n_threads = exec->backend->options.n_threads;
+    sigset_t before;
+    omp_set_num_threads(n_threads);
     const double start = tt_clock_seconds();
     tt__air_order(exec);
-    TT_TRY(run_order(exec, feed, user));
+    tt__signals_hold(n_threads, &before);
+    const tt_status status = run_order(exec, feed, user);
+    tt__signals_release(&before);
+    TT_TRY(status);
     TT_TRY(tt__marks_read(exec));
     exec->stats.wall_seconds += tt_clock_seconds() - start;
     exec->stats.n_runs++;
