@@ -33,6 +33,10 @@ typedef struct tt_report_time {
 // Appends a member "time" of an object.
 struct tt_json;
 void tt_report_time_json(const tt_report_time *time, struct tt_json *json);
+// And reads it; what is missing or no length of time is 0. NULL: all of it is.
+struct tt_json_value;
+void tt_report_time_read(const struct tt_json_value *value,
+                         tt_report_time *time_out);
 
 // Lists end with a NULL name.
 typedef struct tt_report_facts {
@@ -43,7 +47,7 @@ typedef struct tt_report_facts {
     double units;        // of them in a step; 0: not known
     const char *started, *updated; // "2026-01-31T12:00:00Z"; NULL: not known
     const char *parent;  // folder of the run it was forked from; NULL: none
-    tt_report_time time; // of this start; total 0: not known
+    tt_report_time time; // of the last start with steps; total 0: not known
     const tt_report_row *facts, *machine, *settings;
 } tt_report_facts;
 

@@ -34,6 +34,20 @@ static double number(const tt_json_value *row, const char *key)
     return isfinite(v) && v > 0 && v < 1e12 ? v : 0;
 }
 
+void tt_report_time_read(const tt_json_value *value, tt_report_time *time_out)
+{
+    *time_out = (tt_report_time){
+        .total = number(value, "total"),
+        .computing = number(value, "computing"),
+        .network = number(value, "network"),
+        .data = number(value, "data"),
+        .evaluation = number(value, "evaluation"),
+        .checkpoints = number(value, "checkpoints"),
+        .last = number(value, "last"),
+        .other = number(value, "other"),
+    };
+}
+
 static account account_of(const tt_json_value *owner)
 {
     const tt_json_value *time = tt_json_get(owner, "time");
@@ -115,8 +129,8 @@ static void add_ranks(const tt_json_value *ranks, tt_str *out)
     int n = 0;
     if (longest <= 0)
         return;
-    tt_str_add(out, "<section><h2>Where the time went <small>last start, mean "
-                    "over ranks</small></h2>\n");
+    tt_str_add(out, "<section><h2>Where the time went <small>last start that "
+                    "made steps, mean over ranks</small></h2>\n");
     add_bar(&mean, longest, out);
     add_keys(&mean, out);
     tt_str_add(out, "<div class=\"rows\"><table class=\"bars\">\n");
@@ -136,7 +150,8 @@ void tt__report_time(const tt_report_data *d, tt_str *out)
     }
     if (alone.total <= 0)
         return;
-    tt_str_add(out, "<section><h2>Where the time went <small>last start");
+    tt_str_add(out, "<section><h2>Where the time went <small>last start that "
+                    "made steps");
     if (tt_json_get(tt_json_get(d->facts, "facts"), "ranks") != NULL)
         tt_str_add(out, ", rank 0");
     tt_str_add(out, "</small></h2>\n");

@@ -141,7 +141,6 @@ tt_status tt_facts_text(const tt_run_facts *f, const tt_report_time *time,
     if (end != NULL) {
         r.outcome = outcome[end->reason];
         r.error = end->error;
-        r.time = end->time;
     }
     const tt_status status = tt_report_facts_text(&r, out);
     tt_arena_destroy(facts.arena);

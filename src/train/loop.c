@@ -81,6 +81,7 @@ static tt_status step(tt_trainer *t, tt_step_result *result,
     job->wants_save = tt__trainer_is_time(t);
     TT_TRY(timed_step(t, result));
     t->is_stopped = t->is_stopped || result->stop;
+    t->n_steps++;
     s->step++;
     s->position += job->options.batch;
     const tt_policy_step judged = {s->step, result->loss, result->norm,

@@ -36,12 +36,14 @@ typedef struct tt_trainer {
     tt_ranks_point point;    // with has_point: for the next logged step
     bool has_point;
     const tt_ranks *ranks; // at the end; NULL: one rank, or not rank 0
+    bool has_own_ranks;    // ranks.json is this start's, or was removed
     tt_snapshot snapshot;
     tt_slices_result read; // of the last checkpoint that was restored
     // What every checkpoint holds beside its tensors.
     tt_str config, tokenizer, origin;
     tt_run_facts facts;
     int64_t first_step;       // of this start
+    int64_t n_steps;          // that it has made
     int64_t saved_step;       // of the newest checkpoint; -1: none
     bool is_saved_in_passing; // that one
     double saved_clock;       // when it was
@@ -63,6 +65,7 @@ typedef struct tt_trainer {
     // Where the time goes: seconds in steps, and of these for the network; in
     // evaluations and samples.
     double step_seconds, network_seconds, aside_seconds;
+    tt_report_time time_before;          // of the last start that made steps
     double report_clock, report_seconds; // when the page was written; how long
     const char *error;                   // why it fails; NULL: it does not
 } tt_trainer;
@@ -131,6 +134,8 @@ void tt__trainer_tell_end(tt_trainer *t, tt_run_reason reason,
 
 bool tt__trainer_traces(const tt_trainer *t); // log.trace
 tt_status tt__trainer_ranks_open(tt_trainer *t);
+// Removes ranks.json of an earlier start, once this one has made a step.
+void tt__trainer_ranks_forget(tt_trainer *t);
 tt_status tt__trainer_ranks_point(tt_trainer *t); // before a step is logged
 tt_status tt__trainer_ranks_end(tt_trainer *t);   // when all is well
 

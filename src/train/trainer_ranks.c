@@ -19,12 +19,18 @@ tt_status tt__trainer_ranks_open(tt_trainer *t)
     const tt_ranks_options options = {.wire = t->job->peers.wire,
                                       .exec = t->job->exec,
                                       .wants_trace = tt__trainer_traces(t)};
+    return tt_ranks_report_open(&options, &t->report);
+}
+
+void tt__trainer_ranks_forget(tt_trainer *t)
+{
     char path[PATH_MAX];
     const int n =
         snprintf(path, sizeof path, "%s/ranks.json", t->request->folder);
-    if (t->run != NULL && n < (int)sizeof path)
-        (void)tt_file_remove(path); // of an earlier start
-    return tt_ranks_report_open(&options, &t->report);
+    if (t->n_steps == 0 || t->has_own_ranks || n >= (int)sizeof path)
+        return;
+    (void)tt_file_remove(path);
+    t->has_own_ranks = true;
 }
 
 tt_status tt__trainer_ranks_point(tt_trainer *t)
@@ -73,7 +79,9 @@ tt_status tt__trainer_ranks_end(tt_trainer *t)
     const tt_report_time time = tt__trainer_time(t);
     tt_ranks_report_time(t->report, &time);
     TT_TRY(tt_ranks_report_end(t->report, t->session->arena, &t->ranks));
-    if (t->ranks != NULL && t->run != NULL)
+    if (t->ranks != NULL && t->run != NULL && t->n_steps > 0) {
         TT_TRY(settle(t, write_ranks(t)));
+        t->has_own_ranks = true;
+    }
     return tt__trainer_traces(t) ? settle(t, write_trace(t)) : TT_OK;
 }

@@ -53,13 +53,23 @@ static tt_report_time mean_time(const tt_ranks *ranks)
 
 // ---- files ---------------------------------------------------------------
 
+// The account of the last start that made steps: one that made none leaves the account
+// before as it is.
+static tt_report_time shown_time(const tt_trainer *t, const tt_run_end *end)
+{
+    if (t->n_steps == 0)
+        return t->time_before;
+    return end != NULL ? end->time : tt__trainer_time(t);
+}
+
 // RUN/facts.json: what the page is made from.
 static void write_facts(tt_trainer *t, const tt_run_end *end)
 {
     tt_str text = {0};
-    const tt_report_time time = tt__trainer_time(t);
+    const tt_report_time time = shown_time(t, end);
     if (t->run == NULL || t->facts.folder == NULL) // it failed before it began
         return;
+    tt__trainer_ranks_forget(t);
     tt_status status = tt_facts_text(&t->facts, &time, end, &text);
     if (status == TT_OK)
         status = tt_run_write(t->run, "facts.json", tt_str_text(&text), text.n);
@@ -93,6 +103,7 @@ static void take_up(tt_trainer *t)
                      &old) == TT_OK) {
         const char *started = tt_json_text(tt_json_get(old, "started"), NULL);
         const char *parent = tt_json_text(tt_json_get(old, "parent"), NULL);
+        tt_report_time_read(tt_json_get(old, "time"), &t->time_before);
         if (started != NULL)
             t->facts.started = tt_arena_strdup(t->arena, started);
         if (parent != NULL)

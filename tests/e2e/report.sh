@@ -69,6 +69,23 @@ fails 'which run' report
 fails 'no folder' report "$folder/missing"
 fails 'metrics.jsonl' report "$folder"
 
+# A start that makes no steps leaves the account of time of those that were made, on one
+# rank and on two.
+for n in 1 2; do
+    run=$folder/over$n
+    for start in 1 2; do
+        "$TUTTI" train examples/mlp-tiny.yaml run="$run" threads=1 -n $n \
+            >"$folder/out" 2>&1
+        sed -n '/Where the time went/,/<\/section>/p' "$run/report.html" \
+            >"$folder/time$start"
+    done
+    grep -q 'all steps were made before' "$folder/out" || die 'it made steps'
+    grep -qF 'computing' "$folder/time1" || die 'no account of time'
+    cmp -s "$folder/time1" "$folder/time2" ||
+        die "a start without steps changed the account of time on $n ranks"
+    grep -qF '>done<' "$run/report.html" || die 'it is not done any more'
+done
+
 # What run it is.
 rm -rf "$run"
 run=$folder/told
