@@ -46,6 +46,12 @@ tt_status tt_fingerprint_take(const tt_data *data, tt_arena *arena,
 
 void tt_fingerprint_print(const tt_fingerprint *fingerprint, tt_json *json,
                           const char *key);
+// All of it but when files were written, which copies have differently: for ranks to
+// compare.
+void tt_fingerprint_text(const tt_fingerprint *fingerprint, tt_str *out);
+// How two such texts differ: as tt_peers_explain_fn.
+void tt_fingerprint_explain(const char *mine, const char *first, tt_str *out);
+
 // *fingerprint_out is NULL for what is no fingerprint of this kind: older programs
 // left none.
 tt_status tt_fingerprint_read(const tt_json_value *from, tt_arena *arena,

@@ -8,8 +8,8 @@
 // What is hashed and how; a fingerprint of another kind says nothing.
 static const char kind[] = "xxh3-128 1";
 
-void tt_fingerprint_print(const tt_fingerprint *f, tt_json *json,
-                          const char *key)
+static void print(const tt_fingerprint *f, bool has_times, tt_json *json,
+                  const char *key)
 {
     if (f == NULL || (f->n == 0 && f->tokens[0] == '\0'))
         return;
@@ -31,13 +31,27 @@ void tt_fingerprint_print(const tt_fingerprint *f, tt_json *json,
             tt_json_i64(json, "files", g->files);
         }
         tt_json_i64(json, "bytes", g->bytes);
-        if (g->time != 0)
+        if (has_times && g->time != 0)
             tt_json_i64(json, "time", g->time);
         tt_json_str(json, "hash", g->hash);
         tt_json_close(json, '}');
     }
     tt_json_close(json, ']');
     tt_json_close(json, '}');
+}
+
+void tt_fingerprint_print(const tt_fingerprint *f, tt_json *json,
+                          const char *key)
+{
+    print(f, true, json, key);
+}
+
+void tt_fingerprint_text(const tt_fingerprint *f, tt_str *out)
+{
+    tt_json json = {.out = out};
+    tt_json_open(&json, NULL, '{');
+    print(f, false, &json, "data");
+    tt_json_close(&json, '}');
 }
 
 // ---- reading -----------------------------------------------------------------
@@ -102,6 +116,16 @@ static tt_status refuse(const char *folder, const char *what)
                    what, folder);
 }
 
+// `text` with numbers for its two '#'.
+static void add_numbers(tt_str *out, const char *text, int64_t a, int64_t b)
+{
+    const int first = (int)strcspn(text, "#");
+    const char *rest = text + first + 1;
+    const int second = (int)strcspn(rest, "#");
+    tt_str_addf(out, "%.*s%lld%.*s%lld%s", first, text, (long long)a, second,
+                rest, (long long)b, rest + second + 1);
+}
+
 // "FILE", or "one of the 12 files from FIRST to LAST".
 static void add_name(const tt_fingerprint_group *g, tt_str *out)
 {
@@ -112,9 +136,19 @@ static void add_name(const tt_fingerprint_group *g, tt_str *out)
                     (long long)g->files, g->first, g->last);
 }
 
+// The words of a comparison: of two times, or of two ranks.
+typedef struct words {
+    const char *lost, *gained; // after a file's name
+    const char *counts;        // of files, both
+    const char *names;
+    const char *contents, *bytes; // after a file's name; `bytes` has both
+    const char *tokens;
+} words;
+
 // The first name that one has and the other has not, as far as names are kept.
 static void describe_names(const tt_fingerprint *then,
-                           const tt_fingerprint *now, tt_str *out)
+                           const tt_fingerprint *now, const words *w,
+                           tt_str *out)
 {
     int64_t i = 0;
     while (i < then->n && i < now->n && then->v[i].files == 1 &&
@@ -124,24 +158,21 @@ static void describe_names(const tt_fingerprint *then,
     const bool has_then = i < then->n && then->v[i].files == 1;
     const bool has_now = i < now->n && now->v[i].files == 1;
     if (has_then && (!has_now || strcmp(then->v[i].first, now->v[i].first) < 0))
-        tt_str_addf(out, "%s was among the data and is not now",
-                    then->v[i].first);
+        tt_str_addf(out, "%s %s", then->v[i].first, w->lost);
     else if (has_now)
-        tt_str_addf(out, "%s was not among the data and is now",
-                    now->v[i].first);
+        tt_str_addf(out, "%s %s", now->v[i].first, w->gained);
     else if (then->files != now->files)
-        tt_str_addf(out, "the data had %lld files and have %lld",
-                    (long long)then->files, (long long)now->files);
+        add_numbers(out, w->counts, then->files, now->files);
     else
-        tt_str_add(out, "the files of the data have other names");
+        tt_str_add(out, w->names);
 }
 
 // Says in `out` what differs; nothing: they are the same.
 static void describe(const tt_fingerprint *then, const tt_fingerprint *now,
-                     tt_str *out)
+                     const words *w, tt_str *out)
 {
     if (strcmp(then->names, now->names) != 0 || then->n != now->n) {
-        describe_names(then, now, out);
+        describe_names(then, now, w, out);
         return;
     }
     for (int64_t i = 0; i < now->n; i++) {
@@ -150,20 +181,38 @@ static void describe(const tt_fingerprint *then, const tt_fingerprint *now,
             continue;
         add_name(b, out);
         if (a->bytes == b->bytes)
-            tt_str_add(out, " has changed since the last checkpoint, though "
-                            "not in length");
+            tt_str_add(out, w->contents);
         else
-            tt_str_addf(out,
-                        " has changed since the last checkpoint, from %lld to "
-                        "%lld bytes",
-                        (long long)a->bytes, (long long)b->bytes);
+            add_numbers(out, w->bytes, a->bytes, b->bytes);
         return;
     }
     if (strcmp(then->tokens, now->tokens) != 0)
-        tt_str_add(out, "the text is the same as at the last checkpoint and "
-                        "its tokens are others, so the tokenizer "
-                        "(data.tokenizer) has changed");
+        tt_str_add(out, w->tokens);
 }
+
+static const words of_times = {
+    .lost = "was among the data and is not now",
+    .gained = "was not among the data and is now",
+    .counts = "the data had # files and have #",
+    .names = "the files of the data have other names",
+    .contents = " has changed since the last checkpoint, though not in length",
+    .bytes = " has changed since the last checkpoint, from # to # bytes",
+    .tokens = "the text is the same as at the last checkpoint and its tokens "
+              "are others, so the tokenizer (data.tokenizer) has changed",
+};
+
+// `then` is of the rank that differs ("there"), `now` rank 0's ("here").
+static const words of_ranks = {
+    .lost = "is among them there and not here",
+    .gained = "is among them here and not there",
+    .counts = "there are # files there and # here",
+    .names = "the files have other names there",
+    .contents = " has other contents there, though the same length",
+    .bytes = " has # bytes there and # here",
+    .tokens =
+        "the text is the same and its tokens are others, so the tokenizer "
+        "(data.tokenizer) is another there",
+};
 
 // Only where not all was hashed.
 static void note_times(const tt_fingerprint *then, const tt_fingerprint *now,
@@ -194,7 +243,7 @@ tt_status tt_fingerprint_compare(const tt_fingerprint *then,
     tt_str what = {0};
     if (then == NULL || now == NULL)
         return TT_OK;
-    describe(then, now, &what);
+    describe(then, now, &of_times, &what);
     tt_status status = tt_str_status(&what);
     if (status == TT_OK && what.n > 0)
         status = refuse(folder, what.text);
@@ -202,4 +251,28 @@ tt_status tt_fingerprint_compare(const tt_fingerprint *then,
         note_times(then, now, notes);
     tt_str_fini(&what);
     return status;
+}
+
+static tt_status explain(const char *mine, const char *first, tt_arena *arena,
+                         tt_str *out)
+{
+    const tt_fingerprint *there = NULL, *here = NULL;
+    TT_TRY(tt_fingerprint_of_state(mine, "data", arena, &there));
+    TT_TRY(tt_fingerprint_of_state(first, "data", arena, &here));
+    if (there != NULL && here != NULL)
+        describe(there, here, &of_ranks, out);
+    return TT_OK;
+}
+
+void tt_fingerprint_explain(const char *mine, const char *first, tt_str *out)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_str what = {0};
+    if (arena != NULL && explain(mine, first, arena, &what) == TT_OK &&
+        what.n > 0)
+        tt_str_addf(out, ": %s", tt_str_text(&what));
+    tt_str_add(out, "; all ranks must read the same data: copy the files to "
+                    "every host, or give a data.path that all of them share");
+    tt_str_fini(&what);
+    tt_arena_destroy(arena);
 }

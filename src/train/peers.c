@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static tt_status broadcast(const tt_peers *peers, const char *what,
                            int32_t root, void *data, int64_t bytes)
@@ -299,8 +300,7 @@ static const char *first_other(const char *a, const char *b, int *key_n_out)
     return NULL;
 }
 
-// "optim.lr is 0.1 there and 0.01 here": there is this rank, here is rank 0.
-static void print_difference(const char *mine, const char *first, tt_str *out)
+void tt_peers_explain_lines(const char *mine, const char *first, tt_str *out)
 {
     int key_n = 0;
     const char *line = first_other(mine, first, &key_n);
@@ -315,19 +315,30 @@ static void print_difference(const char *mine, const char *first, tt_str *out)
     tt_str_add(out, " here");
 }
 
+// "rank 2", of several hosts "rank 2 (host b)".
+static void print_rank(const tt_peers *peers, tt_str *out)
+{
+    char host[256] = "";
+    tt_str_addf(out, "rank %d", peers->rank);
+    if (peers->on_host < peers->size &&
+        gethostname(host, sizeof host - 1) == 0 && host[0] != '\0')
+        tt_str_addf(out, " (host %s)", host);
+}
+
 // The rank that differs learns what rank 0 has and tells all what is wrong.
 static tt_status explain(const tt_peers *peers, const tt_peers_fact *fact,
                          int32_t odd)
 {
     tt_str first = {0}, text = {0};
     char message[MESSAGE] = "";
-    tt_str_addf(&text, "rank %d has another %s than rank 0", odd, fact->name);
+    print_rank(peers, &text);
+    tt_str_addf(&text, " has %s than rank 0", fact->name);
     tt_str_add(&first, fact->text);
     tt_status status = TT_OK;
-    if (fact->has_settings)
+    if (fact->explain != NULL)
         status = tt_peers_share_text(peers, "comparison", &first);
-    if (status == TT_OK && fact->has_settings && peers->rank == odd)
-        print_difference(fact->text, tt_str_text(&first), &text);
+    if (status == TT_OK && fact->explain != NULL && peers->rank == odd)
+        fact->explain(fact->text, tt_str_text(&first), &text);
     snprintf(message, sizeof message, "%s", tt_str_text(&text));
     if (status == TT_OK)
         status = broadcast(peers, "comparison", odd, message, MESSAGE);

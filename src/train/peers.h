@@ -56,15 +56,24 @@ tt_status tt_peers_agree(const tt_peers *peers, const char *what,
 tt_status tt_peers_collect(const tt_peers *peers, const char *what,
                            const void *mine, int64_t bytes, void *all_out);
 
+// Says how two texts differ: ": optim.lr is 0.1 there and 0.01 here". `mine` is of the
+// rank that differs ("there"), `first` is rank 0's ("here").
+typedef void tt_peers_explain_fn(const char *mine, const char *first,
+                                 tt_str *out);
+
 // What must be the same on all ranks before the first step.
 typedef struct tt_peers_fact {
-    const char *name;  // "graph"
-    const char *text;  // all of it
-    bool has_settings; // lines "key: value": the first that differs is named
+    const char *name;             // "another graph"
+    const char *text;             // all of it
+    tt_peers_explain_fn *explain; // NULL: only that it differs is said
 } tt_peers_fact;
 
+// Of lines "key: value": names the first that differs.
+void tt_peers_explain_lines(const char *mine, const char *first, tt_str *out);
+
 // Fails on all ranks when a text is not the same on all: the message names the
-// first rank and the first thing that differs, and is rank 0's to tell.
+// first rank and the first thing that differs, and is rank 0's to tell. The rank's
+// host is named where there are several.
 tt_status tt_peers_compare(const tt_peers *peers, const tt_peers_fact *fact,
                            int n);
 

@@ -96,6 +96,18 @@ for kind in $kinds; do
         fail "$kind: no data: $(cat err)"
     grep -q 'different things\|Fatal error' err && fail "$kind: $(cat err)"
 
+    # One that finds other data too.
+    seq 2000 | sed 's/^77$/78/' >at1/words.txt
+    $kind 2 sh -c '
+        cd "at${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" &&
+        exec "$0" train model=gpt model.layers=1 model.heads=2 model.width=16 \
+            model.context=8 batch=4 train.steps=2 data=text \
+            data.path=words.txt' "$tutti" >out 2>err
+    [ $? -ne 0 ] || fail "$kind: trained with other data"
+    grep -q '^tutti: rank 1 has other data than rank 0: words.txt has other' err ||
+        fail "$kind: other data: $(cat err)"
+    rm -r at0 at1
+
     # The plug-in is looked for where it may be.
     cp "$tutti" alone
     $kind 2 ./alone check coll only=naive >out 2>&1 &&

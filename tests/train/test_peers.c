@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef tt_status say_fn(const tt_peers *peers);
 
@@ -94,7 +95,7 @@ TEST(ranks_fail_together)
 static tt_status miss(const tt_peers *peers, int where)
 {
     const bool is_first = tt_peers_is_first(peers);
-    const tt_peers_fact fact = {"graph", "g", false};
+    const tt_peers_fact fact = {"another graph", "g", NULL};
     int64_t number = 5, all[3];
     tt_str text = {0};
     tt_status status = TT_OK;
@@ -182,9 +183,10 @@ TEST(ranks_that_do_different_things_say_so)
 static tt_status check_compared(const tt_peers *peers, const char *config,
                                 const char *graph, const char *message)
 {
-    const tt_peers_fact facts[] = {{"program", "0.1", false},
-                                   {"configuration", config, true},
-                                   {"graph", graph, false}};
+    const tt_peers_fact facts[] = {
+        {"another program", "0.1", NULL},
+        {"another configuration", config, tt_peers_explain_lines},
+        {"another graph", graph, NULL}};
     const tt_status status = tt_peers_compare(peers, facts, 3);
     if (message == NULL)
         return status;
@@ -210,9 +212,23 @@ static tt_status compare(const tt_peers *peers)
                           "rank 1 has another graph than rank 0");
 }
 
+// Of several hosts the rank's own is named.
+static tt_status compare_hosts(const tt_peers *peers)
+{
+    char host[256] = "", message[512];
+    tt_peers apart = *peers;
+    apart.on_host = 1;
+    TT_TRY(expect(gethostname(host, sizeof host - 1) == 0, "a name"));
+    snprintf(message, sizeof message,
+             "rank 1 (host %s) has another graph than rank 0", host);
+    return check_compared(&apart, "a: 1\n", peers->rank == 1 ? "h" : "g",
+                          message);
+}
+
 TEST(ranks_that_differ_are_named)
 {
     on_ranks(3, compare);
+    on_ranks(3, compare_hosts);
 }
 
 // ---- settings ------------------------------------------------------------
