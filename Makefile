@@ -140,7 +140,9 @@ CUDA_MISSING := $(strip $(if $(NVCC),$(foreach h,cublasLt.h cudnn_graph.h,\
 GPU_HERE := $(wildcard /dev/nvidiactl /dev/nvidia0 /proc/driver/nvidia/version)
 CUDA ?= $(if $(CUDA_MISSING)$(SAN)$(IS_CLANG)$(CROSS),0,$(if $(GPU_HERE),1,0))
 CUDA_ARCHS ?= 90
-HOPPER_SRCS := $(wildcard src/backend/cuda/dev/*hopper*.cu)
+DEV_FILES   := $(sort $(shell find src/backend/cuda/dev -name '*.cu' -o -name '*.cuh'))
+DEV_SRCS    := $(filter %.cu,$(DEV_FILES))
+HOPPER_SRCS := $(foreach f,$(DEV_SRCS),$(if $(findstring hopper,$(notdir $f)),$f))
 ifeq ($(CUDA),1)
 ifneq ($(CUDA_MISSING),)
 $(error CUDA=1 needs $(CUDA_MISSING): install the CUDA toolkit with cuDNN, or \
@@ -148,8 +150,7 @@ $(error CUDA=1 needs $(CUDA_MISSING): install the CUDA toolkit with cuDNN, or \
 endif
 # Files with hopper in their name use what compute capability 9.0 alone has.
 HOPPER := $(filter 90,$(CUDA_ARCHS))
-CUDA_SRCS := $(filter-out $(if $(HOPPER),,$(HOPPER_SRCS)),\
-	$(sort $(wildcard src/backend/cuda/dev/*.cu)))
+CUDA_SRCS := $(filter-out $(if $(HOPPER),,$(HOPPER_SRCS)),$(DEV_SRCS))
 CUDA_OBJS := $(CUDA_SRCS:%.cu=$(B)/obj/%.o)
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Isrc -DTT_VERSION='"$(VERSION)"' \
 	-Xcompiler -fPIC,-Wall,-Wextra,-Wno-missing-field-initializers \
@@ -180,11 +181,9 @@ endif
 
 # The same files for a device that is emulated on the host, for tests on machines
 # without a GPU; of cuDNN there are convolutions.
-EMU_SRCS := $(filter-out %/sdpa.cu %/dnn_conv.cu $(HOPPER_SRCS),$(sort \
-	$(wildcard src/backend/cuda/dev/*.cu)))
-EMU_HEADERS := $(patsubst %,$(B)/emulated/obj/%,$(filter-out %/dnn.cuh \
-	$(wildcard src/backend/cuda/dev/*hopper*.cuh),\
-	$(wildcard src/backend/cuda/dev/*.cuh)))
+EMU_SRCS := $(filter-out %/sdpa.cu %/dnn_conv.cu $(HOPPER_SRCS),$(DEV_SRCS))
+EMU_HEADERS := $(foreach f,$(filter-out %/dnn.cuh,$(filter %.cuh,$(DEV_FILES))),$(if \
+	$(findstring hopper,$(notdir $f)),,$(B)/emulated/obj/$f))
 EMU_OWN  := $(sort $(wildcard tests/gpu/emulate/*.cpp))
 EMU_OBJS := $(EMU_SRCS:%.cu=$(B)/emulated/obj/%.o) \
 	$(EMU_OWN:%.cpp=$(B)/emulated/obj/%.o)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes src/data/unicode_tables.c: what normalizers of text need of Unicode.
+"""Writes src/data/tokenizer/unicode_tables.c: what normalizers of text need of Unicode.
 
-    tools/unicode_tables.py > src/data/unicode_tables.c
+    tools/unicode_tables.py > src/data/tokenizer/unicode_tables.c
 
 The data are those of python3's unicodedata, the age of a character those of perl (both
 of Debian). The package `tokenizers` normalizes by Unicode 9, takes punctuation from
@@ -126,7 +126,7 @@ def main():
     print("//")
     print("// Written by tools/unicode_tables.py, which says what the texts mean; not by")
     print(f"// hand. Characters up to Unicode {AGE}, lower case up to 17.")
-    print('\n#include "data/unicode.h"\n\n// clang-format off')
+    print('\n#include "data/tokenizer/unicode.h"\n\n// clang-format off')
     print('#pragma GCC diagnostic ignored "-Woverlength-strings"')
     table("tt__unicode_decompositions", decompositions(codes))
     table("tt__unicode_classes", ranges(codes, u.combining))

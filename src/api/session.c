@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/yaml.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 tutti_status tutti_create(tutti_session **session_out)
 {

@@ -1,7 +1,7 @@
 // use - a model that is there: logits, text, and the tokens of text.
 
 #include "api/session.h"
-#include "data/detokenizer.h"
+#include "data/tokenizer/detokenizer.h"
 #include "train/generator.h"
 #include "train/infer.h"
 

@@ -5,10 +5,10 @@
 #ifndef TT_BACKEND_BACKEND_H
 #define TT_BACKEND_BACKEND_H
 
+#include "backend/device_comm.h"
 #include "backend/drain.h"
 #include "backend/kernel.h"
 #include "backend/lane.h"
-#include "backend/links.h"
 #include "backend/queue.h"
 #include "plan/target.h"
 

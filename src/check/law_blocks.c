@@ -12,7 +12,7 @@
 #include "check/small.h"
 #include "ops/optim.h"
 #include "pass/blocks.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "pass/pass.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "check/law.h"
 #include "check/small.h"
 #include "check/team.h"
-#include "exec/wire.h"
+#include "exec/wire/wire.h"
 #include "pass/pass.h"
 
 #include <math.h>

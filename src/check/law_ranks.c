@@ -13,7 +13,7 @@
 #include "check/law.h"
 #include "check/small.h"
 #include "ops/optim.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "pass/pass.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "check/law.h"
 #include "check/team.h"
-#include "exec/wire.h"
+#include "exec/wire/wire.h"
 #include "ops/comm.h"
 #include "ops/comm_sim.h"
 #include "ops/ops.h"

@@ -3,7 +3,7 @@
 
 #include "backend/backend.h"
 #include "cli/command.h"
-#include "data/source.h"
+#include "data/source/source.h"
 #include "model/model.h"
 #include "ops/optim.h"
 #include "train/known.h"

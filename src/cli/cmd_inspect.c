@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "cli/inspect.h"
 #include "cli/term.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "plan/plan.h"
 #include "store/checkpoint.h"
 #include "store/llmc.h"

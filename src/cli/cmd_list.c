@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "comm/coll/coll.h"
 #include "comm/transport/transport.h"
-#include "data/source.h"
+#include "data/source/source.h"
 #include "model/model.h"
 #include "ops/ops.h"
 #include "ops/optim.h"

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/command.h"
-#include "store/report.h"
+#include "store/report/report.h"
 
 #include <stdio.h>
 

@@ -6,8 +6,8 @@
 #include "base/opt.h"
 #include "cli/command.h"
 #include "data/files.h"
-#include "data/source.h"
-#include "data/tokenizer.h"
+#include "data/source/source.h"
+#include "data/tokenizer/tokenizer.h"
 
 // Each gets what stands behind its name in cli->word[1 ..].
 tt_status tt_data_train_bpe(tt_cli *cli);

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "cli/data.h"
 #include "cli/table.h"
-#include "data/text_file.h"
+#include "data/source/text_file.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "cli/data.h"
 #include "data/format.h"
 #include "data/number.h"
-#include "data/text_file.h"
+#include "data/source/text_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

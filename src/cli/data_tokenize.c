@@ -7,9 +7,9 @@
 #include "base/json.h"
 #include "cli/data.h"
 #include "cli/table.h"
-#include "data/text_file.h"
+#include "data/source/text_file.h"
 #include "data/token_write.h"
-#include "data/tokenizer_stream.h"
+#include "data/tokenizer/tokenizer_stream.h"
 
 #include <math.h>
 #include <omp.h>

@@ -6,7 +6,7 @@
 #include "cli/columns.h"
 #include "cli/runs.h"
 #include "cli/table.h"
-#include "store/report.h"
+#include "store/report/report.h"
 #include "store/run.h"
 
 #include <math.h>

@@ -4,8 +4,8 @@
 #define TT_DATA_DATA_H
 
 #include "base/settings.h"
-#include "data/source.h"
-#include "data/transform.h"
+#include "data/image/transform.h"
+#include "data/source/source.h"
 
 // data.*, common to all sources.
 typedef struct tt_data_options {

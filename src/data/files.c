@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "data/gzip.h"
+#include "data/source/gzip.h"
 
 #include <dirent.h>
 #include <errno.h>

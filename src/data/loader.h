@@ -9,8 +9,8 @@
 #ifndef TT_DATA_LOADER_H
 #define TT_DATA_LOADER_H
 
-#include "data/source.h"
-#include "data/transform.h"
+#include "data/image/transform.h"
+#include "data/source/source.h"
 
 typedef struct tt_loader tt_loader;
 

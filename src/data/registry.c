@@ -2,7 +2,7 @@
 // appended at run time and never leave.
 
 #include "base/opt.h"
-#include "data/source.h"
+#include "data/source/source.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

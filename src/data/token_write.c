@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "data/token_index.h"
+#include "data/source/token_index.h"
 
 #include <errno.h>
 #include <stdio.h>

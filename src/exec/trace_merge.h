@@ -7,7 +7,7 @@
 #ifndef TT_EXEC_TRACE_MERGE_H
 #define TT_EXEC_TRACE_MERGE_H
 
-#include "exec/wire.h"
+#include "exec/wire/wire.h"
 
 typedef struct tt_trace_mark { // something that the host did
     const char *what;          // "step", "evaluate"

@@ -14,8 +14,8 @@
 #include "ops/arith.h"
 #include "ops/bins.h"
 #include "ops/clip.h"
+#include "ops/exchange_points.h"
 #include "ops/ops.h"
-#include "ops/points.h"
 
 #include <string.h>
 

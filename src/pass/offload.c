@@ -10,7 +10,7 @@
 //   same     every bit: copies
 //   memory   of the device, a few groups of a twentieth each of what is offloaded
 //   sent     over the link between both, each way once a step (states) or a
-//            micro-batch (activations), beside the steps (plan/beside.c)
+//            micro-batch (activations), beside the steps (plan/offload.c)
 //   needs    comes last
 
 #include "pass/offload.h"

@@ -5,7 +5,7 @@
 #define TT_STORE_EVENTS_H
 
 #include "base/str.h"
-#include "store/report.h"
+#include "store/report/report.h"
 #include "store/run.h"
 
 #include <stdbool.h>

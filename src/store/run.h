@@ -16,7 +16,7 @@
 #include "base/status.h"
 #include "base/str.h"
 #include "store/hash.h"
-#include "store/report.h"
+#include "store/report/report.h"
 
 #include <stdbool.h>
 #include <stdint.h>

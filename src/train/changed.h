@@ -3,7 +3,7 @@
 #ifndef TT_TRAIN_CHANGED_H
 #define TT_TRAIN_CHANGED_H
 
-#include "store/report.h"
+#include "store/report/report.h"
 #include "train/session.h"
 
 // In the arena; ends with a NULL name. NULL: there is no memory.

@@ -6,7 +6,7 @@
 #define TT_TRAIN_EXACT_H
 
 #include "pass/chain.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "train/job.h"
 
 // The blocks of a micro-batch along the axis of replicas; 1: the job is not exact, or

@@ -3,7 +3,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/machine.h"
 #include "base/arena.h"
-#include "store/report.h"
+#include "store/report/report.h"
 #include "tutti/tutti.h"
 
 #include <string.h>

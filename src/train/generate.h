@@ -10,7 +10,7 @@
 #ifndef TT_TRAIN_GENERATE_H
 #define TT_TRAIN_GENERATE_H
 
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "train/decode.h"
 #include "train/job.h"
 #include "train/sampler.h"

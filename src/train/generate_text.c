@@ -1,7 +1,7 @@
 // generate_text - prompts in, characters out.
 
 #include "base/alloc.h"
-#include "data/detokenizer.h"
+#include "data/tokenizer/detokenizer.h"
 #include "train/generator.h"
 #include "train/recipe.h"
 

@@ -11,7 +11,7 @@
 #define TT_TRAIN_PEERS_H
 
 #include "base/str.h"
-#include "exec/wire.h"
+#include "exec/wire/wire.h"
 
 typedef struct tt_peers {
     int32_t rank, size;

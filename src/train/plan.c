@@ -3,7 +3,7 @@
 #include "ops/ops.h"
 #include "pass/fuse.h"
 #include "pass/offload.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "train/alike.h"
 #include "train/exact.h"
 #include "train/graph.h"

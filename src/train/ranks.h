@@ -11,7 +11,7 @@
 #define TT_TRAIN_RANKS_H
 
 #include "base/json.h"
-#include "store/report.h"
+#include "store/report/report.h"
 
 #include <stdint.h>
 

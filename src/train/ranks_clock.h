@@ -7,7 +7,7 @@
 #define TT_TRAIN_RANKS_CLOCK_H
 
 #include "base/arena.h"
-#include "exec/wire.h"
+#include "exec/wire/wire.h"
 
 typedef struct tt_ranks_clock {
     tt_comm_wire *wire;

@@ -7,7 +7,7 @@
 #define TT_TRAIN_RANKS_REPORT_H
 
 #include "base/arena.h"
-#include "exec/wire.h"
+#include "exec/wire/wire.h"
 #include "train/ranks.h"
 
 typedef struct tt_ranks_report tt_ranks_report;

@@ -3,7 +3,7 @@
 #include "train/session_from.h"
 
 #include "base/file.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "train/described.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef TT_TRAIN_WATCH_H
 #define TT_TRAIN_WATCH_H
 
-#include "store/report.h"
+#include "store/report/report.h"
 
 #include <stdbool.h>
 #include <stdint.h>

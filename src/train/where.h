@@ -8,7 +8,7 @@
 #ifndef TT_TRAIN_WHERE_H
 #define TT_TRAIN_WHERE_H
 
-#include "pass/layout.h"
+#include "pass/partition/layout.h"
 #include "train/options.h"
 
 typedef enum tt_transport {

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/json_read.h"
 #include "base/map.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "test.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "data/decode.h"
+#include "data/image/decode.h"
 #include "test.h"
 
 #include <dirent.h>

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "data/source.h"
+#include "data/source/source.h"
 #include "test.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // Tables of numbers with labels.
 
-#include "data/csv.h"
 #include "data/shelf.h"
+#include "data/source/csv.h"
 
 #include <stdio.h>
 #include <stdlib.h>

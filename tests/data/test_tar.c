@@ -2,7 +2,7 @@
 // that lie.
 
 #include "base/alloc.h"
-#include "data/tar.h"
+#include "data/source/tar.h"
 #include "test.h"
 
 #include <stdint.h>

@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "base/json_read.h"
 #include "base/map.h"
-#include "data/tokenizer.h"
-#include "data/tokenizer_stream.h"
+#include "data/tokenizer/tokenizer.h"
+#include "data/tokenizer/tokenizer_stream.h"
 #include "test.h"
 
 #include <string.h>

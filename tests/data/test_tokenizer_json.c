@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "test.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/rng.h"
-#include "data/resize.h"
-#include "data/transform.h"
+#include "data/image/resize.h"
+#include "data/image/transform.h"
 #include "test.h"
 
 #include <stdint.h>

@@ -2,7 +2,7 @@
 // is wrong with the others.
 
 #include "base/alloc.h"
-#include "data/source.h"
+#include "data/source/source.h"
 #include "test.h"
 
 #include <stdint.h>

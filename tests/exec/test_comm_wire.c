@@ -5,10 +5,10 @@
 #include "base/clock.h"
 #include "check/team.h"
 #include "comm/transport/transport.h"
-#include "exec/wire.h"
+#include "exec/wire/wire.h"
 #include "ops/arith.h"
 #include "ops/comm.h"
-#include "ops/points.h"
+#include "ops/exchange_points.h"
 #include "test.h"
 
 #include <pthread.h>

@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "exec/world.h"
 #include "ops/arith.h"
+#include "ops/exchange_points.h"
 #include "ops/ops.h"
-#include "ops/points.h"
 #include "plan/odd_backend.h"
 #include "test.h"
 

@@ -5,11 +5,11 @@
 #include "base/alloc.h"
 #include "ops/activation.h"
 #include "ops/arith.h"
+#include "ops/exchange_points.h"
 #include "ops/gradops.h"
 #include "ops/matmul.h"
 #include "ops/move.h"
 #include "ops/ops.h"
-#include "ops/points.h"
 #include "test.h"
 
 #include <math.h>

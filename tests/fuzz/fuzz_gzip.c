@@ -1,7 +1,7 @@
 // fuzz_gzip - packed files.
 
 #include "base/alloc.h"
-#include "data/gzip.h"
+#include "data/source/gzip.h"
 #include "fuzz/fuzz.h"
 
 FUZZ(gzip)

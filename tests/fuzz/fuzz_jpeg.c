@@ -1,6 +1,6 @@
 // fuzz_jpeg - JPEG images.
 
-#include "data/decode.h"
+#include "data/image/decode.h"
 #include "fuzz/fuzz.h"
 
 FUZZ(jpeg)

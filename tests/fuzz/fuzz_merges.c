@@ -1,6 +1,6 @@
 // fuzz_merges - merges.txt, and behind its first line of "--" a text to encode.
 
-#include "data/tokenizer_def.h"
+#include "data/tokenizer/tokenizer_def.h"
 #include "fuzz/fuzz.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // fuzz_png - PNG images: as they are, and with the checksums of their chunks made
 // right, so that more of them get behind the first.
 
-#include "data/decode.h"
+#include "data/image/decode.h"
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // fuzz_pnm - images: all pixels of what decodes are there.
 
-#include "data/decode.h"
+#include "data/image/decode.h"
 #include "fuzz/fuzz.h"
 
 FUZZ(pnm)

@@ -2,7 +2,7 @@
 // rest as its metrics and its parent's, all of it as its notes; and compared with itself.
 
 #include "fuzz/fuzz.h"
-#include "store/report.h"
+#include "store/report/report.h"
 
 #include <string.h>
 

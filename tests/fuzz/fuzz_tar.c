@@ -1,7 +1,7 @@
 // fuzz_tar - archives of images: all headers, and the first images. As they are,
 // and with the checksums of headers made right.
 
-#include "data/source.h"
+#include "data/source/source.h"
 #include "fuzz/fuzz.h"
 
 #include <stdio.h>

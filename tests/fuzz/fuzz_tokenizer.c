@@ -1,6 +1,6 @@
 // fuzz_tokenizer - tokenizer.json: what opens must encode, decode and print.
 
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "fuzz/fuzz.h"
 
 static const char text[] =

@@ -4,7 +4,7 @@
 #define TT_TESTS_FUZZ_SOURCE_H
 
 #include "base/alloc.h"
-#include "data/source.h"
+#include "data/source/source.h"
 #include "fuzz/fuzz.h"
 
 #include <stdio.h>

@@ -5,9 +5,9 @@
 #include "base/file.h"
 #include "base/json_read.h"
 #include "base/utf8.h"
-#include "data/detokenizer.h"
-#include "data/tokenizer_stream.h"
-#include "data/unicode.h"
+#include "data/tokenizer/detokenizer.h"
+#include "data/tokenizer/tokenizer_stream.h"
+#include "data/tokenizer/unicode.h"
 #include "test.h"
 #include "train/generator.h"
 

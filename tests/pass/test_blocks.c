@@ -4,7 +4,7 @@
 #include "ops/comm.h"
 #include "ops/ops.h"
 #include "pass/blocks.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "pass/pass.h"
 #include "pass/rewrite.h"
 #include "test.h"

@@ -3,7 +3,7 @@
 
 #include "base/settings.h"
 #include "pass/chain.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "test.h"
 #include "train/job.h"
 

@@ -2,7 +2,7 @@
 // what is left whole.
 
 #include "ops/ops.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "pass/rewrite.h"
 #include "test.h"
 

@@ -2,7 +2,7 @@
 
 #include "check/small.h"
 #include "ops/ops.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "pass/pass.h"
 #include "test.h"
 

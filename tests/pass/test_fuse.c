@@ -3,7 +3,7 @@
 #include "base/settings.h"
 #include "ops/ops.h"
 #include "pass/fuse.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "pass/pass.h"
 #include "test.h"
 #include "train/job.h"

@@ -11,7 +11,7 @@
 #include "ops/gradops.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "pass/pass.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // Rules of a layout: which are heard where, how they read and print.
 
-#include "pass/layout.h"
+#include "pass/partition/layout.h"
 #include "test.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // What a change of placement costs: the formulas of the collectives that do it.
 
-#include "pass/placement.h"
+#include "pass/partition/placement.h"
 #include "test.h"
 
 static const tt_place whole = {.kind = TT_REPLICATE};

@@ -8,7 +8,7 @@
 #include "ops/arith.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "pass/pass.h"
 #include "test.h"
 

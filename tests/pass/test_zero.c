@@ -5,7 +5,7 @@
 #include "check/small.h"
 #include "golden.h"
 #include "ops/ops.h"
-#include "pass/partition.h"
+#include "pass/partition/partition.h"
 #include "pass/pass.h"
 #include "plan/plan.h"
 #include "test.h"

@@ -4,9 +4,9 @@
 #include "exec/world.h"
 #include "ops/arith.h"
 #include "ops/comm.h"
+#include "ops/exchange_points.h"
 #include "ops/move.h"
 #include "ops/ops.h"
-#include "ops/points.h"
 #include "test.h"
 
 #include <stdio.h>

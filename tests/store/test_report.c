@@ -2,8 +2,8 @@
 // neither a cut file nor a long run harms it.
 
 #include "base/alloc.h"
-#include "store/report.h"
-#include "store/report_parts.h"
+#include "store/report/report.h"
+#include "store/report/report_parts.h"
 #include "test.h"
 
 #include <math.h>

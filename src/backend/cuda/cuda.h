@@ -8,7 +8,7 @@
 
 #include "backend/backend.h"
 #include "backend/choices.h"
-#include "backend/cuda/api.h"
+#include "backend/cuda/api/api.h"
 #include "backend/sites.h"
 
 #define TT_KERNEL(name) extern const tt_kernel_def tt_kernel_##name;

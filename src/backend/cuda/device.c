@@ -4,10 +4,10 @@
 // All work of a device is queued in one stream; the host waits only where it reads.
 
 #include "backend/cuda/cuda.h"
+#include "backend/cuda/device_comm.h"
 #include "backend/cuda/drain.h"
 #include "backend/cuda/lane.h"
 #include "backend/cuda/layout.h"
-#include "backend/cuda/links.h"
 #include "backend/cuda/paper.h"
 #include "backend/cuda/queue.h"
 #include "backend/peak.h"

@@ -4,7 +4,7 @@
 #ifndef TT_BACKEND_CUDA_PAPER_H
 #define TT_BACKEND_CUDA_PAPER_H
 
-#include "backend/cuda/api.h"
+#include "backend/cuda/api/api.h"
 
 // Scratch memory is estimated as on a GPU with compute capability 9.0: what the
 // libraries of a real one ask for is at most a little more or less.

@@ -2,8 +2,8 @@
 // the definition. Other kernels do attention, and convolutions of f32. It is as
 // particular as the library: about addresses, types of the bias, padding.
 
-#include "backend/cuda/dev/conv.cuh"
-#include "backend/cuda/dev/dnn_conv.cuh"
+#include "backend/cuda/dev/conv/conv.cuh"
+#include "backend/cuda/dev/conv/dnn_conv.cuh"
 
 #include <vector>
 

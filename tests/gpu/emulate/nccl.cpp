@@ -5,7 +5,7 @@
 // EMULATED_NCCL_STUCK=RANK:N makes it stand still.
 
 #include "backend/cuda/dev/common.cuh"
-#include "backend/cuda/dev/nccl.cuh"
+#include "backend/cuda/dev/wire/nccl.cuh"
 
 #include <atomic>
 #include <deque>

@@ -5,7 +5,7 @@
 #define TT_BACKEND_CUDA_DEV_COMMON_CUH
 
 extern "C" {
-#include "backend/cuda/api.h"
+#include "backend/cuda/api/api.h"
 }
 
 #include <cublasLt.h>

@@ -1,0 +1,39 @@
+// api_wire - the part of api.h that ranks need: a stream beside the steps', and NCCL.
+
+#ifndef TT_BACKEND_CUDA_API_API_WIRE_H
+#define TT_BACKEND_CUDA_API_API_WIRE_H
+
+#include "backend/device_coll.h"
+#include "backend/move.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tt_cuda tt_cuda;
+typedef struct tt_cuda_nccl tt_cuda_nccl; // a communicator of NCCL's
+
+typedef struct tt_cuda_wire_api {
+    // The stream of the steps, or one beside it; see backend/queue.h.
+    const char *(*queue_events)(tt_cuda *cuda, int64_t n);
+    const char *(*queue_pin)(tt_cuda *cuda, void *host, int64_t n);
+    const char *(*queue_note)(tt_cuda *cuda, bool is_wire, int64_t event);
+    const char *(*queue_follow)(tt_cuda *cuda, bool is_wire, int64_t event);
+    const char *(*queue_is_over)(tt_cuda *cuda, int64_t event, bool *over_out);
+    const char *(*queue_copy)(tt_cuda *cuda, bool is_wire, void *to,
+                              const void *from, int64_t n);
+    const char *(*queue_fill)(tt_cuda *cuda, bool is_wire, void *to, int byte,
+                              int64_t n);
+    const char *(*queue_move)(tt_cuda *cuda, bool is_wire, const tt_move *move);
+
+    // See backend/device_comm.h.
+    const char *(*nccl_version)(int *version_out);
+    const char *(*nccl_make_id)(tt_cuda *cuda, unsigned char id[TT_LINK_ID]);
+    const char *(*nccl_open)(tt_cuda *cuda, const unsigned char id[TT_LINK_ID],
+                             int n, int me, tt_cuda_nccl **out);
+    const char *(*nccl_is_busy)(tt_cuda_nccl *nccl, bool *busy_out);
+    const char *(*nccl_run)(tt_cuda_nccl *nccl, const tt_link_call *call,
+                            int n);
+    void (*nccl_close)(tt_cuda_nccl *nccl, bool is_broken);
+} tt_cuda_wire_api;
+
+#endif

@@ -1,0 +1,75 @@
+// conv - extents of convolutions, and the plain kernels.
+
+#ifndef TT_BACKEND_CUDA_DEV_CONV_CONV_CUH
+#define TT_BACKEND_CUDA_DEV_CONV_CONV_CUH
+
+#include "backend/cuda/dev/common.cuh"
+
+static inline int64_t volume(const tt_cuda_conv_desc &d, int64_t tt_cuda_slide::*of)
+{
+    return d.slide[0].*of * d.slide[1].*of * d.slide[2].*of;
+}
+
+static inline int64_t count_x(const tt_cuda_conv_desc &d)
+{
+    return d.n * d.groups * d.c * volume(d, &tt_cuda_slide::in);
+}
+
+static inline int64_t count_w(const tt_cuda_conv_desc &d)
+{
+    return d.groups * d.o * d.c * volume(d, &tt_cuda_slide::kernel);
+}
+
+static inline int64_t count_y(const tt_cuda_conv_desc &d)
+{
+    return d.n * d.groups * d.o * volume(d, &tt_cuda_slide::out);
+}
+
+static inline int64_t pixels_of(const tt_cuda_conv_desc &d)
+{
+    return d.n * volume(d, &tt_cuda_slide::out);
+}
+
+// Entries behind the last that the window needs so that it fits `out` times.
+static inline int64_t pad_behind(const tt_cuda_slide &s)
+{
+    const int64_t reach = (s.kernel - 1) * s.dilation + 1;
+    return (s.out - 1) * s.stride + reach - s.in - s.pad;
+}
+
+// Whether the same padding on both sides gives as many outputs.
+static inline bool is_even(const tt_cuda_slide &s)
+{
+    const int64_t spare = s.pad - pad_behind(s);
+    return spare >= 0 && spare < s.stride;
+}
+
+struct tt_dnn_menu;
+
+// A convolution without a way of computing it yet, as a product of matrices, by the
+// kernels for few channels, and by cuDNN's suggestion i (its number to *number_out) for the description that is `inner`;
+// NULL: that does not work.
+tt_cuda_conv *tt_conv_blank(tt_cuda *cuda, const tt_cuda_conv_desc &d);
+tt_cuda_conv *tt_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d);
+tt_cuda_conv *tt_conv_with_few(tt_cuda *cuda, const tt_cuda_conv_desc &d);
+tt_cuda_conv *tt_conv_with_plan(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+                                struct tt_dnn_menu *menu, int i,
+                                int *number_out);
+tt_cuda_conv_desc tt_conv_inner(const tt_cuda_conv_desc &d);
+
+// Kernels for every convolution, without bias and activation.
+const char *tt_conv_plain(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+                          const tt_cuda_conv_args *args);
+int64_t tt_conv_plain_scratch(const tt_cuda_conv_desc *desc);
+
+// Kernels for few channels, with bias and activation.
+bool tt_conv_few_can(const tt_cuda_conv_desc &d);
+const char *tt_conv_few(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+                        const tt_cuda_conv_args *args);
+int64_t tt_conv_few_scratch(const tt_cuda *cuda, const tt_cuda_conv_desc &d);
+
+// Bias (NULL: none) and activation, where the kernel in front of this has none.
+const char *tt_conv_finish(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+                           const void *bias, void *y);
+
+#endif

@@ -1,0 +1,10 @@
+// device_comm - see backend/device_comm.h.
+
+#ifndef TT_BACKEND_CUDA_DEVICE_COMM_H
+#define TT_BACKEND_CUDA_DEVICE_COMM_H
+
+#include "backend/device_comm.h"
+
+extern const tt_links_def tt__cuda_links;
+
+#endif

@@ -1,0 +1,33 @@
+// device_comm - devices that reach each other's memory: groups of them, one per process,
+// that do collectives by themselves.
+//
+// A group is made by an id that one of its processes makes and hands to the others.
+// All of them do the same in the same order. Nothing here waits.
+
+#ifndef TT_BACKEND_DEVICE_COMM_H
+#define TT_BACKEND_DEVICE_COMM_H
+
+#include "backend/device_coll.h"
+#include "base/status.h"
+
+typedef struct tt_backend tt_backend;
+typedef struct tt_links tt_links; // one device's end of a group
+
+typedef struct tt_links_def {
+    const char *name, *doc;
+    // Fails where there is none; then the message says why.
+    tt_status (*version)(tt_backend *backend, int *version_out);
+    tt_status (*make_id)(tt_backend *backend, unsigned char id[TT_LINK_ID]);
+    // Begins to join, as member `me` of n.
+    tt_status (*open)(tt_backend *backend, const unsigned char id[TT_LINK_ID],
+                      int32_t n, int32_t me, tt_links **links_out);
+    // While it is busy nothing else may be asked of it. Fails when something has
+    // gone wrong since, here or with a peer.
+    tt_status (*is_busy)(tt_links *links, bool *busy_out);
+    // So many calls as one, in the wire's queue.
+    tt_status (*run)(tt_links *links, const tt_link_call *call, int n);
+    // `is_broken`: what is under way is given up, so that the device goes on.
+    void (*close)(tt_links *links, bool is_broken); // NULL is fine
+} tt_links_def;
+
+#endif

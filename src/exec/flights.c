@@ -1,0 +1,238 @@
+// flights - flights as the executor sees them: begun before one step, over before
+// another. By magnitude, the order of buckets is made anew before every run.
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "exec/state.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+// ---- when and in which order -------------------------------------------------
+
+// Counts `step` of every flight of `list` into `first`, so that it tells where in
+// the list (sorted by this) those of a step begin.
+static void index_steps(const tt_plan *plan, const int32_t *step,
+                        int32_t *first)
+{
+    memset(first, 0, (size_t)(plan->n_steps + 3) * sizeof(*first));
+    for (int32_t f = 0; f < plan->n_flights; f++)
+        first[step[f] + 1]++;
+    for (int32_t s = 0; s <= plan->n_steps + 1; s++)
+        first[s + 1] += first[s];
+}
+
+static void index_ends(const tt_plan *plan, tt__air *air, int32_t *end)
+{
+    int32_t n = 0;
+    for (int32_t f = 0; f < plan->n_flights; f++)
+        end[f] = plan->flight[f].end;
+    index_steps(plan, end, air->first_end);
+    for (int32_t s = 0; s <= plan->n_steps; s++)
+        for (int32_t f = 0; f < plan->n_flights; f++)
+            if (end[f] == s)
+                air->by_end[n++] = f;
+}
+
+tt_status tt__air_init(tt_exec *exec)
+{
+    const tt_plan *plan = exec->plan;
+    tt__air *air = &exec->air;
+    const int64_t flights = plan->n_flights + 1, steps = plan->n_steps + 4;
+    const int64_t words = 4 * flights + 2 * steps;
+    air->key = tt_alloc(flights * (int64_t)sizeof(double));
+    air->is_begun = tt_alloc(flights);
+    air->begin = tt_alloc(words * (int64_t)sizeof(int32_t)); // all of these
+    if (air->key == NULL || air->is_begun == NULL || air->begin == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d flights",
+                       plan->n_flights);
+    air->order = air->begin + flights;
+    air->by_end = air->order + flights;
+    air->first_begin = air->by_end + flights;
+    air->first_end = air->first_begin + steps;
+    index_ends(plan, air, air->first_end + steps);
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        air->begin[f] = plan->flight[f].begin;
+        air->order[f] = f;
+    }
+    index_steps(plan, air->begin, air->first_begin);
+    return TT_OK;
+}
+
+void tt__air_fini(tt_exec *exec)
+{
+    tt_free(exec->air.begin);
+    tt_free(exec->air.is_begun);
+    tt_free(exec->air.key);
+}
+
+void tt__air_order(tt_exec *exec)
+{
+    const tt_plan *plan = exec->plan;
+    tt__air *air = &exec->air;
+    if (plan->flight_order != TT_ORDER_MAGNITUDE)
+        return;
+    tt_plan_schedule(plan, air->key, air->begin, air->order);
+    index_steps(plan, air->begin, air->first_begin);
+}
+
+// ---- magnitude -----------------------------------------------------------------
+
+static double squares_f32(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sum;
+}
+
+static double squares_any(tt_dtype dtype, const void *x, int64_t first,
+                          int64_t end)
+{
+    double sum = 0;
+    for (int64_t i = first; i < end; i++) {
+        const double v = tt_dtype_load(dtype, x, i);
+        sum += v * v;
+    }
+    return sum;
+}
+
+// All ranks must find the same bits, however many threads they have.
+static double squares(tt_dtype dtype, const void *x, int64_t n)
+{
+    enum { PIECE = 1 << 14 };
+    double sum = 0;
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t end = n - at < PIECE ? n : at + PIECE;
+        sum += dtype == TT_F32 ? squares_f32((const float *)x + at, end - at)
+                               : squares_any(dtype, x, at, end);
+    }
+    return sum;
+}
+
+// Of a device's memory, by way of a copy.
+static tt_status weigh_step(const tt_exec *exec, int32_t s, double *sum)
+{
+    const tt_step *step = &exec->plan->step[s];
+    const tt_dtype dtype = step->out[0].operand.dtype;
+    const int64_t n = step->moved_bytes / tt_dtype_bytes(dtype);
+    const void *x = exec->args[s].out[0];
+    if (step->op != &tt_op_all_reduce ||
+        step->in[0].buffer != step->out[0].buffer)
+        return TT_OK;
+    if (exec->backend->def->memory == NULL) {
+        *sum += squares(dtype, x, n);
+        return TT_OK;
+    }
+    void *copy = tt_alloc(step->moved_bytes + 1);
+    if (copy == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to weigh a flight");
+    const tt_status status =
+        tt_memory_read(exec->backend, copy, x, step->moved_bytes);
+    if (status == TT_OK)
+        *sum += squares(dtype, copy, n);
+    tt_free(copy);
+    return status;
+}
+
+static tt_status weigh(tt_exec *exec, int32_t f)
+{
+    const tt_flight *flight = &exec->plan->flight[f];
+    double sum = 0;
+    for (int32_t i = 0; i < flight->n; i++)
+        TT_TRY(weigh_step(exec, exec->plan->member[flight->first + i], &sum));
+    exec->air.key[f] = -sum;
+    return TT_OK;
+}
+
+// ---- flights -------------------------------------------------------------------
+
+static tt_status check_members(const tt_exec *exec, const tt_flight *flight,
+                               int32_t micro)
+{
+    for (int32_t i = 0; i < flight->n; i++) {
+        const int32_t s = exec->plan->member[flight->first + i];
+        TT_TRY(tt__check_finite(exec, &exec->plan->step[s], micro));
+    }
+    return TT_OK;
+}
+
+static void record(tt_exec *exec, int32_t f, int32_t micro,
+                   const tt_flight_times *times, double waited_since)
+{
+    const int32_t s = exec->plan->member[exec->plan->flight[f].first];
+    const double waited = tt_clock_seconds() - waited_since;
+    exec->stats.wait_seconds += waited;
+    exec->step_seconds[s] += waited;
+    tt__record(exec, &(tt__event){s, micro, times->begun,
+                                  times->ended - times->begun, f, false});
+    tt__record(exec, &(tt__event){s, micro, waited_since, waited, f, true});
+}
+
+// Without a wire that flies, the members are done here and now.
+static tt_status do_members(tt_exec *exec, int32_t f, int32_t micro)
+{
+    const tt_wire *wire = exec->options.wire;
+    const tt_flight *flight = &exec->plan->flight[f];
+    const double start = tt_clock_seconds();
+    for (int32_t i = 0; i < flight->n; i++) {
+        const int32_t s = exec->plan->member[flight->first + i];
+        const tt_step *step = &exec->plan->step[s];
+        const tt_args *args = &exec->args[s];
+        const tt_status status =
+            wire->collective(wire->ctx, step, args->in, args->out);
+        if (status != TT_OK)
+            return tt_fail_context(status, "%s", step->name);
+    }
+    const tt_flight_times times = {start, tt_clock_seconds()};
+    record(exec, f, micro, &times, start);
+    return check_members(exec, flight, micro);
+}
+
+static tt_status begin(tt_exec *exec, int32_t f, int32_t micro)
+{
+    const tt_wire *wire = exec->options.wire;
+    if (wire->begin == NULL)
+        return do_members(exec, f, micro);
+    const tt_status status =
+        wire->begin(wire->ctx, exec->plan, exec->backend, f, exec->args);
+    if (status != TT_OK)
+        return tt_fail_context(status, "%s", exec->plan->flight[f].name);
+    exec->air.is_begun[f] = true;
+    return TT_OK;
+}
+
+static tt_status finish(tt_exec *exec, int32_t f, int32_t micro)
+{
+    const tt_wire *wire = exec->options.wire;
+    const tt_flight *flight = &exec->plan->flight[f];
+    const double start = tt_clock_seconds();
+    tt_flight_times times = {0};
+    exec->air.is_begun[f] = false;
+    const tt_status status = wire->finish(wire->ctx, exec->plan, f, &times);
+    if (status != TT_OK)
+        return tt_fail_context(status, "%s", flight->name);
+    record(exec, f, micro, &times, start);
+    if (exec->plan->flight_order == TT_ORDER_MAGNITUDE)
+        TT_TRY(weigh(exec, f));
+    return check_members(exec, flight, micro);
+}
+
+tt_status tt__air_begin(tt_exec *exec, int32_t s, int32_t micro)
+{
+    const tt__air *air = &exec->air;
+    const bool is_last = micro == exec->plan->n_micro - 1;
+    for (int32_t i = air->first_begin[s]; i < air->first_begin[s + 1]; i++)
+        if (is_last || !exec->plan->flight[air->order[i]].is_last_only)
+            TT_TRY(begin(exec, air->order[i], micro));
+    return TT_OK;
+}
+
+tt_status tt__air_finish(tt_exec *exec, int32_t s, int32_t micro)
+{
+    const tt__air *air = &exec->air;
+    for (int32_t i = air->first_end[s]; i < air->first_end[s + 1]; i++)
+        if (air->is_begun[air->by_end[i]])
+            TT_TRY(finish(exec, air->by_end[i], micro));
+    return TT_OK;
+}

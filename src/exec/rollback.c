@@ -1,0 +1,43 @@
+// rollback - values as they were before a step, beside them on the device.
+
+#include "base/alloc.h"
+#include "exec/state.h"
+
+static tt_status copy(tt_exec *exec, tt_val v, bool is_back)
+{
+    const tt_ref *home = &exec->plan->home[v.id];
+    const int64_t bytes =
+        tt_target_bytes(&exec->backend->target, &home->operand);
+    void *value = tt__address(exec, home), *kept = exec->kept[v.id];
+    return tt_memory_copy(exec->backend, is_back ? value : kept,
+                          is_back ? kept : value, bytes);
+}
+
+tt_status tt_exec_keep(tt_exec *exec, tt_val v)
+{
+    const tt_operand *o = &exec->plan->home[v.id].operand;
+    if (exec->kept == NULL)
+        exec->kept =
+            tt_alloc(exec->plan->graph->n_values * (int64_t)sizeof *exec->kept);
+    if (exec->kept == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a copy of states");
+    if (exec->kept[v.id] == NULL)
+        TT_TRY(tt_memory_alloc(exec->backend,
+                               tt_target_bytes(&exec->backend->target, o),
+                               &exec->kept[v.id]));
+    return copy(exec, v, false);
+}
+
+tt_status tt_exec_put_back(tt_exec *exec, tt_val v)
+{
+    TT_TRY(tt__drain_hold(exec));
+    return copy(exec, v, true);
+}
+
+void tt__kept_fini(tt_exec *exec)
+{
+    const int32_t n = exec->plan->graph->n_values;
+    for (int32_t i = 0; exec->kept != NULL && i < n; i++)
+        tt_memory_free(exec->backend, exec->kept[i]);
+    tt_free(exec->kept);
+}

@@ -1,0 +1,296 @@
+// wire - the host's side: flights are handed to the thread and waited for.
+
+#include "exec/wire/wire.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "exec/wire/wire_site.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { EVENTS = 8192 };
+
+// ---- what the executor calls -----------------------------------------------
+
+// Room for as many jobs as a plan has flights, and one call.
+static tt_status grow_jobs(tt_comm_wire *w, int32_t n)
+{
+    if (n <= w->n_jobs)
+        return TT_OK;
+    tt__job *job = tt_alloc(n * (int64_t)sizeof(*job));
+    int32_t *queue = tt_alloc(n * (int64_t)sizeof(*queue));
+    if (job == NULL || queue == NULL) {
+        tt_free(job);
+        tt_free(queue);
+        return tt_fail(TT_ERR_NOMEM, "no memory for %d flights", n);
+    }
+    pthread_mutex_lock(&w->lock); // nothing is queued: no plan runs
+    tt_free(w->job);
+    tt_free(w->queue);
+    w->job = job;
+    w->queue = queue;
+    w->n_jobs = n;
+    w->head = 0;
+    pthread_mutex_unlock(&w->lock);
+    return TT_OK;
+}
+
+static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend)
+{
+    tt_comm_wire *w = ctx;
+    TT_TRY(grow_jobs(w, plan->n_flights + 1));
+    TT_TRY(tt__carrier_bind(&w->carrier, plan));
+    if (backend->def->memory == NULL)
+        return TT_OK;
+    TT_TRY(tt__stage_bind(&w->carrier, plan, backend));
+    return tt__links_bind(w, plan, backend);
+}
+
+static void unbind(void *ctx, tt_backend *backend)
+{
+    tt__links_unbind(ctx, backend);
+}
+
+static bool is_local(const tt_plan *plan, const tt_flight *flight)
+{
+    for (int32_t i = 0; i < flight->n; i++)
+        if (!tt__carry_is_local(plan->step[plan->member[flight->first + i]].op))
+            return false;
+    return true;
+}
+
+static tt_status carry_here(const tt__job *job)
+{
+    const tt_flight *flight = &job->plan->flight[job->flight];
+    for (int32_t i = 0; i < flight->n; i++) {
+        const tt__site x = tt__site_of(
+            job->plan, job->plan->member[flight->first + i], job->args);
+        TT_TRY(job->backend != NULL
+                   ? tt__carry_device(job->backend, TT_QUEUE_STEPS, &x)
+                   : tt__carry_site(NULL, &x));
+    }
+    return TT_OK;
+}
+
+// What needs no peer is no flight at all.
+static tt_status begin(void *ctx, const tt_plan *plan, tt_backend *backend,
+                       int32_t flight, const tt_args *args)
+{
+    tt_comm_wire *w = ctx;
+    tt__job *job = &w->job[flight];
+    const bool is_device = backend->def->memory != NULL;
+    *job = (tt__job){.plan = plan,
+                     .backend = is_device ? backend : NULL,
+                     .is_linked = w->carrier.links.backend == backend,
+                     .flight = flight,
+                     .args = args,
+                     .is_local = is_local(plan, &plan->flight[flight])};
+    if (job->is_local) {
+        job->begun = tt_clock_seconds();
+        TT_TRY(carry_here(job));
+        job->ended = tt_clock_seconds();
+        return TT_OK;
+    }
+    if (is_device)
+        TT_TRY(backend->def->queue->note(backend, TT_QUEUE_STEPS,
+                                         tt__stage_ready(flight)));
+    job->number = w->n_flights++;
+    return tt__job_post(w, flight);
+}
+
+static void keep_event(tt_comm_wire *w, const tt__job *job, double asked,
+                       double waited)
+{
+    if (w->n_events == EVENTS) { // the older half goes
+        w->n_events /= 2;
+        memmove(w->event, w->event + w->n_events,
+                (size_t)w->n_events * sizeof(*w->event));
+    }
+    const tt_flight *flight = &job->plan->flight[job->flight];
+    w->event[w->n_events++] = (tt_wire_event){.number = job->number,
+                                              .name = flight->name,
+                                              .ready = job->ready,
+                                              .begun = job->begun,
+                                              .ended = job->ended,
+                                              .asked = asked,
+                                              .waited = waited,
+                                              .bytes = flight->bytes};
+}
+
+static tt_status finish(void *ctx, const tt_plan *plan, int32_t flight,
+                        tt_flight_times *times_out)
+{
+    tt_comm_wire *w = ctx;
+    const tt__job *job = &w->job[flight];
+    (void)plan;
+    if (!job->is_local) {
+        double busy = 0;
+        const double start = tt_clock_seconds();
+        TT_TRY(tt__job_wait(w, flight, &busy));
+        if (job->backend != NULL)
+            TT_TRY(job->backend->def->queue->follow(
+                job->backend, TT_QUEUE_STEPS, tt__stage_landed(flight)));
+        const double waited = tt_clock_seconds() - start;
+        w->exposed += busy;
+        if (w->is_tracing)
+            keep_event(w, job, start, waited);
+    }
+    *times_out = (tt_flight_times){job->begun, job->ended};
+    return TT_OK;
+}
+
+static void *alloc_shared(void *ctx, int64_t bytes)
+{
+    const tt_comm_wire *w = ctx;
+    return tt_comm_alloc(w->carrier.comm, bytes);
+}
+
+// ---- opening ---------------------------------------------------------------
+
+static tt_status start(tt_comm_wire *w, tt_comm *comm,
+                       const tt_wire_options *options)
+{
+    TT_TRY(tt__carrier_init(&w->carrier, comm, options));
+    TT_TRY(grow_jobs(w, 1));
+    if (options->trace) {
+        w->event = tt_alloc(EVENTS * (int64_t)sizeof(*w->event));
+        if (w->event == NULL)
+            return tt_fail(TT_ERR_NOMEM, "no memory to trace a wire");
+    }
+    w->is_tracing = options->trace;
+    w->before.messages = w->messages = comm->stats.sent_messages;
+    w->before.bytes = w->bytes = comm->stats.sent_bytes;
+    comm->is_guest = true; // the executor computes on the same cores
+    return tt__thread_start(w);
+}
+
+tt_status tt_comm_wire_open(tt_comm *comm, const tt_wire_options *options,
+                            tt_comm_wire **wire_out)
+{
+    static const tt_wire_options plain = {0};
+    tt_comm_wire *w = tt_alloc(sizeof(*w));
+    if (w == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a wire");
+    (void)pthread_mutex_init(&w->lock, NULL);
+    (void)pthread_cond_init(&w->has_job, NULL);
+    (void)pthread_cond_init(&w->has_done, NULL);
+    w->step = -1;
+    w->wire = (tt_wire){.bind = bind,
+                        .unbind = unbind,
+                        .begin = begin,
+                        .finish = finish,
+                        .alloc = alloc_shared,
+                        .ctx = w};
+    const tt_status status = start(w, comm, options != NULL ? options : &plain);
+    if (status != TT_OK) {
+        tt_comm_wire_close(w);
+        return status;
+    }
+    *wire_out = w;
+    return TT_OK;
+}
+
+void tt_comm_wire_close(tt_comm_wire *wire)
+{
+    if (wire == NULL)
+        return;
+    tt__thread_stop(wire);
+    (void)pthread_cond_destroy(&wire->has_done);
+    (void)pthread_cond_destroy(&wire->has_job);
+    (void)pthread_mutex_destroy(&wire->lock);
+    tt__carrier_fini(&wire->carrier);
+    tt_free(wire->event);
+    tt_free(wire->queue);
+    tt_free(wire->job);
+    tt_free(wire);
+}
+
+// ---- for the host ----------------------------------------------------------
+
+const tt_wire *tt_comm_wire_of(tt_comm_wire *wire)
+{
+    return &wire->wire;
+}
+
+int32_t tt_comm_wire_rank(const tt_comm_wire *wire)
+{
+    return wire->carrier.comm->rank;
+}
+
+int32_t tt_comm_wire_size(const tt_comm_wire *wire)
+{
+    return wire->carrier.comm->size;
+}
+
+tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
+                            const tt_coll_call *call)
+{
+    const int32_t j = wire->n_jobs - 1;
+    wire->job[j] = (tt__job){.call = call, .what = what};
+    double busy = 0;
+    tt_status status = tt__job_post(wire, j);
+    if (status == TT_OK)
+        status = tt__job_wait(wire, j, &busy);
+    return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", what);
+}
+
+void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
+                       const char *message)
+{
+    pthread_mutex_lock(&wire->lock);
+    if (wire->status == TT_OK) {
+        wire->status = status;
+        snprintf(wire->message, sizeof wire->message, "%s", message);
+        wire->n_queued = 0;
+    }
+    pthread_mutex_unlock(&wire->lock);
+}
+
+void tt_comm_wire_exact(tt_comm_wire *wire)
+{
+    pthread_mutex_lock(&wire->lock);
+    wire->carrier.is_exact = true;
+    pthread_mutex_unlock(&wire->lock);
+}
+
+void tt_comm_wire_links(tt_comm_wire *wire, bool wanted)
+{
+    pthread_mutex_lock(&wire->lock);
+    wire->carrier.links.is_wanted = wanted;
+    pthread_mutex_unlock(&wire->lock);
+}
+
+void tt_comm_wire_step(tt_comm_wire *wire, int64_t step)
+{
+    pthread_mutex_lock(&wire->lock);
+    wire->step = step;
+    pthread_mutex_unlock(&wire->lock);
+}
+
+void tt_comm_wire_stats(tt_comm_wire *wire, bool reset,
+                        tt_wire_stats *stats_out)
+{
+    const tt_wire_stats *old = &wire->before;
+    pthread_mutex_lock(&wire->lock);
+    const tt_wire_stats all = {.messages = wire->messages,
+                               .bytes = wire->bytes,
+                               .busy_seconds = wire->busy,
+                               .exposed_seconds = wire->exposed,
+                               .flights = wire->n_flights};
+    pthread_mutex_unlock(&wire->lock);
+    *stats_out = (tt_wire_stats){
+        .messages = all.messages - old->messages,
+        .bytes = all.bytes - old->bytes,
+        .busy_seconds = all.busy_seconds - old->busy_seconds,
+        .exposed_seconds = all.exposed_seconds - old->exposed_seconds,
+        .flights = all.flights - old->flights};
+    if (reset)
+        wire->before = all;
+}
+
+int64_t tt_comm_wire_events(const tt_comm_wire *wire, const tt_wire_event **out)
+{
+    *out = wire->event;
+    return wire->n_events;
+}

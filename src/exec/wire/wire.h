@@ -1,0 +1,90 @@
+// wire - a plan's collectives over a transport, done by a thread of its own while
+// the steps between run.
+//
+// One per rank, shared by all executors of the process; calls come from one thread.
+// Flights are carried out one after another in the order in which they begin, which
+// the plan fixes, so it is the same on every rank.
+
+#ifndef TT_EXEC_WIRE_WIRE_H
+#define TT_EXEC_WIRE_WIRE_H
+
+#include "comm/calibrate.h"
+#include "exec/exec.h"
+
+typedef struct tt_comm_wire tt_comm_wire;
+
+typedef struct tt_wire_options {
+    const char *collective; // an algorithm's name; NULL or "auto": as measured
+    // For "auto", borrowed; NULL: nothing is known, so by size.
+    const tt_calibration *calibration;
+    const int32_t *host; // of every rank; NULL: all on one. Borrowed
+    bool trace;          // keep the times of flights
+} tt_wire_options;
+
+// The transport is borrowed, and used by nobody else from here to the close.
+tt_status tt_comm_wire_open(tt_comm *comm, const tt_wire_options *options,
+                            tt_comm_wire **wire_out);
+void tt_comm_wire_close(tt_comm_wire *wire); // NULL is fine
+
+const tt_wire *tt_comm_wire_of(tt_comm_wire *wire); // for tt_exec_options
+int32_t tt_comm_wire_rank(const tt_comm_wire *wire);
+int32_t tt_comm_wire_size(const tt_comm_wire *wire);
+
+// A collective of the host's own over all ranks (hashes, checkpoints, stopping),
+// finished on return. Group, tag and scratch are filled in; `what` is its name in
+// the journal and in errors.
+tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
+                            const tt_coll_call *call);
+
+// Ends the wire: what comes later fails so, on this rank.
+void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
+                       const char *message);
+
+// What the plan's rank sends for each of its steps once, by the named algorithm
+// ("auto" and "native": over a ring); nobody need be there. Gradients that are
+// summed as one have their shares; the entry behind the last step has what the gaps
+// between them cost. Room for plan->n_steps + 1.
+tt_status tt_wire_costs(const tt_plan *plan, const char *collective,
+                        tt_coll_cost *cost_out);
+// The same of one call, whose group is set.
+tt_coll_cost tt_wire_call_cost(const tt_coll_call *call,
+                               const char *collective);
+
+// Bytes of the host's memory through which a plan's collectives go if its operands
+// are in a device's.
+int64_t tt_wire_stage_bytes(const tt_plan *plan);
+
+// Bytes of a device's memory that its links need for a plan's collectives.
+tt_status tt_wire_links_bytes(const tt_plan *plan, int64_t *bytes_out);
+
+// From now on plans whose devices are linked let them do collectives by themselves,
+// unless sums must have an order: on all ranks.
+void tt_comm_wire_links(tt_comm_wire *wire, bool wanted);
+
+// From now on every sum has the order of comm/coll/pairs.h, on several hosts too.
+void tt_comm_wire_exact(tt_comm_wire *wire);
+
+// What step of training runs: for the journal.
+void tt_comm_wire_step(tt_comm_wire *wire, int64_t step);
+
+typedef struct tt_wire_stats { // since the opening or the last reset
+    int64_t messages, bytes;   // sent
+    double busy_seconds;       // in flights
+    double exposed_seconds;    // of these: while the executor waited
+    int64_t flights;
+} tt_wire_stats;
+void tt_comm_wire_stats(tt_comm_wire *wire, bool reset,
+                        tt_wire_stats *stats_out);
+
+// One flight as it was, with `trace`; the newest few thousand are kept.
+typedef struct tt_wire_event {
+    int64_t number;             // of the flight, counted alike on every rank
+    const char *name;           // the plan's
+    double ready, begun, ended; // tt_clock_seconds: handed over, carried out
+    double asked, waited; // from when and how long the executor stood still
+    int64_t bytes;
+} tt_wire_event;
+int64_t tt_comm_wire_events(const tt_comm_wire *wire,
+                            const tt_wire_event **out);
+
+#endif

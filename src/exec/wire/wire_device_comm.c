@@ -1,0 +1,373 @@
+// wire_device_comm - groups of devices that do collectives by themselves (backend/device_comm.h):
+// how they are made, and waited for.
+//
+// A group is made for each axis of the mesh when a plan is bound. Everything is waited
+// for with a deadline, and who is late is found out over the host's transport.
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "exec/wire/wire_site.h"
+#include "ops/ops.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { ROLL_CALL = TT__TAGS, PATIENCE = 20, SPINS = 64 };
+
+static const tt_links_def *def_of(const tt__carrier *c)
+{
+    return c->links.backend->def->links;
+}
+
+// ---- waiting -------------------------------------------------------------
+
+// Everybody who takes part in the roll call is there; a rank that does not answer is
+// named by the transport, one that is behind by what it says.
+static tt_status roll_call(tt__carrier *c, const tt__link *link)
+{
+    tt_comm *comm = c->comm;
+    const int64_t n = link->n;
+    int64_t *at = tt_alloc((n + 1) * (int64_t)sizeof *at);
+    tt_msg *msg = tt_alloc((2 * n + 1) * (int64_t)sizeof *msg);
+    tt_msg **wait = tt_alloc((2 * n + 1) * (int64_t)sizeof *wait);
+    tt_status status = TT_OK;
+    int32_t late = -1;
+    int n_msgs = 0;
+    if (at == NULL || msg == NULL || wait == NULL)
+        status = tt_fail(TT_ERR_NOMEM, "no memory for a roll call");
+    for (int32_t i = 0; i < n && status == TT_OK; i++) {
+        at[i] = c->links.n_calls;
+        if (link->member[i] == comm->rank)
+            continue;
+        tt_msg *in = &msg[n_msgs++], *out = &msg[n_msgs++];
+        *in = (tt_msg){.peer = link->member[i],
+                       .tag = ROLL_CALL,
+                       .data = &at[i],
+                       .bytes = sizeof at[i]};
+        *out = *in;
+        out->data = &c->links.n_calls;
+        status = tt_comm_receive(comm, in);
+        if (status == TT_OK)
+            status = tt_comm_send(comm, out);
+    }
+    for (int k = 0; k < n_msgs; k++)
+        wait[k] = &msg[k];
+    comm->is_asking = true;
+    if (status == TT_OK)
+        status = tt_comm_wait(comm, wait, n_msgs);
+    comm->is_asking = false;
+    for (int32_t i = 0; i < n && status == TT_OK; i++)
+        if (at[i] < c->links.n_calls)
+            late = link->member[i];
+    if (status == TT_OK && late >= 0)
+        status = tt_fail(TT_ERR_TIMEOUT,
+                         "rank %d waits for rank %d, which is "
+                         "behind",
+                         comm->rank, late);
+    else if (status == TT_OK)
+        status = tt_fail(TT_ERR_TIMEOUT,
+                         "rank %d: all ranks wait, and nothing has moved for "
+                         "%.1f s",
+                         comm->rank, comm->deadline);
+    tt_free(wait);
+    tt_free(msg);
+    tt_free(at);
+    return status;
+}
+
+// A peer that is gone is known to the host's transport, and so is whether any of them
+// still works. Who waits for a moment only does not say so.
+static const double unhurried = 0.5;
+
+static tt_status look_around(tt__carrier *c, const tt__link *link, double since)
+{
+    bool moved = false;
+    TT_TRY(c->comm->def->progress(c->comm, &moved));
+    if (tt_clock_seconds() - since <= unhurried ||
+        tt_comm_idle(c->comm, since) <= c->comm->deadline)
+        return TT_OK;
+    const tt_status status = roll_call(c, link);
+    return tt_fail_context(status, "%s", def_of(c)->name);
+}
+
+static void nap(int64_t turn)
+{
+    const struct timespec rest = {.tv_nsec = 20000};
+    if (turn >= SPINS)
+        (void)nanosleep(&rest, NULL);
+}
+
+// What went wrong with a link; whether it is still busy.
+static tt_status state_of(const tt__carrier *c, const tt__link *link,
+                          bool *busy_out)
+{
+    const tt_status status = def_of(c)->is_busy(link->links, busy_out);
+    return status == TT_OK ? TT_OK
+                           : tt_fail_context(status, "rank %d", c->comm->rank);
+}
+
+static tt_status stay_until_idle(tt__carrier *c, const tt__link *link)
+{
+    const double start = tt_clock_seconds();
+    for (int64_t turn = 0;; turn++) {
+        bool is_busy = false;
+        TT_TRY(state_of(c, link, &is_busy));
+        if (!is_busy)
+            return TT_OK;
+        TT_TRY(look_around(c, link, start));
+        nap(turn);
+    }
+}
+
+static tt_status wait_idle(tt__carrier *c, const tt__link *link)
+{
+    const tt_status status = stay_until_idle(c, link);
+    (void)tt_comm_idle(c->comm, 0);
+    return status;
+}
+
+// Peers have as long as ever from when this device has come to the flight.
+static tt_status stay_until_landed(tt__carrier *c, int32_t flight)
+{
+    tt_backend *backend = c->links.backend;
+    const tt_queue_def *queue = backend->def->queue;
+    double since = tt_clock_seconds(), most = PATIENCE * c->comm->deadline;
+    bool is_ready = false, is_over = false, is_busy = false;
+    for (int64_t turn = 0;; turn++) {
+        const double now = tt_clock_seconds();
+        TT_TRY(queue->is_over(backend, tt__stage_landed(flight), &is_over));
+        if (is_over)
+            return TT_OK;
+        for (int32_t i = 0; i < c->links.n; i++)
+            TT_TRY(state_of(c, &c->links.link[i], &is_busy));
+        if (!is_ready) {
+            TT_TRY(queue->is_over(backend, tt__stage_ready(flight), &is_ready));
+            if (is_ready)
+                since = now;
+            else if (now - since > most)
+                return tt_fail(TT_ERR_TIMEOUT,
+                               "the device of rank %d has not come to it in "
+                               "%.0f s",
+                               c->comm->rank, most);
+        }
+        if (is_ready)
+            TT_TRY(look_around(c, c->links.used, since));
+        nap(turn);
+    }
+}
+
+tt_status tt__links_wait(tt__carrier *c, int32_t flight)
+{
+    const tt_status status = stay_until_landed(c, flight);
+    (void)tt_comm_idle(c->comm, 0);
+    return status;
+}
+
+// ---- groups --------------------------------------------------------------
+
+static const tt__link *find(const tt__carrier *c, const int32_t *member,
+                            int32_t n)
+{
+    for (int32_t i = 0; i < c->links.n; i++) {
+        const tt__link *link = &c->links.link[i];
+        if (link->n == n &&
+            memcmp(link->member, member, (size_t)n * sizeof *member) == 0)
+            return link;
+    }
+    return NULL;
+}
+
+// Ids of all groups, the one of each group's first member at its rank.
+static tt_status share_ids(tt_comm_wire *w, bool is_first, unsigned char *id)
+{
+    tt__carrier *c = &w->carrier;
+    const int64_t count = c->comm->size * (int64_t)TT_LINK_ID;
+    unsigned char mine[TT_LINK_ID] = {0};
+    if (is_first)
+        TT_TRY(def_of(c)->make_id(c->links.backend, mine));
+    const tt_coll_call call = {.kind = TT_ALL_GATHER,
+                               .fold = {.type = TT_NUM_U8},
+                               .count = count,
+                               .in = mine,
+                               .out = id};
+    return tt_comm_wire_call(w, "groups of devices", &call);
+}
+
+static tt_status join(tt_comm_wire *w, const tt_plan *plan, int32_t axis)
+{
+    tt__carrier *c = &w->carrier;
+    const tt_mesh *mesh = &plan->graph->mesh;
+    const int32_t n = mesh->axis[axis].size;
+    const int32_t me = tt_mesh_coord(mesh, plan->rank, axis);
+    for (int32_t i = 0; i < n; i++)
+        c->member[i] = tt_mesh_rank_at(mesh, plan->rank, axis, i);
+    if (find(c, c->member, n) != NULL)
+        return TT_OK;
+    if (c->links.n == TT__LINKS)
+        return tt_fail(TT_ERR_UNSUPPORTED, "more than %d groups of devices",
+                       TT__LINKS);
+    tt__link link = {.n = n, .member = tt_alloc(n * (int64_t)sizeof(int32_t))};
+    unsigned char *id = tt_alloc(c->comm->size * (int64_t)TT_LINK_ID);
+    tt_status status =
+        link.member == NULL || id == NULL
+            ? tt_fail(TT_ERR_NOMEM, "no memory for a group of devices")
+            : TT_OK;
+    if (status == TT_OK) {
+        memcpy(link.member, c->member, (size_t)n * sizeof *c->member);
+        status = share_ids(w, me == 0, id);
+    }
+    if (status == TT_OK)
+        status = def_of(c)->open(c->links.backend,
+                                 id + link.member[0] * (int64_t)TT_LINK_ID, n,
+                                 me, &link.links);
+    if (status == TT_OK)
+        status = wait_idle(c, &link);
+    if (status == TT_OK) {
+        c->links.link[c->links.n++] = link;
+    } else {
+        def_of(c)->close(link.links, true);
+        tt_free(link.member);
+    }
+    tt_free(id);
+    return status;
+}
+
+// ---- room ----------------------------------------------------------------
+
+static int64_t blocks_bytes(const tt__carrier *c, const tt__site *x)
+{
+    const tt__blocks b = tt__blocks_of(c, x, x->op == &tt_op_all_gather);
+    return b.is_in_row ? 0 : tt__site_bytes(x, c->bound[x->size]);
+}
+
+static int64_t boxes_bytes(const tt__site *x)
+{
+    const tt__boxes b = tt__boxes_of(x);
+    int64_t n = 0;
+    for (int32_t i = 0; i < x->size; i++)
+        n += tt__sent_to(x, &b, i).count + tt__got_from(x, &b, i).count;
+    return tt__site_bytes(x, n);
+}
+
+static int64_t room_bytes(const tt__carrier *c, const tt_plan *plan)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < plan->n_members; i++) {
+        const tt__site x = tt__site_of(plan, plan->member[i], NULL);
+        int64_t bytes = 0;
+        if (x.op == &tt_op_all_gather || x.op == &tt_op_reduce_scatter)
+            bytes = blocks_bytes(c, &x);
+        else if (!tt__carry_is_local(x.op) && x.op != &tt_op_all_reduce &&
+                 x.op != &tt_op_recv)
+            bytes = boxes_bytes(&x);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+tt_status tt_wire_links_bytes(const tt_plan *plan, int64_t *bytes_out)
+{
+    tt_comm nobody = {.rank = plan->rank,
+                      .size = tt_mesh_ranks(&plan->graph->mesh)};
+    tt__carrier c;
+    const tt_status status =
+        tt__carrier_init(&c, &nobody, &(tt_wire_options){0});
+    if (status == TT_OK)
+        *bytes_out = room_bytes(&c, plan);
+    tt__carrier_fini(&c);
+    return status;
+}
+
+static tt_status make_room(tt__carrier *c, int64_t bytes)
+{
+    tt__links *l = &c->links;
+    if (bytes <= l->room_bytes)
+        return TT_OK;
+    tt_memory_free(l->backend, l->room);
+    l->room = NULL;
+    l->room_bytes = 0;
+    void *room = NULL;
+    TT_TRY(tt_memory_alloc(l->backend, bytes, &room));
+    l->room = room;
+    l->room_bytes = bytes;
+    return TT_OK;
+}
+
+// ---- binding -------------------------------------------------------------
+
+static tt_status bind(tt_comm_wire *w, const tt_plan *plan)
+{
+    const tt_mesh *mesh = &plan->graph->mesh;
+    for (int32_t a = 0; a < mesh->n_axes; a++)
+        if (mesh->axis[a].size > 1)
+            TT_TRY(join(w, plan, a));
+    return make_room(&w->carrier, room_bytes(&w->carrier, plan));
+}
+
+tt_status tt__links_bind(tt_comm_wire *w, const tt_plan *plan,
+                         tt_backend *backend)
+{
+    tt__links *l = &w->carrier.links;
+    if (!l->is_wanted || w->carrier.is_exact ||
+        (l->backend != NULL && l->backend != backend))
+        return TT_OK;
+    l->backend = backend;
+    l->n_bound++;
+    const tt_status status = bind(w, plan);
+    if (status != TT_OK)
+        tt__links_unbind(w, backend);
+    return status;
+}
+
+void tt__links_unbind(tt_comm_wire *w, tt_backend *backend)
+{
+    tt__links *l = &w->carrier.links;
+    if (l->backend == NULL || l->backend != backend || --l->n_bound > 0)
+        return;
+    for (int32_t i = 0; i < l->n; i++) {
+        def_of(&w->carrier)->close(l->link[i].links, w->status != TT_OK);
+        tt_free(l->link[i].member);
+    }
+    tt_memory_free(backend, l->room);
+    *l = (tt__links){.is_wanted = l->is_wanted};
+}
+
+// ---- calls ---------------------------------------------------------------
+
+// Bytes that this device sends for a call, if groups do it in rings.
+static int64_t sent_for(const tt_link_call *call, int32_t n, int32_t me)
+{
+    const int64_t bytes = call->count * tt_dtype_bytes(call->dtype);
+    switch (call->kind) {
+    case TT_LINK_ALL_REDUCE:
+        return 2 * bytes * (n - 1) / n;
+    case TT_LINK_ALL_GATHER:
+    case TT_LINK_REDUCE_SCATTER:
+        return bytes * (n - 1);
+    case TT_LINK_BROADCAST: // all but the last pass it on
+        return (call->peer + n - 1) % n == me ? 0 : bytes;
+    case TT_LINK_REDUCE: // all but the root do
+        return call->peer == me ? 0 : bytes;
+    default:
+        return call->kind == TT_LINK_SEND ? bytes : 0;
+    }
+}
+
+tt_status tt__links_run(tt__carrier *c, const tt__site *x,
+                        const tt_link_call *call, int n)
+{
+    for (int32_t i = 0; i < x->size; i++)
+        c->member[i] = tt__site_rank(x, i);
+    const tt__link *link = find(c, c->member, x->size);
+    if (n == 0)
+        return TT_OK;
+    c->links.used = link;
+    c->links.n_calls++;
+    for (int i = 0; i < n; i++) {
+        const int64_t bytes = sent_for(&call[i], x->size, x->coord);
+        c->comm->stats.sent_messages += bytes > 0;
+        c->comm->stats.sent_bytes += bytes;
+    }
+    TT_TRY(def_of(c)->run(link->links, call, n));
+    return wait_idle(c, link);
+}

@@ -1,0 +1,96 @@
+// wire_site - one collective of a plan as a rank sees it, in numbers: who takes part,
+// which elements go where. Nobody but the files of the wire includes it.
+
+#ifndef TT_EXEC_WIRE_WIRE_SITE_H
+#define TT_EXEC_WIRE_WIRE_SITE_H
+
+#include "exec/region.h"
+#include "exec/wire/wire_state.h"
+#include "ops/comm.h"
+
+typedef struct tt__site { // one collective, seen by this rank
+    const tt_op_def *op;
+    const tt_comm_params *p;
+    const tt_mesh *mesh;
+    const tt_type *in_type, *out_type;
+    int32_t rank, axis, size, coord;
+    int64_t count; // elements of the input as it lies
+    int64_t in_bytes, out_bytes;
+    int32_t tag; // alike on all ranks that take part
+    tt_fold fold;
+    bool is_in_place; // both sides lie in one buffer
+    const char *in;
+    char *out;
+} tt__site;
+
+// Without `args` for its numbers only.
+tt__site tt__site_of(const tt_plan *plan, int32_t step, const tt_args *args);
+// All members of a joined flight as one; of one that is a piece, that piece. Gaps
+// between members are added up too; nobody reads them.
+tt__site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
+                         const tt_args *args);
+int tt__site_rank(const tt__site *x, int32_t coord); // along the axis
+
+static inline int64_t tt__site_bytes(const tt__site *x, int64_t n)
+{
+    return n * tt_num_bytes(x->fold.type);
+}
+
+// ---- carrying it out -----------------------------------------------------
+
+// In the host's memory.
+tt_status tt__carry_site(tt__carrier *c, const tt__site *x);
+// Of a device, which is told what to do behind all that is queued: without peers.
+tt_status tt__carry_device(tt_backend *backend, tt_queue queue,
+                           const tt__site *x);
+// Of a device, by links to the others.
+tt_status tt__carry_linked(tt__carrier *c, const tt__site *x);
+tt_status tt__links_run(tt__carrier *c, const tt__site *x,
+                        const tt_link_call *call, int n);
+// Of a device, by way of the host's memory; results are copied back in the wire's
+// queue.
+tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
+                           const tt__site *x);
+
+// ---- by collectives: calls without data ----------------------------------
+
+tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__site *x);
+tt_coll_call tt__receive_call(const tt__carrier *c, const tt__site *x);
+
+// The split side of a gather or a scatter, in blocks.
+typedef struct tt__blocks {
+    tt_part whole;
+    const tt_type *split;
+    int32_t first;  // coordinate that holds block 0
+    bool is_in_row; // blocks lie one after the other in the whole
+} tt__blocks;
+
+tt_part tt__block_of(const tt__site *x, const tt__blocks *b, int32_t i);
+// Sets the bounds of the carrier too, which the call refers to.
+tt__blocks tt__blocks_of(const tt__carrier *c, const tt__site *x,
+                         bool is_gather);
+tt_coll_call tt__block_call(const tt__carrier *c, const tt__site *x,
+                            const tt__blocks *b, tt_coll_kind kind);
+
+// Fails when the ranks along the axis do not hold the whole value.
+tt_status tt__blocks_check(const tt__carrier *c, const tt__site *x,
+                           const tt__blocks *b);
+
+// The whole row of a joined flight; of one that is a piece, that piece.
+tt_coll_call tt__joined_call(const tt__carrier *c, const tt_plan *plan,
+                             const tt_flight *flight);
+
+// ---- from box to box -----------------------------------------------------
+
+typedef struct tt__boxes {
+    tt_part in, out; // this rank's
+    bool is_sum;     // what arrives more than once is added up
+} tt__boxes;
+
+tt__boxes tt__boxes_of(const tt__site *x);
+tt_common tt__sent_to(const tt__site *x, const tt__boxes *b, int32_t coord);
+tt_common tt__got_from(const tt__site *x, const tt__boxes *b, int32_t coord);
+// Fails when this rank needs elements that nobody along the axis holds.
+tt_status tt__boxes_check(const tt__site *x, const tt__boxes *b);
+
+#endif

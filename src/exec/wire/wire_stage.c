@@ -1,0 +1,218 @@
+// wire_stage - collectives of operands in a device's memory.
+//
+// An operand goes to the host, where the collective is what it always is, and the
+// result goes back: in a queue of the device's own, beside the steps that it computes
+// meanwhile. Memory that peers see is taken where there is some, so that nothing is
+// copied once more on the way. What needs no peer is done by the device.
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "exec/wire/wire_site.h"
+#include "ops/ops.h"
+
+#include <time.h>
+
+// Of a device's events the first are the halves' (what was in them has left) and the
+// arrival of an operand; then two for each flight.
+enum { ALIGN = 4096, HALVES = 2, FETCHED = HALVES, FLIGHTS };
+
+int64_t tt__stage_ready(int32_t flight)
+{
+    return FLIGHTS + 2 * (int64_t)flight;
+}
+
+int64_t tt__stage_landed(int32_t flight)
+{
+    return FLIGHTS + 2 * (int64_t)flight + 1;
+}
+
+// ---- room ----------------------------------------------------------------
+
+// Where the two operands of a site lie in a half: as they lie to each other where they
+// share a buffer.
+typedef struct place {
+    int64_t in, out, bytes;
+} place;
+
+static int64_t round_up(int64_t bytes)
+{
+    enum { LINE = 64 };
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+static int64_t max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+// `apart`: from the input's address to the output's, if they share a buffer.
+static place place_of(const tt__site *x, int64_t apart)
+{
+    if (!x->is_in_place)
+        return (place){.out = round_up(x->in_bytes),
+                       .bytes = round_up(x->in_bytes) + x->out_bytes};
+    place p = {.in = apart < 0 ? -apart : 0, .out = apart > 0 ? apart : 0};
+    p.bytes = max_i64(p.in + x->in_bytes, p.out + x->out_bytes);
+    return p;
+}
+
+static int64_t step_bytes(const tt_plan *plan, int32_t s)
+{
+    const tt_step *step = &plan->step[s];
+    const tt__site x = tt__site_of(plan, s, NULL);
+    if (tt__carry_is_local(x.op))
+        return 0;
+    return place_of(&x, step->out[0].offset - step->in[0].offset).bytes;
+}
+
+static int64_t half_bytes(const tt_plan *plan)
+{
+    int64_t most = 0;
+    for (int32_t f = 0; f < plan->n_flights; f++) {
+        const tt_flight *flight = &plan->flight[f];
+        if (flight->is_joined) {
+            const tt__site x = tt__joined_site(plan, flight, NULL);
+            const tt_step *step = &plan->step[plan->member[flight->first]];
+            most = max_i64(
+                most,
+                place_of(&x, step->out[0].offset - step->in[0].offset).bytes);
+            continue;
+        }
+        for (int32_t i = 0; i < flight->n; i++)
+            most = max_i64(most,
+                           step_bytes(plan, plan->member[flight->first + i]));
+    }
+    return (most + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+int64_t tt_wire_stage_bytes(const tt_plan *plan)
+{
+    return HALVES * half_bytes(plan);
+}
+
+// Memory is never given back before the end: devices know its address.
+static tt_status make_room(tt__carrier *c, int64_t bytes)
+{
+    tt__stage *s = &c->stage;
+    if (bytes <= s->bytes)
+        return TT_OK;
+    char *memory = tt_comm_alloc(c->comm, HALVES * bytes);
+    if (memory == NULL) {
+        char *block = tt_alloc_aligned(HALVES * bytes + ALIGN, ALIGN);
+        if (block == NULL)
+            return tt_fail(TT_ERR_NOMEM,
+                           "no %lld bytes of the host's memory for collectives "
+                           "of a device",
+                           (long long)(HALVES * bytes));
+        *(void **)block = s->kept;
+        s->kept = block;
+        memory = block + ALIGN;
+    }
+    s->memory = memory;
+    s->bytes = bytes;
+    return TT_OK;
+}
+
+tt_status tt__stage_bind(tt__carrier *c, const tt_plan *plan,
+                         tt_backend *backend)
+{
+    const tt_queue_def *queue = backend->def->queue;
+    if (queue == NULL)
+        return tt_fail(TT_ERR_UNSUPPORTED,
+                       "ranks cannot exchange the memory of device=%s; use one "
+                       "rank, or device=cpu",
+                       backend->def->name);
+    TT_TRY(queue->events(backend, FLIGHTS + 2 * (int64_t)plan->n_flights));
+    TT_TRY(make_room(c, half_bytes(plan)));
+    if (c->stage.bytes > 0) // what cannot be pinned is only slower
+        (void)queue->pin(backend, c->stage.memory, HALVES * c->stage.bytes);
+    return TT_OK;
+}
+
+void tt__stage_fini(tt__carrier *c)
+{
+    void *block = c->stage.kept;
+    while (block != NULL) {
+        void *next = *(void **)block;
+        tt_free_aligned(block);
+        block = next;
+    }
+}
+
+// ---- carrying ------------------------------------------------------------
+
+// A device may have much to do before it comes to an event.
+static tt_status wait_for(const tt__carrier *c, tt_backend *backend,
+                          int64_t event)
+{
+    enum { PATIENCE = 20, SPINS = 64 };
+    const struct timespec nap = {.tv_nsec = 20000};
+    const double start = tt_clock_seconds(),
+                 most = PATIENCE * c->comm->deadline;
+    for (int64_t turn = 0;; turn++) {
+        bool is_over = false;
+        TT_TRY(backend->def->queue->is_over(backend, event, &is_over));
+        if (is_over)
+            return TT_OK;
+        if (turn >= SPINS)
+            (void)nanosleep(&nap, NULL);
+        if (tt_clock_seconds() - start > most)
+            return tt_fail(TT_ERR_TIMEOUT,
+                           "the device of rank %d has not come to it in %.0f s",
+                           c->comm->rank, most);
+    }
+}
+
+tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
+                           const tt__site *x)
+{
+    const tt_queue_def *queue = backend->def->queue;
+    const place p = place_of(x, x->is_in_place ? x->out - x->in : 0);
+    const int half = c->stage.turn;
+    char *room = c->stage.memory + half * c->stage.bytes;
+    tt__site host = *x;
+    host.in = room + p.in;
+    host.out = room + p.out;
+    c->stage.turn = (half + 1) % HALVES;
+    TT_TRY(wait_for(c, backend, half));
+    if (x->in_bytes > 0) {
+        TT_TRY(queue->copy(backend, TT_QUEUE_WIRE, room + p.in, x->in,
+                           x->in_bytes));
+        TT_TRY(queue->note(backend, TT_QUEUE_WIRE, FETCHED));
+        TT_TRY(wait_for(c, backend, FETCHED));
+    }
+    TT_TRY(tt__carry_site(c, &host));
+    if (x->out_bytes > 0)
+        TT_TRY(queue->copy(backend, TT_QUEUE_WIRE, x->out, room + p.out,
+                           x->out_bytes));
+    return queue->note(backend, TT_QUEUE_WIRE, half);
+}
+
+// ---- without peers -------------------------------------------------------
+
+static tt_status take(tt_backend *backend, tt_queue queue, const tt__site *x)
+{
+    const tt__boxes b = tt__boxes_of(x);
+    const tt_common kept = tt_part_common(&b.in, &b.out);
+    for (int32_t k = 0; k < kept.n; k++) {
+        const tt_move move = tt_region_move(
+            &kept.box[k], (tt_region_end){&b.out.home[kept.b[k]], x->out},
+            (tt_region_end){&b.in.home[kept.a[k]], (void *)(uintptr_t)x->in},
+            x->in_type->dtype);
+        TT_TRY(backend->def->queue->move(backend, queue, &move));
+    }
+    return TT_OK;
+}
+
+tt_status tt__carry_device(tt_backend *backend, tt_queue queue,
+                           const tt__site *x)
+{
+    const tt_queue_def *def = backend->def->queue;
+    if (x->op == &tt_op_take)
+        return take(backend, queue, x);
+    if (x->op == &tt_op_keep_first && x->coord > 0)
+        return def->fill(backend, queue, x->out, 0, x->in_bytes);
+    return x->in == x->out
+               ? TT_OK
+               : def->copy(backend, queue, x->out, x->in, x->in_bytes);
+}

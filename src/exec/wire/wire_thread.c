@@ -1,0 +1,184 @@
+// wire_thread - the thread that carries out flights, and how work comes to it.
+//
+// It sleeps while there is nothing to do: ranks may have one core each. A wait for
+// it always ends, because each of its own waits for a peer has a deadline. After
+// an error nothing more is carried out.
+
+#include "base/clock.h"
+#include "exec/wire/wire_site.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+// The host's calls are of no kind, and not counted.
+static void tell(tt_comm_wire *w, int kind, const char *what, const char *where,
+                 int64_t step)
+{
+    tt_event event = {.seconds = tt_clock_seconds(),
+                      .step = step,
+                      .number = kind < 0 ? 0 : ++w->n_of_kind[kind]};
+    tt_journal_text(&event, what, where);
+    tt_journal_add(w->carrier.comm->journal, &event);
+}
+
+static tt_status carry_site(tt__carrier *c, const tt__job *job,
+                            const tt__site *x)
+{
+    if (job->backend == NULL)
+        return tt__carry_site(c, x);
+    if (tt__carry_is_local(x->op))
+        return tt__carry_device(job->backend, TT_QUEUE_WIRE, x);
+    return job->is_linked ? tt__carry_linked(c, x)
+                          : tt__carry_staged(c, job->backend, x);
+}
+
+static tt_status carry_sites(tt_comm_wire *w, const tt__job *job, int64_t at)
+{
+    const tt_plan *plan = job->plan;
+    const tt_flight *flight = &plan->flight[job->flight];
+    const int32_t *member = &plan->member[flight->first];
+    const int32_t n = flight->is_joined ? 1 : flight->n;
+    for (int32_t i = 0; i < n; i++) {
+        const tt_step *step = &plan->step[member[i]];
+        const tt__site x = flight->is_joined
+                               ? tt__joined_site(plan, flight, job->args)
+                               : tt__site_of(plan, member[i], job->args);
+        tell(w, tt__carry_kind(step->op), step->op->name,
+             flight->is_joined ? flight->name
+                               : plan->graph->node[step->node].origin,
+             at);
+        TT_TRY(carry_site(&w->carrier, job, &x));
+    }
+    return TT_OK;
+}
+
+// Of a device: behind what computes the operands, and noted for what reads results.
+static tt_status carry_flight(tt_comm_wire *w, const tt__job *job, int64_t at)
+{
+    tt_backend *backend = job->backend;
+    if (backend == NULL)
+        return carry_sites(w, job, at);
+    const tt_queue_def *queue = backend->def->queue;
+    TT_TRY(queue->follow(backend, TT_QUEUE_WIRE, tt__stage_ready(job->flight)));
+    TT_TRY(carry_sites(w, job, at));
+    TT_TRY(queue->note(backend, TT_QUEUE_WIRE, tt__stage_landed(job->flight)));
+    return job->is_linked ? tt__links_wait(&w->carrier, job->flight) : TT_OK;
+}
+
+static tt_status carry(tt_comm_wire *w, const tt__job *job, int64_t step)
+{
+    if (job->plan != NULL)
+        return carry_flight(w, job, step);
+    tell(w, -1, job->what, "", step);
+    return tt__carry_call(&w->carrier, job->call);
+}
+
+// Called, and left, with the lock.
+static void do_job(tt_comm_wire *w, tt__job *job)
+{
+    const int64_t step = w->step;
+    job->begun = tt_clock_seconds();
+    w->current = job;
+    pthread_mutex_unlock(&w->lock);
+    const tt_status status = carry(w, job, step);
+    job->ended = tt_clock_seconds();
+    pthread_mutex_lock(&w->lock);
+    w->current = NULL;
+    const tt_comm_stats *sent = &w->carrier.comm->stats;
+    w->messages = sent->sent_messages;
+    w->bytes = sent->sent_bytes;
+    if (job->plan != NULL)
+        w->busy += job->ended - job->begun;
+    job->is_done = status == TT_OK;
+    if (status != TT_OK) {
+        w->status = status;
+        snprintf(w->message, sizeof w->message, "%s", tt_error_message());
+        w->n_queued = 0;
+    }
+}
+
+static void *thread_main(void *user)
+{
+    tt_comm_wire *w = user;
+    pthread_mutex_lock(&w->lock);
+    while (!w->is_closing) {
+        if (w->n_queued == 0) {
+            pthread_cond_wait(&w->has_job, &w->lock);
+            continue;
+        }
+        tt__job *job = &w->job[w->queue[w->head]];
+        w->head = (w->head + 1) % w->n_jobs;
+        w->n_queued--;
+        do_job(w, job);
+        pthread_cond_signal(&w->has_done);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+// Signals are for the threads that know what to do with them.
+tt_status tt__thread_start(tt_comm_wire *w)
+{
+    sigset_t all, old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    w->has_thread = pthread_create(&w->thread, NULL, thread_main, w) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return w->has_thread ? TT_OK
+                         : tt_fail(TT_ERR_NOMEM, "no thread for the wire");
+}
+
+void tt__thread_stop(tt_comm_wire *w)
+{
+    if (!w->has_thread)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->is_closing = true;
+    pthread_cond_signal(&w->has_job);
+    pthread_mutex_unlock(&w->lock);
+    (void)pthread_join(w->thread, NULL);
+}
+
+static tt_status failed(const tt_comm_wire *w)
+{
+    return tt_fail(w->status, "%s", w->message);
+}
+
+tt_status tt__job_post(tt_comm_wire *w, int32_t j)
+{
+    tt_status status = TT_OK;
+    pthread_mutex_lock(&w->lock);
+    if (w->status != TT_OK) {
+        status = failed(w);
+    } else {
+        w->job[j].is_done = false;
+        w->job[j].ready = tt_clock_seconds();
+        w->queue[(w->head + w->n_queued++) % w->n_jobs] = j;
+        pthread_cond_signal(&w->has_job);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+// Seconds in flights up to now; with the lock.
+static double busy_until_now(const tt_comm_wire *w)
+{
+    const tt__job *job = w->current;
+    return w->busy + (job != NULL && job->plan != NULL
+                          ? tt_clock_seconds() - job->begun
+                          : 0);
+}
+
+tt_status tt__job_wait(tt_comm_wire *w, int32_t j, double *busy_out)
+{
+    tt_status status = TT_OK;
+    pthread_mutex_lock(&w->lock);
+    const double before = busy_until_now(w);
+    while (!w->job[j].is_done && w->status == TT_OK)
+        pthread_cond_wait(&w->has_done, &w->lock);
+    if (!w->job[j].is_done)
+        status = failed(w);
+    *busy_out = busy_until_now(w) - before;
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}

@@ -1,0 +1,27 @@
+// partition - the options of the pass, for those who apply it without text.
+
+#ifndef TT_PASS_PARTITION_PARTITION_H
+#define TT_PASS_PARTITION_PARTITION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct tt_partition_params {
+    const char *mesh;   // "data:2 tensor:4"
+    const char *layout; // "batch:data heads:tensor", see layout.h
+    const char
+        *zigzag;  // the axis along which `seq` goes zigzag; NULL, "": none
+    int way;      // tt_way: of operators that need a whole sequence; 0: ring
+    int64_t zero; // 0: none, 1: optimiser state, 2: and gradients, 3: and
+                  // weights are split over the ranks of zero_axis
+    const char *zero_axis; // NULL: "data"
+    // Tensors that together are at most this share of what one rank holds of the
+    // weights stay whole: many small messages would cost more than they save.
+    double zero_small;
+    // Gradients are sums over the ranks of zero_axis before they are summed over
+    // micro-batches, so that the order of these sums depends on no level of ZeRO.
+    bool canonical;
+    bool wide; // terms of sums in the forward pass are not rounded (wide.c)
+} tt_partition_params;
+
+#endif

@@ -1,0 +1,83 @@
+// report_series - numbers over steps; scales and their ticks.
+
+#include "store/report/report_parts.h"
+
+#include <math.h>
+#include <stddef.h>
+
+// As many values on either side: an end is its own mean, and a slope stays where it
+// is. Each is summed anew, since a sum that a large value has left is not exact.
+double tt__series_mean(const tt_metric_series *s, int64_t window, int64_t at)
+{
+    int64_t half = window / 2;
+    half = half < at ? half : at;
+    half = half < s->n - 1 - at ? half : s->n - 1 - at;
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t i = at - half; i <= at + half; i++)
+        if (isfinite(s->value[i])) {
+            sum += s->value[i];
+            count++;
+        }
+    return count > 0 ? sum / (double)count : (double)NAN;
+}
+
+double tt__series_x(const tt_metric_series *s, tt_x x, double units, int64_t at)
+{
+    if (x == TT_X_TIME)
+        return (double)s->seconds[at];
+    return (double)s->step[at] * (x == TT_X_UNITS ? units : 1);
+}
+
+double tt__scale_place(const tt_scale *scale, double value)
+{
+    const double v = scale->is_log ? log10(value) : value;
+    return (v - scale->low) / (scale->high - scale->low);
+}
+
+// Powers of ten; 1, 2 and 5 times them; more.
+static const double steps_of[3][8] = {{1}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 7}};
+
+static int log_ticks(const tt_scale *scale, int kind, double *tick)
+{
+    const double *step = steps_of[kind];
+    int n = 0;
+    for (int p = (int)floor(scale->low); p <= (int)ceil(scale->high); p++)
+        for (int k = 0; step[k] > 0; k++) {
+            const double v = step[k] * pow(10, p);
+            const double at = tt__scale_place(scale, v);
+            if (at >= -1e-9 && at <= 1 + 1e-9 && n < TT_TICKS_MAX)
+                tick[n++] = v;
+        }
+    return n;
+}
+
+static int linear_ticks(double low, double high, int wanted, double *tick)
+{
+    const double raw = (high - low) / wanted;
+    const double power = pow(10, floor(log10(raw)));
+    const double lead = raw / power;
+    const double step = power * (lead <= 1   ? 1
+                                 : lead <= 2 ? 2
+                                 : lead <= 5 ? 5
+                                             : 10);
+    int n = 0;
+    for (double k = ceil(low / step - 1e-9);
+         k * step <= high + 1e-9 * step && n < TT_TICKS_MAX; k++)
+        tick[n++] = k == 0 ? 0 : k * step; // never -0
+    return n;
+}
+
+int tt__scale_ticks(const tt_scale *scale, int wanted,
+                    double tick[TT_TICKS_MAX])
+{
+    if (!scale->is_log)
+        return linear_ticks(scale->low, scale->high, wanted, tick);
+    int n = log_ticks(scale, 2, tick);
+    for (int kind = 1; n > wanted + 2 && kind >= 0; kind--)
+        n = log_ticks(scale, kind, tick);
+    if (n < 3)
+        n = linear_ticks(pow(10, scale->low), pow(10, scale->high), wanted,
+                         tick);
+    return n;
+}
