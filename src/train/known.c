@@ -5,9 +5,10 @@
 #include "data/data.h"
 #include "model/model.h"
 #include "ops/optim.h"
-#include "train/job.h"
+#include "train/job_options.h"
 #include "train/meant.h"
 #include "train/options.h"
+#include "train/where.h"
 
 #include <string.h>
 
