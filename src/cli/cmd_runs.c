@@ -22,14 +22,25 @@ static tt_status read_history(tt_runs *runs)
 {
     const char *path = NULL;
     tt_history *history = NULL;
+    const tt_history_row *row = NULL;
     TT_TRY(tt_record_path(runs->arena, &path));
     if (!tt_file_exists(path))
         return TT_OK; // no run yet, and looking makes no file
     TT_TRY(tt_history_open(path, &history));
     const tt_status status =
-        tt_history_list(history, runs->arena, &runs->row, &runs->n);
+        tt_history_list(history, runs->arena, &row, &runs->n);
     tt_history_close(history);
-    return status;
+    TT_TRY(status);
+    tt_history_row *now =
+        tt_arena_alloc(runs->arena, runs->n * (int64_t)sizeof(*now));
+    if (now == NULL)
+        return TT_ERR_NOMEM;
+    for (int64_t i = 0; i < runs->n; i++) {
+        now[i] = row[i];
+        TT_TRY(tt__runs_refresh(&now[i]));
+    }
+    runs->row = now;
+    return TT_OK;
 }
 
 // "2026-01-31T12:00:00Z" in the local time of whoever looks.

@@ -28,6 +28,11 @@ typedef struct tt_runs_one { // a run and what its folder says
 tt_status tt__runs_find(const tt_runs *runs, const char *word,
                         tt_runs_one *out);
 
+// Of a run that goes on, or was killed: what it has logged since the history was told.
+tt_status tt__runs_refresh(tt_history_row *row);
+// What the last of their metrics are: "at the end", "so far".
+const char *tt__runs_when(const tt_runs_one *one, int n);
+
 // "running", or "killed" when its process is gone.
 const char *tt__runs_status(const tt_history_row *row);
 // Why it failed, as its folder says; NULL: it did not, or nobody knows.

@@ -167,7 +167,7 @@ tt_status tt__runs_compare(const tt_runs *runs, const tt_runs_one *one, int n,
     else
         tt_str_add(out, "the settings are the same\n");
     tt_str_add(out, "\n");
-    add_heading(&metrics, "at the end", one, n);
+    add_heading(&metrics, tt__runs_when(one, n), one, n);
     add_facts(&metrics, one, n);
     add_metrics(&metrics, one, n);
     TT_TRY(tt_columns_print(&metrics, &runs->term, out));
@@ -320,7 +320,7 @@ tt_status tt__runs_show(const tt_runs *runs, const tt_runs_one *one,
         tt_str_fini(&curve);
     }
     tt_str_add(out, "\n");
-    add_heading(&metrics, "at the end", one, 1);
+    add_heading(&metrics, tt__runs_when(one, 1), one, 1);
     add_metrics(&metrics, one, 1);
     if (metrics.n_cells > 2)
         TT_TRY(tt_columns_print(&metrics, &runs->term, out));

@@ -33,6 +33,34 @@ static const tt_history_row *row_of_folder(const tt_runs *runs,
     return NULL;
 }
 
+static const tt_json_value *read_facts(const char *folder, tt_arena *arena)
+{
+    tt_str text = {0};
+    const tt_json_value *facts = NULL;
+    if (tt_run_read(folder, "facts.json", &text) != TT_OK ||
+        tt_json_read(tt_str_text(&text), text.n, "facts.json", arena, &facts) !=
+            TT_OK)
+        facts = NULL;
+    tt_str_fini(&text);
+    return facts;
+}
+
+// What the run's own facts say of it. Without an outcome it goes on, or was killed.
+static void add_facts(tt_history_row *row, tt_arena *arena)
+{
+    const tt_json_value *facts = read_facts(row->folder, arena);
+    if (facts == NULL)
+        return;
+    const tt_json_value *list = tt_json_get(facts, "facts");
+    row->status = tt_json_text(tt_json_get(facts, "outcome"), "running");
+    row->started = tt_json_text(tt_json_get(facts, "started"), "");
+    row->model = tt_json_text(tt_json_get(list, "model"), "");
+    row->steps =
+        strtoll(tt_json_text(tt_json_get(list, "steps"), "0"), NULL, 10);
+    if (strcmp(row->status, "stopped early") == 0)
+        row->status = "done";
+}
+
 // A folder that the history does not know tells what it can itself.
 static tt_status row_of_files(const char *folder, tt_arena *arena,
                               tt_history_row *row)
@@ -53,21 +81,75 @@ static tt_status row_of_files(const char *folder, tt_arena *arena,
     if (tt_run_read(folder, "config.yaml", &config) == TT_OK)
         row->config = tt_arena_strdup(arena, tt_str_text(&config));
     tt_str_fini(&config);
-    return row->folder == NULL || row->config == NULL ? TT_ERR_NOMEM : TT_OK;
+    if (row->folder == NULL || row->config == NULL)
+        return TT_ERR_NOMEM;
+    add_facts(row, arena);
+    return TT_OK;
+}
+
+static void take(double *to, double value)
+{
+    if (!isnan(value))
+        *to = value;
+}
+
+// The history is written now and then; what a run has logged is newer.
+static void take_metrics(tt_history_row *row, const tt_metrics *metrics)
+{
+    const tt_metric_series *val = tt_metrics_find(metrics, "val/loss");
+    if (metrics->last_step > row->step)
+        row->step = metrics->last_step;
+    if (row->steps < row->step)
+        row->steps = row->step;
+    if (!(metrics->last_seconds <= row->seconds))
+        take(&row->seconds, metrics->last_seconds);
+    take(&row->train_loss, tt_metrics_last(metrics, "train/loss"));
+    take(&row->val_loss, tt_metrics_last(metrics, "val/loss"));
+    take(&row->accuracy, tt_metrics_last(metrics, "val/accuracy"));
+    for (int64_t i = 0; val != NULL && i < val->n; i++)
+        if (!(row->best_loss <= val->value[i]))
+            take(&row->best_loss, val->value[i]);
+}
+
+// Whether the history has only what it was told on the way, not the end.
+static bool is_open(const tt_history_row *row)
+{
+    return row->id == 0 || strcmp(row->status, "running") == 0;
 }
 
 static void add_metrics(tt_runs_one *one, tt_arena *arena)
 {
-    tt_history_row *row = &one->row;
     one->has_metrics =
-        tt_metrics_read(row->folder, arena, &one->metrics) == TT_OK;
-    if (!one->has_metrics || row->id != 0)
-        return;
-    row->step = row->steps = one->metrics.last_step;
-    row->seconds = one->metrics.last_seconds;
-    row->train_loss = tt_metrics_last(&one->metrics, "train/loss");
-    row->val_loss = tt_metrics_last(&one->metrics, "val/loss");
-    row->accuracy = tt_metrics_last(&one->metrics, "val/accuracy");
+        tt_metrics_read(one->row.folder, arena, &one->metrics) == TT_OK;
+    if (one->has_metrics && is_open(&one->row))
+        take_metrics(&one->row, &one->metrics);
+}
+
+tt_status tt__runs_refresh(tt_history_row *row)
+{
+    tt_metrics metrics;
+    if (!is_open(row))
+        return TT_OK;
+    tt_arena *arena = tt_arena_create();
+    if (arena == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for the metrics of a run");
+    if (tt_metrics_read(row->folder, arena, &metrics) == TT_OK)
+        take_metrics(row, &metrics);
+    tt_arena_destroy(arena);
+    return TT_OK;
+}
+
+const char *tt__runs_when(const tt_runs_one *one, int n)
+{
+    const char *when = "at the end";
+    for (int i = 0; i < n; i++) {
+        const char *status = tt__runs_status(&one[i].row);
+        if (strcmp(status, "running") == 0)
+            return "so far";
+        if (strcmp(status, "killed") == 0)
+            when = "when last heard of";
+    }
+    return when;
 }
 
 tt_status tt__runs_find(const tt_runs *runs, const char *word, tt_runs_one *out)
@@ -104,19 +186,10 @@ const char *tt__runs_status(const tt_history_row *row)
 
 const char *tt__runs_error(const tt_history_row *row, tt_arena *arena)
 {
-    tt_str text = {0};
-    const tt_json_value *facts = NULL;
-    const char *error = NULL;
     if (strcmp(row->status, "failed") != 0)
         return NULL;
-    if (tt_run_read(row->folder, "facts.json", &text) == TT_OK &&
-        tt_json_read(tt_str_text(&text), text.n, "facts.json", arena, &facts) ==
-            TT_OK)
-        error = tt_json_text(tt_json_get(facts, "error"), NULL);
-    if (error != NULL)
-        error = tt_arena_strdup(arena, error);
-    tt_str_fini(&text);
-    return error;
+    return tt_json_text(tt_json_get(read_facts(row->folder, arena), "error"),
+                        NULL);
 }
 
 static const char *last_part(const char *folder)

@@ -2,7 +2,8 @@
 # deadline: 120
 set -eu
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+pid=
+trap '[ -z "$pid" ] || kill -9 $pid 2>/dev/null || true; rm -rf "$folder"' EXIT
 export XDG_STATE_HOME="$folder/state"
 
 die() {
@@ -101,6 +102,39 @@ fails 'two runs or more' runs compare 1
 fails 'not "delete"' runs delete
 fails 'ranked by' runs best lr
 fails 'one word too many' runs list 1
+
+# A run that goes on: its step and losses as they are now, in every command, by its folder
+# alone too; and one that was killed is said to be so.
+"$TUTTI" train examples/gpt-tiny.yaml run="$folder/live" train.steps=10000000 \
+    threads=1 eval.every=0 log.every=1 >"$folder/live.out" 2>&1 &
+pid=$!
+tries=0
+until [ "$(grep -c 'train/loss' "$folder/live/metrics.jsonl" 2>/dev/null || true)" -ge 30 ] 2>/dev/null; do
+    tries=$((tries + 1))
+    [ $tries -lt 300 ] || die 'training does not go on'
+    sleep 0.1
+done
+live() {
+    "$TUTTI" runs >"$folder/out"
+    row=$(grep "  *$folder/live\$" "$folder/out")
+    echo "$row" | grep -qE " [0-9]{2,}/10000000 +[0-9.]+ .* $1 " || die "the list: $row"
+    "$TUTTI" runs show "$folder/live" >"$folder/out"
+    grep -qE '^  steps  *[0-9,]{2,} of 10,000,000$' "$folder/out" || die "show: $1, steps"
+    grep -qE "^  status  *$1\$" "$folder/out" || die "show: $1"
+    grep -q "^$2  *live\$" "$folder/out" || die "show: $1, not $2"
+    "$TUTTI" runs compare "$folder/run1" "$folder/live" >"$folder/out"
+    grep -q "^$2  *run1  *live\$" "$folder/out" || die "compare: $1, not $2"
+}
+live running 'so far'
+mv "$folder/state" "$folder/state.kept"
+"$TUTTI" runs show "$folder/live" >"$folder/out"
+grep -qE '^  status  *running$' "$folder/out" || die 'a folder alone that goes on'
+grep -qE '^  steps  *[0-9,]{2,} of 10,000,000$' "$folder/out" || die 'a folder alone: steps'
+mv "$folder/state.kept" "$folder/state"
+kill -9 $pid
+wait $pid || true
+pid=
+live killed 'when last heard of'
 
 # A history that is something else is an error here and a warning in training.
 echo 'this is not a history of runs, it is only text' >"$folder/state/tutti/runs.db"
