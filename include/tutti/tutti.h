@@ -333,9 +333,15 @@ tutti_status tutti_generate(tutti_session *session,
 
 // Writes the model of a run, a checkpoint or a folder for others, as `tutti export`
 // does: "folder" (safetensors, config.json, the tokenizer), "llmc" or "onnx". NULL:
-// "folder". Models that this process registered can be exported too.
+// "folder". Models that this process registered can be exported too. `out` is whole or
+// not there; an earlier export is replaced, anything else is refused.
 tutti_status tutti_export(const char *from, const char *out,
                           const char *format);
+
+// The same; `watch` is told in notes what the program would print: what was left out,
+// what others will compute otherwise. NULL: nobody looks.
+tutti_status tutti_export_watched(const char *from, const char *out,
+                                  const char *format, const tutti_watch *watch);
 
 // ---- your own model ------------------------------------------------------
 

@@ -6,6 +6,7 @@
 #include "train/described.h"
 #include "train/evaluate.h"
 #include "train/port.h"
+#include "train/port_out.h"
 #include "train/where.h"
 
 #include <string.h>
@@ -136,53 +137,97 @@ tutti_status tutti_evaluate(tutti_session *session,
 
 // ---- writing for others --------------------------------------------------
 
-static tt_status write_model(const tt_port_model *model, const char *from,
-                             const char *out, const char *format,
-                             tt_arena *arena)
+static tt_status find_format(const char *name, tt_port_format *format_out)
 {
-    tt_origin origin;
-    if (strcmp(format, "llmc") == 0)
-        return tt_port_write_llmc(model, out);
-    if (strcmp(format, "onnx") == 0)
-        return tt_port_write_onnx(model, out);
-    if (strcmp(format, "folder") != 0)
-        return tt_fail(TT_ERR_ARG,
-                       "a format is \"folder\", \"llmc\" or \"onnx\", not "
-                       "\"%s\"",
-                       format);
-    TT_TRY(tt_origin_read(from, arena, &origin));
-    return tt_port_write_folder(model, out, tt_described_tokenizer(from, arena),
-                                &origin, NULL);
+    static const char *const names[] = {[TT_PORT_FOLDER] = "folder",
+                                        [TT_PORT_LLMC] = "llmc",
+                                        [TT_PORT_ONNX] = "onnx"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *format_out = (tt_port_format)i;
+            return TT_OK;
+        }
+    return tt_fail(TT_ERR_ARG,
+                   "a format is \"folder\", \"llmc\" or \"onnx\", not \"%s\"",
+                   name);
 }
 
-static tt_status export_weights(const tt_weights *weights, const char *out,
-                                const char *format, tt_arena *arena)
+typedef struct export_job {
+    const char *from, *out;
+    tt_port_format format;
+    tt_arena *arena;
+    tt_str notes; // lines
+} export_job;
+
+static tt_status write_model(export_job *j, const tt_port_model *model,
+                             const char *folder)
+{
+    tt_origin origin;
+    if (j->format == TT_PORT_LLMC)
+        return tt_port_write_llmc(model, j->out);
+    if (j->format == TT_PORT_ONNX)
+        return tt_port_write_onnx(model, j->out);
+    TT_TRY(tt_origin_read(folder, j->arena, &origin));
+    return tt_port_write_folder(model, j->out,
+                                tt_described_tokenizer(folder, j->arena),
+                                &origin, &j->notes);
+}
+
+static tt_status export_weights(export_job *j, const tt_weights *weights)
 {
     tt_settings settings = {0};
     tt_port_model *model = NULL;
     const char *folder = tt_weights_folder(weights);
-    TT_TRY(tt_port_check_out(out, folder, arena));
-    TT_TRY(tt_described_read(folder, arena, &settings));
-    TT_TRY(tt_port_open(&settings, weights, TT_PORT_AS_IS, NULL, &model));
-    const tt_status status = write_model(model, folder, out, format, arena);
+    TT_TRY(tt_port_check_out(j->out, folder, j->format, j->arena));
+    TT_TRY(tt_described_read(folder, j->arena, &settings));
+    TT_TRY(tt_port_open(&settings, weights, TT_PORT_AS_IS, &j->notes, &model));
+    const tt_status status = write_model(j, model, folder);
     tt_port_close(model);
     return status;
 }
 
-tutti_status tutti_export(const char *from, const char *out, const char *format)
+static tt_status export_path(export_job *j)
 {
     const tt_weights_options options = {.wants_ema = true};
     tt_weights *weights = NULL;
+    TT_TRY(tt_weights_open(j->from, &options, &j->notes, &weights));
+    const tt_status status = export_weights(j, weights);
+    tt_weights_close(weights);
+    return status;
+}
+
+// A line is a note.
+static void tell(const tutti_watch *watch, tt_str *notes)
+{
+    char *rest = NULL;
+    if (watch == NULL || watch->note == NULL || notes->n == 0)
+        return;
+    for (char *line = strtok_r(notes->text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest))
+        watch->note(watch->user, 0, line);
+}
+
+tutti_status tutti_export_watched(const char *from, const char *out,
+                                  const char *format, const tutti_watch *watch)
+{
     TT_API_NEED(from);
     TT_API_NEED(out);
-    tt_arena *arena = tt_arena_create();
+    export_job j = {.from = from, .out = out, .arena = tt_arena_create()};
     tt_status status =
-        arena != NULL ? tt_weights_open(from, &options, NULL, &weights)
-                      : tt_fail(TT_ERR_NOMEM, "no memory to export %s", from);
+        j.arena != NULL
+            ? find_format(format != NULL ? format : "folder", &j.format)
+            : tt_fail(TT_ERR_NOMEM, "no memory to export %s", from);
     if (status == TT_OK)
-        status = export_weights(weights, out,
-                                format != NULL ? format : "folder", arena);
-    tt_weights_close(weights);
-    tt_arena_destroy(arena);
+        status = export_path(&j);
+    tell(watch, &j.notes);
+    tt_str_fini(&j.notes);
+    tt_arena_destroy(j.arena);
     return tt__api_result(status);
+}
+
+tutti_status tutti_export(const char *from, const char *out, const char *format)
+{
+    TT_API_NEED(from);
+    TT_API_NEED(out);
+    return tutti_export_watched(from, out, format, NULL);
 }

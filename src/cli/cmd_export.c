@@ -6,10 +6,9 @@
 #include "cli/term.h"
 #include "train/described.h"
 #include "train/port.h"
+#include "train/port_out.h"
 
 #include <stdio.h>
-
-enum { FOLDER, LLMC, ONNX };
 
 typedef struct options {
     const char *out;
@@ -43,9 +42,9 @@ static tt_status write_model(const tt_port_model *model, const options *o,
 {
     tt_origin origin;
     switch (o->format) {
-    case LLMC:
+    case TT_PORT_LLMC:
         return tt_port_write_llmc(model, o->out);
-    case ONNX:
+    case TT_PORT_ONNX:
         return tt_port_write_onnx(model, o->out);
     default:
         TT_TRY(tt_origin_read(from, arena, &origin));
@@ -75,7 +74,8 @@ static tt_status export_weights(tt_cli *cli, const tt_weights *weights,
     tt_settings settings = {0};
     tt_port_model *model = NULL;
     const char *folder = tt_weights_folder(weights);
-    TT_TRY(tt_port_check_out(o->out, folder, cli->arena));
+    TT_TRY(tt_port_check_out(o->out, folder, (tt_port_format)o->format,
+                             cli->arena));
     TT_TRY(tt_described_read(folder, cli->arena, &settings));
     TT_TRY(tt_port_open(&settings, weights, (tt_port_type)o->precision, notes,
                         &model));

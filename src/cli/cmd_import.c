@@ -9,6 +9,7 @@
 #include "train/described.h"
 #include "train/port.h"
 #include "train/port_guess.h"
+#include "train/port_out.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,13 +58,14 @@ static tt_status set_sizes(tt_cli *cli, const tt_llmc_sizes *s)
 }
 
 // The file in the form of safetensors, where the rest of the import finds it.
-static tt_status unpack_llmc(tt_cli *cli, const char *path, const char *out)
+static tt_status unpack_llmc(tt_cli *cli, const char *path, const char *folder)
 {
     static const tt_safetensors_note note = {"format", "pt"};
     tt_llmc *file = NULL;
-    char to[PATH_MAX];
-    snprintf(to, sizeof to, "%s/model.safetensors", out);
-    TT_TRY(tt_file_make_folder(out));
+    const char *to =
+        tt_arena_printf(cli->arena, "%s/model.safetensors", folder);
+    if (to == NULL)
+        return TT_ERR_NOMEM;
     TT_TRY(tt_llmc_read(path, &file));
     tt_status status = set_sizes(cli, &file->sizes);
     if (status == TT_OK)
@@ -145,28 +147,41 @@ static tt_status import_weights(tt_cli *cli, const options *o,
     return status;
 }
 
+static tt_status import_path(tt_cli *cli, const options *o, const char *path,
+                             tt_str *notes)
+{
+    const tt_weights_options how = {0};
+    tt_weights *weights = NULL;
+    tt_status status = tt_weights_open(path, &how, notes, &weights);
+    if (status == TT_OK)
+        status = tt_port_check_out(o->out, tt_weights_folder(weights),
+                                   TT_PORT_FOLDER, cli->arena);
+    if (status == TT_OK)
+        status = import_weights(cli, o, weights, notes);
+    tt_weights_close(weights);
+    return status;
+}
+
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     options o;
-    const tt_weights_options how = {0};
-    tt_weights *weights = NULL;
+    tt_port_out unpacked = {0};
     tt_str notes = {0};
     (void)exit_out;
     TT_TRY(read_options(cli, &o));
     const char *path = cli->word[0];
-    TT_TRY(tt_port_check_out(o.out, path, cli->arena));
+    TT_TRY(tt_port_check_out(o.out, path, TT_PORT_FOLDER, cli->arena));
+    tt_status status = TT_OK;
     if (tt_llmc_is(path)) {
-        TT_TRY(unpack_llmc(cli, path, o.out));
-        path = o.out;
+        status = tt_port_out_begin(o.out, cli->arena, &unpacked);
+        if (status == TT_OK)
+            status = unpack_llmc(cli, path, unpacked.staging);
+        path = unpacked.staging;
     }
-    tt_status status = tt_weights_open(path, &how, &notes, &weights);
-    if (status == TT_OK && !tt_llmc_is(cli->word[0]))
-        status =
-            tt_port_check_out(o.out, tt_weights_folder(weights), cli->arena);
     if (status == TT_OK)
-        status = import_weights(cli, &o, weights, &notes);
+        status = import_path(cli, &o, path, &notes);
     tt_term_print_foreign(stderr, tt_str_text(&notes));
-    tt_weights_close(weights);
+    tt_port_out_drop(&unpacked);
     tt_str_fini(&notes);
     return status;
 }

@@ -88,19 +88,25 @@ bool tt_described_is_run(const char *folder)
            has(folder, "latest");
 }
 
+// Settings as a run writes them down: all of them, and where it is. A file of the user's
+// own that happens to be called config.yaml says less.
+static bool is_resolved(const tt_settings *all)
+{
+    static const char *const keys[] = {"run", "batch", "micro", "accumulate"};
+    for (int i = 0; i < 4; i++)
+        if (tt_settings_find(all, keys[i]) == NULL)
+            return false;
+    return true;
+}
+
 bool tt_described_was_run(const char *folder, tt_arena *arena)
 {
     tt_settings all = {0};
     if (tt_described_is_run(folder) || has(folder, "metrics.jsonl"))
         return true;
     const char *path = tt_arena_printf(arena, "%s/config.yaml", folder);
-    if (path == NULL || !tt_file_exists(path) ||
-        tt_yaml_read(path, arena, &all) != TT_OK)
-        return false;
-    for (int64_t i = 0; i < all.n; i++)
-        if (!is_of_model(all.v[i].key))
-            return true;
-    return false;
+    return path != NULL && tt_file_exists(path) &&
+           tt_yaml_read(path, arena, &all) == TT_OK && is_resolved(&all);
 }
 
 const char *tt_described_tokenizer(const char *folder, tt_arena *arena)

@@ -97,3 +97,11 @@ const tt_origin_file *tt_origin_find(const tt_origin *origin, const char *name)
             return &origin->file[i];
     return NULL;
 }
+
+bool tt_origin_is_name(const char *name)
+{
+    for (int i = 0; i < N_NAMES; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { TT_ORIGIN_MAX = 8 };
@@ -33,5 +34,7 @@ void tt_origin_print(const tt_origin *origin, tt_str *out);
 
 const tt_origin_file *tt_origin_find(const tt_origin *origin,
                                      const char *name); // or NULL
+
+bool tt_origin_is_name(const char *name); // of a file that is kept
 
 #endif

@@ -38,11 +38,7 @@ tt_status tt_port_open(tt_settings *settings, const tt_weights *weights,
                        tt_port_model **model_out);
 void tt_port_close(tt_port_model *model); // NULL is fine
 
-// Fails where `out` must not be written: a run, a checkpoint, or the folder `from`
-// that the model is read from.
-tt_status tt_port_check_out(const char *out, const char *from, tt_arena *arena);
-
-// Writes a folder (made where it is missing). `tokenizer` is a folder or file as
+// Writes a folder, whole or not at all (port_out.h). `tokenizer` is a folder or file as
 // tt_described_tokenizer gives it; NULL: none. What `origin` has is written again. What
 // transformers will compute otherwise is said in `notes` (NULL: not wanted).
 tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,

@@ -7,11 +7,11 @@
 #include "data/tokenizer/tokenizer.h"
 #include "train/described.h"
 #include "train/port.h"
+#include "train/port_out.h"
 #include "train/session.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_TOKENIZER = 1 << 30 }; // bytes of tokenizer.json
 
@@ -91,6 +91,7 @@ static bool lacks_biases(const tt_port_model *m)
 static void print_yaml(const tt_port_model *m, tt_str *out)
 {
     const tt_job *job = m->job;
+    tt_str_add(out, TT_PORT_MARK "\n");
     tt_str_addf(out, "model: %s\n", job->model->name);
     for (const tt_opt *o = job->model->options; o != NULL && o->name; o++) {
         tt_str_addf(out, "model.%s: ", o->name);
@@ -204,28 +205,6 @@ static tt_status write_tensors(const tt_port_model *m, const char *folder)
     return status;
 }
 
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
-}
-
-tt_status tt_port_check_out(const char *out, const char *from, tt_arena *arena)
-{
-    if (is_same_file(out, from))
-        return tt_fail(TT_ERR_ARG,
-                       "out=%s is where the model comes from; name another "
-                       "place, such as out=%s-export",
-                       out, out);
-    if (tt_described_was_run(out, arena))
-        return tt_fail(TT_ERR_ARG,
-                       "out=%s is the folder of a run, whose config.yaml would "
-                       "be lost; name a new folder, such as out=%s-export",
-                       out, out);
-    return TT_OK;
-}
-
 static tt_status write_origin(const char *folder, const tt_origin *origin)
 {
     for (int i = 0; i < origin->n; i++) {
@@ -248,30 +227,40 @@ static tt_status find_end(const char *spec, int32_t *end_out)
     return TT_OK;
 }
 
+// All files of an export.
+static tt_status write_files(const tt_port_model *model, const char *folder,
+                             const char *tokenizer, const tt_origin *origin,
+                             tt_str *json)
+{
+    tt_str yaml = {0};
+    if (tokenizer != NULL)
+        TT_TRY(write_tokenizer(model, folder, tokenizer, origin));
+    TT_TRY(write_origin(folder, origin));
+    if (json->n > 0)
+        TT_TRY(write_text(folder, "config.json", json));
+    print_yaml(model, &yaml);
+    TT_TRY(write_text(folder, "config.yaml", &yaml));
+    return write_tensors(model, folder);
+}
+
 tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
                                const char *tokenizer, const tt_origin *origin,
                                tt_str *notes)
 {
-    tt_str json = {0}, yaml = {0};
+    tt_str json = {0};
+    tt_port_out out;
     int32_t end = -1;
     if (tokenizer != NULL)
         TT_TRY(find_end(tokenizer, &end));
     // What cannot be written is found before anything is.
     tt_status status = tt_port_config_json(model, origin, end, &json);
     if (status == TT_OK)
-        status = tt_file_make_folder(folder);
-    if (status == TT_OK && tokenizer != NULL)
-        status = write_tokenizer(model, folder, tokenizer, origin);
+        status = tt_port_out_begin(folder, model->arena, &out);
     if (status == TT_OK)
-        status = write_origin(folder, origin);
-    if (status == TT_OK && json.n > 0)
-        status = write_text(folder, "config.json", &json);
+        status = tt_port_out_end(
+            &out, write_files(model, out.staging, tokenizer, origin, &json));
     tt_str_fini(&json);
-    TT_TRY(status);
-    print_yaml(model, &yaml);
-    TT_TRY(write_text(folder, "config.yaml", &yaml));
-    TT_TRY(write_tensors(model, folder));
-    if (notes != NULL)
+    if (status == TT_OK && notes != NULL)
         tt_port_note_config(model, notes);
-    return TT_OK;
+    return status;
 }

@@ -420,6 +420,64 @@ TEST(api_trains_opens_and_writes_text)
     leave();
 }
 
+static void keep_note(void *user, int64_t step, const char *text)
+{
+    (void)step;
+    snprintf(user, 512, "%s", text);
+}
+
+// What the program says about an export the library says too.
+TEST(api_export_tells_what_others_compute_otherwise)
+{
+    char folder[] = "/tmp/tutti-use-XXXXXX", note[512] = "";
+    const tutti_watch watch = {.user = note, .note = keep_note};
+    const tutti_watch deaf = {0};
+    enter(folder);
+    write_text("a.txt");
+    tutti_session *s = open_with((const char *const[]){"model",
+                                                       "llama",
+                                                       "model.layers",
+                                                       "1",
+                                                       "model.width",
+                                                       "8",
+                                                       "model.heads",
+                                                       "2",
+                                                       "model.kv_heads",
+                                                       "2",
+                                                       "model.experts",
+                                                       "4",
+                                                       "model.capacity",
+                                                       "1",
+                                                       "seq",
+                                                       "8",
+                                                       "batch",
+                                                       "2",
+                                                       "data",
+                                                       "text",
+                                                       "data.path",
+                                                       "a.txt",
+                                                       "data.tokenizer",
+                                                       "bytes",
+                                                       "run",
+                                                       "run",
+                                                       "train.steps",
+                                                       "1",
+                                                       "threads",
+                                                       "1",
+                                                       NULL});
+    OK(tutti_train(s, NULL, NULL));
+    tutti_destroy(s);
+    OK(tutti_export_watched("run", "out", NULL, &watch));
+    CHECK_MSG(strstr(note, "model.capacity=1 left out") != NULL, "%s", note);
+    CHECK(strchr(note, '\n') == NULL);
+    OK(tutti_export_watched("run", "out", NULL, &deaf));
+    OK(tutti_export_watched("run", "out", NULL, NULL));
+    NO(tutti_export_watched(NULL, "out", NULL, &watch), "from is NULL");
+    NO(tutti_export_watched("run", "run", NULL, &watch), "folder of a run");
+    NO(tutti_export("run", "a.txt", NULL), "is a file");
+    leave();
+}
+
 // A model from outside: a table of the next token.
 static tutti_status build_table(tutti_builder *b, const void *options,
                                 tutti_model_io *io, void *user)

@@ -131,6 +131,60 @@ refuses 'comes from' export hf out=./hf
 cmp config.before gpt/config.yaml || die 'a run lost its settings'
 cmp config.before bare/config.yaml || die 'a run without checkpoints lost its settings'
 
+# An export replaces an earlier one, and nothing else.
+before=$(cat hf/* | sha256sum)
+"$tutti" export gpt out=hf >out || die 'an export over an earlier one'
+[ "$before" = "$(cat hf/* | sha256sum)" ] || die 'the second export differs'
+mkdir foreign notes bare-hub empty
+echo 'learning_rate: 3' >foreign/config.yaml
+echo 'remember the milk' >notes/todo.txt
+cp hub/config.json hub/model.safetensors bare-hub/
+for command in 'export gpt' 'import hub'; do
+    # shellcheck disable=SC2086 # words are an argument each
+    {
+        refuses 'out=foreign holds a model that .tutti export. did not write' \
+            $command out=foreign
+        refuses 'out=notes holds todo.txt, which is not of an export' \
+            $command out=notes
+        refuses 'did not write; name a new folder' $command out=bare-hub
+        refuses 'is a file, and an export is a folder' $command out=text
+        refuses 'out=. holds .*, which is not of an export' $command out=.
+    }
+done
+refuses 'is no earlier export with format=llmc' export hf out=text format=llmc
+refuses 'is no earlier export with format=onnx' export hf out=text format=onnx
+refuses 'name it, as in out=empty/model.bin' export hf out=empty format=llmc
+"$tutti" export hf out=model.bin format=llmc >out || die 'llm.c over llm.c'
+[ "$(cat foreign/*)" = 'learning_rate: 3' ] || die 'a file of the user is gone'
+[ "$(cat notes/*)" = 'remember the milk' ] || die 'a file of the user is gone'
+(cd empty && "$tutti" export ../gpt out=. >out.txt 2>&1) &&
+    die 'an export beside out.txt'
+rm -f empty/out.txt
+(cd empty && "$tutti" export ../gpt out=. >../out 2>&1) || die 'out=.'
+[ -s empty/model.safetensors ] && (cd empty && [ -s config.yaml ]) ||
+    die 'an export into this folder'
+"$tutti" import model.bin out=empty >out || die 'an import over an export'
+[ ! -e empty/tokenizer.json ] || die 'a file of the old export is left'
+"$tutti" export gpt out=new/deep/in >out && [ -s new/deep/in/config.yaml ] ||
+    die 'an export into new folders'
+
+# One that fails leaves nothing, and the earlier one as it was.
+cp gpt/config.yaml config.before
+before=$(cat hf/* | sha256sum)
+for out in hf fresh new2/deep; do
+    (
+        trap '' XFSZ
+        ulimit -f 16
+        "$tutti" export gpt out=$out >/dev/null 2>&1
+    ) && die "an export without room to $out"
+done
+[ "$before" = "$(cat hf/* | sha256sum)" ] || die 'a failed export changed another'
+[ ! -e fresh ] && [ ! -e new2 ] || die 'a failed export left a folder'
+# Nor does one that was killed, once the next has come.
+mkdir .tmp-hf-999999999-0
+"$tutti" export gpt out=hf >out
+[ -z "$(find . -name '.tmp-*')" ] || die "left: $(find . -name '.tmp-*')"
+
 # What a run learnt is in its checkpoints, whatever lies beside them.
 "$tutti" sample gpt prompt=To tokens=20 seed=3 >want.txt
 cp -r gpt beside
