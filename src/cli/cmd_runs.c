@@ -247,8 +247,8 @@ static tt_status compare(const tt_runs *runs, const tt_cli *cli, bool is_json,
     tt_json json = {.out = out};
     const int n = cli->n_words - 1;
     if (n < 2)
-        return tt_fail(TT_ERR_ARG, "give two runs or more to compare, by id or "
-                                   "folder");
+        return tt_fail(TT_ERR_ARG, "give two runs or more to compare, by id, "
+                                   "name or folder");
     tt_runs_one *one = tt_arena_alloc(runs->arena, n * (int64_t)sizeof(*one));
     if (one == NULL)
         return TT_ERR_NOMEM;
@@ -290,7 +290,8 @@ static tt_status dispatch(tt_runs *runs, const tt_cli *cli, bool is_json,
     if (strcmp(verb, "show") == 0) {
         TT_TRY(check_words(cli, verb, 1));
         if (word == NULL)
-            return tt_fail(TT_ERR_ARG, "which run? tutti runs show ID|FOLDER");
+            return tt_fail(TT_ERR_ARG,
+                           "which run? tutti runs show ID|NAME|FOLDER");
         return show(runs, word, is_json, out);
     }
     if (strcmp(verb, "compare") == 0)
@@ -361,9 +362,11 @@ static const tt_flag flags[] = {
 const tt_command_def tt_command_runs = {
     .name = "runs",
     .doc = "The runs that were made: list, show, compare, best.",
-    .usage = "[list | show ID|FOLDER | compare ID|FOLDER ... [--html] "
+    .usage = "[list | show RUN | compare RUN ... [--html] "
              "[out=FILE] | best [METRIC]] [--json]",
     .detail =
+        "A RUN is an id of the list, a folder, or the last part of a folder "
+        "in the list.\n"
         "compare prints settings that differ, the last of every metric and "
         "the losses on\none scale; with --html it writes a page and prints its "
         "name.\n"

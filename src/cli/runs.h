@@ -24,7 +24,7 @@ typedef struct tt_runs_one { // a run and what its folder says
     bool has_metrics;
 } tt_runs_one;
 
-// The run called by its id or its folder.
+// The run called by its id, its folder or the last part of that.
 tt_status tt__runs_find(const tt_runs *runs, const char *word,
                         tt_runs_one *out);
 

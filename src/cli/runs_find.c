@@ -1,4 +1,4 @@
-// runs_find - runs by id or folder, and small facts about one.
+// runs_find - runs by id, folder or name, and small facts about one.
 
 #include "base/file.h"
 #include "base/json_read.h"
@@ -152,6 +152,35 @@ const char *tt__runs_when(const tt_runs_one *one, int n)
     return when;
 }
 
+static const char *last_part(const char *folder)
+{
+    const char *slash = strrchr(folder, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : folder;
+}
+
+// By the last part of the folder, as lists and pages call it; several may have it.
+static tt_status row_of_name(const tt_runs *runs, const char *word,
+                             const tt_history_row **row_out)
+{
+    tt_str ids = {0};
+    int n = 0;
+    for (int64_t i = 0; i < runs->n; i++) {
+        if (strcmp(last_part(runs->row[i].folder), word) != 0)
+            continue;
+        *row_out = &runs->row[i];
+        tt_str_addf(&ids, "%s%lld", n++ == 0 ? "" : ", ",
+                    (long long)runs->row[i].id);
+    }
+    tt_status status = tt_str_status(&ids);
+    if (status == TT_OK && n > 1)
+        status = tt_fail(TT_ERR_ARG,
+                         "%d runs are called \"%s\": give an id (%s), or the "
+                         "folder",
+                         n, word, tt_str_text(&ids));
+    tt_str_fini(&ids);
+    return status;
+}
+
 tt_status tt__runs_find(const tt_runs *runs, const char *word, tt_runs_one *out)
 {
     char full[PATH_MAX];
@@ -167,9 +196,11 @@ tt_status tt__runs_find(const tt_runs *runs, const char *word, tt_runs_one *out)
         }
     }
     if (row == NULL)
+        TT_TRY(row_of_name(runs, word, &row));
+    if (row == NULL)
         return tt_fail(TT_ERR_ARG,
-                       "there is no run \"%s\"; `tutti runs` lists them, and "
-                       "the folder of a run will do too",
+                       "there is no run \"%s\"; `tutti runs` lists them: give "
+                       "an id, a folder or its last part",
                        word);
     one.row = *row;
     add_metrics(&one, runs->arena);
@@ -190,12 +221,6 @@ const char *tt__runs_error(const tt_history_row *row, tt_arena *arena)
         return NULL;
     return tt_json_text(tt_json_get(read_facts(row->folder, arena), "error"),
                         NULL);
-}
-
-static const char *last_part(const char *folder)
-{
-    const char *slash = strrchr(folder, '/');
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : folder;
 }
 
 tt_status tt__runs_name(tt_runs_one *one, int n, tt_arena *arena)

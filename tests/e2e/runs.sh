@@ -66,6 +66,17 @@ sed -n 2p "$folder/out" | grep -q 'done' || die 'tutti runs best loss'
 "$TUTTI" runs best accuracy >"$folder/out"
 grep -q 'no run has that' "$folder/out" || die 'tutti runs best accuracy'
 
+# By the last part of the folder too, where one run has it.
+"$TUTTI" runs compare run1 run2 >"$folder/out" || die 'compare by names'
+grep -q '^setting  *run1  *run2$' "$folder/out" || die 'compare by names: which'
+"$TUTTI" runs show run2 >"$folder/out" || die 'show by name'
+grep -q '^  run  *2$' "$folder/out" || die 'show by name: which'
+"$TUTTI" train examples/gpt-tiny.yaml run="$folder/other/run2" train.steps=2 \
+    >"$folder/out" 2>&1 || die 'another of that name'
+fails '2 runs are called "run2": give an id (3, 2)' runs compare run1 run2
+rm -r "$folder/other"
+"$TUTTI" runs show "$folder/run2" >"$folder/out" || die 'the folder decides'
+
 # Without its folder a run is still a row; without its row, still a folder.
 mv "$folder/run2" "$folder/moved"
 "$TUTTI" runs show 2 >"$folder/out" || die 'a run without its folder'
