@@ -2,7 +2,9 @@
 """Every def has one line in its folder's list.h, and every line has its def.
 
 A def is `const tt_<kind>_def tt_<...>_<name>` in a .c file; its line in the
-nearest list.h, in the file's folder or above, is `TT_<KIND>(<name>)`.
+nearest list.h, in the file's folder or above, is `TT_<KIND>(<name>)`. A file may
+have its defs in one array, `const tt_<kind>_def tt__<folder>_<file>_<kind>s[]`; its
+line is `TT_<KIND>S(<file>)`.
 """
 import collections
 import pathlib
@@ -11,7 +13,8 @@ import sys
 
 SRC = pathlib.Path("src")
 LINE = re.compile(r"^\s*TT_([A-Z0-9_]+)\(([A-Za-z0-9_]+)\)")
-DEF = re.compile(r"^const tt_([a-z0-9_]+?)_def\s+tt_([a-z0-9_]+)(?:\[\])?\s*=", re.M)
+DEF = re.compile(r"^const tt_([a-z0-9_]+?)_def\s+tt_([a-z0-9_]+)\s*=", re.M)
+ARRAY = re.compile(r"^const tt_([a-z0-9_]+?)_def\s+(tt_\w+)\[\]\s*=", re.M)
 
 
 def read_list(path):
@@ -64,6 +67,17 @@ for path in sorted(SRC.rglob("*.c")):
         if key not in lists[home]:
             problems.append(
                 f"{path}: tt_{symbol} has no line TT_{kind.upper()}({key[1]}) in {home}"
+            )
+
+    for m in ARRAY.finditer(path.read_text()):
+        kind, symbol = m[1] + "s", m[2]
+        wanted = f"tt__{home.parent.name}_{path.stem}_{kind}"
+        defined[home].add((kind, path.stem))
+        if symbol != wanted:
+            problems.append(f"{path}: {symbol} should be {wanted}")
+        elif (kind, path.stem) not in lists[home]:
+            problems.append(
+                f"{path}: {symbol} has no line TT_{kind.upper()}({path.stem}) in {home}"
             )
 
 for path, lines in lists.items():

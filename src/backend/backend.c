@@ -39,9 +39,10 @@ static bool has_dtype(tt_target *target, tt_dtype dtype)
 static bool wants(tt_target *target, const tt_op_def *op)
 {
     const tt_kernel_def *const *own = ((tt_backend *)target)->def->kernels;
-    for (int i = 0; own != tt_ref_kernels && own[i] != NULL; i++)
-        if (own[i]->op == op)
-            return true;
+    for (; own != tt_ref_kernels && *own != NULL; own++)
+        for (const tt_kernel_def *def = *own; def->name != NULL; def++)
+            if (def->op == op)
+                return true;
     return false;
 }
 

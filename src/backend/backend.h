@@ -48,8 +48,9 @@ typedef struct tt_memory_def {
 
 typedef struct tt_backend_def {
     const char *name, *doc;
-    // Ends with NULL; searched in order, then those of ref: on memory of its own
-    // a reference kernel works on copies in the host's (see stage.h).
+    // Arrays of kernels, one per file, each ended by {0}; NULL ends the list. They
+    // are searched in order, then those of ref: on memory of its own a reference
+    // kernel works on copies in the host's (see stage.h).
     const tt_kernel_def *const *kernels;
     const tt_memory_def *memory; // NULL: the host's
     const tt_queue_def *queue;   // of memory that is not; NULL: no wire there

@@ -160,29 +160,36 @@ static tt_status try_def(tt_backend *backend, const tt_kernel_def *def,
     return TT_OK;
 }
 
-static tt_status search(tt_backend *backend, const tt_site *wanted, chosen *k,
-                        tt_choice *choice)
+static tt_status search_list(tt_backend *backend,
+                             const tt_kernel_def *const *list,
+                             const tt_site *wanted, chosen *k,
+                             tt_choice *choice)
 {
-    const tt_kernel_def *const *lists[] = {backend->def->kernels,
-                                           tt_ref_kernels};
-    for (int l = 0; l < 2; l++) {
-        if (l == 1 && lists[0] == lists[1])
-            break;
-        for (int i = 0; lists[l][i] != NULL; i++) {
-            if (lists[l][i]->op != wanted->op)
+    for (; *list != NULL; list++)
+        for (const tt_kernel_def *def = *list; def->name != NULL; def++) {
+            if (def->op != wanted->op)
                 continue;
-            const tt_status s =
-                try_def(backend, lists[l][i], wanted, k, choice);
-            if (s == TT_OK && l == 1 && backend->def->memory != NULL)
-                return add_stage(backend, k, choice);
+            const tt_status s = try_def(backend, def, wanted, k, choice);
             if (s != TT_ERR_UNSUPPORTED)
                 return s;
         }
-    }
-    if (wanted->op->kernel == NULL)
-        return TT_ERR_UNSUPPORTED;
-    TT_TRY(try_def(backend, wanted->op->kernel, wanted, k, choice));
-    return backend->def->memory == NULL ? TT_OK : add_stage(backend, k, choice);
+    return TT_ERR_UNSUPPORTED;
+}
+
+static tt_status search(tt_backend *backend, const tt_site *wanted, chosen *k,
+                        tt_choice *choice)
+{
+    const tt_kernel_def *const *own = backend->def->kernels;
+    tt_status status = search_list(backend, own, wanted, k, choice);
+    if (status != TT_ERR_UNSUPPORTED)
+        return status;
+    if (own != tt_ref_kernels)
+        status = search_list(backend, tt_ref_kernels, wanted, k, choice);
+    if (status == TT_ERR_UNSUPPORTED && wanted->op->kernel != NULL)
+        status = try_def(backend, wanted->op->kernel, wanted, k, choice);
+    return status == TT_OK && backend->def->memory != NULL
+               ? add_stage(backend, k, choice)
+               : status;
 }
 
 // The first input in a layout, or NULL.

@@ -57,4 +57,13 @@ struct tt_kernel_def {
     tt_kernel_release_fn *release; // NULL: tt_free(state)
 };
 
+// A file has its defs in one array, tt__<backend>_<file>_kernels, which ends with
+// {0}. Nearly every kernel is named after its backend and its operator:
+// {TT_KERNEL(cpu, gelu), .run = run_gelu} is "cpu.gelu" of tt_op_gelu.
+#define TT_KERNEL(backend, operator)                                           \
+    .name = #backend "." #operator, .op = & tt_op_##operator
+
+// All operands may have gaps.
+#define TT_STRIDED .strided_in = ~0u, .strided_out = ~0u
+
 #endif

@@ -35,15 +35,16 @@ static struct device {
     const char *stops; // an operator that cannot be recorded
 } device;
 
-static tt_kernel_def kernel[256];
-static const tt_kernel_def *kernels[257];
+static tt_kernel_def kernel[257];
+static const tt_kernel_def *const kernels[] = {kernel, NULL};
 
 static const tt_kernel_def *plain_kernel(const tt_op_def *op)
 {
-    int i = 0;
-    while (tt_ref_kernels[i]->op != op)
-        i++;
-    return tt_ref_kernels[i];
+    for (int i = 0; tt_ref_kernels[i] != NULL; i++)
+        for (const tt_kernel_def *k = tt_ref_kernels[i]; k->name != NULL; k++)
+            if (k->op == op)
+                return k;
+    return NULL;
 }
 
 static tt_status run(void *state, const tt_site *site, const tt_args *args)
@@ -64,17 +65,15 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
 static void make_kernels(const char *without)
 {
     int n = 0;
-    for (int i = 0; tt_ref_kernels[i] != NULL; i++) {
-        if (without != NULL &&
-            strcmp(tt_ref_kernels[i]->op->name, without) == 0)
-            continue;
-        CHECK(n < 256);
-        kernel[n] = *tt_ref_kernels[i];
-        kernel[n].run = run;
-        kernels[n] = &kernel[n];
-        n++;
-    }
-    kernels[n] = NULL;
+    for (int i = 0; tt_ref_kernels[i] != NULL; i++)
+        for (const tt_kernel_def *k = tt_ref_kernels[i]; k->name != NULL; k++) {
+            if (without != NULL && strcmp(k->op->name, without) == 0)
+                continue;
+            CHECK(n < 256);
+            kernel[n] = *k;
+            kernel[n++].run = run;
+        }
+    kernel[n] = (tt_kernel_def){0};
 }
 
 static tt_status alloc_block(tt_backend *backend, int64_t bytes, void **out)

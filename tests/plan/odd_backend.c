@@ -143,37 +143,18 @@ static int64_t layout_bytes(tt_backend *backend, int32_t layout)
     return (COUNT + (layout == ODD_PADDED)) * 8;
 }
 
-static const tt_kernel_def reorder = {
-    .name = "odd.reorder",
-    .op = &tt_op_reorder,
-    .strided_in = 1,
-    .strided_out = 1,
-    .can = can_reorder,
-    .run = run_reorder,
+static const tt_kernel_def own[] = {
+    {TT_KERNEL(odd, reorder), .strided_in = 1, .strided_out = 1,
+     .can = can_reorder, .run = run_reorder},
+    {TT_KERNEL(odd, matmul), .can = can_matmul, .prepare = prepare_matmul,
+     .run = run_matmul},
+    {TT_KERNEL(odd, matmul_grad_w), .accumulates = true, .can = can_grad_w,
+     .run = run_grad_w},
+    {TT_KERNEL(odd, scale), .strided_in = 1, .strided_out = 1,
+     .run = run_scale},
+    {0},
 };
-static const tt_kernel_def matmul = {
-    .name = "odd.matmul",
-    .op = &tt_op_matmul,
-    .can = can_matmul,
-    .prepare = prepare_matmul,
-    .run = run_matmul,
-};
-static const tt_kernel_def grad_w = {
-    .name = "odd.matmul_grad_w",
-    .op = &tt_op_matmul_grad_w,
-    .accumulates = true,
-    .can = can_grad_w,
-    .run = run_grad_w,
-};
-static const tt_kernel_def scale = {
-    .name = "odd.scale",
-    .op = &tt_op_scale,
-    .strided_in = 1,
-    .strided_out = 1,
-    .run = run_scale,
-};
-static const tt_kernel_def *const kernels[] = {&reorder, &matmul, &grad_w,
-                                               &scale, NULL};
+static const tt_kernel_def *const kernels[] = {own, NULL};
 
 const tt_backend_def odd_backend = {
     .name = "odd",

@@ -167,98 +167,24 @@ static tt_status run_swiglu_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_gelu = {
-    .name = "cpu.gelu",
-    .op = &tt_op_gelu,
-    .in_place = true,
-    .can = can,
-    .run = run_gelu,
-};
-
-const tt_kernel_def tt_kernel_cpu_gelu_grad = {
-    .name = "cpu.gelu_grad",
-    .op = &tt_op_gelu_grad,
-    .in_place = true,
-    .can = can,
-    .run = run_gelu_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_relu = {
-    .name = "cpu.relu",
-    .op = &tt_op_relu,
-    .in_place = true,
-    .can = can,
-    .run = run_relu,
-};
-
-const tt_kernel_def tt_kernel_cpu_relu_grad = {
-    .name = "cpu.relu_grad",
-    .op = &tt_op_relu_grad,
-    .in_place = true,
-    .can = can,
-    .run = run_relu_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_silu = {
-    .name = "cpu.silu",
-    .op = &tt_op_silu,
-    .in_place = true,
-    .can = can,
-    .run = run_silu,
-};
-
-const tt_kernel_def tt_kernel_cpu_silu_grad = {
-    .name = "cpu.silu_grad",
-    .op = &tt_op_silu_grad,
-    .in_place = true,
-    .can = can,
-    .run = run_silu_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_tanh = {
-    .name = "cpu.tanh",
-    .op = &tt_op_tanh,
-    .in_place = true,
-    .can = can,
-    .run = run_tanh,
-};
-
-const tt_kernel_def tt_kernel_cpu_tanh_grad = {
-    .name = "cpu.tanh_grad",
-    .op = &tt_op_tanh_grad,
-    .in_place = true,
-    .can = can,
-    .run = run_tanh_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_sigmoid = {
-    .name = "cpu.sigmoid",
-    .op = &tt_op_sigmoid,
-    .in_place = true,
-    .can = can,
-    .run = run_sigmoid,
-};
-
-const tt_kernel_def tt_kernel_cpu_sigmoid_grad = {
-    .name = "cpu.sigmoid_grad",
-    .op = &tt_op_sigmoid_grad,
-    .in_place = true,
-    .can = can,
-    .run = run_sigmoid_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_swiglu = {
-    .name = "cpu.swiglu",
-    .op = &tt_op_swiglu,
-    .in_place = true,
-    .can = can,
-    .run = run_swiglu,
-};
-
-const tt_kernel_def tt_kernel_cpu_swiglu_grad = {
-    .name = "cpu.swiglu_grad",
-    .op = &tt_op_swiglu_grad,
-    .in_place = true,
-    .can = can,
-    .run = run_swiglu_grad,
+const tt_kernel_def tt__cpu_activation_kernels[] = {
+    {TT_KERNEL(cpu, gelu), .in_place = true, .can = can, .run = run_gelu},
+    {TT_KERNEL(cpu, gelu_grad), .in_place = true, .can = can,
+     .run = run_gelu_grad},
+    {TT_KERNEL(cpu, relu), .in_place = true, .can = can, .run = run_relu},
+    {TT_KERNEL(cpu, relu_grad), .in_place = true, .can = can,
+     .run = run_relu_grad},
+    {TT_KERNEL(cpu, silu), .in_place = true, .can = can, .run = run_silu},
+    {TT_KERNEL(cpu, silu_grad), .in_place = true, .can = can,
+     .run = run_silu_grad},
+    {TT_KERNEL(cpu, tanh), .in_place = true, .can = can, .run = run_tanh},
+    {TT_KERNEL(cpu, tanh_grad), .in_place = true, .can = can,
+     .run = run_tanh_grad},
+    {TT_KERNEL(cpu, sigmoid), .in_place = true, .can = can, .run = run_sigmoid},
+    {TT_KERNEL(cpu, sigmoid_grad), .in_place = true, .can = can,
+     .run = run_sigmoid_grad},
+    {TT_KERNEL(cpu, swiglu), .in_place = true, .can = can, .run = run_swiglu},
+    {TT_KERNEL(cpu, swiglu_grad), .in_place = true, .can = can,
+     .run = run_swiglu_grad},
+    {0},
 };

@@ -156,56 +156,16 @@ static tt_status run_tally(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_add = {
-    .name = "cpu.add",
-    .op = &tt_op_add,
-    .in_place = true,
-    .can = can_binary,
-    .run = run_add,
-};
-
-const tt_kernel_def tt_kernel_cpu_mul = {
-    .name = "cpu.mul",
-    .op = &tt_op_mul,
-    .in_place = true,
-    .can = can_binary,
-    .run = run_mul,
-};
-
-const tt_kernel_def tt_kernel_cpu_scale = {
-    .name = "cpu.scale",
-    .op = &tt_op_scale,
-    .in_place = true,
-    .can = can_unary,
-    .run = run_scale,
-};
-
-const tt_kernel_def tt_kernel_cpu_cast = {
-    .name = "cpu.cast",
-    .op = &tt_op_cast,
-    .can = can_cast,
-    .run = run_cast,
-};
-
-const tt_kernel_def tt_kernel_cpu_fill = {
-    .name = "cpu.fill",
-    .op = &tt_op_fill,
-    .can = can_cast,
-    .run = run_fill,
-};
-
-const tt_kernel_def tt_kernel_cpu_offer = {
-    .name = "cpu.offer",
-    .op = &tt_op_offer,
-    .accumulates = true,
-    .can = can_cast,
-    .run = run_offer,
-};
-
-const tt_kernel_def tt_kernel_cpu_tally = {
-    .name = "cpu.tally",
-    .op = &tt_op_tally,
-    .accumulates = true,
-    .can = can_cast,
-    .run = run_tally,
+const tt_kernel_def tt__cpu_arith_kernels[] = {
+    {TT_KERNEL(cpu, add), .in_place = true, .can = can_binary, .run = run_add},
+    {TT_KERNEL(cpu, mul), .in_place = true, .can = can_binary, .run = run_mul},
+    {TT_KERNEL(cpu, scale), .in_place = true, .can = can_unary,
+     .run = run_scale},
+    {TT_KERNEL(cpu, cast), .can = can_cast, .run = run_cast},
+    {TT_KERNEL(cpu, fill), .can = can_cast, .run = run_fill},
+    {TT_KERNEL(cpu, offer), .accumulates = true, .can = can_cast,
+     .run = run_offer},
+    {TT_KERNEL(cpu, tally), .accumulates = true, .can = can_cast,
+     .run = run_tally},
+    {0},
 };

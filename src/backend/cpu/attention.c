@@ -217,30 +217,14 @@ static tt_status run_merge(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_attention = {
-    .name = "cpu.attention",
-    .op = &tt_op_attention,
-    .strided_in = 1U << Q | 1U << K | 1U << V,
-    .strided_out = 1,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cpu_attention_grad = {
-    .name = "cpu.attention_grad",
-    .op = &tt_op_attention_grad,
-    .strided_in = 1U << Q | 1U << K | 1U << V | 1U << O | 1U << DO,
-    .strided_out = 1U << Q | 1U << K | 1U << V,
-    .can = can_grad,
-    .prepare = prepare,
-    .run = run_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_attention_merge = {
-    .name = "cpu.attention_merge",
-    .op = &tt_op_attention_merge,
-    .in_place = true,
-    .can = can_merge,
-    .run = run_merge,
+const tt_kernel_def tt__cpu_attention_kernels[] = {
+    {TT_KERNEL(cpu, attention), .strided_in = 1U << Q | 1U << K | 1U << V,
+     .strided_out = 1, .can = can, .prepare = prepare, .run = run},
+    {TT_KERNEL(cpu, attention_grad),
+     .strided_in = 1U << Q | 1U << K | 1U << V | 1U << O | 1U << DO,
+     .strided_out = 1U << Q | 1U << K | 1U << V, .can = can_grad,
+     .prepare = prepare, .run = run_grad},
+    {TT_KERNEL(cpu, attention_merge), .in_place = true, .can = can_merge,
+     .run = run_merge},
+    {0},
 };

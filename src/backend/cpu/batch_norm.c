@@ -11,11 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-static tt_kernel_can_fn can;
-static tt_kernel_prepare_fn prepare;
-static tt_kernel_run_fn run, run_moments, run_apply;
-static tt_kernel_run_fn run_grad, run_sums, run_grad_apply;
-
 // Rooms of a value per channel: doubles first.
 enum { SUMS = 0, TOTALS = 2, N_DOUBLES = 4 };
 enum { GAMMA, BETA, MEAN, RSTD, N_FLOATS };
@@ -258,15 +253,6 @@ static tt_status run(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_batch_norm = {
-    .name = "cpu.batch_norm",
-    .op = &tt_op_batch_norm,
-    .in_place = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
 // Where moment `i` of a row is in a pair [2, rows, channels].
 static int64_t pair_at(const state *s, int i, int64_t row)
 {
@@ -312,14 +298,6 @@ static tt_status run_moments(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_batch_norm_moments = {
-    .name = "cpu.batch_norm_moments",
-    .op = &tt_op_batch_norm_moments,
-    .can = can,
-    .prepare = prepare,
-    .run = run_moments,
-};
-
 static void set_statistics(const tt_simd_channels_args *a)
 {
     for (int64_t c = 0; c < a->channels; c++) {
@@ -357,15 +335,6 @@ static tt_status run_apply(void *kernel_state, const tt_site *site,
     move_running(s, site, args);
     return TT_OK;
 }
-
-const tt_kernel_def tt_kernel_cpu_batch_norm_apply = {
-    .name = "cpu.batch_norm_apply",
-    .op = &tt_op_batch_norm_apply,
-    .in_place = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run_apply,
-};
 
 // ---- backward ----
 
@@ -426,15 +395,6 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_batch_norm_grad = {
-    .name = "cpu.batch_norm_grad",
-    .op = &tt_op_batch_norm_grad,
-    .in_place = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run_grad,
-};
-
 static tt_status run_sums(void *kernel_state, const tt_site *site,
                           const tt_args *args)
 {
@@ -449,14 +409,6 @@ static tt_status run_sums(void *kernel_state, const tt_site *site,
     }
     return TT_OK;
 }
-
-const tt_kernel_def tt_kernel_cpu_batch_norm_grad_sums = {
-    .name = "cpu.batch_norm_grad_sums",
-    .op = &tt_op_batch_norm_grad_sums,
-    .can = can,
-    .prepare = prepare,
-    .run = run_sums,
-};
 
 static tt_status run_grad_apply(void *kernel_state, const tt_site *site,
                                 const tt_args *args)
@@ -477,11 +429,18 @@ static tt_status run_grad_apply(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_batch_norm_grad_apply = {
-    .name = "cpu.batch_norm_grad_apply",
-    .op = &tt_op_batch_norm_grad_apply,
-    .in_place = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run_grad_apply,
+const tt_kernel_def tt__cpu_batch_norm_kernels[] = {
+    {TT_KERNEL(cpu, batch_norm), .in_place = true, .can = can,
+     .prepare = prepare, .run = run},
+    {TT_KERNEL(cpu, batch_norm_grad), .in_place = true, .can = can,
+     .prepare = prepare, .run = run_grad},
+    {TT_KERNEL(cpu, batch_norm_moments), .can = can, .prepare = prepare,
+     .run = run_moments},
+    {TT_KERNEL(cpu, batch_norm_apply), .in_place = true, .can = can,
+     .prepare = prepare, .run = run_apply},
+    {TT_KERNEL(cpu, batch_norm_grad_sums), .can = can, .prepare = prepare,
+     .run = run_sums},
+    {TT_KERNEL(cpu, batch_norm_grad_apply), .in_place = true, .can = can,
+     .prepare = prepare, .run = run_grad_apply},
+    {0},
 };

@@ -76,10 +76,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_square_bins = {
-    .name = "cpu.square_bins",
-    .op = &tt_op_square_bins,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
+const tt_kernel_def tt__cpu_bins_kernels[] = {
+    {TT_KERNEL(cpu, square_bins), .can = can, .prepare = prepare, .run = run},
+    {0},
 };

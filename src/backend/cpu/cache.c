@@ -150,21 +150,11 @@ static tt_status run(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_cache_write = {
-    .name = "cpu.cache_write",
-    .op = &tt_op_cache_write,
-    .strided_in = 2,
-    .can = can_write,
-    .prepare = prepare_write,
-    .run = run_write,
-};
-
-const tt_kernel_def tt_kernel_cpu_attention_cached = {
-    .name = "cpu.attention_cached",
-    .op = &tt_op_attention_cached,
-    .strided_in = 1U << Q | 1U << K | 1U << V,
-    .strided_out = 1,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
+const tt_kernel_def tt__cpu_cache_kernels[] = {
+    {TT_KERNEL(cpu, attention_cached),
+     .strided_in = 1U << Q | 1U << K | 1U << V, .strided_out = 1, .can = can,
+     .prepare = prepare, .run = run},
+    {TT_KERNEL(cpu, cache_write), .strided_in = 2, .can = can_write,
+     .prepare = prepare_write, .run = run_write},
+    {0},
 };

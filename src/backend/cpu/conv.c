@@ -16,11 +16,6 @@
 
 #include <omp.h>
 
-static tt_kernel_can_fn can;
-static tt_kernel_prepare_fn prepare, prepare_grad_x;
-static tt_kernel_run_fn run, run_grad_x;
-static tt_kernel_release_fn release;
-
 enum { LEAST_CHANNELS = 16, LEAST_TILES = 24 };
 
 static void release(void *state)
@@ -187,15 +182,6 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return run_prim(state, data, args->scratch);
 }
 
-const tt_kernel_def tt_kernel_cpu_conv = {
-    .name = "cpu.conv",
-    .op = &tt_op_conv,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
-};
-
 // ---- conv_grad_x(dy, w, ~x) ----
 
 static tt_status prepare_grad_x(tt_backend *backend, tt_site *site,
@@ -220,11 +206,10 @@ static tt_status run_grad_x(void *state, const tt_site *site,
     return run_prim(state, data, args->scratch);
 }
 
-const tt_kernel_def tt_kernel_cpu_conv_grad_x = {
-    .name = "cpu.conv_grad_x",
-    .op = &tt_op_conv_grad_x,
-    .can = can,
-    .prepare = prepare_grad_x,
-    .run = run_grad_x,
-    .release = release,
+const tt_kernel_def tt__cpu_conv_kernels[] = {
+    {TT_KERNEL(cpu, conv), .can = can, .prepare = prepare, .run = run,
+     .release = release},
+    {TT_KERNEL(cpu, conv_grad_x), .can = can, .prepare = prepare_grad_x,
+     .run = run_grad_x, .release = release},
+    {0},
 };

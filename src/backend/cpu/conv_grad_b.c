@@ -5,10 +5,6 @@
 #include "base/alloc.h"
 #include "ops/ops.h"
 
-static tt_kernel_can_fn can;
-static tt_kernel_prepare_fn prepare;
-static tt_kernel_run_fn run;
-
 typedef struct state {
     tt_simd_channels_args args;
     float zero[]; // per channel: the sums are those of dy - 0
@@ -65,11 +61,8 @@ static tt_status run(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_conv_grad_b = {
-    .name = "cpu.conv_grad_b",
-    .op = &tt_op_conv_grad_b,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
+const tt_kernel_def tt__cpu_conv_grad_b_kernels[] = {
+    {TT_KERNEL(cpu, conv_grad_b), .accumulates = true, .can = can,
+     .prepare = prepare, .run = run},
+    {0},
 };

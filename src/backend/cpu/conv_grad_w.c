@@ -14,11 +14,6 @@
 
 #include <omp.h>
 
-static tt_kernel_can_fn can;
-static tt_kernel_prepare_fn prepare;
-static tt_kernel_run_fn run;
-static tt_kernel_release_fn release;
-
 enum { MAX_PIECES = 8 };
 
 typedef struct piece {
@@ -251,11 +246,8 @@ static tt_status run(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_conv_grad_w = {
-    .name = "cpu.conv_grad_w",
-    .op = &tt_op_conv_grad_w,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
+const tt_kernel_def tt__cpu_conv_grad_w_kernels[] = {
+    {TT_KERNEL(cpu, conv_grad_w), .can = can, .prepare = prepare, .run = run,
+     .release = release},
+    {0},
 };

@@ -6,11 +6,11 @@
 #include "backend/backend.h"
 #include "backend/cpu/dnnl.h"
 
-#define TT_KERNEL(name) extern const tt_kernel_def tt_kernel_##name;
+#define TT_KERNELS(file) extern const tt_kernel_def tt__cpu_##file##_kernels[];
 #include "backend/cpu/list.h"
-#undef TT_KERNEL
+#undef TT_KERNELS
 
-extern const tt_kernel_def *const tt_cpu_kernels[]; // ends with NULL
+extern const tt_kernel_def *const tt_cpu_kernels[]; // see tt_backend_def
 
 static inline tt__dnnl *tt__cpu_dnnl(const tt_backend *backend)
 {

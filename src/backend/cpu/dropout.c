@@ -117,10 +117,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_dropout = {
-    .name = "cpu.dropout",
-    .op = &tt_op_dropout,
-    .in_place = true,
-    .can = can,
-    .run = run,
+const tt_kernel_def tt__cpu_dropout_kernels[] = {
+    {TT_KERNEL(cpu, dropout), .in_place = true, .can = can, .run = run},
+    {0},
 };

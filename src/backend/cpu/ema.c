@@ -44,10 +44,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_ema = {
-    .name = "cpu.ema",
-    .op = &tt_op_ema,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
+const tt_kernel_def tt__cpu_ema_kernels[] = {
+    {TT_KERNEL(cpu, ema), .can = can, .prepare = prepare, .run = run},
+    {0},
 };

@@ -264,36 +264,14 @@ static tt_status run_position_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_embedding = {
-    .name = "cpu.embedding",
-    .op = &tt_op_embedding,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cpu_embedding_grad = {
-    .name = "cpu.embedding_grad",
-    .op = &tt_op_embedding_grad,
-    .accumulates = true,
-    .can = can_grad,
-    .prepare = prepare,
-    .run = run_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_position_embedding = {
-    .name = "cpu.position_embedding",
-    .op = &tt_op_position_embedding,
-    .in_place = true,
-    .can = can_position,
-    .run = run_position,
-};
-
-const tt_kernel_def tt_kernel_cpu_position_embedding_grad = {
-    .name = "cpu.position_embedding_grad",
-    .op = &tt_op_position_embedding_grad,
-    .accumulates = true,
-    .can = can_position_grad,
-    .prepare = prepare_position_grad,
-    .run = run_position_grad,
+const tt_kernel_def tt__cpu_embed_kernels[] = {
+    {TT_KERNEL(cpu, embedding), .can = can, .prepare = prepare, .run = run},
+    {TT_KERNEL(cpu, embedding_grad), .accumulates = true, .can = can_grad,
+     .prepare = prepare, .run = run_grad},
+    {TT_KERNEL(cpu, position_embedding), .in_place = true, .can = can_position,
+     .run = run_position},
+    {TT_KERNEL(cpu, position_embedding_grad), .accumulates = true,
+     .can = can_position_grad, .prepare = prepare_position_grad,
+     .run = run_position_grad},
+    {0},
 };

@@ -252,42 +252,16 @@ static tt_status run_route_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_route = {
-    .name = "cpu.route",
-    .op = &tt_op_route,
-    .can = can_route,
-    .prepare = prepare_route,
-    .run = run_route,
-};
-
-const tt_kernel_def tt_kernel_cpu_route_grad = {
-    .name = "cpu.route_grad",
-    .op = &tt_op_route_grad,
-    .can = can_route_grad,
-    .prepare = prepare_route,
-    .run = run_route_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_dispatch = {
-    .name = "cpu.dispatch",
-    .op = &tt_op_dispatch,
-    .can = can_move,
-    .prepare = prepare_move,
-    .run = run_dispatch,
-};
-
-const tt_kernel_def tt_kernel_cpu_combine = {
-    .name = "cpu.combine",
-    .op = &tt_op_combine,
-    .can = can_move,
-    .prepare = prepare_move,
-    .run = run_combine,
-};
-
-const tt_kernel_def tt_kernel_cpu_gate_grad = {
-    .name = "cpu.gate_grad",
-    .op = &tt_op_gate_grad,
-    .can = can_gate_grad,
-    .prepare = prepare_move,
-    .run = run_gate_grad,
+const tt_kernel_def tt__cpu_experts_kernels[] = {
+    {TT_KERNEL(cpu, route), .can = can_route, .prepare = prepare_route,
+     .run = run_route},
+    {TT_KERNEL(cpu, route_grad), .can = can_route_grad,
+     .prepare = prepare_route, .run = run_route_grad},
+    {TT_KERNEL(cpu, dispatch), .can = can_move, .prepare = prepare_move,
+     .run = run_dispatch},
+    {TT_KERNEL(cpu, combine), .can = can_move, .prepare = prepare_move,
+     .run = run_combine},
+    {TT_KERNEL(cpu, gate_grad), .can = can_gate_grad, .prepare = prepare_move,
+     .run = run_gate_grad},
+    {0},
 };

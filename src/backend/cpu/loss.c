@@ -276,65 +276,22 @@ static tt_status run_correct_terms(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_softmax = {
-    .name = "cpu.softmax",
-    .op = &tt_op_softmax,
-    .in_place = true,
-    .can = can_softmax,
-    .run = run_softmax,
-};
-
-const tt_kernel_def tt_kernel_cpu_softmax_grad = {
-    .name = "cpu.softmax_grad",
-    .op = &tt_op_softmax_grad,
-    .in_place = true,
-    .can = can_softmax,
-    .run = run_softmax_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_cross_entropy = {
-    .name = "cpu.cross_entropy",
-    .op = &tt_op_cross_entropy,
-    .can = can_cross_entropy,
-    .prepare = prepare_cross_entropy,
-    .run = run_cross_entropy,
-};
-
-const tt_kernel_def tt_kernel_cpu_cross_entropy_grad = {
-    .name = "cpu.cross_entropy_grad",
-    .op = &tt_op_cross_entropy_grad,
-    .in_place = true,
-    .can = can_cross_entropy_grad,
-    .prepare = prepare_labels,
-    .run = run_cross_entropy_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_row_max = {
-    .name = "cpu.row_max",
-    .op = &tt_op_row_max,
-    .can = can_row_max,
-    .run = run_row_max,
-};
-
-const tt_kernel_def tt_kernel_cpu_loss_terms = {
-    .name = "cpu.loss_terms",
-    .op = &tt_op_loss_terms,
-    .can = can_loss_terms,
-    .prepare = prepare_labels,
-    .run = run_loss_terms,
-};
-
-const tt_kernel_def tt_kernel_cpu_correct = {
-    .name = "cpu.correct",
-    .op = &tt_op_correct,
-    .can = can_correct,
-    .prepare = prepare_correct,
-    .run = run_correct,
-};
-
-const tt_kernel_def tt_kernel_cpu_correct_terms = {
-    .name = "cpu.correct_terms",
-    .op = &tt_op_correct_terms,
-    .can = can_correct_terms,
-    .run = run_correct_terms,
+const tt_kernel_def tt__cpu_loss_kernels[] = {
+    {TT_KERNEL(cpu, softmax), .in_place = true, .can = can_softmax,
+     .run = run_softmax},
+    {TT_KERNEL(cpu, softmax_grad), .in_place = true, .can = can_softmax,
+     .run = run_softmax_grad},
+    {TT_KERNEL(cpu, cross_entropy), .can = can_cross_entropy,
+     .prepare = prepare_cross_entropy, .run = run_cross_entropy},
+    {TT_KERNEL(cpu, cross_entropy_grad), .in_place = true,
+     .can = can_cross_entropy_grad, .prepare = prepare_labels,
+     .run = run_cross_entropy_grad},
+    {TT_KERNEL(cpu, row_max), .can = can_row_max, .run = run_row_max},
+    {TT_KERNEL(cpu, loss_terms), .can = can_loss_terms,
+     .prepare = prepare_labels, .run = run_loss_terms},
+    {TT_KERNEL(cpu, correct), .can = can_correct, .prepare = prepare_correct,
+     .run = run_correct},
+    {TT_KERNEL(cpu, correct_terms), .can = can_correct_terms,
+     .run = run_correct_terms},
+    {0},
 };

@@ -320,44 +320,15 @@ static tt_status run_cell_grad(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_lstm = {
-    .name = "cpu.lstm",
-    .op = &tt_op_lstm,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cpu_lstm_grad = {
-    .name = "cpu.lstm_grad",
-    .op = &tt_op_lstm_grad,
-    .can = can_grad,
-    .prepare = prepare_grad,
-    .run = run_grad,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cpu_lstm_grad_w = {
-    .name = "cpu.lstm_grad_w",
-    .op = &tt_op_lstm_grad_w,
-    .accumulates = true,
-    .can = can_grad_w,
-    .prepare = prepare_grad_w,
-    .run = run_grad_w,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cpu_lstm_cell = {
-    .name = "cpu.lstm_cell",
-    .op = &tt_op_lstm_cell,
-    .can = can_cell,
-    .run = run_cell,
-};
-
-const tt_kernel_def tt_kernel_cpu_lstm_cell_grad = {
-    .name = "cpu.lstm_cell_grad",
-    .op = &tt_op_lstm_cell_grad,
-    .can = can_cell_grad,
-    .run = run_cell_grad,
+const tt_kernel_def tt__cpu_lstm_kernels[] = {
+    {TT_KERNEL(cpu, lstm), .can = can, .prepare = prepare, .run = run,
+     .release = release},
+    {TT_KERNEL(cpu, lstm_grad), .can = can_grad, .prepare = prepare_grad,
+     .run = run_grad, .release = release},
+    {TT_KERNEL(cpu, lstm_grad_w), .accumulates = true, .can = can_grad_w,
+     .prepare = prepare_grad_w, .run = run_grad_w, .release = release},
+    {TT_KERNEL(cpu, lstm_cell), .can = can_cell, .run = run_cell},
+    {TT_KERNEL(cpu, lstm_cell_grad), .can = can_cell_grad,
+     .run = run_cell_grad},
+    {0},
 };

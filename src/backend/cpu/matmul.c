@@ -12,11 +12,6 @@
 #include "base/alloc.h"
 #include "ops/ops.h"
 
-static tt_kernel_can_fn can;
-static tt_kernel_prepare_fn prepare, prepare_grad_w;
-static tt_kernel_run_fn run, run_grad_w;
-static tt_kernel_release_fn release;
-
 typedef struct state {
     tt__cpu_gemm *gemm;
     tt_simd_act_args act;
@@ -206,17 +201,6 @@ static tt_status run(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_matmul = {
-    .name = "cpu.matmul",
-    .op = &tt_op_matmul,
-    .strided_in = 3,
-    .strided_out = 1,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
-};
-
 // ---- matmul_grad_w: dw = x^T dy, or dy^T x ----
 
 static tt_status prepare_grad_w(tt_backend *backend, tt_site *site,
@@ -243,13 +227,11 @@ static tt_status run_grad_w(void *kernel_state, const tt_site *site,
     return tt__cpu_gemm_run(s->gemm, data, args->accumulate, args->scratch);
 }
 
-const tt_kernel_def tt_kernel_cpu_matmul_grad_w = {
-    .name = "cpu.matmul_grad_w",
-    .op = &tt_op_matmul_grad_w,
-    .strided_in = 3,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare_grad_w,
-    .run = run_grad_w,
-    .release = release,
+const tt_kernel_def tt__cpu_matmul_kernels[] = {
+    {TT_KERNEL(cpu, matmul), .strided_in = 3, .strided_out = 1, .can = can,
+     .prepare = prepare, .run = run, .release = release},
+    {TT_KERNEL(cpu, matmul_grad_w), .strided_in = 3, .accumulates = true,
+     .can = can, .prepare = prepare_grad_w, .run = run_grad_w,
+     .release = release},
+    {0},
 };

@@ -73,10 +73,11 @@ static tt_status run(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_matvec = {
-    .name = "cpu.matvec",
-    .op = &tt_op_matmul,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
+const tt_kernel_def tt__cpu_matvec_kernels[] = {
+    {.name = "cpu.matvec",
+     .op = &tt_op_matmul,
+     .can = can,
+     .prepare = prepare,
+     .run = run},
+    {0},
 };

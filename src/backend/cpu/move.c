@@ -75,91 +75,21 @@ static tt_status run_weave(void *state, const tt_site *site,
     return tt__move_weave(site, args, tt__copy_fast, NULL);
 }
 
-const tt_kernel_def tt_kernel_cpu_copy = {
-    .name = "cpu.copy",
-    .op = &tt_op_reorder,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .can = can,
-    .run = run_reorder,
-};
-
-const tt_kernel_def tt_kernel_cpu_reshape = {
-    .name = "cpu.reshape",
-    .op = &tt_op_reshape,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .can = can,
-    .run = run_reorder,
-};
-
-const tt_kernel_def tt_kernel_cpu_transpose = {
-    .name = "cpu.transpose",
-    .op = &tt_op_transpose,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .can = can,
-    .run = run_transpose,
-};
-
-const tt_kernel_def tt_kernel_cpu_split = {
-    .name = "cpu.split",
-    .op = &tt_op_split,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .can = can,
-    .run = run_split,
-};
-
-const tt_kernel_def tt_kernel_cpu_join = {
-    .name = "cpu.join",
-    .op = &tt_op_join,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .can = can,
-    .run = run_join,
-};
-
-const tt_kernel_def tt_kernel_cpu_slice = {
-    .name = "cpu.slice",
-    .op = &tt_op_slice,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .can = can,
-    .run = run_slice,
-};
-
-const tt_kernel_def tt_kernel_cpu_slice_grad = {
-    .name = "cpu.slice_grad",
-    .op = &tt_op_slice_grad,
-    .strided_in = ~0u,
-    .can = can,
-    .run = run_slice_grad,
-};
-
-const tt_kernel_def tt_kernel_cpu_concat = {
-    .name = "cpu.concat",
-    .op = &tt_op_concat,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .can = can,
-    .run = run_concat,
-};
-
-const tt_kernel_def tt_kernel_cpu_stripe = {
-    .name = "cpu.stripe",
-    .op = &tt_op_stripe,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .can = can,
-    .run = run_stripe,
-};
-
-const tt_kernel_def tt_kernel_cpu_weave = {
-    .name = "cpu.weave",
-    .op = &tt_op_weave,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .can = can,
-    .run = run_weave,
+const tt_kernel_def tt__cpu_move_kernels[] = {
+    {.name = "cpu.copy",
+     .op = &tt_op_reorder,
+     TT_STRIDED,
+     .can = can,
+     .run = run_reorder},
+    {TT_KERNEL(cpu, reshape), TT_STRIDED, .can = can, .run = run_reorder},
+    {TT_KERNEL(cpu, transpose), TT_STRIDED, .can = can, .run = run_transpose},
+    {TT_KERNEL(cpu, split), TT_STRIDED, .can = can, .run = run_split},
+    {TT_KERNEL(cpu, join), TT_STRIDED, .can = can, .run = run_join},
+    {TT_KERNEL(cpu, slice), TT_STRIDED, .can = can, .run = run_slice},
+    {TT_KERNEL(cpu, slice_grad), .strided_in = ~0u, .can = can,
+     .run = run_slice_grad},
+    {TT_KERNEL(cpu, concat), TT_STRIDED, .can = can, .run = run_concat},
+    {TT_KERNEL(cpu, stripe), TT_STRIDED, .can = can, .run = run_stripe},
+    {TT_KERNEL(cpu, weave), TT_STRIDED, .can = can, .run = run_weave},
+    {0},
 };

@@ -171,52 +171,19 @@ static tt_status run_rms_norm_grad_w(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_layer_norm = {
-    .name = "cpu.layer_norm",
-    .op = &tt_op_layer_norm,
-    .can = can,
-    .prepare = prepare_columns,
-    .run = run_layer_norm,
-};
-
-const tt_kernel_def tt_kernel_cpu_layer_norm_grad_x = {
-    .name = "cpu.layer_norm_grad_x",
-    .op = &tt_op_layer_norm_grad_x,
-    .can = can_grad_x,
-    .prepare = prepare_columns,
-    .run = run_layer_norm_grad_x,
-};
-
-// Accumulation is about output 0 alone, and there are two.
-const tt_kernel_def tt_kernel_cpu_layer_norm_grad_w = {
-    .name = "cpu.layer_norm_grad_w",
-    .op = &tt_op_layer_norm_grad_w,
-    .can = can_grad_w,
-    .prepare = prepare_grad_w,
-    .run = run_layer_norm_grad_w,
-};
-
-const tt_kernel_def tt_kernel_cpu_rms_norm = {
-    .name = "cpu.rms_norm",
-    .op = &tt_op_rms_norm,
-    .can = can,
-    .prepare = prepare_columns,
-    .run = run_rms_norm,
-};
-
-const tt_kernel_def tt_kernel_cpu_rms_norm_grad_x = {
-    .name = "cpu.rms_norm_grad_x",
-    .op = &tt_op_rms_norm_grad_x,
-    .can = can_grad_x,
-    .prepare = prepare_columns,
-    .run = run_rms_norm_grad_x,
-};
-
-const tt_kernel_def tt_kernel_cpu_rms_norm_grad_w = {
-    .name = "cpu.rms_norm_grad_w",
-    .op = &tt_op_rms_norm_grad_w,
-    .accumulates = true,
-    .can = can_grad_w,
-    .prepare = prepare_grad_w,
-    .run = run_rms_norm_grad_w,
+const tt_kernel_def tt__cpu_norm_kernels[] = {
+    {TT_KERNEL(cpu, layer_norm), .can = can, .prepare = prepare_columns,
+     .run = run_layer_norm},
+    {TT_KERNEL(cpu, layer_norm_grad_x), .can = can_grad_x,
+     .prepare = prepare_columns, .run = run_layer_norm_grad_x},
+    // Accumulation is about output 0 alone, and there are two.
+    {TT_KERNEL(cpu, layer_norm_grad_w), .can = can_grad_w,
+     .prepare = prepare_grad_w, .run = run_layer_norm_grad_w},
+    {TT_KERNEL(cpu, rms_norm), .can = can, .prepare = prepare_columns,
+     .run = run_rms_norm},
+    {TT_KERNEL(cpu, rms_norm_grad_x), .can = can_grad_x,
+     .prepare = prepare_columns, .run = run_rms_norm_grad_x},
+    {TT_KERNEL(cpu, rms_norm_grad_w), .accumulates = true, .can = can_grad_w,
+     .prepare = prepare_grad_w, .run = run_rms_norm_grad_w},
+    {0},
 };

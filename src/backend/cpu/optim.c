@@ -247,74 +247,19 @@ static tt_status run_lamb(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_sgd = {
-    .name = "cpu.sgd",
-    .op = &tt_op_sgd,
-    .can = can,
-    .prepare = prepare,
-    .run = run_sgd,
-};
-
-const tt_kernel_def tt_kernel_cpu_momentum = {
-    .name = "cpu.momentum",
-    .op = &tt_op_momentum,
-    .can = can,
-    .prepare = prepare,
-    .run = run_momentum,
-};
-
-const tt_kernel_def tt_kernel_cpu_adagrad = {
-    .name = "cpu.adagrad",
-    .op = &tt_op_adagrad,
-    .can = can,
-    .prepare = prepare,
-    .run = run_adagrad,
-};
-
-const tt_kernel_def tt_kernel_cpu_rmsprop = {
-    .name = "cpu.rmsprop",
-    .op = &tt_op_rmsprop,
-    .can = can,
-    .prepare = prepare,
-    .run = run_rmsprop,
-};
-
-const tt_kernel_def tt_kernel_cpu_adam = {
-    .name = "cpu.adam",
-    .op = &tt_op_adam,
-    .can = can,
-    .prepare = prepare,
-    .run = run_adam,
-};
-
-const tt_kernel_def tt_kernel_cpu_adamw = {
-    .name = "cpu.adamw",
-    .op = &tt_op_adamw,
-    .can = can,
-    .prepare = prepare,
-    .run = run_adamw,
-};
-
-const tt_kernel_def tt_kernel_cpu_lars = {
-    .name = "cpu.lars",
-    .op = &tt_op_lars,
-    .can = can,
-    .prepare = prepare,
-    .run = run_lars,
-};
-
-const tt_kernel_def tt_kernel_cpu_lamb_update = {
-    .name = "cpu.lamb_update",
-    .op = &tt_op_lamb_update,
-    .can = can,
-    .prepare = prepare,
-    .run = run_lamb_update,
-};
-
-const tt_kernel_def tt_kernel_cpu_lamb = {
-    .name = "cpu.lamb",
-    .op = &tt_op_lamb,
-    .can = can,
-    .prepare = prepare,
-    .run = run_lamb,
+const tt_kernel_def tt__cpu_optim_kernels[] = {
+    {TT_KERNEL(cpu, sgd), .can = can, .prepare = prepare, .run = run_sgd},
+    {TT_KERNEL(cpu, momentum), .can = can, .prepare = prepare,
+     .run = run_momentum},
+    {TT_KERNEL(cpu, adagrad), .can = can, .prepare = prepare,
+     .run = run_adagrad},
+    {TT_KERNEL(cpu, rmsprop), .can = can, .prepare = prepare,
+     .run = run_rmsprop},
+    {TT_KERNEL(cpu, adam), .can = can, .prepare = prepare, .run = run_adam},
+    {TT_KERNEL(cpu, adamw), .can = can, .prepare = prepare, .run = run_adamw},
+    {TT_KERNEL(cpu, lars), .can = can, .prepare = prepare, .run = run_lars},
+    {TT_KERNEL(cpu, lamb_update), .can = can, .prepare = prepare,
+     .run = run_lamb_update},
+    {TT_KERNEL(cpu, lamb), .can = can, .prepare = prepare, .run = run_lamb},
+    {0},
 };

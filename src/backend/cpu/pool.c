@@ -8,12 +8,6 @@
 #include "backend/cpu/cpu.h"
 #include "ops/ops.h"
 
-static tt_kernel_can_fn can;
-static tt_kernel_prepare_fn prepare_max, prepare_max_grad, prepare_avg,
-    prepare_avg_grad, prepare_adaptive, prepare_adaptive_grad;
-static tt_kernel_run_fn run, run_max_grad, run_grad;
-static tt_kernel_release_fn release;
-
 static void release(void *state)
 {
     tt__prim_destroy(state);
@@ -127,15 +121,6 @@ static tt_status prepare_max(tt_backend *backend, tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_max_pool = {
-    .name = "cpu.max_pool",
-    .op = &tt_op_max_pool,
-    .can = can,
-    .prepare = prepare_max,
-    .run = run,
-    .release = release,
-};
-
 // max_pool_grad(dy, where, ~x)
 static tt_status prepare_max_grad(tt_backend *backend, tt_site *site,
                                   tt_prepared *prepared_out)
@@ -163,15 +148,6 @@ static tt_status run_max_grad(void *state, const tt_site *site,
     return tt__prim_run(state, data, args->scratch);
 }
 
-const tt_kernel_def tt_kernel_cpu_max_pool_grad = {
-    .name = "cpu.max_pool_grad",
-    .op = &tt_op_max_pool_grad,
-    .can = can,
-    .prepare = prepare_max_grad,
-    .run = run_max_grad,
-    .release = release,
-};
-
 // ---- average ----
 
 static tt__pool_kind average_kind(const tt_pool_params *p)
@@ -187,15 +163,6 @@ static tt_status prepare_avg(tt_backend *backend, tt_site *site,
     return prepare(backend, &d, &site->in[0], &site->out[0], prepared_out);
 }
 
-const tt_kernel_def tt_kernel_cpu_avg_pool = {
-    .name = "cpu.avg_pool",
-    .op = &tt_op_avg_pool,
-    .can = can,
-    .prepare = prepare_avg,
-    .run = run,
-    .release = release,
-};
-
 static tt_status prepare_avg_grad(tt_backend *backend, tt_site *site,
                                   tt_prepared *prepared_out)
 {
@@ -210,15 +177,6 @@ static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
     const void *data[] = {args->out[0], args->in[0], NULL};
     return tt__prim_run(state, data, args->scratch);
 }
-
-const tt_kernel_def tt_kernel_cpu_avg_pool_grad = {
-    .name = "cpu.avg_pool_grad",
-    .op = &tt_op_avg_pool_grad,
-    .can = can,
-    .prepare = prepare_avg_grad,
-    .run = run_grad,
-    .release = release,
-};
 
 // ---- adaptive ----
 
@@ -258,15 +216,6 @@ static tt_status prepare_adaptive(tt_backend *backend, tt_site *site,
     return prepare(backend, &d, &site->in[0], &site->out[0], prepared_out);
 }
 
-const tt_kernel_def tt_kernel_cpu_adaptive_avg_pool = {
-    .name = "cpu.adaptive_avg_pool",
-    .op = &tt_op_adaptive_avg_pool,
-    .can = can,
-    .prepare = prepare_adaptive,
-    .run = run,
-    .release = release,
-};
-
 static tt_status prepare_adaptive_grad(tt_backend *backend, tt_site *site,
                                        tt_prepared *prepared_out)
 {
@@ -275,11 +224,18 @@ static tt_status prepare_adaptive_grad(tt_backend *backend, tt_site *site,
     return prepare(backend, &d, &site->in[0], &site->out[0], prepared_out);
 }
 
-const tt_kernel_def tt_kernel_cpu_adaptive_avg_pool_grad = {
-    .name = "cpu.adaptive_avg_pool_grad",
-    .op = &tt_op_adaptive_avg_pool_grad,
-    .can = can,
-    .prepare = prepare_adaptive_grad,
-    .run = run_grad,
-    .release = release,
+const tt_kernel_def tt__cpu_pool_kernels[] = {
+    {TT_KERNEL(cpu, max_pool), .can = can, .prepare = prepare_max, .run = run,
+     .release = release},
+    {TT_KERNEL(cpu, max_pool_grad), .can = can, .prepare = prepare_max_grad,
+     .run = run_max_grad, .release = release},
+    {TT_KERNEL(cpu, avg_pool), .can = can, .prepare = prepare_avg, .run = run,
+     .release = release},
+    {TT_KERNEL(cpu, avg_pool_grad), .can = can, .prepare = prepare_avg_grad,
+     .run = run_grad, .release = release},
+    {TT_KERNEL(cpu, adaptive_avg_pool), .can = can, .prepare = prepare_adaptive,
+     .run = run, .release = release},
+    {TT_KERNEL(cpu, adaptive_avg_pool_grad), .can = can,
+     .prepare = prepare_adaptive_grad, .run = run_grad, .release = release},
+    {0},
 };

@@ -214,35 +214,12 @@ static tt_status run_broadcast(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_broadcast = {
-    .name = "cpu.broadcast",
-    .op = &tt_op_broadcast,
-    .can = can_broadcast,
-    .run = run_broadcast,
-};
-
-const tt_kernel_def tt_kernel_cpu_sum_to = {
-    .name = "cpu.sum_to",
-    .op = &tt_op_sum_to,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cpu_reduce = {
-    .name = "cpu.reduce",
-    .op = &tt_op_reduce,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cpu_bias_grad = {
-    .name = "cpu.bias_grad",
-    .op = &tt_op_bias_grad,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
+const tt_kernel_def tt__cpu_reduce_kernels[] = {
+    {TT_KERNEL(cpu, broadcast), .can = can_broadcast, .run = run_broadcast},
+    {TT_KERNEL(cpu, sum_to), .accumulates = true, .can = can,
+     .prepare = prepare, .run = run},
+    {TT_KERNEL(cpu, reduce), .can = can, .prepare = prepare, .run = run},
+    {TT_KERNEL(cpu, bias_grad), .accumulates = true, .can = can,
+     .prepare = prepare, .run = run},
+    {0},
 };

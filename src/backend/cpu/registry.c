@@ -3,8 +3,8 @@
 #include "backend/cpu/cpu.h"
 
 const tt_kernel_def *const tt_cpu_kernels[] = {
-#define TT_KERNEL(name) &tt_kernel_##name,
+#define TT_KERNELS(file) tt__cpu_##file##_kernels,
 #include "backend/cpu/list.h"
-#undef TT_KERNEL
+#undef TT_KERNELS
     NULL,
 };

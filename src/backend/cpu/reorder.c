@@ -4,11 +4,6 @@
 #include "backend/cpu/cpu.h"
 #include "ops/ops.h"
 
-static tt_kernel_can_fn can;
-static tt_kernel_prepare_fn prepare;
-static tt_kernel_run_fn run;
-static tt_kernel_release_fn release;
-
 static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
@@ -51,13 +46,8 @@ static void release(void *state)
     tt__prim_destroy(state);
 }
 
-const tt_kernel_def tt_kernel_cpu_reorder = {
-    .name = "cpu.reorder",
-    .op = &tt_op_reorder,
-    .strided_in = 1,
-    .strided_out = 1,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
+const tt_kernel_def tt__cpu_reorder_kernels[] = {
+    {TT_KERNEL(cpu, reorder), .strided_in = 1, .strided_out = 1, .can = can,
+     .prepare = prepare, .run = run, .release = release},
+    {0},
 };

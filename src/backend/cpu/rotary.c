@@ -108,13 +108,8 @@ static tt_status run(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_rotary = {
-    .name = "cpu.rotary",
-    .op = &tt_op_rotary,
-    .strided_in = 1,
-    .strided_out = 1,
-    .in_place = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
+const tt_kernel_def tt__cpu_rotary_kernels[] = {
+    {TT_KERNEL(cpu, rotary), .strided_in = 1, .strided_out = 1,
+     .in_place = true, .can = can, .prepare = prepare, .run = run},
+    {0},
 };

@@ -119,27 +119,12 @@ static tt_status run_mse_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cpu_sum_squares = {
-    .name = "cpu.sum_squares",
-    .op = &tt_op_sum_squares,
-    .can = can_sum,
-    .prepare = prepare_sum,
-    .run = run_sum,
-};
-
-const tt_kernel_def tt_kernel_cpu_mse = {
-    .name = "cpu.mse",
-    .op = &tt_op_mse,
-    .can = can_mse,
-    .prepare = prepare_mse,
-    .run = run_mse,
-};
-
-const tt_kernel_def tt_kernel_cpu_mse_grad = {
-    .name = "cpu.mse_grad",
-    .op = &tt_op_mse_grad,
-    .in_place = true,
-    .can = can_mse_grad,
-    .prepare = prepare_mse,
-    .run = run_mse_grad,
+const tt_kernel_def tt__cpu_squares_kernels[] = {
+    {TT_KERNEL(cpu, mse), .can = can_mse, .prepare = prepare_mse,
+     .run = run_mse},
+    {TT_KERNEL(cpu, mse_grad), .in_place = true, .can = can_mse_grad,
+     .prepare = prepare_mse, .run = run_mse_grad},
+    {TT_KERNEL(cpu, sum_squares), .can = can_sum, .prepare = prepare_sum,
+     .run = run_sum},
+    {0},
 };

@@ -164,24 +164,13 @@ static tt_status run(void *kernel_state, const tt_site *site,
                : TT__CUDA(kernel_state, attention_grad, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_attention = {
-    .name = "cuda.attention",
-    .op = &tt_op_attention,
-    .strided_in = 1U << Q | 1U << K | 1U << V,
-    .strided_out = 1,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cuda_attention_grad = {
-    .name = "cuda.attention_grad",
-    .op = &tt_op_attention_grad,
-    .strided_in = 1U << Q | 1U << K | 1U << V | 1U << O | 1U << DO,
-    .strided_out = 1U << Q | 1U << K | 1U << V,
-    .can = can_grad,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
+const tt_kernel_def tt__cuda_attention_kernels[] = {
+    {TT_KERNEL(cuda, attention), .strided_in = 1U << Q | 1U << K | 1U << V,
+     .strided_out = 1, .can = can, .prepare = prepare, .run = run,
+     .release = release},
+    {TT_KERNEL(cuda, attention_grad),
+     .strided_in = 1U << Q | 1U << K | 1U << V | 1U << O | 1U << DO,
+     .strided_out = 1U << Q | 1U << K | 1U << V, .can = can_grad,
+     .prepare = prepare, .run = run, .release = release},
+    {0},
 };

@@ -155,24 +155,6 @@ static tt_status run(void *kernel_state, const tt_site *site,
     return TT__CUDA(kernel_state, bn_train, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_batch_norm = {
-    .name = "cuda.batch_norm",
-    .op = &tt_op_batch_norm,
-    .in_place = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_batch_norm_apply = {
-    .name = "cuda.batch_norm_apply",
-    .op = &tt_op_batch_norm_apply,
-    .in_place = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
 static tt_status run_moments(void *kernel_state, const tt_site *site,
                              const tt_args *args)
 {
@@ -182,14 +164,6 @@ static tt_status run_moments(void *kernel_state, const tt_site *site,
     a.pair = args->out[0];
     return TT__CUDA(kernel_state, bn_sums, &a);
 }
-
-const tt_kernel_def tt_kernel_cuda_batch_norm_moments = {
-    .name = "cuda.batch_norm_moments",
-    .op = &tt_op_batch_norm_moments,
-    .can = can,
-    .prepare = prepare,
-    .run = run_moments,
-};
 
 // ---- backward ----
 
@@ -219,15 +193,6 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
     return TT__CUDA(kernel_state, bn_grad, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_batch_norm_grad = {
-    .name = "cuda.batch_norm_grad",
-    .op = &tt_op_batch_norm_grad,
-    .in_place = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run_grad,
-};
-
 static tt_status run_sums(void *kernel_state, const tt_site *site,
                           const tt_args *args)
 {
@@ -238,14 +203,6 @@ static tt_status run_sums(void *kernel_state, const tt_site *site,
     a.pair = args->out[0];
     return TT__CUDA(kernel_state, bn_sums, &a);
 }
-
-const tt_kernel_def tt_kernel_cuda_batch_norm_grad_sums = {
-    .name = "cuda.batch_norm_grad_sums",
-    .op = &tt_op_batch_norm_grad_sums,
-    .can = can,
-    .prepare = prepare,
-    .run = run_sums,
-};
 
 static tt_status run_grad_apply(void *kernel_state, const tt_site *site,
                                 const tt_args *args)
@@ -261,11 +218,18 @@ static tt_status run_grad_apply(void *kernel_state, const tt_site *site,
     return TT__CUDA(kernel_state, bn_grad, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_batch_norm_grad_apply = {
-    .name = "cuda.batch_norm_grad_apply",
-    .op = &tt_op_batch_norm_grad_apply,
-    .in_place = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run_grad_apply,
+const tt_kernel_def tt__cuda_batch_norm_kernels[] = {
+    {TT_KERNEL(cuda, batch_norm), .in_place = true, .can = can,
+     .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, batch_norm_grad), .in_place = true, .can = can,
+     .prepare = prepare, .run = run_grad},
+    {TT_KERNEL(cuda, batch_norm_moments), .can = can, .prepare = prepare,
+     .run = run_moments},
+    {TT_KERNEL(cuda, batch_norm_apply), .in_place = true, .can = can,
+     .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, batch_norm_grad_sums), .can = can, .prepare = prepare,
+     .run = run_sums},
+    {TT_KERNEL(cuda, batch_norm_grad_apply), .in_place = true, .can = can,
+     .prepare = prepare, .run = run_grad_apply},
+    {0},
 };

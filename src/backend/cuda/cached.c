@@ -47,15 +47,6 @@ static tt_status run_write(void *state, const tt_site *site,
     return TT__CUDA(state, cache_write, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_cache_write = {
-    .name = "cuda.cache_write",
-    .op = &tt_op_cache_write,
-    .in_place = true,
-    .can = can_write,
-    .prepare = tt__cuda_prepare,
-    .run = run_write,
-};
-
 // All key-value heads of the queries' heads are here, in order.
 static bool can(const tt_backend *backend, const tt_site *site)
 {
@@ -88,14 +79,6 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, attention_cached, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_attention_cached = {
-    .name = "cuda.attention_cached",
-    .op = &tt_op_attention_cached,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
 static bool can_merge(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
@@ -126,10 +109,12 @@ static tt_status run_merge(void *state, const tt_site *site,
     return TT__CUDA(state, attention_merge, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_attention_merge = {
-    .name = "cuda.attention_merge",
-    .op = &tt_op_attention_merge,
-    .can = can_merge,
-    .prepare = tt__cuda_prepare,
-    .run = run_merge,
+const tt_kernel_def tt__cuda_cached_kernels[] = {
+    {TT_KERNEL(cuda, cache_write), .in_place = true, .can = can_write,
+     .prepare = tt__cuda_prepare, .run = run_write},
+    {TT_KERNEL(cuda, attention_cached), .can = can, .prepare = tt__cuda_prepare,
+     .run = run},
+    {TT_KERNEL(cuda, attention_merge), .can = can_merge,
+     .prepare = tt__cuda_prepare, .run = run_merge},
+    {0},
 };

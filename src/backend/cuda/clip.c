@@ -40,14 +40,6 @@ static tt_status run_squares(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_cuda_sum_squares = {
-    .name = "cuda.sum_squares",
-    .op = &tt_op_sum_squares,
-    .can = can_squares,
-    .prepare = prepare_squares,
-    .run = run_squares,
-};
-
 // ---- numbers -------------------------------------------------------------
 
 static tt_status prepare_total(tt_backend *backend, tt_site *site,
@@ -123,30 +115,13 @@ static tt_status run_loss_scale(void *state, const tt_site *site,
     return TT__CUDA(state, loss_scale, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_total = {
-    .name = "cuda.total",
-    .op = &tt_op_total,
-    .prepare = prepare_total,
-    .run = run_total,
-};
-
-const tt_kernel_def tt_kernel_cuda_clip = {
-    .name = "cuda.clip",
-    .op = &tt_op_clip,
-    .prepare = tt__cuda_prepare,
-    .run = run_clip,
-};
-
-const tt_kernel_def tt_kernel_cuda_guard = {
-    .name = "cuda.guard",
-    .op = &tt_op_guard,
-    .prepare = tt__cuda_prepare,
-    .run = run_guard,
-};
-
-const tt_kernel_def tt_kernel_cuda_loss_scale = {
-    .name = "cuda.loss_scale",
-    .op = &tt_op_loss_scale,
-    .prepare = tt__cuda_prepare,
-    .run = run_loss_scale,
+const tt_kernel_def tt__cuda_clip_kernels[] = {
+    {TT_KERNEL(cuda, sum_squares), .can = can_squares,
+     .prepare = prepare_squares, .run = run_squares},
+    {TT_KERNEL(cuda, total), .prepare = prepare_total, .run = run_total},
+    {TT_KERNEL(cuda, clip), .prepare = tt__cuda_prepare, .run = run_clip},
+    {TT_KERNEL(cuda, guard), .prepare = tt__cuda_prepare, .run = run_guard},
+    {TT_KERNEL(cuda, loss_scale), .prepare = tt__cuda_prepare,
+     .run = run_loss_scale},
+    {0},
 };

@@ -175,58 +175,20 @@ static tt_status run_orthogonalize(void *state, const tt_site *site,
     return TT__CUDA(state, orthogonalize, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_quantize = {
-    .name = "cuda.quantize",
-    .op = &tt_op_quantize,
-    .can = can_quantize,
-    .prepare = tt__cuda_prepare,
-    .run = run_quantize,
-};
-
-const tt_kernel_def tt_kernel_cuda_dequantize = {
-    .name = "cuda.dequantize",
-    .op = &tt_op_dequantize,
-    .can = can_decode,
-    .prepare = tt__cuda_prepare,
-    .run = run_dequantize,
-};
-
-const tt_kernel_def tt_kernel_cuda_onebit = {
-    .name = "cuda.onebit",
-    .op = &tt_op_onebit,
-    .can = can_onebit,
-    .prepare = tt__cuda_prepare,
-    .run = run_onebit,
-};
-
-const tt_kernel_def tt_kernel_cuda_onebit_decode = {
-    .name = "cuda.onebit_decode",
-    .op = &tt_op_onebit_decode,
-    .can = can_decode,
-    .prepare = tt__cuda_prepare,
-    .run = run_onebit_decode,
-};
-
-const tt_kernel_def tt_kernel_cuda_topk = {
-    .name = "cuda.topk",
-    .op = &tt_op_topk,
-    .can = can_topk,
-    .prepare = prepare_topk,
-    .run = run_topk,
-};
-
-const tt_kernel_def tt_kernel_cuda_topk_decode = {
-    .name = "cuda.topk_decode",
-    .op = &tt_op_topk_decode,
-    .can = can_topk_decode,
-    .prepare = tt__cuda_prepare,
-    .run = run_topk_decode,
-};
-
-const tt_kernel_def tt_kernel_cuda_orthogonalize = {
-    .name = "cuda.orthogonalize",
-    .op = &tt_op_orthogonalize,
-    .can = can_orthogonalize,
-    .prepare = prepare_orthogonalize,
-    .run = run_orthogonalize,
+const tt_kernel_def tt__cuda_codec_kernels[] = {
+    {TT_KERNEL(cuda, quantize), .can = can_quantize,
+     .prepare = tt__cuda_prepare, .run = run_quantize},
+    {TT_KERNEL(cuda, dequantize), .can = can_decode,
+     .prepare = tt__cuda_prepare, .run = run_dequantize},
+    {TT_KERNEL(cuda, onebit), .can = can_onebit, .prepare = tt__cuda_prepare,
+     .run = run_onebit},
+    {TT_KERNEL(cuda, onebit_decode), .can = can_decode,
+     .prepare = tt__cuda_prepare, .run = run_onebit_decode},
+    {TT_KERNEL(cuda, topk), .can = can_topk, .prepare = prepare_topk,
+     .run = run_topk},
+    {TT_KERNEL(cuda, topk_decode), .can = can_topk_decode,
+     .prepare = tt__cuda_prepare, .run = run_topk_decode},
+    {TT_KERNEL(cuda, orthogonalize), .can = can_orthogonalize,
+     .prepare = prepare_orthogonalize, .run = run_orthogonalize},
+    {0},
 };

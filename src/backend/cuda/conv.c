@@ -147,53 +147,6 @@ static tt_status run(void *kernel_state, const tt_site *site,
         s->device->api->conv_run(s->device->cuda, s->conv, &a));
 }
 
-const tt_kernel_def tt_kernel_cuda_conv = {
-    .name = "cuda.conv",
-    .op = &tt_op_conv,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cuda_conv_relu = {
-    .name = "cuda.conv_relu",
-    .op = &tt_op_conv_relu,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cuda_conv_grad_x_add = {
-    .name = "cuda.conv_grad_x_add",
-    .op = &tt_op_conv_grad_x_add,
-    .in_place = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run_add,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cuda_conv_grad_x = {
-    .name = "cuda.conv_grad_x",
-    .op = &tt_op_conv_grad_x,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cuda_conv_grad_w = {
-    .name = "cuda.conv_grad_w",
-    .op = &tt_op_conv_grad_w,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
-};
-
 // ---- bias: sums of columns, bound by reading dy once ----
 
 static tt_cuda_reduce_args rows_of(const tt_site *site)
@@ -227,15 +180,6 @@ static tt_status run_b(void *kernel_state, const tt_site *site,
     a.accumulate = args->accumulate;
     return TT__CUDA(kernel_state, reduce, &a);
 }
-
-const tt_kernel_def tt_kernel_cuda_conv_grad_b = {
-    .name = "cuda.conv_grad_b",
-    .op = &tt_op_conv_grad_b,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare_b,
-    .run = run_b,
-};
 
 // ---- activation and bias: dz and its sums in one pass ----
 
@@ -281,11 +225,20 @@ static tt_status run_bias(void *kernel_state, const tt_site *site,
     return TT__CUDA(kernel_state, relu_grad_bias, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_relu_grad_bias = {
-    .name = "cuda.relu_grad_bias",
-    .op = &tt_op_relu_grad_bias,
-    .in_place = true,
-    .can = can_bias,
-    .prepare = prepare_bias,
-    .run = run_bias,
+const tt_kernel_def tt__cuda_conv_kernels[] = {
+    {TT_KERNEL(cuda, conv), .can = can, .prepare = prepare, .run = run,
+     .release = release},
+    {TT_KERNEL(cuda, conv_relu), .can = can, .prepare = prepare, .run = run,
+     .release = release},
+    {TT_KERNEL(cuda, conv_grad_x), .can = can, .prepare = prepare, .run = run,
+     .release = release},
+    {TT_KERNEL(cuda, conv_grad_x_add), .in_place = true, .can = can,
+     .prepare = prepare, .run = run_add, .release = release},
+    {TT_KERNEL(cuda, conv_grad_w), .accumulates = true, .can = can,
+     .prepare = prepare, .run = run, .release = release},
+    {TT_KERNEL(cuda, conv_grad_b), .accumulates = true, .can = can,
+     .prepare = prepare_b, .run = run_b},
+    {TT_KERNEL(cuda, relu_grad_bias), .in_place = true, .can = can_bias,
+     .prepare = prepare_bias, .run = run_bias},
+    {0},
 };

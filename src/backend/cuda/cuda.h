@@ -11,11 +11,11 @@
 #include "backend/cuda/api/api.h"
 #include "backend/sites.h"
 
-#define TT_KERNEL(name) extern const tt_kernel_def tt_kernel_##name;
+#define TT_KERNELS(file) extern const tt_kernel_def tt__cuda_##file##_kernels[];
 #include "backend/cuda/list.h"
-#undef TT_KERNEL
+#undef TT_KERNELS
 
-extern const tt_kernel_def *const tt_cuda_kernels[]; // ends with NULL
+extern const tt_kernel_def *const tt_cuda_kernels[]; // see tt_backend_def
 
 typedef struct tt__cuda_layouts tt__cuda_layouts; // see layout.h
 

@@ -40,11 +40,8 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, dropout, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_dropout = {
-    .name = "cuda.dropout",
-    .op = &tt_op_dropout,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
+const tt_kernel_def tt__cuda_dropout_kernels[] = {
+    {TT_KERNEL(cuda, dropout), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {0},
 };

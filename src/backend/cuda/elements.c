@@ -42,24 +42,6 @@ static tt_status run_gelu(void *state, const tt_site *site, const tt_args *args)
                is_erf ? TT_CUDA_GELU_ERF_GRAD : TT_CUDA_GELU_TANH_GRAD);
 }
 
-const tt_kernel_def tt_kernel_cuda_gelu = {
-    .name = "cuda.gelu",
-    .op = &tt_op_gelu,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_gelu,
-};
-
-const tt_kernel_def tt_kernel_cuda_gelu_grad = {
-    .name = "cuda.gelu_grad",
-    .op = &tt_op_gelu_grad,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_gelu,
-};
-
 // The function of an operator that has but one.
 static tt_cuda_fn function_of(const tt_op_def *op)
 {
@@ -90,105 +72,6 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return map(state, site, args, function_of(site->op));
 }
 
-const tt_kernel_def tt_kernel_cuda_relu = {
-    .name = "cuda.relu",
-    .op = &tt_op_relu,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_relu_grad = {
-    .name = "cuda.relu_grad",
-    .op = &tt_op_relu_grad,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_silu = {
-    .name = "cuda.silu",
-    .op = &tt_op_silu,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_silu_grad = {
-    .name = "cuda.silu_grad",
-    .op = &tt_op_silu_grad,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_tanh = {
-    .name = "cuda.tanh",
-    .op = &tt_op_tanh,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_tanh_grad = {
-    .name = "cuda.tanh_grad",
-    .op = &tt_op_tanh_grad,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_sigmoid = {
-    .name = "cuda.sigmoid",
-    .op = &tt_op_sigmoid,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_sigmoid_grad = {
-    .name = "cuda.sigmoid_grad",
-    .op = &tt_op_sigmoid_grad,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_swiglu = {
-    .name = "cuda.swiglu",
-    .op = &tt_op_swiglu,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_swiglu_grad = {
-    .name = "cuda.swiglu_grad",
-    .op = &tt_op_swiglu_grad,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_scale = {
-    .name = "cuda.scale",
-    .op = &tt_op_scale,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
 // ---- two operands, the second repeated -----------------------------------
 
 static tt_status run_pair(void *state, const tt_site *site, const tt_args *args)
@@ -216,20 +99,36 @@ static tt_status run_pair(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, broadcast, &c);
 }
 
-const tt_kernel_def tt_kernel_cuda_add = {
-    .name = "cuda.add",
-    .op = &tt_op_add,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_pair,
-};
-
-const tt_kernel_def tt_kernel_cuda_mul = {
-    .name = "cuda.mul",
-    .op = &tt_op_mul,
-    .in_place = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_pair,
+const tt_kernel_def tt__cuda_elements_kernels[] = {
+    {TT_KERNEL(cuda, gelu), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run_gelu},
+    {TT_KERNEL(cuda, gelu_grad), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run_gelu},
+    {TT_KERNEL(cuda, relu), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {TT_KERNEL(cuda, relu_grad), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {TT_KERNEL(cuda, silu), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {TT_KERNEL(cuda, silu_grad), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {TT_KERNEL(cuda, tanh), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {TT_KERNEL(cuda, tanh_grad), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {TT_KERNEL(cuda, sigmoid), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {TT_KERNEL(cuda, sigmoid_grad), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {TT_KERNEL(cuda, swiglu), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {TT_KERNEL(cuda, swiglu_grad), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {TT_KERNEL(cuda, add), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run_pair},
+    {TT_KERNEL(cuda, mul), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run_pair},
+    {TT_KERNEL(cuda, scale), .in_place = true, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {0},
 };

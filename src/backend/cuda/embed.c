@@ -71,23 +71,6 @@ static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, embed_grad, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_embedding = {
-    .name = "cuda.embedding",
-    .op = &tt_op_embedding,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_embedding_grad = {
-    .name = "cuda.embedding_grad",
-    .op = &tt_op_embedding_grad,
-    .accumulates = true,
-    .can = can_grad,
-    .prepare = prepare_grad,
-    .run = run_grad,
-};
-
 // ---- positions -----------------------------------------------------------
 
 static bool describe_position(const tt_site *site, const tt_local *table,
@@ -152,24 +135,6 @@ static tt_status run_position_grad(void *state, const tt_site *site,
     return TT__CUDA(state, position_grad, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_position_embedding = {
-    .name = "cuda.position_embedding",
-    .op = &tt_op_position_embedding,
-    .in_place = true,
-    .can = can_position,
-    .prepare = tt__cuda_prepare,
-    .run = run_position,
-};
-
-const tt_kernel_def tt_kernel_cuda_position_embedding_grad = {
-    .name = "cuda.position_embedding_grad",
-    .op = &tt_op_position_embedding_grad,
-    .accumulates = true,
-    .can = can_position_grad,
-    .prepare = tt__cuda_prepare,
-    .run = run_position_grad,
-};
-
 // ---- rotary --------------------------------------------------------------
 
 static bool describe_rotary(const tt_site *site, tt_cuda_rotary_args *out)
@@ -220,11 +185,17 @@ static tt_status run_rotary(void *state, const tt_site *site,
     return TT__CUDA(state, rotary, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_rotary = {
-    .name = "cuda.rotary",
-    .op = &tt_op_rotary,
-    .in_place = true,
-    .can = can_rotary,
-    .prepare = tt__cuda_prepare,
-    .run = run_rotary,
+const tt_kernel_def tt__cuda_embed_kernels[] = {
+    {TT_KERNEL(cuda, embedding), .can = can, .prepare = tt__cuda_prepare,
+     .run = run},
+    {TT_KERNEL(cuda, embedding_grad), .accumulates = true, .can = can_grad,
+     .prepare = prepare_grad, .run = run_grad},
+    {TT_KERNEL(cuda, position_embedding), .in_place = true, .can = can_position,
+     .prepare = tt__cuda_prepare, .run = run_position},
+    {TT_KERNEL(cuda, position_embedding_grad), .accumulates = true,
+     .can = can_position_grad, .prepare = tt__cuda_prepare,
+     .run = run_position_grad},
+    {TT_KERNEL(cuda, rotary), .in_place = true, .can = can_rotary,
+     .prepare = tt__cuda_prepare, .run = run_rotary},
+    {0},
 };

@@ -36,24 +36,6 @@ static tt_status run_sum(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, sum, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_offer = {
-    .name = "cuda.offer",
-    .op = &tt_op_offer,
-    .accumulates = true,
-    .can = can_sum,
-    .prepare = tt__cuda_prepare,
-    .run = run_sum,
-};
-
-const tt_kernel_def tt_kernel_cuda_tally = {
-    .name = "cuda.tally",
-    .op = &tt_op_tally,
-    .accumulates = true,
-    .can = can_sum,
-    .prepare = tt__cuda_prepare,
-    .run = run_sum,
-};
-
 static tt_status run_fill(void *state, const tt_site *site, const tt_args *args)
 {
     const tt_fill_params *p = site->params;
@@ -64,9 +46,11 @@ static tt_status run_fill(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, fill_value, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_fill = {
-    .name = "cuda.fill",
-    .op = &tt_op_fill,
-    .prepare = tt__cuda_prepare,
-    .run = run_fill,
+const tt_kernel_def tt__cuda_points_kernels[] = {
+    {TT_KERNEL(cuda, offer), .accumulates = true, .can = can_sum,
+     .prepare = tt__cuda_prepare, .run = run_sum},
+    {TT_KERNEL(cuda, tally), .accumulates = true, .can = can_sum,
+     .prepare = tt__cuda_prepare, .run = run_sum},
+    {TT_KERNEL(cuda, fill), .prepare = tt__cuda_prepare, .run = run_fill},
+    {0},
 };

@@ -86,23 +86,6 @@ static tt_status run_quantise_grad(void *state, const tt_site *site,
     return TT__CUDA(state, quantise, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_fp8_pack = {
-    .name = "cuda.fp8_pack",
-    .op = &tt_op_fp8_pack,
-    .can = can_quantise,
-    .prepare = prepare_quantise,
-    .run = run_quantise,
-};
-
-const tt_kernel_def tt_kernel_cuda_fp8_pack_grad = {
-    .name = "cuda.fp8_pack_grad",
-    .op = &tt_op_fp8_pack_grad,
-    .accumulates = true,
-    .can = can_quantise_grad,
-    .prepare = prepare_quantise_grad,
-    .run = run_quantise_grad,
-};
-
 // ---- products: bound by the tensor cores -----------------------------------
 
 typedef struct state {
@@ -195,15 +178,6 @@ static tt_status run_matmul(void *kernel_state, const tt_site *site,
         s->device->api->gemm_run(s->device->cuda, s->gemm, &a));
 }
 
-const tt_kernel_def tt_kernel_cuda_matmul_fp8 = {
-    .name = "cuda.matmul_fp8",
-    .op = &tt_op_matmul_fp8,
-    .can = can_matmul,
-    .prepare = prepare_matmul,
-    .run = run_matmul,
-    .release = release,
-};
-
 // ---- numbers -------------------------------------------------------------
 
 static bool can_largest(const tt_backend *backend, const tt_site *site)
@@ -246,19 +220,17 @@ static tt_status run_units(void *kernel_state, const tt_site *site,
     return TT__CUDA(kernel_state, fp8_units, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_largest = {
-    .name = "cuda.largest",
-    .op = &tt_op_largest,
-    .accumulates = true,
-    .can = can_largest,
-    .prepare = tt__cuda_prepare,
-    .run = run_largest,
-};
-
-const tt_kernel_def tt_kernel_cuda_fp8_units = {
-    .name = "cuda.fp8_units",
-    .op = &tt_op_fp8_units,
-    .can = can_units,
-    .prepare = tt__cuda_prepare,
-    .run = run_units,
+const tt_kernel_def tt__cuda_fp8_kernels[] = {
+    {TT_KERNEL(cuda, largest), .accumulates = true, .can = can_largest,
+     .prepare = tt__cuda_prepare, .run = run_largest},
+    {TT_KERNEL(cuda, fp8_units), .can = can_units, .prepare = tt__cuda_prepare,
+     .run = run_units},
+    {TT_KERNEL(cuda, fp8_pack), .can = can_quantise,
+     .prepare = prepare_quantise, .run = run_quantise},
+    {TT_KERNEL(cuda, fp8_pack_grad), .accumulates = true,
+     .can = can_quantise_grad, .prepare = prepare_quantise_grad,
+     .run = run_quantise_grad},
+    {TT_KERNEL(cuda, matmul_fp8), .can = can_matmul, .prepare = prepare_matmul,
+     .run = run_matmul, .release = release},
+    {0},
 };

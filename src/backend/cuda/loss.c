@@ -28,24 +28,6 @@ static tt_status run_softmax(void *state, const tt_site *site,
                           : TT__CUDA(state, softmax, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_softmax = {
-    .name = "cuda.softmax",
-    .op = &tt_op_softmax,
-    .in_place = true,
-    .can = can_softmax,
-    .prepare = tt__cuda_prepare,
-    .run = run_softmax,
-};
-
-const tt_kernel_def tt_kernel_cuda_softmax_grad = {
-    .name = "cuda.softmax_grad",
-    .op = &tt_op_softmax_grad,
-    .in_place = true,
-    .can = can_softmax,
-    .prepare = tt__cuda_prepare,
-    .run = run_softmax,
-};
-
 // ---- cross-entropy -------------------------------------------------------
 
 // Rows at equal distance, columns side by side.
@@ -178,42 +160,19 @@ static tt_status run_step(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, cross_entropy_step, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_cross_entropy_step = {
-    .name = "cuda.cross_entropy_step",
-    .op = &tt_op_cross_entropy_step,
-    .strided_in = 1,
-    .strided_out = 1,
-    .in_place = true,
-    .can = can_step,
-    .prepare = prepare,
-    .run = run_step,
-};
-
-const tt_kernel_def tt_kernel_cuda_cross_entropy = {
-    .name = "cuda.cross_entropy",
-    .op = &tt_op_cross_entropy,
-    .strided_in = 1,
-    .can = can_cross_entropy,
-    .prepare = prepare,
-    .run = run_cross_entropy,
-};
-
-const tt_kernel_def tt_kernel_cuda_cross_entropy_grad = {
-    .name = "cuda.cross_entropy_grad",
-    .op = &tt_op_cross_entropy_grad,
-    .strided_in = 1,
-    .strided_out = 1,
-    .in_place = true,
-    .can = can_cross_entropy_grad,
-    .prepare = prepare,
-    .run = run_cross_entropy_grad,
-};
-
-const tt_kernel_def tt_kernel_cuda_correct = {
-    .name = "cuda.correct",
-    .op = &tt_op_correct,
-    .strided_in = 1,
-    .can = can_correct,
-    .prepare = prepare,
-    .run = run_correct,
+const tt_kernel_def tt__cuda_loss_kernels[] = {
+    {TT_KERNEL(cuda, softmax), .in_place = true, .can = can_softmax,
+     .prepare = tt__cuda_prepare, .run = run_softmax},
+    {TT_KERNEL(cuda, softmax_grad), .in_place = true, .can = can_softmax,
+     .prepare = tt__cuda_prepare, .run = run_softmax},
+    {TT_KERNEL(cuda, cross_entropy), .strided_in = 1, .can = can_cross_entropy,
+     .prepare = prepare, .run = run_cross_entropy},
+    {TT_KERNEL(cuda, cross_entropy_grad), .strided_in = 1, .strided_out = 1,
+     .in_place = true, .can = can_cross_entropy_grad, .prepare = prepare,
+     .run = run_cross_entropy_grad},
+    {TT_KERNEL(cuda, correct), .strided_in = 1, .can = can_correct,
+     .prepare = prepare, .run = run_correct},
+    {TT_KERNEL(cuda, cross_entropy_step), .strided_in = 1, .strided_out = 1,
+     .in_place = true, .can = can_step, .prepare = prepare, .run = run_step},
+    {0},
 };

@@ -251,34 +251,6 @@ static tt_status run_grad_w(void *kernel_state, const tt_site *site,
         s->device->api->gemm_run(s->device->cuda, s->rest, &g));
 }
 
-const tt_kernel_def tt_kernel_cuda_lstm = {
-    .name = "cuda.lstm",
-    .op = &tt_op_lstm,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cuda_lstm_grad = {
-    .name = "cuda.lstm_grad",
-    .op = &tt_op_lstm_grad,
-    .can = can,
-    .prepare = prepare,
-    .run = run_grad,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cuda_lstm_grad_w = {
-    .name = "cuda.lstm_grad_w",
-    .op = &tt_op_lstm_grad_w,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run_grad_w,
-    .release = release,
-};
-
 // ---- cell ----
 
 static tt_cuda_lstm_args cell_of(const tt_site *site, const tt_args *args)
@@ -309,18 +281,16 @@ static tt_status run_cell_grad(void *kernel_state, const tt_site *site,
     return TT__CUDA(kernel_state, lstm_back, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_lstm_cell = {
-    .name = "cuda.lstm_cell",
-    .op = &tt_op_lstm_cell,
-    .can = can_cell,
-    .prepare = tt__cuda_prepare,
-    .run = run_cell,
-};
-
-const tt_kernel_def tt_kernel_cuda_lstm_cell_grad = {
-    .name = "cuda.lstm_cell_grad",
-    .op = &tt_op_lstm_cell_grad,
-    .can = can_cell,
-    .prepare = tt__cuda_prepare,
-    .run = run_cell_grad,
+const tt_kernel_def tt__cuda_lstm_kernels[] = {
+    {TT_KERNEL(cuda, lstm), .can = can, .prepare = prepare, .run = run,
+     .release = release},
+    {TT_KERNEL(cuda, lstm_grad), .can = can, .prepare = prepare,
+     .run = run_grad, .release = release},
+    {TT_KERNEL(cuda, lstm_grad_w), .accumulates = true, .can = can,
+     .prepare = prepare, .run = run_grad_w, .release = release},
+    {TT_KERNEL(cuda, lstm_cell), .can = can_cell, .prepare = tt__cuda_prepare,
+     .run = run_cell},
+    {TT_KERNEL(cuda, lstm_cell_grad), .can = can_cell,
+     .prepare = tt__cuda_prepare, .run = run_cell_grad},
+    {0},
 };

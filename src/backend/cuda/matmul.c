@@ -270,37 +270,6 @@ static tt_status run_fused(void *kernel_state, const tt_site *site,
         s->device->api->gemm_run(s->device->cuda, s->gemm, &a));
 }
 
-const tt_kernel_def tt_kernel_cuda_matmul_add = {
-    .name = "cuda.matmul_add",
-    .op = &tt_op_matmul_add,
-    .strided_in = 3,
-    .can = can_fused,
-    .prepare = prepare_fused,
-    .run = run_fused,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cuda_matmul_gelu_grad = {
-    .name = "cuda.matmul_gelu_grad",
-    .op = &tt_op_matmul_gelu_grad,
-    .strided_in = 3,
-    .can = can_fused,
-    .prepare = prepare_fused,
-    .run = run_fused,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cuda_matmul = {
-    .name = "cuda.matmul",
-    .op = &tt_op_matmul,
-    .strided_in = 3,
-    .strided_out = 1,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-    .release = release,
-};
-
 // ---- matmul_grad_w: dw = x^T dy, or dy^T x ----
 
 static tt_status prepare_grad_w(tt_backend *backend, tt_site *site,
@@ -344,30 +313,24 @@ static tt_status run_grad_w(void *kernel_state, const tt_site *site,
         s->device->api->gemm_run(s->device->cuda, s->gemm, &a));
 }
 
-const tt_kernel_def tt_kernel_cuda_matmul_grad_w = {
-    .name = "cuda.matmul_grad_w",
-    .op = &tt_op_matmul_grad_w,
-    .strided_in = 3,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare_grad_w,
-    .run = run_grad_w,
-    .release = release,
-};
-
 static bool can_both(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     return tt__site_has_types(site, "ssy", "f");
 }
 
-const tt_kernel_def tt_kernel_cuda_matmul_grad_both = {
-    .name = "cuda.matmul_grad_both",
-    .op = &tt_op_matmul_grad_both,
-    .strided_in = 1,
-    .accumulates = true,
-    .can = can_both,
-    .prepare = prepare_grad_w,
-    .run = run_grad_w,
-    .release = release,
+const tt_kernel_def tt__cuda_matmul_kernels[] = {
+    {TT_KERNEL(cuda, matmul), .strided_in = 3, .strided_out = 1, .can = can,
+     .prepare = prepare, .run = run, .release = release},
+    {TT_KERNEL(cuda, matmul_grad_w), .strided_in = 3, .accumulates = true,
+     .can = can, .prepare = prepare_grad_w, .run = run_grad_w,
+     .release = release},
+    {TT_KERNEL(cuda, matmul_add), .strided_in = 3, .can = can_fused,
+     .prepare = prepare_fused, .run = run_fused, .release = release},
+    {TT_KERNEL(cuda, matmul_gelu_grad), .strided_in = 3, .can = can_fused,
+     .prepare = prepare_fused, .run = run_fused, .release = release},
+    {TT_KERNEL(cuda, matmul_grad_both), .strided_in = 1, .accumulates = true,
+     .can = can_both, .prepare = prepare_grad_w, .run = run_grad_w,
+     .release = release},
+    {0},
 };

@@ -72,22 +72,6 @@ static tt_status run_route_grad(void *state, const tt_site *site,
     return TT__CUDA(state, route_grad, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_route = {
-    .name = "cuda.route",
-    .op = &tt_op_route,
-    .can = can_route,
-    .prepare = prepare_route,
-    .run = run_route,
-};
-
-const tt_kernel_def tt_kernel_cuda_route_grad = {
-    .name = "cuda.route_grad",
-    .op = &tt_op_route_grad,
-    .can = can_route,
-    .prepare = prepare_route,
-    .run = run_route_grad,
-};
-
 // ---- dispatch, combine, gate_grad ----
 
 // What lies with experts, and the input that has the places.
@@ -148,26 +132,16 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, gate_grad, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_dispatch = {
-    .name = "cuda.dispatch",
-    .op = &tt_op_dispatch,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_combine = {
-    .name = "cuda.combine",
-    .op = &tt_op_combine,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_gate_grad = {
-    .name = "cuda.gate_grad",
-    .op = &tt_op_gate_grad,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
+const tt_kernel_def tt__cuda_moe_kernels[] = {
+    {TT_KERNEL(cuda, route), .can = can_route, .prepare = prepare_route,
+     .run = run_route},
+    {TT_KERNEL(cuda, route_grad), .can = can_route, .prepare = prepare_route,
+     .run = run_route_grad},
+    {TT_KERNEL(cuda, dispatch), .can = can, .prepare = tt__cuda_prepare,
+     .run = run},
+    {TT_KERNEL(cuda, combine), .can = can, .prepare = tt__cuda_prepare,
+     .run = run},
+    {TT_KERNEL(cuda, gate_grad), .can = can, .prepare = tt__cuda_prepare,
+     .run = run},
+    {0},
 };

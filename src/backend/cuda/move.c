@@ -120,128 +120,36 @@ static tt_status run_same(void *state, const tt_site *site, const tt_args *args)
                : TT__CUDA(state, copy, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_copy = {
-    .name = "cuda.copy",
-    .op = &tt_op_reorder,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .prepare = tt__cuda_prepare,
-    .run = run_reorder,
-};
-
-const tt_kernel_def tt_kernel_cuda_reshape = {
-    .name = "cuda.reshape",
-    .op = &tt_op_reshape,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .prepare = tt__cuda_prepare,
-    .run = run_reorder,
-};
-
-const tt_kernel_def tt_kernel_cuda_transpose = {
-    .name = "cuda.transpose",
-    .op = &tt_op_transpose,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .prepare = tt__cuda_prepare,
-    .run = run_transpose,
-};
-
-const tt_kernel_def tt_kernel_cuda_split = {
-    .name = "cuda.split",
-    .op = &tt_op_split,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .prepare = tt__cuda_prepare,
-    .run = run_split,
-};
-
-const tt_kernel_def tt_kernel_cuda_join = {
-    .name = "cuda.join",
-    .op = &tt_op_join,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .prepare = tt__cuda_prepare,
-    .run = run_join,
-};
-
-const tt_kernel_def tt_kernel_cuda_slice = {
-    .name = "cuda.slice",
-    .op = &tt_op_slice,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .prepare = tt__cuda_prepare,
-    .run = run_slice,
-};
-
-const tt_kernel_def tt_kernel_cuda_concat = {
-    .name = "cuda.concat",
-    .op = &tt_op_concat,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .prepare = tt__cuda_prepare,
-    .run = run_concat,
-};
-
-const tt_kernel_def tt_kernel_cuda_slice_grad = {
-    .name = "cuda.slice_grad",
-    .op = &tt_op_slice_grad,
-    .strided_in = ~0u,
-    .prepare = tt__cuda_prepare,
-    .run = run_slice_grad,
-};
-
-const tt_kernel_def tt_kernel_cuda_fetch = {
-    .name = "cuda.fetch",
-    .op = &tt_op_fetch,
-    .in_place = true,
-    .prepare = tt__cuda_prepare,
-    .run = run_same,
-};
-
-const tt_kernel_def tt_kernel_cuda_agree = {
-    .name = "cuda.agree",
-    .op = &tt_op_agree,
-    .in_place = true,
-    .prepare = tt__cuda_prepare,
-    .run = run_same,
-};
-
-const tt_kernel_def tt_kernel_cuda_relabel = {
-    .name = "cuda.relabel",
-    .op = &tt_op_relabel,
-    .prepare = tt__cuda_prepare,
-    .run = run_same,
-};
-
-const tt_kernel_def tt_kernel_cuda_match = {
-    .name = "cuda.match",
-    .op = &tt_op_match,
-    .prepare = tt__cuda_prepare,
-    .run = run_same,
-};
-
-const tt_kernel_def tt_kernel_cuda_cast = {
-    .name = "cuda.cast",
-    .op = &tt_op_cast,
-    .prepare = tt__cuda_prepare,
-    .run = run_same,
-};
-
-const tt_kernel_def tt_kernel_cuda_stripe = {
-    .name = "cuda.stripe",
-    .op = &tt_op_stripe,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .prepare = tt__cuda_prepare,
-    .run = run_stripe,
-};
-
-const tt_kernel_def tt_kernel_cuda_weave = {
-    .name = "cuda.weave",
-    .op = &tt_op_weave,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .prepare = tt__cuda_prepare,
-    .run = run_weave,
+const tt_kernel_def tt__cuda_move_kernels[] = {
+    {TT_KERNEL(cuda, fetch), .in_place = true, .prepare = tt__cuda_prepare,
+     .run = run_same},
+    {TT_KERNEL(cuda, agree), .in_place = true, .prepare = tt__cuda_prepare,
+     .run = run_same},
+    {TT_KERNEL(cuda, relabel), .prepare = tt__cuda_prepare, .run = run_same},
+    {TT_KERNEL(cuda, match), .prepare = tt__cuda_prepare, .run = run_same},
+    {TT_KERNEL(cuda, cast), .prepare = tt__cuda_prepare, .run = run_same},
+    {.name = "cuda.copy",
+     .op = &tt_op_reorder,
+     TT_STRIDED,
+     .prepare = tt__cuda_prepare,
+     .run = run_reorder},
+    {TT_KERNEL(cuda, reshape), TT_STRIDED, .prepare = tt__cuda_prepare,
+     .run = run_reorder},
+    {TT_KERNEL(cuda, transpose), TT_STRIDED, .prepare = tt__cuda_prepare,
+     .run = run_transpose},
+    {TT_KERNEL(cuda, split), TT_STRIDED, .prepare = tt__cuda_prepare,
+     .run = run_split},
+    {TT_KERNEL(cuda, join), TT_STRIDED, .prepare = tt__cuda_prepare,
+     .run = run_join},
+    {TT_KERNEL(cuda, slice), TT_STRIDED, .prepare = tt__cuda_prepare,
+     .run = run_slice},
+    {TT_KERNEL(cuda, slice_grad), .strided_in = ~0u,
+     .prepare = tt__cuda_prepare, .run = run_slice_grad},
+    {TT_KERNEL(cuda, concat), TT_STRIDED, .prepare = tt__cuda_prepare,
+     .run = run_concat},
+    {TT_KERNEL(cuda, stripe), TT_STRIDED, .prepare = tt__cuda_prepare,
+     .run = run_stripe},
+    {TT_KERNEL(cuda, weave), TT_STRIDED, .prepare = tt__cuda_prepare,
+     .run = run_weave},
+    {0},
 };

@@ -118,59 +118,20 @@ static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, norm_grad, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_norm_grad = {
-    .name = "cuda.norm_grad",
-    .op = &tt_op_norm_grad,
-    .in_place = true,
-    .can = can_grad,
-    .prepare = prepare_grad_w,
-    .run = run_grad,
-};
-
-const tt_kernel_def tt_kernel_cuda_layer_norm = {
-    .name = "cuda.layer_norm",
-    .op = &tt_op_layer_norm,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_layer_norm_grad_x = {
-    .name = "cuda.layer_norm_grad_x",
-    .op = &tt_op_layer_norm_grad_x,
-    .can = can_grad_x,
-    .prepare = tt__cuda_prepare,
-    .run = run_grad_x,
-};
-
-const tt_kernel_def tt_kernel_cuda_layer_norm_grad_w = {
-    .name = "cuda.layer_norm_grad_w",
-    .op = &tt_op_layer_norm_grad_w,
-    .can = can_grad_w,
-    .prepare = prepare_grad_w,
-    .run = run_grad_w,
-};
-
-const tt_kernel_def tt_kernel_cuda_rms_norm = {
-    .name = "cuda.rms_norm",
-    .op = &tt_op_rms_norm,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_rms_norm_grad_x = {
-    .name = "cuda.rms_norm_grad_x",
-    .op = &tt_op_rms_norm_grad_x,
-    .can = can_grad_x,
-    .prepare = tt__cuda_prepare,
-    .run = run_grad_x,
-};
-
-const tt_kernel_def tt_kernel_cuda_rms_norm_grad_w = {
-    .name = "cuda.rms_norm_grad_w",
-    .op = &tt_op_rms_norm_grad_w,
-    .can = can_grad_w,
-    .prepare = prepare_grad_w,
-    .run = run_grad_w,
+const tt_kernel_def tt__cuda_norm_kernels[] = {
+    {TT_KERNEL(cuda, layer_norm), .can = can, .prepare = tt__cuda_prepare,
+     .run = run},
+    {TT_KERNEL(cuda, layer_norm_grad_x), .can = can_grad_x,
+     .prepare = tt__cuda_prepare, .run = run_grad_x},
+    {TT_KERNEL(cuda, layer_norm_grad_w), .can = can_grad_w,
+     .prepare = prepare_grad_w, .run = run_grad_w},
+    {TT_KERNEL(cuda, rms_norm), .can = can, .prepare = tt__cuda_prepare,
+     .run = run},
+    {TT_KERNEL(cuda, rms_norm_grad_x), .can = can_grad_x,
+     .prepare = tt__cuda_prepare, .run = run_grad_x},
+    {TT_KERNEL(cuda, rms_norm_grad_w), .can = can_grad_w,
+     .prepare = prepare_grad_w, .run = run_grad_w},
+    {TT_KERNEL(cuda, norm_grad), .in_place = true, .can = can_grad,
+     .prepare = prepare_grad_w, .run = run_grad},
+    {0},
 };

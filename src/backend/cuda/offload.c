@@ -53,20 +53,10 @@ static tt_status finish(void *kernel_state, const tt_site *site,
         s->device->api->beside.finish(s->device->cuda, s->beside));
 }
 
-const tt_kernel_def tt_kernel_cuda_offload = {
-    .name = "cuda.offload",
-    .op = &tt_op_offload,
-    .prepare = prepare,
-    .run = run,
-    .finish = finish,
-    .release = release,
-};
-
-const tt_kernel_def tt_kernel_cuda_reload = {
-    .name = "cuda.reload",
-    .op = &tt_op_reload,
-    .prepare = prepare,
-    .run = run,
-    .finish = finish,
-    .release = release,
+const tt_kernel_def tt__cuda_offload_kernels[] = {
+    {TT_KERNEL(cuda, offload), .prepare = prepare, .run = run, .finish = finish,
+     .release = release},
+    {TT_KERNEL(cuda, reload), .prepare = prepare, .run = run, .finish = finish,
+     .release = release},
+    {0},
 };

@@ -186,82 +186,18 @@ static tt_status run_ema(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, optim, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_sgd = {
-    .name = "cuda.sgd",
-    .op = &tt_op_sgd,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_momentum = {
-    .name = "cuda.momentum",
-    .op = &tt_op_momentum,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_adagrad = {
-    .name = "cuda.adagrad",
-    .op = &tt_op_adagrad,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_rmsprop = {
-    .name = "cuda.rmsprop",
-    .op = &tt_op_rmsprop,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_adam = {
-    .name = "cuda.adam",
-    .op = &tt_op_adam,
-    .can = can_adam,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_adamw = {
-    .name = "cuda.adamw",
-    .op = &tt_op_adamw,
-    .can = can_adam,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_lars = {
-    .name = "cuda.lars",
-    .op = &tt_op_lars,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_lamb_update = {
-    .name = "cuda.lamb_update",
-    .op = &tt_op_lamb_update,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_lamb = {
-    .name = "cuda.lamb",
-    .op = &tt_op_lamb,
-    .can = can_apply,
-    .prepare = prepare,
-    .run = run_lamb,
-};
-
-const tt_kernel_def tt_kernel_cuda_ema = {
-    .name = "cuda.ema",
-    .op = &tt_op_ema,
-    .can = can_apply,
-    .prepare = prepare,
-    .run = run_ema,
+const tt_kernel_def tt__cuda_optim_kernels[] = {
+    {TT_KERNEL(cuda, sgd), .can = can, .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, momentum), .can = can, .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, adagrad), .can = can, .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, rmsprop), .can = can, .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, adam), .can = can_adam, .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, adamw), .can = can_adam, .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, lars), .can = can, .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, lamb_update), .can = can, .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, lamb), .can = can_apply, .prepare = prepare,
+     .run = run_lamb},
+    {TT_KERNEL(cuda, ema), .can = can_apply, .prepare = prepare,
+     .run = run_ema},
+    {0},
 };

@@ -77,46 +77,6 @@ static tt_status run_grad_apply(void *state, const tt_site *site,
     return TT__CUDA(state, norm_grad_apply, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_row_moment = {
-    .name = "cuda.row_moment",
-    .op = &tt_op_row_moment,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_moment,
-};
-
-const tt_kernel_def tt_kernel_cuda_rsqrt = {
-    .name = "cuda.rsqrt",
-    .op = &tt_op_rsqrt,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_rsqrt,
-};
-
-const tt_kernel_def tt_kernel_cuda_norm_apply = {
-    .name = "cuda.norm_apply",
-    .op = &tt_op_norm_apply,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_apply,
-};
-
-const tt_kernel_def tt_kernel_cuda_norm_grad_moments = {
-    .name = "cuda.norm_grad_moments",
-    .op = &tt_op_norm_grad_moments,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_grad_moments,
-};
-
-const tt_kernel_def tt_kernel_cuda_norm_grad_apply = {
-    .name = "cuda.norm_grad_apply",
-    .op = &tt_op_norm_grad_apply,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_grad_apply,
-};
-
 // ---- losses ----
 
 static tt_status run_max(void *state, const tt_site *site, const tt_args *args)
@@ -196,62 +156,6 @@ static tt_status run_mse(void *state, const tt_site *site, const tt_args *args)
                                   : TT__CUDA(state, mse_grad, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_row_max = {
-    .name = "cuda.row_max",
-    .op = &tt_op_row_max,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_max,
-};
-
-const tt_kernel_def tt_kernel_cuda_loss_terms = {
-    .name = "cuda.loss_terms",
-    .op = &tt_op_loss_terms,
-    .can = can_terms,
-    .prepare = tt__cuda_prepare,
-    .run = run_terms,
-};
-
-const tt_kernel_def tt_kernel_cuda_loss_join = {
-    .name = "cuda.loss_join",
-    .op = &tt_op_loss_join,
-    .can = can_join,
-    .prepare = tt__cuda_prepare,
-    .run = run_join,
-};
-
-const tt_kernel_def tt_kernel_cuda_correct_terms = {
-    .name = "cuda.correct_terms",
-    .op = &tt_op_correct_terms,
-    .can = can_terms,
-    .prepare = tt__cuda_prepare,
-    .run = run_marks,
-};
-
-const tt_kernel_def tt_kernel_cuda_correct_join = {
-    .name = "cuda.correct_join",
-    .op = &tt_op_correct_join,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_hits,
-};
-
-const tt_kernel_def tt_kernel_cuda_mse = {
-    .name = "cuda.mse",
-    .op = &tt_op_mse,
-    .can = can,
-    .prepare = prepare_mse,
-    .run = run_mse,
-};
-
-const tt_kernel_def tt_kernel_cuda_mse_grad = {
-    .name = "cuda.mse_grad",
-    .op = &tt_op_mse_grad,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_mse,
-};
-
 // ---- counts ----
 
 static tt_status run_count(void *state, const tt_site *site,
@@ -261,9 +165,30 @@ static tt_status run_count(void *state, const tt_site *site,
     return TT__CUDA(state, count, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_count = {
-    .name = "cuda.count",
-    .op = &tt_op_count,
-    .prepare = tt__cuda_prepare,
-    .run = run_count,
+const tt_kernel_def tt__cuda_parts_kernels[] = {
+    {TT_KERNEL(cuda, count), .prepare = tt__cuda_prepare, .run = run_count},
+    {TT_KERNEL(cuda, mse), .can = can, .prepare = prepare_mse, .run = run_mse},
+    {TT_KERNEL(cuda, mse_grad), .can = can, .prepare = tt__cuda_prepare,
+     .run = run_mse},
+    {TT_KERNEL(cuda, row_moment), .can = can, .prepare = tt__cuda_prepare,
+     .run = run_moment},
+    {TT_KERNEL(cuda, rsqrt), .can = can, .prepare = tt__cuda_prepare,
+     .run = run_rsqrt},
+    {TT_KERNEL(cuda, norm_apply), .can = can, .prepare = tt__cuda_prepare,
+     .run = run_apply},
+    {TT_KERNEL(cuda, norm_grad_moments), .can = can,
+     .prepare = tt__cuda_prepare, .run = run_grad_moments},
+    {TT_KERNEL(cuda, norm_grad_apply), .can = can, .prepare = tt__cuda_prepare,
+     .run = run_grad_apply},
+    {TT_KERNEL(cuda, row_max), .can = can, .prepare = tt__cuda_prepare,
+     .run = run_max},
+    {TT_KERNEL(cuda, loss_terms), .can = can_terms, .prepare = tt__cuda_prepare,
+     .run = run_terms},
+    {TT_KERNEL(cuda, loss_join), .can = can_join, .prepare = tt__cuda_prepare,
+     .run = run_join},
+    {TT_KERNEL(cuda, correct_terms), .can = can_terms,
+     .prepare = tt__cuda_prepare, .run = run_marks},
+    {TT_KERNEL(cuda, correct_join), .can = can, .prepare = tt__cuda_prepare,
+     .run = run_hits},
+    {0},
 };

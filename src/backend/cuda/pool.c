@@ -130,50 +130,16 @@ static tt_status run_adaptive(void *kernel_state, const tt_site *site,
                              : TT__CUDA(kernel_state, adaptive_pool, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_max_pool = {
-    .name = "cuda.max_pool",
-    .op = &tt_op_max_pool,
-    .can = can,
-    .prepare = prepare,
-    .run = run_max,
-};
-
-const tt_kernel_def tt_kernel_cuda_max_pool_grad = {
-    .name = "cuda.max_pool_grad",
-    .op = &tt_op_max_pool_grad,
-    .can = can,
-    .prepare = prepare,
-    .run = run_max,
-};
-
-const tt_kernel_def tt_kernel_cuda_avg_pool = {
-    .name = "cuda.avg_pool",
-    .op = &tt_op_avg_pool,
-    .can = can,
-    .prepare = prepare,
-    .run = run_avg,
-};
-
-const tt_kernel_def tt_kernel_cuda_avg_pool_grad = {
-    .name = "cuda.avg_pool_grad",
-    .op = &tt_op_avg_pool_grad,
-    .can = can,
-    .prepare = prepare,
-    .run = run_avg,
-};
-
-const tt_kernel_def tt_kernel_cuda_adaptive_avg_pool = {
-    .name = "cuda.adaptive_avg_pool",
-    .op = &tt_op_adaptive_avg_pool,
-    .can = can,
-    .prepare = prepare,
-    .run = run_adaptive,
-};
-
-const tt_kernel_def tt_kernel_cuda_adaptive_avg_pool_grad = {
-    .name = "cuda.adaptive_avg_pool_grad",
-    .op = &tt_op_adaptive_avg_pool_grad,
-    .can = can,
-    .prepare = prepare,
-    .run = run_adaptive,
+const tt_kernel_def tt__cuda_pool_kernels[] = {
+    {TT_KERNEL(cuda, max_pool), .can = can, .prepare = prepare, .run = run_max},
+    {TT_KERNEL(cuda, max_pool_grad), .can = can, .prepare = prepare,
+     .run = run_max},
+    {TT_KERNEL(cuda, avg_pool), .can = can, .prepare = prepare, .run = run_avg},
+    {TT_KERNEL(cuda, avg_pool_grad), .can = can, .prepare = prepare,
+     .run = run_avg},
+    {TT_KERNEL(cuda, adaptive_avg_pool), .can = can, .prepare = prepare,
+     .run = run_adaptive},
+    {TT_KERNEL(cuda, adaptive_avg_pool_grad), .can = can, .prepare = prepare,
+     .run = run_adaptive},
+    {0},
 };

@@ -80,27 +80,19 @@ static tt_status run_max_grad(void *state, const tt_site *site,
     return TT__CUDA(state, max_grad, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_sum_to_any = {
-    .name = "cuda.sum_to_any",
-    .op = &tt_op_sum_to,
-    .accumulates = true,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_reduce_any = {
-    .name = "cuda.reduce_any",
-    .op = &tt_op_reduce,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_reduce_max_grad = {
-    .name = "cuda.reduce_max_grad",
-    .op = &tt_op_reduce_max_grad,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run_max_grad,
+const tt_kernel_def tt__cuda_project_kernels[] = {
+    {.name = "cuda.sum_to_any",
+     .op = &tt_op_sum_to,
+     .accumulates = true,
+     .can = can,
+     .prepare = tt__cuda_prepare,
+     .run = run},
+    {.name = "cuda.reduce_any",
+     .op = &tt_op_reduce,
+     .can = can,
+     .prepare = tt__cuda_prepare,
+     .run = run},
+    {TT_KERNEL(cuda, reduce_max_grad), .can = can, .prepare = tt__cuda_prepare,
+     .run = run_max_grad},
+    {0},
 };

@@ -116,32 +116,6 @@ static tt_status run(void *kernel_state, const tt_site *site,
     return TT__CUDA(kernel_state, reduce, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_sum_to = {
-    .name = "cuda.sum_to",
-    .op = &tt_op_sum_to,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_reduce = {
-    .name = "cuda.reduce",
-    .op = &tt_op_reduce,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_cuda_bias_grad = {
-    .name = "cuda.bias_grad",
-    .op = &tt_op_bias_grad,
-    .accumulates = true,
-    .can = can,
-    .prepare = prepare,
-    .run = run,
-};
-
 // ---- repetition ----------------------------------------------------------
 
 static tt_status run_broadcast(void *state_, const tt_site *site,
@@ -169,9 +143,13 @@ static tt_status run_broadcast(void *state_, const tt_site *site,
     return TT__CUDA(state_, copy, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_broadcast = {
-    .name = "cuda.broadcast",
-    .op = &tt_op_broadcast,
-    .prepare = tt__cuda_prepare,
-    .run = run_broadcast,
+const tt_kernel_def tt__cuda_reduce_kernels[] = {
+    {TT_KERNEL(cuda, bias_grad), .accumulates = true, .can = can,
+     .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, broadcast), .prepare = tt__cuda_prepare,
+     .run = run_broadcast},
+    {TT_KERNEL(cuda, sum_to), .accumulates = true, .can = can,
+     .prepare = prepare, .run = run},
+    {TT_KERNEL(cuda, reduce), .can = can, .prepare = prepare, .run = run},
+    {0},
 };

@@ -3,8 +3,8 @@
 #include "backend/cuda/cuda.h"
 
 const tt_kernel_def *const tt_cuda_kernels[] = {
-#define TT_KERNEL(name) &tt_kernel_##name,
+#define TT_KERNELS(file) tt__cuda_##file##_kernels,
 #include "backend/cuda/list.h"
-#undef TT_KERNEL
+#undef TT_KERNELS
     NULL,
 };

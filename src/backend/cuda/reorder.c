@@ -54,12 +54,8 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, copy, &a);
 }
 
-const tt_kernel_def tt_kernel_cuda_reorder = {
-    .name = "cuda.reorder",
-    .op = &tt_op_reorder,
-    .strided_in = 1,
-    .strided_out = 1,
-    .can = can,
-    .prepare = tt__cuda_prepare,
-    .run = run,
+const tt_kernel_def tt__cuda_reorder_kernels[] = {
+    {TT_KERNEL(cuda, reorder), .strided_in = 1, .strided_out = 1, .can = can,
+     .prepare = tt__cuda_prepare, .run = run},
+    {0},
 };

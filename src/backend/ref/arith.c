@@ -65,23 +65,9 @@ static tt_status run_scale(void *state, const tt_site *site,
     return tt__ref_unary(site, args, scale);
 }
 
-const tt_kernel_def tt_kernel_ref_add = {
-    .name = "ref.add",
-    .op = &tt_op_add,
-    .in_place = true,
-    .run = run_add,
-};
-
-const tt_kernel_def tt_kernel_ref_mul = {
-    .name = "ref.mul",
-    .op = &tt_op_mul,
-    .in_place = true,
-    .run = run_mul,
-};
-
-const tt_kernel_def tt_kernel_ref_scale = {
-    .name = "ref.scale",
-    .op = &tt_op_scale,
-    .in_place = true,
-    .run = run_scale,
+const tt_kernel_def tt__ref_arith_kernels[] = {
+    {TT_KERNEL(ref, add), .in_place = true, .run = run_add},
+    {TT_KERNEL(ref, mul), .in_place = true, .run = run_mul},
+    {TT_KERNEL(ref, scale), .in_place = true, .run = run_scale},
+    {0},
 };

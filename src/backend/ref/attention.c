@@ -268,34 +268,12 @@ static tt_status run_merge(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_softmax = {
-    .name = "ref.softmax",
-    .op = &tt_op_softmax,
-    .run = run_softmax,
-};
-
-const tt_kernel_def tt_kernel_ref_softmax_grad = {
-    .name = "ref.softmax_grad",
-    .op = &tt_op_softmax_grad,
-    .run = run_softmax_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_attention = {
-    .name = "ref.attention",
-    .op = &tt_op_attention,
-    .prepare = prepare,
-    .run = run_attention,
-};
-
-const tt_kernel_def tt_kernel_ref_attention_grad = {
-    .name = "ref.attention_grad",
-    .op = &tt_op_attention_grad,
-    .prepare = prepare,
-    .run = run_attention_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_attention_merge = {
-    .name = "ref.attention_merge",
-    .op = &tt_op_attention_merge,
-    .run = run_merge,
+const tt_kernel_def tt__ref_attention_kernels[] = {
+    {TT_KERNEL(ref, attention), .prepare = prepare, .run = run_attention},
+    {TT_KERNEL(ref, attention_grad), .prepare = prepare,
+     .run = run_attention_grad},
+    {TT_KERNEL(ref, attention_merge), .run = run_merge},
+    {TT_KERNEL(ref, softmax), .run = run_softmax},
+    {TT_KERNEL(ref, softmax_grad), .run = run_softmax_grad},
+    {0},
 };

@@ -7,9 +7,6 @@
 
 #include <math.h>
 
-static tt_kernel_run_fn run, run_grad, run_moments, run_apply, run_sums;
-static tt_kernel_run_fn run_grad_apply;
-
 static double in_at(const tt_site *site, const tt_args *args, int i, int64_t at)
 {
     return tt_dtype_load(site->in[i].dtype, args->in[i], at);
@@ -319,38 +316,12 @@ static tt_status run_grad_apply(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_batch_norm = {
-    .name = "ref.batch_norm",
-    .op = &tt_op_batch_norm,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_ref_batch_norm_grad = {
-    .name = "ref.batch_norm_grad",
-    .op = &tt_op_batch_norm_grad,
-    .run = run_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_batch_norm_moments = {
-    .name = "ref.batch_norm_moments",
-    .op = &tt_op_batch_norm_moments,
-    .run = run_moments,
-};
-
-const tt_kernel_def tt_kernel_ref_batch_norm_apply = {
-    .name = "ref.batch_norm_apply",
-    .op = &tt_op_batch_norm_apply,
-    .run = run_apply,
-};
-
-const tt_kernel_def tt_kernel_ref_batch_norm_grad_sums = {
-    .name = "ref.batch_norm_grad_sums",
-    .op = &tt_op_batch_norm_grad_sums,
-    .run = run_sums,
-};
-
-const tt_kernel_def tt_kernel_ref_batch_norm_grad_apply = {
-    .name = "ref.batch_norm_grad_apply",
-    .op = &tt_op_batch_norm_grad_apply,
-    .run = run_grad_apply,
+const tt_kernel_def tt__ref_batch_norm_kernels[] = {
+    {TT_KERNEL(ref, batch_norm), .run = run},
+    {TT_KERNEL(ref, batch_norm_grad), .run = run_grad},
+    {TT_KERNEL(ref, batch_norm_moments), .run = run_moments},
+    {TT_KERNEL(ref, batch_norm_apply), .run = run_apply},
+    {TT_KERNEL(ref, batch_norm_grad_sums), .run = run_sums},
+    {TT_KERNEL(ref, batch_norm_grad_apply), .run = run_grad_apply},
+    {0},
 };

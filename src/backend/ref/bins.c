@@ -42,20 +42,9 @@ static tt_status run_value(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_square_bins = {
-    .name = "ref.square_bins",
-    .op = &tt_op_square_bins,
-    .run = run_squares,
-};
-
-const tt_kernel_def tt_kernel_ref_bins_total = {
-    .name = "ref.bins_total",
-    .op = &tt_op_bins_total,
-    .run = run_total,
-};
-
-const tt_kernel_def tt_kernel_ref_bins_value = {
-    .name = "ref.bins_value",
-    .op = &tt_op_bins_value,
-    .run = run_value,
+const tt_kernel_def tt__ref_bins_kernels[] = {
+    {TT_KERNEL(ref, square_bins), .run = run_squares},
+    {TT_KERNEL(ref, bins_total), .run = run_total},
+    {TT_KERNEL(ref, bins_value), .run = run_value},
+    {0},
 };

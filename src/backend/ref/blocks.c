@@ -42,18 +42,8 @@ static tt_status run_unblock(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_block = {
-    .name = "ref.block",
-    .op = &tt_op_block,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_block,
-};
-
-const tt_kernel_def tt_kernel_ref_unblock = {
-    .name = "ref.unblock",
-    .op = &tt_op_unblock,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_unblock,
+const tt_kernel_def tt__ref_blocks_kernels[] = {
+    {TT_KERNEL(ref, block), TT_STRIDED, .run = run_block},
+    {TT_KERNEL(ref, unblock), TT_STRIDED, .run = run_unblock},
+    {0},
 };

@@ -129,15 +129,9 @@ static tt_status prepare_attention(tt_backend *backend, tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_cache_write = {
-    .name = "ref.cache_write",
-    .op = &tt_op_cache_write,
-    .run = run_write,
-};
-
-const tt_kernel_def tt_kernel_ref_attention_cached = {
-    .name = "ref.attention_cached",
-    .op = &tt_op_attention_cached,
-    .prepare = prepare_attention,
-    .run = run_attention,
+const tt_kernel_def tt__ref_cache_kernels[] = {
+    {TT_KERNEL(ref, attention_cached), .prepare = prepare_attention,
+     .run = run_attention},
+    {TT_KERNEL(ref, cache_write), .run = run_write},
+    {0},
 };

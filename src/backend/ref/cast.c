@@ -15,8 +15,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return tt__ref_unary(site, args, identity);
 }
 
-const tt_kernel_def tt_kernel_ref_cast = {
-    .name = "ref.cast",
-    .op = &tt_op_cast,
-    .run = run,
+const tt_kernel_def tt__ref_cast_kernels[] = {
+    {TT_KERNEL(ref, cast), .run = run},
+    {0},
 };

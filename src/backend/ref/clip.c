@@ -93,32 +93,11 @@ static tt_status run_loss_scale(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_sum_squares = {
-    .name = "ref.sum_squares",
-    .op = &tt_op_sum_squares,
-    .run = run_sum_squares,
-};
-
-const tt_kernel_def tt_kernel_ref_total = {
-    .name = "ref.total",
-    .op = &tt_op_total,
-    .run = run_total,
-};
-
-const tt_kernel_def tt_kernel_ref_clip = {
-    .name = "ref.clip",
-    .op = &tt_op_clip,
-    .run = run_clip,
-};
-
-const tt_kernel_def tt_kernel_ref_guard = {
-    .name = "ref.guard",
-    .op = &tt_op_guard,
-    .run = run_guard,
-};
-
-const tt_kernel_def tt_kernel_ref_loss_scale = {
-    .name = "ref.loss_scale",
-    .op = &tt_op_loss_scale,
-    .run = run_loss_scale,
+const tt_kernel_def tt__ref_clip_kernels[] = {
+    {TT_KERNEL(ref, sum_squares), .run = run_sum_squares},
+    {TT_KERNEL(ref, total), .run = run_total},
+    {TT_KERNEL(ref, clip), .run = run_clip},
+    {TT_KERNEL(ref, guard), .run = run_guard},
+    {TT_KERNEL(ref, loss_scale), .run = run_loss_scale},
+    {0},
 };

@@ -259,46 +259,14 @@ static tt_status run_orthogonalize(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_quantize = {
-    .name = "ref.quantize",
-    .op = &tt_op_quantize,
-    .run = run_quantize,
-};
-
-const tt_kernel_def tt_kernel_ref_dequantize = {
-    .name = "ref.dequantize",
-    .op = &tt_op_dequantize,
-    .run = run_dequantize,
-};
-
-const tt_kernel_def tt_kernel_ref_onebit = {
-    .name = "ref.onebit",
-    .op = &tt_op_onebit,
-    .run = run_onebit,
-};
-
-const tt_kernel_def tt_kernel_ref_onebit_decode = {
-    .name = "ref.onebit_decode",
-    .op = &tt_op_onebit_decode,
-    .run = run_onebit_decode,
-};
-
-const tt_kernel_def tt_kernel_ref_topk = {
-    .name = "ref.topk",
-    .op = &tt_op_topk,
-    .prepare = prepare_entries,
-    .run = run_topk,
-};
-
-const tt_kernel_def tt_kernel_ref_topk_decode = {
-    .name = "ref.topk_decode",
-    .op = &tt_op_topk_decode,
-    .run = run_topk_decode,
-};
-
-const tt_kernel_def tt_kernel_ref_orthogonalize = {
-    .name = "ref.orthogonalize",
-    .op = &tt_op_orthogonalize,
-    .prepare = prepare_entries,
-    .run = run_orthogonalize,
+const tt_kernel_def tt__ref_codec_kernels[] = {
+    {TT_KERNEL(ref, quantize), .run = run_quantize},
+    {TT_KERNEL(ref, dequantize), .run = run_dequantize},
+    {TT_KERNEL(ref, onebit), .run = run_onebit},
+    {TT_KERNEL(ref, onebit_decode), .run = run_onebit_decode},
+    {TT_KERNEL(ref, topk), .prepare = prepare_entries, .run = run_topk},
+    {TT_KERNEL(ref, topk_decode), .run = run_topk_decode},
+    {TT_KERNEL(ref, orthogonalize), .prepare = prepare_entries,
+     .run = run_orthogonalize},
+    {0},
 };

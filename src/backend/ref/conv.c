@@ -7,8 +7,6 @@
 #include "backend/ref/ref.h"
 #include "ops/ops.h"
 
-static tt_kernel_run_fn run, run_grad_x, run_grad_w, run_grad_b;
-
 static double load(tt_dtype dtype, const void *base, int64_t i)
 {
     if (dtype == TT_F64)
@@ -240,7 +238,7 @@ static void select_group(group *t, int64_t i)
     t->w.first = i * t->g.o;
 }
 
-static tt_status run(void *state, const tt_site *site, const tt_args *args)
+tt_status tt__ref_conv(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
     group t = group_of(site->params, &site->in[0], &site->in[1], &site->out[0]);
@@ -269,8 +267,8 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-static tt_status run_grad_x(void *state, const tt_site *site,
-                            const tt_args *args)
+tt_status tt__ref_conv_grad_x(void *state, const tt_site *site,
+                              const tt_args *args)
 {
     (void)state;
     group t = group_of(site->params, &site->out[0], &site->in[1], &site->in[0]);
@@ -325,8 +323,8 @@ static tt_status run_grad_w(void *state, const tt_site *site,
     return TT_OK;
 }
 
-static tt_status run_grad_b(void *state, const tt_site *site,
-                            const tt_args *args)
+tt_status tt__ref_conv_grad_b(void *state, const tt_site *site,
+                              const tt_args *args)
 {
     (void)state;
     const tt_operand *dy = &site->in[0];
@@ -343,31 +341,13 @@ static tt_status run_grad_b(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_conv = {
-    .name = "ref.conv",
-    .op = &tt_op_conv,
-    .prepare = tt__gemm_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_ref_conv_grad_x = {
-    .name = "ref.conv_grad_x",
-    .op = &tt_op_conv_grad_x,
-    .prepare = tt__gemm_prepare,
-    .run = run_grad_x,
-};
-
-const tt_kernel_def tt_kernel_ref_conv_grad_w = {
-    .name = "ref.conv_grad_w",
-    .op = &tt_op_conv_grad_w,
-    .accumulates = true,
-    .prepare = tt__gemm_prepare,
-    .run = run_grad_w,
-};
-
-const tt_kernel_def tt_kernel_ref_conv_grad_b = {
-    .name = "ref.conv_grad_b",
-    .op = &tt_op_conv_grad_b,
-    .accumulates = true,
-    .run = run_grad_b,
+const tt_kernel_def tt__ref_conv_kernels[] = {
+    {TT_KERNEL(ref, conv), .prepare = tt__gemm_prepare, .run = tt__ref_conv},
+    {TT_KERNEL(ref, conv_grad_x), .prepare = tt__gemm_prepare,
+     .run = tt__ref_conv_grad_x},
+    {TT_KERNEL(ref, conv_grad_w), .accumulates = true,
+     .prepare = tt__gemm_prepare, .run = run_grad_w},
+    {TT_KERNEL(ref, conv_grad_b), .accumulates = true,
+     .run = tt__ref_conv_grad_b},
+    {0},
 };

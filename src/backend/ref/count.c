@@ -12,8 +12,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_count = {
-    .name = "ref.count",
-    .op = &tt_op_count,
-    .run = run,
+const tt_kernel_def tt__ref_count_kernels[] = {
+    {TT_KERNEL(ref, count), .run = run},
+    {0},
 };

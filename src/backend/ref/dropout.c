@@ -27,9 +27,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_dropout = {
-    .name = "ref.dropout",
-    .op = &tt_op_dropout,
-    .in_place = true,
-    .run = run,
+const tt_kernel_def tt__ref_dropout_kernels[] = {
+    {TT_KERNEL(ref, dropout), .in_place = true, .run = run},
+    {0},
 };

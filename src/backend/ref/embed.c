@@ -156,33 +156,12 @@ static tt_status run_rotary(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_embedding = {
-    .name = "ref.embedding",
-    .op = &tt_op_embedding,
-    .run = run_embedding,
-};
-
-const tt_kernel_def tt_kernel_ref_embedding_grad = {
-    .name = "ref.embedding_grad",
-    .op = &tt_op_embedding_grad,
-    .accumulates = true,
-    .run = run_embedding_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_position_embedding = {
-    .name = "ref.position_embedding",
-    .op = &tt_op_position_embedding,
-    .run = run_position,
-};
-
-const tt_kernel_def tt_kernel_ref_position_embedding_grad = {
-    .name = "ref.position_embedding_grad",
-    .op = &tt_op_position_embedding_grad,
-    .run = run_position_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_rotary = {
-    .name = "ref.rotary",
-    .op = &tt_op_rotary,
-    .run = run_rotary,
+const tt_kernel_def tt__ref_embed_kernels[] = {
+    {TT_KERNEL(ref, embedding), .run = run_embedding},
+    {TT_KERNEL(ref, embedding_grad), .accumulates = true,
+     .run = run_embedding_grad},
+    {TT_KERNEL(ref, position_embedding), .run = run_position},
+    {TT_KERNEL(ref, position_embedding_grad), .run = run_position_grad},
+    {TT_KERNEL(ref, rotary), .run = run_rotary},
+    {0},
 };

@@ -15,8 +15,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_fill = {
-    .name = "ref.fill",
-    .op = &tt_op_fill,
-    .run = run,
+const tt_kernel_def tt__ref_fill_kernels[] = {
+    {TT_KERNEL(ref, fill), .run = run},
+    {0},
 };

@@ -193,35 +193,12 @@ static tt_status run_units(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_fp8_pack = {
-    .name = "ref.fp8_pack",
-    .op = &tt_op_fp8_pack,
-    .run = run_quantise,
-};
-
-const tt_kernel_def tt_kernel_ref_fp8_pack_grad = {
-    .name = "ref.fp8_pack_grad",
-    .op = &tt_op_fp8_pack_grad,
-    .accumulates = true,
-    .run = run_quantise_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_matmul_fp8 = {
-    .name = "ref.matmul_fp8",
-    .op = &tt_op_matmul_fp8,
-    .accumulates = true,
-    .run = run_matmul,
-};
-
-const tt_kernel_def tt_kernel_ref_largest = {
-    .name = "ref.largest",
-    .op = &tt_op_largest,
-    .accumulates = true,
-    .run = run_largest,
-};
-
-const tt_kernel_def tt_kernel_ref_fp8_units = {
-    .name = "ref.fp8_units",
-    .op = &tt_op_fp8_units,
-    .run = run_units,
+const tt_kernel_def tt__ref_fp8_kernels[] = {
+    {TT_KERNEL(ref, largest), .accumulates = true, .run = run_largest},
+    {TT_KERNEL(ref, fp8_units), .run = run_units},
+    {TT_KERNEL(ref, fp8_pack), .run = run_quantise},
+    {TT_KERNEL(ref, fp8_pack_grad), .accumulates = true,
+     .run = run_quantise_grad},
+    {TT_KERNEL(ref, matmul_fp8), .accumulates = true, .run = run_matmul},
+    {0},
 };

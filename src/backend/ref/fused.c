@@ -39,11 +39,10 @@ static void writes(part *p, const tt_operand *o, void *at)
     p->out_at[p->n_out++] = at;
 }
 
-static tt_status run_part(part *p, const tt_kernel_def *kernel,
-                          const void *params, const tt_site *whole,
-                          const tt_args *args)
+static tt_status run_part(part *p, tt_kernel_run_fn *run, const void *params,
+                          const tt_site *whole, const tt_args *args)
 {
-    const tt_site site = {.op = kernel->op,
+    const tt_site site = {.op = whole->op, // no part asks
                           .params = params,
                           .origin = whole->origin,
                           .n_in = p->n_in,
@@ -54,7 +53,7 @@ static tt_status run_part(part *p, const tt_kernel_def *kernel,
                         .out = p->out_at,
                         .scratch = args->scratch,
                         .accumulate = args->accumulate};
-    return kernel->run(NULL, &site, &at);
+    return run(NULL, &site, &at);
 }
 
 // output 0 += input i
@@ -94,29 +93,20 @@ static tt_status run_norm_grad(void *state, const tt_site *site,
     for (int i = TT_NG_DGAMMA; i < site->n_out - p->sums; i++)
         writes(&w, &site->out[i], args->out[i]);
     // dx may overwrite x, so it comes last.
-    TT_TRY(run_part(&w,
-                    has_mean ? &tt_kernel_ref_layer_norm_grad_w
-                             : &tt_kernel_ref_rms_norm_grad_w,
-                    &bias, site, args));
-    TT_TRY(run_part(&x,
-                    has_mean ? &tt_kernel_ref_layer_norm_grad_x
-                             : &tt_kernel_ref_rms_norm_grad_x,
-                    NULL, site, args));
+    TT_TRY(run_part(
+        &w, has_mean ? tt__ref_layer_norm_grad_w : tt__ref_rms_norm_grad_w,
+        &bias, site, args));
+    TT_TRY(run_part(
+        &x, has_mean ? tt__ref_layer_norm_grad_x : tt__ref_rms_norm_grad_x,
+        NULL, site, args));
     TT_TRY(add(site, args, TT_NG_PLUS));
     if (!p->sums)
         return TT_OK;
     part sums = {0};
     reads_at(&sums, &site->out[TT_NG_DX], args->out[TT_NG_DX]);
     writes(&sums, &site->out[site->n_out - 1], args->out[site->n_out - 1]);
-    return run_part(&sums, &tt_kernel_ref_bias_grad, NULL, site, args);
+    return run_part(&sums, tt__ref_bias_grad, NULL, site, args);
 }
-
-const tt_kernel_def tt_kernel_ref_norm_grad = {
-    .name = "ref.norm_grad",
-    .op = &tt_op_norm_grad,
-    .in_place = true,
-    .run = run_norm_grad,
-};
 
 // ---- cross_entropy_step --------------------------------------------------
 
@@ -151,20 +141,11 @@ static tt_status run_cross_entropy_step(void *state, const tt_site *site,
     else
         reads_at(&grad, &dsum, &one);
     writes(&grad, &site->out[TT_CS_DLOGITS], args->out[TT_CS_DLOGITS]);
-    TT_TRY(run_part(&forward, &tt_kernel_ref_cross_entropy, site->params, site,
-                    args));
-    TT_TRY(run_part(&hits, &tt_kernel_ref_correct, NULL, site, args));
-    return run_part(&grad, &tt_kernel_ref_cross_entropy_grad, site->params,
-                    site, args);
+    TT_TRY(run_part(&forward, tt__ref_cross_entropy, site->params, site, args));
+    TT_TRY(run_part(&hits, tt__ref_correct, NULL, site, args));
+    return run_part(&grad, tt__ref_cross_entropy_grad, site->params, site,
+                    args);
 }
-
-const tt_kernel_def tt_kernel_ref_cross_entropy_step = {
-    .name = "ref.cross_entropy_step",
-    .op = &tt_op_cross_entropy_step,
-    .in_place = true,
-    .prepare = prepare_loss,
-    .run = run_cross_entropy_step,
-};
 
 // ---- products ------------------------------------------------------------
 
@@ -174,7 +155,7 @@ static tt_status run_product(const tt_site *site, const tt_args *args, int n)
     for (int i = 0; i < n; i++)
         reads(&p, site, args, i);
     writes(&p, &site->out[0], args->out[0]);
-    return run_part(&p, &tt_kernel_ref_matmul, site->params, site, args);
+    return run_part(&p, tt__ref_matmul, site->params, site, args);
 }
 
 static tt_status run_add(void *state, const tt_site *site, const tt_args *args)
@@ -194,7 +175,7 @@ static tt_status run_gelu_grad(void *state, const tt_site *site,
     reads(&p, site, args, TT_MG_Z);
     reads_at(&p, &site->out[0], args->out[0]);
     writes(&p, &site->out[0], args->out[0]);
-    return run_part(&p, &tt_kernel_ref_gelu_grad, &form, site, args);
+    return run_part(&p, tt__ref_gelu_grad, &form, site, args);
 }
 
 static tt_status run_both(void *state, const tt_site *site, const tt_args *args)
@@ -208,29 +189,18 @@ static tt_status run_both(void *state, const tt_site *site, const tt_args *args)
     reads(&b, site, args, TT_GB_DY);
     writes(&b, &site->out[1], args->out[1]);
     anew.accumulate = false; // of output 0 alone
-    TT_TRY(
-        run_part(&w, &tt_kernel_ref_matmul_grad_w, site->params, site, args));
-    return run_part(&b, &tt_kernel_ref_bias_grad, NULL, site, &anew);
+    TT_TRY(run_part(&w, tt__ref_matmul_grad_w, site->params, site, args));
+    return run_part(&b, tt__ref_bias_grad, NULL, site, &anew);
 }
 
-const tt_kernel_def tt_kernel_ref_matmul_add = {
-    .name = "ref.matmul_add",
-    .op = &tt_op_matmul_add,
-    .prepare = tt__gemm_prepare,
-    .run = run_add,
-};
-
-const tt_kernel_def tt_kernel_ref_matmul_gelu_grad = {
-    .name = "ref.matmul_gelu_grad",
-    .op = &tt_op_matmul_gelu_grad,
-    .prepare = tt__gemm_prepare,
-    .run = run_gelu_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_matmul_grad_both = {
-    .name = "ref.matmul_grad_both",
-    .op = &tt_op_matmul_grad_both,
-    .accumulates = true,
-    .prepare = tt__gemm_prepare,
-    .run = run_both,
+const tt_kernel_def tt__ref_fused_kernels[] = {
+    {TT_KERNEL(ref, cross_entropy_step), .in_place = true,
+     .prepare = prepare_loss, .run = run_cross_entropy_step},
+    {TT_KERNEL(ref, matmul_add), .prepare = tt__gemm_prepare, .run = run_add},
+    {TT_KERNEL(ref, matmul_gelu_grad), .prepare = tt__gemm_prepare,
+     .run = run_gelu_grad},
+    {TT_KERNEL(ref, matmul_grad_both), .accumulates = true,
+     .prepare = tt__gemm_prepare, .run = run_both},
+    {TT_KERNEL(ref, norm_grad), .in_place = true, .run = run_norm_grad},
+    {0},
 };

@@ -11,11 +11,11 @@ static tt_status run_relu(void *state, const tt_site *site, const tt_args *args)
     tt_site relu = *site;
     tt_args behind = *args;
     const void *y[] = {args->out[0]};
-    TT_TRY(tt_kernel_ref_conv.run(state, site, args));
+    TT_TRY(tt__ref_conv(state, site, args));
     relu.in = site->out;
     relu.n_in = 1;
     behind.in = y;
-    return tt_kernel_ref_relu.run(state, &relu, &behind);
+    return tt__ref_relu(state, &relu, &behind);
 }
 
 static tt_status run_add(void *state, const tt_site *site, const tt_args *args)
@@ -26,7 +26,7 @@ static tt_status run_add(void *state, const tt_site *site, const tt_args *args)
     gradient.in += TT_CA_DY;
     gradient.n_in -= TT_CA_DY;
     behind.in += TT_CA_DY;
-    TT_TRY(tt_kernel_ref_conv_grad_x.run(state, &gradient, &behind));
+    TT_TRY(tt__ref_conv_grad_x(state, &gradient, &behind));
     for (int64_t i = 0; i < tt_operand_count(dx); i++)
         tt_dtype_store(dx->dtype, args->out[0], i,
                        tt_dtype_load(dx->dtype, args->out[0], i) +
@@ -42,7 +42,7 @@ static tt_status run_bias(void *state, const tt_site *site, const tt_args *args)
     tt_args behind = *args;
     relu.n_in = TT_RB_B;
     relu.n_out = 1;
-    TT_TRY(tt_kernel_ref_relu_grad.run(state, &relu, args));
+    TT_TRY(tt__ref_relu_grad(state, &relu, args));
     bias.in = in;
     bias.n_in = site->n_in - TT_RB_DY;
     if (bias.n_in > 1)
@@ -51,25 +51,13 @@ static tt_status run_bias(void *state, const tt_site *site, const tt_args *args)
     bias.n_out = 1;
     behind.in = dz;
     behind.out += TT_RB_DB;
-    return tt_kernel_ref_conv_grad_b.run(state, &bias, &behind);
+    return tt__ref_conv_grad_b(state, &bias, &behind);
 }
 
-const tt_kernel_def tt_kernel_ref_relu_grad_bias = {
-    .name = "ref.relu_grad_bias",
-    .op = &tt_op_relu_grad_bias,
-    .run = run_bias,
-};
-
-const tt_kernel_def tt_kernel_ref_conv_relu = {
-    .name = "ref.conv_relu",
-    .op = &tt_op_conv_relu,
-    .prepare = tt__gemm_prepare,
-    .run = run_relu,
-};
-
-const tt_kernel_def tt_kernel_ref_conv_grad_x_add = {
-    .name = "ref.conv_grad_x_add",
-    .op = &tt_op_conv_grad_x_add,
-    .prepare = tt__gemm_prepare,
-    .run = run_add,
+const tt_kernel_def tt__ref_fused_conv_kernels[] = {
+    {TT_KERNEL(ref, conv_grad_x_add), .prepare = tt__gemm_prepare,
+     .run = run_add},
+    {TT_KERNEL(ref, conv_relu), .prepare = tt__gemm_prepare, .run = run_relu},
+    {TT_KERNEL(ref, relu_grad_bias), .run = run_bias},
+    {0},
 };

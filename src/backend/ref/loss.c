@@ -85,8 +85,8 @@ static double row_target(const rows *r, int64_t k, int64_t column)
            (column < 0 ? 0 : (1 - p->smoothing) * logit(r, k, column));
 }
 
-static tt_status run_cross_entropy(void *state, const tt_site *site,
-                                   const tt_args *args)
+tt_status tt__ref_cross_entropy(void *state, const tt_site *site,
+                                const tt_args *args)
 {
     (void)state;
     const rows r = rows_of(site, args);
@@ -108,8 +108,8 @@ static tt_status run_cross_entropy(void *state, const tt_site *site,
     return TT_OK;
 }
 
-static tt_status run_cross_entropy_grad(void *state, const tt_site *site,
-                                        const tt_args *args)
+tt_status tt__ref_cross_entropy_grad(void *state, const tt_site *site,
+                                     const tt_args *args)
 {
     (void)state;
     const tt_cross_entropy_params *p = site->params;
@@ -174,8 +174,7 @@ static tt_status run_loss_join(void *state, const tt_site *site,
     return TT_OK;
 }
 
-static tt_status run_correct(void *state, const tt_site *site,
-                             const tt_args *args)
+tt_status tt__ref_correct(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
     const rows r = rows_of(site, args);
@@ -259,63 +258,17 @@ static tt_status run_mse_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_cross_entropy = {
-    .name = "ref.cross_entropy",
-    .op = &tt_op_cross_entropy,
-    .run = run_cross_entropy,
-};
-
-const tt_kernel_def tt_kernel_ref_cross_entropy_grad = {
-    .name = "ref.cross_entropy_grad",
-    .op = &tt_op_cross_entropy_grad,
-    .in_place = true,
-    .run = run_cross_entropy_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_row_max = {
-    .name = "ref.row_max",
-    .op = &tt_op_row_max,
-    .run = run_row_max,
-};
-
-const tt_kernel_def tt_kernel_ref_loss_terms = {
-    .name = "ref.loss_terms",
-    .op = &tt_op_loss_terms,
-    .run = run_loss_terms,
-};
-
-const tt_kernel_def tt_kernel_ref_loss_join = {
-    .name = "ref.loss_join",
-    .op = &tt_op_loss_join,
-    .run = run_loss_join,
-};
-
-const tt_kernel_def tt_kernel_ref_correct = {
-    .name = "ref.correct",
-    .op = &tt_op_correct,
-    .run = run_correct,
-};
-
-const tt_kernel_def tt_kernel_ref_mse = {
-    .name = "ref.mse",
-    .op = &tt_op_mse,
-    .run = run_mse,
-};
-
-const tt_kernel_def tt_kernel_ref_mse_grad = {
-    .name = "ref.mse_grad",
-    .op = &tt_op_mse_grad,
-    .run = run_mse_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_correct_terms = {
-    .name = "ref.correct_terms",
-    .op = &tt_op_correct_terms,
-    .run = run_correct_terms,
-};
-
-const tt_kernel_def tt_kernel_ref_correct_join = {
-    .name = "ref.correct_join",
-    .op = &tt_op_correct_join,
-    .run = run_correct_join,
+const tt_kernel_def tt__ref_loss_kernels[] = {
+    {TT_KERNEL(ref, correct), .run = tt__ref_correct},
+    {TT_KERNEL(ref, correct_join), .run = run_correct_join},
+    {TT_KERNEL(ref, correct_terms), .run = run_correct_terms},
+    {TT_KERNEL(ref, cross_entropy), .run = tt__ref_cross_entropy},
+    {TT_KERNEL(ref, cross_entropy_grad), .in_place = true,
+     .run = tt__ref_cross_entropy_grad},
+    {TT_KERNEL(ref, loss_join), .run = run_loss_join},
+    {TT_KERNEL(ref, loss_terms), .run = run_loss_terms},
+    {TT_KERNEL(ref, mse), .run = run_mse},
+    {TT_KERNEL(ref, mse_grad), .run = run_mse_grad},
+    {TT_KERNEL(ref, row_max), .run = run_row_max},
+    {0},
 };

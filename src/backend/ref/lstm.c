@@ -11,9 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-static tt_kernel_prepare_fn prepare, prepare_grad;
-static tt_kernel_run_fn run, run_grad, run_grad_w, run_cell, run_cell_grad;
-
 enum { I, F, G, O, N_GATES };
 
 typedef struct cell {
@@ -323,36 +320,12 @@ static tt_status run_cell_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_lstm = {
-    .name = "ref.lstm",
-    .op = &tt_op_lstm,
-    .prepare = prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_ref_lstm_grad = {
-    .name = "ref.lstm_grad",
-    .op = &tt_op_lstm_grad,
-    .prepare = prepare_grad,
-    .run = run_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_lstm_grad_w = {
-    .name = "ref.lstm_grad_w",
-    .op = &tt_op_lstm_grad_w,
-    .accumulates = true,
-    .prepare = tt__gemm_prepare,
-    .run = run_grad_w,
-};
-
-const tt_kernel_def tt_kernel_ref_lstm_cell = {
-    .name = "ref.lstm_cell",
-    .op = &tt_op_lstm_cell,
-    .run = run_cell,
-};
-
-const tt_kernel_def tt_kernel_ref_lstm_cell_grad = {
-    .name = "ref.lstm_cell_grad",
-    .op = &tt_op_lstm_cell_grad,
-    .run = run_cell_grad,
+const tt_kernel_def tt__ref_lstm_kernels[] = {
+    {TT_KERNEL(ref, lstm), .prepare = prepare, .run = run},
+    {TT_KERNEL(ref, lstm_grad), .prepare = prepare_grad, .run = run_grad},
+    {TT_KERNEL(ref, lstm_grad_w), .accumulates = true,
+     .prepare = tt__gemm_prepare, .run = run_grad_w},
+    {TT_KERNEL(ref, lstm_cell), .run = run_cell},
+    {TT_KERNEL(ref, lstm_cell_grad), .run = run_cell_grad},
+    {0},
 };

@@ -7,8 +7,6 @@
 #include "backend/ref/ref.h"
 #include "ops/ops.h"
 
-static tt_kernel_run_fn run, run_grad_w, run_bias;
-
 static const void *element(const tt_operand *o, const void *base, int64_t i)
 {
     return (const char *)base + i * tt_dtype_bytes(o->dtype);
@@ -42,7 +40,7 @@ static void write_y(const void *to, int64_t i, int64_t j0, int64_t n,
     }
 }
 
-static tt_status run(void *state, const tt_site *site, const tt_args *args)
+tt_status tt__ref_matmul(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
     const tt_matmul_params *p = site->params;
@@ -79,8 +77,8 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-static tt_status run_grad_w(void *state, const tt_site *site,
-                            const tt_args *args)
+tt_status tt__ref_matmul_grad_w(void *state, const tt_site *site,
+                                const tt_args *args)
 {
     (void)state;
     const tt_matmul_grad_w_params *p = site->params;
@@ -106,7 +104,8 @@ static tt_status run_grad_w(void *state, const tt_site *site,
     return TT_OK;
 }
 
-static tt_status run_bias(void *state, const tt_site *site, const tt_args *args)
+tt_status tt__ref_bias_grad(void *state, const tt_site *site,
+                            const tt_args *args)
 {
     (void)state;
     const tt_operand *dy = &site->in[0];
@@ -122,24 +121,11 @@ static tt_status run_bias(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_matmul = {
-    .name = "ref.matmul",
-    .op = &tt_op_matmul,
-    .prepare = tt__gemm_prepare,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_ref_matmul_grad_w = {
-    .name = "ref.matmul_grad_w",
-    .op = &tt_op_matmul_grad_w,
-    .accumulates = true,
-    .prepare = tt__gemm_prepare,
-    .run = run_grad_w,
-};
-
-const tt_kernel_def tt_kernel_ref_bias_grad = {
-    .name = "ref.bias_grad",
-    .op = &tt_op_bias_grad,
-    .accumulates = true,
-    .run = run_bias,
+const tt_kernel_def tt__ref_matmul_kernels[] = {
+    {TT_KERNEL(ref, matmul), .prepare = tt__gemm_prepare,
+     .run = tt__ref_matmul},
+    {TT_KERNEL(ref, matmul_grad_w), .accumulates = true,
+     .prepare = tt__gemm_prepare, .run = tt__ref_matmul_grad_w},
+    {TT_KERNEL(ref, bias_grad), .accumulates = true, .run = tt__ref_bias_grad},
+    {0},
 };

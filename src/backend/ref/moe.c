@@ -133,22 +133,9 @@ static tt_status run_gate_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_dispatch = {
-    .name = "ref.dispatch",
-    .op = &tt_op_dispatch,
-    .prepare = prepare_move,
-    .run = run_move,
-};
-
-const tt_kernel_def tt_kernel_ref_combine = {
-    .name = "ref.combine",
-    .op = &tt_op_combine,
-    .prepare = prepare_move,
-    .run = run_move,
-};
-
-const tt_kernel_def tt_kernel_ref_gate_grad = {
-    .name = "ref.gate_grad",
-    .op = &tt_op_gate_grad,
-    .run = run_gate_grad,
+const tt_kernel_def tt__ref_moe_kernels[] = {
+    {TT_KERNEL(ref, combine), .prepare = prepare_move, .run = run_move},
+    {TT_KERNEL(ref, dispatch), .prepare = prepare_move, .run = run_move},
+    {TT_KERNEL(ref, gate_grad), .run = run_gate_grad},
+    {0},
 };

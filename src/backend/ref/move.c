@@ -214,81 +214,16 @@ static tt_status run_weave(void *state, const tt_site *site,
     return tt__move_weave(site, args, tt__copy, NULL);
 }
 
-const tt_kernel_def tt_kernel_ref_reorder = {
-    .name = "ref.reorder",
-    .op = &tt_op_reorder,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_reorder,
-};
-
-const tt_kernel_def tt_kernel_ref_reshape = {
-    .name = "ref.reshape",
-    .op = &tt_op_reshape,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_reorder,
-};
-
-const tt_kernel_def tt_kernel_ref_transpose = {
-    .name = "ref.transpose",
-    .op = &tt_op_transpose,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_transpose,
-};
-
-const tt_kernel_def tt_kernel_ref_split = {
-    .name = "ref.split",
-    .op = &tt_op_split,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_split,
-};
-
-const tt_kernel_def tt_kernel_ref_join = {
-    .name = "ref.join",
-    .op = &tt_op_join,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_join,
-};
-
-const tt_kernel_def tt_kernel_ref_slice = {
-    .name = "ref.slice",
-    .op = &tt_op_slice,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_slice,
-};
-
-const tt_kernel_def tt_kernel_ref_slice_grad = {
-    .name = "ref.slice_grad",
-    .op = &tt_op_slice_grad,
-    .strided_in = ~0u,
-    .run = run_slice_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_concat = {
-    .name = "ref.concat",
-    .op = &tt_op_concat,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_concat,
-};
-
-const tt_kernel_def tt_kernel_ref_stripe = {
-    .name = "ref.stripe",
-    .op = &tt_op_stripe,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_stripe,
-};
-
-const tt_kernel_def tt_kernel_ref_weave = {
-    .name = "ref.weave",
-    .op = &tt_op_weave,
-    .strided_in = ~0u,
-    .strided_out = ~0u,
-    .run = run_weave,
+const tt_kernel_def tt__ref_move_kernels[] = {
+    {TT_KERNEL(ref, reorder), TT_STRIDED, .run = run_reorder},
+    {TT_KERNEL(ref, reshape), TT_STRIDED, .run = run_reorder},
+    {TT_KERNEL(ref, transpose), TT_STRIDED, .run = run_transpose},
+    {TT_KERNEL(ref, split), TT_STRIDED, .run = run_split},
+    {TT_KERNEL(ref, join), TT_STRIDED, .run = run_join},
+    {TT_KERNEL(ref, slice), TT_STRIDED, .run = run_slice},
+    {TT_KERNEL(ref, slice_grad), .strided_in = ~0u, .run = run_slice_grad},
+    {TT_KERNEL(ref, concat), TT_STRIDED, .run = run_concat},
+    {TT_KERNEL(ref, stripe), TT_STRIDED, .run = run_stripe},
+    {TT_KERNEL(ref, weave), TT_STRIDED, .run = run_weave},
+    {0},
 };

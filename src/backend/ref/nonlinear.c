@@ -2,6 +2,7 @@
 
 #include "backend/ref/activation.h"
 #include "backend/ref/elementwise.h"
+#include "backend/ref/ref.h"
 #include "ops/activation.h"
 #include "ops/ops.h"
 
@@ -98,21 +99,21 @@ static tt_status run_gelu(void *state, const tt_site *site, const tt_args *args)
     return tt__ref_unary(site, args, gelu);
 }
 
-static tt_status run_gelu_grad(void *state, const tt_site *site,
-                               const tt_args *args)
+tt_status tt__ref_gelu_grad(void *state, const tt_site *site,
+                            const tt_args *args)
 {
     (void)state;
     return tt__ref_binary(site, args, gelu_grad);
 }
 
-static tt_status run_relu(void *state, const tt_site *site, const tt_args *args)
+tt_status tt__ref_relu(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
     return tt__ref_unary(site, args, relu);
 }
 
-static tt_status run_relu_grad(void *state, const tt_site *site,
-                               const tt_args *args)
+tt_status tt__ref_relu_grad(void *state, const tt_site *site,
+                            const tt_args *args)
 {
     (void)state;
     return tt__ref_binary(site, args, relu_grad);
@@ -181,86 +182,18 @@ static tt_status run_swiglu_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_gelu = {
-    .name = "ref.gelu",
-    .op = &tt_op_gelu,
-    .in_place = true,
-    .run = run_gelu,
-};
-
-const tt_kernel_def tt_kernel_ref_gelu_grad = {
-    .name = "ref.gelu_grad",
-    .op = &tt_op_gelu_grad,
-    .in_place = true,
-    .run = run_gelu_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_relu = {
-    .name = "ref.relu",
-    .op = &tt_op_relu,
-    .in_place = true,
-    .run = run_relu,
-};
-
-const tt_kernel_def tt_kernel_ref_relu_grad = {
-    .name = "ref.relu_grad",
-    .op = &tt_op_relu_grad,
-    .in_place = true,
-    .run = run_relu_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_silu = {
-    .name = "ref.silu",
-    .op = &tt_op_silu,
-    .in_place = true,
-    .run = run_silu,
-};
-
-const tt_kernel_def tt_kernel_ref_silu_grad = {
-    .name = "ref.silu_grad",
-    .op = &tt_op_silu_grad,
-    .in_place = true,
-    .run = run_silu_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_tanh = {
-    .name = "ref.tanh",
-    .op = &tt_op_tanh,
-    .in_place = true,
-    .run = run_tanh,
-};
-
-const tt_kernel_def tt_kernel_ref_tanh_grad = {
-    .name = "ref.tanh_grad",
-    .op = &tt_op_tanh_grad,
-    .in_place = true,
-    .run = run_tanh_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_sigmoid = {
-    .name = "ref.sigmoid",
-    .op = &tt_op_sigmoid,
-    .in_place = true,
-    .run = run_sigmoid,
-};
-
-const tt_kernel_def tt_kernel_ref_sigmoid_grad = {
-    .name = "ref.sigmoid_grad",
-    .op = &tt_op_sigmoid_grad,
-    .in_place = true,
-    .run = run_sigmoid_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_swiglu = {
-    .name = "ref.swiglu",
-    .op = &tt_op_swiglu,
-    .in_place = true,
-    .run = run_swiglu,
-};
-
-const tt_kernel_def tt_kernel_ref_swiglu_grad = {
-    .name = "ref.swiglu_grad",
-    .op = &tt_op_swiglu_grad,
-    .in_place = true,
-    .run = run_swiglu_grad,
+const tt_kernel_def tt__ref_nonlinear_kernels[] = {
+    {TT_KERNEL(ref, gelu), .in_place = true, .run = run_gelu},
+    {TT_KERNEL(ref, gelu_grad), .in_place = true, .run = tt__ref_gelu_grad},
+    {TT_KERNEL(ref, relu), .in_place = true, .run = tt__ref_relu},
+    {TT_KERNEL(ref, relu_grad), .in_place = true, .run = tt__ref_relu_grad},
+    {TT_KERNEL(ref, silu), .in_place = true, .run = run_silu},
+    {TT_KERNEL(ref, silu_grad), .in_place = true, .run = run_silu_grad},
+    {TT_KERNEL(ref, tanh), .in_place = true, .run = run_tanh},
+    {TT_KERNEL(ref, tanh_grad), .in_place = true, .run = run_tanh_grad},
+    {TT_KERNEL(ref, sigmoid), .in_place = true, .run = run_sigmoid},
+    {TT_KERNEL(ref, sigmoid_grad), .in_place = true, .run = run_sigmoid_grad},
+    {TT_KERNEL(ref, swiglu), .in_place = true, .run = run_swiglu},
+    {TT_KERNEL(ref, swiglu_grad), .in_place = true, .run = run_swiglu_grad},
+    {0},
 };

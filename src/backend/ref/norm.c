@@ -173,16 +173,16 @@ static void run_grad_x(const grads *g)
     }
 }
 
-static tt_status run_layer_norm_grad_x(void *state, const tt_site *site,
-                                       const tt_args *args)
+tt_status tt__ref_layer_norm_grad_x(void *state, const tt_site *site,
+                                    const tt_args *args)
 {
     (void)state;
     run_grad_x(&(grads){rows_of(site, args), 3, 4});
     return TT_OK;
 }
 
-static tt_status run_rms_norm_grad_x(void *state, const tt_site *site,
-                                     const tt_args *args)
+tt_status tt__ref_rms_norm_grad_x(void *state, const tt_site *site,
+                                  const tt_args *args)
 {
     (void)state;
     run_grad_x(&(grads){rows_of(site, args), -1, 3});
@@ -204,16 +204,16 @@ static void run_grad_w(const grads *g)
     }
 }
 
-static tt_status run_layer_norm_grad_w(void *state, const tt_site *site,
-                                       const tt_args *args)
+tt_status tt__ref_layer_norm_grad_w(void *state, const tt_site *site,
+                                    const tt_args *args)
 {
     (void)state;
     run_grad_w(&(grads){rows_of(site, args), 2, 3});
     return TT_OK;
 }
 
-static tt_status run_rms_norm_grad_w(void *state, const tt_site *site,
-                                     const tt_args *args)
+tt_status tt__ref_rms_norm_grad_w(void *state, const tt_site *site,
+                                  const tt_args *args)
 {
     (void)state;
     run_grad_w(&(grads){rows_of(site, args), -1, 2});
@@ -245,68 +245,17 @@ static tt_status run_grad_apply(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_layer_norm = {
-    .name = "ref.layer_norm",
-    .op = &tt_op_layer_norm,
-    .run = run_layer_norm,
-};
-
-const tt_kernel_def tt_kernel_ref_layer_norm_grad_x = {
-    .name = "ref.layer_norm_grad_x",
-    .op = &tt_op_layer_norm_grad_x,
-    .run = run_layer_norm_grad_x,
-};
-
-const tt_kernel_def tt_kernel_ref_layer_norm_grad_w = {
-    .name = "ref.layer_norm_grad_w",
-    .op = &tt_op_layer_norm_grad_w,
-    .run = run_layer_norm_grad_w,
-};
-
-const tt_kernel_def tt_kernel_ref_rms_norm = {
-    .name = "ref.rms_norm",
-    .op = &tt_op_rms_norm,
-    .run = run_rms_norm,
-};
-
-const tt_kernel_def tt_kernel_ref_rms_norm_grad_x = {
-    .name = "ref.rms_norm_grad_x",
-    .op = &tt_op_rms_norm_grad_x,
-    .run = run_rms_norm_grad_x,
-};
-
-const tt_kernel_def tt_kernel_ref_rms_norm_grad_w = {
-    .name = "ref.rms_norm_grad_w",
-    .op = &tt_op_rms_norm_grad_w,
-    .run = run_rms_norm_grad_w,
-};
-
-const tt_kernel_def tt_kernel_ref_row_moment = {
-    .name = "ref.row_moment",
-    .op = &tt_op_row_moment,
-    .run = run_moment,
-};
-
-const tt_kernel_def tt_kernel_ref_rsqrt = {
-    .name = "ref.rsqrt",
-    .op = &tt_op_rsqrt,
-    .run = run_rsqrt,
-};
-
-const tt_kernel_def tt_kernel_ref_norm_apply = {
-    .name = "ref.norm_apply",
-    .op = &tt_op_norm_apply,
-    .run = run_apply,
-};
-
-const tt_kernel_def tt_kernel_ref_norm_grad_moments = {
-    .name = "ref.norm_grad_moments",
-    .op = &tt_op_norm_grad_moments,
-    .run = run_grad_moments,
-};
-
-const tt_kernel_def tt_kernel_ref_norm_grad_apply = {
-    .name = "ref.norm_grad_apply",
-    .op = &tt_op_norm_grad_apply,
-    .run = run_grad_apply,
+const tt_kernel_def tt__ref_norm_kernels[] = {
+    {TT_KERNEL(ref, layer_norm), .run = run_layer_norm},
+    {TT_KERNEL(ref, layer_norm_grad_w), .run = tt__ref_layer_norm_grad_w},
+    {TT_KERNEL(ref, layer_norm_grad_x), .run = tt__ref_layer_norm_grad_x},
+    {TT_KERNEL(ref, norm_apply), .run = run_apply},
+    {TT_KERNEL(ref, norm_grad_apply), .run = run_grad_apply},
+    {TT_KERNEL(ref, norm_grad_moments), .run = run_grad_moments},
+    {TT_KERNEL(ref, rms_norm), .run = run_rms_norm},
+    {TT_KERNEL(ref, rms_norm_grad_w), .run = tt__ref_rms_norm_grad_w},
+    {TT_KERNEL(ref, rms_norm_grad_x), .run = tt__ref_rms_norm_grad_x},
+    {TT_KERNEL(ref, row_moment), .run = run_moment},
+    {TT_KERNEL(ref, rsqrt), .run = run_rsqrt},
+    {0},
 };

@@ -9,14 +9,8 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return tt__move_reorder(site, args, tt__copy, NULL);
 }
 
-const tt_kernel_def tt_kernel_ref_offload = {
-    .name = "ref.offload",
-    .op = &tt_op_offload,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_ref_reload = {
-    .name = "ref.reload",
-    .op = &tt_op_reload,
-    .run = run,
+const tt_kernel_def tt__ref_offload_kernels[] = {
+    {TT_KERNEL(ref, offload), .run = run},
+    {TT_KERNEL(ref, reload), .run = run},
+    {0},
 };

@@ -274,62 +274,16 @@ static tt_status run_ema(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_sgd = {
-    .name = "ref.sgd",
-    .op = &tt_op_sgd,
-    .run = run_sgd,
-};
-
-const tt_kernel_def tt_kernel_ref_momentum = {
-    .name = "ref.momentum",
-    .op = &tt_op_momentum,
-    .run = run_momentum,
-};
-
-const tt_kernel_def tt_kernel_ref_adagrad = {
-    .name = "ref.adagrad",
-    .op = &tt_op_adagrad,
-    .run = run_adagrad,
-};
-
-const tt_kernel_def tt_kernel_ref_rmsprop = {
-    .name = "ref.rmsprop",
-    .op = &tt_op_rmsprop,
-    .run = run_rmsprop,
-};
-
-const tt_kernel_def tt_kernel_ref_adam = {
-    .name = "ref.adam",
-    .op = &tt_op_adam,
-    .run = run_adam,
-};
-
-const tt_kernel_def tt_kernel_ref_adamw = {
-    .name = "ref.adamw",
-    .op = &tt_op_adamw,
-    .run = run_adamw,
-};
-
-const tt_kernel_def tt_kernel_ref_lars = {
-    .name = "ref.lars",
-    .op = &tt_op_lars,
-    .run = run_lars,
-};
-
-const tt_kernel_def tt_kernel_ref_lamb_update = {
-    .name = "ref.lamb_update",
-    .op = &tt_op_lamb_update,
-    .run = run_lamb_update,
-};
-
-const tt_kernel_def tt_kernel_ref_lamb = {
-    .name = "ref.lamb",
-    .op = &tt_op_lamb,
-    .run = run_lamb,
-};
-
-const tt_kernel_def tt_kernel_ref_ema = {
-    .name = "ref.ema",
-    .op = &tt_op_ema,
-    .run = run_ema,
+const tt_kernel_def tt__ref_optim_kernels[] = {
+    {TT_KERNEL(ref, sgd), .run = run_sgd},
+    {TT_KERNEL(ref, momentum), .run = run_momentum},
+    {TT_KERNEL(ref, adagrad), .run = run_adagrad},
+    {TT_KERNEL(ref, rmsprop), .run = run_rmsprop},
+    {TT_KERNEL(ref, adam), .run = run_adam},
+    {TT_KERNEL(ref, adamw), .run = run_adamw},
+    {TT_KERNEL(ref, lars), .run = run_lars},
+    {TT_KERNEL(ref, lamb_update), .run = run_lamb_update},
+    {TT_KERNEL(ref, lamb), .run = run_lamb},
+    {TT_KERNEL(ref, ema), .run = run_ema},
+    {0},
 };

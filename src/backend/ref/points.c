@@ -46,30 +46,10 @@ static tt_status run_tally(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_fetch = {
-    .name = "ref.fetch",
-    .op = &tt_op_fetch,
-    .in_place = true,
-    .run = run_alias,
-};
-
-const tt_kernel_def tt_kernel_ref_agree = {
-    .name = "ref.agree",
-    .op = &tt_op_agree,
-    .in_place = true,
-    .run = run_alias,
-};
-
-const tt_kernel_def tt_kernel_ref_offer = {
-    .name = "ref.offer",
-    .op = &tt_op_offer,
-    .accumulates = true,
-    .run = run_offer,
-};
-
-const tt_kernel_def tt_kernel_ref_tally = {
-    .name = "ref.tally",
-    .op = &tt_op_tally,
-    .accumulates = true,
-    .run = run_tally,
+const tt_kernel_def tt__ref_points_kernels[] = {
+    {TT_KERNEL(ref, fetch), .in_place = true, .run = run_alias},
+    {TT_KERNEL(ref, agree), .in_place = true, .run = run_alias},
+    {TT_KERNEL(ref, offer), .accumulates = true, .run = run_offer},
+    {TT_KERNEL(ref, tally), .accumulates = true, .run = run_tally},
+    {0},
 };

@@ -10,9 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-static tt_kernel_run_fn run_max, run_max_grad, run_avg, run_avg_grad;
-static tt_kernel_run_fn run_adaptive, run_adaptive_grad;
-
 // One plane of input and output, and an output position in it.
 typedef struct plane {
     tt_slide slide[TT_MAX_SPATIAL];
@@ -273,38 +270,12 @@ static tt_status run_adaptive_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_max_pool = {
-    .name = "ref.max_pool",
-    .op = &tt_op_max_pool,
-    .run = run_max,
-};
-
-const tt_kernel_def tt_kernel_ref_max_pool_grad = {
-    .name = "ref.max_pool_grad",
-    .op = &tt_op_max_pool_grad,
-    .run = run_max_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_avg_pool = {
-    .name = "ref.avg_pool",
-    .op = &tt_op_avg_pool,
-    .run = run_avg,
-};
-
-const tt_kernel_def tt_kernel_ref_avg_pool_grad = {
-    .name = "ref.avg_pool_grad",
-    .op = &tt_op_avg_pool_grad,
-    .run = run_avg_grad,
-};
-
-const tt_kernel_def tt_kernel_ref_adaptive_avg_pool = {
-    .name = "ref.adaptive_avg_pool",
-    .op = &tt_op_adaptive_avg_pool,
-    .run = run_adaptive,
-};
-
-const tt_kernel_def tt_kernel_ref_adaptive_avg_pool_grad = {
-    .name = "ref.adaptive_avg_pool_grad",
-    .op = &tt_op_adaptive_avg_pool_grad,
-    .run = run_adaptive_grad,
+const tt_kernel_def tt__ref_pool_kernels[] = {
+    {TT_KERNEL(ref, max_pool), .run = run_max},
+    {TT_KERNEL(ref, max_pool_grad), .run = run_max_grad},
+    {TT_KERNEL(ref, avg_pool), .run = run_avg},
+    {TT_KERNEL(ref, avg_pool_grad), .run = run_avg_grad},
+    {TT_KERNEL(ref, adaptive_avg_pool), .run = run_adaptive},
+    {TT_KERNEL(ref, adaptive_avg_pool_grad), .run = run_adaptive_grad},
+    {0},
 };

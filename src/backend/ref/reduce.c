@@ -151,30 +151,11 @@ static tt_status run_max_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_broadcast = {
-    .name = "ref.broadcast",
-    .op = &tt_op_broadcast,
-    .run = run_broadcast,
-};
-
-const tt_kernel_def tt_kernel_ref_sum_to = {
-    .name = "ref.sum_to",
-    .op = &tt_op_sum_to,
-    .accumulates = true,
-    .prepare = prepare,
-    .run = run_sum_to,
-};
-
-const tt_kernel_def tt_kernel_ref_reduce = {
-    .name = "ref.reduce",
-    .op = &tt_op_reduce,
-    .prepare = prepare,
-    .run = run_reduce,
-};
-
-const tt_kernel_def tt_kernel_ref_reduce_max_grad = {
-    .name = "ref.reduce_max_grad",
-    .op = &tt_op_reduce_max_grad,
-    .prepare = prepare,
-    .run = run_max_grad,
+const tt_kernel_def tt__ref_reduce_kernels[] = {
+    {TT_KERNEL(ref, broadcast), .run = run_broadcast},
+    {TT_KERNEL(ref, sum_to), .accumulates = true, .prepare = prepare,
+     .run = run_sum_to},
+    {TT_KERNEL(ref, reduce), .prepare = prepare, .run = run_reduce},
+    {TT_KERNEL(ref, reduce_max_grad), .prepare = prepare, .run = run_max_grad},
+    {0},
 };

@@ -4,8 +4,8 @@
 #include "backend/ref/table.h"
 
 const tt_kernel_def *const tt_ref_kernels[] = {
-#define TT_KERNEL(name) &tt_kernel_##name,
+#define TT_KERNELS(file) tt__ref_##file##_kernels,
 #include "backend/ref/list.h"
-#undef TT_KERNEL
+#undef TT_KERNELS
     NULL,
 };

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-static tt_kernel_run_fn run;
-
 static tt_status run(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
@@ -17,14 +15,8 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_relabel = {
-    .name = "ref.relabel",
-    .op = &tt_op_relabel,
-    .run = run,
-};
-
-const tt_kernel_def tt_kernel_ref_match = {
-    .name = "ref.match",
-    .op = &tt_op_match,
-    .run = run,
+const tt_kernel_def tt__ref_relabel_kernels[] = {
+    {TT_KERNEL(ref, relabel), .run = run},
+    {TT_KERNEL(ref, match), .run = run},
+    {0},
 };

@@ -206,16 +206,8 @@ static tt_status run_route_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-const tt_kernel_def tt_kernel_ref_route = {
-    .name = "ref.route",
-    .op = &tt_op_route,
-    .prepare = prepare,
-    .run = run_route,
-};
-
-const tt_kernel_def tt_kernel_ref_route_grad = {
-    .name = "ref.route_grad",
-    .op = &tt_op_route_grad,
-    .prepare = prepare,
-    .run = run_route_grad,
+const tt_kernel_def tt__ref_route_kernels[] = {
+    {TT_KERNEL(ref, route), .prepare = prepare, .run = run_route},
+    {TT_KERNEL(ref, route_grad), .prepare = prepare, .run = run_route_grad},
+    {0},
 };

@@ -5,6 +5,6 @@
 
 #include "backend/kernel.h"
 
-extern const tt_kernel_def *const tt_ref_kernels[]; // ends with NULL
+extern const tt_kernel_def *const tt_ref_kernels[]; // see tt_backend_def
 
 #endif
