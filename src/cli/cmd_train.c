@@ -51,8 +51,7 @@ static void print_json(const tt_run_end *end)
     tt_str_fini(&text);
 }
 
-// What ranks do that nobody looks at. Their exit status says nothing of a signal: some
-// launchers end all ranks when one of them ends with a status that is not 0.
+// What ranks do that nobody looks at. Their exit status will be rank 0's.
 static tt_status follow(tt_session *session, tt_train_request *request)
 {
     tt_run_end end;

@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "train/peers.h"
 
-// What every rank does; `exit_out` counts on rank 0.
+// What every rank does; `exit_out` counts on rank 0 and becomes that of all ranks.
 typedef tt_status tt_cli_ranks_fn(tt_cli *cli, const tt_peers *peers,
                                   int *exit_out);
 

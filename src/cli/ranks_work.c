@@ -7,6 +7,7 @@
 #include "tutti/tutti.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 const char *tt_cli_program(const tt_peers *peers, tt_arena *arena)
@@ -82,6 +83,20 @@ static tt_status calibrate(const tt_starting *s, const int32_t *host,
     return TT_OK;
 }
 
+// All ranks end with rank 0's exit status: which of theirs a launcher returns is its own
+// affair. Some end all ranks when one has ended with a status that is not 0, so
+// rank 0 has printed everything by then.
+static tt_status end_together(const tt_peers *peers, int *exit_out)
+{
+    int32_t exit_status = *exit_out;
+    if (tt_peers_is_first(peers))
+        (void)fflush(NULL);
+    TT_TRY(
+        tt_peers_broadcast(peers, "the end", &exit_status, sizeof exit_status));
+    *exit_out = exit_status;
+    return TT_OK;
+}
+
 tt_status tt__ranks_work(const tt_starting *s, const int32_t *host,
                          tt_peers *peers, int *exit_out)
 {
@@ -95,7 +110,9 @@ tt_status tt__ranks_work(const tt_starting *s, const int32_t *host,
                                      .host = host,
                                      .trace = true};
     TT_TRY(tt_comm_wire_open(peers->comm, &options, &peers->wire));
-    const tt_status status = s->fn(s->cli, peers, exit_out);
+    tt_status status = s->fn(s->cli, peers, exit_out);
+    if (status == TT_OK)
+        status = end_together(peers, exit_out);
     tt_comm_wire_close(peers->wire);
     return status;
 }

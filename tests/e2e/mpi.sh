@@ -146,6 +146,25 @@ after() {
     done
     fail "$1: $2: rank 1 is still there: $(grep State "/proc/$(cat pid)/status")"
 }
+# A signal to a rank: all of them end with status 3, whichever ends first.
+for kind in $kinds; do
+    rm -f pid out status.*
+    $kind 2 sh -c '
+        rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+        "$0" train gpt.yaml run=signal train.steps=1000000 --fresh &
+        [ $rank != 1 ] || echo $! >pid
+        wait $!
+        echo $? >status.$rank' "$tutti" >out 2>&1 &
+    job=$!
+    for _ in $(seq 200); do
+        grep -q '^step 1' out 2>/dev/null && break
+        sleep 0.1
+    done
+    kill -TERM "$(cat pid)" || fail "no rank to end: $(cat out)"
+    wait $job
+    [ "$(cat status.0 status.1 | tr '\n' ' ')" = "3 3 " ] ||
+        fail "$kind: TERM: $(head status.*): $(cat out)"
+done
 for kind in $kinds; do
     after "$kind" KILL 10 20
     grep -q "^tutti: rank 1 (host .*, pid $(cat pid)) stopped in .*: it was killed" out ||

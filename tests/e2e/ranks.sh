@@ -112,6 +112,26 @@ step=$(sed -n 's/^stopped and saved at step \([0-9]*\) of.*/\1/p' out)
     fail "Ctrl-C: no checkpoint of step $step"
 train run=stopped -n 2 train.stop=$((step + 3))
 
+# Ranks that were started apart: a signal to any of them ends all with the same status.
+for rank in 0 1 2; do
+    RANK=$rank WORLD_SIZE=3 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=3 \
+        MASTER_ADDR=127.0.0.1 MASTER_PORT=$$ "$tutti" train gpt.yaml run=apart \
+        --json >out$rank 2>err$rank &
+    pids[rank]=$!
+done
+for _ in $(seq 200); do
+    grep -q '"train/loss"' apart/metrics.jsonl 2>/dev/null && break
+    sleep 0.1
+done
+kill -TERM "${pids[1]}"
+for rank in 0 1 2; do
+    wait "${pids[rank]}"
+    status=$?
+    [ $status -eq 3 ] || fail "SIGTERM: rank $rank has status $status: $(cat err$rank)"
+done
+grep -q '"reason": *"signal"' out0 || fail "SIGTERM: $(cat out0)"
+[ ! -s out1 ] && [ ! -s out2 ] || fail "others speak: $(cat out1 out2)"
+
 # A rank that is killed ends the job within a second, with its name and where.
 for victim in 1 3; do
     "$tutti" train gpt.yaml run=killed -n 3 >out 2>err &
