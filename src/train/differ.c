@@ -32,6 +32,8 @@ static const char *shown(const tt_setting *s)
 
 typedef struct differences {
     int n;
+    bool
+        has_data; // the files of the data are others: what follows from them is too
     size_t key_width, then_width;
     tt_str table;
 } differences;
@@ -62,6 +64,14 @@ static void visit(differences *d, const char *key, const tt_setting *then,
     d->then_width = then_n > d->then_width ? then_n : d->then_width;
 }
 
+// Counts of samples, and settings that nobody gave and the data decided.
+static bool follows_from_data(const tt_session *session, const char *key)
+{
+    const tt_setting *s = tt_settings_find(&session->settings, key);
+    return key[0] == '(' ||
+           (s != NULL && strcmp(s->origin, tt_session_from_data) == 0);
+}
+
 // A setting that did not exist then has changed only if it is used now.
 static bool is_new_default(const tt_session *session, const char *key)
 {
@@ -75,11 +85,13 @@ static void visit_all(const tt_session *session, const tt_settings *then,
         const char *key = now->v[i].key;
         const tt_setting *old = tt_settings_find(then, key);
         if (matters(session, key) &&
+            !(d->has_data && follows_from_data(session, key)) &&
             (old != NULL || !is_new_default(session, key)))
             visit(d, key, old, &now->v[i]);
     }
     for (int64_t i = 0; i < then->n; i++)
         if (matters(session, then->v[i].key) &&
+            !(d->has_data && follows_from_data(session, then->v[i].key)) &&
             tt_settings_find(now, then->v[i].key) == NULL)
             visit(d, then->v[i].key, &then->v[i], NULL);
 }
@@ -109,10 +121,12 @@ static bool is_changed(const tt_settings *then, const tt_settings *now,
 }
 
 tt_status tt_train_state_compare(const tt_session *session,
-                                 const tt_settings *then, const char *folder)
+                                 const tt_settings *then, const char *data,
+                                 const char *folder)
 {
     tt_settings now = {0};
-    differences d = {.key_width = 7, .then_width = 4};
+    const bool has_data = data != NULL && data[0] != '\0';
+    differences d = {.key_width = 7, .then_width = 4, .has_data = has_data};
     TT_TRY(settings_now(session, session->arena, &now));
     visit_all(session, then, &now, &d);
     if (d.n == 0)
@@ -125,12 +139,13 @@ tt_status tt_train_state_compare(const tt_session *session,
     (void)tt_fail(
         TT_ERR_ARG,
         "%s was trained with other settings; --fork goes on from it "
-        "in a new folder, --fresh begins again, or set them back:%s%s",
+        "in a new folder, --fresh begins again, or set them back:%s%s%s%s",
         folder, tt_str_text(&d.table),
         is_length && tt_schedule_needs_end(&session->job->optim_params.schedule)
             ? "\nthe learning rate is planned to the end of a run: to train "
               "longer, --fork goes on with the rates of the longer run"
-            : "");
+            : "",
+        has_data ? "\nand the data are others: " : "", has_data ? data : "");
     tt_str_fini(&d.table);
     return TT_ERR_ARG;
 }

@@ -62,6 +62,10 @@ tt_status tt_fingerprint_of_state(const char *json, const char *name,
                                   tt_arena *arena,
                                   const tt_fingerprint **fingerprint_out);
 
+// What differs, in a clause that names the file; nothing where all is the same.
+void tt_fingerprint_describe(const tt_fingerprint *then,
+                             const tt_fingerprint *now, tt_str *out);
+
 // Fails with a sentence that names the file that differs. `folder` is the run's.
 // What cannot be told goes to `notes`.
 tt_status tt_fingerprint_compare(const tt_fingerprint *then,

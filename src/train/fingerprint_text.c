@@ -236,6 +236,13 @@ static void note_times(const tt_fingerprint *then, const tt_fingerprint *now,
     tt_str_fini(&name);
 }
 
+void tt_fingerprint_describe(const tt_fingerprint *then,
+                             const tt_fingerprint *now, tt_str *out)
+{
+    if (then != NULL && now != NULL)
+        describe(then, now, &of_times, out);
+}
+
 tt_status tt_fingerprint_compare(const tt_fingerprint *then,
                                  const tt_fingerprint *now, const char *folder,
                                  tt_str *notes)

@@ -48,8 +48,10 @@ tt_status tt_train_state_read(const char *json, const char *name,
 // Fails with a table when a setting differs that decides what is computed. `folder`
 // is the run's. log.*, checkpoint.*, sample.*, run, train.stop, data.workers,
 // data.ahead, threads and what is in train/where.h never matter; train.steps and train.epochs only to a schedule that
-// looks at the end.
+// looks at the end. `data` says what changed in the files of the data, NULL or "":
+// nothing; where something did, what only follows from it is no difference of settings.
 tt_status tt_train_state_compare(const tt_session *session,
-                                 const tt_settings *then, const char *folder);
+                                 const tt_settings *then, const char *data,
+                                 const char *folder);
 
 #endif

@@ -47,10 +47,17 @@ static tt_status check_resume(tt_trainer *t, const tt_checkpoint *from,
     tt_settings then = {0};
     tt_train_state state;
     const tt_fingerprint *data = NULL;
+    tt_str changed = {0};
     TT_TRY(tt_train_state_read(from->state, from->folder, t->arena, &state,
                                &then));
-    TT_TRY(tt_train_state_compare(t->session, &then, t->request->folder));
     TT_TRY(tt_fingerprint_of_state(from->state, from->folder, t->arena, &data));
+    tt_fingerprint_describe(data, t->session->fingerprint, &changed);
+    tt_status status = tt_str_status(&changed);
+    if (status == TT_OK)
+        status = tt_train_state_compare(
+            t->session, &then, tt_str_text(&changed), t->request->folder);
+    tt_str_fini(&changed);
+    TT_TRY(status);
     return tt_fingerprint_compare(data, t->session->fingerprint,
                                   t->request->folder, notes);
 }

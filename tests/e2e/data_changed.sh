@@ -54,6 +54,23 @@ goes_on text data=text data.path=a.txt
 cmp whole/checkpoints/step-00000008/model.safetensors \
     text/checkpoints/step-00000008/model.safetensors
 
+# A text that became longer, with letters it did not have: the file is named, and what
+# only follows from it is not called a setting.
+# shellcheck disable=SC2086
+"$tutti" train $gpt data=text data.path=a.txt run=longer train.stop=4 >out 2>err
+echo 'WHETHER TIS NOBLER' >>a.txt
+refuses a.txt longer data=text data.path=a.txt
+grep -q 'from [0-9]* to [0-9]* bytes' err || fail 'it should say how long it was'
+if grep -q 'other settings\|model.vocab' err; then fail 'it is no setting'; fi
+[ "$(wc -l <err)" -eq 1 ] || fail 'one sentence'
+status=0
+# shellcheck disable=SC2086
+"$tutti" train $gpt data=text data.path=a.txt optim.lr=1e-5 run=longer >out 2>err || status=$?
+[ $status -eq 2 ] && grep -q '^  optim.lr .*1e-05' err || fail 'a setting differs too'
+grep -q 'model.vocab\|training data' err && fail 'the vocabulary is no setting'
+grep -q 'a.txt has changed since' err || fail 'both are said'
+cp -p old.txt a.txt
+
 # Any file of a folder; validation; a fork goes on with what there is.
 mkdir d
 cp a.txt d/a.txt

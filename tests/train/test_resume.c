@@ -62,7 +62,7 @@ TEST(the_state_of_a_run_survives_as_text)
     CHECK(isnan(r.val_loss) && isnan(r.train_loss) && r.loss == 1e-300);
     CHECK(memcmp(&r.policy, &s.policy, sizeof r.policy) == 0);
     CHECK(then.n == session->resolved.n + 2); // and both data
-    CHECK_OK(tt_train_state_compare(session, &then, "run"));
+    CHECK_OK(tt_train_state_compare(session, &then, NULL, "run"));
     CHECK(tt_train_state_read("{}", "t", arena, &r, &then) == TT_ERR_IO);
     CHECK(tt_train_state_read("{", "t", arena, &r, &then) != TT_OK);
     tt_str_fini(&text);
@@ -120,7 +120,8 @@ static tt_status compare(const char *then, const char *now)
     tt_train_state_print(&s, old, &text);
     CHECK_OK(
         tt_train_state_read(tt_str_text(&text), "t", arena, &s, &settings));
-    const tt_status status = tt_train_state_compare(new, &settings, "run");
+    const tt_status status =
+        tt_train_state_compare(new, &settings, NULL, "run");
     tt_str_fini(&text);
     tt_session_close(old);
     tt_session_close(new);
