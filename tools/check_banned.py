@@ -27,6 +27,12 @@ def calls(words):
 RULES = [
     (calls(ALWAYS), lambda p: True, "unsafe or not reproducible"),
     (
+        calls("pthread_create"),
+        # The thread of the program that signals are for.
+        lambda p: str(p) not in ("src/base/thread.c", "src/cli/signals.c"),
+        "threads are started through base/thread.h",
+    ),
+    (
         calls(PROGRAM_ONLY),
         # A forked rank has to end somewhere, and so has its witness.
         lambda p: p.parts[1] != "cli"

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/file_gate.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -146,20 +147,13 @@ static void *beat(void *user)
     return NULL;
 }
 
-static tt_status start_beating(tt_lock *lock, const char *folder)
+static tt_status start_beating(tt_lock *lock)
 {
-    sigset_t all, before;
     (void)pthread_mutex_init(&lock->mutex, NULL);
     (void)pthread_cond_init(&lock->over, NULL);
-    (void)sigfillset(&all); // signals are for the thread that trains
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&lock->thread, NULL, beat, lock);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    lock->beats = error == 0;
-    return error == 0
-               ? TT_OK
-               : tt_fail(TT_ERR_NOMEM, "%s: no thread can be started: %s",
-                         folder, strerror(error));
+    TT_TRY(tt_thread_start(&lock->thread, beat, lock, "a lock's heartbeat"));
+    lock->beats = true;
+    return TT_OK;
 }
 
 // Whether the one that has it gives no sign of life any more.
@@ -236,7 +230,7 @@ static tt_status hold(const char *folder, tt_lock *lock)
     if (!is_made)
         return in_use(folder, NULL);
     TT_TRY(confirm(folder, lock));
-    return start_beating(lock, folder);
+    return start_beating(lock);
 }
 
 // ---- both ----------------------------------------------------------------

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "base/thread.h"
 #include "check/law.h"
 #include "comm/coll/coll.h"
 #include "comm/transport/shm.h"
@@ -490,12 +491,9 @@ static tt_status run_ranks(tt_report *r, tt_shm_world *world, int32_t n)
         status = open_rank(world, n, i, r->only, &ranks[i]);
     int32_t started = 0;
     while (status == TT_OK && started < n) {
-        if (pthread_create(&thread[started], NULL, rank_main,
-                           &ranks[started]) != 0)
-            status =
-                tt_fail(TT_ERR_NOMEM, "coll: no thread for rank %d", started);
-        else
-            started++;
+        status = tt_thread_start(&thread[started], rank_main, &ranks[started],
+                                 "a rank of the law coll");
+        started += status == TT_OK;
     }
     for (int32_t i = started; i < n; i++)
         tt_shm_world_fail(world, i);

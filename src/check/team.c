@@ -2,6 +2,7 @@
 
 #include "check/team.h"
 
+#include "base/thread.h"
 #include "comm/transport/shm.h"
 
 #include <pthread.h>
@@ -36,8 +37,7 @@ static tt_status start(rank *r, int32_t n, int32_t *started_out)
     for (int32_t i = 0; i < n; i++)
         TT_TRY(tt_shm_open(r[i].world, i, deadline, &r[i].comm));
     for (int32_t i = 0; i < n; i++) {
-        if (pthread_create(&r[i].thread, NULL, rank_main, &r[i]) != 0)
-            return tt_fail(TT_ERR_NOMEM, "no thread for rank %d", i);
+        TT_TRY(tt_thread_start(&r[i].thread, rank_main, &r[i], "a rank"));
         ++*started_out;
     }
     return TT_OK;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "comm/transport/shm_world.h"
 
 #include <errno.h>
@@ -79,16 +80,9 @@ static int32_t share_cores(int32_t rank, int32_t n_ranks, bool pin)
 static tt_status start_beating(tt__seat *seat)
 {
     pthread_t thread;
-    sigset_t all, before;
-    (void)sigfillset(&all); // signals are for the thread that trains
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&thread, NULL, beat, seat);
-    if (error == 0)
-        (void)pthread_detach(thread);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0 ? TT_OK
-                      : tt_fail(TT_ERR_NOMEM, "no thread for the heartbeat: %s",
-                                strerror(error));
+    TT_TRY(tt_thread_start(&thread, beat, seat, "the heartbeat"));
+    (void)pthread_detach(thread);
+    return TT_OK;
 }
 
 static _Noreturn void be_rank(const launch *l, int32_t rank, pid_t parent,

@@ -11,15 +11,14 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "data/loader_fill.h"
 
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 enum {
@@ -205,23 +204,14 @@ static tt_status init_lock(tt_loader *l)
     return TT_OK;
 }
 
-// Signals are for the thread that trains.
 static tt_status start_workers(tt_loader *l)
 {
-    sigset_t all, old;
-    int error = 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    for (int i = 0; i < l->n_workers && error == 0; i++) {
+    for (int i = 0; i < l->n_workers; i++) {
         worker *w = &l->worker[i];
         w->loader = l;
-        error = pthread_create(&w->thread, NULL, work, w);
-        l->n_started += error == 0;
+        TT_TRY(tt_thread_start(&w->thread, work, w, "a worker of the loader"));
+        l->n_started++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (error != 0)
-        return tt_fail(TT_ERR_NOMEM, "worker %d cannot be started: %s",
-                       l->n_started, strerror(error));
     return TT_OK;
 }
 

@@ -12,10 +12,10 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "store/checkpoint_folder.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -211,14 +211,7 @@ static void *work(void *user)
 
 static tt_status start_thread(tt_checkpoints *store)
 {
-    sigset_t all, old;
-    sigfillset(&all); // signals are for the thread that trains
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    const int error = pthread_create(&store->thread, NULL, work, store);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (error != 0)
-        return tt_fail(TT_ERR_NOMEM, "%s: no thread can be started: %s",
-                       store->folder, strerror(error));
+    TT_TRY(tt_thread_start(&store->thread, work, store, "checkpoints"));
     store->has_thread = true;
     return TT_OK;
 }

@@ -6,9 +6,8 @@
 // while training begins, and the memory stays until training ends.
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "train/tensors.h"
-
-#include <signal.h>
 
 enum { PAGE = 4096 };
 
@@ -33,12 +32,9 @@ static void *warm(void *user)
 // The thread belongs to the snapshot, which therefore stays where it is.
 static void start(tt_exec *exec, tt_snapshot *s)
 {
-    sigset_t all, old;
     s->backend = tt_exec_backend(exec);
-    sigfillset(&all); // signals are for the thread that trains
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    s->has_thread = pthread_create(&s->thread, NULL, warm, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    s->has_thread =
+        tt_thread_start(&s->thread, warm, s, "room for a snapshot") == TT_OK;
     if (!s->has_thread)
         s->backend = NULL;
 }

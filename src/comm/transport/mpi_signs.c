@@ -10,9 +10,9 @@
 // Clocks of hosts differ, so times travel as lengths, in parts of the deadline.
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "comm/transport/mpi_state.h"
 
-#include <signal.h>
 #include <time.h>
 
 enum { ASK = 1, WORKS = 2, WAITS = 3, PARTS = 1000, MOST_PARTS = 2 * PARTS };
@@ -139,13 +139,7 @@ static void *answer(void *user)
 
 tt_status tt__mpi_start_answering(tt__mpi *m)
 {
-    sigset_t all, before;
-    (void)sigfillset(&all); // signals are for the thread that trains
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&m->thread, NULL, answer, m);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0 ? TT_OK
-                      : tt_fail(TT_ERR_NOMEM, "mpi: no thread can be started");
+    return tt_thread_start(&m->thread, answer, m, "signs of life over MPI");
 }
 
 void tt__mpi_stop_answering(tt__mpi *m)

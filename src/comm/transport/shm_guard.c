@@ -4,12 +4,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "comm/transport/shm_world.h"
 
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -96,13 +96,7 @@ static void *watch(void *user)
 
 static tt_status start_thread(tt_shm_guard *g)
 {
-    sigset_t all, before;
-    (void)sigfillset(&all); // signals are for the thread that trains
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&g->thread, NULL, watch, g);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0 ? TT_OK
-                      : tt_fail(TT_ERR_NOMEM, "no thread to look at the ranks");
+    return tt_thread_start(&g->thread, watch, g, "the watch over ranks");
 }
 
 static void release(tt_shm_guard *g)

@@ -162,7 +162,7 @@ static tt_status start(tt_comm_wire *w, tt_comm *comm,
     w->before.messages = w->messages = comm->stats.sent_messages;
     w->before.bytes = w->bytes = comm->stats.sent_bytes;
     comm->is_guest = true; // the executor computes on the same cores
-    return tt__thread_start(w);
+    return tt__wire_thread_start(w);
 }
 
 tt_status tt_comm_wire_open(tt_comm *comm, const tt_wire_options *options,
@@ -195,7 +195,7 @@ void tt_comm_wire_close(tt_comm_wire *wire)
 {
     if (wire == NULL)
         return;
-    tt__thread_stop(wire);
+    tt__wire_thread_stop(wire);
     (void)pthread_cond_destroy(&wire->has_done);
     (void)pthread_cond_destroy(&wire->has_job);
     (void)pthread_mutex_destroy(&wire->lock);

@@ -144,8 +144,8 @@ struct tt_comm_wire {
     int64_t n_events;
 };
 
-tt_status tt__thread_start(tt_comm_wire *w);
-void tt__thread_stop(tt_comm_wire *w);
+tt_status tt__wire_thread_start(tt_comm_wire *w);
+void tt__wire_thread_stop(tt_comm_wire *w);
 
 // Hands over job[j], whose description is complete; waits until it is done, and
 // says how many seconds of that were spent in flights.

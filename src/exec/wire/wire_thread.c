@@ -5,9 +5,9 @@
 // an error nothing more is carried out.
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "exec/wire/wire_site.h"
 
-#include <signal.h>
 #include <stdio.h>
 
 // The host's calls are of no kind, and not counted.
@@ -116,19 +116,14 @@ static void *thread_main(void *user)
     return NULL;
 }
 
-// Signals are for the threads that know what to do with them.
-tt_status tt__thread_start(tt_comm_wire *w)
+tt_status tt__wire_thread_start(tt_comm_wire *w)
 {
-    sigset_t all, old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    w->has_thread = pthread_create(&w->thread, NULL, thread_main, w) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return w->has_thread ? TT_OK
-                         : tt_fail(TT_ERR_NOMEM, "no thread for the wire");
+    TT_TRY(tt_thread_start(&w->thread, thread_main, w, "the wire"));
+    w->has_thread = true;
+    return TT_OK;
 }
 
-void tt__thread_stop(tt_comm_wire *w)
+void tt__wire_thread_stop(tt_comm_wire *w)
 {
     if (!w->has_thread)
         return;
