@@ -5,7 +5,7 @@
 #include "backend/backend.h"
 #include "base/alloc.h"
 #include "base/poison.h"
-#include "ops/comm_sim.h"
+#include "check/comm_sim.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -7,11 +7,11 @@
 // results must be equal in every bit.
 
 #include "base/alloc.h"
+#include "check/comm_sim.h"
 #include "check/law.h"
 #include "check/team.h"
 #include "exec/wire/wire.h"
 #include "ops/comm.h"
-#include "ops/comm_sim.h"
 #include "ops/ops.h"
 
 #include <stdio.h>

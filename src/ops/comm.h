@@ -10,7 +10,7 @@
 //   send, recv      point to point along the axis
 //
 // The helpers read the input's placement from the graph and set the output's on
-// every axis. comm_sim.h says exactly what each operator does to bytes.
+// every axis. check/comm_sim.h says exactly what each operator does to bytes.
 
 #ifndef TT_OPS_COMM_H
 #define TT_OPS_COMM_H

@@ -1,10 +1,10 @@
 // Communication operators: hand examples, every conversion between placements,
 // adjoints.
 
+#include "check/comm_sim.h"
 #include "check/interp.h"
 #include "graph/grad.h"
 #include "ops/comm.h"
-#include "ops/comm_sim.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
 #include "test.h"

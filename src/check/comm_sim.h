@@ -3,8 +3,8 @@
 // placements alone, then each rank's part is cut out of it. The oracle of the
 // real collectives, and the wire of simulated ranks.
 
-#ifndef TT_OPS_COMM_SIM_H
-#define TT_OPS_COMM_SIM_H
+#ifndef TT_CHECK_COMM_SIM_H
+#define TT_CHECK_COMM_SIM_H
 
 #include "graph/op.h"
 
