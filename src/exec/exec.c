@@ -4,12 +4,9 @@
 
 #include "base/alloc.h"
 #include "base/figures.h"
-#include "base/poison.h"
 #include "exec/state.h"
 
-#include <string.h>
-
-enum { LEAST_EVENTS = 4096, RUNS_TRACED = 8, GUARD = 64 };
+enum { LEAST_EVENTS = 4096, RUNS_TRACED = 8 };
 
 static int64_t count_operands(const tt_plan *plan)
 {
@@ -39,34 +36,18 @@ static tt_status check_plan(const tt_plan *plan, const tt_wire *wire)
     return TT_OK;
 }
 
-// Poisoned memory ends with bytes that no plan uses.
-static int64_t guard_bytes(const tt_exec *exec)
-{
-    return exec->options.poison ? GUARD : 0;
-}
-
-static int64_t min_i64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static tt_status get_memory(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
     const tt_wire *wire = exec->options.wire;
-    const int64_t bytes = plan->peak_bytes + guard_bytes(exec);
+    const int64_t bytes = plan->peak_bytes + tt__guard_bytes(exec);
     if (plan->shared_bytes > 0 && wire != NULL && wire->alloc != NULL &&
         exec->backend->def->memory == NULL)
         exec->shared = wire->alloc(wire->ctx, plan->shared_bytes);
     exec->shared_bytes = exec->shared != NULL ? plan->shared_bytes : 0;
-    const int64_t rest = max_i64(bytes - exec->shared_bytes, 1);
+    const int64_t own = bytes - exec->shared_bytes;
     void *memory = NULL;
-    if (tt_memory_alloc(exec->backend, rest, &memory) == TT_OK)
+    if (tt_memory_alloc(exec->backend, own > 0 ? own : 1, &memory) == TT_OK)
         exec->memory = memory;
     if (exec->memory == NULL) {
         tt_str s = {0};
@@ -128,76 +109,6 @@ static void resolve(tt_exec *exec)
     }
 }
 
-static int64_t end_of(const tt_buffer *b)
-{
-    return b->offset + b->bytes;
-}
-
-// How many of n bytes from `at` on lie behind each other: not those that begin in
-// the wire's memory and end in the rest.
-static int64_t adjacent(const tt_exec *exec, int64_t at, int64_t n)
-{
-    return at < exec->shared_bytes ? min_i64(n, exec->shared_bytes - at) : n;
-}
-
-static tt_status write_arena(const tt_exec *exec, int64_t at,
-                             const unsigned char *from, int64_t n)
-{
-    for (int64_t i = 0, m; i < n; i += m) {
-        m = adjacent(exec, at + i, n - i);
-        TT_TRY(
-            tt_memory_write(exec->backend, tt__at(exec, at + i), from + i, m));
-    }
-    return TT_OK;
-}
-
-static tt_status read_arena(const tt_exec *exec, int64_t at, unsigned char *to,
-                            int64_t n)
-{
-    for (int64_t i = 0, m; i < n; i += m) {
-        m = adjacent(exec, at + i, n - i);
-        TT_TRY(tt_memory_read(exec->backend, to + i, tt__at(exec, at + i), m));
-    }
-    return TT_OK;
-}
-
-// The guard behind a buffer, poison where another one lies.
-static void make_guard(const tt_plan *plan, int64_t first,
-                       unsigned char guard[GUARD])
-{
-    for (int64_t i = 0; i < GUARD; i++)
-        guard[i] = tt_guard_byte(first + i);
-    for (int32_t k = 0; k < plan->n_buffers; k++) {
-        const tt_buffer *b = &plan->buffer[k];
-        const int64_t from = max_i64(first, b->offset);
-        const int64_t to = min_i64(first + GUARD, end_of(b));
-        if (from < to && !b->on_host)
-            memset(guard + (from - first), TT_POISON, (size_t)(to - from));
-    }
-}
-
-// Poison in all buffers; behind each a guard, where no other buffer lies.
-static tt_status poison(tt_exec *exec)
-{
-    const tt_plan *plan = exec->plan;
-    const int64_t limit = plan->peak_bytes + GUARD;
-    TT_TRY(tt_memory_fill(exec->backend, exec->memory, TT_POISON,
-                          limit - exec->shared_bytes));
-    if (exec->shared_bytes > 0)
-        memset(exec->shared, TT_POISON, (size_t)exec->shared_bytes);
-    if (exec->on_host != NULL)
-        memset(exec->on_host, TT_POISON, (size_t)plan->host_bytes);
-    for (int32_t i = 0; i < plan->n_buffers; i++) {
-        const int64_t first = end_of(&plan->buffer[i]);
-        unsigned char guard[GUARD];
-        if (plan->buffer[i].on_host)
-            continue;
-        make_guard(plan, first, guard);
-        TT_TRY(write_arena(exec, first, guard, min_i64(GUARD, limit - first)));
-    }
-    return TT_OK;
-}
-
 tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
                          const tt_exec_options *options, tt_exec **exec_out)
 {
@@ -219,7 +130,7 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     exec->is_bound = status == TT_OK && plan->n_flights > 0 && wire != NULL &&
                      wire->unbind != NULL && backend->def->memory != NULL;
     if (status == TT_OK && options->poison)
-        status = poison(exec);
+        status = tt__poison(exec);
     if (status != TT_OK) {
         tt_exec_destroy(exec);
         return status;
@@ -269,64 +180,4 @@ void tt_exec_destroy(tt_exec *exec)
 const tt_plan *tt_exec_plan(const tt_exec *exec)
 {
     return exec->plan;
-}
-
-// Whether a byte of the arena belongs to a buffer, or to a gap that is summed with
-// what lies around it.
-static bool is_used(const tt_plan *plan, int64_t at)
-{
-    if (at < plan->shared_bytes)
-        return true;
-    for (int32_t i = 0; i < plan->n_buffers; i++)
-        if (!plan->buffer[i].on_host && at >= plan->buffer[i].offset &&
-            at < end_of(&plan->buffer[i]))
-            return true;
-    return false;
-}
-
-// Whether a byte has not been changed. Memory that initialisation borrowed is
-// poisoned again, guards too.
-static bool is_fresh(const tt_exec *exec, int64_t at, unsigned char byte)
-{
-    return byte == TT_POISON ||
-           (byte == tt_guard_byte(at) && !is_used(exec->plan, at));
-}
-
-int64_t tt_exec_peak_used(const tt_exec *exec)
-{
-    enum { PIECE = 1 << 16 };
-    if (!exec->options.poison)
-        return -1;
-    unsigned char *piece = tt_alloc(PIECE);
-    int64_t first = exec->plan->peak_bytes, n = 0;
-    // From the end, piece by piece: [first, first + n) is not known to be fresh.
-    while (piece != NULL && n == 0 && first > 0) {
-        n = min_i64(first, PIECE);
-        first -= n;
-        if (read_arena(exec, first, piece, n) != TT_OK)
-            break;
-        while (n > 0 && is_fresh(exec, first + n - 1, piece[n - 1]))
-            n--;
-    }
-    tt_free(piece);
-    return first + n;
-}
-
-int32_t tt_exec_overrun(const tt_exec *exec)
-{
-    const tt_plan *plan = exec->plan;
-    for (int32_t i = 0; i < plan->n_buffers && exec->options.poison; i++) {
-        const int64_t end = end_of(&plan->buffer[i]);
-        const int64_t limit = plan->peak_bytes + guard_bytes(exec);
-        const int64_t n = min_i64(GUARD, limit - end);
-        unsigned char behind[GUARD];
-        if (plan->buffer[i].on_host)
-            continue;
-        if (read_arena(exec, end, behind, n) != TT_OK)
-            return i;
-        for (int64_t k = 0; k < n; k++)
-            if (!is_fresh(exec, end + k, behind[k]) && !is_used(plan, end + k))
-                return i;
-    }
-    return -1;
 }

@@ -100,6 +100,11 @@ tt_status tt__host_source(tt_exec *exec, tt_val v, const void **from_out);
 void tt__lanes_fini(tt_exec *exec);
 void tt__kept_fini(tt_exec *exec);
 
+// poison: fills all memory with NaN and puts guards after buffers.
+tt_status tt__poison(tt_exec *exec);
+int64_t
+tt__guard_bytes(const tt_exec *exec); // after the last; 0 without poison
+
 // Finds the first element of a step's outputs that is NaN or infinite.
 typedef struct tt__culprit {
     int64_t index; // -1: all are finite
