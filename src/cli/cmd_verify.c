@@ -94,10 +94,13 @@ static void print_json(const tt_job *job, const tt_verify_result *r,
     tt_json_bool(&json, "checkpoint_ok", r->checkpoint_ok);
     tt_json_bool(&json, "bits_equal", r->bits_equal);
     tt_json_f64(&json, "tolerance", r->tolerance);
+    tt_json_f64(&json, "update_tolerance", r->update_tolerance);
     tt_json_i64(&json, "ranks", job->peers.size);
-    if (r->low_ratio > 0) {
+    if (r->low_ratio_limit > 0) {
         tt_json_f64(&json, "low_ratio", r->low_ratio);
+        tt_json_f64(&json, "low_ratio_limit", r->low_ratio_limit);
         tt_json_f64(&json, "low_each", r->low_each);
+        tt_json_f64(&json, "low_each_limit", r->low_each_limit);
     }
     if (r->culprit != NULL) {
         tt_json_str(&json, "culprit", r->culprit);
@@ -109,12 +112,27 @@ static void print_json(const tt_job *job, const tt_verify_result *r,
     tt_str_add(out, "\n");
 }
 
+// With the limits that are applied.
+static void print_heading(const tt_job *job, const tt_verify_result *r,
+                          tt_str *out)
+{
+    tt_str_addf(out, "%s: %d rank%s against one, ", job->options.model,
+                job->peers.size, job->peers.size == 1 ? "" : "s");
+    if (r->low_ratio_limit > 0)
+        tt_str_addf(out,
+                    "loss and norm within %g, weights and state within %g,\n"
+                    "gradients at most %g times as far from fp32 as those of "
+                    "one rank, a single tensor %g times\n",
+                    r->tolerance, r->update_tolerance, r->low_ratio_limit,
+                    r->low_each_limit);
+    else
+        tt_str_addf(out, "within %.0e\n", r->tolerance);
+}
+
 static void print_text(const tt_job *job, const tt_verify_result *r,
                        tt_str *out)
 {
-    tt_str_addf(out, "%s: %d rank%s against one, within %.0e\n",
-                job->options.model, job->peers.size,
-                job->peers.size == 1 ? "" : "s", r->tolerance);
+    print_heading(job, r, out);
     tt_str_addf(out, "  loss         %.2e\n", r->loss_rel);
     tt_str_addf(out, "  gradients    %.2e at most\n", r->grad_rel_max);
     tt_str_addf(out, "  norm         %.2e\n", r->norm_rel);
@@ -123,7 +141,7 @@ static void print_text(const tt_job *job, const tt_verify_result *r,
     tt_str_addf(out, "  checkpoints  %s\n",
                 r->checkpoint_ok ? "each loads the other's, bit for bit"
                                  : "one does not load as it was saved");
-    if (r->low_ratio > 0)
+    if (r->low_ratio_limit > 0)
         tt_str_addf(out,
                     "  from fp32    %.2f times as far as one rank, a single "
                     "tensor up to %.2f times\n",

@@ -30,11 +30,20 @@ static bool has_kinks(const tt_graph *g)
     return false;
 }
 
-static double tolerance_of(const tt_job *job)
+static void set_limits(const tt_job *job, bool is_low, tt_verify_result *r)
 {
+    const bool kinks = has_kinks(job->graph);
+    if (is_low) {
+        r->tolerance = low_scalar;
+        r->update_tolerance = kinks ? low_each : low_update;
+        r->low_ratio_limit = low_all;
+        r->low_each_limit = kinks ? low_kinks : low_each;
+        return;
+    }
+    r->tolerance = kinks ? 1e-3 : 1e-5;
     if (job->options.precision == TT_PRECISION_FP64)
-        return 1e-9;
-    return has_kinks(job->graph) ? 1e-3 : 1e-5;
+        r->tolerance = 1e-9;
+    r->update_tolerance = r->tolerance;
 }
 
 // Only in fp64 do small differences stay small for longer than a step.
@@ -131,11 +140,9 @@ static distances compare(const tt_job *job, tt__ran *many, const tt__ran *one,
                     tt__verify_equal(&many->states, &one->states);
     if (job->options.precision != TT_PRECISION_FP64)
         tt__verify_level(&one->grads, exact, &many->states, &one->states);
-    const double low = has_kinks(job->graph) ? low_each : low_update;
     const distances d = {
         tt__verify_compare(&many->grads, &one->grads, r->tolerance),
-        tt__verify_compare(&many->states, &one->states,
-                           exact != NULL ? low : r->tolerance)};
+        tt__verify_compare(&many->states, &one->states, r->update_tolerance)};
     r->loss_rel = relative(many->loss, one->loss);
     r->norm_rel = relative(many->norm, one->norm);
     r->grad_rel_max = d.grads.worst;
@@ -149,15 +156,14 @@ static distances compare(const tt_job *job, tt__ran *many, const tt__ran *one,
 }
 
 // Of low precisions gradients are judged by how far they are from fp32.
-static tt__distance compare_low(const tt_job *job, const tt__ran *many,
-                                const tt__ran *one, const tt__taken *exact,
-                                tt_verify_result *r)
+static tt__distance compare_low(const tt__ran *many, const tt__ran *one,
+                                const tt__taken *exact, tt_verify_result *r)
 {
-    const double each = has_kinks(job->graph) ? low_kinks : low_each;
     r->low_ratio = tt__verify_ratio(&many->grads, &one->grads, exact);
     const tt__distance d =
         tt__verify_low(&many->grads, &one->grads, exact,
-                       r->low_ratio <= low_all ? each : low_all);
+                       r->low_ratio <= r->low_ratio_limit ? r->low_each_limit
+                                                          : r->low_ratio_limit);
     r->low_each = d.worst;
     return d;
 }
@@ -178,7 +184,7 @@ static void accuse_number(const tt_job *job, const char *name, double rel,
 static void blame(const tt_job *job, const tt__ran *many, const tt__ran *one,
                   const distances *d, tt_verify_result *r)
 {
-    const double most = r->low_ratio > 0 ? low_scalar : r->tolerance;
+    const double most = r->tolerance;
     if (d->grads.first >= 0)
         accuse(job, &many->grads, &one->grads, &d->grads, r);
     else if (d->states.first >= 0)
@@ -202,10 +208,10 @@ static tt_status judge(const tt_verify_request *request, tt__ran *many,
         TT_TRY(tt__verify_run(request->low, steps, request->arena, &fp32));
         exact = &fp32.grads;
     }
-    r->tolerance = tolerance_of(job);
+    set_limits(job, exact != NULL, r);
     distances d = compare(job, many, &one, exact, r);
     if (exact != NULL)
-        d.grads = compare_low(job, many, &one, exact, r);
+        d.grads = compare_low(many, &one, exact, r);
     blame(job, many, &one, &d, r);
     return TT_OK;
 }

@@ -15,17 +15,19 @@
 
 typedef struct tt_verify_result {
     bool ok;
-    double tolerance; // of all that is compared; of low precisions see below
+    // The limits of what is compared: the first of loss and norm, and of gradients but in
+    // low precisions, which have limits of their own below.
+    double tolerance, update_tolerance;
     double loss_rel, grad_rel_max, norm_rel, update_rel_max;
     const char *worst_tensor; // the largest of gradients and updates
     bool checkpoint_ok;
     // Loss, norm, all gradients, weights and states, bit for bit.
     bool bits_equal;
     // bf16 and fp16: how much further from fp32 many ranks are than one, over all
-    // gradients; 0: not asked. Up to 1.5 is fine; for a single gradient or state,
-    // measured against errors of the usual size at least, up to 4 (low_each). The
-    // tolerance then counts for nothing.
+    // gradients, and for a single gradient, measured against errors of the usual size
+    // at least; limits of 0: not asked.
     double low_ratio, low_each;
+    double low_ratio_limit, low_each_limit;
     // The first tensor beyond the tolerance, in the order of backward.
     const char *culprit; // NULL: none
     const char *op, *origin;

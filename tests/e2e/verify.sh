@@ -27,8 +27,18 @@ for key in ok loss_rel grad_rel_max worst_tensor norm_rel update_rel_max \
     checkpoint_ok; do
     echo "$out" | grep -q "\"$key\": " || die "no $key: $out"
 done
-verify examples/gpt-tiny.yaml precision=bf16 -n 2 | grep -q 'from fp32 ' ||
-    die "bf16 is not compared with fp32"
+out=$(verify examples/gpt-tiny.yaml precision=bf16 -n 2) || die "bf16: $out"
+echo "$out" | grep -q 'from fp32  ' || die "bf16 is not compared with fp32"
+# The heading has the limits that are applied.
+echo "$out" | grep -q 'within 1e-' && die "bf16 has not the limits of fp32: $out"
+echo "$out" | grep -q 'one, loss and norm within 0.05, weights and state within 0.5,' ||
+    die "bf16: no limits: $out"
+echo "$out" | grep -q 'at most 1.5 times as far from fp32 .* a single tensor 4 times' ||
+    die "bf16: no limits: $out"
+out=$(verify examples/gpt-tiny.yaml precision=bf16 -n 2 --json) || die "bf16: $out"
+for text in '"tolerance": *0.05' '"low_ratio_limit": *1.5' '"low_each_limit": *4'; do
+    echo "$out" | grep -q "$text" || die "bf16: no $text: $out"
+done
 verify examples/gpt-tiny.yaml device=ref precision=fp16 batch=4 model.layers=1 zero=2 -n 2 |
     grep -q 'from fp32 ' || die 'fp16 is not measured against fp32'
 # Where the forward pass has jumps, rounding is that of one rank.
