@@ -154,6 +154,7 @@ struct tt_op_def {
     tt_op_grad_fn *grad;   // NULL: not differentiable
     tt_op_shard_fn *shard; // NULL: replicated only
     tt_op_cost_fn *cost;
+    double flops_each;   // per element of output 0, for tt_cost_each
     tt_op_view_fn *view; // TT_OP_VIEW and TT_OP_CONCAT; NULL: always copies
     bool
         is_single; // computes in fp32, whatever the types: the laws allow for it

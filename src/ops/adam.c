@@ -13,29 +13,14 @@
 #include "ops/optim.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer, infer_w;
-static tt_op_cost_fn cost, cost_w;
-
 static tt_status infer(tt_op_io *io)
 {
     return tt_optim_infer(io, "adam", 2, 0);
 }
 
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 16, cost_out);
-}
-
 static tt_status infer_w(tt_op_io *io)
 {
     return tt_optim_infer(io, "adamw", 2, 0);
-}
-
-static void cost_w(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 15, cost_out);
 }
 
 static const tt_opt options[] = {
@@ -124,7 +109,8 @@ const tt_op_def tt_op_adam = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer,
     .shard = tt_shard_elementwise,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 16,
     .samples = samples,
 };
 
@@ -136,6 +122,7 @@ const tt_op_def tt_op_adamw = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer_w,
     .shard = tt_shard_elementwise,
-    .cost = cost_w,
+    .cost = tt_cost_each,
+    .flops_each = 15,
     .samples = samples_w,
 };

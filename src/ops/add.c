@@ -8,11 +8,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
-static tt_op_grad_fn grad;
-static tt_op_shard_fn shard;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     TT_TRY(tt_infer_inputs(io, "add", 2, 2));
@@ -41,12 +36,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt_shard_partial(io, 3, TT_SUM, sigs);
 }
 
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 1, cost_out);
-}
-
 tt_val tt_add(tt_builder *b, tt_val x, tt_val y)
 {
     return tt_call(b, &tt_op_add, NULL, (tt_val[]){x, y}, 2, NULL);
@@ -67,6 +56,7 @@ const tt_op_def tt_op_add = {
     .infer = infer,
     .grad = grad,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 1,
     .samples = samples,
 };

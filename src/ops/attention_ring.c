@@ -50,12 +50,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt__shard_dim(io, axis_size, 2, &(tt__split){O1, "2121", "21", NULL}, sigs);
 }
 
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 3, cost_out);
-}
-
 // A ring's place in its walk: what expands need for every block.
 typedef struct ring {
     tt_builder *b;
@@ -213,6 +207,7 @@ const tt_op_def tt_op_attention_merge = {
     .doc = "Attention to two sets of keys, from attention to each.",
     .infer = infer,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 3,
     .samples = samples,
 };

@@ -66,10 +66,6 @@ double tt_bins_sum(const int64_t bins[TT_BINS])
 
 // ---- the operators -------------------------------------------------------
 
-static tt_op_infer_fn infer_squares, infer_total, infer_value;
-static tt_op_shard_fn shard_squares, shard_total;
-static tt_op_cost_fn cost_squares, cost_move;
-
 static tt_status infer_squares(tt_op_io *io)
 {
     tt_shape shape = {0};
@@ -137,12 +133,6 @@ static void cost_squares(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 2 * n, n, cost_out);
 }
 
-static void cost_move(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost_out);
-}
-
 tt_val tt_square_bins(tt_builder *b, tt_val x)
 {
     return tt_call(b, &tt_op_square_bins, NULL, &x, 1, NULL);
@@ -198,7 +188,7 @@ const tt_op_def tt_op_bins_total = {
     .doc = "Bins of several tensors together.",
     .infer = infer_total,
     .shard = shard_total,
-    .cost = cost_move,
+    .cost = tt_cost_moved,
     .samples = samples_total,
 };
 
@@ -208,6 +198,6 @@ const tt_op_def tt_op_bins_value = {
     .options = options,
     .params_bytes = sizeof(tt_bins_params),
     .infer = infer_value,
-    .cost = cost_move,
+    .cost = tt_cost_moved,
     .samples = samples_value,
 };

@@ -17,10 +17,6 @@
 #include "ops/ops.h"
 #include "ops/view.h"
 
-static tt_op_infer_fn infer_block, infer_unblock;
-static tt_op_cost_fn cost;
-static tt_op_view_fn view_block, view_unblock;
-
 static tt_status infer_block(tt_op_io *io)
 {
     TT_TRY(tt_infer_inputs(io, "block", 1, 1));
@@ -38,12 +34,6 @@ static tt_status infer_unblock(tt_op_io *io)
                                         &io->in[0].shape, &io->in[i].shape);
     tt_infer_add(io, io->in[0].dtype, &io->in[0].shape);
     return TT_OK;
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost_out);
 }
 
 bool tt_block_inside(const tt_operand *whole, const tt_local *part,
@@ -92,7 +82,7 @@ const tt_op_def tt_op_block = {
     .doc = "One of the blocks that a rank holds of a value.",
     .flags = TT_OP_VIEW,
     .infer = infer_block,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .view = view_block,
     .samples = samples,
 };
@@ -102,7 +92,7 @@ const tt_op_def tt_op_unblock = {
     .doc = "All blocks that a rank holds of a value, as one.",
     .flags = TT_OP_CONCAT,
     .infer = infer_unblock,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .view = view_unblock,
     .samples = samples,
 };

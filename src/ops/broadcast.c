@@ -13,11 +13,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer_broadcast, infer_sum_to;
-static tt_op_grad_fn grad_broadcast, grad_sum_to;
-static tt_op_shard_fn shard_broadcast, shard_sum_to;
-static tt_op_cost_fn cost_broadcast, cost_sum_to;
-
 // ---- which dims correspond -----------------------------------------------
 
 static bool lacks(const tt_i64s *lacking, int d)
@@ -138,12 +133,6 @@ static void shard_sum_to(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 
 // ---- cost ----------------------------------------------------------------
 
-static void cost_broadcast(const tt_op_io *io, int axis_size, tt_cost *cost)
-{
-    (void)axis_size;
-    tt_cost_move(io, 2, cost);
-}
-
 static void cost_sum_to(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
     (void)axis_size;
@@ -204,7 +193,7 @@ const tt_op_def tt_op_broadcast = {
     .infer = infer_broadcast,
     .grad = grad_broadcast,
     .shard = shard_broadcast,
-    .cost = cost_broadcast,
+    .cost = tt_cost_moved,
     .samples = samples_broadcast,
 };
 

@@ -8,11 +8,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
-static tt_op_grad_fn grad;
-static tt_op_shard_fn shard;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     const tt_cast_params *p = io->params;
@@ -39,12 +34,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     const tt_dtype from = io->in[0].dtype, to = io->out[0].dtype;
     if (tt_dtype_is_float(to) && tt_dtype_bytes(to) >= tt_dtype_bytes(from))
         tt_shard_partial(io, 1, TT_SUM, sigs);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost_out);
 }
 
 tt_val tt_cast(tt_builder *b, tt_val x, tt_dtype to)
@@ -80,6 +69,6 @@ const tt_op_def tt_op_cast = {
     .infer = infer,
     .grad = grad,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .samples = samples,
 };

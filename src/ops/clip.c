@@ -14,9 +14,6 @@
 #include "ops/infer_common.h"
 #include "ops/ops.h"
 
-static tt_op_infer_fn infer;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     if (io->n_in != 2 || !tt_io_has(io, 1))

@@ -41,12 +41,24 @@ void tt_cost_elementwise(const tt_op_io *io, uint32_t shape_only,
     cost->depth = 1;
 }
 
+void tt_cost_each(const tt_op_io *io, int axis_size, tt_cost *cost)
+{
+    (void)axis_size;
+    tt_cost_elementwise(io, io->op->shape_only, io->op->flops_each, cost);
+}
+
 void tt_cost_move(const tt_op_io *io, uint32_t shape_only, tt_cost *cost)
 {
     tt_cost_io(io, shape_only, cost);
     for (int i = 0; i < io->n_out; i++)
         cost->work += tt_cost_count(&io->out[i]);
     cost->depth = 1;
+}
+
+void tt_cost_moved(const tt_op_io *io, int axis_size, tt_cost *cost)
+{
+    (void)axis_size;
+    tt_cost_move(io, io->op->shape_only, cost);
 }
 
 void tt_cost_reduction(const tt_op_io *io, uint32_t shape_only, double flops,

@@ -24,8 +24,15 @@ void tt_cost_io(const tt_op_io *io, uint32_t shape_only, tt_cost *cost);
 void tt_cost_elementwise(const tt_op_io *io, uint32_t shape_only,
                          double per_element, tt_cost *cost);
 
+// The cost function of element-wise operators with the same flops for each element
+// of output 0: op->flops_each.
+tt_op_cost_fn tt_cost_each;
+
 // Moves data: no flops; work is one per output element; depth 1.
 void tt_cost_move(const tt_op_io *io, uint32_t shape_only, tt_cost *cost);
+
+// The cost function of operators that only move data.
+tt_op_cost_fn tt_cost_moved;
 
 // `flops` operations of which the longest chain reduces `length` terms.
 void tt_cost_reduction(const tt_op_io *io, uint32_t shape_only, double flops,

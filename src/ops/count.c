@@ -15,12 +15,6 @@ static tt_status infer(tt_op_io *io)
     return TT_OK;
 }
 
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost_out);
-}
-
 static const tt_sample samples[] = {
     {"", {"I=41"}, 0},
     {0},
@@ -31,6 +25,6 @@ const tt_op_def tt_op_count = {
     .doc = "A counter, one further.",
     .flags = TT_OP_INPLACE,
     .infer = infer,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .samples = samples,
 };

@@ -16,11 +16,6 @@
 
 #include <string.h>
 
-static tt_op_infer_fn infer;
-static tt_op_grad_fn grad;
-static tt_op_shard_fn shard;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     TT_TRY(tt_infer_inputs(io, "dropout", 3, 5));

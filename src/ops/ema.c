@@ -10,9 +10,6 @@
 #include "ops/optim.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
-static tt_op_cost_fn cost;
-
 enum { AVERAGE, W, SKIP };
 
 static tt_status infer(tt_op_io *io)
@@ -24,12 +21,6 @@ static tt_status infer(tt_op_io *io)
     TT_TRY(tt_infer_scalar(io, "ema", SKIP, TT_U8));
     tt_infer_add(io, io->in[AVERAGE].dtype, &io->in[AVERAGE].shape);
     return TT_OK;
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 3, cost_out);
 }
 
 static const tt_opt options[] = {
@@ -53,6 +44,7 @@ const tt_op_def tt_op_ema = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer,
     .shard = tt_shard_elementwise,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 3,
     .samples = samples,
 };

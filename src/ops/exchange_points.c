@@ -15,11 +15,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer_fetch, infer_agree, infer_tally, infer_offer;
-static tt_op_grad_fn grad_identity;
-static tt_op_shard_fn shard, shard_offer;
-static tt_op_cost_fn cost_alias, cost_tally, cost_offer;
-
 static tt_status infer_same(tt_op_io *io, const char *op)
 {
     TT_TRY(tt_infer_inputs(io, op, 1, 1));
@@ -80,12 +75,6 @@ static void cost_alias(const tt_op_io *io, int axis_size, tt_cost *cost)
     (void)io;
     (void)axis_size;
     cost->depth = 1;
-}
-
-static void cost_tally(const tt_op_io *io, int axis_size, tt_cost *cost)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost);
 }
 
 static void cost_offer(const tt_op_io *io, int axis_size, tt_cost *cost)
@@ -149,7 +138,7 @@ const tt_op_def tt_op_tally = {
     .infer = infer_tally,
     .grad = grad_identity,
     .shard = shard,
-    .cost = cost_tally,
+    .cost = tt_cost_moved,
     .samples = samples,
 };
 

@@ -9,10 +9,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
-static tt_op_shard_fn shard;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     TT_TRY(tt_infer_inputs(io, "fill", 1, 1));
@@ -27,12 +23,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt_sig *sig = tt_sigs_add(sigs);
     if (sig != NULL)
         sig->in[0] = tt_place_partial(TT_SUM);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 1, cost_out);
 }
 
 tt_val tt_fill(tt_builder *b, tt_val like, double value)
@@ -62,6 +52,6 @@ const tt_op_def tt_op_fill = {
     .shape_only = 1,
     .infer = infer,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .samples = samples,
 };

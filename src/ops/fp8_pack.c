@@ -22,10 +22,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer, infer_grad;
-static tt_op_shard_fn shard;
-static tt_op_cost_fn cost, cost_grad;
-
 static void push_factors(tt_shape *to, const tt_shape *from, int first, int end)
 {
     for (int f = first; f < end; f++)

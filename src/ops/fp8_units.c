@@ -21,25 +21,10 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer_largest, infer_units;
-static tt_op_shard_fn shard_largest;
-static tt_op_cost_fn cost_largest, cost_units;
-
-static tt_status infer_largest(tt_op_io *io)
-{
-    return tt_infer_elementwise(io, "largest", 1);
-}
-
 static void shard_largest(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     tt_shard_elementwise(io, axis_size, sigs);
     tt_shard_partial(io, 1, TT_MAX, sigs);
-}
-
-static void cost_largest(const tt_op_io *io, int axis_size, tt_cost *cost)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost);
 }
 
 static tt_status infer_units(tt_op_io *io)
@@ -90,9 +75,9 @@ const tt_op_def tt_op_largest = {
     .name = "largest",
     .doc = "The largest of a value over micro-batches.",
     .flags = TT_OP_ACCUMULATE | TT_OP_ELEMENTWISE,
-    .infer = infer_largest,
+    .infer = tt_infer_unary,
     .shard = shard_largest,
-    .cost = cost_largest,
+    .cost = tt_cost_moved,
     .samples = samples_largest,
 };
 

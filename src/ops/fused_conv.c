@@ -61,6 +61,7 @@ static tt_status infer_bias(tt_op_io *io)
     tt_op_io relu = *io, bias = *io;
     TT_TRY(tt_infer_inputs(io, "relu_grad_bias", 2, 3));
     relu.n_in = TT_RB_B;
+    relu.op = &tt_op_relu_grad;
     TT_TRY(tt_op_relu_grad.infer(&relu));
     bias.in = io->in + TT_RB_DY;
     bias.n_in = io->n_in - TT_RB_DY;

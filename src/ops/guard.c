@@ -9,9 +9,6 @@
 #include "ops/infer_common.h"
 #include "ops/ops.h"
 
-static tt_op_infer_fn infer;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     TT_TRY(tt_infer_inputs(io, "guard", TT_GUARD_N, TT_GUARD_N));
@@ -20,12 +17,6 @@ static tt_status infer(tt_op_io *io)
         TT_TRY(tt_infer_float_scalar(io, "guard", i));
     tt_infer_add(io, TT_U8, &io->in[TT_GUARD_SKIP].shape);
     return TT_OK;
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 1, cost_out);
 }
 
 tt_val tt_guard(tt_builder *b, const tt_val in[TT_GUARD_N])
@@ -45,6 +36,7 @@ const tt_op_def tt_op_guard = {
     .name = "guard",
     .doc = "Whether an update must be left out.",
     .infer = infer,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 1,
     .samples = samples,
 };

@@ -129,6 +129,16 @@ tt_status tt_infer_elementwise(tt_op_io *io, const char *op, int n)
     return TT_OK;
 }
 
+tt_status tt_infer_unary(tt_op_io *io)
+{
+    return tt_infer_elementwise(io, io->op->name, 1);
+}
+
+tt_status tt_infer_binary(tt_op_io *io)
+{
+    return tt_infer_elementwise(io, io->op->name, 2);
+}
+
 void tt_infer_add(tt_op_io *io, tt_dtype dtype, const tt_shape *shape)
 {
     io->out[io->n_out].dtype = dtype;

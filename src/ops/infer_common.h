@@ -21,6 +21,9 @@ tt_status tt_infer_same_dims(const tt_op_io *io, const char *op, int i, int j);
 // Exactly n floating inputs with the same extents; one output like input 0.
 tt_status tt_infer_elementwise(tt_op_io *io, const char *op, int n);
 
+// The infer functions of operators of which that is all, with one and two inputs.
+tt_op_infer_fn tt_infer_unary, tt_infer_binary;
+
 // `what` is a sentence; both shapes are put behind it.
 tt_status tt_infer_fail_shapes(const char *op, const char *what,
                                const tt_shape *a, const tt_shape *b);

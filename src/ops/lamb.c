@@ -18,9 +18,6 @@
 #include "ops/optim.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer_update, infer;
-static tt_op_cost_fn cost_update, cost;
-
 // Takes what every optimiser takes; gives u in place of the weight.
 static tt_status infer_update(tt_op_io *io)
 {
@@ -42,18 +39,6 @@ static tt_status infer(tt_op_io *io)
         TT_TRY(tt_infer_float_scalar(io, "lamb", i));
     tt_optim_add_outputs(io, 0);
     return TT_OK;
-}
-
-static void cost_update(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 15, cost_out);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 2, cost_out);
 }
 
 void tt_optim_emit_lamb(tt_builder *b, tt_optim_node *node)
@@ -131,7 +116,8 @@ const tt_op_def tt_op_lamb_update = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer_update,
     .shard = tt_shard_elementwise,
-    .cost = cost_update,
+    .cost = tt_cost_each,
+    .flops_each = 15,
     .samples = samples_update,
 };
 
@@ -143,6 +129,7 @@ const tt_op_def tt_op_lamb = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer,
     .shard = tt_shard_elementwise,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 2,
     .samples = samples,
 };

@@ -15,9 +15,6 @@
 #include "ops/optim.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     const tt_optim_params *p = io->params;
@@ -26,12 +23,6 @@ static tt_status infer(tt_op_io *io)
         return tt_fail(TT_ERR_ARG, "lars: takes %d inputs %s adapt, not %d", n,
                        p->adapt ? "with" : "without", io->n_in);
     return tt_optim_infer(io, "lars", 1, 2);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 7, cost_out);
 }
 
 void tt_optim_emit_lars(tt_builder *b, tt_optim_node *node)
@@ -96,6 +87,7 @@ const tt_op_def tt_op_lars = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer,
     .shard = tt_shard_elementwise,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 7,
     .samples = samples,
 };

@@ -13,9 +13,6 @@
 #include "ops/ops.h"
 #include "ops/scaling.h"
 
-static tt_op_infer_fn infer;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     TT_TRY(tt_infer_inputs(io, "loss_scale", TT_LS_N, TT_LS_N));
@@ -24,12 +21,6 @@ static tt_status infer(tt_op_io *io)
     tt_infer_add(io, io->in[TT_LS_SCALE].dtype, &io->in[TT_LS_SCALE].shape);
     tt_infer_add(io, io->in[TT_LS_GOOD].dtype, &io->in[TT_LS_GOOD].shape);
     return TT_OK;
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 1, cost_out);
 }
 
 tt_val tt_loss_scale(tt_builder *b, const tt_loss_scale_params *params,
@@ -65,6 +56,7 @@ const tt_op_def tt_op_loss_scale = {
     .options = options,
     .params_bytes = sizeof(tt_loss_scale_params),
     .infer = infer,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 1,
     .samples = samples,
 };

@@ -15,10 +15,6 @@
 #include "ops/move.h"
 #include "ops/ops.h"
 
-static tt_op_infer_fn infer;
-static tt_op_shard_fn shard;
-static tt_op_cost_fn cost;
-
 static bool is_tiny(tt_dtype dtype)
 {
     return dtype == TT_E4M3 || dtype == TT_E5M2;

@@ -11,18 +11,9 @@
 #include "ops/optim.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     return tt_optim_infer(io, "momentum", 1, 0);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 10, cost_out);
 }
 
 static const tt_opt options[] = {
@@ -66,6 +57,7 @@ const tt_op_def tt_op_momentum = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer,
     .shard = tt_shard_elementwise,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 10,
     .samples = samples,
 };

@@ -75,12 +75,6 @@ static void shard_rsqrt(const tt_op_io *io, int axis_size, tt_sigs *sigs)
         tt__shard_dim(io, axis_size, d, &(tt__split){0, "=", "=", NULL}, sigs);
 }
 
-static void cost_rsqrt(const tt_op_io *io, int axis_size, tt_cost *cost)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 2, cost);
-}
-
 // norm_apply: x, gamma, [beta], [mean], rstd
 static tt_status infer_apply(tt_op_io *io)
 {
@@ -304,7 +298,8 @@ const tt_op_def tt_op_rsqrt = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer_rsqrt,
     .shard = shard_rsqrt,
-    .cost = cost_rsqrt,
+    .cost = tt_cost_each,
+    .flops_each = 2,
     .samples = samples_rsqrt,
 };
 

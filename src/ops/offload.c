@@ -26,12 +26,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt_shard_partial(io, 1, TT_MAX, sigs);
 }
 
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost_out);
-}
-
 static const tt_sample samples[] = {
     {"", {"f a:3 b:5"}, 0},
     {"", {"f"}, 0},
@@ -45,7 +39,7 @@ const tt_op_def tt_op_offload = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .samples = samples,
 };
 
@@ -55,6 +49,6 @@ const tt_op_def tt_op_reload = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .samples = samples,
 };

@@ -71,12 +71,6 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
                       cost_out);
 }
 
-static void cost_back(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 1U << LIKE, cost_out);
-}
-
 static const tt_opt options[] = {
     {"block", "1024", "entries that share two means, a multiple of 8",
      TT_OPT_I64, .offset = offsetof(tt_onebit_params, block), .min = 8,
@@ -114,6 +108,6 @@ const tt_op_def tt_op_onebit_decode = {
     .params_bytes = sizeof(tt_onebit_params),
     .shape_only = 1U << LIKE,
     .infer = infer_back,
-    .cost = cost_back,
+    .cost = tt_cost_moved,
     .samples = samples_back,
 };

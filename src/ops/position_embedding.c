@@ -65,12 +65,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt__shard_last(io, axis_size, &(tt__split){X, "zz.", "z", NULL}, sigs);
 }
 
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 1, cost_out);
-}
-
 static tt_status infer_grad(tt_op_io *io)
 {
     TT_TRY(check(io, "position_embedding_grad"));
@@ -113,7 +107,8 @@ const tt_op_def tt_op_position_embedding = {
     .infer = infer,
     .grad = grad,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 1,
     .samples = samples,
 };
 

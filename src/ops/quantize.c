@@ -82,12 +82,6 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
                       cost_out);
 }
 
-static void cost_back(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 1U << LIKE, 2, cost_out);
-}
-
 static const tt_opt options[] = {
     {"bits", "8", "of a code: 8 or 4", TT_OPT_I64,
      .offset = offsetof(tt_quantize_params, bits), .min = 4, .max = 8},
@@ -130,6 +124,7 @@ const tt_op_def tt_op_dequantize = {
     .params_bytes = sizeof(tt_quantize_params),
     .shape_only = 1U << LIKE,
     .infer = infer_back,
-    .cost = cost_back,
+    .cost = tt_cost_each,
+    .flops_each = 2,
     .samples = samples_back,
 };

@@ -13,11 +13,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer, infer_max_grad;
-static tt_op_grad_fn grad;
-static tt_op_shard_fn shard, shard_max_grad;
-static tt_op_cost_fn cost, cost_max_grad;
-
 bool tt_reduce_has(const tt_reduce_params *params, int d)
 {
     for (int i = 0; i < params->dims.n; i++)

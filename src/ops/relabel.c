@@ -18,12 +18,6 @@
 
 #include <string.h>
 
-static tt_op_infer_fn infer, infer_match;
-static tt_op_grad_fn grad;
-static tt_op_shard_fn shard;
-static tt_op_cost_fn cost;
-static tt_op_view_fn view;
-
 static tt_status infer(tt_op_io *io)
 {
     const tt_relabel_params *p = io->params;

@@ -9,11 +9,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
-static tt_op_grad_fn grad;
-static tt_op_shard_fn shard;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     TT_TRY(tt_infer_inputs(io, "reorder", 1, 1));
@@ -37,12 +32,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt_shard_partial(io, 1, TT_MAX, sigs);
 }
 
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost_out);
-}
-
 static const tt_sample samples[] = {
     {"", {"f a:3 b:5"}, 0},
     {"", {"i<9 a:2.c:3 b:5"}, 0},
@@ -55,6 +44,6 @@ const tt_op_def tt_op_reorder = {
     .infer = infer,
     .grad = grad,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .samples = samples,
 };

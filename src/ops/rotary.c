@@ -116,12 +116,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt_shard_partial(io, 1U << X, TT_SUM, sigs);
 }
 
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 3, cost_out);
-}
-
 tt_val tt_rotary(tt_builder *b, tt_val x, tt_val position,
                  const tt_rotary_params *params)
 {
@@ -181,6 +175,7 @@ const tt_op_def tt_op_rotary = {
     .infer = infer,
     .grad = grad,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 3,
     .samples = samples,
 };

@@ -8,16 +8,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
-static tt_op_grad_fn grad;
-static tt_op_shard_fn shard;
-static tt_op_cost_fn cost;
-
-static tt_status infer(tt_op_io *io)
-{
-    return tt_infer_elementwise(io, "scale", 1);
-}
-
 static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
                       const bool *need, tt_val *din)
 {
@@ -31,12 +21,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     tt_shard_elementwise(io, axis_size, sigs);
     tt_shard_partial(io, 1, TT_SUM, sigs);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 1, cost_out);
 }
 
 tt_val tt_scale(tt_builder *b, tt_val x, double by)
@@ -62,9 +46,10 @@ const tt_op_def tt_op_scale = {
     .options = options,
     .params_bytes = sizeof(tt_scale_params),
     .flags = TT_OP_ELEMENTWISE | TT_OP_INPLACE,
-    .infer = infer,
+    .infer = tt_infer_unary,
     .grad = grad,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 1,
     .samples = samples,
 };

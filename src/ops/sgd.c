@@ -7,18 +7,9 @@
 #include "ops/optim.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
-static tt_op_cost_fn cost;
-
 static tt_status infer(tt_op_io *io)
 {
     return tt_optim_infer(io, "sgd", 0, 0);
-}
-
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_elementwise(io, 0, 5, cost_out);
 }
 
 static const tt_opt options[] = {
@@ -49,6 +40,7 @@ const tt_op_def tt_op_sgd = {
     .flags = TT_OP_ELEMENTWISE,
     .infer = infer,
     .shard = tt_shard_elementwise,
-    .cost = cost,
+    .cost = tt_cost_each,
+    .flops_each = 5,
     .samples = samples,
 };

@@ -9,12 +9,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer, infer_grad;
-static tt_op_grad_fn grad, grad_grad;
-static tt_op_shard_fn shard, shard_grad;
-static tt_op_cost_fn cost, cost_grad;
-static tt_op_view_fn view;
-
 static tt_status check_range(const char *op, const tt_shape *x,
                              const tt_slice_params *p, int64_t size)
 {
@@ -114,12 +108,6 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     cost_out->depth = 1;
 }
 
-static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 2, cost_out);
-}
-
 static bool view(const tt_site *site, int i, int64_t *stride_out,
                  int64_t *offset_out)
 {
@@ -193,6 +181,6 @@ const tt_op_def tt_op_slice_grad = {
     .infer = infer_grad,
     .grad = grad_grad,
     .shard = shard_grad,
-    .cost = cost_grad,
+    .cost = tt_cost_moved,
     .samples = samples_grad,
 };

@@ -17,12 +17,6 @@
 
 #include <string.h>
 
-static tt_op_infer_fn infer_split, infer_join;
-static tt_op_grad_fn grad_split, grad_join;
-static tt_op_shard_fn shard_split, shard_join;
-static tt_op_cost_fn cost;
-static tt_op_view_fn view_split, view_join;
-
 // ---- shapes --------------------------------------------------------------
 
 static tt_shape without_factor(const tt_shape *x, int f)
@@ -214,12 +208,6 @@ static void shard_join(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt_shard_partial(io, ~0u, TT_MAX, sigs);
 }
 
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost_out);
-}
-
 static bool view_split(const tt_site *site, int i, int64_t *stride_out,
                        int64_t *offset_out)
 {
@@ -294,7 +282,7 @@ const tt_op_def tt_op_split = {
     .infer = infer_split,
     .grad = grad_split,
     .shard = shard_split,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .view = view_split,
     .samples = samples_split,
 };
@@ -308,7 +296,7 @@ const tt_op_def tt_op_join = {
     .infer = infer_join,
     .grad = grad_join,
     .shard = shard_join,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .view = view_join,
     .samples = samples_join,
 };

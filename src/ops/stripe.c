@@ -17,12 +17,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer, infer_weave;
-static tt_op_grad_fn grad, grad_weave;
-static tt_op_shard_fn shard, shard_weave;
-static tt_op_cost_fn cost, cost_weave;
-static tt_op_view_fn view, view_weave;
-
 // ---- shapes --------------------------------------------------------------
 
 // Of `extent` entries, those of stripe `part` of `parts`.
@@ -171,12 +165,6 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     cost_out->depth = 1;
 }
 
-static void cost_weave(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost_out);
-}
-
 static bool view(const tt_site *site, int i, int64_t *stride_out,
                  int64_t *offset_out)
 {
@@ -255,7 +243,7 @@ const tt_op_def tt_op_weave = {
     .infer = infer_weave,
     .grad = grad_weave,
     .shard = shard_weave,
-    .cost = cost_weave,
+    .cost = tt_cost_moved,
     .view = view_weave,
     .samples = samples_weave,
 };

@@ -12,10 +12,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer, infer_total;
-static tt_op_shard_fn shard, shard_total;
-static tt_op_cost_fn cost, cost_total;
-
 static tt_status infer(tt_op_io *io)
 {
     TT_TRY(tt_infer_inputs(io, "sum_squares", 1, INT32_MAX));

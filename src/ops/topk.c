@@ -62,12 +62,6 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 4 * n, n, cost_out);
 }
 
-static void cost_back(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 1U << LIKE, cost_out);
-}
-
 static const tt_opt options[] = {
     {"ratio", "0.01", "part of the entries that is kept", TT_OPT_F64,
      .offset = offsetof(tt_topk_params, ratio), .min = 0, .max = 1},
@@ -104,6 +98,6 @@ const tt_op_def tt_op_topk_decode = {
     .doc = "Entries at their places, and zeros.",
     .shape_only = 1U << LIKE,
     .infer = infer_back,
-    .cost = cost_back,
+    .cost = tt_cost_moved,
     .samples = samples_back,
 };

@@ -9,12 +9,6 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 
-static tt_op_infer_fn infer;
-static tt_op_grad_fn grad;
-static tt_op_shard_fn shard;
-static tt_op_cost_fn cost;
-static tt_op_view_fn view;
-
 static tt_status check_perm(const tt_i64s *perm, int ndim)
 {
     if (perm->n != ndim)
@@ -76,12 +70,6 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt_shard_partial(io, 1, TT_MAX, sigs);
 }
 
-static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
-{
-    (void)axis_size;
-    tt_cost_move(io, 0, cost_out);
-}
-
 static bool view(const tt_site *site, int i, int64_t *stride_out,
                  int64_t *offset_out)
 {
@@ -123,7 +111,7 @@ const tt_op_def tt_op_transpose = {
     .infer = infer,
     .grad = grad,
     .shard = shard,
-    .cost = cost,
+    .cost = tt_cost_moved,
     .view = view,
     .samples = samples,
 };

@@ -41,7 +41,7 @@ static void set_operand(tt_operand *o, const tt_type *type)
 static void infer(bench *b, const cpu_case *c)
 {
     tt_type in[CPU_MAX_IN] = {0}, out[TT_MAX_OUT] = {0};
-    tt_op_io io = {.in = in, .out = out};
+    tt_op_io io = {.in = in, .out = out, .op = c->op};
     void *params = NULL;
     if (c->op->options != NULL) {
         params = tt_arena_alloc(b->arena, c->op->params_bytes);
