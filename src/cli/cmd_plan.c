@@ -71,10 +71,16 @@ static void print_verdict(const tt_job *job, const tt_survey *survey,
     const int64_t most = survey->memory.most, memory = tt_job_memory(job);
     const bool is_many = job->peers.size > 1;
     const int32_t on_host = job->peers.on_host;
-    const char *who = is_many ? "a rank needs " : "it needs ";
-    tt_str_addf(out, "%s", memory > 0 ? "fits: " : "");
-    tt_str_add(out, who);
+    const bool differ = survey->memory.least < most;
+    if (memory > 0)
+        tt_str_add(out, most <= memory ? "fits: " : "does not fit: ");
+    if (differ)
+        tt_str_addf(out, "rank %d needs ", survey->memory.most_rank);
+    else
+        tt_str_add(out, is_many ? "a rank needs " : "it needs ");
     tt_add_bytes(out, most);
+    if (differ)
+        tt_str_addf(out, ", the most of %d ranks", job->peers.size);
     if (memory > 0) {
         tt_str_add(out, ", and ");
         tt_add_bytes(out, memory);
@@ -91,7 +97,7 @@ static void print_verdict(const tt_job *job, const tt_survey *survey,
                         "is estimated\n");
 }
 
-static void print_head(const tt_job *job, tt_str *out)
+static void print_head(const tt_job *job, const tt_survey *survey, tt_str *out)
 {
     const tt_job_options *o = &job->options;
     tt_str_addf(out, "%s: ", o->model);
@@ -106,10 +112,15 @@ static void print_head(const tt_job *job, tt_str *out)
                     (long long)job->io.image);
     tt_str_addf(out, ", %s, %s on %s\n", tt_precision_name[o->precision],
                 o->optim, o->device);
+    const tt_survey_range *m = &survey->memory;
     if (job->peers.size > 1)
-        tt_str_addf(out, "rank %d of %d: mesh %s, zero=%lld\nlayout: %s\n",
-                    job->peers.rank, job->peers.size, job->grid.mesh,
-                    (long long)job->where.zero, job->grid.layout_text);
+        tt_str_addf(out, "rank %d of %d%s: mesh %s, zero=%lld\nlayout: %s\n",
+                    job->peers.rank, job->peers.size,
+                    m->least < m->most && job->peers.rank == m->most_rank
+                        ? ", which needs the most memory"
+                        : "",
+                    job->grid.mesh, (long long)job->where.zero,
+                    job->grid.layout_text);
     if (job->chunks > 1)
         tt_str_addf(out, "loss: in %lld chunks\n", (long long)job->chunks);
     if (job->peers.size > 1 && job->backend->def->memory != NULL) {
@@ -128,7 +139,7 @@ static tt_status print_text(const tt_cli *cli, tt_job *job,
 {
     const bool wants_all = tt_cli_has(cli, "--placements");
     print_verdict(job, survey, out);
-    print_head(job, out);
+    print_head(job, survey, out);
     tt_plan_print(job->plan, tt_cli_has(cli, "--steps"), out);
     TT_TRY(tt_plan_show_trades(job, out));
     if (job->peers.size == 1 && !wants_all)
@@ -151,15 +162,17 @@ static tt_status print(const tt_cli *cli, tt_job *job, tt_str *out)
 
 // ---- the command ---------------------------------------------------------
 
-// The plan of the rank that --rank names in place of rank 0's.
+// The plan of the rank that --rank names; else of the one that needs the most memory.
 static tt_status choose_rank(const tt_cli *cli, tt_job *job)
 {
     const char *text = tt_cli_value(cli, "--rank");
     char *end = NULL;
     const long long rank = text == NULL ? 0 : strtoll(text, &end, 10);
     tt_plan *plan = NULL;
+    tt_survey_range memory;
     if (text == NULL)
-        return TT_OK;
+        return job->peers.size > 1 ? tt_survey_take_largest(job, &memory)
+                                   : TT_OK;
     if (end == text || *end != '\0' || rank < 0 || rank >= job->peers.size)
         return tt_fail(TT_ERR_ARG, "--rank %s: there are ranks 0 to %d", text,
                        job->peers.size - 1);
@@ -238,7 +251,8 @@ static const tt_flag flags[] = {
     {"-n", "the plan of one of so many ranks", "N"},
     {"--memory", "what a rank may use, as 80GB; else what is here", "SIZE"},
     {"--placements", "where every weight and activation is"},
-    {"--rank", "the plan of this rank, not of rank 0", "R"},
+    {"--rank", "the plan of this rank; else of the one with the most memory",
+     "R"},
     {"--steps", "the list of steps too"},
     {"--graph", "the graph before lowering, as text"},
     {"--json", "one JSON object"},

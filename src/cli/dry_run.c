@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "train/doubts.h"
 #include "train/loop.h"
+#include "train/survey.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static void print_bytes(tt_str *out, const char *name, int64_t bytes)
 
 // The settings are YAML; the table stands behind # so that all of it still is.
 static void print_text(tt_session *s, const tt_train_memory *memory,
-                       tt_str *out)
+                       const tt_survey_range *range, tt_str *out)
 {
     tt_str plan = {0};
     tt_settings_print(&s->resolved, out);
@@ -28,6 +29,11 @@ static void print_text(tt_session *s, const tt_train_memory *memory,
     tt_str_addf(out, "# %s\n# %s\n# steps %lld, samples per epoch %lld\n# ",
                 tt_session_model_text(s), tt_session_data_text(s),
                 (long long)s->steps, (long long)s->epoch);
+    if (s->job->peers.size > 1 && range->least == range->most)
+        tt_str_addf(out, "each of %d ranks:\n# ", s->job->peers.size);
+    else if (s->job->peers.size > 1)
+        tt_str_addf(out, "of %d ranks, rank %d, which needs the most:\n# ",
+                    s->job->peers.size, range->most_rank);
     for (const char *p = tt_str_text(&plan); *p != '\0'; p++) {
         tt_str_add_bytes(out, p, 1);
         if (*p == '\n' && p[1] != '\0')
@@ -75,6 +81,7 @@ static void print_json(tt_session *s, const tt_train_memory *memory,
     tt_json_i64(&json, "steps", s->steps);
     tt_json_i64(&json, "samples_per_epoch", s->epoch);
     tt_json_open(&json, "memory", '{');
+    tt_json_i64(&json, "rank", s->job->peers.rank);
     tt_json_i64(&json, "step_bytes", s->job->plan->peak_bytes);
     tt_json_i64(&json, "evaluation_bytes", memory->evaluation);
     tt_json_i64(&json, "loader_bytes", memory->loader);
@@ -95,11 +102,16 @@ tt_status tt_dry_run(tt_session *session, bool is_json)
 {
     tt_str text = {0};
     tt_train_memory memory;
+    tt_survey_range range = {0};
+    if (session->job->peers.size > 1) {
+        TT_TRY(tt_survey_take_largest(session->job, &range));
+        TT_TRY(tt_job_check_fit(session->job));
+    }
     TT_TRY(tt_train_memory_of(session, &memory));
     if (is_json)
         print_json(session, &memory, &text);
     else
-        print_text(session, &memory, &text);
+        print_text(session, &memory, &range, &text);
     const tt_status status = tt_str_status(&text);
     if (status == TT_OK)
         fputs(tt_str_text(&text), stdout);

@@ -74,7 +74,11 @@ static void size_rows(rows *r, const tt_run_facts *f)
     }
     row_of(r, "optimiser", f->optim);
     tt_add_bytes(&r->value, f->peak_bytes);
-    tt_str_add(&r->value, each);
+    if (f->peak_rank >= 0)
+        tt_str_addf(&r->value, " on rank %d, the most of %d ranks",
+                    f->peak_rank, f->n_ranks);
+    else
+        tt_str_add(&r->value, each);
     row(r, "memory");
     if (f->flops_per_step > 0) {
         tt_add_unit(&r->value, f->flops_per_step, "FLOP per step");

@@ -36,6 +36,19 @@ static void add_batch(list *l, const tt_run_facts *f)
                             (long long)f->accumulate));
 }
 
+static void add_memory(list *l, const tt_run_facts *f)
+{
+    const double mb = (double)f->peak_bytes / 1e6;
+    add(l, "memory",
+        f->peak_rank < 0
+            ? tt_arena_printf(l->arena, "%.4g MB planned%s", mb,
+                              f->n_ranks > 1 ? ", on every rank" : "")
+            : tt_arena_printf(l->arena,
+                              "%.4g MB planned on rank %d, the most of %d "
+                              "ranks",
+                              mb, f->peak_rank, f->n_ranks));
+}
+
 static void list_facts(list *l, const tt_run_facts *f)
 {
     add(l, "model", f->model);
@@ -51,9 +64,7 @@ static void list_facts(list *l, const tt_run_facts *f)
     add(l, "precision", f->precision);
     add(l, "work per step",
         tt_arena_printf(l->arena, "%.4g GFLOP", f->flops_per_step / 1e9));
-    add(l, "memory",
-        tt_arena_printf(l->arena, "%.4g MB planned",
-                        (double)f->peak_bytes / 1e6));
+    add_memory(l, f);
     add(l, "ranks", f->ranks);
     add(l, "mesh", f->mesh);
     add(l, "layout", f->layout);

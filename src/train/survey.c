@@ -414,3 +414,18 @@ tt_status tt_survey_make(const tt_job *job, tt_arena *arena,
     *survey_out = s;
     return TT_OK;
 }
+
+tt_status tt_survey_take_largest(tt_job *job, tt_survey_range *memory_out)
+{
+    tt_survey s = {0};
+    tt_plan *plan = NULL;
+    TT_TRY(look_at_ranks(job, &s));
+    *memory_out = s.memory;
+    if (s.memory.least == s.memory.most)
+        return TT_OK;
+    TT_TRY(tt_job_plan_rank(job, s.memory.most_rank, &plan));
+    tt_plan_destroy(job->plan);
+    job->plan = plan;
+    job->peers.rank = s.memory.most_rank;
+    return TT_OK;
+}

@@ -50,6 +50,10 @@ typedef struct tt_survey {
 tt_status tt_survey_make(const tt_job *job, tt_arena *arena,
                          tt_survey *survey_out);
 
+// The job plans what its rank with the most memory runs, in place of its own. Only where
+// nobody is there to run it.
+tt_status tt_survey_take_largest(tt_job *job, tt_survey_range *memory_out);
+
 // What one rank sends in a step of a plan of the job, exactly.
 tt_status tt_survey_sent_bytes(const tt_job *job, const tt_plan *like,
                                int32_t rank, int64_t *bytes_out);

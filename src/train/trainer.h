@@ -42,6 +42,8 @@ typedef struct tt_trainer {
     // What every checkpoint holds beside its tensors.
     tt_str config, tokenizer, origin;
     tt_run_facts facts;
+    int64_t peak_bytes;       // planned, of the rank that needs the most
+    int32_t peak_rank;        // the first that does; -1: all need the same
     int64_t first_step;       // of this start
     int64_t n_steps;          // that it has made
     int64_t saved_step;       // of the newest checkpoint; -1: none

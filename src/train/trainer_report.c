@@ -147,7 +147,9 @@ static tt_run_facts facts_of(const tt_trainer *t)
         .threads = job->backend->options.n_threads,
         .blocks =
             job->options.exact ? tt__exact_blocks(job, job->options.micro) : 0,
-        .peak_bytes = job->plan->peak_bytes,
+        .peak_bytes = t->peak_bytes,
+        .peak_rank = t->peak_rank,
+        .n_ranks = job->peers.size,
         .batch = job->options.batch,
         .micro = job->io.batch,
         .accumulate = job->options.accumulate,

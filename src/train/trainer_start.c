@@ -2,6 +2,7 @@
 // newest checkpoint, or from that of the run it was forked from.
 
 #include "backend/cpu/isa.h"
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/figures.h"
 #include "base/file.h"
@@ -360,6 +361,28 @@ static void note_data(const tt_data *data, tt_str *notes)
         tt_str_addf(notes, "%s\n", val);
 }
 
+// Ranks with larger parts need more.
+static tt_status find_peak(tt_trainer *t)
+{
+    const tt_peers *peers = &t->job->peers;
+    const int64_t own = t->job->plan->peak_bytes;
+    int64_t *all = tt_alloc(peers->size * (int64_t)sizeof *all);
+    if (all == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to compare ranks");
+    const tt_status status =
+        tt_peers_collect(peers, "memory", &own, sizeof own, all);
+    int32_t most = 0;
+    bool differ = false;
+    for (int32_t r = 0; r < peers->size && status == TT_OK; r++) {
+        differ = differ || all[r] != all[0];
+        most = all[r] > all[most] ? r : most;
+    }
+    t->peak_bytes = status == TT_OK ? all[most] : own;
+    t->peak_rank = differ ? most : -1;
+    tt_free(all);
+    return status;
+}
+
 tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
 {
     const tt_train_options *o = &t->session->options;
@@ -368,6 +391,7 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
     if (t->session->data->val != NULL)
         TT_TRY(tt_evaluator_open(t->session, &t->evaluator));
     note_data(t->session->data, notes);
+    TT_TRY(find_peak(t));
     TT_TRY(choose_start(t, notes));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", open_folder(t, notes)));
     TT_TRY(tt_peers_follow(&t->job->peers, "start", settle(t)));

@@ -13,10 +13,13 @@ typedef struct tt_run_facts {
     const char *model; // "gpt: 4 layers, width 128, ..."
     const char *data;  // "text input.txt, chars: 1,003,854 tokens, ..."
     const char *precision, *device, *optim, *folder;
-    const char *unit;            // "tokens" or "images": what the rate counts
-    int64_t parameters, frozen;  // trained numbers, and those that are not
-    int64_t threads, peak_bytes; // of each rank
-    int64_t blocks;              // of a micro-batch in exact mode; 0: not exact
+    const char *unit;           // "tokens" or "images": what the rate counts
+    int64_t parameters, frozen; // trained numbers, and those that are not
+    int64_t threads;            // of each rank
+    int64_t peak_bytes;         // of the rank that needs the most
+    int32_t peak_rank;          // which one that is; -1: all need the same
+    int32_t n_ranks;
+    int64_t blocks; // of a micro-batch in exact mode; 0: not exact
     int64_t batch, micro, accumulate, seq, image;
     int64_t steps, first_step; // first_step > 0: resumed there
     double flops_per_step;

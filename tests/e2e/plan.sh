@@ -23,6 +23,24 @@ has '^transformer.h.0-1  *2  backward  *all_reduce  tensor  *2  *65,536  *65,536
 has '^  memory  *[0-9,]* on every rank$'
 ! echo "$out" | grep -q activation.*operator || die "activations unasked: $out"
 
+# Where ranks differ, the one that needs the most is planned, named and asked for room.
+uneven="model=gpt model.layers=1 model.width=48 model.heads=3 seq=16 batch=7 -n 3"
+out=$("$TUTTI" plan $uneven)
+has '^fits: rank 2 needs .*, the most of 3 ranks, and '
+has '^rank 2 of 3, which needs the most memory: mesh data:3'
+most=$(echo "$out" | sed -n 's/^  peak  *\([0-9,]*\) .*/\1/p')
+has "^  memory  *[0-9,]* on rank 0 to $most on rank 2\$"
+out=$("$TUTTI" plan $uneven --rank 0)
+has '^rank 0 of 3: mesh data:3'
+least=$(echo "$out" | sed -n 's/^  peak  *\([0-9,]*\) .*/\1/p')
+has "^  memory  *$least on rank 0 to $most on rank 2\$"
+out=$("$TUTTI" plan $uneven --memory "${least//,/}" 2>&1) && die "rank 2 fits: $out"
+out=$("$TUTTI" train $uneven data=synthetic data.classes=50257 train.steps=1 --dry-run)
+has '^# of 3 ranks, rank 2, which needs the most:$'
+out=$("$TUTTI" plan $uneven batch=6)
+has '^fits: a rank needs '
+has '^rank 0 of 3: mesh data:3'
+
 out=$("$TUTTI" plan $gpt --placements)
 has '^transformer.h.0-1  *4  layer_norm  *8x32x64  *batch:data  *4x32x64  *32,768$'
 has '^transformer.h.0-1  *2  attention  *8x32x4x16  *batch:data heads:tensor '
@@ -47,7 +65,7 @@ fi
 out=$("$TUTTI" plan examples/resnet-tiny.yaml mesh.space=3)
 has '^  memory  *[0-9,]* on rank [0-9] to [0-9,]* on rank [0-9]$'
 out=$("$TUTTI" plan examples/gpt-tiny.yaml mesh.tensor=3)
-has '^transformer.h.0-1.attn.c_proj.weight  *2  64x64  *heads:tensor  *16-32x64  *4,096$'
+has '^transformer.h.0-1.attn.c_proj.weight  *2  64x64  *heads:tensor  *16-32x64  *8,192$'
 # One rank has nobody to send to.
 out=$("$TUTTI" plan examples/mlp-tiny.yaml --placements)
 ! echo "$out" | grep -q 'bytes per rank' || die "one rank sends: $out"

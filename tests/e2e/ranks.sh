@@ -68,6 +68,13 @@ for how in "-n 2" "-n 3 accumulate=2 zero=1" "-n 4 zero=2" "-n 3 zero=3"; do
         fail "$how: no banner: $(cat out)"
 done
 
+# Where ranks differ, the memory is that of the one that needs the most.
+train run=uneven -n 5 train.stop=1
+grep -Eq '^  memory  *[0-9.]+ [kM]B on rank [1-4], the most of 5 ranks$' out ||
+    fail "-n 5: $(cat out)"
+train run=even -n 2 train.stop=1
+grep -Eq '^  memory  *[0-9.]+ [kM]B per rank$' out || fail "-n 2: $(cat out)"
+
 # The same bits every time, and with a stop between.
 same() {
     for file in model optim; do
