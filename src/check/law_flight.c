@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "check/law.h"
+#include "check/rank_threads.h"
 #include "check/small.h"
-#include "check/team.h"
 #include "exec/wire/wire.h"
 #include "pass/pass.h"
 

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "check/law.h"
-#include "check/team.h"
+#include "check/rank_threads.h"
 
 #include <string.h>
 #include <time.h>

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "check/comm_sim.h"
 #include "check/law.h"
-#include "check/team.h"
+#include "check/rank_threads.h"
 #include "exec/wire/wire.h"
 #include "ops/comm.h"
 #include "ops/ops.h"

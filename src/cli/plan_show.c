@@ -3,7 +3,7 @@
 #include "cli/plan_show.h"
 
 #include "cli/columns.h"
-#include "cli/fold.h"
+#include "cli/layer_rows.h"
 #include "cli/table.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
 
 #include "base/file.h"
 #include "store/checkpoint_folder.h"
+#include "store/checksum.h"
 #include "store/safetensors_header.h"
-#include "store/sum.h"
 
 #include <stddef.h>
 #include <stdint.h>

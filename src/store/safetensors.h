@@ -28,7 +28,7 @@ typedef struct tt_safetensor {
     const void *data; // in a file of others not always aligned to its type
     const tt_safetensors *file; // that it was read from
     bool has_sum; // of a checkpoint's: what its elements are to add up to
-    uint64_t sum; // (store/sum.h)
+    uint64_t sum; // (store/checksum.h)
 } tt_safetensor;
 
 typedef struct tt_safetensors_note {

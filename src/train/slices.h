@@ -2,7 +2,7 @@
 //
 // Rank 0 has looked into the files and says where each tensor lies. When all ranks
 // see the same files, each reads its parts; else rank 0 reads and hands out. Tensors
-// that have sums (store/sum.h) are checked by what ranks read: parts add up.
+// that have sums (store/checksum.h) are checked by what ranks read: parts add up.
 
 #ifndef TT_TRAIN_SLICES_H
 #define TT_TRAIN_SLICES_H

@@ -1,7 +1,7 @@
 // slices_read - a rank's parts of tensors, from a file or from rank 0.
 
 #include "base/alloc.h"
-#include "store/sum.h"
+#include "store/checksum.h"
 #include "train/slices_parts.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 // at its own copy of a tensor, and at those of others where the bits differ.
 
 #include "base/alloc.h"
-#include "store/sum.h"
+#include "store/checksum.h"
 #include "train/parts.h"
 #include "train/verify_parts.h"
 

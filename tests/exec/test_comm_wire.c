@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "check/team.h"
+#include "check/rank_threads.h"
 #include "comm/transport/transport.h"
 #include "exec/wire/wire.h"
 #include "ops/arith.h"

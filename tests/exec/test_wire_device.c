@@ -4,7 +4,7 @@
 
 #include "backend/ref/table.h"
 #include "base/alloc.h"
-#include "check/team.h"
+#include "check/rank_threads.h"
 #include "exec/wire/wire.h"
 #include "ops/arith.h"
 #include "ops/comm.h"

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "store/checkpoint.h"
 #include "store/checkpoint_world.h"
-#include "store/sum.h"
+#include "store/checksum.h"
 #include "test.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // Sums of parts add up to the sum of the whole, and tell any change.
 
-#include "store/sum.h"
+#include "store/checksum.h"
 #include "test.h"
 
 enum { N = 96 };

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_read.h"
-#include "check/team.h"
+#include "check/rank_threads.h"
 #include "exec/world.h"
 #include "ops/arith.h"
 #include "ops/comm.h"

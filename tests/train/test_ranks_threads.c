@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "check/team.h"
+#include "check/rank_threads.h"
 #include "runs.h"
 #include "store/metrics.h"
 #include "test.h"

@@ -1,8 +1,8 @@
-// fold - rows of a table that differ only in the number of a layer become one:
+// layer_rows - rows of a table that differ only in the number of a layer become one:
 // "h.0.ln.weight" and "h.1.ln.weight" are "h.0-1.ln.weight".
 
-#ifndef TT_CLI_FOLD_H
-#define TT_CLI_FOLD_H
+#ifndef TT_CLI_LAYER_ROWS_H
+#define TT_CLI_LAYER_ROWS_H
 
 #include "base/arena.h"
 #include "base/str.h"

@@ -1,11 +1,11 @@
-// sum - a check of a tensor's elements that ranks can make in parts.
+// checksum - a check of a tensor's elements that ranks can make in parts.
 //
 // Each element is mixed with its index in the whole tensor and the results are added
 // up, so sums of parts add up to the sum of the whole, whoever read which part. Any
 // change of one element changes the sum; of several, but for one case in 2^64.
 
-#ifndef TT_STORE_SUM_H
-#define TT_STORE_SUM_H
+#ifndef TT_STORE_CHECKSUM_H
+#define TT_STORE_CHECKSUM_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
-// team - ranks as threads of this process, over the rings of shared memory.
+// rank_threads - ranks as threads of this process, over the rings of shared memory.
 
-#ifndef TT_CHECK_TEAM_H
-#define TT_CHECK_TEAM_H
+#ifndef TT_CHECK_RANK_THREADS_H
+#define TT_CHECK_RANK_THREADS_H
 
 #include "backend/backend.h"
 #include "comm/comm.h"

@@ -1,6 +1,6 @@
-// sum - see the header. Mixing is that of splitmix64, which loses no bit.
+// checksum - see the header. Mixing is that of splitmix64, which loses no bit.
 
-#include "store/sum.h"
+#include "store/checksum.h"
 
 #include "store/safetensors.h"
 

@@ -1,6 +1,6 @@
-// team - see the header.
+// rank_threads - see the header.
 
-#include "check/team.h"
+#include "check/rank_threads.h"
 
 #include "base/thread.h"
 #include "comm/transport/shm.h"

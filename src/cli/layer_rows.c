@@ -1,6 +1,6 @@
-// fold - see the header.
+// layer_rows - see the header.
 
-#include "cli/fold.h"
+#include "cli/layer_rows.h"
 
 #include <assert.h>
 #include <stdlib.h>
