@@ -8,7 +8,7 @@ tutti_status tutti_check(const char *only, tutti_check_result *result_out)
     TT_API_NEED(result_out);
     int n = 0;
     const tt_law_def *const *laws = tt_law_all(&n);
-    tt_report report = {.only = only};
+    tt_law_report report = {.only = only};
     tt_status status = TT_OK;
     for (int i = 0; i < n && status == TT_OK; i++)
         status = laws[i]->run(&report);
@@ -18,6 +18,6 @@ tutti_status tutti_check(const char *only, tutti_check_result *result_out)
         if (report.n_failed > 0)
             (void)tt_fail(TT_ERR_STATE, "%s", tt_str_text(&report.failures));
     }
-    tt_report_fini(&report);
+    tt_law_report_fini(&report);
     return tt__api_result(status);
 }

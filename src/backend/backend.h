@@ -54,7 +54,8 @@ typedef struct tt_backend_def {
     const tt_kernel_def *const *kernels;
     const tt_memory_def *memory; // NULL: the host's
     const tt_queue_def *queue;   // of memory that is not; NULL: no wire there
-    const tt_links_def *links;   // between devices; NULL: there are none
+    const tt_device_comm_def
+        *device_comm;        // between devices; NULL: there are none
     const tt_lane_def *lane; // the same; NULL: inputs are written in their turn
     const tt_drain_def *drain; // the same; NULL: states are read in their turn
     bool (*is_here)(void);     // NULL: everywhere

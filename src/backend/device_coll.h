@@ -8,27 +8,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum tt_link_kind {
-    TT_LINK_ALL_REDUCE,
-    TT_LINK_REDUCE,    // to `peer`
-    TT_LINK_BROADCAST, // of `peer`
-    TT_LINK_ALL_GATHER,
-    TT_LINK_REDUCE_SCATTER,
-    TT_LINK_SEND, // to `peer`
-    TT_LINK_RECEIVE,
-    TT_N_LINKS,
-} tt_link_kind;
+typedef enum tt_device_coll_kind {
+    TT_DEVICE_COLL_ALL_REDUCE,
+    TT_DEVICE_COLL_REDUCE,    // to `peer`
+    TT_DEVICE_COLL_BROADCAST, // of `peer`
+    TT_DEVICE_COLL_ALL_GATHER,
+    TT_DEVICE_COLL_REDUCE_SCATTER,
+    TT_DEVICE_COLL_SEND, // to `peer`
+    TT_DEVICE_COLL_RECEIVE,
+    TT_N_DEVICE_COLLS,
+} tt_device_coll_kind;
 
-typedef struct tt_link_call {
-    tt_link_kind kind;
+typedef struct tt_device_coll {
+    tt_device_coll_kind kind;
     const void *in;
     void *out;
     int64_t count; // elements; of all_gather and reduce_scatter: of one's block
     tt_dtype dtype;
     bool is_max; // what is reduced; else it is added up
     int32_t peer;
-} tt_link_call;
+} tt_device_coll;
 
-enum { TT_LINK_ID = 128 };
+enum { TT_DEVICE_COMM_ID = 128 };
 
 #endif

@@ -11,23 +11,25 @@
 #include "base/status.h"
 
 typedef struct tt_backend tt_backend;
-typedef struct tt_links tt_links; // one device's end of a group
+typedef struct tt_device_comm tt_device_comm; // one device's end of a group
 
-typedef struct tt_links_def {
+typedef struct tt_device_comm_def {
     const char *name, *doc;
     // Fails where there is none; then the message says why.
     tt_status (*version)(tt_backend *backend, int *version_out);
-    tt_status (*make_id)(tt_backend *backend, unsigned char id[TT_LINK_ID]);
+    tt_status (*make_id)(tt_backend *backend,
+                         unsigned char id[TT_DEVICE_COMM_ID]);
     // Begins to join, as member `me` of n.
-    tt_status (*open)(tt_backend *backend, const unsigned char id[TT_LINK_ID],
-                      int32_t n, int32_t me, tt_links **links_out);
+    tt_status (*open)(tt_backend *backend,
+                      const unsigned char id[TT_DEVICE_COMM_ID], int32_t n,
+                      int32_t me, tt_device_comm **links_out);
     // While it is busy nothing else may be asked of it. Fails when something has
     // gone wrong since, here or with a peer.
-    tt_status (*is_busy)(tt_links *links, bool *busy_out);
+    tt_status (*is_busy)(tt_device_comm *links, bool *busy_out);
     // So many calls as one, in the wire's queue.
-    tt_status (*run)(tt_links *links, const tt_link_call *call, int n);
+    tt_status (*run)(tt_device_comm *links, const tt_device_coll *call, int n);
     // `is_broken`: what is under way is given up, so that the device goes on.
-    void (*close)(tt_links *links, bool is_broken); // NULL is fine
-} tt_links_def;
+    void (*close)(tt_device_comm *links, bool is_broken); // NULL is fine
+} tt_device_comm_def;
 
 #endif

@@ -32,7 +32,7 @@ const tt_law_def *tt_law_find(const char *name)
     return NULL;
 }
 
-void tt_report_check(tt_report *r, bool holds, const char *fmt, ...)
+void tt_law_report_check(tt_law_report *r, bool holds, const char *fmt, ...)
 {
     char line[512];
     r->n_checks++;
@@ -48,12 +48,12 @@ void tt_report_check(tt_report *r, bool holds, const char *fmt, ...)
     tt_str_addf(&r->failures, "%s\n", line);
 }
 
-bool tt_report_wants(const tt_report *r, const char *member)
+bool tt_law_report_wants(const tt_law_report *r, const char *member)
 {
     return r->only == NULL || strstr(member, r->only) != NULL;
 }
 
-void tt_report_fini(tt_report *r)
+void tt_law_report_fini(tt_law_report *r)
 {
     tt_str_fini(&r->failures);
 }

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 // What a law found. One thread at a time.
-typedef struct tt_report {
+typedef struct tt_law_report {
     const char *only; // look only at members whose name contains this; or NULL
     struct tt_comm
         *comm; // of ranks that look together; NULL: a law starts its own
@@ -25,22 +25,22 @@ typedef struct tt_report {
     int64_t n_checks, n_failed;
     uint64_t bits; // a hash of results that must be the same elsewhere; 0: none
     tt_str failures; // one line each
-} tt_report;
+} tt_law_report;
 
 // Records one check; on failure the formatted line is kept (the first 100).
 __attribute__((format(printf, 3, 4))) void
-tt_report_check(tt_report *r, bool holds, const char *fmt, ...);
+tt_law_report_check(tt_law_report *r, bool holds, const char *fmt, ...);
 
 // Whether the law is to look at this member.
-bool tt_report_wants(const tt_report *r, const char *member);
+bool tt_law_report_wants(const tt_law_report *r, const char *member);
 
-void tt_report_fini(tt_report *r);
+void tt_law_report_fini(tt_law_report *r);
 
 typedef struct tt_law_def {
     const char *name, *doc;
     bool takes_ranks; // can look together with other ranks
     // Fails only when it could not look (no memory); what it finds goes to `r`.
-    tt_status (*run)(tt_report *r);
+    tt_status (*run)(tt_law_report *r);
 } tt_law_def;
 
 const tt_law_def *const *tt_law_all(int *n);

@@ -22,7 +22,7 @@
 enum { BLOCKS = 4, BATCH = 8, N_STEPS = 2, N_LEVELS = 4 };
 
 typedef struct subject {
-    tt_report *r;
+    tt_law_report *r;
     const tt_small *small;
     const char *name;
     int index; // of the model
@@ -114,9 +114,9 @@ static tt_status compare_value(const subject *s, const other *o, int32_t v,
     double *a = tt_alloc(8 * n);
     const bool has_memory = a != NULL && b != NULL;
     const bool agree = has_memory && tt_interp_read(o->interp, as, a);
-    tt_report_check(s->r, agree && memcmp(a, b, 8 * (size_t)n) == 0,
-                    "%s: %s: %s%s has other bits", s->name, o->what,
-                    wants_grad ? "the gradient of " : "", name);
+    tt_law_report_check(s->r, agree && memcmp(a, b, 8 * (size_t)n) == 0,
+                        "%s: %s: %s%s has other bits", s->name, o->what,
+                        wants_grad ? "the gradient of " : "", name);
     tt_free(a);
     tt_free(b);
     return has_memory ? TT_OK : tt_fail(TT_ERR_NOMEM, "no memory for a law");
@@ -130,8 +130,8 @@ static tt_status compare(const subject *s, const other *o)
         (void)tt_interp_read(s->interp, s->graph->output[i].val, &b);
         (void)tt_interp_read(o->interp, tt_graph_output_find(o->graph, name),
                              &a);
-        tt_report_check(s->r, a == b, "%s: %s: %s is %.17g, not %.17g", s->name,
-                        o->what, name, a, b);
+        tt_law_report_check(s->r, a == b, "%s: %s: %s is %.17g, not %.17g",
+                            s->name, o->what, name, a, b);
     }
     for (int32_t v = 0; v < s->graph->n_values; v++)
         for (int grad = 0; grad < 2; grad++)
@@ -167,9 +167,9 @@ static tt_status check_plain(const subject *s)
     TT_TRY(train(s, s->plain, &it));
     const double a = tt_small_loss(s->interp, s->graph);
     const double b = tt_small_loss(it, s->plain);
-    tt_report_check(s->r, fabs(a - b) <= 1e-9 * fabs(b),
-                    "%s: in blocks the loss is %.17g, not %.17g", s->name, a,
-                    b);
+    tt_law_report_check(s->r, fabs(a - b) <= 1e-9 * fabs(b),
+                        "%s: in blocks the loss is %.17g, not %.17g", s->name,
+                        a, b);
     tt_interp_destroy(it);
     return TT_OK;
 }
@@ -186,7 +186,8 @@ static tt_status check_all(subject *s)
     return TT_OK;
 }
 
-static tt_status check(tt_report *r, const tt_small *small, const char *name)
+static tt_status check(tt_law_report *r, const tt_small *small,
+                       const char *name)
 {
     static const int64_t groups[] = {0, 2, 4, 8};
     const int index = (int)(small - tt_small_table);
@@ -203,7 +204,7 @@ static tt_status check(tt_report *r, const tt_small *small, const char *name)
     return status;
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     tt_small_each(r, check);
     return TT_OK;

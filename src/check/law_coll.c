@@ -30,7 +30,7 @@ enum {
 static const double deadline = 20;
 
 typedef struct rank {
-    tt_report report;
+    tt_law_report report;
     tt_comm *comm;
     int32_t n;                        // that take part, of comm's
     int64_t most;                     // elements
@@ -207,21 +207,21 @@ static tt_status check_call(rank *r, const tt_coll_def *def,
     memset(behind, UNTOUCHED, GUARD);
     TT_TRY(tt_coll_run(def, r->comm, call));
     const int64_t wrong = first_wrong(call, r);
-    tt_report_check(&r->report, wrong < 0, "%s: element %lld is wrong", what,
-                    (long long)wrong);
-    tt_report_check(&r->report, is_untouched(behind, GUARD),
-                    "%s: writes behind its scratch memory", what);
+    tt_law_report_check(&r->report, wrong < 0, "%s: element %lld is wrong",
+                        what, (long long)wrong);
+    tt_law_report_check(&r->report, is_untouched(behind, GUARD),
+                        "%s: writes behind its scratch memory", what);
     if (def->is_native)
         return TT_OK;
     const tt_coll_cost cost = def->way[call->kind].cost(call);
     const tt_comm_stats *after = &r->comm->stats;
     const int64_t messages = after->sent_messages - before.sent_messages;
     const int64_t bytes = after->sent_bytes - before.sent_bytes;
-    tt_report_check(&r->report,
-                    messages == cost.messages && bytes == cost.bytes,
-                    "%s: sent %lld messages, %lld bytes, not %lld, %lld", what,
-                    (long long)messages, (long long)bytes,
-                    (long long)cost.messages, (long long)cost.bytes);
+    tt_law_report_check(&r->report,
+                        messages == cost.messages && bytes == cost.bytes,
+                        "%s: sent %lld messages, %lld bytes, not %lld, %lld",
+                        what, (long long)messages, (long long)bytes,
+                        (long long)cost.messages, (long long)cost.bytes);
     return TT_OK;
 }
 
@@ -277,19 +277,19 @@ static tt_status check_bits(rank *r, const tt_coll_def *def, tt_coll_call call)
     note_bits(r, def, &call, call.count);
     memcpy(r->again, r->out, bytes);
     TT_TRY(tt_coll_run(def, r->comm, &call));
-    tt_report_check(&r->report, memcmp(r->again, r->out, bytes) == 0,
-                    "%s: other bits when it runs again", what);
+    tt_law_report_check(&r->report, memcmp(r->again, r->out, bytes) == 0,
+                        "%s: other bits when it runs again", what);
     tt_coll_call spread = call;
     spread.kind = TT_BROADCAST;
     spread.root = 0;
     spread.out = r->out;
     TT_TRY(tt_coll_run(tt_coll_find("naive"), r->comm, &spread));
-    tt_report_check(&r->report, memcmp(r->again, r->out, bytes) == 0,
-                    "%s: other bits than rank 0", what);
+    tt_law_report_check(&r->report, memcmp(r->again, r->out, bytes) == 0,
+                        "%s: other bits than rank 0", what);
     TT_TRY(tt_coll_run(tt_coll_find("naive"), r->comm, &call));
-    tt_report_check(&r->report,
-                    !def->is_ordered || memcmp(r->again, r->out, bytes) == 0,
-                    "%s: other bits than naive, though it is ordered", what);
+    tt_law_report_check(
+        &r->report, !def->is_ordered || memcmp(r->again, r->out, bytes) == 0,
+        "%s: other bits than naive, though it is ordered", what);
     return TT_OK;
 }
 
@@ -427,7 +427,7 @@ static tt_status check_rank(rank *r)
     for (int i = 0; i < n; i++)
         for (int kind = 0; kind < TT_N_COLLS; kind++)
             if (all[i]->way[kind].run != NULL &&
-                tt_report_wants(&r->report, all[i]->name))
+                tt_law_report_wants(&r->report, all[i]->name))
                 TT_TRY(check_way(r, all[i], (tt_coll_kind)kind));
     return TT_OK;
 }
@@ -436,8 +436,8 @@ static void *rank_main(void *user)
 {
     rank *r = user;
     r->status = check_rank(r);
-    tt_report_check(&r->report, r->status == TT_OK, "coll: %s",
-                    tt_error_message());
+    tt_law_report_check(&r->report, r->status == TT_OK, "coll: %s",
+                        tt_error_message());
     return NULL;
 }
 
@@ -468,7 +468,7 @@ static tt_status open_rank(tt_shm_world *world, int32_t n, int32_t i,
     return allocate(r);
 }
 
-static void close_rank(tt_report *to, rank *r)
+static void close_rank(tt_law_report *to, rank *r)
 {
     char *const buffer[N_BUFFERS] = {r->in, r->out, r->again, r->scratch};
     for (int k = 0; k < N_BUFFERS && !r->is_shared; k++)
@@ -479,10 +479,10 @@ static void close_rank(tt_report *to, rank *r)
     to->n_failed += r->report.n_failed;
     to->bits += r->report.bits;
     tt_str_add(&to->failures, tt_str_text(&r->report.failures));
-    tt_report_fini(&r->report);
+    tt_law_report_fini(&r->report);
 }
 
-static tt_status run_ranks(tt_report *r, tt_shm_world *world, int32_t n)
+static tt_status run_ranks(tt_law_report *r, tt_shm_world *world, int32_t n)
 {
     rank ranks[MAX_RANKS] = {0};
     pthread_t thread[MAX_RANKS];
@@ -505,7 +505,7 @@ static tt_status run_ranks(tt_report *r, tt_shm_world *world, int32_t n)
 }
 
 // What all ranks found, on each of them.
-static tt_status add_up(tt_report *r)
+static tt_status add_up(tt_law_report *r)
 {
     int64_t sums[3] = {r->n_checks, r->n_failed, (int64_t)r->bits};
     const tt_coll_call call = {
@@ -523,7 +523,7 @@ static tt_status add_up(tt_report *r)
 }
 
 // The first n of a launcher's ranks, for every n.
-static tt_status run_together(tt_report *r)
+static tt_status run_together(tt_law_report *r)
 {
     const int32_t size = r->comm->size;
     rank me = {.report.only = r->only, .comm = r->comm, .most = LARGE_COUNT};
@@ -539,7 +539,7 @@ static tt_status run_together(tt_report *r)
     return add_up(r);
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     const int32_t most = r->most_ranks > 0 && r->most_ranks < MAX_RANKS
                              ? r->most_ranks

@@ -32,7 +32,7 @@ typedef struct subject {
     double *weights;
     double loss;
 
-    double rank_error[TT_TEAM_MOST];
+    double rank_error[TT_RANK_THREADS_MOST];
 } subject;
 
 // ---- leaves ------------------------------------------------------------------
@@ -185,7 +185,8 @@ static tt_status run_rank(tt_comm *comm, void *user)
     tt_comm_wire *wire = NULL;
     runner run = {.device = s->device};
     TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
-    tt_comm_wire_links(wire, tt_team_is_linked(s->device, comm->size));
+    tt_comm_wire_by_devices(
+        wire, tt_rank_threads_have_devices(s->device, comm->size));
     tt_status status = run_steps(&run, s->parts, &lower, tt_comm_wire_of(wire));
     if (status == TT_OK)
         status = compare_all(s, &run);
@@ -233,7 +234,7 @@ static tt_status check_alike(subject *s)
     TT_TRY(status);
     TT_TRY(split(s));
     const int32_t n = s->config->n_data * s->config->n_tensor;
-    TT_TRY(tt_team_run(n, SHARED, run_rank, s));
+    TT_TRY(tt_rank_threads_run(n, SHARED, run_rank, s));
     for (int32_t r = 0; r < n; r++)
         if (!(s->rank_error[r] <= 1e-10))
             return tt_fail(TT_ERR_STATE, "rank %d is off by %.3g", r,
@@ -241,14 +242,15 @@ static tt_status check_alike(subject *s)
     return TT_OK;
 }
 
-static void check_config(tt_report *r, const tt_small *small, const char *name,
-                         const config *c)
+static void check_config(tt_law_report *r, const tt_small *small,
+                         const char *name, const config *c)
 {
     static const char *const order[] = {"fifo", "priority", "magnitude"};
-    subject s = {
-        .small = small, .config = c, .device = tt_team_device(r->device)};
+    subject s = {.small = small,
+                 .config = c,
+                 .device = tt_rank_threads_device(r->device)};
     const tt_status status = check_alike(&s);
-    tt_report_check(
+    tt_law_report_check(
         r, status == TT_OK,
         "%s: %d x %d ranks, ZeRO %s, %d micro-batches, buckets of %lld "
         "bytes, %s: %s",
@@ -261,7 +263,8 @@ static void check_config(tt_report *r, const tt_small *small, const char *name,
 
 // The first model of the table in every way, each other in three. The statistics of
 // very small batches magnify rounding too much to compare.
-static tt_status check(tt_report *r, const tt_small *small, const char *name)
+static tt_status check(tt_law_report *r, const tt_small *small,
+                       const char *name)
 {
     static const config configs[] = {
         {"0", 0, 2, 1, 1, TT_ORDER_FIFO},
@@ -287,7 +290,7 @@ static tt_status check(tt_report *r, const tt_small *small, const char *name)
     return TT_OK;
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     tt_small_each(r, check);
     return TT_OK;

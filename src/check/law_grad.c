@@ -172,7 +172,8 @@ static double tolerance_of(const trial *t)
     return 1e-6 + 1.5 * 32 * terms / (1 << 23);
 }
 
-static tt_status compare(tt_report *r, trial *t, int w, const double *analytic)
+static tt_status compare(tt_law_report *r, trial *t, int w,
+                         const double *analytic)
 {
     const int i = t->which[w];
     const int64_t n = count(t, t->wrt[w]);
@@ -188,7 +189,7 @@ static tt_status compare(tt_report *r, trial *t, int w, const double *analytic)
             at = k;
         }
     }
-    tt_report_check(
+    tt_law_report_check(
         r, worst <= tolerance_of(t) * fmax(1, size),
         "grad %s: sample %d, input %d, element %lld: off by %.3g of %.3g",
         t->c.op->name, (int)(t->c.sample - t->c.op->samples), i, (long long)at,
@@ -196,7 +197,7 @@ static tt_status compare(tt_report *r, trial *t, int w, const double *analytic)
     return TT_OK;
 }
 
-static tt_status check_inputs(tt_report *r, trial *t)
+static tt_status check_inputs(tt_law_report *r, trial *t)
 {
     TT_TRY(evaluate(t));
     for (int w = 0; w < t->n_wrt; w++) {
@@ -216,8 +217,8 @@ static tt_status check_inputs(tt_report *r, trial *t)
 }
 
 // Fills in how many inputs and outputs are differentiated.
-static void check_part(tt_report *r, const tt_op_def *op, const tt_sample *s,
-                       trial *t)
+static void check_part(tt_law_report *r, const tt_op_def *op,
+                       const tt_sample *s, trial *t)
 {
     tt_status status = start(t, op, s);
     if (status == TT_OK) {
@@ -225,12 +226,13 @@ static void check_part(tt_report *r, const tt_op_def *op, const tt_sample *s,
         tt_interp_destroy(t->it);
         tt_case_fini(&t->c);
     }
-    tt_report_check(r, status == TT_OK, "grad %s: sample %d: %s", op->name,
-                    (int)(s - op->samples), tt_error_message());
+    tt_law_report_check(r, status == TT_OK, "grad %s: sample %d: %s", op->name,
+                        (int)(s - op->samples), tt_error_message());
 }
 
 // In bf16 a gradient has the extents of its input and at least its precision.
-static void check_types(tt_report *r, const tt_op_def *op, const tt_sample *s)
+static void check_types(tt_law_report *r, const tt_op_def *op,
+                        const tt_sample *s)
 {
     trial t = {.only_in = -1, .only_out = -1, .dtype = TT_BF16};
     if (start(&t, op, s) != TT_OK)
@@ -240,7 +242,7 @@ static void check_types(tt_report *r, const tt_op_def *op, const tt_sample *s)
             continue;
         const tt_type *of = tt_type_of(&t.c.b, t.wrt[i]);
         const tt_type *grad = tt_type_of(&t.c.b, t.grad[i]);
-        tt_report_check(
+        tt_law_report_check(
             r,
             tt_shape_same_dims(&of->shape, &grad->shape) &&
                 tt_dtype_bytes(grad->dtype) >= tt_dtype_bytes(of->dtype),
@@ -251,7 +253,8 @@ static void check_types(tt_report *r, const tt_op_def *op, const tt_sample *s)
     tt_case_fini(&t.c);
 }
 
-static void check_sample(tt_report *r, const tt_op_def *op, const tt_sample *s)
+static void check_sample(tt_law_report *r, const tt_op_def *op,
+                         const tt_sample *s)
 {
     trial all = {.only_in = -1, .only_out = -1, .dtype = TT_F64};
     check_types(r, op, s);
@@ -267,12 +270,12 @@ static void check_sample(tt_report *r, const tt_op_def *op, const tt_sample *s)
     }
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     int n = 0;
     const tt_op_def *const *ops = tt_op_all(&n);
     for (int i = 0; i < n; i++)
-        if (tt_report_wants(r, ops[i]->name) && ops[i]->grad != NULL &&
+        if (tt_law_report_wants(r, ops[i]->name) && ops[i]->grad != NULL &&
             (ops[i]->flags & TT_OP_COLLECTIVE) == 0)
             for (const tt_sample *s = ops[i]->samples; s && s->in[0]; s++)
                 check_sample(r, ops[i], s);

@@ -190,13 +190,14 @@ static double difference(const double *a, const double *b, int64_t n)
     return worst / size;
 }
 
-static void compare(tt_report *r, const char *what, const result *a,
+static void compare(tt_law_report *r, const char *what, const result *a,
                     const result *b, double tolerance)
 {
     for (int i = 0; i < b->n_out; i++) {
         const double error = difference(a->data[i], b->data[i], b->count[i]);
-        tt_report_check(r, error <= tolerance,
-                        "kernel %s: output %d is off by %.3g", what, i, error);
+        tt_law_report_check(r, error <= tolerance,
+                            "kernel %s: output %d is off by %.3g", what, i,
+                            error);
     }
 }
 
@@ -226,38 +227,39 @@ static tt_status run_ref(const tt_op_def *op, const tt_sample *sample,
     return TT_OK;
 }
 
-static void check_threads(tt_report *r, const tt_op_def *op,
+static void check_threads(tt_law_report *r, const tt_op_def *op,
                           const tt_sample *sample, setting s, hunt *h,
                           const result *two)
 {
     result one;
     s.n_threads = 1;
     if (run_sample(op, sample, &s, h, &one) != TT_OK) {
-        tt_report_check(r, false, "kernel %s: %s", s.what, tt_error_message());
+        tt_law_report_check(r, false, "kernel %s: %s", s.what,
+                            tt_error_message());
         return;
     }
     for (int i = 0; i < two->n_out; i++)
-        tt_report_check(r,
-                        difference(one.data[i], two->data[i], two->count[i]) <=
-                            (s.exact ? 0 : 1e-5),
-                        "kernel %s: output %d depends on the threads", s.what,
-                        i);
+        tt_law_report_check(r,
+                            difference(one.data[i], two->data[i],
+                                       two->count[i]) <= (s.exact ? 0 : 1e-5),
+                            "kernel %s: output %d depends on the threads",
+                            s.what, i);
     result_fini(&one);
 }
 
-static void check_one(tt_report *r, const tt_op_def *op,
+static void check_one(tt_law_report *r, const tt_op_def *op,
                       const tt_sample *sample, setting s, hunt *h)
 {
     result ref, fast;
     s.n_threads = 2;
     if (run_ref(op, sample, s, h, &ref) != TT_OK) {
-        tt_report_check(r, false, "kernel %s: ref: %s", s.what,
-                        tt_error_message());
+        tt_law_report_check(r, false, "kernel %s: ref: %s", s.what,
+                            tt_error_message());
         return;
     }
     const tt_status status = run_sample(op, sample, &s, h, &fast);
-    tt_report_check(r, status == TT_OK, "kernel %s: %s", s.what,
-                    tt_error_message());
+    tt_law_report_check(r, status == TT_OK, "kernel %s: %s", s.what,
+                        tt_error_message());
     if (status == TT_OK) {
         compare(r, s.what, &fast, &ref, tolerance_of(op, s.dtype));
         if (s.sig == NULL)
@@ -293,7 +295,7 @@ static bool is_summed(const tt_op_def *op, const tt_sample *sample,
            out != TT_E5M2;
 }
 
-static void check_sample(tt_report *r, const tt_op_def *op,
+static void check_sample(tt_law_report *r, const tt_op_def *op,
                          const tt_sample *sample, setting s, hunt *h,
                          const char *where)
 {
@@ -313,7 +315,7 @@ static void check_sample(tt_report *r, const tt_op_def *op,
 }
 
 // Every signature that runs the operator itself, on the first and the last rank.
-static void check_sig(tt_report *r, const tt_op_def *op,
+static void check_sig(tt_law_report *r, const tt_op_def *op,
                       const tt_sample *sample, setting s, hunt *h,
                       const char *which)
 {
@@ -328,7 +330,7 @@ static void check_sig(tt_report *r, const tt_op_def *op,
     }
 }
 
-static tt_status check_sigs(tt_report *r, const tt_op_def *op,
+static tt_status check_sigs(tt_law_report *r, const tt_op_def *op,
                             const tt_sample *sample, setting s, hunt *h,
                             const tt_op_io *io)
 {
@@ -350,7 +352,7 @@ static tt_status check_sigs(tt_report *r, const tt_op_def *op,
     return TT_OK;
 }
 
-static tt_status check_parts(tt_report *r, const tt_op_def *op,
+static tt_status check_parts(tt_law_report *r, const tt_op_def *op,
                              const tt_sample *sample, setting s, hunt *h)
 {
     tt_case c;
@@ -368,8 +370,8 @@ static tt_status check_parts(tt_report *r, const tt_op_def *op,
     return status;
 }
 
-static tt_status check_op(tt_report *r, const tt_op_def *op, setting s, hunt *h,
-                          tt_arena *arena)
+static tt_status check_op(tt_law_report *r, const tt_op_def *op, setting s,
+                          hunt *h, tt_arena *arena)
 {
     for (const tt_sample *sample = op->samples; sample && sample->in[0];
          sample++) {
@@ -387,7 +389,8 @@ static tt_status check_op(tt_report *r, const tt_op_def *op, setting s, hunt *h,
     return TT_OK;
 }
 
-static void check_hunt(tt_report *r, const tt_backend_def *def, const hunt *h)
+static void check_hunt(tt_law_report *r, const tt_backend_def *def,
+                       const hunt *h)
 {
     // Lowering needs no kernel for these where strides express the result.
     // Reorders are reached through the samples of other operators only.
@@ -399,12 +402,12 @@ static void check_hunt(tt_report *r, const tt_backend_def *def, const hunt *h)
                 found |= strcmp(h->name[i], k->name) == 0;
             found |= r->only != NULL && (k->op == &tt_op_reorder ||
                                          strstr(k->op->name, r->only) == NULL);
-            tt_report_check(r, found, "kernel %s: no sample reaches it",
-                            k->name);
+            tt_law_report_check(r, found, "kernel %s: no sample reaches it",
+                                k->name);
         }
 }
 
-static tt_status check_backend(tt_report *r, const tt_backend_def *def)
+static tt_status check_backend(tt_law_report *r, const tt_backend_def *def)
 {
     static const tt_dtype dtypes[] = {TT_F32, TT_BF16, TT_F16, TT_F64};
     hunt h = {0};
@@ -413,12 +416,14 @@ static tt_status check_backend(tt_report *r, const tt_backend_def *def)
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a law");
-    tt_report_check(r, def->has_dtype(TT_F32), "kernel %s: no f32", def->name);
+    tt_law_report_check(r, def->has_dtype(TT_F32), "kernel %s: no f32",
+                        def->name);
     tt_status status = TT_OK;
     for (int d = 0; d < 4; d++)
         for (int i = 0; i < n && status == TT_OK; i++) {
             const setting s = {.backend = def->name, .dtype = dtypes[d]};
-            if (def->has_dtype(dtypes[d]) && tt_report_wants(r, ops[i]->name) &&
+            if (def->has_dtype(dtypes[d]) &&
+                tt_law_report_wants(r, ops[i]->name) &&
                 (ops[i]->flags & TT_OP_COLLECTIVE) == 0)
                 status = check_op(r, ops[i], s, &h, arena);
         }
@@ -427,7 +432,7 @@ static tt_status check_backend(tt_report *r, const tt_backend_def *def)
     return status;
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     int n = 0;
     const tt_backend_def *const *all = tt_backend_all(&n);

@@ -16,12 +16,12 @@ enum { COUNT = 37, MOST = 3 };
 typedef struct subject {
     const tt_backend_def *device;
     int32_t n;
-    unsigned char id[TT_LINK_ID];
-    tt_link_call call; // without addresses
-    int32_t n_wrong[TT_TEAM_MOST];
+    unsigned char id[TT_DEVICE_COMM_ID];
+    tt_device_coll call; // without addresses
+    int32_t n_wrong[TT_RANK_THREADS_MOST];
 } subject;
 
-static const char *const names[TT_N_LINKS] = {
+static const char *const names[TT_N_DEVICE_COLLS] = {
     "all_reduce",     "reduce", "broadcast", "all_gather",
     "reduce_scatter", "send",   "receive"};
 
@@ -33,22 +33,22 @@ static double element(int32_t rank, int64_t i)
 // Element i of what a rank gets; -1: it keeps what it has.
 static double wanted(const subject *s, int32_t rank, int64_t i)
 {
-    const tt_link_call *c = &s->call;
+    const tt_device_coll *c = &s->call;
     double sum = 0, most = 0;
     const int64_t at =
-        c->kind == TT_LINK_REDUCE_SCATTER ? rank * c->count + i : i;
+        c->kind == TT_DEVICE_COLL_REDUCE_SCATTER ? rank * c->count + i : i;
     for (int32_t r = 0; r < s->n; r++) {
         sum += element(r, at);
         most = element(r, at) > most ? element(r, at) : most;
     }
     switch (c->kind) {
-    case TT_LINK_ALL_GATHER:
+    case TT_DEVICE_COLL_ALL_GATHER:
         return element((int32_t)(i / c->count), i % c->count);
-    case TT_LINK_BROADCAST:
+    case TT_DEVICE_COLL_BROADCAST:
         return element(c->peer, i);
-    case TT_LINK_SEND: // around the ring
+    case TT_DEVICE_COLL_SEND: // around the ring
         return element((rank + s->n - 1) % s->n, i);
-    case TT_LINK_REDUCE:
+    case TT_DEVICE_COLL_REDUCE:
         if (rank != c->peer)
             return -1;
         break;
@@ -62,7 +62,7 @@ static double wanted(const subject *s, int32_t rank, int64_t i)
 
 typedef struct end {
     tt_backend *backend;
-    tt_links *links;
+    tt_device_comm *links;
     char *host; // in, then out
     void *in, *out;
 } end;
@@ -82,7 +82,7 @@ static tt_status wait_idle(const end *e)
     const double start = tt_clock_seconds();
     bool is_busy = true;
     while (is_busy) {
-        TT_TRY(e->backend->def->links->is_busy(e->links, &is_busy));
+        TT_TRY(e->backend->def->device_comm->is_busy(e->links, &is_busy));
         TT_TRY(too_late("a call", start));
     }
     return TT_OK;
@@ -103,28 +103,28 @@ static tt_status wait_event(const end *e)
 
 static int64_t in_count(const subject *s)
 {
-    return s->call.kind == TT_LINK_REDUCE_SCATTER ? s->n * s->call.count
-                                                  : s->call.count;
+    return s->call.kind == TT_DEVICE_COLL_REDUCE_SCATTER ? s->n * s->call.count
+                                                         : s->call.count;
 }
 
 static int64_t out_count(const subject *s)
 {
-    return s->call.kind == TT_LINK_ALL_GATHER ? s->n * s->call.count
-                                              : s->call.count;
+    return s->call.kind == TT_DEVICE_COLL_ALL_GATHER ? s->n * s->call.count
+                                                     : s->call.count;
 }
 
 static tt_status run_call(const subject *s, const end *e, int32_t rank)
 {
-    tt_link_call call[2] = {s->call, s->call};
+    tt_device_coll call[2] = {s->call, s->call};
     call[0].in = call[1].in = e->in;
     call[0].out = call[1].out = e->out;
-    if (s->call.kind == TT_LINK_SEND) {
+    if (s->call.kind == TT_DEVICE_COLL_SEND) {
         call[0].peer = (rank + 1) % s->n;
-        call[1].kind = TT_LINK_RECEIVE;
+        call[1].kind = TT_DEVICE_COLL_RECEIVE;
         call[1].peer = (rank + s->n - 1) % s->n;
     }
-    TT_TRY(e->backend->def->links->run(e->links, call,
-                                       s->call.kind == TT_LINK_SEND ? 2 : 1));
+    TT_TRY(e->backend->def->device_comm->run(
+        e->links, call, s->call.kind == TT_DEVICE_COLL_SEND ? 2 : 1));
     TT_TRY(wait_idle(e));
     return wait_event(e);
 }
@@ -149,7 +149,8 @@ static tt_status work(subject *s, end *e, int32_t rank)
     TT_TRY(tt_memory_write(e->backend, e->in, e->host, bytes));
     TT_TRY(tt_memory_write(e->backend, e->out, e->host + bytes, bytes));
     TT_TRY(tt_memory_wait(e->backend));
-    TT_TRY(s->device->links->open(e->backend, s->id, s->n, rank, &e->links));
+    TT_TRY(
+        s->device->device_comm->open(e->backend, s->id, s->n, rank, &e->links));
     TT_TRY(wait_idle(e));
     TT_TRY(run_call(s, e, rank));
     TT_TRY(tt_memory_read(e->backend, e->host, e->out, bytes));
@@ -167,7 +168,7 @@ static tt_status run_rank(tt_comm *comm, void *user)
     end e = {0};
     const tt_status status = work(s, &e, comm->rank);
     if (e.backend != NULL) {
-        s->device->links->close(e.links, status != TT_OK);
+        s->device->device_comm->close(e.links, status != TT_OK);
         tt_memory_free(e.backend, e.in);
         tt_memory_free(e.backend, e.out);
     }
@@ -182,44 +183,45 @@ static tt_status make_id(subject *s)
 {
     tt_backend *backend = NULL;
     TT_TRY(tt_backend_open(s->device, NULL, &backend));
-    const tt_status status = s->device->links->make_id(backend, s->id);
+    const tt_status status = s->device->device_comm->make_id(backend, s->id);
     tt_backend_close(backend);
     return status;
 }
 
-static void check(tt_report *r, const tt_backend_def *device,
-                  const tt_link_call *call)
+static void check(tt_law_report *r, const tt_backend_def *device,
+                  const tt_device_coll *call)
 {
     const int n = device->count();
     subject s = {.device = device, .call = *call, .n = n < MOST ? n : MOST};
     s.call.peer = s.n - 1;
     tt_status status = make_id(&s);
     if (status == TT_OK)
-        status = tt_team_run(s.n, 0, run_rank, &s);
-    tt_report_check(r, status == TT_OK, "links of %s, %s: %s", device->name,
-                    names[call->kind], tt_error_message());
+        status = tt_rank_threads_run(s.n, 0, run_rank, &s);
+    tt_law_report_check(r, status == TT_OK, "links of %s, %s: %s", device->name,
+                        names[call->kind], tt_error_message());
     for (int32_t k = 0; k < s.n && status == TT_OK; k++)
-        tt_report_check(r, s.n_wrong[k] == 0,
-                        "links of %s, %s of %s: %d elements of rank %d of %d "
-                        "are wrong",
-                        device->name, names[call->kind],
-                        tt_dtype_name(call->dtype), s.n_wrong[k], k, s.n);
+        tt_law_report_check(
+            r, s.n_wrong[k] == 0,
+            "links of %s, %s of %s: %d elements of rank %d of %d "
+            "are wrong",
+            device->name, names[call->kind], tt_dtype_name(call->dtype),
+            s.n_wrong[k], k, s.n);
 }
 
 static bool has_links(const tt_backend_def *device)
 {
     tt_backend *backend = NULL;
     int version = 0;
-    if (device->links == NULL || device->count == NULL ||
+    if (device->device_comm == NULL || device->count == NULL ||
         device->count() == 0 ||
         tt_backend_open(device, NULL, &backend) != TT_OK)
         return false;
-    const bool has = device->links->version(backend, &version) == TT_OK;
+    const bool has = device->device_comm->version(backend, &version) == TT_OK;
     tt_backend_close(backend);
     return has;
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     static const tt_dtype dtypes[] = {TT_F32, TT_BF16, TT_F64, TT_F16,
                                       TT_I32, TT_I64,  TT_U8};
@@ -230,14 +232,15 @@ static tt_status run(tt_report *r)
         if ((r->device != NULL && strcmp(r->device, all[b]->name) != 0) ||
             !has_links(all[b]))
             continue;
-        for (int kind = 0; kind < TT_LINK_RECEIVE; kind++) {
-            const int most = kind <= TT_LINK_BROADCAST ? N_DTYPES : 2;
-            for (int i = 0; i < most && tt_report_wants(r, names[kind]); i++)
+        for (int kind = 0; kind < TT_DEVICE_COLL_RECEIVE; kind++) {
+            const int most = kind <= TT_DEVICE_COLL_BROADCAST ? N_DTYPES : 2;
+            for (int i = 0; i < most && tt_law_report_wants(r, names[kind]);
+                 i++)
                 check(r, all[b],
-                      &(tt_link_call){.kind = (tt_link_kind)kind,
-                                      .count = COUNT,
-                                      .dtype = dtypes[i],
-                                      .is_max = i % 2 == 1});
+                      &(tt_device_coll){.kind = (tt_device_coll_kind)kind,
+                                        .count = COUNT,
+                                        .dtype = dtypes[i],
+                                        .is_max = i % 2 == 1});
         }
     }
     return TT_OK;

@@ -52,7 +52,7 @@ static tt_status write_all(const tt_case *c, tt_exec *exec, tt_interp *interp)
     return TT_OK;
 }
 
-static tt_status compare(tt_report *r, const tt_graph *g, tt_exec *exec,
+static tt_status compare(tt_law_report *r, const tt_graph *g, tt_exec *exec,
                          tt_interp *interp, const char *what)
 {
     for (int32_t i = 0; i < g->n_outputs; i++) {
@@ -68,12 +68,13 @@ static tt_status compare(tt_report *r, const tt_graph *g, tt_exec *exec,
             status == TT_OK &&
             memcmp(got, tt_interp_data(interp, 0, v), (size_t)bytes) == 0;
         tt_free(got);
-        tt_report_check(r, equal, "lower %s: output %d differs", what, (int)i);
+        tt_law_report_check(r, equal, "lower %s: output %d differs", what,
+                            (int)i);
     }
     return TT_OK;
 }
 
-static tt_status run_both(tt_report *r, const tt_case *c, const tt_graph *g,
+static tt_status run_both(tt_law_report *r, const tt_case *c, const tt_graph *g,
                           const char *what)
 {
     const tt_backend_options options = {.n_threads = 1};
@@ -105,7 +106,7 @@ static tt_status run_both(tt_report *r, const tt_case *c, const tt_graph *g,
     return status;
 }
 
-static void check_sample(tt_report *r, const tt_op_def *op,
+static void check_sample(tt_law_report *r, const tt_op_def *op,
                          const tt_sample *sample)
 {
     tt_case c;
@@ -116,19 +117,19 @@ static void check_sample(tt_report *r, const tt_op_def *op,
     tt_status status = build(&c, op, sample, &g);
     if (status == TT_OK)
         status = run_both(r, &c, g, what);
-    tt_report_check(r, status == TT_OK, "lower %s: %s", what,
-                    tt_error_message());
+    tt_law_report_check(r, status == TT_OK, "lower %s: %s", what,
+                        tt_error_message());
     tt_graph_destroy(g);
     if (c.arena != NULL)
         tt_case_fini(&c);
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     int n = 0;
     const tt_op_def *const *ops = tt_op_all(&n);
     for (int i = 0; i < n; i++) {
-        if (!tt_report_wants(r, ops[i]->name) || ops[i]->samples == NULL ||
+        if (!tt_law_report_wants(r, ops[i]->name) || ops[i]->samples == NULL ||
             (ops[i]->flags & TT_OP_COLLECTIVE) != 0)
             continue;
         for (const tt_sample *s = ops[i]->samples; s->in[0] != NULL; s++)

@@ -16,7 +16,7 @@
 #include <string.h>
 
 typedef struct subject {
-    tt_report *r;
+    tt_law_report *r;
     const tt_small *small;
     const char *name;
     tt_graph *graph;
@@ -40,12 +40,12 @@ static void check_text(subject *s)
         tt_graph_parse(tt_str_text(&first), tt_op_find, &again);
     if (status == TT_OK)
         tt_graph_print(again, &second);
-    tt_report_check(s->r,
-                    status == TT_OK &&
-                        strcmp(tt_str_text(&first), tt_str_text(&second)) == 0,
-                    "%s: text: %s", s->name,
-                    status == TT_OK ? "is another graph when read back"
-                                    : tt_error_message());
+    tt_law_report_check(s->r,
+                        status == TT_OK && strcmp(tt_str_text(&first),
+                                                  tt_str_text(&second)) == 0,
+                        "%s: text: %s", s->name,
+                        status == TT_OK ? "is another graph when read back"
+                                        : tt_error_message());
     tt_graph_destroy(again);
     tt_str_fini(&first);
     tt_str_fini(&second);
@@ -55,9 +55,9 @@ static void check_gradients_there(subject *s)
 {
     for (int32_t v = 0; v < s->graph->n_values; v++)
         if (is_param(s->graph, v))
-            tt_report_check(s->r, tt_is(s->graph->value[v].grad),
-                            "%s: %s has no gradient", s->name,
-                            s->graph->value[v].name);
+            tt_law_report_check(s->r, tt_is(s->graph->value[v].grad),
+                                "%s: %s has no gradient", s->name,
+                                s->graph->value[v].name);
 }
 
 // ---- finite differences ----------------------------------------------------
@@ -93,9 +93,10 @@ static tt_status probe(subject *s, tt_val w, int64_t i, double gradient)
     }
     tt_interp_write(s->interp, w, data);
     tt_free(data);
-    tt_report_check(s->r, fabs(slope - gradient) <= 1e-7 * fmax(1, fabs(slope)),
-                    "%s: grad: d/d%s[%lld] is %.12g, not %.12g", s->name,
-                    s->graph->value[w.id].name, (long long)i, gradient, slope);
+    tt_law_report_check(
+        s->r, fabs(slope - gradient) <= 1e-7 * fmax(1, fabs(slope)),
+        "%s: grad: d/d%s[%lld] is %.12g, not %.12g", s->name,
+        s->graph->value[w.id].name, (long long)i, gradient, slope);
     return status;
 }
 
@@ -154,12 +155,12 @@ static tt_status compare(subject *s, const tt_graph *g, tt_interp *it,
         if (!ok)
             return TT_ERR_NOMEM;
     }
-    tt_report_check(s->r, fabs(loss - s->loss) <= 1e-9 * fabs(s->loss),
-                    "%s: %s: the loss is %.12g, not %.12g", s->name, what, loss,
-                    s->loss);
-    tt_report_check(s->r, worst <= 1e-9 * largest,
-                    "%s: %s: gradients are off by %.3g", s->name, what,
-                    worst / largest);
+    tt_law_report_check(s->r, fabs(loss - s->loss) <= 1e-9 * fabs(s->loss),
+                        "%s: %s: the loss is %.12g, not %.12g", s->name, what,
+                        loss, s->loss);
+    tt_law_report_check(s->r, worst <= 1e-9 * largest,
+                        "%s: %s: gradients are off by %.3g", s->name, what,
+                        worst / largest);
     return TT_OK;
 }
 
@@ -306,7 +307,8 @@ static tt_status check_all(subject *s)
     return check_passes(s);
 }
 
-static tt_status check(tt_report *r, const tt_small *small, const char *name)
+static tt_status check(tt_law_report *r, const tt_small *small,
+                       const char *name)
 {
     subject s = {.r = r, .small = small, .name = name};
     const tt_status status = check_all(&s);
@@ -315,7 +317,7 @@ static tt_status check(tt_report *r, const tt_small *small, const char *name)
     return status;
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     tt_small_each(r, check);
     return TT_OK;

@@ -23,7 +23,7 @@
 enum { N_STEPS = 2, N_LEVELS = 4, N_RUNS = 2 };
 
 typedef struct subject {
-    tt_report *r;
+    tt_law_report *r;
     const tt_small *small;
     const char *name;
     int index; // of model and run
@@ -112,10 +112,11 @@ static tt_status compare_value(const subject *s, const other *o, int32_t v,
     }
     const bool agree = tt_interp_read(o->interp, as, a);
     const double rel = difference(a, b, n, total);
-    tt_report_check(s->r, agree, "%s: %s: replicas of %s%s differ", s->name,
-                    o->what, wants_grad ? "the gradient of " : "", name);
-    tt_report_check(s->r, rel <= 1e-9, "%s: %s: %s%s is off by %.3g", s->name,
-                    o->what, wants_grad ? "the gradient of " : "", name, rel);
+    tt_law_report_check(s->r, agree, "%s: %s: replicas of %s%s differ", s->name,
+                        o->what, wants_grad ? "the gradient of " : "", name);
+    tt_law_report_check(s->r, rel <= 1e-9, "%s: %s: %s%s is off by %.3g",
+                        s->name, o->what, wants_grad ? "the gradient of " : "",
+                        name, rel);
     tt_free(a);
     tt_free(b);
     return TT_OK;
@@ -145,10 +146,10 @@ static void compare_outputs(const subject *s, const other *o)
         for (int x = 0; x < TT_MAX_AXES; x++)
             is_whole &=
                 o->graph->value[v.id].type.place[x].kind == TT_REPLICATE;
-        tt_report_check(s->r,
-                        agree && is_whole && fabs(a - b) <= 1e-9 * fabs(b),
-                        "%s: %s: %s is %.17g, not %.17g%s", s->name, o->what,
-                        name, a, b, is_whole ? "" : ", and not whole");
+        tt_law_report_check(
+            s->r, agree && is_whole && fabs(a - b) <= 1e-9 * fabs(b),
+            "%s: %s: %s is %.17g, not %.17g%s", s->name, o->what, name, a, b,
+            is_whole ? "" : ", and not whole");
     }
 }
 
@@ -257,7 +258,8 @@ static tt_status check_levels(subject *s)
     return TT_OK;
 }
 
-static tt_status check(tt_report *r, const tt_small *small, const char *name)
+static tt_status check(tt_law_report *r, const tt_small *small,
+                       const char *name)
 {
     tt_status status = TT_OK;
     for (int i = 0; i < N_RUNS && status == TT_OK; i++) {
@@ -278,7 +280,7 @@ static tt_status check(tt_report *r, const tt_small *small, const char *name)
     return status;
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     tt_small_each(r, check);
     return TT_OK;

@@ -41,12 +41,12 @@ static double difference(const double *a, const double *b, int64_t n)
     return worst / size;
 }
 
-static tt_status compare(tt_report *r, const tt_case *whole, tt_interp *one,
+static tt_status compare(tt_law_report *r, const tt_case *whole, tt_interp *one,
                          const tt_case *cut, tt_interp *many, const char *what)
 {
     for (int i = 0; i < whole->n_out; i++) {
         if (!tt_is(cut->out[i])) {
-            tt_report_check(r, false, "%s: output %d is missing", what, i);
+            tt_law_report_check(r, false, "%s: output %d is missing", what, i);
             continue;
         }
         const int64_t n =
@@ -56,9 +56,9 @@ static tt_status compare(tt_report *r, const tt_case *whole, tt_interp *one,
             (void)tt_interp_read(one, whole->out[i], b);
             const bool agree = tt_interp_read(many, cut->out[i], a);
             const double error = difference(a, b, n);
-            tt_report_check(r, agree && error <= 1e-9,
-                            "%s: output %d is off by %.3g%s", what, i, error,
-                            agree ? "" : ", the ranks disagree");
+            tt_law_report_check(r, agree && error <= 1e-9,
+                                "%s: output %d is off by %.3g%s", what, i,
+                                error, agree ? "" : ", the ranks disagree");
         }
         const bool ok = a != NULL && b != NULL;
         tt_free(a);
@@ -89,8 +89,8 @@ static void describe(const tt_case *c, const tt_sig *sig, int size, tt_str *out)
     }
 }
 
-static tt_status check_sig(tt_report *r, const tt_case *whole, tt_interp *one,
-                           int size, const tt_sig *sig)
+static tt_status check_sig(tt_law_report *r, const tt_case *whole,
+                           tt_interp *one, int size, const tt_sig *sig)
 {
     tt_mesh mesh = {.n_axes = 1};
     memcpy(mesh.axis[0].name, "x", 2);
@@ -101,12 +101,12 @@ static tt_status check_sig(tt_report *r, const tt_case *whole, tt_interp *one,
     tt_interp *many = NULL;
     tt_status status =
         tt_case_init(&cut, whole->op, whole->sample, TT_F64, &mesh, sig);
-    tt_report_check(r, status == TT_OK, "%s: %s", tt_str_text(&what),
-                    tt_error_message());
+    tt_law_report_check(r, status == TT_OK, "%s: %s", tt_str_text(&what),
+                        tt_error_message());
     if (status == TT_OK) {
         status = run_case(&cut, &many);
-        tt_report_check(r, status == TT_OK, "%s: %s", tt_str_text(&what),
-                        tt_error_message());
+        tt_law_report_check(r, status == TT_OK, "%s: %s", tt_str_text(&what),
+                            tt_error_message());
         if (status == TT_OK)
             status = compare(r, whole, one, &cut, many, tt_str_text(&what));
         tt_interp_destroy(many);
@@ -116,7 +116,8 @@ static tt_status check_sig(tt_report *r, const tt_case *whole, tt_interp *one,
     return status == TT_ERR_NOMEM ? status : TT_OK; // else it is in the report
 }
 
-static tt_status check_sizes(tt_report *r, const tt_case *whole, tt_interp *one)
+static tt_status check_sizes(tt_law_report *r, const tt_case *whole,
+                             tt_interp *one)
 {
     tt_type in[TT_SAMPLE_IN], out[TT_MAX_OUT];
     tt_op_io io;
@@ -140,7 +141,7 @@ static tt_status check_sizes(tt_report *r, const tt_case *whole, tt_interp *one)
     return TT_OK;
 }
 
-static tt_status check_sample(tt_report *r, const tt_op_def *op,
+static tt_status check_sample(tt_law_report *r, const tt_op_def *op,
                               const tt_sample *sample)
 {
     tt_case whole;
@@ -154,18 +155,18 @@ static tt_status check_sample(tt_report *r, const tt_op_def *op,
     return status;
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     int n = 0;
     const tt_op_def *const *ops = tt_op_all(&n);
     for (int i = 0; i < n; i++) {
-        if (!tt_report_wants(r, ops[i]->name) || ops[i]->shard == NULL)
+        if (!tt_law_report_wants(r, ops[i]->name) || ops[i]->shard == NULL)
             continue;
         for (const tt_sample *s = ops[i]->samples; s && s->in[0]; s++) {
             const tt_status status = check_sample(r, ops[i], s);
-            tt_report_check(r, status == TT_OK, "shard %s: sample %d: %s",
-                            ops[i]->name, (int)(s - ops[i]->samples),
-                            tt_error_message());
+            tt_law_report_check(r, status == TT_OK, "shard %s: sample %d: %s",
+                                ops[i]->name, (int)(s - ops[i]->samples),
+                                tt_error_message());
         }
     }
     return TT_OK;

@@ -13,7 +13,7 @@
 #include <math.h>
 
 typedef struct subject {
-    tt_report *r;
+    tt_law_report *r;
     const tt_small *small;
     const char *name;
     tt_graph *graph;
@@ -122,9 +122,9 @@ static tt_status compare_run(subject *s, runner *run, const char *what)
         tt_free(b);
         TT_TRY(status);
     }
-    tt_report_check(s->r, worst <= 1e-12 * largest,
-                    "%s: %s: gradients are off by %.3g", s->name, what,
-                    worst / largest);
+    tt_law_report_check(s->r, worst <= 1e-12 * largest,
+                        "%s: %s: gradients are off by %.3g", s->name, what,
+                        worst / largest);
     return TT_OK;
 }
 
@@ -133,14 +133,15 @@ static tt_status check_run(subject *s, runner *run)
     double loss = 0, last = 0;
     const double want = tt_small_loss(s->interp, s->graph);
     TT_TRY(run_loss(run, &loss));
-    tt_report_check(s->r, fabs(loss - want) <= 1e-12 * fabs(want),
-                    "%s: plan: the loss is %.17g, not %.17g", s->name, loss,
-                    want);
+    tt_law_report_check(s->r, fabs(loss - want) <= 1e-12 * fabs(want),
+                        "%s: plan: the loss is %.17g, not %.17g", s->name, loss,
+                        want);
     TT_TRY(compare_run(s, run, "plan"));
     for (int i = 0; i < 4; i++)
         TT_TRY(run_loss(run, &last));
-    tt_report_check(s->r, last < loss, "%s: learn: the loss rose from %g to %g",
-                    s->name, loss, last);
+    tt_law_report_check(s->r, last < loss,
+                        "%s: learn: the loss rose from %g to %g", s->name, loss,
+                        last);
     return TT_OK;
 }
 
@@ -178,7 +179,8 @@ static tt_status check_all(subject *s)
     return check_micro(s);
 }
 
-static tt_status check(tt_report *r, const tt_small *small, const char *name)
+static tt_status check(tt_law_report *r, const tt_small *small,
+                       const char *name)
 {
     subject s = {.r = r, .small = small, .name = name};
     const tt_status status = check_all(&s);
@@ -187,7 +189,7 @@ static tt_status check(tt_report *r, const tt_small *small, const char *name)
     return status;
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     tt_small_each(r, check);
     return TT_OK;

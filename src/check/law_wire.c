@@ -18,7 +18,7 @@
 #include <string.h>
 
 typedef struct subject {
-    tt_report *r;
+    tt_law_report *r;
     const tt_op_def *op;
     const tt_sample *sample;
     tt_mesh mesh;
@@ -32,8 +32,9 @@ typedef struct subject {
     tt_graph *graph;
     tt_val x, y;
     int n_ranks;
-    void *in[TT_TEAM_MOST], *want[TT_TEAM_MOST], *got[TT_TEAM_MOST];
-    int64_t in_bytes[TT_TEAM_MOST], out_bytes[TT_TEAM_MOST];
+    void *in[TT_RANK_THREADS_MOST], *want[TT_RANK_THREADS_MOST],
+        *got[TT_RANK_THREADS_MOST];
+    int64_t in_bytes[TT_RANK_THREADS_MOST], out_bytes[TT_RANK_THREADS_MOST];
 } subject;
 
 // ---- the graph -------------------------------------------------------------
@@ -196,7 +197,7 @@ static tt_status run_rank(tt_comm *comm, void *user)
     const tt_wire_options options = {.collective = s->collective};
     tt_comm_wire *wire = NULL;
     TT_TRY(tt_comm_wire_open(comm, &options, &wire));
-    tt_comm_wire_links(wire, s->is_linked);
+    tt_comm_wire_by_devices(wire, s->is_linked);
     const tt_status status = run_plan(s, comm->rank, tt_comm_wire_of(wire));
     tt_comm_wire_close(wire);
     return status;
@@ -226,7 +227,8 @@ static tt_status run_case(subject *s)
     TT_TRY(build(s));
     TT_TRY(make_data(s));
     // Half of the memory is shared, so that both ways of sending are met.
-    TT_TRY(tt_team_run(s->n_ranks, s->axis == 0 ? 1 << 20 : 0, run_rank, s));
+    TT_TRY(tt_rank_threads_run(s->n_ranks, s->axis == 0 ? 1 << 20 : 0, run_rank,
+                               s));
     for (int r = 0; r < s->n_ranks; r++)
         if (memcmp(s->want[r], s->got[r], (size_t)s->out_bytes[r]) != 0)
             return tt_fail(TT_ERR_STATE, "rank %d has another result", r);
@@ -238,11 +240,11 @@ static void check_case(const subject *like)
     subject s = *like;
     tt_str what = {0};
     s.n_ranks = tt_mesh_ranks(&s.mesh);
-    s.is_linked = tt_team_is_linked(s.device, s.n_ranks);
+    s.is_linked = tt_rank_threads_have_devices(s.device, s.n_ranks);
     const tt_status status = run_case(&s);
     describe(&s, &what);
-    tt_report_check(s.r, status == TT_OK, "%s: %s", tt_str_text(&what),
-                    tt_error_message());
+    tt_law_report_check(s.r, status == TT_OK, "%s: %s", tt_str_text(&what),
+                        tt_error_message());
     for (int r = 0; r < s.n_ranks; r++) {
         tt_free(s.in[r]);
         tt_free(s.want[r]);
@@ -360,7 +362,7 @@ static void set_mesh(tt_mesh *mesh, int first, int second)
     mesh->axis[1].size = second;
 }
 
-static tt_status check_sample(tt_report *r, const tt_op_def *op,
+static tt_status check_sample(tt_law_report *r, const tt_op_def *op,
                               const tt_sample *sample)
 {
     static const struct {
@@ -376,7 +378,7 @@ static tt_status check_sample(tt_report *r, const tt_op_def *op,
     subject s = {.r = r,
                  .op = op,
                  .sample = sample,
-                 .device = tt_team_device(r->device)};
+                 .device = tt_rank_threads_device(r->device)};
     tt_type type = {0};
     TT_TRY(tt_shape_parse(shape_of(sample), &type.shape));
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -389,12 +391,12 @@ static tt_status check_sample(tt_report *r, const tt_op_def *op,
     return TT_OK;
 }
 
-static tt_status run(tt_report *r)
+static tt_status run(tt_law_report *r)
 {
     int n = 0;
     const tt_op_def *const *ops = tt_op_all(&n);
     for (int i = 0; i < n; i++) {
-        if (!tt_report_wants(r, ops[i]->name) ||
+        if (!tt_law_report_wants(r, ops[i]->name) ||
             (ops[i]->flags & TT_OP_COLLECTIVE) == 0)
             continue;
         for (const tt_sample *s = ops[i]->samples; s->in[0] != NULL; s++)

@@ -13,7 +13,7 @@ static const double deadline = 20;
 typedef struct rank {
     tt_shm_world *world;
     tt_comm *comm;
-    tt_team_fn *fn;
+    tt_rank_threads_fn *fn;
     void *user;
     tt_status status;
     char message[512];
@@ -54,9 +54,10 @@ static tt_status cause(const rank *r, int32_t n)
     return TT_OK;
 }
 
-tt_status tt_team_run(int32_t n, int64_t rank_bytes, tt_team_fn *fn, void *user)
+tt_status tt_rank_threads_run(int32_t n, int64_t rank_bytes,
+                              tt_rank_threads_fn *fn, void *user)
 {
-    rank r[TT_TEAM_MOST] = {0};
+    rank r[TT_RANK_THREADS_MOST] = {0};
     tt_shm_world *world = NULL;
     int32_t started = 0;
     TT_TRY(tt_shm_world_create(n, rank_bytes, &world));
@@ -75,15 +76,15 @@ tt_status tt_team_run(int32_t n, int64_t rank_bytes, tt_team_fn *fn, void *user)
     return status;
 }
 
-const tt_backend_def *tt_team_device(const char *name)
+const tt_backend_def *tt_rank_threads_device(const char *name)
 {
     const tt_backend_def *asked = name != NULL ? tt_backend_find(name) : NULL;
     return asked != NULL && asked->queue != NULL ? asked
                                                  : tt_backend_find("ref");
 }
 
-bool tt_team_is_linked(const tt_backend_def *device, int32_t n)
+bool tt_rank_threads_have_devices(const tt_backend_def *device, int32_t n)
 {
-    return device->count != NULL && device->links != NULL &&
+    return device->count != NULL && device->device_comm != NULL &&
            device->count() >= n;
 }

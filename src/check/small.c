@@ -190,21 +190,22 @@ static bool is_listed(const char *model)
     return false;
 }
 
-void tt_small_each(tt_report *r, tt_small_check_fn *check)
+void tt_small_each(tt_law_report *r, tt_small_check_fn *check)
 {
     int n = 0;
     const tt_model_def *const *models = tt_model_all(&n);
     for (int i = 0; i < n; i++)
-        if (tt_report_wants(r, models[i]->name) && !models[i]->is_foreign)
-            tt_report_check(r, is_listed(models[i]->name),
-                            "model %s has no small configuration",
-                            models[i]->name);
+        if (tt_law_report_wants(r, models[i]->name) && !models[i]->is_foreign)
+            tt_law_report_check(r, is_listed(models[i]->name),
+                                "model %s has no small configuration",
+                                models[i]->name);
     for (const tt_small *s = tt_small_table; s->model != NULL; s++) {
         char name[160];
-        if (!tt_report_wants(r, s->model))
+        if (!tt_law_report_wants(r, s->model))
             continue;
         snprintf(name, sizeof name, "model %s %s", s->model, s->options);
         const tt_status status = check(r, s, name);
-        tt_report_check(r, status == TT_OK, "%s: %s", name, tt_error_message());
+        tt_law_report_check(r, status == TT_OK, "%s: %s", name,
+                            tt_error_message());
     }
 }

@@ -53,8 +53,8 @@ tt_status tt_small_train(const tt_graph *g, const tt_small_steps *s,
 
 // Calls `check` for every entry of the table that the report wants. A model of the
 // registry that has none is a failure.
-typedef tt_status tt_small_check_fn(tt_report *r, const tt_small *small,
+typedef tt_status tt_small_check_fn(tt_law_report *r, const tt_small *small,
                                     const char *name);
-void tt_small_each(tt_report *r, tt_small_check_fn *check);
+void tt_small_each(tt_law_report *r, tt_small_check_fn *check);
 
 #endif

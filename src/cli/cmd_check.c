@@ -78,7 +78,7 @@ typedef struct asked {
 } asked;
 
 static void print_law(const asked *a, const tt_law_def *law,
-                      const tt_report *report, double seconds)
+                      const tt_law_report *report, double seconds)
 {
     if (tt_cli_has(a->cli, "--json")) {
         tt_json_open(a->json, NULL, '{');
@@ -100,10 +100,10 @@ static void print_law(const asked *a, const tt_law_def *law,
 
 static tt_status run_law(const asked *a, const tt_law_def *law)
 {
-    tt_report report = {.only = a->only,
-                        .device = a->device,
-                        .comm = a->comm,
-                        .most_ranks = a->most_ranks};
+    tt_law_report report = {.only = a->only,
+                            .device = a->device,
+                            .comm = a->comm,
+                            .most_ranks = a->most_ranks};
     const double start = tt_clock_seconds();
     const tt_status status = law->run(&report);
     const double seconds = tt_clock_seconds() - start;
@@ -113,7 +113,7 @@ static tt_status run_law(const asked *a, const tt_law_def *law)
         print_law(a, law, &report, seconds);
     if (report.n_failed > 0)
         fputs(tt_str_text(&report.failures), stderr);
-    tt_report_fini(&report);
+    tt_law_report_fini(&report);
     return status;
 }
 

@@ -10,10 +10,10 @@ static const struct {
     const char *name;
     tt_status (*run)(tt_cli *cli);
 } parts[] = {
-    {"train-bpe", tt_data_train_bpe},
-    {"tokenize", tt_data_tokenize},
-    {"pack", tt_data_pack},
-    {"inspect", tt_data_inspect},
+    {"train-bpe", tt_cmd_data_train_bpe},
+    {"tokenize", tt_cmd_data_tokenize},
+    {"pack", tt_cmd_data_pack},
+    {"inspect", tt_cmd_data_inspect},
 };
 
 enum { N_PARTS = sizeof(parts) / sizeof(parts[0]), MAX_KEYS = 32 };
@@ -27,7 +27,7 @@ static void handle(int signal)
     stopped_by = signal;
 }
 
-void tt_data_catch(void)
+void tt_cmd_data_catch(void)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
@@ -38,17 +38,17 @@ void tt_data_catch(void)
     (void)sigaction(SIGTERM, &action, NULL);
 }
 
-bool tt_data_is_stopped(void)
+bool tt_cmd_data_is_stopped(void)
 {
     return stopped_by != 0;
 }
 
-tt_status tt_data_interrupted(void)
+tt_status tt_cmd_data_interrupted(void)
 {
     return tt_fail(TT_ERR_STATE, "interrupted; nothing was written");
 }
 
-void tt_data_end(void)
+void tt_cmd_data_end(void)
 {
     if (stopped_by == 0)
         return;
@@ -58,7 +58,7 @@ void tt_data_end(void)
 
 // ---- the command line ----------------------------------------------------
 
-tt_status tt_data_options(tt_cli *cli, const tt_opt *table, void *params)
+tt_status tt_cmd_data_options(tt_cli *cli, const tt_opt *table, void *params)
 {
     const char *known[MAX_KEYS];
     int n = 0;
@@ -69,7 +69,7 @@ tt_status tt_data_options(tt_cli *cli, const tt_opt *table, void *params)
     return tt_settings_check_unused(&cli->settings, known, n);
 }
 
-tt_status tt_data_files(tt_cli *cli, const char *what, tt_paths *paths_out)
+tt_status tt_cmd_data_files(tt_cli *cli, const char *what, tt_paths *paths_out)
 {
     const char **v = NULL;
     int64_t n = 0;
@@ -94,8 +94,8 @@ tt_status tt_data_files(tt_cli *cli, const char *what, tt_paths *paths_out)
     return TT_OK;
 }
 
-const char *tt_data_beside(tt_cli *cli, const char *path, const char *from,
-                           const char *to)
+const char *tt_cmd_data_beside(tt_cli *cli, const char *path, const char *from,
+                               const char *to)
 {
     if (!tt_path_ends(path, from))
         return NULL;
@@ -104,7 +104,7 @@ const char *tt_data_beside(tt_cli *cli, const char *path, const char *from,
     return other != NULL && tt_file_exists(other) ? other : NULL;
 }
 
-tt_status tt_data_make_folder(const char *path)
+tt_status tt_cmd_data_make_folder(const char *path)
 {
     char folder[PATH_MAX];
     const int64_t n = tt_path_base(path) - path;
@@ -115,7 +115,7 @@ tt_status tt_data_make_folder(const char *path)
     return tt_file_make_folder(folder);
 }
 
-const char *tt_data_name(tt_cli *cli, const char *out, const char *name)
+const char *tt_cmd_data_name(tt_cli *cli, const char *out, const char *name)
 {
     const size_t n = strlen(out);
     const bool is_folder =
@@ -125,7 +125,7 @@ const char *tt_data_name(tt_cli *cli, const char *out, const char *name)
             ? tt_arena_printf(cli->arena, "%.*s/%s",
                               (int)(out[n - 1] == '/' ? n - 1 : n), out, name)
             : tt_arena_printf(cli->arena, "%s_%s", out, name);
-    return path != NULL && tt_data_make_folder(path) == TT_OK ? path : NULL;
+    return path != NULL && tt_cmd_data_make_folder(path) == TT_OK ? path : NULL;
 }
 
 static tt_status unknown_part(const char *name)
@@ -149,7 +149,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
         if (strcmp(cli->word[0], parts[i].name) != 0)
             continue;
         const tt_status status = parts[i].run(cli);
-        tt_data_end();
+        tt_cmd_data_end();
         return status;
     }
     return unknown_part(cli->n_words > 0 ? cli->word[0] : NULL);

@@ -215,8 +215,9 @@ static tt_status list_transports(printer *p, tt_arena *arena)
         member(p, all[i]->name, all[i]->doc, NULL);
     const tt_backend_def *const *backend = tt_backend_all(&n);
     for (int i = 0; i < n; i++)
-        if (backend[i]->links != NULL)
-            member(p, backend[i]->links->name, backend[i]->links->doc, NULL);
+        if (backend[i]->device_comm != NULL)
+            member(p, backend[i]->device_comm->name,
+                   backend[i]->device_comm->doc, NULL);
     return TT_OK;
 }
 

@@ -55,8 +55,8 @@ static tt_status print_json(tt_job *job, const tt_survey *survey, tt_str *out)
     tt_json_bool(&json, "in_order", job->in_order);
     tt_json_i64(&json, "loss_chunks", job->chunks);
     tt_json_str(&json, "layout", job->grid.layout_text);
-    TT_TRY(tt_plan_show_json(job, survey, &json));
-    TT_TRY(tt_plan_show_trades_json(job, &json));
+    TT_TRY(tt_show_plan_json(job, survey, &json));
+    TT_TRY(tt_show_trades_json(job, &json));
     tt_json_close(&json, '}');
     tt_str_add(out, "\n");
     return TT_OK;
@@ -141,10 +141,10 @@ static tt_status print_text(const tt_cli *cli, tt_job *job,
     print_verdict(job, survey, out);
     print_head(job, survey, out);
     tt_plan_print(job->plan, tt_cli_has(cli, "--steps"), out);
-    TT_TRY(tt_plan_show_trades(job, out));
+    TT_TRY(tt_show_trades(job, out));
     if (job->peers.size == 1 && !wants_all)
         return TT_OK;
-    return tt_plan_show(job, survey, wants_all ? TT_SHOW_ALL : TT_SHOW_WEIGHTS,
+    return tt_show_plan(job, survey, wants_all ? TT_SHOW_ALL : TT_SHOW_WEIGHTS,
                         out);
 }
 

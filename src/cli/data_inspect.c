@@ -105,7 +105,7 @@ static tt_status inspect_ids(work *w, const tt_source *source)
     say_i64(w, "tokens", source->n);
     if (n == 0)
         return TT_OK;
-    TT_TRY(tt_data_range(source, &min, &max));
+    TT_TRY(tt_cmd_data_range(source, &min, &max));
     TT_TRY(tt_source_read_tokens(source, 0, n, ids));
     say_i64(w, "min", min);
     say_i64(w, "max", max);
@@ -123,7 +123,7 @@ static tt_status inspect_ids(work *w, const tt_source *source)
 static tt_status inspect_tokens(work *w, const char *path, const tt_sniff *s)
 {
     tt_source *source = NULL;
-    TT_TRY(tt_data_source(w->cli, path, s->source, w->o.dtype, &source));
+    TT_TRY(tt_cmd_data_source(w->cli, path, s->source, w->o.dtype, &source));
     const tt_status status =
         source->kind == TT_DATA_TOKENS ? inspect_ids(w, source) : TT_OK;
     tt_source_close(source);
@@ -133,7 +133,7 @@ static tt_status inspect_tokens(work *w, const char *path, const tt_sniff *s)
 static tt_status inspect_images(work *w, const char *path, const tt_sniff *s)
 {
     tt_source *source = NULL;
-    TT_TRY(tt_data_source(w->cli, path, s->source, w->o.dtype, &source));
+    TT_TRY(tt_cmd_data_source(w->cli, path, s->source, w->o.dtype, &source));
     if (source->kind == TT_DATA_TOKENS) { // an .npz file may hold either
         const tt_status status = inspect_ids(w, source);
         tt_source_close(source);
@@ -286,7 +286,7 @@ static tt_status inspect_file(work *w, const char *path)
     if (tt_file_is_folder(path))
         return inspect_folder(w, path);
     TT_TRY(tt_blob_open(path, &blob));
-    tt_status status = tt_data_sniff(w->cli, path, &blob, &s);
+    tt_status status = tt_cmd_data_sniff(w->cli, path, &blob, &s);
     if (status == TT_OK) {
         open_entry(w, path, &s);
         status = inspect_kind(w, path, &blob, &s);
@@ -316,10 +316,10 @@ static tt_status inspect_all(work *w)
     return TT_OK;
 }
 
-tt_status tt_data_inspect(tt_cli *cli)
+tt_status tt_cmd_data_inspect(tt_cli *cli)
 {
     work w = {.cli = cli, .is_json = tt_cli_has(cli, "--json")};
-    TT_TRY(tt_data_options(cli, table, &w.o));
+    TT_TRY(tt_cmd_data_options(cli, table, &w.o));
     w.json.out = &w.out;
     const tt_status status = inspect_all(&w);
     tt_tokenizer_close(w.tokenizer);

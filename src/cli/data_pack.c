@@ -48,14 +48,14 @@ static tt_status open_one(work *w, const char *path)
     tt_blob blob = {0};
     tt_sniff sniff = {0};
     TT_TRY(tt_blob_open(path, &blob));
-    const tt_status status = tt_data_sniff(w->cli, path, &blob, &sniff);
+    const tt_status status = tt_cmd_data_sniff(w->cli, path, &blob, &sniff);
     tt_blob_close(&blob);
     TT_TRY(status);
     if (sniff.kind != TT_SNIFF_TOKENS)
         return tt_fail(TT_ERR_ARG, "%s: no file of tokens: it is %s", path,
                        sniff.format);
-    TT_TRY(tt_data_source(w->cli, path, sniff.source, w->o.dtype,
-                          &w->source[w->n]));
+    TT_TRY(tt_cmd_data_source(w->cli, path, sniff.source, w->o.dtype,
+                              &w->source[w->n]));
     w->n++;
     return TT_OK;
 }
@@ -63,7 +63,7 @@ static tt_status open_one(work *w, const char *path)
 // The index of a .bin file that is in the list too is no file of its own.
 static bool is_index(const work *w, const char *path)
 {
-    const char *bin = tt_data_beside(w->cli, path, ".idx", ".bin");
+    const char *bin = tt_cmd_data_beside(w->cli, path, ".idx", ".bin");
     for (int64_t i = 0; i < w->paths.n && bin != NULL; i++)
         if (strcmp(w->paths.v[i], bin) == 0)
             return true;
@@ -72,7 +72,7 @@ static bool is_index(const work *w, const char *path)
 
 static tt_status open_all(work *w)
 {
-    TT_TRY(tt_data_files(w->cli, "token files", &w->paths));
+    TT_TRY(tt_cmd_data_files(w->cli, "token files", &w->paths));
     w->source = tt_arena_alloc(w->cli->arena,
                                w->paths.n * (int64_t)sizeof(tt_source *));
     if (w->source == NULL)
@@ -90,7 +90,7 @@ static tt_status find_vocab(work *w)
         return TT_OK;
     for (int64_t i = 0; i < w->n; i++) {
         int64_t min = 0, max = 0;
-        TT_TRY(tt_data_range(w->source[i], &min, &max));
+        TT_TRY(tt_cmd_data_range(w->source[i], &min, &max));
         if (min < 0)
             return tt_fail(TT_ERR_ARG, "%s: %lld is no id", w->paths.v[i],
                            (long long)min);
@@ -121,8 +121,8 @@ static tt_status copy_one(work *w, const tt_source *source)
         const int64_t n = source->n - at < PIECE ? source->n - at : PIECE;
         TT_TRY(tt_source_read_tokens(source, at, n, w->ids));
         TT_TRY(add(w, n));
-        if (tt_data_is_stopped())
-            return tt_data_interrupted();
+        if (tt_cmd_data_is_stopped())
+            return tt_cmd_data_interrupted();
     }
     return TT_OK;
 }
@@ -130,7 +130,7 @@ static tt_status copy_one(work *w, const tt_source *source)
 static tt_status copy_all(work *w, tt_str *paths)
 {
     TT_TRY(open_all(w));
-    tt_data_catch();
+    tt_cmd_data_catch();
     TT_TRY(find_vocab(w));
     const tt_token_target target = {
         .prefix = w->o.out,
@@ -142,7 +142,7 @@ static tt_status copy_all(work *w, tt_str *paths)
         return tt_fail(TT_ERR_ARG,
                        "%s: is a folder; out=PREFIX is how names begin",
                        w->o.out);
-    TT_TRY(tt_data_make_folder(w->o.out));
+    TT_TRY(tt_cmd_data_make_folder(w->o.out));
     w->ids = tt_alloc(PIECE * (int64_t)sizeof(*w->ids));
     if (w->ids == NULL)
         return tt_fail(TT_ERR_NOMEM, "out of memory");
@@ -182,11 +182,11 @@ static void report(const work *w, tt_str *paths)
     tt_str_fini(&text);
 }
 
-tt_status tt_data_pack(tt_cli *cli)
+tt_status tt_cmd_data_pack(tt_cli *cli)
 {
     work w = {.cli = cli};
     tt_str paths = {0};
-    TT_TRY(tt_data_options(cli, table, &w.o));
+    TT_TRY(tt_cmd_data_options(cli, table, &w.o));
     if (w.o.out[0] == '\0')
         return tt_fail(TT_ERR_ARG, "out=PREFIX says where the tokens go");
     const tt_status status = copy_all(&w, &paths);

@@ -31,7 +31,7 @@ static bool sniff_megatron(tt_cli *cli, const char *path, const tt_blob *b,
 {
     static const char magic[9] = "MMIDIDX";
     const bool is = (b->n >= 9 && memcmp(b->p, magic, sizeof magic) == 0) ||
-                    tt_data_beside(cli, path, ".bin", ".idx") != NULL;
+                    tt_cmd_data_beside(cli, path, ".bin", ".idx") != NULL;
     if (is)
         *s = (tt_sniff){.format = "Megatron tokens",
                         .source = "megatron",
@@ -144,8 +144,8 @@ static bool is_text(const tt_blob *b)
            (n == 0 || memchr(b->p, 0, (size_t)n) == NULL);
 }
 
-tt_status tt_data_sniff(tt_cli *cli, const char *path, const tt_blob *blob,
-                        tt_sniff *sniff_out)
+tt_status tt_cmd_data_sniff(tt_cli *cli, const char *path, const tt_blob *blob,
+                            tt_sniff *sniff_out)
 {
     tt_sniff s = {0};
     if (sniff_llmc(blob, &s) || sniff_megatron(cli, path, blob, &s) ||
@@ -176,8 +176,8 @@ tt_status tt_data_sniff(tt_cli *cli, const char *path, const tt_blob *blob,
     return TT_OK;
 }
 
-tt_status tt_data_source(tt_cli *cli, const char *path, const char *source,
-                         const char *dtype, tt_source **source_out)
+tt_status tt_cmd_data_source(tt_cli *cli, const char *path, const char *source,
+                             const char *dtype, tt_source **source_out)
 {
     const tt_source_def *def = NULL;
     void *params = NULL;
@@ -194,8 +194,8 @@ tt_status tt_data_source(tt_cli *cli, const char *path, const char *source,
     return tt_source_open(def, &request, params, source_out);
 }
 
-tt_status tt_data_range(const tt_source *source, int64_t *min_out,
-                        int64_t *max_out)
+tt_status tt_cmd_data_range(const tt_source *source, int64_t *min_out,
+                            int64_t *max_out)
 {
     int32_t *ids = tt_alloc(PIECE * (int64_t)sizeof(*ids));
     int32_t min = INT32_MAX, max = INT32_MIN;
@@ -209,8 +209,8 @@ tt_status tt_data_range(const tt_source *source, int64_t *min_out,
             min = ids[i] < min ? ids[i] : min;
             max = ids[i] > max ? ids[i] : max;
         }
-        if (status == TT_OK && tt_data_is_stopped())
-            status = tt_data_interrupted();
+        if (status == TT_OK && tt_cmd_data_is_stopped())
+            status = tt_cmd_data_interrupted();
     }
     tt_free(ids);
     *min_out = source->n > 0 ? min : 0;

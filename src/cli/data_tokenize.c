@@ -77,7 +77,7 @@ static bool begins_character(uint8_t byte)
 
 static tt_status open_texts(work *w)
 {
-    TT_TRY(tt_data_files(w->cli, "text", &w->paths));
+    TT_TRY(tt_cmd_data_files(w->cli, "text", &w->paths));
     w->file =
         tt_arena_alloc(w->cli->arena, w->paths.n * (int64_t)sizeof(*w->file));
     if (w->file == NULL)
@@ -151,7 +151,7 @@ static tt_status make_tokenizer(work *w)
 static tt_status write_tokenizer(work *w)
 {
     tt_str text = {0};
-    w->tokenizer_path = tt_data_name(w->cli, w->o.out, "tokenizer.json");
+    w->tokenizer_path = tt_cmd_data_name(w->cli, w->o.out, "tokenizer.json");
     if (w->tokenizer_path == NULL)
         return TT_ERR_IO;
     tt_tokenizer_print(w->tokenizer, &text);
@@ -177,8 +177,8 @@ static tt_status encode(const work *w, part *p, const char *text, int64_t n)
                                     n < PIECE ? 1 : w->n_threads, &ids, &more);
         if (status == TT_OK)
             status = tt_token_writer_add(p->writer, ids.v, ids.n);
-        if (status == TT_OK && tt_data_is_stopped())
-            status = tt_data_interrupted();
+        if (status == TT_OK && tt_cmd_data_is_stopped())
+            status = tt_cmd_data_interrupted();
     }
     tt_ids_fini(&ids);
     tt_encoder_close(e);
@@ -237,7 +237,7 @@ static tt_status write_part(work *w, part *p, int64_t from, int64_t to)
     if (from >= to)
         return TT_OK;
     const tt_token_target target = {
-        .prefix = tt_data_name(w->cli, w->o.out, p->name),
+        .prefix = tt_cmd_data_name(w->cli, w->o.out, p->name),
         .format = (tt_token_format)w->o.format,
         .vocab = tt_tokenizer_vocab(w->tokenizer),
         .shard = w->o.shard,
@@ -257,7 +257,7 @@ static tt_status write_all(work *w)
         return tt_fail(TT_ERR_ARG, "%s: it is empty", w->paths.v[0]);
     find_border(w);
     TT_TRY(make_tokenizer(w));
-    tt_data_catch();
+    tt_cmd_data_catch();
     TT_TRY(write_part(w, &w->part[0], 0, w->border));
     TT_TRY(write_part(w, &w->part[1], w->border, n));
     for (int i = 0; i < 2; i++)
@@ -318,10 +318,10 @@ static void report_json(work *w)
     tt_str_fini(&text);
 }
 
-tt_status tt_data_tokenize(tt_cli *cli)
+tt_status tt_cmd_data_tokenize(tt_cli *cli)
 {
     work w = {.cli = cli, .part = {{.name = "train"}, {.name = "val"}}};
-    TT_TRY(tt_data_options(cli, table, &w.o));
+    TT_TRY(tt_cmd_data_options(cli, table, &w.o));
     w.n_threads = w.o.threads > 0 ? (int)w.o.threads : omp_get_num_procs();
     if (w.o.tokenizer[0] == '\0')
         return tt_fail(TT_ERR_ARG, "tokenizer=SPEC says how: bytes, chars, or "

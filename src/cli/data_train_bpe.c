@@ -39,7 +39,7 @@ typedef struct texts {
 static tt_status open_texts(tt_cli *cli, const char *field, texts *t)
 {
     tt_paths paths = {0};
-    TT_TRY(tt_data_files(cli, "text", &paths));
+    TT_TRY(tt_cmd_data_files(cli, "text", &paths));
     t->file = tt_arena_alloc(cli->arena, paths.n * (int64_t)sizeof(*t->file));
     t->text = tt_arena_alloc(cli->arena, paths.n * (int64_t)sizeof(*t->text));
     if (t->file == NULL || t->text == NULL)
@@ -147,11 +147,11 @@ static tt_status train(tt_cli *cli, const options *o, const texts *t)
     return status;
 }
 
-tt_status tt_data_train_bpe(tt_cli *cli)
+tt_status tt_cmd_data_train_bpe(tt_cli *cli)
 {
     options o;
     texts t = {0};
-    TT_TRY(tt_data_options(cli, table, &o));
+    TT_TRY(tt_cmd_data_options(cli, table, &o));
     if (o.out[0] == '\0')
         return tt_fail(TT_ERR_ARG, "out=FOLDER says where the tokenizer goes");
     tt_status status = open_texts(cli, o.field, &t);

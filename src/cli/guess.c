@@ -235,7 +235,7 @@ static tt_status look(tt_cli *cli, const char *path, const recipe **recipe_out)
     tt_sniff sniff;
     TT_TRY(tt_blob_open(path, &blob));
     const int64_t n = blob.n;
-    const tt_status status = tt_data_sniff(cli, path, &blob, &sniff);
+    const tt_status status = tt_cmd_data_sniff(cli, path, &blob, &sniff);
     tt_blob_close(&blob);
     TT_TRY(status);
     *recipe_out = recipe_of(path, &sniff);

@@ -21,8 +21,8 @@ static size_t find_number(const char *name, size_t *at_out)
     return 0;
 }
 
-static bool is_like(const tt_fold_rows *rows, const tt_fold_row *a,
-                    const tt_fold_row *b)
+static bool is_like(const tt_layer_rows *rows, const tt_layer_row *a,
+                    const tt_layer_row *b)
 {
     if ((a->behind == NULL) != (b->behind == NULL) ||
         strcmp(a->before, b->before) != 0 ||
@@ -35,7 +35,7 @@ static bool is_like(const tt_fold_rows *rows, const tt_fold_row *a,
 }
 
 // Numbers lie in room that doubles: at 1, 2, 4, ... of them there is no more.
-static bool add_number(tt_arena *arena, tt_fold_row *row, int64_t number)
+static bool add_number(tt_arena *arena, tt_layer_row *row, int64_t number)
 {
     if ((row->n & (row->n - 1)) == 0) {
         int64_t *more = tt_arena_alloc(
@@ -50,12 +50,12 @@ static bool add_number(tt_arena *arena, tt_fold_row *row, int64_t number)
     return true;
 }
 
-static bool has_room(tt_fold_rows *rows)
+static bool has_room(tt_layer_rows *rows)
 {
     if (rows->n < rows->capacity)
         return true;
     const int64_t capacity = 2 * rows->capacity + 64;
-    tt_fold_row *row =
+    tt_layer_row *row =
         tt_arena_alloc(rows->arena, capacity * (int64_t)sizeof *row);
     if (row == NULL)
         return false;
@@ -66,7 +66,7 @@ static bool has_room(tt_fold_rows *rows)
     return true;
 }
 
-static bool fill(tt_arena *arena, const char *name, tt_fold_row *row,
+static bool fill(tt_arena *arena, const char *name, tt_layer_row *row,
                  int64_t *number_out)
 {
     size_t at = 0;
@@ -85,9 +85,9 @@ static bool fill(tt_arena *arena, const char *name, tt_fold_row *row,
     return true;
 }
 
-static bool add(tt_fold_rows *rows, const char *const *cell)
+static bool add(tt_layer_rows *rows, const char *const *cell)
 {
-    tt_fold_row row = {0};
+    tt_layer_row row = {0};
     int64_t number = 0;
     for (int i = 0; i < rows->n_cells; i++) {
         row.cell[i] = tt_arena_strdup(rows->arena, cell[i]);
@@ -105,7 +105,7 @@ static bool add(tt_fold_rows *rows, const char *const *cell)
     return true;
 }
 
-void tt_fold_add(tt_fold_rows *rows, const char *const *cell)
+void tt_layer_rows_add(tt_layer_rows *rows, const char *const *cell)
 {
     if (rows->status == TT_OK && !add(rows, cell))
         rows->status = tt_fail(TT_ERR_NOMEM, "no memory for a table");
@@ -113,7 +113,7 @@ void tt_fold_add(tt_fold_rows *rows, const char *const *cell)
 
 // Numbers come in ascending order, or descending where layers go backward; each may
 // come several times.
-static int64_t next_above(const tt_fold_row *row, int64_t above)
+static int64_t next_above(const tt_layer_row *row, int64_t above)
 {
     int64_t next = -1;
     for (int64_t i = 0; i < row->n; i++)
@@ -122,7 +122,7 @@ static int64_t next_above(const tt_fold_row *row, int64_t above)
     return next;
 }
 
-void tt_fold_name(const tt_fold_row *row, tt_str *out)
+void tt_layer_rows_name(const tt_layer_row *row, tt_str *out)
 {
     tt_str_add(out, row->before);
     if (row->behind == NULL)

@@ -9,29 +9,29 @@
 
 #include <stdint.h>
 
-enum { TT_FOLD_CELLS = 8 };
+enum { TT_LAYER_CELLS = 8 };
 
-typedef struct tt_fold_row {
+typedef struct tt_layer_row {
     const char
-        *cell[TT_FOLD_CELLS]; // the first is the name; texts of the arena
-    int64_t n;                // rows that it stands for
+        *cell[TT_LAYER_CELLS]; // the first is the name; texts of the arena
+    int64_t n;                 // rows that it stands for
     // The name in front of the number and behind it; behind NULL: there is none.
     const char *before, *behind;
     int64_t *number; // of each
-} tt_fold_row;
+} tt_layer_row;
 
-typedef struct tt_fold_rows {
+typedef struct tt_layer_rows {
     tt_arena *arena;
     int n_cells;
-    tt_fold_row *row;
+    tt_layer_row *row;
     int64_t n, capacity;
     tt_status status; // sticky
-} tt_fold_rows;       // set arena and n_cells, zero the rest
+} tt_layer_rows;      // set arena and n_cells, zero the rest
 
 // Adds a row of n_cells texts, which are copied, or counts it to one of its like.
-void tt_fold_add(tt_fold_rows *rows, const char *const *cell);
+void tt_layer_rows_add(tt_layer_rows *rows, const char *const *cell);
 
 // The name of all that the row stands for.
-void tt_fold_name(const tt_fold_row *row, tt_str *out);
+void tt_layer_rows_name(const tt_layer_row *row, tt_str *out);
 
 #endif

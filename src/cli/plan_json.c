@@ -48,7 +48,7 @@ static void add_range(const char *key, const tt_survey_range *r, tt_json *json)
     tt_json_close(json, '}');
 }
 
-tt_status tt_plan_show_json(const tt_job *job, const tt_survey *survey,
+tt_status tt_show_plan_json(const tt_job *job, const tt_survey *survey,
                             tt_json *json)
 {
     const tt_mesh *mesh = &job->graph->mesh;

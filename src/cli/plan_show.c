@@ -68,7 +68,7 @@ static const char *grouped(tt_arena *arena, int64_t value)
 
 // Prints rows under a heading, with how many each stands for behind its name, and
 // then the sums of all of them (NULL: none), which count every one.
-static tt_status print_rows(const page *p, const tt_fold_rows *rows,
+static tt_status print_rows(const page *p, const tt_layer_rows *rows,
                             const char *const *heading, uint64_t right,
                             const char *const *total)
 {
@@ -83,9 +83,9 @@ static tt_status print_rows(const page *p, const tt_fold_rows *rows,
             tt_columns_add(&columns, "n");
     }
     for (int64_t r = 0; r < rows->n; r++) {
-        const tt_fold_row *row = &rows->row[r];
+        const tt_layer_row *row = &rows->row[r];
         tt_str name = {0};
-        tt_fold_name(row, &name);
+        tt_layer_rows_name(row, &name);
         tt_columns_add(&columns, tt_str_text(&name));
         tt_str_fini(&name);
         tt_columns_addf(&columns, "%lld", (long long)row->n);
@@ -103,7 +103,7 @@ static tt_status print_rows(const page *p, const tt_fold_rows *rows,
 static tt_status print_leaves(const page *p, const char *kind)
 {
     const char *const heading[] = {kind, "shape", "split", "per rank", "bytes"};
-    tt_fold_rows rows = {.arena = p->arena, .n_cells = 5};
+    tt_layer_rows rows = {.arena = p->arena, .n_cells = 5};
     int64_t n = 0, bytes = 0;
     for (int64_t i = 0; i < p->survey->n_values; i++) {
         const tt_survey_value *v = &p->survey->value[i];
@@ -111,10 +111,11 @@ static tt_status print_leaves(const page *p, const char *kind)
             continue;
         n++;
         bytes += v->bytes;
-        tt_fold_add(&rows, (const char *const[]){
-                               v->name, extents(p->arena, &v->type->shape),
-                               split_of(p, v->type), parts(p->arena, v),
-                               grouped(p->arena, v->bytes)});
+        tt_layer_rows_add(
+            &rows,
+            (const char *const[]){v->name, extents(p->arena, &v->type->shape),
+                                  split_of(p, v->type), parts(p->arena, v),
+                                  grouped(p->arena, v->bytes)});
     }
     const char *const total[] = {"in all", grouped(p->arena, n),    "", "",
                                  "",       grouped(p->arena, bytes)};
@@ -125,15 +126,16 @@ static tt_status print_computed(const page *p, const char *kind)
 {
     const char *const heading[] = {kind,    "operator", "shape",
                                    "split", "per rank", "bytes"};
-    tt_fold_rows rows = {.arena = p->arena, .n_cells = 6};
+    tt_layer_rows rows = {.arena = p->arena, .n_cells = 6};
     for (int64_t i = 0; i < p->survey->n_values; i++) {
         const tt_survey_value *v = &p->survey->value[i];
         if (strcmp(v->kind, kind) == 0 && !v->is_view)
-            tt_fold_add(&rows, (const char *const[]){
-                                   v->layer[0] != '\0' ? v->layer : "-",
-                                   v->name, extents(p->arena, &v->type->shape),
-                                   split_of(p, v->type), parts(p->arena, v),
-                                   grouped(p->arena, v->bytes)});
+            tt_layer_rows_add(&rows,
+                              (const char *const[]){
+                                  v->layer[0] != '\0' ? v->layer : "-", v->name,
+                                  extents(p->arena, &v->type->shape),
+                                  split_of(p, v->type), parts(p->arena, v),
+                                  grouped(p->arena, v->bytes)});
     }
     return print_rows(p, &rows, heading, 0x20, NULL);
 }
@@ -149,15 +151,15 @@ static tt_status print_sent(const page *p)
 {
     static const char *const heading[] = {
         "layer", "direction", "collective", "axis", "count", "sent", "formula"};
-    tt_fold_rows rows = {.arena = p->arena, .n_cells = 7};
+    tt_layer_rows rows = {.arena = p->arena, .n_cells = 7};
     for (int64_t i = 0; i < p->survey->n_sent; i++) {
         const tt_survey_sent *s = &p->survey->sent[i];
-        tt_fold_add(&rows, (const char *const[]){
-                               s->layer[0] != '\0' ? s->layer : "-",
-                               s->direction, s->kind, axis_name(p, s->axis),
-                               grouped(p->arena, s->count),
-                               grouped(p->arena, s->bytes),
-                               grouped(p->arena, (int64_t)(s->formula + 0.5))});
+        tt_layer_rows_add(
+            &rows, (const char *const[]){
+                       s->layer[0] != '\0' ? s->layer : "-", s->direction,
+                       s->kind, axis_name(p, s->axis),
+                       grouped(p->arena, s->count), grouped(p->arena, s->bytes),
+                       grouped(p->arena, (int64_t)(s->formula + 0.5))});
     }
     tt_survey_sent sum = {0};
     for (int64_t i = 0; i < p->survey->n_sent; i++) {
@@ -249,7 +251,7 @@ static tt_status print_page(const page *p, tt_show show)
     return TT_OK;
 }
 
-tt_status tt_plan_show(const tt_job *job, const tt_survey *survey, tt_show show,
+tt_status tt_show_plan(const tt_job *job, const tt_survey *survey, tt_show show,
                        tt_str *out)
 {
     page p = {

@@ -56,7 +56,7 @@ static tt_status print(const tt_job *job, const tt_trades *t, tt_arena *arena,
     return tt_columns_print(&c, &term, out);
 }
 
-tt_status tt_plan_show_trades(tt_job *job, tt_str *out)
+tt_status tt_show_trades(tt_job *job, tt_str *out)
 {
     tt_trades trades;
     TT_TRY(tt_trades_make(job, &trades));
@@ -68,7 +68,7 @@ tt_status tt_plan_show_trades(tt_job *job, tt_str *out)
     return status;
 }
 
-tt_status tt_plan_show_trades_json(tt_job *job, tt_json *json)
+tt_status tt_show_trades_json(tt_job *job, tt_json *json)
 {
     const int64_t memory = tt_job_memory(job);
     tt_trades t;

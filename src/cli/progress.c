@@ -77,11 +77,11 @@ static void on_start(void *user, const tt_run_facts *facts)
         tt__live_take_up(live, facts->folder);
     if (p->live_term.is_live) {
         begin_above(p);
-        tt__text_facts(&p->live_term, facts, live_width(p), &p->text);
+        tt__progress_text_facts(&p->live_term, facts, live_width(p), &p->text);
         flush(p, &p->live_term);
     }
     if (p->has_plain) {
-        tt__text_facts(&p->plain_term, facts, 0, &p->text);
+        tt__progress_text_facts(&p->plain_term, facts, 0, &p->text);
         flush(p, &p->plain_term);
     }
 }
@@ -91,11 +91,11 @@ static void on_first(void *user, double loss)
     tt_progress *p = user;
     if (p->live_term.is_live) {
         begin_above(p);
-        tt__text_first(loss, p->live.steps, live_width(p), &p->text);
+        tt__progress_text_first(loss, p->live.steps, live_width(p), &p->text);
         draw(p, true);
     }
     if (p->has_plain) {
-        tt__text_first(loss, p->live.steps, 0, &p->text);
+        tt__progress_text_first(loss, p->live.steps, 0, &p->text);
         flush(p, &p->plain_term);
     }
 }
@@ -124,7 +124,7 @@ static void on_point(void *user, const tt_run_point *point)
     live->has_point = true;
     draw(p, is_first);
     if (p->has_plain) {
-        tt__text_point(point, live->unit, &p->text);
+        tt__progress_text_point(point, live->unit, &p->text);
         flush(p, &p->plain_term);
     }
 }
@@ -135,12 +135,13 @@ static void on_eval(void *user, const tt_run_eval *eval)
     p->live.val = eval->loss;
     if (p->live_term.is_live) {
         begin_above(p);
-        tt__text_eval(&p->live_term, eval, p->live.steps, live_width(p),
-                      &p->text);
+        tt__progress_text_eval(&p->live_term, eval, p->live.steps,
+                               live_width(p), &p->text);
         draw(p, true);
     }
     if (p->has_plain) {
-        tt__text_eval(&p->plain_term, eval, p->live.steps, 0, &p->text);
+        tt__progress_text_eval(&p->plain_term, eval, p->live.steps, 0,
+                               &p->text);
         flush(p, &p->plain_term);
     }
 }
@@ -153,13 +154,13 @@ static void on_text(void *user, tt_run_text kind, int64_t step,
     if (p->live_term.is_live) {
         const bool was_drawn = p->live.is_drawn;
         begin_above(p);
-        tt__text_note(&p->live_term, &told, live_width(p), &p->text);
+        tt__progress_text_note(&p->live_term, &told, live_width(p), &p->text);
         if (was_drawn)
             draw(p, true);
         flush(p, &p->live_term);
     }
     if (p->has_plain) {
-        tt__text_note(&p->plain_term, &told, 0, &p->text);
+        tt__progress_text_note(&p->plain_term, &told, 0, &p->text);
         flush(p, &p->plain_term);
     }
 }
@@ -178,11 +179,12 @@ static void on_end(void *user, const tt_run_end *end)
         if (p->live.is_drawn)
             draw(p, true);
         leave_live(p);
-        tt__text_end(&p->live_term, end, &p->live, live_width(p), &p->text);
+        tt__progress_text_end(&p->live_term, end, &p->live, live_width(p),
+                              &p->text);
         flush(p, &p->live_term);
     }
     if (p->has_plain) {
-        tt__text_end(&p->plain_term, end, &p->live, 0, &p->text);
+        tt__progress_text_end(&p->plain_term, end, &p->live, 0, &p->text);
         flush(p, &p->plain_term);
     }
 }

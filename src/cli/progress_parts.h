@@ -31,23 +31,25 @@ void tt__live_clear(tt_live *live, int width, tt_str *out);
 void tt__live_draw(tt_live *live, const tt_term *term, double now, tt_str *out);
 
 // Lines that stay; words are whole in `width` columns. 0: no limit.
-void tt__text_facts(const tt_term *term, const tt_run_facts *facts, int width,
-                    tt_str *out);
-void tt__text_first(double loss, int64_t steps, int width, tt_str *out);
-void tt__text_point(const tt_run_point *point, const char *unit, tt_str *out);
-void tt__text_eval(const tt_term *term, const tt_run_eval *eval, int64_t steps,
-                   int width, tt_str *out);
+void tt__progress_text_facts(const tt_term *term, const tt_run_facts *facts,
+                             int width, tt_str *out);
+void tt__progress_text_first(double loss, int64_t steps, int width,
+                             tt_str *out);
+void tt__progress_text_point(const tt_run_point *point, const char *unit,
+                             tt_str *out);
+void tt__progress_text_eval(const tt_term *term, const tt_run_eval *eval,
+                            int64_t steps, int width, tt_str *out);
 typedef struct tt_told {
     tt_run_text kind;
     int64_t step;
     const char *text;
 } tt_told;
-void tt__text_note(const tt_term *term, const tt_told *told, int width,
-                   tt_str *out);
-void tt__text_end(const tt_term *term, const tt_run_end *end,
-                  const tt_live *live, int width, tt_str *out);
-void tt__text_ranks(const tt_term *term, const tt_ranks *ranks, int width,
-                    tt_str *out);
+void tt__progress_text_note(const tt_term *term, const tt_told *told, int width,
+                            tt_str *out);
+void tt__progress_text_end(const tt_term *term, const tt_run_end *end,
+                           const tt_live *live, int width, tt_str *out);
+void tt__progress_text_ranks(const tt_term *term, const tt_ranks *ranks,
+                             int width, tt_str *out);
 // The curve and the last evaluation of a run that goes on.
 void tt__live_take_up(tt_live *live, const char *folder);
 

@@ -59,8 +59,8 @@ static void add_table(const tt_term *term, const tt_ranks *ranks,
         tt_str_addf(out, "  and %d more, in ranks.json\n", ranks->n - ROWS);
 }
 
-void tt__text_ranks(const tt_term *term, const tt_ranks *ranks, int width,
-                    tt_str *out)
+void tt__progress_text_ranks(const tt_term *term, const tt_ranks *ranks,
+                             int width, tt_str *out)
 {
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)

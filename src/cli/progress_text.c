@@ -86,8 +86,8 @@ static void size_rows(rows *r, const tt_run_facts *f)
     }
 }
 
-void tt__text_facts(const tt_term *term, const tt_run_facts *f, int width,
-                    tt_str *out)
+void tt__progress_text_facts(const tt_term *term, const tt_run_facts *f,
+                             int width, tt_str *out)
 {
     rows r = {.term = term, .width = width, .out = out};
     tt_str_addf(&r.value, "Tutti %s", TUTTI_VERSION);
@@ -115,7 +115,7 @@ static void add_percent(tt_str *out, const char *name, double fraction)
         tt_str_addf(out, "  %s %.2f%%", name, 100 * fraction);
 }
 
-void tt__text_first(double loss, int64_t steps, int width, tt_str *out)
+void tt__progress_text_first(double loss, int64_t steps, int width, tt_str *out)
 {
     tt_str line = {0};
     tt_str_addf(&line, "step 0/%lld  loss ", (long long)steps);
@@ -127,7 +127,8 @@ void tt__text_first(double loss, int64_t steps, int width, tt_str *out)
     tt_str_fini(&line);
 }
 
-void tt__text_point(const tt_run_point *p, const char *unit, tt_str *out)
+void tt__progress_text_point(const tt_run_point *p, const char *unit,
+                             tt_str *out)
 {
     tt_str_addf(out, "step %lld/%lld  loss ", (long long)p->step,
                 (long long)p->steps);
@@ -152,8 +153,8 @@ void tt__text_point(const tt_run_point *p, const char *unit, tt_str *out)
     tt_str_add(out, "\n");
 }
 
-void tt__text_eval(const tt_term *term, const tt_run_eval *e, int64_t steps,
-                   int width, tt_str *out)
+void tt__progress_text_eval(const tt_term *term, const tt_run_eval *e,
+                            int64_t steps, int width, tt_str *out)
 {
     tt_str line = {0}, folded = {0};
     tt_str_addf(&line, "eval %lld/%lld  loss ", (long long)e->step,
@@ -205,8 +206,8 @@ static void add_sample(const tt_term *term, const tt_told *told, int width,
     tt_str_fini(&line);
 }
 
-void tt__text_note(const tt_term *term, const tt_told *told, int width,
-                   tt_str *out)
+void tt__progress_text_note(const tt_term *term, const tt_told *told, int width,
+                            tt_str *out)
 {
     const bool is_warning = told->kind == TT_TEXT_WARNING;
     if (told->kind == TT_TEXT_SAMPLE) {
@@ -289,8 +290,8 @@ static void next_rows(rows *r, const char *folder, bool is_text)
     }
 }
 
-void tt__text_end(const tt_term *term, const tt_run_end *e, const tt_live *live,
-                  int width, tt_str *out)
+void tt__progress_text_end(const tt_term *term, const tt_run_end *e,
+                           const tt_live *live, int width, tt_str *out)
 {
     rows r = {.term = term, .width = width, .out = out};
     tt_str line = {0};
@@ -310,7 +311,7 @@ void tt__text_end(const tt_term *term, const tt_run_end *e, const tt_live *live,
     }
     stalls_row(&r, &e->time, e->ranks != NULL);
     if (e->ranks != NULL)
-        tt__text_ranks(term, e->ranks, width, out);
+        tt__progress_text_ranks(term, e->ranks, width, out);
     if (e->folder != NULL && e->reason != TT_RUN_FAILED) {
         tt_term_add_foreign(e->folder, false, &r.value);
         tt_str_add(&r.value, "/report.html");

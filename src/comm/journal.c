@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-void tt_journal_text(tt_event *event, const char *what, const char *where)
+void tt_journal_text(tt_journal_event *event, const char *what,
+                     const char *where)
 {
     snprintf(event->what, sizeof event->what, "%s", what);
     snprintf(event->where, sizeof event->where, "%s", where ? where : "");
 }
 
-void tt_journal_add(tt_journal *journal, const tt_event *event)
+void tt_journal_add(tt_journal *journal, const tt_journal_event *event)
 {
     if (journal == NULL)
         return;
@@ -21,7 +22,7 @@ void tt_journal_add(tt_journal *journal, const tt_event *event)
     atomic_store_explicit(&journal->n, n + 1, memory_order_release);
 }
 
-uint64_t tt_journal_last(const tt_journal *journal, tt_event *event_out)
+uint64_t tt_journal_last(const tt_journal *journal, tt_journal_event *event_out)
 {
     const uint64_t n = atomic_load_explicit(&journal->n, memory_order_acquire);
     if (n > 0)
@@ -31,7 +32,7 @@ uint64_t tt_journal_last(const tt_journal *journal, tt_event *event_out)
 
 void tt_journal_print_last(const tt_journal *journal, tt_str *out)
 {
-    tt_event e;
+    tt_journal_event e;
     if (tt_journal_last(journal, &e) == 0)
         return;
     tt_str_addf(out, " in %s", e.what);

@@ -84,8 +84,8 @@ tt_status tt_exec_drain_wait(const tt_exec *exec);
 tt_backend *tt_exec_backend(const tt_exec *exec);
 
 // A copy of a state, and the state as it was then; nobody waits for either.
-tt_status tt_exec_keep(tt_exec *exec, tt_val v);
-tt_status tt_exec_put_back(tt_exec *exec, tt_val v);
+tt_status tt_exec_save_value(tt_exec *exec, tt_val v);
+tt_status tt_exec_restore_value(tt_exec *exec, tt_val v);
 
 // One number, converted; a value of one element.
 tt_status tt_exec_set_scalar(tt_exec *exec, const char *name, double value);

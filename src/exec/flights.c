@@ -22,58 +22,60 @@ static void index_steps(const tt_plan *plan, const int32_t *step,
         first[s + 1] += first[s];
 }
 
-static void index_ends(const tt_plan *plan, tt__air *air, int32_t *end)
+static void index_ends(const tt_plan *plan, tt__exec_flights *flights,
+                       int32_t *end)
 {
     int32_t n = 0;
     for (int32_t f = 0; f < plan->n_flights; f++)
         end[f] = plan->flight[f].end;
-    index_steps(plan, end, air->first_end);
+    index_steps(plan, end, flights->first_end);
     for (int32_t s = 0; s <= plan->n_steps; s++)
         for (int32_t f = 0; f < plan->n_flights; f++)
             if (end[f] == s)
-                air->by_end[n++] = f;
+                flights->by_end[n++] = f;
 }
 
-tt_status tt__air_init(tt_exec *exec)
+tt_status tt__flights_init(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
-    tt__air *air = &exec->air;
-    const int64_t flights = plan->n_flights + 1, steps = plan->n_steps + 4;
-    const int64_t words = 4 * flights + 2 * steps;
-    air->key = tt_alloc(flights * (int64_t)sizeof(double));
-    air->is_begun = tt_alloc(flights);
-    air->begin = tt_alloc(words * (int64_t)sizeof(int32_t)); // all of these
-    if (air->key == NULL || air->is_begun == NULL || air->begin == NULL)
+    tt__exec_flights *flights = &exec->flights;
+    const int64_t n = plan->n_flights + 1, steps = plan->n_steps + 4;
+    const int64_t words = 4 * n + 2 * steps;
+    flights->key = tt_alloc(n * (int64_t)sizeof(double));
+    flights->is_begun = tt_alloc(n);
+    flights->begin = tt_alloc(words * (int64_t)sizeof(int32_t)); // all of these
+    if (flights->key == NULL || flights->is_begun == NULL ||
+        flights->begin == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for %d flights",
                        plan->n_flights);
-    air->order = air->begin + flights;
-    air->by_end = air->order + flights;
-    air->first_begin = air->by_end + flights;
-    air->first_end = air->first_begin + steps;
-    index_ends(plan, air, air->first_end + steps);
+    flights->order = flights->begin + n;
+    flights->by_end = flights->order + n;
+    flights->first_begin = flights->by_end + n;
+    flights->first_end = flights->first_begin + steps;
+    index_ends(plan, flights, flights->first_end + steps);
     for (int32_t f = 0; f < plan->n_flights; f++) {
-        air->begin[f] = plan->flight[f].begin;
-        air->order[f] = f;
+        flights->begin[f] = plan->flight[f].begin;
+        flights->order[f] = f;
     }
-    index_steps(plan, air->begin, air->first_begin);
+    index_steps(plan, flights->begin, flights->first_begin);
     return TT_OK;
 }
 
-void tt__air_fini(tt_exec *exec)
+void tt__flights_fini(tt_exec *exec)
 {
-    tt_free(exec->air.begin);
-    tt_free(exec->air.is_begun);
-    tt_free(exec->air.key);
+    tt_free(exec->flights.begin);
+    tt_free(exec->flights.is_begun);
+    tt_free(exec->flights.key);
 }
 
-void tt__air_order(tt_exec *exec)
+void tt__flights_order(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
-    tt__air *air = &exec->air;
+    tt__exec_flights *flights = &exec->flights;
     if (plan->flight_order != TT_ORDER_MAGNITUDE)
         return;
-    tt_plan_schedule(plan, air->key, air->begin, air->order);
-    index_steps(plan, air->begin, air->first_begin);
+    tt_plan_schedule(plan, flights->key, flights->begin, flights->order);
+    index_steps(plan, flights->begin, flights->first_begin);
 }
 
 // ---- magnitude -----------------------------------------------------------------
@@ -141,7 +143,7 @@ static tt_status weigh(tt_exec *exec, int32_t f)
     double sum = 0;
     for (int32_t i = 0; i < flight->n; i++)
         TT_TRY(weigh_step(exec, exec->plan->member[flight->first + i], &sum));
-    exec->air.key[f] = -sum;
+    exec->flights.key[f] = -sum;
     return TT_OK;
 }
 
@@ -198,7 +200,7 @@ static tt_status begin(tt_exec *exec, int32_t f, int32_t micro)
         wire->begin(wire->ctx, exec->plan, exec->backend, f, exec->args);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", exec->plan->flight[f].name);
-    exec->air.is_begun[f] = true;
+    exec->flights.is_begun[f] = true;
     return TT_OK;
 }
 
@@ -208,7 +210,7 @@ static tt_status finish(tt_exec *exec, int32_t f, int32_t micro)
     const tt_flight *flight = &exec->plan->flight[f];
     const double start = tt_clock_seconds();
     tt_flight_times times = {0};
-    exec->air.is_begun[f] = false;
+    exec->flights.is_begun[f] = false;
     const tt_status status = wire->finish(wire->ctx, exec->plan, f, &times);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", flight->name);
@@ -218,21 +220,22 @@ static tt_status finish(tt_exec *exec, int32_t f, int32_t micro)
     return check_members(exec, flight, micro);
 }
 
-tt_status tt__air_begin(tt_exec *exec, int32_t s, int32_t micro)
+tt_status tt__flights_begin(tt_exec *exec, int32_t s, int32_t micro)
 {
-    const tt__air *air = &exec->air;
+    const tt__exec_flights *flights = &exec->flights;
     const bool is_last = micro == exec->plan->n_micro - 1;
-    for (int32_t i = air->first_begin[s]; i < air->first_begin[s + 1]; i++)
-        if (is_last || !exec->plan->flight[air->order[i]].is_last_only)
-            TT_TRY(begin(exec, air->order[i], micro));
+    for (int32_t i = flights->first_begin[s]; i < flights->first_begin[s + 1];
+         i++)
+        if (is_last || !exec->plan->flight[flights->order[i]].is_last_only)
+            TT_TRY(begin(exec, flights->order[i], micro));
     return TT_OK;
 }
 
-tt_status tt__air_finish(tt_exec *exec, int32_t s, int32_t micro)
+tt_status tt__flights_finish(tt_exec *exec, int32_t s, int32_t micro)
 {
-    const tt__air *air = &exec->air;
-    for (int32_t i = air->first_end[s]; i < air->first_end[s + 1]; i++)
-        if (air->is_begun[air->by_end[i]])
-            TT_TRY(finish(exec, air->by_end[i], micro));
+    const tt__exec_flights *flights = &exec->flights;
+    for (int32_t i = flights->first_end[s]; i < flights->first_end[s + 1]; i++)
+        if (flights->is_begun[flights->by_end[i]])
+            TT_TRY(finish(exec, flights->by_end[i], micro));
     return TT_OK;
 }

@@ -36,17 +36,17 @@ static bool is_repeatable(const tt_step *step)
 // Whether the host does something between the step and the one before it.
 static bool is_cut(const tt_exec *exec, int32_t s)
 {
-    const tt__air *air = &exec->air;
-    return air->first_begin[s] != air->first_begin[s + 1] ||
-           air->first_end[s] != air->first_end[s + 1];
+    const tt__exec_flights *flights = &exec->flights;
+    return flights->first_begin[s] != flights->first_begin[s + 1] ||
+           flights->first_end[s] != flights->first_end[s + 1];
 }
 
 static void add_piece(tt_exec *exec, int32_t first, int32_t end)
 {
-    tt__piece *p = &exec->piece[exec->n_pieces];
+    tt__recording *p = &exec->piece[exec->n_pieces];
     if (end - first < LEAST_STEPS)
         return;
-    *p = (tt__piece){.first = first, .end = end};
+    *p = (tt__recording){.first = first, .end = end};
     for (int32_t s = first; s < end; s++)
         p->differs =
             p->differs || exec->plan->step[s].accumulate == TT_ADD_AFTER_FIRST;
@@ -92,7 +92,7 @@ void tt__replay_fini(tt_exec *exec)
     exec->n_pieces = 0;
 }
 
-tt__piece *tt__piece_at(const tt_exec *exec, int32_t step)
+tt__recording *tt__recording_at(const tt_exec *exec, int32_t step)
 {
     int32_t low = 0, high = exec->n_pieces;
     while (low < high) {
@@ -108,7 +108,7 @@ tt__piece *tt__piece_at(const tt_exec *exec, int32_t step)
 }
 
 // Nothing is computed here, so nothing counts.
-static tt_status record(tt_exec *exec, tt__piece *p, int32_t micro,
+static tt_status record(tt_exec *exec, tt__recording *p, int32_t micro,
                         void **recording_out)
 {
     const tt_exec_stats before = exec->stats;
@@ -119,7 +119,7 @@ static tt_status record(tt_exec *exec, tt__piece *p, int32_t micro,
                                      recording_out);
 }
 
-tt_status tt__piece_run(tt_exec *exec, tt__piece *piece, int32_t micro)
+tt_status tt__recording_run(tt_exec *exec, tt__recording *piece, int32_t micro)
 {
     const int way = piece->differs && micro > 0 ? 1 : 0;
     void **recording = &piece->recording[way];

@@ -13,7 +13,7 @@ static tt_status copy(tt_exec *exec, tt_val v, bool is_back)
                           is_back ? kept : value, bytes);
 }
 
-tt_status tt_exec_keep(tt_exec *exec, tt_val v)
+tt_status tt_exec_save_value(tt_exec *exec, tt_val v)
 {
     const tt_operand *o = &exec->plan->home[v.id].operand;
     if (exec->kept == NULL)
@@ -28,13 +28,13 @@ tt_status tt_exec_keep(tt_exec *exec, tt_val v)
     return copy(exec, v, false);
 }
 
-tt_status tt_exec_put_back(tt_exec *exec, tt_val v)
+tt_status tt_exec_restore_value(tt_exec *exec, tt_val v)
 {
     TT_TRY(tt__drain_hold(exec));
     return copy(exec, v, true);
 }
 
-void tt__kept_fini(tt_exec *exec)
+void tt__saved_values_fini(tt_exec *exec)
 {
     const int32_t n = exec->plan->graph->n_values;
     for (int32_t i = 0; exec->kept != NULL && i < n; i++)

@@ -16,7 +16,7 @@ static sigset_t held_set(void)
     return set;
 }
 
-void tt__signals_hold(int n_threads, sigset_t *before_out)
+void tt__exec_signals_hold(int n_threads, sigset_t *before_out)
 {
     const sigset_t held = held_set();
     (void)pthread_sigmask(SIG_BLOCK, &held, before_out);
@@ -28,7 +28,7 @@ void tt__signals_hold(int n_threads, sigset_t *before_out)
     }
 }
 
-void tt__signals_release(const sigset_t *before)
+void tt__exec_signals_release(const sigset_t *before)
 {
     (void)pthread_sigmask(SIG_SETMASK, before, NULL);
 }

@@ -18,7 +18,7 @@
 
 // Blocks signals on this thread and on the `n_threads` of its OpenMP team; the team keeps
 // them blocked for good. What this thread had blocked goes to `before_out`.
-void tt__signals_hold(int n_threads, sigset_t *before_out);
-void tt__signals_release(const sigset_t *before);
+void tt__exec_signals_hold(int n_threads, sigset_t *before_out);
+void tt__exec_signals_release(const sigset_t *before);
 
 #endif

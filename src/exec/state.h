@@ -21,7 +21,7 @@ typedef struct tt__host_kernel { // converts between a value's form and dense
 } tt__host_kernel;
 
 // Flights of the run, as arrays over flights and over steps.
-typedef struct tt__air {
+typedef struct tt__exec_flights {
     bool *is_begun;
     int32_t *begin, *order; // when; in which order
     int32_t *by_end;        // flights in the order of their ends
@@ -29,17 +29,17 @@ typedef struct tt__air {
     // same of `by_end`.
     int32_t *first_begin, *first_end;
     double *key; // by magnitude: minus the squares of the results
-} tt__air;
+} tt__exec_flights;
 
 // Steps one behind the other that a device can repeat by itself: all that is new in a
 // run is in its memory. What differs between micro-batches is whether they add.
-typedef struct tt__piece {
+typedef struct tt__recording {
     int32_t first, end;
     bool differs;   // the first micro-batch from others
     bool is_direct; // could not be recorded
     int32_t n_runs[2];
     void *recording[2];
-} tt__piece;
+} tt__recording;
 
 struct tt_exec {
     const tt_plan *plan;
@@ -50,7 +50,7 @@ struct tt_exec {
     char *shared, *memory;
     int64_t shared_bytes;
     char *on_host; // the arena of what is offloaded; NULL: nothing is
-    tt__air air;
+    tt__exec_flights flights;
     tt_args *args; // per step, addresses resolved
     void **address;
     tt__host_kernel *to_host, *from_host; // per value
@@ -65,7 +65,7 @@ struct tt_exec {
     int64_t n_runs;  // since creation: for messages
     int32_t *marked; // the step of each pair of marks; NULL: none are made
     int64_t n_marked;
-    tt__piece *piece; // in the order of their steps
+    tt__recording *piece; // in the order of their steps
     int32_t n_pieces;
 };
 
@@ -98,7 +98,7 @@ tt_status tt__drain_hold(tt_exec *exec);
 tt_status tt__host_source(tt_exec *exec, tt_val v, const void **from_out);
 
 void tt__lanes_fini(tt_exec *exec);
-void tt__kept_fini(tt_exec *exec);
+void tt__saved_values_fini(tt_exec *exec);
 
 // poison: fills all memory with NaN and puts guards after buffers.
 tt_status tt__poison(tt_exec *exec);
@@ -122,10 +122,11 @@ tt_status tt__marks_read(tt_exec *exec); // adds to the times of steps
 
 // replay: pieces are recorded the second time they run (the first time, libraries still
 // get memory and load kernels) and replayed from then on.
-tt_status tt__replay_init(tt_exec *exec); // after air
+tt_status tt__replay_init(tt_exec *exec); // after flights
 void tt__replay_fini(tt_exec *exec);
-tt__piece *tt__piece_at(const tt_exec *exec, int32_t step); // NULL: none begins
-tt_status tt__piece_run(tt_exec *exec, tt__piece *piece, int32_t micro);
+tt__recording *tt__recording_at(const tt_exec *exec,
+                                int32_t step); // NULL: none begins
+tt_status tt__recording_run(tt_exec *exec, tt__recording *piece, int32_t micro);
 
 // Steps [first, end), one by one.
 tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end,
@@ -138,12 +139,12 @@ void tt__record(tt_exec *exec, const tt__event *event);
 tt_status tt__check_finite(const tt_exec *exec, const tt_step *step,
                            int32_t micro);
 
-// air: flights. Those that begin before step `s` are begun; those that must be
+// flights: those that begin before step `s` are begun; those that must be
 // over before it are waited for.
-tt_status tt__air_init(tt_exec *exec);
-void tt__air_fini(tt_exec *exec);
-void tt__air_order(tt_exec *exec); // before a run
-tt_status tt__air_begin(tt_exec *exec, int32_t s, int32_t micro);
-tt_status tt__air_finish(tt_exec *exec, int32_t s, int32_t micro);
+tt_status tt__flights_init(tt_exec *exec);
+void tt__flights_fini(tt_exec *exec);
+void tt__flights_order(tt_exec *exec); // before a run
+tt_status tt__flights_begin(tt_exec *exec, int32_t s, int32_t micro);
+tt_status tt__flights_finish(tt_exec *exec, int32_t s, int32_t micro);
 
 #endif

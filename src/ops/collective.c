@@ -35,7 +35,7 @@ static void reduction_work(const tt_op_io *io, int p, tt_cost *cost)
 
 static tt_status infer_all_reduce(tt_op_io *io)
 {
-    return tt__comm_infer(&tt_op_all_reduce, io);
+    return tt__infer_comm(&tt_op_all_reduce, io);
 }
 
 static void cost_all_reduce(const tt_op_io *io, int axis_size, tt_cost *cost)
@@ -47,7 +47,7 @@ static void cost_all_reduce(const tt_op_io *io, int axis_size, tt_cost *cost)
 static tt_status infer_all_gather(tt_op_io *io)
 {
     const tt_comm_params *p = io->params;
-    return tt__comm_infer_factor(&tt_op_all_gather, io, p->factor);
+    return tt__infer_comm_factor(&tt_op_all_gather, io, p->factor);
 }
 
 static void cost_all_gather(const tt_op_io *io, int axis_size, tt_cost *cost)
@@ -58,7 +58,7 @@ static void cost_all_gather(const tt_op_io *io, int axis_size, tt_cost *cost)
 static tt_status infer_reduce_scatter(tt_op_io *io)
 {
     const tt_comm_params *p = io->params;
-    return tt__comm_infer_factor(&tt_op_reduce_scatter, io, p->factor);
+    return tt__infer_comm_factor(&tt_op_reduce_scatter, io, p->factor);
 }
 
 static void cost_reduce_scatter(const tt_op_io *io, int axis_size,
@@ -71,8 +71,8 @@ static void cost_reduce_scatter(const tt_op_io *io, int axis_size,
 static tt_status infer_all_to_all(tt_op_io *io)
 {
     const tt_comm_params *p = io->params;
-    TT_TRY(tt__comm_infer_factor(&tt_op_all_to_all, io, p->factor));
-    return tt__comm_infer_factor(&tt_op_all_to_all, io, p->to);
+    TT_TRY(tt__infer_comm_factor(&tt_op_all_to_all, io, p->factor));
+    return tt__infer_comm_factor(&tt_op_all_to_all, io, p->to);
 }
 
 static void cost_all_to_all(const tt_op_io *io, int axis_size, tt_cost *cost)
@@ -83,7 +83,7 @@ static void cost_all_to_all(const tt_op_io *io, int axis_size, tt_cost *cost)
 static tt_status infer_take(tt_op_io *io)
 {
     const tt_comm_params *p = io->params;
-    return tt__comm_infer_factor(&tt_op_take, io, p->factor);
+    return tt__infer_comm_factor(&tt_op_take, io, p->factor);
 }
 
 // A block of what the rank has already: a view where the split factor is the first
@@ -104,7 +104,7 @@ static bool view_take(const tt_site *site, int i, int64_t *stride_out,
 
 static tt_status infer_keep_first(tt_op_io *io)
 {
-    return tt__comm_infer(&tt_op_keep_first, io);
+    return tt__infer_comm(&tt_op_keep_first, io);
 }
 
 // Each rank keeps or clears what it has: nothing is sent.

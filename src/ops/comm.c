@@ -283,7 +283,7 @@ void tt_place_like(tt_builder *b, tt_val dst, tt_val src, int axis)
     }
 }
 
-tt_status tt__comm_infer(const tt_op_def *op, tt_op_io *io)
+tt_status tt__infer_comm(const tt_op_def *op, tt_op_io *io)
 {
     if (io->n_in != 1)
         return tt_fail(TT_ERR_ARG, "%s: takes one input, not %d", op->name,
@@ -294,10 +294,10 @@ tt_status tt__comm_infer(const tt_op_def *op, tt_op_io *io)
     return TT_OK;
 }
 
-tt_status tt__comm_infer_factor(const tt_op_def *op, tt_op_io *io,
+tt_status tt__infer_comm_factor(const tt_op_def *op, tt_op_io *io,
                                 const char *factor)
 {
-    TT_TRY(tt__comm_infer(op, io));
+    TT_TRY(tt__infer_comm(op, io));
     if (factor == NULL || tt_shape_find(&io->in[0].shape, factor) < 0)
         return tt_fail(TT_ERR_ARG, "%s: the input has no factor '%s'", op->name,
                        factor == NULL ? "" : factor);

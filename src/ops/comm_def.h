@@ -6,8 +6,8 @@
 #include "ops/comm.h"
 
 // The output is what the input is; with `factor`: which must have that factor.
-tt_status tt__comm_infer(const tt_op_def *op, tt_op_io *io);
-tt_status tt__comm_infer_factor(const tt_op_def *op, tt_op_io *io,
+tt_status tt__infer_comm(const tt_op_def *op, tt_op_io *io);
+tt_status tt__infer_comm_factor(const tt_op_def *op, tt_op_io *io,
                                 const char *factor);
 
 // The gradient of any change of placement: brings dy to where the gradient of x

@@ -28,7 +28,7 @@ static void move_cost(const tt_op_io *io, double wire, double messages,
 
 static tt_status infer_shift(tt_op_io *io)
 {
-    return tt__comm_infer(&tt_op_shift, io);
+    return tt__infer_comm(&tt_op_shift, io);
 }
 
 static void cost_shift(const tt_op_io *io, int axis_size, tt_cost *cost)
@@ -41,13 +41,13 @@ static void cost_shift(const tt_op_io *io, int axis_size, tt_cost *cost)
 static tt_status infer_halo(tt_op_io *io)
 {
     const tt_comm_params *p = io->params;
-    return tt__comm_infer_factor(&tt_op_halo, io, p->factor);
+    return tt__infer_comm_factor(&tt_op_halo, io, p->factor);
 }
 
 static tt_status infer_halo_add(tt_op_io *io)
 {
     const tt_comm_params *p = io->params;
-    return tt__comm_infer_factor(&tt_op_halo_add, io, p->factor);
+    return tt__infer_comm_factor(&tt_op_halo_add, io, p->factor);
 }
 
 // Windows that skip entries may be smaller than the block.
@@ -71,7 +71,7 @@ static void cost_halo_add(const tt_op_io *io, int axis_size, tt_cost *cost)
 
 static tt_status infer_send(tt_op_io *io)
 {
-    return tt__comm_infer(&tt_op_send, io);
+    return tt__infer_comm(&tt_op_send, io);
 }
 
 static tt_status grad_send(tt_builder *b, const tt_node *node,
@@ -91,7 +91,7 @@ static void cost_send(const tt_op_io *io, int axis_size, tt_cost *cost)
 
 static tt_status infer_recv(tt_op_io *io)
 {
-    return tt__comm_infer(&tt_op_recv, io);
+    return tt__infer_comm(&tt_op_recv, io);
 }
 
 static tt_status grad_recv(tt_builder *b, const tt_node *node,

@@ -32,7 +32,7 @@ typedef struct work {
     tt__reads *reads;  // per old value
     bool *is_taken;    // per old node
     int32_t *group_of; // per old node: 1 + group; 0: none
-    tt__group *group;
+    tt__fusion *group;
     int32_t n_groups;
     tt_val *kept; // per old value: the same in the new graph; TT_NONE: not yet
     tt_val *in;   // room for one node's inputs
@@ -63,7 +63,7 @@ static void count_reads(work *w)
     }
 }
 
-static bool is_member(const tt__group *group, int32_t n)
+static bool is_member(const tt__fusion *group, int32_t n)
 {
     for (int i = 0; i < group->n_nodes; i++)
         if (group->node[i] == n)
@@ -73,7 +73,7 @@ static bool is_member(const tt__group *group, int32_t n)
 
 // Whether the new node can stand where the group says: behind all that it reads, in
 // front of all who read what it makes.
-static bool is_in_order(const work *w, const tt__group *group)
+static bool is_in_order(const work *w, const tt__fusion *group)
 {
     const tt_graph *g = w->old;
     for (int i = group->n_in - 1; i >= 0; i--)
@@ -92,7 +92,7 @@ static bool is_in_order(const work *w, const tt__group *group)
     return true;
 }
 
-static void take(work *w, const tt__group *group)
+static void take(work *w, const tt__fusion *group)
 {
     w->group[w->n_groups++] = *group;
     for (int i = 0; i < group->n_nodes; i++) {
@@ -121,7 +121,7 @@ static void look(work *w, const tt_fuse_params *params)
         if (!is_wanted(params, p))
             continue;
         for (int32_t n = 0; n < w->old->n_nodes; n++) {
-            tt__group group = {0};
+            tt__fusion group = {0};
             p->match(&m, n, &group);
             if (group.op != NULL && is_in_order(w, &group))
                 take(w, &group);
@@ -149,7 +149,7 @@ static tt_status keep_leaf(work *w, int32_t v)
     return tt__copy_leaf(&w->b, w->old, v, w->kept);
 }
 
-static tt_status do_group(work *w, const tt__group *group)
+static tt_status do_group(work *w, const tt__fusion *group)
 {
     tt_val out[TT_MAX_OUT];
     for (int i = 0; i < group->n_in; i++)
@@ -173,7 +173,7 @@ static tt_status do_node(work *w, int32_t n)
 {
     const tt_node *node = &w->old->node[n];
     if (w->group_of[n] != 0) {
-        const tt__group *group = &w->group[w->group_of[n] - 1];
+        const tt__fusion *group = &w->group[w->group_of[n] - 1];
         return n == group->at ? do_group(w, group) : TT_OK;
     }
     read_inputs(w, node->in, node->n_in);

@@ -18,7 +18,7 @@ bool tt_fuse_wants_any(const tt_fuse_params *params);
 enum { TT__FUSE_IN = 6, TT__FUSE_OUT = 4, TT__FUSE_NODES = 4 };
 
 // Nodes that one fused node replaces.
-typedef struct tt__group {
+typedef struct tt__fusion {
     const tt_op_def *op;
     const void *params;
     int32_t node[TT__FUSE_NODES]; // members; the first lends origin and phase
@@ -28,7 +28,7 @@ typedef struct tt__group {
     int n_in;
     tt_val out[TT__FUSE_OUT]; // what they replace; TT_NONE: nothing
     int n_out;
-} tt__group;
+} tt__fusion;
 
 typedef struct tt__reads { // of a value
     int32_t n;             // readers, outputs of the graph included
@@ -44,7 +44,7 @@ typedef struct tt__matcher {
 // Fills the group, whose operator is NULL, if a pattern has its first node here. What
 // it says about order is checked by the caller.
 typedef void tt__match_fn(const tt__matcher *m, int32_t node,
-                          tt__group *group_out);
+                          tt__fusion *group_out);
 
 typedef struct tt__pattern {
     const tt_op_def *op; // that the device must want

@@ -79,7 +79,7 @@ static int32_t find_sums(const tt__matcher *m, tt_val v)
     return tt_shape_same_dims(&sums->shape, &column) ? n : -1;
 }
 
-static void match_norm(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_norm(const tt__matcher *m, int32_t n, tt__fusion *group)
 {
     static const tt_norm_grad_params params[2][2] = {
         {{false, false}, {false, true}}, {{true, false}, {true, true}}};
@@ -97,7 +97,7 @@ static void match_norm(const tt__matcher *m, int32_t n, tt__group *group)
     const int32_t add = find_addition(m, x->out[0], &plus);
     const tt_val dx = add < 0 ? x->out[0] : node_at(m, add)->out[0];
     const int32_t sums = find_sums(m, dx);
-    *group = (tt__group){
+    *group = (tt__fusion){
         .op = &tt_op_norm_grad,
         .params = &params[weights->n_out > 1][sums >= 0],
         .node = {n, w},
@@ -144,7 +144,7 @@ static tt_val factor_of(const tt__matcher *m, tt_val v)
     return v;
 }
 
-static void match_loss(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_loss(const tt__matcher *m, int32_t n, tt__fusion *group)
 {
     enum { SUM, COUNT, LSE };
     if (!is_free(m, n, &tt_op_cross_entropy))
@@ -160,16 +160,17 @@ static void match_loss(const tt__matcher *m, int32_t n, tt__group *group)
         m->reads[forward->out[LSE].id].n != 1)
         return;
     const tt_val factor = factor_of(m, grad->in[3]);
-    *group = (tt__group){.op = &tt_op_cross_entropy_step,
-                         .params = forward->params,
-                         .node = {n, hits, back},
-                         .n_nodes = 3,
-                         .at = n,
-                         .in = {forward->in[0], forward->in[1], factor},
-                         .n_in = tt_is(factor) ? 3 : 2,
-                         .out = {grad->out[0], forward->out[SUM],
-                                 forward->out[COUNT], node_at(m, hits)->out[0]},
-                         .n_out = 4};
+    *group =
+        (tt__fusion){.op = &tt_op_cross_entropy_step,
+                     .params = forward->params,
+                     .node = {n, hits, back},
+                     .n_nodes = 3,
+                     .at = n,
+                     .in = {forward->in[0], forward->in[1], factor},
+                     .n_in = tt_is(factor) ? 3 : 2,
+                     .out = {grad->out[0], forward->out[SUM],
+                             forward->out[COUNT], node_at(m, hits)->out[0]},
+                     .n_out = 4};
 }
 
 // ---- products ------------------------------------------------------------
@@ -193,7 +194,7 @@ static int32_t index_of(const tt__matcher *m, const tt_node *node)
     return node == NULL ? -1 : (int32_t)(node - m->g->node);
 }
 
-static void match_add(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_add(const tt__matcher *m, int32_t n, tt__fusion *group)
 {
     if (!is_free(m, n, &tt_op_add))
         return;
@@ -206,21 +207,21 @@ static void match_add(const tt__matcher *m, int32_t n, tt__group *group)
     const tt_node *product = node_at(m, last);
     if (product->phase != add->phase)
         return;
-    *group = (tt__group){.op = &tt_op_matmul_add,
-                         .params = product->params,
-                         .node = {last, n},
-                         .n_nodes = 2,
-                         .at = n,
-                         .in = {product->in[0], product->in[1],
-                                product->n_in > 2 ? product->in[2] : TT_NONE,
-                                add->in[last == a ? 1 : 0]},
-                         .n_in = 4,
-                         .out = {add->out[0]},
-                         .n_out = 1};
+    *group = (tt__fusion){.op = &tt_op_matmul_add,
+                          .params = product->params,
+                          .node = {last, n},
+                          .n_nodes = 2,
+                          .at = n,
+                          .in = {product->in[0], product->in[1],
+                                 product->n_in > 2 ? product->in[2] : TT_NONE,
+                                 add->in[last == a ? 1 : 0]},
+                          .n_in = 4,
+                          .out = {add->out[0]},
+                          .n_out = 1};
 }
 
 // The same of a product in 8 bits.
-static void match_add_fp8(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_add_fp8(const tt__matcher *m, int32_t n, tt__fusion *group)
 {
     tt_val plus = TT_NONE;
     if (!is_free(m, n, &tt_op_matmul_fp8))
@@ -232,21 +233,21 @@ static void match_add_fp8(const tt__matcher *m, int32_t n, tt__group *group)
         node_at(m, add)->phase != product->phase)
         return;
     const bool has_bias = product->n_in > TT_M8_BIAS;
-    *group = (tt__group){.op = &tt_op_matmul_fp8,
-                         .params = product->params,
-                         .node = {n, add},
-                         .n_nodes = 2,
-                         .at = add,
-                         .in = {product->in[TT_M8_A], product->in[TT_M8_B],
-                                product->in[TT_M8_UNITS],
-                                has_bias ? product->in[TT_M8_BIAS] : TT_NONE,
-                                TT_NONE, plus},
-                         .n_in = TT_M8_N,
-                         .out = {node_at(m, add)->out[0]},
-                         .n_out = 1};
+    *group = (tt__fusion){.op = &tt_op_matmul_fp8,
+                          .params = product->params,
+                          .node = {n, add},
+                          .n_nodes = 2,
+                          .at = add,
+                          .in = {product->in[TT_M8_A], product->in[TT_M8_B],
+                                 product->in[TT_M8_UNITS],
+                                 has_bias ? product->in[TT_M8_BIAS] : TT_NONE,
+                                 TT_NONE, plus},
+                          .n_in = TT_M8_N,
+                          .out = {node_at(m, add)->out[0]},
+                          .n_out = 1};
 }
 
-static void match_gelu(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_gelu(const tt__matcher *m, int32_t n, tt__fusion *group)
 {
     if (!is_free(m, n, &tt_op_gelu_grad))
         return;
@@ -257,18 +258,18 @@ static void match_gelu(const tt__matcher *m, int32_t n, tt__group *group)
         (product->n_in > 2 && tt_is(product->in[2])) ||
         product->phase != grad->phase)
         return;
-    *group = (tt__group){.op = &tt_op_matmul_gelu_grad,
-                         .params = product->params,
-                         .node = {index_of(m, product), n},
-                         .n_nodes = 2,
-                         .at = n,
-                         .in = {product->in[0], product->in[1], grad->in[0]},
-                         .n_in = 3,
-                         .out = {grad->out[0]},
-                         .n_out = 1};
+    *group = (tt__fusion){.op = &tt_op_matmul_gelu_grad,
+                          .params = product->params,
+                          .node = {index_of(m, product), n},
+                          .n_nodes = 2,
+                          .at = n,
+                          .in = {product->in[0], product->in[1], grad->in[0]},
+                          .n_in = 3,
+                          .out = {grad->out[0]},
+                          .n_out = 1};
 }
 
-static void match_bias(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_bias(const tt__matcher *m, int32_t n, tt__fusion *group)
 {
     if (!is_free(m, n, &tt_op_matmul_grad_w))
         return;
@@ -277,22 +278,22 @@ static void match_bias(const tt__matcher *m, int32_t n, tt__group *group)
     if (b < 0)
         return;
     const tt_node *bias = node_at(m, b);
-    *group = (tt__group){.op = &tt_op_matmul_grad_both,
-                         .params = weight->params,
-                         .node = {n, b},
-                         .n_nodes = 2,
-                         .at = max_of(n, b),
-                         .in = {weight->in[0], weight->in[1],
-                                weight->n_in > 2 ? weight->in[2] : TT_NONE,
-                                bias->n_in > 1 ? bias->in[1] : TT_NONE},
-                         .n_in = 4,
-                         .out = {weight->out[0], bias->out[0]},
-                         .n_out = 2};
+    *group = (tt__fusion){.op = &tt_op_matmul_grad_both,
+                          .params = weight->params,
+                          .node = {n, b},
+                          .n_nodes = 2,
+                          .at = max_of(n, b),
+                          .in = {weight->in[0], weight->in[1],
+                                 weight->n_in > 2 ? weight->in[2] : TT_NONE,
+                                 bias->n_in > 1 ? bias->in[1] : TT_NONE},
+                          .n_in = 4,
+                          .out = {weight->out[0], bias->out[0]},
+                          .n_out = 2};
 }
 
 // A gradient that is packed and summed over its rows, and the gradient of GELU before it
 // where nobody else reads what that makes.
-static void match_pack(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_pack(const tt__matcher *m, int32_t n, tt__fusion *group)
 {
     if (!is_free(m, n, &tt_op_fp8_pack))
         return;
@@ -308,24 +309,24 @@ static void match_pack(const tt__matcher *m, int32_t n, tt__group *group)
         m->reads[x.id].n == 2 && is_free(m, g, &tt_op_gelu_grad) &&
         ((const tt_gelu_params *)node_at(m, g)->params)->form == TT_GELU_TANH &&
         node_at(m, g)->phase == pack->phase;
-    *group = (tt__group){.op = &tt_op_fp8_pack_grad,
-                         .params = p,
-                         .node = {n, b, g},
-                         .n_nodes = has_gelu ? 3 : 2,
-                         .at = n,
-                         .in = {has_gelu ? node_at(m, g)->in[1] : x,
-                                pack->in[TT_Q_UNITS],
-                                has_gelu ? node_at(m, g)->in[0] : TT_NONE,
-                                bias->n_in > 1 ? bias->in[1] : TT_NONE},
-                         .n_in = TT_QG_N,
-                         .out = {bias->out[0], pack->out[TT_Q_ROWS],
-                                 pack->out[TT_Q_TURNED], pack->out[TT_Q_PEAK]},
-                         .n_out = TT_QG_N_OUT};
+    *group = (tt__fusion){.op = &tt_op_fp8_pack_grad,
+                          .params = p,
+                          .node = {n, b, g},
+                          .n_nodes = has_gelu ? 3 : 2,
+                          .at = n,
+                          .in = {has_gelu ? node_at(m, g)->in[1] : x,
+                                 pack->in[TT_Q_UNITS],
+                                 has_gelu ? node_at(m, g)->in[0] : TT_NONE,
+                                 bias->n_in > 1 ? bias->in[1] : TT_NONE},
+                          .n_in = TT_QG_N,
+                          .out = {bias->out[0], pack->out[TT_Q_ROWS],
+                                  pack->out[TT_Q_TURNED], pack->out[TT_Q_PEAK]},
+                          .n_out = TT_QG_N_OUT};
 }
 
 // ---- convolutions --------------------------------------------------------
 
-static void match_relu(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_relu(const tt__matcher *m, int32_t n, tt__fusion *group)
 {
     if (!is_free(m, n, &tt_op_conv))
         return;
@@ -334,19 +335,19 @@ static void match_relu(const tt__matcher *m, int32_t n, tt__group *group)
     if (m->reads[conv->out[0].id].n != 1 || !is_free(m, next, &tt_op_relu) ||
         node_at(m, next)->phase != conv->phase)
         return;
-    *group = (tt__group){.op = &tt_op_conv_relu,
-                         .params = conv->params,
-                         .node = {n, next},
-                         .n_nodes = 2,
-                         .at = next,
-                         .in = {conv->in[0], conv->in[1],
-                                conv->n_in > 2 ? conv->in[2] : TT_NONE},
-                         .n_in = conv->n_in,
-                         .out = {node_at(m, next)->out[0]},
-                         .n_out = 1};
+    *group = (tt__fusion){.op = &tt_op_conv_relu,
+                          .params = conv->params,
+                          .node = {n, next},
+                          .n_nodes = 2,
+                          .at = next,
+                          .in = {conv->in[0], conv->in[1],
+                                 conv->n_in > 2 ? conv->in[2] : TT_NONE},
+                          .n_in = conv->n_in,
+                          .out = {node_at(m, next)->out[0]},
+                          .n_out = 1};
 }
 
-static void match_images(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_images(const tt__matcher *m, int32_t n, tt__fusion *group)
 {
     if (!is_free(m, n, &tt_op_conv_grad_x))
         return;
@@ -355,18 +356,18 @@ static void match_images(const tt__matcher *m, int32_t n, tt__group *group)
     const int32_t add = find_addition(m, grad->out[0], &plus);
     if (add < 0 || node_at(m, add)->phase != grad->phase)
         return;
-    *group = (tt__group){.op = &tt_op_conv_grad_x_add,
-                         .params = grad->params,
-                         .node = {n, add},
-                         .n_nodes = 2,
-                         .at = add,
-                         .in = {plus, grad->in[0], grad->in[1], grad->in[2]},
-                         .n_in = 4,
-                         .out = {node_at(m, add)->out[0]},
-                         .n_out = 1};
+    *group = (tt__fusion){.op = &tt_op_conv_grad_x_add,
+                          .params = grad->params,
+                          .node = {n, add},
+                          .n_nodes = 2,
+                          .at = add,
+                          .in = {plus, grad->in[0], grad->in[1], grad->in[2]},
+                          .n_in = 4,
+                          .out = {node_at(m, add)->out[0]},
+                          .n_out = 1};
 }
 
-static void match_masks(const tt__matcher *m, int32_t n, tt__group *group)
+static void match_masks(const tt__matcher *m, int32_t n, tt__fusion *group)
 {
     if (!is_free(m, n, &tt_op_relu_grad))
         return;
@@ -375,15 +376,15 @@ static void match_masks(const tt__matcher *m, int32_t n, tt__group *group)
     if (b < 0)
         return;
     const tt_node *bias = node_at(m, b);
-    *group = (tt__group){.op = &tt_op_relu_grad_bias,
-                         .node = {n, b},
-                         .n_nodes = 2,
-                         .at = n,
-                         .in = {relu->in[0], relu->in[1],
-                                bias->n_in > 1 ? bias->in[1] : TT_NONE},
-                         .n_in = 1 + bias->n_in,
-                         .out = {relu->out[0], bias->out[0]},
-                         .n_out = 2};
+    *group = (tt__fusion){.op = &tt_op_relu_grad_bias,
+                          .node = {n, b},
+                          .n_nodes = 2,
+                          .at = n,
+                          .in = {relu->in[0], relu->in[1],
+                                 bias->n_in > 1 ? bias->in[1] : TT_NONE},
+                          .n_in = 1 + bias->n_in,
+                          .out = {relu->out[0], bias->out[0]},
+                          .n_out = 2};
 }
 
 const tt__pattern tt__patterns[] = {

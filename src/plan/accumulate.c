@@ -26,7 +26,7 @@ static bool same_dims(const tt_operand *a, const tt_operand *b)
            tt_shape_same_dims(&a->local.shape, &b->local.shape);
 }
 
-void tt__sum_wish(tt__lower *l, tt_val v, tt_operand *form)
+void tt__accumulate_wish(tt__lower *l, tt_val v, tt_operand *form)
 {
     const tt_node *node = sum_node(l, v);
     const tt_ref *like = tt__home(l, node->out[0]);
@@ -71,8 +71,8 @@ static tt_operand form_after(const tt__lower *l, const tt_node *node,
     return form;
 }
 
-tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
-                      const tt_choice *choice, tt_accumulate *mode_out)
+tt_status tt__accumulate_try(tt__lower *l, tt_val v, const tt_operand *form,
+                             const tt_choice *choice, tt_accumulate *mode_out)
 {
     const tt_node *node = sum_node(l, v);
     const bool is_first = tt__home(l, node->out[0])->buffer < 0;

@@ -159,9 +159,9 @@ tt_status tt__read_as(tt__lower *l, tt_val v, const tt_operand *form,
 // accumulate: in which form a term of a sum should be produced; and adding it to
 // the sum right there, if the kernel's answer allows. Sets is_summed and the
 // term's home then.
-void tt__sum_wish(tt__lower *l, tt_val v, tt_operand *form);
-tt_status tt__sum_try(tt__lower *l, tt_val v, const tt_operand *form,
-                      const tt_choice *choice, tt_accumulate *mode_out);
+void tt__accumulate_wish(tt__lower *l, tt_val v, tt_operand *form);
+tt_status tt__accumulate_try(tt__lower *l, tt_val v, const tt_operand *form,
+                             const tt_choice *choice, tt_accumulate *mode_out);
 
 // flight, lifetime, pack, sums
 tt_status tt__flights_make(tt__lower *l);

@@ -99,7 +99,7 @@ static void show_output(tt__lower *l, tt_val v, tt_operand *o)
         if (tt__state_block(l, v, &block))
             set_form(o, &block.operand);
     } else if (info->dest == TT__DEST_SUM) {
-        tt__sum_wish(l, v, o);
+        tt__accumulate_wish(l, v, o);
     }
 }
 
@@ -222,7 +222,8 @@ static tt_status bind_output(tt__lower *l, const tt_node *node,
         return bind_temporary(l, v, form, ref);
     }
     if (info->dest == TT__DEST_SUM)
-        TT_TRY(tt__sum_try(l, v, form, &step->choice, &step->accumulate));
+        TT_TRY(
+            tt__accumulate_try(l, v, form, &step->choice, &step->accumulate));
     if (!info->is_summed) {
         if (i == 0 && can_overwrite(l, node, site, &step->choice))
             *ref = (tt_ref){.buffer = l->ref[0].buffer, .operand = *form};

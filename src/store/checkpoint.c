@@ -93,7 +93,7 @@ static tt_status write_checkpoint(const tt_checkpoints *store, save *s)
         status = s->content.ready(s->content.user);
     if (status == TT_OK)
         status = tt__checkpoint_write(temporary, &s->content);
-    if (status == TT_OK && tt__steps_has(&store->bad, s->content.step) &&
+    if (status == TT_OK && tt__saved_steps_has(&store->bad, s->content.step) &&
         tt_file_exists(path))
         status = tt__checkpoint_set_aside(store->folder, s->content.step);
     if (status == TT_OK)
@@ -418,7 +418,7 @@ tt_status tt_checkpoints_reject(tt_checkpoints *store, int64_t step)
 {
     lock_idle(store);
     pthread_mutex_unlock(&store->mutex);
-    return tt__steps_add(&store->bad, step);
+    return tt__saved_steps_add(&store->bad, step);
 }
 
 tt_status tt_checkpoints_newest(tt_checkpoints *store, tt_str *notes,

@@ -12,7 +12,7 @@
 
 enum { NAME_BYTES = 32 };
 
-bool tt__steps_has(const tt__steps *steps, int64_t step)
+bool tt__saved_steps_has(const tt__steps *steps, int64_t step)
 {
     for (int64_t i = 0; i < steps->n; i++)
         if (steps->v[i] == step)
@@ -20,7 +20,7 @@ bool tt__steps_has(const tt__steps *steps, int64_t step)
     return false;
 }
 
-tt_status tt__steps_add(tt__steps *steps, int64_t step)
+tt_status tt__saved_steps_add(tt__steps *steps, int64_t step)
 {
     if (steps->n == steps->capacity) {
         const int64_t item = sizeof(*steps->v);
@@ -78,7 +78,7 @@ static int ascending(const void *a, const void *b)
 static tt_status add_step(void *user, const char *name)
 {
     const int64_t step = parse_step(name);
-    return step >= 0 ? tt__steps_add(user, step) : TT_OK;
+    return step >= 0 ? tt__saved_steps_add(user, step) : TT_OK;
 }
 
 tt_status tt__checkpoint_steps(const char *folder, tt__steps *steps)

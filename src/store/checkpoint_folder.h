@@ -16,8 +16,8 @@ typedef struct tt__steps {
     int64_t *v; // ascending; freed with tt_free
 } tt__steps;
 
-bool tt__steps_has(const tt__steps *steps, int64_t step);
-tt_status tt__steps_add(tt__steps *steps, int64_t step);
+bool tt__saved_steps_has(const tt__steps *steps, int64_t step);
+tt_status tt__saved_steps_add(tt__steps *steps, int64_t step);
 
 // FOLDER/NAME; fails when that is too long.
 tt_status tt__checkpoint_path(const char *folder, const char *name,

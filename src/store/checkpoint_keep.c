@@ -64,7 +64,7 @@ static tt_status keep_one(rule *r, const tt__steps *bad, int64_t limit,
                           int64_t step)
 {
     bool keeps = false;
-    if (tt__steps_has(bad, step))
+    if (tt__saved_steps_has(bad, step))
         return tt__checkpoint_set_aside(r->folder, step);
     if (step <= limit && r->newest < 0)
         r->newest = step;
@@ -82,7 +82,8 @@ tt_status tt__checkpoint_keep(const char *folder,
     tt_status status = tt__checkpoint_named(folder, "best", &r.best);
     if (status == TT_OK)
         status = tt__checkpoint_steps(folder, &steps);
-    if (status == TT_OK && (r.best > newest || tt__steps_has(bad, r.best))) {
+    if (status == TT_OK &&
+        (r.best > newest || tt__saved_steps_has(bad, r.best))) {
         status = tt__checkpoint_name(folder, "best", -1);
         r.best = -1;
     }
@@ -97,16 +98,16 @@ static tt_status cut_steps(const char *folder, const tt__steps *steps,
 {
     int64_t newest = -1, best = -1, latest = -1;
     for (int64_t i = 0; i < steps->n; i++)
-        if (steps->v[i] <= step && !tt__steps_has(bad, steps->v[i]))
+        if (steps->v[i] <= step && !tt__saved_steps_has(bad, steps->v[i]))
             newest = steps->v[i];
     TT_TRY(tt__checkpoint_named(folder, "best", &best));
     TT_TRY(tt__checkpoint_named(folder, "latest", &latest));
-    if (newest < best || tt__steps_has(bad, best))
+    if (newest < best || tt__saved_steps_has(bad, best))
         TT_TRY(tt__checkpoint_name(folder, "best", -1));
     if (newest != latest)
         TT_TRY(tt__checkpoint_name(folder, "latest", newest));
     for (int64_t i = steps->n; i-- > 0;) {
-        if (tt__steps_has(bad, steps->v[i]))
+        if (tt__saved_steps_has(bad, steps->v[i]))
             TT_TRY(tt__checkpoint_set_aside(folder, steps->v[i]));
         else if (steps->v[i] > step)
             TT_TRY(tt__checkpoint_remove(folder, steps->v[i]));

@@ -304,7 +304,7 @@ static tt_status try_step(looking *l, int64_t step, tt_checkpoint **out)
         return tt_fail_context(status, "%s", path);
     if (l->notes != NULL)
         tt_str_addf(l->notes, "%s is not used: %s\n", path, tt_error_message());
-    return l->bad != NULL ? tt__steps_add(l->bad, step) : TT_OK;
+    return l->bad != NULL ? tt__saved_steps_add(l->bad, step) : TT_OK;
 }
 
 static tt_status try_steps(looking *l, const tt__steps *steps, int64_t limit,
@@ -313,7 +313,8 @@ static tt_status try_steps(looking *l, const tt__steps *steps, int64_t limit,
     l->is_gone = false;
     for (int64_t i = steps->n; i-- > 0 && *out == NULL && !l->is_gone;) {
         const int64_t step = steps->v[i];
-        if (step <= limit && (l->bad == NULL || !tt__steps_has(l->bad, step)))
+        if (step <= limit &&
+            (l->bad == NULL || !tt__saved_steps_has(l->bad, step)))
             TT_TRY(try_step(l, step, out));
     }
     return TT_OK;

@@ -36,7 +36,7 @@ static void begin(void *user, const tt_safetensor *tensor)
     if (s->n == 0)
         tt_hasher_text(w->hasher, s->header);
     s->v[s->n++] = 0;
-    w->size = tt_sum_size(tensor->dtype);
+    w->size = tt_checksum_size(tensor->dtype);
     w->summed = 0;
 }
 
@@ -46,7 +46,7 @@ static void add_to_sum(writer *w, const char *bytes, int64_t n)
     if (w->sums == NULL || w->sums->n == 0)
         return;
     w->sums->v[w->sums->n - 1] +=
-        tt_sum(bytes, n / w->size, w->size, w->summed);
+        tt_checksum(bytes, n / w->size, w->size, w->summed);
     w->summed += n / w->size;
 }
 

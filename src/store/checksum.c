@@ -31,7 +31,7 @@ SUM_OF(uint16_t)
 SUM_OF(uint32_t)
 SUM_OF(uint64_t)
 
-uint64_t tt_sum(const void *data, int64_t n, int64_t size, int64_t first)
+uint64_t tt_checksum(const void *data, int64_t n, int64_t size, int64_t first)
 {
     switch (size) {
     case 8:
@@ -45,7 +45,7 @@ uint64_t tt_sum(const void *data, int64_t n, int64_t size, int64_t first)
     }
 }
 
-int64_t tt_sum_size(const char *dtype)
+int64_t tt_checksum_size(const char *dtype)
 {
     const int64_t bits = tt_safetensors_bits(dtype);
     return bits == 16 || bits == 32 || bits == 64 ? bits / 8 : 1;

@@ -11,9 +11,9 @@
 
 // Of `n` elements of `size` bytes (1, 2, 4 or 8), the first of which is element
 // `first` of its tensor. `data` may lie anywhere.
-uint64_t tt_sum(const void *data, int64_t n, int64_t size, int64_t first);
+uint64_t tt_checksum(const void *data, int64_t n, int64_t size, int64_t first);
 
 // Bytes that count as one element of a file's dtype: 1 for those of other sizes.
-int64_t tt_sum_size(const char *dtype);
+int64_t tt_checksum_size(const char *dtype);
 
 #endif

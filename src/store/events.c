@@ -359,7 +359,7 @@ static void skip(cursor *c, uint64_t n)
 }
 
 // Finds step and kind; false when it is no message.
-static bool read_message(const char *text, int64_t n, tt_event *event)
+static bool read_message(const char *text, int64_t n, tt_event_record *event)
 {
     cursor c = {(const unsigned char *)text, (const unsigned char *)text + n,
                 false};
@@ -391,7 +391,7 @@ static bool read_message(const char *text, int64_t n, tt_event *event)
     return !c.is_bad;
 }
 
-bool tt_events_next(const char *text, int64_t n, tt_event *out)
+bool tt_events_next(const char *text, int64_t n, tt_event_record *out)
 {
     if (n < FRAME)
         return false;
@@ -402,7 +402,7 @@ bool tt_events_next(const char *text, int64_t n, tt_event *out)
     if (masked(text, LENGTH) != read_fixed(text + LENGTH, CRC) ||
         masked(message, (int64_t)length) != read_fixed(message + length, CRC))
         return false;
-    tt_event event = {.record = text, .bytes = (int64_t)length + FRAME};
+    tt_event_record event = {.record = text, .bytes = (int64_t)length + FRAME};
     if (!read_message(message, (int64_t)length, &event))
         return false;
     *out = event;

@@ -34,13 +34,13 @@ typedef enum tt_event_kind {
     TT_EVENT_SUMMARY, // scalars, text, settings
 } tt_event_kind;
 
-typedef struct tt_event {
+typedef struct tt_event_record {
     const char *record; // all of it, with length and checksums
     int64_t bytes, step;
     tt_event_kind kind;
-} tt_event;
+} tt_event_record;
 
 // The record at `text`; false when no whole and undamaged one begins there.
-bool tt_events_next(const char *text, int64_t n, tt_event *out);
+bool tt_events_next(const char *text, int64_t n, tt_event_record *out);
 
 #endif

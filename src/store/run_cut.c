@@ -37,7 +37,7 @@ int64_t tt__run_whole_lines(const char *text, int64_t n)
 
 int64_t tt__run_whole_events(const char *text, int64_t n)
 {
-    tt_event event;
+    tt_event_record event;
     int64_t done = 0;
     while (tt_events_next(text + done, n - done, &event))
         done += event.bytes;
@@ -223,7 +223,7 @@ tt_status tt__run_name_events(const char *folder, char path[PATH_MAX])
 
 void tt__run_keep_events(const tt_str *text, int64_t limit, tt_str *out)
 {
-    tt_event event;
+    tt_event_record event;
     int64_t at = 0;
     tt_events_version(out, tt__run_wall());
     tt_events_restart(out, tt__run_wall(), 0);
@@ -236,7 +236,7 @@ void tt__run_keep_events(const tt_str *text, int64_t limit, tt_str *out)
 void tt__run_hash_events(const char *text, int64_t n, tt_hasher *hasher,
                          int64_t *bytes_out)
 {
-    tt_event event;
+    tt_event_record event;
     *bytes_out = 0;
     for (int64_t at = 0; tt_events_next(text + at, n - at, &event);
          at += event.bytes)
@@ -249,7 +249,7 @@ void tt__run_hash_events(const char *text, int64_t n, tt_hasher *hasher,
 // What was logged, up to the mark if it is right, else up to the step.
 static void keep_marked(const tt_str *text, const tt__run_cut *cut, tt_str *out)
 {
-    tt_event event;
+    tt_event_record event;
     tt_str logged = {0};
     for (int64_t at = 0;
          tt_events_next(tt_str_text(text) + at, text->n - at, &event);

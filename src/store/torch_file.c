@@ -56,7 +56,7 @@ static const tt__zip_entry *find(const reading *r, const char *name)
 {
     const char *whole =
         tt_arena_printf(r->file->arena, "%s/%s", r->prefix, name);
-    return whole != NULL ? tt__zip_find(&r->zip, whole) : NULL;
+    return whole != NULL ? tt__torch_zip_find(&r->zip, whole) : NULL;
 }
 
 static tt_status check_order(const reading *r)
@@ -287,7 +287,7 @@ static tt_status read_all(reading *r, const char *bytes, int64_t n)
                        "it: python3 -c 'import torch; torch.save(torch.load("
                        "\"OLD\", weights_only=True), \"NEW\")'",
                        r->name);
-    TT_TRY(tt__zip_read(bytes, n, r->name, r->file->arena, &r->zip));
+    TT_TRY(tt__torch_zip_read(bytes, n, r->name, r->file->arena, &r->zip));
     TT_TRY(find_pickle(r, &pickle));
     TT_TRY(check_order(r));
     TT_TRY(tt__pickle_read(pickle->data, pickle->bytes, r->name, r->file->arena,

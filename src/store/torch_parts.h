@@ -23,9 +23,9 @@ typedef struct tt__zip {
 } tt__zip;
 
 // `name` is what errors call the archive.
-tt_status tt__zip_read(const char *bytes, int64_t n, const char *name,
-                       tt_arena *arena, tt__zip *out);
-const tt__zip_entry *tt__zip_find(const tt__zip *zip, const char *name);
+tt_status tt__torch_zip_read(const char *bytes, int64_t n, const char *name,
+                             tt_arena *arena, tt__zip *out);
+const tt__zip_entry *tt__torch_zip_find(const tt__zip *zip, const char *name);
 
 // ---- torch_pickle.c ------------------------------------------------------
 

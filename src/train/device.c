@@ -62,8 +62,9 @@ static int64_t free_of(tt_backend *backend)
 static const char *against(const tt_job *job, const card *all)
 {
     tt_arena *arena = job->arena;
-    const char *name =
-        job->backend->def->links != NULL ? job->backend->def->links->name : "";
+    const char *name = job->backend->def->device_comm != NULL
+                           ? job->backend->def->device_comm->name
+                           : "";
     for (int32_t r = 0; r < job->peers.size; r++) {
         if (all[r].links == 0)
             return tt_arena_printf(arena, "rank %d has no %s", r, name);
@@ -90,7 +91,7 @@ static tt_status choose_way(tt_job *job, const card *all)
                        "transport=nccl: %s; leave it out, and collectives go "
                        "through the host's memory",
                        why);
-    tt_comm_wire_links(job->peers.wire, !is_host);
+    tt_comm_wire_by_devices(job->peers.wire, !is_host);
     job->is_linked = !is_host;
     if (is_host)
         job->peers.text = tt_arena_printf(
@@ -99,7 +100,7 @@ static tt_status choose_way(tt_job *job, const card *all)
     else
         job->peers.text = tt_arena_printf(
             job->arena, "%s; GPUs by %s %d.%d.%d", job->peers.text,
-            job->backend->def->links->name, all[0].links / 10000,
+            job->backend->def->device_comm->name, all[0].links / 10000,
             all[0].links / 100 % 100, all[0].links % 100);
     return job->peers.text == NULL ? TT_ERR_NOMEM : TT_OK;
 }
@@ -108,8 +109,8 @@ static card describe(tt_backend *backend)
 {
     card mine = {.free_bytes = free_of(backend)};
     memcpy(mine.id, backend->id, sizeof mine.id);
-    if (backend->def->links == NULL ||
-        backend->def->links->version(backend, &mine.links) != TT_OK)
+    if (backend->def->device_comm == NULL ||
+        backend->def->device_comm->version(backend, &mine.links) != TT_OK)
         mine.links = 0;
     return mine;
 }

@@ -136,7 +136,7 @@ static int64_t device_memory(const tt_job *job)
     const int64_t memory = job->backend->target.memory_bytes;
     int64_t links = 0;
     if (!job->is_linked || job->plan == NULL ||
-        tt_wire_links_bytes(job->plan, &links) != TT_OK)
+        tt_wire_device_bytes(job->plan, &links) != TT_OK)
         return memory;
     return memory > links ? memory - links : 1;
 }

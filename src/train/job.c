@@ -49,8 +49,8 @@ static tt_status keep_buffers(const tt_job *job, bool is_back)
     for (int64_t i = 0; job->guard && i < job->tensors.n; i++) {
         const tt_tensor *t = &job->tensors.v[i];
         if (t->role == TT_TENSOR_BUFFER)
-            TT_TRY(is_back ? tt_exec_put_back(job->exec, t->val)
-                           : tt_exec_keep(job->exec, t->val));
+            TT_TRY(is_back ? tt_exec_restore_value(job->exec, t->val)
+                           : tt_exec_save_value(job->exec, t->val));
     }
     return TT_OK;
 }

@@ -9,30 +9,31 @@
 
 // ---- names ---------------------------------------------------------------
 
-const char *tt_onnx_fresh(tt_onnx_work *w)
+const char *tt_port_onnx_fresh(tt_port_onnx_work *w)
 {
     return tt_arena_printf(w->o.arena, "t%d", w->n_fresh++);
 }
 
-const char *tt_onnx_in(const tt_onnx_work *w, const tt_node *node, int i)
+const char *tt_port_onnx_in(const tt_port_onnx_work *w, const tt_node *node,
+                            int i)
 {
     return i < node->n_in && tt_is(node->in[i]) ? w->name[node->in[i].id]
                                                 : NULL;
 }
 
-const char *tt_onnx_out(const tt_onnx_work *w, const tt_node *node)
+const char *tt_port_onnx_out(const tt_port_onnx_work *w, const tt_node *node)
 {
     return w->name[node->out[0].id];
 }
 
-void tt_onnx_emit(tt_onnx_work *w, const char *type, const char *a,
-                  const char *b, const char *out, tt_str *attributes)
+void tt_port_onnx_emit(tt_port_onnx_work *w, const char *type, const char *a,
+                       const char *b, const char *out, tt_str *attributes)
 {
     const char *in[] = {a, b, NULL};
     tt_onnx_node(&w->o, type, in, &out, 1, attributes);
 }
 
-static tt_status name_values(tt_onnx_work *w, tt_val logits)
+static tt_status name_values(tt_port_onnx_work *w, tt_val logits)
 {
     const tt_graph *g = w->graph;
     w->name =
@@ -63,13 +64,13 @@ static void mark_needed(const tt_graph *g, tt_val logits, bool *is_needed)
                 is_needed[g->value[g->node[n].in[i].id].node] = true;
 }
 
-static tt_status emit_nodes(tt_onnx_work *w, const bool *is_needed)
+static tt_status emit_nodes(tt_port_onnx_work *w, const bool *is_needed)
 {
     for (int32_t n = 0; n < w->graph->n_nodes; n++) {
         const tt_node *node = &w->graph->node[n];
         if (!is_needed[n])
             continue;
-        tt_onnx_emit_fn *emit = tt_onnx_emit_of(node->op->name);
+        tt_port_onnx_emit_fn *emit = tt_port_onnx_emit_of(node->op->name);
         if (emit == NULL)
             return tt_fail(TT_ERR_UNSUPPORTED,
                            "%s: the operator %s cannot be exported to ONNX; "
@@ -82,7 +83,7 @@ static tt_status emit_nodes(tt_onnx_work *w, const bool *is_needed)
 
 // ---- the ends ------------------------------------------------------------
 
-static tt_status add_weights(tt_onnx_work *w, const tt_port_model *model)
+static tt_status add_weights(tt_port_onnx_work *w, const tt_port_model *model)
 {
     for (int64_t i = 0; i < model->n; i++) {
         const tt_safetensor *t = &model->tensor[i];
@@ -95,8 +96,8 @@ static tt_status add_weights(tt_onnx_work *w, const tt_port_model *model)
     return TT_OK;
 }
 
-static tt_onnx_tensor end_of(const tt_onnx_work *w, tt_val v, const char *name,
-                             int64_t *dims)
+static tt_onnx_tensor end_of(const tt_port_onnx_work *w, tt_val v,
+                             const char *name, int64_t *dims)
 {
     const tt_shape *shape = &w->graph->value[v.id].type.shape;
     for (int d = 0; d < shape->ndim; d++)
@@ -104,7 +105,7 @@ static tt_onnx_tensor end_of(const tt_onnx_work *w, tt_val v, const char *name,
     return (tt_onnx_tensor){name, TT_ONNX_F32, shape->ndim, dims, NULL, 0};
 }
 
-static tt_status convert(tt_onnx_work *w, const tt_port_model *model,
+static tt_status convert(tt_port_onnx_work *w, const tt_port_model *model,
                          tt_val logits, const char *path)
 {
     int64_t in_dims[TT_MAX_DIMS], out_dims[TT_MAX_DIMS];
@@ -136,7 +137,7 @@ tt_status tt_port_write_onnx(const tt_port_model *model, const char *path)
         if (tt_safetensors_bits(model->tensor[i].dtype) < 32)
             return tt_fail(TT_ERR_ARG, "ONNX files are written in fp32; add "
                                        "precision=fp32");
-    tt_onnx_work w = {.graph = model->graph, .o.arena = tt_arena_create()};
+    tt_port_onnx_work w = {.graph = model->graph, .o.arena = tt_arena_create()};
     const tt_status status = w.o.arena == NULL
                                  ? tt_fail(TT_ERR_NOMEM, "no memory to export")
                                  : convert(&w, model, model->io.logits, path);

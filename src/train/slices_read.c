@@ -79,8 +79,8 @@ static void fetch(tt__loading *l, const tt_tensor *t, const tt__slice_place *p,
     else
         tt__slices_note(l, read_runs(l, part, p, size), true);
     for (int64_t i = 0; i < part->count && p->has_sum; i += part->run)
-        *sum += tt_sum(l->raw + i * size, part->run, size,
-                       tt_local_to_global(&part->local, i));
+        *sum += tt_checksum(l->raw + i * size, part->run, size,
+                            tt_local_to_global(&part->local, i));
     tt_tensor_convert(dtype, l->raw, t->dtype, l->own, part->count);
 }
 

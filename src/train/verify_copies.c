@@ -28,8 +28,8 @@ static tt_status sum_own(tt_job *job, const tt__taken *t, char *raw,
             tt__part_of(job->graph, tensor->val, job->peers.rank);
         TT_TRY(tt_exec_read(job->exec, tensor->val, raw));
         for (int64_t k = 0; k < p.count; k += p.run)
-            sum[i] += tt_sum(raw + k * size, p.run, size,
-                             tt_local_to_global(&p.local, k));
+            sum[i] += tt_checksum(raw + k * size, p.run, size,
+                                  tt_local_to_global(&p.local, k));
     }
     return TT_OK;
 }

@@ -27,7 +27,7 @@ static tt_status sum_up(tt_comm *comm, int times)
 {
     for (int k = 0; k < times; k++) {
         int32_t sum = comm->rank + 1;
-        tt_event e = {.step = 12, .number = k + 1};
+        tt_journal_event e = {.step = 12, .number = k + 1};
         tt_journal_text(&e, "all_reduce", "h.3.mlp");
         tt_journal_add(comm->journal, &e);
         const tt_coll_call call = {.kind = TT_ALL_REDUCE,

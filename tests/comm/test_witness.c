@@ -28,7 +28,7 @@ static void hear(int number, bool of_group, char heard[512])
     const pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
-        tt_event e = {.step = 12, .number = 183};
+        tt_journal_event e = {.step = 12, .number = 183};
         (void)setpgid(0, 0);
         (void)close(ends[0]);
         said = ends[1];

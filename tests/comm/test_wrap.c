@@ -74,7 +74,7 @@ static tt_status wrap_fault(tt_comm *below, const void *how, tt_comm **out)
 
 static tt_status wrap_trace(tt_comm *below, const void *how, tt_comm **out)
 {
-    return tt_trace_open(below, *(const int *)how, out);
+    return tt_comm_trace_open(below, *(const int *)how, out);
 }
 
 typedef struct sum_user {
@@ -284,7 +284,7 @@ static tt_status sum_and_look(tt_comm *comm, void *user)
     int64_t n = 0, messages = 0, bytes = 0;
     double last = 0;
     for (int64_t i = 0; i == 0 || i < n; i++) {
-        const tt_trace_event *e = tt_trace_event_of(comm, i, &n);
+        const tt_comm_trace_event *e = tt_comm_trace_event_of(comm, i, &n);
         messages += e->is_send;
         bytes += e->is_send ? e->bytes : 0;
         const int32_t peer = e->is_send ? comm->rank + 1 : comm->rank + 2;
@@ -317,7 +317,7 @@ TEST(trace_keeps_the_newest)
     tt_comm *below = NULL, *comm = NULL;
     int64_t n = 0;
     CHECK_OK(tt_self_open(1, &below));
-    CHECK_OK(tt_trace_open(below, 4, &comm));
+    CHECK_OK(tt_comm_trace_open(below, 4, &comm));
     for (int i = 0; i < 5; i++) {
         int32_t from = i, to = -1;
         tt_msg out = {.tag = i, .data = &from, .bytes = sizeof from};
@@ -325,9 +325,9 @@ TEST(trace_keeps_the_newest)
         CHECK_OK(tt_comm_swap(comm, &out, &in));
         CHECK(to == i);
     }
-    CHECK(tt_trace_event_of(comm, 0, &n)->number == 6);
-    CHECK(n == 4 && tt_trace_event_of(comm, 4, &n) == NULL);
-    CHECK(tt_trace_event_of(below, 0, &n) == NULL && n == 0);
+    CHECK(tt_comm_trace_event_of(comm, 0, &n)->number == 6);
+    CHECK(n == 4 && tt_comm_trace_event_of(comm, 4, &n) == NULL);
+    CHECK(tt_comm_trace_event_of(below, 0, &n) == NULL && n == 0);
     tt_comm_close(comm);
 }
 

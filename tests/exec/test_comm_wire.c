@@ -119,7 +119,7 @@ static void check_events(const tt_comm_wire *wire, const tt_plan *plan)
 static void check_journal(const tt_comm *comm, const char *what, int64_t number,
                           int64_t step, const char *where)
 {
-    tt_event last;
+    tt_journal_event last;
     CHECK(tt_journal_last(comm->journal, &last) > 0);
     CHECK_MSG(strcmp(last.what, what) == 0 && strcmp(last.where, where) == 0,
               "%s (%s)", last.what, last.where);
@@ -155,8 +155,9 @@ static tt_status count_and_tell(tt_comm *comm, void *user)
 
 TEST(a_wire_counts_and_tells_what_it_does)
 {
-    CHECK_OK(tt_team_run(RANKS, 1 << 20, count_and_tell, NULL));
-    CHECK_OK(tt_team_run(RANKS, 0, count_and_tell, NULL)); // nothing shared
+    CHECK_OK(tt_rank_threads_run(RANKS, 1 << 20, count_and_tell, NULL));
+    CHECK_OK(
+        tt_rank_threads_run(RANKS, 0, count_and_tell, NULL)); // nothing shared
     CHECK(tt_alloc_live() == 0);
 }
 
@@ -183,7 +184,7 @@ static tt_status keep_many(tt_comm *comm, void *user)
 
 TEST(the_newest_flights_are_kept)
 {
-    CHECK_OK(tt_team_run(1, 0, keep_many, NULL));
+    CHECK_OK(tt_rank_threads_run(1, 0, keep_many, NULL));
 }
 
 // ---- the host's own calls --------------------------------------------------------
@@ -219,7 +220,7 @@ static tt_status call_all(tt_comm *comm, void *user)
 
 TEST(the_host_may_call_collectives_too)
 {
-    CHECK_OK(tt_team_run(RANKS, 1 << 20, call_all, NULL));
+    CHECK_OK(tt_rank_threads_run(RANKS, 1 << 20, call_all, NULL));
 }
 
 // ---- errors ------------------------------------------------------------------------
@@ -261,7 +262,7 @@ static tt_status lose_one(tt_comm *comm, void *user)
 TEST(a_lost_rank_is_an_error_for_the_others_and_for_all_that_follows)
 {
     atomic_int n_ran = 0;
-    CHECK(tt_team_run(RANKS, 1 << 20, lose_one, &n_ran) == TT_ERR_IO);
+    CHECK(tt_rank_threads_run(RANKS, 1 << 20, lose_one, &n_ran) == TT_ERR_IO);
     CHECK(strcmp(tt_error_message(), "rank 1: the disk is full") == 0);
     CHECK(tt_alloc_live() == 0);
 }
@@ -292,7 +293,7 @@ static tt_status refuse(tt_comm *comm, void *user)
 
 TEST(what_a_wire_cannot_do_is_refused)
 {
-    CHECK_OK(tt_team_run(1, 0, refuse, NULL));
+    CHECK_OK(tt_rank_threads_run(1, 0, refuse, NULL));
     CHECK(tt_alloc_live() == 0);
 }
 
@@ -384,7 +385,7 @@ static tt_status leave_early(tt_comm *comm, void *user)
 
 TEST(a_rank_that_does_not_come_is_a_timeout)
 {
-    CHECK_OK(tt_team_run(2, 1 << 20, leave_early, NULL));
+    CHECK_OK(tt_rank_threads_run(2, 1 << 20, leave_early, NULL));
 }
 
 // ---- signals -----------------------------------------------------------------------

@@ -184,9 +184,9 @@ TEST(drained_states_are_not_overwritten_from_the_host)
     CHECK(device.n_held == 1);
     CHECK_OK(tt_exec_drain_wait(w.exec));
     CHECK(memcmp(&got, &then, sizeof got) == 0);
-    CHECK_OK(tt_exec_keep(w.exec, world_find(&w, "w2")));
+    CHECK_OK(tt_exec_save_value(w.exec, world_find(&w, "w2")));
     begin(&w, &got);
-    CHECK_OK(tt_exec_put_back(w.exec, world_find(&w, "w2")));
+    CHECK_OK(tt_exec_restore_value(w.exec, world_find(&w, "w2")));
     CHECK(device.n_held == 2);
     world_fini(&w);
 }

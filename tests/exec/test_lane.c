@@ -216,17 +216,17 @@ TEST(states_that_are_kept_come_back)
         const tt_val w1 = world_find(&w, "w1");
         world_read(&w, "w1", before);
         device.n_copied = 0;
-        CHECK_OK(tt_exec_keep(w.exec, w1));
+        CHECK_OK(tt_exec_save_value(w.exec, w1));
         CHECK_OK(tt_exec_run(w.exec, world_feed_rows, &w));
         world_read(&w, "w1", after);
         CHECK(memcmp(before, after, sizeof before) != 0);
-        CHECK_OK(tt_exec_put_back(w.exec, w1));
+        CHECK_OK(tt_exec_restore_value(w.exec, w1));
         world_read(&w, "w1", back);
         CHECK(memcmp(before, back, sizeof before) == 0);
         CHECK_OK(tt_exec_write(w.exec, w1, after));
-        CHECK_OK(tt_exec_keep(w.exec, w1)); // anew
+        CHECK_OK(tt_exec_save_value(w.exec, w1)); // anew
         CHECK_OK(tt_exec_run(w.exec, world_feed_rows, &w));
-        CHECK_OK(tt_exec_put_back(w.exec, w1));
+        CHECK_OK(tt_exec_restore_value(w.exec, w1));
         world_read(&w, "w1", back);
         CHECK(memcmp(after, back, sizeof after) == 0);
         CHECK(device.n_copied == (i == 0 ? 0 : 4 * (int64_t)sizeof before));

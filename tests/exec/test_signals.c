@@ -52,7 +52,7 @@ TEST(threads_of_the_team_take_no_signals)
         n_blocked += pthread_sigmask(SIG_SETMASK, &none, NULL) != 0;
     }
     CHECK(n_blocked == 0);
-    tt__signals_hold(N, &before);
+    tt__exec_signals_hold(N, &before);
 #pragma omp parallel num_threads(N) reduction(+ : n_blocked, n_faults)
     {
         sigset_t own;
@@ -61,7 +61,7 @@ TEST(threads_of_the_team_take_no_signals)
         n_faults += sigismember(&own, SIGSEGV) == 1;
     }
     CHECK(n_blocked == N && n_faults == 0);
-    tt__signals_release(&before);
+    tt__exec_signals_release(&before);
     (void)pthread_sigmask(SIG_BLOCK, NULL, &now);
     CHECK(sigismember(&now, SIGTERM) == 0);
 }

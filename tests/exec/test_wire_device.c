@@ -164,42 +164,44 @@ static tt_status q_copy(tt_backend *backend, tt_queue queue, void *to,
 
 // ---- links that do nothing -----------------------------------------------
 
-struct tt_links {
+struct tt_device_comm {
     int32_t n;
 };
 
-static tt_status l_make_id(tt_backend *backend, unsigned char id[TT_LINK_ID])
+static tt_status l_make_id(tt_backend *backend,
+                           unsigned char id[TT_DEVICE_COMM_ID])
 {
     (void)backend;
-    memset(id, 7, TT_LINK_ID);
+    memset(id, 7, TT_DEVICE_COMM_ID);
     return TT_OK;
 }
 
-static tt_status l_open(tt_backend *backend, const unsigned char id[TT_LINK_ID],
-                        int32_t n, int32_t me, tt_links **out)
+static tt_status l_open(tt_backend *backend,
+                        const unsigned char id[TT_DEVICE_COMM_ID], int32_t n,
+                        int32_t me, tt_device_comm **out)
 {
     (void)backend;
-    CHECK(id[0] == 7 && id[TT_LINK_ID - 1] == 7 && me < n);
+    CHECK(id[0] == 7 && id[TT_DEVICE_COMM_ID - 1] == 7 && me < n);
     *out = tt_alloc(sizeof **out);
     return *out != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
-static tt_status l_is_busy(tt_links *links, bool *busy_out)
+static tt_status l_is_busy(tt_device_comm *links, bool *busy_out)
 {
     CHECK(links != NULL);
     *busy_out = false;
     return TT_OK;
 }
 
-static tt_status l_run(tt_links *links, const tt_link_call *call, int n)
+static tt_status l_run(tt_device_comm *links, const tt_device_coll *call, int n)
 {
     CHECK(links != NULL && n == 1);
-    CHECK(call->kind == TT_LINK_ALL_REDUCE && call->count == N);
+    CHECK(call->kind == TT_DEVICE_COLL_ALL_REDUCE && call->count == N);
     CHECK(call->dtype == TT_F32 && !call->is_max);
     return TT_OK;
 }
 
-static void l_close(tt_links *links, bool is_broken)
+static void l_close(tt_device_comm *links, bool is_broken)
 {
     (void)is_broken;
     tt_free(links);
@@ -217,17 +219,17 @@ static const tt_queue_def queue = {.events = q_events,
                                    .follow = q_follow,
                                    .is_over = q_is_over,
                                    .copy = q_copy};
-static const tt_links_def links = {.name = "fake links",
-                                   .make_id = l_make_id,
-                                   .open = l_open,
-                                   .is_busy = l_is_busy,
-                                   .run = l_run,
-                                   .close = l_close};
+static const tt_device_comm_def links = {.name = "fake links",
+                                         .make_id = l_make_id,
+                                         .open = l_open,
+                                         .is_busy = l_is_busy,
+                                         .run = l_run,
+                                         .close = l_close};
 static const tt_backend_def device = {.name = "fake",
                                       .kernels = tt_ref_kernels,
                                       .memory = &memory,
                                       .queue = &queue,
-                                      .links = &links,
+                                      .device_comm = &links,
                                       .has_dtype = has_any,
                                       .open = fake_open,
                                       .close = fake_close};
@@ -265,7 +267,7 @@ static tt_status rig_open(rig *r, tt_comm *comm, bool is_linked)
 {
     const tt_backend_options one = {.n_threads = 1};
     TT_TRY(tt_comm_wire_open(comm, NULL, &r->wire));
-    tt_comm_wire_links(r->wire, is_linked);
+    tt_comm_wire_by_devices(r->wire, is_linked);
     r->graph = build(comm->size);
     TT_TRY(tt_backend_open(&device, &one, &r->backend));
     TT_TRY(tt_plan_lower(r->graph, &r->backend->target,
@@ -319,8 +321,9 @@ static tt_status add_up(tt_comm *comm, void *user)
 
 TEST(what_a_device_sums_comes_back_before_it_is_read)
 {
-    CHECK_OK(tt_team_run(RANKS, 1 << 20, add_up, NULL));
-    CHECK_OK(tt_team_run(RANKS, 0, add_up, NULL)); // no memory is shared
+    CHECK_OK(tt_rank_threads_run(RANKS, 1 << 20, add_up, NULL));
+    CHECK_OK(
+        tt_rank_threads_run(RANKS, 0, add_up, NULL)); // no memory is shared
 }
 
 // ---- failures ------------------------------------------------------------
@@ -346,7 +349,7 @@ static tt_status fail(tt_comm *comm, void *user)
 
 static void expect(trouble t, tt_status status, const char *text)
 {
-    CHECK(tt_team_run(2, 0, fail, &t) == status);
+    CHECK(tt_rank_threads_run(2, 0, fail, &t) == status);
     CHECK_MSG(strstr(tt_error_message(), text) != NULL, "%s",
               tt_error_message());
 }

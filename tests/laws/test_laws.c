@@ -5,7 +5,7 @@
 
 static void run_law(const char *name)
 {
-    tt_report report = {0};
+    tt_law_report report = {0};
     const tt_law_def *law = tt_law_find(name);
     CHECK(law != NULL);
     CHECK(law->run(&report) == TT_OK);
@@ -14,7 +14,7 @@ static void run_law(const char *name)
                      (long long)report.n_failed, (long long)report.n_checks,
                      tt_str_text(&report.failures));
     CHECK(report.n_checks > 0);
-    tt_report_fini(&report);
+    tt_law_report_fini(&report);
 }
 
 TEST(law_text_printed_and_read_back_is_the_same_graph)

@@ -105,9 +105,9 @@ static bool adds_up(const tt_safetensors *file)
     bool is_right = true;
     for (int64_t i = 0; i < tt_safetensors_count(file); i++) {
         const tt_safetensor *t = tt_safetensors_at(file, i);
-        const int64_t size = tt_sum_size(t->dtype);
+        const int64_t size = tt_checksum_size(t->dtype);
         is_right = is_right && t->has_sum &&
-                   tt_sum(t->data, t->bytes / size, size, 0) == t->sum;
+                   tt_checksum(t->data, t->bytes / size, size, 0) == t->sum;
     }
     return is_right;
 }

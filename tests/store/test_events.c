@@ -58,7 +58,7 @@ TEST(events_of_text_are_what_tensorboard_writes)
                   "09000000000000004010ac02" // wall time, step
                   "2a1d0a1b"                 // summary, value
                   "0a0173420c0807120412020801420268694a080a060a0474657874"));
-    tt_event event;
+    tt_event_record event;
     CHECK(tt_events_next(s.text, s.n, &event));
     CHECK(event.kind == TT_EVENT_SUMMARY && event.step == 300);
     tt_str_clear(&s);
@@ -96,7 +96,7 @@ TEST(events_of_settings_are_what_the_hparams_plugin_reads)
 TEST(events_are_read_back_and_damage_is_seen)
 {
     tt_str s = {0};
-    tt_event event;
+    tt_event_record event;
     const tt_metric metrics[] = {{"a", (double)NAN}, {"b", 1e300}};
     tt_events_version(&s, 1);
     tt_events_restart(&s, 1, 7);

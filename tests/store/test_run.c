@@ -72,7 +72,7 @@ static void read_events(char name[PATH_MAX], char steps[256])
     closedir(dir);
     CHECK(n_files == 1);
     tt_str s = {0};
-    tt_event event;
+    tt_event_record event;
     CHECK_OK(tt_run_read("r/s", name, &s));
     int64_t at = 0;
     steps[0] = '\0';

@@ -44,7 +44,7 @@ static void add_value(const unsigned char *p, int64_t n, tt_str *out)
         tt_str_addf(out, "%02x", p[i]);
 }
 
-static void add_event(const tt_event *e, tt_str *out)
+static void add_event(const tt_event_record *e, tt_str *out)
 {
     const unsigned char *p = (const unsigned char *)e->record + 12 + 9;
     const unsigned char *end = (const unsigned char *)e->record + e->bytes - 4;
@@ -91,7 +91,7 @@ static void add_events(const char *folder, tt_str *out)
     for (int i = 0; i < n; i++) {
         char path[1024];
         tt_str text = {0};
-        tt_event e;
+        tt_event_record e;
         snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
         if (strncmp(list[i]->d_name, "events.", 7) == 0) {
             n_files++;

@@ -149,7 +149,7 @@ TEST(rank_0_learns_who_is_late)
     tt_arena *arena = tt_arena_create();
     const tt_json_value *root = NULL;
     snprintf(s.path, sizeof s.path, "/tmp/trace-%d.json", (int)getpid());
-    CHECK_OK(tt_team_run(RANKS, 1 << 20, be_rank, &s));
+    CHECK_OK(tt_rank_threads_run(RANKS, 1 << 20, be_rank, &s));
     CHECK_OK(tt_file_read(s.path, 1 << 24, &text));
     CHECK_OK(tt_json_read(tt_str_text(&text), text.n, "trace", arena, &root));
     const tt_json_value *events = tt_json_get(root, "traceEvents");

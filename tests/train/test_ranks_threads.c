@@ -77,7 +77,7 @@ static void check_threads(const char *folder, const char *zero)
 {
     char path[64];
     task t = {folder, zero};
-    CHECK_OK(tt_team_run(RANKS, 1 << 22, be_rank, &t));
+    CHECK_OK(tt_rank_threads_run(RANKS, 1 << 22, be_rank, &t));
     check_losses("alone", folder, "train/loss");
     check_losses("alone", folder, "val/loss");
     snprintf(path, sizeof path, "%s/trace.json", folder);
@@ -112,13 +112,14 @@ TEST_SLOW(ranks_as_threads_end_when_one_has_no_memory, 240)
     runs_enter();
     snprintf(folder, sizeof folder, "whole");
     tt_alloc_fail_at(0);
-    CHECK_OK(tt_team_run(RANKS, 1 << 22, be_rank, &t));
+    CHECK_OK(tt_rank_threads_run(RANKS, 1 << 22, be_rank, &t));
     const int64_t all = tt_alloc_count();
     const int64_t apart = all / (TT_TEST_SANITIZED ? 5 : 20);
     for (int64_t k = 1; k < all; k += apart) {
         snprintf(folder, sizeof folder, "run%lld", (long long)k);
         tt_alloc_fail_at(k);
-        const tt_status status = tt_team_run(RANKS, 1 << 22, be_rank, &t);
+        const tt_status status =
+            tt_rank_threads_run(RANKS, 1 << 22, be_rank, &t);
         tt_alloc_fail_at(0);
         CHECK_MSG(status != TT_ERR_TIMEOUT, "allocation %lld: %s", (long long)k,
                   tt_error_message());

@@ -5,7 +5,7 @@
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
 
-struct tt_links {
+struct tt_device_comm {
     const tt__cuda *device;
     tt_cuda_nccl *nccl;
 };
@@ -22,16 +22,18 @@ static tt_status version(tt_backend *backend, int *version_out)
     return error == NULL ? TT_OK : tt_fail(TT_ERR_UNSUPPORTED, "%s", error);
 }
 
-static tt_status make_id(tt_backend *backend, unsigned char id[TT_LINK_ID])
+static tt_status make_id(tt_backend *backend,
+                         unsigned char id[TT_DEVICE_COMM_ID])
 {
     const tt__cuda *d = tt__cuda_of(backend);
     return status_of(d->api->wire.nccl_make_id(d->cuda, id));
 }
 
-static tt_status open(tt_backend *backend, const unsigned char id[TT_LINK_ID],
-                      int32_t n, int32_t me, tt_links **links_out)
+static tt_status open(tt_backend *backend,
+                      const unsigned char id[TT_DEVICE_COMM_ID], int32_t n,
+                      int32_t me, tt_device_comm **links_out)
 {
-    tt_links *links = tt_alloc(sizeof *links);
+    tt_device_comm *links = tt_alloc(sizeof *links);
     if (links == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for links");
     links->device = tt__cuda_of(backend);
@@ -45,18 +47,18 @@ static tt_status open(tt_backend *backend, const unsigned char id[TT_LINK_ID],
     return TT_OK;
 }
 
-static tt_status is_busy(tt_links *links, bool *busy_out)
+static tt_status is_busy(tt_device_comm *links, bool *busy_out)
 {
     return status_of(
         links->device->api->wire.nccl_is_busy(links->nccl, busy_out));
 }
 
-static tt_status run(tt_links *links, const tt_link_call *call, int n)
+static tt_status run(tt_device_comm *links, const tt_device_coll *call, int n)
 {
     return status_of(links->device->api->wire.nccl_run(links->nccl, call, n));
 }
 
-static void close(tt_links *links, bool is_broken)
+static void close(tt_device_comm *links, bool is_broken)
 {
     if (links == NULL)
         return;
@@ -64,7 +66,7 @@ static void close(tt_links *links, bool is_broken)
     tt_free(links);
 }
 
-const tt_links_def tt__cuda_links = {
+const tt_device_comm_def tt__cuda_device_comm = {
     .name = "nccl",
     .doc =
         "GPUs, one per rank, without their hosts; other transports start it.",

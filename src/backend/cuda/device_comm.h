@@ -5,6 +5,6 @@
 
 #include "backend/device_comm.h"
 
-extern const tt_links_def tt__cuda_links;
+extern const tt_device_comm_def tt__cuda_device_comm;
 
 #endif

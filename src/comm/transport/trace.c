@@ -14,7 +14,7 @@ typedef struct open_msg {
 typedef struct trace {
     tt_comm base;
     tt_comm *below;
-    tt_trace_event *event;
+    tt_comm_trace_event *event;
     int64_t capacity, n; // n: since the opening
     open_msg *open;
     int64_t n_open, open_room;
@@ -33,7 +33,7 @@ static tt_status remember(trace *t, const tt_msg *msg, bool is_send)
         t->open = more;
         t->open_room = room;
     }
-    t->event[t->n % t->capacity] = (tt_trace_event){
+    t->event[t->n % t->capacity] = (tt_comm_trace_event){
         .posted = tt_clock_seconds(),
         .number = t->n,
         .bytes = msg->bytes,
@@ -140,13 +140,14 @@ const tt_comm_def tt_comm_trace = {
     .close = close_trace,
 };
 
-tt_status tt_trace_open(tt_comm *below, int64_t capacity, tt_comm **comm_out)
+tt_status tt_comm_trace_open(tt_comm *below, int64_t capacity,
+                             tt_comm **comm_out)
 {
     if (capacity < 1)
         return tt_fail(TT_ERR_ARG, "a trace of %lld messages keeps none",
                        (long long)capacity);
     trace *t = tt_alloc(sizeof *t);
-    tt_trace_event *event = tt_alloc(capacity * (int64_t)sizeof *event);
+    tt_comm_trace_event *event = tt_alloc(capacity * (int64_t)sizeof *event);
     if (t == NULL || event == NULL) {
         tt_free(t);
         tt_free(event);
@@ -165,8 +166,8 @@ tt_status tt_trace_open(tt_comm *below, int64_t capacity, tt_comm **comm_out)
     return TT_OK;
 }
 
-const tt_trace_event *tt_trace_event_of(const tt_comm *comm, int64_t i,
-                                        int64_t *n_out)
+const tt_comm_trace_event *tt_comm_trace_event_of(const tt_comm *comm,
+                                                  int64_t i, int64_t *n_out)
 {
     const trace *t = (const trace *)comm;
     *n_out = 0;

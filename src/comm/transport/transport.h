@@ -37,18 +37,19 @@ tt_status tt_slow_open(tt_comm *below, const tt_slow_options *options,
 tt_status tt_fault_open(tt_comm *below, const char *text, tt_comm **comm_out);
 
 // Keeps the newest `capacity` messages.
-tt_status tt_trace_open(tt_comm *below, int64_t capacity, tt_comm **comm_out);
+tt_status tt_comm_trace_open(tt_comm *below, int64_t capacity,
+                             tt_comm **comm_out);
 
-typedef struct tt_trace_event {
+typedef struct tt_comm_trace_event {
     double posted, done; // tt_clock_seconds; done 0: not yet
     int64_t number;      // since the opening
     int64_t bytes;
     int32_t peer, tag;
     bool is_send;
-} tt_trace_event;
+} tt_comm_trace_event;
 
 // The i-th oldest that is kept, of *n_out; NULL: no such one, or not a trace.
-const tt_trace_event *tt_trace_event_of(const tt_comm *comm, int64_t i,
-                                        int64_t *n_out);
+const tt_comm_trace_event *tt_comm_trace_event_of(const tt_comm *comm,
+                                                  int64_t i, int64_t *n_out);
 
 #endif

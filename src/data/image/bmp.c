@@ -211,4 +211,4 @@ static bool is_mine(const uint8_t *bytes, int64_t n)
     return n >= 2 && bytes[0] == 'B' && bytes[1] == 'M';
 }
 
-const tt_decoder tt__decoder_bmp = {"BMP", is_mine, size, decode};
+const tt_image_decoder tt__decoder_bmp = {"BMP", is_mine, size, decode};

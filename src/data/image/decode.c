@@ -7,12 +7,12 @@
 #include <string.h>
 #include <strings.h>
 
-static const tt_decoder *const all[] = {&tt__decoder_jpeg, &tt__decoder_png,
-                                        &tt__decoder_bmp, &tt__decoder_gif,
-                                        &tt__decoder_pnm};
+static const tt_image_decoder *const all[] = {
+    &tt__decoder_jpeg, &tt__decoder_png, &tt__decoder_bmp, &tt__decoder_gif,
+    &tt__decoder_pnm};
 
 static tt_status find(const uint8_t *bytes, int64_t n,
-                      const tt_decoder **decoder_out)
+                      const tt_image_decoder **decoder_out)
 {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i]->is_mine(bytes, n)) {
@@ -35,14 +35,14 @@ static tt_status find(const uint8_t *bytes, int64_t n,
 
 tt_status tt_decode(const uint8_t *bytes, int64_t n, tt_image *out)
 {
-    const tt_decoder *decoder = NULL;
+    const tt_image_decoder *decoder = NULL;
     TT_TRY(find(bytes, n, &decoder));
     return decoder->decode(bytes, n, out);
 }
 
 tt_status tt_decode_size(const uint8_t *bytes, int64_t n, tt_image *out)
 {
-    const tt_decoder *decoder = NULL;
+    const tt_image_decoder *decoder = NULL;
     TT_TRY(find(bytes, n, &decoder));
     return decoder->size(bytes, n, out);
 }

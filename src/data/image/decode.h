@@ -16,15 +16,15 @@
 
 enum { TT_DECODE_BYTES = 60 << 20 };
 
-typedef struct tt_decoder {
+typedef struct tt_image_decoder {
     const char *name;
     bool (*is_mine)(const uint8_t *bytes, int64_t n);
     // Sets channels, height and width of `out` alone.
     tt_status (*size)(const uint8_t *bytes, int64_t n, tt_image *out);
     tt_status (*decode)(const uint8_t *bytes, int64_t n, tt_image *out);
-} tt_decoder;
-extern const tt_decoder tt__decoder_jpeg, tt__decoder_png, tt__decoder_bmp,
-    tt__decoder_gif, tt__decoder_pnm;
+} tt_image_decoder;
+extern const tt_image_decoder tt__decoder_jpeg, tt__decoder_png,
+    tt__decoder_bmp, tt__decoder_gif, tt__decoder_pnm;
 
 // Messages name no file: put it before them with tt_fail_context.
 tt_status tt_decode(const uint8_t *bytes, int64_t n, tt_image *out);

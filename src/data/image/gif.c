@@ -283,4 +283,4 @@ static bool is_mine(const uint8_t *bytes, int64_t n)
            (memcmp(bytes, "GIF87a", 6) == 0 || memcmp(bytes, "GIF89a", 6) == 0);
 }
 
-const tt_decoder tt__decoder_gif = {"GIF", is_mine, size, decode};
+const tt_image_decoder tt__decoder_gif = {"GIF", is_mine, size, decode};

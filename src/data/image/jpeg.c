@@ -212,4 +212,4 @@ static bool is_mine(const uint8_t *bytes, int64_t n)
     return n >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
 }
 
-const tt_decoder tt__decoder_jpeg = {"JPEG", is_mine, size, decode};
+const tt_image_decoder tt__decoder_jpeg = {"JPEG", is_mine, size, decode};

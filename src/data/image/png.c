@@ -156,4 +156,4 @@ static bool is_mine(const uint8_t *bytes, int64_t n)
            memcmp(bytes, magic, sizeof magic) == 0;
 }
 
-const tt_decoder tt__decoder_png = {"PNG", is_mine, size, decode};
+const tt_image_decoder tt__decoder_png = {"PNG", is_mine, size, decode};

@@ -155,4 +155,4 @@ static bool is_mine(const uint8_t *bytes, int64_t n)
            (is_blank(bytes[2]) || bytes[2] == '#');
 }
 
-const tt_decoder tt__decoder_pnm = {"PPM", is_mine, size, decode};
+const tt_image_decoder tt__decoder_pnm = {"PPM", is_mine, size, decode};

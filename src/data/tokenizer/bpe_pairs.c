@@ -28,7 +28,7 @@ static tt_status grow(void **array, int64_t n, int64_t *capacity, int64_t bytes)
     return TT_OK;
 }
 
-void tt__pairs_fini(tt_pairs *p)
+void tt__bpe_pairs_fini(tt_pairs *p)
 {
     tt_free(p->v);
     tt_free(p->slot);
@@ -65,7 +65,7 @@ static tt_status grow_slots(tt_pairs *p)
     return TT_OK;
 }
 
-int32_t tt__pairs_find(const tt_pairs *p, tt_pair_ids pair)
+int32_t tt__bpe_pairs_find(const tt_pairs *p, tt_pair_ids pair)
 {
     return p->n_slots == 0 ? -1 : *slot_of(p, pair);
 }
@@ -84,8 +84,8 @@ static tt_status find_or_add(tt_pairs *p, tt_pair_ids pair, int32_t *out)
     return TT_OK;
 }
 
-tt_status tt__pairs_count(tt_pairs *p, tt_pair_ids pair, int64_t more,
-                          int32_t word)
+tt_status tt__bpe_pairs_count(tt_pairs *p, tt_pair_ids pair, int64_t more,
+                              int32_t word)
 {
     int32_t i = 0;
     TT_TRY(find_or_add(p, pair, &i));
@@ -120,7 +120,7 @@ static bool is_before(const tt_pairs *p, int32_t x, int64_t x_key, int32_t y,
     return (order != 0 ? order : compare_bytes(&token[a->b], &token[b->b])) > 0;
 }
 
-tt_status tt__pairs_queue(tt_pairs *p, int32_t position)
+tt_status tt__bpe_pairs_queue(tt_pairs *p, int32_t position)
 {
     const int64_t key = p->v[position].count;
     if (key <= p->v[position].queued)
@@ -172,7 +172,7 @@ static void drop_first(tt_pairs *p)
         sift_down(p, p->heap[p->n_heap], p->key[p->n_heap]);
 }
 
-int32_t tt__pairs_best(tt_pairs *p)
+int32_t tt__bpe_pairs_best(tt_pairs *p)
 {
     while (p->n_heap > 0) {
         const int32_t position = p->heap[0];

@@ -33,15 +33,15 @@ typedef struct tt_pairs {
     int64_t n_heap, heap_capacity;
 } tt_pairs; // zero-initialise, but for t
 
-void tt__pairs_fini(tt_pairs *p);
+void tt__bpe_pairs_fini(tt_pairs *p);
 
 // Adds to the count of a pair; `word` has it now if the count grows.
-tt_status tt__pairs_count(tt_pairs *p, tt_pair_ids pair, int64_t more,
-                          int32_t word);
+tt_status tt__bpe_pairs_count(tt_pairs *p, tt_pair_ids pair, int64_t more,
+                              int32_t word);
 // Queues every pair from position `first` on and those listed whose count grew.
-tt_status tt__pairs_queue(tt_pairs *p, int32_t position);
+tt_status tt__bpe_pairs_queue(tt_pairs *p, int32_t position);
 // The most frequent; of equal ones the one with the greater bytes. -1: none.
-int32_t tt__pairs_best(tt_pairs *p);
-int32_t tt__pairs_find(const tt_pairs *p, tt_pair_ids pair); // or -1
+int32_t tt__bpe_pairs_best(tt_pairs *p);
+int32_t tt__bpe_pairs_find(const tt_pairs *p, tt_pair_ids pair); // or -1
 
 #endif

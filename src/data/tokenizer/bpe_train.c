@@ -148,21 +148,21 @@ static tt_status count_pairs(trainer *r)
         const word *w = &r->words[i];
         const int32_t *s = r->symbols + w->at;
         for (int32_t k = 0; k + 1 < w->n; k++)
-            TT_TRY(tt__pairs_count(&r->pairs, (tt_pair_ids){s[k], s[k + 1]},
-                                   w->count, (int32_t)i));
+            TT_TRY(tt__bpe_pairs_count(&r->pairs, (tt_pair_ids){s[k], s[k + 1]},
+                                       w->count, (int32_t)i));
     }
     for (int64_t i = 0; i < r->pairs.n; i++)
-        TT_TRY(tt__pairs_queue(&r->pairs, (int32_t)i));
+        TT_TRY(tt__bpe_pairs_queue(&r->pairs, (int32_t)i));
     return TT_OK;
 }
 
 static tt_status count_and_queue(trainer *r, tt_pair_ids pair, int64_t more,
                                  int32_t index)
 {
-    TT_TRY(tt__pairs_count(&r->pairs, pair, more, index));
+    TT_TRY(tt__bpe_pairs_count(&r->pairs, pair, more, index));
     if (more < 0)
         return TT_OK;
-    return tt__pairs_queue(&r->pairs, tt__pairs_find(&r->pairs, pair));
+    return tt__bpe_pairs_queue(&r->pairs, tt__bpe_pairs_find(&r->pairs, pair));
 }
 
 // Merges the pair in one word, from left to right.
@@ -240,7 +240,7 @@ static tt_status learn(trainer *r, int64_t first, int64_t wanted)
     TT_TRY(count_pairs(r));
     const int64_t most = max_merges(first, wanted);
     while (vocab < wanted && r->t->bpe.n < most) {
-        const int32_t best = tt__pairs_best(&r->pairs);
+        const int32_t best = tt__bpe_pairs_best(&r->pairs);
         int32_t id = 0;
         if (best < 0)
             break; // every piece is one token
@@ -313,7 +313,7 @@ tt_status tt_bpe_train(const tt_text *texts, int64_t n,
         return TT_ERR_NOMEM;
     r.pairs.t = r.t;
     const tt_status status = train(&r, texts, n, options);
-    tt__pairs_fini(&r.pairs);
+    tt__bpe_pairs_fini(&r.pairs);
     tt_free(r.words);
     tt_free(r.slot);
     tt_free(r.symbols);

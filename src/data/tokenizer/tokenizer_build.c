@@ -142,7 +142,7 @@ tt_status tt__tokenizer_stage(tt_tokenizer *t, const char *pattern,
                        "more than %d splits one after "
                        "another are not supported",
                        TT_STAGES_MAX);
-    tt_stage *stage = &t->stage[t->n_stages];
+    tt_token_stage *stage = &t->stage[t->n_stages];
     TT_TRY(tt_splitter_open(pattern, &stage->splitter));
     stage->is_gpt2 = strcmp(pattern, TT_SPLIT_GPT2) == 0;
     stage->drops_gaps = drops_gaps;

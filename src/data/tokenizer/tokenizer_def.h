@@ -33,11 +33,11 @@ typedef struct tt_added_token { // found in the text before it is split
     bool is_word;       // only where it is no part of a word
 } tt_added_token;
 
-typedef struct tt_stage {
+typedef struct tt_token_stage {
     tt_splitter *splitter;
     bool is_gpt2;
     bool drops_gaps; // what lies between matches is not text
-} tt_stage;
+} tt_token_stage;
 
 typedef struct tt_pair_ids {
     int32_t a, b;
@@ -61,7 +61,7 @@ struct tt_tokenizer {
     // BPE
     tt_bpe bpe;
     tt_pair_ids *merge; // by rank
-    tt_stage stage[TT_STAGES_MAX];
+    tt_token_stage stage[TT_STAGES_MAX];
     int n_stages; // none: all text is one piece
     bool adds_space, ignores_merges;
     tt_added_token *added; // the longest first

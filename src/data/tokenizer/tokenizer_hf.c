@@ -213,9 +213,9 @@ static void make_fast(tt_tokenizer *t)
         if (cut->splitter == NULL)
             continue;
         t->stage[t->n_stages++] =
-            (tt_stage){.splitter = cut->splitter,
-                       .is_gpt2 = cut->is_gpt2,
-                       .drops_gaps = cut->behavior == TT_CUT_REMOVED};
+            (tt_token_stage){.splitter = cut->splitter,
+                             .is_gpt2 = cut->is_gpt2,
+                             .drops_gaps = cut->behavior == TT_CUT_REMOVED};
         cut->splitter = NULL;
     }
     tt__general_fini(t->general);

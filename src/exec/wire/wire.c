@@ -18,7 +18,7 @@ static tt_status grow_jobs(tt_comm_wire *w, int32_t n)
 {
     if (n <= w->n_jobs)
         return TT_OK;
-    tt__job *job = tt_alloc(n * (int64_t)sizeof(*job));
+    tt__wire_job *job = tt_alloc(n * (int64_t)sizeof(*job));
     int32_t *queue = tt_alloc(n * (int64_t)sizeof(*queue));
     if (job == NULL || queue == NULL) {
         tt_free(job);
@@ -43,13 +43,13 @@ static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend)
     TT_TRY(tt__carrier_bind(&w->carrier, plan));
     if (backend->def->memory == NULL)
         return TT_OK;
-    TT_TRY(tt__stage_bind(&w->carrier, plan, backend));
-    return tt__links_bind(w, plan, backend);
+    TT_TRY(tt__wire_stage_bind(&w->carrier, plan, backend));
+    return tt__device_groups_bind(w, plan, backend);
 }
 
 static void unbind(void *ctx, tt_backend *backend)
 {
-    tt__links_unbind(ctx, backend);
+    tt__device_groups_unbind(ctx, backend);
 }
 
 static bool is_local(const tt_plan *plan, const tt_flight *flight)
@@ -60,11 +60,11 @@ static bool is_local(const tt_plan *plan, const tt_flight *flight)
     return true;
 }
 
-static tt_status carry_here(const tt__job *job)
+static tt_status carry_here(const tt__wire_job *job)
 {
     const tt_flight *flight = &job->plan->flight[job->flight];
     for (int32_t i = 0; i < flight->n; i++) {
-        const tt__site x = tt__site_of(
+        const tt__wire_site x = tt__wire_site_of(
             job->plan, job->plan->member[flight->first + i], job->args);
         TT_TRY(job->backend != NULL
                    ? tt__carry_device(job->backend, TT_QUEUE_STEPS, &x)
@@ -78,14 +78,14 @@ static tt_status begin(void *ctx, const tt_plan *plan, tt_backend *backend,
                        int32_t flight, const tt_args *args)
 {
     tt_comm_wire *w = ctx;
-    tt__job *job = &w->job[flight];
+    tt__wire_job *job = &w->job[flight];
     const bool is_device = backend->def->memory != NULL;
-    *job = (tt__job){.plan = plan,
-                     .backend = is_device ? backend : NULL,
-                     .is_linked = w->carrier.links.backend == backend,
-                     .flight = flight,
-                     .args = args,
-                     .is_local = is_local(plan, &plan->flight[flight])};
+    *job = (tt__wire_job){.plan = plan,
+                          .backend = is_device ? backend : NULL,
+                          .is_linked = w->carrier.links.backend == backend,
+                          .flight = flight,
+                          .args = args,
+                          .is_local = is_local(plan, &plan->flight[flight])};
     if (job->is_local) {
         job->begun = tt_clock_seconds();
         TT_TRY(carry_here(job));
@@ -94,12 +94,12 @@ static tt_status begin(void *ctx, const tt_plan *plan, tt_backend *backend,
     }
     if (is_device)
         TT_TRY(backend->def->queue->note(backend, TT_QUEUE_STEPS,
-                                         tt__stage_ready(flight)));
+                                         tt__wire_stage_ready(flight)));
     job->number = w->n_flights++;
-    return tt__job_post(w, flight);
+    return tt__wire_job_post(w, flight);
 }
 
-static void keep_event(tt_comm_wire *w, const tt__job *job, double asked,
+static void keep_event(tt_comm_wire *w, const tt__wire_job *job, double asked,
                        double waited)
 {
     if (w->n_events == EVENTS) { // the older half goes
@@ -122,15 +122,15 @@ static tt_status finish(void *ctx, const tt_plan *plan, int32_t flight,
                         tt_flight_times *times_out)
 {
     tt_comm_wire *w = ctx;
-    const tt__job *job = &w->job[flight];
+    const tt__wire_job *job = &w->job[flight];
     (void)plan;
     if (!job->is_local) {
         double busy = 0;
         const double start = tt_clock_seconds();
-        TT_TRY(tt__job_wait(w, flight, &busy));
+        TT_TRY(tt__wire_job_wait(w, flight, &busy));
         if (job->backend != NULL)
             TT_TRY(job->backend->def->queue->follow(
-                job->backend, TT_QUEUE_STEPS, tt__stage_landed(flight)));
+                job->backend, TT_QUEUE_STEPS, tt__wire_stage_landed(flight)));
         const double waited = tt_clock_seconds() - start;
         w->exposed += busy;
         if (w->is_tracing)
@@ -227,11 +227,11 @@ tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
                             const tt_coll_call *call)
 {
     const int32_t j = wire->n_jobs - 1;
-    wire->job[j] = (tt__job){.call = call, .what = what};
+    wire->job[j] = (tt__wire_job){.call = call, .what = what};
     double busy = 0;
-    tt_status status = tt__job_post(wire, j);
+    tt_status status = tt__wire_job_post(wire, j);
     if (status == TT_OK)
-        status = tt__job_wait(wire, j, &busy);
+        status = tt__wire_job_wait(wire, j, &busy);
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", what);
 }
 
@@ -254,7 +254,7 @@ void tt_comm_wire_exact(tt_comm_wire *wire)
     pthread_mutex_unlock(&wire->lock);
 }
 
-void tt_comm_wire_links(tt_comm_wire *wire, bool wanted)
+void tt_comm_wire_by_devices(tt_comm_wire *wire, bool wanted)
 {
     pthread_mutex_lock(&wire->lock);
     wire->carrier.links.is_wanted = wanted;

@@ -55,11 +55,11 @@ tt_coll_cost tt_wire_call_cost(const tt_coll_call *call,
 int64_t tt_wire_stage_bytes(const tt_plan *plan);
 
 // Bytes of a device's memory that its links need for a plan's collectives.
-tt_status tt_wire_links_bytes(const tt_plan *plan, int64_t *bytes_out);
+tt_status tt_wire_device_bytes(const tt_plan *plan, int64_t *bytes_out);
 
 // From now on plans whose devices are linked let them do collectives by themselves,
 // unless sums must have an order: on all ranks.
-void tt_comm_wire_links(tt_comm_wire *wire, bool wanted);
+void tt_comm_wire_by_devices(tt_comm_wire *wire, bool wanted);
 
 // From now on every sum has the order of comm/coll/pairs.h, on several hosts too.
 void tt_comm_wire_exact(tt_comm_wire *wire);

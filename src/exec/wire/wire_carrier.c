@@ -42,7 +42,7 @@ static void free_scratch(tt__carrier *c)
 void tt__carrier_fini(tt__carrier *c)
 {
     free_scratch(c);
-    tt__stage_fini(c);
+    tt__wire_stage_fini(c);
     tt_free(c->call);
     tt_free(c->bound);
     tt_free(c->member_host);

@@ -14,24 +14,24 @@ static void call_cost(const tt__carrier *c, const tt_coll_call *call,
     *cost_out = def->way[call->kind].cost(call);
 }
 
-static tt_coll_cost boxes_cost(const tt__site *x)
+static tt_coll_cost boxes_cost(const tt__wire_site *x)
 {
     const tt__boxes b = tt__boxes_of(x);
     tt_coll_cost cost = {0};
     for (int32_t i = 0; i < x->size; i++) {
         const int64_t n = i == x->coord ? 0 : tt__sent_to(x, &b, i).count;
         cost.messages += n > 0;
-        cost.bytes += tt__site_bytes(x, n);
+        cost.bytes += tt__wire_site_bytes(x, n);
     }
     return cost;
 }
 
-static tt_coll_cost blocks_cost(const tt__carrier *c, const tt__site *x,
+static tt_coll_cost blocks_cost(const tt__carrier *c, const tt__wire_site *x,
                                 bool is_gather)
 {
-    const tt__blocks b = tt__blocks_of(c, x, is_gather);
-    const tt_coll_call call =
-        tt__block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
+    const tt__wire_blocks b = tt__wire_blocks_of(c, x, is_gather);
+    const tt_coll_call call = tt__wire_block_call(
+        c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
     tt_coll_cost cost;
     call_cost(c, &call, &cost);
     return cost;
@@ -40,7 +40,7 @@ static tt_coll_cost blocks_cost(const tt__carrier *c, const tt__site *x,
 static tt_coll_cost step_cost(const tt__carrier *c, const tt_plan *plan,
                               int32_t step)
 {
-    const tt__site x = tt__site_of(plan, step, NULL);
+    const tt__wire_site x = tt__wire_site_of(plan, step, NULL);
     if (x.op == &tt_op_take || x.op == &tt_op_keep_first || x.op == &tt_op_send)
         return (tt_coll_cost){0};
     if (x.op == &tt_op_all_gather || x.op == &tt_op_reduce_scatter)

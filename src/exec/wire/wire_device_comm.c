@@ -14,16 +14,16 @@
 
 enum { ROLL_CALL = TT__TAGS, PATIENCE = 20, SPINS = 64 };
 
-static const tt_links_def *def_of(const tt__carrier *c)
+static const tt_device_comm_def *def_of(const tt__carrier *c)
 {
-    return c->links.backend->def->links;
+    return c->links.backend->def->device_comm;
 }
 
 // ---- waiting -------------------------------------------------------------
 
 // Everybody who takes part in the roll call is there; a rank that does not answer is
 // named by the transport, one that is behind by what it says.
-static tt_status roll_call(tt__carrier *c, const tt__link *link)
+static tt_status roll_call(tt__carrier *c, const tt__device_group *link)
 {
     tt_comm *comm = c->comm;
     const int64_t n = link->n;
@@ -79,7 +79,8 @@ static tt_status roll_call(tt__carrier *c, const tt__link *link)
 // still works. Who waits for a moment only does not say so.
 static const double unhurried = 0.5;
 
-static tt_status look_around(tt__carrier *c, const tt__link *link, double since)
+static tt_status look_around(tt__carrier *c, const tt__device_group *link,
+                             double since)
 {
     bool moved = false;
     TT_TRY(c->comm->def->progress(c->comm, &moved));
@@ -98,7 +99,7 @@ static void nap(int64_t turn)
 }
 
 // What went wrong with a link; whether it is still busy.
-static tt_status state_of(const tt__carrier *c, const tt__link *link,
+static tt_status state_of(const tt__carrier *c, const tt__device_group *link,
                           bool *busy_out)
 {
     const tt_status status = def_of(c)->is_busy(link->links, busy_out);
@@ -106,7 +107,7 @@ static tt_status state_of(const tt__carrier *c, const tt__link *link,
                            : tt_fail_context(status, "rank %d", c->comm->rank);
 }
 
-static tt_status stay_until_idle(tt__carrier *c, const tt__link *link)
+static tt_status stay_until_idle(tt__carrier *c, const tt__device_group *link)
 {
     const double start = tt_clock_seconds();
     for (int64_t turn = 0;; turn++) {
@@ -119,7 +120,7 @@ static tt_status stay_until_idle(tt__carrier *c, const tt__link *link)
     }
 }
 
-static tt_status wait_idle(tt__carrier *c, const tt__link *link)
+static tt_status wait_idle(tt__carrier *c, const tt__device_group *link)
 {
     const tt_status status = stay_until_idle(c, link);
     (void)tt_comm_idle(c->comm, 0);
@@ -135,13 +136,15 @@ static tt_status stay_until_landed(tt__carrier *c, int32_t flight)
     bool is_ready = false, is_over = false, is_busy = false;
     for (int64_t turn = 0;; turn++) {
         const double now = tt_clock_seconds();
-        TT_TRY(queue->is_over(backend, tt__stage_landed(flight), &is_over));
+        TT_TRY(
+            queue->is_over(backend, tt__wire_stage_landed(flight), &is_over));
         if (is_over)
             return TT_OK;
         for (int32_t i = 0; i < c->links.n; i++)
             TT_TRY(state_of(c, &c->links.link[i], &is_busy));
         if (!is_ready) {
-            TT_TRY(queue->is_over(backend, tt__stage_ready(flight), &is_ready));
+            TT_TRY(queue->is_over(backend, tt__wire_stage_ready(flight),
+                                  &is_ready));
             if (is_ready)
                 since = now;
             else if (now - since > most)
@@ -156,7 +159,7 @@ static tt_status stay_until_landed(tt__carrier *c, int32_t flight)
     }
 }
 
-tt_status tt__links_wait(tt__carrier *c, int32_t flight)
+tt_status tt__device_groups_wait(tt__carrier *c, int32_t flight)
 {
     const tt_status status = stay_until_landed(c, flight);
     (void)tt_comm_idle(c->comm, 0);
@@ -165,11 +168,11 @@ tt_status tt__links_wait(tt__carrier *c, int32_t flight)
 
 // ---- groups --------------------------------------------------------------
 
-static const tt__link *find(const tt__carrier *c, const int32_t *member,
-                            int32_t n)
+static const tt__device_group *find(const tt__carrier *c, const int32_t *member,
+                                    int32_t n)
 {
     for (int32_t i = 0; i < c->links.n; i++) {
-        const tt__link *link = &c->links.link[i];
+        const tt__device_group *link = &c->links.link[i];
         if (link->n == n &&
             memcmp(link->member, member, (size_t)n * sizeof *member) == 0)
             return link;
@@ -181,8 +184,8 @@ static const tt__link *find(const tt__carrier *c, const int32_t *member,
 static tt_status share_ids(tt_comm_wire *w, bool is_first, unsigned char *id)
 {
     tt__carrier *c = &w->carrier;
-    const int64_t count = c->comm->size * (int64_t)TT_LINK_ID;
-    unsigned char mine[TT_LINK_ID] = {0};
+    const int64_t count = c->comm->size * (int64_t)TT_DEVICE_COMM_ID;
+    unsigned char mine[TT_DEVICE_COMM_ID] = {0};
     if (is_first)
         TT_TRY(def_of(c)->make_id(c->links.backend, mine));
     const tt_coll_call call = {.kind = TT_ALL_GATHER,
@@ -203,11 +206,12 @@ static tt_status join(tt_comm_wire *w, const tt_plan *plan, int32_t axis)
         c->member[i] = tt_mesh_rank_at(mesh, plan->rank, axis, i);
     if (find(c, c->member, n) != NULL)
         return TT_OK;
-    if (c->links.n == TT__LINKS)
+    if (c->links.n == TT__DEVICE_GROUPS)
         return tt_fail(TT_ERR_UNSUPPORTED, "more than %d groups of devices",
-                       TT__LINKS);
-    tt__link link = {.n = n, .member = tt_alloc(n * (int64_t)sizeof(int32_t))};
-    unsigned char *id = tt_alloc(c->comm->size * (int64_t)TT_LINK_ID);
+                       TT__DEVICE_GROUPS);
+    tt__device_group link = {.n = n,
+                             .member = tt_alloc(n * (int64_t)sizeof(int32_t))};
+    unsigned char *id = tt_alloc(c->comm->size * (int64_t)TT_DEVICE_COMM_ID);
     tt_status status =
         link.member == NULL || id == NULL
             ? tt_fail(TT_ERR_NOMEM, "no memory for a group of devices")
@@ -217,9 +221,9 @@ static tt_status join(tt_comm_wire *w, const tt_plan *plan, int32_t axis)
         status = share_ids(w, me == 0, id);
     }
     if (status == TT_OK)
-        status = def_of(c)->open(c->links.backend,
-                                 id + link.member[0] * (int64_t)TT_LINK_ID, n,
-                                 me, &link.links);
+        status = def_of(c)->open(
+            c->links.backend, id + link.member[0] * (int64_t)TT_DEVICE_COMM_ID,
+            n, me, &link.links);
     if (status == TT_OK)
         status = wait_idle(c, &link);
     if (status == TT_OK) {
@@ -234,26 +238,27 @@ static tt_status join(tt_comm_wire *w, const tt_plan *plan, int32_t axis)
 
 // ---- room ----------------------------------------------------------------
 
-static int64_t blocks_bytes(const tt__carrier *c, const tt__site *x)
+static int64_t blocks_bytes(const tt__carrier *c, const tt__wire_site *x)
 {
-    const tt__blocks b = tt__blocks_of(c, x, x->op == &tt_op_all_gather);
-    return b.is_in_row ? 0 : tt__site_bytes(x, c->bound[x->size]);
+    const tt__wire_blocks b =
+        tt__wire_blocks_of(c, x, x->op == &tt_op_all_gather);
+    return b.is_in_row ? 0 : tt__wire_site_bytes(x, c->bound[x->size]);
 }
 
-static int64_t boxes_bytes(const tt__site *x)
+static int64_t boxes_bytes(const tt__wire_site *x)
 {
     const tt__boxes b = tt__boxes_of(x);
     int64_t n = 0;
     for (int32_t i = 0; i < x->size; i++)
         n += tt__sent_to(x, &b, i).count + tt__got_from(x, &b, i).count;
-    return tt__site_bytes(x, n);
+    return tt__wire_site_bytes(x, n);
 }
 
 static int64_t room_bytes(const tt__carrier *c, const tt_plan *plan)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < plan->n_members; i++) {
-        const tt__site x = tt__site_of(plan, plan->member[i], NULL);
+        const tt__wire_site x = tt__wire_site_of(plan, plan->member[i], NULL);
         int64_t bytes = 0;
         if (x.op == &tt_op_all_gather || x.op == &tt_op_reduce_scatter)
             bytes = blocks_bytes(c, &x);
@@ -265,7 +270,7 @@ static int64_t room_bytes(const tt__carrier *c, const tt_plan *plan)
     return most;
 }
 
-tt_status tt_wire_links_bytes(const tt_plan *plan, int64_t *bytes_out)
+tt_status tt_wire_device_bytes(const tt_plan *plan, int64_t *bytes_out)
 {
     tt_comm nobody = {.rank = plan->rank,
                       .size = tt_mesh_ranks(&plan->graph->mesh)};
@@ -280,7 +285,7 @@ tt_status tt_wire_links_bytes(const tt_plan *plan, int64_t *bytes_out)
 
 static tt_status make_room(tt__carrier *c, int64_t bytes)
 {
-    tt__links *l = &c->links;
+    tt__device_groups *l = &c->links;
     if (bytes <= l->room_bytes)
         return TT_OK;
     tt_memory_free(l->backend, l->room);
@@ -304,10 +309,10 @@ static tt_status bind(tt_comm_wire *w, const tt_plan *plan)
     return make_room(&w->carrier, room_bytes(&w->carrier, plan));
 }
 
-tt_status tt__links_bind(tt_comm_wire *w, const tt_plan *plan,
-                         tt_backend *backend)
+tt_status tt__device_groups_bind(tt_comm_wire *w, const tt_plan *plan,
+                                 tt_backend *backend)
 {
-    tt__links *l = &w->carrier.links;
+    tt__device_groups *l = &w->carrier.links;
     if (!l->is_wanted || w->carrier.is_exact ||
         (l->backend != NULL && l->backend != backend))
         return TT_OK;
@@ -315,13 +320,13 @@ tt_status tt__links_bind(tt_comm_wire *w, const tt_plan *plan,
     l->n_bound++;
     const tt_status status = bind(w, plan);
     if (status != TT_OK)
-        tt__links_unbind(w, backend);
+        tt__device_groups_unbind(w, backend);
     return status;
 }
 
-void tt__links_unbind(tt_comm_wire *w, tt_backend *backend)
+void tt__device_groups_unbind(tt_comm_wire *w, tt_backend *backend)
 {
-    tt__links *l = &w->carrier.links;
+    tt__device_groups *l = &w->carrier.links;
     if (l->backend == NULL || l->backend != backend || --l->n_bound > 0)
         return;
     for (int32_t i = 0; i < l->n; i++) {
@@ -329,36 +334,36 @@ void tt__links_unbind(tt_comm_wire *w, tt_backend *backend)
         tt_free(l->link[i].member);
     }
     tt_memory_free(backend, l->room);
-    *l = (tt__links){.is_wanted = l->is_wanted};
+    *l = (tt__device_groups){.is_wanted = l->is_wanted};
 }
 
 // ---- calls ---------------------------------------------------------------
 
 // Bytes that this device sends for a call, if groups do it in rings.
-static int64_t sent_for(const tt_link_call *call, int32_t n, int32_t me)
+static int64_t sent_for(const tt_device_coll *call, int32_t n, int32_t me)
 {
     const int64_t bytes = call->count * tt_dtype_bytes(call->dtype);
     switch (call->kind) {
-    case TT_LINK_ALL_REDUCE:
+    case TT_DEVICE_COLL_ALL_REDUCE:
         return 2 * bytes * (n - 1) / n;
-    case TT_LINK_ALL_GATHER:
-    case TT_LINK_REDUCE_SCATTER:
+    case TT_DEVICE_COLL_ALL_GATHER:
+    case TT_DEVICE_COLL_REDUCE_SCATTER:
         return bytes * (n - 1);
-    case TT_LINK_BROADCAST: // all but the last pass it on
+    case TT_DEVICE_COLL_BROADCAST: // all but the last pass it on
         return (call->peer + n - 1) % n == me ? 0 : bytes;
-    case TT_LINK_REDUCE: // all but the root do
+    case TT_DEVICE_COLL_REDUCE: // all but the root do
         return call->peer == me ? 0 : bytes;
     default:
-        return call->kind == TT_LINK_SEND ? bytes : 0;
+        return call->kind == TT_DEVICE_COLL_SEND ? bytes : 0;
     }
 }
 
-tt_status tt__links_run(tt__carrier *c, const tt__site *x,
-                        const tt_link_call *call, int n)
+tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_site *x,
+                                const tt_device_coll *call, int n)
 {
     for (int32_t i = 0; i < x->size; i++)
-        c->member[i] = tt__site_rank(x, i);
-    const tt__link *link = find(c, c->member, x->size);
+        c->member[i] = tt__wire_site_rank(x, i);
+    const tt__device_group *link = find(c, c->member, x->size);
     if (n == 0)
         return TT_OK;
     c->links.used = link;

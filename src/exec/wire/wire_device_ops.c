@@ -12,18 +12,20 @@
 
 // ---- by collectives ------------------------------------------------------
 
-static tt_link_call call_of(const tt__site *x, tt_link_kind kind, int64_t count)
+static tt_device_coll call_of(const tt__wire_site *x, tt_device_coll_kind kind,
+                              int64_t count)
 {
-    return (tt_link_call){.kind = kind,
-                          .in = x->in,
-                          .out = x->out,
-                          .count = count,
-                          .dtype = (tt_dtype)x->fold.type,
-                          .is_max = x->p->reduce != TT_SUM};
+    return (tt_device_coll){.kind = kind,
+                            .in = x->in,
+                            .out = x->out,
+                            .count = count,
+                            .dtype = (tt_dtype)x->fold.type,
+                            .is_max = x->p->reduce != TT_SUM};
 }
 
 static tt_status move(const tt__carrier *c, const tt_region *part,
-                      tt_region_end to, tt_region_end from, const tt__site *x)
+                      tt_region_end to, tt_region_end from,
+                      const tt__wire_site *x)
 {
     tt_backend *backend = c->links.backend;
     const tt_move m = tt_region_move(part, to, from, (tt_dtype)x->fold.type);
@@ -31,13 +33,13 @@ static tt_status move(const tt__carrier *c, const tt_region *part,
 }
 
 // Between the whole and its blocks in a row.
-static tt_status move_blocks(const tt__carrier *c, const tt__site *x,
-                             const tt__blocks *b, bool is_packing)
+static tt_status move_blocks(const tt__carrier *c, const tt__wire_site *x,
+                             const tt__wire_blocks *b, bool is_packing)
 {
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_part block = tt__block_of(x, b, i);
+        const tt_part block = tt__wire_block_of(x, b, i);
         const tt_common both = tt_part_common(&block, &b->whole);
-        char *room = c->links.room + tt__site_bytes(x, c->bound[i]);
+        char *room = c->links.room + tt__wire_site_bytes(x, c->bound[i]);
         for (int32_t k = 0; k < both.n; k++) {
             const tt_region_end row = {&block.home[both.a[k]], room};
             const tt_region_end whole = {&b->whole.home[both.b[k]],
@@ -50,7 +52,7 @@ static tt_status move_blocks(const tt__carrier *c, const tt__site *x,
     return TT_OK;
 }
 
-static bool has_equal_blocks(const tt__carrier *c, const tt__site *x)
+static bool has_equal_blocks(const tt__carrier *c, const tt__wire_site *x)
 {
     for (int32_t i = 1; i < x->size; i++)
         if (c->bound[i + 1] - c->bound[i] != c->bound[1])
@@ -59,19 +61,21 @@ static bool has_equal_blocks(const tt__carrier *c, const tt__site *x)
 }
 
 // Block after block, each from or to the one who has it; `row` has them all.
-static int each_block(const tt__carrier *c, const tt__site *x,
-                      const tt__blocks *b, char *row, tt_link_call *call)
+static int each_block(const tt__carrier *c, const tt__wire_site *x,
+                      const tt__wire_blocks *b, char *row, tt_device_coll *call)
 {
     const bool is_gather = x->op == &tt_op_all_gather;
     int n = 0;
     for (int32_t i = 0; i < x->size; i++) {
         const int64_t count = c->bound[i + 1] - c->bound[i];
         const int32_t owner = (b->first + i) % x->size;
-        char *at = row + tt__site_bytes(x, c->bound[i]);
+        char *at = row + tt__wire_site_bytes(x, c->bound[i]);
         if (count == 0)
             continue;
-        tt_link_call *k = &call[n++];
-        *k = call_of(x, is_gather ? TT_LINK_BROADCAST : TT_LINK_REDUCE, count);
+        tt_device_coll *k = &call[n++];
+        *k = call_of(
+            x, is_gather ? TT_DEVICE_COLL_BROADCAST : TT_DEVICE_COLL_REDUCE,
+            count);
         k->peer = owner;
         if (is_gather)
             k->out = at;
@@ -85,27 +89,28 @@ static int each_block(const tt__carrier *c, const tt__site *x,
     return n;
 }
 
-static tt_status by_blocks(tt__carrier *c, const tt__site *x)
+static tt_status by_blocks(tt__carrier *c, const tt__wire_site *x)
 {
     const bool is_gather = x->op == &tt_op_all_gather;
-    const tt__blocks b = tt__blocks_of(c, x, is_gather);
-    TT_TRY(tt__blocks_check(c, x, &b));
+    const tt__wire_blocks b = tt__wire_blocks_of(c, x, is_gather);
+    TT_TRY(tt__wire_blocks_check(c, x, &b));
     char *row = b.is_in_row ? (is_gather ? x->out : (char *)(uintptr_t)x->in)
                             : c->links.room;
     if (!b.is_in_row && !is_gather)
         TT_TRY(move_blocks(c, x, &b, true));
     if (b.first == 0 && has_equal_blocks(c, x)) {
-        tt_link_call call =
-            call_of(x, is_gather ? TT_LINK_ALL_GATHER : TT_LINK_REDUCE_SCATTER,
-                    c->bound[1]);
+        tt_device_coll call = call_of(x,
+                                      is_gather ? TT_DEVICE_COLL_ALL_GATHER
+                                                : TT_DEVICE_COLL_REDUCE_SCATTER,
+                                      c->bound[1]);
         if (is_gather)
             call.out = row;
         else
             call.in = row;
-        TT_TRY(tt__links_run(c, x, &call, c->bound[1] > 0 ? 1 : 0));
+        TT_TRY(tt__device_groups_run(c, x, &call, c->bound[1] > 0 ? 1 : 0));
     } else {
-        TT_TRY(
-            tt__links_run(c, x, c->call, each_block(c, x, &b, row, c->call)));
+        TT_TRY(tt__device_groups_run(c, x, c->call,
+                                     each_block(c, x, &b, row, c->call)));
     }
     return !b.is_in_row && is_gather ? move_blocks(c, x, &b, false) : TT_OK;
 }
@@ -113,12 +118,13 @@ static tt_status by_blocks(tt__carrier *c, const tt__site *x)
 // ---- from box to box -----------------------------------------------------
 
 // What goes to a coordinate, one box behind the other.
-static tt_status pack(const tt__carrier *c, const tt__site *x,
+static tt_status pack(const tt__carrier *c, const tt__wire_site *x,
                       const tt__boxes *b, const tt_common *sent, char *room)
 {
     int64_t at = 0;
     for (int32_t k = 0; k < sent->n; k++) {
-        const tt_region_end to = {&sent->box[k], room + tt__site_bytes(x, at)};
+        const tt_region_end to = {&sent->box[k],
+                                  room + tt__wire_site_bytes(x, at)};
         const tt_region_end from = {&b->in.home[sent->a[k]],
                                     (void *)(uintptr_t)x->in};
         TT_TRY(move(c, &sent->box[k], to, from, x));
@@ -128,7 +134,7 @@ static tt_status pack(const tt__carrier *c, const tt__site *x,
 }
 
 // What came from coordinate `i`, or lies here already.
-static tt_status unpack(const tt__carrier *c, const tt__site *x,
+static tt_status unpack(const tt__carrier *c, const tt__wire_site *x,
                         const tt__boxes *b, int32_t i, char **arrived)
 {
     tt_backend *backend = c->links.backend;
@@ -142,38 +148,39 @@ static tt_status unpack(const tt__carrier *c, const tt__site *x,
             i == x->coord ? own : other, (tt_dtype)x->fold.type);
         m.adds = b->is_sum;
         TT_TRY(backend->def->queue->move(backend, TT_QUEUE_WIRE, &m));
-        *arrived += tt__site_bytes(x, tt_region_count(&got.box[k]));
+        *arrived += tt__wire_site_bytes(x, tt_region_count(&got.box[k]));
     }
     return TT_OK;
 }
 
-static tt_status exchange(tt__carrier *c, const tt__site *x, const tt__boxes *b)
+static tt_status exchange(tt__carrier *c, const tt__wire_site *x,
+                          const tt__boxes *b)
 {
     char *room = c->links.room;
     int n = 0;
     for (int32_t i = 0; i < x->size; i++) {
         const int64_t count = tt__got_from(x, b, i).count;
         if (i != x->coord && count > 0) {
-            c->call[n] = call_of(x, TT_LINK_RECEIVE, count);
+            c->call[n] = call_of(x, TT_DEVICE_COLL_RECEIVE, count);
             c->call[n].out = room;
             c->call[n++].peer = i;
         }
-        room += tt__site_bytes(x, count);
+        room += tt__wire_site_bytes(x, count);
     }
     for (int32_t i = 0; i < x->size; i++) {
         const tt_common sent = tt__sent_to(x, b, i);
         if (i == x->coord || sent.count == 0)
             continue;
         TT_TRY(pack(c, x, b, &sent, room));
-        c->call[n] = call_of(x, TT_LINK_SEND, sent.count);
+        c->call[n] = call_of(x, TT_DEVICE_COLL_SEND, sent.count);
         c->call[n].in = room;
         c->call[n++].peer = i;
-        room += tt__site_bytes(x, sent.count);
+        room += tt__wire_site_bytes(x, sent.count);
     }
-    return tt__links_run(c, x, c->call, n);
+    return tt__device_groups_run(c, x, c->call, n);
 }
 
-static tt_status by_boxes(tt__carrier *c, const tt__site *x)
+static tt_status by_boxes(tt__carrier *c, const tt__wire_site *x)
 {
     tt_backend *backend = c->links.backend;
     const tt__boxes b = tt__boxes_of(x);
@@ -188,16 +195,16 @@ static tt_status by_boxes(tt__carrier *c, const tt__site *x)
     return TT_OK;
 }
 
-tt_status tt__carry_linked(tt__carrier *c, const tt__site *x)
+tt_status tt__device_carry(tt__carrier *c, const tt__wire_site *x)
 {
     if (x->op == &tt_op_all_gather || x->op == &tt_op_reduce_scatter)
         return by_blocks(c, x);
     if (x->op != &tt_op_all_reduce && x->op != &tt_op_recv)
         return by_boxes(c, x);
-    tt_link_call call = call_of(x, TT_LINK_ALL_REDUCE, x->count);
+    tt_device_coll call = call_of(x, TT_DEVICE_COLL_ALL_REDUCE, x->count);
     if (x->op == &tt_op_recv) {
-        call.kind = TT_LINK_BROADCAST;
+        call.kind = TT_DEVICE_COLL_BROADCAST;
         call.peer = (int32_t)x->p->peer;
     }
-    return tt__links_run(c, x, &call, x->count > 0 ? 1 : 0);
+    return tt__device_groups_run(c, x, &call, x->count > 0 ? 1 : 0);
 }

@@ -28,7 +28,7 @@ static tt_status run_call(const tt__carrier *c, tt_coll_call *call, char *room)
     return tt_coll_run(def, c->comm, call);
 }
 
-static tt_status all_reduce(const tt__carrier *c, const tt__site *x)
+static tt_status all_reduce(const tt__carrier *c, const tt__wire_site *x)
 {
     tt_coll_call call = tt__reduce_call(c, x);
     call.in = x->in;
@@ -36,7 +36,7 @@ static tt_status all_reduce(const tt__carrier *c, const tt__site *x)
     return run_call(c, &call, c->scratch);
 }
 
-static tt_status receive(const tt__carrier *c, const tt__site *x)
+static tt_status receive(const tt__carrier *c, const tt__wire_site *x)
 {
     if (x->p->peer < 0 || x->p->peer >= x->size)
         return tt_fail(TT_ERR_ARG, "%s: no coordinate %lld on an axis of %d",
@@ -44,12 +44,12 @@ static tt_status receive(const tt__carrier *c, const tt__site *x)
     tt_coll_call call = tt__receive_call(c, x);
     call.out = x->out;
     if (x->p->peer == x->coord)
-        memcpy(x->out, x->in, (size_t)tt__site_bytes(x, x->count));
+        memcpy(x->out, x->in, (size_t)tt__wire_site_bytes(x, x->count));
     return run_call(c, &call, c->scratch);
 }
 
-tt_status tt__blocks_check(const tt__carrier *c, const tt__site *x,
-                           const tt__blocks *b)
+tt_status tt__wire_blocks_check(const tt__carrier *c, const tt__wire_site *x,
+                                const tt__wire_blocks *b)
 {
     return c->bound[x->size] == tt_part_count(&b->whole)
                ? TT_OK
@@ -59,14 +59,14 @@ tt_status tt__blocks_check(const tt__carrier *c, const tt__site *x,
 }
 
 // Between the whole and its blocks in a row.
-static void move_blocks(const tt__carrier *c, const tt__site *x,
-                        const tt__blocks *b, bool is_packing)
+static void move_blocks(const tt__carrier *c, const tt__wire_site *x,
+                        const tt__wire_blocks *b, bool is_packing)
 {
     const tt_fold copy = {TT_FOLD_COPY, x->fold.type};
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_part block = tt__block_of(x, b, i);
+        const tt_part block = tt__wire_block_of(x, b, i);
         const tt_common both = tt_part_common(&block, &b->whole);
-        char *room = c->scratch + tt__site_bytes(x, c->bound[i]);
+        char *room = c->scratch + tt__wire_site_bytes(x, c->bound[i]);
         for (int32_t k = 0; k < both.n; k++) {
             const tt_region_end row = {&block.home[both.a[k]], room};
             const tt_region_end whole = {&b->whole.home[both.b[k]],
@@ -80,7 +80,7 @@ static void move_blocks(const tt__carrier *c, const tt__site *x,
 
 // A scatter's result that shall lie in its input, by an algorithm that cannot do so:
 // the bytes that it needs apart from that; else 0.
-static int64_t apart_bytes(const tt__carrier *c, const tt__site *x,
+static int64_t apart_bytes(const tt__carrier *c, const tt__wire_site *x,
                            const tt_coll_call *call)
 {
     enum { ALIGN = 64 };
@@ -89,22 +89,22 @@ static int64_t apart_bytes(const tt__carrier *c, const tt__site *x,
         (is_native && c->comm->def->scatters_in_place))
         return 0;
     const int64_t mine = tt_coll_block(call, call->group.me).n;
-    return (tt__site_bytes(x, mine) + ALIGN - 1) / ALIGN * ALIGN;
+    return (tt__wire_site_bytes(x, mine) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static tt_status by_blocks(const tt__carrier *c, const tt__site *x)
+static tt_status by_blocks(const tt__carrier *c, const tt__wire_site *x)
 {
     const bool is_gather = x->op == &tt_op_all_gather;
-    const tt__blocks b = tt__blocks_of(c, x, is_gather);
-    TT_TRY(tt__blocks_check(c, x, &b));
-    tt_coll_call call =
-        tt__block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
+    const tt__wire_blocks b = tt__wire_blocks_of(c, x, is_gather);
+    TT_TRY(tt__wire_blocks_check(c, x, &b));
+    tt_coll_call call = tt__wire_block_call(
+        c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
     const int64_t apart = apart_bytes(c, x, &call);
     char *room = c->scratch + apart;
     call.in = x->in;
     call.out = apart > 0 ? c->scratch : x->out;
     if (!b.is_in_row) {
-        room += tt__site_bytes(x, call.count);
+        room += tt__wire_site_bytes(x, call.count);
         if (is_gather) {
             call.out = c->scratch;
         } else {
@@ -124,7 +124,7 @@ static tt_status by_blocks(const tt__carrier *c, const tt__site *x)
 // ---- from box to box -------------------------------------------------------
 
 // Elements that arrive, and the most that are sent at once.
-static void count_boxes(const tt__site *x, const tt__boxes *b,
+static void count_boxes(const tt__wire_site *x, const tt__boxes *b,
                         int64_t *arriving_out, int64_t *largest_out)
 {
     *arriving_out = *largest_out = 0;
@@ -137,18 +137,19 @@ static void count_boxes(const tt__site *x, const tt__boxes *b,
 
 // Boxes of this rank's input, one behind the other: copied into `room`, unless they
 // lie like that.
-static void *pack(const tt__site *x, const tt__boxes *b, const tt_common *sent,
-                  char *room)
+static void *pack(const tt__wire_site *x, const tt__boxes *b,
+                  const tt_common *sent, char *room)
 {
     const tt_fold copy = {TT_FOLD_COPY, x->fold.type};
     char *in = (char *)(uintptr_t)x->in;
     int64_t at = 0;
     if (sent->n == 1 &&
         tt_region_is_run(&sent->box[0], &b->in.home[sent->a[0]], &at))
-        return in + tt__site_bytes(x, at);
+        return in + tt__wire_site_bytes(x, at);
     at = 0;
     for (int32_t k = 0; k < sent->n; k++) {
-        const tt_region_end to = {&sent->box[k], room + tt__site_bytes(x, at)};
+        const tt_region_end to = {&sent->box[k],
+                                  room + tt__wire_site_bytes(x, at)};
         tt_region_fold(&sent->box[k], copy, to,
                        (tt_region_end){&b->in.home[sent->a[k]], in});
         at += tt_region_count(&sent->box[k]);
@@ -158,7 +159,7 @@ static void *pack(const tt__site *x, const tt__boxes *b, const tt_common *sent,
 
 // Swaps with the rank that is `step` further and the one that is as far before;
 // `arrived` has room for what comes from coordinate 0, 1, ... in this order.
-static tt_status swap_boxes(const tt__carrier *c, const tt__site *x,
+static tt_status swap_boxes(const tt__carrier *c, const tt__wire_site *x,
                             const tt__boxes *b, int32_t step)
 {
     const int32_t to = (x->coord + step) % x->size;
@@ -169,26 +170,28 @@ static tt_status swap_boxes(const tt__carrier *c, const tt__site *x,
     count_boxes(x, b, &arriving, &largest);
     for (int32_t i = 0; i < from; i++)
         skip += tt__got_from(x, b, i).count;
-    char *room = c->scratch + tt__site_bytes(x, arriving);
-    tt_msg out = {.peer = tt__site_rank(x, to),
+    char *room = c->scratch + tt__wire_site_bytes(x, arriving);
+    tt_msg out = {.peer = tt__wire_site_rank(x, to),
                   .tag = c->tag,
                   .data = pack(x, b, &sent, room),
-                  .bytes = tt__site_bytes(x, sent.count)};
-    tt_msg in = {.peer = tt__site_rank(x, from),
+                  .bytes = tt__wire_site_bytes(x, sent.count)};
+    tt_msg in = {.peer = tt__wire_site_rank(x, from),
                  .tag = c->tag,
-                 .data = c->scratch + tt__site_bytes(x, skip),
-                 .bytes = tt__site_bytes(x, got.count)};
+                 .data = c->scratch + tt__wire_site_bytes(x, skip),
+                 .bytes = tt__wire_site_bytes(x, got.count)};
     return tt_comm_swap(c->comm, out.bytes > 0 ? &out : NULL,
                         in.bytes > 0 ? &in : NULL);
 }
 
 // What arrived, in the order of the ranks, so that sums have the same bits always.
-static void unpack(const tt__carrier *c, const tt__site *x, const tt__boxes *b)
+static void unpack(const tt__carrier *c, const tt__wire_site *x,
+                   const tt__boxes *b)
 {
     char *arrived = c->scratch;
     const tt_fold fold = {b->is_sum ? TT_FOLD_SUM : TT_FOLD_COPY, x->fold.type};
     if (b->is_sum)
-        memset(x->out, 0, (size_t)tt__site_bytes(x, tt_part_count(&b->out)));
+        memset(x->out, 0,
+               (size_t)tt__wire_site_bytes(x, tt_part_count(&b->out)));
     for (int32_t i = 0; i < x->size; i++) {
         const tt_common got = tt__got_from(x, b, i);
         for (int32_t k = 0; k < got.n; k++) {
@@ -198,12 +201,12 @@ static void unpack(const tt__carrier *c, const tt__site *x, const tt__boxes *b)
             tt_region_fold(&got.box[k], fold,
                            (tt_region_end){&b->out.home[got.b[k]], x->out},
                            i == x->coord ? own : other);
-            arrived += tt__site_bytes(x, tt_region_count(&got.box[k]));
+            arrived += tt__wire_site_bytes(x, tt_region_count(&got.box[k]));
         }
     }
 }
 
-tt_status tt__boxes_check(const tt__site *x, const tt__boxes *b)
+tt_status tt__boxes_check(const tt__wire_site *x, const tt__boxes *b)
 {
     int64_t arriving = 0, largest = 0;
     count_boxes(x, b, &arriving, &largest);
@@ -214,7 +217,7 @@ tt_status tt__boxes_check(const tt__site *x, const tt__boxes *b)
     return TT_OK;
 }
 
-static tt_status by_boxes(const tt__carrier *c, const tt__site *x)
+static tt_status by_boxes(const tt__carrier *c, const tt__wire_site *x)
 {
     const tt__boxes b = tt__boxes_of(x);
     TT_TRY(tt__boxes_check(x, &b));
@@ -226,7 +229,7 @@ static tt_status by_boxes(const tt__carrier *c, const tt__site *x)
 
 // ---- nothing is sent -------------------------------------------------------
 
-static tt_status take(const tt__carrier *c, const tt__site *x)
+static tt_status take(const tt__carrier *c, const tt__wire_site *x)
 {
     (void)c;
     const tt_fold copy = {TT_FOLD_COPY, x->fold.type};
@@ -239,26 +242,26 @@ static tt_status take(const tt__carrier *c, const tt__site *x)
     return TT_OK;
 }
 
-static tt_status keep_first(const tt__carrier *c, const tt__site *x)
+static tt_status keep_first(const tt__carrier *c, const tt__wire_site *x)
 {
     (void)c;
     if (x->coord > 0)
-        memset(x->out, 0, (size_t)tt__site_bytes(x, x->count));
+        memset(x->out, 0, (size_t)tt__wire_site_bytes(x, x->count));
     else if (x->out != x->in)
-        memcpy(x->out, x->in, (size_t)tt__site_bytes(x, x->count));
+        memcpy(x->out, x->in, (size_t)tt__wire_site_bytes(x, x->count));
     return TT_OK;
 }
 
-static tt_status keep(const tt__carrier *c, const tt__site *x)
+static tt_status keep(const tt__carrier *c, const tt__wire_site *x)
 {
     (void)c;
-    memcpy(x->out, x->in, (size_t)tt__site_bytes(x, x->count));
+    memcpy(x->out, x->in, (size_t)tt__wire_site_bytes(x, x->count));
     return TT_OK;
 }
 
 // ---- the table -------------------------------------------------------------
 
-typedef tt_status way_fn(const tt__carrier *c, const tt__site *x);
+typedef tt_status way_fn(const tt__carrier *c, const tt__wire_site *x);
 
 static const struct {
     const tt_op_def *op;
@@ -300,7 +303,7 @@ bool tt__carry_is_local(const tt_op_def *op)
     return ways[tt__carry_kind(op)].is_local;
 }
 
-tt_status tt__carry_site(tt__carrier *c, const tt__site *x)
+tt_status tt__carry_site(tt__carrier *c, const tt__wire_site *x)
 {
     if (c != NULL)
         c->tag = x->tag;
@@ -314,27 +317,27 @@ static int64_t call_room(const tt__carrier *c, const tt_coll_call *call)
     return tt_coll_scratch_bytes(tt__carrier_choose(c, call), call);
 }
 
-static int64_t blocks_room(const tt__carrier *c, const tt__site *x)
+static int64_t blocks_room(const tt__carrier *c, const tt__wire_site *x)
 {
     const bool is_gather = x->op == &tt_op_all_gather;
-    const tt__blocks b = tt__blocks_of(c, x, is_gather);
-    const tt_coll_call call =
-        tt__block_call(c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
+    const tt__wire_blocks b = tt__wire_blocks_of(c, x, is_gather);
+    const tt_coll_call call = tt__wire_block_call(
+        c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
     return call_room(c, &call) + apart_bytes(c, x, &call) +
-           (b.is_in_row ? 0 : tt__site_bytes(x, call.count));
+           (b.is_in_row ? 0 : tt__wire_site_bytes(x, call.count));
 }
 
-static int64_t boxes_room(const tt__site *x)
+static int64_t boxes_room(const tt__wire_site *x)
 {
     const tt__boxes b = tt__boxes_of(x);
     int64_t arriving = 0, largest = 0;
     count_boxes(x, &b, &arriving, &largest);
-    return tt__site_bytes(x, arriving + largest);
+    return tt__wire_site_bytes(x, arriving + largest);
 }
 
 static int64_t step_room(const tt__carrier *c, const tt_plan *plan, int32_t s)
 {
-    const tt__site x = tt__site_of(plan, s, NULL);
+    const tt__wire_site x = tt__wire_site_of(plan, s, NULL);
     way_fn *const way = way_of(x.op);
     if (way == by_blocks)
         return blocks_room(c, &x);

@@ -20,18 +20,20 @@ static int32_t tag_of(int32_t node, int32_t piece)
     return (int32_t)(1 + (node * INT64_C(97) + piece) % (TT__TAGS - 1));
 }
 
-tt__site tt__site_of(const tt_plan *plan, int32_t s, const tt_args *args)
+tt__wire_site tt__wire_site_of(const tt_plan *plan, int32_t s,
+                               const tt_args *args)
 {
     const tt_graph *g = plan->graph;
     const tt_step *step = &plan->step[s];
     const tt_node *node = &g->node[step->node];
-    tt__site x = {.op = step->op,
-                  .p = step->params,
-                  .mesh = &g->mesh,
-                  .in_type = &g->value[node->in[0].id].type,
-                  .out_type = &g->value[node->out[0].id].type,
-                  .rank = plan->rank,
-                  .is_in_place = step->in[0].buffer == step->out[0].buffer};
+    tt__wire_site x = {.op = step->op,
+                       .p = step->params,
+                       .mesh = &g->mesh,
+                       .in_type = &g->value[node->in[0].id].type,
+                       .out_type = &g->value[node->out[0].id].type,
+                       .rank = plan->rank,
+                       .is_in_place =
+                           step->in[0].buffer == step->out[0].buffer};
     x.axis = (int32_t)x.p->axis;
     x.size = g->mesh.axis[x.axis].size;
     x.coord = tt_mesh_coord(x.mesh, x.rank, x.axis);
@@ -53,12 +55,12 @@ static int64_t offset_of(const tt_plan *plan, int32_t s)
     return plan->buffer[in->buffer].offset + in->offset;
 }
 
-tt__site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
-                         const tt_args *args)
+tt__wire_site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
+                              const tt_args *args)
 {
     const int32_t *member = &plan->member[flight->first];
     const int32_t last = member[flight->n - 1];
-    tt__site x = tt__site_of(plan, member[0], args);
+    tt__wire_site x = tt__wire_site_of(plan, member[0], args);
     const int64_t row = offset_of(plan, last) - offset_of(plan, member[0]) +
                         plan->step[last].moved_bytes;
     const bool is_piece = flight->to > 0;
@@ -72,22 +74,22 @@ tt__site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
     return x;
 }
 
-int tt__site_rank(const tt__site *x, int32_t coord)
+int tt__wire_site_rank(const tt__wire_site *x, int32_t coord)
 {
     return tt_mesh_rank_at(x->mesh, x->rank, x->axis, coord);
 }
 
-static tt_fold combining(const tt__site *x, bool is_sum)
+static tt_fold combining(const tt__wire_site *x, bool is_sum)
 {
     return (tt_fold){is_sum ? TT_FOLD_SUM : TT_FOLD_MAX, x->fold.type};
 }
 
 // Member i of the group holds block i: the group starts at coordinate `first`.
-static void set_group(const tt__carrier *c, const tt__site *x, int32_t first,
-                      tt_coll_call *call)
+static void set_group(const tt__carrier *c, const tt__wire_site *x,
+                      int32_t first, tt_coll_call *call)
 {
     for (int32_t i = 0; i < x->size; i++) {
-        c->member[i] = tt__site_rank(x, (first + i) % x->size);
+        c->member[i] = tt__wire_site_rank(x, (first + i) % x->size);
         if (c->host != NULL)
             c->member_host[i] = c->host[c->member[i]];
     }
@@ -99,7 +101,7 @@ static void set_group(const tt__carrier *c, const tt__site *x, int32_t first,
     call->rounds_each = c->is_exact;
 }
 
-tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__site *x)
+tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__wire_site *x)
 {
     tt_coll_call call = {.kind = TT_ALL_REDUCE,
                          .fold = combining(x, x->p->reduce == TT_SUM),
@@ -108,7 +110,7 @@ tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__site *x)
     return call;
 }
 
-tt_coll_call tt__receive_call(const tt__carrier *c, const tt__site *x)
+tt_coll_call tt__receive_call(const tt__carrier *c, const tt__wire_site *x)
 {
     tt_coll_call call = {.kind = TT_BROADCAST,
                          .root = (int32_t)x->p->peer,
@@ -118,23 +120,24 @@ tt_coll_call tt__receive_call(const tt__carrier *c, const tt__site *x)
     return call;
 }
 
-tt_part tt__block_of(const tt__site *x, const tt__blocks *b, int32_t i)
+tt_part tt__wire_block_of(const tt__wire_site *x, const tt__wire_blocks *b,
+                          int32_t i)
 {
     return tt_part_of(b->split, x->mesh,
-                      tt__site_rank(x, (b->first + i) % x->size));
+                      tt__wire_site_rank(x, (b->first + i) % x->size));
 }
 
-tt__blocks tt__blocks_of(const tt__carrier *c, const tt__site *x,
-                         bool is_gather)
+tt__wire_blocks tt__wire_blocks_of(const tt__carrier *c, const tt__wire_site *x,
+                                   bool is_gather)
 {
     const tt_type *whole = is_gather ? x->out_type : x->in_type;
-    tt__blocks b = {.split = is_gather ? x->in_type : x->out_type};
+    tt__wire_blocks b = {.split = is_gather ? x->in_type : x->out_type};
     b.whole = tt_part_of(whole, x->mesh, x->rank);
     b.first = b.split->place[x->axis].rotate;
     b.is_in_row = b.whole.n == 1;
     c->bound[0] = 0;
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_part block = tt__block_of(x, &b, i);
+        const tt_part block = tt__wire_block_of(x, &b, i);
         int64_t at = 0;
         if (block.n > 1 ||
             !tt_region_is_run(&block.box[0], &b.whole.home[0], &at) ||
@@ -145,8 +148,8 @@ tt__blocks tt__blocks_of(const tt__carrier *c, const tt__site *x,
     return b;
 }
 
-tt_coll_call tt__block_call(const tt__carrier *c, const tt__site *x,
-                            const tt__blocks *b, tt_coll_kind kind)
+tt_coll_call tt__wire_block_call(const tt__carrier *c, const tt__wire_site *x,
+                                 const tt__wire_blocks *b, tt_coll_kind kind)
 {
     tt_coll_call call = {.kind = kind,
                          .fold = combining(x, x->p->reduce == TT_SUM),
@@ -159,26 +162,28 @@ tt_coll_call tt__block_call(const tt__carrier *c, const tt__site *x,
 tt_coll_call tt__joined_call(const tt__carrier *c, const tt_plan *plan,
                              const tt_flight *flight)
 {
-    const tt__site x = tt__joined_site(plan, flight, NULL);
+    const tt__wire_site x = tt__joined_site(plan, flight, NULL);
     return tt__reduce_call(c, &x);
 }
 
-tt__boxes tt__boxes_of(const tt__site *x)
+tt__boxes tt__boxes_of(const tt__wire_site *x)
 {
     return (tt__boxes){.in = tt_part_of(x->in_type, x->mesh, x->rank),
                        .out = tt_part_of(x->out_type, x->mesh, x->rank),
                        .is_sum = x->op == &tt_op_halo_add};
 }
 
-tt_common tt__sent_to(const tt__site *x, const tt__boxes *b, int32_t coord)
+tt_common tt__sent_to(const tt__wire_site *x, const tt__boxes *b, int32_t coord)
 {
     const tt_part out =
-        tt_part_of(x->out_type, x->mesh, tt__site_rank(x, coord));
+        tt_part_of(x->out_type, x->mesh, tt__wire_site_rank(x, coord));
     return tt_part_common(&b->in, &out);
 }
 
-tt_common tt__got_from(const tt__site *x, const tt__boxes *b, int32_t coord)
+tt_common tt__got_from(const tt__wire_site *x, const tt__boxes *b,
+                       int32_t coord)
 {
-    const tt_part in = tt_part_of(x->in_type, x->mesh, tt__site_rank(x, coord));
+    const tt_part in =
+        tt_part_of(x->in_type, x->mesh, tt__wire_site_rank(x, coord));
     return tt_part_common(&in, &b->out);
 }

@@ -8,7 +8,7 @@
 #include "exec/wire/wire_state.h"
 #include "ops/comm.h"
 
-typedef struct tt__site { // one collective, seen by this rank
+typedef struct tt__wire_site { // one collective, seen by this rank
     const tt_op_def *op;
     const tt_comm_params *p;
     const tt_mesh *mesh;
@@ -21,17 +21,18 @@ typedef struct tt__site { // one collective, seen by this rank
     bool is_in_place; // both sides lie in one buffer
     const char *in;
     char *out;
-} tt__site;
+} tt__wire_site;
 
 // Without `args` for its numbers only.
-tt__site tt__site_of(const tt_plan *plan, int32_t step, const tt_args *args);
+tt__wire_site tt__wire_site_of(const tt_plan *plan, int32_t step,
+                               const tt_args *args);
 // All members of a joined flight as one; of one that is a piece, that piece. Gaps
 // between members are added up too; nobody reads them.
-tt__site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
-                         const tt_args *args);
-int tt__site_rank(const tt__site *x, int32_t coord); // along the axis
+tt__wire_site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
+                              const tt_args *args);
+int tt__wire_site_rank(const tt__wire_site *x, int32_t coord); // along the axis
 
-static inline int64_t tt__site_bytes(const tt__site *x, int64_t n)
+static inline int64_t tt__wire_site_bytes(const tt__wire_site *x, int64_t n)
 {
     return n * tt_num_bytes(x->fold.type);
 }
@@ -39,42 +40,43 @@ static inline int64_t tt__site_bytes(const tt__site *x, int64_t n)
 // ---- carrying it out -----------------------------------------------------
 
 // In the host's memory.
-tt_status tt__carry_site(tt__carrier *c, const tt__site *x);
+tt_status tt__carry_site(tt__carrier *c, const tt__wire_site *x);
 // Of a device, which is told what to do behind all that is queued: without peers.
 tt_status tt__carry_device(tt_backend *backend, tt_queue queue,
-                           const tt__site *x);
+                           const tt__wire_site *x);
 // Of a device, by links to the others.
-tt_status tt__carry_linked(tt__carrier *c, const tt__site *x);
-tt_status tt__links_run(tt__carrier *c, const tt__site *x,
-                        const tt_link_call *call, int n);
+tt_status tt__device_carry(tt__carrier *c, const tt__wire_site *x);
+tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_site *x,
+                                const tt_device_coll *call, int n);
 // Of a device, by way of the host's memory; results are copied back in the wire's
 // queue.
 tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
-                           const tt__site *x);
+                           const tt__wire_site *x);
 
 // ---- by collectives: calls without data ----------------------------------
 
-tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__site *x);
-tt_coll_call tt__receive_call(const tt__carrier *c, const tt__site *x);
+tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__wire_site *x);
+tt_coll_call tt__receive_call(const tt__carrier *c, const tt__wire_site *x);
 
 // The split side of a gather or a scatter, in blocks.
-typedef struct tt__blocks {
+typedef struct tt__wire_blocks {
     tt_part whole;
     const tt_type *split;
     int32_t first;  // coordinate that holds block 0
     bool is_in_row; // blocks lie one after the other in the whole
-} tt__blocks;
+} tt__wire_blocks;
 
-tt_part tt__block_of(const tt__site *x, const tt__blocks *b, int32_t i);
+tt_part tt__wire_block_of(const tt__wire_site *x, const tt__wire_blocks *b,
+                          int32_t i);
 // Sets the bounds of the carrier too, which the call refers to.
-tt__blocks tt__blocks_of(const tt__carrier *c, const tt__site *x,
-                         bool is_gather);
-tt_coll_call tt__block_call(const tt__carrier *c, const tt__site *x,
-                            const tt__blocks *b, tt_coll_kind kind);
+tt__wire_blocks tt__wire_blocks_of(const tt__carrier *c, const tt__wire_site *x,
+                                   bool is_gather);
+tt_coll_call tt__wire_block_call(const tt__carrier *c, const tt__wire_site *x,
+                                 const tt__wire_blocks *b, tt_coll_kind kind);
 
 // Fails when the ranks along the axis do not hold the whole value.
-tt_status tt__blocks_check(const tt__carrier *c, const tt__site *x,
-                           const tt__blocks *b);
+tt_status tt__wire_blocks_check(const tt__carrier *c, const tt__wire_site *x,
+                                const tt__wire_blocks *b);
 
 // The whole row of a joined flight; of one that is a piece, that piece.
 tt_coll_call tt__joined_call(const tt__carrier *c, const tt_plan *plan,
@@ -87,10 +89,12 @@ typedef struct tt__boxes {
     bool is_sum;     // what arrives more than once is added up
 } tt__boxes;
 
-tt__boxes tt__boxes_of(const tt__site *x);
-tt_common tt__sent_to(const tt__site *x, const tt__boxes *b, int32_t coord);
-tt_common tt__got_from(const tt__site *x, const tt__boxes *b, int32_t coord);
+tt__boxes tt__boxes_of(const tt__wire_site *x);
+tt_common tt__sent_to(const tt__wire_site *x, const tt__boxes *b,
+                      int32_t coord);
+tt_common tt__got_from(const tt__wire_site *x, const tt__boxes *b,
+                       int32_t coord);
 // Fails when this rank needs elements that nobody along the axis holds.
-tt_status tt__boxes_check(const tt__site *x, const tt__boxes *b);
+tt_status tt__boxes_check(const tt__wire_site *x, const tt__boxes *b);
 
 #endif

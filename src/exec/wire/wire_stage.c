@@ -16,12 +16,12 @@
 // arrival of an operand; then two for each flight.
 enum { ALIGN = 4096, HALVES = 2, FETCHED = HALVES, FLIGHTS };
 
-int64_t tt__stage_ready(int32_t flight)
+int64_t tt__wire_stage_ready(int32_t flight)
 {
     return FLIGHTS + 2 * (int64_t)flight;
 }
 
-int64_t tt__stage_landed(int32_t flight)
+int64_t tt__wire_stage_landed(int32_t flight)
 {
     return FLIGHTS + 2 * (int64_t)flight + 1;
 }
@@ -46,7 +46,7 @@ static int64_t max_i64(int64_t a, int64_t b)
 }
 
 // `apart`: from the input's address to the output's, if they share a buffer.
-static place place_of(const tt__site *x, int64_t apart)
+static place place_of(const tt__wire_site *x, int64_t apart)
 {
     if (!x->is_in_place)
         return (place){.out = round_up(x->in_bytes),
@@ -59,7 +59,7 @@ static place place_of(const tt__site *x, int64_t apart)
 static int64_t step_bytes(const tt_plan *plan, int32_t s)
 {
     const tt_step *step = &plan->step[s];
-    const tt__site x = tt__site_of(plan, s, NULL);
+    const tt__wire_site x = tt__wire_site_of(plan, s, NULL);
     if (tt__carry_is_local(x.op))
         return 0;
     return place_of(&x, step->out[0].offset - step->in[0].offset).bytes;
@@ -71,7 +71,7 @@ static int64_t half_bytes(const tt_plan *plan)
     for (int32_t f = 0; f < plan->n_flights; f++) {
         const tt_flight *flight = &plan->flight[f];
         if (flight->is_joined) {
-            const tt__site x = tt__joined_site(plan, flight, NULL);
+            const tt__wire_site x = tt__joined_site(plan, flight, NULL);
             const tt_step *step = &plan->step[plan->member[flight->first]];
             most = max_i64(
                 most,
@@ -93,7 +93,7 @@ int64_t tt_wire_stage_bytes(const tt_plan *plan)
 // Memory is never given back before the end: devices know its address.
 static tt_status make_room(tt__carrier *c, int64_t bytes)
 {
-    tt__stage *s = &c->stage;
+    tt__wire_stage *s = &c->stage;
     if (bytes <= s->bytes)
         return TT_OK;
     char *memory = tt_comm_alloc(c->comm, HALVES * bytes);
@@ -113,8 +113,8 @@ static tt_status make_room(tt__carrier *c, int64_t bytes)
     return TT_OK;
 }
 
-tt_status tt__stage_bind(tt__carrier *c, const tt_plan *plan,
-                         tt_backend *backend)
+tt_status tt__wire_stage_bind(tt__carrier *c, const tt_plan *plan,
+                              tt_backend *backend)
 {
     const tt_queue_def *queue = backend->def->queue;
     if (queue == NULL)
@@ -129,7 +129,7 @@ tt_status tt__stage_bind(tt__carrier *c, const tt_plan *plan,
     return TT_OK;
 }
 
-void tt__stage_fini(tt__carrier *c)
+void tt__wire_stage_fini(tt__carrier *c)
 {
     void *block = c->stage.kept;
     while (block != NULL) {
@@ -164,13 +164,13 @@ static tt_status wait_for(const tt__carrier *c, tt_backend *backend,
 }
 
 tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
-                           const tt__site *x)
+                           const tt__wire_site *x)
 {
     const tt_queue_def *queue = backend->def->queue;
     const place p = place_of(x, x->is_in_place ? x->out - x->in : 0);
     const int half = c->stage.turn;
     char *room = c->stage.memory + half * c->stage.bytes;
-    tt__site host = *x;
+    tt__wire_site host = *x;
     host.in = room + p.in;
     host.out = room + p.out;
     c->stage.turn = (half + 1) % HALVES;
@@ -190,7 +190,8 @@ tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
 
 // ---- without peers -------------------------------------------------------
 
-static tt_status take(tt_backend *backend, tt_queue queue, const tt__site *x)
+static tt_status take(tt_backend *backend, tt_queue queue,
+                      const tt__wire_site *x)
 {
     const tt__boxes b = tt__boxes_of(x);
     const tt_common kept = tt_part_common(&b.in, &b.out);
@@ -205,7 +206,7 @@ static tt_status take(tt_backend *backend, tt_queue queue, const tt__site *x)
 }
 
 tt_status tt__carry_device(tt_backend *backend, tt_queue queue,
-                           const tt__site *x)
+                           const tt__wire_site *x)
 {
     const tt_queue_def *def = backend->def->queue;
     if (x->op == &tt_op_take)

@@ -9,33 +9,33 @@
 
 // Memory of the host through which operands of a device go: in two halves, so that
 // results leave while the next operands arrive.
-typedef struct tt__stage {
+typedef struct tt__wire_stage {
     char *memory;
     int64_t bytes; // of a half
     int turn;      // which half is next
     void *kept;    // earlier memory that a device may still know, linked
-} tt__stage;
+} tt__wire_stage;
 
 // A group of devices, one per rank, that do collectives by themselves.
-typedef struct tt__link {
-    tt_links *links;
+typedef struct tt__device_group {
+    tt_device_comm *links;
     int32_t n;
     int32_t *member; // ranks
-} tt__link;
+} tt__device_group;
 
-enum { TT__LINKS = 16 };
+enum { TT__DEVICE_GROUPS = 16 };
 
-typedef struct tt__links {
+typedef struct tt__device_groups {
     bool is_wanted;
     tt_backend *backend; // whose they are; NULL: nobody's
     int32_t n_bound;     // plans
     int32_t n;
-    tt__link link[TT__LINKS];
-    const tt__link *used; // last
+    tt__device_group link[TT__DEVICE_GROUPS];
+    const tt__device_group *used; // last
     int64_t n_calls;
     char *room; // the device's: to pack and unpack
     int64_t room_bytes;
-} tt__links;
+} tt__device_groups;
 
 // What carries out one collective after another: used by one thread at a time.
 typedef struct tt__carrier {
@@ -50,9 +50,9 @@ typedef struct tt__carrier {
     bool is_scratch_shared;
     bool is_exact; // only ordered sums
     int32_t tag;
-    tt__stage stage;
-    tt__links links;
-    tt_link_call *call; // of links: two per rank
+    tt__wire_stage stage;
+    tt__device_groups links;
+    tt_device_coll *call; // of links: two per rank
 } tt__carrier;
 
 enum {
@@ -69,20 +69,20 @@ tt_status tt__carrier_bind(tt__carrier *c, const tt_plan *plan);
 tt_status tt__carrier_room(tt__carrier *c, int64_t bytes);
 
 // The same for operands in a device's memory: events and room.
-tt_status tt__stage_bind(tt__carrier *c, const tt_plan *plan,
-                         tt_backend *backend);
-void tt__stage_fini(tt__carrier *c);
+tt_status tt__wire_stage_bind(tt__carrier *c, const tt_plan *plan,
+                              tt_backend *backend);
+void tt__wire_stage_fini(tt__carrier *c);
 // Events of a device: when a flight's operands are there, and its results.
-int64_t tt__stage_ready(int32_t flight);
-int64_t tt__stage_landed(int32_t flight);
+int64_t tt__wire_stage_ready(int32_t flight);
+int64_t tt__wire_stage_landed(int32_t flight);
 
 // The same for links, if they are wanted and can be: all ranks together. A plan of
 // another backend than the first is left to the stage.
-tt_status tt__links_bind(tt_comm_wire *w, const tt_plan *plan,
-                         tt_backend *backend);
-void tt__links_unbind(tt_comm_wire *w, tt_backend *backend);
+tt_status tt__device_groups_bind(tt_comm_wire *w, const tt_plan *plan,
+                                 tt_backend *backend);
+void tt__device_groups_unbind(tt_comm_wire *w, tt_backend *backend);
 // Until a flight's results have landed.
-tt_status tt__links_wait(tt__carrier *c, int32_t flight);
+tt_status tt__device_groups_wait(tt__carrier *c, int32_t flight);
 
 // The algorithm for a call whose numbers are set.
 const tt_coll_def *tt__carrier_choose(const tt__carrier *c,
@@ -97,7 +97,7 @@ tt_status tt__carry_call(tt__carrier *c, const tt_coll_call *call);
 // ---- the thread ----------------------------------------------------------
 
 // What is to be done: a flight, or a call of the host's own.
-typedef struct tt__job {
+typedef struct tt__wire_job {
     const tt_plan *plan; // NULL: a call
     tt_backend *backend; // whose memory it is; NULL: the host's
     int32_t flight;
@@ -109,7 +109,7 @@ typedef struct tt__job {
     bool is_linked; // devices do it by themselves
     bool is_done;
     double ready, begun, ended;
-} tt__job;
+} tt__wire_job;
 
 struct tt_comm_wire {
     tt_wire wire;
@@ -119,11 +119,12 @@ struct tt_comm_wire {
     // Behind the lock.
     pthread_mutex_t lock;
     pthread_cond_t has_job, has_done;
-    tt__job *job; // job[f]: flight f of the plan that runs; the last: calls
+    tt__wire_job
+        *job; // job[f]: flight f of the plan that runs; the last: calls
     int32_t n_jobs;
     int32_t *queue; // jobs in their order, a ring
     int32_t head, n_queued;
-    const tt__job *current; // NULL: the thread sleeps
+    const tt__wire_job *current; // NULL: the thread sleeps
     bool is_closing;
     tt_status status; // of the first job that failed, and its message
     char message[512];
@@ -149,8 +150,8 @@ void tt__wire_thread_stop(tt_comm_wire *w);
 
 // Hands over job[j], whose description is complete; waits until it is done, and
 // says how many seconds of that were spent in flights.
-tt_status tt__job_post(tt_comm_wire *w, int32_t j);
-tt_status tt__job_wait(tt_comm_wire *w, int32_t j, double *busy_out);
+tt_status tt__wire_job_post(tt_comm_wire *w, int32_t j);
+tt_status tt__wire_job_wait(tt_comm_wire *w, int32_t j, double *busy_out);
 
 // The number of an operator, for counting each kind.
 int tt__carry_kind(const tt_op_def *op);

@@ -14,25 +14,26 @@
 static void tell(tt_comm_wire *w, int kind, const char *what, const char *where,
                  int64_t step)
 {
-    tt_event event = {.seconds = tt_clock_seconds(),
-                      .step = step,
-                      .number = kind < 0 ? 0 : ++w->n_of_kind[kind]};
+    tt_journal_event event = {.seconds = tt_clock_seconds(),
+                              .step = step,
+                              .number = kind < 0 ? 0 : ++w->n_of_kind[kind]};
     tt_journal_text(&event, what, where);
     tt_journal_add(w->carrier.comm->journal, &event);
 }
 
-static tt_status carry_site(tt__carrier *c, const tt__job *job,
-                            const tt__site *x)
+static tt_status carry_site(tt__carrier *c, const tt__wire_job *job,
+                            const tt__wire_site *x)
 {
     if (job->backend == NULL)
         return tt__carry_site(c, x);
     if (tt__carry_is_local(x->op))
         return tt__carry_device(job->backend, TT_QUEUE_WIRE, x);
-    return job->is_linked ? tt__carry_linked(c, x)
+    return job->is_linked ? tt__device_carry(c, x)
                           : tt__carry_staged(c, job->backend, x);
 }
 
-static tt_status carry_sites(tt_comm_wire *w, const tt__job *job, int64_t at)
+static tt_status carry_sites(tt_comm_wire *w, const tt__wire_job *job,
+                             int64_t at)
 {
     const tt_plan *plan = job->plan;
     const tt_flight *flight = &plan->flight[job->flight];
@@ -40,9 +41,9 @@ static tt_status carry_sites(tt_comm_wire *w, const tt__job *job, int64_t at)
     const int32_t n = flight->is_joined ? 1 : flight->n;
     for (int32_t i = 0; i < n; i++) {
         const tt_step *step = &plan->step[member[i]];
-        const tt__site x = flight->is_joined
-                               ? tt__joined_site(plan, flight, job->args)
-                               : tt__site_of(plan, member[i], job->args);
+        const tt__wire_site x =
+            flight->is_joined ? tt__joined_site(plan, flight, job->args)
+                              : tt__wire_site_of(plan, member[i], job->args);
         tell(w, tt__carry_kind(step->op), step->op->name,
              flight->is_joined ? flight->name
                                : plan->graph->node[step->node].origin,
@@ -53,19 +54,23 @@ static tt_status carry_sites(tt_comm_wire *w, const tt__job *job, int64_t at)
 }
 
 // Of a device: behind what computes the operands, and noted for what reads results.
-static tt_status carry_flight(tt_comm_wire *w, const tt__job *job, int64_t at)
+static tt_status carry_flight(tt_comm_wire *w, const tt__wire_job *job,
+                              int64_t at)
 {
     tt_backend *backend = job->backend;
     if (backend == NULL)
         return carry_sites(w, job, at);
     const tt_queue_def *queue = backend->def->queue;
-    TT_TRY(queue->follow(backend, TT_QUEUE_WIRE, tt__stage_ready(job->flight)));
+    TT_TRY(queue->follow(backend, TT_QUEUE_WIRE,
+                         tt__wire_stage_ready(job->flight)));
     TT_TRY(carry_sites(w, job, at));
-    TT_TRY(queue->note(backend, TT_QUEUE_WIRE, tt__stage_landed(job->flight)));
-    return job->is_linked ? tt__links_wait(&w->carrier, job->flight) : TT_OK;
+    TT_TRY(queue->note(backend, TT_QUEUE_WIRE,
+                       tt__wire_stage_landed(job->flight)));
+    return job->is_linked ? tt__device_groups_wait(&w->carrier, job->flight)
+                          : TT_OK;
 }
 
-static tt_status carry(tt_comm_wire *w, const tt__job *job, int64_t step)
+static tt_status carry(tt_comm_wire *w, const tt__wire_job *job, int64_t step)
 {
     if (job->plan != NULL)
         return carry_flight(w, job, step);
@@ -74,7 +79,7 @@ static tt_status carry(tt_comm_wire *w, const tt__job *job, int64_t step)
 }
 
 // Called, and left, with the lock.
-static void do_job(tt_comm_wire *w, tt__job *job)
+static void do_job(tt_comm_wire *w, tt__wire_job *job)
 {
     const int64_t step = w->step;
     job->begun = tt_clock_seconds();
@@ -106,7 +111,7 @@ static void *thread_main(void *user)
             pthread_cond_wait(&w->has_job, &w->lock);
             continue;
         }
-        tt__job *job = &w->job[w->queue[w->head]];
+        tt__wire_job *job = &w->job[w->queue[w->head]];
         w->head = (w->head + 1) % w->n_jobs;
         w->n_queued--;
         do_job(w, job);
@@ -139,7 +144,7 @@ static tt_status failed(const tt_comm_wire *w)
     return tt_fail(w->status, "%s", w->message);
 }
 
-tt_status tt__job_post(tt_comm_wire *w, int32_t j)
+tt_status tt__wire_job_post(tt_comm_wire *w, int32_t j)
 {
     tt_status status = TT_OK;
     pthread_mutex_lock(&w->lock);
@@ -158,13 +163,13 @@ tt_status tt__job_post(tt_comm_wire *w, int32_t j)
 // Seconds in flights up to now; with the lock.
 static double busy_until_now(const tt_comm_wire *w)
 {
-    const tt__job *job = w->current;
+    const tt__wire_job *job = w->current;
     return w->busy + (job != NULL && job->plan != NULL
                           ? tt_clock_seconds() - job->begun
                           : 0);
 }
 
-tt_status tt__job_wait(tt_comm_wire *w, int32_t j, double *busy_out)
+tt_status tt__wire_job_wait(tt_comm_wire *w, int32_t j, double *busy_out)
 {
     tt_status status = TT_OK;
     pthread_mutex_lock(&w->lock);

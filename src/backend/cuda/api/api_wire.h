@@ -27,11 +27,13 @@ typedef struct tt_cuda_wire_api {
 
     // See backend/device_comm.h.
     const char *(*nccl_version)(int *version_out);
-    const char *(*nccl_make_id)(tt_cuda *cuda, unsigned char id[TT_LINK_ID]);
-    const char *(*nccl_open)(tt_cuda *cuda, const unsigned char id[TT_LINK_ID],
-                             int n, int me, tt_cuda_nccl **out);
+    const char *(*nccl_make_id)(tt_cuda *cuda,
+                                unsigned char id[TT_DEVICE_COMM_ID]);
+    const char *(*nccl_open)(tt_cuda *cuda,
+                             const unsigned char id[TT_DEVICE_COMM_ID], int n,
+                             int me, tt_cuda_nccl **out);
     const char *(*nccl_is_busy)(tt_cuda_nccl *nccl, bool *busy_out);
-    const char *(*nccl_run)(tt_cuda_nccl *nccl, const tt_link_call *call,
+    const char *(*nccl_run)(tt_cuda_nccl *nccl, const tt_device_coll *call,
                             int n);
     void (*nccl_close)(tt_cuda_nccl *nccl, bool is_broken);
 } tt_cuda_wire_api;

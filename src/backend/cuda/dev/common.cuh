@@ -367,11 +367,11 @@ const char *tt_cuda_queue_move(tt_cuda *cuda, bool is_wire,
                                const tt_move *move);
 cudaStream_t tt_cuda_queue_stream(const tt_cuda *cuda);
 const char *tt_cuda_nccl_version(int *version_out);
-const char *tt_cuda_nccl_make_id(tt_cuda *cuda, unsigned char id[TT_LINK_ID]);
-const char *tt_cuda_nccl_open(tt_cuda *cuda, const unsigned char id[TT_LINK_ID],
+const char *tt_cuda_nccl_make_id(tt_cuda *cuda, unsigned char id[TT_DEVICE_COMM_ID]);
+const char *tt_cuda_nccl_open(tt_cuda *cuda, const unsigned char id[TT_DEVICE_COMM_ID],
                               int n, int me, tt_cuda_nccl **out);
 const char *tt_cuda_nccl_is_busy(tt_cuda_nccl *nccl, bool *busy_out);
-const char *tt_cuda_nccl_run(tt_cuda_nccl *nccl, const tt_link_call *call,
+const char *tt_cuda_nccl_run(tt_cuda_nccl *nccl, const tt_device_coll *call,
                              int n);
 void tt_cuda_nccl_close(tt_cuda_nccl *nccl, bool is_broken);
 int64_t tt_cuda_reduce_scratch(const tt_cuda_reduce_args *args);

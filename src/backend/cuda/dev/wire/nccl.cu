@@ -111,7 +111,7 @@ static const char *failed(ncclResult_t error, ncclComm_t comm)
     } while (0)
 
 extern "C" const char *tt_cuda_nccl_make_id(tt_cuda *c,
-                                            unsigned char id_out[TT_LINK_ID])
+                                            unsigned char id_out[TT_DEVICE_COMM_ID])
 {
     ncclUniqueId id;
     TRY(need());
@@ -122,7 +122,7 @@ extern "C" const char *tt_cuda_nccl_make_id(tt_cuda *c,
 }
 
 extern "C" const char *tt_cuda_nccl_open(tt_cuda *c,
-                                         const unsigned char id_in[TT_LINK_ID],
+                                         const unsigned char id_in[TT_DEVICE_COMM_ID],
                                          int n, int me, tt_cuda_nccl **out)
 {
     ncclConfig_t config = {sizeof config, (unsigned)NCCL_MAGIC, NCCL_LEAST,
@@ -200,24 +200,24 @@ static ncclDataType_t type_of(tt_dtype dtype)
     }
 }
 
-static ncclResult_t run_one(const tt_cuda_nccl *k, const tt_link_call *l,
+static ncclResult_t run_one(const tt_cuda_nccl *k, const tt_device_coll *l,
                             cudaStream_t stream)
 {
     const ncclDataType_t type = type_of(l->dtype);
     const ncclRedOp_t op = l->is_max ? ncclMax : ncclSum;
     const size_t n = (size_t)l->count;
     switch (l->kind) {
-    case TT_LINK_ALL_REDUCE:
+    case TT_DEVICE_COLL_ALL_REDUCE:
         return lib.AllReduce(l->in, l->out, n, type, op, k->comm, stream);
-    case TT_LINK_REDUCE:
+    case TT_DEVICE_COLL_REDUCE:
         return lib.Reduce(l->in, l->out, n, type, op, l->peer, k->comm, stream);
-    case TT_LINK_BROADCAST:
+    case TT_DEVICE_COLL_BROADCAST:
         return lib.Broadcast(l->in, l->out, n, type, l->peer, k->comm, stream);
-    case TT_LINK_ALL_GATHER:
+    case TT_DEVICE_COLL_ALL_GATHER:
         return lib.AllGather(l->in, l->out, n, type, k->comm, stream);
-    case TT_LINK_REDUCE_SCATTER:
+    case TT_DEVICE_COLL_REDUCE_SCATTER:
         return lib.ReduceScatter(l->in, l->out, n, type, op, k->comm, stream);
-    case TT_LINK_SEND:
+    case TT_DEVICE_COLL_SEND:
         return lib.Send(l->in, n, type, l->peer, k->comm, stream);
     default:
         return lib.Recv(l->out, n, type, l->peer, k->comm, stream);
@@ -225,7 +225,7 @@ static ncclResult_t run_one(const tt_cuda_nccl *k, const tt_link_call *l,
 }
 
 extern "C" const char *tt_cuda_nccl_run(tt_cuda_nccl *k,
-                                        const tt_link_call *call, int n)
+                                        const tt_device_coll *call, int n)
 {
     const cudaStream_t stream = tt_cuda_queue_stream(k->cuda);
     TRY_CUDA(cudaSetDevice(k->cuda->device));
