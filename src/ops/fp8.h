@@ -6,11 +6,11 @@
 
 #include "graph/build.h"
 
-typedef struct tt_quantise_params {
+typedef struct tt_fp8_pack_params {
     int to;       // 0: e4m3, 1: e5m2
     bool is_gelu; // of gelu(x), tanh form
     int64_t site;
-} tt_quantise_params;
+} tt_fp8_pack_params;
 
 // Inputs of fp8_pack, and its outputs.
 enum { TT_Q_X, TT_Q_UNITS };

@@ -6,7 +6,7 @@
 //   beyond the type's largest becomes the largest, infinity NaN
 //   peak [1] = the largest |x| / the type's largest: the unit that would just do
 //
-// With gelu=true it is gelu(x), tanh form, that is quantised: what a layer hands to the
+// With gelu=true it is gelu(x), tanh form, that is quantized: what a layer hands to the
 // next one then never lies in memory in more than 8 bits.
 //
 //   fp8_pack_grad (x, units, z, b) -> (sums [c], rows, turned, peak)
@@ -40,7 +40,7 @@ static tt_shape turned(const tt_shape *x)
 
 static tt_status infer(tt_op_io *io)
 {
-    const tt_quantise_params *p = io->params;
+    const tt_fp8_pack_params *p = io->params;
     TT_TRY(tt_infer_inputs(io, "fp8_pack", 2, 2));
     TT_TRY(tt_infer_float(io, "fp8_pack", TT_Q_X));
     TT_TRY(tt_infer_float(io, "fp8_pack", TT_Q_UNITS));
@@ -82,7 +82,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 {
     (void)axis_size;
     const double n = tt_cost_count(&io->in[TT_Q_X]);
-    const tt_quantise_params *p = io->params;
+    const tt_fp8_pack_params *p = io->params;
     tt_cost_reduction(io, 0, (p->is_gelu ? 9 : 1) * n, n, cost_out);
 }
 
@@ -119,11 +119,11 @@ static void cost_grad(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 
 static const tt_opt options[] = {
     {"to", "e4m3", "the type", TT_OPT_CHOICE,
-     .offset = offsetof(tt_quantise_params, to), .choices = "e4m3|e5m2"},
+     .offset = offsetof(tt_fp8_pack_params, to), .choices = "e4m3|e5m2"},
     {"gelu", "false", "of gelu(x), tanh form", TT_OPT_BOOL,
-     .offset = offsetof(tt_quantise_params, is_gelu)},
+     .offset = offsetof(tt_fp8_pack_params, is_gelu)},
     {"site", "0", "which unit", TT_OPT_I64,
-     .offset = offsetof(tt_quantise_params, site), .min = 0, .max = 1 << 24},
+     .offset = offsetof(tt_fp8_pack_params, site), .min = 0, .max = 1 << 24},
     {0},
 };
 
@@ -154,7 +154,7 @@ const tt_op_def tt_op_fp8_pack_grad = {
     .name = "fp8_pack_grad",
     .doc = "A gradient in 8 bits, of what a GELU read too, and its sums.",
     .options = options,
-    .params_bytes = sizeof(tt_quantise_params),
+    .params_bytes = sizeof(tt_fp8_pack_params),
     .shape_only = 1U << TT_QG_B,
     .infer = infer_grad,
     .cost = cost_grad,
@@ -165,7 +165,7 @@ const tt_op_def tt_op_fp8_pack = {
     .name = "fp8_pack",
     .doc = "A value in 8 bits, as it lies and turned, and its peak.",
     .options = options,
-    .params_bytes = sizeof(tt_quantise_params),
+    .params_bytes = sizeof(tt_fp8_pack_params),
     .infer = infer,
     .shard = shard,
     .cost = cost,

@@ -4,7 +4,7 @@
 //   + plus
 //
 // in bf16, or in f32 for gradients of weights; `like` gives the result's shape where
-// the weight has other factors. Sums are in f32. Quantised operands of the linear
+// the weight has other factors. Sums are in f32. Quantized operands of the linear
 // layers are what it is for: see pass/fp8.c. flops: 2mnk.
 
 #include "ops/comm.h"

@@ -1,4 +1,4 @@
-// fp8 - products of the linear layers in 8 bits: their operands are quantised, weights
+// fp8 - products of the linear layers in 8 bits: their operands are quantized, weights
 // and activations to e4m3, gradients to e5m2, with units from the peaks of the last
 // steps (delayed scaling, Micikevicius et al. 2022).
 //
@@ -10,7 +10,7 @@
 //   same    up to the rounding of 8 bits; sums stay f32
 //   which   weights of two dims in bf16 that only products read, with extents that are
 //           multiples of 16: not embeddings, not what leads to the loss
-//   bytes   a quantised operand is read once (2 bytes an element) and written twice
+//   bytes   a quantized operand is read once (2 bytes an element) and written twice
 //   needs   a graph that is not spread over ranks yet
 
 #include "ops/fp8.h"
@@ -32,7 +32,7 @@ typedef struct work {
     tt_builder b;
     bool *is_weight; // per old value: fetched, and its products are changed
     int64_t *site;   // per old value: which site + 1; 0: none
-    tt_val *rows, *turned; // per old value: quantised, once it is
+    tt_val *rows, *turned; // per old value: quantized, once it is
     tt_val *before; // per old value: it is the GELU of this, and made by nobody
     tt_val *kept;   // per old value: the same in the new graph
     tt_val *in;     // room for one node's inputs
@@ -133,7 +133,7 @@ static void look(work *w)
 }
 
 // Whether nothing but products in 8 bits reads v.
-static bool is_only_quantised(const work *w, tt_val v)
+static bool is_only_quantized(const work *w, tt_val v)
 {
     const tt_graph *g = w->old;
     for (int32_t n = 0; n < g->n_nodes; n++)
@@ -172,12 +172,12 @@ static int64_t unit_of(const work *w, tt_val v)
 }
 
 // Makes rows and turned of an old value, if they are not there.
-static tt_status quantise(work *w, tt_val v, const tt_node *reader,
+static tt_status fp8_pack(work *w, tt_val v, const tt_node *reader,
                           bool is_gradient_of)
 {
     tt_val out[TT_MAX_OUT];
     const bool is_gelu = tt_is(w->before[v.id]);
-    const tt_quantise_params params = {.to = is_gradient_of ? 1 : 0,
+    const tt_fp8_pack_params params = {.to = is_gradient_of ? 1 : 0,
                                        .is_gelu = is_gelu,
                                        .site = unit_of(w, v)};
     const tt_val x = is_gelu ? w->before[v.id] : w->kept[v.id];
@@ -201,8 +201,8 @@ static tt_status do_product(work *w, const tt_node *node)
     const bool has_bias = node->n_in > 2 && tt_is(node->in[2]);
     const tt_matmul_fp8_params params = {.a_site = unit_of(w, x),
                                          .b_site = unit_of(w, weight)};
-    TT_TRY(quantise(w, x, node, node->phase != TT_FORWARD));
-    TT_TRY(quantise(w, weight, node, false));
+    TT_TRY(fp8_pack(w, x, node, node->phase != TT_FORWARD));
+    TT_TRY(fp8_pack(w, weight, node, false));
     TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
     const tt_val in[] = {
         w->rows[x.id],
@@ -210,7 +210,7 @@ static tt_status do_product(work *w, const tt_node *node)
         has_bias ? w->kept[node->in[2].id] : TT_NONE};
     const tt_val z =
         tt_call(&w->b, &tt_op_matmul_fp8, &params, in, has_bias ? 4 : 3, NULL);
-    if (p->activation == TT_ACT_GELU_TANH && is_only_quantised(w, node->out[0]))
+    if (p->activation == TT_ACT_GELU_TANH && is_only_quantized(w, node->out[0]))
         w->before[node->out[0].id] = z;
     else
         w->kept[node->out[0].id] = tt_matmul_activate(&w->b, p, z);
@@ -226,8 +226,8 @@ static tt_status do_gradient(work *w, const tt_node *node)
     const tt_val b = node->in[p->transposed ? 0 : 1];
     const tt_matmul_fp8_params params = {
         .a_site = unit_of(w, a), .b_site = unit_of(w, b), .is_wide = true};
-    TT_TRY(quantise(w, node->in[0], node, false));
-    TT_TRY(quantise(w, node->in[1], node, true));
+    TT_TRY(fp8_pack(w, node->in[0], node, false));
+    TT_TRY(fp8_pack(w, node->in[1], node, true));
     TT_TRY(tt__copy_aim(&w->b, node->phase, node->stage, node->origin));
     const tt_val in[] = {w->turned[a.id], w->turned[b.id], w->units, TT_NONE,
                          w->kept[node->in[2].id]};

@@ -298,7 +298,7 @@ static void match_pack(const tt__matcher *m, int32_t n, tt__fusion *group)
     if (!is_free(m, n, &tt_op_fp8_pack))
         return;
     const tt_node *pack = node_at(m, n);
-    const tt_quantise_params *p = pack->params;
+    const tt_fp8_pack_params *p = pack->params;
     const tt_val x = pack->in[TT_Q_X];
     const int32_t b = find_reader(m, &tt_op_bias_grad, &x, 1);
     if (b < 0 || p->is_gelu)

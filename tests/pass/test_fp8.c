@@ -91,13 +91,13 @@ static void check_units(const tt_graph *g)
         const tt_node *node = &g->node[i];
         if (node->op != &tt_op_fp8_pack)
             continue;
-        const tt_quantise_params *p = node->params;
+        const tt_fp8_pack_params *p = node->params;
         const bool is_late = node->phase == TT_BACKWARD;
         CHECK(p->site < 64 && p->site % 4 == 0 && !seen[p->site]);
         CHECK((p->to == 1) == is_late);
         seen[p->site] = true;
     }
-    // Operands have the units that they were quantised with.
+    // Operands have the units that they were quantized with.
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const tt_node *node = &g->node[i];
         const tt_matmul_fp8_params *p = node->params;
@@ -105,7 +105,7 @@ static void check_units(const tt_graph *g)
             continue;
         for (int k = 0; k < 2; k++) {
             const tt_node *from = &g->node[g->value[node->in[k].id].node];
-            const tt_quantise_params *q = from->params;
+            const tt_fp8_pack_params *q = from->params;
             CHECK(from->op == &tt_op_fp8_pack);
             CHECK(q->site == (k == 0 ? p->a_site : p->b_site));
         }
@@ -139,7 +139,7 @@ TEST(gelus_in_front_of_products_of_8_bits_are_part_of_quantising)
     int n_gelu = 0;
     for (int32_t i = 0; i < g->n_nodes; i++)
         if (g->node[i].op == &tt_op_fp8_pack)
-            n_gelu += ((const tt_quantise_params *)g->node[i].params)->is_gelu;
+            n_gelu += ((const tt_fp8_pack_params *)g->node[i].params)->is_gelu;
     CHECK(n_gelu == 1);
     CHECK(count(g, &tt_op_gelu) == 0 && count(g, &tt_op_gelu_grad) == 1);
     check_units(g);
@@ -181,7 +181,7 @@ TEST(what_others_read_stays_as_it_is)
     CHECK(count(g, &tt_op_matmul_fp8) == 2); // of the first weight
     for (int32_t i = 0; i < g->n_nodes; i++)
         if (g->node[i].op == &tt_op_fp8_pack)
-            CHECK(!((const tt_quantise_params *)g->node[i].params)->is_gelu);
+            CHECK(!((const tt_fp8_pack_params *)g->node[i].params)->is_gelu);
     tt_graph_destroy(g);
 }
 

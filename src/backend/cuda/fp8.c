@@ -10,7 +10,7 @@
 
 // ---- fp8_pack: bound by memory bandwidth ----------------------------------
 
-static bool can_quantise(const tt_backend *backend, const tt_site *site)
+static bool can_fp8_pack(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     const tt_dtype x = site->in[TT_Q_X].dtype;
@@ -18,20 +18,20 @@ static bool can_quantise(const tt_backend *backend, const tt_site *site)
            site->in[TT_Q_UNITS].dtype == TT_F32;
 }
 
-static tt_status prepare_quantise(tt_backend *backend, tt_site *site,
+static tt_status prepare_fp8_pack(tt_backend *backend, tt_site *site,
                                   tt_prepared *prepared_out)
 {
     const tt__cuda *device = tt__cuda_of(backend);
-    TT_TRY(tt__cuda_status(device->api->quantise_open(device->cuda)));
+    TT_TRY(tt__cuda_status(device->api->fp8_pack_open(device->cuda)));
     return tt__cuda_prepare(backend, site, prepared_out);
 }
 
 // Without addresses; outputs of the packing from `first` on.
-static tt_cuda_quantise_args packing(const tt_site *site, int first)
+static tt_cuda_fp8_pack_args packing(const tt_site *site, int first)
 {
-    const tt_quantise_params *p = site->params;
+    const tt_fp8_pack_params *p = site->params;
     const tt_dtype to = site->out[first + TT_Q_ROWS].dtype;
-    return (tt_cuda_quantise_args){.type = site->in[TT_Q_X].dtype,
+    return (tt_cuda_fp8_pack_args){.type = site->in[TT_Q_X].dtype,
                                    .to = to,
                                    .rows = tt__site_rows(site),
                                    .cols = tt__site_cols(site),
@@ -40,9 +40,9 @@ static tt_cuda_quantise_args packing(const tt_site *site, int first)
 }
 
 static void bind(const tt_site *site, const tt_args *args, int first,
-                 tt_cuda_quantise_args *a)
+                 tt_cuda_fp8_pack_args *a)
 {
-    const tt_quantise_params *p = site->params;
+    const tt_fp8_pack_params *p = site->params;
     a->x = args->in[TT_Q_X];
     a->unit = (const float *)args->in[TT_Q_UNITS] + p->site;
     a->straight = args->out[first + TT_Q_ROWS];
@@ -50,40 +50,40 @@ static void bind(const tt_site *site, const tt_args *args, int first,
     a->peak = args->out[first + TT_Q_PEAK];
 }
 
-static tt_status run_quantise(void *state, const tt_site *site,
+static tt_status run_fp8_pack(void *state, const tt_site *site,
                               const tt_args *args)
 {
-    tt_cuda_quantise_args a = packing(site, 0);
+    tt_cuda_fp8_pack_args a = packing(site, 0);
     bind(site, args, 0, &a);
-    return TT__CUDA(state, quantise, &a);
+    return TT__CUDA(state, fp8_pack, &a);
 }
 
-static bool can_quantise_grad(const tt_backend *backend, const tt_site *site)
+static bool can_fp8_pack_grad(const tt_backend *backend, const tt_site *site)
 {
-    const tt_quantise_params *p = site->params;
-    return can_quantise(backend, site) && !p->is_gelu;
+    const tt_fp8_pack_params *p = site->params;
+    return can_fp8_pack(backend, site) && !p->is_gelu;
 }
 
-static tt_status prepare_quantise_grad(tt_backend *backend, tt_site *site,
+static tt_status prepare_fp8_pack_grad(tt_backend *backend, tt_site *site,
                                        tt_prepared *prepared_out)
 {
-    const tt_cuda_quantise_args a = packing(site, TT_QG_ROWS);
-    TT_TRY(prepare_quantise(backend, site, prepared_out));
+    const tt_cuda_fp8_pack_args a = packing(site, TT_QG_ROWS);
+    TT_TRY(prepare_fp8_pack(backend, site, prepared_out));
     prepared_out->scratch_bytes =
-        tt__cuda_of(backend)->api->quantise_scratch(&a);
+        tt__cuda_of(backend)->api->fp8_pack_scratch(&a);
     return TT_OK;
 }
 
-static tt_status run_quantise_grad(void *state, const tt_site *site,
+static tt_status run_fp8_pack_grad(void *state, const tt_site *site,
                                    const tt_args *args)
 {
-    tt_cuda_quantise_args a = packing(site, TT_QG_ROWS);
+    tt_cuda_fp8_pack_args a = packing(site, TT_QG_ROWS);
     bind(site, args, TT_QG_ROWS, &a);
     a.z = tt_site_has(site, TT_QG_Z) ? args->in[TT_QG_Z] : NULL;
     a.sums = args->out[TT_QG_SUMS];
     a.accumulate = args->accumulate;
     a.scratch = args->scratch;
-    return TT__CUDA(state, quantise, &a);
+    return TT__CUDA(state, fp8_pack, &a);
 }
 
 // ---- products: bound by the tensor cores -----------------------------------
@@ -225,11 +225,11 @@ const tt_kernel_def tt__cuda_fp8_kernels[] = {
      .prepare = tt__cuda_prepare, .run = run_largest},
     {TT_KERNEL(cuda, fp8_units), .can = can_units, .prepare = tt__cuda_prepare,
      .run = run_units},
-    {TT_KERNEL(cuda, fp8_pack), .can = can_quantise,
-     .prepare = prepare_quantise, .run = run_quantise},
+    {TT_KERNEL(cuda, fp8_pack), .can = can_fp8_pack,
+     .prepare = prepare_fp8_pack, .run = run_fp8_pack},
     {TT_KERNEL(cuda, fp8_pack_grad), .accumulates = true,
-     .can = can_quantise_grad, .prepare = prepare_quantise_grad,
-     .run = run_quantise_grad},
+     .can = can_fp8_pack_grad, .prepare = prepare_fp8_pack_grad,
+     .run = run_fp8_pack_grad},
     {TT_KERNEL(cuda, matmul_fp8), .can = can_matmul, .prepare = prepare_matmul,
      .run = run_matmul, .release = release},
     {0},

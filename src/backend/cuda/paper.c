@@ -99,13 +99,13 @@ static int64_t topk_scratch(int64_t n)
     return (1 << 14) + n / 64;
 }
 
-static const char *quantise_open(tt_cuda *cuda)
+static const char *fp8_pack_open(tt_cuda *cuda)
 {
     (void)cuda;
     return NULL;
 }
 
-static int64_t quantise_scratch(const tt_cuda_quantise_args *a)
+static int64_t fp8_pack_scratch(const tt_cuda_fp8_pack_args *a)
 {
     return 4 * (a->rows / 64 + 1 + COLUMN_CHUNKS) * a->cols;
 }
@@ -196,8 +196,8 @@ const tt_cuda_api tt__cuda_paper = {
     .bn_scratch = bn_scratch,
     .route_scratch = route_scratch,
     .topk_scratch = topk_scratch,
-    .quantise_open = quantise_open,
-    .quantise_scratch = quantise_scratch,
+    .fp8_pack_open = fp8_pack_open,
+    .fp8_pack_scratch = fp8_pack_scratch,
     .gemm_create = gemm_create,
     .gemm_destroy = gemm_destroy,
     .gemm_scratch = gemm_scratch,

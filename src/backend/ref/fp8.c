@@ -24,7 +24,7 @@ typedef struct packing {
 
 static packing begin(const tt_site *site, const tt_args *args, int first_out)
 {
-    const tt_quantise_params *p = site->params;
+    const tt_fp8_pack_params *p = site->params;
     const tt_operand *x = &site->in[TT_Q_X];
     const int64_t cols = tt_operand_dim(x, x->local.shape.ndim - 1);
     return (packing){.dtype = site->out[first_out + TT_Q_ROWS].dtype,
@@ -48,11 +48,11 @@ static void end(const packing *p, const tt_operand *peak, void *to)
     tt_dtype_store(peak->dtype, to, 0, p->largest / tt_dtype_largest(p->dtype));
 }
 
-static tt_status run_quantise(void *state, const tt_site *site,
+static tt_status run_fp8_pack(void *state, const tt_site *site,
                               const tt_args *args)
 {
     (void)state;
-    const tt_quantise_params *p = site->params;
+    const tt_fp8_pack_params *p = site->params;
     packing k = begin(site, args, 0);
     for (int64_t i = 0; i < k.rows * k.cols; i++) {
         const double x = unit_at(site, args, TT_Q_X, i);
@@ -69,7 +69,7 @@ static double gelu_slope(double z)
     return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * a * (1 + 3 * b * z * z);
 }
 
-static tt_status run_quantise_grad(void *state, const tt_site *site,
+static tt_status run_fp8_pack_grad(void *state, const tt_site *site,
                                    const tt_args *args)
 {
     (void)state;
@@ -196,9 +196,9 @@ static tt_status run_units(void *state, const tt_site *site,
 const tt_kernel_def tt__ref_fp8_kernels[] = {
     {TT_KERNEL(ref, largest), .accumulates = true, .run = run_largest},
     {TT_KERNEL(ref, fp8_units), .run = run_units},
-    {TT_KERNEL(ref, fp8_pack), .run = run_quantise},
+    {TT_KERNEL(ref, fp8_pack), .run = run_fp8_pack},
     {TT_KERNEL(ref, fp8_pack_grad), .accumulates = true,
-     .run = run_quantise_grad},
+     .run = run_fp8_pack_grad},
     {TT_KERNEL(ref, matmul_fp8), .accumulates = true, .run = run_matmul},
     {0},
 };

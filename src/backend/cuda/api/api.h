@@ -108,8 +108,8 @@ typedef struct tt_cuda_api {
     int64_t (*route_scratch)(const tt_cuda_route_args *args);
     int64_t (*topk_scratch)(int64_t n);
 
-    const char *(*quantise_open)(tt_cuda *cuda); // before the first quantise
-    int64_t (*quantise_scratch)(const tt_cuda_quantise_args *args);
+    const char *(*fp8_pack_open)(tt_cuda *cuda); // before the first fp8_pack
+    int64_t (*fp8_pack_scratch)(const tt_cuda_fp8_pack_args *args);
 
     // *gemm_out is NULL where the library has no way for the shape.
     const char *(*gemm_create)(tt_cuda *cuda, const tt_cuda_gemm_desc *desc,

@@ -124,7 +124,7 @@ typedef struct tt_cuda_guard_args { // the order of TT_GUARD_*
 
 // x [rows, cols] / units[site] in e4m3 or e5m2, as it lies and turned; *peak is the
 // largest |x| / `largest`.
-typedef struct tt_cuda_quantise_args {
+typedef struct tt_cuda_fp8_pack_args {
     tt_dtype type, to;
     int64_t rows, cols;
     double largest;  // of the type `to`
@@ -136,8 +136,8 @@ typedef struct tt_cuda_quantise_args {
     void *straight, *turned;
     float *peak;
     float *sums;   // over rows; NULL: not wanted
-    void *scratch; // quantise_scratch bytes, for sums
-} tt_cuda_quantise_args;
+    void *scratch; // fp8_pack_scratch bytes, for sums
+} tt_cuda_fp8_pack_args;
 
 typedef struct tt_cuda_largest_args { // y = max(y, x), or x
     int64_t n;

@@ -15,7 +15,7 @@
     CALL(squares, tt_cuda_squares_args)                                        \
     CALL(clip, tt_cuda_clip_args)                                              \
     CALL(guard, tt_cuda_guard_args)                                            \
-    CALL(quantise, tt_cuda_quantise_args)                                      \
+    CALL(fp8_pack, tt_cuda_fp8_pack_args)                                      \
     CALL(largest, tt_cuda_largest_args)                                        \
     CALL(fp8_units, tt_cuda_units_args)                                        \
     CALL(loss_scale, tt_cuda_loss_scale_args)                                  \

@@ -380,8 +380,8 @@ int64_t tt_cuda_embed_scratch(const tt_cuda_embed_args *args);
 int64_t tt_cuda_bn_scratch(const tt_cuda_bn_args *args);
 int64_t tt_cuda_route_scratch(const tt_cuda_route_args *args);
 int64_t tt_cuda_topk_scratch(int64_t n);
-const char *tt_cuda_quantise_open(tt_cuda *cuda);
-int64_t tt_cuda_quantise_scratch(const tt_cuda_quantise_args *args);
+const char *tt_cuda_fp8_pack_open(tt_cuda *cuda);
+int64_t tt_cuda_fp8_pack_scratch(const tt_cuda_fp8_pack_args *args);
 const char *tt_cuda_gemm_create(tt_cuda *cuda, const tt_cuda_gemm_desc *desc,
                                 tt_cuda_gemm **gemm_out);
 void tt_cuda_gemm_destroy(tt_cuda_gemm *gemm);

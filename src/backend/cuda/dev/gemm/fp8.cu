@@ -1,4 +1,4 @@
-// fp8 - operands in 8 bits, and their units. quantise is bound by memory bandwidth: x is
+// fp8 - operands in 8 bits, and their units. fp8_pack is bound by memory bandwidth: x is
 // read once, and the result written once as it lies and once turned, with the largest
 // |x| on the way, and a GELU before; 4 bytes an element of 16 bits. Of gradients, sums
 // over rows too, and the GELU's gradient before (6 bytes): a row of sums per tile, which
@@ -112,7 +112,7 @@ __device__ static inline void unpack_eight(const eight<T> &x, float *v)
         unpack(x.p[k], v + k * pack<T>::N);
 }
 
-// What is quantised of x (and z): v.
+// What is quantized of x (and z): v.
 template <typename T, way WAY>
 __device__ static inline void values_of(const eight<T> &x, const eight<T> &z,
                                         float *v)
@@ -138,7 +138,7 @@ struct columns {
 };
 
 template <bool IS_E5M2>
-__device__ static inline uint2 quantised(float *v, float by, columns *c)
+__device__ static inline uint2 quantized(float *v, float by, columns *c)
 {
 #pragma unroll
     for (int k = 0; k < 8; k++) {
@@ -152,7 +152,7 @@ __device__ static inline uint2 quantised(float *v, float by, columns *c)
 // Reads the block's tile, all of it before anything else, writes it as it lies and keeps
 // it.
 template <typename T, way WAY, bool IS_E5M2>
-__device__ static void read_tile(const tt_cuda_quantise_args &a, int64_t row0,
+__device__ static void read_tile(const tt_cuda_fp8_pack_args &a, int64_t row0,
                                  int64_t col0, uint32_t *tile, columns *of)
 {
     enum { LOADS = ROWS * COLS / 8 / THREADS };
@@ -176,7 +176,7 @@ __device__ static void read_tile(const tt_cuda_quantise_args &a, int64_t row0,
         if (row0 + r >= a.rows || col0 + c >= a.cols)
             continue;
         values_of<T, WAY>(x[i], z[i], v);
-        const uint2 b = quantised<IS_E5M2>(v, by, of);
+        const uint2 b = quantized<IS_E5M2>(v, by, of);
         tile[place_of(r, c / 4)] = b.x;
         tile[place_of(r, c / 4 + 1)] = b.y;
         *(uint2 *)((uint8_t *)a.straight + (row0 + r) * a.cols + col0 + c) = b;
@@ -184,7 +184,7 @@ __device__ static void read_tile(const tt_cuda_quantise_args &a, int64_t row0,
 }
 
 // The tile's sums: of lanes that have the same columns, then of warps.
-__device__ static void leave_sums(const tt_cuda_quantise_args &a, int64_t col0,
+__device__ static void leave_sums(const tt_cuda_fp8_pack_args &a, int64_t col0,
                                   const columns &of)
 {
     __shared__ float room[THREADS / 32][COLS];
@@ -208,7 +208,7 @@ __device__ static void leave_sums(const tt_cuda_quantise_args &a, int64_t col0,
 }
 
 // A thread turns eight rows of a word; 16 of them write 128 bytes of a row of the result.
-__device__ static void write_turned(const tt_cuda_quantise_args &a,
+__device__ static void write_turned(const tt_cuda_fp8_pack_args &a,
                                     int64_t row0, int64_t col0,
                                     const uint32_t *tile)
 {
@@ -231,7 +231,7 @@ __device__ static void write_turned(const tt_cuda_quantise_args &a,
 // Rows and columns are multiples of 16.
 template <typename T, way WAY, bool IS_E5M2, bool HAS_SUMS>
 __global__ void __launch_bounds__(THREADS)
-    quantise_tiles(tt_cuda_quantise_args a, tt_meeting *meeting)
+    fp8_pack_tiles(tt_cuda_fp8_pack_args a, tt_meeting *meeting)
 {
     __shared__ uint32_t tile[ROWS * STRIDE];
     const int64_t row0 = blockIdx.y * (int64_t)ROWS;
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T>
-__device__ static inline float value_at(const tt_cuda_quantise_args &a,
+__device__ static inline float value_at(const tt_cuda_fp8_pack_args &a,
                                         int64_t i)
 {
     const float x = to_float(((const T *)a.x)[i]);
@@ -257,7 +257,7 @@ __device__ static inline float value_at(const tt_cuda_quantise_args &a,
 
 // Any extents, an element a thread.
 template <typename T, bool IS_E5M2>
-__global__ void quantise_any(tt_cuda_quantise_args a, tt_meeting *meeting)
+__global__ void fp8_pack_any(tt_cuda_fp8_pack_args a, tt_meeting *meeting)
 {
     const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
     float largest = 0;
@@ -273,7 +273,7 @@ __global__ void quantise_any(tt_cuda_quantise_args a, tt_meeting *meeting)
 }
 
 // And its sums, a column a thread.
-template <typename T> __global__ void sum_any(tt_cuda_quantise_args a)
+template <typename T> __global__ void sum_any(tt_cuda_fp8_pack_args a)
 {
     const int64_t col = blockIdx.x * (int64_t)THREADS + threadIdx.x;
     if (col >= a.cols)
@@ -284,7 +284,7 @@ template <typename T> __global__ void sum_any(tt_cuda_quantise_args a)
     a.sums[col] = sum;
 }
 
-static bool is_even(const tt_cuda_quantise_args *a)
+static bool is_even(const tt_cuda_fp8_pack_args *a)
 {
     return a->rows % 16 == 0 && a->cols % 16 == 0 && is_aligned(a->x) &&
            is_aligned(a->z) && is_aligned(a->straight) &&
@@ -292,7 +292,7 @@ static bool is_even(const tt_cuda_quantise_args *a)
 }
 
 // Sums of tiles to sums of all.
-static tt_cuda_reduce_args sums_of(const tt_cuda_quantise_args *a)
+static tt_cuda_reduce_args sums_of(const tt_cuda_fp8_pack_args *a)
 {
     tt_cuda_reduce_args r = {};
     r.outer = 1;
@@ -306,30 +306,30 @@ static tt_cuda_reduce_args sums_of(const tt_cuda_quantise_args *a)
     return r;
 }
 
-static int64_t tiles_bytes(const tt_cuda_quantise_args *a)
+static int64_t tiles_bytes(const tt_cuda_fp8_pack_args *a)
 {
     return ceil_div(4 * ceil_div(a->rows, ROWS) * a->cols, 256) * 256;
 }
 
-extern "C" int64_t tt_cuda_quantise_scratch(const tt_cuda_quantise_args *a)
+extern "C" int64_t tt_cuda_fp8_pack_scratch(const tt_cuda_fp8_pack_args *a)
 {
     const tt_cuda_reduce_args r = sums_of(a);
     return tiles_bytes(a) + tt_cuda_reduce_scratch(&r);
 }
 
 template <typename T, way WAY, bool IS_E5M2, bool HAS_SUMS>
-static void launch_tiles(tt_cuda *cuda, const tt_cuda_quantise_args *a)
+static void launch_tiles(tt_cuda *cuda, const tt_cuda_fp8_pack_args *a)
 {
     const dim3 grid((unsigned)ceil_div(a->cols, COLS),
                     (unsigned)ceil_div(a->rows, ROWS));
-    quantise_tiles<T, WAY, IS_E5M2, HAS_SUMS>
+    fp8_pack_tiles<T, WAY, IS_E5M2, HAS_SUMS>
         <<<grid, THREADS, 0, cuda->stream>>>(*a, cuda->meeting);
 }
 
 template <typename T, bool IS_E5M2>
-static const char *launch_any(tt_cuda *cuda, const tt_cuda_quantise_args *a)
+static const char *launch_any(tt_cuda *cuda, const tt_cuda_fp8_pack_args *a)
 {
-    quantise_any<T, IS_E5M2>
+    fp8_pack_any<T, IS_E5M2>
         <<<(unsigned)ceil_div(a->rows * a->cols, THREADS), THREADS, 0,
            cuda->stream>>>(*a, cuda->meeting);
     if (a->sums != NULL)
@@ -339,7 +339,7 @@ static const char *launch_any(tt_cuda *cuda, const tt_cuda_quantise_args *a)
 }
 
 template <typename T, bool IS_E5M2>
-static const char *launch(tt_cuda *cuda, const tt_cuda_quantise_args *a)
+static const char *launch(tt_cuda *cuda, const tt_cuda_fp8_pack_args *a)
 {
     if (!is_even(a))
         return launch_any<T, IS_E5M2>(cuda, a);
@@ -361,13 +361,13 @@ static const char *launch(tt_cuda *cuda, const tt_cuda_quantise_args *a)
 }
 
 template <typename T>
-static const char *quantise_type(tt_cuda *cuda, const tt_cuda_quantise_args *a)
+static const char *fp8_pack_type(tt_cuda *cuda, const tt_cuda_fp8_pack_args *a)
 {
     return a->to == TT_E5M2 ? launch<T, true>(cuda, a)
                             : launch<T, false>(cuda, a);
 }
 
-extern "C" const char *tt_cuda_quantise_open(tt_cuda *cuda)
+extern "C" const char *tt_cuda_fp8_pack_open(tt_cuda *cuda)
 {
     if (cuda->meeting != NULL)
         return NULL;
@@ -377,10 +377,10 @@ extern "C" const char *tt_cuda_quantise_open(tt_cuda *cuda)
     return NULL;
 }
 
-extern "C" const char *tt_cuda_quantise(tt_cuda *cuda,
-                                        const tt_cuda_quantise_args *args)
+extern "C" const char *tt_cuda_fp8_pack(tt_cuda *cuda,
+                                        const tt_cuda_fp8_pack_args *args)
 {
-    return BY_TYPE(args->type, quantise_type, cuda, args);
+    return BY_TYPE(args->type, fp8_pack_type, cuda, args);
 }
 
 // ---- numbers -------------------------------------------------------------------
