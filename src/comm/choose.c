@@ -1,4 +1,32 @@
 // choose - the cheapest algorithm, and the size of a bucket, from measured links.
+//
+// The problem. Which algorithm is fastest depends on bytes, ranks and links: few
+// rounds for small arrays, few bytes for large ones. But algorithms add in different
+// orders. If a measurement chose among all of them, the same training would have
+// other bits on another day.
+//
+// The idea. An algorithm says what its slowest member does (`path`), and the time is
+//
+//   seconds = rounds * latency + bytes * per_byte + folds * fold
+//
+// with the three numbers of calibrate.h. The least wins, among algorithms with the
+// same bits only: where something is folded, those that fold neighbours, then pairs of
+// them, and so on (coll/pairs.h). So a measurement changes the time and never the
+// result.
+//
+// Two choices are made without the formula:
+//
+//   hierarchical     on several hosts with as many ranks each: by who is where, which
+//                    is no measurement. From 64 KiB on; below that, rounds count
+//   shared memory    its own collective from 8 KiB on: each element moves once, which
+//                    nothing beats, and a measurement beside other work may mislead
+//
+// The size of a bucket of gradients is where latency is 5% of its time, between 1 and
+// 64 MiB (`tt_calibration_bucket`): larger ones gain little and overlap less.
+//
+//   cost    a few multiplications for each algorithm
+//   left    a model of congestion. Links are taken as equal within a host and between
+//           hosts, by the slowest
 
 #include "comm/calibrate.h"
 

@@ -1,20 +1,37 @@
-// blocks - several ranks of a mesh axis on each rank that there is. What such a graph
-// computes depends on the ranks it was made for and not on those that run it: this is
-// how `exact` mode has the same bits on 1, 2 and 4 ranks.
+// blocks - several ranks of a mesh axis on each rank that there is.
+//
+// The problem. The same training on 1, 2 and 4 ranks gives results that differ in the
+// last bits. Each kernel sums over another number of samples, and sums over ranks are
+// cut in other places. `exact` mode promises the same bits.
+//
+// The idea. Do not make sums independent of their order: fix the order instead. The
+// graph is partitioned for L ranks, whatever the number of ranks is. Then this pass
+// gives each of the L / k ranks that are there the work of k.
+//
+//   for 4 ranks        r0        r1        r2        r3
+//   on 2 ranks       [ b0        b1 ]    [ b2        b3 ]      k = 2 blocks each
+//
+//   sum, 4 ranks       ((g0  +  g1)   +   (g2  +  g3))         pairs of neighbours
+//   sum, 2 ranks       (g0 + g1) here     (g2 + g3) here       nodes of this pass
+//                             \_____ + _____/                  collective, same order
 //
 //   before   a graph for L ranks along the axis
 //   after    the same for L / k ranks, each of which does the work of k: a node whose
 //            operands are split or partial becomes k nodes, one per block; a sum over
 //            L ranks becomes sums of pairs, of pairs of these, ..., and then a sum over
-//            ranks, which goes on in the same way (comm/coll/pairs.h)
+//            ranks, which continues in the same way (comm/coll/pairs.h)
 //
 //   bits     every kernel sees operands of the size that one of L ranks has. Nodes whose
 //            results do not depend on how operands are cut run once on all of them:
 //            the update, and what happens to weights that lie in parts
 //   sent     as for L / k ranks without it
+//   cost     smaller products, and an addition per gradient and block: docs/exact.md
+//            has what was measured
 //   needs    pass partition before; k a power of two for equal bits
 //
-// Terms of gradients are added as soon as there are two, so few are alive at a time.
+// A block is a placement (block `part` of `parts`, graph/place.h), so coordinates of
+// dropout and masks are right by themselves. Terms of gradients are added as soon as
+// there are two, so few are alive at a time.
 
 #include "pass/blocks.h"
 

@@ -1,14 +1,40 @@
 // flight - which collectives travel together, from when to when.
 //
+// The problem. A collective that runs at its place in the graph stops the rank until
+// all peers have come and the bytes have moved. Most results are needed much later:
+// the sum of a gradient is needed by the update only.
+//
+// The idea. A collective step does nothing itself. It belongs to a flight, which begins
+// before one step and must be over before another; steps in between run meanwhile.
+//
+//   backward   dw3   dw2   dw1   dw0  |  update w3  w2  w1  w0
+//                 [ dw3 ------------- |]
+//                       [ dw2 dw1 --- |----------]
+//                                   [ | dw0 ------------]
+//              begin: the last member is ready    end: the first reader
+//
+// A flight touches its operands as long as it lasts, so lifetime.c keeps these
+// buffers alive, and nothing else is packed over them.
+//
 //   gradients        buckets, begun when the last member is finished (in the last
-//                    micro-batch), over when the update reads the first
+//                    micro-batch), over when the update reads the first (bucket)
 //   reduce_scatter   in backward: a few neighbours, at most two such flights at a
 //                    time, so that whole gradients die early
 //   all_gather       of weights: ahead of their use, see prefetch; of new weights:
 //                    while others are updated, a few at a time
 //   all others       begin at their place and are over when somebody needs them
 //
-// A flight reads its inputs and writes its outputs at any time while it lasts.
+// In the code a collective on its way is a trip, with the steps between which it may
+// travel (`find_times`). Trips become flights; flights are sorted by begin.
+//
+// All ranks begin the same flights in the same order, or they would wait for each
+// other forever. So all that decides here is the same on every rank: the order of
+// nodes, and sizes as if all ranks held as much (`even_bytes`).
+//
+//   cost    memory: what is in flight stays alive. Hence the limits of two flights of
+//           reduce-scatters and of gathered new weights (`bound_gathers`)
+//   left    several flights at a time on the wire. It carries one after another, so a
+//           layer's own collective may wait for a bucket: slice.c cuts these for it
 
 #include "ops/ops.h"
 #include "plan/flights.h"

@@ -1,5 +1,38 @@
-// lower - a graph to a plan for one rank: places every value, node by node in
-// running order, then packs the buffers. What each file does is in lower.h.
+// lower - a graph to a plan for one rank.
+//
+// The problem. A graph says what is computed. To run it fast, somebody must choose
+// kernels, find memory, avoid copies, and send gradients while others are still being
+// computed. Done while it runs, this costs time in every step, and running out of
+// memory is noticed late.
+//
+// The idea. All of it is decided once, here, and the result is a flat list of steps
+// with addresses. The executor only runs it.
+//
+//   nodes                       in running order                 segments, wait
+//     -> uses                   who reads a value, until when, where it should lie
+//     -> node by node           ask the target for a kernel      node
+//          views                no step: strides into another buffer
+//          concat               inputs are written where they belong in the output
+//          accumulate           terms are added to the sum by the kernel that makes them
+//          convert              a step, where a kernel wants another layout
+//     -> flights                which collectives travel together, from when to when
+//     -> lifetimes -> offsets   lifetime, pack
+//
+// The target answers questions about one machine (target.h): which kernel, in which
+// layouts, with how much scratch memory. This folder sees no backend. Operands are
+// offered as they lie. What the kernel asks for instead costs a conversion, except
+// for weights: a weight gets its layout from its first reader, and keeps it.
+//
+// Ranks. Everything here is for one rank. But all ranks must begin the same
+// collectives in the same order, so what decides about flights is the order of nodes
+// and sizes of whole values, never this rank's part.
+//
+//   cost    one kernel is prepared per step; on a GPU that may measure algorithms, and
+//           backend/choices.h keeps what was measured
+//   left    layouts of activations chosen for several nodes at once: each kernel says
+//           what it wants, given how its inputs lie
+//
+// lower.h says what each file does.
 
 #include "plan/lower.h"
 

@@ -1,4 +1,38 @@
 // wire - the host's side: flights are handed to the thread and waited for.
+//
+// The problem. A collective needs somebody who sends, receives and adds while kernels
+// run; transports do nothing by themselves. And a transport is used by one thread at
+// a time.
+//
+// The idea. One thread per rank owns the transport. The executor hands it flights and
+// goes on; it waits only where the plan says that a result is needed.
+//
+//   executor's thread        lock and queue           the wire's thread
+//   begin(f0)   ----------->  [ f0 ]      ---------->  f0: all-reduce over the transport
+//   steps ...                 [ f1 ]                   f1
+//   finish(f0)  <-----------  f0 is done
+//   host's call ----------->  [ call ]                 hashes, checkpoints, stopping
+//
+// Flights are carried out one after another, in the order in which they begin. The
+// plan fixes that order, so it is the same on every rank, and nothing is negotiated:
+// which bytes go where follows from types, mesh and rank (wire_site). A flight that
+// needs no peer is done here at once.
+//
+//   wire           this file: what the executor and the host call
+//   wire_thread    the thread, and how work comes to it
+//   wire_carrier   its memory, and which algorithm is used
+//   wire_ops       each communication operator, over messages and collectives
+//   wire_stage     operands of a device, by way of the host's memory
+//   wire_device_*  operands of devices that reach each other (NCCL)
+//   wire_cost      what a plan sends, without anybody to send it to
+//
+// With a device there are two events per flight: its operands are ready (noted in the
+// queue of steps, followed by the wire's queue), and its results have landed (the other
+// way round). So the host does not wait for the device to begin a flight.
+//
+//   cost    a lock and a wake-up per flight. The thread sleeps without work, for a rank
+//           may have one core only
+//   errors  the first that fails ends the wire: later calls return the same sentence
 
 #include "exec/wire/wire.h"
 

@@ -1,5 +1,37 @@
 // choose - which of an operator's signatures moves the fewest bytes, given where
 // its inputs are.
+//
+// The problem. An operator can run on parts in several ways. A product y = x w, with
+// x split along rows, or w along columns, or both along the inner dimension:
+//
+//   x [rows, k]   w [k, columns]      y                    to be sent
+//   split rows    replicated          split rows           w, if it is split
+//   replicated    split columns       split columns        x, if it is split
+//   split k       split k             partial              nothing now, the sum later
+//
+// Which is best depends on where x and w lie, and on what is done with y.
+//
+// The idea. Each signature has a price: the bytes that a rank sends so that all
+// inputs are as the signature wants them (placement.c), plus what its expand sends.
+// The least wins, and of equals the one with fewer conversions (`little`).
+//
+// A node is chosen once, without looking at later nodes. That alone would go wrong
+// in two ways, so two prices look ahead:
+//
+//   weights stay   where activations are smaller than weights, gathering the weight
+//                  would be cheaper: once. But its gradient and its update would have
+//                  to follow. So a split weight that moves costs a million times its
+//                  bytes (`weight_price`), and activations come to it (stay.c)
+//   debt           terms of a sum cost nothing to leave and would be carried along a
+//                  residual stream, unsummed, on every rank in full size. Whoever leaves
+//                  terms that will be scattered pays for the scatter now
+//
+// What is no question of price is decided before (`is_legal`, `may_split`): values
+// are cut only along dimensions that the layout gives to this axis, or as ZeRO
+// wants; offers of ZeRO 2 and 3 are split; a ring is refused where all-to-alls were
+// asked for. Zigzag is a property of the whole signature (`bend`).
+//
+//   cost    at most TT_MAX_SIGS signatures per node, each with its inputs' versions
 
 #include "ops/comm.h"
 #include "pass/partition/cut.h"

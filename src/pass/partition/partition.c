@@ -1,18 +1,40 @@
 // partition - splits a whole graph over a mesh by one propagation.
 //
-//   before   every value whole
-//   after    every value placed; collectives where placements must change
+// The problem. Data, tensor, sequence, context, expert and spatial parallelism and
+// ZeRO could each be a pass of its own. Every pair of them would then have to be
+// made to work together.
 //
-// Leaves (inputs, weights, state) are placed by `layout`, dimension names to mesh
-// axes, and by `zero` (zero.c). Axis after axis, each node takes the signature that
-// moves the fewest bytes given where its inputs are; ring attention, vocabulary-
-// parallel loss and the like come from the operators' expand.
+// The idea. All of them are statements about where parts of values lie. `layout`
+// (dimension names to mesh axes) and `zero` place the leaves: inputs, weights and
+// state. The rest follows, node by node: each node takes the signature that sends
+// the fewest bytes, given where its inputs are. Where a placement must change, a
+// collective is inserted.
 //
-// Data parallelism is the layout batch:data. Gradients stay terms of a sum over
-// micro-batches and are reduced where the update reads them, once a step; so are
-// the outputs, which the host reads whole on every rank.
+//   for each axis of the mesh:                    split_axis
+//     mark weights, and what ZeRO splits          stay.c, zero.c
+//     for each value of the old graph, in order:  rewrite
+//       a leaf      place it                      leaves.c
+//       a node      choose a signature            choose.c
+//                   convert its inputs            versions.c
+//                   emit it, or its expand        emit
+//     outputs are whole on every rank             mark_outputs
+//
+// One axis at a time keeps it simple: a signature speaks of one axis, and the graph
+// of one axis is the input of the next. A collective of an earlier axis is then an
+// ordinary node, which moves whatever part this axis has.
+//
+// Ring attention, vocabulary-parallel loss and synchronised batch norm are
+// signatures whose operators emit their own communication (`expand`).
+//
+// Data parallelism is the layout batch:data. Gradients are then terms of a sum over
+// ranks. They stay terms over all micro-batches and are reduced where the update
+// reads them, once a step. So are the outputs, which the host reads whole.
 //
 //   needs    a graph with forward, backward and update, placed on no axis yet
+//   cost     of the pass: one visit per node and axis; of the result: what
+//            placement.c says of each conversion
+//   left     a search over several nodes at once. The choice is greedy; choose.c has
+//            the two corrections that make it find the known good layouts
 
 #include "pass/partition/partition.h"
 
