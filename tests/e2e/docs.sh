@@ -25,8 +25,8 @@ for kind in $("$TUTTI" list | awk '{print $3}'); do
 done
 
 grep -oE '`(src|tools|docs|tests|examples|include)/[A-Za-z0-9_./-]+`' \
-    ARCHITECTURE.md README.md docs/*.md | cut -d: -f2 | tr -d '`' | grep -v NAME |
-    grep -v FOLDER | while read -r path; do
+    ARCHITECTURE.md README.md docs/*.md | cut -d: -f2 | tr -d '`' |
+    grep -vE 'NAME|FOLDER|FAMILY' | while read -r path; do
     [ -e "$path" ] || {
         echo "$path is mentioned but not there"
         exit 1
