@@ -46,7 +46,7 @@ static tt_status run_fill(void *state, const tt_site *site, const tt_args *args)
     return TT__CUDA(state, fill_value, &a);
 }
 
-const tt_kernel_def tt__cuda_points_kernels[] = {
+const tt_kernel_def tt__cuda_exchange_points_kernels[] = {
     {TT_KERNEL(cuda, offer), .accumulates = true, .can = can_sum,
      .prepare = tt__cuda_prepare, .run = run_sum},
     {TT_KERNEL(cuda, tally), .accumulates = true, .can = can_sum,
