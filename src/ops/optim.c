@@ -1,4 +1,4 @@
-// optim - the table of optimisers, and the update of a whole model.
+// optim - the update of a whole model.
 //
 //   g of every param -> sum_squares -> total -> clip -> scale
 //   loss, count, norm, limit -> guard -> skip
@@ -19,81 +19,6 @@
 
 #include <string.h>
 
-static const tt_optim_def all[] = {
-    {"sgd",
-     "Stochastic gradient descent.",
-     &tt_op_sgd,
-     0,
-     {0},
-     tt_optim_emit_one},
-    {"momentum",
-     "SGD with momentum, Nesterov's on request.",
-     &tt_op_momentum,
-     1,
-     {"momentum_buffer"},
-     tt_optim_emit_one},
-    {"adagrad", "AdaGrad.", &tt_op_adagrad, 1, {"sum"}, tt_optim_emit_one},
-    {"rmsprop",
-     "RMSProp.",
-     &tt_op_rmsprop,
-     1,
-     {"square_avg"},
-     tt_optim_emit_one},
-    {"adam",
-     "Adam; weight decay is part of the gradient.",
-     &tt_op_adam,
-     2,
-     {"exp_avg", "exp_avg_sq"},
-     tt_optim_emit_one},
-    {"adamw",
-     "Adam with decoupled weight decay.",
-     &tt_op_adamw,
-     2,
-     {"exp_avg", "exp_avg_sq"},
-     tt_optim_emit_one},
-    {"lars",
-     "Momentum with a rate per layer (You et al. 2017).",
-     &tt_op_lars,
-     1,
-     {"momentum_buffer"},
-     tt_optim_emit_lars},
-    {"lamb",
-     "Adam with a rate per layer (You et al. 2020).",
-     &tt_op_lamb_update,
-     2,
-     {"exp_avg", "exp_avg_sq"},
-     tt_optim_emit_lamb},
-};
-
-enum { N_OPTIMS = sizeof(all) / sizeof(all[0]) };
-
-const tt_optim_def *tt_optim_all(int *n)
-{
-    *n = N_OPTIMS;
-    return all;
-}
-
-const tt_optim_def *tt_optim_find(const char *name)
-{
-    for (int i = 0; i < N_OPTIMS; i++)
-        if (strcmp(all[i].name, name) == 0)
-            return &all[i];
-    return NULL;
-}
-
-// The most usual update: one node that does it all.
-void tt_optim_emit_one(tt_builder *b, tt_optim_node *node)
-{
-    const int n_state = node->def->n_state;
-    tt_val out[TT_MAX_OUT];
-    node->w = tt_call(b, node->def->op, &node->params, node->in,
-                      TT_OPTIM_STATE + n_state, out);
-    for (int i = 0; i < n_state; i++)
-        node->state[i] = out[1 + i];
-    node->low = out[1 + n_state];
-}
-
-// The sum of squares of one tensor.
 tt_val tt_optim_squares(tt_builder *b, const tt_optim_node *node, tt_val x)
 {
     return node->is_exact ? tt_bins_value(b, tt_square_bins(b, x), b->master)

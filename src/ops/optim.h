@@ -98,13 +98,7 @@ typedef struct tt_optim_use {
 // states, of the work copies, and of the averages "NAME.ema".
 tt_status tt_optim_apply(tt_builder *b, const tt_optim_use *use);
 
-// What the operators share. `n_extra` more inputs may follow the states.
-tt_status tt_optim_infer(tt_op_io *io, const char *op, int n_state,
-                         int n_extra);
-void tt_optim_add_outputs(tt_op_io *io, int n_state);
-void tt_optim_emit_one(tt_builder *b, tt_optim_node *node);
+// The sum of squares of one tensor, for the norms that some optimisers need.
 tt_val tt_optim_squares(tt_builder *b, const tt_optim_node *node, tt_val x);
-void tt_optim_emit_lars(tt_builder *b, tt_optim_node *node);
-void tt_optim_emit_lamb(tt_builder *b, tt_optim_node *node);
 
 #endif
