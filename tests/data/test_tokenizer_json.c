@@ -6,6 +6,7 @@
 #include "data/tokenizer/tokenizer.h"
 #include "test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -281,6 +282,54 @@ TEST(tokenizer_json_knows_borders_of_words)
           "b",
           false, "0 1");
     tt_tokenizer_close(t);
+    leave();
+}
+
+// Of vocabulary a, b, ab, blank, one half and b after it; the ids are those of the
+// package `tokenizers`.
+static void splits(const char *pattern, const char *behavior, const char *words,
+                   const char *want)
+{
+    char json[1024];
+    snprintf(json, sizeof json,
+             "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":"
+             "\"%s\"},\"behavior\":\"%s\",\"invert\":false},"
+             "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,"
+             "\" \":3,\"\xc2\xbd\":4,\" a\":5},\"merges\":[\"a b\"]}}",
+             pattern, behavior);
+    tt_tokenizer *t = open_json(json);
+    gives(t, words, false, want);
+    tt_tokenizer_close(t);
+}
+
+// A match without text parts what stands before it from what comes after.
+TEST(tokenizer_json_splits_where_nothing_is_matched)
+{
+    static const char *const all[] = {"Isolated", "Removed", "MergedWithNext",
+                                      "MergedWithPrevious", "Contiguous"};
+    enter();
+    for (int i = 0; i < 5; i++) {
+        splits("(?=b)", all[i], "ab ab", "0 1 3 0 1");
+        splits("(?<=a)", all[i], "abab", "0 1 0 1");
+        splits("\\\\b", all[i], "ab ab", "2 3 2");
+        splits("^|$", all[i], "ab", "2");
+    }
+    splits("\\\\s*", "Removed", "ab b", "0 1 1");
+    splits("\\\\s*", "Isolated", "ab b", "0 1 3 1");
+    splits("|ab", "Isolated", "ab", "0 1");
+    leave();
+}
+
+// Numbers of Latin-1 are in words, but not in \w inside of a class.
+TEST(tokenizer_json_knows_what_is_in_words)
+{
+    enter();
+    splits("\\\\bb", "Removed",
+           "\xc2\xbd"
+           "b b",
+           "4 1 3");
+    splits("\\\\w", "Removed", "\xc2\xbd b", "3");
+    splits("[\\\\w]", "Removed", "\xc2\xbd b", "4 3");
     leave();
 }
 

@@ -117,11 +117,13 @@ static tt_status begin(level *l, const char *text, int64_t n, bool is_first)
     return TT_OK;
 }
 
-// The next match, or what stands before it. Nothing: from == to.
-static tt_status find(level *l, span *s)
+// The next match, which may be empty, or what stands before it. False: the text is at
+// its end.
+static tt_status find(level *l, span *s, bool *is_there)
 {
     *s = (span){l->at, l->at, false};
-    if (l->at == l->n)
+    *is_there = l->at < l->n;
+    if (!*is_there)
         return TT_OK;
     if (l->scan == NULL) {
         s->to = l->at = l->n;
@@ -137,11 +139,10 @@ static tt_status find(level *l, span *s)
     }
     if (!l->has_match)
         TT_TRY(tt_split_next(l->scan, l->text, l->n, l->at, &l->match));
-    const bool is_found = l->match.to > l->match.from;
-    const bool is_match = is_found && l->match.from == l->at;
-    s->to = is_match ? l->match.to : is_found ? l->match.from : l->n;
+    const bool is_match = l->match.from == l->at;
+    s->to = is_match ? l->match.to : l->match.from;
     s->is_match = is_match != l->cut->inverts;
-    l->has_match = is_found && !is_match;
+    l->has_match = !is_match && l->match.from < l->n;
     l->at = s->to;
     return TT_OK;
 }
@@ -193,14 +194,16 @@ static tt_status next_span(level *l, span *out, bool *is_there)
 {
     for (;;) {
         span s;
-        TT_TRY(find(l, &s));
-        if (s.from == s.to) {
+        bool is_more = false;
+        TT_TRY(find(l, &s, &is_more));
+        if (!is_more) {
             *out = l->held;
-            *is_there = l->is_held;
+            *is_there = l->is_held && l->held.to > l->held.from;
             l->is_held = false;
             return TT_OK;
         }
-        if (add_span(l, &s, out)) {
+        // An empty one parts its neighbours and is no piece itself.
+        if (add_span(l, &s, out) && out->to > out->from) {
             *is_there = true;
             return TT_OK;
         }

@@ -100,16 +100,8 @@ static void add_replaced(const char *text, int64_t n, const tt_undo *undo,
 
 static tt_status replace(link *l, const char *text, int64_t n, tt_str *to)
 {
-    for (int64_t i = 0; i < n;) {
-        tt_piece found = {0};
-        TT_TRY(tt_split_next(l->scan, text, n, i, &found));
-        const bool is_found = found.to > found.from;
-        tt_str_add_bytes(to, text + i, (is_found ? found.from : n) - i);
-        if (is_found)
-            tt_str_add_bytes(to, l->undo->text, l->undo->n);
-        i = is_found ? found.to : n;
-    }
-    return TT_OK;
+    return tt_split_replace(l->scan, (tt_bytes){text, n},
+                            (tt_bytes){l->undo->text, l->undo->n}, to, NULL);
 }
 
 static int hex(char c)

@@ -119,7 +119,7 @@ static tt_status is_word_at(const tt_general_encoder *e, const search *s,
     if (k == 0)
         return TT_OK;
     TT_TRY(tt_split_next(e->word, s->text + at, k, 0, &found));
-    *is_word = found.to > found.from;
+    *is_word = found.from < k;
     return TT_OK;
 }
 

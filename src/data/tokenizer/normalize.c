@@ -109,20 +109,10 @@ static tt_status replace(const work *w, const tt_splitter *splitter,
                          const char *by, int64_t n)
 {
     tt_split_scan *scan = NULL;
-    tt_status status = tt_split_scan_open(splitter, &scan);
-    for (int64_t i = 0; i < w->n && status == TT_OK;) {
-        tt_piece found = {0};
-        status = tt_split_next(scan, w->from, w->n, i, &found);
-        if (status != TT_OK)
-            break;
-        const bool is_found = found.to > found.from;
-        tt_str_add_bytes(w->to, w->from + i,
-                         (is_found ? found.from : w->n) - i);
-        if (is_found)
-            tt_str_add_bytes(w->to, by, n);
-        *w->lost_front |= is_found && n == 0 && found.from == 0;
-        i = is_found ? found.to : w->n;
-    }
+    TT_TRY(tt_split_scan_open(splitter, &scan));
+    const tt_status status =
+        tt_split_replace(scan, (tt_bytes){w->from, w->n}, (tt_bytes){by, n},
+                         w->to, w->lost_front);
     tt_split_scan_close(scan);
     return status;
 }

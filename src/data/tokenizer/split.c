@@ -5,7 +5,7 @@
 #include "data/tokenizer/split.h"
 
 #include "base/alloc.h"
-#include "base/str.h"
+#include "base/utf8.h"
 
 #include <pcre2.h>
 #include <string.h>
@@ -60,14 +60,21 @@ static const char *class_of(char c)
     }
 }
 
-// \b and \B: between a character of a word, as class_of has them, and another.
+// Oniguruma has these in words, but not in \w inside of a class.
+static const char more_words[] = "\\xb2\\xb3\\xb9\\xbc-\\xbe";
+
+// \b and \B: between a character of a word and another.
 static void add_border(bool is_border, tt_str *out)
 {
-    const char *w = class_of('w');
+    tt_str word = {0};
+    tt_str_addf(&word, "[%s%s]", class_of('w'), more_words);
+    const char *w = tt_str_text(&word);
     if (is_border)
-        tt_str_addf(out, "(?:(?<=[%s])(?![%s])|(?<![%s])(?=[%s]))", w, w, w, w);
+        tt_str_addf(out, "(?:(?<=%s)(?!%s)|(?<!%s)(?=%s))", w, w, w, w);
     else
-        tt_str_addf(out, "(?:(?<=[%s])(?=[%s])|(?<![%s])(?![%s]))", w, w, w, w);
+        tt_str_addf(out, "(?:(?<=%s)(?=%s)|(?<!%s)(?!%s))", w, w, w, w);
+    tt_str_inherit(out, &word);
+    tt_str_fini(&word);
 }
 
 // Appends the escape at `p`, two bytes, written out where it is a class. Inside of
@@ -76,9 +83,8 @@ static void add_escape(const char *p, bool in_class, tt_str *out)
 {
     const char *class = class_of(p[1]);
     const bool is_others = p[1] == 'S' || p[1] == 'W';
-    // Oniguruma has these in \w alone, and not in a class.
     const bool is_word = p[1] == 'w' || p[1] == 'W';
-    const char *more = is_word && !in_class ? "\\xb2\\xb3\\xb9\\xbc-\\xbe" : "";
+    const char *more = is_word && !in_class ? more_words : "";
     if (!in_class && (p[1] == 'b' || p[1] == 'B'))
         add_border(p[1] == 'b', out);
     else if (class == NULL || (in_class && is_others))
@@ -240,7 +246,7 @@ void tt_split_scan_close(tt_split_scan *scan)
     tt_free(scan);
 }
 
-tt_status tt_split_next(tt_split_scan *scan, const char *text, int64_t n,
+tt_status tt_split_find(tt_split_scan *scan, const char *text, int64_t n,
                         int64_t at, tt_piece *piece_out)
 {
     const tt_splitter *s = scan->splitter;
@@ -248,12 +254,11 @@ tt_status tt_split_next(tt_split_scan *scan, const char *text, int64_t n,
     const int rc =
         s->has_jit
             ? pcre2_jit_match(s->code, subject, (PCRE2_SIZE)n, (PCRE2_SIZE)at,
-                              PCRE2_NOTEMPTY, scan->match, scan->context)
+                              0, scan->match, scan->context)
             : pcre2_match(s->code, subject, (PCRE2_SIZE)n, (PCRE2_SIZE)at,
-                          PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, scan->match,
-                          scan->context);
+                          PCRE2_NO_UTF_CHECK, scan->match, scan->context);
     if (rc == PCRE2_ERROR_NOMATCH) {
-        *piece_out = (tt_piece){at, at};
+        *piece_out = (tt_piece){-1, -1};
         return TT_OK;
     }
     if (rc < 0) {
@@ -266,11 +271,54 @@ tt_status tt_split_next(tt_split_scan *scan, const char *text, int64_t n,
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(scan->match);
     // \K may put the start behind the end.
     const int64_t from = (int64_t)range[0], to = (int64_t)range[1];
-    if (from < at || to <= from)
+    if (from < at || to < from)
         return tt_fail(TT_ERR_ARG,
                        "the split pattern \"%.200s\" matches backwards; \\K "
                        "has no place in it",
                        s->pattern);
     *piece_out = (tt_piece){from, to};
+    return TT_OK;
+}
+
+// Where to look after an empty match at `at`: Oniguruma goes on after the next
+// character.
+static int64_t after(const char *text, int64_t n, int64_t at)
+{
+    const int k = at < n ? tt_utf8_read(text + at, n - at, NULL) : 0;
+    return at + (k > 0 ? k : 1);
+}
+
+tt_status tt_split_next(tt_split_scan *scan, const char *text, int64_t n,
+                        int64_t at, tt_piece *piece_out)
+{
+    tt_piece found = {at, at};
+    for (int64_t i = at; i < n && found.from == at && found.to == at;
+         i = after(text, n, i))
+        TT_TRY(tt_split_find(scan, text, n, i, &found));
+    const bool is_cut = found.from >= 0 && found.to > at && found.from < n;
+    *piece_out = is_cut ? found : (tt_piece){n, n};
+    return TT_OK;
+}
+
+tt_status tt_split_replace(tt_split_scan *scan, tt_bytes text, tt_bytes by,
+                           tt_str *out, bool *lost_front)
+{
+    int64_t copied = 0, last = -1;
+    for (int64_t i = 0; i <= text.n;) {
+        tt_piece found = {-1, -1};
+        TT_TRY(tt_split_find(scan, text.p, text.n, i, &found));
+        if (found.from < 0)
+            break;
+        const bool is_empty = found.to == found.from;
+        i = is_empty ? after(text.p, text.n, found.to) : found.to;
+        if (is_empty && found.to == last)
+            continue; // it belongs to the match before it
+        tt_str_add_bytes(out, text.p + copied, found.from - copied);
+        tt_str_add_bytes(out, by.p, by.n);
+        if (lost_front != NULL)
+            *lost_front |= by.n == 0 && found.from == 0 && !is_empty;
+        copied = last = found.to;
+    }
+    tt_str_add_bytes(out, text.p + copied, text.n - copied);
     return TT_OK;
 }

@@ -7,6 +7,7 @@
 #define TT_DATA_TOKENIZER_SPLIT_H
 
 #include "base/status.h"
+#include "base/str.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,13 +31,28 @@ tt_status tt_split_scan_open(const tt_splitter *splitter,
 void tt_split_scan_close(tt_split_scan *scan); // NULL is fine
 
 typedef struct tt_piece {
-    int64_t from, to; // from == to: nothing more matches
+    int64_t from, to;
 } tt_piece;
 
-// The first match at or behind `at`. The `n` bytes must be UTF-8, `at` the start
-// of a character.
+typedef struct tt_bytes {
+    const char *p;
+    int64_t n;
+} tt_bytes;
+
+// The first match at or after `at`, empty ones too; -1, -1: none. The `n` bytes must be
+// UTF-8, `at` the start of a character or `n`.
+tt_status tt_split_find(tt_split_scan *scan, const char *text, int64_t n,
+                        int64_t at, tt_piece *piece_out);
+
+// The first match that cuts the text from `at` on: one with text in it, or an empty one
+// after `at`, where a new piece begins (\b, (?=x)). n, n: none.
 tt_status tt_split_next(tt_split_scan *scan, const char *text, int64_t n,
                         int64_t at, tt_piece *piece_out);
+
+// Appends the text to `out` with `by` for each match. *lost_front (NULL: not wanted)
+// becomes true when its first bytes became nothing.
+tt_status tt_split_replace(tt_split_scan *scan, tt_bytes text, tt_bytes by,
+                           tt_str *out, bool *lost_front);
 
 // Bytes of GPT-2's piece at `text`, or 0 where ASCII alone does not tell.
 int64_t tt_split_gpt2(const char *text, int64_t n);

@@ -252,9 +252,8 @@ static tt_status take_piece(const tt_encoder *e, int stage, const char *p,
         }
         tt_piece found;
         TT_TRY(tt_split_next(e->scan[stage], text, bytes, at[stage], &found));
-        const int64_t gap = (found.to > found.from ? found.from : bytes);
-        const bool is_gap = gap > at[stage];
-        const int64_t from = at[stage], to = is_gap ? gap : found.to;
+        const bool is_gap = found.from > at[stage];
+        const int64_t from = at[stage], to = is_gap ? found.from : found.to;
         at[stage] = to;
         if (is_gap && e->t->stage[stage].drops_gaps)
             continue;
@@ -283,8 +282,8 @@ static tt_status first_piece(const tt_encoder *e, const char *text, int64_t n,
     }
     tt_piece found;
     TT_TRY(tt_split_next(e->scan[0], text, n, at, &found));
-    *is_gap = found.from > at || found.to == found.from;
-    *to_out = !*is_gap ? found.to : found.to > found.from ? found.from : n;
+    *is_gap = found.from > at;
+    *to_out = *is_gap ? found.from : found.to;
     return TT_OK;
 }
 
