@@ -128,13 +128,15 @@ tutti_status tutti_print_plan(const tutti_session *session, bool with_steps,
 
 // ---- training ------------------------------------------------------------
 
-// What a feed has to fill: one micro-batch. The types are those of the model's
-// inputs: pixels or token ids in x, classes or next tokens (int32) in y; a label
-// below 0 is left out of the loss.
+// What a feed has to fill: one micro-batch, or this rank's samples of it. The types are
+// those of the model's inputs: pixels or token ids in x, classes or next tokens (int32)
+// in y; a label below 0 is left out of the loss.
 typedef struct tutti_batch {
     int64_t step, micro; // updates made before; micro-batch of this step
     tutti_type x_type, y_type;
     void *x, *y;
+    int64_t
+        first; // which sample of the micro-batch x and y begin with; alone 0
 } tutti_batch;
 
 // Fills x and y. Anything but TUTTI_OK ends the step, and no weight changes.
@@ -216,6 +218,25 @@ typedef struct tutti_train_result {
 tutti_status tutti_train(tutti_session *session,
                          const tutti_train_options *options,
                          tutti_train_result *result_out);
+
+// ---- many ranks ----------------------------------------------------------
+
+// What every rank does with its session: build and step, train, evaluate, save. All ranks
+// make the same calls in the same order; files are rank 0's to write, and what is read of
+// tensors is the same on all of them.
+typedef tutti_status tutti_rank_fn(void *user, tutti_session *session);
+
+// Runs `fn` on n ranks that train one model together, as mesh.*, zero and the other
+// settings of the session say. Under mpirun, srun or torchrun (n: 0 or their number) this
+// process is one of the ranks. Otherwise n children are forked, which end with `fn`; the
+// call returns when the last has ended, with the sentence of the first that failed. Call
+// it before this process has threads: before anything is built. The session keeps its
+// settings and nothing else.
+tutti_status tutti_ranks_run(tutti_session *session, int n, tutti_rank_fn *fn,
+                             void *user);
+
+int tutti_rank(const tutti_session *session);       // outside of ranks 0
+int tutti_rank_count(const tutti_session *session); // outside of ranks 1
 
 // ---- tensors by name -----------------------------------------------------
 

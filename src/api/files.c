@@ -116,7 +116,8 @@ static tt_status evaluate(tutti_session *session,
     tt_session *data = NULL;
     tt_score score = {0};
     TT_TRY(tt__api_need_build(session));
-    TT_TRY(tt_session_open(&session->settings, NULL, false, &data));
+    TT_TRY(tt_session_open_peers(&session->settings, NULL, false,
+                                 session->peers, &data));
     const tt_status status = evaluate_in(session, data, &score);
     tt_session_close(data);
     TT_TRY(status);

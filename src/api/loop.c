@@ -3,7 +3,9 @@
 #include "train/loop.h"
 
 #include "api/session.h"
+#include "ranks/ranks.h"
 #include "train/folders.h"
+#include "train/meet.h"
 
 // The caller's watch, and what passes things on to it.
 typedef struct relay {
@@ -51,22 +53,36 @@ static void on_text(void *user, tt_run_text kind, int64_t step,
         to->note(to->user, step, text);
 }
 
-static tt_status find_folder(tutti_session *session,
-                             const tutti_train_options *options,
-                             const char **folder_out)
+static tt_status find_folder(tutti_session *session, const char **folder_out)
 {
     const tt_setting *run = tt_settings_find(&session->settings, "run");
     const tt_setting *model = tt_settings_find(&session->settings, "model");
-    const char *aside = NULL;
     if (run != NULL)
         *folder_out = run->value;
     else
         TT_TRY(tt_run_default_folder(NULL, model != NULL ? model->value : "gpt",
                                      session->arena, folder_out));
-    if (options->is_fresh)
-        TT_TRY(tt_run_set_aside(*folder_out, session->arena, &aside));
     return tt_settings_set(&session->settings, "run", *folder_out,
                            "tutti_train", session->arena);
+}
+
+// All ranks open the same, and look whether they have: rank 0 alone moves folders.
+static tt_status open_run(tutti_session *session, bool is_fresh,
+                          const char **folder_out, tt_session **trained_out)
+{
+    static const tt_peers alone = {.size = 1};
+    const tt_peers *peers = session->peers != NULL ? session->peers : &alone;
+    const char *aside = NULL;
+    tt_status status = find_folder(session, folder_out);
+    if (status == TT_OK)
+        status = tt_session_open_peers(&session->settings, NULL, true,
+                                       session->peers, trained_out);
+    TT_TRY(tt_peers_agree(peers, "opening", status));
+    TT_TRY(
+        tt_session_meet(*trained_out, tt_ranks_build(peers, session->arena)));
+    if (is_fresh && tt_peers_is_first(peers))
+        status = tt_run_set_aside(*folder_out, session->arena, &aside);
+    return tt_peers_follow(peers, "moving the old run", status);
 }
 
 // The trained job becomes the session's, to be read, saved or trained further.
@@ -97,12 +113,15 @@ static tt_status train(tutti_session *session,
                                 .fork = o->fork,
                                 .stop = o->stop};
     tt_session *trained = NULL;
-    tt_run_end end;
+    tt_run_end end = {0};
     TT_TRY(tt__api_need_unplanned(session));
-    TT_TRY(find_folder(session, o, &request.folder));
-    TT_TRY(tt_session_open(&session->settings, NULL, true, &trained));
-    tt_status status = tt_train(trained, &request, &end);
-    if (status == TT_OK)
+    if (tutti_rank(session) > 0)
+        request.watch = NULL; // rank 0 sees it all
+    tt_status status =
+        open_run(session, o->is_fresh, &request.folder, &trained);
+    if (status == TT_OK && trained != NULL)
+        status = tt_train(trained, &request, &end);
+    if (status == TT_OK && trained != NULL)
         status = take_job(session, trained);
     tt_session_close(trained);
     TT_TRY(status);

@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "base/yaml.h"
 #include "data/tokenizer/tokenizer.h"
+#include "ranks/ranks.h"
+#include "train/meet.h"
 
 tutti_status tutti_create(tutti_session **session_out)
 {
@@ -25,9 +27,8 @@ void tutti_destroy(tutti_session *session)
 {
     if (session == NULL)
         return;
-    tt__api_forget_use(session);
+    tt__api_forget(session);
     tt_tokenizer_close(session->tokenizer);
-    tt_job_close(session->job);
     tt_arena_destroy(session->arena);
     tt_free(session);
 }
@@ -73,7 +74,7 @@ tutti_status tutti_read_file(tutti_session *session, const char *path)
     return tt__api_result(read_file(session, path));
 }
 
-static tt_status input_type(const tutti_session *session, const char *name,
+static tt_status input_type(tutti_session *session, const char *name,
                             tutti_type *type_out)
 {
     const tt_graph *g = session->job->graph;
@@ -82,7 +83,11 @@ static tt_status input_type(const tutti_session *session, const char *name,
         return tt_fail(TT_ERR_ARG, "model %s has no input \"%s\"",
                        session->job->options.model, name);
     const tt_type *type = &g->value[v.id].type;
-    return tt__api_type(type->dtype, &type->shape, session->arena, type_out);
+    tt_shape shape = type->shape;
+    int64_t n = 0;
+    tt_job_samples(session->job, &session->first, &n);
+    shape.factor[0].size = n;
+    return tt__api_type(type->dtype, &shape, session->arena, type_out);
 }
 
 tt_status tt__api_describe(tutti_session *session)
@@ -101,6 +106,9 @@ void tt__api_forget(tutti_session *session) // settings may change again
 {
     tt__api_forget_use(session);
     tt_job_close(session->job);
+    tt_free(session->whole_x);
+    tt_free(session->whole_y);
+    session->whole_x = session->whole_y = NULL;
     session->job = NULL;
     session->n_tensors = 0;
 }
@@ -111,7 +119,8 @@ static tt_status plan(tutti_session *session)
         return TT_OK;
     for (int64_t i = 0; i < session->settings.n; i++)
         session->settings.v[i].used = false; // by an attempt that failed
-    TT_TRY(tt_job_configure(&session->settings, NULL, &session->job));
+    TT_TRY(tt_job_configure_peers(&session->settings, NULL, session->peers,
+                                  &session->job));
     tt_status status = tt_job_plan(session->job);
     if (status == TT_OK)
         status = tt__api_describe(session);
@@ -132,7 +141,13 @@ tt_status tt__api_build(tutti_session *session)
         return TT_OK;
     TT_TRY(plan(session));
     tt_str notes = {0};
-    tt_status status = tt_job_start(session->job, &(tt_exec_options){0});
+    tt_status status =
+        session->peers == NULL
+            ? TT_OK
+            : tt_job_meet(session->job, &session->settings,
+                          tt_ranks_build(session->peers, session->arena));
+    if (status == TT_OK)
+        status = tt_job_start(session->job, &(tt_exec_options){0});
     if (status == TT_OK)
         status = tt_job_init_from(session->job, &notes);
     tt_str_fini(&notes);

@@ -22,8 +22,12 @@ typedef struct tt__api_feed {
 struct tutti_session {
     tt_arena *arena; // settings, names
     tt_settings settings;
-    tt_job *job; // planned; NULL before
-    tutti_type x, y;
+    const tt_peers *peers; // while this is one of several ranks; else NULL
+    tt_job *job;           // planned; NULL before
+    tutti_type x, y;       // of this rank's samples of a micro-batch
+    int64_t first;         // of these samples
+    void *whole_x,
+        *whole_y; // samples of which this rank holds a piece; else NULL
     int64_t n_tensors;
     tt__api_tensor *tensor;
     int32_t n_feeds, feeds_capacity;

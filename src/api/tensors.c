@@ -131,6 +131,11 @@ static tt_status read(tutti_session *session, const tt__api_tensor *tensor,
     if (session->job->step == 0)
         return tt_fail(TT_ERR_STATE, "%s is known after a step",
                        tensor->info.name);
+    if (tt_tensor_is_in_parts(session->job->graph, tensor->val))
+        return tt_fail(TT_ERR_UNSUPPORTED,
+                       "%s lies in parts on several ranks, and only states are "
+                       "put together; zero=0 keeps gradients whole",
+                       tensor->info.name);
     TT_TRY(tt_exec_read(session->job->exec, tensor->val, data));
     if (session->count > 0)
         divide(&tensor->info.type, session->count, data);

@@ -1,6 +1,8 @@
 // train - feeding batches and stepping.
 
 #include "api/session.h"
+#include "base/alloc.h"
+#include "train/feed.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,17 +33,36 @@ static tt_status feed_one(void *user, const tt_job *job, int64_t micro, void *x,
                           void *y)
 {
     const feeding *f = user;
+    const tutti_session *s = f->session;
     const tutti_batch batch = {.step = job->step,
                                .micro = micro,
-                               .x_type = f->session->x,
-                               .y_type = f->session->y,
-                               .x = x,
-                               .y = y};
+                               .x_type = s->x,
+                               .y_type = s->y,
+                               .x = s->whole_x != NULL ? s->whole_x : x,
+                               .y = s->whole_y != NULL ? s->whole_y : y,
+                               .first = s->first};
     // What is said when the feed fails and does not say why.
     (void)tt_fail(TT_ERR_IO, "the feed failed in step %lld",
                   (long long)job->step);
     TT_TRY(tt__api_status(f->feed(f->user, &batch)));
-    return check_labels(f->session, y);
+    TT_TRY(check_labels(s, batch.y));
+    if (batch.x != x)
+        tt_feed_cut(job->plan, "x", batch.x, x);
+    if (batch.y != y)
+        tt_feed_cut(job->plan, "y", batch.y, y);
+    return TT_OK;
+}
+
+// A feed fills in whole samples. Where a rank holds a piece of each (of a sequence, of an
+// image), they need room.
+static tt_status make_room(const tt_plan *plan, const char *name,
+                           const tutti_type *type, void **room)
+{
+    if (*room != NULL || tt_feed_count(plan, name) == type->count)
+        return TT_OK;
+    *room = tt_alloc(type->count * tutti_dtype_bytes(type->dtype));
+    return *room != NULL ? TT_OK
+                         : tt_fail(TT_ERR_NOMEM, "no memory for a micro-batch");
 }
 
 static tt_status step(tutti_session *session, tutti_feed_fn *feed, void *user,
@@ -50,6 +71,9 @@ static tt_status step(tutti_session *session, tutti_feed_fn *feed, void *user,
     feeding f = {session, feed, user};
     tt_step_result result;
     TT_TRY(tt__api_need_build(session));
+    const tt_plan *plan = session->job->plan;
+    TT_TRY(make_room(plan, "x", &session->x, &session->whole_x));
+    TT_TRY(make_room(plan, "y", &session->y, &session->whole_y));
     tt__api_touch(session);
     TT_TRY(tt_job_step(session->job, feed_one, &f, &result));
     session->count = result.count;

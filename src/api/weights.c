@@ -10,11 +10,13 @@ static tt_status save_from(tutti_session *session, const char *path,
     static const tt_safetensors_note note = {"format", "pt"};
     const tt_tensors model = tt_tensors_model(&session->job->tensors);
     tt_snapshot s = {0};
+    const tt_peers *peers = &session->job->peers;
     TT_TRY(tt_snapshot_take(session->job->exec, &model, arena, &s));
-    const tt_status status =
-        tt_safetensors_write(path, s.model, s.n_model, &note, 1);
+    tt_status status = TT_OK;
+    if (tt_peers_is_first(peers))
+        status = tt_safetensors_write(path, s.model, s.n_model, &note, 1);
     tt_snapshot_free(&s);
-    return status;
+    return tt_peers_follow(peers, "saving", status);
 }
 
 static tt_status save(tutti_session *session, const char *path)
@@ -37,13 +39,19 @@ tutti_status tutti_save(tutti_session *session, const char *path)
 
 static tt_status load(tutti_session *session, const char *path)
 {
+    const tt_job *job = session->job;
     tt_weights *weights = NULL;
     tt_weights_fit fit;
     TT_TRY(tt__api_need_build(session));
-    TT_TRY(tt_weights_open(path, &(tt_weights_options){0}, NULL, &weights));
     tt__api_touch(session);
-    const tt_status status = tt_weights_load(
-        weights, session->job->exec, &session->job->tensors, NULL, &fit);
+    if (!tt_peers_is_first(&job->peers))
+        return tt_weights_receive(job->exec, &job->tensors);
+    tt_status status =
+        tt_weights_open(path, &(tt_weights_options){0}, NULL, &weights);
+    if (status == TT_OK)
+        status = tt_weights_load(weights, job->exec, &job->tensors, NULL, &fit);
+    else
+        status = tt_peers_follow(&job->peers, "loading", status);
     tt_weights_close(weights);
     return status;
 }

@@ -236,7 +236,7 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
         status = open_session(cli, peers, &session);
     status = tt_peers_agree(peers, "opening", status);
     if (status == TT_OK && session != NULL)
-        status = tt_session_meet(session, tt_cli_program(peers, cli->arena));
+        status = tt_session_meet(session, tt_ranks_build(peers, cli->arena));
     if (status == TT_OK && session != NULL && tt_peers_is_first(peers)) {
         warn(session);
         status = tt_peers_follow(peers, "--fresh", set_aside(cli, &request));

@@ -1,15 +1,13 @@
 // ranks - a command's work in several processes: started here by -n, or by a
 // launcher that left its mark in the environment.
 //
-// Ranks are started before OpenMP or any thread is, and before anything is opened.
-// Only rank 0 prints. What goes wrong on rank 0 is said as one process would say it;
-// what ends another rank is the launcher's message.
+// Only rank 0 prints. How it is done: ranks/ranks.h.
 
 #ifndef TT_CLI_RANKS_H
 #define TT_CLI_RANKS_H
 
 #include "cli/command.h"
-#include "train/peers.h"
+#include "ranks/ranks.h"
 
 // What every rank does; `exit_out` counts on rank 0 and becomes that of all ranks.
 typedef tt_status tt_cli_ranks_fn(tt_cli *cli, const tt_peers *peers,
@@ -27,9 +25,5 @@ tt_status tt_cli_ranks_plan(tt_cli *cli, int32_t *n_out);
 
 // "80GB", "1.5 TiB", "4096"; fails in the name of the flag.
 tt_status tt_cli_bytes(const char *flag, const char *text, int64_t *bytes_out);
-
-// Which build this is, for several ranks to compare: the same text for the same
-// program. Alone: "".
-const char *tt_cli_program(const tt_peers *peers, tt_arena *arena);
 
 #endif

@@ -9,17 +9,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *get(const char *name)
+const char *tt_cli_env(const char *name)
 {
     return getenv(name);
 }
 
 tt_status tt_cli_world(tt_world *world_out)
 {
-    return tt_world_find(get, world_out);
+    return tt_world_find(tt_cli_env, world_out);
 }
 
-static void add_folders(tt_str *folders)
+void tt_cli_plugins(tt_str *folders)
 {
     char program[PATH_MAX] = "";
     const char *given = getenv("TUTTI_PLUGINS");
@@ -37,8 +37,8 @@ tt_status tt_cli_join(const tt_world *world, tt_team_options options,
                       tt_team **team_out)
 {
     tt_str folders = {0};
-    add_folders(&folders);
-    options.get = get;
+    tt_cli_plugins(&folders);
+    options.get = tt_cli_env;
     options.plugins = tt_str_text(&folders);
     const tt_status status = tt_team_join(world, &options, team_out);
     tt_str_fini(&folders);
@@ -48,7 +48,7 @@ tt_status tt_cli_join(const tt_world *world, tt_team_options options,
 bool tt_cli_find_plugin(const char *flavour, tt_str *path_out)
 {
     tt_str folders = {0};
-    add_folders(&folders);
+    tt_cli_plugins(&folders);
     const bool is_there =
         tt_mpi_find(tt_str_text(&folders), flavour, path_out) == TT_OK;
     tt_str_fini(&folders);

@@ -9,8 +9,13 @@
 // Who started this process, from the environment.
 tt_status tt_cli_world(tt_world *world_out);
 
-// tt_team_join with the environment, and plug-ins from where they are: the folders of
-// TUTTI_PLUGINS, the program's own, the library's beside it.
+const char *tt_cli_env(const char *name); // for what wants a tt_env_fn
+
+// Where plug-ins are: the folders of TUTTI_PLUGINS, the program's own, the library's
+// beside it; with ':' between.
+void tt_cli_plugins(tt_str *folders);
+
+// tt_team_join with both.
 tt_status tt_cli_join(const tt_world *world, tt_team_options options,
                       tt_team **team_out);
 

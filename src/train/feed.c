@@ -98,6 +98,14 @@ static void cut(const piece *p, tt_dtype from, const void *in, tt_dtype to,
             tt_dtype_load(from, in, tt_local_to_global(&p->local, i)));
 }
 
+void tt_feed_cut(const tt_plan *plan, const char *name, const void *samples,
+                 void *piece_out)
+{
+    const piece p = piece_of(plan, name);
+    const tt_dtype dtype = input_type(plan, name)->dtype;
+    cut(&p, dtype, samples, dtype, piece_out);
+}
+
 tt_status tt_feed_batch(const tt_plan *plan, int64_t classes,
                         const tt_batch *batch, void *x, void *y)
 {

@@ -16,6 +16,11 @@ int64_t tt_feed_count(const tt_plan *plan, const char *name);
 tt_status tt_feed_batch(const tt_plan *plan, int64_t classes,
                         const tt_batch *batch, void *x, void *y);
 
+// This rank's piece of one input from the samples that it was given, whole, in the input's
+// own type.
+void tt_feed_cut(const tt_plan *plan, const char *name, const void *samples,
+                 void *piece_out);
+
 // Gives every label below 0 the one number that losses leave out.
 void tt_feed_leave_out(const tt_plan *plan, void *y);
 

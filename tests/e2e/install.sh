@@ -17,8 +17,9 @@ cd "$root/examples"
 flags='-Wall -Wextra -Wpedantic -Werror'
 
 # runs PROGRAM TEXT - the program succeeds and prints the text.
-runs() {
-    if ! "./$1" >out 2>&1 || ! grep -q "$2" out; then
+runs() { # PROGRAM[ ARGUMENT] TEXT
+    # shellcheck disable=SC2086
+    if ! ./$1 >out 2>&1 || ! grep -q "$2" out; then
         echo "$1 did not print: $2"
         cat out
         exit 1
@@ -27,7 +28,7 @@ runs() {
 
 for static in '' 1; do
     make -s STATIC=$static CFLAGS="$flags"
-    for program in train_mlp own_model own_data write_text; do
+    for program in train_mlp own_model own_data write_text train_ranks; do
         linked=$(ldd "./$program" | grep -c libtutti || true)
         if [ "$linked" != "$([ -n "$static" ] && echo 0 || echo 1)" ]; then
             echo "$program: STATIC=$static is linked the other way"
@@ -39,6 +40,7 @@ for static in '' 1; do
     runs own_model 'checks of the laws, 0 failed'
     runs own_data '300 steps, validation accuracy'
     runs write_text 'after "the c" comes "a"'
+    runs 'train_ranks 2' 'step 60 on 2 ranks: .* 64 of 64 right'
     make -s clean
 done
 

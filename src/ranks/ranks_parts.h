@@ -1,23 +1,24 @@
 // ranks_parts - what the files about ranks share. Internal.
 
-#ifndef TT_CLI_RANKS_PARTS_H
-#define TT_CLI_RANKS_PARTS_H
+#ifndef TT_RANKS_RANKS_PARTS_H
+#define TT_RANKS_RANKS_PARTS_H
 
-#include "cli/ranks.h"
+#include "ranks/ranks.h"
 #include "train/where.h"
 
-typedef struct tt_notice tt_notice;
+typedef struct tt__notice tt__notice;
 
-typedef struct tt_starting {
-    tt_cli *cli;
-    tt_cli_ranks_fn *fn;
+typedef struct tt__starting {
+    const tt_ranks_request *request;
+    tt_ranks_fn *fn;
+    void *user;
     const tt_where *where;
-    tt_notice *notice; // of ranks that are started here
-    int32_t n_cores;   // of the machine that this program may use
-} tt_starting;
+    tt__notice *notice; // of ranks that are started here
+    int32_t n_cores;    // of the machine that this program may use
+} tt__starting;
 
 // What a rank does with a transport, which is taken over into peers->comm.
-tt_status tt__ranks_work(const tt_starting *s, const int32_t *host,
+tt_status tt__ranks_work(const tt__starting *s, const int32_t *host,
                          tt_peers *peers, int *exit_out);
 
 // " slowed down", " with faults", or nothing; "1 core each".

@@ -1,8 +1,8 @@
-// ranks_work - between a transport and the command: trials, what links cost, the wire.
+// ranks_work - between a transport and the work: trials, what links cost, the wire.
 
-#include "cli/ranks_parts.h"
 #include "comm/calibrate.h"
 #include "comm/transport/transport.h"
+#include "ranks/ranks_parts.h"
 #include "store/hash.h"
 #include "tutti/tutti.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-const char *tt_cli_program(const tt_peers *peers, tt_arena *arena)
+const char *tt_ranks_build(const tt_peers *peers, tt_arena *arena)
 {
     if (peers->size == 1)
         return ""; // nobody asks, and reading it takes time
@@ -61,15 +61,16 @@ const char *tt__ranks_spoilt(const tt_where *where)
 
 // Where what was measured of links is kept: one file for a number of ranks over a
 // transport; it says itself of which hosts. NULL: there is no place.
-static const char *calibration_path(const tt_starting *s, const tt_comm *comm)
+static const char *calibration_path(const tt__starting *s, const tt_comm *comm)
 {
-    const char *cache = s->cli->settings.cache;
-    return cache == NULL ? NULL
-                         : tt_arena_printf(s->cli->arena, "%s/links-%s-%d.json",
-                                           cache, comm->def->name, comm->size);
+    const char *cache = s->request->settings->cache;
+    return cache == NULL
+               ? NULL
+               : tt_arena_printf(s->request->arena, "%s/links-%s-%d.json",
+                                 cache, comm->def->name, comm->size);
 }
 
-static tt_status calibrate(const tt_starting *s, const int32_t *host,
+static tt_status calibrate(const tt__starting *s, const int32_t *host,
                            tt_peers *peers, tt_calibration *out)
 {
     const bool is_slowed =
@@ -97,7 +98,7 @@ static tt_status end_together(const tt_peers *peers, int *exit_out)
     return TT_OK;
 }
 
-tt_status tt__ranks_work(const tt_starting *s, const int32_t *host,
+tt_status tt__ranks_work(const tt__starting *s, const int32_t *host,
                          tt_peers *peers, int *exit_out)
 {
     tt_calibration links = {0};
@@ -110,7 +111,7 @@ tt_status tt__ranks_work(const tt_starting *s, const int32_t *host,
                                      .host = host,
                                      .trace = true};
     TT_TRY(tt_comm_wire_open(peers->comm, &options, &peers->wire));
-    tt_status status = s->fn(s->cli, peers, exit_out);
+    tt_status status = s->fn(peers, s->user, exit_out);
     if (status == TT_OK)
         status = end_together(peers, exit_out);
     tt_comm_wire_close(peers->wire);

@@ -1,0 +1,122 @@
+// ranks - a program's own work on many ranks.
+
+#include "ranks/ranks.h"
+
+#include "api/session.h"
+#include "train/known.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *get(const char *name)
+{
+    return getenv(name);
+}
+
+// Plug-ins lie beside the library, or where TUTTI_PLUGINS says.
+static void add_plugins(tt_str *folders)
+{
+    const char *given = getenv("TUTTI_PLUGINS");
+    Dl_info self = {0};
+    if (given != NULL)
+        tt_str_addf(folders, "%s:", given);
+    if (dladdr(tutti_version(), &self) == 0 || self.dli_fname == NULL)
+        return;
+    const char *slash = strrchr(self.dli_fname, '/');
+    if (slash != NULL)
+        tt_str_addf(folders, "%.*s", (int)(slash - self.dli_fname),
+                    self.dli_fname);
+}
+
+// A process with threads cannot be forked: only the one that forks would go on.
+static tt_status check_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0;
+    if (tasks == NULL)
+        return TT_OK; // nobody knows
+    for (const struct dirent *e = readdir(tasks); e != NULL; e = readdir(tasks))
+        n += e->d_name[0] != '.';
+    (void)closedir(tasks);
+    return n <= 1 ? TT_OK
+                  : tt_fail(TT_ERR_STATE,
+                            "this process has %d threads, and ranks are forked "
+                            "from a process with one: call tutti_ranks_run "
+                            "before anything is built or trained",
+                            n);
+}
+
+typedef struct rank_work {
+    tutti_session *session;
+    tutti_rank_fn *fn;
+    void *user;
+} rank_work;
+
+static tt_status work(const tt_peers *peers, void *user, int *exit_out)
+{
+    const rank_work *w = user;
+    (void)exit_out;
+    w->session->peers = peers;
+    const tt_status status = tt__api_status(w->fn(w->user, w->session));
+    tt__api_forget(w->session); // what it has lies at ranks that will be gone
+    w->session->peers = NULL;
+    return status;
+}
+
+static tt_status run(tutti_session *session, int32_t n, rank_work *w)
+{
+    tt_str plugins = {0};
+    int exit_status = 0;
+    int32_t n_ranks = 0;
+    add_plugins(&plugins);
+    const tt_ranks_program program = {.get = get,
+                                      .plugins = tt_str_text(&plugins),
+                                      .name = "tutti_ranks_run with"};
+    const tt_ranks_request request = {&program, &session->settings,
+                                      session->arena, n};
+    tt_world world;
+    tt_status status = tt_str_status(&plugins);
+    if (status == TT_OK) // before ranks are there to say it each
+        status = tt_known_check(&session->settings, NULL, session->arena);
+    if (status == TT_OK)
+        status = tt_world_find(get, &world);
+    if (status == TT_OK)
+        status = tt_ranks_count(&request, &n_ranks);
+    if (status == TT_OK && n_ranks > 1 && strcmp(world.launcher, "none") == 0)
+        status = check_threads();
+    if (status == TT_OK)
+        status = tt_ranks_run(&request, work, w, &exit_status);
+    tt_str_fini(&plugins);
+    return status;
+}
+
+tutti_status tutti_ranks_run(tutti_session *session, int n, tutti_rank_fn *fn,
+                             void *user)
+{
+    TT_API_NEED(session);
+    TT_API_NEED(fn);
+    rank_work w = {session, fn, user};
+    tt_status status = tt__api_need_unplanned(session);
+    if (status == TT_OK && (n < 0 || n > TT_RANKS_MOST))
+        status = tt_fail(TT_ERR_ARG,
+                         "%d ranks: from 1 to %d, or 0 for those "
+                         "that a launcher has started",
+                         n, TT_RANKS_MOST);
+    if (status == TT_OK && session->peers != NULL)
+        status = tt_fail(TT_ERR_STATE, "this is a rank already");
+    if (status == TT_OK)
+        status = run(session, n, &w);
+    return tt__api_result(status);
+}
+
+int tutti_rank(const tutti_session *session)
+{
+    return session != NULL && session->peers != NULL ? session->peers->rank : 0;
+}
+
+int tutti_rank_count(const tutti_session *session)
+{
+    return session != NULL && session->peers != NULL ? session->peers->size : 1;
+}
