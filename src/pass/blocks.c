@@ -111,7 +111,7 @@ static bool runs_in_blocks(const tt__blocks *w, const tt_node *node)
            !(has_all && is_flagged(node, any));
 }
 
-// A value of which only the shape is read: one that lies like block j.
+// For an input of which only the shape is read: a value placed like block j.
 static tt_status read_shape(tt__blocks *w, int32_t v, int j, tt_val *val_out)
 {
     if (tt__blocks_place(w, v)->kind == TT_SPLIT)
@@ -155,7 +155,8 @@ static void settle_update(tt__blocks *w, int32_t old, tt_val new)
         tt_update(&w->b, w->whole[state.id], new);
 }
 
-// Once, on all that the rank has. What an offer's terms are it is too.
+// The node runs once, on all blocks of the rank. The result of an offer is partial where
+// its terms are.
 static tt_status run_once(tt__blocks *w, const tt_node *node)
 {
     tt_val out[TT_MAX_OUT];
@@ -187,8 +188,8 @@ static tt_status run_blocks(tt__blocks *w, const tt_node *node)
                 tt__blocks_copies(w, v)[j] = out[i];
         }
     }
-    // What is the same in all blocks is read from the last: all have read the state
-    // that it may replace.
+    // A result that is the same in all blocks is read from the last block: by then all
+    // blocks have read the state that it may replace.
     for (int i = 0; i < node->n_out; i++) {
         const int32_t v = node->out[i].id;
         if (tt__blocks_place(w, v)->kind == TT_REPLICATE)
@@ -227,7 +228,7 @@ static tt_status copy_leaf(tt__blocks *w, int32_t v)
     return TT_OK;
 }
 
-// What the host reads.
+// Outputs, which the host reads.
 static tt_status finish(tt__blocks *w)
 {
     const tt_graph *old = w->old;

@@ -1,5 +1,4 @@
-// blocks - the options of the pass, for those who apply it without text; and what its
-// two files share.
+// blocks - the options of the pass as a struct, and what its two files share.
 
 #ifndef TT_PASS_BLOCKS_H
 #define TT_PASS_BLOCKS_H
@@ -8,7 +7,7 @@
 
 typedef struct tt_blocks_params {
     const char *axis; // NULL: "data"
-    int64_t ranks;    // that there are along it
+    int64_t ranks;    // number of ranks along the axis
     bool
         at_once; // gradients are summed over ranks in the update, not before: for
                  // steps of one micro-batch
@@ -49,8 +48,8 @@ void tt__blocks_put(tt__blocks *w, tt_val v, int32_t old, int part);
 tt_status tt__blocks_whole(tt__blocks *w, int32_t old, tt_val *val_out);
 tt_status tt__blocks_copy(tt__blocks *w, int32_t old, int j, tt_val *val_out);
 
-// Terms of blocks 0, 1, 2, ... of an old value that are added in pairs, these in pairs,
-// and so on: the sum so far, which is that of all after the last.
+// Sums terms of blocks 0, 1, 2, ... of an old value in pairs, then pairs of pairs, and
+// so on. After the last term it holds the sum of all.
 typedef struct tt__pile {
     tt_val part[32]; // of 2^level blocks
 } tt__pile;

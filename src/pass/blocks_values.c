@@ -33,7 +33,7 @@ static tt_status missing(const tt__blocks *w, int32_t old)
                    n < 0 ? "leaf" : w->old->node[n].op->name);
 }
 
-// Blocks that a nearer axis cuts again are not what a rank has in one piece.
+// If a later axis cuts the blocks again, a rank's blocks are not one run of entries.
 static tt_status check_cut(const tt__blocks *w, int32_t old)
 {
     const tt_type *type = &w->old->value[old].type;

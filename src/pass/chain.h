@@ -1,5 +1,5 @@
-// chain - the passes that make a job's graph of a model's, each with its options: how
-// training is distributed, as data.
+// chain - a list of passes with their options. It turns the model's graph into the
+// graph that a job runs.
 //
 // Whoever adds a pass need not know what comes before and after it: a chain keeps the
 // order of list.h, which says why each stands where it does.

@@ -58,7 +58,7 @@ static const tt_node *node_at(const work *w, int32_t n)
     return n < 0 ? NULL : &w->old->node[n];
 }
 
-// What node of the old graph made v, if it comes no earlier than the loss.
+// The node of the old graph that made v, if it is the loss or comes after it.
 static const tt_node *late_maker(const work *w, tt_val v)
 {
     const int32_t n = w->old->value[v.id].node;
@@ -230,7 +230,7 @@ static bool is_head(const tt__head *h, int32_t n)
            n == h->dx || n == h->dw || n == h->db;
 }
 
-// Which terms of pieces stand for a value; -1: none.
+// Which kind of term replaces this value; -1: none.
 static int terms_of(const work *w, tt_val v)
 {
     const tt_node *dw = node_at(w, w->head.dw), *db = node_at(w, w->head.db);
@@ -255,7 +255,7 @@ static tt_status do_node(work *w, const tt_node *node)
     return tt__copy_node(&w->b, w->old, node, w->in, n_in, w->kept);
 }
 
-// All leaves come first: the gradients of the head may read some that lie behind it.
+// All leaves come first: gradients of the head may read leaves that stand after it.
 static tt_status rewrite(work *w)
 {
     const tt_graph *old = w->old;

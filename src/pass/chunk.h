@@ -1,5 +1,4 @@
-// chunk - the options of the pass, for those who apply it without text; and what its
-// two files share.
+// chunk - the options of the pass as a struct, and what its two files share.
 
 #ifndef TT_PASS_CHUNK_H
 #define TT_PASS_CHUNK_H
@@ -7,7 +6,7 @@
 #include "graph/graph.h"
 
 typedef struct tt_chunk_params {
-    int64_t chunks;   // as many, if rows allow
+    int64_t chunks;   // wanted number; fewer if there are fewer rows
     const char *cuts; // "batch:2 seq:4": in how many blocks ranks hold them
 } tt_chunk_params;
 

@@ -1,20 +1,21 @@
-// copy - what every pass does that makes a graph anew: leaves first, what the host
-// reads last. `kept` has the new value of each old one.
+// copy - what every pass needs to build its new graph from the old one: first leaves,
+// then nodes, then outputs. `kept` maps each old value to the new one.
 
 #ifndef TT_PASS_COPY_H
 #define TT_PASS_COPY_H
 
 #include "graph/build.h"
 
-// What the next nodes are for.
+// Sets phase, stage and origin of the nodes that follow.
 tt_status tt__copy_aim(tt_builder *b, tt_phase phase, int32_t stage,
                        const char *origin);
 
 tt_status tt__copy_leaf(tt_builder *b, const tt_graph *old, int32_t v,
                         tt_val *kept);
-// A value lies where an old one lay.
+// Gives a new value the placements of an old one.
 void tt__copy_places(tt_builder *b, const tt_graph *old, int32_t v, tt_val to);
-// A node with these inputs, which are the new graph's; its outputs and what they update.
+// Copies a node, with these inputs of the new graph; sets its outputs and what these
+// update.
 tt_status tt__copy_node(tt_builder *b, const tt_graph *old, const tt_node *node,
                         const tt_val *in, int n_in, tt_val *kept);
 // Gradients of states, and outputs.

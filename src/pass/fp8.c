@@ -33,7 +33,7 @@ typedef struct work {
     bool *is_weight; // per old value: fetched, and its products are changed
     int64_t *site;   // per old value: which site + 1; 0: none
     tt_val *rows, *turned; // per old value: quantized, once it is
-    tt_val *before; // per old value: it is the GELU of this, and made by nobody
+    tt_val *before; // per old value: GELU's input, where fp8_pack does GELU
     tt_val *kept;   // per old value: the same in the new graph
     tt_val *in;     // room for one node's inputs
     tt_val *peak;   // per site
@@ -61,7 +61,7 @@ static bool is_gradient(const work *w, const tt_node *node)
            tt_is(node->in[2]) && w->is_weight[node->in[2].id];
 }
 
-// The state behind a fetched value; -1: it is none.
+// The state that a fetched value reads; -1: the value is not fetched.
 static int32_t fetched(const tt_graph *g, int32_t v)
 {
     const int32_t n = g->value[v].node;
@@ -80,7 +80,7 @@ static bool has_form(const tt_graph *g, const tt_node *node)
            fetched(g, node->in[1].id) >= 0;
 }
 
-// Losses want logits as exact as they can be.
+// Logits stay exact: the loss is sensitive to them.
 static bool is_of_loss(const tt_op_def *op)
 {
     return op == &tt_op_cross_entropy || op == &tt_op_correct ||
@@ -243,7 +243,7 @@ static tt_status copy_node(work *w, const tt_node *node)
     return tt__copy_node(&w->b, w->old, node, w->in, node->n_in, w->kept);
 }
 
-// In front of the update: what it will read of the micro-batches.
+// Before the update: peaks of all micro-batches, which it reads.
 static tt_val gather_peaks(work *w)
 {
     const tt_concat_params along = {0};

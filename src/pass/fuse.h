@@ -6,13 +6,12 @@
 #include "graph/graph.h"
 
 typedef struct tt_fuse_params {
-    // Whether the device has a kernel of its own for an operator that does the work
-    // of several; NULL: it has all of them.
+    // Whether the device has a kernel for this fused operator; NULL: it has all.
     bool (*wants)(void *user, const tt_op_def *op);
     void *user;
 } tt_fuse_params;
 
-// Whether the pass would look for anything.
+// Whether the device wants at least one fused operator.
 bool tt_fuse_wants_any(const tt_fuse_params *params);
 
 enum { TT__FUSE_IN = 6, TT__FUSE_OUT = 4, TT__FUSE_NODES = 4 };
@@ -23,7 +22,7 @@ typedef struct tt__fusion {
     const void *params;
     int32_t node[TT__FUSE_NODES]; // members; the first lends origin and phase
     int n_nodes;
-    int32_t at; // of these, the one in whose place the new node stands
+    int32_t at; // index of the member whose position the new node takes
     tt_val in[TT__FUSE_IN];
     int n_in;
     tt_val out[TT__FUSE_OUT]; // what they replace; TT_NONE: nothing
@@ -41,8 +40,8 @@ typedef struct tt__matcher {
     const bool *is_taken;   // per node: a member of some group already
 } tt__matcher;
 
-// Fills the group, whose operator is NULL, if a pattern has its first node here. What
-// it says about order is checked by the caller.
+// Fills the group (its operator is NULL before) if a pattern begins at this node. The
+// caller checks that the new node's position keeps the order of reads.
 typedef void tt__match_fn(const tt__matcher *m, int32_t node,
                           tt__fusion *group_out);
 

@@ -1,5 +1,5 @@
-// fuse_patterns - which nodes become one. A pattern begins at the node whose operator
-// it names; what lies between its nodes is read by nobody else.
+// fuse_patterns - which nodes become one. A pattern begins at a node with the operator
+// that it names. Values between the nodes of a pattern have no other readers.
 
 #include "ops/activation.h"
 #include "ops/fp8.h"
@@ -24,7 +24,7 @@ static bool is_free(const tt__matcher *m, int32_t n, const tt_op_def *op)
     return n >= 0 && !m->is_taken[n] && node_at(m, n)->op == op;
 }
 
-// A free node of this operator behind `first` that reads the first n inputs of `like`;
+// A free node of this operator after `first` that reads the first n inputs of `like`;
 // -1: none.
 static int32_t find_reader(const tt__matcher *m, const tt_op_def *op,
                            const tt_val *in, int n)
@@ -129,7 +129,7 @@ static bool is_one(const tt__matcher *m, tt_val v)
     return p->value == 1;
 }
 
-// What 1 is multiplied with to make v, or v itself; TT_NONE: v is 1.
+// If v = 1 * s: s. If v is 1: TT_NONE. Else v itself.
 static tt_val factor_of(const tt__matcher *m, tt_val v)
 {
     if (is_one(m, v))

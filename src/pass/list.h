@@ -1,8 +1,9 @@
 // The order in which passes follow each other, see chain.h.
-TT_PASS(chunk)     // finds the loss and the product before it as the model has them
-TT_PASS(fp8)       // what packs an operand is then placed like any other node
+TT_PASS(
+    chunk)   // first: it looks for the loss and the product before it as built
+TT_PASS(fp8) // before partition, so that fp8_pack is placed like any node
 TT_PASS(partition) // the graph of all ranks
-TT_PASS(blocks)    // folds ranks that are not there onto those that are
-TT_PASS(recompute) // after partition: what is computed again sends nothing again
-TT_PASS(fuse)      // after all that adds nodes, on the nodes that will run
-TT_PASS(offload)   // moves what the others left in the device's memory
+TT_PASS(blocks)    // exact mode: each rank does the work of several
+TT_PASS(recompute) // after partition, so that nothing is sent twice
+TT_PASS(fuse)      // after all passes that add nodes: fused nodes are not split
+TT_PASS(offload)   // last: moves what is left in the device's memory

@@ -1,5 +1,4 @@
-// offload - the options of the pass, for those who apply it without text; and what its
-// two files share.
+// offload - the options of the pass as a struct, and what its two files share.
 
 #ifndef TT_PASS_OFFLOAD_H
 #define TT_PASS_OFFLOAD_H
@@ -14,7 +13,7 @@ typedef struct tt_offload_params {
 typedef struct tt__cargo {
     int32_t value; // a state, or one of the forward pass
     int32_t user;  // the first node that needs it back
-    int32_t group; // those that come back together
+    int32_t group; // values of one group come back together
     double bytes;
 } tt__cargo;
 

@@ -58,8 +58,8 @@ static bool can_repeat(const tt_node *node)
 
 // ---- full ----------------------------------------------------------------
 
-// Length of an origin up to the number of its block: through the first part that
-// is a number, or else the first that ends in one; 0: no number.
+// Length of an origin up to and including the number of its block: the first part that
+// is a number, or else the first part that ends in one. 0: there is no number.
 static size_t block_length(const char *origin)
 {
     size_t ends_in_digit = 0;
@@ -135,7 +135,7 @@ static void cut_pieces(const tt_graph *g, int32_t *block)
     }
 }
 
-// Values of a block stay in it unless somebody else reads them.
+// Values of a block are dropped unless a node outside of the block reads them.
 static void drop_inside(const tt_graph *g, const int32_t *block,
                         bool *is_dropped)
 {
@@ -148,7 +148,7 @@ static void drop_inside(const tt_graph *g, const int32_t *block,
         is_dropped[g->output[o].val.id] = false;
     for (int32_t n = g->n_nodes - 1; n >= 0; n--) {
         const tt_node *node = &g->node[n];
-        // Terms that are made in the forward pass are added there.
+        // Terms that an offer sums are never dropped.
         for (int i = 0; node->op == &tt_op_offer && i < node->n_in; i++)
             is_dropped[node->in[i].id] = false;
         if (tt__is_backward(node))
@@ -158,7 +158,7 @@ static void drop_inside(const tt_graph *g, const int32_t *block,
                 continue;
             const int32_t from = block[g->value[node->in[i].id].node];
             const bool stays = from >= 0 && from == block[n];
-            // What is a view of it is in its memory.
+            // A view shares its memory.
             const bool is_held = is_view(node) && !is_dropped[node->out[0].id];
             if (!stays || is_held)
                 is_dropped[node->in[i].id] = false;
@@ -215,7 +215,7 @@ static double node_flops(choice *c, const tt_node *node)
     return cost.flops;
 }
 
-// Whether what is read is there in the backward pass without recomputation.
+// Whether the backward pass has this value without recomputation.
 static bool is_there(const choice *c, tt_val v)
 {
     const int32_t root = c->root[v.id], n = c->g->value[root].node;
@@ -248,7 +248,7 @@ static void consider(choice *c, const tt_node *node)
     c->is_dropped[v.id] = true;
 }
 
-// A view of what is dropped is dropped with it.
+// A view of a dropped value is dropped with it.
 static void drop_views(choice *c)
 {
     for (int32_t v = 0; v < c->g->n_values; v++)
@@ -287,7 +287,7 @@ static tt_status pick_selective(const tt_graph *g, bool *is_dropped)
     return status;
 }
 
-// Repeated nodes read whole weights, which are not kept.
+// Repeated nodes need whole weights, and whole weights are not kept.
 static void drop_gathered(const tt_graph *g, bool *is_dropped)
 {
     for (int32_t n = 0; n < g->n_nodes; n++)

@@ -1,8 +1,8 @@
 // accumulate - sums over terms and over micro-batches, in a buffer that persists.
 //
-//   a term whose kernel can add      writes straight into the sum, and so does one
-//                                    that is never added to anything
-//   any other                        is added by a step of the sum's own operator
+//   a term whose kernel can add      is added to the sum by that kernel; so is the only
+//                                    term of a sum, which is just written there
+//   any other term                   is added by a step of the sum's own operator
 //
 // So accumulating gradients over micro-batches costs no pass of its own. The first
 // term in running order starts the sum anew for micro-batch 0.

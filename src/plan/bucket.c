@@ -6,8 +6,8 @@
 //   first      small, so that communication starts early
 //   last ones  smaller and smaller, because nothing hides the last
 //
-// Sums that are reduced where they lie make up one piece of memory, so a bucket is
-// one message; others of a bucket follow each other.
+// Gradients that are reduced in place lie side by side in memory (pack.c), so a bucket
+// is one message. Other members of a bucket are sent one after another.
 
 #include "ops/comm.h"
 #include "ops/ops.h"
@@ -112,7 +112,7 @@ static void fill(tt__trips *t, tt__trip **sorted, int32_t n)
         const kind wanted = kind_of(t->l, sorted[i]);
         kind *k = find_kind(kinds, &n_kinds, &wanted);
         if (k == NULL)
-            continue; // travels by itself
+            continue; // not in a bucket: travels alone
         if (k->bucket < 0)
             k->bucket = t->n_buckets++;
         sorted[i]->bucket = k->bucket;

@@ -53,7 +53,7 @@ static const tt_segment *segment_of(const tt_plan *plan, int32_t step)
 
 // ---- trips -------------------------------------------------------------------
 
-// Bytes of a value that a rank holds when all hold as much.
+// Bytes of a rank's part of a value, as if all parts were equal.
 static int64_t even_bytes(const tt_graph *g, tt_val v)
 {
     const tt_type *type = &g->value[v.id].type;
@@ -100,8 +100,8 @@ static void find_steps(tt__trips *t)
                 t->trip[i].step = s;
 }
 
-// From when to when: flights of a micro-batch stay in their segment; what the
-// update wants may travel as soon as the last micro-batch has made it.
+// When a trip may begin and must be over. Flights of a micro-batch stay in their
+// segment; what the update reads may leave once the last micro-batch has made it.
 static void find_times(const tt__lower *l, tt__trip *trip)
 {
     const tt_plan *plan = l->plan;
@@ -222,7 +222,7 @@ static int32_t take_neighbours(tt__trips *t, const tt_segment *segment,
     return n;
 }
 
-// A flight is over before the next but one begins.
+// Flight i must be over before flight i + 2 begins.
 static void add_scatters(tt__trips *t, const tt_segment *segment, int32_t *room)
 {
     tt_flight *before[IN_AIR] = {NULL}; // older first
@@ -249,7 +249,8 @@ static bool is_new_weight(const tt_plan *plan, const tt_flight *flight)
            step->in[0].buffer != step->out[0].buffer;
 }
 
-// New weights: of what they are gathered from, little waits for the wire.
+// New weights: limits the bytes that wait for the wire, since the blocks that are
+// gathered stay alive so long.
 static void bound_gathers(const tt__trips *t)
 {
     const tt_plan *plan = t->l->plan;
@@ -330,8 +331,8 @@ static void find_needed(const tt_plan *plan, tt_flight *flight)
 
 // ---- all of it ---------------------------------------------------------------
 
-// Of flights that begin at one step, gradients go first: where a rank has a
-// conversion before that step, they were ready earlier.
+// Of flights that begin at one step, gradients go first: a rank that has an extra
+// conversion there has them ready one step earlier, and all ranks need one order.
 static int by_begin(const void *pa, const void *pb)
 {
     const tt_flight *a = pa, *b = pb;

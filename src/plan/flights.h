@@ -1,7 +1,7 @@
 // flights - what the files that make flights share; nobody else includes it.
 //
 //   bucket     gradients that are reduced together, by the order of their nodes
-//   reorder    steps move so that they wait for communication as late as they can
+//   move_steps steps move so that they wait for communication as late as they can
 //   flight     from when to when each collective may travel, and with which others
 //   prefetch   gathers of weights ahead of their use
 //   slice      buckets in pieces, so that others need not wait long
@@ -18,9 +18,9 @@
 typedef struct tt__trip { // one collective
     int32_t node, step;
     int32_t at;         // position of the node that makes its input
-    int64_t bytes;      // alike on every rank
+    int64_t bytes;      // the same on every rank
     int32_t bucket;     // -1: none
-    int32_t ready, due; // may travel from, must be over before: steps
+    int32_t ready, due; // steps: may begin at, must be over before
     bool is_taken;      // is in a flight
 } tt__trip;
 
@@ -46,17 +46,19 @@ static inline bool tt__is_collective(const tt_step *step)
 bool tt__steps_conflict(const tt_step *a, const tt_step *b);
 
 tt_status tt__buckets_make(tt__trips *t);
-// Bytes from which on a bucket is full, when of `all` so many are still to come.
+// The size at which a bucket is full; `left` of `all` bytes of gradients are still to
+// come.
 int64_t tt__bucket_full(const tt__lower *l, bool is_first, int64_t all,
                         int64_t left);
-// The same for what travels piece by piece and should not be whole for long.
+// The same for gradients that are reduce-scattered in backward: smaller, so that whole
+// gradients are freed early.
 int64_t tt__scatter_full(const tt__lower *l, int64_t all);
-// Whether a step reduces gradients where they are made.
+// Whether a step reduce-scatters gradients before the update (ZeRO 2 and 3).
 bool tt__is_scatter(const tt_step *step);
 tt_status tt__steps_reorder(tt__trips *t);
 
-// Adds a flight of `n` members; their trips are taken. Its times follow from
-// theirs: ready when the last is, over before the first must be.
+// Adds a flight of `n` trips and marks them as taken. It is ready when the last of them
+// is, and must be over when the first of them must.
 tt_flight *tt__flight_add(tt__trips *t, const int32_t *trips, int32_t n);
 tt_status tt__prefetch(tt__trips *t);
 tt_status tt__slice(tt__trips *t); // flights are sorted

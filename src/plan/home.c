@@ -105,7 +105,8 @@ tt_status tt__home_read(tt__lower *l, tt_val v, tt_ref *ref_out)
     return TT_OK;
 }
 
-// Other values may share memory with what was written later.
+// Whether the host may read the value after a step. Other values than these may have
+// been overwritten by later ones.
 static bool is_kept(const tt__lower *l, int32_t v)
 {
     const tt_value *value = &l->g->value[v];

@@ -1,6 +1,7 @@
-// lifetime - from the first to the last step that touches a buffer, in the order
-// of one micro-batch and the update; flights touch theirs as long as they last. Later micro-batches write before they read,
-// as the first did, so the same intervals hold for them.
+// lifetime - the first and the last step that touch a buffer, in the order of one
+// micro-batch and the update. A flight touches its operands as long as it lasts. Later
+// micro-batches write before they read, as the first does, so the intervals hold for
+// them too.
 
 #include "plan/flights.h"
 #include "plan/lower.h"

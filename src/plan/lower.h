@@ -5,7 +5,7 @@
 //   uses      who reads a value, until when, and where its producer should put it
 //   node      one node: asks the target, gives operands their places, makes steps
 //             (views, convert, accumulate are its special cases)
-//   beside    until when copies from and to the host go on
+//   offload   when copies from and to the host must be over
 //   flight    which collectives travel together, from when to when
 //   lifetime  from when to when the steps touch a buffer
 //   pack      offsets
@@ -19,7 +19,7 @@
 typedef enum tt__dest {
     TT__DEST_NONE,
     TT__DEST_STATE, // into the state that it replaces
-    TT__DEST_BLOCK, // into its block of a state that is gathered from such
+    TT__DEST_BLOCK, // into its block of a state that is gathered from blocks
     TT__DEST_PART,  // into its place in a concatenation
     TT__DEST_SUM,   // added to an accumulated sum
 } tt__dest;
@@ -34,7 +34,7 @@ typedef struct tt__info { // of a value of the graph
     int32_t dest_slot; // which input of that node, perhaps through views
     bool is_host_read; // after the step: outputs and gradients
     bool is_on_host;   // lies in the host's memory
-    bool is_summed;    // its producer did add it to the sum
+    bool is_summed;    // its producer has added it to the sum
     bool is_spent;     // a sum that was overwritten by its sum over ranks
     double depth;      // longest chain of operations up to here
 } tt__info;
@@ -68,7 +68,7 @@ typedef struct tt__lower {
     int32_t n_at;
 
     int32_t buffers_capacity, steps_capacity;
-    tt__buffer_info *buffer; // beside plan->buffer
+    tt__buffer_info *buffer; // parallel to plan->buffer
     int32_t n_converted, converted_capacity;
     tt__converted *converted;
 
@@ -139,14 +139,14 @@ tt_status tt__lower_node(tt__lower *l, const tt_node *node);
 // express it.
 bool tt__concat_part(tt__lower *l, const tt_node *node, int slot, tt_val v,
                      tt_ref *part_out);
-// The place of `v`, which an all_gather puts together with other ranks' blocks, in
-// the state that this gives a new version. False when it is no run of memory.
+// The place of `v`, a block that an all_gather joins with other ranks' blocks, inside the
+// state that the gather updates. False when the block is no run of memory.
 bool tt__state_block(tt__lower *l, tt_val v, tt_ref *block_out);
-// The place of a block inside of what it is a block of; false likewise.
+// The place of a block inside its whole; false likewise.
 bool tt__block_in(const tt__lower *l, const tt_ref *whole,
                   const tt_operand *part, tt_ref *block_out);
-// The layout of `part`, a block of `whole` along dim 0, such that blocks one after
-// the other are the whole as it lies; 0: there is none, or not on every rank.
+// A layout for `part`, a block of `whole` along dim 0, such that all blocks side by side
+// are the whole in its layout; 0: there is none, or not on every rank.
 int32_t tt__part_layout(const tt__lower *l, const tt_operand *whole,
                         const tt_operand *part);
 // Whether output 0 of this view is its input under other names.
@@ -167,7 +167,7 @@ tt_status tt__accumulate_try(tt__lower *l, tt_val v, const tt_operand *form,
 tt_status tt__flights_make(tt__lower *l);
 tt_status tt__clock_make(tt__lower *l);
 tt_status tt__flights_verify(const tt_plan *plan);
-void tt__beside_find(tt__lower *l); // ends of copies beside steps
+void tt__beside_find(tt__lower *l); // when copies from and to the host end
 void tt__lifetimes_find(tt__lower *l);
 tt_status tt__pack(tt__lower *l);
 tt_status tt__memory_sum(tt__lower *l); // bytes by use and class

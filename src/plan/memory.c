@@ -1,5 +1,5 @@
-// memory - sums for the memory table. Persistent buffers count in full, the others
-// as they are at the step that has most of them.
+// memory - sums for the memory table. Persistent buffers count in full, others as they
+// are at the step where most bytes are alive.
 
 #include "plan/lower.h"
 

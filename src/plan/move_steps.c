@@ -2,8 +2,8 @@
 // as they can.
 //
 //   update    what needs an earlier bucket of gradients runs earlier
-//   readers   a sum that takes a reduce-scattered term, or the conversion of a
-//             gathered weight, waits until the next few have been begun
+//   readers   a sum that reads a reduce-scattered term, or the conversion of a
+//             gathered weight, waits until a few more flights have begun
 //
 // Steps that touch the same buffer, one of them writing, keep their order.
 
@@ -36,8 +36,8 @@ bool tt__steps_conflict(const tt_step *a, const tt_step *b)
 
 // ---- the update --------------------------------------------------------------
 
-// For every buffer, the latest bucket that its writer and its readers wait for.
-// Then, going backwards, the earliest bucket that later writers and readers do.
+// Per buffer: the latest bucket that its writer and its readers wait for. In the second
+// pass, which goes backwards: the earliest bucket that later ones wait for.
 typedef struct levels {
     int32_t *written, *read;
 } levels;
@@ -70,8 +70,8 @@ static int32_t level_of(const levels *x, const tt_step *step, int32_t level)
     return level;
 }
 
-// A step that waits for no bucket runs with the first that needs its results, not
-// earlier, so that they need no memory before.
+// A step that waits for no bucket runs just before the first step that needs its result,
+// so that the result takes no memory earlier.
 static int32_t delayed(const levels *x, const tt_step *step, int32_t level)
 {
     int32_t first = INT32_MAX;
@@ -164,7 +164,7 @@ static void let_go(held *h, int32_t n)
     }
 }
 
-// The operator whose results this step may let wait; NULL: it may not.
+// The collective whose result this step may read later than its place; NULL: none.
 static const tt_op_def *can_wait_for(const tt_segment *segment,
                                      const tt_step *step)
 {
@@ -183,7 +183,7 @@ static const tt_step *writer_of(const tt_step *step, int32_t s, int32_t buffer)
     return NULL;
 }
 
-// The collective whose result step `s` of a segment lets wait; NULL: it does not.
+// The collective step whose result step `s` reads and may read later; NULL: none.
 static const tt_step *waits_for(const tt_segment *segment, const tt_step *step,
                                 int32_t s)
 {

@@ -30,7 +30,7 @@ static tt_status show_input(tt__lower *l, const tt_node *node, int i,
     if (!tt__is_read(node, i))
         return TT_OK;
     if (tt__home(l, node->in[i])->buffer < 0 && is_state(l, node->in[i]))
-        return TT_OK; // the kernel shall say
+        return TT_OK; // the kernel chooses the layout
     tt_ref home;
     TT_TRY(tt__home_read(l, node->in[i], &home));
     set_form(o, &home.operand);
@@ -112,8 +112,8 @@ static bool has_place(tt__lower *l, tt_val v)
            (dest == TT__DEST_BLOCK && tt__state_block(l, v, &block));
 }
 
-// A sum over micro-batches whose sum over ranks is taken in the update: it starts
-// anew in the next step, so the terms may be overwritten.
+// A sum over micro-batches that the update sums over ranks. The next step starts it from
+// zero, so the collective may overwrite it.
 static bool is_spent_sum(const tt__lower *l, const tt_node *node)
 {
     const int32_t from = l->g->value[l->info[node->in[0].id].root].node;
@@ -122,8 +122,8 @@ static bool is_spent_sum(const tt__lower *l, const tt_node *node)
            (l->g->node[from].op->flags & TT_OP_ACCUMULATE) != 0;
 }
 
-// Output 0 over input 0: that dies here, nothing else is read from its buffer,
-// and it fills the buffer in the same form.
+// Output 0 may overwrite input 0 if that is not read later, nothing else in its buffer
+// is, and both fill the buffer in the same form.
 static bool can_overwrite(const tt__lower *l, const tt_node *node,
                           const tt_site *site, const tt_choice *choice)
 {
@@ -148,7 +148,7 @@ static bool can_overwrite(const tt__lower *l, const tt_node *node,
            tt_operand_same_form(&in->operand, &same);
 }
 
-// A rank's block of a sum over ranks, where its terms were.
+// The rank's block of a sum over ranks lies where its terms were.
 static bool can_scatter(const tt__lower *l, const tt_node *node,
                         const tt_site *site, tt_ref *block_out)
 {

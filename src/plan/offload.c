@@ -1,8 +1,8 @@
-// offload - copies between the device and the host go on while steps behind them run.
+// offload - copies between the device and the host run while later steps run.
 //
 //   reload    until the first step that reads what it makes
-//   offload   until the next ones but one begin, behind steps of other kinds, or its
-//             segment ends: so that few values are alive for nothing but their copies
+//   offload   until the next run of offloads but one begins, or its segment ends: so
+//             that few values are alive only for their copies
 //
 // A copy touches its operands as long as it lasts, and ends in its segment.
 
@@ -36,7 +36,7 @@ static bool writes(const tt_step *step, int32_t buffer)
     return false;
 }
 
-// The last step of its segment behind which the copy of step s may end.
+// The last step of its segment after which the copy of step s may end.
 static int32_t last_of(const tt_plan *plan, int32_t s, int32_t end)
 {
     const tt_step *step = &plan->step[s];

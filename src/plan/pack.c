@@ -133,7 +133,7 @@ static void append(tt_buffer *b, int64_t *end)
 
 // ---- what peers should see -----------------------------------------------
 
-// What flights read, and where the sum of all ranks is written.
+// Marks what flights read, and where all-reduces write.
 static void mark_shared(const tt_plan *plan, bool *is_shared)
 {
     for (int32_t m = 0; m < plan->n_members; m++) {
@@ -144,7 +144,7 @@ static void mark_shared(const tt_plan *plan, bool *is_shared)
     }
 }
 
-// What is reduced as one lies in a row.
+// Gradients that are reduced as one message lie side by side.
 static void pack_rows(tt_plan *plan, bool *is_placed, int64_t *end)
 {
     for (int32_t f = 0; f < plan->n_flights; f++) {
@@ -199,7 +199,7 @@ typedef struct packing {
     bool is_top_written;
 } packing;
 
-// Places others beside those that peers see, kernels' scratch first or not.
+// Places the other buffers around those that peers see, kernels' scratch first or not.
 static tt_status place_others(tt__lower *l, const bool *is_shared,
                               const packing *shared, bool by_kind, packing *out)
 {
@@ -219,7 +219,7 @@ static tt_status place_others(tt__lower *l, const bool *is_shared,
     return TT_OK;
 }
 
-// Others may lie between those that peers see.
+// Gaps between buffers that peers see serve the others too.
 static tt_status pack_passing(tt__lower *l, const bool *is_shared,
                               packing *best_out)
 {
@@ -239,8 +239,8 @@ static tt_status pack_passing(tt__lower *l, const bool *is_shared,
     return TT_OK;
 }
 
-// Of what passes, the largest that peers would see are seen no more. False when
-// there are none.
+// Takes the largest of the short-lived buffers out of the shared part. False when there
+// are none.
 static bool hide_largest(const tt_plan *plan, bool *is_shared)
 {
     int64_t largest = 0;
@@ -257,7 +257,8 @@ static bool hide_largest(const tt_plan *plan, bool *is_shared)
     return largest > 0;
 }
 
-// Speed may cost a little memory: what passes and costs more lies apart.
+// Sharing short-lived buffers may cost a little memory. The largest are taken out until
+// it costs no more than `dear`.
 static tt_status pack_cheaply(tt__lower *l, bool *is_shared, packing *out)
 {
     const double dear = 1.02;
@@ -279,7 +280,7 @@ static tt_status pack_cheaply(tt__lower *l, bool *is_shared, packing *out)
     return TT_OK;
 }
 
-// What lies on the host: what persists, then the others by their lifetimes.
+// The host's arena: persistent buffers, then the others by lifetime.
 static tt_status pack_host(tt__lower *l)
 {
     tt_plan *plan = l->plan;
@@ -319,11 +320,12 @@ tt_status tt__pack(tt__lower *l)
     TT_TRY(pack_cheaply(l, is_shared, &passing));
     pack_rows(plan, is_placed, &end);
     pack_persistent(plan, is_shared, true, is_placed, &end);
-    const int64_t first = align_up(end); // of what passes and peers see
+    const int64_t first =
+        align_up(end); // of short-lived buffers that peers see
     plan->shared_bytes = end = first + passing.wall;
     pack_persistent(plan, is_shared, false, is_placed, &end);
     plan->persistent_bytes = end;
-    const int64_t second = align_up(end) - passing.wall; // behind the wall
+    const int64_t second = align_up(end) - passing.wall; // after the wall
     for (int32_t i = 0; i < passing.n; i++) {
         const item *x = passing.placed[i];
         plan->buffer[x->id].offset =

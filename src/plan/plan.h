@@ -71,10 +71,10 @@ typedef struct tt_step {
     tt_phase phase; // of the node: a backward segment may hold weight gradients
     tt_cost cost;   // local
     int64_t moved_bytes; // of a collective: input 0 as it lies; else 0
-    // Copies that go on beside steps (beside.c) and end behind this one: the first,
-    // and of a copy the next that ends there; -1: none.
+    // Copies from and to the host that must be over after this step (offload.c), as a
+    // list: `ends` is the first, `next_end` of a copy is the next; -1: none.
     int32_t ends, next_end;
-    bool is_beside; // it is such a copy
+    bool is_beside; // this step is such a copy: it runs while other steps do
 } tt_step;
 
 typedef struct tt_segment {
@@ -106,12 +106,12 @@ typedef struct tt_flight {
     int32_t ready;      // from this step on it may begin
     bool is_last_only;  // of the update: begins in the last micro-batch
     bool is_joined;     // all-reduces side by side in memory: done as one
-    // Of what is done as one, these bytes; to = 0: all. Pieces of a row share its
-    // members.
+    // Of a joined flight that was cut into pieces: the bytes [from, to) of the row.
+    // to = 0: the whole row. All pieces have the same members.
     int64_t from, to;
     int32_t piece;  // its number
-    int32_t needed; // first step of the next run that uses the result
-    int64_t bytes;  // of what is moved, once
+    int32_t needed; // the first step of the next run that uses the result
+    int64_t bytes;  // size of what is moved, counted once
 } tt_flight;
 
 typedef struct tt_plan {
@@ -124,7 +124,8 @@ typedef struct tt_plan {
     tt_flight *flight; // in the order in which they begin
     int32_t *member;   // steps
     tt_flight_order flight_order;
-    double *clock; // per step: work before it, roughly; alike on every rank
+    double
+        *clock; // per step: work done before it, roughly; the same on all ranks
     tt_buffer *buffer;
     tt_step *step;
     tt_segment *segment;
@@ -139,7 +140,7 @@ typedef struct tt_plan {
     // see. Sums of gradients lie in rows, whose gaps are summed too.
     int64_t shared_bytes;
     int64_t peak_bytes; // of the arena
-    // An arena of the host's memory beside it, for what is offloaded.
+    // A second arena, in the host's memory, for what is offloaded.
     int64_t host_bytes;
     // Of one step: n_micro forward and backward, one update. Depth is the longest
     // path through one micro-batch and the update.
@@ -153,9 +154,9 @@ typedef struct tt_lower_options {
                             // those of activations
     int64_t bucket_bytes;   // reduced together; 0: 25 MiB
     tt_flight_order order;  // of buckets
-    // Collectives at their places in the graph, gradients together but only when all
-    // are there: for ranks whose steps differ, because their parts do and kernels
-    // want them in other forms.
+    // Collectives run at their places in the graph; gradients are bucketed, but leave
+    // only after backward. For ranks whose steps differ, because their parts have
+    // different shapes and kernels want different layouts.
     bool in_order;
 } tt_lower_options;
 
@@ -168,13 +169,13 @@ void tt_plan_destroy(tt_plan *plan); // NULL is fine
 // Checks everything a plan promises about memory; names the first offender.
 tt_status tt_plan_verify(const tt_plan *plan);
 
-// When each flight begins, and all flights in the order of their beginning, if of
-// those buckets that are ready the one with the smallest key goes first. The same
-// on every rank if the keys are. Arrays have n_flights entries.
+// Orders the buckets: of those that are ready, the one with the smallest key goes first.
+// Gives the step at which each flight begins, and all flights in that order. The result
+// is the same on every rank if the keys are. Arrays have n_flights entries.
 void tt_plan_schedule(const tt_plan *plan, const double *key,
                       int32_t *begin_out, int32_t *order_out);
 
-// Of what is sent, in which form and order: the same on every rank of a job.
+// A hash of what is sent, in which layout and order. All ranks of a job must agree on it.
 uint64_t tt_plan_flights_hash(const tt_plan *plan);
 
 // The memory table and the sums; the step list too when `with_steps`.
@@ -190,7 +191,8 @@ typedef struct tt_alternative {
 } tt_alternative;
 
 // TT_OK when the plan fits into `memory_bytes` (0: unknown, fits); else
-// TT_ERR_NOMEM with the table and what would fit, in order; NULL: nobody has looked.
+// TT_ERR_NOMEM with the memory table and the alternatives that would fit, in their
+// order; NULL: none were computed.
 tt_status tt_plan_check_fit(const tt_plan *plan, int64_t memory_bytes,
                             const tt_alternative *alternatives, int n);
 

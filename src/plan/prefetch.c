@@ -26,7 +26,7 @@ static bool is_weight_gather(const tt__trips *t, int32_t k)
            from->use == TT_USE_PARAM;
 }
 
-// Gathers one behind the other, without a step between.
+// Gathers that follow each other, without another step between.
 static int32_t take_layer(const tt__trips *t, int32_t k, int32_t *room)
 {
     int32_t n = 0;

@@ -10,7 +10,7 @@
 #include "plan/lower.h"
 
 // Work of a node on whole values, in floating-point operations; a byte costs as
-// much as a few of these. Sums and views are made on the way.
+// much as a few of these. Sums and views cost nothing: other kernels make them.
 static double work_of(tt__lower *l, const tt_node *node)
 {
     static const double flops_per_byte = 10;
@@ -26,7 +26,7 @@ static double work_of(tt__lower *l, const tt_node *node)
     return cost.flops + flops_per_byte * cost.bytes;
 }
 
-// By nodes: which of them have steps, and how many, is not the same on all ranks.
+// Counted in nodes, not in steps: steps may differ between ranks.
 tt_status tt__clock_make(tt__lower *l)
 {
     tt_plan *plan = l->plan;
@@ -57,7 +57,7 @@ static int32_t first_step_of(const tt_plan *plan, tt_phase phase)
     return plan->n_steps;
 }
 
-// Made before the update and not used before it.
+// A bucket: ready before the update, and not used before it.
 static bool is_bucket(const tt_plan *plan, const tt_flight *flight)
 {
     const int32_t update = first_step_of(plan, TT_UPDATE);
@@ -77,8 +77,8 @@ static double pace(const tt_plan *plan)
     return bytes > 0 ? 2 * time / bytes : 0;
 }
 
-// The bucket that goes next when the wire is free at `now`; begin_out is -1 for
-// those that have not gone yet.
+// The bucket that goes next when the wire is free at `now`; `begin` is -1 for those that
+// have not gone yet.
 static int32_t pick(const tt_plan *plan, const double *key, double now,
                     const int32_t *begin)
 {
@@ -104,7 +104,7 @@ static bool is_before(const tt_plan *plan, const int32_t *begin, int32_t a,
     return plan->flight[a].is_last_only && !plan->flight[b].is_last_only;
 }
 
-// Inserts flight f behind those that do not go after it.
+// Inserts flight f after all flights that do not have to follow it.
 static void insert(const tt_plan *plan, int32_t f, const int32_t *begin,
                    int32_t *order, int32_t n)
 {
@@ -149,7 +149,7 @@ uint64_t tt_plan_flights_hash(const tt_plan *plan)
         for (int32_t i = 0; i < flight->n; i++) {
             const int32_t s = plan->member[flight->first + i];
             const int32_t layout = plan->step[s].in[0].operand.layout;
-            // Bytes differ between groups of ranks whose parts do.
+            // Bytes are left out: ranks whose parts differ in size still agree.
             const int64_t word[] = {(int64_t)hash, plan->step[s].node,
                                     flight->is_joined ? flight->n : 0,
                                     flight->piece,

@@ -1,12 +1,12 @@
-// slice - buckets in pieces, where collectives of the layers (synchronised batch
-// norm, say) would wait behind them.
+// slice - cuts buckets into pieces, so that collectives of layers (synchronised batch
+// norm, say) do not wait long for them.
 //
-// The wire carries one flight after another, so a layer's collective that is needed
-// at once waits for whatever was begun before it. Where backward has such ones, rows
-// of gradients are cut into short pieces, and these begin evenly over backward: as
-// much of all bytes as of its work has been done. Then little lies before the others,
-// as long as communication is no slower than backward; and if it is, it decides
-// anyway how long the step takes.
+// The wire carries one flight after another. So a layer's collective, which is needed at
+// once, waits for all flights that were begun before. Where backward has such
+// collectives, rows of gradients are cut into short pieces. They begin evenly over
+// backward: when x% of its work is done, x% of the bytes have begun. Then a layer's
+// collective waits for little, as long as communication is faster than backward. If it
+// is slower, it decides the time of the step anyway.
 
 #include "ops/ops.h"
 #include "plan/flights.h"
@@ -21,7 +21,7 @@ static int32_t first_step_of(const tt_plan *plan, tt_phase phase)
     return plan->n_steps;
 }
 
-// Of a layer, in backward, and needed there.
+// A layer's own collective in backward, needed soon.
 static bool is_urgent(const tt_plan *plan, const tt_flight *flight)
 {
     const tt_step *step = &plan->step[plan->member[flight->first]];
@@ -56,8 +56,8 @@ typedef struct slicing {
     int32_t step;             // begun so far before this one
 } slicing;
 
-// The step before which a piece begins: while it runs, as much work is done as with
-// this piece bytes are under way.
+// The step at which a piece begins: where the share of work done reaches the share of
+// bytes begun, this piece included.
 static int32_t pace(const tt_plan *plan, slicing *x, int64_t bytes)
 {
     const int32_t update = first_step_of(plan, TT_UPDATE);

@@ -36,21 +36,20 @@ struct tt_target {
     // Bytes of an operand in a layout of the target (> 0).
     int64_t (*layout_bytes)(tt_target *target, int32_t layout);
 
-    // The layout of so many entries of dim 0, so that tensors of such parts one after
-    // the other are the whole in `layout`; 0: there is none.
+    // A layout for a part of `entries` entries of dim 0, such that parts side by side are
+    // the whole in `layout`; 0: there is none.
     int32_t (*layout_part)(tt_target *target, int32_t layout, int64_t entries);
 
-    // The same for the same layout on every machine.
+    // A hash that is equal for equal layouts, on every machine.
     uint64_t (*layout_hash)(tt_target *target, int32_t layout);
 
     bool (*has_dtype)(tt_target *target, tt_dtype dtype);
 
-    // Whether it has kernels of its own for an operator that does the work of several:
-    // passes fuse only for those who have.
+    // Whether it has a kernel for this fused operator. The pass `fuse` asks.
     bool (*wants)(tt_target *target, const tt_op_def *op);
 };
 
-// Bytes from an operand's first element to behind its last, or of its layout.
+// Bytes from an operand's first element to the end of its last one, or of its layout.
 int64_t tt_target_bytes(tt_target *target, const tt_operand *o);
 
 #endif

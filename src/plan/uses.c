@@ -35,7 +35,7 @@ static bool is_needed(const tt__lower *l, const tt_node *node)
     return false;
 }
 
-// Backwards: when a node is met, all its readers were.
+// Nodes are visited backwards, so all readers of a node are known when it is met.
 static void count_uses(tt__lower *l)
 {
     for (int32_t p = l->n_at; p-- > 0;) {
@@ -118,8 +118,8 @@ static void send_updates(tt__lower *l)
     }
 }
 
-// What is gathered into a state may lie in its block of that, when all readers of
-// the state come before it is computed.
+// A block that is gathered into a state may be computed in its place inside the state,
+// if all readers of the state come before.
 static void send_blocks(tt__lower *l, const tt_node *gather)
 {
     const tt__info *whole = &l->info[gather->out[0].id];

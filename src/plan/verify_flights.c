@@ -1,7 +1,7 @@
-// verify_flights - what a plan promises about flights: every collective is in one;
-// while one lasts nobody writes what it reads or touches what it writes, and each
-// keeps its place in the order of those who do; flights of a micro-batch stay in
-// their segment; what is reduced as one lies in a row.
+// verify_flights - what a plan promises about flights. Every collective is in one. While
+// a flight lasts, no step writes what it reads or touches what it writes, and it keeps
+// its order with those that do before and after. Flights of a micro-batch stay in their
+// segment. What is reduced as one message lies side by side.
 
 #include "base/alloc.h"
 #include "plan/flights.h"

@@ -3,10 +3,10 @@
 //   before   dx = dy w',  dw = x' dy,  sum(dx) over ranks,  next layer
 //   after    dx = dy w',  sum(dx) over ranks,  dw = x' dy,  next layer
 //
-// Hardly anything in the backward pass reads what is made for weights, so nodes that come
-// before communication in it wait until that has begun; several of them where terms
-// of one sum are computed first (queries, keys and values). A few at most, since what
-// they read lies in memory for so long.
+// Hardly anything in the backward pass reads gradients of weights. So nodes that compute
+// them wait until the communication that follows has begun. Several wait where several
+// terms of one sum come first (queries, keys and values). At most MOST_WAITING do, since
+// their operands stay in memory meanwhile.
 
 #include "ops/ops.h"
 #include "plan/lower.h"
@@ -20,8 +20,8 @@ static bool sends(const tt_node *node)
            node->op != &tt_op_keep_first;
 }
 
-// Whether communication follows, with few other such nodes before it. Those wait
-// then too.
+// Whether communication follows, with few other nodes of weight gradients before it;
+// these then wait too.
 static bool can_wait(const tt_graph *g, int32_t n)
 {
     int waiting = 0;

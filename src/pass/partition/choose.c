@@ -39,8 +39,8 @@
 
 #include <string.h>
 
-// Whether a value may be cut this way to please a signature: only along
-// dimensions that the layout gives to this axis, or as ZeRO wants it.
+// Whether a signature may cut a value this way: only along dimensions that the layout
+// gives to this axis, or as ZeRO wants it.
 static bool may_split(const tt__cut *c, const tt_node *node, int32_t old,
                       const tt_place *want)
 {
@@ -50,7 +50,7 @@ static bool may_split(const tt__cut *c, const tt_node *node, int32_t old,
            tt__zero_allows(c, node, old, want);
 }
 
-// Whether one split takes the place of another because all-to-alls were asked for.
+// Whether a split is replaced by another because the user asked for all-to-alls.
 static bool is_exchange(const tt__cut *c, const tt_sig *sig, int32_t v)
 {
     return c->params->way == TT_WAY_EXCHANGE && sig->way == TT_WAY_EXCHANGE &&
@@ -67,24 +67,24 @@ static bool has_shape(const tt__cut *c, int32_t old, const tt_place *want)
     return tt_place_equal(place, want);
 }
 
-// So much dearer than an activation is a weight that should stay where it lies.
+// A byte of a weight that should stay costs as much as this many of an activation.
 static const double weight_price = 1e6;
 
-// Bytes that each conversion counts for, and each result that is not placed like its
-// model, so that fewer win among equals.
+// Bytes that each conversion costs in addition, and each input of which only the shape
+// is read and that is placed otherwise: so that fewer of them win among equals.
 static const double little = 1e-2;
 
-// What it costs that a result is not placed like its model: the gradient of a
-// weight that stays must come to it.
+// The price of a shape-only input that is placed otherwise than the result: where it is
+// a weight that stays, its gradient must be moved to it.
 static double misplaced(const tt__cut *c, const tt_node *node, int32_t old)
 {
     const double bytes = tt_type_bytes(&c->old->value[old].type);
     return tt__stays(c, node, old) ? weight_price * bytes : little;
 }
 
-// Terms of a sum that will be scattered: along a dimension that the layout gives to
-// this axis. Whoever leaves them unsummed owes that, so that a residual stream is
-// split like all else and is not carried on as terms.
+// The price of leaving terms unsummed that will be scattered along a dimension which the
+// layout gives to this axis. So a residual stream is split like other activations and is
+// not carried on as terms.
 static double debt(const tt__cut *c, const tt_node *node, const tt_sig *sig)
 {
     const double p = c->size;

@@ -32,7 +32,7 @@ typedef struct tt__cut {
     const tt_layout *layout; // without rules on an axis of one rank
     int axis, size;
     int64_t zero;      // of this axis
-    bool is_canonical; // it is the axis of which `canonical` speaks
+    bool is_canonical; // params->canonical is about this axis
     int32_t *shard;    // per old value: the factor that ZeRO may split, or -1
     bool *is_held;     // per old value: a weight that is split between its uses
     bool *is_weight;   // per old value: a weight, or made of nothing else
@@ -47,14 +47,14 @@ typedef struct tt__cut {
 
 // ---- leaves ----
 
-// Whether the layout cuts this dimension along the axis, where this node computes
-// (a rule of some layers is for nodes that read their weights, or come from them),
-// and in this leaf.
+// Whether the layout cuts this dimension along the axis: for this node (a rule for some
+// layers holds for nodes that read these layers' weights, or whose origin matches), and
+// for this leaf.
 bool tt__cuts_node(const tt__cut *c, const tt_node *node, const char *dim);
 bool tt__cuts_leaf(const tt__cut *c, int32_t old, const char *dim);
 
-// Whether splits of a dimension along this axis go zigzag. Only `seq` can: what
-// operators make of it is proved, while some want other dimensions in blocks.
+// Whether splits of a dimension along this axis go zigzag. Only `seq` can: the laws
+// prove it for all operators, while some operators need other dimensions in blocks.
 bool tt__goes_zigzag(const tt__cut *c, const char *dim);
 
 // Whether the layout, not ZeRO, splits this leaf.
@@ -78,18 +78,18 @@ bool tt__stays(const tt__cut *c, const tt_node *node, int32_t old);
 // Fills shard and is_held, which have room for every old value.
 void tt__zero_mark(tt__cut *c);
 
-// Whether ZeRO lets this value be split so, to please this node.
+// Whether ZeRO allows this split of the value for this node.
 bool tt__zero_allows(const tt__cut *c, const tt_node *node, int32_t old,
                      const tt_place *want);
 
-// Whether the node reads this value as it is used: whole, if it is held.
+// Whether the node needs the whole of a weight that ZeRO 3 holds in parts.
 bool tt__zero_uses(const tt__cut *c, const tt_node *node, int32_t old);
 
 // Whether a node must give its result split (offers of ZeRO 2 and 3).
 bool tt__zero_splits(const tt__cut *c, const tt_node *node);
 
-// Whether a node's terms are summed over ranks before it: such offers, and all of
-// canonical sums.
+// Whether a node's terms must be summed over ranks before it: those offers, and all
+// offers when sums are canonical.
 bool tt__must_finish(const tt__cut *c, const tt_node *node);
 
 // ---- versions ----
@@ -124,14 +124,15 @@ tt_status tt__version_convert(tt__cut *c, int32_t old, const tt_place *want,
 
 // ---- wide ----
 
-// Whether a version is not of the value's type: terms that are rounded once added.
+// Whether a version is in a wider type than the value: terms that are rounded only
+// after they were added.
 bool tt__is_wide(const tt__cut *c, int32_t old, tt_val val);
 
 // The node as it is emitted for this signature: with wide terms, where it may.
 tt_status tt__widen(tt__cut *c, const tt_node *node, const tt_sig *sig,
                     tt_node *wide_out);
 
-// What was added up, in the value's type.
+// Rounds a sum of wide terms to the value's type.
 tt_val tt__narrow(tt__cut *c, int32_t old, tt_val val);
 
 // ---- choose ----

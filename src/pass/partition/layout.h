@@ -2,10 +2,10 @@
 //
 //   "batch:data heads:tensor h.3.*/heads:none"
 //
-// A rule with a pattern is for layers and weights whose name, or what is behind one
-// of its dots, it matches, and for all below them: `h.3` is all of transformer.h.3.
-// Where rules of some layers speak of a dimension, those of all layers are silent
-// about it; of several patterns the last that matches is heard.
+// A rule with a pattern holds for layers and weights whose name matches the pattern, or
+// whose name after one of its dots does, and for all below: `h.3` means all of
+// transformer.h.3. Such a rule overrides, for its dimension, the rules for all layers.
+// Of several patterns that match, the last wins.
 
 #ifndef TT_PASS_PARTITION_LAYOUT_H
 #define TT_PASS_PARTITION_LAYOUT_H

@@ -1,4 +1,4 @@
-// partition - the options of the pass, for those who apply it without text.
+// partition - the options of the pass as a struct.
 
 #ifndef TT_PASS_PARTITION_PARTITION_H
 #define TT_PASS_PARTITION_PARTITION_H

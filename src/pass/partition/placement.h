@@ -1,5 +1,4 @@
-// placement - the choice of one signature: what a conversion costs, and which
-// of an operator's signatures costs least.
+// placement - what it costs to change a placement.
 
 #ifndef TT_PASS_PARTITION_PLACEMENT_H
 #define TT_PASS_PARTITION_PLACEMENT_H

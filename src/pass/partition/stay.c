@@ -1,9 +1,9 @@
-// stay - what a layout puts somewhere and propagation leaves there.
+// stay - weights that the layout splits do not move.
 //
-// A weight that the layout splits is used where it lies: activations come to it.
-// So where one axis splits sequences and weights alike (seq:tensor heads:tensor),
-// activations are gathered before column-parallel products and scattered behind
-// row-parallel ones, whatever is larger, and weights never travel.
+// Such a weight is used where it lies, and activations come to it. So where one axis
+// splits both sequences and weights (seq:tensor heads:tensor), activations are gathered
+// before column-parallel products and scattered after row-parallel ones, whichever is
+// larger.
 //
 //   source   Korthikanti et al. 2022 (sequence parallelism)
 

@@ -2,14 +2,14 @@
 //
 // Where a contraction is split, every rank has a term of its result. In a 16-bit
 // precision each term would be rounded, and their sum again: twice the variance of
-// what one rank has. That is little where values go on smoothly, and their gradients
-// stay within 1.5 times one rank's distance from fp32. Where the forward pass has jumps
-// (ReLU, maxima, the choice of experts), any rounding more sends some values elsewhere,
-// and gradients with them. There the operator's terms stay in 32 bits, ranks add them,
-// and the sum is rounded as one rank rounds its own.
+// what one rank has. Smooth functions tolerate that: gradients stay within 1.5 times one
+// rank's distance from fp32. But where the forward pass has jumps (ReLU, maxima, the
+// choice of experts), each additional rounding makes some values jump, and gradients
+// with them. For such models the operator's terms stay in 32 bits, ranks add them, and
+// the sum is rounded once, as on one rank.
 //
-//   needs    an operator with the option `wide`; the forward pass alone: no value of
-//            backward decides where another goes
+//   needs    an operator with the option `wide`. Only in the forward pass: no value of
+//            backward decides about a jump
 //   sent     twice the bytes of these sums
 //
 // Whoever reads such a value gets the sum, never the terms.

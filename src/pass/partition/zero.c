@@ -36,7 +36,8 @@ static bool is_cut_later(const tt__cut *c, int32_t old, const char *dim)
     return false;
 }
 
-// The fewest entries of a factor that a rank has, as far as axes were cut.
+// The smallest number of entries of a factor that a rank holds, given the axes that
+// were handled so far.
 static int64_t extent(const tt__cut *c, const tt_type *type, int f)
 {
     int64_t n = type->shape.factor[f].size;
@@ -49,7 +50,7 @@ static int64_t extent(const tt__cut *c, const tt_type *type, int f)
 static int32_t best_factor(const tt__cut *c, int32_t old)
 {
     const tt_type *type = &c->old->value[old].type;
-    const double much = 0.95; // less than this is worth a strided part
+    const double much = 0.95; // an inner factor must be more even by this much
     int32_t best = -1;
     double least = 0;
     for (int f = 0; f < type->shape.n_factors; f++) {
@@ -78,8 +79,8 @@ static double elements_up_to(const tt_graph *g, int64_t most)
     return sum;
 }
 
-// Up to this size (in elements) tensors stay whole: that of some value, so that no
-// weight is between it and the next.
+// Tensors of up to this many elements stay whole. It is the size of some value, so
+// that all tensors of one size are treated alike.
 static int64_t find_small(const tt__cut *c)
 {
     const tt_graph *g = c->old;
@@ -134,8 +135,8 @@ static void mark_weights(tt__cut *c, int64_t small)
             c->shard[g->value[v].grad.id] = c->shard[v];
 }
 
-// What the update computes from parts, or together with them, is in parts, where
-// it has their shape.
+// In the update, values of a part's shape that are computed from parts, or together
+// with them, are in parts too.
 static void mark_like(tt__cut *c, tt_val v, tt_val part)
 {
     const tt_graph *g = c->old;
