@@ -33,32 +33,15 @@ static void reduction_work(const tt_op_io *io, int p, tt_cost *cost)
     cost->depth = tt_cost_log2(p);
 }
 
-static tt_status infer_all_reduce(tt_op_io *io)
-{
-    return tt__infer_comm(&tt_op_all_reduce, io);
-}
-
 static void cost_all_reduce(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
     ring_cost(io, axis_size, 2, tt_cost_bytes(&io->in[0]), cost);
     reduction_work(io, axis_size, cost);
 }
 
-static tt_status infer_all_gather(tt_op_io *io)
-{
-    const tt_comm_params *p = io->params;
-    return tt__infer_comm_factor(&tt_op_all_gather, io, p->factor);
-}
-
 static void cost_all_gather(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
     ring_cost(io, axis_size, 1, tt_cost_bytes(&io->out[0]), cost);
-}
-
-static tt_status infer_reduce_scatter(tt_op_io *io)
-{
-    const tt_comm_params *p = io->params;
-    return tt__infer_comm_factor(&tt_op_reduce_scatter, io, p->factor);
 }
 
 static void cost_reduce_scatter(const tt_op_io *io, int axis_size,
@@ -71,19 +54,13 @@ static void cost_reduce_scatter(const tt_op_io *io, int axis_size,
 static tt_status infer_all_to_all(tt_op_io *io)
 {
     const tt_comm_params *p = io->params;
-    TT_TRY(tt__infer_comm_factor(&tt_op_all_to_all, io, p->factor));
-    return tt__infer_comm_factor(&tt_op_all_to_all, io, p->to);
+    TT_TRY(tt__infer_comm_factor(io));
+    return tt__check_comm_factor(io, p->to);
 }
 
 static void cost_all_to_all(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
     ring_cost(io, axis_size, 1, tt_cost_bytes(&io->in[0]), cost);
-}
-
-static tt_status infer_take(tt_op_io *io)
-{
-    const tt_comm_params *p = io->params;
-    return tt__infer_comm_factor(&tt_op_take, io, p->factor);
 }
 
 // A block of what the rank has already: a view where the split factor is the first
@@ -102,11 +79,6 @@ static bool view_take(const tt_site *site, int i, int64_t *stride_out,
     return false;
 }
 
-static tt_status infer_keep_first(tt_op_io *io)
-{
-    return tt__infer_comm(&tt_op_keep_first, io);
-}
-
 // Each rank keeps or clears what it has: nothing is sent.
 static void cost_local(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
@@ -114,81 +86,39 @@ static void cost_local(const tt_op_io *io, int axis_size, tt_cost *cost)
     *cost = (tt_cost){.bytes = 2 * tt_cost_bytes(&io->out[0]), .depth = 1};
 }
 
+#define OPTION_OP                                                              \
+    .name = "op", .fallback = "sum", .doc = "how terms combine",               \
+    .type = TT_OPT_CHOICE, .offset = offsetof(tt_comm_params, reduce),         \
+    .choices = "sum|max"
+
 static const tt_opt options_reduce[] = {
-    {.name = "axis",
-     .fallback = "0",
-     .doc = "mesh axis",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, axis),
-     .max = TT_MAX_AXES - 1},
-    {.name = "op",
-     .fallback = "sum",
-     .doc = "how terms combine",
-     .type = TT_OPT_CHOICE,
-     .offset = offsetof(tt_comm_params, reduce),
-     .choices = "sum|max"},
+    {TT__COMM_AXIS},
+    {OPTION_OP},
     {0},
 };
 
 static const tt_opt options_factor[] = {
-    {.name = "axis",
-     .fallback = "0",
-     .doc = "mesh axis",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, axis),
-     .max = TT_MAX_AXES - 1},
-    {.name = "factor",
-     .doc = "the factor that is split",
-     .type = TT_OPT_STR,
-     .offset = offsetof(tt_comm_params, factor)},
+    {TT__COMM_AXIS},
+    {TT__COMM_FACTOR("factor", factor, "the factor that is split")},
     {0},
 };
 
 static const tt_opt options_reduce_scatter[] = {
-    {.name = "axis",
-     .fallback = "0",
-     .doc = "mesh axis",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, axis),
-     .max = TT_MAX_AXES - 1},
-    {.name = "op",
-     .fallback = "sum",
-     .doc = "how terms combine",
-     .type = TT_OPT_CHOICE,
-     .offset = offsetof(tt_comm_params, reduce),
-     .choices = "sum|max"},
-    {.name = "factor",
-     .doc = "the factor that is split afterwards",
-     .type = TT_OPT_STR,
-     .offset = offsetof(tt_comm_params, factor)},
+    {TT__COMM_AXIS},
+    {OPTION_OP},
+    {TT__COMM_FACTOR("factor", factor, "the factor that is split afterwards")},
     {0},
 };
 
 static const tt_opt options_all_to_all[] = {
-    {.name = "axis",
-     .fallback = "0",
-     .doc = "mesh axis",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, axis),
-     .max = TT_MAX_AXES - 1},
-    {.name = "from",
-     .doc = "the factor that is split before",
-     .type = TT_OPT_STR,
-     .offset = offsetof(tt_comm_params, factor)},
-    {.name = "to",
-     .doc = "the factor that is split afterwards",
-     .type = TT_OPT_STR,
-     .offset = offsetof(tt_comm_params, to)},
+    {TT__COMM_AXIS},
+    {TT__COMM_FACTOR("from", factor, "the factor that is split before")},
+    {TT__COMM_FACTOR("to", to, "the factor that is split afterwards")},
     {0},
 };
 
 static const tt_opt options_axis[] = {
-    {.name = "axis",
-     .fallback = "0",
-     .doc = "mesh axis",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, axis),
-     .max = TT_MAX_AXES - 1},
+    {TT__COMM_AXIS},
     {0},
 };
 
@@ -216,46 +146,42 @@ static const tt_sample samples_axis[] = {
 };
 
 const tt_op_def tt_op_all_reduce = {
-    .name = "all_reduce",
+    TT__COMM_OP(all_reduce),
     .doc = "Combine the terms that the ranks along an axis hold; all get it.",
     .options = options_reduce,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE | TT_OP_INPLACE,
-    .infer = infer_all_reduce,
+    .infer = tt__infer_comm,
     .grad = tt__comm_grad,
     .cost = cost_all_reduce,
     .samples = samples_reduce,
 };
 
 const tt_op_def tt_op_all_gather = {
-    .name = "all_gather",
+    TT__COMM_OP(all_gather),
     .doc = "Give every rank along an axis all blocks of a split value.",
     .options = options_factor,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE,
-    .infer = infer_all_gather,
+    .infer = tt__infer_comm_factor,
     .grad = tt__comm_grad,
     .cost = cost_all_gather,
     .samples = samples_factor,
 };
 
 const tt_op_def tt_op_reduce_scatter = {
-    .name = "reduce_scatter",
+    TT__COMM_OP(reduce_scatter),
     .doc = "Combine the terms along an axis; each rank gets its block.",
     .options = options_reduce_scatter,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE,
-    .infer = infer_reduce_scatter,
+    .infer = tt__infer_comm_factor,
     .grad = tt__comm_grad,
     .cost = cost_reduce_scatter,
     .samples = samples_factor,
 };
 
 const tt_op_def tt_op_all_to_all = {
-    .name = "all_to_all",
+    TT__COMM_OP(all_to_all),
     .doc = "Change the factor along which a value is split.",
     .options = options_all_to_all,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE,
     .infer = infer_all_to_all,
     .grad = tt__comm_grad,
@@ -264,12 +190,11 @@ const tt_op_def tt_op_all_to_all = {
 };
 
 const tt_op_def tt_op_take = {
-    .name = "take",
+    TT__COMM_OP(take),
     .doc = "Keep the rank's block of a value that every rank has.",
     .options = options_factor,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE | TT_OP_VIEW,
-    .infer = infer_take,
+    .infer = tt__infer_comm_factor,
     .grad = tt__comm_grad,
     .cost = cost_local,
     .view = view_take,
@@ -277,13 +202,12 @@ const tt_op_def tt_op_take = {
 };
 
 const tt_op_def tt_op_keep_first = {
-    .name = "keep_first",
+    TT__COMM_OP(keep_first),
     .doc =
         "Keep a value on the axis' first rank, zero elsewhere: a sum's term.",
     .options = options_axis,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE | TT_OP_INPLACE,
-    .infer = infer_keep_first,
+    .infer = tt__infer_comm,
     .grad = tt__comm_grad,
     .cost = cost_local,
     .samples = samples_axis,

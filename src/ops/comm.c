@@ -283,10 +283,10 @@ void tt_place_like(tt_builder *b, tt_val dst, tt_val src, int axis)
     }
 }
 
-tt_status tt__infer_comm(const tt_op_def *op, tt_op_io *io)
+tt_status tt__infer_comm(tt_op_io *io)
 {
     if (io->n_in != 1)
-        return tt_fail(TT_ERR_ARG, "%s: takes one input, not %d", op->name,
+        return tt_fail(TT_ERR_ARG, "%s: takes one input, not %d", io->op->name,
                        io->n_in);
     io->n_out = 1;
     io->out[0].dtype = io->in[0].dtype;
@@ -294,14 +294,19 @@ tt_status tt__infer_comm(const tt_op_def *op, tt_op_io *io)
     return TT_OK;
 }
 
-tt_status tt__infer_comm_factor(const tt_op_def *op, tt_op_io *io,
-                                const char *factor)
+tt_status tt__check_comm_factor(const tt_op_io *io, const char *factor)
 {
-    TT_TRY(tt__infer_comm(op, io));
     if (factor == NULL || tt_shape_find(&io->in[0].shape, factor) < 0)
-        return tt_fail(TT_ERR_ARG, "%s: the input has no factor '%s'", op->name,
-                       factor == NULL ? "" : factor);
+        return tt_fail(TT_ERR_ARG, "%s: the input has no factor '%s'",
+                       io->op->name, factor == NULL ? "" : factor);
     return TT_OK;
+}
+
+tt_status tt__infer_comm_factor(tt_op_io *io)
+{
+    const tt_comm_params *p = io->params;
+    TT_TRY(tt__infer_comm(io));
+    return tt__check_comm_factor(io, p->factor);
 }
 
 static tt_place dual(tt_place place)

@@ -26,28 +26,11 @@ static void move_cost(const tt_op_io *io, double wire, double messages,
                       .messages = messages};
 }
 
-static tt_status infer_shift(tt_op_io *io)
-{
-    return tt__infer_comm(&tt_op_shift, io);
-}
-
 static void cost_shift(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
     const tt_comm_params *p = io->params;
     const double n = p->by % axis_size == 0 ? 0 : 1;
     move_cost(io, n * tt_cost_bytes(&io->in[0]), n, cost);
-}
-
-static tt_status infer_halo(tt_op_io *io)
-{
-    const tt_comm_params *p = io->params;
-    return tt__infer_comm_factor(&tt_op_halo, io, p->factor);
-}
-
-static tt_status infer_halo_add(tt_op_io *io)
-{
-    const tt_comm_params *p = io->params;
-    return tt__infer_comm_factor(&tt_op_halo_add, io, p->factor);
 }
 
 // Windows that skip entries may be smaller than the block.
@@ -69,11 +52,6 @@ static void cost_halo_add(const tt_op_io *io, int axis_size, tt_cost *cost)
                 tt_cost_bytes(&io->in[0]) - tt_cost_bytes(&io->out[0]), cost);
 }
 
-static tt_status infer_send(tt_op_io *io)
-{
-    return tt__infer_comm(&tt_op_send, io);
-}
-
 static tt_status grad_send(tt_builder *b, const tt_node *node,
                            const tt_val *dout, const bool *need, tt_val *din)
 {
@@ -87,11 +65,6 @@ static void cost_send(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
     (void)axis_size;
     move_cost(io, tt_cost_bytes(&io->in[0]), 1, cost);
-}
-
-static tt_status infer_recv(tt_op_io *io)
-{
-    return tt__infer_comm(&tt_op_recv, io);
 }
 
 static tt_status grad_recv(tt_builder *b, const tt_node *node,
@@ -110,91 +83,33 @@ static void cost_recv(const tt_op_io *io, int axis_size, tt_cost *cost)
 }
 
 static const tt_opt options_shift[] = {
-    {.name = "axis",
-     .fallback = "0",
-     .doc = "mesh axis",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, axis),
-     .max = TT_MAX_AXES - 1},
-    {.name = "by",
-     .fallback = "1",
-     .doc = "rank r's block goes to rank r + by",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, by)},
+    {TT__COMM_AXIS},
+    {TT__COMM_NUMBER("by", by, "1", "rank r's block goes to rank r + by")},
     {0},
 };
 
 static const tt_opt options_halo[] = {
-    {.name = "axis",
-     .fallback = "0",
-     .doc = "mesh axis",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, axis),
-     .max = TT_MAX_AXES - 1},
-    {.name = "factor",
-     .doc = "the factor over which the window slides",
-     .type = TT_OPT_STR,
-     .offset = offsetof(tt_comm_params, factor)},
-    {.name = "kernel",
-     .fallback = "1",
-     .doc = "entries of the window",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, kernel),
-     .min = 1,
-     .max = 0},
-    {.name = "stride",
-     .fallback = "1",
-     .doc = "step of the window",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, stride),
-     .min = 1,
-     .max = 0},
-    {.name = "pad",
-     .fallback = "0",
-     .doc = "entries before the first",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, pad),
-     .min = 0,
-     .max = -1},
-    {.name = "dilation",
-     .fallback = "1",
-     .doc = "distance of the window's entries",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, dilation),
-     .min = 1,
-     .max = 0},
+    {TT__COMM_AXIS},
+    {TT__COMM_FACTOR("factor", factor,
+                     "the factor over which the window slides")},
+    {TT__COMM_NUMBER("kernel", kernel, "1", "entries of the window"), .min = 1},
+    {TT__COMM_NUMBER("stride", stride, "1", "step of the window"), .min = 1},
+    {TT__COMM_NUMBER("pad", pad, "0", "entries before the first"), .max = -1},
+    {TT__COMM_NUMBER("dilation", dilation, "1",
+                     "distance of the window's entries"),
+     .min = 1},
     {0},
 };
 
 static const tt_opt options_send[] = {
-    {.name = "axis",
-     .fallback = "0",
-     .doc = "mesh axis",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, axis),
-     .max = TT_MAX_AXES - 1},
-    {.name = "to",
-     .fallback = "0",
-     .doc = "coordinate that receives",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, peer),
-     .max = -1},
+    {TT__COMM_AXIS},
+    {TT__COMM_NUMBER("to", peer, "0", "coordinate that receives"), .max = -1},
     {0},
 };
 
 static const tt_opt options_recv[] = {
-    {.name = "axis",
-     .fallback = "0",
-     .doc = "mesh axis",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, axis),
-     .max = TT_MAX_AXES - 1},
-    {.name = "from",
-     .fallback = "0",
-     .doc = "coordinate that sends",
-     .type = TT_OPT_I64,
-     .offset = offsetof(tt_comm_params, peer),
-     .max = -1},
+    {TT__COMM_AXIS},
+    {TT__COMM_NUMBER("from", peer, "0", "coordinate that sends"), .max = -1},
     {0},
 };
 
@@ -221,60 +136,55 @@ static const tt_sample samples_recv[] = {
 };
 
 const tt_op_def tt_op_shift = {
-    .name = "shift",
+    TT__COMM_OP(shift),
     .doc = "Move every block of a split value around the ring of an axis.",
     .options = options_shift,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE,
-    .infer = infer_shift,
+    .infer = tt__infer_comm,
     .grad = tt__comm_grad,
     .cost = cost_shift,
     .samples = samples_shift,
 };
 
 const tt_op_def tt_op_halo = {
-    .name = "halo",
+    TT__COMM_OP(halo),
     .doc = "Give each rank the entries its part of a sliding window reads.",
     .options = options_halo,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE,
-    .infer = infer_halo,
+    .infer = tt__infer_comm_factor,
     .grad = tt__comm_grad,
     .cost = cost_halo,
     .samples = samples_halo,
 };
 
 const tt_op_def tt_op_halo_add = {
-    .name = "halo_add",
+    TT__COMM_OP(halo_add),
     .doc = "Sum the terms of overlapping windows into the ranks' own blocks.",
     .options = options_halo,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE,
-    .infer = infer_halo_add,
+    .infer = tt__infer_comm_factor,
     .grad = tt__comm_grad,
     .cost = cost_halo_add,
     .samples = samples_halo,
 };
 
 const tt_op_def tt_op_send = {
-    .name = "send",
+    TT__COMM_OP(send),
     .doc = "Hand a value to one coordinate of an axis.",
     .options = options_send,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE,
-    .infer = infer_send,
+    .infer = tt__infer_comm,
     .grad = grad_send,
     .cost = cost_send,
     .samples = samples_send,
 };
 
 const tt_op_def tt_op_recv = {
-    .name = "recv",
+    TT__COMM_OP(recv),
     .doc = "Take a value that one coordinate of an axis sent.",
     .options = options_recv,
-    .params_bytes = sizeof(tt_comm_params),
     .flags = TT_OP_COLLECTIVE,
-    .infer = infer_recv,
+    .infer = tt__infer_comm,
     .grad = grad_recv,
     .cost = cost_recv,
     .samples = samples_recv,
