@@ -1,7 +1,6 @@
 // The order in which passes follow each other, see chain.h.
-TT_PASS(
-    chunk)   // first: it looks for the loss and the product before it as built
-TT_PASS(fp8) // before partition, so that fp8_pack is placed like any node
+TT_PASS(chunk)     // first: it needs loss and product as the model made them
+TT_PASS(fp8)       // before partition, so that fp8_pack is placed like any node
 TT_PASS(partition) // the graph of all ranks
 TT_PASS(blocks)    // exact mode: each rank does the work of several
 TT_PASS(recompute) // after partition, so that nothing is sent twice

@@ -320,8 +320,7 @@ tt_status tt__pack(tt__lower *l)
     TT_TRY(pack_cheaply(l, is_shared, &passing));
     pack_rows(plan, is_placed, &end);
     pack_persistent(plan, is_shared, true, is_placed, &end);
-    const int64_t first =
-        align_up(end); // of short-lived buffers that peers see
+    const int64_t first = align_up(end); // of those that peers see
     plan->shared_bytes = end = first + passing.wall;
     pack_persistent(plan, is_shared, false, is_placed, &end);
     plan->persistent_bytes = end;

@@ -124,8 +124,7 @@ typedef struct tt_plan {
     tt_flight *flight; // in the order in which they begin
     int32_t *member;   // steps
     tt_flight_order flight_order;
-    double
-        *clock; // per step: work done before it, roughly; the same on all ranks
+    double *clock; // per step: work done before it; the same on all ranks
     tt_buffer *buffer;
     tt_step *step;
     tt_segment *segment;
