@@ -19,7 +19,7 @@
 enum {
     VERSION = 1,
     SAMPLES = 16, // of a measurement; fewer when they take long
-    IN_A_ROW = 4, // rounds of a sample: one alone may find its message there
+    IN_A_ROW = 4, // rounds of a sample: the first message may have come before
     SMALL = 8,    // bytes
     MIDDLE = 1 << 14, // from here on bytes count
     GROW = 8,         // times, while it does not take long
@@ -101,8 +101,8 @@ static tt_status once(const bench *b, const circle *c, int64_t bytes)
     return tt_comm_swap(b->comm, &out, &in);
 }
 
-// The slowest rank's best sample: what others do on the machine only adds. All take
-// as many as the slowest first round allows, after one that brings them together.
+// The best sample of the slowest rank: other load on the machine only adds time. All
+// ranks take the same number of samples, which follows from the slowest first round.
 static tt_status measure(const bench *b, const circle *c, int64_t bytes,
                          double *seconds_out)
 {
@@ -227,7 +227,7 @@ static bool parse(const tt_json_value *root, const char *about,
     return out->near.per_byte > 0 && out->far.per_byte > 0 && out->fold > 0;
 }
 
-// A file that cannot be used is as good as none.
+// A file that cannot be used counts as missing.
 static bool load(const char *path, const char *about, tt_calibration *out)
 {
     tt_str text = {0};
@@ -243,7 +243,7 @@ static bool load(const char *path, const char *about, tt_calibration *out)
     return is_good;
 }
 
-// What cannot be kept is measured again.
+// If it cannot be written, the next run measures again.
 static void keep(const char *path, const char *about, tt_calibration *c)
 {
     tt_str text = {0}, folder = {0};

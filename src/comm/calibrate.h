@@ -16,9 +16,9 @@ typedef struct tt_calibration {
 } tt_calibration;
 
 typedef struct tt_calibrate_options {
-    // The file that keeps it: one per set of hosts. NULL: none. One that is missing,
-    // damaged or of other ranks is measured and written anew; what cannot be
-    // written is not kept.
+    // The file that keeps the numbers: one per set of hosts. NULL: none. If it is
+    // missing, damaged or of other ranks, links are measured again and it is rewritten.
+    // If it cannot be written, the numbers are not kept.
     const char *path;
     const int32_t *host; // of every rank; NULL: all on one
 } tt_calibrate_options;
@@ -28,13 +28,13 @@ typedef struct tt_calibrate_options {
 tt_status tt_calibrate(tt_comm *comm, const tt_calibrate_options *options,
                        tt_calibration *out);
 
-// The cheapest algorithm; `bytes` of the whole array. Where something is folded, only
-// among those with the same bits, and in stages only where several hosts have
-// several ranks each: so no measurement ever changes a result.
+// The cheapest algorithm for an array of `bytes`. Where something is folded, only
+// algorithms with the same bits are compared; the hierarchical one is taken where hosts
+// have several ranks each. So no measurement ever changes a result.
 const tt_coll_def *tt_coll_choose(const tt_calibration *c, tt_coll_kind kind,
                                   int64_t bytes, const tt_group *group);
 
-// Bytes of a bucket of gradients, from which on latency hardly counts.
+// Bytes of a bucket of gradients, so large that latency hardly counts.
 int64_t tt_calibration_bucket(const tt_calibration *c, const tt_group *group);
 
 #endif

@@ -1,10 +1,11 @@
 // clock_sync - how far every rank's clock is from rank 0's.
 //
-// Rank 0 asks, every rank answers with its time, rank 0 looks at its own again: what
-// the other clock showed, it showed in between. Each round bounds the offset from
-// both sides, and all rounds together leave at most the quickest way there and the
-// quickest way back of doubt. Where 0 is possible it is believed: ranks of one host
-// have one clock, and clocks that count from two hosts' starts never meet so closely.
+// Rank 0 reads its clock and asks; the other rank answers with its time; rank 0 reads its
+// clock again. The answer lies between the two readings, so each round bounds the offset
+// from both sides. After all rounds the uncertainty is at most the quickest way there
+// plus the quickest way back. Where an offset of 0 is possible it is taken to be 0: ranks
+// of one host have one clock, and two hosts' clocks, which count from their starts, are
+// never that close.
 
 #ifndef TT_COMM_CLOCK_SYNC_H
 #define TT_COMM_CLOCK_SYNC_H
@@ -26,16 +27,15 @@ double tt_clock_bound_offset(const tt_clock_bound *bound);
 
 typedef struct tt_clock_peers {
     int32_t rank, size;
-    // Carries a collective over all ranks out; group and tag are its business.
+    // Runs a collective over all ranks; it sets group and tag.
     tt_status (*call)(void *user, const tt_coll_call *call);
     double (*now)(void *user);
     void *user;
 } tt_clock_peers;
 
-// All ranks together. `rounds` counts on rank 0 only: the others go on until it is
-// content, so that it may as well ask for none. `bound_out` has `size` entries, the
-// same on every rank; `when_out` is rank 0's time of it. After no round nothing is
-// written.
+// All ranks together. Only rank 0's `rounds` counts, and it may be 0; the others answer
+// until rank 0 ends. `bound_out` has `size` entries, the same on every rank; `when_out`
+// is the time of it by rank 0's clock. Without a round nothing is written.
 tt_status tt_clock_sync(const tt_clock_peers *peers, int rounds,
                         tt_clock_bound *bound_out, double *when_out);
 

@@ -7,7 +7,7 @@
 #include <sched.h>
 
 enum { SPINS = 40, YIELDS = 10 };
-static const double nap = 0.05; // so long at most until the clock is read again
+static const double nap = 0.05; // longest sleep before the clock is read again
 
 static tt_status check(const tt_comm *comm, const tt_msg *msg)
 {
@@ -56,8 +56,8 @@ static tt_status too_late(const tt_comm *comm, const tt_msg *msg,
                    (long long)msg->moved, (long long)msg->bytes);
 }
 
-// Between two looks of a rank that runs; after more it was this one that stood still,
-// with all others perhaps (Ctrl-Z), and nobody is late yet.
+// Seconds between two looks of a rank that runs. If more have passed, this process was
+// stopped itself, perhaps with all others (Ctrl-Z), and nobody is late yet.
 static const double stopped = 1;
 
 static void relax(void)

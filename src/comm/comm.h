@@ -51,13 +51,13 @@ struct tt_comm {
     double deadline; // seconds that all ranks may wait without any progress
     tt_comm_stats stats;
     tt_journal *journal; // NULL: none is kept
-    // Its thread shares cores with one that computes. To give way to that one takes
-    // milliseconds, but who sleeps is woken at once: so its waits do not yield.
+    // Its thread shares cores with one that computes. sched_yield would give that one a
+    // whole time slice, milliseconds, while a sleeper is woken at once. So its waits do
+    // not yield.
     bool is_guest;
-    // It asks why a wait of another kind takes so long: its messages are no reason
-    // for others to take it for a rank that works.
+    // It is in a roll call (exec/wire): its messages do not make it a rank that works.
     bool is_asking;
-    // tt_clock_seconds when a wait last had a reason to go on though nothing moved.
+    // tt_clock_seconds when a wait last had a reason to continue though nothing moved.
     double stirred;
 };
 

@@ -55,8 +55,8 @@ static uint16_t bf16_store(float value)
     return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// `first` if a < b, both below 2^31. By arithmetic: a branch around a floating-point
-// operation is not vectorised.
+// `first` if a < b, both below 2^31. Done by arithmetic, since the compiler does not
+// vectorise a branch around a floating-point operation.
 static uint32_t if_less(uint32_t a, uint32_t b, uint32_t first, uint32_t second)
 {
     const uint32_t mask = 0u - ((a - b) >> 31);

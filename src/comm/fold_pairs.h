@@ -19,7 +19,7 @@ typedef struct tt_fold_set {
     const char *const *src;
 } tt_fold_set;
 
-// Whether it rounds less than n - 1 folds of two.
+// Whether it rounds less often than n - 1 folds of two would.
 bool tt_fold_is_wide(const tt_fold_set *set);
 
 // dst = the fold of `bytes` at src[i] + at, i < n; dst may be any of these.

@@ -20,7 +20,8 @@
 
 enum { BEAT_MS = 100, LOOK_MS = 20, MAX_CPUS = 1024 };
 static const double grace = 0.5; // for the others to end by themselves
-// The same while only followers have ended: who has something to tell may be slow.
+// The same while only ranks that waited for others have ended: the rank that knows the
+// reason may be slow to end.
 static const double patience = 5;
 static const double usual_deadline = 30;
 
@@ -149,8 +150,8 @@ static void blame(launch *l, int32_t rank)
         l->child[rank].is_gone ? l->child[rank].gone_at : tt_clock_seconds();
 }
 
-// A rank that only says that it waited for another is not the first to fail, unless
-// nobody else turns out to be.
+// A rank that only reports that it waited for another is not the culprit, unless no
+// other rank turns out to be.
 static bool is_follower(const child *c)
 {
     return WIFEXITED(c->status) && WEXITSTATUS(c->status) == 2;
@@ -186,7 +187,7 @@ static void reap(launch *l)
 static void listen_to_beats(launch *l)
 {
     const double now = tt_clock_seconds();
-    // After a long while it was us who stood still, and perhaps all: Ctrl-Z.
+    // After a long pause it was this process that was stopped, perhaps with all: Ctrl-Z.
     const bool was_stopped = now - l->looked_at > l->deadline / 2;
     l->looked_at = now;
     for (int32_t r = 0; r < l->options->n_ranks; r++) {

@@ -1,4 +1,5 @@
-// launch - ranks as processes on this machine, looked after until the last ends.
+// launch - starts ranks as processes on this machine and watches them until the last
+// ends.
 //
 // The ranks are forked before the caller has touched threads. They die with the
 // launcher, whatever kills it; one that dies takes the others along within a

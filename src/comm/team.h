@@ -1,5 +1,5 @@
-// team - becomes a rank of the world that a launcher made: opens the transport that
-// its ranks share.
+// team - makes this process a rank of the world that a launcher started: opens the
+// transport that its ranks share.
 //
 //   mpirun, mpiexec, srun   MPI, from a plug-in
 //   torchrun, by hand       shared memory, when all ranks are on this host
@@ -32,7 +32,7 @@ typedef struct tt_team {
 tt_status tt_team_join(const tt_world *world, const tt_team_options *options,
                        tt_team **team_out);
 
-// Whether rank 0, who speaks for all, is gone: then rank 1 does.
+// Whether rank 0, which speaks for all, is gone: then rank 1 speaks.
 bool tt_team_has_lost_first(const tt_team *team);
 
 // The end. After a failure the others are not waited for: this process must then

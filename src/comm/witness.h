@@ -1,10 +1,10 @@
-// witness - a process beside a rank that another launcher started: when the rank is
-// killed or crashes, the witness says which and where.
+// witness - a child process of a rank that another launcher started. When the rank is
+// killed or crashes, the witness tells the user which rank it was and where.
 //
-// MPI's launchers end all ranks when one dies, and say only that a process did. The
-// witness is a child of the rank, forked before any thread. It sleeps, learns of the
-// rank's end from a socket that closes, and ends with it. It is of the rank's process
-// group, so a launcher that ends the rank ends the witness too, in silence.
+// MPI's launchers end all ranks when one dies, and say only that some process did. The
+// witness is forked before any thread is started. It sleeps, learns of the rank's end
+// from a socket that closes, speaks and exits. It is in the rank's process group, so a
+// launcher that ends the rank also ends the witness, which then says nothing.
 
 #ifndef TT_COMM_WITNESS_H
 #define TT_COMM_WITNESS_H

@@ -1,7 +1,7 @@
 // world - reading what launchers say.
 //
 // Launchers nest: mpirun starts its daemons with srun, srun starts torchrun. So
-// Slurm's variables are not always about this process, and are asked last.
+// Slurm's variables are not always about this process, and are read last.
 
 #include "comm/world.h"
 

@@ -1,10 +1,10 @@
-// world - who started this process as one of how many ranks, found in what the
-// launcher left in the environment. Opens nothing.
+// world - which launcher started this process, as which of how many ranks, read from
+// the environment. Opens nothing.
 //
-//   order of belief   TUTTI_RANK, TUTTI_WORLD_SIZE (set by hand) > RANK, WORLD_SIZE
+//   precedence        TUTTI_RANK, TUTTI_WORLD_SIZE (set by hand) > RANK, WORLD_SIZE
 //                     (torchrun) > OMPI_* > PMI_* > SLURM_* > one process
 //
-// Two that disagree are an error. Slurm's word counts only inside a step, and not
+// Two that disagree are an error. Slurm's variables count only inside a step, and not
 // when the step is another launcher's daemon.
 
 #ifndef TT_COMM_WORLD_H

@@ -22,9 +22,8 @@ struct tt_builder {
     tt_dtype dtype;  // of activations and of the weights that kernels read
     tt_dtype master; // of stored weights and optimiser state
     bool is_training;
-    bool reads_only; // weights are never updated: stored as they are read
-    bool
-        no_masters; // they are updated, and stored as they are read all the same
+    bool reads_only;    // weights are never updated: stored as they are read
+    bool no_masters;    // updated as kernels read them, without masters
     int64_t norm_group; // samples that batch norm takes together; 0: all
     tt_phase phase;
     int32_t stage;
@@ -63,7 +62,7 @@ tt_val tt_state(tt_builder *b, tt_role role, const char *name, tt_dtype dtype,
                 const tt_shape *shape, tt_init init);
 
 // A trained weight, read through `fetch`: in the compute precision when it has
-// two dimensions or more (then a work copy is kept beside the master), in the
+// two dimensions or more (then a work copy is kept in addition to the master), in the
 // master precision otherwise. The shape is a format for tt_shape text:
 // "embed:%lld ff:%lld" with long long arguments.
 __attribute__((format(printf, 4, 5))) tt_val
@@ -79,8 +78,8 @@ __attribute__((format(printf, 5, 6))) tt_val
 tt_callf(tt_builder *b, const tt_op_def *op, const tt_val *in, int n_in,
          const char *options, ...);
 
-// All outputs of the node that made v: room for TT_MAX_OUT, TT_NONE behind the
-// last; after a failure (v none) all of them.
+// All outputs of the node that made v: room for TT_MAX_OUT, TT_NONE after the last.
+// After a failure (v none) all are TT_NONE.
 void tt_outputs_of(const tt_builder *b, tt_val v, tt_val *out);
 
 // Says that `v` is the new version of `state`.

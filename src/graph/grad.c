@@ -100,8 +100,8 @@ static tt_status backward_fetch(state *s, const tt_node *node, int32_t param)
     return TT_OK;
 }
 
-// A layer's weights may name and factor a dim otherwise than its input does; the
-// gradient of a value has the value's own names.
+// A layer's weights may use other names and factors for a dim than its input. The
+// gradient of a value has the names of the value.
 static tt_val named_like(state *s, tt_val v, tt_val grad)
 {
     const tt_shape *want = &s->b->graph->value[v.id].type.shape;
@@ -111,7 +111,7 @@ static tt_val named_like(state *s, tt_val v, tt_val grad)
     return tt_call(s->b, s->b->ops->match, NULL, (tt_val[]){grad, v}, 2, NULL);
 }
 
-// A fetched value's terms stay apart; everything else is added up.
+// Terms of a fetched weight are kept separate for its offer; all others are added.
 static void receive(state *s, tt_val v, tt_val grad)
 {
     const tt_graph *g = s->b->graph;

@@ -57,7 +57,7 @@ static int32_t *find_slot(const tt_graph *g, const char *name)
 tt_status tt__graph_index(tt_graph *g)
 {
     int32_t first = g->n_values - 1;
-    if (2 * g->n_values > g->n_name_slots) { // the old table stays behind
+    if (2 * g->n_values > g->n_name_slots) { // the old table stays in the arena
         const int32_t n = g->n_name_slots == 0 ? 256 : 4 * g->n_name_slots;
         int32_t *bigger = tt_arena_alloc(g->arena, n * (int64_t)sizeof *bigger);
         if (bigger == NULL)

@@ -91,8 +91,8 @@ typedef tt_status tt_op_expand_fn(tt_builder *b, const tt_node *node,
                                   const tt_sig *sig, int axis, const tt_val *in,
                                   tt_val *out);
 
-// How a signature brings together what a split sequence keeps apart. Which of the
-// last two is taken is asked for, not computed.
+// How a signature joins the parts of a split sequence. The user chooses between the last
+// two; they are not compared by cost.
 typedef enum tt_way {
     TT_WAY_ANY,
     TT_WAY_RING,     // blocks go round
@@ -104,9 +104,9 @@ struct tt_sig {
     tt_place in[TT_SIG_IN]; // inputs past the last entry are as the last one
     tt_place out[TT_MAX_OUT];
     tt_op_expand_fn *expand;
-    double sent_bytes; // by a rank inside of expand, where that is worth a word
+    double sent_bytes; // by a rank inside of expand; 0: not counted
     tt_way way;
-    bool bends; // splits of different extents match, also if they go zigzag
+    bool bends; // may go zigzag though its splits have different extents
 };
 
 typedef struct tt_sigs {
@@ -133,7 +133,7 @@ typedef struct tt_sample {
 } tt_sample;
 
 enum tt_op_flags {
-    TT_OP_VIEW = 1, // output is a view of input 0: no work when strides do
+    TT_OP_VIEW = 1,        // output is a view of input 0: no work if strides do
     TT_OP_ELEMENTWISE = 2, // out[i] depends on in[*][i] only; any equal layouts
     TT_OP_COLLECTIVE = 4,  // talks to the ranks along params' axis
     TT_OP_ACCUMULATE = 8,  // sums its inputs, and over micro-batches
@@ -149,15 +149,14 @@ struct tt_op_def {
     int64_t params_bytes;
     uint32_t flags;
     uint32_t shape_only; // bit i: of input i only the shape is read
-    uint32_t no_grad;    // bit i: through output i nothing is differentiated
+    uint32_t no_grad;    // bit i: no gradient flows through output i
     tt_op_infer_fn *infer;
     tt_op_grad_fn *grad;   // NULL: not differentiable
     tt_op_shard_fn *shard; // NULL: replicated only
     tt_op_cost_fn *cost;
     double flops_each;   // per element of output 0, for tt_cost_each
     tt_op_view_fn *view; // TT_OP_VIEW and TT_OP_CONCAT; NULL: always copies
-    bool
-        is_single; // computes in fp32, whatever the types: the laws allow for it
+    bool is_single; // computes in fp32 in all types; the laws allow for that
     // An operator from outside brings its only kernel; NULL: backends have some.
     const struct tt_kernel_def *kernel;
     const tt_sample *samples; // ends with an entry whose in[0] is NULL
@@ -167,8 +166,8 @@ struct tt_op_def {
 tt_sig *tt_sigs_add(tt_sigs *sigs); // zeroed: all replicated; NULL when full
 // Whether it splits an operand along a factor of this name.
 bool tt_sig_splits(const tt_op_io *io, const tt_sig *sig, const char *name);
-// Makes all its splits go zigzag; false: they would not match, since the factors
-// differ in extent, or one has a window.
+// Makes all its splits go zigzag. False: they would not match, because the factors have
+// different extents, or one has a window.
 bool tt_sig_bend(const tt_op_io *io, tt_sig *sig);
 // How many entries of factor f of this type the rank with the fewest has.
 int64_t tt_io_extent(const tt_op_io *io, const tt_type *type, int f);

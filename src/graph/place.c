@@ -128,9 +128,9 @@ static void cut_run(tt_local *local, int f, int64_t lo, int64_t hi)
         local->turn = local->gap = 0;
 }
 
-// Cuts two runs of a factor, of which one may be empty: as many entries as a plain
-// split has, half of them counted from the front, half from the back. What an
-// earlier axis cut in two cannot turn again.
+// Cuts two runs of a factor for a zigzag; one may be empty. Together they have as many
+// entries as in a plain split, half from the front, half from the back. A factor that an
+// earlier axis cut in two cannot be cut so again.
 static void cut_zigzag(tt_local *local, const tt_place *place, int size,
                        int coord)
 {

@@ -2,15 +2,22 @@
 // along one factor, or partial (every rank holds a term of a reduction).
 //
 // Shards are balanced blocks: of n entries over p ranks, rank r holds
-// [r*n/p, (r+1)*n/p), so they may differ by one. A split may be rotated (rank r
-// holds the block of rank r-rotate: what a ring has after `rotate` steps), widened
-// to a window (the entries that a sliding window needs to compute the rank's block
-// of the window's output: what a halo exchange delivers), one of several blocks that
-// each rank holds (block `part` of `parts`: with p ranks these are the blocks of p *
-// parts ranks, of which rank r has the r-th `parts`), or go zigzag: of 2p blocks
-// rank r holds blocks r and 2p-1-r, so that along a causal sequence, where later
-// entries are more work, all ranks have as much to do. (Where 2p does not divide n,
-// ranks still hold as many entries as in a plain split.)
+// [r*n/p, (r+1)*n/p), so they may differ by one. A split may also be
+//
+//   rotated       rank r holds the block of rank r - rotate: what a ring has after
+//                 `rotate` steps
+//   windowed      widened to the entries that a sliding window needs to compute the
+//                 rank's block of its output: what a halo exchange delivers
+//   one of parts  each rank holds several blocks, and this is block `part` of `parts`.
+//                 With p ranks they are the blocks of p * parts ranks, in order
+//   zigzag        of 2p blocks rank r holds blocks r and 2p-1-r. In causal attention
+//                 later entries are more work; so all ranks have the same work. (Where 2p
+//                 does not divide n, ranks hold as many entries as in a plain split.)
+//
+//   which of 4 ranks holds each of 8 entries
+//     plain      0 0 1 1 2 2 3 3
+//     rotate=1   1 1 2 2 3 3 0 0
+//     zigzag     0 1 2 3 3 2 1 0
 
 #ifndef TT_GRAPH_PLACE_H
 #define TT_GRAPH_PLACE_H
@@ -52,7 +59,7 @@ typedef struct tt_mesh {
     struct {
         char name[TT_NAME_BYTES];
         int32_t size;
-    } axis[TT_MAX_AXES]; // the last axis is the nearest: ranks differ by one
+    } axis[TT_MAX_AXES]; // ranks that differ by one differ in the last axis
 } tt_mesh;
 
 typedef struct tt_type {

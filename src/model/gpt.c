@@ -71,7 +71,7 @@ static tt_val mlp(tt_builder *b, const params *p, tt_val x)
                       p->dropout);
 }
 
-// Adds what keeps the experts equally busy to the loss.
+// Adds the load-balancing loss of the experts.
 static tt_val experts(tt_builder *b, const params *p, tt_val x, tt_model_io *io)
 {
     const tt_moe moe = {.name = "mlp",

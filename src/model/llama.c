@@ -42,7 +42,7 @@ static int64_t longest(const params *p)
     return p->window > 0 && p->window < p->context ? p->window : p->context;
 }
 
-// YaRN also makes attention a little sharper, the more the longer texts may be.
+// YaRN also makes attention a little sharper, more so for longer contexts.
 static double amplitude_of(const params *p)
 {
     if (p->rope_amplitude > 0)
@@ -130,7 +130,7 @@ static tt_val mlp(tt_builder *b, const params *p, const shapes *s, tt_val x)
     return dense(b, p, tt_call(b, &tt_op_swiglu, NULL, in, 2, NULL), &down);
 }
 
-// Adds what keeps the experts equally busy to the loss.
+// Adds the load-balancing loss of the experts.
 static tt_val experts(tt_builder *b, const params *p, tt_val x, tt_model_io *io)
 {
     const tt_moe moe = {.name = "block_sparse_moe",

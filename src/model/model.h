@@ -13,10 +13,10 @@ typedef enum tt_model_task {
 
 // Extents of one micro-batch, and what the model made of them.
 //
-// Decoding: the model goes on from states that remember the tokens before these.
-// The scalar "position" says how many that were (models that do not count tokens
-// have no such scalar); there are no labels; with every position set to zero again
-// (and states to their initial values) a new text begins.
+// Decoding: the model continues from states that remember earlier tokens. The scalar
+// "position" says how many these are (models that do not count tokens have no such
+// scalar). There are no labels. To begin a new text, set the position to zero and the
+// states to their initial values.
 typedef struct tt_model_io {
     int64_t batch;
     int64_t seq;       // tokens; 0: the model's default
@@ -48,8 +48,7 @@ typedef struct tt_model_def {
     int64_t params_bytes;
     const tt_model_preset *presets;
     tt_model_task task;
-    // The usual layout of the family where it is not that of most models:
-    // "filters:tensor"; NULL: it is.
+    // The usual layout of this family, "filters:tensor"; NULL: that of most models.
     const char *layout;
     bool can_decode; // build knows io->decodes
     bool is_foreign; // added at run time: the laws know no small version of it

@@ -96,7 +96,7 @@ tt_past tt_nn_past(tt_builder *b, tt_model_io *io, int64_t longest)
     return (tt_past){tt_scalar(b, "position", TT_I64), io->context};
 }
 
-// Puts the new entries [batch, seq, heads, head] behind those in the state `name`.
+// Appends the new entries [batch, seq, heads, head] to those in the state `name`.
 static tt_val remember(tt_builder *b, const char *name, tt_val fresh,
                        const tt_past *past)
 {

@@ -56,7 +56,7 @@ static tt_status unknown(const char *name)
                    name);
 }
 
-// Whether there is one, without a word.
+// Whether there is one; sets no error message.
 static bool look_up(const char *name, const tt_model_def **def_out,
                     const tt_model_preset **preset_out)
 {

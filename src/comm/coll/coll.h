@@ -59,8 +59,8 @@ typedef struct tt_coll_call {
     void *out;
     void *scratch; // tt_coll_def.scratch bytes
     int32_t tag;
-    // Ordered folds round sums of 16-bit floats after every two, not once: what pass
-    // `blocks` adds up within a rank is rounded there.
+    // Ordered folds round sums of 16-bit floats after every two terms, not once at the
+    // end: as pass `blocks` does within a rank.
     bool rounds_each;
 } tt_coll_call;
 
@@ -90,7 +90,7 @@ typedef struct tt_coll_way {
 typedef struct tt_coll_def {
     const char *name, *doc;
     bool is_native;  // the transport's own: its cost is not what is sent
-    bool sees_hosts; // does otherwise when members are on several
+    bool sees_hosts; // works differently when members are on several hosts
     // Folds neighbours in pairs, these in pairs, ... (pairs.h): all such have the same
     // bits, and `auto` takes no others for what is folded.
     bool is_ordered;
@@ -116,7 +116,7 @@ tt_block tt_block_of(int64_t count, int32_t n, int32_t i);
 tt_block tt_coll_block(const tt_coll_call *call, int32_t i);
 tt_block tt_coll_blocks(const tt_coll_call *call, int32_t i, int32_t k);
 
-// Of so many rounds that carry and fold so many times the whole array, /n.
+// A path of `rounds` rounds that carry bytes_n / n and fold folds_n / n of the array.
 tt_coll_path tt_coll_path_of(const tt_coll_call *call, int64_t rounds,
                              int64_t bytes_n, int64_t folds_n);
 int64_t tt_coll_log2(int32_t n); // rounded up

@@ -96,7 +96,7 @@ static tt_status take_all(tt_comm *comm, const tt_coll_call *call,
     return TT_OK;
 }
 
-// What waits for its neighbours lies behind the fold in scratch memory.
+// Data that wait for their neighbours lie after the fold in scratch memory.
 static tt_status fold_in_pairs(tt_comm *comm, const tt_coll_call *call,
                                const void *own, int64_t n, void *to)
 {
@@ -273,7 +273,7 @@ static tt_coll_cost cost_barrier(const tt_coll_call *call)
     return cost_of_own(call, 0);
 }
 
-// Messages that are posted together cost a part of one that is waited for.
+// Messages that are posted together cost less latency than one after another.
 static tt_coll_path path(const tt_coll_call *call, int rounds, bool is_fold)
 {
     const int64_t n = call->group.n;

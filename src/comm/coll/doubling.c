@@ -1,8 +1,8 @@
 // doubling - partners at distances 1, 2, 4, ...: the fewest rounds, for small data.
 //
 //   all_reduce   log2 n rounds of all the data (a butterfly); when n is no power of
-//                two the members behind the largest one add to, and hear from, a
-//                partner
+//                two, the members after the largest power give their data to a
+//                partner first and get the result from it
 //   all_gather   log2 n rounds, data that doubles (Bruck et al. 1997)
 //   barrier      log2 n rounds of nothing (dissemination)
 

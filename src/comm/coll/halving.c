@@ -108,7 +108,7 @@ static tt_status join(tt_comm *comm, const tt_coll_call *call, crowd c,
     return tt_comm_swap(comm, NULL, &in);
 }
 
-// The partner hears from its active one.
+// The partner gets the result from its active member.
 static tt_status hand_over(tt_comm *comm, const tt_coll_call *call, crowd c,
                            const void *data, int64_t n)
 {

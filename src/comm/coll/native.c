@@ -1,7 +1,7 @@
 // native - the transport's own collectives: in place over shared memory, MPI's own
-// over MPI. What the transport has none of is done by a stand-in.
+// over MPI. Kinds that the transport does not have are done by another algorithm.
 //
-//   cost    the stand-in's; the transport's own bytes and messages are its affair
+//   cost    that other algorithm's; what the transport really sends is not known
 
 #include "comm/coll/coll.h"
 

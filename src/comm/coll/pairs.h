@@ -2,11 +2,11 @@
 //
 //   ((0 + 1) + (2 + 3)) + ((4 + 5) + 6)
 //
-// so that a group of 2^k members folds what its ranks would have folded had each of
-// them been several: `exact` mode has the same bits on 1, 2 and 4 ranks because of
-// it. Members come one after another; each is copied to where it waits for its
-// neighbour, or folded into what waits for it. Sums of 16-bit floats that are to be
-// rounded once wait for all of them. Files of this folder only.
+// The order does not change when each member does the work of several: that is why
+// `exact` mode has the same bits on 1, 2 and 4 ranks. Members' data come one after
+// another. Each is copied to a place where it waits for its neighbour, or folded into
+// what waits there. 16-bit floats whose sum is rounded once wait until all are there.
+// Only files of this folder include this.
 
 #ifndef TT_COMM_COLL_PAIRS_H
 #define TT_COMM_COLL_PAIRS_H
@@ -30,13 +30,13 @@ typedef struct tt__pairs {
     void *own; // room that was allocated
 } tt__pairs;
 
-// Of n members, `to` gets the fold. `room` has room for `room_bytes` beside it; what
-// that does not hold is allocated.
+// Begins a fold of n members into `to`. `room` is scratch memory of `room_bytes`; if that
+// is too little, more is allocated.
 tt_status tt__pairs_begin(tt__pairs *p, const tt_coll_call *call, int64_t count,
                           void *to, void *room, int64_t room_bytes);
 void tt__pairs_end(tt__pairs *p);
 
-// Where the next member's data belongs: *adds_out: folded into what is there.
+// Where the next member's data go. *adds_out: they are folded into what is there.
 char *tt__pairs_next(tt__pairs *p, bool *adds_out);
 void tt__pairs_took(tt__pairs *p); // it is there
 

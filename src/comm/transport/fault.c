@@ -1,7 +1,7 @@
-// fault - another transport with faults on purpose: a rank that falls silent, messages
-// that are late, damaged or slow. Each message carries a checksum and is received
-// aside first, so that damage is noticed before it is folded in; that costs two more
-// passes over the data, which the other transports leave to memory and network.
+// fault - wraps another transport and injects faults: a rank that falls silent, messages
+// that are late, damaged or slow. Each message has a checksum and is first received into
+// a buffer of its own, so that damage is noticed before it is folded in. That costs two
+// more passes over the data; other transports rely on memory and network for it.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -177,7 +177,7 @@ static tt_status arrive(tt__wrap *w, tt__parcel *p)
     return TT_OK;
 }
 
-// Posted messages only go out when somebody moves them.
+// Posted messages only leave when progress is called.
 static tt_status progress(tt_comm *comm, bool *moved_out)
 {
     return ((fault *)comm)->is_silent ? TT_OK

@@ -1,12 +1,12 @@
-// meet - hellos to rank 0, and the memory's descriptor back.
+// meet - ranks say hello to rank 0 and get the memory's descriptor back.
 //
-// Anybody can connect who knows the name of the socket, and all programs see it. Rank 0
-// listens to all that come at a time and takes those of its own user that know the
-// job's word; others are dropped, and so is who says nothing for a while.
+// All programs see the socket's name and can connect. Rank 0 serves all connections at a
+// time and accepts those of its own user that know the job's word. Others are dropped,
+// and so are those that say nothing for some seconds.
 //
-// Messages in place are addresses, so the memory must lie at the same address in
-// every process. Each rank says at which of a few places, far from where anything
-// usually is, it has room; rank 0 takes the first that all have.
+// Messages in place are addresses, so the memory must lie at the same address in every
+// process. Each rank says which of a few addresses, far from usual mappings, are free;
+// rank 0 takes the first that is free in all.
 
 #include "comm/transport/meet.h"
 
@@ -419,7 +419,7 @@ static tt_status reach(const meeting *m, int *fd_out)
     const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
     bool is_other = false;
     while (tt_clock_seconds() <= m->until) {
-        // Blocking, it would wait as long as too many others do.
+        // A blocking connect would wait while the listener's queue is full.
         const int fd =
             socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)

@@ -1,9 +1,9 @@
-// meet - ranks on one host that some launcher started apart from each other find the
-// memory they share.
+// meet - ranks of one host that were started as separate processes find their shared
+// memory.
 //
-// Rank 0 listens on a socket whose name is made of what the launcher says about the
-// job; it lies in no file system. The others tell it who they are and get the memory
-// as a descriptor. Nothing is left when the last rank ends, however it ends.
+// Rank 0 listens on an abstract socket, whose name is made of the launcher's variables
+// and lies in no file system. The others tell it who they are and get the memory as a
+// descriptor. Nothing is left when the last rank ends, however it ends.
 
 #ifndef TT_COMM_TRANSPORT_MEET_H
 #define TT_COMM_TRANSPORT_MEET_H

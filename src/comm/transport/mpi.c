@@ -152,7 +152,7 @@ static void finish_piece(tt__mpi *m, tt__mpi_lane *lane)
     lane->tail++;
 }
 
-// Pieces are finished in their order; MPI moves those behind meanwhile.
+// Pieces are finished in their order; MPI moves later ones meanwhile.
 static tt_status move_lane(tt__mpi *m, tt__mpi_lane *lane, bool is_out,
                            bool *moved)
 {
@@ -211,8 +211,8 @@ static void doze(tt_comm *comm, double seconds)
     (void)nanosleep(&pause, NULL);
 }
 
-// What MPI still holds of the messages it only touches within its own calls, and
-// there will be none.
+// MPI touches messages that it still holds only inside its calls, and there will be no
+// more calls.
 static void abandon(tt_comm *comm)
 {
     tt__mpi *m = (tt__mpi *)comm;

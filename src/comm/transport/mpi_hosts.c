@@ -2,9 +2,9 @@
 //
 //   near   pieces of 1 MiB, which one side copies out of the other's memory; folding
 //          one overlaps with the arrival of the next, out of the cache
-//   far    pieces small enough that MPI sends them unasked. Larger ones wait for the
-//          receiver's word, which stands in line behind what it is sending itself:
-//          between two hosts that send to each other half of the link is lost
+//   far    pieces small enough for MPI's eager protocol. Larger ones wait for the
+//          receiver's answer (rendezvous), which queues after what it sends itself:
+//          two hosts that send to each other then lose half of the link
 
 #include "base/alloc.h"
 #include "comm/transport/mpi_state.h"
@@ -52,7 +52,7 @@ static tt_status number(tt__mpi *m, int64_t *names)
         m->host[r] = same < r ? m->host[same] : n++;
     }
     m->n_hosts = n;
-    m->base.is_guest = n > 1; // who waits for a network need not stay awake
+    m->base.is_guest = n > 1; // waits for a network may sleep
     tt__mpi_cut_lanes(m);
     return TT_OK;
 }

@@ -1,8 +1,7 @@
 // mpi_native - MPI's own collectives, as requests: a blocking one has no deadline.
 //
-// What is reduced or broadcast goes in pieces that fit the cache, several on their
-// way at a time: one call for everything is slower. What is cut into blocks goes as
-// one call.
+// Reductions and broadcasts go in pieces that fit the cache, several at a time: one call
+// for everything is slower. Collectives of blocks are one call.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -62,7 +61,7 @@ static tt_status begin(tt__mpi *m, const tt_mpi_coll *coll, tt_mpi_request *out)
 
 // ---- in pieces, or whole -------------------------------------------------
 
-// Where pieces are copied first, so that in and out are apart; NULL: they need not.
+// Where pieces are copied first, so that in and out do not overlap; NULL: not needed.
 static tt_status stage_of(tt__mpi *m, const tt_coll_call *call,
                           char **stage_out)
 {

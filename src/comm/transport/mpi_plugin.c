@@ -1,5 +1,5 @@
-// mpi_plugin - an MPI library behind mpi_api.h: this file is compiled once per
-// library, into a plug-in of its own, and is no part of libtutti.
+// mpi_plugin - mpi_api.h for one MPI library. This file is compiled once per library,
+// into a plug-in each, and is not part of libtutti.
 //
 // MPI is one per process, so its state here is static.
 

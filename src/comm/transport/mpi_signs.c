@@ -1,13 +1,13 @@
 // mpi_signs - signs of life between ranks of MPI.
 //
-// Who waits for a rank and sees nothing move asks it whether it still runs. A thread
-// answers, so that a rank in a long kernel or a slow checkpoint is not taken for one
-// that is stopped; nothing is sent while messages move. The thread calls MPI a few
-// times a second, under the transport's lock.
+// A rank that waits for another and sees nothing move asks it whether it still runs. A
+// thread answers, so that a rank in a long kernel or a slow checkpoint does not look like
+// a stopped one. Nothing is asked while messages move. The thread calls MPI a few times
+// a second, under the transport's lock.
 //
-// An answer also says whether its rank works, or for how long it has waited too. Who
-// has waited for long asks everybody: as long as somebody works, nothing is lost.
-// Clocks of hosts differ, so times travel as lengths, in parts of the deadline.
+// The answer also says whether that rank works, or for how long it has waited itself. A
+// rank that has waited long asks everybody: as long as one works, the wait goes on.
+// Clocks of hosts differ, so times are sent as durations, in parts of the deadline.
 
 #include "base/clock.h"
 #include "base/thread.h"

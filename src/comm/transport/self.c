@@ -44,7 +44,7 @@ static tt_status post_receive(tt_comm *comm, tt_msg *msg)
     return TT_OK;
 }
 
-// Nobody else will ever post anything, so a wait for it has no sense.
+// No other rank will post anything, so waiting for that would never end.
 static tt_status progress(tt_comm *comm, bool *moved_out)
 {
     self *s = (self *)comm;

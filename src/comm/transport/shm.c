@@ -8,8 +8,9 @@
 //   latency     a few hundred nanoseconds between two running ranks
 //   bandwidth   that of memory
 //
-// A rank that finds nothing to do sleeps on its bell. It says so first and looks
-// once more; whoever writes for it looks at that afterwards: one sees the other.
+// A rank that finds nothing to do sleeps on its bell (a futex). It first says that it
+// sleeps, then looks once more; a writer first writes, then looks whether it sleeps. So
+// no message is missed.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -81,8 +82,8 @@ static void ring_get(const tt__ring *ring, uint64_t at, void *data, int64_t n)
         memcpy((char *)data + k, ring->data, (size_t)(n - k));
 }
 
-// Room in the ring to the peer. Its end is only read when it may matter: every
-// read of what another core writes costs a trip.
+// Free bytes in the ring to the peer. The peer's counter is read only when needed: each
+// read of a line that another core writes is a cache miss.
 static int64_t room(peer *p, const tt__ring *ring, int64_t wanted)
 {
     if (TT__RING_BYTES - (int64_t)(p->head - p->tail_seen) < wanted)
@@ -123,7 +124,7 @@ static bool stream(peer *p, tt__ring *ring)
     return n > 0;
 }
 
-// The first message's header, and its bytes behind it; false: the ring is full.
+// The first message's header, then its bytes; false: the ring is full.
 static bool start(const shm *s, peer *p, tt__ring *ring)
 {
     tt_msg *msg = p->out.first;
@@ -204,8 +205,8 @@ static bool read_direct(const peer *p, tt_msg *msg)
     return n > 0;
 }
 
-// Up to the end of the ring's memory, in whole units but for the message's end; in
-// sips, so that the writer goes on meanwhile.
+// Reads up to the end of the ring's memory, in whole units except at the message's end;
+// in small amounts, so that the writer can continue meanwhile.
 static bool read_stream(peer *p, tt__ring *ring, tt_msg *msg)
 {
     const int64_t first = (int64_t)(p->tail % TT__RING_BYTES);
@@ -353,8 +354,8 @@ static void doze(tt_comm *comm, double seconds)
     (void)atomic_fetch_sub(&seat->n_asleep, 1);
 }
 
-// When a rank was last known to work; 0: nobody can know. One that waits says since
-// when, one that works is known by its heart.
+// When a rank was last known to work; 0: not known. A rank that waits says since when; a
+// rank that works is known by its heartbeat.
 static double worked_at(shm *s, int32_t r, double now)
 {
     const tt__seat *seat = &s->world->seat[r];

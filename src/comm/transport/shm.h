@@ -1,7 +1,7 @@
 // shm - ranks on one machine, over memory that all of them see.
 //
-// The world is made before the ranks: they inherit it by fork, or share it as
-// threads of one process. It has no name anywhere, so nothing can be left behind.
+// The world is made before the ranks: they inherit it by fork, or share it as threads of
+// one process. It has no name in any file system, so nothing is left after a crash.
 
 #ifndef TT_COMM_TRANSPORT_SHM_H
 #define TT_COMM_TRANSPORT_SHM_H
@@ -16,8 +16,8 @@ tt_status tt_shm_world_create(int32_t n_ranks, int64_t rank_bytes,
                               tt_shm_world **world_out);
 void tt_shm_world_destroy(tt_shm_world *world); // NULL is fine
 
-// The same over a file of memory that processes hand to each other, which has to lie
-// at the same address in all of them: one maps it, the others attach to it.
+// The same in a memory file (memfd) whose descriptor processes hand to each other. It
+// must lie at the same address in all of them: one maps it, the others attach to it.
 int64_t tt_shm_world_bytes(int32_t n_ranks, int64_t rank_bytes);
 tt_status tt_shm_world_map(int fd, void *at, int32_t n_ranks,
                            int64_t rank_bytes, tt_shm_world **world_out);

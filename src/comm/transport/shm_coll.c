@@ -1,4 +1,5 @@
-// shm_coll - collectives in the shared memory itself: no messages, members only meet.
+// shm_coll - collectives in the shared memory itself: no messages, only barriers
+// ("meetings").
 //
 //   in shared memory   each member folds its block from where all inputs lie and
 //                      writes it where all results lie: two meetings, each element
@@ -6,7 +7,7 @@
 //   ordinary memory    the same in pieces through a stage per rank: one meeting per
 //                      piece
 //
-// What members read of each other is counted as if it had been sent.
+// Bytes that members read from each other count as sent.
 
 #include "comm/fold_pairs.h"
 #include "comm/stream.h"
@@ -166,7 +167,7 @@ static void fold_in_place(const job *j)
     fold_all(j, (char *)j->call->out + (is_all ? mine.first : 0), mine.n);
 }
 
-// Everybody begins with another one, so that not all read the same memory.
+// Each member begins with a different block, so that not all read the same memory.
 static void copy_in_place(const job *j)
 {
     const tt_group *g = &j->call->group;
@@ -195,7 +196,7 @@ static char *result(const job *j, int32_t member, int64_t k)
     return staged(j, member, k, j->call->group.n);
 }
 
-// Piece k of block i, in bytes of the whole array; behind the last there are empty ones.
+// Piece k of block i, in bytes of the whole array; after the last one pieces are empty.
 static tt_block piece_of(const job *j, int64_t k, int32_t i)
 {
     const tt_block b = block_bytes(j, i);
@@ -261,8 +262,8 @@ static int64_t count_pieces(const job *j)
     return (most + j->part - 1) / j->part;
 }
 
-// While piece k is folded and taken, piece k + 1 is put: slots are used in turn, and
-// the meeting between says that they are free again.
+// While piece k is folded and taken, piece k + 1 is put into the other slot. After the
+// meeting between, a slot is free again.
 static tt_status through_stages(job *j)
 {
     const tt_group *g = &j->call->group;

@@ -1,4 +1,5 @@
-// shm_guard - beats for the others to see, and looks at their beats and processes.
+// shm_guard - a thread that gives this rank's heartbeat and looks at the others' beats
+// and processes.
 
 #include "comm/transport/shm_guard.h"
 

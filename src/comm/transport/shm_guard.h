@@ -1,5 +1,5 @@
-// shm_guard - ranks that no launcher of ours looks after look after each other: one
-// that dies is known to all at once, one that no longer runs after the deadline.
+// shm_guard - ranks that another launcher started watch each other. The death of one is
+// known to all at once; that one no longer runs is known after the deadline.
 
 #ifndef TT_COMM_TRANSPORT_SHM_GUARD_H
 #define TT_COMM_TRANSPORT_SHM_GUARD_H

@@ -1,10 +1,10 @@
-// slow - a link of chosen rate and latency around another transport, so that what
-// costs time on a network can be measured on one machine.
+// slow - wraps another transport in a link of chosen rate and latency, so that network
+// effects can be measured on one machine.
 //
 // A message leaves when the sender's link is free, takes bytes / rate on it, travels
 // for the latency and takes as long on the receiver's link, where it may be waiting
-// for others. The bytes themselves go below at once; only the news that they are
-// there is held back, and the receiver sleeps until then.
+// for others. The bytes themselves are sent at once; only their completion is held back,
+// and the receiver sleeps until then.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -20,8 +20,8 @@ typedef struct slow {
     tt__wrap wrap;
     tt_slow_options options;
     double out_free; // when the link is
-    // When it was or will be receiving, apart from each other: messages are looked at
-    // in the order in which they are asked for, not in that of their arrival.
+    // Intervals in which the link receives, disjoint. Messages are handled in the order
+    // in which they are asked for, which may not be that of their arrival.
     span busy[KNOWN];
     int n_busy;
 } slow;
@@ -51,7 +51,7 @@ static tt_status post_receive(tt_comm *comm, tt_msg *msg)
     return tt__parcel_post(&s->wrap, p);
 }
 
-// The end of a message that begins then and takes what others leave of the link.
+// When a message ends that begins then and uses the time that others leave free.
 static double end_of(const slow *s, double begin, double takes)
 {
     static const double blink = 1e-9;
@@ -70,7 +70,7 @@ static double end_of(const slow *s, double begin, double takes)
     return end;
 }
 
-// From then to then there is nothing left of the link.
+// Marks the link as busy from then to then.
 static void occupy(slow *s, span all)
 {
     int n = 0, oldest = 0;

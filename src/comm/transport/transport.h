@@ -1,8 +1,8 @@
 // transport - the list of transports, those that wrap another, and the one for a
 // single rank. shm.h and mpi.h open theirs.
 //
-// A wrapper takes the transport below over when it is opened, and closes it with
-// itself. It has no collectives of its own, so that every byte is a message.
+// A wrapper owns the transport below from its opening and closes it with itself. It has
+// no collectives of its own, so that every byte is a message.
 
 #ifndef TT_COMM_TRANSPORT_TRANSPORT_H
 #define TT_COMM_TRANSPORT_TRANSPORT_H
