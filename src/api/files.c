@@ -103,7 +103,7 @@ static tt_status evaluate_in(tutti_session *session, tt_session *data,
     bool is_stopped = false;
     TT_TRY(tt_evaluator_open(data, &evaluator));
     tt_status status =
-        tt_infer_sync(tt_evaluator_infer(evaluator), session->job, false);
+        tt_inference_sync(tt_evaluator_infer(evaluator), session->job, false);
     if (status == TT_OK)
         status = tt_evaluator_run(evaluator, NULL, score_out, &is_stopped);
     tt_evaluator_close(evaluator);

@@ -35,7 +35,7 @@ struct tutti_session {
     double count;       // targets of the last step; 0 before the first
     const char *folder; // that tutti_open read; NULL: none
     struct tt_tokenizer *tokenizer;
-    struct tt_infer *infer; // made when they are asked for
+    struct tt_inference *infer; // made when they are asked for
     struct tt_generator *generator;
     bool infer_is_old, generator_is_old; // the weights have changed since
 };

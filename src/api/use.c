@@ -10,7 +10,7 @@
 
 void tt__api_forget_use(tutti_session *session)
 {
-    tt_infer_close(session->infer);
+    tt_inference_close(session->infer);
     tt_generator_close(session->generator);
     session->infer = NULL;
     session->generator = NULL;
@@ -23,13 +23,13 @@ static tt_status need_infer(tutti_session *session)
 {
     TT_TRY(tt__api_need_build(session));
     if (session->infer == NULL) {
-        TT_TRY(tt_infer_open(session->job,
-                             &(tt_infer_options){.wants_logits = true},
-                             &session->infer));
+        TT_TRY(tt_inference_open(session->job,
+                                 &(tt_inference_options){.wants_logits = true},
+                                 &session->infer));
         session->infer_is_old = true;
     }
     if (session->infer_is_old)
-        TT_TRY(tt_infer_sync(session->infer, session->job, false));
+        TT_TRY(tt_inference_sync(session->infer, session->job, false));
     session->infer_is_old = false;
     return TT_OK;
 }
@@ -75,16 +75,16 @@ static tt_status forward(tutti_session *session, const tutti_forward_args *args,
                          tutti_result *result_out)
 {
     tutti_types types;
-    tt_infer_result result = {0};
+    tt_inference_result result = {0};
     TT_TRY(get_types(session, &types));
     TT_TRY(check_bytes("x", &types.x, args->x_bytes));
     if (args->y != NULL)
         TT_TRY(check_bytes("y", &types.y, args->y_bytes));
     if (args->logits != NULL)
         TT_TRY(check_bytes("logits", &types.logits, args->logits_bytes));
-    TT_TRY(tt_infer_batch(session->infer, args->x, args->y, &result));
+    TT_TRY(tt_inference_batch(session->infer, args->x, args->y, &result));
     if (args->logits != NULL)
-        TT_TRY(tt_infer_logits(session->infer, args->logits));
+        TT_TRY(tt_inference_logits(session->infer, args->logits));
     if (result_out != NULL)
         *result_out = (tutti_result){
             .loss = result.count > 0 ? result.loss / result.count : (double)NAN,

@@ -205,8 +205,8 @@ static tt_status evaluate(tt_session *session, const subject *of,
     bool is_stopped = false;
     TT_TRY(tt_evaluator_open(session, &evaluator));
     tt_str notes = {0};
-    tt_status status = tt_infer_load(tt_evaluator_infer(evaluator), of->folder,
-                                     &options, &notes);
+    tt_status status = tt_inference_load(tt_evaluator_infer(evaluator),
+                                         of->folder, &options, &notes);
     if (of->from == NULL)
         tt_term_print_foreign(stderr, tt_str_text(&notes));
     tt_str_fini(&notes);

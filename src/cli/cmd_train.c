@@ -44,7 +44,7 @@ static void print_json(const tt_run_end *end)
     tt_json_f64(&json, "accuracy", end->accuracy);
     tt_report_time_json(&end->time, &json);
     if (end->ranks != NULL)
-        tt_ranks_print_json(end->ranks, &json);
+        tt_ranks_report_print_json(end->ranks, &json);
     tt_json_close(&json, '}');
     if (tt_str_status(&text) == TT_OK)
         puts(tt_str_text(&text));

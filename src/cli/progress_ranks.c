@@ -67,7 +67,7 @@ void tt__progress_text_ranks(const tt_term *term, const tt_ranks *ranks,
         return;
     tt_str sentence = {0}, clean = {0};
     add_table(term, ranks, arena, width, out);
-    tt_ranks_sentence(ranks, &sentence);
+    tt_ranks_report_sentence(ranks, &sentence);
     if (sentence.n > 0) {
         tt_str_add(out, "  ");
         tt_term_add_foreign(tt_str_text(&sentence), false, &clean);

@@ -85,7 +85,7 @@ static tt_status allocate(tt_exec *exec)
         exec->address == NULL || exec->to_host == NULL ||
         exec->from_host == NULL || (exec->options.trace && exec->event == NULL))
         return tt_fail(TT_ERR_NOMEM, "no memory for %d steps", plan->n_steps);
-    TT_TRY(tt__flights_init(exec));
+    TT_TRY(tt__exec_flights_init(exec));
     TT_TRY(tt__marks_init(exec));
     TT_TRY(tt__replay_init(exec));
     return get_memory(exec);
@@ -168,7 +168,7 @@ void tt_exec_destroy(tt_exec *exec)
     free_host_kernels(exec, exec->from_host);
     tt_memory_free(exec->backend, exec->memory);
     tt_memory_host_free(exec->backend, exec->on_host);
-    tt__flights_fini(exec);
+    tt__exec_flights_fini(exec);
     tt_free(exec->marked);
     tt_free(exec->event);
     tt_free(exec->address);

@@ -35,7 +35,7 @@ static void index_ends(const tt_plan *plan, tt__exec_flights *flights,
                 flights->by_end[n++] = f;
 }
 
-tt_status tt__flights_init(tt_exec *exec)
+tt_status tt__exec_flights_init(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
     tt__exec_flights *flights = &exec->flights;
@@ -61,14 +61,14 @@ tt_status tt__flights_init(tt_exec *exec)
     return TT_OK;
 }
 
-void tt__flights_fini(tt_exec *exec)
+void tt__exec_flights_fini(tt_exec *exec)
 {
     tt_free(exec->flights.begin);
     tt_free(exec->flights.is_begun);
     tt_free(exec->flights.key);
 }
 
-void tt__flights_order(tt_exec *exec)
+void tt__exec_flights_order(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
     tt__exec_flights *flights = &exec->flights;
@@ -220,7 +220,7 @@ static tt_status finish(tt_exec *exec, int32_t f, int32_t micro)
     return check_members(exec, flight, micro);
 }
 
-tt_status tt__flights_begin(tt_exec *exec, int32_t s, int32_t micro)
+tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s, int32_t micro)
 {
     const tt__exec_flights *flights = &exec->flights;
     const bool is_last = micro == exec->plan->n_micro - 1;
@@ -231,7 +231,7 @@ tt_status tt__flights_begin(tt_exec *exec, int32_t s, int32_t micro)
     return TT_OK;
 }
 
-tt_status tt__flights_finish(tt_exec *exec, int32_t s, int32_t micro)
+tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s, int32_t micro)
 {
     const tt__exec_flights *flights = &exec->flights;
     for (int32_t i = flights->first_end[s]; i < flights->first_end[s + 1]; i++)

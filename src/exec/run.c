@@ -84,15 +84,15 @@ static tt_status run_segment(tt_exec *exec, const tt_order *order)
     const int32_t end = segment->first + segment->n;
     for (int32_t s = segment->first, next; s < end; s = next) {
         tt__recording *piece = tt__recording_at(exec, s);
-        TT_TRY(tt__flights_finish(exec, s, order->micro));
-        TT_TRY(tt__flights_begin(exec, s, order->micro));
+        TT_TRY(tt__exec_flights_finish(exec, s, order->micro));
+        TT_TRY(tt__exec_flights_begin(exec, s, order->micro));
         next = piece != NULL ? piece->end : s + 1;
         if (piece != NULL)
             TT_TRY(tt__recording_run(exec, piece, order->micro));
         else
             TT_TRY(tt__run_steps(exec, s, next, order->micro));
     }
-    return tt__flights_finish(exec, end, order->micro);
+    return tt__exec_flights_finish(exec, end, order->micro);
 }
 
 static tt_status feed_micro(tt_exec *exec, tt_feed_fn *feed, void *user,
@@ -126,7 +126,7 @@ tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user)
     sigset_t before;
     omp_set_num_threads(n_threads);
     const double start = tt_clock_seconds();
-    tt__flights_order(exec);
+    tt__exec_flights_order(exec);
     tt__exec_signals_hold(n_threads, &before);
     const tt_status status = run_order(exec, feed, user);
     tt__exec_signals_release(&before);

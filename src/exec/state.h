@@ -141,10 +141,10 @@ tt_status tt__check_finite(const tt_exec *exec, const tt_step *step,
 
 // flights: those that begin before step `s` are begun; those that must be
 // over before it are waited for.
-tt_status tt__flights_init(tt_exec *exec);
-void tt__flights_fini(tt_exec *exec);
-void tt__flights_order(tt_exec *exec); // before a run
-tt_status tt__flights_begin(tt_exec *exec, int32_t s, int32_t micro);
-tt_status tt__flights_finish(tt_exec *exec, int32_t s, int32_t micro);
+tt_status tt__exec_flights_init(tt_exec *exec);
+void tt__exec_flights_fini(tt_exec *exec);
+void tt__exec_flights_order(tt_exec *exec); // before a run
+tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s, int32_t micro);
+tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s, int32_t micro);
 
 #endif

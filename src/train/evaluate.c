@@ -12,12 +12,12 @@ static const double deadline = 600; // seconds for one batch
 
 struct tt_evaluator {
     tt_session *session;
-    tt_infer *infer;
+    tt_inference *infer;
     tt_loader *loader;
     int64_t n_batches;
 };
 
-tt_infer *tt_evaluator_infer(const tt_evaluator *evaluator)
+tt_inference *tt_evaluator_infer(const tt_evaluator *evaluator)
 {
     return evaluator->infer;
 }
@@ -27,7 +27,7 @@ void tt_evaluator_close(tt_evaluator *evaluator)
     if (evaluator == NULL)
         return;
     tt_loader_close(evaluator->loader);
-    tt_infer_close(evaluator->infer);
+    tt_inference_close(evaluator->infer);
     tt_free(evaluator);
 }
 
@@ -46,8 +46,8 @@ static tt_status open_parts(tt_evaluator *e)
     options.n_micro = 1;
     options.end = n;
     options.transform.is_train = false;
-    const tt_infer_options on_ranks = {.on_ranks = true};
-    TT_TRY(tt_infer_open(s->job, &on_ranks, &e->infer));
+    const tt_inference_options on_ranks = {.on_ranks = true};
+    TT_TRY(tt_inference_open(s->job, &on_ranks, &e->infer));
     return tt_loader_open(s->data->val, &options, &e->loader);
 }
 
@@ -66,15 +66,15 @@ tt_status tt_evaluator_open(tt_session *session, tt_evaluator **evaluator_out)
     return TT_OK;
 }
 
-static tt_status add_batch(tt_evaluator *e, tt_infer_result *sum)
+static tt_status add_batch(tt_evaluator *e, tt_inference_result *sum)
 {
-    tt_infer *infer = e->infer;
+    tt_inference *infer = e->infer;
     tt_batch batch;
-    tt_infer_result result;
+    tt_inference_result result;
     TT_TRY(tt_loader_next(e->loader, deadline, &batch));
     TT_TRY(
         tt_feed_batch(infer->plan, infer->classes, &batch, infer->x, infer->y));
-    TT_TRY(tt_infer_batch(infer, infer->x, infer->y, &result));
+    TT_TRY(tt_inference_batch(infer, infer->x, infer->y, &result));
     sum->loss += result.loss;
     sum->count += result.count;
     sum->correct += result.correct;
@@ -95,7 +95,7 @@ tt_status tt_evaluator_run(tt_evaluator *evaluator,
                            tt_score *score_out, bool *is_stopped_out)
 {
     const double before = tt_clock_seconds();
-    tt_infer_result sum = {0};
+    tt_inference_result sum = {0};
     tt_score score = {0};
     TT_TRY(tt_loader_seek(evaluator->loader, 0));
     for (int64_t i = 0; i < evaluator->n_batches; i++) {

@@ -15,7 +15,8 @@ typedef struct tt_evaluator tt_evaluator;
 tt_status tt_evaluator_open(tt_session *session, tt_evaluator **evaluator_out);
 void tt_evaluator_close(tt_evaluator *evaluator); // NULL is fine
 
-tt_infer *tt_evaluator_infer(const tt_evaluator *evaluator); // to sync or load
+tt_inference *
+tt_evaluator_infer(const tt_evaluator *evaluator); // to sync or load
 
 // `stop` as in tt_train_request: when it was set before the end on any rank, all
 // are told and there is no score.

@@ -144,8 +144,8 @@ tt_status tt_train_graph(const tt_train_recipe *recipe, tt_model_io *io,
     return finish(&b, build(&b, recipe, io), graph_out);
 }
 
-tt_status tt_infer_graph(const tt_train_recipe *recipe, bool wants_logits,
-                         tt_model_io *io, tt_graph **graph_out)
+tt_status tt_inference_graph(const tt_train_recipe *recipe, bool wants_logits,
+                             tt_model_io *io, tt_graph **graph_out)
 {
     tt_builder b;
     TT_TRY(begin(&b, recipe));

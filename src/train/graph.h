@@ -7,7 +7,7 @@
 // "limit" too. Outputs: "loss" (a sum), "count", "correct", "norm", "skipped",
 // "loss_scale" (of the next step).
 //
-// For looking only, the first line of this is all there is: see tt_infer_graph.
+// For looking only, the first line of this is all there is: see tt_inference_graph.
 
 #ifndef TT_TRAIN_GRAPH_H
 #define TT_TRAIN_GRAPH_H
@@ -38,7 +38,7 @@ tt_status tt_train_graph(const tt_train_recipe *recipe, tt_model_io *io,
 // The model as it is used: running statistics, no dropout, weights only in the
 // precision that kernels read. Outputs "loss", "count", "correct", and "logits"
 // if they are wanted.
-tt_status tt_infer_graph(const tt_train_recipe *recipe, bool wants_logits,
-                         tt_model_io *io, tt_graph **graph_out);
+tt_status tt_inference_graph(const tt_train_recipe *recipe, bool wants_logits,
+                             tt_model_io *io, tt_graph **graph_out);
 
 #endif

@@ -31,7 +31,8 @@ static tt_status check_fit(const tt_job *job, const tt_plan *plan)
 }
 
 // Chunks and ranks are those of training.
-static tt_status rewrite(tt_infer *infer, const tt_infer_options *options)
+static tt_status rewrite(tt_inference *infer,
+                         const tt_inference_options *options)
 {
     const tt_job *job = infer->job;
     tt_chain chain = {0};
@@ -42,7 +43,7 @@ static tt_status rewrite(tt_infer *infer, const tt_infer_options *options)
                : TT_OK;
 }
 
-static tt_status plan(tt_infer *infer, const tt_infer_options *options)
+static tt_status plan(tt_inference *infer, const tt_inference_options *options)
 {
     tt_job *job = infer->job;
     tt_target *target = &job->backend->target;
@@ -55,8 +56,8 @@ static tt_status plan(tt_infer *infer, const tt_infer_options *options)
                                         options->on_ranks ? job->peers.rank : 0,
                                     .in_order = job->in_order};
     tt__recipe_precision(job->options.precision, &recipe);
-    TT_TRY(tt_infer_graph(&recipe, options->wants_logits, &infer->io,
-                          &infer->graph));
+    TT_TRY(tt_inference_graph(&recipe, options->wants_logits, &infer->io,
+                              &infer->graph));
     const tt_shape *logits =
         &infer->graph->value[infer->io.logits.id].type.shape;
     infer->classes = tt_shape_dim(logits, logits->ndim - 1);
@@ -65,7 +66,7 @@ static tt_status plan(tt_infer *infer, const tt_infer_options *options)
     return check_fit(job, infer->plan);
 }
 
-static tt_status open(tt_infer *infer, const tt_infer_options *options)
+static tt_status open(tt_inference *infer, const tt_inference_options *options)
 {
     tt_job *job = infer->job;
     infer->arena = tt_arena_create();
@@ -94,22 +95,22 @@ static tt_status open(tt_infer *infer, const tt_infer_options *options)
                : tt_fail(TT_ERR_NOMEM, "no memory for a batch");
 }
 
-tt_status tt_infer_open(tt_job *job, const tt_infer_options *options,
-                        tt_infer **infer_out)
+tt_status tt_inference_open(tt_job *job, const tt_inference_options *options,
+                            tt_inference **infer_out)
 {
-    tt_infer *infer = tt_alloc(sizeof *infer);
+    tt_inference *infer = tt_alloc(sizeof *infer);
     if (infer == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a model");
     infer->job = job;
     const tt_status status = open(infer, options);
     if (status != TT_OK)
-        tt_infer_close(infer);
+        tt_inference_close(infer);
     else
         *infer_out = infer;
     return status;
 }
 
-void tt_infer_close(tt_infer *infer)
+void tt_inference_close(tt_inference *infer)
 {
     if (infer == NULL)
         return;
@@ -125,7 +126,8 @@ void tt_infer_close(tt_infer *infer)
 
 // ---- weights -------------------------------------------------------------
 
-tt_status tt_infer_sync(tt_infer *infer, const tt_job *job, bool use_ema)
+tt_status tt_inference_sync(tt_inference *infer, const tt_job *job,
+                            bool use_ema)
 {
     if (job->exec == NULL)
         return tt_fail(TT_ERR_STATE, "there are no weights: start the job");
@@ -133,8 +135,8 @@ tt_status tt_infer_sync(tt_infer *infer, const tt_job *job, bool use_ema)
                            &infer->tensors, use_ema);
 }
 
-tt_status tt_infer_load(tt_infer *infer, const char *path,
-                        const tt_weights_options *options, tt_str *notes)
+tt_status tt_inference_load(tt_inference *infer, const char *path,
+                            const tt_weights_options *options, tt_str *notes)
 {
     tt_weights *weights = NULL;
     tt_weights_fit fit = {0};
@@ -157,16 +159,17 @@ tt_status tt_infer_load(tt_infer *infer, const char *path,
 
 // ---- a batch -------------------------------------------------------------
 
-static tt_status output(tt_infer *infer, const char *name, double *value_out)
+static tt_status output(tt_inference *infer, const char *name,
+                        double *value_out)
 {
     return tt_exec_get_scalar(
         infer->exec, tt_graph_output_find(infer->graph, name), value_out);
 }
 
-tt_status tt_infer_batch(tt_infer *infer, const void *x, const void *y,
-                         tt_infer_result *result_out)
+tt_status tt_inference_batch(tt_inference *infer, const void *x, const void *y,
+                             tt_inference_result *result_out)
 {
-    tt_infer_result r = {0};
+    tt_inference_result r = {0};
     const tt_val labels = tt_graph_find(infer->graph, "y");
     TT_TRY(tt_exec_write(infer->exec, tt_graph_find(infer->graph, "x"), x));
     const tt_type *type = &infer->graph->value[labels.id].type;
@@ -193,7 +196,7 @@ tt_status tt_infer_batch(tt_infer *infer, const void *x, const void *y,
     return TT_OK;
 }
 
-tt_status tt_infer_logits(tt_infer *infer, float *out)
+tt_status tt_inference_logits(tt_inference *infer, float *out)
 {
     const tt_val v = tt_graph_output_find(infer->graph, "logits");
     if (!tt_is(v))

@@ -292,8 +292,8 @@ static tt_status check_attention(const subject *s)
                    (long long)heads);
 }
 
-tt_status tt_layout_check(const tt_where *where, const tt_grid *grid,
-                          const tt_graph *graph, const char *model)
+tt_status tt_where_check_layout(const tt_where *where, const tt_grid *grid,
+                                const tt_graph *graph, const char *model)
 {
     const subject s = {where, grid, graph, model};
     TT_TRY(check_pairs(&grid->layout));
@@ -313,7 +313,7 @@ static bool looks_back(const tt_graph *g)
     return false;
 }
 
-const char *tt_layout_zigzag(const tt_where *where, const tt_graph *graph)
+const char *tt_where_zigzag(const tt_where *where, const tt_graph *graph)
 {
     return where->zigzag && where->attention == 0 && looks_back(graph)
                ? tt_axis_name[TT_AXIS_CONTEXT]
@@ -331,7 +331,7 @@ static bool has_jumps(const tt_graph *g)
     return false;
 }
 
-bool tt_layout_wide(const tt_where *where, const tt_graph *graph)
+bool tt_where_is_wide(const tt_where *where, const tt_graph *graph)
 {
     return where->terms == 2 || (where->terms == 0 && has_jumps(graph));
 }

@@ -8,15 +8,15 @@
 #include "train/where.h"
 
 // `model` is what errors call the graph.
-tt_status tt_layout_check(const tt_where *where, const tt_grid *grid,
-                          const tt_graph *graph, const char *model);
+tt_status tt_where_check_layout(const tt_where *where, const tt_grid *grid,
+                                const tt_graph *graph, const char *model);
 
 // The axis along which sequences go zigzag, since attention looks back on them; "":
 // none.
-const char *tt_layout_zigzag(const tt_where *where, const tt_graph *graph);
+const char *tt_where_zigzag(const tt_where *where, const tt_graph *graph);
 
 // Whether terms of sums over ranks are not rounded: where a last bit may send values
 // elsewhere.
-bool tt_layout_wide(const tt_where *where, const tt_graph *graph);
+bool tt_where_is_wide(const tt_where *where, const tt_graph *graph);
 
 #endif

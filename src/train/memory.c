@@ -19,19 +19,19 @@ static int64_t loader_bytes(const tt_session *s)
 tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out)
 {
     tt_job *job = session->job;
-    tt_infer *infer = NULL;
+    tt_inference *infer = NULL;
     tt_train_memory m = {
         .plan = job->plan->peak_bytes,
         .loader = loader_bytes(session),
         .snapshot = tt_tensors_bytes(&job->tensors),
     };
     if (session->data->val != NULL) {
-        TT_TRY(tt_infer_open(
-            job, &(tt_infer_options){.on_ranks = true, .plan_only = true},
+        TT_TRY(tt_inference_open(
+            job, &(tt_inference_options){.on_ranks = true, .plan_only = true},
             &infer));
         m.evaluation = infer->plan->peak_bytes;
         m.loader *= 2;
-        tt_infer_close(infer);
+        tt_inference_close(infer);
     }
     if (job->backend->def->memory != NULL)
         m.stage = tt_wire_stage_bytes(job->plan);

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-tt__part tt__part_of(const tt_graph *g, tt_val v, int32_t rank)
+tt__rank_part tt__rank_part_of(const tt_graph *g, tt_val v, int32_t rank)
 {
-    tt__part p = {.run = 1};
+    tt__rank_part p = {.run = 1};
     tt_local_of(&g->value[v.id].type, &g->mesh, rank, &p.local);
     p.count = tt_shape_count(&p.local.shape);
     for (int f = p.local.shape.n_factors - 1; f >= 0; f--) {
@@ -17,7 +17,7 @@ tt__part tt__part_of(const tt_graph *g, tt_val v, int32_t rank)
     return p;
 }
 
-bool tt__part_equal(const tt__part *a, const tt__part *b)
+bool tt__rank_part_equal(const tt__rank_part *a, const tt__rank_part *b)
 {
     for (int f = 0; f < a->local.shape.n_factors; f++)
         if (a->local.shape.factor[f].size != b->local.shape.factor[f].size ||
@@ -26,22 +26,23 @@ bool tt__part_equal(const tt__part *a, const tt__part *b)
     return a->local.shape.n_factors == b->local.shape.n_factors;
 }
 
-void tt__part_spread(const tt__part *p, int64_t size, const char *in,
-                     char *whole)
+void tt__rank_part_spread(const tt__rank_part *p, int64_t size, const char *in,
+                          char *whole)
 {
     for (int64_t i = 0; i < p->count; i += p->run)
         memcpy(whole + tt_local_to_global(&p->local, i) * size, in + i * size,
                (size_t)(p->run * size));
 }
 
-void tt__part_cut(const tt__part *p, int64_t size, const char *whole, char *out)
+void tt__rank_part_cut(const tt__rank_part *p, int64_t size, const char *whole,
+                       char *out)
 {
     for (int64_t i = 0; i < p->count; i += p->run)
         memcpy(out + i * size, whole + tt_local_to_global(&p->local, i) * size,
                (size_t)(p->run * size));
 }
 
-int32_t tt__part_group(const tt_graph *g, tt_val v, int32_t rank)
+int32_t tt__rank_part_group(const tt_graph *g, tt_val v, int32_t rank)
 {
     for (int a = 0; a < g->mesh.n_axes; a++)
         if (g->value[v.id].type.place[a].kind == TT_SPLIT)

@@ -70,8 +70,8 @@ static tt_status add_partition(const tt_job *job, int64_t zero,
     TT_TRY(tt_opt_defaults(tt_pass_partition.options, &params, job->arena));
     params.mesh = job->grid.mesh;
     params.layout = job->grid.layout_text;
-    params.zigzag = tt_layout_zigzag(&job->where, graph);
-    params.wide = tt_layout_wide(&job->where, graph);
+    params.zigzag = tt_where_zigzag(&job->where, graph);
+    params.wide = tt_where_is_wide(&job->where, graph);
     params.way = job->where.attention == 1 ? TT_WAY_EXCHANGE : TT_WAY_RING;
     params.zero = job->grid.size[TT_AXIS_DATA] > 1 ? zero : 0;
     if (is_exact) {
@@ -183,8 +183,8 @@ tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
     p.classes = tt_shape_dim(logits, logits->ndim - 1);
     tt_status status = tt__job_check_globs(job, p.graph);
     if (status == TT_OK)
-        status = tt_layout_check(&job->where, &job->grid, p.graph,
-                                 job->options.model);
+        status = tt_where_check_layout(&job->where, &job->grid, p.graph,
+                                       job->options.model);
     if (status == TT_OK)
         status = tt__job_chunk(job, v->chunks, &p.graph);
     p.chunks = tt__chunks_in(p.graph);

@@ -126,7 +126,7 @@ static tt_status open_model(tt_port_model *m, tt_settings *settings,
     tt__recipe_precision(TT_PRECISION_FP32, &recipe);
     m->io = m->job->io;
     m->io.batch = 1;
-    TT_TRY(tt_infer_graph(&recipe, true, &m->io, &m->graph));
+    TT_TRY(tt_inference_graph(&recipe, true, &m->io, &m->graph));
     return take_tensors(m, weights, type);
 }
 

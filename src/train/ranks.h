@@ -53,11 +53,11 @@ typedef struct tt_ranks_point {
 
 // "rank 2 (host) came last in 61% of 1,840 collectives, ...", for people; nothing
 // where there was no collective.
-void tt_ranks_sentence(const tt_ranks *ranks, tt_str *out);
+void tt_ranks_report_sentence(const tt_ranks *ranks, tt_str *out);
 
 double tt_rank_hidden(const tt_rank_row *row); // seconds
 
 // Appends two members of an object, "ranks" and "collectives".
-void tt_ranks_print_json(const tt_ranks *ranks, tt_json *json);
+void tt_ranks_report_print_json(const tt_ranks *ranks, tt_json *json);
 
 #endif

@@ -44,8 +44,8 @@ static tt_status compare(tt_ranks_clock *c, int rounds)
     return TT_OK;
 }
 
-tt_status tt__ranks_clock_open(tt_ranks_clock *c, tt_comm_wire *wire,
-                               tt_arena *arena)
+tt_status tt__ranks_report_clock_open(tt_ranks_clock *c, tt_comm_wire *wire,
+                                      tt_arena *arena)
 {
     const int64_t n = tt_comm_wire_size(wire);
     *c = (tt_ranks_clock){.wire = wire, .size = (int32_t)n};
@@ -60,13 +60,14 @@ tt_status tt__ranks_clock_open(tt_ranks_clock *c, tt_comm_wire *wire,
 }
 
 // Rank 0 alone knows when it is time; the others follow.
-tt_status tt__ranks_clock_again(tt_ranks_clock *c, bool at_once)
+tt_status tt__ranks_report_clock_again(tt_ranks_clock *c, bool at_once)
 {
     const bool is_due = at_once || tt_clock_seconds() - c->when > again_after;
     return c->is_apart ? compare(c, is_due ? ROUNDS : 0) : TT_OK;
 }
 
-double tt__ranks_clock_common(const tt_ranks_clock *c, int32_t r, double t)
+double tt__ranks_report_clock_common(const tt_ranks_clock *c, int32_t r,
+                                     double t)
 {
     const double to = c->offset[r], from = c->before[r];
     if (c->when_before == 0)

@@ -23,12 +23,13 @@ typedef struct tt_ranks_clock {
 extern const char tt__ranks_call[]; // what collectives of the report are called
 
 // All ranks together, all of them.
-tt_status tt__ranks_clock_open(tt_ranks_clock *clock, tt_comm_wire *wire,
-                               tt_arena *arena);
+tt_status tt__ranks_report_clock_open(tt_ranks_clock *clock, tt_comm_wire *wire,
+                                      tt_arena *arena);
 // Compares again where clocks differ, now and then or at once.
-tt_status tt__ranks_clock_again(tt_ranks_clock *clock, bool at_once);
+tt_status tt__ranks_report_clock_again(tt_ranks_clock *clock, bool at_once);
 
 // What rank `r` calls `t`, by rank 0's clock.
-double tt__ranks_clock_common(const tt_ranks_clock *clock, int32_t r, double t);
+double tt__ranks_report_clock_common(const tt_ranks_clock *clock, int32_t r,
+                                     double t);
 
 #endif

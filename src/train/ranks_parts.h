@@ -51,7 +51,7 @@ struct tt_ranks_report {
 };
 
 // One block of every rank, `n` elements each, to rank 0.
-tt_status tt__ranks_gather(const tt_ranks_report *report, tt_num type,
-                           const void *mine, void *all, int64_t n);
+tt_status tt__ranks_report_gather(const tt_ranks_report *report, tt_num type,
+                                  const void *mine, void *all, int64_t n);
 
 #endif

@@ -20,8 +20,8 @@ enum { PENDING = 1024 }; // collectives that wait to be gathered, at most
 
 // ---- opening -------------------------------------------------------------
 
-tt_status tt__ranks_gather(const tt_ranks_report *r, tt_num type,
-                           const void *mine, void *all, int64_t n)
+tt_status tt__ranks_report_gather(const tt_ranks_report *r, tt_num type,
+                                  const void *mine, void *all, int64_t n)
 {
     const tt_coll_call call = {.kind = TT_GATHER,
                                .fold = {TT_FOLD_COPY, type},
@@ -33,7 +33,8 @@ tt_status tt__ranks_gather(const tt_ranks_report *r, tt_num type,
 
 static tt_status gather_hosts(tt_ranks_report *r)
 {
-    TT_TRY(tt__ranks_gather(r, TT_NUM_U8, r->my_host, r->host, TT__HOST_BYTES));
+    TT_TRY(tt__ranks_report_gather(r, TT_NUM_U8, r->my_host, r->host,
+                                   TT__HOST_BYTES));
     for (int64_t i = 0; r->rank == 0 && i < r->size; i++)
         r->host[(i + 1) * TT__HOST_BYTES - 1] = '\0';
     return TT_OK;
@@ -54,7 +55,7 @@ static tt_status open_shared(tt_ranks_report *r)
     tt_comm_wire_stats(r->options.wire, false, &stats);
     r->gathered = stats.flights;
     TT_TRY(tt_arrivals_create(r->size, &r->arrivals));
-    TT_TRY(tt__ranks_clock_open(&r->clock, r->options.wire, r->arena));
+    TT_TRY(tt__ranks_report_clock_open(&r->clock, r->options.wire, r->arena));
     return gather_hosts(r);
 }
 
@@ -181,9 +182,9 @@ static tt_arrival arrival_of(const tt_ranks_report *r, int32_t rank,
                              const double *at)
 {
     const tt_ranks_clock *c = &r->clock;
-    return (tt_arrival){tt__ranks_clock_common(c, rank, at[0]),
-                        tt__ranks_clock_common(c, rank, at[1]),
-                        tt__ranks_clock_common(c, rank, at[2])};
+    return (tt_arrival){tt__ranks_report_clock_common(c, rank, at[0]),
+                        tt__ranks_report_clock_common(c, rank, at[1]),
+                        tt__ranks_report_clock_common(c, rank, at[2])};
 }
 
 // On rank 0: sums and `n` arrivals of every rank have come.
@@ -204,7 +205,7 @@ static tt_status take_blocks(tt_ranks_report *r, int64_t n)
 static tt_status gather_all(tt_ranks_report *r, bool is_end)
 {
     int64_t n = 0;
-    TT_TRY(tt__ranks_clock_again(&r->clock, is_end));
+    TT_TRY(tt__ranks_report_clock_again(&r->clock, is_end));
     const tt_wire_event *event = pending(r, &n);
     TT_TRY(make_room(r, n));
     fill_sums(r, r->mine);
@@ -215,7 +216,8 @@ static tt_status gather_all(tt_ranks_report *r, bool is_end)
         at[2] = event[k].ended;
         r->name[k] = event[k].name;
     }
-    TT_TRY(tt__ranks_gather(r, TT_NUM_F64, r->mine, r->all, block_of(n)));
+    TT_TRY(
+        tt__ranks_report_gather(r, TT_NUM_F64, r->mine, r->all, block_of(n)));
     return r->rank == 0 ? take_blocks(r, n) : TT_OK;
 }
 

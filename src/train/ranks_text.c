@@ -25,7 +25,7 @@ static void add_seconds(tt_str *out, double seconds)
         tt_str_addf(out, "%.1f s", seconds);
 }
 
-void tt_ranks_sentence(const tt_ranks *ranks, tt_str *out)
+void tt_ranks_report_sentence(const tt_ranks *ranks, tt_str *out)
 {
     if (ranks->straggler < 0)
         return;
@@ -76,10 +76,10 @@ static void print_name(const tt_collective_row *row, tt_json *j)
     tt_json_close(j, '}');
 }
 
-void tt_ranks_print_json(const tt_ranks *ranks, tt_json *j)
+void tt_ranks_report_print_json(const tt_ranks *ranks, tt_json *j)
 {
     tt_str sentence = {0};
-    tt_ranks_sentence(ranks, &sentence);
+    tt_ranks_report_sentence(ranks, &sentence);
     tt_json_open(j, "ranks", '[');
     for (int32_t r = 0; r < ranks->n; r++)
         print_rank(&ranks->rank[r], r, j);

@@ -14,9 +14,9 @@ static bool adds_up(const tt__loading *l, tt_val v, uint64_t saved,
     const int64_t stride = 2 * l->s->all->n;
     memset(total, 0, (size_t)l->size * sizeof *total);
     for (int32_t r = 0; r < l->size; r++)
-        total[tt__part_group(l->graph, v, r)] += sum[r * stride];
+        total[tt__rank_part_group(l->graph, v, r)] += sum[r * stride];
     for (int32_t r = 0; r < l->size; r++)
-        if (tt__part_group(l->graph, v, r) == r && total[r] != saved)
+        if (tt__rank_part_group(l->graph, v, r) == r && total[r] != saved)
             return false;
     return true;
 }

@@ -22,7 +22,8 @@ tt_status tt__slices_prepare(tt__loading *l)
         const tt_val v[] = {all->v[i].val, all->v[i].work};
         for (int k = 0; k < 2; k++) {
             const int64_t n =
-                tt_is(v[k]) ? tt__part_of(l->graph, v[k], l->rank).count : 0;
+                tt_is(v[k]) ? tt__rank_part_of(l->graph, v[k], l->rank).count
+                            : 0;
             part = n > part ? n : part;
         }
         if (is_handed_out(l, &l->place[i]) && all->v[i].count > whole)
@@ -57,7 +58,7 @@ static tt_status hand_out(tt__loading *l, int64_t i)
                : tt_peers_broadcast(l->peers, t->name, l->whole, bytes);
 }
 
-static tt_status read_runs(tt__loading *l, const tt__part *part,
+static tt_status read_runs(tt__loading *l, const tt__rank_part *part,
                            const tt__slice_place *p, int64_t size)
 {
     for (int64_t i = 0; i < part->count; i += part->run)
@@ -70,12 +71,12 @@ static tt_status read_runs(tt__loading *l, const tt__part *part,
 
 // A part as the tensor has it, in `own`; what was read is added to `sum`.
 static void fetch(tt__loading *l, const tt_tensor *t, const tt__slice_place *p,
-                  const tt__part *part, uint64_t *sum)
+                  const tt__rank_part *part, uint64_t *sum)
 {
     const tt_dtype dtype = (tt_dtype)p->dtype;
     const int64_t size = tt_dtype_bytes(dtype);
     if (is_handed_out(l, p))
-        tt__part_cut(part, size, l->whole, l->raw);
+        tt__rank_part_cut(part, size, l->whole, l->raw);
     else
         tt__slices_note(l, read_runs(l, part, p, size), true);
     for (int64_t i = 0; i < part->count && p->has_sum; i += part->run)
@@ -86,12 +87,12 @@ static void fetch(tt__loading *l, const tt_tensor *t, const tt__slice_place *p,
 
 // The copy of a weight in the compute precision may be in other parts.
 static tt_status take_work(tt__loading *l, const tt_tensor *t,
-                           const tt__slice_place *p, const tt__part *own,
+                           const tt__slice_place *p, const tt__rank_part *own,
                            uint64_t sum[2])
 {
     const tt_dtype dtype = l->graph->value[t->work.id].type.dtype;
-    const tt__part part = tt__part_of(l->graph, t->work, l->rank);
-    if (!tt__part_equal(&part, own)) {
+    const tt__rank_part part = tt__rank_part_of(l->graph, t->work, l->rank);
+    if (!tt__rank_part_equal(&part, own)) {
         sum[1] = 0;
         fetch(l, t, p, &part, &sum[1]);
     }
@@ -103,7 +104,7 @@ static tt_status take(tt__loading *l, int64_t i)
 {
     const tt_tensor *t = &l->s->all->v[i];
     const tt__slice_place *p = &l->place[i];
-    const tt__part part = tt__part_of(l->graph, t->val, l->rank);
+    const tt__rank_part part = tt__rank_part_of(l->graph, t->val, l->rank);
     if (is_handed_out(l, p))
         TT_TRY(hand_out(l, i));
     fetch(l, t, p, &part, &l->sum[2 * i]);

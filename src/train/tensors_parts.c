@@ -25,11 +25,11 @@ static void find_parts(reading *r)
 {
     const tt_tensor *t = r->tensor;
     const int64_t size = tt_dtype_bytes(t->dtype);
-    const int32_t group = tt__part_group(r->graph, t->val, r->like);
+    const int32_t group = tt__rank_part_group(r->graph, t->val, r->like);
     r->is_in_order = true;
     for (int32_t k = 0; k < t->peers->size; k++) {
-        const tt__part p = tt__part_of(r->graph, t->val, k);
-        const bool is_one = tt__part_group(r->graph, t->val, k) == group;
+        const tt__rank_part p = tt__rank_part_of(r->graph, t->val, k);
+        const bool is_one = tt__rank_part_group(r->graph, t->val, k) == group;
         r->bound[k + 1] = r->bound[k] + (is_one ? p.count * size : 0);
         if (is_one && p.count > 0)
             r->is_in_order =
@@ -59,10 +59,10 @@ static void join(const reading *r, const char *parts, char *data)
 {
     const tt_tensor *t = r->tensor;
     for (int32_t k = 0; k < t->peers->size; k++) {
-        const tt__part p = tt__part_of(r->graph, t->val, k);
+        const tt__rank_part p = tt__rank_part_of(r->graph, t->val, k);
         if (r->bound[k + 1] > r->bound[k])
-            tt__part_spread(&p, tt_dtype_bytes(t->dtype), parts + r->bound[k],
-                            data);
+            tt__rank_part_spread(&p, tt_dtype_bytes(t->dtype),
+                                 parts + r->bound[k], data);
     }
 }
 
@@ -71,8 +71,8 @@ static tt_status read_parts(tt_exec *exec, reading *r, char *data)
 {
     const tt_tensor *t = r->tensor;
     const bool is_wanted = r->is_for_all || tt_peers_is_first(t->peers);
-    const tt__part own =
-        tt__part_of(r->graph, t->val, tt_exec_plan(exec)->rank);
+    const tt__rank_part own =
+        tt__rank_part_of(r->graph, t->val, tt_exec_plan(exec)->rank);
     char *mine =
         tt_alloc_aligned(own.count * tt_dtype_bytes(t->dtype) + 64, 64);
     char *parts = NULL;
@@ -125,13 +125,13 @@ static tt_status write_value(tt_exec *exec, const tt_tensor *t, tt_val v,
 {
     const tt_plan *plan = tt_exec_plan(exec);
     const int64_t size = tt_dtype_bytes(plan->graph->value[v.id].type.dtype);
-    const tt__part p = tt__part_of(plan->graph, v, plan->rank);
+    const tt__rank_part p = tt__rank_part_of(plan->graph, v, plan->rank);
     if (p.count == t->count)
         return tt_exec_write(exec, v, data);
     char *mine = tt_alloc_aligned(p.count * size + 64, 64);
     if (mine == NULL)
         return fail_memory(t);
-    tt__part_cut(&p, size, data, mine);
+    tt__rank_part_cut(&p, size, data, mine);
     const tt_status status = tt_exec_write(exec, v, mine);
     tt_free_aligned(mine);
     return status;

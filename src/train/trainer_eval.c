@@ -48,7 +48,8 @@ tt_status tt__trainer_evaluate(tt_trainer *t)
     const volatile sig_atomic_t *stop = t->request->stop;
     tt_score score;
     bool is_stopped = false;
-    TT_TRY(tt_infer_sync(tt_evaluator_infer(t->evaluator), t->job, use_ema));
+    TT_TRY(
+        tt_inference_sync(tt_evaluator_infer(t->evaluator), t->job, use_ema));
     TT_TRY(tt_evaluator_run(t->evaluator, stop, &score, &is_stopped));
     if (is_stopped) {
         t->is_stopped = t->is_broken_off = true;

@@ -44,7 +44,7 @@ static tt_status write_ranks(const tt_trainer *t)
     tt_str text = {0};
     tt_json json = {.out = &text};
     tt_json_open(&json, NULL, '{');
-    tt_ranks_print_json(t->ranks, &json);
+    tt_ranks_report_print_json(t->ranks, &json);
     tt_json_close(&json, '}');
     tt_str_add(&text, "\n");
     tt_status status = tt_str_status(&text);

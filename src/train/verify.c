@@ -58,7 +58,7 @@ static int64_t steps_of(const tt_verify_request *request)
 
 static bool holds(const tt_graph *g, tt_val v, int32_t rank, int64_t at)
 {
-    const tt__part p = tt__part_of(g, v, rank);
+    const tt__rank_part p = tt__rank_part_of(g, v, rank);
     for (int64_t i = 0; i < p.count; i++)
         if (tt_local_to_global(&p.local, i) == at)
             return true;
@@ -68,9 +68,9 @@ static bool holds(const tt_graph *g, tt_val v, int32_t rank, int64_t at)
 // The rank that holds global element `at` of the copy that `like` holds a part of.
 static int32_t holder(const tt_graph *g, tt_val v, int32_t like, int64_t at)
 {
-    const int32_t group = tt__part_group(g, v, like);
+    const int32_t group = tt__rank_part_group(g, v, like);
     for (int32_t r = tt_mesh_ranks(&g->mesh) - 1; r > 0; r--)
-        if (tt__part_group(g, v, r) == group && holds(g, v, r, at))
+        if (tt__rank_part_group(g, v, r) == group && holds(g, v, r, at))
             return r;
     return 0;
 }
@@ -102,7 +102,7 @@ static tt_val newest(const tt_graph *g, tt_val v)
 static bool has_copies(const tt_graph *g, tt_val v)
 {
     for (int32_t r = 1; r < tt_mesh_ranks(&g->mesh); r++)
-        if (tt__part_group(g, v, r) != tt__part_group(g, v, 0))
+        if (tt__rank_part_group(g, v, r) != tt__rank_part_group(g, v, 0))
             return true;
     return false;
 }

@@ -24,8 +24,8 @@ static tt_status sum_own(tt_job *job, const tt__taken *t, char *raw,
     for (int64_t i = 0; i < t->n; i++) {
         const tt_tensor *tensor = &t->tensor[i];
         const int64_t size = tt_dtype_bytes(tensor->dtype);
-        const tt__part p =
-            tt__part_of(job->graph, tensor->val, job->peers.rank);
+        const tt__rank_part p =
+            tt__rank_part_of(job->graph, tensor->val, job->peers.rank);
         TT_TRY(tt_exec_read(job->exec, tensor->val, raw));
         for (int64_t k = 0; k < p.count; k += p.run)
             sum[i] += tt_checksum(raw + k * size, p.run, size,
@@ -42,7 +42,7 @@ static void sum_copies(const tt_job *job, const tt__taken *t, int64_t i,
     const tt_val v = t->tensor[i].val;
     memset(total, 0, (size_t)job->peers.size * sizeof *total);
     for (int32_t r = 0; r < job->peers.size; r++)
-        total[tt__part_group(job->graph, v, r)] += all[r * t->n + i];
+        total[tt__rank_part_group(job->graph, v, r)] += all[r * t->n + i];
 }
 
 static tt_status add_copy(tt_job *job, tt_arena *arena, tt__taken *t, int64_t i,
@@ -75,7 +75,8 @@ static tt_status add_copies(tt_job *job, tt_arena *arena, tt__taken *t,
             continue;
         sum_copies(job, t, i, all, total);
         for (int32_t r = 1; r < ranks; r++)
-            if (tt__part_group(job->graph, v, r) == r && total[r] != total[0])
+            if (tt__rank_part_group(job->graph, v, r) == r &&
+                total[r] != total[0])
                 TT_TRY(add_copy(job, arena, t, i, r));
     }
     return TT_OK;

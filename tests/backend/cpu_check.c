@@ -141,9 +141,9 @@ static void block_inputs(bench *b, const cpu_case *c)
         if ((c->blocked_in >> i & 1) == 0)
             continue;
         const tt_operand dense = b->in[i];
-        const tt__tensor t = tt__tensor_any(&dense);
-        CHECK_OK(tt__layout_of_blocks(tt__cpu_dnnl(b->backend), &t, c->block,
-                                      &b->in[i].layout));
+        const tt__dnnl_tensor t = tt__dnnl_tensor_any(&dense);
+        CHECK_OK(tt__dnnl_layout_of_blocks(tt__cpu_dnnl(b->backend), &t,
+                                           c->block, &b->in[i].layout));
         b->in_data[i] = convert(b, b->in_data[i], &dense, &b->in[i]);
     }
 }

@@ -19,21 +19,23 @@ TEST(cpu_has_the_same_types_on_every_processor)
 TEST(cpu_layouts_know_their_channel_block)
 {
     tt__dnnl *dnnl = NULL;
-    const tt__tensor t = {.dtype = TT_F32, .ndim = 4, .dims = {2, 32, 5, 7}};
+    const tt__dnnl_tensor t = {
+        .dtype = TT_F32, .ndim = 4, .dims = {2, 32, 5, 7}};
     const int64_t blocks[] = {16, 8, 32};
     int32_t layout[3];
     CHECK_OK(tt__dnnl_create(1, &dnnl));
-    CHECK(tt__layout_channel_block(dnnl, 0) == 1);
+    CHECK(tt__dnnl_layout_channel_block(dnnl, 0) == 1);
     for (int i = 0; i < 3; i++)
-        CHECK_OK(tt__layout_of_blocks(dnnl, &t, blocks[i], &layout[i]));
+        CHECK_OK(tt__dnnl_layout_of_blocks(dnnl, &t, blocks[i], &layout[i]));
     for (int i = 0; i < 3; i++) {
-        CHECK(tt__layout_channel_block(dnnl, layout[i]) == blocks[i]);
-        CHECK(tt__layout_bytes(dnnl, layout[i]) == (int64_t)2 * 32 * 5 * 7 * 4);
+        CHECK(tt__dnnl_layout_channel_block(dnnl, layout[i]) == blocks[i]);
+        CHECK(tt__dnnl_layout_bytes(dnnl, layout[i]) ==
+              (int64_t)2 * 32 * 5 * 7 * 4);
     }
     for (int ndim = 2; ndim <= 6; ndim += 4) { // no images
-        const tt__tensor other = {
+        const tt__dnnl_tensor other = {
             .dtype = TT_F32, .ndim = ndim, .dims = {2, 32, 5, 7, 3, 3}};
-        CHECK_OK(tt__layout_of_blocks(dnnl, &other, 16, &layout[0]));
+        CHECK_OK(tt__dnnl_layout_of_blocks(dnnl, &other, 16, &layout[0]));
         CHECK(layout[0] == 0);
     }
     tt__dnnl_destroy(dnnl);

@@ -432,14 +432,15 @@ TEST(cpu_layouts_are_cut_where_no_block_is)
     const int32_t blocked = layout_of(dnnl, dnnl_OIhw16i16o);
     const int32_t doubled = layout_of(dnnl, dnnl_OIhw4i16o4i);
     const int32_t turned = layout_of(dnnl, dnnl_hwio);
-    CHECK(tt__layout_part(dnnl, blocked, 32) > 0);
-    CHECK(tt__layout_part(dnnl, blocked, 24) == 0);
-    CHECK(tt__layout_part(dnnl, doubled, 48) > 0);
-    CHECK(tt__layout_part(dnnl, doubled, 8) == 0);
-    CHECK(tt__layout_part(dnnl, turned, 32) == 0);
-    const int32_t half = tt__layout_part(dnnl, blocked, 32);
-    CHECK(tt__layout_dim(dnnl, half, 0) == 32);
-    CHECK(2 * tt__layout_bytes(dnnl, half) == tt__layout_bytes(dnnl, blocked));
+    CHECK(tt__dnnl_layout_part(dnnl, blocked, 32) > 0);
+    CHECK(tt__dnnl_layout_part(dnnl, blocked, 24) == 0);
+    CHECK(tt__dnnl_layout_part(dnnl, doubled, 48) > 0);
+    CHECK(tt__dnnl_layout_part(dnnl, doubled, 8) == 0);
+    CHECK(tt__dnnl_layout_part(dnnl, turned, 32) == 0);
+    const int32_t half = tt__dnnl_layout_part(dnnl, blocked, 32);
+    CHECK(tt__dnnl_layout_dim(dnnl, half, 0) == 32);
+    CHECK(2 * tt__dnnl_layout_bytes(dnnl, half) ==
+          tt__dnnl_layout_bytes(dnnl, blocked));
     tt__dnnl_destroy(dnnl);
 }
 
@@ -453,8 +454,8 @@ TEST(cpu_layouts_of_other_orders_have_other_hashes)
     tt__dnnl *dnnl = NULL;
     CHECK_OK(tt__dnnl_create(1, &dnnl));
     for (int i = 0; i < N; i++) {
-        hash[i] = tt__layout_hash(dnnl, layout_of(dnnl, tags[i]));
-        CHECK(hash[i] == tt__layout_hash(dnnl, layout_of(dnnl, tags[i])));
+        hash[i] = tt__dnnl_layout_hash(dnnl, layout_of(dnnl, tags[i]));
+        CHECK(hash[i] == tt__dnnl_layout_hash(dnnl, layout_of(dnnl, tags[i])));
         for (int k = 0; k < i; k++)
             CHECK(hash[i] != hash[k]);
     }

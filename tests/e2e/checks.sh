@@ -27,7 +27,7 @@ passes() {
 printf 'int tt_zero(void);\n' >src/base/zero.h
 printf '#include "base/zero.h"\nconst tt_op_def tt_op_gelu = {0};\n' >src/ops/gelu.c
 printf 'TT_OP(gelu)\n' >src/ops/list.h
-for name in layers lists size banned; do
+for name in layers lists size banned names; do
     passes "$name"
 done
 
@@ -67,3 +67,28 @@ for call in 'free(p)' 'malloc(1)' 'printf("")' 'exit(1)' 'strcpy(a, b)' \
     printf 'void f(void)\n{\n    %s;\n}\n' "$call" >src/base/f.c
     finds banned "src/base/f.c:3: "
 done
+
+rm -f src/base/f.c
+passes names
+printf 'typedef struct tt_event {\n    int a;\n} tt_event;\n' >src/base/event.h
+printf 'typedef struct tt_event tt_event;\nvoid f(struct tt_event *);\n' >src/ops/event.h
+passes names # the second only announces it
+printf 'typedef struct {\n    struct {\n        int a;\n    } b;\n} tt_event;\n' >src/ops/event.h
+finds names 'tt_event is a type of src/base/event.h and src/ops/event.h'
+printf 'typedef int tt_event;\n' >src/ops/event.h
+finds names 'tt_event is a type of'
+printf 'typedef void (*tt_event)(int);\n' >src/ops/event.h
+finds names 'tt_event is a type of'
+rm src/ops/event.h
+printf 'int tt_job_a(void);\nint tt_job_b(void);\n' >src/base/event.h
+printf 'int tt__job_c(void);\n// int tt_job_d(void);\n' >src/ops/event.h
+passes names # one function is no second object
+printf 'int tt__job_c(void);\nstatic inline int tt_job_d(void)\n{\n    return 0;\n}\n' \
+    >src/ops/event.h
+finds names 'tt_job_ is a prefix of base/ (tt_job_a, tt_job_b) and of ops/'
+{
+    printf 'typedef struct tt_job_list tt_job_list;\nstruct tt_job_list {\n    int n;\n};\n'
+    printf 'int tt_job_list_a(void);\nint tt_job_list_b(void);\n'
+} >src/ops/event.h
+passes names # they belong to a type of their own
+rm src/base/event.h src/ops/event.h

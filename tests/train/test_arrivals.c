@@ -47,7 +47,7 @@ TEST(arrivals_name_the_straggler)
     CHECK(strcmp(ranks.name[0].name, "bucket 0") == 0 && ranks.name[0].n == 2);
     CHECK(is_near(ranks.name[0].spread, 0.007));
     CHECK(ranks.name[1].straggler == 2 && ranks.name[1].n_last == 1);
-    tt_ranks_sentence(&ranks, &text);
+    tt_ranks_report_sentence(&ranks, &text);
     CHECK_MSG(strcmp(tt_str_text(&text),
                      "rank 2 (c) came last in 67% of 3 collectives, on "
                      "average 3 ms after the first") == 0,
@@ -68,10 +68,10 @@ TEST(arrivals_at_nothing_blame_nobody)
     tt_json json = {.out = &text};
     CHECK_OK(tt_arrivals_create(2, &a));
     CHECK_OK(tt_arrivals_sum(a, arena, row, &ranks));
-    tt_ranks_sentence(&ranks, &text);
+    tt_ranks_report_sentence(&ranks, &text);
     CHECK(ranks.straggler == -1 && ranks.spread == 0 && text.n == 0);
     tt_json_open(&json, NULL, '{');
-    tt_ranks_print_json(&ranks, &json);
+    tt_ranks_report_print_json(&ranks, &json);
     tt_json_close(&json, '}');
     CHECK(strstr(tt_str_text(&text), "null") == NULL);
     tt_str_fini(&text);

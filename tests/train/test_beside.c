@@ -174,13 +174,13 @@ TEST(no_rank_has_all_logits_where_the_vocabulary_is_split)
     };
     for (int i = 0; i < 4; i++) {
         made m = plan_of(&wordy, more[i]);
-        tt_infer *infer = NULL;
+        tt_inference *infer = NULL;
         check_logits(m.job->plan);
-        CHECK_OK(tt_infer_open(
-            m.job, &(tt_infer_options){.on_ranks = true, .plan_only = true},
+        CHECK_OK(tt_inference_open(
+            m.job, &(tt_inference_options){.on_ranks = true, .plan_only = true},
             &infer));
         check_logits(infer->plan);
-        tt_infer_close(infer);
+        tt_inference_close(infer);
         close_job(&m);
     }
 }

@@ -13,17 +13,19 @@
 #include <string.h>
 #include <unistd.h>
 
-static tt_infer *open_infer(tt_job *job, const tt_infer_options *options)
+static tt_inference *open_infer(tt_job *job,
+                                const tt_inference_options *options)
 {
-    tt_infer *infer = NULL;
-    CHECK_OK(tt_infer_open(job, options, &infer));
+    tt_inference *infer = NULL;
+    CHECK_OK(tt_inference_open(job, options, &infer));
     return infer;
 }
 
-static tt_infer_result look(tt_infer *infer, const void *x, const void *y)
+static tt_inference_result look(tt_inference *infer, const void *x,
+                                const void *y)
 {
-    tt_infer_result r;
-    CHECK_OK(tt_infer_batch(infer, x, y, &r));
+    tt_inference_result r;
+    CHECK_OK(tt_inference_batch(infer, x, y, &r));
     return r;
 }
 
@@ -32,12 +34,12 @@ static void equals_training(const char *name, const char *const *more,
                             double tolerance)
 {
     made m = start_job(family_named(name), more, false);
-    tt_infer *infer = open_infer(m.job, &(tt_infer_options){0});
+    tt_inference *infer = open_infer(m.job, &(tt_inference_options){0});
     step_job(&m);
-    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    CHECK_OK(tt_inference_sync(infer, m.job, false));
     CHECK_OK(tt_job_feed_random(NULL, m.job, 0, infer->x, infer->y));
-    const tt_infer_result r = look(infer, infer->x, infer->y);
-    const tt_infer_result again = look(infer, infer->x, infer->y);
+    const tt_inference_result r = look(infer, infer->x, infer->y);
+    const tt_inference_result again = look(infer, infer->x, infer->y);
     CHECK(memcmp(&r, &again, sizeof r) == 0);
     const tt_step_result t = step_job(&m);
     CHECK(r.count == t.count && r.correct == t.correct);
@@ -45,7 +47,7 @@ static void equals_training(const char *name, const char *const *more,
     CHECK(infer->plan->bytes_by_use[TT_USE_OPTIM] == 0);
     CHECK(infer->plan->bytes_by_use[TT_USE_GRAD] == 0);
     CHECK(infer->plan->peak_bytes < m.job->plan->peak_bytes);
-    tt_infer_close(infer);
+    tt_inference_close(infer);
     close_job(&m);
 }
 
@@ -70,15 +72,15 @@ TEST(infer_holds_each_weight_once)
     static const char *const fp32[] = {NULL};
     made a = make_job(family_named("gpt"), bf16);
     made b = make_job(family_named("gpt"), fp32);
-    tt_infer *x = open_infer(a.job, &(tt_infer_options){0});
-    tt_infer *y = open_infer(b.job, &(tt_infer_options){0});
+    tt_inference *x = open_infer(a.job, &(tt_inference_options){0});
+    tt_inference *y = open_infer(b.job, &(tt_inference_options){0});
     const int64_t low = x->plan->bytes_by_use[TT_USE_PARAM];
     const int64_t full = y->plan->bytes_by_use[TT_USE_PARAM];
     if (a.job->options.precision == TT_PRECISION_BF16)
         CHECK_MSG(low < full * 6 / 10, "%lld of %lld", (long long)low,
                   (long long)full);
-    tt_infer_close(x);
-    tt_infer_close(y);
+    tt_inference_close(x);
+    tt_inference_close(y);
     close_job(&a);
     close_job(&b);
 }
@@ -90,14 +92,14 @@ TEST(infer_drops_nothing)
     static const char *const much[] = {"model.dropout=0.5", NULL};
     made a = start_job(family_named("gpt"), none, false);
     made b = start_job(family_named("gpt"), much, false);
-    tt_infer *x = open_infer(a.job, &(tt_infer_options){0});
-    tt_infer *y = open_infer(b.job, &(tt_infer_options){0});
-    CHECK_OK(tt_infer_sync(x, a.job, false));
-    CHECK_OK(tt_infer_sync(y, b.job, false));
+    tt_inference *x = open_infer(a.job, &(tt_inference_options){0});
+    tt_inference *y = open_infer(b.job, &(tt_inference_options){0});
+    CHECK_OK(tt_inference_sync(x, a.job, false));
+    CHECK_OK(tt_inference_sync(y, b.job, false));
     CHECK_OK(tt_job_feed_random(NULL, a.job, 0, x->x, x->y));
     CHECK(look(x, x->x, x->y).loss == look(y, x->x, x->y).loss);
-    tt_infer_close(x);
-    tt_infer_close(y);
+    tt_inference_close(x);
+    tt_inference_close(y);
     close_job(&a);
     close_job(&b);
 }
@@ -116,25 +118,25 @@ TEST(infer_uses_running_statistics)
 {
     made m =
         start_job(family_named("resnet"), (const char *const[]){NULL}, false);
-    tt_infer *infer = open_infer(m.job, &(tt_infer_options){0});
-    tt_infer *one = open_infer(m.job, &(tt_infer_options){.batch = 1});
+    tt_inference *infer = open_infer(m.job, &(tt_inference_options){0});
+    tt_inference *one = open_infer(m.job, &(tt_inference_options){.batch = 1});
     step_job(&m);
-    CHECK_OK(tt_infer_sync(infer, m.job, false));
-    CHECK_OK(tt_infer_sync(one, m.job, false));
+    CHECK_OK(tt_inference_sync(infer, m.job, false));
+    CHECK_OK(tt_inference_sync(one, m.job, false));
     CHECK_OK(tt_job_feed_random(NULL, m.job, 0, infer->x, infer->y));
-    const tt_infer_result both = look(infer, infer->x, infer->y);
+    const tt_inference_result both = look(infer, infer->x, infer->y);
     // With statistics of the batch, samples would not stand for themselves.
-    const tt_infer_result first = look(one, infer->x, infer->y);
-    const tt_infer_result second =
+    const tt_inference_result first = look(one, infer->x, infer->y);
+    const tt_inference_result second =
         look(one, (const float *)infer->x + 3 * 32 * 32,
              (const int32_t *)infer->y + 1);
     CHECK_CLOSE(first.loss + second.loss, both.loss, 1e-4);
     CHECK(first.count == 1 && both.count == 2);
     set_buffer(&m, "bn1.running_mean", 3);
-    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    CHECK_OK(tt_inference_sync(infer, m.job, false));
     CHECK(look(infer, infer->x, infer->y).loss != both.loss);
-    tt_infer_close(infer);
-    tt_infer_close(one);
+    tt_inference_close(infer);
+    tt_inference_close(one);
     close_job(&m);
 }
 
@@ -142,19 +144,19 @@ TEST(infer_takes_averages)
 {
     static const char *const more[] = {"train.ema=0.999", NULL};
     made m = start_job(family_named("gpt"), more, false);
-    tt_infer *infer = open_infer(m.job, &(tt_infer_options){0});
-    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    tt_inference *infer = open_infer(m.job, &(tt_inference_options){0});
+    CHECK_OK(tt_inference_sync(infer, m.job, false));
     CHECK_OK(tt_job_feed_random(NULL, m.job, 0, infer->x, infer->y));
     const double before = look(infer, infer->x, infer->y).loss;
     m.job->lr = 0.1;
     step_job(&m);
-    CHECK_OK(tt_infer_sync(infer, m.job, true));
+    CHECK_OK(tt_inference_sync(infer, m.job, true));
     const double averaged = look(infer, infer->x, infer->y).loss;
-    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    CHECK_OK(tt_inference_sync(infer, m.job, false));
     const double after = look(infer, infer->x, infer->y).loss;
     CHECK(averaged != before);
     CHECK(fabs(averaged - before) < 0.1 * fabs(after - before));
-    tt_infer_close(infer);
+    tt_inference_close(infer);
     close_job(&m);
 }
 
@@ -162,16 +164,16 @@ TEST(infer_takes_averages)
 static void logits_explain(const char *const *more, double tolerance)
 {
     made m = start_job(family_named("mlp"), more, false);
-    tt_infer *infer = open_infer(
-        m.job, &(tt_infer_options){.batch = 3, .wants_logits = true});
+    tt_inference *infer = open_infer(
+        m.job, &(tt_inference_options){.batch = 3, .wants_logits = true});
     CHECK(infer->io.batch == 3 && infer->classes == m.job->classes);
-    CHECK_OK(tt_infer_sync(infer, m.job, false));
+    CHECK_OK(tt_inference_sync(infer, m.job, false));
     CHECK_OK(tt_job_feed_random(NULL, m.job, 0, m.job->x, m.job->y));
     const int32_t label[3] = {0, -1, 1};
-    const tt_infer_result r = look(infer, m.job->x, label);
+    const tt_inference_result r = look(infer, m.job->x, label);
     float logits[3 * 64];
     CHECK(infer->classes <= 64);
-    CHECK_OK(tt_infer_logits(infer, logits));
+    CHECK_OK(tt_inference_logits(infer, logits));
     double loss = 0;
     for (int s = 0; s < 3; s += 2) {
         const float *row = logits + s * infer->classes;
@@ -184,10 +186,10 @@ static void logits_explain(const char *const *more, double tolerance)
     CHECK_CLOSE(r.loss, loss, tolerance);
     CHECK(look(infer, m.job->x, NULL).count == 0);
     float again[3 * 64];
-    CHECK_OK(tt_infer_logits(infer, again));
+    CHECK_OK(tt_inference_logits(infer, again));
     CHECK(memcmp(logits, again, sizeof(float) * 3 * (size_t)infer->classes) ==
           0);
-    tt_infer_close(infer);
+    tt_inference_close(infer);
     close_job(&m);
 }
 
@@ -210,20 +212,21 @@ TEST(infer_loads_without_a_training_state)
     step_job(&m);
     CHECK_OK(tt_snapshot_take(m.job->exec, &m.job->tensors, m.arena, &s));
     CHECK_OK(tt_safetensors_write(path, s.model, s.n_model, NULL, 0));
-    tt_infer *x = open_infer(m.job, &(tt_infer_options){0});
-    tt_infer *y = open_infer(bare.job, &(tt_infer_options){0});
-    CHECK(tt_infer_sync(y, bare.job, false) == TT_ERR_STATE);
-    CHECK_OK(tt_infer_sync(x, m.job, false));
-    CHECK_OK(tt_infer_load(y, path, &(tt_weights_options){0}, NULL));
+    tt_inference *x = open_infer(m.job, &(tt_inference_options){0});
+    tt_inference *y = open_infer(bare.job, &(tt_inference_options){0});
+    CHECK(tt_inference_sync(y, bare.job, false) == TT_ERR_STATE);
+    CHECK_OK(tt_inference_sync(x, m.job, false));
+    CHECK_OK(tt_inference_load(y, path, &(tt_weights_options){0}, NULL));
     CHECK_OK(tt_job_feed_random(NULL, m.job, 0, x->x, x->y));
     CHECK(look(x, x->x, x->y).loss == look(y, x->x, x->y).loss);
     // All of it must be there.
     CHECK_OK(tt_safetensors_write(path, s.model, s.n_model - 1, NULL, 0));
-    CHECK(tt_infer_load(y, path, &(tt_weights_options){0}, NULL) == TT_ERR_ARG);
+    CHECK(tt_inference_load(y, path, &(tt_weights_options){0}, NULL) ==
+          TT_ERR_ARG);
     CHECK(strstr(tt_error_message(), "does not fit the model") != NULL);
     tt_snapshot_free(&s);
-    tt_infer_close(x);
-    tt_infer_close(y);
+    tt_inference_close(x);
+    tt_inference_close(y);
     close_job(&m);
     close_job(&bare);
     unlink(path);
@@ -289,12 +292,12 @@ TEST(infer_equals_pytorch_on_gpt2_tiny)
     if (access(SHARED "reference/gpt2-tiny.safetensors", R_OK) != 0)
         SKIP("no " SHARED);
     made m = make_job(&gpt2, (const char *const[]){NULL});
-    tt_infer *infer =
-        open_infer(m.job, &(tt_infer_options){.wants_logits = true});
+    tt_inference *infer =
+        open_infer(m.job, &(tt_inference_options){.wants_logits = true});
     tt_safetensors *file = NULL;
     tt_str notes = {0};
-    CHECK_OK(tt_infer_load(infer, SHARED "reference/gpt2-tiny.safetensors",
-                           &(tt_weights_options){0}, &notes));
+    CHECK_OK(tt_inference_load(infer, SHARED "reference/gpt2-tiny.safetensors",
+                               &(tt_weights_options){0}, &notes));
     CHECK(notes.n == 0);
     CHECK_OK(tt_safetensors_open(
         SHARED "reference/gpt2-tiny-expected.safetensors", &file));
@@ -302,18 +305,18 @@ TEST(infer_equals_pytorch_on_gpt2_tiny)
                       infer->x, 32);
     tt_tensor_convert(TT_I64, tensor_of(file, "targets")->data, TT_I32,
                       infer->y, 32);
-    const tt_infer_result r = look(infer, infer->x, infer->y);
+    const tt_inference_result r = look(infer, infer->x, infer->y);
     CHECK_CLOSE(r.loss / r.count, 5.304470539093018, 1e-6);
     float *logits = tt_alloc(32 * 96 * (int64_t)sizeof *logits);
     float *wanted = tt_alloc(32 * 96 * (int64_t)sizeof *wanted);
     memcpy(wanted, tensor_of(file, "logits")->data, 32 * 96 * sizeof *wanted);
-    CHECK_OK(tt_infer_logits(infer, logits));
+    CHECK_OK(tt_inference_logits(infer, logits));
     for (int i = 0; i < 32 * 96; i++)
         CHECK_CLOSE(logits[i], wanted[i], 1e-5);
     tt_free(logits);
     tt_free(wanted);
     tt_safetensors_close(file);
-    tt_infer_close(infer);
+    tt_inference_close(infer);
     close_job(&m);
 }
 
@@ -329,15 +332,15 @@ TEST(infer_loads_a_llama_of_others)
         0)
         SKIP("no " SHARED);
     made m = make_job(&llama, (const char *const[]){NULL});
-    tt_infer *infer = open_infer(m.job, &(tt_infer_options){0});
-    CHECK_OK(tt_infer_load(infer,
-                           SHARED "safetensors-sample/llama-2m-model"
-                                  ".safetensors",
-                           &(tt_weights_options){0}, NULL));
+    tt_inference *infer = open_infer(m.job, &(tt_inference_options){0});
+    CHECK_OK(tt_inference_load(infer,
+                               SHARED "safetensors-sample/llama-2m-model"
+                                      ".safetensors",
+                               &(tt_weights_options){0}, NULL));
     static const int32_t ids[9] = {1, 5, 9, 30, 7, 2, 8, 4, 6};
-    const tt_infer_result r = look(infer, ids, ids + 1);
+    const tt_inference_result r = look(infer, ids, ids + 1);
     CHECK(r.count == 8 && r.loss > 0 && isfinite(r.loss));
-    tt_infer_close(infer);
+    tt_inference_close(infer);
     close_job(&m);
 }
 
@@ -346,8 +349,8 @@ TEST(infer_loads_a_llama_of_others)
 // Everything that may run out of memory between two steps.
 static tt_status use_all(made *m, const char *path)
 {
-    tt_infer *infer = NULL;
-    tt_infer_result r;
+    tt_inference *infer = NULL;
+    tt_inference_result r;
     tt_snapshot s = {0};
     tt_arena *arena = tt_arena_create();
     tt_safetensors *file = NULL;
@@ -364,15 +367,15 @@ static tt_status use_all(made *m, const char *path)
             m->job->exec, &model, &(tt_restore){.model = file, .name = "file"},
             &(tt_slices_result){0});
     if (status == TT_OK)
-        status = tt_infer_open(
-            m->job, &(tt_infer_options){.wants_logits = true}, &infer);
+        status = tt_inference_open(
+            m->job, &(tt_inference_options){.wants_logits = true}, &infer);
     if (status == TT_OK)
-        status = tt_infer_sync(infer, m->job, false);
+        status = tt_inference_sync(infer, m->job, false);
     if (status == TT_OK)
-        status = tt_infer_load(infer, path, &(tt_weights_options){0}, NULL);
+        status = tt_inference_load(infer, path, &(tt_weights_options){0}, NULL);
     if (status == TT_OK)
-        status = tt_infer_batch(infer, infer->x, infer->y, &r);
-    tt_infer_close(infer);
+        status = tt_inference_batch(infer, infer->x, infer->y, &r);
+    tt_inference_close(infer);
     tt_safetensors_close(file);
     tt_snapshot_free(&s);
     tt_arena_destroy(arena);

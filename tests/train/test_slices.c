@@ -53,12 +53,12 @@ static int64_t needed(const tt_job *job, const tt_checkpoint *c)
                     tt_safetensors_header_bytes(c->optim);
     for (int64_t i = 0; i < job->tensors.n; i++) {
         const tt_tensor *t = &job->tensors.v[i];
-        const tt__part own = tt__part_of(g, t->val, rank);
+        const tt__rank_part own = tt__rank_part_of(g, t->val, rank);
         bytes += own.count * tt_dtype_bytes(t->dtype);
         if (!tt_is(t->work))
             continue;
-        const tt__part work = tt__part_of(g, t->work, rank);
-        if (!tt__part_equal(&own, &work))
+        const tt__rank_part work = tt__rank_part_of(g, t->work, rank);
+        if (!tt__rank_part_equal(&own, &work))
             bytes += work.count * tt_dtype_bytes(t->dtype);
     }
     return bytes;

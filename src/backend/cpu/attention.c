@@ -20,8 +20,7 @@ typedef struct state {
     int64_t first_kv;            // key-value head of the first query head
 } state;
 
-bool tt__attention_map_heads(const tt_site *site, int64_t *first_out,
-                             int64_t *n_out)
+bool tt__heads_map(const tt_site *site, int64_t *first_out, int64_t *n_out)
 {
     const tt_local *q = &site->in[Q].local, *k = &site->in[K].local;
     const int64_t heads = tt_shape_dim(&q->shape, HEADS);
@@ -54,7 +53,7 @@ static bool can(const tt_backend *backend, const tt_site *site)
            tt_operand_dim(&site->in[Q], HEAD) <= TT__ATTENTION_MAX_HEAD &&
            tt__are_runs(&site->in[Q].local, SEQ, &r) &&
            tt__are_runs(&site->in[K].local, SEQ, &r) &&
-           tt__attention_map_heads(site, &first, &n);
+           tt__heads_map(site, &first, &n);
 }
 
 static bool can_grad(const tt_backend *backend, const tt_site *site)
@@ -66,17 +65,17 @@ static bool can_grad(const tt_backend *backend, const tt_site *site)
            tt_operand_dim(&site->in[Q], HEAD) <= TT__ATTENTION_MAX_HEAD &&
            tt__are_runs(&site->in[Q].local, SEQ, &r) &&
            tt__are_runs(&site->in[K].local, SEQ, &r) &&
-           tt__attention_map_heads(site, &first, &n);
+           tt__heads_map(site, &first, &n);
 }
 
-void tt__attention_fit(tt_operand *o)
+void tt__heads_fit(tt_operand *o)
 {
     if (o->local.shape.ndim == 4 && o->stride[HEAD] != 1)
         tt_operand_set_dense(o);
 }
 
-tt_simd_heads tt__attention_heads(const tt_operand *o, const void *base,
-                                  int64_t first)
+tt_simd_heads tt__heads_cut(const tt_operand *o, const void *base,
+                            int64_t first)
 {
     const char *data = (const char *)base +
                        first * o->stride[HEADS] * tt_dtype_bytes(o->dtype);
@@ -106,7 +105,7 @@ static state *make_state(const tt_backend *backend, const tt_site *site)
         .head_dim = tt_operand_dim(q, HEAD),
         .threads = backend->options.n_threads,
     };
-    (void)tt__attention_map_heads(site, &s->first_kv, &s->args.kv_heads);
+    (void)tt__heads_map(site, &s->first_kv, &s->args.kv_heads);
     (void)tt__are_runs(&q->local, SEQ, &rq);
     (void)tt__are_runs(&k->local, SEQ, &rk);
     s->args.q_offset = rq.first;
@@ -122,9 +121,9 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
     for (int i = 0; i < site->n_in; i++)
-        tt__attention_fit(&site->in[i]);
+        tt__heads_fit(&site->in[i]);
     for (int i = 0; i < site->n_out; i++)
-        tt__attention_fit(&site->out[i]);
+        tt__heads_fit(&site->out[i]);
     state *s = make_state(backend, site);
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "attention: no memory for a kernel");
@@ -140,9 +139,9 @@ static tt_simd_attention_args bind(const state *s, const tt_site *site,
                                    const tt_args *args)
 {
     tt_simd_attention_args a = s->args;
-    a.q = tt__attention_heads(&site->in[Q], args->in[Q], 0);
-    a.k = tt__attention_heads(&site->in[K], args->in[K], s->first_kv);
-    a.v = tt__attention_heads(&site->in[V], args->in[V], s->first_kv);
+    a.q = tt__heads_cut(&site->in[Q], args->in[Q], 0);
+    a.k = tt__heads_cut(&site->in[K], args->in[K], s->first_kv);
+    a.v = tt__heads_cut(&site->in[V], args->in[V], s->first_kv);
     a.scratch = args->scratch;
     return a;
 }
@@ -151,7 +150,7 @@ static tt_status run(void *kernel_state, const tt_site *site,
                      const tt_args *args)
 {
     tt_simd_attention_args a = bind(kernel_state, site, args);
-    a.o = tt__attention_heads(&site->out[0], args->out[0], 0);
+    a.o = tt__heads_cut(&site->out[0], args->out[0], 0);
     a.lse = args->out[1];
     tt_simd_get()->attention->forward(&a);
     return TT_OK;
@@ -176,12 +175,12 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
 {
     const state *s = kernel_state;
     tt_simd_attention_args a = bind(s, site, args);
-    a.o = tt__attention_heads(&site->in[O], args->in[O], 0);
+    a.o = tt__heads_cut(&site->in[O], args->in[O], 0);
     a.lse = (float *)(uintptr_t)args->in[LSE];
-    a.d_o = tt__attention_heads(&site->in[DO], args->in[DO], 0);
-    a.d_q = tt__attention_heads(&site->out[Q], args->out[Q], 0);
-    a.d_k = tt__attention_heads(&site->out[K], args->out[K], s->first_kv);
-    a.d_v = tt__attention_heads(&site->out[V], args->out[V], s->first_kv);
+    a.d_o = tt__heads_cut(&site->in[DO], args->in[DO], 0);
+    a.d_q = tt__heads_cut(&site->out[Q], args->out[Q], 0);
+    a.d_k = tt__heads_cut(&site->out[K], args->out[K], s->first_kv);
+    a.d_v = tt__heads_cut(&site->out[V], args->out[V], s->first_kv);
     for (int i = K; i <= V; i++)
         if (a.kv_heads < tt_operand_dim(&site->out[i], HEADS))
             clear(&site->out[i], args->out[i]);

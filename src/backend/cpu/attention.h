@@ -10,14 +10,13 @@ enum { TT__ATTENTION_MAX_HEAD = 256 };
 
 // Which key-value heads (input 1) the query heads (input 0) read: n of them from
 // `first` on, each by the same number of neighbours. False: not so even.
-bool tt__attention_map_heads(const tt_site *site, int64_t *first_out,
-                             int64_t *n_out);
+bool tt__heads_map(const tt_site *site, int64_t *first_out, int64_t *n_out);
 
 // Heads must be contiguous; an operand that is not shall come dense.
-void tt__attention_fit(tt_operand *o);
+void tt__heads_fit(tt_operand *o);
 
 // Heads from `first` on of an operand [batch, seq, heads, head].
-tt_simd_heads tt__attention_heads(const tt_operand *o, const void *base,
-                                  int64_t first);
+tt_simd_heads tt__heads_cut(const tt_operand *o, const void *base,
+                            int64_t first);
 
 #endif

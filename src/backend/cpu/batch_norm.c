@@ -36,7 +36,7 @@ static bool is_image(const tt_site *site, const tt_operand *o)
 static tt_status set_forms(tt_backend *backend, tt_site *site, state *s)
 {
     const int32_t layout = site->in[0].layout;
-    s->block = tt__layout_channel_block(tt__cpu_dnnl(backend), layout);
+    s->block = tt__dnnl_layout_channel_block(tt__cpu_dnnl(backend), layout);
     if (s->block == 0 || s->g.channels % s->block != 0)
         return TT_ERR_UNSUPPORTED;
     if (s->g.points == 1 && layout == 0)

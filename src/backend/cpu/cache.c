@@ -93,7 +93,7 @@ static bool can(const tt_backend *backend, const tt_site *site)
     (void)backend;
     int64_t first, n;
     return tt__site_has_types(site, "tttI", "t") &&
-           tt__attention_map_heads(site, &first, &n);
+           tt__heads_map(site, &first, &n);
 }
 
 static tt_status prepare(tt_backend *backend, tt_site *site,
@@ -103,8 +103,8 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     const tt_operand *q = &site->in[Q];
     const int64_t head = tt_operand_dim(q, HEAD);
     for (int i = Q; i <= V; i++)
-        tt__attention_fit(&site->in[i]);
-    tt__attention_fit(&site->out[0]);
+        tt__heads_fit(&site->in[i]);
+    tt__heads_fit(&site->out[0]);
     state *s = tt_alloc(sizeof(*s));
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "attention_cached: no memory");
@@ -120,7 +120,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
         .head_dim = head,
         .threads = backend->options.n_threads,
     };
-    (void)tt__attention_map_heads(site, &s->first_kv, &s->args.kv_heads);
+    (void)tt__heads_map(site, &s->first_kv, &s->args.kv_heads);
     s->has_few = s->args.q_len < FEW || head > TT__ATTENTION_MAX_HEAD;
     prepared_out->state = s;
     prepared_out->scratch_bytes = s->has_few
@@ -136,10 +136,10 @@ static tt_status run(void *kernel_state, const tt_site *site,
     tt_simd_attention_args a = s->args;
     TT_TRY(
         find_position(site, args->in[POSITION], a.q_len, a.k_len, &a.q_offset));
-    a.q = tt__attention_heads(&site->in[Q], args->in[Q], 0);
-    a.k = tt__attention_heads(&site->in[K], args->in[K], s->first_kv);
-    a.v = tt__attention_heads(&site->in[V], args->in[V], s->first_kv);
-    a.o = tt__attention_heads(&site->out[0], args->out[0], 0);
+    a.q = tt__heads_cut(&site->in[Q], args->in[Q], 0);
+    a.k = tt__heads_cut(&site->in[K], args->in[K], s->first_kv);
+    a.v = tt__heads_cut(&site->in[V], args->in[V], s->first_kv);
+    a.o = tt__heads_cut(&site->out[0], args->out[0], 0);
     a.scratch = args->scratch;
     if (s->has_few) {
         tt_simd_get()->attention->decode(&a);

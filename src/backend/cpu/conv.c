@@ -53,7 +53,7 @@ bool tt__window_of(const tt_slide slide[TT_MAX_SPATIAL], int n,
 
 // Where Winograd's algorithm F(4x4, 3x3) is faster: enough tiles of 4 x 4 results,
 // at least half of them filled, and channels that fill vectors.
-static bool suits_winograd(const tt__conv_desc *d)
+static bool suits_winograd(const tt__cpu_conv_desc *d)
 {
     if (d->x.dtype != TT_F32 || d->x.ndim != 4 || d->w.ndim != 4)
         return false;
@@ -81,7 +81,7 @@ static bool is_padded_evenly(const tt__window *w)
 
 // How the library divides Winograd's sums may depend on the number of threads.
 static tt__conv_kind kind_of(const tt_backend *backend, const tt_conv_params *p,
-                             const tt__conv_desc *d)
+                             const tt__cpu_conv_desc *d)
 {
     if (d->way == TT__GRAD_X && !is_padded_evenly(&d->window) &&
         p->algorithm != TT_CONV_IM2COL)
@@ -99,25 +99,26 @@ static tt__conv_kind kind_of(const tt_backend *backend, const tt_conv_params *p,
     }
 }
 
-tt_status tt__conv_describe(const tt_backend *backend, const tt_conv_params *p,
-                            const tt_operand *x, const tt_operand *w,
-                            const tt_operand *y, tt__conv_desc *d)
+tt_status tt__cpu_conv_describe(const tt_backend *backend,
+                                const tt_conv_params *p, const tt_operand *x,
+                                const tt_operand *w, const tt_operand *y,
+                                tt__cpu_conv_desc *d)
 {
     const tt_conv_geometry g =
         tt_conv_geometry_of(p, &x->local, &w->local, &y->local);
-    d->x = tt__tensor_any(x);
-    d->w = tt__tensor_any(w);
-    d->y = tt__tensor_any(y);
+    d->x = tt__dnnl_tensor_any(x);
+    d->w = tt__dnnl_tensor_any(w);
+    d->y = tt__dnnl_tensor_any(y);
     if (g.groups > 1)
-        tt__tensor_group(&d->w, g.groups);
+        tt__dnnl_tensor_group(&d->w, g.groups);
     if (!tt__window_of(g.slide, d->x.ndim - 2, &d->window))
         return TT_ERR_UNSUPPORTED;
     d->kind = kind_of(backend, p, d);
     return TT_OK;
 }
 
-tt_status tt__conv_create(tt_backend *backend, tt__conv_desc *d,
-                          tt__prim **prim_out)
+tt_status tt__cpu_conv_create(tt_backend *backend, tt__cpu_conv_desc *d,
+                              tt__prim **prim_out)
 {
     tt__dnnl *dnnl = tt__cpu_dnnl(backend);
     tt_status status = tt__prim_conv(dnnl, d, prim_out);
@@ -159,15 +160,15 @@ static tt_status finish(tt__prim *prim, tt_prepared *prepared_out)
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
-    tt__conv_desc d = {.way = TT__FORWARD, .is_serial = is_serial(backend)};
+    tt__cpu_conv_desc d = {.way = TT__FORWARD, .is_serial = is_serial(backend)};
     tt__prim *prim = NULL;
-    TT_TRY(tt__conv_describe(backend, site->params, &site->in[0], &site->in[1],
-                             &site->out[0], &d));
+    TT_TRY(tt__cpu_conv_describe(backend, site->params, &site->in[0],
+                                 &site->in[1], &site->out[0], &d));
     if (tt_site_has(site, 2)) {
         tt_operand_set_dense(&site->in[2]);
-        d.bias = tt__tensor_of(&site->in[2]);
+        d.bias = tt__dnnl_tensor_of(&site->in[2]);
     }
-    TT_TRY(tt__conv_create(backend, &d, &prim));
+    TT_TRY(tt__cpu_conv_create(backend, &d, &prim));
     tt__operand_set_layout(&site->in[0], tt__prim_layout(prim, TT__X));
     tt__operand_set_layout(&site->in[1], tt__prim_layout(prim, TT__W));
     tt__operand_set_layout(&site->out[0], tt__prim_layout(prim, TT__Y));
@@ -187,11 +188,11 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
 static tt_status prepare_grad_x(tt_backend *backend, tt_site *site,
                                 tt_prepared *prepared_out)
 {
-    tt__conv_desc d = {.way = TT__GRAD_X, .is_serial = is_serial(backend)};
+    tt__cpu_conv_desc d = {.way = TT__GRAD_X, .is_serial = is_serial(backend)};
     tt__prim *prim = NULL;
-    TT_TRY(tt__conv_describe(backend, site->params, &site->out[0], &site->in[1],
-                             &site->in[0], &d));
-    TT_TRY(tt__conv_create(backend, &d, &prim));
+    TT_TRY(tt__cpu_conv_describe(backend, site->params, &site->out[0],
+                                 &site->in[1], &site->in[0], &d));
+    TT_TRY(tt__cpu_conv_create(backend, &d, &prim));
     tt__operand_set_layout(&site->in[0], tt__prim_layout(prim, TT__Y));
     tt__operand_set_layout(&site->in[1], tt__prim_layout(prim, TT__W));
     tt__operand_set_layout(&site->out[0], tt__prim_layout(prim, TT__X));

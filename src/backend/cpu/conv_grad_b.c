@@ -23,7 +23,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     const int64_t channels = tt_operand_dim(dy, 1);
     const int64_t samples = tt_operand_dim(dy, 0);
     const int64_t block =
-        tt__layout_channel_block(tt__cpu_dnnl(backend), dy->layout);
+        tt__dnnl_layout_channel_block(tt__cpu_dnnl(backend), dy->layout);
     if (block == 0 || channels % block != 0)
         return TT_ERR_UNSUPPORTED;
     state *s = tt_alloc((int64_t)sizeof(*s) + channels * 4);

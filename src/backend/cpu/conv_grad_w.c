@@ -44,14 +44,14 @@ static bool can(const tt_backend *backend, const tt_site *site)
 }
 
 // In the layout that the weights have, when the library is fast with that.
-static tt_status create(tt_backend *backend, const tt__conv_desc *d,
+static tt_status create(tt_backend *backend, const tt__cpu_conv_desc *d,
                         int32_t wished, tt__prim **prim_out)
 {
-    tt__conv_desc wish = *d, own = *d;
+    tt__cpu_conv_desc wish = *d, own = *d;
     wish.w.layout = wished;
     if (wished > 0) {
         tt__prim *prim = NULL;
-        const tt_status status = tt__conv_create(backend, &wish, &prim);
+        const tt_status status = tt__cpu_conv_create(backend, &wish, &prim);
         if (status == TT_OK && !tt__prim_is_slow(prim)) {
             *prim_out = prim;
             return TT_OK;
@@ -60,26 +60,26 @@ static tt_status create(tt_backend *backend, const tt__conv_desc *d,
         if (status != TT_OK && status != TT_ERR_UNSUPPORTED)
             return status;
     }
-    return tt__conv_create(backend, &own, prim_out);
+    return tt__cpu_conv_create(backend, &own, prim_out);
 }
 
 // ---- pieces of the batch ----
 
-static void set_samples(tt__tensor *t, int64_t n)
+static void set_samples(tt__dnnl_tensor *t, int64_t n)
 {
     t->dims[0] = n;
 }
 
 // The image of so many samples in blocks of channels, and its bytes.
-static tt_status set_blocks(tt__dnnl *dnnl, tt__tensor *t, int64_t block,
+static tt_status set_blocks(tt__dnnl *dnnl, tt__dnnl_tensor *t, int64_t block,
                             int64_t *bytes_out)
 {
     int32_t layout = 0;
-    TT_TRY(tt__layout_of_blocks(dnnl, t, block, &layout));
-    *t = tt__tensor_dense(t->dtype, t->ndim, t->dims);
+    TT_TRY(tt__dnnl_layout_of_blocks(dnnl, t, block, &layout));
+    *t = tt__dnnl_tensor_dense(t->dtype, t->ndim, t->dims);
     t->layout = layout;
     *bytes_out = layout > 0
-                     ? tt__layout_bytes(dnnl, layout)
+                     ? tt__dnnl_layout_bytes(dnnl, layout)
                      : t->dims[0] * t->stride[0] * tt_dtype_bytes(t->dtype);
     return TT_OK;
 }
@@ -90,54 +90,56 @@ typedef struct forms {
 } forms;
 
 // What the library likes for a piece; all others follow it.
-static tt_status find_forms(tt_backend *backend, const tt__conv_desc *d,
+static tt_status find_forms(tt_backend *backend, const tt__cpu_conv_desc *d,
                             int32_t wished, forms *f)
 {
     const tt__dnnl *dnnl = tt__cpu_dnnl(backend);
     tt__prim *prim = NULL;
     TT_TRY(create(backend, d, wished, &prim));
-    f->x_block = tt__layout_channel_block(dnnl, tt__prim_layout(prim, TT__X));
-    f->y_block = tt__layout_channel_block(dnnl, tt__prim_layout(prim, TT__Y));
+    f->x_block =
+        tt__dnnl_layout_channel_block(dnnl, tt__prim_layout(prim, TT__X));
+    f->y_block =
+        tt__dnnl_layout_channel_block(dnnl, tt__prim_layout(prim, TT__Y));
     f->w_layout = tt__prim_layout(prim, TT__W);
     tt__prim_destroy(prim);
     return f->x_block == 0 || f->y_block == 0 ? TT_ERR_UNSUPPORTED : TT_OK;
 }
 
-static tt_status make_piece(tt_backend *backend, const tt__conv_desc *whole,
+static tt_status make_piece(tt_backend *backend, const tt__cpu_conv_desc *whole,
                             const forms *f, state *s, int i)
 {
     tt__dnnl *dnnl = tt__cpu_dnnl(backend);
     const int64_t n = whole->x.dims[0];
     const int64_t from = i * n / s->n, to = (i + 1) * n / s->n;
-    tt__conv_desc d = *whole;
+    tt__cpu_conv_desc d = *whole;
     piece *p = &s->piece[i];
     int64_t x_bytes, y_bytes;
     set_samples(&d.x, to - from);
     set_samples(&d.y, to - from);
     TT_TRY(set_blocks(dnnl, &d.x, f->x_block, &x_bytes));
     TT_TRY(set_blocks(dnnl, &d.y, f->y_block, &y_bytes));
-    d.w = tt__tensor_dense(d.w.dtype, d.w.ndim, d.w.dims);
+    d.w = tt__dnnl_tensor_dense(d.w.dtype, d.w.ndim, d.w.dims);
     d.w.layout = f->w_layout;
     p->x = x_bytes / (to - from) * from;
     p->y = y_bytes / (to - from) * from;
-    TT_TRY(tt__conv_create(backend, &d, &p->prim));
+    TT_TRY(tt__cpu_conv_create(backend, &d, &p->prim));
     const int64_t scratch = tt__round64(tt__prim_scratch_bytes(p->prim));
     if (scratch > s->scratch_bytes)
         s->scratch_bytes = scratch;
     return TT_OK;
 }
 
-static tt_status make_pieces(tt_backend *backend, tt__conv_desc *d,
+static tt_status make_pieces(tt_backend *backend, tt__cpu_conv_desc *d,
                              tt_site *site, state *s)
 {
     tt__dnnl *dnnl = tt__cpu_dnnl(backend);
     const int64_t n = d->x.dims[0];
-    tt__tensor x = d->x, y = d->y;
+    tt__dnnl_tensor x = d->x, y = d->y;
     forms f;
     int64_t bytes;
     s->n = n < MAX_PIECES ? (int)n : MAX_PIECES;
     d->is_serial = true;
-    tt__conv_desc first = *d;
+    tt__cpu_conv_desc first = *d;
     set_samples(&first.x, n / s->n);
     set_samples(&first.y, n / s->n);
     TT_TRY(find_forms(backend, &first, site->out[0].layout, &f));
@@ -153,7 +155,7 @@ static tt_status make_pieces(tt_backend *backend, tt__conv_desc *d,
 
 // ---- the kernel ----
 
-static tt_status make_whole(tt_backend *backend, const tt__conv_desc *d,
+static tt_status make_whole(tt_backend *backend, const tt__cpu_conv_desc *d,
                             tt_site *site, state *s)
 {
     s->n = 1;
@@ -169,9 +171,9 @@ static tt_status make_whole(tt_backend *backend, const tt__conv_desc *d,
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
-    tt__conv_desc d = {.way = TT__GRAD_W};
-    TT_TRY(tt__conv_describe(backend, site->params, &site->in[0], &site->out[0],
-                             &site->in[1], &d));
+    tt__cpu_conv_desc d = {.way = TT__GRAD_W};
+    TT_TRY(tt__cpu_conv_describe(backend, site->params, &site->in[0],
+                                 &site->out[0], &site->in[1], &d));
     state *s = tt_alloc(sizeof(*s));
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "conv_grad_w: no memory for a kernel");

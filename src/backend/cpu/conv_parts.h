@@ -14,12 +14,13 @@ bool tt__window_of(const tt_slide slide[TT_MAX_SPATIAL], int n,
 
 // The convolution with these three, in the library's best layouts; `way` is the
 // caller's to set. TT_ERR_UNSUPPORTED when it cannot be expressed.
-tt_status tt__conv_describe(const tt_backend *backend, const tt_conv_params *p,
-                            const tt_operand *x, const tt_operand *w,
-                            const tt_operand *y, tt__conv_desc *d);
+tt_status tt__cpu_conv_describe(const tt_backend *backend,
+                                const tt_conv_params *p, const tt_operand *x,
+                                const tt_operand *w, const tt_operand *y,
+                                tt__cpu_conv_desc *d);
 
 // In the wanted way, else the library's own choice.
-tt_status tt__conv_create(tt_backend *backend, tt__conv_desc *d,
-                          tt__prim **prim_out);
+tt_status tt__cpu_conv_create(tt_backend *backend, tt__cpu_conv_desc *d,
+                              tt__prim **prim_out);
 
 #endif

@@ -27,17 +27,17 @@ static bool has_fast(tt_dtype dtype)
 
 static int64_t layout_bytes(tt_backend *backend, int32_t layout)
 {
-    return tt__layout_bytes(backend->device, layout);
+    return tt__dnnl_layout_bytes(backend->device, layout);
 }
 
 static int32_t layout_part(tt_backend *backend, int32_t layout, int64_t entries)
 {
-    return tt__layout_part(backend->device, layout, entries);
+    return tt__dnnl_layout_part(backend->device, layout, entries);
 }
 
 static uint64_t layout_hash(tt_backend *backend, int32_t layout)
 {
-    return tt__layout_hash(backend->device, layout);
+    return tt__dnnl_layout_hash(backend->device, layout);
 }
 
 static tt_status open(tt_backend *backend)

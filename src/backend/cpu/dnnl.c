@@ -118,27 +118,28 @@ bool tt__dnnl_has_bf16(void)
 
 // ---- tensors ----
 
-tt__tensor tt__tensor_of(const tt_operand *o)
+tt__dnnl_tensor tt__dnnl_tensor_of(const tt_operand *o)
 {
-    tt__tensor t = tt__tensor_any(o);
+    tt__dnnl_tensor t = tt__dnnl_tensor_any(o);
     t.layout = o->layout;
     for (int d = 0; d < t.ndim; d++)
         t.stride[d] = o->stride[d];
     return t;
 }
 
-tt__tensor tt__tensor_any(const tt_operand *o)
+tt__dnnl_tensor tt__dnnl_tensor_any(const tt_operand *o)
 {
-    tt__tensor t = {
+    tt__dnnl_tensor t = {
         .dtype = o->dtype, .ndim = o->local.shape.ndim, .layout = TT__ANY};
     for (int d = 0; d < t.ndim; d++)
         t.dims[d] = tt_operand_dim(o, d);
     return t;
 }
 
-tt__tensor tt__tensor_dense(tt_dtype dtype, int ndim, const int64_t *dims)
+tt__dnnl_tensor tt__dnnl_tensor_dense(tt_dtype dtype, int ndim,
+                                      const int64_t *dims)
 {
-    tt__tensor t = {.dtype = dtype, .ndim = ndim};
+    tt__dnnl_tensor t = {.dtype = dtype, .ndim = ndim};
     int64_t stride = 1;
     for (int d = ndim - 1; d >= 0; d--) {
         t.dims[d] = dims[d];
@@ -148,7 +149,7 @@ tt__tensor tt__tensor_dense(tt_dtype dtype, int ndim, const int64_t *dims)
     return t;
 }
 
-void tt__tensor_group(tt__tensor *t, int64_t groups)
+void tt__dnnl_tensor_group(tt__dnnl_tensor *t, int64_t groups)
 {
     assert(t->ndim < TT__MAX_NDIM && t->dims[0] % groups == 0);
     for (int d = t->ndim; d > 0; d--) {
@@ -172,12 +173,12 @@ static dnnl_data_type_t type_of(tt_dtype dtype)
     return types[dtype];
 }
 
-dnnl_memory_desc_t tt__dnnl_md(const tt__dnnl *dnnl, const tt__tensor *t)
+dnnl_memory_desc_t tt__dnnl_md(const tt__dnnl *dnnl, const tt__dnnl_tensor *t)
 {
     dnnl_memory_desc_t md = {0};
     const bool is_wide = tt__is_widened(t->dtype);
     const dnnl_data_type_t type = is_wide ? dnnl_f32 : type_of(t->dtype);
-    tt__tensor floats;
+    tt__dnnl_tensor floats;
     if (t->ndim == 0)
         return md;
     if (t->layout > 0) {
@@ -247,7 +248,7 @@ tt_status tt__dnnl_intern(tt__dnnl *dnnl, const dnnl_memory_desc_t *md,
     return TT_OK;
 }
 
-int64_t tt__layout_bytes(const tt__dnnl *dnnl, int32_t layout)
+int64_t tt__dnnl_layout_bytes(const tt__dnnl *dnnl, int32_t layout)
 {
     return (int64_t)dnnl_memory_desc_get_size(&dnnl->layout[layout - 1]);
 }
@@ -269,7 +270,7 @@ static bool is_cut_by(const dnnl_memory_desc_t *md, int64_t entries)
     return entries % block == 0;
 }
 
-int32_t tt__layout_part(tt__dnnl *dnnl, int32_t layout, int64_t entries)
+int32_t tt__dnnl_layout_part(tt__dnnl *dnnl, int32_t layout, int64_t entries)
 {
     dnnl_memory_desc_t md = dnnl->layout[layout - 1];
     int32_t part = 0;
@@ -280,7 +281,7 @@ int32_t tt__layout_part(tt__dnnl *dnnl, int32_t layout, int64_t entries)
     return tt__dnnl_intern(dnnl, &md, &part) == TT_OK ? part : 0;
 }
 
-uint64_t tt__layout_hash(const tt__dnnl *dnnl, int32_t layout)
+uint64_t tt__dnnl_layout_hash(const tt__dnnl *dnnl, int32_t layout)
 {
     const dnnl_memory_desc_t *md = &dnnl->layout[layout - 1];
     const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
@@ -294,18 +295,18 @@ uint64_t tt__layout_hash(const tt__dnnl *dnnl, int32_t layout)
     return tt_hash(word, sizeof(word));
 }
 
-int tt__layout_ndim(const tt__dnnl *dnnl, int32_t layout)
+int tt__dnnl_layout_ndim(const tt__dnnl *dnnl, int32_t layout)
 {
     return dnnl->layout[layout - 1].ndims;
 }
 
-int64_t tt__layout_dim(const tt__dnnl *dnnl, int32_t layout, int d)
+int64_t tt__dnnl_layout_dim(const tt__dnnl *dnnl, int32_t layout, int d)
 {
     return dnnl->layout[layout - 1].dims[d];
 }
 
-tt_status tt__layout_retype(tt__dnnl *dnnl, int32_t layout, tt_dtype dtype,
-                            int32_t *layout_out)
+tt_status tt__dnnl_layout_retype(tt__dnnl *dnnl, int32_t layout, tt_dtype dtype,
+                                 int32_t *layout_out)
 {
     *layout_out = 0;
     if (layout == 0)
@@ -316,7 +317,7 @@ tt_status tt__layout_retype(tt__dnnl *dnnl, int32_t layout, tt_dtype dtype,
 }
 
 // The format [n, c / block, space..., block].
-static dnnl_memory_desc_t blocked(const tt__tensor *t, int64_t block)
+static dnnl_memory_desc_t blocked(const tt__dnnl_tensor *t, int64_t block)
 {
     static const dnnl_format_tag_t tags[][2] = {
         {dnnl_nCw8c, dnnl_nCw16c},
@@ -346,8 +347,8 @@ int64_t tt__dnnl_channel_block(void)
     return (effective_isa() & wide) == wide ? 16 : 8;
 }
 
-tt_status tt__layout_of_blocks(tt__dnnl *dnnl, const tt__tensor *t,
-                               int64_t block, int32_t *layout_out)
+tt_status tt__dnnl_layout_of_blocks(tt__dnnl *dnnl, const tt__dnnl_tensor *t,
+                                    int64_t block, int32_t *layout_out)
 {
     *layout_out = 0;
     if (block == 1)
@@ -356,12 +357,12 @@ tt_status tt__layout_of_blocks(tt__dnnl *dnnl, const tt__tensor *t,
     return tt__dnnl_intern(dnnl, &md, layout_out);
 }
 
-int64_t tt__layout_channel_block(const tt__dnnl *dnnl, int32_t layout)
+int64_t tt__dnnl_layout_channel_block(const tt__dnnl *dnnl, int32_t layout)
 {
     if (layout == 0)
         return 1;
     const dnnl_memory_desc_t *md = &dnnl->layout[layout - 1];
-    tt__tensor t = {.ndim = md->ndims};
+    tt__dnnl_tensor t = {.ndim = md->ndims};
     for (int dtype = 0; dtype < TT_N_DTYPES; dtype++)
         if (type_of((tt_dtype)dtype) == md->data_type)
             t.dtype = (tt_dtype)dtype;
@@ -397,10 +398,10 @@ static bool is_output(int arg)
 
 // A tensor of bf16 of which the library sees floats in the format `md`: what the
 // caller has lies in the same order.
-static void bind_wide(tt__prim *prim, int i, const tt__tensor *t,
+static void bind_wide(tt__prim *prim, int i, const tt__dnnl_tensor *t,
                       dnnl_memory_desc_t *md)
 {
-    tt__tensor floats;
+    tt__dnnl_tensor floats;
     prim->wide[i] = t->layout == 0
                         ? tt__wide_strided(t, &floats)
                         : tt__wide_flat((int64_t)dnnl_memory_desc_get_size(md) /
@@ -422,7 +423,7 @@ static tt_status bind_slots(tt__prim *prim, const_dnnl_primitive_desc_t pd,
             return tt_fail(TT_ERR_STATE, "oneDNN: a tensor has no format");
         if (md->ndims == 0)
             continue;
-        const tt__tensor *t = slots->tensor[i];
+        const tt__dnnl_tensor *t = slots->tensor[i];
         dnnl_memory_desc_t outside = *md;
         if (t != NULL && tt__is_widened(t->dtype))
             bind_wide(prim, i, t, &outside);

@@ -27,41 +27,42 @@ enum {
     TT__ANY = -1       // as a layout: the library chooses
 };
 
-typedef struct tt__tensor {
+typedef struct tt__dnnl_tensor {
     tt_dtype dtype;
     int32_t ndim, layout; // ndim 0: absent
     int64_t dims[TT__MAX_NDIM], stride[TT__MAX_NDIM];
-} tt__tensor;
+} tt__dnnl_tensor;
 
 // As the operand says; `any` with the operand's extents.
-tt__tensor tt__tensor_of(const tt_operand *o);
-tt__tensor tt__tensor_any(const tt_operand *o);
+tt__dnnl_tensor tt__dnnl_tensor_of(const tt_operand *o);
+tt__dnnl_tensor tt__dnnl_tensor_any(const tt_operand *o);
 // Splits dimension 0 into `groups` and the rest.
-void tt__tensor_group(tt__tensor *t, int64_t groups);
+void tt__dnnl_tensor_group(tt__dnnl_tensor *t, int64_t groups);
 // Extents and row-major strides.
-tt__tensor tt__tensor_dense(tt_dtype dtype, int ndim, const int64_t *dims);
+tt__dnnl_tensor tt__dnnl_tensor_dense(tt_dtype dtype, int ndim,
+                                      const int64_t *dims);
 
-int64_t tt__layout_bytes(const tt__dnnl *dnnl, int32_t layout);
+int64_t tt__dnnl_layout_bytes(const tt__dnnl *dnnl, int32_t layout);
 // See tt_target.
-int32_t tt__layout_part(tt__dnnl *dnnl, int32_t layout, int64_t entries);
-uint64_t tt__layout_hash(const tt__dnnl *dnnl, int32_t layout);
-int tt__layout_ndim(const tt__dnnl *dnnl, int32_t layout);
-int64_t tt__layout_dim(const tt__dnnl *dnnl, int32_t layout, int d);
+int32_t tt__dnnl_layout_part(tt__dnnl *dnnl, int32_t layout, int64_t entries);
+uint64_t tt__dnnl_layout_hash(const tt__dnnl *dnnl, int32_t layout);
+int tt__dnnl_layout_ndim(const tt__dnnl *dnnl, int32_t layout);
+int64_t tt__dnnl_layout_dim(const tt__dnnl *dnnl, int32_t layout, int d);
 
 // The same order of elements for another element type.
-tt_status tt__layout_retype(tt__dnnl *dnnl, int32_t layout, tt_dtype dtype,
-                            int32_t *layout_out);
+tt_status tt__dnnl_layout_retype(tt__dnnl *dnnl, int32_t layout, tt_dtype dtype,
+                                 int32_t *layout_out);
 
 // How channels lie in a layout [n, c, space...]: in blocks of so many, each block
 // with all of space before the next (nChw16c: 16; the last block may be padded with
 // zeros); the whole number of channels for channels last; 1 for layout 0. 0: some
 // other way.
-int64_t tt__layout_channel_block(const tt__dnnl *dnnl, int32_t layout);
+int64_t tt__dnnl_layout_channel_block(const tt__dnnl *dnnl, int32_t layout);
 // The block that the library likes on this CPU.
 int64_t tt__dnnl_channel_block(void);
 // The layout of a tensor [n, c, space...] with channels in such blocks.
-tt_status tt__layout_of_blocks(tt__dnnl *dnnl, const tt__tensor *t,
-                               int64_t block, int32_t *layout_out);
+tt_status tt__dnnl_layout_of_blocks(tt__dnnl *dnnl, const tt__dnnl_tensor *t,
+                                    int64_t block, int32_t *layout_out);
 
 // ---- primitives ----
 
@@ -75,7 +76,7 @@ enum { TT__FROM, TT__TO };                       // reorder
 enum { TT__MAX_SLOTS = 4 };
 
 typedef struct tt__matmul_desc {
-    tt__tensor a, b, bias,
+    tt__dnnl_tensor a, b, bias,
         c;          // [..., m, k], [..., k, n], [n] or absent, [..., m, n]
     bool adds;      // c += instead of c =
     bool is_serial; // for one thread
@@ -99,15 +100,15 @@ typedef enum tt__conv_kind {
     TT__CONV_GEMM, // im2col
 } tt__conv_kind;
 
-typedef struct tt__conv_desc {
+typedef struct tt__cpu_conv_desc {
     tt__way way;
     tt__conv_kind kind;
-    tt__tensor x, w, bias, y; // w: [groups, o, c, ...] or [o, c, ...]
+    tt__dnnl_tensor x, w, bias, y; // w: [groups, o, c, ...] or [o, c, ...]
     tt__window window;
     bool is_serial;
-} tt__conv_desc;
+} tt__cpu_conv_desc;
 // TT_ERR_UNSUPPORTED without a message when the library has no such thing.
-tt_status tt__prim_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
+tt_status tt__prim_conv(tt__dnnl *dnnl, const tt__cpu_conv_desc *d,
                         tt__prim **prim_out);
 
 typedef enum tt__pool_kind {
@@ -119,14 +120,14 @@ typedef enum tt__pool_kind {
 typedef struct tt__pool_desc {
     tt__way way; // not TT__GRAD_W
     tt__pool_kind kind;
-    tt__tensor x, y;
+    tt__dnnl_tensor x, y;
     tt__window window;
 } tt__pool_desc;
 tt_status tt__prim_pool(tt__dnnl *dnnl, const tt__pool_desc *d,
                         tt__prim **prim_out);
 
-tt_status tt__prim_reorder(tt__dnnl *dnnl, const tt__tensor *from,
-                           const tt__tensor *to, tt__prim **prim_out);
+tt_status tt__prim_reorder(tt__dnnl *dnnl, const tt__dnnl_tensor *from,
+                           const tt__dnnl_tensor *to, tt__prim **prim_out);
 
 void tt__prim_destroy(tt__prim *prim); // NULL is fine
 

@@ -107,7 +107,7 @@ static tt_status make(tt__dnnl *dnnl, const recipe *r, tt__prim **prim_out)
 tt_status tt__prim_matmul(tt__dnnl *dnnl, const tt__matmul_desc *d,
                           tt__prim **prim_out)
 {
-    tt__tensor bias = d->bias;
+    tt__dnnl_tensor bias = d->bias;
     if (bias.ndim > 0) { // [1, ..., 1, n]
         for (int i = 0; i < d->c.ndim; i++) {
             bias.dims[i] = 1;
@@ -163,7 +163,7 @@ static dnnl_alg_kind_t conv_algorithm(tt__conv_kind kind)
                                      : dnnl_convolution_direct;
 }
 
-static tt_status describe_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
+static tt_status describe_conv(tt__dnnl *dnnl, const tt__cpu_conv_desc *d,
                                tt__way way, dnnl_convolution_desc_t *op)
 {
     const dnnl_memory_desc_t x = tt__dnnl_md(dnnl, &d->x);
@@ -187,10 +187,10 @@ static tt_status describe_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
 }
 
 // Gradients are described beside the forward operation; all its formats are free.
-static tt_status forward_hint(tt__dnnl *dnnl, const tt__conv_desc *d,
+static tt_status forward_hint(tt__dnnl *dnnl, const tt__cpu_conv_desc *d,
                               dnnl_primitive_desc_t *pd_out)
 {
-    tt__conv_desc free = *d;
+    tt__cpu_conv_desc free = *d;
     dnnl_convolution_desc_t op;
     free.x.layout = free.w.layout = free.y.layout = TT__ANY;
     free.w.dtype = free.x.dtype; // weight gradients may be wider
@@ -199,7 +199,7 @@ static tt_status forward_hint(tt__dnnl *dnnl, const tt__conv_desc *d,
     return describe(dnnl, &r, pd_out);
 }
 
-tt_status tt__prim_conv(tt__dnnl *dnnl, const tt__conv_desc *d,
+tt_status tt__prim_conv(tt__dnnl *dnnl, const tt__cpu_conv_desc *d,
                         tt__prim **prim_out)
 {
     static const tt__slot slots[][TT__MAX_SLOTS] = {
@@ -298,8 +298,8 @@ tt_status tt__prim_pool(tt__dnnl *dnnl, const tt__pool_desc *d,
 
 // ---- reorder ----
 
-tt_status tt__prim_reorder(tt__dnnl *dnnl, const tt__tensor *from,
-                           const tt__tensor *to, tt__prim **prim_out)
+tt_status tt__prim_reorder(tt__dnnl *dnnl, const tt__dnnl_tensor *from,
+                           const tt__dnnl_tensor *to, tt__prim **prim_out)
 {
     static const tt__slot slot[] = {{DNNL_ARG_FROM, dnnl_query_src_md, 0},
                                     {DNNL_ARG_TO, dnnl_query_dst_md, 0}};

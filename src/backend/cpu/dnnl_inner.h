@@ -37,7 +37,7 @@ struct tt__prim {
 tt_status tt__dnnl_fail(dnnl_status_t status, const char *what);
 
 // What the library is told; of floats where the tensor is widened.
-dnnl_memory_desc_t tt__dnnl_md(const tt__dnnl *dnnl, const tt__tensor *t);
+dnnl_memory_desc_t tt__dnnl_md(const tt__dnnl *dnnl, const tt__dnnl_tensor *t);
 
 // The number of a format: 0 when it is dense.
 tt_status tt__dnnl_intern(tt__dnnl *dnnl, const dnnl_memory_desc_t *md,
@@ -54,7 +54,7 @@ typedef struct tt__slot {
 // (NULL: one of the library's own).
 typedef struct tt__slots {
     const tt__slot *slot;
-    const tt__tensor *tensor[TT__MAX_SLOTS];
+    const tt__dnnl_tensor *tensor[TT__MAX_SLOTS];
     int n;
 } tt__slots;
 

@@ -17,7 +17,7 @@ tt__wide tt__wide_flat(int64_t count)
 }
 
 // Dimensions of more than one entry, the largest stride first.
-static int sort_dims(const tt__tensor *t, int order[TT__MAX_NDIM])
+static int sort_dims(const tt__dnnl_tensor *t, int order[TT__MAX_NDIM])
 {
     int n = 0;
     for (int d = 0; d < t->ndim; d++) {
@@ -31,12 +31,12 @@ static int sort_dims(const tt__tensor *t, int order[TT__MAX_NDIM])
     return n;
 }
 
-tt__wide tt__wide_strided(const tt__tensor *t, tt__tensor *floats_out)
+tt__wide tt__wide_strided(const tt__dnnl_tensor *t, tt__dnnl_tensor *floats_out)
 {
     int order[TT__MAX_NDIM];
     const int n = sort_dims(t, order);
     tt__wide w = {.count = 1, .ndim = n};
-    tt__tensor floats = *t;
+    tt__dnnl_tensor floats = *t;
     floats.dtype = TT_F32;
     bool is_run = true;
     for (int i = n - 1; i >= 0; i--) {

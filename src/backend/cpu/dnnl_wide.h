@@ -23,7 +23,8 @@ typedef struct tt__wide {
 tt__wide tt__wide_flat(int64_t count);
 // Of a tensor with strides; *floats_out is the tensor that the library gets: the same
 // extents and order of dimensions, without gaps.
-tt__wide tt__wide_strided(const tt__tensor *t, tt__tensor *floats_out);
+tt__wide tt__wide_strided(const tt__dnnl_tensor *t,
+                          tt__dnnl_tensor *floats_out);
 
 int64_t
 tt__wide_bytes(const tt__wide *w); // of the floats, in whole cache lines

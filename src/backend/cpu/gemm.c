@@ -76,7 +76,7 @@ typedef struct cut {
     bool is_parallel, adds_up; // adds_up: pieces are terms of one sum
 } cut;
 
-static bool is_transposed(const tt__tensor *t)
+static bool is_transposed(const tt__dnnl_tensor *t)
 {
     return t->stride[t->ndim - 1] != 1 && t->dims[t->ndim - 1] > 1;
 }
@@ -138,7 +138,7 @@ static tt_status make_piece(tt__dnnl *dnnl, const tt__cpu_gemm_desc *d,
                             const cut *c, int i, piece *out)
 {
     tt__matmul_desc m = {d->a, d->b, d->bias, d->c, false, c->is_parallel};
-    tt__tensor *t[] = {&m.a, &m.b, &m.bias, &m.c};
+    tt__dnnl_tensor *t[] = {&m.a, &m.b, &m.bias, &m.c};
     const int64_t first = i * c->step;
     for (int j = 0; j < 4; j++) {
         if (c->dim[j] < 0 || t[j]->ndim == 0)
@@ -152,7 +152,7 @@ static tt_status make_piece(tt__dnnl *dnnl, const tt__cpu_gemm_desc *d,
     if (!is_later)
         TT_TRY(tt__prim_matmul(dnnl, &m, &out->writes));
     if (is_later)
-        m.bias = (tt__tensor){0};
+        m.bias = (tt__dnnl_tensor){0};
     m.adds = true;
     if (is_later || d->can_add)
         TT_TRY(tt__prim_matmul(dnnl, &m, &out->adds));
@@ -168,7 +168,7 @@ static int64_t prim_scratch(const tt__prim *prim)
 // is left to each.
 static void widen_once(tt__cpu_gemm *g, const cut *c, tt__cpu_gemm_desc *d)
 {
-    tt__tensor *t[] = {&d->a, &d->b};
+    tt__dnnl_tensor *t[] = {&d->a, &d->b};
     for (int j = 0; j < 2; j++)
         if (c->dim[j] < 0 && tt__is_widened(t[j]->dtype))
             g->once[j] = tt__wide_strided(t[j], t[j]);

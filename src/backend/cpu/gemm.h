@@ -11,7 +11,7 @@ typedef struct tt__cpu_gemm tt__cpu_gemm;
 // c = a b + bias. Plain tensors [..., m, k], [..., k, n] and [..., m, n] of the same
 // number of dimensions; bias [n] or absent.
 typedef struct tt__cpu_gemm_desc {
-    tt__tensor a, b, bias, c;
+    tt__dnnl_tensor a, b, bias, c;
     bool can_add; // c += a b is wanted too
 } tt__cpu_gemm_desc;
 

@@ -35,10 +35,10 @@ static void release(void *kernel_state)
 // ---- preparing -----------------------------------------------------------
 
 // A matrix whose rows lie `row` elements apart, and columns `col`.
-static tt__tensor matrix(tt_dtype dtype, int64_t rows, int64_t cols,
-                         int64_t row, int64_t col)
+static tt__dnnl_tensor matrix(tt_dtype dtype, int64_t rows, int64_t cols,
+                              int64_t row, int64_t col)
 {
-    return (tt__tensor){
+    return (tt__dnnl_tensor){
         .dtype = dtype, .ndim = 2, .dims = {rows, cols}, .stride = {row, col}};
 }
 

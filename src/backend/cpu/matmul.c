@@ -50,7 +50,7 @@ static bool merge(const tt_operand *o, int from, int to, int64_t *extent_out,
 
 // oneDNN wants one of the two strides to be 1 and the other to leave no overlap. The
 // stride along an extent of 1 is free to choose.
-static bool fix_strides(tt__tensor *t)
+static bool fix_strides(tt__dnnl_tensor *t)
 {
     const int r = t->ndim - 2, c = t->ndim - 1;
     if (t->dims[c] == 1 && t->stride[r] != 1)
@@ -63,23 +63,23 @@ static bool fix_strides(tt__tensor *t)
 }
 
 // [rows, cols]: all dims but the last are rows.
-static bool as_rows(const tt_operand *o, tt__tensor *t)
+static bool as_rows(const tt_operand *o, tt__dnnl_tensor *t)
 {
     const int last = o->local.shape.ndim - 1;
-    *t = (tt__tensor){.dtype = o->dtype, .ndim = 2};
+    *t = (tt__dnnl_tensor){.dtype = o->dtype, .ndim = 2};
     t->dims[1] = tt_operand_dim(o, last);
     t->stride[1] = o->stride[last];
     return merge(o, 0, last, &t->dims[0], &t->stride[0]) && fix_strides(t);
 }
 
 // [lead..., rows, cols] as it is.
-static bool as_batch(const tt_operand *o, tt__tensor *t)
+static bool as_batch(const tt_operand *o, tt__dnnl_tensor *t)
 {
-    *t = tt__tensor_of(o);
+    *t = tt__dnnl_tensor_of(o);
     return fix_strides(t);
 }
 
-static void transpose(tt__tensor *t)
+static void transpose(tt__dnnl_tensor *t)
 {
     const int r = t->ndim - 2, c = t->ndim - 1;
     const int64_t dim = t->dims[r], stride = t->stride[r];
@@ -89,10 +89,10 @@ static void transpose(tt__tensor *t)
     t->stride[c] = stride;
 }
 
-typedef bool form_fn(const tt_operand *o, tt__tensor *t);
+typedef bool form_fn(const tt_operand *o, tt__dnnl_tensor *t);
 
 // An operand that does not fit is asked for without gaps.
-static void fit(tt_operand *o, form_fn *form, tt__tensor *t)
+static void fit(tt_operand *o, form_fn *form, tt__dnnl_tensor *t)
 {
     if (o->layout == 0 && form(o, t))
         return;
@@ -138,7 +138,7 @@ static void describe(tt_site *site, tt__cpu_gemm_desc *d)
     if (p->transpose_b)
         transpose(&d->b);
     if (tt_site_has(site, 2))
-        d->bias = tt__tensor_of(&site->in[2]);
+        d->bias = tt__dnnl_tensor_of(&site->in[2]);
 }
 
 tt_simd_act_args tt__matmul_act(const tt_site *site)

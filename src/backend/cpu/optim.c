@@ -69,8 +69,8 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     for (int i = 0; i < site->n_out; i++)
         tt__operand_set_layout(&site->out[i], layout);
     if (low >= 0)
-        TT_TRY(tt__layout_retype(tt__cpu_dnnl(backend), layout, TT_BF16,
-                                 &site->out[low].layout));
+        TT_TRY(tt__dnnl_layout_retype(tt__cpu_dnnl(backend), layout, TT_BF16,
+                                      &site->out[low].layout));
     state *s = tt_alloc(sizeof(*s));
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: no memory for a kernel",

@@ -24,13 +24,13 @@ static bool can(const tt_backend *backend, const tt_site *site)
 // Both images have their channels in the same blocks, except that one with a single
 // point of space is plain: that is the same memory.
 static tt_status set_form(tt_backend *backend, tt_operand *o, int64_t block,
-                          tt__tensor *t)
+                          tt__dnnl_tensor *t)
 {
-    tt__tensor any = tt__tensor_any(o);
-    TT_TRY(
-        tt__layout_of_blocks(tt__cpu_dnnl(backend), &any, block, &any.layout));
+    tt__dnnl_tensor any = tt__dnnl_tensor_any(o);
+    TT_TRY(tt__dnnl_layout_of_blocks(tt__cpu_dnnl(backend), &any, block,
+                                     &any.layout));
     tt__operand_set_layout(o, any.layout);
-    *t = tt__tensor_of(o);
+    *t = tt__dnnl_tensor_of(o);
     int64_t points = 1;
     for (int d = 2; d < t->ndim; d++)
         points *= t->dims[d];
@@ -51,7 +51,7 @@ static int64_t block_of(const tt_backend *backend, const tt_operand *o)
     const int64_t best = tt__dnnl_channel_block();
     if (o->layout == 0 && is_point(o) && tt_operand_dim(o, 1) % best == 0)
         return best;
-    return tt__layout_channel_block(tt__cpu_dnnl(backend), o->layout);
+    return tt__dnnl_layout_channel_block(tt__cpu_dnnl(backend), o->layout);
 }
 
 static tt_status create(tt_backend *backend, const tt__pool_desc *d,
@@ -128,8 +128,8 @@ static tt_status prepare_max_grad(tt_backend *backend, tt_site *site,
     tt__pool_desc d = {.way = TT__GRAD_X, .kind = TT__POOL_MAX};
     TT_TRY(describe_max(site, &site->out[0], &site->in[0], &d));
     // As the forward operation had it: that is how `where` lies.
-    const int64_t block =
-        tt__layout_channel_block(tt__cpu_dnnl(backend), site->in[1].layout);
+    const int64_t block = tt__dnnl_layout_channel_block(tt__cpu_dnnl(backend),
+                                                        site->in[1].layout);
     if (block == 0)
         return TT_ERR_UNSUPPORTED;
     TT_TRY(set_form(backend, &site->in[0], block, &d.y));

@@ -12,12 +12,12 @@ static bool can(const tt_backend *backend, const tt_site *site)
 }
 
 // A plain operand, with the extents that the other side's layout has.
-static tt__tensor tensor_beside(const tt__dnnl *dnnl, const tt_operand *o,
-                                const tt_operand *other)
+static tt__dnnl_tensor tensor_beside(const tt__dnnl *dnnl, const tt_operand *o,
+                                     const tt_operand *other)
 {
-    tt__tensor t = tt__tensor_of(o);
-    if (o->layout == 0 && tt__layout_ndim(dnnl, other->layout) > t.ndim)
-        tt__tensor_group(&t, tt__layout_dim(dnnl, other->layout, 0));
+    tt__dnnl_tensor t = tt__dnnl_tensor_of(o);
+    if (o->layout == 0 && tt__dnnl_layout_ndim(dnnl, other->layout) > t.ndim)
+        tt__dnnl_tensor_group(&t, tt__dnnl_layout_dim(dnnl, other->layout, 0));
     return t;
 }
 
@@ -25,8 +25,8 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {
     tt__dnnl *dnnl = tt__cpu_dnnl(backend);
-    const tt__tensor x = tensor_beside(dnnl, &site->in[0], &site->out[0]);
-    const tt__tensor y = tensor_beside(dnnl, &site->out[0], &site->in[0]);
+    const tt__dnnl_tensor x = tensor_beside(dnnl, &site->in[0], &site->out[0]);
+    const tt__dnnl_tensor y = tensor_beside(dnnl, &site->out[0], &site->in[0]);
     tt__prim *prim = NULL;
     TT_TRY(tt__prim_reorder(dnnl, &x, &y, &prim));
     prepared_out->state = prim;

@@ -35,7 +35,7 @@ static bool fits(const tt_site *site)
     return tt_operand_dim(&site->in[Q], HEAD) <= MAX_HEAD &&
            tt__are_runs(&site->in[Q].local, SEQ, &runs) &&
            tt__are_runs(&site->in[K].local, SEQ, &runs) &&
-           tt__attention_map_heads(site, &first, &n) && first == 0 &&
+           tt__heads_map(site, &first, &n) && first == 0 &&
            n == tt_operand_dim(&site->in[K], HEADS);
 }
 
@@ -116,9 +116,9 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
 {
     const bool is_grad = site->op == &tt_op_attention_grad;
     for (int i = 0; i < site->n_in; i++)
-        tt__attention_fit(&site->in[i]);
+        tt__heads_fit(&site->in[i]);
     for (int i = 0; i < site->n_out; i++)
-        tt__attention_fit(&site->out[i]);
+        tt__heads_fit(&site->out[i]);
     TT_TRY(tt__cuda_state(backend, sizeof(state), prepared_out));
     state *s = prepared_out->state;
     describe(site, &s->args);

@@ -54,7 +54,7 @@ static bool can(const tt_backend *backend, const tt_site *site)
     int64_t first, n;
     return tt__site_has_types(site, "sssI", "s") &&
            tt_operand_dim(&site->in[0], HEAD) <= MOST_HEAD &&
-           tt__attention_map_heads(site, &first, &n) && first == 0 &&
+           tt__heads_map(site, &first, &n) && first == 0 &&
            n == tt_operand_dim(&site->in[1], HEADS);
 }
 

@@ -46,14 +46,14 @@ typedef struct span {
 static int64_t n_spans(const tt_simd_attention_args *x)
 {
     const int64_t heads = max_i64(1, x->n_batch * x->kv_heads);
-    const int64_t wanted = tt__blocks(TT_ENOUGH_TASKS, heads);
-    const int64_t most = tt__blocks(x->k_len, TT_SPAN_MIN);
+    const int64_t wanted = tt__simd_blocks(TT_ENOUGH_TASKS, heads);
+    const int64_t most = tt__simd_blocks(x->k_len, TT_SPAN_MIN);
     return max_i64(1, min_i64(wanted, most));
 }
 
 static int64_t span_length(const tt_simd_attention_args *x)
 {
-    return round_up(tt__blocks(x->k_len, n_spans(x)), TT_K_BLOCK);
+    return round_up(tt__simd_blocks(x->k_len, n_spans(x)), TT_K_BLOCK);
 }
 
 static int64_t cut(const tt_simd_attention_args *x, float *scratch, space *s)
@@ -269,7 +269,7 @@ static void add_gradients(const span *c, const tile *t, const operands *o,
         .c_row = width,
         .m = t->n,
         .n = width,
-        .k = tt__blocks(t->m, o->unit),
+        .k = tt__simd_blocks(t->m, o->unit),
         .adds = true,
         .is_pairs = c->pairs,
     };
@@ -286,7 +286,7 @@ static void add_gradients(const span *c, const tile *t, const operands *o,
     p.b_row = k_rows.row;
     p.c = c->d_q + t->q0 * width;
     p.m = t->m;
-    p.k = tt__blocks(t->n, o->unit);
+    p.k = tt__simd_blocks(t->n, o->unit);
     tile_multiply(&p, TT_BAND_GATHER, t->shift);
 }
 

@@ -272,7 +272,7 @@ static void run_chunk(const chunk *c)
 
 void TT_SYMBOL(tt__attention_forward)(const tt_simd_attention_args *x)
 {
-    const int64_t chunks = tt__blocks(x->q_len, TT_Q_CHUNK);
+    const int64_t chunks = tt__simd_blocks(x->q_len, TT_Q_CHUNK);
     const int64_t tasks = x->n_batch * x->q_heads * chunks;
     space whole;
     const int64_t stride = cut(x, NULL, &whole);

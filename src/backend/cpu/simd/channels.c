@@ -74,7 +74,7 @@ typedef struct unit {
 
 static int64_t strips(const args *a)
 {
-    return tt__blocks(a->block, TT_LANES);
+    return tt__simd_blocks(a->block, TT_LANES);
 }
 
 static int64_t n_units(const args *a)

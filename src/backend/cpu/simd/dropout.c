@@ -71,7 +71,7 @@ TT_INLINE void mask_run(tt_simd_type type, const tt_simd_dropout_args *a,
 
 static void apply(const tt_simd_dropout_args *a)
 {
-    const int64_t blocks = tt__blocks(a->cols, TT_BLOCK);
+    const int64_t blocks = tt__simd_blocks(a->cols, TT_BLOCK);
     const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
 #pragma omp parallel for schedule(static) if (forks)
     for (int64_t task = 0; task < a->rows * blocks; task++) {

@@ -116,8 +116,8 @@ static void binary(const tt_simd_binary_args *args)
         flat.rows = 1;
     }
     const int64_t step = tt__rows_per_block(x->cols);
-    const int64_t row_blocks = tt__blocks(x->rows, step);
-    const int64_t col_blocks = tt__blocks(x->cols, TT_BLOCK);
+    const int64_t row_blocks = tt__simd_blocks(x->rows, step);
+    const int64_t col_blocks = tt__simd_blocks(x->cols, TT_BLOCK);
     const bool forks = x->rows * x->cols >= TT_FORK_ELEMENTS;
 #pragma omp parallel for schedule(static) if (forks)
     for (int64_t task = 0; task < row_blocks * col_blocks; task++) {

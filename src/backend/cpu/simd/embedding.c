@@ -73,7 +73,7 @@ TT_INLINE void scatter_columns(tt_simd_type type,
 static void backward(const tt_simd_embedding_args *a)
 {
     const int64_t size = a->vocab * a->cols;
-    const int64_t blocks = tt__blocks(a->cols, COLS);
+    const int64_t blocks = tt__simd_blocks(a->cols, COLS);
     const bool forks = a->n_ids * a->cols >= TT_FORK_ELEMENTS;
     if (!a->accumulates) {
 #pragma omp parallel for schedule(static) if (size >= TT_FORK_ELEMENTS)

@@ -79,7 +79,7 @@ TT_INLINE void task(tt_simd_type type, const tt_simd_fold_args *a, int64_t o,
 
 static void run(const tt_simd_fold_args *a)
 {
-    const int64_t pieces = tt__blocks(a->inner, COLS);
+    const int64_t pieces = tt__simd_blocks(a->inner, COLS);
     const bool forks = a->outer * a->count * a->inner >= TT_FORK_ELEMENTS;
 #pragma omp parallel for schedule(static) if (forks)
     for (int64_t t = 0; t < a->outer * pieces; t++) {

@@ -175,8 +175,8 @@ static int64_t params_scratch_bytes(int64_t rows, int64_t cols)
 static void backward_params(const tt_simd_norm_args *a)
 {
     const int64_t parts = tt__parts(a->rows);
-    const int64_t length = tt__blocks(a->rows, parts);
-    const int64_t blocks = tt__blocks(a->cols, COLS);
+    const int64_t length = tt__simd_blocks(a->rows, parts);
+    const int64_t blocks = tt__simd_blocks(a->cols, COLS);
     const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
     float *partials = a->scratch;
 #pragma omp parallel for schedule(static) if (forks)

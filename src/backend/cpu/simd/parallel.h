@@ -11,7 +11,7 @@ enum {
     TT_FORK_ELEMENTS = 65536 // fewer than this: one thread is faster
 };
 
-static inline int64_t tt__blocks(int64_t n, int64_t block)
+static inline int64_t tt__simd_blocks(int64_t n, int64_t block)
 {
     return (n + block - 1) / block;
 }
@@ -29,7 +29,7 @@ enum { TT_PARTS = 32, TT_PART_ROWS_MIN = 32, TT_GROUP_ROWS = 64 };
 
 static inline int64_t tt__parts(int64_t rows)
 {
-    const int64_t parts = tt__blocks(rows, TT_PART_ROWS_MIN);
+    const int64_t parts = tt__simd_blocks(rows, TT_PART_ROWS_MIN);
     return parts < 1 ? 1 : (parts > TT_PARTS ? TT_PARTS : parts);
 }
 

@@ -112,8 +112,8 @@ static void copy(const tt_simd_permute_args *a)
 {
     const shape s = normal_form(a);
     const int64_t rows = s.dims[DIMS - 2], cols = s.dims[DIMS - 1];
-    const int64_t row_pieces = tt__blocks(rows, s.piece_rows);
-    const int64_t col_pieces = tt__blocks(cols, s.piece_cols);
+    const int64_t row_pieces = tt__simd_blocks(rows, s.piece_rows);
+    const int64_t col_pieces = tt__simd_blocks(cols, s.piece_cols);
     const int64_t batches = s.dims[0] * s.dims[1];
     const bool forks = batches * rows * cols >= TT_FORK_ELEMENTS;
 #pragma omp parallel for schedule(static) if (forks)

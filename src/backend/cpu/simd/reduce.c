@@ -59,8 +59,8 @@ static void add_parts(const tt_simd_column_args *a, int64_t parts, int64_t col)
 static void column_sum(const tt_simd_column_args *a)
 {
     const int64_t parts = tt__parts(a->rows);
-    const int64_t length = tt__blocks(a->rows, parts);
-    const int64_t blocks = tt__blocks(a->cols, COLS);
+    const int64_t length = tt__simd_blocks(a->rows, parts);
+    const int64_t blocks = tt__simd_blocks(a->cols, COLS);
     const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
 #pragma omp parallel if (forks)
     {
@@ -156,8 +156,8 @@ static double array_sum(bool squares, tt_simd_type type, const void *x,
                         int64_t n)
 {
     double sums[ARRAY_PARTS];
-    const int64_t blocks = tt__blocks(n, TT_BLOCK);
-    const int64_t length = tt__blocks(blocks, ARRAY_PARTS) * TT_BLOCK;
+    const int64_t blocks = tt__simd_blocks(n, TT_BLOCK);
+    const int64_t length = tt__simd_blocks(blocks, ARRAY_PARTS) * TT_BLOCK;
 #pragma omp parallel for schedule(static) if (n >= TT_FORK_ELEMENTS)
     for (int64_t p = 0; p < ARRAY_PARTS; p++) {
         const int64_t first = min_i64(n, p * length);

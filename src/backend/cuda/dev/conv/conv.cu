@@ -59,7 +59,7 @@ static bool is_lopsided(const tt_cuda_conv_desc &d)
 }
 
 // What cuDNN computes. Where its x differs from what is there, it gets a copy.
-tt_cuda_conv_desc tt_conv_inner(const tt_cuda_conv_desc &d)
+tt_cuda_conv_desc tt_cuda_conv_inner(const tt_cuda_conv_desc &d)
 {
     return is_lopsided(d) ? padded(d) : d;
 }
@@ -328,17 +328,17 @@ extern "C" const char *tt_cuda_conv_run(tt_cuda_conv *conv,
     if (conv->gemm != NULL)
         TRY(run_gemm(conv, args));
     else if (is_few)
-        TRY(tt_conv_few(conv->cuda, conv->d, args));
+        TRY(tt_cuda_conv_few(conv->cuda, conv->d, args));
     else if (is_plan)
         TRY(run_plan(conv, args));
     else
-        TRY(tt_conv_plain(conv->cuda, &conv->d, args));
+        TRY(tt_cuda_conv_plain(conv->cuda, &conv->d, args));
     const bool is_whole =
         conv->is_whole && (is_plan || is_few || conv->gemm != NULL);
     if (is_whole || (args->bias == NULL && !conv->d.has_relu))
         return NULL;
     const void *bias = conv->gemm != NULL ? NULL : args->bias; // it has it
-    return tt_conv_finish(conv->cuda, &conv->d, bias, args->y);
+    return tt_cuda_conv_finish(conv->cuda, &conv->d, bias, args->y);
 }
 
 extern "C" int64_t tt_cuda_conv_scratch(const tt_cuda_conv *conv)
@@ -346,9 +346,9 @@ extern "C" int64_t tt_cuda_conv_scratch(const tt_cuda_conv *conv)
     if (conv->gemm != NULL)
         return tt_cuda_gemm_scratch(conv->gemm) +
                (has_patches(conv->d) ? patch_bytes(conv->d) + 256 : 0);
-    const int64_t plain = tt_conv_plain_scratch(&conv->d);
+    const int64_t plain = tt_cuda_conv_plain_scratch(&conv->d);
     const int64_t few =
-        conv->is_few ? tt_conv_few_scratch(conv->cuda, conv->d) : 0;
+        conv->is_few ? tt_cuda_conv_few_scratch(conv->cuda, conv->d) : 0;
     if (conv->plan == NULL)
         return few > plain ? few : plain;
     const int64_t bytes = weight_bytes(conv->d) + bias_bytes(conv) +
@@ -367,7 +367,7 @@ extern "C" void tt_cuda_conv_destroy(tt_cuda_conv *conv)
 
 // ---- making ----------------------------------------------------------------
 
-tt_cuda_conv *tt_conv_blank(tt_cuda *cuda, const tt_cuda_conv_desc &d)
+tt_cuda_conv *tt_cuda_conv_blank(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
     tt_cuda_conv *conv = new (std::nothrow) tt_cuda_conv();
     if (conv != NULL) {
@@ -378,9 +378,9 @@ tt_cuda_conv *tt_conv_blank(tt_cuda *cuda, const tt_cuda_conv_desc &d)
     return conv;
 }
 
-tt_cuda_conv *tt_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d)
+tt_cuda_conv *tt_cuda_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
-    tt_cuda_conv *conv = is_product(d) ? tt_conv_blank(cuda, d) : NULL;
+    tt_cuda_conv *conv = is_product(d) ? tt_cuda_conv_blank(cuda, d) : NULL;
     if (conv == NULL)
         return NULL;
     conv->is_whole = !d.has_relu;
@@ -390,19 +390,19 @@ tt_cuda_conv *tt_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d)
     return NULL;
 }
 
-tt_cuda_conv *tt_conv_with_few(tt_cuda *cuda, const tt_cuda_conv_desc &d)
+tt_cuda_conv *tt_cuda_conv_with_few(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
-    tt_cuda_conv *conv = tt_conv_few_can(d) ? tt_conv_blank(cuda, d) : NULL;
+    tt_cuda_conv *conv = tt_cuda_conv_few_can(d) ? tt_cuda_conv_blank(cuda, d) : NULL;
     if (conv != NULL)
         conv->is_few = conv->is_whole = true;
     return conv;
 }
 
-tt_cuda_conv *tt_conv_with_plan(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+tt_cuda_conv *tt_cuda_conv_with_plan(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                                 tt_dnn_menu *menu, int i, int *number_out)
 {
     tt_dnn_plan *plan = tt_dnn_take(menu, i, number_out);
-    tt_cuda_conv *conv = plan != NULL ? tt_conv_blank(cuda, d) : NULL;
+    tt_cuda_conv *conv = plan != NULL ? tt_cuda_conv_blank(cuda, d) : NULL;
     if (conv != NULL) {
         conv->plan = plan;
         conv->is_whole = tt_dnn_is_whole(plan);

@@ -49,27 +49,27 @@ struct tt_dnn_menu;
 // A convolution without a way of computing it yet, as a product of matrices, by the
 // kernels for few channels, and by cuDNN's suggestion i (its number to *number_out) for the description that is `inner`;
 // NULL: that does not work.
-tt_cuda_conv *tt_conv_blank(tt_cuda *cuda, const tt_cuda_conv_desc &d);
-tt_cuda_conv *tt_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d);
-tt_cuda_conv *tt_conv_with_few(tt_cuda *cuda, const tt_cuda_conv_desc &d);
-tt_cuda_conv *tt_conv_with_plan(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+tt_cuda_conv *tt_cuda_conv_blank(tt_cuda *cuda, const tt_cuda_conv_desc &d);
+tt_cuda_conv *tt_cuda_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d);
+tt_cuda_conv *tt_cuda_conv_with_few(tt_cuda *cuda, const tt_cuda_conv_desc &d);
+tt_cuda_conv *tt_cuda_conv_with_plan(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                                 struct tt_dnn_menu *menu, int i,
                                 int *number_out);
-tt_cuda_conv_desc tt_conv_inner(const tt_cuda_conv_desc &d);
+tt_cuda_conv_desc tt_cuda_conv_inner(const tt_cuda_conv_desc &d);
 
 // Kernels for every convolution, without bias and activation.
-const char *tt_conv_plain(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+const char *tt_cuda_conv_plain(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                           const tt_cuda_conv_args *args);
-int64_t tt_conv_plain_scratch(const tt_cuda_conv_desc *desc);
+int64_t tt_cuda_conv_plain_scratch(const tt_cuda_conv_desc *desc);
 
 // Kernels for few channels, with bias and activation.
-bool tt_conv_few_can(const tt_cuda_conv_desc &d);
-const char *tt_conv_few(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+bool tt_cuda_conv_few_can(const tt_cuda_conv_desc &d);
+const char *tt_cuda_conv_few(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                         const tt_cuda_conv_args *args);
-int64_t tt_conv_few_scratch(const tt_cuda *cuda, const tt_cuda_conv_desc &d);
+int64_t tt_cuda_conv_few_scratch(const tt_cuda *cuda, const tt_cuda_conv_desc &d);
 
 // Bias (NULL: none) and activation, where the kernel in front of this has none.
-const char *tt_conv_finish(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+const char *tt_cuda_conv_finish(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                            const void *bias, void *y);
 
 #endif

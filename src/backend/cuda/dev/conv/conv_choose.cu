@@ -137,15 +137,15 @@ enum { FEW = TT_DNN_PLANS + 1 };
 static tt_cuda_conv *make(tt_cuda *cuda, const tt_cuda_conv_desc &d, int number)
 {
     if (number <= 0)
-        return number == 0 ? tt_conv_with_gemm(cuda, d) : NULL;
+        return number == 0 ? tt_cuda_conv_with_gemm(cuda, d) : NULL;
     if (number == FEW)
-        return tt_conv_with_few(cuda, d);
-    const tt_cuda_conv_desc inner = tt_conv_inner(d);
+        return tt_cuda_conv_with_few(cuda, d);
+    const tt_cuda_conv_desc inner = tt_cuda_conv_inner(d);
     tt_dnn_menu *menu = tt_dnn_look(cuda, &inner, number - 1);
     tt_cuda_conv *conv = NULL;
     int found = 0;
     if (menu != NULL && tt_dnn_size(menu) > 0)
-        conv = tt_conv_with_plan(cuda, d, menu, 0, &found);
+        conv = tt_cuda_conv_with_plan(cuda, d, menu, 0, &found);
     tt_dnn_close(menu);
     return conv;
 }
@@ -192,13 +192,13 @@ static int choose_first(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                         tt_dnn_menu *menu)
 {
     int number = -1;
-    tt_cuda_conv *conv = tt_conv_with_gemm(cuda, d);
+    tt_cuda_conv *conv = tt_cuda_conv_with_gemm(cuda, d);
     if (conv == NULL) {
-        conv = tt_conv_with_few(cuda, d);
+        conv = tt_cuda_conv_with_few(cuda, d);
         number = conv != NULL ? FEW - 1 : -1;
     }
     for (int i = 0; menu != NULL && conv == NULL && i < tt_dnn_size(menu); i++)
-        conv = tt_conv_with_plan(cuda, d, menu, i, &number);
+        conv = tt_cuda_conv_with_plan(cuda, d, menu, i, &number);
     if (conv == NULL)
         return -1;
     tt_cuda_conv_destroy(conv);
@@ -209,19 +209,19 @@ static int choose_first(tt_cuda *cuda, const tt_cuda_conv_desc &d,
 static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                   bool *is_measured_out)
 {
-    const tt_cuda_conv_desc inner = tt_conv_inner(d);
+    const tt_cuda_conv_desc inner = tt_cuda_conv_inner(d);
     tt_dnn_menu *menu = tt_dnn_look(cuda, &inner, -1);
     contest c = {{}, -1, -1};
     const double start = now(); // cuDNN may just have been loaded
     if (multiplications(d) >= least_measured && begin_trial(cuda, d, &c.t)) {
         const double end = start + seconds_for_shape();
-        enter(&c, tt_conv_with_gemm(cuda, d), 0);
-        enter(&c, tt_conv_with_few(cuda, d), FEW);
+        enter(&c, tt_cuda_conv_with_gemm(cuda, d), 0);
+        enter(&c, tt_cuda_conv_with_few(cuda, d), FEW);
         for (int i = 0; menu != NULL && i < tt_dnn_size(menu); i++) {
             int number = 0;
             if (c.best >= 0 && (now() > end || i >= tt_dnn_usual(menu)))
                 break;
-            tt_cuda_conv *conv = tt_conv_with_plan(cuda, d, menu, i, &number);
+            tt_cuda_conv *conv = tt_cuda_conv_with_plan(cuda, d, menu, i, &number);
             enter(&c, conv, number + 1);
         }
     }
@@ -265,7 +265,7 @@ extern "C" const char *tt_cuda_conv_create(tt_cuda *cuda,
         choices[key] = recall(cuda, *desc, key);
     tt_cuda_conv *conv = make(cuda, *desc, choices[key]);
     if (conv == NULL)
-        conv = tt_conv_blank(cuda, *desc);
+        conv = tt_cuda_conv_blank(cuda, *desc);
     if (conv == NULL)
         return tt_cuda_failed_text("no memory");
     *conv_out = conv;

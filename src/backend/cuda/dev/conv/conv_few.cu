@@ -500,7 +500,7 @@ static int shared_grad_w(const few &f)
     return tiles > sums ? tiles : sums;
 }
 
-bool tt_conv_few_can(const tt_cuda_conv_desc &d)
+bool tt_cuda_conv_few_can(const tt_cuda_conv_desc &d)
 {
     const tt_cuda_slide &depth = d.slide[0];
     if (!is_low(d.type) || d.way == TT_CUDA_GRAD_X || d.groups != 1 ||
@@ -526,7 +526,7 @@ static int blocks_of(const tt_cuda *cuda, const few &f)
     return f.n_tiles < most ? f.n_tiles : most;
 }
 
-int64_t tt_conv_few_scratch(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
+int64_t tt_cuda_conv_few_scratch(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
     const few f = few_of(d);
     return d.way == TT_CUDA_GRAD_W
@@ -583,7 +583,7 @@ static const char *run(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                         : run_grad_w<T, 5>(cuda, f, a);
 }
 
-const char *tt_conv_few(tt_cuda *cuda, const tt_cuda_conv_desc &d,
+const char *tt_cuda_conv_few(tt_cuda *cuda, const tt_cuda_conv_desc &d,
                         const tt_cuda_conv_args *args)
 {
     return d.type == TT_BF16 ? run<bf16>(cuda, d, args)

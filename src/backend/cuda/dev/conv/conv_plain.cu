@@ -185,13 +185,13 @@ static const char *run(tt_cuda *cuda, const tt_cuda_conv_desc &d,
     return launched();
 }
 
-const char *tt_conv_plain(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+const char *tt_cuda_conv_plain(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                           const tt_cuda_conv_args *args)
 {
     return BY_TYPE(desc->type, run, cuda, *desc, args);
 }
 
-int64_t tt_conv_plain_scratch(const tt_cuda_conv_desc *desc)
+int64_t tt_cuda_conv_plain_scratch(const tt_cuda_conv_desc *desc)
 {
     return desc->way == TT_CUDA_GRAD_W ? 4 * count_w(*desc) * chunks_of(*desc)
                                        : 0;
@@ -238,7 +238,7 @@ static const char *run_finish(tt_cuda *cuda, const tt_cuda_conv_desc &d,
     return launched();
 }
 
-const char *tt_conv_finish(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+const char *tt_cuda_conv_finish(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                            const void *bias, void *y)
 {
     return BY_TYPE(desc->type, run_finish, cuda, *desc, bias, y);

@@ -263,11 +263,11 @@ template <typename T, int V> struct train {
         int64_t chunks = 0;
         float *coef = own_coef(&a);
         if (a.is_frozen) {
-            TRY(tt_bn_use_running(cuda, &a, coef));
+            TRY(tt_cuda_bn_use_running(cuda, &a, coef));
         } else {
             if (a.pair_in == NULL)
                 TRY((sum<moments<T, V>>(cuda, &a, &chunks)));
-            TRY(tt_bn_finish_statistics(cuda, &a, chunks, coef));
+            TRY(tt_cuda_bn_finish_statistics(cuda, &a, chunks, coef));
         }
         return a.residual != NULL ? map<normalise<T, V, true>>(cuda, &a)
                                   : map<normalise<T, V, false>>(cuda, &a);
@@ -308,7 +308,7 @@ template <typename T, int V> struct back {
     {
         int64_t chunks = 0;
         if (a.pair_in != NULL) {
-            TRY(tt_bn_use_pair(cuda, &a, own_coef(&a)));
+            TRY(tt_cuda_bn_use_pair(cuda, &a, own_coef(&a)));
             return map_grads<T, V>(cuda, &a);
         }
         a.pair = own_pair(&a);
@@ -317,7 +317,7 @@ template <typename T, int V> struct back {
             a.marks = own_marks(&a);
         }
         TRY((sum_grads<T, V>(cuda, &a, &chunks)));
-        TRY(tt_bn_finish_pair(cuda, &a, chunks, own_coef(&a)));
+        TRY(tt_cuda_bn_finish_pair(cuda, &a, chunks, own_coef(&a)));
         if (a.d_residual != NULL) { // which is masked already
             a.dy = a.d_residual;
             a.mask = NULL;
@@ -333,7 +333,7 @@ template <typename T, int V> struct sums {
         int64_t chunks = 0;
         TRY((a.dy == NULL ? sum<moments<T, V>>(cuda, &a, &chunks)
                           : sum_grads<T, V>(cuda, &a, &chunks)));
-        return tt_bn_finish_pair(cuda, &a, chunks, NULL);
+        return tt_cuda_bn_finish_pair(cuda, &a, chunks, NULL);
     }
 };
 
@@ -344,7 +344,7 @@ template <typename T, int V> struct relu_bias {
         int64_t chunks = 0;
         a.pair = own_pair(&a);
         TRY((sum<masks<T, V>>(cuda, &a, &chunks)));
-        return tt_bn_finish_pair(cuda, &a, chunks, NULL);
+        return tt_cuda_bn_finish_pair(cuda, &a, chunks, NULL);
     }
 };
 
