@@ -212,6 +212,14 @@ static tt_status sync_folder_of(const char *path)
     return tt_file_sync_folder(folder);
 }
 
+static tt_status fail_no_folder(const char *path)
+{
+    return tt_fail(TT_ERR_IO,
+                   "%s is a file and no folder: give another name, or move the "
+                   "file away",
+                   path);
+}
+
 static tt_status make_one(const char *folder)
 {
     int done = -1;
@@ -222,11 +230,38 @@ static tt_status make_one(const char *folder)
     while (done != 0 && errno == EINTR);
     const int error = errno;
     if (done != 0 && (error != EEXIST || !tt_file_is_folder(folder)))
-        return fail(folder, "cannot be made", error);
+        return error == EEXIST ? fail_no_folder(folder)
+                               : fail(folder, "cannot be made", error);
     if (done != 0)
         return TT_OK;
     tt__file_tell((tt_file_deed){.act = TT_FILE_MADE, .path = folder}, -1);
     return sync_folder_of(folder);
+}
+
+// The nearest one upwards that is there must be a folder in which one may write.
+tt_status tt_file_check_folder(const char *folder)
+{
+    char path[PATH_MAX];
+    const size_t n = strlen(folder);
+    if (n == 0 || n >= sizeof(path))
+        return tt_fail(TT_ERR_ARG, "\"%.100s\" is no name for a folder",
+                       folder);
+    memcpy(path, folder, n + 1);
+    while (!tt_file_exists(path) && strcmp(path, ".") != 0) {
+        char *slash = strrchr(path, '/');
+        if (slash == NULL)
+            memcpy(path, ".", 2);
+        else
+            slash[slash == path] = '\0';
+    }
+    if (!tt_file_is_folder(path))
+        return fail_no_folder(path);
+    if (access(path, W_OK | X_OK) != 0)
+        return fail(folder,
+                    tt_file_is_folder(folder) ? "cannot be written"
+                                              : "cannot be made",
+                    errno);
+    return TT_OK;
 }
 
 tt_status tt_file_make_folder(const char *folder)

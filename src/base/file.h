@@ -41,6 +41,8 @@ tt_status tt_file_exchange(const char *a, const char *b);
 // Makes new names in a folder survive a crash of the machine.
 tt_status tt_file_sync_folder(const char *folder);
 tt_status tt_file_make_folder(const char *folder); // and those above it
+// Whether that would do, as far as permissions say; makes nothing.
+tt_status tt_file_check_folder(const char *folder);
 // A file, or a folder with all that is in it; not there: fine.
 tt_status tt_file_remove(const char *path);
 
@@ -75,6 +77,9 @@ typedef struct tt_lock {
 // stay where it is in memory.
 tt_status tt_file_lock(const char *folder, tt_lock *lock);
 void tt_file_unlock(tt_lock *lock); // TT_LOCK_FREE: fine
+
+// Fails as tt_file_lock when another process has it, and takes nothing.
+tt_status tt_file_lock_look(const char *folder);
 
 // Whether a process of this machine had the lock and is gone.
 bool tt_file_lock_is_dead(const char *folder);

@@ -275,6 +275,25 @@ tt_status tt_file_lock(const char *folder, tt_lock *lock)
     return tt_fail(status, "%s", message);
 }
 
+tt_status tt_file_lock_look(const char *folder)
+{
+    char path[PATH_MAX];
+    owner o = {0};
+    TT_TRY(path_of(folder, ".lock.held", path));
+    if (tt_file_exists(path) && read_owner(path, &o) && is_here(&o) &&
+        is_alive(&o))
+        return in_use(folder, &o);
+    TT_TRY(path_of(folder, ".lock", path));
+    const int fd = tt_file_open_read(path);
+    if (fd < 0)
+        return TT_OK;
+    const int error = try_flock(fd);
+    (void)close(fd);
+    return error == EWOULDBLOCK
+               ? in_use(folder, read_owner(path, &o) ? &o : NULL)
+               : TT_OK;
+}
+
 void tt_file_unlock(tt_lock *lock)
 {
     if (lock->beats) {

@@ -251,18 +251,21 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
     return status;
 }
 
-// One rank's settings and memory; none is started.
+// One rank's settings and memory; none is started. What would be refused is refused.
 static tt_status dry_run(tt_cli *cli)
 {
     tt_train_request request = {0};
     tt_session *session = NULL;
     int32_t n = 0;
-    TT_TRY(tt_cli_ranks_plan(cli, &n));
+    TT_TRY(tt_cli_ranks_check(cli, &n));
     TT_TRY(set_folder(cli, true, &request));
     TT_TRY(open_session(cli, NULL, &session));
-    if (!tt_cli_has(cli, "--json"))
+    tt_status status =
+        tt_train_check(session, &request, tt_cli_has(cli, "--fresh"));
+    if (status == TT_OK && !tt_cli_has(cli, "--json"))
         warn(session);
-    const tt_status status = tt_dry_run(session, tt_cli_has(cli, "--json"));
+    if (status == TT_OK)
+        status = tt_dry_run(session, tt_cli_has(cli, "--json"));
     tt_session_close(session);
     return status;
 }
@@ -277,7 +280,9 @@ static tt_status run(tt_cli *cli, int *exit_out)
 
 static const tt_flag flags[] = {
     {"-n", "ranks that train together on this machine", "N"},
-    {"--dry-run", "print all settings and the memory needed; start nothing"},
+    {"--dry-run",
+     "check all that training would, print all settings and the memory "
+     "needed; start nothing"},
     {"--fork", "go on from the run's checkpoint in a new folder"},
     {"--fresh", "begin again; the run that is there is renamed FOLDER.1"},
     {"--json", "one JSON object about the end on standard output"},

@@ -85,24 +85,38 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
 
 // ---- that are planned and not started ------------------------------------
 
+// Whether n ranks fit the mesh; of several, mesh.data is what the other axes leave.
+static tt_status set_mesh(tt_cli *cli, int32_t n, bool is_one_said)
+{
+    tt_where where;
+    tt_grid grid;
+    char size[24];
+    TT_TRY(tt_where_read(&cli->settings, cli->arena, &where));
+    TT_TRY(tt_where_grid(&where, n, NULL, cli->arena, &grid));
+    if (n == 1 && !is_one_said)
+        return TT_OK;
+    snprintf(size, sizeof size, "%lld", (long long)grid.size[TT_AXIS_DATA]);
+    return tt_settings_set(&cli->settings, "mesh.data", size, "-n", cli->arena);
+}
+
+tt_status tt_cli_ranks_check(tt_cli *cli, int32_t *n_out)
+{
+    TT_TRY(tt_cli_ranks_count(cli, n_out));
+    return set_mesh(cli, *n_out, false);
+}
+
 tt_status tt_cli_ranks_plan(tt_cli *cli, int32_t *n_out)
 {
     static const tt_opt table[] = {
         {"-n", "0", "", TT_OPT_I64, 0, NULL, 1, 65536}, {0}};
     const char *text = tt_cli_value(cli, "-n");
     int64_t n = 0;
-    tt_where where;
-    tt_grid grid;
-    char size[24];
     *n_out = 0;
     if (text == NULL)
         return TT_OK;
     TT_TRY(tt_opt_set(table, &n, "-n", text, cli->arena));
-    TT_TRY(tt_where_read(&cli->settings, cli->arena, &where));
-    TT_TRY(tt_where_grid(&where, (int32_t)n, NULL, cli->arena, &grid));
     *n_out = (int32_t)n;
-    snprintf(size, sizeof size, "%lld", (long long)grid.size[TT_AXIS_DATA]);
-    return tt_settings_set(&cli->settings, "mesh.data", size, "-n", cli->arena);
+    return set_mesh(cli, *n_out, true);
 }
 
 // Powers of 1000 with B, of 1024 with iB or nothing.

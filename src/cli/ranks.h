@@ -19,6 +19,10 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out);
 // How many that will be; nothing is started.
 tt_status tt_cli_ranks_count(tt_cli *cli, int32_t *n_out);
 
+// The same, and whether they could be started: mesh, transport, faults. mesh.data
+// becomes what follows.
+tt_status tt_cli_ranks_check(tt_cli *cli, int32_t *n_out);
+
 // How many -n says, for a plan; 0: it was not given. mesh.data becomes what follows
 // from it and from the other axes.
 tt_status tt_cli_ranks_plan(tt_cli *cli, int32_t *n_out);

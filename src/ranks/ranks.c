@@ -2,6 +2,7 @@
 // told when it goes wrong.
 
 #include "comm/launch.h"
+#include "comm/transport/transport.h"
 #include "comm/witness.h"
 #include "ranks/ranks_parts.h"
 
@@ -54,14 +55,6 @@ static tt_status find(const tt_ranks_request *request, found *out)
     return TT_OK;
 }
 
-tt_status tt_ranks_count(const tt_ranks_request *request, int32_t *n_out)
-{
-    found f;
-    TT_TRY(find(request, &f));
-    *n_out = f.n;
-    return TT_OK;
-}
-
 static tt_status check_transport(const found *f, const tt_where *where)
 {
     const bool has_mpi = f->is_started && f->world.has_mpi;
@@ -75,6 +68,28 @@ static tt_status check_transport(const found *f, const tt_where *where)
                        "transport=mpi wants a launcher of MPI's: mpirun -n %d "
                        "tutti ...; ranks that -n starts use shm",
                        f->n);
+    return TT_OK;
+}
+
+// Who they are, and whether they could be started.
+static tt_status find_checked(const tt_ranks_request *request, found *f,
+                              tt_where *where)
+{
+    TT_TRY(find(request, f));
+    TT_TRY(tt_where_read(request->settings, request->arena, where));
+    TT_TRY(check_transport(f, where));
+    if (f->n == 1 || where->fault[0] == '\0')
+        return TT_OK;
+    const tt_status status = tt_fault_check(where->fault);
+    return status == TT_OK ? status : tt_fail_context(status, "comm.fault");
+}
+
+tt_status tt_ranks_count(const tt_ranks_request *request, int32_t *n_out)
+{
+    found f;
+    tt_where where;
+    TT_TRY(find_checked(request, &f, &where));
+    *n_out = f.n;
     return TT_OK;
 }
 
@@ -273,9 +288,7 @@ tt_status tt_ranks_run(const tt_ranks_request *request, tt_ranks_fn *fn,
 {
     tt_where where;
     found f;
-    TT_TRY(find(request, &f));
-    TT_TRY(tt_where_read(request->settings, request->arena, &where));
-    TT_TRY(check_transport(&f, &where));
+    TT_TRY(find_checked(request, &f, &where));
     if (f.n == 1)
         return fn(&(tt_peers){.size = 1, .on_host = 1}, user, exit_out);
     tt__starting s = {request, fn, user, &where, NULL, count_cores()};

@@ -129,6 +129,7 @@ typedef struct tt_checkpoint_search {
     bool wants_best;  // of a run: the best one, if one is marked
     bool leaves_data; // data that have sums are not read
     int64_t limit;    // the last step to look at
+    bool is_optional; // none is no failure: NULL
 } tt_checkpoint_search;
 
 // One by its folder, wherever it lies; needs no lock. A folder of checkpoints

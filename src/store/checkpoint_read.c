@@ -411,7 +411,7 @@ tt_status tt_checkpoint_read(const char *folder,
         tt_checkpoint_close(found);
         found = NULL;
     }
-    if (found == NULL)
+    if (found == NULL && !s.is_optional)
         return tt_fail(TT_ERR_IO, "%s: has no checkpoint that can be used",
                        folder);
     *out = found;

@@ -133,6 +133,12 @@ static tt_status look_at(const char *folder, tt_arena *arena, bool *is_run_out)
                    folder);
 }
 
+tt_status tt_run_check_aside(const char *folder, tt_arena *arena)
+{
+    bool has_run = false;
+    return tt_file_exists(folder) ? look_at(folder, arena, &has_run) : TT_OK;
+}
+
 tt_status tt_run_set_aside(const char *folder, tt_arena *arena,
                            const char **aside_out)
 {

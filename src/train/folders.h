@@ -19,6 +19,9 @@ bool tt_run_has_checkpoint(const char *folder);
 // Fails where a new run would lie among others: the folder holds runs and is none.
 tt_status tt_run_check_folder(const char *folder, tt_arena *arena);
 
+// Whether what is there could be renamed so, but for another process.
+tt_status tt_run_check_aside(const char *folder, tt_arena *arena);
+
 // Renames the folder to the first of FOLDER.1, FOLDER.2, ... that is free, so that
 // nothing is lost; *aside_out is NULL when there was no folder, or an empty one. Fails
 // while another process trains in it, when it is not the folder of a run, and when other

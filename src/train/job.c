@@ -110,6 +110,20 @@ tt_status tt_job_init_from(tt_job *job, tt_str *notes)
     return status == TT_OK ? status : tt_fail_context(status, "init.from");
 }
 
+tt_status tt_job_check_from(const tt_job *job, tt_str *notes)
+{
+    tt_weights *weights = NULL;
+    if (job->train.from[0] == '\0')
+        return TT_OK;
+    tt_status status = tt_weights_open(
+        job->train.from, &(tt_weights_options){.skip = &job->skip}, notes,
+        &weights);
+    if (status == TT_OK)
+        status = tt_weights_check(weights, job->graph, &job->tensors, notes);
+    tt_weights_close(weights);
+    return status == TT_OK ? status : tt_fail_context(status, "init.from");
+}
+
 static tt_status set_scalar(tt_job *job, const char *name, double value)
 {
     if (!tt_is(tt_graph_find(job->graph, name)))

@@ -103,6 +103,8 @@ tt_status tt_job_start(tt_job *job, const tt_exec_options *options);
 // Loads what init.from names, if it is set, over the initial state. `notes` get a
 // sentence a line: what was loaded, missing, left over.
 tt_status tt_job_init_from(tt_job *job, tt_str *notes);
+// Whether that would do; the job need not be started.
+tt_status tt_job_check_from(const tt_job *job, tt_str *notes);
 
 // Fills this rank's part of the inputs of one micro-batch (samples [first, first +
 // n) of it: tt_job_samples): x and y dense, in the graph's types.

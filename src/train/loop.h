@@ -30,6 +30,12 @@ typedef struct tt_train_request {
 tt_status tt_train(tt_session *session, const tt_train_request *request,
                    tt_run_end *end_out);
 
+// Whether tt_train would begin: folder, checkpoint, settings, data and weights are looked
+// at as there, and nothing is written. `is_fresh`: what is in the folder is moved away
+// before. Needs no ranks.
+tt_status tt_train_check(tt_session *session, const tt_train_request *request,
+                         bool is_fresh);
+
 // The mean loss and accuracy over a split.
 typedef struct tt_score {
     double loss, accuracy, perplexity; // perplexity: of tokens, else NaN

@@ -94,6 +94,13 @@ static tt_status find_all(const restoring *r, const tt_safetensor **from)
     return TT_OK;
 }
 
+tt_status tt_tensors_check(const tt_tensors *all, const tt_restore *restore)
+{
+    const restoring r = {all, restore->model, restore->optim, restore->name,
+                         restore->notes};
+    return check_all(&r);
+}
+
 tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
                              const tt_restore *restore,
                              tt_slices_result *result_out)
@@ -110,10 +117,11 @@ tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
     if (all->n > 0 && all->v[0].peers != NULL)
         status = tt_peers_agree(all->v[0].peers, "checkpoint", status);
     const tt_slices slices = {exec, all, from, r.name};
-    if (status == TT_OK)
+    const bool fits = status == TT_OK; // what does not has said its name
+    if (fits)
         status = tt_slices_load(&slices, result_out);
     tt_free(from);
-    return status == TT_OK || result_out->is_damaged
+    return status == TT_OK || !fits || result_out->is_damaged
                ? status
                : tt_fail_context(status, "%s", r.name);
 }

@@ -22,5 +22,7 @@ typedef struct tt_restore {
 tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
                              const tt_restore *restore,
                              tt_slices_result *result_out);
+// Whether that would do, but for the data: names, types and shapes. Of one process.
+tt_status tt_tensors_check(const tt_tensors *all, const tt_restore *restore);
 
 #endif

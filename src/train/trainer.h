@@ -82,6 +82,17 @@ static inline bool tt__trainer_is_first(const tt_trainer *t)
 // From the newest checkpoint, the fork's, init.from or the seed.
 tt_status tt__trainer_start(tt_trainer *t, tt_str *notes);
 
+// ---- trainer_check.c -----------------------------------------------------
+
+// Whether the folder is for a run, and has not lost its checkpoints.
+tt_status tt__trainer_check_folder(const tt_trainer *t, const tt_str *notes);
+// Whether the run may go on from its checkpoint with today's settings and data.
+tt_status tt__trainer_check_resume(tt_trainer *t, const tt_checkpoint *from,
+                                   tt_str *notes);
+// Whether the folder is one in which nothing was saved yet, so that beginning at step 0
+// loses nothing but what was computed.
+tt_status tt__trainer_check_anew(const tt_trainer *t, const tt_str *notes);
+
 // ---- trainer_save.c ------------------------------------------------------
 
 // Memory for checkpoints, before the first is due.

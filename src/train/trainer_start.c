@@ -41,28 +41,6 @@ static tt_status start_anew(tt_trainer *t, tt_str *notes)
     return tt_job_init_from(t->job, notes);
 }
 
-// Whether the run may go on from its checkpoint with today's settings and data.
-static tt_status check_resume(tt_trainer *t, const tt_checkpoint *from,
-                              tt_str *notes)
-{
-    tt_settings then = {0};
-    tt_train_state state;
-    const tt_fingerprint *data = NULL;
-    tt_str changed = {0};
-    TT_TRY(tt_train_state_read(from->state, from->folder, t->arena, &state,
-                               &then));
-    TT_TRY(tt_fingerprint_of_state(from->state, from->folder, t->arena, &data));
-    tt_fingerprint_describe(data, t->session->fingerprint, &changed);
-    tt_status status = tt_str_status(&changed);
-    if (status == TT_OK)
-        status = tt_train_state_compare(
-            t->session, &then, tt_str_text(&changed), t->request->folder);
-    tt_str_fini(&changed);
-    TT_TRY(status);
-    return tt_fingerprint_compare(data, t->session->fingerprint,
-                                  t->request->folder, notes);
-}
-
 static void note_reading(const tt_trainer *t, tt_str *notes)
 {
     const tt_slices_result *r = &t->read;
@@ -158,63 +136,12 @@ static tt_status open_store(tt_trainer *t)
                           : TT_ERR_NOMEM;
 }
 
-// Why there is none, from the first note about one.
-static tt_status refuse(const tt_trainer *t, const tt_str *notes)
-{
-    const char *text = tt_str_text(notes);
-    const char *first = strstr(text, "/checkpoints/step-");
-    if (first == NULL)
-        return tt_fail(TT_ERR_STATE,
-                       "%s has trained before, and its checkpoints are gone: "
-                       "put them back, or begin again at step 0 with --fresh",
-                       t->request->folder);
-    while (first > text && first[-1] != '\n')
-        first--;
-    return tt_fail(TT_ERR_STATE,
-                   "%s has trained before, and none of its checkpoints can be "
-                   "used: put a good one back, or begin again at step 0 with "
-                   "--fresh (%.*s)",
-                   t->request->folder, (int)strcspn(first, "\n"), first);
-}
-
-// Whether the folder is one in which nothing was saved yet, so that beginning at step 0
-// loses nothing but what was computed.
-static tt_status check_anew(const tt_trainer *t, const tt_str *notes)
-{
-    bool has_saved = false;
-    const char *folder =
-        tt_arena_printf(t->arena, "%s/checkpoints", t->request->folder);
-    if (folder == NULL)
-        return TT_ERR_NOMEM;
-    TT_TRY(tt_checkpoints_trace(folder, &has_saved));
-    return has_saved ? refuse(t, notes) : TT_OK;
-}
-
-// A run makes the folder of checkpoints before its first metrics: with these and without
-// that one, checkpoints are gone.
-static tt_status check_folder(const tt_trainer *t, const tt_str *notes)
-{
-    tt_str metrics = {0};
-    const char *folder =
-        tt_arena_printf(t->arena, "%s/checkpoints", t->request->folder);
-    if (folder == NULL)
-        return TT_ERR_NOMEM;
-    if (tt_file_exists(folder))
-        return TT_OK;
-    const bool has_metrics =
-        tt_run_read(t->request->folder, "metrics.jsonl", &metrics) == TT_OK &&
-        metrics.n > 0;
-    tt_str_fini(&metrics);
-    return has_metrics ? refuse(t, notes) : TT_OK;
-}
-
 // What there is to begin from: rank 0 looks.
 static tt_status look(tt_trainer *t, const limits *limit, tt_str *notes,
                       int32_t *kind_out, tt_checkpoint **from_out)
 {
     if (t->store == NULL) {
-        TT_TRY(tt_run_check_folder(t->request->folder, t->arena));
-        TT_TRY(check_folder(t, notes));
+        TT_TRY(tt__trainer_check_folder(t, notes));
         TT_TRY(open_store(t));
     }
     if (t->session->fingerprint == NULL)
@@ -223,8 +150,8 @@ static tt_status look(tt_trainer *t, const limits *limit, tt_str *notes,
     TT_TRY(tt_checkpoints_upto(t->store, limit->own, notes, from_out));
     *kind_out = *from_out != NULL ? RESUMED : ANEW;
     if (*from_out != NULL)
-        return check_resume(t, *from_out, notes);
-    TT_TRY(check_anew(t, notes));
+        return tt__trainer_check_resume(t, *from_out, notes);
+    TT_TRY(tt__trainer_check_anew(t, notes));
     if (t->request->fork == NULL)
         return TT_OK;
     *kind_out = FORKED;

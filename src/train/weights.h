@@ -65,6 +65,10 @@ tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
                           const tt_tensors *all, tt_str *notes,
                           tt_weights_fit *fit_out);
 
+// The same but for the loading: whether it would do.
+tt_status tt_weights_check(const tt_weights *weights, const tt_graph *graph,
+                           const tt_tensors *all, tt_str *notes);
+
 // What the other ranks do while rank 0 loads, or fails to.
 tt_status tt_weights_receive(tt_exec *exec, const tt_tensors *all);
 

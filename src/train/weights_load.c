@@ -251,27 +251,50 @@ tt_status tt_weights_receive(tt_exec *exec, const tt_tensors *all)
     return load_all(&f, exec);
 }
 
+// What of the files each tensor begins as, and whether that will do.
+static tt_status fit_all(fitting *f, tt_str *notes, int64_t *n_loaded_out)
+{
+    const tt_tensors *all = f->all;
+    int64_t n = 0;
+    f->max_named = notes != NULL ? MAX_LISTED : MAX_NAMED;
+    f->from = tt_alloc((all->n + 1) * (int64_t)sizeof(*f->from));
+    if (f->from == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to load weights");
+    TT_TRY(find_all(f));
+    TT_TRY(check_forms(f, notes == NULL));
+    for (int64_t i = 0; i < all->n; i++)
+        n += f->from[i] != NULL;
+    *n_loaded_out = n;
+    return judge(f, n, notes);
+}
+
+static void close_fit(fitting *f)
+{
+    tt_str_fini(&f->missing);
+    tt_str_fini(&f->skipped);
+    tt_str_fini(&f->heads);
+    tt_str_fini(&f->extra);
+    tt_free(f->from);
+}
+
+tt_status tt_weights_check(const tt_weights *weights, const tt_graph *graph,
+                           const tt_tensors *all, tt_str *notes)
+{
+    fitting f = {.weights = weights, .graph = graph, .all = all};
+    int64_t n = 0;
+    const tt_status status = fit_all(&f, notes, &n);
+    close_fit(&f);
+    return status;
+}
+
 tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
                           const tt_tensors *all, tt_str *notes,
                           tt_weights_fit *fit_out)
 {
-    fitting f = {.weights = weights,
-                 .graph = tt_exec_plan(exec)->graph,
-                 .all = all,
-                 .max_named = notes != NULL ? MAX_LISTED : MAX_NAMED};
+    fitting f = {
+        .weights = weights, .graph = tt_exec_plan(exec)->graph, .all = all};
     tt_weights_fit fit = {0};
-    f.from = tt_alloc((all->n + 1) * (int64_t)sizeof(*f.from));
-    tt_status status = TT_OK;
-    if (f.from == NULL)
-        status = tt_fail(TT_ERR_NOMEM, "no memory to load weights");
-    if (status == TT_OK)
-        status = find_all(&f);
-    if (status == TT_OK)
-        status = check_forms(&f, notes == NULL);
-    for (int64_t i = 0; i < all->n && status == TT_OK; i++)
-        fit.n_loaded += f.from[i] != NULL;
-    if (status == TT_OK)
-        status = judge(&f, fit.n_loaded, notes);
+    tt_status status = fit_all(&f, notes, &fit.n_loaded);
     if (peers_of(all) != NULL)
         status = tt_peers_follow(peers_of(all), "weights", status);
     if (status == TT_OK)
@@ -280,10 +303,6 @@ tt_status tt_weights_load(const tt_weights *weights, tt_exec *exec,
     fit.n_extra = f.n_extra;
     if (status == TT_OK)
         *fit_out = fit;
-    tt_str_fini(&f.missing);
-    tt_str_fini(&f.skipped);
-    tt_str_fini(&f.heads);
-    tt_str_fini(&f.extra);
-    tt_free(f.from);
+    close_fit(&f);
     return status;
 }

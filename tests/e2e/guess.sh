@@ -29,14 +29,14 @@ grep -q '^  run  *runs/my$' out || die "another folder: $(cat out)"
 grep -q '^model.layers: 1$' runs/my/config.yaml || die 'model.layers'
 grep -q '^optim.warmup: 0$' runs/my/config.yaml || die 'a warm-up for 3 steps'
 # The whole recipe, without training it.
-"$tutti" train my.txt --dry-run >out 2>err
+"$tutti" train my.txt run=new --dry-run >out 2>err
 grep -q '^train.steps: 2000$' out && grep -q '^model.layers: 4$' out ||
     die "another recipe: $(cat out)"
 # A short text gets a short context; another model its own options.
 head -c 300 my.txt >short.txt
 "$tutti" train short.txt --dry-run 2>err | grep -q '^model.context: 8$' ||
     die 'the context of a short text'
-"$tutti" train my.txt model=lstm --dry-run 2>err | grep -q '^model: lstm$' ||
+"$tutti" train my.txt model=lstm run=new --dry-run 2>err | grep -q '^model: lstm$' ||
     die "another model: $(cat err)"
 "$tutti" plan my.txt 2>err | grep -q '^fits: ' || die 'plan my.txt'
 

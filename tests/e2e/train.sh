@@ -110,7 +110,7 @@ grep -q '"step": 3,' out || fail "patience of 2 is not 3 evaluations"
     grep -q '^# steps 9' || fail "steps that end before the epochs do count"
 "$tutti" train small.yaml run=epochs train.steps=99 train.epochs=0.5 --dry-run |
     grep -q '^# steps 32' || fail "epochs that end before the steps do count"
-"$tutti" train small.yaml micro=2 --dry-run | grep -q '^accumulate: 2$' ||
+"$tutti" train small.yaml micro=2 run=other --dry-run | grep -q '^accumulate: 2$' ||
     fail "batch and micro give accumulate"
 refuses 'accumulate' small.yaml micro=2 accumulate=3
 exit 0

@@ -213,6 +213,12 @@ const tt_comm_def tt_comm_fault = {
     .close = tt__wrap_close,
 };
 
+tt_status tt_fault_check(const char *text)
+{
+    fault f = {.n_rules = 0};
+    return parse(&f, text);
+}
+
 tt_status tt_fault_open(tt_comm *below, const char *text, tt_comm **comm_out)
 {
     fault *f = tt_alloc(sizeof *f);

@@ -35,6 +35,7 @@ tt_status tt_slow_open(tt_comm *below, const tt_slow_options *options,
 //
 // Every message carries a checksum, so that what was flipped is noticed.
 tt_status tt_fault_open(tt_comm *below, const char *text, tt_comm **comm_out);
+tt_status tt_fault_check(const char *text); // whether that could be read
 
 // Keeps the newest `capacity` messages.
 tt_status tt_comm_trace_open(tt_comm *below, int64_t capacity,
