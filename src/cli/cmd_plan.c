@@ -6,10 +6,11 @@
 #include "cli/guess.h"
 #include "cli/plan_show.h"
 #include "cli/ranks.h"
-#include "train/session.h"
+#include "train/doubts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const use_key[TT_N_BUFFER_USES] = {
     [TT_USE_PARAM] = "parameter_bytes",
@@ -183,11 +184,25 @@ static tt_status choose_rank(const tt_cli *cli, tt_job *job)
     return TT_OK;
 }
 
+// Settings of ranks that do nothing on so many.
+static void say_idle(const tt_job *job)
+{
+    tt_str text = {0};
+    tt_job_idle(job, &text);
+    for (const char *p = tt_str_text(&text); *p != '\0';) {
+        const int n = (int)strcspn(p, "\n");
+        fprintf(stderr, "warning: %.*s\n", n, p);
+        p += n + 1;
+    }
+    tt_str_fini(&text);
+}
+
 static tt_status show(const tt_cli *cli, tt_job *job)
 {
     tt_str text = {0};
     if (job->note != NULL)
         fprintf(stderr, "note: %s\n", job->note);
+    say_idle(job);
     TT_TRY(tt_job_plan(job));
     TT_TRY(choose_rank(cli, job));
     TT_TRY(tt_job_check_fit(job));

@@ -1,19 +1,25 @@
 #include "train/doubts.h"
 
 #include "backend/machine.h"
+#include "train/changed.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 typedef struct doubter {
     const tt_session *s;
+    const tt_report_row *changed; // what is not as it would be anyway
     tt_str *out;
 } doubter;
 
+// A default that was written out, as in a run's own config.yaml, is no wish.
 static const char *given(const doubter *d, const char *key)
 {
-    const tt_setting *s = tt_settings_find(&d->s->settings, key);
-    return s != NULL ? s->value : NULL;
+    for (const tt_report_row *r = d->changed; r != NULL && r->name != NULL; r++)
+        if (strcmp(r->name, key) == 0)
+            return r->value;
+    return NULL;
 }
 
 // ---- lengths -------------------------------------------------------------
@@ -120,11 +126,91 @@ static void check_idle(const doubter *d)
         if (given(d, idle[i].key) != NULL && !idle[i].does)
             tt_str_addf(d->out, "%s=%s does nothing without %s\n", idle[i].key,
                         given(d, idle[i].key), idle[i].without);
-    if (job->where.zero > 0 && job->grid.size[TT_AXIS_DATA] == 1)
-        tt_str_addf(d->out,
-                    "zero=%lld does nothing: no ranks share the batch; -n 2 "
-                    "would start some\n",
-                    (long long)job->where.zero);
+}
+
+// ---- ranks that are not there --------------------------------------------
+
+static void idle(tt_str *out, const char *key, const char *value,
+                 const char *why)
+{
+    tt_str_addf(out, "%s=%s does nothing: %s\n", key, value, why);
+}
+
+// A dimension that ranks along data would cut. The batch is theirs anyway.
+static void check_cuts(const tt_job *job, const char *why, tt_str *out)
+{
+    tt_layout written = {0};
+    for (int d = 0; d < TT_N_DIMS; d++)
+        if (d != TT_DIM_batch && tt_where_axis(&job->where, d) == TT_AXIS_DATA)
+            tt_str_addf(out, "layout.%s=data does nothing: %s\n",
+                        tt_dim_name(d), why);
+    if (tt_layout_parse(job->where.rules, "layout.rules", job->arena,
+                        &written) != TT_OK)
+        return;
+    for (int32_t i = 0; i < written.n; i++) {
+        const tt_layout_rule *r = &written.rule[i];
+        if (strcmp(r->axis, tt_axis_name[TT_AXIS_DATA]) == 0)
+            tt_str_addf(out, "layout.%s%s%s=data does nothing: %s\n",
+                        r->layers != NULL ? r->layers : "",
+                        r->layers != NULL ? "." : "", r->dim, why);
+    }
+}
+
+static void check_data(const tt_job *job, tt_str *out)
+{
+    static const char none[] =
+        "no ranks share the batch; -n 2 would start some";
+    const tt_where *w = &job->where;
+    char number[32];
+    snprintf(number, sizeof number, "%lld", (long long)w->zero);
+    if (w->zero > 0)
+        idle(out, "zero", number, none);
+    snprintf(number, sizeof number, "%lld", (long long)w->bucket);
+    if (w->bucket > 0)
+        idle(out, "exchange.bucket", number, none);
+    if (w->order != 0)
+        idle(out, "exchange.order", w->order == 1 ? "priority" : "magnitude",
+             none);
+    check_cuts(job, none, out);
+}
+
+static void check_alone(const tt_job *job, tt_str *out)
+{
+    static const char one[] = "there is one rank; -n 2 would start two";
+    const tt_where *w = &job->where;
+    if (strcmp(w->collective, "auto") != 0)
+        idle(out, "collective", w->collective, one);
+    if (w->terms != 0)
+        idle(out, "layout.terms", w->terms == 1 ? "narrow" : "wide", one);
+    if (w->fault[0] != '\0')
+        idle(out, "comm.fault", w->fault, one);
+    if (w->slow_rate > 0)
+        tt_str_addf(out, "comm.slow_rate=%g does nothing: %s\n", w->slow_rate,
+                    one);
+    if (w->slow_latency > 0)
+        tt_str_addf(out, "comm.slow_latency=%g does nothing: %s\n",
+                    w->slow_latency, one);
+}
+
+void tt_job_idle(const tt_job *job, tt_str *out)
+{
+    static const char whole[] =
+        "no ranks share a sequence; mesh.context=N has such";
+    const tt_where *w = &job->where;
+    int n_axes = 0;
+    for (int a = 0; a < TT_N_AXES; a++)
+        n_axes += job->grid.size[a] > 1;
+    if (job->grid.size[TT_AXIS_DATA] == 1)
+        check_data(job, out);
+    if (job->grid.size[TT_AXIS_CONTEXT] == 1 && w->attention != 0)
+        idle(out, "layout.attention", "all_to_all", whole);
+    if (job->grid.size[TT_AXIS_CONTEXT] == 1 && !w->zigzag)
+        idle(out, "layout.zigzag", "false", whole);
+    if (n_axes < 2 && strcmp(w->axes, TT_USUAL_ORDER) != 0)
+        idle(out, "mesh.order", w->axes,
+             "the mesh has not two axes that could be in an order");
+    if (job->grid.ranks == 1)
+        check_alone(job, out);
 }
 
 static void check_training(const doubter *d)
@@ -147,9 +233,14 @@ static void check_training(const doubter *d)
 
 void tt_session_doubts(const tt_session *session, tt_str *out)
 {
-    const doubter d = {session, out};
+    tt_arena *arena = tt_arena_create();
+    const doubter d = {
+        session, arena != NULL ? tt_session_changed(session, arena) : NULL,
+        out};
     check_lengths(&d);
     check_machine(&d);
     check_idle(&d);
+    tt_job_idle(session->job, out);
     check_training(&d);
+    tt_arena_destroy(arena);
 }

@@ -162,7 +162,13 @@ static void swap_last(int order[TT_N_AXES])
 static tt_status check_cut(const tt_layout_rule *rule, int axis,
                            const int64_t size[TT_N_AXES])
 {
-    if (size[axis] > 1 || axis == TT_AXIS_DATA)
+    bool is_alone = true;
+    for (int a = 0; a < TT_N_AXES; a++)
+        is_alone = is_alone && size[a] == 1;
+    // What ranks along data would do, one rank may leave: files are for any number of
+    // them. The batch is theirs anyway.
+    if (size[axis] > 1 ||
+        (axis == TT_AXIS_DATA && (is_alone || strcmp(rule->dim, "batch") == 0)))
         return TT_OK;
     return tt_fail(TT_ERR_ARG,
                    "layout.%s%s%s=%s, but the mesh has no ranks along %s; set "
@@ -272,6 +278,18 @@ static tt_status make_layout(const tt_where *where, const tt_layout *usual,
             TT_TRY(tt_layout_add(out, arena, &too));
     }
     return TT_OK;
+}
+
+tt_axis tt_where_axis(const tt_where *where, int dim)
+{
+    return where->dim[dim] < FIRST_AXIS
+               ? TT_AXIS_NONE
+               : (tt_axis)(where->dim[dim] - FIRST_AXIS);
+}
+
+const char *tt_dim_name(int dim)
+{
+    return dims[dim].name;
 }
 
 bool tt_where_is_set(const tt_where *where, const char *name)

@@ -118,6 +118,10 @@ typedef struct tt_grid {
     const char *layout_text; // "batch:data heads:tensor"
 } tt_grid;
 
+// What layout.DIM says: the axis that cuts it, TT_AXIS_NONE where it names none.
+tt_axis tt_where_axis(const tt_where *where, int dim);
+const char *tt_dim_name(int dim);
+
 // Whether somebody named this dimension: layout.NAME or a rule does.
 bool tt_where_is_set(const tt_where *where, const char *name);
 

@@ -69,6 +69,24 @@ warns 'threads=512: there are' threads=512
 warns 'train.patience counts evaluations' train.patience=2
 warns 'optim.step_every=5 does nothing without optim.schedule=step' optim.step_every=5
 warns 'zero=2 does nothing' zero=2
+warns 'layout.heads=data does nothing: no ranks share the batch' layout.heads=data
+warns 'layout.attn.heads=data does nothing: no ranks share' layout.attn.heads=data
+warns 'layout.h.0.ff=data does nothing: no ranks share' layout.rules=h.0/ff:data
+warns 'layout.attention=all_to_all does nothing: no ranks share a sequence' \
+    layout.attention=all_to_all
+warns 'layout.zigzag=false does nothing' layout.zigzag=false
+warns 'layout.zigzag=false does nothing' layout.zigzag=false -n 2 batch=2
+warns 'exchange.bucket=100 does nothing' exchange.bucket=100
+warns 'exchange.order=priority does nothing' exchange.order=priority
+warns 'collective=ring does nothing: there is one rank' collective=ring
+warns 'mesh.order=tensor,data does nothing' mesh.order=tensor,data
+warns 'comm.slow_rate=5e+06 does nothing' comm.slow_rate=5e6
+# shellcheck disable=SC2086
+"$tutti" train $small --fresh -n 2 layout.heads=data mesh.tensor=2 >out 2>err &&
+    die "a cut along data without ranks there: $(cat out)"
+says 'layout.heads=data, but the mesh has no ranks along data'
+"$tutti" plan my.txt layout.heads=data >out 2>err || die "plan: $(cat err)"
+says '^warning: layout.heads=data does nothing'
 warns 'no weight changes' optim.lr=0
 warns 'very large for adamw' optim.lr=3
 warns 'exact.blocks=8 does nothing without exact=true' exact.blocks=8
@@ -76,6 +94,10 @@ warns 'more than the .* samples of the data' batch=100000 seq=4 micro=10
 # shellcheck disable=SC2086
 "$tutti" train $small --fresh >out 2>err
 ! grep -q warning err || die "warned without need: $(cat err)"
+# A run's own settings, all written out, are no wishes.
+cp runs/my/config.yaml own.yaml
+"$tutti" train own.yaml run=own >out 2>err || die "own.yaml: $(cat err)"
+! grep -q warning err || die "warned of defaults: $(cat err)"
 
 # A run at its end says how to go on, and its schedule why not like this.
 # shellcheck disable=SC2086
