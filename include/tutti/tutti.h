@@ -235,6 +235,19 @@ typedef tutti_status tutti_rank_fn(void *user, tutti_session *session);
 tutti_status tutti_ranks_run(tutti_session *session, int n, tutti_rank_fn *fn,
                              void *user);
 
+// Whether ranks compute what one rank does: a step of the settings on all ranks and on
+// one, from the same seed on random batches. precision=fp64 tells most.
+typedef struct tutti_verified {
+    bool is_ok; // all within the limits of the precision, checkpoints too
+    bool has_same_bits;
+    // Largest relative differences of the loss, of gradients, of updated weights.
+    double loss, gradient, weight;
+    const char *worst; // tensor; lives as long as the session
+} tutti_verified;
+
+// Inside of ranks, before tutti_plan. The result is the same on all of them.
+tutti_status tutti_verify(tutti_session *session, tutti_verified *result_out);
+
 int tutti_rank(const tutti_session *session);       // outside of ranks 0
 int tutti_rank_count(const tutti_session *session); // outside of ranks 1
 

@@ -4,6 +4,7 @@
 
 #include "api/session.h"
 #include "train/known.h"
+#include "train/verify.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -119,4 +120,45 @@ int tutti_rank(const tutti_session *session)
 int tutti_rank_count(const tutti_session *session)
 {
     return session != NULL && session->peers != NULL ? session->peers->size : 1;
+}
+
+static tt_status verify(tutti_session *session, tutti_verified *result_out)
+{
+    const char *folder = getenv("TMPDIR");
+    const tt_verify_subject subject = {
+        .settings = &session->settings,
+        .peers = session->peers,
+        .folder = folder != NULL && folder[0] != '\0' ? folder : "/tmp",
+        .arena = session->arena};
+    tt_verify_result r = {0};
+    TT_TRY(tt__api_need_unplanned(session));
+    if (session->peers == NULL || session->peers->size == 1)
+        return tt_fail(TT_ERR_STATE,
+                       "verify compares several ranks with one, and there is "
+                       "one: call it in tutti_ranks_run");
+    TT_TRY(tt_verify_settings(&subject, &r));
+    tutti_verified result = {.is_ok = r.ok,
+                             .has_same_bits = r.bits_equal,
+                             .loss = r.loss_rel,
+                             .gradient = r.grad_rel_max,
+                             .weight = r.update_rel_max};
+    tt_str worst = {0};
+    tt_str_add(&worst, r.worst_tensor != NULL ? r.worst_tensor : "");
+    tt_status status =
+        tt_peers_share_text(session->peers, "the worst tensor", &worst);
+    if (status == TT_OK)
+        status = tt_peers_broadcast(session->peers, "the result", &result,
+                                    sizeof result);
+    result.worst = tt_arena_strdup(session->arena, tt_str_text(&worst));
+    tt_str_fini(&worst);
+    TT_TRY(status);
+    *result_out = result;
+    return result.worst != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
+tutti_status tutti_verify(tutti_session *session, tutti_verified *result_out)
+{
+    TT_API_NEED(session);
+    TT_API_NEED(result_out);
+    return tt__api_result(verify(session, result_out));
 }

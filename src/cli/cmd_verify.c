@@ -1,14 +1,11 @@
 // verify - proves a layout: many ranks against one.
 
-#include "base/file.h"
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/ranks.h"
-#include "train/session.h"
 #include "train/verify.h"
 #include "train/where.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,64 +21,9 @@ static const tt_opt table[] = {
     {0},
 };
 
-// ---- the jobs ------------------------------------------------------------
-
-// A job and the session it may belong to, where the data say how large it is.
-typedef struct subject {
-    tt_session *session;
-    tt_job *job;
-} subject;
-
-static void subject_close(subject *s)
-{
-    if (s->session == NULL)
-        tt_job_close(s->job);
-    tt_session_close(s->session);
-}
-
-static tt_status subject_open(tt_settings *settings, const tt_peers *peers,
-                              subject *out)
-{
-    if (tt_settings_find(settings, "data") != NULL) {
-        TT_TRY(
-            tt_session_open_peers(settings, table, true, peers, &out->session));
-        out->job = out->session->job;
-        return TT_OK;
-    }
-    TT_TRY(tt_job_configure_peers(settings, table, peers, &out->job));
-    out->job->guard = true; // as in training
-    return TT_OK;
-}
-
-// The settings for one rank: without those that say where.
-static tt_status alone(const tt_cli *cli, const char *precision,
-                       tt_settings *out)
-{
-    for (int64_t i = 0; i < cli->settings.n; i++) {
-        const tt_setting *s = &cli->settings.v[i];
-        if (!tt_where_has(s->key))
-            TT_TRY(
-                tt_settings_set(out, s->key, s->value, s->origin, cli->arena));
-    }
-    if (precision == NULL)
-        return TT_OK;
-    TT_TRY(tt_settings_set(out, "optim.master", "true", "verify", cli->arena));
-    return tt_settings_set(out, "precision", precision, "verify", cli->arena);
-}
-
-static tt_status open_alone(const tt_cli *cli, const tt_peers *peers,
-                            const char *precision, subject *out)
-{
-    const tt_peers one = {.size = 1, .cores = peers->cores};
-    tt_settings settings = {.cache = cli->settings.cache};
-    TT_TRY(alone(cli, precision, &settings));
-    return subject_open(&settings, &one, out);
-}
-
 // ---- what is printed -----------------------------------------------------
 
-static void print_json(const tt_job *job, const tt_verify_result *r,
-                       tt_str *out)
+static void print_json(const tt_verify_result *r, tt_str *out)
 {
     tt_json json = {.out = out};
     tt_json_open(&json, NULL, '{');
@@ -95,7 +37,7 @@ static void print_json(const tt_job *job, const tt_verify_result *r,
     tt_json_bool(&json, "bits_equal", r->bits_equal);
     tt_json_f64(&json, "tolerance", r->tolerance);
     tt_json_f64(&json, "update_tolerance", r->update_tolerance);
-    tt_json_i64(&json, "ranks", job->peers.size);
+    tt_json_i64(&json, "ranks", r->n_ranks);
     if (r->low_ratio_limit > 0) {
         tt_json_f64(&json, "low_ratio", r->low_ratio);
         tt_json_f64(&json, "low_ratio_limit", r->low_ratio_limit);
@@ -113,11 +55,10 @@ static void print_json(const tt_job *job, const tt_verify_result *r,
 }
 
 // With the limits that are applied.
-static void print_heading(const tt_job *job, const tt_verify_result *r,
-                          tt_str *out)
+static void print_heading(const tt_verify_result *r, tt_str *out)
 {
-    tt_str_addf(out, "%s: %d rank%s against one, ", job->options.model,
-                job->peers.size, job->peers.size == 1 ? "" : "s");
+    tt_str_addf(out, "%s: %d rank%s against one, ", r->model, r->n_ranks,
+                r->n_ranks == 1 ? "" : "s");
     if (r->low_ratio_limit > 0)
         tt_str_addf(out,
                     "loss and norm within %g, weights and state within %g,\n"
@@ -129,10 +70,9 @@ static void print_heading(const tt_job *job, const tt_verify_result *r,
         tt_str_addf(out, "within %.0e\n", r->tolerance);
 }
 
-static void print_text(const tt_job *job, const tt_verify_result *r,
-                       tt_str *out)
+static void print_text(const tt_verify_result *r, tt_str *out)
 {
-    print_heading(job, r, out);
+    print_heading(r, out);
     tt_str_addf(out, "  loss         %.2e\n", r->loss_rel);
     tt_str_addf(out, "  gradients    %.2e at most\n", r->grad_rel_max);
     tt_str_addf(out, "  norm         %.2e\n", r->norm_rel);
@@ -157,14 +97,13 @@ static void print_text(const tt_job *job, const tt_verify_result *r,
                                 : "the same");
 }
 
-static tt_status show(const tt_cli *cli, const tt_job *job,
-                      const tt_verify_result *r)
+static tt_status show(const tt_cli *cli, const tt_verify_result *r)
 {
     tt_str text = {0};
     if (tt_cli_has(cli, "--json"))
-        print_json(job, r, &text);
+        print_json(r, &text);
     else
-        print_text(job, r, &text);
+        print_text(r, &text);
     const tt_status status = tt_str_status(&text);
     if (status == TT_OK)
         fputs(tt_str_text(&text), stdout);
@@ -174,65 +113,25 @@ static tt_status show(const tt_cli *cli, const tt_job *job,
 
 // ---- the command ---------------------------------------------------------
 
-static tt_status make_folder(char *path, size_t bytes)
-{
-    const char *base = getenv("TMPDIR");
-    snprintf(path, bytes, "%s/tutti-verify-XXXXXX",
-             base != NULL && base[0] != '\0' ? base : "/tmp");
-    if (mkdtemp(path) != NULL)
-        return TT_OK;
-    path[0] = '\0';
-    return tt_fail(TT_ERR_IO,
-                   "no folder for checkpoints can be made in %s; set TMPDIR",
-                   base != NULL ? base : "/tmp");
-}
-
-static tt_status open_all(tt_cli *cli, const tt_peers *peers, subject *s,
-                          tt_verify_request *request)
-{
-    options o;
-    TT_TRY(tt_opt_defaults(table, &o, cli->arena));
-    TT_TRY(tt_settings_apply(&cli->settings, "", table, &o, cli->arena));
-    TT_TRY(subject_open(&cli->settings, peers, &s[0]));
-    request->many = s[0].job;
-    request->steps = o.steps;
-    const int precision = s[0].job->options.precision;
-    if (!tt_peers_is_first(peers))
-        return TT_OK;
-    TT_TRY(open_alone(cli, peers, NULL, &s[1]));
-    request->one = s[1].job;
-    if (precision == TT_PRECISION_BF16 || precision == TT_PRECISION_FP16 ||
-        precision == TT_PRECISION_FP8) {
-        TT_TRY(open_alone(cli, peers, "fp32", &s[2]));
-        request->low = s[2].job;
-    }
-    return TT_OK;
-}
-
 static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
 {
-    subject s[3] = {{0}};
-    char folder[PATH_MAX] = "";
-    tt_verify_request request = {.arena = cli->arena, .folder = folder};
+    options o;
     tt_verify_result result;
-    tt_status status =
-        tt_peers_agree(peers, "opening", open_all(cli, peers, s, &request));
-    if (status == TT_OK)
-        status = tt_peers_follow(peers, "opening",
-                                 tt_peers_is_first(peers)
-                                     ? make_folder(folder, sizeof folder)
-                                     : TT_OK);
-    if (status == TT_OK)
-        status = tt_verify(&request, &result);
-    if (status == TT_OK && tt_peers_is_first(peers) && s[0].job != NULL) {
-        status = show(cli, s[0].job, &result);
-        *exit_out = result.ok ? TT_EXIT_OK : TT_EXIT_NO;
-    }
-    if (folder[0] != '\0')
-        (void)tt_file_remove(folder);
-    for (int i = 0; i < 3; i++)
-        subject_close(&s[i]);
-    return status;
+    const char *folder = getenv("TMPDIR");
+    TT_TRY(tt_opt_defaults(table, &o, cli->arena));
+    TT_TRY(tt_settings_apply(&cli->settings, "", table, &o, cli->arena));
+    const tt_verify_subject subject = {
+        .settings = &cli->settings,
+        .extra = table,
+        .peers = peers,
+        .steps = o.steps,
+        .folder = folder != NULL && folder[0] != '\0' ? folder : "/tmp",
+        .arena = cli->arena};
+    TT_TRY(tt_verify_settings(&subject, &result));
+    if (!tt_peers_is_first(peers))
+        return TT_OK;
+    *exit_out = result.ok ? TT_EXIT_OK : TT_EXIT_NO;
+    return show(cli, &result);
 }
 
 // In the precision that tells most: a GPU has its kernels up to fp32, and fp64 would

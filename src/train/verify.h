@@ -34,6 +34,9 @@ typedef struct tt_verify_result {
     int32_t rank;    // whose part is furthest off
     bool has_copies; // others hold the same, equally wrong
     double culprit_rel;
+    // Of tt_verify_settings.
+    int32_t n_ranks;
+    const char *model;
 } tt_verify_result;
 
 // `many` is configured for all ranks of `peers`, `one` on rank 0 for it alone and
@@ -51,5 +54,19 @@ typedef struct tt_verify_request {
 
 tt_status tt_verify(const tt_verify_request *request,
                     tt_verify_result *result_out);
+
+// The same from settings: makes the jobs, and a folder in `folder`. `extra` as for
+// tt_job_configure.
+typedef struct tt_verify_subject {
+    tt_settings *settings;
+    const tt_opt *extra;
+    const tt_peers *peers;
+    int64_t steps;
+    const char *folder;
+    tt_arena *arena;
+} tt_verify_subject;
+
+tt_status tt_verify_settings(const tt_verify_subject *v,
+                             tt_verify_result *result_out);
 
 #endif

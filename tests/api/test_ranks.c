@@ -165,6 +165,33 @@ TEST(ranks_of_a_program_train_evaluate_and_save)
     CHECK(system("rm -r \"$PWD\"") == 0);
 }
 
+static tutti_status prove(void *user, tutti_session *session)
+{
+    seen *s = user;
+    tutti_verified result;
+    OK(tutti_verify(session, &result));
+    CHECK(result.is_ok && !isnan(result.gradient) && result.worst != NULL);
+    CHECK(result.gradient < 1e-9 && result.weight < 1e-9);
+    s->n_fed[tutti_rank(session)] = 1;
+    return TUTTI_OK;
+}
+
+TEST(a_program_verifies_its_layout)
+{
+    static const char *const settings[][2] = {
+        {"model", "gpt"},      {"model.layers", "1"}, {"model.width", "16"},
+        {"model.heads", "2"},  {"model.vocab", "16"}, {"model.context", "8"},
+        {"precision", "fp64"}, {"mesh.tensor", "2"},  {"threads", "1"},
+    };
+    seen *s = share();
+    tutti_verified alone;
+    tutti_session *session = make(settings, sizeof settings / sizeof *settings);
+    CHECK(tutti_verify(session, &alone) == TUTTI_ERR_STATE);
+    OK(tutti_ranks_run(session, 2, prove, s));
+    CHECK(s->n_fed[0] == 1 && s->n_fed[1] == 1);
+    tutti_destroy(session);
+}
+
 static tutti_status fail_on_one(void *user, tutti_session *session)
 {
     (void)user;
