@@ -405,7 +405,7 @@ bench: all ## measure against the machine's limits and against PyTorch
 C_DIRS  := $(wildcard src include tests examples)
 C_FILES := $(if $(C_DIRS),$(sort $(shell find $(C_DIRS) -name '*.[ch]' \
 	! -name list.h)))
-CHECKS  := format layers lists size banned names headers clang cppcheck tidy
+CHECKS  := format layers lists size banned names docs headers clang cppcheck tidy
 
 .PHONY: check $(CHECKS:%=check-%)
 check: setup-check ## formatting, static analysis and the project's own rules
@@ -415,7 +415,7 @@ check-format:
 	@printf '%s\n' $(C_FILES) | xargs -P 2 -n 40 clang-format --dry-run 2>&1 | \
 		sed -n 's/^\([^:]*\):.*clang-format-violations.*/\1/p' | sort -u | \
 		{ ! grep .; } || { echo 'not formatted; run make format'; exit 1; }
-check-layers check-lists check-size check-banned check-names: check-%:
+check-layers check-lists check-size check-banned check-names check-docs: check-%:
 	@python3 tools/check_$*.py
 check-headers:
 	@tools/check_headers

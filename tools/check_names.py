@@ -41,18 +41,19 @@ def read(path):
 
 
 def types_of(text):
-    """The types that a header defines; those it only announces are left out."""
-    found = set(TAG.findall(text))
+    """The types that a header defines, and those that it only announces."""
+    found, announced = set(TAG.findall(text)), set()
     for m in TYPEDEF.finditer(text):
         body = m[1].strip()
         if re.fullmatch(r"(?:struct|union|enum)\s+\w+\s+\w+", body):
+            announced.add(body.split()[-1])
             continue
         pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)\s*\(", body)
         function = re.search(r"\b(\w+)\s*\(", body)
         name = pointer or function or re.search(r"(\w+)\s*(?:\[[^]]*\]\s*)*$", body)
         if name and name[1].startswith("tt_"):
             found.add(name[1])
-    return found
+    return found, announced
 
 
 def plain(name):
@@ -69,12 +70,14 @@ def prefix_of(function, objects):
 
 
 root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "src")
-types = collections.defaultdict(set)
+types, objects = collections.defaultdict(set), set()
 functions = collections.defaultdict(set)  # name: folders of headers that declare it
 for path in sorted(list(root.rglob("*.h")) + list(root.rglob("*.cuh"))):
     text = read(path)
-    for name in types_of(text):
+    found, announced = types_of(text)
+    for name in found:
         types[name].add(path)
+    objects |= {plain(name) for name in found | announced}
     folder = path.relative_to(root).parts[0]
     for name in FUNCTION.findall(text):
         functions[name].add(folder)
@@ -84,7 +87,6 @@ problems = [
     for name, paths in sorted(types.items())
     if len(paths) > 1
 ]
-objects = {plain(name) for name in types}
 used = collections.defaultdict(lambda: collections.defaultdict(set))
 for name, folders in functions.items():
     if "_" in plain(name):

@@ -27,7 +27,7 @@ passes() {
 printf 'int tt_zero(void);\n' >src/base/zero.h
 printf '#include "base/zero.h"\nconst tt_op_def tt_op_gelu = {0};\n' >src/ops/gelu.c
 printf 'TT_OP(gelu)\n' >src/ops/list.h
-for name in layers lists size banned names; do
+for name in layers lists size banned names docs; do
     passes "$name"
 done
 
@@ -92,3 +92,18 @@ finds names 'tt_job_ is a prefix of base/ (tt_job_a, tt_job_b) and of ops/'
 } >src/ops/event.h
 passes names # they belong to a type of their own
 rm src/base/event.h src/ops/event.h
+
+mkdir docs src/pass
+printf 'int f(void);\nint tt_lower(void); // and tt_gone\n' >src/pass/lower.c
+{
+    printf 'The `src/pass/lower.c`, `pass/lower.c:f`, `pass/lower`, `pass`, `lower.c`, `src/pass/`,\n'
+    printf '`src/*/NAME.c`, `tt_lower`, `tt_lower()`, `f()`, `train x=1 y/z`, `pass.c o`, `runs/a`.\n'
+    printf '```\n`pass/other.c`\n```\n'
+} >docs/page.md
+cp docs/page.md README.md
+passes docs
+for stale in src/pass/gone.c pass/gone gone.h pass/lower.c:gone 'src/NAME/gone.c' \
+    tt_gone 'tt_gone()' 'gone()' TT_GONE; do
+    printf 'One.\nSee `%s`.\n' "$stale" >docs/page.md
+    finds docs "docs/page.md:2: \`$stale\`: "
+done
