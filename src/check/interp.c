@@ -66,7 +66,7 @@ static int64_t bytes_of(const tt_interp *it, int rank, tt_val v)
            tt_dtype_bytes(it->g->value[v.id].type.dtype);
 }
 
-// Byte i behind a buffer: others behind each.
+// Guard byte i after a buffer: different values at different places.
 static unsigned char guard_of(const tt_interp *it, int rank, tt_val v,
                               int64_t i)
 {

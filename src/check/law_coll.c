@@ -25,7 +25,7 @@ enum {
     WIDEST = 8,
     UNTOUCHED = 0x5a, // bytes of `out` before a call
     MOST_SCRATCH = 2, // times count that an algorithm asks for
-    GUARD = 4096,     // bytes behind that, which nobody may touch
+    GUARD = 4096,     // bytes after that, which nobody may touch
 };
 static const double deadline = 20;
 

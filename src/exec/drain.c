@@ -1,4 +1,4 @@
-// drain - states on their way to the host beside later steps; see backend/drain.h.
+// drain - states are copied to the host while later steps run; see backend/drain.h.
 //
 // States that only the update writes are copied in a queue of their own, and the next
 // update is held until they have left. The others (batch norm's statistics, which the

@@ -21,9 +21,9 @@ typedef struct tt_wire {
     // One collective, done on return. May be NULL when there is begin().
     tt_status (*collective)(void *ctx, const tt_step *step,
                             const void *const *in, void *const *out);
-    // Makes ready for a plan, once, before anything of it runs; NULL: no need to.
+    // Prepares for a plan, once, before anything of it runs; NULL: not needed.
     tt_status (*bind)(void *ctx, const tt_plan *plan, tt_backend *backend);
-    // No plan of this backend is bound any more, as often as one was; or NULL.
+    // The reverse, once for each bind(); or NULL.
     void (*unbind)(void *ctx, tt_backend *backend);
     // Begins a flight; finish() waits for it. `args` has the addresses of every
     // step, in the backend's memory. NULL: collective() does each member where its
@@ -32,8 +32,8 @@ typedef struct tt_wire {
                        int32_t flight, const tt_args *args);
     tt_status (*finish)(void *ctx, const tt_plan *plan, int32_t flight,
                         tt_flight_times *times_out);
-    // Memory of the host that peers read in place, zeroed, for what they read (shared_bytes
-    // of the plan); NULL: there is none, or not so much. It is not given back.
+    // Zeroed memory of the host that peers can read in place, for the plan's
+    // shared_bytes; NULL: there is none, or not enough. It is not given back.
     void *(*alloc)(void *ctx, int64_t bytes);
     void *ctx;
 } tt_wire;
@@ -66,9 +66,9 @@ tt_status tt_exec_init_state(tt_exec *exec, uint64_t seed);
 tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data);
 tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out);
 
-// The same in two parts, for a device that computes meanwhile: room() is memory to be
-// filled in with what comes next (NULL: there is none, write() instead), send() sets it
-// on its way and returns at once, take() makes it the value when it is its turn.
+// The same in three parts, for a device that computes meanwhile. room() is memory that
+// the caller fills with the next input (NULL: there is none, use write()). send() starts
+// the copy and returns at once. take() makes it the value's content.
 tt_status tt_exec_room(tt_exec *exec, tt_val v, void **room_out);
 tt_status tt_exec_send(tt_exec *exec, tt_val v);
 tt_status tt_exec_take(tt_exec *exec, tt_val v);
@@ -83,7 +83,7 @@ tt_status tt_exec_drain_end(tt_exec *exec);
 tt_status tt_exec_drain_wait(const tt_exec *exec);
 tt_backend *tt_exec_backend(const tt_exec *exec);
 
-// A copy of a state, and the state as it was then; nobody waits for either.
+// Copies a state, and restores it from that copy. Neither waits for the device.
 tt_status tt_exec_save_value(tt_exec *exec, tt_val v);
 tt_status tt_exec_restore_value(tt_exec *exec, tt_val v);
 
@@ -125,8 +125,8 @@ tt_status tt_exec_trace_print(const tt_exec *exec, tt_str *out);
 // Bytes up to the highest one that was changed; -1 without `poison`.
 int64_t tt_exec_peak_used(const tt_exec *exec);
 
-// A buffer behind whose end a byte was changed that no buffer owns; -1: none, or
-// not known without `poison`.
+// A buffer after whose end a byte was changed that belongs to no buffer; -1: none, or not
+// known without `poison`.
 int32_t tt_exec_overrun(const tt_exec *exec);
 
 #endif

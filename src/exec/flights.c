@@ -1,5 +1,6 @@
 // flights - flights as the executor sees them: begun before one step, over before
-// another. By magnitude, the order of buckets is made anew before every run.
+// another. With exchange.order=magnitude the order of buckets is computed before each
+// run.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -112,7 +113,7 @@ static double squares(tt_dtype dtype, const void *x, int64_t n)
     return sum;
 }
 
-// Of a device's memory, by way of a copy.
+// Operands in a device's memory are copied to the host first.
 static tt_status weigh_step(const tt_exec *exec, int32_t s, double *sum)
 {
     const tt_step *step = &exec->plan->step[s];
@@ -171,7 +172,7 @@ static void record(tt_exec *exec, int32_t f, int32_t micro,
     tt__record(exec, &(tt__event){s, micro, waited_since, waited, f, true});
 }
 
-// Without a wire that flies, the members are done here and now.
+// A wire without begin(): the members are carried out here, one after another.
 static tt_status do_members(tt_exec *exec, int32_t f, int32_t micro)
 {
     const tt_wire *wire = exec->options.wire;

@@ -61,7 +61,7 @@ static tt_status fail_missing(const tt_exec *exec, tt_val v)
                    tt_graph_value(exec->plan->graph, v)->name);
 }
 
-// What is offloaded lies in the host's memory, dense, behind all work.
+// Offloaded values lie in the host's memory, dense, once all queued work is done.
 bool tt__is_offloaded(const tt_exec *exec, tt_val v)
 {
     const int32_t b = exec->plan->home[v.id].buffer;
@@ -199,7 +199,7 @@ tt_status tt_exec_get_scalar(tt_exec *exec, tt_val v, double *value_out)
     return TT_OK;
 }
 
-// One behind the other on the device, so that one copy brings them all.
+// Side by side on the device, so that one copy fetches them all.
 tt_status tt_exec_get_scalars(tt_exec *exec, const tt_val *v, int n,
                               double *value_out)
 {

@@ -1,11 +1,10 @@
 // init - initial values of states. Element i of a state depends on the seed, the
 // state's name and i's global index, and on nothing else.
 //
-// What is not stored dense is made in the part of the arena that steps share,
-// which is free between steps, so that initialising needs no more memory than
-// training does. What is not in the host's memory is made there and copied, in one
-// block for all; zeros are made where they belong, and numbers that two states have
-// in common once.
+// A state that is not stored dense is made in the part of the arena that steps share,
+// which is free between steps. So initialising needs no more memory than training. A
+// device's states are made on the host and copied, through one block for all; zeros are
+// made on the device. Numbers that two states have in common are made once.
 
 #include "base/alloc.h"
 #include "base/poison.h"
@@ -117,8 +116,8 @@ static void fill_random(const tt_operand *o, const tt_value *of, uint64_t seed,
     }
 }
 
-// A copy is made anew, for it may lie elsewhere than what it is a copy of: a whole
-// weight beside a master in parts, say.
+// A copy is computed again, since it may be placed differently than its original: a
+// whole weight whose master is in parts, say.
 static const tt_value *source_of(const tt_graph *g, const tt_value *value)
 {
     while (value->init.kind == TT_INIT_COPY)

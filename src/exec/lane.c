@@ -1,4 +1,4 @@
-// lane - inputs that are on their way to a device before it is their turn.
+// lane - inputs are sent to a device while earlier steps still run.
 
 #include "base/alloc.h"
 #include "exec/state.h"

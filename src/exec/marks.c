@@ -1,5 +1,5 @@
-// marks - when a device that works by itself began and ended each step: marks among its
-// work, read when the run is over. Between two steps it was idle.
+// marks - when a device began and ended each step: marks (events) are queued between
+// its kernels and read when the run is over. Between two steps it was idle.
 
 #include "base/alloc.h"
 #include "exec/state.h"
@@ -42,8 +42,8 @@ tt_status tt_exec_mark(tt_exec *exec)
     return tt__marks_init(exec);
 }
 
-// Whether a device may do both steps in one launch: updates of weights, one behind the
-// other. They get one pair of marks, for a mark would come between them.
+// Whether a device may do both steps in one launch: updates of weights that follow each
+// other. They get one pair of marks, since a mark between them would separate them.
 static bool go_together(const tt_plan *plan, int32_t a, int32_t b)
 {
     return a >= 0 && b < plan->n_steps && plan->step[a].phase == TT_UPDATE &&

@@ -16,8 +16,8 @@ typedef struct tt_region {
     int64_t origin[TT_MAX_FACTORS], size[TT_MAX_FACTORS];
 } tt_region;
 
-// A rank's part: its boxes, and for each the box that the dense part would be if
-// all of it went on like this one, which says where its elements are in memory.
+// A rank's part: its boxes, and for each the box that the whole dense part would be if it
+// continued like this one. That tells where the box's elements lie in memory.
 typedef struct tt_part {
     int32_t n; // 1 or 2
     tt_region box[2], home[2];

@@ -1,14 +1,24 @@
 // replay - pieces of the plan that a device repeats by itself, recorded once.
 //
-// A piece ends where the host has something to do: a flight begins or must be over, a
-// copy from or to the host does, or a kernel works on copies in the host's memory. Whoever looks at single steps (times,
-// traces, searches for NaN) gets them one by one.
+// The problem. Launching kernels one by one takes the host's time. The idea. Steps
+// between two actions of the host are a piece, and a device (CUDA graphs) records it in
+// its second run and replays it from then on.
+//
+//   steps    a b c | d e f g | h i ...       |: the host acts
+//   pieces   [---]   [-----]   [---
+//
+// A piece ends where a flight begins or must be over, where a copy from or to the host
+// begins or must be over, or at a kernel that runs on the host. Arguments are those of
+// the recording, so whatever changes between runs must lie in the device's memory. Only
+// whether kernels add differs between micro-batches: then there are two recordings.
+//
+// Traces, marks and the search for NaN look at single steps, so they launch each step.
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "exec/state.h"
 
-enum { LEAST_STEPS = 3 }; // fewer are launched as fast
+enum { LEAST_STEPS = 3 }; // fewer are launched just as fast
 
 static const tt_memory_def *memory_of(const tt_exec *exec)
 {
@@ -19,14 +29,14 @@ static bool is_wanted(const tt_exec *exec)
 {
     const tt_exec_options *o = &exec->options;
     const tt_memory_def *memory = memory_of(exec);
-    // Ordered by magnitude, flights begin elsewhere in every run.
+    // Ordered by magnitude, flights begin at other steps in every run.
     return memory != NULL && memory->record != NULL &&
            !exec->backend->options.launch && !o->trace && !o->wait &&
            !o->marks && !o->check_finite &&
            exec->plan->flight_order != TT_ORDER_MAGNITUDE;
 }
 
-// Copies beside the steps begin and end between pieces.
+// Copies from and to the host begin and end between pieces.
 static bool is_repeatable(const tt_step *step)
 {
     return step->choice.kernel != NULL && !step->is_beside && step->ends < 0 &&
@@ -107,7 +117,7 @@ tt__recording *tt__recording_at(const tt_exec *exec, int32_t step)
                : NULL;
 }
 
-// Nothing is computed here, so nothing counts.
+// Recording computes nothing, so statistics stay as they were.
 static tt_status record(tt_exec *exec, tt__recording *p, int32_t micro,
                         void **recording_out)
 {

@@ -1,4 +1,4 @@
-// rollback - values as they were before a step, beside them on the device.
+// rollback - copies of values as they were before a step, kept on the device.
 
 #include "base/alloc.h"
 #include "exec/state.h"

@@ -39,7 +39,7 @@ static void record(tt_exec *exec, int32_t s, int32_t micro, double start)
     tt__record(exec, &(tt__event){s, micro, start, seconds, -1, false});
 }
 
-// Copies beside the steps that must be over behind this one.
+// Ends the copies from and to the host that must be over after this step.
 static tt_status end_copies(tt_exec *exec, int32_t s)
 {
     const tt_step *step = exec->plan->step;

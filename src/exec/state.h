@@ -31,11 +31,11 @@ typedef struct tt__exec_flights {
     double *key; // by magnitude: minus the squares of the results
 } tt__exec_flights;
 
-// Steps one behind the other that a device can repeat by itself: all that is new in a
-// run is in its memory. What differs between micro-batches is whether they add.
+// Consecutive steps that a device can replay (replay.c): all that changes between runs
+// is in its memory. Micro-batches differ only in whether they add.
 typedef struct tt__recording {
     int32_t first, end;
-    bool differs;   // the first micro-batch from others
+    bool differs;   // the first micro-batch differs from the others
     bool is_direct; // could not be recorded
     int32_t n_runs[2];
     void *recording[2];

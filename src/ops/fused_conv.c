@@ -1,5 +1,5 @@
 // conv_relu, conv_grad_x_add, relu_grad_bias - convolutions, and what stands between
-// them, that do what comes behind them while the result is in registers.
+// them, that do what comes after them while the result is in registers.
 //
 //   conv_relu         y  = max(conv(x, w) + bias, 0)
 //   conv_grad_x_add   dx = plus + conv_grad_x(dy, w); plus comes first, so that dx may

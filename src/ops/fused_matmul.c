@@ -1,4 +1,4 @@
-// matmul_add, matmul_gelu_grad, matmul_grad_both - products that do what comes behind
+// matmul_add, matmul_gelu_grad, matmul_grad_both - products that do what comes after
 // them while the result is in registers.
 //
 //   matmul_add         y  = a * b + bias + plus

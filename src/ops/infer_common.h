@@ -24,7 +24,7 @@ tt_status tt_infer_elementwise(tt_op_io *io, const char *op, int n);
 // The infer functions of operators of which that is all, with one and two inputs.
 tt_op_infer_fn tt_infer_unary, tt_infer_binary;
 
-// `what` is a sentence; both shapes are put behind it.
+// `what` is a sentence; both shapes are appended to it.
 tt_status tt_infer_fail_shapes(const char *op, const char *what,
                                const tt_shape *a, const tt_shape *b);
 

@@ -222,7 +222,7 @@ static tt_place place_of_product(const tt_type *a, const tt_type *w,
                         : tt_place_split(tt_shape_find(&z->shape, name));
 }
 
-// Inner, and an activation behind it: the terms are summed first.
+// Split along the inner dimension, with an activation: the terms are summed first.
 static tt_status expand_inner(tt_builder *b, const tt_node *node,
                               const tt_sig *sig, int axis, const tt_val *in,
                               tt_val *out)

@@ -71,8 +71,8 @@ static bool is_member(const tt__fusion *group, int32_t n)
     return false;
 }
 
-// Whether the new node can stand where the group says: behind all that it reads, in
-// front of all who read what it makes.
+// Whether the new node can stand where the group says: after all nodes that it reads
+// from, and before all that read its results.
 static bool is_in_order(const work *w, const tt__fusion *group)
 {
     const tt_graph *g = w->old;

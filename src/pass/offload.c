@@ -131,7 +131,7 @@ static tt_status write_outputs(work *w, const tt_node *node, const tt_val *out)
     return w->b.status;
 }
 
-// The new versions of the states of a group, behind its last user.
+// Stores the new versions of a group's states, after the last user of the group.
 static tt_status store_states(work *w, int32_t n)
 {
     const tt__cargos *c = &w->states;

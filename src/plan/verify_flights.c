@@ -72,8 +72,8 @@ static tt_status check_times(const tt_plan *plan, int32_t f)
     return TT_OK;
 }
 
-// Step `s` (a collective) against all others: they are before or behind it as in
-// the list of steps, with the whole of its flight, and of theirs, between.
+// Compares step `s` (a collective) with all others that conflict with it: the whole of
+// its flight, and of theirs, must be before or after, as in the list of steps.
 static tt_status check_conflicts(const tt_plan *plan, const span *of_step,
                                  int32_t s)
 {

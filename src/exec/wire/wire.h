@@ -40,18 +40,17 @@ tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
 void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
                        const char *message);
 
-// What the plan's rank sends for each of its steps once, by the named algorithm
-// ("auto" and "native": over a ring); nobody need be there. Gradients that are
-// summed as one have their shares; the entry behind the last step has what the gaps
-// between them cost. Room for plan->n_steps + 1.
+// What the plan's rank sends for each of its steps, once, by the named algorithm
+// ("auto" and "native": as over a ring). Needs no peers. Gradients that are summed as
+// one message have their shares; the entry after the last step is the cost of the gaps
+// between them. Room for plan->n_steps + 1.
 tt_status tt_wire_costs(const tt_plan *plan, const char *collective,
                         tt_coll_cost *cost_out);
 // The same of one call, whose group is set.
 tt_coll_cost tt_wire_call_cost(const tt_coll_call *call,
                                const char *collective);
 
-// Bytes of the host's memory through which a plan's collectives go if its operands
-// are in a device's.
+// Bytes of host memory that staging needs for a plan whose operands lie in a device's.
 int64_t tt_wire_stage_bytes(const tt_plan *plan);
 
 // Bytes of a device's memory that its links need for a plan's collectives.
@@ -64,7 +63,7 @@ void tt_comm_wire_by_devices(tt_comm_wire *wire, bool wanted);
 // From now on every sum has the order of comm/coll/pairs.h, on several hosts too.
 void tt_comm_wire_exact(tt_comm_wire *wire);
 
-// What step of training runs: for the journal.
+// The number of the training step that runs: for the journal.
 void tt_comm_wire_step(tt_comm_wire *wire, int64_t step);
 
 typedef struct tt_wire_stats { // since the opening or the last reset

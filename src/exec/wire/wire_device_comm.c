@@ -21,8 +21,8 @@ static const tt_device_comm_def *def_of(const tt__carrier *c)
 
 // ---- waiting -------------------------------------------------------------
 
-// Everybody who takes part in the roll call is there; a rank that does not answer is
-// named by the transport, one that is behind by what it says.
+// All ranks tell each other how many calls they have made. The transport names a rank
+// that does not answer; a rank that is late is known by its number.
 static tt_status roll_call(tt__carrier *c, const tt__device_group *link)
 {
     tt_comm *comm = c->comm;
@@ -75,8 +75,8 @@ static tt_status roll_call(tt__carrier *c, const tt__device_group *link)
     return status;
 }
 
-// A peer that is gone is known to the host's transport, and so is whether any of them
-// still works. Who waits for a moment only does not say so.
+// The host's transport knows whether a peer is gone, and whether any rank still works. A
+// short wait is not announced to the others.
 static const double unhurried = 0.5;
 
 static tt_status look_around(tt__carrier *c, const tt__device_group *link,
@@ -127,7 +127,7 @@ static tt_status wait_idle(tt__carrier *c, const tt__device_group *link)
     return status;
 }
 
-// Peers have as long as ever from when this device has come to the flight.
+// The deadline of peers begins when this device has reached the flight.
 static tt_status stay_until_landed(tt__carrier *c, int32_t flight)
 {
     tt_backend *backend = c->links.backend;

@@ -117,7 +117,7 @@ static tt_status by_blocks(tt__carrier *c, const tt__wire_site *x)
 
 // ---- from box to box -----------------------------------------------------
 
-// What goes to a coordinate, one box behind the other.
+// What goes to a coordinate, box after box.
 static tt_status pack(const tt__carrier *c, const tt__wire_site *x,
                       const tt__boxes *b, const tt_common *sent, char *room)
 {

@@ -58,7 +58,7 @@ tt_status tt__wire_blocks_check(const tt__carrier *c, const tt__wire_site *x,
                          x->op->name, x->mesh->axis[x->axis].name);
 }
 
-// Between the whole and its blocks in a row.
+// Copies between the whole and its blocks side by side.
 static void move_blocks(const tt__carrier *c, const tt__wire_site *x,
                         const tt__wire_blocks *b, bool is_packing)
 {
@@ -78,8 +78,7 @@ static void move_blocks(const tt__carrier *c, const tt__wire_site *x,
     }
 }
 
-// A scatter's result that shall lie in its input, by an algorithm that cannot do so:
-// the bytes that it needs apart from that; else 0.
+// Bytes of scratch for a scatter in place whose algorithm cannot work in place; else 0.
 static int64_t apart_bytes(const tt__carrier *c, const tt__wire_site *x,
                            const tt_coll_call *call)
 {
@@ -135,8 +134,8 @@ static void count_boxes(const tt__wire_site *x, const tt__boxes *b,
     }
 }
 
-// Boxes of this rank's input, one behind the other: copied into `room`, unless they
-// lie like that.
+// Boxes of this rank's input, side by side: copied into `room`, unless they lie so
+// already.
 static void *pack(const tt__wire_site *x, const tt__boxes *b,
                   const tt_common *sent, char *room)
 {
@@ -157,8 +156,8 @@ static void *pack(const tt__wire_site *x, const tt__boxes *b,
     return room;
 }
 
-// Swaps with the rank that is `step` further and the one that is as far before;
-// `arrived` has room for what comes from coordinate 0, 1, ... in this order.
+// Sends to the rank `step` further and receives from the one `step` before. `arrived` has
+// room for what comes from coordinates 0, 1, ..., in this order.
 static tt_status swap_boxes(const tt__carrier *c, const tt__wire_site *x,
                             const tt__boxes *b, int32_t step)
 {
@@ -183,7 +182,7 @@ static tt_status swap_boxes(const tt__carrier *c, const tt__wire_site *x,
                         in.bytes > 0 ? &in : NULL);
 }
 
-// What arrived, in the order of the ranks, so that sums have the same bits always.
+// Stores what arrived, in the order of ranks, so that sums always have the same bits.
 static void unpack(const tt__carrier *c, const tt__wire_site *x,
                    const tt__boxes *b)
 {

@@ -26,8 +26,8 @@ typedef struct tt__wire_site { // one collective, seen by this rank
 // Without `args` for its numbers only.
 tt__wire_site tt__wire_site_of(const tt_plan *plan, int32_t step,
                                const tt_args *args);
-// All members of a joined flight as one; of one that is a piece, that piece. Gaps
-// between members are added up too; nobody reads them.
+// All members of a joined flight as one; of a piece, that piece. The gaps between members
+// are summed too, and nobody reads them.
 tt__wire_site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
                               const tt_args *args);
 int tt__wire_site_rank(const tt__wire_site *x, int32_t coord); // along the axis
@@ -41,15 +41,15 @@ static inline int64_t tt__wire_site_bytes(const tt__wire_site *x, int64_t n)
 
 // In the host's memory.
 tt_status tt__carry_site(tt__carrier *c, const tt__wire_site *x);
-// Of a device, which is told what to do behind all that is queued: without peers.
+// In a device's memory, without peers: queued after all earlier work of that queue.
 tt_status tt__carry_device(tt_backend *backend, tt_queue queue,
                            const tt__wire_site *x);
 // Of a device, by links to the others.
 tt_status tt__device_carry(tt__carrier *c, const tt__wire_site *x);
 tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_site *x,
                                 const tt_device_coll *call, int n);
-// Of a device, by way of the host's memory; results are copied back in the wire's
-// queue.
+// In a device's memory, staged through the host's; results are copied back in the
+// wire's queue.
 tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
                            const tt__wire_site *x);
 

@@ -1,9 +1,14 @@
 // wire_stage - collectives of operands in a device's memory.
 //
-// An operand goes to the host, where the collective is what it always is, and the
-// result goes back: in a queue of the device's own, beside the steps that it computes
-// meanwhile. Memory that peers see is taken where there is some, so that nothing is
-// copied once more on the way. What needs no peer is done by the device.
+// An operand is copied to the host, the collective runs there as without a device, and
+// the result is copied back, all in the wire's queue of the device, while it computes
+// steps. Memory that peers see is used where there is some, which saves a copy. Operators
+// that need no peer are done by the device.
+//
+//   device   operand ----.            .---> result        wire's queue
+//   host                 v            |
+//            half 0   [ in ] collective [ out ]           halves take turns, so that
+//            half 1   [ in ] ...                          one fills as the other leaves
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -12,8 +17,8 @@
 
 #include <time.h>
 
-// Of a device's events the first are the halves' (what was in them has left) and the
-// arrival of an operand; then two for each flight.
+// Events of a device: first one per half (its content has left), then the arrival of an
+// operand, then two for each flight.
 enum { ALIGN = 4096, HALVES = 2, FETCHED = HALVES, FLIGHTS };
 
 int64_t tt__wire_stage_ready(int32_t flight)
@@ -28,8 +33,8 @@ int64_t tt__wire_stage_landed(int32_t flight)
 
 // ---- room ----------------------------------------------------------------
 
-// Where the two operands of a site lie in a half: as they lie to each other where they
-// share a buffer.
+// Where the two operands of a site lie in a half. If they share a buffer, their distance
+// is the same as there.
 typedef struct place {
     int64_t in, out, bytes;
 } place;
@@ -90,7 +95,7 @@ int64_t tt_wire_stage_bytes(const tt_plan *plan)
     return HALVES * half_bytes(plan);
 }
 
-// Memory is never given back before the end: devices know its address.
+// Memory is not freed before the end: devices have it pinned.
 static tt_status make_room(tt__carrier *c, int64_t bytes)
 {
     tt__wire_stage *s = &c->stage;
@@ -124,7 +129,7 @@ tt_status tt__wire_stage_bind(tt__carrier *c, const tt_plan *plan,
                        backend->def->name);
     TT_TRY(queue->events(backend, FLIGHTS + 2 * (int64_t)plan->n_flights));
     TT_TRY(make_room(c, half_bytes(plan)));
-    if (c->stage.bytes > 0) // what cannot be pinned is only slower
+    if (c->stage.bytes > 0) // memory that cannot be pinned is only slower
         (void)queue->pin(backend, c->stage.memory, HALVES * c->stage.bytes);
     return TT_OK;
 }
@@ -141,7 +146,7 @@ void tt__wire_stage_fini(tt__carrier *c)
 
 // ---- carrying ------------------------------------------------------------
 
-// A device may have much to do before it comes to an event.
+// A device may have much queued work before an event, hence the long limit.
 static tt_status wait_for(const tt__carrier *c, tt_backend *backend,
                           int64_t event)
 {

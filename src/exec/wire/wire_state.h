@@ -27,7 +27,7 @@ enum { TT__DEVICE_GROUPS = 16 };
 
 typedef struct tt__device_groups {
     bool is_wanted;
-    tt_backend *backend; // whose they are; NULL: nobody's
+    tt_backend *backend; // the devices' backend; NULL: there are no groups
     int32_t n_bound;     // plans
     int32_t n;
     tt__device_group link[TT__DEVICE_GROUPS];
@@ -37,7 +37,7 @@ typedef struct tt__device_groups {
     int64_t room_bytes;
 } tt__device_groups;
 
-// What carries out one collective after another: used by one thread at a time.
+// Carries out one collective after another. Used by one thread at a time.
 typedef struct tt__carrier {
     tt_comm *comm;
     const tt_coll_def *coll; // NULL: the cheapest
@@ -56,7 +56,7 @@ typedef struct tt__carrier {
 } tt__carrier;
 
 enum {
-    TT__TAGS = 32000, // what every transport can tell apart
+    TT__TAGS = 32000, // tags that every transport has
     TT__KINDS = 16,   // of operators
 };
 
@@ -81,7 +81,7 @@ int64_t tt__wire_stage_landed(int32_t flight);
 tt_status tt__device_groups_bind(tt_comm_wire *w, const tt_plan *plan,
                                  tt_backend *backend);
 void tt__device_groups_unbind(tt_comm_wire *w, tt_backend *backend);
-// Until a flight's results have landed.
+// Waits until a flight's results have landed.
 tt_status tt__device_groups_wait(tt__carrier *c, int32_t flight);
 
 // The algorithm for a call whose numbers are set.
@@ -116,7 +116,7 @@ struct tt_comm_wire {
     tt__carrier carrier; // the thread's, while there are jobs
     bool is_tracing;
 
-    // Behind the lock.
+    // Protected by the lock.
     pthread_mutex_t lock;
     pthread_cond_t has_job, has_done;
     tt__wire_job

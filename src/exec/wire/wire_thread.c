@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-// The host's calls are of no kind, and not counted.
+// Host calls have no kind and are not counted.
 static void tell(tt_comm_wire *w, int kind, const char *what, const char *where,
                  int64_t step)
 {
@@ -53,7 +53,8 @@ static tt_status carry_sites(tt_comm_wire *w, const tt__wire_job *job,
     return TT_OK;
 }
 
-// Of a device: behind what computes the operands, and noted for what reads results.
+// With a device: begins after the event that the operands are ready, and sets the event
+// that the results have landed.
 static tt_status carry_flight(tt_comm_wire *w, const tt__wire_job *job,
                               int64_t at)
 {
@@ -78,7 +79,7 @@ static tt_status carry(tt_comm_wire *w, const tt__wire_job *job, int64_t step)
     return tt__carry_call(&w->carrier, job->call);
 }
 
-// Called, and left, with the lock.
+// The caller holds the lock, before and after.
 static void do_job(tt_comm_wire *w, tt__wire_job *job)
 {
     const int64_t step = w->step;
