@@ -63,6 +63,15 @@ struct tt_kernel_def {
 #define TT_KERNEL(backend, operator)                                           \
     .name = #backend "." #operator, .op = & tt_op_##operator
 
+// A run function that is one expression of state, site and args.
+#define TT_KERNEL_RUN(function, expression)                                    \
+    static tt_status function(void *state, const tt_site *site,                \
+                              const tt_args *args)                             \
+    {                                                                          \
+        (void)state;                                                           \
+        return (expression);                                                   \
+    }
+
 // All operands may have gaps.
 #define TT_STRIDED .strided_in = ~0u, .strided_out = ~0u
 

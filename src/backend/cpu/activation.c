@@ -49,57 +49,14 @@ static tt_simd_act gelu_of(const tt_site *site)
                                   : TT_SIMD_ACT_GELU_TANH;
 }
 
-static tt_status run_gelu(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return forward(site, args, gelu_of(site));
-}
-
-static tt_status run_gelu_grad(void *state, const tt_site *site,
-                               const tt_args *args)
-{
-    (void)state;
-    return backward(site, args, gelu_of(site));
-}
-
-static tt_status run_relu(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return forward(site, args, TT_SIMD_ACT_RELU);
-}
-
-static tt_status run_relu_grad(void *state, const tt_site *site,
-                               const tt_args *args)
-{
-    (void)state;
-    return backward(site, args, TT_SIMD_ACT_RELU);
-}
-
-static tt_status run_silu(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return forward(site, args, TT_SIMD_ACT_SILU);
-}
-
-static tt_status run_silu_grad(void *state, const tt_site *site,
-                               const tt_args *args)
-{
-    (void)state;
-    return backward(site, args, TT_SIMD_ACT_SILU);
-}
-
-static tt_status run_tanh(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return forward(site, args, TT_SIMD_ACT_TANH);
-}
-
-static tt_status run_sigmoid(void *state, const tt_site *site,
-                             const tt_args *args)
-{
-    (void)state;
-    return forward(site, args, TT_SIMD_ACT_SIGMOID);
-}
+TT_KERNEL_RUN(run_gelu, forward(site, args, gelu_of(site)))
+TT_KERNEL_RUN(run_gelu_grad, backward(site, args, gelu_of(site)))
+TT_KERNEL_RUN(run_relu, forward(site, args, TT_SIMD_ACT_RELU))
+TT_KERNEL_RUN(run_relu_grad, backward(site, args, TT_SIMD_ACT_RELU))
+TT_KERNEL_RUN(run_silu, forward(site, args, TT_SIMD_ACT_SILU))
+TT_KERNEL_RUN(run_silu_grad, backward(site, args, TT_SIMD_ACT_SILU))
+TT_KERNEL_RUN(run_tanh, forward(site, args, TT_SIMD_ACT_TANH))
+TT_KERNEL_RUN(run_sigmoid, forward(site, args, TT_SIMD_ACT_SIGMOID))
 
 // ---- gradients from the result -------------------------------------------
 
@@ -167,24 +124,20 @@ static tt_status run_swiglu_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
+#define ELEMENTS(op) TT_KERNEL(cpu, op), .in_place = true, .can = can
+
 const tt_kernel_def tt__cpu_activation_kernels[] = {
-    {TT_KERNEL(cpu, gelu), .in_place = true, .can = can, .run = run_gelu},
-    {TT_KERNEL(cpu, gelu_grad), .in_place = true, .can = can,
-     .run = run_gelu_grad},
-    {TT_KERNEL(cpu, relu), .in_place = true, .can = can, .run = run_relu},
-    {TT_KERNEL(cpu, relu_grad), .in_place = true, .can = can,
-     .run = run_relu_grad},
-    {TT_KERNEL(cpu, silu), .in_place = true, .can = can, .run = run_silu},
-    {TT_KERNEL(cpu, silu_grad), .in_place = true, .can = can,
-     .run = run_silu_grad},
-    {TT_KERNEL(cpu, tanh), .in_place = true, .can = can, .run = run_tanh},
-    {TT_KERNEL(cpu, tanh_grad), .in_place = true, .can = can,
-     .run = run_tanh_grad},
-    {TT_KERNEL(cpu, sigmoid), .in_place = true, .can = can, .run = run_sigmoid},
-    {TT_KERNEL(cpu, sigmoid_grad), .in_place = true, .can = can,
-     .run = run_sigmoid_grad},
-    {TT_KERNEL(cpu, swiglu), .in_place = true, .can = can, .run = run_swiglu},
-    {TT_KERNEL(cpu, swiglu_grad), .in_place = true, .can = can,
-     .run = run_swiglu_grad},
+    {ELEMENTS(gelu), .run = run_gelu},
+    {ELEMENTS(gelu_grad), .run = run_gelu_grad},
+    {ELEMENTS(relu), .run = run_relu},
+    {ELEMENTS(relu_grad), .run = run_relu_grad},
+    {ELEMENTS(silu), .run = run_silu},
+    {ELEMENTS(silu_grad), .run = run_silu_grad},
+    {ELEMENTS(tanh), .run = run_tanh},
+    {ELEMENTS(tanh_grad), .run = run_tanh_grad},
+    {ELEMENTS(sigmoid), .run = run_sigmoid},
+    {ELEMENTS(sigmoid_grad), .run = run_sigmoid_grad},
+    {ELEMENTS(swiglu), .run = run_swiglu},
+    {ELEMENTS(swiglu_grad), .run = run_swiglu_grad},
     {0},
 };

@@ -11,10 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct state {
+typedef struct extent {
     int64_t n; // elements, with padding
     int n_state;
-} state;
+} extent;
 
 // ---- forms ---------------------------------------------------------------
 
@@ -71,7 +71,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     if (low >= 0)
         TT_TRY(tt__dnnl_layout_retype(tt__cpu_dnnl(backend), layout, TT_BF16,
                                       &site->out[low].layout));
-    state *s = tt_alloc(sizeof(*s));
+    extent *s = tt_alloc(sizeof(*s));
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: no memory for a kernel",
                        site->op->name);
@@ -96,7 +96,7 @@ static uint16_t *low_of(const tt_site *site, const tt_args *args)
 }
 
 // Outputs get the old values, which the update then changes in place.
-static tt_simd_optimizer_args describe(const state *s, const tt_site *site,
+static tt_simd_optimizer_args describe(const extent *s, const tt_site *site,
                                        const tt_args *args)
 {
     const tt_optim_params *p = site->params;
@@ -125,7 +125,7 @@ static tt_simd_optimizer_args describe(const state *s, const tt_site *site,
 }
 
 // Whether the update is left out; the outputs are complete then.
-static bool skips(const state *s, const tt_site *site, const tt_args *args,
+static bool skips(const extent *s, const tt_site *site, const tt_args *args,
                   int skip)
 {
     copy(args->in[TT_OPTIM_W], args->out[0], s->n);
@@ -139,58 +139,36 @@ static bool skips(const state *s, const tt_site *site, const tt_args *args,
     return true;
 }
 
-// mv: which state is the function's m, and which its v; -1: none.
-static tt_status update(const state *s, const tt_site *site,
-                        const tt_args *args, tt_simd_optimizer_fn *fn,
-                        const int mv[2])
+// m, v: which state is the function's m, and which its v; -1: none.
+static tt_status update(const extent *s, const tt_site *site,
+                        const tt_args *args, tt_simd_optimizer_fn *fn, int m,
+                        int v)
 {
     if (skips(s, site, args, TT_OPTIM_SKIP))
         return TT_OK;
     tt_simd_optimizer_args a = describe(s, site, args);
-    a.m = mv[0] < 0 ? NULL : args->out[1 + mv[0]];
-    a.v = mv[1] < 0 ? NULL : args->out[1 + mv[1]];
+    a.m = m < 0 ? NULL : args->out[1 + m];
+    a.v = v < 0 ? NULL : args->out[1 + v];
     fn(&a);
     return TT_OK;
 }
 
-static tt_status run_sgd(void *s, const tt_site *site, const tt_args *args)
+static const tt_simd_optimizer *simd(void)
 {
-    return update(s, site, args, tt_simd_get()->optimizer->sgd,
-                  (int[]){-1, -1});
+    return tt_simd_get()->optimizer;
 }
 
-static tt_status run_momentum(void *s, const tt_site *site, const tt_args *args)
-{
-    return update(s, site, args, tt_simd_get()->optimizer->sgd, (int[]){0, -1});
-}
-
-static tt_status run_adagrad(void *s, const tt_site *site, const tt_args *args)
-{
-    return update(s, site, args, tt_simd_get()->optimizer->adagrad,
-                  (int[]){-1, 0});
-}
-
-static tt_status run_rmsprop(void *s, const tt_site *site, const tt_args *args)
-{
-    return update(s, site, args, tt_simd_get()->optimizer->rmsprop,
-                  (int[]){-1, 0});
-}
-
-static tt_status run_adam(void *s, const tt_site *site, const tt_args *args)
-{
-    return update(s, site, args, tt_simd_get()->optimizer->adam, (int[]){0, 1});
-}
-
-static tt_status run_adamw(void *s, const tt_site *site, const tt_args *args)
-{
-    return update(s, site, args, tt_simd_get()->optimizer->adamw,
-                  (int[]){0, 1});
-}
+TT_KERNEL_RUN(run_sgd, update(state, site, args, simd()->sgd, -1, -1))
+TT_KERNEL_RUN(run_momentum, update(state, site, args, simd()->sgd, 0, -1))
+TT_KERNEL_RUN(run_adagrad, update(state, site, args, simd()->adagrad, -1, 0))
+TT_KERNEL_RUN(run_rmsprop, update(state, site, args, simd()->rmsprop, -1, 0))
+TT_KERNEL_RUN(run_adam, update(state, site, args, simd()->adam, 0, 1))
+TT_KERNEL_RUN(run_adamw, update(state, site, args, simd()->adamw, 0, 1))
 
 static tt_status run_lars(void *kernel_state, const tt_site *site,
                           const tt_args *args)
 {
-    const state *s = kernel_state;
+    const extent *s = kernel_state;
     const tt_optim_params *p = site->params;
     if (skips(s, site, args, TT_OPTIM_SKIP))
         return TT_OK;
@@ -211,7 +189,7 @@ static tt_status run_lars(void *kernel_state, const tt_site *site,
 static tt_status run_lamb_update(void *kernel_state, const tt_site *site,
                                  const tt_args *args)
 {
-    const state *s = kernel_state;
+    const extent *s = kernel_state;
     if (skips(s, site, args, TT_OPTIM_SKIP))
         return TT_OK;
     tt_simd_optimizer_args a = describe(s, site, args);
@@ -226,7 +204,7 @@ static tt_status run_lamb_update(void *kernel_state, const tt_site *site,
 static tt_status run_lamb(void *kernel_state, const tt_site *site,
                           const tt_args *args)
 {
-    const state *s = kernel_state;
+    const extent *s = kernel_state;
     const tt_optim_params *p = site->params;
     if (skips(s, site, args, 3))
         return TT_OK;

@@ -110,11 +110,9 @@ static tt_status run_merge(void *state, const tt_site *site,
 }
 
 const tt_kernel_def tt__cuda_cached_kernels[] = {
-    {TT_KERNEL(cuda, cache_write), .in_place = true, .can = can_write,
-     .prepare = tt__cuda_prepare, .run = run_write},
-    {TT_KERNEL(cuda, attention_cached), .can = can, .prepare = tt__cuda_prepare,
-     .run = run},
-    {TT_KERNEL(cuda, attention_merge), .can = can_merge,
-     .prepare = tt__cuda_prepare, .run = run_merge},
+    {TT__CUDA_KERNEL(cache_write), .in_place = true, .can = can_write,
+     .run = run_write},
+    {TT__CUDA_KERNEL(attention_cached), .can = can, .run = run},
+    {TT__CUDA_KERNEL(attention_merge), .can = can_merge, .run = run_merge},
     {0},
 };

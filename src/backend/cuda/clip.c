@@ -119,9 +119,8 @@ const tt_kernel_def tt__cuda_clip_kernels[] = {
     {TT_KERNEL(cuda, sum_squares), .can = can_squares,
      .prepare = prepare_squares, .run = run_squares},
     {TT_KERNEL(cuda, total), .prepare = prepare_total, .run = run_total},
-    {TT_KERNEL(cuda, clip), .prepare = tt__cuda_prepare, .run = run_clip},
-    {TT_KERNEL(cuda, guard), .prepare = tt__cuda_prepare, .run = run_guard},
-    {TT_KERNEL(cuda, loss_scale), .prepare = tt__cuda_prepare,
-     .run = run_loss_scale},
+    {TT__CUDA_KERNEL(clip), .run = run_clip},
+    {TT__CUDA_KERNEL(guard), .run = run_guard},
+    {TT__CUDA_KERNEL(loss_scale), .run = run_loss_scale},
     {0},
 };

@@ -45,6 +45,7 @@ tt_status tt__cuda_state(const tt_backend *backend, int64_t bytes,
 
 // The prepare of kernels whose state is the device alone.
 tt_kernel_prepare_fn tt__cuda_prepare;
+#define TT__CUDA_KERNEL(op) TT_KERNEL(cuda, op), .prepare = tt__cuda_prepare
 
 // Floats of 16 bits.
 static inline bool tt__is_low(tt_dtype type)

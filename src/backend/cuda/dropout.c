@@ -41,7 +41,6 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
 }
 
 const tt_kernel_def tt__cuda_dropout_kernels[] = {
-    {TT_KERNEL(cuda, dropout), .in_place = true, .can = can,
-     .prepare = tt__cuda_prepare, .run = run},
+    {TT__CUDA_KERNEL(dropout), .in_place = true, .can = can, .run = run},
     {0},
 };

@@ -186,16 +186,14 @@ static tt_status run_rotary(void *state, const tt_site *site,
 }
 
 const tt_kernel_def tt__cuda_embed_kernels[] = {
-    {TT_KERNEL(cuda, embedding), .can = can, .prepare = tt__cuda_prepare,
-     .run = run},
+    {TT__CUDA_KERNEL(embedding), .can = can, .run = run},
     {TT_KERNEL(cuda, embedding_grad), .accumulates = true, .can = can_grad,
      .prepare = prepare_grad, .run = run_grad},
-    {TT_KERNEL(cuda, position_embedding), .in_place = true, .can = can_position,
-     .prepare = tt__cuda_prepare, .run = run_position},
-    {TT_KERNEL(cuda, position_embedding_grad), .accumulates = true,
-     .can = can_position_grad, .prepare = tt__cuda_prepare,
-     .run = run_position_grad},
-    {TT_KERNEL(cuda, rotary), .in_place = true, .can = can_rotary,
-     .prepare = tt__cuda_prepare, .run = run_rotary},
+    {TT__CUDA_KERNEL(position_embedding), .in_place = true, .can = can_position,
+     .run = run_position},
+    {TT__CUDA_KERNEL(position_embedding_grad), .accumulates = true,
+     .can = can_position_grad, .run = run_position_grad},
+    {TT__CUDA_KERNEL(rotary), .in_place = true, .can = can_rotary,
+     .run = run_rotary},
     {0},
 };

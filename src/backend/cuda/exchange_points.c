@@ -47,10 +47,10 @@ static tt_status run_fill(void *state, const tt_site *site, const tt_args *args)
 }
 
 const tt_kernel_def tt__cuda_exchange_points_kernels[] = {
-    {TT_KERNEL(cuda, offer), .accumulates = true, .can = can_sum,
-     .prepare = tt__cuda_prepare, .run = run_sum},
-    {TT_KERNEL(cuda, tally), .accumulates = true, .can = can_sum,
-     .prepare = tt__cuda_prepare, .run = run_sum},
-    {TT_KERNEL(cuda, fill), .prepare = tt__cuda_prepare, .run = run_fill},
+    {TT__CUDA_KERNEL(offer), .accumulates = true, .can = can_sum,
+     .run = run_sum},
+    {TT__CUDA_KERNEL(tally), .accumulates = true, .can = can_sum,
+     .run = run_sum},
+    {TT__CUDA_KERNEL(fill), .run = run_fill},
     {0},
 };

@@ -221,10 +221,9 @@ static tt_status run_units(void *kernel_state, const tt_site *site,
 }
 
 const tt_kernel_def tt__cuda_fp8_kernels[] = {
-    {TT_KERNEL(cuda, largest), .accumulates = true, .can = can_largest,
-     .prepare = tt__cuda_prepare, .run = run_largest},
-    {TT_KERNEL(cuda, fp8_units), .can = can_units, .prepare = tt__cuda_prepare,
-     .run = run_units},
+    {TT__CUDA_KERNEL(largest), .accumulates = true, .can = can_largest,
+     .run = run_largest},
+    {TT__CUDA_KERNEL(fp8_units), .can = can_units, .run = run_units},
     {TT_KERNEL(cuda, fp8_pack), .can = can_fp8_pack,
      .prepare = prepare_fp8_pack, .run = run_fp8_pack},
     {TT_KERNEL(cuda, fp8_pack_grad), .accumulates = true,

@@ -161,10 +161,10 @@ static tt_status run_step(void *state, const tt_site *site, const tt_args *args)
 }
 
 const tt_kernel_def tt__cuda_loss_kernels[] = {
-    {TT_KERNEL(cuda, softmax), .in_place = true, .can = can_softmax,
-     .prepare = tt__cuda_prepare, .run = run_softmax},
-    {TT_KERNEL(cuda, softmax_grad), .in_place = true, .can = can_softmax,
-     .prepare = tt__cuda_prepare, .run = run_softmax},
+    {TT__CUDA_KERNEL(softmax), .in_place = true, .can = can_softmax,
+     .run = run_softmax},
+    {TT__CUDA_KERNEL(softmax_grad), .in_place = true, .can = can_softmax,
+     .run = run_softmax},
     {TT_KERNEL(cuda, cross_entropy), .strided_in = 1, .can = can_cross_entropy,
      .prepare = prepare, .run = run_cross_entropy},
     {TT_KERNEL(cuda, cross_entropy_grad), .strided_in = 1, .strided_out = 1,

@@ -288,9 +288,7 @@ const tt_kernel_def tt__cuda_lstm_kernels[] = {
      .run = run_grad, .release = release},
     {TT_KERNEL(cuda, lstm_grad_w), .accumulates = true, .can = can,
      .prepare = prepare, .run = run_grad_w, .release = release},
-    {TT_KERNEL(cuda, lstm_cell), .can = can_cell, .prepare = tt__cuda_prepare,
-     .run = run_cell},
-    {TT_KERNEL(cuda, lstm_cell_grad), .can = can_cell,
-     .prepare = tt__cuda_prepare, .run = run_cell_grad},
+    {TT__CUDA_KERNEL(lstm_cell), .can = can_cell, .run = run_cell},
+    {TT__CUDA_KERNEL(lstm_cell_grad), .can = can_cell, .run = run_cell_grad},
     {0},
 };

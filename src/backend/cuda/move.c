@@ -40,52 +40,14 @@ static tt_status move(void *state, const tt_site *site, const tt_args *args,
     return tt__cuda_status(c.error);
 }
 
-static tt_status run_reorder(void *state, const tt_site *site,
-                             const tt_args *args)
-{
-    return move(state, site, args, tt__move_reorder);
-}
-
-static tt_status run_transpose(void *state, const tt_site *site,
-                               const tt_args *args)
-{
-    return move(state, site, args, tt__move_transpose);
-}
-
-static tt_status run_split(void *state, const tt_site *site,
-                           const tt_args *args)
-{
-    return move(state, site, args, tt__move_split);
-}
-
-static tt_status run_join(void *state, const tt_site *site, const tt_args *args)
-{
-    return move(state, site, args, tt__move_join);
-}
-
-static tt_status run_slice(void *state, const tt_site *site,
-                           const tt_args *args)
-{
-    return move(state, site, args, tt__move_slice);
-}
-
-static tt_status run_concat(void *state, const tt_site *site,
-                            const tt_args *args)
-{
-    return move(state, site, args, tt__move_concat);
-}
-
-static tt_status run_stripe(void *state, const tt_site *site,
-                            const tt_args *args)
-{
-    return move(state, site, args, tt__move_stripe);
-}
-
-static tt_status run_weave(void *state, const tt_site *site,
-                           const tt_args *args)
-{
-    return move(state, site, args, tt__move_weave);
-}
+TT_KERNEL_RUN(run_reorder, move(state, site, args, tt__move_reorder))
+TT_KERNEL_RUN(run_transpose, move(state, site, args, tt__move_transpose))
+TT_KERNEL_RUN(run_split, move(state, site, args, tt__move_split))
+TT_KERNEL_RUN(run_join, move(state, site, args, tt__move_join))
+TT_KERNEL_RUN(run_slice, move(state, site, args, tt__move_slice))
+TT_KERNEL_RUN(run_concat, move(state, site, args, tt__move_concat))
+TT_KERNEL_RUN(run_stripe, move(state, site, args, tt__move_stripe))
+TT_KERNEL_RUN(run_weave, move(state, site, args, tt__move_weave))
 
 static tt_status run_slice_grad(void *state, const tt_site *site,
                                 const tt_args *args)
@@ -121,35 +83,24 @@ static tt_status run_same(void *state, const tt_site *site, const tt_args *args)
 }
 
 const tt_kernel_def tt__cuda_move_kernels[] = {
-    {TT_KERNEL(cuda, fetch), .in_place = true, .prepare = tt__cuda_prepare,
-     .run = run_same},
-    {TT_KERNEL(cuda, agree), .in_place = true, .prepare = tt__cuda_prepare,
-     .run = run_same},
-    {TT_KERNEL(cuda, relabel), .prepare = tt__cuda_prepare, .run = run_same},
-    {TT_KERNEL(cuda, match), .prepare = tt__cuda_prepare, .run = run_same},
-    {TT_KERNEL(cuda, cast), .prepare = tt__cuda_prepare, .run = run_same},
+    {TT__CUDA_KERNEL(fetch), .in_place = true, .run = run_same},
+    {TT__CUDA_KERNEL(agree), .in_place = true, .run = run_same},
+    {TT__CUDA_KERNEL(relabel), .run = run_same},
+    {TT__CUDA_KERNEL(match), .run = run_same},
+    {TT__CUDA_KERNEL(cast), .run = run_same},
     {.name = "cuda.copy",
      .op = &tt_op_reorder,
      TT_STRIDED,
      .prepare = tt__cuda_prepare,
      .run = run_reorder},
-    {TT_KERNEL(cuda, reshape), TT_STRIDED, .prepare = tt__cuda_prepare,
-     .run = run_reorder},
-    {TT_KERNEL(cuda, transpose), TT_STRIDED, .prepare = tt__cuda_prepare,
-     .run = run_transpose},
-    {TT_KERNEL(cuda, split), TT_STRIDED, .prepare = tt__cuda_prepare,
-     .run = run_split},
-    {TT_KERNEL(cuda, join), TT_STRIDED, .prepare = tt__cuda_prepare,
-     .run = run_join},
-    {TT_KERNEL(cuda, slice), TT_STRIDED, .prepare = tt__cuda_prepare,
-     .run = run_slice},
-    {TT_KERNEL(cuda, slice_grad), .strided_in = ~0u,
-     .prepare = tt__cuda_prepare, .run = run_slice_grad},
-    {TT_KERNEL(cuda, concat), TT_STRIDED, .prepare = tt__cuda_prepare,
-     .run = run_concat},
-    {TT_KERNEL(cuda, stripe), TT_STRIDED, .prepare = tt__cuda_prepare,
-     .run = run_stripe},
-    {TT_KERNEL(cuda, weave), TT_STRIDED, .prepare = tt__cuda_prepare,
-     .run = run_weave},
+    {TT__CUDA_KERNEL(reshape), TT_STRIDED, .run = run_reorder},
+    {TT__CUDA_KERNEL(transpose), TT_STRIDED, .run = run_transpose},
+    {TT__CUDA_KERNEL(split), TT_STRIDED, .run = run_split},
+    {TT__CUDA_KERNEL(join), TT_STRIDED, .run = run_join},
+    {TT__CUDA_KERNEL(slice), TT_STRIDED, .run = run_slice},
+    {TT__CUDA_KERNEL(slice_grad), .strided_in = ~0u, .run = run_slice_grad},
+    {TT__CUDA_KERNEL(concat), TT_STRIDED, .run = run_concat},
+    {TT__CUDA_KERNEL(stripe), TT_STRIDED, .run = run_stripe},
+    {TT__CUDA_KERNEL(weave), TT_STRIDED, .run = run_weave},
     {0},
 };

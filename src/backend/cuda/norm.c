@@ -119,16 +119,12 @@ static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
 }
 
 const tt_kernel_def tt__cuda_norm_kernels[] = {
-    {TT_KERNEL(cuda, layer_norm), .can = can, .prepare = tt__cuda_prepare,
-     .run = run},
-    {TT_KERNEL(cuda, layer_norm_grad_x), .can = can_grad_x,
-     .prepare = tt__cuda_prepare, .run = run_grad_x},
+    {TT__CUDA_KERNEL(layer_norm), .can = can, .run = run},
+    {TT__CUDA_KERNEL(layer_norm_grad_x), .can = can_grad_x, .run = run_grad_x},
     {TT_KERNEL(cuda, layer_norm_grad_w), .can = can_grad_w,
      .prepare = prepare_grad_w, .run = run_grad_w},
-    {TT_KERNEL(cuda, rms_norm), .can = can, .prepare = tt__cuda_prepare,
-     .run = run},
-    {TT_KERNEL(cuda, rms_norm_grad_x), .can = can_grad_x,
-     .prepare = tt__cuda_prepare, .run = run_grad_x},
+    {TT__CUDA_KERNEL(rms_norm), .can = can, .run = run},
+    {TT__CUDA_KERNEL(rms_norm_grad_x), .can = can_grad_x, .run = run_grad_x},
     {TT_KERNEL(cuda, rms_norm_grad_w), .can = can_grad_w,
      .prepare = prepare_grad_w, .run = run_grad_w},
     {TT_KERNEL(cuda, norm_grad), .in_place = true, .can = can_grad,

@@ -92,7 +92,6 @@ const tt_kernel_def tt__cuda_project_kernels[] = {
      .can = can,
      .prepare = tt__cuda_prepare,
      .run = run},
-    {TT_KERNEL(cuda, reduce_max_grad), .can = can, .prepare = tt__cuda_prepare,
-     .run = run_max_grad},
+    {TT__CUDA_KERNEL(reduce_max_grad), .can = can, .run = run_max_grad},
     {0},
 };

@@ -55,7 +55,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
 }
 
 const tt_kernel_def tt__cuda_reorder_kernels[] = {
-    {TT_KERNEL(cuda, reorder), .strided_in = 1, .strided_out = 1, .can = can,
-     .prepare = tt__cuda_prepare, .run = run},
+    {TT__CUDA_KERNEL(reorder), .strided_in = 1, .strided_out = 1, .can = can,
+     .run = run},
     {0},
 };

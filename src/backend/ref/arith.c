@@ -46,24 +46,9 @@ static tt_status run_broadcast(const tt_site *site, const tt_args *args,
     return TT_OK;
 }
 
-static tt_status run_add(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return run_broadcast(site, args, add);
-}
-
-static tt_status run_mul(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return run_broadcast(site, args, mul);
-}
-
-static tt_status run_scale(void *state, const tt_site *site,
-                           const tt_args *args)
-{
-    (void)state;
-    return tt__ref_unary(site, args, scale);
-}
+TT_KERNEL_RUN(run_add, run_broadcast(site, args, add))
+TT_KERNEL_RUN(run_mul, run_broadcast(site, args, mul))
+TT_KERNEL_RUN(run_scale, tt__ref_unary(site, args, scale))
 
 const tt_kernel_def tt__ref_arith_kernels[] = {
     {TT_KERNEL(ref, add), .in_place = true, .run = run_add},

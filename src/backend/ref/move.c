@@ -152,67 +152,15 @@ tt_status tt__move_weave(const tt_site *site, const tt_args *args,
 
 // ---- kernels -------------------------------------------------------------
 
-static tt_status run_reorder(void *state, const tt_site *site,
-                             const tt_args *args)
-{
-    (void)state;
-    return tt__move_reorder(site, args, tt__copy, NULL);
-}
-
-static tt_status run_transpose(void *state, const tt_site *site,
-                               const tt_args *args)
-{
-    (void)state;
-    return tt__move_transpose(site, args, tt__copy, NULL);
-}
-
-static tt_status run_split(void *state, const tt_site *site,
-                           const tt_args *args)
-{
-    (void)state;
-    return tt__move_split(site, args, tt__copy, NULL);
-}
-
-static tt_status run_join(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return tt__move_join(site, args, tt__copy, NULL);
-}
-
-static tt_status run_slice(void *state, const tt_site *site,
-                           const tt_args *args)
-{
-    (void)state;
-    return tt__move_slice(site, args, tt__copy, NULL);
-}
-
-static tt_status run_slice_grad(void *state, const tt_site *site,
-                                const tt_args *args)
-{
-    (void)state;
-    return tt__move_slice_grad(site, args, tt__copy, NULL);
-}
-
-static tt_status run_concat(void *state, const tt_site *site,
-                            const tt_args *args)
-{
-    (void)state;
-    return tt__move_concat(site, args, tt__copy, NULL);
-}
-
-static tt_status run_stripe(void *state, const tt_site *site,
-                            const tt_args *args)
-{
-    (void)state;
-    return tt__move_stripe(site, args, tt__copy, NULL);
-}
-
-static tt_status run_weave(void *state, const tt_site *site,
-                           const tt_args *args)
-{
-    (void)state;
-    return tt__move_weave(site, args, tt__copy, NULL);
-}
+TT_KERNEL_RUN(run_reorder, tt__move_reorder(site, args, tt__copy, NULL))
+TT_KERNEL_RUN(run_transpose, tt__move_transpose(site, args, tt__copy, NULL))
+TT_KERNEL_RUN(run_split, tt__move_split(site, args, tt__copy, NULL))
+TT_KERNEL_RUN(run_join, tt__move_join(site, args, tt__copy, NULL))
+TT_KERNEL_RUN(run_slice, tt__move_slice(site, args, tt__copy, NULL))
+TT_KERNEL_RUN(run_slice_grad, tt__move_slice_grad(site, args, tt__copy, NULL))
+TT_KERNEL_RUN(run_concat, tt__move_concat(site, args, tt__copy, NULL))
+TT_KERNEL_RUN(run_stripe, tt__move_stripe(site, args, tt__copy, NULL))
+TT_KERNEL_RUN(run_weave, tt__move_weave(site, args, tt__copy, NULL))
 
 const tt_kernel_def tt__ref_move_kernels[] = {
     {TT_KERNEL(ref, reorder), TT_STRIDED, .run = run_reorder},

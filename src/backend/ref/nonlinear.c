@@ -93,11 +93,7 @@ static double swiglu(const void *params, double a, double b)
 
 // ---- kernels -------------------------------------------------------------
 
-static tt_status run_gelu(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return tt__ref_unary(site, args, gelu);
-}
+TT_KERNEL_RUN(run_gelu, tt__ref_unary(site, args, gelu))
 
 tt_status tt__ref_gelu_grad(void *state, const tt_site *site,
                             const tt_args *args)
@@ -119,52 +115,13 @@ tt_status tt__ref_relu_grad(void *state, const tt_site *site,
     return tt__ref_binary(site, args, relu_grad);
 }
 
-static tt_status run_silu(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return tt__ref_unary(site, args, silu);
-}
-
-static tt_status run_silu_grad(void *state, const tt_site *site,
-                               const tt_args *args)
-{
-    (void)state;
-    return tt__ref_binary(site, args, silu_grad);
-}
-
-static tt_status run_tanh(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return tt__ref_unary(site, args, tangent);
-}
-
-static tt_status run_tanh_grad(void *state, const tt_site *site,
-                               const tt_args *args)
-{
-    (void)state;
-    return tt__ref_binary(site, args, tanh_grad);
-}
-
-static tt_status run_sigmoid(void *state, const tt_site *site,
-                             const tt_args *args)
-{
-    (void)state;
-    return tt__ref_unary(site, args, sigmoid);
-}
-
-static tt_status run_sigmoid_grad(void *state, const tt_site *site,
-                                  const tt_args *args)
-{
-    (void)state;
-    return tt__ref_binary(site, args, sigmoid_grad);
-}
-
-static tt_status run_swiglu(void *state, const tt_site *site,
-                            const tt_args *args)
-{
-    (void)state;
-    return tt__ref_binary(site, args, swiglu);
-}
+TT_KERNEL_RUN(run_silu, tt__ref_unary(site, args, silu))
+TT_KERNEL_RUN(run_silu_grad, tt__ref_binary(site, args, silu_grad))
+TT_KERNEL_RUN(run_tanh, tt__ref_unary(site, args, tangent))
+TT_KERNEL_RUN(run_tanh_grad, tt__ref_binary(site, args, tanh_grad))
+TT_KERNEL_RUN(run_sigmoid, tt__ref_unary(site, args, sigmoid))
+TT_KERNEL_RUN(run_sigmoid_grad, tt__ref_binary(site, args, sigmoid_grad))
+TT_KERNEL_RUN(run_swiglu, tt__ref_binary(site, args, swiglu))
 
 static tt_status run_swiglu_grad(void *state, const tt_site *site,
                                  const tt_args *args)

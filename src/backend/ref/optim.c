@@ -175,45 +175,12 @@ static tt_status run_plain(const tt_site *site, const tt_args *args,
     return TT_OK;
 }
 
-static tt_status run_sgd(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return run_plain(site, args, 0, sgd);
-}
-
-static tt_status run_momentum(void *state, const tt_site *site,
-                              const tt_args *args)
-{
-    (void)state;
-    return run_plain(site, args, 1, momentum);
-}
-
-static tt_status run_adagrad(void *state, const tt_site *site,
-                             const tt_args *args)
-{
-    (void)state;
-    return run_plain(site, args, 1, adagrad);
-}
-
-static tt_status run_rmsprop(void *state, const tt_site *site,
-                             const tt_args *args)
-{
-    (void)state;
-    return run_plain(site, args, 1, rmsprop);
-}
-
-static tt_status run_adam(void *state, const tt_site *site, const tt_args *args)
-{
-    (void)state;
-    return run_plain(site, args, 2, adam);
-}
-
-static tt_status run_adamw(void *state, const tt_site *site,
-                           const tt_args *args)
-{
-    (void)state;
-    return run_plain(site, args, 2, adamw);
-}
+TT_KERNEL_RUN(run_sgd, run_plain(site, args, 0, sgd))
+TT_KERNEL_RUN(run_momentum, run_plain(site, args, 1, momentum))
+TT_KERNEL_RUN(run_adagrad, run_plain(site, args, 1, adagrad))
+TT_KERNEL_RUN(run_rmsprop, run_plain(site, args, 1, rmsprop))
+TT_KERNEL_RUN(run_adam, run_plain(site, args, 2, adam))
+TT_KERNEL_RUN(run_adamw, run_plain(site, args, 2, adamw))
 
 static tt_status run_lars(void *state, const tt_site *site, const tt_args *args)
 {
@@ -229,12 +196,7 @@ static tt_status run_lars(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-static tt_status run_lamb_update(void *state, const tt_site *site,
-                                 const tt_args *args)
-{
-    (void)state;
-    return run_plain(site, args, 2, lamb_update);
-}
+TT_KERNEL_RUN(run_lamb_update, run_plain(site, args, 2, lamb_update))
 
 static tt_status run_lamb(void *state, const tt_site *site, const tt_args *args)
 {
