@@ -54,7 +54,7 @@ struct tt_exec {
     tt_args *args; // per step, addresses resolved
     void **address;
     tt__host_kernel *to_host, *from_host; // per value
-    void **lane, **kept; // per value, see lane.c, keep.c; NULL: none yet
+    void **lane, **kept; // per value, see lane.c, rollback.c; NULL: none yet
     void *scalars;   // on the device, on their way to the host; NULL: none yet
     bool *is_early;  // per buffer, while states are drained; see drain.c
     bool is_held_up; // what writes states comes after what is drained
