@@ -1,4 +1,16 @@
 // run - one step of training: the plan's order, timed.
+//
+//   for each (segment, micro-batch) of the plan's order:        run_order
+//     feed the micro-batch's inputs, if it is the first of it
+//     for each step, or piece of steps (replay.c):              run_segment
+//       wait for flights that must be over before it            flights.c
+//       begin flights that begin before it
+//       run the kernel, or replay the piece
+//       end copies from and to the host that must be over
+//
+// Nothing is looked up or allocated here: kernels and addresses were resolved when the
+// executor was made. On a device a kernel is only queued. The host waits for it where
+// somebody reads a value, and where a flight must be over.
 
 #include "base/clock.h"
 #include "exec/signals.h"

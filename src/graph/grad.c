@@ -1,11 +1,25 @@
 // grad - walks the nodes backwards and lets each operator emit its gradient.
 //
+//   forward    x --> f --> a --> g --> loss
+//   backward   dx <- f' <- da <- g' <- 1          nodes of phase backward
+//                    |           |
+//                    v           v
+//                   dw_f        dw_g              nodes of phase weight_grad
+//                    |           |
+//                  offer       offer              one per weight: its gradient
+//
+// Why the seed is 1. The loss is a sum over samples, and a count comes with it. Sums over
+// micro-batches and ranks are then plain additions: nobody needs to know how many
+// micro-batches, ranks or ignored labels there are. The update divides once, by the
+// global count (ops/clip.c).
+//
 // A value's gradient is the sum of what its users send back. A param's terms are
 // not added here: they go to one `offer`, which sums them in the gradient's own
 // buffer, so tied weights and accumulation cost nothing.
 //
 // Phases: what an operator emits for an input that is a weight, or is made from
-// weights alone, is a weight gradient; the rest is on the backward chain.
+// weights alone, is a weight gradient; the rest is on the backward chain. Lowering may
+// then move weight gradients, which only the update needs (plan/wait.c).
 
 #include "graph/grad.h"
 

@@ -1,11 +1,22 @@
 // accumulate - sums over terms and over micro-batches, in a buffer that persists.
 //
+// The problem. A gradient is a sum of terms: one per use of the weight, in each
+// micro-batch. Adding a term with a kernel of its own would read and write the whole
+// gradient once more each time.
+//
+// The idea. The kernel that makes a term adds it to the sum. A matrix product does that
+// for free (beta = 1), so lowering gives it the sum's buffer as its output.
+//
+//   micro-batch    0                1                2
+//   dw = x' dy     writes  [ g ]    adds to  [ g ]   adds to  [ g ]     TT_ADD_AFTER_FIRST
+//   second use     adds to [ g ]    adds to  [ g ]   adds to  [ g ]     TT_ADD
+//
 //   a term whose kernel can add      is added to the sum by that kernel; so is the only
 //                                    term of a sum, which is just written there
 //   any other term                   is added by a step of the sum's own operator
 //
-// So accumulating gradients over micro-batches costs no pass of its own. The first
-// term in running order starts the sum anew for micro-batch 0.
+// The first term in running order starts the sum for micro-batch 0, so nobody clears the
+// buffer.
 
 #include "plan/lower.h"
 

@@ -1,13 +1,26 @@
-// bucket - gradients that are reduced together: neighbours in the order in which
-// they are finished, up to a size.
+// bucket - gradients that are reduced together.
 //
-//   all        a sixteenth of everything at most, so that they follow each other
-//              while the gradients are made
-//   first      small, so that communication starts early
-//   last ones  smaller and smaller, because nothing hides the last
+// The problem. One all-reduce per gradient pays the latency for each bias of 64 numbers.
+// One all-reduce for everything cannot begin before backward is over, and then nothing
+// hides it.
 //
-// Gradients that are reduced in place lie side by side in memory (pack.c), so a bucket
-// is one message. Other members of a bucket are sent one after another.
+// The idea. Neighbours in the order in which backward finishes them are one bucket, up
+// to a size (`tt__bucket_full`). A bucket leaves when its last gradient is finished.
+//
+//   backward   dw9 dw8 dw7 dw6 dw5 dw4 dw3 dw2 dw1 dw0
+//   buckets    [b0][   b1     ][   b2     ][ b3  ][b4]
+//
+//   all        at most 1/16 of everything, so that they follow each other while
+//              gradients are made; at least 1/64, so that they are not too many
+//   first      at most 1 MiB, so that communication starts early
+//   last ones  at most half of what is left, because nothing hides the last
+//
+// Members of a bucket have the same collective, axis, fold and type. Gradients that are
+// reduced in place lie side by side in memory (pack.c), so a bucket is one message. Other
+// members of a bucket are sent one after another.
+//
+// The order is that of nodes, and bytes are counted as if all ranks held as much, so
+// buckets are the same on every rank.
 
 #include "ops/comm.h"
 #include "ops/ops.h"

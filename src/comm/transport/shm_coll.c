@@ -1,11 +1,25 @@
 // shm_coll - collectives in the shared memory itself: no messages, only barriers
 // ("meetings").
 //
-//   in shared memory   each member folds its block from where all inputs lie and
-//                      writes it where all results lie: two meetings, each element
-//                      moves once
+// The problem. An all-reduce by messages copies each element several times: into a ring,
+// out of it, into the sum, and back. On one host, memory bandwidth is what limits it.
+//
+// The idea. All members see all inputs. So each member folds its block directly from
+// where all inputs lie, and writes the result to where all results lie.
+//
+//   inputs     rank 0 [ a0 | b0 | c0 ]     meeting: all inputs are complete
+//              rank 1 [ a1 | b1 | c1 ]
+//              rank 2 [ a2 | b2 | c2 ]
+//   rank 0 folds a, rank 1 folds b, rank 2 folds c, each into all three results
+//   results    rank 0 [ A  | B  | C  ]     meeting: all results are complete
+//
+//   in shared memory   as above: two meetings, each element moves once
 //   ordinary memory    the same in pieces through a stage per rank: one meeting per
 //                      piece
+//
+// The order of each fold is that of coll/pairs.h, whoever does it, so bits are those of
+// the other ordered algorithms. Stages are written by stores that bypass the cache, since
+// a line that another core has read is slow to write (stream.h).
 //
 // Bytes that members read from each other count as sent.
 

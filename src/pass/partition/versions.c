@@ -1,7 +1,24 @@
-// versions - one value at several placements. A converted value is kept for later
-// users, except a weight that ZeRO holds split: the whole weight serves the nodes
-// of one layer in one phase, and is gathered again for others, so that nobody
-// keeps it in between.
+// versions - one value at several placements.
+//
+// The problem. Several nodes read a value, and each may want it elsewhere. Converting it
+// for each reader would send the same bytes several times.
+//
+// The idea. Each old value has a list of versions in the new graph: the operator's own
+// result, and each conversion that somebody asked for. A reader takes the version that is
+// cheapest to bring to the wanted placement, often one that is there already.
+//
+//   y  partial (own result)
+//   +-- all_reduce ------> replicated      for the norm
+//   +-- reduce_scatter --> split           for the residual sum; later readers of the
+//                                          split take it for free
+//
+// Three kinds of versions are not for everybody:
+//
+//   weights of ZeRO 3   a whole weight serves the nodes of one layer in one phase, and is
+//                       gathered again for others, so that nothing keeps it in between
+//   halos               entries in the overlap are there twice, so such a copy is only
+//                       read as it is and never converted
+//   wide terms          have another type; readers get their sum (wide.c)
 
 #include "base/alloc.h"
 #include "ops/comm.h"
