@@ -4,7 +4,7 @@
 A def is `const tt_<kind>_def tt_<...>_<name>` in a .c file; its line in the
 nearest list.h, in the file's folder or above, is `TT_<KIND>(<name>)`. A file may
 have its defs in one array, `const tt_<kind>_def tt__<folder>_<file>_<kind>s[]`; its
-line is `TT_<KIND>S(<file>)`.
+line is `TT_<KIND>S(<file>)`. The array ends with {0}, or whoever searches it does not.
 """
 import collections
 import pathlib
@@ -14,7 +14,9 @@ import sys
 SRC = pathlib.Path("src")
 LINE = re.compile(r"^\s*TT_([A-Z0-9_]+)\(([A-Za-z0-9_]+)\)")
 DEF = re.compile(r"^const tt_([a-z0-9_]+?)_def\s+tt_([a-z0-9_]+)\s*=", re.M)
-ARRAY = re.compile(r"^const tt_([a-z0-9_]+?)_def\s+(tt_\w+)\[\]\s*=", re.M)
+ARRAY = re.compile(
+    r"^const tt_([a-z0-9_]+?)_def\s+(tt_\w+)\[\]\s*=(.*?)^\};", re.M | re.S
+)
 
 
 def read_list(path):
@@ -73,6 +75,8 @@ for path in sorted(SRC.rglob("*.c")):
         kind, symbol = m[1] + "s", m[2]
         wanted = f"tt__{home.parent.name}_{path.stem}_{kind}"
         defined[home].add((kind, path.stem))
+        if not m[3].rstrip().endswith("{0},"):
+            problems.append(f"{path}: {symbol} does not end with {{0}}")
         if symbol != wanted:
             problems.append(f"{path}: {symbol} should be {wanted}")
         elif (kind, path.stem) not in lists[home]:

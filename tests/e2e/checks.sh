@@ -47,6 +47,22 @@ finds lists 'nothing defines op silu'
 printf 'TT_OP(gelu)\nTT_OP(relu)\nTT_OP(relu)\n' >src/ops/list.h
 finds lists 'stands here twice'
 
+mkdir -p src/backend/cpu
+array='const tt_kernel_def tt__cpu_norm_kernels[] = {\n    {.run = f},\n'
+printf 'TT_KERNELS(norm)\n' >src/backend/cpu/list.h
+printf 'TT_OP(gelu)\nTT_OP(relu)\n' >src/ops/list.h
+printf "$array    {0},\n};\n" >src/backend/cpu/norm.c
+passes lists
+printf "$array};\n" >src/backend/cpu/norm.c
+finds lists 'tt__cpu_norm_kernels does not end with {0}'
+mv src/backend/cpu/norm.c src/backend/cpu/pool.c
+finds lists 'tt__cpu_norm_kernels should be tt__cpu_pool_kernels'
+printf 'const tt_kernel_def tt__cpu_pool_kernels[] = {\n    {0},\n};\n' \
+    >src/backend/cpu/pool.c
+finds lists 'tt__cpu_pool_kernels has no line TT_KERNELS(pool)'
+finds lists 'nothing defines kernels norm'
+rm -r src/backend
+
 printf 'int f(int a, int b, int c, int d, int e, int g,\n      int h)\n{\n}\n' \
     >src/base/f.c
 finds size '7 parameters'
