@@ -398,6 +398,11 @@ demo: ## install and build, then train two small models and use them
 	+@$(SUBMAKE) all
 	@tools/demo
 
+.PHONY: docs
+docs: all ## write docs/settings.md from the program's tables
+	@python3 tools/settings_page.py $(B)/tutti >$(B)/settings.md
+	@cp $(B)/settings.md docs/settings.md
+
 .PHONY: bench
 bench: all ## measure against the machine's limits and against PyTorch
 	@bench/run

@@ -1,5 +1,5 @@
-# The man page speaks of every command, setting and flag; what README.md and
-# ARCHITECTURE.md point to is there.
+# The man page speaks of every command, setting and flag; docs/settings.md is what the
+# program's tables say; what README.md, ARCHITECTURE.md and docs/ point to is there.
 set -eu
 page=docs/tutti.1.scd
 
@@ -24,6 +24,12 @@ for kind in $("$TUTTI" list | awk '{print $3}'); do
     names "$kind"
 done
 
+made=$(python3 tools/settings_page.py "$TUTTI")
+[ "$made" = "$(cat docs/settings.md)" ] || {
+    echo "docs/settings.md is not what the program's tables say: run make docs"
+    exit 1
+}
+
 grep -oE '`(src|tools|docs|tests|examples|include)/[A-Za-z0-9_./-]+`' \
     ARCHITECTURE.md README.md docs/*.md | cut -d: -f2 | tr -d '`' |
     grep -vE 'NAME|FOLDER|FAMILY' | while read -r path; do
@@ -31,6 +37,16 @@ grep -oE '`(src|tools|docs|tests|examples|include)/[A-Za-z0-9_./-]+`' \
         echo "$path is mentioned but not there"
         exit 1
     }
+done
+# Links of a page are relative to it.
+for text in README.md ARCHITECTURE.md docs/*.md; do
+    grep -oE '\]\([^)#]+' "$text" | cut -c3- | grep -v '^http' |
+        while read -r link; do
+            [ -e "$(dirname "$text")/$link" ] || {
+                echo "$text: there is no $link"
+                exit 1
+            }
+        done || exit 1
 done
 for folder in src/*/; do
     grep -q "^| \`$(basename "$folder")\`" ARCHITECTURE.md || {
