@@ -421,6 +421,18 @@ tt_status tt_checkpoints_reject(tt_checkpoints *store, int64_t step)
     return tt__saved_steps_add(&store->bad, step);
 }
 
+tt_status tt_checkpoints_last(const tt_checkpoints *store, int64_t *step_out)
+{
+    tt__steps steps = {0};
+    const tt_status status = tt__checkpoint_steps(store->folder, &steps);
+    *step_out = -1;
+    for (int64_t i = 0; i < steps.n && status == TT_OK; i++)
+        if (!tt__saved_steps_has(&store->bad, steps.v[i]))
+            *step_out = steps.v[i];
+    tt_free(steps.v);
+    return status;
+}
+
 tt_status tt_checkpoints_newest(tt_checkpoints *store, tt_str *notes,
                                 tt_checkpoint **out)
 {

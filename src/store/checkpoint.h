@@ -99,6 +99,9 @@ tt_status tt_checkpoints_cut(tt_checkpoints *store, int64_t step);
 tt_status tt_checkpoints_settle(tt_checkpoints *store, int64_t step,
                                 int64_t best);
 
+// The step of the newest that is there and was not found to be damaged; -1: none.
+tt_status tt_checkpoints_last(const tt_checkpoints *store, int64_t *step_out);
+
 // Whether a folder of checkpoints shows that one was saved in it, be it damaged or gone.
 tt_status tt_checkpoints_trace(const char *folder, bool *found_out);
 

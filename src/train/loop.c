@@ -269,6 +269,7 @@ tt_status tt_train(tt_session *session, const tt_train_request *request,
                     .job = session->job,
                     .request = request,
                     .saved_step = -1,
+                    .failed_step = -1,
                     .started = tt_clock_seconds()};
     char message[2048];
     if (t.arena == NULL)

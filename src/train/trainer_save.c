@@ -8,26 +8,47 @@
 #include <stdio.h>
 #include <string.h>
 
-// A full disk is said now and then; training goes on.
-static void warn(tt_trainer *t)
+// What a run could go on from now.
+static void add_newest(const tt_trainer *t, tt_str *out)
 {
-    char text[640], message[420];
+    int64_t step = -1;
+    const tt_status status = tt_checkpoints_last(t->store, &step);
+    if (status != TT_OK)
+        tt_str_add(out, "which older ones there are cannot be seen");
+    else if (step < 0)
+        tt_str_add(out, "there is no older one, so nothing is saved yet");
+    else
+        tt_str_addf(out, "the newest that is good is that of step %lld",
+                    (long long)step);
+}
+
+// A full disk is said now and then; training goes on.
+static void warn(tt_trainer *t, int64_t step)
+{
+    tt_str text = {0};
+    char message[420];
     snprintf(message, sizeof message, "%.400s", tt_error_message());
     if (!tt__trainer_is_worth_saying(&t->save_failures))
         return;
-    snprintf(text, sizeof text, "no checkpoint at step %lld: %s",
-             (long long)t->state.step, message);
-    tt__trainer_say(t, TT_TEXT_WARNING, text);
+    tt_str_addf(&text, "no checkpoint of step %lld, ", (long long)step);
+    if (t->save_failures.n > 1)
+        tt_str_addf(&text, "%lld failed in a row; ",
+                    (long long)t->save_failures.n);
+    add_newest(t, &text);
+    tt_str_addf(&text, ": %s", message);
+    if (tt_str_status(&text) == TT_OK)
+        tt__trainer_say(t, TT_TEXT_WARNING, tt_str_text(&text));
+    tt_str_fini(&text);
 }
 
 // Of the one before. What failed is not saved, whatever was thought.
 static void hear(tt_trainer *t)
 {
-    const bool was_saving = t->saved_step >= 0;
+    const int64_t step = t->saved_step;
     if (tt_checkpoints_wait(t->store) != TT_OK) {
         t->saved_step = -1;
-        warn(t);
-    } else if (was_saving) {
+        warn(t, step >= 0 ? step : t->state.step);
+    } else if (step >= 0 && step > t->failed_step) {
         t->save_failures.n = 0;
     }
 }
@@ -171,12 +192,14 @@ tt_status tt__trainer_save(tt_trainer *t, bool is_passing)
     t->saved_clock = tt_clock_seconds();
     if (t->snapshot.is_torn)
         return status;
-    if (is_first && status != TT_OK)
-        warn(t);
+    if (is_first && status != TT_OK) {
+        t->failed_step = t->state.step;
+        warn(t, t->state.step);
+    }
     if (is_first && !is_passing && is_best(t) &&
         t->saved_step == t->state.step &&
         tt_checkpoints_mark_best(t->store, t->state.step) != TT_OK)
-        warn(t);
+        warn(t, t->state.step);
     if (!is_first)
         note_saved(t, is_passing);
     // Rank 0 may have waited for its disk longer than others wait for a message.
@@ -193,7 +216,7 @@ static tt_status needs_saving(tt_trainer *t, bool is_passing,
     if (tt__trainer_is_first(t)) {
         const tt_status status = tt_checkpoints_wait(t->store);
         if (status != TT_OK && t->saved_step != t->state.step)
-            warn(t); // of an older one: this one may still do
+            warn(t, t->saved_step); // of an older one: this one may still do
         *needs_out = status != TT_OK || t->saved_step != t->state.step ||
                      (t->is_saved_in_passing && !is_passing);
     }
@@ -222,12 +245,19 @@ tt_status tt__trainer_save_last(tt_trainer *t, bool is_passing)
     const tt_status status =
         tt_peers_follow(&t->job->peers, "checkpoint", save_last(t, is_passing));
     t->last_save = tt_clock_seconds() - before;
-    return status == TT_OK
-               ? status
-               : tt_fail_context(status,
-                                 "the checkpoint of step %lld could not be "
-                                 "saved; older ones are as they were",
-                                 (long long)t->state.step);
+    if (status == TT_OK)
+        return status;
+    tt_str newest = {0};
+    char message[1024];
+    snprintf(message, sizeof message, "%s", tt_error_message());
+    if (tt__trainer_is_first(t))
+        add_newest(t, &newest);
+    const tt_status failed = tt_fail(
+        status, "the checkpoint of step %lld could not be saved%s%s: %s",
+        (long long)t->state.step, newest.n > 0 ? "; " : "",
+        tt_str_text(&newest), message);
+    tt_str_fini(&newest);
+    return failed;
 }
 
 static tt_status restore_tensors(tt_trainer *t, const tt_checkpoint *from,

@@ -40,14 +40,29 @@ before=$(cd full/checkpoints && find step-00000004 -type f | sort | xargs cksum)
 )
 status=$?
 [ $status -eq 2 ] || fail "exit status $status, not 2: $(cat out err)"
-grep -q 'could not be saved' err || fail "no clear error: $(cat err)"
-n=$(grep -c 'no checkpoint at step' out)
+grep -q 'could not be saved; the newest that is good is that of step 4: ' err || fail "no clear error: $(cat err)"
+n=$(grep -c 'no checkpoint of step.*the newest that is good is that of step 4:' out)
 [ "$n" -ge 2 ] && [ "$n" -le 3 ] || fail "$n warnings, not 2 or 3: $(cat out)"
 grep -q '^step 12/12 .*  NO CHECKPOINT SAVED$' out ||
     fail "the line of progress says nothing: $(cat out)"
 grep -q '12/12' out || fail "training did not go on"
 after=$(cd full/checkpoints && find step-00000004 -type f | sort | xargs cksum)
 [ "$before" = "$after" ] || fail "the good checkpoint was touched"
+
+# Without an older one it says so, at the failures 1, 2, 4, 8, 16, each of its own step.
+(
+    ulimit -f 30
+    "$tutti" train gpt.yaml run=none train.steps=40 >out 2>err
+)
+status=$?
+[ $status -eq 2 ] || fail "without an older one: exit status $status"
+grep -q 'step 40 could not be saved; there is no older one' err || fail "$(cat err)"
+for step in 2 4 8 16 32; do
+    grep -q "no checkpoint of step $step, .*there is no older one.*checkpoint of step $step:" out ||
+        fail "no warning of step $step: $(cat out)"
+done
+n=$(grep -c 'no checkpoint of step' out)
+[ "$n" -eq 5 ] || fail "$n warnings, not 5: $(cat out)"
 
 # With room again it goes on from there, to the same bits.
 "$tutti" train gpt.yaml run=full >out 2>err || fail "with room again: $(cat err)"
