@@ -18,11 +18,11 @@ static tt_status fail(const char *path, const char *what, int error)
 {
     if (error == ENOSPC)
         return tt_fail(TT_ERR_IO, "%s: %s: the disk is full (%s)", path, what,
-                       strerror(error));
+                       tt_file_reason(error));
     if (error == EDQUOT)
         return tt_fail(TT_ERR_IO, "%s: %s: the disk quota is used up (%s)",
-                       path, what, strerror(error));
-    return tt_fail(TT_ERR_IO, "%s: %s: %s", path, what, strerror(error));
+                       path, what, tt_file_reason(error));
+    return tt_fail(TT_ERR_IO, "%s: %s: %s", path, what, tt_file_reason(error));
 }
 
 // Messages call the file `path`, whatever its name is while it is written.

@@ -102,6 +102,8 @@ int64_t tt_file_read_some(int fd, void *out, int64_t n, int64_t offset);
 // fails.
 typedef tt_status tt_file_visit_fn(void *user, const char *name);
 tt_status tt_file_each(const char *folder, tt_file_visit_fn *visit, void *user);
+// Why a call on a file failed, for the end of a sentence.
+const char *tt_file_reason(int error);
 // Whether an errno says that there is no such file, and not that it cannot be read.
 bool tt_file_is_absent(int error);
 

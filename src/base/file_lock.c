@@ -93,15 +93,41 @@ static bool is_alive(const owner *o)
     return started == 0 || o->started == 0 || started == o->started;
 }
 
+// The program of a process of this machine, "": not known.
+static void name_of(long pid, char name[64])
+{
+    char path[64];
+    name[0] = '\0';
+    snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, name, 63) : -1;
+    if (fd >= 0)
+        close(fd);
+    name[n > 0 ? n : 0] = '\0';
+    for (char *p = name; *p != '\0'; p++)
+        if (*p < ' ' || *p > '~')
+            *p = p[1] == '\0' ? '\0' : '?';
+}
+
 static tt_status in_use(const char *folder, const owner *o)
 {
+    char name[64];
     if (o == NULL || o->pid == 0)
-        return tt_fail(TT_ERR_STATE, "%s is in use by another process", folder);
-    if (is_here(o))
-        return tt_fail(TT_ERR_STATE, "%s is in use by process %ld", folder,
-                       o->pid);
-    return tt_fail(TT_ERR_STATE, "%s is in use by process %ld on %s", folder,
-                   o->pid, o->host);
+        return tt_fail(TT_ERR_STATE,
+                       "%s is in use by another process: wait until that ends, "
+                       "or take another folder",
+                       folder);
+    if (!is_here(o))
+        return tt_fail(TT_ERR_STATE,
+                       "%s is in use by process %ld on %s: wait until that "
+                       "ends, stop it there (kill %ld), or take another folder",
+                       folder, o->pid, o->host, o->pid);
+    name_of(o->pid, name);
+    return tt_fail(TT_ERR_STATE,
+                   "%s is in use by process %ld%s%s%s: wait until that ends, "
+                   "stop it (kill %ld), or take another folder",
+                   folder, o->pid, name[0] != '\0' ? " (" : "", name,
+                   name[0] != '\0' ? ")" : "", o->pid);
 }
 
 // For messages only: a full disk is no reason to fail.

@@ -59,7 +59,7 @@ static tt_status read_all(int fd, const char *path, int64_t bytes, tt_str *out)
             tt_file_read_some(fd, text + out->n, end - out->n, -1);
         if (done < 0)
             return tt_fail(TT_ERR_IO, "%s: cannot be read: %s", path,
-                           strerror(errno));
+                           tt_file_reason(errno));
         if (done == 0) // it became shorter meanwhile
             break;
         out->n += done;
@@ -73,7 +73,7 @@ static tt_status read_fd(int fd, const char *path, int64_t max, tt_str *out)
     struct stat info;
     if (fstat(fd, &info) != 0)
         return tt_fail(TT_ERR_IO, "%s: cannot be examined: %s", path,
-                       strerror(errno));
+                       tt_file_reason(errno));
     if (!S_ISREG(info.st_mode))
         return tt_fail(TT_ERR_IO, "%s: not a regular file", path);
     if (info.st_size > max)
@@ -92,7 +92,7 @@ tt_status tt_file_read_if(const char *path, int64_t max, tt_str *out,
         return TT_OK;
     if (fd < 0)
         return tt_fail(TT_ERR_IO, "%s: cannot be opened: %s", path,
-                       strerror(errno));
+                       tt_file_reason(errno));
     const tt_status status = read_fd(fd, path, max, out);
     close(fd);
     return status;
@@ -104,7 +104,7 @@ tt_status tt_file_read(const char *path, int64_t max, tt_str *out)
     TT_TRY(tt_file_read_if(path, max, out, &found));
     return found ? TT_OK
                  : tt_fail(TT_ERR_IO, "%s: cannot be opened: %s", path,
-                           strerror(errno));
+                           tt_file_reason(errno));
 }
 
 static bool is_real(const char *name)
@@ -143,13 +143,27 @@ tt_status tt_file_each(const char *folder, tt_file_visit_fn *visit, void *user)
     const struct dirent *e = NULL;
     if (dir == NULL)
         return tt_fail(TT_ERR_IO, "%s: cannot be read: %s", folder,
-                       strerror(errno));
+                       tt_file_reason(errno));
     while (status == TT_OK && (e = next_entry(dir)) != NULL)
         if (is_real(e->d_name))
             status = visit(user, e->d_name);
     if (status == TT_OK && errno != 0)
         status = tt_fail(TT_ERR_IO, "%s: cannot be read: %s", folder,
-                         strerror(errno));
+                         tt_file_reason(errno));
     closedir(dir);
     return status;
+}
+
+const char *tt_file_reason(int error)
+{
+    switch (error) {
+    case EEXIST:
+        return "something of that name is there already";
+    case EISDIR:
+        return "it is a folder, and a file is wanted";
+    case ENOTDIR:
+        return "a part of the path is a file, and a folder is wanted";
+    default:
+        return strerror(error);
+    }
 }

@@ -2,6 +2,8 @@
 
 #include "base/map.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -17,7 +19,7 @@ tt_status tt_map_open(const char *path, tt_map *map_out)
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return tt_fail(TT_ERR_IO, "%s: cannot be opened: %s", path,
-                       strerror(errno));
+                       tt_file_reason(errno));
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         status = tt_fail(TT_ERR_IO, "%s: not a regular file", path);
         goto out;
@@ -28,7 +30,7 @@ tt_status tt_map_open(const char *path, tt_map *map_out)
             mmap(NULL, (size_t)map.bytes, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
             status = tt_fail(TT_ERR_IO, "%s: cannot be mapped: %s", path,
-                             strerror(errno));
+                             tt_file_reason(errno));
         map.data = data;
     }
     if (status == TT_OK)

@@ -2,6 +2,7 @@
 
 #include "base/yaml.h"
 
+#include "base/file.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -257,7 +258,7 @@ static tt_status read_all(int fd, const char *path, tt_str *text)
             continue;
         if (n < 0)
             return tt_fail(TT_ERR_IO, "%s: cannot be read: %s", path,
-                           strerror(errno));
+                           tt_file_reason(errno));
         tt_str_add_bytes(text, buffer, n);
         TT_TRY(tt_str_status(text));
     }
@@ -269,7 +270,7 @@ tt_status tt_yaml_read(const char *path, tt_arena *arena, tt_settings *out)
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return tt_fail(TT_ERR_IO, "%s: cannot be opened: %s", path,
-                       strerror(errno));
+                       tt_file_reason(errno));
     tt_str text = {0};
     tt_status status = read_all(fd, path, &text);
     close(fd);

@@ -22,14 +22,15 @@ static tt_status map_fd(int fd, tt_blob *blob)
 {
     struct stat info;
     if (fstat(fd, &info) != 0)
-        return tt_fail(TT_ERR_IO, "%s", strerror(errno));
+        return tt_fail(TT_ERR_IO, "%s", tt_file_reason(errno));
     if (!S_ISREG(info.st_mode))
         return tt_fail(TT_ERR_ARG, "not a regular file");
     if (info.st_size == 0)
         return TT_OK; // which cannot be mapped
     void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
-        return tt_fail(TT_ERR_IO, "cannot be mapped: %s", strerror(errno));
+        return tt_fail(TT_ERR_IO, "cannot be mapped: %s",
+                       tt_file_reason(errno));
     blob->p = blob->map = map;
     blob->n = blob->map_bytes = info.st_size;
     return TT_OK;
@@ -60,7 +61,7 @@ tt_status tt_blob_open(const char *path, tt_blob *blob_out)
     // A pipe is refused below and must not be waited for.
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return tt_fail(TT_ERR_IO, "%s: %s", path, strerror(errno));
+        return tt_fail(TT_ERR_IO, "%s: %s", path, tt_file_reason(errno));
     tt_status status = map_fd(fd, &blob);
     (void)close(fd);
     if (status == TT_OK && tt_path_ends(path, ".gz"))
@@ -139,7 +140,7 @@ static tt_status list_folder(const char *folder, tt_arena *arena,
     tt_status status = TT_OK;
     DIR *dir = opendir(folder);
     if (dir == NULL)
-        return tt_fail(TT_ERR_IO, "%s: %s", folder, strerror(errno));
+        return tt_fail(TT_ERR_IO, "%s: %s", folder, tt_file_reason(errno));
     for (const struct dirent *e = readdir(dir); e != NULL && status == TT_OK;
          e = readdir(dir)) {
         if (e->d_name[0] == '.')
@@ -156,7 +157,7 @@ static tt_status list_folder(const char *folder, tt_arena *arena,
 // message for each thread, and glob calls this in the thread that called it.
 static int fail_glob(const char *folder, int error)
 {
-    (void)tt_fail(TT_ERR_IO, "%s: %s", folder, strerror(error));
+    (void)tt_fail(TT_ERR_IO, "%s: %s", folder, tt_file_reason(error));
     return 1; // which ends the search
 }
 

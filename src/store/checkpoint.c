@@ -433,6 +433,19 @@ tt_status tt_checkpoints_last(const tt_checkpoints *store, int64_t *step_out)
     return status;
 }
 
+tt_status tt_checkpoints_missing(const tt_checkpoints *store, int64_t *step_out)
+{
+    tt__steps steps = {0};
+    int64_t latest = -1;
+    *step_out = -1;
+    TT_TRY(tt__checkpoint_named(store->folder, "latest", &latest));
+    const tt_status status = tt__checkpoint_steps(store->folder, &steps);
+    if (status == TT_OK && latest >= 0 && !tt__saved_steps_has(&steps, latest))
+        *step_out = latest;
+    tt_free(steps.v);
+    return status;
+}
+
 tt_status tt_checkpoints_newest(tt_checkpoints *store, tt_str *notes,
                                 tt_checkpoint **out)
 {

@@ -102,6 +102,11 @@ tt_status tt_checkpoints_settle(tt_checkpoints *store, int64_t step,
 // The step of the newest that is there and was not found to be damaged; -1: none.
 tt_status tt_checkpoints_last(const tt_checkpoints *store, int64_t *step_out);
 
+// The newest that was saved is not there, though nothing here removed it: its step, else
+// -1. Before the run is settled, which forgets it.
+tt_status tt_checkpoints_missing(const tt_checkpoints *store,
+                                 int64_t *step_out);
+
 // Whether a folder of checkpoints shows that one was saved in it, be it damaged or gone.
 tt_status tt_checkpoints_trace(const char *folder, bool *found_out);
 

@@ -43,7 +43,8 @@ static tt_status touch_header(int fd)
     for (int64_t at = 0; at < end;) {
         const int64_t n = tt_file_read_some(fd, piece, sizeof piece, at);
         if (n < 0)
-            return tt_fail(TT_ERR_IO, "cannot be read: %s", strerror(errno));
+            return tt_fail(TT_ERR_IO, "cannot be read: %s",
+                           tt_file_reason(errno));
         if (at == 0 && n >= TT_SAFETENSORS_PREFIX)
             end += read_length(piece);
         if (n == 0)
@@ -57,7 +58,8 @@ static tt_status map_fd(tt_safetensors *file, int fd)
 {
     struct stat info;
     if (fstat(fd, &info) != 0)
-        return tt_fail(TT_ERR_IO, "cannot be examined: %s", strerror(errno));
+        return tt_fail(TT_ERR_IO, "cannot be examined: %s",
+                       tt_file_reason(errno));
     if (!S_ISREG(info.st_mode))
         return tt_fail(TT_ERR_IO, "not a regular file");
     if (info.st_size == 0)
@@ -65,7 +67,8 @@ static tt_status map_fd(tt_safetensors *file, int fd)
     TT_TRY(touch_header(fd));
     void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
-        return tt_fail(TT_ERR_IO, "cannot be mapped: %s", strerror(errno));
+        return tt_fail(TT_ERR_IO, "cannot be mapped: %s",
+                       tt_file_reason(errno));
     file->map = map;
     file->bytes = info.st_size;
     return TT_OK;
@@ -75,7 +78,8 @@ static tt_status map_file(tt_safetensors *file, const char *path, bool holds)
 {
     const int fd = tt_file_open_read(path);
     if (fd < 0)
-        return tt_fail(TT_ERR_IO, "cannot be opened: %s", strerror(errno));
+        return tt_fail(TT_ERR_IO, "cannot be opened: %s",
+                       tt_file_reason(errno));
     const tt_status status = map_fd(file, fd);
     if (status == TT_OK && holds)
         file->fd = fd;

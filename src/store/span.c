@@ -36,7 +36,8 @@ tt_status tt_span_read(tt_span *span, int64_t offset, int64_t n, void *out)
         const int64_t k =
             tt_file_read_some(span->fd, to + done, n - done, offset + done);
         if (k < 0)
-            return tt_fail(TT_ERR_IO, "cannot be read: %s", strerror(errno));
+            return tt_fail(TT_ERR_IO, "cannot be read: %s",
+                           tt_file_reason(errno));
         if (k == 0)
             return tt_fail(TT_ERR_ARG, "ends at byte %lld",
                            (long long)(offset + done));
@@ -65,7 +66,8 @@ static tt_status look(tt_span *span, const char *path, int64_t header,
     struct stat info;
     span->fd = tt_file_open_read(path);
     if (span->fd < 0)
-        return tt_fail(TT_ERR_IO, "cannot be opened: %s", strerror(errno));
+        return tt_fail(TT_ERR_IO, "cannot be opened: %s",
+                       tt_file_reason(errno));
     if (fstat(span->fd, &info) != 0 || !S_ISREG(info.st_mode))
         return tt_fail(TT_ERR_IO, "not a regular file");
     note_identity(&info, out);
@@ -82,12 +84,12 @@ tt_status tt_span_describe(const tt_safetensors *file, tt_span_file *out)
     if (realpath(path, found.path) == NULL) {
         if (fd < 0 || !tt_file_is_absent(errno) || strlen(path) >= PATH_MAX)
             return tt_fail(TT_ERR_IO, "%s: cannot be found: %s", path,
-                           strerror(errno));
+                           tt_file_reason(errno));
         snprintf(found.path, sizeof found.path, "%s", path); // gone by now
     }
     if ((fd >= 0 ? fstat(fd, &info) : stat(found.path, &info)) != 0)
         return tt_fail(TT_ERR_IO, "%s: cannot be found: %s", path,
-                       strerror(errno));
+                       tt_file_reason(errno));
     note_identity(&info, &found);
     tt_hash_text(tt_safetensors_header(file), found.header, found.hash);
     *out = found;
@@ -117,7 +119,7 @@ tt_status tt_span_take(tt_span *span, const tt_span_file *file,
                       .bytes_read = file->header};
     return span->fd >= 0 ? TT_OK
                          : tt_fail(TT_ERR_IO, "%s: cannot be opened: %s",
-                                   file->path, strerror(errno));
+                                   file->path, tt_file_reason(errno));
 }
 
 void tt_span_close(tt_span *span)

@@ -136,6 +136,21 @@ static tt_status open_store(tt_trainer *t)
                           : TT_ERR_NOMEM;
 }
 
+// One that somebody took away is not made up for without a word.
+static tt_status note_missing(const tt_trainer *t, const tt_checkpoint *from,
+                              tt_str *notes)
+{
+    int64_t step = -1;
+    TT_TRY(tt_checkpoints_missing(t->store, &step));
+    if (step > from->step)
+        tt_str_addf(notes,
+                    "the checkpoint of step %lld, the newest that was saved, "
+                    "is missing: it goes on from step %lld, and the steps "
+                    "after that are made again\n",
+                    (long long)step, (long long)from->step);
+    return TT_OK;
+}
+
 // What there is to begin from: rank 0 looks.
 static tt_status look(tt_trainer *t, const limits *limit, tt_str *notes,
                       int32_t *kind_out, tt_checkpoint **from_out)
@@ -149,8 +164,10 @@ static tt_status look(tt_trainer *t, const limits *limit, tt_str *notes,
                                    &t->session->fingerprint));
     TT_TRY(tt_checkpoints_upto(t->store, limit->own, notes, from_out));
     *kind_out = *from_out != NULL ? RESUMED : ANEW;
-    if (*from_out != NULL)
+    if (*from_out != NULL) {
+        TT_TRY(note_missing(t, *from_out, notes));
         return tt__trainer_check_resume(t, *from_out, notes);
+    }
     TT_TRY(tt__trainer_check_anew(t, notes));
     if (t->request->fork == NULL)
         return TT_OK;

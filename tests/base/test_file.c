@@ -57,7 +57,8 @@ TEST(file_append_write_cut)
     CHECK_OK(tt_file_close(&file));
     CHECK_OK(tt_file_close(&file));
     CHECK(tt_file_create(&file, "f") == TT_ERR_IO);
-    CHECK(strcmp(tt_error_message(), "f: cannot be created: File exists") == 0);
+    CHECK(strcmp(tt_error_message(), "f: cannot be created: something of "
+                                     "that name is there already") == 0);
     CHECK_OK(tt_file_append(&file, "f"));
     CHECK_OK(tt_file_write(&file, "two", 3));
     int64_t bytes = 0;
@@ -185,7 +186,7 @@ TEST(file_lock_belongs_to_one_and_dies_with_it)
     CHECK(tt_file_lock(".", &lock) == TT_ERR_STATE);
     char want[64];
     snprintf(want, sizeof want, ". is in use by process %ld", (long)child);
-    CHECK(strcmp(tt_error_message(), want) == 0);
+    CHECK(strncmp(tt_error_message(), want, strlen(want)) == 0);
     CHECK(!tt_file_lock_is_dead("."));
     kill(child, SIGKILL);
     CHECK(waitpid(child, NULL, 0) == child);
@@ -219,7 +220,7 @@ TEST(file_lock_belongs_to_one_without_locks_of_the_system)
         CHECK(read(ready[0], &byte, 1) == 1 && byte == 1);
         CHECK(tt_file_lock(".", &lock) == TT_ERR_STATE);
         snprintf(want, sizeof want, ". is in use by process %ld", (long)child);
-        CHECK_MSG(strcmp(tt_error_message(), want) == 0, "%s",
+        CHECK_MSG(strncmp(tt_error_message(), want, strlen(want)) == 0, "%s",
                   tt_error_message());
         kill(child, SIGKILL);
         CHECK(waitpid(child, NULL, 0) == child);

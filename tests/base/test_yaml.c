@@ -219,7 +219,9 @@ TEST(yaml_reads_files_and_refuses_other_things)
     CHECK(file_fails("none.yaml", TT_ERR_IO,
                      "none.yaml: cannot be opened: No "
                      "such file or directory"));
-    CHECK(file_fails(".", TT_ERR_IO, ".: cannot be read: Is a directory"));
+    CHECK(
+        file_fails(".", TT_ERR_IO,
+                   ".: cannot be read: it is a folder, and a file is wanted"));
     write_file("empty.yaml", "", 0);
     CHECK(
         file_fails("empty.yaml", TT_ERR_ARG, "empty.yaml: the file is empty"));

@@ -169,7 +169,7 @@ head -c 300 "$tutti" >binary.yaml
 mkdir folder.yaml
 refuses 'No such file' plan missing.yaml
 refuses 'No such file' bench step no/such/place.yaml
-refuses 'Is a directory' plan folder.yaml
+refuses 'is a folder, and a file is wanted' plan folder.yaml
 refuses 'is a folder' plan ./
 refuses 'binary.yaml' plan binary.yaml
 refuses 'broken.yaml:' plan broken.yaml

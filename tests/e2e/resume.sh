@@ -126,6 +126,16 @@ train gpt.yaml run=torn train.steps=10 checkpoint.every=3
 grep -q 'step-00000006' out err || fail "says nothing about the damage"
 same plain-a torn 00000010
 
+# The newest one was taken away: it says so, and goes on from the one before.
+train gpt.yaml run=taken train.steps=10 train.stop=6 checkpoint.every=3
+rm -r taken/checkpoints/step-00000006
+train gpt.yaml run=taken train.steps=10 checkpoint.every=3
+grep -q 'step 6, the newest that was saved, is missing: it goes on from step 5' out err ||
+    fail "says nothing about the one that was taken away"
+same plain-a taken 00000010
+train gpt.yaml run=taken train.steps=10 checkpoint.every=3
+grep -q 'is missing' out err && fail "it is said for ever"
+
 # Two at once in one folder: the second is refused.
 "$tutti" train gpt.yaml run=busy train.steps=100000 >/dev/null 2>&1 &
 pid=$!
@@ -136,6 +146,8 @@ while [ ! -s busy/metrics.jsonl ] && [ $tries -lt 200 ]; do
 done
 "$tutti" train gpt.yaml run=busy train.steps=100000 >out 2>err
 [ $? -eq 2 ] || fail "two runs share a folder"
+grep -q "busy/checkpoints is in use by process $pid (tutti): .*kill $pid.*another folder" err ||
+    fail "it should say who has it and what to do: $(cat err)"
 kill -TERM $pid
 wait $pid
 [ $? -eq 3 ] || fail "SIGTERM does not end with status 3"

@@ -3,6 +3,7 @@
 #include "data/image/decode_file.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "data/image/decode.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ static tt_status check_extent(int fd, const char *path, int64_t offset,
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return tt_fail(TT_ERR_IO, "%s: %s", path, strerror(errno));
+        return tt_fail(TT_ERR_IO, "%s: %s", path, tt_file_reason(errno));
     if (!S_ISREG(st.st_mode))
         return tt_fail(TT_ERR_ARG, "%s is not a file", path);
     if (*n < 0)
@@ -43,7 +44,8 @@ static tt_status read_all(int fd, const char *path, int64_t offset,
         if (k <= 0)
             return tt_fail(TT_ERR_IO, "%s: byte %lld cannot be read: %s", path,
                            (long long)(offset + done),
-                           k < 0 ? strerror(errno) : "the file became shorter");
+                           k < 0 ? tt_file_reason(errno)
+                                 : "the file became shorter");
         done += k;
     }
     return TT_OK;
@@ -55,7 +57,7 @@ tt_status tt_encoded_read(const char *path, int64_t offset, int64_t n,
     tt_encoded e = {.n = n};
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return tt_fail(TT_ERR_IO, "%s: %s", path, strerror(errno));
+        return tt_fail(TT_ERR_IO, "%s: %s", path, tt_file_reason(errno));
     tt_status status = check_extent(fd, path, offset, &e.n);
     if (status != TT_OK)
         goto out;

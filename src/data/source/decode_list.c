@@ -3,6 +3,7 @@
 #include "data/source/decode_list.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -104,14 +105,15 @@ static tt_status walk_folder(walk *w, int depth)
                        w->path.text, depth);
     DIR *dir = opendir(w->path.text);
     if (dir == NULL)
-        return tt_fail(TT_ERR_IO, "%s: %s", w->path.text, strerror(errno));
+        return tt_fail(TT_ERR_IO, "%s: %s", w->path.text,
+                       tt_file_reason(errno));
     tt_status status = TT_OK;
     while (status == TT_OK) {
         errno = 0;
         const struct dirent *entry = readdir(dir);
         if (entry == NULL && errno != 0)
-            status =
-                tt_fail(TT_ERR_IO, "%s: %s", w->path.text, strerror(errno));
+            status = tt_fail(TT_ERR_IO, "%s: %s", w->path.text,
+                             tt_file_reason(errno));
         if (entry == NULL)
             break;
         if (entry->d_name[0] != '.')

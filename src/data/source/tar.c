@@ -3,6 +3,7 @@
 #include "data/source/tar.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -55,7 +56,8 @@ static tt_status read_file(const tt_tar *tar, int64_t offset, int64_t n,
         if (k <= 0)
             return tt_fail(TT_ERR_IO, "%s: byte %lld cannot be read: %s",
                            tar->path.text, (long long)(offset + done),
-                           k < 0 ? strerror(errno) : "the file became shorter");
+                           k < 0 ? tt_file_reason(errno)
+                                 : "the file became shorter");
         done += k;
     }
     return TT_OK;
@@ -283,7 +285,7 @@ static tt_status open_file(tt_tar *tar, const char *path)
     TT_TRY(tt_str_status(&tar->path));
     tar->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (tar->fd < 0 || fstat(tar->fd, &st) != 0)
-        return tt_fail(TT_ERR_IO, "%s: %s", path, strerror(errno));
+        return tt_fail(TT_ERR_IO, "%s: %s", path, tt_file_reason(errno));
     if (!S_ISREG(st.st_mode))
         return tt_fail(TT_ERR_ARG, "%s is not a file", path);
     tar->bytes = st.st_size;
