@@ -69,6 +69,9 @@ struct tt_optim_def {
 const tt_optim_def *tt_optim_all(int *n);
 const tt_optim_def *tt_optim_find(const char *name); // NULL: unknown
 
+// How many states an operator updates beside the weight.
+int tt_optim_n_state(const tt_op_def *op);
+
 typedef struct tt_optim_use {
     const tt_optim_def *def;
     tt_optim_params params; // weight_decay: of the weights that are decayed

@@ -445,3 +445,11 @@ const tt_optim_def *tt_optim_find(const char *name)
             return &all[i];
     return NULL;
 }
+
+int tt_optim_n_state(const tt_op_def *op)
+{
+    for (int i = 0; i < N_OPTIMS; i++)
+        if (all[i].op == op)
+            return all[i].n_state;
+    return 0; // lamb, ema
+}

@@ -18,26 +18,17 @@ typedef struct extent {
 
 // ---- forms ---------------------------------------------------------------
 
-static int n_state_of(const tt_op_def *op)
-{
-    if (op == &tt_op_sgd || op == &tt_op_lamb)
-        return 0;
-    return op == &tt_op_adam || op == &tt_op_adamw || op == &tt_op_lamb_update
-               ? 2
-               : 1;
-}
-
 // Whether output i is the low copy.
 static bool is_low(const tt_site *site, int i)
 {
-    return i == 1 + n_state_of(site->op);
+    return i == 1 + tt_optim_n_state(site->op);
 }
 
 // Inputs that are as large as the weight.
 static bool is_large(const tt_site *site, int i)
 {
-    return i <= TT_OPTIM_G ||
-           (i >= TT_OPTIM_STATE && i < TT_OPTIM_STATE + n_state_of(site->op));
+    return i <= TT_OPTIM_G || (i >= TT_OPTIM_STATE &&
+                               i < TT_OPTIM_STATE + tt_optim_n_state(site->op));
 }
 
 static bool can(const tt_backend *backend, const tt_site *site)
@@ -76,7 +67,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
         return tt_fail(TT_ERR_NOMEM, "%s: no memory for a kernel",
                        site->op->name);
     s->n = tt_target_bytes(&backend->target, w) / tt_dtype_bytes(w->dtype);
-    s->n_state = n_state_of(site->op);
+    s->n_state = tt_optim_n_state(site->op);
     prepared_out->state = s;
     return TT_OK;
 }

@@ -10,13 +10,6 @@
 
 #include <string.h>
 
-static int n_states(const tt_op_def *op)
-{
-    if (op == &tt_op_adam || op == &tt_op_adamw || op == &tt_op_lamb_update)
-        return 2;
-    return op == &tt_op_sgd || op == &tt_op_lamb || op == &tt_op_ema ? 0 : 1;
-}
-
 static tt_cuda_rule rule_of(const tt_op_def *op)
 {
     const struct {
@@ -54,7 +47,7 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     return tt__site_has_types_in_layouts(site, "ffffIuf", "y") &&
-           outputs_fit(site, 1 + n_states(site->op));
+           outputs_fit(site, 1 + tt_optim_n_state(site->op));
 }
 
 // A weight in bf16 alone, whose part of the whole is a run.
@@ -138,7 +131,7 @@ static tt_cuda_optim_args describe(const tt_site *site, const tt_args *args)
 
 static tt_status run(void *state, const tt_site *site, const tt_args *args)
 {
-    const int n = n_states(site->op);
+    const int n = tt_optim_n_state(site->op);
     tt_cuda_optim_args a = describe(site, args);
     a.lr = args->in[TT_OPTIM_LR];
     a.scale = args->in[TT_OPTIM_SCALE];
