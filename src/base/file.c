@@ -382,6 +382,17 @@ bool tt_file_is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+const char *tt_file_oddity(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || S_ISREG(info.st_mode) ||
+        S_ISDIR(info.st_mode))
+        return NULL;
+    return S_ISSOCK(info.st_mode)   ? "a socket"
+           : S_ISFIFO(info.st_mode) ? "a pipe"
+                                    : "a device";
+}
+
 bool tt_file_exists(const char *path)
 {
     struct stat info;

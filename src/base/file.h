@@ -86,6 +86,9 @@ bool tt_file_lock_is_dead(const char *folder);
 
 bool tt_file_is_folder(const char *path);
 bool tt_file_exists(const char *path);
+// What it is when it is neither a regular file nor a folder: "a socket", "a pipe", "a
+// device"; else NULL.
+const char *tt_file_oddity(const char *path);
 
 // Appends a regular file's bytes to `out`; refuses more than `max` bytes.
 tt_status tt_file_read(const char *path, int64_t max, tt_str *out);

@@ -12,6 +12,7 @@
 #include "train/described.h"
 #include "train/evaluate.h"
 #include "train/meet.h"
+#include "train/model_path.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -128,29 +129,55 @@ static tt_status foreign_settings(tt_cli *cli, const char *folder,
 // ---- what is evaluated ---------------------------------------------------
 
 typedef struct subject {
-    const char *folder;  // with the weights
-    tt_checkpoint *from; // NULL: a folder of others
+    const char *folder;  // that describes the model
+    const char *weights; // a folder, or a file of them
+    tt_checkpoint *from; // NULL: of others
 } subject;
+
+static const char *folder_of(const char *path, tt_arena *arena)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        return ".";
+    return tt_arena_printf(arena, "%.*s",
+                           (int)(slash == path ? 1 : slash - path), path);
+}
+
+// A file of weights: its model is described beside it. One of a checkpoint is the
+// checkpoint.
+static tt_status choose_path(const tt_cli *cli, subject *out)
+{
+    const char *path = cli->word[0];
+    const bool is_file = tt_model_is_file(path);
+    const char *folder = is_file ? folder_of(path, cli->arena) : path;
+    if (folder == NULL)
+        return TT_ERR_NOMEM;
+    *out = (subject){.folder = folder, .weights = path};
+    if (is_file && tt_described_is_run(folder))
+        out->weights = folder;
+    if (is_file || tt_file_is_folder(path) || !tt_file_exists(path))
+        return tt_model_check_path(out->weights, cli->arena);
+    TT_TRY(tt_model_check_path(path, cli->arena));
+    return tt_fail(TT_ERR_ARG,
+                   "%s is a file; eval takes the folder of a run or of a "
+                   "model, or a file of weights, and data as data.val=%s",
+                   path, path);
+}
 
 static tt_status open_subject(const tt_cli *cli, const tt_peers *peers,
                               tt_str *notes, subject *out)
 {
-    const char *path = cli->word[0];
     const tt_checkpoint_search search = {
         .wants_best = tt_cli_has(cli, "--best"),
         .leaves_data = !tt_peers_is_first(peers),
         .limit = INT64_MAX};
-    out->folder = path;
-    if (tt_file_is_folder(path) && !tt_described_is_run(path) &&
-        tt_described_is(path))
-        return TT_OK;
-    if (!tt_file_is_folder(path) && tt_file_exists(path))
-        return tt_fail(TT_ERR_ARG,
-                       "%s is a file; eval takes the folder of a run or of a "
-                       "model, and data as data.val=%s",
-                       path, path);
-    TT_TRY(tt_checkpoint_read(path, &search, notes, &out->from));
-    out->folder = out->from->folder;
+    TT_TRY(choose_path(cli, out));
+    if (!tt_file_is_folder(out->weights) ||
+        (!tt_described_is_run(out->folder) && tt_described_is(out->folder)))
+        if (tt_file_exists(out->weights))
+            return TT_OK;
+    TT_TRY(tt_checkpoint_read(out->weights, &search, notes, &out->from));
+    out->folder = out->weights = out->from->folder;
     return TT_OK;
 }
 
@@ -206,7 +233,7 @@ static tt_status evaluate(tt_session *session, const subject *of,
     TT_TRY(tt_evaluator_open(session, &evaluator));
     tt_str notes = {0};
     tt_status status = tt_inference_load(tt_evaluator_infer(evaluator),
-                                         of->folder, &options, &notes);
+                                         of->weights, &options, &notes);
     if (of->from == NULL)
         tt_term_print_foreign(stderr, tt_str_text(&notes));
     tt_str_fini(&notes);
@@ -229,7 +256,7 @@ static tt_status open_session(tt_cli *cli, const tt_peers *peers,
 
 static tt_status show(const tt_cli *cli, tt_session *session, const subject *of)
 {
-    result r = {.checkpoint = of->folder,
+    result r = {.checkpoint = of->weights,
                 .step = of->from != NULL ? of->from->step : -1,
                 .is_ema = session->options.ema > 0};
     TT_TRY(evaluate(session, of, &r.score));
@@ -269,8 +296,7 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
 
 static tt_status run(tt_cli *cli, int *exit_out)
 {
-    if (cli->n_words == 0)
-        return tt_fail(TT_ERR_ARG, "which run? usage: tutti eval FOLDER");
+    TT_TRY(tt_cli_need_model(cli, "which run? usage: tutti eval FOLDER"));
     return tt_cli_ranks_run(cli, be_rank, exit_out);
 }
 
@@ -291,7 +317,9 @@ const tt_command_def tt_command_eval = {
         "On the validation data of the run, or on other data: data.val=FILE, "
         "or data=... with\nits settings. Averaged weights are used where "
         "the run has them (train.ema). FOLDER is one\nthat `tutti import` "
-        "wrote, or one of Hugging Face's; of its data all is evaluated:\n"
+        "wrote, or one of Hugging Face's; a file of weights in such a "
+        "folder\nwill do. "
+        "Of its data all is evaluated:\n"
         "tutti eval FOLDER data=text data.path=FILE [seq=N].",
     .flags = flags,
     .max_words = 1,

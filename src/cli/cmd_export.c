@@ -27,10 +27,9 @@ static const tt_opt table[] = {
 
 static tt_status read_options(tt_cli *cli, options *o)
 {
+    TT_TRY(tt_cli_need_model(
+        cli, "which model? usage: tutti export RUN out=FOLDER"));
     TT_TRY(tt_cli_options(cli, table, o));
-    if (cli->n_words == 0)
-        return tt_fail(TT_ERR_ARG,
-                       "which model? usage: tutti export RUN out=FOLDER");
     if (o->out[0] == '\0')
         return tt_fail(TT_ERR_ARG, "where to? add out=FOLDER (or out=FILE with "
                                    "format=llmc or onnx)");

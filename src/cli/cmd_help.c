@@ -1,8 +1,10 @@
 // help - what a command takes, or what a setting does.
 
+#include "base/opt.h"
 #include "cli/command.h"
 #include "cli/usage.h"
 #include "train/known.h"
+#include "train/meant.h"
 
 #include <string.h>
 
@@ -45,6 +47,44 @@ static tt_status help_setting(tt_arena *arena, const char *name, bool *is_found)
     return TT_OK;
 }
 
+// Commands first, then what other programs call a setting, then settings, with or
+// without their section: "lrr" is near the end of optim.lr.
+static tt_status unknown(tt_cli *cli)
+{
+    const char *word = cli->word[0];
+    const tt_known_row *row = NULL;
+    int64_t n = 0;
+    int n_commands = 0, n_names = 0;
+    const tt_command_def *const *all = tt_command_all(&n_commands);
+    TT_TRY(tt_known_all(cli->arena, &row, &n));
+    const int64_t most = n_commands + 2 * n;
+    const char **name =
+        tt_arena_alloc(cli->arena, (int64_t)sizeof *name * most);
+    const char **meaning =
+        tt_arena_alloc(cli->arena, (int64_t)sizeof *name * most);
+    if (name == NULL || meaning == NULL)
+        return TT_ERR_NOMEM;
+    for (int i = 0; i < n_commands; i++)
+        name[n_names] = meaning[n_names] = all[i]->name, n_names++;
+    for (int64_t i = 0; i < n; i++) {
+        const char *dot = strrchr(row[i].key, '.');
+        name[n_names] = meaning[n_names] = row[i].key, n_names++;
+        if (dot != NULL)
+            name[n_names] = dot + 1, meaning[n_names++] = row[i].key;
+    }
+    const char *near = tt_meant_key(word);
+    const char *found = near == NULL ? tt_nearest(word, name, n_names) : NULL;
+    for (int i = 0; i < n_names && found != NULL && near == NULL; i++)
+        if (name[i] == found)
+            near = meaning[i];
+    return tt_fail(TT_ERR_ARG, "\"%s\" is no command and no setting; %s%s%s",
+                   word,
+                   near != NULL ? "did you mean \""
+                                : "`tutti help` lists the commands and `tutti "
+                                  "list settings` the settings",
+                   near != NULL ? near : "", near != NULL ? "\"?" : "");
+}
+
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     bool is_found = false;
@@ -60,7 +100,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
         return TT_OK;
     }
     TT_TRY(help_setting(cli->arena, cli->word[0], &is_found));
-    return is_found ? TT_OK : tt_usage_unknown(cli->word[0]);
+    return is_found ? TT_OK : unknown(cli);
 }
 
 const tt_command_def tt_command_help = {

@@ -29,9 +29,8 @@ static tt_status read_options(tt_cli *cli, options *o)
 {
     TT_TRY(tt_opt_defaults(table, o, cli->arena));
     TT_TRY(tt_settings_apply(&cli->settings, "", table, o, cli->arena));
-    if (cli->n_words == 0)
-        return tt_fail(TT_ERR_ARG,
-                       "which model? usage: tutti import PATH out=FOLDER");
+    TT_TRY(tt_cli_need_model(
+        cli, "which model? usage: tutti import PATH out=FOLDER"));
     if (o->out[0] == '\0')
         return tt_fail(TT_ERR_ARG, "where to? add out=FOLDER");
     return TT_OK;

@@ -248,6 +248,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     tt_session *session = NULL;
     int32_t n = 0;
     (void)exit_out;
+    TT_TRY(tt_cli_ranks_flag(cli, TT_CLI_MOST_PLANNED, &(int64_t){0}));
     TT_TRY(tt_cli_guess(cli, tt_cli_has(cli, "--json")));
     TT_TRY(read_flags(cli, &n));
     tt_status status = open_job(cli, &session, &job);

@@ -9,11 +9,17 @@
 
 static tt_status check_folder(const tt_cli *cli)
 {
+    TT_TRY(tt_cli_need_model(cli, "which run? usage: tutti report RUN"));
     TT_TRY(tt_settings_check_unused(&cli->settings, NULL, 0));
-    if (cli->n_words == 0)
-        return tt_fail(TT_ERR_ARG, "which run? usage: tutti report RUN");
-    if (!tt_file_is_folder(cli->word[0]))
-        return tt_fail(TT_ERR_ARG, "%s is no folder of a run", cli->word[0]);
+    const char *metrics =
+        tt_arena_printf(cli->arena, "%s/metrics.jsonl", cli->word[0]);
+    if (metrics == NULL)
+        return TT_ERR_NOMEM;
+    if (!tt_file_exists(metrics))
+        return tt_fail(TT_ERR_ARG,
+                       "%s is no folder of a run; `tutti runs` lists those "
+                       "that there are",
+                       cli->word[0]);
     return TT_OK;
 }
 

@@ -222,9 +222,8 @@ static tt_status sample(tt_cli *cli, sampling *s)
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     (void)exit_out;
-    if (cli->n_words == 0)
-        return tt_fail(TT_ERR_ARG, "which model? usage: tutti sample "
-                                   "RUN|CHECKPOINT|FOLDER [prompt=TEXT]");
+    TT_TRY(tt_cli_need_model(cli, "which model? usage: tutti sample "
+                                  "RUN|CHECKPOINT|FOLDER [prompt=TEXT]"));
     sampling s = {.is_json = tt_cli_has(cli, "--json"),
                   .only_new = tt_cli_has(cli, "--only-new"),
                   .is_terminal = isatty(STDOUT_FILENO) == 1};

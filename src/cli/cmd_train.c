@@ -272,10 +272,12 @@ static tt_status dry_run(tt_cli *cli)
 
 static tt_status run(tt_cli *cli, int *exit_out)
 {
+    const bool is_dry = tt_cli_has(cli, "--dry-run");
+    int64_t n = 0; // what is wrong with -n is said before anything is chosen
+    TT_TRY(tt_cli_ranks_flag(cli, is_dry ? TT_CLI_MOST_PLANNED : TT_RANKS_MOST,
+                             &n));
     TT_TRY(tt_cli_guess(cli, false));
-    return tt_cli_has(cli, "--dry-run")
-               ? dry_run(cli)
-               : tt_cli_ranks_run(cli, be_rank, exit_out);
+    return is_dry ? dry_run(cli) : tt_cli_ranks_run(cli, be_rank, exit_out);
 }
 
 static const tt_flag flags[] = {

@@ -39,6 +39,10 @@ const char *tt_cli_value(const tt_cli *cli, const char *flag);
 // in the table is an error that suggests the nearest.
 tt_status tt_cli_options(tt_cli *cli, const tt_opt *table, void *params);
 
+// Fails where no word names a model or a run: with `question`, or with what a file of
+// settings is good for where one was given.
+tt_status tt_cli_need_model(const tt_cli *cli, const char *question);
+
 typedef struct tt_flag {
     const char *name, *doc; // NULL name ends the table
     const char *value;      // what follows it: "N"; NULL: nothing does

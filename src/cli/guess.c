@@ -1,7 +1,11 @@
 #include "cli/guess.h"
 
 #include "base/file.h"
+#include "base/json_read.h"
 #include "cli/data.h"
+#include "data/format.h"
+#include "train/described.h"
+#include "train/model_path.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -229,16 +233,121 @@ static tt_status no_data(tt_cli *cli, const char *path, const char *what)
                    path, what);
 }
 
+static bool is_weights(const char *name)
+{
+    return ends(name, ".safetensors") ||
+           strncmp(name, "pytorch_model", 13) == 0;
+}
+
+static bool has(tt_cli *cli, const char *path, const char *name)
+{
+    const char *whole = tt_arena_printf(cli->arena, "%s/%s", path, name);
+    return whole != NULL && tt_file_exists(whole);
+}
+
+// As the run wrote it down; without that, its settings say the same.
+static const char *command_of(tt_cli *cli, const char *run)
+{
+    enum { MOST = 1 << 20 };
+    const char *path = tt_arena_printf(cli->arena, "%s/facts.json", run);
+    const tt_json_value *root = NULL;
+    const char *command = "";
+    tt_str json = {0};
+    if (path != NULL && tt_file_read(path, MOST, &json) == TT_OK &&
+        tt_json_read(tt_str_text(&json), json.n, path, cli->arena, &root) ==
+            TT_OK)
+        command = tt_json_text(
+            tt_json_get(tt_json_get(root, "facts"), "command"), "");
+    command = tt_arena_strdup(cli->arena, command);
+    tt_str_fini(&json);
+    if (command != NULL && strncmp(command, "tutti train ", 12) == 0)
+        return command;
+    command = tt_arena_printf(cli->arena, "tutti train %s/config.yaml", run);
+    return command != NULL ? command : "";
+}
+
+// A run or a model has texts in it too, but they are no data.
+static tt_status refuse_model(tt_cli *cli, const char *path)
+{
+    if (has(cli, path, "config.yaml") && !has(cli, path, "state.json") &&
+        tt_described_was_run(path, cli->arena))
+        return tt_fail(TT_ERR_ARG,
+                       "%s is a run, not data; the command that began it goes "
+                       "on with it, and with --fork in a new folder: `%s`",
+                       path, command_of(cli, path));
+    if (has(cli, path, "state.json") && has(cli, path, "model.safetensors"))
+        return tt_fail(TT_ERR_ARG,
+                       "%s is a checkpoint, not data; the command that began "
+                       "its run goes on with it, and init.from=%s begins "
+                       "another with these weights",
+                       path, path);
+    if (tt_described_is(path) && has_file(cli->arena, path, is_weights, 0))
+        return tt_fail(TT_ERR_ARG,
+                       "%s is a model, not data; init.from=%s data=text "
+                       "data.path=FILE trains it on a text",
+                       path, path);
+    return TT_OK;
+}
+
+static tt_status refuse_folder(tt_cli *cli, const char *path)
+{
+    const char *run = tt_model_find_run(path, cli->arena);
+    if (has_file(cli->arena, path, is_image, 0))
+        return tt_fail(TT_ERR_ARG,
+                       "%s has images, but no folders that say what they "
+                       "show; make one for each class, as %s/cats and "
+                       "%s/dogs, and move the images there",
+                       path, path, path);
+    if (run != NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "%s is a folder with runs in it, not data; the command "
+                       "that began one goes on with it: `%s`",
+                       path, command_of(cli, run));
+    if (tt_described_is_run(path))
+        return tt_fail(TT_ERR_ARG,
+                       "%s holds checkpoints, not data; the command that began "
+                       "their run goes on with it",
+                       path);
+    return no_data(cli, path,
+                   "is a folder, and no data to train on are seen in it");
+}
+
+static tt_status look_at_folder(tt_cli *cli, const char *path,
+                                const recipe **recipe_out)
+{
+    char full[PATH_MAX];
+    if (realpath(path, full) != NULL && strcmp(full, "/") == 0)
+        return tt_fail(TT_ERR_ARG,
+                       "%s is the root of all files; name the folder that has "
+                       "the data",
+                       path);
+    TT_TRY(refuse_model(cli, path));
+    *recipe_out = recipe_of_folder(cli->arena, path);
+    return *recipe_out != NULL ? TT_OK : refuse_folder(cli, path);
+}
+
 static tt_status look(tt_cli *cli, const char *path, const recipe **recipe_out)
 {
     tt_blob blob;
     tt_sniff sniff;
+    if (tt_file_oddity(path) != NULL)
+        return no_data(cli, path,
+                       tt_arena_printf(cli->arena, "is %s, and data are files",
+                                       tt_file_oddity(path)));
+    if (tt_model_is_file(path))
+        return tt_fail(TT_ERR_ARG,
+                       "%s is a file of weights, not data; init.from=%s "
+                       "data=text data.path=FILE trains it on a text",
+                       path, path);
     TT_TRY(tt_blob_open(path, &blob));
     const int64_t n = blob.n;
-    const tt_status status = tt_cmd_data_sniff(cli, path, &blob, &sniff);
+    tt_status status = tt_cmd_data_sniff(cli, path, &blob, &sniff);
+    if (status == TT_OK)
+        *recipe_out = recipe_of(path, &sniff);
+    if (status == TT_OK && *recipe_out == NULL)
+        status = tt_format_refuse(path, blob.p, blob.n, "data to train on");
     tt_blob_close(&blob);
     TT_TRY(status);
-    *recipe_out = recipe_of(path, &sniff);
     if (*recipe_out == NULL)
         return no_data(cli, path,
                        tt_arena_printf(cli->arena,
@@ -256,11 +365,7 @@ tt_status tt_cli_guess(tt_cli *cli, bool is_silent)
         return TT_OK;
     const char *path = cli->word[0];
     if (tt_file_is_folder(path)) {
-        found = recipe_of_folder(cli->arena, path);
-        if (found == NULL)
-            return no_data(cli, path,
-                           "is a folder, and no data to train on "
-                           "are seen in it");
+        TT_TRY(look_at_folder(cli, path, &found));
     } else if (!tt_file_exists(path)) {
         return no_data(cli, path, "No such file");
     } else {

@@ -17,14 +17,21 @@ static const char asked_by[] = "tutti -n";
 
 // ---- that are started or joined ------------------------------------------
 
-static tt_status read_flag(const tt_cli *cli, int64_t *n_out)
+tt_status tt_cli_ranks_flag(const tt_cli *cli, int64_t most, int64_t *n_out)
 {
-    static const tt_opt table[] = {
-        {"-n", "0", "", TT_OPT_I64, 0, NULL, 1, TT_RANKS_MOST}, {0}};
     const char *text = tt_cli_value(cli, "-n");
+    char *end = NULL;
     *n_out = 0;
-    return text == NULL ? TT_OK
-                        : tt_opt_set(table, n_out, "-n", text, cli->arena);
+    if (text == NULL)
+        return TT_OK;
+    const long long n = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || n < 1 || n > most)
+        return tt_fail(TT_ERR_ARG,
+                       "-n %s: the number of ranks is a whole number from 1 to "
+                       "%lld, as in -n 2",
+                       text, (long long)most);
+    *n_out = n;
+    return TT_OK;
 }
 
 // In one write, so that it stays whole beside what others print.
@@ -50,7 +57,7 @@ static tt_status work(const tt_peers *peers, void *user, int *exit_out)
 tt_status tt_cli_ranks_count(tt_cli *cli, int32_t *n_out)
 {
     int64_t n = 0;
-    TT_TRY(read_flag(cli, &n));
+    TT_TRY(tt_cli_ranks_flag(cli, TT_RANKS_MOST, &n));
     const tt_ranks_program program = {.get = tt_cli_env, .name = asked_by};
     const tt_ranks_request request = {&program, &cli->settings, cli->arena,
                                       (int32_t)n};
@@ -63,7 +70,7 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
     tt_world world;
     tt_str plugins = {0};
     command_work w = {cli, fn};
-    TT_TRY(read_flag(cli, &n));
+    TT_TRY(tt_cli_ranks_flag(cli, TT_RANKS_MOST, &n));
     TT_TRY(tt_cli_world(&world));
     tt_cli_plugins(&plugins);
     const tt_ranks_program program = {.get = tt_cli_env,
@@ -107,14 +114,11 @@ tt_status tt_cli_ranks_check(tt_cli *cli, int32_t *n_out)
 
 tt_status tt_cli_ranks_plan(tt_cli *cli, int32_t *n_out)
 {
-    static const tt_opt table[] = {
-        {"-n", "0", "", TT_OPT_I64, 0, NULL, 1, 65536}, {0}};
-    const char *text = tt_cli_value(cli, "-n");
     int64_t n = 0;
     *n_out = 0;
-    if (text == NULL)
+    TT_TRY(tt_cli_ranks_flag(cli, TT_CLI_MOST_PLANNED, &n));
+    if (n == 0)
         return TT_OK;
-    TT_TRY(tt_opt_set(table, &n, "-n", text, cli->arena));
     *n_out = (int32_t)n;
     return set_mesh(cli, *n_out, true);
 }

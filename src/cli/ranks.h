@@ -16,6 +16,11 @@ typedef tt_status tt_cli_ranks_fn(tt_cli *cli, const tt_peers *peers,
 // Runs `fn` on as many ranks as -n or the launcher says.
 tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out);
 
+enum { TT_CLI_MOST_PLANNED = 65536 }; // ranks that are only planned
+
+// What -n says, from 1 to `most`; 0: it was not given.
+tt_status tt_cli_ranks_flag(const tt_cli *cli, int64_t most, int64_t *n_out);
+
 // How many that will be; nothing is started.
 tt_status tt_cli_ranks_count(tt_cli *cli, int32_t *n_out);
 

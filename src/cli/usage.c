@@ -48,7 +48,8 @@ tt_status tt_usage_unknown(const char *name)
     const tt_command_def *const *all = tt_command_all(&n);
     for (int i = 0; i < n && i < MOST; i++)
         names[i] = all[i]->name;
-    const char *near = tt_nearest(name, names, n < MOST ? n : MOST);
+    const char *word = name + strspn(name, "-"); // --hlep is help too
+    const char *near = tt_nearest(word, names, n < MOST ? n : MOST);
     return tt_fail(TT_ERR_ARG, "unknown command \"%s\"; %s%s%s", name,
                    near != NULL ? "did you mean \"" : "`tutti help` lists them",
                    near != NULL ? near : "", near != NULL ? "\"?" : "");

@@ -36,6 +36,21 @@ tt_status tt_cli_options(tt_cli *cli, const tt_opt *table, void *params)
     return tt_settings_check_unused(&cli->settings, known, n);
 }
 
+tt_status tt_cli_need_model(const tt_cli *cli, const char *question)
+{
+    if (cli->n_words > 0)
+        return TT_OK;
+    if (cli->file == NULL)
+        return tt_fail(TT_ERR_ARG, "%s", question);
+    const char *slash = strrchr(cli->file, '/');
+    const char *name = slash != NULL ? slash + 1 : cli->file;
+    return tt_fail(TT_ERR_ARG,
+                   "%s is a file of settings, not a model; `tutti train %s` "
+                   "trains one, in runs/%.*s, which is then what to give here",
+                   cli->file, cli->file, (int)(strrchr(name, '.') - name),
+                   name);
+}
+
 // "--rank=3" is the flag --rank.
 static bool is_named(const tt_flag *f, const char *word)
 {
@@ -131,6 +146,13 @@ static tt_status read_files(const tt_command_def *command, tt_cli *cli,
     return TT_OK;
 }
 
+// A number below zero is none, but a value.
+static bool is_flag(const tt_command_def *command, const char *word)
+{
+    return word[0] == '-' && (find_flag(command, word) != NULL ||
+                              (word[1] == '-' && word[2] != '\0'));
+}
+
 // Takes over the flag at word[*i], and the word behind it if that is its value.
 static tt_status read_flag(const tt_command_def *command, tt_cli *cli,
                            const char *const *word, int n, int *i)
@@ -144,7 +166,8 @@ static tt_status read_flag(const tt_command_def *command, tt_cli *cli,
     *value = NULL;
     if (flag->value != NULL && *rest != '\0')
         *value = rest + (*rest == '=');
-    else if (flag->value != NULL && *i + 1 < n)
+    else if (flag->value != NULL && *i + 1 < n &&
+             !is_flag(command, word[*i + 1]))
         *value = word[++*i];
     else if (flag->value != NULL)
         return tt_fail(TT_ERR_ARG, "%s wants a value: %s %s", flag->name,

@@ -206,7 +206,7 @@ static tt_status read_mapped(tt_llmc *f, const char *path, const char *data,
 static tt_status read_file(tt_llmc *f, const char *path)
 {
     struct stat about;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = tt_file_open_read(path); // a pipe is not waited for
     if (fd < 0 || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
         const tt_status status =
             tt_fail(TT_ERR_IO, "%s: cannot be read: %s", path,
@@ -231,7 +231,7 @@ static tt_status read_file(tt_llmc *f, const char *path)
 bool tt_llmc_is(const char *path)
 {
     int32_t magic = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = tt_file_open_read(path); // a pipe is not waited for
     if (fd < 0)
         return false;
     const bool is = read(fd, &magic, sizeof magic) == sizeof magic;

@@ -122,7 +122,8 @@ static tt_status refuse_other(const char *start, int64_t bytes)
                        (long long)bytes);
     return tt_fail(TT_ERR_ARG,
                    "not a safetensors file: its header would be longer than "
-                   "%d bytes",
+                   "%d bytes; give a file of weights (.safetensors, .pt) or "
+                   "the folder of a model",
                    TT_SAFETENSORS_HEADER_MAX);
 }
 

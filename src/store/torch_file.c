@@ -3,11 +3,13 @@
 #include "store/torch_file.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "store/torch_parts.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_DIMS = 16, MAX_NAMED = 4 };
 
@@ -26,13 +28,13 @@ bool tt_torch_file_is(const char *path)
     static const unsigned char zip[] = {'P', 'K', 3, 4};
     static const unsigned char old[] = {0x80, 2, 0x8a, 10, 0x6c, 0xfc};
     unsigned char first[6] = {0};
-    FILE *f = fopen(path, "rb");
-    if (f == NULL)
+    const int fd = tt_file_open_read(path); // a pipe is not waited for
+    if (fd < 0)
         return false;
-    const size_t n = fread(first, 1, sizeof first, f);
-    (void)fclose(f);
-    return n == sizeof first && (memcmp(first, zip, sizeof zip) == 0 ||
-                                 memcmp(first, old, sizeof old) == 0);
+    const int64_t n = tt_file_read_some(fd, first, sizeof first, -1);
+    (void)close(fd);
+    return n == (int64_t)sizeof first && (memcmp(first, zip, sizeof zip) == 0 ||
+                                          memcmp(first, old, sizeof old) == 0);
 }
 
 static tt_status find_pickle(reading *r, const tt__zip_entry **out)
@@ -48,7 +50,8 @@ static tt_status find_pickle(reading *r, const tt__zip_entry **out)
         return r->prefix != NULL ? TT_OK : TT_ERR_NOMEM;
     }
     return tt_fail(TT_ERR_ARG,
-                   "%s: an archive without data.pkl is no file of torch.save",
+                   "%s: a zip archive without data.pkl, so not one of "
+                   "torch.save; unpack it and give the model that is in it",
                    r->name);
 }
 

@@ -59,7 +59,109 @@ done
 refuses 'this is text, not a model' train model=gpt data=text data.path=my.txt \
     data.holdout=0 seq=4 batch=1 train.steps=1 init.from=my.txt
 refuses 'my.txt is a file; eval takes the folder' eval my.txt
-rm my.txt
+
+# What is no model, and no data: one sentence, at once.
+printf '%%PDF-1.4\n\0' >a.pdf
+: >hollow.bin
+head -c 4000 "$tutti" >program
+mkfifo pipe
+mkdir plain pictures mine
+printf '\377\330\377\340\0\0' >pictures/a.jpg
+python3 - <<'PYTHON'
+import socket, zipfile
+socket.socket(socket.AF_UNIX).bind("plug")
+zipfile.ZipFile("a.zip", "w").writestr("notes.txt", "hello")
+PYTHON
+for command in sample eval 'export out=x' 'import out=x' inspect; do
+    # shellcheck disable=SC2086 # words are an argument each
+    {
+        refuses 'a.pdf: its format is PDF, which is no model; give' $command a.pdf
+        refuses 'program: its format is ELF, which is no model' $command program
+        refuses 'hollow.bin is empty, so there is no model in it' \
+            $command hollow.bin
+        refuses 'pipe is a pipe, which holds no model' $command pipe
+        refuses 'plug is a socket, which holds no model' $command plug
+        refuses '/dev/null is a device, which holds no model' $command /dev/null
+        refuses 'plain is a folder without a model: it has no' $command plain
+    }
+done
+for command in sample 'export out=x' 'import out=x' inspect; do
+    # shellcheck disable=SC2086
+    refuses 'without data.pkl, so not one of torch.save; unpack it' \
+        $command a.zip
+done
+refuses 'unpack it first: pdftotext' train a.pdf
+refuses 'unpack it first: unzip' train a.zip
+refuses 'it is a program and no data' train program
+refuses 'pipe: is a pipe, and data are files' train pipe
+refuses 'plug: is a socket, and data are files' train plug
+refuses 'make one for each class, as pictures/cats' train pictures
+refuses '/ is the root of all files; name the folder' train /
+printf 'To be, or not to be. %.0s' $(seq 60) >mine/own.txt
+"$tutti" train mine/own.txt train.steps=2 threads=1 >out 2>err ||
+    complain 'train mine/own.txt' 'fails'
+"$tutti" export runs/own out=model >out 2>err || complain 'export' 'fails'
+refuses 'the command that began it goes on with it' train runs/own
+refuses '`tutti train mine/own.txt train.steps=2 threads=1`' train runs/own
+refuses 'tutti train mine/own.txt' plan runs/own
+refuses 'runs is a folder with runs in it, not data' train runs
+refuses 'holds checkpoints, not data' train runs/own/checkpoints
+refuses 'is a checkpoint, not data; the command' \
+    train runs/own/checkpoints/step-00000002
+refuses 'model is a model, not data; init.from=model data=text' train model
+refuses 'is a file of weights, not data; init.from=' train model/model.safetensors
+for command in sample eval 'export out=x' inspect; do
+    # shellcheck disable=SC2086
+    refuses '. is a folder with runs in it and no model itself; name one' \
+        $command .
+done
+
+# A file of weights is evaluated as its folder is.
+data='data=text data.path=mine/own.txt threads=1'
+# shellcheck disable=SC2086
+"$tutti" eval model $data >want 2>err || complain 'eval model' 'fails'
+# shellcheck disable=SC2086
+"$tutti" eval model/model.safetensors $data >have 2>err ||
+    complain 'eval model/model.safetensors' 'fails'
+[ "$(sed 1d want)" = "$(sed 1d have)" ] && [ -s have ] ||
+    complain 'eval model/model.safetensors' 'another loss than its folder'
+"$tutti" eval runs/own/checkpoints/step-00000002/model.safetensors >have 2>err ||
+    complain 'eval of a checkpoint'"'"'s file' 'fails'
+grep -q 'step 2' have || complain 'eval of a checkpoint'"'"'s file' 'no step'
+rm -rf my.txt mine model runs
+
+# Settings where a model should be.
+echo 'model: mlp' >some.yaml
+for command in sample eval 'export out=x' 'import out=x' report; do
+    # shellcheck disable=SC2086
+    refuses 'some.yaml is a file of settings, not a model; `tutti train some' \
+        $command some.yaml
+done
+refuses '`tutti runs` lists' report plain
+
+# Help, flags, numbers of ranks, devices.
+refuses 'did you mean "optim.lr"' help lrr
+refuses 'did you mean "optim.lr"' help learning_rate
+refuses 'did you mean "train"' help tarin
+refuses 'did you mean "model.layers"' help model.layer
+refuses 'is no command and no setting; `tutti help` lists' help zzzzzz
+refuses 'did you mean "help"' helpp
+refuses 'did you mean "help"' --hlep
+refuses 'did you mean --dry-run' train model=mlp --dryrun
+echo 'To be, or not to be.' >my.txt
+refuses '-n wants a value: -n N' train my.txt -n --dry-run
+refuses '-n wants a value: -n N' train my.txt -n
+for n in 0 x -1 1.5 '' 1e3 300; do
+    refuses "-n $n: the number of ranks is a whole number from 1 to 256" \
+        train my.txt -n "$n"
+done
+refuses 'from 1 to 65536' plan my.txt -n x
+refuses 'from 1 to 256' verify model=mlp -n x
+if [ ! -e "$(dirname "$tutti")/libtutti-cuda.so" ]; then
+    refuses 'needs the plug-in libtutti-cuda.so, which is not here; `make cuda`' \
+        bench step model=mlp device=cuda
+fi
+rm -f my.txt
 
 # Models, keys, types.
 refuses 'did you mean gpt' plan model=gtp

@@ -52,16 +52,38 @@ static void *find(void)
                   RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
+// "LIBRARY: cannot open shared object file: ..." names what is missing: the plug-in, or
+// what it needs. Anything else is of another version.
+static tt_status refuse(const char *why)
+{
+    static const char absent[] = ": cannot open shared object file";
+    const char *end = why != NULL ? strstr(why, absent) : NULL;
+    const int n = end != NULL ? (int)(end - why) : 0;
+    if (why == NULL || (n >= (int)strlen(name) &&
+                        strncmp(end - strlen(name), name, strlen(name)) == 0))
+        return tt_fail(TT_ERR_UNSUPPORTED,
+                       "device=cuda needs the plug-in %s, which is not here; "
+                       "`make cuda` builds it, and device=cpu does without",
+                       name);
+    if (end != NULL)
+        return tt_fail(TT_ERR_UNSUPPORTED,
+                       "device=cuda needs %.*s, which is not on this machine; "
+                       "install %s, or use device=cpu",
+                       n, why,
+                       strncmp(why, "libcuda.", 8) == 0 ? "NVIDIA's driver"
+                                                        : "NVIDIA's library");
+    return tt_fail(TT_ERR_UNSUPPORTED,
+                   "device=cuda: the plug-in %s does not fit the libraries of "
+                   "this machine; build it again here with `make cuda`, or use "
+                   "device=cpu",
+                   name);
+}
+
 tt_status tt__cuda_load(tt__cuda *device_out)
 {
     tt__cuda device = {.plugin = find()};
-    if (device.plugin == NULL) {
-        const char *why = dlerror();
-        return tt_fail(TT_ERR_UNSUPPORTED,
-                       "device=cuda needs %s, which cannot be loaded (%s): "
-                       "build it with make CUDA=1",
-                       name, why == NULL ? "not found" : why);
-    }
+    if (device.plugin == NULL)
+        return refuse(dlerror());
     device.api = dlsym(device.plugin, "tutti_cuda_api");
     if (device.api == NULL || device.api->bytes != sizeof(*device.api) ||
         strcmp(device.api->version, TT_VERSION) != 0) {
