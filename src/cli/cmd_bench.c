@@ -2,17 +2,19 @@
 
 #include "base/opt.h"
 #include "cli/bench.h"
+#include "cli/team.h"
 
 #include <string.h>
 
 static const struct {
     const char *name;
     tt_status (*run)(tt_cli *cli);
+    bool is_alone; // measures one process
 } kinds[] = {
-    {"step", tt_bench_step},
-    {"gemm", tt_bench_gemm},
-    {"op", tt_bench_op},
-    {"allreduce", tt_bench_allreduce},
+    {"step", tt_bench_step, false},
+    {"gemm", tt_bench_gemm, true},
+    {"op", tt_bench_op, true},
+    {"allreduce", tt_bench_allreduce, false},
 };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -31,7 +33,8 @@ static tt_status run(tt_cli *cli, int *exit_out)
         return tt_fail(TT_ERR_ARG, "bench what? step, gemm, op or allreduce");
     for (int i = 0; i < N_KINDS; i++)
         if (strcmp(kinds[i].name, cli->word[0]) == 0)
-            return kinds[i].run(cli);
+            return kinds[i].is_alone && tt_cli_is_spare() ? TT_OK
+                                                          : kinds[i].run(cli);
     return tt_fail(
         TT_ERR_ARG,
         "unknown benchmark \"%s\"; there are step, gemm, op and allreduce",
@@ -58,5 +61,6 @@ const tt_command_def tt_command_bench = {
               "algorithm=).",
     .flags = flags,
     .max_words = 1,
+    .has_ranks = true,
     .run = run,
 };

@@ -208,5 +208,6 @@ const tt_command_def tt_command_check = {
               "look together, over MPI.",
     .flags = flags,
     .max_words = 1,
+    .has_ranks = true,
     .run = run,
 };

@@ -112,5 +112,6 @@ const tt_command_def tt_command_doctor = {
         "installed; what is\nmissing comes with the command that installs "
         "it. Exit status 1 when something\nneeded is missing.",
     .flags = flags,
+    .has_ranks = true,
     .run = run,
 };

@@ -324,5 +324,6 @@ const tt_command_def tt_command_eval = {
     .flags = flags,
     .max_words = 1,
     .takes_paths = true,
+    .has_ranks = true,
     .run = run,
 };

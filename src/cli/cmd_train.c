@@ -9,6 +9,7 @@
 #include "cli/record.h"
 #include "cli/signals.h"
 #include "cli/table.h"
+#include "cli/team.h"
 #include "store/checkpoint.h"
 #include "train/doubts.h"
 #include "train/folders.h"
@@ -277,7 +278,9 @@ static tt_status run(tt_cli *cli, int *exit_out)
     TT_TRY(tt_cli_ranks_flag(cli, is_dry ? TT_CLI_MOST_PLANNED : TT_RANKS_MOST,
                              &n));
     TT_TRY(tt_cli_guess(cli, false));
-    return is_dry ? dry_run(cli) : tt_cli_ranks_run(cli, be_rank, exit_out);
+    if (is_dry)
+        return tt_cli_is_spare() ? TT_OK : dry_run(cli);
+    return tt_cli_ranks_run(cli, be_rank, exit_out);
 }
 
 static const tt_flag flags[] = {
@@ -311,5 +314,6 @@ const tt_command_def tt_command_train = {
     .flags = flags,
     .max_words = 1,
     .takes_paths = true,
+    .has_ranks = true,
     .run = run,
 };

@@ -190,5 +190,6 @@ const tt_command_def tt_command_verify = {
         "0: the same; 1: not; then the first tensor\nthat differs is named, "
         "with the operator and the rank that computed it.",
     .flags = flags,
+    .has_ranks = true,
     .run = run,
 };

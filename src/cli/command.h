@@ -56,6 +56,7 @@ typedef struct tt_command_def {
     int max_words;
     bool
         takes_paths; // words with a slash are words: only FILE.yaml is settings
+    bool has_ranks;  // several do it together; else the first alone does
     // Returns an exit status, or fails: then main prints the message and exits 2.
     tt_status (*run)(tt_cli *cli, int *exit_out);
 } tt_command_def;

@@ -3,6 +3,7 @@
 #include "backend/cpu/isa.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/team.h"
 #include "cli/term.h"
 #include "cli/usage.h"
 #include "cli/words.h"
@@ -112,7 +113,7 @@ static tt_status run(const tt_command_def *command, const char *const *word,
     cli.settings.cache = cache_folder(cli.arena);
     if (status == TT_OK)
         status = set_isa(&cli.settings);
-    if (status == TT_OK)
+    if (status == TT_OK && (command->has_ranks || !tt_cli_is_spare()))
         status = command->run(&cli, exit_out);
     tt_arena_destroy(cli.arena);
     return status;

@@ -103,7 +103,9 @@ static tt_status set_mesh(tt_cli *cli, int32_t n, bool is_one_said)
     if (n == 1 && !is_one_said)
         return TT_OK;
     snprintf(size, sizeof size, "%lld", (long long)grid.size[TT_AXIS_DATA]);
-    return tt_settings_set(&cli->settings, "mesh.data", size, "-n", cli->arena);
+    return tt_settings_set(
+        &cli->settings, "mesh.data", size,
+        where.axis[TT_AXIS_DATA] > 0 ? "-n and mesh.data" : "-n", cli->arena);
 }
 
 tt_status tt_cli_ranks_check(tt_cli *cli, int32_t *n_out)
@@ -115,8 +117,12 @@ tt_status tt_cli_ranks_check(tt_cli *cli, int32_t *n_out)
 tt_status tt_cli_ranks_plan(tt_cli *cli, int32_t *n_out)
 {
     int64_t n = 0;
+    tt_world world;
     *n_out = 0;
     TT_TRY(tt_cli_ranks_flag(cli, TT_CLI_MOST_PLANNED, &n));
+    TT_TRY(tt_cli_world(&world));
+    if (n == 0 && world.size > 1)
+        n = world.size; // those that a launcher has started
     if (n == 0)
         return TT_OK;
     *n_out = (int32_t)n;

@@ -28,7 +28,7 @@ tt_status tt_cli_ranks_count(tt_cli *cli, int32_t *n_out);
 // becomes what follows.
 tt_status tt_cli_ranks_check(tt_cli *cli, int32_t *n_out);
 
-// How many -n says, for a plan; 0: it was not given. mesh.data becomes what follows
+// How many -n or the launcher says, for a plan; 0: neither does. mesh.data becomes what follows
 // from it and from the other axes.
 tt_status tt_cli_ranks_plan(tt_cli *cli, int32_t *n_out);
 

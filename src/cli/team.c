@@ -19,6 +19,12 @@ tt_status tt_cli_world(tt_world *world_out)
     return tt_world_find(tt_cli_env, world_out);
 }
 
+bool tt_cli_is_spare(void)
+{
+    tt_world world;
+    return tt_cli_world(&world) == TT_OK && world.size > 1 && world.rank > 0;
+}
+
 void tt_cli_plugins(tt_str *folders)
 {
     char program[PATH_MAX] = "";

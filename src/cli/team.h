@@ -9,6 +9,10 @@
 // Who started this process, from the environment.
 tt_status tt_cli_world(tt_world *world_out);
 
+// Whether this is one of several ranks and not the first, which does and prints alone
+// what several would only repeat.
+bool tt_cli_is_spare(void);
+
 const char *tt_cli_env(const char *name); // for what wants a tt_env_fn
 
 // Where plug-ins are: the folders of TUTTI_PLUGINS, the program's own, the library's

@@ -53,7 +53,10 @@ static void try_change(tt_job *job, tt__variant v, alternatives *a)
         tt__variant_plan(job, &v, &p) != TT_OK)
         return;
     const char *text = describe(job, &v);
-    if (text != NULL)
+    bool is_new = text != NULL;
+    for (int i = 0; i < a->n && is_new; i++) // ways to one may cross
+        is_new = strcmp(a->list[i].text, text) != 0;
+    if (is_new)
         a->list[a->n++] = (tt_alternative){text, p.plan->peak_bytes};
     tt_plan_destroy(p.plan);
     tt_graph_destroy(p.graph);

@@ -312,7 +312,7 @@ tt_status tt_where_grid(const tt_where *where, int32_t ranks, const char *usual,
     tt_str text = {0};
     TT_TRY(fill_axes(where, ranks, size));
     tt_grid grid = {.ranks = 1,
-                    .is_open = ranks == 0,
+                    .is_open = ranks == 0 && !where->is_counted,
                     .data =
                         (int32_t)(size[TT_AXIS_DATA] * size[TT_AXIS_EXPERT])};
     memcpy(grid.size, size, sizeof size);

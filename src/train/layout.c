@@ -164,8 +164,8 @@ static int64_t most_ranks(const subject *s, int axis, int64_t extent)
 {
     const int64_t *size = s->grid->size;
     const int64_t others = s->grid->ranks / size[axis] / size[TT_AXIS_DATA];
-    const bool is_fixed = axis == TT_AXIS_DATA || s->grid->is_open ||
-                          s->where->axis[TT_AXIS_DATA] > 0;
+    const bool is_fixed =
+        axis == TT_AXIS_DATA || s->grid->is_open || s->where->has_data;
     int64_t n = extent;
     while (!is_fixed && n > 1 && s->grid->ranks % (others * n) != 0)
         n--;
@@ -175,12 +175,24 @@ static int64_t most_ranks(const subject *s, int axis, int64_t extent)
 static tt_status too_short(const subject *s, const tt_layout_rule *rule,
                            int64_t extent, int64_t size)
 {
-    const int64_t n = most_ranks(s, tt_axis_find(rule->axis), extent);
+    const int axis = tt_axis_find(rule->axis);
+    const int64_t n = most_ranks(s, axis, extent);
+    const int64_t ranks = s->grid->ranks / size * n;
+    const bool is_counted = !s->grid->is_open && axis == TT_AXIS_DATA;
+    char would[96];
+    // Where the other axes stay as they are, so many ranks are too many.
+    if (is_counted && !s->where->has_data)
+        snprintf(would, sizeof would, "-n %lld", (long long)ranks);
+    else if (!s->grid->is_open && (is_counted || s->where->has_data))
+        snprintf(would, sizeof would, "mesh.%s=%lld with -n %lld", rule->axis,
+                 (long long)n, (long long)ranks);
+    else
+        snprintf(would, sizeof would, "mesh.%s=%lld", rule->axis, (long long)n);
     return tt_fail(TT_ERR_ARG,
                    "mesh.%s=%lld is more than %s has of %s, which is %lld; "
-                   "mesh.%s=%lld would do, or layout.%s%s%s=none",
+                   "%s would do, or layout.%s%s%s=none",
                    rule->axis, (long long)size, s->model, rule->dim,
-                   (long long)extent, rule->axis, (long long)n,
+                   (long long)extent, would,
                    rule->layers != NULL ? rule->layers : "",
                    rule->layers != NULL ? "." : "", rule->dim);
 }

@@ -33,13 +33,14 @@ static int64_t option_of(const tt_job *job, const char *name)
     return value;
 }
 
-// The tokens of a sample before there is a job: seq, else the model's context.
-static tt_status find_seq(tt_session *s, const tt_model_def *model,
-                          const tt_model_preset *preset, int64_t *seq_out)
+// An option of the model before there is a job; 0: it has none of this name.
+static tt_status find_option(tt_session *s, const tt_model_def *model,
+                             const tt_model_preset *preset, const char *name,
+                             int64_t *value_out)
 {
-    const tt_opt *context = tt_opt_find(model->options, "context");
-    *seq_out = set_number(&s->settings, "seq");
-    if (*seq_out > 0 || context == NULL)
+    const tt_opt *opt = tt_opt_find(model->options, name);
+    *value_out = 0;
+    if (opt == NULL || opt->type != TT_OPT_I64)
         return TT_OK;
     char *params = tt_arena_alloc(s->arena, model->params_bytes);
     if (params == NULL)
@@ -49,8 +50,32 @@ static tt_status find_seq(tt_session *s, const tt_model_def *model,
         TT_TRY(tt_opt_parse(model->options, params, preset->options, s->arena));
     TT_TRY(tt_settings_apply(&s->settings, "model", model->options, params,
                              s->arena));
-    memcpy(seq_out, params + context->offset, sizeof *seq_out);
+    memcpy(value_out, params + opt->offset, sizeof *value_out);
     return TT_OK;
+}
+
+// The tokens of a sample before there is a job: seq, else the model's context.
+static tt_status find_seq(tt_session *s, const tt_model_def *model,
+                          const tt_model_preset *preset, int64_t *seq_out)
+{
+    *seq_out = set_number(&s->settings, "seq");
+    return *seq_out > 0 ? TT_OK
+                        : find_option(s, model, preset, "context", seq_out);
+}
+
+// What made-up data have, where they are not told: as many as was asked for. A model
+// that is called by a preset's name is that one, with all its words and classes.
+static tt_status find_classes(tt_session *s, const tt_model_def *model,
+                              const tt_model_preset *preset,
+                              int64_t *classes_out)
+{
+    const bool is_image = model->task == TT_TASK_IMAGES;
+    *classes_out =
+        set_number(&s->settings, is_image ? "model.classes" : "model.vocab");
+    return *classes_out > 0 || preset == NULL
+               ? TT_OK
+               : find_option(s, model, preset, is_image ? "classes" : "vocab",
+                             classes_out);
 }
 
 static tt_status set_from_data(tt_session *s, const char *key, int64_t value)
@@ -121,8 +146,9 @@ static tt_status open_data(tt_session *s, bool wants_train)
     request.wants_images = is_image;
     request.image = set_number(&s->settings, "image");
     request.channels = set_number(&s->settings, "model.channels");
-    request.classes =
-        set_number(&s->settings, is_image ? "model.classes" : "model.vocab");
+    if (is_image && preset != NULL && request.channels == 0)
+        TT_TRY(find_option(s, model, preset, "channels", &request.channels));
+    TT_TRY(find_classes(s, model, preset, &request.classes));
     TT_TRY(find_seq(s, model, preset, &request.seq));
     TT_TRY(tt_data_open(&s->settings, &request, wants_train, &s->data));
     const tt_source *source = source_of(s->data);

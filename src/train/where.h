@@ -69,6 +69,8 @@ enum {
 typedef struct tt_where {
     int64_t
         axis[TT_N_AXES]; // mesh.*; 0: of data all that are left, of others one
+    bool is_counted;     // -n says how many ranks a plan has
+    bool has_data;       // somebody has set mesh.data
     int64_t pipe;        // mesh.pipe: at most 1
     const char *axes;    // mesh.order: the last is the nearest
     int dim[TT_N_DIMS];  // layout.*: 0 auto, 1 none, then the axes

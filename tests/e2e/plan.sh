@@ -23,6 +23,28 @@ has '^transformer.h.0-1  *2  backward  *all_reduce  tensor  *2  *65,536  *65,536
 has '^  memory  *[0-9,]* on every rank$'
 ! echo "$out" | grep -q activation.*operator || die "activations unasked: $out"
 
+# A model of a preset is all of it, on made-up data too.
+out=$("$TUTTI" plan examples/gpt2-124m.yaml)
+has '^gpt2-124m: 124,439,808 parameters'
+out=$("$TUTTI" plan examples/resnet50.yaml)
+has '^resnet50: 25,557,032 parameters'
+# Advice that can be followed: with -n, in terms of -n.
+few="examples/gpt-tiny.yaml layout.heads=data batch=16"
+out=$("$TUTTI" plan $few -n 8 2>&1) && die "4 heads on 8 ranks: $out"
+has 'mesh.data=8 is more than gpt has of heads, which is 4; -n 4 would do'
+"$TUTTI" plan $few -n 4 >/dev/null || die "-n 4 does not do"
+out=$("$TUTTI" plan $few -n 8 mesh.data=8 2>&1) && die "4 heads on 8 ranks: $out"
+has '; mesh.data=4 with -n 4 would do'
+out=$("$TUTTI" plan $few mesh.data=8 2>&1) && die "4 heads on 8 ranks: $out"
+has '; mesh.data=4 would do'
+# Under a launcher the first rank plans and prints for all.
+for rank in 0 1; do
+    out=$(RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 \
+        MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "$TUTTI" plan examples/gpt-tiny.yaml 2>&1)
+    [ $rank -eq 1 ] || has '^rank 0 of 2: mesh data:2'
+    [ $rank -eq 0 ] || [ -z "$out" ] || die "rank 1 speaks: $out"
+done
+
 # Where ranks differ, the one that needs the most is planned, named and asked for room.
 uneven="model=gpt model.layers=1 model.width=48 model.heads=3 seq=16 batch=7 -n 3"
 out=$("$TUTTI" plan $uneven)
