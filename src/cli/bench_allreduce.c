@@ -17,6 +17,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 // Small arrays are summed several times in a row, so that it does not matter who
 // came first.
@@ -58,8 +59,17 @@ static const tt_opt table[] = {
     {0},
 };
 
+// Results as JSON, in memory that is shared with the ranks.
+enum { ROOM = 4 << 20 };
+typedef struct rows {
+    int64_t n;
+    bool is_lost;
+    char text[ROOM];
+} rows;
+
 typedef struct bench {
     const options *o;
+    rows *rows;
     const int32_t *host;
     bool is_json, is_network; // network: its limit is not known
     tt_comm *comm;
@@ -176,6 +186,13 @@ static void print_text(const bench *b, int64_t count, const result *r)
     printf("%s\n", r->is_chosen ? "  (auto)" : "");
 }
 
+static void print_heading(const bench *b)
+{
+    if (b->comm->rank == 0 && !b->is_json)
+        printf("%5s %12s  %-12s %15s %14s\n", "ranks", "bytes", "algorithm",
+               "time", "sent by each");
+}
+
 static void print_json(const bench *b, int64_t count, const result *r)
 {
     const double n = b->comm->size, bytes = 4 * (double)count;
@@ -196,8 +213,24 @@ static void print_json(const bench *b, int64_t count, const result *r)
     tt_json_i64(&json, "bytes_sent", r->bytes);
     tt_json_i64(&json, "rounds", r->rounds);
     tt_json_close(&json, '}');
-    puts(tt_str_text(&text));
+    if (b->rows->n > 0 && b->rows->n < ROOM)
+        b->rows->text[b->rows->n++] = ',';
+    if (tt_str_status(&text) != TT_OK || b->rows->n + text.n > ROOM)
+        b->rows->is_lost = true;
+    else
+        memcpy(b->rows->text + b->rows->n, tt_str_text(&text), (size_t)text.n);
+    b->rows->n += b->rows->is_lost ? 0 : text.n;
     tt_str_fini(&text);
+}
+
+// One document, when all has been measured.
+static tt_status print_rows(const rows *r)
+{
+    if (r->is_lost)
+        return tt_fail(TT_ERR_NOMEM, "no memory for so many results; measure "
+                                     "fewer sizes at a time");
+    printf("[%.*s]\n", (int)r->n, r->text);
+    return TT_OK;
 }
 
 // ---- sweeping ------------------------------------------------------------
@@ -220,6 +253,7 @@ static tt_status sweep(bench *b)
     const tt_calibrate_options fresh = {.host = b->host};
     if (is_auto)
         TT_TRY(tt_calibrate(b->comm, &fresh, &b->links));
+    print_heading(b);
     for (int64_t k = 0; k < b->o->bytes.n; k++) {
         const int64_t count = b->o->bytes.v[k] / 4;
         result r = {.is_chosen = is_auto};
@@ -312,6 +346,23 @@ static tt_status bench_team(const tt_world *world, bench b)
     return status;
 }
 
+static tt_status measure_all(const options *o, bench *b)
+{
+    tt_world world;
+    TT_TRY(tt_cli_world(&world));
+    if (world.size > 1)
+        TT_TRY(bench_team(&world, *b));
+    for (int64_t i = 0; i < o->ranks.n && world.size <= 1; i++) {
+        const tt_launch_options launch = {.n_ranks = (int32_t)o->ranks.v[i],
+                                          .rank_bytes = memory_of(o),
+                                          .pin = true};
+        TT_TRY(tt_launch(&launch, be_rank, b));
+    }
+    return b->is_json && (world.size <= 1 || world.rank == 0)
+               ? print_rows(b->rows)
+               : TT_OK;
+}
+
 tt_status tt_bench_allreduce(tt_cli *cli)
 {
     options o;
@@ -323,15 +374,11 @@ tt_status tt_bench_allreduce(tt_cli *cli)
                        "names them",
                        o.algorithm);
     bench b = {.o = &o, .is_json = tt_cli_has(cli, "--json")};
-    tt_world world;
-    TT_TRY(tt_cli_world(&world));
-    if (world.size > 1)
-        return bench_team(&world, b);
-    for (int64_t i = 0; i < o.ranks.n; i++) {
-        const tt_launch_options launch = {.n_ranks = (int32_t)o.ranks.v[i],
-                                          .rank_bytes = memory_of(&o),
-                                          .pin = true};
-        TT_TRY(tt_launch(&launch, be_rank, &b));
-    }
-    return TT_OK;
+    b.rows = mmap(NULL, sizeof *b.rows, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (b.rows == MAP_FAILED)
+        return tt_fail(TT_ERR_NOMEM, "no memory for results");
+    const tt_status status = measure_all(&o, &b);
+    (void)munmap(b.rows, sizeof *b.rows);
+    return status;
 }

@@ -52,13 +52,20 @@ const tt_command_def tt_command_bench = {
     .doc = "Measure steps, products, operators and collectives.",
     .usage = "step|gemm|op|allreduce [FILE.yaml] [key=value ...] [-n N] "
              "[--json]",
-    .detail = "step: whole training steps (steps=5 warmup=2 trace=FILE).\n"
-              "      With -n N on N ranks, in turns with one rank that has an "
-              "Nth of the batch.\n"
-              "gemm: products (m= n= k= precision=).\n"
-              "op:   where a model's step spends its time, kernel by kernel.\n"
-              "allreduce: sums over ranks on this machine (ranks= bytes= "
-              "algorithm=).",
+    .detail =
+        "step: whole training steps (steps=5 warmup=2 trace=FILE).\n"
+        "      With -n N on N ranks, in turns with one rank that has an "
+        "Nth of the batch.\n"
+        "      exposed: communication that steps waited for; hidden: that "
+        "passed beside them.\n"
+        "gemm: products (m= n= k= precision=); of best: of the fastest "
+        "rate seen in this run.\n"
+        "op:   where a model's step spends its time, kernel by kernel; of "
+        "bound: what products\n"
+        "      and copies of this machine allow; cache: faster than "
+        "copies, from the cache.\n"
+        "allreduce: sums over ranks on this machine (ranks= bytes= "
+        "algorithm=).",
     .flags = flags,
     .max_words = 1,
     .has_ranks = true,

@@ -57,6 +57,13 @@ static void add_table(const tt_term *term, const tt_ranks *ranks,
     (void)tt_columns_print(&c, term, out); // no memory: no table
     if (ranks->n > ROWS)
         tt_str_addf(out, "  and %d more, in ranks.json\n", ranks->n - ROWS);
+    tt_str_add(out, "  ");
+    tt_add_wrapped(out,
+                   "network busy: with collectives of steps; of that, hidden: "
+                   "beside computing, exposed: with nothing else to do, waited "
+                   "for others: until the last rank came to them",
+                   &(tt_wrap){.width = width, .used = 2, .indent = "  "});
+    tt_str_add(out, "\n");
 }
 
 void tt__progress_text_ranks(const tt_term *term, const tt_ranks *ranks,

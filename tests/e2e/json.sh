@@ -83,6 +83,18 @@ json 2 list nix
 json 0 check cost only=gelu
 json 2 check nix
 json 0 bench gemm m=8 n=8 k=8
+json 0 bench allreduce ranks=1,2 bytes=8,1k seconds=0.01
+python3 -c 'import json; d = json.load(open("out")); assert len(d) > 4, d' ||
+    die "allreduce: $(cat out)"
+# The best is the fastest that was seen, and the text says what its columns are.
+json 0 bench gemm
+python3 -c 'import json; d = json.load(open("out"))
+assert all(0 < r["of_best"] <= 1 for r in d), d' || die "gemm: $(cat out)"
+json 0 bench op "$examples/gpt-tiny.yaml" steps=1
+python3 -c 'import json; d = json.load(open("out"))
+assert all(0 <= r["of_bound"] <= 1 for r in d), d' || die "op: $(cat out)"
+"$tutti" bench gemm m=8 >out
+grep -q '^ *m  *n  *k  *time  *rate  *of best$' out || die "gemm: $(cat out)"
 json 0 bench step model=mlp image=4 batch=2 threads=1 steps=1 warmup=0
 json 0 bench op model=mlp image=4 batch=2 threads=1 steps=1
 json 2 bench nix

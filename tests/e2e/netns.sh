@@ -50,7 +50,7 @@ for n in 2 3; do
     python3 - $n <<'END' || exit 1
 import json, re, sys
 n = int(sys.argv[1])
-row = json.load(open("out"))
+row, = json.load(open("out"))
 links = re.findall(r"^h\d+: sent (\d+) bytes .* received (\d+) ",
                    open("err").read(), re.M)
 assert len(links) == n, open("err").read()
