@@ -93,20 +93,21 @@ static bool is_alive(const owner *o)
     return started == 0 || o->started == 0 || started == o->started;
 }
 
-// The program of a process of this machine, "": not known.
+// The program of a process of this machine, as it was called; "": not known.
 static void name_of(long pid, char name[64])
 {
-    char path[64];
-    name[0] = '\0';
-    snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+    char path[64], words[512] = "";
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd >= 0 ? read(fd, name, 63) : -1;
+    const ssize_t n = fd >= 0 ? read(fd, words, sizeof words - 1) : -1;
     if (fd >= 0)
         close(fd);
-    name[n > 0 ? n : 0] = '\0';
+    words[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(words, '/');
+    snprintf(name, 64, "%.63s", slash != NULL ? slash + 1 : words);
     for (char *p = name; *p != '\0'; p++)
         if (*p < ' ' || *p > '~')
-            *p = p[1] == '\0' ? '\0' : '?';
+            *p = '?';
 }
 
 static tt_status in_use(const char *folder, const owner *o)

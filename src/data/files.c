@@ -33,7 +33,35 @@ static tt_status map_fd(int fd, tt_blob *blob)
                        tt_file_reason(errno));
     blob->p = blob->map = map;
     blob->n = blob->map_bytes = info.st_size;
+    blob->device = (uint64_t)info.st_dev;
+    blob->inode = (uint64_t)info.st_ino;
     return TT_OK;
+}
+
+// For tt_blob_check.
+static tt_status keep_path(const char *path, tt_blob *blob)
+{
+    const int64_t n = (int64_t)strlen(path) + 1;
+    blob->path = tt_alloc(n);
+    if (blob->path == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a name");
+    memcpy(blob->path, path, (size_t)n);
+    return TT_OK;
+}
+
+tt_status tt_blob_check(const tt_blob *blob)
+{
+    struct stat info;
+    // A file that was replaced or removed is still mapped whole.
+    if (blob->map == NULL || blob->path == NULL ||
+        stat(blob->path, &info) != 0 || (uint64_t)info.st_dev != blob->device ||
+        (uint64_t)info.st_ino != blob->inode || info.st_size >= blob->map_bytes)
+        return TT_OK;
+    return tt_fail(TT_ERR_IO,
+                   "%s became shorter while it was in use, from %lld to %lld "
+                   "bytes; put it back and start again",
+                   blob->path, (long long)blob->map_bytes,
+                   (long long)info.st_size);
 }
 
 // The unpacked bytes take the place of the mapped ones.
@@ -64,6 +92,8 @@ tt_status tt_blob_open(const char *path, tt_blob *blob_out)
         return tt_fail(TT_ERR_IO, "%s: %s", path, tt_file_reason(errno));
     tt_status status = map_fd(fd, &blob);
     (void)close(fd);
+    if (status == TT_OK)
+        status = keep_path(path, &blob);
     if (status == TT_OK && tt_path_ends(path, ".gz"))
         status = unpack(&blob);
     if (status != TT_OK) {
@@ -79,6 +109,7 @@ void tt_blob_close(tt_blob *blob)
     if (blob->map != NULL)
         (void)munmap(blob->map, (size_t)blob->map_bytes);
     tt_free(blob->memory);
+    tt_free(blob->path);
     *blob = (tt_blob){0};
 }
 

@@ -16,10 +16,15 @@ typedef struct tt_blob {
     int64_t n;
     void *map; // and its length
     int64_t map_bytes;
+    uint64_t device, inode; // of the mapped file
+    char *path;
     void *memory;
 } tt_blob;
 tt_status tt_blob_open(const char *path, tt_blob *blob_out);
 void tt_blob_close(tt_blob *blob);
+// Whether a mapped file is still as long as it was: reading what is no longer there
+// would kill the process. Before every read of a sample.
+tt_status tt_blob_check(const tt_blob *blob);
 // Unpacks what begins like a .gz file, whatever its name.
 tt_status tt_blob_unpack(tt_blob *blob);
 

@@ -57,6 +57,7 @@ struct tt_loader {
     pthread_mutex_t lock;
     pthread_cond_t work, ready;
     bool has_lock;
+    atomic_llong n_moved;     // samples that were read, of all workers
     atomic_bool is_cancelled; // what is being read is not wanted any more
     // Under the lock:
     int64_t start;      // position of the first batch
@@ -118,11 +119,13 @@ static void do_piece(worker *w, int64_t piece)
     int64_t i = first;
     pthread_mutex_unlock(&l->lock);
     for (; i < end && status == TT_OK && !atomic_load(&l->is_cancelled); i++)
-        if (i < n_real)
+        if (i < n_real) {
             status =
                 tt_fill_sample(&l->plan, &w->filler, position + i, &s->to, i);
-        else
+            atomic_fetch_add(&l->n_moved, 1);
+        } else {
             tt_fill_nothing(&l->plan, &s->to, i);
+        }
     pthread_mutex_lock(&l->lock);
     if (status != TT_OK)
         keep_error(s, status, i);
@@ -313,21 +316,29 @@ static bool is_ready(const tt_loader *l)
 // With the lock held.
 static tt_status take(tt_loader *l, double seconds, tt_batch *batch_out)
 {
-    const struct timespec deadline = deadline_at(seconds);
+    struct timespec deadline = deadline_at(seconds);
+    long long moved = atomic_load(&l->n_moved);
     if (l->is_paused)
         return tt_fail(TT_ERR_STATE, "the last seek of the data did not end");
     if (l->freed < l->taken) {
         l->freed = l->taken;
         pthread_cond_broadcast(&l->work);
     }
-    while (!is_ready(l))
-        if (pthread_cond_timedwait(&l->ready, &l->lock, &deadline) ==
-                ETIMEDOUT &&
-            !is_ready(l))
+    while (!is_ready(l)) {
+        if (pthread_cond_timedwait(&l->ready, &l->lock, &deadline) !=
+                ETIMEDOUT ||
+            is_ready(l))
+            continue;
+        const long long now = atomic_load(&l->n_moved);
+        if (now == moved)
             return tt_fail(TT_ERR_TIMEOUT,
-                           "no batch of data within %g seconds; reading hangs, "
-                           "or is slow: more data.workers may help",
+                           "not one sample of data was read within %g "
+                           "seconds: reading hangs; look at the disk or the "
+                           "network that has the data",
                            seconds);
+        moved = now; // slow is not dead
+        deadline = deadline_at(seconds);
+    }
     const slot *s = &l->slot[l->taken++ % l->n_slots];
     if (s->status != TT_OK)
         return tt_fail(s->status, "%s", s->message);

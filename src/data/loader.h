@@ -48,7 +48,7 @@ int64_t tt_loader_epoch(const tt_source *source, int64_t seq);
 
 // The next micro-batch; valid until the next call. A sample that cannot be read is
 // an error that names it; the call after it gives the batch behind. Waits at most
-// `deadline` seconds, and may be called again when they have passed.
+// `deadline` seconds in which not one sample was read, and may be called again then.
 tt_status tt_loader_next(tt_loader *loader, double deadline,
                          tt_batch *batch_out);
 

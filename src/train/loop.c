@@ -9,15 +9,31 @@
 #include <math.h>
 #include <stdio.h>
 
-static const double deadline = 600; // seconds for one batch
+static const double deadline = 600; // seconds without a sample
+static const double slow = 30;      // seconds for one batch, worth a word
+
+// A slow disk is said now and then.
+static void note_slow(tt_trainer *t, double seconds)
+{
+    char text[160];
+    if (seconds < slow || !tt__trainer_is_worth_saying(&t->slow_batches))
+        return;
+    snprintf(text, sizeof text,
+             "a batch of data took %.0f seconds to read: the disk is slow, or "
+             "more data.workers would help",
+             seconds);
+    tt__trainer_say(t, TT_TEXT_WARNING, text);
+}
 
 static tt_status feed(void *user, const tt_job *job, int64_t micro, void *x,
                       void *y)
 {
-    const tt_trainer *t = user;
+    tt_trainer *t = user;
     tt_batch batch;
     (void)micro;
+    const double before = tt_clock_seconds();
     TT_TRY(tt_loader_next(t->loader, deadline, &batch));
+    note_slow(t, tt_clock_seconds() - before);
     return tt_feed_batch(job->plan, job->classes, &batch, x, y);
 }
 

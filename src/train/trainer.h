@@ -52,6 +52,7 @@ typedef struct tt_trainer {
     bool is_broken_off; // what follows this step: a later start makes up for it
     tt_run_files files; // that the checkpoint being written wants on the disk
     tt_failures save_failures, log_failures; // in a row
+    tt_failures slow_batches;
     int64_t failed_step;    // of the last checkpoint that was not even begun
     bool sample_has_failed; // and it was said
     int64_t n_lines_lost;   // of metrics and log, as last seen

@@ -304,6 +304,23 @@ TEST(loader_waits_no_longer_than_the_deadline)
     CHECK(tt_clock_seconds() - begin < 20);
 }
 
+// A disk that is slow and works is waited for.
+TEST(loader_waits_as_long_as_samples_come)
+{
+    counting c = count_images(30);
+    c.nanoseconds = 100000000;
+    tt_loader_options o = plain;
+    o.step_samples = o.micro_samples = 6;
+    o.n_micro = 1;
+    o.n_workers = 1;
+    tt_loader *loader = open_loader(&c, &o);
+    tt_batch batch;
+    const double begin = tt_clock_seconds();
+    CHECK_OK(tt_loader_next(loader, 0.3, &batch));
+    CHECK(tt_clock_seconds() - begin > 0.5); // more than the deadline
+    tt_loader_close(loader);
+}
+
 TEST(loader_closes_and_seeks_without_finishing_a_batch)
 {
     counting c = count_images(1000);

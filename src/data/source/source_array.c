@@ -260,6 +260,8 @@ tt_status tt__arrays_image(const tt_source *source, int64_t index,
     const bool is_bytes = type.kind == 'u' && type.bytes == 1;
     const int64_t count = source->channels * source->height * source->width;
     const uint8_t *from = a->x.data + (a->first + index) * count * type.bytes;
+    TT_TRY(tt_blob_check(&a->x.blob));
+    TT_TRY(tt_blob_check(&a->y.blob));
     TT_TRY(tt_image_reserve(out, source->channels, source->height,
                             source->width, !is_bytes));
     if (!is_bytes && a->is_hwc)

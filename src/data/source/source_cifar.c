@@ -136,12 +136,15 @@ static tt_status open_all(cifar *c, const tt_paths *paths, int *version)
 }
 
 // One name a line. What is missing or odd leaves the classes without names.
-static void read_names(cifar *c, const char *path)
+static tt_status read_names(cifar *c, const char *path)
 {
     tt_blob blob = {0};
     int64_t n = 0, at = 0;
-    if (!tt_file_exists(path) || tt_blob_open(path, &blob) != TT_OK)
-        return;
+    if (!tt_file_exists(path))
+        return TT_OK;
+    const tt_status status = tt_blob_open(path, &blob);
+    if (status != TT_OK)
+        return status == TT_ERR_NOMEM ? status : TT_OK;
     while (at < blob.n && n < c->source.classes) {
         const uint8_t *end = memchr(blob.p + at, '\n', (size_t)(blob.n - at));
         const int64_t stop = end != NULL ? end - blob.p : blob.n;
@@ -158,9 +161,10 @@ static void read_names(cifar *c, const char *path)
     if (n == c->source.classes && c->name[n - 1] != NULL)
         c->source.class_name = c->name;
     tt_blob_close(&blob);
+    return TT_OK;
 }
 
-static void describe(cifar *c, int version, int label)
+static tt_status describe(cifar *c, int version, int label)
 {
     static const char *const names[] = {
         "batches.meta.txt", "fine_label_names.txt", "coarse_label_names.txt"};
@@ -177,8 +181,7 @@ static void describe(cifar *c, int version, int label)
                                        names[version == CIFAR_10 ? 0
                                              : is_coarse         ? 2
                                                                  : 1]);
-    if (list != NULL)
-        read_names(c, list);
+    return list != NULL ? read_names(c, list) : TT_ERR_NOMEM;
 }
 
 static tt_status fill(cifar *c, const tt_source_request *r, const params *p)
@@ -193,7 +196,7 @@ static tt_status fill(cifar *c, const tt_source_request *r, const params *p)
             TT_ERR_ARG,
             "%s: CIFAR-10 has no coarse labels; leave data.label out",
             c->v[0].path);
-    describe(c, version, p->label);
+    TT_TRY(describe(c, version, p->label));
     if (is_cut)
         tt_source_part(r, c->source.n, &c->first, &c->source.n);
     return TT_OK;
@@ -241,6 +244,7 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
     while (c->v[i].first > at)
         i--;
     const int64_t number = at - c->v[i].first;
+    TT_TRY(tt_blob_check(&c->v[i].blob));
     const uint8_t *record = c->v[i].blob.p + number * c->record;
     const int label = record[c->label_at];
     if (label >= source->classes)

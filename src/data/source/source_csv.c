@@ -229,6 +229,7 @@ static tt_status image(const tt_source *source, int64_t index, tt_image *out,
     const csv *c = (const csv *)source;
     const tt_csv_table *t = &c->table;
     tt_csv_field field;
+    TT_TRY(tt_blob_check(&t->blob));
     TT_TRY(tt_image_reserve(out, source->channels, source->height,
                             source->width, !c->is_pixels));
     int64_t at = tt_csv_table_row(t, c->first + index), n = 0;

@@ -211,6 +211,8 @@ static tt_status tokens(const tt_source *source, int64_t first, int64_t n,
 {
     const megatron *m = (const megatron *)source;
     int64_t within = 0, bad = 0;
+    TT_TRY(tt_blob_check(&m->idx));
+    TT_TRY(tt_blob_check(&m->bin));
     int64_t i = n > 0 ? sequence_of(m, m->first + first, &within) : 0;
     for (int64_t done = 0; done < n; i++, within = 0) {
         const int64_t left = length_of(m, i) - within;

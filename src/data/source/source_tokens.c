@@ -269,6 +269,7 @@ static tt_status tokens(const tt_source *source, int64_t first, int64_t n,
         const int64_t at = start + done - one->first;
         const int64_t left = one->n - at;
         const int64_t part = left < n - done ? left : n - done;
+        TT_TRY(tt_blob_check(&one->blob));
         TT_TRY(read_part(one, at, part, out + done));
         done += part;
     }

@@ -62,6 +62,7 @@ static tt_status read_encoded(const tt_source *source, int64_t index,
     const sample *s = &w->v[w->first + index];
     const tt_blob *blob = &w->unpacked[s->shard];
     if (blob->p != NULL) {
+        TT_TRY(tt_blob_check(blob));
         out->bytes = tt_alloc(s->bytes + 1);
         if (out->bytes == NULL)
             return tt_fail(TT_ERR_NOMEM, "there is no memory for an image");
