@@ -54,11 +54,11 @@ const char *tt_model_find_run(const char *folder, tt_arena *arena)
 
 static tt_status look_for_model(void *user, const char *name)
 {
-    static const char *const ends[] = {".safetensors", ".bin", ".index.json"};
     search *s = user;
-    s->has_model |= strncmp(name, "step-", 5) == 0;
-    for (int i = 0; i < 3; i++)
-        s->has_model |= tt_ends_with(name, ends[i]);
+    s->has_model |= strncmp(name, "step-", 5) == 0 ||
+                    strncmp(name, "pytorch_model", 13) == 0 ||
+                    tt_ends_with(name, ".safetensors") ||
+                    tt_ends_with(name, ".index.json");
     return TT_OK;
 }
 

@@ -128,7 +128,7 @@ data='data=text data.path=mine/own.txt threads=1'
 "$tutti" eval runs/own/checkpoints/step-00000002/model.safetensors >have 2>err ||
     complain 'eval of a checkpoint'"'"'s file' 'fails'
 grep -q 'step 2' have || complain 'eval of a checkpoint'"'"'s file' 'no step'
-rm -rf my.txt mine model runs
+rm -rf my.txt mine model runs pictures
 
 # Settings where a model should be.
 echo 'model: mlp' >some.yaml
