@@ -437,6 +437,8 @@ format: ## reformat every C file in place
 
 # ---- install -------------------------------------------------------------
 
+comma := ,
+
 LIBDIR := $(DESTDIR)$(PREFIX)/lib
 INCDIR := $(DESTDIR)$(PREFIX)/include/tutti
 BINDIR := $(DESTDIR)$(PREFIX)/bin
@@ -466,6 +468,7 @@ install: all $(B)/tutti.1 ## install under PREFIX (/usr/local), below DESTDIR
 	$(B)/tutti completion fish >$(FISHDIR)/tutti.fish
 	chmod 644 $(BASHDIR)/tutti $(ZSHDIR)/_tutti $(FISHDIR)/tutti.fish
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@RPATH@|$(if $(filter /usr /usr/local,$(PREFIX)),,-Wl$(comma)-rpath$(comma)$${libdir} )|' \
 		tools/tutti.pc.in >$(LIBDIR)/pkgconfig/tutti.pc
 	chmod 644 $(LIBDIR)/pkgconfig/tutti.pc
 

@@ -126,9 +126,38 @@ static tt_status fail_range(const tt_opt *opt, const char *text, double x)
                    shown);
 }
 
+// What somebody means who writes 0,001 or 1_000 or 10%; false: nothing that is known.
+static bool find_meant(const tt_opt *opt, const char *text, char *out, size_t n)
+{
+    const bool is_whole = opt->type == TT_OPT_I64;
+    const size_t length = strlen(text);
+    size_t k = 0;
+    char *end = NULL;
+    if ((!is_whole && opt->type != TT_OPT_F64) || length + 1 > n)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (text[i] == ',' && !is_whole)
+            out[k++] = '.';
+        else if (text[i] != '_' && text[i] != ',' && text[i] != '\'')
+            out[k++] = text[i];
+    out[k] = '\0';
+    const double x = strtod(out, &end);
+    if (end == out || !starts_number(out))
+        return false;
+    if (!is_whole && strcmp(end, "%") == 0)
+        snprintf(out, n, "%.15g", x / 100);
+    else if (*end != '\0' || (is_whole && x != floor(x)))
+        return false;
+    return strcmp(out, text) != 0;
+}
+
 static tt_status fail_value(const tt_opt *opt, const char *text,
                             const char *allowed)
 {
+    char meant[64];
+    if (find_meant(opt, text, meant, sizeof meant))
+        return tt_fail(TT_ERR_ARG, "%s: \"%s\" is not %s; did you mean %s?",
+                       opt->name, text, allowed, meant);
     return tt_fail(TT_ERR_ARG, "%s: \"%s\" is not %s", opt->name, text,
                    allowed);
 }
@@ -156,11 +185,14 @@ static tt_status read_f64(const tt_opt *opt, const char *text, tt_arena *arena,
     (void)arena;
     const char *end = NULL;
     double number = 0;
-    if (!scan_f64(skip_blanks(text), &end, &number) ||
-        *skip_blanks(end) != '\0')
+    const bool is_read = scan_f64(skip_blanks(text), &end, &number);
+    const bool is_all = end != NULL && *skip_blanks(end) == '\0';
+    if (!is_all || (!is_read && !isinf(number)))
         return fail_value(opt, text, "a number");
     if (!is_in_range(opt, number))
         return fail_range(opt, text, number);
+    if (!is_read) // 1e400: it would be infinite
+        return tt_fail(TT_ERR_ARG, "%s=%s: too large", opt->name, text);
     value->f64 = number;
     return TT_OK;
 }

@@ -34,6 +34,33 @@ static tt_status fail_here(const reader *r, const char *what)
     return fail_at_mark(r, r->event.start_mark, what);
 }
 
+// The parser's words for what people do, in those of people.
+static const char *explain(const char *problem)
+{
+    static const char *const said[][2] = {
+        {"cannot start any token",
+         "a tab, or a character that begins no value (% @ `); indent with "
+         "blanks, and put such values in quotes"},
+        {"tab character", "a tab; indent with blanks"},
+        {"expected key",
+         "indented unlike the lines before it; give all settings of a section "
+         "the same number of blanks"},
+        {"block end",
+         "indented unlike the lines before it; give all settings of a section "
+         "the same number of blanks"},
+        {"mapping values are not allowed",
+         "a second colon, or more blanks in front than the line above has; "
+         "write one \"key: value\" a line, and values with a colon in quotes"},
+        {"expected ',' or", "a bracket that is not closed; close it"},
+        {"could not find expected ':'",
+         "expected settings of the form \"key: value\", one a line"},
+    };
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
+        if (strstr(problem, said[i][0]) != NULL)
+            return said[i][1];
+    return problem;
+}
+
 static tt_status fail_parser(const reader *r)
 {
     const yaml_parser_t *p = &r->parser;
@@ -42,7 +69,13 @@ static tt_status fail_parser(const reader *r)
     if (p->error == YAML_READER_ERROR)
         return tt_fail(TT_ERR_ARG, "%s: not a text file: %s at byte %zu",
                        r->name, p->problem, p->problem_offset);
-    return fail_at_mark(r, p->problem_mark, p->problem);
+    if (p->context != NULL && strstr(p->context, "quoted") != NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "%s:%zu:%zu: a quotation mark begins here and none ends "
+                       "it; close it, or leave it out",
+                       r->name, p->context_mark.line + 1,
+                       p->context_mark.column + 1);
+    return fail_at_mark(r, p->problem_mark, explain(p->problem));
 }
 
 // Refuses what no configuration needs, whatever event carries it.
@@ -206,10 +239,15 @@ static tt_status read_stream(reader *r)
     TT_TRY(advance(r)); // stream start
     TT_TRY(advance(r));
     if (r->event.type == YAML_STREAM_END_EVENT)
-        return tt_fail(TT_ERR_ARG, "%s: has no settings", r->name);
+        return tt_fail(TT_ERR_ARG,
+                       "%s: has no settings; they are written as \"model: "
+                       "gpt\", one a line",
+                       r->name);
     TT_TRY(advance(r));
     if (r->event.type != YAML_MAPPING_START_EVENT)
-        return fail_here(r, "expected settings of the form \"key: value\"");
+        return fail_here(r,
+                         "expected settings of the form \"key: value\", with a "
+                         "blank after the colon, one a line");
     TT_TRY(read_mapping(r, "", 1));
     TT_TRY(advance(r)); // document end
     TT_TRY(advance(r));
@@ -222,7 +260,10 @@ tt_status tt_yaml_parse(const char *text, int64_t n, const char *name,
                         tt_arena *arena, tt_settings *out)
 {
     if (n == 0)
-        return tt_fail(TT_ERR_ARG, "%s: the file is empty", name);
+        return tt_fail(TT_ERR_ARG,
+                       "%s: the file is empty; settings are written as "
+                       "\"model: gpt\", one a line",
+                       name);
     if (n > TT_YAML_BYTES_MAX)
         return tt_fail(TT_ERR_ARG,
                        "%s: larger than %d MiB, so not a "

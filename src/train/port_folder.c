@@ -227,6 +227,28 @@ static tt_status find_end(const char *spec, int32_t *end_out)
     return TT_OK;
 }
 
+// Then the folder has more than was trained, and who counts wonders.
+static void note_biases(const tt_port_model *m, tt_str *notes)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_safetensor *list = NULL;
+    int64_t n = 0, count = 0;
+    if (arena != NULL && lacks_biases(m))
+        list = tt_arena_alloc(arena,
+                              (count_tensors(m) + 1) * (int64_t)sizeof *list);
+    if (list != NULL && add_biases(m, arena, list, &n) == TT_OK) {
+        for (int64_t i = 0; i < n; i++)
+            count += list[i].shape[0];
+        tt_str_addf(notes,
+                    "GPT-2 has biases and this model has none: zeros are "
+                    "written for them, %lld numbers in %lld tensors, so that "
+                    "an import counts %lld parameters\n",
+                    (long long)count, (long long)n,
+                    (long long)(m->parameters + count));
+    }
+    tt_arena_destroy(arena);
+}
+
 // All files of an export.
 static tt_status write_files(const tt_port_model *model, const char *folder,
                              const char *tokenizer, const tt_origin *origin,
@@ -260,7 +282,9 @@ tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
         status = tt_port_out_end(
             &out, write_files(model, out.staging, tokenizer, origin, &json));
     tt_str_fini(&json);
-    if (status == TT_OK && notes != NULL)
+    if (status == TT_OK && notes != NULL) {
+        note_biases(model, notes);
         tt_port_note_config(model, notes);
+    }
     return status;
 }

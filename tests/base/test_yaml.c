@@ -118,26 +118,29 @@ TEST(yaml_refuses_what_no_configuration_needs)
 
 TEST(yaml_refuses_what_says_nothing)
 {
-    CHECK(refuses("", "f.yaml: the file is empty"));
-    CHECK(refuses("# nothing\n", "f.yaml: has no settings"));
+    CHECK(refuses("", "f.yaml: the file is empty; settings are written as "
+                      "\"model: gpt\", one a line"));
+    CHECK(refuses("# nothing\n", "f.yaml: has no settings; they are written as "
+                                 "\"model: gpt\", one a line"));
     CHECK(refuses("model:\n", "f.yaml:1:1: model has no value"));
     CHECK(refuses("a: ~\n", "f.yaml:1:1: a has no value"));
-    CHECK(refuses("just text\n", "f.yaml:1:1: expected settings of the form "
-                                 "\"key: value\""));
-    CHECK(refuses("- 1\n- 2\n", "f.yaml:1:1: expected settings of the form "
-                                "\"key: value\""));
+    CHECK(refuses("just text\n",
+                  "f.yaml:1:1: expected settings of the form "
+                  "\"key: value\", with a blank after the colon, one a line"));
+    CHECK(refuses("- 1\n- 2\n",
+                  "f.yaml:1:1: expected settings of the form "
+                  "\"key: value\", with a blank after the colon, one a line"));
 }
 
 TEST(yaml_says_where_the_syntax_is_wrong)
 {
-    CHECK(
-        refuses("a: b: c\n",
-                "f.yaml:1:5: mapping values are not allowed in this context"));
+    CHECK(refuses("a: b: c\n",
+                  "f.yaml:1:5: a second colon, or more blanks in front than "
+                  "the line above has; write one \"key: value\" a line, and "
+                  "values with a colon in quotes"));
     CHECK(refuses("a: [1, 2\nb: 3\n",
-                  "f.yaml:2:2: did not find expected ',' or ']'"));
-    CHECK(
-        refuses("a: 1\n\tb: 2\n",
-                "f.yaml:2:1: found a tab character that violates indentation"));
+                  "f.yaml:2:2: a bracket that is not closed; close it"));
+    CHECK(refuses("a: 1\n\tb: 2\n", "f.yaml:2:1: a tab; indent with blanks"));
     CHECK(refuses("a: \x01\n", "f.yaml: not a text file: control characters "
                                "are not allowed at byte 3"));
     CHECK(refuses("a: \xff\xfe\n", "f.yaml: not a text file: invalid leading "
@@ -223,8 +226,9 @@ TEST(yaml_reads_files_and_refuses_other_things)
         file_fails(".", TT_ERR_IO,
                    ".: cannot be read: it is a folder, and a file is wanted"));
     write_file("empty.yaml", "", 0);
-    CHECK(
-        file_fails("empty.yaml", TT_ERR_ARG, "empty.yaml: the file is empty"));
+    CHECK(file_fails("empty.yaml", TT_ERR_ARG,
+                     "empty.yaml: the file is empty; settings are written as "
+                     "\"model: gpt\", one a line"));
     write_file("binary", "\177ELF\0\0", 6);
     CHECK(file_fails("binary", TT_ERR_ARG,
                      "binary: not a text file: it contains zero bytes"));

@@ -281,7 +281,29 @@ refuses 'key.yaml:1:1: modle: unknown setting; did you mean "model"' \
 refuses 'type.yaml:2:1: model.layers: "many" is not a whole number' \
     plan type.yaml
 refuses 'anchor.yaml:' plan anchor.yaml
-refuses 'the file is empty' plan empty.yaml
+refuses 'the file is empty; settings are written as "model: gpt"' plan empty.yaml
+
+# What people type: what it is, where, and what to do.
+typed() { # TEXT-OF-FILE MESSAGE
+    printf "$1" >typed.yaml # shellcheck disable=SC2059
+    refuses "$2" plan typed.yaml
+}
+typed '# nothing\n' 'has no settings; they are written as'
+typed 'optim:\n\tlr: 0.1\n' 'typed.yaml:2:1: a tab, or a character'
+typed 'optim:\n  lr: 0.1\n warmup: 3\n' 'typed.yaml:3:2: indented unlike the lines'
+typed 'model: "gpt\nbatch: 2\n' 'typed.yaml:1:8: a quotation mark begins here'
+typed 'model: gpt: 3\n' 'typed.yaml:1:11: a second colon'
+typed 'batch: [1\nseq: 2\n' 'a bracket that is not closed'
+typed 'model:gpt\n' 'with a blank after the colon'
+typed 'model=gpt\n' 'expected settings of the form "key: value"'
+typed 'optim.lr: 0,001\n' 'typed.yaml:1:1: optim.lr: "0,001" is not a number; did you mean 0.001'
+typed 'model: gpt\nmodel.dropout: 10%%\n' 'did you mean 0.1?'
+typed 'train.steps: 1_000\n' '"1_000" is not a whole number; did you mean 1000?'
+typed 'train.steps: 1,000\n' 'did you mean 1000?'
+typed 'optim.lr: 1e400\n' 'typed.yaml:1:1: optim.lr=1e400: must be at most'
+typed 'optim:\n  lr: 1\noptim.lr: 2\n' 'optim.lr is given twice; the first is at'
+typed 'model:\n  gpt:\n    layers: 3\n' 'did you mean "model.layers"'
+typed 'model: gpt\nbatch:\n' 'typed.yaml:2:1: batch has no value'
 printf 'model: mlp\n' >secret.yaml
 chmod 000 secret.yaml
 [ -r secret.yaml ] || refuses 'Permission denied' plan secret.yaml # not for root

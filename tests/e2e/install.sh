@@ -11,7 +11,8 @@ trap 'rm -rf "$root"' EXIT
 unset MAKEFLAGS MAKELEVEL
 
 make -s install PREFIX="$root" >/dev/null
-export PKG_CONFIG_PATH="$root/lib/pkgconfig" LD_LIBRARY_PATH="$root/lib"
+unset LD_LIBRARY_PATH # programs know where the library is
+export PKG_CONFIG_PATH="$root/lib/pkgconfig"
 cp -r examples/c "$root/examples"
 cd "$root/examples"
 flags='-Wall -Wextra -Wpedantic -Werror'

@@ -185,6 +185,15 @@ mkdir .tmp-hf-999999999-0
 "$tutti" export gpt out=hf >out
 [ -z "$(find . -name '.tmp-*')" ] || die "left: $(find . -name '.tmp-*')"
 
+# Biases that an export adds are counted aloud, as an import will count them.
+"$tutti" train "$examples/gpt-tiny.yaml" train.steps=1 data=text data.path=text \
+    model.vocab=64 model.bias=false run=unbiased >log 2>&1 || die 'training'
+"$tutti" export unbiased out=zeros >out 2>err || die 'export without biases'
+said=$(sed -n 's/.*an import counts \([0-9]*\) parameters.*/\1/p' err)
+"$tutti" import zeros out=zeros-in --json >out 2>err || die 'import with zeros'
+grep -q "\"parameters\": $said," out ||
+    die "the export says $said parameters, the import $(cat out)"
+
 # What a run learnt is in its checkpoints, whatever lies beside them.
 "$tutti" sample gpt prompt=To tokens=20 seed=3 >want.txt
 cp -r gpt beside
