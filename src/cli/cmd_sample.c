@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/signals.h"
 #include "cli/term.h"
 #include "train/generate.h"
 
@@ -227,6 +228,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     sampling s = {.is_json = tt_cli_has(cli, "--json"),
                   .only_new = tt_cli_has(cli, "--only-new"),
                   .is_terminal = isatty(STDOUT_FILENO) == 1};
+    tt_signals_end_at_once("stopped; the text is not finished");
     const tt_status status = sample(cli, &s);
     tt_str_fini(&s.prompt);
     tt_str_fini(&s.text);

@@ -274,6 +274,8 @@ static tt_status dry_run(tt_cli *cli)
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     const bool is_dry = tt_cli_has(cli, "--dry-run");
+    tt_signals_end_at_once("stopped before training began; nothing was "
+                           "changed");
     int64_t n = 0; // what is wrong with -n is said before anything is chosen
     TT_TRY(tt_cli_ranks_flag(cli, is_dry ? TT_CLI_MOST_PLANNED : TT_RANKS_MOST,
                              &n));
@@ -309,7 +311,8 @@ const tt_command_def tt_command_train = {
         "--fresh says what to do.\n\nSIGTERM, SIGUSR1, SIGHUP (a closed "
         "terminal) and the first Ctrl-C finish the step\nand save: exit status "
         "3.\nA second Ctrl-C stops at "
-        "once: exit status 130. Exit status 0: trained to the end,\nto "
+        "once, and so does one before training has begun: exit status 130. "
+        "Exit status 0: trained to the end,\nto "
         "train.stop or to an early stop; 2: it could not be done.",
     .flags = flags,
     .max_words = 1,

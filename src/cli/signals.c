@@ -38,6 +38,27 @@ static void handle(int signal, siginfo_t *info, void *context)
     is_raised = 1;
 }
 
+static const char *volatile last_words;
+
+static void end_at_once(int signal)
+{
+    say("\ntutti: ");
+    say(last_words);
+    say("\n");
+    _exit(128 + signal);
+}
+
+void tt_signals_end_at_once(const char *words)
+{
+    struct sigaction action, before;
+    last_words = words;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = end_at_once;
+    (void)sigemptyset(&action.sa_mask);
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        (void)sigaction(SIGINT, &action, NULL);
+}
+
 void tt_signals_be_rank(bool speaks, volatile sig_atomic_t *interrupted)
 {
     is_rank = true;

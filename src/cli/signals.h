@@ -18,4 +18,8 @@ void tt_signals_be_silent(void); // another rank says what a signal does
 // `interrupted` is raised when the second SIGINT ends it.
 void tt_signals_be_rank(bool speaks, volatile sig_atomic_t *interrupted);
 
+// Until tt_signals_catch: Ctrl-C says these words and ends with status 130, as there is
+// nothing to save. The words must stay.
+void tt_signals_end_at_once(const char *words);
+
 #endif

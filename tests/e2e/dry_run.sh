@@ -39,7 +39,7 @@ both() {
 both 'start 2 (-n 2)' mesh.data=2 run=new
 both 'does not fit 1 rank' mesh.tensor=2 run=new
 both 'does not fit 2 ranks' mesh.tensor=3 -n 2 run=new
-both 'at most 256' -n 300 run=new
+both 'from 1 to 256' -n 300 run=new
 both 'transport=self is for one rank' transport=self -n 2 run=new
 both 'comm.fault' comm.fault=nonsense -n 2 run=new
 
