@@ -224,6 +224,14 @@ static void print_text(const result *r)
         printf("accuracy    %.2f%%\n", 100 * r->score.accuracy);
 }
 
+static void on_way(void *user, const char *text)
+{
+    (void)user;
+    fprintf(stderr, "note: %s\n", text);
+}
+
+static const double often = 10; // seconds between words about how far it is
+
 static tt_status evaluate(tt_session *session, const subject *of,
                           tt_score *score_out)
 {
@@ -237,6 +245,7 @@ static tt_status evaluate(tt_session *session, const subject *of,
     if (of->from == NULL)
         tt_term_print_foreign(stderr, tt_str_text(&notes));
     tt_str_fini(&notes);
+    tt_evaluator_tell(evaluator, often, on_way, NULL);
     if (status == TT_OK)
         status = tt_evaluator_run(evaluator, NULL, score_out, &is_stopped);
     tt_evaluator_close(evaluator);

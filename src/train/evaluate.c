@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/figures.h"
 #include "train/feed.h"
 
 #include <math.h>
@@ -15,7 +16,18 @@ struct tt_evaluator {
     tt_inference *infer;
     tt_loader *loader;
     int64_t n_batches;
+    double every; // seconds
+    tt_evaluator_tell_fn *tell;
+    void *user;
 };
+
+void tt_evaluator_tell(tt_evaluator *evaluator, double every,
+                       tt_evaluator_tell_fn *tell, void *user)
+{
+    evaluator->every = every;
+    evaluator->tell = tell;
+    evaluator->user = user;
+}
 
 tt_inference *tt_evaluator_infer(const tt_evaluator *evaluator)
 {
@@ -90,11 +102,35 @@ static int64_t samples_of(const tt_evaluator *e)
     return seen < all ? seen : all;
 }
 
+// A large split looks like a program that hangs.
+static void tell(const tt_evaluator *e, int64_t done, double began,
+                 double *told)
+{
+    const double now = tt_clock_seconds();
+    tt_str text = {0};
+    if (e->tell == NULL || done >= e->n_batches || now - *told < e->every)
+        return;
+    *told = now;
+    tt_str_add(&text, "evaluating: ");
+    tt_add_grouped(&text, done);
+    tt_str_add(&text, " of ");
+    tt_add_grouped(&text, e->n_batches);
+    const double left =
+        (now - began) / (double)done * (double)(e->n_batches - done);
+    tt_str_addf(&text, " batches, about %.0f %s left",
+                left < 120 ? left : left / 60,
+                left < 120 ? "seconds" : "minutes");
+    if (tt_str_status(&text) == TT_OK)
+        e->tell(e->user, tt_str_text(&text));
+    tt_str_fini(&text);
+}
+
 tt_status tt_evaluator_run(tt_evaluator *evaluator,
                            const volatile sig_atomic_t *stop,
                            tt_score *score_out, bool *is_stopped_out)
 {
     const double before = tt_clock_seconds();
+    double told = before;
     tt_inference_result sum = {0};
     tt_score score = {0};
     TT_TRY(tt_loader_seek(evaluator->loader, 0));
@@ -105,6 +141,7 @@ tt_status tt_evaluator_run(tt_evaluator *evaluator,
             *is_stopped_out = true;
             return TT_OK;
         }
+        tell(evaluator, i + 1, before, &told);
     }
     *is_stopped_out = false;
     const bool is_tokens =

@@ -42,6 +42,13 @@ static void tell(tt_trainer *t, const tt_score *score, bool is_best)
         w->eval(w->user, &eval);
 }
 
+static void on_way(void *user, const char *text)
+{
+    tt__trainer_tell(user, TT_TEXT_NOTE, text);
+}
+
+static const double often = 10; // seconds between words about an evaluation
+
 tt_status tt__trainer_evaluate(tt_trainer *t)
 {
     const bool use_ema = t->session->options.ema > 0;
@@ -50,6 +57,8 @@ tt_status tt__trainer_evaluate(tt_trainer *t)
     bool is_stopped = false;
     TT_TRY(
         tt_inference_sync(tt_evaluator_infer(t->evaluator), t->job, use_ema));
+    if (tt__trainer_is_first(t))
+        tt_evaluator_tell(t->evaluator, often, on_way, t);
     TT_TRY(tt_evaluator_run(t->evaluator, stop, &score, &is_stopped));
     if (is_stopped) {
         t->is_stopped = t->is_broken_off = true;
