@@ -277,8 +277,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     tt_signals_end_at_once("stopped before training began; nothing was "
                            "changed");
     int64_t n = 0; // what is wrong with -n is said before anything is chosen
-    TT_TRY(tt_cli_ranks_flag(cli, is_dry ? TT_CLI_MOST_PLANNED : TT_RANKS_MOST,
-                             &n));
+    TT_TRY(tt_cli_ranks_flag(cli, TT_RANKS_MOST, &n));
     TT_TRY(tt_cli_guess(cli, false));
     if (is_dry)
         return tt_cli_is_spare() ? TT_OK : dry_run(cli);

@@ -173,7 +173,7 @@ says 'mpirun -n 2' train gpt.yaml -n 2 transport=mpi
 says 'did you mean ring' train gpt.yaml -n 2 collective=rign
 says 'zero=4: must be at most 3' train gpt.yaml -n 2 zero=4
 says 'nowhere: No such file' train model=gpt train.steps=1 -n 2 data=text data.path=nowhere
-says 'must be at least 1' train gpt.yaml -n 0
+says 'a whole number from 1 to 256' train gpt.yaml -n 0
 says 'wants a value' train gpt.yaml -n
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 \
     says 'mpirun has started 2 ranks' train gpt.yaml -n 3
