@@ -271,6 +271,25 @@ static tt_status dry_run(tt_cli *cli)
     return status;
 }
 
+// A rank has died: what is safe, and how to go on.
+static tt_status add_newest(tt_cli *cli, tt_status failed)
+{
+    tt_train_request request = {0};
+    char message[2048];
+    snprintf(message, sizeof message, "%s", tt_error_message());
+    // A fork's folder is the dead rank 0's alone to know.
+    const bool is_known =
+        !tt_cli_has(cli, "--fork") && set_folder(cli, false, &request) == TT_OK;
+    const int64_t step = is_known ? step_reached(&request) : 0;
+    if (step == 0)
+        return tt_fail(failed, "%s", message);
+    return tt_fail(failed,
+                   "%s; the checkpoint of step %lld in %s is good: the same "
+                   "command%s goes on from there",
+                   message, (long long)step, request.folder,
+                   tt_cli_has(cli, "--fresh") ? " without --fresh" : "");
+}
+
 static tt_status run(tt_cli *cli, int *exit_out)
 {
     const bool is_dry = tt_cli_has(cli, "--dry-run");
@@ -281,7 +300,10 @@ static tt_status run(tt_cli *cli, int *exit_out)
     TT_TRY(tt_cli_guess(cli, false));
     if (is_dry)
         return tt_cli_is_spare() ? TT_OK : dry_run(cli);
-    return tt_cli_ranks_run(cli, be_rank, exit_out);
+    const tt_status status = tt_cli_ranks_run(cli, be_rank, exit_out);
+    return status == TT_ERR_PEER || status == TT_ERR_TIMEOUT
+               ? add_newest(cli, status)
+               : status;
 }
 
 static const tt_flag flags[] = {

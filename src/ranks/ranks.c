@@ -238,9 +238,13 @@ static void speak(const tt__starting *s, const tt_world *world,
         world->rank == 1 && team != NULL && tt_team_has_lost_first(team);
     if (is_others(status) && !is_next)
         (void)nanosleep(&pause, NULL);
-    else if (s->request->program->say != NULL)
-        s->request->program->say(tt_arena_printf(
-            s->request->arena, "rank %d: %s", world->rank, tt_error_message()));
+    else if (s->request->program->say != NULL) {
+        char host[65] = "?";
+        (void)gethostname(host, sizeof host - 1);
+        s->request->program->say(
+            tt_arena_printf(s->request->arena, "rank %d (host %s): %s",
+                            world->rank, host, tt_error_message()));
+    }
 }
 
 static tt_status join(const tt__starting *s, const tt_world *world,

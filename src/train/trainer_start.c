@@ -58,7 +58,8 @@ static void note_reading(const tt_trainer *t, tt_str *notes)
         tt_add_bytes(notes, r->most_read);
     }
     tt_str_add(notes, " of ");
-    tt_add_bytes(notes, r->bytes);
+    // Headers and what lies between tensors are read too.
+    tt_add_bytes(notes, r->bytes > r->most_read ? r->bytes : r->most_read);
     tt_str_add(notes, "\n");
 }
 

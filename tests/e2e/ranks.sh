@@ -140,7 +140,9 @@ grep -q '"reason": *"signal"' out0 || fail "SIGTERM: $(cat out0)"
 [ ! -s out1 ] && [ ! -s out2 ] || fail "others speak: $(cat out1 out2)"
 
 # A rank that is killed ends the job within a second, with its name and where.
+train run=killed -n 3 train.stop=4
 for victim in 1 3; do
+    rm -f out
     "$tutti" train gpt.yaml run=killed -n 3 >out 2>err &
     launcher=$!
     for _ in $(seq 600); do
@@ -157,11 +159,16 @@ for victim in 1 3; do
     [ $took -lt 1000 ] || fail "killed: it took $took ms"
     grep -Eq "rank $((victim - 1)) \(host .*, pid [0-9]+\) stopped in .* of step [0-9]+.*: killed by signal 9" err ||
         fail "killed: $(cat err)"
+    # What is safe is said with it.
+    step=$(sed -n 's/.*; the checkpoint of step \([0-9]*\) in killed is good: the same command goes on.*/\1/p' err)
+    [ -n "$step" ] && [ -d "killed/checkpoints/step-$(printf %08d "$step")" ] ||
+        fail "killed: no checkpoint is named: $(cat err)"
     for rank in $ranks; do
         kill -0 "$rank" 2>/dev/null && fail "killed: rank $rank is left"
     done
 done
-train run=killed -n 2 train.stop=1
+"$tutti" train gpt.yaml run=killed -n 2 train.stop=$((step + 1)) >out 2>err ||
+    fail "it does not go on: $(cat err)"
 
 # Wrong use: one sentence, before anything is started.
 says 'did you mean "batch"' train gpt.yaml -n 3 batcch=3
