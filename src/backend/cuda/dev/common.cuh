@@ -47,15 +47,16 @@ struct tt_cuda {
     cudaEvent_t *marks;
     int64_t n_marks;
     bool is_recording; // see record.cu
-    struct optim_batch *optims; // updates and squares that wait for more of their
+    struct optim_batch
+        *optims; // updates and squares that wait for more of their
     struct squares_batch *squares; // kind, to be done in one launch
-    volatile int *fault; // in the host's memory, for kernels
+    volatile int *fault;           // in the host's memory, for kernels
     int *fault_device;
-    tt_cuda_memo memo; // of who opened it
+    tt_cuda_memo memo;   // of who opened it
     tt_meeting *meeting; // on the device; made at first use
     tt_cuda_info info;
     struct tt_cuda_queue *queue; // beside the stream; NULL: nobody needs it
-    cudaStream_t beside[2]; // copies from and to the device; see beside.cu
+    cudaStream_t beside[2];      // copies from and to the device; see beside.cu
     struct tt_cuda_drain *drain; // NULL: nothing was drained yet
 };
 
@@ -107,11 +108,23 @@ static inline int64_t ceil_div(int64_t a, int64_t b)
 
 // ---- elements --------------------------------------------------------------
 
-__device__ static inline float to_float(float x) { return x; }
-__device__ static inline float to_float(bf16 x) { return __bfloat162float(x); }
-__device__ static inline float to_float(f16 x) { return __half2float(x); }
+__device__ static inline float to_float(float x)
+{
+    return x;
+}
+__device__ static inline float to_float(bf16 x)
+{
+    return __bfloat162float(x);
+}
+__device__ static inline float to_float(f16 x)
+{
+    return __half2float(x);
+}
 template <typename T> __device__ static inline T from_float(float x);
-template <> __device__ inline float from_float<float>(float x) { return x; }
+template <> __device__ inline float from_float<float>(float x)
+{
+    return x;
+}
 template <> __device__ inline bf16 from_float<bf16>(float x)
 {
     return __float2bfloat16_rn(x);
@@ -152,8 +165,7 @@ __device__ static inline void unpack(pack<T> p, float *out)
         out[k] = to_float(p.v[k]);
 }
 
-template <>
-__device__ inline void unpack<bf16>(pack<bf16> p, float *out)
+template <> __device__ inline void unpack<bf16>(pack<bf16> p, float *out)
 {
     uint32_t pair[4];
     memcpy(pair, &p, sizeof pair);
@@ -165,8 +177,7 @@ __device__ inline void unpack<bf16>(pack<bf16> p, float *out)
     }
 }
 
-template <typename T>
-__device__ static inline pack<T> packed(const float *x)
+template <typename T> __device__ static inline pack<T> packed(const float *x)
 {
     pack<T> p;
 #pragma unroll
@@ -179,7 +190,7 @@ __device__ static inline pack<T> packed(const float *x)
 template <> __device__ inline pack<bf16> packed<bf16>(const float *x)
 {
     pack<bf16> p;
-#pragma unroll
+#    pragma unroll
     for (int k = 0; k < 8; k += 2)
         *(__nv_bfloat162 *)&p.v[k] = __floats2bfloat162_rn(x[k], x[k + 1]);
     return p;
@@ -257,9 +268,9 @@ __device__ static inline void store_any(tt_dtype type, void *p, int64_t i,
         ((f16 *)p)[i] = __double2half(x);
         break;
     case TT_I64:
-        ((int64_t *)p)[i] =
-            x >= 9223372036854775807.0 ? INT64_MAX
-                                       : (int64_t)limit(x, -9.3e18, 9.3e18);
+        ((int64_t *)p)[i] = x >= 9223372036854775807.0
+                                ? INT64_MAX
+                                : (int64_t)limit(x, -9.3e18, 9.3e18);
         break;
     case TT_I32:
         ((int32_t *)p)[i] = (int32_t)limit(x, -2147483648.0, 2147483647.0);
@@ -357,8 +368,7 @@ void tt_cuda_queue_unpin(tt_cuda *cuda);
 void tt_cuda_queue_destroy(tt_cuda *cuda);
 const char *tt_cuda_queue_note(tt_cuda *cuda, bool is_wire, int64_t event);
 const char *tt_cuda_queue_follow(tt_cuda *cuda, bool is_wire, int64_t event);
-const char *tt_cuda_queue_is_over(tt_cuda *cuda, int64_t event,
-                                  bool *over_out);
+const char *tt_cuda_queue_is_over(tt_cuda *cuda, int64_t event, bool *over_out);
 const char *tt_cuda_queue_copy(tt_cuda *cuda, bool is_wire, void *to,
                                const void *from, int64_t n);
 const char *tt_cuda_queue_fill(tt_cuda *cuda, bool is_wire, void *to, int byte,
@@ -367,9 +377,11 @@ const char *tt_cuda_queue_move(tt_cuda *cuda, bool is_wire,
                                const tt_move *move);
 cudaStream_t tt_cuda_queue_stream(const tt_cuda *cuda);
 const char *tt_cuda_nccl_version(int *version_out);
-const char *tt_cuda_nccl_make_id(tt_cuda *cuda, unsigned char id[TT_DEVICE_COMM_ID]);
-const char *tt_cuda_nccl_open(tt_cuda *cuda, const unsigned char id[TT_DEVICE_COMM_ID],
-                              int n, int me, tt_cuda_nccl **out);
+const char *tt_cuda_nccl_make_id(tt_cuda *cuda,
+                                 unsigned char id[TT_DEVICE_COMM_ID]);
+const char *tt_cuda_nccl_open(tt_cuda *cuda,
+                              const unsigned char id[TT_DEVICE_COMM_ID], int n,
+                              int me, tt_cuda_nccl **out);
 const char *tt_cuda_nccl_is_busy(tt_cuda_nccl *nccl, bool *busy_out);
 const char *tt_cuda_nccl_run(tt_cuda_nccl *nccl, const tt_device_coll *call,
                              int n);

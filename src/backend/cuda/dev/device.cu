@@ -87,8 +87,8 @@ static const char *fill_in(tt_cuda *c, int device)
     TRY_CUDA(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
     TRY_CUDA(cudaMallocHost(&c->ring, (size_t)RING_SLOTS * RING_BYTES));
     for (int i = 0; i < RING_SLOTS; i++)
-        TRY_CUDA(cudaEventCreateWithFlags(&c->ring_done[i],
-                                          cudaEventDisableTiming));
+        TRY_CUDA(
+            cudaEventCreateWithFlags(&c->ring_done[i], cudaEventDisableTiming));
     void *fault = NULL, *fault_device = NULL;
     TRY_CUDA(cudaHostAlloc(&fault, sizeof(int), cudaHostAllocMapped));
     c->fault = (volatile int *)fault;
@@ -234,8 +234,8 @@ static const char *mark(tt_cuda *c, int64_t number)
     TRY(tt_cuda_flush(c));
     if (number >= c->n_marks) {
         const int64_t n = 2 * number + 64;
-        cudaEvent_t *grown = (cudaEvent_t *)realloc(
-            c->marks, (size_t)n * sizeof *grown);
+        cudaEvent_t *grown =
+            (cudaEvent_t *)realloc(c->marks, (size_t)n * sizeof *grown);
         if (grown == NULL)
             return tt_cuda_failed_text("no memory");
         for (c->marks = grown; c->n_marks < n; c->n_marks++)
@@ -339,8 +339,8 @@ static const char *queue_move(tt_cuda *c, bool is_wire, const tt_move *move)
     return tt_cuda_queue_move(c, is_wire, move);
 }
 
-extern "C" __attribute__((visibility("default"))) const tt_cuda_api
-    tutti_cuda_api;
+extern "C" __attribute__((visibility("default")))
+const tt_cuda_api tutti_cuda_api;
 const tt_cuda_api tutti_cuda_api = {
     TT_VERSION,
     (int64_t)sizeof(tt_cuda_api),

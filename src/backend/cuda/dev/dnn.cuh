@@ -9,6 +9,7 @@
 #include "backend/cuda/dev/common.cuh"
 
 #include <cudnn_graph.h>
+
 #include <dlfcn.h>
 #include <vector>
 
@@ -70,14 +71,19 @@ struct dnn_graph {
     std::vector<dnn_desc> owned, ops;
     cudnnStatus_t status;
 
-    dnn_graph() : status(CUDNN_STATUS_SUCCESS) {}
+    dnn_graph() : status(CUDNN_STATUS_SUCCESS)
+    {
+    }
     ~dnn_graph()
     {
         for (dnn_desc d : owned)
             dnn().cudnnBackendDestroyDescriptor(d);
     }
 
-    bool good() const { return status == CUDNN_STATUS_SUCCESS; }
+    bool good() const
+    {
+        return status == CUDNN_STATUS_SUCCESS;
+    }
 
     dnn_desc make(cudnnBackendDescriptorType_t type)
     {
@@ -109,8 +115,8 @@ struct dnn_graph {
     {
         int64_t found = 0;
         if (good())
-            status = dnn().cudnnBackendGetAttribute(d, name, type, n, &found,
-                                                    out);
+            status =
+                dnn().cudnnBackendGetAttribute(d, name, type, n, &found, out);
         return good() ? (found < n ? found : n) : 0;
     }
 };

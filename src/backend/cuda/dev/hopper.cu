@@ -47,6 +47,5 @@ bool tensor_map(CUtensorMap *map, const tensor_view &view)
 
 bool is_hopper(const tt_cuda *cuda)
 {
-    return cuda->info.major == 9 && cuda->info.minor == 0 &&
-           encoder() != NULL;
+    return cuda->info.major == 9 && cuda->info.minor == 0 && encoder() != NULL;
 }

@@ -29,10 +29,10 @@ __device__ static inline void bars_ready()
 // Arrives, and wants that many bytes more.
 __device__ static inline void bar_expect(uint32_t bar, int bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     bar),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar),
+        "r"(bytes)
+        : "memory");
 }
 
 __device__ static inline void bar_arrive(uint32_t bar)
@@ -69,11 +69,11 @@ __device__ static inline void load_head(uint32_t to, const CUtensorMap *map,
                                         int row, int head, int batch,
                                         uint32_t bar)
 {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::"
-                 "complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
-                     to),
-                 "l"(map), "r"(0), "r"(row), "r"(head), "r"(batch), "r"(bar)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::"
+        "complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+        "l"(map), "r"(0), "r"(row), "r"(head), "r"(batch), "r"(bar)
+        : "memory");
 }
 
 // Bytes that lie side by side; addresses and their number are multiples of 16.
@@ -131,7 +131,8 @@ struct tensor_view {
     tt_dtype type;
     const void *data; // at a multiple of 16
     int rank;
-    int64_t dim[4], stride[4], box[4]; // strides in elements, multiples of 8; [0] is 1
+    int64_t dim[4], stride[4],
+        box[4]; // strides in elements, multiples of 8; [0] is 1
 };
 
 // false: the driver refuses.

@@ -12,52 +12,53 @@
 
 // ---- operands of assembly ----------------------------------------------------------
 
-#define TT_NAMES_32 \
-    "%0, %1, %2, %3, %4, %5, %6, %7, " \
-    "%8, %9, %10, %11, %12, %13, %14, %15, " \
-    "%16, %17, %18, %19, %20, %21, %22, %23, " \
+#define TT_NAMES_32                                                            \
+    "%0, %1, %2, %3, %4, %5, %6, %7, "                                         \
+    "%8, %9, %10, %11, %12, %13, %14, %15, "                                   \
+    "%16, %17, %18, %19, %20, %21, %22, %23, "                                 \
     "%24, %25, %26, %27, %28, %29, %30, %31"
-#define TT_NAMES_64 \
-    TT_NAMES_32 ", " \
-    "%32, %33, %34, %35, %36, %37, %38, %39, " \
-    "%40, %41, %42, %43, %44, %45, %46, %47, " \
-    "%48, %49, %50, %51, %52, %53, %54, %55, " \
-    "%56, %57, %58, %59, %60, %61, %62, %63"
-#define TT_NAMES_128 \
-    TT_NAMES_64 ", " \
-    "%64, %65, %66, %67, %68, %69, %70, %71, " \
-    "%72, %73, %74, %75, %76, %77, %78, %79, " \
-    "%80, %81, %82, %83, %84, %85, %86, %87, " \
-    "%88, %89, %90, %91, %92, %93, %94, %95, " \
-    "%96, %97, %98, %99, %100, %101, %102, %103, " \
-    "%104, %105, %106, %107, %108, %109, %110, %111, " \
-    "%112, %113, %114, %115, %116, %117, %118, %119, " \
-    "%120, %121, %122, %123, %124, %125, %126, %127"
+#define TT_NAMES_64                                                            \
+    TT_NAMES_32 ", "                                                           \
+                "%32, %33, %34, %35, %36, %37, %38, %39, "                     \
+                "%40, %41, %42, %43, %44, %45, %46, %47, "                     \
+                "%48, %49, %50, %51, %52, %53, %54, %55, "                     \
+                "%56, %57, %58, %59, %60, %61, %62, %63"
+#define TT_NAMES_128                                                           \
+    TT_NAMES_64 ", "                                                           \
+                "%64, %65, %66, %67, %68, %69, %70, %71, "                     \
+                "%72, %73, %74, %75, %76, %77, %78, %79, "                     \
+                "%80, %81, %82, %83, %84, %85, %86, %87, "                     \
+                "%88, %89, %90, %91, %92, %93, %94, %95, "                     \
+                "%96, %97, %98, %99, %100, %101, %102, %103, "                 \
+                "%104, %105, %106, %107, %108, %109, %110, %111, "             \
+                "%112, %113, %114, %115, %116, %117, %118, %119, "             \
+                "%120, %121, %122, %123, %124, %125, %126, %127"
 
-#define TT_FLOATS_4(d, i) \
+#define TT_FLOATS_4(d, i)                                                      \
     "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
-#define TT_FLOATS_16(d, i)                          \
-    TT_FLOATS_4(d, i), TT_FLOATS_4(d, (i) + 4),     \
-        TT_FLOATS_4(d, (i) + 8), TT_FLOATS_4(d, (i) + 12)
+#define TT_FLOATS_16(d, i)                                                     \
+    TT_FLOATS_4(d, i), TT_FLOATS_4(d, (i) + 4), TT_FLOATS_4(d, (i) + 8),       \
+        TT_FLOATS_4(d, (i) + 12)
 #define TT_FLOATS_32(d, i) TT_FLOATS_16(d, i), TT_FLOATS_16(d, (i) + 16)
 #define TT_FLOATS_64(d, i) TT_FLOATS_32(d, i), TT_FLOATS_32(d, (i) + 32)
 #define TT_FLOATS_128(d, i) TT_FLOATS_64(d, i), TT_FLOATS_64(d, (i) + 64)
 
 // Of both types; N columns. A, B, ADDS: names of operands behind the sums.
-#define TT_PRODUCT(N, TYPE, NAMES, A, B, ADDS, TURNS)                \
-    "{\n.reg .pred p;\nsetp.ne.b32 p, " ADDS ", 0;\n"               \
-    "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE   \
-    " {" NAMES "}, " A ", " B ", p, 1, 1, " TURNS ";\n}\n"
+#define TT_PRODUCT(N, TYPE, NAMES, A, B, ADDS, TURNS)                          \
+    "{\n.reg .pred p;\nsetp.ne.b32 p, " ADDS ", 0;\n"                          \
+    "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" NAMES  \
+    "}, " A ", " B ", p, 1, 1, " TURNS ";\n}\n"
 
-template <typename T> static constexpr bool is_bf16 = std::is_same<T, bf16>::value;
+template <typename T>
+static constexpr bool is_bf16 = std::is_same<T, bf16>::value;
 
 // TT_RUN of the name of T.
-#define TT_RUN_TYPE(T)          \
-    do {                        \
-        if (is_bf16<T>)         \
-            TT_RUN("bf16");     \
-        else                    \
-            TT_RUN("f16");      \
+#define TT_RUN_TYPE(T)                                                         \
+    do {                                                                       \
+        if (is_bf16<T>)                                                        \
+            TT_RUN("bf16");                                                    \
+        else                                                                   \
+            TT_RUN("f16");                                                     \
     } while (0)
 
 // ---- products ----------------------------------------------------------------------
@@ -81,25 +82,25 @@ template <typename T>
 __device__ static inline void rows_by_rows(float (&d)[64], uint64_t a,
                                            uint64_t b, int adds)
 {
-#define TT_RUN(TYPE)                                                        \
-    asm volatile(TT_PRODUCT("128", TYPE, TT_NAMES_64, "%64", "%65", "%66",  \
-                            "0, 0")                                         \
-                 : TT_FLOATS_64(d, 0)                                       \
-                 : "l"(a), "l"(b), "r"(adds))
+#define TT_RUN(TYPE)                                                           \
+    asm volatile(                                                              \
+        TT_PRODUCT("128", TYPE, TT_NAMES_64, "%64", "%65", "%66", "0, 0")      \
+        : TT_FLOATS_64(d, 0)                                                   \
+        : "l"(a), "l"(b), "r"(adds))
     TT_RUN_TYPE(T);
 #undef TT_RUN
 }
 
 // a[64, 16] b[16, 64], a in registers, b with rows across k.
 template <typename T>
-__device__ static inline void words_by_rows(float (&d)[32], const uint32_t (&a)[4],
-                                            uint64_t b, int adds)
+__device__ static inline void
+words_by_rows(float (&d)[32], const uint32_t (&a)[4], uint64_t b, int adds)
 {
-#define TT_RUN(TYPE)                                                        \
-    asm volatile(TT_PRODUCT("64", TYPE, TT_NAMES_32, "{%32, %33, %34, %35}",\
-                            "%36", "%37", "1")                              \
-                 : TT_FLOATS_32(d, 0)                                       \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),      \
+#define TT_RUN(TYPE)                                                           \
+    asm volatile(TT_PRODUCT("64", TYPE, TT_NAMES_32, "{%32, %33, %34, %35}",   \
+                            "%36", "%37", "1")                                 \
+                 : TT_FLOATS_32(d, 0)                                          \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),         \
                    "r"(adds))
     TT_RUN_TYPE(T);
 #undef TT_RUN
@@ -110,11 +111,11 @@ template <typename T>
 __device__ static inline void turned_by_rows(float (&d)[32], uint64_t a,
                                              uint64_t b, int adds)
 {
-#define TT_RUN(TYPE)                                                        \
-    asm volatile(TT_PRODUCT("64", TYPE, TT_NAMES_32, "%32", "%33", "%34",   \
-                            "1, 1")                                         \
-                 : TT_FLOATS_32(d, 0)                                       \
-                 : "l"(a), "l"(b), "r"(adds))
+#define TT_RUN(TYPE)                                                           \
+    asm volatile(                                                              \
+        TT_PRODUCT("64", TYPE, TT_NAMES_32, "%32", "%33", "%34", "1, 1")       \
+        : TT_FLOATS_32(d, 0)                                                   \
+        : "l"(a), "l"(b), "r"(adds))
     TT_RUN_TYPE(T);
 #undef TT_RUN
 }

@@ -15,12 +15,13 @@
 
 #ifdef __CUDA_ARCH__
 
-#define MMA(type)                                                              \
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type        \
-                 ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"  \
-                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])      \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),      \
-                   "r"(b[1]))
+#    define MMA(type)                                                          \
+        asm volatile(                                                          \
+            "mma.sync.aligned.m16n8k16.row.col.f32." type "." type             \
+            ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"       \
+            : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])           \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),           \
+              "r"(b[1]))
 
 template <typename T>
 __device__ static inline void mma(const uint32_t *a, const uint32_t *b,
@@ -32,7 +33,7 @@ __device__ static inline void mma(const uint32_t *a, const uint32_t *b,
         MMA("f16");
 }
 
-#undef MMA
+#    undef MMA
 
 // A 16 x 16 tile whose columns lie `stride` elements apart, of 16 bytes' alignment.
 template <typename T>
@@ -40,7 +41,8 @@ __device__ static inline void load_turned(const T *tile, int stride,
                                           uint32_t *a)
 {
     const int lane = threadIdx.x % 32;
-    const T *row = tile + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
+    const T *row =
+        tile + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
                  "{%0,%1,%2,%3}, [%4];"

@@ -40,8 +40,7 @@ const char *tt_cuda_recorded(tt_cuda *c, bool keep, tt_cuda_recording **out)
     const cudaError_t status = cudaStreamEndCapture(c->stream, &graph);
     if (status == cudaSuccess && keep && is_flushed)
         r = new (std::nothrow) tt_cuda_recording();
-    if (r != NULL &&
-        cudaGraphInstantiate(&r->graph, graph, 0) != cudaSuccess) {
+    if (r != NULL && cudaGraphInstantiate(&r->graph, graph, 0) != cudaSuccess) {
         delete r;
         r = NULL;
     }

@@ -54,8 +54,10 @@ template <typename T> __global__ void forward(tt_cuda_attention_args a)
         const int64_t j = first + lane;
         const bool is_seen = j < a.k_len && sees(a, p.row, j);
         const float score =
-            is_seen ? a.scale * dot(q, (const T *)row_of<T>(a.k, p.batch, kv, j), head)
-                    : -INFINITY;
+            is_seen
+                ? a.scale *
+                      dot(q, (const T *)row_of<T>(a.k, p.batch, kv, j), head)
+                : -INFINITY;
         const float new_top = fmaxf(top, warp_max(score));
         if (new_top == -INFINITY)
             continue;
@@ -89,8 +91,8 @@ template <typename T>
 static const char *forward_type(tt_cuda *cuda, const tt_cuda_attention_args *a)
 {
     const int64_t n = a->batch * a->q_heads * a->q_len;
-    forward<T><<<(unsigned)ceil_div(n, WARPS), WARPS * 32, 0, cuda->stream>>>(
-        *a);
+    forward<T>
+        <<<(unsigned)ceil_div(n, WARPS), WARPS * 32, 0, cuda->stream>>>(*a);
     return launched();
 }
 
@@ -199,16 +201,16 @@ static const char *grad_type(tt_cuda *cuda, const tt_cuda_attention_args *a)
 {
     const int64_t n = a->batch * a->q_heads * a->q_len;
     const int64_t m = a->batch * a->kv_heads * a->k_len;
-    grad_q<T><<<(unsigned)ceil_div(n, WARPS), WARPS * 32, 0, cuda->stream>>>(
-        *a);
+    grad_q<T>
+        <<<(unsigned)ceil_div(n, WARPS), WARPS * 32, 0, cuda->stream>>>(*a);
     TRY(launched());
-    grad_kv<T><<<(unsigned)ceil_div(m, WARPS), WARPS * 32, 0, cuda->stream>>>(
-        *a);
+    grad_kv<T>
+        <<<(unsigned)ceil_div(m, WARPS), WARPS * 32, 0, cuda->stream>>>(*a);
     return launched();
 }
 
-extern "C" const char *tt_cuda_attention_grad(tt_cuda *cuda,
-                                              const tt_cuda_attention_args *args)
+extern "C" const char *
+tt_cuda_attention_grad(tt_cuda *cuda, const tt_cuda_attention_args *args)
 {
     return BY_TYPE(args->type, grad_type, cuda, args);
 }

@@ -17,7 +17,6 @@
 // positions 500 TFLOP/s, 440 once power limits the clock: half of what tensor cores can.
 
 #include "backend/cuda/dev/attention/attention_hopper.cuh"
-
 #include "backend/cuda/dev/attention/attention_own.cuh"
 
 enum { GROUPS = 4, ROWS = 64, BLOCK_ROWS = GROUPS * ROWS, STAGES = 8 };
@@ -28,7 +27,8 @@ enum {
     Q_BYTES = GROUPS * BOX_BYTES,
     Q_AT = STAGES * STAGE_BYTES, // of two blocks of queries
     O_AT = Q_AT + 2 * Q_BYTES,
-    FULL_AT = O_AT + GROUPS * BOX_BYTES, // barriers, for copies and for those who read
+    FULL_AT = O_AT +
+              GROUPS * BOX_BYTES, // barriers, for copies and for those who read
     EMPTY_AT = FULL_AT + 8 * STAGES,
     Q_FULL_AT = EMPTY_AT + 8 * STAGES,
     Q_EMPTY_AT = Q_FULL_AT + 8 * 2,
@@ -39,18 +39,18 @@ enum {
 struct forward_args {
     CUtensorMap q, k, v, o;
     float *lse;
-    int heads, share;          // of a sequence; how many have the same keys
-    int len, blocks;           // of a head, in positions and in blocks of queries
-    int all_heads, section;    // see item_of
+    int heads, share;       // of a sequence; how many have the same keys
+    int len, blocks;        // of a head, in positions and in blocks of queries
+    int all_heads, section; // see item_of
     bool is_causal;
-    float scale;               // of scores, for powers of 2
+    float scale; // of scores, for powers of 2
 };
 
 // ---- who does what -----------------------------------------------------------------
 
 struct item {
     int batch, head, row; // the first query
-    int tiles;            // of keys which the last of them sees; 0: no more items
+    int tiles; // of keys which the last of them sees; 0: no more items
 };
 
 // The n-th of this block. Heads come by sections, so that the keys of one are still in
@@ -136,7 +136,7 @@ __device__ static inline uint32_t half_of(uint64_t operand)
     return (uint32_t)operand;
 }
 
-#define TT_OPERAND(NAME, HALF) \
+#define TT_OPERAND(NAME, HALF)                                                 \
     ".reg .b64 " NAME ";\nmov.b64 " NAME ", {" HALF ", 0x40000040};\n"
 
 // d[64, 64] (+)= a[64, 16] b[64, 16]^T, both with rows along k.
@@ -144,12 +144,12 @@ template <typename T>
 __device__ static inline void scores(float (&d)[32], uint32_t a, uint32_t b,
                                      int adds)
 {
-#define TT_RUN(TYPE)                                                       \
-    asm volatile("{\n" TT_OPERAND("a", "%32") TT_OPERAND("b", "%33")       \
-                     TT_PRODUCT("64", TYPE, TT_NAMES_32, "a", "b", "%34",  \
-                                "0, 0") "}\n"                              \
-                 : TT_FLOATS_32(d, 0)                                      \
-                 : "r"(a), "r"(b), "r"(adds))
+#define TT_RUN(TYPE)                                                           \
+    asm volatile(                                                              \
+        "{\n" TT_OPERAND("a", "%32") TT_OPERAND("b", "%33")                    \
+            TT_PRODUCT("64", TYPE, TT_NAMES_32, "a", "b", "%34", "0, 0") "}\n" \
+        : TT_FLOATS_32(d, 0)                                                   \
+        : "r"(a), "r"(b), "r"(adds))
     TT_RUN_TYPE(T);
 #undef TT_RUN
 }
@@ -159,12 +159,12 @@ template <typename T>
 __device__ static inline void values(float (&d)[32], const uint32_t (&a)[4],
                                      uint32_t b, int adds)
 {
-#define TT_RUN(TYPE)                                                         \
-    asm volatile("{\n" TT_OPERAND("b", "%36")                                \
-                     TT_PRODUCT("64", TYPE, TT_NAMES_32,                     \
+#define TT_RUN(TYPE)                                                           \
+    asm volatile("{\n" TT_OPERAND("b", "%36")                                  \
+                     TT_PRODUCT("64", TYPE, TT_NAMES_32,                       \
                                 "{%32, %33, %34, %35}", "b", "%37", "1") "}\n" \
-                 : TT_FLOATS_32(d, 0)                                        \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b),       \
+                 : TT_FLOATS_32(d, 0)                                          \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b),         \
                    "r"(adds))
     TT_RUN_TYPE(T);
 #undef TT_RUN
@@ -208,8 +208,7 @@ __device__ static inline pair tops_of(const float (&s)[32], float scale)
 }
 
 // Weights of a tile; returns their sums.
-template <typename T>
-__device__ static inline pair weigh(rows *r, float scale)
+template <typename T> __device__ static inline pair weigh(rows *r, float scale)
 {
     pair sum = {0, 0};
 #pragma unroll

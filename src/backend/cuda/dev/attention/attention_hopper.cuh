@@ -10,8 +10,7 @@
 enum { HEAD_SIZE = 64, HEAD_ROW_BYTES = 128 };
 
 // Heads of `len` rows, in boxes of `rows`.
-static inline bool show_heads(CUtensorMap *map,
-                              const tt_cuda_attention_args &a,
+static inline bool show_heads(CUtensorMap *map, const tt_cuda_attention_args &a,
                               const tt_cuda_heads &x, int64_t len, int64_t rows)
 {
     return tensor_map(map, {a.type,

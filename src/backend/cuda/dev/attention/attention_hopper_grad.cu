@@ -15,7 +15,6 @@
 // come again for every tile of keys, is at 57% of its rate, and power is at its limit.
 
 #include "backend/cuda/dev/attention/attention_hopper_grad.cuh"
-
 #include "backend/cuda/dev/attention/attention_own.cuh"
 
 // ---- threads of a group --------------------------------------------------------------
@@ -105,7 +104,8 @@ __device__ static inline bool has_sum(const grad_args &x, const tile &t)
 // n_sums: those before.
 template <bool CAUSAL>
 __device__ static inline void begin_queries(const grad_args &x, const worker &w,
-                                            const tile &t, int *n_sums, float (&d)[32])
+                                            const tile &t, int *n_sums,
+                                            float (&d)[32])
 {
     if (!has_sum<CAUSAL>(x, t)) {
 #pragma unroll
@@ -137,11 +137,11 @@ __device__ static inline void put_queries(const grad_args &x, const worker &w,
     const uint32_t to = room + (w.warp * 32 + w.lane) * 16;
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to +
-                                                                      2048 * i),
-                     "f"(d[4 * i]), "f"(d[4 * i + 1]), "f"(d[4 * i + 2]),
-                     "f"(d[4 * i + 3])
-                     : "memory");
+        asm volatile(
+            "st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to + 2048 * i),
+            "f"(d[4 * i]), "f"(d[4 * i + 1]), "f"(d[4 * i + 2]),
+            "f"(d[4 * i + 3])
+            : "memory");
 }
 
 // Bytes of shared memory into memory, or added to the floats there.
@@ -149,15 +149,17 @@ __device__ static inline void add_bytes(float *to, uint32_t from, int bytes,
                                         bool adds)
 {
     if (adds)
-        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 "
-                     "[%0], [%1], %2;" ::"l"(to),
-                     "r"(from), "r"(bytes)
-                     : "memory");
+        asm volatile(
+            "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 "
+            "[%0], [%1], %2;" ::"l"(to),
+            "r"(from), "r"(bytes)
+            : "memory");
     else
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
-                         to),
-                     "r"(from), "r"(bytes)
-                     : "memory");
+        asm volatile(
+            "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+                to),
+            "r"(from), "r"(bytes)
+            : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
@@ -232,13 +234,14 @@ __device__ static inline uint64_t matrix_at(uint32_t part)
 
 // 64 rows of a by the 128 of b.
 template <typename T>
-__device__ static inline void multiply_rows(float (&d)[64], uint32_t a, uint32_t b)
+__device__ static inline void multiply_rows(float (&d)[64], uint32_t a,
+                                            uint32_t b)
 {
     products_begin();
 #pragma unroll
     for (int i = 0; i < HEAD_SIZE / 16; i++)
-        rows_by_rows<T>(d, matrix_at((a >> 4) + 2 * i), matrix_at((b >> 4) + 2 * i),
-                     i > 0);
+        rows_by_rows<T>(d, matrix_at((a >> 4) + 2 * i),
+                        matrix_at((b >> 4) + 2 * i), i > 0);
     products_commit();
 }
 
@@ -251,7 +254,8 @@ __device__ static inline void multiply_words(float (&d)[32],
     products_begin();
 #pragma unroll
     for (int i = 0; i < TILE / 16; i++)
-        words_by_rows<T>(d, words[i], matrix_at((b >> 4) + 128 * i), i > 0 || adds);
+        words_by_rows<T>(d, words[i], matrix_at((b >> 4) + 128 * i),
+                         i > 0 || adds);
     products_commit();
 }
 
@@ -264,7 +268,7 @@ __device__ static inline void multiply_grads(float (&d)[32], uint32_t grads,
 #pragma unroll
     for (int i = 0; i < TILE / 16; i++)
         turned_by_rows<T>(d, matrix_at((grads >> 4) + 128 * i),
-                       matrix_at((keys >> 4) + 128 * i), 1);
+                          matrix_at((keys >> 4) + 128 * i), 1);
     products_commit();
 }
 
@@ -349,7 +353,8 @@ __device__ static inline void begin_scores(const grad_args &x, const worker &w,
         bar_wait(w.shared + KEYS_FULL + 8 * side(t.n_keys), turn(t.n_keys));
         bar_wait(w.shared + QUERIES_FULL + 8 * side(t.n), turn(t.n));
     }
-    multiply_rows<T>(s, keys_at(w, t) + w.group * GROUP_BYTES, queries_at(w, t));
+    multiply_rows<T>(s, keys_at(w, t) + w.group * GROUP_BYTES,
+                     queries_at(w, t));
 }
 
 template <bool CAUSAL>
@@ -385,7 +390,8 @@ __device__ static inline void finish(const grad_args &x, const worker &w,
 // While weights are computed, products run: of the tile before, then of this one. The
 // order is such that the compiler can leave them in flight.
 template <typename T, bool CAUSAL>
-__device__ static inline void multiply_tiles(const grad_args &x, const worker &w)
+__device__ static inline void multiply_tiles(const grad_args &x,
+                                             const worker &w)
 {
     const float factor = x.scale * LOG2_E;
     float s[64], g[64], d_k[32], d_v[32], d_q[32];
@@ -397,8 +403,8 @@ __device__ static inline void multiply_tiles(const grad_args &x, const worker &w
     begin_scores<T>(x, w, t, s);
     while (is_there(t)) {
         const uint32_t queries = queries_at(w, t), d_o = queries + TILE_BYTES;
-        const uint32_t stats = w.shared + STATS_AT + side(t.n) * STATS_BYTES +
-                               8 * (w.lane % 4);
+        const uint32_t stats =
+            w.shared + STATS_AT + side(t.n) * STATS_BYTES + 8 * (w.lane % 4);
         const bool adds = !opens<CAUSAL>(x, t);
         uint32_t words[8][4], words_g[8][4];
         float2 pairs[8];
@@ -505,7 +511,8 @@ static share share_of(const tt_cuda *cuda, const tt_cuda_attention_args &a)
 static bool fills(const tt_cuda *cuda, const tt_cuda_attention_args &a)
 {
     const share s = share_of(cuda, a);
-    const int64_t cores = cuda->info.cores, n = ceil_div(a.q_len, TILE), few = 3;
+    const int64_t cores = cuda->info.cores, n = ceil_div(a.q_len, TILE),
+                  few = 3;
     const int64_t tiles = a.is_causal ? n * (n + 1) / 2 : n * n;
     int64_t most = ceil_div(s.whole, cores) * tiles; // of a block
     if (s.parts > 0 && a.is_causal)
@@ -515,7 +522,8 @@ static bool fills(const tt_cuda *cuda, const tt_cuda_attention_args &a)
     return n <= few || 10 * a.batch * a.q_heads * tiles >= 6 * cores * most;
 }
 
-bool attention_hopper_grad_can(const tt_cuda *cuda, const tt_cuda_attention_args &a)
+bool attention_hopper_grad_can(const tt_cuda *cuda,
+                               const tt_cuda_attention_args &a)
 {
     const int64_t most = (int64_t)1 << 30, heads = a.batch * a.q_heads;
     return hopper_heads(cuda, a) && heads < most &&
@@ -530,8 +538,8 @@ static int64_t stats_bytes(const tt_cuda_attention_args &a)
 int64_t attention_hopper_grad_scratch(const tt_cuda *cuda,
                                       const tt_cuda_attention_args &a)
 {
-    return stats_bytes(a) + share_of(cuda, a).blocks *
-                                ceil_div(a.q_len, TILE) * 2 * SUM_BYTES;
+    return stats_bytes(a) +
+           share_of(cuda, a).blocks * ceil_div(a.q_len, TILE) * 2 * SUM_BYTES;
 }
 
 static bool describe(const tt_cuda_attention_args &a, const share &s,
@@ -560,14 +568,16 @@ template <typename T>
 static const char *launch(tt_cuda *cuda, bool is_causal, int blocks,
                           const grad_args &x)
 {
-    const auto kernel = is_causal ? grad_kernel<T, true> : grad_kernel<T, false>;
+    const auto kernel =
+        is_causal ? grad_kernel<T, true> : grad_kernel<T, false>;
     TRY_CUDA(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
     kernel<<<(unsigned)blocks, THREADS, SHARED_BYTES, cuda->stream>>>(x);
     return launched();
 }
 
-const char *attention_hopper_grad_run(tt_cuda *cuda, const tt_cuda_attention_args &a)
+const char *attention_hopper_grad_run(tt_cuda *cuda,
+                                      const tt_cuda_attention_args &a)
 {
     const share s = share_of(cuda, a);
     grad_args x = {};

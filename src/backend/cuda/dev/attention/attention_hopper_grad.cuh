@@ -15,7 +15,9 @@ enum {
     GRADS_AT = QUERIES_AT + 4 * TILE_BYTES, // of scores, twice
     OUT_AT = GRADS_AT + 4 * TILE_BYTES,     // rows of each group
     STATS_AT = OUT_AT + TILE_BYTES,
-    STATS_BYTES = 2 * TILE * 4, // of queries: logarithms and means, see attention_hopper_stats
+    STATS_BYTES =
+        2 * TILE *
+        4, // of queries: logarithms and means, see attention_hopper_stats
     KEYS_FULL = STATS_AT + 2 * STATS_BYTES, // barriers
     KEYS_EMPTY = KEYS_FULL + 16,
     QUERIES_FULL = KEYS_EMPTY + 16,
@@ -28,7 +30,7 @@ enum {
 
 struct grad_args {
     CUtensorMap q, k, v, d_o, d_q, d_k, d_v;
-    int heads, len, n; // n: tiles along the sequence
+    int heads, len, n;      // n: tiles along the sequence
     int whole, rest, parts; // of all heads: see share_of
     float scale;
     const float *stats; // [head of all, tile, 2, TILE]
@@ -44,7 +46,10 @@ struct tile {
     int n_keys, n;  // of all heads; n: tiles
 };
 
-__device__ static inline bool is_there(const tile &t) { return t.head >= 0; }
+__device__ static inline bool is_there(const tile &t)
+{
+    return t.head >= 0;
+}
 
 // Every other tile of keys takes the queries backwards: those it had last are still in
 // the cache.
@@ -121,15 +126,22 @@ __device__ static inline bool is_last(const grad_args &x, const tile &t)
 }
 
 // One of two, taken in turns: which, and how often it was before, modulo 2.
-__device__ static inline int side(int n) { return n & 1; }
-__device__ static inline int turn(int n) { return n >> 1 & 1; }
+__device__ static inline int side(int n)
+{
+    return n & 1;
+}
+__device__ static inline int turn(int n)
+{
+    return n >> 1 & 1;
+}
 
 // ---- loading -----------------------------------------------------------------------
 
 __device__ static inline void load_keys(const grad_args &x, uint32_t shared,
                                         const tile &t)
 {
-    const int batch = t.head / x.heads, head = t.head % x.heads, b = side(t.n_keys);
+    const int batch = t.head / x.heads, head = t.head % x.heads,
+              b = side(t.n_keys);
     const uint32_t full = shared + KEYS_FULL + 8 * b;
     const uint32_t to = shared + KEYS_AT + b * 2 * TILE_BYTES;
     bar_wait(shared + KEYS_EMPTY + 8 * b, turn(t.n_keys) ^ 1);
@@ -167,11 +179,13 @@ __device__ static inline void load_tiles(const grad_args &x, uint32_t shared)
 
 // Of every query the logarithm of the sum of exponentials, to base 2, and sum(o d_o),
 // the mean of the gradients of its weights: stats of grad_args.
-const char *attention_hopper_stats(tt_cuda *cuda, const tt_cuda_attention_args &a,
+const char *attention_hopper_stats(tt_cuda *cuda,
+                                   const tt_cuda_attention_args &a,
                                    float *stats);
 
 // The gradient of q of heads that several blocks had parts of.
-const char *attention_hopper_join(tt_cuda *cuda, const tt_cuda_attention_args &a,
+const char *attention_hopper_join(tt_cuda *cuda,
+                                  const tt_cuda_attention_args &a,
                                   const grad_args &x);
 
 #endif

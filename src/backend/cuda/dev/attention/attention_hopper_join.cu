@@ -12,17 +12,18 @@ __global__ void __launch_bounds__(256)
     const int rest = blockIdx.x / x.n, q = blockIdx.x % x.n;
     const int head = x.whole + rest, group = threadIdx.x / 128;
     const int thread = threadIdx.x % 128;
-    const int row = q * TILE + GROUP_ROWS * group + thread / 32 * 16 +
-                    thread % 32 / 4;
-    T *at = (T *)to.data + head / x.heads * to.batch + head % x.heads * to.head +
-            row * to.seq + 2 * (thread % 4);
+    const int row =
+        q * TILE + GROUP_ROWS * group + thread / 32 * 16 + thread % 32 / 4;
+    T *at = (T *)to.data + head / x.heads * to.batch +
+            head % x.heads * to.head + row * to.seq + 2 * (thread % 4);
     for (int i = 0; i < 8; i++) {
         float4 sum = {0, 0, 0, 0};
         for (int part = 0; part < x.parts && (!CAUSAL || part <= q); part++) {
             const int64_t block = rest + (int64_t)part * x.rest;
-            const float4 v = *(const float4 *)(
-                x.sums + ((block * x.n + q) * 2 + group) * SUM_FLOATS +
-                512 * i + 4 * thread);
+            const float4 v =
+                *(const float4 *)(x.sums +
+                                  ((block * x.n + q) * 2 + group) * SUM_FLOATS +
+                                  512 * i + 4 * thread);
             sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
         }
         if (row < x.len)
@@ -38,13 +39,16 @@ template <typename T>
 static const char *launch(tt_cuda *cuda, const tt_cuda_attention_args &a,
                           const grad_args &x)
 {
-    const auto kernel = a.is_causal ? join_kernel<T, true> : join_kernel<T, false>;
+    const auto kernel =
+        a.is_causal ? join_kernel<T, true> : join_kernel<T, false>;
     kernel<<<(unsigned)(x.rest * x.n), 256, 0, cuda->stream>>>(x, a.d_q);
     return launched();
 }
 
-const char *attention_hopper_join(tt_cuda *cuda, const tt_cuda_attention_args &a,
+const char *attention_hopper_join(tt_cuda *cuda,
+                                  const tt_cuda_attention_args &a,
                                   const grad_args &x)
 {
-    return a.type == TT_BF16 ? launch<bf16>(cuda, a, x) : launch<f16>(cuda, a, x);
+    return a.type == TT_BF16 ? launch<bf16>(cuda, a, x)
+                             : launch<f16>(cuda, a, x);
 }

@@ -3,11 +3,15 @@
 
 #include "backend/cuda/dev/attention/attention_hopper_grad.cuh"
 
-enum { STATS_THREADS = 256, PER_ROW = 8, PASSES = TILE * PER_ROW / STATS_THREADS };
+enum {
+    STATS_THREADS = 256,
+    PER_ROW = 8,
+    PASSES = TILE * PER_ROW / STATS_THREADS
+};
 
 template <typename T>
-__device__ static inline uint4 load_part(const tt_cuda_heads &from, int64_t batch,
-                                         int64_t head, int64_t row)
+__device__ static inline uint4
+load_part(const tt_cuda_heads &from, int64_t batch, int64_t head, int64_t row)
 {
     return *(const uint4 *)((const T *)from.data + batch * from.batch +
                             head * from.head + row * from.seq +
@@ -61,14 +65,17 @@ __global__ void __launch_bounds__(STATS_THREADS)
     }
 }
 
-const char *attention_hopper_stats(tt_cuda *cuda, const tt_cuda_attention_args &a,
+const char *attention_hopper_stats(tt_cuda *cuda,
+                                   const tt_cuda_attention_args &a,
                                    float *stats)
 {
     const int n = (int)ceil_div(a.q_len, TILE);
     const unsigned blocks = (unsigned)(a.batch * a.q_heads * n);
     if (a.type == TT_BF16)
-        stats_kernel<bf16><<<blocks, STATS_THREADS, 0, cuda->stream>>>(a, n, stats);
+        stats_kernel<bf16>
+            <<<blocks, STATS_THREADS, 0, cuda->stream>>>(a, n, stats);
     else
-        stats_kernel<f16><<<blocks, STATS_THREADS, 0, cuda->stream>>>(a, n, stats);
+        stats_kernel<f16>
+            <<<blocks, STATS_THREADS, 0, cuda->stream>>>(a, n, stats);
     return launched();
 }

@@ -15,7 +15,8 @@ bool attention_hopper_grad_can(const tt_cuda *cuda,
 // Bytes; 256 more where they begin anywhere.
 int64_t attention_hopper_grad_scratch(const tt_cuda *cuda,
                                       const tt_cuda_attention_args &a);
-const char *attention_hopper_run(tt_cuda *cuda, const tt_cuda_attention_args &a);
+const char *attention_hopper_run(tt_cuda *cuda,
+                                 const tt_cuda_attention_args &a);
 const char *attention_hopper_grad_run(tt_cuda *cuda,
                                       const tt_cuda_attention_args &a);
 
@@ -33,8 +34,8 @@ static inline bool attention_hopper_grad_can(const tt_cuda *,
     return false;
 }
 
-static inline int64_t attention_hopper_grad_scratch(const tt_cuda *,
-                                                    const tt_cuda_attention_args &)
+static inline int64_t
+attention_hopper_grad_scratch(const tt_cuda *, const tt_cuda_attention_args &)
 {
     return 0;
 }
@@ -45,8 +46,8 @@ static inline const char *attention_hopper_run(tt_cuda *,
     return tt_cuda_failed_text("this build has no attention of its own");
 }
 
-static inline const char *attention_hopper_grad_run(tt_cuda *,
-                                                    const tt_cuda_attention_args &)
+static inline const char *
+attention_hopper_grad_run(tt_cuda *, const tt_cuda_attention_args &)
 {
     return tt_cuda_failed_text("this build has no attention of its own");
 }

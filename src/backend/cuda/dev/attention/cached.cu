@@ -29,16 +29,15 @@ __global__ void write_rows(tt_cuda_cached_args a, int *fault)
         ((const T *)a.v)[i];
 }
 
-template <typename T>
-__global__ void attend(tt_cuda_cached_args a, int *fault)
+template <typename T> __global__ void attend(tt_cuda_cached_args a, int *fault)
 {
     __shared__ float q[MOST_HEAD], o[MOST_HEAD], weight[THREADS];
     __shared__ float room[32];
     const int64_t r = blockIdx.x;
     const int64_t h = r % a.heads, s = r / a.heads % a.n;
     const int64_t b = r / a.heads / a.n, step = a.kv_heads * a.head;
-    const int64_t kv = b * a.context * step +
-                       h / (a.heads / a.kv_heads) * a.head;
+    const int64_t kv =
+        b * a.context * step + h / (a.heads / a.kv_heads) * a.head;
     const T *k = (const T *)a.k + kv, *v = (const T *)a.v + kv;
     if (!is_inside(a)) {
         *fault = FAULT_POSITION;
@@ -82,16 +81,17 @@ template <typename T>
 static const char *write_type(tt_cuda *cuda, const tt_cuda_cached_args *a)
 {
     const int64_t n = a->batch * a->n * a->heads * a->head;
-    write_rows<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0,
-                    cuda->stream>>>(*a, cuda->fault_device);
+    write_rows<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
+        *a, cuda->fault_device);
     return launched();
 }
 
 template <typename T>
 static const char *attend_type(tt_cuda *cuda, const tt_cuda_cached_args *a)
 {
-    attend<T><<<(unsigned)(a->batch * a->n * a->heads), THREADS, 0,
-                cuda->stream>>>(*a, cuda->fault_device);
+    attend<T>
+        <<<(unsigned)(a->batch * a->n * a->heads), THREADS, 0, cuda->stream>>>(
+            *a, cuda->fault_device);
     return launched();
 }
 

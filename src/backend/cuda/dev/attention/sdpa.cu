@@ -20,9 +20,19 @@ typedef dnn_desc desc;
 // ---- building graphs -------------------------------------------------------------
 
 enum uid {
-    Q = 1, K, V, O, STATS, D_O, D_Q, D_K, D_V,
-    SCALE, LOWEST, ONE, // numbers
-    VIRTUALS,           // from here on: inside the kernel
+    Q = 1,
+    K,
+    V,
+    O,
+    STATS,
+    D_O,
+    D_Q,
+    D_K,
+    D_V,
+    SCALE,
+    LOWEST,
+    ONE,      // numbers
+    VIRTUALS, // from here on: inside the kernel
 };
 
 struct shape {
@@ -32,8 +42,11 @@ struct shape {
 struct graph : dnn_graph {
     int64_t next;
 
-    graph() : next(VIRTUALS) {}
-    desc tensor(int64_t id, cudnnDataType_t type, const shape &s, bool by_value);
+    graph() : next(VIRTUALS)
+    {
+    }
+    desc tensor(int64_t id, cudnnDataType_t type, const shape &s,
+                bool by_value);
     desc scratch(cudnnDataType_t type, const shape &s);
     desc pointwise(cudnnPointwiseMode_t mode, desc x, desc b, desc y,
                    cudnnDataType_t math, int64_t axis, desc t);
@@ -189,12 +202,10 @@ static desc scores(graph &g, const tt_cuda_attention_args &a, const parts &p,
     if (!a.is_causal)
         return s;
     const cudnnDataType_t whole = CUDNN_DATA_INT32, truth = CUDNN_DATA_BOOLEAN;
-    const desc row =
-        g.pointwise(CUDNN_POINTWISE_GEN_INDEX, s, NULL,
-                    g.scratch(whole, p.score), whole, 2, NULL);
-    const desc col =
-        g.pointwise(CUDNN_POINTWISE_GEN_INDEX, s, NULL,
-                    g.scratch(whole, p.score), whole, 3, NULL);
+    const desc row = g.pointwise(CUDNN_POINTWISE_GEN_INDEX, s, NULL,
+                                 g.scratch(whole, p.score), whole, 2, NULL);
+    const desc col = g.pointwise(CUDNN_POINTWISE_GEN_INDEX, s, NULL,
+                                 g.scratch(whole, p.score), whole, 3, NULL);
     const desc sees = g.pointwise(CUDNN_POINTWISE_CMP_GE, row, col,
                                   g.scratch(truth, p.score), truth, -1, NULL);
     return g.pointwise(CUDNN_POINTWISE_BINARY_SELECT, s,
@@ -221,9 +232,8 @@ static void forward(graph &g, const tt_cuda_attention_args &a)
     const desc log = g.apply(CUDNN_POINTWISE_LOG, sum, NULL, p.row);
     g.pointwise(CUDNN_POINTWISE_ADD, top, log,
                 g.tensor(STATS, wide, p.row, false), wide, -1, NULL);
-    const desc w =
-        g.pointwise(CUDNN_POINTWISE_DIV, e, sum, g.scratch(low, p.score), wide,
-                    -1, NULL);
+    const desc w = g.pointwise(CUDNN_POINTWISE_DIV, e, sum,
+                               g.scratch(low, p.score), wide, -1, NULL);
     g.multiply(w, v, g.tensor(O, low, p.o, false));
 }
 
@@ -313,10 +323,9 @@ static desc find_engine(graph &g, cudnnHandle_t handle)
         c = g.make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     int64_t n = 0;
     if (!g.good() ||
-        dnn().cudnnBackendGetAttribute(
-            heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-            CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &n, config) !=
-            CUDNN_STATUS_SUCCESS)
+        dnn().cudnnBackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &n,
+                                       config) != CUDNN_STATUS_SUCCESS)
         return NULL;
     for (int64_t i = 0; i < n; i++) {
         desc e = NULL;
@@ -324,9 +333,9 @@ static desc find_engine(graph &g, cudnnHandle_t handle)
                 CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &e) !=
             CUDNN_STATUS_SUCCESS)
             return NULL;
-        if (dnn().cudnnBackendSetAttribute(
-                e, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
-                &handle) == CUDNN_STATUS_SUCCESS &&
+        if (dnn().cudnnBackendSetAttribute(e, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+                                           CUDNN_TYPE_HANDLE, 1,
+                                           &handle) == CUDNN_STATUS_SUCCESS &&
             dnn().cudnnBackendSetAttribute(
                 e, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
@@ -353,8 +362,8 @@ static plan make_plan(cudnnHandle_t handle, const tt_cuda_attention_args &a,
     if (p.execution != NULL &&
         dnn().cudnnBackendGetAttribute(
             p.execution, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-            CUDNN_TYPE_INT64, 1, &n, &p.workspace_bytes) !=
-            CUDNN_STATUS_SUCCESS)
+            CUDNN_TYPE_INT64, 1, &n,
+            &p.workspace_bytes) != CUDNN_STATUS_SUCCESS)
         p.execution = NULL;
     return p;
 }
@@ -363,8 +372,8 @@ typedef std::vector<int64_t> key;
 
 static key key_of(const tt_cuda_attention_args &a, bool is_grad)
 {
-    key k = {a.type,     is_grad,     a.is_causal, a.batch, a.q_heads,
-             a.kv_heads, a.q_len,     a.k_len, a.head};
+    key k = {a.type,     is_grad, a.is_causal, a.batch, a.q_heads,
+             a.kv_heads, a.q_len, a.k_len,     a.head};
     const tt_cuda_heads *all[] = {&a.q,   &a.k,   &a.v,   &a.o,
                                   &a.d_o, &a.d_q, &a.d_k, &a.d_v};
     for (const tt_cuda_heads *x : all) {
@@ -453,8 +462,8 @@ extern "C" const char *tt_cuda_sdpa_run(tt_cuda_sdpa *sdpa,
         return sdpa->is_grad ? attention_hopper_grad_run(sdpa->own, *args)
                              : attention_hopper_run(sdpa->own, *args);
     float scale = args->scale, lowest = -FLT_MAX, unit = 1;
-    const int64_t ids[ALL] = {Q,   K,   V,   O,   STATS, SCALE, LOWEST,
-                              ONE, D_O, D_Q, D_K, D_V};
+    const int64_t ids[ALL] = {Q,      K,   V,   O,   STATS, SCALE,
+                              LOWEST, ONE, D_O, D_Q, D_K,   D_V};
     void *data[ALL] = {args->q.data,   args->k.data,   args->v.data,
                        args->o.data,   args->lse,      &scale,
                        &lowest,        &unit,          args->d_o.data,
@@ -469,8 +478,8 @@ extern "C" const char *tt_cuda_sdpa_run(tt_cuda_sdpa *sdpa,
     }
     void *workspace =
         (void *)(((uintptr_t)args->scratch + 255) & ~(uintptr_t)255);
-    const cudnnStatus_t status = dnn_execute(
-        sdpa->handle, sdpa->p.execution, used, from, workspace);
+    const cudnnStatus_t status =
+        dnn_execute(sdpa->handle, sdpa->p.execution, used, from, workspace);
     if (status != CUDNN_STATUS_SUCCESS)
         return tt_cuda_failed_text("cuDNN: attention: %s",
                                    dnn().cudnnGetErrorString(status));

@@ -68,10 +68,10 @@ template <typename T> __global__ void quantize(tt_cuda_codec_args a)
     const float scale = __uint_as_float(warp_most(most));
     if (lane == 0)
         a.scale_out[block] = scale;
-    const uint64_t key = a.seed == NULL ? 0
-                                        : key_of(a.origin_hash,
-                                                 (uint64_t)*a.seed,
-                                                 (uint64_t)*a.step);
+    const uint64_t key =
+        a.seed == NULL
+            ? 0
+            : key_of(a.origin_hash, (uint64_t)*a.seed, (uint64_t)*a.step);
     const int each = 8 / a.bits; // codes of a byte
     for (int64_t i = first + lane * each; i < end; i += 32 * each) {
         unsigned byte = code_of<T>(a, key, scale, i);
@@ -167,8 +167,7 @@ static const char *launch_onebit(tt_cuda *c, const tt_cuda_codec_args *a)
 }
 
 template <typename T>
-static const char *launch_onebit_decode(tt_cuda *c,
-                                        const tt_cuda_codec_args *a)
+static const char *launch_onebit_decode(tt_cuda *c, const tt_cuda_codec_args *a)
 {
     onebit_decode<T><<<by_element(a), THREADS, 0, c->stream>>>(*a);
     return launched();

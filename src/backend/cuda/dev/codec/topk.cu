@@ -160,8 +160,8 @@ static const char *find(tt_cuda *c, const tt_cuda_topk_args *a)
         count<T><<<blocks, THREADS, 0, c->stream>>>(x, a->n, s, shift);
         choose<<<1, BINS, 0, c->stream>>>(s, shift);
     }
-    measure<T><<<(unsigned)n_pieces, THREADS, 0, c->stream>>>(x, a->n, s,
-                                                              pieces);
+    measure<T>
+        <<<(unsigned)n_pieces, THREADS, 0, c->stream>>>(x, a->n, s, pieces);
     add_up<<<1, THREADS, 0, c->stream>>>(pieces, n_pieces);
     put<T><<<(unsigned)n_pieces, THREADS, 0, c->stream>>>(
         x, a->n, s, pieces, (T *)a->y, a->place_out);
@@ -170,8 +170,7 @@ static const char *find(tt_cuda *c, const tt_cuda_topk_args *a)
 
 extern "C" int64_t tt_cuda_topk_scratch(int64_t n)
 {
-    return (int64_t)sizeof(search) +
-           ceil_div(n, EACH) * (int64_t)sizeof(piece);
+    return (int64_t)sizeof(search) + ceil_div(n, EACH) * (int64_t)sizeof(piece);
 }
 
 extern "C" const char *tt_cuda_topk(tt_cuda *c, const tt_cuda_topk_args *a)

@@ -104,7 +104,8 @@ static const char *move_patches(tt_cuda_conv *conv, bool is_back,
 {
     const tt_cuda_conv_desc &d = conv->d;
     tt_cuda_copy_args a = {};
-    int64_t x = d.c, inner = d.c, outer = d.c * volume(d, &tt_cuda_slide::kernel);
+    int64_t x = d.c, inner = d.c,
+            outer = d.c * volume(d, &tt_cuda_slide::kernel);
     int64_t *x_stride = is_back ? a.to_stride : a.from_stride;
     int64_t *row_stride = is_back ? a.from_stride : a.to_stride;
     a.ndim = 2 * TT_CUDA_SPACE + 2;
@@ -214,8 +215,7 @@ static const char *pad_x(tt_cuda_conv *conv, const void *x, void *to)
     const tt_cuda_conv_desc &d = conv->d, p = padded(d);
     const int64_t bytes = is_low(d.type) ? 2 : 4;
     tt_cuda_copy_args a = {};
-    TRY_CUDA(cudaMemsetAsync(to, 0, (size_t)copy_bytes(d),
-                             conv->cuda->stream));
+    TRY_CUDA(cudaMemsetAsync(to, 0, (size_t)copy_bytes(d), conv->cuda->stream));
     a.ndim = TT_CUDA_SPACE + 2;
     a.dim[0] = d.n;
     a.dim[a.ndim - 1] = d.groups * d.c;
@@ -323,8 +323,8 @@ extern "C" const char *tt_cuda_conv_run(tt_cuda_conv *conv,
     const bool is_plan = conv->plan != NULL && is_aligned(args->x) &&
                          is_aligned(args->w) && is_aligned(args->y) &&
                          is_aligned(args->bias);
-    const bool is_few = conv->is_few && is_aligned(args->x) &&
-                        is_aligned(args->y);
+    const bool is_few =
+        conv->is_few && is_aligned(args->x) && is_aligned(args->y);
     if (conv->gemm != NULL)
         TRY(run_gemm(conv, args));
     else if (is_few)
@@ -392,14 +392,15 @@ tt_cuda_conv *tt_cuda_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 
 tt_cuda_conv *tt_cuda_conv_with_few(tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
-    tt_cuda_conv *conv = tt_cuda_conv_few_can(d) ? tt_cuda_conv_blank(cuda, d) : NULL;
+    tt_cuda_conv *conv =
+        tt_cuda_conv_few_can(d) ? tt_cuda_conv_blank(cuda, d) : NULL;
     if (conv != NULL)
         conv->is_few = conv->is_whole = true;
     return conv;
 }
 
 tt_cuda_conv *tt_cuda_conv_with_plan(tt_cuda *cuda, const tt_cuda_conv_desc &d,
-                                tt_dnn_menu *menu, int i, int *number_out)
+                                     tt_dnn_menu *menu, int i, int *number_out)
 {
     tt_dnn_plan *plan = tt_dnn_take(menu, i, number_out);
     tt_cuda_conv *conv = plan != NULL ? tt_cuda_conv_blank(cuda, d) : NULL;

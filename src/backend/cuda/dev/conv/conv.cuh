@@ -5,7 +5,8 @@
 
 #include "backend/cuda/dev/common.cuh"
 
-static inline int64_t volume(const tt_cuda_conv_desc &d, int64_t tt_cuda_slide::*of)
+static inline int64_t volume(const tt_cuda_conv_desc &d,
+                             int64_t tt_cuda_slide::*of)
 {
     return d.slide[0].*of * d.slide[1].*of * d.slide[2].*of;
 }
@@ -53,23 +54,24 @@ tt_cuda_conv *tt_cuda_conv_blank(tt_cuda *cuda, const tt_cuda_conv_desc &d);
 tt_cuda_conv *tt_cuda_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d);
 tt_cuda_conv *tt_cuda_conv_with_few(tt_cuda *cuda, const tt_cuda_conv_desc &d);
 tt_cuda_conv *tt_cuda_conv_with_plan(tt_cuda *cuda, const tt_cuda_conv_desc &d,
-                                struct tt_dnn_menu *menu, int i,
-                                int *number_out);
+                                     struct tt_dnn_menu *menu, int i,
+                                     int *number_out);
 tt_cuda_conv_desc tt_cuda_conv_inner(const tt_cuda_conv_desc &d);
 
 // Kernels for every convolution, without bias and activation.
 const char *tt_cuda_conv_plain(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
-                          const tt_cuda_conv_args *args);
+                               const tt_cuda_conv_args *args);
 int64_t tt_cuda_conv_plain_scratch(const tt_cuda_conv_desc *desc);
 
 // Kernels for few channels, with bias and activation.
 bool tt_cuda_conv_few_can(const tt_cuda_conv_desc &d);
 const char *tt_cuda_conv_few(tt_cuda *cuda, const tt_cuda_conv_desc &d,
-                        const tt_cuda_conv_args *args);
-int64_t tt_cuda_conv_few_scratch(const tt_cuda *cuda, const tt_cuda_conv_desc &d);
+                             const tt_cuda_conv_args *args);
+int64_t tt_cuda_conv_few_scratch(const tt_cuda *cuda,
+                                 const tt_cuda_conv_desc &d);
 
 // Bias (NULL: none) and activation, where the kernel in front of this has none.
 const char *tt_cuda_conv_finish(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
-                           const void *bias, void *y);
+                                const void *bias, void *y);
 
 #endif

@@ -71,8 +71,7 @@ static bool begin_trial(tt_cuda *cuda, const tt_cuda_conv_desc &d, trial *t)
     t->args.y = noise(cuda, d.type, count_y(d));
     t->args.bias = noise(cuda, TT_F32, d.groups * d.o);
     return t->args.x != NULL && t->args.w != NULL && t->args.y != NULL &&
-           t->args.bias != NULL &&
-           cudaEventCreate(&t->start) == cudaSuccess &&
+           t->args.bias != NULL && cudaEventCreate(&t->start) == cudaSuccess &&
            cudaEventCreate(&t->end) == cudaSuccess;
 }
 
@@ -116,9 +115,11 @@ static float time_one(tt_cuda_conv *conv, trial *t, float limit)
 
 static std::string key_of(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
 {
-    std::vector<int64_t> k = {
-        d.way, d.type,   d.bias_type, d.has_relu, d.adds,
-        d.n,   d.groups, d.c,         d.o,        (int64_t)cublasLtGetVersion()};
+    std::vector<int64_t> k = {d.way,       d.type,
+                              d.bias_type, d.has_relu,
+                              d.adds,      d.n,
+                              d.groups,    d.c,
+                              d.o,         (int64_t)cublasLtGetVersion()};
     for (const tt_cuda_slide &s : d.slide) {
         const int64_t all[] = {s.in,     s.out,      s.kernel,
                                s.stride, s.dilation, s.pad};
@@ -221,7 +222,8 @@ static int choose(tt_cuda *cuda, const tt_cuda_conv_desc &d,
             int number = 0;
             if (c.best >= 0 && (now() > end || i >= tt_dnn_usual(menu)))
                 break;
-            tt_cuda_conv *conv = tt_cuda_conv_with_plan(cuda, d, menu, i, &number);
+            tt_cuda_conv *conv =
+                tt_cuda_conv_with_plan(cuda, d, menu, i, &number);
             enter(&c, conv, number + 1);
         }
     }

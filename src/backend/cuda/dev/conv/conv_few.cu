@@ -18,7 +18,7 @@
 
 enum {
     TILE = 16,
-    FILTERS = 64, // of a block
+    FILTERS = 64,        // of a block
     WARPS = 8,           // of a block, forward
     ROWS = TILE / WARPS, // of a warp
     SUM_WARPS = 4,       // of a block that sums up a gradient
@@ -33,7 +33,7 @@ struct few {
     int lead;                        // numbers in front of a row of a window
     int pairs, steps;                // of a row of a window; of a window
     int rows, row_words, copy_words; // of a tile's input
-    bool has_copy, has_words; // rows of x are words
+    bool has_copy, has_words;        // rows of x are words
 };
 
 static few few_of(const tt_cuda_conv_desc &d)
@@ -74,9 +74,8 @@ __host__ __device__ static int image_words(const few &f)
 // Where pair p of a window lies behind the window's first.
 __device__ static inline int pair_at(const few &f, int p)
 {
-    return p < f.kernel[0] * f.pairs
-               ? p / f.pairs * f.row_words + p % f.pairs
-               : 0;
+    return p < f.kernel[0] * f.pairs ? p / f.pairs * f.row_words + p % f.pairs
+                                     : 0;
 }
 
 // Where the window of a tile's column begins.
@@ -184,10 +183,11 @@ __device__ static void load_weights(const few &f, int first,
         const int row = p / f.pairs, e = p % f.pairs * 2 - f.lead;
         T v[2];
         for (int k = 0; k < 2; k++)
-            v[k] = filter < f.o && row < f.kernel[0] && e + k >= 0 &&
-                           e + k < length
-                       ? w[((int64_t)filter * f.kernel[0] + row) * length + e + k]
-                       : from_float<T>(0.f);
+            v[k] =
+                filter < f.o && row < f.kernel[0] && e + k >= 0 &&
+                        e + k < length
+                    ? w[((int64_t)filter * f.kernel[0] + row) * length + e + k]
+                    : from_float<T>(0.f);
         memcpy(&to[i], v, sizeof to[i]);
     }
 }
@@ -207,10 +207,10 @@ __device__ static inline void load_bias(const few &f, const few_tail &tail,
 #pragma unroll
         for (int k = 0; k < 8; k++) {
             const int filter = first + part * 32 + t * 8 + k;
-            bias[part][k] = tail.bias != NULL && filter < f.o
-                                ? (float)load_any(tail.bias_type, tail.bias,
-                                                  filter)
-                                : 0.f;
+            bias[part][k] =
+                tail.bias != NULL && filter < f.o
+                    ? (float)load_any(tail.bias_type, tail.bias, filter)
+                    : 0.f;
         }
 }
 
@@ -238,10 +238,9 @@ __device__ static inline void store_sums(const float (*sum)[4], int half,
 
 // Products of a warp's rows of windows with all weights.
 template <typename T>
-__device__ static inline void add_windows(const few &f, const uint4 *weights,
-                                          const int *table,
-                                          const uint32_t *image,
-                                          float (*sum)[8][4])
+__device__ static inline void
+add_windows(const few &f, const uint4 *weights, const int *table,
+            const uint32_t *image, float (*sum)[8][4])
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int down = f.stride[0] * f.row_words;
@@ -302,9 +301,11 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
         if (rows > 0)
             add_windows<T>(f, room, table,
                            image + top * f.stride[0] * f.row_words, sum);
-        T *to = y + (((int64_t)at.image * f.out[0] + at.y + top) * f.out[1] +
-                     at.x + left) *
-                        f.o + first;
+        T *to = y +
+                (((int64_t)at.image * f.out[0] + at.y + top) * f.out[1] + at.x +
+                 left) *
+                    f.o +
+                first;
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
 #pragma unroll
@@ -333,13 +334,17 @@ template <typename T>
 __device__ static void load_dy(const few &f, const place &at, int first,
                                const T *dy, T *to)
 {
-    enum { PARTS = FILTERS / 8 }; // as many threads as a row of a tile has parts
+    enum {
+        PARTS = FILTERS / 8
+    }; // as many threads as a row of a tile has parts
     const int column = threadIdx.x / PARTS, part = threadIdx.x % PARTS * 8;
     const bool is_in = at.x + column < f.out[1] && first + part < f.o;
     const int64_t step = (int64_t)f.out[1] * f.o;
     const T *from =
-        dy + (((int64_t)at.image * f.out[0] + at.y) * f.out[1] + at.x + column) *
-                 f.o + first + part;
+        dy +
+        (((int64_t)at.image * f.out[0] + at.y) * f.out[1] + at.x + column) *
+            f.o +
+        first + part;
     to += column * DY_STRIDE + part;
     for (int row = 0; row < TILE; row++) {
         if (is_in && at.y + row < f.out[0])
@@ -415,7 +420,8 @@ __global__ void __launch_bounds__(32 * SUM_WARPS, 2)
     uint32_t *images = (uint32_t *)(dys + 2 * DY);
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const int warp = threadIdx.x / 32, step = warp / teams * STEPS;
-    const share mine = {warp % teams, teams, step, min((int)STEPS, f.steps - step)};
+    const share mine = {warp % teams, teams, step,
+                        min((int)STEPS, f.steps - step)};
     const int first = blockIdx.y * FILTERS;
     const int end = first_tile(f, blockIdx.x + 1);
     int offset[STEPS], column[4];
@@ -466,9 +472,9 @@ __global__ void few_finish(few f, int blocks, bool accumulate,
     const int i = blockIdx.x * 32 + lane, filter = i / length;
     const int p = i % length / 2, row = p / f.pairs;
     const int e = p % f.pairs * 2 + i % 2 - f.lead;
-    const float *from = partial +
-                        (int64_t)(filter / FILTERS) * blocks * FILTERS * length +
-                        filter % FILTERS * length + i % length;
+    const float *from =
+        partial + (int64_t)(filter / FILTERS) * blocks * FILTERS * length +
+        filter % FILTERS * length + i % length;
     float sum = 0;
     if (filter < f.o)
         for (int b = me; b < blocks; b += PARTS)
@@ -526,7 +532,8 @@ static int blocks_of(const tt_cuda *cuda, const few &f)
     return f.n_tiles < most ? f.n_tiles : most;
 }
 
-int64_t tt_cuda_conv_few_scratch(const tt_cuda *cuda, const tt_cuda_conv_desc &d)
+int64_t tt_cuda_conv_few_scratch(const tt_cuda *cuda,
+                                 const tt_cuda_conv_desc &d)
 {
     const few f = few_of(d);
     return d.way == TT_CUDA_GRAD_W
@@ -584,7 +591,7 @@ static const char *run(tt_cuda *cuda, const tt_cuda_conv_desc &d,
 }
 
 const char *tt_cuda_conv_few(tt_cuda *cuda, const tt_cuda_conv_desc &d,
-                        const tt_cuda_conv_args *args)
+                             const tt_cuda_conv_args *args)
 {
     return d.type == TT_BF16 ? run<bf16>(cuda, d, args)
                              : run<f16>(cuda, d, args);

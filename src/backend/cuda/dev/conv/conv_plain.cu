@@ -186,7 +186,7 @@ static const char *run(tt_cuda *cuda, const tt_cuda_conv_desc &d,
 }
 
 const char *tt_cuda_conv_plain(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
-                          const tt_cuda_conv_args *args)
+                               const tt_cuda_conv_args *args)
 {
     return BY_TYPE(desc->type, run, cuda, *desc, args);
 }
@@ -239,7 +239,7 @@ static const char *run_finish(tt_cuda *cuda, const tt_cuda_conv_desc &d,
 }
 
 const char *tt_cuda_conv_finish(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
-                           const void *bias, void *y)
+                                const void *bias, void *y)
 {
     return BY_TYPE(desc->type, run_finish, cuda, *desc, bias, y);
 }

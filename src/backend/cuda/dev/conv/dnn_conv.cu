@@ -3,9 +3,8 @@
 // from run to run, and, for f32, those that round operands (TF32) or gain speed by
 // transforms that lose digits.
 
-#include "backend/cuda/dev/conv/dnn_conv.cuh"
-
 #include "backend/cuda/dev/conv/conv.cuh"
+#include "backend/cuda/dev/conv/dnn_conv.cuh"
 #include "backend/cuda/dev/dnn.cuh"
 
 #include <new>
@@ -82,8 +81,7 @@ static dnn_desc tensor(dnn_graph &g, int64_t id, cudnnDataType_t type,
     g.set(t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
     g.set(t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, n, dim.data());
     g.set(t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, n, stride.data());
-    g.set(t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1,
-          &alignment);
+    g.set(t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
     g.set(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
     g.finalize(t);
     return t;
@@ -168,10 +166,9 @@ static dnn_desc bias(dnn_graph &g, const tt_cuda_conv_desc &d,
 static void build(dnn_graph &g, const tt_cuda_conv_desc &d, bool has_bias,
                   bool has_relu)
 {
-    const cudnnDataType_t type =
-        d.type == TT_BF16  ? CUDNN_DATA_BFLOAT16
-        : d.type == TT_F16 ? CUDNN_DATA_HALF
-                           : CUDNN_DATA_FLOAT;
+    const cudnnDataType_t type = d.type == TT_BF16  ? CUDNN_DATA_BFLOAT16
+                                 : d.type == TT_F16 ? CUDNN_DATA_HALF
+                                                    : CUDNN_DATA_FLOAT;
     const names &name = d.way == TT_CUDA_FORWARD  ? forward_names
                         : d.way == TT_CUDA_GRAD_X ? grad_x_names
                                                   : grad_w_names;
@@ -443,8 +440,8 @@ const char *tt_dnn_run(tt_dnn_plan *plan, const tt_cuda_conv_args *args)
         ids.push_back(BIAS);
         data.push_back((void *)args->bias);
     }
-    const cudnnStatus_t status = dnn_execute(
-        plan->handle, plan->execution, ids, data, args->scratch);
+    const cudnnStatus_t status =
+        dnn_execute(plan->handle, plan->execution, ids, data, args->scratch);
     if (status != CUDNN_STATUS_SUCCESS)
         return tt_cuda_failed_text("cuDNN: convolution: %s",
                                    dnn().cudnnGetErrorString(status));

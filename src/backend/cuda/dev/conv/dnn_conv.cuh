@@ -16,7 +16,8 @@ size_t tt_dnn_version(void); // 0: cuDNN is not here
 // What cuDNN suggests, in the order in which to try it: the first of each engine, then
 // their others. `only` (-1: all) is the number that is wanted. NULL: cuDNN is not here,
 // or has no way.
-tt_dnn_menu *tt_dnn_look(tt_cuda *cuda, const tt_cuda_conv_desc *desc, int only);
+tt_dnn_menu *tt_dnn_look(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
+                         int only);
 int tt_dnn_size(const tt_dnn_menu *menu);
 // How many of them are not just there to fall back on, which may take seconds to run.
 int tt_dnn_usual(const tt_dnn_menu *menu);

@@ -16,7 +16,8 @@ __device__ static inline box window_of(const pooling &a, const pixel &o)
         const dimension &d = a.d[i];
         const int first = o.at[i] * d.stride - d.pad;
         const int to_end = quotient(d.in - first + d.dilation - 1, d.dilation);
-        b.lo[i] = first >= 0 ? 0 : quotient(-first + d.dilation - 1, d.dilation);
+        b.lo[i] =
+            first >= 0 ? 0 : quotient(-first + d.dilation - 1, d.dilation);
         b.hi[i] = first >= d.in ? 0 : min(d.kernel, to_end);
     }
     return b;
@@ -29,8 +30,8 @@ __device__ static inline int64_t input_at(const pooling &a, const pixel &o,
     int at[TT_CUDA_SPACE];
 #pragma unroll
     for (int d = 0; d < TT_CUDA_SPACE; d++)
-        at[d] = o.at[d] * a.d[d].stride - a.d[d].pad +
-                entry[d] * a.d[d].dilation;
+        at[d] =
+            o.at[d] * a.d[d].stride - a.d[d].pad + entry[d] * a.d[d].dilation;
     return place_of(a, &dimension::in, o, at, v);
 }
 
@@ -56,8 +57,7 @@ template <typename T, typename W, int V> struct largest {
 #pragma unroll
         for (int v = 0; v < V; v++) {
             const float f = to_float(x.v[v]);
-            if (where[v] < 0 || f > best[v] ||
-                (f != f && best[v] == best[v])) {
+            if (where[v] < 0 || f > best[v] || (f != f && best[v] == best[v])) {
                 best[v] = f;
                 where[v] = entry;
             }
@@ -121,15 +121,15 @@ __device__ static inline bool write_twos(const pooling &a,
     slice<T, V> y;
     slice<uint8_t, V> w;
     bool is_number = s.b.lo[1] < s.b.hi[1] && s.b.lo[2] < s.b.hi[2];
-#pragma unroll
+#    pragma unroll
     for (int v = 0; v < V; v += 2) {
         auto most = least(y.v);
         unsigned where = 0;
-#pragma unroll
+#    pragma unroll
         for (int e = 0; e < K * K; e++)
             if (s.has(e / K, e % K))
                 most = __hmax2_nan(most, two_of(&s.x[e / K][e % K].v[v]));
-#pragma unroll
+#    pragma unroll
         for (int e = K * K - 1; e >= 0; e--) {
             const unsigned equal =
                 __heq2_mask(most, two_of(&s.x[e / K][e % K].v[v]));
@@ -322,8 +322,7 @@ __global__ void max_grad_twos(pooling a)
                     if (y >= a.d[1].kernel || x >= a.d[2].kernel)
                         continue;
                     for (int v = 0; v < V; v++)
-                        sum[r][c][v] +=
-                            w.v[v] == e ? to_float(dy.v[v]) : 0.f;
+                        sum[r][c][v] += w.v[v] == e ? to_float(dy.v[v]) : 0.f;
                 }
         }
 #pragma unroll
@@ -379,16 +378,15 @@ static const char *launch(tt_cuda *cuda, const tt_cuda_pool_args *a, kind what)
     const int64_t twos =
         (int64_t)p.packs * p.d[0].twos * p.d[1].twos * p.d[2].twos;
     const int64_t each = by_twos ? twos : (is_back(what) ? p.in : p.out) / V;
-    const auto kernel = by_twos ? (is_small ? max_grad_twos<T, W, V, 1>
-                                            : max_grad_twos<T, W, V, 2>)
-                        : what == MAX && is_square(a, 2)
-                            ? max_forward_square<T, W, V, 2>
-                        : what == MAX && is_square(a, 3)
-                            ? max_forward_square<T, W, V, 3>
-                        : what == MAX      ? max_forward<T, W, V>
-                        : what == MAX_GRAD ? grad<T, W, V, true>
-                        : what == AVG      ? avg_forward<T, V>
-                                           : grad<T, W, V, false>;
+    const auto kernel =
+        by_twos
+            ? (is_small ? max_grad_twos<T, W, V, 1> : max_grad_twos<T, W, V, 2>)
+        : what == MAX && is_square(a, 2) ? max_forward_square<T, W, V, 2>
+        : what == MAX && is_square(a, 3) ? max_forward_square<T, W, V, 3>
+        : what == MAX                    ? max_forward<T, W, V>
+        : what == MAX_GRAD               ? grad<T, W, V, true>
+        : what == AVG                    ? avg_forward<T, V>
+                                         : grad<T, W, V, false>;
     return over_images<T, W>(cuda, a, is_back(what), each, p, kernel);
 }
 

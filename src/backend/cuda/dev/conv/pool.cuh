@@ -67,8 +67,7 @@ __device__ static inline int64_t place_of(const pooling &a, int dimension::*of,
                                           const pixel &p, const int *at, int v)
 {
     const int64_t image = of == &dimension::in ? a.in : a.out;
-    const int pixels =
-        (at[0] * (a.d[1].*of) + at[1]) * (a.d[2].*of) + at[2];
+    const int pixels = (at[0] * (a.d[1].*of) + at[1]) * (a.d[2].*of) + at[2];
     return p.n * image + (int64_t)(pixels * a.packs + p.pack) * v;
 }
 
@@ -94,10 +93,9 @@ static inline pooling describe(const tt_cuda_pool_args *a, int v)
     p.count_pad = a->count_pad;
     for (int i = 0; i < TT_CUDA_SPACE; i++) {
         const tt_cuda_slide &s = a->slide[i];
-        p.d[i] = {(int)s.in,       (int)s.out,    (int)s.kernel,
-                  (int)s.stride,   (int)s.dilation, (int)s.pad,
-                  (int)s.origin,   (int)s.whole_in,
-                  (int)(s.in + s.pad + 1) / 2};
+        p.d[i] = {(int)s.in,     (int)s.out,      (int)s.kernel,
+                  (int)s.stride, (int)s.dilation, (int)s.pad,
+                  (int)s.origin, (int)s.whole_in, (int)(s.in + s.pad + 1) / 2};
         p.in *= s.in;
         p.out *= s.out;
     }

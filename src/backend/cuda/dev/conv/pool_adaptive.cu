@@ -62,14 +62,13 @@ template <typename T, int V, bool IS_BACK> __global__ void adaptive(pooling a)
 #pragma unroll 4
             for (int k = b.lo[2]; k < b.hi[2]; k++) {
                 const int other[TT_CUDA_SPACE] = {i, j, k};
-                const float points =
-                    IS_BACK ? outer * points_of(a.d[2], k) : 1;
+                const float points = IS_BACK ? outer * points_of(a.d[2], k) : 1;
                 const slice<T, V> x = load<T, V>(
                     a.x, place_of(a, IS_BACK ? &dimension::out : &dimension::in,
                                   p, other, V));
                 for (int v = 0; v < V; v++)
-                    sum[v] += IS_BACK ? to_float(x.v[v]) / points
-                                      : to_float(x.v[v]);
+                    sum[v] +=
+                        IS_BACK ? to_float(x.v[v]) / points : to_float(x.v[v]);
             }
         }
     slice<T, V> y;
@@ -82,8 +81,7 @@ template <typename T, int V, bool IS_BACK> __global__ void adaptive(pooling a)
 // pixels, which it adds up in their order, or backward AT_ONCE of them.
 enum { AT_ONCE = 8 };
 
-template <typename T, int V, bool IS_BACK>
-__global__ void whole(pooling a)
+template <typename T, int V, bool IS_BACK> __global__ void whole(pooling a)
 {
     const int i = (int)(blockIdx.x * THREADS + threadIdx.x);
     const int pixels = a.d[0].in * a.d[1].in * a.d[2].in;
@@ -129,9 +127,8 @@ static const char *launch(tt_cuda *cuda, const tt_cuda_pool_args *a)
                                        (IS_BACK ? p.in : p.out) / V, p,
                                        adaptive<T, V, IS_BACK>);
     return over_images<T, uint8_t>(
-        cuda, a, IS_BACK,
-        p.packs * (IS_BACK ? ceil_div(pixels, AT_ONCE) : 1), p,
-        whole<T, V, IS_BACK>);
+        cuda, a, IS_BACK, p.packs * (IS_BACK ? ceil_div(pixels, AT_ONCE) : 1),
+        p, whole<T, V, IS_BACK>);
 }
 
 template <typename T, bool IS_BACK>

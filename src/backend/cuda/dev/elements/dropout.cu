@@ -33,15 +33,15 @@ template <typename T> __global__ void dropout(tt_cuda_dropout_args a)
     const uint32_t word = random_word(key, (uint64_t)global_index(a, i));
     const bool is_kept = (double)word >= a.p * 4294967296.0;
     const float up = a.p < 1 ? (float)(1 / (1 - a.p)) : 0.f;
-    ((T *)a.y)[i] = from_float<T>(
-        is_kept ? to_float(((const T *)a.x)[i]) * up : 0.f);
+    ((T *)a.y)[i] =
+        from_float<T>(is_kept ? to_float(((const T *)a.x)[i]) * up : 0.f);
 }
 
 template <typename T>
 static const char *dropout_type(tt_cuda *cuda, const tt_cuda_dropout_args *a)
 {
-    dropout<T><<<(unsigned)ceil_div(a->n, THREADS), THREADS, 0,
-                 cuda->stream>>>(*a);
+    dropout<T>
+        <<<(unsigned)ceil_div(a->n, THREADS), THREADS, 0, cuda->stream>>>(*a);
     return launched();
 }
 

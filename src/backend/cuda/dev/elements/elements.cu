@@ -13,7 +13,8 @@ __device__ static inline float logistic(float x)
     return 1 / (1 + expf(-x));
 }
 
-template <int FN> __device__ static inline float apply(float a, float b, float by)
+template <int FN>
+__device__ static inline float apply(float a, float b, float by)
 {
     const float c = 0.79788456080286535588f; // sqrt(2 / pi)
     switch (FN) {
@@ -81,8 +82,8 @@ __global__ void map_packs(int64_t n, float by, const T *a, const T *b, T *y)
         return;
     }
     for (int64_t k = i; k < n; k++)
-        y[k] = from_float<T>(apply<FN>(
-            to_float(a[k]), b == NULL ? 0.f : to_float(b[k]), by));
+        y[k] = from_float<T>(
+            apply<FN>(to_float(a[k]), b == NULL ? 0.f : to_float(b[k]), by));
 }
 
 template <typename T, int FN>
@@ -90,8 +91,8 @@ __global__ void map_single(int64_t n, float by, const T *a, const T *b, T *y)
 {
     const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
     if (i < n)
-        y[i] = from_float<T>(apply<FN>(
-            to_float(a[i]), b == NULL ? 0.f : to_float(b[i]), by));
+        y[i] = from_float<T>(
+            apply<FN>(to_float(a[i]), b == NULL ? 0.f : to_float(b[i]), by));
 }
 
 template <typename T>
@@ -151,9 +152,10 @@ static const char *map_type(tt_cuda *cuda, const tt_cuda_map_args *m)
         break;
     }
 #undef CASE
-    swiglu_grad<T><<<(unsigned)ceil_div(m->n, THREADS), THREADS, 0,
-                     cuda->stream>>>(m->n, (const T *)m->a, (const T *)m->b,
-                                     (const T *)m->c, (T *)m->y, (T *)m->y2);
+    swiglu_grad<T>
+        <<<(unsigned)ceil_div(m->n, THREADS), THREADS, 0, cuda->stream>>>(
+            m->n, (const T *)m->a, (const T *)m->b, (const T *)m->c, (T *)m->y,
+            (T *)m->y2);
     return launched();
 }
 
@@ -236,9 +238,8 @@ template <typename T>
 static bool in_packs(const tt_cuda_broadcast_args *b, index_space *s)
 {
     const int last = b->ndim - 1, by = pack<T>::N;
-    bool fits = last >= 0 && b->b_stride[last] == 1 &&
-                b->dim[last] % by == 0 && is_aligned(b->a) &&
-                is_aligned(b->b) && is_aligned(b->y);
+    bool fits = last >= 0 && b->b_stride[last] == 1 && b->dim[last] % by == 0 &&
+                is_aligned(b->a) && is_aligned(b->b) && is_aligned(b->y);
     for (int d = 0; d < last && fits; d++)
         fits = b->b_stride[d] % by == 0;
     for (int d = 0; d < last && fits; d++)
@@ -261,10 +262,10 @@ static const char *broadcast_type(tt_cuda *cuda,
     }
     if (in_packs<T>(b, &s)) {
         n /= pack<T>::N;
-        broadcast_packs<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0,
-                             cuda->stream>>>(
-            s, n, b->fn == TT_CUDA_ADD, (const pack<T> *)b->a,
-            (const pack<T> *)b->b, (pack<T> *)b->y);
+        broadcast_packs<T>
+            <<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
+                s, n, b->fn == TT_CUDA_ADD, (const pack<T> *)b->a,
+                (const pack<T> *)b->b, (pack<T> *)b->y);
         return launched();
     }
     broadcast<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
@@ -365,8 +366,9 @@ template <typename T>
 static void launch_copy(tt_cuda *cuda, const index_space &s, int64_t n,
                         const tt_cuda_copy_args *c)
 {
-    copy_strided<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0,
-                      cuda->stream>>>(s, n, (const T *)c->from, (T *)c->to);
+    copy_strided<T>
+        <<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
+            s, n, (const T *)c->from, (T *)c->to);
 }
 
 static int bytes_of(tt_dtype type)

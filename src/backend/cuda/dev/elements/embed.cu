@@ -50,8 +50,8 @@ __global__ void embed(tt_cuda_embed_args a, int *fault)
 template <typename T>
 static const char *embed_type(tt_cuda *cuda, const tt_cuda_embed_args *a)
 {
-    const bool is_wide = a->width % pack<T>::N == 0 && is_aligned(a->table) &&
-                         is_aligned(a->y);
+    const bool is_wide =
+        a->width % pack<T>::N == 0 && is_aligned(a->table) && is_aligned(a->y);
     const auto kernel = is_wide ? embed<true, T> : embed<false, T>;
     kernel<<<(unsigned)ceil_div(a->n, THREADS / 32), THREADS, 0,
              cuda->stream>>>(*a, cuda->fault_device);
@@ -243,11 +243,10 @@ static const char *add_sorted(tt_cuda *cuda, const tt_cuda_embed_args *a,
 {
     const dim3 grid((unsigned)ceil_div(a->n, CHUNK * WARPS),
                     (unsigned)ceil_div(a->width, 32 * V));
-    add_chunks<V, T><<<grid, 32 * WARPS, 0, cuda->stream>>>(*a, keys, places,
-                                                            partial);
+    add_chunks<V, T>
+        <<<grid, 32 * WARPS, 0, cuda->stream>>>(*a, keys, places, partial);
     TRY(launched());
-    join_chunks<V>
-        <<<grid, 32 * WARPS, 0, cuda->stream>>>(*a, keys, partial);
+    join_chunks<V><<<grid, 32 * WARPS, 0, cuda->stream>>>(*a, keys, partial);
     return launched();
 }
 
@@ -261,8 +260,8 @@ static const char *embed_grad_type(tt_cuda *cuda, const tt_cuda_embed_args *a)
     int32_t *sorted_places = (int32_t *)(at + 3 * step);
     size_t bytes = sort_bytes(a);
     if (!a->accumulate)
-        TRY_CUDA(cudaMemsetAsync(a->dtable, 0, (size_t)(4 * a->local * a->width),
-                                 cuda->stream));
+        TRY_CUDA(cudaMemsetAsync(
+            a->dtable, 0, (size_t)(4 * a->local * a->width), cuda->stream));
     make_keys<<<(unsigned)ceil_div(a->n, THREADS), THREADS, 0, cuda->stream>>>(
         *a, keys, places, cuda->fault_device);
     TRY(launched());
@@ -273,8 +272,9 @@ static const char *embed_grad_type(tt_cuda *cuda, const tt_cuda_embed_args *a)
     enum { V = pack<T>::N };
     const bool is_wide = a->width % V == 0 && is_aligned(a->dy) &&
                          is_aligned(a->dtable) && is_aligned(partial);
-    return (is_wide ? add_sorted<V, T> : add_sorted<1, T>)(
-        cuda, a, sorted_keys, sorted_places, partial);
+    return (is_wide ? add_sorted<V, T> : add_sorted<1, T>)(cuda, a, sorted_keys,
+                                                           sorted_places,
+                                                           partial);
 }
 
 extern "C" const char *tt_cuda_embed_grad(tt_cuda *cuda,
@@ -301,8 +301,7 @@ __global__ void position(tt_cuda_position_args a, int *fault)
     if (k >= a.batch * a.seq)
         return;
     const int64_t s = k % a.seq;
-    int64_t row =
-        first_row(a.first, a.position) + s + (s < a.turn ? 0 : a.gap);
+    int64_t row = first_row(a.first, a.position) + s + (s < a.turn ? 0 : a.gap);
     if (row < 0 || row >= a.rows) {
         *fault = FAULT_POSITION;
         row = 0;
@@ -369,8 +368,9 @@ static const char *position_grad_type(tt_cuda *cuda,
                                       const tt_cuda_position_args *a)
 {
     const int64_t n = a->rows * a->width;
-    position_grad<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0,
-                       cuda->stream>>>(*a, n, cuda->fault_device);
+    position_grad<T>
+        <<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(
+            *a, n, cuda->fault_device);
     return launched();
 }
 
@@ -383,8 +383,7 @@ extern "C" const char *tt_cuda_position_grad(tt_cuda *cuda,
 // ---- rotary: bound by reading x and writing y --------------------------------------
 
 // A thread owns a position and a pair, and turns it in all heads.
-template <typename T>
-__global__ void rotary(tt_cuda_rotary_args a, int64_t n)
+template <typename T> __global__ void rotary(tt_cuda_rotary_args a, int64_t n)
 {
     const int64_t k = blockIdx.x * (int64_t)THREADS + threadIdx.x;
     if (k >= n)
@@ -413,8 +412,8 @@ template <typename T>
 static const char *rotary_type(tt_cuda *cuda, const tt_cuda_rotary_args *a)
 {
     const int64_t n = a->batch * a->seq * (a->head / 2);
-    rotary<T><<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(*a,
-                                                                           n);
+    rotary<T>
+        <<<(unsigned)ceil_div(n, THREADS), THREADS, 0, cuda->stream>>>(*a, n);
     return launched();
 }
 

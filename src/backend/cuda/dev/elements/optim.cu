@@ -82,7 +82,8 @@ __device__ static inline void update(const tt_cuda_optim_args &a,
         break;
     case TT_CUDA_MOMENTUM:
         g += decay * w;
-        s = t.step <= 1 ? g : (float)a.momentum * s + (float)(1 - a.dampening) * g;
+        s = t.step <= 1 ? g
+                        : (float)a.momentum * s + (float)(1 - a.dampening) * g;
         w -= t.lr * (a.nesterov ? g + (float)a.momentum * s : s);
         break;
     case TT_CUDA_ADAGRAD:
@@ -316,9 +317,9 @@ static bool is_alike(const tt_cuda_optim_args &a, const tt_cuda_optim_args &b)
            a.dampening == b.dampening && a.alpha == b.alpha &&
            a.beta1 == b.beta1 && a.beta2 == b.beta2 && a.eps == b.eps &&
            a.lr_decay == b.lr_decay && a.nesterov == b.nesterov &&
-           a.seed == b.seed &&
-           a.lr == b.lr && a.scale == b.scale && a.step == b.step &&
-           a.skip == b.skip && a.wnorm == NULL && b.wnorm == NULL;
+           a.seed == b.seed && a.lr == b.lr && a.scale == b.scale &&
+           a.step == b.step && a.skip == b.skip && a.wnorm == NULL &&
+           b.wnorm == NULL;
 }
 
 struct stretch {
@@ -334,13 +335,15 @@ struct stretches {
 static stretches read_by(const void *w, const void *g, const void *s0,
                          const void *s1, int64_t n, bool is_random)
 {
-    return {{{w, (is_random ? 2 : 4) * n}, {g, 4 * n}, {s0, 4 * n}, {s1, 4 * n}}};
+    return {
+        {{w, (is_random ? 2 : 4) * n}, {g, 4 * n}, {s0, 4 * n}, {s1, 4 * n}}};
 }
 
 static stretches written_by(const void *w, const void *low, const void *s0,
                             const void *s1, int64_t n, bool is_random)
 {
-    return {{{w, (is_random ? 2 : 4) * n}, {low, 2 * n}, {s0, 4 * n}, {s1, 4 * n}}};
+    return {
+        {{w, (is_random ? 2 : 4) * n}, {low, 2 * n}, {s0, 4 * n}, {s1, 4 * n}}};
 }
 
 static bool overlap(const stretches &a, const stretches &b)
@@ -360,14 +363,14 @@ static bool depends(const optim_batch *b, const tt_cuda_optim_args *a)
 {
     const stretches reads =
         read_by(a->w, a->g, a->s0, a->s1, a->n, a->is_random);
-    const stretches writes = written_by(a->w_out, a->low, a->s0_out, a->s1_out,
-                                        a->n, a->is_random);
+    const stretches writes =
+        written_by(a->w_out, a->low, a->s0_out, a->s1_out, a->n, a->is_random);
     for (int i = 0; i < b->n; i++) {
         const optim_item &x = b->item[i];
         const stretches its_reads =
             read_by(x.w, x.g, x.s0, x.s1, x.n, x.is_random);
-        const stretches its_writes = written_by(x.w_out, x.low, x.s0_out,
-                                                x.s1_out, x.n, x.is_random);
+        const stretches its_writes =
+            written_by(x.w_out, x.low, x.s0_out, x.s1_out, x.n, x.is_random);
         if (overlap(writes, its_reads) || overlap(writes, its_writes) ||
             overlap(reads, its_writes))
             return true;
@@ -375,8 +378,7 @@ static bool depends(const optim_batch *b, const tt_cuda_optim_args *a)
     return false;
 }
 
-extern "C" const char *tt_cuda_optim(tt_cuda *cuda,
-                                     const tt_cuda_optim_args *a)
+extern "C" const char *tt_cuda_optim(tt_cuda *cuda, const tt_cuda_optim_args *a)
 {
     if (cuda->optims == NULL)
         cuda->optims = new (std::nothrow) optim_batch();

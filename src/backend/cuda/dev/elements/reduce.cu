@@ -77,7 +77,8 @@ __global__ void reduce_columns(int64_t length, int64_t inner, int64_t per_chunk,
     __syncthreads();
     if (col >= inner)
         return;
-    float *to = partial + (blockIdx.y * (int64_t)gridDim.z + blockIdx.z) * inner;
+    float *to =
+        partial + (blockIdx.y * (int64_t)gridDim.z + blockIdx.z) * inner;
     for (int k = threadIdx.y; k < V; k += ROWS) {
         float sum = room[k][0][threadIdx.x];
         for (int r = 1; r < ROWS; r++)
@@ -135,8 +136,7 @@ __global__ void reduce_rows(int64_t length, bool is_max, float by,
 
 extern "C" int64_t tt_cuda_reduce_scratch(const tt_cuda_reduce_args *a)
 {
-    return a->inner == 1 ? 0
-                         : 4 * a->outer * a->inner * chunks_of(a);
+    return a->inner == 1 ? 0 : 4 * a->outer * a->inner * chunks_of(a);
 }
 
 template <typename X, typename Y>
@@ -160,10 +160,10 @@ static const char *reduce_types(tt_cuda *cuda, const tt_cuda_reduce_args *a)
         a->length, a->inner, ceil_div(a->length, n_chunks), a->is_max,
         (const X *)a->x, (float *)a->scratch);
     TRY(launched());
-    reduce_chunks<Y><<<(unsigned)ceil_div(n, COLS), dim3(COLS, ROWS), 0,
-                       cuda->stream>>>(n, (int)n_chunks, a->is_max,
-                                       (float)a->by, a->accumulate,
-                                       (const float *)a->scratch, (Y *)a->y);
+    reduce_chunks<Y>
+        <<<(unsigned)ceil_div(n, COLS), dim3(COLS, ROWS), 0, cuda->stream>>>(
+            n, (int)n_chunks, a->is_max, (float)a->by, a->accumulate,
+            (const float *)a->scratch, (Y *)a->y);
     return launched();
 }
 
@@ -224,8 +224,7 @@ template <typename T>
 __global__ void squares(int64_t n, const T *x, double *partial)
 {
     __shared__ double room[32];
-    const double s =
-        block_sum(squares_from(x, n, blockIdx.x, gridDim.x), room);
+    const double s = block_sum(squares_from(x, n, blockIdx.x, gridDim.x), room);
     if (threadIdx.x == 0)
         partial[blockIdx.x] = s;
 }

@@ -17,11 +17,13 @@ __global__ void turn(int64_t rows, int64_t cols, int64_t row_tiles, const T *x,
     const int64_t base = blockIdx.y * rows * cols;
     for (int i = threadIdx.y; i < TILE; i += ROWS)
         if (row + i < rows && col + threadIdx.x < cols)
-            tile[i][threadIdx.x] = x[base + (row + i) * cols + col + threadIdx.x];
+            tile[i][threadIdx.x] =
+                x[base + (row + i) * cols + col + threadIdx.x];
     __syncthreads();
     for (int i = threadIdx.y; i < TILE; i += ROWS)
         if (col + i < cols && row + threadIdx.x < rows)
-            y[base + (col + i) * rows + row + threadIdx.x] = tile[threadIdx.x][i];
+            y[base + (col + i) * rows + row + threadIdx.x] =
+                tile[threadIdx.x][i];
 }
 
 template <typename T>
@@ -58,8 +60,8 @@ __global__ void turn_few(int64_t runs, int64_t each, const T *x, T *y)
     const int64_t base = matrix * each * FEW;
 #pragma unroll
     for (int r = 0; r < FEW; r++)
-        in[r] = ((const pack<T> *)x)[base + (IS_BACK ? run * FEW + r
-                                                     : r * each + run)];
+        in[r] = ((const pack<T> *)
+                     x)[base + (IS_BACK ? run * FEW + r : r * each + run)];
 #pragma unroll
     for (int r = 0; r < FEW; r++)
 #pragma unroll

@@ -27,8 +27,8 @@ __device__ static inline uint32_t two_bytes(float a, float b)
 template <bool IS_E5M2>
 __device__ static inline uint32_t four_bytes(const float *x)
 {
-    return two_bytes<IS_E5M2>(x[0], x[1]) |
-           two_bytes<IS_E5M2>(x[2], x[3]) << 16;
+    return two_bytes<IS_E5M2>(x[0], x[1]) | two_bytes<IS_E5M2>(x[2], x[3])
+                                                << 16;
 }
 
 // Where blocks meet: thousands in one place would wait for each other, so there are some
@@ -329,9 +329,8 @@ static void launch_tiles(tt_cuda *cuda, const tt_cuda_fp8_pack_args *a)
 template <typename T, bool IS_E5M2>
 static const char *launch_any(tt_cuda *cuda, const tt_cuda_fp8_pack_args *a)
 {
-    fp8_pack_any<T, IS_E5M2>
-        <<<(unsigned)ceil_div(a->rows * a->cols, THREADS), THREADS, 0,
-           cuda->stream>>>(*a, cuda->meeting);
+    fp8_pack_any<T, IS_E5M2><<<(unsigned)ceil_div(a->rows * a->cols, THREADS),
+                               THREADS, 0, cuda->stream>>>(*a, cuda->meeting);
     if (a->sums != NULL)
         sum_any<T><<<(unsigned)ceil_div(a->cols, THREADS), THREADS, 0,
                      cuda->stream>>>(*a);

@@ -30,7 +30,7 @@ struct gemm_product {
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, c; // of the library: b', a', c'
     gemm_choice chosen;
-    int64_t bias_bytes; // of its copy in the result's type; 0: used as it is
+    int64_t bias_bytes;  // of its copy in the result's type; 0: used as it is
     int64_t units_bytes; // of theirs, at round addresses
     int64_t scratch_bytes;
 };
@@ -55,7 +55,7 @@ cublasStatus_t gemm_multiply(const gemm_product *p, const tt_cuda_gemm_args *x,
                              const cublasLtMatmulAlgo_t *algo, void *workspace,
                              int64_t bytes);
 
-enum { GEMM_WAYS = 48 }; // at most
+enum { GEMM_WAYS = 48 };                              // at most
 static const int64_t gemm_workspace_bytes = 32 << 20; // at most
 
 // Algorithms for addresses that are multiples of `alignment`, and how many; then more
@@ -75,7 +75,8 @@ struct tt_cuda_gemm {
     tt_cuda_gemm_desc desc;
     gemm_product *product;
     bool is_fused; // the epilogue is in it
-    const struct gemm_own *own; // where addresses allow it; NULL: the library always
+    const struct gemm_own
+        *own; // where addresses allow it; NULL: the library always
     int64_t scratch_bytes;
 };
 

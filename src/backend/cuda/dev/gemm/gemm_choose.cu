@@ -16,7 +16,7 @@ enum { FINAL = 6, TRIALS = 3 };
 static const double seconds_for_all = 8; // of choosing algorithms
 
 #ifndef TT_CUDA_LEAST_TUNED
-#define TT_CUDA_LEAST_TUNED 2e9
+#    define TT_CUDA_LEAST_TUNED 2e9
 #endif
 static const double least_tuned = TT_CUDA_LEAST_TUNED; // flops
 
@@ -179,8 +179,7 @@ static int least(const float *ms, int n)
 
 // A device that gets hot gets slow, and the first ones had a cool one: the best few
 // again, in turns.
-template <typename F>
-static int decide(float *ms, int n, double end, F time)
+template <typename F> static int decide(float *ms, int n, double end, F time)
 {
     int final[FINAL], n_final = 0;
     float sum[FINAL] = {0};
@@ -210,8 +209,7 @@ static int measure(const gemm_product *g,
     x.accumulate = g->desc.adds;
     const void *bias = g->desc.sums != TT_CUDA_NO_SUMS ? x.sums : x.bias;
     const void *aux = g->desc.has_gelu_grad ? x.z : x.aux;
-    const bool is_good =
-        t.is_good && gemm_product_bind(g, bias, aux) == NULL;
+    const bool is_good = t.is_good && gemm_product_bind(g, bias, aux) == NULL;
     const auto run = [&](int i) {
         return gemm_multiply(g, &x, &found[i].algo, x.scratch,
                              gemm_workspace_bytes) == CUBLAS_STATUS_SUCCESS;
@@ -223,10 +221,9 @@ static int measure(const gemm_product *g,
                     : time_of(&t, g->cuda->stream, 1, [&] { return run(i); });
         has_one = has_one || ms[i] >= 0;
     }
-    const int best =
-        !is_good ? 0 : decide(ms, n, end, [&](int i) {
-            return time_once(&t, g->cuda->stream, [&] { return run(i); });
-        });
+    const int best = !is_good ? 0 : decide(ms, n, end, [&](int i) {
+        return time_once(&t, g->cuda->stream, [&] { return run(i); });
+    });
     end_trial(&t);
     spent += now() - start;
     *is_measured_out = is_good;
@@ -242,8 +239,8 @@ static const int64_t generation = 2;
 static std::string key_of(const gemm_product *g, const char *what,
                           const tt_cuda_gemm_desc &d)
 {
-    std::vector<int64_t> k = {generation, d.batch,  d.m,        d.n,
-                              d.k,        d.bias_type, d.adds,  d.has_plus,
+    std::vector<int64_t> k = {generation, d.batch,         d.m,    d.n,
+                              d.k,        d.bias_type,     d.adds, d.has_plus,
                               d.has_gelu, d.has_gelu_grad, d.sums, d.is_fast,
                               d.is_exact};
     for (const tt_cuda_matrix *x : {&d.a, &d.b, &d.c}) {
@@ -286,8 +283,7 @@ static gemm_choice look_for(gemm_product *g, const std::string &key)
 {
     const tt_cuda_gemm_desc &d = g->desc;
     cublasLtMatmulHeuristicResult_t found[GEMM_WAYS];
-    const uint32_t smallest =
-        is_tiny(d.a.type) ? 16 : is_low(d.a.type) ? 2 : 4;
+    const uint32_t smallest = is_tiny(d.a.type) ? 16 : is_low(d.a.type) ? 2 : 4;
     gemm_choice c = {};
     c.has_loose = gemm_suggest(g, smallest, found) > 0;
     if (c.has_loose) {

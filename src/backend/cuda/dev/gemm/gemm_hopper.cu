@@ -9,10 +9,9 @@
 // read about once. Sums are taken by two more warps, which look at the stages too. Bound
 // by the tensor cores: 690 to 800 of 815 TFLOP/s in a burst, sums in it.
 
-#include "backend/cuda/dev/gemm/gemm_own.cuh"
-
-#include "backend/cuda/dev/gemm/gemm_share.cuh"
 #include "backend/cuda/dev/gemm/gemm_hopper_tile.cuh"
+#include "backend/cuda/dev/gemm/gemm_own.cuh"
+#include "backend/cuda/dev/gemm/gemm_share.cuh"
 
 enum {
     FULL_AT = STAGES * STAGE_BYTES, // a barrier for each stage
@@ -49,9 +48,11 @@ __device__ static inline void load_parts(const hopper_args &x, uint32_t shared)
             bar_wait(shared + EMPTY_AT + 8 * s.i, s.phase ^ 1);
             bar_expect(full, STAGE_BYTES);
             for (int i = 0; i < ROWS / BOX; i++)
-                load_box(a + i * BOX_BYTES, &x.a, row + i * BOX, k * DEPTH, full);
+                load_box(a + i * BOX_BYTES, &x.a, row + i * BOX, k * DEPTH,
+                         full);
             for (int i = 0; i < COLS / BOX; i++)
-                load_box(b + i * BOX_BYTES, &x.b, col + i * BOX, k * DEPTH, full);
+                load_box(b + i * BOX_BYTES, &x.b, col + i * BOX, k * DEPTH,
+                         full);
             go_on(&s);
         }
     }
@@ -80,7 +81,9 @@ __device__ static inline void sum_run(float2 *sum, uint32_t at,
     uint32_t w[RUN];
 #pragma unroll
     for (int j = 0; j < RUN; j++)
-        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(w[j]) : "r"(at + c.at[j]));
+        asm volatile("ld.shared.u32 %0, [%1];"
+                     : "=r"(w[j])
+                     : "r"(at + c.at[j]));
 #pragma unroll
     for (int j = 0; j < RUN; j++) {
         const float2 v = low<T>::both(w[j]);
@@ -89,7 +92,8 @@ __device__ static inline void sum_run(float2 *sum, uint32_t at,
 }
 
 template <int BOXES>
-__device__ static inline void write_sums(const float2 (&sum)[BOXES][2], float *to)
+__device__ static inline void write_sums(const float2 (&sum)[BOXES][2],
+                                         float *to)
 {
 #pragma unroll
     for (int i = 0; i < BOXES; i++)
@@ -105,7 +109,8 @@ __device__ static inline void sum_parts(const hopper_args &x, uint32_t shared,
 {
     const int per_stage = DEPTH / RUN;
     const int n = BOXES == OF_A ? x.size.n_tiles : x.size.m_tiles;
-    const uint32_t place = half * BOXES * BOX_BYTES + (BOXES == OF_A ? 0 : A_BYTES);
+    const uint32_t place =
+        half * BOXES * BOX_BYTES + (BOXES == OF_A ? 0 : A_BYTES);
     const columns c = columns_of(lane);
     parts all = own_parts(x.size);
     stage s = {0, 0};
@@ -196,9 +201,8 @@ __device__ static inline void write_tile(const hopper_args &x,
 
 // A warp gives a stage back when its products are done, which others may not be.
 template <typename T>
-__device__ static inline void multiply_parts(const hopper_args &x,
-                                             uint32_t shared, int group,
-                                             int thread)
+__device__ static inline void
+multiply_parts(const hopper_args &x, uint32_t shared, int group, int thread)
 {
     const bool leads = thread % 32 == 0;
     parts all = own_parts(x.size);
@@ -238,7 +242,8 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             bar_init(shared + FULL_AT + 8 * i, 1);
-            bar_init(shared + EMPTY_AT + 8 * i, 8 + (BOXES > 0 ? SUMMERS : 0)); // warps
+            bar_init(shared + EMPTY_AT + 8 * i,
+                     8 + (BOXES > 0 ? SUMMERS : 0)); // warps
         }
         bars_ready();
     }
@@ -346,10 +351,10 @@ static bool can(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
     const bool is_plain = !d.has_gelu && !d.has_gelu_grad && !d.has_plus &&
                           d.bias_type == TT_N_DTYPES && d.batch == 1;
     return is_hopper(cuda) && is_plain && is_low(d.a.type) &&
-           d.b.type == d.a.type && d.c.type == TT_F32 &&
-           d.a.row == 1 && d.b.col == 1 && d.c.col == 1 &&
-           d.a.col % 8 == 0 && d.b.row % 8 == 0 && d.c.row % 4 == 0 &&
-           d.n % 4 == 0 && d.k < most_k &&
+           d.b.type == d.a.type && d.c.type == TT_F32 && d.a.row == 1 &&
+           d.b.col == 1 && d.c.col == 1 && d.a.col % 8 == 0 &&
+           d.b.row % 8 == 0 && d.c.row % 4 == 0 && d.n % 4 == 0 &&
+           d.k < most_k &&
            ceil_div(d.m, ROWS) * ceil_div(d.n, COLS) <= most_tiles;
 }
 
@@ -387,7 +392,8 @@ static const char *run(tt_cuda *cuda, const tt_cuda_gemm_desc &d,
                                               : kernel_for<f16>(d.sums);
     hopper_args h = {};
     if (!describe(cuda, d, x, &h))
-        return tt_cuda_failed_text("a matrix cannot be shown to the copy engine");
+        return tt_cuda_failed_text(
+            "a matrix cannot be shown to the copy engine");
     TRY_CUDA(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
     kernel<<<(unsigned)h.size.blocks, THREADS, SHARED_BYTES, cuda->stream>>>(h);

@@ -11,9 +11,8 @@
 // Bound by power in long runs: 85% of the time of cuBLASLt's epilogue, which products
 // wait for.
 
-#include "backend/cuda/dev/gemm/gemm_own.cuh"
-
 #include "backend/cuda/dev/gemm/gemm_hopper_tile.cuh"
+#include "backend/cuda/dev/gemm/gemm_own.cuh"
 
 // Of what is stored: a warp has boxes of 16 rows and 32 columns of y and of gelu(y).
 enum { OUT_COLS = 32, OUT_BYTES = 16 * OUT_COLS * 2, OUT_ALL = 8 * OUT_BYTES };
@@ -64,8 +63,8 @@ __device__ static inline void load_tiles(const gelu_args &x, uint32_t shared)
             load_box(a, &x.a, k * DEPTH, p.row, full);
             if (B_ACROSS)
                 for (int i = 0; i < COLS / BOX; i++)
-                    load_box(b + i * BOX_BYTES, &x.b, p.col + i * BOX, k * DEPTH,
-                             full);
+                    load_box(b + i * BOX_BYTES, &x.b, p.col + i * BOX,
+                             k * DEPTH, full);
             else
                 load_box(b, &x.b, k * DEPTH, p.col, full);
             go_on(&s);
@@ -172,13 +171,13 @@ __device__ static inline void multiply_stage(const worker &w, float (&d)[128],
     const uint32_t at = w.shared + w.s.i * STAGE_BYTES;
     bar_wait(w.shared + FULL_AT + 8 * w.s.i, w.s.phase);
     const uint64_t a = along_k(at + w.group * BOX_BYTES);
-    const uint64_t b = B_ACROSS ? across_k(at + A_BYTES, BOX_BYTES)
-                                : along_k(at + A_BYTES);
+    const uint64_t b =
+        B_ACROSS ? across_k(at + A_BYTES, BOX_BYTES) : along_k(at + A_BYTES);
     products_begin();
 #pragma unroll
     for (int i = 0; i < DEPTH / 16; i++)
-        wide_product<T, 0, B_ACROSS>(
-            d, a + 2 * i, b + (B_ACROSS ? 128 : 2) * i, i > 0 || adds);
+        wide_product<T, 0, B_ACROSS>(d, a + 2 * i, b + (B_ACROSS ? 128 : 2) * i,
+                                     i > 0 || adds);
     products_commit();
 }
 
@@ -225,8 +224,7 @@ __device__ static inline void multiply_tile(const gelu_args &x, worker *w,
 }
 
 template <typename T>
-__device__ static inline void round_tile(const worker &w,
-                                         const float (&d)[128],
+__device__ static inline void round_tile(const worker &w, const float (&d)[128],
                                          const float *bias, uint32_t *y)
 {
     const int turn = w.count % 2;
@@ -331,8 +329,9 @@ struct extent {
 static bool show(CUtensorMap *map, tt_dtype type, const void *p, int64_t row,
                  extent whole, extent box)
 {
-    return tensor_map(map, {type, p, 2, {whole.cols, whole.rows}, {1, row},
-                            {box.cols, box.rows}});
+    return tensor_map(
+        map,
+        {type, p, 2, {whole.cols, whole.rows}, {1, row}, {box.cols, box.rows}});
 }
 
 // What is beyond k reads as 0.
@@ -370,7 +369,8 @@ static const char *run(tt_cuda *cuda, const tt_cuda_gemm_desc &d,
         d.a.type == TT_BF16 ? kernel_for<bf16>(d) : kernel_for<f16>(d);
     gelu_args g = {};
     if (!describe(d, x, &g))
-        return tt_cuda_failed_text("a matrix cannot be shown to the copy engine");
+        return tt_cuda_failed_text(
+            "a matrix cannot be shown to the copy engine");
     const int64_t tiles = (int64_t)g.m_tiles * g.n_tiles;
     const int64_t blocks = tiles < cuda->info.cores ? tiles : cuda->info.cores;
     TRY_CUDA(cudaFuncSetAttribute(

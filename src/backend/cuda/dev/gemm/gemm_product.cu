@@ -140,8 +140,8 @@ static const char *describe(gemm_product *g)
     return NULL;
 }
 
-static const char *resize(cublasLtMatrixLayout_t layout, const tt_cuda_matrix &x,
-                          int64_t rows, int64_t cols)
+static const char *resize(cublasLtMatrixLayout_t layout,
+                          const tt_cuda_matrix &x, int64_t rows, int64_t cols)
 {
     const bool is_turned = x.col != 1;
     const uint64_t r = (uint64_t)(is_turned ? rows : cols);
@@ -195,10 +195,9 @@ static bool bind_units(const gemm_product *g, const tt_cuda_gemm_args *x)
            set(g->op, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, x->a_unit) == NULL;
 }
 
-cublasStatus_t gemm_multiply(const gemm_product *g,
-                               const tt_cuda_gemm_args *x,
-                               const cublasLtMatmulAlgo_t *algo,
-                               void *workspace, int64_t bytes)
+cublasStatus_t gemm_multiply(const gemm_product *g, const tt_cuda_gemm_args *x,
+                             const cublasLtMatmulAlgo_t *algo, void *workspace,
+                             int64_t bytes)
 {
     const void *plus = g->desc.has_plus ? x->plus : x->c;
     if (is_tiny(g->desc.a.type) && !bind_units(g, x))
@@ -292,7 +291,7 @@ static const char *convert_bias(const gemm_product *g, const void *bias,
     const tt_cuda_gemm_desc &d = g->desc;
     if (d.bias_type == TT_F32 && is_low(d.c.type))
         return BY_TYPE(d.c.type, round_to, g->cuda, d.n, bias, to);
-    const tt_cuda_copy_args copy = {1,          {d.n},       {1}, {1},
+    const tt_cuda_copy_args copy = {1,        {d.n},       {1}, {1},
                                     d.c.type, d.bias_type, to,  bias};
     return tt_cuda_copy(g->cuda, &copy);
 }
@@ -311,19 +310,17 @@ static const char *run_one(gemm_product *gemm, const tt_cuda_gemm_args *args)
     tt_cuda_gemm_args x = *args;
     move_units(gemm, &x, scratch);
     scratch += gemm->units_bytes;
-    TRY(gemm_product_bind(
-        gemm, d.sums != TT_CUDA_NO_SUMS ? args->sums : bias,
-        d.has_gelu_grad ? args->z : args->aux));
-    const bool is_loose =
-        !is_aligned(args->a) || !is_aligned(args->b) || !is_aligned(args->c) ||
-        !is_aligned(args->aux) || !is_aligned(args->z) ||
-        !is_aligned(args->plus);
+    TRY(gemm_product_bind(gemm, d.sums != TT_CUDA_NO_SUMS ? args->sums : bias,
+                          d.has_gelu_grad ? args->z : args->aux));
+    const bool is_loose = !is_aligned(args->a) || !is_aligned(args->b) ||
+                          !is_aligned(args->c) || !is_aligned(args->aux) ||
+                          !is_aligned(args->z) || !is_aligned(args->plus);
     if (is_loose && !gemm->chosen.has_loose)
         return tt_cuda_failed_text("cuBLASLt cannot multiply matrices at odd "
                                    "addresses");
-    const cublasStatus_t status =
-        gemm_multiply(gemm, &x, is_loose ? &gemm->chosen.loose : &gemm->chosen.algo,
-                 scratch, gemm->chosen.workspace_bytes);
+    const cublasStatus_t status = gemm_multiply(
+        gemm, &x, is_loose ? &gemm->chosen.loose : &gemm->chosen.algo, scratch,
+        gemm->chosen.workspace_bytes);
     return status == CUBLAS_STATUS_SUCCESS ? NULL : failed("product", status);
 }
 

@@ -6,7 +6,8 @@
 
 struct work_size {
     int m_tiles, n_tiles, k_blocks;
-    int blocks, budget; // how many share it, and how many k_blocks each has at most
+    int blocks,
+        budget; // how many share it, and how many k_blocks each has at most
 };
 
 // Those that share the right operand, which is the larger of a tile, are neighbours.
@@ -29,16 +30,17 @@ __device__ static inline int col_of_tile(const work_size &x, int tile)
 // blocks that are left take whole tiles of what is left of k, in rounds; tiles that are
 // left are split again.
 struct share {
-    int tiles, first;     // those that are not done
-    int from, length;     // what is left of k for them
-    int blocks, budget;    // who is left, and what each may do
-    int slot;             // the next
-    int ways, each;       // of this step: ranges of `each` blocks; or rounds, and 0
+    int tiles, first;   // those that are not done
+    int from, length;   // what is left of k for them
+    int blocks, budget; // who is left, and what each may do
+    int slot;           // the next
+    int ways, each; // of this step: ranges of `each` blocks; or rounds, and 0
 };
 
 __host__ __device__ static inline share first_share(const work_size &x)
 {
-    return {x.m_tiles * x.n_tiles, 0, 0, x.k_blocks, x.blocks, x.budget, 0, 0, 0};
+    return {
+        x.m_tiles * x.n_tiles, 0, 0, x.k_blocks, x.blocks, x.budget, 0, 0, 0};
 }
 
 // A rest that is small beside the ranges is added to them: each part costs a tile's

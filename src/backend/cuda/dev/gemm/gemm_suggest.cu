@@ -49,12 +49,12 @@ static int add_others(const gemm_product *g, const int64_t extent[3],
     for (int i = 0; i < n_more && n < GEMM_WAYS; i++) {
         bool is_known = false;
         for (int k = 0; k < n && !is_known; k++)
-            is_known = memcmp(&found[k].algo, &more[i].algo,
-                              sizeof more[i].algo) == 0;
-        if (is_known || cublasLtMatmulAlgoCheck(g->cuda->lt, g->op, g->a, g->b,
-                                                g->c, g->c, &more[i].algo,
-                                                &checked) !=
-                            CUBLAS_STATUS_SUCCESS ||
+            is_known =
+                memcmp(&found[k].algo, &more[i].algo, sizeof more[i].algo) == 0;
+        if (is_known ||
+            cublasLtMatmulAlgoCheck(g->cuda->lt, g->op, g->a, g->b, g->c, g->c,
+                                    &more[i].algo,
+                                    &checked) != CUBLAS_STATUS_SUCCESS ||
             (int64_t)checked.workspaceSize > gemm_workspace_bytes)
             continue;
         found[n] = checked;

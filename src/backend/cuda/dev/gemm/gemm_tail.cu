@@ -28,12 +28,14 @@ struct tail {
 };
 
 // A warp owns a row of a. WIDE: rows of a and columns of b are contiguous.
-template <bool WIDE, typename A, typename C> __global__ void tail_columns(tail t)
+template <bool WIDE, typename A, typename C>
+__global__ void tail_columns(tail t)
 {
     enum { N = pack<A>::N };
     const tt_cuda_gemm_desc &d = t.d;
     const int lane = threadIdx.x % 32, k = (int)d.k;
-    const int64_t row = blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32;
+    const int64_t row =
+        blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32;
     const int64_t batch = blockIdx.y;
     if (row >= d.m)
         return;
@@ -87,7 +89,8 @@ template <typename A> __global__ void tail_terms_wide(tail t)
     enum { N = pack<A>::N };
     const tt_cuda_gemm_desc &d = t.d;
     const int lane = threadIdx.x % 32, n = (int)d.n;
-    const int64_t row = blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32;
+    const int64_t row =
+        blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32;
     const int64_t batch = blockIdx.y;
     if (row >= d.m)
         return;
@@ -182,7 +185,8 @@ static const char *run_rows(gemm_product *g, const tail &t, void *scratch)
     const tt_cuda_gemm_desc &d = g->whole;
     const int64_t chunks = row_chunks(d), rows = d.m - g->desc.m;
     const bool is_wide = is_even(t.b, d.b.col, d.b.row, d.b.batch, d.n);
-    const int64_t columns = is_wide ? (int64_t)LANES * pack<A>::N : (int64_t)LANES;
+    const int64_t columns =
+        is_wide ? (int64_t)LANES * pack<A>::N : (int64_t)LANES;
     const auto kernel = is_wide ? tail_rows<pack<A>::N, A> : tail_rows<1, A>;
     kernel<<<dim3((unsigned)ceil_div(d.n, columns), (unsigned)chunks,
                   (unsigned)rows),
@@ -217,8 +221,8 @@ static const char *run_terms(gemm_product *g, const tail &t)
     const bool is_wide = sizeof(C) == sizeof(A) &&
                          is_even(t.c, d.c.col, d.c.row, d.c.batch, d.n) &&
                          is_even(t.b, d.b.col, d.b.row, d.b.batch, d.n);
-    const int64_t blocks = is_wide ? ceil_div(d.m, THREADS / 32)
-                                   : ceil_div(d.m * d.n, THREADS);
+    const int64_t blocks =
+        is_wide ? ceil_div(d.m, THREADS / 32) : ceil_div(d.m * d.n, THREADS);
     const auto kernel = is_wide ? tail_terms_wide<A> : tail_terms<A, C>;
     kernel<<<dim3((unsigned)blocks, (unsigned)d.batch), THREADS, 0,
              g->cuda->stream>>>(t);

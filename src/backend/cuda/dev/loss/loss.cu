@@ -71,7 +71,8 @@ __global__ void cross_entropy(tt_cuda_loss_args a, bool wide, int *fault)
     if (threadIdx.x != 0)
         return;
     a.lse[r] = e.top + logf(e.sum);
-    ((float *)a.scratch)[r] = row_loss(a, row, a.labels[r], a.lse[r], sum, fault);
+    ((float *)a.scratch)[r] =
+        row_loss(a, row, a.labels[r], a.lse[r], sum, fault);
 }
 
 // ---- terms of rows ---------------------------------------------------------------
@@ -153,8 +154,7 @@ extern "C" const char *tt_cuda_cross_entropy_grad(tt_cuda *cuda,
 
 // ---- correct -----------------------------------------------------------------------
 
-template <typename T>
-__global__ void correct(tt_cuda_loss_args a, bool wide)
+template <typename T> __global__ void correct(tt_cuda_loss_args a, bool wide)
 {
     __shared__ float room[32];
     const int64_t r = blockIdx.x;

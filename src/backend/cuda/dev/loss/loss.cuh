@@ -74,8 +74,8 @@ template <> __device__ inline float top_of<bf16>(pack<bf16> p) // in pairs
 {
     __nv_bfloat162 q[4];
     memcpy(q, &p, sizeof q);
-    const __nv_bfloat162 top = __hmax2(__hmax2(q[0], q[1]),
-                                       __hmax2(q[2], q[3]));
+    const __nv_bfloat162 top =
+        __hmax2(__hmax2(q[0], q[1]), __hmax2(q[2], q[3]));
     return fmaxf(__low2float(top), __high2float(top));
 }
 #endif
@@ -123,9 +123,8 @@ __device__ static inline exponentials sum_row(const T *row, int64_t n,
 __device__ static inline exponentials join_warp(exponentials e)
 {
     const float top = warp_max(e.top);
-    const float sum = e.top == -INFINITY
-                          ? e.sum
-                          : e.sum * power_of_2((e.top - top) * LOG2_E);
+    const float sum =
+        e.top == -INFINITY ? e.sum : e.sum * power_of_2((e.top - top) * LOG2_E);
     return {top, warp_sum(sum)};
 }
 

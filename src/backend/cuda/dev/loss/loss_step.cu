@@ -102,8 +102,7 @@ template <typename T> struct held_row {
     }
 
     // to[i] = f(row[i]); the next row's packs are on their way behind it.
-    template <typename F>
-    __device__ void map(const T *next, T *to, F f) const
+    template <typename F> __device__ void map(const T *next, T *to, F f) const
     {
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
@@ -146,8 +145,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     held.begin(logits + blockIdx.x * a.row_stride);
     for (int64_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
         const int64_t label = a.labels[r], column = label - a.first;
-        const exponentials e =
-            join(held.sum(logits + r * a.row_stride), room);
+        const exponentials e = join(held.sum(logits + r * a.row_stride), room);
         const float lse = e.top + logf(e.sum), base = lse * LOG2_E;
         const float sum =
             a.smoothing == 0 ? 0.f : plain_sum(row, a.n, true, sums);
@@ -217,10 +215,9 @@ static const char *cross_entropy_step_type(tt_cuda *cuda,
     if (can_hold<T>(a)) {
         TRY(step_held<T>(cuda, a));
     } else {
-        cross_entropy_step<T><<<(unsigned)a->rows,
-                                threads == THREADS ? 2 * THREADS : threads, 0,
-                                cuda->stream>>>(*a, is_wide<T>(a),
-                                                cuda->fault_device);
+        cross_entropy_step<T>
+            <<<(unsigned)a->rows, threads == THREADS ? 2 * THREADS : threads, 0,
+               cuda->stream>>>(*a, is_wide<T>(a), cuda->fault_device);
         TRY(launched());
     }
     return loss_join_rows(cuda, a);

@@ -41,8 +41,8 @@ __global__ void norm_apply(tt_cuda_parts_args a)
     const int64_t i = thread_index(), row = i / a.n, c = i % a.n;
     if (row < a.rows)
         put(a.out[0], i,
-            (get(a.in[0], i, 0) - get(a.in[3], row, 0)) *
-                    get(a.in[4], row, 1) * get(a.in[1], c, 1) +
+            (get(a.in[0], i, 0) - get(a.in[3], row, 0)) * get(a.in[4], row, 1) *
+                    get(a.in[1], c, 1) +
                 get(a.in[2], c, 0));
 }
 
@@ -124,11 +124,10 @@ __global__ void loss_terms(tt_cuda_parts_args a, int *fault)
     const bool counts = label != a.ignore;
     if (counts && (label < 0 || label >= a.whole))
         *fault = FAULT_LABEL;
-    double target =
-        a.smoothing == 0 ? 0 : a.smoothing / (double)a.whole * all;
+    double target = a.smoothing == 0 ? 0 : a.smoothing / (double)a.whole * all;
     if (counts && label >= a.first && label < a.first + a.n)
-        target += (1 - a.smoothing) *
-                  get(a.in[0], row * a.n + label - a.first, 0);
+        target +=
+            (1 - a.smoothing) * get(a.in[0], row * a.n + label - a.first, 0);
     put(a.out[0], row, sum);
     put(a.out[1], row, target);
 }
@@ -154,7 +153,10 @@ __global__ void loss_join(tt_cuda_parts_args a)
     put(a.out[1], 0, count);
 }
 
-__device__ static inline double value_of(double x) { return x; }
+__device__ static inline double value_of(double x)
+{
+    return x;
+}
 template <typename T> __device__ static inline double value_of(T x)
 {
     return to_float(x);
@@ -331,8 +333,7 @@ static const char *correct_terms_type(tt_cuda *cuda,
                                       const tt_cuda_parts_args *a)
 {
     const bool wide = a->n % pack<T>::N == 0 && is_aligned(a->in[0].data);
-    correct_terms<T>
-        <<<(unsigned)a->rows, THREADS, 0, cuda->stream>>>(*a, wide);
+    correct_terms<T><<<(unsigned)a->rows, THREADS, 0, cuda->stream>>>(*a, wide);
     return launched();
 }
 
@@ -355,9 +356,8 @@ extern "C" const char *tt_cuda_mse(tt_cuda *cuda,
                                    const tt_cuda_parts_args *args)
 {
     const int64_t most = ceil_div(args->rows * args->n, THREADS);
-    const int blocks = (int)(most < TT_CUDA_MSE_BLOCKS
-                                 ? most
-                                 : (int64_t)TT_CUDA_MSE_BLOCKS);
+    const int blocks =
+        (int)(most < TT_CUDA_MSE_BLOCKS ? most : (int64_t)TT_CUDA_MSE_BLOCKS);
     mse_blocks<<<(unsigned)blocks, THREADS, 0, cuda->stream>>>(*args);
     TRY(launched());
     mse_join<<<1, 1, 0, cuda->stream>>>(*args, blocks);

@@ -8,9 +8,8 @@
 enum { THREADS = 256 };
 
 // The row of z that a place names, for a sample; -1: it has none here.
-__device__ static inline int64_t row_of(const tt_cuda_moe_args &a,
-                                        int64_t place, int64_t sample,
-                                        int *fault)
+__device__ static inline int64_t
+row_of(const tt_cuda_moe_args &a, int64_t place, int64_t sample, int *fault)
 {
     if (place < 0)
         return -1;
@@ -54,8 +53,7 @@ __global__ void dispatch(tt_cuda_moe_args a, int *fault)
                     for (int j = 0; j < COLUMNS; j++) {
                         const int64_t c = first + j * THREADS;
                         if (c < a.width)
-                            sum[j] +=
-                                gate * get(a.x, token * a.width + c, 0);
+                            sum[j] += gate * get(a.x, token * a.width + c, 0);
                     }
                 }
             __syncthreads();
@@ -86,16 +84,15 @@ __global__ void combine(tt_cuda_moe_args a, int *fault)
 // gate[choice] = the product of the token's row and its place's; a warp per choice.
 __global__ void gate_grad(tt_cuda_moe_args a, int *fault)
 {
-    const int64_t k =
-        blockIdx.x * (int64_t)(THREADS / 32) + threadIdx.x / 32;
+    const int64_t k = blockIdx.x * (int64_t)(THREADS / 32) + threadIdx.x / 32;
     const int64_t token = k / a.choices;
     if (token >= a.batch * a.tokens)
         return;
     const int64_t row = row_of(a, a.place[k], token / a.tokens, fault);
     double sum = 0;
     for (int64_t c = threadIdx.x % 32; row >= 0 && c < a.width; c += 32)
-        sum += get(a.x, token * a.width + c, 0) *
-               get(a.z, row * a.width + c, 0);
+        sum +=
+            get(a.x, token * a.width + c, 0) * get(a.z, row * a.width + c, 0);
     sum = warp_sum(sum);
     if (threadIdx.x % 32 == 0)
         put(a.gate, k, sum);

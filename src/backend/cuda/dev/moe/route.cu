@@ -163,9 +163,9 @@ struct gates {
     double sum, mean; // of the chosen p, and of their gradients
 };
 
-__device__ static inline double
-dp_of(const tt_cuda_route_args &a, const room &r, int64_t token, int64_t e,
-      const gates &g, double dbalance)
+__device__ static inline double dp_of(const tt_cuda_route_args &a,
+                                      const room &r, int64_t token, int64_t e,
+                                      const gates &g, double dbalance)
 {
     double dp = dbalance * r.first[token / a.tokens * a.experts + e];
     for (int64_t c = 0; a.gate.data != NULL && c < a.choices; c++) {
@@ -197,8 +197,7 @@ __global__ void grad(tt_cuda_route_args a, room r)
         dot += probability(a, s, e) * dp_of(a, r, token, e, g, dbalance);
     for (int64_t e = 0; e < a.experts; e++)
         put(a.dlogits, s.base + e,
-            probability(a, s, e) *
-                (dp_of(a, r, token, e, g, dbalance) - dot));
+            probability(a, s, e) * (dp_of(a, r, token, e, g, dbalance) - dot));
 }
 
 // ---- launching -------------------------------------------------------------
@@ -229,8 +228,8 @@ extern "C" const char *tt_cuda_route_grad(tt_cuda *cuda,
 {
     const tt_cuda_route_args &a = *args;
     const room r = room_of(args);
-    count_first<<<blocks_for(a.groups * a.experts), THREADS, 0,
-                  cuda->stream>>>(a, r);
+    count_first<<<blocks_for(a.groups * a.experts), THREADS, 0, cuda->stream>>>(
+        a, r);
     TRY(launched());
     grad<<<blocks_for(a.groups * a.tokens), THREADS, 0, cuda->stream>>>(a, r);
     return launched();

@@ -31,8 +31,8 @@ struct cover {
 static bool is_wide(const tt_cuda_bn_args *a, int v)
 {
     return a->channels % v == 0 && is_aligned(a->x) && is_aligned(a->dy) &&
-           is_aligned(a->residual) && is_aligned(a->mask) &&
-           is_aligned(a->y) && is_aligned(a->d_residual);
+           is_aligned(a->residual) && is_aligned(a->mask) && is_aligned(a->y) &&
+           is_aligned(a->d_residual);
 }
 
 static cover cover_of(const tt_cuda_bn_args *a, int v, int resident)
@@ -85,8 +85,8 @@ __device__ static void write_sums(const tt_cuda_bn_args &a, int tx,
         }
     __syncthreads();
     const int64_t first = (int64_t)blockIdx.x * tx * V;
-    float *to = partial + (blockIdx.z * (int64_t)gridDim.y + blockIdx.y) * 2 *
-                              a.channels;
+    float *to = partial +
+                (blockIdx.z * (int64_t)gridDim.y + blockIdx.y) * 2 * a.channels;
     for (int e = threadIdx.x; e < 2 * tx * V; e += THREADS) {
         float all = 0;
 #pragma unroll
@@ -224,8 +224,8 @@ static const char *sum(tt_cuda *cuda, const tt_cuda_bn_args *a,
     const dim3 grid((unsigned)c.columns, (unsigned)c.chunks,
                     (unsigned)a->groups);
     *chunks_out = c.chunks;
-    sum_pass<F><<<grid, THREADS, 0, cuda->stream>>>(*a, c.tx,
-                                                    (float *)a->scratch);
+    sum_pass<F>
+        <<<grid, THREADS, 0, cuda->stream>>>(*a, c.tx, (float *)a->scratch);
     return launched();
 }
 

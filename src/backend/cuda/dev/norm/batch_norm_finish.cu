@@ -184,8 +184,9 @@ static dim3 blocks_of(const tt_cuda_bn_args *a, int cols, int64_t groups)
     return dim3((unsigned)ceil_div(a->channels, cols), (unsigned)groups);
 }
 
-const char *tt_cuda_bn_finish_statistics(tt_cuda *cuda, const tt_cuda_bn_args *a,
-                                    int64_t chunks, float *coef)
+const char *tt_cuda_bn_finish_statistics(tt_cuda *cuda,
+                                         const tt_cuda_bn_args *a,
+                                         int64_t chunks, float *coef)
 {
     finish_statistics<<<blocks_of(a, COLS, 1), dim3(COLS, LANES), 0,
                         cuda->stream>>>(*a, (const float *)a->scratch, chunks,
@@ -194,7 +195,7 @@ const char *tt_cuda_bn_finish_statistics(tt_cuda *cuda, const tt_cuda_bn_args *a
 }
 
 const char *tt_cuda_bn_use_running(tt_cuda *cuda, const tt_cuda_bn_args *a,
-                              float *coef)
+                                   float *coef)
 {
     use_running<<<blocks_of(a, THREADS, 1), THREADS, 0, cuda->stream>>>(*a,
                                                                         coef);
@@ -202,14 +203,15 @@ const char *tt_cuda_bn_use_running(tt_cuda *cuda, const tt_cuda_bn_args *a,
 }
 
 const char *tt_cuda_bn_finish_pair(tt_cuda *cuda, const tt_cuda_bn_args *a,
-                              int64_t chunks, float *coef)
+                                   int64_t chunks, float *coef)
 {
     finish_pair<<<blocks_of(a, COLS, 1), dim3(COLS, LANES), 0, cuda->stream>>>(
         *a, (const float *)a->scratch, chunks, coef);
     return launched();
 }
 
-const char *tt_cuda_bn_use_pair(tt_cuda *cuda, const tt_cuda_bn_args *a, float *coef)
+const char *tt_cuda_bn_use_pair(tt_cuda *cuda, const tt_cuda_bn_args *a,
+                                float *coef)
 {
     use_pair<<<blocks_of(a, THREADS, a->groups), THREADS, 0, cuda->stream>>>(
         *a, coef);

@@ -30,11 +30,19 @@ __device__ static inline void coefficients(const tt_cuda_bn_args &a,
 
 // What comes between tiles: nothing. `place` is of the thread in the tile.
 struct unmarked {
-    __device__ void begin_tile(const tt_cuda_bn_args &, int64_t) {}
-    __device__ void end_tile(const tt_cuda_bn_args &, int64_t) {}
+    __device__ void begin_tile(const tt_cuda_bn_args &, int64_t)
+    {
+    }
+    __device__ void end_tile(const tt_cuda_bn_args &, int64_t)
+    {
+    }
 };
 
-enum masking { ALL, BY_Y, BY_MARKS }; // BY_MARKS: the first pass makes them, of y
+enum masking {
+    ALL,
+    BY_Y,
+    BY_MARKS
+}; // BY_MARKS: the first pass makes them, of y
 
 // Sums of x - shift and of its square.
 template <typename E, int N> struct moments : unmarked {
@@ -103,7 +111,10 @@ template <typename E, int N, masking HOW, bool KEEPS> struct grads {
         for (int k = 0; k < V; k++)
             mean[k] = a.mean_in[row * a.channels + col + k];
     }
-    __device__ void begin_tile(const tt_cuda_bn_args &, int64_t) { marks = 0; }
+    __device__ void begin_tile(const tt_cuda_bn_args &, int64_t)
+    {
+        marks = 0;
+    }
     __device__ void end_tile(const tt_cuda_bn_args &a, int64_t place)
     {
         if (HOW == BY_MARKS)
@@ -153,7 +164,9 @@ template <typename E, int N> struct masks : unmarked {
     };
     float sum[2][V];
 
-    __device__ void begin(const tt_cuda_bn_args &, const float *, int64_t) {}
+    __device__ void begin(const tt_cuda_bn_args &, const float *, int64_t)
+    {
+    }
     __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
     {
         return {load<T, V>(a.dy, at), load<T, V>(a.mask, at)};
@@ -238,7 +251,9 @@ template <typename E, int N, masking HOW, bool KEEPS> struct send_back {
         if (HOW == BY_MARKS)
             marks = a.marks[place];
     }
-    __device__ void end_tile(const tt_cuda_bn_args &, int64_t) {}
+    __device__ void end_tile(const tt_cuda_bn_args &, int64_t)
+    {
+    }
     __device__ in load_row(const tt_cuda_bn_args &a, int64_t at) const
     {
         return in::of(a, at);

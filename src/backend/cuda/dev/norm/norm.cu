@@ -137,10 +137,10 @@ static const char *launch_short(tt_cuda *cuda, const tt_cuda_norm_args *a)
 {
     const weights gamma = {a->weight_type, a->gamma};
     const weights beta = {a->weight_type, a->beta};
-    norm_short<N_PACKS, T><<<(unsigned)ceil_div(a->rows, WARPS), WARPS * 32, 0,
-                             cuda->stream>>>(
-        a->rows, (int)a->n, (float)a->eps, (const T *)a->x, gamma, beta,
-        (T *)a->y, a->mean, a->rstd);
+    norm_short<N_PACKS, T>
+        <<<(unsigned)ceil_div(a->rows, WARPS), WARPS * 32, 0, cuda->stream>>>(
+            a->rows, (int)a->n, (float)a->eps, (const T *)a->x, gamma, beta,
+            (T *)a->y, a->mean, a->rstd);
     return launched();
 }
 
@@ -229,10 +229,10 @@ __global__ void norm_grad_x(int64_t rows, int n, const T *x, const T *dy,
         }
     } else {
         for (int i = lane; i < n; i += 32)
-            to[i] = from_float<T>(
-                result(weight(gamma, i, 1), to_float(row[i]),
-                       to_float(grad[i])) +
-                (plus == NULL ? 0.f : to_float(plus[r * n + i])));
+            to[i] =
+                from_float<T>(result(weight(gamma, i, 1), to_float(row[i]),
+                                     to_float(grad[i])) +
+                              (plus == NULL ? 0.f : to_float(plus[r * n + i])));
     }
 }
 
@@ -276,8 +276,8 @@ extern "C" int64_t tt_cuda_norm_scratch(const tt_cuda_norm_args *args)
 // V columns per thread. partial[chunk, 2, n].
 template <int V, typename T>
 __global__ void norm_grad_w(int64_t rows, int n, int64_t per_chunk, const T *x,
-                            const T *dy, const float *means,
-                            const float *rstds, float *partial)
+                            const T *dy, const float *means, const float *rstds,
+                            float *partial)
 {
     struct alignas(sizeof(T) * V) part {
         T v[V];

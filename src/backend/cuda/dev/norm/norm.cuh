@@ -52,7 +52,8 @@ __device__ static inline void weights_at(const weights &w, int64_t i,
     } else {
 #pragma unroll
         for (int k = 0; k < N; k += 4)
-            *(float4 *)(out + k) = *(const float4 *)((const float *)w.p + i + k);
+            *(float4 *)(out + k) =
+                *(const float4 *)((const float *)w.p + i + k);
     }
 }
 

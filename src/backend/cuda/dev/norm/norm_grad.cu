@@ -106,8 +106,7 @@ template <typename T> struct rows_held {
 // ---- sums ---------------------------------------------------------------------
 
 // Sums of V values over a warp: lane l gets that of value l / (32 / V).
-template <int V>
-__device__ static inline float warp_sums(float *v, int lane)
+template <int V> __device__ static inline float warp_sums(float *v, int lane)
 {
     int bit = 16;
 #pragma unroll
@@ -219,9 +218,9 @@ add_row(const uint4 &px, const uint4 &pd, const float *gamma, float mean,
 
 // Adds dx to y; `by` are the means over the row.
 template <typename T>
-__device__ static inline void
-finish_row(const uint4 &px, const uint4 &pd, const float *gamma, float mean,
-           float rstd, const float *by, float *y)
+__device__ static inline void finish_row(const uint4 &px, const uint4 &pd,
+                                         const float *gamma, float mean,
+                                         float rstd, const float *by, float *y)
 {
     enum { N = pack<T>::N };
     float x[N], dy[N];
@@ -235,8 +234,7 @@ finish_row(const uint4 &px, const uint4 &pd, const float *gamma, float mean,
 }
 
 template <int WIDE, bool SUMS, typename T>
-__global__ void __launch_bounds__(MOST_WARPS * 32, 1)
-    norm_grad(grad_args<T> a)
+__global__ void __launch_bounds__(MOST_WARPS * 32, 1) norm_grad(grad_args<T> a)
 {
     typedef pack<T> P;
     enum { N = P::N };
@@ -252,9 +250,9 @@ __global__ void __launch_bounds__(MOST_WARPS * 32, 1)
     shared.begin((float *)shared_room);
     if (column < a.n)
         weights_at<N>(a.gamma, column, 1, gamma);
-    int64_t first = (n_chunks - 1 - blockIdx.x * (int64_t)blockDim.y -
-                     threadIdx.y) *
-                    AT_ONCE;
+    int64_t first =
+        (n_chunks - 1 - blockIdx.x * (int64_t)blockDim.y - threadIdx.y) *
+        AT_ONCE;
     next.load(a, first, column);
     for (; first >= 0; first -= step) {
         float of_rows[2 * AT_ONCE];
@@ -263,7 +261,7 @@ __global__ void __launch_bounds__(MOST_WARPS * 32, 1)
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
             add_row<T>(now.from[FROM_X][k], now.from[FROM_DY][k], gamma,
-                    now.mean[k], now.rstd[k], &sums, of_rows + 2 * k);
+                       now.mean[k], now.rstd[k], &sums, of_rows + 2 * k);
         shared.join(of_rows);
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
@@ -275,7 +273,7 @@ __global__ void __launch_bounds__(MOST_WARPS * 32, 1)
             float y[N];
             unpack_words<T>(now.from[FROM_PLUS][k], y);
             finish_row<T>(now.from[FROM_X][k], now.from[FROM_DY][k], gamma,
-                       now.mean[k], now.rstd[k], by, y);
+                          now.mean[k], now.rstd[k], by, y);
             if (SUMS)
 #pragma unroll
                 for (int i = 0; i < N; i++)
@@ -340,9 +338,9 @@ static const char *launch(tt_cuda *cuda, const tt_cuda_norm_args *a)
         a->rstd_in,
         (T *)a->y,
         (float *)a->scratch};
-    norm_grad<WIDE, SUMS, T><<<(unsigned)blocks,
-                         dim3((unsigned)s.warps * 32, (unsigned)s.groups),
-                         (size_t)bytes, cuda->stream>>>(args);
+    norm_grad<WIDE, SUMS, T>
+        <<<(unsigned)blocks, dim3((unsigned)s.warps * 32, (unsigned)s.groups),
+           (size_t)bytes, cuda->stream>>>(args);
     TRY(launched());
     return norm_join(cuda, a, blocks, SUMS ? 3 : 2);
 }

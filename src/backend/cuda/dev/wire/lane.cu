@@ -42,8 +42,7 @@ static bool fill_in(tt_cuda_lane *l, int64_t bytes)
                cudaSuccess &&
            cudaEventCreateWithFlags(&l->taken, cudaEventDisableTiming) ==
                cudaSuccess &&
-           cudaDeviceGetStreamPriorityRange(&least, &greatest) ==
-               cudaSuccess &&
+           cudaDeviceGetStreamPriorityRange(&least, &greatest) == cudaSuccess &&
            cudaStreamCreateWithPriority(&l->stream, cudaStreamNonBlocking,
                                         least) == cudaSuccess;
 }
@@ -87,8 +86,8 @@ extern "C" const char *tt_cuda_lane_take(tt_cuda_lane *l, void *to, int64_t n)
     TRY(tt_cuda_no_recording(c));
     TRY(tt_cuda_flush(c));
     TRY_CUDA(cudaStreamWaitEvent(c->stream, l->sent, 0));
-    TRY_CUDA(cudaMemcpyAsync(to, l->device, (size_t)n,
-                             cudaMemcpyDeviceToDevice, c->stream));
+    TRY_CUDA(cudaMemcpyAsync(to, l->device, (size_t)n, cudaMemcpyDeviceToDevice,
+                             c->stream));
     TRY_CUDA(cudaEventRecord(l->taken, c->stream));
     return NULL;
 }

@@ -70,8 +70,8 @@ static void load(void)
     NCCL_FUNCTIONS(NCCL_FIND)
 #undef NCCL_FIND
     lib.text = (const char *(*)(ncclResult_t))find("ncclGetErrorString");
-    lib.last = (const char *(*)(ncclComm_t))dlsym(lib.handle,
-                                                  "ncclGetLastError");
+    lib.last =
+        (const char *(*)(ncclComm_t))dlsym(lib.handle, "ncclGetLastError");
     if (lib.missing[0] != '\0')
         return;
     if (lib.GetVersion(&lib.version) != ncclSuccess || lib.version < NCCL_LEAST)
@@ -99,8 +99,8 @@ static const char *failed(ncclResult_t error, ncclComm_t comm)
 {
     const char *last = lib.last != NULL ? lib.last(comm) : NULL;
     const bool says = last != NULL && last[0] != '\0';
-    return tt_cuda_failed_text("%s%s%.150s", lib.text(error),
-                               says ? ": " : "", says ? last : "");
+    return tt_cuda_failed_text("%s%s%.150s", lib.text(error), says ? ": " : "",
+                               says ? last : "");
 }
 
 #define TRY_NCCL(call, comm)                                                   \
@@ -110,8 +110,8 @@ static const char *failed(ncclResult_t error, ncclComm_t comm)
             return failed(try_error, comm);                                    \
     } while (0)
 
-extern "C" const char *tt_cuda_nccl_make_id(tt_cuda *c,
-                                            unsigned char id_out[TT_DEVICE_COMM_ID])
+extern "C" const char *
+tt_cuda_nccl_make_id(tt_cuda *c, unsigned char id_out[TT_DEVICE_COMM_ID])
 {
     ncclUniqueId id;
     TRY(need());
@@ -121,12 +121,13 @@ extern "C" const char *tt_cuda_nccl_make_id(tt_cuda *c,
     return NULL;
 }
 
-extern "C" const char *tt_cuda_nccl_open(tt_cuda *c,
-                                         const unsigned char id_in[TT_DEVICE_COMM_ID],
-                                         int n, int me, tt_cuda_nccl **out)
+extern "C" const char *
+tt_cuda_nccl_open(tt_cuda *c, const unsigned char id_in[TT_DEVICE_COMM_ID],
+                  int n, int me, tt_cuda_nccl **out)
 {
-    ncclConfig_t config = {sizeof config, (unsigned)NCCL_MAGIC, NCCL_LEAST,
-                           0,             INT_MIN,              INT_MIN,
+    ncclConfig_t config = {sizeof config, (unsigned)NCCL_MAGIC,
+                           NCCL_LEAST,    0,
+                           INT_MIN,       INT_MIN,
                            INT_MIN,       NULL};
     ncclUniqueId id;
     TRY(need());

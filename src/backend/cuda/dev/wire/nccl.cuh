@@ -5,6 +5,7 @@
 #define TT_BACKEND_CUDA_DEV_WIRE_NCCL_CUH
 
 #include <cuda_runtime.h>
+
 #include <limits.h>
 
 typedef struct ncclComm *ncclComm_t;
@@ -42,21 +43,21 @@ enum { NCCL_LEAST = 21700, NCCL_MAGIC = (int)0xcafebeef };
     F(CommFinalize, (ncclComm_t comm))                                         \
     F(CommDestroy, (ncclComm_t comm))                                          \
     F(CommAbort, (ncclComm_t comm))                                            \
-    F(CommGetAsyncError, (ncclComm_t comm, ncclResult_t *error))               \
-    F(AllReduce, (const void *in, void *out, size_t count,                     \
-                  ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,        \
-                  cudaStream_t stream))                                        \
-    F(Reduce, (const void *in, void *out, size_t count, ncclDataType_t type,   \
-               ncclRedOp_t op, int root, ncclComm_t comm,                      \
-               cudaStream_t stream))                                           \
-    F(Broadcast, (const void *in, void *out, size_t count,                     \
-                  ncclDataType_t type, int root, ncclComm_t comm,              \
-                  cudaStream_t stream))                                        \
+    F(CommGetAsyncError, (ncclComm_t comm, ncclResult_t * error))              \
+    F(AllReduce,                                                               \
+      (const void *in, void *out, size_t count, ncclDataType_t type,           \
+       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))                  \
+    F(Reduce,                                                                  \
+      (const void *in, void *out, size_t count, ncclDataType_t type,           \
+       ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream))        \
+    F(Broadcast,                                                               \
+      (const void *in, void *out, size_t count, ncclDataType_t type, int root, \
+       ncclComm_t comm, cudaStream_t stream))                                  \
     F(AllGather, (const void *in, void *out, size_t count,                     \
                   ncclDataType_t type, ncclComm_t comm, cudaStream_t stream))  \
-    F(ReduceScatter, (const void *in, void *out, size_t count,                 \
-                      ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,    \
-                      cudaStream_t stream))                                    \
+    F(ReduceScatter,                                                           \
+      (const void *in, void *out, size_t count, ncclDataType_t type,           \
+       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))                  \
     F(Send, (const void *in, size_t count, ncclDataType_t type, int peer,      \
              ncclComm_t comm, cudaStream_t stream))                            \
     F(Recv, (void *out, size_t count, ncclDataType_t type, int peer,           \

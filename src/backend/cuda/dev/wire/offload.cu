@@ -11,8 +11,7 @@ struct tt_cuda_beside {
     cudaEvent_t ready, done;
 };
 
-extern "C" const char *tt_cuda_host_alloc(tt_cuda *c, int64_t bytes,
-                                          void **out)
+extern "C" const char *tt_cuda_host_alloc(tt_cuda *c, int64_t bytes, void **out)
 {
     (void)c;
     TRY_CUDA(cudaMallocHost(out, (size_t)(bytes > 0 ? bytes : 1)));
@@ -50,8 +49,8 @@ static const char *make(tt_cuda *c, int direction, tt_cuda_beside *b)
     int least = 0, greatest = 0;
     TRY_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
     if (c->beside[direction] == NULL)
-        TRY_CUDA(cudaStreamCreateWithPriority(
-            &c->beside[direction], cudaStreamNonBlocking, greatest));
+        TRY_CUDA(cudaStreamCreateWithPriority(&c->beside[direction],
+                                              cudaStreamNonBlocking, greatest));
     b->stream = c->beside[direction];
     TRY_CUDA(cudaEventCreateWithFlags(&b->ready, cudaEventDisableTiming));
     TRY_CUDA(cudaEventCreateWithFlags(&b->done, cudaEventDisableTiming));
@@ -78,8 +77,8 @@ extern "C" const char *tt_cuda_beside_begin(tt_cuda *c, tt_cuda_beside *b,
 {
     TRY_CUDA(cudaEventRecord(b->ready, c->stream));
     TRY_CUDA(cudaStreamWaitEvent(b->stream, b->ready, 0));
-    TRY_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault,
-                             b->stream));
+    TRY_CUDA(
+        cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, b->stream));
     TRY_CUDA(cudaEventRecord(b->done, b->stream));
     return NULL;
 }

@@ -130,8 +130,8 @@ extern "C" const char *tt_cuda_queue_follow(tt_cuda *c, bool is_wire,
                                             int64_t event)
 {
     TRY_CUDA(cudaSetDevice(c->device));
-    TRY_CUDA(cudaStreamWaitEvent(stream_of(c, is_wire), c->queue->event[event],
-                                 0));
+    TRY_CUDA(
+        cudaStreamWaitEvent(stream_of(c, is_wire), c->queue->event[event], 0));
     return NULL;
 }
 
@@ -171,7 +171,10 @@ struct index_space {
 };
 
 // As the host folds: 16 bits in 32, rounded once.
-template <typename T> __device__ static inline T add(T a, T b) { return a + b; }
+template <typename T> __device__ static inline T add(T a, T b)
+{
+    return a + b;
+}
 template <> __device__ inline bf16 add<bf16>(bf16 a, bf16 b)
 {
     return __float2bfloat16_rn(__bfloat162float(a) + __bfloat162float(b));
