@@ -408,8 +408,8 @@ bench: all ## measure against the machine's limits and against PyTorch
 	@bench/run
 
 C_DIRS  := $(wildcard src include tests examples)
-C_FILES := $(if $(C_DIRS),$(sort $(shell find $(C_DIRS) -name '*.[ch]' \
-	! -name list.h)))
+C_FILES := $(if $(C_DIRS),$(sort $(shell find $(C_DIRS) \( -name '*.[ch]' \
+	-o -name '*.cu' -o -name '*.cuh' \) ! -name list.h)))
 CHECKS  := format layers lists size banned names docs headers clang cppcheck tidy
 
 .PHONY: check $(CHECKS:%=check-%)

@@ -55,7 +55,8 @@ def check_file(path, folders, vendors):
 
 
 folders, vendors, problems = read_layers("tools/layers.txt")
-for path in sorted(SRC.rglob("*.[ch]")):
-    problems += check_file(path, folders, vendors)
+for path in sorted(SRC.rglob("*")):
+    if path.suffix in (".c", ".h", ".cu", ".cuh"):
+        problems += check_file(path, folders, vendors)
 print("\n".join(problems), end="\n" if problems else "")
 sys.exit(bool(problems))

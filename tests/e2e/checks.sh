@@ -74,6 +74,25 @@ finds size '7 parameters'
 finds size 'function of 81 lines'
 seq -f '// %g' 601 >src/base/f.c
 finds size '601 lines'
+rm src/base/f.c
+seq -f '// %g' 201 >src/base/f.cuh
+finds size 'src/base/f.cuh: 201 lines'
+rm src/base/f.cuh
+{
+    printf 'template <int N, typename T, int A, int B>\n'
+    printf '__global__ void __launch_bounds__(32) f(int a, int b, int c, int d, int e, int g,\n'
+    printf '                                        int h, int i, int j)\n{\n}\n'
+} >src/base/f.cu
+passes size # a kernel may have nine
+sed -i 's/int j)/int j, int k)/' src/base/f.cu
+finds size '10 parameters; at most 9'
+printf 'struct s {\n    int f(int a, int b, int c, int d, int e, int g, int h)\n    {\n    }\n};\n' \
+    >src/base/f.cu
+finds size '7 parameters; at most 6'
+printf '#include "ops/list.h"\nvoid f() { abort(); }\n' >src/base/f.cu
+finds layers 'src/base/f.cu:1: base/ may not include ops/'
+finds banned 'src/base/f.cu:2: abort'
+rm src/base/f.cu
 
 printf 'void f(void)\n{\n    s->free(p); // malloc(1)\n    g("exit(1)");\n}\n' \
     >src/base/f.c

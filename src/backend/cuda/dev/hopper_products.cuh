@@ -10,6 +10,70 @@
 
 #include <type_traits>
 
+// ---- elements of 16 bits, two in a word --------------------------------------------
+
+template <typename T> struct low;
+
+template <> struct low<bf16> {
+    __device__ static inline uint32_t pack(float x, float y)
+    {
+        uint32_t w;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(y), "f"(x));
+        return w;
+    }
+    __device__ static inline float2 both(uint32_t w)
+    {
+        return {__uint_as_float(w << 16), __uint_as_float(w & 0xFFFF0000u)};
+    }
+};
+
+template <> struct low<f16> {
+    __device__ static inline uint32_t pack(float x, float y)
+    {
+        uint32_t w;
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(y), "f"(x));
+        return w;
+    }
+    __device__ static inline float2 both(uint32_t w)
+    {
+        return __half22float2(*(const __half2 *)&w);
+    }
+};
+
+// ---- products ------------------------------------------------------------------
+
+// An operand with rows along k, 64 each: 8 of m or n are 1024 bytes. 16 of k further is
+// 32 bytes, 2 more in the result.
+__device__ static inline uint64_t along_k(uint32_t at)
+{
+    return (uint64_t)((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 |
+           1ull << 62;
+}
+
+// An operand with rows along m or n, 64 each: 8 of k are 1024 bytes, the next 64 of m or
+// n are `apart` bytes further.
+__device__ static inline uint64_t across_k(uint32_t at, uint32_t apart)
+{
+    return (uint64_t)((at & 0x3FFFF) >> 4) | (uint64_t)(apart >> 4) << 16 |
+           64ull << 32 | 1ull << 62;
+}
+
+__device__ static inline void products_begin()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ static inline void products_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// All but the last N groups are done.
+template <int N> __device__ static inline void products_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
 // ---- operands of assembly ----------------------------------------------------------
 
 #define TT_NAMES_32                                                            \

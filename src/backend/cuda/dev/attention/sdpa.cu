@@ -39,6 +39,12 @@ struct shape {
     int64_t dim[4], stride[4];
 };
 
+struct pointwise_how {
+    cudnnDataType_t math;
+    int64_t axis; // -1: none
+    desc t;       // the truths of a selection; NULL: it is none
+};
+
 struct graph : dnn_graph {
     int64_t next;
 
@@ -49,7 +55,7 @@ struct graph : dnn_graph {
                 bool by_value);
     desc scratch(cudnnDataType_t type, const shape &s);
     desc pointwise(cudnnPointwiseMode_t mode, desc x, desc b, desc y,
-                   cudnnDataType_t math, int64_t axis, desc t);
+                   const pointwise_how &how);
     desc apply(cudnnPointwiseMode_t mode, desc x, desc b, const shape &s);
     desc reduce(cudnnReduceTensorOp_t op, desc x, desc y);
     desc multiply(desc a, desc b, desc c);
@@ -80,21 +86,21 @@ desc graph::scratch(cudnnDataType_t type, const shape &s)
 }
 
 desc graph::pointwise(cudnnPointwiseMode_t mode, desc x, desc b, desc y,
-                      cudnnDataType_t math, int64_t axis, desc t)
+                      const pointwise_how &how)
 {
     const desc p = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     set(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    set(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math);
-    if (axis >= 0)
-        set(p, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis);
+    set(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &how.math);
+    if (how.axis >= 0)
+        set(p, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &how.axis);
     finalize(p);
     const desc op = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     set(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
     set(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
     if (b != NULL)
         set(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
-    if (t != NULL)
-        set(op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t);
+    if (how.t != NULL)
+        set(op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, how.t);
     set(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
     finalize(op);
     ops.push_back(op);
@@ -104,8 +110,8 @@ desc graph::pointwise(cudnnPointwiseMode_t mode, desc x, desc b, desc y,
 // A function of floats whose result stays inside.
 desc graph::apply(cudnnPointwiseMode_t mode, desc x, desc b, const shape &s)
 {
-    return pointwise(mode, x, b, scratch(CUDNN_DATA_FLOAT, s), CUDNN_DATA_FLOAT,
-                     -1, NULL);
+    return pointwise(mode, x, b, scratch(CUDNN_DATA_FLOAT, s),
+                     {CUDNN_DATA_FLOAT, -1, NULL});
 }
 
 desc graph::reduce(cudnnReduceTensorOp_t mode, desc x, desc y)
@@ -203,14 +209,14 @@ static desc scores(graph &g, const tt_cuda_attention_args &a, const parts &p,
         return s;
     const cudnnDataType_t whole = CUDNN_DATA_INT32, truth = CUDNN_DATA_BOOLEAN;
     const desc row = g.pointwise(CUDNN_POINTWISE_GEN_INDEX, s, NULL,
-                                 g.scratch(whole, p.score), whole, 2, NULL);
+                                 g.scratch(whole, p.score), {whole, 2, NULL});
     const desc col = g.pointwise(CUDNN_POINTWISE_GEN_INDEX, s, NULL,
-                                 g.scratch(whole, p.score), whole, 3, NULL);
+                                 g.scratch(whole, p.score), {whole, 3, NULL});
     const desc sees = g.pointwise(CUDNN_POINTWISE_CMP_GE, row, col,
-                                  g.scratch(truth, p.score), truth, -1, NULL);
+                                  g.scratch(truth, p.score), {truth, -1, NULL});
     return g.pointwise(CUDNN_POINTWISE_BINARY_SELECT, s,
                        g.tensor(LOWEST, wide, one, true),
-                       g.scratch(wide, p.score), wide, -1, sees);
+                       g.scratch(wide, p.score), {wide, -1, sees});
 }
 
 static void forward(graph &g, const tt_cuda_attention_args &a)
@@ -231,9 +237,9 @@ static void forward(graph &g, const tt_cuda_attention_args &a)
         g.reduce(CUDNN_REDUCE_TENSOR_ADD, e, g.scratch(wide, p.row));
     const desc log = g.apply(CUDNN_POINTWISE_LOG, sum, NULL, p.row);
     g.pointwise(CUDNN_POINTWISE_ADD, top, log,
-                g.tensor(STATS, wide, p.row, false), wide, -1, NULL);
+                g.tensor(STATS, wide, p.row, false), {wide, -1, NULL});
     const desc w = g.pointwise(CUDNN_POINTWISE_DIV, e, sum,
-                               g.scratch(low, p.score), wide, -1, NULL);
+                               g.scratch(low, p.score), {wide, -1, NULL});
     g.multiply(w, v, g.tensor(O, low, p.o, false));
 }
 

@@ -107,16 +107,21 @@ __global__ void grad_x(tt_cuda_conv_desc d, int64_t n, const T *dy, const T *w,
     dx[i] = from_float<T>((d.adds ? to_float(dx[i]) : 0.f) + sum);
 }
 
+struct pixel_chunks {
+    int64_t n; // entries of dw
+    int64_t pixels, per_chunk;
+};
+
 // partial[chunk, entry] of dw: a thread walks over the pixels of its chunk.
 template <typename T>
-__global__ void grad_w(tt_cuda_conv_desc d, int64_t n, int64_t pixels,
-                       int64_t per_chunk, const T *x, const T *dy,
-                       float *partial)
+__global__ void grad_w(tt_cuda_conv_desc d, pixel_chunks c, const T *x,
+                       const T *dy, float *partial)
 {
+    const int64_t n = c.n, pixels = c.pixels, per_chunk = c.per_chunk;
     const int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x;
     if (i >= n)
         return;
-    const int64_t points = kernel_points(d), c = i % d.c;
+    const int64_t points = kernel_points(d), channel = i % d.c;
     const int64_t filter = i / d.c / points, group = filter / d.o;
     const pixel k = pixel_at(d, &tt_cuda_slide::kernel, i / d.c % points);
     const int64_t first = blockIdx.y * per_chunk;
@@ -124,7 +129,7 @@ __global__ void grad_w(tt_cuda_conv_desc d, int64_t n, int64_t pixels,
     for (int64_t p = first; p < min(first + per_chunk, pixels); p++) {
         const int64_t at = input_of(d, pixel_at(d, &tt_cuda_slide::out, p), k);
         if (at >= 0)
-            sum += to_float(x[(at * d.groups + group) * d.c + c]) *
+            sum += to_float(x[(at * d.groups + group) * d.c + channel]) *
                    to_float(dy[p * d.groups * d.o + filter]);
     }
     partial[blockIdx.y * n + i] = sum;
@@ -159,7 +164,7 @@ static const char *run_w(tt_cuda *cuda, const tt_cuda_conv_desc &d,
     const int64_t n = count_w(d), chunks = chunks_of(d);
     const dim3 grid((unsigned)ceil_div(n, THREADS), (unsigned)chunks);
     grad_w<T><<<grid, THREADS, 0, cuda->stream>>>(
-        d, n, pixels_of(d), ceil_div(pixels_of(d), chunks), (const T *)a->x,
+        d, {n, pixels_of(d), ceil_div(pixels_of(d), chunks)}, (const T *)a->x,
         (const T *)a->y, (float *)a->scratch);
     TRY(launched());
     add_chunks<<<grid.x, THREADS, 0, cuda->stream>>>(

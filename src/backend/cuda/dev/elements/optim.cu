@@ -67,12 +67,17 @@ __device__ static shared_terms terms_of(const tt_cuda_optim_args &a)
     return t;
 }
 
-// One element: changes w and the states s and v.
+// An element's weight and states.
+struct element {
+    float &w, &s, &v;
+};
+
 template <int RULE>
 __device__ static inline void update(const tt_cuda_optim_args &a,
                                      const shared_terms &t, float decay,
-                                     float g, float &w, float &s, float &v)
+                                     float g, const element &e)
 {
+    float &w = e.w, &s = e.s, &v = e.v;
     const float eps = (float)a.eps;
     const float beta1 = (float)a.beta1, beta2 = (float)a.beta2;
     const float left1 = (float)(1 - a.beta1), left2 = (float)(1 - a.beta2);
@@ -228,8 +233,8 @@ __device__ static inline void update_some(const optim_batch &b,
 #pragma unroll
     for (int k = 0; k < V; k++) {
         if (!t.is_skipped)
-            update<RULE>(b.like, t, x.decay, g.v[k] * t.scale, w.v[k], s.v[k],
-                         v.v[k]);
+            update<RULE>(b.like, t, x.decay, g.v[k] * t.scale,
+                         {w.v[k], s.v[k], v.v[k]});
     }
     store_weights<V>(x, t.key, i, w.v);
     if (x.s0_out != NULL)

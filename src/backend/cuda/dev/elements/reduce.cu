@@ -87,11 +87,19 @@ __global__ void reduce_columns(int64_t length, int64_t inner, int64_t per_chunk,
     }
 }
 
+// What is made of terms and becomes of their sum.
+struct reduction {
+    bool is_max;
+    float by;
+    bool accumulate;
+};
+
 // Chunks in turn by the block's rows, then these.
 template <typename Y>
-__global__ void reduce_chunks(int64_t n, int n_chunks, bool is_max, float by,
-                              bool accumulate, const float *partial, Y *y)
+__global__ void reduce_chunks(int64_t n, int n_chunks, reduction how,
+                              const float *partial, Y *y)
 {
+    const bool is_max = how.is_max;
     __shared__ float room[ROWS][COLS + 1];
     const int64_t i = blockIdx.x * (int64_t)COLS + threadIdx.x;
     float s = is_max ? -INFINITY : 0.f;
@@ -104,7 +112,7 @@ __global__ void reduce_chunks(int64_t n, int n_chunks, bool is_max, float by,
         return;
     for (int r = 1; r < ROWS; r++)
         s = combine(s, room[r][threadIdx.x], is_max);
-    finish(y, i, s, by, accumulate);
+    finish(y, i, s, how.by, how.accumulate);
 }
 
 template <typename X, typename Y>
@@ -162,7 +170,7 @@ static const char *reduce_types(tt_cuda *cuda, const tt_cuda_reduce_args *a)
     TRY(launched());
     reduce_chunks<Y>
         <<<(unsigned)ceil_div(n, COLS), dim3(COLS, ROWS), 0, cuda->stream>>>(
-            n, (int)n_chunks, a->is_max, (float)a->by, a->accumulate,
+            n, (int)n_chunks, {a->is_max, (float)a->by, a->accumulate},
             (const float *)a->scratch, (Y *)a->y);
     return launched();
 }

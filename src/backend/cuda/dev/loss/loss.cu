@@ -79,23 +79,23 @@ __global__ void cross_entropy(tt_cuda_loss_args a, bool wide, int *fault)
 
 // The rows' terms in a fixed order; `count` counts labels that are not ignored,
 // `correct` the hits, which lie behind the terms.
-__global__ void join_rows(int64_t rows, const float *term, float *sum_out,
-                          const int32_t *labels, int64_t ignore,
-                          float *count_out, float *correct_out)
+__global__ void join_rows(tt_cuda_loss_args a)
 {
+    const float *const term = (const float *)a.scratch;
+    float *const count_out = a.count, *const correct_out = a.correct;
     __shared__ double room[32];
     double sum = 0, count = 0, hits = 0;
-    for (int64_t i = threadIdx.x; i < rows; i += blockDim.x) {
+    for (int64_t i = threadIdx.x; i < a.rows; i += blockDim.x) {
         sum += term[i];
-        count += count_out != NULL && labels[i] != ignore ? 1 : 0;
-        hits += correct_out != NULL ? term[rows + i] : 0;
+        count += count_out != NULL && a.labels[i] != a.ignore ? 1 : 0;
+        hits += correct_out != NULL ? term[a.rows + i] : 0;
     }
     sum = block_sum(sum, room);
     count = block_sum(count, room);
     hits = block_sum(hits, room);
     if (threadIdx.x != 0)
         return;
-    *sum_out = (float)sum;
+    *a.sum = (float)sum;
     if (count_out != NULL)
         *count_out = (float)count;
     if (correct_out != NULL)
@@ -104,9 +104,7 @@ __global__ void join_rows(int64_t rows, const float *term, float *sum_out,
 
 const char *loss_join_rows(tt_cuda *cuda, const tt_cuda_loss_args *a)
 {
-    join_rows<<<1, 1024, 0, cuda->stream>>>(a->rows, (const float *)a->scratch,
-                                            a->sum, a->labels, a->ignore,
-                                            a->count, a->correct);
+    join_rows<<<1, 1024, 0, cuda->stream>>>(*a);
     return launched();
 }
 
@@ -132,8 +130,9 @@ __global__ void cross_entropy_grad(tt_cuda_loss_args a, bool wide, int *fault)
     if (label != a.ignore && (label < 0 || label >= a.vocab) &&
         threadIdx.x == 0)
         *fault = FAULT_LABEL;
-    row_grad(a, (const T *)a.logits + r * a.row_stride, label, a.lse_in[r],
-             *a.dsum, wide, (T *)a.dlogits + r * a.row_stride);
+    row_grad(a, (const T *)a.logits + r * a.row_stride,
+             {label, a.lse_in[r], *a.dsum}, wide,
+             (T *)a.dlogits + r * a.row_stride);
 }
 
 template <typename T>

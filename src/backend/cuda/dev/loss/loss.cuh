@@ -7,7 +7,7 @@
 #ifndef TT_BACKEND_CUDA_DEV_LOSS_LOSS_CUH
 #define TT_BACKEND_CUDA_DEV_LOSS_LOSS_CUH
 
-#include "backend/cuda/dev/common.cuh"
+#include "backend/cuda/dev/loss/exponentials.cuh"
 
 enum { THREADS = 512 };
 
@@ -43,102 +43,6 @@ __device__ static inline void each(const T *row, int64_t n, bool wide, F f)
     }
     for (; i < n; i += blockDim.x)
         f(i, to_float(row[i]));
-}
-
-struct exponentials {
-    float top, sum; // the largest x, and the sum of exp(x - top)
-};
-
-__device__ static inline void add(exponentials *e, float x)
-{
-    if (x > e->top) {
-        e->sum = e->sum * __expf(e->top - x) + 1;
-        e->top = x;
-    } else if (x > -INFINITY || x != x) {
-        e->sum += __expf(x - e->top);
-    }
-}
-
-// The largest of a pack.
-template <typename T> __device__ static inline float top_of(pack<T> p)
-{
-    float top = to_float(p.v[0]);
-#pragma unroll
-    for (int k = 1; k < pack<T>::N; k++)
-        top = fmaxf(top, to_float(p.v[k]));
-    return top;
-}
-
-#ifdef __CUDA_ARCH__
-template <> __device__ inline float top_of<bf16>(pack<bf16> p) // in pairs
-{
-    __nv_bfloat162 q[4];
-    memcpy(q, &p, sizeof q);
-    const __nv_bfloat162 top =
-        __hmax2(__hmax2(q[0], q[1]), __hmax2(q[2], q[3]));
-    return fmaxf(__low2float(top), __high2float(top));
-}
-#endif
-
-// The largest of a pack first, so that the sum is rescaled once per pack and not per
-// element; no branches, so that packs are worked on side by side.
-template <typename T>
-__device__ static inline void add_pack(exponentials *e, pack<T> p)
-{
-    enum { N = pack<T>::N };
-    float x[N];
-    unpack(p, x);
-    const float top = fmaxf(e->top, top_of(p));
-    const float base = top == -INFINITY ? 0.f : top * LOG2_E;
-#pragma unroll
-    for (int k = 0; k < N; k++)
-        x[k] = power_of_2(x[k] * LOG2_E - base);
-#pragma unroll
-    for (int half = N / 2; half > 0; half /= 2)
-#pragma unroll
-        for (int k = 0; k < half; k++)
-            x[k] += x[k + half];
-    e->sum = e->sum * power_of_2(e->top * LOG2_E - base) + x[0];
-    e->top = top;
-}
-
-template <typename T>
-__device__ static inline exponentials sum_row(const T *row, int64_t n,
-                                              bool wide)
-{
-    typedef pack<T> P;
-    exponentials e = {-INFINITY, 0};
-    int64_t i = threadIdx.x;
-    if (wide) {
-        const int64_t whole = n / P::N * P::N;
-        for (i *= P::N; i < whole; i += blockDim.x * P::N)
-            add_pack(&e, *(const P *)(row + i));
-        i = whole + threadIdx.x;
-    }
-    for (; i < n; i += blockDim.x)
-        add(&e, to_float(row[i]));
-    return e;
-}
-
-__device__ static inline exponentials join_warp(exponentials e)
-{
-    const float top = warp_max(e.top);
-    const float sum =
-        e.top == -INFINITY ? e.sum : e.sum * power_of_2((e.top - top) * LOG2_E);
-    return {top, warp_sum(sum)};
-}
-
-// Over the block, the same in all threads; `room` has 32 entries, which nobody may
-// write to before all threads have met again.
-__device__ static inline exponentials join(exponentials e, exponentials *room)
-{
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int warps = (blockDim.x + 31) / 32;
-    e = join_warp(e);
-    if (lane == 0)
-        room[warp] = e;
-    __syncthreads();
-    return join_warp(lane < warps ? room[lane] : exponentials{-INFINITY, 0});
 }
 
 template <typename T>
@@ -187,12 +91,19 @@ __device__ static inline bool map_row(const T *row, int64_t n, bool wide,
     return column >= 0 && column < n && turn % blockDim.x == threadIdx.x;
 }
 
+// What the gradient of a row depends on, beside its logits.
+struct row_terms {
+    int64_t label;
+    float lse, by; // log of the sum of exponentials; the gradient of the loss
+};
+
 // `to` may be `row`.
 template <typename T>
 __device__ static inline void row_grad(const tt_cuda_loss_args &a, const T *row,
-                                       int64_t label, float lse, float by,
-                                       bool wide, T *to)
+                                       const row_terms &t, bool wide, T *to)
 {
+    const int64_t label = t.label;
+    const float lse = t.lse, by = t.by;
     if (label == a.ignore) {
         (void)map_row(row, a.n, wide, -1, to, [](float) { return 0.f; });
         return;

@@ -24,7 +24,7 @@ __global__ void cross_entropy_step(tt_cuda_loss_args a, bool wide, int *fault)
     const bool is_hit = is_correct(a, row, label, e.top);
     if (threadIdx.x == 0)
         term[a.rows + r] = is_hit ? 1.f : 0.f;
-    row_grad(a, row, label, lse, a.dsum == NULL ? 1.f : *a.dsum, wide,
+    row_grad(a, row, {label, lse, a.dsum == NULL ? 1.f : *a.dsum}, wide,
              (T *)a.dlogits + r * a.row_stride);
 }
 

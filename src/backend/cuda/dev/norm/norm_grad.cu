@@ -194,11 +194,15 @@ template <int N> struct column_sums {
     float dgamma[N], dbeta[N], dx[N];
 };
 
+struct row_stats {
+    float mean, rstd;
+};
+
 // The terms of a row for the sums over it, and of its columns.
 template <typename T>
 __device__ static inline void
-add_row(const uint4 &px, const uint4 &pd, const float *gamma, float mean,
-        float rstd, column_sums<pack<T>::N> *sums, float *of_row)
+add_row(const uint4 &px, const uint4 &pd, const float *gamma, row_stats s,
+        column_sums<pack<T>::N> *sums, float *of_row)
 {
     enum { N = pack<T>::N };
     float x[N], dy[N], a = 0, b = 0;
@@ -206,7 +210,7 @@ add_row(const uint4 &px, const uint4 &pd, const float *gamma, float mean,
     unpack_words<T>(pd, dy);
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        const float hat = (x[k] - mean) * rstd, g = dy[k] * gamma[k];
+        const float hat = (x[k] - s.mean) * s.rstd, g = dy[k] * gamma[k];
         a += g;
         b += g * hat;
         sums->dgamma[k] += dy[k] * hat;
@@ -219,8 +223,8 @@ add_row(const uint4 &px, const uint4 &pd, const float *gamma, float mean,
 // Adds dx to y; `by` are the means over the row.
 template <typename T>
 __device__ static inline void finish_row(const uint4 &px, const uint4 &pd,
-                                         const float *gamma, float mean,
-                                         float rstd, const float *by, float *y)
+                                         const float *gamma, row_stats s,
+                                         const float *by, float *y)
 {
     enum { N = pack<T>::N };
     float x[N], dy[N];
@@ -228,8 +232,8 @@ __device__ static inline void finish_row(const uint4 &px, const uint4 &pd,
     unpack_words<T>(pd, dy);
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        const float hat = (x[k] - mean) * rstd;
-        y[k] += rstd * (dy[k] * gamma[k] - by[0] - hat * by[1]);
+        const float hat = (x[k] - s.mean) * s.rstd;
+        y[k] += s.rstd * (dy[k] * gamma[k] - by[0] - hat * by[1]);
     }
 }
 
@@ -261,7 +265,7 @@ __global__ void __launch_bounds__(MOST_WARPS * 32, 1) norm_grad(grad_args<T> a)
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
             add_row<T>(now.from[FROM_X][k], now.from[FROM_DY][k], gamma,
-                       now.mean[k], now.rstd[k], &sums, of_rows + 2 * k);
+                       {now.mean[k], now.rstd[k]}, &sums, of_rows + 2 * k);
         shared.join(of_rows);
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
@@ -273,7 +277,7 @@ __global__ void __launch_bounds__(MOST_WARPS * 32, 1) norm_grad(grad_args<T> a)
             float y[N];
             unpack_words<T>(now.from[FROM_PLUS][k], y);
             finish_row<T>(now.from[FROM_X][k], now.from[FROM_DY][k], gamma,
-                          now.mean[k], now.rstd[k], by, y);
+                          {now.mean[k], now.rstd[k]}, by, y);
             if (SUMS)
 #pragma unroll
                 for (int i = 0; i < N; i++)
