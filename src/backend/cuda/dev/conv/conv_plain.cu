@@ -164,8 +164,8 @@ static const char *run_w(tt_cuda *cuda, const tt_cuda_conv_desc &d,
     const int64_t n = count_w(d), chunks = chunks_of(d);
     const dim3 grid((unsigned)ceil_div(n, THREADS), (unsigned)chunks);
     grad_w<T><<<grid, THREADS, 0, cuda->stream>>>(
-        d, {n, pixels_of(d), ceil_div(pixels_of(d), chunks)}, (const T *)a->x,
-        (const T *)a->y, (float *)a->scratch);
+        d, pixel_chunks{n, pixels_of(d), ceil_div(pixels_of(d), chunks)},
+        (const T *)a->x, (const T *)a->y, (float *)a->scratch);
     TRY(launched());
     add_chunks<<<grid.x, THREADS, 0, cuda->stream>>>(
         n, chunks, a->accumulate, (const float *)a->scratch, (float *)a->w);

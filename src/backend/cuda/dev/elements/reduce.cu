@@ -170,7 +170,7 @@ static const char *reduce_types(tt_cuda *cuda, const tt_cuda_reduce_args *a)
     TRY(launched());
     reduce_chunks<Y>
         <<<(unsigned)ceil_div(n, COLS), dim3(COLS, ROWS), 0, cuda->stream>>>(
-            n, (int)n_chunks, {a->is_max, (float)a->by, a->accumulate},
+            n, (int)n_chunks, reduction{a->is_max, (float)a->by, a->accumulate},
             (const float *)a->scratch, (Y *)a->y);
     return launched();
 }
