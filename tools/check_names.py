@@ -19,6 +19,7 @@ import sys
 SHARED = {
     "add": "a verb: appends to a text, a graph or a list",
     "is": "a verb: asks",
+    "model": "model has the models, train the paths of their files",
     "place": "graph has placements, ops the operators that change them",
     "run": "store has the files of a run, train says which folder is one",
     "utf8": "base reads characters, train the ones that are not yet complete",

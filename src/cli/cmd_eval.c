@@ -148,7 +148,7 @@ static const char *folder_of(const char *path, tt_arena *arena)
 static tt_status choose_path(const tt_cli *cli, subject *out)
 {
     const char *path = cli->word[0];
-    const bool is_file = tt_model_is_file(path);
+    const bool is_file = tt_model_path_is_file(path);
     const char *folder = is_file ? folder_of(path, cli->arena) : path;
     if (folder == NULL)
         return TT_ERR_NOMEM;
@@ -156,8 +156,8 @@ static tt_status choose_path(const tt_cli *cli, subject *out)
     if (is_file && tt_described_is_run(folder))
         out->weights = folder;
     if (is_file || tt_file_is_folder(path) || !tt_file_exists(path))
-        return tt_model_check_path(out->weights, cli->arena);
-    TT_TRY(tt_model_check_path(path, cli->arena));
+        return tt_model_path_check(out->weights, cli->arena);
+    TT_TRY(tt_model_path_check(path, cli->arena));
     return tt_fail(TT_ERR_ARG,
                    "%s is a file; eval takes the folder of a run or of a "
                    "model, or a file of weights, and data as data.val=%s",

@@ -249,7 +249,7 @@ static tt_status show(look *l)
     if (!tt_file_exists(l->path))
         return tt_fail(TT_ERR_IO, "%s: there is no such file or folder",
                        l->path);
-    TT_TRY(tt_model_check_path(l->path, l->arena));
+    TT_TRY(tt_model_path_check(l->path, l->arena));
     if (tt_file_is_folder(l->path)) {
         return tt_described_is_run(l->path) ? show_checkpoint(l)
                                             : show_weights(l);

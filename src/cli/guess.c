@@ -291,7 +291,7 @@ static tt_status refuse_model(tt_cli *cli, const char *path)
 
 static tt_status refuse_folder(tt_cli *cli, const char *path)
 {
-    const char *run = tt_model_find_run(path, cli->arena);
+    const char *run = tt_model_path_find_run(path, cli->arena);
     if (has_file(cli->arena, path, is_image, 0))
         return tt_fail(TT_ERR_ARG,
                        "%s has images, but no folders that say what they "
@@ -334,7 +334,7 @@ static tt_status look(tt_cli *cli, const char *path, const recipe **recipe_out)
         return no_data(cli, path,
                        tt_arena_printf(cli->arena, "is %s, and data are files",
                                        tt_file_oddity(path)));
-    if (tt_model_is_file(path))
+    if (tt_model_path_is_file(path))
         return tt_fail(TT_ERR_ARG,
                        "%s is a file of weights, not data; init.from=%s "
                        "data=text data.path=FILE trains it on a text",

@@ -40,7 +40,7 @@ static tt_status look_for_run(void *user, const char *name)
     return TT_OK;
 }
 
-const char *tt_model_find_run(const char *folder, tt_arena *arena)
+const char *tt_model_path_find_run(const char *folder, tt_arena *arena)
 {
     search s = {.arena = arena, .folder = folder};
     (void)tt_file_each(folder, look_for_run, &s);
@@ -70,7 +70,7 @@ static tt_status check_folder(const char *path, tt_arena *arena)
     TT_TRY(tt_file_each(path, look_for_model, &s));
     if (s.has_model)
         return TT_OK;
-    const char *run = tt_model_find_run(path, arena);
+    const char *run = tt_model_path_find_run(path, arena);
     if (run != NULL)
         return tt_fail(TT_ERR_ARG,
                        "%s is a folder with runs in it and no model itself; "
@@ -85,7 +85,7 @@ static tt_status check_folder(const char *path, tt_arena *arena)
 
 // ---- files ---------------------------------------------------------------
 
-bool tt_model_is_file(const char *path)
+bool tt_model_path_is_file(const char *path)
 {
     tt_blob blob = {0};
     if (tt_file_oddity(path) != NULL || tt_file_is_folder(path))
@@ -121,7 +121,7 @@ static tt_status check_bytes(const char *path, const tt_blob *blob)
     return TT_OK;
 }
 
-tt_status tt_model_check_path(const char *path, tt_arena *arena)
+tt_status tt_model_path_check(const char *path, tt_arena *arena)
 {
     tt_blob blob = {0};
     if (!tt_file_exists(path))

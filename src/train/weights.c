@@ -320,7 +320,7 @@ static tt_status open_path(tt_weights *w, const char *path,
                               (int)(slash == path ? 1 : slash - path), path);
     if (w->path == NULL || w->folder == NULL)
         return TT_ERR_NOMEM;
-    TT_TRY(tt_model_check_path(path, w->arena));
+    TT_TRY(tt_model_path_check(path, w->arena));
     if (tt_file_is_folder(path))
         return open_folder(w, path, o, notes);
     return tt_ends_with(path, ".json") ? open_index(w, path)
