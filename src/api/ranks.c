@@ -89,6 +89,8 @@ static tt_status run(tutti_session *session, int32_t n, rank_work *w)
         status = check_threads();
     if (status == TT_OK)
         status = tt_ranks_run(&request, work, w, &exit_status);
+    if (status == TT_OK && exit_status == TT_RANKS_INTERRUPTED)
+        status = tt_fail(TT_ERR_STATE, "interrupted; the ranks were ended");
     tt_str_fini(&plugins);
     return status;
 }

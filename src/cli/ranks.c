@@ -82,6 +82,8 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
     const tt_ranks_request request = {&program, &cli->settings, cli->arena,
                                       (int32_t)n};
     tt_status status = tt_ranks_run(&request, work, &w, exit_out);
+    if (status == TT_OK && *exit_out == TT_RANKS_INTERRUPTED)
+        fputs("\n", stderr);                 // after the terminal's ^C
     if (status != TT_OK && world.rank > 0) { // it has been said
         *exit_out = TT_EXIT_ERROR;
         status = TT_OK;

@@ -2,8 +2,11 @@
 
 #include "cli/signals.h"
 
+#include "comm/launch.h"
+
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { KILLED_BY_SIGINT = 128 + SIGINT };
@@ -18,24 +21,31 @@ static void say(const char *text)
 }
 
 static bool is_rank, is_silent;
-static volatile sig_atomic_t *second; // raised by the second SIGINT
+static double raised_at; // by the first signal
 
-static void handle(int signal, siginfo_t *info, void *context)
+static double seconds(void)
 {
-    (void)context;
-    if (is_rank && info->si_code == SI_KERNEL)
-        return; // the terminal's: the launcher passes it on
-    if (signal == SIGINT && is_raised != 0) {
-        if (second != NULL)
-            *second = 1;
-        if (!is_silent)
-            say("\n");
-        _exit(KILLED_BY_SIGINT);
-    }
-    if (signal == SIGINT && !is_silent)
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void handle(int signal)
+{
+    const bool is_first = is_raised == 0;
+    if (is_first)
+        raised_at = seconds();
+    is_raised = 1;
+    if (signal == SIGINT && is_first && !is_silent)
         say("\ntutti: finishing the step and saving; Ctrl-C again stops at "
             "once\n");
-    is_raised = 1;
+    // Programs like timeout send the same signal twice at once.
+    if (signal != SIGINT || is_first || is_rank ||
+        seconds() - raised_at < TT_LAUNCH_ONE_KEY)
+        return;
+    if (!is_silent)
+        say("\n");
+    _exit(KILLED_BY_SIGINT);
 }
 
 static const char *volatile last_words;
@@ -59,11 +69,10 @@ void tt_signals_end_at_once(const char *words)
         (void)sigaction(SIGINT, &action, NULL);
 }
 
-void tt_signals_be_rank(bool speaks, volatile sig_atomic_t *interrupted)
+void tt_signals_be_rank(bool speaks)
 {
     is_rank = true;
     is_silent = !speaks;
-    second = interrupted;
     (void)tt_signals_catch();
 }
 
@@ -99,8 +108,8 @@ const volatile sig_atomic_t *tt_signals_catch(void)
     static const int caught[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
     struct sigaction action, before;
     memset(&action, 0, sizeof action);
-    action.sa_sigaction = handle;
-    action.sa_flags = SA_RESTART | SA_SIGINFO;
+    action.sa_handler = handle;
+    action.sa_flags = SA_RESTART;
     (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
         const bool is_ignored = caught[i] == SIGHUP && // by nohup
@@ -110,7 +119,6 @@ const volatile sig_atomic_t *tt_signals_catch(void)
             (void)sigaction(caught[i], &action, NULL);
     }
     // A limit on file sizes is a write that fails, like that on a full disk.
-    action.sa_flags = SA_RESTART;
     action.sa_handler = SIG_IGN;
     (void)sigaction(SIGXFSZ, &action, NULL);
     // And whoever read what we print may be gone before us.

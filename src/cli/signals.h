@@ -13,10 +13,10 @@ const volatile sig_atomic_t *tt_signals_catch(void);
 
 void tt_signals_be_silent(void); // another rank says what a signal does
 
-// This process is one of several that a launcher passes signals on to: those that
-// the terminal sends to all at once are the launcher's. Only one of them `speaks`;
-// `interrupted` is raised when the second SIGINT ends it.
-void tt_signals_be_rank(bool speaks, volatile sig_atomic_t *interrupted);
+// This process is one of several that a launcher passes signals on to. Here every signal
+// only raises the flag, however often and from wherever it comes; what a second SIGINT
+// means is the launcher's affair. Only one of the processes `speaks`.
+void tt_signals_be_rank(bool speaks);
 
 // Until tt_signals_catch: Ctrl-C says these words and ends with status 130, as there is
 // nothing to save. The words must stay.

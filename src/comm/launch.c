@@ -43,8 +43,10 @@ typedef struct launch {
     bool is_frozen;  // the culprit gave no sign of life
     double failed_at;
     bool is_killed;
-    double looked_at; // at the ranks
-    sigset_t before;  // the signals that the caller had blocked
+    double looked_at;      // at the ranks
+    sigset_t before;       // the signals that the caller had blocked
+    double interrupted_at; // first SIGINT; 0: none
+    bool is_interrupted;   // by a second one
 } launch;
 
 // ---- the child -----------------------------------------------------------
@@ -217,13 +219,27 @@ static int32_t first_failed(const launch *l)
     return first;
 }
 
+static void pass_on(launch *l, int signal)
+{
+    const double now = tt_clock_seconds();
+    if (signal != SIGINT || l->interrupted_at == 0) {
+        tell_all(l, signal);
+        l->interrupted_at = signal == SIGINT ? now : l->interrupted_at;
+        return;
+    }
+    if (now - l->interrupted_at < TT_LAUNCH_ONE_KEY)
+        return;
+    l->is_interrupted = l->is_killed = true;
+    tell_all(l, SIGKILL);
+}
+
 static void watch(launch *l, const sigset_t *waited)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
     while (l->n_gone < l->options->n_ranks) {
         const int signal = sigtimedwait(waited, NULL, &pause);
         if (signal > 0 && signal != SIGCHLD)
-            tell_all(l, signal);
+            pass_on(l, signal);
         reap(l);
         listen_to_beats(l);
         const double now = tt_clock_seconds();
@@ -318,7 +334,9 @@ static tt_status run(launch *l, tt_launch_fn *fn, void *user)
                 (void)waitpid(l->child[r].pid, NULL, 0);
     } else {
         watch(l, &waited);
-        status = report(l);
+        status = l->is_interrupted ? TT_OK : report(l);
+        if (l->options->interrupted != NULL)
+            *l->options->interrupted = l->is_interrupted;
     }
     (void)sigprocmask(SIG_SETMASK, &l->before, NULL);
     (void)sigaction(SIGCHLD, &before, NULL);

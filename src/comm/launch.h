@@ -17,6 +17,8 @@ typedef struct tt_launch_options {
     double deadline;    // seconds without a heartbeat; 0: 30
     int64_t rank_bytes; // of shared memory per rank
     bool pin;           // cores divided between the ranks
+    bool *
+        interrupted; // set when a second SIGINT ended all ranks; NULL: who cares
 } tt_launch_options;
 
 typedef struct tt_launch_rank {
@@ -29,7 +31,11 @@ typedef struct tt_launch_rank {
 // What a rank does, in its own process. A failure's message is kept for the report.
 typedef tt_status tt_launch_fn(const tt_launch_rank *rank, void *user);
 
-// Runs all ranks to their end. SIGTERM, SIGINT, SIGUSR1 and SIGHUP are passed on to them.
+// Runs all ranks to their end. SIGTERM, SIGINT, SIGUSR1 and SIGHUP are passed on to them:
+// they get those that a terminal sends to all once more. A second SIGINT kills them, and
+// is no failure. Two within TT_LAUNCH_ONE_KEY seconds are one: programs like timeout
+// send theirs to the process and to its group.
+#define TT_LAUNCH_ONE_KEY 0.3
 // On failure the message names the first rank that failed, where and why.
 tt_status tt_launch(const tt_launch_options *options, tt_launch_fn *fn,
                     void *user);

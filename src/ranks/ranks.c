@@ -19,7 +19,6 @@ enum { MESSAGE = 4096 };
 
 // Memory that the launcher shares with its ranks.
 struct tt__notice {
-    volatile sig_atomic_t was_interrupted; // twice: all end at once
     volatile int32_t n_started;
     int exit_status;       // rank 0's
     char message[MESSAGE]; // rank 0's own failure; "": none
@@ -109,7 +108,7 @@ static tt_status be_rank(const tt_launch_rank *rank, void *user)
     tt_comm *comm = NULL;
     s->notice->n_started = 1;
     if (program->be_rank != NULL)
-        program->be_rank(rank->rank == 0, &s->notice->was_interrupted);
+        program->be_rank(rank->rank == 0);
     TT_TRY(tt_shm_open(rank->world, rank->rank, rank->deadline, &comm));
     const char *cores = tt__ranks_cores(s->request->arena, s->n_cores,
                                         rank->n_ranks, rank->cores);
@@ -148,12 +147,13 @@ static int64_t memory_bytes(int32_t n)
 }
 
 // Where even addresses are counted, with less.
-static tt_status launch(const tt__starting *s, int32_t n)
+static tt_status launch(const tt__starting *s, int32_t n, bool *interrupted)
 {
     tt_launch_options options = {.n_ranks = n,
                                  .deadline = s->where->deadline,
                                  .rank_bytes = memory_bytes(n),
-                                 .pin = true};
+                                 .pin = true,
+                                 .interrupted = interrupted};
     tt__starting user = *s;
     tt_status status = tt_launch(&options, be_rank, &user);
     while (status == TT_ERR_NOMEM && s->notice->n_started == 0 &&
@@ -171,8 +171,9 @@ static tt_status start(tt__starting *s, int32_t n, int *exit_out)
     if (shared == MAP_FAILED)
         return tt_fail(TT_ERR_NOMEM, "no memory to start ranks");
     s->notice = shared;
-    tt_status status = launch(s, n);
-    if (shared->was_interrupted != 0) {
+    bool is_interrupted = false;
+    tt_status status = launch(s, n, &is_interrupted);
+    if (is_interrupted) {
         *exit_out = TT_RANKS_INTERRUPTED;
         status = TT_OK;
     } else if (status != TT_OK && shared->message[0] != '\0') {

@@ -20,8 +20,6 @@
 #include "comm/team.h"
 #include "train/peers.h"
 
-#include <signal.h>
-
 enum { TT_RANKS_MOST = 256 }; // that one machine starts
 
 // What the program around the ranks does for them. Members may be NULL, but for `get`.
@@ -29,10 +27,8 @@ typedef struct tt_ranks_program {
     tt_env_fn *get;      // the environment
     const char *plugins; // folders of plug-ins, with ':' between
     const char *name;    // "tutti -n": how ranks were asked for, for people
-    // In a process that was forked, first of all. It may raise `interrupted` before it
-    // ends itself: then nothing else is said.
-    void (*be_rank)(bool speaks, volatile sig_atomic_t *interrupted);
-    void (*be_silent)(void); // in one that was joined: another rank speaks
+    void (*be_rank)(bool speaks); // in a process that was forked, first of all
+    void (*be_silent)(void);      // in one that was joined: another rank speaks
     void (*say)(const char *text); // what rank 0 cannot say: another rank's end
 } tt_ranks_program;
 

@@ -57,6 +57,35 @@ for ranks in 1 2; do
     saved hup$ranks
 done
 
+# One SIGINT that reaches the launcher and all ranks, as from a terminal, and two at once,
+# as from timeout, are one: it saves. A second one ends it at once.
+for ranks in 1 3; do
+    for how in group twice second; do
+        rm -rf int
+        setsid "$tutti" train gpt.yaml run=int train.steps=10000000 -n $ranks \
+            >out 2>err &
+        pid=$!
+        started int
+        kill -INT -- -$pid
+        [ $how != twice ] || kill -INT $pid 2>/dev/null
+        if [ $how = second ]; then
+            kill -STOP -- -$pid
+            sleep 0.5 # far enough from the first to be another key
+            kill -INT -- -$pid
+            kill -CONT -- -$pid
+        fi
+        wait $pid
+        status=$?
+        pid=
+        # A run that was quicker than the second SIGINT has saved.
+        case $how$status in
+        second130) continue ;;
+        second3 | group3 | twice3) saved int ;;
+        *) fail "SIGINT to $ranks ranks ($how): exit status $status" ;;
+        esac
+    done
+done
+
 # Under nohup it does not end a run.
 nohup "$tutti" train gpt.yaml run=nohup train.steps=10000000 >out 2>err &
 pid=$!
