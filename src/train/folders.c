@@ -105,11 +105,31 @@ static tt_status check_holds_no_run(const char *folder, tt_arena *arena)
                          folder, in.found);
 }
 
+// Training would write over these.
+static tt_status check_is_free(const char *folder, tt_arena *arena)
+{
+    static const char *const names[] = {"config.yaml", "log.txt",
+                                        "report.html", "facts.json",
+                                        "ranks.json",  "checkpoints"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *path = tt_arena_printf(arena, "%s/%s", folder, names[i]);
+        if (path == NULL)
+            return TT_ERR_NOMEM;
+        if (tt_file_exists(path))
+            return tt_fail(TT_ERR_ARG,
+                           "run=%s: this folder is not a run's, and training "
+                           "would write over its %s; name another folder",
+                           folder, names[i]);
+    }
+    return TT_OK;
+}
+
 tt_status tt_run_check_folder(const char *folder, tt_arena *arena)
 {
-    return !tt_file_is_folder(folder) || is_run(folder, arena)
-               ? TT_OK
-               : check_holds_no_run(folder, arena);
+    if (!tt_file_is_folder(folder) || is_run(folder, arena))
+        return TT_OK;
+    TT_TRY(check_holds_no_run(folder, arena));
+    return check_is_free(folder, arena);
 }
 
 // Whether there is something to set aside: a run. What is something else stays.

@@ -2,6 +2,7 @@
 
 #include "train/known.h"
 
+#include "base/utf8.h"
 #include "data/data.h"
 #include "model/model.h"
 #include "ops/optim.h"
@@ -182,6 +183,19 @@ static tt_status check_one(const known *k, const tt_setting *s)
     return unknown(s, nearest(k, s->key));
 }
 
+// Settings are written to YAML and JSON, which have no other bytes.
+static tt_status check_text(const tt_setting *s)
+{
+    const int64_t n = (int64_t)strlen(s->value);
+    const int64_t valid = tt_utf8_valid(s->value, n);
+    return valid == n ? TT_OK
+                      : tt_fail(TT_ERR_ARG,
+                                "%s: byte %lld of its value, 0x%02x, is not "
+                                "UTF-8; give the file or folder another name",
+                                s->key, (long long)valid + 1,
+                                (unsigned)(unsigned char)s->value[valid]);
+}
+
 tt_status tt_known_check(const tt_settings *settings, const tt_opt *extra,
                          tt_arena *arena)
 {
@@ -189,8 +203,10 @@ tt_status tt_known_check(const tt_settings *settings, const tt_opt *extra,
     if (k == NULL)
         return TT_ERR_NOMEM;
     k->arena = arena;
-    for (int64_t i = 0; i < settings->n; i++)
+    for (int64_t i = 0; i < settings->n; i++) {
+        TT_TRY(check_text(&settings->v[i]));
         TT_TRY(check_meant(&settings->v[i]));
+    }
     TT_TRY(collect(k, "", extra));
     TT_TRY(tt_known_each(settings, arena, collect, k));
     for (int64_t i = 0; i < settings->n; i++)

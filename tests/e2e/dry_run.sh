@@ -49,6 +49,11 @@ mkdir -p runs/empty
 both 'file is a file and no folder' run=file
 both 'file is a file and no folder' run=file/below/it
 both 'is no folder' run=file --fresh
+mkdir own
+echo mine >own/config.yaml
+both 'would write over its config.yaml' run=own
+[ "$(cat own/config.yaml)" = mine ] || die 'a file of the user is gone'
+both 'is not UTF-8' run="$(printf 'new\351')"
 both 'no checkpoint to fork from' run=runs/empty --fork
 both 'nowhere: cannot be opened' init.from=nowhere run=new
 
