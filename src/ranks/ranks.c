@@ -21,7 +21,8 @@ enum { MESSAGE = 4096 };
 struct tt__notice {
     volatile int32_t n_started;
     int exit_status;       // rank 0's
-    char message[MESSAGE]; // rank 0's own failure; "": none
+    tt_status status;      // rank 0's own failure; TT_OK: none
+    char message[MESSAGE];
 };
 
 static int32_t count_cores(void)
@@ -125,8 +126,10 @@ static tt_status be_rank(const tt_launch_rank *rank, void *user)
             rank->n_ranks, program->name, rank->n_ranks,
             tt__ranks_spoilt(s->where), cores, s->where->collective)};
     const tt_status status = tt__ranks_work(s, NULL, &peers, &exit_status);
-    if (status != TT_OK && rank->rank == 0 && !is_others(status))
+    if (status != TT_OK && rank->rank == 0 && !is_others(status)) {
         snprintf(s->notice->message, MESSAGE, "%s", tt_error_message());
+        s->notice->status = status;
+    }
     if (rank->rank == 0)
         s->notice->exit_status = exit_status;
     tt_comm_close(peers.comm);
@@ -176,8 +179,8 @@ static tt_status start(tt__starting *s, int32_t n, int *exit_out)
     if (is_interrupted) {
         *exit_out = TT_RANKS_INTERRUPTED;
         status = TT_OK;
-    } else if (status != TT_OK && shared->message[0] != '\0') {
-        status = tt_fail(status, "%s", shared->message);
+    } else if (status != TT_OK && shared->status != TT_OK) {
+        status = tt_fail(shared->status, "%s", shared->message);
     } else if (status == TT_OK) {
         *exit_out = shared->exit_status;
     }
