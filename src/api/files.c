@@ -3,11 +3,11 @@
 #include "api/session.h"
 #include "base/file.h"
 #include "base/yaml.h"
-#include "train/described.h"
+#include "config/distribution.h"
+#include "port/port.h"
+#include "port/port_out.h"
 #include "train/evaluate.h"
-#include "train/port.h"
-#include "train/port_out.h"
-#include "train/where.h"
+#include "weights/model_folder.h"
 
 #include <string.h>
 

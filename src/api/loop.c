@@ -4,8 +4,8 @@
 
 #include "api/session.h"
 #include "ranks/ranks.h"
+#include "session/meet.h"
 #include "train/folders.h"
-#include "train/meet.h"
 
 // The caller's watch, and what passes things on to it.
 typedef struct relay {

@@ -3,8 +3,8 @@
 #include "ranks/ranks.h"
 
 #include "api/session.h"
-#include "train/known.h"
-#include "train/verify.h"
+#include "config/keys.h"
+#include "verify/verify.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
 #include "base/yaml.h"
 #include "data/tokenizer/tokenizer.h"
 #include "ranks/ranks.h"
-#include "train/meet.h"
+#include "session/meet.h"
 
 tutti_status tutti_create(tutti_session **session_out)
 {

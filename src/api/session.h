@@ -5,7 +5,7 @@
 
 #include "api/convert.h"
 #include "base/settings.h"
-#include "train/job.h"
+#include "job/job.h"
 
 typedef struct tt__api_tensor {
     tutti_tensor info;

@@ -2,7 +2,7 @@
 
 #include "api/session.h"
 #include "base/alloc.h"
-#include "train/feed.h"
+#include "job/feed.h"
 
 #include <math.h>
 #include <string.h>

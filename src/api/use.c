@@ -2,8 +2,8 @@
 
 #include "api/session.h"
 #include "data/tokenizer/detokenizer.h"
-#include "train/generator.h"
-#include "train/infer.h"
+#include "job/infer.h"
+#include "text/generator.h"
 
 #include <math.h>
 #include <string.h>

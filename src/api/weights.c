@@ -1,6 +1,6 @@
 // weights - a model's parameters and buffers to and from files.
 
-#include "train/weights.h"
+#include "weights/weights.h"
 
 #include "api/session.h"
 

@@ -2,7 +2,7 @@
 
 #include "backend/sites.h"
 
-#include "ops/position.h"
+#include "ops/nn/position.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "check/comm_sim.h"
 
 #include "base/alloc.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "check/law.h"
 #include "check/small.h"
-#include "ops/optim.h"
+#include "ops/optim/optim.h"
 #include "pass/blocks.h"
 #include "pass/partition/partition.h"
 #include "pass/pass.h"

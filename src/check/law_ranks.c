@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "check/law.h"
 #include "check/small.h"
-#include "ops/optim.h"
+#include "ops/optim/optim.h"
 #include "pass/partition/partition.h"
 #include "pass/pass.h"
 

@@ -11,7 +11,7 @@
 #include "check/law.h"
 #include "check/rank_threads.h"
 #include "exec/wire/wire.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "ops/ops.h"
 
 #include <stdio.h>

@@ -6,8 +6,8 @@
 
 #include "check/interp.h"
 #include "check/law.h"
+#include "job/train_graph.h"
 #include "model/model.h"
-#include "train/graph.h"
 
 typedef struct tt_small {
     const char *model, *options; // of the registry; text for its option table

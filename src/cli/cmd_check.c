@@ -6,7 +6,7 @@
 #include "base/opt.h"
 #include "check/law.h"
 #include "cli/command.h"
-#include "cli/team.h"
+#include "cli/launch/team.h"
 #include "comm/coll/coll.h"
 #include "model/model.h"
 #include "ops/ops.h"

@@ -3,10 +3,10 @@
 
 #include "backend/backend.h"
 #include "cli/command.h"
+#include "config/keys.h"
 #include "data/source/source.h"
 #include "model/model.h"
-#include "ops/optim.h"
-#include "train/known.h"
+#include "ops/optim/optim.h"
 
 #include <stdio.h>
 #include <string.h>

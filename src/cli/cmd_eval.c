@@ -4,15 +4,15 @@
 #include "base/json.h"
 #include "base/yaml.h"
 #include "cli/command.h"
+#include "cli/launch/ranks.h"
 #include "cli/paths.h"
-#include "cli/ranks.h"
 #include "cli/term.h"
 #include "data/data.h"
+#include "session/meet.h"
 #include "store/checkpoint.h"
-#include "train/described.h"
 #include "train/evaluate.h"
-#include "train/meet.h"
-#include "train/model_path.h"
+#include "weights/model_folder.h"
+#include "weights/model_path.h"
 
 #include <math.h>
 #include <stdio.h>

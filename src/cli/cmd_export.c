@@ -4,9 +4,9 @@
 #include "base/opt.h"
 #include "cli/command.h"
 #include "cli/term.h"
-#include "train/described.h"
-#include "train/port.h"
-#include "train/port_out.h"
+#include "port/port.h"
+#include "port/port_out.h"
+#include "weights/model_folder.h"
 
 #include <stdio.h>
 

@@ -3,8 +3,8 @@
 #include "base/opt.h"
 #include "cli/command.h"
 #include "cli/usage.h"
-#include "train/known.h"
-#include "train/meant.h"
+#include "config/aliases.h"
+#include "config/keys.h"
 
 #include <string.h>
 

@@ -5,11 +5,11 @@
 #include "base/opt.h"
 #include "cli/command.h"
 #include "cli/term.h"
+#include "port/port.h"
+#include "port/port_guess.h"
+#include "port/port_out.h"
 #include "store/llmc.h"
-#include "train/described.h"
-#include "train/port.h"
-#include "train/port_guess.h"
-#include "train/port_out.h"
+#include "weights/model_folder.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,9 +11,9 @@
 #include "store/checkpoint.h"
 #include "store/llmc.h"
 #include "store/torch_file.h"
-#include "train/described.h"
-#include "train/model_path.h"
-#include "train/weights.h"
+#include "weights/model_folder.h"
+#include "weights/model_path.h"
+#include "weights/weights.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,13 +7,13 @@
 #include "cli/command.h"
 #include "comm/coll/coll.h"
 #include "comm/transport/transport.h"
+#include "config/keys.h"
 #include "data/source/source.h"
+#include "job/job.h"
 #include "model/model.h"
 #include "ops/ops.h"
-#include "ops/optim.h"
+#include "ops/optim/optim.h"
 #include "pass/pass.h"
-#include "train/job.h"
-#include "train/known.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "cli/command.h"
 #include "cli/signals.h"
 #include "cli/term.h"
-#include "train/generate.h"
+#include "text/generate.h"
 
 #include <stdio.h>
 #include <string.h>

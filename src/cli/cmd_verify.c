@@ -2,9 +2,9 @@
 
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/ranks.h"
-#include "train/verify.h"
-#include "train/where.h"
+#include "cli/launch/ranks.h"
+#include "config/distribution.h"
+#include "verify/verify.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 
 #include "base/figures.h"
 #include "base/json.h"
-#include "train/doubts.h"
+#include "job/survey.h"
+#include "session/doubts.h"
 #include "train/loop.h"
-#include "train/survey.h"
 
 #include <stdio.h>
 #include <string.h>

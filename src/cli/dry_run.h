@@ -3,7 +3,7 @@
 #ifndef TT_CLI_DRY_RUN_H
 #define TT_CLI_DRY_RUN_H
 
-#include "train/session.h"
+#include "session/session.h"
 
 tt_status tt_dry_run(tt_session *session, bool is_json);
 

@@ -2,10 +2,10 @@
 
 #include "base/file.h"
 #include "base/json_read.h"
-#include "cli/data.h"
+#include "cli/prepare/data.h"
 #include "data/format.h"
-#include "train/described.h"
-#include "train/model_path.h"
+#include "weights/model_folder.h"
+#include "weights/model_path.h"
 
 #include <dirent.h>
 #include <limits.h>

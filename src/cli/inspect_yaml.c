@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "cli/inspect.h"
-#include "train/known.h"
+#include "config/keys.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #include "backend/cpu/isa.h"
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/team.h"
+#include "cli/launch/team.h"
 #include "cli/term.h"
 #include "cli/usage.h"
 #include "cli/words.h"

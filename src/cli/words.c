@@ -4,8 +4,8 @@
 
 #include "base/opt.h"
 #include "base/yaml.h"
-#include "train/known.h"
-#include "train/meant.h"
+#include "config/aliases.h"
+#include "config/keys.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 // Why the seed is 1. The loss is a sum over samples, and a count comes with it. Sums over
 // micro-batches and ranks are then plain additions: nobody needs to know how many
 // micro-batches, ranks or ignored labels there are. The update divides once, by the
-// global count (ops/clip.c).
+// global count (ops/optim/clip.c).
 //
 // A value's gradient is the sum of what its users send back. A param's terms are
 // not added here: they go to one `offer`, which sums them in the gradient's own

@@ -71,7 +71,7 @@ typedef struct tt_cost {
 // output i inside input 0; for TT_OP_CONCAT: input i inside output 0. Operands of
 // `site` have local shapes; the whole is plain and its strides are set. Writes
 // the part's strides and its first element's offset in elements; false when no
-// strides express it. Helpers are in ops/view.h.
+// strides express it. Helpers are in ops/shape/view.h.
 typedef struct tt_site tt_site;
 typedef bool tt_op_view_fn(const tt_site *site, int i, int64_t *stride_out,
                            int64_t *offset_out);

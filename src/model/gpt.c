@@ -4,9 +4,9 @@
 
 #include "model/model.h"
 #include "model/nn.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
-#include "ops/embed.h"
+#include "ops/nn/embed.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
 #include "model/model.h"
 #include "model/nn.h"
 #include "ops/arith.h"
-#include "ops/embed.h"
+#include "ops/nn/embed.h"
 #include "ops/ops.h"
 
 #include <math.h>

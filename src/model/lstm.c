@@ -2,11 +2,11 @@
 // PyTorch's word_language_model: encoder, rnn.weight_ih_l0, ..., decoder. Every
 // sample starts from a zero state. The recurrence runs over [seq, batch].
 
-#include "ops/lstm.h"
+#include "ops/nn/lstm.h"
 
 #include "model/model.h"
 #include "model/nn.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
 #include "ops/ops.h"
 

@@ -2,7 +2,7 @@
 
 #include "model/nn.h"
 
-#include "ops/cache.h"
+#include "ops/nn/cache.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -35,7 +35,7 @@ tt_val tt__channel_param(tt_builder *b, const char *name, const char *part,
 tt_val tt_nn_layer_norm(tt_builder *b, tt_val x, const char *name, double eps);
 tt_val tt_nn_rms_norm(tt_builder *b, tt_val x, const char *name, double eps);
 
-// A layer of experts (ops/moe.h): weights name.router.weight, name.experts.*; gated
+// A layer of experts (ops/nn/moe.h): weights name.router.weight, name.experts.*; gated
 // ones are SwiGLU with Mixtral's names and (out, in) matrices.
 typedef struct tt_moe {
     const char *name;

@@ -2,9 +2,9 @@
 
 #include "model/nn.h"
 #include "ops/arith.h"
-#include "ops/moe.h"
-#include "ops/move.h"
+#include "ops/nn/moe.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 
 static int64_t slots_of(const tt_moe *m, int64_t tokens)
 {

@@ -3,7 +3,7 @@
 
 #include "model/model.h"
 #include "model/nn.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 
 #include <stdio.h>
 

@@ -3,9 +3,9 @@
 
 #include "model/model.h"
 #include "model/nn.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/ops.h"
-#include "ops/relabel.h"
+#include "ops/shape/relabel.h"
 
 #include <math.h>
 #include <stdio.h>

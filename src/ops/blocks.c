@@ -15,7 +15,7 @@
 #include "ops/cost.h"
 #include "ops/infer_common.h"
 #include "ops/ops.h"
-#include "ops/view.h"
+#include "ops/shape/view.h"
 
 static tt_status infer_block(tt_op_io *io)
 {

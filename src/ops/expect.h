@@ -4,7 +4,7 @@
 #ifndef TT_OPS_EXPECT_H
 #define TT_OPS_EXPECT_H
 
-#include "ops/rows.h"
+#include "ops/shape/rows.h"
 
 // Input i is of type `dtype`; `what` names it.
 tt_status tt__expect_dtype(const tt_op_io *io, const char *op, int i,

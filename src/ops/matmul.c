@@ -9,14 +9,14 @@
 
 #include "ops/matmul.h"
 
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "ops/cost.h"
 #include "ops/expect.h"
 #include "ops/infer_common.h"
-#include "ops/move.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 
 // Which dimension plays which part.
 typedef struct parts {

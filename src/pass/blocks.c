@@ -36,7 +36,7 @@
 #include "pass/blocks.h"
 
 #include "base/alloc.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "ops/ops.h"
 #include "pass/copy.h"
 #include "pass/pass.h"

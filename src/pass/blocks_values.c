@@ -3,9 +3,9 @@
 
 #include "ops/arith.h"
 #include "ops/blocks.h"
-#include "ops/comm.h"
-#include "ops/move.h"
+#include "ops/comm/comm.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 #include "pass/blocks.h"
 
 // Along an axis of one rank that rank has everything.

@@ -18,8 +18,8 @@
 
 #include "base/alloc.h"
 #include "ops/arith.h"
-#include "ops/move.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 #include "pass/copy.h"
 #include "pass/pass.h"
 

@@ -1,8 +1,8 @@
 // chunk_find - where a graph computes its loss, and in how many pieces that can be
 // done.
 
-#include "ops/loss.h"
 #include "ops/matmul.h"
+#include "ops/nn/loss.h"
 #include "ops/ops.h"
 #include "pass/chunk.h"
 

@@ -13,12 +13,12 @@
 //   bytes   a quantized operand is read once (2 bytes an element) and written twice
 //   needs   a graph that is not spread over ranks yet
 
-#include "ops/fp8.h"
+#include "ops/codec/fp8.h"
 
 #include "base/alloc.h"
 #include "ops/matmul.h"
-#include "ops/move.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 #include "pass/copy.h"
 #include "pass/pass.h"
 

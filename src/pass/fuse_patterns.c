@@ -1,15 +1,15 @@
 // fuse_patterns - which nodes become one. A pattern begins at a node with the operator
 // that it names. Values between the nodes of a pattern have no other readers.
 
-#include "ops/activation.h"
-#include "ops/fp8.h"
-#include "ops/fused.h"
-#include "ops/loss.h"
+#include "ops/act/activation.h"
+#include "ops/codec/fp8.h"
+#include "ops/fused/fused.h"
 #include "ops/matmul.h"
-#include "ops/move.h"
-#include "ops/norm.h"
+#include "ops/nn/loss.h"
+#include "ops/nn/norm.h"
 #include "ops/ops.h"
-#include "ops/rows.h"
+#include "ops/shape/move.h"
+#include "ops/shape/rows.h"
 #include "pass/fuse.h"
 
 #include <stddef.h>

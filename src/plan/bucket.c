@@ -22,7 +22,7 @@
 // The order is that of nodes, and bytes are counted as if all ranks held as much, so
 // buckets are the same on every rank.
 
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "ops/ops.h"
 #include "plan/flights.h"
 

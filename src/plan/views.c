@@ -2,7 +2,7 @@
 // inputs of a concatenation are written where they belong in its output.
 
 #include "ops/ops.h"
-#include "ops/view.h"
+#include "ops/shape/view.h"
 #include "plan/lower.h"
 
 #include <string.h>

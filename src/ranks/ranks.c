@@ -20,8 +20,8 @@ enum { MESSAGE = 4096 };
 // Memory that the launcher shares with its ranks.
 struct tt__notice {
     volatile int32_t n_started;
-    int exit_status;       // rank 0's
-    tt_status status;      // rank 0's own failure; TT_OK: none
+    int exit_status;  // rank 0's
+    tt_status status; // rank 0's own failure; TT_OK: none
     char message[MESSAGE];
 };
 

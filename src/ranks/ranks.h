@@ -10,7 +10,7 @@
 // Ranks are forked before OpenMP or any thread is started, and before anything is opened.
 // Rank 0 speaks for all. What goes wrong on rank 0 is said as one process would say it.
 //
-// What does not belong here: what ranks do between steps (train/peers.h), what a
+// What does not belong here: what ranks do between steps (peers/peers.h), what a
 // rank's process looks like to a user (cli, api).
 
 #ifndef TT_RANKS_RANKS_H
@@ -18,7 +18,7 @@
 
 #include "base/settings.h"
 #include "comm/team.h"
-#include "train/peers.h"
+#include "peers/peers.h"
 
 enum { TT_RANKS_MOST = 256 }; // that one machine starts
 

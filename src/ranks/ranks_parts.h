@@ -3,8 +3,8 @@
 #ifndef TT_RANKS_RANKS_PARTS_H
 #define TT_RANKS_RANKS_PARTS_H
 
+#include "config/distribution.h"
 #include "ranks/ranks.h"
-#include "train/where.h"
 
 typedef struct tt__notice tt__notice;
 

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/figures.h"
-#include "train/feed.h"
+#include "job/feed.h"
 
 #include <math.h>
 

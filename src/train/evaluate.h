@@ -6,7 +6,7 @@
 #ifndef TT_TRAIN_EVALUATE_H
 #define TT_TRAIN_EVALUATE_H
 
-#include "train/infer.h"
+#include "job/infer.h"
 #include "train/loop.h"
 
 typedef struct tt_evaluator tt_evaluator;

@@ -3,7 +3,7 @@
 #include "train/loop.h"
 
 #include "base/clock.h"
-#include "train/feed.h"
+#include "job/feed.h"
 #include "train/trainer.h"
 
 #include <math.h>

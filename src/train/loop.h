@@ -10,7 +10,7 @@
 #ifndef TT_TRAIN_LOOP_H
 #define TT_TRAIN_LOOP_H
 
-#include "train/session.h"
+#include "session/session.h"
 #include "train/watch.h"
 
 #include <signal.h>

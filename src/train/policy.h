@@ -13,7 +13,7 @@
 
 #include "base/json.h"
 #include "base/json_read.h"
-#include "train/options.h"
+#include "config/options.h"
 
 enum {
     TT_POLICY_WINDOW = 128,

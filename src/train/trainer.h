@@ -3,14 +3,14 @@
 #ifndef TT_TRAIN_TRAINER_H
 #define TT_TRAIN_TRAINER_H
 
+#include "state/slices.h"
 #include "store/checkpoint.h"
 #include "store/run.h"
+#include "text/generate.h"
 #include "train/evaluate.h"
-#include "train/generate.h"
 #include "train/loop.h"
 #include "train/ranks_report.h"
-#include "train/slices.h"
-#include "train/state.h"
+#include "train/run_state.h"
 
 // A full disk is said again and again, but not at every try.
 typedef struct tt_failures {

@@ -2,10 +2,10 @@
 // the checkpoint it would go on from, the data and weights it would begin with.
 
 #include "base/file.h"
+#include "state/restore.h"
 #include "train/folders.h"
-#include "train/restore.h"
 #include "train/trainer.h"
-#include "train/weights.h"
+#include "weights/weights.h"
 
 #include <string.h>
 

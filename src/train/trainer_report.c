@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/json_read.h"
-#include "train/changed.h"
-#include "train/exact.h"
+#include "job/exact.h"
+#include "session/changed.h"
 #include "train/facts.h"
 #include "train/trainer.h"
 

@@ -1,8 +1,8 @@
 // trainer_save - checkpoints out, in, and back to an older one.
 
 #include "base/clock.h"
-#include "train/restore.h"
-#include "train/stream.h"
+#include "state/checkpoint_stream.h"
+#include "state/restore.h"
 #include "train/trainer.h"
 
 #include <stdio.h>

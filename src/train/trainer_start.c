@@ -7,8 +7,8 @@
 #include "base/figures.h"
 #include "base/file.h"
 #include "train/folders.h"
-#include "train/origin.h"
 #include "train/trainer.h"
+#include "weights/origin.h"
 
 #include <stdio.h>
 #include <string.h>

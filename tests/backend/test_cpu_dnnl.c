@@ -1,7 +1,7 @@
 // The kernels that oneDNN computes: equal to ref, and where promised equal for any
 // number of threads.
 
-#include "backend/cpu/dnnl_inner.h"
+#include "backend/cpu/dnnl/dnnl_inner.h"
 #include "backend/cpu_check.h"
 #include "ops/ops.h"
 #include "test.h"

@@ -7,11 +7,11 @@
 #include "base/rng.h"
 #include "exec/exec.h"
 #include "graph/grad.h"
-#include "ops/attention.h"
-#include "ops/embed.h"
 #include "ops/gradops.h"
-#include "ops/move.h"
+#include "ops/nn/attention.h"
+#include "ops/nn/embed.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 #include "test.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // The level of instructions: a limit holds for our kernels and for oneDNN, it cannot
 // come too late, and bf16 is the same numbers at every level.
 
-#include "backend/cpu/dnnl.h"
+#include "backend/cpu/dnnl/dnnl.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/simd.h"
 #include "base/alloc.h"

@@ -7,8 +7,8 @@
 #include "comm/transport/transport.h"
 #include "exec/wire/wire.h"
 #include "ops/arith.h"
-#include "ops/comm.h"
-#include "ops/exchange_points.h"
+#include "ops/comm/comm.h"
+#include "ops/comm/exchange_points.h"
 #include "test.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "exec/world.h"
 #include "ops/arith.h"
-#include "ops/exchange_points.h"
+#include "ops/comm/exchange_points.h"
 #include "ops/ops.h"
 #include "plan/odd_backend.h"
 #include "test.h"

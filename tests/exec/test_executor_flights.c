@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "exec/world.h"
 #include "ops/arith.h"
-#include "ops/comm.h"
-#include "ops/exchange_points.h"
+#include "ops/comm/comm.h"
+#include "ops/comm/exchange_points.h"
 #include "test.h"
 
 #include <string.h>

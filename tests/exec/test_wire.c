@@ -1,10 +1,10 @@
 // Plans of one rank of several: local shapes, collectives through a wire, stages.
 
 #include "exec/world.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
-#include "ops/comm.h"
-#include "ops/exchange_points.h"
+#include "ops/comm/comm.h"
+#include "ops/comm/exchange_points.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
 #include "test.h"

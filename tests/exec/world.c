@@ -3,13 +3,13 @@
 #include "exec/world.h"
 
 #include "base/alloc.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
-#include "ops/exchange_points.h"
+#include "ops/comm/exchange_points.h"
 #include "ops/gradops.h"
 #include "ops/matmul.h"
-#include "ops/move.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 #include "test.h"
 
 #include <math.h>

@@ -2,12 +2,12 @@
 
 #include "check/interp.h"
 #include "graph/grad.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"
-#include "ops/loss.h"
 #include "ops/matmul.h"
-#include "ops/moe.h"
+#include "ops/nn/loss.h"
+#include "ops/nn/moe.h"
 #include "test.h"
 
 #include <string.h>

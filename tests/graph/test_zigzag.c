@@ -1,8 +1,8 @@
 // Splits that go zigzag: each rank has an early and a late block.
 
 #include "graph/build.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 #include "test.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "check/sample.h"
 #include "golden.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
 #include "test.h"

@@ -4,11 +4,11 @@
 #include "base/rng.h"
 #include "check/interp.h"
 #include "ops/arith.h"
-#include "ops/codec.h"
+#include "ops/codec/codec.h"
 #include "ops/gradops.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
-#include "ops/relabel.h"
+#include "ops/shape/relabel.h"
 #include "test.h"
 
 #include <math.h>

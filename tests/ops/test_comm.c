@@ -4,7 +4,7 @@
 #include "check/comm_sim.h"
 #include "check/interp.h"
 #include "graph/grad.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
 #include "test.h"

@@ -1,7 +1,7 @@
 // Dropout's random numbers: how many are kept, and what keys them.
 
 #include "exec/world.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "test.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "check/interp.h"
 #include "graph/build.h"
-#include "ops/fp8.h"
+#include "ops/codec/fp8.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
 #include "test.h"

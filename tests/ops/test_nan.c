@@ -3,7 +3,7 @@
 
 #include "check/interp.h"
 #include "graph/build.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"
 #include "test.h"

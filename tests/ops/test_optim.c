@@ -5,11 +5,11 @@
 #include "base/alloc.h"
 #include "check/interp.h"
 #include "exec/world.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
-#include "ops/optim.h"
+#include "ops/optim/optim.h"
 #include "test.h"
 
 #include <math.h>

@@ -2,11 +2,11 @@
 // convention (which key is masked, which way a pair turns) is stated here.
 
 #include "check/interp.h"
-#include "ops/attention.h"
-#include "ops/embed.h"
 #include "ops/gradops.h"
-#include "ops/loss.h"
-#include "ops/norm.h"
+#include "ops/nn/attention.h"
+#include "ops/nn/embed.h"
+#include "ops/nn/loss.h"
+#include "ops/nn/norm.h"
 #include "ops/ops.h"
 #include "test.h"
 

@@ -9,8 +9,8 @@
 #define TT_TESTS_ORACLE_ORACLE_H
 
 #include "base/arena.h"
+#include "job/job.h"
 #include "store/safetensors.h"
-#include "train/job.h"
 
 typedef struct oracle {
     const char *model; // for messages

@@ -8,7 +8,7 @@
 
 #include "oracle/oracle.h"
 #include "test.h"
-#include "train/described.h"
+#include "weights/model_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>

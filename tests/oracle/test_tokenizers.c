@@ -9,7 +9,7 @@
 #include "data/tokenizer/tokenizer_stream.h"
 #include "data/tokenizer/unicode.h"
 #include "test.h"
-#include "train/generator.h"
+#include "text/generator.h"
 
 #include <stdio.h>
 #include <stdlib.h>

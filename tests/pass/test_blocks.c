@@ -1,7 +1,7 @@
 // Blocks: what several ranks of an axis on each leave in a graph.
 
 #include "check/small.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "ops/ops.h"
 #include "pass/blocks.h"
 #include "pass/partition/partition.h"

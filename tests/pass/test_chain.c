@@ -2,10 +2,10 @@
 // what the one before it made.
 
 #include "base/settings.h"
+#include "job/job.h"
 #include "pass/chain.h"
 #include "pass/partition/partition.h"
 #include "test.h"
-#include "train/job.h"
 
 #include <string.h>
 

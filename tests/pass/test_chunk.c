@@ -2,12 +2,12 @@
 
 #include "base/alloc.h"
 #include "base/settings.h"
-#include "ops/move.h"
+#include "job/job.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 #include "pass/chunk.h"
 #include "pass/pass.h"
 #include "test.h"
-#include "train/job.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 // The pass of 8 bits: which products it takes, and that others stay as they are.
 
 #include "graph/grad.h"
-#include "ops/fp8.h"
+#include "ops/codec/fp8.h"
 #include "ops/gradops.h"
-#include "ops/loss.h"
 #include "ops/matmul.h"
+#include "ops/nn/loss.h"
 #include "ops/ops.h"
 #include "pass/pass.h"
 #include "test.h"

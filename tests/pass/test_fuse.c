@@ -1,12 +1,12 @@
 // What the pass fuse finds in whole models; that it computes the same is a law.
 
 #include "base/settings.h"
+#include "job/job.h"
 #include "ops/ops.h"
 #include "pass/fuse.h"
 #include "pass/partition/partition.h"
 #include "pass/pass.h"
 #include "test.h"
-#include "train/job.h"
 
 #include <stdio.h>
 #include <string.h>

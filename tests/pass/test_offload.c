@@ -2,11 +2,11 @@
 
 #include "base/alloc.h"
 #include "base/settings.h"
+#include "job/job.h"
 #include "ops/ops.h"
 #include "pass/offload.h"
 #include "pass/pass.h"
 #include "test.h"
-#include "train/job.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,13 +4,13 @@
 #include "base/settings.h"
 #include "golden.h"
 #include "graph/grad.h"
+#include "job/job.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
 #include "pass/pass.h"
 #include "test.h"
-#include "train/job.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "check/small.h"
 #include "ops/ops.h"
-#include "ops/optim.h"
+#include "ops/optim/optim.h"
 #include "pass/partition/partition.h"
 #include "pass/pass.h"
 #include "test.h"

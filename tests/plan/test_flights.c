@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/settings.h"
+#include "job/job.h"
 #include "ops/ops.h"
 #include "test.h"
-#include "train/job.h"
 
 #include <string.h>
 

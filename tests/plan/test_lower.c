@@ -2,13 +2,13 @@
 
 #include "base/alloc.h"
 #include "exec/world.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
-#include "ops/exchange_points.h"
+#include "ops/comm/exchange_points.h"
 #include "ops/matmul.h"
-#include "ops/move.h"
 #include "ops/ops.h"
-#include "ops/relabel.h"
+#include "ops/shape/move.h"
+#include "ops/shape/relabel.h"
 #include "plan/odd_backend.h"
 #include "test.h"
 

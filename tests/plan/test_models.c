@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/settings.h"
+#include "job/job.h"
 #include "test.h"
-#include "train/job.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,10 +3,10 @@
 #include "base/alloc.h"
 #include "exec/world.h"
 #include "ops/arith.h"
-#include "ops/comm.h"
-#include "ops/exchange_points.h"
-#include "ops/move.h"
+#include "ops/comm/comm.h"
+#include "ops/comm/exchange_points.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 #include "test.h"
 
 #include <stdio.h>

@@ -4,9 +4,9 @@
 #include "backend/cpu/isa.h"
 #include "base/alloc.h"
 #include "base/settings.h"
+#include "job/job.h"
 #include "ops/ops.h"
 #include "test.h"
-#include "train/job.h"
 
 #include <string.h>
 

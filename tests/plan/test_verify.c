@@ -1,7 +1,7 @@
 // Plans that break what they promise about memory are refused; sizes in words.
 
 #include "exec/world.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
 #include "test.h"
 

@@ -8,7 +8,7 @@
 
 #include "comm/launch.h"
 #include "families.h"
-#include "train/job.h"
+#include "job/job.h"
 
 #include <stdint.h>
 

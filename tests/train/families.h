@@ -3,7 +3,7 @@
 #ifndef TT_TESTS_FAMILIES_H
 #define TT_TESTS_FAMILIES_H
 
-#include "train/job.h"
+#include "job/job.h"
 
 typedef struct family {
     const char *name;

@@ -4,7 +4,7 @@
 #define TT_TESTS_JOBS_H
 
 #include "families.h"
-#include "train/job.h"
+#include "job/job.h"
 
 typedef struct made {
     tt_arena *arena;

@@ -2,10 +2,10 @@
 // gradients travel while something is computed; keys, values and logits are in parts
 // wherever they are.
 
+#include "job/infer.h"
 #include "jobs.h"
 #include "ops/ops.h"
 #include "test.h"
-#include "train/infer.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "test.h"
-#include "train/decode.h"
+#include "text/decode.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "data/shelf.h"
-#include "train/fingerprint.h"
+#include "session/fingerprint.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 // expert and spatial parallelism, from plans of several models, sizes and meshes. (That
 // ranks send what plans say: test_sent.)
 
+#include "job/survey.h"
 #include "test.h"
-#include "train/survey.h"
 
 #include <stdarg.h>
 #include <stdio.h>

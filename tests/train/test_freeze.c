@@ -1,9 +1,9 @@
 // train.freeze, optim.no_decay, optim.lr_groups: patterns over tensor names.
 
 #include "base/alloc.h"
+#include "config/globs.h"
 #include "jobs.h"
 #include "test.h"
-#include "train/globs.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // context.
 
 #include "test.h"
-#include "train/generator.h"
+#include "text/generator.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // From mesh.* and layout.* to a mesh and a layout, and what is refused.
 
 #include "base/alloc.h"
+#include "config/distribution.h"
 #include "test.h"
-#include "train/where.h"
 
 #include <string.h>
 

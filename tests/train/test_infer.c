@@ -2,11 +2,11 @@
 // batch norm is there, running statistics where it is, and the same on every run.
 
 #include "base/alloc.h"
+#include "job/feed.h"
+#include "job/infer.h"
 #include "jobs.h"
+#include "state/restore.h"
 #include "test.h"
-#include "train/feed.h"
-#include "train/infer.h"
-#include "train/restore.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "jobs.h"
 #include "store/checkpoint.h"
 #include "test.h"
-#include "train/weights.h"
+#include "weights/weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>

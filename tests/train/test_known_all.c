@@ -1,9 +1,9 @@
 // Every setting there is: what the tables say about each of them.
 
 #include "base/opt.h"
+#include "config/aliases.h"
+#include "config/keys.h"
 #include "test.h"
-#include "train/known.h"
-#include "train/meant.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // Experts in a model: what keeps them busy is learnt, and is no part of the loss.
 
 #include "base/alloc.h"
+#include "job/job.h"
 #include "test.h"
-#include "train/job.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 // check in one is the launcher's message.
 
 #include "comm/launch.h"
+#include "config/distribution.h"
+#include "peers/peers.h"
 #include "test.h"
-#include "train/peers.h"
-#include "train/where.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "check/rank_threads.h"
 #include "exec/world.h"
 #include "ops/arith.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "test.h"
 #include "train/ranks_report.h"
 

@@ -3,7 +3,7 @@
 #include "base/yaml.h"
 #include "runs.h"
 #include "test.h"
-#include "train/state.h"
+#include "train/run_state.h"
 
 #include <math.h>
 #include <stdio.h>

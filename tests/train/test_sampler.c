@@ -2,7 +2,7 @@
 // describe, and a function of seed and index.
 
 #include "test.h"
-#include "train/sampler.h"
+#include "text/sampler.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // Learning rates against their formulas, and at the edges.
 
+#include "config/schedule.h"
 #include "test.h"
-#include "train/schedule.h"
 
 #include <math.h>
 

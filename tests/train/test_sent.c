@@ -3,9 +3,9 @@
 
 #include "backend/cpu/isa.h"
 #include "crew.h"
+#include "job/survey.h"
 #include "jobs.h"
 #include "test.h"
-#include "train/survey.h"
 
 #include <string.h>
 

@@ -5,10 +5,10 @@
 #include "base/file.h"
 #include "crew.h"
 #include "jobs.h"
+#include "state/parts.h"
+#include "state/restore.h"
 #include "store/checkpoint.h"
 #include "test.h"
-#include "train/parts.h"
-#include "train/restore.h"
 
 #include <errno.h>
 #include <fcntl.h>

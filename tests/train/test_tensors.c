@@ -2,8 +2,8 @@
 
 #include "base/alloc.h"
 #include "jobs.h"
+#include "state/restore.h"
 #include "test.h"
-#include "train/restore.h"
 
 #include <stdio.h>
 #include <stdlib.h>

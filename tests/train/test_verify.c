@@ -1,7 +1,7 @@
 // The measure of verify: what it calls equal, and whom it blames.
 
 #include "test.h"
-#include "train/verify_parts.h"
+#include "verify/verify_parts.h"
 
 #include <math.h>
 

@@ -13,7 +13,7 @@
 #include "ops/ops.h"
 #include "ops/shard_common.h"
 #include "test.h"
-#include "train/verify_parts.h"
+#include "verify/verify_parts.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // activation - nonlinear functions of elements. Operands are dense vectors; the
 // gradients may overwrite either input.
 
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 
 #include "backend/cpu/wrap.h"
 #include "ops/ops.h"

@@ -4,8 +4,8 @@
 
 #include "backend/cpu/groups.h"
 #include "backend/cpu/wrap.h"
-#include "ops/move.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 
 // ---- add, mul: b broadcasts to a -----------------------------------------
 

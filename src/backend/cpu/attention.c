@@ -6,9 +6,9 @@
 
 #include "backend/cpu/wrap.h"
 #include "base/alloc.h"
-#include "ops/attention.h"
+#include "ops/nn/attention.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // batch_norm, its gradient and their parts - own vectorised functions, on images in
 // whatever blocks of channels x has: a convolution's layout is kept.
 
-#include "ops/batch_norm.h"
+#include "ops/nn/batch_norm.h"
 
 #include "backend/cpu/conv_parts.h"
 #include "backend/cpu/wrap.h"

@@ -2,12 +2,12 @@
 // all of them. The many queries of a prompt go to the kernel of training, the one
 // query of a decoding step to its own.
 
-#include "ops/cache.h"
+#include "ops/nn/cache.h"
 
 #include "backend/cpu/attention.h"
 #include "backend/cpu/wrap.h"
 #include "base/alloc.h"
-#include "ops/attention.h"
+#include "ops/nn/attention.h"
 #include "ops/ops.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 //               VGG's and ResNet's layers of 3 x 3, f32, at a relative error of
 //               1e-6 (direct: 2e-7)
 
-#include "ops/conv.h"
+#include "ops/nn/conv.h"
 
 #include "backend/cpu/conv_parts.h"
 #include "backend/cpu/cpu.h"

@@ -4,8 +4,8 @@
 #define TT_BACKEND_CPU_CONV_PARTS_H
 
 #include "backend/backend.h"
-#include "backend/cpu/dnnl.h"
-#include "ops/conv.h"
+#include "backend/cpu/dnnl/dnnl.h"
+#include "ops/nn/conv.h"
 
 // The last n of three sliding dimensions; false when a window starts inside the
 // tensor, which the library cannot express.

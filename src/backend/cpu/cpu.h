@@ -4,7 +4,7 @@
 #define TT_BACKEND_CPU_CPU_H
 
 #include "backend/backend.h"
-#include "backend/cpu/dnnl.h"
+#include "backend/cpu/dnnl/dnnl.h"
 
 #define TT_KERNELS(file) extern const tt_kernel_def tt__cpu_##file##_kernels[];
 #include "backend/cpu/list.h"

@@ -3,7 +3,7 @@
 
 #include "backend/cpu/wrap.h"
 #include "base/rng.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/ops.h"
 
 typedef struct runs {

@@ -3,7 +3,7 @@
 #include "backend/cpu/wrap.h"
 #include "base/alloc.h"
 #include "ops/ops.h"
-#include "ops/optim.h"
+#include "ops/optim/optim.h"
 
 enum { AVERAGE, W, SKIP };
 

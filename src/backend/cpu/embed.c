@@ -1,11 +1,11 @@
 // embed - tables read by index. Ids of rows on another rank give zeros forward and
 // nothing backward.
 
-#include "ops/embed.h"
+#include "ops/nn/embed.h"
 
 #include "backend/cpu/wrap.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
 // Rows of experts that are on another rank count as not there.
 
 #include "backend/cpu/wrap.h"
-#include "ops/moe.h"
+#include "ops/nn/moe.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 enum { EXPERT, SAMPLE, SLOT, COLUMN }; // dims of what lies with experts
 

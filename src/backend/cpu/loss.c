@@ -1,11 +1,11 @@
 // loss - softmax, cross-entropy, correct, mean squared error. Sums run in the order
 // of the rows.
 
-#include "ops/loss.h"
+#include "ops/nn/loss.h"
 
 #include "backend/cpu/wrap.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 // ---- softmax -------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 // lstm - the recurrence: one product per step, prepared once, and the cells. The
 // sums between steps are fp32. lstm_cell is the cell alone.
 
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/dnnl/gemm.h"
 #include "backend/cpu/wrap.h"
 #include "base/alloc.h"
 #include "ops/ops.h"

@@ -7,7 +7,7 @@
 #include "ops/matmul.h"
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/dnnl/gemm.h"
 #include "backend/cpu/simd.h"
 #include "base/alloc.h"
 #include "ops/ops.h"

@@ -2,7 +2,7 @@
 // library packs the matrix for every product, which takes longer than the product.
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/dnnl/gemm.h"
 #include "backend/cpu/simd.h"
 #include "backend/cpu/wrap.h"
 #include "base/alloc.h"

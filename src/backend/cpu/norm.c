@@ -1,11 +1,11 @@
 // norm - layer norm and RMS norm over whole rows. Rows that are split over ranks
 // come as smaller operators.
 
-#include "ops/norm.h"
+#include "ops/nn/norm.h"
 
 #include "backend/cpu/wrap.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 static bool is_whole_row(const tt_site *site)
 {

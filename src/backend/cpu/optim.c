@@ -2,7 +2,7 @@
 // updated where they lie; a parameter in a layout of the library is a vector like
 // any other, since padding is zero and stays so.
 
-#include "ops/optim.h"
+#include "ops/optim/optim.h"
 
 #include "backend/cpu/wrap.h"
 #include "base/alloc.h"

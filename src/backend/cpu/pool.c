@@ -2,7 +2,7 @@
 // library's note of where each maximum was: the position in the window, in the
 // layout of y. Adaptive pooling is average pooling when windows are all alike.
 
-#include "ops/pool.h"
+#include "ops/nn/pool.h"
 
 #include "backend/cpu/conv_parts.h"
 #include "backend/cpu/cpu.h"

@@ -3,9 +3,9 @@
 
 #include "backend/cpu/wrap.h"
 #include "base/alloc.h"
-#include "ops/embed.h"
+#include "ops/nn/embed.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 #include <math.h>
 

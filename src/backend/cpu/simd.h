@@ -15,7 +15,9 @@
 #define TT_BACKEND_CPU_SIMD_H
 
 #include "backend/cpu/simd/activation.h"
-#include "backend/cpu/simd/attention.h"
+#include "backend/cpu/simd/attention/attention.h"
+#include "backend/cpu/simd/attention/merge.h"
+#include "backend/cpu/simd/attention/score.h"
 #include "backend/cpu/simd/channels.h"
 #include "backend/cpu/simd/dropout.h"
 #include "backend/cpu/simd/elementwise.h"
@@ -23,17 +25,15 @@
 #include "backend/cpu/simd/experts.h"
 #include "backend/cpu/simd/fold.h"
 #include "backend/cpu/simd/loss.h"
-#include "backend/cpu/simd/lstm.h"
+#include "backend/cpu/simd/lstm/lstm.h"
+#include "backend/cpu/simd/lstm/recurrence.h"
 #include "backend/cpu/simd/matvec.h"
-#include "backend/cpu/simd/merge.h"
 #include "backend/cpu/simd/norm.h"
 #include "backend/cpu/simd/optimizer.h"
 #include "backend/cpu/simd/permute.h"
 #include "backend/cpu/simd/pointwise.h"
-#include "backend/cpu/simd/recurrence.h"
 #include "backend/cpu/simd/reduce.h"
 #include "backend/cpu/simd/rotary.h"
-#include "backend/cpu/simd/score.h"
 
 typedef struct tt_simd {
     const char *isa; // base (SSE2), v3 (AVX2), v4 (AVX-512), v4b (and bf16)

@@ -3,7 +3,7 @@
 
 #include "backend/cpu/wrap.h"
 #include "base/alloc.h"
-#include "ops/loss.h"
+#include "ops/nn/loss.h"
 #include "ops/ops.h"
 
 // ---- sum_squares ---------------------------------------------------------

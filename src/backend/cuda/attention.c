@@ -3,7 +3,7 @@
 // the tensor cores: our own for heads of 64 on compute capability 9.0, else cuDNN's.
 // Every other site by plain ones.
 
-#include "ops/attention.h"
+#include "ops/nn/attention.h"
 
 #include "backend/cpu/attention.h"
 #include "backend/cuda/cuda.h"

@@ -1,7 +1,7 @@
 // batch_norm, its gradient and their parts - images with their channels last. See
 // dev/batch_norm.cu for what bounds them.
 
-#include "ops/batch_norm.h"
+#include "ops/nn/batch_norm.h"
 
 #include "backend/cuda/layout.h"
 #include "ops/ops.h"

@@ -3,8 +3,8 @@
 
 #include "backend/cpu/attention.h"
 #include "backend/cuda/cuda.h"
-#include "ops/attention.h"
-#include "ops/cache.h"
+#include "ops/nn/attention.h"
+#include "ops/nn/cache.h"
 #include "ops/ops.h"
 
 enum { BATCH, SEQ, HEADS, HEAD };

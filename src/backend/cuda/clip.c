@@ -1,7 +1,7 @@
 // clip - the norm of all gradients, what limits it, what guards the update. Numbers
 // stay on the device; sums are in double and in a fixed order.
 
-#include "ops/clip.h"
+#include "ops/optim/clip.h"
 
 #include "backend/cuda/cuda.h"
 #include "ops/ops.h"

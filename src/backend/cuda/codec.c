@@ -1,6 +1,6 @@
 // codec - the codecs on the device; what bounds each is said beside its kernel.
 
-#include "ops/codec.h"
+#include "ops/codec/codec.h"
 
 #include "backend/cuda/cuda.h"
 #include "base/rng.h"

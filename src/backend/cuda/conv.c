@@ -5,11 +5,11 @@
 // what cuDNN has no way for (windows that begin inside of the image) is left to a plain
 // kernel.
 
-#include "ops/conv.h"
+#include "ops/nn/conv.h"
 
 #include "backend/cuda/layout.h"
 #include "base/alloc.h"
-#include "ops/fused.h"
+#include "ops/fused/fused.h"
 #include "ops/ops.h"
 
 typedef struct state {

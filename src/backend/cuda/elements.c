@@ -2,7 +2,7 @@
 // and written in pieces of 16 bytes.
 
 #include "backend/cuda/cuda.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/arith.h"
 #include "ops/ops.h"
 

@@ -1,11 +1,11 @@
 // embed - tables read by index, positions, rotation. An id outside the table stops
 // the device's next read with an error; the kernel itself reads row 0 instead.
 
-#include "ops/embed.h"
+#include "ops/nn/embed.h"
 
 #include "backend/cuda/cuda.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 // ---- embedding: bound by writing y; its gradient by reading dy -------------
 

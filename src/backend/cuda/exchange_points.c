@@ -1,8 +1,8 @@
 // exchange_points - offer and tally, which add into persistent memory; constants and counts.
 
 #include "backend/cuda/cuda.h"
-#include "ops/move.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 
 static int first_term(const tt_site *site)
 {

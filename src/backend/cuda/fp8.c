@@ -2,7 +2,7 @@
 // reads units from the device's memory; sums of forward products have the bits that tensor
 // cores give them at full speed, those of gradients are f32's.
 
-#include "ops/fp8.h"
+#include "ops/codec/fp8.h"
 
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"

@@ -4,7 +4,7 @@
 #define TT_BACKEND_CUDA_LAYOUT_H
 
 #include "backend/cuda/cuda.h"
-#include "ops/slide.h"
+#include "ops/shape/slide.h"
 
 // Asks for operand o [a, channels, space...] with its channels last.
 tt_status tt__cuda_channels_last(tt_backend *backend, tt_operand *o);

@@ -2,12 +2,12 @@
 // its row once for the sum and the largest entry together. Rows may have a gap behind
 // them, as the product that made them likes (matmul.c).
 
-#include "ops/loss.h"
+#include "ops/nn/loss.h"
 
 #include "backend/cuda/cuda.h"
-#include "ops/fused.h"
+#include "ops/fused/fused.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 static bool can_softmax(const tt_backend *backend, const tt_site *site)
 {

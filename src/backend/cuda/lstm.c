@@ -1,7 +1,7 @@
 // lstm, lstm_cell and their gradients - a product and a cell per step; the weight's
 // gradient is two products over all steps.
 
-#include "ops/lstm.h"
+#include "ops/nn/lstm.h"
 
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"

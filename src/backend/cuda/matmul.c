@@ -7,7 +7,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "base/alloc.h"
-#include "ops/fused.h"
+#include "ops/fused/fused.h"
 #include "ops/ops.h"
 
 enum { PAD = 64, LEAST_PADDED = 64 };

@@ -1,11 +1,11 @@
 // moe - route, dispatch, combine and their gradients. See dev/moe.cu and dev/route.cu
 // for what bounds them.
 
-#include "ops/moe.h"
+#include "ops/nn/moe.h"
 
 #include "backend/cuda/cuda.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 enum { EXPERT, SAMPLE, SLOT, COLUMN };   // dims of what lies with experts
 enum { LOGITS, PLACE, DGATE, DBALANCE }; // of route_grad

@@ -4,8 +4,8 @@
 #include "backend/ref/move.h"
 
 #include "backend/cuda/cuda.h"
-#include "ops/move.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 
 typedef struct copier {
     const tt__cuda *device;

@@ -1,12 +1,12 @@
 // norm - layer norm and RMS norm of whole rows, and their gradients. Bound by memory
 // bandwidth: a warp reads its row once from memory and again from cache.
 
-#include "ops/norm.h"
+#include "ops/nn/norm.h"
 
 #include "backend/cuda/cuda.h"
-#include "ops/fused.h"
+#include "ops/fused/fused.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 static bool is_whole_row(const tt_site *site)
 {

@@ -2,7 +2,7 @@
 // the products read it so. Bound by memory bandwidth: every state is read and written
 // once, in one kernel per weight.
 
-#include "ops/optim.h"
+#include "ops/optim/optim.h"
 
 #include "backend/cuda/layout.h"
 #include "base/rng.h"

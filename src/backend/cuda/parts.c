@@ -2,10 +2,10 @@
 // operands may have any float type; see dev/parts.cu for what bounds them.
 
 #include "backend/cuda/cuda.h"
-#include "ops/loss.h"
-#include "ops/norm.h"
+#include "ops/nn/loss.h"
+#include "ops/nn/norm.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 static bool can(const tt_backend *backend, const tt_site *site)
 {

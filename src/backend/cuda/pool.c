@@ -1,7 +1,7 @@
 // pooling and its gradients - images with their channels last. See dev/pool.cu for
 // what bounds them.
 
-#include "ops/pool.h"
+#include "ops/nn/pool.h"
 
 #include "backend/cuda/layout.h"
 #include "ops/ops.h"

@@ -1,10 +1,10 @@
 // attention - reference kernels of softmax, attention and attention_merge.
 
-#include "ops/attention.h"
+#include "ops/nn/attention.h"
 
 #include "backend/ref/ref.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 // batch_norm and its parts - reference kernels, in double, channel by channel.
 
-#include "ops/batch_norm.h"
+#include "ops/nn/batch_norm.h"
 
 #include "backend/ref/ref.h"
 #include "ops/ops.h"

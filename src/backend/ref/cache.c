@@ -1,11 +1,11 @@
 // cache - reference kernels of cache_write and attention_cached.
 
-#include "ops/cache.h"
+#include "ops/nn/cache.h"
 
 #include "backend/ref/ref.h"
-#include "ops/attention.h"
+#include "ops/nn/attention.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 #include <math.h>
 #include <string.h>

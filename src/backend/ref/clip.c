@@ -1,6 +1,6 @@
 // clip - reference kernels of sum_squares, total, clip, guard and loss_scale.
 
-#include "ops/clip.h"
+#include "ops/optim/clip.h"
 
 #include "backend/kernel.h"
 #include "ops/ops.h"

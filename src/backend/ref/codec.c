@@ -1,7 +1,7 @@
 // codec - reference kernels of the codecs. What decides about a code is computed in
 // the wide type, so that every device finds the same codes.
 
-#include "ops/codec.h"
+#include "ops/codec/codec.h"
 
 #include "backend/kernel.h"
 #include "backend/sites.h"

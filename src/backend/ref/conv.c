@@ -1,7 +1,7 @@
 // conv, conv_grad_x, conv_grad_w, conv_grad_b - reference kernels: products whose
 // one side is read through the window. One product per group.
 
-#include "ops/conv.h"
+#include "ops/nn/conv.h"
 
 #include "backend/ref/gemm.h"
 #include "backend/ref/ref.h"

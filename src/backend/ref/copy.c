@@ -3,7 +3,7 @@
 
 #include "backend/ref/copy.h"
 
-#include "ops/view.h"
+#include "ops/shape/view.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "backend/kernel.h"
 #include "base/rng.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/ops.h"
 
 static tt_status run(void *state, const tt_site *site, const tt_args *args)

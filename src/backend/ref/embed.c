@@ -1,10 +1,10 @@
 // embed - reference kernels of embedding, position_embedding and rotary.
 
-#include "ops/embed.h"
+#include "ops/nn/embed.h"
 
 #include "backend/ref/ref.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 // fill - reference kernel.
 
 #include "backend/kernel.h"
-#include "ops/move.h"
 #include "ops/ops.h"
+#include "ops/shape/move.h"
 
 static tt_status run(void *state, const tt_site *site, const tt_args *args)
 {

@@ -1,6 +1,6 @@
 // fp8 - reference kernels of fp8_pack, matmul_fp8, largest and fp8_units.
 
-#include "ops/fp8.h"
+#include "ops/codec/fp8.h"
 
 #include "backend/kernel.h"
 #include "backend/ref/activation.h"

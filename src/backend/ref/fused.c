@@ -1,13 +1,13 @@
 // fused - reference kernels of the fused operators: their parts, one after the other.
 
-#include "ops/fused.h"
+#include "ops/fused/fused.h"
 
 #include "backend/ref/gemm.h"
 #include "backend/ref/ref.h"
-#include "ops/activation.h"
-#include "ops/loss.h"
+#include "ops/act/activation.h"
 #include "ops/matmul.h"
-#include "ops/norm.h"
+#include "ops/nn/loss.h"
+#include "ops/nn/norm.h"
 #include "ops/ops.h"
 
 enum { MAX_PART = 6 };

@@ -3,7 +3,7 @@
 
 #include "backend/ref/gemm.h"
 #include "backend/ref/ref.h"
-#include "ops/fused.h"
+#include "ops/fused/fused.h"
 #include "ops/ops.h"
 
 static tt_status run_relu(void *state, const tt_site *site, const tt_args *args)

@@ -1,10 +1,10 @@
 // loss - reference kernels of losses and of the vocabulary-parallel parts.
 
-#include "ops/loss.h"
+#include "ops/nn/loss.h"
 
 #include "backend/ref/ref.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 // lstm, lstm_cell and their gradients - reference kernels. The state between steps
 // of the gradient is kept in scratch as doubles.
 
-#include "ops/lstm.h"
+#include "ops/nn/lstm.h"
 
 #include "backend/ref/activation.h"
 #include "backend/ref/gemm.h"

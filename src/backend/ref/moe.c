@@ -1,10 +1,10 @@
 // moe - reference kernels of dispatch, combine and gate_grad.
 
-#include "ops/moe.h"
+#include "ops/nn/moe.h"
 
 #include "backend/ref/ref.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 enum { EXPERT, SAMPLE, SLOT, COLUMN }; // dims of what lies with experts
 

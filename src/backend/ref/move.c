@@ -2,7 +2,7 @@
 // reshape, transpose, split, join, slice, slice_grad, concat, stripe, weave. All of them take
 // operands with any strides.
 
-#include "ops/move.h"
+#include "ops/shape/move.h"
 
 #include "backend/ref/move.h"
 #include "ops/ops.h"

@@ -3,7 +3,7 @@
 #include "backend/ref/activation.h"
 #include "backend/ref/elementwise.h"
 #include "backend/ref/ref.h"
-#include "ops/activation.h"
+#include "ops/act/activation.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
 // norm - reference kernels of layer norm, RMS norm and their parts.
 
-#include "ops/norm.h"
+#include "ops/nn/norm.h"
 
 #include "backend/ref/ref.h"
+#include "ops/nn/position.h"
 #include "ops/ops.h"
-#include "ops/position.h"
 
 #include <math.h>
 

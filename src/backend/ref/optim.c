@@ -1,7 +1,7 @@
 // optim - reference kernels of the optimisers and of averages. One loop; each
 // optimiser is a function of one element. Outputs may lie where the inputs lie.
 
-#include "ops/optim.h"
+#include "ops/optim/optim.h"
 
 #include "backend/kernel.h"
 #include "base/rng.h"

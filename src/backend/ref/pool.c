@@ -2,7 +2,7 @@
 // a plane of up to three dimensions, pooled by itself. Gradients are gathered in
 // the result: sums of few terms, in the result's precision.
 
-#include "ops/pool.h"
+#include "ops/nn/pool.h"
 
 #include "backend/ref/ref.h"
 #include "ops/ops.h"

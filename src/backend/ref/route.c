@@ -1,7 +1,7 @@
 // route - reference kernels of route and its gradient.
 
 #include "backend/ref/ref.h"
-#include "ops/moe.h"
+#include "ops/nn/moe.h"
 #include "ops/ops.h"
 
 #include <math.h>

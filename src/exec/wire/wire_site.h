@@ -6,7 +6,7 @@
 
 #include "exec/region.h"
 #include "exec/wire/wire_state.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 
 typedef struct tt__wire_site { // one collective, seen by this rank
     const tt_op_def *op;

@@ -33,7 +33,7 @@
 //
 //   cost    at most TT_MAX_SIGS signatures per node, each with its inputs' versions
 
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "pass/partition/cut.h"
 #include "pass/partition/placement.h"
 

@@ -40,7 +40,7 @@
 
 #include "base/alloc.h"
 #include "ops/arith.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "pass/copy.h"
 #include "pass/partition/cut.h"
 #include "pass/pass.h"

@@ -21,7 +21,7 @@
 //   wide terms          have another type; readers get their sum (wide.c)
 
 #include "base/alloc.h"
-#include "ops/comm.h"
+#include "ops/comm/comm.h"
 #include "pass/partition/cut.h"
 #include "pass/partition/placement.h"
 

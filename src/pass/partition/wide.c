@@ -15,8 +15,8 @@
 // Whoever reads such a value gets the sum, never the terms.
 
 #include "base/opt.h"
-#include "ops/comm.h"
-#include "ops/move.h"
+#include "ops/comm/comm.h"
+#include "ops/shape/move.h"
 #include "pass/partition/cut.h"
 
 #include <string.h>

@@ -44,7 +44,7 @@ typedef struct tt_simd_experts {
     void (*combine)(const tt_simd_experts_args *args);
     // dgate(pair) = x(token) . z(row), or 0.
     void (*gate_grad)(const tt_simd_experts_args *args);
-    // See ops/route.c.
+    // See ops/nn/route.c.
     void (*route)(const tt_simd_route_args *args);
     void (*route_grad)(const tt_simd_route_args *args);
     int64_t (*route_scratch_bytes)(int64_t experts); // per group

@@ -4,7 +4,7 @@
 #ifndef TT_BACKEND_CPU_SIMD_ROTARY_H
 #define TT_BACKEND_CPU_SIMD_ROTARY_H
 
-#include "backend/cpu/simd/attention.h"
+#include "backend/cpu/simd/attention/attention.h"
 #include "backend/cpu/simd/type.h"
 
 #include <stdbool.h>

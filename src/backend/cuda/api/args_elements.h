@@ -146,7 +146,7 @@ typedef struct tt_cuda_largest_args { // y = max(y, x), or x
     float *y;
 } tt_cuda_largest_args;
 
-typedef struct tt_cuda_units_args { // see ops/fp8_units.c
+typedef struct tt_cuda_units_args { // see ops/codec/fp8_units.c
     int64_t steps, sites, apart;    // entries of a site in units
     const float *history, *units, *peaks;
     const uint8_t *skip;

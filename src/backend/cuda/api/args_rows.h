@@ -55,7 +55,7 @@ typedef struct tt_cuda_rotary_args {
     tt_dtype type;
     int64_t batch, seq, heads, head;
     int64_t first, turn, gap;
-    double theta, factor, amplitude;    // tt_rotary_turns of ops/embed.h
+    double theta, factor, amplitude;    // tt_rotary_turns of ops/nn/embed.h
     double at, per_pair, per_frequency; // likewise
     bool inverse;
     const int64_t *position;

@@ -1,0 +1,88 @@
+// progress_ranks - what the ranks of a run did, as a table under its summary.
+
+#include "cli/columns.h"
+#include "cli/progress/progress_parts.h"
+#include "cli/table.h"
+#include "train/ranks.h"
+
+enum { ROWS = 16 }; // more are in ranks.json
+
+typedef void add_fn(tt_str *out, double value);
+
+static void add_bytes(tt_str *out, double bytes)
+{
+    tt_add_bytes(out, (int64_t)bytes);
+}
+
+static void add_whole(tt_str *out, double value)
+{
+    tt_add_grouped(out, (int64_t)value);
+}
+
+static void add_cell(tt_columns *c, add_fn *add, double value)
+{
+    tt_str text = {0};
+    add(&text, value);
+    tt_columns_add(c, tt_str_text(&text));
+    tt_str_fini(&text);
+}
+
+static void add_rank(tt_columns *c, int32_t rank, const tt_rank_row *row)
+{
+    tt_columns_addf(c, "  %d", rank);
+    tt_columns_add(c, row->host);
+    add_cell(c, add_bytes, (double)row->bytes);
+    add_cell(c, add_whole, (double)row->messages);
+    add_cell(c, tt_add_seconds, row->busy);
+    add_cell(c, tt_add_seconds, tt_rank_hidden(row));
+    add_cell(c, tt_add_seconds, row->exposed);
+    add_cell(c, tt_add_seconds, row->waited);
+}
+
+static void add_table(const tt_term *term, const tt_ranks *ranks,
+                      tt_arena *arena, int width, tt_str *out)
+{
+    static const char *const heading[] = {
+        "  rank",       "host",   "sent",    "messages",
+        "network busy", "hidden", "exposed", "waited for others"};
+    tt_columns c = {.arena = arena,
+                    .n = 8,
+                    .right = 0xfc,
+                    .width = width,
+                    .drop = {3, 4, 7, 1, 2}};
+    for (int i = 0; i < 8; i++)
+        tt_columns_add(&c, heading[i]);
+    for (int32_t r = 0; r < ranks->n && r < ROWS; r++)
+        add_rank(&c, r, &ranks->rank[r]);
+    (void)tt_columns_print(&c, term, out); // no memory: no table
+    if (ranks->n > ROWS)
+        tt_str_addf(out, "  and %d more, in ranks.json\n", ranks->n - ROWS);
+    tt_str_add(out, "  ");
+    tt_add_wrapped(out,
+                   "network busy: with collectives of steps; of that, hidden: "
+                   "beside computing, exposed: with nothing else to do, waited "
+                   "for others: until the last rank came to them",
+                   &(tt_wrap){.width = width, .used = 2, .indent = "  "});
+    tt_str_add(out, "\n");
+}
+
+void tt__progress_text_ranks(const tt_term *term, const tt_ranks *ranks,
+                             int width, tt_str *out)
+{
+    tt_arena *arena = tt_arena_create();
+    if (arena == NULL)
+        return;
+    tt_str sentence = {0}, clean = {0};
+    add_table(term, ranks, arena, width, out);
+    tt_ranks_report_sentence(ranks, &sentence);
+    if (sentence.n > 0) {
+        tt_str_add(out, "  ");
+        tt_term_add_foreign(tt_str_text(&sentence), false, &clean);
+        tt_add_wrapped(out, tt_str_text(&clean),
+                       &(tt_wrap){.width = width, .used = 2, .indent = "  "});
+        tt_str_add(out, "\n");
+    }
+    tt_str_fini(&clean);
+    tt_str_fini(&sentence);
+    tt_arena_destroy(arena);
+}

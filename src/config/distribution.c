@@ -1,0 +1,202 @@
+// distribution - the tables, and reading them.
+
+#include "config/distribution.h"
+
+#include "backend/cpu/isa.h"
+#include "comm/coll/coll.h"
+
+#include <string.h>
+
+#define AT(field) offsetof(tt_where, field)
+
+const char *const tt_offload_name[TT_OFFLOAD_ALL + 1] = {"none", "optimiser",
+                                                         "activations", "all"};
+
+static const tt_opt top[] = {
+    {"zero", "0", "what ranks share out: 1 optimiser, 2 gradients, 3 weights",
+     TT_OPT_I64, AT(zero), NULL, 0, 3},
+    {"offload", "none", "what lies in the host's memory beside a device's",
+     TT_OPT_CHOICE, AT(offload), "none|optimiser|activations|all"},
+    {"collective", "auto", "algorithm: see `tutti list collectives`",
+     TT_OPT_STR, AT(collective)},
+    {"transport", "auto", "between ranks", TT_OPT_CHOICE, AT(transport),
+     "auto|self|shm|mpi|nccl"},
+    {"isa", "auto", "the processor's instructions that are used, at most",
+     TT_OPT_CHOICE, AT(isa), TT_ISA_CHOICES},
+    {0},
+};
+
+static const tt_opt mesh[] = {
+    {"data", "0", "ranks that share the batch; 0: all that are left",
+     TT_OPT_I64, AT(axis[TT_AXIS_DATA]), NULL, 0, 65536},
+    {"expert", "0", "ranks that share the experts of a layer", TT_OPT_I64,
+     AT(axis[TT_AXIS_EXPERT]), NULL, 0, 65536},
+    {"space", "0", "ranks that share an image", TT_OPT_I64,
+     AT(axis[TT_AXIS_SPACE]), NULL, 0, 65536},
+    {"context", "0", "ranks that share a sequence", TT_OPT_I64,
+     AT(axis[TT_AXIS_CONTEXT]), NULL, 0, 65536},
+    {"tensor", "0", "ranks that share matrices", TT_OPT_I64,
+     AT(axis[TT_AXIS_TENSOR]), NULL, 0, 65536},
+    {"pipe", "0", "stages, one after another: 1, a model is not cut so",
+     TT_OPT_I64, AT(pipe), NULL, 0, 65536},
+    {"order", TT_USUAL_ORDER,
+     "of the axes: ranks that differ in the last are neighbours", TT_OPT_STR,
+     AT(axes)},
+    {0},
+};
+
+#define CUTS "auto|none|data|expert|space|context|tensor"
+#define TT_DIM(name, axis)                                                     \
+    {                                                                          \
+        #name,                                                                 \
+        "auto",                                                                \
+        "axis that cuts it",                                                   \
+        TT_OPT_CHOICE,                                                         \
+        AT(dim[TT_DIM_##name]),                                                \
+        CUTS},
+static const tt_opt layout[] = {
+    TT_WHERE_DIMS(TT_DIM)
+#undef TT_DIM
+        {"rules", "",
+         "more, of any dimension and layers: DIM:AXIS LAYERS/DIM:AXIS",
+         TT_OPT_STR, AT(rules)},
+    {"zigzag", "true",
+     "ranks of a causal sequence hold an early and a late piece each",
+     TT_OPT_BOOL, AT(zigzag)},
+    {"attention", "ring",
+     "to a sequence that is cut: keys go round, or heads are cut instead",
+     TT_OPT_CHOICE, AT(attention), "ring|all_to_all"},
+    {"terms", "auto",
+     "what ranks add in a forward pass of 16 bits is rounded before (narrow, "
+     "half "
+     "the bytes) or not (wide); auto: wide if the model has jumps",
+     TT_OPT_CHOICE, AT(terms), "auto|narrow|wide"},
+    {0},
+};
+
+static const tt_opt exchange[] = {
+    {"policy", "allreduce", "how gradients of ranks become one", TT_OPT_CHOICE,
+     AT(policy), "allreduce"},
+    {"bucket", "0", "bytes of gradients sent together; 0: as measured",
+     TT_OPT_I64, AT(bucket), NULL, 0, 1e15},
+    {"order", "fifo", "of buckets that are ready", TT_OPT_CHOICE, AT(order),
+     "fifo|priority|magnitude"},
+    {0},
+};
+
+static const tt_opt loss[] = {
+    {"chunks", "0",
+     "pieces in which logits are computed; 0: alone, as few as fit", TT_OPT_I64,
+     AT(chunks), NULL, 0, 1 << 20},
+    {0},
+};
+
+static const tt_opt comm[] = {
+    {"deadline", "30", "seconds without a sign of life of a rank", TT_OPT_F64,
+     AT(deadline), NULL, 0.1, 1e6},
+    {"slow_rate", "0", "bytes per second of a link, for trials; 0: its own",
+     TT_OPT_F64, AT(slow_rate), NULL, 0, 1e15},
+    {"slow_latency", "0", "seconds of a message, for trials", TT_OPT_F64,
+     AT(slow_latency), NULL, 0, 3600},
+    {"fault", "", "what goes wrong on purpose, for trials", TT_OPT_STR,
+     AT(fault)},
+    {0},
+};
+
+const tt_section tt_where_sections[] = {
+    {"", top},      {"mesh", mesh}, {"layout", layout}, {"exchange", exchange},
+    {"comm", comm}, {"loss", loss}, {NULL, NULL},
+};
+
+bool tt_where_has(const char *key)
+{
+    for (const tt_section *s = tt_where_sections; s->table != NULL; s++) {
+        const size_t n = strlen(s->prefix);
+        if (n > 0 ? strncmp(key, s->prefix, n) == 0 && key[n] == '.'
+                  : tt_opt_find(s->table, key) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static tt_status check_collective(const char *name)
+{
+    const char *names[32] = {"auto"};
+    int n = 0, n_names = 1;
+    const tt_coll_def *const *all = tt_coll_all(&n);
+    if (name == NULL || strcmp(name, "auto") == 0 || tt_coll_find(name) != NULL)
+        return TT_OK;
+    for (int i = 0; i < n && n_names < 32; i++)
+        names[n_names++] = all[i]->name;
+    const char *near = tt_nearest(name, names, n_names);
+    if (near != NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "unknown collective \"%s\"; did you mean %s?", name,
+                       near);
+    return tt_fail(TT_ERR_ARG,
+                   "unknown collective \"%s\"; `tutti list collectives` names "
+                   "them, and auto chooses",
+                   name);
+}
+
+static const char prefix[] = "layout.";
+
+bool tt_where_is_rule(const char *key)
+{
+    const size_t n = sizeof prefix - 1;
+    return strncmp(key, prefix, n) == 0 && strchr(key + n, '.') != NULL;
+}
+
+tt_status tt_where_check_rule(const tt_setting *setting)
+{
+    const char *axis = setting->value;
+    const char *dim = strrchr(setting->key, '.') + 1;
+    if (strcmp(axis, "none") != 0 && tt_axis_find(axis) < 0)
+        return tt_fail_context(tt_axis_unknown(setting->key, axis), "%s",
+                               setting->origin);
+    return strlen(dim) < TT_NAME_BYTES
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG, "%s: %s: no dimension has so long a name",
+                         setting->origin, setting->key);
+}
+
+// Appends layout.LAYERS.DIM=AXIS to the rules, as LAYERS/DIM:AXIS.
+static tt_status read_rules(tt_settings *settings, tt_arena *arena, tt_where *w)
+{
+    tt_str rules = {0};
+    tt_str_add(&rules, w->rules);
+    for (int64_t i = 0; i < settings->n; i++) {
+        tt_setting *s = &settings->v[i];
+        if (!tt_where_is_rule(s->key))
+            continue;
+        const char *layers = s->key + sizeof prefix - 1;
+        const char *dim = strrchr(layers, '.') + 1;
+        tt_str_addf(&rules, "%s%.*s/%s:%s", rules.n > 0 ? " " : "",
+                    (int)(dim - 1 - layers), layers, dim, s->value);
+        s->used = true;
+    }
+    tt_status status = tt_str_status(&rules);
+    if (status == TT_OK) {
+        w->rules = tt_arena_strdup(arena, tt_str_text(&rules));
+        status = w->rules == NULL ? TT_ERR_NOMEM : TT_OK;
+    }
+    tt_str_fini(&rules);
+    return status;
+}
+
+tt_status tt_where_read(tt_settings *settings, tt_arena *arena,
+                        tt_where *where_out)
+{
+    tt_where w = {0};
+    for (const tt_section *s = tt_where_sections; s->table != NULL; s++) {
+        TT_TRY(tt_opt_defaults(s->table, &w, arena));
+        TT_TRY(tt_settings_apply(settings, s->prefix, s->table, &w, arena));
+    }
+    const tt_setting *data = tt_settings_find(settings, "mesh.data");
+    w.is_counted = data != NULL && strncmp(data->origin, "-n", 2) == 0;
+    w.has_data = w.axis[TT_AXIS_DATA] > 0 && strcmp(data->origin, "-n") != 0;
+    TT_TRY(read_rules(settings, arena, &w));
+    TT_TRY(check_collective(w.collective));
+    *where_out = w;
+    return TT_OK;
+}

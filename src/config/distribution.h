@@ -1,0 +1,143 @@
+// distribution - the settings that say on how many ranks a job runs, who holds what, how
+// they exchange what they must, and with which instructions they compute: mesh.*
+// layout.* zero exchange.* collective transport comm.* loss.* isa
+//
+// None of them changes what is computed (but for the order of sums), so a run goes
+// on under others.
+
+#ifndef TT_CONFIG_DISTRIBUTION_H
+#define TT_CONFIG_DISTRIBUTION_H
+
+#include "config/options.h"
+#include "pass/partition/layout.h"
+
+typedef enum tt_transport {
+    TT_TRANSPORT_AUTO,
+    TT_TRANSPORT_SELF,
+    TT_TRANSPORT_SHM,
+    TT_TRANSPORT_MPI,
+    TT_TRANSPORT_NCCL, // between devices; anything between their hosts
+} tt_transport;
+
+// What lies in the host's memory while a device does not need it.
+typedef enum tt_offload {
+    TT_OFFLOAD_NONE,
+    TT_OFFLOAD_OPTIMISER,
+    TT_OFFLOAD_ACTIVATIONS,
+    TT_OFFLOAD_ALL,
+} tt_offload;
+
+// The axes of the mesh.
+typedef enum tt_axis {
+    TT_AXIS_NONE = -1,
+    TT_AXIS_DATA,
+    TT_AXIS_EXPERT,
+    TT_AXIS_SPACE,
+    TT_AXIS_CONTEXT,
+    TT_AXIS_TENSOR,
+    TT_N_AXES,
+} tt_axis;
+extern const char *const tt_axis_name[TT_N_AXES];
+extern const char *const tt_offload_name[TT_OFFLOAD_ALL + 1];
+
+// Dimensions that have a key of their own, and the axis that cuts each unless it is
+// said otherwise; N_AXES: none.
+#define TT_WHERE_DIMS(X)                                                       \
+    X(batch, DATA)                                                             \
+    X(heads, TENSOR)                                                           \
+    X(kv_heads, TENSOR)                                                        \
+    X(ff, TENSOR)                                                              \
+    X(vocab, TENSOR)                                                           \
+    X(hidden, TENSOR)                                                          \
+    X(seq, CONTEXT)                                                            \
+    X(height, SPACE)                                                           \
+    X(width, NONE)                                                             \
+    X(filters, NONE)                                                           \
+    X(channels, NONE)                                                          \
+    X(embed, NONE)                                                             \
+    X(classes, NONE)                                                           \
+    X(experts, EXPERT)
+enum {
+#define TT_DIM(name, axis) TT_DIM_##name,
+    TT_WHERE_DIMS(TT_DIM)
+#undef TT_DIM
+        TT_N_DIMS
+};
+
+#define TT_USUAL_ORDER "data,expert,space,context,tensor" // of mesh.order
+
+typedef struct tt_where {
+    int64_t
+        axis[TT_N_AXES]; // mesh.*; 0: of data all that are left, of others one
+    bool is_counted;     // -n says how many ranks a plan has
+    bool has_data;       // somebody has set mesh.data
+    int64_t pipe;        // mesh.pipe: at most 1
+    const char *axes;    // mesh.order: the last is the nearest
+    int dim[TT_N_DIMS];  // layout.*: 0 auto, 1 none, then the axes
+    const char *rules;   // layout.rules, and behind it layout.LAYERS.*
+    bool zigzag;         // layout.zigzag
+    int attention;       // layout.attention: 0 ring, 1 all_to_all
+    int terms;           // layout.terms: 0 auto, 1 narrow, 2 wide
+    int64_t zero;
+    int offload; // tt_offload
+    const char *collective;
+    int transport; // tt_transport
+    int isa;       // tt_isa
+    // exchange.*
+    int policy, order; // order: tt_flight_order
+    int64_t bucket;    // bytes; 0: as measured
+    int64_t chunks;    // loss.chunks; 0: as few as fit
+    // comm.*
+    double deadline;
+    double slow_rate, slow_latency;
+    const char *fault;
+} tt_where;
+
+// Offsets are into tt_where; ends with a NULL table.
+extern const tt_section tt_where_sections[];
+
+// Defaults, then what the settings say; each is marked as used. Refuses what no
+// number of ranks makes right.
+tt_status tt_where_read(tt_settings *settings, tt_arena *arena,
+                        tt_where *where_out);
+
+// Whether a setting is one of these.
+bool tt_where_has(const char *key);
+
+// Whether it is layout.LAYERS.DIM: the axis that cuts a dimension in some layers.
+// Checks the value.
+bool tt_where_is_rule(const char *key);
+tt_status tt_where_check_rule(const tt_setting *setting);
+
+// The ranks as a mesh, and which dimensions of a graph its axes cut.
+typedef struct tt_grid {
+    int32_t ranks;
+    bool is_open; // as many ranks as the mesh says, not as there are
+    int32_t data; // that share the batch
+    int64_t size[TT_N_AXES];
+    const char *mesh; // "data:2 tensor:4"; axes of one rank are left out
+    tt_layout layout;
+    const char *layout_text; // "batch:data heads:tensor"
+} tt_grid;
+
+// What layout.DIM says: the axis that cuts it, TT_AXIS_NONE where it names none.
+tt_axis tt_where_axis(const tt_where *where, int dim);
+const char *tt_dim_name(int dim);
+
+// Whether somebody named this dimension: layout.NAME or a rule does.
+bool tt_where_is_set(const tt_where *where, const char *name);
+
+int tt_axis_find(const char *name); // -1: there is none
+// Fails: `key` names an axis that is none.
+tt_status tt_axis_unknown(const char *key, const char *name);
+
+// `ranks` 0: as many as the mesh has; `usual`: rules of the model's family, for what
+// the settings leave open (NULL: none). Text lies in the arena.
+tt_status tt_where_grid(const tt_where *where, int32_t ranks, const char *usual,
+                        tt_arena *arena, tt_grid *grid_out);
+
+// The mesh of a grid with so many ranks along data.
+tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,
+                        int64_t data, tt_arena *arena, const char **mesh_out);
+
+#endif

@@ -1,0 +1,122 @@
+// job_options - the tables.
+
+#include "config/job_options.h"
+
+#include <stddef.h>
+#include <string.h>
+
+const char *const tt_precision_name[TT_N_PRECISIONS] = {
+    [TT_PRECISION_FP32] = "fp32",
+    [TT_PRECISION_BF16] = "bf16",
+    [TT_PRECISION_FP16] = "fp16",
+    [TT_PRECISION_FP64] = "fp64",
+    [TT_PRECISION_FP8] = "fp8"};
+
+const tt_opt tt_job_option_table[] = {
+    {"model", "gpt", "model or preset: see `tutti list models`", TT_OPT_STR,
+     offsetof(tt_job_options, model)},
+    {"batch", "8", "samples per step, over all micro-batches", TT_OPT_I64,
+     offsetof(tt_job_options, batch), NULL, 1, 1 << 24},
+    {"micro", "0", "samples per micro-batch; 0: batch / accumulate", TT_OPT_I64,
+     offsetof(tt_job_options, micro), NULL, 0, 1 << 24},
+    {"accumulate", "1", "micro-batches per step", TT_OPT_I64,
+     offsetof(tt_job_options, accumulate), NULL, 1, 1 << 20},
+    {"seq", "0", "tokens per sample; 0: the model's longest", TT_OPT_I64,
+     offsetof(tt_job_options, seq), NULL, 0, 1 << 24},
+    {"image", "0", "height and width; 0: the model's default", TT_OPT_I64,
+     offsetof(tt_job_options, image), NULL, 0, 1 << 16},
+    {"precision", "fp32", "of activations and matrix products", TT_OPT_CHOICE,
+     offsetof(tt_job_options, precision), "fp32|bf16|fp16|fp64|fp8"},
+    {"recompute", "none", "activations: kept, or computed again", TT_OPT_CHOICE,
+     offsetof(tt_job_options, recompute), "none|selective|full"},
+    {"optim", "adamw", "optimiser: see `tutti list optimisers`", TT_OPT_STR,
+     offsetof(tt_job_options, optim)},
+    {"smoothing", "0", "label smoothing", TT_OPT_F64,
+     offsetof(tt_job_options, smoothing), NULL, 0, 0.999},
+    {"device", "cpu", "cpu, cuda, cuda:N, or ref: the slow reference",
+     TT_OPT_STR, offsetof(tt_job_options, device)},
+    {"threads", "0", "threads; 0: all cores", TT_OPT_I64,
+     offsetof(tt_job_options, threads), NULL, 0, 4096},
+    {"exact", "false", "the same bits on any number of threads and replicas",
+     TT_OPT_BOOL, offsetof(tt_job_options, exact)},
+    {"graphs", "true", "a GPU repeats what was recorded once, as CUDA graphs",
+     TT_OPT_BOOL, offsetof(tt_job_options, graphs)},
+    {"seed", "1", "of initial weights and dropout", TT_OPT_I64,
+     offsetof(tt_job_options, seed), NULL, 0, 9e15},
+    {0},
+};
+
+static const tt_opt common_optim[] = {
+    {"lr", "3e-4", "learning rate", TT_OPT_F64, offsetof(tt_job_optim, lr),
+     NULL, 0, 1e6},
+    {"clip", "1", "largest norm of the gradient; 0: not measured", TT_OPT_F64,
+     offsetof(tt_job_optim, clip), NULL, 0, 1e30},
+    {"lr_scale", "none", "lr grows with batch / lr_batch", TT_OPT_CHOICE,
+     offsetof(tt_job_optim, lr_scale), "none|linear|sqrt"},
+    {"lr_batch", "0", "batch that lr was made for; 0: one rank's part",
+     TT_OPT_F64, offsetof(tt_job_optim, lr_batch), NULL, 0, 1 << 24},
+    {"master", "true",
+     "fp32 weights beside bf16 ones; false: rounded at random", TT_OPT_BOOL,
+     offsetof(tt_job_optim, master)},
+    {"decay", "matrices", "what weight_decay applies to", TT_OPT_CHOICE,
+     offsetof(tt_job_optim, decay), "matrices|all"},
+    {"no_decay", "", "patterns of names that weight_decay leaves alone",
+     TT_OPT_STR, offsetof(tt_job_optim, no_decay)},
+    {"lr_groups", "", "rates of their own: PATTERN:FACTOR, ...", TT_OPT_STR,
+     offsetof(tt_job_optim, lr_groups)},
+    {0},
+};
+
+static int table_size(const tt_opt *table)
+{
+    int n = 0;
+    while (table != NULL && table[n].name != NULL)
+        n++;
+    return n;
+}
+
+// Options of operators that follow from other settings.
+static bool is_internal(const char *name)
+{
+    return strcmp(name, "low") == 0 || strcmp(name, "random") == 0 ||
+           strcmp(name, "seed") == 0;
+}
+
+tt_status tt_job_optim_table(const tt_optim_def *optim, tt_arena *arena,
+                             const tt_opt **table_out)
+{
+    const tt_opt *own = optim->op->options;
+    const int n_own = table_size(own);
+    const int n_schedule = table_size(tt_schedule_options);
+    int n = table_size(common_optim);
+    tt_opt *table = tt_arena_alloc(arena, (int64_t)sizeof *table *
+                                              (n + n_schedule + n_own + 1));
+    if (table == NULL)
+        return TT_ERR_NOMEM;
+    memcpy(table, common_optim, sizeof *table * (size_t)n);
+    for (int i = 0; i < n_schedule; i++) {
+        table[n] = tt_schedule_options[i];
+        table[n++].offset += offsetof(tt_job_optim, schedule);
+    }
+    for (int i = 0; i < n_own; i++)
+        if (!is_internal(own[i].name))
+            table[n++] = own[i];
+    *table_out = table;
+    return TT_OK;
+}
+
+tt_status tt_job_find_optim(const char *name, const tt_optim_def **def_out)
+{
+    int n = 0;
+    const char *names[64];
+    const tt_optim_def *all = tt_optim_all(&n);
+    *def_out = tt_optim_find(name);
+    if (*def_out != NULL)
+        return TT_OK;
+    for (int i = 0; i < n && i < 64; i++)
+        names[i] = all[i].name;
+    const char *near = tt_nearest(name, names, n);
+    return tt_fail(TT_ERR_ARG, "unknown optimiser \"%s\"; %s%s%s", name,
+                   near ? "did you mean " : "`tutti list optimisers` names ",
+                   near ? near : "them all", near ? "?" : "");
+}

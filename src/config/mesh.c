@@ -1,0 +1,333 @@
+// mesh - from mesh.* and layout.* to what the partition pass wants to hear.
+
+#include "config/distribution.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const tt_axis_name[TT_N_AXES] = {
+    [TT_AXIS_DATA] = "data",     [TT_AXIS_EXPERT] = "expert",
+    [TT_AXIS_SPACE] = "space",   [TT_AXIS_CONTEXT] = "context",
+    [TT_AXIS_TENSOR] = "tensor",
+};
+
+enum { AUTO, WHOLE, FIRST_AXIS }; // values of layout.*
+enum { MOST_RANKS = 65536 };
+
+static const struct {
+    const char *name;
+    tt_axis axis;
+} dims[TT_N_DIMS] = {
+#define TT_DIM(name, axis) {#name, TT_AXIS_##axis},
+    TT_WHERE_DIMS(TT_DIM)
+#undef TT_DIM
+};
+
+// ---- how many ranks along each axis --------------------------------------
+
+static int64_t largest_divisor(int64_t n, int64_t below)
+{
+    int64_t d = below < n ? below : n;
+    while (d > 1 && n % d != 0)
+        d--;
+    return d > 0 ? d : 1;
+}
+
+static tt_status does_not_divide(const tt_where *where, int32_t ranks,
+                                 int64_t others)
+{
+    int largest = TT_AXIS_EXPERT;
+    for (int a = TT_AXIS_EXPERT; a < TT_N_AXES; a++)
+        if (where->axis[a] > where->axis[largest])
+            largest = a;
+    const int64_t rest = others / where->axis[largest];
+    const int64_t up = (ranks + others - 1) / others * others;
+    return tt_fail(TT_ERR_ARG,
+                   "a mesh of %lld ranks besides data does not fit %d rank%s; "
+                   "mesh.%s=%lld or %lld ranks would do",
+                   (long long)others, ranks, ranks == 1 ? "" : "s",
+                   tt_axis_name[largest],
+                   (long long)largest_divisor(ranks / (rest > 0 ? rest : 1),
+                                              where->axis[largest]),
+                   (long long)up);
+}
+
+static tt_status fill_axes(const tt_where *where, int32_t ranks,
+                           int64_t size[TT_N_AXES])
+{
+    int64_t others = 1;
+    if (where->pipe > 1)
+        return tt_fail(TT_ERR_ARG,
+                       "mesh.pipe=%lld: models are not cut into stages; "
+                       "mesh.pipe=1 would do, or mesh.tensor=%lld cuts layers",
+                       (long long)where->pipe, (long long)where->pipe);
+    for (int a = 0; a < TT_N_AXES; a++) {
+        size[a] = where->axis[a] > 0 ? where->axis[a] : 1;
+        if (a != TT_AXIS_DATA && others <= MOST_RANKS)
+            others *= size[a];
+    }
+    if (others > MOST_RANKS || size[TT_AXIS_DATA] * others > MOST_RANKS)
+        return tt_fail(TT_ERR_ARG,
+                       "a mesh has at most %d ranks, and this one would have "
+                       "%lld",
+                       MOST_RANKS, (long long)(size[TT_AXIS_DATA] * others));
+    if (ranks == 0)
+        return TT_OK;
+    if (where->axis[TT_AXIS_DATA] == 0) {
+        if (ranks % others != 0)
+            return does_not_divide(where, ranks, others);
+        size[TT_AXIS_DATA] = ranks / others;
+    }
+    const int64_t product = size[TT_AXIS_DATA] * others;
+    if (product != ranks && ranks % others != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "the mesh has %lld ranks and there %s %d; start %lld "
+                       "(-n %lld)",
+                       (long long)product, ranks == 1 ? "is" : "are", ranks,
+                       (long long)product, (long long)product);
+    if (product != ranks)
+        return tt_fail(TT_ERR_ARG,
+                       "the mesh has %lld ranks and there %s %d; start %lld "
+                       "(-n %lld) or set mesh.data=%lld",
+                       (long long)product, ranks == 1 ? "is" : "are", ranks,
+                       (long long)product, (long long)product,
+                       (long long)(ranks / others));
+    return TT_OK;
+}
+
+// ---- the mesh ------------------------------------------------------------
+
+int tt_axis_find(const char *name)
+{
+    for (int a = 0; a < TT_N_AXES; a++)
+        if (strcmp(tt_axis_name[a], name) == 0)
+            return a;
+    return -1;
+}
+
+tt_status tt_axis_unknown(const char *key, const char *name)
+{
+    const char *near = tt_nearest(name, tt_axis_name, TT_N_AXES);
+    return tt_fail(TT_ERR_ARG,
+                   "%s: there is no axis \"%s\"; %s%s%s are data expert space "
+                   "context tensor",
+                   key, name, near != NULL ? "did you mean " : "",
+                   near != NULL ? near : "", near != NULL ? "? They" : "they");
+}
+
+// The axes in their order; one that mesh.order leaves out comes first.
+static tt_status read_order(const char *text, int order[TT_N_AXES])
+{
+    bool is_there[TT_N_AXES] = {0};
+    int named[TT_N_AXES], n_named = 0, n = 0;
+    for (const char *p = text; *p != '\0';) {
+        const size_t gap = strspn(p, " ,");
+        const size_t word = strcspn(p + gap, " ,");
+        const char *name = p + gap;
+        p = name + word;
+        if (word == 0)
+            continue;
+        char axis[32];
+        snprintf(axis, sizeof axis, "%.*s", (int)(word < 31 ? word : 31), name);
+        if (strcmp(axis, "pipe") == 0)
+            continue; // one stage is anywhere
+        const int a = tt_axis_find(axis);
+        if (a < 0)
+            return tt_axis_unknown("mesh.order", axis);
+        if (is_there[a])
+            return tt_fail(TT_ERR_ARG, "mesh.order names %s twice",
+                           tt_axis_name[a]);
+        is_there[a] = true;
+        named[n_named++] = a;
+    }
+    for (int a = 0; a < TT_N_AXES; a++)
+        if (!is_there[a])
+            order[n++] = a;
+    for (int i = 0; i < n_named; i++)
+        order[n++] = named[i];
+    return TT_OK;
+}
+
+// An all-to-all cuts the heads that tensor has cut before: so tensor comes before
+// context, unless somebody said otherwise.
+static void swap_last(int order[TT_N_AXES])
+{
+    const int last = order[TT_N_AXES - 1];
+    order[TT_N_AXES - 1] = order[TT_N_AXES - 2];
+    order[TT_N_AXES - 2] = last;
+}
+
+// ---- the layout ----------------------------------------------------------
+
+static tt_status check_cut(const tt_layout_rule *rule, int axis,
+                           const int64_t size[TT_N_AXES])
+{
+    bool is_alone = true;
+    for (int a = 0; a < TT_N_AXES; a++)
+        is_alone = is_alone && size[a] == 1;
+    // What ranks along data would do, one rank may leave: files are for any number of
+    // them. The batch is theirs anyway.
+    if (size[axis] > 1 ||
+        (axis == TT_AXIS_DATA && (is_alone || strcmp(rule->dim, "batch") == 0)))
+        return TT_OK;
+    return tt_fail(TT_ERR_ARG,
+                   "layout.%s%s%s=%s, but the mesh has no ranks along %s; set "
+                   "mesh.%s, or leave it out",
+                   rule->layers != NULL ? rule->layers : "",
+                   rule->layers != NULL ? "." : "", rule->dim, rule->axis,
+                   rule->axis, rule->axis);
+}
+
+// Rules that somebody wrote; "none" means something only of some layers.
+static tt_status add_written(const tt_where *where,
+                             const int64_t size[TT_N_AXES], tt_arena *arena,
+                             tt_layout *out)
+{
+    tt_layout written = {0};
+    TT_TRY(tt_layout_parse(where->rules, "layout.rules", arena, &written));
+    for (int32_t i = 0; i < written.n; i++) {
+        const tt_layout_rule *r = &written.rule[i];
+        const int axis = tt_axis_find(r->axis);
+        const bool is_whole = strcmp(r->axis, "none") == 0;
+        if (axis < 0 && !is_whole)
+            return tt_axis_unknown("layout.rules", r->axis);
+        if (is_whole && r->layers == NULL)
+            return tt_fail(TT_ERR_ARG,
+                           "layout.rules: %s:none is for some layers, like "
+                           "h.0/%s:none; layout.%s=none is for all",
+                           r->dim, r->dim, r->dim);
+        if (axis >= 0)
+            TT_TRY(check_cut(r, axis, size));
+        TT_TRY(tt_layout_add(out, arena, r));
+    }
+    return TT_OK;
+}
+
+// layout.DIM=none beside a rule that cuts it in all layers.
+static tt_status check_whole(const tt_layout *written, const char *dim)
+{
+    for (int32_t i = 0; i < written->n; i++) {
+        const tt_layout_rule *r = &written->rule[i];
+        if (r->layers == NULL && strcmp(r->dim, dim) == 0)
+            return tt_fail(TT_ERR_ARG,
+                           "layout.%s=none and layout.rules=%s:%s contradict "
+                           "each other; leave one of them out",
+                           dim, dim, r->axis);
+    }
+    return TT_OK;
+}
+
+// The axis that cuts a dimension; -1: none does.
+static int axis_of(const tt_where *where, const tt_layout *usual, int d)
+{
+    if (where->dim[d] != AUTO)
+        return where->dim[d] - FIRST_AXIS;
+    for (int32_t i = 0; i < usual->n; i++)
+        if (strcmp(usual->rule[i].dim, dims[d].name) == 0)
+            return tt_axis_find(usual->rule[i].axis);
+    return dims[d].axis;
+}
+
+tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,
+                        int64_t data, tt_arena *arena, const char **mesh_out)
+{
+    int order[TT_N_AXES] = {0};
+    tt_str mesh = {0};
+    TT_TRY(read_order(where->axes, order));
+    if (where->attention == 1 && strcmp(where->axes, TT_USUAL_ORDER) == 0)
+        swap_last(order);
+    for (int i = 0; i < TT_N_AXES; i++) {
+        const int a = order[i];
+        const int64_t size = a == TT_AXIS_DATA ? data : grid->size[a];
+        if (size > 1)
+            tt_str_addf(&mesh, "%s%s:%lld", mesh.n > 0 ? " " : "",
+                        tt_axis_name[a], (long long)size);
+    }
+    tt_status status = tt_str_status(&mesh);
+    if (status == TT_OK) {
+        *mesh_out = tt_arena_strdup(arena, tt_str_text(&mesh));
+        status = *mesh_out == NULL ? TT_ERR_NOMEM : TT_OK;
+    }
+    tt_str_fini(&mesh);
+    return status;
+}
+
+static tt_status make_layout(const tt_where *where, const tt_layout *usual,
+                             const int64_t size[TT_N_AXES], tt_arena *arena,
+                             tt_layout *out)
+{
+    TT_TRY(add_written(where, size, arena, out));
+    for (int d = 0; d < TT_N_DIMS; d++) {
+        if (where->dim[d] == WHOLE) {
+            TT_TRY(check_whole(out, dims[d].name));
+            continue;
+        }
+        const int axis = axis_of(where, usual, d);
+        const tt_layout_rule rule = {
+            .dim = dims[d].name, .axis = axis < 0 ? "" : tt_axis_name[axis]};
+        if (where->dim[d] != AUTO)
+            TT_TRY(check_cut(&rule, axis, size));
+        if (axis >= 0 && size[axis] > 1)
+            TT_TRY(tt_layout_add(out, arena, &rule));
+        // Ranks with different experts have different samples too, and exchange
+        // tokens.
+        const tt_layout_rule too = {.dim = rule.dim,
+                                    .axis = tt_axis_name[TT_AXIS_EXPERT]};
+        if (d == TT_DIM_batch && axis == TT_AXIS_DATA &&
+            size[TT_AXIS_EXPERT] > 1)
+            TT_TRY(tt_layout_add(out, arena, &too));
+    }
+    return TT_OK;
+}
+
+tt_axis tt_where_axis(const tt_where *where, int dim)
+{
+    return where->dim[dim] < FIRST_AXIS
+               ? TT_AXIS_NONE
+               : (tt_axis)(where->dim[dim] - FIRST_AXIS);
+}
+
+const char *tt_dim_name(int dim)
+{
+    return dims[dim].name;
+}
+
+bool tt_where_is_set(const tt_where *where, const char *name)
+{
+    const size_t n = strlen(name);
+    for (int d = 0; d < TT_N_DIMS; d++)
+        if (strcmp(dims[d].name, name) == 0 && where->dim[d] != AUTO)
+            return true;
+    for (const char *p = where->rules; (p = strstr(p, name)) != NULL; p += n)
+        if ((p == where->rules || strchr(" ,/", p[-1]) != NULL) && p[n] == ':')
+            return true;
+    return false;
+}
+
+tt_status tt_where_grid(const tt_where *where, int32_t ranks, const char *usual,
+                        tt_arena *arena, tt_grid *grid_out)
+{
+    tt_layout family = {0};
+    int64_t size[TT_N_AXES];
+    tt_str text = {0};
+    TT_TRY(fill_axes(where, ranks, size));
+    tt_grid grid = {.ranks = 1,
+                    .is_open = ranks == 0 && !where->is_counted,
+                    .data =
+                        (int32_t)(size[TT_AXIS_DATA] * size[TT_AXIS_EXPERT])};
+    memcpy(grid.size, size, sizeof size);
+    for (int a = 0; a < TT_N_AXES; a++)
+        grid.ranks *= (int32_t)size[a];
+    TT_TRY(tt_where_mesh(where, &grid, size[TT_AXIS_DATA], arena, &grid.mesh));
+    TT_TRY(tt_layout_parse(usual, "the model's", arena, &family));
+    TT_TRY(make_layout(where, &family, size, arena, &grid.layout));
+    tt_layout_print(&grid.layout, &text);
+    tt_status status = tt_str_status(&text);
+    if (status == TT_OK) {
+        grid.layout_text = tt_arena_strdup(arena, tt_str_text(&text));
+        status = grid.layout_text == NULL ? TT_ERR_NOMEM : TT_OK;
+    }
+    tt_str_fini(&text);
+    *grid_out = grid;
+    return status;
+}

@@ -1,0 +1,280 @@
+// configure - settings to a job: which model, optimiser, device, precision.
+
+#include "backend/cpu/isa.h"
+#include "base/alloc.h"
+#include "config/keys.h"
+#include "job/device.h"
+#include "job/exact.h"
+#include "job/job.h"
+
+#include <math.h>
+#include <string.h>
+
+static tt_status set_model(tt_job *job, tt_settings *settings)
+{
+    const tt_model_preset *preset = NULL;
+    TT_TRY(tt_model_find(job->options.model, &job->model, &preset));
+    job->model_params = tt_arena_alloc(job->arena, job->model->params_bytes);
+    if (job->model_params == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt_opt_defaults(job->model->options, job->model_params, job->arena));
+    if (preset != NULL)
+        TT_TRY(tt_opt_parse(job->model->options, job->model_params,
+                            preset->options, job->arena));
+    return tt_settings_apply(settings, "model", job->model->options,
+                             job->model_params, job->arena);
+}
+
+static tt_status set_optim(tt_job *job, tt_settings *settings)
+{
+    const tt_opt *table = NULL;
+    TT_TRY(tt_job_find_optim(job->options.optim, &job->optim));
+    TT_TRY(tt_job_optim_table(job->optim, job->arena, &table));
+    TT_TRY(tt_opt_defaults(table, &job->optim_params, job->arena));
+    return tt_settings_apply(settings, "optim", table, &job->optim_params,
+                             job->arena);
+}
+
+// The lowest that a precision needs.
+static tt_dtype compute_dtype(int precision)
+{
+    static const tt_dtype dtype[] = {TT_F32, TT_BF16, TT_F16, TT_F64, TT_E4M3};
+    return dtype[precision];
+}
+
+// A precision means the same numbers everywhere; whether it is worth it does not.
+static void note_speed(tt_job *job)
+{
+    const tt_backend_def *def = job->backend->def;
+    if (def->has_fast == NULL ||
+        def->has_fast(compute_dtype(job->options.precision)))
+        return;
+    const char *name = tt_precision_name[job->options.precision];
+    job->note =
+        tt_arena_printf(job->arena,
+                        "this processor has no instructions for %s (isa: %s): "
+                        "the numbers are those of %s anywhere, but it is not "
+                        "faster than fp32",
+                        name, tt_isa_name[tt_isa_used()], name);
+}
+
+static tt_status set_device(tt_job *job, const tt_settings *settings)
+{
+    TT_TRY(tt__job_open_device(job, settings));
+    tt_target *target = &job->backend->target;
+    if (!target->has_dtype(target, compute_dtype(job->options.precision))) {
+        job->note = tt_arena_printf(
+            job->arena, "this %s has no fast %s arithmetic; computing in fp32",
+            job->options.device, tt_precision_name[job->options.precision]);
+        job->options.precision = TT_PRECISION_FP32;
+        job->is_lowered = true;
+    }
+    note_speed(job);
+    if (job->options.precision == TT_PRECISION_FP8 && job->options.exact)
+        return tt_fail(
+            TT_ERR_ARG,
+            "precision=fp8 has units that depend on all ranks, which "
+            "exact cannot have; precision=bf16 would do");
+    return TT_OK;
+}
+
+// Weights in bf16 alone: only where there is a bf16 to hold them, and an optimiser
+// that rounds them as they need it.
+static tt_status set_masters(tt_job *job)
+{
+    tt_optim_params *p = &job->optim_params.params;
+    const int precision = job->options.precision;
+    const char *name = job->optim->name;
+    if (job->optim_params.master)
+        return TT_OK;
+    if (strcmp(name, "adamw") != 0 && strcmp(name, "adam") != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "optim.master=false is for adamw and adam, not %s",
+                       name);
+    if (job->is_lowered) { // it was asked for, and the device has none
+        job->optim_params.master = true;
+        return TT_OK;
+    }
+    if (precision != TT_PRECISION_BF16 && precision != TT_PRECISION_FP8)
+        return tt_fail(TT_ERR_ARG,
+                       "optim.master=false keeps weights in bf16, which "
+                       "precision=%s has not; precision=bf16 would do",
+                       tt_precision_name[precision]);
+    p->is_random = true;
+    p->seed = job->options.seed;
+    return TT_OK;
+}
+
+// Of batch, micro and accumulate any two give the third.
+static tt_status set_batch(tt_job *job, const tt_settings *settings)
+{
+    tt_job_options *o = &job->options;
+    const bool has_batch = tt_settings_find(settings, "batch") != NULL;
+    job->has_micro = o->micro > 0;
+    job->has_accumulate = tt_settings_find(settings, "accumulate") != NULL;
+    if (job->has_micro && !has_batch)
+        o->batch = o->micro * o->accumulate;
+    if (job->has_micro && !job->has_accumulate && o->batch % o->micro != 0)
+        return tt_fail(TT_ERR_ARG, "batch=%lld is not a multiple of micro=%lld",
+                       (long long)o->batch, (long long)o->micro);
+    if (job->has_micro && !job->has_accumulate)
+        o->accumulate = o->batch / o->micro;
+    if (!job->has_micro && o->batch % o->accumulate != 0)
+        return tt_fail(TT_ERR_ARG,
+                       "batch=%lld is not a multiple of accumulate=%lld",
+                       (long long)o->batch, (long long)o->accumulate);
+    if (!job->has_micro)
+        o->micro = o->batch / o->accumulate;
+    if (o->batch != o->micro * o->accumulate)
+        return tt_fail(TT_ERR_ARG,
+                       "batch=%lld is not micro=%lld times accumulate=%lld: "
+                       "leave one of them out",
+                       (long long)o->batch, (long long)o->micro,
+                       (long long)o->accumulate);
+    if (o->batch > 1 << 24 || o->accumulate > 1 << 20)
+        return tt_fail(TT_ERR_ARG,
+                       "micro=%lld times accumulate=%lld is a batch of %lld: "
+                       "too large",
+                       (long long)o->micro, (long long)o->accumulate,
+                       (long long)o->batch);
+    return TT_OK;
+}
+
+// Without ranks a plan for any number of them can be made.
+static tt_status set_ranks(tt_job *job, const tt_peers *peers)
+{
+    TT_TRY(tt_where_grid(&job->where, peers != NULL ? peers->size : 0,
+                         job->model->layout, job->arena, &job->grid));
+    job->peers = peers != NULL ? *peers : (tt_peers){.size = job->grid.ranks};
+    return TT_OK;
+}
+
+// What would do instead of so many ranks for `n` samples, said as the ranks were
+// asked for; "": nothing would.
+static const char *fewer_ranks(const tt_job *job, int64_t n)
+{
+    const int64_t *size = job->grid.size;
+    const int64_t data = n / size[TT_AXIS_EXPERT];
+    const int64_t others = job->grid.ranks / size[TT_AXIS_DATA];
+    const char *text = NULL;
+    if (data >= 1 && job->grid.is_open)
+        text =
+            tt_arena_printf(job->arena, " or mesh.data=%lld", (long long)data);
+    else if (data >= 1)
+        text = tt_arena_printf(job->arena, " or -n %lld",
+                               (long long)(data * others));
+    return text != NULL ? text : "";
+}
+
+static tt_status check_micro(const tt_job *job)
+{
+    const tt_job_options *o = &job->options;
+    const int32_t size = job->grid.data;
+    if (o->micro >= size)
+        return TT_OK;
+    if (o->batch < size)
+        return tt_fail(TT_ERR_ARG,
+                       "a batch of %lld cannot be divided between %d ranks; "
+                       "batch=%d%s would do",
+                       (long long)o->batch, size, size,
+                       fewer_ranks(job, o->batch));
+    int64_t accumulate = o->batch / size;
+    while (o->batch % accumulate != 0)
+        accumulate--;
+    return tt_fail(TT_ERR_ARG,
+                   "a micro-batch of %lld cannot be divided between %d ranks; "
+                   "accumulate=%lld%s would do",
+                   (long long)o->micro, size, (long long)accumulate,
+                   fewer_ranks(job, o->micro));
+}
+
+// `lr_batch` becomes what it is, so that another number of ranks is seen to be
+// another setting.
+static void set_rate(tt_job *job)
+{
+    tt_job_optim *o = &job->optim_params;
+    const double batch = (double)job->options.batch;
+    job->rate = o->lr;
+    if (o->lr_scale != TT_LR_SCALE_NONE) {
+        if (o->lr_batch == 0)
+            o->lr_batch = batch / job->grid.data;
+        const double factor = batch / o->lr_batch;
+        job->rate *= o->lr_scale == TT_LR_SCALE_SQRT ? sqrt(factor) : factor;
+    }
+    job->lr = job->rate;
+}
+
+static tt_status set_extents(tt_job *job)
+{
+    const tt_job_options *o = &job->options;
+    if (job->model->task == TT_TASK_IMAGES && o->seq != 0)
+        return tt_fail(TT_ERR_ARG, "seq is for token models; %s takes image=N",
+                       o->model);
+    if (job->model->task == TT_TASK_TOKENS && o->image != 0)
+        return tt_fail(TT_ERR_ARG, "image is for image models; %s takes seq=N",
+                       o->model);
+    job->io =
+        (tt_model_io){.batch = o->micro, .seq = o->seq, .image = o->image};
+    return TT_OK;
+}
+
+static tt_status set_globs(tt_job *job)
+{
+    TT_TRY(tt_globs_read("train.freeze", job->train.freeze, false, job->arena,
+                         &job->freeze));
+    TT_TRY(tt_globs_read("init.skip", job->train.skip, false, job->arena,
+                         &job->skip));
+    TT_TRY(tt_globs_read("optim.no_decay", job->optim_params.no_decay, false,
+                         job->arena, &job->no_decay));
+    return tt_globs_read("optim.lr_groups", job->optim_params.lr_groups, true,
+                         job->arena, &job->lr_groups);
+}
+
+static tt_status configure(tt_job *job, tt_settings *settings,
+                           const tt_opt *extra, const tt_peers *peers)
+{
+    TT_TRY(tt_known_check(settings, extra, job->arena));
+    TT_TRY(tt_opt_defaults(tt_job_option_table, &job->options, job->arena));
+    TT_TRY(tt_settings_apply(settings, "", tt_job_option_table, &job->options,
+                             job->arena));
+    TT_TRY(set_model(job, settings));
+    TT_TRY(set_optim(job, settings));
+    TT_TRY(tt_train_options_read(settings, job->arena, &job->train));
+    TT_TRY(tt_where_read(settings, job->arena, &job->where));
+    TT_TRY(set_ranks(job, peers));
+    TT_TRY(set_batch(job, settings));
+    TT_TRY(check_micro(job));
+    TT_TRY(tt__exact_check(job));
+    TT_TRY(set_extents(job));
+    TT_TRY(set_globs(job));
+    set_rate(job);
+    job->limit = HUGE_VAL;
+    TT_TRY(set_device(job, settings));
+    return set_masters(job);
+}
+
+tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
+                           tt_job **job_out)
+{
+    return tt_job_configure_peers(settings, extra, NULL, job_out);
+}
+
+tt_status tt_job_configure_peers(tt_settings *settings, const tt_opt *extra,
+                                 const tt_peers *peers, tt_job **job_out)
+{
+    tt_job *job = tt_alloc(sizeof *job);
+    if (job == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a job");
+    job->arena = tt_arena_create();
+    tt_status status = TT_ERR_NOMEM;
+    if (job->arena == NULL)
+        (void)tt_fail(status, "no memory for a job");
+    else
+        status = configure(job, settings, extra, peers);
+    if (status != TT_OK) {
+        tt_job_close(job);
+        return status;
+    }
+    *job_out = job;
+    return TT_OK;
+}

@@ -1,0 +1,72 @@
+// flops - how much work a step is, by the formulas that everybody uses.
+
+#include "base/alloc.h"
+#include "job/job.h"
+#include "ops/ops.h"
+
+static int64_t count_params(const tt_job *job, bool trained)
+{
+    int64_t n = 0;
+    for (int32_t v = 0; v < job->graph->n_values; v++) {
+        const tt_value *value = &job->graph->value[v];
+        if (value->role == TT_ROLE_PARAM && tt_is(value->grad) == trained)
+            n += tt_shape_count(&value->type.shape);
+    }
+    return n;
+}
+
+int64_t tt_job_parameters(const tt_job *job)
+{
+    return count_params(job, true);
+}
+
+int64_t tt_job_frozen(const tt_job *job)
+{
+    return count_params(job, false);
+}
+
+// Alone, or with what a device does behind it.
+static bool is_product(const tt_op_def *op)
+{
+    const tt_op_def *const all[] = {&tt_op_matmul, &tt_op_matmul_add,
+                                    &tt_op_matmul_fp8, &tt_op_conv,
+                                    &tt_op_conv_relu};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (op == all[i])
+            return true;
+    return false;
+}
+
+// Multiply-adds of the forward pass count two; element-wise work not at all.
+static double forward_flops(const tt_job *job, bool only_attention)
+{
+    const tt_graph *g = job->graph;
+    double flops = 0;
+    for (int32_t n = 0; n < g->n_nodes; n++) {
+        const tt_node *node = &g->node[n];
+        const bool is_attention = node->op == &tt_op_attention;
+        if (node->phase != TT_FORWARD ||
+            (!is_attention && !is_product(node->op)) ||
+            (only_attention && !is_attention))
+            continue;
+        tt_type in[8], out[TT_MAX_OUT];
+        tt_op_io io;
+        tt_cost cost = {0};
+        tt_node_io(g, node, in, out, &io);
+        node->op->cost(&io, 1, &cost);
+        flops += cost.flops;
+    }
+    return flops;
+}
+
+double tt_job_flops(const tt_job *job)
+{
+    const double micro = (double)job->options.accumulate;
+    if (job->model->task == TT_TASK_IMAGES)
+        return 3 * forward_flops(job, false) * micro;
+    const double tokens = (double)(job->options.batch * job->io.seq);
+    // A frozen weight has no gradient of its own, a third of the work.
+    const double per_token =
+        6 * (double)tt_job_parameters(job) + 4 * (double)tt_job_frozen(job);
+    return per_token * tokens + 3 * forward_flops(job, true) * micro;
+}

@@ -1,0 +1,259 @@
+// job - start and step.
+
+#include "job/job.h"
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "job/ahead.h"
+#include "job/feed.h"
+#include "weights/weights.h"
+
+#include <string.h>
+
+void tt_job_close(tt_job *job)
+{
+    if (job == NULL)
+        return;
+    tt_exec_destroy(job->exec);
+    tt_plan_destroy(job->plan);
+    tt_graph_destroy(job->graph);
+    tt_backend_close(job->backend);
+    tt_free(job->x);
+    tt_free(job->y);
+    tt_free(job->stop);
+    tt_arena_destroy(job->arena);
+    tt_free(job);
+}
+
+static void *make_input(const tt_plan *plan, const char *name)
+{
+    const tt_val v = tt_graph_find(plan->graph, name);
+    const tt_type *type = &plan->graph->value[v.id].type;
+    return tt_alloc(tt_feed_count(plan, name) * tt_dtype_bytes(type->dtype));
+}
+
+void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out)
+{
+    const tt_graph *g = job->graph;
+    tt_local x;
+    tt_local_of(&g->value[tt_graph_find(g, "x").id].type, &g->mesh,
+                job->peers.rank, &x);
+    *first_out = x.origin[0];
+    *n_out = x.shape.factor[0].size;
+}
+
+// ---- buffers, which forward passes change before the guard can decide ----
+
+static tt_status keep_buffers(const tt_job *job, bool is_back)
+{
+    for (int64_t i = 0; job->guard && i < job->tensors.n; i++) {
+        const tt_tensor *t = &job->tensors.v[i];
+        if (t->role == TT_TENSOR_BUFFER)
+            TT_TRY(is_back ? tt_exec_restore_value(job->exec, t->val)
+                           : tt_exec_save_value(job->exec, t->val));
+    }
+    return TT_OK;
+}
+
+static tt_status make_inputs(tt_job *job)
+{
+    job->x = make_input(job->plan, "x");
+    job->y = make_input(job->plan, "y");
+    if (job->peers.size > 1)
+        job->stop = make_input(job->plan, "stop");
+    return job->x != NULL && job->y != NULL &&
+                   (job->peers.size == 1 || job->stop != NULL)
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory for a batch");
+}
+
+tt_status tt_job_start(tt_job *job, const tt_exec_options *options)
+{
+    tt_exec_options own = {0};
+    if (options != NULL)
+        own = *options;
+    if (job->peers.size > 1 && job->peers.wire == NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "the mesh %s wants %d ranks and there is one: start "
+                       "them with -n %d",
+                       job->grid.mesh, job->peers.size, job->peers.size);
+    if (job->peers.size > 1 && job->options.exact)
+        tt_comm_wire_exact(job->peers.wire);
+    if (job->peers.size > 1)
+        own.wire = tt_comm_wire_of(job->peers.wire);
+    TT_TRY(tt_job_plan(job));
+    TT_TRY(tt_job_check_fit(job));
+    TT_TRY(tt_exec_create(job->plan, job->backend, &own, &job->exec));
+    TT_TRY(make_inputs(job));
+    job->step = 0;
+    job->ahead = (tt_ahead){0};
+    return tt_exec_init_state(job->exec, (uint64_t)job->options.seed);
+}
+
+tt_status tt_job_init_from(tt_job *job, tt_str *notes)
+{
+    tt_weights *weights = NULL;
+    tt_weights_fit fit;
+    if (job->train.from[0] == '\0')
+        return TT_OK;
+    if (!tt_peers_is_first(&job->peers))
+        return tt_weights_receive(job->exec, &job->tensors);
+    tt_status status = tt_weights_open(
+        job->train.from, &(tt_weights_options){.skip = &job->skip}, notes,
+        &weights);
+    if (status == TT_OK)
+        status =
+            tt_weights_load(weights, job->exec, &job->tensors, notes, &fit);
+    else
+        status = tt_peers_follow(&job->peers, "init.from", status);
+    tt_weights_close(weights);
+    return status == TT_OK ? status : tt_fail_context(status, "init.from");
+}
+
+tt_status tt_job_check_from(const tt_job *job, tt_str *notes)
+{
+    tt_weights *weights = NULL;
+    if (job->train.from[0] == '\0')
+        return TT_OK;
+    tt_status status = tt_weights_open(
+        job->train.from, &(tt_weights_options){.skip = &job->skip}, notes,
+        &weights);
+    if (status == TT_OK)
+        status = tt_weights_check(weights, job->graph, &job->tensors, notes);
+    tt_weights_close(weights);
+    return status == TT_OK ? status : tt_fail_context(status, "init.from");
+}
+
+static tt_status set_scalar(tt_job *job, const char *name, double value)
+{
+    if (!tt_is(tt_graph_find(job->graph, name)))
+        return TT_OK;
+    return tt_exec_set_scalar(job->exec, name, value);
+}
+
+enum { LOSS, COUNT, CORRECT, NORM, SKIPPED, STOP, LOSS_SCALE, N_OUTPUTS };
+
+static tt_status get_outputs(tt_job *job, double value_out[N_OUTPUTS])
+{
+    static const char *const name[] = {"loss",    "count", "correct",   "norm",
+                                       "skipped", "stop",  "loss_scale"};
+    tt_val v[N_OUTPUTS];
+    for (int i = 0; i < N_OUTPUTS; i++)
+        v[i] = tt_graph_output_find(job->graph, name[i]);
+    return tt_exec_get_scalars(job->exec, v, N_OUTPUTS, value_out);
+}
+
+// What this rank says with each of its samples. Sums of all ranks tell the wishes apart:
+// that of rank 0 to save is at most save_wish in a step, one to stop at least 1.
+static const double save_wish = 0.5;
+
+static double wish_of(const tt_job *job)
+{
+    if (job->wants_stop)
+        return 1;
+    return job->wants_save ? save_wish / (double)job->options.batch : 0;
+}
+
+static tt_status feed_one(void *user, tt_exec *exec, int32_t micro)
+{
+    const tt__feeding *f = user;
+    tt_job *job = f->job;
+    TT_TRY(set_scalar(job, "first_sample", (double)(micro * job->io.batch)));
+    if (job->stop != NULL)
+        TT_TRY(tt_feed_stop(exec, job->stop, wish_of(job)));
+    return f->feed == NULL ? TT_OK : tt__feed_now(f, micro);
+}
+
+const tt_coll_call tt_job_stop_call = {
+    .kind = TT_ALL_REDUCE, .fold = {TT_FOLD_MAX, TT_NUM_I32}, .count = 1};
+
+bool tt_job_asks(const tt_job *job)
+{
+    return job->peers.size != job->grid.data;
+}
+
+enum { NO_WISH, WISH_SAVE, WISH_STOP };
+
+// Ranks that share the batch have heard from each other with the losses. Those that
+// share samples were asked the same question and may have answered differently.
+static tt_status agree(const tt_job *job, double heard, int32_t *wish_out)
+{
+    int32_t own = job->wants_stop   ? WISH_STOP
+                  : job->wants_save ? WISH_SAVE
+                                    : NO_WISH;
+    int32_t wish = heard > 0.75 ? WISH_STOP : heard > 0 ? WISH_SAVE : NO_WISH;
+    *wish_out = job->peers.size > 1 ? wish : own;
+    if (!tt_job_asks(job))
+        return TT_OK;
+    wish = wish > own ? wish : own;
+    tt_coll_call call = tt_job_stop_call;
+    call.in = call.out = &wish;
+    TT_TRY(tt_comm_wire_call(job->peers.wire, "stop", &call));
+    *wish_out = wish;
+    return TT_OK;
+}
+
+tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
+                      tt_step_result *result_out)
+{
+    tt__feeding f = {job, feed, user};
+    double out[N_OUTPUTS];
+    TT_TRY(keep_buffers(job, false));
+    TT_TRY(set_scalar(job, "lr", job->lr));
+    TT_TRY(set_scalar(job, "limit", job->limit));
+    TT_TRY(set_scalar(job, "step", (double)(job->step + 1)));
+    TT_TRY(set_scalar(job, "skip", 0));
+    TT_TRY(set_scalar(job, "seed", (double)job->options.seed));
+    TT_TRY(set_scalar(job, "samples", (double)job->options.batch));
+    if (job->peers.wire != NULL)
+        tt_comm_wire_step(job->peers.wire, job->step + 1);
+    TT_TRY(tt_exec_run(job->exec, feed_one, &f));
+    job->step++;
+    tt__feed_ahead(&f); // the device is still at work
+    TT_TRY(get_outputs(job, out));
+    const double count = out[COUNT];
+    tt_step_result result = {.loss = count > 0 ? out[LOSS] / count : out[LOSS],
+                             .count = count,
+                             .correct = out[CORRECT],
+                             .norm = out[NORM],
+                             .skipped = out[SKIPPED] != 0,
+                             .loss_scale = out[LOSS_SCALE]};
+    int32_t wish = NO_WISH;
+    TT_TRY(agree(job, out[STOP], &wish));
+    result.stop = wish == WISH_STOP;
+    result.save = wish == WISH_SAVE;
+    if (result.skipped)
+        TT_TRY(keep_buffers(job, true));
+    *result_out = result;
+    return TT_OK;
+}
+
+static void random_fill(const tt_plan *plan, const char *name, uint64_t key,
+                        int64_t below, void *out)
+{
+    const tt_graph *g = plan->graph;
+    const tt_type *type = &g->value[tt_graph_find(g, name).id].type;
+    tt_local local;
+    tt_local_of(type, &g->mesh, plan->rank, &local);
+    const int64_t n = tt_shape_count(&local.shape);
+    for (int64_t i = 0; i < n; i++) {
+        const double u =
+            tt_rng_uniform(key, (uint64_t)tt_local_to_global(&local, i));
+        tt_dtype_store(type->dtype, out, i,
+                       tt_dtype_is_float(type->dtype)
+                           ? 2 * u - 1
+                           : (double)(int64_t)(u * (double)below));
+    }
+}
+
+tt_status tt_job_feed_random(void *user, const tt_job *job, int64_t micro,
+                             void *x, void *y)
+{
+    (void)user;
+    const uint64_t seed = (uint64_t)job->options.seed;
+    const uint64_t when =
+        (uint64_t)(job->step * job->options.accumulate + micro);
+    random_fill(job->plan, "x", tt_rng_key(seed, "x", when), job->classes, x);
+    random_fill(job->plan, "y", tt_rng_key(seed, "y", when), job->classes, y);
+    return TT_OK;
+}

@@ -1,0 +1,151 @@
+// job - from settings to something that trains: model, graph, plan, executor.
+//
+//   settings -> tt_job_configure -> tt_job_plan -> tt_job_start -> tt_job_step
+//
+// Between configure and plan the caller may set `guard`; between steps `lr`,
+// `limit` and (after restoring a checkpoint) `step`. One thread at a time. A job that
+// fails to start leaves nothing behind.
+
+#ifndef TT_JOB_JOB_H
+#define TT_JOB_JOB_H
+
+#include "backend/backend.h"
+#include "base/settings.h"
+#include "config/distribution.h"
+#include "config/globs.h"
+#include "config/job_options.h"
+#include "config/options.h"
+#include "exec/exec.h"
+#include "model/model.h"
+#include "ops/optim/optim.h"
+#include "peers/peers.h"
+#include "plan/plan.h"
+#include "state/tensors.h"
+
+// Inputs of the next micro-batch, see job/ahead.h.
+typedef struct tt_ahead {
+    bool is_sent;  // on their way to the device, not in the job's memory
+    bool is_asked; // of the first micro-batch behind `step` steps, already
+    int64_t step;
+    tt_status status; // of asking
+    char message[512];
+} tt_ahead;
+
+typedef struct tt_job {
+    tt_arena *arena;
+    tt_job_options options;
+    tt_train_options train;
+    tt_where where;
+    tt_grid grid;
+    tt_peers peers;                 // size 1: alone
+    bool has_micro, has_accumulate; // the user said so
+    bool is_lowered; // to fp32, as the device has not what was asked for
+    tt_globs freeze, no_decay, lr_groups, skip;
+    const tt_model_def *model;
+    void *model_params;
+    const tt_optim_def *optim;
+    tt_job_optim optim_params;
+    const char *note; // something the user should know; NULL: nothing
+    tt_model_io io;   // extents of one micro-batch, over all ranks
+    tt_graph *graph;
+    tt_backend *backend;
+    int32_t on_device; // ranks that compute on the same one
+    bool is_linked;    // devices do collectives by themselves
+    tt_plan *plan;
+    int64_t chunks; // of the loss; after tt_job_plan
+    bool in_order;  // its collectives: ranks' plans would differ otherwise
+    tt_exec *exec;
+    tt_tensors tensors; // all states; after tt_job_plan
+    void *x, *y;        // this rank's part of one micro-batch on the host
+    void *stop;         // of every sample of it: this rank wants to stop
+    int64_t classes;    // or vocabulary: the last extent of the logits
+    int64_t step;       // steps done, skipped ones too
+
+    double rate;  // optim.lr, scaled
+    double lr;    // of the next steps; starts as `rate`
+    bool guard;   // a loss or gradient that is not finite, or a loss above
+    double limit; // `limit` (starts as infinity), changes no state at all
+
+    bool wants_stop, wants_save; // rank 0's; all learn of it with the next step
+    // The feed of a step may be asked for the next one's first micro-batch before
+    // results are there, where that saves time; a copy of it is kept.
+    bool feeds_ahead;
+    tt_ahead ahead;
+} tt_job;
+
+// Reads and checks all settings: each must be known. `extra` (may be NULL) are
+// options that the caller has read from the same settings already; names in it
+// are whole keys ("train.steps").
+tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
+                           tt_job **job_out);
+
+// The same as one of several ranks (NULL: mesh.data says of how many, and it can
+// only be planned). All ranks plan, start and step together; what is read and
+// written of tensors is the same on all of them.
+tt_status tt_job_configure_peers(tt_settings *settings, const tt_opt *extra,
+                                 const tt_peers *peers, tt_job **job_out);
+void tt_job_close(tt_job *job); // NULL is fine
+
+// Builds the training graph and lowers it.
+tt_status tt_job_plan(tt_job *job);
+
+// What another rank of a planned job will run.
+tt_status tt_job_plan_rank(const tt_job *job, int32_t rank, tt_plan **plan_out);
+
+// Fails when the plan is larger than the machine's memory, with the table and the
+// cheapest changes that would make it fit.
+tt_status tt_job_check_fit(tt_job *job);
+int64_t tt_job_memory(const tt_job *job); // that a rank may use; 0: unknown
+
+// Allocates memory and initialises state from the seed.
+tt_status tt_job_start(tt_job *job, const tt_exec_options *options);
+
+// Loads what init.from names, if it is set, over the initial state. `notes` get a
+// sentence a line: what was loaded, missing, left over.
+tt_status tt_job_init_from(tt_job *job, tt_str *notes);
+// Whether that would do; the job need not be started.
+tt_status tt_job_check_from(const tt_job *job, tt_str *notes);
+
+// Fills this rank's part of the inputs of one micro-batch (samples [first, first +
+// n) of it: tt_job_samples): x and y dense, in the graph's types.
+typedef tt_status tt_job_feed_fn(void *user, const tt_job *job, int64_t micro,
+                                 void *x, void *y);
+
+// Random tokens or pixels with random labels, keyed by seed, step and index.
+tt_status tt_job_feed_random(void *user, const tt_job *job, int64_t micro,
+                             void *x, void *y);
+
+// Which samples of a micro-batch are this rank's.
+void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out);
+
+typedef struct tt_step_result {
+    double loss;     // mean over the step's targets
+    double count;    // targets
+    double correct;  // targets whose best guess was right
+    double norm;     // of the mean gradient, before clipping; 0: not measured
+    bool skipped;    // the guard left the update out: no state has changed
+    bool stop, save; // a rank wants to stop; none, but rank 0 to save
+    // Of precision=fp16: the next step's factor on the loss; 0: there is none.
+    double loss_scale;
+} tt_step_result;
+
+// One optimiser step over all micro-batches; without `feed` each is the last that was
+// fed, which is where it was.
+tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
+                      tt_step_result *result_out);
+
+// What was asked of the feed ahead counts no more: its data begin elsewhere.
+void tt_job_forget_ahead(tt_job *job);
+
+// Whether ranks ask each other after every step if one wants to stop, since not all
+// learn it with the losses; and the call for that.
+bool tt_job_asks(const tt_job *job);
+extern const tt_coll_call tt_job_stop_call;
+int64_t tt_job_parameters(const tt_job *job); // trained numbers
+int64_t tt_job_frozen(const tt_job *job);     // weights that are not
+
+// FLOPs of one step by the usual formulas: tokens * (6N + 6LCT), attention
+// counted in full (12LCT) when it is not causal; images: 3 x 2 x multiply-adds.
+double tt_job_flops(const tt_job *job);
+
+#endif

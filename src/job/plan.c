@@ -1,0 +1,281 @@
+// plan - a job's graph and plan.
+
+#include "config/layout_check.h"
+#include "job/exact.h"
+#include "job/internal.h"
+#include "job/job.h"
+#include "job/same_order.h"
+#include "job/train_graph.h"
+#include "job/variant.h"
+#include "ops/ops.h"
+#include "pass/fuse.h"
+#include "pass/offload.h"
+#include "pass/partition/partition.h"
+
+void tt__recipe_precision(int precision, tt_train_recipe *recipe)
+{
+    static const tt_dtype dtype[] = {[TT_PRECISION_FP32] = TT_F32,
+                                     [TT_PRECISION_BF16] = TT_BF16,
+                                     [TT_PRECISION_FP16] = TT_F16,
+                                     [TT_PRECISION_FP64] = TT_F64,
+                                     [TT_PRECISION_FP8] = TT_BF16};
+    recipe->dtype = dtype[precision];
+    recipe->master = precision == TT_PRECISION_FP64 ? TT_F64 : TT_F32;
+}
+
+// ---- which weights -------------------------------------------------------
+
+static bool is_decayed(const char *name, const tt_shape *shape, void *user)
+{
+    const tt_job *job = user;
+    const bool is_left_alone = tt_globs_find(&job->no_decay, name) != NULL;
+    return !is_left_alone &&
+           (job->optim_params.decay == TT_DECAY_ALL || shape->ndim >= 2);
+}
+
+static bool is_frozen(const char *name, void *user)
+{
+    const tt_job *job = user;
+    return tt_globs_find(&job->freeze, name) != NULL;
+}
+
+static double rate(const char *name, void *user)
+{
+    const tt_job *job = user;
+    const tt_glob *glob = tt_globs_find(&job->lr_groups, name);
+    return glob != NULL ? glob->factor : 1;
+}
+
+tt__variant tt__variant_of(const tt_job *job)
+{
+    return (tt__variant){job->options.accumulate,
+                         job->options.precision,
+                         job->options.recompute,
+                         job->where.zero,
+                         job->chunks,
+                         job->where.offload};
+}
+
+// Splits the graph over the job's ranks; alone it stays as it is.
+static tt_status add_partition(const tt_job *job, int64_t zero,
+                               const tt_graph *graph, tt_chain *chain)
+{
+    tt_partition_params params;
+    const int64_t micro =
+        tt_shape_dim(&graph->value[tt_graph_find(graph, "x").id].type.shape, 0);
+    const int64_t blocks = tt__exact_blocks(job, micro);
+    const bool is_exact = blocks > 1;
+    if (job->peers.size == 1 && !is_exact)
+        return TT_OK;
+    TT_TRY(tt_opt_defaults(tt_pass_partition.options, &params, job->arena));
+    params.mesh = job->grid.mesh;
+    params.layout = job->grid.layout_text;
+    params.zigzag = tt_where_zigzag(&job->where, graph);
+    params.wide = tt_where_is_wide(&job->where, graph);
+    params.way = job->where.attention == 1 ? TT_WAY_EXCHANGE : TT_WAY_RING;
+    params.zero = job->grid.size[TT_AXIS_DATA] > 1 ? zero : 0;
+    if (is_exact) {
+        TT_TRY(tt__exact_partition(job, blocks, &params));
+        tt__exact_fold(job, micro, chain);
+    }
+    tt_chain_add(chain, &tt_pass_partition, &params);
+    return TT_OK;
+}
+
+tt_status tt__job_rewrite(const tt_job *job, tt_chain *chain, int64_t zero,
+                          tt_graph **graph)
+{
+    TT_TRY(add_partition(job, zero, *graph, chain));
+    return tt_chain_apply(chain, graph);
+}
+
+static bool target_wants(void *user, const tt_op_def *op)
+{
+    tt_target *target = user;
+    return target->wants(target, op);
+}
+
+// What the device does in one pass over memory; in exact mode sums keep their order.
+static void add_fuse(const tt_job *job, tt_chain *chain)
+{
+    const tt_fuse_params params = {target_wants, &job->backend->target};
+    if (!job->options.exact && tt_fuse_wants_any(&params))
+        tt_chain_add(chain, &tt_pass_fuse, &params);
+}
+
+// To the host's memory, where that is not what the device computes in.
+static tt_status add_offload(const tt_job *job, int what, tt_chain *chain)
+{
+    const tt_offload_params params = {
+        .optimiser = what == TT_OFFLOAD_OPTIMISER || what == TT_OFFLOAD_ALL,
+        .activations =
+            what == TT_OFFLOAD_ACTIVATIONS || what == TT_OFFLOAD_ALL};
+    if (what == TT_OFFLOAD_NONE)
+        return TT_OK;
+    if (job->backend->def->memory == NULL)
+        return tt_fail(TT_ERR_ARG,
+                       "offload=%s: device=%s computes in the host's memory; "
+                       "recompute=full or loss.chunks=8 save some of it",
+                       tt_offload_name[what], job->options.device);
+    tt_chain_add(chain, &tt_pass_offload, &params);
+    return TT_OK;
+}
+
+static tt_status rewrite(const tt_job *job, const tt__variant *v,
+                         tt_graph **graph)
+{
+    tt_chain chain = {0};
+    if (v->precision == TT_PRECISION_FP8)
+        tt_chain_add(&chain, &tt_pass_fp8, NULL);
+    if (v->recompute != 0)
+        tt_chain_add(&chain, &tt_pass_recompute, &v->recompute);
+    add_fuse(job, &chain);
+    TT_TRY(add_offload(job, v->offload, &chain));
+    return tt__job_rewrite(job, &chain, v->zero, graph);
+}
+
+static tt_train_recipe recipe_of(tt_job *job)
+{
+    const bool is_fp16 = job->options.precision == TT_PRECISION_FP16;
+    return (tt_train_recipe){
+        .model = job->model,
+        .model_params = job->model_params,
+        .optim = {.def = job->optim,
+                  .params = job->optim_params.params,
+                  .clip = job->optim_params.clip,
+                  .is_decayed = is_decayed,
+                  .rate = rate,
+                  .user = job,
+                  .exact = job->options.exact,
+                  .ema = job->train.ema,
+                  .guard = job->guard,
+                  .scaling = {job->train.loss_scale_growth}},
+        .smoothing = job->options.smoothing,
+        .no_masters = !job->optim_params.master,
+        .loss_scale = is_fp16 ? job->train.loss_scale : 0,
+        .bn_group = job->train.bn_group,
+        .asks_to_stop = job->peers.size > 1,
+        .is_frozen = job->freeze.n > 0 ? is_frozen : NULL};
+}
+
+static tt_lower_options lower_options(const tt_job *job, int32_t rank,
+                                      int64_t accumulate)
+{
+    return (tt_lower_options){.rank = rank,
+                              .n_micro = (int32_t)accumulate,
+                              .bucket_bytes = job->where.bucket > 0
+                                                  ? job->where.bucket
+                                                  : job->peers.bucket,
+                              .order = (tt_flight_order)job->where.order,
+                              .in_order = job->in_order};
+}
+
+tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
+{
+    tt__planned p = {.io = job->io};
+    tt_train_recipe recipe = recipe_of(job);
+    const tt_lower_options lower =
+        lower_options(job, job->peers.rank, v->accumulate);
+    tt__recipe_precision(v->precision, &recipe);
+    p.io.batch = job->options.batch / v->accumulate;
+    TT_TRY(tt_train_graph(&recipe, &p.io, &p.graph));
+    const tt_shape *logits = &p.graph->value[p.io.logits.id].type.shape;
+    p.classes = tt_shape_dim(logits, logits->ndim - 1);
+    tt_status status = tt__job_check_globs(job, p.graph);
+    if (status == TT_OK)
+        status = tt_where_check_layout(&job->where, &job->grid, p.graph,
+                                       job->options.model);
+    if (status == TT_OK)
+        status = tt__job_chunk(job, v->chunks, &p.graph);
+    p.chunks = tt__chunks_in(p.graph);
+    if (status == TT_OK)
+        status = rewrite(job, v, &p.graph);
+    if (status == TT_OK)
+        status = tt_plan_lower(p.graph, &job->backend->target, &lower, &p.plan);
+    if (status != TT_OK)
+        tt_graph_destroy(p.graph);
+    else
+        *out = p;
+    return status;
+}
+
+tt_status tt__job_lower(const tt_job *job, const tt_graph *graph, int32_t rank,
+                        tt_plan **plan_out)
+{
+    const tt_lower_options lower =
+        lower_options(job, rank, job->options.accumulate);
+    return tt_plan_lower(graph, &job->backend->target, &lower, plan_out);
+}
+
+// Collectives one after another where ranks would not begin the same ones.
+static tt_status make_alike(tt_job *job, tt_status status, tt__planned *p)
+{
+    bool alike = true;
+    const tt_status asked =
+        tt__plans_alike(job, status == TT_OK ? p->graph : NULL,
+                        status == TT_OK ? p->plan : NULL, &alike);
+    if (status != TT_OK)
+        return status;
+    if (asked == TT_OK && !alike) {
+        tt_plan_destroy(p->plan);
+        p->plan = NULL;
+        job->in_order = true;
+        status = tt__job_lower(job, p->graph, job->peers.rank, &p->plan);
+    }
+    status = status == TT_OK ? asked : status;
+    if (status != TT_OK) {
+        tt_plan_destroy(p->plan);
+        tt_graph_destroy(p->graph);
+    }
+    return status;
+}
+
+static bool is_too_large(const tt_job *job, const tt__planned *p)
+{
+    const int64_t memory = tt_job_memory(job);
+    return memory > 0 && p->plan->peak_bytes > memory;
+}
+
+// Where it does not fit and nobody said otherwise, the loss in as few chunks as do; in
+// some, if no number does, since the rest is then what is too large.
+static void use_chunks(tt_job *job, tt__planned *p)
+{
+    enum { MOST = 64 };
+    const bool may =
+        job->where.chunks == 0 && job->peers.size == 1 && !job->options.exact;
+    for (int64_t n = TT__USUAL_CHUNKS; may && is_too_large(job, p) && n <= MOST;
+         n *= 2) {
+        tt__variant v = tt__variant_of(job);
+        tt__planned fewer;
+        v.chunks = n;
+        if (tt__variant_plan(job, &v, &fewer) != TT_OK)
+            return;
+        tt_plan_destroy(p->plan);
+        tt_graph_destroy(p->graph);
+        *p = fewer;
+    }
+}
+
+tt_status tt_job_plan(tt_job *job)
+{
+    tt__planned p = {0};
+    if (job->plan != NULL)
+        return TT_OK;
+    // Gradients beyond fp16 are expected: a step that has them is left out.
+    job->guard = job->guard || job->options.precision == TT_PRECISION_FP16;
+    job->chunks = job->where.chunks > 0 ? job->where.chunks : 1;
+    const tt__variant now = tt__variant_of(job);
+    TT_TRY(make_alike(job, tt__variant_plan(job, &now, &p), &p));
+    use_chunks(job, &p);
+    job->graph = p.graph;
+    job->plan = p.plan;
+    job->io = p.io;
+    job->classes = p.classes;
+    job->chunks = p.chunks;
+    return tt_tensors_list(job->graph, &job->peers, job->arena, &job->tensors);
+}
+
+tt_status tt_job_plan_rank(const tt_job *job, int32_t rank, tt_plan **plan_out)
+{
+    return tt__job_lower(job, job->graph, rank, plan_out);
+}

@@ -1,0 +1,24 @@
+// same_order - whether all ranks of a job begin the same collectives in the same order.
+//
+// Ranks whose parts have other shapes may have other steps, since kernels want them in
+// other forms; then what travels together, and when, may differ, and they must do one
+// collective after another (tt_lower_options.in_order). Internal to train/.
+
+#ifndef TT_JOB_SAME_ORDER_H
+#define TT_JOB_SAME_ORDER_H
+
+#include "job/job.h"
+
+// All ranks call it together, a rank whose plan failed (NULL) too. Where nobody is
+// there, plans of the other ranks are made to look at.
+tt_status tt__plans_alike(const tt_job *job, const tt_graph *graph,
+                          const tt_plan *plan, bool *alike_out);
+
+// Equal for ranks whose parts have the same extents: their plans are the same.
+uint64_t tt__extents_hash(const tt_graph *g, int rank);
+
+// Ranks that together have the smallest and largest parts of all values: blocks grow
+// from the first to the last, and those in between have halos on two sides.
+bool tt__is_corner(const tt_mesh *mesh, int rank);
+
+#endif

@@ -1,0 +1,30 @@
+// variant - the same job with something changed that saves memory, planned and never
+// run.
+
+#ifndef TT_JOB_VARIANT_H
+#define TT_JOB_VARIANT_H
+
+#include "job/job.h"
+
+typedef struct tt__variant {
+    int64_t accumulate;
+    int precision, recompute;
+    int64_t zero, chunks;
+    int offload;
+} tt__variant;
+
+enum { TT__USUAL_CHUNKS = 8 }; // of the loss, where memory is short
+
+typedef struct tt__planned {
+    tt_graph *graph;
+    tt_plan *plan;
+    tt_model_io io;
+    int64_t classes, chunks;
+} tt__planned;
+
+// The job as it is.
+tt__variant tt__variant_of(const tt_job *job);
+
+tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out);
+
+#endif

@@ -1,0 +1,59 @@
+// comm - communication as operators: they change where a value is, never what
+// it is. Input and output have the same global type; the output's placement along
+// the mesh axis differs.
+//
+//   all_reduce      Partial   -> Replicate    reduce_scatter  Partial -> Split
+//   all_gather      Split     -> Replicate    all_to_all      Split -> Split
+//   shift           Split     -> Split, rotated by `by` ranks
+//   halo            Split     -> Split with a window; halo_add is its adjoint
+//   take            Replicate -> Split        keep_first      Replicate -> Partial
+//   send, recv      point to point along the axis
+//
+// The helpers read the input's placement from the graph and set the output's on
+// every axis. check/comm_sim.h says exactly what each operator does to bytes.
+
+#ifndef TT_OPS_COMM_COMM_H
+#define TT_OPS_COMM_COMM_H
+
+#include "graph/build.h"
+
+// All communication operators share this struct, so that whoever runs one can
+// read `axis` without knowing which it is.
+typedef struct tt_comm_params {
+    int64_t axis;       // index into the graph's mesh
+    int reduce;         // tt_reduce: all_reduce, reduce_scatter
+    int64_t by;         // shift: rank r's block goes to rank r + by
+    int64_t peer;       // send: to, recv: from (coordinate along the axis)
+    const char *factor; // all_gather, reduce_scatter, all_to_all, halo*, take
+    const char *to;     // all_to_all: the factor that is split afterwards
+    int64_t kernel, stride, pad, dilation; // halo, halo_add
+} tt_comm_params;
+
+tt_val tt_all_reduce(tt_builder *b, tt_val x, int axis, tt_reduce reduce);
+tt_val tt_all_gather(tt_builder *b, tt_val x, int axis);
+tt_val tt_reduce_scatter(tt_builder *b, tt_val x, int axis, const char *factor);
+tt_val tt_all_to_all(tt_builder *b, tt_val x, int axis, const char *to);
+tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by);
+tt_val tt_halo(tt_builder *b, tt_val x, int axis, const tt_window *window);
+tt_val tt_halo_add(tt_builder *b, tt_val x, int axis);
+tt_val tt_send(tt_builder *b, tt_val x, int axis, int to);
+tt_val tt_recv(tt_builder *b, tt_val x, int axis, int from);
+tt_val tt_take(tt_builder *b, tt_val x, int axis, const char *factor);
+tt_val tt_keep_first(tt_builder *b, tt_val x, int axis);
+
+// The cheapest operators that bring x from its placement along `axis` to `to`
+// (`to.factor` indexes x's factors); x itself when it is there already. Fails
+// where no operator exists: from Partial(max) to Partial(sum), say.
+tt_val tt_place_convert(tt_builder *b, tt_val x, int axis, tt_place to);
+
+// Gives dst the placement of src on every mesh axis except `axis` (-1: on all):
+// splits go by the factor's name; where dst has no such factor it is a sum over
+// that factor, so it is partial.
+void tt_place_like(tt_builder *b, tt_val dst, tt_val src, int axis);
+
+// Placement `place` along `axis`, as `like` on the others: what an expand says of
+// every value that it makes.
+void tt_place_as(tt_builder *b, tt_val v, int axis, tt_place place,
+                 tt_val like);
+
+#endif

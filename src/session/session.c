@@ -1,0 +1,280 @@
+// session - opening the data and fitting the model to it.
+
+#include "session/session.h"
+
+#include "base/alloc.h"
+#include "config/keys.h"
+#include "session/resolve.h"
+#include "session/session_from.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char tt_session_from_data[] = "the data";
+
+static int64_t set_number(const tt_settings *settings, const char *key)
+{
+    const tt_setting *s = tt_settings_find(settings, key);
+    const tt_opt number[] = {{"n", "0", "", TT_OPT_I64, 0}, {0}};
+    int64_t n = 0;
+    if (s == NULL || tt_opt_set(number, &n, "n", s->value, NULL) != TT_OK)
+        return 0;
+    return n;
+}
+
+static int64_t option_of(const tt_job *job, const char *name)
+{
+    const tt_opt *opt = tt_opt_find(job->model->options, name);
+    if (opt == NULL || opt->type != TT_OPT_I64)
+        return 0;
+    int64_t value = 0;
+    memcpy(&value, (const char *)job->model_params + opt->offset, sizeof value);
+    return value;
+}
+
+// An option of the model before there is a job; 0: it has none of this name.
+static tt_status find_option(tt_session *s, const tt_model_def *model,
+                             const tt_model_preset *preset, const char *name,
+                             int64_t *value_out)
+{
+    const tt_opt *opt = tt_opt_find(model->options, name);
+    *value_out = 0;
+    if (opt == NULL || opt->type != TT_OPT_I64)
+        return TT_OK;
+    char *params = tt_arena_alloc(s->arena, model->params_bytes);
+    if (params == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt_opt_defaults(model->options, params, s->arena));
+    if (preset != NULL)
+        TT_TRY(tt_opt_parse(model->options, params, preset->options, s->arena));
+    TT_TRY(tt_settings_apply(&s->settings, "model", model->options, params,
+                             s->arena));
+    memcpy(value_out, params + opt->offset, sizeof *value_out);
+    return TT_OK;
+}
+
+// The tokens of a sample before there is a job: seq, else the model's context.
+static tt_status find_seq(tt_session *s, const tt_model_def *model,
+                          const tt_model_preset *preset, int64_t *seq_out)
+{
+    *seq_out = set_number(&s->settings, "seq");
+    return *seq_out > 0 ? TT_OK
+                        : find_option(s, model, preset, "context", seq_out);
+}
+
+// What made-up data have, where they are not told: as many as was asked for. A model
+// that is called by a preset's name is that one, with all its words and classes.
+static tt_status find_classes(tt_session *s, const tt_model_def *model,
+                              const tt_model_preset *preset,
+                              int64_t *classes_out)
+{
+    const bool is_image = model->task == TT_TASK_IMAGES;
+    *classes_out =
+        set_number(&s->settings, is_image ? "model.classes" : "model.vocab");
+    return *classes_out > 0 || preset == NULL
+               ? TT_OK
+               : find_option(s, model, preset, is_image ? "classes" : "vocab",
+                             classes_out);
+}
+
+static tt_status set_from_data(tt_session *s, const char *key, int64_t value)
+{
+    char text[32];
+    if (tt_settings_find(&s->settings, key) != NULL || value <= 0)
+        return TT_OK;
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return tt_settings_set(&s->settings, key, text, tt_session_from_data,
+                           s->arena);
+}
+
+static tt_status contradicts(const tt_session *s, const char *key,
+                             const char *what, int64_t has)
+{
+    const tt_setting *set = tt_settings_find(&s->settings, key);
+    return tt_fail(TT_ERR_ARG,
+                   "%s: %s=%s contradicts the data, which have %lld %s; leave "
+                   "it out and it follows from them",
+                   set->origin, key, set->value, (long long)has, what);
+}
+
+// More words than the data have are fine: vocabularies are often rounded up.
+static tt_status fit_tokens(tt_session *s, const tt_source *source)
+{
+    const int64_t vocab = set_number(&s->settings, "model.vocab");
+    if (vocab > 0 && vocab < source->classes)
+        return contradicts(s, "model.vocab", "tokens in their vocabulary",
+                           source->classes);
+    return set_from_data(s, "model.vocab", source->classes);
+}
+
+// Labels alone say how many classes there are at least; names say how many.
+static tt_status fit_images(tt_session *s, const tt_source *source)
+{
+    const int64_t classes = set_number(&s->settings, "model.classes");
+    const bool is_exact = source->class_name != NULL;
+    if (classes > 0 &&
+        (classes < source->classes || (is_exact && classes != source->classes)))
+        return contradicts(s, "model.classes", "classes", source->classes);
+    TT_TRY(set_from_data(s, "model.classes", source->classes));
+    TT_TRY(set_from_data(s, "model.channels", source->channels));
+    if (tt_settings_find(&s->settings, "image") == NULL &&
+        (source->height <= 0 || source->height != source->width))
+        return tt_fail(TT_ERR_ARG,
+                       "image is not set and does not follow from the data, "
+                       "whose images are not squares of one size; set image=N "
+                       "(and data.resize)");
+    return set_from_data(s, "image", source->height);
+}
+
+static const tt_source *source_of(const tt_data *data)
+{
+    return data->train != NULL ? data->train : data->val;
+}
+
+static tt_status open_data(tt_session *s, bool wants_train)
+{
+    const tt_model_def *model = NULL;
+    const tt_model_preset *preset = NULL;
+    const tt_setting *name = tt_settings_find(&s->settings, "model");
+    const tt_setting *seed = tt_settings_find(&s->settings, "seed");
+    tt_source_request request = {0};
+    TT_TRY(tt_model_find(name != NULL ? name->value : "gpt", &model, &preset));
+    const bool is_image = model->task == TT_TASK_IMAGES;
+    request.seed =
+        seed != NULL ? (uint64_t)set_number(&s->settings, "seed") : 1;
+    request.wants_images = is_image;
+    request.image = set_number(&s->settings, "image");
+    request.channels = set_number(&s->settings, "model.channels");
+    if (is_image && preset != NULL && request.channels == 0)
+        TT_TRY(find_option(s, model, preset, "channels", &request.channels));
+    TT_TRY(find_classes(s, model, preset, &request.classes));
+    TT_TRY(find_seq(s, model, preset, &request.seq));
+    TT_TRY(tt_data_open(&s->settings, &request, wants_train, &s->data));
+    const tt_source *source = source_of(s->data);
+    if (is_image && s->options.sample_every > 0)
+        return tt_fail(TT_ERR_ARG, "sample.every is for models that write "
+                                   "text; leave it out");
+    if ((source->kind == TT_DATA_IMAGES) != is_image)
+        return tt_fail(TT_ERR_ARG, "model %s learns from %s and data=%s has %s",
+                       name != NULL ? name->value : "gpt",
+                       is_image ? "images" : "tokens", s->data->def->name,
+                       is_image ? "tokens" : "images");
+    return is_image ? fit_images(s, source) : fit_tokens(s, source);
+}
+
+static void describe_loader(tt_session *s)
+{
+    const tt_job *job = s->job;
+    const tt_data_options *o = &s->data->options;
+    int64_t first = 0, n = 0;
+    tt_job_samples(job, &first, &n);
+    s->loader = (tt_loader_options){
+        .seed = (uint64_t)job->options.seed,
+        .shuffle = o->shuffle,
+        .seq = job->io.seq,
+        .classes = job->classes,
+        .transform = s->data->transform,
+        .step_samples = job->options.batch,
+        .n_micro = job->options.accumulate,
+        .first = first,
+        .micro_samples = n,
+        .micro_stride = job->io.batch,
+        .n_workers = (int)o->workers,
+        .n_ahead = (int)o->ahead,
+    };
+    s->loader.transform.image = job->io.image;
+    s->loader.transform.channels = option_of(job, "channels");
+    s->loader.transform.is_train = true;
+}
+
+static tt_status find_length(tt_session *s)
+{
+    const tt_train_options *o = &s->options;
+    if (s->data->train == NULL)
+        return TT_OK;
+    s->epoch = tt_loader_epoch(s->data->train, s->job->io.seq);
+    const double by_epochs =
+        ceil(o->epochs * (double)s->epoch / (double)s->job->options.batch);
+    s->steps = o->steps;
+    if (o->epochs > 0 && (o->steps == 0 || by_epochs < (double)o->steps))
+        s->steps = (int64_t)by_epochs;
+    return TT_OK;
+}
+
+tt_status tt_session_need_length(const tt_session *session)
+{
+    return session->steps > 0
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG, "how long to train is not set; set "
+                                     "train.steps=N or train.epochs=N");
+}
+
+static tt_status copy_settings(tt_session *s, const tt_settings *settings)
+{
+    s->settings.cache = settings->cache;
+    s->settings.is_plan = settings->is_plan;
+    s->settings.memory = settings->memory;
+    for (int64_t i = 0; i < settings->n; i++)
+        TT_TRY(tt_settings_set(&s->settings, settings->v[i].key,
+                               settings->v[i].value, settings->v[i].origin,
+                               s->arena));
+    return TT_OK;
+}
+
+static tt_status open_session(tt_session *s, const tt_settings *settings,
+                              const tt_opt *extra, bool wants_train,
+                              const tt_peers *peers)
+{
+    TT_TRY(copy_settings(s, settings));
+    if (wants_train)
+        TT_TRY(tt__session_take_from(s));
+    TT_TRY(tt_known_check(&s->settings, extra, s->arena));
+    TT_TRY(tt_train_options_read(&s->settings, s->arena, &s->options));
+    TT_TRY(open_data(s, wants_train));
+    TT_TRY(tt_job_configure_peers(&s->settings, extra, peers, &s->job));
+    s->job->guard = true;
+    TT_TRY(tt_job_plan(s->job));
+    s->job->options.seq = s->job->io.seq;
+    s->job->options.image = s->job->io.image;
+    describe_loader(s);
+    TT_TRY(find_length(s));
+    return tt__session_resolve(s);
+}
+
+tt_status tt_session_open(const tt_settings *settings, const tt_opt *extra,
+                          bool wants_train, tt_session **session_out)
+{
+    return tt_session_open_peers(settings, extra, wants_train, NULL,
+                                 session_out);
+}
+
+tt_status tt_session_open_peers(const tt_settings *settings,
+                                const tt_opt *extra, bool wants_train,
+                                const tt_peers *peers, tt_session **session_out)
+{
+    tt_session *s = tt_alloc(sizeof *s);
+    tt_status status = TT_ERR_NOMEM;
+    if (s != NULL)
+        s->arena = tt_arena_create();
+    if (s == NULL || s->arena == NULL)
+        (void)tt_fail(status, "no memory for a session");
+    else
+        status = open_session(s, settings, extra, wants_train, peers);
+    if (status != TT_OK) {
+        tt_session_close(s);
+        return status;
+    }
+    *session_out = s;
+    return TT_OK;
+}
+
+void tt_session_close(tt_session *session)
+{
+    if (session == NULL)
+        return;
+    tt_job_close(session->job);
+    tt_data_close(session->data);
+    tt_arena_destroy(session->arena);
+    tt_free(session);
+}

@@ -1,0 +1,51 @@
+// parts - see the header.
+
+#include "state/parts.h"
+
+#include <string.h>
+
+tt__rank_part tt__rank_part_of(const tt_graph *g, tt_val v, int32_t rank)
+{
+    tt__rank_part p = {.run = 1};
+    tt_local_of(&g->value[v.id].type, &g->mesh, rank, &p.local);
+    p.count = tt_shape_count(&p.local.shape);
+    for (int f = p.local.shape.n_factors - 1; f >= 0; f--) {
+        p.run *= p.local.shape.factor[f].size;
+        if (p.local.shape.factor[f].size != p.local.global[f])
+            break;
+    }
+    return p;
+}
+
+bool tt__rank_part_equal(const tt__rank_part *a, const tt__rank_part *b)
+{
+    for (int f = 0; f < a->local.shape.n_factors; f++)
+        if (a->local.shape.factor[f].size != b->local.shape.factor[f].size ||
+            a->local.origin[f] != b->local.origin[f])
+            return false;
+    return a->local.shape.n_factors == b->local.shape.n_factors;
+}
+
+void tt__rank_part_spread(const tt__rank_part *p, int64_t size, const char *in,
+                          char *whole)
+{
+    for (int64_t i = 0; i < p->count; i += p->run)
+        memcpy(whole + tt_local_to_global(&p->local, i) * size, in + i * size,
+               (size_t)(p->run * size));
+}
+
+void tt__rank_part_cut(const tt__rank_part *p, int64_t size, const char *whole,
+                       char *out)
+{
+    for (int64_t i = 0; i < p->count; i += p->run)
+        memcpy(out + i * size, whole + tt_local_to_global(&p->local, i) * size,
+               (size_t)(p->run * size));
+}
+
+int32_t tt__rank_part_group(const tt_graph *g, tt_val v, int32_t rank)
+{
+    for (int a = 0; a < g->mesh.n_axes; a++)
+        if (g->value[v.id].type.place[a].kind == TT_SPLIT)
+            rank = tt_mesh_rank_at(&g->mesh, rank, a, 0);
+    return rank;
+}

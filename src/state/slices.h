@@ -1,0 +1,34 @@
+// slices - tensors from files, where every rank reads what it holds and no more.
+//
+// Rank 0 has looked into the files and says where each tensor lies. When all ranks
+// see the same files, each reads its parts; else rank 0 reads and hands out. Tensors
+// that have sums (store/checksum.h) are checked by what ranks read: parts add up.
+
+#ifndef TT_STATE_SLICES_H
+#define TT_STATE_SLICES_H
+
+#include "state/tensors.h"
+
+typedef struct tt_slices {
+    tt_exec *exec;
+    const tt_tensors *all;
+    // Of each of them, in open files whose types convert and whose shapes are right;
+    // NULL: it stays as it is. On rank 0 alone; others: NULL.
+    const tt_safetensor *const *from;
+    const char *name; // what is read, should ranks lose each other over it
+} tt_slices;
+
+typedef struct tt_slices_result { // the same on all ranks, but for `bytes_read`
+    int64_t bytes_read;           // of files, by this rank
+    int64_t least_read, most_read; // by any rank
+    int64_t bytes;                 // of the tensors' data
+    // Data are not what was saved, or cannot be read: states have changed, and only
+    // another checkpoint, or a new beginning, makes sense of them.
+    bool is_damaged;
+    char hidden[256]; // why rank 0 read for all; "": it did not
+} tt_slices_result;
+
+// On all ranks; what fails is rank 0's to tell. The result is written in any case.
+tt_status tt_slices_load(const tt_slices *slices, tt_slices_result *result_out);
+
+#endif

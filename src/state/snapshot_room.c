@@ -1,0 +1,82 @@
+// snapshot_room - the memory of snapshots: had once, used for every checkpoint.
+//
+// New memory is slow twice. The system clears each page when it is first touched, and a
+// device copies at full speed only to pages that are pinned. Beside an H200 that takes
+// 0.19 s and 0.04 s for 1 GiB, and the copy itself 0.02 s (55 GB/s). So a thread does both
+// while training begins, and the memory stays until training ends.
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "state/tensors.h"
+
+enum { PAGE = 4096 };
+
+static void touch(const tt_snapshot *s)
+{
+    volatile char *p = s->memory;
+    for (int64_t i = 0; i < s->bytes; i += PAGE)
+        p[i] = 0;
+}
+
+// Memory that cannot be pinned will do: copies are slower.
+static void *warm(void *user)
+{
+    tt_snapshot *s = user;
+    touch(s);
+    const tt_drain_def *drain = s->backend->def->drain;
+    if (drain == NULL || drain->pin(s->backend, s->memory, s->bytes) != TT_OK)
+        s->backend = NULL;
+    return NULL;
+}
+
+// The thread belongs to the snapshot, which therefore stays where it is.
+static void start(tt_exec *exec, tt_snapshot *s)
+{
+    s->backend = tt_exec_backend(exec);
+    s->has_thread =
+        tt_thread_start(&s->thread, warm, s, "room for a snapshot") == TT_OK;
+    if (!s->has_thread)
+        s->backend = NULL;
+}
+
+static void finish(tt_snapshot *s)
+{
+    if (s->has_thread)
+        pthread_join(s->thread, NULL);
+    s->has_thread = false;
+}
+
+void tt_snapshot_prepare(tt_exec *exec, const tt_tensors *all,
+                         tt_snapshot *snapshot)
+{
+    if (!tt_tensors_are_first(all) || snapshot->memory != NULL)
+        return;
+    if (tt__snapshot_room(snapshot, tt_tensors_bytes(all)) == TT_OK)
+        start(exec, snapshot);
+}
+
+tt_status tt__snapshot_room(tt_snapshot *s, int64_t bytes)
+{
+    finish(s);
+    if (s->memory != NULL && s->bytes >= bytes)
+        return TT_OK;
+    tt_snapshot_free(s);
+    s->memory = tt_alloc_aligned(bytes + PAGE, PAGE);
+    if (s->memory == NULL)
+        return tt_fail(TT_ERR_NOMEM,
+                       "no memory for a snapshot of %lld bytes of state",
+                       (long long)bytes);
+    s->bytes = bytes;
+    return TT_OK;
+}
+
+void tt_snapshot_free(tt_snapshot *s)
+{
+    finish(s);
+    if (s->backend != NULL)
+        s->backend->def->drain->unpin(s->backend, s->memory);
+    tt_free_aligned(s->memory);
+    s->backend = NULL;
+    s->memory = NULL;
+    s->bytes = 0;
+}

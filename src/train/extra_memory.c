@@ -1,0 +1,104 @@
+// extra_memory - what training needs besides the plan: the evaluation copy, batches that
+// wait, and the snapshot that a checkpoint is written from.
+
+#include "backend/machine.h"
+#include "base/figures.h"
+#include "job/infer.h"
+#include "train/loop.h"
+
+static int64_t loader_bytes(const tt_session *s)
+{
+    const tt_loader_options *o = &s->loader;
+    const tt_transform *t = &o->transform;
+    const int64_t sample = s->job->model->task == TT_TASK_TOKENS
+                               ? o->seq * 2 * 4
+                               : (t->channels * t->image * t->image + 1) * 4;
+    return sample * o->micro_samples * o->n_ahead;
+}
+
+tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out)
+{
+    tt_job *job = session->job;
+    tt_inference *infer = NULL;
+    tt_train_memory m = {
+        .plan = job->plan->peak_bytes,
+        .loader = loader_bytes(session),
+        .snapshot = tt_tensors_bytes(&job->tensors),
+    };
+    if (session->data->val != NULL) {
+        TT_TRY(tt_inference_open(
+            job, &(tt_inference_options){.on_ranks = true, .plan_only = true},
+            &infer));
+        m.evaluation = infer->plan->peak_bytes;
+        m.loader *= 2;
+        tt_inference_close(infer);
+    }
+    if (job->backend->def->memory != NULL)
+        m.stage = tt_wire_stage_bytes(job->plan);
+    m.total = m.plan + m.evaluation + m.loader + m.snapshot + m.stage;
+    *memory_out = m;
+    return TT_OK;
+}
+
+// A checkpoint is held by rank 0 while it is written, as trainer_save.c does.
+static int64_t held_bytes(const tt_session *s)
+{
+    enum { LEAST = 256 << 20 };
+    const tt_job *job = s->job;
+    const int64_t bytes = tt_tensors_bytes(&job->tensors);
+    int64_t most = s->options.save_memory;
+    if (most == 0)
+        most = job->plan->peak_bytes > LEAST ? job->plan->peak_bytes : LEAST;
+    if (job->peers.size == 1)
+        return bytes;
+    return tt_peers_is_first(&job->peers) && bytes <= most ? bytes : 0;
+}
+
+// What libraries and threads take while a rank trains.
+enum { BESIDES = 24 << 20 };
+
+static tt_status too_little(const tt_train_memory *m, int64_t needs,
+                            int64_t there, int64_t on_host)
+{
+    tt_str s = {0};
+    tt_str_add(&s, "training needs ");
+    tt_add_bytes(&s, needs);
+    tt_str_add(&s, " of memory, but ");
+    tt_add_bytes(&s, there);
+    tt_str_add(&s, " are available: ");
+    if (on_host > 1)
+        tt_str_addf(&s, "for each of %lld ranks ", (long long)on_host);
+    tt_add_bytes(&s, m->plan);
+    tt_str_add(&s, " for steps and ");
+    tt_add_bytes(&s, m->evaluation);
+    tt_str_add(&s, " for evaluation, and ");
+    tt_add_bytes(&s, m->snapshot);
+    tt_str_add(&s, " for a checkpoint while it is written; a smaller batch or "
+                   "model needs less, and data.holdout=0 leaves evaluation "
+                   "out");
+    const tt_status status = tt_fail(TT_ERR_NOMEM, "%s", tt_str_text(&s));
+    tt_str_fini(&s);
+    return status;
+}
+
+// Addresses are each rank's own, memory is divided.
+tt_status tt_train_check_memory(tt_session *session)
+{
+    const tt_job *job = session->job;
+    const int64_t on_host = job->peers.on_host > 1 ? job->peers.on_host : 1;
+    const int64_t there = job->backend->target.memory_bytes;
+    const int64_t space = tt_machine_space();
+    const int64_t held = held_bytes(session), peak = job->plan->peak_bytes;
+    tt_train_memory m;
+    // Evaluation hardly takes more than training does; to know takes a plan.
+    if (job->backend->def->memory != NULL ||
+        ((there <= 0 || 3 * on_host * peak + held <= there) &&
+         3 * peak + held <= space))
+        return TT_OK;
+    TT_TRY(tt_train_memory_of(session, &m));
+    m.snapshot = held;
+    const int64_t each = m.plan + m.evaluation + m.loader + BESIDES;
+    if (there > 0 && on_host * each + held > there)
+        return too_little(&m, on_host * each + held, there, on_host);
+    return each + held <= space ? TT_OK : too_little(&m, each + held, space, 1);
+}

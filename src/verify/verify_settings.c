@@ -1,0 +1,140 @@
+// verify_settings - the jobs that are compared, from one set of settings.
+
+#include "base/file.h"
+#include "config/distribution.h"
+#include "session/session.h"
+#include "verify/verify.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// A job and the session it may belong to, where the data say how large it is.
+typedef struct opened {
+    tt_session *session;
+    tt_job *job;
+} opened;
+
+static void opened_close(opened *s)
+{
+    if (s->session == NULL)
+        tt_job_close(s->job);
+    tt_session_close(s->session);
+}
+
+static tt_status opened_make(tt_settings *settings, const tt_opt *extra,
+                             const tt_peers *peers, opened *out)
+{
+    if (tt_settings_find(settings, "data") != NULL) {
+        TT_TRY(
+            tt_session_open_peers(settings, extra, true, peers, &out->session));
+        out->job = out->session->job;
+        return TT_OK;
+    }
+    TT_TRY(tt_job_configure_peers(settings, extra, peers, &out->job));
+    out->job->guard = true; // as in training
+    return TT_OK;
+}
+
+// The settings for one rank: without those that say where.
+static tt_status alone(const tt_verify_subject *v, const char *precision,
+                       tt_settings *out)
+{
+    for (int64_t i = 0; i < v->settings->n; i++) {
+        const tt_setting *s = &v->settings->v[i];
+        if (!tt_where_has(s->key))
+            TT_TRY(tt_settings_set(out, s->key, s->value, s->origin, v->arena));
+    }
+    if (precision == NULL)
+        return TT_OK;
+    TT_TRY(tt_settings_set(out, "optim.master", "true", "verify", v->arena));
+    return tt_settings_set(out, "precision", precision, "verify", v->arena);
+}
+
+static tt_status open_alone(const tt_verify_subject *v, const char *precision,
+                            opened *out)
+{
+    const tt_peers one = {.size = 1, .cores = v->peers->cores};
+    tt_settings settings = {.cache = v->settings->cache};
+    TT_TRY(alone(v, precision, &settings));
+    return opened_make(&settings, v->extra, &one, out);
+}
+
+static bool is_low(const tt_job *job)
+{
+    const int precision = job->options.precision;
+    return precision == TT_PRECISION_BF16 || precision == TT_PRECISION_FP16 ||
+           precision == TT_PRECISION_FP8;
+}
+
+enum { MANY, ONE, LOW, N_JOBS };
+
+static tt_status open_all(const tt_verify_subject *v, opened *s,
+                          tt_verify_request *request)
+{
+    TT_TRY(opened_make(v->settings, v->extra, v->peers, &s[MANY]));
+    request->many = s[MANY].job;
+    if (!tt_peers_is_first(v->peers))
+        return TT_OK;
+    TT_TRY(open_alone(v, NULL, &s[ONE]));
+    request->one = s[ONE].job;
+    if (is_low(s[MANY].job))
+        TT_TRY(open_alone(v, "fp32", &s[LOW]));
+    request->low = s[LOW].job;
+    return TT_OK;
+}
+
+static tt_status make_folder(const char *base, char *path, size_t bytes)
+{
+    snprintf(path, bytes, "%s/tutti-verify-XXXXXX", base);
+    if (mkdtemp(path) != NULL)
+        return TT_OK;
+    path[0] = '\0';
+    return tt_fail(TT_ERR_IO,
+                   "no folder for checkpoints can be made in %s; set TMPDIR",
+                   base);
+}
+
+// Names are those of the jobs' graphs, which are closed before anybody reads them.
+static tt_status keep_names(tt_verify_result *r, tt_arena *arena)
+{
+    const char **name[] = {&r->worst_tensor, &r->culprit, &r->op, &r->origin};
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        if (*name[i] != NULL) {
+            *name[i] = tt_arena_strdup(arena, *name[i]);
+            if (*name[i] == NULL)
+                return TT_ERR_NOMEM;
+        }
+    return TT_OK;
+}
+
+tt_status tt_verify_settings(const tt_verify_subject *v,
+                             tt_verify_result *result_out)
+{
+    opened s[N_JOBS] = {{0}};
+    char folder[PATH_MAX] = "";
+    tt_verify_request request = {
+        .arena = v->arena, .folder = folder, .steps = v->steps};
+    tt_status status =
+        tt_peers_agree(v->peers, "opening", open_all(v, s, &request));
+    if (status == TT_OK)
+        status =
+            tt_peers_follow(v->peers, "opening",
+                            tt_peers_is_first(v->peers)
+                                ? make_folder(v->folder, folder, sizeof folder)
+                                : TT_OK);
+    if (status == TT_OK)
+        status = tt_verify(&request, result_out);
+    if (status == TT_OK && tt_peers_is_first(v->peers))
+        status = keep_names(result_out, v->arena);
+    if (status == TT_OK && s[MANY].job != NULL) {
+        result_out->n_ranks = v->peers->size;
+        result_out->model =
+            tt_arena_strdup(v->arena, s[MANY].job->options.model);
+    }
+    if (folder[0] != '\0')
+        (void)tt_file_remove(folder);
+    for (int i = 0; i < N_JOBS; i++)
+        opened_close(&s[i]);
+    return status;
+}

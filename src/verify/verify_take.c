@@ -1,0 +1,108 @@
+// verify_take - runs a job and keeps what it computed, whole and in double.
+
+#include "verify/verify_parts.h"
+
+// The gradients of all weights, the last layer's first: an error appears there
+// before it reaches those below.
+static tt_status list_grads(const tt_job *job, tt_arena *arena, tt__taken *out)
+{
+    const tt_graph *g = job->graph;
+    const tt_tensors *all = &job->tensors;
+    *out = (tt__taken){0};
+    out->tensor =
+        tt_arena_alloc(arena, (all->n + 1) * (int64_t)sizeof *out->tensor);
+    if (out->tensor == NULL)
+        return TT_ERR_NOMEM;
+    for (int64_t i = all->n - 1; i >= 0; i--) {
+        const tt_tensor *t = &all->v[i];
+        const tt_val grad = g->value[t->val.id].grad;
+        if (t->role != TT_TENSOR_PARAM || !tt_is(grad))
+            continue;
+        tt_tensor *to = &out->tensor[out->n++];
+        *to = *t;
+        to->val = grad;
+        to->dtype = g->value[grad.id].type.dtype;
+        to->bytes = to->count * tt_dtype_bytes(to->dtype);
+        to->is_split = tt_tensor_is_in_parts(g, grad);
+    }
+    return TT_OK;
+}
+
+static tt_status list_states(const tt_job *job, tt_arena *arena, tt__taken *out)
+{
+    const tt_tensors *all = &job->tensors;
+    *out = (tt__taken){.n = all->n};
+    out->tensor =
+        tt_arena_alloc(arena, (all->n + 1) * (int64_t)sizeof *out->tensor);
+    if (out->tensor == NULL)
+        return TT_ERR_NOMEM;
+    for (int64_t i = 0; i < all->n; i++)
+        out->tensor[i] = all->v[i];
+    return TT_OK;
+}
+
+static tt_status take(tt_job *job, tt_arena *arena, tt__taken *t)
+{
+    int64_t largest = 0;
+    t->data = tt_arena_alloc(arena, (t->n + 1) * (int64_t)sizeof *t->data);
+    for (int64_t i = 0; i < t->n; i++)
+        if (t->tensor[i].bytes > largest)
+            largest = t->tensor[i].bytes;
+    char *raw = tt_arena_alloc(arena, largest + 64);
+    if (t->data == NULL || raw == NULL)
+        return TT_ERR_NOMEM;
+    for (int64_t i = 0; i < t->n; i++) {
+        const tt_tensor *tensor = &t->tensor[i];
+        TT_TRY(tt_tensor_gather(job->exec, tensor, 0, raw));
+        if (!tt_peers_is_first(&job->peers))
+            continue;
+        t->data[i] = tt_arena_alloc(arena, 8 * tensor->count + 8);
+        if (t->data[i] == NULL)
+            return TT_ERR_NOMEM;
+        tt_tensor_convert(tensor->dtype, raw, TT_F64, t->data[i],
+                          tensor->count);
+    }
+    return job->peers.size > 1 ? tt__verify_copies(job, arena, t) : TT_OK;
+}
+
+tt_status tt__verify_take(tt_job *job, tt_arena *arena, tt__taken *out)
+{
+    TT_TRY(list_states(job, arena, out));
+    return take(job, arena, out);
+}
+
+static void divide(double *x, int64_t n, double by)
+{
+    for (int64_t i = 0; x != NULL && i < n; i++)
+        x[i] /= by;
+}
+
+// Gradients of a loss that was scaled.
+static void unscale(const tt_job *job, tt__taken *t)
+{
+    const double scale = job->train.loss_scale; // the first step's
+    if (job->options.precision != TT_PRECISION_FP16)
+        return;
+    for (int64_t i = 0; i < t->n; i++)
+        divide(t->data[i], t->tensor[i].count, scale);
+    for (int64_t c = 0; c < t->n_copies; c++)
+        divide(t->copy[c].data, t->tensor[t->copy[c].of].count, scale);
+}
+
+tt_status tt__verify_run(tt_job *job, int64_t steps, tt_arena *arena,
+                         tt__ran *ran_out)
+{
+    tt_step_result result;
+    TT_TRY(tt_job_start(job, NULL));
+    for (int64_t s = 0; s < steps; s++) {
+        TT_TRY(tt_job_step(job, tt_job_feed_random, NULL, &result));
+        if (s > 0)
+            continue;
+        ran_out->loss = result.loss;
+        ran_out->norm = result.norm;
+        TT_TRY(list_grads(job, arena, &ran_out->grads));
+        TT_TRY(take(job, arena, &ran_out->grads));
+        unscale(job, &ran_out->grads);
+    }
+    return tt__verify_take(job, arena, &ran_out->states);
+}
