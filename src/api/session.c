@@ -144,7 +144,7 @@ tt_status tt__api_build(tutti_session *session)
     tt_status status =
         session->peers == NULL
             ? TT_OK
-            : tt_job_meet(session->job, &session->settings,
+            : tt_meet_job(session->job, &session->settings,
                           tt_ranks_build(session->peers, session->arena));
     if (status == TT_OK)
         status = tt_job_start(session->job, &(tt_exec_options){0});

@@ -192,7 +192,7 @@ static void check_alone(const tt_job *job, tt_str *out)
                     w->slow_latency, one);
 }
 
-void tt_job_idle(const tt_job *job, tt_str *out)
+void tt_doubts_idle(const tt_job *job, tt_str *out)
 {
     static const char whole[] =
         "no ranks share a sequence; mesh.context=N has such";
@@ -240,7 +240,7 @@ void tt_session_doubts(const tt_session *session, tt_str *out)
     check_lengths(&d);
     check_machine(&d);
     check_idle(&d);
-    tt_job_idle(session->job, out);
+    tt_doubts_idle(session->job, out);
     check_training(&d);
     tt_arena_destroy(arena);
 }

@@ -10,6 +10,6 @@
 void tt_session_doubts(const tt_session *session, tt_str *out);
 
 // Of these, settings of ranks that do nothing on as many as the job has.
-void tt_job_idle(const tt_job *job, tt_str *out);
+void tt_doubts_idle(const tt_job *job, tt_str *out);
 
 #endif

@@ -35,7 +35,7 @@ static void print_settings(const tt_settings *settings, bool only_given,
     }
 }
 
-tt_status tt_job_meet(const tt_job *job, const tt_settings *settings,
+tt_status tt_meet_job(const tt_job *job, const tt_settings *settings,
                       const char *program)
 {
     tt_str config = {0}, graph = {0}, flights = {0};
@@ -95,5 +95,5 @@ tt_status tt_session_meet(tt_session *s, const char *program)
         peers, "reading the data",
         tt_fingerprint_take(s->data, s->arena, &s->fingerprint)));
     TT_TRY(compare_data(s, program));
-    return tt_job_meet(s->job, &s->resolved, program);
+    return tt_meet_job(s->job, &s->resolved, program);
 }

@@ -8,7 +8,7 @@
 
 // `settings` are all that matter, resolved; `program` says which build this is. All
 // ranks of a planned job call it; alone it does nothing.
-tt_status tt_job_meet(const tt_job *job, const tt_settings *settings,
+tt_status tt_meet_job(const tt_job *job, const tt_settings *settings,
                       const char *program);
 
 // The same for a session, whose data must be the same too: hosts may have other files

@@ -209,7 +209,7 @@ static void print_text(const bench *b, const result *r)
 static tt_status measure(bench *b)
 {
     TT_TRY(tt_peers_agree(b->peers, "opening", open_jobs(b)));
-    TT_TRY(tt_job_meet(b->all, &b->cli->settings,
+    TT_TRY(tt_meet_job(b->all, &b->cli->settings,
                        tt_ranks_build(b->peers, b->cli->arena)));
     TT_TRY(tt_job_start(b->all, &(tt_exec_options){.poison = true}));
     const tt_status status = tt_peers_is_first(b->peers) ? open_one(b) : TT_OK;

@@ -188,7 +188,7 @@ static tt_status choose_rank(const tt_cli *cli, tt_job *job)
 static void say_idle(const tt_job *job)
 {
     tt_str text = {0};
-    tt_job_idle(job, &text);
+    tt_doubts_idle(job, &text);
     for (const char *p = tt_str_text(&text); *p != '\0';) {
         const int n = (int)strcspn(p, "\n");
         fprintf(stderr, "warning: %.*s\n", n, p);
