@@ -43,6 +43,18 @@ static tt_status keep_tokenizer(tt_cli *cli, tt_checkpoint *from,
                                           from->folder, cli->arena);
 }
 
+// Of a text that is given here all is measured, not the part that training would hold
+// back.
+static tt_status measure_all(tt_cli *cli, tt_settings *out)
+{
+    const tt_setting *path = tt_settings_find(&cli->settings, "data.path");
+    if (path == NULL ||
+        tt_settings_find(&cli->settings, "data.holdout") != NULL)
+        return TT_OK;
+    return tt_settings_set(out, "data.val", path->value, path->origin,
+                           cli->arena);
+}
+
 // The settings that the checkpoint was made with, under those of the command
 // line. On how many ranks it was made says nothing about now.
 static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
@@ -62,6 +74,10 @@ static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
         if (!is_of_old_data(known, old.v[i].key) && !tt_where_has(old.v[i].key))
             TT_TRY(tt_settings_set(out, old.v[i].key, old.v[i].value,
                                    old.v[i].origin, cli->arena));
+    const tt_setting *source =
+        data != NULL ? data : tt_settings_find(&old, "data");
+    if (source != NULL && strcmp(source->value, "text") == 0)
+        TT_TRY(measure_all(cli, out));
     for (int64_t i = 0; i < cli->settings.n; i++) {
         const tt_setting *s = &cli->settings.v[i];
         TT_TRY(tt_settings_set(out, s->key, s->value, s->origin, cli->arena));
@@ -111,14 +127,10 @@ static tt_status foreign_settings(tt_cli *cli, const char *folder,
 {
     const char *tokenizer = tt_described_tokenizer(folder, cli->arena);
     TT_TRY(tt_described_read(folder, cli->arena, out));
-    const tt_setting *path = tt_settings_find(&cli->settings, "data.path");
     if (tokenizer != NULL)
         TT_TRY(tt_settings_set(out, "data.tokenizer", tokenizer, folder,
                                cli->arena));
-    if (path != NULL &&
-        tt_settings_find(&cli->settings, "data.holdout") == NULL)
-        TT_TRY(tt_settings_set(out, "data.val", path->value, path->origin,
-                               cli->arena));
+    TT_TRY(measure_all(cli, out));
     for (int64_t i = 0; i < cli->settings.n; i++) {
         const tt_setting *s = &cli->settings.v[i];
         TT_TRY(tt_settings_set(out, s->key, s->value, s->origin, cli->arena));

@@ -108,9 +108,8 @@ static tt_status check_holds_no_run(const char *folder, tt_arena *arena)
 // Training would write over these.
 static tt_status check_is_free(const char *folder, tt_arena *arena)
 {
-    static const char *const names[] = {"config.yaml", "log.txt",
-                                        "report.html", "facts.json",
-                                        "ranks.json",  "checkpoints"};
+    static const char *const names[] = {"config.yaml", "log.txt", "report.html",
+                                        "facts.json", "ranks.json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = tt_arena_printf(arena, "%s/%s", folder, names[i]);
         if (path == NULL)

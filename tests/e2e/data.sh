@@ -50,6 +50,7 @@ for format in nanogpt megatron npy llmc; do
     npy) files=$(echo $format/train*.npy) ;;
     *) files=$(echo $format/train*.bin) ;;
     esac
+    rm -f new/packed*
     "$tutti" data pack $files out=new/packed vocab=300 >out
     cmp new/packed.bin x_train.bin || fail "$format is not the same"
 done
@@ -130,6 +131,14 @@ refuses() {
 refuses 'train-bpe, tokenize, pack or inspect' data
 refuses 'did you mean tokenize' data tokenise
 refuses 'which text' data tokenize tokenizer=bytes out=z
+refuses 'x_train.bin is there already' data tokenize a.txt tokenizer=bytes out=x
+refuses 'new/packed.bin is there already' data pack x_train.bin out=new/packed
+refuses 'bpe/tokenizer.json is there already' data train-bpe a.txt vocab=300 out=bpe
+seq 1 400 >numbers.txt
+printf 'ab' >>numbers.txt
+head -c 1000 numbers.txt >even.txt
+refuses 'this is text, not token ids' train data=tokens data.path=even.txt \
+    train.steps=1 run=z
 refuses 'tokenizer=SPEC' data tokenize a.txt out=z
 refuses 'out=PREFIX' data tokenize a.txt tokenizer=bytes
 refuses 'did you mean "format"' data tokenize a.txt formt=npy

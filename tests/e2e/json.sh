@@ -105,6 +105,10 @@ json 2 plan --nix
 # Inside of a run, and from anywhere, its data are found; a file of that name where
 # one happens to stand is not taken for them.
 "$tutti" eval runs/my >here
+# Of a text that is given, all is measured.
+"$tutti" eval runs/my data.path=my.txt | grep samples >whole
+"$tutti" eval runs/my data.val=my.txt | grep samples | cmp - whole || die 'a part of data.path is measured'
+grep samples here | cmp -s - whole && die 'all of the data is held back'
 mkdir elsewhere
 echo 'other data' >elsewhere/my.txt
 for place in runs/my runs/my/checkpoints elsewhere; do

@@ -3,7 +3,9 @@
 #include "base/file.h"
 #include "cli/prepare/data.h"
 
+#include <ctype.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -126,6 +128,42 @@ const char *tt_cmd_data_name(tt_cli *cli, const char *out, const char *name)
                               (int)(out[n - 1] == '/' ? n - 1 : n), out, name)
             : tt_arena_printf(cli->arena, "%s_%s", out, name);
     return path != NULL && tt_cmd_data_make_folder(path) == TT_OK ? path : NULL;
+}
+
+typedef struct search {
+    const char *base; // how the name of a file would begin
+    size_t n;
+    char found[NAME_MAX + 1];
+} search;
+
+static tt_status look_at(void *user, const char *name)
+{
+    search *s = user;
+    if (s->found[0] == '\0' && strncmp(name, s->base, s->n) == 0 &&
+        (name[s->n] == '.' ||
+         (name[s->n] == '_' && isdigit((unsigned char)name[s->n + 1]))))
+        snprintf(s->found, sizeof s->found, "%s", name);
+    return TT_OK;
+}
+
+tt_status tt_cmd_data_check_free(tt_cli *cli, const char *prefix)
+{
+    const char *base = tt_path_base(prefix);
+    const int n = (int)(base - prefix);
+    const char *folder =
+        n > 0 ? tt_arena_printf(cli->arena, "%.*s", n, prefix) : ".";
+    search s = {.base = base, .n = strlen(base)};
+    if (folder == NULL)
+        return TT_ERR_NOMEM;
+    if (!tt_file_is_folder(folder))
+        return TT_OK;
+    TT_TRY(tt_file_each(folder, look_at, &s));
+    return s.found[0] == '\0'
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "%.*s%s is there already; remove it and what belongs "
+                         "to it, or name another out=",
+                         n, prefix, s.found);
 }
 
 static tt_status unknown_part(const char *name)

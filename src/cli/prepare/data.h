@@ -28,6 +28,10 @@ tt_status tt_cmd_data_make_folder(const char *path);
 // folder. NULL when that failed.
 const char *tt_cmd_data_name(tt_cli *cli, const char *out, const char *name);
 
+// Fails when files are there that begin so: PREFIX.bin, PREFIX_000003.bin. Who reads
+// PREFIX_*.bin would read old ones among the new.
+tt_status tt_cmd_data_check_free(tt_cli *cli, const char *prefix);
+
 // The name of the file beside `path` that has another ending of the same length,
 // when it is there; else NULL.
 const char *tt_cmd_data_beside(tt_cli *cli, const char *path, const char *from,

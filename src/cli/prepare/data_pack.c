@@ -142,6 +142,7 @@ static tt_status copy_all(work *w, tt_str *paths)
         return tt_fail(TT_ERR_ARG,
                        "%s: is a folder; out=PREFIX is how names begin",
                        w->o.out);
+    TT_TRY(tt_cmd_data_check_free(w->cli, w->o.out));
     TT_TRY(tt_cmd_data_make_folder(w->o.out));
     w->ids = tt_alloc(PIECE * (int64_t)sizeof(*w->ids));
     if (w->ids == NULL)

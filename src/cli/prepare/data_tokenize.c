@@ -255,6 +255,13 @@ static tt_status write_all(work *w)
         n += w->file[i].n;
     if (n == 0)
         return tt_fail(TT_ERR_ARG, "%s: it is empty", w->paths.v[0]);
+    for (int i = 0; i < 2; i++) {
+        const char *prefix =
+            tt_cmd_data_name(w->cli, w->o.out, w->part[i].name);
+        if (prefix == NULL)
+            return TT_ERR_IO;
+        TT_TRY(tt_cmd_data_check_free(w->cli, prefix));
+    }
     find_border(w);
     TT_TRY(make_tokenizer(w));
     tt_cmd_data_catch();

@@ -154,6 +154,14 @@ tt_status tt_cmd_data_train_bpe(tt_cli *cli)
     TT_TRY(tt_cmd_data_options(cli, table, &o));
     if (o.out[0] == '\0')
         return tt_fail(TT_ERR_ARG, "out=FOLDER says where the tokenizer goes");
+    const char *there = tt_path_join(cli->arena, o.out, "tokenizer.json");
+    if (there == NULL)
+        return TT_ERR_NOMEM;
+    if (tt_file_exists(there))
+        return tt_fail(TT_ERR_ARG,
+                       "%s is there already; remove its folder, or name "
+                       "another out=",
+                       there);
     tt_status status = open_texts(cli, o.field, &t);
     if (status == TT_OK)
         status = train(cli, &o, &t);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/files.h"
 #include "data/format.h"
 #include "data/number.h"
@@ -112,14 +113,38 @@ static tt_status read_plain(shard *s, int dtype)
     return TT_OK;
 }
 
+enum { TEXT_LEAST = 256, TEXT_LOOK = 1 << 16 };
+
+// Ids of 2 bytes would all be above 8,000 to look like this.
+static bool looks_like_text(const tt_blob *blob)
+{
+    const int64_t n = blob->n < TEXT_LOOK ? blob->n : TEXT_LOOK;
+    const uint8_t *byte = blob->p;
+    for (int64_t i = 0; i < n; i++)
+        if (byte[i] < ' ' && !isspace(byte[i]))
+            return false;
+    // A character may be cut at the end of what was looked at.
+    return n >= TEXT_LEAST && tt_utf8_valid((const char *)byte, n) > n - 4;
+}
+
+static tt_status check_is_no_text(const shard *s)
+{
+    return looks_like_text(&s->blob)
+               ? tt_fail(TT_ERR_ARG, "this is text, not token ids; data=text "
+                                     "reads it, and data.dtype=u16 would take "
+                                     "its bytes for ids")
+               : TT_OK;
+}
+
 static tt_status open_shard(shard *s, int dtype)
 {
     TT_TRY(tt_blob_open(s->path, &s->blob));
     const struct known *k = dtype == 0 ? recognise(&s->blob) : NULL;
     if (dtype == 0 && k == NULL)
         TT_TRY(tt_format_refuse(s->path, s->blob.p, s->blob.n, "token ids"));
-    const tt_status status =
-        k != NULL ? read_header(s, k) : read_plain(s, dtype);
+    tt_status status = dtype == 0 && k == NULL ? check_is_no_text(s) : TT_OK;
+    if (status == TT_OK)
+        status = k != NULL ? read_header(s, k) : read_plain(s, dtype);
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", s->path);
 }
 
