@@ -80,7 +80,7 @@ static tt_status find_checked(const tt_ranks_request *request, found *f,
     TT_TRY(check_transport(f, where));
     if (f->n == 1 || where->fault[0] == '\0')
         return TT_OK;
-    const tt_status status = tt_fault_check(where->fault);
+    const tt_status status = tt_fault_check(where->fault, f->n);
     return status == TT_OK ? status : tt_fail_context(status, "comm.fault");
 }
 

@@ -66,13 +66,16 @@ for ranks in 1 3; do
             >out 2>err &
         pid=$!
         started int
-        kill -INT -- -$pid
-        [ $how != twice ] || kill -INT $pid 2>/dev/null
+        if [ $how = twice ]; then
+            kill -INT $pid -$pid
+        else
+            kill -INT -$pid
+        fi
         if [ $how = second ]; then
-            kill -STOP -- -$pid
+            kill -STOP -$pid
             sleep 0.5 # far enough from the first to be another key
-            kill -INT -- -$pid
-            kill -CONT -- -$pid
+            kill -INT -$pid
+            kill -CONT -$pid
         fi
         wait $pid
         status=$?

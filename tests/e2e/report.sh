@@ -67,7 +67,7 @@ grep -q '<svg' "$page" || die 'a report without facts has no curves'
 
 fails 'which run' report
 fails 'no folder' report "$folder/missing"
-fails 'metrics.jsonl' report "$folder"
+fails 'no folder of a run' report "$folder"
 
 # A start that makes no steps leaves the account of time of those that were made, on one
 # rank and on two.

@@ -228,9 +228,9 @@ TEST(safetensors_headers_that_lie_are_refused)
     const unsigned char huge[] = "\x01\xe1\xf5\x05\0\0\0\0{}";
     put(huge, 10);
     CHECK(!opens());
-    CHECK(strcmp(tt_error_message(),
+    CHECK(strstr(tt_error_message(),
                  "f: not a safetensors file: its header would be longer than "
-                 "100000000 bytes") == 0);
+                 "100000000 bytes") == tt_error_message());
     put("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
     CHECK(!opens());
     put("\1\0", 2);

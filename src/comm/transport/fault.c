@@ -213,9 +213,9 @@ const tt_comm_def tt_comm_fault = {
     .close = tt__wrap_close,
 };
 
-tt_status tt_fault_check(const char *text)
+tt_status tt_fault_check(const char *text, int32_t n_ranks)
 {
-    fault f = {.n_rules = 0};
+    fault f = {.wrap.base.size = n_ranks};
     return parse(&f, text);
 }
 

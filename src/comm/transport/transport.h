@@ -35,7 +35,8 @@ tt_status tt_slow_open(tt_comm *below, const tt_slow_options *options,
 //
 // Every message carries a checksum, so that what was flipped is noticed.
 tt_status tt_fault_open(tt_comm *below, const char *text, tt_comm **comm_out);
-tt_status tt_fault_check(const char *text); // whether that could be read
+// Whether so many ranks could read that.
+tt_status tt_fault_check(const char *text, int32_t n_ranks);
 
 // Keeps the newest `capacity` messages.
 tt_status tt_comm_trace_open(tt_comm *below, int64_t capacity,
