@@ -6,7 +6,7 @@ folder=$(mktemp -d)
 tutti=$(realpath "$TUTTI")
 export XDG_STATE_HOME="$folder/state" OMP_NUM_THREADS=1
 group=
-trap 'rmdir $group; rm -rf "$folder"' EXIT
+trap '[ -z "$group" ] || rmdir "$group"; rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 
 fail() {

@@ -2,7 +2,10 @@
 # deadline: 300
 set -eu
 program=${TUTTI_BUILD:-build}/emulated/tutti
-[ -x "$program" ] || exit 77
+if [ ! -x "$program" ]; then
+    echo 'the emulated device is part of the plain build alone'
+    exit 77
+fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export XDG_STATE_HOME="$folder/state" XDG_CACHE_HOME="$folder/cache"

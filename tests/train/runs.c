@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char home[64] = "/tmp/tutti-runs-XXXXXX";
+static char home[64] = "/tmp/test-runs-XXXXXX";
 
 void runs_enter(void)
 {
@@ -21,7 +21,7 @@ void runs_enter(void)
 void runs_enter_memory(void)
 {
     if (access("/dev/shm", W_OK) == 0)
-        snprintf(home, sizeof home, "/dev/shm/tutti-runs-XXXXXX");
+        snprintf(home, sizeof home, "/dev/shm/test-runs-XXXXXX");
     runs_enter();
 }
 
