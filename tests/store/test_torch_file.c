@@ -25,7 +25,7 @@ static void put(bytes *b, const void *from, int64_t n)
 static void put_number(bytes *b, uint64_t value, int n)
 {
     for (int i = 0; i < n; i++) {
-        const unsigned char byte = (unsigned char)(value >> 8 * i);
+        const unsigned char byte = i < 8 ? (unsigned char)(value >> 8 * i) : 0;
         put(b, &byte, 1);
     }
 }
