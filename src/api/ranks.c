@@ -77,7 +77,7 @@ static tt_status run(tutti_session *session, int32_t n, rank_work *w)
                                       .name = "tutti_ranks_run with"};
     const tt_ranks_request request = {&program, &session->settings,
                                       session->arena, n};
-    tt_world world;
+    tt_world world = {.launcher = "none"};
     tt_status status = tt_str_status(&plugins);
     if (status == TT_OK) // before ranks are there to say it each
         status = tt_known_check(&session->settings, NULL, session->arena);
