@@ -1,5 +1,9 @@
 // keys - every key that a configuration may have, whichever part of the program
 // reads it: so that a file serves all commands, and a typo is found by all of them.
+//
+// The folder config: the tables of all settings (type, default, range, help), reading
+// them into structs, names that other programs use for them, and what a typo meant. What
+// does not belong here: anything that acts on a setting (job, session, train).
 
 #ifndef TT_CONFIG_KEYS_H
 #define TT_CONFIG_KEYS_H

@@ -5,6 +5,10 @@
 // Between configure and plan the caller may set `guard`; between steps `lr`,
 // `limit` and (after restoring a checkpoint) `step`. One thread at a time. A job that
 // fails to start leaves nothing behind.
+//
+// The folder job: everything between settings and a step: the training graph, the chain
+// of passes, plans for any rank, memory, devices, and the model that only infers. What
+// does not belong here: data (session), the loop around steps (train), files (state).
 
 #ifndef TT_JOB_JOB_H
 #define TT_JOB_JOB_H

@@ -6,6 +6,9 @@
 //
 // A rank that fails on its way to a call goes on to the next tt_peers_agree with its
 // failure, wherever the others are then: all end with what it says.
+//
+// What does not belong to this folder: starting or joining ranks (ranks/), and what steps
+// send each other, which is the plan's (exec/wire).
 
 #ifndef TT_PEERS_PEERS_H
 #define TT_PEERS_PEERS_H

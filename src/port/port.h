@@ -5,6 +5,8 @@
 //            tokenizer's files
 //   llmc     one file of llm.c (GPT-2 with biases)
 //   onnx     one file (image models)
+//
+// The folder port: models going out to other programs. Coming in is weights'.
 
 #ifndef TT_PORT_PORT_H
 #define TT_PORT_PORT_H

@@ -1,5 +1,9 @@
 // session - one configuration, understood: data opened, model fitted to it, all
 // settings resolved. Nothing is allocated for training yet and nothing written.
+//
+// The folder session: a configuration before anything runs: data and their fingerprint,
+// settings that follow from them, every setting resolved, doubts about them, and whether
+// all ranks mean the same. What does not belong here: what changes while a run goes on.
 
 #ifndef TT_SESSION_SESSION_H
 #define TT_SESSION_SESSION_H

@@ -6,6 +6,10 @@
 //
 // Where ranks share a tensor, each holds its part; what is read and written here is
 // always the whole, so all ranks must make the same calls.
+//
+// The folder state: a job's tensors, whole or in parts, to and from memory and files;
+// snapshots, restoring, slices. What does not belong here: when something is saved and
+// which checkpoints stay (train, store), and names that others gave to tensors (weights).
 
 #ifndef TT_STATE_TENSORS_H
 #define TT_STATE_TENSORS_H

@@ -6,6 +6,9 @@
 //
 // When the model's context is full, it is read anew from the last half of it on: the
 // text goes on, and what is older is forgotten. One thread at a time.
+//
+// The folder text: a model that writes: decoding token by token, sampling, characters.
+// Tokenizers are data's.
 
 #ifndef TT_TEXT_GENERATE_H
 #define TT_TEXT_GENERATE_H

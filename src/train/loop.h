@@ -3,9 +3,13 @@
 //
 //   session -> tt_train -> RUN/config.yaml metrics.jsonl checkpoints/ ...
 //
-// What happens behind step s, in this order: log (log.every), evaluate (eval.every),
+// What happens after step s, in this order: log (log.every), evaluate (eval.every),
 // sample (sample.every), save (checkpoint.every, a new best). A checkpoint therefore
 // knows all of step s, and 2N steps equal N, stop, N in every bit.
+//
+// The folder train: the life of a run: steps and what follows each, resuming, its folder,
+// evaluation, what ranks did, what is told to a watch. It prints nothing. What does not
+// belong here: what a step is (job), how bytes reach the disk (store, state).
 
 #ifndef TT_TRAIN_LOOP_H
 #define TT_TRAIN_LOOP_H

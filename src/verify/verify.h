@@ -7,6 +7,9 @@
 // A gradient that is zero in mathematics has no relative error of its own. Nor has
 // an update of it below fp64, where optimisers that divide by a gradient's size make
 // something of its rounding: such elements are left out.
+//
+// The folder verify: proofs about one layout, for users. Statements about every member of
+// a registry are laws (check).
 
 #ifndef TT_VERIFY_VERIFY_H
 #define TT_VERIFY_VERIFY_H

@@ -10,6 +10,9 @@
 // fit with and without it. Masks that old files carry (.attn.bias of a model that
 // has none, rotary frequencies) and a head that equals the embedding it is
 // tied to count as not there.
+//
+// The folder weights: models of other programs coming in. Which model a folder holds, what
+// else came with it, tensors in other names and forms. Going out is port's.
 
 #ifndef TT_WEIGHTS_WEIGHTS_H
 #define TT_WEIGHTS_WEIGHTS_H
