@@ -194,7 +194,8 @@ tt_status tt_where_read(tt_settings *settings, tt_arena *arena,
     }
     const tt_setting *data = tt_settings_find(settings, "mesh.data");
     w.is_counted = data != NULL && strncmp(data->origin, "-n", 2) == 0;
-    w.has_data = w.axis[TT_AXIS_DATA] > 0 && strcmp(data->origin, "-n") != 0;
+    w.has_data = w.axis[TT_AXIS_DATA] > 0 &&
+                 (data == NULL || strcmp(data->origin, "-n") != 0);
     TT_TRY(read_rules(settings, arena, &w));
     TT_TRY(check_collective(w.collective));
     *where_out = w;
