@@ -1,6 +1,17 @@
 // backend - a device: its kernels, and the target that lowering asks.
 //
-// One thread at a time (kernels use OpenMP inside).
+//   tt_backend_def   a kind of device: ref, cpu, cuda. Constant
+//   tt_backend       one device that is open. It begins with a tt_target, so lowering
+//                    can ask it without knowing about backends
+//   tt_kernel_def    one way to compute one operator (kernel.h)
+//
+// The CPU backends work in the host's memory and have no other parts. A GPU has memory
+// of its own, and then up to four more tables, each for one way in which the device
+// works beside its steps: queue (the wire), lane (inputs), drain (checkpoints) and
+// device_comm (collectives between devices). What is NULL is done more slowly by
+// other means.
+//
+// One thread at a time may use a backend (kernels use OpenMP inside).
 
 #ifndef TT_BACKEND_BACKEND_H
 #define TT_BACKEND_BACKEND_H
@@ -12,9 +23,9 @@
 #include "backend/queue.h"
 #include "plan/target.h"
 
-// Memory that the host cannot address. Addresses inside a block are computed as if
-// it could; contents travel by these functions alone. Work on the device goes on
-// while the host does; `read` and `wait` are the only ones that wait for it.
+// Memory that the host cannot address. The host may add offsets to its addresses, but
+// only these functions move the contents. The device works asynchronously: calls queue
+// work in order, and only `read` and `wait` wait for it.
 typedef struct tt_memory_def {
     tt_status (*alloc)(tt_backend *backend, int64_t bytes, void **block_out);
     void (*free)(tt_backend *backend, void *block); // NULL is fine
@@ -24,23 +35,24 @@ typedef struct tt_memory_def {
     tt_status (*read)(tt_backend *backend, void *host, const void *from,
                       int64_t bytes);
     tt_status (*wait)(tt_backend *backend);
-    // From there to there; NULL: by way of the host.
+    // Within the device's memory; NULL: tt_memory_copy goes through the host.
     tt_status (*copy)(tt_backend *backend, void *to, const void *from,
                       int64_t bytes);
-    // Notes when all work that was queued before is done, under a number; seconds
-    // between two notes, waited for. NULL: neither.
+    // Timing. mark() records an event under a number when all work queued before is
+    // done; between() waits for two events and gives the seconds from one to the other.
+    // NULL: neither.
     tt_status (*mark)(tt_backend *backend, int64_t number);
     tt_status (*between)(tt_backend *backend, int64_t from, int64_t to,
                          double *seconds_out);
-    // Work that is queued from record() to recorded() is noted and not done; replay()
-    // queues all of it once more, on the same addresses. *recording_out is NULL when
-    // it cannot be repeated (something of it waits, or reads the host's memory), and
-    // without `keep`. NULL: none of these.
+    // Recording (CUDA graphs). Work that is queued between record() and recorded() is
+    // recorded and not run; replay() queues all of it, on the same addresses, for the
+    // price of one launch. *recording_out is NULL without `keep`, and when the work
+    // cannot be repeated: part of it waits, or reads the host's memory. NULL: none.
     tt_status (*record)(tt_backend *backend);
     tt_status (*recorded)(tt_backend *backend, bool keep, void **recording_out);
     tt_status (*replay)(tt_backend *backend, void *recording);
     void (*forget)(tt_backend *backend, void *recording); // NULL is fine
-    // Memory of the host from and to which this one's contents travel quickly.
+    // Pinned memory of the host: copies from and to it run at full speed.
     tt_status (*host_alloc)(tt_backend *backend, int64_t bytes,
                             void **block_out);
     void (*host_free)(tt_backend *backend, void *block); // NULL is fine
@@ -48,9 +60,9 @@ typedef struct tt_memory_def {
 
 typedef struct tt_backend_def {
     const char *name, *doc;
-    // Arrays of kernels, one per file, each ended by {0}; NULL ends the list. They
-    // are searched in order, then those of ref: on memory of its own a reference
-    // kernel works on copies in the host's (see stage.h).
+    // Arrays of kernels, one per file, each ended by {0}; NULL ends the list. They are
+    // searched in this order, then those of ref. On a device with its own memory a
+    // reference kernel works on copies in the host's memory (see stage.h).
     const tt_kernel_def *const *kernels;
     const tt_memory_def *memory; // NULL: the host's
     const tt_queue_def *queue;   // of memory that is not; NULL: no wire there
@@ -67,7 +79,7 @@ typedef struct tt_backend_def {
                            int64_t entries);
     uint64_t (*layout_hash)(tt_backend *backend, int32_t layout);
     int (*count)(void); // devices that are here; NULL: one
-    // What is free of its memory now; NULL: what it was when it was opened.
+    // Bytes of its memory that are free now; NULL: as many as when it was opened.
     int64_t (*free_bytes)(tt_backend *backend);
     tt_status (*open)(tt_backend *backend); // NULL: nothing
     void (*close)(tt_backend *backend);
@@ -79,8 +91,8 @@ typedef struct tt_backend_options {
     bool launch;   // each kernel anew: work is never recorded and replayed
     const char
         *cache; // folder for what is measured, while it is opened; NULL: none
-    // Which of several devices: its number, or -1 for that of a process which is the
-    // `local`th of its host.
+    // Which of several devices: its number. With -1, process number `local` of a host
+    // takes the device that is its share.
     int32_t number, local;
     bool may_be_absent; // to plan only: a device that is not here is described
 } tt_backend_options;
@@ -102,7 +114,8 @@ tt_status tt_backend_open(const tt_backend_def *def,
                           tt_backend **backend_out);
 void tt_backend_close(tt_backend *backend);
 
-// The backend's memory, zeroed on no account; for the host's, plain copies.
+// The backend's memory. It is not zeroed. Where it is the host's, these are plain
+// copies.
 tt_status tt_memory_alloc(tt_backend *backend, int64_t bytes, void **block_out);
 void tt_memory_free(tt_backend *backend, void *block); // NULL is fine
 tt_status tt_memory_fill(tt_backend *backend, void *to, int byte,
@@ -123,10 +136,10 @@ void tt_memory_host_free(tt_backend *backend, void *block); // NULL is fine
 const tt_backend_def *const *tt_backend_all(int *n);
 const tt_backend_def *tt_backend_find(const char *name);
 
-// Runs / frees a kernel that choose() handed out. Operands in a layout > 0 may be
-// presented to the kernel as flat vectors when the operator is element-wise.
+// Runs / frees a kernel that choose() handed out. An element-wise kernel may see
+// operands in a layout as flat vectors (choose.c).
 tt_status tt_kernel_run(void *kernel, const tt_args *args);
-// The same in two parts, for what may go on beside others in between.
+// The same in two parts. A copy that begins may overlap with the steps between the two.
 tt_status tt_kernel_begin(void *kernel, const tt_args *args);
 tt_status tt_kernel_finish(void *kernel, const tt_args *args);
 void tt_kernel_free(void *kernel);

@@ -1,4 +1,16 @@
-// choices - the file is read once; each new choice is added to what is there by then.
+// choices - a small file of "key TAB value" lines that several processes share.
+//
+// The file is read once, when it is opened, and searched in memory from then on.
+// Each new choice rewrites it: what is on disk by then is read again and merged, and
+// the whole replaces the old file in one rename. There is no lock. Two processes that
+// write at the same moment may lose one of the two choices, which costs one
+// measurement in some later run. A file that is torn or foreign fails its checksum
+// and counts as empty.
+//
+//   tutti choices 1
+//   KEY <TAB> VALUE
+//   ...
+//   end 0123456789abcdef      a hash of everything above
 
 #include "backend/choices.h"
 
@@ -20,7 +32,7 @@ struct tt_choices {
 
 // ---- lines -------------------------------------------------------------------
 
-// The line of a key of n characters, or NULL; its value is behind the tab.
+// The line of a key of n characters, or NULL. Its value stands after the tab.
 static const char *find_line(const tt_str *lines, const char *key, size_t n)
 {
     const char *line = tt_str_text(lines);
@@ -30,7 +42,7 @@ static const char *find_line(const tt_str *lines, const char *key, size_t n)
     return NULL;
 }
 
-// Takes over lines whose keys are not there yet.
+// Adds the lines of `from` whose keys `to` does not have.
 static void add_lines(tt_str *to, const tt_str *from)
 {
     const char *line = tt_str_text(from), *end = NULL;
@@ -63,7 +75,7 @@ static bool are_lines(const char *text)
     return true;
 }
 
-// What stands between the first line and a checksum that is right; else nothing.
+// The lines between the first line and the checksum; nothing if the checksum is wrong.
 static void parse(tt_str *text, tt_str *lines_out)
 {
     const int64_t head = (int64_t)sizeof first_line - 1;
@@ -92,7 +104,7 @@ static void read_file(const tt_choices *c, tt_str *lines_out)
     tt_str_fini(&text);
 }
 
-// Others may have written since.
+// Other processes may have written since the file was read, so their lines are merged.
 static void write_file(const tt_choices *c)
 {
     tt_str all = {0}, text = {0};

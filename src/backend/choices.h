@@ -1,9 +1,13 @@
 // choices - what was measured on a device, kept from run to run: which algorithm is
-// the fastest for a shape, say. Then later runs take the same and have the same bits.
+// the fastest for a shape, for instance.
 //
-// A file of lines "key TAB value", the last of which is a checksum. One that is torn
-// or of somebody else counts as empty and is replaced; where nothing can be written,
-// nothing is kept. Several processes may use a file: of one key the last that wrote wins.
+// The point is not only to save the time of measuring. A measurement may come out
+// differently the next time; with the choice on disk, later runs take the same
+// algorithm and have the same bits.
+//
+// A file that is torn or not ours counts as empty and is replaced. Where nothing can be
+// written, nothing is kept. Several processes may use a file; the last value that was
+// written for a key wins.
 
 #ifndef TT_BACKEND_CHOICES_H
 #define TT_BACKEND_CHOICES_H
@@ -23,8 +27,8 @@ void tt_choices_close(tt_choices *choices); // NULL is fine
 // The value of a key; NULL: unknown. Valid until the next call.
 const char *tt_choices_find(tt_choices *choices, const char *key);
 
-// Keeps a value, in place of an older one, on disk too as far as that works; neither
-// text is empty or has a tab or the end of a line.
+// Sets the value of a key, on disk too where that is possible. Neither text is empty,
+// has a tab or has an end of line.
 void tt_choices_keep(tt_choices *choices, const char *key, const char *value);
 
 #endif

@@ -1,9 +1,34 @@
-// choose - picks the kernel for a site: the first def of the backend, then of ref,
-// that can do it. Three rounds, each offering the operands in other forms:
+// choose - picks the kernel for a site.
 //
-//   as they lie   plain operands with gaps only where the def takes them
-//   flat          element-wise in one layout: vectors, memory order is irrelevant
-//   plain         layouts replaced by dense; lowering converts
+// The problem. Lowering has a node with operands in certain forms: plain with strides,
+// or in a layout that some library invented (oneDNN's blocks of channels, say). Each
+// kernel accepts some forms only. Converting an operand costs a pass over memory, so
+// the kernel that takes the operands as they are is usually the best one. But a
+// conversion must always be possible, or a layout would become a dead end.
+//
+// The idea. The kernels of a backend stand in order of preference, then those of ref,
+// which can do everything in plain forms. The first def that accepts the site gets it.
+// There are three rounds; each offers the operands in another form:
+//
+//   as they lie   forms stay; a plain operand with gaps is made dense only where the
+//                 def does not take gaps
+//   flat          all operands in one layout, shown to the kernel as vectors: an
+//                 element-wise operator does not care about the order of memory
+//   plain         layouts are replaced by dense forms, and lowering converts
+//
+//   round 1    round 2        round 3
+//   own, ref   own, ref       own, ref
+//   [layout]   [n elements]   [dense] <- reorder steps in front
+//
+// So a ReLU between two convolutions stays in the convolution's layout (round 2), and
+// a transpose there gets dense operands (round 3).
+//
+// What comes out. The site says which forms the operands really have; lowering compares
+// that with what it has and adds reorder steps. The kernel sees `shown`, which is the
+// same except in round 2.
+//
+// The order in which defs are asked is the only preference; nothing is timed here.
+// Measuring is the kernels' own business: see choices.h.
 
 #include "backend/choose.h"
 
@@ -105,8 +130,8 @@ static bool has_bit(uint32_t mask, int i)
     return (mask >> (i < 31 ? i : 31) & 1) != 0;
 }
 
-// Makes the forms acceptable to the def as far as conversions to dense go; false
-// when they still are not.
+// Changes the forms to those that the def accepts. The only change that is possible
+// is to dense; false when that does not help.
 static bool adapt(const tt_kernel_def *def, tt_site *site)
 {
     for (int i = 0; i < site->n_in; i++) {
@@ -126,7 +151,8 @@ static bool adapt(const tt_kernel_def *def, tt_site *site)
     return true;
 }
 
-// A kernel of the host on memory that is not the host's.
+// A kernel of the host for operands in a device's memory: it works on copies. Its
+// scratch lies with the copies, so the plan need not reserve any on the device.
 static tt_status add_stage(tt_backend *backend, chosen *k, tt_choice *choice)
 {
     const tt_status status =
@@ -137,7 +163,8 @@ static tt_status add_stage(tt_backend *backend, chosen *k, tt_choice *choice)
     return status;
 }
 
-// TT_ERR_UNSUPPORTED without a message: the next def shall try.
+// TT_ERR_UNSUPPORTED means that the next def is asked. There is no message then,
+// because it is no error yet.
 static tt_status try_def(tt_backend *backend, const tt_kernel_def *def,
                          const tt_site *wanted, chosen *k, tt_choice *choice)
 {
@@ -192,7 +219,7 @@ static tt_status search(tt_backend *backend, const tt_site *wanted, chosen *k,
                : status;
 }
 
-// The first input in a layout, or NULL.
+// The first input in a layout, or NULL: the layout that round 2 would use.
 static const tt_operand *find_layout(const tt_site *site)
 {
     for (int i = 0; i < site->n_in; i++)
@@ -207,9 +234,10 @@ static bool same_dims(const tt_operand *a, const tt_operand *b)
            tt_shape_same_dims(&a->local.shape, &b->local.shape);
 }
 
-// Elements of the vectors as which all operands can be seen once they are in the
-// layout that one input has; 0 when they cannot. Sums may include the layout's
-// padding (zero plus zero); other functions might not keep it zero.
+// How long the vectors of round 2 are; 0: the operands cannot be seen as vectors. All
+// of them must have the extents and the type of the input in a layout. A layout may
+// have padding, which is zero and must stay so. A sum keeps it (zero plus zero);
+// other functions might not, exp for instance.
 static int64_t flat_count(tt_backend *backend, const tt_site *site,
                           const tt_operand *like)
 {
@@ -246,7 +274,7 @@ static tt_status search_flat(tt_backend *backend, tt_site *site, chosen *k,
     const int64_t count = flat_count(backend, site, like);
     if (count == 0)
         return TT_ERR_UNSUPPORTED;
-    // k->site holds the flat wish until the real forms are known.
+    // k->site is used as room for the flat operands; the real forms follow below.
     copy_forms(site, &k->site);
     for (int i = 0; i < site->n_in; i++)
         make_flat(&k->site.in[i], count);

@@ -1,4 +1,5 @@
-// device_coll - one thing that a group of devices does together, without the host.
+// device_coll - one collective, or one message, between a group of devices that needs
+// no help of the host: an entry of what device_comm.h runs.
 
 #ifndef TT_BACKEND_DEVICE_COLL_H
 #define TT_BACKEND_DEVICE_COLL_H

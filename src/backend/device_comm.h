@@ -1,8 +1,10 @@
-// device_comm - devices that reach each other's memory: groups of them, one per process,
-// that do collectives by themselves.
+// device_comm - collectives between devices that reach each other's memory (NCCL):
+// groups of devices, one per process.
 //
-// A group is made by an id that one of its processes makes and hands to the others.
-// All of them do the same in the same order. Nothing here waits.
+// One process makes an id and hands it to the others; all open the group with that id.
+// All members make the same calls in the same order. Nothing here waits: open() only
+// begins, and is_busy() tells when it is done. So a peer that never comes cannot hang
+// the caller, who decides how long to wait.
 
 #ifndef TT_BACKEND_DEVICE_COMM_H
 #define TT_BACKEND_DEVICE_COMM_H
@@ -19,14 +21,14 @@ typedef struct tt_device_comm_def {
     tt_status (*version)(tt_backend *backend, int *version_out);
     tt_status (*make_id)(tt_backend *backend,
                          unsigned char id[TT_DEVICE_COMM_ID]);
-    // Begins to join, as member `me` of n.
+    // Begins to join the group as member `me` of n.
     tt_status (*open)(tt_backend *backend,
                       const unsigned char id[TT_DEVICE_COMM_ID], int32_t n,
                       int32_t me, tt_device_comm **links_out);
     // While it is busy nothing else may be asked of it. Fails when something has
     // gone wrong since, here or with a peer.
     tt_status (*is_busy)(tt_device_comm *links, bool *busy_out);
-    // So many calls as one, in the wire's queue.
+    // Queues n calls as one group, in the wire's queue.
     tt_status (*run)(tt_device_comm *links, const tt_device_coll *call, int n);
     // `is_broken`: what is under way is given up, so that the device goes on.
     void (*close)(tt_device_comm *links, bool is_broken); // NULL is fine

@@ -1,10 +1,16 @@
 // kernel - how an operator is computed on one kind of device.
 //
-// A kernel def belongs to one operator. `can` answers for a site (dtypes, shapes);
-// `prepare` runs once, at lowering, and may ask for layouts and scratch memory;
-// `run` neither allocates nor looks anything up. The first def in the
-// backend's list that can do a site gets it; ref/ can do everything. A prepare
-// that answers TT_ERR_UNSUPPORTED passes the site on to the next def.
+// A kernel def belongs to one operator. Its functions are called in this order:
+//
+//   can       at lowering: whether it takes this site (types, shapes, layouts)
+//   prepare   at lowering, once: may ask for layouts and scratch memory, and makes the
+//             state, a library's primitive for instance
+//   run       in every step: neither allocates nor looks anything up
+//   release   when the plan is freed
+//
+// The first def in the backend's list that can do a site gets it; ref can do
+// everything. A prepare that answers TT_ERR_UNSUPPORTED passes the site on to the
+// next def: some libraries know only after trying. See choose.c.
 
 #ifndef TT_BACKEND_KERNEL_H
 #define TT_BACKEND_KERNEL_H
@@ -22,10 +28,10 @@ typedef struct tt_prepared {
     bool accumulates, in_place;
 } tt_prepared;
 
-// Addresses of the operands in the forms that the site says. NULL: absent, or
-// an input of which only the shape is read. An output that is the new version of a
-// state lies where that state lies, so an operator with such outputs (optimisers,
-// batch norm's statistics) must tolerate out[j] == in[i] for that pair.
+// Addresses of the operands, in the forms that the site says. NULL: absent, or an input
+// of which only the shape is read. The new version of a state lies where the old one
+// lies. So a kernel with such outputs (optimisers, batch norm's statistics) must
+// tolerate out[j] == in[i] for that pair.
 typedef struct tt_args {
     const void *const *in;
     void *const *out;
@@ -51,8 +57,8 @@ struct tt_kernel_def {
     tt_kernel_can_fn *can;         // NULL: every site with plain operands
     tt_kernel_prepare_fn *prepare; // NULL: nothing to prepare
     tt_kernel_run_fn *run;
-    // Of a copy that goes on beside the steps behind it: those behind this wait for
-    // its end. NULL: they all do.
+    // For a copy that overlaps with later steps: run() starts it, and the steps after
+    // finish() wait for its end. NULL: all steps after run() do.
     tt_kernel_run_fn *finish;
     tt_kernel_release_fn *release; // NULL: tt_free(state)
 };

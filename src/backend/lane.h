@@ -1,6 +1,13 @@
-// lane - one operand's way from the host to a device, beside its steps: memory of the
-// host that the device reads by itself, and as much of its own, where data wait until
-// the steps before have read what they replace.
+// lane - the way of one input from the host to a device, beside the device's steps.
+//
+// Without a lane, a step's input is copied when the step before has ended, and the
+// device waits for the copy. A lane has two buffers of the input's size: pinned memory
+// of the host, and memory of the device in which the data wait until the earlier steps
+// have read the input that they replace.
+//
+//   host     room: fill it     send
+//   lane                         |-- copy to the device's buffer --|
+//   steps    ... step N ........................................ | take | step N+1
 
 #ifndef TT_BACKEND_LANE_H
 #define TT_BACKEND_LANE_H
@@ -15,11 +22,12 @@ typedef struct tt_lane_def {
     // *lane_out is NULL where there is no memory for it.
     tt_status (*open)(tt_backend *backend, int64_t bytes, void **lane_out);
     void (*close)(tt_backend *backend, void *lane); // NULL is fine
-    // Memory to be filled in; waits until what was sent last has left it.
+    // Pinned memory to fill in; waits until the last send() has read it.
     tt_status (*room)(tt_backend *backend, void *lane, void **host_out);
-    // Sets it on its way, behind the last take().
+    // Starts the copy to the device; it begins after the last take(), which reads the
+    // same buffer.
     tt_status (*send)(tt_backend *backend, void *lane, int64_t bytes);
-    // Queued among the steps: what was sent, to where it is read.
+    // Queued among the steps: copies what was sent to where the steps read it.
     tt_status (*take)(tt_backend *backend, void *lane, void *to, int64_t bytes);
 } tt_lane_def;
 

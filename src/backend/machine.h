@@ -9,8 +9,8 @@
 // group and of those around it: containers, Slurm, systemd. 0: unknown.
 int64_t tt_machine_memory(void);
 
-// What this process may still map (ulimit -v), whatever others take; INT64_MAX: as
-// much as it likes.
+// How much address space this process may still map (ulimit -v), no matter what other
+// processes use; INT64_MAX: no limit.
 int64_t tt_machine_space(void);
 
 // The same on a machine whose /proc and /sys are below `root`.

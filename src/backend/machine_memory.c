@@ -1,8 +1,15 @@
 // machine_memory - how much memory this process may take, from /proc and /sys.
 //
-// A control group is limited by its own limit and by those of all groups around it,
-// and each of them counts what all its processes hold. The file cache is no obstacle:
-// the kernel gives it up. Groups of version 1 and 2 have other names for the same.
+// The answer is the smallest of several numbers:
+//
+//   MemAvailable          what the machine has left
+//   limit - used          of the process's control group (cgroup)
+//   limit - used          of every group around it, up to the mount point
+//
+// Each group counts the memory of all its processes. The file cache counts as used
+// there, but the kernel gives it up when memory is needed, so it is subtracted.
+// Versions 1 and 2 of control groups have the same numbers under different names. A
+// machine may have both mounted, so both are read.
 
 #include "backend/machine.h"
 
@@ -49,7 +56,7 @@ static int64_t number_in(const char *folder, const char *file, const char *key)
 
 // ---- where the group is --------------------------------------------------
 
-// A list with ',' between has the word.
+// Whether a list of words with ',' between them has this word.
 static bool has_word(const char *list, const char *word)
 {
     const size_t n = strlen(word);
@@ -151,7 +158,7 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-// The least of the process's group and all around it; -1: no limit.
+// The least that the process's group and all groups around it allow; -1: no limit.
 static int64_t group_memory(const char *root, bool is_first)
 {
     char group[LINE], folder[4 * LINE];
@@ -181,7 +188,7 @@ int64_t tt_machine_memory_at(const char *root)
     int64_t least = kib > 0 ? kib * 1024 : -1;
     least = lesser(least, group_memory(root, true));
     least = lesser(least, group_memory(root, false));
-    // 0 means unknown; of what is full, one byte is left.
+    // 0 means unknown to callers, so a group that is full reports one byte.
     return least == 0 ? 1 : least < 0 ? 0 : least;
 }
 

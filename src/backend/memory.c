@@ -1,4 +1,5 @@
 // memory - a backend's memory, which is the host's unless the def says otherwise.
+// Callers need not know which: the same calls allocate, fill and copy in both.
 
 #include "backend/backend.h"
 #include "base/alloc.h"
@@ -57,8 +58,8 @@ tt_status tt_memory_fill(tt_backend *backend, void *to, int byte, int64_t bytes)
     return TT_OK;
 }
 
-// Large ones by all threads: one cannot fill the memory's bandwidth, nor make new
-// pages as fast.
+// Large copies use all threads. One thread alone cannot use the memory's bandwidth, and
+// fresh pages are faulted in faster by many.
 static void copy_bytes(void *to, const void *from, int64_t n)
 {
     enum { PIECE = 1 << 20, LARGE = 4 * PIECE };

@@ -1,4 +1,5 @@
-// move - elements from one place of a memory to another.
+// move - a strided copy, or a sum, between two places of one memory. The wire packs
+// what it sends with these.
 
 #ifndef TT_BACKEND_MOVE_H
 #define TT_BACKEND_MOVE_H

@@ -8,8 +8,8 @@ typedef struct known {
     double teraflops;
 } known;
 
-// Dense products of 16 bits with sums in 32, by NVIDIA's data sheets. A name that is
-// part of another stands behind it.
+// Dense 16-bit matrix products with 32-bit sums, from NVIDIA's data sheets. The first
+// match counts, so a name that is part of another comes after it.
 static const known devices[] = {
     {"B200", 2250},     {"GH200", 989}, {"H200", 989},     {"H100 PCIe", 756},
     {"H100 NVL", 835},  {"H100", 989},  {"H800", 989},     {"A100", 312},

@@ -1,4 +1,4 @@
-// sites - see the header.
+// sites - conditions that the `can` functions of many kernels are made of.
 
 #include "backend/sites.h"
 
@@ -40,7 +40,7 @@ static bool is_type(char code, tt_dtype dtype, tt_dtype first)
     }
 }
 
-// The character for operand i.
+// The character for operand i; the last one stands for all that follow.
 static char code_of(const char *codes, int i)
 {
     const int n = (int)strlen(codes);

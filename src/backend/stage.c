@@ -1,4 +1,9 @@
-// stage - kernels of the host on operands in another memory: copies of all operands.
+// stage - runs a kernel of the host on operands that lie in a device's memory.
+//
+// One block of host memory, allocated when the kernel is chosen, has room for a copy of
+// every operand and for the kernel's scratch:
+//
+//   | in 0 | in 1 | ... | out 0 | ... | scratch |      each from a new cache line
 
 #include "backend/stage.h"
 
@@ -92,7 +97,8 @@ tt_status tt__stage_in(tt_stage *stage, const tt_site *site,
                                   stage->bytes[i]));
     }
     for (int i = 0; i < site->n_out; i++) {
-        // What is added to, and what lies in the gaps, must be there too.
+        // The whole block is written back. So where the kernel adds to its output, or
+        // leaves gaps in it, the old contents must be in the copy too.
         const bool is_partial = !tt_operand_is_dense(&site->out[i]);
         if (is_partial || (args->accumulate && i == 0))
             TT_TRY(tt_memory_read(stage->backend, stage->out[i], args->out[i],

@@ -1,8 +1,9 @@
 // stage - internal to backend/: kernels of the host on operands in another memory.
 //
-// Operands are copied to the host, computed and copied back, waiting for the device
-// each time. So every operator and every type runs on every backend, slowly where it
-// has no kernel of its own: the plan names such kernels "ref.".
+// The operands are copied to the host, the kernel runs there, and the results are
+// copied back. The host waits for the device each time, so this is slow. But every
+// operator and every type runs on every backend from the first day. The plan shows
+// which kernels are still missing: their names begin with "ref.".
 
 #ifndef TT_BACKEND_STAGE_H
 #define TT_BACKEND_STAGE_H

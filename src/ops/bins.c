@@ -1,12 +1,29 @@
-// bins - sums of squares that are the same in every bit however the elements are cut
-// and ordered, which norms of `exact` mode are made of.
+// bins - sums of squares that have the same bits however the elements are cut and
+// ordered. Norms in exact mode are made of them.
 //
-//   square_bins(x)       every square is cut into digits of 28 bits at places that
-//                        are the same for all numbers; a bin per place counts them
-//   bins_total(b...)     bins of several tensors, or terms of them
-//   bins_value(b)        their sum as a number, rounded once or twice
+// The problem. Gradient clipping, LARS and LAMB need the norm of a tensor. ZeRO cuts
+// the tensor wherever the ranks' shares end, so each number of ranks adds the squares
+// in another order. Floating-point sums round at every addition, so the norms differ in
+// the last bits, and with them every weight. Fixing the order, as exact mode does
+// elsewhere, is not possible here: the cut may be anywhere.
 //
-// Whole numbers are added, so nothing is rounded on the way; up to 2^35 elements.
+// The idea. Sums of whole numbers have no order. Each square is written as a number
+// with digits of 28 bits, at places that are the same for all numbers, and a bin per
+// place adds up the digits:
+//
+//   square       0.00 ... 0 | 0000123 | 8a9b0c1 | 4000000 | 0 ...
+//   bins (i64)         ...  |  += 123 | += 8a.. | += 40.. |
+//
+// A double has 53 bits, so a square touches two or three bins. A bin has 63 bits for
+// digits of 28, so 2^35 elements fit before one could overflow. 76 bins cover all
+// squares that a double can hold; the last entry counts squares that are not finite.
+//
+//   square_bins(x)       the bins of one tensor, or of a rank's part of it
+//   bins_total(b...)     the sum of bins of several tensors
+//   bins_value(b)        their sum as a number, rounded at the end only
+//
+// Along a mesh axis, bins of parts are terms of a sum of whole numbers: the all-reduce
+// may add them in any order too.
 //
 //   flops   square_bins 2 per element; others none
 
@@ -33,7 +50,7 @@ void tt_bins_add(int64_t bins[TT_BINS], double square)
     }
     const double part = frexp(square, &e);
     uint64_t m = (uint64_t)ldexp(part, MANTISSA);
-    int at = e - MANTISSA + TT_BIN_SHIFT; // of the lowest bit
+    int at = e - MANTISSA + TT_BIN_SHIFT; // place of the lowest bit of m
     for (; at < 0 && m != 0; at++) // zeros, below the smallest number there is
         m >>= 1;
     const int b = at / TT_BIN_BITS, skip = at % TT_BIN_BITS;
@@ -46,6 +63,10 @@ void tt_bins_add(int64_t bins[TT_BINS], double square)
         bins[i] += (int64_t)(m & DIGIT);
 }
 
+// Carries first, so that every bin holds one digit again and the bins are the digits of
+// the exact sum. Then the four highest digits, 112 bits at most, are more than a double
+// can hold; the rest does not matter. They are added from the highest on, in a fixed
+// order, so equal sums give equal bits.
 double tt_bins_sum(const int64_t bins[TT_BINS])
 {
     int64_t digit[TT_BINS + 2] = {0}, carry = 0;

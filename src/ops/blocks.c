@@ -1,11 +1,14 @@
-// blocks - ranks that hold several blocks of a split value (place.h: block `part` of
-// `parts`) take them apart and put them together:
+// blocks - a rank that does the work of several (exact mode) holds several blocks of a
+// split value. These operators take them apart and put them together:
 //
-//   block(x)            the block of x that the result's placement names
-//   unblock(b0, b1...)  what the blocks make together
+//   block(x)            one block of x, the one that the result's placement names
+//   unblock(b0, b1...)  all blocks of the rank as one value
 //
-// Inputs and outputs have the same global type and differ in placement alone. Neither
-// moves anything where strides will do.
+//   rank 0's part of x   | block 0 | block 1 |      block(x) -> a view of either
+//
+// Inputs and outputs have the same global type and differ in placement alone (place.h:
+// block `part` of `parts`). Both are views where strides can express them, so that
+// usually nothing is copied.
 //
 //   flops   none
 
@@ -36,6 +39,7 @@ static tt_status infer_unblock(tt_op_io *io)
     return TT_OK;
 }
 
+// Both sides know their origin in the global value; the difference is the offset.
 bool tt_block_inside(const tt_operand *whole, const tt_local *part,
                      int64_t *stride_out, int64_t *offset_out)
 {

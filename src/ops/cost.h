@@ -1,9 +1,10 @@
 // cost - what the cost functions of operators share.
 //
-// A cost function says flops, bytes, work and depth of a node on local shapes.
-// Bytes count every input that is read and every output once. Depth is the
-// longest chain of dependent scalar operations: 1 for element-wise operators, the
-// logarithm of the length for reductions (Ben-Nun & Hoefler, table 4).
+// A cost function says flops, bytes, work and depth of a node on local shapes. The
+// schedule, recomputation and reports use them. Bytes count every input
+// that is read and every output once. Depth is the longest chain of dependent scalar
+// operations: 1 for element-wise operators, the logarithm of the length for reductions
+// (Ben-Nun & Hoefler, table 4).
 
 #ifndef TT_OPS_COST_H
 #define TT_OPS_COST_H

@@ -1,4 +1,5 @@
-// infer_common - checks shared by infer functions.
+// infer_common - checks shared by infer functions. Their sentences name the operator,
+// the input and what was found, because they are what a user sees of a wrong model.
 
 #include "ops/infer_common.h"
 

@@ -1,4 +1,6 @@
-// list - every operator, by family. Expanded by ops.h and registry.c.
+// list - every operator, by family. Expanded by ops.h (declarations) and registry.c
+// (the table). One line here and a definition is all that an operator needs to exist:
+// parsing, help, laws and passes find it through the table.
 
 // Structure.
 TT_OP(fetch)

@@ -6,6 +6,15 @@
 // transpose_a: a is [lead..., k, m], only when b is not shared or lead is empty;
 // transpose_b: b is [..., n, k]. flops count the product, 2mnk; bias and
 // activation count as work. Depth is the logarithm of k.
+//
+// How a product is split along a mesh axis (tensor parallelism):
+//
+//   rows      lead or m     a and y are split, b is whole
+//   columns   n             b, bias and y are split, a is whole ("column parallel")
+//   inner     k             a and b are split; each rank has a term of y ("row
+//                           parallel"). The bias must be a term too, or every rank
+//                           would add it. An activation must wait for the sum, so
+//                           then expand_inner puts an all-reduce in between
 
 #include "ops/matmul.h"
 
@@ -18,7 +27,7 @@
 #include "ops/ops.h"
 #include "ops/shape/move.h"
 
-// Which dimension plays which part.
+// The dims that play m, k and n, which depend on the transposes.
 typedef struct parts {
     int a_m, a_k, b_k, b_n;
     bool is_batched;
@@ -133,7 +142,8 @@ tt_val tt_matmul_activate(tt_builder *b, const tt_matmul_params *params,
     return tt_call(b, op[params->activation], &gelu, &z, 1, NULL);
 }
 
-// The gradient before the activation, from the ones of y and z.
+// The gradient of z, the value before the activation: through y, plus what arrives at z
+// itself.
 static tt_val grad_z(tt_builder *b, const tt_node *node, const tt_val *dout)
 {
     const tt_matmul_params *p = node->params;
@@ -205,8 +215,8 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
     return tt_builder_status(b);
 }
 
-// Where a product lies along an axis on which its operands are placed so; not along
-// the inner dimension.
+// The placement of a product along another axis, from those of its operands. That axis
+// does not split the inner dimension.
 static tt_place place_of_product(const tt_type *a, const tt_type *w,
                                  const tt_type *z, const parts *at, int axis)
 {
@@ -222,7 +232,7 @@ static tt_place place_of_product(const tt_type *a, const tt_type *w,
                         : tt_place_split(tt_shape_find(&z->shape, name));
 }
 
-// Split along the inner dimension, with an activation: the terms are summed first.
+// The inner split with an activation: product, all-reduce, activation.
 static tt_status expand_inner(tt_builder *b, const tt_node *node,
                               const tt_sig *sig, int axis, const tt_val *in,
                               tt_val *out)
@@ -255,8 +265,7 @@ static char digit(int dim)
     return (char)('0' + dim);
 }
 
-// Rows: leading dimensions and m. Columns: n. Inner: k; every rank has a term of
-// the sum, so the bias must be a sum of terms too, and an activation waits for it.
+// See the table at the top of this file.
 static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     const tt_matmul_params *p = io->params;
@@ -338,15 +347,15 @@ static const tt_sample samples[] = {
      {"f batch:2 seq:3 embed:4", "f out:5 embed:4", "f out:5"},
      240},
     {"wide=true", {"f experts:2 slot:3 ff:4", "f experts:2 ff:4 embed:5"}, 240},
-    // Extents that kernels for even ones take.
+    // Extents that are even, which some kernels ask for.
     {"", {"f m:8 k:32", "f k:32 n:24"}, 12288},
     {"transpose_b=true activation=gelu_tanh",
      {"f m:8 k:32", "f n:24 k:32", "f n:24"},
      12288},
-    // More rows or columns than a tile of theirs has.
+    // More rows or columns than one tile of these kernels.
     {"activation=gelu_tanh", {"f m:130 k:8", "f k:8 n:8", "f n:8"}, 16640},
     {"activation=gelu_tanh", {"f m:3 k:8", "f k:8 n:264"}, 12672},
-    // Of which one is odd, to be done apart.
+    // One extent is odd: the last row, column or term is done separately.
     {"transpose_b=true", {"f m:3 k:8", "f n:5 k:8"}, 240},
     {"", {"f m:3 k:5", "f k:5 n:8"}, 240},
     {0},

@@ -1,8 +1,8 @@
 // reduce - sum, mean or maximum over dims; reduce_max_grad gives the gradient of
 // the maximum to the entries that equal it, in equal shares.
 //
-// The mean divides by the extents of the whole value, so that the means of the
-// parts of a split value add up.
+// The mean divides by the extents of the whole value, not of the rank's part. So the
+// results of the parts are terms that add up to the mean.
 //
 //   flops   one per element of x that does not start a result; mean: one more
 //           per result. reduce_max_grad: two per element
@@ -131,7 +131,7 @@ static void shard_max_grad(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     for (int f = 0; f < x->n_factors; f++) {
         const int kept = kept_factor(p, x, f);
         if (kept < 0 || !tt_can_split(&io->in[0], f, axis_size))
-            continue; // how many entries share the maximum is a global count
+            continue; // the number of entries that share the maximum is global
         const int dim = tt_shape_dim_of(y, kept);
         if (tt_shard_twin_at(y, kept, &io->in[2].shape, dim) != kept)
             continue;

@@ -1,5 +1,6 @@
-// registry - the only file that names every operator. Members from outside are
-// appended at run time and never leave.
+// registry - the only file that names every operator. Operators from outside are
+// appended at run time and never removed, so readers need no lock: they read the count,
+// then entries below it.
 
 #include "ops/ops.h"
 

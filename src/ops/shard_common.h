@@ -1,9 +1,10 @@
 // shard_common - what the sharding signatures of operators share.
 //
-// Factors of two operands correspond when their dims do (aligned at the last
-// dim, as in broadcasting) and both dims have the same factors; names may differ.
-// Where that is not so, a split of one operand has no counterpart in the other
-// and no signature is made.
+// A signature says how all operands of a node are placed along one mesh axis. For an
+// element-wise operator, a split of one operand implies a split of the others along the
+// corresponding factor, its twin. Factors are twins when their dims correspond (aligned
+// at the last dim, as in broadcasting) and both dims have the same factors; names may
+// differ. Where a factor has no twin, no signature is made.
 
 #ifndef TT_OPS_SHARD_COMMON_H
 #define TT_OPS_SHARD_COMMON_H

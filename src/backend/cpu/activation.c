@@ -1,5 +1,6 @@
-// activation - nonlinear functions of elements. Operands are dense vectors; the
-// gradients may overwrite either input.
+// activation - nonlinear functions of elements. Operands are dense vectors, or layouts
+// seen as vectors (choose.c). The gradients may overwrite either input, so that a
+// backward pass needs no memory for them.
 
 #include "ops/act/activation.h"
 

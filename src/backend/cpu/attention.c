@@ -1,6 +1,9 @@
-// attention - reads q, k, v and writes their gradients where they lie: parts of the
-// packed projection need no copy. Heads and positions may be a part of the whole;
-// query heads on this rank read a run of the key-value heads on it, evenly.
+// attention - the kernels around simd/attention, which has the arithmetic.
+//
+// q, k and v are usually slices of one packed projection. They are read where they lie,
+// and their gradients are written to the same places of the projection's gradient, so
+// nothing is copied. On a rank that has a part of the heads or of the positions, query
+// heads read a run of the key-value heads that are there, each by as many query heads.
 
 #include "backend/cpu/attention.h"
 
@@ -156,7 +159,7 @@ static tt_status run(void *kernel_state, const tt_site *site,
     return TT_OK;
 }
 
-// Key-value heads that no query head reads have no gradient.
+// Key-value heads that no query head of this rank reads have a gradient of zero.
 static void clear(const tt_operand *o, void *base)
 {
     const int64_t row = tt_operand_dim(o, HEAD) * tt_dtype_bytes(o->dtype);

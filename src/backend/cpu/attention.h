@@ -8,8 +8,8 @@
 
 enum { TT__ATTENTION_MAX_HEAD = 256 };
 
-// Which key-value heads (input 1) the query heads (input 0) read: n of them from
-// `first` on, each by the same number of neighbours. False: not so even.
+// The key-value heads (input 1) that the query heads (input 0) read: n of them from
+// `first` on. False when they are not read by equally many query heads each.
 bool tt__heads_map(const tt_site *site, int64_t *first_out, int64_t *n_out);
 
 // Heads must be contiguous; an operand that is not shall come dense.

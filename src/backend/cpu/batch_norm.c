@@ -1,5 +1,9 @@
-// batch_norm, its gradient and their parts - own vectorised functions, on images in
-// whatever blocks of channels x has: a convolution's layout is kept.
+// batch_norm, its gradient and their parts - around the vectorised functions of
+// simd/channels. Images may have their channels in any blocks: the layout that the
+// convolution before chose is kept for the one after.
+//
+// Statistics may be those of groups of samples (`group`), and a rank may have some of
+// the groups only. So everything is a loop over the groups that are here.
 
 #include "ops/nn/batch_norm.h"
 
@@ -11,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-// Rooms of a value per channel: doubles first.
+// Scratch: arrays of one value per channel. Doubles come first, for alignment.
 enum { SUMS = 0, TOTALS = 2, N_DOUBLES = 4 };
 enum { GAMMA, BETA, MEAN, RSTD, N_FLOATS };
 
@@ -32,7 +36,8 @@ static bool is_image(const tt_site *site, const tt_operand *o)
            tt_shape_same_dims(&o->local.shape, &site->in[0].local.shape);
 }
 
-// All images lie as x does.
+// Gives all images the layout of x. A last block of channels with padding is not
+// supported.
 static tt_status set_forms(tt_backend *backend, tt_site *site, state *s)
 {
     const int32_t layout = site->in[0].layout;
@@ -72,8 +77,8 @@ static int64_t room_bytes(int64_t channels)
            tt__round64(channels * 4) * N_FLOATS;
 }
 
-// Statistics by group: in the outputs of forward operators but apply, whose input
-// they are as moments, and in the inputs of gradients.
+// The operand that has statistics, with a row per group. Which one it is depends on the
+// operator: forward writes them, apply and the gradients read them.
 static const tt_local *statistics(const tt_site *site)
 {
     if (site->op == &tt_op_batch_norm)
@@ -259,7 +264,7 @@ static int64_t pair_at(const state *s, int i, int64_t row)
     return (i * s->g.rows + row) * s->g.channels;
 }
 
-// Rows of groups that are elsewhere are terms of a sum: zero.
+// Rows of groups that are on other ranks are terms of a sum over ranks: zero here.
 static void clear_pair(const state *s, float *pair)
 {
     if (s->g.rows > s->g.groups)

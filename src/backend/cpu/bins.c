@@ -1,7 +1,16 @@
-// bins - square_bins of floats. A block of elements is scaled so that its largest
-// square reaches the highest bin, whose digits are taken off all of them, then those
-// of the bin below, until nothing is left: three or four rounds as a rule, and every
-// round is a loop over a block in the nearest cache.
+// bins - square_bins of floats, vectorised. ops/bins.c has the idea: a square is cut
+// into digits of 28 bits, and each bin counts the digits of one place.
+//
+// Cutting one square after another is slow, because each has its own exponent. Here a
+// block of squares is cut together, one bin per round:
+//
+//   scale   so that the units of the highest bin that any square reaches are 1
+//   digit   the whole part of every square, added to the bin; the fraction is kept
+//   next    the bin below, on the fractions, until all are 0
+//
+// As a rule that takes three or four rounds. Every round is a loop over a block that is
+// in the first-level cache. The squares of floats are exact in double, and so is what
+// is left of them, so the bins are the same as those of the reference kernel.
 
 #include "ops/bins.h"
 
@@ -33,7 +42,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     return TT_OK;
 }
 
-// The bin of the highest bit of a square, and the factor that makes its units 1.
+// The bin that has the highest bit of a square, and the factor that makes its units 1.
 static int top_bin(double largest, double *scale_out)
 {
     const int e = ilogb(largest) + TT_BIN_SHIFT;

@@ -1,6 +1,7 @@
-// cache - keys and values of the tokens so far: writing the newest ones, reading
-// all of them. The many queries of a prompt go to the kernel of training, the one
-// query of a decoding step to its own.
+// cache - the key-value cache of a decoder: writing the newest keys and values, and
+// attention over all of them. The many queries of a prompt go to the kernel of
+// training, which packs the keys once for all of them. The one query of a decoding step
+// goes to a kernel that reads the keys where they lie.
 
 #include "ops/nn/cache.h"
 

@@ -1,11 +1,24 @@
-// conv, conv_grad_x - through oneDNN in the layouts it likes best, which
-// stay from layer to layer; weights lie as the forward convolution wants them.
+// conv, conv_grad_x - convolutions through oneDNN.
 //
-//   algorithm   winograd and im2col (the library's matrix product) fall back to
-//               direct where the library has none for a geometry or type; it has
-//               no fft. auto is winograd where that is faster: 2 to 3 times for
-//               VGG's and ResNet's layers of 3 x 3, f32, at a relative error of
-//               1e-6 (direct: 2e-7)
+// The library is fastest with channels in blocks of a vector's width (nChw16c) and
+// weights blocked to match. Converting images for every layer would cost as much as it
+// gains. So the primitive is made with formats left open, the library chooses, and the
+// operands keep these layouts from layer to layer: batch norm, pooling and element-wise
+// kernels take them as they are (choose.c). Weights lie as the forward convolution
+// wants them, and the optimiser updates them there.
+//
+// The algorithm:
+//
+//   direct     the library's main kernel
+//   winograd   F(4x4, 3x3): fewer multiplications. 2 to 3 times as fast for VGG's and
+//              ResNet's layers of 3 x 3 in f32, at a relative error of 1e-6 where
+//              direct has 2e-7
+//   im2col     the library's matrix product
+//   auto       winograd where suits_winograd says that it is faster, else direct
+//
+// Where the library has no such kernel for a geometry or type it falls back to direct.
+// It has no fft. Exact mode never uses winograd by itself: how the library divides
+// its sums may depend on the number of threads.
 
 #include "ops/nn/conv.h"
 
@@ -51,8 +64,8 @@ bool tt__window_of(const tt_slide slide[TT_MAX_SPATIAL], int n,
     return true;
 }
 
-// Where Winograd's algorithm F(4x4, 3x3) is faster: enough tiles of 4 x 4 results,
-// at least half of them filled, and channels that fill vectors.
+// Whether Winograd's algorithm F(4x4, 3x3) is faster. It needs enough tiles of 4 x 4
+// results, tiles that are at least half full, and channels that fill vectors.
 static bool suits_winograd(const tt__cpu_conv_desc *d)
 {
     if (d->x.dtype != TT_F32 || d->x.ndim != 4 || d->w.ndim != 4)
@@ -69,8 +82,9 @@ static bool suits_winograd(const tt__cpu_conv_desc *d)
            tiles >= LEAST_TILES && results >= 8 * tiles;
 }
 
-// The library's Winograd gives wrong gradients of inputs where padding is not the
-// same above and below (oneDNN 2.6), as it is not beside a neighbour's rows.
+// oneDNN 2.6 has a bug: its Winograd gives wrong gradients of inputs where the padding
+// differs above and below. It does when the image is split over ranks: at the seam a
+// neighbour's rows take the place of padding.
 static bool is_padded_evenly(const tt__window *w)
 {
     for (int i = 0; i < w->n; i++)
@@ -79,7 +93,7 @@ static bool is_padded_evenly(const tt__window *w)
     return true;
 }
 
-// How the library divides Winograd's sums may depend on the number of threads.
+// Not Winograd by choice in exact mode: see above.
 static tt__conv_kind kind_of(const tt_backend *backend, const tt_conv_params *p,
                              const tt__cpu_conv_desc *d)
 {
@@ -129,8 +143,8 @@ tt_status tt__cpu_conv_create(tt_backend *backend, tt__cpu_conv_desc *d,
     return status;
 }
 
-// Below AVX2 the library's convolutions are products whose sums it divides among its
-// threads: in exact mode one thread does them.
+// Below AVX2 the library computes convolutions as matrix products and shares the sums
+// among its threads. In exact mode one thread does them all.
 static bool is_serial(const tt_backend *backend)
 {
     return backend->options.exact && tt_isa_used() < TT_ISA_V3;

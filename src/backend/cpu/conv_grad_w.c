@@ -1,10 +1,16 @@
-// conv_grad_w - through oneDNN.
+// conv_grad_w - the gradient of a convolution's weights, through oneDNN.
 //
-//   whole    one primitive; it may share the batch among threads and then add, so
-//            the last bits depend on how many there are
-//   pieces   when results must not depend on threads: at most 8 pieces of the
-//            batch, each by one thread, added in order. Costs that many times the
-//            gradient's size in scratch memory and one pass over it
+// This is a sum over the whole batch, so it is the one convolution where threads must
+// meet. The library may share the batch among its threads and add their sums. Then the
+// last bits depend on the number of threads. There are two ways:
+//
+//   whole    one primitive does it all; the fastest
+//   pieces   in exact mode, where results must not depend on threads: the batch is cut
+//            into at most 8 pieces, by its size alone. One thread computes each piece,
+//            and the pieces are added in order
+//
+// Pieces cost scratch memory of as many gradients as there are pieces, and a pass over
+// it; no more than 8 threads have work.
 
 #include "backend/cpu/conv_parts.h"
 #include "backend/cpu/cpu.h"
@@ -43,7 +49,8 @@ static bool can(const tt_backend *backend, const tt_site *site)
     return tt__cpu_is_fast(site->in[0].dtype);
 }
 
-// In the layout that the weights have, when the library is fast with that.
+// A primitive that writes dw in the layout of the weights, so that the optimiser needs
+// no conversion. If the library has only a slow kernel for that, it chooses itself.
 static tt_status create(tt_backend *backend, const tt__cpu_conv_desc *d,
                         int32_t wished, tt__prim **prim_out)
 {
@@ -70,7 +77,7 @@ static void set_samples(tt__dnnl_tensor *t, int64_t n)
     t->dims[0] = n;
 }
 
-// The image of so many samples in blocks of channels, and its bytes.
+// Describes an image of t->dims[0] samples with its channels in blocks, and its bytes.
 static tt_status set_blocks(tt__dnnl *dnnl, tt__dnnl_tensor *t, int64_t block,
                             int64_t *bytes_out)
 {
@@ -89,7 +96,8 @@ typedef struct forms {
     int32_t w_layout;
 } forms;
 
-// What the library likes for a piece; all others follow it.
+// The formats that the library prefers for a piece. All pieces use them, because they
+// are parts of one image and terms of one sum.
 static tt_status find_forms(tt_backend *backend, const tt__cpu_conv_desc *d,
                             int32_t wished, forms *f)
 {

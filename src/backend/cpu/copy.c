@@ -1,5 +1,6 @@
-// copy - merges dims, then hands the last four to the vectorised function, once for
-// each index of those before them.
+// copy - a strided copy of any number of dims. Dims that are contiguous on both sides
+// are merged, and the last four go to the vectorised function, once for each index of
+// the dims before them. After merging, most copies have no more than four.
 
 #include "backend/cpu/copy.h"
 
@@ -10,7 +11,7 @@ bool tt__can_copy(tt_dtype dtype)
     return tt_dtype_bytes(dtype) == 2 || tt_dtype_bytes(dtype) == 4;
 }
 
-// Neighbours that follow each other on both sides become one; extents of 1 go.
+// Merges neighbouring dims that are contiguous on both sides and drops extents of 1.
 static tt__block merge(const tt__block *b)
 {
     tt__block m = {0};

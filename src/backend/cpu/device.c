@@ -19,7 +19,8 @@ static bool has_dtype(tt_dtype dtype)
     return dtype != TT_F16 && dtype <= TT_U8;
 }
 
-// Without instructions for it bf16 is the same numbers by way of fp32.
+// bf16 works everywhere. Without instructions for it, the numbers are widened to fp32
+// and give the same results more slowly (dnnl_wide.h).
 static bool has_fast(tt_dtype dtype)
 {
     return dtype != TT_BF16 || tt__dnnl_has_bf16();

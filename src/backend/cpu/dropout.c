@@ -1,5 +1,14 @@
-// dropout - the mask follows from the global index, so a part needs to know where
-// its elements are in the whole: runs of neighbours, a fixed step apart.
+// dropout - finds where a rank's elements are in the whole tensor.
+//
+// An element is kept or dropped by a random number that is a function of its global
+// index. So a rank that holds a part must know the global index of every element. The
+// vectorised function takes parts that are rows of neighbours, a fixed step apart:
+//
+//   whole    . . . . . . . . . . . .       start = 2, step = 6, cols = 3
+//            . . # # # . . . # # # .       rows = 2
+//
+// A zigzag split (sequences of causal attention) gives a rank two runs. It is cut at
+// the turn into two pieces, each of which has that form.
 
 #include "backend/cpu/wrap.h"
 #include "base/rng.h"
@@ -10,7 +19,7 @@ typedef struct runs {
     int64_t rows, cols, start, step;
 } runs;
 
-// False when the part does not consist of such runs.
+// Describes a part as rows of neighbours; false when it is none.
 static bool find_runs(const tt_local *x, runs *out)
 {
     int64_t stride = 1; // of the factor in the whole
@@ -35,8 +44,8 @@ static bool find_runs(const tt_local *x, runs *out)
     return true;
 }
 
-// What is the part up to its turn, and behind it, for one entry of the factors
-// outside: pieces that lie one after the other in memory.
+// A part cut at its turn: what comes before the turn, and what comes after it. With
+// outer factors the two alternate in memory, once for each entry of those factors.
 typedef struct pieces {
     int64_t n; // both pieces of every entry
     tt_local local[2];
@@ -60,7 +69,7 @@ static pieces cut(const tt_local *x)
     return p;
 }
 
-// Where the entry of piece i is in the whole, from the first one on.
+// The global index of entry i of the outer factors, relative to the first one.
 static int64_t entry_start(const tt_local *x, int64_t i)
 {
     int64_t stride = 1, at = 0;

@@ -99,8 +99,8 @@ static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
 
 // ---- position_embedding --------------------------------------------------
 
-// Positions that follow each other, in one run or two: each run of a sample is added
-// to one piece of the table.
+// The positions of a part are one run of neighbours, or two if the sequence is split in
+// a zigzag. Each run of a sample is added to one piece of the table.
 static bool has_runs(const tt_site *site)
 {
     const tt_local *x = &site->in[0].local;
@@ -122,8 +122,8 @@ static bool can_position_grad(const tt_backend *backend, const tt_site *site)
     return tt__site_has_types(site, "xxI", "f") && has_runs(site);
 }
 
-// A run of a sample: `length` positions, `at` behind its first, and the row of the
-// table where it begins.
+// A run of positions of a sample: it begins `at` positions after the sample's first,
+// has `length` of them, and reads the table from row `row` on.
 typedef struct stretch {
     int64_t at, length, row;
 } stretch;
@@ -160,7 +160,7 @@ static tt_status find_positions(const tt_site *site, const tt_args *args,
     return TT_OK;
 }
 
-// Of one run all samples at once; of two one after the other.
+// With one run all samples are one call; with two each run of each sample is.
 static void add_run(const tt_site *site, const tt_args *args,
                     const positions *p, const stretch *r)
 {

@@ -1,5 +1,6 @@
-// experts - route, dispatch, combine and their gradients, by vectorised functions.
-// Rows of experts that are on another rank count as not there.
+// experts - mixtures of experts: route, dispatch, combine and their gradients, around
+// the vectorised functions. A row of an expert that is on another rank counts as
+// absent: that rank adds its own.
 
 #include "backend/cpu/wrap.h"
 #include "ops/nn/moe.h"
@@ -10,8 +11,8 @@ enum { EXPERT, SAMPLE, SLOT, COLUMN }; // dims of what lies with experts
 
 // ---- rows ----------------------------------------------------------------
 
-// A site of dispatch, combine or gate_grad: which operand lies with experts, and
-// which inputs say where.
+// What differs between dispatch, combine and gate_grad: which operand is ordered by
+// experts, and which inputs have places and gates.
 typedef struct shape {
     const tt_operand *z;
     int place, gate; // gate -1: never

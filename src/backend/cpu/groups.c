@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-// Dims of the small shape that are not repeated lie one inside the other.
+// Neighbours join if both are repeated or neither is. No stride needs checking: the
+// small operand is dense, so its dims that are not repeated are contiguous.
 static bool joins(const tt__group *inner, int64_t stride)
 {
     return (inner->stride == 0) == (stride == 0);

@@ -1,6 +1,11 @@
-// groups - the dims of a large operand as the fewest possible, when a smaller dense
-// one is spread over it: neighbours along which the small one runs on, or along
-// which it is repeated, are one group. Broadcasts and sums are loops over groups.
+// groups - the dims of a large operand merged into as few as possible, where a smaller
+// dense operand is broadcast over it.
+//
+// Neighbouring dims become one group if the small operand is contiguous along both, or
+// repeated along both. Broadcasts and sums are then loops over groups:
+//
+//   big     [batch 8, seq 16, embed 32]
+//   small   [embed 32]                    groups: 128 (repeated), 32 (stride 1)
 
 #ifndef TT_BACKEND_CPU_GROUPS_H
 #define TT_BACKEND_CPU_GROUPS_H

@@ -1,4 +1,5 @@
-// isa - see the header.
+// isa - see the header. A lock guards the level, because any thread may be the first
+// that chooses a kernel.
 
 #include "backend/cpu/isa.h"
 

@@ -1,5 +1,5 @@
-// isa - up to which instructions this process computes: our own kernels and oneDNN
-// alike, so that any machine can be every smaller one.
+// isa - which instruction set this process computes with, in our own kernels and in
+// oneDNN alike. A limit makes a large machine behave as a smaller one, bits included.
 //
 //   level   own kernels                oneDNN
 //   base    the plainest of its kind   SSE4.1
@@ -7,9 +7,9 @@
 //   v4      AVX-512                    AVX512_CORE
 //   v4b     AVX-512 with bf16          AVX512_CORE_BF16
 //
-// AMX is never used: what tests say about orders of sums (same bits for any number of
-// threads, N ranks = 1 rank) was not shown for it, and a processor that has it then
-// computes what one without computes.
+// No level includes AMX. It was not shown to keep the orders of sums that tests demand
+// (same bits for any number of threads, N ranks = 1 rank), and without it a processor
+// that has AMX computes the same as one that has not.
 //
 // The level is fixed when the first kernel is chosen and stays; this is state of the
 // process, since oneDNN keeps its own limit that way. Any thread may call these.

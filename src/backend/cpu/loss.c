@@ -1,5 +1,6 @@
-// loss - softmax, cross-entropy, correct, mean squared error. Sums run in the order
-// of the rows.
+// loss - softmax, cross-entropy, correct, and the parts of cross-entropy for a split
+// vocabulary. Rows are computed in parallel; their losses are summed in the order of
+// the rows, so that the sum does not depend on threads.
 
 #include "ops/nn/loss.h"
 
@@ -91,8 +92,8 @@ static tt_status prepare_labels(tt_backend *backend, tt_site *site,
     return TT_OK;
 }
 
-// Columns of the labels in this slice: -1 where the row does not count, the
-// number of columns where the label is in another slice.
+// Writes the local columns of the labels to scratch: -1 where the row does not count,
+// and the number of columns where the label is in another rank's slice.
 static tt_status localise(const tt_site *site, const tt_args *args)
 {
     const tt_cross_entropy_params *p = site->params;

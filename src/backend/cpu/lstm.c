@@ -1,5 +1,7 @@
-// lstm - the recurrence: one product per step, prepared once, and the cells. The
-// sums between steps are fp32. lstm_cell is the cell alone.
+// lstm - the recurrence over a sequence. Each step is one product, h times w_hh, and
+// the cells on its sums. The product is prepared once and run for every step, since
+// only the addresses differ. Sums that pass from step to step are fp32. lstm_cell is
+// the cell alone.
 
 #include "backend/cpu/dnnl/gemm.h"
 #include "backend/cpu/wrap.h"
@@ -62,7 +64,7 @@ static tt_status add_gemm(tt_backend *backend, const tt__cpu_gemm_desc *d,
     return TT_OK;
 }
 
-// Hands the state over, or frees it when its products cannot be had.
+// Hands the state over, or frees it when the library has no product for it.
 static tt_status finish(tt_status status, state *s, int64_t bytes,
                         tt_prepared *prepared_out)
 {

@@ -1,8 +1,12 @@
-// matmul, matmul_grad_w - through oneDNN, with operands where they lie: transposes
-// and rows with gaps are strides, so nothing is copied. oneDNN reaches the same
-// rate with plain weights as with its own format (2 Zen 4 cores, GPT-2's shapes:
-// 100-113 GFLOP/s per core in f32, 190-220 in bf16, also for 50257 columns), so
-// weights stay plain.
+// matmul, matmul_grad_w - matrix products through oneDNN, with operands where they lie.
+//
+// Transposes, slices of a packed projection and rows with gaps are strides, which the
+// library takes, so nothing is copied. Weights stay plain: with them oneDNN reaches the
+// same rate as with weights in its own format (2 Zen 4 cores, GPT-2's shapes: 100-113
+// GFLOP/s per core in f32, 190-220 in bf16, also for 50257 columns). So no layout needs
+// to be carried through optimiser, checkpoint and wire.
+//
+// How sums are cut so that they do not depend on threads: dnnl/gemm.c.
 
 #include "ops/matmul.h"
 
@@ -27,8 +31,7 @@ static void release(void *kernel_state)
 
 // ---- matrices inside operands ----
 
-// Dims [from, to) as one, with the stride of the last that matters; false when no
-// single stride reaches all elements.
+// Sees dims [from, to) as one dim; false when no single stride reaches all elements.
 static bool merge(const tt_operand *o, int from, int to, int64_t *extent_out,
                   int64_t *stride_out)
 {
@@ -91,7 +94,7 @@ static void transpose(tt__dnnl_tensor *t)
 
 typedef bool form_fn(const tt_operand *o, tt__dnnl_tensor *t);
 
-// An operand that does not fit is asked for without gaps.
+// An operand whose strides do not fit is asked for dense; lowering then converts it.
 static void fit(tt_operand *o, form_fn *form, tt__dnnl_tensor *t)
 {
     if (o->layout == 0 && form(o, t))

@@ -1,5 +1,9 @@
-// matvec - products of a few rows with a large matrix, as decoding makes them. The
-// library packs the matrix for every product, which takes longer than the product.
+// matvec - products of a few rows with a large matrix, as decoding makes them.
+//
+// Such a product reads the whole matrix once and does little with it, so it is bound by
+// memory. oneDNN packs the matrix for every product, which takes longer than the
+// product. This kernel reads it where it lies. With more than FEW rows packing pays,
+// and matmul.c gets the site.
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/dnnl/gemm.h"

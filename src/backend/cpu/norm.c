@@ -1,5 +1,5 @@
-// norm - layer norm and RMS norm over whole rows. Rows that are split over ranks
-// come as smaller operators.
+// norm - layer norm and RMS norm over whole rows. Rows that are split over ranks come
+// as smaller operators (ops/nn/norm_parts.c).
 
 #include "ops/nn/norm.h"
 
@@ -176,7 +176,7 @@ const tt_kernel_def tt__cpu_norm_kernels[] = {
      .run = run_layer_norm},
     {TT_KERNEL(cpu, layer_norm_grad_x), .can = can_grad_x,
      .prepare = prepare_columns, .run = run_layer_norm_grad_x},
-    // Accumulation is about output 0 alone, and there are two.
+    // A kernel accumulates into output 0 only. With dbeta there are two outputs.
     {TT_KERNEL(cpu, layer_norm_grad_w), .can = can_grad_w,
      .prepare = prepare_grad_w, .run = run_layer_norm_grad_w},
     {TT_KERNEL(cpu, rms_norm), .can = can, .prepare = prepare_columns,

@@ -1,6 +1,6 @@
-// optim - optimisers, in one pass over each parameter. Weight and states are
-// updated where they lie; a parameter in a layout of the library is a vector like
-// any other, since padding is zero and stays so.
+// optim - optimisers, in one pass over each parameter. Weight and states are updated
+// where they lie. A parameter in one of the library's layouts is a vector like any
+// other: its padding is zero and stays zero under every rule.
 
 #include "ops/optim/optim.h"
 
@@ -43,8 +43,9 @@ static bool can(const tt_backend *backend, const tt_site *site)
     return true;
 }
 
-// Everything lies as the weight does; beside a low copy, which is what the kernels
-// read, as the gradient does, and the copy is written in that order too.
+// All operands must be in the same order of elements. That is the weight's, since
+// kernels read the weight. With a low copy kernels read the copy; then all follow the
+// gradient's order, and the copy is written in it.
 static tt_status prepare(tt_backend *backend, tt_site *site,
                          tt_prepared *prepared_out)
 {

@@ -1,6 +1,9 @@
-// Pooling and its gradients - through oneDNN. Max pooling's second output is the
-// library's note of where each maximum was: the position in the window, in the
-// layout of y. Adaptive pooling is average pooling when windows are all alike.
+// Pooling and its gradients - through oneDNN.
+//
+// Max pooling's second output says where each maximum was. It is the library's own
+// format: the position inside of the window, a byte each, in the layout of y. The
+// gradient must therefore see the same geometry as the forward pass. Adaptive pooling
+// is average pooling when all windows have the same size.
 
 #include "ops/nn/pool.h"
 
@@ -21,8 +24,8 @@ static bool can(const tt_backend *backend, const tt_site *site)
 
 // ---- forms ----
 
-// Both images have their channels in the same blocks, except that one with a single
-// point of space is plain: that is the same memory.
+// Both images have their channels in the same blocks. An image of a single point is
+// plain instead, which is the same memory.
 static tt_status set_form(tt_backend *backend, tt_operand *o, int64_t block,
                           tt__dnnl_tensor *t)
 {
@@ -44,8 +47,8 @@ static bool is_point(const tt_operand *o)
     return tt_operand_count(o) == tt_operand_dim(o, 0) * tt_operand_dim(o, 1);
 }
 
-// The blocks in which `o`, which is given, has its channels; 0: the library would
-// need it in another form.
+// The channel block of an operand that is given. A plain image of a single point counts
+// as blocked too, since that is the same memory. 0: none that the library takes.
 static int64_t block_of(const tt_backend *backend, const tt_operand *o)
 {
     const int64_t best = tt__dnnl_channel_block();
@@ -64,8 +67,8 @@ static tt_status create(tt_backend *backend, const tt__pool_desc *d,
     return TT_OK;
 }
 
-// `from` is given, `to` is the result; x and y are those two in the order of the
-// forward operation.
+// Makes the primitive. `from` is given and decides the layout, `to` is the result. For
+// the gradient they are y and x of the forward operation.
 static tt_status prepare(tt_backend *backend, tt__pool_desc *d,
                          tt_operand *from, tt_operand *to,
                          tt_prepared *prepared_out)
@@ -98,7 +101,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
 
 // ---- max ----
 
-enum { MAX_VOLUME = 254 }; // more, and the library does not note it in bytes
+enum { MAX_VOLUME = 254 }; // above this the library's positions are not bytes
 
 static tt_status describe_max(const tt_site *site, const tt_operand *x,
                               const tt_operand *y, tt__pool_desc *d)

@@ -1,6 +1,14 @@
-// reduce - sums and maxima over any dims: sum_to, reduce, bias_grad; broadcast,
-// their reverse. Dims that are reduced fall away one group at a time,
-// the last first, through fp32 in scratch memory.
+// reduce - sums and maxima over any dims: sum_to, reduce, bias_grad; broadcast, their
+// reverse.
+//
+// Neighbouring dims that are reduced together are merged into groups (groups.h). Each
+// group is one stage, a sum over the middle of [outer, count, inner]:
+//
+//   [4, 5, 6, 7] over dims 0 and 2    stage 1   [20, 6, 7] -> [20, 7]
+//                                     stage 2   [1, 4, 35] -> [35]
+//
+// The last group goes first. Stages write fp32 to two buffers in turn; results are
+// rounded once, at the end.
 
 #include "backend/cpu/copy.h"
 #include "backend/cpu/groups.h"
@@ -52,7 +60,8 @@ static void map_dims(const tt_site *site, int *map)
     }
 }
 
-// Entries of the whole value per result, over all ranks.
+// How many entries of the whole value, over all ranks, make one result: a mean of a
+// part divides by this, so that the parts' results are terms of the mean.
 static double whole_length(const tt_site *site)
 {
     const tt_reduce_params *p = site->params;

@@ -1,5 +1,6 @@
-// rotary - turns heads where they lie, by tables that are made once for the
-// positions and again only when the first position changes.
+// rotary - rotary position embedding: turns pairs of entries of each head, in place.
+// Cosines and sines come from tables. They are made once and again only when the first
+// position changes, as it does in decoding.
 
 #include "backend/cpu/wrap.h"
 #include "base/alloc.h"

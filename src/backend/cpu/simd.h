@@ -1,4 +1,12 @@
-// simd - the vectorised kernels of the CPU backend, as plain functions.
+// simd - the vectorised kernels of the CPU backend, as plain functions. They know no
+// sites, plans or ranks, only arrays and sizes.
+//
+// The folder is compiled several times, once per instruction set (base, v3, v4, v4b).
+// Each copy exports one table of function pointers, and isa.h says which is used. So
+// one binary runs everywhere and is fast on each machine.
+//
+//   simd/norm.c  -DTT_ISA=v3  ->  tt_simd_norm_v3  \
+//                -DTT_ISA=v4  ->  tt_simd_norm_v4   > tt_simd_get()->norm->forward(...)
 //
 // What holds for all of them:
 //   - activations are fp32 or bf16 (tt_simd_type), arithmetic and statistics fp32
@@ -8,7 +16,6 @@
 //   - any size, also 0; NaN and infinity propagate
 //   - small problems run on the calling thread, others on the OpenMP threads
 //
-// They are compiled once per instruction set; isa.h says which is used.
 // The tables are immutable and may be used from any thread.
 
 #ifndef TT_BACKEND_CPU_SIMD_H

@@ -1,4 +1,4 @@
-// simd_select - the kernels of the level that this process computes with.
+// simd_select - the table of vectorised kernels for this process's instruction set.
 
 #include "backend/cpu/isa.h"
 #include "backend/cpu/simd.h"

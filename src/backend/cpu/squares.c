@@ -80,7 +80,7 @@ static tt_status prepare_mse(tt_backend *backend, tt_site *site,
     return TT_OK;
 }
 
-// Weights as floats, in scratch memory behind the sums.
+// Weights as floats, in scratch memory after the sums.
 static const float *weights(const tt_site *site, const tt_args *args, int i,
                             int64_t rows)
 {

@@ -1,4 +1,9 @@
 // attention - reference kernels of softmax, attention and attention_merge.
+//
+// Straight from the formulas: all operands become doubles in scratch memory, and each
+// query gets a whole row of scores. What makes it more than a few loops is that a rank
+// may hold a part: positions are global (a causal mask needs them), and query heads may
+// read key-value heads that start elsewhere.
 
 #include "ops/nn/attention.h"
 
@@ -56,8 +61,8 @@ static tt_status run_softmax_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-// All operands as doubles in scratch memory: inputs, then outputs, then a row of
-// scores.
+// Scratch memory: all operands as doubles, inputs first, then a row of scores. The
+// gradients of keys are sums over queries, which must not be rounded in between.
 typedef struct wide {
     const tt_site *site;
     double *in[6], *out[3], *score;

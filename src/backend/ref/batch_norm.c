@@ -1,4 +1,8 @@
 // batch_norm and its parts - reference kernels, in double, channel by channel.
+//
+// A lane is one channel of one group of samples: the values that share a mean and a
+// variance. A rank may have only some samples of its first and last group, or none of a
+// group whose statistics it has. ops/nn/batch_norm.h describes that as numbers.
 
 #include "ops/nn/batch_norm.h"
 
@@ -112,8 +116,9 @@ static void normalise(const lane *l, moments m, double rstd, int residual)
     }
 }
 
-// Outputs of training for one channel, over all its groups. `known`: the moments
-// of x - shift, summed over all ranks; else they are measured.
+// The outputs of training for one channel, over all its groups. With `known` the
+// moments are given: those of x - shift, summed over all ranks. Else they are measured
+// here.
 static void train_channel(lane *l, bool known, int residual)
 {
     const tt_site *site = l->site;
@@ -241,8 +246,8 @@ static tt_status run_sums(void *state, const tt_site *site, const tt_args *args)
     return TT_OK;
 }
 
-// dx, and the residual's gradient as output `residual`, of one lane. Statistics
-// that do not depend on x pass nothing back: then `s` is zero.
+// dx of one lane, and the residual's gradient as output `residual`. With running
+// statistics, which do not depend on x, `s` is zero: nothing flows back through them.
 typedef struct back {
     double mean, rstd;
     sums s;

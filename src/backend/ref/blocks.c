@@ -1,5 +1,6 @@
-// blocks - reference kernels of block and unblock: copies between a value and parts of
-// it, found by where they begin. Strides nearly always spare them.
+// blocks - reference kernels of block and unblock: copies between a value and its
+// parts. The origin of a part says where it belongs. Nearly always lowering finds
+// strides for it, and none of these copies is made.
 
 #include "ops/blocks.h"
 

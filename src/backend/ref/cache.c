@@ -1,4 +1,5 @@
-// cache - reference kernels of cache_write and attention_cached.
+// cache - reference kernels of cache_write and attention_cached. A decoding step
+// changes nothing but the position, a scalar input, so it is checked at run time.
 
 #include "ops/nn/cache.h"
 

@@ -1,5 +1,10 @@
-// codec - reference kernels of the codecs. What decides about a code is computed in
-// the wide type, so that every device finds the same codes.
+// codec - reference kernels of the codecs.
+//
+// A code must be the same on every device: ranks with different devices exchange codes,
+// and a rounding that falls the other way would be a whole level off. So everything
+// that decides about a code is computed in the type of the scale, with the same
+// operations in the same order as the other backends use. Here that is f32 for f32 and
+// for 16-bit numbers, although this folder computes in double elsewhere.
 
 #include "ops/codec/codec.h"
 
@@ -31,7 +36,8 @@ static double largest(const tt_operand *x, const void *data, int64_t from,
     return most;
 }
 
-// The level of x, from -levels to levels; `up` is what is added before rounding down.
+// The level of x, from -levels to levels. `up` is added before rounding down: 1/2
+// rounds to nearest, a random number rounds to the right value on average.
 static int64_t level_of(bool is_wide, double x, double scale, int64_t levels,
                         double up)
 {
@@ -158,7 +164,8 @@ typedef struct entry {
     int64_t at;
 } entry;
 
-// The largest first; NaN before all, then the first.
+// Sorts by absolute value, the largest first. NaN comes before all numbers; of equal
+// entries the first one comes first.
 static int by_size(const void *pa, const void *pb)
 {
     const entry *a = pa, *b = pb;
@@ -175,7 +182,7 @@ static int by_place(const void *pa, const void *pb)
     return a->at < b->at ? -1 : 1;
 }
 
-// Room for an entry, or a smaller thing, per element.
+// Scratch with room for an entry per element.
 static tt_status prepare_entries(tt_backend *backend, tt_site *site,
                                  tt_prepared *prepared_out)
 {
@@ -223,7 +230,8 @@ static tt_status run_topk_decode(void *state, const tt_site *site,
 
 // ---- orthogonalize -------------------------------------------------------
 
-// Column j of a, minus its parts along those before, of length 1 or 0.
+// Makes column j orthogonal to the columns before it (modified Gram-Schmidt) and gives
+// it length 1, or 0 where nothing is left of it.
 static void make_column(double *a, int64_t rows, int64_t cols, int64_t j)
 {
     double before = 0, after = 0;

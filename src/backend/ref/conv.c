@@ -1,5 +1,15 @@
-// conv, conv_grad_x, conv_grad_w, conv_grad_b - reference kernels: products whose
-// one side is read through the window. One product per group.
+// conv, conv_grad_x, conv_grad_w, conv_grad_b - reference kernels.
+//
+// A convolution and its two gradients are matrix products in which one side is read
+// through the window (im2col):
+//
+//                 rows              columns             summed over
+//   conv          filters           output pixels       (channel, kernel)
+//   conv_grad_w   filters           (channel, kernel)   output pixels
+//   conv_grad_x   channels          input pixels        (filter, kernel)
+//
+// gemm.h asks a function for each line, so the matrix of windows never exists in
+// memory. There is one product per group.
 
 #include "ops/nn/conv.h"
 
@@ -16,7 +26,7 @@ static double load(tt_dtype dtype, const void *base, int64_t i)
     return tt_dtype_load(dtype, base, i);
 }
 
-// A tensor [n, groups * per_group, a, b, c], of which one group is looked at.
+// One group of a tensor [n, groups * per_group, a, b, c].
 typedef struct tensor {
     const void *base;
     tt_dtype dtype;
@@ -213,7 +223,7 @@ static void write_x(const void *to, int64_t i, int64_t j0, int64_t n,
     write_pixels(t, &t->x, i, (const int64_t[]){j0, n}, c);
 }
 
-// Fills in what the three products share; x, w, y are operands, `of` the group.
+// Sets what the three products share, for one group.
 static group group_of(const tt_conv_params *p, const tt_operand *x,
                       const tt_operand *w, const tt_operand *y)
 {

@@ -1,5 +1,6 @@
-// copy - moves elements between operands with any strides. Works factor by factor,
-// because the factors of one dim may lie apart after a split.
+// copy - moves elements between operands with any strides. It walks factor by factor,
+// not dim by dim: after a split, the factors of one dim may lie apart in memory, so
+// that a dim has no single stride.
 
 #include "backend/ref/copy.h"
 

@@ -1,5 +1,15 @@
-// device - the reference backend: plain C on the host, the oracle that every
-// other kernel is compared with.
+// device - the reference backend: plain C on the host.
+//
+// It is the oracle that every other kernel is compared with, and the last resort of
+// every other backend. So its kernels are written to be obviously right, not fast:
+//
+//   - they read each element as a double, compute in double, and round once when they
+//     store, so the same source serves f64, f32, f16 and bf16
+//   - sums run in the order of the formula, on one thread
+//   - any type and any shape, also parts of a tensor that is split over ranks
+//
+// The exception is the matrix product (gemm.h): matmul, convolution and LSTM share one
+// that is blocked, because tests would take too long otherwise.
 
 #include "backend/backend.h"
 #include "backend/ref/table.h"

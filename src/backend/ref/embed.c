@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-// Id number k; an error when it is in no row of the whole table.
+// Id number k; an error when the whole table has no such row. A row that is on another
+// rank is no error.
 static tt_status load_id(const tt_site *site, const tt_args *args, int64_t k,
                          int64_t vocab, int64_t *id_out)
 {

@@ -1,4 +1,5 @@
-// fp8 - reference kernels of fp8_pack, matmul_fp8, largest and fp8_units.
+// fp8 - reference kernels of fp8_pack, matmul_fp8, largest and fp8_units. A byte is
+// decoded through a table of all 256 values, and sums are doubles.
 
 #include "ops/codec/fp8.h"
 
@@ -14,7 +15,8 @@ static double unit_at(const tt_site *site, const tt_args *args, int input,
     return tt_dtype_load(site->in[input].dtype, args->in[input], i);
 }
 
-// Writes one element of what is packed, at i of rows and where it belongs in turned.
+// Writes element i of the packed value twice: at i of rows, and at its place in the
+// transpose, turned.
 typedef struct packing {
     tt_dtype dtype;
     int64_t rows, cols;
@@ -92,7 +94,7 @@ static tt_status run_fp8_pack_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-// What every byte stands for.
+// The values of all 256 codes.
 static void list_values(tt_dtype dtype, double *value_out)
 {
     for (int i = 0; i < 256; i++) {
@@ -155,7 +157,7 @@ static double power_above(double x)
     return ldexp(1, m == 0.5 ? exponent - 1 : exponent);
 }
 
-// Where a step is skipped the states stay: they are the outputs.
+// A skipped step leaves history and units unchanged: the old ones are the outputs.
 static void update_site(const tt_site *site, const tt_args *args, int64_t s,
                         bool is_skipped)
 {

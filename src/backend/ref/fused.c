@@ -1,4 +1,6 @@
-// fused - reference kernels of the fused operators: their parts, one after the other.
+// fused - reference kernels of the fused operators. Each runs the reference kernels of
+// its parts one after the other. So a fused operator means, by definition, the same as
+// what it replaced, and fast fused kernels are compared with that.
 
 #include "ops/fused/fused.h"
 
@@ -12,7 +14,7 @@
 
 enum { MAX_PART = 6 };
 
-// One part: which of the whole's operands it reads and writes.
+// One part: the operands of the whole that it reads and writes, as a site of its own.
 typedef struct part {
     tt_operand in[MAX_PART], out[MAX_PART];
     const void *in_at[MAX_PART];

@@ -1,5 +1,5 @@
-// fused_conv - reference kernels of conv_relu, conv_grad_x_add and relu_grad_bias:
-// their parts, one after the other.
+// fused_conv - reference kernels of conv_relu, conv_grad_x_add and relu_grad_bias: the
+// kernels of their parts, one after the other (see fused.c).
 
 #include "backend/ref/gemm.h"
 #include "backend/ref/ref.h"

@@ -1,5 +1,10 @@
-// gemm - the product of ref/: blocks of both sides are copied to scratch as
-// doubles, tiles of 4 x 4 are summed in registers.
+// gemm - the matrix product of ref/.
+//
+// The usual blocking, in plain C: blocks of both sides are copied to scratch as
+// doubles, in strips of 4 lines whose entries alternate, and tiles of 4 x 4 results are
+// summed in registers. Strips make the inner loop read both sides in order, whatever
+// their strides are in memory. The sum over l keeps its order: blocks of l come one
+// after another and continue the same sums.
 
 #include "backend/ref/gemm.h"
 
@@ -59,7 +64,8 @@ typedef struct block {
     int64_t l0, k; // entries
 } block;
 
-// Copies a block as strips of TILE lines, entry by entry; missing lines are zero.
+// Copies a block as strips: entry 0 of TILE lines, then entry 1 of them, and so on. The
+// last strip is filled up with lines of zeros.
 static void pack(const void *side, tt__gemm_read_fn *read, const block *b,
                  double *out)
 {

@@ -1,8 +1,10 @@
 // gemm - the product that matmul, convolution and LSTM of ref/ share.
 //
 // c[i,j] = sum over l of a[i,l] * b[l,j], summed in double, in the order of l.
-// Where the entries come from and go to is given by functions: convolutions read
-// their windows that way, without a matrix of windows in memory.
+//
+// Functions read the entries of a and b and write those of c. So a and b need not exist
+// as matrices: a convolution reads its windows that way (im2col without the matrix of
+// windows), and matmul adds bias and activation while writing.
 
 #ifndef TT_BACKEND_REF_GEMM_H
 #define TT_BACKEND_REF_GEMM_H

@@ -1,4 +1,5 @@
-// loss - reference kernels of losses and of the vocabulary-parallel parts.
+// loss - reference kernels of losses and of their parts for a vocabulary that is split
+// over ranks. A label may be in another rank's slice: that rank adds its term.
 
 #include "ops/nn/loss.h"
 
@@ -40,7 +41,8 @@ static double logit(const rows *r, int64_t k, int64_t i)
     return load(r->site, r->args, 0, k * r->n + i);
 }
 
-// Column of row k's label here (-1: on another rank) and whether the row counts.
+// The local column of row k's label, -1 if it is on another rank; and whether the row
+// counts (its label is not the ignored one).
 static tt_status label(const rows *r, int64_t k, int64_t *column_out,
                        bool *counts_out)
 {

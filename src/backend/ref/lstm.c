@@ -1,5 +1,5 @@
-// lstm, lstm_cell and their gradients - reference kernels. The state between steps
-// of the gradient is kept in scratch as doubles.
+// lstm, lstm_cell and their gradients - reference kernels. The gradient walks backward
+// over the steps; what passes from step to step is kept in scratch as doubles.
 
 #include "ops/nn/lstm.h"
 
@@ -198,7 +198,8 @@ static void step_back(const tt_site *site, const tt_args *args, int64_t t,
         t == 0 ? in_at(site, args, 5, e) : in_at(site, args, 4, here - all);
     retreat(&x, s->dh[e] + in_at(site, args, 0, here),
             s->dc[e] + in_at(site, args, 1, here), dgate, &s->dc[e]);
-    // What passes on is the gradient as it was stored, rounded to its type.
+    // The gradient that passes to the step before is the stored one, rounded to its
+    // type: fast kernels read it back from memory.
     for (int k = 0; k < N_GATES; k++) {
         const int64_t at = gate_at(t * n.batch + row, k, n.hidden, j);
         out_at(site, args, 0, at, dgate[k]);

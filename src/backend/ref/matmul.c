@@ -1,4 +1,5 @@
-// matmul, matmul_grad_w, bias_grad - reference kernels.
+// matmul, matmul_grad_w, bias_grad - reference kernels on the product of gemm.h. Bias,
+// activation and rounding happen while a row of sums is written, from doubles.
 
 #include "ops/matmul.h"
 

@@ -8,8 +8,8 @@
 
 enum { EXPERT, SAMPLE, SLOT, COLUMN }; // dims of what lies with experts
 
-// The row of z [experts, batch, slot, embed] that a place names, for a sample; -1
-// when it found no room or its expert is on another rank.
+// The row of z [experts, batch, slot, embed] that a place of a sample means. -1: the
+// choice found no room, or its expert is on another rank.
 static tt_status row_of(const tt_site *site, const tt_operand *z, int32_t place,
                         int64_t sample, int64_t *row_out)
 {
@@ -91,7 +91,8 @@ static tt_status prepare_move(tt_backend *backend, tt_site *site,
     return TT_OK;
 }
 
-// Dispatch, or back: the same pairs the other way round.
+// dispatch moves rows from tokens to slots, combine from slots to tokens: the same
+// pairs in the other direction.
 static tt_status run_move(void *state, const tt_site *site, const tt_args *args)
 {
     const bool is_back = site->op == &tt_op_combine;

@@ -1,6 +1,7 @@
-// move - reference kernels of the operators that only move elements: reorder,
-// reshape, transpose, split, join, slice, slice_grad, concat, stripe, weave. All of them take
-// operands with any strides.
+// move - reference kernels of the operators that only move elements: reorder, reshape,
+// transpose, split, join, slice, slice_grad, concat, stripe, weave. All of them take
+// operands with any strides. Each one only says which strides the copy has; the copy
+// itself is a parameter (move.h), so that the CPU backend uses them with a faster one.
 
 #include "ops/shape/move.h"
 

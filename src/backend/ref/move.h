@@ -1,5 +1,6 @@
 // move - the operators that only move elements, given a function that copies one
-// strided array to another and its context.
+// strided array to another, and that function's context. Backends differ in the copy
+// alone.
 
 #ifndef TT_BACKEND_REF_MOVE_H
 #define TT_BACKEND_REF_MOVE_H

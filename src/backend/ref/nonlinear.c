@@ -1,4 +1,5 @@
-// nonlinear - reference kernels of the functions of one element.
+// nonlinear - reference kernels of the functions of one element. Each function is plain
+// C on doubles; the loops over elements are those of elementwise.h.
 
 #include "backend/ref/activation.h"
 #include "backend/ref/elementwise.h"

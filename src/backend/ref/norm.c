@@ -1,4 +1,7 @@
 // norm - reference kernels of layer norm, RMS norm and their parts.
+//
+// The parts work on a slice of a row that is split over ranks. Means divide by the
+// length of the whole row, so that the results of the slices are terms of the mean.
 
 #include "ops/nn/norm.h"
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-// What is the same for all elements.
+// What all elements of a parameter share.
 typedef struct context {
     const tt_optim_params *p;
     double lr, scale, step;
@@ -113,8 +113,9 @@ static context context_of(const tt_site *site, const tt_args *args)
     };
 }
 
-// bf16 keeps the upper half of a float: a random lower half carries into it as often
-// as what is cut off is large.
+// Stochastic rounding. bf16 is the upper half of a float. Adding a random number to the
+// lower half, which is cut off, carries into the upper half with a probability
+// proportional to what is cut off. So the mean of many roundings is x.
 static double rounded_at_random(float x, uint32_t random)
 {
     uint32_t bits;

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-// An alias usually is no copy at all; when it is one, it may lie on itself.
+// Usually the plan gives an alias the memory of its input, so input and output may be
+// the same address.
 static tt_status run_alias(void *state, const tt_site *site,
                            const tt_args *args)
 {

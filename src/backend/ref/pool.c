@@ -1,6 +1,6 @@
-// Pooling and its gradients - reference kernels. Every channel of every sample is
-// a plane of up to three dimensions, pooled by itself. Gradients are gathered in
-// the result: sums of few terms, in the result's precision.
+// Pooling and its gradients - reference kernels. Every channel of every sample is a
+// plane of up to three dimensions, and is pooled by itself. Gradients of overlapping
+// windows are added in the result itself: sums of few terms, in the result's precision.
 
 #include "ops/nn/pool.h"
 
@@ -133,8 +133,8 @@ static tt_status run_max_grad(void *state, const tt_site *site,
     return TT_OK;
 }
 
-// What the sum under the window is divided by: padding is what lies outside the
-// whole input.
+// What the sum under the window is divided by. Only positions outside of the whole
+// input are padding; a neighbour's entries in the halo are not.
 static double divisor(const plane *p, const tt_pool_params *params)
 {
     if (params->count_pad)
@@ -195,8 +195,8 @@ static tt_status run_avg_grad(void *state, const tt_site *site,
 
 // ---- adaptive ----
 
-// One dimension: the windows of the whole input, of which this rank has a part.
-// Dimensions that are missing have extent 1 and stand first.
+// The windows along one dimension. They are defined on the whole input, of which this
+// rank has a part. Missing dimensions have extent 1 and come first.
 typedef struct cover {
     int64_t in, out, origin, whole_in;
 } cover;

@@ -1,5 +1,6 @@
-// reduce - reference kernels of broadcast, sum_to, reduce and reduce_max_grad.
-// Results are collected in scratch memory, in double.
+// reduce - reference kernels of broadcast, sum_to, reduce and reduce_max_grad. One walk
+// over the larger operand; each element is added to its entry of the smaller one, which
+// is collected in scratch memory as doubles and rounded at the end.
 
 #include "backend/ref/elementwise.h"
 #include "ops/arith.h"

@@ -1,4 +1,5 @@
-// route - reference kernels of route and its gradient.
+// route - reference kernels of route and its gradient: softmax, the largest few, slots
+// in order, and the balance loss, one group (sample) after another.
 
 #include "backend/ref/ref.h"
 #include "ops/nn/moe.h"
@@ -105,8 +106,8 @@ static void choose(const router *r, int64_t token)
                        r->p[-1 - place[c]] / sum);
 }
 
-// First choices come first, so that a token loses its second one before another
-// loses its first.
+// All first choices are served before any second choice. So when an expert is full, a
+// token loses its second choice before another one loses its first.
 static void give_slots(const router *r, int64_t group)
 {
     int32_t *place = (int32_t *)r->args->out[1];

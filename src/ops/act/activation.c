@@ -22,8 +22,8 @@
 
 // ---- one element ---------------------------------------------------------
 
-// The gradient takes what was read or, where that is enough, the result; so the
-// input can be forgotten.
+// A gradient takes the input or, where the slope follows from it, the result. Then the
+// input need not be kept in memory for the backward pass.
 static const struct {
     const tt_op_def *op, *grad;
     bool reads_result;

@@ -19,8 +19,8 @@ typedef struct tt_dropout_params {
 tt_val tt_relu(tt_builder *b, tt_val x);
 tt_val tt_tanh(tt_builder *b, tt_val x);
 
-// Reads the scalars "seed", "step", "first_sample", "samples". x itself when p is 0 or the builder makes
-// a graph for evaluation.
+// Reads the scalars "seed", "step", "first_sample" and "samples". Returns x itself when
+// p is 0, or when the builder makes a graph for evaluation.
 tt_val tt_dropout(tt_builder *b, tt_val x, double p);
 
 // For kernels: where x lies among all samples of the step, given the addresses of

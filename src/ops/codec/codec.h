@@ -1,5 +1,9 @@
-// codec - values in fewer bytes. Encoders see a tensor as a vector, in the order of its
-// elements, cut into blocks; the last one may be shorter.
+// codec - gradient compression: values in fewer bytes, for the wire.
+//
+// Encoders see a tensor as a vector, in the order of its elements, cut into blocks; the
+// last block may be shorter. All of them lose something. What is lost must be added to
+// the next value (error feedback) or be zero on average (random rounding), or training
+// drifts away.
 //
 //   quantize        a scale per block; codes of 8 or 4 bits, u8
 //   topk            the largest entries; where they were
@@ -32,8 +36,9 @@ static inline int64_t tt_quantize_levels(int64_t bits)
 // How many of n entries are kept.
 int64_t tt_topk_count(const tt_topk_params *params, int64_t n);
 
-// A round of PowerSGD (Vogels et al. 2019): m [rows, cols] by factors of rank r, from
-// the factor q [cols, r] of the round before. `p` and `q` are what travels.
+// One round of PowerSGD (Vogels et al. 2019): m [rows, cols] is approximated by factors
+// of rank r, starting from the factor q [cols, r] of the round before. Only p and q are
+// sent.
 typedef struct tt_low_rank {
     tt_val p;      // [rows, r], orthonormal columns
     tt_val q;      // [cols, r]

@@ -1,5 +1,13 @@
-// fp8 - matrix products of operands in 8 bits. A value is `unit` times what is stored;
-// the units of all operands lie in one vector, an entry per site.
+// fp8 - matrix products of operands in 8 bits (e4m3, e5m2).
+//
+// 8 bits have little range, so every operand has a scale, its unit: the value is `unit`
+// times what is stored. Finding the largest element before packing would cost a pass
+// over the operand. So units come from the largest elements of earlier steps (delayed
+// scaling), which packing finds on its way. The units of all operands are one vector,
+// with an entry per site.
+//
+//   step N     x -> fp8_pack(x, units) -> rows, turned, peak      -> matmul_fp8
+//   update N   peaks -> history -> fp8_units -> units of step N+1
 
 #ifndef TT_OPS_CODEC_FP8_H
 #define TT_OPS_CODEC_FP8_H

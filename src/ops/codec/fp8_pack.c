@@ -1,17 +1,19 @@
-// fp8_pack, fp8_pack_grad - a value in floats of 8 bits: as it lies, and turned, so that
-// matrix products find their inner dimension contiguous whichever it is.
+// fp8_pack, fp8_pack_grad - a value in floats of 8 bits, twice: as it lies and
+// transposed ("turned"). 8-bit matrix products need the inner dimension contiguous; a
+// value is the operand of two products with different inner dimensions, so both are
+// written at once.
 //
 //   x [lead..., c]   units [sites]
 //   rows [lead..., c], turned [c, lead] = x / units[site], to nearest even; what is
 //   beyond the type's largest becomes the largest, infinity NaN
 //   peak [1] = the largest |x| / the type's largest: the unit that would just do
 //
-// With gelu=true it is gelu(x), tanh form, that is quantized: what a layer hands to the
-// next one then never lies in memory in more than 8 bits.
+// With gelu=true it packs gelu(x), tanh form. The layer's activation is then never in
+// memory in more than 8 bits.
 //
 //   fp8_pack_grad (x, units, z, b) -> (sums [c], rows, turned, peak)
-//   the same of a gradient, x, or x times the gradient of gelu at z where there is a z, and
-//   its sums over the rows, which are the gradient of a bias with the shape of b
+//   the same for a gradient x, times the gradient of gelu at z where there is a z. The
+//   sums over the rows are the gradient of a bias with the shape of b
 //
 //   flops   1 per element, with gelu 9; fp8_pack_grad 2, with z 20
 

@@ -1,13 +1,14 @@
-// largest, fp8_units - what units of 8-bit operands are made from: the peaks of a step,
-// and those of the steps before.
+// largest, fp8_units - the units of 8-bit operands, from the peaks of this step and of
+// the steps before (delayed scaling, see fp8.h).
 //
 //   largest(x) -> x     the largest over micro-batches
 //   fp8_units (history [steps, sites], units, peaks, skip) -> (history, units)
-//                       peaks are the newest of history; a unit is the largest of its
-//                       site's, as the next power of two, so that it rounds nothing
+//                       peaks become the newest row of history. The unit of a site is
+//                       its largest peak in history, rounded up to a power of two, so
+//                       that dividing by it rounds nothing
 //
-// There may be several entries of units for a site, of which the first is its unit:
-// libraries want to find it at a round address. The others stay what they are.
+// units may have several entries per site, because libraries want each unit at an
+// aligned address. The first entry is the unit; the others are not changed.
 //
 // A site that was 0 all the time keeps its unit, and a peak that is not finite counts
 // as 0. A step that is skipped changes nothing.

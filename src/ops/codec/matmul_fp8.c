@@ -67,8 +67,9 @@ static tt_status infer(tt_op_io *io)
     return TT_OK;
 }
 
-// Where the terms lie along another axis: of rows or columns, for what another axis
-// cut along the inner dimension is wide by now.
+// The placement of the terms along another axis, by rows or columns. A split of the
+// inner dimension along that axis needs nothing here: its terms were summed and are
+// wide.
 static tt_place place_of_terms(const tt_builder *b, tt_val terms,
                                const tt_val *in, int axis)
 {
@@ -85,7 +86,7 @@ static tt_place place_of_terms(const tt_builder *b, tt_val terms,
                         : tt_place_split(tt_shape_find(y, name));
 }
 
-// Terms are added up before they are rounded to 16 bits.
+// The terms are summed in 32 bits and rounded to 16 bits after that.
 static tt_status expand_inner(tt_builder *b, const tt_node *node,
                               const tt_sig *sig, int axis, const tt_val *in,
                               tt_val *out)

@@ -1,5 +1,6 @@
-// onebit - a bit per number: whether it is negative; a block's numbers come back as the
-// mean of those on their side of 0, so that the block keeps its sum.
+// onebit - one bit per number, its sign. A block also has two means, of its negative
+// numbers and of the others. Each number comes back as the mean of its side, so that
+// the block keeps its sum.
 //
 //   signs   bit i % 8 of byte i / 8 is set where x[i] >= 0
 //   means   of each block, of its negative numbers and of the others; 0: none

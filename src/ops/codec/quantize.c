@@ -1,12 +1,13 @@
-// quantize - numbers of 8 or 4 bits, linear between minus and plus the largest of a
-// block; dequantize, back.
+// quantize - numbers of 8 or 4 bits, on a linear scale from minus to plus the largest
+// absolute value of a block; dequantize is the way back.
 //
 //   scale   of a block: its largest absolute value, as the wide type
 //   code    floor(x / scale * levels + 1/2) + levels + 1, with 127 or 7 levels;
 //           two codes of 4 bits in a byte, the first in its lower half
-//   random  with a seed and a step, u of [0, 1) stands for 1/2, so that the mean of
-//           many is x (Alistarh et al. 2017, QSGD); u follows from the element's place
-//           in the whole
+//   random  with a seed and a step, a random u of [0, 1) takes the place of 1/2, so
+// that
+//           the result is x on average (Alistarh et al. 2017, QSGD). u is a function of
+//           the element's global index, so it does not depend on how ranks cut x
 //   error   at most scale / levels / 2 per element; with random numbers twice that
 //
 // A block with a number that is not finite comes back as NaN.

@@ -1,6 +1,12 @@
-// attention_exchange - all-to-all attention with fewer key-value heads than ranks.
-// Each such head is repeated for the ranks whose query heads read it, and every rank
-// gets one in place of its part of the sequence: no rank has all keys or values.
+// attention_exchange - all-to-all attention (Ulysses) with fewer key-value heads than
+// ranks.
+//
+// Ulysses exchanges a split of the sequence for a split of the heads. With grouped
+// heads there may be 2 key-value heads on 4 ranks, which cannot be split. Gathering all
+// heads on every rank would work, but send and hold kv times as much. Instead each
+// head is repeated once for every rank whose query heads read it. Now there are as many
+// heads as ranks, and the all-to-all gives each rank one head of all positions.
+//
 //
 //   k [batch, seq, kv, head], split along seq
 //     -> repeated, [batch, seq, kv . copy, head] -> all-to-all: one head each
@@ -32,16 +38,16 @@ static int factors_of(const tt_shape *s, int dim)
     return s->first[dim + 1] - s->first[dim];
 }
 
-// How many of each key-value head are needed; 0: one each is enough, there is but
-// one, or they do not come out even.
+// How many copies of each key-value head are needed. 0: none are (there are enough
+// heads), there is one head only, or the numbers do not divide.
 static int64_t copies_of(const tt_op_io *io, const tt_type *k, int axis_size)
 {
     const int64_t n = tt_io_extent(io, k, k->shape.first[HEADS]);
     return n < 2 || n >= axis_size || axis_size % n != 0 ? 0 : axis_size / n;
 }
 
-// Whether heads can be copied and shared out; other axes must have cut queries and
-// keys alike.
+// Whether heads can be copied and distributed. Other axes must have split the heads of
+// queries and keys in the same way.
 static bool can_copy(const tt_op_io *io, int axis_size)
 {
     const tt_type *q = &io->in[Q], *k = &io->in[K];
@@ -57,7 +63,7 @@ static bool can_copy(const tt_op_io *io, int axis_size)
            tt_can_split(k, k->shape.first[SEQ], axis_size);
 }
 
-// A head's keys on their way round the axis.
+// What the functions below share.
 typedef struct walk {
     tt_builder *b;
     int axis;
@@ -84,7 +90,7 @@ static tt_val repeat(const walk *w, tt_val k, tt_val *joined_out)
     return as(w, tt_relabel(w->b, *joined_out, HEADS, name), k);
 }
 
-// One head each, of all positions.
+// From a part of the positions with all heads to one head with all positions.
 static tt_val scatter(const walk *w, tt_val k, tt_val *joined_out)
 {
     const tt_val all = repeat(w, k, joined_out);

@@ -1,15 +1,25 @@
-// attention_ring - attention over a sequence that is split over p ranks. Queries
-// stay; keys and values go round the ring, so no rank ever holds all of them.
+// attention_ring - attention over a sequence that is split over p ranks (context
+// parallelism). Queries stay; keys and values go round the ring, so no rank ever holds
+// all of them.
 //
-//   forward    at step s a rank attends to the block it has (from rank r - s) and
-//              merges it with what it has so far, by the blocks' log-sum-exps
-//   backward   dq adds up at home; dk and dv travel with their block, collecting
-//              terms, and go home after the last step
+//   step 0     rank 0: K0,V0     rank 1: K1,V1     rank 2: K2,V2
+//   step 1     rank 0: K2,V2     rank 1: K0,V0     rank 2: K1,V1
+//   step 2     rank 0: K1,V1     rank 1: K2,V2     rank 2: K0,V0
 //
-//   wire       forward 2 (p-1) blocks sent per rank, backward 2 (p-1) + 2 p
+//   forward    at step s a rank attends to the block it has, from rank r - s. The
+// block's
+//              result is merged with the sum so far: o and lse of two sets of keys give
+//              those of both (attention_merge). The next block is sent before this one
+//              is computed, so that communication overlaps with computation
+//   backward   dq adds up at home. dk and dv travel with their block and collect terms
+//              on every rank; after p shifts they are home again
+//
+//   wire       blocks sent per rank: forward 2 (p-1), backward 2 (p-1) + 2 p
 //   source     Liu et al. 2023 (Ring Attention)
 //
-// Sums over blocks are kept in the wide type and rounded once.
+// There is no ring kernel. The expands below emit shift, attention and attention_merge,
+// so the plan overlaps, orders and places them like any other nodes. Sums over blocks
+// are kept in the wide type and rounded once, at the end.
 
 #include "ops/comm/comm.h"
 #include "ops/cost.h"
@@ -50,12 +60,12 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
     tt__shard_dim(io, axis_size, 2, &(tt__split){O1, "2121", "21", NULL}, sigs);
 }
 
-// A ring's place in its walk: what expands need for every block.
+// What the expands need for every block.
 typedef struct ring {
     tt_builder *b;
     int axis, size;
     const void *params;
-    tt_val q; // other values are placed as it is along other axes
+    tt_val q; // along other axes, values are placed as q is
 } ring;
 
 static ring ring_of(tt_builder *b, const tt_node *node, int axis, tt_val q)
@@ -63,6 +73,7 @@ static ring ring_of(tt_builder *b, const tt_node *node, int axis, tt_val q)
     return (ring){b, axis, b->graph->mesh.axis[axis].size, node->params, q};
 }
 
+// To the master type (f32 for 16 bits), in which sums over blocks are kept.
 static tt_val widen(const ring *r, tt_val x)
 {
     const tt_val y =

@@ -7,7 +7,9 @@
 //   all_to_all            (p-1)/p n               p-1       n: the local part
 //   take, keep_first      0                       0
 //
-// flops is 0: the additions of a reduction are counted as work.
+// take and keep_first send nothing: a rank has the value already and keeps a part of
+// it, or clears it on all ranks but the first. flops is 0; the additions of a reduction
+// are counted as work.
 
 #include "ops/comm/comm_def.h"
 #include "ops/cost.h"
@@ -63,8 +65,8 @@ static void cost_all_to_all(const tt_op_io *io, int axis_size, tt_cost *cost)
     ring_cost(io, axis_size, 1, tt_cost_bytes(&io->in[0]), cost);
 }
 
-// A block of what the rank has already: a view where the split factor is the first
-// of its dim and does not go zigzag, and so on every rank or on none.
+// take is a view of what the rank has, if the split factor is the first of its dim and
+// is not split in a zigzag. That is the same on all ranks, so all have a view or none.
 static bool view_take(const tt_site *site, int i, int64_t *stride_out,
                       int64_t *offset_out)
 {

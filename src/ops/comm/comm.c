@@ -1,4 +1,16 @@
 // comm - helpers that emit communication and keep placements right.
+//
+// tt_place_convert is the heart: it finds the operators that bring a value from one
+// placement to another along a mesh axis.
+//
+//   from \ to    Replicate         Split                        Partial
+//   Replicate    -                 take                         keep_first
+//   Split        all_gather        shift, halo, all_to_all      all_gather, keep_first
+//   Partial      all_reduce        reduce_scatter               -
+//
+// A split may be rotated, windowed (with a halo) or in a zigzag. Such a value is
+// brought to the plain split first, or from it last, one operator at a time; the
+// function calls itself until nothing is left to do.
 
 #include "ops/comm/comm.h"
 
@@ -205,15 +217,16 @@ tt_val tt_keep_first(tt_builder *b, tt_val x, int axis)
     return emit(b, &tt_op_keep_first, &p, x, tt_place_partial(TT_SUM));
 }
 
-// The same blocks, where they begin: not rotated and without a window.
+// The plain form of a split: not rotated and without a window.
 static tt_place plain(tt_place place)
 {
     return (tt_place){
         .kind = TT_SPLIT, .factor = place.factor, .zigzag = place.zigzag};
 }
 
-// Split to Split. A windowed value that is wanted without its window is one that
-// an adjoint computed on the window, so its overlaps are terms of a sum.
+// Split to Split. A value with a window that is wanted without it comes from a gradient
+// that was computed on the window. So its overlaps are terms of a sum, and halo_add
+// adds them.
 static tt_val convert_split(tt_builder *b, tt_val x, int axis, tt_place to)
 {
     const tt_place from = tt_type_of(b, x)->place[axis];
@@ -309,6 +322,9 @@ tt_status tt__infer_comm_factor(tt_op_io *io)
     return tt__check_comm_factor(io, p->factor);
 }
 
+// Where the gradient of a value with this placement belongs. Every term of a partial
+// sum has the whole gradient, since d(a + b)/da = 1. Other placements are their own
+// dual.
 static tt_place dual(tt_place place)
 {
     return place.kind == TT_PARTIAL ? tt_place_replicate() : place;

@@ -9,8 +9,10 @@
 //   take            Replicate -> Split        keep_first      Replicate -> Partial
 //   send, recv      point to point along the axis
 //
-// The helpers read the input's placement from the graph and set the output's on
-// every axis. check/comm_sim.h says exactly what each operator does to bytes.
+// Since a collective changes no value, its gradient is a collective too, and the laws
+// can check it: a graph with communication must give the same as one without. The
+// helpers read the input's placement from the graph and set the output's on every
+// axis. check/comm_sim.h says exactly what each operator does to bytes.
 
 #ifndef TT_OPS_COMM_COMM_H
 #define TT_OPS_COMM_COMM_H
@@ -46,13 +48,13 @@ tt_val tt_keep_first(tt_builder *b, tt_val x, int axis);
 // where no operator exists: from Partial(max) to Partial(sum), say.
 tt_val tt_place_convert(tt_builder *b, tt_val x, int axis, tt_place to);
 
-// Gives dst the placement of src on every mesh axis except `axis` (-1: on all):
-// splits go by the factor's name; where dst has no such factor it is a sum over
-// that factor, so it is partial.
+// Gives dst the placement of src on every mesh axis except `axis` (-1: on all). A split
+// is matched by the factor's name. Where dst has no factor of that name, it is a sum
+// over the factor, and so it is partial.
 void tt_place_like(tt_builder *b, tt_val dst, tt_val src, int axis);
 
-// Placement `place` along `axis`, as `like` on the others: what an expand says of
-// every value that it makes.
+// Gives v the placement `place` along `axis`, and that of `like` along all others. An
+// expand does this for every value that it makes.
 void tt_place_as(tt_builder *b, tt_val v, int axis, tt_place place,
                  tt_val like);
 

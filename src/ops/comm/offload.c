@@ -1,9 +1,9 @@
 // offload - a copy in the memory of the host, which is larger than a device's; reload
 // brings it back.
 //
-// Where a value lies is the plan's business: what offload makes and reload reads lies
-// on the host. Both copy beside the steps that follow them, until somebody needs what
-// they make, or the memory that they read.
+// The plan knows that the result of offload lies in the host's memory. Both operators
+// start a copy that overlaps with the steps after it. A step waits for the copy only
+// when it reads the result, or overwrites the memory that the copy reads.
 //
 //   flops   none
 

@@ -1,4 +1,5 @@
-// point_to_point - operators in which a rank talks to one or two others along a mesh axis.
+// point_to_point - operators in which a rank talks to one or two others along a mesh
+// axis: ring attention (shift), images split in space (halo), pipelines (send, recv).
 //
 //                 sent per rank                              messages
 //   shift         the local part                             1 (0 when p divides by)
@@ -33,7 +34,7 @@ static void cost_shift(const tt_op_io *io, int axis_size, tt_cost *cost)
     move_cost(io, n * tt_cost_bytes(&io->in[0]), n, cost);
 }
 
-// Windows that skip entries may be smaller than the block.
+// A window with a stride may skip entries and so be smaller than the rank's block.
 static void window_cost(const tt_op_io *io, int p, double grown, tt_cost *cost)
 {
     const double neighbours = p > 2 ? 2 : p - 1;

@@ -4,8 +4,9 @@
 //   stripe   "seq:7"   part=1 parts=3        entries 1 and 4
 //   weave    stripes 0, 1, 2 of parts=3      0 1 2 3 4 5 6
 //
-// Unlike slices, stripes of a dim that is split are split too, where every rank has
-// as many entries of each; and rows that are left are equally far from each other.
+// Why not slices: when the dim is split over ranks, each rank has entries of every
+// stripe, so stripes are split too and no data move. A slice would lie on some ranks
+// only. The rows of a stripe are evenly spaced, so strides can express it.
 //
 //   flops   none
 

@@ -1,5 +1,9 @@
-// fused - operators that do the work of several in one pass over memory. No model asks
-// for them: the pass fuse puts them where a device has kernels for them.
+// fused - operators that do the work of several in one pass over memory.
+//
+// Element-wise work after a matrix product costs a pass over the result in memory. A
+// kernel that does it while the result is in registers (an epilogue) saves that pass.
+// No model asks for these operators. The pass `fuse` puts them in place of their parts
+// where the target has kernels for them; exact mode does without.
 
 #ifndef TT_OPS_FUSED_FUSED_H
 #define TT_OPS_FUSED_FUSED_H

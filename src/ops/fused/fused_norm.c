@@ -1,5 +1,5 @@
-// norm_grad - all gradients of layer norm or RMS norm (mean absent), and what else
-// flows into x, in one pass.
+// norm_grad - all gradients of layer norm, or of RMS norm (mean absent), in one pass.
+// It also adds the other gradient that flows into x, the residual's (`plus`).
 //
 //   dx = plus + rstd * (g - mean(g) - xhat * mean(g * xhat)),  g = dy * gamma
 //   dgamma = sum over rows of dy * xhat,  dbeta = sum over rows of dy

@@ -85,8 +85,8 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
     return tt_builder_status(b);
 }
 
-// Whether cutting both into equal blocks leaves each query head on the rank of
-// its key-value head: also that other axes have cut both, or neither.
+// Whether each query head stays on the rank of its key-value head when both are cut
+// into equal blocks. Other axes must have cut both, or neither.
 static bool heads_align(const tt_op_io *io, int axis_size)
 {
     const tt_type *q = &io->in[Q], *k = &io->in[K];
@@ -136,8 +136,9 @@ static void shard_heads(const tt_op_io *io, int axis_size, bool is_grad,
         tt__attention_shard_copies(io, axis_size, is_grad, sigs);
 }
 
-// A ring brings all keys and values past a rank. (That their gradients travel too is
-// no reason to gather them instead: then every rank would compute everything.)
+// A ring sends all keys and values past every rank, which is what is counted here.
+// Their gradients travel too; these are left out, since otherwise gathering would look
+// cheaper, and then every rank would compute everything.
 static void shard_seq(const tt_op_io *io, int axis_size, const tt__split *split,
                       tt_sigs *sigs)
 {
@@ -160,7 +161,8 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
               sigs);
 }
 
-// Visible pairs of one head, counted from the first position.
+// Pairs of query and key that the mask leaves, for one head, as if the local part began
+// at the first position.
 static double pairs(const tt_op_io *io)
 {
     const tt_attention_params *p = io->params;

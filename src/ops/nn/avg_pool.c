@@ -1,5 +1,7 @@
 // avg_pool - the mean of the entries under each window. Padding counts as zeros
-// (count_pad, PyTorch's default) or not at all.
+// (count_pad, PyTorch's default) or not at all; then windows at the edges divide by
+// fewer entries. At a seam between ranks nothing is padding: the halo has a neighbour's
+// entries.
 //
 // flops: one addition per entry of the window; so has the gradient.
 

@@ -19,9 +19,12 @@ typedef struct tt_batch_norm_params {
     int64_t group;     // samples whose statistics are taken together; 0: all
 } tt_batch_norm_params;
 
-// What is normalised together, as one rank sees it. Of its first and its last group
-// it may have a part only; statistics have a row per group, of all groups or of
-// this rank's.
+// The groups of samples that are normalised together, as one rank sees them. It may
+// have only a part of its first and of its last group. Statistics have a row per group,
+// either of all groups or of this rank's.
+//
+//   group = 4     | 0 1 2 3 | 4 5 6 7 | 8 9 10 11 |
+//   this rank             [ 3 4 5 6 7 8 ]           groups 3, before 3, first_row 0
 typedef struct tt_batch_norm_geometry {
     int64_t n, channels, points; // samples of this rank, ...
     int64_t groups;              // that these samples belong to

@@ -55,7 +55,7 @@ tt_batch_norm_geometry tt_batch_norm_geometry_of(const tt_batch_norm_params *p,
     return g;
 }
 
-// The divisors of n next to `group`.
+// The error names the divisors of n next to `group`, which would do.
 static tt_status not_whole(const char *op, int64_t n, int64_t group)
 {
     int64_t below = group < n ? group : n, above = group;
@@ -151,6 +151,9 @@ typedef struct cut {
     int factor; // of x
 } cut;
 
+// The placement of an operand with an entry per channel. Gradients of weights, moments
+// and, with groups, running statistics are sums over samples: partial where ranks have
+// different samples.
 static tt_place place_channelwise(const tt_type *type, const cut *c, char role,
                                   bool is_out)
 {
@@ -173,6 +176,7 @@ static tt_place place(const tt_type *type, const cut *c, char role, bool is_out)
     return place_channelwise(type, c, role, is_out);
 }
 
+// Whether all images have the same factors, so that a split of x splits them alike.
 static bool has_x_factors(const tt_op_io *io, const tt__bn_roles *roles)
 {
     const tt_shape *x = &io->in[0].shape;
@@ -202,8 +206,9 @@ static void add(const tt_op_io *io, const tt__bn_roles *roles, const cut *c,
         sig->expand = roles->expand;
 }
 
-// Whether samples in equal blocks are whole groups. An axis that cut them before
-// cut groups, perhaps.
+// Whether each rank has whole groups if the samples are cut into equal blocks. If
+// another axis has cut the samples already, it may have cut groups: then the answer is
+// no.
 static bool ranks_have_groups(const tt_op_io *io, int axis_size)
 {
     const tt_batch_norm_params *p = io->params;

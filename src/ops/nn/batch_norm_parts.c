@@ -11,8 +11,10 @@
 //              end anywhere on ranks, two for each of them. A rank adds nothing
 //              to groups that it has no sample of
 //
-// Moments are those of x - running_mean, which is small, so that the variance,
-// their difference, keeps its digits with one message instead of two.
+// The variance is mean(x^2) - mean(x)^2, which loses digits when the mean is large
+// against the spread. Taking the mean first and squared differences after it would be
+// safe, but needs two messages. So moments are those of x - running_mean: the running
+// mean is near the mean, every rank has it, and one message is enough.
 
 #include "ops/arith.h"
 #include "ops/comm/comm.h"

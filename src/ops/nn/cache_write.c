@@ -37,7 +37,8 @@ static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     const tt_shape *cache = &io->in[CACHE].shape, *new = &io->in[NEW].shape;
     for (int d = 0; d < cache->ndim; d++) {
-        // Equal factors, so that equal blocks hold the same entries.
+        // The factors must be equal, so that equal blocks of both have the same
+        // entries.
         bool is_same = cache->first[d + 1] - cache->first[d] ==
                        new->first[d + 1] - new->first[d];
         for (int f = cache->first[d]; is_same && f < cache->first[d + 1]; f++)

@@ -3,6 +3,17 @@
 //   y[n, o, p] = sum over c, k of x[n, c, p * stride - pad + k * dilation] *
 //                                 w[o, c, k]
 //
+// The convolution and both of its gradients are this one sum of products; they differ
+// in which of x, w and y is the result. So one table of placements serves all three.
+// For every index of the sum that can be cut, operands that have the index are split.
+// An input without it is replicated; a result without it is a partial sum:
+//
+//   index          x          w          y          what moves
+//   n  samples     split      whole      split      nothing; of w's gradient, the sum
+//   o  filters     whole      split      split      of x's gradient, the sum
+//   c  channels    split      split      partial    the sum
+//   p  space       halo       whole      split      rows at the seams (halo)
+//
 // Work and depth are those of Ben-Nun & Hoefler, table 6, by algorithm:
 //
 //   direct, im2col   W = N Co P Ci K               D = log Ci + sum of log K
@@ -93,6 +104,8 @@ tt_status tt__conv_infer(const char *op, const tt_conv_params *p,
 
 // ---- cost ----
 
+// The operand that plays a part (x, w, y, b) in this operator; NULL: it has none. This
+// is what lets conv and its gradients share cost and placements.
 static const tt_type *find(const tt_op_io *io, const tt__conv_roles *roles,
                            char role)
 {
@@ -116,6 +129,7 @@ static double log2_up(double n)
     return ceil(log2(n));
 }
 
+// Whether Winograd's algorithm applies: square kernels of two dimensions, stride 1.
 static bool is_winograd(const tt_conv_params *p, const tt_shape *w)
 {
     const tt_slide_params *s = &p->slide;
@@ -187,7 +201,7 @@ void tt__conv_cost(const tt_op_io *io, const tt__conv_roles *roles,
 
 // ---- placements ----
 
-// One index of the sum, cut: where the operands that have it are.
+// The placements of all operands when one index of the sum is cut.
 typedef struct cut {
     tt_place x, w, y, b;
 } cut;
@@ -233,7 +247,7 @@ static void cut_batch(const tt_op_io *io, const tt__conv_roles *roles,
     }
 }
 
-// Filters, input channels; or groups, which are both.
+// Cuts filters or input channels; with groups, both at once.
 static void cut_channels(const tt_op_io *io, const tt__conv_roles *roles,
                          int axis_size, tt_sigs *sigs)
 {
@@ -264,6 +278,7 @@ static void cut_channels(const tt_op_io *io, const tt__conv_roles *roles,
             sigs);
 }
 
+// Cuts space. x has a window: a rank's part plus the halo that its outputs read.
 static void cut_space(const tt_op_io *io, const tt__conv_roles *roles,
                       int axis_size, tt_sigs *sigs)
 {

@@ -1,8 +1,9 @@
-// conv_grad - gradients of conv: of its input, its weights (of type f64 beside
-// f64, otherwise f32) and its bias.
+// conv_grad - gradients of conv: of its input, its weights and its bias. Those of
+// weights and bias are sums over the batch and stay wide: f64 for f64, otherwise f32.
 //
-// On a split spatial dimension conv_grad_x gives, like the forward pass reads,
-// the rank's part with its halo: terms that halo_add sums.
+// On a split spatial dimension the forward pass reads a rank's part with its halo. So
+// conv_grad_x gives the part with its halo too: the overlaps are terms, which halo_add
+// sums.
 
 #include "ops/cost.h"
 #include "ops/expect.h"

@@ -1,12 +1,14 @@
 // correct_parts - correct over a vocabulary that is split over ranks; logits never
 // travel.
 //
-//   max  = all_reduce_max(row_max(x))            the one of cross_entropy, if it is there
+//   max  = all_reduce_max(row_max(x))            shared with cross_entropy's, if there
 //   mark = all_reduce_max(correct_terms(x, labels, max))
 //   n    = correct_join(mark)
 //
-// A slice marks a row 2 where an entry before the label's is the largest, else 1
-// where the label's is, else 0: so 1 remains where the label's is the first.
+// Of equal entries the first counts, and it may be on another rank. So a slice marks a
+// row with 2 if an entry before the label's is as large as max, else with 1 if the
+// label's own entry is, else with 0. The maximum over ranks is 1 exactly where the
+// label's entry is the first of the largest.
 //
 //   wire   two values per row, or one
 

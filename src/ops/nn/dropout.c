@@ -1,10 +1,12 @@
 // dropout - each element becomes 0 with probability p, else x / (1 - p).
 //
-// Element i of the whole value is kept iff its random number, keyed by seed, the
-// node's origin, step and i, is at least p: the same whatever rank holds it, and
-// the same in the gradient and when it is computed again. The optional inputs say
-// which samples of a step a micro-batch holds: the first, and how many there are in
-// all micro-batches. Along the factor `batch` the index then counts all of them.
+// No mask is stored. Element i of the whole value is kept iff its random number
+// (Philox, keyed by seed, the node's origin, step and i) is at least p. So the mask is
+// the same on whatever rank the element is, in the gradient, and in recomputation.
+//
+// The optional inputs say which samples of the step a micro-batch has: the first one,
+// and how many all micro-batches have together. The index along `batch` then counts all
+// samples of the step, so the mask does not depend on the number of micro-batches.
 //
 //   flops   1 per element (random numbers count as work: 40 integer operations)
 
@@ -95,7 +97,7 @@ tt_local tt_dropout_local(const tt_site *site, const void *const *in)
     const int64_t first = *(const int64_t *)in[3];
     const int64_t samples = *(const int64_t *)in[4];
     if (first + local.global[f] > samples)
-        return local; // nobody said
+        return local; // the scalars were not set
     local.origin[f] += first;
     local.global[f] = samples;
     return local;

@@ -9,8 +9,9 @@
 typedef enum tt_rotary_scaling {
     TT_ROTARY_PLAIN,  // not at all
     TT_ROTARY_LINEAR, // all are divided by `factor`
-    TT_ROTARY_LLAMA3, // those that turn less than `low` times in `context` tokens;
-    // the more than `high` times a frequency turns, not at all
+    // Frequencies that turn less than `low` times in `context` tokens are divided;
+    // those that turn more than `high` times stay; between them there is a ramp.
+    TT_ROTARY_LLAMA3,
     TT_ROTARY_YARN, // the same with a ramp over the number of the pair
 } tt_rotary_scaling;
 

@@ -6,6 +6,9 @@
 //   flops   forward 6 per element (7 with beta), dx 10, dgamma 4 (5 with dbeta)
 //   shard   by rows without communication; a split row sums its moments
 //           (norm_parts.c)
+//
+// mean and rstd are outputs, two numbers per row, so that the gradient need not compute
+// them again.
 
 #include "ops/cost.h"
 #include "ops/infer_common.h"

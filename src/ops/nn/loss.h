@@ -1,5 +1,6 @@
-// loss - losses. All give a sum and a count, in the wide type; the division
-// happens once, in the update.
+// loss - losses. All give a sum and a count, in the wide type, and no mean. Sums of
+// micro-batches and of ranks simply add up, without knowing how many there are; the
+// division by the count happens once, in the update (optim/optim.c).
 
 #ifndef TT_OPS_NN_LOSS_H
 #define TT_OPS_NN_LOSS_H

@@ -1,5 +1,6 @@
-// loss_parts - cross_entropy over a vocabulary that is split over ranks; logits
-// never travel.
+// loss_parts - cross_entropy over a vocabulary that is split over ranks. The logits are
+// the largest value of a language model, so they are never gathered: each rank works on
+// its slice, and only three numbers per row are all-reduced.
 //
 //   max  = all_reduce_max(row_max(x))
 //   e, t = all_reduce(loss_terms(x, labels, max))    of its slice of the vocabulary
@@ -107,7 +108,9 @@ static void cost_join(const tt_op_io *io, int axis_size, tt_cost *cost)
     tt_cost_reduction(io, 0, 4 * n, n, cost);
 }
 
-// The node of this operator that reads x, along this axis if it is communication.
+// The result of an earlier node of this operator that reads x; for communication, along
+// this axis. cross_entropy and correct both need the rows' maxima, and the second one
+// finds those of the first here, which saves an all-reduce.
 static tt_val find_made(const tt_builder *b, const tt_op_def *op, tt_val x,
                         int axis)
 {

@@ -1,6 +1,7 @@
-// max_pool - the largest entry under each window, and where in the window it is:
-// entry (a, b, c) of a kernel of extents (A, B, C) has number (a B + b) C + c.
-// The first of equals wins; NaN wins over numbers.
+// max_pool - the largest entry under each window, and where in the window it is: entry
+// (a, b, c) of a kernel of extents (A, B, C) has number (a B + b) C + c. The gradient
+// needs only that, not x. The position is relative to the window, so that it means the
+// same on any rank. The first of equals wins; NaN wins over numbers.
 //
 // Padding never wins. flops: one comparison per entry of the window; the
 // gradient adds once per output.

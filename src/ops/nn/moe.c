@@ -159,9 +159,10 @@ static void shard_dispatch(const tt_op_io *io, int axis_size, tt_sigs *sigs)
         sig->out[0] = tt_place_split(f);
 }
 
-// Split by expert, every rank adds up rows of all tokens, though few of its own: as
-// dear as a message of what it makes. So tokens that are split come back in an
-// all-to-all, and those that are not are added up where their experts are.
+// A split by expert makes every rank add up rows of all tokens, of which few came from
+// its experts. That costs about as much as sending the result, so `sent_bytes` says so.
+// Then the partition chooses the all-to-all where tokens are split, and the partial
+// sum where they are not.
 static void shard_combine(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     tt__shard_dim(io, axis_size, SAMPLE, &(tt__split){X, "100", "0", NULL},

@@ -5,9 +5,10 @@
 //   x [batch, seq, embed] -> dispatch -> [experts, batch, slot, embed] -> experts
 //     -> combine -> [batch, seq, embed]
 //
-// Who gets a slot is decided within each sample (first choices before second ones, in
-// the order of tokens), so it depends on no rank. place is expert * slots + slot, or
-// -1 - expert for a choice that found no room.
+// Slots are given out within each sample: all first choices before second ones, in the
+// order of tokens. A sample is never split between ranks here, so the result does not
+// depend on their number. place is expert * slots + slot, or -1 - expert for a choice
+// that found no room.
 
 #ifndef TT_OPS_NN_MOE_H
 #define TT_OPS_NN_MOE_H

@@ -1,5 +1,5 @@
-// norm_parts - what layer_norm and rms_norm become when rows are split over ranks:
-// each rank sums over its part of the row, the sums are added across ranks, and
+// norm_parts - what layer_norm and rms_norm become when the rows themselves are split
+// over ranks. Each rank sums over its part of a row, an all-reduce adds the sums, and
 // the rest is element-wise.
 //
 //   forward    m = all_reduce(row_moment(x));  v = all_reduce(row_moment(x, m; 2))
@@ -161,7 +161,7 @@ static void cost_grad_apply(const tt_op_io *io, int axis_size, tt_cost *cost)
     tt_cost_elementwise(io, 0, tt_io_has(io, 3) ? 7 : 5, cost);
 }
 
-// The moment of all of a split row, on every rank.
+// The moment of the whole row, on every rank: the local term, all-reduced.
 static tt_val whole_moment(tt_builder *b, tt_val x, tt_val center, int axis,
                            int64_t power)
 {

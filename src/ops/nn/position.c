@@ -1,5 +1,6 @@
-// position - a dimension is a number whose digits are its factors; a part has, for
-// each digit, an interval of its values.
+// position - where a rank's entries of a dimension are in the whole. An index along a
+// dim is a number whose digits are the indices of its factors (heads.head). A part has,
+// for each digit, an interval of values, or two intervals in a zigzag.
 
 #include "ops/nn/position.h"
 
@@ -17,7 +18,7 @@ int64_t tt_position_global(const tt_local *local, int d, int64_t i)
     return at;
 }
 
-// Local index along factor f of a global one; -1: elsewhere.
+// The local index along factor f of a global index; -1: this part does not have it.
 static int64_t digit_of(const tt_local *local, int f, int64_t at)
 {
     int64_t i = at - local->origin[f];
@@ -26,7 +27,7 @@ static int64_t digit_of(const tt_local *local, int f, int64_t at)
     if (local->gap != 0 && f == local->turn_factor && i >= local->turn) {
         i -= local->gap;
         if (i < local->turn)
-            return -1; // between the runs
+            return -1; // in the gap between the two runs
     }
     return i < local->shape.factor[f].size ? i : -1;
 }

@@ -21,6 +21,12 @@ enum { X, POSITION };
 
 // ---- frequencies ---------------------------------------------------------
 
+// A head has half as many frequencies as entries: pair i turns by theta^(-i / half) per
+// token. A model that was trained on `context` tokens has never seen the angles of
+// later positions. The scalings divide frequencies by `factor`, so that longer texts
+// fit the angles it knows. Fast pairs have turned many times within the context and are
+// left alone; slow ones are divided; a ramp lies between. All kinds are one formula
+// with different numbers (embed.h), so that kernels need not know them.
 static const double tau = 6.283185307179586476925;
 
 // The pair that turns so many times in `context` tokens.
@@ -29,7 +35,8 @@ static double pair_of(const tt_rotary_params *p, int64_t head, double turns)
     return (double)head * log(p->context / (turns * tau)) / (2 * log(p->theta));
 }
 
-// YaRN's ramp between two pairs: 1 before the first, 0 from the last on.
+// YaRN's ramp runs over the number of the pair: 1 (left alone) before the first pair, 0
+// (divided) from the last on.
 static void set_ramp(const tt_rotary_params *p, int64_t head,
                      tt_rotary_turns *t)
 {

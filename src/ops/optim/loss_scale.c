@@ -1,6 +1,7 @@
-// loss_scale - what the loss is multiplied with before it is differentiated, so that
-// gradients fit into f16; the optimiser divides by it. Halved when the gradient's norm
-// is not finite though the loss is, doubled after `growth` steps without that.
+// loss_scale - the factor on the loss of training in f16 (dynamic loss scaling). It
+// keeps small gradients above the smallest f16 number; the optimiser divides by it. It
+// is halved when the gradient's norm is not finite though the loss is, and doubled
+// after `growth` steps without that.
 //
 //   (scale, good, loss, norm) -> (scale, good), `good`: steps since it last changed
 //

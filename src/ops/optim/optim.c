@@ -1,12 +1,18 @@
-// optim - the update of a whole model.
+// optim - emits the update of a whole model.
 //
 //   g of every param -> sum_squares -> total -> clip -> scale
 //   loss, count, norm, limit -> guard -> skip
 //   loss, norm -> loss_scale
 //   (w, g, lr, scale, step, skip, states) -> optimiser -> agree -> new w -> ema
 //
-// The norm costs a pass over all gradients, so it is only there when something
-// uses it. Exact norms are sums in bins (bins.c).
+// The gradients that arrive here are sums over samples, not means. `scale` does three
+// things in one factor: it divides by the count, undoes the loss scale and clips. So
+// no extra pass over the gradients is needed; the optimiser multiplies where it reads.
+// `skip` works in the same way: an update that must be left out is still run and keeps
+// all values, so the plan is the same for every step.
+//
+// The norm costs a pass over all gradients, so it is there only when something uses it.
+// Exact norms are sums in bins (bins.c).
 
 #include "ops/optim/optim.h"
 
@@ -32,12 +38,16 @@ static bool has_gradient(const tt_value *value)
     return value->role == TT_ROLE_PARAM && tt_is(value->grad);
 }
 
+// The pipeline stage that computes a gradient. The parameter's update runs there too,
+// so that no gradient is sent to another stage.
 static int32_t gradient_stage(const tt_graph *g, tt_val grad)
 {
     const int32_t node = g->value[grad.id].node;
     return node < 0 ? 0 : g->node[node].stage;
 }
 
+// The 16-bit copy of a parameter that kernels read, if there is one. The optimiser
+// writes it together with the master weight, in the same pass.
 static tt_val find_work(const tt_graph *g, int32_t param, int32_t n_values)
 {
     for (int32_t i = 0; i < n_values; i++)
@@ -46,7 +56,7 @@ static tt_val find_work(const tt_graph *g, int32_t param, int32_t n_values)
     return TT_NONE;
 }
 
-// What is the same for all params.
+// What the updates of all params share.
 typedef struct shared {
     const tt_optim_use *use;
     int32_t n_values; // before the update
@@ -54,6 +64,7 @@ typedef struct shared {
     tt_val scale, norm, skip;
 } shared;
 
+// Emits the norm, where something needs it, and the factor on all gradients.
 static tt_val emit_scale(tt_builder *b, shared *s)
 {
     const tt_optim_use *use = s->use;

@@ -36,8 +36,9 @@ typedef struct tt_optim_params {
     bool nesterov;
     bool adapt; // lars, lamb: scale by the norms of weight and update
     int low;    // tt_low
-    // Of a weight in bf16: up or down at random, so that it is right on average. The
-    // numbers are keyed by seed, the node's origin, step and the element's index.
+    // Stochastic rounding, for a weight in bf16: up or down at random, so that it is
+    // right on average. The random numbers are a function of seed, the node's origin,
+    // step and the element's index.
     bool is_random;
     int64_t seed;
 } tt_optim_params;
@@ -86,8 +87,9 @@ typedef struct tt_optim_use {
     void *user;
     bool exact; // norms are the same in every bit however weights are cut
     double ema; // decay of a moving average of every weight; 0: none
-    // Leaves the update out when the loss (a sum, as count is) or the gradient is
-    // not finite, or the mean loss is above the scalar "limit"; output "skipped".
+    // Skips the update when the loss (a sum, as count is) or the gradient is not
+    // finite, or when the mean loss is above the scalar "limit". The output "skipped"
+    // tells.
     bool guard;
     tt_val loss;
     // The factor on the loss that was differentiated, a state: gradients are divided

@@ -129,7 +129,7 @@ static tt_status infer_lamb(tt_op_io *io)
 
 // ---- what an update emits ------------------------------------------------
 
-// The most usual: one node that does it all.
+// The usual case: one node does the whole update.
 static void emit_one(tt_builder *b, tt_optim_node *node)
 {
     const int n_state = node->def->n_state;
@@ -141,6 +141,8 @@ static void emit_one(tt_builder *b, tt_optim_node *node)
     node->low = out[1 + n_state];
 }
 
+// lars also reads the sums of squares of weight and gradient. They are inputs and not
+// computed by the kernel, because the tensor may be split over ranks.
 static void emit_lars(tt_builder *b, tt_optim_node *node)
 {
     tt_val in[TT_OPTIM_STATE + 3], out[TT_MAX_OUT];
@@ -156,6 +158,8 @@ static void emit_lars(tt_builder *b, tt_optim_node *node)
     node->low = out[2];
 }
 
+// lamb needs the norm of the update before it can apply it: two nodes with a sum of
+// squares between them.
 static void emit_lamb(tt_builder *b, tt_optim_node *node)
 {
     tt_val out[TT_MAX_OUT];

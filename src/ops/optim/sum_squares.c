@@ -1,8 +1,8 @@
 // sum_squares - the sum of the squares of all elements of its inputs; total, the
 // sum of scalars.
 //
-// A norm over many tensors is one sum_squares each and one total: split tensors
-// give terms, and one reduction of a single number ends it.
+// The norm of a model is one sum_squares per tensor and one total. Tensors that are
+// split over ranks give terms of a sum, so one all-reduce of a single number ends it.
 //
 //   flops   sum_squares 2 per element; total 1 per addition
 

@@ -30,7 +30,7 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
 static void shard(const tt_op_io *io, int axis_size, tt_sigs *sigs)
 {
     tt_shard_elementwise(io, axis_size, sigs);
-    // Terms of a sum must not be rounded before they are added.
+    // A narrowing cast of a partial value would round the terms before they are added.
     const tt_dtype from = io->in[0].dtype, to = io->out[0].dtype;
     if (tt_dtype_is_float(to) && tt_dtype_bytes(to) >= tt_dtype_bytes(from))
         tt_shard_partial(io, 1, TT_SUM, sigs);

@@ -1,4 +1,5 @@
-// concat - values one after the other along a dim.
+// concat - values one after the other along a dim. Where lowering can, the producers
+// write straight into their place in the result, and nothing is copied.
 //
 //   flops   none
 

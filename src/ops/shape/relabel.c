@@ -54,9 +54,9 @@ static tt_status grad(tt_builder *b, const tt_node *node, const tt_val *dout,
     return tt_builder_status(b);
 }
 
-// Where factor f of x is in the output; -1: its block is no block there. The
-// slowest factor of a dim can be cut on both sides when the ranks' shares are
-// whole: then each share is one run of the dim.
+// The factor of the output that is split when factor f of x is; -1: a block of x is no
+// block of the output. The slowest factor of a dim can be split on both sides if the
+// ranks' shares are whole entries: then each share is one run of the dim.
 static int twin(const tt_shape *x, int f, const tt_shape *y, int axis_size)
 {
     const int d = tt_shape_dim_of(x, f);

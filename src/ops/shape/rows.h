@@ -18,7 +18,8 @@ int64_t tt__last(const tt_shape *shape);     // extent of the last dim
 tt_shape tt__lead_of(const tt_shape *shape); // without the last dim
 tt_shape tt__last_of(const tt_shape *shape); // the last dim alone
 
-// How a split of one dim of one input places all operands. A character each:
+// How a split of one dim of one input places all operands. A character each, so that a
+// signature of an operator is one short string:
 //   =     split along the same dim        0..5  along this dim
 //   z     along its last dim              .     replicated
 //   +     partial sum

@@ -1,4 +1,5 @@
-// slice - a range of one dim; slice_grad puts zeros around it.
+// slice - a range of one dim, as a view; slice_grad puts zeros around it. The sliced
+// dim itself cannot be split: a range of a split dim would lie on some ranks only.
 //
 //   flops   none
 

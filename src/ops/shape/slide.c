@@ -133,8 +133,9 @@ bool tt_slide_place(const tt_slide_params *p, const int64_t *kernel,
         .pad = (int32_t)s.pad,
         .dilation = (int32_t)s.dilation,
     };
-    // A rank whose windows see nothing but padding would hold nothing. Where every
-    // rank's windows see just its own block (pooling of even blocks), nothing moves.
+    // A rank whose windows see only padding would hold nothing, so such a split is
+    // refused. Where the windows of every rank see exactly its own block (pooling with
+    // even blocks), no halo is needed.
     const int64_t n = x->shape.factor[fx].size;
     const tt_place block = tt_place_split(fx);
     bool is_block = true;

@@ -1,11 +1,13 @@
 // slide - windows that slide over spatial dimensions: what convolution and
 // pooling share.
 //
-// Tensors are [batch, channels, space...] with one to three spatial dimensions.
-// Along each of them, output o reads the inputs o * stride - pad + k * dilation,
-// k below kernel; what lies outside the tensor is padding. On one rank the same
-// holds for local indices, with a local pad that follows from the origins of
-// both parts; a split tensor is given to the window with its halo.
+// Tensors are [batch, channels, space...] with one to three spatial dimensions. Along
+// each of them, output o reads the inputs o * stride - pad + k * dilation for k below
+// kernel. What lies outside of the tensor is padding.
+//
+// On one rank the same holds for local indices. A split tensor comes with its halo, and
+// the local pad follows from the origins of both parts: at a seam it is 0, at the edge
+// of the image it is the real one. So kernels need not know about ranks.
 
 #ifndef TT_OPS_SHAPE_SLIDE_H
 #define TT_OPS_SHAPE_SLIDE_H

@@ -1,4 +1,5 @@
-// transpose - the dims of x in another order.
+// transpose - the dims of x in another order. It is a view: strides are permuted and
+// nothing moves, unless a later kernel cannot take such strides.
 //
 //   flops   none
 

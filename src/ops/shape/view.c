@@ -1,5 +1,9 @@
-// view - strides of parts of a plain operand. A dim has one stride; between, each
-// factor has its own, so that factors can be regrouped or left out.
+// view - strides of parts of a plain operand.
+//
+// An operand has one stride per dim, but a dim may consist of several factors
+// (heads.head). To regroup factors or to leave one out, dims are first taken apart into
+// strides per factor, and afterwards merged again. Merging fails if the factors of a
+// dim are not evenly spaced; then lowering copies.
 
 #include "ops/shape/view.h"
 

@@ -23,8 +23,9 @@ tt_status tt__dnnl_fail(dnnl_status_t status, const char *what)
                    (int)status);
 }
 
-// The most that the library may use at a level. It takes a limit only before the
-// first question about it, so every question goes through effective_isa.
+// The highest instruction set that the library may use at a level. It accepts a limit
+// only before it was asked about one for the first time, so every such question goes
+// through effective_isa.
 static int isa_of(tt_isa level)
 {
     static const dnnl_cpu_isa_t most[TT_N_ISAS] = {
@@ -59,8 +60,8 @@ static int effective_isa(void)
 
 #endif
 
-// A program that used the library before us may have left it without our limit. AMX
-// beyond the highest level is no harm to what was asked for.
+// A program that used the library before us may have made it too late for our limit. At
+// the highest level that does not matter: only AMX could then be used in addition.
 static tt_status check_isa(void)
 {
     const tt_isa level = tt_isa_used();
@@ -253,8 +254,9 @@ int64_t tt__dnnl_layout_bytes(const tt__dnnl *dnnl, int32_t layout)
     return (int64_t)dnnl_memory_desc_get_size(&dnnl->layout[layout - 1]);
 }
 
-// Whether dim 0 is cut into blocks of `entries` by cutting memory into pieces: no
-// dim is padded, no other lies further out, and no block of the format is cut.
+// Whether cutting dim 0 into blocks of `entries` cuts memory into contiguous pieces.
+// Then no dim is padded, no other dim is further out, and no block of the format is
+// cut.
 static bool is_cut_by(const dnnl_memory_desc_t *md, int64_t entries)
 {
     const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
@@ -277,7 +279,7 @@ int32_t tt__dnnl_layout_part(tt__dnnl *dnnl, int32_t layout, int64_t entries)
     if (!is_cut_by(&md, entries))
         return 0;
     md.dims[0] = md.padded_dims[0] = entries;
-    // Without memory to know it by, there is no such layout.
+    // When there is no memory to remember it by, the layout counts as not there.
     return tt__dnnl_intern(dnnl, &md, &part) == TT_OK ? part : 0;
 }
 
@@ -396,8 +398,8 @@ static bool is_output(int arg)
            arg == DNNL_ARG_DIFF_WEIGHTS;
 }
 
-// A tensor of bf16 of which the library sees floats in the format `md`: what the
-// caller has lies in the same order.
+// A bf16 tensor that the library sees as floats in the format `md`. The caller's
+// elements are in the same order.
 static void bind_wide(tt__prim *prim, int i, const tt__dnnl_tensor *t,
                       dnnl_memory_desc_t *md)
 {
@@ -513,8 +515,8 @@ static void *writable(const void *data)
     return at.out;
 }
 
-// The addresses that the library gets: of floats behind its scratch for slots that
-// are widened.
+// The addresses that the library gets. For a widened slot that is its floats, which lie
+// after the library's own scratch.
 static void place(const tt__prim *prim, const void *const *data, char *scratch,
                   void *at[TT__MAX_SLOTS])
 {
@@ -528,7 +530,7 @@ static void place(const tt__prim *prim, const void *const *data, char *scratch,
     }
 }
 
-// Rounds what a run has written, or reads what it is about to.
+// Converts the widened slots: inputs to floats before a run, results to bf16 after it.
 static void convert(const tt__prim *prim, const void *const *data,
                     void *const at[TT__MAX_SLOTS], bool rounds)
 {

@@ -1,13 +1,19 @@
-// dnnl - oneDNN behind a small door: no other file knows its types.
+// dnnl - a small interface to oneDNN. No other folder knows the library's types, so a
+// new version of it changes these files alone.
 //
-// A tensor is described by extents and either strides or a layout. Layouts are
-// numbers from 1 on that this file gives to the library's own formats; they include
-// extents and element type, so an operand's layout says all about its memory.
-// Primitives are created once, with the thread count and the scratch memory
-// known; running one binds addresses and computes.
+// A tensor is described by its extents and either strides or a layout. A layout is a
+// number from 1 on that stands for one of the library's own memory formats; equal
+// formats get equal numbers. It includes extents and element type, so an operand's
+// layout says everything about its memory.
 //
-// One thread at a time, except for primitives made for one thread: several of
-// those may run at the same time.
+//   tensors  -> tt__prim_conv(...)  -> tt__prim_layout: the formats it wants
+//               once, at lowering      tt__prim_run: binds addresses and computes
+//
+// The thread count and the scratch memory are fixed when a primitive is made, so that
+// running it allocates nothing.
+//
+// One thread at a time, except for primitives that were made for one thread: several
+// of those may run at the same time.
 
 #ifndef TT_BACKEND_CPU_DNNL_DNNL_H
 #define TT_BACKEND_CPU_DNNL_DNNL_H
@@ -53,12 +59,12 @@ int64_t tt__dnnl_layout_dim(const tt__dnnl *dnnl, int32_t layout, int d);
 tt_status tt__dnnl_layout_retype(tt__dnnl *dnnl, int32_t layout, tt_dtype dtype,
                                  int32_t *layout_out);
 
-// How channels lie in a layout [n, c, space...]: in blocks of so many, each block
-// with all of space before the next (nChw16c: 16; the last block may be padded with
-// zeros); the whole number of channels for channels last; 1 for layout 0. 0: some
-// other way.
+// How the channels of a layout [n, c, space...] are blocked: 16 for nChw16c, where 16
+// channels of a point lie side by side, and all points of a block come before the next
+// block. The last block may be padded with zeros. Channels last is one block of all
+// channels; layout 0 (NCHW) has blocks of 1. 0: none of these.
 int64_t tt__dnnl_layout_channel_block(const tt__dnnl *dnnl, int32_t layout);
-// The block that the library likes on this CPU.
+// The block size that the library prefers on this CPU.
 int64_t tt__dnnl_channel_block(void);
 // The layout of a tensor [n, c, space...] with channels in such blocks.
 tt_status tt__dnnl_layout_of_blocks(tt__dnnl *dnnl, const tt__dnnl_tensor *t,

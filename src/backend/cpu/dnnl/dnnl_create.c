@@ -1,5 +1,7 @@
 // dnnl_create - describes operations to oneDNN, version 2: an operation descriptor
-// (dnnl_..._desc_init), a primitive descriptor from it, a primitive from that.
+// (dnnl_..._desc_init), a primitive descriptor from it, a primitive from that. A format
+// that is left open (`any`) is chosen by the library when the primitive descriptor is
+// made, and read back from it.
 
 #include "backend/cpu/dnnl/dnnl_inner.h"
 
@@ -84,7 +86,8 @@ static tt_status describe(tt__dnnl *dnnl, const recipe *r,
     return status;
 }
 
-// The thread count is fixed when a primitive is made.
+// oneDNN fixes a primitive's thread count when it is made, from OpenMP's setting. So
+// that setting is changed around the call for a primitive of one thread.
 static tt_status make(tt__dnnl *dnnl, const recipe *r, tt__prim **prim_out)
 {
     dnnl_primitive_desc_t pd = NULL;
@@ -186,7 +189,8 @@ static tt_status describe_conv(tt__dnnl *dnnl, const tt__cpu_conv_desc *d,
     return tt__dnnl_fail(status, "a convolution");
 }
 
-// Gradients are described beside the forward operation; all its formats are free.
+// oneDNN wants the descriptor of the forward operation as a hint for a gradient. Its
+// formats are left open, so that they do not constrain the gradient's.
 static tt_status forward_hint(tt__dnnl *dnnl, const tt__cpu_conv_desc *d,
                               dnnl_primitive_desc_t *pd_out)
 {

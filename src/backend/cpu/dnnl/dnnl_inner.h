@@ -28,7 +28,8 @@ struct tt__prim {
     int32_t layout[TT__MAX_SLOTS];
     dnnl_exec_arg_t arg[TT__MAX_SLOTS + 1]; // the last: scratch
     int64_t scratch_bytes;
-    // Slots of bf16 that the library gets as floats: these lie behind its own scratch.
+    // Slots of bf16 that the library gets as floats (dnnl_wide.h). The floats lie in
+    // scratch memory after the library's own.
     int64_t own_scratch;
     tt__wide wide[TT__MAX_SLOTS];
     bool is_written[TT__MAX_SLOTS];

@@ -1,7 +1,9 @@
-// dnnl_wide - tensors of bf16 as floats, for processors where oneDNN has no bf16: a
-// product then takes operands that were rounded to bf16, sums in fp32 and rounds its
-// result once, as one of bf16 does where there are instructions for it. Only the order
-// of sums differs. It costs the time of fp32 and two passes over the operands.
+// dnnl_wide - bf16 tensors for processors on which oneDNN has no bf16.
+//
+// The library is given floats. A product then takes operands that were rounded to bf16,
+// sums in fp32 and rounds its result once. That is what bf16 instructions do as well,
+// so only the order of the sums differs between processors. The cost is the time of an
+// fp32 product and two more passes over the operands.
 
 #ifndef TT_BACKEND_CPU_DNNL_DNNL_WIDE_H
 #define TT_BACKEND_CPU_DNNL_DNNL_WIDE_H

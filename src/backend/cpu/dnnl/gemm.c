@@ -1,15 +1,29 @@
-// gemm - cuts a product so that the order of its sums depends on its shape alone.
+// gemm - matrix products whose bits do not depend on the number of threads.
 //
-//   whole    oneDNN's AVX-512 kernel ("brg") gives each result to one thread and
-//            sums over k in a fixed order: one primitive. Found to hold for 1 to
-//            32 threads, except for a transposed a with k from 2048 on, where it
-//            shares k among the threads
-//   chunks   that case: k in chunks below 2048, added one after the other
-//   panels   any other kernel of the library: fixed panels of the result, each
-//            by one thread
+// The problem. A library may share the inner dimension k among its threads: each thread
+// sums a part, and the parts are added. Then the order of the additions, and with it
+// the last bits, depends on how many threads there are. A run on another machine would
+// drift away from the first, and nobody could tell rounding from a bug.
 //
-// Rates, 2 Zen 4 cores: chunks are as fast as the whole (190-216 GFLOP/s of bf16 per
-// core), since a shorter k stays in cache.
+// The idea. The product is cut into pieces by its shape alone, so that inside of each
+// piece the order is known:
+//
+//   whole    one primitive. oneDNN's AVX-512 kernel ("brg") gives each result to one
+//            thread and sums over k in a fixed order. This was found to hold for 1 to
+//            32 threads, with one exception: a transposed `a` with k of 2048 or more,
+//            where the library shares k among the threads
+//   chunks   that exception: k is cut into chunks below 2048, which are added one
+//            after the other, each by all threads
+//   panels   every other kernel of the library: the result is cut into fixed panels of
+//            rows or columns, and each panel is computed by one thread
+//
+//      whole            chunks of k             panels of the result
+//      a . b = c        a0.b0 + a1.b1 = c       a0 . b = c0    thread 0
+//                                               a1 . b = c1    thread 1
+//
+// The cost. On 2 Zen 4 cores chunks are as fast as the whole (190-216 GFLOP/s of bf16
+// per core), because a shorter k stays in cache. Panels need a primitive per panel,
+// which is made once, when the kernel is prepared.
 
 #include "backend/cpu/dnnl/gemm.h"
 
@@ -53,7 +67,7 @@ void tt__cpu_gemm_destroy(void *gemm)
     tt_free(g);
 }
 
-// Behind it: what all pieces read as floats.
+// The scratch of the pieces. After it come the operands that all pieces read as floats.
 static int64_t pieces_scratch(const tt__cpu_gemm *gemm)
 {
     return gemm->scratch_bytes * (gemm->is_parallel ? gemm->n_threads : 1);
@@ -67,8 +81,8 @@ int64_t tt__cpu_gemm_scratch_bytes(const tt__cpu_gemm *gemm)
 
 // ---- how to cut ----
 
-// Pieces [i * step, (i + 1) * step) of dimensions of a, b, bias and c (-1: the
-// tensor is the same for all pieces).
+// How the product is cut: piece i has the entries [i * step, (i + 1) * step) of
+// dimension dim[t] of tensor t (a, b, bias, c). -1: all pieces read the whole tensor.
 typedef struct cut {
     int n;
     int64_t extent, step;
@@ -164,8 +178,8 @@ static int64_t prim_scratch(const tt__prim *prim)
     return prim == NULL ? 0 : round_up(tt__prim_scratch_bytes(prim), 64);
 }
 
-// An operand of bf16 that is the same for all pieces becomes floats once; what differs
-// is left to each.
+// Without bf16 instructions an operand is widened to floats first. One that all pieces
+// read is widened once, here; the others are widened by each piece for itself.
 static void widen_once(tt__cpu_gemm *g, const cut *c, tt__cpu_gemm_desc *d)
 {
     tt__dnnl_tensor *t[] = {&d->a, &d->b};

@@ -26,7 +26,7 @@ int64_t tt__cpu_gemm_scratch_bytes(const tt__cpu_gemm *gemm);
 tt_status tt__cpu_gemm_run(tt__cpu_gemm *gemm, const void *const data[4],
                            bool adds, void *scratch);
 
-// The activation behind a matmul node, without addresses.
+// The activation that a matmul node applies to its result, without addresses.
 tt_simd_act_args tt__matmul_act(const tt_site *site);
 
 #endif

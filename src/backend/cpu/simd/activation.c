@@ -1,5 +1,8 @@
-// activation - loops over scalar functions, one loop per function and type, in
-// blocks that fit the first-level cache.
+// activation - one loop per function and storage type, over blocks that fit the
+// first-level cache. The functions themselves are in elementary.h.
+//
+// A switch per element would keep compilers from vectorising. So each function is
+// inlined into a loop of its own, with the function and the storage type as constants.
 
 #include "backend/cpu/simd/activation.h"
 

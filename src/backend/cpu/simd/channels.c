@@ -1,7 +1,14 @@
-// channels - a unit is a vector of lanes: that many channels side by side, or, where
-// channels are far apart, that many points of one channel. Sums are fp32 over a
-// few vectors, then fp64; per sample, then over samples in order: the same for
-// any number of threads.
+// channels - batch norm on images in any blocks of channels.
+//
+// A unit is what one vector register walks along. Which elements its lanes hold depends
+// on the layout:
+//
+//   blocks of 8 or 16, channels last    a lane per channel, side by side in memory
+//   NCHW (blocks of 1)                  a lane per point of one channel
+//
+// In both cases the loop goes from vector to vector with a fixed stride. Sums are kept
+// in fp32 for a few vectors, then moved to fp64; they are made per sample and added
+// over samples in order. So they are the same for any number of threads.
 
 #include "backend/cpu/simd/channels.h"
 
@@ -25,7 +32,8 @@ typedef int32_t ints
 
 // ---- vectors ----
 
-// `width` lanes, the others 0; a constant TT_LANES where speed matters.
+// Loads `width` lanes; the others are 0. The width is a constant TT_LANES in the loops
+// where speed matters.
 TT_INLINE tt__vec get(tt_simd_type type, const void *p, int64_t at, int width)
 {
     tt__vec v = {0};
@@ -111,7 +119,7 @@ TT_INLINE tt__vec spread(const args *a, const unit *u, const float *per_channel)
 
 typedef enum what { MOMENTS, SUMS, FORWARD, BACKWARD } what;
 
-// Of a unit, a value per lane.
+// The coefficients of a unit's channels, a value per lane.
 typedef struct coefs {
     tt__vec shift, mean, rstd, scale, beta, mean_dz, mean_dz_x;
 } coefs;
@@ -343,7 +351,8 @@ static void sum_all(what kind, const args *a, bool sets)
         finish(a, u, sets);
 }
 
-// Sums, then results, unit by unit if that keeps all threads busy.
+// Sums, then results. Where there are enough units for all threads, a thread does both
+// for its unit, so that the second pass finds the image in cache.
 static void do_both(what sums, what results, const args *a)
 {
     const bool sets = sums == MOMENTS;

@@ -1,5 +1,6 @@
-// dropout - random words are made for a run of blocks at a time, one block per
-// lane. Ten rounds of two multiplications per four elements: bound by these.
+// dropout - Philox 4x32-10, vectorised: a run of counter blocks is made at a time, one
+// block per lane. Ten rounds of two multiplications make four elements; these
+// multiplications are the limit, not memory.
 
 #include "backend/cpu/simd/dropout.h"
 

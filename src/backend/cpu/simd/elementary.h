@@ -1,8 +1,16 @@
-// elementary - exp, log, tanh, erf and sigmoid of one number, branch-free, so that
-// loops over them vectorise.
+// elementary - exp, log, tanh, erf and sigmoid of one number, without branches, so that
+// loops over them vectorise. The C library's functions do not inline, and a call per
+// element would cost more than the rest of the loop.
 //
 //   accuracy   relative error at most 2e-7 where the function is well conditioned
 //   NaN        gives NaN; infinities give the limits
+//
+// tanh, erf and sigmoid use exp for large arguments. The method is the usual one:
+//
+//   exp(x) = 2^n e^r     n = x / ln 2, rounded     r = x - n ln 2, |r| <= ln 2 / 2
+//
+// e^r is a polynomial. ln 2 is subtracted as two numbers, the first of which has few
+// bits, so that n times it is exact. 2^n is written directly into the exponent's bits.
 
 #ifndef TT_BACKEND_CPU_SIMD_ELEMENTARY_H
 #define TT_BACKEND_CPU_SIMD_ELEMENTARY_H
@@ -15,8 +23,9 @@
 // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
 #define TT_ROUNDER 12582912.0f
 
-// 2^n for n in [-300, 256] as two factors: the product rounds only once, into
-// subnormals, zero or infinity.
+// x 2^n for n in [-300, 256]. One factor could leave the range of floats where the
+// result does not, so there are two. Only the second product can round, when the
+// result is subnormal.
 TT_INLINE float scale_by_power(float x, int32_t n)
 {
     const int32_t half = n >> 1;
@@ -40,8 +49,8 @@ TT_INLINE float v_exp(float x)
     return scale_by_power(p, (int32_t)(bits_of(shifted) - 0x4b400000u));
 }
 
-// As TT_ROUNDER, but what is left in the low bits is the biased exponent of the
-// integer's power of two: shifting it up by 23 gives 2^n as a float.
+// As TT_ROUNDER plus 127, the exponent's bias: the low bits are then the exponent field
+// of 2^n, and shifting them up by 23 makes the float 2^n.
 #define TT_EXPONENT_ROUNDER 12583039.0f
 
 // 2^x for x <= about 1; results below the smallest normal number become 0.

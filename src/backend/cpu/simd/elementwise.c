@@ -1,5 +1,6 @@
-// elementwise - one loop per operation, types and kind of broadcast; those that
-// are rare (mixed types) share a loop that decides per block of a row.
+// elementwise - sums and products with broadcasting. The usual types and kinds of
+// broadcast have a loop each, with everything constant. The rare ones (mixed types)
+// share a loop that brings blocks of each operand into fp32 first.
 
 #include "backend/cpu/simd/elementwise.h"
 

@@ -1,5 +1,6 @@
-// embedding - gather forward; backward, each thread adds all rows, in order, to
-// its own columns, so no two threads meet and the order is always the same.
+// embedding - forward is a gather of rows. Backward adds rows to the table, and several
+// ids may be the same. So each thread adds all rows, in order, but only in its own
+// columns: no two threads write the same element, and the order is always the same.
 
 #include "backend/cpu/simd/embedding.h"
 

@@ -1,5 +1,6 @@
-// experts - rows between tokens and slots. Each row is written by one thread, from
-// pairs in their order, so the bits do not depend on the number of threads.
+// experts - moves rows between tokens and the slots of experts. Each row is written by
+// one thread, from its pairs in order, so the bits do not depend on the number of
+// threads.
 
 #include "backend/cpu/simd/experts.h"
 
@@ -49,7 +50,8 @@ TT_INLINE void write_row(tt_simd_type type, const tt_simd_experts_args *a,
         store(type, y, j, gate * load(type, x, j));
 }
 
-// All pairs are looked through: rare, and few columns at a time stay in registers.
+// A row with several pairs: all pairs are searched for it. This is rare. A few columns
+// at a time are summed in registers.
 static void add_row(tt_simd_type type, const tt_simd_experts_args *a, int64_t r)
 {
     const int64_t n = a->tokens * a->choices;

@@ -1,5 +1,6 @@
-// loss - rows of logits: the maximum, then the sum of exponentials; a row of a
-// large vocabulary stays in the second-level cache between the two.
+// loss - softmax and cross-entropy, row by row. Each row is read twice: for the
+// maximum, then for the sum of exponentials. Between the two even the row of a large
+// vocabulary stays in the second-level cache.
 
 #include "backend/cpu/simd/loss.h"
 

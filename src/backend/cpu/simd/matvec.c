@@ -1,6 +1,12 @@
-// matvec - every thread has a range of columns of the result. Bound by memory: a
-// plain matrix is streamed row by row, the sums wait in the first cache; of a
-// transposed one each row is a scalar product.
+// matvec - every thread computes a range of the result's columns.
+//
+// Bound by memory, so what counts is that each element of w is read once and in order:
+//
+//   plain w        streamed row by row; ROWS rows at a time are added to the sums,
+// which
+//                  stay in the first-level cache
+//   transposed w   each row is a scalar product with x; several rows of x share each
+//                  load of w
 
 #include "backend/cpu/simd/matvec.h"
 
@@ -46,7 +52,8 @@ TT_INLINE void start(const tt_simd_matvec_args *a, float *sum, range r)
             sum[j] = load(TT_SIMD_F32, a->bias, j);
 }
 
-// Adds ROWS rows of w from row i on to `n` (a constant) rows of sums from `row` on.
+// Adds rows [i, i + ROWS) of w, times x, to n rows of sums from `row` on. n is a
+// constant after inlining.
 TT_INLINE void add_rows(tt_simd_type type, const tt_simd_matvec_args *a,
                         int64_t i, int64_t row, int n, range r)
 {
@@ -145,7 +152,7 @@ TT_INLINE void add_dots(tt_simd_type type, const tt_simd_matvec_args *a,
         }
 }
 
-// x as floats lies behind the sums.
+// x as floats, in scratch memory after the sums.
 TT_INLINE void multiply_transposed(tt_simd_type type,
                                    const tt_simd_matvec_args *a, range r)
 {

@@ -1,5 +1,6 @@
-// norm - one row at a time: a row stays in the first-level cache between the
-// passes over it. Parameter gradients are summed in fixed parts of the rows.
+// norm - one row at a time: a row stays in the first-level cache between the passes
+// over it. Gradients of the parameters are column sums; they are cut into parts of the
+// rows that depend on the size alone (parallel.h).
 
 #include "backend/cpu/simd/norm.h"
 
@@ -10,8 +11,8 @@ extern const tt_simd_norm TT_SYMBOL(tt_simd_norm);
 
 enum { COLS = 256 }; // columns of a block of parameter gradients
 
-// The sum of x - mean, or of its square, in four quarters side by side: one
-// chain of additions would wait for itself.
+// The sum of x - mean, or of its square. The row is summed in four quarters at the same
+// time: in a single chain each addition would wait for the one before.
 TT_INLINE float sum_of(tt_simd_type type, const void *x, int64_t n, float mean,
                        const bool squares)
 {

@@ -1,5 +1,9 @@
-// parallel - how work is cut. Blocks depend on the problem alone, never on the
-// number of threads, so that every result has the same bits on any of them.
+// parallel - how work is cut for threads.
+//
+// Blocks depend on the problem's size alone, never on the number of threads. Threads
+// take blocks; a sum adds the blocks' results in order, after all are there. So every
+// result has the same bits on any number of threads. The price is that a problem with
+// few blocks cannot use more threads than that.
 
 #ifndef TT_BACKEND_CPU_SIMD_PARALLEL_H
 #define TT_BACKEND_CPU_SIMD_PARALLEL_H

@@ -1,6 +1,14 @@
-// permute - dimensions are first put in the order of y's strides, with
-// neighbours merged. Then either the innermost runs are contiguous on both
-// sides (block copies), or the copy is a batch of 2-d transposes in small tiles.
+// permute - a copy between two arrays of the same shape with different strides.
+//
+// First the dims are sorted by y's strides and neighbours are merged. Two cases are
+// left:
+//
+//   runs    the innermost dim is contiguous on both sides: memcpy of pieces
+//   tiles   x runs along another dim. That dim becomes the rows, and the copy is a
+//           batch of 2-d transposes in tiles of 32 x 32
+//
+// A tile of both sides fits the first-level cache. Without tiles each element of one
+// side would fetch a cache line of its own.
 
 #include "backend/cpu/simd/permute.h"
 

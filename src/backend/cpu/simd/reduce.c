@@ -1,5 +1,6 @@
-// reduce - columns are summed in fixed parts of the rows, whole arrays in fixed
-// parts with fp64 sums; parts are then added in order.
+// reduce - column sums and sums of whole arrays, cut into parts that depend on the size
+// alone. Parts of rows are summed in fp32 by groups, parts of arrays in fp64; the
+// parts are then added in order.
 
 #include "backend/cpu/simd/reduce.h"
 

@@ -1,5 +1,6 @@
-// route - softmax, the largest few, and slots in their order. A group (a sample) is one
-// thread's: its slots are given one after another.
+// route - the router of a mixture of experts: softmax, the few largest, and slots in
+// order. One thread does a whole group (a sample), because its slots are given out one
+// after another: who comes first decides who finds room.
 
 #include "backend/cpu/simd/route.h"
 
@@ -9,7 +10,7 @@
 
 #include <stdbool.h>
 
-// What a thread needs for a group: per expert.
+// Scratch for a group; every array has an entry per expert.
 typedef struct room {
     float *p;    // one token's probabilities
     float *d;    // and their gradient
@@ -113,7 +114,8 @@ static double weigh(const tt_simd_route_args *a, const room *r)
     return sum * (double)a->experts / (double)a->tokens;
 }
 
-// Places as chosen become slots as far as there are any; first choices come first.
+// Turns choices into slots, as long as the expert has free ones. All first choices are
+// served before any second choice.
 static void give_slots(const tt_simd_route_args *a, int32_t *place,
                        const room *r)
 {

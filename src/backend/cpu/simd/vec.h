@@ -1,5 +1,6 @@
 // vec - one vector register of floats, for the few loops that compilers do not
-// vectorise by themselves.
+// vectorise by themselves: sums that must stay in registers (tile.h), maxima, and
+// products of bf16 pairs. Everything else is a plain loop with `omp simd`.
 
 #ifndef TT_BACKEND_CPU_SIMD_VEC_H
 #define TT_BACKEND_CPU_SIMD_VEC_H

@@ -1,13 +1,23 @@
 // attention_backward - gradients of queries, keys and values in one walk.
 //
 //   P  = exp(S - lse)              delta(i) = d_o(i).o(i)
-//   dS = P (d_o V^T - delta)       d_v = P^T d_o   d_k = scale dS^T Q   d_q = scale dS K
+//   dS = P (d_o V^T - delta)       d_v = P^T d_o   d_k = scale dS^T Q   d_q = scale dS
+// K
 //
-// One task is a span of keys of one key-value head: it owns their d_k and d_v and
-// walks over the query heads that share them. d_q of a head is summed over its
-// keys in the task; where one span would leave too few tasks to share out, keys
-// are cut into several, each with its own d_q, added in order at the end. The
-// cut depends on the shape alone.
+// P is computed again from the saved lse, tile by tile, so nothing of size T x T is
+// ever stored. The difficulty is that d_k and d_v are sums over queries, while d_q is a
+// sum over keys: whichever way the tiles are shared out, one of them crosses tasks.
+//
+//              keys of span 0     keys of span 1
+//   queries  | tile tile tile  |  tile tile tile |  -> d_q is the sum over spans
+//            | tile tile tile  |  tile tile tile |
+//              d_k, d_v here      d_k, d_v here     each owned by one task
+//
+// A task is a span of keys of one key-value head. It owns their d_k and d_v and walks
+// over the query heads that share them; d_q of a head is summed over the task's keys.
+// Where one span per head gives too few tasks, the keys are cut into several spans.
+// Each has a d_q of its own, and these are added in order at the end. The cut depends
+// on the shape alone, so the bits do not depend on the number of threads.
 
 #include "backend/cpu/simd/attention/attention_block.h"
 #include "backend/cpu/simd/attention/attention_pairs.h"
@@ -78,7 +88,7 @@ static int64_t cut(const tt_simd_attention_args *x, float *scratch, space *s)
     return from.used;
 }
 
-// The d_q of every span, behind the scratch of the threads.
+// The d_q of every span; they lie after the scratch of the threads.
 static int64_t shared_floats(const tt_simd_attention_args *x)
 {
     if (n_spans(x) == 1)
@@ -118,15 +128,15 @@ typedef struct tile {
     int64_t q0, m, k0, n, shift;
 } tile;
 
-// How far the entries of row i of a tile may be read: by a panel, of either
-// direction, or as the other half of a pair.
+// How far the entries of row i of a tile may be read by the products that follow: by a
+// panel in either direction, or as the other half of a bf16 pair.
 TT_INLINE int64_t read_of(const tile *t, int64_t i)
 {
     return round_up(visible((i | 1) + TT_MR, t->shift, t->n), TT_LANES);
 }
 
-// Scores become weights, gradients of weights become gradients of scores. Both
-// are 0 where they may be read beyond what is visible.
+// Scores become weights, and gradients of weights become gradients of scores. Both are
+// set to 0 where a product may read entries that the mask hides.
 TT_INLINE void differentiate(const span *c, const tile *t)
 {
     const tt_simd_attention_args *x = c->x;

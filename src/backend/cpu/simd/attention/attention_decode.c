@@ -1,6 +1,7 @@
-// attention_decode - few queries over many keys: the keys and values are read
-// where they lie, once, and nothing is packed. One task is one key-value head of
-// one sample with all the queries that read it. Bound by memory.
+// attention_decode - few queries over many keys, as decoding needs it. Keys and values
+// are read where they lie, once, and nothing is packed: a copy would cost as much as
+// the attention. A task is one key-value head of one sample with all queries that read
+// it. Bound by memory.
 
 #include "backend/cpu/simd/attention/attention_block.h"
 #include "backend/cpu/simd/elementary.h"

@@ -1,11 +1,24 @@
-// attention_forward - one task is up to TT_Q_CHUNK queries of one head. It walks
-// over blocks of keys once, keeping for every query the running maximum, sum and
-// weighted values (in base 2: scores are multiplied by log2 e too).
+// attention_forward - FlashAttention's forward pass for caches instead of shared
+// memory.
 //
-//   per block   scores = Q K^T -> exp2(scores - max) -> values += P V
+// A task is one chunk: up to TT_Q_CHUNK queries of one head. It walks over the keys
+// once, block by block, and never holds a whole row of scores. For every query it keeps
+// the running maximum, the sum of exponentials and the weighted sum of values:
 //
-// Keys are transposed once per block and task, so a chunk holds several blocks
-// of queries: the copy is then a few percent of the products.
+//   for each block of keys
+//       scores  = Q K^T                     a tile of TT_Q_BLOCK x TT_K_BLOCK, in cache
+//       max'    = max(max, row maxima)
+//       factor  = exp2(max - max')          what earlier sums must be multiplied by
+//       P       = exp2(scores - max')
+//       sum     = sum factor + row sums of P
+//       values  = values factor + P V
+//   o = values / sum      lse = max + log(sum)
+//
+// Scores are multiplied by log2 e too, so that exponentials have base 2: those are
+// cheaper. Keys are transposed once per block and chunk, so a chunk has several blocks
+// of queries; the copy is then a few percent of the products. With a causal mask,
+// blocks of keys that no query of the chunk sees are skipped, and so are the panels
+// of a tile outside of the band (tile.h).
 
 #include "backend/cpu/simd/attention/attention_block.h"
 #include "backend/cpu/simd/attention/attention_pairs.h"
@@ -55,8 +68,7 @@ int64_t TT_SYMBOL(tt__attention_forward_bytes)(const tt_simd_attention_args *x)
     return cut(x, NULL, &s) * 4 * x->threads;
 }
 
-// Turns a row of n scores, times unit, into weights relative to top; returns
-// their sum.
+// Turns a row of n scores into weights, exp2(score unit - top); returns their sum.
 TT_INLINE float weigh_row(float *s, float unit, int64_t n, float top)
 {
     float total = 0.0f;
@@ -81,15 +93,15 @@ typedef struct block {
     int64_t i0, m, n, shift;
 } block;
 
-// As far as the panel of row i is read.
+// How far the panel of row i is read by the next product.
 TT_INLINE int64_t read_of(const block *b, int64_t i)
 {
     const int64_t last = i / TT_MR * TT_MR + TT_MR - 1;
     return round_up(visible(last, b->shift, b->n), TT_LANES);
 }
 
-// Brings the maxima of the rows up to date; factor is what earlier sums of a row
-// must then be multiplied by. What a row does not see becomes -inf.
+// Updates the maxima of the rows. `factor` is what the earlier sums of a row must be
+// multiplied by. Scores that a row does not see become -inf.
 TT_INLINE void raise_maxima(const chunk *c, const block *b, float unit,
                             float *factor)
 {

@@ -1,8 +1,10 @@
-// attention_pairs - attention on bf16. Weights and gradients of scores are rounded to
-// bf16 before the next product, on every CPU and for every shape, so that all compute
-// the same but for the order of sums. Where the CPU multiplies pairs of bf16, rows are
-// such pairs, for the products of pairs of tile.h: twice the rate of fp32. Elsewhere
-// products take the rounded numbers as fp32.
+// attention_pairs - attention on bf16.
+//
+// Weights and gradients of scores are rounded to bf16 before the next product, on every
+// CPU and for every shape. So all CPUs compute the same except for the order of sums.
+// Where the CPU has an instruction that multiplies pairs of bf16, rows are stored as
+// such pairs for tile.h, at twice the rate of fp32. Elsewhere the products take the
+// rounded numbers as fp32.
 
 #ifndef TT_BACKEND_CPU_SIMD_ATTENTION_ATTENTION_PAIRS_H
 #define TT_BACKEND_CPU_SIMD_ATTENTION_ATTENTION_PAIRS_H

@@ -1,5 +1,6 @@
-// score - a row needs no maximum to see whether its label is the largest: no entry
-// before it may be as large, none after it larger.
+// score - how many predictions are correct, and squared errors. Whether a label's entry
+// is the first of the largest needs no maximum: no entry before it may be as large,
+// and none after it larger.
 
 #include "backend/cpu/simd/attention/score.h"
 
