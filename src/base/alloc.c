@@ -1,5 +1,10 @@
 // alloc - counted, zeroed, injectable allocation.
 //
+// All memory of the program comes from here. Three things follow. Memory is zeroed, so
+// nothing depends on what was there before. Blocks and bytes are counted, so tests find
+// leaks and the peak is known. And the k-th allocation can be made to fail: tests do
+// that for each k, so every path of "out of memory" has run.
+//
 // Small aligned blocks come from the heap with a header in front. From 1 MiB on
 // they are mapped, with the header in a page of its own; the mapping is trimmed
 // to what was asked for, and from 32 MiB on it starts at a huge page.
@@ -107,6 +112,7 @@ static void *heap_aligned(int64_t bytes, int64_t align)
     return counted(block, (int64_t)malloc_usable_size(base));
 }
 
+// Maps more than is needed and unmaps what lies before and after the aligned part.
 static void *map_aligned(int64_t bytes, int64_t align)
 {
     if (bytes >= HUGE_FROM && align < HUGE_PAGE)

@@ -1,6 +1,12 @@
-// arena - a list of chunks, 64 KiB doubling to 1 MiB; a request larger than the
-// next chunk gets one of its own behind the current, which stays open. Under ASan
-// only the bytes that were asked for may be touched.
+// arena - memory that is freed all at once.
+//
+// A list of chunks, 64 KiB doubling to 1 MiB. A request takes the next bytes of the
+// open chunk; nothing is freed before the arena. A request that is larger than the
+// next chunk gets a chunk of its own. It is put after the open one in the list, so
+// that the rest of the open chunk is still used.
+//
+// Under the address sanitizer all bytes are poisoned except those that were asked for.
+// So an access after the end of a block is noticed, although the chunk goes on there.
 
 #include "base/arena.h"
 
@@ -15,8 +21,8 @@
 
 enum { ALIGN = 16, FIRST_CHUNK = 64 << 10, LAST_CHUNK = 1 << 20 };
 
-// Bytes behind a block that nobody may touch: as many as it has, up to this, so
-// that one entry too many of any size is noticed.
+// Bytes after a block that nobody may touch: as many as it has, up to this, so that one
+// array element too many is noticed, whatever its size.
 #ifdef __SANITIZE_ADDRESS__
 enum { MOST_GUARD = 2 << 10 };
 #else
@@ -25,7 +31,7 @@ enum { MOST_GUARD = 0 };
 
 typedef struct chunk {
     struct chunk *next;
-    int64_t used, capacity; // bytes behind this header
+    int64_t used, capacity; // bytes after this header
 } chunk;
 
 struct tt_arena {

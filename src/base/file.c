@@ -1,4 +1,12 @@
-// file - system calls that write, each behind one gate. See file.h.
+// file - system calls that write. Each passes one gate first. See file.h.
+//
+// The gate (file_gate.h) counts calls and can make any of them fail or kill the process
+// there. Tests go through all numbers: so every write, flush and rename of a checkpoint
+// has been the last one. What was done to the disk is also told to a recorder, from
+// which tests compute what a power cut could have left.
+//
+// Calls that a signal interrupts are repeated. Messages say what was being done to
+// which file, and name a full disk or a quota in plain words.
 
 #include "base/file.h"
 
@@ -304,6 +312,8 @@ tt_status tt_file_remove(const char *path)
     return error == 0 ? TT_OK : fail(path, "cannot be removed", error);
 }
 
+// In the same folder, since a rename does not cross file systems; with process id and a
+// serial number, so that two writers never share one.
 tt_status tt_file_temporary(const char *path, char name[PATH_MAX])
 {
     static atomic_int serial;
@@ -323,6 +333,9 @@ tt_status tt_file_begin(tt_file *file, const char *path,
     return open_file(file, temporary, path, O_WRONLY | O_CREAT | O_EXCL);
 }
 
+// The order is what makes it safe: flush the file, rename it, flush the folder.
+// Whenever the power fails, the name stands for the old content or for the new, both
+// complete.
 tt_status tt_file_end(tt_file *file, const char *temporary, tt_status status)
 {
     status = tt_file_finish(file, status);
@@ -369,6 +382,7 @@ static tt_status sweep_one(void *user, const char *name)
     return tt_file_remove(path);
 }
 
+// Temporary files of processes that were killed.
 tt_status tt_file_sweep(const char *folder)
 {
     char copy[PATH_MAX];

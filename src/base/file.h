@@ -119,8 +119,8 @@ void tt_file_fail_at(int64_t k, int error);
 void tt_file_fail_from(int64_t k, int error);
 int64_t tt_file_count(void); // such calls since then
 
-// Who wants to know what was done to the disk, in order, from whichever thread: to think
-// of what a power cut could have left of it. NULL: nobody.
+// Who wants to know what was done to the disk, in order, from whichever thread: to
+// think of what a power cut could have left of it. NULL: nobody.
 typedef enum tt_file_act {
     TT_FILE_OPENED,  // path; made if it was not there
     TT_FILE_WROTE,   // bytes, n; at the end

@@ -1,4 +1,9 @@
 // file_gate - counting and failing.
+//
+// There are two gates, for calls that write and calls that read. Each counts its
+// calls. A test sets from which call to which call the gate refuses, and how: with an
+// error (a full disk, say), with a short write, or by killing the process on the spot.
+// Without a test the range is empty, and a gate costs one atomic increment.
 
 #include "base/file_gate.h"
 

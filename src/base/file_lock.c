@@ -1,10 +1,24 @@
 // file_lock - a folder has one owner at a time.
 //
-// flock on FOLDER/.lock, which the system lets go of however the owner ends. Where the
-// file system has no locks (NFS and Lustre without them say ENOLCK, ENOTSUP, ENOSYS, ...),
-// a file that only one process can make does it: FOLDER/.lock.held with who it is and a
-// number that grows while it lives. On the same host the process is looked for; on
-// another one, the number is watched for a while.
+// Two processes that train into the same folder would destroy each other's
+// checkpoints. So a process takes a lock of the folder first.
+//
+// The usual way is flock on FOLDER/.lock. The system releases it however the owner
+// ends, also after kill -9 or a crash, so a lock is never left over.
+//
+// Some file systems have no locks (NFS and Lustre without them answer ENOLCK, ENOTSUP,
+// ENOSYS, ...). There a file does it that only one process can create (O_EXCL):
+// FOLDER/.lock.held. Such a file stays when its owner dies, so one must be able to
+// tell a dead owner from a living one:
+//
+//   on the same host   the process is looked for. Numbers of processes are used again,
+//                      so the time at which it started is compared too
+//   on another host    the owner writes a number that grows each second. If it does
+//                      not change for 10 s, the owner is taken to be dead
+//
+// The file of a dead owner is removed and the lock is tried again. Two processes may do
+// that at the same time, so each reads the file once more before it believes it
+// (confirm).
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -229,7 +243,8 @@ static tt_status try_hold(const char *folder, tt_lock *lock, bool *is_made_out)
     return tt_file_remove(lock->held);
 }
 
-// Two that found the same dead one may both think it theirs for a moment.
+// Two processes that found the same dead owner may both create the file: the second one
+// removes what the first one made. After a short pause only one finds itself in it.
 static tt_status confirm(const char *folder, tt_lock *lock)
 {
     owner o = {0};

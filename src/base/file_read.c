@@ -1,4 +1,8 @@
 // file_read - a regular file as a whole, within a limit.
+//
+// Calls that a signal interrupts are repeated, and every call passes the gate for
+// reading, so that tests can make it fail (file_gate.h). Files are opened without
+// waiting (O_NONBLOCK): opening a pipe would otherwise hang until somebody writes.
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-// Whether c is in the set that begins behind '['; *end_out is behind its ']', or
+// Whether c is in the set that begins after '['; *end_out is after its ']', or
 // NULL when there is none: then the '[' stands for itself.
 static bool in_set(const char *p, char c, const char **end_out)
 {
@@ -35,7 +35,10 @@ static const char *step(const char *pattern, char c)
     return *pattern == '?' || *pattern == c ? pattern + 1 : NULL;
 }
 
-// A star that fails takes one character more; only the last one needs that.
+// Matching without recursion. When the text after a star does not match, the star takes
+// one character more and matching is tried again from there. Only the last star needs
+// that: what an earlier one took was enough to reach the later one. So the time is at
+// most length of pattern times length of name.
 bool tt_glob_match(const char *pattern, const char *name)
 {
     const char *star = NULL, *from = NULL;

@@ -1,4 +1,6 @@
-// json - see json.h. Numbers are the shortest text that reads back the same.
+// json - see json.h. Numbers are the shortest text that reads back the same. Control
+// characters are escaped, also those above 0x7f, since a file may be shown in a
+// terminal and they are commands to it.
 
 #include "base/json.h"
 

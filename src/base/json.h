@@ -11,7 +11,7 @@
 typedef struct tt_json {
     tt_str *out;
     bool needs_comma;
-    bool is_compact; // no blanks behind commas and colons
+    bool is_compact; // no blanks after commas and colons
 } tt_json;
 
 // `key` is NULL inside arrays and at the top.

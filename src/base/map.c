@@ -1,4 +1,4 @@
-// map - see map.h.
+// map - see map.h. A pipe or a device is refused and not waited for (O_NONBLOCK).
 
 #include "base/map.h"
 

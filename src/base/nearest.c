@@ -1,6 +1,11 @@
 // nearest - the "did you mean" of every message: edit distance with swaps of
 // neighbours (Damerau-Levenshtein, restricted), accepted up to about a third of
 // the longer word. Upper and lower case are the same.
+//
+// The distance of two words is computed row by row: row[j] is that of the first i
+// letters of one and the first j of the other. A swap of neighbours looks two rows
+// back, so three rows are kept. Words have at most 64 letters, so all of it is on the
+// stack.
 
 #include "base/opt.h"
 

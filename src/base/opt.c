@@ -1,4 +1,7 @@
 // opt - option tables: defaults, setting by name, "a=1 b=2" lines and back.
+//
+// Text is parsed twice: once without a place to store, then for real. So a mistake in
+// the third option leaves the first two as they were.
 
 #include "base/opt.h"
 

@@ -1,4 +1,8 @@
 // opt_value - reading, checking and printing the value of one option.
+//
+// Text is read strictly: "3x" or "nan" is no number, and a value out of range is an
+// error that names the limit. What is printed is read back to the same value, since
+// settings of a run are written to a file from which it is resumed.
 
 #include "base/opt_value.h"
 
@@ -64,7 +68,7 @@ static int64_t clamp(double real)
     return real < 0 ? INT64_MIN : INT64_MAX;
 }
 
-// Reads one whole number at `p` and moves `*end` behind it.
+// Reads one whole number at `p` and moves `*end` after it.
 static bool scan_i64(const char *p, const char **end, int64_t *value)
 {
     char *stop = NULL;

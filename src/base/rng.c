@@ -1,5 +1,14 @@
 // rng - Philox 4x32-10 and the mixing that makes its keys.
 //
+// Philox is a counter-based generator: number i of a stream is a function of (key, i),
+// as if i were encrypted with the key. There is no state to advance. So any rank,
+// thread or GPU computes any number on its own, in any order, and a run that resumes
+// continues with the same numbers. Ten rounds of two multiplications each pass the
+// usual statistical tests.
+//
+// A key is made of (seed, name, step), so that each dropout layer, each initial weight
+// and each step has a stream of its own. The element's global index is the counter.
+//
 //   source   Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3
 
 #include "base/rng.h"
@@ -21,6 +30,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
+// Eight bytes at a time. Not for adversaries: it is not a cryptographic hash.
 uint64_t tt_hash(const void *bytes, int64_t n)
 {
     const unsigned char *p = bytes;
@@ -89,6 +99,8 @@ double tt_rng_uniform(uint64_t key, uint64_t index)
     return tt_rng_u32(key, index) * to_unit;
 }
 
+// Box and Muller, with the cosine only: each number has a block of its own, so that it
+// depends on no neighbour. The half keeps the logarithm away from 0.
 double tt_rng_normal(uint64_t key, uint64_t index)
 {
     uint32_t words[4];

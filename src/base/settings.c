@@ -1,5 +1,8 @@
-// settings - a flat list, searched from the front: there are dozens, not
-// thousands.
+// settings - a flat list, searched from the front: there are dozens, not thousands.
+//
+// A setting that nobody asked for is a typo. So each one remembers whether it was used,
+// and tt_settings_check_unused names the first that was not. Tables are applied twice:
+// first everything is checked, then stored.
 
 #include "base/settings.h"
 
@@ -13,7 +16,7 @@ tt_setting *tt_settings_find(const tt_settings *settings, const char *key)
     return NULL;
 }
 
-// Makes room for one more; the old array stays behind in the arena.
+// Makes room for one more; the old array stays in the arena.
 static tt_status grow(tt_settings *settings, tt_arena *arena)
 {
     if (settings->n < settings->capacity)
@@ -78,7 +81,7 @@ const char *tt_settings_get(tt_settings *settings, const char *key)
     return setting->value;
 }
 
-// The part of `key` behind "prefix.", or NULL when it is not below it.
+// The part of `key` after "prefix.", or NULL when it is not below it.
 static const char *name_below(const char *key, const char *prefix)
 {
     const size_t n = strlen(prefix);

@@ -1,4 +1,8 @@
 // status - the message of the last failure, one buffer per thread.
+//
+// Codes travel as return values, sentences through this buffer. Nothing is allocated,
+// so "out of memory" can be reported too. A message of another thread must be copied
+// by hand (the wire and the loader do that).
 
 #include "base/status.h"
 

@@ -1,4 +1,5 @@
-// str - append-only text with doubling capacity and a sticky failure.
+// str - append-only text with doubling capacity and a sticky failure: after memory has
+// run out, further calls do nothing, and one look at the status at the end is enough.
 
 #include "base/str.h"
 
@@ -62,6 +63,8 @@ void tt_str_addf(tt_str *s, const char *fmt, ...)
     va_end(again);
 }
 
+// The shortest text that is read back to the same number: more digits are tried until
+// it is. At most 17 are needed.
 void tt_str_add_f64(tt_str *s, double value)
 {
     char text[40];

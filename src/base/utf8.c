@@ -1,4 +1,7 @@
 // utf8 - reading and writing one character. See utf8.h.
+//
+// Strict, as the standard wants it: no overlong forms, no surrogates, nothing above
+// U+10FFFF. Validation looks at eight bytes at a time as long as they are ASCII.
 
 #include "base/utf8.h"
 

@@ -1,4 +1,10 @@
 // yaml - libyaml's events, flattened. See yaml.h.
+//
+// A file of settings becomes a flat list: "model:" with "layers: 6" below it is the key
+// "model.layers" with the text "6". Types come later, from the option tables. What no
+// configuration needs (anchors, aliases, tags) is refused. Each value keeps its line
+// and column for messages, and the parser's own messages are translated into what
+// people did: a tab, a wrong indentation, a quote that is not closed.
 
 #include "base/yaml.h"
 

@@ -3,8 +3,18 @@
 //   near     ranks of one host pass messages around, all hosts at a time
 //   far      all ranks pass messages around: the slowest link is between hosts
 //   native   all-reduces by the transport itself
+//   fold     how fast one core adds
 //
-// The slowest rank counts, so one all-reduce makes the numbers the same everywhere.
+// A link is a line: seconds = latency + bytes * per_byte. Two sizes of messages are
+// enough to find it. The large one grows while that does not take long, so that a slow
+// network is measured with few bytes and a fast one with many.
+//
+// Other load on the machine can only add time, so the best of several samples counts.
+// The slowest rank counts too, so one all-reduce makes the numbers the same
+// everywhere: all ranks must choose the same algorithm.
+//
+// The numbers are kept in a file, under a description of the ranks and hosts for which
+// they were measured. A later run with the same description does not measure again.
 
 #include "comm/calibrate.h"
 

@@ -70,6 +70,8 @@ static double seconds_of(const tt_calibration *c, const tt_coll_call *call,
            (double)p.folds * c->fold;
 }
 
+// Whether the transport's own collective may be used: it was measured, it has this
+// kind, and where something is folded it has the bits of the other ordered algorithms.
 static bool has_native(const tt_calibration *c, tt_coll_kind kind)
 {
     return c->native.per_byte > 0 &&

@@ -1,11 +1,11 @@
 // clock_sync - how far every rank's clock is from rank 0's.
 //
-// Rank 0 reads its clock and asks; the other rank answers with its time; rank 0 reads its
-// clock again. The answer lies between the two readings, so each round bounds the offset
-// from both sides. After all rounds the uncertainty is at most the quickest way there
-// plus the quickest way back. Where an offset of 0 is possible it is taken to be 0: ranks
-// of one host have one clock, and two hosts' clocks, which count from their starts, are
-// never that close.
+// Rank 0 reads its clock and asks; the other rank answers with its time; rank 0 reads
+// its clock again. The answer lies between the two readings, so each round bounds the
+// offset from both sides. After all rounds the uncertainty is at most the quickest way
+// there plus the quickest way back. Where an offset of 0 is possible it is taken to be
+// 0: ranks of one host have one clock, and two hosts' clocks, which count from their
+// starts, are never that close.
 
 #ifndef TT_COMM_CLOCK_SYNC_H
 #define TT_COMM_CLOCK_SYNC_H

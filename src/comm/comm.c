@@ -1,21 +1,21 @@
 // comm - waiting with a deadline, and counting.
 //
-// The problem. Each wait needs a deadline, or a lost rank hangs all others forever. But a
-// rank that makes a plan or writes a large checkpoint may be silent for minutes, and
-// nothing is wrong.
+// The problem. Each wait needs a deadline, or a lost rank hangs all others forever.
+// But a rank that makes a plan or writes a large checkpoint may be silent for minutes,
+// and nothing is wrong.
 //
-// The idea. Time counts only while nobody works. A rank that waits tells the others since
-// when nothing has moved (`idle` of the transport). A wait fails when the youngest of
-// these times, over all ranks, is older than the deadline, or when the transport knows
-// that a peer is gone.
+// The idea. Time counts only while nobody works. A rank that waits tells the others
+// since when nothing has moved (`idle` of the transport). A wait fails when the
+// youngest of these times, over all ranks, is older than the deadline, or when the
+// transport knows that a peer is gone.
 //
 //   rank 0   waits ..................................... and goes on
 //   rank 1   waits ................................
 //   rank 2   writes a checkpoint ..............| waits     the clock starts here
 //
-// A turn of a wait in which nothing moved costs little at first and then frees the core:
-// 40 spins, 10 yields, then sleeps of 50 ms at most, from which a message wakes it. The
-// wire's thread does not yield (`is_guest`).
+// A turn of a wait in which nothing moved costs little at first and then frees the
+// core: 40 spins, 10 yields, then sleeps of 50 ms at most, from which a message wakes
+// it. The wire's thread does not yield (`is_guest`).
 
 #include "comm/comm.h"
 

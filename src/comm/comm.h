@@ -39,6 +39,8 @@ typedef struct tt_msg {
     struct tt_msg *next;
 } tt_msg;
 
+// Counted when a message is posted, so that tests can compare them with the computed
+// cost.
 typedef struct tt_comm_stats {
     int64_t sent_messages, sent_bytes, received_messages, received_bytes;
     double wait_seconds;

@@ -1,4 +1,9 @@
-// fold - the loops. Memory bound: one pass, vectorised by the compiler.
+// fold - the loops that combine two arrays: sum, maximum, copy.
+//
+// They are bound by memory, so one pass is what counts, and the compiler vectorises
+// them. 16-bit floats are converted to 32 bits, added, and rounded to the nearest. The
+// conversions have no branches, since a branch around a floating-point operation would
+// keep the compiler from vectorising the loop.
 
 #include "comm/fold.h"
 

@@ -1,4 +1,9 @@
-// fold_pairs - see the header. Left halves wait in memory that stays in the cache.
+// fold_pairs - see the header.
+//
+// A recursion over the tree of pairs: fold the left half into a buffer, the right half
+// into the destination, then both. It works on pieces of 16 KiB, so that the buffers
+// (one per level) stay in the cache and each input is read from memory once. 16-bit
+// floats that are rounded once go through the same tree in 32 bits.
 
 #include "comm/fold_pairs.h"
 

@@ -1,5 +1,9 @@
-// journal - see the header. A reader may meet the slot that is being written; it
-// reads the newest one that is complete.
+// journal - see the header.
+//
+// The writer fills the slot first and counts it afterwards (release), so the newest
+// event that a reader sees counted is complete. A reader would only meet a slot that
+// is being written if 255 more events began while it reads. It reads after the
+// writer's end, or for a message to people.
 
 #include "comm/journal.h"
 

@@ -1,4 +1,19 @@
-// launch - fork, watch, report.
+// launch - `tutti -n`: fork the ranks, watch them, report.
+//
+// The launcher is the parent of all ranks, so it learns at once when one ends, and
+// how. It also looks at heartbeats in the shared memory: a rank that is stopped or
+// hangs in the kernel does not end. A thread of each rank gives the beats, so a long
+// computation does not look like a hang.
+//
+// When one rank fails, the others fail soon after, because they waited for it. The
+// message must name the first one, the *culprit*. A rank that failed only because it
+// waited says so by its exit status (2) and is a follower; it is blamed only if nobody
+// else is. Of several that end at the same time, one that a signal killed comes first.
+//
+// The others then get half a second to end by themselves, and are killed after that.
+// When only followers have ended so far, they get five seconds, since the rank that
+// knows the reason may be slow. When the launcher itself dies, the kernel kills the
+// ranks (PR_SET_PDEATHSIG), so that none is left over.
 
 #include "comm/launch.h"
 
@@ -88,6 +103,8 @@ static tt_status start_beating(tt__seat *seat)
     return TT_OK;
 }
 
+// The rank's own deadline is longer than the launcher's, so that the launcher, which
+// sees all ranks, is the first to say who is silent.
 static _Noreturn void be_rank(const launch *l, int32_t rank, pid_t parent,
                               tt_launch_fn *fn, void *user)
 {
@@ -141,6 +158,8 @@ static void tell_all(const launch *l, int signal)
             (void)kill(l->child[r].pid, signal);
 }
 
+// Marks the rank as failed, which wakes all that wait for it. The first one is the
+// culprit.
 static void blame(launch *l, int32_t rank)
 {
     tt_shm_world_fail(l->world, rank);
@@ -189,7 +208,8 @@ static void reap(launch *l)
 static void listen_to_beats(launch *l)
 {
     const double now = tt_clock_seconds();
-    // After a long pause it was this process that was stopped, perhaps with all: Ctrl-Z.
+    // After a long pause it was this process that was stopped, perhaps with all:
+    // Ctrl-Z.
     const bool was_stopped = now - l->looked_at > l->deadline / 2;
     l->looked_at = now;
     for (int32_t r = 0; r < l->options->n_ranks; r++) {
@@ -219,6 +239,8 @@ static int32_t first_failed(const launch *l)
     return first;
 }
 
+// The first SIGINT asks the ranks to end well, a second one kills them. Two that come
+// within a moment are one key press that reached this process twice.
 static void pass_on(launch *l, int signal)
 {
     const double now = tt_clock_seconds();

@@ -31,10 +31,10 @@ typedef struct tt_launch_rank {
 // What a rank does, in its own process. A failure's message is kept for the report.
 typedef tt_status tt_launch_fn(const tt_launch_rank *rank, void *user);
 
-// Runs all ranks to their end. SIGTERM, SIGINT, SIGUSR1 and SIGHUP are passed on to them:
-// they get those that a terminal sends to all once more. A second SIGINT kills them, and
-// is no failure. Two within TT_LAUNCH_ONE_KEY seconds are one: programs like timeout
-// send theirs to the process and to its group.
+// Runs all ranks to their end. SIGTERM, SIGINT, SIGUSR1 and SIGHUP are passed on to
+// them: they get those that a terminal sends to all once more. A second SIGINT kills
+// them, and is no failure. Two within TT_LAUNCH_ONE_KEY seconds are one: programs like
+// timeout send theirs to the process and to its group.
 #define TT_LAUNCH_ONE_KEY 0.3
 // On failure the message names the first rank that failed, where and why.
 tt_status tt_launch(const tt_launch_options *options, tt_launch_fn *fn,

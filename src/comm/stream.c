@@ -1,4 +1,11 @@
-// stream - by the stores that x86 has for it; elsewhere a plain copy.
+// stream - copies by stores that bypass the cache (non-temporal stores); elsewhere
+// than on x86 a plain copy.
+//
+// An ordinary store first loads the cache line and, when another core has that line,
+// takes it away from there. For memory that this core writes and another one reads
+// next, both are wasted. A non-temporal store writes whole lines straight to memory.
+// Below 8 KiB the cache is faster. The fence at the end orders these stores before the
+// flag that says that the data are there.
 
 #include "comm/stream.h"
 

@@ -1,4 +1,6 @@
-// team - the choice of transport.
+// team - the choice of transport: MPI where the launcher starts MPI programs, otherwise
+// shared memory where all ranks are on this host. Between hosts only MPI will do, and
+// the message says so.
 
 #include "comm/team.h"
 

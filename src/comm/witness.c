@@ -1,4 +1,9 @@
 // witness - see the header.
+//
+// A process that is killed cannot say so itself. So each rank forks a child before it
+// starts, with one end of a socket each and the journal in shared memory. When the rank
+// ends properly it sends a byte first. When the socket closes without that byte, the
+// rank was killed or crashed, and the child says what it did last.
 
 #include "comm/witness.h"
 

@@ -165,7 +165,8 @@ static tt_status disagree(const word *a, const word *b)
                    b->size, b->why);
 }
 
-// Whether the step of Slurm is about this process, when `winner` spoke too.
+// Whether the step of Slurm is about this process, when another launcher spoke too. If
+// it is and the two disagree, that is an error: it would be wrong to guess.
 static tt_status hear_slurm(tt_env_fn *get, const word *said, const word *slurm,
                             const word *winner)
 {

@@ -1,5 +1,10 @@
-// data - reads data.* and opens the splits. The options of all sources are in one
-// block of memory behind each other, so that one table reads them.
+// data - reads data.* and opens the splits.
+//
+// "data.path" is common to all sources, "data.noise" belongs to one. So the table of
+// options is put together for the source that was named: common ones, those of images,
+// the source's own. Their structs lie in one block of memory, one after another, and
+// offsets are moved accordingly, so that one table reads them all and "did you mean"
+// knows all names.
 
 #include "data/data.h"
 

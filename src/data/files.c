@@ -1,4 +1,10 @@
 // files - finding files by name, folder or pattern, and mapping them.
+//
+// Files are mapped and not read: data larger than memory works, the page cache is
+// shared by the ranks of a host, and opening takes no time. One danger comes with it.
+// If a mapped file becomes shorter, reading beyond its end kills the process (SIGBUS).
+// So the length is checked before a sample is read (tt_blob_check). A file that was
+// replaced by renaming is safe, because the old one stays mapped.
 
 #include "data/files.h"
 
@@ -140,7 +146,7 @@ static int compare(const void *a, const void *b)
     return strcmp(*x, *y);
 }
 
-// Appends a path of the arena; the array doubles, the old one stays behind.
+// Appends a path of the arena; the array doubles, and the old one stays in the arena.
 static tt_status add(tt_paths *paths, const char *path, tt_arena *arena)
 {
     const int64_t n = paths->n;

@@ -41,7 +41,7 @@ tt_status tt_paths_find(const char *setting, const char *path, tt_arena *arena,
 
 // FOLDER/NAME in the arena; NULL when memory is exhausted.
 const char *tt_path_join(tt_arena *arena, const char *folder, const char *name);
-const char *tt_path_base(const char *path); // behind the last slash
+const char *tt_path_base(const char *path); // after the last slash
 bool tt_path_ends(const char *path, const char *suffix);
 
 #endif

@@ -1,4 +1,9 @@
 // format - a table of first bytes, and a few kinds that need a closer look.
+//
+// Bytes of a Parquet or zstd file can be read as text or as token ids, and training on
+// them would run without an error. So the first bytes are compared with those of
+// common formats before a file is taken for text or ids, and the message says which
+// program converts it.
 
 #include "data/format.h"
 

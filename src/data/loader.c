@@ -1,11 +1,28 @@
-// loader - a ring of batches that workers fill in pieces.
+// loader - a ring of micro-batches that threads ("workers") fill in pieces.
 //
-//   workers   take the next piece (a few samples of one batch) as long as its
-//             batch has a place in the ring, and sleep otherwise
-//   user      takes the batches in order; the one it holds keeps its place
+// The problem. A step must not wait for data. Decoding images takes longer than one
+// thread has time for, and the order of samples must not depend on which thread was
+// faster.
 //
-// Pieces of one batch are filled by several workers at once, so the first batch
-// comes as early as it can. Which worker fills what changes nothing in it.
+// The idea. Batches are numbered. Batch b has its place in slot b % n_slots of a ring,
+// and consists of a fixed number of pieces (a few samples each). Pieces are numbered
+// through all batches; a free worker takes the next number. The number alone says
+// which samples they are and where they go, so it does not matter who fills a piece,
+// or when.
+//
+//   batch            4             5             6         (7 waits: no slot is free)
+//   slot           [####]        [##..]        [#...]
+//                    ^ held by     ^ pieces being filled by several workers
+//                      the user
+//
+//   workers   take the next piece as long as its batch has a slot, and sleep otherwise
+//   user      takes the batches in order; the one it holds keeps its slot
+//
+// Pieces of one batch are filled by several workers at once, so that the first batch
+// after a start comes as early as possible.
+//
+// A sample that cannot be read makes its batch fail. Of several, the one with the
+// smallest position is reported, so that the message does not depend on threads either.
 
 #include "data/loader.h"
 
@@ -29,6 +46,8 @@ enum {
     PIECE_IMAGES = 16,
 };
 
+// A place of the ring. It belongs to the workers until all pieces are done, then to the
+// user until the next batch is asked for.
 typedef struct slot {
     int64_t batch;   // number of what is in it; -1: nothing
     int64_t n_done;  // pieces
@@ -93,6 +112,7 @@ static void begin_batch(tt_loader *l, slot *s, int64_t batch)
     s->status = TT_OK;
 }
 
+// Messages are kept per thread, so the worker's is copied for the user's thread.
 static void keep_error(slot *s, tt_status status, int64_t at)
 {
     if (s->status != TT_OK && s->failed_at <= at)
@@ -102,7 +122,9 @@ static void keep_error(slot *s, tt_status status, int64_t at)
     snprintf(s->message, sizeof s->message, "%s", tt_error_message());
 }
 
-// Fills one piece. Called and returns with the lock held.
+// Fills one piece. Called and returns with the lock held, which is free while samples
+// are read. The first piece of a batch prepares the slot; pieces are given out in
+// order under the lock, so this comes before all others of the batch.
 static void do_piece(worker *w, int64_t piece)
 {
     tt_loader *l = w->loader;
@@ -133,6 +155,8 @@ static void do_piece(worker *w, int64_t piece)
         pthread_cond_broadcast(&l->ready);
 }
 
+// A batch may be begun when its slot was given back: `freed` batches are done with, and
+// the ring holds n_slots more.
 static bool has_work(const tt_loader *l)
 {
     return !l->is_paused && l->next_piece / l->n_pieces < l->freed + l->n_slots;
@@ -193,6 +217,7 @@ static tt_status allocate(tt_loader *l)
     return TT_OK;
 }
 
+// The deadline is by the monotonic clock: setting the time of day must not end a wait.
 static tt_status init_lock(tt_loader *l)
 {
     pthread_condattr_t attr;
@@ -313,7 +338,8 @@ static bool is_ready(const tt_loader *l)
     return s->batch == l->taken && s->n_done == l->n_pieces;
 }
 
-// With the lock held.
+// With the lock held. The call gives the batch before it back. A slow disk is not an
+// error: the deadline starts anew as long as any sample was read.
 static tt_status take(tt_loader *l, double seconds, tt_batch *batch_out)
 {
     struct timespec deadline = deadline_at(seconds);
@@ -357,7 +383,8 @@ tt_status tt_loader_next(tt_loader *loader, double deadline,
     return status;
 }
 
-// With the lock held.
+// With the lock held. Workers finish the sample that they are reading and stop; then
+// all slots are empty and counting begins again at the new position.
 static tt_status start_over(tt_loader *l, int64_t position)
 {
     const struct timespec deadline = deadline_at(SEEK_SECONDS);

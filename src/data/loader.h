@@ -25,7 +25,7 @@ typedef struct tt_loader_options {
     int64_t micro_stride;                  // of all ranks; 0: micro_samples
     int64_t position; // samples consumed before the first step
     int64_t end;      // position of the first sample that is not there: it
-                      // and all behind it get labels of -1; 0: endless
+                      // and all after it get labels of -1; 0: endless
     int n_workers;    // 0: one
     int n_ahead;      // micro-batches; 0: four
 } tt_loader_options;
@@ -47,7 +47,7 @@ void tt_loader_close(tt_loader *loader);
 int64_t tt_loader_epoch(const tt_source *source, int64_t seq);
 
 // The next micro-batch; valid until the next call. A sample that cannot be read is
-// an error that names it; the call after it gives the batch behind. Waits at most
+// an error that names it; the call after it gives the next batch. Waits at most
 // `deadline` seconds in which not one sample was read, and may be called again then.
 tt_status tt_loader_next(tt_loader *loader, double deadline,
                          tt_batch *batch_out);

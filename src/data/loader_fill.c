@@ -1,5 +1,11 @@
-// loader_fill - where a sample is, what it holds and whether the model can take
-// it.
+// loader_fill - where a sample is, what it holds and whether the model can take it.
+//
+// Everything about a sample follows from its position: the index (order.h), the window
+// of tokens or the image, and the random numbers of augmentation, whose key is made of
+// seed and position. So any thread can make any sample.
+//
+// Ids and labels are checked here. On a GPU an id beyond the vocabulary would read
+// foreign memory; here it is an error that names the token.
 
 #include "data/loader_fill.h"
 

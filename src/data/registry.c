@@ -1,5 +1,8 @@
 // registry - the only file that names every source. Members from outside are
 // appended at run time and never leave.
+//
+// Readers take no lock: a member is written before the count that makes it visible, and
+// the array never moves. Writers exclude each other by a mutex.
 
 #include "base/opt.h"
 #include "data/source/source.h"

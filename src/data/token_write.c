@@ -1,5 +1,9 @@
-// token_write - see token_write.h. Headers hold counts, so they are written last,
-// over the room left for them.
+// token_write - see token_write.h.
+//
+// Headers hold counts that are known only at the end. So room is left for a header, ids
+// are streamed after it, and the header is written over the room when the shard is
+// full. Files have temporary names until everything is on the disk; only then are they
+// renamed. A run that is killed leaves no file that looks complete.
 
 #include "data/token_write.h"
 

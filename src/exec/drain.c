@@ -1,8 +1,16 @@
 // drain - states are copied to the host while later steps run; see backend/drain.h.
 //
-// States that only the update writes are copied in a queue of their own, and the next
-// update is held until they have left. The others (batch norm's statistics, which the
-// next forward pass writes) are few and small: they are copied among the steps.
+// A checkpoint needs weights and optimiser states as they are between two steps.
+// Copying them from a GPU takes long, and the next step shall not wait. Forward and
+// backward only read the weights; nothing changes them before the next update. So the
+// copies run in a queue of their own beside the next step, and only its update is held
+// until they have left.
+//
+//   steps    update | forward  backward | update (held until the copies are over)
+//   drain           | copy copy copy .. |
+//
+// A few states are written earlier (batch norm's statistics, by the next forward pass).
+// They are small and are copied among the steps, before that.
 
 #include "base/alloc.h"
 #include "exec/state.h"
@@ -46,6 +54,8 @@ tt_status tt_exec_drain_begin(tt_exec *exec)
     return drain_of(exec)->begin(exec->backend);
 }
 
+// A state that is not stored dense is converted first. The copy then reads the
+// converted memory, which no step writes, so that one never needs to be early.
 tt_status tt_exec_drain(tt_exec *exec, tt_val v, void *to)
 {
     const tt_ref *home = &exec->plan->home[v.id];

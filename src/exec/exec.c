@@ -1,4 +1,7 @@
 // exec - creation: memory, and the address of every operand of every step.
+//
+// All addresses are computed here, once. A step then only calls a kernel with pointers
+// that are ready, and CUDA graphs can be recorded, since no address ever changes.
 
 #include "exec/exec.h"
 

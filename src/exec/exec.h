@@ -16,7 +16,9 @@ typedef struct tt_flight_times {
     double begun, ended;
 } tt_flight_times;
 
-// How collectives are done. `in` and `out` are local operands.
+// How collectives are done. The executor knows no transport: it calls these functions,
+// and exec/wire implements them over one. Tests implement `collective` alone. `in` and
+// `out` are local operands.
 typedef struct tt_wire {
     // One collective, done on return. May be NULL when there is begin().
     tt_status (*collective)(void *ctx, const tt_step *step,
@@ -67,8 +69,8 @@ tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data);
 tt_status tt_exec_read(tt_exec *exec, tt_val v, void *data_out);
 
 // The same in three parts, for a device that computes meanwhile. room() is memory that
-// the caller fills with the next input (NULL: there is none, use write()). send() starts
-// the copy and returns at once. take() makes it the value's content.
+// the caller fills with the next input (NULL: there is none, use write()). send()
+// starts the copy and returns at once. take() makes it the value's content.
 tt_status tt_exec_room(tt_exec *exec, tt_val v, void **room_out);
 tt_status tt_exec_send(tt_exec *exec, tt_val v);
 tt_status tt_exec_take(tt_exec *exec, tt_val v);
@@ -125,8 +127,8 @@ tt_status tt_exec_trace_print(const tt_exec *exec, tt_str *out);
 // Bytes up to the highest one that was changed; -1 without `poison`.
 int64_t tt_exec_peak_used(const tt_exec *exec);
 
-// A buffer after whose end a byte was changed that belongs to no buffer; -1: none, or not
-// known without `poison`.
+// A buffer after whose end a byte was changed that belongs to no buffer; -1: none, or
+// not known without `poison`.
 int32_t tt_exec_overrun(const tt_exec *exec);
 
 #endif

@@ -1,4 +1,9 @@
 // finite - looks for the first NaN or infinity that a step wrote.
+//
+// A NaN in the loss says nothing about its cause, because it spreads through all later
+// steps. With the search on, each step's outputs are read right after it ran, so the
+// first step that made one is named, with the element's index. This is slow and only
+// for debugging.
 
 #include "base/alloc.h"
 #include "exec/state.h"

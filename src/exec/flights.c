@@ -1,6 +1,19 @@
 // flights - flights as the executor sees them: begun before one step, over before
-// another. With exchange.order=magnitude the order of buckets is computed before each
-// run.
+// another.
+//
+// The plan gives each flight two numbers: `begin`, the step before which it starts, and
+// `end`, the step before which its result is needed. Between two steps the executor
+// must know at once what begins and what ends here. So flights are sorted by each
+// number, and an index over steps says where those of step s lie in the sorted list:
+//
+//   order         f3 f0 | f1 | f2 f4 ...        flights by begin
+//   first_begin   0       2    3                step s: [first[s], first[s + 1])
+//
+// That is two reads per step, and nothing is searched for.
+//
+// The order is the plan's, with one exception. With exchange.order=magnitude, buckets
+// whose last sums were larger go first. The sums are the same bits on all ranks, so all
+// ranks find the same order without asking each other. It is computed before each run.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -100,7 +113,8 @@ static double squares_any(tt_dtype dtype, const void *x, int64_t first,
     return sum;
 }
 
-// All ranks must find the same bits, however many threads they have.
+// All ranks must find the same bits, however many threads they have. So one thread adds
+// pieces of a fixed size in order.
 static double squares(tt_dtype dtype, const void *x, int64_t n)
 {
     enum { PIECE = 1 << 14 };
@@ -113,7 +127,8 @@ static double squares(tt_dtype dtype, const void *x, int64_t n)
     return sum;
 }
 
-// Operands in a device's memory are copied to the host first.
+// The squares of an all-reduce's result. Only all-reduces in place count: their result
+// is equal on all ranks. Operands in a device's memory are copied to the host first.
 static tt_status weigh_step(const tt_exec *exec, int32_t s, double *sum)
 {
     const tt_step *step = &exec->plan->step[s];
@@ -138,6 +153,7 @@ static tt_status weigh_step(const tt_exec *exec, int32_t s, double *sum)
     return status;
 }
 
+// The key is negative because the least key goes first.
 static tt_status weigh(tt_exec *exec, int32_t f)
 {
     const tt_flight *flight = &exec->plan->flight[f];
@@ -160,6 +176,8 @@ static tt_status check_members(const tt_exec *exec, const tt_flight *flight,
     return TT_OK;
 }
 
+// Two events: the flight itself, as long as it was carried out, and the wait for it. In
+// a trace the first lies beside the steps, the second between them.
 static void record(tt_exec *exec, int32_t f, int32_t micro,
                    const tt_flight_times *times, double waited_since)
 {
@@ -172,7 +190,8 @@ static void record(tt_exec *exec, int32_t f, int32_t micro,
     tt__record(exec, &(tt__event){s, micro, waited_since, waited, f, true});
 }
 
-// A wire without begin(): the members are carried out here, one after another.
+// A wire without begin() has no thread (tests use such): the members are carried out
+// here, one after another.
 static tt_status do_members(tt_exec *exec, int32_t f, int32_t micro)
 {
     const tt_wire *wire = exec->options.wire;
@@ -221,6 +240,8 @@ static tt_status finish(tt_exec *exec, int32_t f, int32_t micro)
     return check_members(exec, flight, micro);
 }
 
+// Gradients are summed over micro-batches first, so their flights begin only with the
+// last one (is_last_only). Flights of a layer's own collectives begin in each.
 tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s, int32_t micro)
 {
     const tt__exec_flights *flights = &exec->flights;
@@ -232,6 +253,7 @@ tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s, int32_t micro)
     return TT_OK;
 }
 
+// A flight that did not begin in this micro-batch is not waited for.
 tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s, int32_t micro)
 {
     const tt__exec_flights *flights = &exec->flights;

@@ -1,10 +1,12 @@
 // init - initial values of states. Element i of a state depends on the seed, the
-// state's name and i's global index, and on nothing else.
+// state's name and i's global index, and on nothing else. So every layout and every
+// number of ranks starts from the same weights, and no rank has to send them.
 //
 // A state that is not stored dense is made in the part of the arena that steps share,
 // which is free between steps. So initialising needs no more memory than training. A
 // device's states are made on the host and copied, through one block for all; zeros are
-// made on the device. Numbers that two states have in common are made once.
+// made on the device. Numbers that two states have in common (a weight and its master
+// copy in 32 bits) are made once.
 
 #include "base/alloc.h"
 #include "base/poison.h"
@@ -94,6 +96,9 @@ static double rounded(tt_dtype dtype, double x)
     return tt_dtype_load(dtype, &memory, 0);
 }
 
+// The counter of the generator is the element's index in the whole value, not in this
+// rank's part. The number is rounded to the type of the original first, so that a copy
+// in another type has the same value.
 static void fill_random(const tt_operand *o, const tt_value *of, uint64_t seed,
                         void *to)
 {

@@ -1,4 +1,9 @@
 // lane - inputs are sent to a device while earlier steps still run.
+//
+// A batch is written into pinned memory of the host (`room`), from which the device
+// copies it in a queue of its own (`send`). When its step begins, a copy within the
+// device puts it where the kernels expect it (`take`). So the transfer over the bus is
+// hidden by the step before.
 
 #include "base/alloc.h"
 #include "exec/state.h"

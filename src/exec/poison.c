@@ -1,7 +1,10 @@
 // poison - a check for tests: memory that holds NaN until somebody writes it.
 //
-// A kernel that reads what no step wrote then computes NaN, and a kernel that writes
-// more than its buffer changes a guard. The arena looks like this:
+// All buffers of a plan share one arena, by lifetimes that lowering computed. A mistake
+// there, or a kernel that reads or writes too much, gives wrong numbers far away from
+// its cause. So tests fill the arena with NaN first. A kernel that reads what no step
+// wrote then computes NaN, and a kernel that writes more than its buffer changes a
+// guard. The arena looks like this:
 //
 //   | buffer | guard | buffer | guard |        guards: GUARD bytes after each buffer,
 //                                              only where no other buffer lies

@@ -1,5 +1,8 @@
-// region - see the header. The innermost elements that both sides hold without a
-// gap are moved at once.
+// region - see the header.
+//
+// A box is copied in runs. From the innermost factor outwards, factors that both sides
+// hold completely are contiguous in memory on both sides, so they and the next factor
+// are one run. The factors outside of that are walked one by one.
 
 #include "exec/region.h"
 

@@ -1,8 +1,9 @@
 // region - boxes of a value's elements, and moving them between dense parts.
 //
-// A rank's part of a value is a box in the space of its factors, or two where a
-// factor goes zigzag. So what one rank must send to another is what boxes have in
-// common.
+// A rank's part of a value is a box in the space of its factors: an interval of each
+// factor. Where the sequence is split in zigzag (each rank gets one block from the
+// front and one from the back, so that causal attention is equal work for all), it is
+// two boxes. What one rank must send to another is the intersection of their boxes.
 
 #ifndef TT_EXEC_REGION_H
 #define TT_EXEC_REGION_H
@@ -16,8 +17,8 @@ typedef struct tt_region {
     int64_t origin[TT_MAX_FACTORS], size[TT_MAX_FACTORS];
 } tt_region;
 
-// A rank's part: its boxes, and for each the box that the whole dense part would be if it
-// continued like this one. That tells where the box's elements lie in memory.
+// A rank's part: its boxes, and for each the box that the whole dense part would be if
+// it continued like this one. That tells where the box's elements lie in memory.
 typedef struct tt_part {
     int32_t n; // 1 or 2
     tt_region box[2], home[2];

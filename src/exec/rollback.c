@@ -1,4 +1,10 @@
-// rollback - copies of values as they were before a step, kept on the device.
+// rollback - copies of values as they were before a step, so that they can be restored.
+//
+// A guarded job may decide at the end of a step not to take it. Weights are simply not
+// updated then, but the forward pass has already changed buffers such as batch norm's
+// statistics. These are saved before and restored after. The copies stay in the
+// device's memory and in the device's own form, so neither direction waits for the
+// host.
 
 #include "base/alloc.h"
 #include "exec/state.h"

@@ -1,4 +1,4 @@
-// signals - masks of this thread and of its OpenMP team.
+// signals - masks of this thread and of its OpenMP team. The header says why.
 
 #include "exec/signals.h"
 

@@ -5,7 +5,8 @@
 
 #include "exec/exec.h"
 
-// A step; or a flight, under the step of its first member; or a wait for it.
+// What a trace shows: a step; or a flight, under the step of its first member; or the
+// wait for that flight.
 typedef struct tt__event {
     int32_t step, micro;
     double start, seconds;
@@ -20,7 +21,8 @@ typedef struct tt__host_kernel { // converts between a value's form and dense
     bool is_ready;
 } tt__host_kernel;
 
-// Flights of the run, as arrays over flights and over steps.
+// Flights of the run, as arrays over flights and over steps (the picture is in
+// flights.c).
 typedef struct tt__exec_flights {
     bool *is_begun;
     int32_t *begin, *order; // when; in which order

@@ -1,4 +1,9 @@
 // trace_merge - events of one rank as JSON. See trace_merge.h.
+//
+// The form is Chrome's trace, which Perfetto reads too. A rank is a "process" with
+// three rows: steps of training, kernels, and the network. A wait for a flight is
+// shown among the kernels, since it is a gap there; so exposed communication can be
+// seen at a glance.
 
 #include "exec/trace_merge.h"
 

@@ -1,6 +1,17 @@
 // gpt - GPT-2 of any size: pre-norm transformer, learned positions, tanh GELU, tied
 // head. Names and shapes as Hugging Face's GPT2LMHeadModel; weights are stored
 // (in, out). With experts, each MLP is a layer of them.
+//
+//   ids -> wte + wpe -> [ x + attention(ln_1 x);  x + mlp(ln_2 x) ] x layers
+//       -> ln_f -> times wte transposed -> logits
+//
+// Dimensions have names ("heads:12.head:64"). Layouts refer to these names, so nothing
+// here says how the model is split over ranks: "heads:tensor" splits c_attn by columns
+// and c_proj by rows, because both have the factor `heads`.
+//
+// Projections into the residual stream start smaller, by 1 / sqrt(2 * layers), as in
+// GPT-2: each block adds two terms to the stream, and its variance shall not grow with
+// the depth.
 
 #include "model/model.h"
 #include "model/nn.h"
@@ -26,6 +37,7 @@ static void shape_heads(const params *p, char *heads, size_t bytes)
              (long long)(p->width / p->heads));
 }
 
+// Queries, keys and values are one product with a packed matrix (c_attn).
 static tt_val attention(tt_builder *b, const params *p, tt_val x,
                         const tt_past *past)
 {

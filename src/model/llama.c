@@ -5,6 +5,14 @@
 //   Qwen2     qkv_bias
 //   Qwen3     qk_norm: RMS norm of each head's query and key before they are turned
 //   Mixtral   experts in place of the MLP; matrices of all experts are one tensor
+//
+//   ids -> embed_tokens -> [ x + attention(norm x);  x + mlp(norm x) ] x layers
+//       -> norm -> lm_head (or embed_tokens transposed) -> logits
+//
+// Grouped queries: several heads of queries share one head of keys and values, so the
+// cache of a decoder is smaller. Rotary positions turn pairs of numbers of each head
+// by an angle that grows with the position; the options rope_* stretch these angles
+// for contexts that are longer than those in training.
 
 #include "model/model.h"
 #include "model/nn.h"

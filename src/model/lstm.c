@@ -1,6 +1,11 @@
 // lstm - a word language model: embedding, LSTM layers, linear decoder. Names as
 // PyTorch's word_language_model: encoder, rnn.weight_ih_l0, ..., decoder. Every
 // sample starts from a zero state. The recurrence runs over [seq, batch].
+//
+// The products of all inputs with weight_ih do not depend on the recurrence, so they
+// are one large product for the whole sequence. Only the product with weight_hh is
+// done step by step, inside of the operator lstm. A decoder keeps h and c as states
+// and continues from them.
 
 #include "ops/nn/lstm.h"
 

@@ -1,5 +1,10 @@
 // model - a network described once: build() says what is computed, with the names
 // and shapes that Hugging Face or torchvision use, and nothing about where.
+//
+// What belongs here: one file per family, with its options, presets and a function that
+// emits the forward pass. What does not: the loss, gradients, the optimiser, precision
+// and the split over ranks. Those are made from the graph, so each model has all of
+// them.
 
 #ifndef TT_MODEL_MODEL_H
 #define TT_MODEL_MODEL_H

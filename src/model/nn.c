@@ -1,4 +1,10 @@
 // nn - layers from operators.
+//
+// A layer is a function that declares its weights and calls operators on a builder. The
+// names of weights are those of the ecosystem's checkpoints, so that files load
+// without a table of translations. After an error the builder returns scalars and
+// every further call does nothing; the error is seen once, at the end
+// (tt_builder_status).
 
 #include "model/nn.h"
 

@@ -1,4 +1,6 @@
-// nn_conv - layers of convolutional networks.
+// nn_conv - layers of convolutional networks. Weights start as torchvision's do: with
+// a bias (VGG, LeNet) by PyTorch's default, without one (what batch norm follows) by
+// He's normal distribution.
 
 #include "model/nn.h"
 #include "ops/ops.h"

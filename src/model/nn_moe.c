@@ -1,4 +1,18 @@
-// nn_moe - a layer of experts in place of an MLP.
+// nn_moe - a layer of experts in place of an MLP (mixture of experts).
+//
+// A router scores all experts for each token, and the token goes to the best few
+// (`choices`). Shapes must be fixed before anything runs, so each expert has a fixed
+// number of slots per sample; a token that finds its expert full is left out there.
+//
+//   x [batch, seq, embed]
+//     -> route      which slot of which expert each token gets, and with which weight
+//     -> dispatch   [experts, batch, slot, embed]
+//     -> two or three matrices per expert, as one batched product
+//     -> combine    back to [batch, seq, embed], weighted sums
+//
+// Experts are a dimension like any other, so a layout that splits it is expert
+// parallelism. The balance loss keeps the router from sending all tokens to a few
+// experts.
 
 #include "model/nn.h"
 #include "ops/arith.h"
@@ -6,6 +20,7 @@
 #include "ops/ops.h"
 #include "ops/shape/move.h"
 
+// An equal share of the tokens, times the capacity factor, rounded up.
 static int64_t slots_of(const tt_moe *m, int64_t tokens)
 {
     if (m->capacity == 0)

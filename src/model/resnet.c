@@ -1,5 +1,10 @@
-// resnet - ResNet-18/34/50/101 (v1.5: the stride sits in the 3x3), torchvision's
-// names. Batch norm, the residual sum and ReLU are one operator.
+// resnet - ResNet-18/34/50/101 (v1.5: the stride is in the 3x3), torchvision's names.
+//
+//   basic        3x3, 3x3              plus the input
+//   bottleneck   1x1, 3x3, 1x1 (x 4)   plus the input
+//
+// Batch norm, the residual sum and ReLU are one operator, since each of them alone
+// would be a pass over memory: convolutional networks are bound by memory there.
 
 #include "model/model.h"
 #include "model/nn.h"

@@ -1,5 +1,6 @@
 // vgg - VGG-11/13/16/19 with and without batch norm; torchvision's names: the
-// index in features counts convolutions, batch norms, ReLUs and pools.
+// index in features counts convolutions, batch norms, ReLUs and pools. Layers without
+// weights have an index too, so it must be counted along.
 
 #include "model/model.h"
 #include "model/nn.h"

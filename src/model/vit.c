@@ -1,5 +1,10 @@
 // vit - vision transformer: patches by a strided convolution, a class token,
 // learned positions, pre-norm blocks with exact GELU. torchvision's names.
+//
+// A convolution whose stride is its kernel cuts the image into patches and projects
+// each of them, which makes [batch, embed, rows, columns]. Rows and columns become one
+// dimension, `seq`, and from there on this is a transformer without a causal mask. The
+// class is read from the extra first token.
 
 #include "model/model.h"
 #include "model/nn.h"

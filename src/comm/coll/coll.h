@@ -15,12 +15,15 @@
 // Where only the root has a result the others' `out` is not touched.
 //
 // Block i is [bound[i], bound[i + 1]) of the count elements, possibly empty; without
-// bounds the first count % n blocks have one more than the others. `in` may be `out`
-// for the kinds whose two sides have `count` elements, all_gather's may lie at its
-// place in `out`, and reduce_scatter's `out` at its place in `in` by the transport's
-// own collective where that scatters in place, which spoils no other block;
-// otherwise they do not overlap. The order of every fold is
-// fixed by the algorithm, so the bits are the same on every rank and in every run.
+// bounds the first count % n blocks have one more than the others.
+//
+// `in` and `out` do not overlap, with three exceptions. Where both sides have `count`
+// elements they may be the same address. all_gather's input may lie at its place in
+// `out`. And reduce_scatter's `out` may lie at its place in `in` when the transport's
+// own collective carries it out and scatters in place; it changes no other block then.
+//
+// The order of every fold is fixed by the algorithm, so the bits are the same on every
+// rank and in every run.
 
 #ifndef TT_COMM_COLL_COLL_H
 #define TT_COMM_COLL_COLL_H
@@ -64,7 +67,8 @@ typedef struct tt_coll_call {
     bool rounds_each;
 } tt_coll_call;
 
-// What one member sends.
+// What one member sends. `tutti plan` prints it, and the law `coll` compares it with
+// what was counted.
 typedef struct tt_coll_cost {
     int64_t messages, bytes;
 } tt_coll_cost;

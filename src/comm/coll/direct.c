@@ -1,20 +1,33 @@
 // direct - everybody with everybody at once: the fewest rounds, folds in pairs of
 // neighbours.
 //
-//   all_reduce       small: one round of everything to everybody; else block i to
-//                    member i, who folds it and sends it to all: two rounds, as few
-//                    bytes as a ring
+// On a network whose links do not disturb each other, or in shared memory, n-1
+// messages at once take little longer than one. So each member sends block i directly
+// to member i, who folds all n versions of its block. Then each member sends its
+// complete block to all.
+//
+//   all_reduce       up to 4 KiB: one round of everything to everybody, each folds all
+//                    of it. Above: block i to member i, who folds it and sends it to
+//                    all: two rounds, as few bytes as a ring
 //   reduce_scatter   one round, (n-1)/n of the data; all_gather, all_to_all as well
 //   barrier          one round of nothing
 //
-// All sends are posted before the first receive, so nobody waits in a circle.
+// One member sees all versions of its block, so it can fold them in any order. It takes
+// that of pairs.h, which does not depend on how many members there are (`is_ordered`).
+// Exact mode uses such algorithms only.
+//
+// All sends are posted before the first receive, so nobody waits in a circle. Versions
+// are received in the order of members. A late one holds up those after it, but only
+// log2 n versions need scratch memory at a time instead of n. (16-bit floats whose sum
+// is rounded once need all n.)
 
 #include "base/alloc.h"
 #include "comm/coll/pairs.h"
 
 enum { SMALL_BYTES = 4096, FEW = 16 };
 
-// The messages of one round to all others, and room for as many from them.
+// The messages of one round to all others, and room for as many from them. Groups of up
+// to FEW members, the usual ones, need no allocation.
 typedef struct crowd {
     tt_msg few[2 * FEW];
     tt_msg *few_list[2 * FEW];
@@ -166,8 +179,8 @@ static tt_status blocks_and_back(tt_comm *comm, const tt_coll_call *call,
     TT_TRY(
         fold_in_pairs(comm, call, tt_coll_from(call, mine.first), mine.n, sum));
     tt_coll_copy(call, to, sum, mine.n);
-    // What was sent was read when its block comes back, but its messages are
-    // needed again.
+    // The second round uses the same message structs, so the sends of the first must be
+    // over.
     TT_TRY(wait_all(comm, c));
     return share(comm, call, c);
 }

@@ -1,10 +1,24 @@
 // doubling - partners at distances 1, 2, 4, ...: the fewest rounds, for small data.
 //
-//   all_reduce   log2 n rounds of all the data (a butterfly); when n is no power of
-//                two, the members after the largest power give their data to a
-//                partner first and get the result from it
+// The problem. A small array costs almost only latency, and a ring has n-1 rounds or
+// more.
+//
+// The idea. In round k each member exchanges all it has with the partner whose index
+// differs in bit k. What a member knows doubles each time, so log2 n rounds are enough:
+// a butterfly.
+//
+//   member      0     1     2     3
+//   distance 1  0+1 = 0+1   2+3 = 2+3
+//   distance 2  (0+1)+(2+3) on all four
+//
+//   all_reduce   log2 n rounds of all the data. When n is no power of two, the members
+//                after the largest power give their data to a partner first and get
+//                the result from it
 //   all_gather   log2 n rounds, data that doubles (Bruck et al. 1997)
 //   barrier      log2 n rounds of nothing (dissemination)
+//
+// Every round of an all_reduce carries the whole array, log2 n times in all, where a
+// ring sends less than two arrays. So this loses for large arrays.
 
 #include "comm/coll/coll.h"
 
@@ -16,7 +30,8 @@ static int32_t largest_power(int32_t n)
     return p;
 }
 
-// Both partners fold the lower one's data first, so that both have its bits.
+// Both partners compute lower + higher, in this order, and so get the same bits. (A
+// maximum with a NaN, and the bits of a NaN, depend on the order.)
 static tt_status meet(tt_comm *comm, const tt_coll_call *call, int32_t with)
 {
     const int64_t bytes = tt_coll_bytes(call, call->count);
@@ -56,6 +71,10 @@ static tt_status all_reduce(tt_comm *comm, const tt_coll_call *call)
 }
 
 // ---- blocks in the order that begins with this member's own --------------
+//
+// Bruck's all-gather keeps blocks in scratch memory in the order me, me + 1, ... So
+// what is sent in a round is always the beginning of that memory, one message, also
+// when n is no power of two. A last copy puts the blocks where they belong.
 
 static int32_t turned(const tt_group *g, int32_t i)
 {

@@ -1,14 +1,28 @@
 // halving - recursive halving, then doubling: few rounds and few bytes.
 //
+// A ring sends the least bytes in n-1 rounds. A butterfly has log2 n rounds but sends
+// everything in each. This has both advantages: in each round a member keeps one half
+// of what it still has, gives the other half to its partner and adds the partner's
+// half. The distance halves too, n/2, n/4, ..., so each round has half the data of the
+// one before. The all-gather is the same backwards.
+//
+//   4 members, blocks a b c d
+//              distance 2          distance 1      has at the end
+//   member 0   keep ab, give cd    keep a          a
+//   member 1   keep ab, give cd    keep b          b
+//   member 2   keep cd, give ab    keep c          c
+//   member 3   keep cd, give ab    keep d          d
+//
 //   reduce_scatter   log2 n rounds, half of what is left each time
 //   all_gather       the same backwards
 //   all_reduce       both (Rabenseifner)
 //   source           Thakur, Rabenseifner and Gropp 2005
 //
-// When n is no power of two, of the first 2r members (r = n minus the largest
-// power) the odd ones hand their data to the even one before them and get theirs
-// at the end. The others, and these even ones, are active: p of them. Active v
-// stands for the blocks from its own member's up to the next active's.
+// When n is no power of two, let p be the largest power below it and r = n - p. Of the
+// first 2r members the odd ones hand their data to the even member before them and get
+// their result at the end. The even ones and all other members are *active*: p of them.
+// Active member v stands for its own block and, where it has a partner, for the
+// partner's block too. This costs two more rounds, one of them with all the data.
 
 #include "comm/coll/coll.h"
 

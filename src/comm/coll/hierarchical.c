@@ -1,15 +1,34 @@
-// hierarchical - within every host, then between hosts, then within hosts again: what
-// crosses the network once per host need not cross it once per rank.
+// hierarchical - within every host, then between hosts, then within hosts again.
 //
-//   all_reduce   hosts of q members each: reduce-scatter within the host, all-reduce
-//                of 1/q between the members with the same place, all-gather within:
-//                2(h-1)/h of the data leave a host, shared by its members.
-//                Otherwise the host's first member does it alone for all of them
-//   the others   through each host's first member (the root, on its own)
+// The problem. Ranks on one host talk through memory; hosts talk through a network
+// that is much slower and that all ranks of a host share. An algorithm that does not
+// know about hosts may send the same data over the network once per rank.
 //
-// Every stage is a collective of fewer members by another algorithm, so messages and
-// bytes are the sums of theirs. Hosts come in the order of their first members; data
-// that is cut into blocks is packed in the order of hosts on its way.
+// The idea. Reduce within the host first, so that each host has its sum once. Only that
+// crosses the network.
+//
+//   2 hosts with 2 ranks each, blocks a b
+//
+//     host 0: rank 0 [ a b ]            host 1: rank 2 [ a b ]
+//             rank 1 [ a b ]                    rank 3 [ a b ]
+//   reduce-scatter within    rank 0: a, rank 1: b   rank 2: a, rank 3: b
+//   all-reduce between       ranks 0, 2: a          ranks 1, 3: b
+//   all-gather within        a b on all
+//
+//   all_reduce   hosts of q members each: as above, with 1/q of the data between the
+//                members that have the same place on their hosts. 2(h-1)/h of the data
+//                leave a host, shared by its members. When hosts have different numbers
+//                of members, the host's first member does it for all of them
+//   the others   through each host's first member (the root, on its own host)
+//
+// A stage is a collective of fewer members by another algorithm, so messages and bytes
+// are the sums of theirs. Each kind is a list of at most three stages (plan_*): who
+// takes part, by which algorithm, from where to where. Hosts come in the order of
+// their first members. Data that is cut into blocks is packed in the order of hosts on
+// its way.
+//
+// The order of sums depends on which rank is on which host, so exact mode leaves it
+// out.
 
 #include "comm/coll/coll.h"
 
@@ -18,7 +37,8 @@ extern const tt_coll_def tt_coll_ring, tt_coll_tree, tt_coll_doubling,
 
 enum { MOST = 1024, MOST_STAGES = 3, NOBODY = -1 }; // larger groups: naive
 
-// The members by hosts.
+// The members by hosts. It is on the stack, so that a call allocates nothing; that
+// limits groups to MOST members. Larger ones use the naive algorithm.
 typedef struct crew {
     int32_t n_hosts, mine;     // this member's host
     int32_t place;             // of this member on it
@@ -74,6 +94,7 @@ static void measure(const tt_coll_call *call, crew *c)
         c->within[k - first] = c->bound[k] - c->bound[first];
 }
 
+// Every member computes the same lists from the same table of hosts; nothing is sent.
 static void muster(const tt_coll_call *call, int32_t root, crew *c)
 {
     const tt_group *g = &call->group;
@@ -164,6 +185,7 @@ static void *part(const tt_coll_call *call, int k)
 
 // ---- all_reduce, reduce, broadcast, barrier ------------------------------
 
+// Part 1 of scratch memory holds this member's share of the sum between the stages.
 static int plan_even(const tt_coll_call *call, const crew *c, stage *s)
 {
     s[0] = near(call, c, TT_REDUCE_SCATTER, &tt_coll_ring);

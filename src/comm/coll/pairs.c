@@ -75,6 +75,8 @@ static char *merge(tt__pairs *p, char *left, char *right)
     return left;
 }
 
+// The carry of the binary counter: a pair is complete, and meets pairs of the same
+// size.
 void tt__pairs_took(tt__pairs *p)
 {
     if (p->i++ % 2 == 0 || p->is_wide)
@@ -89,6 +91,8 @@ void tt__pairs_took(tt__pairs *p)
     p->part[level] = sum;
 }
 
+// When n is no power of two, parts of different sizes are left: the smaller ones, which
+// hold the later members, are folded into the larger ones.
 void tt__pairs_finish(tt__pairs *p)
 {
     char *sum = NULL;

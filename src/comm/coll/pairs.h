@@ -1,12 +1,20 @@
-// pairs - the order of ordered folds: neighbours first, then pairs of neighbours,
+// pairs - the order of ordered folds: neighbours first, then pairs of neighbours, and
+// so on.
 //
 //   ((0 + 1) + (2 + 3)) + ((4 + 5) + 6)
 //
-// The order does not change when each member does the work of several: that is why
-// `exact` mode has the same bits on 1, 2 and 4 ranks. Members' data come one after
-// another. Each is copied to a place where it waits for its neighbour, or folded into
-// what waits there. 16-bit floats whose sum is rounded once wait until all are there.
-// Only files of this folder include this.
+// Addition of floats is not associative, so the order of a sum decides about its last
+// bits. In this order a sum over 4 ranks contains the sums over pairs of ranks as
+// intermediate results. If one rank does the work of two and adds its two terms first,
+// nothing changes. That is why exact mode has the same bits on 1, 2 and 4 ranks.
+//
+// Members' data come one after another. Each is copied to a place where it waits for
+// its neighbour, or folded into what waits there. It works like a binary counter:
+// part[l] is occupied where bit l of the number of members so far is set, and adding a
+// member carries. So log2 n places are enough.
+//
+// 16-bit floats whose sum is rounded only once need all terms at the same time
+// (is_wide): they wait in n places. Only files of this folder include this.
 
 #ifndef TT_COMM_COLL_PAIRS_H
 #define TT_COMM_COLL_PAIRS_H
@@ -30,8 +38,8 @@ typedef struct tt__pairs {
     void *own; // room that was allocated
 } tt__pairs;
 
-// Begins a fold of n members into `to`. `room` is scratch memory of `room_bytes`; if that
-// is too little, more is allocated.
+// Begins a fold of n members into `to`. `room` is scratch memory of `room_bytes`; if
+// that is too little, more is allocated.
 tt_status tt__pairs_begin(tt__pairs *p, const tt_coll_call *call, int64_t count,
                           void *to, void *room, int64_t room_bytes);
 void tt__pairs_end(tt__pairs *p);

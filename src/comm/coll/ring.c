@@ -1,9 +1,31 @@
 // ring - members in a circle, each sends to the next: as few bytes as possible.
 //
+// The problem. In an all-reduce of D bytes each of n members must send at least
+// 2 D (n-1)/n bytes. A tree sends D on each edge, and its root is a bottleneck.
+//
+// The idea. The array is cut into n blocks. In each of n-1 rounds every member sends
+// one block to the next member, which adds its own part to it. All links are busy all
+// the time, and each carries the least that is possible. After these rounds each
+// member has one block complete (reduce-scatter); n-1 more rounds pass the complete
+// blocks on (all-gather).
+//
+//   3 members, blocks a b c, reduce-scatter: who sends which block in which round
+//
+//              round 0        round 1              has at the end
+//   member 0   c  -> 1        b+   -> 1            a
+//   member 1   a  -> 2        c+   -> 2            b
+//   member 2   b  -> 0        a+   -> 0            c
+//
 //   all_reduce       2(n-1) messages, 2(n-1)/n of the data
 //   reduce_scatter   n-1 messages, (n-1)/n of the data; all_gather as well
 //   all_to_all       n-1 messages: to the k-th next, from the k-th before
 //   source           Patarasuk and Yuan 2009
+//
+// The cost is latency: the number of rounds grows with n. Each block is summed starting
+// at another member, so the order of a sum depends on the block's index. That order is
+// fixed, but it is not the one of pairs.h, so tt_coll_choose does not take rings for
+// sums. (Without a calibration the wire takes them for large arrays; hierarchical has
+// them between hosts.)
 
 #include "comm/coll/coll.h"
 
@@ -18,8 +40,9 @@ static tt_block block(const tt_coll_call *call, int32_t i)
     return tt_coll_block(call, wrap(g, i));
 }
 
-// Member m ends with the fold of block m + shift in `to`, where all blocks have
-// their place; what passes through is left there half folded.
+// The first half: n-1 rounds of send and add. Member m ends with the fold of block
+// m + shift in `to`. `to` has room for all blocks; those that passed through are left
+// there half folded. The first block that is sent is this member's input as it is.
 static tt_status fold_around(tt_comm *comm, const tt_coll_call *call, void *to,
                              int32_t shift)
 {
@@ -38,7 +61,8 @@ static tt_status fold_around(tt_comm *comm, const tt_coll_call *call, void *to,
     return TT_OK;
 }
 
-// Member m begins with block m + shift in out.
+// The second half: complete blocks go round. Member m begins with block m + shift in
+// out and in each round passes on what it got in the one before.
 static tt_status pass_around(tt_comm *comm, const tt_coll_call *call,
                              int32_t shift)
 {
@@ -99,6 +123,8 @@ static tt_status all_to_all(tt_comm *comm, const tt_coll_call *call)
 }
 
 // ---- cost: all blocks but one, each time ---------------------------------
+
+// Blocks may differ in size, so it matters which one a member does not send.
 
 static tt_coll_cost around(const tt_coll_call *call, int32_t but)
 {

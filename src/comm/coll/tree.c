@@ -4,7 +4,17 @@
 //   gather, scatter     log2 n rounds; an edge carries its subtree's blocks
 //
 // Members are counted from the root. Member v's children are v + 1, v + 2, v + 4,
-// ... below its own lowest bit, and the subtree of v + m is [v + m, v + 2m).
+// ... below its own lowest bit, and the subtree of v + m is [v + m, v + 2m). So a
+// subtree is a range of indices, and its blocks lie side by side in scratch memory.
+//
+//   8 members    0 --+-- 1
+//                    +-- 2 ----- 3          parent of v: v without its lowest bit
+//                    +-- 4 --+-- 5
+//                            +-- 6 ----- 7
+//
+// Sums go from the leaves up, broadcasts from the root down, the largest subtree first
+// so that it can begin early. The root's links carry log2 n times the data, so this is
+// for small arrays, and for kinds with a root, which a ring does not have.
 
 #include "comm/coll/coll.h"
 

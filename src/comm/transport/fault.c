@@ -1,7 +1,8 @@
-// fault - wraps another transport and injects faults: a rank that falls silent, messages
-// that are late, damaged or slow. Each message has a checksum and is first received into
-// a buffer of its own, so that damage is noticed before it is folded in. That costs two
-// more passes over the data; other transports rely on memory and network for it.
+// fault - for tests: wraps another transport and injects faults: a rank that falls
+// silent, messages that are late, damaged or slow. Each message has a checksum and is
+// first received into a buffer of its own, so that damage is noticed before it is
+// folded in. That costs two more passes over the data; other transports rely on memory
+// and network for it.
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,8 +1,17 @@
 // meet - ranks say hello to rank 0 and get the memory's descriptor back.
 //
-// All programs see the socket's name and can connect. Rank 0 serves all connections at a
-// time and accepts those of its own user that know the job's word. Others are dropped,
-// and so are those that say nothing for some seconds.
+// Ranks that torchrun started have no common parent that could give them shared memory.
+// They have a few environment variables in common (MASTER_PORT, ...). These are hashed
+// to the name of an abstract Unix socket, which exists in no folder and vanishes with
+// its owner. Rank 0 listens there; the others connect.
+//
+//   rank r   hello: my rank, how many we are, which addresses are free here
+//   rank 0   waits for all, makes the memory, and sends each the address and the
+//            descriptor (SCM_RIGHTS)
+//
+// All programs see the socket's name and can connect. Rank 0 serves all connections at
+// a time and accepts those of its own user that know the job's word. Others are
+// dropped, and so are those that say nothing for some seconds.
 //
 // Messages in place are addresses, so the memory must lie at the same address in every
 // process. Each rank says which of a few addresses, far from usual mappings, are free;
@@ -50,6 +59,7 @@ static void *place(int k)
                                (uint64_t)k * UINT64_C(0x040000000000));
 }
 
+// Tries each address by mapping it for a moment.
 static uint32_t free_places(int64_t bytes)
 {
     uint32_t mask = 0;
@@ -151,6 +161,8 @@ typedef union control {
     char bytes[CMSG_SPACE(sizeof(int))];
 } control;
 
+// A descriptor travels as control data of a message; the kernel makes one in the
+// receiver that stands for the same memory.
 static tt_status give(int to, int32_t where, int memory)
 {
     control c = {0};
@@ -320,6 +332,7 @@ static int32_t count_ranks(const meeting *m, crowd *c)
     return n;
 }
 
+// Waits for all ranks. `places` keeps the addresses that are free in everyone so far.
 static tt_status receive_all(const meeting *m, crowd *c, uint32_t *places)
 {
     while (count_ranks(m, c) < m->o->size - 1) {
@@ -339,6 +352,7 @@ static tt_status receive_all(const meeting *m, crowd *c, uint32_t *places)
     return TT_OK;
 }
 
+// Makes the memory at the first address that is free everywhere, and hands it out.
 static tt_status share(const meeting *m, const int *peer, uint32_t places,
                        tt_shm_world **world_out)
 {

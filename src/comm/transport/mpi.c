@@ -32,6 +32,7 @@ tt_status tt__mpi_fail(const tt__mpi *m, int code, const char *what)
                    what, text);
 }
 
+// A hash of tag and length, so that a message of another length is noticed too.
 static int piece_tag(const tt__mpi *m, const tt_msg *msg)
 {
     uint64_t h = (uint32_t)msg->tag * UINT64_C(0x9e3779b97f4a7c15);
@@ -66,6 +67,7 @@ static void *place(const tt_msg *msg, int64_t at)
     return msg->bytes == 0 ? NULL : (char *)msg->data + at;
 }
 
+// Hands the next piece of the lane's first message to MPI.
 static tt_status post_piece(tt__mpi *m, tt__mpi_lane *lane, bool is_out)
 {
     tt_msg *msg = lane->first;

@@ -1,4 +1,7 @@
 // mpi_load - which plug-in, and where it is.
+//
+// The library must be the one whose launcher started this process: another one would
+// not find its peers, and each rank would think that it is alone.
 
 #include "comm/transport/mpi.h"
 #include "comm/transport/mpi_state.h"

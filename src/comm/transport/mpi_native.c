@@ -1,7 +1,9 @@
-// mpi_native - MPI's own collectives, as requests: a blocking one has no deadline.
+// mpi_native - MPI's own collectives, as requests: a blocking one has no deadline. If
+// a peer died, MPI_Allreduce would wait for ever. A request is tested again and again,
+// and meanwhile signs of life are exchanged.
 //
-// Reductions and broadcasts go in pieces that fit the cache, several at a time: one call
-// for everything is slower. Collectives of blocks are one call.
+// Reductions and broadcasts go in pieces that fit the cache, several at a time: one
+// call for everything is slower. Collectives of blocks are one call.
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,6 +1,10 @@
 // mpi_plugin - mpi_api.h for one MPI library. This file is compiled once per library,
 // into a plug-in each, and is not part of libtutti.
 //
+// MPI libraries have the same functions but different types and constants, so a program
+// that is compiled for one cannot use another. With plug-ins, one program runs under
+// each of them: the launcher's environment says which one to load (mpi_load.c).
+//
 // MPI is one per process, so its state here is static.
 
 #include "comm/transport/mpi_api.h"

@@ -1,9 +1,9 @@
 // mpi_signs - signs of life between ranks of MPI.
 //
 // A rank that waits for another and sees nothing move asks it whether it still runs. A
-// thread answers, so that a rank in a long kernel or a slow checkpoint does not look like
-// a stopped one. Nothing is asked while messages move. The thread calls MPI a few times
-// a second, under the transport's lock.
+// thread answers, so that a rank in a long kernel or a slow checkpoint does not look
+// like a stopped one. Nothing is asked while messages move. The thread calls MPI a few
+// times a second, under the transport's lock.
 //
 // The answer also says whether that rank works, or for how long it has waited itself. A
 // rank that has waited long asks everybody: as long as one works, the wait goes on.
@@ -77,6 +77,8 @@ static bool is_awaited(const tt__mpi *m, int32_t r)
             tt__mpi_is_busy(&m->out[r]));
 }
 
+// Asks after a quarter of the allowed silence and gives up when no answer has come for
+// seven tenths of it. Together that stays below the limit that the user set.
 static tt_status ask(tt__mpi *m, int32_t r, double now)
 {
     tt__mpi_pulse *p = &m->pulse[r];
@@ -98,6 +100,7 @@ static tt_status ask(tt__mpi *m, int32_t r, double now)
     return code == 0 ? TT_OK : tt__mpi_fail(m, code, "ask for a sign of life");
 }
 
+// Called only while nothing moves, so signs cost nothing while messages do.
 tt_status tt__mpi_listen(tt__mpi *m)
 {
     const double now = tt_clock_seconds();

@@ -14,6 +14,8 @@ typedef struct tt__mpi_cut {
 
 enum { TT__MPI_WINDOW = 32 }; // the widest
 
+// One piece on its way. A received piece that is to be added arrives in a bounce
+// buffer, since MPI can only overwrite.
 typedef struct tt__mpi_slot {
     tt_mpi_request request;
     tt_msg *msg;
@@ -22,7 +24,8 @@ typedef struct tt__mpi_slot {
     char *bounce; // of a fold: where the bytes arrive
 } tt__mpi_slot;
 
-// One direction between this rank and another.
+// One direction between this rank and another: messages in a list, and a window of
+// pieces that were given to MPI, as a ring of slots.
 typedef struct tt__mpi_lane {
     tt__mpi_cut cut;
     tt_msg *first, *last; // not wholly posted

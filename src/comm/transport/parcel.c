@@ -1,4 +1,9 @@
 // parcel - posting notes and bodies below, and handing over what is due.
+//
+// A wrapper changes when a message arrives, or what is in it. So each message becomes
+// two on the transport below: a note (when it is due, its checksum) and the body. A
+// parcel is done when both have come and its time has passed. Parcels are kept in a
+// list and used again.
 
 #include "comm/transport/parcel.h"
 

@@ -1,5 +1,5 @@
-// parcel - what wrapping transports share: each message is sent over the transport below
-// as a note and a body. Only they include it.
+// parcel - what wrapping transports share: each message is sent over the transport
+// below as a note and a body. Only they include it.
 
 #ifndef TT_COMM_TRANSPORT_PARCEL_H
 #define TT_COMM_TRANSPORT_PARCEL_H

@@ -1,4 +1,6 @@
 // self - one rank, alone. A message waits until both of its ends were posted.
+//
+// With it, code that is written for many ranks runs on one without a special case.
 
 #include "base/alloc.h"
 #include "comm/transport/transport.h"

@@ -1,16 +1,29 @@
-// shm - messages through rings, or read where they lie.
+// shm - messages between ranks of one host, through rings or read where they lie.
 //
-//   small, or not in shared memory   header and bytes through the ring: two copies,
-//                                    large ones past the caches
-//   in the sender's shared memory    header with the address; the receiver copies
-//                                    or adds straight from there: one copy
+// Each ordered pair of ranks has a ring of 64 KiB in shared memory. It has one writer
+// and one reader, so two counters are enough and no lock is needed: `head` counts bytes
+// written, `tail` bytes read, both since the beginning. A message is a header and, if
+// it is streamed, its bytes.
+//
+//   writer  --->  | hdr | bytes ..... | hdr | bytes |            |  ---> reader
+//                 ^ tail                            ^ head
+//
+//   small, or not in shared memory   header and bytes through the ring: two copies.
+//                                    Large copies bypass the cache (stream.h)
+//   from 4 KiB on, in the sender's   header with the address. The receiver copies or
+//   shared memory                    adds straight from there: one copy. The sender's
+//                                    message is done when the receiver says so (`done`)
+//
+// Shared memory has the same address in all processes, which is why an address can be
+// sent.
 //
 //   latency     a few hundred nanoseconds between two running ranks
 //   bandwidth   that of memory
 //
-// A rank that finds nothing to do sleeps on its bell (a futex). It first says that it
-// sleeps, then looks once more; a writer first writes, then looks whether it sleeps. So
-// no message is missed.
+// A rank that finds nothing to do sleeps on its bell (a futex). To miss no message, it
+// first says that it sleeps, then looks once more, then sleeps. A writer first writes,
+// then looks whether the reader sleeps. In whichever order these happen, one of the two
+// notices. All of these are sequentially consistent operations.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -107,7 +120,9 @@ bool tt__shm_owns(const tt__shm *s, const void *data, int64_t bytes)
     return at >= mine && at + bytes <= mine + s->world->rank_bytes;
 }
 
-// As much of the first message in `out` as there is room for.
+// Writes as much of the first message in `out` as there is room for. Pieces are padded
+// to whole units, so that elements in the ring are aligned and none is cut at its end:
+// the receiver adds them straight from the ring.
 static bool stream(peer *p, tt__ring *ring)
 {
     tt_msg *msg = p->out.first;
@@ -146,6 +161,8 @@ static bool start(const shm *s, peer *p, tt__ring *ring)
     return true;
 }
 
+// Messages that went as addresses are done when the receiver has read them. It reads
+// them in order, so one counter answers for all.
 static bool finish_direct(peer *p, const tt__ring *ring)
 {
     if (p->unread.first == NULL)
@@ -161,6 +178,8 @@ static bool finish_direct(peer *p, const tt__ring *ring)
     return moved;
 }
 
+// Writes all that fits, and only then publishes the new head and rings the bell: one
+// store and at most one system call for many small messages.
 static bool push_out(shm *s, int32_t to)
 {
     peer *p = &s->peer[to];
@@ -178,6 +197,8 @@ static bool push_out(shm *s, int32_t to)
 
 // ---- receiving -----------------------------------------------------------
 
+// Messages are matched by position only. Length and tag are compared, because ranks
+// that do different things would otherwise exchange nonsense without a word.
 static tt_status take_header(const shm *s, peer *p, int32_t from,
                              const tt__ring *ring)
 {
@@ -195,6 +216,7 @@ static tt_status take_header(const shm *s, peer *p, int32_t from,
     return TT_OK;
 }
 
+// In pieces, so that one large message does not hold up all others of this rank.
 static bool read_direct(const peer *p, tt_msg *msg)
 {
     const int64_t left = msg->bytes - msg->moved;
@@ -282,7 +304,8 @@ static tt_status say_failed(const tt__shm *s, int32_t rank)
                    what, s->base.rank);
 }
 
-// A peer that left for good cannot answer.
+// A peer that left for good cannot answer. But a rank that leaves may do so because
+// some other rank failed: then that one is named, since it is the cause.
 tt_status tt__shm_check(const tt__shm *s, int32_t rank, bool is_awaited)
 {
     const bool has_left = is_awaited && presence_of(s, rank) == TT__LEFT;
@@ -354,8 +377,8 @@ static void doze(tt_comm *comm, double seconds)
     (void)atomic_fetch_sub(&seat->n_asleep, 1);
 }
 
-// When a rank was last known to work; 0: not known. A rank that waits says since when; a
-// rank that works is known by its heartbeat.
+// When a rank was last known to work; 0: not known. A rank that waits says since when;
+// a rank that works is known by its heartbeat.
 static double worked_at(shm *s, int32_t r, double now)
 {
     const tt__seat *seat = &s->world->seat[r];

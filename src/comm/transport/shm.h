@@ -1,7 +1,7 @@
 // shm - ranks on one machine, over memory that all of them see.
 //
-// The world is made before the ranks: they inherit it by fork, or share it as threads of
-// one process. It has no name in any file system, so nothing is left after a crash.
+// The world is made before the ranks: they inherit it by fork, or share it as threads
+// of one process. It has no name in any file system, so nothing is left after a crash.
 
 #ifndef TT_COMM_TRANSPORT_SHM_H
 #define TT_COMM_TRANSPORT_SHM_H

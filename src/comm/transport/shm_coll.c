@@ -1,8 +1,9 @@
 // shm_coll - collectives in the shared memory itself: no messages, only barriers
 // ("meetings").
 //
-// The problem. An all-reduce by messages copies each element several times: into a ring,
-// out of it, into the sum, and back. On one host, memory bandwidth is what limits it.
+// The problem. An all-reduce by messages copies each element several times: into a
+// ring, out of it, into the sum, and back. On one host, memory bandwidth is what
+// limits it.
 //
 // The idea. All members see all inputs. So each member folds its block directly from
 // where all inputs lie, and writes the result to where all results lie.
@@ -18,8 +19,8 @@
 //                      piece
 //
 // The order of each fold is that of coll/pairs.h, whoever does it, so bits are those of
-// the other ordered algorithms. Stages are written by stores that bypass the cache, since
-// a line that another core has read is slow to write (stream.h).
+// the other ordered algorithms. Stages are written by stores that bypass the cache,
+// since a line that another core has read is slow to write (stream.h).
 //
 // Bytes that members read from each other count as sent.
 
@@ -56,6 +57,9 @@ bool tt__shm_has_met(const tt__shm *s, const tt_group *group)
     return true;
 }
 
+// A meeting is a barrier of a group. Each pair of ranks counts its own meetings
+// (`step` in the ring between them), so that different groups can meet without knowing
+// of each other.
 static tt_status wait_for(tt__shm *s, const tt_group *g, int32_t i,
                           tt_rest *rest)
 {
@@ -300,6 +304,8 @@ static tt_status through_stages(job *j)
 
 // ---- the call ------------------------------------------------------------
 
+// As if blocks had been sent and received, so that numbers can be compared with those
+// of other algorithms.
 static void count(const job *j)
 {
     const tt_coll_call *call = j->call;

@@ -1,5 +1,11 @@
 // shm_guard - a thread that gives this rank's heartbeat and looks at the others' beats
 // and processes.
+//
+// For ranks that have no parent to watch them (torchrun, started by hand). There are
+// two signs, and they find different faults. A process that has ended is noticed at
+// once, by a pidfd that becomes readable. A process that is stopped or hangs is
+// noticed when its beats do not change for the deadline. The first guard that notices
+// marks the rank as failed in the shared memory and wakes all others.
 
 #include "comm/transport/shm_guard.h"
 

@@ -1,4 +1,10 @@
 // shm_world - making the memory, and sleeping on it.
+//
+// The memory is reserved and not filled (MAP_NORESERVE): pages that no rank touches
+// cost nothing, so each rank's part can be generous. Ranks that are forked inherit the
+// mapping at the same address. Ranks
+// that are started separately map a descriptor at an address that is free in all of
+// them (meet.c).
 
 #include "comm/transport/shm_world.h"
 

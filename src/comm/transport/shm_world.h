@@ -1,5 +1,16 @@
 // shm_world - what lies in the shared memory, and one rank's view of it. Internal to
 // the transport.
+//
+//   | world | seats, one per rank | rings [from][to] | stages | memory of each rank |
+//
+//   seat     what others must know of a rank: presence, bell, heartbeat, journal
+//   ring     messages of one rank to one other
+//   stage    room for collectives whose operands are in ordinary memory
+//   memory   the rank's own, given out by tt_comm_alloc; peers read it in place
+//
+// Fields that different ranks write lie on cache lines of their own (TT__LINE).
+// Otherwise a store of one rank would take the line away from another core that only
+// reads a neighbouring field (false sharing).
 
 #ifndef TT_COMM_TRANSPORT_SHM_WORLD_H
 #define TT_COMM_TRANSPORT_SHM_WORLD_H

@@ -3,8 +3,8 @@
 //
 // A message leaves when the sender's link is free, takes bytes / rate on it, travels
 // for the latency and takes as long on the receiver's link, where it may be waiting
-// for others. The bytes themselves are sent at once; only their completion is held back,
-// and the receiver sleeps until then.
+// for others. The bytes themselves are sent at once; only their completion is held
+// back, and the receiver sleeps until then.
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -22,7 +22,8 @@ typedef struct reading {
     int first_bits;
 } reading;
 
-// The codes: each is another one and a byte.
+// The codes of LZW: each is an earlier code and one more byte. So the bytes of a code
+// come out from the last to the first, and go over a stack.
 typedef struct table {
     uint16_t before[CODES];
     uint8_t last[CODES];

@@ -1,8 +1,13 @@
 // jpeg - through libjpeg-turbo, with its defaults: the accurate DCT and smooth
 // upsampling.
 //
-// The library reports errors by a jump. Everything that lives across it is in
-// `reading`, which the function that is jumped out of does not own.
+// The library reports errors by a jump (longjmp). Local variables of the function that
+// is jumped out of are lost, so everything that lives across a jump is in `reading`,
+// which the caller owns.
+//
+// Files may be hostile: a progressive file of a few bytes can ask for many scans over a
+// large image. So scans are counted and memory is limited. Warnings that mean damaged
+// pixels are errors, since a half-gray image would be trained on.
 
 #include "data/image/decode.h"
 

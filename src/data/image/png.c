@@ -1,7 +1,8 @@
 // png - through libpng, every kind of PNG to 8 bits of gray or RGB.
 //
-// The library reports errors by a jump. Everything that lives across it is in
-// `reading`, which the function that is jumped out of does not own.
+// The library reports errors by a jump (longjmp). Local variables of the function that
+// is jumped out of are lost, so everything that lives across a jump is in `reading`,
+// which the caller owns.
 
 #include "base/alloc.h"
 #include "data/image/decode.h"

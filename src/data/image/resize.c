@@ -1,5 +1,16 @@
 // resize - two passes of weighted sums over a few neighbours each.
 //
+// A bilinear filter is separable: rows first, then columns. When an image shrinks, the
+// triangle of weights is widened by the factor, so that every input pixel counts
+// (antialiasing). Weights of one axis are the same for all rows, so they are computed
+// once.
+//
+//   in        o o o o o o o o
+//   weights     /-----^-----/        one result pixel: a triangle over its neighbours
+//
+// Weights are whole numbers with PRECISION bits after the point, and the sums are whole
+// too. That is what Pillow does, so the results have the same bits.
+//
 //   scratch    taps of both axes (about 8 bytes per pixel of a side), a row of
 //              sums, and the rows between the passes: input rows x cols
 //   work       per result pixel about 2 * factor taps along each axis, at least 2
@@ -11,7 +22,7 @@
 #include <string.h>
 
 enum {
-    PRECISION = 32 - 8 - 2, // bits of a weight behind the point
+    PRECISION = 32 - 8 - 2, // bits of a weight after the point
     HALF = 1 << (PRECISION - 1),
     ALIGN = 16,
 };

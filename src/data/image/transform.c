@@ -1,5 +1,9 @@
 // transform - options, and from the chosen window to normalised planes.
 //
+// Only the pixels that the model will see are computed: the resize makes the window and
+// not the whole image. A byte has 256 values, so normalising is a table where the
+// image is large enough for that to pay.
+//
 //   image (HWC bytes) -> [luma] -> [resize the window] -> planes (CHW floats)
 //   image (CHW floats) --------------------------------^
 

@@ -1,5 +1,9 @@
 // transform_crop - the geometry of augmentation, as torchvision's RandomCrop,
 // RandomResizedCrop, Resize and CenterCrop have it; the random numbers are ours.
+//
+// Each decision draws from a fixed index of the key's stream (DRAW_*). So adding a
+// decision does not change the others, and the flip of a sample does not depend on how
+// many tries its crop took.
 
 #include "data/image/transform_crop.h"
 
@@ -83,6 +87,8 @@ static void take_middle(const tt_transform *t, int64_t height, int64_t width,
     w->left = (width - w->width) / 2;
 }
 
+// RandomResizedCrop: a random part of the area with a random shape, up to ten tries.
+// The ratio is drawn on a logarithmic scale, so that 3:4 and 4:3 are equally likely.
 static void take_random(const tt_transform *t, uint64_t key, tt_crop *w)
 {
     const int64_t height = w->height, width = w->width;

@@ -1,6 +1,9 @@
-// csv - scanning. Short decimals are read by hand: up to 15 digits and a power of
-// ten up to 22 are exact in a double, so one operation rounds once. The rest is
-// left to strtod.
+// csv - scanning.
+//
+// A table of a million rows has many millions of numbers, and strtod is slow. Most
+// numbers are short. Up to 15 digits are exact in a double as a whole number, and so
+// are powers of ten up to 22. One multiplication or division of two exact numbers
+// rounds once, so the result is correctly rounded. Longer numbers are left to strtod.
 
 #include "data/source/csv.h"
 
@@ -13,7 +16,7 @@ static bool ends_row(char c)
     return c == '\n' || c == '\r';
 }
 
-// Moves behind the separator or the line end at *at.
+// Moves past the separator or the line end at *at.
 static bool step_over(const tt_csv *csv, int64_t *at)
 {
     if (*at >= csv->n)
@@ -64,6 +67,8 @@ bool tt_csv_next(const tt_csv *csv, int64_t *at, tt_csv_field *field_out)
     return step_over(csv, at);
 }
 
+// memchr finds the line's end many bytes at a time. That is the row's end unless there
+// is a quote, in which a line break may stand, or a lone carriage return.
 void tt_csv_skip_row(const tt_csv *csv, int64_t *at)
 {
     tt_csv_field field;

@@ -18,7 +18,7 @@ typedef struct tt_csv_field {
     const char *p; // between the quotes if there are any
     int64_t n;
     bool is_quoted; // "" in it stands for one quote
-    bool is_broken; // a quote that does not end, or text behind it
+    bool is_broken; // a quote that does not end, or text after it
 } tt_csv_field;
 
 // The field at byte *at, which moves to the next one. False: it was the last of its

@@ -1,4 +1,6 @@
-// csv_header - looks at the first rows.
+// csv_header - looks at the first rows. A first row that is taken for a sample adds
+// one wrong sample; a sample that is taken for a header is lost. Neither would be
+// noticed, so the rules in the header file want clear evidence.
 
 #include "data/source/csv_header.h"
 

@@ -1,4 +1,8 @@
 // csv_table - the first row, the label's column, and one pass that checks all.
+//
+// All rows are checked when the file is opened, so a bad field in row 900,000 is found
+// before training and not hours later. The place of every STRIDE-th row is kept, and a
+// row is found by skipping a few from there.
 
 #include "data/source/csv_table.h"
 

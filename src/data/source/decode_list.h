@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 typedef struct tt_file_list {
-    tt_str text; // names behind each other, each ended by a zero
+    tt_str text; // names one after another, each ended by a zero
     int64_t *at; // where they begin
     int64_t n, capacity;
 } tt_file_list; // zero-initialise

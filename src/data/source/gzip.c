@@ -1,6 +1,10 @@
-// gzip - unpacking with zlib. The last four bytes of a file usually say how much
-// it holds; if they lie or there are several members, it is unpacked again with as
-// much room as there may be.
+// gzip - unpacking with zlib.
+//
+// The last four bytes of a file usually say how much it holds, so memory is allocated
+// once. They can be wrong: they count modulo 4 GiB, a file may have several members,
+// or they may lie. If more comes out than was promised, it is unpacked again with as
+// much room as there may be at most, and then the memory is trimmed. A limit keeps
+// small files that unpack to very much ("zip bombs") from taking all memory.
 
 #include "data/source/gzip.h"
 

@@ -1,5 +1,8 @@
-// nanogpt_meta - one number out of a pickle, found by the key before it. Nothing
-// else of the pickle is looked at, let alone run.
+// nanogpt_meta - one number out of a pickle, found by the key before it.
+//
+// A pickle is a program, and running one from elsewhere can do anything. So it is not
+// run: the bytes of the key "vocab_size" are searched for, and the number after them
+// is read. Nothing else of the pickle is looked at.
 
 #include "data/source/nanogpt_meta.h"
 

@@ -220,6 +220,8 @@ static tt_status no_images(const folder *f, const char *path)
                    path, left != NULL ? "; " : "", left != NULL ? left : "");
 }
 
+// The files of one class follow each other in the list, and `end` has where each class
+// ends. So an image's label is found from its index, and is not stored per image.
 static tt_status list_class(folder *f, const tt_source_request *request,
                             int64_t i, bool is_part)
 {

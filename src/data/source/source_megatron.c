@@ -4,8 +4,10 @@
 //   0   "MMIDIDX\0\0"   9   u64 version   17  u8 type   18  u64 sequences
 //   26  u64 documents + 1   34  i32 lengths   then i64 offsets, i64 documents
 //
-// Both files are mapped. The place of every STRIDE-th sequence is remembered; the
-// rest is counted from there.
+// Both files are mapped. To find token number k, one must know how many tokens come
+// before each sequence, which the index does not say. A sum per sequence would take
+// memory for all of them. So only the place of every STRIDE-th sequence is remembered:
+// a binary search finds the nearest one, and lengths are added up from there.
 
 #include "base/alloc.h"
 #include "data/files.h"

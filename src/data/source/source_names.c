@@ -72,7 +72,7 @@ static bool is_packed(const char *a, const char *b)
 }
 
 // Keeps the candidates; with `wants_train` only those with that in their name. As
-// the list is sorted NAME.gz comes right behind NAME.
+// the list is sorted NAME.gz comes right after NAME.
 static void keep(tt_paths *paths, bool is_candidate(const char *base),
                  bool wants_train)
 {

@@ -5,8 +5,10 @@
 //            drawn at random. The table prefers small ids.
 //   images   a coarse pattern of each class under noise
 //
-// The pattern depends on the seed, the noise on the split too. Everything can be
-// computed at any place: tokens from the start of their block.
+// It is for tests, benchmarks and first steps: the loss falls, and how far it can fall
+// is set by the noise. The pattern depends on the seed, the noise on the split too, so
+// validation measures whether the pattern was learnt. Everything can be computed at any
+// place: tokens from the start of their block.
 
 #include "base/alloc.h"
 #include "base/rng.h"

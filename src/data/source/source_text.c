@@ -177,6 +177,8 @@ static int64_t find_character(const char *bytes, int64_t n, int64_t want)
     return i;
 }
 
+// The border between the splits is counted in characters, not bytes, as Python counts;
+// so nanoGPT's splits are the same.
 static void find_part(const reading *r, const tt_source_request *request,
                       int64_t *from_out, int64_t *to_out)
 {
@@ -197,6 +199,7 @@ static void find_part(const reading *r, const tt_source_request *request,
 
 // ---- encoding ----------------------------------------------------------------
 
+// A vocabulary of characters fits into one byte per token, GPT-2's into two.
 static tt_number type_for(int64_t vocab)
 {
     const int bytes = vocab <= 1 << 8 ? 1 : vocab <= 1 << 16 ? 2 : 4;
@@ -227,6 +230,7 @@ static tt_status append(text *t, const tt_ids *ids)
     return TT_OK;
 }
 
+// Piece by piece, so that the 32-bit ids of the whole text are never in memory at once.
 static tt_status encode(text *t, const char *bytes, int64_t n)
 {
     tt_ids ids = {0};

@@ -6,6 +6,9 @@
 //
 // Files are mapped. Shards are one stream, in the order of their names. In a
 // folder files named *val*.bin are for validation and the other *.bin for training.
+//
+// A plain file has no header, so any file could be one. Text and other formats are
+// recognised and refused, as are llm.c's files that hold something else than tokens.
 
 #include "base/alloc.h"
 #include "base/file.h"

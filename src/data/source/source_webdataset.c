@@ -6,10 +6,12 @@
 // or the number in KEY.txt. Where there is no such member, one with more dots will do:
 // KEY.left.jpg. Other members are not looked at.
 //
-// Opening walks all headers and reads the classes; of each sample 40 bytes and its
-// name are kept. Validation is data.val, or the last part of all samples. Shards are
-// opened for every image, so there may be any number of them; those that are packed
-// (.tar.gz) are unpacked into memory.
+// WebDataset reads shards from front to back and shuffles in a buffer. Here any sample
+// can be read at any time, since the order is a function of the position (order.h).
+// For that, opening walks all headers and reads the classes; of each sample 40 bytes
+// and its name are kept. Validation is data.val, or the last part of all samples.
+// Shards are opened for every image, so there may be any number of them; those that
+// are packed (.tar.gz) are unpacked into memory.
 
 #include "base/alloc.h"
 #include "base/json_read.h"

@@ -1,4 +1,10 @@
 // tar - walks headers, reads no contents but those of headers about headers.
+//
+// A tar file is a list of (header of 512 bytes, contents padded to 512). There is no
+// directory, so all headers are visited, each found from the size in the one before.
+// Names of more than 100 bytes and sizes beyond 8 GiB do not fit into a header; pax
+// and GNU put them into extra members before it. Headers are read through a window of
+// 16 KiB, since a shard has many small members.
 
 #include "data/source/tar.h"
 
@@ -63,7 +69,7 @@ static tt_status read_file(const tt_tar *tar, int64_t offset, int64_t n,
     return TT_OK;
 }
 
-// Small members are many to a window, and calls of the system are dear.
+// Many small members fit into one window, and system calls are expensive.
 static tt_status read_at(tt_tar *tar, int64_t offset, int64_t n, void *to)
 {
     if (n > WINDOW)
@@ -86,7 +92,7 @@ static bool is_zero(const header *h)
     return p[0] == '\0' && memcmp(p, p + 1, BLOCK - 1) == 0;
 }
 
-// Octal digits among blanks and zeros, or big-endian bytes behind a set bit.
+// Octal digits among blanks and zeros, or big-endian bytes after a set bit.
 static bool read_number(const char *field, int n, int64_t *value)
 {
     const uint8_t *p = (const uint8_t *)field;

@@ -1,5 +1,5 @@
-// text_file - opening, and reading lines of JSON. Documents are copied behind each
-// other: they never need more than the lines they came from.
+// text_file - opening, and reading lines of JSON. Documents are copied one
+// after another: they never need more than the lines they came from.
 
 #include "data/source/text_file.h"
 

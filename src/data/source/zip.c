@@ -1,5 +1,9 @@
 // zip - reads the directory at the end of an archive.
 //
+// A zip archive is read from its end: the last record says where the directory is, and
+// the directory says where each member is. Sizes beyond 4 GiB stand in extra fields
+// and in a second, 64-bit record. The fields, with their offsets in bytes:
+//
 //   end        "PK\5\6" ... u16 entries at 10, u32 bytes of the directory at 12, u32
 //              its place at 16, u16 length of a comment at 20
 //   with 64 bits: "PK\6\7" in the 20 bytes before, u64 place at 8 of "PK\6\6": u64

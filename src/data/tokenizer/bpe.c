@@ -1,7 +1,24 @@
-// bpe - the table of merges, and a piece merged with it.
+// bpe - the table of merges, and a piece of text merged with it.
 //
-// Short pieces are merged by looking for the least rank again and again; long ones
-// with a heap, so that a text without blanks costs n log n.
+// Byte-pair encoding starts with one token per byte. Of all neighbours that the table
+// knows as a pair, the pair with the least rank (the one that was learnt first) is
+// merged into one token. This repeats until no neighbours are a known pair. The result
+// must be exactly that of the reference, so the order of merges is not free: least
+// rank first, and of equal ranks the leftmost.
+//
+//   "lower"   l o w e r  ->  lo w e r  ->  low e r  ->  low er  ->  lower
+//
+// Three ways, by the length of a piece:
+//
+//   cached   pieces of up to 15 bytes with up to 7 tokens. Words repeat, so most of a
+//            text is found here. A slot holds one piece; a new one replaces the old one
+//   short    up to 64 bytes: an array of ranks, scanned for the least at each merge.
+//            Quadratic, but without any data structure
+//   long     a heap of pairs and a linked list of tokens. A text without blanks
+//            (base64, DNA) costs n log n. Entries of the heap whose tokens were merged
+//            since are recognised when they come up, and skipped
+//
+// The table is a hash table with open addressing, at most half full.
 
 #include "data/tokenizer/bpe.h"
 
@@ -31,6 +48,8 @@ struct tt_bpe_cache {
     cached slot[];
 };
 
+// The constant is 2^64 divided by the golden ratio; the upper half is the well mixed
+// one.
 static uint64_t mix(uint64_t h)
 {
     h *= 0x9e3779b97f4a7c15u;
@@ -144,6 +163,8 @@ static int merge_short(const tt_bpe *bpe, int32_t *ids, int n)
 
 // ---- long pieces ---------------------------------------------------------
 
+// Tokens of a long piece as a doubly linked list in an array. A merge keeps the left
+// node and marks the right one with NONE, so that places never move.
 typedef struct node {
     int32_t id;
     uint32_t before, after; // the number of nodes: there is none
@@ -274,7 +295,9 @@ static tt_status encode_short(const tt_bpe *bpe, int32_t *ids, int n,
     return TT_OK;
 }
 
-// The slot of a text of at most CACHED bytes. False: it holds no ids of it yet.
+// The slot of a text of at most CACHED bytes. The 16 bytes of the key are the text,
+// zeros and in the last byte its length, so two comparisons decide. False: the slot
+// holds no ids of it yet, and now belongs to this text.
 static bool find_cached(tt_bpe_cache *cache, const char *text, int64_t n,
                         cached **slot_out)
 {

@@ -1,5 +1,5 @@
-// bpe - byte pairs merged by rank. The table is read by any number of threads; a
-// cache belongs to one.
+// bpe - byte pairs merged by rank (bpe.c explains it). The table is read by any number
+// of threads; a cache belongs to one.
 
 #ifndef TT_DATA_TOKENIZER_BPE_H
 #define TT_DATA_TOKENIZER_BPE_H

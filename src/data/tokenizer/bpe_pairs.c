@@ -1,5 +1,12 @@
-// bpe_pairs - a hash table of pairs, and a heap that may hold old counts: an entry
-// that is out of date is put right when it comes up. See bpe_pairs.h.
+// bpe_pairs - a hash table of pairs, and a heap that may hold old counts. See
+// bpe_pairs.h.
+//
+// A count changes far more often than a pair is merged. Moving a heap entry at each
+// change would cost more than the counting. So entries are lazy: when a count falls,
+// the entry stays where it is, and is put right when it comes to the top. When a count
+// rises, a new entry is pushed, since an entry that is too low would come up too late.
+// `queued` of a pair is the count of its newest entry. Older entries of the same pair
+// are dropped when they come up.
 
 #include "data/tokenizer/bpe_pairs.h"
 
@@ -172,6 +179,9 @@ static void drop_first(tt_pairs *p)
         sift_down(p, p->heap[p->n_heap], p->key[p->n_heap]);
 }
 
+// The top entry is right when its key is the pair's count. If the count has fallen
+// since, the entry sinks with the new count. If it is not the newest entry, it is
+// dropped.
 int32_t tt__bpe_pairs_best(tt_pairs *p)
 {
     while (p->n_heap > 0) {

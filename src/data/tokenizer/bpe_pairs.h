@@ -38,7 +38,8 @@ void tt__bpe_pairs_fini(tt_pairs *p);
 // Adds to the count of a pair; `word` has it now if the count grows.
 tt_status tt__bpe_pairs_count(tt_pairs *p, tt_pair_ids pair, int64_t more,
                               int32_t word);
-// Queues every pair from position `first` on and those listed whose count grew.
+// Puts the pair at `position` into the heap, unless an entry with at least its count is
+// there already.
 tt_status tt__bpe_pairs_queue(tt_pairs *p, int32_t position);
 // The most frequent; of equal ones the one with the greater bytes. -1: none.
 int32_t tt__bpe_pairs_best(tt_pairs *p);

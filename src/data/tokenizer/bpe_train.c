@@ -1,8 +1,22 @@
 // bpe_train - learns byte-level BPE.
 //
-// The text is cut into pieces once; equal ones are counted and then stand for all.
-// Every merge touches only the pieces that have the pair, and only the counts
-// around it.
+// The problem. Training merges the most frequent pair of neighbours, again and again,
+// as often as the vocabulary has tokens. Counting all pairs anew would read the whole
+// text for each token.
+//
+// The idea. Two things make it fast:
+//
+//   words    the text is cut into pieces once. Equal pieces are one *word* with a
+//            count. A language has far fewer words than a text has pieces, and from
+//            here on the text is not needed
+//   deltas   each pair knows the words in which it occurs. A merge visits only these
+//            and changes only the counts of the pairs to the left and right of it
+//
+//   merge (e, r) in  l o w e r  (count 7):   (w, e) -7   (e, r) -7   (w, er) +7
+//
+// The best pair comes from a heap whose entries may be out of date (bpe_pairs.c). Of
+// equally frequent pairs the one with the greater bytes wins, so the result depends on
+// the text alone, not on the order in which pairs were found.
 
 #include "base/alloc.h"
 #include "data/tokenizer/bpe_pairs.h"
@@ -207,7 +221,9 @@ static tt_status merge_words(trainer *r, tt_pair_ids pair, int32_t first,
     return TT_OK;
 }
 
-// The token of both together; one that other merges made before is used again.
+// The token of both together. Another merge may have made the same bytes before ("ab"
+// + "c" and "a" + "bc"): then that token is used again, and the vocabulary does not
+// grow.
 static tt_status join(trainer *r, tt_pair_ids pair, int64_t *vocab,
                       int32_t *id_out)
 {

@@ -1,4 +1,9 @@
 // cutter - the rules at work. See cutter.h.
+//
+// Each rule has a level. The first cuts the text, the second cuts the pieces of the
+// first, and so on. To get the next piece, the deepest level is asked; when it has no
+// more, the level above gives it its next piece. So pieces come out one at a time and
+// in order, and only one piece per level is held.
 
 #include "data/tokenizer/cutter.h"
 

@@ -1,5 +1,13 @@
 // detokenizer - a chain of rules (Hugging Face's decoders), each of which hands
 // texts of tokens to the next. See detokenizer.h.
+//
+//   id -> token's text -> rule 0 -> rule 1 -> ... -> out
+//
+// Hugging Face's rules work on the list of all tokens. Here tokens come one by one,
+// while text is generated, and what is known shall be shown at once. So a rule hands a
+// text on as soon as later tokens cannot change it, and holds it otherwise: bytes
+// until a character is complete, a token whose ending depends on whether it is the
+// last one.
 
 #include "data/tokenizer/detokenizer.h"
 
@@ -293,7 +301,7 @@ static tt_status apply(tt_detokenizer *d, int i, const char *text, int64_t n)
     }
 }
 
-// Hands the text of a token to rule `i`; behind the last it is written.
+// Hands the text of a token to rule `i`; after the last rule it is written.
 // NOLINTNEXTLINE(misc-no-recursion): as deep as there are rules
 static tt_status emit(tt_detokenizer *d, int i, const char *text, int64_t n)
 {

@@ -4,7 +4,12 @@
 //   segment    is normalized; then the other added tokens cut it into parts
 //   part       is cut into pieces, whose ids are looked up
 //
-// A segment is kept normalized, so memory grows with the longest one.
+// Each step is what Hugging Face's library does, in the same order, because the ids
+// must be the same. A segment is kept normalized, so memory grows with the longest one.
+//
+// The encoder stops after any piece and goes on later. So what would be local
+// variables of three nested loops (text, segment, part) are members of a struct, and
+// tt__general_next decides from them which loop is to be continued.
 
 #include "data/tokenizer/general.h"
 
@@ -81,7 +86,7 @@ typedef struct search {
     int64_t n, from, scan, to;
     const tt_added_token *found;
     int64_t at, end; // of what was found, with the blanks that it eats
-    int64_t next;    // and without those behind it: blanks may be tokens too
+    int64_t next;    // and without those after it: blanks may be tokens too
 } search;
 
 static int64_t found_at(const search *s, int64_t at)

@@ -1,4 +1,9 @@
 // lookup - BPE of characters and whole words. See lookup.h.
+//
+// Unlike byte-level BPE, the first symbols are characters. A character may look
+// different at the start or end of a word (prefix, suffix), may have no token, and
+// then becomes its bytes ("<0xE4>") or the unknown token. Symbols are collected until
+// a border that no merge can cross (lookup_bridges.c); then that part is merged.
 
 #include "data/tokenizer/lookup.h"
 

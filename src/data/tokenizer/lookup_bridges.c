@@ -1,9 +1,18 @@
 // lookup_bridges - where a piece may be cut before it is merged.
 //
-// A merge across a border needs a token in which the two characters of the border
-// are neighbours. Where no merge has such a pair, the parts can be merged by
-// themselves: with the same result, and short parts are fast and remembered. Some
-// tokenizers hand a whole text to the model as one piece.
+// The problem. Some tokenizers (those of SentencePiece) hand a whole text to BPE as one
+// piece. Merging it at once needs memory for all of it, and no cache helps.
+//
+// The idea. A merge across a border needs a pair (a, b) in the table where `a` ends
+// with the character before the border and `b` begins with the one after it. If no
+// merge has such a pair, nothing will ever be merged across this border. So the parts
+// can be merged by themselves, with the same result, and short parts are fast and
+// remembered.
+//
+//   merges  (t,h) (th,e) (c,a) (ca,t)      "thecat":  e|c is no pair: cut there
+//
+// The pairs of characters are collected once, for ASCII in a table of bits, for the
+// rest in a hash table.
 
 #include "base/alloc.h"
 #include "base/utf8.h"

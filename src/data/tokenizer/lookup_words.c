@@ -1,4 +1,19 @@
-// lookup_words - WordPiece: the longest token first; Unigram: the likeliest way.
+// lookup_words - WordPiece and Unigram: from a piece of text to tokens.
+//
+// WordPiece (BERT) takes the longest token that fits at the beginning, then the
+// longest at the rest, and so on. Tokens that do not begin a word have a prefix
+// ("##"). If the rest has no token, the whole piece is unknown.
+//
+// Unigram (SentencePiece, T5) gives each token a log probability and takes the way
+// through the piece with the greatest sum. That is the Viterbi algorithm: best[i] is
+// the best way to byte i, found from all tokens that end there.
+//
+//   piece    u n a b l e
+//   tokens   [un][able]  -3.1 - 4.0 = -7.1    <- taken
+//            [una][ble]  -6.2 - 5.5 = -11.7
+//
+// A character that no token covers costs `unknown_score` and becomes the unknown
+// token, or its bytes where the tokenizer has tokens for bytes.
 
 #include "base/alloc.h"
 #include "base/utf8.h"

@@ -1,4 +1,11 @@
 // split - regular expressions through PCRE2. See split.h.
+//
+// Patterns in a tokenizer.json were written for Oniguruma or for Rust, and PCRE2
+// differs in details: which characters \s and \w mean, what \b is a border of, what
+// (?m) switches. Each difference changes the ids of some text. So a pattern is
+// rewritten first, with the classes written out, and then compiled to machine code.
+// The compiled pattern is shared by threads; what a match needs (`tt_split_scan`)
+// belongs to one.
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 
@@ -269,7 +276,7 @@ tt_status tt_split_find(tt_split_scan *scan, const char *text, int64_t n,
                        s->pattern, (const char *)what);
     }
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(scan->match);
-    // \K may put the start behind the end.
+    // \K may put the start after the end.
     const int64_t from = (int64_t)range[0], to = (int64_t)range[1];
     if (from < at || to < from)
         return tt_fail(TT_ERR_ARG,

@@ -1,4 +1,8 @@
 // tokenizer - finding the files of one, and ids back to text.
+//
+// A tokenizer file comes from elsewhere and may be damaged or hostile. Before tables
+// are made of it, an upper bound of their memory is computed and compared with the
+// size of the file, so that a small file cannot take all memory.
 
 #include "data/tokenizer/tokenizer.h"
 

@@ -1,4 +1,8 @@
 // tokenizer_build - the table of tokens, and what fills it.
+//
+// Tokens lie in an array by id, and a hash table finds the id of a text. It is at most
+// half full, so a search is short, and it never grows: the number of tokens is known
+// first. All memory is the arena's.
 
 #include "base/alloc.h"
 #include "data/tokenizer/tokenizer_def.h"

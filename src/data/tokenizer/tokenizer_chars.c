@@ -1,4 +1,7 @@
 // tokenizer_chars - one id per distinct character, in the order of their codes.
+//
+// The characters of the text are collected as one bit per code of Unicode. Sorting
+// follows from that, so the ids depend only on the set of characters, as in nanoGPT.
 
 #include "base/alloc.h"
 #include "base/utf8.h"

@@ -1,8 +1,17 @@
-// tokenizer_encode - text to ids.
+// tokenizer_encode - text to ids, as a stream: memory does not grow with the text.
 //
-// Text falls into runs: between added tokens, and between bytes that are no UTF-8.
-// A run is looked at ahead of time by a window; a piece is taken only when it ends
-// well before the window does, since what follows may change it.
+// Text falls into *runs*: between added tokens (such as <|endoftext|>), and between
+// bytes that are no UTF-8. A regular expression cuts a run into pieces, and each piece
+// is encoded by itself.
+//
+//   text    The cat<|endoftext|>Once upon
+//   runs    [The cat]           [Once upon]
+//   pieces  [The][ cat]         [Once][ upon]
+//
+// A run may be the whole text, gigabytes long. The expression is therefore given only a
+// window of it. But what follows may change a piece: at the window's end " up" could
+// become " upon". So a piece is taken only when it ends at least MARGIN bytes before
+// the window does; otherwise the window grows.
 
 #include "base/alloc.h"
 #include "base/utf8.h"
@@ -89,7 +98,8 @@ tt_status tt_encoder_copy(const tt_encoder *e, tt_encoder **encoder_out)
     return tt_encoder_open(e->t, e->text, e->n, e->with_special, encoder_out);
 }
 
-// Patterns that look behind themselves; ^ in a class does not.
+// Patterns with a look-behind, whose match depends on the text before it. ^ in a class
+// is none.
 static bool looks_behind(const char *pattern)
 {
     static const char *const behind[] = {"(?<", "\\b", "\\B", "\\A", "\\G"};
@@ -227,7 +237,8 @@ static tt_status take_word(const tt_encoder *e, const char *p, int64_t n,
     return status;
 }
 
-// A piece of the first stage goes through the others. The text is UTF-8.
+// A piece of the first stage goes through the others, depth first, so that ids come
+// out in the order of the text and only one piece per stage is open. The text is UTF-8.
 static tt_status take_piece(const tt_encoder *e, int stage, const char *p,
                             int64_t n, tt_ids *out)
 {
@@ -297,7 +308,9 @@ static tt_status take_first(const tt_encoder *e, const char *p, int64_t n,
     return take_piece(e, 1, p, n, out);
 }
 
-// The first piece of a segment that gets a blank in front.
+// The first piece of a segment that gets a blank in front. The text itself is not
+// changed, so the beginning is copied after a blank, in amounts that double until the
+// piece ends well inside of the copy.
 static tt_status next_with_blank(tt_encoder *e, tt_ids *out)
 {
     tt_str text = {0};
@@ -351,7 +364,7 @@ static tt_status next_in_run(tt_encoder *e, tt_ids *out)
     return TT_OK;
 }
 
-// Behind a run: an added token, or bytes that are no characters.
+// After a run: an added token, or bytes that are no characters.
 static tt_status next_between(tt_encoder *e, tt_ids *out)
 {
     if (e->next != NULL) {

@@ -1,7 +1,17 @@
 // tokenizer_hf - Hugging Face's tokenizer.json. What it does not know it names.
 //
-// Three ways: characters as we write them, byte-level BPE (fast), and all other
-// (general.h).
+// A tokenizer.json describes a pipeline: normalizer, pre-tokenizer, model, decoder,
+// each a kind with options, and added tokens. There are three ways to run it:
+//
+//   characters       as we write them ourselves: nothing but tokens of one character
+//   byte-level BPE   without a normalizer, with splits that keep all text: GPT-2 and
+//                    many later models. It has a fast path (tokenizer_encode.c)
+//   all other        step by step (general.h)
+//
+// Every file is first read for the general way. If it turns out to fit the fast one,
+// the rules are handed over (is_fast, make_fast). A part that is not known is refused
+// by its name: a tokenizer that is nearly right gives a model wrong input without a
+// word.
 
 #include "data/tokenizer/tokenizer_hf.h"
 

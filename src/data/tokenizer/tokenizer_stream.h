@@ -18,7 +18,7 @@ tt_status tt_encoder_open(const tt_tokenizer *t, const char *text, int64_t n,
 void tt_encoder_close(tt_encoder *encoder); // NULL is fine
 
 // Appends the ids of the next pieces, up to the first that ends `bytes` or more
-// behind where it began. False in `more_out`: that was the end.
+// after where it began. False in `more_out`: that was the end.
 tt_status tt_encoder_next(tt_encoder *encoder, int64_t bytes, tt_ids *out,
                           bool *more_out);
 

@@ -1,8 +1,12 @@
-// tokenizer_threads - one text encoded by several threads.
+// tokenizer_threads - one text encoded by several threads, with the ids that one thread
+// would give.
 //
-// The text is cut where a line begins, which is hardly ever inside of a piece. Each
-// thread goes on to the end of the piece in which its part ends; when that is not
-// where the next part began, that part is encoded once more from there.
+// A text cannot be cut anywhere: a cut inside of a piece changes the ids around it. So
+// it is cut where a line begins, which is hardly ever inside of a piece. Each thread
+// encodes up to the end of the piece in which its part ends, and notes where that was.
+// Afterwards the parts are checked in order. If one part did not end where the next
+// began, the next is encoded once more from there. The result is always right, and a
+// second time is rare.
 
 #include "base/alloc.h"
 #include "data/tokenizer/tokenizer_def.h"

@@ -8,7 +8,7 @@
 // goes on; it waits only where the plan says that a result is needed.
 //
 //   executor's thread        lock and queue           the wire's thread
-//   begin(f0)   ----------->  [ f0 ]      ---------->  f0: all-reduce over the transport
+//   begin(f0)   ----------->  [ f0 ]      ---------->  f0: all-reduce, by messages
 //   steps ...                 [ f1 ]                   f1
 //   finish(f0)  <-----------  f0 is done
 //   host's call ----------->  [ call ]                 hashes, checkpoints, stopping
@@ -47,7 +47,8 @@ enum { EVENTS = 8192 };
 
 // ---- what the executor calls -----------------------------------------------
 
-// Room for as many jobs as a plan has flights, and one call.
+// Room for as many jobs as a plan has flights, and one call. It only grows: executors
+// of several plans share the wire and run in turn.
 static tt_status grow_jobs(tt_comm_wire *w, int32_t n)
 {
     if (n <= w->n_jobs)
@@ -86,6 +87,8 @@ static void unbind(void *ctx, tt_backend *backend)
     tt__device_groups_unbind(ctx, backend);
 }
 
+// Whether no member of the flight needs a peer, for instance when a rank only takes its
+// own part of a value that it has as a whole.
 static bool is_local(const tt_plan *plan, const tt_flight *flight)
 {
     for (int32_t i = 0; i < flight->n; i++)
@@ -94,6 +97,7 @@ static bool is_local(const tt_plan *plan, const tt_flight *flight)
     return true;
 }
 
+// On a device this only puts work into the queue of steps, which runs it in order.
 static tt_status carry_here(const tt__wire_job *job)
 {
     const tt_flight *flight = &job->plan->flight[job->flight];
@@ -107,7 +111,10 @@ static tt_status carry_here(const tt__wire_job *job)
     return TT_OK;
 }
 
-// What needs no peer is no flight at all.
+// A flight without peers is done here at once: handing it to the thread would cost more
+// than the copy. All others get a number. Ranks begin the same flights in the same
+// order, so equal numbers mean the same flight, which is how traces of ranks are
+// joined.
 static tt_status begin(void *ctx, const tt_plan *plan, tt_backend *backend,
                        int32_t flight, const tt_args *args)
 {
@@ -152,6 +159,8 @@ static void keep_event(tt_comm_wire *w, const tt__wire_job *job, double asked,
                                               .bytes = flight->bytes};
 }
 
+// With a device, "finished" means that the collective is queued, not that its result is
+// there: the queue of steps follows the event `landed`, and the host goes on.
 static tt_status finish(void *ctx, const tt_plan *plan, int32_t flight,
                         tt_flight_times *times_out)
 {
@@ -195,7 +204,8 @@ static tt_status start(tt_comm_wire *w, tt_comm *comm,
     w->is_tracing = options->trace;
     w->before.messages = w->messages = comm->stats.sent_messages;
     w->before.bytes = w->bytes = comm->stats.sent_bytes;
-    comm->is_guest = true; // the executor computes on the same cores
+    // The executor computes on the same cores, so waits sleep instead of yielding.
+    comm->is_guest = true;
     return tt__wire_thread_start(w);
 }
 
@@ -257,6 +267,9 @@ int32_t tt_comm_wire_size(const tt_comm_wire *wire)
     return wire->carrier.comm->size;
 }
 
+// Calls of the host go through the same queue as flights. So they come after all
+// flights that were begun before them, on every rank, and need no lock around the
+// transport.
 tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
                             const tt_coll_call *call)
 {

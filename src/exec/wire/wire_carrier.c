@@ -1,4 +1,8 @@
 // wire_carrier - memory and algorithms of the wire.
+//
+// Scratch memory is sized when a plan is bound, for its largest collective, so that a
+// step allocates nothing. It comes from the transport where peers can read it in place,
+// otherwise from the heap; memory of the transport is never given back.
 
 #include "base/alloc.h"
 #include "exec/wire/wire_state.h"
@@ -66,6 +70,9 @@ tt_status tt__carrier_room(tt__carrier *c, int64_t bytes)
     return TT_OK;
 }
 
+// The user's choice comes first. Exact mode then leaves hosts out: a hierarchical sum
+// depends on which rank is on which host, and exact sums may not. Without measurements
+// only the size decides: few rounds for small arrays, few bytes for large ones.
 const tt_coll_def *tt__carrier_choose(const tt__carrier *c,
                                       const tt_coll_call *call)
 {

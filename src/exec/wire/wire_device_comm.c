@@ -1,8 +1,23 @@
-// wire_device_comm - groups of devices that do collectives by themselves (backend/device_comm.h):
-// how they are made, and waited for.
+// wire_device_comm - groups of devices that do collectives by themselves
+// (backend/device_comm.h, in practice NCCL): how they are made, and waited for.
 //
-// A group is made for each axis of the mesh when a plan is bound. Everything is waited
-// for with a deadline, and who is late is found out over the host's transport.
+// The problem. A library such as NCCL runs collectives as kernels on the GPU. When a
+// peer dies or hangs, such a kernel waits for ever, and the library cannot say why. A
+// run would hang without a word.
+//
+// The idea. No call blocks. The wire's thread polls: the event that the results have
+// landed, the state of each group, and the host's transport, which is idle otherwise
+// and knows which processes are alive. Only when no rank has worked for
+// `comm.deadline` does it act: all ranks tell each other, over the host, how many
+// calls they have made, and one that has made fewer is named (roll_call).
+//
+//   bind   one group per axis of the mesh with more than one rank. The first member
+//          makes an id, an all-gather over the host's transport spreads the ids
+//   run    calls of one operator are handed over together; wait until they are queued
+//   wait   for the event `landed`. The deadline for peers starts when this device has
+//          reached the flight, not before: until then the device is busy with steps
+//
+// Exact mode never uses groups, since the library chooses the order of its sums.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -22,7 +37,8 @@ static const tt_device_comm_def *def_of(const tt__carrier *c)
 // ---- waiting -------------------------------------------------------------
 
 // All ranks tell each other how many calls they have made. The transport names a rank
-// that does not answer; a rank that is late is known by its number.
+// that does not answer; a rank that is late has made fewer calls. This always ends in a
+// failure: it is only called when the wait is given up.
 static tt_status roll_call(tt__carrier *c, const tt__device_group *link)
 {
     tt_comm *comm = c->comm;
@@ -75,8 +91,8 @@ static tt_status roll_call(tt__carrier *c, const tt__device_group *link)
     return status;
 }
 
-// The host's transport knows whether a peer is gone, and whether any rank still works. A
-// short wait is not announced to the others.
+// The host's transport knows whether a peer is gone, and whether any rank still works.
+// A short wait is not announced to the others.
 static const double unhurried = 0.5;
 
 static tt_status look_around(tt__carrier *c, const tt__device_group *link,
@@ -120,6 +136,7 @@ static tt_status stay_until_idle(tt__carrier *c, const tt__device_group *link)
     }
 }
 
+// tt_comm_idle with 0 tells the other ranks that this one works again.
 static tt_status wait_idle(tt__carrier *c, const tt__device_group *link)
 {
     const tt_status status = stay_until_idle(c, link);
@@ -180,7 +197,8 @@ static const tt__device_group *find(const tt__carrier *c, const int32_t *member,
     return NULL;
 }
 
-// Ids of all groups, the one of each group's first member at its rank.
+// Spreads the ids of all groups along an axis in one all-gather over all ranks. Each
+// group's id is made by its first member and found at that member's rank.
 static tt_status share_ids(tt_comm_wire *w, bool is_first, unsigned char *id)
 {
     tt__carrier *c = &w->carrier;
@@ -196,6 +214,8 @@ static tt_status share_ids(tt_comm_wire *w, bool is_first, unsigned char *id)
     return tt_comm_wire_call(w, "groups of devices", &call);
 }
 
+// Makes the group of this rank along an axis, unless an earlier plan has made it. Every
+// rank is in exactly one group per axis, so all ranks come here together.
 static tt_status join(tt_comm_wire *w, const tt_plan *plan, int32_t axis)
 {
     tt__carrier *c = &w->carrier;
@@ -238,6 +258,8 @@ static tt_status join(tt_comm_wire *w, const tt_plan *plan, int32_t axis)
 
 // ---- room ----------------------------------------------------------------
 
+// The library wants blocks one after another. A value that is cut along an inner
+// dimension is packed into this memory before and unpacked after.
 static int64_t blocks_bytes(const tt__carrier *c, const tt__wire_site *x)
 {
     const tt__wire_blocks b =
@@ -270,6 +292,8 @@ static int64_t room_bytes(const tt__carrier *c, const tt_plan *plan)
     return most;
 }
 
+// For `tutti plan`: the same numbers without any peer, by a carrier without a
+// transport.
 tt_status tt_wire_device_bytes(const tt_plan *plan, int64_t *bytes_out)
 {
     tt_comm nobody = {.rank = plan->rank,

@@ -6,6 +6,11 @@
 //                               first member's; else a broadcast or a reduction for
 //                               each. Blocks of inner factors are packed and unpacked
 //   all_to_all, shift, halos    packed, sent to all and received from all as one
+//
+// Packing and unpacking are strided copies that the device does itself, in the same
+// queue, so the host touches no data. Sends and receives of one operator are given to
+// the library as one group: one after another they could wait for each other in a
+// circle.
 
 #include "exec/wire/wire_site.h"
 #include "ops/ops.h"

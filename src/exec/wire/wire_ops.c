@@ -12,6 +12,18 @@
 //
 // A group is the ranks along the operator's axis. Which bytes a rank holds follows
 // from types, mesh and rank alone, so nothing is negotiated.
+//
+// There are three ways to carry an operator out, and a table at the end says which
+// operator goes which way:
+//
+//   collective   a call of comm/coll, by the algorithm that was chosen
+//   boxes        every pair of ranks computes what the sender's box and the receiver's
+//                box have in common. An all-to-all, a ring shift and a halo are then
+//                the same loop: they differ only in the boxes
+//   local        a copy within this rank
+//
+// For each way there is a second function that says how much scratch memory it needs.
+// It is asked when a plan is bound, so carrying out allocates nothing.
 
 #include "base/alloc.h"
 #include "exec/wire/wire_site.h"
@@ -36,6 +48,8 @@ static tt_status all_reduce(const tt__carrier *c, const tt__wire_site *x)
     return run_call(c, &call, c->scratch);
 }
 
+// A broadcast from coordinate `peer`: all ranks run the same graph, so those that do
+// not need the value take part too.
 static tt_status receive(const tt__carrier *c, const tt__wire_site *x)
 {
     if (x->p->peer < 0 || x->p->peer >= x->size)
@@ -91,6 +105,8 @@ static int64_t apart_bytes(const tt__carrier *c, const tt__wire_site *x,
     return (tt__wire_site_bytes(x, mine) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+// Scratch memory holds, in this order: the result where it must not overlap the input;
+// the packed blocks where they do not lie in a row; and the algorithm's own scratch.
 static tt_status by_blocks(const tt__carrier *c, const tt__wire_site *x)
 {
     const bool is_gather = x->op == &tt_op_all_gather;
@@ -156,8 +172,8 @@ static void *pack(const tt__wire_site *x, const tt__boxes *b,
     return room;
 }
 
-// Sends to the rank `step` further and receives from the one `step` before. `arrived` has
-// room for what comes from coordinates 0, 1, ..., in this order.
+// Sends to the rank `step` further and receives from the one `step` before. `arrived`
+// has room for what comes from coordinates 0, 1, ..., in this order.
 static tt_status swap_boxes(const tt__carrier *c, const tt__wire_site *x,
                             const tt__boxes *b, int32_t step)
 {
@@ -216,6 +232,9 @@ tt_status tt__boxes_check(const tt__wire_site *x, const tt__boxes *b)
     return TT_OK;
 }
 
+// In round `step` each rank sends to the one `step` further and receives from the one
+// `step` before, so no rank gets two messages at a time. What arrives waits in scratch
+// memory until all is there, because sums are made in the order of ranks.
 static tt_status by_boxes(const tt__carrier *c, const tt__wire_site *x)
 {
     const tt__boxes b = tt__boxes_of(x);

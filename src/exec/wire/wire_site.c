@@ -1,4 +1,7 @@
-// wire_site - see the header.
+// wire_site - see the header. From a step of the plan to numbers: types give shapes and
+// placements, the mesh gives the ranks along the axis, and the plan's rank gives this
+// rank's coordinate. Without arguments (addresses) it serves to compute sizes and
+// costs.
 
 #include "exec/wire/wire_site.h"
 
@@ -14,7 +17,8 @@ static tt_num num_of(tt_dtype dtype)
     return dtype > TT_U8 ? TT_NUM_U8 : (tt_num)dtype;
 }
 
-// Alike on all ranks that take part, which may do other things between than others.
+// The tag follows from the node and the piece, so it is the same on all ranks that take
+// part, whatever else each of them does in between. It only serves to notice mistakes.
 static int32_t tag_of(int32_t node, int32_t piece)
 {
     return (int32_t)(1 + (node * INT64_C(97) + piece) % (TT__TAGS - 1));

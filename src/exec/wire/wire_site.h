@@ -1,5 +1,14 @@
 // wire_site - one collective of a plan as a rank sees it, in numbers: who takes part,
 // which elements go where. Nobody but the files of the wire includes it.
+//
+// Nothing about a collective is negotiated between ranks. Each rank computes from the
+// plan (types with placements, mesh, its own rank) what it sends and what it gets, and
+// peers compute the other side of the same. Two descriptions are used:
+//
+//   blocks   the value is cut along one axis of the mesh, in the order of coordinates.
+//            This is the usual all-gather or reduce-scatter
+//   boxes    each rank holds some box of the value and wants another one. Two ranks
+//            exchange the intersection of the sender's and the receiver's box
 
 #ifndef TT_EXEC_WIRE_WIRE_SITE_H
 #define TT_EXEC_WIRE_WIRE_SITE_H
@@ -26,8 +35,8 @@ typedef struct tt__wire_site { // one collective, seen by this rank
 // Without `args` for its numbers only.
 tt__wire_site tt__wire_site_of(const tt_plan *plan, int32_t step,
                                const tt_args *args);
-// All members of a joined flight as one; of a piece, that piece. The gaps between members
-// are summed too, and nobody reads them.
+// All members of a joined flight as one; of a piece, that piece. The gaps between
+// members are summed too, and nobody reads them.
 tt__wire_site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
                               const tt_args *args);
 int tt__wire_site_rank(const tt__wire_site *x, int32_t coord); // along the axis

@@ -1,14 +1,27 @@
-// wire_stage - collectives of operands in a device's memory.
+// wire_stage - collectives of operands in a device's memory, by way of the host.
 //
-// An operand is copied to the host, the collective runs there as without a device, and
-// the result is copied back, all in the wire's queue of the device, while it computes
-// steps. Memory that peers see is used where there is some, which saves a copy. Operators
-// that need no peer are done by the device.
+// The problem. Transports read and write the host's memory. A gradient lies in the
+// memory of a GPU, and the GPU shall compute while the gradient travels.
+//
+// The idea. The operand is copied to the host, the collective runs there as it does
+// without a device, and the result is copied back. The copies go through a queue of the
+// device that is separate from the queue of steps, so steps run meanwhile.
 //
 //   device   operand ----.            .---> result        wire's queue
 //   host                 v            |
 //            half 0   [ in ] collective [ out ]           halves take turns, so that
 //            half 1   [ in ] ...                          one fills as the other leaves
+//
+// Nothing here knows which collective it is, so there is no second set of algorithms,
+// and the result has the same bits as on a CPU. The memory is taken from the transport
+// where peers can see it: a peer then reads the operand in place, which saves a copy.
+// It is pinned, so that the device copies it at full speed and without blocking the
+// host.
+//
+// Operators that need no peer are done by the device itself (tt__carry_device).
+//
+//   cost    two copies over the bus per collective, and the two halves of pinned
+//           memory, each as large as the largest collective of any plan
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -33,8 +46,8 @@ int64_t tt__wire_stage_landed(int32_t flight)
 
 // ---- room ----------------------------------------------------------------
 
-// Where the two operands of a site lie in a half. If they share a buffer, their distance
-// is the same as there.
+// Where the two operands of a site lie in a half. If they share a buffer, their
+// distance is the same as there.
 typedef struct place {
     int64_t in, out, bytes;
 } place;
@@ -95,7 +108,9 @@ int64_t tt_wire_stage_bytes(const tt_plan *plan)
     return HALVES * half_bytes(plan);
 }
 
-// Memory is not freed before the end: devices have it pinned.
+// Memory is not freed before the end: devices have it pinned. Blocks that were replaced
+// by larger ones are linked through their first bytes (`kept`). Memory of the transport
+// is not given back at all, so it needs no link.
 static tt_status make_room(tt__carrier *c, int64_t bytes)
 {
     tt__wire_stage *s = &c->stage;
@@ -146,7 +161,8 @@ void tt__wire_stage_fini(tt__carrier *c)
 
 // ---- carrying ------------------------------------------------------------
 
-// A device may have much queued work before an event, hence the long limit.
+// Waits until the device has reached an event. It may have much queued work before that
+// event, hence the long limit. The thread naps between looks: a rank may have one core.
 static tt_status wait_for(const tt__carrier *c, tt_backend *backend,
                           int64_t event)
 {
@@ -168,6 +184,9 @@ static tt_status wait_for(const tt__carrier *c, tt_backend *backend,
     }
 }
 
+// The event of a half says that its result has left for the device. Only then may the
+// next operand be copied there, so that is the first wait. The second wait is for the
+// operand's arrival. The copy of the result is not waited for.
 tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
                            const tt__wire_site *x)
 {
@@ -195,6 +214,7 @@ tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
 
 // ---- without peers -------------------------------------------------------
 
+// This rank keeps a part of what it has as a whole: copies of boxes, on the device.
 static tt_status take(tt_backend *backend, tt_queue queue,
                       const tt__wire_site *x)
 {

@@ -1,4 +1,14 @@
 // wire_state - what the files of the wire share; nobody else includes it.
+//
+// Three owners share these structs, and each field has exactly one of them:
+//
+//   the wire's thread   the carrier: transport, scratch memory, stage, device groups.
+//                       While jobs are queued nobody else may touch it
+//   the host            statistics of waits, traced events
+//   the lock            jobs, queue, status: everything that both sides read
+//
+// The one exception is binding a plan. The host then changes the carrier, which is
+// safe because no plan runs and the queue is empty.
 
 #ifndef TT_EXEC_WIRE_WIRE_STATE_H
 #define TT_EXEC_WIRE_WIRE_STATE_H
@@ -16,7 +26,8 @@ typedef struct tt__wire_stage {
     void *kept;    // earlier memory that a device may still know, linked
 } tt__wire_stage;
 
-// A group of devices, one per rank, that do collectives by themselves.
+// A group of devices, one per rank, that do collectives by themselves (NCCL). Groups
+// are found by their members, so two plans on the same mesh share them.
 typedef struct tt__device_group {
     tt_device_comm *links;
     int32_t n;
@@ -24,6 +35,10 @@ typedef struct tt__device_group {
 } tt__device_group;
 
 enum { TT__DEVICE_GROUPS = 16 };
+
+// All groups of this rank. `n_bound` counts the plans that use them: the last plan to
+// go closes them. `n_calls` counts calls of any group; ranks compare it to find the
+// one that is late (roll_call).
 
 typedef struct tt__device_groups {
     bool is_wanted;
@@ -37,7 +52,8 @@ typedef struct tt__device_groups {
     int64_t room_bytes;
 } tt__device_groups;
 
-// Carries out one collective after another. Used by one thread at a time.
+// Carries out one collective after another. Used by one thread at a time, so its arrays
+// are shared by all calls: `member` and `bound` describe the call that runs now.
 typedef struct tt__carrier {
     tt_comm *comm;
     const tt_coll_def *coll; // NULL: the cheapest
@@ -48,7 +64,8 @@ typedef struct tt__carrier {
     char *scratch;
     int64_t scratch_bytes;
     bool is_scratch_shared;
-    bool is_exact; // only ordered sums
+    // Exact mode: only algorithms that sum in the order of comm/coll/pairs.h.
+    bool is_exact;
     int32_t tag;
     tt__wire_stage stage;
     tt__device_groups links;
@@ -96,7 +113,9 @@ tt_status tt__carry_call(tt__carrier *c, const tt_coll_call *call);
 
 // ---- the thread ----------------------------------------------------------
 
-// What is to be done: a flight, or a call of the host's own.
+// What is to be done: a flight, or a call of the host's own. Jobs lie in an array with
+// one place per flight, so that posting one allocates nothing. The three times are for
+// traces: when it was posted, when the thread took it, when it was over.
 typedef struct tt__wire_job {
     const tt_plan *plan; // NULL: a call
     tt_backend *backend; // whose memory it is; NULL: the host's

@@ -1,8 +1,19 @@
 // wire_thread - the thread that carries out flights, and how work comes to it.
 //
-// It sleeps while there is nothing to do: ranks may have one core each. A wait for
-// it always ends, because each of its own waits for a peer has a deadline. After
-// an error nothing more is carried out.
+// The queue is a ring of job numbers under one lock. There are two conditions: the
+// thread waits for `has_job`, the host for `has_done`. The lock is released while a job
+// runs, so the host can post the next flight meanwhile.
+//
+//   host        post(j): queue, signal has_job      wait(j): until is_done or an error
+//   thread      take j, unlock, carry, lock, is_done, signal has_done
+//
+// The thread sleeps while there is nothing to do and never polls the queue, because a
+// rank may have one core only and that core belongs to the kernels.
+//
+// No wait lasts for ever. The host waits for the thread without a deadline of its own,
+// but each wait of the thread for a peer has one. When a job fails, the thread keeps
+// its message, empties the queue and carries out nothing more: later flights would send
+// bytes that peers do not expect. Every later call returns that first message.
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -10,7 +21,9 @@
 
 #include <stdio.h>
 
-// Host calls have no kind and are not counted.
+// Writes into the journal what is about to happen. If this rank dies, the journal is
+// what the others can say about it. Operators are counted by kind ("all_reduce 17");
+// calls of the host have no kind and are not counted.
 static void tell(tt_comm_wire *w, int kind, const char *what, const char *where,
                  int64_t step)
 {
@@ -21,6 +34,8 @@ static void tell(tt_comm_wire *w, int kind, const char *what, const char *where,
     tt_journal_add(w->carrier.comm->journal, &event);
 }
 
+// Four ways for one collective: in the host's memory; on the device without peers; by
+// the devices themselves; or staged through the host's memory.
 static tt_status carry_site(tt__carrier *c, const tt__wire_job *job,
                             const tt__wire_site *x)
 {
@@ -32,6 +47,8 @@ static tt_status carry_site(tt__carrier *c, const tt__wire_job *job,
                           : tt__carry_staged(c, job->backend, x);
 }
 
+// A joined flight is a bucket whose members lie side by side, so it is one message.
+// The members of other flights go one after another.
 static tt_status carry_sites(tt_comm_wire *w, const tt__wire_job *job,
                              int64_t at)
 {
@@ -79,7 +96,8 @@ static tt_status carry(tt_comm_wire *w, const tt__wire_job *job, int64_t step)
     return tt__carry_call(&w->carrier, job->call);
 }
 
-// The caller holds the lock, before and after.
+// The caller holds the lock, before and after; it is free while the job runs. Numbers
+// that the host reads are copied out of the transport here, under the lock.
 static void do_job(tt_comm_wire *w, tt__wire_job *job)
 {
     const int64_t step = w->step;
@@ -161,7 +179,10 @@ tt_status tt__wire_job_post(tt_comm_wire *w, int32_t j)
     return status;
 }
 
-// Seconds in flights up to now; with the lock.
+// Seconds in flights up to now, including the part of the current one; with the lock.
+// A wait asks before and after: the difference is the time in which the executor stood
+// still *and* something travelled. That is the exposed communication. A wait in which
+// the wire did nothing is not counted as such.
 static double busy_until_now(const tt_comm_wire *w)
 {
     const tt__wire_job *job = w->current;
