@@ -1,4 +1,7 @@
-// aliases - two tables of words.
+// aliases - the words of other programs (PyTorch, DeepSpeed, Megatron,
+// transformers, ...) and what they are called here. They are not accepted as
+// settings, only used in the error message: one name for a thing keeps
+// configurations readable.
 
 #include "config/aliases.h"
 
@@ -8,7 +11,7 @@
 
 enum { WORD = 64 };
 
-// Words of other programs with blanks between, and what they are called here.
+// Our key, and the words that mean it, separated by blanks.
 static const struct {
     const char *meant, *words;
 } keys[] = {
@@ -166,7 +169,7 @@ static const struct {
     {"layout.attention", "all_to_all", "ulysses alltoall"},
 };
 
-// In small letters, with _ for -; false: too long to be one of these.
+// To lower case, with _ for -. False: too long to be one of these words.
 static bool fold(const char *text, char *out)
 {
     size_t n = 0;

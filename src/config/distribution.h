@@ -1,5 +1,5 @@
-// distribution - the settings that say on how many ranks a job runs, who holds what, how
-// they exchange what they must, and with which instructions they compute: mesh.*
+// distribution - the settings that say on how many ranks a job runs, who holds
+// what, how they communicate, and with which instructions they compute: mesh.*
 // layout.* zero exchange.* collective transport comm.* loss.* isa
 //
 // None of them changes what is computed (but for the order of sums), so a run goes
@@ -40,8 +40,8 @@ typedef enum tt_axis {
 extern const char *const tt_axis_name[TT_N_AXES];
 extern const char *const tt_offload_name[TT_OFFLOAD_ALL + 1];
 
-// Dimensions that have a key of their own, and the axis that cuts each unless it is
-// said otherwise; N_AXES: none.
+// Dimensions that have a key layout.DIM, and the axis that splits each by default;
+// NONE: no axis does.
 #define TT_WHERE_DIMS(X)                                                       \
     X(batch, DATA)                                                             \
     X(heads, TENSOR)                                                           \
@@ -74,7 +74,7 @@ typedef struct tt_where {
     int64_t pipe;        // mesh.pipe: at most 1
     const char *axes;    // mesh.order: the last is the nearest
     int dim[TT_N_DIMS];  // layout.*: 0 auto, 1 none, then the axes
-    const char *rules;   // layout.rules, and behind it layout.LAYERS.*
+    const char *rules;   // layout.rules, then layout.LAYERS.*
     bool zigzag;         // layout.zigzag
     int attention;       // layout.attention: 0 ring, 1 all_to_all
     int terms;           // layout.terms: 0 auto, 1 narrow, 2 wide
@@ -112,8 +112,8 @@ tt_status tt_where_check_rule(const tt_setting *setting);
 // The ranks as a mesh, and which dimensions of a graph its axes cut.
 typedef struct tt_grid {
     int32_t ranks;
-    bool is_open; // as many ranks as the mesh says, not as there are
-    int32_t data; // that share the batch
+    bool is_open; // the mesh decides how many ranks there are
+    int32_t data; // ranks that divide the batch
     int64_t size[TT_N_AXES];
     const char *mesh; // "data:2 tensor:4"; axes of one rank are left out
     tt_layout layout;

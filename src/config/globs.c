@@ -17,7 +17,8 @@ const tt_glob *tt_globs_find(const tt_globs *globs, const char *name)
 
 // ---- reading -------------------------------------------------------------
 
-// The end of the item that begins at p: a comma outside of brackets, or the end.
+// The end of the item at p: the next comma outside of brackets, since "[a,b]" is a
+// set of characters in a pattern.
 static const char *item_end(const char *p, const char *end)
 {
     for (int depth = 0; p < end; p++) {
@@ -28,7 +29,8 @@ static const char *item_end(const char *p, const char *end)
     return p;
 }
 
-// Whether the first bracket closes at the very end: then the text is a list.
+// Whether the first bracket is closed at the very end. Then the brackets enclose a
+// list and are no set of characters.
 static bool is_bracketed(const char *p, const char *end)
 {
     int depth = 0;
@@ -50,6 +52,7 @@ static void trim(const char **first, const char **end)
         (*end)--;
 }
 
+// Splits "PATTERN:FACTOR" at the last colon.
 static tt_status read_factor(const char *key, char *pattern, double *factor_out)
 {
     char *colon = strrchr(pattern, ':'), *end = NULL;

@@ -1,4 +1,13 @@
-// keys - the tables of all sections, and the search for the key that was meant.
+// keys - which settings exist, and what a misspelt one meant.
+//
+// Settings have no central list. Each model, optimiser and source has its own table
+// of options, and the training loop and the distribution have theirs. Which tables
+// count depends on the settings themselves (model, optim, data). tt_known_each
+// visits them; checking, resolving and printing are all done by such visits.
+//
+// All settings are checked before any is used, and each must be known. A misspelt
+// key that is silently ignored costs a day of training. So the error names the
+// place and the key that was probably meant.
 
 #include "config/keys.h"
 
@@ -26,7 +35,7 @@ static const char *default_of(const tt_opt *table, const char *name)
     return opt != NULL && opt->fallback != NULL ? opt->fallback : "";
 }
 
-// A value that names a def and is wrong: say where it stands.
+// Adds the place of a setting (file and line) to an error about its value.
 static tt_status with_place(tt_status status, const tt_settings *settings,
                             const char *key)
 {
@@ -64,7 +73,7 @@ static const tt_opt data_itself[] = {
     {0},
 };
 
-// Without a source what all of them have is known.
+// Without a source, only the options that all sources have are known.
 static tt_status visit_data(const tt_settings *settings, tt_arena *arena,
                             tt_known_fn *visit, void *user)
 {
@@ -128,8 +137,9 @@ static const char *last_word(const char *key)
     return dot != NULL ? dot + 1 : key;
 }
 
-// Keys that end with the same word come first: "lr" and "train.lr" mean optim.lr;
-// then what other programs call so, then what is spelled nearly so.
+// The key that was probably meant. First, keys that end with the same word: "lr"
+// and "train.lr" mean optim.lr. Then the words of other programs (aliases.c). Then
+// what is spelled similarly.
 static const char *nearest(const known *k, const char *key)
 {
     const char *same[MAX_KNOWN];
@@ -144,7 +154,8 @@ static const char *nearest(const known *k, const char *key)
     return near != NULL ? near : tt_nearest(key, k->key, k->n);
 }
 
-// "-n" is no setting: say where it goes.
+// The error for an unknown key. A suggestion that begins with "-" is an option of
+// the command line, not a setting.
 static tt_status unknown(const tt_setting *s, const char *near)
 {
     if (near == NULL)
@@ -157,7 +168,8 @@ static tt_status unknown(const tt_setting *s, const char *near)
                    near[0] == '-' ? " on the command line" : "\"");
 }
 
-// A value as others write it, before its own reader says only that it is unknown.
+// Finds values as other programs write them ("bfloat16"), before the option's own
+// reader says only that they are unknown.
 static tt_status check_meant(const tt_setting *s)
 {
     const char *meant = tt_meant_value(s->key, s->value);
@@ -183,7 +195,7 @@ static tt_status check_one(const known *k, const tt_setting *s)
     return unknown(s, nearest(k, s->key));
 }
 
-// Settings are written to YAML and JSON, which have no other bytes.
+// Values must be UTF-8: they are written to YAML and JSON.
 static tt_status check_text(const tt_setting *s)
 {
     const int64_t n = (int64_t)strlen(s->value);

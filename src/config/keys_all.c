@@ -1,4 +1,6 @@
-// keys_all - every setting that any model, optimiser or source has.
+// keys_all - every setting of every model, optimiser and source, for the manual and
+// for `tutti list settings`. An option that several members share with the same
+// default and help is one row; what all members have is shown without names.
 
 #include "config/distribution.h"
 #include "config/job_options.h"
@@ -12,7 +14,7 @@
 
 typedef struct row {
     tt_known_row known;
-    int n_of; // members that have it so
+    int n_of; // members that have this row
 } row;
 
 typedef struct rows {
@@ -55,7 +57,7 @@ static tt_status append(rows *r, const char *key, const tt_opt *opt, row **out)
     return TT_OK;
 }
 
-// The options of one member; "": they belong to none.
+// Adds the options of one member; "": they belong to no member.
 static tt_status add(rows *r, const char *prefix, const tt_opt *table,
                      const char *member)
 {
@@ -79,7 +81,7 @@ static tt_status add(rows *r, const char *prefix, const tt_opt *table,
     return TT_OK;
 }
 
-// What all `n` members have belongs to none of them.
+// Removes the names from rows that all `n` members have.
 static void forget_common(rows *r, int64_t first, int n)
 {
     for (int64_t i = first; i < r->n; i++)

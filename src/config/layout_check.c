@@ -1,4 +1,10 @@
-// layout_check - the dimensions and layers of a graph against those of a layout.
+// layout_check - checks a layout against the graph that it is for.
+//
+// The partition pass would take any layout: a rule for a dimension that no tensor
+// has does nothing. Then ranks would do the same work several times, silently. So
+// before the graph is split, every name in a rule must exist, every dimension must
+// be at least as long as its axis, and every axis must split something. The message
+// says what would work instead, with numbers.
 
 #include "config/layout_check.h"
 
@@ -15,7 +21,8 @@ typedef struct subject {
     const char *model; // what errors call it
 } subject;
 
-// Who a value belongs to: a weight to itself, a result to its layer.
+// The name that rules for layers are compared with: a weight's own, or the layer
+// that made a result.
 static const char *owner(const tt_graph *g, int32_t v)
 {
     const int32_t node = g->value[v].node;
@@ -27,7 +34,7 @@ static bool is_for(const tt_graph *g, int32_t v, const char *layers)
     return layers == NULL || tt_layout_is_for(layers, owner(g, v));
 }
 
-// The longest factor of this name in those layers; 0: they have none.
+// The largest extent of a dimension in those layers; 0: they do not have it.
 static int64_t extent_of(const tt_graph *g, const char *layers,
                          const char *name)
 {
@@ -109,7 +116,8 @@ static void add_layer(layer_names *l, const char *first, const char *end)
     l->n++;
 }
 
-// Every name that a pattern could mean: what lies between dots of weights' names.
+// All names that a pattern could mean: the parts between the dots of weights'
+// names.
 static void list_layers(const tt_graph *g, layer_names *l)
 {
     for (int32_t v = 0; v < g->n_values; v++) {
@@ -159,7 +167,8 @@ static bool has_layers(const tt_graph *g, const char *layers)
 
 // ---- rules ---------------------------------------------------------------
 
-// The most ranks up to `extent` along an axis with which the mesh still fits.
+// The largest number of ranks along an axis, up to `extent`, with which the mesh
+// fits.
 static int64_t most_ranks(const subject *s, int axis, int64_t extent)
 {
     const int64_t *size = s->grid->size;
@@ -180,7 +189,7 @@ static tt_status too_short(const subject *s, const tt_layout_rule *rule,
     const int64_t ranks = s->grid->ranks / size * n;
     const bool is_counted = !s->grid->is_open && axis == TT_AXIS_DATA;
     char would[96];
-    // Where the other axes stay as they are, so many ranks are too many.
+    // What to suggest depends on how the user gave the number of ranks.
     if (is_counted && !s->where->has_data)
         snprintf(would, sizeof would, "-n %lld", (long long)ranks);
     else if (!s->grid->is_open && (is_counted || s->where->has_data))
@@ -201,7 +210,8 @@ static tt_status check_rule(const subject *s, const tt_layout_rule *rule)
 {
     const int axis = tt_axis_find(rule->axis);
     const int64_t size = axis < 0 ? 1 : s->grid->size[axis];
-    // A dimension that somebody named; those that axes bring along may be missing.
+    // Dimensions that the user named must exist; those of default rules may be
+    // missing.
     const bool is_asked =
         rule->layers != NULL || tt_where_is_set(s->where, rule->dim);
     if (rule->layers != NULL && !has_layers(s->graph, rule->layers))
@@ -209,9 +219,11 @@ static tt_status check_rule(const subject *s, const tt_layout_rule *rule)
     const int64_t extent = extent_of(s->graph, rule->layers, rule->dim);
     if (extent == 0 && is_asked)
         return unknown_dim(s, rule);
-    if (strcmp(rule->dim, "batch") == 0) // samples have a message of their own
+    if (strcmp(rule->dim, "batch") ==
+        0) // checked elsewhere, with its own message
         return TT_OK;
-    // Keys and values that are fewer than ranks are held by several.
+    // With grouped-query attention there may be fewer key heads than ranks; then
+    // several ranks hold the same ones.
     if (extent > 0 && extent < size &&
         (is_asked || strcmp(rule->dim, "kv_heads") != 0))
         return too_short(s, rule, extent, size);
@@ -226,7 +238,7 @@ static bool is_same_scope(const tt_layout_rule *a, const tt_layout_rule *b)
     return a->layers == NULL || strcmp(a->layers, b->layers) == 0;
 }
 
-// One rule cuts what another leaves whole in the same layers.
+// Refuses two rules for the same layers of which one splits and one does not.
 static tt_status check_pairs(const tt_layout *layout)
 {
     for (int32_t i = 0; i < layout->n; i++)
@@ -242,7 +254,8 @@ static tt_status check_pairs(const tt_layout *layout)
     return TT_OK;
 }
 
-// A dimension of a weight that has a key and as many entries; NULL: there is none.
+// A dimension that could be split instead: it has a key and is long enough; or
+// NULL.
 static const char *could_cut(const tt_graph *g, int64_t size)
 {
     static const char *const names[] = {"filters", "ff",     "heads", "hidden",
@@ -266,7 +279,7 @@ static tt_status unused_axis(const subject *s, int a)
                    dim != NULL ? tt_axis_name[a] : "");
 }
 
-// Ranks along an axis that cuts nothing would all do the same.
+// Refuses an axis that splits nothing: its ranks would all do the same.
 static tt_status check_axes(const subject *s)
 {
     for (int a = 0; a < TT_N_AXES; a++) {
@@ -284,7 +297,7 @@ static tt_status check_axes(const subject *s)
     return TT_OK;
 }
 
-// An all-to-all gives each rank some of the heads that its ranks of tensor have.
+// all_to_all attention divides the heads of a rank between the ranks along context.
 static tt_status check_attention(const subject *s)
 {
     const int64_t size = s->grid->size[TT_AXIS_CONTEXT];
@@ -315,6 +328,8 @@ tt_status tt_where_check_layout(const tt_where *where, const tt_grid *grid,
     return check_axes(&s);
 }
 
+// Whether the graph has causal attention. Then ranks with early positions have less
+// to do than ranks with late ones, and zigzag gives each rank a piece of both.
 static bool looks_back(const tt_graph *g)
 {
     for (int32_t n = 0; n < g->n_nodes; n++) {
@@ -332,6 +347,8 @@ const char *tt_where_zigzag(const tt_where *where, const tt_graph *graph)
                : "";
 }
 
+// Whether an operator turns a last bit into a large difference: a ReLU at zero, the
+// choice of a maximum or of an expert.
 static bool has_jumps(const tt_graph *g)
 {
     for (int32_t n = 0; n < g->n_nodes; n++) {

@@ -1,5 +1,5 @@
-// layout_check - whether a graph can be laid out as the settings ask, before anything is
-// cut: every dimension that they name is there, and long enough.
+// layout_check - whether a graph can be split as the settings ask, before anything
+// is split: every dimension that they name exists and is long enough.
 
 #ifndef TT_CONFIG_LAYOUT_CHECK_H
 #define TT_CONFIG_LAYOUT_CHECK_H
@@ -11,12 +11,12 @@
 tt_status tt_where_check_layout(const tt_where *where, const tt_grid *grid,
                                 const tt_graph *graph, const char *model);
 
-// The axis along which sequences go zigzag, since attention looks back on them; "":
-// none.
+// The axis along which sequences are dealt out in zigzag order, to balance causal
+// attention; "": none.
 const char *tt_where_zigzag(const tt_where *where, const tt_graph *graph);
 
-// Whether terms of sums over ranks are not rounded: where a last bit may send values
-// elsewhere.
+// Whether terms of sums over ranks stay in fp32 until they are added. Needed where
+// a last bit may change a decision (ReLU, max, routing).
 bool tt_where_is_wide(const tt_where *where, const tt_graph *graph);
 
 #endif

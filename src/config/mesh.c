@@ -1,4 +1,21 @@
-// mesh - from mesh.* and layout.* to what the partition pass wants to hear.
+// mesh - from mesh.* and layout.* to the mesh and the layout that the partition
+// pass takes.
+//
+// A mesh is the ranks as a grid: "data:2 tensor:4". A layout says which dimension
+// is split along which axis: "batch:data heads:tensor ff:tensor". Users rarely
+// write a layout. It comes from three places, the first that says something wins:
+//
+//   layout.rules, layout.DIM   what the user wrote
+//   the model's family         rules of the model definition
+//   TT_WHERE_DIMS              the usual axis of a dimension
+//
+// A rule for an axis with one rank does nothing. If it was written by the user,
+// that is an error, since something else was meant; if it is the usual one, it is
+// left out.
+//
+// mesh.data is what is left: ranks divided by the product of the other axes. The
+// order of axes decides which ranks are neighbours. The last axis is the nearest,
+// so tensor, which sends most, is last by default.
 
 #include "config/distribution.h"
 
@@ -11,7 +28,7 @@ const char *const tt_axis_name[TT_N_AXES] = {
     [TT_AXIS_TENSOR] = "tensor",
 };
 
-enum { AUTO, WHOLE, FIRST_AXIS }; // values of layout.*
+enum { AUTO, WHOLE, FIRST_AXIS }; // values of layout.DIM; then the axes
 enum { MOST_RANKS = 65536 };
 
 static const struct {
@@ -115,7 +132,7 @@ tt_status tt_axis_unknown(const char *key, const char *name)
                    near != NULL ? near : "", near != NULL ? "? They" : "they");
 }
 
-// The axes in their order; one that mesh.order leaves out comes first.
+// Reads mesh.order. Axes that it leaves out come first, that is, farthest apart.
 static tt_status read_order(const char *text, int order[TT_N_AXES])
 {
     bool is_there[TT_N_AXES] = {0};
@@ -130,7 +147,7 @@ static tt_status read_order(const char *text, int order[TT_N_AXES])
         char axis[32];
         snprintf(axis, sizeof axis, "%.*s", (int)(word < 31 ? word : 31), name);
         if (strcmp(axis, "pipe") == 0)
-            continue; // one stage is anywhere
+            continue; // there is only one stage
         const int a = tt_axis_find(axis);
         if (a < 0)
             return tt_axis_unknown("mesh.order", axis);
@@ -148,8 +165,8 @@ static tt_status read_order(const char *text, int order[TT_N_AXES])
     return TT_OK;
 }
 
-// An all-to-all cuts the heads that tensor has cut before: so tensor comes before
-// context, unless somebody said otherwise.
+// With all_to_all attention, context splits the heads that tensor has already
+// split. So tensor must come before context, unless the user gave an order.
 static void swap_last(int order[TT_N_AXES])
 {
     const int last = order[TT_N_AXES - 1];
@@ -165,8 +182,8 @@ static tt_status check_cut(const tt_layout_rule *rule, int axis,
     bool is_alone = true;
     for (int a = 0; a < TT_N_AXES; a++)
         is_alone = is_alone && size[a] == 1;
-    // What ranks along data would do, one rank may leave: files are for any number of
-    // them. The batch is theirs anyway.
+    // A rule along data is allowed on one rank: a configuration is for any number
+    // of ranks. The batch is split along data in any case.
     if (size[axis] > 1 ||
         (axis == TT_AXIS_DATA && (is_alone || strcmp(rule->dim, "batch") == 0)))
         return TT_OK;
@@ -178,7 +195,8 @@ static tt_status check_cut(const tt_layout_rule *rule, int axis,
                    rule->axis, rule->axis);
 }
 
-// Rules that somebody wrote; "none" means something only of some layers.
+// The rules of layout.rules. "none" is allowed for some layers only: it is an
+// exception from a rule.
 static tt_status add_written(const tt_where *where,
                              const int64_t size[TT_N_AXES], tt_arena *arena,
                              tt_layout *out)
@@ -203,7 +221,7 @@ static tt_status add_written(const tt_where *where,
     return TT_OK;
 }
 
-// layout.DIM=none beside a rule that cuts it in all layers.
+// Refuses layout.DIM=none beside a rule that splits DIM in all layers.
 static tt_status check_whole(const tt_layout *written, const char *dim)
 {
     for (int32_t i = 0; i < written->n; i++) {
@@ -217,7 +235,7 @@ static tt_status check_whole(const tt_layout *written, const char *dim)
     return TT_OK;
 }
 
-// The axis that cuts a dimension; -1: none does.
+// The axis that splits a dimension; -1: none does.
 static int axis_of(const tt_where *where, const tt_layout *usual, int d)
 {
     if (where->dim[d] != AUTO)
@@ -269,8 +287,8 @@ static tt_status make_layout(const tt_where *where, const tt_layout *usual,
             TT_TRY(check_cut(&rule, axis, size));
         if (axis >= 0 && size[axis] > 1)
             TT_TRY(tt_layout_add(out, arena, &rule));
-        // Ranks with different experts have different samples too, and exchange
-        // tokens.
+        // Ranks along expert have different samples too: they exchange tokens, not
+        // weights.
         const tt_layout_rule too = {.dim = rule.dim,
                                     .axis = tt_axis_name[TT_AXIS_EXPERT]};
         if (d == TT_DIM_batch && axis == TT_AXIS_DATA &&

@@ -1,4 +1,10 @@
-// schedule - the formulas, and optim.schedule with its settings.
+// schedule - the learning rate as a function of the step; see the header for the
+// formulas.
+//
+// A schedule has no state. A resumed run, a rollback and a plot all compute the
+// same rate from the step alone. What depends on the length of the run says so
+// (needs_end), so that a run that is resumed with more steps knows whether its past
+// would have been different.
 
 #include "config/schedule.h"
 
@@ -6,7 +12,7 @@
 
 static const double pi = 3.14159265358979323846;
 
-// How far behind the warm-up the run is, from 0 to 1.
+// The part of the steps after the warm-up that is done, from 0 to 1.
 static double progress(int64_t done, int64_t all)
 {
     if (all <= 0 || done >= all)

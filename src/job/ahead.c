@@ -1,4 +1,23 @@
-// ahead - inputs that are on their way before it is their turn.
+// ahead - feeding a device without letting it wait.
+//
+// A GPU works asynchronously: tt_exec_run returns while its kernels still run. If
+// the host asked the loader for the next batch only after it has read this step's
+// results, the device would be idle while that batch is read and copied. So the
+// order within a step is:
+//
+//   run the step        the device is busy from here on
+//   feed ahead          ask for micro-batch 0 of the next step, start its copy
+//   read the results    waits for the device
+//   next step           tt__feed_now finds the batch on the device already
+//
+// Only micro-batch 0 is fetched ahead. The others are fed from inside the step,
+// while the device works on the one before.
+//
+// The price is that a batch is requested before the caller knows whether it will be
+// used. A rollback or a new position in the data must call tt_job_forget_ahead;
+// then the batch is fetched again. A failure of the early request is kept and
+// reported by the step that needs the batch, so that errors come at the same step
+// with and without a device.
 
 #include "job/ahead.h"
 
@@ -11,7 +30,9 @@ static tt_val find(const tt_job *job, const char *name)
     return tt_graph_find(job->graph, name);
 }
 
-// Into memory that a device reads by itself, and on their way; or into the job's own.
+// Asks for one micro-batch. With a device the data go into its staging memory
+// (tt_exec_room) and the copy starts at once. Without one, tt_exec_room gives NULL
+// and the data go into the job's own x and y.
 static tt_status fill(const tt__feeding *f, int32_t micro)
 {
     tt_job *job = f->job;
@@ -32,6 +53,7 @@ static tt_status fill(const tt__feeding *f, int32_t micro)
     return tt_exec_send(job->exec, find(job, "y"));
 }
 
+// Makes the batch of the last `fill` the input of the next segment.
 static tt_status deliver(const tt_job *job)
 {
     tt_exec *exec = job->exec;
@@ -47,6 +69,8 @@ tt_status tt__feed_now(const tt__feeding *feeding, int32_t micro)
 {
     tt_job *job = feeding->job;
     tt_ahead *a = &job->ahead;
+    // The step is compared too: after a restore or a rollback job->step is another
+    // one, and a batch fetched before belongs to no step.
     const bool is_here = a->is_asked && micro == 0 && a->step == job->step;
     a->is_asked = false;
     if (is_here && a->status != TT_OK)

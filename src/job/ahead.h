@@ -12,11 +12,11 @@ typedef struct tt__feeding {
     void *user;
 } tt__feeding;
 
-// What a micro-batch of the step reads.
+// Gives micro-batch `micro` of the current step its inputs.
 tt_status tt__feed_now(const tt__feeding *feeding, int32_t micro);
 
-// What the next step will read first, where it can be on its way already and
-// job->feeds_ahead allows to ask. A failure is the next step's.
+// Requests the first micro-batch of the next step. Does nothing without a device or
+// where job->feeds_ahead is false. A failure is kept for the next step.
 void tt__feed_ahead(const tt__feeding *feeding);
 
 #endif

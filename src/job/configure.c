@@ -1,4 +1,17 @@
-// configure - settings to a job: which model, optimiser, device, precision.
+// configure - from settings to a configured job: model, optimiser, ranks, batch,
+// device, precision. Nothing is built yet; the result can be planned.
+//
+// The order of the steps in `configure` matters, because later ones use earlier
+// ones:
+//
+//   known keys      a misspelt key is reported before any value is read
+//   model, optim    their option tables decide which keys exist
+//   ranks           the mesh follows from mesh.*, the layout from the model
+//   batch           is divided between the ranks along data
+//   rate            is scaled by the batch
+//   device          ranks open their devices together and agree on one instruction
+//                   set; this is the first step that talks to other ranks
+//   masters         depend on the precision that the device really has
 
 #include "backend/cpu/isa.h"
 #include "base/alloc.h"
@@ -35,14 +48,15 @@ static tt_status set_optim(tt_job *job, tt_settings *settings)
                              job->arena);
 }
 
-// The lowest that a precision needs.
+// The narrowest type that a precision needs in hardware.
 static tt_dtype compute_dtype(int precision)
 {
     static const tt_dtype dtype[] = {TT_F32, TT_BF16, TT_F16, TT_F64, TT_E4M3};
     return dtype[precision];
 }
 
-// A precision means the same numbers everywhere; whether it is worth it does not.
+// A precision gives the same numbers on every machine: where the processor lacks
+// the instructions, they are emulated. Only the speed differs, so the user is told.
 static void note_speed(tt_job *job)
 {
     const tt_backend_def *def = job->backend->def;
@@ -78,8 +92,9 @@ static tt_status set_device(tt_job *job, const tt_settings *settings)
     return TT_OK;
 }
 
-// Weights in bf16 alone: only where there is a bf16 to hold them, and an optimiser
-// that rounds them as they need it.
+// optim.master=false keeps weights in bf16 without a copy in 32 bits. Many updates
+// are smaller than one bf16 step, and rounding to nearest would lose them, so the
+// optimiser must round at random (is_random). Only Adam and AdamW can.
 static tt_status set_masters(tt_job *job)
 {
     tt_optim_params *p = &job->optim_params.params;
@@ -91,7 +106,7 @@ static tt_status set_masters(tt_job *job)
         return tt_fail(TT_ERR_ARG,
                        "optim.master=false is for adamw and adam, not %s",
                        name);
-    if (job->is_lowered) { // it was asked for, and the device has none
+    if (job->is_lowered) { // bf16 was asked for, but the device has none
         job->optim_params.master = true;
         return TT_OK;
     }
@@ -105,7 +120,7 @@ static tt_status set_masters(tt_job *job)
     return TT_OK;
 }
 
-// Of batch, micro and accumulate any two give the third.
+// batch = micro * accumulate: any two give the third.
 static tt_status set_batch(tt_job *job, const tt_settings *settings)
 {
     tt_job_options *o = &job->options;
@@ -140,7 +155,7 @@ static tt_status set_batch(tt_job *job, const tt_settings *settings)
     return TT_OK;
 }
 
-// Without ranks a plan for any number of them can be made.
+// Without peers the job cannot run, but it can be planned for any number of ranks.
 static tt_status set_ranks(tt_job *job, const tt_peers *peers)
 {
     TT_TRY(tt_where_grid(&job->where, peers != NULL ? peers->size : 0,
@@ -149,8 +164,9 @@ static tt_status set_ranks(tt_job *job, const tt_peers *peers)
     return TT_OK;
 }
 
-// What would do instead of so many ranks for `n` samples, said as the ranks were
-// asked for; "": nothing would.
+// The advice for a batch of `n` samples that is too small for the ranks: a mesh or
+// a number of ranks that would work, in the words the user used for it. "": no
+// number works.
 static const char *fewer_ranks(const tt_job *job, int64_t n)
 {
     const int64_t *size = job->grid.size;
@@ -188,8 +204,9 @@ static tt_status check_micro(const tt_job *job)
                    fewer_ranks(job, o->micro));
 }
 
-// `lr_batch` becomes what it is, so that another number of ranks is seen to be
-// another setting.
+// Scales the learning rate by the batch, linearly or by the square root. An
+// lr_batch of 0 means "the batch of one rank"; it is replaced by that number, so
+// that a resumed run on other ranks is seen to have another setting.
 static void set_rate(tt_job *job)
 {
     tt_job_optim *o = &job->optim_params;

@@ -1,4 +1,19 @@
-// device - see the header.
+// device - opens the device of a rank, and settles with the other ranks how the
+// devices are shared.
+//
+// Three things must be agreed on before anything is planned:
+//
+// The instruction set. Kernels for other instruction sets keep values in other
+// forms, and values travel between ranks in these forms. So all ranks use the best
+// set that every rank has.
+//
+// The memory. Ranks may share a GPU. Each then gets an equal part of what the rank
+// with the least free memory sees. Free memory is read after all ranks have opened
+// the device, since a CUDA context takes memory too.
+//
+// The transport of collectives. NCCL needs a GPU per rank and the same version on
+// all of them, and it sums in an order of its own. Where one of these fails,
+// collectives go through the host's memory, and the reason is shown with the ranks.
 
 #include "job/device.h"
 
@@ -8,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// "cuda:1": the backend's name and a number; -1 without.
+// Splits "cuda:1" into the backend and a number. The number is -1 if there is none.
 static tt_status parse(const tt_job *job, const tt_backend_def **def_out,
                        int32_t *number_out)
 {
@@ -39,11 +54,11 @@ static tt_status parse(const tt_job *job, const tt_backend_def **def_out,
     return TT_OK;
 }
 
-// What a rank says of its device.
+// What a rank tells the others about its device.
 typedef struct card {
     unsigned char id[TT_DEVICE_ID];
     int64_t free_bytes;
-    int32_t links; // their version; 0: it has none
+    int32_t links; // version of NCCL; 0: there is none
 } card;
 
 static bool is_same(const card *a, const card *b)
@@ -58,7 +73,7 @@ static int64_t free_of(tt_backend *backend)
                                    : backend->target.memory_bytes;
 }
 
-// Why devices are not linked; NULL: nothing speaks against it.
+// Why NCCL cannot be used; NULL: it can.
 static const char *against(const tt_job *job, const card *all)
 {
     tt_arena *arena = job->arena;
@@ -79,7 +94,8 @@ static const char *against(const tt_job *job, const card *all)
     return job->options.exact ? "sums of exact=true have an order" : NULL;
 }
 
-// By links where all ranks have devices of their own, else by way of the host.
+// Chooses NCCL where it can be used and was not ruled out, else the host's memory.
+// transport=nccl makes the second an error.
 static tt_status choose_way(tt_job *job, const card *all)
 {
     const int transport = job->where.transport;
@@ -115,7 +131,8 @@ static card describe(tt_backend *backend)
     return mine;
 }
 
-// Looks when all have opened theirs, for that takes memory too.
+// All ranks exchange cards. Called after every rank has opened its device, for that
+// takes memory too.
 static tt_status share(tt_job *job)
 {
     const tt_peers *peers = &job->peers;
@@ -141,8 +158,9 @@ static tt_status share(tt_job *job)
     return status;
 }
 
-// Ranks on several kinds of processors compute with what all of them have: sums travel
-// as kernels like them, so these must be the same, and parts are then rounded alike.
+// Limits the instruction set to what every rank has. Values travel in the forms
+// that kernels like, so the kernels must be the same; and parts are then rounded
+// alike.
 static tt_status limit_isa(const tt_job *job)
 {
     const tt_peers *peers = &job->peers;

@@ -1,9 +1,28 @@
-// exact - see the header. Sums over a step have one order:
+// exact - see the header, and docs/exact.md.
+//
+// Floating-point addition is not associative. With data parallelism the order of a
+// gradient's sum depends on how many ranks there are, and so do the last bits of
+// the loss. Exact mode gives every sum over a step one fixed order, whatever the
+// number of ranks:
 //
 //   gradients   blocks of a micro-batch in pairs, these in pairs, ... over ranks too;
 //               then micro-batch after micro-batch
 //   tallies     each block's over micro-batches; then blocks as above
-//   norms       of any order: their sums are exact (ops/bins.c)
+//   norms       in any order: their sums are exact
+//
+// The unit is a block: some samples of a micro-batch. There is a fixed number of
+// blocks (exact.blocks, a power of two). The graph is partitioned as if each block
+// were a rank. Then pass/blocks.c gives each rank several blocks, and the pairwise
+// tree over blocks is the same tree, only its upper levels are sent:
+//
+//        +            the root, between ranks
+//      /   \
+//     +     +         inside rank 0 and inside rank 1
+//    / \   / \
+//   b0 b1 b2 b3       4 blocks on 2 ranks
+//
+// The cost: the number of ranks must divide the number of blocks, a rank works on
+// smaller pieces than it could, and NCCL is not used.
 
 #include "job/exact.h"
 
@@ -12,8 +31,8 @@
 
 #include <string.h>
 
-// All blocks of a micro-batch: a power of two, so that halves of ranks have halves
-// of the blocks.
+// All blocks of a micro-batch. A power of two, so that every half of the ranks
+// holds half of the blocks and the tree of sums has the same shape.
 static int64_t all_blocks(const tt_job *job, int64_t micro)
 {
     int64_t n = 1;
@@ -22,7 +41,7 @@ static int64_t all_blocks(const tt_job *job, int64_t micro)
     return n;
 }
 
-// Ranks that share experts share the batch too.
+// Ranks along `expert` divide the batch too, so they take a share of the blocks.
 static int64_t other_ranks(const tt_job *job)
 {
     return job->grid.data / job->grid.size[TT_AXIS_DATA];
@@ -67,7 +86,8 @@ static tt_status check_blocks(const tt_job *job)
                    (long long)ranks);
 }
 
-// Ranks that share experts cut the batch again.
+// With experts there must be exactly one block per rank: ranks along `expert`
+// divide the batch a second time.
 static tt_status check_experts(const tt_job *job)
 {
     const int64_t ranks = job->grid.data,
@@ -113,7 +133,7 @@ tt_status tt__exact_partition(const tt_job *job, int64_t blocks,
     params->canonical = true;
     TT_TRY(tt_where_mesh(&job->where, &job->grid, blocks, job->arena,
                          &params->mesh));
-    // One rank has no layout of its own.
+    // One rank has no batch rule in its layout, but blocks are cut by one.
     if (strstr(params->layout, "batch:data") == NULL &&
         job->grid.size[TT_AXIS_DATA] == 1) {
         params->layout =

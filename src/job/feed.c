@@ -1,4 +1,9 @@
-// feed - a loader's batch into the graph's types, with a look at every id.
+// feed - from a loader's batch to the inputs of a graph: the element types that the
+// graph reads, this rank's piece of each sample, and a check of every id.
+//
+// Ids are checked here because nobody after this point does. A kernel that looks up
+// an embedding uses the id as an index; one id beyond the vocabulary would read
+// memory that is not its own.
 
 #include "job/feed.h"
 
@@ -40,7 +45,7 @@ int64_t tt_feed_count(const tt_plan *plan, const char *name)
     return tt_shape_count(&local.shape);
 }
 
-enum { LEFT_OUT = -100 }; // the default of cross_entropy's `ignore`
+enum { LEFT_OUT = -100 }; // the default `ignore` of cross_entropy
 
 void tt_feed_leave_out(const tt_plan *plan, void *y)
 {
@@ -63,8 +68,9 @@ tt_status tt_feed_stop(tt_exec *exec, void *room, double wish)
     return tt_exec_write(exec, tt_graph_find(plan->graph, "stop"), room);
 }
 
-// What this rank holds of an input, as part of the samples that it was given: whole
-// sequences and images, of which it may need a piece.
+// A loader delivers whole sequences and images. A rank whose sequences or images
+// are split as well needs a piece of each. `local` describes that piece within the
+// samples of this rank.
 typedef struct piece {
     tt_local local;
     int64_t count;   // elements of the piece
@@ -77,6 +83,8 @@ static piece piece_of(const tt_plan *plan, const char *name)
     tt_local_of(input_type(plan, name), &plan->graph->mesh, plan->rank,
                 &p.local);
     p.count = tt_shape_count(&p.local.shape);
+    // The loader has delivered this rank's samples only, so along the batch the
+    // piece begins at 0.
     p.local.origin[0] = 0;
     p.local.global[0] = p.local.shape.factor[0].size;
     p.samples = 1;

@@ -1,4 +1,16 @@
-// fit - whether there is memory for a job, and what to change when there is not.
+// fit - does the plan fit into memory, and if not, what should the user change?
+//
+// A plan knows its peak exactly, before anything is allocated. When it is too
+// large, an error "out of memory" is of little use. The useful answer is a list of
+// changes with the memory that each needs. So each change is planned in full
+// (job/variant.h), without running it, and the table shows the true peak.
+//
+// Changes are tried from the cheapest in time to the dearest: ZeRO, the loss in
+// chunks, selective recomputation, smaller micro-batches, full recomputation, all
+// of these together, offloading, and bf16. What a single process cannot solve by a
+// change of its plan (weights that are larger than the memory) leads to advice:
+// more ranks, or the host's memory. That number is an estimate, since a plan for
+// other ranks would need another job.
 
 #include "backend/machine.h"
 #include "base/figures.h"
@@ -19,7 +31,7 @@ static const char *describe(tt_job *job, const tt__variant *v)
     static const char *const mode[] = {"none", "selective", "full"};
     const tt__variant now = tt__variant_of(job);
     tt_str s = {0};
-    // As the user put it: a batch is given in one of three ways.
+    // In the user's own words: batch, micro and accumulate determine each other.
     if (v->accumulate != now.accumulate && job->has_micro)
         tt_str_addf(&s, " micro=%lld",
                     (long long)(job->options.batch / v->accumulate));
@@ -41,7 +53,8 @@ static const char *describe(tt_job *job, const tt__variant *v)
     return text;
 }
 
-// Plans one change; a change that cannot be planned, or is none, is left out.
+// Plans one change and adds it to the list. A change that cannot be planned, or
+// that changes nothing, is left out.
 static void try_change(tt_job *job, tt__variant v, alternatives *a)
 {
     const tt__variant now = tt__variant_of(job);
@@ -54,7 +67,8 @@ static void try_change(tt_job *job, tt__variant v, alternatives *a)
         return;
     const char *text = describe(job, &v);
     bool is_new = text != NULL;
-    for (int i = 0; i < a->n && is_new; i++) // ways to one may cross
+    for (int i = 0; i < a->n && is_new;
+         i++) // two ways may lead to the same change
         is_new = strcmp(a->list[i].text, text) != 0;
     if (is_new)
         a->list[a->n++] = (tt_alternative){text, p.plan->peak_bytes};
@@ -62,7 +76,7 @@ static void try_change(tt_job *job, tt__variant v, alternatives *a)
     tt_graph_destroy(p.graph);
 }
 
-// What a device does not need lies on the host.
+// Offloading: values the device does not need for a while lie in the host's memory.
 static void try_offload(tt_job *job, const tt__variant *least, alternatives *a)
 {
     tt__variant v = tt__variant_of(job);
@@ -75,15 +89,14 @@ static void try_offload(tt_job *job, const tt__variant *least, alternatives *a)
     v = *least;
     v.offload = TT_OFFLOAD_ALL;
     try_change(job, v, a);
-    // Of small micro-batches the logits are small too.
+    // With small micro-batches the logits are small too, and need no chunks.
     if (v.chunks > 1 && job->where.chunks == 0) {
         v.chunks = 1;
         try_change(job, v, a);
     }
 }
 
-// From the cheapest change to the dearest: the loss in chunks, recomputing what costs little, smaller
-// micro-batches, recomputing everything, all of that; and the same in bf16.
+// From the cheapest change to the dearest; see the top of this file.
 static void try_all(tt_job *job, alternatives *a)
 {
     enum { SELECTIVE = 1, FULL = 2 };
@@ -133,7 +146,9 @@ static void try_all(tt_job *job, alternatives *a)
     try_change(job, least, a);
 }
 
-// Divided between ranks when it was opened; what links need is apart from the plan.
+// The memory of a device for the plan. It was divided between the ranks of the
+// device when that was opened (job/device.c). NCCL's buffers are not in the plan,
+// so they are subtracted.
 static int64_t device_memory(const tt_job *job)
 {
     const int64_t memory = job->backend->target.memory_bytes;
@@ -152,7 +167,7 @@ int64_t tt_job_memory(const tt_job *job)
     return job->backend->target.memory_bytes / (on_host > 1 ? on_host : 1);
 }
 
-// What is offloaded must find room too.
+// Offloaded values need room in the host's memory.
 static tt_status check_host(const tt_job *job)
 {
     const int64_t there = tt_machine_memory();
@@ -174,8 +189,10 @@ static tt_status check_host(const tt_job *job)
     return status;
 }
 
-// About what a rank needs if there were `times` as many, with zero=3: everything is
-// shared out, and two layers' weights are whole at a time. Of samples none is cut.
+// An estimate of what a rank needs if there were `times` as many ranks with zero=3.
+// States are divided between the ranks, plus a quarter for weights that are
+// gathered while layers use them. The rest shrinks with the samples of a rank; a
+// sample is not divided.
 static int64_t bytes_of_many(const tt_job *job, int64_t times)
 {
     const int64_t held = job->plan->persistent_bytes;
@@ -185,7 +202,8 @@ static int64_t bytes_of_many(const tt_job *job, int64_t times)
     return held / times + held / times / 4 + rest / cuts;
 }
 
-// What no change of one rank's plan does: more ranks, or the host's memory.
+// Adds to the error what no change of one rank's plan achieves: more ranks, or the
+// host's memory.
 static tt_status advise(tt_job *job, int64_t memory, tt_status status)
 {
     enum { MOST = 1024 };
@@ -230,8 +248,9 @@ tt_status tt_job_check_fit(tt_job *job)
     TT_TRY(check_host(job));
     if (tt_plan_check_fit(job->plan, memory, NULL, 0) == TT_OK)
         return TT_OK;
-    // Alone, on the host, all of these shrink activations only; bf16 keeps its
-    // masters in fp32.
+    // On one CPU rank these changes shrink activations only (bf16 keeps its master
+    // weights in fp32). If the states alone are too large, none of them helps, and
+    // planning them would take time for nothing.
     if (job->plan->persistent_bytes <= memory || job->peers.size > 1 ||
         job->backend->def->memory != NULL)
         try_all(job, &a);

@@ -1,4 +1,7 @@
-// flops - how much work a step is, by the formulas that everybody uses.
+// flops - the work of a step, by the formulas that papers use, so that MFU can be
+// compared with other programs: 6 N per token (2 forward, 4 backward) plus
+// attention for language models, three times the forward pass for image models.
+// Recomputed work is not counted; element-wise work is not either.
 
 #include "base/alloc.h"
 #include "job/job.h"
@@ -25,7 +28,7 @@ int64_t tt_job_frozen(const tt_job *job)
     return count_params(job, false);
 }
 
-// Alone, or with what a device does behind it.
+// A matrix product or convolution, alone or fused with what follows it.
 static bool is_product(const tt_op_def *op)
 {
     const tt_op_def *const all[] = {&tt_op_matmul, &tt_op_matmul_add,
@@ -37,7 +40,7 @@ static bool is_product(const tt_op_def *op)
     return false;
 }
 
-// Multiply-adds of the forward pass count two; element-wise work not at all.
+// Work of the forward pass; a multiply-add counts as two.
 static double forward_flops(const tt_job *job, bool only_attention)
 {
     const tt_graph *g = job->graph;
@@ -65,7 +68,7 @@ double tt_job_flops(const tt_job *job)
     if (job->model->task == TT_TASK_IMAGES)
         return 3 * forward_flops(job, false) * micro;
     const double tokens = (double)(job->options.batch * job->io.seq);
-    // A frozen weight has no gradient of its own, a third of the work.
+    // A frozen weight gets no gradient, which saves one of the three products.
     const double per_token =
         6 * (double)tt_job_parameters(job) + 4 * (double)tt_job_frozen(job);
     return per_token * tokens + 3 * forward_flops(job, true) * micro;

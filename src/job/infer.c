@@ -1,4 +1,11 @@
-// infer - a forward graph on a backend of its own memory.
+// infer - the forward graph of a job's model, with its own plan, executor and
+// weights.
+//
+// Evaluation does not reuse the training plan. A forward graph without gradients
+// frees activations at once, keeps weights only in the precision that kernels read,
+// and uses running statistics and no dropout. The price is a second copy of the
+// weights, which is filled from the training states before each evaluation
+// (tt_inference_sync).
 
 #include "job/infer.h"
 
@@ -15,7 +22,7 @@ static void *make_input(const tt_plan *plan, const char *name)
     return tt_alloc(tt_feed_count(plan, name) * tt_dtype_bytes(type->dtype));
 }
 
-// Of a device's memory training has its part, once it has begun.
+// Once training has started, its plan occupies a part of the device's memory.
 static tt_status check_fit(const tt_job *job, const tt_plan *plan)
 {
     const int64_t memory = tt_job_memory(job);
@@ -30,7 +37,7 @@ static tt_status check_fit(const tt_job *job, const tt_plan *plan)
                                          "which data.holdout=0 leaves out");
 }
 
-// Chunks and ranks are those of training.
+// The same chunks of the loss and the same partition as in training.
 static tt_status rewrite(tt_inference *infer,
                          const tt_inference_options *options)
 {
@@ -175,6 +182,7 @@ tt_status tt_inference_batch(tt_inference *infer, const void *x, const void *y,
     const tt_type *type = &infer->graph->value[labels.id].type;
     const int64_t n = tt_feed_count(infer->plan, "y");
     double stop = 0;
+    // Without labels every label is -1, so that the loss leaves all of them out.
     if (y == NULL)
         for (int64_t i = 0; i < n; i++)
             tt_dtype_store(type->dtype, infer->y, i, -1);

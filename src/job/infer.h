@@ -1,7 +1,8 @@
-// infer - a model that is only looked at: forward, loss, logits; running
+// infer - a model that is not trained: forward, loss, logits; running
 // statistics instead of the batch's, no dropout, no gradient, no optimiser state.
 //
-//   tt_inference_open(job, ..) -> tt_inference_sync or tt_inference_load -> tt_inference_batch ...
+//   tt_inference_open(job, ..) -> tt_inference_sync or tt_inference_load
+//                              -> tt_inference_batch ...
 //
 // Made from a job that is configured (it need not be planned or started), on its
 // backend, which must outlive it. One thread at a time, and not during a step.
@@ -19,7 +20,7 @@ typedef struct tt_inference_options {
     bool wants_logits; // keep them for tt_inference_logits
     bool on_ranks;     // all ranks of the job share every batch; else this
                        // process does it alone
-    bool plan_only;    // for its size: nothing can be run
+    bool plan_only;    // only the plan is wanted, for its size
 } tt_inference_options;
 
 typedef struct tt_inference {

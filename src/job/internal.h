@@ -1,4 +1,4 @@
-// internal - internal to train/: what the files that make graphs share.
+// internal - what the files of job/ that make graphs share.
 
 #ifndef TT_JOB_INTERNAL_H
 #define TT_JOB_INTERNAL_H
@@ -10,17 +10,18 @@
 // Element types of a precision.
 void tt__recipe_precision(int precision, tt_train_recipe *recipe);
 
-// Makes the job's graph of a model's: adds to the chain what its ranks need, and applies
-// it. *graph is replaced; on failure it is as far as the passes came.
+// Rewrites a model's graph for the job: adds the partition over ranks to the chain
+// and applies the whole chain. *graph is replaced; on failure it is as far as the
+// passes came.
 tt_status tt__job_rewrite(const tt_job *job, tt_chain *chain, int64_t zero,
                           tt_graph **graph);
 
-// The loss in so many chunks, if there is more than one. Before the rest of the chain, so
-// that they can be counted.
+// Computes the loss in `chunks` pieces, if that is more than one. Applied before
+// the rest of the chain, so that the chunks can still be counted in the graph.
 tt_status tt__job_chunk(const tt_job *job, int64_t chunks, tt_graph **graph);
 int64_t tt__chunks_in(const tt_graph *graph); // how many there are
 
-// The plan of one rank of the job's settings.
+// The plan of one rank under the job's settings.
 tt_status tt__job_lower(const tt_job *job, const tt_graph *graph, int32_t rank,
                         tt_plan **plan_out);
 

@@ -1,4 +1,19 @@
-// job - start and step.
+// job - starting a job, and one training step.
+//
+// A step is one run of the plan: for each micro-batch its inputs, forward and
+// backward; then the update. Everything that changes from step to step enters the
+// graph as a scalar ("lr", "step", "seed", ...), so the plan stays the same and a
+// GPU can replay a recorded CUDA graph.
+//
+// The guard. With job->guard, a step whose loss is not finite or is above `limit`
+// must change nothing. The update operators check that themselves. Buffers (batch
+// norm's statistics) are written in the forward pass, before the loss is known, so
+// they are saved before the step and restored if it was skipped.
+//
+// Stopping together. Only some ranks get a signal, but all must leave the loop
+// after the same step. A separate collective per step would cost latency. So each
+// rank writes its wish into an input "stop" with one number per sample, and the sum
+// comes back with the losses, in the same collective.
 
 #include "job/job.h"
 
@@ -42,7 +57,7 @@ void tt_job_samples(const tt_job *job, int64_t *first_out, int64_t *n_out)
     *n_out = x.shape.factor[0].size;
 }
 
-// ---- buffers, which forward passes change before the guard can decide ----
+// ---- buffers: forward passes change them before the guard can decide ----
 
 static tt_status keep_buffers(const tt_job *job, bool is_back)
 {
@@ -131,6 +146,7 @@ static tt_status set_scalar(tt_job *job, const char *name, double value)
     return tt_exec_set_scalar(job->exec, name, value);
 }
 
+// All results are read in one call: each read waits for the device.
 enum { LOSS, COUNT, CORRECT, NORM, SKIPPED, STOP, LOSS_SCALE, N_OUTPUTS };
 
 static tt_status get_outputs(tt_job *job, double value_out[N_OUTPUTS])
@@ -143,8 +159,9 @@ static tt_status get_outputs(tt_job *job, double value_out[N_OUTPUTS])
     return tt_exec_get_scalars(job->exec, v, N_OUTPUTS, value_out);
 }
 
-// What this rank says with each of its samples. Sums of all ranks tell the wishes apart:
-// that of rank 0 to save is at most save_wish in a step, one to stop at least 1.
+// What a rank writes for each of its samples, so that the sum tells two wishes
+// apart. The wish to save comes from rank 0 alone: over all samples of a step it
+// adds up to at most save_wish. A wish to stop adds up to at least 1.
 static const double save_wish = 0.5;
 
 static double wish_of(const tt_job *job)
@@ -174,8 +191,10 @@ bool tt_job_asks(const tt_job *job)
 
 enum { NO_WISH, WISH_SAVE, WISH_STOP };
 
-// Ranks that share the batch have heard from each other with the losses. Those that
-// share samples were asked the same question and may have answered differently.
+// What all ranks do after this step. Ranks with different samples have heard each
+// other through the sum. Ranks that work on the same samples (tensor, seq) are not
+// summed, and a signal may have reached only some of them, so they need one small
+// all-reduce.
 static tt_status agree(const tt_job *job, double heard, int32_t *wish_out)
 {
     int32_t own = job->wants_stop   ? WISH_STOP
@@ -209,7 +228,7 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
         tt_comm_wire_step(job->peers.wire, job->step + 1);
     TT_TRY(tt_exec_run(job->exec, feed_one, &f));
     job->step++;
-    tt__feed_ahead(&f); // the device is still at work
+    tt__feed_ahead(&f); // while the device is still at work
     TT_TRY(get_outputs(job, out));
     const double count = out[COUNT];
     tt_step_result result = {.loss = count > 0 ? out[LOSS] / count : out[LOSS],
@@ -228,6 +247,8 @@ tt_status tt_job_step(tt_job *job, tt_job_feed_fn *feed, void *user,
     return TT_OK;
 }
 
+// Numbers are keyed by their index in the whole tensor, so any partition sees the
+// same data.
 static void random_fill(const tt_plan *plan, const char *name, uint64_t key,
                         int64_t below, void *out)
 {

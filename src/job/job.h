@@ -26,10 +26,10 @@
 #include "plan/plan.h"
 #include "state/tensors.h"
 
-// Inputs of the next micro-batch, see job/ahead.h.
+// The first micro-batch of the next step, fetched early; see job/ahead.h.
 typedef struct tt_ahead {
-    bool is_sent;  // on their way to the device, not in the job's memory
-    bool is_asked; // of the first micro-batch behind `step` steps, already
+    bool is_sent;  // being copied to the device, not in x and y
+    bool is_asked; // the first micro-batch of step `step` was fetched
     int64_t step;
     tt_status status; // of asking
     char message[512];

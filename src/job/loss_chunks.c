@@ -1,5 +1,14 @@
-// loss_chunks - the loss of a job in chunks: how ranks will hold its rows decides how these
-// can be dealt out.
+// loss_chunks - computing the loss in chunks, so that the logits never exist as a
+// whole.
+//
+// With a vocabulary of 50,000 the logits of a micro-batch and their gradient are
+// often the largest values of a step. The chunk pass (pass/chunk.h) cuts the rows
+// (batch x seq) and does head, loss and backward piece by piece.
+//
+// A chunk must have rows of every rank, or some ranks would be idle. The pass
+// cannot know how ranks will hold the rows, because it runs before the partition
+// pass. This file tells it, from the mesh and the layout: "batch:4 seq:2" means
+// that the batch will lie in 4 blocks and the sequence in 2.
 
 #include "config/layout_check.h"
 #include "job/exact.h"
@@ -9,7 +18,8 @@
 
 #include <string.h>
 
-// In how many blocks ranks will hold a dimension of the rows.
+// The number of blocks in which ranks will hold a dimension of the rows. Zigzag
+// attention gives every rank two pieces of the sequence, so it doubles the number.
 static int64_t blocks_of(const tt_job *job, const tt_graph *g, const char *dim)
 {
     const tt_val x = tt_graph_find(g, "x");

@@ -1,5 +1,7 @@
-// patterns - whether the patterns of the settings match any weight, and what they
-// might have meant.
+// patterns - checks that every pattern in the settings (train.freeze,
+// optim.no_decay, ...) matches a weight. A pattern that matches nothing is nearly
+// always a typing error, and it would be silent: training would run with the weight
+// not frozen. So it is an error, with the name that was probably meant.
 
 #include "base/alloc.h"
 #include "job/internal.h"
@@ -22,7 +24,7 @@ static int64_t literal_bytes(const char *pattern)
     return (int64_t)strcspn(pattern, "*?[");
 }
 
-// The beginning of a name with as many dots as the literal.
+// The first components of a name: as many dots as the literal part has.
 static const char *beginning(const char *name, int dots, tt_arena *arena)
 {
     const char *p = name;
@@ -35,8 +37,9 @@ static const char *beginning(const char *name, int dots, tt_arena *arena)
     return tt_arena_printf(arena, "%.*s", (int)(p - name), name);
 }
 
-// What a pattern may have meant: a name near to it, or one whose beginning is near
-// to the pattern's and gets the pattern's rest. NULL: no idea.
+// What a pattern may have meant. Without wildcards it is the nearest name. With
+// them, the literal beginning is compared with the beginnings of names, and the
+// best of these gets the rest of the pattern. NULL: nothing is near.
 static const char *suggest(const char *pattern, const char **names, int n,
                            tt_arena *arena)
 {

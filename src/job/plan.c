@@ -1,4 +1,19 @@
-// plan - a job's graph and plan.
+// plan - from a configured job to the plan of this rank.
+//
+//   tt_train_graph      model, loss, gradient, update as one graph
+//   check               patterns and layout rules against the graph's real names
+//   chunk               the loss in pieces, where that was asked for
+//   fp8, recompute,     rewrites of the graph, see `rewrite` for the order
+//   fuse, offload,
+//   blocks, partition   the graph as each rank sees it, with collectives
+//   tt_plan_lower       kernels, memory, buckets and flights of this rank
+//
+// The graph is the same on all ranks; only the last step depends on the rank. That
+// is why a rank can plan for another (tt_job_plan_rank), and why `tutti plan` needs
+// no other ranks at all.
+//
+// A variant (job/variant.h) is the set of choices that save memory at the price of
+// time. The same function plans the job and the alternatives that fit.c offers.
 
 #include "config/layout_check.h"
 #include "job/exact.h"
@@ -56,7 +71,8 @@ tt__variant tt__variant_of(const tt_job *job)
                          job->where.offload};
 }
 
-// Splits the graph over the job's ranks; alone it stays as it is.
+// Adds the partition over the job's ranks. One rank needs none, except in exact
+// mode, where blocks are cut as if they were ranks (job/exact.c).
 static tt_status add_partition(const tt_job *job, int64_t zero,
                                const tt_graph *graph, tt_chain *chain)
 {
@@ -95,7 +111,8 @@ static bool target_wants(void *user, const tt_op_def *op)
     return target->wants(target, op);
 }
 
-// What the device does in one pass over memory; in exact mode sums keep their order.
+// Fuses what the device's kernels do in one pass over memory. Not in exact mode: a
+// fused kernel may add in another order.
 static void add_fuse(const tt_job *job, tt_chain *chain)
 {
     const tt_fuse_params params = {target_wants, &job->backend->target};
@@ -103,7 +120,7 @@ static void add_fuse(const tt_job *job, tt_chain *chain)
         tt_chain_add(chain, &tt_pass_fuse, &params);
 }
 
-// To the host's memory, where that is not what the device computes in.
+// Moves values to the host's memory. An error where the device computes in it.
 static tt_status add_offload(const tt_job *job, int what, tt_chain *chain)
 {
     const tt_offload_params params = {
@@ -207,7 +224,10 @@ tt_status tt__job_lower(const tt_job *job, const tt_graph *graph, int32_t rank,
     return tt_plan_lower(graph, &job->backend->target, &lower, plan_out);
 }
 
-// Collectives one after another where ranks would not begin the same ones.
+// Ranks with parts of other shapes may plan their collectives in another order,
+// which would deadlock. Then all ranks plan again, with collectives strictly one
+// after another. A rank whose plan has failed takes part in the comparison too: the
+// others wait for it.
 static tt_status make_alike(tt_job *job, tt_status status, tt__planned *p)
 {
     bool alike = true;
@@ -236,8 +256,10 @@ static bool is_too_large(const tt_job *job, const tt__planned *p)
     return memory > 0 && p->plan->peak_bytes > memory;
 }
 
-// Where it does not fit and nobody said otherwise, the loss in as few chunks as do; in
-// some, if no number does, since the rest is then what is too large.
+// If the plan does not fit and loss.chunks was not set, doubles the chunks until it
+// fits. If no number is enough the chunks stay: then other values are too large,
+// and the chunks have done their part. Only for one rank outside exact mode, since
+// chunks change the order of sums.
 static void use_chunks(tt_job *job, tt__planned *p)
 {
     enum { MOST = 64 };
@@ -261,7 +283,7 @@ tt_status tt_job_plan(tt_job *job)
     tt__planned p = {0};
     if (job->plan != NULL)
         return TT_OK;
-    // Gradients beyond fp16 are expected: a step that has them is left out.
+    // Gradients that overflow fp16 are expected; the guard skips such a step.
     job->guard = job->guard || job->options.precision == TT_PRECISION_FP16;
     job->chunks = job->where.chunks > 0 ? job->where.chunks : 1;
     const tt__variant now = tt__variant_of(job);

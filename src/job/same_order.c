@@ -1,4 +1,9 @@
 // same_order - see the header.
+//
+// Each rank hashes the order of its flights. If ranks are there, one all-reduce
+// finds out whether all hashes are equal: the maximum of h and of -h gives the
+// largest and the smallest in one call. If nobody is there (tutti plan), plans of
+// the ranks whose parts differ are made and compared.
 
 #include "job/same_order.h"
 
@@ -29,7 +34,8 @@ bool tt__is_corner(const tt_mesh *mesh, int rank)
     return true;
 }
 
-// The largest and the smallest hash of all ranks in one sum.
+// All hashes are equal if the largest is the smallest. The shift keeps the hash
+// positive, so that it can be negated.
 static tt_status ask_others(const tt_peers *peers, const tt_plan *plan,
                             bool *alike_out)
 {

@@ -1,8 +1,8 @@
 // same_order - whether all ranks of a job begin the same collectives in the same order.
 //
 // Ranks whose parts have other shapes may have other steps, since kernels want them in
-// other forms; then what travels together, and when, may differ, and they must do one
-// collective after another (tt_lower_options.in_order). Internal to train/.
+// other forms. Then buckets and their order may differ, and all ranks must do one
+// collective after another (tt_lower_options.in_order). Internal to job/.
 
 #ifndef TT_JOB_SAME_ORDER_H
 #define TT_JOB_SAME_ORDER_H

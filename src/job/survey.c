@@ -1,4 +1,15 @@
-// survey - see the header.
+// survey - the tables of `tutti plan`: placements, bytes sent, memory of every
+// rank.
+//
+// Everything here is counted from plans, not estimated. A collective's bytes come
+// from the algorithm that the wire will use for it (tt_wire_costs), and are shown
+// beside the textbook formula, so that a difference can be seen.
+//
+// A mesh may have thousands of ranks, and lowering a plan for each would take
+// minutes. Two facts make it cheap. Ranks whose parts have the same extents have
+// the same plan, so ranks are put into classes by a hash of these extents, and each
+// class is planned once. And the smallest and largest parts are found at the
+// corners and in the middle of the mesh, so large meshes are only looked at there.
 
 #include "job/survey.h"
 
@@ -36,7 +47,7 @@ static const char *kind_of(const tt_graph *g, const tt_value *value)
                                 : "gradient";
 }
 
-// A weight that the node reads, fetched or in shape only; -1: none.
+// The weight that a node reads, possibly through views and collectives; -1: none.
 static int32_t weight_of(const tt_graph *g, const tt_node *node)
 {
     for (int i = 0; i < node->n_in; i++) {
@@ -52,7 +63,8 @@ static int32_t weight_of(const tt_graph *g, const tt_node *node)
     return -1;
 }
 
-// Models without scopes: the name of the weight, less its last part.
+// The layer's name where a model has no scopes: the name of its weight without the
+// last part.
 static const char *named_by_weight(const tt_survey *s, const tt_node *node)
 {
     const int32_t v = weight_of(s->graph, node);
@@ -65,7 +77,8 @@ static const char *named_by_weight(const tt_survey *s, const tt_node *node)
     return name;
 }
 
-// Ranks that together have the smallest and the largest parts of every value.
+// The corners of the mesh: together these ranks have the smallest and the largest
+// parts of every value.
 static tt_status list_corners(const tt_mesh *mesh, tt_arena *arena,
                               int32_t **rank_out, int32_t *n_out)
 {
@@ -198,8 +211,8 @@ static const tt_node *reader_of(const tt_graph *g, tt_val v)
     return NULL;
 }
 
-// Whose business a collective is: of activations and gradients, the layer that made
-// what is sent; of weights, the layer that reads them.
+// The layer that a collective is counted for. For activations and gradients it is
+// the layer that made what is sent; for weights the layer that reads them.
 static const char *layer_of(const tt_survey *s, const tt_node *node)
 {
     const tt_graph *g = s->graph;
@@ -208,7 +221,8 @@ static const char *layer_of(const tt_survey *s, const tt_node *node)
     const bool is_weight =
         maker == NULL || (maker->op->flags & TT_OP_ALIAS) != 0;
     const char *name = is_weight ? node->origin : maker->origin;
-    const tt_val weight = tt_graph_find(g, name); // an optimiser's origin
+    // Nodes of the optimiser are named after their weight.
+    const tt_val weight = tt_graph_find(g, name);
     const char *layer = tt_is(weight) ? fetched_by(g, weight.id) : NULL;
     if (layer == NULL || layer[0] == '\0')
         layer = name;
@@ -231,7 +245,8 @@ static tt_survey_sent sent_by(const tt_survey *s, const tt_plan *plan,
 {
     const tt_comm_params *params = step->params;
     const int64_t n = times(plan, step);
-    // What windows overlap follows from where they lie, not from their sizes.
+    // The formula for a halo would need the windows' positions, not only sizes; so
+    // the exact number stands for it.
     const bool is_halo = step->op == &tt_op_halo || step->op == &tt_op_halo_add;
     const double formula = is_halo ? (double)cost.bytes : step->cost.wire_bytes;
     return (tt_survey_sent){.layer =
@@ -252,7 +267,8 @@ static bool sends(const tt_step *step)
            step->op != &tt_op_send;
 }
 
-// Rows of gradients have gaps, which are summed too. All rows lie along one axis.
+// Gradients in one bucket are padded, and the padding is summed too. It is shown as
+// a row of its own. All buckets that are padded lie along one axis.
 static void add_gaps(const tt_plan *plan, tt_coll_cost cost, tt_survey *s)
 {
     for (int32_t f = 0; f < plan->n_flights && cost.bytes != 0; f++) {
@@ -271,6 +287,7 @@ static void add_gaps(const tt_plan *plan, tt_coll_cost cost, tt_survey *s)
     }
 }
 
+// The one collective of a step that is not in the graph: the wish to stop (job.c).
 static tt_survey_sent host_sends(const tt_job *job, int32_t rank)
 {
     tt_coll_call call = tt_job_stop_call;
@@ -356,6 +373,7 @@ tt_status tt_survey_sent_bytes(const tt_job *job, const tt_plan *like,
     return status;
 }
 
+// Plans of ranks that are alike; see the top of this file.
 typedef struct classes {
     int n;
     uint64_t hash[CLASSES];

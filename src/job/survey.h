@@ -8,13 +8,13 @@
 
 typedef struct tt_survey_value {
     const char *name;  // of weights, state and inputs; of others the operator's
-    const char *layer; // who asked for it; "": nobody in particular
+    const char *layer; // that the value belongs to; "": none
     const char *kind;  // weight, state, input, activation, gradient
     const tt_type *type;
     tt_local local;       // this rank's part
     int64_t bytes;        // of it
     tt_shape least, most; // of all ranks' parts, each extent
-    bool is_view;         // it may lie in the memory of another
+    bool is_view;         // it may share the memory of another value
 } tt_survey_value;
 
 // Collectives of one layer, direction, kind and axis, over a whole step.
@@ -50,8 +50,8 @@ typedef struct tt_survey {
 tt_status tt_survey_make(const tt_job *job, tt_arena *arena,
                          tt_survey *survey_out);
 
-// The job plans what its rank with the most memory runs, in place of its own. Only where
-// nobody is there to run it.
+// Gives the job the plan of its rank with the most memory, in place of its own.
+// Only for a job that has no peers and is never run.
 tt_status tt_survey_take_largest(tt_job *job, tt_survey_range *memory_out);
 
 // What one rank sends in a step of a plan of the job, exactly.

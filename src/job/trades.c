@@ -6,7 +6,8 @@
 const char *const tt_recompute_name[TT_TRADE_MODES] = {"none", "selective",
                                                        "full"};
 
-// One that cannot be planned is left out: a layout or exact may speak against it.
+// Plans one combination. One that cannot be planned (the layout or exact mode
+// forbids it) is left out of the table.
 static tt_status try_one(tt_job *job, const tt__variant *v, tt_trade *out)
 {
     tt__planned p;

@@ -1,4 +1,11 @@
-// train_graph - puts loss, gradient and optimiser behind a model.
+// train_graph - adds loss, gradient and optimiser to a model's graph.
+//
+// The loss is a sum, not a mean. Micro-batches and ranks may have different numbers
+// of targets, because labels below 0 are left out. Sums of losses and of counts add
+// up over all of them; the division comes once, at the end (and in the update, for
+// the gradient). A mean of means would weigh targets differently in each partition.
+//
+// tt_op_tally marks a value that is summed over the micro-batches of a step.
 
 #include "job/train_graph.h"
 
@@ -38,6 +45,7 @@ static losses add_loss(tt_builder *b, const tt_train_recipe *recipe,
     return l;
 }
 
+// See tt_train_recipe.asks_to_stop: a wish that travels with the losses.
 static void add_stop(tt_builder *b, const tt_train_recipe *recipe,
                      const tt_model_io *io)
 {
@@ -49,7 +57,10 @@ static void add_stop(tt_builder *b, const tt_train_recipe *recipe,
     (void)tally(b, "stop", tt_call(b, &tt_op_reduce, NULL, &stop, 1, NULL));
 }
 
-// The loss that is differentiated, times a factor that is a state.
+// Multiplies the differentiated loss by the loss scale, which is a state of the
+// graph. fp16 has few exponents: without the factor small gradients would become
+// zero. The update divides by it, and changes it when gradients overflow or when
+// many steps were good.
 static tt_val scale_loss(tt_builder *b, const tt_train_recipe *recipe,
                          tt_val loss, tt_optim_use *optim)
 {

@@ -7,7 +7,7 @@
 // "limit" too. Outputs: "loss" (a sum), "count", "correct", "norm", "skipped",
 // "loss_scale" (of the next step).
 //
-// For looking only, the first line of this is all there is: see tt_inference_graph.
+// Inference has the first line of this only: see tt_inference_graph.
 
 #ifndef TT_JOB_TRAIN_GRAPH_H
 #define TT_JOB_TRAIN_GRAPH_H

@@ -1,5 +1,5 @@
-// variant - the same job with something changed that saves memory, planned and never
-// run.
+// variant - the choices of a job that save memory and cost time. The job itself is
+// one variant. Others are planned to be compared, and never run.
 
 #ifndef TT_JOB_VARIANT_H
 #define TT_JOB_VARIANT_H

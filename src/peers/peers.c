@@ -1,8 +1,26 @@
-// peers - small collectives of the host, over the wire that steps use too.
+// peers - small collectives on the host, over the wire that steps use too.
 //
-// Ranks take turns: before each of them does something together with the others it says
-// what, and whether it has failed. So one that has failed early is understood by those
-// that are still elsewhere: all end with its sentence instead of misreading each other.
+// The problem: between steps ranks open files, read settings and save checkpoints.
+// Any of them may fail alone: a disk is full, a file is missing. If it just
+// returned its error, the others would wait for it, or take its next message for
+// another one.
+//
+// The idea: before any real exchange, ranks take a turn. Each tells all others what
+// it is about to do (a hash of name, kind and size) and its status:
+//
+//   rank 0   broadcast "data", ok     \
+//   rank 1   broadcast "data", ok      > all equal: the broadcast follows
+//   rank 2   broadcast "data", ok     /
+//
+//   rank 0   broadcast "data", ok
+//   rank 1   agree "open", FAILED     -> not equal: nobody broadcasts; rank 1 sends
+//   rank 2   broadcast "data", ok        its sentence, and all ranks end with it
+//
+// If nobody has failed and turns differ all the same, the ranks run different
+// programs or settings; the message says so. Rank 0 prints errors, so the last
+// thing before the end is a message from it: no rank ends before rank 0 knows why.
+//
+// The cost is one all-gather of 16 bytes per rank and call, between steps only.
 
 #include "peers/peers.h"
 
@@ -38,8 +56,8 @@ static tt_status collect(const tt_peers *peers, const char *what,
                                              .out = all_out});
 }
 
-// A failure that all ranks know of, with rank 0 as the one that tells: nobody ends
-// before rank 0 knows.
+// Makes an error that all ranks know. Only rank 0 reports it; elsewhere it is
+// TT_ERR_PEER. The broadcast keeps every rank alive until rank 0 has the message.
 static tt_status tell(const tt_peers *peers, tt_status status, int32_t of,
                       const char *message)
 {
@@ -66,6 +84,7 @@ typedef struct turns {
     bool is_told; // all ranks know the failure of one of them
 } turns;
 
+// FNV-1a over the name, begun with size and kind: 8 bytes stand for the whole call.
 static uint64_t hash_of(const char *what, char kind, int64_t bytes)
 {
     uint64_t h =
@@ -84,7 +103,7 @@ static int32_t first_failed(const tt_peers *peers, const turns *t)
     return r;
 }
 
-// The first that is elsewhere than rank 0; size: none is.
+// The first rank that is about to do something else than rank 0; size: none is.
 static int32_t first_elsewhere(const tt_peers *peers, const turns *t)
 {
     int32_t r = 0;
@@ -93,7 +112,7 @@ static int32_t first_elsewhere(const tt_peers *peers, const turns *t)
     return r;
 }
 
-// One rank's sentence ends all.
+// Broadcasts the sentence of rank `of`; all ranks fail with it.
 static tt_status end_with(const tt_peers *peers, const turns *t, int32_t of,
                           const char *mine)
 {
@@ -105,7 +124,8 @@ static tt_status end_with(const tt_peers *peers, const turns *t, int32_t of,
     return tell(peers, status != TT_OK ? status : TT_ERR_STATE, of, message);
 }
 
-// Ranks that have lost each other do nothing together any more.
+// Ends a job whose ranks are at different places. The wire is closed with the same
+// message, so that no later call waits.
 static tt_status part(const tt_peers *peers, const char *what, const turns *t,
                       const char *mine)
 {
@@ -124,7 +144,7 @@ static tt_status part(const tt_peers *peers, const char *what, const turns *t,
     return tt_fail(status, "%s", text);
 }
 
-// What all ranks say, if they are about to do the same.
+// Exchanges turns. Fails on all ranks if they are not about to do the same.
 static tt_status take_turn(const tt_peers *peers, const char *what, char kind,
                            int64_t bytes, turns *t)
 {
@@ -146,7 +166,7 @@ static tt_status make_turns(const tt_peers *peers, tt_status mine, turns *t)
                : tt_fail(TT_ERR_NOMEM, "no memory to hear other ranks");
 }
 
-// Of a rank that has not failed.
+// A turn of a rank that has not failed.
 static tt_status meet(const tt_peers *peers, const char *what, char kind,
                       int64_t bytes)
 {
@@ -228,7 +248,8 @@ static tt_status agree(const tt_peers *peers, const char *what, turns *t)
 
 typedef tt_status outcome_fn(const tt_peers *peers, const char *what, turns *t);
 
-// A rank that has failed says why, unless all know.
+// Takes a turn with this rank's status. Its own error is restored afterwards,
+// unless all ranks have been told already.
 static tt_status share_outcome(const tt_peers *peers, const char *what,
                                outcome_fn *fn, tt_status status)
 {
@@ -263,7 +284,7 @@ typedef struct hashes {
     char of[MAX_FACTS][TT_HASH_CHARS];
 } hashes;
 
-// The value behind "key: " in lines of settings, up to the end of its line.
+// The line of `text` that begins with the same key; NULL: there is none.
 static const char *find_line(const char *text, const char *line, int key_n)
 {
     for (const char *p = text; *p != '\0';) {
@@ -284,8 +305,8 @@ static void print_value(const char *line, int key_n, tt_str *out)
                     line + key_n);
 }
 
-// The first line of `a` that `b` has not in the same words; key_n_out: bytes of its
-// key with ": ". NULL: all are there.
+// The first line of `a` that `b` lacks or has with another value. key_n_out: bytes
+// of its key with ": ". NULL: there is none.
 static const char *first_other(const char *a, const char *b, int *key_n_out)
 {
     for (const char *p = a; *p != '\0';) {

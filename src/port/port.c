@@ -20,7 +20,8 @@ static bool wanted_dtype(tt_port_type type, tt_dtype have, tt_dtype *want)
     return true;
 }
 
-// Through aligned memory: files of others need not be.
+// Converts through aligned memory, since tensors in foreign files need not be
+// aligned.
 static tt_status convert(tt_port_model *m, int64_t i, tt_dtype from,
                          tt_dtype to)
 {
@@ -95,7 +96,8 @@ static int by_address(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// What the files have besides; masks and tied heads say nothing.
+// Names tensors in the files that the model lacks; masks and tied heads do not
+// count.
 static tt_status note_extra(const tt_port_model *m, const tt_weights *weights,
                             tt_str *notes)
 {
@@ -119,7 +121,7 @@ static tt_status note_extra(const tt_port_model *m, const tt_weights *weights,
 static tt_status open_model(tt_port_model *m, tt_settings *settings,
                             const tt_weights *weights, tt_port_type type)
 {
-    // The graph says which tensors there are; nothing runs.
+    // The graph is built to know which tensors there are; nothing is run.
     TT_TRY(tt_job_configure(settings, NULL, &m->job));
     tt_train_recipe recipe = {.model = m->job->model,
                               .model_params = m->job->model_params};

@@ -1,4 +1,10 @@
-// port_config - the config.json that transformers' from_pretrained reads.
+// port_config - writes the config.json that transformers' from_pretrained reads.
+//
+// The model "llama" here covers five classes of transformers (Llama, Mistral,
+// Mixtral, Qwen2, Qwen3), which differ in biases, norms, windows and experts. The
+// class is chosen by what the model computes. If several would do, the one that the
+// weights came from is kept, so that an import and an export give the same model
+// type.
 
 #include "base/json.h"
 #include "base/json_read.h"
@@ -19,7 +25,7 @@ typedef struct form {
     void (*print_rest)(const tt_port_model *m, tt_json *json);
 } form;
 
-// Read as it is stored: a text of it would need memory, which may be out.
+// Reads the value from the struct: printing it to a text could run out of memory.
 static double value_of(const tt_port_model *m, const char *setting)
 {
     const tt_opt *opt = tt_opt_find(m->job->model->options, setting);
@@ -65,8 +71,8 @@ static bool is_on(const tt_port_model *m, const char *setting)
     return value_of(m, setting) != 0;
 }
 
-// Scaled positions, where they are: as files had them first, which every version
-// reads.
+// Rotary scaling, if there is one, in the older form (rope_scaling), which every
+// version of transformers reads.
 static void print_rope(const tt_port_model *m, tt_json *json)
 {
     tt_str type = {0};
@@ -215,7 +221,7 @@ static const char *torch_dtype(const tt_port_model *m)
 
 // ---- special tokens ------------------------------------------------------
 
-// An id or a list of them, as it was; false: the file did not say.
+// Copies an id or a list of ids from the original config; false: it has none.
 static bool copy_ids(const tt_json_value *root, const char *name, tt_json *json)
 {
     const tt_json_value *v = tt_json_get(root, name);
@@ -304,7 +310,8 @@ tt_status tt_port_config_json(const tt_port_model *model,
     return tt_str_status(out);
 }
 
-// An expert without room leaves tokens out; Mixtral's always has room.
+// With a limited capacity an expert drops tokens. Mixtral in transformers never
+// does.
 void tt_port_note_config(const tt_port_model *model, tt_str *notes)
 {
     if (!is_language_model(model) || !is_on(model, "experts"))

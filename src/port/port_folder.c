@@ -1,4 +1,9 @@
-// port_folder - a folder that transformers and Tutti both read.
+// port_folder - writes a folder that transformers' from_pretrained and Tutti both
+// read.
+//
+// Names of tensors are those of Hugging Face already. Two things differ. A GPT
+// without biases is written with zero biases, since GPT2LMHeadModel has them. And
+// the experts of a layer, one tensor here, are written one by one.
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -28,7 +33,8 @@ static tt_status write_text(const char *folder, const char *name, tt_str *text)
 
 // ---- the tokenizer -------------------------------------------------------
 
-// One that is there in this form is copied as it is: it may say more than we read.
+// A tokenizer.json that exists is copied as it is: it may contain more than is read
+// here.
 static tt_status print_tokenizer(const char *spec, const tt_tokenizer *t,
                                  tt_str *out)
 {
@@ -96,7 +102,7 @@ static void print_yaml(const tt_port_model *m, tt_str *out)
     for (const tt_opt *o = job->model->options; o != NULL && o->name; o++) {
         tt_str_addf(out, "model.%s: ", o->name);
         if (strcmp(o->name, "bias") == 0 && lacks_biases(m))
-            tt_str_add(out, "true"); // the file has them, all zero
+            tt_str_add(out, "true"); // zeros are written for them
         else
             tt_opt_print_value(o, job->model_params, out);
         tt_str_add(out, "\n");
@@ -109,7 +115,7 @@ static void print_yaml(const tt_port_model *m, tt_str *out)
 
 // ---- tensors -------------------------------------------------------------
 
-// GPT2LMHeadModel has biases, of which a model without them has zeros.
+// Adds zero biases for GPT2LMHeadModel.
 static tt_status add_biases(const tt_port_model *m, tt_arena *arena,
                             tt_safetensor *list, int64_t *n)
 {
@@ -138,7 +144,7 @@ static tt_status add_biases(const tt_port_model *m, tt_arena *arena,
     return TT_OK;
 }
 
-// All experts of a matrix are one tensor here and one each in the files of others.
+// Whether a tensor holds a matrix of all experts.
 static bool is_stack(const tt_safetensor *t)
 {
     return strstr(t->name, ".block_sparse_moe.experts.w") != NULL &&
@@ -227,7 +233,7 @@ static tt_status find_end(const char *spec, int32_t *end_out)
     return TT_OK;
 }
 
-// Then the folder has more than was trained, and who counts wonders.
+// Explains why the export has more parameters than were trained.
 static void note_biases(const tt_port_model *m, tt_str *notes)
 {
     tt_arena *arena = tt_arena_create();
@@ -274,7 +280,7 @@ tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
     int32_t end = -1;
     if (tokenizer != NULL)
         TT_TRY(find_end(tokenizer, &end));
-    // What cannot be written is found before anything is.
+    // A model that cannot be exported is refused before any file is written.
     tt_status status = tt_port_config_json(model, origin, end, &json);
     if (status == TT_OK)
         status = tt_port_out_begin(folder, model->arena, &out);

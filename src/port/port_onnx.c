@@ -1,5 +1,9 @@
-// port_onnx - an image model as one file of ONNX: the graph that infers, node by
-// node, from the pixels to the logits. The extent of the batch is left open.
+// port_onnx - an image model as one ONNX file: the inference graph, node by node,
+// from pixels to logits. The batch dimension is left open.
+//
+// Only nodes that the logits depend on are written; loss and labels are not. Each
+// operator has a function that emits one or more ONNX nodes (port_onnx_ops.c), so a
+// new operator needs one function and one line in its table.
 
 #include "port/port_onnx.h"
 
@@ -88,7 +92,7 @@ static tt_status add_weights(tt_port_onnx_work *w, const tt_port_model *model)
     for (int64_t i = 0; i < model->n; i++) {
         const tt_safetensor *t = &model->tensor[i];
         if (strcmp(t->dtype, "F32") != 0)
-            continue; // counters
+            continue; // counters of batch norm
         TT_TRY(
             tt_onnx_add(&w->o, &(tt_onnx_tensor){t->name, TT_ONNX_F32, t->ndim,
                                                  t->shape, t->data, t->bytes}));

@@ -1,4 +1,4 @@
-// port_onnx_ops - operators of image models as nodes of ONNX.
+// port_onnx_ops - each operator of image models as one or several ONNX nodes.
 
 #include "ops/act/activation.h"
 #include "ops/arith.h"
@@ -215,7 +215,9 @@ static tt_status emit_avg_pool(tt_port_onnx_work *w, const tt_node *node)
     return TT_OK;
 }
 
-// The means of the windows along one dimension as a matrix, [out, in] or turned.
+// Adaptive pooling has no ONNX operator for windows of different lengths. A mean
+// over windows is linear, so it is a product with a matrix: one from the left for
+// rows, one from the right for columns. This makes the matrix of one dimension.
 static const char *window_matrix(tt_port_onnx_work *w, int64_t in, int64_t out,
                                  bool is_turned)
 {
@@ -323,7 +325,8 @@ static tt_status transpose_last(tt_port_onnx_work *w, const char *x, int ndim,
     return TT_OK;
 }
 
-// The operand as MatMul wants it.
+// An operand of MatMul. ONNX's MatMul cannot transpose, so that is a node of its
+// own.
 static const char *turned(tt_port_onnx_work *w, const tt_node *node, int i,
                           bool is_turned)
 {
@@ -352,7 +355,9 @@ static tt_status emit_matmul(tt_port_onnx_work *w, const tt_node *node)
                 : TT_OK;
 }
 
-// softmax(scale q k') v with the heads in front.
+// softmax(scale q k') v. Values are [batch, seq, heads, size] here; ONNX multiplies
+// the last two dimensions, so heads go to the front and keys are transposed on the
+// way.
 static tt_status emit_attention(tt_port_onnx_work *w, const tt_node *node)
 {
     static const int64_t heads_first[] = {0, 2, 1, 3}, keys[] = {0, 2, 3, 1};
@@ -391,7 +396,7 @@ static bool is_batch(const tt_shape *shape)
            strcmp(shape->factor[shape->first[0]].name, "batch") == 0;
 }
 
-// The batch keeps its extent, whatever that is: 0 stands for it.
+// The target shape of a Reshape. 0 keeps the batch dimension, whatever it is.
 static tt_status emit_reshape(tt_port_onnx_work *w, const tt_node *node)
 {
     const tt_shape *x = shape_in(w, node, 0), *y = shape_out(w, node);
@@ -455,7 +460,8 @@ static tt_status emit_concat(tt_port_onnx_work *w, const tt_node *node)
     return TT_OK;
 }
 
-// Parts along the slowest factor of a dimension lie one behind the other.
+// Parts along the slowest factor of a dimension are contiguous, one after the
+// other.
 static tt_status emit_split(tt_port_onnx_work *w, const tt_node *node)
 {
     const tt_split_params *p = node->params;

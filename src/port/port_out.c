@@ -1,4 +1,14 @@
 // port_out - see the header.
+//
+// An export must never destroy somebody's files, and never leave half a model. So
+// the target is checked first: it may be new, empty, or an earlier export, which is
+// known by the first line of its config.yaml. Files are then written into a staging
+// folder beside it, which is renamed at the end.
+//
+// Sometimes the target itself cannot be renamed: it is the current directory, or a
+// mount point. Then the staging folder is inside the target, and files are moved
+// one by one, which is not atomic; config.yaml comes first, so that what a crash
+// leaves is still known as an export.
 
 #include "port/port_out.h"
 
@@ -16,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOOK = 256 }; // bytes that say who wrote a file
+enum { LOOK = 256 }; // first bytes, which say who wrote a file
 
 // ---- what is there -------------------------------------------------------
 
@@ -27,7 +37,7 @@ static bool is_same_file(const char *a, const char *b)
            x.st_ino == y.st_ino;
 }
 
-// Whether `text` is where a file says who wrote it: in its first bytes.
+// Whether the first bytes of a file contain `text`.
 static bool says(const char *path, const char *text)
 {
     char have[LOOK];
@@ -146,7 +156,8 @@ static const char *parent_of(const char *path, tt_arena *arena)
                            (int)(last - path) - (last - path > 1), path);
 }
 
-// "out" of "out/"; an absolute name of what is there.
+// The absolute path of a folder that exists; else the name without slashes at the
+// end.
 static const char *plain_name(const char *folder, tt_arena *arena)
 {
     char full[PATH_MAX];
@@ -163,7 +174,7 @@ typedef struct leftovers {
     const char *folder, *name; // ".tmp-NAME-"
 } leftovers;
 
-// Of an export to the same place whose process is gone.
+// Removes the staging folder of an earlier export whose process no longer exists.
 static tt_status remove_leftover(void *user, const char *name)
 {
     const leftovers *l = user;
@@ -196,7 +207,8 @@ static tt_status make_staging(tt_port_out *out, const char *folder)
     return out->staging != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
-// A folder that others stand in or that is a file system of its own stays what it is.
+// Whether the target must not be replaced by a rename: it is the current directory,
+// or a file system of its own.
 static bool must_stay(const char *target, const char *parent)
 {
     struct stat a, b;
@@ -212,7 +224,7 @@ tt_status tt_port_out_begin(const char *folder, tt_arena *arena,
                          .is_there = tt_file_is_folder(folder)};
     if (out->target == NULL)
         return TT_ERR_NOMEM;
-    // Of a new folder in new folders: the next above that is there.
+    // The nearest folder above that exists; the staging folder is made there.
     const char *parent = parent_of(out->target, arena);
     while (parent != NULL && !tt_file_exists(parent))
         parent = parent_of(parent, arena);
@@ -222,7 +234,7 @@ tt_status tt_port_out_begin(const char *folder, tt_arena *arena,
     out->is_inside = out->is_there && must_stay(out->target, parent);
     if (!out->is_inside)
         status = make_staging(out, parent);
-    if (status != TT_OK && out->is_there) { // only the folder itself is ours
+    if (status != TT_OK && out->is_there) { // we may write into the folder only
         out->is_inside = true;
         status = make_staging(out, out->target);
     }
@@ -246,7 +258,7 @@ static tt_status remove_old(void *user, const char *name)
     return path != NULL ? tt_file_remove(path) : TT_ERR_NOMEM;
 }
 
-// One by one, the file by which an export is known first.
+// Moves the files one by one, config.yaml first; see above.
 static tt_status move_in(tt_port_out *out)
 {
     TT_TRY(tt_file_each(out->target, remove_old, out));
@@ -259,7 +271,8 @@ static tt_status move_in(tt_port_out *out)
     return status;
 }
 
-// The old export is there until the new one is, where the file system can do that.
+// Replaces the old export. With an atomic exchange it is there until the new one
+// is.
 static tt_status put_over(tt_port_out *out)
 {
     const tt_status status = tt_file_exchange(out->staging, out->target);
@@ -289,7 +302,7 @@ tt_status tt_port_out_end(tt_port_out *out, tt_status status)
 {
     if (status == TT_OK)
         status = place(out);
-    // What has that name now is the old export, or what could not be placed.
+    // The staging folder now holds the old export, or nothing.
     if (status == TT_OK)
         return tt_file_remove(out->staging);
     char message[1024];

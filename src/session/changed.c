@@ -1,4 +1,5 @@
-// changed - the settings that somebody gave and that are not the defaults.
+// changed - the settings that the user gave and that are not the defaults: the
+// short description of a run, for its report and for TensorBoard.
 
 #include "session/changed.h"
 
@@ -28,7 +29,7 @@ static const char *default_text(const tt_opt *opt, tt_arena *arena)
     return copy != NULL ? copy : "";
 }
 
-// Where the run lies is no setting of it; what follows from data nobody gave.
+// The folder of the run is not counted, nor what follows from the data.
 static bool is_given(const tt_session *s, const char *key)
 {
     const tt_setting *set = tt_settings_find(&s->settings, key);

@@ -7,13 +7,17 @@
 #include <string.h>
 #include <unistd.h>
 
+// A doubt is a warning, never an error: every combination here is legal, and
+// someone may want it. But most are mistakes that waste a run, such as a warm-up
+// that is longer than the run. Only settings that the user gave are doubted.
 typedef struct doubter {
     const tt_session *s;
     const tt_report_row *changed; // what is not as it would be anyway
     tt_str *out;
 } doubter;
 
-// A default that was written out, as in a run's own config.yaml, is no wish.
+// A default that was written out, as in a run's own config.yaml, is not a wish of
+// the user and needs no warning.
 static const char *given(const doubter *d, const char *key)
 {
     for (const tt_report_row *r = d->changed; r != NULL && r->name != NULL; r++)
@@ -70,7 +74,8 @@ static void check_machine(const doubter *d)
 {
     const tt_job *job = d->s->job;
     const int64_t ranks = job->peers.on_host > 1 ? job->peers.on_host : 1;
-    // Each rank sees its own cores alone.
+    // With several ranks, tt_machine_cores counts only those that this rank is
+    // bound to; here all ranks of the host are counted together.
     const int cores =
         ranks > 1 ? (int)sysconf(_SC_NPROCESSORS_ONLN) : tt_machine_cores();
     const int64_t threads = job->options.threads * ranks;
@@ -92,7 +97,7 @@ static void check_machine(const doubter *d)
 
 // ---- what does nothing ---------------------------------------------------
 
-// Each key does something only where another has a certain value.
+// Keys that have an effect only if another key has a certain value.
 static void check_idle(const doubter *d)
 {
     const tt_job *job = d->s->job;
@@ -130,13 +135,15 @@ static void check_idle(const doubter *d)
 
 // ---- ranks that are not there --------------------------------------------
 
+// The same for settings of distribution. A configuration for 8 ranks is often tried
+// on one, so these are warnings too.
 static void idle(tt_str *out, const char *key, const char *value,
                  const char *why)
 {
     tt_str_addf(out, "%s=%s does nothing: %s\n", key, value, why);
 }
 
-// A dimension that ranks along data would cut. The batch is theirs anyway.
+// A dimension that the layout splits along data. The batch is split there anyway.
 static void check_cuts(const tt_job *job, const char *why, tt_str *out)
 {
     tt_layout written = {0};

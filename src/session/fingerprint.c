@@ -1,4 +1,20 @@
-// fingerprint - hashing the files of the data. fingerprint_text.c has the rest.
+// fingerprint - hashes the files of the data. fingerprint_text.c prints and
+// compares.
+//
+// A run that resumes assumes that sample number n is the same as before. If a file
+// was changed, added or removed, everything after it shifts, and nobody would
+// notice: the loss looks normal. So a checkpoint keeps a fingerprint of the data,
+// and a start compares it.
+//
+// Hashing a terabyte at each start would take hours. So there are two levels:
+//
+//   up to TT_FINGERPRINT_BYTES    all bytes of all files
+//   more                          all names; sizes, times and some 64 KiB blocks of
+//                                 files that are spread evenly over all
+//
+// Files are hashed in groups of neighbours (by name), so that a difference can be
+// named: "one of the 12 files from a to b". For text the tokens are hashed too,
+// since a changed tokenizer changes them and no file of the data.
 
 #include "session/fingerprint.h"
 
@@ -16,7 +32,7 @@ _Static_assert((int)TT_FINGERPRINT_CHARS == (int)TT_HASH_CHARS, "one hash");
 
 enum {
     BLOCK = 64 << 10,
-    N_BLOCKS = 1024, // of data that are not hashed as a whole
+    N_BLOCKS = 1024, // in all, where not everything is hashed
     PIECE = 1 << 20,
     IDS = 1 << 16,
     WHOLE_IDS = 1 << 28,
@@ -25,7 +41,7 @@ enum {
 typedef struct file {
     const char *path;
     int64_t bytes, time;
-    bool is_known; // the two are
+    bool is_known; // bytes and time are
     bool is_read;
 } file;
 
@@ -35,13 +51,13 @@ typedef struct taking {
     tt_file_list list;
     file *v;
     int64_t n;
-    int64_t blocks; // of each file that is read; 0: all of it
+    int64_t blocks; // per file that is read; 0: all of it
     uint8_t *buffer;
 } taking;
 
 // ---- which files -------------------------------------------------------------
 
-// Both splits may be parts of the same files.
+// Lists the files of both splits, each once: both may be parts of the same files.
 static tt_status list_files(taking *t, const tt_data *data)
 {
     TT_TRY(tt_source_files(data->train, &t->list));
@@ -75,7 +91,8 @@ static tt_status look_at(file *f)
     return TT_OK;
 }
 
-// Even a look at each of a million files can take minutes on a file server.
+// Decides which files are looked at and which are read. With very many files even
+// stat is limited to some of them: it can take minutes on a file server.
 static tt_status choose(taking *t)
 {
     const bool is_many = t->n > TT_FINGERPRINT_FILES;
@@ -123,7 +140,8 @@ static tt_status hash_range(const taking *t, const file *f, int fd,
     return TT_OK;
 }
 
-// All, or blocks from the first byte to the last.
+// Hashes all of a file, or evenly spaced blocks that include its first and last
+// bytes.
 static tt_status hash_contents(const taking *t, const file *f, int fd,
                                tt_hasher *h)
 {
@@ -153,7 +171,8 @@ static tt_status hash_file(const taking *t, const file *f, tt_hasher *h)
     return status;
 }
 
-// A name as JSON can hold it.
+// Copies a name, with bytes that are no UTF-8 replaced, since JSON cannot hold
+// them.
 static const char *copy_name(tt_arena *arena, const char *path)
 {
     const int64_t n = (int64_t)strlen(path);
@@ -235,7 +254,8 @@ static tt_status hash_ids(const tt_source *source, int32_t *ids, tt_hasher *h)
     return TT_OK;
 }
 
-// The same text becomes other tokens when its tokenizer has changed.
+// Hashes the tokens of text. The same text becomes other tokens with another
+// tokenizer.
 static tt_status hash_tokens(const tt_data *data, tt_fingerprint *to)
 {
     const tt_source *const both[] = {data->train, data->val};

@@ -1,11 +1,17 @@
-// fingerprint_text - written to JSON, read back, and compared.
+// fingerprint_text - fingerprints as JSON, read back, and compared.
+//
+// A comparison goes from the coarse to the fine, and stops at the first difference:
+// the names of files, then each group's size and content, then the tokens. So the
+// user reads the cause: "a file was added", not "256 groups differ". The same code
+// compares a run with its past and a rank with rank 0; only the words differ
+// (struct words).
 
 #include "session/fingerprint.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// What is hashed and how; a fingerprint of another kind says nothing.
+// The kind of fingerprint. One of another kind cannot be compared and is ignored.
 static const char kind[] = "xxh3-128 1";
 
 static void print(const tt_fingerprint *f, bool has_times, tt_json *json,
@@ -116,7 +122,7 @@ static tt_status refuse(const char *folder, const char *what)
                    what, folder);
 }
 
-// `text` with numbers for its two '#'.
+// Adds `text` with two numbers in place of its two '#'.
 static void add_numbers(tt_str *out, const char *text, int64_t a, int64_t b)
 {
     const int first = (int)strcspn(text, "#");
@@ -145,7 +151,8 @@ typedef struct words {
     const char *tokens;
 } words;
 
-// The first name that one has and the other has not, as far as names are kept.
+// Names the first file that only one side has, where groups are single files.
+// Otherwise the numbers of files, or just that names differ.
 static void describe_names(const tt_fingerprint *then,
                            const tt_fingerprint *now, const words *w,
                            tt_str *out)
@@ -167,7 +174,7 @@ static void describe_names(const tt_fingerprint *then,
         tt_str_add(out, w->names);
 }
 
-// Says in `out` what differs; nothing: they are the same.
+// Describes the first difference in `out`; nothing if there is none.
 static void describe(const tt_fingerprint *then, const tt_fingerprint *now,
                      const words *w, tt_str *out)
 {
@@ -214,7 +221,8 @@ static const words of_ranks = {
         "(data.tokenizer) is another there",
 };
 
-// Only where not all was hashed.
+// A file that was written to, with the same size and the same sampled blocks. That
+// may be a copy, so it is a note. Times are 0 where all bytes were hashed.
 static void note_times(const tt_fingerprint *then, const tt_fingerprint *now,
                        tt_str *notes)
 {

@@ -1,4 +1,11 @@
-// meet - the texts that are compared.
+// meet - makes sure that all ranks are about to do the same.
+//
+// Ranks are separate processes, perhaps on several hosts, with their own copies of
+// program, configuration and data. If one differs, the result is a hang in a
+// collective or, worse, a model trained on something else. So before the first step
+// ranks compare program, settings, data, graph and the order of collectives, from
+// the cause to the effect: a difference in the settings is reported as such, not as
+// "another graph".
 
 #include "session/meet.h"
 
@@ -6,7 +13,8 @@
 
 #include <string.h>
 
-// What may differ: files are rank 0's, and how fast a rank works is its own affair.
+// Settings that may differ: files belong to rank 0, and speed is each rank's own
+// matter.
 static bool is_own(const char *key)
 {
     static const char *const own[] = {"run", "threads", "data.workers",
@@ -64,8 +72,8 @@ tt_status tt_meet_job(const tt_job *job, const tt_settings *settings,
     return status;
 }
 
-// What was asked for comes first: other data follow from another data.path, and another
-// vocabulary from other data.
+// Compares what the user gave first. Other data follow from another data.path, and
+// another vocabulary follows from other data.
 static tt_status compare_data(const tt_session *s, const char *program)
 {
     tt_str given = {0}, data = {0};

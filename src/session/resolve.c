@@ -1,4 +1,10 @@
-// resolve - every setting with the value it has in the end, and as YAML.
+// resolve - every setting with its final value, and as YAML.
+//
+// A run writes all settings down, not only those that were given. So a run can be
+// repeated with a later version whose defaults are different, and a resumed run can
+// be compared setting by setting. Values are printed from the structs that the
+// program uses, not from the texts that were given: what is written is what was
+// done.
 
 #include "session/resolve.h"
 
@@ -8,7 +14,8 @@
 #include <ctype.h>
 #include <string.h>
 
-// The struct that a table's offsets belong to; NULL: read from the settings.
+// The struct that a table's offsets refer to; NULL: the value is read from the
+// settings.
 static const void *params_of(const tt_session *s, const char *prefix,
                              const tt_opt *table)
 {
@@ -27,7 +34,7 @@ static const void *params_of(const tt_session *s, const char *prefix,
     return NULL;
 }
 
-// From the settings, in the form in which values are printed.
+// The value from the settings, or the default, in its canonical form.
 static tt_status setting_text(const tt_session *s, const char *key,
                               const tt_opt *opt, tt_str *out)
 {

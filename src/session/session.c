@@ -1,4 +1,12 @@
-// session - opening the data and fitting the model to it.
+// session - opens the data, fits the model to them, and plans the job.
+//
+// There is a circle to break. The model needs the vocabulary or the number of
+// classes, which follow from the data. The data (synthetic ones, or images to be
+// resized) need sizes that follow from the model. So first the few options of the
+// model that sources ask for are read (find_option), then the data are opened, then
+// what follows from the data is added to the settings, and only then the job is
+// configured. Settings that follow from the data are marked as such by their
+// origin, so that they are not taken for the user's.
 
 #include "session/session.h"
 
@@ -33,7 +41,7 @@ static int64_t option_of(const tt_job *job, const char *name)
     return value;
 }
 
-// An option of the model before there is a job; 0: it has none of this name.
+// Reads an option of the model before there is a job; 0: it has none of this name.
 static tt_status find_option(tt_session *s, const tt_model_def *model,
                              const tt_model_preset *preset, const char *name,
                              int64_t *value_out)
@@ -54,7 +62,7 @@ static tt_status find_option(tt_session *s, const tt_model_def *model,
     return TT_OK;
 }
 
-// The tokens of a sample before there is a job: seq, else the model's context.
+// The length of a sample in tokens, before there is a job: seq, else the context.
 static tt_status find_seq(tt_session *s, const tt_model_def *model,
                           const tt_model_preset *preset, int64_t *seq_out)
 {
@@ -63,8 +71,8 @@ static tt_status find_seq(tt_session *s, const tt_model_def *model,
                         : find_option(s, model, preset, "context", seq_out);
 }
 
-// What made-up data have, where they are not told: as many as was asked for. A model
-// that is called by a preset's name is that one, with all its words and classes.
+// The number of classes for synthetic data: what the user asked for. A preset's
+// name stands for that model with all its tokens or classes.
 static tt_status find_classes(tt_session *s, const tt_model_def *model,
                               const tt_model_preset *preset,
                               int64_t *classes_out)
@@ -98,7 +106,8 @@ static tt_status contradicts(const tt_session *s, const char *key,
                    set->origin, key, set->value, (long long)has, what);
 }
 
-// More words than the data have are fine: vocabularies are often rounded up.
+// A vocabulary larger than that of the data is fine: it is often rounded up for
+// speed.
 static tt_status fit_tokens(tt_session *s, const tt_source *source)
 {
     const int64_t vocab = set_number(&s->settings, "model.vocab");
@@ -108,7 +117,8 @@ static tt_status fit_tokens(tt_session *s, const tt_source *source)
     return set_from_data(s, "model.vocab", source->classes);
 }
 
-// Labels alone say how many classes there are at least; names say how many.
+// From labels alone, only a lower bound on the number of classes is known. With
+// names the number is exact.
 static tt_status fit_images(tt_session *s, const tt_source *source)
 {
     const int64_t classes = set_number(&s->settings, "model.classes");
@@ -188,6 +198,7 @@ static void describe_loader(tt_session *s)
     s->loader.transform.is_train = true;
 }
 
+// The number of steps: train.steps or train.epochs, whichever ends first.
 static tt_status find_length(tt_session *s)
 {
     const tt_train_options *o = &s->options;

@@ -1,4 +1,7 @@
-// session_from - init.from=FOLDER: the model and its tokenizer are those of the folder.
+// session_from - init.from=FOLDER: the model and its tokenizer are taken from the
+// folder, so that fine-tuning needs no settings of the model. What the user gives
+// all the same must agree, or it is an error: weights of another shape, or a
+// different tokenizer, would make the loaded weights worthless.
 
 #include "session/session_from.h"
 
@@ -13,12 +16,12 @@ typedef struct taking {
     tt_session *s;
     const char *folder;
     const tt_model_def *model;
-    const tt_model_preset *preset; // of the user's settings; NULL: none
+    const tt_model_preset *preset; // that the user named; NULL: none
     char *here, *there;            // parameters: asked for, and the folder's
 } taking;
 
-// How a model begins and is trained; what it computes stays the same. Classes and
-// channels follow from the data.
+// Options that may differ from the folder's: they concern initialisation and
+// training, not what the model computes; classes and channels follow from the data.
 static bool is_free(const char *name)
 {
     static const char *const names[] = {"dropout",  "deviation", "balance",
@@ -81,7 +84,7 @@ static const char *value_of(const taking *t, const tt_opt *opt,
     return copy;
 }
 
-// Whether the preset says it: "layers=12 width=768 ..".
+// Whether the preset sets this option: "layers=12 width=768 ..".
 static bool is_of_preset(const tt_model_preset *preset, const char *name)
 {
     const size_t n = strlen(name);
@@ -92,7 +95,7 @@ static bool is_of_preset(const tt_model_preset *preset, const char *name)
     return false;
 }
 
-// One setting of the model: asked for and the same, or taken.
+// Takes one option from the folder. If the user gave it, it must be the same.
 static tt_status take_option(taking *t, const tt_opt *opt, bool is_there)
 {
     char key[128];
@@ -130,7 +133,7 @@ static tt_status take_model(taking *t)
 
 // ---- the tokenizer -------------------------------------------------------
 
-// That of a run is in its checkpoints.
+// The folder's tokenizer. A run has it in its checkpoints.
 static const char *find_tokenizer(const taking *t)
 {
     char name[128] = "";
@@ -152,7 +155,7 @@ static const char *find_tokenizer(const taking *t)
                : NULL;
 }
 
-// Whether both make the same ids of every text.
+// Whether both tokenizers are the same: they print the same tokenizer.json.
 static tt_status are_same(const char *a, const char *b, bool *same_out)
 {
     tt_tokenizer *x = NULL, *y = NULL;
@@ -176,7 +179,8 @@ static tt_status are_same(const char *a, const char *b, bool *same_out)
     return status;
 }
 
-// Characters of the text: the model's own are meant where it has some.
+// data.tokenizer=chars means the characters of the data. With a model of
+// characters, the model's own are meant.
 static tt_status is_of_chars(const char *spec, bool *chars_out)
 {
     tt_tokenizer *t = NULL;

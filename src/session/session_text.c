@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// What the user or the preset chose of the model, behind its name.
+// What the user or the preset chose for the model, after its name.
 const char *tt_session_model_text(tt_session *session)
 {
     const tt_job *job = session->job;

@@ -1,6 +1,18 @@
-// checkpoint_stream - see the header. Every rank knows the order of the files, so nobody has to say
-// which tensor is next; and who fails to write goes on to collect, so that all stay in
-// step.
+// checkpoint_stream - see the header.
+//
+// The usual checkpoint is a snapshot: rank 0 holds all states in memory, and a
+// thread writes them while training goes on. With ZeRO or tensor parallelism rank
+// 0's own part may be small and the whole may not fit. Here rank 0 has room for one
+// tensor: it gathers, writes, and gathers the next. All ranks wait for the disk,
+// which is the price.
+//
+// Every rank knows the order of tensors in the files, so no message says which
+// tensor is next. This order is the file's: a safetensors file begins with a header
+// of all offsets, so tensors must be written in the order of the header.
+//
+// Ranks must stay in step when the disk fails. Rank 0 then keeps gathering what it
+// cannot write, because the others will send it anyway. Only a failed gather means
+// that ranks have lost each other (is_torn_out).
 
 #include "state/checkpoint_stream.h"
 
@@ -10,8 +22,7 @@
 
 enum { ALIGN = 64 };
 
-typedef struct
-    entry { // begins as what is written, so that it is sorted like it
+typedef struct entry { // `file` comes first: tt_safetensors_order compares it
     tt_safetensor file;
     const tt_tensor *tensor;
 } entry;
@@ -21,7 +32,7 @@ typedef struct stream {
     int64_t n, n_model, next;
     entry *v; // model, then optimiser, each in the order of its file
     tt_safetensor *files;
-    char *room; // rank 0's: for one tensor
+    char *room; // on rank 0: the tensor that is being written
     tt_status torn;
 } stream;
 
@@ -92,8 +103,8 @@ static tt_status write_all(stream *s, tt_checkpoints *store,
     return tt_checkpoints_save_now(store, &c);
 }
 
-// What rank 0 did not collect because it could not write it is collected still: its
-// message is that of the first failure.
+// Gathers the rest after a failure of the disk, so that all ranks stay in step. The
+// error that is returned is the disk's.
 static tt_status run(stream *s, bool is_first, tt_checkpoints *store,
                      const tt_checkpoint_content *content)
 {

@@ -1,5 +1,5 @@
-// checkpoint_stream - a checkpoint of more than rank 0 should hold at once: all ranks wait while it
-// collects and writes one tensor after the other.
+// checkpoint_stream - saves a checkpoint that is too large for rank 0's memory: all
+// ranks wait while it gathers and writes one tensor after the other.
 
 #ifndef TT_STATE_CHECKPOINT_STREAM_H
 #define TT_STATE_CHECKPOINT_STREAM_H
@@ -7,9 +7,9 @@
 #include "state/tensors.h"
 #include "store/checkpoint.h"
 
-// On all ranks. `content` is rank 0's but for tensors and data. Where *is_torn_out
-// ranks have lost step; else a failure is rank 0's own (its disk), and the others know
-// nothing of it.
+// Called on all ranks. `content` is used on rank 0 only, and its tensors are filled
+// in here. If *is_torn_out, ranks are no longer in step. Otherwise a failure is
+// rank 0's own (its disk), and the other ranks do not see it.
 tt_status tt_stream_save(tt_exec *exec, const tt_tensors *all,
                          tt_checkpoints *store,
                          const tt_checkpoint_content *content,

@@ -1,4 +1,15 @@
 // parts - see the header.
+//
+// A part is a box in the whole tensor. In memory the whole is row by row, so a box
+// consists of runs: stretches of elements that are neighbours both in the part and
+// in the whole. Copies and reads of files go run by run. Splitting the first
+// dimension gives one run; splitting the last gives a short run per row:
+//
+//   split rows      split columns
+//   A A A A         A A B B
+//   A A A A         A A B B
+//   B B B B         A A B B      A has 1 run of 8, or 4 runs of 2
+//   B B B B         A A B B
 
 #include "state/parts.h"
 
@@ -9,6 +20,8 @@ tt__rank_part tt__rank_part_of(const tt_graph *g, tt_val v, int32_t rank)
     tt__rank_part p = {.run = 1};
     tt_local_of(&g->value[v.id].type, &g->mesh, rank, &p.local);
     p.count = tt_shape_count(&p.local.shape);
+    // From the fastest factor outwards: a factor that is whole makes the run
+    // longer, and the first one that is cut ends it.
     for (int f = p.local.shape.n_factors - 1; f >= 0; f--) {
         p.run *= p.local.shape.factor[f].size;
         if (p.local.shape.factor[f].size != p.local.global[f])
@@ -42,6 +55,8 @@ void tt__rank_part_cut(const tt__rank_part *p, int64_t size, const char *whole,
                (size_t)(p->run * size));
 }
 
+// Sets the coordinate along every axis that splits the value to 0. Ranks that
+// differ only there hold parts of the same copy.
 int32_t tt__rank_part_group(const tt_graph *g, tt_val v, int32_t rank)
 {
     for (int a = 0; a < g->mesh.n_axes; a++)

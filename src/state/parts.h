@@ -1,4 +1,5 @@
-// parts - what a rank holds of a value, and how it lies in the whole. Internal.
+// parts - the part of a value that a rank holds, and where it lies in the whole.
+// Internal.
 
 #ifndef TT_STATE_PARTS_H
 #define TT_STATE_PARTS_H
@@ -8,21 +9,21 @@
 typedef struct tt__rank_part {
     tt_local local;
     int64_t count; // elements
-    int64_t
-        run; // that lie behind each other in the whole, from every run-th on
+    int64_t run;   // elements that are also neighbours in the whole
 } tt__rank_part;
 
 tt__rank_part tt__rank_part_of(const tt_graph *g, tt_val v, int32_t rank);
 bool tt__rank_part_equal(const tt__rank_part *a, const tt__rank_part *b);
 
-// Elements of `size` bytes from a part to its places in the whole, and back.
+// Copies elements of `size` bytes from a part to their places in the whole
+// (spread), or from the whole into a part (cut).
 void tt__rank_part_spread(const tt__rank_part *p, int64_t size, const char *in,
                           char *whole);
 void tt__rank_part_cut(const tt__rank_part *p, int64_t size, const char *whole,
                        char *out);
 
-// The rank that speaks for a part: among those that together hold a whole, each of
-// them has the same; those that hold the same part differ.
+// The rank that stands for one copy of the value. It is the same for all ranks that
+// hold a whole together, and different for ranks that hold the same part.
 int32_t tt__rank_part_group(const tt_graph *g, tt_val v, int32_t rank);
 
 #endif

@@ -1,4 +1,12 @@
 // restore - all states of a job from the two files of a checkpoint.
+//
+// Rank 0 opens the files and compares names, types and shapes with the graph. All
+// ranks hear the verdict before any state is touched, so a checkpoint that does not
+// fit changes nothing. Then slices.c reads the data.
+//
+// Resuming is strict: every state must be there and no other. A fork under other
+// settings (with notes) is not: another optimiser has other states, and these begin
+// anew. Weights must fit in both cases.
 
 #include "state/restore.h"
 
@@ -73,7 +81,8 @@ static tt_status check_all(const restoring *r)
     return r->notes == NULL ? check_known(r, r->optim, false) : TT_OK;
 }
 
-// The state a tensor comes from: its own, or for a new average its weight's.
+// The tensor in the file that a state is read from. An average (EMA) that is new in
+// a fork begins as its weight.
 static const tt_safetensor *source_of(const restoring *r, const tt_tensor *t)
 {
     const tt_safetensor *from = stored(r, t);
@@ -85,7 +94,7 @@ static const tt_safetensor *source_of(const restoring *r, const tt_tensor *t)
     return NULL;
 }
 
-// What rank 0 alone does: it looks whether all fits.
+// Rank 0 alone: checks that all fits and finds the source of each state.
 static tt_status find_all(const restoring *r, const tt_safetensor **from)
 {
     TT_TRY(check_all(r));
@@ -117,7 +126,7 @@ tt_status tt_tensors_restore(tt_exec *exec, const tt_tensors *all,
     if (all->n > 0 && all->v[0].peers != NULL)
         status = tt_peers_agree(all->v[0].peers, "checkpoint", status);
     const tt_slices slices = {exec, all, from, r.name};
-    const bool fits = status == TT_OK; // what does not has said its name
+    const bool fits = status == TT_OK; // else the message already has r.name
     if (fits)
         status = tt_slices_load(&slices, result_out);
     tt_free(from);

@@ -1,9 +1,28 @@
 // slices - see the header.
 //
-//   rank 0   share: which files there are, where each tensor lies, its type and sum
-//   all      look:  is that file here, and the same? one that says no: rank 0 reads
-//   each     take:  own part of each tensor, and of its copy in another precision
-//   all      judge: what was read adds up to what was saved
+// The problem: a checkpoint of any layout must load under any other, on a machine
+// where one rank or all ranks see the disk, and no rank may hold more than it
+// needs. Reading everything on rank 0 and sending it would be simple, but 64 ranks
+// would wait for one reader.
+//
+// The idea: a file of tensors is row by row, so a rank's part of a tensor is a list
+// of runs of bytes in it (state/parts.c). Rank 0 tells everyone where the tensors
+// begin; each rank reads its own runs.
+//
+//   rank 0   share  which files there are, where each tensor lies, its type and sum
+//   all      look   is that file here, and is it the same? If one rank says no,
+//                   rank 0 reads for all and broadcasts whole tensors
+//   each     take   its part of each tensor, and of its copy in another precision
+//   all      judge  do the sums of what was read add up to what was saved?
+//
+// Damage is found without a second reading. The hash of a whole file is of no use
+// to a rank that reads a tenth of it. But state.json has a sum per tensor to which
+// parts add up (store/checksum.h), so ranks sum what they read and exchange the
+// sums.
+//
+// A failure of one rank must not leave the others waiting. So a rank notes its
+// first failure and goes on with the same calls; the verdicts are exchanged at two
+// fixed points, `look` and `judge`.
 
 #include "base/alloc.h"
 #include "state/slices_parts.h"
@@ -12,7 +31,8 @@
 
 // ---- what rank 0 knows ---------------------------------------------------
 
-// Index of a tensor's file among those that are known; they are few.
+// The index of a tensor's file in the shared list; the first use adds it. There are
+// few files, so a search will do.
 static tt_status file_index(tt__loading *l, const tt_safetensor *t,
                             int32_t *out)
 {
@@ -50,7 +70,7 @@ static tt_status place_all(tt__loading *l, tt__slice_place *places)
     return TT_OK;
 }
 
-// Files, then places: the text that all ranks get.
+// Fills l->shared, which all ranks get: the files, then the places of all tensors.
 static tt_status describe(tt__loading *l)
 {
     const int64_t n = l->s->all->n;
@@ -107,8 +127,8 @@ void tt__slices_note(tt__loading *l, tt_status status, bool may_be_damage)
     snprintf(v->message, sizeof v->message, "%s", tt_error_message());
 }
 
-// Everybody's verdict, the same on all ranks: of the first that is not well, and who
-// that is. What was read is counted on the way.
+// Exchanges verdicts. All ranks get the same one: that of the first rank that
+// failed, with its number. The bytes that ranks have read are counted on the way.
 static tt_status hear(const tt__loading *l, tt_slices_result *result,
                       int32_t *rank_out, tt__slice_verdict *out)
 {
@@ -153,6 +173,8 @@ static tt_status look(tt__loading *l, tt_slices_result *result)
     TT_TRY(hear(l, result, &rank, &first));
     if (rank == 0 && first.status != TT_OK)
         return fail(l, rank, &first);
+    // Another rank cannot see the files (it has another disk, say): rank 0 can, so
+    // it reads for all.
     l->is_hidden = first.status != TT_OK;
     if (l->is_hidden)
         snprintf(result->hidden, sizeof result->hidden, "rank %d: %s", rank,
@@ -163,7 +185,7 @@ static tt_status look(tt__loading *l, tt_slices_result *result)
 
 // ---- all of it -----------------------------------------------------------
 
-// Room for what this rank reads; all ranks have it, or none goes on.
+// Allocates buffers. All ranks have them, or none goes on.
 static tt_status prepare(tt__loading *l)
 {
     const tt_status status = tt__slices_prepare(l);

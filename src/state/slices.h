@@ -1,4 +1,4 @@
-// slices - tensors from files, where every rank reads what it holds and no more.
+// slices - reads tensors from files; every rank reads the parts that it holds.
 //
 // Rank 0 has looked into the files and says where each tensor lies. When all ranks
 // see the same files, each reads its parts; else rank 0 reads and hands out. Tensors
@@ -12,10 +12,11 @@
 typedef struct tt_slices {
     tt_exec *exec;
     const tt_tensors *all;
-    // Of each of them, in open files whose types convert and whose shapes are right;
-    // NULL: it stays as it is. On rank 0 alone; others: NULL.
+    // The source of each tensor, in open files; types must be convertible and
+    // shapes right. NULL: the tensor stays as it is. On rank 0 only; NULL on
+    // others.
     const tt_safetensor *const *from;
-    const char *name; // what is read, should ranks lose each other over it
+    const char *name; // what is read, for error messages
 } tt_slices;
 
 typedef struct tt_slices_result { // the same on all ranks, but for `bytes_read`
@@ -28,7 +29,8 @@ typedef struct tt_slices_result { // the same on all ranks, but for `bytes_read`
     char hidden[256]; // why rank 0 read for all; "": it did not
 } tt_slices_result;
 
-// On all ranks; what fails is rank 0's to tell. The result is written in any case.
+// Called on all ranks. Rank 0 has the error's message; others return TT_ERR_PEER.
+// The result is written in any case.
 tt_status tt_slices_load(const tt_slices *slices, tt_slices_result *result_out);
 
 #endif

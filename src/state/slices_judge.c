@@ -1,13 +1,17 @@
-// slices_judge - what ranks have read adds up to what was saved. Every rank has the
-// sums of all, so all judge alike.
+// slices_judge - compares the sums of what ranks have read with the sums that were
+// saved. Every rank gets the sums of all ranks, so all come to the same verdict
+// without another message.
+//
+// Several ranks may hold the same part, in several copies of the tensor. The sums
+// are added per copy (tt__rank_part_group), and each copy must reach the saved sum.
 
 #include "base/alloc.h"
 #include "state/slices_parts.h"
 
 #include <string.h>
 
-// Whether those that hold a value together have read what was saved; `sum` is that
-// of rank 0, those of others follow at a distance.
+// `sum` is rank 0's entry for this value; the entry of rank r is r * stride
+// further.
 static bool adds_up(const tt__loading *l, tt_val v, uint64_t saved,
                     const uint64_t *sum, uint64_t *total)
 {

@@ -7,7 +7,8 @@
 #include "state/slices.h"
 #include "store/span.h"
 
-// What ranks do together there; the files have other names on each.
+// The name of this collective in errors. Paths may differ between ranks, so it has
+// none.
 #define TT__READING "reading weights"
 
 typedef struct tt__slice_place { // of a tensor's data
@@ -48,8 +49,8 @@ typedef struct tt__loading {
     tt__slice_verdict verdict;
 } tt__loading;
 
-// Keeps the first failure of this rank. What was read and makes no sense (TT_ERR_ARG) is
-// damage if `may_be_damage`.
+// Keeps the first failure of this rank. Content that makes no sense (TT_ERR_ARG)
+// counts as damage if `may_be_damage`.
 void tt__slices_note(tt__loading *l, tt_status status, bool may_be_damage);
 
 tt_status tt__slices_prepare(tt__loading *l); // room for parts

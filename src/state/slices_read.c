@@ -1,4 +1,8 @@
-// slices_read - a rank's parts of tensors, from a file or from rank 0.
+// slices_read - reads a rank's parts of all tensors, from the file or from rank 0.
+//
+// Each tensor takes three steps: bytes as they are in the file (raw), the tensor's
+// own type (own), and for a weight its copy in the compute precision (work).
+// Buffers are made once, for the largest part.
 
 #include "base/alloc.h"
 #include "state/slices_parts.h"
@@ -41,7 +45,7 @@ tt_status tt__slices_prepare(tt__loading *l)
     return TT_OK;
 }
 
-// Rank 0 has or reads the whole tensor, for all.
+// Rank 0 has or reads the whole tensor and broadcasts it.
 static tt_status hand_out(tt__loading *l, int64_t i)
 {
     const tt_tensor *t = &l->s->all->v[i];
@@ -69,7 +73,8 @@ static tt_status read_runs(tt__loading *l, const tt__rank_part *part,
     return TT_OK;
 }
 
-// A part as the tensor has it, in `own`; what was read is added to `sum`.
+// Reads a part into l->own, in the tensor's type, and adds its checksum to `sum`.
+// The checksum is of the bytes in the file, before they are converted.
 static void fetch(tt__loading *l, const tt_tensor *t, const tt__slice_place *p,
                   const tt__rank_part *part, uint64_t *sum)
 {
@@ -85,7 +90,9 @@ static void fetch(tt__loading *l, const tt_tensor *t, const tt__slice_place *p,
     tt_tensor_convert(dtype, l->raw, t->dtype, l->own, part->count);
 }
 
-// The copy of a weight in the compute precision may be in other parts.
+// Writes the copy of a weight in the compute precision. With ZeRO the copy may be
+// split otherwise than the weight; then its part is read separately, with a sum of
+// its own.
 static tt_status take_work(tt__loading *l, const tt_tensor *t,
                            const tt__slice_place *p, const tt__rank_part *own,
                            uint64_t sum[2])

@@ -1,4 +1,16 @@
-// snapshot - all states of a job at once, in one block.
+// snapshot - a copy of all states of a job at one step, in one block of memory.
+//
+// A checkpoint takes seconds to write, and the next step overwrites the weights. So
+// the states are copied first, and the writer works on the copy.
+//
+//   step N        tt_snapshot_begin: copies start          training
+//   step N + 1    forward and backward hide the copies;    goes on
+//                 the update waits until they are over
+//   writer        tt_snapshot_wait, then writes            in its own thread
+//
+// Tensors that rank 0 holds whole leave in the background (a drain: a copy stream
+// of the device, backend/drain.h). Tensors in parts are gathered from other ranks,
+// while all ranks wait.
 
 #include "base/alloc.h"
 #include "state/tensors.h"
@@ -48,7 +60,7 @@ static tt_safetensor *entry_of(const tt_snapshot *s, const tt_tensor *t,
                                  : &s->optim[(*optim)++];
 }
 
-// The ranks that must help: NULL where each has all of every tensor.
+// The peers that take part; NULL if every rank holds every tensor whole.
 static const tt_peers *helpers(const tt_tensors *all)
 {
     for (int64_t i = 0; i < all->n; i++)
@@ -57,7 +69,7 @@ static const tt_peers *helpers(const tt_tensors *all)
     return NULL;
 }
 
-// What a rank that is not the first does: its parts are read.
+// What other ranks do: they send their parts of each tensor to rank 0.
 static tt_status help(tt_exec *exec, const tt_tensors *all)
 {
     for (int64_t i = 0; i < all->n; i++)
@@ -73,7 +85,8 @@ static tt_status make_room(const tt_tensors *all, tt_arena *arena,
     return tt__snapshot_room(s, tt_tensors_bytes(all));
 }
 
-// A part is gathered, which waits; what this rank has whole leaves while steps run.
+// A tensor in parts is gathered, which waits. A whole one is copied while steps
+// run.
 static tt_status read_one(tt_exec *exec, const tt_tensor *t, void *to)
 {
     return t->is_split ? tt_tensor_gather(exec, t, 0, to)
@@ -107,6 +120,8 @@ tt_status tt_snapshot_begin(tt_exec *exec, const tt_tensors *all,
         status = read_all(exec, all, s);
     else if (status == TT_OK && peers != NULL)
         status = help(exec, all);
+    // Before all ranks have agreed to begin, a failure leaves them in step. After
+    // that, one rank may be waiting for another.
     s->is_torn = peers != NULL && is_agreed && status != TT_OK;
     return status;
 }

@@ -1,9 +1,11 @@
-// snapshot_room - the memory of snapshots: had once, used for every checkpoint.
+// snapshot_room - the memory of snapshots: allocated once, used for every
+// checkpoint.
 //
-// New memory is slow twice. The system clears each page when it is first touched, and a
-// device copies at full speed only to pages that are pinned. Beside an H200 that takes
-// 0.19 s and 0.04 s for 1 GiB, and the copy itself 0.02 s (55 GB/s). So a thread does both
-// while training begins, and the memory stays until training ends.
+// New memory is slow twice. The system clears each page when it is first touched,
+// and a device copies at full speed only to pages that are pinned. Beside an H200
+// that takes 0.19 s and 0.04 s for 1 GiB, and the copy itself 0.02 s (55 GB/s). So
+// a thread does both while training begins, and the memory stays until training
+// ends.
 
 #include "base/alloc.h"
 #include "base/thread.h"
@@ -18,7 +20,8 @@ static void touch(const tt_snapshot *s)
         p[i] = 0;
 }
 
-// Memory that cannot be pinned will do: copies are slower.
+// Runs in the thread. Memory that cannot be pinned is used all the same; copies to
+// it are slower.
 static void *warm(void *user)
 {
     tt_snapshot *s = user;
@@ -29,7 +32,7 @@ static void *warm(void *user)
     return NULL;
 }
 
-// The thread belongs to the snapshot, which therefore stays where it is.
+// The thread has a pointer to the snapshot, which must therefore not be moved.
 static void start(tt_exec *exec, tt_snapshot *s)
 {
     s->backend = tt_exec_backend(exec);

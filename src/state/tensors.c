@@ -1,4 +1,8 @@
-// tensors - lists a graph's states, and their types in files.
+// tensors - the list of a graph's states, and their element types in files.
+//
+// The order of the list is fixed: weights, buffers, optimiser states, averages, and
+// within each the order of the graph. All ranks list the same graph, so all ranks
+// walk over tensors in the same order and collectives match without any message.
 
 #include "state/tensors.h"
 
@@ -110,7 +114,7 @@ static tt_tensor describe(const tt_graph *g, int32_t id, tt_tensor_role role)
     return t;
 }
 
-// Which value is the work copy of each; `work` has room for all values.
+// For each weight, the value that is its copy in the compute precision.
 static void find_work(const tt_graph *g, tt_val *work)
 {
     for (int32_t v = 0; v < g->n_values; v++)

@@ -7,9 +7,10 @@
 // Where ranks share a tensor, each holds its part; what is read and written here is
 // always the whole, so all ranks must make the same calls.
 //
-// The folder state: a job's tensors, whole or in parts, to and from memory and files;
-// snapshots, restoring, slices. What does not belong here: when something is saved and
-// which checkpoints stay (train, store), and names that others gave to tensors (weights).
+// The folder state: a job's tensors, whole or in parts, to and from memory and
+// files; snapshots, restoring, slices. What does not belong here: when something is
+// saved and which checkpoints stay (train, store), and names that others gave to
+// tensors (weights).
 
 #ifndef TT_STATE_TENSORS_H
 #define TT_STATE_TENSORS_H
@@ -68,9 +69,9 @@ tt_status tt_tensor_read(tt_exec *exec, const tt_tensor *tensor, void *data);
 tt_status tt_tensor_write(tt_exec *exec, const tt_tensor *tensor,
                           const void *data);
 
-// The whole on rank 0 alone; others only take part, and `data` is nothing to them.
-// Where several ranks hold the same part it is the copy of `like`, which is 0 but
-// for those who compare copies.
+// Gathers the whole tensor on rank 0; other ranks take part, and their `data` is
+// not used. Where several ranks hold the same part, the copy of rank `like` is
+// read. That is 0, except for `tutti verify`, which compare copies.
 tt_status tt_tensor_gather(tt_exec *exec, const tt_tensor *tensor, int32_t like,
                            void *data);
 
@@ -98,12 +99,12 @@ tt_status tt_tensors_copy(tt_exec *from, const tt_tensors *sources, tt_exec *to,
 // ---- all of them at once -------------------------------------------------
 
 typedef struct tt_snapshot {
-    void *memory; // which the tensors' data point into; kept from take to take
+    void *memory; // holds the tensors' data; reused by the next one
     int64_t bytes;
     int64_t n_model, n_optim;
     tt_safetensor *model, *optim; // EMA is among `optim`; in the arena
     bool is_torn;    // it failed half-way: ranks are no longer in step
-    bool has_thread; // that makes the memory ready; see snapshot_room.c
+    bool has_thread; // prepares the memory; see snapshot_room.c
     pthread_t thread;
     tt_backend *backend; // for which the memory is pinned; NULL: it is not
     const tt_exec *exec; // whose states are in it
@@ -118,10 +119,10 @@ int64_t tt_tensors_bytes(const tt_tensors *all);
 void tt_snapshot_prepare(tt_exec *exec, const tt_tensors *all,
                          tt_snapshot *snapshot);
 
-// Copies every tensor of the list, on rank 0; the others take part and get none.
-// `arena` holds the lists. The same *snapshot may be given again: then the memory is
-// used again. States of a device are still on their way on return, while its steps go
-// on: tt_snapshot_wait, which any thread may call, returns when all are there.
+// Copies every tensor of the list to rank 0; other ranks take part and get nothing.
+// `arena` holds the lists. If the same *snapshot is given again, its memory is used
+// again. On return the states of a device may still be on their way while its steps
+// go on. tt_snapshot_wait returns when all are there; any thread may call it.
 tt_status tt_snapshot_begin(tt_exec *exec, const tt_tensors *all,
                             tt_arena *arena, tt_snapshot *snapshot);
 tt_status tt_snapshot_wait(const tt_snapshot *snapshot);
@@ -130,7 +131,8 @@ tt_status tt_snapshot_take(tt_exec *exec, const tt_tensors *all,
                            tt_arena *arena, tt_snapshot *snapshot);
 void tt_snapshot_free(tt_snapshot *snapshot); // its memory
 
-// Files of train/ alone: room for `bytes`, the same as before where it is enough.
+// For files of state/ only: makes room for `bytes`; keeps memory that is large
+// enough.
 tt_status tt__snapshot_room(tt_snapshot *snapshot, int64_t bytes);
 
 // Writes the snapshot's own data back: for rolling back in memory.

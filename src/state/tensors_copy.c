@@ -1,4 +1,10 @@
-// tensors_copy - from one executor's states to another's.
+// tensors_copy - copies weights from one executor to another: from training to
+// evaluation, or to the model that generates samples.
+//
+// Both have the same weights, but perhaps not the same parts: the evaluation plan
+// may be partitioned otherwise, and a generator runs on rank 0 alone. If the parts
+// are the same, each rank copies its own. Otherwise the whole tensor is gathered
+// and cut again.
 
 #include "base/alloc.h"
 #include "state/tensors.h"
@@ -11,7 +17,7 @@ static const tt_tensor *average_of(const tt_tensors *all, const tt_tensor *t)
     return t;
 }
 
-// Whether the same ranks hold the same parts of both.
+// Whether each rank holds the same part of both.
 static bool are_alike(tt_exec *from, const tt_tensor *source, tt_exec *to,
                       const tt_tensor *target)
 {
@@ -30,7 +36,7 @@ typedef struct copying {
     char *dense, *converted;
 } copying;
 
-// Every rank's own part: nothing is sent.
+// Copies this rank's own part; nothing is sent.
 static tt_status copy_part(const copying *c, const tt_tensor *source,
                            const tt_tensor *target)
 {
@@ -73,7 +79,8 @@ static tt_status check_all(const tt_tensors *sources, const tt_tensors *targets)
     return TT_OK;
 }
 
-// In the order of the sources, which is the same on all ranks.
+// In the order of the sources: it is the same on all ranks, and reading a tensor in
+// parts is a collective. A rank without targets takes part in it, too.
 static tt_status copy_all(const copying *c, const tt_tensors *sources,
                           const tt_tensors *targets, bool use_ema)
 {

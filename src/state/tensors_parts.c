@@ -1,4 +1,9 @@
-// tensors_parts - whole tensors from and to the parts that ranks hold.
+// tensors_parts - whole tensors from the parts that ranks hold, and back.
+//
+// A gather puts parts one after another, in the order of ranks. If the tensor is
+// split along its first dimension, that is the whole already (is_in_order), and it
+// is received straight into the caller's memory. Otherwise it goes through a second
+// buffer, and `join` moves each run to its place.
 
 #include "base/alloc.h"
 #include "state/parts.h"
@@ -14,13 +19,14 @@ static tt_status fail_memory(const tt_tensor *t)
 typedef struct reading {
     const tt_graph *graph;
     const tt_tensor *tensor;
-    int32_t like;     // whose copy: that of all ranks that hold a whole with it
-    bool is_for_all;  // else for rank 0 alone
-    int64_t *bound;   // of parts behind each other, in bytes, one per rank
-    bool is_in_order; // they are the whole already
+    int32_t like;     // a rank: its copy of the tensor is read
+    bool is_for_all;  // all ranks get it; else rank 0 alone
+    int64_t *bound;   // where each rank's part begins, in bytes
+    bool is_in_order; // the gathered parts are the whole already
 } reading;
 
-// Parts of the ranks whose copy it is; those of others are empty here.
+// Where each part begins in the gathered bytes. Ranks with another copy have empty
+// parts.
 static void find_parts(reading *r)
 {
     const tt_tensor *t = r->tensor;
@@ -66,7 +72,7 @@ static void join(const reading *r, const char *parts, char *data)
     }
 }
 
-// `data` is the whole's, where it is wanted.
+// `data` receives the whole, on ranks that want it.
 static tt_status read_parts(tt_exec *exec, reading *r, char *data)
 {
     const tt_tensor *t = r->tensor;
@@ -119,7 +125,7 @@ tt_status tt_tensor_gather(tt_exec *exec, const tt_tensor *tensor, int32_t like,
 
 // ---- writing -------------------------------------------------------------
 
-// This rank's part of a value, from the whole in the value's type.
+// Writes this rank's part of a value; `data` is the whole, in the value's type.
 static tt_status write_value(tt_exec *exec, const tt_tensor *t, tt_val v,
                              const void *data)
 {
@@ -137,7 +143,7 @@ static tt_status write_value(tt_exec *exec, const tt_tensor *t, tt_val v,
     return status;
 }
 
-// The copy of a weight in the compute precision follows it.
+// Writes the copy of a weight in the compute precision.
 static tt_status write_work(tt_exec *exec, const tt_tensor *tensor,
                             const void *data)
 {

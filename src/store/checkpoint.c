@@ -1,12 +1,25 @@
 // checkpoint - the folder of checkpoints and the thread that writes into it.
 //
-//   trainer                         writer (one thread, of low priority)
-//   save: copies the description -> writes .tmp-step-..., flushes, renames,
-//         takes the memory          flushes the folder, `latest`, then removes what
-//   mark_best: leaves the step   -> the rules do not keep; or `best`
-//   wait: sleeps until all is done; hears of the first failure
+// Training must not wait for the disk, and a crash at any moment must leave a whole
+// checkpoint. So one thread writes, and nothing is changed in place:
 //
-// The lock of the two is held for a few assignments only, never while writing.
+//   trainer                          writer (one thread, low priority)
+//   save: copies names and shapes -> .tmp-step-...   all files, each flushed
+//         hands over the data        rename          to step-00000200
+//                                    flush           the folder
+//                                    latest          names the new one
+//                                    keep            removes what no rule keeps
+//   mark_best: leaves the step    -> best
+//   wait: sleeps until all is done, and gets the first failure
+//
+// The order matters. Until the rename has reached the disk, the older checkpoints
+// are all there is, so nothing is removed before. `latest` is for people; a start
+// looks at the folders themselves.
+//
+// There is one slot for a save and one for a best step. A second save waits for the
+// first: the memory of the snapshot is in use until it is written. The mutex is
+// held for a few assignments only, never while writing. Failures are kept until the
+// trainer asks, since the thread has nobody to tell.
 
 #include "store/checkpoint.h"
 
@@ -32,17 +45,17 @@ struct tt_checkpoints {
     char *folder;
     tt_checkpoint_rules rules;
     tt_lock lock;
-    tt__steps bad; // found to be damaged: no rule keeps them
+    tt__steps bad; // found to be damaged; no rule keeps them
 
     pthread_t thread;
     pthread_mutex_t mutex; // of everything below
     pthread_cond_t changed;
     bool has_thread, is_stopping, is_working;
     save next;             // arena NULL: none
-    atomic_bool is_saving; // from the call of save on, until it is done
+    atomic_bool is_saving; // from the call of save until it is written
     int64_t best_wanted;   // -1: none
-    bool is_best_first;    // it was asked for before `next`
-    tt_status status;      // the first failure that nobody heard of
+    bool is_best_first;    // mark_best was called before the save in `next`
+    tt_status status;      // the first failure that was not reported yet
     char message[MESSAGE_BYTES];
 };
 
@@ -66,7 +79,10 @@ static void note_failure(tt_checkpoints *store, tt_status status)
     pthread_mutex_unlock(&store->mutex);
 }
 
-// Gives the finished folder its name; one that had it before is then `temporary`.
+// Gives the finished folder its name. If a checkpoint of this step is there
+// already, the two are exchanged in one call, and the old one is then `temporary`.
+// Where the file system cannot exchange, the old one is renamed first; after a
+// crash in between, tt__checkpoint_mend puts it back.
 static tt_status put_in_place(const char *temporary, const char *path)
 {
     if (!tt_file_exists(path))
@@ -78,7 +94,8 @@ static tt_status put_in_place(const char *temporary, const char *path)
     const int n = snprintf(away, sizeof(away), "%s" TT__REPLACED, path);
     if (n < 0 || n >= PATH_MAX)
         return tt_fail(TT_ERR_ARG, "%.200s...: the name is too long", path);
-    TT_TRY(tt_file_rename(path, away)); // back again after a crash
+    TT_TRY(tt_file_rename(path,
+                          away)); // undone by tt__checkpoint_mend after a crash
     TT_TRY(tt_file_rename(temporary, path));
     return tt_file_remove(away);
 }
@@ -118,7 +135,8 @@ static void forget_bad(tt_checkpoints *store, int64_t step)
     store->bad.n = n;
 }
 
-// That there was a checkpoint is known even when all are gone.
+// Writes .saved, so that a later start knows that checkpoints were here even if all
+// have been removed. It then refuses to begin at step 0.
 static tt_status leave_trace(const tt_checkpoints *store)
 {
     static const char text[] =
@@ -158,8 +176,8 @@ static tt_status run_best(const tt_checkpoints *store, int64_t step)
                                INT64_MAX);
 }
 
-// What is next, in the order it was asked for; false when there is nothing. The
-// lock is held.
+// Takes the next piece of work, in the order of the calls; false: there is none.
+// The mutex is held.
 static bool take_work(tt_checkpoints *store, save *s, int64_t *best)
 {
     const bool has_save = store->next.arena != NULL;
@@ -182,7 +200,7 @@ static void *work(void *user)
     tt_checkpoints *store = user;
     save s = {0};
     int64_t best = -1;
-    // Training goes before; on Linux this is about the calling thread only.
+    // Training has priority. On Linux this concerns the calling thread only.
     (void)setpriority(PRIO_PROCESS, 0, 5);
     pthread_mutex_lock(&store->mutex);
     for (;;) {
@@ -280,7 +298,7 @@ static void lock_idle(tt_checkpoints *store)
         pthread_cond_wait(&store->changed, &store->mutex);
 }
 
-// The failure that nobody heard of yet. The lock is held.
+// The failure that was not reported yet. The mutex is held.
 static tt_status take_failure(tt_checkpoints *store)
 {
     const tt_status status = store->status;

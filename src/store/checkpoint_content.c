@@ -1,5 +1,7 @@
-// checkpoint_content - what is to be saved, checked and copied while the trainer
-// waits: names and shapes, a few kilobytes. The tensors' data stay where they are.
+// checkpoint_content - the description of what is to be saved, checked and copied
+// while the trainer waits. It is a few kilobytes of names and shapes; the tensors'
+// data stay where they are. After the copy the caller may change everything but the
+// data.
 
 #include "base/json_read.h"
 #include "store/checkpoint_folder.h"

@@ -1,4 +1,10 @@
 // checkpoint_folder - names and steps in a folder of checkpoints.
+//
+// The names are the only index: a checkpoint exists if a folder with its exact name
+// exists. Everything else in the folder (temporary folders, damaged ones, notes of
+// users) has another name and is never taken for one. Removing renames first,
+// because removing files one by one would leave half a checkpoint under a valid
+// name after a crash.
 
 #include "store/checkpoint_folder.h"
 
@@ -103,7 +109,7 @@ tt_status tt__checkpoint_named(const char *folder, const char *name,
         *step_out = parse_step(text.text);
     }
     tt_str_fini(&text);
-    // One that is too long names nothing.
+    // A file that is too long names no step.
     return status == TT_ERR_ARG ? TT_OK : status;
 }
 
@@ -149,8 +155,8 @@ tt_status tt__checkpoint_set_aside(const char *folder, int64_t step)
                    path, MAX_NAMES);
 }
 
-// What a write without exchange had put away of the same step: back where nothing took
-// its place.
+// Puts back a checkpoint that was renamed to be replaced, if the new one did not
+// get its place before a crash. Otherwise removes it.
 static tt_status mend_one(void *user, const char *name)
 {
     const char *folder = user;
@@ -175,6 +181,7 @@ tt_status tt__checkpoint_mend(const char *folder)
     return tt_file_each(folder, mend_one, copy);
 }
 
+// Whether a name shows that checkpoints were saved here once.
 static tt_status find_trace(void *user, const char *name)
 {
     bool *found = user;
@@ -192,6 +199,8 @@ tt_status tt_checkpoints_trace(const char *folder, bool *found_out)
                                   : TT_OK;
 }
 
+// Names of small files in a checkpoint. state.json is not allowed, since it is
+// written last by this code; a leading dot or a slash could leave the folder.
 bool tt__checkpoint_is_name(const char *name)
 {
     return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL &&

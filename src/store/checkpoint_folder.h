@@ -38,13 +38,13 @@ tt_status tt__checkpoint_name(const char *folder, const char *name,
 // Renames it first, so that half a checkpoint never looks like a whole one.
 tt_status tt__checkpoint_remove(const char *folder, int64_t step);
 
-// What a name ends with: a checkpoint that is not used, and one that another of the same
-// step is about to replace. And the file that says that there was one.
+// Endings of names: a damaged checkpoint, and one that another of the same step is
+// about to replace. And the file that says that checkpoints were saved here.
 #define TT__DAMAGED ".damaged"
 #define TT__REPLACED ".replaced"
 #define TT__SAVED ".saved"
 
-// Renames it to step-00000200.damaged: who knows what can be had from it.
+// Renames it to step-00000200.damaged; it is kept, since parts may be readable.
 tt_status tt__checkpoint_set_aside(const char *folder, int64_t step);
 // Puts back what was to be replaced and was not.
 tt_status tt__checkpoint_mend(const char *folder);

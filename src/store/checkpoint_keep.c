@@ -1,4 +1,12 @@
-// checkpoint_keep - which checkpoints go.
+// checkpoint_keep - which checkpoints are kept.
+//
+// Kept are the newest `keep`, every one whose step is a multiple of keep_every, and
+// the best. A checkpoint saved in passing (because of a signal or of the clock)
+// counts for none of these rules and stays only while it is the newest. So what a
+// run leaves in the end does not depend on when it was interrupted.
+//
+// Steps are visited from the newest to the oldest. Names (`best`, `latest`) are
+// changed before a folder that they name is removed.
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -8,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// state.json begins with it, see checkpoint_state.c.
+// Reads the first line of state.json only; see checkpoint_state.c.
 tt_status tt__checkpoint_is_passing(const char *folder, int64_t step,
                                     bool *is_out)
 {
@@ -45,6 +53,8 @@ typedef struct rule {
     int64_t n_newer;      // kept by the rules, so far
 } rule;
 
+// Whether a step is kept. Called from the newest step to the oldest, since n_newer
+// counts the regular checkpoints seen so far.
 static tt_status judge(rule *r, int64_t step, bool *keeps_out)
 {
     bool is_passing = false;
@@ -60,6 +70,8 @@ static tt_status judge(rule *r, int64_t step, bool *keeps_out)
     return TT_OK;
 }
 
+// Keeps, removes or sets aside one checkpoint. Steps after `limit` belong to a
+// history that was left by a rollback or a resume; they are removed.
 static tt_status keep_one(rule *r, const tt__steps *bad, int64_t limit,
                           int64_t step)
 {
@@ -93,6 +105,8 @@ tt_status tt__checkpoint_keep(const char *folder,
     return status;
 }
 
+// Names are corrected before folders are removed, so that `latest` and `best` never
+// name something that is gone.
 static tt_status cut_steps(const char *folder, const tt__steps *steps,
                            const tt__steps *bad, int64_t step)
 {

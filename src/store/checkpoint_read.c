@@ -1,7 +1,21 @@
-// checkpoint_read - a checkpoint is believed when every byte has its hash.
+// checkpoint_read - opens a checkpoint, and believes it only if every byte has its
+// hash.
 //
-// What is wrong with one is TT_ERR_ARG: it is damaged, and an older one will do. That
-// it cannot be read (TT_ERR_IO) says nothing about it.
+// Two kinds of failure are kept apart. TT_ERR_ARG: the content is wrong, so the
+// checkpoint is damaged, and an older one is used. TT_ERR_IO: it cannot be read,
+// which says nothing about its content. The disk may come back, and going on from
+// an older checkpoint would throw away good steps; so this ends the start.
+//
+// A folder may be read while a training run works in it (tutti generate, tutti
+// eval). Then a checkpoint can be removed or replaced between two reads and look
+// damaged. So its identity (device, inode, time) is compared before and after a
+// failure; if it has changed, the search begins again. Once open, a checkpoint
+// stays readable: small files are copied, files of tensors are mapped.
+//
+// With leaves_data the tensors' data are not hashed here. Reading 18 GB on rank 0
+// before every rank reads its part would double the time. The table of tensors has
+// a hash of its own, and each tensor a sum that whoever reads it must check
+// (store/checksum.h).
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -21,7 +35,7 @@ enum {
 };
 
 typedef struct opened {
-    tt_checkpoint public; // first: this is what callers hold
+    tt_checkpoint public; // first, since callers hold a pointer to it
     tt__checkpoint_state state;
     const char **text; // of each file; NULL: one of tensors
 } opened;
@@ -116,7 +130,8 @@ static tt_status keep_text(tt_arena *arena, const tt_str *text,
     return TT_OK;
 }
 
-// A small file, kept: a training run may remove the folder at any time.
+// Reads a small file and keeps it: a training run may remove the folder at any
+// time.
 static tt_status read_text(opened *c, const tt__checkpoint_file *file,
                            const char **text_out)
 {
@@ -157,7 +172,8 @@ static tt_status read_state(opened *c)
     return status;
 }
 
-// Whose data have sums is believed for now when its table has its hash.
+// For files with sums: checks the hash of the header, and gives each tensor its
+// sum. The data are checked by whoever reads them.
 static tt_status check_table(tt_safetensors *tensors,
                              const tt__checkpoint_file *file)
 {
@@ -239,7 +255,8 @@ void tt_checkpoint_close(tt_checkpoint *checkpoint)
     tt_arena_destroy(checkpoint->arena);
 }
 
-// One of a folder of checkpoints: its name and its content say the same step.
+// Opens the checkpoint of a step. A folder that was renamed by hand is refused: its
+// name and its content must say the same step.
 static tt_status open_step(const char *folder, int64_t step, bool leaves_data,
                            tt_checkpoint **out)
 {
@@ -256,7 +273,7 @@ static tt_status open_step(const char *folder, int64_t step, bool leaves_data,
     return TT_OK;
 }
 
-// Which folder has a name now, to see whether it is still the same later.
+// What tells whether a path still names the same folder later.
 typedef struct identity {
     bool is_there;
     dev_t device;
@@ -287,7 +304,7 @@ typedef struct looking {
     bool is_gone;   // one that was tried was removed or replaced meanwhile
 } looking;
 
-// Tries one; a bad one is a note. That it cannot be read is a failure.
+// Tries one. A damaged one becomes a note; one that cannot be read is a failure.
 static tt_status try_step(looking *l, int64_t step, tt_checkpoint **out)
 {
     char path[PATH_MAX];
@@ -335,7 +352,7 @@ tt_status tt__checkpoint_newest(const char *folder,
     for (int i = 0; i < MAX_TRIES; i++) {
         tt__steps steps = {0};
         if (notes != NULL && bad == NULL && notes->n > n_notes) {
-            notes->n = n_notes; // they are tried again
+            notes->n = n_notes; // the same ones are tried again
             notes->text[n_notes] = '\0';
         }
         status = tt__checkpoint_steps(folder, &steps);
@@ -359,7 +376,8 @@ static tt_status find_folder(const char *folder, char path[PATH_MAX])
     return tt__checkpoint_path(folder, ".", path);
 }
 
-// The best, as long as it has its mark.
+// Opens the best one. If it is replaced meanwhile, `best` names another one; then
+// that is tried.
 static tt_status find_best(const char *path, const tt_checkpoint_search *s,
                            tt_str *notes, tt_checkpoint **out)
 {

@@ -6,9 +6,10 @@
 //    "state": {...},
 //    "xxh3": "..."}
 //
-// The last member is the hash of everything in front of its comma, so that a
-// changed bit is found in this file as in the others. Line breaks stand where they
-// stand here: the trainer's text is given back as it came.
+// The last member is the hash of everything before its comma, so that damage is
+// found in this file as in the others. The line breaks are fixed: the trainer's
+// state is found by the text around it and given back byte by byte, without being
+// parsed and printed again.
 
 #include "base/json.h"
 #include "base/json_read.h"

@@ -1,4 +1,8 @@
 // checkpoint_write - the files of one checkpoint, hashed on their way to the disk.
+//
+// Every byte is touched once: a piece of 512 KiB is hashed, summed and written
+// while it is in the cache. Reading the file again to hash it would double the
+// traffic. state.json comes last, because it has the hashes of all others.
 
 #include "base/file.h"
 #include "store/checkpoint_folder.h"
@@ -28,7 +32,8 @@ typedef struct writer {
     int64_t summed; // of them
 } writer;
 
-// All in front of the first tensor is the header.
+// Called before each tensor. At the first one, everything hashed so far is the
+// header.
 static void begin(void *user, const tt_safetensor *tensor)
 {
     writer *w = user;
@@ -40,7 +45,7 @@ static void begin(void *user, const tt_safetensor *tensor)
     w->summed = 0;
 }
 
-// Pieces end between elements, because they are a power of two long.
+// Pieces never end within an element: their length is a power of two.
 static void add_to_sum(writer *w, const char *bytes, int64_t n)
 {
     if (w->sums == NULL || w->sums->n == 0)
@@ -50,7 +55,7 @@ static void add_to_sum(writer *w, const char *bytes, int64_t n)
     w->summed += n / w->size;
 }
 
-// In pieces that stay in the cache between hash and copy.
+// Hashes, sums and writes, piece by piece.
 static tt_status put(void *user, const void *bytes, int64_t n)
 {
     writer *w = user;
@@ -105,7 +110,7 @@ static tt_status write_tensors(const char *folder,
                                const tt_checkpoint_content *c, bool is_model,
                                tt__checkpoint_file *entry, made *out)
 {
-    // Readers of the ecosystem refuse files that do not say this.
+    // transformers refuses files without this note.
     const tt_safetensors_note note = {"format", "pt"};
     const tt_safetensors_content content = {
         .tensors = is_model ? c->model : c->optim,

@@ -1,4 +1,10 @@
-// checksum - see the header. Mixing is that of splitmix64, which loses no bit.
+// checksum - see the header.
+//
+// The mixing function is that of splitmix64. It is a bijection, so for a given
+// index two different elements never have the same value; the index enters by a
+// multiple of the golden ratio, so exchanging two elements changes the sum.
+// Addition modulo 2^64 is associative and commutative: that is what lets ranks sum
+// their parts in any order.
 
 #include "store/checksum.h"
 

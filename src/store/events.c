@@ -1,5 +1,9 @@
 // events - see events.h.
 //
+// TensorBoard's format is protocol buffers in records with checksums. The few
+// messages that are needed are written by hand, field by field, so that no protobuf
+// library is needed. This is what is written (field numbers of the .proto files):
+//
 //   u64 length | u32 masked CRC of it | message | u32 masked CRC of that
 //   Event    wall_time 1: double, step 2: varint, file_version 3: string,
 //            summary 5: message, session_log 7: message
@@ -23,7 +27,7 @@
 
 enum { LENGTH = 8, CRC = 4, FRAME = LENGTH + CRC + CRC };
 
-enum { // field number and wire type
+enum { // tags of fields: number << 3 | wire type
     EVENT_WALL = 1 << 3 | 1,
     EVENT_STEP = 2 << 3,
     EVENT_VERSION = 3 << 3 | 2,
@@ -73,6 +77,8 @@ uint32_t tt_crc32c(const void *bytes, int64_t n)
     return ~crc;
 }
 
+// The CRC as files hold it. TensorFlow masks it, because a CRC of data that contain
+// CRCs is weak.
 static uint32_t masked(const void *bytes, int64_t n)
 {
     const uint32_t crc = tt_crc32c(bytes, n);
@@ -191,7 +197,7 @@ static void add_number(tt_str *out, uint64_t field, uint64_t value)
     add_varint(out, value);
 }
 
-// A message as a field of another; empties it.
+// Adds a message as a field of another one, and empties it.
 static void add_message(tt_str *out, uint64_t field, tt_str *message)
 {
     add_str(out, field, message);
@@ -263,7 +269,7 @@ void tt_events_text(tt_str *out, double wall, int64_t step,
     tt_str_fini(&clean);
 }
 
-// Its type is that of its text.
+// A setting as a number, a truth value or a text, whatever its text looks like.
 static void add_value(tt_str *out, const char *text)
 {
     char *end = NULL;
@@ -358,7 +364,7 @@ static void skip(cursor *c, uint64_t n)
         c->at += n;
 }
 
-// Finds step and kind; false when it is no message.
+// Finds step and kind and skips all other fields; false: this is no message.
 static bool read_message(const char *text, int64_t n, tt_event_record *event)
 {
     cursor c = {(const unsigned char *)text, (const unsigned char *)text + n,

@@ -1,5 +1,5 @@
-// events - TensorBoard's file of scalars, texts and hyperparameters: records of length, checksum, one protobuf
-// message, checksum.
+// events - TensorBoard's file of scalars, texts and hyperparameters. A record is a
+// length, its checksum, one protobuf message, and the checksum of that.
 
 #ifndef TT_STORE_EVENTS_H
 #define TT_STORE_EVENTS_H

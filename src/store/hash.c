@@ -1,11 +1,11 @@
-// hash - libxxhash behind our names. See hash.h.
+// hash - libxxhash under our names. See hash.h.
 
 #include "store/hash.h"
 
 #include "base/alloc.h"
 
 #include <stdio.h>
-#define XXH_STATIC_LINKING_ONLY // the size of a state
+#define XXH_STATIC_LINKING_ONLY // for the size of XXH3_state_t
 #include <xxhash.h>
 
 struct tt_hasher {

@@ -1,8 +1,9 @@
 // history - one table in SQLite: a row per run folder. See history.h.
 //
-// The plain rollback journal: a killed writer leaves a journal that the next one
-// rolls back, and it works where home directories lie on a network. Rows are
-// written a few times per run, so its speed does not matter.
+// It uses SQLite's rollback journal, not the write-ahead log. A killed writer
+// leaves a journal that the next one rolls back, and it works on network file
+// systems, where home directories often are; the write-ahead log needs shared
+// memory. Rows are written a few times per run, so speed does not matter.
 
 #include "store/history.h"
 
@@ -108,7 +109,7 @@ static tt_status check_version(const tt_history *h, bool *is_new)
     return TT_OK;
 }
 
-// All of it as it is at one moment: another process may be making the table.
+// Reads within one transaction, since another process may be making the table.
 static tt_status look(const tt_history *h, bool *is_new)
 {
     TT_TRY(execute(h, "BEGIN"));
@@ -117,7 +118,8 @@ static tt_status look(const tt_history *h, bool *is_new)
     return status;
 }
 
-// Two processes may come here at once: the second sees a table that is there.
+// Two processes may come here at once. BEGIN IMMEDIATE lets one of them in; the
+// second then sees the table and leaves it.
 static tt_status make_table(const tt_history *h)
 {
     char text[64];
@@ -285,7 +287,7 @@ static tt_status read_row(sqlite3_stmt *query, tt_arena *arena,
     return TT_OK;
 }
 
-// Those of one folder, or all.
+// The rows of one folder, or all rows.
 static tt_status read_rows(const tt_history *h, const char *folder,
                            tt_arena *arena, tt_history_row *rows, int64_t *n)
 {
@@ -326,7 +328,7 @@ tt_status tt_history_list(tt_history *history, tt_arena *arena,
 {
     int64_t n = 0;
     tt_history_row *rows = NULL;
-    // One reading of the file, so that both statements see the same rows.
+    // One transaction, so that both statements see the same rows.
     TT_TRY(execute(history, "BEGIN"));
     tt_status status = read_number(history, "SELECT count(*) FROM runs", &n);
     if (status == TT_OK) {

@@ -1,5 +1,7 @@
 // llmc - see the header. The sixteen kinds of tensors are a table; reading and
-// writing go through it in the file's order.
+// writing go through it in the file's order. Nothing in such a file names its
+// tensors, so the order and the sizes in the header are all there is to check
+// against: the file's length must be exactly what they give.
 
 #include "store/llmc.h"
 
@@ -25,12 +27,12 @@ enum {
     MAX_EXTENT = 1 << 24,
 };
 
-// Extents are in units of the width; -1: positions, -2: vocabulary.
+// A kind of tensor. Extents are multiples of the width, or one of the two below.
 typedef struct kind {
     const char *name; // after "transformer.", or "transformer.h.LAYER."
     int rows, cols;   // in Hugging Face's order; cols 0: a vector
     bool is_layered;  // one per layer
-    bool is_turned;   // stored (cols, rows)
+    bool is_turned;   // the file has it transposed: (cols, rows)
 } kind;
 
 enum { POSITIONS = -1, VOCAB = -2 };
@@ -79,7 +81,7 @@ static int64_t element(const tt_llmc_sizes *s)
     return s->is_bf16 ? 2 : 4;
 }
 
-// Elements of one tensor, as named; of the embedding without its padding.
+// Elements of one tensor; for the embedding without the padding of the vocabulary.
 static int64_t count(const tt_llmc_sizes *s, const kind *k)
 {
     const int64_t rows = extent(s, k->rows);
@@ -105,6 +107,7 @@ static int64_t all_elements(const tt_llmc_sizes *s)
     return n;
 }
 
+// Transposes a matrix of elements of any size.
 static void turn(const char *from, int64_t rows, int64_t cols, int64_t bytes,
                  char *to)
 {
@@ -135,7 +138,7 @@ static tt_status read_header(const char *path, const int32_t *h, int64_t bytes,
         if (h[i] < 1 || h[i] > MAX_EXTENT)
             return tt_fail(TT_ERR_ARG, "%s: entry %d of the header is %d", path,
                            i, h[i]);
-    // Products of what was checked stay far below 2^63.
+    // With these bounds no product below overflows 64 bits.
     if (s->layers > 1 << 12 || s->width > 1 << 18 || h[7] != padded_vocab(s) ||
         s->width % s->heads != 0)
         return tt_fail(TT_ERR_ARG, "%s: the header makes no sense", path);
@@ -268,6 +271,7 @@ void tt_llmc_close(tt_llmc *file)
 
 // ---- writing -------------------------------------------------------------
 
+// Writes one tensor. The padding of the vocabulary is zero.
 static tt_status write_one(tt_file *file, const tt_llmc_sizes *s, const kind *k,
                            const tt_safetensor *t, char *room)
 {

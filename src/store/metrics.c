@@ -1,4 +1,9 @@
-// metrics - metrics.jsonl read twice: to count, then to fill. See metrics.h.
+// metrics - reads metrics.jsonl into series. See metrics.h.
+//
+// The text is read twice: once to count the points of each name, once to fill
+// arrays of exactly that size. That costs time, but no array is grown and copied,
+// and the memory is known before it is allocated, so that a hostile file can be
+// refused.
 
 #include "store/metrics.h"
 
@@ -55,6 +60,7 @@ static bool is_number(const tt_json_value *v)
     return v->type == TT_JSON_NUMBER || v->type == TT_JSON_NULL;
 }
 
+// Counts a point in the first reading and stores it in the second.
 static tt_status add_point(reader *r, int64_t step, float seconds,
                            const tt_json_value *v)
 {
@@ -72,6 +78,7 @@ static tt_status add_point(reader *r, int64_t step, float seconds,
     return TT_OK;
 }
 
+// One line: "step" and "seconds" are the place, every other number is a metric.
 static tt_status add_line(reader *r, const tt_json_value *line)
 {
     const int64_t step = tt_json_int(tt_json_get(line, "step"), -1);
@@ -90,7 +97,7 @@ static tt_status add_line(reader *r, const tt_json_value *line)
     return TT_OK;
 }
 
-// A line's tree lives for the line only.
+// The JSON tree of a line lives only as long as the line is read.
 static tt_status read_line(reader *r, const char *text, int64_t n)
 {
     const tt_json_value *line = NULL;

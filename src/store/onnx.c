@@ -1,4 +1,9 @@
-// onnx - the fields of ModelProto that a network needs.
+// onnx - writes the fields of an ONNX ModelProto that a network needs.
+//
+// A protobuf message has its length before its content, and messages are nested:
+// model, graph, tensor. Building the file in memory would copy all weights twice.
+// So the lengths are computed first, from the sizes of the parts, and then
+// everything is written in order; weights go to the file from where they are.
 
 #include "store/onnx.h"
 
@@ -107,7 +112,8 @@ void tt_onnx_node(tt_onnx *o, const char *type, const char *const *in,
     put_text(&node, 3, out[0]);
     put_text(&node, 4, type);
     if (attributes != NULL)
-        tt_str_inherit(&node, attributes); // clearing would forget it
+        tt_str_inherit(&node,
+                       attributes); // its failure, which clearing would forget
     if (attributes != NULL && attributes->n > 0) {
         tt_str_add_bytes(&node, tt_str_text(attributes), attributes->n);
         tt_str_clear(attributes);
@@ -193,8 +199,8 @@ static int64_t varint_bytes(int64_t value)
     return n;
 }
 
-// Everything of a TensorProto but its raw data: dims, type, name, and the tag and
-// length of the data, which follow.
+// A TensorProto without its raw data: dims, type, name, and the tag and length of
+// the data that follow.
 static void put_tensor_head(const tt_onnx_tensor *t, tt_str *out)
 {
     for (int64_t d = 0; d < t->ndim; d++)
@@ -210,6 +216,7 @@ static int64_t field_bytes(int64_t inner)
     return 1 + varint_bytes(inner) + inner; // tags up to 15 are one byte
 }
 
+// The length of the graph message, which must be written before its content.
 static tt_status graph_bytes(const tt_onnx *o, const char *name,
                              int64_t *bytes_out)
 {

@@ -1,5 +1,10 @@
-// pretrained - the configurations of GPT-2, Llama and those like it, with the
-// defaults that the library has where a file does not say.
+// pretrained - reads config.json of GPT-2, Llama and their relatives into settings.
+//
+// A config.json may leave out what is the default of its class in transformers, so
+// the defaults are in a table here, per family. More important is what cannot be
+// done: a model that is loaded with another activation, a scaling of positions that
+// is ignored, or quantized weights gives wrong numbers without an error. So
+// everything that changes the computation is either understood or refused by name.
 
 #include "store/pretrained.h"
 
@@ -17,10 +22,10 @@ typedef struct reading {
     tt_settings *settings;
 } reading;
 
-// A number of the file, and the setting that it is.
+// A number of the file, and the setting that it becomes.
 typedef struct number {
     const char *key, *setting;
-    double fallback; // the library's own
+    double fallback; // the default of transformers
 } number;
 
 static tt_status set_text(const reading *r, const char *key, const char *value)
@@ -112,7 +117,7 @@ static double rope_number(const tt_json_value *rope, const char *key,
     return tt_json_number(tt_json_get(rope, key), fallback);
 }
 
-// YaRN's amplitude where it is not its own: 0 stands for that.
+// The attention factor of YaRN if the file sets it; 0: the usual formula.
 static double yarn_amplitude(const tt_json_value *rope, double factor)
 {
     const double scale = rope_number(rope, "mscale", 0);
@@ -157,8 +162,8 @@ static tt_status read_scaling(const reading *r, const tt_json_value *rope,
     return set_number(r, "model.rope_amplitude", yarn_amplitude(rope, factor));
 }
 
-// Newer files have all of it in rope_parameters, older ones the base at the top and
-// the rest in rope_scaling.
+// Rotary positions. Newer files have all of it in rope_parameters; older ones have
+// the base at the top and the rest in rope_scaling.
 static tt_status read_rotary(const reading *r, double usual_theta)
 {
     static const char *const known[] = {"linear", "llama3", "yarn"};
@@ -193,7 +198,7 @@ static tt_status read_rotary(const reading *r, double usual_theta)
 
 // ---- Llama and those like it ---------------------------------------------
 
-// What a family has where the file does not say.
+// The defaults of a family, where the file does not say.
 typedef struct family {
     const char *type;
     double kv_heads; // 0: as many as heads
@@ -219,7 +224,7 @@ static tt_status set_truth(const reading *r, const char *key, bool value)
     return set_text(r, key, value ? "true" : "false");
 }
 
-// Heads of a size that does not follow from the width.
+// The size of a head, if it is not width / heads.
 static tt_status read_head(const reading *r, const family *f)
 {
     const double heads =
@@ -229,12 +234,12 @@ static tt_status read_head(const reading *r, const family *f)
     const double usual = heads >= 1 ? width / heads : 0;
     const tt_json_value *given = tt_json_get(r->root, "head_dim");
     double head = tt_json_number(given, usual);
-    if (given == NULL && f->head > 0) // null means that it follows
+    if (given == NULL && f->head > 0) // null means width / heads
         head = f->head;
     return set_number(r, "model.head", head == usual ? 0 : head);
 }
 
-// Qwen has windows in some layers, and none unless they are switched on.
+// Sliding windows. Qwen names a window but uses it only if it is switched on.
 static tt_status read_window(const reading *r, const family *f)
 {
     const tt_json_value *given = tt_json_get(r->root, "sliding_window");
@@ -263,7 +268,7 @@ static tt_status read_biases(const reading *r, const family *f)
             tt_json_truth(tt_json_get(r->root, "mlp_bias"), false));
 }
 
-// Balance is learnt only where the scores are asked for.
+// transformers adds the balancing loss only if router logits are requested.
 static tt_status read_experts(const reading *r)
 {
     const number numbers[] = {
@@ -318,7 +323,7 @@ static tt_status read_llama(const reading *r, const family *f)
 
 // ---- any of them ---------------------------------------------------------
 
-// Heads that predict the next token, or none: the last part of the class's name.
+// Whether the class predicts the next token or has no head; its name tells.
 static bool is_language_model(const char *architecture)
 {
     return tt_ends_with(architecture, "ForCausalLM") ||
@@ -327,7 +332,7 @@ static bool is_language_model(const char *architecture)
             !tt_ends_with(architecture, "DoubleHeadsModel"));
 }
 
-// What would be read as if it were something else.
+// Refuses models that would be read as something else: quantized ones, other heads.
 static tt_status check_kind(const reading *r)
 {
     const tt_json_value *quantized =
@@ -419,7 +424,8 @@ tt_status tt_pretrained_ends(const char *text, int64_t n, const char *name,
     return TT_OK;
 }
 
-// The processor that puts special tokens around a text, among others or alone.
+// The post-processor that adds special tokens around a text, alone or in a
+// sequence.
 static const tt_json_value *find_template(const tt_json_value *post)
 {
     const char *type = tt_json_text(tt_json_get(post, "type"), "");

@@ -1,7 +1,13 @@
 // run - a run's folder, written line by line. See run.h.
 //
-// A line that could not be written as a whole is taken back, so that files stay
-// readable on a full disk; what a crash left half written is cut at the next start.
+// Metrics and log grow line by line, and a reader (a person, the report,
+// TensorBoard) may look at any time. So a file always ends with a whole line. If a
+// line could be written only in part (the disk is full), the file is cut back to
+// the last whole one; what a crash left half written is cut at the next start.
+//
+// Each file is hashed as it grows. A checkpoint keeps length and hash
+// (tt_run_marks_get), so that a resumed run can cut the files to exactly that
+// state, and notice if something else has changed them.
 
 #include "store/run.h"
 
@@ -18,10 +24,10 @@
 typedef struct stream { // a file that grows
     tt_file file;
     char path[PATH_MAX];
-    int64_t bytes; // of it that are whole
-    bool is_torn;  // there may be more than that
+    int64_t bytes; // bytes of whole lines
+    bool is_torn;  // the file may be longer: half a line
     tt_hasher *hasher;
-    int64_t hashed; // bytes: all, or of events those that were logged
+    int64_t hashed; // bytes in the hash; of events, summaries only
 } stream;
 
 struct tt_run {
@@ -45,6 +51,8 @@ int64_t tt_run_failures(const tt_run *run)
 
 // ---- files that grow -----------------------------------------------------
 
+// Opens a file for appending and reads it once: to cut off half a line that a crash
+// has left, and to compute the hash so far.
 static tt_status stream_open(stream *s,
                              int64_t (*whole)(const char *text, int64_t n))
 {
@@ -70,7 +78,7 @@ static tt_status stream_open(stream *s,
     return status;
 }
 
-// What is not hashed says nothing of the run.
+// Appends without hashing: for what says nothing about the run (a version record).
 static tt_status stream_put(stream *s, const tt_str *text)
 {
     TT_TRY(tt_str_status(text));
@@ -97,7 +105,7 @@ static void stream_mark(const stream *s, tt_run_mark *mark_out)
     tt_hasher_text(s->hasher, mark_out->hash);
 }
 
-// Takes back half a line; when that fails too, the next line tries again.
+// Removes half a line. If that fails too, the next line tries it again.
 static void stream_mend(stream *s)
 {
     if (s->is_torn && s->file.fd >= 0 &&
@@ -252,7 +260,8 @@ tt_status tt_run_files_sync(tt_run_files *files)
 
 // ---- lines ---------------------------------------------------------------
 
-// The first failure is the caller's to hear; later ones are counted.
+// Returns the first failure to the caller; later ones are only counted, so that a
+// full disk does not end or flood a run.
 static tt_status settle(tt_run *run, tt_status status)
 {
     if (status == TT_OK || run->n_failed++ > 0)
@@ -275,7 +284,7 @@ static tt_status add_metrics(tt_run *run, int64_t step, double seconds,
     return stream_add(&run->metrics, &run->line);
 }
 
-// Whether events are wanted, and can be added to the line; its failure is `*status`.
+// Whether events are wanted and can be written. A failure is returned in *status.
 static bool begin_events(tt_run *run, tt_status *status)
 {
     *status = TT_OK;
@@ -295,7 +304,7 @@ static tt_status add_events(tt_run *run, int64_t step, const tt_metric *metrics,
     return stream_add(&run->events, &run->line);
 }
 
-// Adds what is in the line.
+// Appends the events in run->line.
 static tt_status end_events(tt_run *run)
 {
     const tt_status status = settle(run, stream_add(&run->events, &run->line));

@@ -1,4 +1,15 @@
-// run_cut - metrics, log and events without what is behind a step.
+// run_cut - cuts metrics, log and events back to a step, when a run resumes or
+// rolls back.
+//
+// After a crash the files may know steps that the checkpoint does not. These steps
+// will be made again, and their lines would be there twice. If the checkpoint has
+// marks (length and hash of each file), the files are cut to exactly that length.
+// Without a mark, or if the hash is wrong, each line is kept or dropped by the step
+// it names.
+//
+// A file of events cannot simply be cut: a TensorBoard that watches it has read on.
+// So a new file is made with the events that are kept, beginning with a restart
+// record, and the old files are removed.
 
 #include "base/file.h"
 #include "store/events.h"
@@ -46,11 +57,11 @@ int64_t tt__run_whole_events(const char *text, int64_t n)
 
 // ---- lines ---------------------------------------------------------------
 
-// What a line says about its place; continued lines stay with the one before.
+// What a line says about its step. Continued lines belong to the line before.
 typedef enum line_kind { LINE_STEP, LINE_CONTINUED, LINE_BAD } line_kind;
 typedef line_kind line_step_fn(const char *line, int64_t n, int64_t *step);
 
-// Text is terminated, and a number ends before its line does.
+// The step after `mark`. The text has a terminating zero, so strtoll stops in time.
 static line_kind step_behind(const char *text, const char *mark, int64_t *step)
 {
     const size_t n = strlen(mark);
@@ -84,7 +95,7 @@ static void keep_lines(const char *text, int64_t n, int64_t limit,
     while (n > 0) {
         const char *stop = memchr(text, '\n', (size_t)n);
         if (stop == NULL)
-            return; // cut short
+            return; // half a line at the end
         const int64_t bytes = stop + 1 - text;
         int64_t step = 0;
         const line_kind kind =
@@ -114,7 +125,8 @@ static const char *name_of(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-// Whether the first bytes are those that the mark was made of; says what they are not.
+// Whether the file begins with the bytes that the mark was made of. If not, says so
+// in the notes.
 static bool holds(const char *text, int64_t n, const tt__run_cut *cut,
                   const char *name)
 {
@@ -185,7 +197,7 @@ static tt_status each_events(const char *folder, tt_file_visit_fn *visit,
     return tt_file_each(folder, visit_events, &v);
 }
 
-// Names begin with the time in digits of fixed number, so text order is time's.
+// Names begin with the time in ten digits, so the order of texts is that of time.
 static tt_status take_newer(void *user, const char *name)
 {
     char *newest = user;
@@ -246,7 +258,7 @@ void tt__run_hash_events(const char *text, int64_t n, tt_hasher *hasher,
         }
 }
 
-// What was logged, up to the mark if it is right, else up to the step.
+// Keeps the summaries up to the mark if it is right, else those up to the step.
 static void keep_marked(const tt_str *text, const tt__run_cut *cut, tt_str *out)
 {
     tt_event_record event;
@@ -272,7 +284,7 @@ static tt_status note_name(void *user, const char *name)
     return tt_str_status(user);
 }
 
-// All that were there but the one that is made of them.
+// Removes the old files of events, but not the new one.
 static tt_status remove_others(const char *folder, const tt_str *names,
                                const char *made)
 {
@@ -308,7 +320,7 @@ tt_status tt__run_cut_events(const char *folder, const tt__run_cut *cut,
                              const char *path)
 {
     char newest[PATH_MAX];
-    tt_str names = {0}; // listed before, so that no failure leaves both
+    tt_str names = {0}; // listed before the new one is made
     bool found = false;
     TT_TRY(tt__run_find_events(folder, newest, &found));
     if (!found) {

@@ -44,7 +44,7 @@ void tt__run_hash_events(const char *text, int64_t n, tt_hasher *hasher,
 // The newest of the folder's event files; *found tells whether there is one.
 tt_status tt__run_find_events(const char *folder, char path[PATH_MAX],
                               bool *found);
-// A name that sorts behind all that are there.
+// A name that sorts after all that are there.
 tt_status tt__run_name_events(const char *folder, char path[PATH_MAX]);
 // Makes `path` from what the folder's newest holds up to `step`, and removes the
 // others: there is one file, and a TensorBoard that watches sees a new one.

@@ -1,4 +1,10 @@
-// safetensors - opening a file: map it, check it, index it by name.
+// safetensors - opens a file: maps it, checks it, indexes it by name.
+//
+// The file is mapped, so opening is fast whatever its size, and data are read when
+// somebody uses them. Nothing is believed: see safetensors_header.c for the checks.
+// The header is read once with read() before the map is used, because an I/O error
+// in a mapped page is a signal that kills the process, and in a read it is an error
+// message.
 
 #include "store/safetensors.h"
 
@@ -15,14 +21,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOOK = 512 }; // bytes that tell what else a file is
+enum { LOOK = 512 }; // bytes looked at to tell what a file is
 
 struct tt_safetensors {
     tt_arena *arena;
     const char *path;
-    int fd; // -1: closed as soon as it was mapped
+    int fd; // -1: closed after mapping; else held open
     void *map;
-    int64_t bytes, header; // header: in front of the tensors
+    int64_t bytes, header; // header: bytes before the first tensor
     tt_safetensors_table table;
     int64_t *by_name; // positions in the table
 };
@@ -35,7 +41,8 @@ static int64_t read_length(const unsigned char *p)
     return n > TT_SAFETENSORS_HEADER_MAX ? -1 : (int64_t)n;
 }
 
-// A disk that fails under a map kills who looks; under a read it is an error.
+// Reads the header once, so that a failing disk is an error here, not a SIGBUS
+// later.
 static tt_status touch_header(int fd)
 {
     unsigned char piece[1 << 14];
@@ -96,12 +103,13 @@ static bool is_text(const char *start, int64_t bytes)
         if (start[i] == '\0' || ((unsigned char)start[i] < ' ' &&
                                  strchr("\t\n\v\f\r\033", start[i]) == NULL))
             return false;
-    // A character may be cut where the look ends.
+    // The last character may be cut where the look ends.
     return valid == n || (n == LOOK && valid > n - 4);
 }
 
-// What is often given in place of such a file. No text has a length in front that is
-// possible: eight of its bytes are more than any header has.
+// Says what was given instead of a safetensors file: a Git LFS pointer, a text,
+// something else. A text is never taken for one, since its first eight bytes, read
+// as a length, are more than any header may have.
 static tt_status refuse_other(const char *start, int64_t bytes)
 {
     static const char pointer[] = "version https://git-lfs.";
@@ -150,6 +158,8 @@ static tt_status read_header(tt_safetensors *file)
     return TT_OK;
 }
 
+// The table stays in the order of offsets, which is the order for reading; a second
+// array is sorted by name, for searching.
 static int compare_names(const void *a, const void *b, void *table)
 {
     const int64_t *i = a, *j = b;

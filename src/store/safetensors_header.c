@@ -1,5 +1,10 @@
-// safetensors_header - from JSON to a table in which nothing overlaps, nothing
-// is missing and every size is what its shape says.
+// safetensors_header - reads the JSON header into a table in which nothing
+// overlaps, nothing is missing, and every size is what its shape says.
+//
+// Files come from anywhere. An offset outside the file would read foreign memory,
+// overlapping tensors would hide data, and a header of a few kilobytes could ask
+// for gigabytes of table. Each is refused, with the name of the tensor. The memory
+// of the table is bounded before it is allocated.
 
 #include "store/safetensors_header.h"
 
@@ -14,7 +19,7 @@ typedef struct element {
     int bits;
 } element;
 
-// In the order of the format's own list; files are written from its end.
+// In the order of the reference implementation, which writes types from its end.
 static const element elements[] = {
     {"BOOL", 8},    {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6},
     {"U8", 8},      {"I8", 8},          {"F8_E5M2", 8},     {"F8_E4M3", 8},
@@ -45,6 +50,8 @@ int tt_safetensors_rank(const char *dtype)
     return N_ELEMENTS - 1 - element_index(dtype);
 }
 
+// Bytes of a tensor by its type and shape. Computed in bits, since there are types
+// of 4 and 6 bits, and every product is checked for overflow.
 tt_status tt_safetensors_size(const tt_safetensor *tensor, int64_t *bytes)
 {
     const char *name = tensor->name;
@@ -152,7 +159,7 @@ static tt_status read_notes(const tt_json_value *metadata, tt_arena *arena,
     return TT_OK;
 }
 
-// An upper bound on what the table of these members needs.
+// An upper bound on the memory of the table.
 static int64_t table_bytes(const tt_json_value *root)
 {
     enum { EACH = sizeof(tt_safetensor) + 80, NUMBER = 8 }; // 80: rounding up
@@ -192,7 +199,7 @@ static int by_offset(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-// Each tensor begins where the one before it ends; the last ends the file.
+// Each tensor must begin where the one before ends, and the last must end the file.
 static tt_status check_offsets(tt_safetensors_table *table, int64_t data_bytes)
 {
     int64_t end = 0;

@@ -1,5 +1,11 @@
-// safetensors_write - the writer. Wide types first, then by name; the header is
-// padded to 8 bytes, so that every tensor is aligned to its type.
+// safetensors_write - the writer.
+//
+// Tensors are sorted: wide types first, then by name, and the header is padded to 8
+// bytes. So every tensor is aligned to its type without gaps, which the format
+// forbids. The same tensors always give the same bytes.
+//
+// Data go to a sink (a file, or a file with hashes), and may be fetched one tensor
+// at a time, for models that do not fit into memory.
 
 #include "base/arena.h"
 #include "base/file.h"
@@ -80,8 +86,8 @@ static tt_status print_header(const tt_safetensors_content *content,
     return tt_str_status(out);
 }
 
-// Reads the header as a reader will: names given twice, names that are not
-// UTF-8 and a header beyond the format's limit are found here.
+// Reads the header back as a reader will. Duplicate names, names that are not UTF-8
+// and a header that is too long are found here, before anything is written.
 static tt_status check_header(const tt_str *header, const tt_safetensor *v,
                               int64_t n, tt_arena *arena)
 {

@@ -1,4 +1,9 @@
 // span - see the header.
+//
+// Ranks on several hosts open the same path and must be sure that it is the same
+// file, not a stale copy or another checkpoint. Size, inode, time and the hash of
+// the header are compared. That reads a few kilobytes, not the data; damage of the
+// data is found by the tensors' sums.
 
 #include "store/span.h"
 
@@ -59,7 +64,8 @@ static tt_status hash_header(tt_span *span, int64_t n, char hash[TT_HASH_CHARS])
     return status;
 }
 
-// What there is under a path, whose first `header` bytes are the header.
+// Opens a path and describes the file there; its first `header` bytes are the
+// header.
 static tt_status look(tt_span *span, const char *path, int64_t header,
                       tt_span_file *out)
 {
@@ -85,7 +91,7 @@ tt_status tt_span_describe(const tt_safetensors *file, tt_span_file *out)
         if (fd < 0 || !tt_file_is_absent(errno) || strlen(path) >= PATH_MAX)
             return tt_fail(TT_ERR_IO, "%s: cannot be found: %s", path,
                            tt_file_reason(errno));
-        snprintf(found.path, sizeof found.path, "%s", path); // gone by now
+        snprintf(found.path, sizeof found.path, "%s", path); // removed by now
     }
     if ((fd >= 0 ? fstat(fd, &info) : stat(found.path, &info)) != 0)
         return tt_fail(TT_ERR_IO, "%s: cannot be found: %s", path,

@@ -1,4 +1,18 @@
 // torch_file - see the header.
+//
+// A file of torch.save is a zip archive without compression. data.pkl is a pickle,
+// a program for a stack machine, which builds the dictionary of tensors; the
+// numbers are in data/0, data/1, ... (storages). A tensor is a view of a storage:
+// offset, sizes and strides.
+//
+//   archive/data.pkl    {"fc.weight": tensor(storage 0, offset 0, (4, 3), (3, 1))}
+//   archive/data/0      48 bytes
+//
+// Python's unpickler calls any function that the file names, so opening a file of a
+// stranger can run code. torch_pickle.c calls nothing: it knows a few names and
+// gives an empty value for all others. Tensors that lie in order are used in the
+// map; others are copied into order, and the copies together may not be larger than
+// the file.
 
 #include "store/torch_file.h"
 
@@ -17,7 +31,7 @@ typedef struct reading {
     const char *name; // of the file
     tt_torch_file *file;
     tt__zip zip;
-    const char *prefix; // of all names in the archive: "archive"
+    const char *prefix; // that all names in the archive begin with
     int64_t room;       // bytes that copies may take: no more than the file has
 } reading;
 
@@ -107,7 +121,8 @@ static bool read_int(const tt__pickle *v, int64_t *out)
     return v->type == TT__PICKLE_INT && v->number >= 0;
 }
 
-// Elements from the first to the last, and whether they lie in order.
+// Computes the number of elements, the span from the first to the last, and whether
+// the elements lie in order. False: a number overflows.
 static bool measure(view *v)
 {
     int64_t expected = 1;
@@ -150,7 +165,7 @@ static tt_status read_view(const reading *r, const tt__pickle *t, view *v)
                          r->name);
 }
 
-// Elements in order; there are at most as many as the storage has.
+// Copies the elements into order. There are at most as many as the storage has.
 static tt_status copy_dense(reading *r, const view *v, const char *from,
                             int64_t size, const void **out)
 {
@@ -229,7 +244,7 @@ static int64_t count_tensors(const tt__pickle *dict)
     return n;
 }
 
-// The tensors: at the top, or under one of the usual names.
+// Finds the dictionary of tensors: at the top, or under one of the usual names.
 static const tt__pickle *find_weights(const tt__pickle *root)
 {
     static const char *const usual[] = {"state_dict", "model_state_dict",

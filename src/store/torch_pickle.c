@@ -1,6 +1,11 @@
-// torch_pickle - the stack machine of pickles, as far as dictionaries of tensors need
-// it. A call of a function that is not one of torch's own for tensors gives a value
-// that says nothing.
+// torch_pickle - the stack machine of pickles, as far as dictionaries of tensors
+// need it.
+//
+// Instructions push values, collect what lies above a mark into a tuple, list or
+// dict, remember the top in a memo, and call functions. Nothing is ever executed: a
+// call of torch's own function for tensors gives a TENSOR, OrderedDict a DICT, and
+// any other call gives an ODD value that nobody uses. Memory is bounded by the
+// length of the file, since every instruction adds a limited amount.
 
 #include "store/torch_parts.h"
 
@@ -10,7 +15,7 @@ enum { MIN_CAPACITY = 8 };
 
 typedef struct machine {
     const unsigned char *at, *end;
-    int64_t n; // of all bytes: nothing here grows beyond what they allow
+    int64_t n; // bytes in all, which bound what may be remembered
     const char *name;
     tt_arena *arena;
     tt__pickle *stack, *memo; // lists
@@ -110,7 +115,7 @@ static tt_status push_mark(machine *m)
     return push_new(m, TT__PICKLE_MARK);
 }
 
-// Drops what is above, and its marks.
+// Drops the values from `depth` on, and their marks.
 static void cut(machine *m, int64_t depth)
 {
     m->stack->n = depth;
@@ -165,7 +170,7 @@ static tt_status push_number(machine *m, int bytes, bool is_signed)
     return push_int(m, is_signed ? (int64_t)(int32_t)n : (int64_t)n);
 }
 
-// A number of any length; those that fit 8 bytes are known.
+// A number of any length. More than 8 bytes give an ODD value.
 static tt_status push_long(machine *m)
 {
     uint64_t bytes = 0, value = 0;
@@ -254,6 +259,7 @@ static tt_status collect(machine *m, tt__pickle_type type)
 }
 
 // Adds the values after `from` to the collection before it.
+// `to` is the collection's place in the stack.
 static tt_status extend(machine *m, int64_t from, int64_t to)
 {
     tt__pickle *s = m->stack;
@@ -362,7 +368,7 @@ static tt_status reduce(machine *m)
     return push(m, v);
 }
 
-// What an object gets beside its constructor: attributes, which nobody needs.
+// BUILD: sets attributes of an object, which nobody needs here.
 static tt_status build(machine *m)
 {
     return pop(m) != NULL && top(m) != NULL

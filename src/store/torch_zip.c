@@ -1,5 +1,7 @@
-// torch_zip - the directory of a zip archive whose files are not compressed. Sizes of
-// more than 32 bits are in extra fields (zip64).
+// torch_zip - the directory of a zip archive whose files are not compressed, as
+// torch.save writes it. The directory is at the end of the file. Sizes and offsets
+// of more than 32 bits are in extra fields (zip64). All of them are checked against
+// the file's length before they are used.
 
 #include "store/torch_parts.h"
 
@@ -82,7 +84,8 @@ static tt_status find_directory(const archive *a, directory *d)
     return TT_OK;
 }
 
-// The numbers that were too large, in the order of the header.
+// Replaces numbers that were too large for 32 bits. The extra field has only these,
+// in the order of the header.
 static void read_extra(const unsigned char *extra, int64_t n,
                        uint64_t *const value[3])
 {
@@ -103,7 +106,7 @@ static void read_extra(const unsigned char *extra, int64_t n,
     }
 }
 
-// One entry of the directory, of which `left` bytes remain; how long it is.
+// Reads one entry of the directory; `left` bytes remain. Returns its length.
 static tt_status read_entry(const archive *a, const unsigned char *p,
                             uint64_t left, tt__zip_entry *out,
                             uint64_t *bytes_out)

@@ -1,4 +1,23 @@
-// decode - plans that go on from states: one for a token, one for a chunk.
+// decode - token by token with a key-value cache.
+//
+// To continue a text, a causal model needs the keys and values of all earlier
+// tokens in each layer, not their activations. The decode form of a model keeps
+// them as BUFFER states of its graph. So a plan for one token reads the states,
+// adds its own keys and values, and gives the logits for the next token:
+//
+//   prompt of n tokens   chunk | chunk | chunk | last token     -> logits
+//                        one plan for `size` tokens    plan for one token
+//
+// Reading a prompt token by token would be slow: each token reads all weights from
+// memory for one row of work. So a second plan reads many tokens at once. It is
+// made for the prompt's length, gets copies of the states, and is closed
+// afterwards; the keys and values are copied back. Where there is no memory for it,
+// the prompt is read token by token. The result is the same.
+//
+// A model without a decode form (can_decode) is run over a window of its whole
+// context for each new token. That is right for any causal model, since later
+// positions do not influence earlier ones, but it costs a whole forward pass per
+// token.
 
 #include "text/decode.h"
 
@@ -8,7 +27,7 @@
 #include <string.h>
 
 enum {
-    CHUNK = 64, // tokens at once: near the full rate of the matrix products
+    CHUNK = 64, // tokens at once: products are near their full rate
     FEWEST = 8, // tokens for which a plan of their own pays
 };
 
@@ -21,10 +40,10 @@ typedef struct stage { // a plan for `seq` new tokens
 
 struct tt_decoder {
     tt_decoder_options options;
-    stage one; // for a single token, or for the window
+    stage one; // for a single token, or for the whole window
     int64_t vocab, context, position;
     double *logits;
-    int32_t *window; // NULL: it can decode
+    int32_t *window; // ids, for models without a decode form; else NULL
     void *raw;       // logits as the graph has them
 };
 
@@ -43,7 +62,8 @@ static void stage_close(stage *s)
     *s = (stage){0};
 }
 
-// A prompt's plan has no outputs: all it does is to remember.
+// Builds the decode form. The plan for a prompt wants no logits: it only fills the
+// cache.
 static tt_status build(const tt_decoder *d, bool wants_logits, tt_model_io *io,
                        tt_graph **graph_out)
 {
@@ -125,7 +145,7 @@ static tt_status fail_memory(void)
     return tt_fail(TT_ERR_NOMEM, "no memory to decode");
 }
 
-// Copies the memory of the text, and the weights too when `all`.
+// Copies states between the two plans: the cache (`memory`), the weights, or both.
 static tt_status copy_states(const stage *from, const stage *to, bool memory,
                              bool weights)
 {
@@ -256,7 +276,7 @@ static tt_status take_logits(tt_decoder *d, int64_t row)
     return TT_OK;
 }
 
-// What stands behind the last token does not matter to a causal model.
+// What the window holds after the last token does not matter to a causal model.
 static tt_status feed_window(tt_decoder *d, const int32_t *ids, int64_t n)
 {
     memcpy(d->window + d->position, ids, (size_t)n * sizeof *ids);
@@ -265,7 +285,8 @@ static tt_status feed_window(tt_decoder *d, const int32_t *ids, int64_t n)
     return take_logits(d, d->position - 1);
 }
 
-// Reads the first tokens in equal chunks; a few may be left over.
+// Reads most of the tokens in chunks of equal size, so that one plan serves them
+// all. A few tokens may be left over for the plan of one token.
 static tt_status feed_chunks(tt_decoder *d, const int32_t *ids, int64_t n,
                              int64_t *done_out)
 {
@@ -312,7 +333,8 @@ tt_status tt_decoder_feed(tt_decoder *d, const int32_t *ids, int64_t n)
     if (is_windowed(d))
         return feed_window(d, ids, n);
     int64_t done = 0;
-    // The last token gives the logits and is read alone.
+    // The last token gives the logits, so it is always read by the plan of one
+    // token. A chunk plan that does not fit into memory is no error.
     if (n > (d->options.chunk > 0 ? d->options.chunk : FEWEST)) {
         const tt_status status = feed_chunks(d, ids, n - 1, &done);
         if (status != TT_OK && status != TT_ERR_NOMEM)

@@ -45,7 +45,7 @@ tt_status tt_decoder_reset(tt_decoder *decoder);
 // Reads n more tokens, at least one; together at most its context.
 tt_status tt_decoder_feed(tt_decoder *decoder, const int32_t *ids, int64_t n);
 
-// Logits behind the last token, until the next feed.
+// The logits after the last token, valid until the next feed.
 const double *tt_decoder_logits(const tt_decoder *decoder);
 
 #endif

@@ -1,4 +1,13 @@
-// generate - the loop over tokens.
+// generate - the loop over tokens: draw one from the logits, hand it out, feed it
+// back.
+//
+// The cache has room for `context` tokens. When it is full, the text goes on with
+// the last half of the context read again from the start. Keeping half means that
+// this happens once per context/2 tokens, so its cost per token stays small;
+// keeping all but one token would read the context anew for every token.
+//
+// A draw is a function of seed, text number and position in the text. The same
+// request gives the same text on every machine that computes the same logits.
 
 #include "text/generate.h"
 
@@ -15,7 +24,7 @@ typedef struct text { // all tokens so far
     tt_generate_result result;
 } text;
 
-// What is read when the context is full: a half, so that it happens rarely.
+// How many tokens are kept when the context is full; see above.
 static int64_t kept_of(int64_t context)
 {
     return context > 1 ? context / 2 : 1;
@@ -38,8 +47,8 @@ static tt_status begin(text *t)
     return TT_OK;
 }
 
-// Reads the newest token, behind the others or, when there is no more room, behind
-// those that are kept.
+// Feeds the newest token. If the context is full, begins again with the tokens that
+// are kept; the newest is the last of these.
 static tt_status feed_newest(text *t)
 {
     const int64_t context = tt_decoder_context(t->decoder);

@@ -1,4 +1,10 @@
-// generate_files - a generator from a run, a checkpoint or a Hugging Face folder.
+// generate_files - a generator from files: a run, a checkpoint or a Hugging Face
+// folder.
+//
+// The settings of the model come from the folder; the user's own (device,
+// precision, seq) replace them. What ends a text comes from config.json and
+// generation_config.json, which a run keeps in origin.json, so a fine-tuned chat
+// model stops where the original did.
 
 #include "base/file.h"
 #include "store/pretrained.h"
@@ -26,7 +32,8 @@ typedef struct opening {
 
 // ---- settings ------------------------------------------------------------
 
-// Keys and values for a context that nobody needs would fill the memory.
+// Limits the context of models that can read very long texts: the cache is
+// allocated for the whole context, and would fill the memory.
 static tt_status limit_context(opening *o)
 {
     const tt_setting *context = tt_settings_find(&o->settings, "model.context");
@@ -75,7 +82,7 @@ static tt_status read_begin(opening *o)
     return status;
 }
 
-// What the configuration says ends a text, and what that of generating adds.
+// The ids that end a text, from both files.
 static tt_status read_ends(opening *o)
 {
     static const char *const names[] = {"config.json",
@@ -95,7 +102,7 @@ static tt_status open_tokenizer(opening *o, tt_tokenizer **tokenizer_out)
 {
     const char *spec = tt_described_tokenizer(o->folder, o->arena);
     TT_TRY(read_ends(o));
-    if (!tt_described_is_run(o->folder)) // in the form of others
+    if (!tt_described_is_run(o->folder)) // a folder of Hugging Face
         TT_TRY(read_begin(o));
     if (spec != NULL)
         return tt_tokenizer_open(spec, NULL, 0, tokenizer_out);
@@ -107,7 +114,7 @@ static tt_status open_tokenizer(opening *o, tt_tokenizer **tokenizer_out)
 
 // ---- all of it -----------------------------------------------------------
 
-// The first also stands for the beginning of a text without a prompt.
+// The first id that ends texts is also used to begin a text without a prompt.
 static tt_status set_ends(tt_generator *g, const tt_pretrained_ids *ends)
 {
     if (ends->n == 0)

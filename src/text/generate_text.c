@@ -1,4 +1,10 @@
 // generate_text - prompts in, characters out.
+//
+// Tokens are not characters: with byte-level BPE one character may be spread over
+// several tokens, and a token may end within one. So bytes are collected, and only
+// whole characters are handed out (utf8.c). The detokenizer is shown the prompt
+// first, without output, because how a token is spelled can depend on the one
+// before it: a blank in front of the first word, for instance.
 
 #include "base/alloc.h"
 #include "data/tokenizer/detokenizer.h"
@@ -17,7 +23,7 @@ static tt_status make(tt_generator *g, const tt_job *job)
         .params = job->model_params,
         .dtype = recipe.dtype,
         .master = recipe.master,
-        .context = job->io.seq, // longer ones were not trained
+        .context = job->io.seq, // the model was trained for no longer ones
     };
     g->arena = tt_arena_create();
     if (g->arena == NULL)
@@ -119,7 +125,8 @@ static tt_status read_ids(const char *text, int64_t n, tt_ids *ids)
     return TT_OK;
 }
 
-// What a text begins with: the end of the one before, or a new line.
+// Without a prompt a text begins with the token that ends texts, as documents in
+// training data do. If there is none, with a new line.
 static tt_status add_beginning(const tt_generator *g, tt_ids *ids)
 {
     if (g->end >= 0 && g->end < tt_decoder_vocab(g->decoder))
@@ -151,7 +158,7 @@ typedef struct stream {
     tt_str pending, clean;
 } stream;
 
-// Hands the first n pending bytes out.
+// Hands out the first n pending bytes, with invalid UTF-8 replaced.
 static tt_status flush(stream *s, int64_t n)
 {
     if (n == 0)
@@ -180,8 +187,8 @@ static tt_status add_token(void *user, int32_t id)
     return flush(s, tt__utf8_whole(tt_str_text(&s->pending), s->pending.n));
 }
 
-// What is written goes on from the prompt: a blank before the first word stays.
-// Special tokens of the prompt are no text that something could go on from.
+// Shows the prompt to the detokenizer and drops its output. Special tokens are left
+// out: they are no text that could be continued.
 static tt_status begin_stream(stream *s, const tt_ids *prompt)
 {
     tt_str unseen = {0};

@@ -1,5 +1,12 @@
-// sampler - candidates lie in a heap, largest first, and only as many are taken
-// out as are kept: a few of fifty thousand, usually.
+// sampler - draws the next token.
+//
+// A vocabulary has 50,000 tokens and more, and top_k or top_p usually keeps a few
+// of them. Sorting all for each token would cost more than needed. A binary heap is
+// built in O(n), and then only as many are taken out as are kept, in O(log n) each.
+// Without top_k and top_p nothing is sorted at all.
+//
+// Everything is computed in double and in a fixed order, and equal logits are
+// ordered by id, so that the same seed draws the same token on every machine.
 
 #include "text/sampler.h"
 
@@ -17,7 +24,7 @@ struct tt_sampler {
     tt_sampler_options options;
     uint64_t key;
     int64_t room;
-    candidate *heap; // a part is sorted once it was taken out: behind the heap
+    candidate *heap; // the end of it: taken out, sorted
     double *weight;  // of the candidates in the order of the draw
 };
 
@@ -89,7 +96,7 @@ static void make_heap(candidate *heap, int64_t n)
         sink(heap, n, i);
 }
 
-// Moves the first of n candidates behind the others.
+// Swaps the largest of n candidates to the end and repairs the heap of the others.
 static void take_first(candidate *heap, int64_t n)
 {
     const candidate first = heap[0];
@@ -123,7 +130,8 @@ static double weight_of(const tt_sampler *s, double logit, double top)
     return exp((logit - top) / s->options.temperature);
 }
 
-// Which of n weights (they add up to `sum`) the uniform number u falls on.
+// The index of the weight that the uniform number u falls on; the weights add up to
+// `sum`.
 static int64_t fall(const double *weight, int64_t n, double sum, double u)
 {
     double left = u * sum;
@@ -135,7 +143,7 @@ static int64_t fall(const double *weight, int64_t n, double sum, double u)
         if (left < 0)
             return i;
     }
-    return last; // rounding
+    return last; // u * sum was not reached because of rounding
 }
 
 // All tokens, in the order of their ids.
@@ -150,7 +158,8 @@ static int32_t draw_all(tt_sampler *s, const double *logits, int64_t n,
     return (int32_t)fall(s->weight, n, sum, u);
 }
 
-// The likeliest ones, largest first.
+// Draws among the likeliest tokens. With top_k the sum for top_p is over these k,
+// else over all tokens.
 static int32_t draw_few(tt_sampler *s, const double *logits, int64_t n,
                         double top, double u)
 {

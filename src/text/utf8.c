@@ -1,4 +1,6 @@
-// utf8 - text from tokens that may be parts of characters.
+// utf8 - whole characters from bytes that arrive in pieces. Invalid bytes become
+// U+FFFD, one for each maximal part of a character, as the Unicode standard
+// recommends.
 
 #include "text/generator.h"
 
@@ -29,8 +31,8 @@ static bool may_follow(unsigned char first, int i, unsigned char c)
     return (c & 0xc0) == 0x80;
 }
 
-// The next character: its bytes, 0 when more are needed to know, -k when the next
-// k bytes are none.
+// The length of the next character in bytes; 0: more bytes are needed to know; -k:
+// the next k bytes are invalid.
 static int next(const char *text, int64_t n)
 {
     const unsigned char *p = (const unsigned char *)text;

@@ -1,4 +1,17 @@
-// arrivals - sums per rank and per name. See arrivals.h.
+// arrivals - which rank came last to the collectives, and what that cost. See
+// arrivals.h.
+//
+// A collective ends when its last rank has arrived, so one slow rank slows down
+// all, and the other ranks see it as "communication". To find it, the moments at
+// which ranks were ready are compared, collective by collective, by one clock:
+//
+//   rank 0   ....ready|=====waited=====|--transfer--|
+//   rank 1   ............ready|==waited=|--transfer--|
+//   rank 2   .....................ready|--transfer--|    the straggler
+//                     <---- spread ---->
+//
+// Sums are kept per rank and per name of a collective. Names repeat in every step,
+// so memory does not grow with the run.
 
 #include "train/arrivals.h"
 
@@ -55,7 +68,8 @@ void tt_arrivals_destroy(tt_arrivals *arrivals)
         tt_arena_destroy(arrivals->arena);
 }
 
-// Collectives come in the same order in every step: the next one is tried first.
+// Collectives come in the same order in every step, so the entry after the last one
+// is tried first; usually that is it.
 static int find(const tt_arrivals *a, const char *name)
 {
     for (int i = 1; i <= a->n_entries; i++) {
@@ -84,6 +98,8 @@ static entry *entry_of(tt_arrivals *a, const char *name)
     return e;
 }
 
+// A rank waits from when it begins until the last rank is ready, at most until its
+// own part is over.
 tt_status tt_arrivals_add(tt_arrivals *a, const char *name,
                           const tt_arrival *at)
 {
@@ -128,7 +144,7 @@ static int32_t most_often(const int64_t *n_last, int32_t n_ranks)
     return best;
 }
 
-// By what waiting for the last one cost in all.
+// The costliest first: mean spread times their number.
 static int by_cost(const void *a, const void *b)
 {
     const tt_collective_row *x = a, *y = b;

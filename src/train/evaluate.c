@@ -1,4 +1,8 @@
-// evaluate - batches of a split through the evaluation copy.
+// evaluate - runs a split through the model for inference and adds up.
+//
+// Losses are sums over targets, with a count. The mean is taken once, at the end,
+// so the result does not depend on how the split was cut into batches or over
+// ranks.
 
 #include "train/evaluate.h"
 
@@ -48,11 +52,14 @@ static tt_status open_parts(tt_evaluator *e)
     tt_session *s = e->session;
     const int64_t micro = s->job->io.batch;
     const int64_t n = tt_loader_epoch(s->data->val, s->job->io.seq);
-    tt_loader_options options = s->loader; // this rank's samples of each
+    tt_loader_options options =
+        s->loader; // as in training: this rank's samples
     e->n_batches = (n + micro - 1) / micro;
     if (s->options.eval_batches > 0 && s->options.eval_batches < e->n_batches)
         e->n_batches = s->options.eval_batches;
-    // Of a part of the data, one that is spread over all of it.
+    // If only a part of the split is evaluated (eval.batches), it is spread over
+    // all of it. The order is a function of the seed, so it is the same part every
+    // time.
     options.shuffle = e->n_batches * micro < n;
     options.step_samples = micro;
     options.n_micro = 1;
@@ -102,7 +109,7 @@ static int64_t samples_of(const tt_evaluator *e)
     return seen < all ? seen : all;
 }
 
-// A large split looks like a program that hangs.
+// Tells the progress now and then: a large split looks like a program that hangs.
 static void tell(const tt_evaluator *e, int64_t done, double began,
                  double *told)
 {
@@ -134,6 +141,8 @@ tt_status tt_evaluator_run(tt_evaluator *evaluator,
     tt_inference_result sum = {0};
     tt_score score = {0};
     TT_TRY(tt_loader_seek(evaluator->loader, 0));
+    // A wish to stop travels with each batch, so all ranks leave after the same
+    // one.
     for (int64_t i = 0; i < evaluator->n_batches; i++) {
         evaluator->infer->wants_stop = stop != NULL && *stop != 0;
         TT_TRY(add_batch(evaluator, &sum));

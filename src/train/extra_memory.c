@@ -1,5 +1,10 @@
-// extra_memory - what training needs besides the plan: the evaluation copy, batches that
-// wait, and the snapshot that a checkpoint is written from.
+// extra_memory - the host memory that training needs besides the plan: the plan for
+// evaluation, batches that wait in the loader, and the snapshot that a checkpoint
+// is written from.
+//
+// On Linux an allocation succeeds even if there is no memory for it; the process is
+// killed later, when it writes to the pages, without any message. So the sum is
+// checked before training begins.
 
 #include "backend/machine.h"
 #include "base/figures.h"
@@ -40,7 +45,8 @@ tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out)
     return TT_OK;
 }
 
-// A checkpoint is held by rank 0 while it is written, as trainer_save.c does.
+// The bytes of a snapshot on rank 0. The rule is that of may_hold in
+// trainer_save.c.
 static int64_t held_bytes(const tt_session *s)
 {
     enum { LEAST = 256 << 20 };
@@ -81,7 +87,8 @@ static tt_status too_little(const tt_train_memory *m, int64_t needs,
     return status;
 }
 
-// Addresses are each rank's own, memory is divided.
+// Physical memory is shared by the ranks of a host; address space (ulimit -v) is
+// each rank's own.
 tt_status tt_train_check_memory(tt_session *session)
 {
     const tt_job *job = session->job;
@@ -90,7 +97,9 @@ tt_status tt_train_check_memory(tt_session *session)
     const int64_t space = tt_machine_space();
     const int64_t held = held_bytes(session), peak = job->plan->peak_bytes;
     tt_train_memory m;
-    // Evaluation hardly takes more than training does; to know takes a plan.
+    // A plan for evaluation needs hardly more than the training plan, so three
+    // times the peak is a safe bound. Only if that is too much, the evaluation is
+    // planned to know exactly.
     if (job->backend->def->memory != NULL ||
         ((there <= 0 || 3 * on_host * peak + held <= there) &&
          3 * peak + held <= space))

@@ -10,6 +10,8 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+// The facts are rows of text: a missing one is left out, so a lack of memory makes
+// the page shorter and never fails a run.
 typedef struct list { // rows in an arena; one that found no memory is left out
     tt_arena *arena;
     tt_report_row row[24];

@@ -1,4 +1,8 @@
-// folders - names of run folders.
+// folders - names of run folders, and what --fresh and --fork do with them.
+//
+// Nothing here deletes. --fresh renames the old run to FOLDER.1, --fork makes a new
+// folder. A folder is taken for a run only if it has the marks of one; a folder of
+// something else is never moved or written into.
 
 #include "train/folders.h"
 
@@ -62,7 +66,8 @@ static tt_status count_name(void *user, const char *name)
     return TT_OK;
 }
 
-// Training makes the folder of checkpoints first, then these.
+// Whether training has been here. It makes the checkpoints folder first, then
+// these.
 static bool is_run(const char *folder, tt_arena *arena)
 {
     static const char *const marks[] = {"checkpoints/.lock", "metrics.jsonl",
@@ -92,7 +97,7 @@ static tt_status look_inside(void *user, const char *name)
     return TT_OK;
 }
 
-// Whether runs lie in the folder itself, so that it can be moved with none of them.
+// Refuses a folder that contains other runs: it would be moved with all of them.
 static tt_status check_holds_no_run(const char *folder, tt_arena *arena)
 {
     inside in = {.folder = folder, .arena = arena};
@@ -105,7 +110,7 @@ static tt_status check_holds_no_run(const char *folder, tt_arena *arena)
                          folder, in.found);
 }
 
-// Training would write over these.
+// Refuses a folder with files that training would overwrite.
 static tt_status check_is_free(const char *folder, tt_arena *arena)
 {
     static const char *const names[] = {"config.yaml", "log.txt", "report.html",
@@ -131,7 +136,7 @@ tt_status tt_run_check_folder(const char *folder, tt_arena *arena)
     return check_is_free(folder, arena);
 }
 
-// Whether there is something to set aside: a run. What is something else stays.
+// Whether there is a run to set aside. Anything else in its place is an error.
 static tt_status look_at(const char *folder, tt_arena *arena, bool *is_run_out)
 {
     int64_t n = 0;
@@ -174,7 +179,7 @@ tt_status tt_run_set_aside(const char *folder, tt_arena *arena,
     const char *checkpoints = tt_arena_printf(arena, "%s/checkpoints", folder);
     if (name == NULL || checkpoints == NULL)
         return TT_ERR_NOMEM;
-    if (tt_file_is_folder(checkpoints)) { // nobody may be at work there
+    if (tt_file_is_folder(checkpoints)) { // nobody may train there
         TT_TRY(tt_checkpoints_open(checkpoints, &rules, &store));
         tt_checkpoints_close(store);
     }

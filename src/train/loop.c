@@ -1,4 +1,27 @@
 // loop - the steps of a run, and what follows each of them.
+//
+//   start      resume, fork, or begin anew                    trainer_start.c
+//   while steps are left
+//     step       learning rate, limit of the loss, one update
+//     judge      go on, skip, roll back or stop                policy.c
+//     log        every log.every steps                         trainer_log.c
+//     evaluate   every eval.every steps                        trainer_eval.c
+//     sample     every sample.every steps                      trainer_sample.c
+//     save       every checkpoint.every steps, or a new best   trainer_save.c
+//   save the last step, write the report
+//
+// The order after a step is fixed, and the save comes last. So a checkpoint knows
+// everything that its step has caused, and a resumed run repeats nothing and leaves
+// nothing out.
+//
+// All ranks go through the same loop. Whatever decides its path (a signal, rank 0's
+// clock, a verdict) must be the same on all ranks, or one of them would wait for
+// the others for ever. Verdicts follow from losses, which all ranks have. Signals
+// and the clock travel with the step's results (see job.c).
+//
+// A signal may come in the middle of an evaluation. Then it is broken off without a
+// trace, the step is saved "in passing", and the next start does the evaluation
+// before it makes a step.
 
 #include "train/loop.h"
 
@@ -12,7 +35,7 @@
 static const double deadline = 600; // seconds without a sample
 static const double slow = 30;      // seconds for one batch, worth a word
 
-// A slow disk is said now and then.
+// Warns about a slow disk now and then.
 static void note_slow(tt_trainer *t, double seconds)
 {
     char text[160];
@@ -37,13 +60,14 @@ static tt_status feed(void *user, const tt_job *job, int64_t micro, void *x,
     return tt_feed_batch(job->plan, job->classes, &batch, x, y);
 }
 
-// A signal here; all ranks learn of it with the results of the next step.
+// A signal has come to this rank. All ranks learn of it with the results of the
+// next step.
 static bool wants_stop(const tt_trainer *t)
 {
     return t->request->stop != NULL && *t->request->stop != 0;
 }
 
-// Whether all ranks know that they end.
+// Whether to leave the loop. True on all ranks or on none.
 static bool is_stopped(const tt_trainer *t)
 {
     return t->is_stopped || (t->job->peers.size == 1 && wants_stop(t));
@@ -63,7 +87,7 @@ static void add_result(tt_train_state *s, const tt_step_result *r)
     s->correct += r->correct;
 }
 
-// Seconds that this rank had nothing to do but wait for the network.
+// Seconds in which this rank could do nothing but wait for communication.
 static double network_seconds(const tt_trainer *t)
 {
     tt_wire_stats stats = {0};
@@ -81,7 +105,7 @@ static tt_status timed_step(tt_trainer *t, tt_step_result *result)
     return status;
 }
 
-// One step, and what the policies make of it.
+// One step, and what the policy makes of it.
 static tt_status step(tt_trainer *t, tt_step_result *result,
                       tt_verdict *verdict)
 {
@@ -134,8 +158,8 @@ static bool wants_sample(const tt_trainer *t)
            is_due(s, t->session->options.sample_every);
 }
 
-// One that was saved in passing is not the one that is due: it may not know of the
-// evaluation, and goes with the next.
+// A checkpoint saved in passing does not count as the one that is due: it may lack
+// the evaluation of its step, and it is removed with the next save.
 static bool wants_save(const tt_trainer *t)
 {
     const tt_train_options *o = &t->session->options;
@@ -154,8 +178,8 @@ static tt_status save(tt_trainer *t, bool is_passing)
     return TT_OK;
 }
 
-// What follows a step, one after the other. Where a signal breaks off one of them the
-// rest is left to a later start, which finds all of it undone.
+// Evaluation, sample, report and save, if they are due. If a signal breaks off one
+// of them, the rest is left to the next start, which finds all of it undone.
 static tt_status follow_up(tt_trainer *t, bool is_time)
 {
     const double before = tt_clock_seconds();
@@ -177,7 +201,8 @@ static tt_status follow_up(tt_trainer *t, bool is_time)
     return is_time ? save(t, true) : TT_OK;
 }
 
-// Evaluation, samples and checkpoints, as far as they are due.
+// Does what follows a step, and keeps its time and its bytes out of the numbers per
+// step.
 static tt_status pause_training(tt_trainer *t, bool is_time)
 {
     const double before = tt_clock_seconds();
@@ -188,7 +213,7 @@ static tt_status pause_training(tt_trainer *t, bool is_time)
     return TT_OK;
 }
 
-// `is_passing_out`: it goes on later, so what is saved at its end is so in passing.
+// `is_passing_out`: the run will go on later, so the save at the end is in passing.
 static tt_status train(tt_trainer *t, tt_run_reason *reason_out,
                        bool *is_passing_out)
 {
@@ -198,7 +223,7 @@ static tt_status train(tt_trainer *t, tt_run_reason *reason_out,
     tt_verdict verdict = TT_VERDICT_GOOD;
     *reason_out = TT_RUN_DONE;
     *is_passing_out = false;
-    // A signal may have broken something off.
+    // An earlier start may have been interrupted before its evaluation or save.
     if (t->is_saved_in_passing || wants_evaluation(t))
         TT_TRY(pause_training(t, false));
     while (t->state.step < t->session->steps) {
@@ -293,7 +318,7 @@ tt_status tt_train(tt_session *session, const tt_train_request *request,
     tt_status status = tt_session_need_length(session);
     if (status == TT_OK)
         status = run(&t, end_out);
-    if (status != TT_OK) { // closing may fail too, and say so
+    if (status != TT_OK) { // closing may fail too and overwrite the message
         snprintf(message, sizeof message, "%s", tt_error_message());
         if (t.loader != NULL) {
             tt_run_end end;

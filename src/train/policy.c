@@ -1,4 +1,13 @@
-// policy - limits, verdicts and their state.
+// policy - what to do about NaN, spikes and overflow; see policy.h for the rules.
+//
+// The limit for a step is computed before the step, and the update itself is
+// guarded by it (tt_job.guard). So a bad step changes no weight, and "skip" costs
+// nothing: no copy of the weights is needed to undo it.
+//
+// Skips and rollbacks are limited (in a row), because a model that has diverged
+// would otherwise burn time for ever. Each rollback goes no further back than the
+// one before: `anchor` is where the last one went, `furthest` the step that went
+// wrong. Passing that step counts as success.
 
 #include "train/policy.h"
 
@@ -16,7 +25,8 @@ double tt_policy_limit(const tt_policy *policy, const tt_train_options *options)
     const double mean = sum / (double)policy->n;
     for (int64_t i = 0; i < policy->n; i++)
         squares += (policy->window[i] - mean) * (policy->window[i] - mean);
-    // Losses that hardly differ would make every small change a spike.
+    // The lower bound on the deviation: if losses hardly differ, every small change
+    // would be a spike.
     const double deviation =
         fmax(sqrt(squares / (double)policy->n), 1e-3 * fabs(mean));
     return mean + options->spike_sigma * deviation;
@@ -67,6 +77,8 @@ static tt_verdict judge_nan(tt_policy *policy, const tt_train_options *options,
                                        : roll_back(policy, why);
 }
 
+// The loss of a spike goes into the window too. If losses have really risen to a
+// new level, the limit follows, and training is not skipped for ever.
 static tt_verdict judge_spike(tt_policy *policy,
                               const tt_train_options *options,
                               const tt_policy_step *step, char why[256])
@@ -78,7 +90,8 @@ static tt_verdict judge_spike(tt_policy *policy,
                                            : roll_back(policy, why);
 }
 
-// Gradients that fp16 cannot hold were skipped, and the next ones are smaller.
+// An overflow of fp16 is no fault of the data. The step was skipped and the loss
+// scale is lower now, so the next gradients fit.
 static tt_verdict judge_overflow(tt_policy *policy, const tt_policy_step *step,
                                  char why[256])
 {
@@ -106,6 +119,8 @@ tt_verdict tt_policy_judge(tt_policy *policy, const tt_train_options *options,
     return TT_VERDICT_GOOD;
 }
 
+// The restored state has the counters of an older step. Those of the bad step are
+// kept, or the limit of rollbacks in a row would never be reached.
 void tt_policy_rolled_back(tt_policy *policy, const tt_policy *before,
                            int64_t bad_step, int64_t step)
 {

@@ -3,7 +3,7 @@
 // A loss is a spike when it lies more than spike_sigma standard deviations above
 // the mean of the last 128 (once there are 20). The limit is known before the step,
 // so that a bad step changes nothing (tt_job.guard, tt_job.limit); afterwards the
-// policy says whether to stop, to go on behind the batch, or to roll back.
+// policy says whether to stop, to go on after the batch, or to roll back.
 //
 // All of it is a function of the losses so far, and its state goes into the
 // checkpoint: a run that was killed decides as one that was not.

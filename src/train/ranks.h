@@ -22,7 +22,7 @@ typedef struct tt_rank_row {
     double kernels, feed;         // seconds in kernels; getting batches
     tt_report_time time;          // all of it; total 0: not known
     int64_t n_last;               // collectives to which it came last
-    double late;                  // seconds behind the first, mean over these
+    double late;                  // seconds after the first, mean over these
 } tt_rank_row;
 
 typedef struct tt_collective_row { // all collectives of one name

@@ -59,13 +59,15 @@ tt_status tt__ranks_report_clock_open(tt_ranks_clock *c, tt_comm_wire *wire,
     return TT_OK;
 }
 
-// Rank 0 alone knows when it is time; the others follow.
+// Rank 0's clock decides when to compare again. The others take part in the call,
+// whose first message tells them whether there is anything to do.
 tt_status tt__ranks_report_clock_again(tt_ranks_clock *c, bool at_once)
 {
     const bool is_due = at_once || tt_clock_seconds() - c->when > again_after;
     return c->is_apart ? compare(c, is_due ? ROUNDS : 0) : TT_OK;
 }
 
+// The offset is interpolated between the last two comparisons, since clocks drift.
 double tt__ranks_report_clock_common(const tt_ranks_clock *c, int32_t r,
                                      double t)
 {

@@ -1,8 +1,17 @@
-// ranks_report - what every rank counted, gathered on rank 0.
+// ranks_report - what every rank has measured, gathered on rank 0.
 //
-// A rank's block is a few sums and its arrivals at the collectives since the last
-// gather. Which these are is the same on every rank, since the wire numbers them
-// alike, so blocks are equally long and nothing is negotiated.
+// A rank's block holds a few sums (bytes, seconds) and three times for each
+// collective since the last gather: ready, begun, ended. Collectives have the same
+// numbers on all ranks, so the blocks describe the same ones, they are equally
+// long, and no lengths need to be exchanged.
+//
+//   block:  | sums ... | ready begun ended | ready begun ended | ...
+//
+// One gather per logged step, or when PENDING collectives have piled up. Times are
+// by each rank's own clock; rank 0 converts them (ranks_clock.h).
+//
+// Bytes and seconds of evaluations and checkpoints go over the same wire. They are
+// counted between pause and resume, and subtracted from the numbers per step.
 
 #include "train/ranks_report.h"
 
@@ -122,7 +131,7 @@ void tt_ranks_report_close(tt_ranks_report *r)
 // ---- gathering -----------------------------------------------------------
 
 // The collectives that were not gathered yet, in the order in which they ended.
-// Between steps none is under way.
+// Called between steps, when none is in flight.
 static const tt_wire_event *pending(const tt_ranks_report *r, int64_t *n_out)
 {
     tt_wire_stats stats;
@@ -134,7 +143,7 @@ static const tt_wire_event *pending(const tt_ranks_report *r, int64_t *n_out)
     return kept > 0 ? event + (kept - *n_out) : NULL;
 }
 
-// Numbers in a rank's block with `n` collectives.
+// The length of a block with `n` collectives, in numbers.
 static int64_t block_of(int64_t n)
 {
     return TT__N_SUMS + 3 * n;
@@ -187,7 +196,7 @@ static tt_arrival arrival_of(const tt_ranks_report *r, int32_t rank,
                         tt__ranks_report_clock_common(c, rank, at[2])};
 }
 
-// On rank 0: sums and `n` arrivals of every rank have come.
+// On rank 0: takes in the blocks of all ranks.
 static tt_status take_blocks(tt_ranks_report *r, int64_t n)
 {
     const int64_t block = block_of(n);
@@ -209,7 +218,7 @@ static tt_status gather_all(tt_ranks_report *r, bool is_end)
     const tt_wire_event *event = pending(r, &n);
     TT_TRY(make_room(r, n));
     fill_sums(r, r->mine);
-    for (int64_t k = 0; k < n; k++) { // the next call may move events
+    for (int64_t k = 0; k < n; k++) { // copied: the gather itself adds events
         double *at = &r->mine[block_of(k)];
         at[0] = event[k].ready;
         at[1] = event[k].begun;
@@ -298,7 +307,8 @@ _Static_assert(sizeof(tt_report_time) ==
                    sizeof(double) * (TT__N_SUMS - TT__SUM_TIME),
                "a rank's time travels as it is");
 
-// What it waited for the network is a part of its time, if that was told.
+// If the rank has told where its time went, that number for the network is used, so
+// that the parts add up.
 static tt_rank_row row_of(const double *sum, const char *host)
 {
     tt_rank_row row = {

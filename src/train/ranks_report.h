@@ -24,7 +24,7 @@ tt_status tt_ranks_report_open(const tt_ranks_options *options,
                                tt_ranks_report **report_out);
 void tt_ranks_report_close(tt_ranks_report *report); // NULL is fine
 
-// Behind every step of training, which began at `started` (tt_clock_seconds).
+// After every step of training, which began at `started` (tt_clock_seconds).
 tt_status tt_ranks_report_step(tt_ranks_report *report, int64_t step,
                                double started);
 

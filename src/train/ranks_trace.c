@@ -1,5 +1,6 @@
-// ranks_trace - the traces of all ranks, one after another into one file. They come
-// to rank 0 in pieces, so that it needs no memory for all of them.
+// ranks_trace - one trace file of all ranks, which chrome://tracing and Perfetto
+// read. Ranks send their texts to rank 0 one after another and in pieces, so that
+// rank 0 needs memory for one piece only.
 
 #include "base/file.h"
 #include "train/ranks_parts.h"

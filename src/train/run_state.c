@@ -1,4 +1,8 @@
-// run_state - written to and read from JSON.
+// run_state - the trainer's state as JSON, inside a checkpoint's state.json.
+//
+// The file is read with suspicion. Its hash says that it was not damaged, not that
+// this program wrote it. Numbers must be in a range in which counting on cannot
+// overflow.
 
 #include "train/run_state.h"
 
@@ -117,7 +121,8 @@ static tt_run_mark mark_at(const tt_json_value *root, const char *key)
     return mark;
 }
 
-// What is counted on from here: no number that a run can reach is near the largest.
+// Whether all numbers are in a sensible range. No run comes near the upper bound,
+// so adding to them never overflows.
 static bool makes_sense(const tt_train_state *s)
 {
     const int64_t most = (int64_t)9e15; // as train.steps

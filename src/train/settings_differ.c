@@ -1,4 +1,10 @@
-// settings_differ - settings of then and now, and which differences matter.
+// settings_differ - compares the settings of a checkpoint with those of today, and
+// decides which differences matter.
+//
+// A resumed run must compute what an uninterrupted one would. So a setting that
+// decides what is computed must be the same; otherwise the start is refused, with a
+// table. Settings of logging, of saving and of distribution may change. The length
+// of the run matters only if the learning rate depends on it.
 
 #include "train/run_state.h"
 
@@ -38,7 +44,7 @@ typedef struct differences {
     tt_str table;
 } differences;
 
-// Which of several devices computes is no difference.
+// Whether two values mean the same. cuda:0 and cuda:1 do.
 static bool is_same(const char *key, const char *then, const char *now)
 {
     const size_t kind = strcspn(then, ":");
@@ -47,7 +53,8 @@ static bool is_same(const char *key, const char *then, const char *now)
             strncmp(then, now, kind) == 0);
 }
 
-// Visits all pairs twice: for the widths, then for the lines.
+// Called twice for all pairs: first for the widths of the table, then for its
+// lines.
 static void visit(differences *d, const char *key, const tt_setting *then,
                   const tt_setting *now)
 {
@@ -64,7 +71,8 @@ static void visit(differences *d, const char *key, const tt_setting *then,
     d->then_width = then_n > d->then_width ? then_n : d->then_width;
 }
 
-// Counts of samples, and settings that nobody gave and the data decided.
+// Whether a setting was decided by the data. If the data have changed, that is
+// reported once, not for each of these.
 static bool follows_from_data(const tt_session *session, const char *key)
 {
     const tt_setting *s = tt_settings_find(&session->settings, key);
@@ -72,7 +80,7 @@ static bool follows_from_data(const tt_session *session, const char *key)
            (s != NULL && strcmp(s->origin, tt_session_from_data) == 0);
 }
 
-// A setting that did not exist then has changed only if it is used now.
+// A setting that did not exist then counts as changed only if the user sets it now.
 static bool is_new_default(const tt_session *session, const char *key)
 {
     return tt_settings_find(&session->settings, key) == NULL;

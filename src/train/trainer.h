@@ -18,8 +18,8 @@ typedef struct tt_failures {
     double said; // clock
 } tt_failures;
 
-// Every rank goes the same way through all of this; rank 0 alone has files and is
-// looked at, and what it finds in files it tells the others.
+// Every rank goes the same way through all of this. Rank 0 alone has files and
+// output; what it reads from files it tells the others.
 typedef struct tt_trainer {
     tt_arena *arena;
     tt_session *session;
@@ -99,30 +99,30 @@ tt_status tt__trainer_check_anew(const tt_trainer *t, const tt_str *notes);
 
 // Memory for checkpoints, before the first is due.
 tt_status tt__trainer_prepare_save(tt_trainer *t);
-// In the background. Failing is a warning, now and then; unless ranks lost step over it.
-// "In passing": because of a signal or of time, so that a run that was left alone would
-// have none.
+// Saves in the background. Failing is a warning, now and then, unless ranks lost
+// step over it. "In passing": because of a signal or of the clock, so that an
+// undisturbed run would not have this checkpoint.
 tt_status tt__trainer_save(tt_trainer *t, bool is_passing);
-// Hears how the last one went, if it is over: failing is said now, not when the next is
-// due.
+// Asks how the last save went, if it is over. So a failure is reported soon, not
+// when the next save is due.
 void tt__trainer_hear_save(tt_trainer *t);
 // Whether it is time for one (checkpoint.minutes), by rank 0's clock; others: false.
 bool tt__trainer_is_time(const tt_trainer *t);
 // The last one: waits, and failing is an error.
 tt_status tt__trainer_save_last(tt_trainer *t, bool is_passing);
-// Restores tensors and state of a checkpoint, which rank 0 alone has. Damaged data
-// are no failure: `read` and `notes` say so, and nothing makes sense before another one is
-// restored. With `is_fork` not all states must be there.
+// Restores tensors and state of a checkpoint, which only rank 0 has. Damaged data
+// are no failure: `read` and `notes` say so, and the states are unusable until
+// another checkpoint is restored. With `is_fork` not all states must be there.
 tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
                               bool is_fork, tt_str *notes);
-// To the newest checkpoint that is due at least train.back steps before, behind
-// the batch that was bad.
+// Goes back to the newest regular checkpoint that is at least train.back steps old,
+// and continues with the data after the bad batch.
 tt_status tt__trainer_roll_back(tt_trainer *t, const char *why);
 
 // ---- trainer_log.c -------------------------------------------------------
 
-// Counts a failure; whether to say it: the first, second, fourth, ... of a row, and when
-// nothing was said for ten minutes.
+// Counts a failure and tells whether to report it: the first, second, fourth, ...
+// in a row, and when nothing was reported for ten minutes.
 bool tt__trainer_is_worth_saying(tt_failures *failures);
 
 double tt__trainer_seconds(const tt_trainer *t); // of training, all starts

@@ -1,5 +1,10 @@
-// trainer_check - what is looked at before a run begins, and changes nothing: the folder,
-// the checkpoint it would go on from, the data and weights it would begin with.
+// trainer_check - checks before a run begins. They change nothing: the folder, the
+// checkpoint it would resume from, the data and the weights.
+//
+// The worst thing a start can do is to begin at step 0 in a folder whose
+// checkpoints are gone or damaged, and to overwrite what is left. So a trace of
+// earlier training without a usable checkpoint is an error, and only --fresh begins
+// anew.
 
 #include "base/file.h"
 #include "state/restore.h"
@@ -31,7 +36,7 @@ tt_status tt__trainer_check_resume(tt_trainer *t, const tt_checkpoint *from,
                                   t->request->folder, notes);
 }
 
-// Why there is none, from the first note about one.
+// Refuses to begin, with the reason: the first note about a bad checkpoint.
 static tt_status refuse(const tt_trainer *t, const tt_str *notes)
 {
     const char *text = tt_str_text(notes);
@@ -63,8 +68,8 @@ tt_status tt__trainer_check_anew(const tt_trainer *t, const tt_str *notes)
     return has_saved ? refuse(t, notes) : TT_OK;
 }
 
-// A run makes the folder of checkpoints before its first metrics: with these and without
-// that one, checkpoints are gone.
+// A run makes its checkpoints folder before it writes metrics. Metrics without that
+// folder mean that somebody removed the checkpoints.
 static tt_status check_metrics(const tt_trainer *t, const tt_str *notes)
 {
     tt_str metrics = {0};
@@ -89,7 +94,8 @@ tt_status tt__trainer_check_folder(const tt_trainer *t, const tt_str *notes)
 
 // ---- without a start -----------------------------------------------------
 
-// Whether the folder could be taken: it is there or can be made, and nobody has it.
+// Whether training could use the folder: it exists or can be made, and no other
+// process holds its lock.
 static tt_status check_place(const tt_trainer *t, bool is_fresh)
 {
     const char *folder = t->request->folder;
@@ -105,7 +111,7 @@ static tt_status check_place(const tt_trainer *t, bool is_fresh)
                     : tt__trainer_check_folder(t, &none);
 }
 
-// Whether what a checkpoint holds is what the model wants.
+// Whether a checkpoint has the tensors that the model needs.
 static tt_status check_tensors(tt_trainer *t, const tt_checkpoint *from,
                                tt_str *notes)
 {

@@ -1,4 +1,5 @@
-// trainer_eval - evaluation during training: best, patience.
+// trainer_eval - evaluation during training: the best score so far, and patience
+// (early stopping). With EMA the averaged weights are evaluated.
 
 #include "train/trainer.h"
 

@@ -1,4 +1,10 @@
-// trainer_log - what the run folder and whoever looks are told.
+// trainer_log - what is written to the run folder and told to the watch (the
+// terminal).
+//
+// A disk that is full is no reason to stop training. Lines that cannot be written
+// are counted, and the user is warned at the first, second, fourth, ... failure and
+// every ten minutes. The status line shows it all the time, so that nobody finds
+// out after a week.
 
 #include "base/clock.h"
 #include "train/trainer.h"
@@ -32,15 +38,15 @@ bool tt__trainer_is_worth_saying(tt_failures *failures)
     return true;
 }
 
-// A full disk is said now and then; training goes on. Of lines, only the first failure
-// comes here by itself: see tt__trainer_log.
+// Warns about a failed write, now and then. For lines only the first failure is
+// returned to the caller; later ones are found by check_lines.
 void tt__trainer_check_log(tt_trainer *t, tt_status status)
 {
     if (status != TT_OK && tt__trainer_is_worth_saying(&t->log_failures))
         tt__trainer_tell(t, TT_TEXT_WARNING, tt_error_message());
 }
 
-// Lines that were lost since it was last said.
+// Warns about lines that were lost since the last look.
 static void check_lines(tt_trainer *t)
 {
     char text[256];
@@ -57,7 +63,7 @@ static void check_lines(tt_trainer *t)
     tt__trainer_tell(t, TT_TEXT_WARNING, text);
 }
 
-// A few words for the line that is always seen.
+// A few words for the status line.
 static const char *trouble_of(const tt_trainer *t)
 {
     if (t->save_failures.n > 0)
@@ -84,7 +90,7 @@ void tt__trainer_say_lines(tt_trainer *t, tt_run_text kind, const tt_str *text)
     }
 }
 
-// Resident memory; read twice a second at most, since it is a system call.
+// Resident memory. Read at most twice a second, since it is a system call.
 static int64_t memory_now(tt_trainer *t, double now)
 {
     char text[64] = "";
@@ -113,8 +119,8 @@ static double units_per_step(const tt_trainer *t)
     return is_tokens(t) ? samples * (double)t->job->io.seq : samples;
 }
 
-// Of the peak of all devices together; NaN where a backend does not know its own, and
-// for precisions that it does not speak of.
+// MFU: the model's FLOPs as a part of the peak of all devices. NaN where the
+// backend does not know its peak, and for precisions whose peak is another.
 static double utilisation(const tt_trainer *t, double seconds)
 {
     const tt_job *job = t->job;

@@ -65,7 +65,7 @@ static tt_status write_trace(const tt_trainer *t)
     return tt_ranks_report_trace(t->report, n < (int)sizeof path ? path : "");
 }
 
-// Rank 0's disk is no reason to fail at the end; a peer that is gone is.
+// At the end a full disk of rank 0 is a warning only; a lost peer is an error.
 static tt_status settle(tt_trainer *t, tt_status status)
 {
     if (status == TT_OK || status == TT_ERR_PEER || status == TT_ERR_TIMEOUT)

@@ -1,5 +1,6 @@
-// trainer_report - what run it is, where its time goes and how it ended: for whoever
-// looks, and as the page in its folder.
+// trainer_report - what the run is, where its time goes and how it ended: for the
+// watch, and for the page in its folder. The page is rewritten during the run, but
+// not more often than costs 2% of the time.
 
 #include "base/clock.h"
 #include "base/json_read.h"
@@ -14,8 +15,8 @@
 
 // ---- time ----------------------------------------------------------------
 
-// What steps did not wait for they computed; what is left over was neither a step nor
-// an evaluation nor a checkpoint.
+// Divides the time. What a step did not wait for, it computed. What is left over
+// was no step, no evaluation and no checkpoint.
 tt_report_time tt__trainer_time(const tt_trainer *t)
 {
     tt_report_time time = {
@@ -53,8 +54,8 @@ static tt_report_time mean_time(const tt_ranks *ranks)
 
 // ---- files ---------------------------------------------------------------
 
-// The account of the last start that made steps: one that made none leaves the account
-// before as it is.
+// The account of the last start that made steps. A start that made none keeps the
+// account that was there.
 static tt_report_time shown_time(const tt_trainer *t, const tt_run_end *end)
 {
     if (t->n_steps == 0)
@@ -67,7 +68,8 @@ static void write_facts(tt_trainer *t, const tt_run_end *end)
 {
     tt_str text = {0};
     const tt_report_time time = shown_time(t, end);
-    if (t->run == NULL || t->facts.folder == NULL) // it failed before it began
+    if (t->run == NULL ||
+        t->facts.folder == NULL) // it failed before it was described
         return;
     tt__trainer_ranks_forget(t);
     tt_status status = tt_facts_text(&t->facts, &time, end, &text);
@@ -93,7 +95,7 @@ void tt__trainer_report(tt_trainer *t)
 
 // ---- the start -----------------------------------------------------------
 
-// What an earlier start of this run wrote: when it began, and where it came from.
+// Takes over from an earlier start when the run began and what it was forked from.
 static void take_up(tt_trainer *t)
 {
     tt_str text = {0};

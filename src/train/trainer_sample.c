@@ -1,4 +1,6 @@
-// trainer_sample - a text from the model as it is, now and then.
+// trainer_sample - generates a text with the current weights, now and then. Rank 0
+// has the generator, with a copy of all weights; the other ranks only help to
+// gather them.
 
 #include "train/trainer.h"
 
@@ -10,7 +12,7 @@ static tt_status collect(void *user, const char *text, int64_t n)
     return tt_str_status(user);
 }
 
-// Rank 0 writes; the others help it to whole weights and wait.
+// What the other ranks do: they take part in gathering whole weights.
 static tt_status help(tt_trainer *t)
 {
     return tt_tensors_copy(t->job->exec, &t->job->tensors, NULL, NULL,
@@ -48,7 +50,7 @@ static tt_status generate(tt_trainer *t, tt_str *text, bool *is_whole_out)
     return TT_OK;
 }
 
-// `is_torn_out`: it failed half-way, and ranks are no longer in step.
+// `is_torn_out`: it failed half-way, so ranks are no longer in step.
 static tt_status sample(tt_trainer *t, tt_str *text, bool *is_torn_out)
 {
     const tt_peers *peers = &t->job->peers;
@@ -64,14 +66,15 @@ static tt_status sample(tt_trainer *t, tt_str *text, bool *is_torn_out)
     if (status == TT_OK && is_first)
         status = generate(t, text, &is_whole);
     TT_TRY(tt_peers_follow(peers, "sample", status));
-    // A signal may have come to rank 0 alone.
+    // A signal may have reached rank 0 only, and ended the text early. All ranks
+    // must know.
     TT_TRY(tt_peers_broadcast(peers, "sample", &is_whole, sizeof is_whole));
     if (!is_whole)
         t->is_stopped = t->is_broken_off = true;
     return TT_OK;
 }
 
-// In the log a sample is a note whose further lines are its text.
+// Writes the sample to the log, as a note with continued lines, and to TensorBoard.
 static void keep(tt_trainer *t, const char *text)
 {
     tt_str note = {0};

@@ -1,4 +1,16 @@
-// trainer_save - checkpoints out, in, and back to an older one.
+// trainer_save - saving checkpoints, restoring them, and rolling back.
+//
+// There are two ways to save. Usually the states are copied into a snapshot, and a
+// thread writes it while training goes on. Where rank 0 has no memory for all of a
+// sharded model, tensors are gathered and written one by one, and all ranks wait
+// (state/checkpoint_stream.c). Rank 0 decides, so that all ranks go the same way.
+//
+// A failed save is a warning, not an error: the disk may have room again later, and
+// hours of training are worth more than one checkpoint. Only the last save of a run
+// must succeed.
+//
+// Rolling back restores an older checkpoint but keeps the position in the data:
+// training goes on after the batch that was bad, so it does not meet it again.
 
 #include "base/clock.h"
 #include "state/checkpoint_stream.h"
@@ -8,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// What a run could go on from now.
+// Says which checkpoint a run could be resumed from now.
 static void add_newest(const tt_trainer *t, tt_str *out)
 {
     int64_t step = -1;
@@ -22,7 +34,7 @@ static void add_newest(const tt_trainer *t, tt_str *out)
                     (long long)step);
 }
 
-// A full disk is said now and then; training goes on.
+// Warns about a failed save, now and then; training goes on.
 static void warn(tt_trainer *t, int64_t step)
 {
     tt_str text = {0};
@@ -41,7 +53,7 @@ static void warn(tt_trainer *t, int64_t step)
     tt_str_fini(&text);
 }
 
-// Of the one before. What failed is not saved, whatever was thought.
+// Learns how the previous save ended. One that failed does not count as saved.
 static void hear(tt_trainer *t)
 {
     const int64_t step = t->saved_step;
@@ -61,8 +73,8 @@ void tt__trainer_hear_save(tt_trainer *t)
 
 enum { LEAST_MEMORY = 256 << 20 };
 
-// Whether rank 0 may hold all of a checkpoint while it is written. Where every rank
-// has all it does so anyway.
+// Whether rank 0 may hold a whole checkpoint in memory. If no tensor is split,
+// every rank holds all states anyway, so it may.
 static tt_status may_hold(const tt_trainer *t, bool *may_out)
 {
     const tt_tensors *all = &t->job->tensors;
@@ -88,7 +100,7 @@ tt_status tt__trainer_prepare_save(tt_trainer *t)
     return TT_OK;
 }
 
-// What is there of a checkpoint before its tensors are.
+// A checkpoint's content without the tensors.
 static tt_checkpoint_content
 content_of(const tt_trainer *t, tt_checkpoint_text text[3], const char *state)
 {
@@ -108,7 +120,8 @@ content_of(const tt_trainer *t, tt_checkpoint_text text[3], const char *state)
                                    .state = state};
 }
 
-// The writer's: the run's files are on the disk before the checkpoint that knows them.
+// Called by the writer's thread before it writes. Metrics and log must be on the
+// disk before a checkpoint that refers to their length.
 static tt_status get_ready(void *user)
 {
     tt_trainer *t = user;
@@ -116,7 +129,7 @@ static tt_status get_ready(void *user)
     return tt_run_files_sync(&t->files);
 }
 
-// Rank 0's, in the background; the snapshot stays as it is until that is written.
+// Hands the snapshot to the writer. Nobody may change it until it is written.
 static tt_status hand_over(tt_trainer *t, tt_checkpoint_content *content)
 {
     content->model = t->snapshot.model;
@@ -148,8 +161,8 @@ static void note_saved(tt_trainer *t, bool is_passing)
     t->is_saved_in_passing = is_passing;
 }
 
-// Every rank takes part; a failure of rank 0's own (a disk, its memory) is not one of
-// the others'.
+// Every rank takes part. A failure of rank 0's own (its disk, its memory) does not
+// become one of the others.
 static tt_status save(tt_trainer *t, bool is_passing)
 {
     tt_str state = {0};
@@ -202,13 +215,14 @@ tt_status tt__trainer_save(tt_trainer *t, bool is_passing)
         warn(t, t->state.step);
     if (!is_first)
         note_saved(t, is_passing);
-    // Rank 0 may have waited for its disk longer than others wait for a message.
+    // Rank 0 may have waited for its disk longer than the deadline of a message, so
+    // the others wait for it here, without a deadline.
     TT_TRY(tt_peers_follow(&t->job->peers, "checkpoint", TT_OK));
     t->save_stall += tt_clock_seconds() - before;
     return TT_OK;
 }
 
-// Whether what is saved is not what there is; rank 0 knows.
+// Whether the last step still has to be saved. Rank 0 knows and tells the others.
 static tt_status needs_saving(tt_trainer *t, bool is_passing,
                               int32_t *needs_out)
 {
@@ -216,7 +230,7 @@ static tt_status needs_saving(tt_trainer *t, bool is_passing,
     if (tt__trainer_is_first(t)) {
         const tt_status status = tt_checkpoints_wait(t->store);
         if (status != TT_OK && t->saved_step != t->state.step)
-            warn(t, t->saved_step); // of an older one: this one may still do
+            warn(t, t->saved_step); // an older one failed; this one may succeed
         *needs_out = status != TT_OK || t->saved_step != t->state.step ||
                      (t->is_saved_in_passing && !is_passing);
     }
@@ -301,8 +315,9 @@ tt_status tt__trainer_restore(tt_trainer *t, const tt_checkpoint *from,
     return TT_OK;
 }
 
-// Only checkpoints that every run of these settings makes: one that was saved
-// because of a signal must not change what is computed.
+// The step to roll back to. Only steps at which every run with these settings saves
+// are considered: a checkpoint saved because of a signal must not influence what is
+// computed.
 static int64_t rollback_target(const tt_trainer *t)
 {
     const tt_train_options *o = &t->session->options;
@@ -314,6 +329,8 @@ static int64_t rollback_target(const tt_trainer *t)
     return target > least ? target : least;
 }
 
+// Continues after the bad batch. Later checkpoints and lines of the log are
+// removed, as they belong to a history that did not happen.
 static tt_status go_on_behind(tt_trainer *t, int64_t position, tt_str *notes)
 {
     t->state.position = position;
@@ -331,7 +348,8 @@ static tt_status find_target(tt_trainer *t, const char *why, int64_t limit,
 {
     tt_status status = TT_OK;
     if (tt__trainer_is_first(t)) {
-        (void)tt_checkpoints_wait(t->store); // a failed one is not there: fine
+        // A save that failed is no checkpoint, and that is all there is to know.
+        (void)tt_checkpoints_wait(t->store);
         status = tt_checkpoints_upto(t->store, limit, notes, from_out);
         if (status == TT_OK && *from_out == NULL)
             status =
@@ -341,7 +359,7 @@ static tt_status find_target(tt_trainer *t, const char *why, int64_t limit,
     return tt_peers_follow(&t->job->peers, "rollback", status);
 }
 
-// Back to the newest one that is as it was saved.
+// Restores the newest checkpoint up to the target that is not damaged.
 static tt_status go_back(tt_trainer *t, const char *why, tt_str *notes)
 {
     int64_t limit = rollback_target(t);

@@ -1,5 +1,14 @@
-// trainer_start - where a run begins: anew, from other weights, from its own
-// newest checkpoint, or from that of the run it was forked from.
+// trainer_start - where a run begins: anew, from other weights, from its own newest
+// checkpoint, or from that of the run it was forked from.
+//
+// Rank 0 looks at the files and tells the others what to do. Whether the data of a
+// checkpoint are intact is known only after all ranks have read their parts
+// (state/slices.c). If they are damaged, the checkpoint is rejected, and the search
+// begins again with the next older one, until one can be read or none is left:
+//
+//   rank 0   look      newest checkpoint up to the limit, settings, fingerprint
+//   all      begin     resume, fork or anew
+//   all      damaged?  limit = its step - 1, states from the seed, look again
 
 #include "backend/cpu/isa.h"
 #include "base/alloc.h"
@@ -18,8 +27,8 @@ static bool can_roll_back(const tt_train_options *o)
     return o->nan == TT_NAN_ROLLBACK || o->spike == TT_SPIKE_ROLLBACK;
 }
 
-// A rollback wants checkpoints that are older than train.back, and none of those
-// that are saved in between may push them out.
+// Which checkpoints are kept. A rollback needs one that is older than train.back,
+// so as many are kept as can be saved within that time.
 static tt_checkpoint_rules rules_of(const tt_train_options *o)
 {
     tt_checkpoint_rules rules = {.keep = o->keep, .keep_every = o->keep_every};
@@ -58,13 +67,14 @@ static void note_reading(const tt_trainer *t, tt_str *notes)
         tt_add_bytes(notes, r->most_read);
     }
     tt_str_add(notes, " of ");
-    // Headers and what lies between tensors are read too.
+    // Headers and alignment are read too, so a rank may have read more than its
+    // tensors.
     tt_add_bytes(notes, r->bytes > r->most_read ? r->bytes : r->most_read);
     tt_str_add(notes, "\n");
 }
 
-// Where a run goes on may add up in another order. Exact mode has one for any number of
-// ranks and threads, but not for all instructions.
+// Notes where sums may now have another order. Exact mode has one order for any
+// number of ranks and threads, but not for all instruction sets.
 static void note_place(const tt_trainer *t, tt_str *notes)
 {
     const tt_job *job = t->job;
@@ -123,7 +133,7 @@ static tt_status start_fork(tt_trainer *t, const tt_checkpoint *from,
 
 typedef enum beginning { ANEW, RESUMED, FORKED } beginning;
 
-// The last steps at which rank 0 looks for a checkpoint: later ones are damaged.
+// Checkpoints after these steps are known to be damaged.
 typedef struct limits {
     int64_t own, fork;
 } limits;
@@ -137,7 +147,7 @@ static tt_status open_store(tt_trainer *t)
                           : TT_ERR_NOMEM;
 }
 
-// One that somebody took away is not made up for without a word.
+// A newer checkpoint that was removed is mentioned, not silently replaced.
 static tt_status note_missing(const tt_trainer *t, const tt_checkpoint *from,
                               tt_str *notes)
 {
@@ -152,7 +162,7 @@ static tt_status note_missing(const tt_trainer *t, const tt_checkpoint *from,
     return TT_OK;
 }
 
-// What there is to begin from: rank 0 looks.
+// On rank 0: finds what to begin from.
 static tt_status look(tt_trainer *t, const limits *limit, tt_str *notes,
                       int32_t *kind_out, tt_checkpoint **from_out)
 {
@@ -191,7 +201,8 @@ static tt_status begin(tt_trainer *t, tt_str *notes, beginning kind,
     }
 }
 
-// Its data are damaged: older ones are looked at, and all begins as it did before.
+// The checkpoint is damaged. Lowers the limit, and initialises the states again,
+// which a partial read has overwritten.
 static tt_status reject(tt_trainer *t, beginning kind,
                         const tt_checkpoint *from, limits *limit)
 {
@@ -243,8 +254,8 @@ static void print_texts(tt_trainer *t)
         tt_tokenizer_print(data->train->tokenizer, &t->tokenizer);
 }
 
-// What came with the model: from the run's own folder, which has it since it began,
-// from where it began, or from the run that it was forked from.
+// The files that came with a model of others: from the run's own folder, from
+// init.from, or from the run that it was forked from.
 static tt_status print_origin(tt_trainer *t)
 {
     const char *const folders[] = {t->request->folder, t->session->options.from,
@@ -285,7 +296,8 @@ static tt_status open_loader(tt_trainer *t)
     return tt_loader_open(t->session->data->train, &options, &t->loader);
 }
 
-// A crash may have come between a checkpoint and what follows it.
+// Finishes what a crash may have left undone after a checkpoint: `best`, and the
+// removal of old ones.
 static tt_status settle(tt_trainer *t)
 {
     const bool has_best = t->session->options.keep_best;
@@ -295,7 +307,7 @@ static tt_status settle(tt_trainer *t)
                                  has_best ? t->state.best_step : -1);
 }
 
-// What sources left out.
+// What the data sources have left out, for the user.
 static void note_data(const tt_data *data, tt_str *notes)
 {
     const char *train = data->train != NULL ? data->train->note : NULL;
@@ -306,7 +318,7 @@ static void note_data(const tt_data *data, tt_str *notes)
         tt_str_addf(notes, "%s\n", val);
 }
 
-// Ranks with larger parts need more.
+// The peak of all ranks: those with larger parts need more.
 static tt_status find_peak(tt_trainer *t)
 {
     const tt_peers *peers = &t->job->peers;
@@ -352,8 +364,8 @@ tt_status tt__trainer_start(tt_trainer *t, tt_str *notes)
         tt_str_add(notes, "there is no validation data, so nothing is "
                           "evaluated\n");
     t->saved_clock = tt_clock_seconds();
-    // A rollback needs one to go back to; without one, a fork that is killed would begin
-    // at step 0 when it is started again.
+    // A rollback needs a checkpoint to go back to. And a fork that is killed before
+    // its first save would begin at step 0 when it is started again.
     if (t->saved_step < 0 && (can_roll_back(o) || t->state.began > 0))
         TT_TRY(tt__trainer_save(t, false));
     return TT_OK;

@@ -1,4 +1,6 @@
-// model_folder - see the header.
+// model_folder - see the header. A folder is recognised by the files in it:
+// config.yaml (ours) before config.json (Hugging Face's). Of a run's settings only
+// those of the model are taken; how it was trained is not part of it.
 
 #include "weights/model_folder.h"
 
@@ -88,8 +90,8 @@ bool tt_described_is_run(const char *folder)
            has(folder, "latest");
 }
 
-// Settings as a run writes them down: all of them, and where it is. A file of the user's
-// own that happens to be called config.yaml says less.
+// Whether the settings are those that a run writes: all of them. A file of the
+// user's own that is also called config.yaml has fewer.
 static bool is_resolved(const tt_settings *all)
 {
     static const char *const keys[] = {"run", "batch", "micro", "accumulate"};

@@ -1,4 +1,6 @@
-// model_path - see the header.
+// model_path - see the header. People give a PDF, an empty file, the parent of a
+// run. Each gets a sentence that says what it is and what to give instead, which is
+// more useful than the first parse error of a reader.
 
 #include "weights/model_path.h"
 
@@ -94,7 +96,7 @@ bool tt_model_path_is_file(const char *path)
         return false;
     const char *name = tt_format_name(blob.p, blob.n);
     const int64_t look = blob.n < LOOK ? blob.n : LOOK;
-    // Of a zip archive of torch.save the first file is ARCHIVE/data.pkl.
+    // The first file in an archive of torch.save is ARCHIVE/data.pkl.
     const bool is_torch =
         tt_torch_file_is(path) &&
         (name == NULL || strcmp(name, "zip") != 0 ||

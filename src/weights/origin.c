@@ -49,7 +49,7 @@ static tt_status read_files(const char *folder, tt_arena *arena, tt_origin *o)
     return TT_OK;
 }
 
-// Only names that are known: they become files again.
+// Takes only names that are known, since they become file names again.
 static tt_status read_kept(const char *path, tt_arena *arena, tt_origin *o)
 {
     const tt_json_value *root = NULL;

@@ -1,4 +1,14 @@
-// weights - opens files of tensors and finds what a model means in them.
+// weights - opens files of tensors and finds a model's tensors in them.
+//
+// The same weight has many names: "transformer.h.0.ln_1.weight" from one program,
+// "h.0.ln_1.weight" from another, "_orig_mod.module.h.0..." from a compiled and
+// wrapped model. So names are stripped of wrappers and of the base prefix, and
+// sorted by what is left. A search finds all tensors with the same plain name and
+// prefers the one whose full name is equal.
+//
+// Files may be single, or shards with an index; safetensors, or a torch.save
+// archive; or a checkpoint of a run, in which case averaged weights (EMA) can be
+// taken instead.
 
 #include "weights/weights.h"
 
@@ -33,7 +43,7 @@ struct tt_weights {
     int64_t n;
     const tt_safetensor **tensor; // in the files' order
     entry *by_name;               // sorted by plain name
-    const tt_safetensors *ema;    // where averages are; NULL: not wanted
+    const tt_safetensors *ema;    // the file with averages; NULL: not wanted
     bool is_as_is;                // experts stay one by one
     const tt_globs *skip;
     tt__stacks stacks;
@@ -91,7 +101,7 @@ const tt_safetensor *tt_weights_find(const tt_weights *weights,
          i < weights->n && strcmp(weights->by_name[i].plain, plain) == 0; i++) {
         const tt_safetensor *t = weights->by_name[i].tensor;
         if (found == NULL || strcmp(t->name, name) == 0)
-            found = t; // the very name before a similar one
+            found = t; // the exact name is preferred
     }
     return found;
 }
@@ -192,8 +202,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Every file that the map names, once, in the order of names. A shard's name stands
-// for a file beside the index, and nothing else.
+// The files that the index names, each once, in the order of names. A shard must be
+// a file beside the index: a path could lead anywhere.
 static tt_status find_shards(tt_weights *w, const char *index,
                              const tt_json_value *map, const char **path,
                              int64_t *n_out)
@@ -221,7 +231,7 @@ static tt_status find_shards(tt_weights *w, const char *index,
     return TT_OK;
 }
 
-// A name that two shards have would be loaded by chance.
+// Refuses a tensor that is in two shards: which one is loaded would be chance.
 static tt_status check_once(const tt_weights *w, const char *index)
 {
     for (int64_t i = 1; i < w->n; i++)
@@ -232,7 +242,7 @@ static tt_status check_once(const tt_weights *w, const char *index)
     return TT_OK;
 }
 
-// Whether a file has a tensor of that name: also where it is in a stack now.
+// Whether a tensor of that name exists, alone or as part of a stack of experts.
 static bool has_name(const tt_weights *w, const char *name)
 {
     const char *stack = tt__stack_name(name, w->arena);
@@ -240,6 +250,8 @@ static bool has_name(const tt_weights *w, const char *name)
            (stack != NULL && tt_weights_find(w, stack) != NULL);
 }
 
+// Opens the shards of an index. Every name in the index must be in a shard, so that
+// a missing or truncated shard is found here.
 static tt_status open_index(tt_weights *w, const char *index)
 {
     tt_str text = {0};
@@ -296,7 +308,8 @@ static tt_status open_folder(tt_weights *w, const char *path,
         "model.safetensors", "model.safetensors.index.json",
         "pytorch_model.bin", "pytorch_model.bin.index.json"};
     w->folder = w->path;
-    // What a run has learnt is in its checkpoints, whatever lies beside them.
+    // In the folder of a run the checkpoints count, whatever other files are beside
+    // them.
     for (int i = 0; i < 4 && !tt_described_is_run(path); i++) {
         const char *file = tt_arena_printf(w->arena, "%s/%s", path, names[i]);
         if (file == NULL)

@@ -1,5 +1,11 @@
-// weights_load - from open files into a model: what fits, what is missing, what is
+// weights_load - loads open files into a model: what fits, what is missing, what is
 // left over.
+//
+// Everything is compared before anything is loaded, so a file that does not fit
+// changes nothing. There are two degrees of strictness. Without notes every tensor
+// must match. With notes (init.from) missing and extra tensors are named, and a
+// head for another number of classes begins anew; but a wrong shape is always an
+// error, and so is a file from which nothing fits.
 
 #include "base/alloc.h"
 #include "base/str.h"
@@ -13,6 +19,7 @@ enum { MAX_NAMED = 3, MAX_LISTED = 20 };
 
 // ---- names that say nothing ----------------------------------------------
 
+// Old files contain causal masks and rotary frequencies, which are no weights.
 static bool is_mask(const char *name)
 {
     return tt_ends_with(name, ".attn.bias") ||
@@ -20,7 +27,8 @@ static bool is_mask(const char *name)
            tt_ends_with(name, ".rotary_emb.inv_freq");
 }
 
-// A head that is the embedding once more.
+// Whether it is an output head that equals the embedding, byte by byte (tied
+// weights).
 static bool is_tied_head(const tt_weights *w, const tt_safetensor *t)
 {
     static const char *const embedding[] = {"wte.weight",
@@ -75,7 +83,7 @@ static int by_address(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// What is in the files and is neither used nor known to say nothing.
+// Finds tensors in the files that are not used and not known to be superfluous.
 static tt_status find_extra(fitting *f)
 {
     const int64_t count = tt_weights_count(f->weights);
@@ -146,7 +154,7 @@ static tt_status check_form(const fitting *f, const tt_tensor *t,
     return TT_OK;
 }
 
-// Whether it is a head, and of another number of classes alone.
+// Whether only the number of classes differs.
 static bool is_other_head(const fitting *f, const tt_tensor *t,
                           const tt_safetensor *from)
 {
@@ -181,7 +189,8 @@ static tt_status check_forms(fitting *f, bool is_strict)
     return tt_str_status(&f->heads);
 }
 
-// Strict: one sentence is an error. Else notes, unless nothing fits at all.
+// The verdict: without notes any difference is an error. With notes it is an error
+// only if nothing fits.
 static tt_status judge(const fitting *f, int64_t n_loaded, tt_str *notes)
 {
     const char *path = tt_weights_path(f->weights);
@@ -251,7 +260,7 @@ tt_status tt_weights_receive(tt_exec *exec, const tt_tensors *all)
     return load_all(&f, exec);
 }
 
-// What of the files each tensor begins as, and whether that will do.
+// Finds the source of each tensor and decides whether that is good enough.
 static tt_status fit_all(fitting *f, tt_str *notes, int64_t *n_loaded_out)
 {
     const tt_tensors *all = f->all;

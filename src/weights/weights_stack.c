@@ -1,4 +1,8 @@
 // weights_stack - see the header.
+//
+// Stacking copies the data: the experts of a layer are not neighbours in the file.
+// The parts are sorted by stack and number, so one pass finds missing and double
+// experts.
 
 #include "weights/weights_stack.h"
 
@@ -15,7 +19,7 @@ typedef struct part {
     const tt_safetensor *tensor;
 } part;
 
-// "a.experts.12.b": 12, and where ".b" begins; -1: no such name.
+// The number in "a.experts.12.b", and where ".b" begins; -1: the name has none.
 static int64_t number_of(const char *name, const char **after_out)
 {
     const char *at = strstr(name, mark);
@@ -49,7 +53,7 @@ static int by_whole(const void *a, const void *b)
                                    : x->number > y->number;
 }
 
-// Takes the parts out of the list.
+// Moves the tensors of experts out of the list.
 static tt_status find_parts(const tt_safetensor **tensor, int64_t *n,
                             tt_arena *arena, part *parts, int64_t *n_parts)
 {

@@ -72,14 +72,15 @@ static tt_status read_part(const char *folder, const char *name, tt_str *out)
     return tt_file_read(path, bytes_max, out);
 }
 
-// A file that is not there leaves its part of the page out.
+// Reads a file; if it is missing, its part of the page is left out.
 static void try_part(const char *folder, const char *name, tt_str *out)
 {
     if (read_part(folder, name, out) != TT_OK)
         tt_str_clear(out);
 }
 
-// A text that is not JSON counts as one that is not there.
+// Parses a file; one that is not JSON counts as missing. The report is made from
+// whatever a crashed run has left.
 static const tt_json_value *try_json(const tt_str *text, const char *name,
                                      tt_arena *arena)
 {
@@ -134,7 +135,7 @@ static tt_status write_page(const char *folder, const tt_report_files *files)
     return status;
 }
 
-// The run that this one was forked from, where it still is.
+// Reads the files of the run that this one was forked from, if it still exists.
 static void try_parent(tt_report_files *files)
 {
     tt_arena *arena = tt_arena_create();

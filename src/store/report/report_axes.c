@@ -1,4 +1,8 @@
-// report_axes - scales of a chart, their ticks, and readings under the pointer.
+// report_axes - the scales of a chart, their ticks, and the values under the
+// pointer.
+//
+// All combinations of axes of a chart share the same range of y, so that switching
+// from steps to time moves the curves sideways only.
 
 #include "store/report/report_parts.h"
 
@@ -6,7 +10,10 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { CELLS = 60, CELLS_WIDE = 120 }; // places under the pointer
+enum {
+    CELLS = 60,
+    CELLS_WIDE = 120
+}; // columns that show values when pointed at
 
 bool tt__is_usable(double v)
 {
@@ -69,7 +76,7 @@ static tt_scale y_scale(const tt_chart *c, const range *r, bool is_log)
     return s;
 }
 
-// The largest unit that makes an axis longer than two of it.
+// The largest unit of which the axis has more than two.
 static double time_unit(double seconds)
 {
     return seconds > 2 * 86400 ? 86400
@@ -100,7 +107,8 @@ bool tt__frame_make(const tt_chart *chart, tt_x kind, bool is_log,
                     tt_frame *out)
 {
     range x = {HUGE_VAL, -HUGE_VAL, 0};
-    range y = {HUGE_VAL, -HUGE_VAL, 0}; // the same whatever lies below it
+    range y = {HUGE_VAL, -HUGE_VAL,
+               0}; // of all steps: the same for every x axis
     range every = y, some = y;
     measure(chart, TT_X_STEP, &every, &y);
     measure(chart, kind, &x, &some);
@@ -191,7 +199,8 @@ void tt__frame_x_ticks(const tt_frame *f, const char *kind)
 
 // ---- readings ------------------------------------------------------------
 
-// The last value at or before `x`, or NaN; `at` is where the last search ended.
+// The last value at or before `x`, or NaN. `at` is where the last search ended:
+// calls come with growing x.
 static double value_at(const tt_curve *c, tt_x kind, double x, int64_t *at)
 {
     const tt_metric_series *s = c->series;
@@ -214,7 +223,8 @@ static void add_place(const tt_frame *f, double x)
 
 enum { AT_ONCE = 16 }; // curves that are read
 
-// Without any script: a column that shows its line and text when pointed at.
+// The values under the pointer, without a script: the plot is covered with narrow
+// columns, each of which shows its line and text when the pointer is over it.
 void tt__frame_readings(const tt_frame *f, const char *kind)
 {
     const int cells = f->chart->is_wide ? CELLS_WIDE : CELLS;

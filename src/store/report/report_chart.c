@@ -1,6 +1,19 @@
-// report_chart - one figure: values, a mean over those that are noisy, the best, and
-// a choice of axes. Lines are SVG that is stretched to the plot; all text is HTML, so
-// that it has its size on any screen.
+// report_chart - one figure of the report: curves, a mean over noisy values, the
+// best value, and a choice of axes.
+//
+// The page must work as a single file, without a script and without a library, on a
+// phone and on a large screen. So lines are SVG with preserveAspectRatio="none",
+// stretched to the plot; and all text is HTML beside it, placed in per cent, so
+// that letters are not stretched.
+//
+// A choice of axes (steps, time, tokens; log or linear) without a script: every
+// combination is drawn, each with a class, and radio buttons show one of them by
+// CSS.
+//
+// A run of a million steps must not make a page of 50 MB. A plot is COLUMNS wide,
+// so per column only the lowest and the highest value are drawn. The picture is the
+// same as with all values: spikes stay visible, which they would not if every n-th
+// value was taken.
 
 #include "store/report/report_parts.h"
 
@@ -9,9 +22,9 @@
 #include <string.h>
 
 enum {
-    WIDTH = 2000, // of the plot in its own measure
+    WIDTH = 2000, // of the plot, in units of the SVG
     HEIGHT = 1000,
-    COLUMNS = 500, // of a wide plot: at most two values are drawn in each
+    COLUMNS = 500, // of a wide plot; at most two values in each
     FEW = 40,      // points that are shown one by one
 };
 
@@ -20,9 +33,9 @@ enum {
 typedef struct pen { // a line, at most two points for every column
     const tt_frame *f;
     int columns;
-    bool is_down;      // a point was drawn before
+    bool is_down;      // the path has begun
     int n_drawn;       // points since the pen went down
-    int64_t column;    // of the values that are kept
+    int64_t column;    // that the kept values belong to
     int n;             // values kept of this column
     double x[2], y[2]; // lowest and highest, in the order they came
     int64_t at_x, at_y;
@@ -30,7 +43,7 @@ typedef struct pen { // a line, at most two points for every column
 
 static void pen_dot(pen *p)
 {
-    if (p->n_drawn == 1) // a line of one point is seen, too
+    if (p->n_drawn == 1) // makes a line of one point visible
         tt_str_add(p->f->out, "h0");
     p->n_drawn = 0;
 }
@@ -62,6 +75,7 @@ static void pen_lift(pen *p)
     p->is_down = false;
 }
 
+// Keeps the lowest and the highest value of a column, in the order they came.
 static void pen_keep(pen *p, double x, double y)
 {
     if (p->n < 2) {
@@ -82,6 +96,7 @@ static void pen_keep(pen *p, double x, double y)
     p->y[1] = y;
 }
 
+// Adds a value to the line. One that is not finite makes a gap.
 static void pen_add(pen *p, double x, double value)
 {
     if (!tt__is_usable(x))
@@ -103,8 +118,9 @@ static int columns_of(const tt_chart *chart)
     return chart->is_wide ? COLUMNS : COLUMNS / 2;
 }
 
-// The values themselves, or means over `window` of them at as many places as a plot
-// has columns; the first and the last are among these.
+// Draws a line of the values, or of means over `window` values. Means are computed
+// at as many places as the plot has columns; the first and last value are among
+// these.
 static void add_line(const tt_frame *f, const tt_curve *c, int64_t window,
                      const char *kind)
 {
@@ -146,7 +162,7 @@ static int64_t window_of(const tt_curve *c)
     if (!c->is_noisy || n <= FEW)
         return 1;
     const int64_t window = n / 25 < 5 ? 5 : n / 25;
-    return window | 1; // as many on either side
+    return window | 1; // odd: as many on either side
 }
 
 static void add_curve(const tt_frame *f, const tt_curve *c)
@@ -238,7 +254,7 @@ static void add_keys(const tt_chart *chart, tt_str *out)
                         "value</span>");
 }
 
-// "Loss: training from 4.2 to 1.4, validation ...": what a picture would show.
+// The picture in words, for screen readers: "Loss: training from 4.2 to 1.4, ...".
 static void add_words(const tt_chart *chart, tt_str *out)
 {
     const char *between = ": ";

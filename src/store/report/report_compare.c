@@ -1,4 +1,6 @@
-// report_compare - several runs on one page and on one scale: a colour is a run.
+// report_compare - several runs on one page and on one scale. A colour stands for a
+// run. Settings that are the same in all runs are left out, so that the table shows
+// the cause of a difference in the curves.
 
 #include "store/report/report_parts.h"
 
@@ -13,8 +15,8 @@ static const char *const colors[COLORS] = {"r0", "r1", "r2", "r3",
 typedef struct compared { // runs with what their files say
     const tt_report_comparison *of;
     tt_metrics *metrics;
-    double *units;    // of a step; 0: not known
-    const char *unit; // that all count; NULL: they differ
+    double *units;    // tokens or images of a step; 0: not known
+    const char *unit; // "tokens"; NULL: the runs count different things
     tt_curve *curve;  // room for one each
 } compared;
 

@@ -1,4 +1,6 @@
-// report_curves - which metrics become which charts.
+// report_curves - which metrics become which charts. Known metrics have a title, a
+// unit and a fixed place; every other metric that a run has logged gets a small
+// chart of its own, so that a new metric is shown without a change here.
 
 #include "store/report/report_parts.h"
 
@@ -13,8 +15,8 @@ typedef struct known { // metrics that have a place of their own
     bool is_percent, is_noisy;
 } known;
 
-// A colour is one thing: training, validation, waiting for the network; what there is
-// only one of has none.
+// A colour always means the same: training, validation, waiting for the network. A
+// metric that stands alone in its chart has the colour of text.
 static const known known_charts[] = {
     {"Loss",
      "loss",
@@ -92,7 +94,7 @@ static const known known_charts[] = {
 };
 enum { N_KNOWN = sizeof known_charts / sizeof known_charts[0] };
 
-// Has a chart already, or says no more than one that has.
+// Whether the metric has a chart already, or adds nothing to one that has.
 static bool is_shown(const char *name)
 {
     static const char *const implied[] = {"epoch", "step_seconds", "comm/bytes",
@@ -114,7 +116,7 @@ static double units_of(const tt_json_value *facts)
     return isfinite(units) && units > 0 ? units : 0;
 }
 
-// What the parent had at the metric, in grey.
+// The curve of the run that this one was forked from, in grey.
 static tt_curve parent_curve(const tt_report_data *d, const char *name,
                              const char *label)
 {

@@ -11,9 +11,9 @@
 enum { NOTES_MAX = 256 << 10, SAMPLES_MAX = 30, INDENT = 4 };
 
 typedef struct entry {
-    const char *text; // all of it, with the lines that belong to it
+    const char *text; // all of it, with its continued lines
     int64_t n;
-    const char *body; // behind the first line
+    const char *body; // after the first line
     bool is_sample;
 } entry;
 
@@ -38,7 +38,7 @@ static entry entry_at(const char *text, int64_t n)
     return e;
 }
 
-// The lines without what sets them off.
+// The continued lines without their indentation.
 static void add_body(const entry *e, tt_str *out)
 {
     const char *line = e->body, *const stop = e->text + e->n;
@@ -52,7 +52,7 @@ static void add_body(const entry *e, tt_str *out)
     }
 }
 
-// "step 120", of an entry's first line.
+// Adds "step 120" from the first line of an entry.
 static void add_step(const entry *e, tt_str *out)
 {
     const char *step = memmem(e->text, (size_t)e->n, "step ", 5);
@@ -72,7 +72,7 @@ static void add_sample(const entry *e, bool is_open, tt_str *out)
     tt_str_add(out, "</pre></details>\n");
 }
 
-// The newest, the last of them first.
+// The newest samples, the last one first.
 static void add_samples(const tt_str *log, tt_str *out)
 {
     entry kept[SAMPLES_MAX];

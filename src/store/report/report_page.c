@@ -53,7 +53,7 @@ static const tt_metric_series *find(const tt_report_data *d, const char *name)
     return tt_metrics_find(&d->metrics, name);
 }
 
-// Lowest (sign -1) or highest (1).
+// The lowest (sign -1) or the highest (sign 1) value.
 static double best_of(const tt_metric_series *s, int sign)
 {
     double best = (double)NAN;
@@ -127,7 +127,7 @@ static void add_stamp(const char *what, const char *stamp, tt_str *out)
     tt_str_add(out, "</time></span>");
 }
 
-// Why it ended as nobody wanted, where it can be seen first.
+// If the run failed: why, at the top of the page.
 static void add_why(const tt_report_data *d, const char *outcome, tt_str *out)
 {
     const bool is_failed = strcmp(outcome, "failed") == 0;

@@ -1,5 +1,6 @@
-// report_ranks - the section about ranks, from RUN/ranks.json: what each sent, how long
-// that took, and who was waited for. Seconds are those of steps.
+// report_ranks - the section about ranks, from RUN/ranks.json: what each rank sent,
+// how long that took, and which rank the others waited for (the straggler). Seconds
+// are those of steps, without evaluations and checkpoints.
 
 #include "store/report/report_parts.h"
 

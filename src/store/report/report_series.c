@@ -5,8 +5,10 @@
 #include <math.h>
 #include <stddef.h>
 
-// As many values on either side: an end is its own mean, and a slope stays where it
-// is. Each is summed anew, since a sum that a large value has left is not exact.
+// A mean with as many values on either side, fewer near the ends. So the first and
+// the last value are their own means, and a slope is not shifted. Each sum is
+// computed anew: a running sum would not be exact after a very large value has left
+// it.
 double tt__series_mean(const tt_metric_series *s, int64_t window, int64_t at)
 {
     int64_t half = window / 2;
@@ -35,7 +37,8 @@ double tt__scale_place(const tt_scale *scale, double value)
     return (v - scale->low) / (scale->high - scale->low);
 }
 
-// Powers of ten; 1, 2 and 5 times them; more.
+// Ticks of a logarithmic scale, from few to many: powers of ten; times 1, 2, 5;
+// more.
 static const double steps_of[3][8] = {{1}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 7}};
 
 static int log_ticks(const tt_scale *scale, int kind, double *tick)

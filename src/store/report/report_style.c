@@ -171,8 +171,9 @@ const char *const tt__report_style[] = {
     "{transition:background .12s}}\n",
     NULL};
 
-// Arrow keys read a curve where the page's focus is; what was chosen and opened stays
-// so when the page is read again.
+// The only script, and the page is complete without it. Arrow keys move along a
+// curve that has the focus; and choices and opened parts survive a reload of the
+// page.
 const char tt__report_script[] =
     "(function(){'use strict';"
     "var d=document,say=d.getElementById('say'),"

@@ -1,6 +1,6 @@
-// report_time - where the time went, from one account: a rank's seconds in parts that
-// add up to all of them. Of several ranks ranks.json has each one's; else it is that of
-// facts.json.
+// report_time - where the time went, as one bar. The parts of a rank's time add up
+// to its total, so nothing is hidden. With several ranks ranks.json has the account
+// of each, else facts.json has the only one.
 
 #include "store/report/report_parts.h"
 
@@ -67,7 +67,7 @@ static void add_words(const account *a, tt_str *out)
                         100 * a->part[i] / a->total);
 }
 
-// As long as its share of the longest.
+// Draws a bar; its length is the share of the longest rank's time.
 static void add_bar(const account *a, double longest, tt_str *out)
 {
     tt_str_add(out, "<div class=\"split\" role=\"img\" aria-label=\"");
@@ -103,7 +103,7 @@ static void add_rank(const tt_json_value *row, double longest, tt_str *out)
     tt_str_add(out, "</td></tr>\n");
 }
 
-// The mean of all ranks; returns the longest of them.
+// Computes the mean over all ranks; returns the total of the longest.
 static double mean_of(const tt_json_value *ranks, account *mean)
 {
     double longest = 0;
