@@ -1,7 +1,9 @@
-// attention - reads q, k, v and writes their gradients where they lie: parts of the
-// packed projection need no copy. Whole sequences of 16 bits by fused kernels, bound by
-// the tensor cores: our own for heads of 64 on compute capability 9.0, else cuDNN's.
-// Every other site by plain ones.
+// attention - reads q, k, v and writes their gradients where they lie, by strides:
+// parts of a packed qkv projection need no copy.
+//
+// Whole sequences of 16 bits go to fused kernels (flash attention), bound by the tensor
+// cores: our own for heads of 64 on compute capability 9.0 (dev/attention), else
+// cuDNN's. Every other site goes to plain kernels.
 
 #include "ops/nn/attention.h"
 
@@ -139,7 +141,8 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     return TT_OK;
 }
 
-// Whether fused kernels can read and write there: parts of a tensor may begin anywhere.
+// Fused kernels need addresses that are multiples of 16, and parts of a tensor may
+// begin anywhere; where they do, the plain kernels run.
 static bool is_aligned(const tt_cuda_attention_args *a)
 {
     const void *at[] = {a->q.data,   a->k.data,   a->v.data,   a->o.data,

@@ -1,5 +1,6 @@
-// clip - the norm of all gradients, what limits it, what guards the update. Numbers
-// stay on the device; sums are in double and in a fixed order.
+// clip - the global norm of gradients, clipping by it, and the guard that can skip
+// an update. Scalars stay on the device, so the host does
+// not wait for them; sums are in double and in a fixed order.
 
 #include "ops/optim/clip.h"
 

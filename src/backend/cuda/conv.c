@@ -1,9 +1,11 @@
-// conv and its gradients - by cuDNN, and by cuBLASLt where a convolution is a matrix
-// product (kernel 1, stride 1); whichever is faster for the shape. Channels lie last,
-// and stay so from layer to layer. Bound by the tensor cores, narrow layers by memory
-// bandwidth. First layers, whose images have few channels, have kernels of their own;
-// what cuDNN has no way for (windows that begin inside of the image) is left to a plain
-// kernel.
+// conv and its gradients - by cuDNN, or by cuBLASLt where a convolution is a GEMM (1 x
+// 1, or windows that do not overlap); whichever is faster for the shape (dev/conv).
+// Kernels ask for channels last, and tensors stay so from layer to layer, so copies
+// between layouts are needed only at the ends of a network.
+//
+// Bound by the tensor cores, narrow layers by memory bandwidth. First layers, whose
+// images have few channels, have kernels of their own. What cuDNN cannot express
+// (windows that begin inside the image, where ranks share one) goes to a plain kernel.
 
 #include "ops/nn/conv.h"
 
@@ -95,7 +97,8 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     return TT_OK;
 }
 
-// dx = plus + ...: into a copy of plus where dx has not taken its place.
+// dx = plus + ...: the convolution adds to dx, so plus is copied there first, unless dx
+// has taken its place already.
 static tt_status run_add(void *kernel_state, const tt_site *site,
                          const tt_args *args)
 {

@@ -1,7 +1,12 @@
-// device - the CUDA backend: cuBLASLt for products, cuDNN for attention, own kernels
-// for the rest, the reference on copies in the host's memory for what is left.
+// device - the CUDA backend as the rest of the program sees it: memory, kernels,
+// queues.
 //
-// All work of a device is queued in one stream; the host waits only where it reads.
+// This side knows no CUDA. It describes sites to the plug-in (api/api.h), which has
+// kernels of our own, cuBLASLt for GEMMs, and cuDNN for convolutions and attention.
+// Sites that no kernel takes are done by the reference, on copies in the host's memory.
+//
+// All work of a device is queued in one stream, so kernels need no synchronisation
+// between them, and the host waits only where it reads.
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/device_comm.h"
@@ -206,7 +211,8 @@ static int64_t free_bytes(tt_backend *backend)
     return d->api->info(d->cuda, &info) == NULL ? info.free_bytes : 0;
 }
 
-// The plug-in where there is a GPU for it; else, to plan only, one on paper.
+// Loads the plug-in where there is a GPU for it. Else, to plan only, takes the paper
+// one.
 static tt_status load(tt__cuda *d, tt_backend *backend)
 {
     const tt_status status = tt__cuda_load(d);

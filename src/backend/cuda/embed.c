@@ -1,5 +1,6 @@
-// embed - tables read by index, positions, rotation. An id outside the table stops
-// the device's next read with an error; the kernel itself reads row 0 instead.
+// embed - embedding tables, positions, rotary embedding. A kernel cannot return an
+// error: for an id outside the table it takes row 0 and notes a fault, and the next
+// read of the device reports it.
 
 #include "ops/nn/embed.h"
 

@@ -1,4 +1,5 @@
-// exchange_points - offer and tally, which add into persistent memory; constants and counts.
+// exchange_points - offer and tally, which add into persistent memory; constants and
+// counts.
 
 #include "backend/cuda/cuda.h"
 #include "ops/ops.h"

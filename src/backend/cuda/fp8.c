@@ -1,6 +1,7 @@
-// fp8 - fp8_pack, fp8_pack_grad, matmul_fp8 and what makes units. Products are cuBLASLt's, which
-// reads units from the device's memory; sums of forward products have the bits that tensor
-// cores give them at full speed, those of gradients are f32's.
+// fp8 - fp8_pack, fp8_pack_grad, matmul_fp8, and the scalars that make units (scales).
+// Products are cuBLASLt's, which reads units from the device's memory. Sums of forward
+// products are "fast": they have the bits that tensor cores keep at full speed. Those
+// of gradients are f32 ("slow"). See dev/gemm/fp8.cu.
 
 #include "ops/codec/fp8.h"
 
@@ -101,7 +102,7 @@ static void release(void *kernel_state)
     tt_free(s);
 }
 
-// cuBLASLt has no product of two gradients.
+// cuBLASLt has no product of two e5m2 operands, the type of gradients.
 static bool can_matmul(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;

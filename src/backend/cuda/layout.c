@@ -1,7 +1,9 @@
-// layout - the one layout of this backend: images and weights of convolutions whose
-// channels lie together. Each type and shape of such a tensor has a number of its own.
+// layout - the one layout that this backend has besides dense order: channels last
+// (NHWC), for images and for weights of convolutions. Each type and shape of such a
+// tensor has a number of its own, by which plans know it.
 //
-// Where there is one channel, or one point, that is dense order, and called so.
+// With one channel, or one point, channels last is the same as dense order, and is
+// called dense: then no copy between the two is planned.
 
 #include "backend/cuda/layout.h"
 

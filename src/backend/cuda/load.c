@@ -1,4 +1,5 @@
-// load - finds the plug-in and refuses one of another build.
+// load - finds the plug-in (dlopen), and refuses one of another build, by its version
+// and by the size of its table. Nothing else would notice that structs differ.
 
 #include "backend/cuda/cuda.h"
 

@@ -1,6 +1,6 @@
-// loss - softmax, cross-entropy, correct. Bound by reading the logits: a block reads
-// its row once for the sum and the largest entry together. Rows may have a gap behind
-// them, as the product that made them likes (matmul.c).
+// loss - softmax, cross-entropy, accuracy. Bound by reading the logits: a block reads
+// its row once, for the sum and the largest entry together. Rows may be padded, with a
+// gap after each, as the product that made them likes it (matmul.c).
 
 #include "ops/nn/loss.h"
 

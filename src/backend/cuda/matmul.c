@@ -1,7 +1,12 @@
-// matmul, matmul_grad_w - by cuBLASLt, with operands where they lie: transposes and
-// rows with gaps are strides. Bound by the tensor cores; rows of 16-bit results whose
-// length is odd to them get a gap behind them, because the products that read such
-// rows are several times slower without.
+// matmul, matmul_grad_w - GEMMs by the plug-in (dev/gemm), with operands where they
+// lie: transposes and padded rows are strides, so nothing is copied.
+//
+// A trap: vocabularies like 50257. Products that read rows of 16 bits whose length is
+// no multiple of 8 are up to ten times slower (82 ms instead of 8 for the logits'
+// gradient). So the rows of such results are padded here, with a gap after each, to
+// multiples of 128 bytes; dev/gemm/gemm_tail.cu does the odd columns.
+//
+// Bound by the tensor cores.
 
 #include "ops/matmul.h"
 
@@ -28,8 +33,8 @@ static void release(void *kernel_state)
 
 // ---- matrices inside operands ----
 
-// Dims [from, to) as one, with the stride of the last that matters; false when no
-// single stride reaches all elements.
+// Merges dims [from, to) into one, with one stride; false where no single stride
+// reaches all elements.
 static bool merge(const tt_operand *o, int from, int to, int64_t *stride_out)
 {
     int64_t extent = 1, stride = 0;
@@ -89,7 +94,8 @@ static void transpose(tt_cuda_matrix *x)
 
 typedef bool form_fn(const tt_operand *o, tt_cuda_matrix *x);
 
-// An operand that does not fit is asked for without gaps.
+// An operand whose strides do not fit is asked for in dense order: the plan then copies
+// it.
 static void fit(tt_operand *o, form_fn *form, tt_cuda_matrix *x)
 {
     if (form(o, x))

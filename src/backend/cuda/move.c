@@ -1,5 +1,5 @@
-// move - operators that only move elements: strided copies, bound by memory
-// bandwidth where either side is contiguous.
+// move - operators that only move elements (slices, concatenations, transposes, casts):
+// strided copies, bound by memory bandwidth where either side is contiguous.
 
 #include "backend/ref/move.h"
 

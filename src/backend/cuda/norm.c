@@ -1,5 +1,5 @@
 // norm - layer norm and RMS norm of whole rows, and their gradients. Bound by memory
-// bandwidth: a warp reads its row once from memory and again from cache.
+// bandwidth (dev/norm). Rows that ranks share are in parts.c.
 
 #include "ops/nn/norm.h"
 

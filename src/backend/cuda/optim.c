@@ -1,6 +1,7 @@
-// optim - optimisers and averages of f32 weights, with the weight in 16 bits where
-// the products read it so. Bound by memory bandwidth: every state is read and written
-// once, in one kernel per weight.
+// optim - optimisers and averages of f32 weights (the masters), with a copy of the
+// weight in 16 bits where products read it so. Bound by memory bandwidth: every state
+// is read and written once. The plug-in batches the updates of many weights into one
+// launch.
 
 #include "ops/optim/optim.h"
 

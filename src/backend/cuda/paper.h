@@ -1,5 +1,7 @@
-// paper - a GPU that is not here, for plans: it answers what planning asks (which
-// kernels there are, how much scratch memory they want) and does nothing.
+// paper - a GPU that is not here. It fills in the plug-in's table (api.h) with
+// functions that answer what planning asks (which kernels there are, how much scratch
+// memory they want) and do nothing. So a plan for a GPU can be made and read on a
+// laptop.
 
 #ifndef TT_BACKEND_CUDA_PAPER_H
 #define TT_BACKEND_CUDA_PAPER_H

@@ -15,7 +15,7 @@ typedef struct summed {
 static bool as_block(const tt_shape *x, const summed *s,
                      tt_cuda_reduce_args *out)
 {
-    int part = 0; // 0: before the summed dims, 1: in them, 2: behind
+    int part = 0; // 0: before the summed dims, 1: in them, 2: after
     out->outer = out->length = out->inner = 1;
     for (int d = 0; d < x->ndim; d++) {
         const int64_t n = tt_shape_dim(x, d);

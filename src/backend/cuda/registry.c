@@ -1,4 +1,5 @@
-// registry - the only file that names every kernel of the CUDA backend.
+// registry - all kernels of the CUDA backend, from list.h, in the order in which they
+// are asked whether they can do a site.
 
 #include "backend/cuda/cuda.h"
 

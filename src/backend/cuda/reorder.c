@@ -1,6 +1,6 @@
-// reorder - between dense order and channels last: matrices [channels, points] are
-// turned in tiles, bound by memory bandwidth. Operands with gaps are copied element by
-// element.
+// reorder - copies between dense order and channels last: matrices [channels, points]
+// are transposed in tiles (dev/elements/turn.cu), bound by memory bandwidth. Operands
+// with gaps are copied element by element.
 
 #include "backend/cuda/layout.h"
 #include "ops/ops.h"

@@ -1,10 +1,23 @@
-// api - what the plug-in libtutti-cuda offers: memory of the device, launchers of
-// kernels, products by cuBLASLt, attention by cuDNN. Plain C, no type of CUDA and
-// none of the graph, so that the library knows the plug-in by this table alone.
+// api - the table of everything that the plug-in libtutti-cuda offers: memory of the
+// device, launchers of kernels, GEMMs, fused attention, convolutions, collectives.
 //
-// Calls return NULL, or a sentence that says what failed (valid until the next
-// call). Work is queued in one stream and nothing waits for it except `read`,
-// `wait` and `close`. Addresses are the device's unless said otherwise.
+// The plug-in is built by nvcc and links with CUDA; the library is plain C and does
+// not. This table is all that each knows of the other: plain C, with no type of CUDA
+// and none of the graph. So one build of the library runs with and without a GPU, and a
+// machine without CUDA can still plan for one (paper.h fills in the same table).
+//
+//   library: backend/cuda/*.c   describe a site: extents, strides, types, addresses
+//        |   tt_cuda_api
+//   plug-in: backend/cuda/dev   choose a kernel, launch it
+//
+// There are two kinds of calls. Simple kernels are launched by their arguments alone
+// (launchers.h). GEMMs, attention and convolutions are first created from a
+// description, because choosing the fastest algorithm takes time, and are then run at
+// every step.
+//
+// Calls return NULL, or a sentence that says what failed (valid until the next call).
+// Work is queued in one stream, and nothing waits for it except `read`, `wait` and
+// `close`. Addresses are the device's unless said otherwise.
 
 #ifndef TT_BACKEND_CUDA_API_API_H
 #define TT_BACKEND_CUDA_API_API_H
@@ -27,8 +40,9 @@ typedef struct tt_cuda_gemm tt_cuda_gemm;
 typedef struct tt_cuda_sdpa tt_cuda_sdpa;
 typedef struct tt_cuda_conv tt_cuda_conv;
 
-// c[m, n] = (c +) a[m, k] b[k, n] (+ bias[n]) (+ plus), `batch` times; strides in
-// elements, one of each matrix' two is 1.
+// A GEMM: c[m, n] = (c +) a[m, k] b[k, n] (+ bias[n]) (+ plus), `batch` times. Strides
+// are in elements; of the two strides of a matrix one is 1. A transpose is a pair of
+// strides.
 typedef struct tt_cuda_matrix {
     tt_dtype type;
     int64_t row, col, batch;
@@ -40,7 +54,8 @@ typedef enum tt_cuda_sums {
     TT_CUDA_SUMS_OF_B, // over k, n of them
 } tt_cuda_sums;
 
-// What comes behind the product, one at most; c, aux and z have no gaps then.
+// Epilogues: of has_gelu, has_gelu_grad and sums there is one at most, and c, aux and z
+// have no gaps then.
 typedef struct tt_cuda_gemm_desc {
     int64_t batch, m, n, k;
     tt_cuda_matrix a, b, c;
@@ -82,9 +97,9 @@ typedef struct tt_cuda_api {
     const char *(*between)(tt_cuda *cuda, int64_t from, int64_t to,
                            double *seconds_out);
 
-    // Launches and products from `record` to `recorded` are noted, not done; what
-    // reads or writes the host's memory or waits fails. *out is NULL when it cannot
-    // be repeated, and without `keep`.
+    // CUDA graphs: launches between `record` and `recorded` are captured, not done, and
+    // `replay` does them. Meanwhile what waits, or reads or writes the host's memory,
+    // fails. *out is NULL when it cannot be repeated, and without `keep`.
     const char *(*record)(tt_cuda *cuda);
     const char *(*recorded)(tt_cuda *cuda, bool keep, tt_cuda_recording **out);
     const char *(*replay)(tt_cuda *cuda, tt_cuda_recording *recording);

@@ -1,4 +1,5 @@
-// api_wire - the part of api.h that ranks need: a stream beside the steps', and NCCL.
+// api_wire - the part of api.h for communication between ranks: a second stream beside
+// that of the steps, and NCCL's collectives, which run in it.
 
 #ifndef TT_BACKEND_CUDA_API_API_WIRE_H
 #define TT_BACKEND_CUDA_API_API_WIRE_H

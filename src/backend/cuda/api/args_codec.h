@@ -1,4 +1,4 @@
-// args_codec - arguments of the launchers of codecs.
+// args_codec - arguments of the launchers of codecs, which compress what ranks send.
 
 #ifndef TT_BACKEND_CUDA_API_ARGS_CODEC_H
 #define TT_BACKEND_CUDA_API_ARGS_CODEC_H
@@ -9,8 +9,9 @@
 
 enum { TT_CUDA_CODEC_FACTORS = 8 };
 
-// Of quantize, onebit and back. Random numbers are keyed by the element's index in
-// the whole, of which this is a part.
+// Of quantize, onebit and back. Random numbers (stochastic rounding) are keyed by the
+// element's index in the whole tensor, of which this is a shard, so that they do not
+// depend on the number of ranks.
 typedef struct tt_cuda_codec_args {
     tt_dtype type; // of x and y; of 32 or 16 bits
     int64_t n, block;

@@ -9,8 +9,9 @@
 typedef struct tt_cuda tt_cuda; // a device, its stream, its libraries' handles
 typedef struct tt_cuda_beside tt_cuda_beside; // a copy beside the steps
 
-// What was measured, from and to whoever keeps it; functions may be NULL. The value of
-// a key is valid until the next call; NULL: unknown.
+// Measured choices (which algorithm is fastest for a shape), kept by whoever opens the
+// device: see dev/memo.cuh. Functions may be NULL. The value of a key is valid until
+// the next call; NULL: unknown.
 typedef struct tt_cuda_memo {
     void *ctx;
     const char *(*find)(void *ctx, const char *key);
@@ -25,8 +26,8 @@ typedef struct tt_cuda_info {
     double peak_flops;       // a second, of products of 16 bits; 0: unknown
 } tt_cuda_info;
 
-// Memory of the host from and to which copies are quick; and copies that go on beside
-// the steps between begin and finish. One object, one copy at a time.
+// Offload: pinned memory of the host, and copies that run beside the steps between
+// begin and finish. An object has one copy at a time. See dev/wire/offload.cu.
 typedef struct tt_cuda_beside_api {
     const char *(*host_alloc)(tt_cuda *cuda, int64_t bytes, void **out);
     void (*host_free)(tt_cuda *cuda, void *block);

@@ -1,4 +1,8 @@
-// args_elements - what launchers of the plug-in are given: elements, sums, numbers.
+// args_elements - arguments of launchers: elementwise functions, copies, reductions,
+// and the scalars of a step (norm, clipping, loss scale).
+//
+// Scalars stay on the device. They change from step to step, and a recorded CUDA graph
+// could not pass them as arguments; nor does the host have to wait for them.
 
 #ifndef TT_BACKEND_CUDA_API_ARGS_ELEMENTS_H
 #define TT_BACKEND_CUDA_API_ARGS_ELEMENTS_H
@@ -50,7 +54,7 @@ typedef struct tt_cuda_map_args {
     void *y, *y2;
 } tt_cuda_map_args;
 
-// y = a fn b, b repeated: dims of a, strides of b.
+// y = a fn b, where b is broadcast: dims of a, strides of b (0 along repeated dims).
 typedef struct tt_cuda_broadcast_args {
     tt_cuda_fn fn; // ADD, MUL
     tt_dtype type;
@@ -88,7 +92,7 @@ typedef struct tt_cuda_reduce_args {
     void *scratch; // reduce_scratch bytes
 } tt_cuda_reduce_args;
 
-// Numbers: totals, squares, what clips and guards.
+// The total of many scalars, in several calls of at most TT_CUDA_TOTAL each.
 typedef struct tt_cuda_total_args {
     int n; // of this call; `first`: the sum begins, `last`: y is written
     bool first, last;
@@ -122,8 +126,9 @@ typedef struct tt_cuda_guard_args { // the order of TT_GUARD_*
     void *y;
 } tt_cuda_guard_args;
 
-// x [rows, cols] / units[site] in e4m3 or e5m2, as it lies and turned; *peak is the
-// largest |x| / `largest`.
+// x [rows, cols] / unit in e4m3 or e5m2, as it lies and transposed, since cuBLASLt
+// wants the inner dimension contiguous. *peak is the largest |x| / `largest`: the unit
+// that would just avoid saturation.
 typedef struct tt_cuda_fp8_pack_args {
     tt_dtype type, to;
     int64_t rows, cols;

@@ -1,6 +1,6 @@
-// args_images - what launchers of the plug-in are given: images, whose channels lie
-// together: [batch, space..., channels]. Weights lie alike: [filters, kernel...,
-// channels].
+// args_images - arguments of launchers for images. Channels lie last: [batch, space...,
+// channels] (NHWC). Weights lie alike: [filters, kernel..., channels]. Tensor cores
+// want it so: the channels are the inner dimension of a convolution's products.
 
 #ifndef TT_BACKEND_CUDA_API_ARGS_IMAGES_H
 #define TT_BACKEND_CUDA_API_ARGS_IMAGES_H
@@ -12,8 +12,9 @@
 
 enum { TT_CUDA_SPACE = 3 };
 
-// One dimension of a sliding window, as tt_slide has it; missing dimensions are the
-// first, of extent 1.
+// One dimension of a sliding window, as tt_slide has it. There are always three;
+// missing ones are the first, with extent 1. `origin` and `whole_in` say where the
+// local input lies in the whole, where ranks share an image.
 typedef struct tt_cuda_slide {
     int64_t in, out, kernel, stride, dilation, pad;
     int64_t origin, whole_in;
@@ -25,13 +26,13 @@ typedef enum tt_cuda_way {
     TT_CUDA_GRAD_W,
 } tt_cuda_way;
 
-// x [n, in..., groups c], w [groups o, kernel..., c], y [n, out..., groups o]; of
-// the three the one that the way says is the result. A weight's gradient is f32.
+// x [n, in..., groups c], w [groups o, kernel..., c], y [n, out..., groups o]. `way`
+// says which of the three is the result. A weight's gradient is f32.
 typedef struct tt_cuda_conv_desc {
     tt_cuda_way way;
     tt_dtype type;
     tt_dtype bias_type; // forward; TT_N_DTYPES: none
-    bool has_relu;      // forward, behind the bias
+    bool has_relu;      // forward, after the bias
     bool adds;          // GRAD_X: to what is there
     int64_t n, groups, c, o;
     tt_cuda_slide slide[TT_CUDA_SPACE];

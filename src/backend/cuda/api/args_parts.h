@@ -1,6 +1,6 @@
-// args_parts - what launchers of the plug-in are given: operators that take operands
-// of any float type, computed in double: parts of norms and losses, recurrence, experts,
-// decoding.
+// args_parts - arguments of launchers whose operands may have any float type and are
+// computed in double: parts of norms and losses that ranks share, LSTM, mixture of
+// experts, decoding. They are rare or small, so one kernel for all types is enough.
 
 #ifndef TT_BACKEND_CUDA_API_ARGS_PARTS_H
 #define TT_BACKEND_CUDA_API_ARGS_PARTS_H

@@ -1,5 +1,5 @@
-// args_rows - what launchers of the plug-in are given: norms, tables, losses, attention,
-// optimisers.
+// args_rows - arguments of launchers that work on rows: norms, embedding tables,
+// losses, attention, optimisers, dropout.
 
 #ifndef TT_BACKEND_CUDA_API_ARGS_ROWS_H
 #define TT_BACKEND_CUDA_API_ARGS_ROWS_H
@@ -50,7 +50,7 @@ typedef struct tt_cuda_position_args {
     bool accumulate;
 } tt_cuda_position_args;
 
-// x [batch, seq, heads, head], pairs turned by their position.
+// x [batch, seq, heads, head], pairs rotated by their position.
 typedef struct tt_cuda_rotary_args {
     tt_dtype type;
     int64_t batch, seq, heads, head;

@@ -1,5 +1,7 @@
-// launchers - all kernels of the plug-in that are launched by their arguments alone: a
-// function of that name in api.h, tt_cuda_NAME in dev/.
+// launchers - the list of all kernels that are launched by their arguments alone. Each
+// line makes a function NAME in the table of api.h, and is tt_cuda_NAME in dev/. A new
+// kernel of this kind needs a line here, a struct in args_*.h, a file in dev/ and one
+// in backend/cuda/ that describes sites to it.
 
 #ifndef TT_BACKEND_CUDA_API_LAUNCHERS_H
 #define TT_BACKEND_CUDA_API_LAUNCHERS_H

@@ -1,4 +1,6 @@
-// any - operands of any float type, absent ones too, as doubles.
+// any - operands of any float type, absent ones too, as doubles. For kernels that are
+// rare or small: one instance takes all types, which is slower in the kernel (a switch
+// for each element) and much shorter in the source and in the plug-in.
 
 #ifndef TT_BACKEND_CUDA_DEV_ANY_CUH
 #define TT_BACKEND_CUDA_DEV_ANY_CUH

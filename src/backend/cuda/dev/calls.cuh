@@ -1,4 +1,5 @@
-// calls - every function that the plug-in offers; device.cu has their table.
+// calls - every function that the plug-in offers. Each is defined in the file of its
+// family; device.cu puts them all into the table that the library sees (api.h).
 
 #ifndef TT_BACKEND_CUDA_DEV_CALLS_CUH
 #define TT_BACKEND_CUDA_DEV_CALLS_CUH

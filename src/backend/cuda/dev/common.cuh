@@ -1,5 +1,12 @@
-// common - what the device's files share: the device itself, errors, launches. It
+// common - what the files of the plug-in share: the device, errors, launches. It
 // includes what nearly all of them need.
+//
+// How kernels are written here. A launcher (tt_cuda_NAME) takes one struct of arguments
+// (api/args_*.h), queues its kernels in cuda->stream and returns NULL or a message. It
+// allocates nothing and waits for nothing, so that a step can be recorded into a CUDA
+// graph. Sums have a fixed order: blocks write parts to scratch memory and a second
+// kernel adds them up; there are no atomic additions of floats. So a run repeats bit by
+// bit.
 
 #ifndef TT_BACKEND_CUDA_DEV_COMMON_CUH
 #define TT_BACKEND_CUDA_DEV_COMMON_CUH
@@ -14,10 +21,13 @@
 
 enum { RING_SLOTS = 8, RING_BYTES = 1 << 20 };
 
-// What kernels tell the host: not zero when an index was outside its table.
+// A kernel cannot return an error. Where an index is outside its table it writes one of
+// these to host memory (tt_cuda.fault), and the next call that reads or waits reports
+// it.
 enum tt_fault { FAULT_NONE, FAULT_ID, FAULT_POSITION, FAULT_LABEL };
 
-// Where blocks of one kernel meet; both are 0 between kernels.
+// Where the blocks of one kernel meet, so that the last one to come can finish the
+// work. Both are 0 between kernels: the last block sets them back.
 struct tt_meeting {
     unsigned largest, arrived;
 };
@@ -47,7 +57,8 @@ struct tt_cuda {
     struct tt_cuda_drain *drain; // NULL: nothing was drained yet
 };
 
-// Fails while work is recorded: it would be done now, or never again.
+// Fails while work is recorded into a CUDA graph: what talks to the host would be done
+// once, now, and not again when the graph is replayed.
 const char *tt_cuda_no_recording(const tt_cuda *cuda);
 
 const char *tt_cuda_record(tt_cuda *cuda);
@@ -55,7 +66,8 @@ const char *tt_cuda_recorded(tt_cuda *cuda, bool keep, tt_cuda_recording **out);
 const char *tt_cuda_replay(tt_cuda *cuda, tt_cuda_recording *recording);
 void tt_cuda_forget(tt_cuda *cuda, tt_cuda_recording *recording);
 
-// Launches what waits. Whatever else is queued calls it first.
+// Launches batched updates and sums that wait for more of their kind (optim.cu,
+// reduce.cu). Whatever else is queued calls it first, so that the order is kept.
 const char *tt_cuda_flush(tt_cuda *cuda);
 const char *tt_cuda_flush_optims(tt_cuda *cuda);
 const char *tt_cuda_flush_squares(tt_cuda *cuda);
@@ -95,7 +107,7 @@ static inline int64_t ceil_div(int64_t a, int64_t b)
 
 // ---- launching -------------------------------------------------------------
 
-// Calls f with a pointer of the element's type.
+// Calls the instance of f for the element's type.
 #define BY_TYPE(type, f, ...)                                                  \
     ((type) == TT_BF16  ? f<bf16>(__VA_ARGS__)                                 \
      : (type) == TT_F16 ? f<f16>(__VA_ARGS__)                                  \

@@ -1,4 +1,8 @@
-// device - opening, memory, copies, and the table of everything the plug-in offers.
+// device - opening a device, its memory, copies, marks for timing, and the table of
+// everything that the plug-in offers (tutti_cuda_api), which is its only symbol.
+//
+// The plug-in is a library of its own, so that the main library needs neither CUDA's
+// headers nor its libraries: it opens the plug-in when a GPU is asked for.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -28,8 +32,8 @@ const char *tt_cuda_failed(cudaError_t status)
 
 // ---- opening ---------------------------------------------------------------
 
-// A device that was closed waits here for the next one who opens it: streams and
-// handles of libraries take tenths of a second to make.
+// One closed device is kept for the next open(), because streams and library handles
+// take tenths of a second to make.
 static std::atomic<tt_cuda *> spare;
 
 static int devices(void)
@@ -172,8 +176,8 @@ static const char *fill(tt_cuda *c, void *to, int byte, int64_t bytes)
     return NULL;
 }
 
-// Through pinned memory, piece by piece, so that neither the caller's memory nor the
-// stream has to wait for the other.
+// Host memory goes through a ring of pinned slots. The copy is asynchronous, and the
+// caller may reuse its memory at once; it waits only when the ring is full.
 static const char *write(tt_cuda *c, void *to, const void *host, int64_t n)
 {
     TRY(tt_cuda_no_recording(c));
@@ -257,7 +261,8 @@ static const char *between(tt_cuda *c, int64_t from, int64_t to,
 
 // ---- the table -------------------------------------------------------------
 
-// What waits goes first, unless more of its kind comes.
+// Called before each launcher: batched work that waits is launched first, to keep the
+// order. The launchers of batched work have their own versions, which let it wait on.
 template <typename A> static const char *before(tt_cuda *c, const A *)
 {
     return tt_cuda_flush(c);
@@ -301,7 +306,7 @@ static const char *conv_run(tt_cuda *c, tt_cuda_conv *conv,
     return tt_cuda_conv_run(conv, args);
 }
 
-// Work of the steps that waits for more of its kind comes before what is queued here.
+// Batched work of the steps is launched before an event is noted: it belongs before it.
 static const char *queue_note(tt_cuda *c, bool is_wire, int64_t event)
 {
     if (!is_wire)

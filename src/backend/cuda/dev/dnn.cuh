@@ -1,7 +1,14 @@
-// dnn - cuDNN and its graph interface: descriptors are made, filled in and finalised
-// by a graph, which remembers the first failure and owns them.
+// dnn - cuDNN's graph interface (its backend API). An operation is described by a graph
+// of descriptors: tensors, operations, the graph, an engine with its settings, a plan.
+// Each is made, filled in attribute by attribute, and finalised, and each call can
+// fail.
 //
-// cuDNN is opened at first use, so the plug-in works without it.
+// dnn_graph makes that bearable: it owns all descriptors and remembers the first
+// failure, so that callers describe everything and ask once, in the end, whether it was
+// good.
+//
+// cuDNN is opened at first use (dlopen), so the plug-in works without it: convolutions
+// and attention then have their other ways.
 
 #ifndef TT_BACKEND_CUDA_DEV_DNN_CUH
 #define TT_BACKEND_CUDA_DEV_DNN_CUH
@@ -121,7 +128,8 @@ struct dnn_graph {
     }
 };
 
-// Runs a plan on what the ids name.
+// Runs a plan. Tensors were given ids when they were described; `ids` and the addresses
+// say now where each lies.
 inline cudnnStatus_t dnn_execute(cudnnHandle_t handle, dnn_desc plan,
                                  const std::vector<int64_t> &ids,
                                  const std::vector<void *> &data,

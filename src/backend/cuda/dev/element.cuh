@@ -1,4 +1,10 @@
-// element - numbers of 16 and 32 bits as floats, alone and 16 bytes at a time.
+// element - numbers of 16 and 32 bits as floats, alone and in packs of 16 bytes.
+//
+// Most kernels are bound by memory, and reach its rate only if every load and store of
+// a thread is 16 bytes and if few instructions are spent on each element. Both need
+// care: the compiler splits vector stores, loads packs byte by byte through references,
+// and converts 16-bit numbers one by one. unpack, packed and store_whole are the forms
+// that it compiles well. (In SASS: STG.E.128, not STG.E.)
 
 #ifndef TT_BACKEND_CUDA_DEV_ELEMENT_CUH
 #define TT_BACKEND_CUDA_DEV_ELEMENT_CUH
@@ -50,14 +56,14 @@ template <> __device__ inline f16 from_float<f16>(float x)
     return __float2half_rn(x);
 }
 
-// 16 bytes of elements.
+// 16 bytes of elements: what a thread loads or stores at once.
 template <typename T> struct alignas(16) pack {
     enum { N = 16 / sizeof(T) };
     T v[N];
 };
 
-// Powers of 2 are what the device computes; with the factor in a product that is
-// added to, an exponential takes two instructions.
+// The special function unit computes powers of 2. With LOG2_E folded into a
+// multiply-add that is there anyhow, an exponential takes two instructions.
 static constexpr float LOG2_E = 1.44269504088896f;
 
 __device__ static inline float power_of_2(float x)
@@ -71,8 +77,9 @@ __device__ static inline float power_of_2(float x)
 #endif
 }
 
-// All of them at once, by fewer instructions than one after the other. The pack comes as
-// a value: of a reference into memory the compiler would load byte after byte.
+// All elements of a pack as floats, in pairs, with fewer instructions than one by one.
+// The pack comes by value: through a reference the compiler makes 16 loads of a byte of
+// it.
 template <typename T>
 __device__ static inline void unpack(pack<T> p, float *out)
 {
@@ -113,9 +120,9 @@ template <> __device__ inline pack<bf16> packed<bf16>(const float *x)
 }
 #endif
 
-// Writes all of a value at once. What was put together from pieces the compiler would
-// also store in pieces; a warp that stores every fourth word asks as much of the L2
-// cache as one that stores all four.
+// Stores a value with one instruction, in PTX. The compiler splits a store of 16 bytes
+// that was put together from pieces into stores of 4 and 2 bytes, and a warp then asks
+// the L2 cache for every sector four to eight times.
 template <typename S>
 __device__ static inline void store_whole(void *to, const S &value)
 {

@@ -1,4 +1,6 @@
-// hopper - tensors as the copy engine of compute capability 9.0 is shown them.
+// hopper - TMA descriptors (CUtensorMap), which the driver encodes on the host. They go
+// to a kernel as __grid_constant__ arguments. The function is asked of the driver at
+// run time, so that the plug-in does not link with libcuda.
 
 #include "backend/cuda/dev/hopper.cuh"
 
@@ -8,7 +10,7 @@ typedef CUresult encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t,
                            CUtensorMapInterleave, CUtensorMapSwizzle,
                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-// Of the driver; NULL: it has none.
+// The driver's cuTensorMapEncodeTiled; NULL: it has none.
 static encode_fn *encoder()
 {
     static encode_fn *const found = [] {

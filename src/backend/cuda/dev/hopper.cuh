@@ -1,8 +1,11 @@
-// hopper - what compute capability 9.0 alone has: barriers in shared memory that count
-// bytes, copies of boxes of a tensor by the copy engine, operands of products
-// (hopper_products.cuh) in shared memory. Everything in shared memory has rows of 128
-// bytes whose 16-byte parts are permuted (part ^ row % 8), as the copy engine writes
-// them and the products read them; rows of 64 bytes are copied too (part ^ row / 2 % 4).
+// hopper - the instructions that only compute capability 9.0 has: mbarriers, the copy
+// engine (TMA), setmaxnreg and stmatrix. WGMMA is in hopper_products.cuh.
+//
+// TMA writes tiles into shared memory with a swizzle, and WGMMA reads them with the
+// same one. Rows have 128 bytes, and 16-byte part p of row r lies at p ^ r % 8. So
+// eight rows of one column lie in eight different groups of banks. Rows of 64 bytes are
+// swizzled with p ^ r / 2 % 4. Threads that write tiles themselves must swizzle in the
+// same way.
 
 #ifndef TT_BACKEND_CUDA_DEV_HOPPER_CUH
 #define TT_BACKEND_CUDA_DEV_HOPPER_CUH
@@ -20,13 +23,13 @@ __device__ static inline void bar_init(uint32_t bar, int arrivals)
                  : "memory");
 }
 
-// So that the copy engine sees them.
+// Fence after bar_init: without it TMA may not see the initialised barriers.
 __device__ static inline void bars_ready()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrives, and wants that many bytes more.
+// Arrives, and makes this phase wait for that many bytes of TMA copies too.
 __device__ static inline void bar_expect(uint32_t bar, int bytes)
 {
     asm volatile(
@@ -53,7 +56,7 @@ __device__ static inline void bar_wait(uint32_t bar, int parity)
                      : "memory");
 }
 
-// ---- the copy engine -----------------------------------------------------------
+// ---- the copy engine (TMA) -----------------------------------------------------
 
 __device__ static inline void load_box(uint32_t to, const CUtensorMap *map,
                                        int x, int y, uint32_t bar)
@@ -76,7 +79,7 @@ __device__ static inline void load_head(uint32_t to, const CUtensorMap *map,
         : "memory");
 }
 
-// Bytes that lie side by side; addresses and their number are multiples of 16.
+// A flat copy. Addresses and the number of bytes are multiples of 16.
 __device__ static inline void load_bytes(uint32_t to, const void *from,
                                          int bytes, uint32_t bar)
 {
@@ -86,7 +89,7 @@ __device__ static inline void load_bytes(uint32_t to, const void *from,
                  : "memory");
 }
 
-// Rows of a head in shared memory back into it; what lies beyond it is left out.
+// Rows of a head from shared to global memory. TMA drops rows beyond the tensor.
 __device__ static inline void store_head(const CUtensorMap *map, int row,
                                          int head, int batch, uint32_t from)
 {
@@ -107,7 +110,8 @@ __device__ static inline void store_box(const CUtensorMap *map, int x, int y,
                  : "memory");
 }
 
-// Shared memory of all that this thread had stored may be written again.
+// Waits until this thread's stores have read their shared memory, which may then be
+// written again. The results need not be in global memory yet: see stores_written.
 __device__ static inline void stores_read()
 {
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
@@ -118,15 +122,15 @@ __device__ static inline void stores_written()
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-// What this thread wrote into shared memory is there for products and copies, once
-// those who wait for it have met this thread at a barrier.
+// Proxy fence: WGMMA and TMA read shared memory by another path (the async proxy) than
+// plain stores write it. Needed before the barrier that tells others to read.
 __device__ static inline void shared_written()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// How a tensor of 16 bits lies in memory; dim[0] is contiguous. What a box has beyond
-// the tensor reads as 0.
+// How a tensor of 16 bits lies in memory; dim[0] is contiguous. TMA reads 0 where a box
+// reaches beyond the tensor, so kernels need no code for ragged edges.
 struct tensor_view {
     tt_dtype type;
     const void *data; // at a multiple of 16
@@ -135,7 +139,7 @@ struct tensor_view {
         box[4]; // strides in elements, multiples of 8; [0] is 1
 };
 
-// false: the driver refuses.
+// Encodes a TMA descriptor. False: the driver refuses.
 bool tensor_map(CUtensorMap *map, const tensor_view &view);
 
 // Whether the device and its driver have all this.
@@ -143,17 +147,17 @@ bool is_hopper(const tt_cuda *cuda);
 
 // ---- warps ---------------------------------------------------------------------
 
-// A number all threads of a warp have, so that the compiler knows; it is not computed
-// again later.
+// Tells the compiler that all threads of a warp have the same x (it is warp-uniform),
+// and keeps it from computing x again later.
 __device__ static inline uint32_t same_in_warp(uint32_t x)
 {
     asm volatile("" : "+r"(x));
     return __shfl_sync(0xffffffffu, x, 0);
 }
 
-// A block's registers, which all threads have the same number of when it begins, given
-// out anew: FEW to each of the first four warps, MANY to each of the others. More than
-// there are would be waited for without end.
+// Warp specialisation: a block starts with the same number of registers for each
+// thread. The first four warps need only FEW each and give the rest back; the warps
+// that multiply take MANY. Asking for more than there are would hang: hence the assert.
 template <int THREADS, int FEW, int MANY> struct registers {
     static const int all = 65536 / THREADS / 8 * 8 * THREADS;
     static_assert(FEW * 128 + MANY * (THREADS - 128) <= all, "too many");
@@ -168,8 +172,10 @@ template <int THREADS, int FEW, int MANY> struct registers {
     }
 };
 
-// Four matrices of 8 rows of 16 bytes: of lanes 8 i to 8 i + 7 the addresses of rows of
-// matrix i; word i of each lane has two elements of row lane / 4.
+// stmatrix: four matrices of 8 rows of 16 bytes. Lanes 8 i to 8 i + 7 give the
+// addresses of the rows of matrix i. Word i of a lane has two elements of row lane / 4
+// of matrix i, which is how WGMMA leaves its sums, so tiles leave registers without
+// bank conflicts.
 __device__ static inline void store_words(uint32_t to, const uint32_t (&w)[4])
 {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], "

@@ -1,7 +1,10 @@
-// hopper_products - products by groups of four warps, of 16 bits with sums in f32: d (+)= a b
-// for 16 of k. Thread t has of rows 16 (t / 32) + t % 32 / 4 (+ 8) the columns
-// 8 j + 2 (t % 4) (+ 1), in d[4 j ...]. Words of two neighbours in 16 bits are then what a
-// product takes from registers: those of d[8 i ... 8 i + 7] for part i of k.
+// hopper_products - WGMMA: d (+)= a b by a warpgroup (four warps), operands of 16 bits,
+// sums in f32, 16 of k at a time. In d[4 j ...] thread t has columns 8 j + 2 (t % 4)
+// and the next one, of row 16 (t / 32) + t % 32 / 4 and of the row 8 further.
+//
+// Two neighbours of d packed into one word are what WGMMA takes as its operand a from
+// registers: d[8 i ... 8 i + 7] is part i of k. So attention can feed the weights it
+// has computed into the next product without a trip through shared memory.
 
 #ifndef TT_BACKEND_CUDA_DEV_HOPPER_PRODUCTS_CUH
 #define TT_BACKEND_CUDA_DEV_HOPPER_PRODUCTS_CUH
@@ -42,16 +45,17 @@ template <> struct low<f16> {
 
 // ---- products ------------------------------------------------------------------
 
-// An operand with rows along k, 64 each: 8 of m or n are 1024 bytes. 16 of k further is
-// 32 bytes, 2 more in the result.
+// Matrix descriptor of an operand whose rows lie along k ("K-major"), 64 elements each.
+// 8 rows are 1024 bytes. The next 16 of k are 32 bytes further: add 2 to the
+// descriptor.
 __device__ static inline uint64_t along_k(uint32_t at)
 {
     return (uint64_t)((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 |
            1ull << 62;
 }
 
-// An operand with rows along m or n, 64 each: 8 of k are 1024 bytes, the next 64 of m or
-// n are `apart` bytes further.
+// Matrix descriptor of an operand whose rows lie along m or n ("MN-major"), 64 elements
+// each. 8 of k are 1024 bytes; the next 64 of m or n are `apart` bytes further.
 __device__ static inline uint64_t across_k(uint32_t at, uint32_t apart)
 {
     return (uint64_t)((at & 0x3FFFF) >> 4) | (uint64_t)(apart >> 4) << 16 |
@@ -68,7 +72,7 @@ __device__ static inline void products_commit()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// All but the last N groups are done.
+// Waits until at most the last N committed groups are still in flight.
 template <int N> __device__ static inline void products_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
@@ -107,7 +111,7 @@ template <int N> __device__ static inline void products_wait()
 #define TT_FLOATS_64(d, i) TT_FLOATS_32(d, i), TT_FLOATS_32(d, (i) + 32)
 #define TT_FLOATS_128(d, i) TT_FLOATS_64(d, i), TT_FLOATS_64(d, (i) + 64)
 
-// Of both types; N columns. A, B, ADDS: names of operands behind the sums.
+// One WGMMA of N columns. A, B, ADDS: names of the asm operands that follow the sums.
 #define TT_PRODUCT(N, TYPE, NAMES, A, B, ADDS, TURNS)                          \
     "{\n.reg .pred p;\nsetp.ne.b32 p, " ADDS ", 0;\n"                          \
     "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " {" NAMES  \

@@ -1,5 +1,10 @@
-// memo - choices that were measured on this kind of device by an earlier process, or
-// are kept for a later one.
+// memo - choices that were measured (which algorithm is fastest for a shape), kept from
+// process to process. The library gives the plug-in two functions, find and keep; where
+// the choices are stored is its business.
+//
+// Two reasons: measuring takes seconds, and algorithms differ in the order of their
+// sums. Runs that choose alike have the same bits. A key has all that a choice depends
+// on: the kind of device, the version of the library, the shape.
 
 #ifndef TT_BACKEND_CUDA_DEV_MEMO_CUH
 #define TT_BACKEND_CUDA_DEV_MEMO_CUH

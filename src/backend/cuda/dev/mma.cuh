@@ -1,10 +1,14 @@
-// mma - products of small tiles by the tensor cores, a warp at a time, and the same in
-// plain arithmetic where the device is emulated.
+// mma - products of small tiles by the tensor cores, a warp at a time (mma.sync
+// m16n8k16), and the same in plain arithmetic where the device is emulated. WGMMA, for
+// large tiles on compute capability 9.0, is in hopper_products.cuh.
 //
-// Of a 16 x 16 tile of 16-bit numbers a lane (g = lane / 4, t = lane % 4) holds four
-// pairs: row g, columns 2t and 2t + 1; row g + 8; row g, columns 8 on; row g + 8,
-// columns 8 on. Of a 16 x 8 tile to multiply with it, column g: rows 2t and 2t + 1, and
-// 8 on. Of a 16 x 8 tile of sums, columns 2t and 2t + 1: row g, row g + 8.
+// Fragments: what a lane holds, with g = lane / 4 and t = lane % 4. Each word has a
+// pair of 16-bit numbers, columns 2t and 2t + 1 (of b: rows).
+//
+//   a [16, 16]   word 0: row g         word 1: row g + 8
+//                word 2: row g, + 8 columns   word 3: row g + 8, + 8 columns
+//   b [16, 8]    column g.   word 0: rows 2t, 2t + 1   word 1: rows 2t + 8, 2t + 9
+//   d [16, 8]    floats: columns 2t, 2t + 1 of row g, then of row g + 8
 
 #ifndef TT_BACKEND_CUDA_DEV_MMA_CUH
 #define TT_BACKEND_CUDA_DEV_MMA_CUH
@@ -35,7 +39,8 @@ __device__ static inline void mma(const uint32_t *a, const uint32_t *b,
 
 #    undef MMA
 
-// A 16 x 16 tile whose columns lie `stride` elements apart, of 16 bytes' alignment.
+// Fragment a of a tile that lies in shared memory by columns, `stride` elements apart
+// (ldmatrix.trans). Columns begin at multiples of 16 bytes.
 template <typename T>
 __device__ static inline void load_turned(const T *tile, int stride,
                                           uint32_t *a)

@@ -1,5 +1,6 @@
-// noise - operands to measure kernels on: small numbers that are no powers of two,
-// since zeros are multiplied faster.
+// noise - operands to measure kernels on: small numbers that are no powers of two.
+// Zeros would mislead: they draw less power in the multipliers, so the clock stays
+// higher.
 
 #ifndef TT_BACKEND_CUDA_DEV_NOISE_CUH
 #define TT_BACKEND_CUDA_DEV_NOISE_CUH

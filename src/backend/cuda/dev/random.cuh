@@ -1,5 +1,7 @@
-// random - Philox 4x32-10, the numbers of base/rng.h: element i has word i % 4 of block
-// i / 4.
+// random - Philox 4x32-10, the same numbers as base/rng.h has on the host. The
+// generator is counter-based: block b of a key gives four words, and element i has word
+// i % 4 of block i / 4. So any thread gets the number of any element without a state,
+// and a mask is the same however a tensor is split among ranks.
 
 #ifndef TT_BACKEND_CUDA_DEV_RANDOM_CUH
 #define TT_BACKEND_CUDA_DEV_RANDOM_CUH

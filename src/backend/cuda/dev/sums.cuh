@@ -1,4 +1,5 @@
-// sums - sums and maxima over a warp and over a block, in a fixed order.
+// sums - sums and maxima over a warp (shuffles) and over a block (shared memory), in a
+// fixed order, so that they repeat bit by bit.
 
 #ifndef TT_BACKEND_CUDA_DEV_SUMS_CUH
 #define TT_BACKEND_CUDA_DEV_SUMS_CUH

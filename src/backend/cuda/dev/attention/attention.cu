@@ -1,6 +1,11 @@
-// attention - for sites that cuDNN cannot do: f32, odd heads, parts of a sequence. A
-// warp owns a query (or, for the gradients of k and v, a key) and takes the other side
-// 32 at a time. Bound by the plain cores: it is there to be right.
+// attention - plain kernels for sites that neither our fused kernels nor cuDNN take:
+// f32, odd sizes of heads, parts of a sequence (context parallelism), where queries and
+// keys are at other positions.
+//
+// A warp owns a query (or, for the gradients of k and v, a key) and takes the other
+// side 32 at a time, with a running softmax. Each result has one owner, so nothing is
+// added by two threads and the order of sums is fixed. Bound by the plain cores: it is
+// there to be right.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -10,7 +15,7 @@ struct place {
     int64_t batch, head, row;
 };
 
-// Rows [batch, heads, len] by number.
+// A row of [batch, heads, len], by its number.
 __device__ static inline place place_of(int64_t i, int64_t heads, int64_t len)
 {
     return {i / len / heads, i / len % heads, i % len};
@@ -104,7 +109,7 @@ extern "C" const char *tt_cuda_attention(tt_cuda *cuda,
 
 // ---- gradients -------------------------------------------------------------------
 
-// dq, and the mean of o * do for the other kernel.
+// dq, and sum(o do) of each query for the kernel of k and v, which needs it too.
 template <typename T> __global__ void grad_q(tt_cuda_attention_args a)
 {
     const int lane = threadIdx.x % 32, head = (int)a.head;

@@ -1,26 +1,48 @@
-// attention_hopper - attention of heads of 64 elements in 16 bits.
+// attention_hopper - forward flash attention for heads of 64 elements of 16 bits.
 //
-// A block stays on its core and takes 256 queries of a head at a time, four groups of
-// four warps 64 each. One thread has the copy engine bring tiles of 64 keys and values,
-// the last first. What a group does with a tile (scores, powers, sums of values) it does
-// on its own: products of one group run beside powers of others. Groups go on to the
-// next queries when they are done, up to eight tiles ahead, and swap places: what comes
-// later sees more keys.
+// The problem: with heads as short as 64, a tile's exponentials, sums and rounding take
+// about as long as its two GEMMs. The tensor cores must not wait for them.
 //
-// Weights are powers of 2 relative to the largest score of the first tile. Any number
-// near the largest will do, for the sum is divided by in the end: a larger one is looked
-// for only where weights become so large that they could not be multiplied, and then
-// the tile is done again. That is why powers, not maxima, come first.
+// The idea: many independent warpgroups. A block has four, with 64 queries each, and
+// one more warpgroup of which one thread issues TMA copies:
 //
-// Bound by both together, since products keep the registers busy which the rest of a tile
-// needs: products alone take 0.55 of the time, the rest alone 0.8. At 1024 causal
-// positions 500 TFLOP/s, 440 once power limits the clock: half of what tensor cores can.
+//            TMA thread                  warpgroups 0 to 3, 64 queries each
+//   q, k, v ------------> 8 stages of --> s = q k^T       WGMMA
+//   (item by item)        k and v,        w = 2^(s - top) special function unit
+//                         64 keys each    o += w v        WGMMA, w from registers
+//
+// Nothing orders the groups. While one waits for its WGMMAs, others compute powers. The
+// block is persistent: it goes from item (256 queries of a head) to item, and a group
+// that is done begins the next while others still work on the last, up to eight stages
+// ahead. Under a causal mask later queries see more keys, so the groups swap places on
+// every second item: who had the longest share has the shortest next time.
+//
+// Online softmax without the maximum. Usually each tile starts with its row maxima, and
+// o is rescaled when they grow. But o is divided by the sum of weights in the end, so
+// any reference near the maximum will do. Here it is the largest score of the first
+// tile (the last keys). Later tiles go straight to the powers. Only where a thread's
+// sum of weights leaves the range that products can take (most_weight) is the reference
+// raised, o rescaled, and the tile weighed again. A maximum for each tile is 0.19
+// slower.
+//
+// Costs: products alone take 0.55 of the time, the rest of a tile alone 0.8. They are
+// in each other's way because WGMMA keeps busy the register file that the rest needs.
+// At 1024 causal positions it reaches 500 TFLOP/s, 440 once power limits the clock,
+// which is half of what the tensor cores can do; 0.70 to 0.77 of the time of cuDNN
+// 9.19.
+//
+// Tried (bench/gpu/NOTES.md): three groups with the next scores in flight during the
+// powers, 0.17 to 0.27 slower; two groups with tiles of 128 keys, 0.22 to 0.3 slower;
+// groups in turn by named barriers, no faster; a part of the powers by polynomials on
+// the plain cores, 0.06 to 0.1 slower.
 
 #include "backend/cuda/dev/attention/attention_hopper.cuh"
 #include "backend/cuda/dev/attention/attention_own.cuh"
 
 enum { GROUPS = 4, ROWS = 64, BLOCK_ROWS = GROUPS * ROWS, STAGES = 8 };
 enum { THREADS = 128 * (GROUPS + 1), WARPS = 4 * GROUPS };
+// Shared memory: the ring of k and v, two slots of q, o on its way out, mbarriers.
+// "Full" barriers are completed by TMA, "empty" ones by the warps that have read.
 enum {
     BOX_BYTES = ROWS * HEAD_ROW_BYTES,
     STAGE_BYTES = 2 * BOX_BYTES, // keys, values
@@ -53,9 +75,11 @@ struct item {
     int tiles; // of keys which the last of them sees; 0: no more items
 };
 
-// The n-th of this block. Heads come by sections, so that the keys of one are still in
-// the cache when its next queries come; the longest first in each, and every second
-// round from the last block to the first.
+// The n-th item of this block. Three things fix the order. Heads come by sections, so
+// that keys are still in the L2 cache when the next queries of their head come. Within
+// a section the longest items come first, so that blocks end together. Every second
+// round goes from the last block to the first, so that no block has the longest item of
+// each.
 __device__ static inline item item_of(const forward_args &x, int n)
 {
     const int me = n % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
@@ -70,7 +94,7 @@ __device__ static inline item item_of(const forward_args &x, int n)
             x.is_causal ? min(all, (block + 1) * GROUPS) : all};
 }
 
-// What one thread found out, for all.
+// The TMA thread works out the next item once, and posts it for all warps.
 __device__ static inline void post_item(uint32_t at, const item &it)
 {
     asm volatile("st.shared.v4.s32 [%0], {%1, %2, %3, %4};" ::"r"(at),
@@ -89,6 +113,8 @@ __device__ static inline item read_item(uint32_t at)
             (int)same_in_warp(it.row), (int)same_in_warp(it.tiles)};
 }
 
+// A place in the ring of stages. An mbarrier is waited for by the parity of its phase,
+// which flips each time the ring comes around.
 struct stage {
     int i, phase;
 };
@@ -99,6 +125,8 @@ __device__ static inline void go_on(stage *s)
     s->i = s->i == STAGES - 1 ? 0 : s->i + 1;
 }
 
+// The TMA thread. Keys come last tile first: the tile with the causal diagonal, the
+// only one that needs a mask, is then the first one of every group.
 __device__ static inline void load_items(const forward_args &x, uint32_t shared)
 {
     stage s = {0, 0};
@@ -129,8 +157,9 @@ __device__ static inline void load_items(const forward_args &x, uint32_t shared)
 
 // ---- a group -----------------------------------------------------------------------
 
-// Operands of these products are told by the lower half of what along_k and across_k
-// give, which alone differs: sums of 64 bits between products would hold them up.
+// Only the lower half of a WGMMA descriptor changes from product to product. So kernels
+// carry 32 bits, and the constant upper half is put in by the asm: 64-bit additions
+// between WGMMAs would hold them up (0.07 to 0.13 of the time).
 __device__ static inline uint32_t half_of(uint64_t operand)
 {
     return (uint32_t)operand;
@@ -171,16 +200,18 @@ __device__ static inline void values(float (&d)[32], const uint32_t (&a)[4],
 }
 #undef TT_OPERAND
 
-// What weights of a thread may sum up to without harm to products.
+// The largest sum of a thread's weights in a tile that 16 bits and f32 sums still take.
 template <typename T>
 static constexpr float most_weight =
     is_bf16<T> ? 1152921504606846976.0f /* 2^60 */ : 32768.0f;
 
-// Of two rows, 8 apart, as products give them to a thread: which has the same of both.
+// A number for each of the two rows, 8 apart, that WGMMA gives a thread.
 struct pair {
     float x, y;
 };
 
+// What a thread keeps of its group's 64 queries. `sum` is of this thread's columns
+// only: the four threads of a row add theirs up once, in the end (whole_sum).
 struct rows {
     float s[32], o[32];
     uint32_t w[4][4]; // weights, as the next product takes them
@@ -192,7 +223,8 @@ __device__ static inline pair each_max(const pair &a, const pair &b)
     return {fmaxf(a.x, b.x), fmaxf(a.y, b.y)};
 }
 
-// Scaled, over all columns of a tile.
+// The row maxima of a tile, scaled: over this thread's columns, then over the four
+// threads that share a row.
 __device__ static inline pair tops_of(const float (&s)[32], float scale)
 {
     pair top = {s[0], s[2]};
@@ -207,7 +239,7 @@ __device__ static inline pair tops_of(const float (&s)[32], float scale)
     return {top.x * scale, top.y * scale};
 }
 
-// Weights of a tile; returns their sums.
+// Scores become weights 2^(s - top), packed to 16 bits; returns this thread's sums.
 template <typename T> __device__ static inline pair weigh(rows *r, float scale)
 {
     pair sum = {0, 0};
@@ -226,8 +258,8 @@ template <typename T> __device__ static inline pair weigh(rows *r, float scale)
     return sum;
 }
 
-// The first tile, which alone has keys that are not seen: those beyond `last`, counted
-// from this thread's first column.
+// The first tile. It alone needs a mask: keys after `last`, counted from this thread's
+// first column, are beyond the causal diagonal or the sequence. It also sets `top`.
 template <typename T>
 __device__ static inline void weigh_first(rows *r, float scale, int last_x,
                                           int last_y)
@@ -240,6 +272,7 @@ __device__ static inline void weigh_first(rows *r, float scale, int last_x,
     r->sum = weigh<T>(r, scale);
 }
 
+// The rare path of the online softmax: a new reference, and o and sum scaled to it.
 __device__ static inline void raise_top(rows *r, float scale)
 {
     const pair top = each_max(r->top, tops_of(r->s, scale));
@@ -252,6 +285,7 @@ __device__ static inline void raise_top(rows *r, float scale)
         r->o[i] *= i % 4 < 2 ? keep.x : keep.y;
 }
 
+// All lanes of a warp take the rare path together. NaN takes it too (`fits` is false).
 template <typename T>
 __device__ static inline void weigh_next(rows *r, float scale)
 {
@@ -288,7 +322,8 @@ __device__ static inline void give_back(uint32_t shared, int stage)
         bar_arrive(shared + EMPTY_AT + 8 * stage);
 }
 
-// Sums of the values of `tiles` tiles, the last of which is the stage's.
+// The main loop. The values' product of one tile and the scores of the next are issued
+// together, so that the tensor cores have eight WGMMAs in a row; then come the powers.
 template <typename T>
 __device__ static inline void sum_tiles(rows *r, uint32_t shared, stage *s,
                                         int tiles, uint32_t q, float scale)
@@ -322,8 +357,8 @@ __device__ static inline float whole_sum(float sum)
     return sum + __shfl_xor_sync(0xffffffffu, sum, 2);
 }
 
-// Of a warp, 16 rows from `row` on, by way of shared memory, where copies must have
-// read what was there before.
+// The epilogue of a warp: 16 rows from `row` on, divided by their sums. They go through
+// swizzled shared memory and TMA; the store before must have read that memory first.
 template <typename T>
 __device__ static inline void write_rows(const forward_args &x, const item &it,
                                          const rows &r, uint32_t at, int row)
@@ -358,7 +393,8 @@ __device__ static inline void write_rows(const forward_args &x, const item &it,
         store_head(&x.o, row, it.head, it.batch, at);
 }
 
-// A group's 64 queries of a block, from `row` on.
+// A group's 64 queries of an item, from `row` on. Stages with keys that only later
+// groups see are given back unread: "empty" barriers count all warps of all groups.
 template <typename T>
 __device__ static inline void do_rows(const forward_args &x, uint32_t shared,
                                       stage *s, const item &it, int row,
@@ -449,8 +485,9 @@ static int64_t blocks_of(const tt_cuda_attention_args &a)
     return ceil_div(a.q_len, BLOCK_ROWS);
 }
 
-// Where items are few, cores are left without work, which matters where they are long:
-// others cut queries smaller.
+// With fewer items than SMs some SMs would idle, which matters where sequences are
+// long. cuDNN and the plain kernels cut queries into smaller pieces, so they get such
+// sites.
 bool attention_hopper_can(const tt_cuda *cuda, const tt_cuda_attention_args &a)
 {
     const int64_t most = (int64_t)1 << 30, is_short = 512;

@@ -1,6 +1,18 @@
-// attention_hopper - what the kernels of our own for attention on compute capability 9.0
-// share: heads of 64 elements as the copy engine sees them, and products of them by four
-// warps. They take whole sequences of 16 bits; for gradients every head has its own keys.
+// attention_hopper - what our flash-attention kernels for compute capability 9.0 share.
+//
+// They do heads of 64 elements of 16 bits, with whole sequences of queries and keys:
+//
+//   attention_hopper.cu        forward: o and lse
+//   attention_hopper_stats.cu  before backward: lse to base 2, and sum(o d_o), by query
+//   attention_hopper_grad.cu   backward: d_q, d_k, d_v in one pass over the scores
+//   attention_hopper_join.cu   after backward: d_q of heads that several blocks shared
+//
+// Forward also takes grouped queries (several heads with the same keys); backward does
+// not. Sites of any other form go to cuDNN or to the plain kernels (attention.cu).
+//
+// Both big kernels are persistent and warp-specialised: a block stays on its SM, one
+// thread feeds it by TMA through mbarriers, and warpgroups multiply with WGMMA. Scores
+// exist in registers only; no matrix of positions x positions is ever written.
 
 #ifndef TT_BACKEND_CUDA_DEV_ATTENTION_ATTENTION_HOPPER_CUH
 #define TT_BACKEND_CUDA_DEV_ATTENTION_ATTENTION_HOPPER_CUH
@@ -9,7 +21,7 @@
 
 enum { HEAD_SIZE = 64, HEAD_ROW_BYTES = 128 };
 
-// Heads of `len` rows, in boxes of `rows`.
+// A TMA descriptor of heads of `len` rows, copied in boxes of `rows`.
 static inline bool show_heads(CUtensorMap *map, const tt_cuda_attention_args &a,
                               const tt_cuda_heads &x, int64_t len, int64_t rows)
 {
@@ -21,7 +33,7 @@ static inline bool show_heads(CUtensorMap *map, const tt_cuda_attention_args &a,
                             {HEAD_SIZE, rows, 1, 1}});
 }
 
-// Whether sites of this form are theirs.
+// Whether the gradient's kernels take sites of this form.
 static inline bool hopper_heads(const tt_cuda *cuda,
                                 const tt_cuda_attention_args &a)
 {
@@ -33,7 +45,8 @@ static inline bool hopper_heads(const tt_cuda *cuda,
 
 // ---- products ------------------------------------------------------------------
 
-// Results of products are not touched above this: behind a wait for them.
+// WGMMA writes d asynchronously, which the compiler does not know. Called after the
+// wait, this keeps it from moving reads of d to before the wait.
 template <int N> __device__ static inline void hold(float (&d)[N])
 {
 #pragma unroll

@@ -1,18 +1,24 @@
-// attention_hopper_grad - gradients of q, k and v for heads of 64, in one pass over the
-// scores, which exist in registers only.
+// attention_hopper_grad - backward flash attention (heads of 64): five GEMMs for a
+// tile, in one pass over the scores. A block owns heads, or a part of one head's keys.
+// For each 128 keys it goes through tiles of 128 queries (from the diagonal on, if
+// causal):
 //
-// A block owns heads, or a part of one's keys. It takes 128 keys at a time, and for them
-// 128 queries after the other; queries before the keys are left out where attention is
-// causal. One thread has the copy engine fill shared memory. Two groups of four warps
-// have 64 keys each: weights, gradients of scores and the sums for k and v stay in their
-// registers, from which products take them. Gradients of scores go through shared memory
-// too: there each group takes 64 queries for the gradient of q, while it works on the
-// next tile's weights. The sum of q's gradient over tiles of keys is kept in memory, of a
-// block and so small that much of it stays in the cache; the copy engine adds to it, one
-// tile after the other, so that the order of all sums is fixed.
+//   s^T = k q^T, w = 2^(s - lse)     g^T = v d_o^T, d_s = w (g - mean)
+//   d_v += w^T d_o, d_k += d_s^T q   in registers, over all queries of these keys
+//   d_q += d_s k                     over keys: in memory, see below
 //
-// Bound by the tensor cores, of whose rate it reaches half; memory, from which queries
-// come again for every tile of keys, is at 57% of its rate, and power is at its limit.
+// Two warpgroups have 64 keys each, so s^T and d_s^T are operands in registers already.
+// d_q needs d_s of all 128 keys, so d_s also goes through shared memory: there each
+// group takes 64 queries for d_q, one tile late, while it computes the next tile's
+// weights. One thread loads by TMA, and one for each group sends d_q:
+// cp.reduce.async.bulk adds tiles to f32 sums of this block, which mostly stay in the
+// L2 cache. Each waits for the one before, so the order of all sums is fixed and runs
+// repeat bit by bit.
+//
+// Costs: half the tensor cores' rate; memory at 57% of its rate (queries come again for
+// each tile of keys); power at its limit. 0.57 of the time of cuDNN's deterministic
+// one. Tried (NOTES.md): d_q added from registers (red.v4) 0.91 ms, by TMA 0.755,
+// 32-bit descriptors 0.70; cache hints and exponentials in thirds made no difference.
 
 #include "backend/cuda/dev/attention/attention_hopper_grad.cuh"
 #include "backend/cuda/dev/attention/attention_own.cuh"
@@ -29,7 +35,7 @@ __device__ static inline bool leads(const worker &w)
     return w.warp == 0 && w.lane == 0;
 }
 
-// All threads of a group.
+// A named barrier of a group's 128 threads.
 __device__ static inline void meet(const worker &w)
 {
     if (w.group == 0)
@@ -38,7 +44,7 @@ __device__ static inline void meet(const worker &w)
         asm volatile("bar.sync 2, 128;" ::: "memory");
 }
 
-// Of a warp.
+// One arrival for the whole warp.
 __device__ static inline void give(const worker &w, uint32_t bar)
 {
     __syncwarp();
@@ -94,7 +100,7 @@ __device__ static inline float *sum_of(const grad_args &x, const worker &w,
            (((int64_t)blockIdx.x * x.n + t.q) * 2 + w.group) * SUM_FLOATS;
 }
 
-// The last tile of keys goes on with the sum of those before it.
+// The last tile of keys reads the sum of those before it, and writes the whole d_q.
 template <bool CAUSAL>
 __device__ static inline bool has_sum(const grad_args &x, const tile &t)
 {
@@ -163,7 +169,8 @@ __device__ static inline void add_bytes(float *to, uint32_t from, int bytes,
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// From there on. What went before is there, which gives sums their order.
+// Sends it. First the store before must have been written: that fixes the order of
+// sums.
 template <bool CAUSAL>
 __device__ static inline void send_queries(const grad_args &x, const worker &w,
                                            const tile &t)
@@ -178,7 +185,7 @@ __device__ static inline void send_queries(const grad_args &x, const worker &w,
         add_bytes(sum_of(x, w, t), room, SUM_BYTES, t.own > 0);
 }
 
-// A thread does that for a group.
+// One thread does that for each group, so that the group itself never waits for stores.
 template <bool CAUSAL>
 __device__ static inline void send_tiles(const grad_args &x, const worker &w)
 {
@@ -201,7 +208,8 @@ __device__ static inline void send_tiles(const grad_args &x, const worker &w)
     stores_read();
 }
 
-// Gradients of keys and values, through where this group's values were and one more.
+// d_k and d_v leave through shared memory: this group's part of v, now unused, and
+// OUT_AT.
 template <typename T>
 __device__ static inline void write_keys(const grad_args &x, const worker &w,
                                          const tile &t, const float (&d_k)[32],
@@ -225,8 +233,8 @@ __device__ static inline void write_keys(const grad_args &x, const worker &w,
 
 // ---- products ----------------------------------------------------------------------
 
-// What a product takes, of an address in parts of 16 bytes. Only the lower word changes,
-// which saves instructions.
+// A WGMMA descriptor of an address / 16. Only its lower word changes, which saves many
+// instructions. The same bits serve along k and across it: no operand is wider than 64.
 __device__ static inline uint64_t matrix_at(uint32_t part)
 {
     return (uint64_t)0x40000040u << 32 | (part | 1u << 16);
@@ -370,7 +378,7 @@ __device__ static inline void leave(const grad_args &x, const worker &w,
     give(w, KEYS_EMPTY + 8 * side(last.n_keys));
 }
 
-// The gradient of q of the last tile, which has no other to hide behind.
+// The last tile's d_q, with no next tile to overlap it with.
 template <typename T, bool CAUSAL>
 __device__ static inline void finish(const grad_args &x, const worker &w,
                                      const tile &last, float (&d_q)[32])
@@ -387,8 +395,9 @@ __device__ static inline void finish(const grad_args &x, const worker &w,
         stores_read();
 }
 
-// While weights are computed, products run: of the tile before, then of this one. The
-// order is such that the compiler can leave them in flight.
+// The main loop: WGMMAs of the tile before, then of this one, run under the
+// exponentials. ptxas serialises WGMMAs it cannot prove safe; this order of waits keeps
+// them in flight.
 template <typename T, bool CAUSAL>
 __device__ static inline void multiply_tiles(const grad_args &x,
                                              const worker &w)
@@ -495,8 +504,8 @@ struct share {
     int whole, rest, parts, blocks;
 };
 
-// As many heads as blocks, or a multiple of that, are whole; several blocks have a part of
-// one of the rest, where there are enough of them.
+// Heads that fill whole rounds of blocks are whole. Of the rest, each is split by keys
+// among several blocks where that is possible; attention_hopper_join adds their d_q.
 static share share_of(const tt_cuda *cuda, const tt_cuda_attention_args &a)
 {
     const int heads = (int)(a.batch * a.q_heads), cores = cuda->info.cores;
@@ -507,7 +516,8 @@ static share share_of(const tt_cuda *cuda, const tt_cuda_attention_args &a)
     return {heads - rest, rest, parts, heads < cores ? rest * parts : cores};
 }
 
-// Whether most of the device works, most of the time; short sequences are quick anyhow.
+// Whether at least 60% of the SMs' time would be work; short sequences are quick
+// anyhow.
 static bool fills(const tt_cuda *cuda, const tt_cuda_attention_args &a)
 {
     const share s = share_of(cuda, a);

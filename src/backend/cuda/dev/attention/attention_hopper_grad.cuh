@@ -1,5 +1,6 @@
-// attention_hopper_grad - what a block that computes gradients of attention has in shared
-// memory, the order in which it takes tiles, and how they come there.
+// attention_hopper_grad - backward attention: the layout of shared memory, the order of
+// tiles, and their loading by TMA. Loader, senders and warpgroups each walk the same
+// order of tiles by themselves (first_tile, go_on); only mbarriers keep them together.
 
 #ifndef TT_BACKEND_CUDA_DEV_ATTENTION_ATTENTION_HOPPER_GRAD_CUH
 #define TT_BACKEND_CUDA_DEV_ATTENTION_ATTENTION_HOPPER_GRAD_CUH
@@ -51,8 +52,8 @@ __device__ static inline bool is_there(const tile &t)
     return t.head >= 0;
 }
 
-// Every other tile of keys takes the queries backwards: those it had last are still in
-// the cache.
+// Every second tile of keys takes the queries backwards: those that the tile before had
+// last are still in the L2 cache.
 template <bool CAUSAL>
 __device__ static inline int first_query(const grad_args &x, const tile &t)
 {
@@ -71,7 +72,8 @@ __device__ static inline bool closes(const grad_args &x, const tile &t)
     return t.q == (t.own % 2 == 0 ? x.n - 1 : CAUSAL ? t.k : 0);
 }
 
-// Parts take tiles of keys forwards and backwards in turns: the first have more queries.
+// Blocks that share a head deal its tiles of keys out in a zigzag (0 1 2, 2 1 0, ...):
+// under a causal mask the first keys have more queries.
 __device__ static inline int key_of(const grad_args &x, const tile &t)
 {
     if (t.head < x.whole)
@@ -118,14 +120,14 @@ __device__ static inline void go_on(const grad_args &x, tile *t)
         begin_head<CAUSAL>(x, t->head + (int)gridDim.x, t);
 }
 
-// Of the gradient of these queries; parts are added up afterwards.
+// Whether this tile completes d_q of its queries. Shared heads: the join completes it.
 template <bool CAUSAL>
 __device__ static inline bool is_last(const grad_args &x, const tile &t)
 {
     return t.head < x.whole && t.k == (CAUSAL ? t.q : x.n - 1);
 }
 
-// One of two, taken in turns: which, and how often it was before, modulo 2.
+// Double buffers: which of the two the n-th use takes, and the parity of its mbarrier.
 __device__ static inline int side(int n)
 {
     return n & 1;

@@ -1,10 +1,17 @@
-// attention_hopper_join - adds up the gradient of q of heads that several blocks had parts
-// of, in the order of the parts. Bound by reading the sums, which are in the cache.
+// attention_hopper_join - d_q of heads whose keys several blocks shared: the blocks'
+// sums are added up in the order of the blocks, so runs repeat bit by bit.
+//
+// Why heads are shared: a block takes about one head at a time, and the heads that do
+// not fill a last round of blocks would leave most SMs idle (one sequence of 12 heads:
+// half the time by sharing). Each block of such a head adds to f32 sums of its own,
+// which lie in the order of WGMMA's registers, not in rows: this kernel's threads have
+// the same places as the threads that wrote them. Bound by reading the sums, which are
+// in the L2 cache.
 
 #include "backend/cuda/dev/attention/attention_hopper_grad.cuh"
 
-// A block has 128 queries; threads have the elements that they had when the sums were
-// computed (see attention_hopper.cuh).
+// A block has 128 queries; a thread has the elements of d that hopper_products.cuh
+// says. Under a causal mask parts after tile q have no keys for it, and wrote nothing.
 template <typename T, bool CAUSAL>
 __global__ void __launch_bounds__(256)
     join_kernel(const __grid_constant__ grad_args x, tt_cuda_heads to)

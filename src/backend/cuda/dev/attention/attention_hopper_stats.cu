@@ -1,5 +1,13 @@
-// attention_hopper_stats - what the gradient of attention needs to know of each query.
-// Bound by reading o and d_o.
+// attention_hopper_stats - the two numbers of each query that backward attention needs.
+//
+// The gradient of a softmax is d_s = w (g - sum(w g)), where g = d_o v^T are the
+// gradients of the weights. Since o = w v, sum(w g) equals sum(o d_o), which needs no
+// scores. So it is computed once for each query here, before the big kernel, beside lse
+// to base 2, from which that kernel gets its weights w = 2^(s - lse) without another
+// pass over the keys.
+//
+// Eight threads have a row, 16 bytes each. Bound by reading o and d_o: 45 us at 124M's
+// shapes, which doing it within the first pass over the queries would save.
 
 #include "backend/cuda/dev/attention/attention_hopper_grad.cuh"
 
@@ -32,7 +40,7 @@ __device__ static inline float dot(const uint4 &a, const uint4 &b)
     return sum;
 }
 
-// Of a tile's queries. Those beyond the sequence have no weights.
+// A block has a tile's queries. Beyond the sequence lse is infinite: the weights are 0.
 template <typename T>
 __global__ void __launch_bounds__(STATS_THREADS)
     stats_kernel(const __grid_constant__ tt_cuda_attention_args a, int n,

@@ -1,7 +1,11 @@
-// cached - decoding: new rows into a cache, attention of few queries on it, and the
-// join of two attentions. A block per query and head goes over the keys in pieces of
-// its threads' number, keeping a running softmax: a thread computes a score, then a
-// column of the result. Bound by reading the cache.
+// cached - decoding with a key-value cache: new rows into the cache, attention of a few
+// queries on it, and the merge of two attentions (ring attention adds up partial
+// results by their lse).
+//
+// A block has one query and head. It goes over the keys in pieces, one key for each
+// thread, and keeps a running softmax. In each piece a thread first computes the score
+// of its key, then one column of the result over all keys of the piece. Bound by
+// reading the cache.
 
 #include "backend/cuda/dev/any.cuh"
 

@@ -1,8 +1,16 @@
-// sdpa - fused attention and its gradient by cuDNN's graph interface: the operator is
-// described as the small graph that cuDNN's attention engines recognise, and the first
-// engine that takes it becomes a plan. Plans are kept per shape. Gradients are summed
-// in a fixed order: cuDNN is asked for the variant without atomic additions. Where there
-// is a faster kernel of our own, it takes the site.
+// sdpa - fused attention (scaled dot-product attention) and its gradient, by cuDNN's
+// graph interface or by our own kernels (attention_hopper*), where these take the site.
+//
+// cuDNN has no call "attention". The operator is described as a graph of small
+// operations (product, scale, mask, exponential, sums, product), in just the form that
+// cuDNN's attention engines recognise, and the first engine that takes the graph
+// becomes a plan. Plans are kept for each shape. Tensors between operations are
+// virtual: they exist only inside the fused kernel.
+//
+// Gradients are summed in a fixed order: cuDNN is asked for the variant without atomic
+// additions, which made a step of 124M 1.1% slower. The graph of the gradient has the
+// two factors of dropout although there is none, with the value 1: without them cuDNN
+// 9.14 reads beyond its memory.
 
 #include "backend/cuda/dev/attention/attention_own.cuh"
 #include "backend/cuda/dev/dnn.cuh"
@@ -79,7 +87,7 @@ desc graph::tensor(int64_t id, cudnnDataType_t type, const shape &s,
     return d;
 }
 
-// What lives inside the fused kernel only.
+// A virtual tensor, which lives inside the fused kernel only.
 desc graph::scratch(cudnnDataType_t type, const shape &s)
 {
     return tensor(next++, type, s, false);
@@ -107,7 +115,7 @@ desc graph::pointwise(cudnnPointwiseMode_t mode, desc x, desc b, desc y,
     return y;
 }
 
-// A function of floats whose result stays inside.
+// An elementwise operation on floats, with a virtual result.
 desc graph::apply(cudnnPointwiseMode_t mode, desc x, desc b, const shape &s)
 {
     return pointwise(mode, x, b, scratch(CUDNN_DATA_FLOAT, s),
@@ -147,7 +155,7 @@ desc graph::multiply(desc a, desc b, desc c)
     return c;
 }
 
-// The same elements under other dims.
+// Reshape: the same elements under other dims.
 desc graph::turn(desc x, desc y)
 {
     const desc op = make(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
@@ -199,7 +207,7 @@ static parts parts_of(const tt_cuda_attention_args &a)
             packed(a.batch, a.q_heads, a.q_len, 1)};
 }
 
-// scale * q k', and the lowest number where a key comes after its query.
+// scale * q k', with the lowest number where a key comes after its query (causal mask).
 static desc scores(graph &g, const tt_cuda_attention_args &a, const parts &p,
                    desc q, desc kt, desc scale)
 {
@@ -243,7 +251,8 @@ static void forward(graph &g, const tt_cuda_attention_args &a)
     g.multiply(w, v, g.tensor(O, low, p.o, false));
 }
 
-// Heads of k and v that several query heads share get the sum of theirs.
+// Grouped queries: a head of k and v that several heads of q share gets the sum of
+// their gradients.
 static void sum_heads(graph &g, const tt_cuda_attention_args &a, desc left,
                       desc right, desc result)
 {
@@ -400,7 +409,8 @@ struct tt_cuda_sdpa {
     plan p;
 };
 
-// What cuDNN's kernels are made for; smaller ones are as fast by own kernels.
+// The sites that cuDNN's kernels are made for. Smaller ones are as fast by plain
+// kernels.
 static bool fits(const tt_cuda_attention_args &a, bool is_grad)
 {
     const tt_cuda_heads *all[] = {&a.q,   &a.k,   &a.v,   &a.o,

@@ -1,11 +1,17 @@
-// codec - quantize and onebit: a warp looks at a block twice, the second time in the
-// cache. Bound by memory: 4 or 2 bytes read per number and 1/8 to 1 written; and back.
+// codec - compression of what travels between ranks: quantize (a few bits and a scale
+// for each block of numbers) and onebit (signs and two means), and back.
+//
+// A warp has a block of numbers and reads it twice: once for the scale, once, from the
+// cache, for the codes. Codes are computed just as the host computes them, with
+// rounding after every operation, so that ranks on CPU and GPU agree bit by bit. Bound
+// by memory: 4 or 2 bytes read for each number, 1/8 to 1 written; and back.
 
 #include "backend/cuda/dev/random.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
-// The absolute value as a number whose order is that of the values; NaN is largest.
+// |x| as an integer with the same order (a float's bits without the sign); NaN is
+// largest.
 __device__ static inline uint32_t size_of(float x)
 {
     return __float_as_uint(x) & 0x7fffffffu;

@@ -1,12 +1,12 @@
-// orthogonalize - Gram-Schmidt by one block, column after column, in double. Bound by
-// the latency of its sums, one for every pair of columns: these are few, and the
-// products of matrices around it are far larger.
+// orthogonalize - Gram-Schmidt for low-rank compression (PowerSGD): one block, column
+// after column, in double. Bound by the latency of its sums, one for each pair of
+// columns. There are few columns, and the products around it are far larger.
 
 #include "backend/cuda/dev/common.cuh"
 
 enum { MOST_THREADS = 512, ROWS = 4 }; // of a thread, at least
 
-// Columns lie one behind the other.
+// In scratch memory each column is contiguous.
 __global__ void orthogonalize(tt_cuda_orthogonalize_args a)
 {
     __shared__ double room[32];

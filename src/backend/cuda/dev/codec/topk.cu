@@ -1,8 +1,22 @@
-// topk - the size of the k-th largest entry is found by its bytes, from the highest
-// down: four times all sizes are counted by one byte (Alabi et al. 2012). Then entries
-// above it, and the first of those as large, are put one after the other. Bound by
-// memory: x is read six times, in the cache when it is small. Counts are whole numbers,
-// so nothing depends on the order in which threads come.
+// topk - the k entries with the largest |x|, and their places, for sparse gradients.
+//
+// The problem: sorting all n is far too much work for k of them, and ties must be
+// broken in the same way on every run and on every rank.
+//
+// The idea: radix select (Alabi et al. 2012). The bits of |x| as an integer have the
+// order of the values. The k-th largest is found byte by byte, from the highest down:
+// count all entries that match the bytes known so far by their next byte (256 bins), go
+// through the bins from the top until k are passed, and keep that byte. After four
+// rounds the k-th value (`prefix`) is known exactly, and how many of its equals belong
+// to the k (`left`).
+//
+// Then the entries are written in their order: all above it, and the first `left` of
+// its equals. Each piece of 2048 entries counts both, a prefix sum over the pieces says
+// where each begins, and each piece writes its own.
+//
+// Counts are integers, so atomic additions do no harm: nothing depends on the order in
+// which threads come. Bound by memory: x is read six times, from the cache when it is
+// small.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -50,7 +64,7 @@ __global__ void count(const T *x, int64_t n, search *s, int shift)
         atomicAdd(&s->bin[threadIdx.x], bin[threadIdx.x]);
 }
 
-// The byte in which the k-th is, from the largest down.
+// The next byte of the k-th largest: goes through the bins from the top.
 __global__ void choose(search *s, int shift)
 {
     if (threadIdx.x == 0) {
@@ -81,7 +95,7 @@ __global__ void measure(const T *x, int64_t n, const search *s, piece *pieces)
         pieces[blockIdx.x] = {above, equal};
 }
 
-// Sums of all pieces before each.
+// Exclusive prefix sum over the pieces: how many entries come before each.
 __global__ void add_up(piece *pieces, int64_t n)
 {
     __shared__ piece sum[THREADS];

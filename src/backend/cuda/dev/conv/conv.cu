@@ -1,11 +1,20 @@
-// conv - ways of computing convolutions: by one of two libraries, by kernels for few
-// channels, or by a plain kernel where none can.
+// conv - the ways of computing a convolution: as a GEMM, by cuDNN, by kernels for few
+// channels, or by a plain kernel where none of these can. conv_choose.cu picks one.
 //
-// A convolution with kernel 1 and stride 1 is a product of matrices, which cuBLASLt
-// has kernels for too, and so is one whose windows lie side by side, once each window
-// is a row. cuDNN has no kernel whose weight gradient is f32 when its operands are
-// bf16, so that gradient is rounded to bf16 before it is added. Which way is the
-// fastest is measured: conv_choose.cu.
+// As a GEMM. With kernel 1 and stride 1 a convolution is y[pixels, o] = x[pixels, c]
+// w^T. Where windows lie side by side (stride = kernel, as the patches of a ViT) it is
+// one too, once each window is a row: im2col, which here only permutes x and copies
+// nothing twice. Sums of the weights' gradient stay f32 this way.
+//
+// By cuDNN. It needs help in three places:
+//   - It has no engine with an f32 weight gradient for bf16 operands. That gradient is
+//     rounded to bf16 in scratch, and a kernel of ours adds it to the f32 one.
+//   - Its fused bias must have the convolution's type: an f32 bias is rounded first.
+//   - It has made wrong weight gradients where there is more padding after the image
+//     than before it (an image cut by rows). There x is copied with its padding.
+//
+// cuDNN's engines read 16 bytes at a time. Where an address is no multiple of 16 (a
+// shard of a block of weights may begin anywhere) the plain kernel does it.
 
 #include "backend/cuda/dev/conv/conv.cuh"
 #include "backend/cuda/dev/conv/dnn_conv.cuh"
@@ -18,7 +27,7 @@ struct tt_cuda_conv {
     tt_cuda_gemm *gemm; // at most one of these two
     tt_dnn_plan *plan;
     bool is_few;   // by the kernels for few channels
-    bool is_whole; // bias and activation are in it
+    bool is_whole; // it does bias and activation too
 };
 
 // ---- sizes -----------------------------------------------------------------
@@ -33,7 +42,7 @@ static bool has_bias(const tt_cuda_conv_desc &d)
     return d.bias_type != TT_N_DTYPES;
 }
 
-// The same with the padding in x.
+// The same convolution of an x that has the padding in it.
 static tt_cuda_conv_desc padded(const tt_cuda_conv_desc &d)
 {
     tt_cuda_conv_desc p = d;
@@ -45,8 +54,8 @@ static tt_cuda_conv_desc padded(const tt_cuda_conv_desc &d)
     return p;
 }
 
-// Whether cuDNN wants the padding of x to be there: it has made wrong gradients of
-// weights where there is more of it behind than in front.
+// Whether x must be copied with its padding for cuDNN: it has made wrong weight
+// gradients where there is more padding after the image than before it.
 static bool is_lopsided(const tt_cuda_conv_desc &d)
 {
     bool is_padded = false;
@@ -58,7 +67,7 @@ static bool is_lopsided(const tt_cuda_conv_desc &d)
     return d.way == TT_CUDA_GRAD_W && is_padded;
 }
 
-// What cuDNN computes. Where its x differs from what is there, it gets a copy.
+// The convolution that cuDNN is asked for. Where its x differs, it gets a copy of x.
 tt_cuda_conv_desc tt_cuda_conv_inner(const tt_cuda_conv_desc &d)
 {
     return is_lopsided(d) ? padded(d) : d;
@@ -74,7 +83,7 @@ static int64_t copy_bytes(const tt_cuda_conv_desc &d)
     return is_lopsided(d) ? bytes_of(d.type, count_x(padded(d))) : 0;
 }
 
-// The weights' gradient as the library leaves it.
+// The weights' gradient as cuDNN leaves it, in the operands' type.
 static int64_t weight_bytes(const tt_cuda_conv_desc &d)
 {
     return d.way == TT_CUDA_GRAD_W ? bytes_of(d.type, count_w(d)) : 0;
@@ -82,7 +91,7 @@ static int64_t weight_bytes(const tt_cuda_conv_desc &d)
 
 // ---- products --------------------------------------------------------------
 
-// Every input is in one window.
+// Whether it is a GEMM: every input is in exactly one window.
 static bool is_product(const tt_cuda_conv_desc &d)
 {
     for (const tt_cuda_slide &s : d.slide)
@@ -92,13 +101,15 @@ static bool is_product(const tt_cuda_conv_desc &d)
     return d.groups == 1;
 }
 
-// Whether windows have to be made rows first.
+// Whether windows must be made rows first (im2col).
 static bool has_patches(const tt_cuda_conv_desc &d)
 {
     return volume(d, &tt_cuda_slide::kernel) > 1;
 }
 
-// Between x [n, out, kernel, ..., c] and rows [n, out..., kernel..., c].
+// im2col of windows that do not overlap, or back: between x [n, out, kernel, ..., c]
+// and rows [n, out..., kernel..., c]. It is a permutation, so the way back adds nothing
+// up.
 static const char *move_patches(tt_cuda_conv *conv, bool is_back,
                                 const void *from, void *to)
 {
@@ -264,7 +275,7 @@ static const char *cast_bias(tt_cuda_conv *conv, const void *bias, void *to)
     return tt_cuda_copy(conv->cuda, &a);
 }
 
-// The weight's gradient to where it belongs.
+// Adds the weights' gradient as cuDNN left it to the f32 one.
 static const char *add_gradient(tt_cuda_conv *conv, const void *low,
                                 const tt_cuda_conv_args *a)
 {
@@ -280,7 +291,8 @@ static const char *add_gradient(tt_cuda_conv *conv, const void *low,
     return tt_cuda_sum(conv->cuda, &s);
 }
 
-// Copies that the plan wants to be given; moves the scratch on behind them.
+// Makes the copies that the plan wants (padded x, bias in 16 bits) at the start of the
+// scratch memory; the plan's workspace begins after them.
 static const char *copy_inputs(tt_cuda_conv *conv, const tt_cuda_conv_args *a,
                                tt_cuda_conv_args *b)
 {

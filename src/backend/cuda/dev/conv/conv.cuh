@@ -1,4 +1,13 @@
-// conv - extents of convolutions, and the plain kernels.
+// conv - convolutions on images whose channels lie together (NHWC), forward and both
+// gradients.
+//
+//   conv_choose   which way is the fastest for a shape: measured once and kept
+//   conv          the ways themselves, and what has to be copied before and after
+//   dnn_conv      by cuDNN: one plan for each of its suggestions
+//   conv_few      by tensor cores, for images of few channels (the first layer)
+//   conv_plain    a thread per element, for what nobody else can; bias and activation
+//
+// A 1 x 1 convolution, or one whose windows do not overlap, is a GEMM (dev/gemm).
 
 #ifndef TT_BACKEND_CUDA_DEV_CONV_CONV_CUH
 #define TT_BACKEND_CUDA_DEV_CONV_CONV_CUH
@@ -31,7 +40,7 @@ static inline int64_t pixels_of(const tt_cuda_conv_desc &d)
     return d.n * volume(d, &tt_cuda_slide::out);
 }
 
-// Entries behind the last that the window needs so that it fits `out` times.
+// Padding after the last entry that makes the window fit `out` times.
 static inline int64_t pad_behind(const tt_cuda_slide &s)
 {
     const int64_t reach = (s.kernel - 1) * s.dilation + 1;
@@ -47,9 +56,10 @@ static inline bool is_even(const tt_cuda_slide &s)
 
 struct tt_dnn_menu;
 
-// A convolution without a way of computing it yet, as a product of matrices, by the
-// kernels for few channels, and by cuDNN's suggestion i (its number to *number_out) for the description that is `inner`;
-// NULL: that does not work.
+// Makes a convolution that is computed in one of the ways: none yet (blank: by plain
+// kernels), as a GEMM, by the kernels for few channels, or by suggestion i of cuDNN's
+// menu (its number to *number_out), which was asked for tt_cuda_conv_inner(d). NULL:
+// that way does not work.
 tt_cuda_conv *tt_cuda_conv_blank(tt_cuda *cuda, const tt_cuda_conv_desc &d);
 tt_cuda_conv *tt_cuda_conv_with_gemm(tt_cuda *cuda, const tt_cuda_conv_desc &d);
 tt_cuda_conv *tt_cuda_conv_with_few(tt_cuda *cuda, const tt_cuda_conv_desc &d);
@@ -70,7 +80,7 @@ const char *tt_cuda_conv_few(tt_cuda *cuda, const tt_cuda_conv_desc &d,
 int64_t tt_cuda_conv_few_scratch(const tt_cuda *cuda,
                                  const tt_cuda_conv_desc &d);
 
-// Bias (NULL: none) and activation, where the kernel in front of this has none.
+// Bias (NULL: none) and activation, where the kernel before this does not do them.
 const char *tt_cuda_conv_finish(tt_cuda *cuda, const tt_cuda_conv_desc *desc,
                                 const void *bias, void *y);
 

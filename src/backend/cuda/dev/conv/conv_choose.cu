@@ -1,6 +1,18 @@
-// conv_choose - which way of computing a convolution is taken: of cuBLASLt, where it is
-// a product, and of what cuDNN suggests, the fastest, as measured once per shape and
-// kept (memo.cuh). Making plans takes its time, so there is a limit to it.
+// conv_choose - which way of computing a convolution is the fastest. It is measured
+// once for each shape, on noise in memory of its own, and kept (memo.cuh).
+//
+// The candidates: the GEMM of cuBLASLt, where the convolution is one; the kernels for
+// few channels; and all of cuDNN's usual suggestions, 20 to 40 for a shape. cuDNN's
+// order of suggestions is not the order of their times, so trying pays.
+//
+// The costs: most plans take no time to make, but one engine is compiled at run time
+// (0.06 to 1 s). So a process has 10 s for all shapes, and a shape a share of what is
+// left. What cuDNN suggests to fall back on is tried only where nothing else works: one
+// such weight gradient took 1.4 s to run.
+//
+// Keeping the choice is more than speed: two candidates round differently, so runs have
+// equal bits only if they choose alike. Convolutions under 2e8 multiplications are not
+// measured; they get the first way that works.
 
 #include "backend/cuda/dev/conv/conv.cuh"
 #include "backend/cuda/dev/conv/dnn_conv.cuh"
@@ -29,7 +41,7 @@ static double multiplications(const tt_cuda_conv_desc &d)
 
 // ---- trials ----------------------------------------------------------------
 
-// Memory to try convolutions on.
+// Operands to try convolutions on.
 struct trial {
     tt_cuda *cuda;
     tt_cuda_conv_args args;
@@ -153,8 +165,7 @@ static tt_cuda_conv *make(tt_cuda *cuda, const tt_cuda_conv_desc &d, int number)
 
 // ---- choosing --------------------------------------------------------------
 
-// Plans take their time to be made, so a shape has so many seconds to choose in: part
-// of what is left to the process.
+// Seconds spent so far. A shape has a twentieth of what is left to the process.
 static double spent;
 
 static double now(void)

@@ -1,15 +1,18 @@
-// conv_few - convolutions of images with few channels, as the first of a network are:
-// the libraries' kernels want channels by eights, and reach a tenth of the memory's
-// rate on three. Bound by writing y, or reading dy, once: on an H200 forward reaches 37%
-// of that rate for ResNet-50's first layer and 60% for VGG-16's, the gradient 30 and 68%.
+// conv_few - the first layer of a network: implicit GEMM for images of few channels.
+// The libraries want channels by eights, and reach a tenth of the memory's rate on
+// three.
 //
-// A block works on tiles of 16 x 16 outputs. What their windows cover lies in shared
-// memory, so that a row of a window is a run of numbers, taken by pairs: products of
-// tiles (mma.cuh) read their operand there, each lane its own pairs, and no row of
-// windows is ever written down. The next tile's input is copied there meanwhile, in
-// words, so a row begins one number early where its first would be the second of a
-// word; where every second window still begins within a word there is a copy of it
-// all, shifted by one.
+// The idea: with channels last, a row of a window is one run of numbers (7 x 3 = 21),
+// so all of k is dense, whatever the channels. A block has tiles of 16 x 16 outputs;
+// what their windows cover lies in shared memory, and mma (mma.cuh) reads its operand
+// there, each lane its own pairs of 16 bits: im2col by addresses, never written down.
+// cp.async brings the next tile meanwhile. A pair must not straddle two words: rows
+// begin one number early where needed (lead), and where every second window still
+// begins within a word (odd stride x channels) there is a second copy of the tile,
+// shifted by one number.
+//
+// Bound by writing y, or reading dy, once: on an H200 forward reaches 37% of that rate
+// for ResNet-50's first layer and 60% for VGG-16's, the gradient 30 and 68%.
 
 #include "backend/cuda/dev/conv/conv.cuh"
 #include "backend/cuda/dev/mma.cuh"
@@ -26,11 +29,11 @@ enum {
     DY_STRIDE = FILTERS + 8,
 };
 
-// Extents of it all; a `step` is 8 pairs of a window.
+// All extents; a `step` is 8 pairs of a window.
 struct few {
     int c, o, in[2], out[2], kernel[2], stride[2], pad[2];
     int tiles[2], n_tiles;
-    int lead;                        // numbers in front of a row of a window
+    int lead;                        // numbers before a row of a window
     int pairs, steps;                // of a row of a window; of a window
     int rows, row_words, copy_words; // of a tile's input
     bool has_copy, has_words;        // rows of x are words
@@ -71,7 +74,7 @@ __host__ __device__ static int image_words(const few &f)
 
 // ---- inside of kernels -----------------------------------------------------
 
-// Where pair p of a window lies behind the window's first.
+// Where pair p of a window lies, counted in words from the window's first.
 __device__ static inline int pair_at(const few &f, int p)
 {
     return p < f.kernel[0] * f.pairs ? p / f.pairs * f.row_words + p % f.pairs
@@ -116,8 +119,7 @@ __device__ static inline int first_tile(const few &f, int block)
     return (int)((int64_t)f.n_tiles * block / gridDim.x);
 }
 
-// What the windows of a tile cover, zeros around the image; on its way when this
-// returns.
+// Begins to copy what a tile's windows cover (cp.async), with zeros around the image.
 template <typename T>
 __device__ static void load_image(const few &f, const place &at,
                                   const T *__restrict__ x, uint32_t *to)
@@ -148,7 +150,7 @@ __device__ static void load_image(const few &f, const place &at,
     }
 }
 
-// Every thread of the block comes here when its part of the image has arrived.
+// All threads meet here once their copies have arrived; then the shifted copy is made.
 __device__ static inline void finish_image(const few &f, uint32_t *image)
 {
     const int n = f.rows * f.row_words;
@@ -163,7 +165,7 @@ __device__ static inline void finish_image(const few &f, uint32_t *image)
 
 // ---- forward ---------------------------------------------------------------
 
-// Filters are dealt to columns of tiles so that a lane has 8 in a row of its sums.
+// Deals filters to mma columns so that a lane's sums are 8 neighbours: 16-byte stores.
 __device__ static inline int filter_of(int tile, int column)
 {
     return tile / 4 * 32 + column / 2 * 8 + tile % 4 * 2 + column % 2;
@@ -320,7 +322,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
 
 // ---- gradient of the weights -----------------------------------------------
 
-// Two pairs to one of their first and one of their second numbers.
+// Two pairs to one pair of their first numbers and one of their second numbers.
 __device__ static inline void regroup(uint32_t u, uint32_t v, uint32_t *low,
                                       uint32_t *high)
 {
@@ -328,8 +330,7 @@ __device__ static inline void regroup(uint32_t u, uint32_t v, uint32_t *low,
     *high = u >> 16 | (v & 0xffff0000u);
 }
 
-// [outputs of a tile, 64 filters], zeros where there are none; on its way when this
-// returns.
+// Begins to copy dy [outputs of a tile, 64 filters] (cp.async), zeros beyond the image.
 template <typename T>
 __device__ static void load_dy(const few &f, const place &at, int first,
                                const T *dy, T *to)
@@ -356,7 +357,7 @@ __device__ static void load_dy(const few &f, const place &at, int first,
     }
 }
 
-// What a warp sums up: `n` steps, of the rows that are its team's.
+// What a warp sums up: `n` steps of k, over the rows of the tile that are its team's.
 struct share {
     int team, teams, step, n;
 };
@@ -461,7 +462,7 @@ __global__ void __launch_bounds__(32 * SUM_WARPS, 2)
         partial[i] = total[i];
 }
 
-// dw: the sums of all blocks, 8 threads to one of it.
+// dw: the sums of all blocks in a fixed order, 8 threads for each element.
 __global__ void few_finish(few f, int blocks, bool accumulate,
                            const float *partial, float *dw)
 {

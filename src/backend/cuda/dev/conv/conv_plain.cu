@@ -1,6 +1,6 @@
-// conv_plain - convolutions by plain kernels, a thread per element of the result: for
-// those that no library has a way for. Bound by the plain arithmetic units, of which
-// they reach a few per cent.
+// conv_plain - convolutions by plain kernels, a thread per element of the result. They
+// take every shape and type, so there is always a way; libraries do the rest. Bound by
+// the plain cores, of which they reach a few per cent.
 
 #include "backend/cuda/dev/conv/conv.cuh"
 
@@ -147,7 +147,8 @@ __global__ void add_chunks(int64_t n, int64_t chunks, bool accumulate,
     dw[i] = sum;
 }
 
-// Parts of the pixels that are summed apart, so that small weights fill the device.
+// Small weights have too few elements to fill the device, so pixels are cut into chunks
+// whose sums are added afterwards.
 static int64_t chunks_of(const tt_cuda_conv_desc &d)
 {
     enum { ENOUGH = 1 << 18, LEAST = 64, MOST = 256 };

@@ -1,7 +1,16 @@
-// dnn_conv - a convolution as a small graph for cuDNN: the convolution, and behind the
-// forward one bias and activation. Of cuDNN's suggestions those are refused that give other bits
-// from run to run, and, for f32, those that round operands (TF32) or gain speed by
-// transforms that lose digits.
+// dnn_conv - a convolution by cuDNN's graph interface. The graph is small: the
+// convolution and, for the forward one, bias and activation after it. cuDNN's
+// heuristics suggest engines with their settings for it; each suggestion that works
+// becomes a plan, and conv_choose.cu times them.
+//
+// Some suggestions are refused: engines that give other bits from run to run, those
+// that reduce in less than f32, and, for f32 operands, those that round them (TF32) or
+// use transforms that lose digits (Winograd, FFT). So a choice changes speed, not
+// quality.
+//
+// Plans are known by number: kind of suggestion, place in its list, fused or not. The
+// number is what is kept from run to run, and it is looked up again without making all
+// the others (`only`).
 
 #include "backend/cuda/dev/conv/conv.cuh"
 #include "backend/cuda/dev/conv/dnn_conv.cuh"
@@ -162,7 +171,7 @@ static dnn_desc bias(dnn_graph &g, const tt_cuda_conv_desc &d,
     return tensor(g, BIAS, type, dim, false);
 }
 
-// What lies between two operations stays in the kernel, as floats.
+// Tensors between two operations are virtual: they stay in the kernel, as floats.
 static void build(dnn_graph &g, const tt_cuda_conv_desc &d, bool has_bias,
                   bool has_relu)
 {
@@ -260,9 +269,9 @@ static int64_t suggest(dnn_graph &g, dnn_desc all, cudnnBackendHeurMode_t mode,
                  CUDNN_TYPE_BACKEND_DESCRIPTOR, SUGGESTIONS, config);
 }
 
-// Windows that begin inside of the image, or leave out more of its end than a
-// stride, are none of cuDNN's, and gradients of weights with more padding behind than
-// in front have come out wrong.
+// cuDNN cannot express windows that begin inside the image or that leave out more of
+// its end than a stride. Its weight gradients have come out wrong with more padding
+// after the image than before it.
 static bool is_expressible(const tt_cuda_conv_desc &d)
 {
     for (const tt_cuda_slide &s : d.slide)
@@ -287,8 +296,8 @@ static tt_dnn_plan *make_plan_of(const tt_dnn_plan &like, dnn_graph &g,
     return plan;
 }
 
-// cuDNN has fused kernels for a bias of the same type, which it is given as, and an
-// activation behind it.
+// cuDNN has fused kernels for a bias of the operands' type, which it is given as, with
+// an activation after it.
 static tt_dnn_plan describe(cudnnHandle_t handle, const tt_cuda_conv_desc &d,
                             bool is_fused)
 {
@@ -349,7 +358,8 @@ static void add_items(tt_dnn_menu *menu, const tt_cuda_conv_desc &d, int kind,
                                   engine_of(g, config[i]), config[i]});
 }
 
-// The first of each engine comes before all others, what is to fall back on last.
+// The order of trials, as time may run out: the first suggestion of each engine, then
+// their others, and last what cuDNN suggests to fall back on.
 static void sort_items(std::vector<dnn_item> &item)
 {
     std::vector<dnn_item> part[3];

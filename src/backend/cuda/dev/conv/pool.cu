@@ -1,9 +1,17 @@
-// pool - pooling of images whose channels lie together, by sliding windows, and its
-// gradients. A thread owns a pack of channels of one pixel of the result and gathers
-// what belongs to it, so nothing is added by two threads. Bound by memory bandwidth:
-// neighbouring windows overlap in the caches. On an H200 73% of a copy's rate for
-// ResNet-50's windows and 64% for their gradient; 99 and 90% for VGG-16's, which do not
-// overlap.
+// pool - max and average pooling by sliding windows, and their gradients, of images
+// whose channels lie together (NHWC).
+//
+// A thread owns a pack of channels (16 bytes) of one pixel of the result. Forward it
+// reads the window. Backward it gathers: it looks at all windows that reach its pixel,
+// where the usual way scatters from each window with atomic additions. So no two
+// threads add to the same place, and the order of sums is fixed. Max pooling writes
+// where its largest entries were, which the gradient compares with.
+//
+// Bound by memory bandwidth; overlaps of neighbouring windows come from the caches. On
+// an H200 73% of a copy's rate for ResNet-50's windows and 64% for their gradient; 99
+// and 90% for VGG-16's, which do not overlap. Special cases got it there: square
+// windows have all loads in flight before the first comparison, 16-bit elements are
+// compared by pairs, and windows that move by two give a thread four inputs at once.
 
 #include "backend/cuda/dev/conv/pool.cuh"
 
@@ -91,7 +99,7 @@ template <typename T, typename W, int V> __global__ void max_forward(pooling a)
     found.write(a);
 }
 
-// What of a window of K by K exists.
+// A window of K by K in registers, and which of its entries lie inside the image.
 template <typename T, int V, int K> struct square {
     slice<T, V> x[K][K];
     box b;

@@ -1,7 +1,9 @@
-// pool_adaptive - means of windows that share an image evenly, and their gradients, of
-// images whose channels lie together. Bound by memory bandwidth where one window covers
-// the image, as before a classifier; else a thread owns a pack of channels of one pixel
-// of the result, and divides a lot to find its windows.
+// pool_adaptive - adaptive average pooling and its gradient (NHWC): a given number of
+// outputs, whose windows divide the image as evenly as whole numbers allow.
+//
+// The case that matters is one window over the whole image, as before a classifier: it
+// has a kernel of its own, bound by memory bandwidth. Others give a thread a pack of
+// channels of one pixel of the result, and it divides a lot to find its windows.
 
 #include "backend/cuda/dev/conv/pool.cuh"
 

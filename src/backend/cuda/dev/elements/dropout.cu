@@ -1,11 +1,13 @@
-// dropout - Philox 4x32-10, the numbers of base/rng.h: element i of all samples is word
-// i % 4 of block i / 4. Bound by the ten rounds: a thread makes one word.
+// dropout - the mask is a function of seed, step and the element's place among all
+// samples (Philox 4x32-10, random.cuh). So it is never stored: backward computes it
+// again; and it is the same on every device and for every number of ranks. Bound by
+// Philox's ten rounds: a thread makes one word.
 
 #include "backend/cuda/dev/random.cuh"
 
 enum { THREADS = 256 };
 
-// The element's index among all samples; scalars that nobody set change nothing.
+// The element's index among all samples, of which this rank may have a part.
 __device__ static inline int64_t global_index(const tt_cuda_dropout_args &a,
                                               int64_t i)
 {

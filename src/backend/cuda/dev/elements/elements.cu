@@ -1,6 +1,11 @@
-// elements - functions of elements at the same place, copies, constants, sums of
-// vectors. All bound by memory bandwidth: 16 bytes per thread and access where
-// addresses allow it.
+// elements - elementwise functions, broadcasts, strided copies with conversion,
+// constants, sums of vectors. All are bound by memory bandwidth, and take 16 bytes at a
+// time where addresses allow it.
+//
+// Strided copies are first made simpler: dims are sorted by the result's strides,
+// neighbours that are contiguous on both sides become one, extents of 1 go, and
+// elements become larger words where the last dim is contiguous. Most copies then have
+// two dims.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -190,7 +195,7 @@ __device__ static inline void offsets_of(const index_space &s, I i, int64_t *x,
     *y = at_y;
 }
 
-// Numbers of 32 bits divide several times faster.
+// 32-bit numbers divide several times faster than 64-bit ones.
 __device__ static inline void offsets(const index_space &s, int64_t i,
                                       int64_t *x, int64_t *y)
 {
@@ -213,7 +218,7 @@ __global__ void broadcast(index_space s, int64_t n, bool adds, const T *a,
     y[i] = from_float<T>(adds ? u + v : u * v);
 }
 
-// b's last dim lies as a's; everything is counted in packs.
+// The last dim of b lies as that of a, so everything is counted in packs of 16 bytes.
 template <typename T>
 __global__ void broadcast_packs(index_space s, int64_t n, bool adds,
                                 const pack<T> *a, const pack<T> *b, pack<T> *y)
@@ -233,7 +238,7 @@ __global__ void broadcast_packs(index_space s, int64_t n, bool adds,
     y[i] = z;
 }
 
-// Whether the space can be counted in packs; it is then.
+// Counts the index space in packs, if it can be; false: it cannot.
 template <typename T>
 static bool in_packs(const tt_cuda_broadcast_args *b, index_space *s)
 {
@@ -304,7 +309,7 @@ __global__ void copy_any(index_space s, int64_t n, tt_dtype from_type,
     store_any(to_type, to, at_to, load_any(from_type, from, at_from));
 }
 
-// Dims in the order in which the result lies in memory.
+// Sorts dims by how the result lies in memory, so that writes are coalesced.
 static void sort_dims(const tt_cuda_copy_args *c, int *order)
 {
     for (int d = 0; d < c->ndim; d++) {
@@ -315,7 +320,7 @@ static void sort_dims(const tt_cuda_copy_args *c, int *order)
     }
 }
 
-// Neighbours that follow each other on both sides become one; extents of 1 go.
+// Merges neighbouring dims that are contiguous on both sides; drops extents of 1.
 static int64_t merge(const tt_cuda_copy_args *c, index_space *s)
 {
     int64_t n = 1;
@@ -339,7 +344,7 @@ static int64_t merge(const tt_cuda_copy_args *c, index_space *s)
     return n;
 }
 
-// Elements seen as larger ones where the last dim is contiguous on both sides.
+// Treats elements as larger words where the last dim is contiguous on both sides.
 static int widen(index_space *s, const tt_cuda_copy_args *c, int bytes)
 {
     const int last = s->ndim - 1;

@@ -1,6 +1,6 @@
-// lstm - the cell of one step, forward and backward: a thread per unit. A step is two
-// launches, this and a product of [batch, hidden] with [hidden, 4 hidden]; small ones
-// are bound by launching, large ones by the product.
+// lstm - the cell of one step, forward and backward, with one thread for each unit. A
+// step is two launches: this one, and a product of [batch, hidden] with [hidden, 4
+// hidden]. Small ones are bound by launches, large ones by the product.
 
 #include "backend/cuda/dev/any.cuh"
 
@@ -30,7 +30,7 @@ __device__ static inline int64_t gate_at(const tt_cuda_lstm_args &a,
     return (u.row * N_GATES + k) * a.hidden + u.j;
 }
 
-// The gates' functions of sum + xg + bias.
+// The four gates: activations of sum + xg + bias.
 __device__ static inline void activate(const tt_cuda_lstm_args &a,
                                        const unit &u, double gate[N_GATES])
 {

@@ -1,6 +1,7 @@
-// project - reductions over any set of dims, and the gradient of the largest entry. A
-// thread owns a result and walks over what is reduced: bound by memory latency where
-// few results are wanted, and used where the reduced dims are no neighbours.
+// project - reductions over any set of dims, and the gradient of a maximum. It is the
+// slow path of reduce.cu, for dims that are not neighbours and for rare types. A thread
+// owns a result and walks over what is reduced, so it is bound by memory latency where
+// there are few results.
 
 #include "backend/cuda/dev/any.cuh"
 

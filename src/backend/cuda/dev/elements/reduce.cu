@@ -1,9 +1,15 @@
-// reduce - sums and largest entries of x [outer, length, inner] over length.
+// reduce - sums and maxima of x [outer, length, inner] over length; the global norm of
+// gradients; clipping and the guard of an update.
 //
-// With inner > 1 a thread owns a column and a block a chunk of the length, so reads
-// are coalesced; chunks are added up by a second kernel, in their order. With inner =
-// 1 a block owns a row. Bound by reading x once: sums of squares of a model's gradients
-// reach 84% (GPT-2 124M) to 99% (774M) of a copy's rate on an H200.
+// With inner > 1 a thread owns a column and a block a chunk of the length, so that
+// reads are coalesced; a second kernel adds the chunks up in their order. With inner =
+// 1 a block owns a row. Nothing is added atomically, so results repeat bit by bit.
+//
+// Sums of squares of a model's gradients are batched like updates (optim.cu): they wait
+// for each other, and two launches do them all.
+//
+// Bound by reading x once: sums of squares of a model's gradients reach 84% (GPT-2
+// 124M) to 99% (774M) of a copy's rate on an H200.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -128,7 +134,7 @@ __global__ void reduce_rows(int64_t length, bool is_max, float by,
         if (is_max) {
             has_nan |= v != v;
             s = fmaxf(s, v);
-        } else { // with what rounding loses, since a row may be long
+        } else { // Kahan summation: a row may be long
             const float t = v - c, u = s + t;
             c = (u - s) - t;
             s = u;
@@ -267,8 +273,8 @@ static const char *squares_type(tt_cuda *cuda, const tt_cuda_squares_args *a)
     return launched();
 }
 
-// Sums that need nothing of each other wait and are done in two launches: a block sums a
-// chunk of one vector, then a block adds up the chunks of one vector in their order.
+// The batch of sums of squares, done in two launches: a block sums a chunk of one
+// vector, then a block adds up the chunks of one vector in their order.
 enum { SQUARES = 128, SQUARES_ROOM = 1 << 16 };
 
 struct squares_item {

@@ -1,7 +1,8 @@
-// turn - transposes matrices in tiles that go through shared memory, so that both
-// sides are read and written in runs. Matrices of up to four rows or columns, as
-// pictures are, go through registers: a thread has 16 bytes of each. Bound by memory
-// bandwidth: 51 to 57% of a copy's rate in steps of ResNet-50 and ViT-B/16 on an H200.
+// turn - transposes matrices, mostly between channels first and channels last. Tiles go
+// through shared memory, so that both sides are read and written in runs. Matrices of
+// up to four rows or columns (images of three channels) go through registers: a thread
+// has 16 bytes of each row. Bound by memory bandwidth: 51 to 57% of a copy's rate in
+// steps of ResNet-50 and ViT-B/16 on an H200.
 
 #include "backend/cuda/dev/common.cuh"
 

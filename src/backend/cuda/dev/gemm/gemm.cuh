@@ -1,13 +1,15 @@
 // gemm - what the files of matrix products share.
 //
-//   gemm          an operator's product: by a kernel of our own, with an epilogue of the
-//                 library's, or without one and a kernel behind it
-//   gemm_hopper   gradients of weights by a kernel of our own; gemm_hopper_gelu: GELU
-//                 behind a product
-//   gemm_product  one product by cuBLASLt: descriptors, algorithm
-//   gemm_suggest  its algorithms that are worth a trial
-//   gemm_choose   which of them, and whether an epilogue pays
-//   gemm_tail     the last columns, rows or terms, which the library would be slow with
+//   gemm              an operator's product, in the fastest of three ways: by a kernel
+//                     of our own; by cuBLASLt with a fused epilogue; or by cuBLASLt
+//                     without one, and a kernel after it
+//   gemm_hopper       weight gradients with bias sums, by WGMMA and split-k
+//   gemm_hopper_gelu  product, bias and GELU, by WGMMA with an overlapped epilogue
+//   gemm_product      one product by cuBLASLt: descriptors, algorithm
+//   gemm_suggest      cuBLASLt's algorithms that are worth a trial
+//   gemm_choose       which of them is fastest, and whether an epilogue pays
+//   gemm_tail         the last columns, rows or terms: cuBLASLt is slow where extents
+//                     are no multiples of 8
 
 #ifndef TT_BACKEND_CUDA_DEV_GEMM_GEMM_CUH
 #define TT_BACKEND_CUDA_DEV_GEMM_GEMM_CUH
@@ -23,6 +25,7 @@ struct gemm_choice {
     int64_t workspace_bytes; // of the two, the larger
 };
 
+// A product that cuBLASLt does, made once when a plan is lowered and run at every step.
 struct gemm_product {
     tt_cuda *cuda;
     tt_cuda_gemm_desc whole; // what was asked for
@@ -48,7 +51,7 @@ const char *gemm_product_run(gemm_product *p, const tt_cuda_gemm_args *args);
 // The addresses that belong to the epilogue.
 const char *gemm_product_bind(const gemm_product *p, const void *bias,
                               const void *aux);
-// The same product of other extents, for questions.
+// The same product with other extents: only to ask cuBLASLt for its suggestions.
 const char *gemm_product_resize(const gemm_product *p, int64_t m, int64_t n,
                                 int64_t k);
 cublasStatus_t gemm_multiply(const gemm_product *p, const tt_cuda_gemm_args *x,
@@ -58,15 +61,15 @@ cublasStatus_t gemm_multiply(const gemm_product *p, const tt_cuda_gemm_args *x,
 enum { GEMM_WAYS = 48 };                              // at most
 static const int64_t gemm_workspace_bytes = 32 << 20; // at most
 
-// Algorithms for addresses that are multiples of `alignment`, and how many; then more
-// for multiples of 16 behind the n that are there already.
+// Algorithms for addresses that are multiples of `alignment`; returns how many.
+// gemm_suggest_more appends others, for multiples of 16, to the n in `found`.
 int gemm_suggest(const gemm_product *p, uint32_t alignment,
                  cublasLtMatmulHeuristicResult_t *out);
 int gemm_suggest_more(const gemm_product *p,
                       cublasLtMatmulHeuristicResult_t *found, int n);
 bool gemm_choose(gemm_product *p); // false: the library has no way
-// Whether `other` is faster than `plain`, and gives the same; `what` names the question.
-// Of what is not measured, `otherwise`.
+// Whether `other` is faster than `plain` and gives the same result, measured once and
+// kept. `what` names the question. Products too small to measure get `otherwise`.
 bool gemm_pays(const char *what, tt_cuda_gemm *other, tt_cuda_gemm *plain,
                bool otherwise);
 

@@ -1,8 +1,21 @@
-// gemm_choose - which of the library's algorithms, and whether another way pays: tried
-// on memory of its own, the fastest is kept. Equal shapes share a choice, in a process
-// and, where somebody keeps it (memo.cuh), from process to process: then two runs have
-// the same bits. The library loads a kernel when it is first run, which takes its time,
-// so there is a limit to trying.
+// gemm_choose - autotuning: which of cuBLASLt's algorithms is the fastest for a shape,
+// and whether another way (a fused epilogue, a kernel of ours) pays. Each is tried on
+// noise in memory of its own.
+//
+// Why not trust the heuristics: their first suggestion is often not the fastest, and
+// sometimes the fastest is not among them (gemm_suggest.cu).
+//
+// Why measure in turns: a GPU that gets hot gets slow. Tried one after the other, the
+// first has a cooler GPU and looks up to 10% faster than it is. So all are timed once,
+// and then the best six again, in turns (decide).
+//
+// Why keep it: equal shapes share a choice, within a process and (memo.cuh) from
+// process to process. Algorithms differ in the order of their sums, so runs have equal
+// bits only if they choose alike. Where bits may depend on nothing measured (is_exact),
+// and for products under 2 GFLOP, cuBLASLt's first one is taken.
+//
+// The cost: cuBLASLt loads a kernel when it is first run, which takes time. So a
+// process has 8 s for all shapes, and a shape a share of what is left.
 
 #include "backend/cuda/dev/gemm/gemm.cuh"
 #include "backend/cuda/dev/memo.cuh"
@@ -53,7 +66,8 @@ static void *noise(tt_cuda *cuda, const tt_cuda_matrix &x, int64_t n)
     return p;
 }
 
-// Operands of a product; of what it writes two, for two ways.
+// Operands of a product to be tried. What it writes is there twice, to compare two
+// ways.
 struct trial {
     tt_cuda_gemm_args args[2];
     void *blocks[12];
@@ -139,7 +153,7 @@ static float time_once(const trial *t, cudaStream_t stream, F run)
                : -1;
 }
 
-// The best of a few, behind one that loads what has to be loaded.
+// The best of a few, after a first run that loads the kernel.
 template <typename F>
 static float time_of(const trial *t, cudaStream_t stream, int trials, F run)
 {
@@ -161,7 +175,7 @@ static double now(void)
         .count();
 }
 
-// A shape has part of what is left to the process.
+// A shape has a sixteenth of what is left to the process.
 static double seconds_for_shape(void)
 {
     const double share = (seconds_for_all - spent) / 16;
@@ -177,8 +191,7 @@ static int least(const float *ms, int n)
     return best;
 }
 
-// A device that gets hot gets slow, and the first ones had a cool one: the best few
-// again, in turns.
+// The final: the best few are timed again in turns, so that heat is fair to all.
 template <typename F> static int decide(float *ms, int n, double end, F time)
 {
     int final[FINAL], n_final = 0;
@@ -232,8 +245,8 @@ static int measure(const gemm_product *g,
 
 // ---- what is known ---------------------------------------------------------------
 
-// Of what there is to choose from: when kernels of our own or candidates change, this
-// does, and what was kept before is measured again.
+// A part of each key. It is raised when our own kernels or the candidates change, so
+// that what was kept before is measured again.
 static const int64_t generation = 2;
 
 static std::string key_of(const gemm_product *g, const char *what,
@@ -250,7 +263,7 @@ static std::string key_of(const gemm_product *g, const char *what,
     return memo_key(g->cuda, what, cublasLtGetVersion(), k);
 }
 
-// Tells algorithms apart, in this process and in others.
+// A hash (FNV-1a) that names an algorithm, in this process and in others.
 static unsigned long long name_of(const cublasLtMatmulAlgo_t &algo)
 {
     unsigned long long name = 14695981039346656037ULL;
@@ -295,7 +308,7 @@ static gemm_choice look_for(gemm_product *g, const std::string &key)
         n = gemm_suggest_more(g, found, n);
     if (n == 0)
         return c;
-    // What is suggested for 8 bits is not always done.
+    // cuBLASLt suggests algorithms for 8 bits that then refuse: always try those.
     const bool is_tried = is_tiny(d.a.type) || (is_tuned(d) && n > 1);
     const int best = is_tried ? fastest(g, key, found, n) : 0;
     if (best < 0)

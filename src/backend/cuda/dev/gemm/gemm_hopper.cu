@@ -1,13 +1,34 @@
-// gemm_hopper - c (+)= a^T b in f32 where k is long and c small: gradients of weights,
-// with the sums over k of a or b beside them.
+// gemm_hopper - weight gradients: c (+)= a^T b in f32 where k is long and c is small,
+// with the bias gradient (the sums of a or b over k) on the way.
 //
-// A block owns tiles of 128 x 256. One thread has the copy engine fill four stages of
-// shared memory; two groups of four warps multiply them, 64 rows each, with the sums in
-// registers. What tiles are too few for is shared out along k (gemm_share.cuh): parts,
-// which a second kernel adds up in a fixed order; tiles that are not shared go straight
-// to c. Ranges of k that all tiles have are worked on side by side, so that a and b are
-// read about once. Sums are taken by two more warps, which look at the stages too. Bound
-// by the tensor cores: 690 to 800 of 815 TFLOP/s in a burst, sums in it.
+// The problem. dw = x^T dy has as many terms as there are tokens (65,536) and few
+// results (768 x 3072), so there are fewer tiles than SMs: k must be split. And the
+// bias gradient is the sum of dy over the same k. A kernel of its own reads dy again;
+// cuBLASLt's epilogue for it takes 25 to 40% more time than the plain product.
+//
+// The idea. Tiles and stages are those of gemm_hopper_tile.cuh; work is shared out
+// along k by gemm_share.cuh. Operands are MN-major for WGMMA, so nothing is transposed.
+// The roles in a block (warp specialisation):
+//
+//   warp 0, one thread    TMA: boxes of 64 x 64 of a and b into the ring of stages
+//   warps 1 and 2         sums of a or b: they read the same stages from shared memory,
+//                         as one more reader that each stage's "empty" mbarrier counts
+//   warps 4 to 11         two warpgroups of WGMMA m64n256k16, sums in registers
+//
+// All tiles of a column have the same b (dy). Each sums only its share of k's rows, so
+// that summing never holds a stage up. The sums cost 0 to 8%.
+//
+// A tile whose k one block has done all of goes straight to c. Others go to scratch as
+// parts, which a second kernel adds up in the order of k. No order depends on timing,
+// so runs repeat bit by bit.
+//
+// Costs: bound by the tensor cores, 690 to 800 of 815 TFLOP/s in a burst with the sums;
+// in long runs by power. dw 3072 x 768 with sums takes 0.75 of cuBLASLt's time, without
+// sums the same time.
+//
+// Tried: contiguous runs of k for each block (702 against 765 TFLOP/s: operands are
+// read several times); neighbours that share the smaller operand (4 to 6% slower at
+// 774M's shapes).
 
 #include "backend/cuda/dev/gemm/gemm_hopper_tile.cuh"
 #include "backend/cuda/dev/gemm/gemm_own.cuh"
@@ -58,9 +79,9 @@ __device__ static inline void load_parts(const hopper_args &x, uint32_t shared)
     }
 }
 
-enum { RUN = 8 }; // of k, in which the parts of rows are permuted
+enum { RUN = 8 }; // of k: the swizzle repeats after 8 rows
 
-// Where this lane's two rows or columns of c are in each of a run.
+// Where this lane's two columns lie in each of the 8 swizzled rows of a run.
 struct columns {
     uint32_t at[RUN];
 };
@@ -101,8 +122,9 @@ __device__ static inline void write_sums(const float2 (&sum)[BOXES][2],
                                      sum[i][0].y + sum[i][1].y};
 }
 
-// n tiles have the same a, or the same b: run r is done by that whose number is r % n
-// among them. A stage must not be kept long.
+// A summing warp. n tiles have the same a (or b); of each n runs of k, this tile sums
+// one: run r belongs to tile r % n among them. Then a stage is given back quickly.
+// `first` is the first run of this tile within the current stage.
 template <typename T, int BOXES>
 __device__ static inline void sum_parts(const hopper_args &x, uint32_t shared,
                                         int half, int lane)
@@ -151,7 +173,7 @@ __device__ static inline void multiply_stage(float (&d)[128], uint32_t at,
     products_commit();
 }
 
-// Rows 16 (t / 32) + t % 32 / 4 (+ 8) of a group, two columns of every 8.
+// The first of the two rows, 8 apart, that WGMMA gives a thread.
 __device__ static inline int row_of(int group, int thread)
 {
     return group * BOX + thread / 32 * 16 + thread % 32 / 4;
@@ -170,7 +192,8 @@ __device__ static inline void write_part(const hopper_args &x,
     }
 }
 
-// What is there is added to in memory: nobody waits for it.
+// Accumulates with red: the addition is done at the L2 cache, so nobody waits for the
+// old value. Each element of c has one writer, so this keeps the order of sums fixed.
 __device__ static inline void write_pair(float *to, bool adds, float u, float v)
 {
     if (adds)
@@ -181,7 +204,7 @@ __device__ static inline void write_pair(float *to, bool adds, float u, float v)
         *(float2 *)to = {u, v};
 }
 
-// A tile that has no other parts.
+// A tile that this block has all of k of: straight to c.
 __device__ static inline void write_tile(const hopper_args &x,
                                          const float (&d)[128], int tile,
                                          int group, int thread)
@@ -199,7 +222,8 @@ __device__ static inline void write_tile(const hopper_args &x,
     }
 }
 
-// A warp gives a stage back when its products are done, which others may not be.
+// A warpgroup's loop. One batch of WGMMAs stays in flight: the stage before is given
+// back only after its products are done, while those of the current stage already run.
 template <typename T>
 __device__ static inline void
 multiply_parts(const hopper_args &x, uint32_t shared, int group, int thread)
@@ -268,7 +292,7 @@ __device__ static inline void add_to(float4 *sum, const float4 &v)
     *sum = {sum->x + v.x, sum->y + v.y, sum->z + v.z, sum->w + v.w};
 }
 
-// By a warp: a lane has the parts of a tile, or of every 32nd.
+// Sum i of a or b, by a warp: each lane adds the parts of every 32nd tile that has it.
 __device__ static inline float sum_of(const hopper_args &x, int i, int lane)
 {
     const work_size &n = x.size;
@@ -298,7 +322,8 @@ __device__ static inline void add_sums(const hopper_args &x)
 
 enum { LINES = 4 }; // of a block, by 64 threads each
 
-// Bound by reading the parts once, most of them still in the cache.
+// The second kernel: parts to c, in order of k. Bound by reading the parts once; most
+// are still in the L2 cache.
 __global__ void add_parts(const __grid_constant__ hopper_args x)
 {
     const int row = blockIdx.y * LINES + threadIdx.x / 64;
@@ -343,8 +368,8 @@ static int64_t scratch(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
     return count_slots(size_of(cuda, d)) * (ROWS + 1) * COLS * 4 + GEMM_ALIGN;
 }
 
-// a and b by rows of m and n, at multiples of 16 bytes for the copy engine; c so large
-// that its tiles are many is no work to share out.
+// TMA wants rows at multiples of 16 bytes. With many tiles nothing needs to be split
+// along k, and cuBLASLt does as well.
 static bool can(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
 {
     const int64_t most_k = (int64_t)1 << 30, most_tiles = 2 * cuda->info.cores;

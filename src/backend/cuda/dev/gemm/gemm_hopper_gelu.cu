@@ -1,20 +1,41 @@
-// gemm_hopper_gelu - y = a b + bias and gelu(y), all in 16 bits, where what comes behind
-// the products of a tile is done during those of the next.
+// gemm_hopper_gelu - y = a b + bias and gelu(y), all in 16 bits. The epilogue of a tile
+// is done during the products of the next tile.
 //
-// When a tile's sums are complete they are rounded to y, two to a register, which frees
-// those of the sums. Then each block of k of the next tile is followed by a piece of 16
-// columns: GELU of y, and both to shared memory, from where the copy engine stores them.
-// The second group of warps is a block of k behind the first, so that products of one
-// go on while the other rounds. Tiles are taken in groups of rows that share what they
-// read.
+// The problem. The first product of an MLP has a short k (768) and a heavy epilogue:
+// bias, GELU, and two results of 400 MB (y is kept for the gradient). In the usual
+// kernel the tensor cores wait for it. Two sets of sums would overlap them, but a tile
+// of 128 x 256 already takes 128 registers of a thread for one set.
 //
-// Bound by power in long runs: 85% of the time of cuBLASLt's epilogue, which products
-// wait for.
+// The idea. When a tile's sums are complete, they get the bias and are rounded to y at
+// once, two to a register. That takes 64 registers and frees the 128 sums for the next
+// tile. The rest of the epilogue is cut into 16 pieces of 16 columns, which are spread
+// over the first 12 blocks of k of the next tile:
+//
+//   tensor cores   | k0 | k1 | ... | k11 |       | k0 | k1 | ...
+//   plain cores    | p0 | p1 | ... | p15 | round | p0 | p1 | ...
+//                    pieces of the tile before     pieces of this tile
+//
+// A piece is GELU of 16 columns of y, and stmatrix of both to shared memory; after
+// every second piece TMA stores a box of y and one of gelu(y).
+//
+// Rounding is the only seam. It is hidden too: the second warpgroup runs one block of k
+// after the first, so one multiplies while the other rounds.
+//
+// Tiles are taken in groups of 16 rows of tiles, column by column, so that what is read
+// stays in the L2 cache.
+//
+// Costs: bound by power in long runs, 0.565 ms where cuBLASLt takes 0.674. The products
+// alone take 0.458; the stores add 0.080, GELU 0.022.
+//
+// Tried (bench/gpu/NOTES.md): two sets of sums with tiles of 128 x 192, no seam (0.62);
+// store boxes of 64 columns, not 32 (0.65); a piece after the wait for the products
+// before it (7% more); 1, 4 or 64 rows of tiles in a group (1 to 5% more); tanh.approx
+// (2.5% less, but gelu(-3) would be off by up to 0.0007).
 
 #include "backend/cuda/dev/gemm/gemm_hopper_tile.cuh"
 #include "backend/cuda/dev/gemm/gemm_own.cuh"
 
-// Of what is stored: a warp has boxes of 16 rows and 32 columns of y and of gelu(y).
+// Store boxes: a warp has one of 16 rows and 32 columns for y, and one for gelu(y).
 enum { OUT_COLS = 32, OUT_BYTES = 16 * OUT_COLS * 2, OUT_ALL = 8 * OUT_BYTES };
 enum { PIECE = 16, PIECES = COLS / PIECE };
 enum { GROUP = 16 };        // rows of tiles
@@ -36,6 +57,7 @@ struct gelu_args {
     const void *bias; // NULL: none
 };
 
+// Of a tile, in elements.
 struct place {
     int row, col;
 };
@@ -72,7 +94,7 @@ __device__ static inline void load_tiles(const gelu_args &x, uint32_t shared)
     }
 }
 
-// By a warp; zeros where there is none.
+// One warp converts each tile's bias to f32, in two buffers; zeros where there is none.
 __device__ static inline void load_bias(const gelu_args &x, uint32_t shared,
                                         float *room, int lane)
 {
@@ -94,6 +116,7 @@ __device__ static inline void load_bias(const gelu_args &x, uint32_t shared,
 
 // ---- work --------------------------------------------------------------------------
 
+// A thread of the warpgroups.
 struct worker {
     uint32_t shared;
     uint32_t out;   // this warp's box of y
@@ -124,7 +147,8 @@ __device__ static inline void give_back(const worker &w)
         bar_arrive(w.shared + EMPTY_AT + 8 * w.last);
 }
 
-// x / (1 + exp(-2 u)) with the u of tanh(u).
+// GELU in its tanh form: x (1 + tanh u) / 2 = x / (1 + exp(-2 u)). That needs one exp
+// and one reciprocal, 7 instructions in all.
 __device__ static inline float gelu(float x)
 {
     const float u = x * (-2.3022081985f - 0.1029432397f * (x * x)); // for 2^u
@@ -133,7 +157,8 @@ __device__ static inline float gelu(float x)
     return x * gate;
 }
 
-// Columns 16 i to 16 i + 15 of the last tile; i is known when this is compiled.
+// Piece i of the epilogue: columns 16 i to 16 i + 15 of the tile before. i must be
+// known at compile time, since y is in registers.
 template <typename T>
 __device__ static inline void finish_piece(const gelu_args &x, const worker &w,
                                            const uint32_t *y, int i)
@@ -181,7 +206,7 @@ __device__ static inline void multiply_stage(const worker &w, float (&d)[128],
     products_commit();
 }
 
-// All but the last block of k are done; go to the next.
+// Waits for all but the last block of k, gives that stage back, and goes to the next.
 __device__ static inline void settle(worker *w)
 {
     products_wait<1>();
@@ -190,7 +215,9 @@ __device__ static inline void settle(worker *w)
     go_on(&w->s);
 }
 
-// y: of the tile before this. Barrier 1 is where the second group waits at first.
+// Multiplies one tile, with the pieces of the tile before (y) between its blocks of k.
+// The first group arrives at named barrier 1 after its first block; the second waits
+// there once, at the start, which sets it one block later for good.
 template <typename T, bool B_ACROSS>
 __device__ static inline void multiply_tile(const gelu_args &x, worker *w,
                                             float (&d)[128], const uint32_t *y,
@@ -304,7 +331,7 @@ static bool is_across(const tt_cuda_matrix &b)
     return b.col == 1;
 }
 
-// The copy engine wants rows at multiples of 16 bytes.
+// TMA wants rows at multiples of 16 bytes.
 static bool can(const tt_cuda *cuda, const tt_cuda_gemm_desc &d)
 {
     const int64_t most = (int64_t)1 << 30;
@@ -334,7 +361,7 @@ static bool show(CUtensorMap *map, tt_dtype type, const void *p, int64_t row,
         {type, p, 2, {whole.cols, whole.rows}, {1, row}, {box.cols, box.rows}});
 }
 
-// What is beyond k reads as 0.
+// A k shorter than LEAST_BLOCKS is padded: TMA reads 0 beyond it.
 static bool describe(const tt_cuda_gemm_desc &d, const tt_cuda_gemm_args *x,
                      gelu_args *g)
 {

@@ -1,6 +1,16 @@
-// gemm_hopper_tile - what our own products share. A block has tiles of 128 x 256; one
-// thread has the copy engine fill four stages of shared memory, each with 64 of k; two
-// groups of four warps multiply them, 64 rows each, with the sums in registers.
+// gemm_hopper_tile - what our own GEMMs share: the tile and the ring of stages.
+//
+//                k ->
+//        +----+----+----+----+          A block has one tile of 128 x 256 at a time.
+//   b    | s0 | s1 | s2 | s3 | 256      One thread fills four stages by TMA, each
+//        +----+----+----+----+          with 64 of k: 16 KB of a, 32 KB of b.
+//   a    | s0 | s1 | s2 | s3 | 128      Two warpgroups multiply, 64 rows of a by 256
+//        +----+----+----+----+          columns of b each (WGMMA m64n256k16).
+//
+// Each stage has two mbarriers. "Full" is completed by TMA when all bytes have arrived.
+// "Empty" counts the warps whose WGMMAs have read the stage. The sums are 128 f32
+// registers of a thread, which is why there are two warpgroups and no more, and why the
+// loading warps give their registers away (setmaxnreg).
 
 #ifndef TT_BACKEND_CUDA_DEV_GEMM_GEMM_HOPPER_TILE_CUH
 #define TT_BACKEND_CUDA_DEV_GEMM_GEMM_HOPPER_TILE_CUH
@@ -14,6 +24,7 @@ enum {
     STAGE_BYTES = A_BYTES + COLS * DEPTH * 2,
 };
 
+// A place in the ring, and the parity that its mbarriers are waited for with.
 struct stage {
     int i, phase;
 };

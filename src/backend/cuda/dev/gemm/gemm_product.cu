@@ -1,6 +1,11 @@
-// gemm_product - one product by cuBLASLt: descriptors and the algorithm are made once,
-// at lowering. Rows here are columns there: c = a b is computed as c' = b' a'. Bound by
-// the tensor cores.
+// gemm_product - one product by cuBLASLt. Descriptors and the algorithm are made once,
+// when a plan is lowered; a step only binds addresses and multiplies.
+//
+// cuBLASLt stores matrices by columns and we store them by rows. The same memory is
+// then the transposed matrix, so c = a b is asked for as c' = b' a': a and b change
+// places, and so do m and n, and the sums that its epilogue takes of a or b.
+//
+// Bound by the tensor cores.
 
 #include "backend/cuda/dev/gemm/gemm.cuh"
 
@@ -87,7 +92,8 @@ static cublasLtEpilogue_t epilogue_of(const tt_cuda_gemm_desc &d)
     return has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// Heuristics look at the alignment of an address.
+// The heuristics look at the alignment of the epilogue's addresses, so they get some
+// address before the real ones are known.
 static const char *set_epilogue(gemm_product *g)
 {
     const tt_cuda_gemm_desc &d = g->desc;
@@ -169,7 +175,8 @@ const char *gemm_product_resize(const gemm_product *p, int64_t m, int64_t n,
     return resize(p->c, d.c, m, n);
 }
 
-// The library takes units at multiples of 16 bytes.
+// cuBLASLt takes units (the scales of 8-bit operands) at multiples of 16 bytes only,
+// which its documentation does not say.
 __global__ void copy_units(const float *a, const float *b, float *to)
 {
     to[0] = *a;
@@ -215,7 +222,7 @@ static const char *fill_in(gemm_product *g, bool *has_way)
     TRY(describe(g));
     const bool needs_copy =
         d.bias_type != TT_N_DTYPES && d.bias_type != d.c.type;
-    // A bias of another type than the result's is converted before each product.
+    // cuBLASLt takes a bias of the result's type only: others are converted first.
     TRY(set_epilogue(g));
     g->bias_bytes = needs_copy ? ceil_div(d.n * 4, 256) * 256 : 0;
     g->units_bytes = is_tiny(d.a.type) ? GEMM_ALIGN : 0;
@@ -228,7 +235,8 @@ static const char *fill_in(gemm_product *g, bool *has_way)
 
 enum { EVEN = 8, LEAST_CUT = 64 };
 
-// What is left for the library.
+// What cuBLASLt does of a product: extents cut to multiples of 8; gemm_tail does the
+// rest.
 static tt_cuda_gemm_desc cut(const tt_cuda_gemm_desc &whole)
 {
     tt_cuda_gemm_desc d = whole;
@@ -266,7 +274,8 @@ gemm_product *gemm_product_create(tt_cuda *cuda, const tt_cuda_gemm_desc &desc,
     return NULL;
 }
 
-// A kernel in front of every product with a bias, so a short one.
+// Converts the bias. It runs before every product with an f32 bias, so it must be
+// short.
 template <typename T>
 __global__ void round_bias(int64_t n, const float *bias, T *to)
 {

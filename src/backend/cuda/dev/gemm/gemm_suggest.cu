@@ -1,4 +1,6 @@
-// gemm_suggest - the library's algorithms for a product that are worth a trial.
+// gemm_suggest - cuBLASLt's algorithms for a product that are worth a trial: what its
+// heuristics suggest for the shape, and what they suggest for neighbouring shapes if it
+// works for this one.
 
 #include "backend/cuda/dev/gemm/gemm.cuh"
 
@@ -68,9 +70,9 @@ static int64_t rounded(int64_t extent)
     return extent > 64 ? extent - extent % 64 : extent;
 }
 
-// The fastest kernel is not always among the library's suggestions: for 50256 columns
-// they leave out one that they have for 50240 and that takes 12% less time, for 3840
-// one that they have for 3904 and that takes 4% less.
+// The fastest kernel is not always among the suggestions. For 50256 columns they leave
+// out one that they give for 50240 and that takes 12% less time; for 3840 columns one
+// that they give for 3904 and that takes 4% less.
 int gemm_suggest_more(const gemm_product *g,
                       cublasLtMatmulHeuristicResult_t *found, int n)
 {

@@ -1,5 +1,7 @@
-// exponentials - the largest entry of a row and the sum of exponentials, in one pass over
-// it (online softmax): what was added up is rescaled when a larger entry comes.
+// exponentials - online softmax: the largest entry of a row and its sum of
+// exponentials, in one pass. The sum is relative to the largest entry so far, and is
+// rescaled when a larger one comes. Two such pairs of different parts of a row can be
+// joined.
 
 #ifndef TT_BACKEND_CUDA_DEV_LOSS_EXPONENTIALS_CUH
 #define TT_BACKEND_CUDA_DEV_LOSS_EXPONENTIALS_CUH
@@ -41,8 +43,9 @@ template <> __device__ inline float top_of<bf16>(pack<bf16> p) // in pairs
 }
 #endif
 
-// The largest of a pack first, so that the sum is rescaled once per pack and not per
-// element; no branches, so that packs are worked on side by side.
+// The largest of a pack comes first, so that the sum is rescaled once for each pack and
+// not for each element. There are no branches, so that the compiler overlaps several
+// packs.
 template <typename T>
 __device__ static inline void add_pack(exponentials *e, pack<T> p)
 {
@@ -89,8 +92,8 @@ __device__ static inline exponentials join_warp(exponentials e)
     return {top, warp_sum(sum)};
 }
 
-// Over the block, the same in all threads; `room` has 32 entries, which nobody may
-// write to before all threads have met again.
+// The pair of the whole block, in all threads. `room` has 32 entries; it may be written
+// again only after the next barrier.
 __device__ static inline exponentials join(exponentials e, exponentials *room)
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

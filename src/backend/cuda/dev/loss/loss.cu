@@ -1,5 +1,7 @@
-// loss - rows of logits: a block owns a row and reads it once, the largest entry and
-// the sum of exponentials together. Bound by memory bandwidth.
+// loss - softmax, cross-entropy and its gradient, accuracy. A block owns a row of
+// logits and reads it once: the largest entry and the sum of exponentials come together
+// (online softmax, exponentials.cuh). Each row leaves its term of the loss in scratch
+// memory, and one more kernel adds them in a fixed order. Bound by memory bandwidth.
 
 #include "backend/cuda/dev/loss/loss.cuh"
 
@@ -77,8 +79,8 @@ __global__ void cross_entropy(tt_cuda_loss_args a, bool wide, int *fault)
 
 // ---- terms of rows ---------------------------------------------------------------
 
-// The rows' terms in a fixed order; `count` counts labels that are not ignored,
-// `correct` the hits, which lie behind the terms.
+// Adds the rows' terms in a fixed order. `count` counts labels that are not ignored,
+// `correct` the hits, which lie after the terms.
 __global__ void join_rows(tt_cuda_loss_args a)
 {
     const float *const term = (const float *)a.scratch;

@@ -2,7 +2,11 @@
 // them in a fixed order.
 //
 //   loss       softmax, cross-entropy, its gradient, how many are correct
-//   loss_step  all of a training step at once
+//   loss_step  loss, gradient and accuracy of a training step, in one pass
+//   parts      the same in parts, where ranks share the columns of a row
+//
+// A vocabulary's logits are the largest tensor of a step (65,536 x 50,257), so what
+// counts is how often they are read.
 
 #ifndef TT_BACKEND_CUDA_DEV_LOSS_LOSS_CUH
 #define TT_BACKEND_CUDA_DEV_LOSS_LOSS_CUH
@@ -121,8 +125,8 @@ __device__ static inline void row_grad(const tt_cuda_loss_args &a, const T *row,
         to[column] = from_float<T>(grad(hit) - by * (float)(1 - a.smoothing));
 }
 
-// Whether the label's entry is `top`, and the first of equals; the same in all threads,
-// which all have read the row when they come back.
+// Whether the label's entry is the largest, and the first of equals. All threads get
+// the same answer, and all have read the row when this returns (it has a barrier).
 template <typename T>
 __device__ static inline bool is_correct(const tt_cuda_loss_args &a,
                                          const T *row, int64_t label, float top)
@@ -138,8 +142,8 @@ __device__ static inline bool is_correct(const tt_cuda_loss_args &a,
     return is_hit || (starts_nan && label == 0);
 }
 
-// Adds up the rows' terms, which lie in the scratch, and behind them the hits where
-// they are wanted.
+// Adds up the rows' terms, which lie in the scratch memory, and the hits, which lie
+// after them where they are wanted.
 const char *loss_join_rows(tt_cuda *cuda, const tt_cuda_loss_args *args);
 
 #endif

@@ -1,6 +1,11 @@
-// parts - what norms and losses become when rows are split over ranks, and the squared
-// error: a block per row, or a thread per element. Bound by memory bandwidth where rows
-// are long; used where ranks share rows, whose messages cost more.
+// parts - norms and losses whose rows are split over ranks (tensor parallelism), and
+// the squared error. A loss over a split vocabulary becomes: the largest entry of the
+// columns here, an all-reduce, sums of exponentials here (loss_terms), another
+// all-reduce, and the loss of the joined terms (loss_join). No rank ever has a whole
+// row.
+//
+// A block has a row, or a thread an element. Bound by memory bandwidth where rows are
+// long; the messages between the parts cost more than the kernels.
 
 #include "backend/cuda/dev/any.cuh"
 
@@ -182,9 +187,9 @@ __device__ static inline bool sees(const T *row, int64_t n, bool wide,
     return is_there;
 }
 
-// logits, labels, max: 2 where an entry before the label's is the largest, else 1 where
-// the label's is, else 0. Bound by memory bandwidth; what lies behind the label is not
-// read.
+// Of logits, labels, max: 2 where an entry before the label's is the largest, else 1
+// where the label's is, else 0. So ranks agree on the first of equals. Bound by memory
+// bandwidth; entries after the label's are not read.
 template <typename T>
 __global__ void correct_terms(tt_cuda_parts_args a, bool wide)
 {

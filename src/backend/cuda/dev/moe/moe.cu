@@ -1,7 +1,10 @@
-// moe - tokens to their experts and back. Every row of a result is gathered by one
-// block or warp, in a fixed order, so that nothing is added by two. Bound by memory
-// bandwidth, but for dispatch, whose blocks search their sample's places for the ones
-// that name their row (4 bytes a choice, from the caches).
+// moe - mixture of experts: tokens go to their experts (dispatch) and come back
+// weighted by their gates (combine). route.cu says which token has which place.
+//
+// Every row of a result is gathered by one block or warp, in a fixed order: nothing is
+// scattered with atomic additions, so runs repeat bit by bit. Bound by memory
+// bandwidth, except dispatch: its blocks search their sample's places for the ones that
+// name their row (4 bytes for each choice, from the caches).
 
 #include "backend/cuda/dev/any.cuh"
 

@@ -1,6 +1,12 @@
-// route - which experts a token goes to. Tokens choose one by one, a thread each;
-// experts give their slots one by one, a thread each that walks over its group's
-// choices in order. Bound by that walk: tokens times choices reads from the caches.
+// route - the router of a mixture of experts: which experts a token goes to, with which
+// gate, and the loss that balances the experts.
+//
+// First tokens choose: a thread has a token and takes the experts with the largest
+// probabilities. Then experts give their slots, of which there are few (the capacity):
+// a thread has an expert and walks over its group's choices in order, first choices
+// before second ones. So who gets a slot depends on nothing but the order of tokens. A
+// token without a slot is dropped for this expert. Bound by that walk: tokens times
+// choices reads from the caches.
 
 #include "backend/cuda/dev/any.cuh"
 
@@ -92,7 +98,7 @@ __global__ void choose(tt_cuda_route_args a, room r)
         put(a.gate, token * a.choices + c, probability(a, s, chosen[c]) / sum);
 }
 
-// First choices come first, so that a token loses its second one before another
+// First choices come before second ones: a token loses its second choice before another
 // loses its first.
 __global__ void give_slots(tt_cuda_route_args a, room r)
 {

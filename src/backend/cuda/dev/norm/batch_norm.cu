@@ -1,19 +1,26 @@
-// batch_norm - statistics of channels over rows, and functions of elements with a few
-// numbers per channel. Rows are [n * points], columns the channels.
+// batch_norm - batch norm and its gradient, with ReLU and a residual fused. The images
+// are a matrix: rows are pixels [n * points], columns are channels.
 //
-// A thread owns a column of one pack of channels and walks down tiles of rows, a few
-// rows at a time: their loads, of 16 bytes each, are all under way before the first is
-// used. The grid is one wave of blocks, which take tiles in turn. Sums of blocks are
-// added up by a small kernel, in double and in a fixed order; it also leaves what the
-// second pass needs per channel. That pass walks up, from the rows that the first has
-// left in the L2 cache.
+//   first pass     down the rows: sums for each channel       batch_norm_rows.cuh
+//   between        sums of blocks -> statistics, coefficients batch_norm_finish.cu
+//   second pass    up the rows: y, or dx, from coefficients   batch_norm_second.cuh
 //
-// Bound by memory bandwidth: forward reads x twice and writes y, backward reads x and dy
-// twice and writes dx. With an activation the first pass backward also reads y, for its
-// mask, and leaves marks of a bit per element for the second; where the residual has a
-// gradient too, that is the masked dy, written by the first pass and read by the second
-// instead of dy. Over ResNet-50's layers on an H200 these bytes go at 78 to 93% of a
-// copy's rate forward and 91 to 97% backward.
+// A thread owns one pack of channels (16 bytes) and walks over tiles of rows, a few
+// rows at a time. The loads of these rows are all in flight before the first is used.
+// The grid is one wave of blocks, which take tiles in turn. The second pass walks the
+// other way: it begins with the rows that the first has left in the L2 cache. Sums of
+// blocks are added by the small kernel in between, in double and in a fixed order.
+//
+// Bound by memory bandwidth. Forward reads x twice and writes y; backward reads x and
+// dy twice and writes dx. With ReLU the first pass backward also reads y for its mask,
+// and leaves a bit for each element (marks), so that the second need not read y (3.62
+// to 3.30 ms over 33 layers). Where the residual needs a gradient, that is the masked
+// dy: the first pass writes it, and the second reads it instead of dy.
+//
+// Over ResNet-50's layers on an H200 these bytes go at 78 to 93% of a copy's rate
+// forward and 91 to 97% backward. Stores of whole 16 bytes (store_whole) and masks by
+// pairs of 16-bit numbers made that of 33 to 43%. The order of rows, cache hints and
+// the number of threads made no difference.
 
 #include "backend/cuda/dev/norm/batch_norm_second.cuh"
 
@@ -169,7 +176,8 @@ __global__ void __launch_bounds__(THREADS, F::RESIDENT)
 
 // ---- launching -------------------------------------------------------------
 
-// Sums of chunks, then the pair that backward keeps, then coefficients, then marks.
+// The scratch memory: sums of chunks, the pair that backward keeps, coefficients,
+// marks.
 static int64_t sums_of(const tt_cuda_bn_args *a)
 {
     const int v = is_low(a->type) ? 8 : 4;

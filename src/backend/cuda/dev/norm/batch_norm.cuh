@@ -1,5 +1,6 @@
-// batch_norm - what comes between its two passes: sums of chunks become statistics or
-// gradients, and those what the second pass needs per channel.
+// batch_norm - what comes between the two passes (batch_norm_finish.cu): sums of chunks
+// become statistics or gradients, and these become the coefficients that the second
+// pass needs for each channel.
 
 #ifndef TT_BACKEND_CUDA_DEV_NORM_BATCH_NORM_CUH
 #define TT_BACKEND_CUDA_DEV_NORM_BATCH_NORM_CUH

@@ -1,5 +1,8 @@
-// batch_norm_finish - between the passes of batch_norm: small kernels, one thread or
-// one row of lanes per channel. Bound by latency: a few microseconds.
+// batch_norm_finish - between the passes of batch_norm: small kernels with one thread,
+// or one row of lanes, for each channel. They also update the running statistics, and
+// are where the sums of other ranks come in (pair_in). Bound by latency: a few
+// microseconds, which shows in small layers (7 x 7 x 512: 21 us for three launches, 9
+// by its bytes).
 
 #include "backend/cuda/dev/norm/batch_norm.cuh"
 

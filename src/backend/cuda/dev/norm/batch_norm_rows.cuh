@@ -1,5 +1,6 @@
-// batch_norm_rows - what the first pass of batch_norm does to rows: each is given to a thread,
-// which owns one pack of channels, with all that was loaded of a row.
+// batch_norm_rows - what the first pass of batch_norm does with a row. walk_rows
+// (batch_norm.cu) is the loop; the structs here are its body: load_row() loads what is
+// needed of a row, and use() is called with it by the thread that owns these channels.
 
 #ifndef TT_BACKEND_CUDA_DEV_NORM_BATCH_NORM_ROWS_CUH
 #define TT_BACKEND_CUDA_DEV_NORM_BATCH_NORM_ROWS_CUH
@@ -44,7 +45,8 @@ enum masking {
     BY_MARKS
 }; // BY_MARKS: the first pass makes them, of y
 
-// Sums of x - shift and of its square.
+// Sums of x - shift and of its square. The shift, near the mean, keeps the difference
+// of the two sums from cancelling.
 template <typename E, int N> struct moments : unmarked {
     typedef E T;
     enum { V = N, AT_ONCE = 4, RESIDENT = MORE, IS_UPWARDS = false };

@@ -1,5 +1,5 @@
-// batch_norm_second - what the second pass of batch_norm does to rows, with what the first
-// pass found out of each channel.
+// batch_norm_second - what the second pass of batch_norm does with a row, by the
+// coefficients of each channel that the first pass led to.
 
 #ifndef TT_BACKEND_CUDA_DEV_NORM_BATCH_NORM_SECOND_CUH
 #define TT_BACKEND_CUDA_DEV_NORM_BATCH_NORM_SECOND_CUH

@@ -1,11 +1,20 @@
-// norm - layer norm and RMS norm. A warp owns a row, in registers where it is short
-// enough, else from cache after the first reading. Bound by reading x and writing y:
-// 54.1 us for 64 x 1024 rows of 768 on an H200, where a copy of that size takes 52.7 and
-// the rate of long copies (4,270 GB/s) would allow 47.
+// norm - layer norm and RMS norm, for rows of any length.
 //
-// Gradients of weights: a thread owns columns, a block a chunk of rows; the chunks'
-// sums are added by a second kernel in their order, so the result has the same bits
-// every time.
+// Forward: a warp owns a row. Where the row is short enough it stays in registers
+// between the sums and the normalising; else it is read again, from the cache. A warp,
+// and not a block, because then no barrier stands between rows, and while some warps
+// wait for loads others compute.
+//
+// Bound by reading x and writing y: 54.1 us for 64 x 1024 rows of 768 on an H200, where
+// a copy of that size takes 52.7 and the rate of long copies (4,270 GB/s) would allow
+// 47.
+//
+// Gradients of weights: a thread owns columns, a block a chunk of rows. The chunks'
+// sums are added by a second kernel in their order, so the result repeats bit by bit.
+//
+// Tried: rows copied ahead into shared memory (cp.async), persistent blocks that load
+// the next row into registers, several rows of a warp, more warps of fewer registers,
+// loads and stores with cache hints. None helped.
 
 #include "backend/cuda/dev/norm/norm.cuh"
 
@@ -72,9 +81,9 @@ __global__ void norm(int64_t rows, int n, float eps, const T *x, weights gamma,
     }
 }
 
-// Rows of at most 32 N * packs elements, a multiple of N: all of a lane's loads come
-// first, and enough warps are there for some to load while others compute. The last
-// rows come first: what was written last before is what the cache still has.
+// Rows of at most 32 N * packs elements, a multiple of N. All of a lane's loads are
+// issued before the first is used. The last rows come first: the kernel before wrote
+// them last, so the L2 cache still has them.
 template <int N_PACKS, typename T>
 __global__ void __launch_bounds__(WARPS * 32)
     norm_short(int64_t rows, int n, float eps, const T *x, weights gamma,

@@ -1,7 +1,10 @@
-// norm - what the files of norms share.
+// norm - what the files of layer norm and RMS norm share.
 //
-//   norm       rows, and their gradients in two kernels, for rows of any length
+//   norm       forward, and gradients in two kernels (of x, of the weights), for rows
+//              of any length
 //   norm_grad  all gradients in one pass, for rows that fit into registers
+//
+// Batch norm is another thing (statistics over rows, not over columns): batch_norm*.
 
 #ifndef TT_BACKEND_CUDA_DEV_NORM_NORM_CUH
 #define TT_BACKEND_CUDA_DEV_NORM_NORM_CUH
@@ -64,7 +67,7 @@ template <typename T> static inline bool is_wide(const tt_cuda_norm_args *a)
            is_aligned(a->plus);
 }
 
-// Of the gradient in one pass.
+// Scratch bytes of the gradient in one pass.
 int64_t norm_grad_scratch(const tt_cuda_norm_args *args);
 
 // Adds up the sums of chunks of rows, scratch[chunk, kinds, n], in their order:

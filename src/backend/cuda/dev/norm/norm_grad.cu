@@ -1,11 +1,23 @@
-// norm_grad - all gradients of a norm in one pass: dx with what else flows into x, sums
-// over rows for gamma and beta, and the sums of dx itself, which are the gradient of a
-// bias in front of it.
+// norm_grad - all gradients of a norm in one pass over the rows:
 //
-// A thread keeps the sums of its columns in registers; a row's sums go through shared
-// memory. All is added in a fixed order. Bound by reading x, dy and plus and writing dx
-// once: 106 us for 64 x 1024 rows of 768 in a training step on an H200, 88% of the rate
-// of long copies, of which 3 are for joining the sums.
+//   dx             with `plus` added: the gradient that reaches x by the residual
+//   dgamma, dbeta  sums over rows
+//   dsum           sums of dx over rows: the gradient of a bias added before the norm
+//
+// The problem: dx needs sums along a row, the weights' gradients need sums along
+// columns. Done by separate kernels, x and dy are read from memory several times.
+//
+// The idea: a thread owns the 8 columns of one pack, a group of warps a row. Column
+// sums stay in registers for as long as the block runs. Row sums go from warp to warp
+// through shared memory, with one barrier for each pair of rows. Meanwhile the next
+// rows are already on their way into registers. In the end each block writes its column
+// sums as a part, and a second kernel adds the parts in a fixed order.
+//
+// Bound by reading x, dy and plus and writing dx once: 106 us for 64 x 1024 rows of 768
+// in a training step on an H200, 88% of the rate of long copies; 3 of them are for
+// joining the sums. These kernels were bound by instructions before: 16-bit numbers are
+// converted in pairs, and packs are held as words, because the compiler moves 16-bit
+// elements one by one (179 us).
 
 #include "backend/cuda/dev/norm/norm.cuh"
 
@@ -77,8 +89,7 @@ __device__ static inline void unpack_words(const uint4 &words, float *out)
 }
 
 // What a thread has of AT_ONCE rows; zeros where there are none. The last rows come
-// first: what was written last before is what the cache still has. Packs are held as
-// words: as elements, each of 16 bits would be moved by itself.
+// first: the kernel before wrote them last, so the L2 cache still has them.
 template <typename T> struct rows_held {
     uint4 from[SOURCES][AT_ONCE];
     float mean[AT_ONCE], rstd[AT_ONCE];
@@ -125,9 +136,9 @@ template <int V> __device__ static inline float warp_sums(float *v, int lane)
     return sum;
 }
 
-// The sums of a group's warps, two of each row: [turn, group, 2 AT_ONCE, warps]. Turns
-// alternate, so that one barrier is enough: who writes a turn again has seen all others
-// at the barrier of the one between.
+// The sums of a group's warps, two for each row: [turn, group, 2 AT_ONCE, warps]. The
+// two turns are a double buffer, so that one barrier for each turn is enough: a warp
+// that writes a turn again has met all others at the barrier of the turn between.
 template <int WIDE> struct shared_sums { // WIDE: at least the group's warps
     enum { VALUES = 2 * AT_ONCE };
     float *room; // of the group
@@ -166,7 +177,7 @@ template <int WIDE> struct shared_sums { // WIDE: at least the group's warps
     }
 };
 
-// What a thread adds up of its columns; a block's groups one after the other.
+// The column sums of a block: its groups add theirs one after the other.
 template <int N>
 __device__ static inline void write_sums(const float *sum, int n, int column,
                                          float *room, float *to)

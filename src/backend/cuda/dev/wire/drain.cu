@@ -1,6 +1,18 @@
-// drain - copies of states to pinned memory of the host in a stream of their own, at the
-// rate of the link; see backend/drain.h. On an H200 that is 55 GB/s, and a step beside it
-// takes as long as another.
+// drain - states leave for pinned memory of the host in a stream of their own, while
+// the next step runs: what a checkpoint is written from. backend/drain.h has the
+// picture.
+//
+// The danger is the optimiser: it must not overwrite a state that is still being
+// copied. So hold() makes the steps wait for event `done` before the update, and
+// forward and backward of that step hide the copies. begin() makes the drain wait for
+// all steps queued so far (event `ready`).
+//
+// On an H200 copies run at 55 GB/s, and a step beside them takes as long as any other.
+// A checkpoint of 18 GB (GPT-2 1558M) is hidden in a step of 1.1 s; the one slow step
+// is that in which the host's memory is pinned, at the beginning.
+//
+// begin() and hold() fail while steps are recorded into a CUDA graph: a checkpoint is
+// not a part of every step.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -68,7 +80,7 @@ extern "C" void tt_cuda_drain_unpin(tt_cuda *c, void *host)
     (void)cudaHostUnregister(host);
 }
 
-// The drain goes on after what is queued among the steps.
+// The drain's next copies wait for all that is queued among the steps so far.
 static const char *follow_steps(tt_cuda *c)
 {
     TRY_CUDA(cudaEventRecord(c->drain->ready, c->stream));

@@ -1,5 +1,16 @@
-// lane - batches on their way to the device in a stream of their own, while steps run:
-// from pinned memory, at the speed of the host's link, to memory where they wait.
+// lane - input batches on their way to the device while steps run.
+//
+//   host     room() fills pinned memory      (waits until the last send has left it)
+//   lane     send(): pinned memory -> staging memory on the device     link's rate
+//   steps    take(): staging memory -> the operand                     memory's rate
+//
+// Why two copies: the operand itself is read by the step that runs now, so the next
+// batch may not be written there yet. Staging memory makes the slow copy over the link
+// independent of the steps, and only the quick one is queued among them. Event `sent`
+// orders take() after send(); event `taken` orders the next send() after take().
+//
+// Its stream has the lowest priority: a batch has a whole step to arrive in. A lane is
+// an optimisation: where there is no memory for one, open() gives NULL and no error.
 
 #include "backend/cuda/dev/common.cuh"
 

@@ -1,8 +1,18 @@
-// nccl - collectives by NCCL, which is looked for when it is first needed: beside the
-// plug-in, then where the system looks.
+// nccl - collectives between devices by NCCL: all-reduce, reduce-scatter, all-gather,
+// broadcast, reduce, send and receive.
 //
-// Communicators do not block: a call that is not done when it returns is asked about
-// until it is, by somebody who knows how long to wait.
+// The library is opened when it is first needed (dlopen): beside the plug-in, then
+// where the system looks. So one build runs with and without it, and a machine without
+// NCCL gets a message that says so, and no linker error.
+//
+// Communicators are non-blocking (config.blocking = 0). A call may return
+// ncclInProgress, and the caller asks nccl_is_busy until it is done. That matters when
+// a rank dies: a blocking ncclCommInitRank would wait for it without end. Here the
+// wire's thread decides how long to wait, and closes a broken communicator with
+// ncclCommAbort.
+//
+// Collectives run in the wire's stream (queue.cu), and several are grouped into one
+// launch by ncclGroupStart and ncclGroupEnd.
 
 #include "backend/cuda/dev/common.cuh"
 #include "backend/cuda/dev/wire/nccl.cuh"
@@ -159,7 +169,9 @@ extern "C" const char *tt_cuda_nccl_is_busy(tt_cuda_nccl *k, bool *busy_out)
                : failed(state, k->comm);
 }
 
-// An orderly end is waited for, but not long: then it is none.
+// Closes in an orderly way (finalize, then destroy) where nothing is broken, and waits
+// up to 5 seconds for it. After that, or where something is broken, it aborts: abort
+// works even where peers are gone.
 extern "C" void tt_cuda_nccl_close(tt_cuda_nccl *k, bool is_broken)
 {
     const struct timespec nap = {0, 1000000};

@@ -1,5 +1,7 @@
-// nccl - as much of NCCL's interface as is used, since its header need not be there
-// when this is built, nor the library when it runs. Values are those of NCCL 2.
+// nccl - the part of NCCL's interface that is used. It is declared here because nccl.h
+// need not be there when this is built, nor libnccl when it runs: the library is opened
+// with dlopen, and NCCL_FUNCTIONS lists what is looked up in it. Values are those of
+// NCCL 2, whose ABI has kept them.
 
 #ifndef TT_BACKEND_CUDA_DEV_WIRE_NCCL_CUH
 #define TT_BACKEND_CUDA_DEV_WIRE_NCCL_CUH
@@ -25,7 +27,8 @@ typedef enum {
     ncclBfloat16 = 9,
 } ncclDataType_t;
 
-// The form of 2.17, which later ones know by its version.
+// The struct as 2.17 has it. Later versions have more fields; they see by `version` and
+// `size` that these end here.
 typedef struct {
     size_t size;
     unsigned magic, version;

@@ -1,6 +1,17 @@
-// offload - copies between the device and the host's memory that go on beside the
-// steps: a stream for each direction, since the link carries both at a time. A copy
-// begins behind the steps that were queued before it; steps behind its end wait.
+// offload - copies between the device and pinned memory of the host, beside the steps:
+// optimiser states or weights that live on the host and visit the device.
+//
+//   steps   | queued before begin | ... other work ... | finish | may use the copy
+//   copies                        | host <-> device copy ------^
+//
+// There is one stream for each direction, since the link carries both at a time: one
+// tensor can leave while the next one comes. begin() makes the copy wait for the steps
+// queued so far (event `ready`), finish() makes later steps wait for the copy (event
+// `done`). The host waits for neither.
+//
+// Costs: the link is far slower than the device's memory. GPT-2 124M with batch 16 x
+// 1024 takes 28 ms a step, 51 with the optimiser's states offloaded and 207 with
+// everything (8.81, 7.81 and 3.59 GB on the device).
 
 #include "backend/cuda/dev/common.cuh"
 

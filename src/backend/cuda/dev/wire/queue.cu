@@ -1,6 +1,21 @@
-// queue - a stream beside that of the steps: copies for the wire, packing and
-// unpacking of what travels. Copies run at the speed of the host's link, moves at
-// that of memory.
+// queue - a second CUDA stream, for the wire: copies between device and host, packing
+// and unpacking of buckets, and NCCL's collectives (nccl.cu). It runs beside the stream
+// of the steps, so that communication overlaps with computation.
+//
+//   steps   | backward, layer 9 | note(e) | backward, layer 8 ... | follow(f) | update
+//   wire                  follow(e) | pack | all-reduce | unpack | note(f)
+//
+// The two streams know of each other only by events: note() records one, follow() makes
+// a stream wait for one. Neither call makes the host wait. Events are numbered by
+// whoever uses them and made once, before the first step (queue_events), because making
+// one in a step would cost time. They carry no timing, which makes them cheap.
+//
+// The stream has the highest priority: what peers wait for goes before what only this
+// device waits for.
+//
+// Copies are bound by the host's link, and reach its rate only from pinned memory.
+// Where pinning fails (a limit on locked memory, say) copies still work, only slower.
+// Moves are bound by the device's memory.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -9,6 +24,8 @@
 
 enum { THREADS = 256 };
 
+// A range of host memory that this queue has registered. The list lets equal requests
+// be made again for nothing, and everything be unregistered when the device is closed.
 struct pinned {
     void *host;
     int64_t bytes;
@@ -30,7 +47,7 @@ static const char *make(tt_cuda *c)
     tt_cuda_queue *q = new (std::nothrow) tt_cuda_queue();
     if (q == NULL)
         return tt_cuda_failed_text("no memory");
-    // What peers wait for goes before what only this device waits for.
+    // The highest priority: see above.
     cudaError_t status = cudaDeviceGetStreamPriorityRange(&least, &greatest);
     if (status == cudaSuccess)
         status = cudaStreamCreateWithPriority(&q->stream, cudaStreamNonBlocking,
@@ -108,6 +125,7 @@ extern "C" void tt_cuda_queue_destroy(tt_cuda *c)
     delete q;
 }
 
+// is_wire: this queue; else the stream of the steps.
 static cudaStream_t stream_of(const tt_cuda *c, bool is_wire)
 {
     return is_wire ? c->queue->stream : c->stream;
@@ -165,12 +183,14 @@ extern "C" const char *tt_cuda_queue_fill(tt_cuda *c, bool is_wire, void *to,
 
 // ---- moves -----------------------------------------------------------------
 
+// A move as a kernel takes it: extents, and both strides in elements.
 struct index_space {
     int ndim;
     int64_t dim[TT_MOVE_DIMS], to[TT_MOVE_DIMS], from[TT_MOVE_DIMS];
 };
 
-// As the host folds: 16 bits in 32, rounded once.
+// The same arithmetic as the host's reduction: 16 bits are added in f32 and rounded
+// once. So a ring gives the same bits whether the host or the device adds.
 template <typename T> __device__ static inline T add(T a, T b)
 {
     return a + b;
@@ -217,6 +237,7 @@ static const char *add_move(cudaStream_t stream, const tt_move *m)
     return launched();
 }
 
+// Reuses the strided copy of the steps, which takes its stream from a tt_cuda.
 static const char *copy_move(tt_cuda *c, cudaStream_t stream, const tt_move *m)
 {
     tt_cuda beside = *c; // the same device, another stream
