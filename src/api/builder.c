@@ -1,4 +1,9 @@
-// builder - writing a graph from outside.
+// builder - a graph written by a user's program.
+//
+// A tutti_builder is a tt_builder under another name, so most functions only check
+// their arguments and convert. Errors are sticky, as in the library: a model is
+// written without a check after every line, and the first mistake is reported when the
+// build ends.
 
 #include "api/convert.h"
 #include "base/opt.h"
@@ -19,8 +24,8 @@ static const tt_builder *own_const(const tutti_builder *b)
     return (const tt_builder *)b;
 }
 
-// Of a builder that is NULL there is nothing to fail but this call; of another
-// argument the build fails.
+// Whether an argument is NULL. With a NULL builder only this call can fail; otherwise
+// the build fails.
 static bool is_bad(tutti_builder *b, const void *argument, const char *function,
                    const char *name)
 {
@@ -105,6 +110,7 @@ void tutti_update(tutti_builder *b, tutti_value buffer, tutti_value value)
     tt_update(own(b), tt__api_in(buffer), tt__api_in(value));
 }
 
+// An operator that does not exist, with the nearest name that does.
 static tt_val unknown_op(tt_builder *b, const char *name)
 {
     const char *names[MAX_OPS];

@@ -1,4 +1,5 @@
-// check - the laws, asked from a program.
+// check - tutti_check: the laws, run from a program. Broken laws are not a failure of
+// the call: the result counts them, and tutti_error() has a line for each.
 
 #include "api/convert.h"
 #include "check/law.h"

@@ -1,4 +1,7 @@
 // convert - copies between the public structs and the library's own.
+//
+// Enums are not translated: both sides use the same numbers, so a cast is enough. The
+// assertions below hold them together at compile time.
 
 #include "api/convert.h"
 
@@ -77,6 +80,7 @@ static int64_t option_bytes(tutti_option_type type)
     return (unsigned)type <= TUTTI_OPTION_STR ? bytes[type] : INT64_MAX;
 }
 
+// Copies one option. Its texts are copied too, since the caller's may be gone later.
 static tt_status copy_option(const tutti_option *from, int64_t bytes,
                              tt_arena *arena, tt_opt *to)
 {

@@ -1,4 +1,16 @@
-// convert - the library's own types and the public ones, one into the other.
+// convert - between the library's own types and the public ones of tutti.h.
+//
+// The folder api puts the C interface of tutti.h on top of the library. It contains
+// three kinds of code: checks of arguments, copies between public and own structs, and
+// "foreign" defs, which make a user's operator, model or data source look like one of
+// the tree's. It trains nothing itself. It never prints; what went wrong is in
+// tutti_error().
+//
+// A public function has the same form everywhere:
+//
+//   tutti_status tutti_x(...)     TT_API_NEED for each pointer, then
+//                                 return tt__api_result(x(...));
+//   static tt_status x(...)       the work, with TT_TRY
 
 #ifndef TT_API_CONVERT_H
 #define TT_API_CONVERT_H
@@ -8,14 +20,16 @@
 #include "graph/build.h"
 #include "tutti/tutti.h"
 
-// Whatever a callback returned as a status; any other number is TT_ERR_ARG.
+// The status that a user's callback returned. A number that is no status is
+// TT_ERR_ARG.
 tt_status tt__api_status(int status);
 
-// The shape's text lives in the arena.
+// The text of the shape lives in the arena.
 tt_status tt__api_type(tt_dtype dtype, const tt_shape *shape, tt_arena *arena,
                        tutti_type *type_out);
 
-// The table in the arena; NULL stays NULL.
+// A copy of the user's option table, in the arena, checked against the size of the
+// struct that it fills. NULL stays NULL.
 tt_status tt__api_options(const tutti_option *from, int64_t bytes,
                           tt_arena *arena, const tt_opt **table_out);
 
@@ -23,7 +37,8 @@ static inline tutti_status tt__api_result(tt_status status)
 {
     return (tutti_status)status;
 }
-// First in a public function: a NULL is refused by the names of both.
+// Stands first in a public function. A NULL is refused with the names of the function
+// and of the argument.
 #define TT_API_NEED(argument)                                                  \
     do {                                                                       \
         if ((argument) == NULL)                                                \

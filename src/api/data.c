@@ -1,4 +1,8 @@
-// data - a source of data from outside, dressed as one of the tree's.
+// data - a user's data source that looks like one of the tree's.
+//
+// The callbacks get an index over all samples. Which of them are for validation is
+// decided here: the last `val_count`, or what data.holdout takes where the source does
+// not say.
 
 #include "data/data.h"
 
@@ -6,15 +10,15 @@
 #include "base/alloc.h"
 
 typedef struct foreign_source {
-    tt_source_def def; // first: the registry holds this
-    tutti_source from; // with a name of ours
-    tt_arena *arena;   // where all of it lives, for good
+    tt_source_def def; // must be first: the registry holds a pointer to it
+    tutti_source from; // as it was given, with texts of our own
+    tt_arena *arena;   // owns all of it, and is never freed
 } foreign_source;
 
 typedef struct opened {
     tt_source source;
     const tutti_source *from;
-    int64_t first; // sample that is the split's first
+    int64_t first; // the split's first sample, of all samples
 } opened;
 
 static void close_source(tt_source *source)
@@ -62,7 +66,7 @@ static tt_status open_source(const tt_source_request *request,
     return TT_OK;
 }
 
-// What is said when the callback fails and does not say why.
+// Sets the message for a callback that fails without one of its own.
 static void prepare_message(const opened *o, const char *what, int64_t at)
 {
     (void)tt_fail(TT_ERR_IO, "%s could not give %s %lld", o->from->name, what,

@@ -1,4 +1,7 @@
-// files - models of folders: opened, evaluated, written for others.
+// files - models in folders: opened, evaluated, exported.
+//
+// A folder may be one of our runs or checkpoints, or one in the form of Hugging Face.
+// Both are read into settings first; the model is then built from settings as always.
 
 #include "api/session.h"
 #include "base/file.h"
@@ -13,14 +16,15 @@
 
 // ---- opening -------------------------------------------------------------
 
-// Where and how it was trained says nothing about now.
+// Where a model was trained (mesh, ranks), the name of its run and its initial weights
+// say nothing about the session that opens it now.
 static bool is_kept(const char *key)
 {
     return !tt_where_has(key) && strcmp(key, "run") != 0 &&
            strncmp(key, "init.", 5) != 0;
 }
 
-// What the folder says, under what the session was told.
+// The folder's settings, overridden by what the session was told.
 static tt_status add_settings(tutti_session *session, const char *folder)
 {
     tt_settings old = {0}, own = session->settings;
@@ -52,6 +56,7 @@ static tt_status open_tokenizer(tutti_session *session)
     return tt_tokenizer_open(spec, NULL, 0, &session->tokenizer);
 }
 
+// A failure leaves the session as it was.
 static tt_status load(tutti_session *session, const tt_weights *weights)
 {
     tt_weights_fit fit = {0};
@@ -197,7 +202,7 @@ static tt_status export_path(export_job *j)
     return status;
 }
 
-// A line is a note.
+// Passes notes on, line by line.
 static void tell(const tutti_watch *watch, tt_str *notes)
 {
     char *rest = NULL;

@@ -1,7 +1,12 @@
-// kernel - runs the callback of an operator from outside on dense operands.
+// kernel - runs the callback of a user's operator on dense operands.
 //
-// The callback is written for float or for double. Operands in that type are
-// handed over as they are; other floats go through scratch memory of the plan.
+// The callback is written for float or for double. Operands of that type are handed
+// over as they are. Other floats (bf16 in a bf16 model) are converted through the
+// plan's scratch memory, so a user's operator works in every precision.
+//
+//   stored bf16 --convert--> scratch fp32 --callback--> scratch fp32 --convert--> bf16
+//
+// What can be decided once is decided in prepare. run only sets pointers and converts.
 
 #include "api/op.h"
 #include "base/alloc.h"
@@ -9,9 +14,9 @@
 #include <string.h>
 
 typedef struct operand {
-    tt_dtype stored, shown;
+    tt_dtype stored, shown; // in memory; to the callback
     int64_t count;
-    int64_t scratch; // offset; -1: handed over as it is
+    int64_t scratch; // offset in scratch; -1: handed over as it is
 } operand;
 
 typedef struct prepared {
@@ -23,7 +28,7 @@ typedef struct prepared {
     void **out_data;
 } prepared;
 
-// Double where an operand is double, or where there is no other.
+// The double version where an operand is double, or where there is no other.
 static tutti_kernel_fn *pick(const tutti_operator *outside, const tt_site *site,
                              tt_dtype *dtype_out)
 {

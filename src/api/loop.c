@@ -1,4 +1,8 @@
-// loop - the whole training loop for programs that use the library.
+// loop - tutti_train: the whole training loop, for programs that use the library.
+//
+// It is the loop of `tutti train`: data, schedule, evaluation, checkpoints, resuming.
+// The program's watch is told what the command would print. When the loop ends the
+// trained job moves into the session, which can then be read, saved or sampled from.
 
 #include "train/loop.h"
 
@@ -7,7 +11,7 @@
 #include "session/meet.h"
 #include "train/folders.h"
 
-// The caller's watch, and what passes things on to it.
+// The caller's watch. The functions below translate for it.
 typedef struct relay {
     const tutti_watch *to;
 } relay;
@@ -66,7 +70,7 @@ static tt_status find_folder(tutti_session *session, const char **folder_out)
                            "tutti_train", session->arena);
 }
 
-// All ranks open the same, and look whether they have: rank 0 alone moves folders.
+// All ranks open the same run and check that they did. Only rank 0 moves folders.
 static tt_status open_run(tutti_session *session, bool is_fresh,
                           const char **folder_out, tt_session **trained_out)
 {
@@ -85,14 +89,15 @@ static tt_status open_run(tutti_session *session, bool is_fresh,
     return tt_peers_follow(peers, "moving the old run", status);
 }
 
-// The trained job becomes the session's, to be read, saved or trained further.
+// The trained job becomes the session's, to be read, saved or trained further. So does
+// the tokenizer, so that the session can generate text.
 static tt_status take_job(tutti_session *session, tt_session *trained)
 {
     tt_source *train = trained->data->train;
     session->job = trained->job;
     trained->job = NULL;
     tt__api_touch(session);
-    if (train->tokenizer != NULL) { // so that the model writes text
+    if (train->tokenizer != NULL) {
         tt_tokenizer_close(session->tokenizer);
         session->tokenizer = train->tokenizer;
         train->tokenizer = NULL;
@@ -116,7 +121,7 @@ static tt_status train(tutti_session *session,
     tt_run_end end = {0};
     TT_TRY(tt__api_need_unplanned(session));
     if (tutti_rank(session) > 0)
-        request.watch = NULL; // rank 0 sees it all
+        request.watch = NULL; // rank 0 sees everything
     tt_status status =
         open_run(session, o->is_fresh, &request.folder, &trained);
     if (status == TT_OK && trained != NULL)

@@ -1,16 +1,21 @@
-// model - a model from outside, dressed as one of the tree's.
+// model - a user's model that looks like one of the tree's.
+//
+// The user's build function gets the public builder, which is the library's own under
+// another name, and says which values are logits and labels.
 
 #include "model/model.h"
 
 #include "api/convert.h"
 
 typedef struct foreign_model {
-    tt_model_def def; // first: the registry holds this
-    tt_arena *arena;  // where all of it lives, for good
+    tt_model_def def; // must be first: the registry holds a pointer to it
+    tt_arena *arena;  // owns all of it, and is never freed
     tutti_model_build_fn *build;
     void *user;
 } foreign_model;
 
+// The training graph needs these four: a model that forgot one would fail later, and
+// with a message about something else.
 static tt_status check_built(const tt_builder *b, const tutti_model_io *io,
                              const char *name)
 {

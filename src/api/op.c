@@ -1,4 +1,13 @@
-// op - types, gradient and cost of an operator from outside.
+// op - types, gradient and cost of a user's operator.
+//
+// The def that the registry gets has functions of this file. They copy the library's
+// structs into public ones, call the user's callback and copy the answer back. Before
+// a callback runs a message is set, so that one which just returns an error code still
+// explains itself.
+//
+// A gradient may be given in two ways: as a callback that emits operators, or as the
+// name of another operator that takes (inputs, gradients of outputs) and returns the
+// gradients of the float inputs in order.
 
 #include "api/op.h"
 
@@ -7,6 +16,7 @@
 
 #include <string.h>
 
+// What an infer callback adds its outputs to. The first failure sticks.
 struct tutti_op_result {
     tt_op_io *io;
     tt_status status;
@@ -14,6 +24,7 @@ struct tutti_op_result {
 
 // ---- types ---------------------------------------------------------------
 
+// Types of the inputs; ndim is -1 where an optional input is absent.
 static tt_status public_types(const tt_op_io *io, tt_arena *arena,
                               tutti_op_types *types)
 {
@@ -34,6 +45,7 @@ static tt_status public_types(const tt_op_io *io, tt_arena *arena,
     return TT_OK;
 }
 
+// Where the next output's type goes; NULL when there is an error already.
 static tt_type *next_out(const char *function, tutti_op_result *result)
 {
     if (result == NULL) {
@@ -113,6 +125,8 @@ static tt_status infer(tt_op_io *io)
 
 enum { MAX_IN = 64 };
 
+// Calls the gradient operator with the options of the forward one, where both have
+// some.
 static tt_status grad_by_name(tt_builder *b, const tt_node *node,
                               const tt_val *dout, tt_val *din)
 {
@@ -202,10 +216,11 @@ static double count_flops(const tt_op_io *io)
     return flops;
 }
 
+// Bytes are what must be read and written. FLOPs are the user's to say.
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
 {
     (void)axis_size;
-    tt_cost_move(io, 0, cost_out); // what must be read and written
+    tt_cost_move(io, 0, cost_out);
     cost_out->flops = count_flops(io);
     if (cost_out->work < cost_out->flops)
         cost_out->work = cost_out->flops;

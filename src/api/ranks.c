@@ -1,4 +1,9 @@
-// ranks - a program's own work on many ranks.
+// ranks - a program's own work on many ranks, and tutti_verify.
+//
+// tutti_ranks_run forks the ranks from the calling process, or joins those that mpirun
+// has started. Each rank gets a copy of the session, as it was, and calls the user's
+// function. When the function returns, what the session had on that rank is closed:
+// its tensors lie on ranks that are about to end.
 
 #include "ranks/ranks.h"
 
@@ -31,13 +36,14 @@ static void add_plugins(tt_str *folders)
                     self.dli_fname);
 }
 
-// A process with threads cannot be forked: only the one that forks would go on.
+// A process with threads cannot be forked safely: the child gets only the thread that
+// forked, and whatever the others held stays locked.
 static tt_status check_threads(void)
 {
     DIR *tasks = opendir("/proc/self/task");
     int n = 0;
     if (tasks == NULL)
-        return TT_OK; // nobody knows
+        return TT_OK; // it cannot be known
     for (const struct dirent *e = readdir(tasks); e != NULL; e = readdir(tasks))
         n += e->d_name[0] != '.';
     (void)closedir(tasks);
@@ -55,17 +61,20 @@ typedef struct rank_work {
     void *user;
 } rank_work;
 
+// What each rank does.
 static tt_status work(const tt_peers *peers, void *user, int *exit_out)
 {
     const rank_work *w = user;
     (void)exit_out;
     w->session->peers = peers;
     const tt_status status = tt__api_status(w->fn(w->user, w->session));
-    tt__api_forget(w->session); // what it has lies at ranks that will be gone
+    tt__api_forget(w->session);
     w->session->peers = NULL;
     return status;
 }
 
+// Settings are checked before ranks exist, or each of them would report the same
+// mistake.
 static tt_status run(tutti_session *session, int32_t n, rank_work *w)
 {
     tt_str plugins = {0};
@@ -79,7 +88,7 @@ static tt_status run(tutti_session *session, int32_t n, rank_work *w)
                                       session->arena, n};
     tt_world world = {.launcher = "none"};
     tt_status status = tt_str_status(&plugins);
-    if (status == TT_OK) // before ranks are there to say it each
+    if (status == TT_OK)
         status = tt_known_check(&session->settings, NULL, session->arena);
     if (status == TT_OK)
         status = tt_world_find(get, &world);

@@ -1,4 +1,8 @@
-// session - settings, plan and memory of one model.
+// session - settings, plan and memory of one model; the states are drawn in session.h.
+//
+// Planning needs no memory for the model, so a program can ask how large it would be
+// (tutti_get_info) before it builds. A step that fails puts the session back to its
+// settings, so the program may change one and try again.
 
 #include "api/session.h"
 
@@ -54,7 +58,7 @@ tutti_status tutti_set(tutti_session *session, const char *key,
     return tt__api_result(status);
 }
 
-// Into a copy, so that a broken file changes nothing.
+// Reads into settings of its own first, so that a broken file changes nothing.
 static tt_status read_file(tutti_session *session, const char *path)
 {
     tt_settings settings = {0};
@@ -74,6 +78,7 @@ tutti_status tutti_read_file(tutti_session *session, const char *path)
     return tt__api_result(read_file(session, path));
 }
 
+// The type of an input, with as many samples as this rank has of a micro-batch.
 static tt_status input_type(tutti_session *session, const char *name,
                             tutti_type *type_out)
 {
@@ -113,12 +118,14 @@ void tt__api_forget(tutti_session *session) // settings may change again
     session->n_tensors = 0;
 }
 
+// A setting that was read is marked as used, and unused ones are reported as mistakes.
+// An attempt that failed has marked some, so the marks are cleared first.
 static tt_status plan(tutti_session *session)
 {
     if (session->job != NULL)
         return TT_OK;
     for (int64_t i = 0; i < session->settings.n; i++)
-        session->settings.v[i].used = false; // by an attempt that failed
+        session->settings.v[i].used = false;
     TT_TRY(tt_job_configure_peers(&session->settings, NULL, session->peers,
                                   &session->job));
     tt_status status = tt_job_plan(session->job);
@@ -135,6 +142,8 @@ tutti_status tutti_plan(tutti_session *session)
     return tt__api_result(plan(session));
 }
 
+// On several ranks, all of them first check that they run the same program with the
+// same settings (tt_meet_job), before any waits for another in a collective.
 tt_status tt__api_build(tutti_session *session)
 {
     if (session->job != NULL && session->job->exec != NULL)

@@ -1,4 +1,11 @@
 // session - internal to api/: what a public session holds.
+//
+// A session moves through three states:
+//
+//   settings  --tutti_plan-->  planned  --tutti_build-->  built
+//   tutti_set works            job != NULL                job->exec != NULL
+//        ^                          |                          |
+//        +------ tt__api_forget (also after a failure) --------+
 
 #ifndef TT_API_SESSION_H
 #define TT_API_SESSION_H
@@ -9,7 +16,7 @@
 
 typedef struct tt__api_tensor {
     tutti_tensor info;
-    const tt_tensor *state; // NULL: a gradient
+    const tt_tensor *state; // NULL: this is a gradient, which has no state
     tt_val val;
 } tt__api_tensor;
 
@@ -22,29 +29,32 @@ typedef struct tt__api_feed {
 struct tutti_session {
     tt_arena *arena; // settings, names
     tt_settings settings;
-    const tt_peers *peers; // while this is one of several ranks; else NULL
-    tt_job *job;           // planned; NULL before
-    tutti_type x, y;       // of this rank's samples of a micro-batch
-    int64_t first;         // of these samples
-    void *whole_x,
-        *whole_y; // samples of which this rank holds a piece; else NULL
+    const tt_peers *peers; // the ranks, within tutti_ranks_run; else NULL
+    tt_job *job;           // NULL until the session is planned
+    tutti_type x, y;       // this rank's samples of a micro-batch
+    int64_t first;         // index of the first of these samples
+    // Whole samples, where this rank holds only a piece of each (of a sequence, of an
+    // image); else NULL. A feed always fills in whole samples.
+    void *whole_x, *whole_y;
     int64_t n_tensors;
     tt__api_tensor *tensor;
     int32_t n_feeds, feeds_capacity;
     tt__api_feed *feed;
     double count;       // targets of the last step; 0 before the first
-    const char *folder; // that tutti_open read; NULL: none
+    const char *folder; // that tutti_open has read; NULL: none
     struct tt_tokenizer *tokenizer;
-    struct tt_inference *infer; // made when they are asked for
+    // Made when first asked for, as is the generator.
+    struct tt_inference *infer;
     struct tt_generator *generator;
-    bool infer_is_old, generator_is_old; // the weights have changed since
+    // The weights have changed since these took them.
+    bool infer_is_old, generator_is_old;
 };
 
-// Says that weights have changed.
+// Notes that the weights have changed, so that inference takes them anew.
 void tt__api_touch(tutti_session *session);
-// Closes what tutti_forward and tutti_generate made.
+// Closes what tutti_forward and tutti_generate have made.
 void tt__api_forget_use(tutti_session *session);
-// Back to the settings.
+// Back to the first state: settings only.
 void tt__api_forget(tutti_session *session);
 tt_status tt__api_build(tutti_session *session);
 
@@ -54,10 +64,10 @@ tt_status tt__api_list_tensors(tutti_session *session);
 // Fills types and tensors of a planned session.
 tt_status tt__api_describe(tutti_session *session);
 
-// Whether settings may still change.
+// Fails once the session is planned: settings may not change any more.
 tt_status tt__api_need_unplanned(const tutti_session *session);
 
-// Whether there is memory to read and write.
+// Fails until the session is built: before that there is no memory to read or write.
 tt_status tt__api_need_build(const tutti_session *session);
 
 #endif

@@ -1,4 +1,6 @@
-// tensors - weights, statistics, optimiser state and gradients by name.
+// tensors - weights, statistics, optimiser states and gradients by name.
+//
+// The list has all states first, then the gradients under the names "WEIGHT.grad".
 
 #include "api/session.h"
 #include "base/alloc.h"
@@ -35,7 +37,7 @@ tt_status tt__api_list_tensors(tutti_session *session)
     const tt_graph *g = session->job->graph;
     const tt_tensors *all = &session->job->tensors;
     session->n_tensors = 0;
-    // Each state may have a gradient besides.
+    // Room for all states and, at most, a gradient of each.
     session->tensor = tt_arena_alloc(
         session->arena, (2 * all->n + 1) * (int64_t)sizeof *session->tensor);
     if (session->tensor == NULL)
@@ -115,7 +117,9 @@ tutti_status tutti_tensor_find(const tutti_session *session, const char *name,
     return tt__api_result(status);
 }
 
-// The loss is a sum while it is differentiated: see graph/grad.h.
+// The loss is a sum while it is differentiated (graph/grad.h). Users expect the
+// gradient of the mean, so a gradient is divided by the number of targets when it is
+// read.
 static void divide(const tutti_type *type, double count, void *data)
 {
     for (int64_t i = 0; i < type->count; i++)

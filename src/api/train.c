@@ -1,4 +1,11 @@
-// train - feeding batches and stepping.
+// train - steps on batches that the program feeds.
+//
+// A feed is a callback that fills in the samples of one micro-batch. On several ranks
+// each rank is asked only for its own samples (batch.first says which). Where the
+// layout splits single samples, the feed still fills in whole ones and this file cuts
+// out the rank's piece.
+//
+//   feed --> whole_x, whole_y --> tt_feed_cut --> x, y of the plan
 
 #include "api/session.h"
 #include "base/alloc.h"
@@ -13,7 +20,7 @@ typedef struct feeding {
     void *user;
 } feeding;
 
-// A label past the last class would only show as a loss that is not a number.
+// A label beyond the last class would only show as a loss that is not a number.
 static tt_status check_labels(const tutti_session *session, const void *y)
 {
     const int64_t classes = session->job->classes;
@@ -41,7 +48,7 @@ static tt_status feed_one(void *user, const tt_job *job, int64_t micro, void *x,
                                .x = s->whole_x != NULL ? s->whole_x : x,
                                .y = s->whole_y != NULL ? s->whole_y : y,
                                .first = s->first};
-    // What is said when the feed fails and does not say why.
+    // The message in case the feed fails without one of its own.
     (void)tt_fail(TT_ERR_IO, "the feed failed in step %lld",
                   (long long)job->step);
     TT_TRY(tt__api_status(f->feed(f->user, &batch)));
@@ -53,8 +60,7 @@ static tt_status feed_one(void *user, const tt_job *job, int64_t micro, void *x,
     return TT_OK;
 }
 
-// A feed fills in whole samples. Where a rank holds a piece of each (of a sequence, of an
-// image), they need room.
+// Room for whole samples, where a rank holds only a piece of each.
 static tt_status make_room(const tt_plan *plan, const char *name,
                            const tutti_type *type, void **room)
 {

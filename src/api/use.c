@@ -1,4 +1,8 @@
-// use - a model that is there: logits, text, and the tokens of text.
+// use - uses a model: logits, text, and the tokens of text.
+//
+// Inference has a graph and memory of its own, without gradients. It is made when it
+// is first asked for, and takes the weights again after they have changed
+// (tt__api_touch). So a program may train a step, generate a text, and train on.
 
 #include "api/session.h"
 #include "data/tokenizer/detokenizer.h"
@@ -18,7 +22,7 @@ void tt__api_forget_use(tutti_session *session)
 
 // ---- logits --------------------------------------------------------------
 
-// The model without gradients, with the weights of now.
+// The model without gradients, with the current weights.
 static tt_status need_infer(tutti_session *session)
 {
     TT_TRY(tt__api_need_build(session));
@@ -122,7 +126,7 @@ static tt_status set_tokenizer(tutti_session *session, const char *spec)
         return tt_fail(TT_ERR_ARG, "a tokenizer of characters is made from a "
                                    "text: name the tokenizer.json of a run");
     TT_TRY(tt_tokenizer_open(spec, NULL, 0, &tokenizer));
-    tt_generator_close(session->generator); // it speaks with the old one
+    tt_generator_close(session->generator); // it uses the old tokenizer
     session->generator = NULL;
     tt_tokenizer_close(session->tokenizer);
     session->tokenizer = tokenizer;

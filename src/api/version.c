@@ -1,4 +1,4 @@
-// version - what the linked library is, and what it says when it fails.
+// version - which library is linked, and the message of its last error.
 
 #include "base/status.h"
 #include "graph/dtype.h"

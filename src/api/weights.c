@@ -1,4 +1,7 @@
 // weights - a model's parameters and buffers to and from files.
+//
+// Rank 0 reads and writes. The other ranks take part, since each holds a piece or a
+// copy: they send theirs for a save and receive theirs in a load.
 
 #include "weights/weights.h"
 
@@ -37,6 +40,8 @@ tutti_status tutti_save(tutti_session *session, const char *path)
     return tt__api_result(save(session, path));
 }
 
+// If rank 0 cannot open the file, it tells the others, which would wait for it
+// otherwise.
 static tt_status load(tutti_session *session, const char *path)
 {
     const tt_job *job = session->job;

@@ -1,5 +1,5 @@
-// comm_sim - see the header. Cost: a double and a flag per element of the whole
-// value, once per group.
+// comm_sim - see the header. Cost: a double and a flag per element of the whole value,
+// once per group of ranks.
 
 #include "check/comm_sim.h"
 
@@ -10,12 +10,13 @@
 #include <math.h>
 #include <string.h>
 
+// The ranks along one axis that communicate with each other: a line through the mesh.
 typedef struct group {
     const tt_comm_site *site;
-    int axis, first, size; // ranks: those of `first`'s line along the axis
+    int axis, first, size; // the line through rank `first` along the axis
     double *value;         // of the whole tensor
     uint8_t *is_known;
-    double *term; // one of every rank
+    double *term; // one per rank of the group, for a sum
 } group;
 
 static int rank_of(const group *g, int coord)
@@ -23,6 +24,8 @@ static int rank_of(const group *g, int coord)
     return tt_mesh_rank_at(g->site->mesh, g->first, g->axis, coord);
 }
 
+// Adds one rank's element to the whole value. Replicas simply overwrite nothing: the
+// first one counts.
 static void combine(group *g, int64_t at, double x)
 {
     const tt_place *place = &g->site->in_type->place[g->axis];
@@ -35,6 +38,7 @@ static void combine(group *g, int64_t at, double x)
     g->is_known[at] = 1;
 }
 
+// The value as its type would store it, so that sums round as the real ones do.
 static double rounded(const group *g, double x)
 {
     double room;
@@ -42,7 +46,7 @@ static double rounded(const group *g, double x)
     return tt_dtype_load(g->site->in_type->dtype, &room, 0);
 }
 
-// The sum of n terms: neighbours, then pairs of them, and so on.
+// The sum of n terms in pairs: the left half is the largest power of two below n.
 static double sum_pairs(const group *g, const double *term, int n)
 {
     if (n == 1)
@@ -54,7 +58,8 @@ static double sum_pairs(const group *g, const double *term, int n)
                           sum_pairs(g, term + half, n - half));
 }
 
-// Every rank of the group has a term of every element.
+// A Partial sum: every rank has a term of every element, so all terms of an element
+// are collected before they are added in the fixed order.
 static void assemble_sum(group *g, const void *const *in)
 {
     const tt_type *type = g->site->in_type;
@@ -113,7 +118,7 @@ static tt_status cut(const group *g, void *const *out)
     return TT_OK;
 }
 
-// Point to point: parts travel as they are.
+// send and recv: parts travel as they are, so there is no whole value to assemble.
 static tt_status copy_parts(const group *g, const void *const *in,
                             void *const *out)
 {

@@ -1,4 +1,12 @@
-// interp - the obvious executor on simulated ranks.
+// interp - see the header for the idea.
+//
+// The one subtle part is tt_interp_read: how the parts of ranks make a whole value
+// again.
+//
+//   split        each element is on one rank of the axis      copy it
+//   replicate    each element is on all ranks of the axis     copy one, compare others
+//   partial      each rank has a term of every element        add, or take the maximum
+//   window       neighbours overlap (halo of a convolution)   add: each holds a term
 
 #include "check/interp.h"
 
@@ -11,8 +19,9 @@
 #include <math.h>
 #include <string.h>
 
-// Behind every buffer lie bytes that nobody may change. They are NaN, as is every
-// output before its kernel runs: what is read too far or not written shows.
+// Bytes after every buffer that nobody may change. Read as floats they are NaN, and so
+// is every output before its kernel runs. So a read past the end shows, and so does an
+// element that was never written.
 enum { GUARD = 64 };
 
 struct tt_interp {
@@ -23,7 +32,7 @@ struct tt_interp {
     void **data;     // likewise
     int64_t scratch_bytes;
     void *scratch;
-    bool adds; // sums go on from the last micro-batch
+    bool adds; // sums continue from the last micro-batch
 };
 
 static int64_t slot(const tt_interp *it, int rank, tt_val v)
@@ -66,7 +75,8 @@ static int64_t bytes_of(const tt_interp *it, int rank, tt_val v)
            tt_dtype_bytes(it->g->value[v.id].type.dtype);
 }
 
-// Guard byte i after a buffer: different values at different places.
+// Guard byte i after a buffer. The bytes differ from place to place, so that a copy of
+// one guard over another is noticed too.
 static unsigned char guard_of(const tt_interp *it, int rank, tt_val v,
                               int64_t i)
 {
@@ -142,7 +152,8 @@ tt_status tt_interp_create(const tt_graph *g, tt_interp **interp_out)
     return TT_OK;
 }
 
-// Whether this rank holds the value itself rather than a neutral element.
+// Whether this rank gets the value itself, rather than the neutral element, when a
+// Partial value is written.
 static bool holds_partial(const tt_interp *it, const tt_type *type, int rank)
 {
     for (int a = 0; a < it->g->mesh.n_axes; a++)
@@ -152,6 +163,7 @@ static bool holds_partial(const tt_interp *it, const tt_type *type, int rank)
     return true;
 }
 
+// What a rank holds that adds nothing to a reduction.
 static double neutral(const tt_mesh *mesh, const tt_type *type)
 {
     for (int a = 0; a < mesh->n_axes; a++)
@@ -175,8 +187,8 @@ void tt_interp_write(tt_interp *it, tt_val v, const double *whole)
     }
 }
 
-// How parts that overlap are joined; -1: they do not overlap. Windows overlap,
-// and what a kernel computes on one is a term of a sum.
+// How overlapping parts are joined; -1: parts do not overlap. Windows of neighbours do
+// overlap, and what a kernel computes on a window is a term of a sum.
 static int partial_kind(const tt_mesh *mesh, const tt_type *type)
 {
     for (int a = 0; a < mesh->n_axes; a++) {
@@ -189,8 +201,8 @@ static int partial_kind(const tt_mesh *mesh, const tt_type *type)
     return -1;
 }
 
-// Of several ranks with the same terms, the one with coordinate 0 on every axis
-// that replicates speaks; the others must agree with it.
+// Of several replicas, the rank with coordinate 0 on every replicated axis is read.
+// The others must agree with it, bit for bit.
 static bool speaks(const tt_interp *it, const tt_type *type, int rank)
 {
     for (int a = 0; a < it->g->mesh.n_axes; a++)
@@ -258,6 +270,8 @@ static void fill_operand(tt_interp *it, int rank, tt_val v, tt_operand *o)
     tt_operand_set_dense(o);
 }
 
+// Chooses, prepares, runs and frees a kernel for one node on one rank: slow, but
+// nothing is left over from the node before.
 static tt_status run_kernel(tt_interp *it, const tt_site *site,
                             const tt_args *args)
 {
@@ -274,7 +288,7 @@ static tt_status run_kernel(tt_interp *it, const tt_site *site,
     return status;
 }
 
-// Whether a sum goes on from the last micro-batch.
+// Whether a node adds to the sum of earlier micro-batches.
 static bool goes_on(const tt_interp *it, const tt_node *node)
 {
     return it->adds && (node->op->flags & TT_OP_ACCUMULATE) != 0;
@@ -350,6 +364,7 @@ static tt_status check_guards(tt_interp *it, const tt_node *node)
     return TT_OK;
 }
 
+// Outputs are poisoned first, except a sum that continues.
 static tt_status run_node(tt_interp *it, const tt_node *node)
 {
     tt_status status = TT_OK;
@@ -376,7 +391,8 @@ tt_status tt_interp_run(tt_interp *it)
     return TT_OK;
 }
 
-// Runs the update or all the rest, and replaces states.
+// Runs the update, or everything else, and then replaces states. States are replaced
+// only after all nodes have run, so a node that still reads the old version gets it.
 static tt_status run_part(tt_interp *it, bool is_update)
 {
     const tt_graph *g = it->g;

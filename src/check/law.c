@@ -1,4 +1,4 @@
-// law - the list of laws, and reports.
+// law - the list of laws, and their reports.
 
 #include "check/law.h"
 

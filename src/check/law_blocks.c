@@ -1,11 +1,19 @@
-// law_blocks - which ranks do the work of a graph changes no bit. Every model, small
-// and in f64, is partitioned for four ranks with every level of ZeRO, and trained for
-// two steps on four, two and one simulated ranks, each of which does the work of one,
-// two or four: losses, norms, gradients and states are the same in every bit, on all
-// levels. They are those of the model itself but for rounding.
+// law_blocks - exact mode: which ranks do the work changes no bit.
 //
-// Models differ in optimisers and micro-batches; batch norm takes the whole batch or
-// groups that lie in one block, in two, or across some.
+// Exact mode (docs/exact.md) partitions a graph for a fixed number of blocks and then
+// gives each real rank the work of several. The order of every sum is that of the
+// blocks, not of the ranks. The law takes it at its word:
+//
+//   4 blocks on 4 ranks   [0] [1] [2] [3]     the same bits
+//   4 blocks on 2 ranks   [0   1] [2   3]     in losses, norms,
+//   4 blocks on 1 rank    [0   1   2   3]     gradients and states
+//
+// Every model, small and in fp64, is trained for two steps on these, with every level
+// of ZeRO. The result must also be that of the model without blocks, up to rounding:
+// otherwise it would be the same wrong thing everywhere.
+//
+// Models differ in optimiser and in micro-batches. Batch norm takes the whole batch,
+// or groups that lie in one block, in two, or across some.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -29,7 +37,7 @@ typedef struct subject {
     int n_micro;
     int64_t bn_group;
     tt_graph *plain; // not partitioned
-    tt_graph *graph; // the first that was, on as many ranks
+    tt_graph *graph; // the first partitioned one: as many ranks as blocks
     tt_interp *interp;
 } subject;
 
@@ -86,7 +94,7 @@ static tt_status rewrite(const subject *s, int level, int ranks,
 
 // ---- comparison ----------------------------------------------------------
 
-// What of a value is compared: a param's gradient, or a state itself.
+// What is compared of a value: a parameter's gradient, or a state itself.
 static tt_val compared(const tt_graph *g, int32_t v, bool wants_grad)
 {
     const tt_value *value = &g->value[v];

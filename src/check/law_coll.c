@@ -1,9 +1,20 @@
-// law_coll - every collective by every algorithm = what its definition says, for 1
-// to 9 ranks, odd sizes and all number types, and it writes nothing else; it sends
-// exactly the messages and bytes of its cost; a fold of floats has the same bits on
-// all ranks and in every run. Ranks are threads over the rings of the shared-memory
-// transport, or those of a launcher over theirs: the hash of all float results tells
-// that both give the same.
+// law_coll - every collective algorithm is right, and its cost function too.
+//
+// For each algorithm and kind (all-reduce, broadcast, ...), on 1 to 9 ranks:
+//
+//   result   each element is what the definition says, and nothing else is written
+//   cost     exactly the messages and bytes are sent that `cost` says: `tutti plan`
+//            prints these
+//   bits     a fold of floats has the same bits on all ranks and in every run; an
+//            ordered algorithm has those of `naive`
+//
+// Counts are odd or empty, blocks are of any size, all number types occur. Algorithms
+// that look at hosts are given several layouts of hosts. Scratch memory is followed by
+// guard bytes.
+//
+// Ranks are threads over the rings of the shared-memory transport, or the ranks of a
+// launcher over theirs. The hash of all float results (`bits`) is printed, so the two
+// can be compared.
 
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -19,29 +30,30 @@
 enum {
     MAX_RANKS = 9,
     MAX_COUNT = 30011,
-    LARGE_COUNT =
-        600011, // more than one piece of what a transport sends at a time
+    // More than a transport sends as one piece.
+    LARGE_COUNT = 600011,
     N_BUFFERS = 4,
     WIDEST = 8,
     UNTOUCHED = 0x5a, // bytes of `out` before a call
-    MOST_SCRATCH = 2, // times count that an algorithm asks for
-    GUARD = 4096,     // bytes after that, which nobody may touch
+    MOST_SCRATCH = 2, // times count: the most that an algorithm asks for
+    GUARD = 4096,     // bytes after that, which nobody may write
 };
 static const double deadline = 20;
 
 typedef struct rank {
     tt_law_report report;
     tt_comm *comm;
-    int32_t n;                        // that take part, of comm's
+    int32_t n;                        // ranks that take part
     int64_t most;                     // elements
-    char *in, *out, *again, *scratch; // `most` of the widest, and more
-    bool is_shared;                   // in, out and scratch lie where peers see
+    char *in, *out, *again, *scratch; // room for `most` of the widest type
+    bool is_shared; // in, out and scratch lie where peers can read them
     tt_status status;
 } rank;
 
 // ---- values --------------------------------------------------------------
 
-// Whole numbers small enough that every type sums them exactly; they come again.
+// Values are whole numbers so small that every type sums them exactly. They repeat
+// after PERIOD elements, so the expected fold is computed for one period only.
 enum { PERIOD = 7 * 13 };
 static int64_t value_of(int32_t from, int64_t i)
 {
@@ -81,7 +93,8 @@ static void store(tt_num type, void *at, int64_t i, int64_t v)
     }
 }
 
-// The fold of element i over all members, made by the loops that are tested apart.
+// The fold of element i over all members, by the loops of tt_fold_into, which have
+// tests of their own.
 static void expect_fold(const tt_coll_call *call, int64_t i, void *at)
 {
     char other[WIDEST];
@@ -122,8 +135,8 @@ static void fill_in(const tt_coll_call *call, rank *r)
         fill(call, (void *)(uintptr_t)call->in, mine.first, mine.n);
 }
 
-// Element i of this member's result; false: it has none. `fold` is that of the first
-// PERIOD elements.
+// Element i of this member's result; false: the result has no element i. `fold` holds
+// the folds of the first PERIOD elements.
 static bool expect(const tt_coll_call *call, const char *fold, int64_t i,
                    void *at)
 {
@@ -173,7 +186,8 @@ static bool is_untouched(const char *at, int64_t n)
            (at[0] == UNTOUCHED && memcmp(at, at + 1, (size_t)(n - 1)) == 0);
 }
 
-// An element that is not the result's, or was written though it is none of it.
+// The first element that is not the result's, or that was written although it is no
+// part of the result; -1: none.
 static int64_t first_wrong(const tt_coll_call *call, const rank *r)
 {
     const int64_t bytes = tt_coll_bytes(call, 1);
@@ -232,7 +246,8 @@ static void fill_random(const tt_coll_call *call, rank *r)
         ((float *)r->in)[i] = (float)tt_rng_normal(key, (uint64_t)i);
 }
 
-// Adds the result's bits to the report's. A transport's own algorithms may have others.
+// Adds the bits of a result to the report's hash. A transport's own algorithms
+// (native) may fold in another order, so they do not count.
 static void note_bits(rank *r, const tt_coll_def *def, const tt_coll_call *call,
                       int64_t n)
 {
@@ -248,7 +263,7 @@ static void note_bits(rank *r, const tt_coll_def *def, const tt_coll_call *call,
         r->report.bits += h;
 }
 
-// Blocks of a fold of random floats, or all of it at the root.
+// Bits of a reduce-scatter's blocks, or of a reduce at the root, on random floats.
 static tt_status check_fold_bits(rank *r, const tt_coll_def *def,
                                  tt_coll_call call)
 {
@@ -266,7 +281,8 @@ static tt_status check_fold_bits(rank *r, const tt_coll_def *def,
     return TT_OK;
 }
 
-// Random floats: the same bits on every rank, and again.
+// Random floats through an all-reduce: the same bits again, the same as on rank 0, and
+// for an ordered algorithm the same as `naive`.
 static tt_status check_bits(rank *r, const tt_coll_def *def, tt_coll_call call)
 {
     char what[160];
@@ -298,8 +314,8 @@ static tt_status check_bits(rank *r, const tt_coll_def *def, tt_coll_call call)
 static const int64_t counts[] = {0, 1, 7, 1009, MAX_COUNT, LARGE_COUNT};
 enum { N_COUNTS = sizeof(counts) / sizeof(counts[0]) };
 
-// Blocks of any size, the same on every rank; every third cut is where the one
-// before it is, so that some blocks are empty.
+// Block borders at random, the same on every rank. Every third cut repeats the one
+// before it, so that some blocks are empty.
 static void cut(int64_t count, int32_t n, uint64_t seed, int64_t *bound)
 {
     const uint64_t key = tt_rng_key(seed, "cut", (uint64_t)count);
@@ -348,7 +364,8 @@ static tt_status check_uneven(rank *r, const tt_coll_def *def,
     return TT_OK;
 }
 
-// The own block where it belongs: a gather's in the result, a scatter's in the input.
+// A rank's own block lies where it belongs: an all-gather's in the result, a
+// reduce-scatter's in the input. Algorithms must not copy it over itself wrongly.
 static tt_status check_in_place(rank *r, const tt_coll_def *def,
                                 tt_coll_call call)
 {
@@ -376,7 +393,7 @@ static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
         TT_TRY(check_in_place(r, def, call));
     for (int i = 0; i < N_COUNTS; i++)
         for (int t = 0; t < TT_N_NUMS; t++) {
-            // All types at one size, one type at the others.
+            // All types at one size, one type at the other sizes.
             if ((t != TT_NUM_F32 && counts[i] != 1009) || counts[i] > r->most)
                 continue;
             call.count = counts[i];
@@ -398,7 +415,7 @@ static tt_status check_kind(rank *r, const tt_coll_def *def, tt_coll_call call)
     return check_bits(r, def, call);
 }
 
-// Hosts that members may be on: neighbours, in turn, and some of each.
+// Hosts of the members: neighbours together, alternating, and irregular.
 static const int32_t hosts[][MAX_RANKS] = {
     {0, 0, 1, 1, 2, 2, 3, 3, 4},
     {0, 1, 0, 1, 0, 1, 0, 1, 0},
@@ -464,7 +481,8 @@ static tt_status open_rank(tt_shm_world *world, int32_t n, int32_t i,
 {
     *r = (rank){.report.only = only, .n = n, .most = MAX_COUNT};
     TT_TRY(tt_shm_open(world, i, deadline, &r->comm));
-    r->is_shared = i % 2 == 0; // so that both ways of sending are met
+    // half of the ranks, so both ways of sending occur
+    r->is_shared = i % 2 == 0;
     return allocate(r);
 }
 
@@ -504,7 +522,7 @@ static tt_status run_ranks(tt_law_report *r, tt_shm_world *world, int32_t n)
     return status;
 }
 
-// What all ranks found, on each of them.
+// The totals of all ranks, on each of them.
 static tt_status add_up(tt_law_report *r)
 {
     int64_t sums[3] = {r->n_checks, r->n_failed, (int64_t)r->bits};
@@ -522,7 +540,8 @@ static tt_status add_up(tt_law_report *r)
     return TT_OK;
 }
 
-// The first n of a launcher's ranks, for every n.
+// The first n of a launcher's ranks, for every n. The others wait at the end, in
+// add_up.
 static tt_status run_together(tt_law_report *r)
 {
     const int32_t size = r->comm->size;
@@ -546,7 +565,8 @@ static tt_status run(tt_law_report *r)
                              : MAX_RANKS;
     if (r->comm != NULL)
         return run_together(r);
-    // The fewest ranks that fail tell enough: ranks that wait for nothing take long.
+    // Stops at the smallest number of ranks that fails. Ranks that wait for a message
+    // that never comes take long, and more of them tell nothing new.
     for (int32_t n = 1; n <= most && r->n_failed == 0; n++) {
         tt_shm_world *world = NULL;
         TT_TRY(tt_shm_world_create(n, 2 << 20, &world));

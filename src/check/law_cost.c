@@ -1,5 +1,12 @@
-// law_cost - FLOPs are what was counted by hand in the sample; bytes are at least
-// the outputs'; depth is between one and work; nothing is negative.
+// law_cost - an operator's cost function is right on its samples:
+//
+//   FLOPs   equal to the number that was counted by hand in the sample
+//   bytes   at least those of the outputs, unless the operator moves nothing
+//   depth   between 1 and work
+//   all     finite and not negative
+//
+// Costs are what `tutti plan` prints and what MFU is computed from. A wrong cost
+// breaks nothing visibly, and that is why it needs a law.
 
 #include "check/law.h"
 #include "check/sample.h"

@@ -1,7 +1,15 @@
-// law_flight - every model, small and in f64, on ranks that exchange gradients while
-// they compute = one rank: the loss and every weight after two steps. For buckets of
-// many sizes, every order of buckets, micro-batches, and every level of ZeRO; memory
-// is poisoned, so that nothing is read before it arrived.
+// law_flight - ranks that overlap communication with computation are like one rank.
+//
+// Here everything is real except the processes: plans, buckets, flights, the wire's
+// thread, shared memory. Gradients travel while backward goes on, which is where races
+// live: a bucket that is sent before its last gradient is written, a weight that is
+// read before it arrived. Memory is poisoned with NaN, so a value that is read too
+// early shows in the loss.
+//
+// Every model, small and in fp64, makes two steps. The loss and all weights must be
+// those of one rank, to 1e-10. The table of configurations has buckets of several
+// sizes down to one byte, every order of buckets, micro-batches, every level of ZeRO,
+// and a second axis.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -15,6 +23,7 @@
 
 enum { STEPS = 2, SHARED = 4 << 20 };
 
+// How the ranks of one run are set up.
 typedef struct config {
     const char *zero;
     int64_t bucket_bytes;
@@ -28,7 +37,7 @@ typedef struct subject {
     const config *config;
     const tt_backend_def *device;
     tt_graph *whole, *parts;
-    // What one rank computed: weights, one after another, and the loss.
+    // What one rank computed: all weights, one after another, and the loss.
     double *weights;
     double loss;
 
@@ -261,8 +270,9 @@ static void check_config(tt_law_report *r, const tt_small *small,
     tt_graph_destroy(s.whole);
 }
 
-// The first model of the table in every way, each other in three. The statistics of
-// very small batches magnify rounding too much to compare.
+// The first model of the table is run in every configuration, each other model in a
+// third of them. Batch norm is not combined with micro-batches: the statistics of very
+// small batches magnify rounding too much to compare.
 static tt_status check(tt_law_report *r, const tt_small *small,
                        const char *name)
 {

@@ -1,14 +1,20 @@
-// law_grad - the gradient of every operator = finite difference, in fp64.
+// law_grad - the gradient of every operator is its finite difference, in fp64.
 //
-// An operator from outside may have a kernel in fp32 only. Then a difference over 1e-5
-// is nothing but rounding, so the step h is 1/32 and the difference of fourth order:
-// it is off by h^4/30 of the fifth derivative (3e-8), and by the roundings of sums (of
-// n terms up to 2, each to 2^-24) over h, 1.5 * 32 * n * 2^-23.
+// Idea: give the outputs random weights g, so that L = sum(g * out) is one number. Its
+// derivative with respect to every input element is computed twice: by the operator's
+// own gradient, and by central differences (L(x + h) - L(x - h)) / 2h. In fp64 with h
+// = 1e-5 the difference itself is right to about 1e-10, so the tolerance of 1e-7
+// leaves room and still catches any wrong sign or factor.
 //
-// With random weights g on the outputs, L = sum(g * out) is differentiated by
-// the operator's own grad and by central differences of every input element: for
-// all inputs and outputs together, for each input alone (only its gradient is
-// asked for) and for each output alone (nothing flows back from the others).
+// Each sample is tried for all inputs and outputs together, then for each input alone
+// (only its gradient is asked for) and for each output alone (nothing flows back from
+// the others). Gradients often have shortcuts for these cases, and those are forgotten
+// first.
+//
+// An operator from outside may have a kernel in fp32 only. There a difference over
+// 1e-5 would be nothing but rounding. So h is 1/32 and the difference is of fourth
+// order. Its error is h^4/30 of the fifth derivative (3e-8), plus the rounding of sums
+// (n terms up to 2, each to 2^-24) divided by h: 1.5 * 32 * n * 2^-23.
 
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -19,12 +25,13 @@
 
 #include <math.h>
 
+// One sample, differentiated with respect to some inputs from some outputs.
 typedef struct trial {
     tt_case c;
     int only_in, only_out; // -1: all
     tt_dtype dtype;
     tt_interp *it;
-    tt_val seed[TT_MAX_OUT]; // inputs that carry g; TT_NONE: no float
+    tt_val seed[TT_MAX_OUT]; // inputs that carry g; TT_NONE: not a float
     double *weight[TT_MAX_OUT];
     tt_val wrt[TT_SAMPLE_IN], grad[TT_SAMPLE_IN];
     int which[TT_SAMPLE_IN];
@@ -45,7 +52,7 @@ static tt_status add_seeds(trial *t)
         char name[16] = "seed0";
         const tt_type *type = tt_type_of(&c->b, c->out[i]);
         t->seed[i] = TT_NONE;
-        // A cast to fewer bits rounds: differences say nothing about it.
+        // A cast to fewer bits rounds, so its differences mean nothing.
         if (type->dtype != t->dtype || (c->op->no_grad >> i & 1) != 0 ||
             (t->only_out >= 0 && t->only_out != i))
             continue;
@@ -136,6 +143,7 @@ static bool is_single(const trial *t)
     return false;
 }
 
+// Central difference. `x` is the element of the input that is varied.
 static tt_status slope_over(trial *t, double *x, double step, double *slope_out)
 {
     const double old = *x;
@@ -149,6 +157,8 @@ static tt_status slope_over(trial *t, double *x, double step, double *slope_out)
     return TT_OK;
 }
 
+// In fp32 the differences over h and 2h are combined (Richardson), which cancels the
+// error of second order.
 static tt_status difference(trial *t, double *x, double *slope_out)
 {
     const double step = 1.0 / 32;
@@ -197,6 +207,8 @@ static tt_status compare(tt_law_report *r, trial *t, int w,
     return TT_OK;
 }
 
+// The graph computes values and gradients at once, so the analytic gradient is read
+// before differences overwrite it.
 static tt_status check_inputs(tt_law_report *r, trial *t)
 {
     TT_TRY(evaluate(t));
@@ -216,7 +228,7 @@ static tt_status check_inputs(tt_law_report *r, trial *t)
     return TT_OK;
 }
 
-// Fills in how many inputs and outputs are differentiated.
+// Leaves in `t` how many inputs and outputs were differentiated, for check_sample.
 static void check_part(tt_law_report *r, const tt_op_def *op,
                        const tt_sample *s, trial *t)
 {
@@ -230,7 +242,8 @@ static void check_part(tt_law_report *r, const tt_op_def *op,
                         (int)(s - op->samples), tt_error_message());
 }
 
-// In bf16 a gradient has the extents of its input and at least its precision.
+// In bf16 a gradient has the extents of its input and at least its precision. The
+// numbers are not compared: bf16 is too coarse for differences.
 static void check_types(tt_law_report *r, const tt_op_def *op,
                         const tt_sample *s)
 {

@@ -1,7 +1,18 @@
-// law_kernel - every kernel of every backend = ref, on the operators' samples, on
-// stretched ones and on the parts that ranks hold, in every float type the backend
-// has; adding to an output twice = twice the output; one thread = two threads, to
-// the bit when exact. A kernel that no sample reaches is a failure too.
+// law_kernel - every kernel of every backend computes what the reference computes.
+//
+// For each backend, float type and operator, the law runs:
+//
+//   samples      the operator's own, small and odd
+//   stretched    one dimension 19 times as large: blocks, tails, thread splits
+//   parts        what the first and last of 2 and 4 ranks hold, per signature (fp32)
+//
+// Samples and stretched ones are run in three ways: plainly; added to an output twice
+// (micro-batches: the result must be twice as large); in exact mode. Two threads are
+// compared with one: to the bit in exact mode, to rounding otherwise. Memory is
+// poisoned and guarded.
+//
+// The law also collects the names of all kernels that lowering chose (`hunt`). A
+// kernel that no sample reaches is a failure: it would ship untested.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -16,7 +27,8 @@
 
 enum { MAX_KERNELS = 1024 };
 
-typedef struct hunt { // which kernels were run
+// Names of the kernels that have run.
+typedef struct hunt {
     const char *name[MAX_KERNELS];
     int n;
 } hunt;
@@ -112,6 +124,7 @@ static tt_status run_plan(const tt_case *c, const tt_graph *g,
     return status;
 }
 
+// One way to run a sample.
 typedef struct setting {
     const char *backend;
     const char *what; // for messages
@@ -175,6 +188,9 @@ static tt_status run_sample(const tt_op_def *op, const tt_sample *sample,
     return status;
 }
 
+// The largest difference relative to the largest entry of the reference. Sums have
+// another order in fast kernels, so an entry near zero has no relative error of its
+// own.
 static double difference(const double *a, const double *b, int64_t n)
 {
     double worst = 0, size = 1e-2;
@@ -201,7 +217,8 @@ static void compare(tt_law_report *r, const char *what, const result *a,
     }
 }
 
-// Products of 8 bits are added up with fewer bits than f32 has.
+// Products in fp8 are added up with fewer bits than fp32 has, so they get the
+// tolerance of 16-bit results.
 static double tolerance_of(const tt_op_def *op, tt_dtype dtype)
 {
     if (op == &tt_op_matmul_fp8)
@@ -209,7 +226,7 @@ static double tolerance_of(const tt_op_def *op, tt_dtype dtype)
     return dtype == TT_F64 ? 1e-12 : dtype == TT_F32 ? 1e-5 : 1.0 / 64;
 }
 
-// What the reference computes; twice that when output 0 is added twice.
+// What the reference computes; doubled when output 0 is to be added twice.
 static tt_status run_ref(const tt_op_def *op, const tt_sample *sample,
                          setting s, hunt *h, result *out)
 {
@@ -269,7 +286,7 @@ static void check_one(tt_law_report *r, const tt_op_def *op,
     result_fini(&ref);
 }
 
-// Whether the sample can be built at all in this type.
+// Whether the sample can be built in this type, and is small enough to compare.
 static bool is_legal(const tt_op_def *op, const tt_sample *sample,
                      tt_dtype dtype)
 {
@@ -282,7 +299,7 @@ static bool is_legal(const tt_op_def *op, const tt_sample *sample,
     return small;
 }
 
-// Whether the first output can be added to: what has 8 bits cannot.
+// Whether the first output can be accumulated into. 8-bit types cannot.
 static bool is_summed(const tt_op_def *op, const tt_sample *sample,
                       tt_dtype dtype)
 {
@@ -314,7 +331,8 @@ static void check_sample(tt_law_report *r, const tt_op_def *op,
     }
 }
 
-// Every signature that runs the operator itself, on the first and the last rank.
+// A signature that runs the operator itself, on the first and the last rank: these
+// have the borders and the uneven part.
 static void check_sig(tt_law_report *r, const tt_op_def *op,
                       const tt_sample *sample, setting s, hunt *h,
                       const char *which)
@@ -389,11 +407,11 @@ static tt_status check_op(tt_law_report *r, const tt_op_def *op, setting s,
     return TT_OK;
 }
 
+// Operators that strides can express (views, aliases, concatenations) need no kernel.
+// Reorders have no samples of their own: other operators' samples reach them.
 static void check_hunt(tt_law_report *r, const tt_backend_def *def,
                        const hunt *h)
 {
-    // Lowering needs no kernel for these where strides express the result.
-    // Reorders are reached through the samples of other operators only.
     const uint32_t free_flags = TT_OP_VIEW | TT_OP_ALIAS | TT_OP_CONCAT;
     for (int f = 0; def->kernels[f] != NULL; f++)
         for (const tt_kernel_def *k = def->kernels[f]; k->name != NULL; k++) {

@@ -1,7 +1,11 @@
-// law_links - what devices do together by themselves is what is said of it, for every
-// call and type; as many as there are, three at most, one per rank. Ranks are threads.
+// law_links - collectives that devices do by themselves (NCCL) are what they promise.
 //
-// Values are small whole numbers, which every type holds and sums exactly.
+// Each rank has a device of its own: as many as there are, at most three. Every call
+// is made in every type, and each element of the result is compared with its
+// definition. The rest of the output buffer must be untouched.
+//
+// Values are small whole numbers. Every type holds and sums them exactly, so results
+// must be equal and no tolerance is needed.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -17,7 +21,7 @@ typedef struct subject {
     const tt_backend_def *device;
     int32_t n;
     unsigned char id[TT_DEVICE_COMM_ID];
-    tt_device_coll call; // without addresses
+    tt_device_coll call; // without addresses, which differ by rank
     int32_t n_wrong[TT_RANK_THREADS_MOST];
 } subject;
 
@@ -30,7 +34,8 @@ static double element(int32_t rank, int64_t i)
     return (double)((i * 7 + rank * INT64_C(5)) % 13);
 }
 
-// Element i of what a rank gets; -1: it keeps what it has.
+// Element i of what a rank gets; -1: any value is fine, since it is not part of the
+// result.
 static double wanted(const subject *s, int32_t rank, int64_t i)
 {
     const tt_device_coll *c = &s->call;
@@ -60,13 +65,16 @@ static double wanted(const subject *s, int32_t rank, int64_t i)
 
 // ---- one rank ------------------------------------------------------------
 
+// One rank's side: its device, its links and its buffers.
 typedef struct end {
     tt_backend *backend;
     tt_device_comm *links;
-    char *host; // in, then out
+    char *host; // input, then output
     void *in, *out;
 } end;
 
+// Waiting is polling with a nap. A collective that one rank never joins would hang for
+// ever, so every wait ends after a minute.
 static tt_status too_late(const char *what, double since)
 {
     enum { SECONDS = 60 };

@@ -1,9 +1,15 @@
-// law_lower - lowering changes nothing: what the executor computes with views,
-// concatenations in place and overwritten inputs = what the interpreter computes
-// with a dense buffer for every value, to the bit.
+// law_lower - lowering changes nothing.
 //
-// Each sample's operator stands between others, so that its inputs are produced
-// (and may be written in place) and its outputs are read (and may be views).
+// Lowering turns values into views, joins concatenations in place and lets a kernel
+// overwrite an input that nobody needs any more. Each of these is an aliasing bug if
+// it is decided wrongly. So every operator is run twice: by the executor, with all of
+// that, and by the interpreter, with a dense buffer per value. Bits must be equal.
+//
+//   input --> scale by 1 --> OPERATOR --> scale by 0.5 --> output
+//
+// The operator stands between two others. Its inputs are then produced (so they may be
+// written in place) and its outputs are read (so they may be views). Memory is
+// poisoned.
 
 #include "base/alloc.h"
 #include "check/interp.h"

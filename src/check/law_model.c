@@ -1,9 +1,13 @@
-// law_model - every model, small and in f64:
+// law_model - every model, small and in fp64:
 //
-//   text     printed and read back it is the same graph
-//   grad     every weight has a gradient: the finite difference of the loss
-//   passes   every pass, and one after the other, gives the same loss and the same
-//            gradients
+//   text     printed and read back, it is the same graph
+//   grad     every weight has a gradient, and it is the finite difference of the loss
+//   passes   each pass, and passes after each other, keep the loss and all gradients
+//
+// A pass takes a graph and returns another one that must compute the same. So the
+// oracle is the graph before the pass, run by the interpreter. A new pass is added to
+// check_passes by hand, alone and together with the passes that may come before and
+// after it.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -76,8 +80,8 @@ static tt_status run_at(subject *s, tt_val w, double *data, int64_t i,
     return status;
 }
 
-// One element of one weight, by the difference of fourth order: deep networks
-// bend a lot.
+// One element of one weight, by the difference of fourth order: deep networks curve
+// too much for the second.
 static tt_status probe(subject *s, tt_val w, int64_t i, double gradient)
 {
     static const double at[] = {1, -1, 2, -2}, weight[] = {8, -8, -1, 1};
@@ -100,6 +104,9 @@ static tt_status probe(subject *s, tt_val w, int64_t i, double gradient)
     return status;
 }
 
+// A whole model has too many elements to probe all. A few weights are taken, spread
+// over the depth, with one element each. Gradients are read before the probes run,
+// since each probe overwrites them.
 static tt_status check_slopes(subject *s)
 {
     const tt_graph *g = s->graph;
@@ -130,8 +137,8 @@ static tt_status check_slopes(subject *s)
 
 // ---- passes ----------------------------------------------------------------
 
-// The largest difference of a gradient to that of the subject, by the largest
-// entry of all gradients or, if that is larger, of its own.
+// The largest difference between a gradient and the subject's, relative to the largest
+// entry of all gradients.
 static tt_status compare(subject *s, const tt_graph *g, tt_interp *it,
                          const char *what)
 {
@@ -183,7 +190,7 @@ static tt_status rewrite(const tt_graph *in, const char *pass,
     return status;
 }
 
-// Runs a graph that must compute what the subject computes.
+// Runs a rewritten graph that must compute what the subject computes.
 static tt_status check_alike(subject *s, const tt_graph *g, const char *what)
 {
     tt_interp *it = NULL;
@@ -242,8 +249,8 @@ static tt_status check_partition(subject *s, const char *mesh,
     return status;
 }
 
-// The loss in two chunks and in more than there are rows; and on ranks that share
-// rows.
+// The loss in two chunks, in more chunks than there are rows, and on ranks that share
+// the rows.
 static tt_status check_chunks(subject *s)
 {
     tt_graph *chunked = NULL, *parts = NULL;
@@ -266,7 +273,7 @@ static tt_status check_chunks(subject *s)
     return status;
 }
 
-// Nothing is lost on the host.
+// Activations that are moved to the host and back are still the same.
 static tt_status check_offload(subject *s)
 {
     tt_graph *moved = NULL;

@@ -1,13 +1,18 @@
-// law_ranks - the number of ranks does not change what is computed. Every model,
-// small and in f64, trained for two steps on simulated ranks with every level of
-// ZeRO, has the loss, the gradients, the norm and the new state of one rank.
+// law_ranks - the number of ranks does not change what is computed.
 //
-// Models differ in optimisers and micro-batches, levels in ranks and recomputation,
-// so that every member of each registry occurs with every level. Batches do not
-// divide by the number of ranks. Batch norm takes the whole batch or groups of four
-// samples, which lie on one rank or on several. Models that have a layout over an
-// axis `tensor` are also split over that, on odd levels with their sequences, and
-// sequences over an axis `context`, zigzag, by rings or all-to-alls.
+// Every model, small and in fp64, is trained for two steps on simulated ranks, at
+// every level of ZeRO. Loss, gradients, norm and new states must be those of one rank,
+// to 1e-9. This is the law of the partition pass: placements, collectives, ZeRO,
+// recomputation.
+//
+// There are too many combinations to try all, so each run differs from its neighbours
+// in several things at once. Models differ in optimiser and micro-batches, levels in
+// ranks and recomputation, so that every member of each registry meets every level.
+// Batches do not divide by the number of ranks. Batch norm takes the whole batch, or
+// groups of four samples that lie on one rank or on several. Models with a layout over
+// an axis `tensor` are split over that too, on odd levels together with their
+// sequences. Sequences are also split over an axis `context`, in zigzag order, by ring
+// attention or by all-to-all.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -26,7 +31,7 @@ typedef struct subject {
     tt_law_report *r;
     const tt_small *small;
     const char *name;
-    int index; // of model and run
+    int index; // counts models and runs; chooses the combination
     bool is_tensor;
     int64_t batch, n_micro, bn_group;
     tt_graph *graph;
@@ -43,11 +48,12 @@ static tt_status train(const subject *s, const tt_graph *g,
 
 // ---- comparison ----------------------------------------------------------
 
+// For the scale of the measure: sum of squares, and number of elements.
 typedef struct sums {
-    double all, n; // of squares, of elements
+    double all, n;
 } sums;
 
-// What of a value is compared: a param's gradient, or a state itself.
+// What is compared of a value: a parameter's gradient, or a state itself.
 static tt_val compared(const tt_graph *g, int32_t v, bool wants_grad)
 {
     const tt_value *value = &g->value[v];
@@ -76,7 +82,8 @@ static tt_status add_up(const subject *s, bool wants_grad, sums *sums_out)
     return TT_OK;
 }
 
-// |a - b| / max(|b|, 0.01 |all| sqrt(n / N)); also NaN is a difference.
+// |a - b| / max(|b|, 0.01 |all| sqrt(n / N)), the measure of verify/verify.h. NaN is a
+// difference.
 static double difference(const double *a, const double *b, int64_t n,
                          const sums *s)
 {
@@ -133,7 +140,7 @@ static tt_status compare_values(const subject *s, const other *o,
     return TT_OK;
 }
 
-// What the host reads is whole on every rank.
+// What the host reads (loss, norm, counts) must be whole on every rank.
 static void compare_outputs(const subject *s, const other *o)
 {
     for (int32_t i = 0; i < s->graph->n_outputs; i++) {
@@ -155,7 +162,7 @@ static void compare_outputs(const subject *s, const other *o)
 
 // ---- levels --------------------------------------------------------------
 
-// The mesh of one level.
+// The mesh for one level of ZeRO.
 static void describe(const subject *s, int level, tt_str *mesh)
 {
     static const char *const matrices[N_LEVELS] = {

@@ -1,5 +1,16 @@
-// law_shard - every signature of every operator: operands cut, the operator (or
-// what expand emits) run on simulated ranks, outputs joined = the whole, in fp64.
+// law_shard - every sharding signature of every operator is right.
+//
+// A signature says: "with inputs placed like this, each rank runs the operator on its
+// own parts, and the output is placed like that". For example, matmul with the inner
+// dimension split gives a Partial sum. The partition pass believes signatures without
+// a check, so a wrong one silently trains something else.
+//
+//   whole operands --> operator ----------------------------> whole result
+//        |                                                         || 1e-9
+//        +-- cut --> operator (or `expand`) on 2, 3 ranks -- join --> result
+//
+// `expand` is for signatures that need more than the operator itself (a correction,
+// another collective). Splits of a sequence are tried in zigzag order too.
 
 #include "base/alloc.h"
 #include "check/interp.h"
@@ -27,7 +38,7 @@ static tt_status run_case(tt_case *c, tt_interp **it_out)
     return TT_OK;
 }
 
-// The largest difference, relative to the largest entry.
+// The largest difference, relative to the largest entry. Equal infinities are equal.
 static double difference(const double *a, const double *b, int64_t n)
 {
     double worst = 0, size = 1e-3;

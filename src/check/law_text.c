@@ -1,5 +1,5 @@
-// law_text - print, parse and print again gives the same text, for every sample
-// of every operator.
+// law_text - a graph that is printed and read back prints as the same text. Every
+// operator has a doc, a cost and samples, as other laws rely on these.
 
 #include "check/law.h"
 #include "check/sample.h"

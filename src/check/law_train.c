@@ -1,9 +1,13 @@
-// law_train - every model, small and in f64, lowered and run:
+// law_train - every model, small and in fp64, lowered and run on one rank:
 //
 //   plan     no two live buffers overlap; loss and gradients are those of the graph
 //   learn    a few steps on one batch lower the loss
-//   micro    two micro-batches have the gradient of the whole batch, when samples
-//            do not depend on each other
+//   micro    two micro-batches have the gradient of the whole batch, for models whose
+//            samples do not depend on each other
+//
+// The oracle of `plan` is the interpreter. `learn` needs no oracle: it catches a model
+// whose gradient is right but whose update goes nowhere. `micro` holds because losses
+// are sums: the division by the number of targets comes once, at the end.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -99,7 +103,7 @@ static tt_status run_loss(runner *run, double *loss_out)
         run->exec, tt_graph_output_find(run->graph, "loss"), loss_out);
 }
 
-// How far the executor's gradients are from the subject's.
+// The largest difference between the executor's gradients and the interpreter's.
 static tt_status compare_run(subject *s, runner *run, const char *what)
 {
     double worst = 0, largest = 0;

@@ -1,10 +1,15 @@
-// law_wire - every communication operator over a transport = what comm_sim says, for
-// every placement that it takes, two and three ranks, and groups in a mesh of two
-// axes. Ranks are threads. On a device that they share, by way of the host's memory;
-// where each has one of its own, by links between devices.
+// law_wire - every communication operator over a transport does what comm_sim says.
 //
-// Values are small whole numbers, which every type holds and sums exactly, so that
-// results must be equal in every bit.
+// comm_sim.h is the definition; the wire is the real thing: packing of strided parts,
+// the chosen algorithm, messages, and links between devices. The law tries every
+// placement that an operator takes, on two and three ranks and on groups within a mesh
+// of two axes, with an algorithm and a type per row of the table in check_sample.
+//
+// Ranks are threads. If they share one device, data go through the host's memory; if
+// each has one of its own, through links between devices.
+//
+// Values are small whole numbers. Every type holds and sums them exactly, so results
+// must be equal in every bit.
 
 #include "base/alloc.h"
 #include "check/comm_sim.h"
@@ -17,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
+// One case: an operator, its placements and mesh, and the data of all ranks.
 typedef struct subject {
     tt_law_report *r;
     const tt_op_def *op;
@@ -24,7 +30,7 @@ typedef struct subject {
     tt_mesh mesh;
     int axis;
     tt_dtype dtype;
-    tt_place from, to; // `to` where the operator asks for one
+    tt_place from, to; // `to` only where the operator takes one
     int by, peer;
     const char *collective;
     const tt_backend_def *device;
@@ -39,6 +45,8 @@ typedef struct subject {
 
 // ---- the graph -------------------------------------------------------------
 
+// Calls the operator. A new communication operator must be added here: until then the
+// law fails, so it cannot be forgotten.
 static tt_val emit(tt_builder *b, const subject *s, tt_val x)
 {
     const int axis = s->axis;
@@ -79,7 +87,8 @@ static const char *shape_of(const tt_sample *sample)
     return blank == NULL ? "" : blank + 1;
 }
 
-// On the other axis of a mesh of two, the last factor is split where that can be.
+// The placement on the other axis of a mesh of two: the last factor is split where
+// that is possible, so that parts are not contiguous.
 static tt_place other_place(const subject *s, const tt_type *type)
 {
     const int last = type->shape.n_factors - 1;
@@ -173,7 +182,7 @@ static tt_status run_plan(const subject *s, int rank, const tt_wire *wire)
         status = tt_exec_create(
             plan, backend, &(tt_exec_options){.poison = true, .wire = wire},
             &exec);
-    // Zeros first, so that a result which comes too late is seen.
+    // The first run is on zeros, so that a result which arrives too late is seen.
     void *zeros = tt_alloc(s->in_bytes[rank] + 1);
     if (zeros == NULL && status == TT_OK)
         status = tt_fail(TT_ERR_NOMEM, "no memory for a law");
@@ -226,7 +235,8 @@ static tt_status run_case(subject *s)
 {
     TT_TRY(build(s));
     TT_TRY(make_data(s));
-    // Half of the memory is shared, so that both ways of sending are met.
+    // In cases on axis 0 ranks share memory, in those on axis 1 they do not, so both
+    // ways of sending are tested.
     TT_TRY(tt_rank_threads_run(s->n_ranks, s->axis == 0 ? 1 << 20 : 0, run_rank,
                                s));
     for (int r = 0; r < s->n_ranks; r++)
@@ -262,6 +272,8 @@ static bool is_one_of(const tt_op_def *op, const tt_op_def *a,
     return op == a || op == b || op == c;
 }
 
+// Halos of two convolutions: one that keeps the extent, one with a stride and no
+// padding.
 static void check_windows(subject *s, const tt_type *type, int f)
 {
     static const tt_window windows[] = {{.kernel = 3, .stride = 1, .pad = 1},
@@ -282,7 +294,7 @@ static void check_windows(subject *s, const tt_type *type, int f)
     }
 }
 
-// To a split, plain and zigzag.
+// A split target, in plain and in zigzag order.
 static void check_both(subject *s)
 {
     check_case(s);
@@ -291,7 +303,7 @@ static void check_both(subject *s)
     s->to.zigzag = false;
 }
 
-// From a split of factor f, to whatever the operator makes of it.
+// From a split of factor f to whatever the operator makes of it.
 static void check_split(subject *s, const tt_type *type, int f, bool zigzag)
 {
     const int size = s->mesh.axis[s->axis].size;

@@ -1,4 +1,7 @@
 // rank_threads - see the header.
+//
+// A rank that fails marks itself as gone in the shared world, so that the others stop
+// waiting for it. A rank whose thread could not be started is marked likewise.
 
 #include "check/rank_threads.h"
 
@@ -43,7 +46,7 @@ static tt_status start(rank *r, int32_t n, int32_t *started_out)
     return TT_OK;
 }
 
-// The one that knows most: ranks that only saw others fail come last.
+// The failure that explains most: ranks that only saw a peer fail come last.
 static tt_status cause(const rank *r, int32_t n)
 {
     for (int peers = 0; peers < 2; peers++)

@@ -1,4 +1,8 @@
-// rank_threads - ranks as threads of this process, over the rings of shared memory.
+// rank_threads - ranks as threads of this process, over the shared-memory transport.
+//
+// The executor, the wire and the transport are the real ones; only the processes are
+// threads. So a law can look at all ranks' results directly, and a sanitizer or
+// debugger sees them all.
 
 #ifndef TT_CHECK_RANK_THREADS_H
 #define TT_CHECK_RANK_THREADS_H
@@ -8,17 +12,17 @@
 
 enum { TT_RANK_THREADS_MOST = 9 };
 
-// What one rank does; a failure's message is kept.
+// What one rank does. The message of a failure is kept.
 typedef tt_status tt_rank_threads_fn(tt_comm *comm, void *user);
 
-// Runs `fn` as every one of `n` ranks, each with `rank_bytes` of memory that the
-// others can read. Returns the first rank's failure that was not about a peer.
+// Runs `fn` on `n` ranks, each with `rank_bytes` of memory that the others can read.
+// Returns the failure of the first rank that did not merely see another one fail.
 tt_status tt_rank_threads_run(int32_t n, int64_t rank_bytes,
                               tt_rank_threads_fn *fn, void *user);
-// The backend that ranks work on: one that is asked for by name (or NULL), if its
-// memory is not the host's; else the reference.
+// The backend for the ranks: the one named (may be NULL), if its memory is not the
+// host's; else the reference.
 const tt_backend_def *tt_rank_threads_device(const char *name);
-// Whether each of so many ranks has a device of its own, with links to the others.
+// Whether each of `n` ranks has a device of its own, with links to the others.
 bool tt_rank_threads_have_devices(const tt_backend_def *device, int32_t n);
 
 #endif

@@ -1,4 +1,5 @@
-// sample - reads the text of samples and makes their numbers.
+// sample - reads the text of samples and makes their numbers; see the header for the
+// letters.
 
 #include "check/sample.h"
 
@@ -31,13 +32,14 @@ static tt_dtype kind_dtype(const char *text, tt_dtype dtype)
         return TT_E4M3;
     if (text[0] == 'r')
         return TT_E5M2;
-    // Losses, statistics and optimiser state are never below f32.
+    // Losses, statistics and optimiser states are never below fp32.
     if (text[0] == 'm')
         return dtype == TT_F64 ? TT_F64 : TT_F32;
     return dtype;
 }
 
-// Distinct values at least 1/n apart and away from zero, in scrambled order.
+// Distinct values, at least 1/n apart and away from zero, in scrambled order. A finite
+// difference must not step over a kink (ReLU at zero) or swap a maximum.
 static double distinct(uint64_t key, int64_t i, int64_t n)
 {
     const int64_t stride = 7919;
@@ -133,7 +135,7 @@ static tt_status build(tt_case *c, tt_dtype dtype, const tt_sig *sig)
             TT_TRY(tt_opt_parse(c->op->options, c->params, c->sample->params,
                                 c->arena));
     }
-    // A stray id that is zero must not be an operand by chance.
+    // An id that is zero by mistake must not be a valid operand by chance.
     (void)tt_input(&c->b, "unused", TT_U8, "unused:1");
     for (int i = 0; i < TT_SAMPLE_IN && c->sample->in[i] != NULL; i++) {
         TT_TRY(make_input(c, i, dtype, sig));

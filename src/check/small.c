@@ -1,4 +1,7 @@
 // small - the table of small models, and their data.
+//
+// All numbers come from a hash of (leaf's name, element). So the same weight has the
+// same value in every graph, on every simulated rank and in every micro-batch.
 
 #include "check/small.h"
 
@@ -92,7 +95,7 @@ int64_t tt_small_elements(const tt_graph *g, tt_val v)
     return tt_shape_count(&g->value[v.id].type.shape);
 }
 
-// Labels and tokens are below the smallest number of classes in the table.
+// Labels and tokens stay below 5, the smallest number of classes in the table.
 static void fill_input(const tt_value *value, int64_t first, double *out)
 {
     const tt_shape *shape = &value->type.shape;
@@ -106,8 +109,8 @@ static void fill_input(const tt_value *value, int64_t first, double *out)
     }
 }
 
-// Near the initial value but nowhere constant, so that no gradient is zero for
-// want of a weight.
+// Near the initial value but nowhere constant: with constant weights some gradients
+// would be zero, and a wrong factor in them would not show.
 static void fill_state(const tt_value *value, int64_t n, double *out)
 {
     const uint64_t key = tt_rng_key(5, value->name, 0);

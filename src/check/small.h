@@ -1,5 +1,8 @@
-// small - every model in a size that the reference kernels compute in a moment,
-// with data: what the law of models looks at.
+// small - every model in a size that the reference kernels compute in a moment, with
+// data.
+//
+// Laws about models (model, train, ranks, blocks, flight) need real models: tied
+// weights, residuals, batch norm, experts. They do not need large ones.
 
 #ifndef TT_CHECK_SMALL_H
 #define TT_CHECK_SMALL_H
@@ -12,26 +15,28 @@
 typedef struct tt_small {
     const char *model, *options; // of the registry; text for its option table
     int64_t seq, image;          // 0: not for this model
-    const char *tensor;          // layout over an axis `tensor`; NULL: none
-    bool needs_batch;            // micro-batches differ: batch norm
+    const char *tensor; // layout over an axis `tensor`; NULL: not split so
+    bool needs_batch;   // batch norm: samples depend on each other
 } tt_small;
 
-// Ends with an entry whose model is NULL. A model may stand here several times.
+// Ends with an entry whose model is NULL. A model may be listed several times, with
+// different options.
 extern const tt_small tt_small_table[];
 
 enum { TT_SMALL_BATCH = 4 };
 
-// Forward, backward and update by SGD, in f64.
+// The graph of forward, backward and an SGD update, in fp64.
 tt_status tt_small_build(const tt_small *small, int64_t batch,
                          tt_graph **graph_out);
 
-// The same with another recipe, of which the model and its params are set.
+// The same with another recipe; its model and model options are filled in here.
 tt_status tt_small_build_as(const tt_small *small,
                             const tt_train_recipe *recipe, int64_t batch,
                             tt_graph **graph_out);
 
-// The data of a leaf, whole: the same for every graph with a leaf of that name.
-// Inputs hold samples first, first + 1, ...
+// The data of a leaf, whole. It depends on the leaf's name and not on the graph, so
+// graphs before and after a pass get the same numbers. Inputs hold samples first,
+// first + 1, ...
 void tt_small_fill(const tt_graph *g, tt_val v, int64_t first, double *out);
 
 // A graph on simulated ranks with all leaves filled.
@@ -39,11 +44,12 @@ tt_status tt_small_open(const tt_graph *g, tt_interp **interp_out);
 
 int64_t tt_small_elements(const tt_graph *g, tt_val v); // of the whole value
 
-// What a run computed: a whole value, to be freed (NULL: no memory), and the loss.
+// Results of a run: a whole value, which the caller frees (NULL: no memory), and the
+// loss.
 double *tt_small_read(tt_interp *it, const tt_graph *g, tt_val v);
 double tt_small_loss(tt_interp *it, const tt_graph *g);
 
-// Some steps, each of n_micro micro-batches of the graph's batch.
+// Some training steps, each of `n_micro` micro-batches of the graph's batch.
 typedef struct tt_small_steps {
     int64_t batch;
     int n_micro, n_steps;
@@ -52,7 +58,7 @@ tt_status tt_small_train(const tt_graph *g, const tt_small_steps *s,
                          tt_interp **interp_out);
 
 // Calls `check` for every entry of the table that the report wants. A model of the
-// registry that has none is a failure.
+// registry without an entry is a failure.
 typedef tt_status tt_small_check_fn(tt_law_report *r, const tt_small *small,
                                     const char *name);
 void tt_small_each(tt_law_report *r, tt_small_check_fn *check);

@@ -1,11 +1,11 @@
-// small_train - steps of a small model on simulated ranks.
+// small_train - steps of a small model on simulated ranks, with the interpreter.
 
 #include "base/alloc.h"
 #include "check/small.h"
 
 #include <math.h>
 
-// Optimisers' states are sums of squares, among others: not negative.
+// Optimiser states include sums of squares, which must not be negative.
 static tt_status write_leaf(tt_interp *it, const tt_graph *g, tt_val v,
                             int64_t first)
 {
@@ -23,7 +23,7 @@ static tt_status write_leaf(tt_interp *it, const tt_graph *g, tt_val v,
 
 typedef struct feeder {
     const tt_graph *g;
-    int64_t first; // sample of the step
+    int64_t first; // index of the step's first sample
 } feeder;
 
 static tt_status feed(void *user, tt_interp *it, int micro)

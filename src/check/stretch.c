@@ -14,6 +14,8 @@ typedef struct names {
     char name[MAX_NAMES][TT_NAME_BYTES];
 } names;
 
+// Collects the dimension names of a sample's text, each once. A shape is "name:size"
+// separated by blanks or dots (factors of one dimension).
 static void collect(const char *text, names *all)
 {
     const char *p = text + strcspn(text, " ");
@@ -37,6 +39,7 @@ static void collect(const char *text, names *all)
     }
 }
 
+// The text with the size of dimension `name` multiplied.
 static char *multiply(const char *text, const char *name, tt_arena *arena)
 {
     const int64_t room = (int64_t)strlen(text) + 8;

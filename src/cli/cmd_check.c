@@ -1,4 +1,4 @@
-// check - runs the laws: is this installation right on this machine?
+// check - runs the laws (check/law.h): is this installation right on this machine?
 
 #include "backend/backend.h"
 #include "base/clock.h"
@@ -27,7 +27,8 @@ static tt_status unknown_law(const char *name)
                    near ? near : "", near ? "?" : "");
 }
 
-// `only` must match something that the laws look at.
+// `only` must match something that the laws look at. A typing error would otherwise
+// look like a success with no checks.
 static tt_status check_only(const char *only)
 {
     int n = 0;
@@ -65,7 +66,7 @@ static tt_status check_device(const char *device)
     return TT_OK;
 }
 
-// What is asked, and of whom.
+// What is asked, and who looks.
 typedef struct asked {
     const tt_cli *cli;
     const tt_law_def *law; // NULL: all
@@ -128,7 +129,8 @@ static tt_status run_laws(const asked *a)
     return TT_OK;
 }
 
-// A launcher's ranks look together; they cannot at what is no matter of ranks.
+// The ranks of a launcher check together. Laws that do not concern ranks cannot be
+// checked that way.
 static tt_status run_with_ranks(asked *a)
 {
     tt_world world;

@@ -1,5 +1,5 @@
-// completion - scripts that complete the command line in bash, zsh and fish, made
-// from the tables of commands and settings.
+// completion - scripts that complete the command line in bash, zsh and fish. They are
+// made from the tables of commands and settings, so they know what this build knows.
 
 #include "backend/backend.h"
 #include "cli/command.h"
@@ -91,7 +91,8 @@ static void add_devices(tt_str *out)
         tt_str_addf(out, "%s%s", i > 0 ? " " : "", all[i]->name);
 }
 
-// What may stand after "key=": members, choices, true and false; "": anything.
+// What may follow "key=": members of a registry, choices, true and false; "":
+// anything.
 static void add_values(const tt_opt *opt, tt_str *out)
 {
     if (strcmp(opt->name, "model") == 0)
@@ -120,8 +121,8 @@ static void add_first(const char *command, tt_str *out)
         add_commands(out);
 }
 
-// A function of the shell, the same for bash and zsh: prints what fits after a command
-// and, with a second argument "key=", what fits after that.
+// Shell functions, the same for bash and zsh: _tutti_words prints what may follow a
+// command, _tutti_values what may follow "key=".
 static void add_tables(const words *w)
 {
     int n = 0;
@@ -153,7 +154,7 @@ static void add_tables(const words *w)
     tt_str_add(w->out, "    esac\n}\n");
 }
 
-// A word may have been cut at "=", which bash takes for the end of one.
+// bash ends a word at "=", so key, "=" and value may be three words.
 static const char bash_tail[] =
     "\n_tutti() {\n"
     "    local word=${COMP_WORDS[COMP_CWORD]} "
@@ -221,7 +222,7 @@ static void add_zsh(const words *w)
     tt_str_add(w->out, zsh_tail);
 }
 
-// In single quotes; none of the tables' texts keeps its own.
+// In single quotes, with quotes and backslashes escaped.
 static void add_quoted(const char *text, tt_str *out)
 {
     tt_str_add(out, "'");

@@ -1,4 +1,9 @@
 // eval - loss, perplexity or accuracy of a checkpoint on data.
+//
+// Settings come from three places. Those of the run are the base, since the data must
+// be read as in training (tokenizer, image size). What another data source makes
+// meaningless is dropped, and so is where the run was trained. The command line
+// overrides the rest.
 
 #include "base/file.h"
 #include "base/json.h"
@@ -18,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Whether another source of data makes this setting of the run meaningless.
+// Whether another data source makes this setting of the run meaningless.
 static bool is_of_old_data(const tt_opt *known, const char *key)
 {
     if (known == NULL || strncmp(key, "data.", 5) != 0)
@@ -27,7 +32,7 @@ static bool is_of_old_data(const tt_opt *known, const char *key)
            tt_opt_find(known, key + 5) == NULL;
 }
 
-// Text is read as the model learned to read it, wherever it comes from.
+// Text is tokenized as in training, wherever it comes from.
 static tt_status keep_tokenizer(tt_cli *cli, tt_checkpoint *from,
                                 tt_settings *out)
 {
@@ -43,8 +48,8 @@ static tt_status keep_tokenizer(tt_cli *cli, tt_checkpoint *from,
                                           from->folder, cli->arena);
 }
 
-// Of a text that is given here all is measured, not the part that training would hold
-// back.
+// A text that is named here is evaluated as a whole, and not only the part that
+// training would hold out.
 static tt_status measure_all(tt_cli *cli, tt_settings *out)
 {
     const tt_setting *path = tt_settings_find(&cli->settings, "data.path");
@@ -55,8 +60,8 @@ static tt_status measure_all(tt_cli *cli, tt_settings *out)
                            cli->arena);
 }
 
-// The settings that the checkpoint was made with, under those of the command
-// line. On how many ranks it was made says nothing about now.
+// The settings of the checkpoint, overridden by the command line. On how many ranks it
+// was made says nothing about now.
 static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
                                 tt_settings *out)
 {
@@ -101,7 +106,7 @@ static int64_t number_of(const tt_settings *settings, const char *key)
     return n;
 }
 
-// A model's longest text is rarely what its data are to be cut into.
+// A model's longest context is rarely the right length to cut data into.
 static tt_status limit_seq(tt_cli *cli, tt_settings *out)
 {
     static const char *const keys[] = {"seq", "model.context", "model.window"};
@@ -120,8 +125,8 @@ static tt_status limit_seq(tt_cli *cli, tt_settings *out)
     return tt_settings_set(out, "seq", text, "eval", cli->arena);
 }
 
-// What the folder says of its model, its tokenizer, and the command line; all of
-// data.path where nothing is said about validation.
+// What the folder says about its model and tokenizer, overridden by the command line;
+// all of data.path, if nothing is said about validation.
 static tt_status foreign_settings(tt_cli *cli, const char *folder,
                                   tt_settings *out)
 {
@@ -141,9 +146,9 @@ static tt_status foreign_settings(tt_cli *cli, const char *folder,
 // ---- what is evaluated ---------------------------------------------------
 
 typedef struct subject {
-    const char *folder;  // that describes the model
-    const char *weights; // a folder, or a file of them
-    tt_checkpoint *from; // NULL: of others
+    const char *folder;  // describes the model
+    const char *weights; // a folder, or a file of weights
+    tt_checkpoint *from; // NULL: not one of our checkpoints
 } subject;
 
 static const char *folder_of(const char *path, tt_arena *arena)
@@ -155,8 +160,8 @@ static const char *folder_of(const char *path, tt_arena *arena)
                            (int)(slash == path ? 1 : slash - path), path);
 }
 
-// A file of weights: its model is described beside it. One of a checkpoint is the
-// checkpoint.
+// A file of weights has its model described beside it. A file of a checkpoint means
+// the checkpoint.
 static tt_status choose_path(const tt_cli *cli, subject *out)
 {
     const char *path = cli->word[0];
@@ -195,7 +200,7 @@ static tt_status open_subject(const tt_cli *cli, const tt_peers *peers,
 
 typedef struct result {
     const char *checkpoint;
-    int64_t step; // -1: of no training here
+    int64_t step; // -1: it was not trained here
     bool is_ema;
     tt_score score;
 } result;
@@ -290,8 +295,8 @@ static tt_status show(const tt_cli *cli, tt_session *session, const subject *of)
     return TT_OK;
 }
 
-// Every rank looks at the checkpoint's settings; rank 0 reads all of it once, to
-// know that it is good, and then each rank what it needs.
+// Every rank reads the checkpoint's settings. Rank 0 reads all of it once, to verify
+// it; then each rank reads what it needs.
 static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
 {
     subject of = {0};

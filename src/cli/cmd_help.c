@@ -33,7 +33,7 @@ static void print_setting(const tt_known_row *row)
     printf("\n");
 }
 
-// The setting of that name, in each of its meanings.
+// Prints the setting of that name, in each of its meanings.
 static tt_status help_setting(tt_arena *arena, const char *name, bool *is_found)
 {
     const tt_known_row *row = NULL;
@@ -47,8 +47,8 @@ static tt_status help_setting(tt_arena *arena, const char *name, bool *is_found)
     return TT_OK;
 }
 
-// Commands first, then what other programs call a setting, then settings, with or
-// without their section: "lrr" is near the end of optim.lr.
+// Suggests what was meant: a command, what other programs call a setting, or a setting
+// with or without its section ("lrr" is near the end of optim.lr).
 static tt_status unknown(tt_cli *cli)
 {
     const char *word = cli->word[0];

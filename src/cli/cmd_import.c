@@ -1,4 +1,6 @@
-// import - models of others: Hugging Face's folders and files, llm.c's files.
+// import - reads models of other programs: folders and files of Hugging Face,
+// torchvision's, files of llm.c. A file of llm.c is first unpacked to safetensors in a
+// staging folder, so that the rest of the import knows only one form.
 
 #include "base/file.h"
 #include "base/json.h"
@@ -56,7 +58,7 @@ static tt_status set_sizes(tt_cli *cli, const tt_llmc_sizes *s)
     return set(cli, "model.context", s->positions);
 }
 
-// The file in the form of safetensors, where the rest of the import finds it.
+// Writes the file as safetensors, where the rest of the import finds it.
 static tt_status unpack_llmc(tt_cli *cli, const char *path, const char *folder)
 {
     static const tt_safetensors_note note = {"format", "pt"};
@@ -80,7 +82,8 @@ static bool has_model(const tt_settings *settings)
     return tt_settings_find(settings, "model") != NULL;
 }
 
-// What the files say, under what the command line says.
+// What the files say, overridden by the command line. If nobody says which model it
+// is, the names and shapes of the tensors are looked at.
 static tt_status find_settings(tt_cli *cli, const options *o,
                                const tt_weights *weights, tt_str *notes,
                                tt_settings *out)

@@ -36,7 +36,7 @@ static void print_shape(const tt_safetensor *t, tt_str *out)
     tt_str_add(out, "]");
 }
 
-// Names come from files of others: a terminal obeys none of their bytes. Filled up
+// Names come from other people's files, so control characters are replaced. Padded
 // with blanks to `width` columns.
 static void add_name(const char *name, int64_t width, tt_str *out)
 {

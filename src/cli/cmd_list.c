@@ -1,4 +1,5 @@
-// list - every def with its options; the text comes from the tables.
+// list - every def with its options. The text comes from the tables, so it cannot be
+// out of date.
 
 #include "backend/backend.h"
 #include "base/glob.h"
@@ -18,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// One member, printed as text or as JSON.
+// Prints members as text or as JSON.
 typedef struct printer {
     bool is_json;
     const char *pattern; // of names; NULL: all of them
@@ -27,7 +28,7 @@ typedef struct printer {
     tt_str text;
 } printer;
 
-// A pattern with * or ? is one of whole names, a word is any part of one.
+// A pattern with * or ? must match the whole name; a plain word may be any part of it.
 static bool is_wanted(const printer *p, const char *name)
 {
     if (p->pattern == NULL)
@@ -48,7 +49,7 @@ static const char *type_name(tt_opt_type type)
     return names[type];
 }
 
-// What a table says of an option, in an open object.
+// What a table says about an option, into an open object.
 static void add_option(printer *p, const tt_opt *o)
 {
     tt_json_str(&p->json, "default", o->fallback != NULL ? o->fallback : "");
@@ -262,8 +263,8 @@ static void print_setting(printer *p, const tt_known_row *row)
            is_some ? " (" : "", row->of, is_some ? ")" : "");
 }
 
-// Of all models, optimisers and sources; a word that no name has is looked for in
-// what is said about them.
+// Settings of all models, optimisers and sources. A word that is in no name is looked
+// for in the descriptions.
 static tt_status list_settings(printer *p, tt_arena *arena)
 {
     const tt_known_row *row = NULL;

@@ -1,4 +1,4 @@
-// sample - text from a trained model, as it comes.
+// sample - text from a trained model, printed as it is generated.
 
 #include "base/json.h"
 #include "cli/command.h"
@@ -36,7 +36,7 @@ typedef struct sampling {
     tt_str prompt;
     bool is_json, only_new, is_terminal;
     tt_str text; // the whole one, for JSON
-    char last;   // character that was written
+    char last;   // the last character that was written
     bool has_begun;
 } sampling;
 
@@ -99,7 +99,8 @@ static tt_status put(sampling *s, const char *text, int64_t n)
     return tt_fail(TT_ERR_IO, "stdout: cannot write the text");
 }
 
-// A terminal would obey control characters.
+// A terminal would obey control characters, so they are replaced there. Files and
+// pipes get the bytes as they are.
 static tt_status put_safe(sampling *s, const char *text, int64_t n)
 {
     if (s->is_json) {
@@ -119,7 +120,8 @@ static tt_status put_safe(sampling *s, const char *text, int64_t n)
     return status;
 }
 
-// The prompt is repeated once it is known to be one that the model can read.
+// The prompt is printed once the model has accepted it, and not before an error
+// message.
 static tt_status begin(sampling *s)
 {
     if (s->has_begun)

@@ -1,4 +1,14 @@
-// train - trains, or goes on training, what a configuration describes.
+// train - trains what a configuration describes, or continues to.
+//
+//   run -> guess settings -> ranks -> be_rank on each:
+//     set_folder     where; with --fork, a copy of what is there
+//     open_session   data, model, plan; does it fit?
+//     agree, meet    all ranks have opened the same thing
+//     set_aside      --fresh renames the old run (rank 0)
+//     train          rank 0, with progress and history; the others: follow
+//
+// Everything that can be refused is refused before folders are touched. If a rank
+// dies, the message says which checkpoint is good and how to go on.
 
 #include "base/json.h"
 #include "cli/command.h"
@@ -52,7 +62,8 @@ static void print_json(const tt_run_end *end)
     tt_str_fini(&text);
 }
 
-// What ranks do that nobody looks at. Their exit status will be rank 0's.
+// What the other ranks do: the same training, without a display. Their exit status
+// will be rank 0's.
 static tt_status follow(tt_session *session, tt_train_request *request)
 {
     tt_run_end end;
@@ -60,7 +71,7 @@ static tt_status follow(tt_session *session, tt_train_request *request)
     return tt_train(session, request, &end);
 }
 
-// As it could be typed again.
+// The command as it could be typed again, for the report.
 static const char *command_text(const tt_cli *cli)
 {
     tt_str text = {0};
@@ -76,7 +87,7 @@ static const char *command_text(const tt_cli *cli)
     return copy;
 }
 
-// How far a run has come that is there; 0: there is none.
+// How far an existing run has come; 0: there is none.
 static int64_t step_reached(const tt_train_request *request)
 {
     const tt_checkpoint_search search = {.leaves_data = true,
@@ -93,7 +104,7 @@ static int64_t step_reached(const tt_train_request *request)
     return step;
 }
 
-// A run that has nothing left to do says how to go on.
+// A run that has nothing left to do says how to continue.
 static void say_longer(const tt_session *session, const char *folder)
 {
     const tt_schedule *schedule = &session->job->optim_params.schedule;
@@ -139,8 +150,8 @@ static tt_status train(const tt_cli *cli, tt_session *session,
     return TT_OK;
 }
 
-// Where to train, and what --fork makes of what is there. Only rank 0 looks: others
-// need no folder.
+// Where to train, and what --fork makes of the run that is there. Only rank 0 looks
+// into folders.
 static tt_status set_folder(tt_cli *cli, bool is_first,
                             tt_train_request *request)
 {
@@ -214,7 +225,7 @@ static tt_status open_session(tt_cli *cli, const tt_peers *peers,
     return status;
 }
 
-// Sentences of what was hardly meant.
+// Warns about settings that were probably not meant.
 static void warn(const tt_session *session)
 {
     tt_str text = {0};
@@ -227,7 +238,7 @@ static void warn(const tt_session *session)
     tt_str_fini(&text);
 }
 
-// Every rank's work. Folders are rank 0's affair; the names are the same anywhere.
+// Every rank's work. Rank 0 alone handles folders; names are the same everywhere.
 static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
 {
     tt_train_request request = {0};
@@ -252,7 +263,8 @@ static tt_status be_rank(tt_cli *cli, const tt_peers *peers, int *exit_out)
     return status;
 }
 
-// One rank's settings and memory; none is started. What would be refused is refused.
+// The settings and memory of one rank; nothing is started. Whatever training would
+// refuse is refused here too.
 static tt_status dry_run(tt_cli *cli)
 {
     tt_train_request request = {0};
@@ -271,13 +283,13 @@ static tt_status dry_run(tt_cli *cli)
     return status;
 }
 
-// A rank has died: what is safe, and how to go on.
+// A rank has died: adds to the message what is safe and how to continue.
 static tt_status add_newest(tt_cli *cli, tt_status failed)
 {
     tt_train_request request = {0};
     char message[2048];
     snprintf(message, sizeof message, "%s", tt_error_message());
-    // A fork's folder is the dead rank 0's alone to know.
+    // Only rank 0 knew the folder of a fork, and it is gone.
     const bool is_known =
         !tt_cli_has(cli, "--fork") && set_folder(cli, false, &request) == TT_OK;
     const int64_t step = is_known ? step_reached(&request) : 0;

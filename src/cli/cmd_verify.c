@@ -1,4 +1,5 @@
-// verify - proves a layout: many ranks against one.
+// verify - proves a layout: many ranks against one. The comparison is in
+// verify/verify.h.
 
 #include "base/json.h"
 #include "cli/command.h"
@@ -54,7 +55,7 @@ static void print_json(const tt_verify_result *r, tt_str *out)
     tt_str_add(out, "\n");
 }
 
-// With the limits that are applied.
+// The heading, with the limits that are applied.
 static void print_heading(const tt_verify_result *r, tt_str *out)
 {
     tt_str_addf(out, "%s: %d rank%s against one, ", r->model, r->n_ranks,

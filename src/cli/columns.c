@@ -62,7 +62,7 @@ static int64_t width_of(const tt_columns *c, int column)
     return width;
 }
 
-// Bit i: column i is left out, so that the rest fits.
+// Bit i: column i is left out, so that the others fit.
 static uint64_t left_out(const tt_columns *c)
 {
     uint64_t out = 0;

@@ -19,7 +19,8 @@ static void print_bytes(tt_str *out, const char *name, int64_t bytes)
     tt_str_fini(&figure);
 }
 
-// The settings are YAML; the table stands behind # so that all of it still is.
+// Settings are YAML. The table follows as # comments, so the whole output can be saved
+// as a file of settings.
 static void print_text(tt_session *s, const tt_train_memory *memory,
                        const tt_survey_range *range, tt_str *out)
 {

@@ -14,10 +14,20 @@
 #include <string.h>
 #include <strings.h>
 
-// A recipe that trains in a minute or two on two cores.
+// guess - `tutti train my.txt`: finds out what the data are and chooses settings for
+// them.
+//
+//   look at the path  -->  recipe (data, model, schedule)  -->  settings that the user
+//   (sniff, folder)        trains in a minute or two             has not given
+//
+// The rest of the file is about being wrong in a helpful way. People name a run, a
+// folder of runs, a checkpoint, weights, or a folder of images without classes. Each
+// is recognised and answered with the command that was probably meant.
+
+// Settings that train in a minute or two on two cores.
 typedef struct recipe {
-    const char *what;     // "text", for people
-    const char *settings; // key=value, blanks between
+    const char *what;     // what the data are, for messages
+    const char *settings; // key=value, separated by blanks
 } recipe;
 
 #define SCHEDULE "optim=adamw optim.lr=1e-3 optim.schedule=cosine "
@@ -84,7 +94,8 @@ static bool is_image(const char *name)
     return ends(name, ".jpg") || ends(name, ".jpeg") || ends(name, ".png");
 }
 
-// Whether a folder, or those in it, has a file for which `is` holds.
+// Whether a folder, or the folders `depth` levels below it, have a file for which `is`
+// holds. Only the first entries are looked at: a folder may have millions.
 static bool has_file(tt_arena *arena, const char *path,
                      bool (*is)(const char *name), int depth)
 {
@@ -128,6 +139,7 @@ static bool is_tar(const char *name)
     return ends(name, ".tar");
 }
 
+// The order matters: the most specific names first.
 static const recipe *recipe_of_folder(tt_arena *arena, const char *path)
 {
     if (has_file(arena, path, is_ubyte, 0))
@@ -144,6 +156,7 @@ static const recipe *recipe_of_folder(tt_arena *arena, const char *path)
 
 // ---- settings ------------------------------------------------------------
 
+// Settings that the user has given are left alone.
 static tt_status set(tt_cli *cli, const char *key, const char *value)
 {
     return tt_settings_find(&cli->settings, key) != NULL
@@ -152,7 +165,8 @@ static tt_status set(tt_cli *cli, const char *key, const char *value)
                                  "chosen for the data", cli->arena);
 }
 
-// A model or source of the user's own has other options than the recipe's.
+// Whether the key is an option of a model or optimiser that the user chose instead of
+// the recipe's: it has other options.
 static bool is_foreign(const tt_cli *cli, const char *key)
 {
     static const char *const part[] = {"model", "optim"};
@@ -166,7 +180,8 @@ static bool is_foreign(const tt_cli *cli, const char *key)
     return false;
 }
 
-// What depends on how long the run is is left to who says how long.
+// What depends on the length of the run (warm-up, intervals) is left out if the user
+// says how long it is.
 static tt_status set_all(tt_cli *cli, const char *settings)
 {
     char *words = tt_arena_strdup(cli->arena, settings), *rest = NULL;
@@ -190,8 +205,8 @@ static tt_status set_all(tt_cli *cli, const char *settings)
     return TT_OK;
 }
 
-// Of a short text the context is short too, so that the part for validation, a
-// tenth, has some of them.
+// A short text gets a short context: a tenth of it is for validation, and that must
+// hold some contexts.
 static tt_status fit_context(tt_cli *cli, int64_t bytes)
 {
     char context[24];
@@ -245,7 +260,8 @@ static bool has(tt_cli *cli, const char *path, const char *name)
     return whole != NULL && tt_file_exists(whole);
 }
 
-// As the run wrote it down; without that, its settings say the same.
+// The command that began a run, as the run wrote it down; otherwise one that does the
+// same.
 static const char *command_of(tt_cli *cli, const char *run)
 {
     enum { MOST = 1 << 20 };
@@ -266,7 +282,7 @@ static const char *command_of(tt_cli *cli, const char *run)
     return command != NULL ? command : "";
 }
 
-// A run or a model has texts in it too, but they are no data.
+// Runs, checkpoints and models contain text files too, but are not data.
 static tt_status refuse_model(tt_cli *cli, const char *path)
 {
     if (has(cli, path, "config.yaml") && !has(cli, path, "state.json") &&
@@ -371,7 +387,7 @@ tt_status tt_cli_guess(tt_cli *cli, bool is_silent)
     } else {
         TT_TRY(look(cli, path, &found));
     }
-    // The run is called as the data are, and not "." where that is where they lie.
+    // The run is named after the data, and not "." where these are the current folder.
     if (cli->file == NULL)
         cli->file = realpath(path, full) != NULL
                         ? tt_arena_strdup(cli->arena, full)

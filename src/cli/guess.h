@@ -5,9 +5,9 @@
 
 #include "cli/command.h"
 
-// Where the one plain word names data, the settings that suit them are set, except
-// those that were given; says on stderr what was chosen, unless `is_silent`. Without a
-// word nothing happens; a word that names no data is refused.
+// If the plain word names data, sets suitable settings, except those that were given,
+// and says on stderr what was chosen, unless `is_silent`. Without a word nothing
+// happens. A word that names no data is refused.
 tt_status tt_cli_guess(tt_cli *cli, bool is_silent);
 
 #endif

@@ -1,4 +1,5 @@
-// layer_rows - see the header.
+// layer_rows - see the header. Rows are compared with all earlier ones: a model has
+// few kinds of rows, so no hash is needed.
 
 #include "cli/layer_rows.h"
 
@@ -6,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The first part between dots that is a number: its place and length, or 0.
+// The first part between dots that is a number: its length (0: there is none) and
+// place.
 static size_t find_number(const char *name, size_t *at_out)
 {
     assert(name != NULL);
@@ -34,7 +36,7 @@ static bool is_like(const tt_layer_rows *rows, const tt_layer_row *a,
     return true;
 }
 
-// Numbers lie in room that doubles: at 1, 2, 4, ... of them there is no more.
+// The list of numbers doubles: it is full when its length is a power of two.
 static bool add_number(tt_arena *arena, tt_layer_row *row, int64_t number)
 {
     if ((row->n & (row->n - 1)) == 0) {
@@ -111,8 +113,8 @@ void tt_layer_rows_add(tt_layer_rows *rows, const char *const *cell)
         rows->status = tt_fail(TT_ERR_NOMEM, "no memory for a table");
 }
 
-// Numbers come in ascending order, or descending where layers go backward; each may
-// come several times.
+// The smallest number above `above`; -1: none. Numbers come ascending, or descending
+// where layers go backward, and a number may come several times.
 static int64_t next_above(const tt_layer_row *row, int64_t above)
 {
     int64_t next = -1;

@@ -1,4 +1,11 @@
 // main - finds the command, reads the command line, prints the one error.
+//
+//   argv -> find (command) -> tt__cli_read (words.c) -> set_isa -> command->run
+//                                                                   |
+//   exit status  <-- print_error, once, if it returned a failure ---+
+//
+// Under mpirun every rank runs main. A command that does not know ranks is run by rank
+// 0 alone, so its output appears once.
 
 #include "backend/cpu/isa.h"
 #include "base/json.h"
@@ -33,7 +40,7 @@ const tt_command_def *const *tt_command_all(int *n)
 
 static const tt_command_def *find(const char *name)
 {
-    // As everybody writes it.
+    // Spellings that people know from other programs.
     static const char *const also[][2] = {{"--help", "help"},
                                           {"-h", "help"},
                                           {"--version", "version"},
@@ -48,7 +55,7 @@ static const tt_command_def *find(const char *name)
     return NULL;
 }
 
-// The folder for what is measured; NULL: there is no place.
+// The folder for measurements (links, kernels); NULL: there is no place for it.
 static const char *cache_folder(tt_arena *arena)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -68,8 +75,9 @@ static tt_status limit_isa(const char *origin, const char *value)
     return tt_isa_limit((tt_isa)level);
 }
 
-// Before a command computes anything: what TUTTI_ISA says this processor is, and the
-// setting, which every command takes. Of both the lower counts. Ranks inherit them.
+// Limits the instruction set before a command computes anything: by TUTTI_ISA and by
+// the setting `isa`, which every command takes. The lower one counts. Ranks that are
+// forked later inherit it.
 static tt_status set_isa(tt_settings *settings)
 {
     const char *given = getenv("TUTTI_ISA");
@@ -83,7 +91,7 @@ static tt_status set_isa(tt_settings *settings)
     return status == TT_OK ? status : tt_fail_context(status, "%s", s->origin);
 }
 
-// Who asked for JSON gets an object from every command, also when it failed.
+// Whoever asked for JSON gets an object from every command, also when it failed.
 static void print_error(bool is_json)
 {
     tt_str text = {0};
@@ -127,7 +135,8 @@ static bool has_word(const char *const *word, int n, const char *wanted)
     return false;
 }
 
-// The command and what follows it.
+// Runs the command that the first word names, with the other words. Results that could
+// not be written (a full disk) are a failure too.
 static int dispatch(const char *const *word, int n)
 {
     const tt_command_def *command = find(word[0]);
@@ -151,9 +160,10 @@ static int dispatch(const char *const *word, int n)
     return exit_status;
 }
 
-// OpenMP's threads spin for milliseconds when they wait for each other, which
-// starves whatever else runs on the machine, and them too. How long is read
-// from the environment before main, so the program starts itself once more.
+// OpenMP's threads spin for milliseconds when they wait for each other. That starves
+// other programs on the machine, and the threads themselves. libgomp reads the spin
+// count from the environment before main, so the program sets it and executes itself
+// once more.
 static void wait_politely(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL)

@@ -6,6 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+// paths - relative paths in the settings of a run, seen from another folder.
+//
+// A run's config.yaml says data.path=my.txt, relative to the folder where training was
+// started. `tutti eval` may be called elsewhere. The run's own name gives that folder
+// away: if run=runs/my lies in /home/me/runs/my, training was started in /home/me.
+
 static void drop_last(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -19,8 +25,8 @@ static const char *last_of(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-// "runs/my" below "/home/me/runs/my" was started in "/home/me". The last name may be
-// another: a run that was set aside is my.1.
+// The folder where a run was started. Only the last part of the name may differ: a run
+// that was set aside is called my.1.
 static bool find_start(const char *folder, const char *run, char *start)
 {
     char name[PATH_MAX];
@@ -53,7 +59,7 @@ static bool find_start(const char *folder, const char *run, char *start)
 tt_status tt_paths_from(tt_settings *settings, const char *folder,
                         tt_arena *arena)
 {
-    // Those of the second half may also be names that are no files.
+    // The last two may also be names that are no files ("bytes", a model's name).
     static const char *const keys[] = {"data.path",      "data.val",
                                        "data.labels",    "data.val_labels",
                                        "data.tokenizer", "init.from"};

@@ -13,14 +13,17 @@
 #include <string.h>
 #include <time.h>
 
+// record - a watch between the training loop and the display: it notes and passes on.
+
 enum { STAMP_BYTES = 32, MESSAGE_BYTES = 2048 };
 
 struct tt_record {
     tt_watch watch, shown;
     tt_arena *arena;
-    tt_history_row row; // no folder: the run has not started
+    tt_history_row row; // folder NULL: the run has not started
     char started[STAMP_BYTES], ended[STAMP_BYTES];
-    double seconds_before, first_second; // of earlier starts; of this one
+    // Of earlier starts; when this one began.
+    double seconds_before, first_second;
     bool has_ended, has_failed;
 };
 
@@ -67,7 +70,7 @@ static void print_now(char out[STAMP_BYTES])
         out[0] = '\0';
 }
 
-// A run that goes on began when it began, and has its seconds already.
+// A resumed run keeps the time of its first start, its best loss and its seconds.
 static tt_status take_up(tt_record *r, tt_history *history)
 {
     const tt_history_row *old = NULL;
@@ -94,9 +97,11 @@ static tt_status put(tt_record *r, bool is_resumed)
     return status;
 }
 
+// A failure is reported once. The error message of the run, if it has one, must
+// survive this call, so it is put back.
 static void save(tt_record *r, bool is_resumed)
 {
-    char message[MESSAGE_BYTES]; // why the run failed, perhaps
+    char message[MESSAGE_BYTES]; // perhaps why the run failed
     snprintf(message, sizeof message, "%s", tt_error_message());
     if (r->has_failed || put(r, is_resumed) == TT_OK)
         return;

@@ -1,4 +1,5 @@
-// signals - the handler, which only raises a flag and says so.
+// signals - the handler only raises a flag and prints a line. It uses write and _exit,
+// which are safe in a handler; printf and exit are not.
 
 #include "cli/signals.h"
 
@@ -11,7 +12,7 @@
 
 enum { KILLED_BY_SIGINT = 128 + SIGINT };
 
-// A handler has no other way to tell anybody.
+// Global, because a handler has no argument to carry state.
 static volatile sig_atomic_t is_raised;
 
 static void say(const char *text)
@@ -21,7 +22,7 @@ static void say(const char *text)
 }
 
 static bool is_rank, is_silent;
-static double raised_at; // by the first signal
+static double raised_at; // when the first signal came
 
 static double seconds(void)
 {
@@ -39,7 +40,8 @@ static void handle(int signal)
     if (signal == SIGINT && is_first && !is_silent)
         say("\ntutti: finishing the step and saving; Ctrl-C again stops at "
             "once\n");
-    // Programs like timeout send the same signal twice at once.
+    // `timeout` and similar programs send the same signal twice at once, to the
+    // process and to its group. So a second one counts only after a moment.
     if (signal != SIGINT || is_first || is_rank ||
         seconds() - raised_at < TT_LAUNCH_ONE_KEY)
         return;
@@ -89,9 +91,9 @@ static void *sleep_on(void *unused)
     return NULL;
 }
 
-// A thread for the handler to run on: those that compute block signals during a step,
-// and a second Ctrl-C must not wait for the end of a long one. A process that was forked
-// has lost its parent's.
+// Starts a thread for the handler to run on. Threads that compute block signals during
+// a step, and a second Ctrl-C must not wait for the end of a long one. A forked
+// process does not have its parent's sleeper, so it starts its own.
 static void start_sleeper(void)
 {
     static pid_t owner;
@@ -100,7 +102,7 @@ static void start_sleeper(void)
         return;
     owner = getpid();
     if (pthread_create(&thread, NULL, sleep_on, NULL) == 0)
-        (void)pthread_detach(thread); // without it: after the step
+        (void)pthread_detach(thread); // without one: handled after the step
 }
 
 const volatile sig_atomic_t *tt_signals_catch(void)
@@ -118,10 +120,11 @@ const volatile sig_atomic_t *tt_signals_catch(void)
         if (!is_ignored)
             (void)sigaction(caught[i], &action, NULL);
     }
-    // A limit on file sizes is a write that fails, like that on a full disk.
+    // A limit on file sizes then makes a write fail, as a full disk does. The signal
+    // would kill the program.
     action.sa_handler = SIG_IGN;
     (void)sigaction(SIGXFSZ, &action, NULL);
-    // And whoever read what we print may be gone before us.
+    // Whoever reads our output may end before us. That is no reason to stop training.
     (void)sigaction(SIGPIPE, &action, NULL);
     start_sleeper();
     return &is_raised;

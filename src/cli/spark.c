@@ -52,7 +52,7 @@ static double column_value(const tt_spark *s, int i, int n)
 
 enum { MAX_COLUMNS = 64 };
 
-// The curve as heights below 1; how many columns have one.
+// The curve as heights from 0 to just below 1; returns how many columns have one.
 static int heights(const tt_spark *s, int columns, double *out)
 {
     const int n = s->n < columns ? s->n : columns;

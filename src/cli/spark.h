@@ -1,5 +1,9 @@
-// spark - a curve as small as a word: a series of any length kept in a fixed
-// number of means, drawn with blocks, or ASCII where there are none.
+// spark - a curve as small as a word.
+//
+// A series of any length is kept in a fixed number of means. When they are full, pairs
+// are merged and each mean stands for twice as many values. So memory is constant, the
+// whole run stays visible, and adding a value costs the same after a million steps.
+// The curve is drawn with block characters, or with ASCII where there is no UTF-8.
 
 #ifndef TT_CLI_SPARK_H
 #define TT_CLI_SPARK_H
@@ -12,15 +16,15 @@
 enum { TT_SPARK_MAX = 256 };
 
 typedef struct tt_spark {
-    int n;            // means that are complete
+    int n;            // complete means
     int64_t per_mean; // values in each; 0: no value yet
     double mean[TT_SPARK_MAX];
-    double sum; // of the values that are not in a mean yet
+    double sum; // of values that are not in a mean yet
     int64_t n_sum;
 } tt_spark; // zero-initialise
 
-void tt_spark_add(tt_spark *spark, double value); // not finite: ignored
-// The same `n` times, in no more time.
+void tt_spark_add(tt_spark *spark, double value); // ignored if not finite
+// The same value `n` times, without n calls.
 void tt_spark_add_many(tt_spark *spark, double value, int64_t n);
 
 // Appends exactly `columns` columns.

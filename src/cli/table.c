@@ -5,8 +5,8 @@
 
 enum { NAME_COLUMNS = 12, INDENT = 2, DEEP = 2 * INDENT };
 
-// Bytes of the longest beginning of `text` that ends before a blank and has at
-// most `columns` columns; a single word that is longer is kept whole.
+// Bytes of the longest prefix of `text` that ends before a blank and fits `columns`. A
+// single word that is longer is kept whole.
 static int64_t line_length(const char *text, int64_t columns)
 {
     int64_t best = 0, column = 0, i = 0;
@@ -27,7 +27,8 @@ void tt_add_wrapped(tt_str *out, const char *text, const tt_wrap *wrap)
     for (bool is_first = true; is_first || *text != '\0'; is_first = false) {
         if (!is_first)
             tt_str_addf(out, "\n%s", wrap->indent);
-        // A first word that does not fit behind what stands there begins a line.
+        // A first word that does not fit after what is already on the line begins a
+        // new line.
         int64_t n = line_length(text, room);
         const bool is_late =
             is_first && wrap->used > 0 && (int64_t)strcspn(text, " ") > room;
@@ -44,7 +45,7 @@ void tt_add_wrapped(tt_str *out, const char *text, const tt_wrap *wrap)
     }
 }
 
-enum { NARROW = 20 }; // columns that a value wants beside its name
+enum { NARROW = 20 }; // columns that a value needs beside its name
 
 void tt_table_row(const tt_term *term, const char *name, const char *value,
                   int width, tt_str *out)

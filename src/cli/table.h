@@ -1,4 +1,4 @@
-// table - names and what they are, in two columns; numbers for people.
+// table - names and values in two columns, and numbers in the form that people read.
 
 #ifndef TT_CLI_TABLE_H
 #define TT_CLI_TABLE_H
@@ -9,18 +9,18 @@
 
 #include <stdint.h>
 
-// Appends "  name       value" and a line end. A value too long for `width`
-// columns goes on below itself; 0: no limit.
+// Appends "  name       value" and a line end. A value that is too long for `width`
+// columns continues below itself; 0: no limit.
 void tt_table_row(const tt_term *term, const char *name, const char *value,
                   int width, tt_str *out);
 
 typedef struct tt_wrap {
     int64_t width;      // columns; 0: no limit
-    int64_t used;       // of the first line, before the text
-    const char *indent; // of the others
+    int64_t used;       // columns of the first line that are taken already
+    const char *indent; // of the other lines
 } tt_wrap;
 
-// Appends text whose words stay whole; one that is longer than a line does, too.
+// Appends text wrapped at blanks. A word that is longer than a line stays whole.
 void tt_add_wrapped(tt_str *out, const char *text, const tt_wrap *wrap);
 
 void tt_add_loss(tt_str *out, double loss); // 1.8870; 3.2e+41 where it exploded

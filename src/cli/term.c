@@ -14,7 +14,7 @@ static bool is_set(const char *value)
     return value != NULL && value[0] != '\0';
 }
 
-// The variable that decides the character set: the first that is set.
+// The first of these variables that is set decides, as in the C library.
 static bool locale_is_utf8(void)
 {
     const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -37,8 +37,8 @@ void tt_term_init(tt_term *term, int fd)
     term->has_utf8 = locale_is_utf8();
 }
 
-// A descriptor that is shared with the shell must stay as it is, so a terminal is opened
-// once more.
+// O_NONBLOCK belongs to the open file, which is shared with the shell. Setting it
+// there would change the shell's terminal too, so the terminal is opened once more.
 static int find_own(tt_term *term)
 {
     char path[64];
@@ -64,13 +64,15 @@ int tt_term_width(const tt_term *term)
     return 80;
 }
 
-enum { PATIENCE_MS = 3000, PIECE = 512 }; // PIECE fits where poll sees room
+// A PIECE fits wherever poll reports room.
+enum { PATIENCE_MS = 3000, PIECE = 512 };
 
 static bool has_room(tt_term *term)
 {
     struct pollfd room = {.fd = term->fd, .events = POLLOUT};
     const int n = poll(&room, 1, term->is_stuck ? 0 : PATIENCE_MS);
-    // What is interrupted by a signal is tried: a dead terminal answers.
+    // Interrupted by a signal: try to write, since a dead terminal answers with an
+    // error.
     term->is_stuck = n == 0;
     return !term->is_stuck;
 }

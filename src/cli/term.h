@@ -1,4 +1,8 @@
 // term - what can be done with a file descriptor that people look at.
+//
+// Rules for a program that runs for days: showing something never stops training,
+// never waits for long (a connection may hang), and never lets text from files or
+// models control the terminal.
 
 #ifndef TT_CLI_TERM_H
 #define TT_CLI_TERM_H
@@ -11,12 +15,13 @@
 
 typedef struct tt_term {
     int fd;
-    int own; // the same terminal, opened so that writing never waits; or -1
+    // The same terminal, opened again without blocking; -1: not opened.
+    int own;
     bool is_live;   // a terminal whose cursor can be moved
-    bool has_color; // and the user did not say NO_COLOR
+    bool has_color; // and NO_COLOR is not set
     bool has_utf8;
     bool is_broken; // a write failed; later ones do nothing
-    bool is_stuck;  // nobody reads it: what does not fit is left out
+    bool is_stuck;  // nobody reads it: what does not fit is dropped
 } tt_term;
 
 typedef enum tt_style {
@@ -32,26 +37,26 @@ typedef enum tt_style {
 void tt_term_init(tt_term *term, int fd);
 void tt_term_fini(tt_term *term);
 
-int tt_term_width(const tt_term *term); // columns now; 80 where nobody knows
+int tt_term_width(const tt_term *term); // columns now; 80 if unknown
 
-// Writes all of it with few system calls. Showing something is never a reason to stop:
-// failure is remembered only, and one that nobody reads (a connection that hangs) is
-// waited for once, some seconds, and then only written to when it has room.
+// Writes everything with few system calls. A failure is only remembered. A terminal
+// that nobody reads (a connection that hangs) is waited for once, some seconds; after
+// that it is written to only when it has room.
 void tt_term_write(tt_term *term, const tt_str *text);
 
-// Appends the text between the escape sequences of the style.
+// Appends the text in the style's colour.
 void tt_term_add(const tt_term *term, tt_style style, const char *text,
                  tt_str *out);
 
-// Appends text that came from somewhere else: control characters, which might be
-// escape sequences, become '?', or blanks where they are space; line ends stay
-// when `keep_lines`.
+// Appends text that came from elsewhere. Control characters, which might be escape
+// sequences, become '?', or blanks if they are white space. Line ends stay if
+// `keep_lines`.
 void tt_term_add_foreign(const char *text, bool keep_lines, tt_str *out);
 
-// Writes `text` to a stream in that form, line ends kept.
+// Writes `text` to a stream in that form, with its line ends.
 void tt_term_print_foreign(FILE *stream, const char *text);
 
-// Columns of UTF-8 text without escape sequences, one per code point.
+// Columns of UTF-8 text without escape sequences, counted as one per code point.
 int64_t tt_term_columns(const char *text);
 
 #endif

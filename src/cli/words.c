@@ -1,4 +1,14 @@
 // words - the command line: files, key=value, flags, plain words.
+//
+// A word's form alone decides its kind, wherever it stands:
+//
+//   --json -n4 --rank=3   a flag of the command, with or without a value
+//   key=value             a setting
+//   FILE.yaml, a/b        a file of settings (where takes_paths is set, a/b is a word)
+//   anything else         a plain word
+//
+// Files are read first, in their order, and settings override them. So the order of
+// words never matters, except between two files.
 
 #include "cli/words.h"
 
@@ -51,7 +61,7 @@ tt_status tt_cli_need_model(const tt_cli *cli, const char *question)
                    name);
 }
 
-// "--rank=3" is the flag --rank.
+// Whether a word is this flag: "--rank", "--rank=3", "-n", "-n4".
 static bool is_named(const tt_flag *f, const char *word)
 {
     const size_t n = strlen(f->name);
@@ -102,7 +112,7 @@ static tt_status unknown_flag(const tt_command_def *command, tt_cli *cli,
                    flag, command->name);
 }
 
-// The flag that a word is: "--json", "-n", or "-n4" and "--rank=3" with values.
+// The command's flag that a word is; NULL: none.
 static const tt_flag *find_flag(const tt_command_def *command, const char *word)
 {
     for (const tt_flag *f = command->flags; f && f->name; f++)
@@ -119,7 +129,7 @@ static bool is_file(const tt_command_def *command, const char *word)
            (strchr(word, '/') != NULL && !command->takes_paths);
 }
 
-// A second file changes what the first has set.
+// A second file overrides what the first has set.
 static tt_status read_file(tt_cli *cli, const char *path)
 {
     tt_settings file = {0};
@@ -130,8 +140,7 @@ static tt_status read_file(tt_cli *cli, const char *path)
     return TT_OK;
 }
 
-// Files first, in their order, so that key=value overrides them wherever it
-// stands.
+// Files first, in their order, so that key=value overrides them wherever it stands.
 static tt_status read_files(const tt_command_def *command, tt_cli *cli,
                             const char *const *word, int n)
 {
@@ -146,14 +155,14 @@ static tt_status read_files(const tt_command_def *command, tt_cli *cli,
     return TT_OK;
 }
 
-// A number below zero is none, but a value.
+// Whether a word is a flag and not the value of one: a negative number is a value.
 static bool is_flag(const tt_command_def *command, const char *word)
 {
     return word[0] == '-' && (find_flag(command, word) != NULL ||
                               (word[1] == '-' && word[2] != '\0'));
 }
 
-// Takes over the flag at word[*i], and the word behind it if that is its value.
+// Takes the flag at word[*i], and the next word if that is its value.
 static tt_status read_flag(const tt_command_def *command, tt_cli *cli,
                            const char *const *word, int n, int *i)
 {

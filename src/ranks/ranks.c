@@ -1,5 +1,24 @@
-// ranks - who starts the ranks, what carries their messages, and what the user is
-// told when it goes wrong.
+// ranks - who starts the ranks, what carries their messages, and what the user is told
+// when it goes wrong.
+//
+// There are two families of ranks. They differ in who watches and who speaks.
+//
+//   forked here                          started by a launcher
+//   -----------                          ---------------------
+//   tutti -n 4                           mpirun -n 4 tutti ...
+//     |                                    |      |      |      |
+//   this process: watches, reports       rank 0 rank 1 rank 2 rank 3
+//     |      |      |      |
+//   rank 0 rank 1 rank 2 rank 3          no process of ours is above them
+//
+// Forked ranks leave their result in a page of shared memory (tt__notice). The parent
+// reads it when all have ended and returns rank 0's failure as its own. So the message
+// is printed once, by the process that the user started.
+//
+// Ranks of a launcher have no such parent. Each decides for itself whether it should
+// speak (`speak`): one message, not one per rank. MPI's launchers end all ranks when
+// one dies and do not say which it was, so each rank also gets a witness
+// (comm/witness.h).
 
 #include "comm/launch.h"
 #include "comm/transport/transport.h"
@@ -17,14 +36,17 @@
 
 enum { MESSAGE = 4096 };
 
-// Memory that the launcher shares with its ranks.
+// A page that the parent shares with the ranks it forks. Only rank 0 writes the last
+// three members, and the parent reads them after the last rank has ended: no lock.
 struct tt__notice {
-    volatile int32_t n_started;
-    int exit_status;  // rank 0's
-    tt_status status; // rank 0's own failure; TT_OK: none
+    volatile int32_t n_started; // not 0: a rank has run, so a retry is too late
+    int exit_status;            // of rank 0
+    tt_status status;           // why rank 0 itself failed; TT_OK: it did not
     char message[MESSAGE];
 };
 
+// Cores that this process may use: fewer than the machine has, when a batch system or
+// taskset has restricted it.
 static int32_t count_cores(void)
 {
     cpu_set_t set;
@@ -33,9 +55,10 @@ static int32_t count_cores(void)
 
 // ---- how many ------------------------------------------------------------
 
+// How many ranks there are, and whether they run already.
 typedef struct found {
     tt_world world;
-    bool is_started; // by a launcher; else it is for us to start `n`
+    bool is_started; // by a launcher; false: we start `n`
     int32_t n;
 } found;
 
@@ -71,7 +94,9 @@ static tt_status check_transport(const found *f, const tt_where *where)
     return TT_OK;
 }
 
-// Who they are, and whether they could be started.
+// Finds the ranks and checks that they could be started. The fault text is checked
+// here too, before anything is forked: otherwise every rank would report the same
+// mistake.
 static tt_status find_checked(const tt_ranks_request *request, found *f,
                               tt_where *where)
 {
@@ -95,12 +120,15 @@ tt_status tt_ranks_count(const tt_ranks_request *request, int32_t *n_out)
 
 // ---- ranks that are started here -----------------------------------------
 
-// Whether a failure is another rank's, so that this one has nothing to say.
+// Whether a rank failed only because another one did. Such a rank stays silent: the
+// other rank knows the cause.
 static bool is_others(tt_status status)
 {
     return status == TT_ERR_PEER || status == TT_ERR_TIMEOUT;
 }
 
+// The life of a forked rank. What rank 0 has to say goes to the notice, which outlives
+// it.
 static tt_status be_rank(const tt_launch_rank *rank, void *user)
 {
     const tt__starting *s = user;
@@ -136,8 +164,9 @@ static tt_status be_rank(const tt_launch_rank *rank, void *user)
     return status;
 }
 
-// Of the machine: that much is shared by each rank, since addresses cost nothing.
-// Where they are limited (ulimit -v) a quarter of them, for all ranks together.
+// How much shared memory each rank reserves: as much as the machine has. Reserving
+// addresses costs nothing; pages are taken when they are touched. Where addresses are
+// limited (ulimit -v), all ranks together take a quarter of the limit.
 static int64_t memory_bytes(int32_t n)
 {
     const int64_t all =
@@ -149,7 +178,8 @@ static int64_t memory_bytes(int32_t n)
     return (int64_t)(space.rlim_cur / 4 / (rlim_t)n);
 }
 
-// Where even addresses are counted, with less.
+// Some systems count reserved addresses as used memory, so the reservation may fail.
+// Then it is halved and tried again, but only while no rank has run yet.
 static tt_status launch(const tt__starting *s, int32_t n, bool *interrupted)
 {
     tt_launch_options options = {.n_ranks = n,
@@ -167,6 +197,9 @@ static tt_status launch(const tt__starting *s, int32_t n, bool *interrupted)
     return status;
 }
 
+// Forks the ranks and turns their end into this process's: an interrupt is an exit
+// status, rank 0's own failure is returned with rank 0's words, and any other failure
+// is the launcher's.
 static tt_status start(tt__starting *s, int32_t n, int *exit_out)
 {
     tt__notice *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
@@ -190,7 +223,9 @@ static tt_status start(tt__starting *s, int32_t n, int *exit_out)
 
 // ---- ranks of another launcher -------------------------------------------
 
-// A launcher that divides the cores gives every rank some of them.
+// Cores for this rank. A launcher that pins its ranks has already divided the cores,
+// so fewer than all are visible and they are ours. One that does not pin leaves all of
+// them visible to every rank, and then we divide.
 static int32_t cores_of(int32_t on_host, int32_t mine)
 {
     const long all = sysconf(_SC_NPROCESSORS_ONLN);
@@ -199,6 +234,8 @@ static int32_t cores_of(int32_t on_host, int32_t mine)
     return mine / on_host > 0 ? mine / on_host : 1;
 }
 
+// Describes this rank: its place among the ranks of its host, its cores, and the line
+// of text that the user sees at the start.
 static tt_peers peers_of(const tt__starting *s, const tt_world *world,
                          const tt_team *team)
 {
@@ -229,9 +266,11 @@ static tt_peers peers_of(const tt__starting *s, const tt_world *world,
             s->where->collective)};
 }
 
-// A launcher prints what every rank prints: so only one of them speaks of what is the
-// same for all. It may end all ranks as soon as one fails: so rank 0 comes first.
-// `team` is NULL when it was not joined.
+// Reports a failure of a rank that is not rank 0, at most once for all ranks. A
+// launcher prints what every rank prints, so a rank that only saw others fail says
+// nothing. It also waits a moment: some launchers end all ranks as soon as one has
+// failed, and rank 0 needs the time to print. If rank 0 itself was lost, rank 1 speaks
+// in its place. `team` is NULL when joining failed.
 static void speak(const tt__starting *s, const tt_world *world,
                   const tt_team *team, tt_status status)
 {
@@ -277,7 +316,8 @@ static tt_status join(const tt__starting *s, const tt_world *world,
     return status;
 }
 
-// Ranks over shared memory look after each other; of MPI's, each has a witness.
+// Ranks over shared memory see it themselves when one of them is gone. Ranks over MPI
+// do not, so each has a witness.
 static tt_status join_watched(const tt__starting *s, const tt_world *world,
                               int *exit_out)
 {

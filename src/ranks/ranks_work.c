@@ -1,4 +1,12 @@
-// ranks_work - between a transport and the work: trials, what links cost, the wire.
+// ranks_work - what lies between a transport and the work: trials, measured links, the
+// wire.
+//
+// The order matters. A slow link (a trial) is opened before links are measured, since
+// its speed is what `auto` should see. Faults (the other trial) come after the
+// measurement, so that a run with faults chooses the same algorithms and buckets as
+// one without. Otherwise the trial would test another program.
+//
+//   transport -> slow -> calibrate -> fault -> wire -> work -> end together
 
 #include "comm/calibrate.h"
 #include "comm/transport/transport.h"
@@ -10,6 +18,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+// The version and a hash of the program's own file. Two builds of one version may
+// order their messages differently, so the version alone is not enough.
 const char *tt_ranks_build(const tt_peers *peers, tt_arena *arena)
 {
     if (peers->size == 1)
@@ -29,7 +39,8 @@ const char *tt_ranks_build(const tt_peers *peers, tt_arena *arena)
     return tt_arena_printf(arena, "%s %s", TUTTI_VERSION, text);
 }
 
-// Slower on purpose, as the settings say. The comm is taken over.
+// Wraps the transport in one with a lower rate or a higher latency. The result
+// replaces `*comm`.
 static tt_status slow_down(const tt_where *where, tt_comm **comm)
 {
     const tt_slow_options slow = {where->slow_rate, where->slow_latency};
@@ -38,9 +49,9 @@ static tt_status slow_down(const tt_where *where, tt_comm **comm)
                : TT_OK;
 }
 
-// Worse on purpose. Links are measured before, so that algorithms and buckets are those
-// of a run without faults; but where that one would leave a collective to the
-// transport, messages must do it in the same order.
+// Wraps the transport in one that injects faults. The transport's own collectives
+// (`native`) would bypass the wrapper, so they are switched off: messages then do the
+// work in the same order.
 static tt_status spoil(const tt_where *where, tt_comm **comm,
                        tt_calibration *links)
 {
@@ -59,8 +70,8 @@ const char *tt__ranks_spoilt(const tt_where *where)
                                                              : "";
 }
 
-// Where what was measured of links is kept: one file for a number of ranks over a
-// transport; it says itself of which hosts. NULL: there is no place.
+// The file that keeps measured links: one per transport and number of ranks. The file
+// itself says for which hosts it is valid. NULL: there is no cache folder.
 static const char *calibration_path(const tt__starting *s, const tt_comm *comm)
 {
     const char *cache = s->request->settings->cache;
@@ -70,6 +81,9 @@ static const char *calibration_path(const tt__starting *s, const tt_comm *comm)
                                  cache, comm->def->name, comm->size);
 }
 
+// Measures the links, or reads an earlier measurement, and derives the size of
+// gradient buckets from it. Links that are slowed on purpose are never written to the
+// cache.
 static tt_status calibrate(const tt__starting *s, const int32_t *host,
                            tt_peers *peers, tt_calibration *out)
 {
@@ -84,9 +98,9 @@ static tt_status calibrate(const tt__starting *s, const int32_t *host,
     return TT_OK;
 }
 
-// All ranks end with rank 0's exit status: which of theirs a launcher returns is its own
-// affair. Some end all ranks when one has ended with a status that is not 0, so
-// rank 0 has printed everything by then.
+// Makes rank 0's exit status that of all ranks, since launchers differ in whose status
+// they return. Some end all ranks as soon as one exits with a status other than 0, so
+// rank 0 flushes its output before it tells the others.
 static tt_status end_together(const tt_peers *peers, int *exit_out)
 {
     int32_t exit_status = *exit_out;

@@ -1,4 +1,12 @@
-// verify - both runs, and what they say about each other.
+// verify - runs both jobs, compares them, and names a culprit.
+//
+// The steps: `judge` runs the single rank and sets the limits, `compare` measures
+// distances, `blame` looks for the first thing beyond its limit and `accuse` walks the
+// graph back to the operator that computed it. A user then reads "the gradient of X,
+// by operator Y, on rank Z", which is where a debugger would start.
+//
+// Only rank 0 judges. The other ranks wait in tt_peers_follow for its status, so a
+// failure on rank 0 ends all of them.
 
 #include "verify/verify.h"
 
@@ -8,9 +16,10 @@
 
 #include <math.h>
 
-// Low precisions. All gradients together are what design asks for; the rest finds what
-// is too small to be seen there, and is far from what rounding does: a gradient alone
-// (by a kink it may go elsewhere), updates, and the two numbers.
+// Limits for low precisions. The ratio over all gradients is the real test. The others
+// are far above what rounding does, and catch faults that are too small to be seen in
+// the sum: in a single gradient (which may be sent elsewhere at a kink), in updates,
+// in the two numbers.
 static const double low_all = 1.5, low_each = 4, low_kinks = 30;
 static const double low_update = 0.5, low_scalar = 0.05;
 
@@ -21,7 +30,8 @@ static double relative(double a, double b)
     return fabs(a - b) / fmax(fabs(b), 1e-300);
 }
 
-// Whether a difference in the last bit may send a gradient elsewhere.
+// Whether a difference in the last bit may change where a gradient goes: ReLU at zero,
+// max pooling at a tie. Such models need wider limits.
 static bool has_kinks(const tt_graph *g)
 {
     for (int32_t n = 0; n < g->n_nodes; n++)
@@ -46,7 +56,8 @@ static void set_limits(const tt_job *job, bool is_low, tt_verify_result *r)
     r->update_tolerance = r->tolerance;
 }
 
-// Only in fp64 do small differences stay small for longer than a step.
+// Differences grow from step to step, as training is chaotic. Only in fp64 are they
+// still small after the second.
 static int64_t steps_of(const tt_verify_request *request)
 {
     if (request->steps > 0)
@@ -56,6 +67,7 @@ static int64_t steps_of(const tt_verify_request *request)
 
 // ---- who computed what is wrong ------------------------------------------
 
+// Whether a rank's part of v contains global element `at`.
 static bool holds(const tt_graph *g, tt_val v, int32_t rank, int64_t at)
 {
     const tt__rank_part p = tt__rank_part_of(g, v, rank);
@@ -65,7 +77,8 @@ static bool holds(const tt_graph *g, tt_val v, int32_t rank, int64_t at)
     return false;
 }
 
-// The rank that holds global element `at` of the copy that `like` holds a part of.
+// The rank that holds global element `at`, within the replica that `like` is a part
+// of.
 static int32_t holder(const tt_graph *g, tt_val v, int32_t like, int64_t at)
 {
     const int32_t group = tt__rank_part_group(g, v, like);
@@ -75,7 +88,8 @@ static int32_t holder(const tt_graph *g, tt_val v, int32_t like, int64_t at)
     return 0;
 }
 
-// What computed a value before it was sent around, added up and given other names.
+// The node that computed a value. Collectives, sums over micro-batches, views and
+// aliases only move a value or rename it, so the walk goes on through them.
 static const tt_node *producer(const tt_graph *g, tt_val v)
 {
     const tt_node *node = NULL;
@@ -84,12 +98,15 @@ static const tt_node *producer(const tt_graph *g, tt_val v)
         if ((node->op->flags & (TT_OP_COLLECTIVE | TT_OP_ACCUMULATE |
                                 TT_OP_ALIAS | TT_OP_VIEW)) == 0)
             break;
-        v = node->in[node->op == &tt_op_offer ? 1 : 0]; // behind the weight
+        v = node->in[node->op == &tt_op_offer
+                         ? 1
+                         : 0]; // an offer's input 0 is the weight
     }
     return node;
 }
 
-// The value whose newest content a tensor has.
+// A state is named by the leaf that the graph reads. What a tensor holds after a step
+// is the value that replaced it; that one has a producer.
 static tt_val newest(const tt_graph *g, tt_val v)
 {
     if (tt_role_is_state(g->value[v.id].role))
@@ -99,6 +116,7 @@ static tt_val newest(const tt_graph *g, tt_val v)
     return v;
 }
 
+// Whether there is more than one replica of v.
 static bool has_copies(const tt_graph *g, tt_val v)
 {
     for (int32_t r = 1; r < tt_mesh_ranks(&g->mesh); r++)
@@ -107,6 +125,7 @@ static bool has_copies(const tt_graph *g, tt_val v)
     return false;
 }
 
+// Fills in who computed the first wrong tensor, and on which rank it is furthest off.
 static void accuse(const tt_job *many, const tt__taken *a, const tt__taken *b,
                    const tt__distance *d, tt_verify_result *r)
 {
@@ -131,7 +150,9 @@ typedef struct distances {
     tt__distance grads, states;
 } distances;
 
-// `exact` are gradients in fp32 where these are of a low precision; else NULL.
+// All distances but the low-precision ones. `exact` are the gradients in fp32; NULL
+// where the job is not in a low precision. Bits are compared first, because
+// tt__verify_level changes `many`.
 static distances compare(const tt_job *job, tt__ran *many, const tt__ran *one,
                          const tt__taken *exact, tt_verify_result *r)
 {
@@ -155,7 +176,8 @@ static distances compare(const tt_job *job, tt__ran *many, const tt__ran *one,
     return d;
 }
 
-// Of low precisions gradients are judged by how far they are from fp32.
+// Low precisions: gradients are judged by their distance from fp32. When the sum over
+// all gradients is too far off, the stricter limit finds a tensor to blame for it.
 static tt__distance compare_low(const tt__ran *many, const tt__ran *one,
                                 const tt__taken *exact, tt_verify_result *r)
 {
@@ -168,7 +190,8 @@ static tt__distance compare_low(const tt__ran *many, const tt__ran *one,
     return d;
 }
 
-// A number that is not right though every tensor is.
+// Every tensor is right and yet a number is not: then the reduction of that number is
+// wrong, on all ranks alike.
 static void accuse_number(const tt_job *job, const char *name, double rel,
                           tt_verify_result *r)
 {
@@ -181,6 +204,8 @@ static void accuse_number(const tt_job *job, const char *name, double rel,
     r->has_copies = true;
 }
 
+// In the order of cause and effect: gradients, then states, then the two numbers. The
+// comparisons are negated so that NaN counts as beyond the limit.
 static void blame(const tt_job *job, const tt__ran *many, const tt__ran *one,
                   const distances *d, tt_verify_result *r)
 {

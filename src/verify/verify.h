@@ -1,15 +1,36 @@
-// verify - a job on many ranks against the same job on one: the same seed, the same
-// random batches; loss, every gradient, norm, updated weights, and checkpoints that
-// each can load from the other.
+// verify - compares a job on many ranks with the same job on one.
 //
-// The measure, per tensor of n of all N elements, with Euclidean norms:
+// Problem: a layout (data, tensor, ZeRO, ...) that is slightly wrong still trains. Its
+// loss falls, only more slowly, and nobody notices. Idea: run the user's own job twice
+// with the same seed and the same random batches, once on all ranks and once on one,
+// and compare everything that comes out: the loss, every gradient, the norm, the
+// updated weights, and checkpoints, which each side must be able to load from the
+// other.
+//
+//   settings --+--> many ranks --> loss, norm, gradients, states --+
+//              |                                                   +--> compare
+//              +--> one rank   --> loss, norm, gradients, states --+    and blame
+//              |                                                   |
+//              +--> one rank in fp32 (low precisions only) --------+
+//
+// The measure for a tensor with n of all N elements, with Euclidean norms:
+//
 //   rel = |many - one| / max(|one|, 0.01 |all of one| sqrt(n / N))
-// A gradient that is zero in mathematics has no relative error of its own. Nor has
-// an update of it below fp64, where optimisers that divide by a gradient's size make
-// something of its rounding: such elements are left out.
 //
-// The folder verify: proofs about one layout, for users. Statements about every member of
-// a registry are laws (check).
+// The second term of the max is there for gradients that are zero in mathematics:
+// their computed values are pure rounding, so a relative error of their own means
+// nothing. Updates have the same problem below fp64. An optimiser that divides by the
+// gradient's size (Adam) turns such rounding into a full step, so these elements are
+// left out.
+//
+// In bf16, fp16 and fp8 two correct runs differ visibly. There the question is another
+// one: are many ranks further from fp32 than one rank is?
+//
+// Cost: rank 0 holds whole tensors as doubles, and runs the job once or twice more,
+// alone.
+//
+// What belongs here: a proof about one layout, for users. Statements about every
+// member of a registry are laws (check).
 
 #ifndef TT_VERIFY_VERIFY_H
 #define TT_VERIFY_VERIFY_H
@@ -18,38 +39,40 @@
 
 typedef struct tt_verify_result {
     bool ok;
-    // The limits of what is compared: the first of loss and norm, and of gradients but in
-    // low precisions, which have limits of their own below.
+    // Limits. `tolerance` is for loss and norm, and for gradients except in low
+    // precisions; `update_tolerance` is for weights and optimiser states.
     double tolerance, update_tolerance;
     double loss_rel, grad_rel_max, norm_rel, update_rel_max;
-    const char *worst_tensor; // the largest of gradients and updates
+    const char *worst_tensor; // with the largest difference of all
     bool checkpoint_ok;
-    // Loss, norm, all gradients, weights and states, bit for bit.
+    // Loss, norm, gradients, weights and states are equal bit for bit.
     bool bits_equal;
-    // bf16 and fp16: how much further from fp32 many ranks are than one, over all
-    // gradients, and for a single gradient, measured against errors of the usual size
-    // at least; limits of 0: not asked.
+    // Low precisions only: how many times further from fp32 many ranks are than one,
+    // over all gradients, and for the worst single gradient. A single error counts as
+    // at least of the usual size. Limits of 0: not compared this way.
     double low_ratio, low_each;
     double low_ratio_limit, low_each_limit;
-    // The first tensor beyond the tolerance, in the order of backward.
-    const char *culprit; // NULL: none
-    const char *op, *origin;
-    int32_t rank;    // whose part is furthest off
-    bool has_copies; // others hold the same, equally wrong
+    // The first tensor beyond its tolerance, in the order of the backward pass: the
+    // cause is there, and later ones only inherit the error.
+    const char *culprit;     // NULL: none
+    const char *op, *origin; // what computed it, and for which layer
+    int32_t rank;            // that holds the part that is furthest off
+    bool has_copies;         // other ranks hold the same value, equally wrong
     double culprit_rel;
-    // Of tt_verify_settings.
+    // Set by tt_verify_settings only.
     int32_t n_ranks;
     const char *model;
 } tt_verify_result;
 
-// `many` is configured for all ranks of `peers`, `one` on rank 0 for it alone and
-// NULL elsewhere, `low` likewise in fp32 where many is in a low precision. None is
-// started. All ranks call it; the result is rank 0's. Checkpoints go to `folder`,
-// which is there and is emptied again. Text lies in the arena.
+// The jobs to compare; none of them is started yet. `many` is configured for all
+// ranks. `one` is for rank 0 alone, and NULL on other ranks. `low` is like `one` but
+// in fp32, and is set where `many` has a low precision. All ranks call tt_verify, and
+// rank 0 gets the result. Checkpoints are written to `folder`, which exists and is
+// empty again afterwards. Texts live in the arena.
 typedef struct tt_verify_request {
     tt_job *many, *one, *low;
-    // Before updated weights are compared; gradients: after one. 0: 2 in fp64, 1
-    // in others.
+    // Steps before weights are compared; gradients are compared after the first. 0: two
+    // in fp64, one otherwise.
     int64_t steps;
     const char *folder;
     tt_arena *arena;
@@ -58,8 +81,8 @@ typedef struct tt_verify_request {
 tt_status tt_verify(const tt_verify_request *request,
                     tt_verify_result *result_out);
 
-// The same from settings: makes the jobs, and a folder in `folder`. `extra` as for
-// tt_job_configure.
+// The same from settings: this makes the jobs, and a folder inside `folder`. `extra`
+// is as for tt_job_configure.
 typedef struct tt_verify_subject {
     tt_settings *settings;
     const tt_opt *extra;

@@ -1,10 +1,21 @@
-// verify_checkpoint - what many ranks save one can load, and the other way round.
+// verify_checkpoint - a checkpoint of many ranks loads on one, and the other way
+// round.
+//
+//   many: save as step 1 ----> one:  load step 1, compare with the states of many
+//   one:  save as step 2 ----> many: load step 2, compare with the states of one
+//
+// Checkpoints do not depend on the layout: tensors are whole in the file. This test is
+// what holds that true for the layout of this job. Bits must be equal, since saving
+// does not compute.
 
 #include "state/restore.h"
 #include "store/checkpoint.h"
 #include "verify/verify_parts.h"
 
-enum { OF_MANY = 1, OF_ONE = 2 }; // steps under which checkpoints are saved
+enum {
+    OF_MANY = 1,
+    OF_ONE = 2
+}; // steps under which both are saved, in one folder
 
 static tt_status save(tt_checkpoints *store, int64_t step, tt_snapshot *shot)
 {
@@ -20,6 +31,8 @@ static tt_status save(tt_checkpoints *store, int64_t step, tt_snapshot *shot)
     return tt_checkpoints_wait(store);
 }
 
+// Takes part in gathering the states; the rank with the store (rank 0) also saves
+// them.
 static tt_status snap(tt_job *job, tt_checkpoints *store, int64_t step,
                       tt_arena *arena)
 {
@@ -31,7 +44,8 @@ static tt_status snap(tt_job *job, tt_checkpoints *store, int64_t step,
     return status;
 }
 
-// The states of `to` become those that `step` holds.
+// The states of `to` become those that were saved as `step`. Rank 0 reads the file and
+// the others follow, so `store` is NULL there.
 static tt_status load(tt_job *to, tt_checkpoints *store, int64_t step)
 {
     tt_checkpoint *from = NULL;
@@ -54,7 +68,8 @@ static tt_status load(tt_job *to, tt_checkpoints *store, int64_t step)
     return status;
 }
 
-// What rank 0 does alone: saves one rank's states, loads those of many.
+// Rank 0's part with the single-rank job: it saves that job's states first, because
+// loading overwrites them, and then loads those of many ranks.
 static tt_status one_rank(const tt_verify_request *r, tt_checkpoints *store,
                           const tt__taken *many, tt__taken *one, bool *ok_out)
 {

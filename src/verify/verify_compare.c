@@ -1,13 +1,18 @@
-// verify_compare - the measure of "equal".
+// verify_compare - how "equal" is measured: see the formula in verify.h.
+//
+// Everything here is arithmetic on whole tensors of doubles. Each function takes all
+// replicas of a tensor and reports the worst, because one rank with a wrong replica is
+// enough to be wrong.
 
 #include "verify/verify_parts.h"
 
 #include <math.h>
 #include <string.h>
 
-static const double small = 0.01; // of the root mean square of everything
+static const double small = 0.01; // times the root mean square of all elements
 static const double few = 4;      // times the usual error
 
+// |a - b|^2, or |a|^2 when b is NULL.
 static double square(const double *a, const double *b, int64_t n)
 {
     double sum = 0;
@@ -27,7 +32,7 @@ bool tt__verify_equal(const tt__taken *a, const tt__taken *b)
     return a->n == b->n && a->n_copies == 0 && b->n_copies == 0;
 }
 
-// NaN on one side only is as far off as can be.
+// NaN on one side is the largest difference there is. Zero over zero is no difference.
 static double relative(double difference, double size)
 {
     if (isnan(difference))
@@ -45,7 +50,7 @@ static double root_mean_square(const tt__taken *t)
     return elements > 0 ? sqrt(all / elements) : 0;
 }
 
-// The weight itself, or something that the optimiser keeps for it.
+// Whether a state is the weight itself ("w") or the optimiser's state for it ("w.m").
 static bool belongs_to(const char *name, const char *weight)
 {
     const size_t n = strlen(weight);
@@ -61,7 +66,8 @@ static void level(const double *grad, double least, const double *y, double *x,
             x[k] = y[k];
 }
 
-// Below this the sign of an element of gradient g is not known.
+// An element of gradient g that is smaller than this may have either sign, so an
+// optimiser that divides by its size may step either way.
 static double least_of(const tt__taken *grads, const tt__taken *exact,
                        int64_t g)
 {
@@ -94,7 +100,8 @@ void tt__verify_level(const tt__taken *grads, const tt__taken *exact,
 
 // ---- distances -----------------------------------------------------------
 
-// What every copy of a tensor is held against.
+// What every replica of one tensor is compared with, and the size that a difference is
+// divided by.
 typedef struct scale {
     const double *exact;
     double size;
@@ -162,7 +169,7 @@ int64_t tt__verify_furthest(const double *a, const double *b, int64_t n)
 
 // ---- low precisions ------------------------------------------------------
 
-// |b - exact| and the same of the worst copies of `a`, over all tensors.
+// |b - exact| over all tensors.
 static double error_of(const tt__taken *b, const tt__taken *exact)
 {
     double sum = 0;
@@ -171,6 +178,7 @@ static double error_of(const tt__taken *b, const tt__taken *exact)
     return sqrt(sum);
 }
 
+// The same for `a`, with the worst replica of each tensor.
 static double worst_error_of(const tt__taken *a, const tt__taken *exact)
 {
     double sum = 0;
@@ -190,6 +198,8 @@ double tt__verify_ratio(const tt__taken *a, const tt__taken *b,
     return far == own ? 1 : far / own;
 }
 
+// `each` is the root mean square of the error per element. A tensor's own error counts
+// as at least that, or the ratio would blow up where one rank is right by chance.
 tt__distance tt__verify_low(const tt__taken *a, const tt__taken *b,
                             const tt__taken *exact, double most)
 {

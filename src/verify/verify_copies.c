@@ -1,5 +1,17 @@
-// verify_copies - what several ranks hold must be the same on all of them: rank 0 looks
-// at its own copy of a tensor, and at those of others where the bits differ.
+// verify_copies - finds replicas that differ, without sending all of them.
+//
+// Data parallelism keeps one replica of each weight per data rank. They must be equal
+// bit for bit, else ranks drift apart. To gather every replica would cost ranks times
+// the model. So each rank sends a checksum of its part, and rank 0 adds them up per
+// replica:
+//
+//   replica 0 (ranks 0, 1):  sum[0] + sum[1]  \
+//                                              equal?  no -> gather replica 2 as well
+//   replica 2 (ranks 2, 3):  sum[2] + sum[3]  /
+//
+// The checksum of an element depends on its global index. So the sum over parts is
+// that of the whole tensor, however it is split. Only replicas whose sums differ are
+// gathered and compared element by element.
 
 #include "base/alloc.h"
 #include "state/parts.h"
@@ -8,7 +20,8 @@
 
 #include <string.h>
 
-// Terms of a sum are not copies of each other.
+// Ranks that hold terms of a sum (a Partial placement) hold different values by
+// design.
 static bool has_copies(const tt_graph *g, tt_val v)
 {
     for (int a = 0; a < g->mesh.n_axes; a++)
@@ -17,7 +30,8 @@ static bool has_copies(const tt_graph *g, tt_val v)
     return true;
 }
 
-// The sum of this rank's part of each tensor.
+// Checksums of this rank's part of each tensor, run by run: a run is contiguous in the
+// whole tensor.
 static tt_status sum_own(tt_job *job, const tt__taken *t, char *raw,
                          uint64_t *sum)
 {
@@ -34,8 +48,8 @@ static tt_status sum_own(tt_job *job, const tt__taken *t, char *raw,
     return TT_OK;
 }
 
-// Sums of whole copies, where the first rank of each stands for all of it; `all` are
-// the sums of all ranks.
+// Adds the checksums of all ranks (`all`) per replica. A replica is known by its
+// lowest rank.
 static void sum_copies(const tt_job *job, const tt__taken *t, int64_t i,
                        const uint64_t *all, uint64_t *total)
 {
@@ -45,6 +59,7 @@ static void sum_copies(const tt_job *job, const tt__taken *t, int64_t i,
         total[tt__rank_part_group(job->graph, v, r)] += all[r * t->n + i];
 }
 
+// Gathers one replica on rank 0. All ranks take part.
 static tt_status add_copy(tt_job *job, tt_arena *arena, tt__taken *t, int64_t i,
                           int32_t rank)
 {
@@ -61,6 +76,8 @@ static tt_status add_copy(tt_job *job, tt_arena *arena, tt__taken *t, int64_t i,
     return TT_OK;
 }
 
+// All ranks make the same decisions from the same checksums, so all of them meet in
+// the same gathers.
 static tt_status add_copies(tt_job *job, tt_arena *arena, tt__taken *t,
                             const uint64_t *all, uint64_t *total)
 {

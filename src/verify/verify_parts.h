@@ -5,21 +5,21 @@
 
 #include "verify/verify.h"
 
-// What ranks hold that should have the same bits as others and have not.
+// A replica that should have the same bits as rank 0's and has not.
 typedef struct tt__copy {
-    int64_t of;   // which tensor
-    int32_t rank; // the first of those that hold this copy of the whole
+    int64_t of;   // index of the tensor
+    int32_t rank; // the lowest rank that holds a part of this replica
     double *data;
 } tt__copy;
 
-// Whole tensors as doubles, of a job's gradients or states. On ranks that only take
-// part there are no data and no copies.
+// Whole tensors as doubles: a job's gradients, or its states. Only rank 0 has data and
+// copies; the other ranks just take part in the gathering.
 typedef struct tt__taken {
     int64_t n;
     tt_tensor *tensor; // in the order in which they are compared
-    double **data;     // of each: rank 0's, and those that hold the rest of it
+    double **data;     // each gathered from rank 0's replica
     int64_t n_copies;
-    tt__copy *copy; // by `of`
+    tt__copy *copy; // only those that differ, sorted by `of`
 } tt__taken;
 
 typedef struct tt__ran {
@@ -28,45 +28,47 @@ typedef struct tt__ran {
     tt__taken states;  // after the last
 } tt__ran;
 
-// Starts a job and makes its steps. On all ranks of the job.
+// Starts a job, makes its steps and keeps the results. All ranks of the job call it.
 tt_status tt__verify_run(tt_job *job, int64_t steps, tt_arena *arena,
                          tt__ran *ran_out);
-// Every state as it is now.
+// Keeps every state as it is now.
 tt_status tt__verify_take(tt_job *job, tt_arena *arena, tt__taken *out);
-// Adds the copies of other ranks to what was taken. On all ranks.
+// Adds the replicas that differ from rank 0's to what was taken. All ranks call it.
 tt_status tt__verify_copies(tt_job *job, tt_arena *arena, tt__taken *t);
 
-// How far `a`, with all its copies, is from `b`, by the measure; both have the same
-// tensors.
+// How far `a`, with all its copies, is from `b` by the measure in verify.h. Both have
+// the same tensors.
 typedef struct tt__distance {
     double worst;
-    int64_t at;           // which tensor; -1: all are equal
+    int64_t at;           // the tensor with `worst`; -1: all are equal
     int64_t first;        // the first beyond the tolerance; -1: none
     double first_rel;     // and by how much
-    const tt__copy *copy; // of it; NULL: rank 0's
+    const tt__copy *copy; // the replica that is off; NULL: rank 0's own
 } tt__distance;
 tt__distance tt__verify_compare(const tt__taken *a, const tt__taken *b,
                                 double tolerance);
-// Makes `a` equal to `b` wherever the gradient is below what the measure tells from
-// zero: an optimiser that divides by its size turns its rounding into an update. With
-// `exact` (low precisions; else NULL) where it is below a few times its usual error
-// too.
+// Makes `a` equal to `b` in every element whose gradient the measure cannot tell from
+// zero. There the update is made of rounding and says nothing (see verify.h). With
+// `exact` (low precisions; else NULL) this includes gradients within a few times their
+// usual error.
 void tt__verify_level(const tt__taken *grads, const tt__taken *exact,
                       tt__taken *a, const tt__taken *b);
 bool tt__verify_equal(const tt__taken *a,
-                      const tt__taken *b); // in every bit, with all copies
-// Low precisions: how much further `a`, with all its copies, is from `exact` than
-// `b` is, over all tensors.
+                      const tt__taken *b); // bit for bit, and no copies differ
+// Low precisions: how many times further from `exact` `a`, with its worst copies, is
+// than `b`, over all tensors.
 double tt__verify_ratio(const tt__taken *a, const tt__taken *b,
                         const tt__taken *exact);
-// The same per tensor, where the size of all errors is what one is measured against
-// at least; distances are such ratios.
+// The same per tensor. The error of a single tensor counts as at least the average
+// one, so that a tensor which happens to be nearly exact on one rank is not held
+// against many.
 tt__distance tt__verify_low(const tt__taken *a, const tt__taken *b,
                             const tt__taken *exact, double most);
-// Index of the element that is furthest off.
+// Index of the element with the largest difference.
 int64_t tt__verify_furthest(const double *a, const double *b, int64_t n);
 
-// Whether each loads what the other saved, bit for bit. On all ranks of `many`.
+// Whether each job loads, bit for bit, what the other has saved. All ranks of `many`
+// call it.
 tt_status tt__verify_checkpoint(const tt_verify_request *request, bool *ok_out);
 
 #endif

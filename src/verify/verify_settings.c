@@ -1,4 +1,11 @@
-// verify_settings - the jobs that are compared, from one set of settings.
+// verify_settings - makes the jobs to compare from one set of settings.
+//
+//   MANY  the user's settings, on all ranks
+//   ONE   the same without mesh, ZeRO and the like, on rank 0
+//   LOW   as ONE, in fp32; only if MANY is in bf16, fp16 or fp8
+//
+// Batches are random either way, but where the settings name data, these are opened:
+// they decide the vocabulary, the number of classes and the length of a sequence.
 
 #include "base/file.h"
 #include "config/distribution.h"
@@ -9,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// A job and the session it may belong to, where the data say how large it is.
+// A job, and the session that owns it where data were opened; else NULL.
 typedef struct opened {
     tt_session *session;
     tt_job *job;
@@ -32,11 +39,12 @@ static tt_status opened_make(tt_settings *settings, const tt_opt *extra,
         return TT_OK;
     }
     TT_TRY(tt_job_configure_peers(settings, extra, peers, &out->job));
-    out->job->guard = true; // as in training
+    out->job->guard = true; // training has the guard, so the graph needs it
     return TT_OK;
 }
 
-// The settings for one rank: without those that say where.
+// The settings without those that say where to run. With another precision, weights
+// keep their master copy: optim.master=false is for low precisions only.
 static tt_status alone(const tt_verify_subject *v, const char *precision,
                        tt_settings *out)
 {
@@ -95,7 +103,7 @@ static tt_status make_folder(const char *base, char *path, size_t bytes)
                    base);
 }
 
-// Names are those of the jobs' graphs, which are closed before anybody reads them.
+// Names point into the jobs' graphs, which are closed before the result is read.
 static tt_status keep_names(tt_verify_result *r, tt_arena *arena)
 {
     const char **name[] = {&r->worst_tensor, &r->culprit, &r->op, &r->origin};

@@ -1,9 +1,12 @@
-// verify_take - runs a job and keeps what it computed, whole and in double.
+// verify_take - runs a job and keeps what it computed, as whole tensors of doubles.
+//
+// Gradients are kept after the first step only. After it the weights of two runs
+// already differ by rounding, so a gradient of the second step tells less.
 
 #include "verify/verify_parts.h"
 
-// The gradients of all weights, the last layer's first: an error appears there
-// before it reaches those below.
+// The gradients of all weights, the last layer's first. Backward computes them in that
+// order, so the first wrong one is nearest to the cause.
 static tt_status list_grads(const tt_job *job, tt_arena *arena, tt__taken *out)
 {
     const tt_graph *g = job->graph;
@@ -41,6 +44,7 @@ static tt_status list_states(const tt_job *job, tt_arena *arena, tt__taken *out)
     return TT_OK;
 }
 
+// Gathers each tensor on rank 0 and converts it. All ranks take part in every gather.
 static tt_status take(tt_job *job, tt_arena *arena, tt__taken *t)
 {
     int64_t largest = 0;
@@ -77,7 +81,8 @@ static void divide(double *x, int64_t n, double by)
         x[i] /= by;
 }
 
-// Gradients of a loss that was scaled.
+// fp16 scales the loss so that small gradients do not vanish. Its gradients are
+// divided by the scale of the first step before they are compared.
 static void unscale(const tt_job *job, tt__taken *t)
 {
     const double scale = job->train.loss_scale; // the first step's

@@ -1,9 +1,11 @@
-// bench_allreduce - sums over ranks: sizes, algorithms, numbers of ranks, over shared
-// memory, a slowed link, or MPI when mpirun started the ranks. Each rank has just
-// written what is summed, as in training.
+// bench_allreduce - all-reduce: sizes, algorithms, numbers of ranks, over shared
+// memory, over a slowed link, or over MPI when mpirun started the ranks.
 //
-//   limit   shared memory: as long as it takes all ranks at once to copy the array,
-//           since each reads and writes that much; a slowed link: the link
+// Each rank has just written what is summed, as in training: data that are warm in
+// another rank's cache are part of the cost.
+//
+//   limit   shared memory: the time in which all ranks at once copy the array, since
+//           each must read and write that much; a slowed link: 2 (n-1)/n of the bytes
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -19,13 +21,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// Small arrays are summed several times in a row, so that it does not matter who
-// came first.
+// Small arrays are summed several times in a row: one call would mostly measure which
+// rank left the barrier first.
 enum {
     MAX_ROUNDS = 1000,
     SMALL_BYTES = 16 << 10,
     IN_A_ROW = 10,
-    MOST_SCRATCH = 2, // times the array, of all algorithms
+    MOST_SCRATCH = 2, // times the array: the most that an algorithm asks for
 };
 
 typedef struct options {
@@ -59,7 +61,7 @@ static const tt_opt table[] = {
     {0},
 };
 
-// Results as JSON, in memory that is shared with the ranks.
+// Results as JSON, in memory that is shared with the forked ranks.
 enum { ROOM = 4 << 20 };
 typedef struct rows {
     int64_t n;
@@ -71,7 +73,7 @@ typedef struct bench {
     const options *o;
     rows *rows;
     const int32_t *host;
-    bool is_json, is_network; // network: its limit is not known
+    bool is_json, is_network; // network: its limit is unknown
     tt_comm *comm;
     float *data, *scratch;
     tt_calibration links; // for auto
@@ -80,7 +82,7 @@ typedef struct bench {
 typedef struct result {
     const tt_coll_def *def;
     bool is_chosen;                  // by auto
-    double seconds, limit;           // medians; limit 0: not known
+    double seconds, limit;           // medians; limit 0: unknown
     int64_t rounds, messages, bytes; // of one all-reduce
 } result;
 
@@ -97,7 +99,8 @@ static tt_status meet(const bench *b)
     return tt_coll_run(tt_coll_find("direct"), b->comm, &call);
 }
 
-// Rank 0 decides how many rounds there are.
+// Rank 0 decides whether there is another round, since all ranks must make equally
+// many.
 static tt_status ask(const bench *b, int32_t *goes_on)
 {
     const tt_coll_call call = {.kind = TT_BROADCAST,
@@ -114,7 +117,7 @@ static void write_data(const bench *b, int64_t count)
         b->data[i] = (float)(i & 1023);
 }
 
-// One all-reduce; without an algorithm, a copy of as much.
+// One all-reduce. Without an algorithm: a copy of as much, which is the limit.
 static tt_status once(const bench *b, const tt_coll_def *def, int64_t count)
 {
     const tt_coll_call call = {.kind = TT_ALL_REDUCE,
@@ -223,7 +226,7 @@ static void print_json(const bench *b, int64_t count, const result *r)
     tt_str_fini(&text);
 }
 
-// One document, when all has been measured.
+// One JSON document, when everything has been measured.
 static tt_status print_rows(const rows *r)
 {
     if (r->is_lost)
@@ -280,13 +283,14 @@ static int64_t largest(const options *o)
     return most;
 }
 
-// Of a rank: the array, and what algorithms ask for.
+// Shared memory of a rank: the array, and the scratch of algorithms.
 static int64_t memory_of(const options *o)
 {
     return (1 + MOST_SCRATCH) * largest(o) + 4096;
 }
 
-// Memory that peers can read in place, where it is wanted and there is some.
+// Memory that peers can read in place, if it is wanted and there is some; else
+// ordinary.
 static tt_status sweep_in(bench b)
 {
     const int64_t bytes = largest(b.o);
@@ -308,7 +312,7 @@ static tt_status sweep_in(bench b)
     return status;
 }
 
-// Takes the transport over.
+// Measures over a transport, which is closed in the end.
 static tt_status bench_over(const bench *b, tt_comm *comm)
 {
     bench mine = *b;

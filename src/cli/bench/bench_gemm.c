@@ -1,5 +1,5 @@
-// bench_gemm - matrix products of given or usual shapes, against the best rate that
-// one of them or a large square product reaches in the same run.
+// bench_gemm - matrix products of given or common shapes, against the best rate that
+// one of them, or a large square product, reaches in the same run.
 
 #include "base/json.h"
 #include "base/opt.h"

@@ -60,8 +60,8 @@ static void make_operand(tt_operand *o, tt_dtype dtype, int64_t rows,
     tt_operand_set_dense(o);
 }
 
-// An operand's memory, filled with numbers that look random: a GPU multiplies regular
-// ones faster. The same piece again and again.
+// An operand's memory, filled with random numbers: a GPU multiplies regular ones
+// faster, since fewer bits switch. One random piece is repeated.
 static tt_status make_data(tt_backend *backend, const tt_operand *o,
                            void **data_out)
 {
@@ -87,7 +87,8 @@ static tt_status make_data(tt_backend *backend, const tt_operand *o,
     return status;
 }
 
-// The best of some runs; on a device that works by itself, of some groups of runs.
+// The best of some runs. A device works asynchronously, so there it is the best of
+// groups of runs: otherwise the launch would be timed too.
 static tt_status time_kernel(tt_backend *backend, const tt_choice *choice,
                              const tt_args *args, double *seconds_out)
 {
@@ -129,7 +130,7 @@ static tt_status run_product(tt_backend *backend, const tt_choice *choice,
     return status;
 }
 
-// Of two operands in 8 bits, with units 16 bytes apart.
+// A product of two fp8 operands. Their scales are 16 bytes apart in one vector.
 static tt_status product_fp8(tt_backend *backend, const int64_t mnk[3],
                              double *seconds_out)
 {
@@ -161,7 +162,8 @@ tt_status tt_bench_product(tt_backend *backend, tt_dtype dtype,
     tt_operand operand[3];
     if (dtype == TT_E4M3)
         return product_fp8(backend, mnk, seconds_out);
-    // Stored as a weight of that shape would be: an odd extent comes last nowhere.
+    // The weight is stored as a model would store it: an extent that is not a multiple
+    // of 8 is never the last one.
     const tt_matmul_params params = {.transpose_b = mnk[1] % 8 != 0};
     tt_choice choice;
     make_operand(&operand[0], dtype, mnk[0], mnk[2]);
@@ -182,7 +184,7 @@ tt_status tt_bench_product(tt_backend *backend, tt_dtype dtype,
     return status;
 }
 
-// By a kernel that reads and writes all elements once.
+// By a kernel that reads and writes every element once.
 static tt_status device_copy_rate(tt_backend *backend, double *rate_out)
 {
     tt_operand operand[2];
@@ -235,7 +237,8 @@ tt_status tt_bench_copy_rate(tt_backend *backend, double *rate_out)
             memcpy(to + k * (bytes / 64), from + k * (bytes / 64),
                    (size_t)(bytes / 64));
         const double seconds = tt_clock_seconds() - start;
-        if (i == 1 || (i > 1 && seconds < best)) // 0 touches the pages
+        // | (i > 1 && seconds < best))|run 0 touches the pages.
+        if (i == 1 || (i > 1 && seconds < best))
             best = seconds;
     }
     tt_free_aligned(from);

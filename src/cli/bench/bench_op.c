@@ -1,5 +1,8 @@
-// bench_op - where a model's step spends its time, operator by operator, each
-// against what bounds it: the machine's product rate or its copy rate.
+// bench_op - where a model's step spends its time, operator by operator.
+//
+// Each kernel is held against what bounds it: its FLOPs at the machine's product rate
+// or its bytes at the machine's copy rate, whichever takes longer (a roofline). A
+// kernel that is "faster than possible" read its operands from the cache.
 
 #include "base/alloc.h"
 #include "base/json.h"
@@ -11,7 +14,7 @@
 #include <string.h>
 
 typedef struct row {
-    const char *kernel, *op, *name; // name: of the only step
+    const char *kernel, *op, *name; // name: of the step, if it is only one
     int64_t steps;
     double seconds, flops, bytes;
 } row;
@@ -55,7 +58,7 @@ static int slower(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-// The time that arithmetic or memory would take at least, over the time taken.
+// The least time that arithmetic or memory would take, over the time taken.
 static double bound(const row *r, double flop_rate, double byte_rate)
 {
     const double arithmetic = r->flops / flop_rate;
@@ -67,7 +70,7 @@ static void print_row(const row *r, double total, double flop_rate,
                       double byte_rate, tt_json *json)
 {
     const double of_bound = bound(r, flop_rate, byte_rate);
-    const bool is_cached = of_bound > 1; // what it reads was not in memory
+    const bool is_cached = of_bound > 1; // its operands were not in memory
     char part[16];
     snprintf(part, sizeof part, "%.0f%%", 100 * of_bound);
     if (json == NULL) {

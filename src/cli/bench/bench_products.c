@@ -1,5 +1,9 @@
-// bench_products - the matrix products inside a model: which shapes, how fast each
-// could be by itself.
+// bench_products - the matrix products inside a model: which shapes they have, and how
+// fast each would be by itself.
+//
+// The weighted mean of these rates is what the model's step could reach if it did
+// nothing else and lost nothing. It is a fairer limit than the peak of the data sheet,
+// because narrow shapes are slow for everybody.
 
 #include "base/alloc.h"
 #include "cli/bench/bench.h"
@@ -39,7 +43,8 @@ static bool is_matrix(const tt_op_def *op)
     return false;
 }
 
-// The product that a step is, from its FLOPs (2mnk) and two of its extents.
+// The product that a step is: two extents from its operands, the third from its FLOPs,
+// which are 2mnk.
 static bool product_of(const tt_step *step, int64_t mnk[3])
 {
     const tt_operand *x = &step->in[0].operand;

@@ -1,5 +1,7 @@
-// bench_ranks - training steps on several ranks, in turns with one rank that has the
-// batch of one: what many make of the machine.
+// bench_ranks - training steps on several ranks, in turns with one rank that has one
+// rank's share of the batch: how much of the machine many ranks make use of.
+//
+//   one rank steps, the others wait -> all ranks step -> one rank steps -> ...
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -26,8 +28,8 @@ typedef struct bench {
     tt_cli *cli;
     const tt_peers *peers;
     options o;
-    tt_job *all, *one; // one: on rank 0
-    tt_job *loose;     // all without `exact`, where that is asked for
+    tt_job *all, *one; // one: on rank 0 only
+    tt_job *loose;     // `all` without `exact`, where that is on
     double *all_seconds, *one_seconds, *loose_seconds;
     tt_wire_stats wire;
     tt_step_result last;
@@ -90,7 +92,8 @@ static tt_status step(tt_job *job, double *seconds, tt_step_result *last)
     return tt_bench_run(job, 1, seconds != NULL ? seconds : &spare, last);
 }
 
-// One rank while the others sleep, then all of them.
+// One rank while the others wait, then all of them. The wire's statistics begin after
+// the warm-up.
 static tt_status take_turns(bench *b)
 {
     const bool is_first = tt_peers_is_first(b->peers);
@@ -108,8 +111,8 @@ static tt_status take_turns(bench *b)
     return TT_OK;
 }
 
-// The same without `exact`. In turns with it once more, but apart from what was
-// counted.
+// The same without `exact`, in turns with it once more, but apart from what was
+// counted above.
 static tt_status measure_loose(bench *b)
 {
     tt_step_result last;

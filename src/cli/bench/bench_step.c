@@ -1,4 +1,9 @@
 // bench_step - whole training steps of a model on random data.
+//
+// Reported are the median step, the share of what the model's own products reach
+// alone, the time outside kernels, and memory against the prediction. On a device also
+// where its time goes, by class of kernel. With exact=true, the same job without it is
+// measured in turns, step by step, so that a slow minute of the machine hits both.
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -28,15 +33,15 @@ static const tt_opt table[] = {
     {0},
 };
 
-// What the time of a device goes to.
+// What the time of a device is spent on.
 enum { GEMM, ATTENTION, NORM, LOSS, OPTIMISER, OTHER, IDLE, N_CLASSES };
 static const char *const class_name[] = {
     "gemm", "attention", "norm", "loss", "optimiser", "other", "idle"};
 
 typedef struct result {
     double seconds;                  // median
-    double device_seconds;           // of that on the device; 0: not known
-    double class_seconds[N_CLASSES]; // a step; all 0: not known
+    double device_seconds;           // of that on the device; 0: unknown
+    double class_seconds[N_CLASSES]; // per step; all 0: unknown
     double gemm_rate;
     double exact_cost; // how much longer than without `exact`; 0 without it
     int64_t rss_growth, peak_used;
@@ -62,7 +67,7 @@ static tt_status write_trace(tt_exec *exec, const char *path)
     return status;
 }
 
-// Steps of a job that has not been started: the median of them.
+// The median of the steps of a job that has not been started.
 static tt_status measure(tt_job *job, const options *o, result *r)
 {
     double *seconds = tt_alloc(16 * o->steps);
@@ -111,7 +116,7 @@ static int class_of(const tt_step *step)
     return OTHER;
 }
 
-// What the kernels of one step take, by class.
+// Seconds of the kernels of one step, by class.
 static tt_status run_marked(tt_job *job, double by_class[N_CLASSES],
                             double *busy_out)
 {
@@ -127,8 +132,9 @@ static tt_status run_marked(tt_job *job, double by_class[N_CLASSES],
     return TT_OK;
 }
 
-// Steps whose beginnings and ends the device notes: of three, that with the median. What
-// is left of a step as it was timed is idle.
+// Steps in which the device marks the beginning and end of each kernel. Of three, the
+// one with the median is taken. Marks cost time, so idle time is what is left of a
+// step that was measured without them.
 static tt_status measure_classes(tt_job *job, result *r)
 {
     enum { RUNS = 3 };
@@ -165,7 +171,7 @@ static tt_status take_turns(tt_job *exact, tt_job *loose, const options *o,
     return TT_OK;
 }
 
-// The same without `exact`, in a job of its own, in turns with the one that is.
+// The same without `exact`, in a job of its own, in turns with the exact one.
 static tt_status measure_loose(tt_cli *cli, tt_job *exact, const options *o,
                                result *r)
 {

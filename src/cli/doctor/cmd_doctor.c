@@ -1,4 +1,5 @@
-// doctor - can this machine train here, and what would make it better?
+// doctor - can this machine train, and what would make it better? A finding that is
+// wrong comes with the command that mends it.
 
 #include "base/alloc.h"
 #include "base/json.h"

@@ -31,7 +31,7 @@ static void look_at_processor(tt_doctor *d)
                 sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-// Whole words of the line that begins with "flags".
+// The interesting words of the line "flags" in /proc/cpuinfo.
 static void add_flags(tt_str *out)
 {
     static const char *const wanted[] = {
@@ -114,7 +114,7 @@ static void look_at_space(tt_doctor *d, const char *name, const char *path,
     }
 }
 
-// Runs go to the current folder: is there one, and can it be written?
+// Runs go to the current folder: does it exist, and can it be written?
 static void look_at_writing(tt_doctor *d)
 {
     char name[] = "./tutti-doctor-XXXXXX";

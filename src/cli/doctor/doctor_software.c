@@ -26,7 +26,7 @@ static void look_at_threads(tt_doctor *d)
 
 // ---- libraries -----------------------------------------------------------
 
-// The file name of the loaded library, as the system mapped it: with the version.
+// The file name of a loaded library, as the system mapped it: with its version.
 static bool find_loaded(const char *library, char *out, size_t n)
 {
     char line[4096];
@@ -66,7 +66,7 @@ static void look_at_libraries(tt_doctor *d)
 
 // ---- programs and data ---------------------------------------------------
 
-// Where the program lies on the path; false when it does not.
+// Where a program is on the PATH; false: nowhere.
 static bool find_program(const char *program, char *out, size_t n)
 {
     const char *path = getenv("PATH");

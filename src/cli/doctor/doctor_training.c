@@ -1,5 +1,5 @@
-// doctor_training - whether a small network trains here: on the processor, and on a GPU
-// where there is one.
+// doctor_training - whether a small network trains here: on the processor, and on a
+// GPU if there is one. One real step tells more than any list of libraries.
 
 #include "base/clock.h"
 #include "cli/doctor/doctor.h"
@@ -28,7 +28,7 @@ static tt_status start(const char *device, tt_job **job_out)
     return status;
 }
 
-// One step with the kernels of this machine; the job is the caller's to close.
+// One step with the kernels of this machine. The caller closes the job.
 static tt_status train_a_step(const char *device, tt_job **job_out,
                               double *seconds_out)
 {

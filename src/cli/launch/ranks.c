@@ -1,4 +1,4 @@
-// ranks - what the command line says of ranks, and what their program does for them.
+// ranks - what the command line says about ranks, and what this program does for them.
 
 #include "cli/launch/ranks.h"
 
@@ -34,7 +34,7 @@ tt_status tt_cli_ranks_flag(const tt_cli *cli, int64_t most, int64_t *n_out)
     return TT_OK;
 }
 
-// In one write, so that it stays whole beside what others print.
+// One write call, so that the line stays whole between the lines of other ranks.
 static void say(const char *text)
 {
     char line[1024];
@@ -84,7 +84,7 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
     tt_status status = tt_ranks_run(&request, work, &w, exit_out);
     if (status == TT_OK && *exit_out == TT_RANKS_INTERRUPTED)
         fputs("\n", stderr);                 // after the terminal's ^C
-    if (status != TT_OK && world.rank > 0) { // it has been said
+    if (status != TT_OK && world.rank > 0) { // rank 0 reports it
         *exit_out = TT_EXIT_ERROR;
         status = TT_OK;
     }
@@ -94,7 +94,8 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
 
 // ---- that are planned and not started ------------------------------------
 
-// Whether n ranks fit the mesh; of several, mesh.data is what the other axes leave.
+// Checks that n ranks fit the mesh. mesh.data becomes what the other axes leave: -n 8
+// with mesh.tensor=2 means mesh.data=4.
 static tt_status set_mesh(tt_cli *cli, int32_t n, bool is_one_said)
 {
     tt_where where;
@@ -131,7 +132,8 @@ tt_status tt_cli_ranks_plan(tt_cli *cli, int32_t *n_out)
     return set_mesh(cli, *n_out, true);
 }
 
-// Powers of 1000 with B, of 1024 with iB or nothing.
+// Powers of 1000 with B (80GB), of 1024 with iB or with the letter alone (512MiB,
+// 512M).
 static bool scale_of(const char *unit, double *scale_out)
 {
     static const char prefix[] = "kmgtp";

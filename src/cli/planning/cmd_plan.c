@@ -1,4 +1,7 @@
 // plan - what will run: memory, FLOPs, work, depth; the steps on request.
+//
+// Nothing is started, and a step's memory is not allocated. The machine that is planned
+// for need not be this one: -n, --memory and device=cuda describe another.
 
 #include "base/figures.h"
 #include "base/json.h"
@@ -163,7 +166,7 @@ static tt_status print(const tt_cli *cli, tt_job *job, tt_str *out)
 
 // ---- the command ---------------------------------------------------------
 
-// The plan of the rank that --rank names; else of the one that needs the most memory.
+// The plan of the rank that --rank names; else of the rank that needs the most memory.
 static tt_status choose_rank(const tt_cli *cli, tt_job *job)
 {
     const char *text = tt_cli_value(cli, "--rank");
@@ -184,7 +187,7 @@ static tt_status choose_rank(const tt_cli *cli, tt_job *job)
     return TT_OK;
 }
 
-// Settings of ranks that do nothing on so many.
+// Warns about settings that have no effect on so many ranks.
 static void say_idle(const tt_job *job)
 {
     tt_str text = {0};
@@ -215,7 +218,7 @@ static tt_status show(const tt_cli *cli, tt_job *job)
     return status;
 }
 
-// The data say how large the vocabulary is; a plan can do without.
+// The data say how large the vocabulary is. A plan is possible without them.
 static tt_status open_job(tt_cli *cli, tt_session **session_out,
                           tt_job **job_out)
 {
@@ -232,7 +235,7 @@ static tt_status open_job(tt_cli *cli, tt_session **session_out,
     return TT_OK;
 }
 
-// --memory and -n: what is planned for need not be here.
+// --memory and -n: the machine that is planned for need not be here.
 static tt_status read_flags(tt_cli *cli, int32_t *n_out)
 {
     const char *memory = tt_cli_value(cli, "--memory");
@@ -254,7 +257,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     tt_status status = open_job(cli, &session, &job);
     tt_job *shown = session != NULL ? session->job : job;
     if (status == TT_OK && shown != NULL) {
-        // Those that -n starts share this machine, unless it is said what each has.
+        // Ranks that -n starts share this machine, unless --memory says what each has.
         shown->peers.on_host = cli->settings.memory > 0 ? 0 : n;
         status = show(cli, shown);
     }

@@ -1,4 +1,7 @@
-// plan_show - tables of what is where and what is sent.
+// plan_show - tables of what lies where and what is sent.
+//
+// A large model has thousands of values. Rows of layers that are alike become one
+// (cli/layer_rows.h), with their number in column n; the sums count every one.
 
 #include "cli/planning/plan_show.h"
 
@@ -30,7 +33,7 @@ static const char *extents(tt_arena *arena, const tt_shape *shape)
     return copy != NULL ? copy : "";
 }
 
-// What ranks hold: "32x768", "21-22x768" where they differ.
+// What ranks hold: "32x768", or "21-22x768" where they differ.
 static const char *parts(tt_arena *arena, const tt_survey_value *v)
 {
     tt_str text = {0};
@@ -66,8 +69,8 @@ static const char *grouped(tt_arena *arena, int64_t value)
     return copy != NULL ? copy : "";
 }
 
-// Prints rows under a heading, with how many each stands for behind its name, and
-// then the sums of all of them (NULL: none), which count every one.
+// Prints rows under a heading, with the number of rows that each stands for after its
+// name. `total` (NULL: none) is the last row and counts all of them.
 static tt_status print_rows(const page *p, const tt_layer_rows *rows,
                             const char *const *heading, uint64_t right,
                             const char *const *total)

@@ -6,17 +6,18 @@
 #include "base/json.h"
 #include "job/survey.h"
 
-// Which parts: weights and collectives, or every value.
+// What to show: weights and collectives, or every value.
 typedef enum tt_show { TT_SHOW_WEIGHTS, TT_SHOW_ALL } tt_show;
 
 tt_status tt_show_plan(const tt_job *job, const tt_survey *survey, tt_show show,
                        tt_str *out);
 
-// Members of an open object: placements, collectives, axes, ranks' memory.
+// Adds members to an open object: placements, collectives, axes, the ranks' memory.
 tt_status tt_show_plan_json(const tt_job *job, const tt_survey *survey,
                             tt_json *json);
 
-// What ZeRO and recomputation would change: a table, and a member of an open object.
+// What ZeRO and recomputation would change: as a table, and as a member of an open
+// object.
 tt_status tt_show_trades(tt_job *job, tt_str *out);
 tt_status tt_show_trades_json(tt_job *job, tt_json *json);
 

@@ -1,4 +1,5 @@
-// plan_trades - memory and bytes of every level of ZeRO and way to recompute.
+// plan_trades - memory and bytes sent for every level of ZeRO and every way to
+// recompute, so that a user sees what would make a model fit, and what it would cost.
 
 #include "cli/columns.h"
 #include "cli/planning/plan_show.h"

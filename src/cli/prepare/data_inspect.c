@@ -1,4 +1,5 @@
-// data inspect - what a file is and holds.
+// data inspect - what a file is and what it holds, as text or as JSON. The say_
+// functions write one fact in either form.
 
 #include "base/file.h"
 #include "base/json.h"
@@ -56,7 +57,8 @@ static void say(work *w, const char *name, const char *value)
         tt_str_addf(&w->out, "  %-10s %s\n", name, value);
 }
 
-// Text on one line, without half a character at its end.
+// Text on one line, with escapes for control characters and U+FFFD for bytes that are
+// no UTF-8, as at the end where a character may be cut.
 static void say_text(work *w, const char *name, const tt_str *text)
 {
     tt_str line = {0};
@@ -206,7 +208,7 @@ static tt_status inspect_text(work *w, const char *text, int64_t n,
     return status;
 }
 
-// The texts that training would see.
+// JSON lines: the texts that training would see.
 static tt_status inspect_lines(work *w, const char *path, const tt_blob *b)
 {
     tt_text_file file = {0};

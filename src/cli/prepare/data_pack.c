@@ -1,4 +1,4 @@
-// data pack - token files of any format, one behind the other, in another format.
+// data pack - token files of any format, one after another, in another format.
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -60,7 +60,7 @@ static tt_status open_one(work *w, const char *path)
     return TT_OK;
 }
 
-// The index of a .bin file that is in the list too is no file of its own.
+// An .idx file whose .bin file is in the list too is not a file of its own.
 static bool is_index(const work *w, const char *path)
 {
     const char *bin = tt_cmd_data_beside(w->cli, path, ".idx", ".bin");
@@ -100,7 +100,7 @@ static tt_status find_vocab(work *w)
     return TT_OK;
 }
 
-// Documents end behind the id `end`.
+// A document ends after the id `end`.
 static tt_status add(work *w, int64_t n)
 {
     int64_t from = 0;

@@ -1,4 +1,8 @@
-// data_sniff - what a file is, and a source for it.
+// data_sniff - what a file is, and a source that reads it.
+//
+// Formats with a magic number are tried first, then names, then sizes, and text last,
+// since almost everything looks like some text. A .bin file without a header is taken
+// for nanoGPT's tokens: nothing in it says so.
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -39,8 +43,8 @@ static bool sniff_megatron(tt_cli *cli, const char *path, const tt_blob *b,
     return is;
 }
 
-// IDX: 0, 0, type, number of dimensions, then these, the most significant byte
-// first.
+// IDX: two zero bytes, the type, the number of dimensions, then the dimensions in
+// big-endian order.
 static bool sniff_idx(const tt_blob *b, tt_sniff *s)
 {
     static const char *const types[] = {
@@ -68,7 +72,7 @@ static const struct {
     {"f2", "float16"}, {"f4", "float32"}, {"f8", "float64"}, {"b1", "bool"},
 };
 
-// The source checks all of the header; here its two interesting words are read.
+// The source checks the whole header. Here only its two interesting fields are read.
 static bool sniff_npy(const tt_blob *b, tt_sniff *s)
 {
     char header[512];
@@ -98,7 +102,7 @@ static bool sniff_npy(const tt_blob *b, tt_sniff *s)
 
 static bool sniff_images(const char *path, const tt_blob *b, tt_sniff *s)
 {
-    // CIFAR-100's two files have no names of their own, but sizes.
+    // CIFAR-100's two files have no typical names, but typical sizes.
     const bool is_cifar =
         tt_path_ends(path, ".bin") && b->n > 0 &&
         ((b->n % CIFAR10 == 0 && strstr(tt_path_base(path), "batch") != NULL) ||
@@ -139,7 +143,7 @@ static bool is_text(const tt_blob *b)
 {
     const int64_t n = b->n < LOOK ? b->n : LOOK;
     const int64_t valid = tt_utf8_valid((const char *)b->p, n);
-    // A character may be cut where the look ends.
+    // The last character may be cut off where the look ends.
     return (valid == n || (n == LOOK && valid >= n - 3)) &&
            (n == 0 || memchr(b->p, 0, (size_t)n) == NULL);
 }

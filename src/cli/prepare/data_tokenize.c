@@ -1,7 +1,13 @@
 // data tokenize - text to files of token ids, a piece at a time.
 //
-// Validation is the end of the text, counted in characters, and each part is
-// encoded by itself: as the source "text" does it, and nanoGPT.
+// Validation is the end of the text, counted in characters. Each part is encoded by
+// itself, as the source "text" and nanoGPT do it, so all three give the same ids. The
+// border may lie within a document.
+//
+//   file 0          file 1                 file 2
+//   [doc][doc]      [doc][doc][doc]        [doc ...     ]
+//   <------------- train ---------------------><-- val ->
+//                                              ^ border
 
 #include "base/file.h"
 #include "base/json.h"
@@ -16,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PIECE = 2 << 20 }; // bytes of text for each thread
+enum { PIECE = 2 << 20 }; // bytes of text per thread
 
 typedef struct options {
     const char *tokenizer, *out, *field;
@@ -48,7 +54,8 @@ static const tt_opt table[] = {
     {0},
 };
 
-typedef struct part { // training or validation
+// Training or validation.
+typedef struct part {
     const char *name;
     tt_token_writer *writer;
     int64_t tokens;
@@ -62,7 +69,7 @@ typedef struct work {
     tt_text_file *file;
     int64_t n_files;
     int n_threads;
-    int64_t border; // byte of all texts where validation begins
+    int64_t border; // byte of all texts together where validation begins
     tt_tokenizer *tokenizer;
     const char *tokenizer_path;
     part part[2];
@@ -82,7 +89,7 @@ static tt_status open_texts(work *w)
         tt_arena_alloc(w->cli->arena, w->paths.n * (int64_t)sizeof(*w->file));
     if (w->file == NULL)
         return TT_ERR_NOMEM;
-    // Without a token for it, documents end with a line break.
+    // Without an end-of-text token, documents end with a line break.
     const bool has_breaks =
         w->tokenizer == NULL || tt_tokenizer_end(w->tokenizer) < 0;
     for (int64_t i = 0; i < w->paths.n; i++, w->n_files++)
@@ -91,6 +98,8 @@ static tt_status open_texts(work *w)
     return TT_OK;
 }
 
+// Finds the byte where validation begins. Two passes over the bytes: one counts
+// characters, one finds the border.
 static void find_border(work *w)
 {
     int64_t n = 0, seen = 0, at = 0;
@@ -112,7 +121,7 @@ static void find_border(work *w)
 
 // ---- the tokenizer -------------------------------------------------------
 
-// The characters of several texts, without joining them.
+// Adds the characters of one text to the set, without joining the texts.
 static tt_status add_characters(const work *w, int64_t i, tt_str *all)
 {
     tt_tokenizer *one = NULL;
@@ -193,7 +202,7 @@ static tt_status begin_document(const work *w, part *p)
     return tt_token_writer_document(p->writer);
 }
 
-// Bytes `from` to `to` of a file, of which documents are encoded by themselves.
+// Encodes bytes `from` to `to` of a file, each document by itself.
 static tt_status encode_file(const work *w, part *p, const tt_text_file *f,
                              int64_t from, int64_t to)
 {
@@ -212,7 +221,7 @@ static tt_status encode_file(const work *w, part *p, const tt_text_file *f,
     return TT_OK;
 }
 
-// The files from byte `from` of all texts to byte `to`.
+// Encodes bytes `from` to `to` of all texts together.
 static tt_status encode_part(work *w, part *p, int64_t from, int64_t to)
 {
     int64_t at = 0;

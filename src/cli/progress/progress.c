@@ -10,14 +10,22 @@
 #include <string.h>
 #include <unistd.h>
 
+// progress - the watch: sends each event to the live lines, to the plain lines, or
+// both.
+//
+// Live lines are drawn at most ten times a second. Text that stays is printed above
+// them: clear the live lines, print, draw them again below, all in one write, so that
+// nothing flickers.
+
 struct tt_progress {
     tt_watch watch;
     tt_term live_term, plain_term;
     bool has_plain;
     tt_live live;
     double drawn_at;
-    const volatile sig_atomic_t *stop; // NULL, or what to heed
-    tt_str text;                       // memory for what is written next
+    // NULL, or the flag of the signal handler.
+    const volatile sig_atomic_t *stop;
+    tt_str text; // what is written next
 };
 
 static const double seconds_between = 0.1;
@@ -29,8 +37,8 @@ static int live_width(const tt_progress *p)
     return tt_term_width(&p->live_term);
 }
 
-// Lines above the live ones: first makes room, then the caller appends them to
-// p->text, then ends with finish_above.
+// Starts text above the live lines: clears them. The caller then appends to p->text
+// and draws or flushes.
 static void begin_above(tt_progress *p)
 {
     tt_str_clear(&p->text);
@@ -51,6 +59,7 @@ static void draw(tt_progress *p, bool is_forced)
         (!is_forced && now - p->drawn_at < seconds_between))
         return;
     p->drawn_at = now;
+    // The handler has just printed a line: do not overwrite it.
     if (p->stop != NULL && *p->stop != 0) {
         p->live.is_drawn = false;
         p->stop = NULL;
@@ -113,7 +122,7 @@ static void on_point(void *user, const tt_run_point *point)
 {
     tt_progress *p = user;
     tt_live *live = &p->live;
-    if (live->step < point->step) // a loop that reports points only
+    if (live->step < point->step) // a loop that reports points only, no steps
         tt_spark_add(&live->spark, point->loss);
     live->step = point->step > live->step ? point->step : live->step;
     live->steps = point->steps;
@@ -210,7 +219,8 @@ tt_status tt_progress_open(bool wants_stdout, tt_progress **progress_out)
                           .eval = on_eval,
                           .text = on_text,
                           .end = on_end};
-    // A reader of the log that goes away is no reason to stop training.
+    // Whoever reads the log may end before the run. That is no reason to stop
+    // training.
     signal(SIGPIPE, SIG_IGN);
     *progress_out = p;
     return TT_OK;

@@ -1,5 +1,8 @@
-// progress_live - the two lines that are redrawn: as much as the width holds, the
-// most wanted first.
+// progress_live - the two lines that are redrawn.
+//
+// Each line is made of pieces in the order of their worth. A piece that does not fit
+// the width is left out, so a narrow terminal shows the loss and the time left, and a
+// wide one everything.
 
 #include "cli/progress/progress_parts.h"
 #include "cli/table.h"
@@ -9,11 +12,12 @@
 
 enum { MIN_BAR = 8, MAX_BAR = 60 };
 
-// The cursor stands in the last row of the second line. A terminal that has become
-// narrower since may have wrapped both (most do) or cut them (xterm), and does not say
-// which; the row above is ours in either case, and no more than that is touched. What
-// was wrapped leaves a piece of the old line behind, and what comes next begins a line
-// of its own; nothing else is ever erased.
+// Moves the cursor to the first live line. The cursor is in the last row of the
+// second. If the terminal has become narrower since, it may have wrapped both lines
+// (most do) or cut them (xterm), and does not say which. The row above is ours in
+// either case, and only that one is touched. A wrapped line leaves a piece of the old
+// text behind, and the new lines begin on a row of their own. Nothing else is ever
+// erased.
 static void go_to_first(const tt_live *live, int width, tt_str *out)
 {
     tt_str_add(out, width < live->width ? "\r\033[1A\033[J\n" : "\r\033[1A");
@@ -28,7 +32,7 @@ void tt__live_clear(tt_live *live, int width, tt_str *out)
     live->is_drawn = false;
 }
 
-// Seconds that are left: by the last point, or by the pace since the start.
+// From the estimate of the last point, or else from the pace since the start.
 static double seconds_left(const tt_live *live, double now)
 {
     if (live->has_point && isfinite(live->point.eta))
@@ -40,7 +44,7 @@ static double seconds_left(const tt_live *live, double now)
            (double)(live->steps - live->step);
 }
 
-// In half cells: the last of the full part may be half a cell.
+// Drawn in half cells: the end of the full part may be half a cell wide.
 static void add_bar(const tt_term *term, double fraction, int64_t columns,
                     tt_str *out)
 {
@@ -93,14 +97,15 @@ static void draw_first(const tt_live *live, const tt_term *term, int width,
     tt_str_fini(&right);
 }
 
-typedef struct line { // what fits of the second line
+// The second line while it is filled: what fits, and the next piece.
+typedef struct line {
     const tt_term *term;
     tt_str *out;
     int64_t columns, width;
     tt_str piece;
 } line;
 
-// Adds the piece when there is room for it, and empties it.
+// Adds the piece if there is room, and empties it.
 static void add_piece(line *l, tt_style style)
 {
     const char *text = tt_str_text(&l->piece);
@@ -166,8 +171,8 @@ static void draw_second(const tt_live *live, const tt_term *term, int width,
 
 void tt__live_draw(tt_live *live, const tt_term *term, double now, tt_str *out)
 {
-    // The last column stays free: behind it some terminals wrap at once. The
-    // cursor waits behind the second line, where Ctrl-C shows up as ^C.
+    // The last column stays free, since some terminals wrap as soon as it is written.
+    // The cursor waits after the second line, where the terminal shows Ctrl-C as ^C.
     const int width = tt_term_width(term);
     if (live->is_drawn)
         go_to_first(live, width, out);
@@ -179,7 +184,8 @@ void tt__live_draw(tt_live *live, const tt_term *term, double now, tt_str *out)
     live->is_drawn = true;
 }
 
-// Means of several steps count as all of these, since later ones come one by one.
+// A logged point is the mean of several steps. It counts as that many, because later
+// steps are added one by one.
 void tt__live_take_up(tt_live *live, const char *folder)
 {
     tt_metrics metrics;

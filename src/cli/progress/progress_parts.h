@@ -1,4 +1,4 @@
-// progress_parts - between the files of the progress display.
+// progress_parts - shared by the files of the progress display. Internal.
 
 #ifndef TT_CLI_PROGRESS_PROGRESS_PARTS_H
 #define TT_CLI_PROGRESS_PROGRESS_PARTS_H
@@ -19,18 +19,18 @@ typedef struct tt_live {
     double started, pointed_at; // tt_clock_seconds
     tt_spark spark;
     bool is_drawn;
-    int width; // that they were drawn for
+    int width; // of the terminal when they were drawn
 } tt_live;
 
-// Appends what goes back to the first live line and clears from there on; nothing
-// when none stands there.
+// Appends the escape sequences that go back to the first live line and clear from
+// there; nothing when no live lines are on the screen.
 void tt__live_clear(tt_live *live, int width, tt_str *out);
 
-// Appends the lines, over those that stand there. The cursor stays at the end of
-// the last.
+// Appends both lines, over those on the screen. The cursor stays at the end of the
+// second.
 void tt__live_draw(tt_live *live, const tt_term *term, double now, tt_str *out);
 
-// Lines that stay; words are whole in `width` columns. 0: no limit.
+// Text that stays, wrapped at words to `width` columns; 0: no limit.
 void tt__progress_text_facts(const tt_term *term, const tt_run_facts *facts,
                              int width, tt_str *out);
 void tt__progress_text_first(double loss, int64_t steps, int width,
@@ -50,7 +50,8 @@ void tt__progress_text_end(const tt_term *term, const tt_run_end *end,
                            const tt_live *live, int width, tt_str *out);
 void tt__progress_text_ranks(const tt_term *term, const tt_ranks *ranks,
                              int width, tt_str *out);
-// The curve and the last evaluation of a run that goes on.
+// Restores the curve and the last evaluation of a run that is resumed, from its
+// metrics.
 void tt__live_take_up(tt_live *live, const char *folder);
 
 #endif

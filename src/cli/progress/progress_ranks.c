@@ -1,11 +1,14 @@
-// progress_ranks - what the ranks of a run did, as a table under its summary.
+// progress_ranks - what the ranks of a run did, as a table under its summary. It
+// answers the question why many ranks were not as fast as hoped: bytes sent, time of
+// the network hidden beside computing, time exposed, and time waited for a slower
+// rank.
 
 #include "cli/columns.h"
 #include "cli/progress/progress_parts.h"
 #include "cli/table.h"
 #include "train/ranks.h"
 
-enum { ROWS = 16 }; // more are in ranks.json
+enum { ROWS = 16 }; // the rest is in ranks.json
 
 typedef void add_fn(tt_str *out, double value);
 

@@ -1,5 +1,8 @@
-// progress_text - what a run says in lines that stay: the table at its start, a
-// line per point and evaluation, notes, samples, the summary.
+// progress_text - the lines of a run that stay: the table at its start, a line per
+// point and evaluation, notes, samples, the summary.
+//
+// Everything is appended to a string, so the same functions serve the terminal (with a
+// width and colours) and a log file (without).
 
 #include "backend/cpu/isa.h"
 #include "cli/progress/progress_parts.h"
@@ -9,20 +12,22 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct rows { // a table being written
+// A table that is being written.
+typedef struct rows {
     const tt_term *term;
     int width;
     tt_str *out;
     tt_str value;
 } rows;
 
-// Ends the row whose value was built up.
+// Ends a row whose value has been built up in r->value.
 static void row(rows *r, const char *name)
 {
     tt_table_row(r->term, name, tt_str_text(&r->value), r->width, r->out);
     tt_str_clear(&r->value);
 }
 
+// A row whose value came from elsewhere (paths, notes): made safe for a terminal.
 static void row_of(rows *r, const char *name, const char *value)
 {
     tt_term_add_foreign(value == NULL ? "?" : value, false, &r->value);
@@ -175,7 +180,7 @@ void tt__progress_text_eval(const tt_term *term, const tt_run_eval *e,
     tt_str_fini(&folded);
 }
 
-// The lines of a sample are set off, so that they are not taken for ours.
+// A sample is set off by a bar, so that its lines are not taken for ours.
 static void add_sample(const tt_term *term, const tt_told *told, int width,
                        tt_str *out)
 {
@@ -262,7 +267,7 @@ static void loss_row(rows *r, const tt_run_end *e)
         row(r, "loss");
 }
 
-// What the report's bars show.
+// The same shares that the report's bars show: where time was lost.
 static void stalls_row(rows *r, const tt_report_time *time, bool has_network)
 {
     const double all = time->total > 0 ? time->total : 1;
@@ -280,6 +285,7 @@ static void stalls_row(rows *r, const tt_report_time *time, bool has_network)
     row(r, "checkpoint");
 }
 
+// What the user may want to do next, ready to be copied.
 static void next_rows(rows *r, const char *folder, bool is_text)
 {
     const char *const verbs[] = {"sample", "eval"};

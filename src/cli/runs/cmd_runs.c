@@ -1,5 +1,5 @@
-// runs - the runs that were made on this machine: a list, one of them, several side
-// by side, the best.
+// runs - the runs that were made on this machine: a list, one of them, several side by
+// side, the best.
 
 #include "base/file.h"
 #include "base/str.h"
@@ -25,7 +25,7 @@ static tt_status read_history(tt_runs *runs)
     const tt_history_row *row = NULL;
     TT_TRY(tt_record_path(runs->arena, &path));
     if (!tt_file_exists(path))
-        return TT_OK; // no run yet, and looking makes no file
+        return TT_OK; // no run yet; listing must not create the file
     TT_TRY(tt_history_open(path, &history));
     const tt_status status =
         tt_history_list(history, runs->arena, &row, &runs->n);
@@ -43,7 +43,7 @@ static tt_status read_history(tt_runs *runs)
     return TT_OK;
 }
 
-// "2026-01-31T12:00:00Z" in the local time of whoever looks.
+// "2026-01-31T12:00:00Z" in the user's local time.
 static void add_time(tt_columns *columns, const char *stamp)
 {
     struct tm utc = {0}, local;
@@ -73,7 +73,7 @@ static void add_accuracy(tt_columns *columns, double accuracy)
         tt_columns_addf(columns, "%.2f%%", 100 * accuracy);
 }
 
-// The model's kind: what stands before the colon of its description.
+// The kind of model: its description up to the colon.
 static void add_model(tt_columns *columns, const char *model)
 {
     tt_columns_addf(columns, "%.*s", (int)strcspn(model, ":"), model);
@@ -81,7 +81,7 @@ static void add_model(tt_columns *columns, const char *model)
 
 enum { REASONS = 5 };
 
-// Why the newest of those that failed did, below the table.
+// Why the newest failed runs failed, below the table.
 static void add_reasons(const tt_runs *runs, tt_str *out)
 {
     const int width = runs->term.is_live ? tt_term_width(&runs->term) : 0;
@@ -132,7 +132,7 @@ static tt_status print_rows(const tt_runs *runs, tt_str *out)
     return tt_str_status(out);
 }
 
-// `none` is said when there is nothing to list.
+// `none` is printed when there is nothing to list.
 static tt_status list_rows(const tt_runs *runs, bool is_json, const char *none,
                            tt_str *out)
 {
@@ -157,7 +157,7 @@ static tt_status list_rows(const tt_runs *runs, bool is_json, const char *none,
 // ---- the best ------------------------------------------------------------
 
 typedef struct ranked {
-    double value; // the lower the better
+    double value; // lower is better
     const tt_history_row *row;
 } ranked;
 
@@ -176,7 +176,7 @@ static double value_of(const tt_history_row *row, int metric)
     return values[metric];
 }
 
-// Runs that have the metric, the best one first.
+// Runs that have the metric, the best first.
 static tt_status rank(tt_runs *runs, const char *name)
 {
     static const char *const names[] = {"val_loss", "loss", "best_loss",
@@ -311,7 +311,7 @@ static const tt_opt table[] = {
     {0},
 };
 
-// A file is named where one is written, and not overwritten where it is a run's.
+// A file is named only where one is written, and must not be a folder.
 static tt_status read_out(tt_cli *cli, tt_runs *runs)
 {
     options o;

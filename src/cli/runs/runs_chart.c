@@ -21,9 +21,12 @@ typedef struct chart {
     int64_t first, last; // steps
     int columns;
     char cell[ROWS][WIDEST];
-    signed char owner[ROWS][WIDEST]; // the run whose letter stands there
+    signed char owner[ROWS][WIDEST]; // the run whose letter it is
 } chart;
 
+// Finds the range of values and steps; false: there is nothing to draw. A range of
+// more than a factor of four is drawn on a logarithmic scale, as losses fall fast and
+// then slowly.
 static bool measure(const tt_runs_one *one, int n, const char *name, chart *c)
 {
     double low = HUGE_VAL, high = -HUGE_VAL;
@@ -55,7 +58,8 @@ static double height_of(const chart *c, double value)
     return (v - c->low) / (c->high - c->low);
 }
 
-// The value at a step: the mean of those around it, else between its neighbours.
+// The value for a range of steps: the mean of the points in it, else the straight line
+// between the neighbours.
 static double value_at(const tt_metric_series *s, double from, double to)
 {
     double sum = 0;

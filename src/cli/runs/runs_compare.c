@@ -1,5 +1,8 @@
-// runs_compare - one run in full, or several side by side: the settings that
-// differ, the last of every metric, the curves of the loss.
+// runs_compare - one run in full, or several side by side: the settings that differ,
+// the last value of every metric, the curves of the loss.
+//
+// The same comparison is printed as text, JSON and HTML. each_difference finds the
+// settings once, and a callback writes them in each form.
 
 #include "base/file.h"
 #include "base/yaml.h"
@@ -35,7 +38,7 @@ static const char *value_of(const tt_settings *settings, const char *key)
     return s != NULL ? s->value : "-";
 }
 
-// Where the run lies is no difference.
+// Whether runs differ in a setting. Where a run lies is not a difference.
 static bool differs(const tt_settings *all, int n, const char *key)
 {
     const tt_settings *first = NULL;
@@ -43,7 +46,7 @@ static bool differs(const tt_settings *all, int n, const char *key)
         return false;
     for (int i = 0; i < n; i++) {
         if (all[i].n == 0)
-            continue; // nothing is known of its settings
+            continue; // its settings are unknown
         if (first == NULL)
             first = &all[i];
         if (strcmp(value_of(&all[i], key), value_of(first, key)) != 0)
@@ -52,7 +55,7 @@ static bool differs(const tt_settings *all, int n, const char *key)
     return false;
 }
 
-// Each key of the i-th that none before it has.
+// Whether no run before the i-th has the key: each key is visited once.
 static bool is_first_with(const tt_settings *all, int i, const char *key)
 {
     for (int k = 0; k < i; k++)
@@ -199,7 +202,7 @@ static void page_difference(void *user, const tt_settings *all, int n,
     d->v[d->n++] = (tt_report_difference){key, value};
 }
 
-// Files that are not there are empty.
+// A file that does not exist counts as empty.
 static void read_texts(const tt_runs_one *one, tt_report_compared *out)
 {
     *out = (tt_report_compared){.name = one->name,

@@ -1,4 +1,4 @@
-// runs_find - runs by id, folder or name, and small facts about one.
+// runs_find - finds runs by id, folder or name, and small facts about one.
 
 #include "base/file.h"
 #include "base/json_read.h"
@@ -45,7 +45,7 @@ static const tt_json_value *read_facts(const char *folder, tt_arena *arena)
     return facts;
 }
 
-// What the run's own facts say of it. Without an outcome it goes on, or was killed.
+// What the run's own facts say. Without an outcome it goes on, or was killed.
 static void add_facts(tt_history_row *row, tt_arena *arena)
 {
     const tt_json_value *facts = read_facts(row->folder, arena);
@@ -61,7 +61,7 @@ static void add_facts(tt_history_row *row, tt_arena *arena)
         row->status = "done";
 }
 
-// A folder that the history does not know tells what it can itself.
+// A row for a folder that the history does not know, from its files.
 static tt_status row_of_files(const char *folder, tt_arena *arena,
                               tt_history_row *row)
 {
@@ -93,7 +93,7 @@ static void take(double *to, double value)
         *to = value;
 }
 
-// The history is written now and then; what a run has logged is newer.
+// The history is written now and then. What a run has logged is newer.
 static void take_metrics(tt_history_row *row, const tt_metrics *metrics)
 {
     const tt_metric_series *val = tt_metrics_find(metrics, "val/loss");
@@ -111,7 +111,7 @@ static void take_metrics(tt_history_row *row, const tt_metrics *metrics)
             take(&row->best_loss, val->value[i]);
 }
 
-// Whether the history has only what it was told on the way, not the end.
+// Whether the history knows only what it was told on the way, and not the end.
 static bool is_open(const tt_history_row *row)
 {
     return row->id == 0 || strcmp(row->status, "running") == 0;
@@ -158,7 +158,7 @@ static const char *last_part(const char *folder)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : folder;
 }
 
-// By the last part of the folder, as lists and pages call it; several may have it.
+// By the last part of the folder, which is what lists show. Several runs may have it.
 static tt_status row_of_name(const tt_runs *runs, const char *word,
                              const tt_history_row **row_out)
 {
@@ -280,5 +280,5 @@ void tt__runs_curve(const tt_runs_one *one, const char *name, int columns,
     if (spark.n > 0 || spark.n_sum > 0)
         tt_spark_draw(&spark, columns, has_utf8, out);
     while (out->n > 0 && out->text[out->n - 1] == ' ')
-        out->text[--out->n] = '\0'; // a short run needs less room
+        out->text[--out->n] = '\0'; // a short run needs fewer columns
 }
