@@ -16,9 +16,9 @@
 // tree over blocks is the same tree, only its upper levels are sent:
 //
 //        +            the root, between ranks
-//      /   \
+//      /   \      sums of pairs
 //     +     +         inside rank 0 and inside rank 1
-//    / \   / \
+//    / \   / \    sums of pairs
 //   b0 b1 b2 b3       4 blocks on 2 ranks
 //
 // The cost: the number of ranks must divide the number of blocks, a rank works on

@@ -8,9 +8,9 @@
 // The idea: before any real exchange, ranks take a turn. Each tells all others what
 // it is about to do (a hash of name, kind and size) and its status:
 //
-//   rank 0   broadcast "data", ok     \
-//   rank 1   broadcast "data", ok      > all equal: the broadcast follows
-//   rank 2   broadcast "data", ok     /
+//   rank 0   broadcast "data", ok     +
+//   rank 1   broadcast "data", ok     +> all equal: the broadcast follows
+//   rank 2   broadcast "data", ok     +
 //
 //   rank 0   broadcast "data", ok
 //   rank 1   agree "open", FAILED     -> not equal: nobody broadcasts; rank 1 sends

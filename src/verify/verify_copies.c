@@ -5,9 +5,9 @@
 // the model. So each rank sends a checksum of its part, and rank 0 adds them up per
 // replica:
 //
-//   replica 0 (ranks 0, 1):  sum[0] + sum[1]  \
-//                                              equal?  no -> gather replica 2 as well
-//   replica 2 (ranks 2, 3):  sum[2] + sum[3]  /
+//   replica 0 (ranks 0, 1):  sum[0] + sum[1]  +
+//                                          +> equal?  no -> gather replica 2 as well
+//   replica 2 (ranks 2, 3):  sum[2] + sum[3]  +
 //
 // The checksum of an element depends on its global index. So the sum over parts is
 // that of the whole tensor, however it is split. Only replicas whose sums differ are

@@ -5,8 +5,8 @@
 // Each copy exports one table of function pointers, and isa.h says which is used. So
 // one binary runs everywhere and is fast on each machine.
 //
-//   simd/norm.c  -DTT_ISA=v3  ->  tt_simd_norm_v3  \
-//                -DTT_ISA=v4  ->  tt_simd_norm_v4   > tt_simd_get()->norm->forward(...)
+//   simd/norm.c  -DTT_ISA=v3  ->  tt_simd_norm_v3  +
+//                -DTT_ISA=v4  ->  tt_simd_norm_v4  +> tt_simd_get()->norm->forward(...)
 //
 // What holds for all of them:
 //   - activations are fp32 or bf16 (tt_simd_type), arithmetic and statistics fp32
