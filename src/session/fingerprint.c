@@ -6,7 +6,7 @@
 // notice: the loss looks normal. So a checkpoint keeps a fingerprint of the data,
 // and a start compares it.
 //
-// Hashing a terabyte at each start would take hours. So there are two levels:
+// Hashing a terabyte at each start would take too long. So there are two levels:
 //
 //   up to TT_FINGERPRINT_BYTES    all bytes of all files
 //   more                          all names; sizes, times and some 64 KiB blocks of

@@ -10,7 +10,7 @@
 // combination is drawn, each with a class, and radio buttons show one of them by
 // CSS.
 //
-// A run of a million steps must not make a page of 50 MB. A plot is COLUMNS wide,
+// A run of a million steps must not make a huge page. A plot is COLUMNS wide,
 // so per column only the lowest and the highest value are drawn. The picture is the
 // same as with all values: spikes stay visible, which they would not if every n-th
 // value was taken.
