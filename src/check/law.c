@@ -2,6 +2,7 @@
 
 #include "check/law.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,11 @@ void tt_law_report_check(tt_law_report *r, bool holds, const char *fmt, ...)
     vsnprintf(line, sizeof line, fmt, list);
     va_end(list);
     tt_str_addf(&r->failures, "%s\n", line);
+}
+
+double tt_law_worse(double worst, double error)
+{
+    return isfinite(error) ? fmax(worst, error) : (double)INFINITY;
 }
 
 bool tt_law_report_wants(const tt_law_report *r, const char *member)

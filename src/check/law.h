@@ -43,6 +43,10 @@ typedef struct tt_law_report {
 __attribute__((format(printf, 3, 4))) void
 tt_law_report_check(tt_law_report *r, bool holds, const char *fmt, ...);
 
+// The larger of two errors. One that is not a number is infinite: fmax would drop it,
+// and a NaN would pass.
+double tt_law_worse(double worst, double error);
+
 // Whether the law is to look at this member.
 bool tt_law_report_wants(const tt_law_report *r, const char *member);
 

@@ -159,7 +159,7 @@ static tt_status compare(const subject *s, const runner *run, tt_val v,
     const tt_status status = tt_exec_read(run->exec, v, got);
     for (int64_t i = 0; i < n && status == TT_OK; i++) {
         const double error = fabs(got[i] - want[tt_local_to_global(&local, i)]);
-        *error_io = isnan(error) ? (double)INFINITY : fmax(*error_io, error);
+        *error_io = tt_law_worse(*error_io, error);
     }
     tt_free(got);
     return status;
@@ -179,7 +179,7 @@ static tt_status compare_all(subject *s, const runner *run)
     TT_TRY(tt_exec_get_scalar(run->exec, tt_graph_output_find(s->parts, "loss"),
                               &loss));
     s->rank_error[run->plan->rank] =
-        fmax(error, fabs(loss - s->loss) / fabs(s->loss));
+        tt_law_worse(error, fabs(loss - s->loss) / fabs(s->loss));
     return TT_OK;
 }
 

@@ -194,10 +194,8 @@ static tt_status compare(tt_law_report *r, trial *t, int w,
         TT_TRY(difference(t, &t->c.data[i][k], &slope));
         const double error = fabs(slope - analytic[k]);
         size = fmax(size, fabs(slope));
-        if (!(error <= worst)) {
-            worst = error;
-            at = k;
-        }
+        at = tt_law_worse(worst, error) > worst ? k : at;
+        worst = tt_law_worse(worst, error);
     }
     tt_law_report_check(
         r, worst <= tolerance_of(t) * fmax(1, size),

@@ -200,7 +200,7 @@ static double difference(const double *a, const double *b, int64_t n)
         if (a[i] == b[i])
             continue;
         const double error = fabs(a[i] - b[i]);
-        worst = isfinite(error) ? fmax(worst, error) : (double)INFINITY;
+        worst = tt_law_worse(worst, error);
         size = isfinite(b[i]) ? fmax(size, fabs(b[i])) : size;
     }
     return worst / size;

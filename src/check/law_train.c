@@ -119,7 +119,7 @@ static tt_status compare_run(subject *s, runner *run, const char *what)
             status =
                 tt_exec_read(run->exec, run->graph->value[other.id].grad, b);
         for (int64_t i = 0; status == TT_OK && i < n; i++) {
-            worst = fmax(worst, fabs(a[i] - b[i]));
+            worst = tt_law_worse(worst, fabs(a[i] - b[i]));
             largest = fmax(largest, fabs(a[i]));
         }
         tt_free(a);

