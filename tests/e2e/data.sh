@@ -70,8 +70,9 @@ holds out '"lines": 200'
 # and its export has the same tokenizer.
 sizes='model=gpt model.layers=1 model.width=16 model.heads=2 batch=2 seq=16'
 "$tutti" data tokenize a.txt b.txt tokenizer=bpe out=m format=megatron >out
+"$tutti" data tokenize a.txt b.txt tokenizer=bpe out=n format=npy >out
 for data in 'tokens x_train.bin x_val.bin' 'tokens nanogpt/train*.bin nanogpt/val*.bin' \
-    'megatron m_train m_val'; do
+    'megatron m_train m_val' 'npy n_train.npy n_val.npy'; do
     set -f
     set -- $data
     set +f

@@ -51,6 +51,7 @@ void tt__arrays_close(tt_source *source)
         return;
     tt_blob_close(&arrays->x.blob);
     tt_blob_close(&arrays->y.blob);
+    tt_tokenizer_close(source->tokenizer);
     tt_arena_destroy(arrays->arena);
     tt_free(arrays);
 }

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "data/source/npy_header.h"
 #include "data/source/source_names.h"
+#include "data/source/source_tokenizer.h"
 #include "data/source/zip.h"
 
 #include <stddef.h>
@@ -261,7 +262,9 @@ static tt_status fill(tt_arrays *a, const tt_source_request *r, const params *p)
     TT_TRY(open_split(a, is_own ? &val : &train, p->layout));
     if (val.path == NULL)
         tt_source_part(r, a->source.n, &a->first, &a->source.n);
-    if (val.path == NULL || a->source.kind == TT_DATA_TOKENS)
+    if (a->source.kind == TT_DATA_TOKENS)
+        return tt__source_tokenizer(r, a->x.path, a->arena, &a->source);
+    if (val.path == NULL)
         return TT_OK;
     split *other = is_own ? &train : &val;
     TT_TRY(find_labels(a->arena, other));
