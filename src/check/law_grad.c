@@ -18,9 +18,9 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "check/interp.h"
 #include "check/law.h"
 #include "check/sample.h"
+#include "interp/interp.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -12,10 +12,10 @@
 // poisoned.
 
 #include "base/alloc.h"
-#include "check/interp.h"
 #include "check/law.h"
 #include "check/sample.h"
 #include "exec/exec.h"
+#include "interp/interp.h"
 #include "ops/arith.h"
 #include "ops/ops.h"
 

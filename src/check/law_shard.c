@@ -13,9 +13,9 @@
 // another collective). Splits of a sequence are tried in zigzag order too.
 
 #include "base/alloc.h"
-#include "check/interp.h"
 #include "check/law.h"
 #include "check/sample.h"
+#include "interp/interp.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -12,10 +12,10 @@
 // must be equal in every bit.
 
 #include "base/alloc.h"
-#include "check/comm_sim.h"
 #include "check/law.h"
 #include "check/rank_threads.h"
 #include "exec/wire/wire.h"
+#include "interp/comm_sim.h"
 #include "ops/comm/comm.h"
 #include "ops/ops.h"
 

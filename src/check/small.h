@@ -7,8 +7,8 @@
 #ifndef TT_CHECK_SMALL_H
 #define TT_CHECK_SMALL_H
 
-#include "check/interp.h"
 #include "check/law.h"
+#include "interp/interp.h"
 #include "job/train_graph.h"
 #include "model/model.h"
 

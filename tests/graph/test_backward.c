@@ -1,7 +1,7 @@
 // The backward pass as a transformation: what it leaves behind, and its edges.
 
-#include "check/interp.h"
 #include "graph/grad.h"
+#include "interp/interp.h"
 #include "ops/act/activation.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"

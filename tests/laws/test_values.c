@@ -5,8 +5,8 @@
 // After an intended change, look at the difference and copy the new list.
 
 #include "base/str.h"
-#include "check/interp.h"
 #include "check/sample.h"
+#include "interp/interp.h"
 #include "ops/ops.h"
 #include "test.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "check/interp.h"
+#include "interp/interp.h"
 #include "ops/arith.h"
 #include "ops/codec/codec.h"
 #include "ops/gradops.h"

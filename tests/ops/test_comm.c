@@ -1,9 +1,9 @@
 // Communication operators: hand examples, every conversion between placements,
 // adjoints.
 
-#include "check/comm_sim.h"
-#include "check/interp.h"
 #include "graph/grad.h"
+#include "interp/comm_sim.h"
+#include "interp/interp.h"
 #include "ops/comm/comm.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"

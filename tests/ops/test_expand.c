@@ -1,8 +1,8 @@
 // Expands on meshes of two axes: what is emitted for one axis leaves the other
 // axis' placements alone. And rings longer than the laws' two and three ranks.
 
-#include "check/interp.h"
 #include "check/sample.h"
+#include "interp/interp.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
 #include "test.h"

@@ -1,7 +1,7 @@
 // Products of 8 bits: what is no number is not hidden.
 
-#include "check/interp.h"
 #include "graph/build.h"
+#include "interp/interp.h"
 #include "ops/codec/fp8.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"

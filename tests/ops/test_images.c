@@ -1,7 +1,7 @@
 // Convolution, pooling, batch norm and LSTM by hand: laws compare an operator with
 // itself, so conventions and costs are stated here.
 
-#include "check/interp.h"
+#include "interp/interp.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
 #include "test.h"

@@ -1,8 +1,8 @@
 // A NaN that goes into a comparison comes out of it: it must reach the check that
 // names its source.
 
-#include "check/interp.h"
 #include "graph/build.h"
+#include "interp/interp.h"
 #include "ops/act/activation.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"

@@ -3,8 +3,8 @@
 // copies in low precision, which weights decay.
 
 #include "base/alloc.h"
-#include "check/interp.h"
 #include "exec/world.h"
+#include "interp/interp.h"
 #include "ops/act/activation.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"

@@ -1,7 +1,7 @@
 // What operators mean, by hand: laws compare an operator with itself, so a
 // convention (which key is masked, which way a pair turns) is stated here.
 
-#include "check/interp.h"
+#include "interp/interp.h"
 #include "ops/gradops.h"
 #include "ops/nn/attention.h"
 #include "ops/nn/embed.h"

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "check/interp.h"
 #include "check/sample.h"
+#include "interp/interp.h"
 #include "ops/arith.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "check/interp.h"
 #include "check/sample.h"
+#include "interp/interp.h"
 #include "ops/act/activation.h"
 #include "ops/arith.h"
 #include "ops/comm/exchange_points.h"

@@ -12,7 +12,7 @@
 // Since a collective changes no value, its gradient is a collective too, and the laws
 // can check it: a graph with communication must give the same as one without. The
 // helpers read the input's placement from the graph and set the output's on every
-// axis. check/comm_sim.h says exactly what each operator does to bytes.
+// axis. interp/comm_sim.h says exactly what each operator does to bytes.
 
 #ifndef TT_OPS_COMM_COMM_H
 #define TT_OPS_COMM_COMM_H

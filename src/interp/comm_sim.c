@@ -1,7 +1,7 @@
 // comm_sim - see the header. Cost: a double and a flag per element of the whole value,
 // once per group of ranks.
 
-#include "check/comm_sim.h"
+#include "interp/comm_sim.h"
 
 #include "base/alloc.h"
 #include "ops/comm/comm.h"

@@ -12,8 +12,8 @@
 // It is the oracle of the real collectives (law_wire), and the wire of the
 // interpreter's simulated ranks.
 
-#ifndef TT_CHECK_COMM_SIM_H
-#define TT_CHECK_COMM_SIM_H
+#ifndef TT_INTERP_COMM_SIM_H
+#define TT_INTERP_COMM_SIM_H
 
 #include "graph/op.h"
 

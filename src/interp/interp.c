@@ -8,12 +8,12 @@
 //   partial      each rank has a term of every element        add, or take the maximum
 //   window       neighbours overlap (halo of a convolution)   add: each holds a term
 
-#include "check/interp.h"
+#include "interp/interp.h"
 
 #include "backend/backend.h"
 #include "base/alloc.h"
 #include "base/poison.h"
-#include "check/comm_sim.h"
+#include "interp/comm_sim.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -13,8 +13,8 @@
 // Before a kernel runs its outputs are NaN, and after every buffer come guard bytes,
 // so a kernel that writes too little or too much is noticed.
 
-#ifndef TT_CHECK_INTERP_H
-#define TT_CHECK_INTERP_H
+#ifndef TT_INTERP_INTERP_H
+#define TT_INTERP_INTERP_H
 
 #include "base/status.h"
 #include "graph/graph.h"
