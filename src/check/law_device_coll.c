@@ -1,4 +1,5 @@
-// law_links - collectives that devices do by themselves (NCCL) are what they promise.
+// law_device_coll - collectives that devices do by themselves (NCCL) are what they
+// promise.
 //
 // Each rank has a device of its own: as many as there are, at most three. Every call
 // is made in every type, and each element of the result is compared with its
@@ -65,10 +66,10 @@ static double wanted(const subject *s, int32_t rank, int64_t i)
 
 // ---- one rank ------------------------------------------------------------
 
-// One rank's side: its device, its links and its buffers.
+// One rank's side: its device, its communicator and its buffers.
 typedef struct end {
     tt_backend *backend;
-    tt_device_comm *links;
+    tt_device_comm *comm;
     char *host; // input, then output
     void *in, *out;
 } end;
@@ -90,7 +91,7 @@ static tt_status wait_idle(const end *e)
     const double start = tt_clock_seconds();
     bool is_busy = true;
     while (is_busy) {
-        TT_TRY(e->backend->def->device_comm->is_busy(e->links, &is_busy));
+        TT_TRY(e->backend->def->device_comm->is_busy(e->comm, &is_busy));
         TT_TRY(too_late("a call", start));
     }
     return TT_OK;
@@ -132,7 +133,7 @@ static tt_status run_call(const subject *s, const end *e, int32_t rank)
         call[1].peer = (rank + s->n - 1) % s->n;
     }
     TT_TRY(e->backend->def->device_comm->run(
-        e->links, call, s->call.kind == TT_DEVICE_COLL_SEND ? 2 : 1));
+        e->comm, call, s->call.kind == TT_DEVICE_COLL_SEND ? 2 : 1));
     TT_TRY(wait_idle(e));
     return wait_event(e);
 }
@@ -158,7 +159,7 @@ static tt_status work(subject *s, end *e, int32_t rank)
     TT_TRY(tt_memory_write(e->backend, e->out, e->host + bytes, bytes));
     TT_TRY(tt_memory_wait(e->backend));
     TT_TRY(
-        s->device->device_comm->open(e->backend, s->id, s->n, rank, &e->links));
+        s->device->device_comm->open(e->backend, s->id, s->n, rank, &e->comm));
     TT_TRY(wait_idle(e));
     TT_TRY(run_call(s, e, rank));
     TT_TRY(tt_memory_read(e->backend, e->host, e->out, bytes));
@@ -176,7 +177,7 @@ static tt_status run_rank(tt_comm *comm, void *user)
     end e = {0};
     const tt_status status = work(s, &e, comm->rank);
     if (e.backend != NULL) {
-        s->device->device_comm->close(e.links, status != TT_OK);
+        s->device->device_comm->close(e.comm, status != TT_OK);
         tt_memory_free(e.backend, e.in);
         tt_memory_free(e.backend, e.out);
     }
@@ -205,18 +206,18 @@ static void check(tt_law_report *r, const tt_backend_def *device,
     tt_status status = make_id(&s);
     if (status == TT_OK)
         status = tt_rank_threads_run(s.n, 0, run_rank, &s);
-    tt_law_report_check(r, status == TT_OK, "links of %s, %s: %s", device->name,
-                        names[call->kind], tt_error_message());
+    tt_law_report_check(r, status == TT_OK, "collectives of %s, %s: %s",
+                        device->name, names[call->kind], tt_error_message());
     for (int32_t k = 0; k < s.n && status == TT_OK; k++)
         tt_law_report_check(
             r, s.n_wrong[k] == 0,
-            "links of %s, %s of %s: %d elements of rank %d of %d "
+            "collectives of %s, %s of %s: %d elements of rank %d of %d "
             "are wrong",
             device->name, names[call->kind], tt_dtype_name(call->dtype),
             s.n_wrong[k], k, s.n);
 }
 
-static bool has_links(const tt_backend_def *device)
+static bool has_device_comm(const tt_backend_def *device)
 {
     tt_backend *backend = NULL;
     int version = 0;
@@ -238,7 +239,7 @@ static tt_status run(tt_law_report *r)
     const tt_backend_def *const *all = tt_backend_all(&n);
     for (int b = 0; b < n; b++) {
         if ((r->device != NULL && strcmp(r->device, all[b]->name) != 0) ||
-            !has_links(all[b]))
+            !has_device_comm(all[b]))
             continue;
         for (int kind = 0; kind < TT_DEVICE_COLL_RECEIVE; kind++) {
             const int most = kind <= TT_DEVICE_COLL_BROADCAST ? N_DTYPES : 2;
@@ -254,8 +255,8 @@ static tt_status run(tt_law_report *r)
     return TT_OK;
 }
 
-const tt_law_def tt_law_links = {
-    .name = "links",
+const tt_law_def tt_law_device_coll = {
+    .name = "device_coll",
     .doc = "Devices that reach each other do collectives as they are said to.",
     .run = run,
 };
