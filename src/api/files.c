@@ -20,7 +20,7 @@
 // say nothing about the session that opens it now.
 static bool is_kept(const char *key)
 {
-    return !tt_where_has(key) && strcmp(key, "run") != 0 &&
+    return !tt_distribution_has(key) && strcmp(key, "run") != 0 &&
            strncmp(key, "init.", 5) != 0;
 }
 
@@ -32,10 +32,10 @@ static tt_status add_settings(tutti_session *session, const char *folder)
         tt_arena_printf(session->arena, "%s/config.yaml", folder);
     if (yaml == NULL)
         return TT_ERR_NOMEM;
-    if (tt_described_is_run(folder) && tt_file_exists(yaml))
+    if (tt_model_folder_is_run(folder) && tt_file_exists(yaml))
         TT_TRY(tt_yaml_read(yaml, session->arena, &old));
     else
-        TT_TRY(tt_described_read(folder, session->arena, &old));
+        TT_TRY(tt_model_folder_read(folder, session->arena, &old));
     tt_settings all = {.cache = own.cache};
     for (int64_t i = 0; i < old.n; i++)
         if (is_kept(old.v[i].key))
@@ -50,7 +50,8 @@ static tt_status add_settings(tutti_session *session, const char *folder)
 
 static tt_status open_tokenizer(tutti_session *session)
 {
-    const char *spec = tt_described_tokenizer(session->folder, session->arena);
+    const char *spec =
+        tt_model_folder_tokenizer(session->folder, session->arena);
     if (spec == NULL || session->tokenizer != NULL)
         return TT_OK;
     return tt_tokenizer_open(spec, NULL, 0, &session->tokenizer);
@@ -175,7 +176,7 @@ static tt_status write_model(export_job *j, const tt_port_model *model,
         return tt_port_write_onnx(model, j->out);
     TT_TRY(tt_origin_read(folder, j->arena, &origin));
     return tt_port_write_folder(model, j->out,
-                                tt_described_tokenizer(folder, j->arena),
+                                tt_model_folder_tokenizer(folder, j->arena),
                                 &origin, &j->notes);
 }
 
@@ -185,7 +186,7 @@ static tt_status export_weights(export_job *j, const tt_weights *weights)
     tt_port_model *model = NULL;
     const char *folder = tt_weights_folder(weights);
     TT_TRY(tt_port_check_out(j->out, folder, j->format, j->arena));
-    TT_TRY(tt_described_read(folder, j->arena, &settings));
+    TT_TRY(tt_model_folder_read(folder, j->arena, &settings));
     TT_TRY(tt_port_open(&settings, weights, TT_PORT_AS_IS, &j->notes, &model));
     const tt_status status = write_model(j, model, folder);
     tt_port_close(model);

@@ -89,7 +89,7 @@ static tt_status run(tutti_session *session, int32_t n, rank_work *w)
     tt_world world = {.launcher = "none"};
     tt_status status = tt_str_status(&plugins);
     if (status == TT_OK)
-        status = tt_known_check(&session->settings, NULL, session->arena);
+        status = tt_keys_check(&session->settings, NULL, session->arena);
     if (status == TT_OK)
         status = tt_world_find(get, &world);
     if (status == TT_OK)

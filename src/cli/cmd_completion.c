@@ -13,7 +13,7 @@
 
 typedef struct words {
     tt_str *out;
-    const tt_known_row *row;
+    const tt_keys_row *row;
     int64_t n;
 } words;
 
@@ -294,7 +294,7 @@ static tt_status run(tt_cli *cli, int *exit_out)
     words w = {.out = &text};
     (void)exit_out;
     TT_TRY(tt_settings_check_unused(&cli->settings, NULL, 0));
-    TT_TRY(tt_known_all(cli->arena, &w.row, &w.n));
+    TT_TRY(tt_keys_all(cli->arena, &w.row, &w.n));
     for (int i = 0; i < 3 && cli->n_words == 1; i++)
         if (strcmp(shells[i].name, cli->word[0]) == 0)
             shells[i].add(&w);

@@ -76,7 +76,8 @@ static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
     if (data != NULL)
         TT_TRY(tt_data_known(data->value, cli->arena, &known));
     for (int64_t i = 0; i < old.n; i++)
-        if (!is_of_old_data(known, old.v[i].key) && !tt_where_has(old.v[i].key))
+        if (!is_of_old_data(known, old.v[i].key) &&
+            !tt_distribution_has(old.v[i].key))
             TT_TRY(tt_settings_set(out, old.v[i].key, old.v[i].value,
                                    old.v[i].origin, cli->arena));
     const tt_setting *source =
@@ -130,8 +131,8 @@ static tt_status limit_seq(tt_cli *cli, tt_settings *out)
 static tt_status foreign_settings(tt_cli *cli, const char *folder,
                                   tt_settings *out)
 {
-    const char *tokenizer = tt_described_tokenizer(folder, cli->arena);
-    TT_TRY(tt_described_read(folder, cli->arena, out));
+    const char *tokenizer = tt_model_folder_tokenizer(folder, cli->arena);
+    TT_TRY(tt_model_folder_read(folder, cli->arena, out));
     if (tokenizer != NULL)
         TT_TRY(tt_settings_set(out, "data.tokenizer", tokenizer, folder,
                                cli->arena));
@@ -170,7 +171,7 @@ static tt_status choose_path(const tt_cli *cli, subject *out)
     if (folder == NULL)
         return TT_ERR_NOMEM;
     *out = (subject){.folder = folder, .weights = path};
-    if (is_file && tt_described_is_run(folder))
+    if (is_file && tt_model_folder_is_run(folder))
         out->weights = folder;
     if (is_file || tt_file_is_folder(path) || !tt_file_exists(path))
         return tt_model_path_check(out->weights, cli->arena);
@@ -190,7 +191,8 @@ static tt_status open_subject(const tt_cli *cli, const tt_peers *peers,
         .limit = INT64_MAX};
     TT_TRY(choose_path(cli, out));
     if (!tt_file_is_folder(out->weights) ||
-        (!tt_described_is_run(out->folder) && tt_described_is(out->folder)))
+        (!tt_model_folder_is_run(out->folder) &&
+         tt_model_folder_is(out->folder)))
         if (tt_file_exists(out->weights))
             return TT_OK;
     TT_TRY(tt_checkpoint_read(out->weights, &search, notes, &out->from));

@@ -47,8 +47,9 @@ static tt_status write_model(const tt_port_model *model, const options *o,
         return tt_port_write_onnx(model, o->out);
     default:
         TT_TRY(tt_origin_read(from, arena, &origin));
-        return tt_port_write_folder(
-            model, o->out, tt_described_tokenizer(from, arena), &origin, notes);
+        return tt_port_write_folder(model, o->out,
+                                    tt_model_folder_tokenizer(from, arena),
+                                    &origin, notes);
     }
 }
 
@@ -75,7 +76,7 @@ static tt_status export_weights(tt_cli *cli, const tt_weights *weights,
     const char *folder = tt_weights_folder(weights);
     TT_TRY(tt_port_check_out(o->out, folder, (tt_port_format)o->format,
                              cli->arena));
-    TT_TRY(tt_described_read(folder, cli->arena, &settings));
+    TT_TRY(tt_model_folder_read(folder, cli->arena, &settings));
     TT_TRY(tt_port_open(&settings, weights, (tt_port_type)o->precision, notes,
                         &model));
     const tt_status status = write_model(model, o, folder, cli->arena, notes);

@@ -18,7 +18,7 @@ static const tt_command_def *find(const char *name)
     return NULL;
 }
 
-static void print_setting(const tt_known_row *row)
+static void print_setting(const tt_keys_row *row)
 {
     const tt_opt *o = row->opt;
     const bool has_default = o->fallback != NULL && o->fallback[0] != '\0';
@@ -36,9 +36,9 @@ static void print_setting(const tt_known_row *row)
 // Prints the setting of that name, in each of its meanings.
 static tt_status help_setting(tt_arena *arena, const char *name, bool *is_found)
 {
-    const tt_known_row *row = NULL;
+    const tt_keys_row *row = NULL;
     int64_t n = 0;
-    TT_TRY(tt_known_all(arena, &row, &n));
+    TT_TRY(tt_keys_all(arena, &row, &n));
     for (int64_t i = 0; i < n; i++)
         if (strcmp(row[i].key, name) == 0) {
             print_setting(&row[i]);
@@ -52,11 +52,11 @@ static tt_status help_setting(tt_arena *arena, const char *name, bool *is_found)
 static tt_status unknown(tt_cli *cli)
 {
     const char *word = cli->word[0];
-    const tt_known_row *row = NULL;
+    const tt_keys_row *row = NULL;
     int64_t n = 0;
     int n_commands = 0, n_names = 0;
     const tt_command_def *const *all = tt_command_all(&n_commands);
-    TT_TRY(tt_known_all(cli->arena, &row, &n));
+    TT_TRY(tt_keys_all(cli->arena, &row, &n));
     const int64_t most = n_commands + 2 * n;
     const char **name =
         tt_arena_alloc(cli->arena, (int64_t)sizeof *name * most);
@@ -72,7 +72,7 @@ static tt_status unknown(tt_cli *cli)
         if (dot != NULL)
             name[n_names] = dot + 1, meaning[n_names++] = row[i].key;
     }
-    const char *near = tt_meant_key(word);
+    const char *near = tt_alias_key(word);
     const char *found = near == NULL ? tt_nearest(word, name, n_names) : NULL;
     for (int i = 0; i < n_names && found != NULL && near == NULL; i++)
         if (name[i] == found)

@@ -94,10 +94,10 @@ static tt_status find_settings(tt_cli *cli, const options *o,
     if (json == NULL || yaml == NULL)
         return TT_ERR_NOMEM;
     if (o->config[0] != '\0')
-        TT_TRY(tt_described_read_file(o->config, cli->arena, out));
+        TT_TRY(tt_model_folder_read_file(o->config, cli->arena, out));
     else if (!has_model(&cli->settings) &&
              (tt_file_exists(json) || tt_file_exists(yaml)))
-        TT_TRY(tt_described_read(folder, cli->arena, out));
+        TT_TRY(tt_model_folder_read(folder, cli->arena, out));
     for (int64_t i = 0; i < cli->settings.n; i++) {
         const tt_setting *s = &cli->settings.v[i];
         if (tt_opt_find(table, s->key) == NULL)
@@ -132,7 +132,7 @@ static tt_status import_weights(tt_cli *cli, const options *o,
     TT_TRY(find_settings(cli, o, weights, notes, &settings));
     TT_TRY(tt_port_open(&settings, weights, TT_PORT_AS_IS, notes, &model));
     const char *folder = tt_weights_folder(weights);
-    const char *tokenizer = tt_described_tokenizer(folder, cli->arena);
+    const char *tokenizer = tt_model_folder_tokenizer(folder, cli->arena);
     tt_origin origin = {0};
     tt_status status = TT_OK;
     if (o->config[0] == '\0')

@@ -201,7 +201,7 @@ static tt_status show_tokenizer(look *l)
 static void show_settings(look *l, const char *folder)
 {
     tt_settings settings = {0};
-    if (tt_described_read(folder, l->arena, &settings) != TT_OK)
+    if (tt_model_folder_read(folder, l->arena, &settings) != TT_OK)
         return; // then only the tensors are known
     if (l->is_json)
         tt_json_open(&l->json, "settings", '{');
@@ -251,8 +251,8 @@ static tt_status show(look *l)
                        l->path);
     TT_TRY(tt_model_path_check(l->path, l->arena));
     if (tt_file_is_folder(l->path)) {
-        return tt_described_is_run(l->path) ? show_checkpoint(l)
-                                            : show_weights(l);
+        return tt_model_folder_is_run(l->path) ? show_checkpoint(l)
+                                               : show_weights(l);
     }
     if (tt_llmc_is(l->path))
         return show_llmc(l);

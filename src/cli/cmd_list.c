@@ -242,7 +242,7 @@ static tt_status list_sources(printer *p, tt_arena *arena)
     return TT_OK;
 }
 
-static void print_setting(printer *p, const tt_known_row *row)
+static void print_setting(printer *p, const tt_keys_row *row)
 {
     const tt_opt *o = row->opt;
     const bool is_choice = o->type == TT_OPT_CHOICE;
@@ -267,9 +267,9 @@ static void print_setting(printer *p, const tt_known_row *row)
 // for in the descriptions.
 static tt_status list_settings(printer *p, tt_arena *arena)
 {
-    const tt_known_row *row = NULL;
+    const tt_keys_row *row = NULL;
     int64_t n = 0;
-    TT_TRY(tt_known_all(arena, &row, &n));
+    TT_TRY(tt_keys_all(arena, &row, &n));
     for (int64_t i = 0; i < n; i++)
         if (is_wanted(p, row[i].key))
             print_setting(p, &row[i]);

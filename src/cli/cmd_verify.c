@@ -146,15 +146,15 @@ static const char *usual_precision(tt_cli *cli)
 // One rank is not compared with itself: as many are asked for as the mesh has.
 static tt_status need_ranks(tt_cli *cli)
 {
-    tt_where where;
+    tt_distribution distribution;
     int64_t mesh = 1;
     int32_t n = 1;
     TT_TRY(tt_cli_ranks_count(cli, &n));
     if (n > 1)
         return TT_OK;
-    TT_TRY(tt_where_read(&cli->settings, cli->arena, &where));
+    TT_TRY(tt_distribution_read(&cli->settings, cli->arena, &distribution));
     for (int a = 0; a < TT_N_AXES; a++)
-        mesh *= where.axis[a] > 0 ? where.axis[a] : 1;
+        mesh *= distribution.axis[a] > 0 ? distribution.axis[a] : 1;
     if (mesh > 1)
         return tt_fail(TT_ERR_ARG,
                        "verify compares several ranks with one, and there is "

@@ -286,7 +286,7 @@ static const char *command_of(tt_cli *cli, const char *run)
 static tt_status refuse_model(tt_cli *cli, const char *path)
 {
     if (has(cli, path, "config.yaml") && !has(cli, path, "state.json") &&
-        tt_described_was_run(path, cli->arena))
+        tt_model_folder_was_run(path, cli->arena))
         return tt_fail(TT_ERR_ARG,
                        "%s is a run, not data; the command that began it goes "
                        "on with it, and with --fork in a new folder: `%s`",
@@ -297,7 +297,7 @@ static tt_status refuse_model(tt_cli *cli, const char *path)
                        "its run goes on with it, and init.from=%s begins "
                        "another with these weights",
                        path, path);
-    if (tt_described_is(path) && has_file(cli->arena, path, is_weights, 0))
+    if (tt_model_folder_is(path) && has_file(cli->arena, path, is_weights, 0))
         return tt_fail(TT_ERR_ARG,
                        "%s is a model, not data; init.from=%s data=text "
                        "data.path=FILE trains it on a text",
@@ -319,7 +319,7 @@ static tt_status refuse_folder(tt_cli *cli, const char *path)
                        "%s is a folder with runs in it, not data; the command "
                        "that began one goes on with it: `%s`",
                        path, command_of(cli, run));
-    if (tt_described_is_run(path))
+    if (tt_model_folder_is_run(path))
         return tt_fail(TT_ERR_ARG,
                        "%s holds checkpoints, not data; the command that began "
                        "their run goes on with it",

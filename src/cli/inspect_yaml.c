@@ -36,7 +36,7 @@ static void add_text(const tt_cli *cli, tt_str *out)
 tt_status tt_inspect_yaml(tt_cli *cli)
 {
     tt_str text = {0};
-    TT_TRY(tt_known_check(&cli->settings, NULL, cli->arena));
+    TT_TRY(tt_keys_check(&cli->settings, NULL, cli->arena));
     if (tt_cli_has(cli, "--json"))
         add_json(cli, &text);
     else

@@ -76,10 +76,10 @@ static bool is_named(const tt_flag *f, const char *word)
 static const char *setting_of(tt_cli *cli, const char *flag)
 {
     const char *name = flag + strspn(flag, "-");
-    const tt_known_row *row = NULL;
+    const tt_keys_row *row = NULL;
     int64_t n = 0;
     char *key = tt_arena_strdup(cli->arena, name);
-    if (key == NULL || tt_known_all(cli->arena, &row, &n) != TT_OK)
+    if (key == NULL || tt_keys_all(cli->arena, &row, &n) != TT_OK)
         return NULL;
     key[strcspn(key, "=")] = '\0';
     for (char *p = key; (p = strchr(p, '-')) != NULL;)
@@ -87,7 +87,7 @@ static const char *setting_of(tt_cli *cli, const char *flag)
     for (int64_t i = 0; i < n; i++)
         if (strcmp(row[i].key, key) == 0)
             return row[i].key;
-    return tt_meant_key(key);
+    return tt_alias_key(key);
 }
 
 static tt_status unknown_flag(const tt_command_def *command, tt_cli *cli,

@@ -196,14 +196,14 @@ static const char *find(const char *word)
     return NULL;
 }
 
-const char *tt_meant_key(const char *key)
+const char *tt_alias_key(const char *key)
 {
     const char *dot = strrchr(key, '.');
     char word[WORD];
     return fold(dot != NULL ? dot + 1 : key, word) ? find(word) : NULL;
 }
 
-const char *tt_meant_value(const char *key, const char *value)
+const char *tt_alias_value(const char *key, const char *value)
 {
     char word[WORD];
     if (!fold(value, word))

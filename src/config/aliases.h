@@ -6,9 +6,9 @@
 
 // What to write for a key of other programs: "optim.lr", "zero=3", "-n N"; NULL: it
 // is none of them. Upper case, dashes and sections before the last dot do not matter.
-const char *tt_meant_key(const char *key);
+const char *tt_alias_key(const char *key);
 
 // What to write for a value that others give to `key`; NULL: it is none of them.
-const char *tt_meant_value(const char *key, const char *value);
+const char *tt_alias_value(const char *key, const char *value);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define AT(field) offsetof(tt_where, field)
+#define AT(field) offsetof(tt_distribution, field)
 
 const char *const tt_offload_name[TT_OFFLOAD_ALL + 1] = {"none", "optimiser",
                                                          "activations", "all"};
@@ -55,7 +55,7 @@ static const tt_opt mesh[] = {
         AT(dim[TT_DIM_##name]),                                                \
         CUTS},
 static const tt_opt layout[] = {
-    TT_WHERE_DIMS(TT_DIM)
+    TT_DISTRIBUTION_DIMS(TT_DIM)
 #undef TT_DIM
         {"rules", "",
          "more, of any dimension and layers: DIM:AXIS LAYERS/DIM:AXIS",
@@ -103,14 +103,15 @@ static const tt_opt comm[] = {
     {0},
 };
 
-const tt_section tt_where_sections[] = {
+const tt_section tt_distribution_sections[] = {
     {"", top},      {"mesh", mesh}, {"layout", layout}, {"exchange", exchange},
     {"comm", comm}, {"loss", loss}, {NULL, NULL},
 };
 
-bool tt_where_has(const char *key)
+bool tt_distribution_has(const char *key)
 {
-    for (const tt_section *s = tt_where_sections; s->table != NULL; s++) {
+    for (const tt_section *s = tt_distribution_sections; s->table != NULL;
+         s++) {
         const size_t n = strlen(s->prefix);
         if (n > 0 ? strncmp(key, s->prefix, n) == 0 && key[n] == '.'
                   : tt_opt_find(s->table, key) != NULL)
@@ -141,13 +142,13 @@ static tt_status check_collective(const char *name)
 
 static const char prefix[] = "layout.";
 
-bool tt_where_is_rule(const char *key)
+bool tt_distribution_is_rule(const char *key)
 {
     const size_t n = sizeof prefix - 1;
     return strncmp(key, prefix, n) == 0 && strchr(key + n, '.') != NULL;
 }
 
-tt_status tt_where_check_rule(const tt_setting *setting)
+tt_status tt_distribution_check_rule(const tt_setting *setting)
 {
     const char *axis = setting->value;
     const char *dim = strrchr(setting->key, '.') + 1;
@@ -161,13 +162,14 @@ tt_status tt_where_check_rule(const tt_setting *setting)
 }
 
 // Appends layout.LAYERS.DIM=AXIS to the rules, as LAYERS/DIM:AXIS.
-static tt_status read_rules(tt_settings *settings, tt_arena *arena, tt_where *w)
+static tt_status read_rules(tt_settings *settings, tt_arena *arena,
+                            tt_distribution *w)
 {
     tt_str rules = {0};
     tt_str_add(&rules, w->rules);
     for (int64_t i = 0; i < settings->n; i++) {
         tt_setting *s = &settings->v[i];
-        if (!tt_where_is_rule(s->key))
+        if (!tt_distribution_is_rule(s->key))
             continue;
         const char *layers = s->key + sizeof prefix - 1;
         const char *dim = strrchr(layers, '.') + 1;
@@ -184,11 +186,12 @@ static tt_status read_rules(tt_settings *settings, tt_arena *arena, tt_where *w)
     return status;
 }
 
-tt_status tt_where_read(tt_settings *settings, tt_arena *arena,
-                        tt_where *where_out)
+tt_status tt_distribution_read(tt_settings *settings, tt_arena *arena,
+                               tt_distribution *distribution_out)
 {
-    tt_where w = {0};
-    for (const tt_section *s = tt_where_sections; s->table != NULL; s++) {
+    tt_distribution w = {0};
+    for (const tt_section *s = tt_distribution_sections; s->table != NULL;
+         s++) {
         TT_TRY(tt_opt_defaults(s->table, &w, arena));
         TT_TRY(tt_settings_apply(settings, s->prefix, s->table, &w, arena));
     }
@@ -198,6 +201,6 @@ tt_status tt_where_read(tt_settings *settings, tt_arena *arena,
                  (data == NULL || strcmp(data->origin, "-n") != 0);
     TT_TRY(read_rules(settings, arena, &w));
     TT_TRY(check_collective(w.collective));
-    *where_out = w;
+    *distribution_out = w;
     return TT_OK;
 }

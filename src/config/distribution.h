@@ -42,7 +42,7 @@ extern const char *const tt_offload_name[TT_OFFLOAD_ALL + 1];
 
 // Dimensions that have a key layout.DIM, and the axis that splits each by default;
 // NONE: no axis does.
-#define TT_WHERE_DIMS(X)                                                       \
+#define TT_DISTRIBUTION_DIMS(X)                                                \
     X(batch, DATA)                                                             \
     X(heads, TENSOR)                                                           \
     X(kv_heads, TENSOR)                                                        \
@@ -59,14 +59,14 @@ extern const char *const tt_offload_name[TT_OFFLOAD_ALL + 1];
     X(experts, EXPERT)
 enum {
 #define TT_DIM(name, axis) TT_DIM_##name,
-    TT_WHERE_DIMS(TT_DIM)
+    TT_DISTRIBUTION_DIMS(TT_DIM)
 #undef TT_DIM
         TT_N_DIMS
 };
 
 #define TT_USUAL_ORDER "data,expert,space,context,tensor" // of mesh.order
 
-typedef struct tt_where {
+typedef struct tt_distribution {
     int64_t
         axis[TT_N_AXES]; // mesh.*; 0: of data all that are left, of others one
     bool is_counted;     // -n says how many ranks a plan has
@@ -91,23 +91,23 @@ typedef struct tt_where {
     double deadline;
     double slow_rate, slow_latency;
     const char *fault;
-} tt_where;
+} tt_distribution;
 
-// Offsets are into tt_where; ends with a NULL table.
-extern const tt_section tt_where_sections[];
+// Offsets are into tt_distribution; ends with a NULL table.
+extern const tt_section tt_distribution_sections[];
 
 // Defaults, then what the settings say; each is marked as used. Refuses what no
 // number of ranks makes right.
-tt_status tt_where_read(tt_settings *settings, tt_arena *arena,
-                        tt_where *where_out);
+tt_status tt_distribution_read(tt_settings *settings, tt_arena *arena,
+                               tt_distribution *distribution_out);
 
 // Whether a setting is one of these.
-bool tt_where_has(const char *key);
+bool tt_distribution_has(const char *key);
 
 // Whether it is layout.LAYERS.DIM: the axis that cuts a dimension in some layers.
 // Checks the value.
-bool tt_where_is_rule(const char *key);
-tt_status tt_where_check_rule(const tt_setting *setting);
+bool tt_distribution_is_rule(const char *key);
+tt_status tt_distribution_check_rule(const tt_setting *setting);
 
 // The ranks as a mesh, and which dimensions of a graph its axes cut.
 typedef struct tt_grid {
@@ -121,11 +121,12 @@ typedef struct tt_grid {
 } tt_grid;
 
 // What layout.DIM says: the axis that cuts it, TT_AXIS_NONE where it names none.
-tt_axis tt_where_axis(const tt_where *where, int dim);
+tt_axis tt_distribution_axis(const tt_distribution *distribution, int dim);
 const char *tt_dim_name(int dim);
 
 // Whether somebody named this dimension: layout.NAME or a rule does.
-bool tt_where_is_set(const tt_where *where, const char *name);
+bool tt_distribution_is_set(const tt_distribution *distribution,
+                            const char *name);
 
 int tt_axis_find(const char *name); // -1: there is none
 // Fails: `key` names an axis that is none.
@@ -133,11 +134,11 @@ tt_status tt_axis_unknown(const char *key, const char *name);
 
 // `ranks` 0: as many as the mesh has; `usual`: rules of the model's family, for what
 // the settings leave open (NULL: none). Text lies in the arena.
-tt_status tt_where_grid(const tt_where *where, int32_t ranks, const char *usual,
-                        tt_arena *arena, tt_grid *grid_out);
+tt_status tt_grid_make(const tt_distribution *distribution, int32_t ranks,
+                       const char *usual, tt_arena *arena, tt_grid *grid_out);
 
 // The mesh of a grid with so many ranks along data.
-tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,
-                        int64_t data, tt_arena *arena, const char **mesh_out);
+tt_status tt_grid_mesh(const tt_distribution *distribution, const tt_grid *grid,
+                       int64_t data, tt_arena *arena, const char **mesh_out);
 
 #endif

@@ -2,7 +2,7 @@
 //
 // Settings have no central list. Each model, optimiser and source has its own table
 // of options, and the training loop and the distribution have theirs. Which tables
-// count depends on the settings themselves (model, optim, data). tt_known_each
+// count depends on the settings themselves (model, optim, data). tt_keys_each
 // visits them; checking, resolving and printing are all done by such visits.
 //
 // All settings are checked before any is used, and each must be known. A misspelt
@@ -45,7 +45,7 @@ static tt_status with_place(tt_status status, const tt_settings *settings,
                : tt_fail_context(status, "%s", s->origin);
 }
 
-static tt_status visit_model(const tt_settings *settings, tt_known_fn *visit,
+static tt_status visit_model(const tt_settings *settings, tt_keys_fn *visit,
                              void *user)
 {
     const tt_model_def *def = NULL;
@@ -57,7 +57,7 @@ static tt_status visit_model(const tt_settings *settings, tt_known_fn *visit,
 }
 
 static tt_status visit_optim(const tt_settings *settings, tt_arena *arena,
-                             tt_known_fn *visit, void *user)
+                             tt_keys_fn *visit, void *user)
 {
     const tt_opt *table = NULL;
     const tt_optim_def *def = NULL;
@@ -75,7 +75,7 @@ static const tt_opt data_itself[] = {
 
 // Without a source, only the options that all sources have are known.
 static tt_status visit_data(const tt_settings *settings, tt_arena *arena,
-                            tt_known_fn *visit, void *user)
+                            tt_keys_fn *visit, void *user)
 {
     const tt_opt *table = NULL;
     const tt_setting *source = tt_settings_find(settings, "data");
@@ -89,8 +89,8 @@ static tt_status visit_data(const tt_settings *settings, tt_arena *arena,
     return visit(user, "data", table);
 }
 
-tt_status tt_known_each(const tt_settings *settings, tt_arena *arena,
-                        tt_known_fn *visit, void *user)
+tt_status tt_keys_each(const tt_settings *settings, tt_arena *arena,
+                       tt_keys_fn *visit, void *user)
 {
     TT_TRY(visit(user, "", tt_job_option_table));
     TT_TRY(visit_model(settings, visit, user));
@@ -98,7 +98,7 @@ tt_status tt_known_each(const tt_settings *settings, tt_arena *arena,
     TT_TRY(visit_data(settings, arena, visit, user));
     for (const tt_section *s = tt_train_sections; s->table != NULL; s++)
         TT_TRY(visit(user, s->prefix, s->table));
-    for (const tt_section *s = tt_where_sections; s->table != NULL; s++)
+    for (const tt_section *s = tt_distribution_sections; s->table != NULL; s++)
         TT_TRY(visit(user, s->prefix, s->table));
     return TT_OK;
 }
@@ -150,7 +150,7 @@ static const char *nearest(const known *k, const char *key)
     const char *near = tt_nearest(key, same, n);
     if (near != NULL || n > 0)
         return near != NULL ? near : same[0];
-    near = tt_meant_key(key);
+    near = tt_alias_key(key);
     return near != NULL ? near : tt_nearest(key, k->key, k->n);
 }
 
@@ -172,7 +172,7 @@ static tt_status unknown(const tt_setting *s, const char *near)
 // reader says only that they are unknown.
 static tt_status check_meant(const tt_setting *s)
 {
-    const char *meant = tt_meant_value(s->key, s->value);
+    const char *meant = tt_alias_value(s->key, s->value);
     return meant == NULL
                ? TT_OK
                : tt_fail(TT_ERR_ARG, "%s: %s=%s: unknown; did you mean %s=%s?",
@@ -181,8 +181,8 @@ static tt_status check_meant(const tt_setting *s)
 
 static tt_status check_one(const known *k, const tt_setting *s)
 {
-    if (tt_where_is_rule(s->key))
-        return tt_where_check_rule(s);
+    if (tt_distribution_is_rule(s->key))
+        return tt_distribution_check_rule(s);
     for (int i = 0; i < k->n; i++)
         if (strcmp(k->key[i], s->key) == 0) {
             tt_opt full[2] = {*k->opt[i], {0}};
@@ -208,8 +208,8 @@ static tt_status check_text(const tt_setting *s)
                                 (unsigned)(unsigned char)s->value[valid]);
 }
 
-tt_status tt_known_check(const tt_settings *settings, const tt_opt *extra,
-                         tt_arena *arena)
+tt_status tt_keys_check(const tt_settings *settings, const tt_opt *extra,
+                        tt_arena *arena)
 {
     known *k = tt_arena_alloc(arena, sizeof *k);
     if (k == NULL)
@@ -220,7 +220,7 @@ tt_status tt_known_check(const tt_settings *settings, const tt_opt *extra,
         TT_TRY(check_meant(&settings->v[i]));
     }
     TT_TRY(collect(k, "", extra));
-    TT_TRY(tt_known_each(settings, arena, collect, k));
+    TT_TRY(tt_keys_each(settings, arena, collect, k));
     for (int64_t i = 0; i < settings->n; i++)
         TT_TRY(check_one(k, &settings->v[i]));
     return TT_OK;

@@ -13,29 +13,29 @@
 
 // Calls `visit` for the tables of all sections: prefix "" for the top, "model" and
 // "optim" as the settings choose them, "data" with its source, "train", ...
-typedef tt_status tt_known_fn(void *user, const char *prefix,
-                              const tt_opt *table);
-tt_status tt_known_each(const tt_settings *settings, tt_arena *arena,
-                        tt_known_fn *visit, void *user);
+typedef tt_status tt_keys_fn(void *user, const char *prefix,
+                             const tt_opt *table);
+tt_status tt_keys_each(const tt_settings *settings, tt_arena *arena,
+                       tt_keys_fn *visit, void *user);
 
 // Fails on the first setting that no table has, with its place and the nearest key
 // of all sections, or whose value its table does not take. `extra` (may be NULL)
 // are further keys at the top that the caller reads.
-tt_status tt_known_check(const tt_settings *settings, const tt_opt *extra,
-                         tt_arena *arena);
+tt_status tt_keys_check(const tt_settings *settings, const tt_opt *extra,
+                        tt_arena *arena);
 
 // One setting of all that there are.
-typedef struct tt_known_row {
+typedef struct tt_keys_row {
     const char *key; // "model.layers"
     const tt_opt *opt;
     // Which models, optimisers or sources have it so, ", " between them; "": all
     // of them, or it belongs to none.
     const char *of;
-} tt_known_row;
+} tt_keys_row;
 
 // Every setting of every model, optimiser and source, in the arena. A key whose
 // default or meaning is another elsewhere has several rows.
-tt_status tt_known_all(tt_arena *arena, const tt_known_row **row_out,
-                       int64_t *n_out);
+tt_status tt_keys_all(tt_arena *arena, const tt_keys_row **row_out,
+                      int64_t *n_out);
 
 #endif

@@ -13,7 +13,7 @@
 #include <string.h>
 
 typedef struct row {
-    tt_known_row known;
+    tt_keys_row known;
     int n_of; // members that have this row
 } row;
 
@@ -148,15 +148,15 @@ static tt_status collect(rows *r)
     TT_TRY(add_optimisers(r));
     TT_TRY(add_sources(r));
     TT_TRY(add_sections(r, tt_train_sections));
-    return add_sections(r, tt_where_sections);
+    return add_sections(r, tt_distribution_sections);
 }
 
-tt_status tt_known_all(tt_arena *arena, const tt_known_row **row_out,
-                       int64_t *n_out)
+tt_status tt_keys_all(tt_arena *arena, const tt_keys_row **row_out,
+                      int64_t *n_out)
 {
     rows r = {.arena = arena};
     TT_TRY(collect(&r));
-    tt_known_row *all = tt_arena_alloc(arena, (r.n + 1) * (int64_t)sizeof *all);
+    tt_keys_row *all = tt_arena_alloc(arena, (r.n + 1) * (int64_t)sizeof *all);
     if (all == NULL)
         return TT_ERR_NOMEM;
     for (int64_t i = 0; i < r.n; i++)

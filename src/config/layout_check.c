@@ -15,7 +15,7 @@
 #include <string.h>
 
 typedef struct subject {
-    const tt_where *where;
+    const tt_distribution *distribution;
     const tt_grid *grid;
     const tt_graph *graph;
     const char *model; // what errors call it
@@ -174,7 +174,7 @@ static int64_t most_ranks(const subject *s, int axis, int64_t extent)
     const int64_t *size = s->grid->size;
     const int64_t others = s->grid->ranks / size[axis] / size[TT_AXIS_DATA];
     const bool is_fixed =
-        axis == TT_AXIS_DATA || s->grid->is_open || s->where->has_data;
+        axis == TT_AXIS_DATA || s->grid->is_open || s->distribution->has_data;
     int64_t n = extent;
     while (!is_fixed && n > 1 && s->grid->ranks % (others * n) != 0)
         n--;
@@ -190,9 +190,9 @@ static tt_status too_short(const subject *s, const tt_layout_rule *rule,
     const bool is_counted = !s->grid->is_open && axis == TT_AXIS_DATA;
     char would[96];
     // What to suggest depends on how the user gave the number of ranks.
-    if (is_counted && !s->where->has_data)
+    if (is_counted && !s->distribution->has_data)
         snprintf(would, sizeof would, "-n %lld", (long long)ranks);
-    else if (!s->grid->is_open && (is_counted || s->where->has_data))
+    else if (!s->grid->is_open && (is_counted || s->distribution->has_data))
         snprintf(would, sizeof would, "mesh.%s=%lld with -n %lld", rule->axis,
                  (long long)n, (long long)ranks);
     else
@@ -212,8 +212,8 @@ static tt_status check_rule(const subject *s, const tt_layout_rule *rule)
     const int64_t size = axis < 0 ? 1 : s->grid->size[axis];
     // Dimensions that the user named must exist; those of default rules may be
     // missing.
-    const bool is_asked =
-        rule->layers != NULL || tt_where_is_set(s->where, rule->dim);
+    const bool is_asked = rule->layers != NULL ||
+                          tt_distribution_is_set(s->distribution, rule->dim);
     if (rule->layers != NULL && !has_layers(s->graph, rule->layers))
         return unknown_layers(s, rule);
     const int64_t extent = extent_of(s->graph, rule->layers, rule->dim);
@@ -302,7 +302,7 @@ static tt_status check_attention(const subject *s)
 {
     const int64_t size = s->grid->size[TT_AXIS_CONTEXT];
     int64_t heads = extent_of(s->graph, NULL, "heads");
-    if (s->where->attention == 0 || size == 1 || heads == 0)
+    if (s->distribution->attention == 0 || size == 1 || heads == 0)
         return TT_OK;
     if (tt_layout_cuts(&s->grid->layout, "", "heads",
                        tt_axis_name[TT_AXIS_TENSOR]))
@@ -317,10 +317,11 @@ static tt_status check_attention(const subject *s)
                    (long long)heads);
 }
 
-tt_status tt_where_check_layout(const tt_where *where, const tt_grid *grid,
-                                const tt_graph *graph, const char *model)
+tt_status tt_distribution_check(const tt_distribution *distribution,
+                                const tt_grid *grid, const tt_graph *graph,
+                                const char *model)
 {
-    const subject s = {where, grid, graph, model};
+    const subject s = {distribution, grid, graph, model};
     TT_TRY(check_pairs(&grid->layout));
     for (int32_t i = 0; i < grid->layout.n; i++)
         TT_TRY(check_rule(&s, &grid->layout.rule[i]));
@@ -340,9 +341,11 @@ static bool looks_back(const tt_graph *g)
     return false;
 }
 
-const char *tt_where_zigzag(const tt_where *where, const tt_graph *graph)
+const char *tt_distribution_zigzag(const tt_distribution *distribution,
+                                   const tt_graph *graph)
 {
-    return where->zigzag && where->attention == 0 && looks_back(graph)
+    return distribution->zigzag && distribution->attention == 0 &&
+                   looks_back(graph)
                ? tt_axis_name[TT_AXIS_CONTEXT]
                : "";
 }
@@ -360,7 +363,9 @@ static bool has_jumps(const tt_graph *g)
     return false;
 }
 
-bool tt_where_is_wide(const tt_where *where, const tt_graph *graph)
+bool tt_distribution_is_wide(const tt_distribution *distribution,
+                             const tt_graph *graph)
 {
-    return where->terms == 2 || (where->terms == 0 && has_jumps(graph));
+    return distribution->terms == 2 ||
+           (distribution->terms == 0 && has_jumps(graph));
 }

@@ -7,7 +7,7 @@
 //
 //   layout.rules, layout.DIM   what the user wrote
 //   the model's family         rules of the model definition
-//   TT_WHERE_DIMS              the usual axis of a dimension
+//   TT_DISTRIBUTION_DIMS              the usual axis of a dimension
 //
 // A rule for an axis with one rank does nothing. If it was written by the user,
 // that is an error, since something else was meant; if it is the usual one, it is
@@ -36,7 +36,7 @@ static const struct {
     tt_axis axis;
 } dims[TT_N_DIMS] = {
 #define TT_DIM(name, axis) {#name, TT_AXIS_##axis},
-    TT_WHERE_DIMS(TT_DIM)
+    TT_DISTRIBUTION_DIMS(TT_DIM)
 #undef TT_DIM
 };
 
@@ -50,14 +50,14 @@ static int64_t largest_divisor(int64_t n, int64_t below)
     return d > 0 ? d : 1;
 }
 
-static tt_status does_not_divide(const tt_where *where, int32_t ranks,
-                                 int64_t others)
+static tt_status does_not_divide(const tt_distribution *distribution,
+                                 int32_t ranks, int64_t others)
 {
     int largest = TT_AXIS_EXPERT;
     for (int a = TT_AXIS_EXPERT; a < TT_N_AXES; a++)
-        if (where->axis[a] > where->axis[largest])
+        if (distribution->axis[a] > distribution->axis[largest])
             largest = a;
-    const int64_t rest = others / where->axis[largest];
+    const int64_t rest = others / distribution->axis[largest];
     const int64_t up = (ranks + others - 1) / others * others;
     return tt_fail(TT_ERR_ARG,
                    "a mesh of %lld ranks besides data does not fit %d rank%s; "
@@ -65,21 +65,22 @@ static tt_status does_not_divide(const tt_where *where, int32_t ranks,
                    (long long)others, ranks, ranks == 1 ? "" : "s",
                    tt_axis_name[largest],
                    (long long)largest_divisor(ranks / (rest > 0 ? rest : 1),
-                                              where->axis[largest]),
+                                              distribution->axis[largest]),
                    (long long)up);
 }
 
-static tt_status fill_axes(const tt_where *where, int32_t ranks,
+static tt_status fill_axes(const tt_distribution *distribution, int32_t ranks,
                            int64_t size[TT_N_AXES])
 {
     int64_t others = 1;
-    if (where->pipe > 1)
+    if (distribution->pipe > 1)
         return tt_fail(TT_ERR_ARG,
                        "mesh.pipe=%lld: models are not cut into stages; "
                        "mesh.pipe=1 would do, or mesh.tensor=%lld cuts layers",
-                       (long long)where->pipe, (long long)where->pipe);
+                       (long long)distribution->pipe,
+                       (long long)distribution->pipe);
     for (int a = 0; a < TT_N_AXES; a++) {
-        size[a] = where->axis[a] > 0 ? where->axis[a] : 1;
+        size[a] = distribution->axis[a] > 0 ? distribution->axis[a] : 1;
         if (a != TT_AXIS_DATA && others <= MOST_RANKS)
             others *= size[a];
     }
@@ -90,9 +91,9 @@ static tt_status fill_axes(const tt_where *where, int32_t ranks,
                        MOST_RANKS, (long long)(size[TT_AXIS_DATA] * others));
     if (ranks == 0)
         return TT_OK;
-    if (where->axis[TT_AXIS_DATA] == 0) {
+    if (distribution->axis[TT_AXIS_DATA] == 0) {
         if (ranks % others != 0)
-            return does_not_divide(where, ranks, others);
+            return does_not_divide(distribution, ranks, others);
         size[TT_AXIS_DATA] = ranks / others;
     }
     const int64_t product = size[TT_AXIS_DATA] * others;
@@ -197,12 +198,13 @@ static tt_status check_cut(const tt_layout_rule *rule, int axis,
 
 // The rules of layout.rules. "none" is allowed for some layers only: it is an
 // exception from a rule.
-static tt_status add_written(const tt_where *where,
+static tt_status add_written(const tt_distribution *distribution,
                              const int64_t size[TT_N_AXES], tt_arena *arena,
                              tt_layout *out)
 {
     tt_layout written = {0};
-    TT_TRY(tt_layout_parse(where->rules, "layout.rules", arena, &written));
+    TT_TRY(
+        tt_layout_parse(distribution->rules, "layout.rules", arena, &written));
     for (int32_t i = 0; i < written.n; i++) {
         const tt_layout_rule *r = &written.rule[i];
         const int axis = tt_axis_find(r->axis);
@@ -236,23 +238,25 @@ static tt_status check_whole(const tt_layout *written, const char *dim)
 }
 
 // The axis that splits a dimension; -1: none does.
-static int axis_of(const tt_where *where, const tt_layout *usual, int d)
+static int axis_of(const tt_distribution *distribution, const tt_layout *usual,
+                   int d)
 {
-    if (where->dim[d] != AUTO)
-        return where->dim[d] - FIRST_AXIS;
+    if (distribution->dim[d] != AUTO)
+        return distribution->dim[d] - FIRST_AXIS;
     for (int32_t i = 0; i < usual->n; i++)
         if (strcmp(usual->rule[i].dim, dims[d].name) == 0)
             return tt_axis_find(usual->rule[i].axis);
     return dims[d].axis;
 }
 
-tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,
-                        int64_t data, tt_arena *arena, const char **mesh_out)
+tt_status tt_grid_mesh(const tt_distribution *distribution, const tt_grid *grid,
+                       int64_t data, tt_arena *arena, const char **mesh_out)
 {
     int order[TT_N_AXES] = {0};
     tt_str mesh = {0};
-    TT_TRY(read_order(where->axes, order));
-    if (where->attention == 1 && strcmp(where->axes, TT_USUAL_ORDER) == 0)
+    TT_TRY(read_order(distribution->axes, order));
+    if (distribution->attention == 1 &&
+        strcmp(distribution->axes, TT_USUAL_ORDER) == 0)
         swap_last(order);
     for (int i = 0; i < TT_N_AXES; i++) {
         const int a = order[i];
@@ -270,20 +274,21 @@ tt_status tt_where_mesh(const tt_where *where, const tt_grid *grid,
     return status;
 }
 
-static tt_status make_layout(const tt_where *where, const tt_layout *usual,
+static tt_status make_layout(const tt_distribution *distribution,
+                             const tt_layout *usual,
                              const int64_t size[TT_N_AXES], tt_arena *arena,
                              tt_layout *out)
 {
-    TT_TRY(add_written(where, size, arena, out));
+    TT_TRY(add_written(distribution, size, arena, out));
     for (int d = 0; d < TT_N_DIMS; d++) {
-        if (where->dim[d] == WHOLE) {
+        if (distribution->dim[d] == WHOLE) {
             TT_TRY(check_whole(out, dims[d].name));
             continue;
         }
-        const int axis = axis_of(where, usual, d);
+        const int axis = axis_of(distribution, usual, d);
         const tt_layout_rule rule = {
             .dim = dims[d].name, .axis = axis < 0 ? "" : tt_axis_name[axis]};
-        if (where->dim[d] != AUTO)
+        if (distribution->dim[d] != AUTO)
             TT_TRY(check_cut(&rule, axis, size));
         if (axis >= 0 && size[axis] > 1)
             TT_TRY(tt_layout_add(out, arena, &rule));
@@ -298,11 +303,11 @@ static tt_status make_layout(const tt_where *where, const tt_layout *usual,
     return TT_OK;
 }
 
-tt_axis tt_where_axis(const tt_where *where, int dim)
+tt_axis tt_distribution_axis(const tt_distribution *distribution, int dim)
 {
-    return where->dim[dim] < FIRST_AXIS
+    return distribution->dim[dim] < FIRST_AXIS
                ? TT_AXIS_NONE
-               : (tt_axis)(where->dim[dim] - FIRST_AXIS);
+               : (tt_axis)(distribution->dim[dim] - FIRST_AXIS);
 }
 
 const char *tt_dim_name(int dim)
@@ -310,35 +315,39 @@ const char *tt_dim_name(int dim)
     return dims[dim].name;
 }
 
-bool tt_where_is_set(const tt_where *where, const char *name)
+bool tt_distribution_is_set(const tt_distribution *distribution,
+                            const char *name)
 {
     const size_t n = strlen(name);
     for (int d = 0; d < TT_N_DIMS; d++)
-        if (strcmp(dims[d].name, name) == 0 && where->dim[d] != AUTO)
+        if (strcmp(dims[d].name, name) == 0 && distribution->dim[d] != AUTO)
             return true;
-    for (const char *p = where->rules; (p = strstr(p, name)) != NULL; p += n)
-        if ((p == where->rules || strchr(" ,/", p[-1]) != NULL) && p[n] == ':')
+    for (const char *p = distribution->rules; (p = strstr(p, name)) != NULL;
+         p += n)
+        if ((p == distribution->rules || strchr(" ,/", p[-1]) != NULL) &&
+            p[n] == ':')
             return true;
     return false;
 }
 
-tt_status tt_where_grid(const tt_where *where, int32_t ranks, const char *usual,
-                        tt_arena *arena, tt_grid *grid_out)
+tt_status tt_grid_make(const tt_distribution *distribution, int32_t ranks,
+                       const char *usual, tt_arena *arena, tt_grid *grid_out)
 {
     tt_layout family = {0};
     int64_t size[TT_N_AXES];
     tt_str text = {0};
-    TT_TRY(fill_axes(where, ranks, size));
+    TT_TRY(fill_axes(distribution, ranks, size));
     tt_grid grid = {.ranks = 1,
-                    .is_open = ranks == 0 && !where->is_counted,
+                    .is_open = ranks == 0 && !distribution->is_counted,
                     .data =
                         (int32_t)(size[TT_AXIS_DATA] * size[TT_AXIS_EXPERT])};
     memcpy(grid.size, size, sizeof size);
     for (int a = 0; a < TT_N_AXES; a++)
         grid.ranks *= (int32_t)size[a];
-    TT_TRY(tt_where_mesh(where, &grid, size[TT_AXIS_DATA], arena, &grid.mesh));
+    TT_TRY(tt_grid_mesh(distribution, &grid, size[TT_AXIS_DATA], arena,
+                        &grid.mesh));
     TT_TRY(tt_layout_parse(usual, "the model's", arena, &family));
-    TT_TRY(make_layout(where, &family, size, arena, &grid.layout));
+    TT_TRY(make_layout(distribution, &family, size, arena, &grid.layout));
     tt_layout_print(&grid.layout, &text);
     tt_status status = tt_str_status(&text);
     if (status == TT_OK) {

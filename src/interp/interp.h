@@ -12,6 +12,10 @@
 //
 // Before a kernel runs its outputs are NaN, and after every buffer come guard bytes,
 // so a kernel that writes too little or too much is noticed.
+//
+// The folder interp: the meaning of a graph on any mesh, in one process. It sees the
+// reference kernels and nothing of plans, executors or transports, so that anything
+// above may be compared with it. What does not belong here: comparing (check, verify).
 
 #ifndef TT_INTERP_INTERP_H
 #define TT_INTERP_INTERP_H

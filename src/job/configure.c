@@ -158,8 +158,8 @@ static tt_status set_batch(tt_job *job, const tt_settings *settings)
 // Without peers the job cannot run, but it can be planned for any number of ranks.
 static tt_status set_ranks(tt_job *job, const tt_peers *peers)
 {
-    TT_TRY(tt_where_grid(&job->where, peers != NULL ? peers->size : 0,
-                         job->model->layout, job->arena, &job->grid));
+    TT_TRY(tt_grid_make(&job->distribution, peers != NULL ? peers->size : 0,
+                        job->model->layout, job->arena, &job->grid));
     job->peers = peers != NULL ? *peers : (tt_peers){.size = job->grid.ranks};
     return TT_OK;
 }
@@ -250,14 +250,14 @@ static tt_status set_globs(tt_job *job)
 static tt_status configure(tt_job *job, tt_settings *settings,
                            const tt_opt *extra, const tt_peers *peers)
 {
-    TT_TRY(tt_known_check(settings, extra, job->arena));
+    TT_TRY(tt_keys_check(settings, extra, job->arena));
     TT_TRY(tt_opt_defaults(tt_job_option_table, &job->options, job->arena));
     TT_TRY(tt_settings_apply(settings, "", tt_job_option_table, &job->options,
                              job->arena));
     TT_TRY(set_model(job, settings));
     TT_TRY(set_optim(job, settings));
     TT_TRY(tt_train_options_read(settings, job->arena, &job->train));
-    TT_TRY(tt_where_read(settings, job->arena, &job->where));
+    TT_TRY(tt_distribution_read(settings, job->arena, &job->distribution));
     TT_TRY(set_ranks(job, peers));
     TT_TRY(set_batch(job, settings));
     TT_TRY(check_micro(job));

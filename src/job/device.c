@@ -98,7 +98,7 @@ static const char *against(const tt_job *job, const card *all)
 // transport=nccl makes the second an error.
 static tt_status choose_way(tt_job *job, const card *all)
 {
-    const int transport = job->where.transport;
+    const int transport = job->distribution.transport;
     const char *why = against(job, all);
     const bool is_host = why != NULL || (transport != TT_TRANSPORT_AUTO &&
                                          transport != TT_TRANSPORT_NCCL);
@@ -164,7 +164,7 @@ static tt_status share(tt_job *job)
 static tt_status limit_isa(const tt_job *job)
 {
     const tt_peers *peers = &job->peers;
-    TT_TRY(tt_isa_limit((tt_isa)job->where.isa));
+    TT_TRY(tt_isa_limit((tt_isa)job->distribution.isa));
     if (peers->size == 1 || peers->wire == NULL)
         return TT_OK;
     const int32_t mine = (int32_t)tt_isa_most();
@@ -197,8 +197,8 @@ tt_status tt__job_open_device(tt_job *job, const tt_settings *settings)
     job->on_device = 1;
     if (status == TT_OK && settings->memory > 0)
         job->backend->target.memory_bytes = settings->memory;
-    if (def->memory == NULL && job->where.transport == TT_TRANSPORT_NCCL &&
-        status == TT_OK)
+    if (def->memory == NULL &&
+        job->distribution.transport == TT_TRANSPORT_NCCL && status == TT_OK)
         return tt_fail(TT_ERR_ARG,
                        "transport=nccl is between GPUs; set device=cuda, or "
                        "leave it out");

@@ -105,7 +105,7 @@ static tt_status check_experts(const tt_job *job)
 
 tt_status tt__exact_check(const tt_job *job)
 {
-    const char *name = job->where.collective;
+    const char *name = job->distribution.collective;
     if (!job->options.exact)
         return TT_OK;
     if (!is_power_of_2(job->train.blocks)) {
@@ -131,8 +131,8 @@ tt_status tt__exact_partition(const tt_job *job, int64_t blocks,
                               tt_partition_params *params)
 {
     params->canonical = true;
-    TT_TRY(tt_where_mesh(&job->where, &job->grid, blocks, job->arena,
-                         &params->mesh));
+    TT_TRY(tt_grid_mesh(&job->distribution, &job->grid, blocks, job->arena,
+                        &params->mesh));
     // One rank has no batch rule in its layout, but blocks are cut by one.
     if (strstr(params->layout, "batch:data") == NULL &&
         job->grid.size[TT_AXIS_DATA] == 1) {

@@ -90,7 +90,7 @@ static void try_offload(tt_job *job, const tt__variant *least, alternatives *a)
     v.offload = TT_OFFLOAD_ALL;
     try_change(job, v, a);
     // With small micro-batches the logits are small too, and need no chunks.
-    if (v.chunks > 1 && job->where.chunks == 0) {
+    if (v.chunks > 1 && job->distribution.chunks == 0) {
         v.chunks = 1;
         try_change(job, v, a);
     }
@@ -182,8 +182,8 @@ static tt_status check_host(const tt_job *job)
         tt_fail(TT_ERR_NOMEM,
                 "offload=%s needs %s of the host's memory, but %s are "
                 "available; recompute=full or a smaller batch would save some",
-                tt_offload_name[job->where.offload], tt_str_text(&needed),
-                tt_str_text(&has));
+                tt_offload_name[job->distribution.offload],
+                tt_str_text(&needed), tt_str_text(&has));
     tt_str_fini(&needed);
     tt_str_fini(&has);
     return status;
@@ -233,7 +233,7 @@ static tt_status advise(tt_job *job, int64_t memory, tt_status status)
     if (job->backend->def->memory == NULL)
         tt_str_add(&text, "; on a GPU, offload=all also leaves some of it in "
                           "the host's memory");
-    else if (job->where.offload == TT_OFFLOAD_NONE)
+    else if (job->distribution.offload == TT_OFFLOAD_NONE)
         tt_str_add(&text, "; offload=optimiser or offload=all leaves some of "
                           "it in the host's memory");
     (void)tt_fail(status, "%s", tt_str_text(&text));

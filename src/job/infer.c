@@ -46,7 +46,8 @@ static tt_status rewrite(tt_inference *infer,
     if (!options->wants_logits)
         TT_TRY(tt__job_chunk(job, job->chunks, &infer->graph));
     return options->on_ranks
-               ? tt__job_rewrite(job, &chain, job->where.zero, &infer->graph)
+               ? tt__job_rewrite(job, &chain, job->distribution.zero,
+                                 &infer->graph)
                : TT_OK;
 }
 

@@ -39,7 +39,7 @@ typedef struct tt_job {
     tt_arena *arena;
     tt_job_options options;
     tt_train_options train;
-    tt_where where;
+    tt_distribution distribution;
     tt_grid grid;
     tt_peers peers;                 // size 1: alone
     bool has_micro, has_accumulate; // the user said so

@@ -38,7 +38,7 @@ static int64_t blocks_of(const tt_job *job, const tt_graph *g, const char *dim)
             continue;
         n *= size;
         if (strcmp(dim, "seq") == 0 &&
-            strcmp(tt_where_zigzag(&job->where, g), axis) == 0)
+            strcmp(tt_distribution_zigzag(&job->distribution, g), axis) == 0)
             n *= 2;
     }
     return n;

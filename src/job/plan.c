@@ -66,9 +66,9 @@ tt__variant tt__variant_of(const tt_job *job)
     return (tt__variant){job->options.accumulate,
                          job->options.precision,
                          job->options.recompute,
-                         job->where.zero,
+                         job->distribution.zero,
                          job->chunks,
-                         job->where.offload};
+                         job->distribution.offload};
 }
 
 // Adds the partition over the job's ranks. One rank needs none, except in exact
@@ -86,9 +86,10 @@ static tt_status add_partition(const tt_job *job, int64_t zero,
     TT_TRY(tt_opt_defaults(tt_pass_partition.options, &params, job->arena));
     params.mesh = job->grid.mesh;
     params.layout = job->grid.layout_text;
-    params.zigzag = tt_where_zigzag(&job->where, graph);
-    params.wide = tt_where_is_wide(&job->where, graph);
-    params.way = job->where.attention == 1 ? TT_WAY_EXCHANGE : TT_WAY_RING;
+    params.zigzag = tt_distribution_zigzag(&job->distribution, graph);
+    params.wide = tt_distribution_is_wide(&job->distribution, graph);
+    params.way =
+        job->distribution.attention == 1 ? TT_WAY_EXCHANGE : TT_WAY_RING;
     params.zero = job->grid.size[TT_AXIS_DATA] > 1 ? zero : 0;
     if (is_exact) {
         TT_TRY(tt__exact_partition(job, blocks, &params));
@@ -180,10 +181,10 @@ static tt_lower_options lower_options(const tt_job *job, int32_t rank,
 {
     return (tt_lower_options){.rank = rank,
                               .n_micro = (int32_t)accumulate,
-                              .bucket_bytes = job->where.bucket > 0
-                                                  ? job->where.bucket
+                              .bucket_bytes = job->distribution.bucket > 0
+                                                  ? job->distribution.bucket
                                                   : job->peers.bucket,
-                              .order = (tt_flight_order)job->where.order,
+                              .order = (tt_flight_order)job->distribution.order,
                               .in_order = job->in_order};
 }
 
@@ -200,7 +201,7 @@ tt_status tt__variant_plan(tt_job *job, const tt__variant *v, tt__planned *out)
     p.classes = tt_shape_dim(logits, logits->ndim - 1);
     tt_status status = tt__job_check_globs(job, p.graph);
     if (status == TT_OK)
-        status = tt_where_check_layout(&job->where, &job->grid, p.graph,
+        status = tt_distribution_check(&job->distribution, &job->grid, p.graph,
                                        job->options.model);
     if (status == TT_OK)
         status = tt__job_chunk(job, v->chunks, &p.graph);
@@ -263,8 +264,8 @@ static bool is_too_large(const tt_job *job, const tt__planned *p)
 static void use_chunks(tt_job *job, tt__planned *p)
 {
     enum { MOST = 64 };
-    const bool may =
-        job->where.chunks == 0 && job->peers.size == 1 && !job->options.exact;
+    const bool may = job->distribution.chunks == 0 && job->peers.size == 1 &&
+                     !job->options.exact;
     for (int64_t n = TT__USUAL_CHUNKS; may && is_too_large(job, p) && n <= MOST;
          n *= 2) {
         tt__variant v = tt__variant_of(job);
@@ -285,7 +286,7 @@ tt_status tt_job_plan(tt_job *job)
         return TT_OK;
     // Gradients that overflow fp16 are expected; the guard skips such a step.
     job->guard = job->guard || job->options.precision == TT_PRECISION_FP16;
-    job->chunks = job->where.chunks > 0 ? job->where.chunks : 1;
+    job->chunks = job->distribution.chunks > 0 ? job->distribution.chunks : 1;
     const tt__variant now = tt__variant_of(job);
     TT_TRY(make_alike(job, tt__variant_plan(job, &now, &p), &p));
     use_chunks(job, &p);

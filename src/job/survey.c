@@ -295,7 +295,8 @@ static tt_survey_sent host_sends(const tt_job *job, int32_t rank)
     if (!tt_job_asks(job))
         return (tt_survey_sent){0};
     call.group = (tt_group){.n = n, .me = rank};
-    const tt_coll_cost cost = tt_wire_call_cost(&call, job->where.collective);
+    const tt_coll_cost cost =
+        tt_wire_call_cost(&call, job->distribution.collective);
     return (tt_survey_sent){.count = 1,
                             .messages = cost.messages,
                             .bytes = cost.bytes,
@@ -311,7 +312,7 @@ static tt_status list_sent(const tt_job *job, tt_arena *arena, tt_survey *s)
                                         (plan->n_members + INT64_C(2)));
     if (cost == NULL || s->sent == NULL)
         return TT_ERR_NOMEM;
-    TT_TRY(tt_wire_costs(plan, job->where.collective, cost));
+    TT_TRY(tt_wire_costs(plan, job->distribution.collective, cost));
     static const char *const direction[] = {"forward", "backward", "update"};
     for (int d = 0; d < 3; d++)
         for (int32_t i = 0; i < plan->n_steps; i++) {
@@ -363,7 +364,8 @@ tt_status tt_survey_sent_bytes(const tt_job *job, const tt_plan *like,
     if (room == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a survey");
     plan.rank = rank;
-    const tt_status status = tt_wire_costs(&plan, job->where.collective, room);
+    const tt_status status =
+        tt_wire_costs(&plan, job->distribution.collective, room);
     if (status == TT_OK) {
         *bytes_out = room[plan.n_steps].bytes + host_sends(job, rank).bytes;
         for (int32_t i = 0; i < plan.n_steps; i++)

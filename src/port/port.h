@@ -41,7 +41,7 @@ tt_status tt_port_open(tt_settings *settings, const tt_weights *weights,
 void tt_port_close(tt_port_model *model); // NULL is fine
 
 // Writes a folder, whole or not at all (port_out.h). `tokenizer` is a folder or file as
-// tt_described_tokenizer gives it; NULL: none. What `origin` has is written again. What
+// tt_model_folder_tokenizer gives it; NULL: none. What `origin` has is written again. What
 // transformers will compute otherwise is said in `notes` (NULL: not wanted).
 tt_status tt_port_write_folder(const tt_port_model *model, const char *folder,
                                const char *tokenizer, const tt_origin *origin,

@@ -131,7 +131,7 @@ tt_status tt_port_check_out(const char *out, const char *from,
                        out, out);
     if (format != TT_PORT_FOLDER)
         return check_file(out, format);
-    if (tt_described_was_run(out, arena))
+    if (tt_model_folder_was_run(out, arena))
         return tt_fail(TT_ERR_ARG,
                        "out=%s is the folder of a run, whose config.yaml would "
                        "be lost; name a new folder, such as out=%s-export",

@@ -78,15 +78,16 @@ static tt_status find(const tt_ranks_request *request, found *out)
     return TT_OK;
 }
 
-static tt_status check_transport(const found *f, const tt_where *where)
+static tt_status check_transport(const found *f,
+                                 const tt_distribution *distribution)
 {
     const bool has_mpi = f->is_started && f->world.has_mpi;
-    if (where->transport == TT_TRANSPORT_SELF && f->n > 1)
+    if (distribution->transport == TT_TRANSPORT_SELF && f->n > 1)
         return tt_fail(TT_ERR_ARG,
                        "transport=self is for one rank and there are %d; "
                        "leave it out, or set %s",
                        f->n, has_mpi ? "mpi" : "shm");
-    if (where->transport == TT_TRANSPORT_MPI && !has_mpi)
+    if (distribution->transport == TT_TRANSPORT_MPI && !has_mpi)
         return tt_fail(TT_ERR_ARG,
                        "transport=mpi wants a launcher of MPI's: mpirun -n %d "
                        "tutti ...; ranks that -n starts use shm",
@@ -98,22 +99,23 @@ static tt_status check_transport(const found *f, const tt_where *where)
 // here too, before anything is forked: otherwise every rank would report the same
 // mistake.
 static tt_status find_checked(const tt_ranks_request *request, found *f,
-                              tt_where *where)
+                              tt_distribution *distribution)
 {
     TT_TRY(find(request, f));
-    TT_TRY(tt_where_read(request->settings, request->arena, where));
-    TT_TRY(check_transport(f, where));
-    if (f->n == 1 || where->fault[0] == '\0')
+    TT_TRY(
+        tt_distribution_read(request->settings, request->arena, distribution));
+    TT_TRY(check_transport(f, distribution));
+    if (f->n == 1 || distribution->fault[0] == '\0')
         return TT_OK;
-    const tt_status status = tt_fault_check(where->fault, f->n);
+    const tt_status status = tt_fault_check(distribution->fault, f->n);
     return status == TT_OK ? status : tt_fail_context(status, "comm.fault");
 }
 
 tt_status tt_ranks_count(const tt_ranks_request *request, int32_t *n_out)
 {
     found f;
-    tt_where where;
-    TT_TRY(find_checked(request, &f, &where));
+    tt_distribution distribution;
+    TT_TRY(find_checked(request, &f, &distribution));
     *n_out = f.n;
     return TT_OK;
 }
@@ -152,7 +154,8 @@ static tt_status be_rank(const tt_launch_rank *rank, void *user)
             s->request->arena,
             "%d ranks on 1 host (%s %d), shared memory%s, %s; collective %s",
             rank->n_ranks, program->name, rank->n_ranks,
-            tt__ranks_spoilt(s->where), cores, s->where->collective)};
+            tt__ranks_spoilt(s->distribution), cores,
+            s->distribution->collective)};
     const tt_status status = tt__ranks_work(s, NULL, &peers, &exit_status);
     if (status != TT_OK && rank->rank == 0 && !is_others(status)) {
         snprintf(s->notice->message, MESSAGE, "%s", tt_error_message());
@@ -183,7 +186,7 @@ static int64_t memory_bytes(int32_t n)
 static tt_status launch(const tt__starting *s, int32_t n, bool *interrupted)
 {
     tt_launch_options options = {.n_ranks = n,
-                                 .deadline = s->where->deadline,
+                                 .deadline = s->distribution->deadline,
                                  .rank_bytes = memory_bytes(n),
                                  .pin = true,
                                  .interrupted = interrupted};
@@ -261,9 +264,9 @@ static tt_peers peers_of(const tt__starting *s, const tt_world *world,
             world->size, team->n_hosts, team->n_hosts == 1 ? "" : "s",
             world->launcher, world->why,
             strcmp(team->transport, "shm") == 0 ? "shared memory" : "MPI",
-            team->why, tt__ranks_spoilt(s->where),
+            team->why, tt__ranks_spoilt(s->distribution),
             tt__ranks_cores(s->request->arena, (int32_t)all, on_host, cores),
-            s->where->collective)};
+            s->distribution->collective)};
 }
 
 // Reports a failure of a rank that is not rank 0, at most once for all ranks. A
@@ -297,8 +300,9 @@ static tt_status join(const tt__starting *s, const tt_world *world,
     const tt_ranks_program *program = s->request->program;
     const tt_team_options options = {.get = program->get,
                                      .plugins = program->plugins,
-                                     .transport = names[s->where->transport],
-                                     .deadline = s->where->deadline,
+                                     .transport =
+                                         names[s->distribution->transport],
+                                     .deadline = s->distribution->deadline,
                                      .rank_bytes = memory_bytes(world->size)};
     tt_team *team = NULL;
     if (world->rank > 0 && program->be_silent != NULL)
@@ -334,12 +338,12 @@ static tt_status join_watched(const tt__starting *s, const tt_world *world,
 tt_status tt_ranks_run(const tt_ranks_request *request, tt_ranks_fn *fn,
                        void *user, int *exit_out)
 {
-    tt_where where;
+    tt_distribution distribution;
     found f;
-    TT_TRY(find_checked(request, &f, &where));
+    TT_TRY(find_checked(request, &f, &distribution));
     if (f.n == 1)
         return fn(&(tt_peers){.size = 1, .on_host = 1}, user, exit_out);
-    tt__starting s = {request, fn, user, &where, NULL, count_cores()};
+    tt__starting s = {request, fn, user, &distribution, NULL, count_cores()};
     return f.is_started ? join_watched(&s, &f.world, exit_out)
                         : start(&s, f.n, exit_out);
 }

@@ -14,7 +14,7 @@ typedef struct tt__starting {
     const tt_ranks_request *request;
     tt_ranks_fn *fn;
     void *user;
-    const tt_where *where;
+    const tt_distribution *distribution;
     tt__notice *notice; // only of ranks that are forked here; else NULL
     int32_t n_cores;    // cores of the machine that this process may use
 } tt__starting;
@@ -27,7 +27,7 @@ tt_status tt__ranks_work(const tt__starting *s, const int32_t *host,
 
 // Two pieces of the line that describes the ranks: " slowed down", " with faults" or
 // nothing; "1 core each".
-const char *tt__ranks_spoilt(const tt_where *where);
+const char *tt__ranks_spoilt(const tt_distribution *distribution);
 const char *tt__ranks_cores(tt_arena *arena, int32_t all, int32_t on_host,
                             int32_t each);
 

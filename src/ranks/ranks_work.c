@@ -41,10 +41,11 @@ const char *tt_ranks_build(const tt_peers *peers, tt_arena *arena)
 
 // Wraps the transport in one with a lower rate or a higher latency. The result
 // replaces `*comm`.
-static tt_status slow_down(const tt_where *where, tt_comm **comm)
+static tt_status slow_down(const tt_distribution *distribution, tt_comm **comm)
 {
-    const tt_slow_options slow = {where->slow_rate, where->slow_latency};
-    return where->slow_rate > 0 || where->slow_latency > 0
+    const tt_slow_options slow = {distribution->slow_rate,
+                                  distribution->slow_latency};
+    return distribution->slow_rate > 0 || distribution->slow_latency > 0
                ? tt_slow_open(*comm, &slow, comm)
                : TT_OK;
 }
@@ -52,22 +53,23 @@ static tt_status slow_down(const tt_where *where, tt_comm **comm)
 // Wraps the transport in one that injects faults. The transport's own collectives
 // (`native`) would bypass the wrapper, so they are switched off: messages then do the
 // work in the same order.
-static tt_status spoil(const tt_where *where, tt_comm **comm,
+static tt_status spoil(const tt_distribution *distribution, tt_comm **comm,
                        tt_calibration *links)
 {
-    if (where->fault[0] == '\0')
+    if (distribution->fault[0] == '\0')
         return TT_OK;
     links->native = (tt_link){0};
     links->is_native_ordered = false;
-    const tt_status status = tt_fault_open(*comm, where->fault, comm);
+    const tt_status status = tt_fault_open(*comm, distribution->fault, comm);
     return status == TT_OK ? status : tt_fail_context(status, "comm.fault");
 }
 
-const char *tt__ranks_spoilt(const tt_where *where)
+const char *tt__ranks_spoilt(const tt_distribution *distribution)
 {
-    return where->fault[0] != '\0'                           ? " with faults"
-           : where->slow_rate > 0 || where->slow_latency > 0 ? " slowed down"
-                                                             : "";
+    return distribution->fault[0] != '\0' ? " with faults"
+           : distribution->slow_rate > 0 || distribution->slow_latency > 0
+               ? " slowed down"
+               : "";
 }
 
 // The file that keeps measured links: one per transport and number of ranks. The file
@@ -88,7 +90,7 @@ static tt_status calibrate(const tt__starting *s, const int32_t *host,
                            tt_peers *peers, tt_calibration *out)
 {
     const bool is_slowed =
-        s->where->slow_rate > 0 || s->where->slow_latency > 0;
+        s->distribution->slow_rate > 0 || s->distribution->slow_latency > 0;
     const tt_calibrate_options options = {
         .path = is_slowed ? NULL : calibration_path(s, peers->comm),
         .host = host};
@@ -116,10 +118,10 @@ tt_status tt__ranks_work(const tt__starting *s, const int32_t *host,
                          tt_peers *peers, int *exit_out)
 {
     tt_calibration links = {0};
-    TT_TRY(slow_down(s->where, &peers->comm));
+    TT_TRY(slow_down(s->distribution, &peers->comm));
     TT_TRY(calibrate(s, host, peers, &links));
-    TT_TRY(spoil(s->where, &peers->comm, &links));
-    const tt_wire_options options = {.collective = s->where->collective,
+    TT_TRY(spoil(s->distribution, &peers->comm, &links));
+    const tt_wire_options options = {.collective = s->distribution->collective,
                                      .calibration =
                                          peers->bucket > 0 ? &links : NULL,
                                      .host = host,

@@ -62,7 +62,7 @@ const tt_report_row *tt_session_changed(const tt_session *session,
     list l = {.session = session, .arena = arena, .most = session->settings.n};
     l.row = tt_arena_alloc(arena, (l.most + 1) * (int64_t)sizeof *l.row);
     if (l.row == NULL ||
-        tt_known_each(&session->settings, arena, add_table, &l) != TT_OK)
+        tt_keys_each(&session->settings, arena, add_table, &l) != TT_OK)
         return NULL;
     l.row[l.n] = (tt_report_row){NULL, NULL};
     return l.row;

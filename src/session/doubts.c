@@ -148,10 +148,11 @@ static void check_cuts(const tt_job *job, const char *why, tt_str *out)
 {
     tt_layout written = {0};
     for (int d = 0; d < TT_N_DIMS; d++)
-        if (d != TT_DIM_batch && tt_where_axis(&job->where, d) == TT_AXIS_DATA)
+        if (d != TT_DIM_batch &&
+            tt_distribution_axis(&job->distribution, d) == TT_AXIS_DATA)
             tt_str_addf(out, "layout.%s=data does nothing: %s\n",
                         tt_dim_name(d), why);
-    if (tt_layout_parse(job->where.rules, "layout.rules", job->arena,
+    if (tt_layout_parse(job->distribution.rules, "layout.rules", job->arena,
                         &written) != TT_OK)
         return;
     for (int32_t i = 0; i < written.n; i++) {
@@ -167,7 +168,7 @@ static void check_data(const tt_job *job, tt_str *out)
 {
     static const char none[] =
         "no ranks share the batch; -n 2 would start some";
-    const tt_where *w = &job->where;
+    const tt_distribution *w = &job->distribution;
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)w->zero);
     if (w->zero > 0)
@@ -184,7 +185,7 @@ static void check_data(const tt_job *job, tt_str *out)
 static void check_alone(const tt_job *job, tt_str *out)
 {
     static const char one[] = "there is one rank; -n 2 would start two";
-    const tt_where *w = &job->where;
+    const tt_distribution *w = &job->distribution;
     if (strcmp(w->collective, "auto") != 0)
         idle(out, "collective", w->collective, one);
     if (w->terms != 0)
@@ -203,7 +204,7 @@ void tt_doubts_idle(const tt_job *job, tt_str *out)
 {
     static const char whole[] =
         "no ranks share a sequence; mesh.context=N has such";
-    const tt_where *w = &job->where;
+    const tt_distribution *w = &job->distribution;
     int n_axes = 0;
     for (int a = 0; a < TT_N_AXES; a++)
         n_axes += job->grid.size[a] > 1;

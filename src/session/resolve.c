@@ -28,9 +28,9 @@ static const void *params_of(const tt_session *s, const char *prefix,
     for (const tt_section *t = tt_train_sections; t->table != NULL; t++)
         if (t->table == table)
             return &s->options;
-    for (const tt_section *t = tt_where_sections; t->table != NULL; t++)
+    for (const tt_section *t = tt_distribution_sections; t->table != NULL; t++)
         if (t->table == table)
-            return &s->job->where;
+            return &s->job->distribution;
     return NULL;
 }
 
@@ -80,8 +80,7 @@ static tt_status add_table(void *user, const char *prefix, const tt_opt *table)
 
 tt_status tt__session_resolve(tt_session *session)
 {
-    return tt_known_each(&session->settings, session->arena, add_table,
-                         session);
+    return tt_keys_each(&session->settings, session->arena, add_table, session);
 }
 
 static bool is_plain(const char *value)

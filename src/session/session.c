@@ -240,7 +240,7 @@ static tt_status open_session(tt_session *s, const tt_settings *settings,
     TT_TRY(copy_settings(s, settings));
     if (wants_train)
         TT_TRY(tt__session_take_from(s));
-    TT_TRY(tt_known_check(&s->settings, extra, s->arena));
+    TT_TRY(tt_keys_check(&s->settings, extra, s->arena));
     TT_TRY(tt_train_options_read(&s->settings, s->arena, &s->options));
     TT_TRY(open_data(s, wants_train));
     TT_TRY(tt_job_configure_peers(&s->settings, extra, peers, &s->job));

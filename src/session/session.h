@@ -28,7 +28,7 @@ typedef struct tt_session {
 } tt_session;
 
 // model.vocab, model.classes, model.channels and image follow from the data where
-// they are not set. `extra` as for tt_known_check. Without `wants_train` only the
+// they are not set. `extra` as for tt_keys_check. Without `wants_train` only the
 // validation split is opened.
 tt_status tt_session_open(const tt_settings *settings, const tt_opt *extra,
                           bool wants_train, tt_session **session_out);

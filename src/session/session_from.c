@@ -120,7 +120,7 @@ static tt_status take_option(taking *t, const tt_opt *opt, bool is_there)
 static tt_status take_model(taking *t)
 {
     tt_settings there = {0};
-    TT_TRY(tt_described_read(t->folder, t->s->arena, &there));
+    TT_TRY(tt_model_folder_read(t->folder, t->s->arena, &there));
     TT_TRY(find_model(t, &there));
     TT_TRY(read_params(t, &there));
     for (const tt_opt *o = t->model->options; o != NULL && o->name; o++) {
@@ -139,7 +139,7 @@ static const char *find_tokenizer(const taking *t)
     char name[128] = "";
     tt_str latest = {0};
     tt_arena *arena = t->s->arena;
-    const char *own = tt_described_tokenizer(t->folder, arena);
+    const char *own = tt_model_folder_tokenizer(t->folder, arena);
     const char *path =
         tt_arena_printf(arena, "%s/checkpoints/latest", t->folder);
     if (own != NULL || path == NULL || !tt_file_exists(path))
@@ -151,7 +151,7 @@ static const char *find_tokenizer(const taking *t)
     const char *folder =
         tt_arena_printf(arena, "%s/checkpoints/%s", t->folder, name);
     return folder != NULL && name[0] != '\0'
-               ? tt_described_tokenizer(folder, arena)
+               ? tt_model_folder_tokenizer(folder, arena)
                : NULL;
 }
 
@@ -216,7 +216,7 @@ tt_status tt__session_take_from(tt_session *session)
     const tt_setting *from = tt_settings_find(&session->settings, "init.from");
     taking t = {.s = session, .folder = from != NULL ? from->value : ""};
     if (from == NULL || !tt_file_is_folder(from->value) ||
-        !tt_described_is(from->value))
+        !tt_model_folder_is(from->value))
         return TT_OK;
     tt_status status = take_model(&t);
     if (status == TT_OK && t.model->task == TT_TASK_TOKENS)

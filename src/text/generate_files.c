@@ -54,7 +54,7 @@ static tt_status limit_context(opening *o)
 
 static tt_status read_settings(opening *o)
 {
-    TT_TRY(tt_described_read(o->folder, o->arena, &o->settings));
+    TT_TRY(tt_model_folder_read(o->folder, o->arena, &o->settings));
     o->settings.cache = o->wishes->cache;
     for (int64_t i = 0; i < o->wishes->n; i++)
         TT_TRY(tt_settings_set(&o->settings, o->wishes->v[i].key,
@@ -100,9 +100,9 @@ static tt_status read_ends(opening *o)
 
 static tt_status open_tokenizer(opening *o, tt_tokenizer **tokenizer_out)
 {
-    const char *spec = tt_described_tokenizer(o->folder, o->arena);
+    const char *spec = tt_model_folder_tokenizer(o->folder, o->arena);
     TT_TRY(read_ends(o));
-    if (!tt_described_is_run(o->folder)) // a folder of Hugging Face
+    if (!tt_model_folder_is_run(o->folder)) // a folder of Hugging Face
         TT_TRY(read_begin(o));
     if (spec != NULL)
         return tt_tokenizer_open(spec, NULL, 0, tokenizer_out);
@@ -136,7 +136,7 @@ tt_status tt_generator_describe(tt_generator *g, const char *folder)
     if (o.arena == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a model");
     tt_status status = TT_OK;
-    if (!tt_described_is_run(folder)) {
+    if (!tt_model_folder_is_run(folder)) {
         status = read_ends(&o);
         if (status == TT_OK)
             status = read_begin(&o);

@@ -23,7 +23,7 @@ static bool matters(const tt_session *session, const char *key)
                                : strcmp(key, free) == 0)
             return false;
     }
-    if (tt_where_has(key) || strcmp(key, "threads") == 0 ||
+    if (tt_distribution_has(key) || strcmp(key, "threads") == 0 ||
         strcmp(key, "graphs") == 0)
         return false;
     if (strcmp(key, "train.steps") == 0 || strcmp(key, "train.epochs") == 0)

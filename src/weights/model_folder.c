@@ -46,8 +46,8 @@ static tt_status read_json(const char *path, tt_arena *arena,
     return status;
 }
 
-tt_status tt_described_read_file(const char *path, tt_arena *arena,
-                                 tt_settings *settings)
+tt_status tt_model_folder_read_file(const char *path, tt_arena *arena,
+                                    tt_settings *settings)
 {
     const size_t n = strlen(path);
     const bool is_yaml = n > 5 && strcmp(path + n - 5, ".yaml") == 0;
@@ -55,8 +55,8 @@ tt_status tt_described_read_file(const char *path, tt_arena *arena,
                    : read_json(path, arena, settings);
 }
 
-tt_status tt_described_read(const char *folder, tt_arena *arena,
-                            tt_settings *settings)
+tt_status tt_model_folder_read(const char *folder, tt_arena *arena,
+                               tt_settings *settings)
 {
     static const char *const names[] = {"config.yaml", "config.json"};
     for (int i = 0; i < 2; i++) {
@@ -64,7 +64,7 @@ tt_status tt_described_read(const char *folder, tt_arena *arena,
         if (path == NULL)
             return TT_ERR_NOMEM;
         if (tt_file_exists(path))
-            return tt_described_read_file(path, arena, settings);
+            return tt_model_folder_read_file(path, arena, settings);
     }
     return tt_fail(TT_ERR_ARG,
                    "%s has neither config.yaml nor config.json, so the model "
@@ -79,12 +79,12 @@ static bool has(const char *folder, const char *name)
     return n > 0 && n < (int)sizeof path && tt_file_exists(path);
 }
 
-bool tt_described_is(const char *folder)
+bool tt_model_folder_is(const char *folder)
 {
     return has(folder, "config.yaml") || has(folder, "config.json");
 }
 
-bool tt_described_is_run(const char *folder)
+bool tt_model_folder_is_run(const char *folder)
 {
     return has(folder, "state.json") || has(folder, "checkpoints") ||
            has(folder, "latest");
@@ -101,17 +101,17 @@ static bool is_resolved(const tt_settings *all)
     return true;
 }
 
-bool tt_described_was_run(const char *folder, tt_arena *arena)
+bool tt_model_folder_was_run(const char *folder, tt_arena *arena)
 {
     tt_settings all = {0};
-    if (tt_described_is_run(folder) || has(folder, "metrics.jsonl"))
+    if (tt_model_folder_is_run(folder) || has(folder, "metrics.jsonl"))
         return true;
     const char *path = tt_arena_printf(arena, "%s/config.yaml", folder);
     return path != NULL && tt_file_exists(path) &&
            tt_yaml_read(path, arena, &all) == TT_OK && is_resolved(&all);
 }
 
-const char *tt_described_tokenizer(const char *folder, tt_arena *arena)
+const char *tt_model_folder_tokenizer(const char *folder, tt_arena *arena)
 {
     static const char *const names[] = {"tokenizer.json", "vocab.json",
                                         "encoder.json"};

@@ -9,25 +9,25 @@
 
 // model, model.*, seq, image and precision of FOLDER/config.yaml; without it what
 // FOLDER/config.json says.
-tt_status tt_described_read(const char *folder, tt_arena *arena,
-                            tt_settings *settings);
+tt_status tt_model_folder_read(const char *folder, tt_arena *arena,
+                               tt_settings *settings);
 
 // The same from one file: config.yaml by its name, anything else is JSON.
-tt_status tt_described_read_file(const char *path, tt_arena *arena,
-                                 tt_settings *settings);
+tt_status tt_model_folder_read_file(const char *path, tt_arena *arena,
+                                    tt_settings *settings);
 
 // Whether the folder has either file.
-bool tt_described_is(const char *folder);
+bool tt_model_folder_is(const char *folder);
 
 // Whether the folder is a checkpoint, or has checkpoints: a run, or its folder of
 // them.
-bool tt_described_is_run(const char *folder);
+bool tt_model_folder_is_run(const char *folder);
 
 // Whether training has been here: a run, even one without checkpoints, whose
 // config.yaml or metrics are there.
-bool tt_described_was_run(const char *folder, tt_arena *arena);
+bool tt_model_folder_was_run(const char *folder, tt_arena *arena);
 
 // Where the folder's tokenizer is, for tt_tokenizer_open; NULL: it has none.
-const char *tt_described_tokenizer(const char *folder, tt_arena *arena);
+const char *tt_model_folder_tokenizer(const char *folder, tt_arena *arena);
 
 #endif

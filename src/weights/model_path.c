@@ -36,7 +36,7 @@ static tt_status look_for_run(void *user, const char *name)
         return TT_ERR_NOMEM;
     if (name[0] != '.' && strcmp(name, "checkpoints") != 0 &&
         strncmp(name, "step-", 5) != 0 && tt_file_is_folder(path) &&
-        tt_described_is_run(path) &&
+        tt_model_folder_is_run(path) &&
         (s->run == NULL || strcmp(path, s->run) < 0))
         s->run = path;
     return TT_OK;
@@ -67,7 +67,7 @@ static tt_status look_for_model(void *user, const char *name)
 static tt_status check_folder(const char *path, tt_arena *arena)
 {
     search s = {0};
-    if (tt_described_is_run(path) || tt_described_is(path))
+    if (tt_model_folder_is_run(path) || tt_model_folder_is(path))
         return TT_OK;
     TT_TRY(tt_file_each(path, look_for_model, &s));
     if (s.has_model)

@@ -74,8 +74,9 @@ tt_status tt_origin_read(const char *folder, tt_arena *arena, tt_origin *out)
         return TT_ERR_NOMEM;
     if (tt_file_exists(kept))
         return read_kept(kept, arena, out);
-    return tt_described_was_run(folder, arena) ? TT_OK
-                                               : read_files(folder, arena, out);
+    return tt_model_folder_was_run(folder, arena)
+               ? TT_OK
+               : read_files(folder, arena, out);
 }
 
 void tt_origin_print(const tt_origin *origin, tt_str *out)

@@ -310,7 +310,7 @@ static tt_status open_folder(tt_weights *w, const char *path,
     w->folder = w->path;
     // In the folder of a run the checkpoints count, whatever other files are beside
     // them.
-    for (int i = 0; i < 4 && !tt_described_is_run(path); i++) {
+    for (int i = 0; i < 4 && !tt_model_folder_is_run(path); i++) {
         const char *file = tt_arena_printf(w->arena, "%s/%s", path, names[i]);
         if (file == NULL)
             return TT_ERR_NOMEM;

@@ -67,7 +67,7 @@ static void settings_of(const char *folder, const char *how, tt_str *out)
     tt_arena *arena = tt_arena_create();
     char hf[1024];
     snprintf(hf, sizeof hf, "%s/hf", folder);
-    CHECK_OK(tt_described_read(hf, arena, &settings));
+    CHECK_OK(tt_model_folder_read(hf, arena, &settings));
     for (int64_t i = 0; i < settings.n; i++)
         tt_str_addf(out, "%s=%s ", settings.v[i].key, settings.v[i].value);
     tt_str_addf(out,

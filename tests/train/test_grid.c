@@ -17,12 +17,12 @@ static trial try_grid(const char *const *setting, int32_t ranks)
 {
     trial t = {.arena = tt_arena_create()};
     tt_settings settings = {0};
-    tt_where where;
+    tt_distribution distribution;
     for (; *setting != NULL; setting++)
         CHECK_OK(tt_settings_assign(&settings, *setting, "test", t.arena));
-    t.status = tt_where_read(&settings, t.arena, &where);
+    t.status = tt_distribution_read(&settings, t.arena, &distribution);
     if (t.status == TT_OK)
-        t.status = tt_where_grid(&where, ranks, NULL, t.arena, &t.grid);
+        t.status = tt_grid_make(&distribution, ranks, NULL, t.arena, &t.grid);
     return t;
 }
 

@@ -92,7 +92,7 @@ TEST(ranks_fail_together)
 }
 
 // Rank 1 has failed and comes to where all will meet; the others are elsewhere yet.
-static tt_status miss(const tt_peers *peers, int where)
+static tt_status miss(const tt_peers *peers, int distribution)
 {
     const bool is_first = tt_peers_is_first(peers);
     const tt_peers_fact fact = {"another graph", "g", NULL};
@@ -102,15 +102,15 @@ static tt_status miss(const tt_peers *peers, int where)
     tt_str_add(&text, "five");
     if (peers->rank == 1)
         status = tt_fail(TT_ERR_IO, "words.txt: no such file");
-    else if (where == 0)
+    else if (distribution == 0)
         status = tt_peers_collect(peers, "devices", &number, 8, all);
-    else if (where == 1)
+    else if (distribution == 1)
         status = tt_peers_broadcast(peers, "number", &number, 8);
-    else if (where == 2)
+    else if (distribution == 2)
         status = tt_peers_follow(peers, "folder", TT_OK);
-    else if (where == 3)
+    else if (distribution == 3)
         status = tt_peers_share_text(peers, "text", &text);
-    else if (where == 4)
+    else if (distribution == 4)
         status = tt_peers_compare(peers, &fact, 1);
     else
         status = tt_peers_meet(peers, "order");
@@ -235,11 +235,11 @@ TEST(ranks_that_differ_are_named)
 
 TEST(settings_of_where_are_known_by_name)
 {
-    CHECK(tt_where_has("zero"));
-    CHECK(tt_where_has("mesh.data"));
-    CHECK(tt_where_has("exchange.bucket"));
-    CHECK(tt_where_has("comm.deadline"));
-    CHECK(!tt_where_has("meshes.data"));
-    CHECK(!tt_where_has("bn.group"));
-    CHECK(!tt_where_has("optim.lr"));
+    CHECK(tt_distribution_has("zero"));
+    CHECK(tt_distribution_has("mesh.data"));
+    CHECK(tt_distribution_has("exchange.bucket"));
+    CHECK(tt_distribution_has("comm.deadline"));
+    CHECK(!tt_distribution_has("meshes.data"));
+    CHECK(!tt_distribution_has("bn.group"));
+    CHECK(!tt_distribution_has("optim.lr"));
 }

@@ -53,7 +53,7 @@ static tt_status open_one(bench *b)
     const tt_peers alone = {.size = 1, .on_host = 1, .cores = b->peers->cores};
     tt_settings own = {.cache = from->cache};
     for (int64_t i = 0; i < from->n; i++)
-        if (!tt_where_has(from->v[i].key)) // one rank has no mesh
+        if (!tt_distribution_has(from->v[i].key)) // one rank has no mesh
             TT_TRY(tt_settings_set(&own, from->v[i].key, from->v[i].value,
                                    from->v[i].origin, b->cli->arena));
     const int64_t value[] = {b->all->options.batch / n,
@@ -172,7 +172,7 @@ static void print_json(const bench *b, const result *r)
     tt_json_str(&j, "model", b->all->options.model);
     tt_json_i64(&j, "ranks", b->peers->size);
     tt_json_i64(&j, "cores_per_rank", b->peers->cores);
-    tt_json_i64(&j, "zero", b->all->where.zero);
+    tt_json_i64(&j, "zero", b->all->distribution.zero);
     tt_json_i64(&j, "batch", b->all->options.batch);
     tt_json_f64(&j, "ms_per_step", r->seconds * 1e3);
     snprintf(key, sizeof key, "%s_per_s", r->unit);

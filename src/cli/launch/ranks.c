@@ -98,17 +98,18 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
 // with mesh.tensor=2 means mesh.data=4.
 static tt_status set_mesh(tt_cli *cli, int32_t n, bool is_one_said)
 {
-    tt_where where;
+    tt_distribution distribution;
     tt_grid grid;
     char size[24];
-    TT_TRY(tt_where_read(&cli->settings, cli->arena, &where));
-    TT_TRY(tt_where_grid(&where, n, NULL, cli->arena, &grid));
+    TT_TRY(tt_distribution_read(&cli->settings, cli->arena, &distribution));
+    TT_TRY(tt_grid_make(&distribution, n, NULL, cli->arena, &grid));
     if (n == 1 && !is_one_said)
         return TT_OK;
     snprintf(size, sizeof size, "%lld", (long long)grid.size[TT_AXIS_DATA]);
     return tt_settings_set(
         &cli->settings, "mesh.data", size,
-        where.axis[TT_AXIS_DATA] > 0 ? "-n and mesh.data" : "-n", cli->arena);
+        distribution.axis[TT_AXIS_DATA] > 0 ? "-n and mesh.data" : "-n",
+        cli->arena);
 }
 
 tt_status tt_cli_ranks_check(tt_cli *cli, int32_t *n_out)

@@ -39,7 +39,7 @@ static tt_status print_json(tt_job *job, const tt_survey *survey, tt_str *out)
     }
     tt_json_i64(&json, "ranks", job->peers.size);
     tt_json_i64(&json, "rank", job->peers.rank);
-    tt_json_i64(&json, "zero", job->where.zero);
+    tt_json_i64(&json, "zero", job->distribution.zero);
     tt_json_i64(&json, "parameters", tt_job_parameters(job));
     for (int u = 0; u < TT_N_BUFFER_USES; u++)
         if (use_key[u] != NULL)
@@ -123,7 +123,7 @@ static void print_head(const tt_job *job, const tt_survey *survey, tt_str *out)
                     m->least < m->most && job->peers.rank == m->most_rank
                         ? ", which needs the most memory"
                         : "",
-                    job->grid.mesh, (long long)job->where.zero,
+                    job->grid.mesh, (long long)job->distribution.zero,
                     job->grid.layout_text);
     if (job->chunks > 1)
         tt_str_addf(out, "loss: in %lld chunks\n", (long long)job->chunks);

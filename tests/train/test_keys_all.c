@@ -17,9 +17,9 @@ static bool is_number(const tt_opt *opt)
 TEST(settings_with_numbers_have_a_range)
 {
     tt_arena *arena = tt_arena_create();
-    const tt_known_row *row = NULL;
+    const tt_keys_row *row = NULL;
     int64_t n = 0;
-    CHECK(tt_known_all(arena, &row, &n) == TT_OK && n > 150);
+    CHECK(tt_keys_all(arena, &row, &n) == TT_OK && n > 150);
     for (int64_t i = 0; i < n; i++)
         CHECK_MSG(!is_number(row[i].opt) || row[i].opt->max > row[i].opt->min,
                   "%s (%s) has no range", row[i].key, row[i].of);
@@ -29,9 +29,9 @@ TEST(settings_with_numbers_have_a_range)
 TEST(settings_are_known_by_what_has_them)
 {
     tt_arena *arena = tt_arena_create();
-    const tt_known_row *row = NULL;
+    const tt_keys_row *row = NULL;
     int64_t n = 0, heads = 0;
-    CHECK(tt_known_all(arena, &row, &n) == TT_OK);
+    CHECK(tt_keys_all(arena, &row, &n) == TT_OK);
     for (int64_t i = 0; i < n; i++) {
         if (strcmp(row[i].key, "optim.lr") == 0)
             CHECK(row[i].of[0] == '\0'); // of all optimisers
@@ -59,19 +59,19 @@ TEST(settings_that_are_meant_are_known)
         "scheduler",   "block_size", "ema_decay",  "eval_interval",
         "log_interval"};
     tt_arena *arena = tt_arena_create();
-    const tt_known_row *row = NULL;
+    const tt_keys_row *row = NULL;
     int64_t n = 0;
-    CHECK(tt_known_all(arena, &row, &n) == TT_OK);
+    CHECK(tt_keys_all(arena, &row, &n) == TT_OK);
     for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
-        const char *key = tt_meant_key(words[w]);
+        const char *key = tt_alias_key(words[w]);
         bool is_known = false;
         for (int64_t i = 0; i < n && key != NULL; i++)
             is_known = is_known || strcmp(row[i].key, key) == 0;
         CHECK_MSG(is_known, "%s means %s", words[w],
                   key != NULL ? key : "nothing");
     }
-    CHECK(strcmp(tt_meant_value("precision", "BFloat16"), "bf16") == 0);
-    CHECK(tt_meant_value("precision", "bf16") == NULL);
-    CHECK(tt_meant_value("model", "float32") == NULL);
+    CHECK(strcmp(tt_alias_value("precision", "BFloat16"), "bf16") == 0);
+    CHECK(tt_alias_value("precision", "bf16") == NULL);
+    CHECK(tt_alias_value("model", "float32") == NULL);
     tt_arena_destroy(arena);
 }
