@@ -212,7 +212,7 @@ static const char *name_of(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-static tt_status sync_folder_of(const char *path)
+tt_status tt_file_sync_folder_of(const char *path)
 {
     char folder[PATH_MAX];
     const int n = (int)(name_of(path) - path);
@@ -243,7 +243,7 @@ static tt_status make_one(const char *folder)
     if (done != 0)
         return TT_OK;
     tt__file_tell((tt_file_deed){.act = TT_FILE_MADE, .path = folder}, -1);
-    return sync_folder_of(folder);
+    return tt_file_sync_folder_of(folder);
 }
 
 // The nearest one upwards that is there must be a folder in which one may write.
@@ -342,7 +342,7 @@ tt_status tt_file_end(tt_file *file, const char *temporary, tt_status status)
     if (status == TT_OK)
         status = tt_file_rename(temporary, file->path);
     if (status == TT_OK)
-        return sync_folder_of(file->path);
+        return tt_file_sync_folder_of(file->path);
     (void)unlink(temporary);
     return status;
 }

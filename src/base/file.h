@@ -40,7 +40,8 @@ tt_status tt_file_rename(const char *from, const char *to);
 tt_status tt_file_exchange(const char *a, const char *b);
 // Makes new names in a folder survive a crash of the machine.
 tt_status tt_file_sync_folder(const char *folder);
-tt_status tt_file_make_folder(const char *folder); // and those above it
+tt_status tt_file_sync_folder_of(const char *path); // the one a file is in
+tt_status tt_file_make_folder(const char *folder);  // and those above it
 // Whether that would do, as far as permissions say; makes nothing.
 tt_status tt_file_check_folder(const char *folder);
 // A file, or a folder with all that is in it; not there: fine.

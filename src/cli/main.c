@@ -15,6 +15,7 @@
 #include "cli/usage.h"
 #include "cli/words.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,9 @@ static void wait_politely(char **argv)
 int main(int argc, char **argv)
 {
     wait_politely(argv);
+    // A limit on file sizes then makes a write fail, as a full disk does. The signal
+    // would kill the program.
+    (void)signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         tt_usage_print(stderr);
         return TT_EXIT_ERROR;

@@ -120,11 +120,8 @@ const volatile sig_atomic_t *tt_signals_catch(void)
         if (!is_ignored)
             (void)sigaction(caught[i], &action, NULL);
     }
-    // A limit on file sizes then makes a write fail, as a full disk does. The signal
-    // would kill the program.
-    action.sa_handler = SIG_IGN;
-    (void)sigaction(SIGXFSZ, &action, NULL);
     // Whoever reads our output may end before us. That is no reason to stop training.
+    action.sa_handler = SIG_IGN;
     (void)sigaction(SIGPIPE, &action, NULL);
     start_sleeper();
     return &is_raised;

@@ -2,8 +2,8 @@
 //
 // Headers hold counts that are known only at the end. So room is left for a header, ids
 // are streamed after it, and the header is written over the room when the shard is
-// full. Files have temporary names until everything is on the disk; only then are they
-// renamed. A run that is killed leaves no file that looks complete.
+// full. Files have temporary names until everything is on the disk; only then does a set of
+// files rename them. A run that is killed leaves no file that looks complete.
 
 #include "data/token_write.h"
 
@@ -38,7 +38,7 @@ struct tt_token_writer {
     int64_t in_shard, shard_max;
     shard *shards;
     int64_t n_shards;
-    bool is_done;
+    int64_t n_given;      // shards that a set of files has taken over
     tt_token_index index; // of megatron
 };
 
@@ -179,7 +179,7 @@ void tt_token_writer_close(tt_token_writer *w)
     if (w == NULL)
         return;
     (void)tt_file_close(&w->file);
-    for (int64_t i = 0; i < w->n_shards && !w->is_done; i++)
+    for (int64_t i = w->n_given; i < w->n_shards; i++)
         (void)unlink(w->shards[i].temporary);
     tt_token_index_fini(&w->index);
     tt_free(w->shards);
@@ -247,7 +247,8 @@ tt_status tt_token_writer_document(tt_token_writer *w)
 
 // ---- names ---------------------------------------------------------------
 
-static tt_status name_shard(const tt_token_writer *w, int64_t i, tt_str *paths)
+static tt_status name_shard(tt_token_writer *w, int64_t i, tt_file_set *set,
+                            tt_str *paths)
 {
     const int64_t from = paths->n;
     tt_str_add(paths, w->prefix);
@@ -255,13 +256,14 @@ static tt_status name_shard(const tt_token_writer *w, int64_t i, tt_str *paths)
         tt_str_addf(paths, "_%06lld", (long long)i);
     tt_str_add(paths, ending(w));
     TT_TRY(tt_str_status(paths));
-    TT_TRY(tt_file_rename(w->shards[i].temporary, paths->text + from));
-    w->shards[i].temporary[0] = '\0';
+    TT_TRY(tt_file_set_add(set, w->shards[i].temporary, paths->text + from));
+    w->n_given++;
     tt_str_add(paths, "\n");
     return tt_str_status(paths);
 }
 
-static tt_status write_index(tt_token_writer *w, tt_str *paths)
+static tt_status write_index(const tt_token_writer *w, tt_file_set *set,
+                             tt_str *paths)
 {
     tt_str path = {0}, bytes = {0};
     tt_str_addf(&path, "%s.idx", w->prefix);
@@ -270,20 +272,20 @@ static tt_status write_index(tt_token_writer *w, tt_str *paths)
     if (status == TT_OK)
         status = tt_str_status(&bytes);
     if (status == TT_OK)
-        status = tt_file_replace(path.text, bytes.text, bytes.n);
+        status = tt_file_set_write(set, path.text, bytes.text, bytes.n);
     tt_str_addf(paths, "%s\n", tt_str_text(&path));
     tt_str_fini(&path);
     tt_str_fini(&bytes);
     return status;
 }
 
-tt_status tt_token_writer_commit(tt_token_writer *w, tt_str *paths)
+tt_status tt_token_writer_finish(tt_token_writer *w, tt_file_set *set,
+                                 tt_str *paths)
 {
     TT_TRY(end_shard(w));
     for (int64_t i = 0; i < w->n_shards; i++)
-        TT_TRY(name_shard(w, i, paths));
-    w->is_done = true;
+        TT_TRY(name_shard(w, i, set, paths));
     if (is_format(w, TT_TOKENS_MEGATRON))
-        TT_TRY(write_index(w, paths));
+        TT_TRY(write_index(w, set, paths));
     return tt_str_status(paths);
 }

@@ -10,6 +10,7 @@
 #ifndef TT_DATA_TOKEN_WRITE_H
 #define TT_DATA_TOKEN_WRITE_H
 
+#include "base/file_set.h"
 #include "base/status.h"
 #include "base/str.h"
 
@@ -41,10 +42,12 @@ tt_status tt_token_writer_add(tt_token_writer *writer, const int32_t *ids,
                               int64_t n);
 // What comes next belongs to another document. Only megatron remembers.
 tt_status tt_token_writer_document(tt_token_writer *writer);
-// Gives the files their names: PREFIX.bin, or PREFIX_000000.bin and so on when
-// there are several. Appends the names to `paths`, a line each.
-tt_status tt_token_writer_commit(tt_token_writer *writer, tt_str *paths);
-// Without commit nothing is left. NULL is fine.
+// Writes the rest and hands the files over to `set`, which gives them their names:
+// PREFIX.bin, or PREFIX_000000.bin and so on when there are several. Appends the names
+// to `paths`, a line each.
+tt_status tt_token_writer_finish(tt_token_writer *writer, tt_file_set *set,
+                                 tt_str *paths);
+// Without finish nothing is left. NULL is fine.
 void tt_token_writer_close(tt_token_writer *writer);
 
 int64_t tt_token_writer_count(const tt_token_writer *writer); // tokens so far

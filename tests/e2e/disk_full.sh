@@ -72,6 +72,41 @@ for file in model optim; do
 done
 [ -z "$(find full -name '*tmp*')" ] || fail "temporary files are left"
 
+# Files that belong together are all there, or none is: the last to be written, a
+# tokenizer of 16 kB, finds no room.
+seq 1 3000 >numbers.txt
+head -n 400 numbers.txt >some.txt
+"$tutti" data train-bpe numbers.txt vocab=600 out=bpe >out 2>err || fail "$(cat err)"
+# nothing_left WHAT FOLDER - a command that wrote there ended with one sentence.
+nothing_left() {
+    [ $status -eq 2 ] || fail "$1: exit status $status: $(cat out err)"
+    [ "$(wc -l <err)" -eq 1 ] || fail "$1: not one sentence: $(cat err)"
+    [ -z "$(find "$2" -type f)" ] || fail "$1 leaves $(find "$2" -type f)"
+}
+mkdir half
+(
+    ulimit -f 10
+    "$tutti" data train-bpe numbers.txt vocab=600 out=half >out 2>err
+)
+status=$?
+nothing_left train-bpe half
+for format in llmc nanogpt megatron npy; do
+    (
+        ulimit -f 10
+        "$tutti" data tokenize some.txt tokenizer=bpe out=half/ format=$format >out 2>err
+    )
+    status=$?
+    nothing_left "tokenize format=$format" half
+done
+for format in folder llmc; do
+    (
+        ulimit -f 30
+        "$tutti" export whole out=half/export format=$format >out 2>err
+    )
+    status=$?
+    nothing_left "export format=$format" half
+done
+
 # A disk that really is full, where one may be had.
 mkdir disk
 mount -t tmpfs -o size=1m tmpfs disk 2>/dev/null || exit 0

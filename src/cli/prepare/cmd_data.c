@@ -38,6 +38,7 @@ void tt_cmd_data_catch(void)
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGHUP, &action, NULL);
 }
 
 bool tt_cmd_data_is_stopped(void)

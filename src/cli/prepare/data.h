@@ -44,7 +44,7 @@ tt_status tt_cmd_data_check_free(tt_cli *cli, const char *prefix);
 const char *tt_cmd_data_beside(tt_cli *cli, const char *path, const char *from,
                                const char *to);
 
-// True after the first Ctrl-C or SIGTERM. Whoever sees it cleans up and fails with
+// True after the first Ctrl-C, SIGTERM or SIGHUP. Whoever sees it cleans up and fails with
 // tt_cmd_data_interrupted. tt_cmd_data_end then ends the program as the signal would
 // have.
 bool tt_cmd_data_is_stopped(void);

@@ -130,6 +130,16 @@ static tt_status copy_one(work *w, const tt_source *source)
     return TT_OK;
 }
 
+static tt_status place(work *w, tt_str *paths)
+{
+    tt_file_set set = {0};
+    tt_status status = tt_token_writer_finish(w->writer, &set, paths);
+    if (status == TT_OK)
+        status = tt_file_set_place(&set);
+    tt_file_set_fini(&set);
+    return status;
+}
+
 static tt_status copy_all(work *w, tt_str *paths)
 {
     TT_TRY(open_all(w));
@@ -153,7 +163,7 @@ static tt_status copy_all(work *w, tt_str *paths)
     TT_TRY(tt_token_writer_open(&target, &w->writer));
     for (int64_t i = 0; i < w->n; i++)
         TT_TRY(copy_one(w, w->source[i]));
-    return tt_token_writer_commit(w->writer, paths);
+    return place(w, paths);
 }
 
 static void report(const work *w, tt_str *paths)

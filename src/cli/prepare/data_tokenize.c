@@ -157,7 +157,7 @@ static tt_status make_tokenizer(work *w)
     return status;
 }
 
-static tt_status write_tokenizer(work *w)
+static tt_status write_tokenizer(work *w, tt_file_set *set)
 {
     tt_str text = {0};
     w->tokenizer_path = tt_cmd_data_name(w->cli, w->o.out, "tokenizer.json");
@@ -166,7 +166,7 @@ static tt_status write_tokenizer(work *w)
     tt_tokenizer_print(w->tokenizer, &text);
     tt_status status = tt_str_status(&text);
     if (status == TT_OK)
-        status = tt_file_replace(w->tokenizer_path, text.text, text.n);
+        status = tt_file_set_write(set, w->tokenizer_path, text.text, text.n);
     tt_str_fini(&text);
     return status;
 }
@@ -257,6 +257,17 @@ static tt_status write_part(work *w, part *p, int64_t from, int64_t to)
     return encode_part(w, p, from, to);
 }
 
+// The tokenizer comes last: it alone may replace a file that was there.
+static tt_status place(work *w, tt_file_set *set)
+{
+    for (int i = 0; i < 2; i++)
+        if (w->part[i].writer != NULL)
+            TT_TRY(tt_token_writer_finish(w->part[i].writer, set,
+                                          &w->part[i].paths));
+    TT_TRY(write_tokenizer(w, set));
+    return tt_file_set_place(set);
+}
+
 static tt_status write_all(work *w)
 {
     int64_t n = 0;
@@ -276,11 +287,10 @@ static tt_status write_all(work *w)
     tt_cmd_data_catch();
     TT_TRY(write_part(w, &w->part[0], 0, w->border));
     TT_TRY(write_part(w, &w->part[1], w->border, n));
-    for (int i = 0; i < 2; i++)
-        if (w->part[i].writer != NULL)
-            TT_TRY(
-                tt_token_writer_commit(w->part[i].writer, &w->part[i].paths));
-    return write_tokenizer(w);
+    tt_file_set set = {0};
+    const tt_status status = place(w, &set);
+    tt_file_set_fini(&set);
+    return status;
 }
 
 // ---- what was done -------------------------------------------------------

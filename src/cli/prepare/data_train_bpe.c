@@ -1,7 +1,7 @@
 // data train-bpe - learns a tokenizer from text.
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/file_set.h"
 #include "base/json.h"
 #include "cli/prepare/data.h"
 #include "cli/table.h"
@@ -74,33 +74,38 @@ static tt_status cut_special(tt_cli *cli, const char *list,
     return TT_OK;
 }
 
-static tt_status write_text(tt_cli *cli, const char *folder, const char *name,
-                            const tt_str *text)
+// The files of a tokenizer; whoever reads a folder takes what it finds of them.
+static const char *const names[] = {"vocab.json", "merges.txt",
+                                    "tokenizer.json"};
+enum { N_NAMES = sizeof names / sizeof *names };
+
+static tt_status write_set(tt_cli *cli, const char *folder, const tt_str *text,
+                           tt_file_set *set)
 {
-    const char *path = tt_path_join(cli->arena, folder, name);
-    TT_TRY(tt_str_status(text));
-    if (path == NULL)
-        return TT_ERR_NOMEM;
-    return tt_file_replace(path, tt_str_text(text), text->n);
+    for (int i = 0; i < N_NAMES; i++) {
+        const char *path = tt_path_join(cli->arena, folder, names[i]);
+        TT_TRY(tt_str_status(&text[i]));
+        if (path == NULL)
+            return TT_ERR_NOMEM;
+        TT_TRY(tt_file_set_write(set, path, tt_str_text(&text[i]), text[i].n));
+    }
+    return tt_file_set_place(set);
 }
 
 static tt_status write_all(tt_cli *cli, const tt_tokenizer *t,
                            const char *folder)
 {
-    tt_str json = {0}, vocab = {0}, merges = {0};
-    tt_tokenizer_print(t, &json);
-    tt_status status = tt_tokenizer_print_gpt2(t, &vocab, &merges);
+    tt_str text[N_NAMES] = {0};
+    tt_file_set set = {0};
+    tt_tokenizer_print(t, &text[2]);
+    tt_status status = tt_tokenizer_print_gpt2(t, &text[0], &text[1]);
     if (status == TT_OK)
         status = tt_file_make_folder(folder);
     if (status == TT_OK)
-        status = write_text(cli, folder, "vocab.json", &vocab);
-    if (status == TT_OK)
-        status = write_text(cli, folder, "merges.txt", &merges);
-    if (status == TT_OK)
-        status = write_text(cli, folder, "tokenizer.json", &json);
-    tt_str_fini(&json);
-    tt_str_fini(&vocab);
-    tt_str_fini(&merges);
+        status = write_set(cli, folder, text, &set);
+    tt_file_set_fini(&set);
+    for (int i = 0; i < N_NAMES; i++)
+        tt_str_fini(&text[i]);
     return status;
 }
 
@@ -147,6 +152,21 @@ static tt_status train(tt_cli *cli, const options *o, const texts *t)
     return status;
 }
 
+static tt_status check_free(tt_cli *cli, const char *folder)
+{
+    for (int i = N_NAMES - 1; i >= 0; i--) {
+        const char *there = tt_path_join(cli->arena, folder, names[i]);
+        if (there == NULL)
+            return TT_ERR_NOMEM;
+        if (tt_file_exists(there))
+            return tt_fail(TT_ERR_ARG,
+                           "%s is there already; remove its folder, or name "
+                           "another out=",
+                           there);
+    }
+    return TT_OK;
+}
+
 tt_status tt_cmd_data_train_bpe(tt_cli *cli)
 {
     options o;
@@ -154,14 +174,7 @@ tt_status tt_cmd_data_train_bpe(tt_cli *cli)
     TT_TRY(tt_cmd_data_options(cli, table, &o));
     if (o.out[0] == '\0')
         return tt_fail(TT_ERR_ARG, "out=FOLDER says where the tokenizer goes");
-    const char *there = tt_path_join(cli->arena, o.out, "tokenizer.json");
-    if (there == NULL)
-        return TT_ERR_NOMEM;
-    if (tt_file_exists(there))
-        return tt_fail(TT_ERR_ARG,
-                       "%s is there already; remove its folder, or name "
-                       "another out=",
-                       there);
+    TT_TRY(check_free(cli, o.out));
     tt_status status = open_texts(cli, o.field, &t);
     if (status == TT_OK)
         status = train(cli, &o, &t);
