@@ -350,16 +350,11 @@ const char *tt_distribution_zigzag(const tt_distribution *distribution,
                : "";
 }
 
-// Whether an operator turns a last bit into a large difference: a ReLU at zero, the
-// choice of a maximum or of an expert.
 static bool has_jumps(const tt_graph *g)
 {
-    for (int32_t n = 0; n < g->n_nodes; n++) {
-        const tt_op_def *op = g->node[n].op;
-        if (op == &tt_op_relu || op == &tt_op_relu_grad ||
-            op == &tt_op_max_pool || op == &tt_op_route)
+    for (int32_t n = 0; n < g->n_nodes; n++)
+        if ((g->node[n].op->flags & TT_OP_JUMPS) != 0)
             return true;
-    }
     return false;
 }
 

@@ -139,8 +139,12 @@ enum tt_op_flags {
     TT_OP_ACCUMULATE = 8,  // sums its inputs, and over micro-batches
     TT_OP_ALIAS = 16,      // output 0 is input 0: fetch, agree
     TT_OP_INPLACE = 32,    // output 0 may overwrite input 0 when it dies there
-    TT_OP_CONCAT = 64, // inputs lie side by side in the output: producers may
-                       // write them there
+    TT_OP_CONCAT = 64,  // inputs lie side by side in the output: producers may
+                        // write them there
+    TT_OP_SILENT = 128, // of collectives: sends nothing, each rank has it all
+    // Turns a last bit into a large difference: a ReLU at zero, the choice of a maximum
+    // or of an expert.
+    TT_OP_JUMPS = 256,
 };
 
 struct tt_op_def {

@@ -118,31 +118,31 @@ static tt_status cut(const group *g, void *const *out)
     return TT_OK;
 }
 
-// send and recv: parts travel as they are, so there is no whole value to assemble.
-static tt_status copy_parts(const group *g, const void *const *in,
-                            void *const *out)
+// The part travels as it is, so there is no whole value to assemble. Only the
+// coordinate where it arrives has a result.
+static tt_status move(const group *g, const void *const *in, void *const *out)
 {
     const tt_comm_params *p = g->site->params;
     const tt_type *type = g->site->in_type;
-    if (p->peer < 0 || p->peer >= g->size)
-        return tt_fail(TT_ERR_ARG, "%s: no coordinate %lld on an axis of %d",
-                       g->site->op->name, (long long)p->peer, g->size);
-    for (int c = 0; c < g->size; c++) {
-        const int rank = rank_of(g, c);
-        const int source = g->site->op == &tt_op_recv ? (int)p->peer : c;
-        tt_local local;
-        tt_local_of(type, g->site->mesh, rank, &local);
-        const int64_t n = tt_shape_count(&local.shape);
-        memcpy(out[rank], in[rank_of(g, source)],
-               (size_t)(n * tt_dtype_bytes(type->dtype)));
-    }
+    if (p->from_coord < 0 || p->from_coord >= g->size || p->to_coord < 0 ||
+        p->to_coord >= g->size)
+        return tt_fail(TT_ERR_ARG,
+                       "%s: from coordinate %lld to %lld on an axis of %d",
+                       g->site->op->name, (long long)p->from_coord,
+                       (long long)p->to_coord, g->size);
+    const int from = rank_of(g, (int)p->from_coord);
+    tt_local local;
+    tt_local_of(type, g->site->mesh, from, &local);
+    const int64_t n = tt_shape_count(&local.shape);
+    memcpy(out[rank_of(g, (int)p->to_coord)], in[from],
+           (size_t)(n * tt_dtype_bytes(type->dtype)));
     return TT_OK;
 }
 
 static tt_status run_group(group *g, const void *const *in, void *const *out)
 {
-    if (g->site->op == &tt_op_send || g->site->op == &tt_op_recv)
-        return copy_parts(g, in, out);
+    if (g->site->op == &tt_op_move)
+        return move(g, in, out);
     const int64_t n = tt_shape_count(&g->site->in_type->shape);
     memset(g->is_known, 0, (size_t)n);
     assemble(g, in);

@@ -263,8 +263,7 @@ static tt_survey_sent sent_by(const tt_survey *s, const tt_plan *plan,
 static bool sends(const tt_step *step)
 {
     return (step->op->flags & TT_OP_COLLECTIVE) != 0 &&
-           step->op != &tt_op_take && step->op != &tt_op_keep_first &&
-           step->op != &tt_op_send;
+           (step->op->flags & TT_OP_SILENT) == 0;
 }
 
 // Gradients in one bucket are padded, and the padding is summed too. It is shown as

@@ -1,5 +1,6 @@
 // step - appending steps: scratch memory, cost, operands that were written.
 
+#include "ops/comm/comm.h"
 #include "ops/ops.h"
 #include "plan/lower.h"
 
@@ -68,6 +69,15 @@ static void set_type(const tt_ref *ref, tt_type *type)
                       .shape = ref->operand.local.shape};
 }
 
+// A move is sent by one rank of the axis.
+static bool is_sender(const tt__lower *l, const tt_step *step)
+{
+    const tt_comm_params *p = step->params;
+    return step->op != &tt_op_move ||
+           tt_mesh_coord(&l->g->mesh, l->plan->rank, (int)p->axis) ==
+               p->from_coord;
+}
+
 static void set_cost(tt__lower *l, tt_step *step)
 {
     if (step->op->cost == NULL)
@@ -84,6 +94,8 @@ static void set_cost(tt__lower *l, tt_step *step)
                          .op = step->op};
     step->cost = (tt_cost){0};
     step->op->cost(&io, group_size(l, step), &step->cost);
+    if (!is_sender(l, step))
+        step->cost.wire_bytes = step->cost.messages = 0;
 }
 
 static tt_status add_scratch(tt__lower *l, tt_step *step)

@@ -8,7 +8,6 @@
 // terms of one sum come first (queries, keys and values). At most MOST_WAITING do, since
 // their operands stay in memory meanwhile.
 
-#include "ops/ops.h"
 #include "plan/lower.h"
 
 enum { MOST_WAITING = 8 };
@@ -16,8 +15,7 @@ enum { MOST_WAITING = 8 };
 static bool sends(const tt_node *node)
 {
     return (node->op->flags & TT_OP_COLLECTIVE) != 0 &&
-           node->phase == TT_BACKWARD && node->op != &tt_op_take &&
-           node->op != &tt_op_keep_first;
+           (node->op->flags & TT_OP_SILENT) == 0 && node->phase == TT_BACKWARD;
 }
 
 // Whether communication follows, with few other nodes of weight gradients before it;

@@ -47,10 +47,9 @@ static tt_graph *build(int32_t n_ranks)
     return graph;
 }
 
-static tt_status rig_open(rig *r, tt_comm_wire *wire)
+static tt_status rig_start(rig *r, tt_comm_wire *wire)
 {
     const tt_backend_options one = {.n_threads = 1};
-    r->graph = build(tt_comm_wire_size(wire));
     TT_TRY(tt_backend_open(tt_backend_find("ref"), &one, &r->backend));
     TT_TRY(tt_plan_lower(r->graph, &r->backend->target,
                          &(tt_lower_options){.rank = tt_comm_wire_rank(wire)},
@@ -59,6 +58,12 @@ static tt_status rig_open(rig *r, tt_comm_wire *wire)
         r->plan, r->backend,
         &(tt_exec_options){.wire = tt_comm_wire_of(wire), .poison = true},
         &r->exec);
+}
+
+static tt_status rig_open(rig *r, tt_comm_wire *wire)
+{
+    r->graph = build(tt_comm_wire_size(wire));
+    return rig_start(r, wire);
 }
 
 static void rig_close(rig *r)
@@ -159,6 +164,67 @@ TEST(a_wire_counts_and_tells_what_it_does)
     CHECK_OK(
         tt_rank_threads_run(RANKS, 0, count_and_tell, NULL)); // nothing shared
     CHECK(tt_alloc_live() == 0);
+}
+
+// ---- moves -----------------------------------------------------------------------
+
+static tt_graph *build_move(int from, int to)
+{
+    static const tt_grad_ops none = {0};
+    tt_builder b;
+    tt_graph *graph = NULL;
+    CHECK_OK(tt_builder_init(&b, &none));
+    b.graph->mesh = (tt_mesh){.n_axes = 1, .axis = {{"pipe", RANKS}}};
+    const tt_val x = tt_input(&b, "x", TT_F32, "n:1000");
+    tt_output(&b, "y", tt_move_value(&b, x, 0, from, to));
+    CHECK_OK(tt_builder_take(&b, &graph));
+    tt_builder_fini(&b);
+    return graph;
+}
+
+// What the step costs by formula, what the wire says, and what was sent.
+static void check_move_cost(tt_comm_wire *wire, const tt_plan *plan,
+                            bool is_sender)
+{
+    tt_coll_cost cost[8] = {{0}};
+    tt_wire_stats stats;
+    const int64_t bytes = is_sender ? 4 * N : 0, messages = is_sender ? 1 : 0;
+    CHECK(plan->n_steps < 8 && plan->n_members == 1);
+    const tt_step *step = &plan->step[plan->member[0]];
+    CHECK_OK(tt_wire_costs(plan, "ring", cost));
+    CHECK(cost[plan->member[0]].bytes == bytes &&
+          cost[plan->member[0]].messages == messages);
+    CHECK(step->cost.wire_bytes == (double)bytes &&
+          step->cost.messages == (double)messages);
+    tt_comm_wire_stats(wire, true, &stats);
+    CHECK(stats.bytes == bytes && stats.messages == messages);
+}
+
+static tt_status move_once(tt_comm *comm, void *user)
+{
+    const int *end = user;
+    tt_comm_wire *wire = NULL;
+    rig r = {0};
+    TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
+    r.graph = build_move(end[0], end[1]);
+    TT_TRY(rig_start(&r, wire));
+    TT_TRY(run_once(&r, comm->rank));
+    float y[N];
+    TT_TRY(tt_exec_read(r.exec, tt_graph_output_find(r.graph, "y"), y));
+    for (int i = 0; i < N && comm->rank == end[1]; i++)
+        CHECK(y[i] == (float)(i + end[0]));
+    check_move_cost(wire, r.plan, comm->rank == end[0] && end[0] != end[1]);
+    rig_close(&r);
+    tt_comm_wire_close(wire);
+    return TT_OK;
+}
+
+TEST(a_move_is_sent_once_and_costs_only_its_sender)
+{
+    static const int ends[][2] = {{0, 2}, {2, 0}, {1, 1}};
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(tt_rank_threads_run(RANKS, 1 << 20, move_once,
+                                     (void *)(uintptr_t)ends[i]));
 }
 
 static tt_status keep_many(tt_comm *comm, void *user)

@@ -116,14 +116,15 @@ TEST(keep_first_leaves_one_term)
     CHECK(out[0][0] == 5 && out[1][0] == 0);
 }
 
-TEST(recv_takes_what_the_named_coordinate_sent)
+TEST(a_move_arrives_where_it_goes_and_nowhere_else)
 {
     const tt_mesh mesh = line(3);
     const tt_type types[2] = {type_of("a:1", tt_place_replicate()),
                               type_of("a:1", tt_place_replicate())};
-    float in[3][ROOM] = {{5}, {6}, {7}}, out[3][ROOM];
-    simulate(&tt_op_recv, &(tt_comm_params){.peer = 1}, &mesh, types, in, out);
-    CHECK(out[0][0] == 6 && out[2][0] == 6);
+    float in[3][ROOM] = {{5}, {6}, {7}}, out[3][ROOM] = {{1}, {2}, {3}};
+    simulate(&tt_op_move, &(tt_comm_params){.from_coord = 1, .to_coord = 2},
+             &mesh, types, in, out);
+    CHECK(out[0][0] == 1 && out[1][0] == 2 && out[2][0] == 6);
 }
 
 TEST(halo_delivers_what_the_window_reads)
@@ -334,50 +335,40 @@ TEST(results_of_collectives_know_where_they_lie)
     tt_builder_fini(&b);
 }
 
-TEST(sent_values_keep_their_placement_and_name_their_peer)
-{
-    tt_builder b;
-    start(&b, 3, false);
-    const tt_val x = tt_input(&b, "x", TT_F64, "a:5 b:7");
-    tt_place_set(&b, x, 1, tt_place_split(1));
-    const tt_val there = tt_send(&b, x, 1, 2);
-    const tt_val here = tt_recv(&b, x, 1, 1);
-    CHECK_OK(tt_builder_status(&b));
-    CHECK(tt_place_equal(&tt_type_of(&b, there)->place[1], &places[3]));
-    CHECK(tt_place_equal(&tt_type_of(&b, here)->place[1], &places[3]));
-    const tt_comm_params *to = b.graph->node[0].params;
-    const tt_comm_params *from = b.graph->node[1].params;
-    CHECK(b.graph->node[0].op == &tt_op_send && to->axis == 1);
-    CHECK(b.graph->node[1].op == &tt_op_recv && from->axis == 1);
-    CHECK(to->peer == 2 && from->peer == 1);
-    tt_builder_fini(&b);
-}
-
-// What came from a peer sends its gradient there, and the other way round.
-static void check_peer_gradient(const tt_op_def *op, const tt_op_def *adjoint)
+TEST(a_move_names_both_ends_and_its_gradient_goes_back)
 {
     tt_builder b;
     start(&b, 3, false);
     const tt_val x = tt_input(&b, "x", TT_F64, "a:5 b:7");
     const tt_val seed = tt_input(&b, "seed", TT_F64, "a:5 b:7");
-    const tt_val y =
-        op == &tt_op_send ? tt_send(&b, x, 1, 2) : tt_recv(&b, x, 1, 2);
+    const tt_val y = tt_move_value(&b, x, 1, 1, 2);
     tt_val grad = TT_NONE;
     const tt_grad_of from = {&y, &seed, 1};
     CHECK_OK(tt_grad_values(&b, &from, &x, 1, &grad));
     CHECK(tt_is(grad));
-    const tt_node *last = &b.graph->node[b.graph->n_nodes - 1];
-    const tt_comm_params *params = last->params;
-    CHECK(last->op == adjoint && last->out[0].id == grad.id);
-    CHECK(last->in[0].id == seed.id);
-    CHECK(params->axis == 1 && params->peer == 2);
+    const tt_node *there = &b.graph->node[0];
+    const tt_node *back = &b.graph->node[b.graph->n_nodes - 1];
+    const tt_comm_params *p = there->params, *q = back->params;
+    CHECK(there->op == &tt_op_move && back->op == &tt_op_move);
+    CHECK(p->axis == 1 && p->from_coord == 1 && p->to_coord == 2);
+    CHECK(q->axis == 1 && q->from_coord == 2 && q->to_coord == 1);
+    CHECK(back->in[0].id == seed.id && back->out[0].id == grad.id);
     tt_builder_fini(&b);
 }
 
-TEST(gradients_go_back_to_the_peer)
+TEST(a_move_to_nowhere_or_of_a_part_is_refused)
 {
-    check_peer_gradient(&tt_op_send, &tt_op_recv);
-    check_peer_gradient(&tt_op_recv, &tt_op_send);
+    for (int i = 0; i < 3; i++) {
+        tt_builder b;
+        start(&b, 3, false);
+        const tt_val x = tt_input(&b, "x", TT_F64, "a:5 b:7");
+        if (i == 0)
+            tt_place_set(&b, x, 1, tt_place_split(1));
+        CHECK(!tt_is(tt_move_value(&b, x, 1, i == 1 ? -1 : 0, i + 1)));
+        CHECK(tt_builder_status(&b) == TT_ERR_ARG);
+        CHECK(strstr(tt_error_message(), "move") != NULL);
+        tt_builder_fini(&b);
+    }
 }
 
 TEST(a_partial_maximum_cannot_be_made)

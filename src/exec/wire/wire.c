@@ -92,7 +92,8 @@ static void unbind(void *ctx, tt_backend *backend)
 static bool is_local(const tt_plan *plan, const tt_flight *flight)
 {
     for (int32_t i = 0; i < flight->n; i++)
-        if (!tt__carry_is_local(plan->step[plan->member[flight->first + i]].op))
+        if ((plan->step[plan->member[flight->first + i]].op->flags &
+             TT_OP_SILENT) == 0)
             return false;
     return true;
 }

@@ -46,15 +46,16 @@ static tt_coll_cost step_cost(const tt__carrier *c, const tt_plan *plan,
                               int32_t step)
 {
     const tt__wire_site x = tt__wire_site_of(plan, step, NULL);
-    if (x.op == &tt_op_take || x.op == &tt_op_keep_first || x.op == &tt_op_send)
+    if ((x.op->flags & TT_OP_SILENT) != 0)
         return (tt_coll_cost){0};
+    if (x.op == &tt_op_move)
+        return tt__move_sends(&x) ? (tt_coll_cost){1, x.in_bytes}
+                                  : (tt_coll_cost){0};
     if (x.op == &tt_op_all_gather || x.op == &tt_op_reduce_scatter)
         return blocks_cost(c, &x, x.op == &tt_op_all_gather);
-    if (x.op != &tt_op_all_reduce && x.op != &tt_op_recv)
+    if (x.op != &tt_op_all_reduce)
         return boxes_cost(&x);
-    const tt_coll_call call = x.op == &tt_op_all_reduce
-                                  ? tt__reduce_call(c, &x)
-                                  : tt__receive_call(c, &x);
+    const tt_coll_call call = tt__reduce_call(c, &x);
     tt_coll_cost cost;
     call_cost(c, &call, &cost);
     return cost;

@@ -284,8 +284,8 @@ static int64_t room_bytes(const tt__carrier *c, const tt_plan *plan)
         int64_t bytes = 0;
         if (x.op == &tt_op_all_gather || x.op == &tt_op_reduce_scatter)
             bytes = blocks_bytes(c, &x);
-        else if (!tt__carry_is_local(x.op) && x.op != &tt_op_all_reduce &&
-                 x.op != &tt_op_recv)
+        else if ((x.op->flags & TT_OP_SILENT) == 0 &&
+                 x.op != &tt_op_all_reduce && x.op != &tt_op_move)
             bytes = boxes_bytes(&x);
         most = bytes > most ? bytes : most;
     }
@@ -388,10 +388,10 @@ tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_site *x,
     for (int32_t i = 0; i < x->size; i++)
         c->member[i] = tt__wire_site_rank(x, i);
     const tt__device_group *link = find(c, c->member, x->size);
+    c->links.used = link;
+    c->links.n_calls++; // a rank that has nothing to send counts too
     if (n == 0)
         return TT_OK;
-    c->links.used = link;
-    c->links.n_calls++;
     for (int i = 0; i < n; i++) {
         const int64_t bytes = sent_for(&call[i], x->size, x->coord);
         c->comm->stats.sent_messages += bytes > 0;

@@ -1,7 +1,7 @@
 // wire_device_ops - communication operators by links between devices: the same as in
 // wire_ops, told to the device in the wire's queue.
 //
-//   all_reduce, recv            one call
+//   all_reduce, move            one call; of a move: a send or a receive
 //   all_gather, reduce_scatter  one call where blocks are equal and begin with the
 //                               first member's; else a broadcast or a reduction for
 //                               each. Blocks of inner factors are packed and unpacked
@@ -200,16 +200,32 @@ static tt_status by_boxes(tt__carrier *c, const tt__wire_site *x)
     return TT_OK;
 }
 
+// ---- one message ---------------------------------------------------------
+
+static tt_status move_value(tt__carrier *c, const tt__wire_site *x)
+{
+    tt_backend *backend = c->links.backend;
+    const bool sends = tt__move_sends(x);
+    tt_device_coll call = call_of(
+        x, sends ? TT_DEVICE_COLL_SEND : TT_DEVICE_COLL_RECEIVE, x->count);
+    call.peer = (int32_t)(sends ? x->p->to_coord : x->p->from_coord);
+    const bool takes_part = sends || tt__move_receives(x);
+    TT_TRY(
+        tt__device_groups_run(c, x, &call, takes_part && x->count > 0 ? 1 : 0));
+    return takes_part || x->out_bytes == 0
+               ? TT_OK
+               : backend->def->queue->copy(backend, TT_QUEUE_WIRE, x->out,
+                                           x->in, x->out_bytes);
+}
+
 tt_status tt__device_carry(tt__carrier *c, const tt__wire_site *x)
 {
     if (x->op == &tt_op_all_gather || x->op == &tt_op_reduce_scatter)
         return by_blocks(c, x);
-    if (x->op != &tt_op_all_reduce && x->op != &tt_op_recv)
+    if (x->op == &tt_op_move)
+        return move_value(c, x);
+    if (x->op != &tt_op_all_reduce)
         return by_boxes(c, x);
-    tt_device_coll call = call_of(x, TT_DEVICE_COLL_ALL_REDUCE, x->count);
-    if (x->op == &tt_op_recv) {
-        call.kind = TT_DEVICE_COLL_BROADCAST;
-        call.peer = (int32_t)x->p->peer;
-    }
+    const tt_device_coll call = call_of(x, TT_DEVICE_COLL_ALL_REDUCE, x->count);
     return tt__device_groups_run(c, x, &call, x->count > 0 ? 1 : 0);
 }

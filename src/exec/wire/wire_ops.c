@@ -6,20 +6,20 @@
 //                    go through scratch memory
 //   all_to_all, shift, halo, halo_add
 //                    what two parts have in common goes from rank to rank
-//   take, keep_first, send
-//                    nothing is sent
-//   recv             one graph for all ranks: whoever may read the result gets it
+//   take, keep_first nothing is sent
+//   move             one message, straight into the operand
 //
 // A group is the ranks along the operator's axis. Which bytes a rank holds follows
 // from types, mesh and rank alone, so nothing is negotiated.
 //
-// There are three ways to carry an operator out, and a table at the end says which
+// There are four ways to carry an operator out, and a table at the end says which
 // operator goes which way:
 //
 //   collective   a call of comm/coll, by the algorithm that was chosen
 //   boxes        every pair of ranks computes what the sender's box and the receiver's
 //                box have in common. An all-to-all, a ring shift and a halo are then
 //                the same loop: they differ only in the boxes
+//   move         one message, from one rank to another
 //   local        a copy within this rank
 //
 // For each way there is a second function that says how much scratch memory it needs.
@@ -45,20 +45,6 @@ static tt_status all_reduce(const tt__carrier *c, const tt__wire_site *x)
     tt_coll_call call = tt__reduce_call(c, x);
     call.in = x->in;
     call.out = x->out;
-    return run_call(c, &call, c->scratch);
-}
-
-// A broadcast from coordinate `peer`: all ranks run the same graph, so those that do
-// not need the value take part too.
-static tt_status receive(const tt__carrier *c, const tt__wire_site *x)
-{
-    if (x->p->peer < 0 || x->p->peer >= x->size)
-        return tt_fail(TT_ERR_ARG, "%s: no coordinate %lld on an axis of %d",
-                       x->op->name, (long long)x->p->peer, x->size);
-    tt_coll_call call = tt__receive_call(c, x);
-    call.out = x->out;
-    if (x->p->peer == x->coord)
-        memcpy(x->out, x->in, (size_t)tt__wire_site_bytes(x, x->count));
     return run_call(c, &call, c->scratch);
 }
 
@@ -245,6 +231,28 @@ static tt_status by_boxes(const tt__carrier *c, const tt__wire_site *x)
     return TT_OK;
 }
 
+// ---- one message -----------------------------------------------------------
+
+// One graph for all ranks: those that neither send nor receive have nothing to do.
+static tt_status move(const tt__carrier *c, const tt__wire_site *x)
+{
+    tt_msg out = {.peer = tt__wire_site_rank(x, (int32_t)x->p->to_coord),
+                  .tag = c->tag,
+                  .data = (void *)(uintptr_t)x->in,
+                  .bytes = x->in_bytes};
+    tt_msg in = {.peer = tt__wire_site_rank(x, (int32_t)x->p->from_coord),
+                 .tag = c->tag,
+                 .data = x->out,
+                 .bytes = x->out_bytes};
+    if (tt__move_sends(x))
+        return tt_comm_swap(c->comm, &out, NULL);
+    if (tt__move_receives(x))
+        return tt_comm_swap(c->comm, NULL, &in);
+    if (x->out_bytes > 0) // from here to here
+        memcpy(x->out, x->in, (size_t)x->out_bytes);
+    return TT_OK;
+}
+
 // ---- nothing is sent -------------------------------------------------------
 
 static tt_status take(const tt__carrier *c, const tt__wire_site *x)
@@ -270,13 +278,6 @@ static tt_status keep_first(const tt__carrier *c, const tt__wire_site *x)
     return TT_OK;
 }
 
-static tt_status keep(const tt__carrier *c, const tt__wire_site *x)
-{
-    (void)c;
-    memcpy(x->out, x->in, (size_t)tt__wire_site_bytes(x, x->count));
-    return TT_OK;
-}
-
 // ---- the table -------------------------------------------------------------
 
 typedef tt_status way_fn(const tt__carrier *c, const tt__wire_site *x);
@@ -284,19 +285,17 @@ typedef tt_status way_fn(const tt__carrier *c, const tt__wire_site *x);
 static const struct {
     const tt_op_def *op;
     way_fn *run;
-    bool is_local; // needs no peer
 } ways[] = {
-    {&tt_op_all_reduce, all_reduce, false},
-    {&tt_op_all_gather, by_blocks, false},
-    {&tt_op_reduce_scatter, by_blocks, false},
-    {&tt_op_all_to_all, by_boxes, false},
-    {&tt_op_shift, by_boxes, false},
-    {&tt_op_halo, by_boxes, false},
-    {&tt_op_halo_add, by_boxes, false},
-    {&tt_op_take, take, true},
-    {&tt_op_keep_first, keep_first, true},
-    {&tt_op_send, keep, true},
-    {&tt_op_recv, receive, false},
+    {&tt_op_all_reduce, all_reduce},
+    {&tt_op_all_gather, by_blocks},
+    {&tt_op_reduce_scatter, by_blocks},
+    {&tt_op_all_to_all, by_boxes},
+    {&tt_op_shift, by_boxes},
+    {&tt_op_halo, by_boxes},
+    {&tt_op_halo_add, by_boxes},
+    {&tt_op_move, move},
+    {&tt_op_take, take},
+    {&tt_op_keep_first, keep_first},
 };
 enum { N_WAYS = sizeof(ways) / sizeof(ways[0]) };
 
@@ -314,11 +313,6 @@ static way_fn *way_of(const tt_op_def *op)
 {
     const int kind = tt__carry_kind(op);
     return kind < N_WAYS ? ways[kind].run : NULL;
-}
-
-bool tt__carry_is_local(const tt_op_def *op)
-{
-    return ways[tt__carry_kind(op)].is_local;
 }
 
 tt_status tt__carry_site(tt__carrier *c, const tt__wire_site *x)

@@ -46,6 +46,10 @@ tt__wire_site tt__wire_site_of(const tt_plan *plan, int32_t s,
     x.in_bytes = step->moved_bytes;
     x.out_bytes = tt_target_bytes(plan->target, &step->out[0].operand);
     x.tag = tag_of(step->node, 0);
+    if (x.op == &tt_op_move) { // operands of others are not touched
+        x.in_bytes = x.coord == x.p->from_coord ? x.in_bytes : 0;
+        x.out_bytes = x.coord == x.p->to_coord ? x.out_bytes : 0;
+    }
     if (args != NULL) {
         x.in = args[s].in[0];
         x.out = args[s].out[0];
@@ -83,6 +87,16 @@ int tt__wire_site_rank(const tt__wire_site *x, int32_t coord)
     return tt_mesh_rank_at(x->mesh, x->rank, x->axis, coord);
 }
 
+bool tt__move_sends(const tt__wire_site *x)
+{
+    return x->coord == x->p->from_coord && x->coord != x->p->to_coord;
+}
+
+bool tt__move_receives(const tt__wire_site *x)
+{
+    return x->coord == x->p->to_coord && x->coord != x->p->from_coord;
+}
+
 static tt_fold combining(const tt__wire_site *x, bool is_sum)
 {
     return (tt_fold){is_sum ? TT_FOLD_SUM : TT_FOLD_MAX, x->fold.type};
@@ -109,16 +123,6 @@ tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__wire_site *x)
 {
     tt_coll_call call = {.kind = TT_ALL_REDUCE,
                          .fold = combining(x, x->p->reduce == TT_SUM),
-                         .count = x->count};
-    set_group(c, x, 0, &call);
-    return call;
-}
-
-tt_coll_call tt__receive_call(const tt__carrier *c, const tt__wire_site *x)
-{
-    tt_coll_call call = {.kind = TT_BROADCAST,
-                         .root = (int32_t)x->p->peer,
-                         .fold = x->fold,
                          .count = x->count};
     set_group(c, x, 0, &call);
     return call;

@@ -40,6 +40,9 @@ tt__wire_site tt__wire_site_of(const tt_plan *plan, int32_t step,
 tt__wire_site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
                               const tt_args *args);
 int tt__wire_site_rank(const tt__wire_site *x, int32_t coord); // along the axis
+// Of a move: whether this rank sends, and whether it receives.
+bool tt__move_sends(const tt__wire_site *x);
+bool tt__move_receives(const tt__wire_site *x);
 
 static inline int64_t tt__wire_site_bytes(const tt__wire_site *x, int64_t n)
 {
@@ -65,7 +68,6 @@ tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
 // ---- by collectives: calls without data ----------------------------------
 
 tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__wire_site *x);
-tt_coll_call tt__receive_call(const tt__carrier *c, const tt__wire_site *x);
 
 // The split side of a gather or a scatter, in blocks.
 typedef struct tt__wire_blocks {

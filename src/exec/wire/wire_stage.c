@@ -78,7 +78,7 @@ static int64_t step_bytes(const tt_plan *plan, int32_t s)
 {
     const tt_step *step = &plan->step[s];
     const tt__wire_site x = tt__wire_site_of(plan, s, NULL);
-    if (tt__carry_is_local(x.op))
+    if ((x.op->flags & TT_OP_SILENT) != 0)
         return 0;
     return place_of(&x, step->out[0].offset - step->in[0].offset).bytes;
 }

@@ -105,9 +105,6 @@ tt_status tt__device_groups_wait(tt__carrier *c, int32_t flight);
 const tt_coll_def *tt__carrier_choose(const tt__carrier *c,
                                       const tt_coll_call *call);
 
-// Whether an operator's collective needs no peer.
-bool tt__carry_is_local(const tt_op_def *op);
-
 // A call with the group of all ranks.
 tt_status tt__carry_call(tt__carrier *c, const tt_coll_call *call);
 

@@ -41,7 +41,7 @@ static tt_status carry_site(tt__carrier *c, const tt__wire_job *job,
 {
     if (job->backend == NULL)
         return tt__carry_site(c, x);
-    if (tt__carry_is_local(x->op))
+    if ((x->op->flags & TT_OP_SILENT) != 0)
         return tt__carry_device(job->backend, TT_QUEUE_WIRE, x);
     return job->is_linked ? tt__device_carry(c, x)
                           : tt__carry_staged(c, job->backend, x);

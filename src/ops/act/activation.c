@@ -65,13 +65,14 @@ tt_val tt_tanh(tt_builder *b, tt_val x)
     return tt_call(b, &tt_op_tanh, NULL, &x, 1, NULL);
 }
 
-#define FUNCTION                                                               \
-    .flags = TT_OP_ELEMENTWISE | TT_OP_INPLACE, .infer = tt_infer_unary,       \
-    .grad = grad, .shard = tt_shard_elementwise
+// `more`: flags that not all have.
+#define FUNCTION(more)                                                         \
+    .flags = TT_OP_ELEMENTWISE | TT_OP_INPLACE | (more),                       \
+    .infer = tt_infer_unary, .grad = grad, .shard = tt_shard_elementwise
 
-#define GRADIENT                                                               \
-    .flags = TT_OP_ELEMENTWISE | TT_OP_INPLACE, .infer = tt_infer_binary,      \
-    .shard = shard_grad
+#define GRADIENT(more)                                                         \
+    .flags = TT_OP_ELEMENTWISE | TT_OP_INPLACE | (more),                       \
+    .infer = tt_infer_binary, .shard = shard_grad
 
 // Samples of x, and of x and dy, with so many flops for each element.
 #define OF_X(kind, n)                                                          \
@@ -97,7 +98,7 @@ static const tt_sample samples_silu_grad[] = {OF_DY("f", 9), {0}};
 const tt_op_def tt_op_relu = {
     .name = "relu",
     .doc = "max(x, 0).",
-    FUNCTION,
+    FUNCTION(TT_OP_JUMPS),
     .cost = tt_cost_each,
     .flops_each = 1,
     .samples = samples_relu,
@@ -106,7 +107,7 @@ const tt_op_def tt_op_relu = {
 const tt_op_def tt_op_relu_grad = {
     .name = "relu_grad",
     .doc = "The gradient of relu.",
-    GRADIENT,
+    GRADIENT(TT_OP_JUMPS),
     .cost = tt_cost_each,
     .flops_each = 1,
     .samples = samples_relu_grad,
@@ -115,7 +116,7 @@ const tt_op_def tt_op_relu_grad = {
 const tt_op_def tt_op_tanh = {
     .name = "tanh",
     .doc = "The hyperbolic tangent.",
-    FUNCTION,
+    FUNCTION(0),
     .cost = tt_cost_each,
     .flops_each = 1,
     .samples = samples_tanh,
@@ -124,7 +125,7 @@ const tt_op_def tt_op_tanh = {
 const tt_op_def tt_op_tanh_grad = {
     .name = "tanh_grad",
     .doc = "The gradient of tanh.",
-    GRADIENT,
+    GRADIENT(0),
     .cost = tt_cost_each,
     .flops_each = 3,
     .samples = samples_tanh_grad,
@@ -133,7 +134,7 @@ const tt_op_def tt_op_tanh_grad = {
 const tt_op_def tt_op_sigmoid = {
     .name = "sigmoid",
     .doc = "1 / (1 + exp(-x)).",
-    FUNCTION,
+    FUNCTION(0),
     .cost = tt_cost_each,
     .flops_each = 4,
     .samples = samples_sigmoid,
@@ -142,7 +143,7 @@ const tt_op_def tt_op_sigmoid = {
 const tt_op_def tt_op_sigmoid_grad = {
     .name = "sigmoid_grad",
     .doc = "The gradient of sigmoid.",
-    GRADIENT,
+    GRADIENT(0),
     .cost = tt_cost_each,
     .flops_each = 3,
     .samples = samples_sigmoid_grad,
@@ -151,7 +152,7 @@ const tt_op_def tt_op_sigmoid_grad = {
 const tt_op_def tt_op_silu = {
     .name = "silu",
     .doc = "x * sigmoid(x).",
-    FUNCTION,
+    FUNCTION(0),
     .cost = tt_cost_each,
     .flops_each = 4,
     .samples = samples_silu,
@@ -160,7 +161,7 @@ const tt_op_def tt_op_silu = {
 const tt_op_def tt_op_silu_grad = {
     .name = "silu_grad",
     .doc = "The gradient of silu.",
-    GRADIENT,
+    GRADIENT(0),
     .cost = tt_cost_each,
     .flops_each = 9,
     .samples = samples_silu_grad,
@@ -205,7 +206,7 @@ const tt_op_def tt_op_gelu = {
     .doc = "The Gaussian error linear unit.",
     .options = options_gelu,
     .params_bytes = sizeof(tt_gelu_params),
-    FUNCTION,
+    FUNCTION(0),
     .cost = cost_gelu,
     .samples = samples_gelu,
 };
@@ -215,7 +216,7 @@ const tt_op_def tt_op_gelu_grad = {
     .doc = "The gradient of gelu.",
     .options = options_gelu,
     .params_bytes = sizeof(tt_gelu_params),
-    GRADIENT,
+    GRADIENT(0),
     .cost = cost_gelu_grad,
     .samples = samples_gelu_grad,
 };

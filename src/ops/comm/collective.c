@@ -195,7 +195,7 @@ const tt_op_def tt_op_take = {
     TT__COMM_OP(take),
     .doc = "Keep the rank's block of a value that every rank has.",
     .options = options_factor,
-    .flags = TT_OP_COLLECTIVE | TT_OP_VIEW,
+    .flags = TT_OP_COLLECTIVE | TT_OP_SILENT | TT_OP_VIEW,
     .infer = tt__infer_comm_factor,
     .grad = tt__comm_grad,
     .cost = cost_local,
@@ -208,7 +208,7 @@ const tt_op_def tt_op_keep_first = {
     .doc =
         "Keep a value on the axis' first rank, zero elsewhere: a sum's term.",
     .options = options_axis,
-    .flags = TT_OP_COLLECTIVE | TT_OP_INPLACE,
+    .flags = TT_OP_COLLECTIVE | TT_OP_SILENT | TT_OP_INPLACE,
     .infer = tt__infer_comm,
     .grad = tt__comm_grad,
     .cost = cost_local,

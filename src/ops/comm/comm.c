@@ -168,22 +168,18 @@ tt_val tt_halo_add(tt_builder *b, tt_val x, int axis)
     return emit(b, &tt_op_halo_add, &p, x, tt_place_split(place.factor));
 }
 
-tt_val tt_send(tt_builder *b, tt_val x, int axis, int to)
+tt_val tt_move_value(tt_builder *b, tt_val x, int axis, int from, int to)
 {
     tt_place place;
     if (!place_of(b, x, axis, &place))
         return TT_NONE;
-    const tt_comm_params p = {.axis = axis, .peer = to};
-    return emit(b, &tt_op_send, &p, x, place);
-}
-
-tt_val tt_recv(tt_builder *b, tt_val x, int axis, int from)
-{
-    tt_place place;
-    if (!place_of(b, x, axis, &place))
-        return TT_NONE;
-    const tt_comm_params p = {.axis = axis, .peer = from};
-    return emit(b, &tt_op_recv, &p, x, place);
+    const int size = b->graph->mesh.axis[axis].size;
+    if (place.kind != TT_REPLICATE)
+        return refuse(b, &tt_op_move, "the input is not whole on each rank");
+    if (from < 0 || from >= size || to < 0 || to >= size)
+        return refuse(b, &tt_op_move, "the axis has no such coordinate");
+    const tt_comm_params p = {.axis = axis, .from_coord = from, .to_coord = to};
+    return emit(b, &tt_op_move, &p, x, place);
 }
 
 static tt_val take_as(tt_builder *b, tt_val x, int axis, tt_place to)

@@ -7,7 +7,7 @@
 //   shift           Split     -> Split, rotated by `by` ranks
 //   halo            Split     -> Split with a window; halo_add is its adjoint
 //   take            Replicate -> Split        keep_first      Replicate -> Partial
-//   send, recv      point to point along the axis
+//   move            from one coordinate of the axis to another
 //
 // Since a collective changes no value, its gradient is a collective too, and the laws
 // can check it: a graph with communication must give the same as one without. The
@@ -22,10 +22,10 @@
 // All communication operators share this struct, so that whoever runs one can
 // read `axis` without knowing which it is.
 typedef struct tt_comm_params {
-    int64_t axis;       // index into the graph's mesh
-    int reduce;         // tt_reduce: all_reduce, reduce_scatter
-    int64_t by;         // shift: rank r's block goes to rank r + by
-    int64_t peer;       // send: to, recv: from (coordinate along the axis)
+    int64_t axis;                 // index into the graph's mesh
+    int reduce;                   // tt_reduce: all_reduce, reduce_scatter
+    int64_t by;                   // shift: rank r's block goes to rank r + by
+    int64_t from_coord, to_coord; // move: coordinates along the axis
     const char *factor; // all_gather, reduce_scatter, all_to_all, halo*, take
     const char *to;     // all_to_all: the factor that is split afterwards
     int64_t kernel, stride, pad, dilation; // halo, halo_add
@@ -38,8 +38,7 @@ tt_val tt_all_to_all(tt_builder *b, tt_val x, int axis, const char *to);
 tt_val tt_shift(tt_builder *b, tt_val x, int axis, int by);
 tt_val tt_halo(tt_builder *b, tt_val x, int axis, const tt_window *window);
 tt_val tt_halo_add(tt_builder *b, tt_val x, int axis);
-tt_val tt_send(tt_builder *b, tt_val x, int axis, int to);
-tt_val tt_recv(tt_builder *b, tt_val x, int axis, int from);
+tt_val tt_move_value(tt_builder *b, tt_val x, int axis, int from, int to);
 tt_val tt_take(tt_builder *b, tt_val x, int axis, const char *factor);
 tt_val tt_keep_first(tt_builder *b, tt_val x, int axis);
 

@@ -1,15 +1,15 @@
 // point_to_point - operators in which a rank talks to one or two others along a mesh
-// axis: ring attention (shift), images split in space (halo), pipelines (send, recv).
+// axis: ring attention (shift), images split in space (halo), pipelines (move).
 //
 //                 sent per rank                              messages
 //   shift         the local part                             1 (0 when p divides by)
 //   halo          what the window adds to the rank's block   2 (1 when p is 2)
 //   halo_add      the same, the other way
-//   send          the local part                             1
-//   recv          nothing: the sender counts it              0
+//   move          the local part, by coordinate `from` only  1 (0 when from is to)
 //
-// In one graph, recv(send(x; to); from) carries x from coordinate `from` to
-// coordinate `to`; a pipeline's stages have one end each.
+// A move carries the value from coordinate `from` of the axis to coordinate `to`. The
+// other coordinates do nothing, and so does `from` after it has sent: only `to` has a
+// defined result. Its gradient is the move back.
 
 #include "ops/comm/comm_def.h"
 #include "ops/cost.h"
@@ -17,8 +17,8 @@
 
 #include <math.h>
 
-static void move_cost(const tt_op_io *io, double wire, double messages,
-                      tt_cost *cost)
+static void set_cost(const tt_op_io *io, double wire, double messages,
+                     tt_cost *cost)
 {
     *cost = (tt_cost){.bytes = tt_cost_bytes(&io->in[0]) +
                                tt_cost_bytes(&io->out[0]),
@@ -31,14 +31,14 @@ static void cost_shift(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
     const tt_comm_params *p = io->params;
     const double n = p->by % axis_size == 0 ? 0 : 1;
-    move_cost(io, n * tt_cost_bytes(&io->in[0]), n, cost);
+    set_cost(io, n * tt_cost_bytes(&io->in[0]), n, cost);
 }
 
 // A window with a stride may skip entries and so be smaller than the rank's block.
 static void window_cost(const tt_op_io *io, int p, double grown, tt_cost *cost)
 {
     const double neighbours = p > 2 ? 2 : p - 1;
-    move_cost(io, neighbours > 0 ? fmax(0, grown) : 0, neighbours, cost);
+    set_cost(io, neighbours > 0 ? fmax(0, grown) : 0, neighbours, cost);
 }
 
 static void cost_halo(const tt_op_io *io, int axis_size, tt_cost *cost)
@@ -53,34 +53,25 @@ static void cost_halo_add(const tt_op_io *io, int axis_size, tt_cost *cost)
                 tt_cost_bytes(&io->in[0]) - tt_cost_bytes(&io->out[0]), cost);
 }
 
-static tt_status grad_send(tt_builder *b, const tt_node *node,
+static tt_status grad_move(tt_builder *b, const tt_node *node,
                            const tt_val *dout, const bool *need, tt_val *din)
 {
     const tt_comm_params *p = node->params;
-    if (need[0] && tt_is(dout[0]))
-        din[0] = tt_recv(b, dout[0], (int)p->axis, (int)p->peer);
+    const int axis = (int)p->axis;
+    if (!need[0] || !tt_is(dout[0]))
+        return TT_OK;
+    const tt_val dy = tt_place_convert(b, dout[0], axis, tt_place_replicate());
+    din[0] = tt_move_value(b, dy, axis, (int)p->to_coord, (int)p->from_coord);
     return tt_builder_status(b);
 }
 
-static void cost_send(const tt_op_io *io, int axis_size, tt_cost *cost)
+// Of the rank that sends. Lowering knows the rank and clears it for the others.
+static void cost_move(const tt_op_io *io, int axis_size, tt_cost *cost)
 {
+    const tt_comm_params *p = io->params;
+    const double n = p->from_coord == p->to_coord ? 0 : 1;
     (void)axis_size;
-    move_cost(io, tt_cost_bytes(&io->in[0]), 1, cost);
-}
-
-static tt_status grad_recv(tt_builder *b, const tt_node *node,
-                           const tt_val *dout, const bool *need, tt_val *din)
-{
-    const tt_comm_params *p = node->params;
-    if (need[0] && tt_is(dout[0]))
-        din[0] = tt_send(b, dout[0], (int)p->axis, (int)p->peer);
-    return tt_builder_status(b);
-}
-
-static void cost_recv(const tt_op_io *io, int axis_size, tt_cost *cost)
-{
-    (void)axis_size;
-    move_cost(io, 0, 0, cost);
+    set_cost(io, n * tt_cost_bytes(&io->in[0]), n, cost);
 }
 
 static const tt_opt options_shift[] = {
@@ -102,15 +93,12 @@ static const tt_opt options_halo[] = {
     {0},
 };
 
-static const tt_opt options_send[] = {
+static const tt_opt options_move[] = {
     {TT__COMM_AXIS},
-    {TT__COMM_NUMBER("to", peer, "0", "coordinate that receives"), .max = -1},
-    {0},
-};
-
-static const tt_opt options_recv[] = {
-    {TT__COMM_AXIS},
-    {TT__COMM_NUMBER("from", peer, "0", "coordinate that sends"), .max = -1},
+    {TT__COMM_NUMBER("from", from_coord, "0", "coordinate that sends"),
+     .max = -1},
+    {TT__COMM_NUMBER("to", to_coord, "0", "coordinate that receives"),
+     .max = -1},
     {0},
 };
 
@@ -126,13 +114,9 @@ static const tt_sample samples_halo[] = {
     {0},
 };
 
-static const tt_sample samples_send[] = {
+static const tt_sample samples_move[] = {
     {"to=1", {"f batch:3 seq:5"}, 0},
-    {0},
-};
-
-static const tt_sample samples_recv[] = {
-    {"from=1", {"f batch:3 seq:5"}, 0},
+    {"from=1", {"f embed:7"}, 0},
     {0},
 };
 
@@ -169,24 +153,13 @@ const tt_op_def tt_op_halo_add = {
     .samples = samples_halo,
 };
 
-const tt_op_def tt_op_send = {
-    TT__COMM_OP(send),
-    .doc = "Hand a value to one coordinate of an axis.",
-    .options = options_send,
+const tt_op_def tt_op_move = {
+    TT__COMM_OP(move),
+    .doc = "Carry a value from one coordinate of an axis to another.",
+    .options = options_move,
     .flags = TT_OP_COLLECTIVE,
     .infer = tt__infer_comm,
-    .grad = grad_send,
-    .cost = cost_send,
-    .samples = samples_send,
-};
-
-const tt_op_def tt_op_recv = {
-    TT__COMM_OP(recv),
-    .doc = "Take a value that one coordinate of an axis sent.",
-    .options = options_recv,
-    .flags = TT_OP_COLLECTIVE,
-    .infer = tt__infer_comm,
-    .grad = grad_recv,
-    .cost = cost_recv,
-    .samples = samples_recv,
+    .grad = grad_move,
+    .cost = cost_move,
+    .samples = samples_move,
 };

@@ -168,6 +168,7 @@ const tt_op_def tt_op_max_pool = {
     .doc = "The largest entry under each window, and where it is.",
     .options = options,
     .params_bytes = sizeof(tt_pool_params),
+    .flags = TT_OP_JUMPS,
     .no_grad = 2,
     .infer = infer,
     .grad = grad,

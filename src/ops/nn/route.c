@@ -132,6 +132,7 @@ const tt_op_def tt_op_route = {
     .doc = "The experts that each token goes to.",
     .options = options,
     .params_bytes = sizeof(tt_route_params),
+    .flags = TT_OP_JUMPS,
     .no_grad = 1U << OUT_PLACE,
     .infer = infer,
     .grad = grad,
