@@ -63,7 +63,7 @@ static tt_status measure_all(tt_cli *cli, tt_settings *out)
 // The settings of the checkpoint, overridden by the command line. On how many ranks it
 // was made says nothing about now.
 static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
-                                tt_settings *out)
+                                tt_settings *out, const char **start_out)
 {
     const tt_setting *data = tt_settings_find(&cli->settings, "data");
     const tt_opt *known = NULL;
@@ -72,7 +72,7 @@ static tt_status merge_settings(tt_cli *cli, tt_checkpoint *from,
     int64_t n = 0;
     TT_TRY(tt_checkpoint_text_read(from, "config.yaml", &text, &n));
     TT_TRY(tt_yaml_parse(text, n, "config.yaml", cli->arena, &old));
-    TT_TRY(tt_paths_from(&old, from->folder, cli->arena));
+    TT_TRY(tt_paths_from(&old, from->folder, cli->arena, start_out));
     if (data != NULL)
         TT_TRY(tt_data_known(data->value, cli->arena, &known));
     for (int64_t i = 0; i < old.n; i++)
@@ -271,15 +271,47 @@ static tt_status evaluate(tt_session *session, const subject *of,
     return status;
 }
 
+// Data that are no longer those of the run are evaluated all the same, but the loss
+// is then no longer the run's.
+static tt_status note_changed_data(tt_cli *cli, const subject *of,
+                                   const tt_session *session, const char *start)
+{
+    static const char *const given[] = {"data", "data.path", "data.val"};
+    const tt_fingerprint *then = NULL;
+    const char *changed = NULL;
+    for (int i = 0; i < 3; i++)
+        if (tt_settings_find(&cli->settings, given[i]) != NULL)
+            return TT_OK; // others are wanted
+    TT_TRY(tt_fingerprint_of_state(of->from->state, of->folder, cli->arena,
+                                   &then));
+    TT_TRY(tt_fingerprint_find_changed(then, session->data, start, cli->arena,
+                                       &changed));
+    tt_str note = {0};
+    if (changed != NULL)
+        tt_str_addf(
+            &note,
+            "note: %s has changed since this checkpoint was written: what "
+            "is measured here is not comparable with the run's own "
+            "evaluations\n",
+            changed);
+    tt_term_print_foreign(stderr, tt_str_text(&note));
+    tt_str_fini(&note);
+    return TT_OK;
+}
+
 static tt_status open_session(tt_cli *cli, const tt_peers *peers,
                               const subject *of, tt_session **session_out)
 {
     tt_settings settings = {.cache = cli->settings.cache};
+    const char *start = "";
     if (of->from != NULL)
-        TT_TRY(merge_settings(cli, of->from, &settings));
+        TT_TRY(merge_settings(cli, of->from, &settings, &start));
     else
         TT_TRY(foreign_settings(cli, of->folder, &settings));
-    return tt_session_open_peers(&settings, NULL, false, peers, session_out);
+    TT_TRY(tt_session_open_peers(&settings, NULL, false, peers, session_out));
+    return of->from != NULL && tt_peers_is_first(peers)
+               ? note_changed_data(cli, of, *session_out, start)
+               : TT_OK;
 }
 
 static tt_status show(const tt_cli *cli, tt_session *session, const subject *of)

@@ -57,7 +57,7 @@ static bool find_start(const char *folder, const char *run, char *start)
 }
 
 tt_status tt_paths_from(tt_settings *settings, const char *folder,
-                        tt_arena *arena)
+                        tt_arena *arena, const char **start_out)
 {
     // The last two may also be names that are no files ("bytes", a model's name).
     static const char *const keys[] = {"data.path",      "data.val",
@@ -66,8 +66,12 @@ tt_status tt_paths_from(tt_settings *settings, const char *folder,
     enum { MUST_BE_FILES = 4 };
     const tt_setting *run = tt_settings_find(settings, "run");
     char start[PATH_MAX];
+    *start_out = "";
     if (run == NULL || !find_start(folder, run->value, start))
         return TT_OK;
+    *start_out = tt_arena_strdup(arena, start);
+    if (*start_out == NULL)
+        return TT_ERR_NOMEM;
     for (int i = 0; i < (int)(sizeof keys / sizeof keys[0]); i++) {
         tt_setting *s = tt_settings_find(settings, keys[i]);
         if (s == NULL || s->value[0] == '\0' || s->value[0] == '/')

@@ -9,8 +9,9 @@
 // Makes the paths of data in `settings`, as a run saved them, good from anywhere.
 // `folder` is the run's or one of its checkpoints'. Where the run was started follows
 // from where its folder is now and what it was called then, so that both may have
-// been moved together; where that does not follow, nothing changes.
+// been moved together; where that does not follow, nothing changes and *start_out is
+// "".
 tt_status tt_paths_from(tt_settings *settings, const char *folder,
-                        tt_arena *arena);
+                        tt_arena *arena, const char **start_out);
 
 #endif

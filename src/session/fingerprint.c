@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,6 +41,7 @@ enum {
 
 typedef struct file {
     const char *path;
+    const char *name; // what is hashed: the path as the run knows it
     int64_t bytes, time;
     bool is_known; // bytes and time are
     bool is_read;
@@ -69,7 +71,7 @@ static tt_status list_files(taking *t, const tt_data *data)
     for (int64_t i = 0; i < t->list.n; i++) {
         const char *path = tt_file_list_at(&t->list, i);
         if (t->n == 0 || strcmp(t->v[t->n - 1].path, path) != 0)
-            t->v[t->n++].path = path;
+            t->v[t->n++] = (file){.path = path, .name = path};
     }
     return TT_OK;
 }
@@ -91,6 +93,14 @@ static tt_status look_at(file *f)
     return TT_OK;
 }
 
+// How many blocks of a file are hashed; 0: all of it.
+static int64_t blocks_of(const tt_fingerprint *f)
+{
+    if (f->is_whole)
+        return 0;
+    return f->files > 0 && f->files < N_BLOCKS / 2 ? N_BLOCKS / f->files : 2;
+}
+
 // Decides which files are looked at and which are read. With very many files even
 // stat is limited to some of them: it can take minutes on a file server.
 static tt_status choose(taking *t)
@@ -104,8 +114,7 @@ static tt_status choose(taking *t)
     }
     t->to->files = t->n;
     t->to->is_whole = !is_many && t->to->bytes <= TT_FINGERPRINT_BYTES;
-    if (!t->to->is_whole)
-        t->blocks = t->n < N_BLOCKS / 2 ? N_BLOCKS / t->n : 2;
+    t->blocks = blocks_of(t->to);
     for (int64_t i = 0; i < t->n; i++)
         t->v[i].is_read = t->v[i].is_known &&
                           (t->to->is_whole || is_chosen(i, t->n, N_BLOCKS));
@@ -158,7 +167,7 @@ static tt_status hash_contents(const taking *t, const file *f, int fd,
 
 static tt_status hash_file(const taking *t, const file *f, tt_hasher *h)
 {
-    tt_hasher_add(h, f->path, (int64_t)strlen(f->path) + 1);
+    tt_hasher_add(h, f->name, (int64_t)strlen(f->name) + 1);
     if (f->is_known)
         add_number(h, f->bytes);
     if (!f->is_read)
@@ -193,8 +202,8 @@ static tt_status hash_group(const taking *t, int64_t from, int64_t to,
     tt_status status =
         h != NULL ? TT_OK : tt_fail(TT_ERR_NOMEM, "no memory to hash the data");
     *g = (tt_fingerprint_group){.files = to - from};
-    g->first = copy_name(t->arena, t->v[from].path);
-    g->last = copy_name(t->arena, t->v[to - 1].path);
+    g->first = copy_name(t->arena, t->v[from].name);
+    g->last = copy_name(t->arena, t->v[to - 1].name);
     if (g->first == NULL || g->last == NULL)
         status = TT_ERR_NOMEM;
     for (int64_t i = from; i < to && status == TT_OK; i++) {
@@ -298,5 +307,121 @@ tt_status tt_fingerprint_take(const tt_data *data, tt_arena *arena,
     tt_file_list_fini(&t.list);
     if (status == TT_OK)
         *fingerprint_out = t.to;
+    return status;
+}
+
+// ---- some of the files -------------------------------------------------------
+
+static bool is_within(const tt_fingerprint_group *g, const char *name)
+{
+    return strcmp(g->first, name) <= 0 && strcmp(name, g->last) <= 0;
+}
+
+static bool is_known(const tt_fingerprint *f, const char *name)
+{
+    for (int64_t i = 0; i < f->n; i++)
+        if (is_within(&f->v[i], name))
+            return true;
+    return false;
+}
+
+// A run that was started in `start` calls START/a.txt a.txt.
+static const char *name_in(const tt_fingerprint *then, const char *path,
+                           const char *start)
+{
+    const size_t n = strlen(start);
+    return n > 0 && !is_known(then, path) && strncmp(path, start, n) == 0 &&
+                   path[n] == '/'
+               ? path + n + 1
+               : path;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const file *)a)->name, ((const file *)b)->name);
+}
+
+// Whether the files [from, to) are all those of a group and what they hold is the
+// same. Of a group that has more files nothing can be told.
+static tt_status compare_group(taking *t, const tt_fingerprint_group *then,
+                               int64_t from, int64_t to, bool *is_same)
+{
+    tt_fingerprint_group now = {0};
+    *is_same = true;
+    if (to - from < then->files)
+        return TT_OK;
+    for (int64_t i = from; i < to; i++) {
+        TT_TRY(look_at(&t->v[i]));
+        t->v[i].is_read = true;
+        now.bytes += t->v[i].bytes;
+    }
+    *is_same = to - from == then->files && now.bytes == then->bytes;
+    // Which files were read then depends on how many there were.
+    if (!*is_same || (!t->to->is_whole && t->to->files > N_BLOCKS))
+        return TT_OK;
+    TT_TRY(hash_group(t, from, to, &now));
+    *is_same = strcmp(now.hash, then->hash) == 0;
+    return TT_OK;
+}
+
+static tt_status compare_part(taking *t, const tt_fingerprint *then,
+                              const char **changed_out)
+{
+    for (int64_t g = 0, from = 0; g < then->n; g++) {
+        while (from < t->n && strcmp(t->v[from].name, then->v[g].first) < 0)
+            from++;
+        int64_t to = from;
+        while (to < t->n && is_within(&then->v[g], t->v[to].name))
+            to++;
+        bool is_same = true;
+        TT_TRY(compare_group(t, &then->v[g], from, to, &is_same));
+        if (!is_same) {
+            *changed_out = t->v[from].path;
+            return TT_OK;
+        }
+        from = to;
+    }
+    return TT_OK;
+}
+
+static tt_status take_part(taking *t, const tt_fingerprint *then,
+                           const tt_data *data, const char *start,
+                           const char **changed_out)
+{
+    t->blocks = blocks_of(then);
+    TT_TRY(list_files(t, data));
+    t->buffer = tt_alloc(PIECE);
+    if (t->buffer == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to hash the data");
+    for (int64_t i = 0; i < t->n; i++) {
+        t->v[i].name = name_in(then, t->v[i].path, start);
+        if (!is_known(then, t->v[i].name))
+            *changed_out = t->v[i].path;
+    }
+    if (*changed_out == NULL) {
+        qsort(t->v, (size_t)t->n, sizeof *t->v, compare_names);
+        TT_TRY(compare_part(t, then, changed_out));
+    }
+    return TT_OK;
+}
+
+tt_status tt_fingerprint_find_changed(const tt_fingerprint *then,
+                                      const tt_data *data, const char *start,
+                                      tt_arena *arena, const char **path_out)
+{
+    *path_out = NULL;
+    if (then == NULL || then->n == 0 || then->files > TT_FINGERPRINT_FILES)
+        return TT_OK;
+    tt_fingerprint like = {.files = then->files, .is_whole = then->is_whole};
+    taking t = {.arena = arena, .to = &like};
+    const char *changed = NULL;
+    tt_status status = take_part(&t, then, data, start, &changed);
+    if (status == TT_OK && changed != NULL) {
+        *path_out = tt_arena_strdup(arena, changed);
+        status = *path_out != NULL ? TT_OK : TT_ERR_NOMEM;
+    }
+    tt_free(t.buffer);
+    tt_free(t.v);
+    tt_file_list_fini(&t.list);
     return status;
 }

@@ -66,6 +66,13 @@ tt_status tt_fingerprint_of_state(const char *json, const char *name,
 void tt_fingerprint_describe(const tt_fingerprint *then,
                              const tt_fingerprint *now, tt_str *out);
 
+// A file of `data`, in the arena, that is not as it was `then`; NULL: none was found.
+// The data may be a part of those of then, as one split. A run that was started in
+// `start` ("": not known) names its files from there.
+tt_status tt_fingerprint_find_changed(const tt_fingerprint *then,
+                                      const tt_data *data, const char *start,
+                                      tt_arena *arena, const char **path_out);
+
 // Fails with a sentence that names the file that differs. `folder` is the run's.
 // What cannot be told goes to `notes`.
 tt_status tt_fingerprint_compare(const tt_fingerprint *then,

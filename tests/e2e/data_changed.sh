@@ -84,6 +84,40 @@ tr 'q' 't' <a.txt >old.txt
 refuses old.txt folder "$@"
 "$tutti" train $gpt "$@" run=folder --fork >out 2>err || fail 'a fork is refused'
 
+# An evaluation says that its data are no longer those of the run; with the old data
+# back, with other data that are named, and from another folder, it says nothing.
+# evaluates WHAT... - nothing on stderr.
+evaluates() {
+    "$tutti" eval "$@" >out 2>err || fail "eval $*"
+    [ ! -s err ] || fail "eval $* says something"
+}
+# notes FILE WHAT...
+notes() {
+    file=$1
+    shift
+    "$tutti" eval "$@" >out 2>err || fail "eval $*"
+    grep -q "^note: .*/$file has changed since this checkpoint" err ||
+        fail "eval $* does not name $file"
+    [ "$(wc -l <err)" -eq 1 ] || fail 'one note'
+    grep -q '^loss' out || fail 'it evaluates all the same'
+}
+cp old.txt a.txt
+"$tutti" train $gpt data=text data.path=a.txt run=e/single train.stop=2 >out 2>err
+"$tutti" train $gpt data=text data.path=d data.val=old.txt run=e/own train.stop=2 >out 2>err
+for where in . e / ; do
+    (cd $where && evaluates "$folder/e/single" && evaluates "$folder/e/own")
+done
+sed 's/not/nut/' old.txt >a.txt
+notes a.txt e/single
+(cd e && notes a.txt single)
+(cd e/single && notes a.txt .)
+notes a.txt e/single -n 2
+evaluates e/single data.path=a.txt
+evaluates e/single data.val=old.txt
+evaluates e/own
+printf 'to be' >>old.txt
+notes old.txt e/own
+
 # Images in folders, by ranks.
 mkdir -p images/a images/b
 for i in 1 2 3 4; do
@@ -96,3 +130,5 @@ set -- data=folder data.path=images
 "$tutti" train $gpt "$@" run=images-run train.stop=4 >out 2>err || fail images
 cp images/b/1.png images/a/1.png
 refuses images/a/1.png images-run "$@"
+"$tutti" eval images-run -n 2 >out 2>err || fail 'eval of images'
+grep -q "^note: .*/images/a/1.png has changed since" err || fail 'eval of images says nothing'
