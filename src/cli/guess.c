@@ -4,6 +4,7 @@
 #include "base/json_read.h"
 #include "cli/prepare/data.h"
 #include "data/format.h"
+#include "session/session.h"
 #include "weights/model_folder.h"
 #include "weights/model_path.h"
 
@@ -161,8 +162,8 @@ static tt_status set(tt_cli *cli, const char *key, const char *value)
 {
     return tt_settings_find(&cli->settings, key) != NULL
                ? TT_OK
-               : tt_settings_set(&cli->settings, key, value,
-                                 "chosen for the data", cli->arena);
+               : tt_settings_set(&cli->settings, key, value, tt_session_chosen,
+                                 cli->arena);
 }
 
 // Whether the key is an option of a model or optimiser that the user chose instead of
@@ -173,7 +174,7 @@ static bool is_foreign(const tt_cli *cli, const char *key)
     for (int i = 0; i < 2; i++) {
         const size_t n = strlen(part[i]);
         const tt_setting *own = tt_settings_find(&cli->settings, part[i]);
-        if (own != NULL && strcmp(own->origin, "chosen for the data") != 0 &&
+        if (own != NULL && strcmp(own->origin, tt_session_chosen) != 0 &&
             strncmp(key, part[i], n) == 0 && key[n] == '.')
             return true;
     }

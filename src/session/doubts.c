@@ -2,6 +2,7 @@
 
 #include "backend/machine.h"
 #include "session/changed.h"
+#include "weights/model_folder.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,16 +14,39 @@
 typedef struct doubter {
     const tt_session *s;
     const tt_report_row *changed; // what is not as it would be anyway
+    tt_arena *arena;
     tt_str *out;
 } doubter;
 
-// A default that was written out, as in a run's own config.yaml, is not a wish of
-// the user and needs no warning.
+// "runs/a" of "runs/a/config.yaml:3:1"; NULL: the setting has no such origin.
+static const char *folder_of(const doubter *d, const char *origin)
+{
+    static const char name[] = "config.yaml:";
+    const char *at = strstr(origin, name);
+    if (at == origin)
+        return ".";
+    return at != NULL && at[-1] == '/'
+               ? tt_arena_printf(d->arena, "%.*s", (int)(at - origin), origin)
+               : NULL;
+}
+
+// A run's own config.yaml has every setting, and what was chosen for the data nobody
+// chose: both are no wishes of the user and need no warning. What the user of that run
+// wished for was doubted when it began.
+static bool is_wish(const doubter *d, const char *key)
+{
+    const tt_setting *s = tt_settings_find(&d->s->settings, key);
+    if (s == NULL || strcmp(s->origin, tt_session_chosen) == 0)
+        return false;
+    const char *folder = folder_of(d, s->origin);
+    return folder == NULL || !tt_model_folder_was_run(folder, d->arena);
+}
+
 static const char *given(const doubter *d, const char *key)
 {
     for (const tt_report_row *r = d->changed; r != NULL && r->name != NULL; r++)
         if (strcmp(r->name, key) == 0)
-            return r->value;
+            return is_wish(d, key) ? r->value : NULL;
     return NULL;
 }
 
@@ -243,8 +267,10 @@ void tt_session_doubts(const tt_session *session, tt_str *out)
 {
     tt_arena *arena = tt_arena_create();
     const doubter d = {
-        session, arena != NULL ? tt_session_changed(session, arena) : NULL,
-        out};
+        .s = session,
+        .changed = arena != NULL ? tt_session_changed(session, arena) : NULL,
+        .arena = arena,
+        .out = out};
     check_lengths(&d);
     check_machine(&d);
     check_idle(&d);

@@ -20,6 +20,7 @@
 #include <string.h>
 
 const char tt_session_from_data[] = "the data";
+const char tt_session_chosen[] = "chosen for the data";
 
 static int64_t set_number(const tt_settings *settings, const char *key)
 {

@@ -41,6 +41,8 @@ void tt_session_close(tt_session *session); // NULL is fine
 
 // The origin of settings that follow from the data.
 extern const char tt_session_from_data[];
+// The origin of settings that nobody gave and that suit the data.
+extern const char tt_session_chosen[];
 
 // Fails when neither train.steps nor train.epochs is set.
 tt_status tt_session_need_length(const tt_session *session);

@@ -93,11 +93,22 @@ warns 'exact.blocks=8 does nothing without exact=true' exact.blocks=8
 warns 'more than the .* samples of the data' batch=100000 seq=4 micro=10
 # shellcheck disable=SC2086
 "$tutti" train $small --fresh >out 2>err
-! grep -q warning err || die "warned without need: $(cat err)"
+! grep -q warning out err || die "warned without need: $(cat out err)"
 # A run's own settings, all written out, are no wishes.
 cp runs/my/config.yaml own.yaml
 "$tutti" train own.yaml run=own >out 2>err || die "own.yaml: $(cat err)"
-! grep -q warning err || die "warned of defaults: $(cat err)"
+! grep -q warning out err || die "warned of defaults: $(cat out err)"
+# Neither is what such a file says when something else is wished for now, nor what was
+# chosen for the data.
+"$tutti" train runs/my/config.yaml run=other optim.schedule=constant >out 2>err ||
+    die "runs/my/config.yaml: $(cat err)"
+! grep -q warning out err || die "warned of a run's settings: $(cat out err)"
+# shellcheck disable=SC2086
+"$tutti" train $small --fresh optim.schedule=constant >out 2>err || die 'constant'
+! grep -q warning out err || die "warned of what was chosen: $(cat out err)"
+warns 'optim.final=0.2 does nothing without' optim.schedule=constant optim.final=0.2
+# shellcheck disable=SC2086
+"$tutti" train $small --fresh >out 2>err || die 'back'
 
 # A run at its end says how to go on, and its schedule why not like this.
 # shellcheck disable=SC2086
