@@ -60,12 +60,12 @@ static void on_text(void *user, tt_run_text kind, int64_t step,
 static tt_status find_folder(tutti_session *session, const char **folder_out)
 {
     const tt_setting *run = tt_settings_find(&session->settings, "run");
-    const tt_setting *model = tt_settings_find(&session->settings, "model");
     if (run != NULL)
         *folder_out = run->value;
     else
-        TT_TRY(tt_run_default_folder(NULL, model != NULL ? model->value : "gpt",
-                                     session->arena, folder_out));
+        TT_TRY(tt_run_default_folder(
+            NULL, tt_config_text(&session->settings, "model"), session->arena,
+            folder_out));
     return tt_settings_set(&session->settings, "run", *folder_out,
                            "tutti_train", session->arena);
 }

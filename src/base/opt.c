@@ -12,6 +12,32 @@
 
 enum { NAMES_MAX = 256, WORD_MAX = 512 };
 
+static int64_t count(const tt_opt *table)
+{
+    int64_t n = 0;
+    while (table != NULL && table[n].name != NULL)
+        n++;
+    return n;
+}
+
+tt_status tt_opt_join(const tt_opt_part *part, int n_parts, tt_arena *arena,
+                      tt_opt **table_out)
+{
+    int64_t n = 0;
+    for (int i = 0; i < n_parts; i++)
+        n += count(part[i].table);
+    tt_opt *to = tt_arena_alloc(arena, (n + 1) * (int64_t)sizeof *to);
+    if (to == NULL)
+        return TT_ERR_NOMEM;
+    *table_out = to;
+    for (int i = 0; i < n_parts; i++)
+        for (int64_t k = 0; k < count(part[i].table); k++) {
+            *to = part[i].table[k];
+            to++->offset += part[i].offset;
+        }
+    return TT_OK;
+}
+
 const tt_opt *tt_opt_find(const tt_opt *table, const char *name)
 {
     for (const tt_opt *o = table; o != NULL && o->name != NULL; o++)

@@ -72,6 +72,15 @@ void tt_opt_print_value(const tt_opt *opt, const void *params, tt_str *out);
 void tt_opt_print(const tt_opt *table, const void *params, bool all,
                   tt_str *out);
 
+// Several tables as one, in the arena. `offset` is where the struct of a part lies in
+// the struct of the whole; a table may be NULL.
+typedef struct tt_opt_part {
+    const tt_opt *table;
+    size_t offset;
+} tt_opt_part;
+tt_status tt_opt_join(const tt_opt_part *part, int n_parts, tt_arena *arena,
+                      tt_opt **table_out);
+
 const tt_opt *tt_opt_find(const tt_opt *table, const char *name); // or NULL
 
 // The candidate nearest to `name` by edit distance, or NULL when none is near.

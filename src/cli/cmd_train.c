@@ -156,10 +156,9 @@ static tt_status set_folder(tt_cli *cli, bool is_first,
                             tt_train_request *request)
 {
     const tt_setting *run = tt_settings_find(&cli->settings, "run");
-    const tt_setting *model = tt_settings_find(&cli->settings, "model");
     const char *fallback = NULL;
     TT_TRY(tt_run_default_folder(cli->file,
-                                 model != NULL ? model->value : "gpt",
+                                 tt_config_text(&cli->settings, "model"),
                                  cli->arena, &fallback));
     request->folder =
         run != NULL && run->value[0] != '\0' ? run->value : fallback;

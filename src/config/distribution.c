@@ -4,6 +4,7 @@
 
 #include "backend/cpu/isa.h"
 #include "comm/coll/coll.h"
+#include "config/exchange.h"
 
 #include <string.h>
 
@@ -74,16 +75,6 @@ static const tt_opt layout[] = {
     {0},
 };
 
-static const tt_opt exchange[] = {
-    {"policy", "allreduce", "how gradients of ranks become one", TT_OPT_CHOICE,
-     AT(policy), "allreduce"},
-    {"bucket", "0", "bytes of gradients sent together; 0: as measured",
-     TT_OPT_I64, AT(bucket), NULL, 0, 1e15},
-    {"order", "fifo", "of buckets that are ready", TT_OPT_CHOICE, AT(order),
-     "fifo|priority|magnitude"},
-    {0},
-};
-
 static const tt_opt loss[] = {
     {"chunks", "0",
      "pieces in which logits are computed; 0: alone, as few as fit", TT_OPT_I64,
@@ -104,7 +95,7 @@ static const tt_opt comm[] = {
 };
 
 const tt_section tt_distribution_sections[] = {
-    {"", top},      {"mesh", mesh}, {"layout", layout}, {"exchange", exchange},
+    {"", top},      {"mesh", mesh}, {"layout", layout},
     {"comm", comm}, {"loss", loss}, {NULL, NULL},
 };
 
@@ -117,7 +108,7 @@ bool tt_distribution_has(const char *key)
                   : tt_opt_find(s->table, key) != NULL)
             return true;
     }
-    return false;
+    return tt_exchange_is_timing(key);
 }
 
 static tt_status check_collective(const char *name)
@@ -186,21 +177,27 @@ static tt_status read_rules(tt_settings *settings, tt_arena *arena,
     return status;
 }
 
+tt_status tt_distribution_finish(tt_settings *settings, tt_arena *arena,
+                                 tt_distribution *d)
+{
+    const tt_setting *data = tt_settings_find(settings, "mesh.data");
+    d->is_counted = data != NULL && strncmp(data->origin, "-n", 2) == 0;
+    d->has_data = d->axis[TT_AXIS_DATA] > 0 &&
+                  (data == NULL || strcmp(data->origin, "-n") != 0);
+    TT_TRY(read_rules(settings, arena, d));
+    return check_collective(d->collective);
+}
+
 tt_status tt_distribution_read(tt_settings *settings, tt_arena *arena,
                                tt_distribution *distribution_out)
 {
-    tt_distribution w = {0};
+    tt_distribution d = {0};
     for (const tt_section *s = tt_distribution_sections; s->table != NULL;
          s++) {
-        TT_TRY(tt_opt_defaults(s->table, &w, arena));
-        TT_TRY(tt_settings_apply(settings, s->prefix, s->table, &w, arena));
+        TT_TRY(tt_opt_defaults(s->table, &d, arena));
+        TT_TRY(tt_settings_apply(settings, s->prefix, s->table, &d, arena));
     }
-    const tt_setting *data = tt_settings_find(settings, "mesh.data");
-    w.is_counted = data != NULL && strncmp(data->origin, "-n", 2) == 0;
-    w.has_data = w.axis[TT_AXIS_DATA] > 0 &&
-                 (data == NULL || strcmp(data->origin, "-n") != 0);
-    TT_TRY(read_rules(settings, arena, &w));
-    TT_TRY(check_collective(w.collective));
-    *distribution_out = w;
+    TT_TRY(tt_distribution_finish(settings, arena, &d));
+    *distribution_out = d;
     return TT_OK;
 }

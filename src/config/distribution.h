@@ -1,6 +1,6 @@
 // distribution - the settings that say on how many ranks a job runs, who holds
 // what, how they communicate, and with which instructions they compute: mesh.*
-// layout.* zero exchange.* collective transport comm.* loss.* isa
+// layout.* zero collective transport comm.* loss.* isa
 //
 // None of them changes what is computed (but for the order of sums), so a run goes
 // on under others.
@@ -81,12 +81,9 @@ typedef struct tt_distribution {
     int64_t zero;
     int offload; // tt_offload
     const char *collective;
-    int transport; // tt_transport
-    int isa;       // tt_isa
-    // exchange.*
-    int policy, order; // order: tt_flight_order
-    int64_t bucket;    // bytes; 0: as measured
-    int64_t chunks;    // loss.chunks; 0: as few as fit
+    int transport;  // tt_transport
+    int isa;        // tt_isa
+    int64_t chunks; // loss.chunks; 0: as few as fit
     // comm.*
     double deadline;
     double slow_rate, slow_latency;
@@ -101,7 +98,13 @@ extern const tt_section tt_distribution_sections[];
 tt_status tt_distribution_read(tt_settings *settings, tt_arena *arena,
                                tt_distribution *distribution_out);
 
-// Whether a setting is one of these.
+// What no table says, after the tables were read: rules for some layers, and whether
+// the collective exists.
+tt_status tt_distribution_finish(tt_settings *settings, tt_arena *arena,
+                                 tt_distribution *distribution);
+
+// Whether a setting decides only where and when: it is one of these, or of those of
+// exchange.* that decide when.
 bool tt_distribution_has(const char *key);
 
 // Whether it is layout.LAYERS.DIM: the axis that cuts a dimension in some layers.

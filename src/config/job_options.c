@@ -67,14 +67,6 @@ static const tt_opt common_optim[] = {
     {0},
 };
 
-static int table_size(const tt_opt *table)
-{
-    int n = 0;
-    while (table != NULL && table[n].name != NULL)
-        n++;
-    return n;
-}
-
 // Options of operators that follow from other settings.
 static bool is_internal(const char *name)
 {
@@ -85,22 +77,18 @@ static bool is_internal(const char *name)
 tt_status tt_job_optim_table(const tt_optim_def *optim, tt_arena *arena,
                              const tt_opt **table_out)
 {
-    const tt_opt *own = optim->op->options;
-    const int n_own = table_size(own);
-    const int n_schedule = table_size(tt_schedule_options);
-    int n = table_size(common_optim);
-    tt_opt *table = tt_arena_alloc(arena, (int64_t)sizeof *table *
-                                              (n + n_schedule + n_own + 1));
-    if (table == NULL)
-        return TT_ERR_NOMEM;
-    memcpy(table, common_optim, sizeof *table * (size_t)n);
-    for (int i = 0; i < n_schedule; i++) {
-        table[n] = tt_schedule_options[i];
-        table[n++].offset += offsetof(tt_job_optim, schedule);
-    }
-    for (int i = 0; i < n_own; i++)
-        if (!is_internal(own[i].name))
-            table[n++] = own[i];
+    const tt_opt_part part[] = {
+        {common_optim, 0},
+        {tt_schedule_options, offsetof(tt_job_optim, schedule)},
+        {optim->op->options, offsetof(tt_job_optim, params)},
+    };
+    tt_opt *table = NULL;
+    TT_TRY(tt_opt_join(part, 3, arena, &table));
+    tt_opt *to = table;
+    for (const tt_opt *o = table; o->name != NULL; o++)
+        if (!is_internal(o->name))
+            *to++ = *o;
+    *to = (tt_opt){0};
     *table_out = table;
     return TT_OK;
 }

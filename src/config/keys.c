@@ -13,27 +13,19 @@
 
 #include "base/utf8.h"
 #include "config/aliases.h"
-#include "config/distribution.h"
-#include "config/job_options.h"
-#include "config/options.h"
+#include "config/config.h"
 #include "data/data.h"
-#include "model/model.h"
-#include "ops/optim/optim.h"
 
 #include <string.h>
 
-static const char *value_of(const tt_settings *settings, const char *key,
-                            const char *fallback)
-{
-    const tt_setting *s = tt_settings_find(settings, key);
-    return s != NULL ? s->value : fallback;
-}
-
-static const char *default_of(const tt_opt *table, const char *name)
-{
-    const tt_opt *opt = tt_opt_find(table, name);
-    return opt != NULL && opt->fallback != NULL ? opt->fallback : "";
-}
+// Where each table is read to. A table whose struct is not there has NULL.
+typedef struct visitor {
+    const tt_settings *settings;
+    tt_config *config; // may be NULL
+    tt_arena *arena;
+    tt_keys_fn *visit;
+    void *user;
+} visitor;
 
 // Adds the place of a setting (file and line) to an error about its value.
 static tt_status with_place(tt_status status, const tt_settings *settings,
@@ -45,62 +37,77 @@ static tt_status with_place(tt_status status, const tt_settings *settings,
                : tt_fail_context(status, "%s", s->origin);
 }
 
-static tt_status visit_model(const tt_settings *settings, tt_keys_fn *visit,
-                             void *user)
+static tt_status visit_model(const visitor *v)
 {
     const tt_model_def *def = NULL;
     const tt_model_preset *preset = NULL;
-    const char *name =
-        value_of(settings, "model", default_of(tt_job_option_table, "model"));
-    TT_TRY(with_place(tt_model_find(name, &def, &preset), settings, "model"));
-    return visit(user, "model", def->options);
+    TT_TRY(tt_config_find_model(v->settings, &def, &preset));
+    return v->visit(v->user, "model", def->options,
+                    v->config != NULL ? v->config->model_params : NULL);
 }
 
-static tt_status visit_optim(const tt_settings *settings, tt_arena *arena,
-                             tt_keys_fn *visit, void *user)
+static tt_status visit_optim(const visitor *v)
 {
     const tt_opt *table = NULL;
     const tt_optim_def *def = NULL;
-    const char *name =
-        value_of(settings, "optim", default_of(tt_job_option_table, "optim"));
-    TT_TRY(with_place(tt_job_find_optim(name, &def), settings, "optim"));
-    TT_TRY(tt_job_optim_table(def, arena, &table));
-    return visit(user, "optim", table);
+    const char *name = tt_config_text(v->settings, "optim");
+    TT_TRY(with_place(tt_job_find_optim(name, &def), v->settings, "optim"));
+    TT_TRY(tt_job_optim_table(def, v->arena, &table));
+    return v->visit(v->user, "optim", table,
+                    v->config != NULL ? &v->config->optim_params : NULL);
 }
 
-static const tt_opt data_itself[] = {
+const tt_opt tt_keys_data[] = {
     {"data", "", "what to train on: see `tutti list sources`", TT_OPT_STR, 0},
     {0},
 };
 
 // Without a source, only the options that all sources have are known.
-static tt_status visit_data(const tt_settings *settings, tt_arena *arena,
-                            tt_keys_fn *visit, void *user)
+static tt_status visit_data(const visitor *v)
 {
     const tt_opt *table = NULL;
-    const tt_setting *source = tt_settings_find(settings, "data");
-    TT_TRY(visit(user, "", data_itself));
+    const tt_setting *source = tt_settings_find(v->settings, "data");
+    TT_TRY(v->visit(v->user, "", tt_keys_data, NULL));
     if (source == NULL) {
-        TT_TRY(visit(user, "data", tt_data_option_table));
-        return visit(user, "data", tt_transform_options);
+        TT_TRY(v->visit(v->user, "data", tt_data_option_table, NULL));
+        return v->visit(v->user, "data", tt_transform_options, NULL);
     }
-    TT_TRY(with_place(tt_data_known(source->value, arena, &table), settings,
-                      "data"));
-    return visit(user, "data", table);
+    TT_TRY(with_place(tt_data_known(source->value, v->arena, &table),
+                      v->settings, "data"));
+    return v->visit(v->user, "data", table, NULL);
 }
 
-tt_status tt_keys_each(const tt_settings *settings, tt_arena *arena,
-                       tt_keys_fn *visit, void *user)
+static tt_status visit_sections(const visitor *v, const tt_section *section,
+                                void *params)
 {
-    TT_TRY(visit(user, "", tt_job_option_table));
-    TT_TRY(visit_model(settings, visit, user));
-    TT_TRY(visit_optim(settings, arena, visit, user));
-    TT_TRY(visit_data(settings, arena, visit, user));
-    for (const tt_section *s = tt_train_sections; s->table != NULL; s++)
-        TT_TRY(visit(user, s->prefix, s->table));
-    for (const tt_section *s = tt_distribution_sections; s->table != NULL; s++)
-        TT_TRY(visit(user, s->prefix, s->table));
+    for (; section->table != NULL; section++)
+        TT_TRY(v->visit(v->user, section->prefix, section->table, params));
     return TT_OK;
+}
+
+static tt_status visit_exchange(const visitor *v)
+{
+    const tt_opt *table = NULL;
+    TT_TRY(tt_exchange_table(tt_exchange_policy_of(v->settings), v->arena,
+                             &table));
+    return v->visit(v->user, "exchange", table,
+                    v->config != NULL ? &v->config->exchange : NULL);
+}
+
+tt_status tt_keys_each(const tt_settings *settings, tt_config *config,
+                       tt_arena *arena, tt_keys_fn *visit, void *user)
+{
+    const visitor v = {settings, config, arena, visit, user};
+    TT_TRY(visit(user, "", tt_job_option_table,
+                 config != NULL ? &config->top : NULL));
+    TT_TRY(visit_model(&v));
+    TT_TRY(visit_optim(&v));
+    TT_TRY(visit_data(&v));
+    TT_TRY(visit_sections(&v, tt_train_sections,
+                          config != NULL ? &config->train : NULL));
+    TT_TRY(visit_sections(&v, tt_distribution_sections,
+                          config != NULL ? &config->distribution : NULL));
+    return visit_exchange(&v);
 }
 
 enum { MAX_KNOWN = 512 };
@@ -112,8 +119,10 @@ typedef struct known {
     const tt_opt *opt[MAX_KNOWN];
 } known;
 
-static tt_status collect(void *user, const char *prefix, const tt_opt *table)
+static tt_status collect(void *user, const char *prefix, const tt_opt *table,
+                         void *params)
 {
+    (void)params;
     known *k = user;
     for (; table != NULL && table->name != NULL; table++) {
         const char *key =
@@ -219,8 +228,8 @@ tt_status tt_keys_check(const tt_settings *settings, const tt_opt *extra,
         TT_TRY(check_text(&settings->v[i]));
         TT_TRY(check_meant(&settings->v[i]));
     }
-    TT_TRY(collect(k, "", extra));
-    TT_TRY(tt_keys_each(settings, arena, collect, k));
+    TT_TRY(collect(k, "", extra, NULL));
+    TT_TRY(tt_keys_each(settings, NULL, arena, collect, k));
     for (int64_t i = 0; i < settings->n; i++)
         TT_TRY(check_one(k, &settings->v[i]));
     return TT_OK;

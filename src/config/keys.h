@@ -11,12 +11,19 @@
 #include "base/arena.h"
 #include "base/settings.h"
 
+typedef struct tt_config tt_config;
+
 // Calls `visit` for the tables of all sections: prefix "" for the top, "model" and
-// "optim" as the settings choose them, "data" with its source, "train", ...
+// "optim" as the settings choose them, "data" with its source, "train", ... `params` is
+// the struct that a table's offsets refer to, inside `config`; NULL for data, whose
+// options lie elsewhere, and where `config` is NULL.
 typedef tt_status tt_keys_fn(void *user, const char *prefix,
-                             const tt_opt *table);
-tt_status tt_keys_each(const tt_settings *settings, tt_arena *arena,
-                       tt_keys_fn *visit, void *user);
+                             const tt_opt *table, void *params);
+tt_status tt_keys_each(const tt_settings *settings, tt_config *config,
+                       tt_arena *arena, tt_keys_fn *visit, void *user);
+
+// The table of the key "data" itself.
+extern const tt_opt tt_keys_data[];
 
 // Fails on the first setting that no table has, with its place and the nearest key
 // of all sections, or whose value its table does not take. `extra` (may be NULL)

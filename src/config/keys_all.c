@@ -2,13 +2,9 @@
 // for `tutti list settings`. An option that several members share with the same
 // default and help is one row; what all members have is shown without names.
 
-#include "config/distribution.h"
-#include "config/job_options.h"
+#include "config/config.h"
 #include "config/keys.h"
-#include "config/options.h"
 #include "data/data.h"
-#include "model/model.h"
-#include "ops/optim/optim.h"
 
 #include <string.h>
 
@@ -116,19 +112,28 @@ static tt_status add_optimisers(rows *r)
 
 static tt_status add_sources(rows *r)
 {
-    static const tt_opt itself[] = {
-        {"data", "", "what to train on: see `tutti list sources`", TT_OPT_STR,
-         0},
-        {0},
-    };
     int n = 0;
-    TT_TRY(add(r, "", itself, ""));
+    TT_TRY(add(r, "", tt_keys_data, ""));
     const int64_t first = r->n;
     const tt_source_def *const *all = tt_source_all(&n);
     for (int i = 0; i < n; i++) {
         const tt_opt *table = NULL;
         TT_TRY(tt_data_known(all[i]->name, r->arena, &table));
         TT_TRY(add(r, "data", table, all[i]->name));
+    }
+    forget_common(r, first, n);
+    return TT_OK;
+}
+
+static tt_status add_policies(rows *r)
+{
+    int n = 0;
+    const int64_t first = r->n;
+    const tt_exchange_policy *all = tt_exchange_policies(&n);
+    for (int i = 0; i < n; i++) {
+        const tt_opt *table = NULL;
+        TT_TRY(tt_exchange_table(&all[i], r->arena, &table));
+        TT_TRY(add(r, "exchange", table, all[i].name));
     }
     forget_common(r, first, n);
     return TT_OK;
@@ -148,7 +153,8 @@ static tt_status collect(rows *r)
     TT_TRY(add_optimisers(r));
     TT_TRY(add_sources(r));
     TT_TRY(add_sections(r, tt_train_sections));
-    return add_sections(r, tt_distribution_sections);
+    TT_TRY(add_sections(r, tt_distribution_sections));
+    return add_policies(r);
 }
 
 tt_status tt_keys_all(tt_arena *arena, const tt_keys_row **row_out,

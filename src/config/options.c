@@ -127,15 +127,3 @@ const tt_section tt_train_sections[] = {
     {"loss_scale", loss_scale},
     {NULL, NULL},
 };
-
-tt_status tt_train_options_read(tt_settings *settings, tt_arena *arena,
-                                tt_train_options *options_out)
-{
-    tt_train_options o = {0};
-    for (const tt_section *s = tt_train_sections; s->table != NULL; s++) {
-        TT_TRY(tt_opt_defaults(s->table, &o, arena));
-        TT_TRY(tt_settings_apply(settings, s->prefix, s->table, &o, arena));
-    }
-    *options_out = o;
-    return TT_OK;
-}

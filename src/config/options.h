@@ -72,8 +72,4 @@ typedef struct tt_section {
 // All of them; ends with a NULL table.
 extern const tt_section tt_train_sections[];
 
-// Defaults, then what the settings say; each is marked as used.
-tt_status tt_train_options_read(tt_settings *settings, tt_arena *arena,
-                                tt_train_options *options_out);
-
 #endif

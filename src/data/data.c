@@ -49,36 +49,17 @@ static layout layout_of(const tt_source_def *def)
     return at;
 }
 
-static int64_t count_options(const tt_opt *table)
-{
-    int64_t n = 0;
-    while (table != NULL && table[n].name != NULL)
-        n++;
-    return n;
-}
-
-static tt_opt *append(tt_opt *to, const tt_opt *table, int64_t offset)
-{
-    for (const tt_opt *o = table; o != NULL && o->name != NULL; o++) {
-        *to = *o;
-        to++->offset += (size_t)offset;
-    }
-    return to;
-}
-
 static tt_status make_table(const tt_source_def *def, tt_arena *arena,
                             const tt_opt **table_out)
 {
     const layout at = layout_of(def);
-    const int64_t n = count_options(tt_data_option_table) +
-                      count_options(tt_transform_options) +
-                      count_options(def->options);
-    tt_opt *table = tt_arena_alloc(arena, (n + 1) * (int64_t)sizeof *table);
-    if (table == NULL)
-        return TT_ERR_NOMEM;
-    tt_opt *to = append(table, tt_data_option_table, 0);
-    to = append(to, tt_transform_options, at.transform);
-    (void)append(to, def->options, at.params);
+    const tt_opt_part part[] = {
+        {tt_data_option_table, 0},
+        {tt_transform_options, (size_t)at.transform},
+        {def->options, (size_t)at.params},
+    };
+    tt_opt *table = NULL;
+    TT_TRY(tt_opt_join(part, 3, arena, &table));
     *table_out = table;
     return TT_OK;
 }

@@ -4,8 +4,6 @@
 // The order of the steps in `configure` matters, because later ones use earlier
 // ones:
 //
-//   known keys      a misspelt key is reported before any value is read
-//   model, optim    their option tables decide which keys exist
 //   ranks           the mesh follows from mesh.*, the layout from the model
 //   batch           is divided between the ranks along data
 //   rate            is scaled by the batch
@@ -15,38 +13,12 @@
 
 #include "backend/cpu/isa.h"
 #include "base/alloc.h"
-#include "config/keys.h"
 #include "job/device.h"
 #include "job/exact.h"
 #include "job/job.h"
 
 #include <math.h>
 #include <string.h>
-
-static tt_status set_model(tt_job *job, tt_settings *settings)
-{
-    const tt_model_preset *preset = NULL;
-    TT_TRY(tt_model_find(job->options.model, &job->model, &preset));
-    job->model_params = tt_arena_alloc(job->arena, job->model->params_bytes);
-    if (job->model_params == NULL)
-        return TT_ERR_NOMEM;
-    TT_TRY(tt_opt_defaults(job->model->options, job->model_params, job->arena));
-    if (preset != NULL)
-        TT_TRY(tt_opt_parse(job->model->options, job->model_params,
-                            preset->options, job->arena));
-    return tt_settings_apply(settings, "model", job->model->options,
-                             job->model_params, job->arena);
-}
-
-static tt_status set_optim(tt_job *job, tt_settings *settings)
-{
-    const tt_opt *table = NULL;
-    TT_TRY(tt_job_find_optim(job->options.optim, &job->optim));
-    TT_TRY(tt_job_optim_table(job->optim, job->arena, &table));
-    TT_TRY(tt_opt_defaults(table, &job->optim_params, job->arena));
-    return tt_settings_apply(settings, "optim", table, &job->optim_params,
-                             job->arena);
-}
 
 // The narrowest type that a precision needs in hardware.
 static tt_dtype compute_dtype(int precision)
@@ -247,17 +219,21 @@ static tt_status set_globs(tt_job *job)
                          job->arena, &job->lr_groups);
 }
 
-static tt_status configure(tt_job *job, tt_settings *settings,
-                           const tt_opt *extra, const tt_peers *peers)
+static void take_config(tt_job *job, const tt_config *config)
 {
-    TT_TRY(tt_keys_check(settings, extra, job->arena));
-    TT_TRY(tt_opt_defaults(tt_job_option_table, &job->options, job->arena));
-    TT_TRY(tt_settings_apply(settings, "", tt_job_option_table, &job->options,
-                             job->arena));
-    TT_TRY(set_model(job, settings));
-    TT_TRY(set_optim(job, settings));
-    TT_TRY(tt_train_options_read(settings, job->arena, &job->train));
-    TT_TRY(tt_distribution_read(settings, job->arena, &job->distribution));
+    job->options = config->top;
+    job->model = config->model;
+    job->model_params = config->model_params;
+    job->optim = config->optim;
+    job->optim_params = config->optim_params;
+    job->train = config->train;
+    job->distribution = config->distribution;
+    job->exchange = config->exchange;
+}
+
+static tt_status configure(tt_job *job, const tt_settings *settings,
+                           const tt_peers *peers)
+{
     TT_TRY(set_ranks(job, peers));
     TT_TRY(set_batch(job, settings));
     TT_TRY(check_micro(job));
@@ -270,6 +246,26 @@ static tt_status configure(tt_job *job, tt_settings *settings,
     return set_masters(job);
 }
 
+static tt_status create(tt_job **job_out)
+{
+    tt_job *job = tt_alloc(sizeof *job);
+    if (job == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a job");
+    job->arena = tt_arena_create();
+    *job_out = job;
+    return job->arena != NULL ? TT_OK
+                              : tt_fail(TT_ERR_NOMEM, "no memory for a job");
+}
+
+static tt_status hand_over(tt_job *job, tt_status status, tt_job **job_out)
+{
+    if (status == TT_OK)
+        *job_out = job;
+    else
+        tt_job_close(job);
+    return status;
+}
+
 tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
                            tt_job **job_out)
 {
@@ -279,19 +275,26 @@ tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
 tt_status tt_job_configure_peers(tt_settings *settings, const tt_opt *extra,
                                  const tt_peers *peers, tt_job **job_out)
 {
-    tt_job *job = tt_alloc(sizeof *job);
-    if (job == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory for a job");
-    job->arena = tt_arena_create();
-    tt_status status = TT_ERR_NOMEM;
-    if (job->arena == NULL)
-        (void)tt_fail(status, "no memory for a job");
-    else
-        status = configure(job, settings, extra, peers);
-    if (status != TT_OK) {
-        tt_job_close(job);
-        return status;
+    tt_job *job = NULL;
+    tt_config config;
+    tt_status status = create(&job);
+    if (status == TT_OK)
+        status = tt_config_read(settings, extra, job->arena, &config);
+    if (status == TT_OK) {
+        take_config(job, &config);
+        status = configure(job, settings, peers);
     }
-    *job_out = job;
-    return TT_OK;
+    return hand_over(job, status, job_out);
+}
+
+tt_status tt_job_create(const tt_config *config, const tt_settings *settings,
+                        const tt_peers *peers, tt_job **job_out)
+{
+    tt_job *job = NULL;
+    tt_status status = create(&job);
+    if (status == TT_OK) {
+        take_config(job, config);
+        status = configure(job, settings, peers);
+    }
+    return hand_over(job, status, job_out);
 }

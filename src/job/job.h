@@ -15,13 +15,9 @@
 
 #include "backend/backend.h"
 #include "base/settings.h"
-#include "config/distribution.h"
+#include "config/config.h"
 #include "config/globs.h"
-#include "config/job_options.h"
-#include "config/options.h"
 #include "exec/exec.h"
-#include "model/model.h"
-#include "ops/optim/optim.h"
 #include "peers/peers.h"
 #include "plan/plan.h"
 #include "state/tensors.h"
@@ -40,6 +36,7 @@ typedef struct tt_job {
     tt_job_options options;
     tt_train_options train;
     tt_distribution distribution;
+    tt_exchange exchange;
     tt_grid grid;
     tt_peers peers;                 // size 1: alone
     bool has_micro, has_accumulate; // the user said so
@@ -88,6 +85,10 @@ tt_status tt_job_configure(tt_settings *settings, const tt_opt *extra,
 // written of tensors is the same on all of them.
 tt_status tt_job_configure_peers(tt_settings *settings, const tt_opt *extra,
                                  const tt_peers *peers, tt_job **job_out);
+// The same from a configuration that was read already (of `settings`) and lives
+// longer than the job.
+tt_status tt_job_create(const tt_config *config, const tt_settings *settings,
+                        const tt_peers *peers, tt_job **job_out);
 void tt_job_close(tt_job *job); // NULL is fine
 
 // Builds the training graph and lowers it.

@@ -181,10 +181,10 @@ static tt_lower_options lower_options(const tt_job *job, int32_t rank,
 {
     return (tt_lower_options){.rank = rank,
                               .n_micro = (int32_t)accumulate,
-                              .bucket_bytes = job->distribution.bucket > 0
-                                                  ? job->distribution.bucket
+                              .bucket_bytes = job->exchange.bucket > 0
+                                                  ? job->exchange.bucket
                                                   : job->peers.bucket,
-                              .order = (tt_flight_order)job->distribution.order,
+                              .order = (tt_flight_order)job->exchange.order,
                               .in_order = job->in_order};
 }
 

@@ -23,6 +23,7 @@
 #include "comm/launch.h"
 #include "comm/transport/transport.h"
 #include "comm/witness.h"
+#include "config/exchange.h"
 #include "ranks/ranks_parts.h"
 
 #include <sched.h>
@@ -101,9 +102,11 @@ static tt_status check_transport(const found *f,
 static tt_status find_checked(const tt_ranks_request *request, found *f,
                               tt_distribution *distribution)
 {
+    tt_exchange unused;
     TT_TRY(find(request, f));
     TT_TRY(
         tt_distribution_read(request->settings, request->arena, distribution));
+    TT_TRY(tt_exchange_read(request->settings, request->arena, &unused));
     TT_TRY(check_transport(f, distribution));
     if (f->n == 1 || distribution->fault[0] == '\0')
         return TT_OK;

@@ -37,8 +37,10 @@ static bool is_given(const tt_session *s, const char *key)
            strcmp(set->origin, tt_session_from_data) != 0;
 }
 
-static tt_status add_table(void *user, const char *prefix, const tt_opt *table)
+static tt_status add_table(void *user, const char *prefix, const tt_opt *table,
+                           void *params)
 {
+    (void)params;
     list *l = user;
     for (; table != NULL && table->name != NULL; table++) {
         const char *key =
@@ -62,7 +64,7 @@ const tt_report_row *tt_session_changed(const tt_session *session,
     list l = {.session = session, .arena = arena, .most = session->settings.n};
     l.row = tt_arena_alloc(arena, (l.most + 1) * (int64_t)sizeof *l.row);
     if (l.row == NULL ||
-        tt_keys_each(&session->settings, arena, add_table, &l) != TT_OK)
+        tt_keys_each(&session->settings, NULL, arena, add_table, &l) != TT_OK)
         return NULL;
     l.row[l.n] = (tt_report_row){NULL, NULL};
     return l.row;

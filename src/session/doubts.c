@@ -193,15 +193,16 @@ static void check_data(const tt_job *job, tt_str *out)
     static const char none[] =
         "no ranks share the batch; -n 2 would start some";
     const tt_distribution *w = &job->distribution;
+    const tt_exchange *e = &job->exchange;
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)w->zero);
     if (w->zero > 0)
         idle(out, "zero", number, none);
-    snprintf(number, sizeof number, "%lld", (long long)w->bucket);
-    if (w->bucket > 0)
+    snprintf(number, sizeof number, "%lld", (long long)e->bucket);
+    if (e->bucket > 0)
         idle(out, "exchange.bucket", number, none);
-    if (w->order != 0)
-        idle(out, "exchange.order", w->order == 1 ? "priority" : "magnitude",
+    if (e->order != 0)
+        idle(out, "exchange.order", e->order == 1 ? "priority" : "magnitude",
              none);
     check_cuts(job, none, out);
 }

@@ -14,26 +14,6 @@
 #include <ctype.h>
 #include <string.h>
 
-// The struct that a table's offsets refer to; NULL: the value is read from the
-// settings.
-static const void *params_of(const tt_session *s, const char *prefix,
-                             const tt_opt *table)
-{
-    if (table == tt_job_option_table)
-        return &s->job->options;
-    if (strcmp(prefix, "model") == 0)
-        return s->job->model_params;
-    if (strcmp(prefix, "optim") == 0)
-        return &s->job->optim_params;
-    for (const tt_section *t = tt_train_sections; t->table != NULL; t++)
-        if (t->table == table)
-            return &s->options;
-    for (const tt_section *t = tt_distribution_sections; t->table != NULL; t++)
-        if (t->table == table)
-            return &s->job->distribution;
-    return NULL;
-}
-
 // The value from the settings, or the default, in its canonical form.
 static tt_status setting_text(const tt_session *s, const char *key,
                               const tt_opt *opt, tt_str *out)
@@ -49,11 +29,11 @@ static tt_status setting_text(const tt_session *s, const char *key,
     return TT_OK;
 }
 
-static tt_status add_table(void *user, const char *prefix, const tt_opt *table)
+static tt_status add_table(void *user, const char *prefix, const tt_opt *table,
+                           void *params)
 {
     tt_session *s = user;
     assert(s != NULL);
-    const void *params = params_of(s, prefix, table);
     tt_status status = TT_OK;
     tt_str value = {0}, key = {0};
     for (; table != NULL && table->name != NULL && status == TT_OK; table++) {
@@ -80,7 +60,15 @@ static tt_status add_table(void *user, const char *prefix, const tt_opt *table)
 
 tt_status tt__session_resolve(tt_session *session)
 {
-    return tt_keys_each(&session->settings, session->arena, add_table, session);
+    const tt_job *job = session->job;
+    tt_config now = {.top = job->options,
+                     .model_params = job->model_params,
+                     .optim_params = job->optim_params,
+                     .train = session->options,
+                     .distribution = job->distribution,
+                     .exchange = job->exchange};
+    return tt_keys_each(&session->settings, &now, session->arena, add_table,
+                        session);
 }
 
 static bool is_plain(const char *value)

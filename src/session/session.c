@@ -2,16 +2,14 @@
 //
 // There is a circle to break. The model needs the vocabulary or the number of
 // classes, which follow from the data. The data (synthetic ones, or images to be
-// resized) need sizes that follow from the model. So first the few options of the
-// model that sources ask for are read (find_option), then the data are opened, then
-// what follows from the data is added to the settings, and only then the job is
-// configured. Settings that follow from the data are marked as such by their
+// resized) need sizes that follow from the model. So all settings are read first, then
+// the data are opened, then what follows from the data is set (tt_config_set), and only
+// then the job is made. Settings that follow from the data are marked as such by their
 // origin, so that they are not taken for the user's.
 
 #include "session/session.h"
 
 #include "base/alloc.h"
-#include "config/keys.h"
 #include "session/resolve.h"
 #include "session/session_from.h"
 
@@ -22,69 +20,21 @@
 const char tt_session_from_data[] = "the data";
 const char tt_session_chosen[] = "chosen for the data";
 
-static int64_t set_number(const tt_settings *settings, const char *key)
+// An option of the model that the user gave; 0: he did not.
+static int64_t given(const tt_session *s, const char *key)
 {
-    const tt_setting *s = tt_settings_find(settings, key);
-    const tt_opt number[] = {{"n", "0", "", TT_OPT_I64, 0}, {0}};
-    int64_t n = 0;
-    if (s == NULL || tt_opt_set(number, &n, "n", s->value, NULL) != TT_OK)
-        return 0;
-    return n;
+    return tt_settings_find(&s->settings, key) == NULL
+               ? 0
+               : tt_config_model_i64(&s->config, strchr(key, '.') + 1);
 }
 
-static int64_t option_of(const tt_job *job, const char *name)
+// The same, or what a preset has: its name stands for that model with all its tokens
+// or classes.
+static int64_t asked(const tt_session *s, const char *key)
 {
-    const tt_opt *opt = tt_opt_find(job->model->options, name);
-    if (opt == NULL || opt->type != TT_OPT_I64)
-        return 0;
-    int64_t value = 0;
-    memcpy(&value, (const char *)job->model_params + opt->offset, sizeof value);
-    return value;
-}
-
-// Reads an option of the model before there is a job; 0: it has none of this name.
-static tt_status find_option(tt_session *s, const tt_model_def *model,
-                             const tt_model_preset *preset, const char *name,
-                             int64_t *value_out)
-{
-    const tt_opt *opt = tt_opt_find(model->options, name);
-    *value_out = 0;
-    if (opt == NULL || opt->type != TT_OPT_I64)
-        return TT_OK;
-    char *params = tt_arena_alloc(s->arena, model->params_bytes);
-    if (params == NULL)
-        return TT_ERR_NOMEM;
-    TT_TRY(tt_opt_defaults(model->options, params, s->arena));
-    if (preset != NULL)
-        TT_TRY(tt_opt_parse(model->options, params, preset->options, s->arena));
-    TT_TRY(tt_settings_apply(&s->settings, "model", model->options, params,
-                             s->arena));
-    memcpy(value_out, params + opt->offset, sizeof *value_out);
-    return TT_OK;
-}
-
-// The length of a sample in tokens, before there is a job: seq, else the context.
-static tt_status find_seq(tt_session *s, const tt_model_def *model,
-                          const tt_model_preset *preset, int64_t *seq_out)
-{
-    *seq_out = set_number(&s->settings, "seq");
-    return *seq_out > 0 ? TT_OK
-                        : find_option(s, model, preset, "context", seq_out);
-}
-
-// The number of classes for synthetic data: what the user asked for. A preset's
-// name stands for that model with all its tokens or classes.
-static tt_status find_classes(tt_session *s, const tt_model_def *model,
-                              const tt_model_preset *preset,
-                              int64_t *classes_out)
-{
-    const bool is_image = model->task == TT_TASK_IMAGES;
-    *classes_out =
-        set_number(&s->settings, is_image ? "model.classes" : "model.vocab");
-    return *classes_out > 0 || preset == NULL
-               ? TT_OK
-               : find_option(s, model, preset, is_image ? "classes" : "vocab",
-                             classes_out);
+    return s->config.preset == NULL
+               ? given(s, key)
+               : tt_config_model_i64(&s->config, strchr(key, '.') + 1);
 }
 
 static tt_status set_from_data(tt_session *s, const char *key, int64_t value)
@@ -93,8 +43,8 @@ static tt_status set_from_data(tt_session *s, const char *key, int64_t value)
     if (tt_settings_find(&s->settings, key) != NULL || value <= 0)
         return TT_OK;
     snprintf(text, sizeof text, "%lld", (long long)value);
-    return tt_settings_set(&s->settings, key, text, tt_session_from_data,
-                           s->arena);
+    const tt_setting setting = {key, text, tt_session_from_data, false};
+    return tt_config_set(&s->config, &s->settings, &setting, s->arena);
 }
 
 static tt_status contradicts(const tt_session *s, const char *key,
@@ -111,7 +61,7 @@ static tt_status contradicts(const tt_session *s, const char *key,
 // speed.
 static tt_status fit_tokens(tt_session *s, const tt_source *source)
 {
-    const int64_t vocab = set_number(&s->settings, "model.vocab");
+    const int64_t vocab = given(s, "model.vocab");
     if (vocab > 0 && vocab < source->classes)
         return contradicts(s, "model.vocab", "tokens in their vocabulary",
                            source->classes);
@@ -122,7 +72,7 @@ static tt_status fit_tokens(tt_session *s, const tt_source *source)
 // names the number is exact.
 static tt_status fit_images(tt_session *s, const tt_source *source)
 {
-    const int64_t classes = set_number(&s->settings, "model.classes");
+    const int64_t classes = given(s, "model.classes");
     const bool is_exact = source->class_name != NULL;
     if (classes > 0 &&
         (classes < source->classes || (is_exact && classes != source->classes)))
@@ -145,22 +95,17 @@ static const tt_source *source_of(const tt_data *data)
 
 static tt_status open_data(tt_session *s, bool wants_train)
 {
-    const tt_model_def *model = NULL;
-    const tt_model_preset *preset = NULL;
-    const tt_setting *name = tt_settings_find(&s->settings, "model");
-    const tt_setting *seed = tt_settings_find(&s->settings, "seed");
-    tt_source_request request = {0};
-    TT_TRY(tt_model_find(name != NULL ? name->value : "gpt", &model, &preset));
-    const bool is_image = model->task == TT_TASK_IMAGES;
-    request.seed =
-        seed != NULL ? (uint64_t)set_number(&s->settings, "seed") : 1;
-    request.wants_images = is_image;
-    request.image = set_number(&s->settings, "image");
-    request.channels = set_number(&s->settings, "model.channels");
-    if (is_image && preset != NULL && request.channels == 0)
-        TT_TRY(find_option(s, model, preset, "channels", &request.channels));
-    TT_TRY(find_classes(s, model, preset, &request.classes));
-    TT_TRY(find_seq(s, model, preset, &request.seq));
+    const tt_config *c = &s->config;
+    const bool is_image = c->model->task == TT_TASK_IMAGES;
+    const tt_source_request request = {
+        .seed = (uint64_t)c->top.seed,
+        .wants_images = is_image,
+        .image = c->top.image,
+        .channels =
+            is_image ? asked(s, "model.channels") : given(s, "model.channels"),
+        .classes = asked(s, is_image ? "model.classes" : "model.vocab"),
+        .seq = c->top.seq > 0 ? c->top.seq : tt_config_model_i64(c, "context"),
+    };
     TT_TRY(tt_data_open(&s->settings, &request, wants_train, &s->data));
     const tt_source *source = source_of(s->data);
     if (is_image && s->options.sample_every > 0)
@@ -168,9 +113,8 @@ static tt_status open_data(tt_session *s, bool wants_train)
                                    "text; leave it out");
     if ((source->kind == TT_DATA_IMAGES) != is_image)
         return tt_fail(TT_ERR_ARG, "model %s learns from %s and data=%s has %s",
-                       name != NULL ? name->value : "gpt",
-                       is_image ? "images" : "tokens", s->data->def->name,
-                       is_image ? "tokens" : "images");
+                       c->top.model, is_image ? "images" : "tokens",
+                       s->data->def->name, is_image ? "tokens" : "images");
     return is_image ? fit_images(s, source) : fit_tokens(s, source);
 }
 
@@ -195,7 +139,7 @@ static void describe_loader(tt_session *s)
         .n_ahead = (int)o->ahead,
     };
     s->loader.transform.image = job->io.image;
-    s->loader.transform.channels = option_of(job, "channels");
+    s->loader.transform.channels = tt_config_model_i64(&s->config, "channels");
     s->loader.transform.is_train = true;
 }
 
@@ -241,10 +185,10 @@ static tt_status open_session(tt_session *s, const tt_settings *settings,
     TT_TRY(copy_settings(s, settings));
     if (wants_train)
         TT_TRY(tt__session_take_from(s));
-    TT_TRY(tt_keys_check(&s->settings, extra, s->arena));
-    TT_TRY(tt_train_options_read(&s->settings, s->arena, &s->options));
+    TT_TRY(tt_config_read(&s->settings, extra, s->arena, &s->config));
+    s->options = s->config.train;
     TT_TRY(open_data(s, wants_train));
-    TT_TRY(tt_job_configure_peers(&s->settings, extra, peers, &s->job));
+    TT_TRY(tt_job_create(&s->config, &s->settings, peers, &s->job));
     s->job->guard = true;
     TT_TRY(tt_job_plan(s->job));
     s->job->options.seq = s->job->io.seq;

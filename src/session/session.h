@@ -8,7 +8,7 @@
 #ifndef TT_SESSION_SESSION_H
 #define TT_SESSION_SESSION_H
 
-#include "config/options.h"
+#include "config/config.h"
 #include "data/data.h"
 #include "data/loader.h"
 #include "job/job.h"
@@ -16,8 +16,9 @@
 
 typedef struct tt_session {
     tt_arena *arena;
-    tt_settings settings; // a copy, with what followed from the data
-    tt_train_options options;
+    tt_settings settings;     // a copy, with what followed from the data
+    tt_config config;         // what they say, read once
+    tt_train_options options; // config.train
     tt_data *data;
     tt_job *job;              // planned
     tt_loader_options loader; // from position 0, in this rank's micro-batches

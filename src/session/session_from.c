@@ -42,10 +42,9 @@ static bool follows_from_data(const char *name)
 static tt_status find_model(taking *t, const tt_settings *there)
 {
     const tt_setting *own = tt_settings_find(&t->s->settings, "model");
-    const tt_setting *its = tt_settings_find(there, "model");
     const tt_model_preset *unused = NULL;
     const tt_model_def *asked = NULL;
-    TT_TRY(tt_model_find(its != NULL ? its->value : "gpt", &t->model, &unused));
+    TT_TRY(tt_model_find(tt_config_text(there, "model"), &t->model, &unused));
     if (own == NULL)
         return tt_settings_set(&t->s->settings, "model", t->model->name,
                                t->folder, t->s->arena);

@@ -233,11 +233,14 @@ TEST(ranks_that_differ_are_named)
 
 // ---- settings ------------------------------------------------------------
 
-TEST(settings_of_where_are_known_by_name)
+TEST(settings_that_decide_only_where_and_when_are_known_by_name)
 {
     CHECK(tt_distribution_has("zero"));
     CHECK(tt_distribution_has("mesh.data"));
     CHECK(tt_distribution_has("exchange.bucket"));
+    CHECK(tt_distribution_has("exchange.order"));
+    CHECK(!tt_distribution_has("exchange.policy"));
+    CHECK(!tt_distribution_has("exchange.codec"));
     CHECK(tt_distribution_has("comm.deadline"));
     CHECK(!tt_distribution_has("meshes.data"));
     CHECK(!tt_distribution_has("bn.group"));

@@ -108,6 +108,33 @@ TEST(the_state_of_a_run_is_not_believed_beyond_reason)
     tt_arena_destroy(arena);
 }
 
+// A policy decides what is computed. Those of a later version are unknown here, and
+// going on under another one is refused all the same.
+TEST(a_run_goes_on_under_the_policy_that_it_began_with)
+{
+    tt_arena *arena = tt_arena_create();
+    tt_session *session = open_session(NULL, arena);
+    tt_settings then = {0};
+    for (int64_t i = 0; i < session->resolved.n; i++)
+        CHECK_OK(tt_settings_set(&then, session->resolved.v[i].key,
+                                 session->resolved.v[i].value, "then", arena));
+    CHECK_OK(tt_train_state_compare(session, &then, NULL, "run"));
+    CHECK_OK(tt_settings_set(&then, "exchange.bucket", "99", "then", arena));
+    CHECK_OK(
+        tt_settings_set(&then, "exchange.order", "priority", "then", arena));
+    CHECK_OK(tt_train_state_compare(session, &then, NULL, "run"));
+    CHECK_OK(tt_settings_set(&then, "exchange.policy", "other", "then", arena));
+    CHECK(tt_train_state_compare(session, &then, NULL, "run") == TT_ERR_ARG);
+    CHECK(strstr(tt_error_message(), "exchange.policy  other  allreduce"));
+    CHECK(strstr(tt_error_message(), "--fork") != NULL);
+    CHECK_OK(
+        tt_settings_set(&then, "exchange.policy", "allreduce", "then", arena));
+    CHECK_OK(tt_settings_set(&then, "exchange.every", "8", "then", arena));
+    CHECK(tt_train_state_compare(session, &then, NULL, "run") == TT_ERR_ARG);
+    tt_session_close(session);
+    tt_arena_destroy(arena);
+}
+
 // The verdict on going on with `now` what was begun with `then`.
 static tt_status compare(const char *then, const char *now)
 {
@@ -136,9 +163,11 @@ TEST(settings_that_decide_what_is_computed_may_not_change)
         "train.ema=0.5", "optim=sgd",      "eval.every=3",  "accumulate=2",
         "data.size=44",  "data.noise=0.2", "train.nan=skip"};
     static const char *const free[] = {
-        "log.every=3",  "checkpoint.every=2", "sample.tokens=3",
-        "run=x",        "train.stop=3",       "data.workers=2",
-        "data.ahead=2", "train.steps=9",      "log.tensorboard=false"};
+        "log.every=3",    "checkpoint.every=2", "sample.tokens=3",
+        "run=x",          "train.stop=3",       "data.workers=2",
+        "data.ahead=2",   "train.steps=9",      "log.tensorboard=false",
+        "zero=0",         "exchange.bucket=9",  "exchange.order=priority",
+        "comm.deadline=9"};
     for (size_t i = 0; i < sizeof matter / sizeof *matter; i++) {
         CHECK_MSG(compare(NULL, matter[i]) == TT_ERR_ARG, "%s", matter[i]);
         CHECK(strstr(tt_error_message(), "--fork") != NULL);
