@@ -25,10 +25,13 @@ void golden_compare(const char *name, const char *text)
         const size_t n = strlen(line);
         number++;
         CHECK_MSG(strncmp(text, line, n) == 0,
-                  "%s:%d differs from %s, which has: %.*s", old_path, number,
-                  new_path, (int)strcspn(text, "\n"), text);
+                  "%s:%d has %.*s, but now it is %.*s; if that is right: "
+                  "cp %s %s",
+                  old_path, number, (int)strcspn(line, "\n"), line,
+                  (int)strcspn(text, "\n"), text, new_path, old_path);
         text += n;
     }
     fclose(f);
-    CHECK_MSG(*text == '\0', "%s is longer than %s", new_path, old_path);
+    CHECK_MSG(*text == '\0', "%s ends before %.*s; if that is right: cp %s %s",
+              old_path, (int)strcspn(text, "\n"), text, new_path, old_path);
 }

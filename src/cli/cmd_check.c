@@ -90,8 +90,11 @@ static void print_law(const asked *a, const tt_law_def *law,
         tt_json_close(a->json, '}');
         return;
     }
-    printf("%-8s %s  %lld checks, %lld failed, %.1f s", law->name,
-           report->n_failed == 0 ? "holds " : "BROKEN",
+    // A law that looked at nothing has shown nothing.
+    printf("%-11s %s  %lld checks, %lld failed, %.1f s", law->name,
+           report->n_failed > 0   ? "BROKEN"
+           : report->n_checks > 0 ? "holds "
+                                  : "-     ",
            (long long)report->n_checks, (long long)report->n_failed, seconds);
     if (report->bits != 0)
         printf(", bits %016llx", (unsigned long long)report->bits);

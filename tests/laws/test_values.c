@@ -57,7 +57,7 @@ static void print_sample(const tt_op_def *op, const tt_sample *s, tt_str *out)
             tt_interp_echo(it, c.in[i]);
     print_outputs(it, &c, &again);
     CHECK_MSG(strcmp(tt_str_text(&first), tt_str_text(&again)) == 0,
-              "%s %d reads behind its inputs", op->name,
+              "%s %d reads past the end of its inputs", op->name,
               (int)(s - op->samples));
     tt_str_addf(out, "%s %d:%s", op->name, (int)(s - op->samples),
                 tt_str_text(&first));
@@ -100,12 +100,19 @@ static void compare(const char *text)
     while (fgets(want, sizeof want, f) != NULL) {
         const size_t n = strcspn(text, "\n") + (*text != '\0');
         snprintf(got, sizeof got, "%.*s", (int)n, text);
-        CHECK_MSG(is_same(got, want), "%s differs: %s    not %s", path, got,
-                  want);
+        CHECK_MSG(is_same(got, want),
+                  "now %.*s, not %.*s; if that is right (a new operator, a new "
+                  "sample): cp %s tests/golden/values.txt",
+                  (int)strcspn(got, "\n"), got, (int)strcspn(want, "\n"), want,
+                  path);
         text += n;
     }
     fclose(f);
-    CHECK_MSG(*text == '\0', "%s is longer than tests/golden/values.txt", path);
+    CHECK_MSG(
+        *text == '\0',
+        "tests/golden/values.txt ends before %.*s; if that is right: cp %s "
+        "tests/golden/values.txt",
+        (int)strcspn(text, "\n"), text, path);
 }
 
 TEST(golden_values)
