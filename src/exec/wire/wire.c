@@ -38,7 +38,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "exec/wire/wire_site.h"
+#include "traffic/site.h"
 
 #include <stdio.h>
 #include <string.h>

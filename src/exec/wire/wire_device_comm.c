@@ -21,7 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "exec/wire/wire_site.h"
+#include "traffic/site.h"
 #include "ops/ops.h"
 
 #include <string.h>

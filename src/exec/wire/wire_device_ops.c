@@ -12,7 +12,7 @@
 // the library as one group: one after another they could wait for each other in a
 // circle.
 
-#include "exec/wire/wire_site.h"
+#include "traffic/site.h"
 #include "ops/ops.h"
 
 // ---- by collectives ------------------------------------------------------

@@ -26,7 +26,7 @@
 // It is asked when a plan is bound, so carrying out allocates nothing.
 
 #include "base/alloc.h"
-#include "exec/wire/wire_site.h"
+#include "traffic/site.h"
 #include "ops/ops.h"
 
 #include <string.h>

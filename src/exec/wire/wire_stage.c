@@ -25,7 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "exec/wire/wire_site.h"
+#include "traffic/site.h"
 #include "ops/ops.h"
 
 #include <time.h>

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "exec/wire/wire_site.h"
+#include "traffic/site.h"
 
 #include <stdio.h>
 

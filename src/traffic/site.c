@@ -1,9 +1,9 @@
-// wire_site - see the header. From a step of the plan to numbers: types give shapes and
+// site - see the header. From a step of the plan to numbers: types give shapes and
 // placements, the mesh gives the ranks along the axis, and the plan's rank gives this
 // rank's coordinate. Without arguments (addresses) it serves to compute sizes and
 // costs.
 
-#include "exec/wire/wire_site.h"
+#include "traffic/site.h"
 
 #include "ops/ops.h"
 

@@ -4,7 +4,7 @@
 // hold completely are contiguous in memory on both sides, so they and the next factor
 // are one run. The factors outside of that are walked one by one.
 
-#include "exec/region.h"
+#include "traffic/region.h"
 
 _Static_assert((int)TT_MAX_FACTORS <= (int)TT_MOVE_DIMS, "factors are dims");
 

@@ -5,8 +5,8 @@
 // front and one from the back, so that causal attention is equal work for all), it is
 // two boxes. What one rank must send to another is the intersection of their boxes.
 
-#ifndef TT_EXEC_REGION_H
-#define TT_EXEC_REGION_H
+#ifndef TT_TRAFFIC_REGION_H
+#define TT_TRAFFIC_REGION_H
 
 #include "backend/move.h"
 #include "comm/fold.h"

@@ -1,4 +1,4 @@
-// wire_site - one collective of a plan as a rank sees it, in numbers: who takes part,
+// site - one collective of a plan as a rank sees it, in numbers: who takes part,
 // which elements go where. Nobody but the files of the wire includes it.
 //
 // Nothing about a collective is negotiated between ranks. Each rank computes from the
@@ -10,10 +10,10 @@
 //   boxes    each rank holds some box of the value and wants another one. Two ranks
 //            exchange the intersection of the sender's and the receiver's box
 
-#ifndef TT_EXEC_WIRE_WIRE_SITE_H
-#define TT_EXEC_WIRE_WIRE_SITE_H
+#ifndef TT_TRAFFIC_SITE_H
+#define TT_TRAFFIC_SITE_H
 
-#include "exec/region.h"
+#include "traffic/region.h"
 #include "exec/wire/wire_state.h"
 #include "ops/comm/comm.h"
 

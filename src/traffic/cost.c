@@ -1,11 +1,11 @@
-// wire_cost - what a plan's collectives send, without anybody to send it to.
+// cost - what a plan's collectives send, without anybody to send it to.
 //
 // `tutti plan` shows messages and bytes before anything runs. The numbers come from the
 // same functions that describe a call to the transport, and from the `cost` of its
 // algorithm, which is exact: the law `coll` compares it with what is really sent. For
 // algorithms that are chosen at run time (auto, native) a ring stands in.
 
-#include "exec/wire/wire_site.h"
+#include "traffic/site.h"
 #include "ops/ops.h"
 
 #include <string.h>
