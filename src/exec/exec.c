@@ -31,7 +31,7 @@ static int64_t events_per_run(const tt_plan *plan)
 static tt_status check_plan(const tt_plan *plan, const tt_wire *wire)
 {
     for (int32_t s = 0; s < plan->n_steps; s++)
-        if ((plan->step[s].op->flags & TT_OP_COLLECTIVE) != 0 &&
+        if (tt_op_is_collective(plan->step[s].op) &&
             (wire == NULL || (wire->collective == NULL && wire->begin == NULL)))
             return tt_fail(TT_ERR_ARG,
                            "%s talks to other ranks, but there is no wire",
@@ -127,18 +127,19 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     exec->options = *options;
     tt_status status = allocate(exec);
     const tt_wire *wire = options->wire;
+    if (status == TT_OK)
+        resolve(exec);
     if (status == TT_OK && plan->n_flights > 0 && wire != NULL &&
-        wire->bind != NULL)
-        status = wire->bind(wire->ctx, plan, backend);
-    exec->is_bound = status == TT_OK && plan->n_flights > 0 && wire != NULL &&
-                     wire->unbind != NULL && backend->def->memory != NULL;
+        wire->bind != NULL) {
+        status = wire->bind(wire->ctx, plan, backend, exec->args, &exec->bound);
+        exec->is_bound = status == TT_OK && wire->unbind != NULL;
+    }
     if (status == TT_OK && options->poison)
         status = tt__poison(exec);
     if (status != TT_OK) {
         tt_exec_destroy(exec);
         return status;
     }
-    resolve(exec);
     *exec_out = exec;
     return TT_OK;
 }
@@ -160,7 +161,7 @@ void tt_exec_destroy(tt_exec *exec)
         return;
     tt__replay_fini(exec);
     if (exec->is_bound)
-        exec->options.wire->unbind(exec->options.wire->ctx, exec->backend);
+        exec->options.wire->unbind(exec->options.wire->ctx, exec->bound);
     tt__lanes_fini(exec);
     if (exec->is_early != NULL) // something was drained
         (void)tt_exec_drain_wait(exec);

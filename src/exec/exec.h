@@ -23,16 +23,16 @@ typedef struct tt_wire {
     // One collective, done on return. May be NULL when there is begin().
     tt_status (*collective)(void *ctx, const tt_step *step,
                             const void *const *in, void *const *out);
-    // Prepares for a plan, once, before anything of it runs; NULL: not needed.
-    tt_status (*bind)(void *ctx, const tt_plan *plan, tt_backend *backend);
-    // The reverse, once for each bind(); or NULL.
-    void (*unbind)(void *ctx, tt_backend *backend);
-    // Begins a flight; finish() waits for it. `args` has the addresses of every
-    // step, in the backend's memory. NULL: collective() does each member where its
-    // flight begins.
-    tt_status (*begin)(void *ctx, const tt_plan *plan, tt_backend *backend,
-                       int32_t flight, const tt_args *args);
-    tt_status (*finish)(void *ctx, const tt_plan *plan, int32_t flight,
+    // Prepares for a plan, once, before anything of it runs. `args` has the addresses of
+    // every step, in the backend's memory; they never change. What is returned is handed
+    // to the functions below. NULL: not needed.
+    tt_status (*bind)(void *ctx, const tt_plan *plan, tt_backend *backend,
+                      const tt_args *args, void **bound_out);
+    void (*unbind)(void *ctx, void *bound); // the reverse; or NULL
+    // Begins a flight; finish() waits for it. NULL: collective() does each member where
+    // its flight begins.
+    tt_status (*begin)(void *ctx, void *bound, int32_t flight);
+    tt_status (*finish)(void *ctx, void *bound, int32_t flight,
                         tt_flight_times *times_out);
     // Zeroed memory of the host that peers can read in place, for the plan's
     // shared_bytes; NULL: there is none, or not enough. It is not given back.

@@ -49,6 +49,33 @@ static void index_ends(const tt_plan *plan, tt__exec_flights *flights,
                 flights->by_end[n++] = f;
 }
 
+// Of flights that are ordered by magnitude, the squares of an all-reduce's result count.
+// Only all-reduces in place do: their result is equal on all ranks.
+static bool is_weighed(const tt_step *step)
+{
+    return step->op == &tt_op_all_reduce &&
+           step->in[0].buffer == step->out[0].buffer;
+}
+
+// Room for the largest result that is weighed, so that no step allocates it.
+static tt_status make_copy(tt_exec *exec)
+{
+    const tt_plan *plan = exec->plan;
+    int64_t most = 0;
+    if (plan->flight_order != TT_ORDER_MAGNITUDE ||
+        exec->backend->def->memory == NULL)
+        return TT_OK;
+    for (int32_t i = 0; i < plan->n_members; i++) {
+        const tt_step *step = &plan->step[plan->member[i]];
+        if (is_weighed(step) && step->moved_bytes > most)
+            most = step->moved_bytes;
+    }
+    exec->flights.copy = tt_alloc(most + 1);
+    return exec->flights.copy != NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_NOMEM, "no memory to weigh a flight");
+}
+
 tt_status tt__exec_flights_init(tt_exec *exec)
 {
     const tt_plan *plan = exec->plan;
@@ -72,11 +99,12 @@ tt_status tt__exec_flights_init(tt_exec *exec)
         flights->order[f] = f;
     }
     index_steps(plan, flights->begin, flights->first_begin);
-    return TT_OK;
+    return make_copy(exec);
 }
 
 void tt__exec_flights_fini(tt_exec *exec)
 {
+    tt_free(exec->flights.copy);
     tt_free(exec->flights.begin);
     tt_free(exec->flights.is_begun);
     tt_free(exec->flights.key);
@@ -127,30 +155,23 @@ static double squares(tt_dtype dtype, const void *x, int64_t n)
     return sum;
 }
 
-// The squares of an all-reduce's result. Only all-reduces in place count: their result
-// is equal on all ranks. Operands in a device's memory are copied to the host first.
+// Operands in a device's memory are copied to the host first.
 static tt_status weigh_step(const tt_exec *exec, int32_t s, double *sum)
 {
     const tt_step *step = &exec->plan->step[s];
     const tt_dtype dtype = step->out[0].operand.dtype;
     const int64_t n = step->moved_bytes / tt_dtype_bytes(dtype);
     const void *x = exec->args[s].out[0];
-    if (step->op != &tt_op_all_reduce ||
-        step->in[0].buffer != step->out[0].buffer)
+    if (!is_weighed(step))
         return TT_OK;
     if (exec->backend->def->memory == NULL) {
         *sum += squares(dtype, x, n);
         return TT_OK;
     }
-    void *copy = tt_alloc(step->moved_bytes + 1);
-    if (copy == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to weigh a flight");
-    const tt_status status =
-        tt_memory_read(exec->backend, copy, x, step->moved_bytes);
-    if (status == TT_OK)
-        *sum += squares(dtype, copy, n);
-    tt_free(copy);
-    return status;
+    TT_TRY(tt_memory_read(exec->backend, exec->flights.copy, x,
+                          step->moved_bytes));
+    *sum += squares(dtype, exec->flights.copy, n);
+    return TT_OK;
 }
 
 // The key is negative because the least key goes first.
@@ -216,8 +237,7 @@ static tt_status begin(tt_exec *exec, int32_t f, int32_t micro)
     const tt_wire *wire = exec->options.wire;
     if (wire->begin == NULL)
         return do_members(exec, f, micro);
-    const tt_status status =
-        wire->begin(wire->ctx, exec->plan, exec->backend, f, exec->args);
+    const tt_status status = wire->begin(wire->ctx, exec->bound, f);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", exec->plan->flight[f].name);
     exec->flights.is_begun[f] = true;
@@ -231,7 +251,7 @@ static tt_status finish(tt_exec *exec, int32_t f, int32_t micro)
     const double start = tt_clock_seconds();
     tt_flight_times times = {0};
     exec->flights.is_begun[f] = false;
-    const tt_status status = wire->finish(wire->ctx, exec->plan, f, &times);
+    const tt_status status = wire->finish(wire->ctx, exec->bound, f, &times);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", flight->name);
     record(exec, f, micro, &times, start);

@@ -39,8 +39,8 @@ static bool is_wanted(const tt_exec *exec)
 // Copies from and to the host begin and end between pieces.
 static bool is_repeatable(const tt_step *step)
 {
-    return step->choice.kernel != NULL && !step->is_beside && step->ends < 0 &&
-           !tt_kernel_is_staged(step->choice.kernel);
+    return !tt_op_is_collective(step->op) && !step->is_beside &&
+           step->ends < 0 && !tt_kernel_is_staged(step->choice.kernel);
 }
 
 // Whether the host does something between the step and the one before it.

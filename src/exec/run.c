@@ -85,7 +85,7 @@ tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end,
                         int32_t micro)
 {
     for (int32_t s = first; s < end; s++)
-        if (exec->plan->step[s].choice.kernel != NULL)
+        if (!tt_op_is_collective(exec->plan->step[s].op))
             TT_TRY(run_step(exec, s, micro));
     return TT_OK;
 }

@@ -31,6 +31,7 @@ typedef struct tt__exec_flights {
     // same of `by_end`.
     int32_t *first_begin, *first_end;
     double *key; // by magnitude: minus the squares of the results
+    void *copy;  // a device's result, to be weighed here; NULL: not needed
 } tt__exec_flights;
 
 // Consecutive steps that a device can replay (replay.c): all that changes between runs
@@ -47,7 +48,8 @@ struct tt_exec {
     const tt_plan *plan;
     tt_backend *backend;
     tt_exec_options options;
-    bool is_bound; // to the wire
+    void *bound;   // the wire's side of the plan
+    bool is_bound; // the wire wants to know of the end
     // The arena: its first shared_bytes are the wire's, the rest lies apart.
     char *shared, *memory;
     int64_t shared_bytes;

@@ -154,7 +154,7 @@ static void add_kernels(printer *p, int64_t max)
         p->from = event_at(exec, first)->start;
     for (int64_t i = first; i < n; i++) {
         const tt__event *e = event_at(exec, i);
-        if (exec->plan->step[e->step].choice.kernel != NULL)
+        if (!tt_op_is_collective(exec->plan->step[e->step].op))
             add_kernel(p, e);
     }
 }

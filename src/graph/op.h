@@ -166,6 +166,12 @@ struct tt_op_def {
     const tt_sample *samples; // ends with an entry whose in[0] is NULL
 };
 
+// Talks to other ranks: it has no kernel, flights carry it out.
+static inline bool tt_op_is_collective(const tt_op_def *op)
+{
+    return (op->flags & TT_OP_COLLECTIVE) != 0;
+}
+
 // Helpers for shard functions.
 tt_sig *tt_sigs_add(tt_sigs *sigs); // zeroed: all replicated; NULL when full
 // Whether it splits an operand along a factor of this name.

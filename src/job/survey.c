@@ -2,7 +2,7 @@
 // rank.
 //
 // Everything here is counted from plans, not estimated. A collective's bytes come
-// from the algorithm that the wire will use for it (tt_wire_costs), and are shown
+// from the algorithm that the wire will use for it (tt_traffic_costs), and are shown
 // beside the textbook formula, so that a difference can be seen.
 //
 // A mesh may have thousands of ranks, and lowering a plan for each would take
@@ -17,6 +17,7 @@
 #include "job/same_order.h"
 #include "ops/comm/comm.h"
 #include "ops/ops.h"
+#include "traffic/cost.h"
 
 #include <assert.h>
 #include <string.h>
@@ -262,7 +263,7 @@ static tt_survey_sent sent_by(const tt_survey *s, const tt_plan *plan,
 
 static bool sends(const tt_step *step)
 {
-    return (step->op->flags & TT_OP_COLLECTIVE) != 0 &&
+    return tt_op_is_collective(step->op) &&
            (step->op->flags & TT_OP_SILENT) == 0;
 }
 
@@ -295,7 +296,7 @@ static tt_survey_sent host_sends(const tt_job *job, int32_t rank)
         return (tt_survey_sent){0};
     call.group = (tt_group){.n = n, .me = rank};
     const tt_coll_cost cost =
-        tt_wire_call_cost(&call, job->distribution.collective);
+        tt_traffic_call_cost(&call, job->distribution.collective);
     return (tt_survey_sent){.count = 1,
                             .messages = cost.messages,
                             .bytes = cost.bytes,
@@ -311,7 +312,7 @@ static tt_status list_sent(const tt_job *job, tt_arena *arena, tt_survey *s)
                                         (plan->n_members + INT64_C(2)));
     if (cost == NULL || s->sent == NULL)
         return TT_ERR_NOMEM;
-    TT_TRY(tt_wire_costs(plan, job->distribution.collective, cost));
+    TT_TRY(tt_traffic_costs(plan, job->distribution.collective, cost));
     static const char *const direction[] = {"forward", "backward", "update"};
     for (int d = 0; d < 3; d++)
         for (int32_t i = 0; i < plan->n_steps; i++) {
@@ -364,7 +365,7 @@ tt_status tt_survey_sent_bytes(const tt_job *job, const tt_plan *like,
         return tt_fail(TT_ERR_NOMEM, "no memory for a survey");
     plan.rank = rank;
     const tt_status status =
-        tt_wire_costs(&plan, job->distribution.collective, room);
+        tt_traffic_costs(&plan, job->distribution.collective, room);
     if (status == TT_OK) {
         *bytes_out = room[plan.n_steps].bytes + host_sends(job, rank).bytes;
         for (int32_t i = 0; i < plan.n_steps; i++)

@@ -77,7 +77,7 @@ static void collect(tt__trips *t)
     const tt__lower *l = t->l;
     for (int32_t s = 0; s < l->plan->n_steps; s++) {
         const tt_step *step = &l->plan->step[s];
-        if (!tt__is_collective(step))
+        if (!tt_op_is_collective(step->op))
             continue;
         const tt_node *node = &l->g->node[step->node];
         const int32_t from = l->g->value[l->info[node->in[0].id].root].node;
@@ -96,7 +96,7 @@ static void find_steps(tt__trips *t)
     for (int32_t i = 0; i < t->n; i++)
         for (int32_t s = 0; s < plan->n_steps; s++)
             if (plan->step[s].node == t->trip[i].node &&
-                tt__is_collective(&plan->step[s]))
+                tt_op_is_collective(plan->step[s].op))
                 t->trip[i].step = s;
 }
 
@@ -112,7 +112,7 @@ static void find_times(const tt__lower *l, tt__trip *trip)
     trip->ready = is_update ? 0 : segment->first;
     for (int32_t t = s - 1; t >= trip->ready; t--)
         if (tt__steps_conflict(step, &plan->step[t])) {
-            trip->ready = tt__is_collective(&plan->step[t]) ? s : t + 1;
+            trip->ready = tt_op_is_collective(plan->step[t].op) ? s : t + 1;
             break;
         }
     if (l->in_order && is_update && trip->ready < segment->first)
@@ -413,7 +413,7 @@ tt_status tt__flights_make(tt__lower *l)
     tt__trips t = {.l = l};
     int32_t n = 0;
     for (int32_t s = 0; s < plan->n_steps; s++)
-        n += tt__is_collective(&plan->step[s]) ? 1 : 0;
+        n += tt_op_is_collective(plan->step[s].op) ? 1 : 0;
     TT_TRY(allocate(&t, n));
     collect(&t);
     TT_TRY(tt__buckets_make(&t));

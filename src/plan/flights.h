@@ -37,11 +37,6 @@ typedef struct tt__trips {
     int32_t n_buckets;
 } tt__trips;
 
-static inline bool tt__is_collective(const tt_step *step)
-{
-    return (step->op->flags & TT_OP_COLLECTIVE) != 0;
-}
-
 // Whether two steps must keep their order: one writes what the other touches.
 bool tt__steps_conflict(const tt_step *a, const tt_step *b);
 

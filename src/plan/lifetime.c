@@ -43,7 +43,7 @@ void tt__lifetimes_find(tt__lower *l)
 {
     tt_plan *plan = l->plan;
     for (int32_t s = 0; s < plan->n_steps; s++)
-        if (!tt__is_collective(&plan->step[s]))
+        if (!tt_op_is_collective(plan->step[s].op))
             touch_step(plan, &plan->step[s], s);
     for (int32_t s = 0; s < plan->n_steps; s++)
         for (int32_t c = plan->step[s].ends; c >= 0; c = plan->step[c].next_end)

@@ -109,8 +109,9 @@ static void find_levels(const tt__trips *t, const tt_segment *segment,
     const tt_plan *plan = t->l->plan;
     for (int32_t s = 0; s < segment->n; s++) {
         const tt_step *step = &plan->step[segment->first + s];
-        const int32_t own =
-            tt__is_collective(step) ? bucket_of(t, segment->first + s) : 0;
+        const int32_t own = tt_op_is_collective(step->op)
+                                ? bucket_of(t, segment->first + s)
+                                : 0;
         level[s] = level_of(x, step, own);
     }
     for (int32_t b = 0; b < plan->n_buffers; b++)

@@ -49,7 +49,7 @@ static int32_t last_of(const tt_plan *plan, int32_t s, int32_t end)
             writes(other, step->in[0].buffer) ||
             (is_offload && n_more == AT_A_TIME))
             break;
-        if (!tt__is_collective(other))
+        if (!tt_op_is_collective(other->op))
             last = t;
     }
     return last;

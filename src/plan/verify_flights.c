@@ -28,7 +28,7 @@ static tt_status check_members(const tt_plan *plan, span *of_step)
         for (int32_t i = 0; i < flight->n; i++) {
             const int32_t s = plan->member[flight->first + i];
             span *x = &of_step[s];
-            if (!tt__is_collective(&plan->step[s]) ||
+            if (!tt_op_is_collective(plan->step[s].op) ||
                 (x->flight >= 0 &&
                  (flight->to == 0 ||
                   plan->flight[x->flight].first != flight->first)))
@@ -41,7 +41,7 @@ static tt_status check_members(const tt_plan *plan, span *of_step)
         }
     }
     for (int32_t s = 0; s < plan->n_steps; s++)
-        if (tt__is_collective(&plan->step[s]) && of_step[s].flight < 0)
+        if (tt_op_is_collective(plan->step[s].op) && of_step[s].flight < 0)
             return tt_fail(TT_ERR_STATE, "%s is in no flight",
                            plan->step[s].name);
     return TT_OK;

@@ -5,74 +5,90 @@
 // algorithm, which is exact: the law `coll` compares it with what is really sent. For
 // algorithms that are chosen at run time (auto, native) a ring stands in.
 
+#include "traffic/cost.h"
+
+#include "base/alloc.h"
 #include "traffic/site.h"
-#include "ops/ops.h"
 
 #include <string.h>
 
-static void call_cost(const tt__carrier *c, const tt_coll_call *call,
-                      tt_coll_cost *cost_out)
+// Costs are of one algorithm, and group is room that calls are described in.
+typedef struct costing {
+    const tt_plan *plan;
+    tt_traffic_rules rules;
+    tt_traffic_group group;
+} costing;
+
+static tt_coll_cost call_cost(const tt_traffic_rules *rules,
+                              const tt_coll_call *call)
 {
-    const tt_coll_def *def = tt__carrier_choose(c, call);
+    const tt_coll_def *def = tt_traffic_choose(rules, call);
     if (def->way[call->kind].run == NULL)
         def = tt_coll_find("naive");
-    *cost_out = def->way[call->kind].cost(call);
+    return def->way[call->kind].cost(call);
 }
 
-static tt_coll_cost boxes_cost(const tt__wire_site *x)
+static tt_coll_cost reduce_cost(const costing *c, const tt_traffic_site *x)
 {
-    const tt__boxes b = tt__boxes_of(x);
+    const tt_coll_call call = tt_traffic_reduce_call(x, &c->rules, &c->group);
+    return call_cost(&c->rules, &call);
+}
+
+static tt_coll_cost blocks_cost(const costing *c, const tt_traffic_site *x)
+{
+    const tt_traffic_blocks b = tt_traffic_blocks_of(x, &c->group);
+    const tt_coll_call call =
+        tt_traffic_blocks_call(x, &c->rules, &c->group, &b);
+    return call_cost(&c->rules, &call);
+}
+
+static tt_coll_cost boxes_cost(const costing *c, const tt_traffic_site *x)
+{
+    const tt_traffic_boxes b = tt_traffic_boxes_of(x);
     tt_coll_cost cost = {0};
+    (void)c;
     for (int32_t i = 0; i < x->size; i++) {
-        const int64_t n = i == x->coord ? 0 : tt__sent_to(x, &b, i).count;
+        const int64_t n =
+            i == x->coord ? 0 : tt_traffic_sent_to(x, &b, i).count;
         cost.messages += n > 0;
-        cost.bytes += tt__wire_site_bytes(x, n);
+        cost.bytes += tt_traffic_site_bytes(x, n);
     }
     return cost;
 }
 
-static tt_coll_cost blocks_cost(const tt__carrier *c, const tt__wire_site *x,
-                                bool is_gather)
+static tt_coll_cost move_cost(const costing *c, const tt_traffic_site *x)
 {
-    const tt__wire_blocks b = tt__wire_blocks_of(c, x, is_gather);
-    const tt_coll_call call = tt__wire_block_call(
-        c, x, &b, is_gather ? TT_ALL_GATHER : TT_REDUCE_SCATTER);
-    tt_coll_cost cost;
-    call_cost(c, &call, &cost);
-    return cost;
+    (void)c;
+    return tt_traffic_site_sends(x) ? (tt_coll_cost){1, x->in_bytes}
+                                    : (tt_coll_cost){0};
 }
 
-static tt_coll_cost step_cost(const tt__carrier *c, const tt_plan *plan,
-                              int32_t step)
+typedef tt_coll_cost cost_fn(const costing *c, const tt_traffic_site *x);
+static cost_fn *const cost_of[TT_TRAFFIC_WAYS] = {
+    [TT_TRAFFIC_REDUCE] = reduce_cost,
+    [TT_TRAFFIC_BLOCKS] = blocks_cost,
+    [TT_TRAFFIC_BOXES] = boxes_cost,
+    [TT_TRAFFIC_MOVE] = move_cost, // the others send nothing
+};
+
+static tt_coll_cost step_cost(const costing *c, int32_t step)
 {
-    const tt__wire_site x = tt__wire_site_of(plan, step, NULL);
-    if ((x.op->flags & TT_OP_SILENT) != 0)
-        return (tt_coll_cost){0};
-    if (x.op == &tt_op_move)
-        return tt__move_sends(&x) ? (tt_coll_cost){1, x.in_bytes}
-                                  : (tt_coll_cost){0};
-    if (x.op == &tt_op_all_gather || x.op == &tt_op_reduce_scatter)
-        return blocks_cost(c, &x, x.op == &tt_op_all_gather);
-    if (x.op != &tt_op_all_reduce)
-        return boxes_cost(&x);
-    const tt_coll_call call = tt__reduce_call(c, &x);
-    tt_coll_cost cost;
-    call_cost(c, &call, &cost);
-    return cost;
+    const tt_traffic_site x = tt_traffic_site_of(c->plan, step);
+    cost_fn *const fn = x.kind != NULL ? cost_of[x.kind->way] : NULL;
+    return fn != NULL ? fn(c, &x) : (tt_coll_cost){0};
 }
 
 // What a row sends, all pieces of it.
-static tt_coll_cost row_cost(const tt__carrier *c, const tt_plan *plan,
-                             const tt_flight *first)
+static tt_coll_cost row_cost(const costing *c, const tt_flight *first)
 {
+    const tt_plan *plan = c->plan;
     tt_coll_cost sum = {0};
     for (int32_t f = 0; f < plan->n_flights; f++) {
         const tt_flight *flight = &plan->flight[f];
         if (!flight->is_joined || flight->first != first->first)
             continue;
-        const tt_coll_call call = tt__joined_call(c, plan, flight);
-        tt_coll_cost cost;
-        call_cost(c, &call, &cost);
+        const tt_traffic_site x = tt_traffic_site_joined(plan, flight);
+        const tt_coll_cost cost = reduce_cost(c, &x);
         sum.messages += cost.messages;
         sum.bytes += cost.bytes;
     }
@@ -80,16 +96,17 @@ static tt_coll_cost row_cost(const tt__carrier *c, const tt_plan *plan,
 }
 
 // Each member of a row has its part of what the row sends; the rest is for gaps.
-static void share_out(const tt__carrier *c, const tt_plan *plan,
-                      const tt_flight *flight, tt_coll_cost *cost_out)
+static void share_out(const costing *c, const tt_flight *flight,
+                      tt_coll_cost *cost_out)
 {
+    const tt_plan *plan = c->plan;
     const int32_t *member = &plan->member[flight->first];
     tt_flight row = *flight;
     row.to = 0; // not only a piece
-    const tt_coll_call whole = tt__joined_call(c, plan, &row);
-    const tt_coll_cost all = row_cost(c, plan, flight);
+    const tt_traffic_site whole = tt_traffic_site_joined(plan, &row);
+    const tt_coll_cost all = row_cost(c, flight);
     const double each =
-        (double)all.bytes / (double)tt_coll_bytes(&whole, whole.count);
+        (double)all.bytes / (double)tt_traffic_site_bytes(&whole, whole.count);
     int64_t *gaps = &cost_out[plan->n_steps].bytes;
     *gaps += all.bytes;
     cost_out[member[0]].messages = all.messages;
@@ -101,42 +118,46 @@ static void share_out(const tt__carrier *c, const tt_plan *plan,
 }
 
 // An algorithm of which it is known what it sends.
-static const char *known(const char *collective)
+static const tt_coll_def *known(const char *collective)
 {
     const bool is_open =
         strcmp(collective, "auto") == 0 || strcmp(collective, "native") == 0;
-    return is_open ? "ring" : collective;
+    return tt_coll_find(is_open ? "ring" : collective);
 }
 
-tt_coll_cost tt_wire_call_cost(const tt_coll_call *call, const char *collective)
+tt_coll_cost tt_traffic_call_cost(const tt_coll_call *call,
+                                  const char *collective)
 {
-    const tt__carrier c = {.coll = tt_coll_find(known(collective))};
-    tt_coll_cost cost;
-    call_cost(&c, call, &cost);
-    return cost;
+    return call_cost(&(tt_traffic_rules){.coll = known(collective)}, call);
 }
 
-tt_status tt_wire_costs(const tt_plan *plan, const char *collective,
+static void cost_flight(const costing *c, const tt_flight *flight,
                         tt_coll_cost *cost_out)
 {
-    tt_comm nobody = {.rank = plan->rank,
-                      .size = tt_mesh_ranks(&plan->graph->mesh)};
-    tt__carrier c;
-    tt_status status = tt__carrier_init(
-        &c, &nobody, &(tt_wire_options){.collective = known(collective)});
-    memset(cost_out, 0, sizeof(*cost_out) * (size_t)(plan->n_steps + 1));
-    for (int32_t f = 0; f < plan->n_flights && status == TT_OK; f++) {
-        const tt_flight *flight = &plan->flight[f];
-        if (flight->is_joined) {
-            if (flight->piece == 0)
-                share_out(&c, plan, flight, cost_out);
-            continue;
-        }
-        for (int32_t i = 0; i < flight->n; i++) {
-            const int32_t s = plan->member[flight->first + i];
-            cost_out[s] = step_cost(&c, plan, s);
-        }
+    for (int32_t i = 0; i < flight->n && !flight->is_joined; i++) {
+        const int32_t s = c->plan->member[flight->first + i];
+        cost_out[s] = step_cost(c, s);
     }
-    tt__carrier_fini(&c);
-    return status;
+    if (flight->is_joined && flight->piece == 0)
+        share_out(c, flight, cost_out);
+}
+
+tt_status tt_traffic_costs(const tt_plan *plan, const char *collective,
+                           tt_coll_cost *cost_out)
+{
+    const int64_t n = tt_mesh_ranks(&plan->graph->mesh) + INT64_C(1);
+    costing c = {.plan = plan, .rules.coll = known(collective)};
+    memset(cost_out, 0, sizeof(*cost_out) * (size_t)(plan->n_steps + 1));
+    if (c.rules.coll == NULL)
+        return tt_fail(TT_ERR_ARG, "there is no collective algorithm %s",
+                       collective);
+    c.group.member = tt_alloc(n * (int64_t)sizeof(int32_t));
+    c.group.bound = tt_alloc(n * (int64_t)sizeof(int64_t));
+    const bool is_ready = c.group.member != NULL && c.group.bound != NULL;
+    for (int32_t f = 0; f < plan->n_flights && is_ready; f++)
+        cost_flight(&c, &plan->flight[f], cost_out);
+    tt_free(c.group.bound);
+    tt_free(c.group.member);
+    return is_ready ? TT_OK
+                    : tt_fail(TT_ERR_NOMEM, "no memory to count what is sent");
 }

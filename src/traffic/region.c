@@ -6,8 +6,6 @@
 
 #include "traffic/region.h"
 
-_Static_assert((int)TT_MAX_FACTORS <= (int)TT_MOVE_DIMS, "factors are dims");
-
 tt_part tt_part_of(const tt_type *type, const tt_mesh *mesh, int rank)
 {
     tt_local local;
@@ -72,8 +70,7 @@ tt_region tt_region_common(const tt_region *a, const tt_region *b)
     return r;
 }
 
-// Where the first element of `part` lies in the dense `whole`.
-static int64_t first_of(const tt_region *part, const tt_region *whole)
+int64_t tt_region_first(const tt_region *part, const tt_region *whole)
 {
     int64_t at = 0;
     for (int f = 0; f < whole->n; f++)
@@ -93,7 +90,7 @@ static int complete_from(const tt_region *part, const tt_region *whole)
 bool tt_region_is_run(const tt_region *part, const tt_region *whole,
                       int64_t *first_out)
 {
-    *first_out = first_of(part, whole);
+    *first_out = tt_region_first(part, whole);
     for (int f = complete_from(part, whole) - 2; f >= 0; f--)
         if (part->size[f] != 1)
             return false;
@@ -125,27 +122,18 @@ void tt_region_fold(const tt_region *part, tt_fold fold, tt_region_end to,
         n *= part->size[f];
     for (int64_t r = 0; r < n; r++) {
         const tt_region run = run_of(part, outer, r);
-        tt_fold_into(fold, (char *)to.data + first_of(&run, to.box) * bytes,
-                     (const char *)from.data + first_of(&run, from.box) * bytes,
-                     tt_region_count(&run) * bytes);
+        tt_fold_into(
+            fold, (char *)to.data + tt_region_first(&run, to.box) * bytes,
+            (const char *)from.data + tt_region_first(&run, from.box) * bytes,
+            tt_region_count(&run) * bytes);
     }
 }
 
-tt_move tt_region_move(const tt_region *part, tt_region_end to,
-                       tt_region_end from, tt_dtype dtype)
+void tt_region_strides(const tt_region *box, int64_t *stride_out)
 {
-    const int64_t bytes = tt_dtype_bytes(dtype);
-    tt_move m = {.ndim = part->n,
-                 .dtype = dtype,
-                 .to = (char *)to.data + first_of(part, to.box) * bytes,
-                 .from = (char *)from.data + first_of(part, from.box) * bytes};
-    int64_t at_to = 1, at_from = 1;
-    for (int f = part->n - 1; f >= 0; f--) {
-        m.dim[f] = part->size[f];
-        m.to_stride[f] = at_to;
-        m.from_stride[f] = at_from;
-        at_to *= to.box->size[f];
-        at_from *= from.box->size[f];
+    int64_t at = 1;
+    for (int f = box->n - 1; f >= 0; f--) {
+        stride_out[f] = at;
+        at *= box->size[f];
     }
-    return m;
 }

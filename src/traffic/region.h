@@ -8,7 +8,6 @@
 #ifndef TT_TRAFFIC_REGION_H
 #define TT_TRAFFIC_REGION_H
 
-#include "backend/move.h"
 #include "comm/fold.h"
 #include "graph/place.h"
 
@@ -50,8 +49,9 @@ typedef struct tt_region_end {
 } tt_region_end;
 void tt_region_fold(const tt_region *part, tt_fold fold, tt_region_end to,
                     tt_region_end from);
-// The same as a move, for memory that the host cannot address.
-tt_move tt_region_move(const tt_region *part, tt_region_end to,
-                       tt_region_end from, tt_dtype dtype);
+// Where in memory `part` of the dense box lies: its first element, and the strides of its
+// factors, in elements. For memory that the host cannot address.
+int64_t tt_region_first(const tt_region *part, const tt_region *box);
+void tt_region_strides(const tt_region *box, int64_t *stride_out);
 
 #endif

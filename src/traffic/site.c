@@ -1,7 +1,6 @@
 // site - see the header. From a step of the plan to numbers: types give shapes and
 // placements, the mesh gives the ranks along the axis, and the plan's rank gives this
-// rank's coordinate. Without arguments (addresses) it serves to compute sizes and
-// costs.
+// rank's coordinate.
 
 #include "traffic/site.h"
 
@@ -21,23 +20,23 @@ static tt_num num_of(tt_dtype dtype)
 // part, whatever else each of them does in between. It only serves to notice mistakes.
 static int32_t tag_of(int32_t node, int32_t piece)
 {
-    return (int32_t)(1 + (node * INT64_C(97) + piece) % (TT__TAGS - 1));
+    return (int32_t)(1 + (node * INT64_C(97) + piece) % (TT_TRAFFIC_TAGS - 1));
 }
 
-tt__wire_site tt__wire_site_of(const tt_plan *plan, int32_t s,
-                               const tt_args *args)
+tt_traffic_site tt_traffic_site_of(const tt_plan *plan, int32_t s)
 {
     const tt_graph *g = plan->graph;
     const tt_step *step = &plan->step[s];
     const tt_node *node = &g->node[step->node];
-    tt__wire_site x = {.op = step->op,
-                       .p = step->params,
-                       .mesh = &g->mesh,
-                       .in_type = &g->value[node->in[0].id].type,
-                       .out_type = &g->value[node->out[0].id].type,
-                       .rank = plan->rank,
-                       .is_in_place =
-                           step->in[0].buffer == step->out[0].buffer};
+    tt_traffic_site x = {.kind = tt_traffic_op_find(step->op),
+                         .op = step->op,
+                         .p = step->params,
+                         .mesh = &g->mesh,
+                         .in_type = &g->value[node->in[0].id].type,
+                         .out_type = &g->value[node->out[0].id].type,
+                         .rank = plan->rank,
+                         .is_in_place =
+                             step->in[0].buffer == step->out[0].buffer};
     x.axis = (int32_t)x.p->axis;
     x.size = g->mesh.axis[x.axis].size;
     x.coord = tt_mesh_coord(x.mesh, x.rank, x.axis);
@@ -50,10 +49,6 @@ tt__wire_site tt__wire_site_of(const tt_plan *plan, int32_t s,
         x.in_bytes = x.coord == x.p->from_coord ? x.in_bytes : 0;
         x.out_bytes = x.coord == x.p->to_coord ? x.out_bytes : 0;
     }
-    if (args != NULL) {
-        x.in = args[s].in[0];
-        x.out = args[s].out[0];
-    }
     return x;
 }
 
@@ -63,135 +58,180 @@ static int64_t offset_of(const tt_plan *plan, int32_t s)
     return plan->buffer[in->buffer].offset + in->offset;
 }
 
-tt__wire_site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
-                              const tt_args *args)
+tt_traffic_site tt_traffic_site_joined(const tt_plan *plan,
+                                       const tt_flight *flight)
 {
     const int32_t *member = &plan->member[flight->first];
     const int32_t last = member[flight->n - 1];
-    tt__wire_site x = tt__wire_site_of(plan, member[0], args);
+    tt_traffic_site x = tt_traffic_site_of(plan, member[0]);
     const int64_t row = offset_of(plan, last) - offset_of(plan, member[0]) +
                         plan->step[last].moved_bytes;
-    const bool is_piece = flight->to > 0;
-    x.in_bytes = x.out_bytes = is_piece ? flight->to - flight->from : row;
+    x.in_bytes = x.out_bytes = flight->to > 0 ? flight->to - flight->from : row;
     x.count = x.in_bytes / tt_num_bytes(x.fold.type);
     x.tag = tag_of(plan->step[member[0]].node, flight->piece);
-    if (is_piece && args != NULL) {
-        x.in += flight->from;
-        x.out += flight->from;
-    }
     return x;
 }
 
-int tt__wire_site_rank(const tt__wire_site *x, int32_t coord)
+int tt_traffic_site_rank(const tt_traffic_site *x, int32_t coord)
 {
     return tt_mesh_rank_at(x->mesh, x->rank, x->axis, coord);
 }
 
-bool tt__move_sends(const tt__wire_site *x)
+bool tt_traffic_site_sends(const tt_traffic_site *x)
 {
     return x->coord == x->p->from_coord && x->coord != x->p->to_coord;
 }
 
-bool tt__move_receives(const tt__wire_site *x)
+bool tt_traffic_site_receives(const tt_traffic_site *x)
 {
     return x->coord == x->p->to_coord && x->coord != x->p->from_coord;
 }
 
-static tt_fold combining(const tt__wire_site *x, bool is_sum)
+// ---- calls -----------------------------------------------------------------
+
+// The user's choice comes first. Exact mode then leaves hosts out: a hierarchical sum
+// depends on which rank is on which host, and exact sums may not. Without measurements
+// only the size decides: few rounds for small arrays, few bytes for large ones.
+const tt_coll_def *tt_traffic_choose(const tt_traffic_rules *rules,
+                                     const tt_coll_call *call)
 {
-    return (tt_fold){is_sum ? TT_FOLD_SUM : TT_FOLD_MAX, x->fold.type};
+    enum { SMALL = 64 << 10 };
+    const int64_t bytes = tt_coll_bytes(call, call->count);
+    const tt_calibration *measured = rules->calibration;
+    if (rules->coll != NULL)
+        return rules->coll;
+    if (rules->is_exact) {
+        tt_group flat = call->group; // hosts have sums of their own
+        flat.host = NULL;
+        return measured == NULL
+                   ? tt_coll_find("direct")
+                   : tt_coll_choose(measured, call->kind, bytes, &flat);
+    }
+    if (measured != NULL)
+        return tt_coll_choose(measured, call->kind, bytes, &call->group);
+    return tt_coll_find(bytes < SMALL ? "doubling" : "ring");
 }
 
 // Member i of the group holds block i: the group starts at coordinate `first`.
-static void set_group(const tt__carrier *c, const tt__wire_site *x,
-                      int32_t first, tt_coll_call *call)
+static tt_coll_call call_of(const tt_traffic_site *x,
+                            const tt_traffic_rules *rules,
+                            const tt_traffic_group *group, int32_t first)
 {
     for (int32_t i = 0; i < x->size; i++) {
-        c->member[i] = tt__wire_site_rank(x, (first + i) % x->size);
-        if (c->host != NULL)
-            c->member_host[i] = c->host[c->member[i]];
+        group->member[i] = tt_traffic_site_rank(x, (first + i) % x->size);
+        if (rules->host != NULL)
+            group->member_host[i] = rules->host[group->member[i]];
     }
-    call->group = (tt_group){.n = x->size,
-                             .me = (x->coord - first + x->size) % x->size,
-                             .rank = c->member,
-                             .host = c->host != NULL ? c->member_host : NULL};
-    call->tag = c->tag;
-    call->rounds_each = c->is_exact;
+    const tt_group members = {.n = x->size,
+                              .me = (x->coord - first + x->size) % x->size,
+                              .rank = group->member,
+                              .host = rules->host != NULL ? group->member_host
+                                                          : NULL};
+    return (tt_coll_call){
+        .kind = x->kind->coll,
+        .group = members,
+        .fold = {x->p->reduce == TT_SUM ? TT_FOLD_SUM : TT_FOLD_MAX,
+                 x->fold.type},
+        .count = x->count,
+        .tag = x->tag,
+        .rounds_each = rules->is_exact};
 }
 
-tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__wire_site *x)
+tt_coll_call tt_traffic_reduce_call(const tt_traffic_site *x,
+                                    const tt_traffic_rules *rules,
+                                    const tt_traffic_group *group)
 {
-    tt_coll_call call = {.kind = TT_ALL_REDUCE,
-                         .fold = combining(x, x->p->reduce == TT_SUM),
-                         .count = x->count};
-    set_group(c, x, 0, &call);
-    return call;
+    return call_of(x, rules, group, 0);
 }
 
-tt_part tt__wire_block_of(const tt__wire_site *x, const tt__wire_blocks *b,
-                          int32_t i)
+tt_part tt_traffic_block_of(const tt_traffic_site *x,
+                            const tt_traffic_blocks *b, int32_t i)
 {
     return tt_part_of(b->split, x->mesh,
-                      tt__wire_site_rank(x, (b->first + i) % x->size));
+                      tt_traffic_site_rank(x, (b->first + i) % x->size));
 }
 
-tt__wire_blocks tt__wire_blocks_of(const tt__carrier *c, const tt__wire_site *x,
-                                   bool is_gather)
+tt_traffic_blocks tt_traffic_blocks_of(const tt_traffic_site *x,
+                                       const tt_traffic_group *group)
 {
+    const bool is_gather = x->kind->coll == TT_ALL_GATHER;
     const tt_type *whole = is_gather ? x->out_type : x->in_type;
-    tt__wire_blocks b = {.split = is_gather ? x->in_type : x->out_type};
+    int64_t *bound = group->bound;
+    tt_traffic_blocks b = {.split = is_gather ? x->in_type : x->out_type};
     b.whole = tt_part_of(whole, x->mesh, x->rank);
     b.first = b.split->place[x->axis].rotate;
     b.is_in_row = b.whole.n == 1;
-    c->bound[0] = 0;
+    bound[0] = 0;
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_part block = tt__wire_block_of(x, &b, i);
+        const tt_part block = tt_traffic_block_of(x, &b, i);
         int64_t at = 0;
         if (block.n > 1 ||
             !tt_region_is_run(&block.box[0], &b.whole.home[0], &at) ||
-            at != c->bound[i])
+            at != bound[i])
             b.is_in_row = false;
-        c->bound[i + 1] = c->bound[i] + tt_part_count(&block);
+        bound[i + 1] = bound[i] + tt_part_count(&block);
     }
     return b;
 }
 
-tt_coll_call tt__wire_block_call(const tt__carrier *c, const tt__wire_site *x,
-                                 const tt__wire_blocks *b, tt_coll_kind kind)
+tt_coll_call tt_traffic_blocks_call(const tt_traffic_site *x,
+                                    const tt_traffic_rules *rules,
+                                    const tt_traffic_group *group,
+                                    const tt_traffic_blocks *b)
 {
-    tt_coll_call call = {.kind = kind,
-                         .fold = combining(x, x->p->reduce == TT_SUM),
-                         .count = c->bound[x->size],
-                         .bound = c->bound};
-    set_group(c, x, b->first, &call);
+    tt_coll_call call = call_of(x, rules, group, b->first);
+    call.count = group->bound[x->size];
+    call.bound = group->bound;
     return call;
 }
 
-tt_coll_call tt__joined_call(const tt__carrier *c, const tt_plan *plan,
-                             const tt_flight *flight)
+tt_status tt_traffic_blocks_check(const tt_traffic_site *x,
+                                  const tt_traffic_group *group,
+                                  const tt_traffic_blocks *b)
 {
-    const tt__wire_site x = tt__joined_site(plan, flight, NULL);
-    return tt__reduce_call(c, &x);
+    return group->bound[x->size] == tt_part_count(&b->whole)
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "%s: the ranks along %s do not hold the whole value",
+                         x->op->name, x->mesh->axis[x->axis].name);
 }
 
-tt__boxes tt__boxes_of(const tt__wire_site *x)
+// ---- from box to box -------------------------------------------------------
+
+tt_traffic_boxes tt_traffic_boxes_of(const tt_traffic_site *x)
 {
-    return (tt__boxes){.in = tt_part_of(x->in_type, x->mesh, x->rank),
-                       .out = tt_part_of(x->out_type, x->mesh, x->rank),
-                       .is_sum = x->op == &tt_op_halo_add};
+    tt_traffic_boxes b = {.in = tt_part_of(x->in_type, x->mesh, x->rank),
+                          .out = tt_part_of(x->out_type, x->mesh, x->rank)};
+    for (int32_t i = 0; i < x->size; i++) {
+        const int64_t n = tt_traffic_sent_to(x, &b, i).count;
+        b.arriving += tt_traffic_got_from(x, &b, i).count;
+        b.largest = n > b.largest ? n : b.largest;
+    }
+    return b;
 }
 
-tt_common tt__sent_to(const tt__wire_site *x, const tt__boxes *b, int32_t coord)
+tt_common tt_traffic_sent_to(const tt_traffic_site *x,
+                             const tt_traffic_boxes *b, int32_t coord)
 {
     const tt_part out =
-        tt_part_of(x->out_type, x->mesh, tt__wire_site_rank(x, coord));
+        tt_part_of(x->out_type, x->mesh, tt_traffic_site_rank(x, coord));
     return tt_part_common(&b->in, &out);
 }
 
-tt_common tt__got_from(const tt__wire_site *x, const tt__boxes *b,
-                       int32_t coord)
+tt_common tt_traffic_got_from(const tt_traffic_site *x,
+                              const tt_traffic_boxes *b, int32_t coord)
 {
     const tt_part in =
-        tt_part_of(x->in_type, x->mesh, tt__wire_site_rank(x, coord));
+        tt_part_of(x->in_type, x->mesh, tt_traffic_site_rank(x, coord));
     return tt_part_common(&in, &b->out);
+}
+
+tt_status tt_traffic_boxes_check(const tt_traffic_site *x,
+                                 const tt_traffic_boxes *b)
+{
+    if (!x->kind->is_sum && b->arriving != tt_part_count(&b->out))
+        return tt_fail(TT_ERR_ARG,
+                       "%s: rank %d needs elements that no rank along %s holds",
+                       x->op->name, x->rank, x->mesh->axis[x->axis].name);
+    return TT_OK;
 }

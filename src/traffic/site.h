@@ -1,5 +1,10 @@
-// site - one collective of a plan as a rank sees it, in numbers: who takes part,
-// which elements go where. Nobody but the files of the wire includes it.
+// site - one communication operator of a plan as a rank sees it, in numbers: who takes
+// part, which elements go where. The main header of `traffic`.
+//
+// What belongs into `traffic`: what a plan's ranks say to each other, worked out from the
+// plan alone. Who talks to whom, by which algorithm, how many messages and bytes. Whoever
+// carries it out (exec/wire), shows it (`tutti plan`) or simulates it asks here, so they
+// cannot disagree. What does not: memory, threads, devices, transports that are open.
 //
 // Nothing about a collective is negotiated between ranks. Each rank computes from the
 // plan (types with placements, mesh, its own rank) what it sends and what it gets, and
@@ -13,99 +18,129 @@
 #ifndef TT_TRAFFIC_SITE_H
 #define TT_TRAFFIC_SITE_H
 
-#include "traffic/region.h"
-#include "exec/wire/wire_state.h"
+#include "comm/calibrate.h"
 #include "ops/comm/comm.h"
+#include "plan/plan.h"
+#include "traffic/region.h"
 
-typedef struct tt__wire_site { // one collective, seen by this rank
+// ---- the operators ---------------------------------------------------------
+
+// How an operator is carried out. Few operators differ in more than the boxes.
+typedef enum tt_traffic_way {
+    TT_TRAFFIC_REDUCE, // a collective on the operand as it lies
+    TT_TRAFFIC_BLOCKS, // a collective on blocks
+    TT_TRAFFIC_BOXES,  // what two parts have in common goes from rank to rank
+    TT_TRAFFIC_MOVE,   // one message
+    TT_TRAFFIC_TAKE,   // nothing is sent: a part of what is here
+    TT_TRAFFIC_KEEP,   // nothing is sent: all of it, or zeros
+    TT_TRAFFIC_WAYS,
+} tt_traffic_way;
+
+// The one table of communication operators (ops.c).
+typedef struct tt_traffic_op {
+    const tt_op_def *op;
+    tt_traffic_way way;
+    tt_coll_kind coll; // of REDUCE and BLOCKS
+    bool is_sum;       // of BOXES: what arrives more than once is added up
+} tt_traffic_op;
+const tt_traffic_op *tt_traffic_op_find(const tt_op_def *op); // NULL: unknown
+int tt_traffic_op_number(const tt_traffic_op *op); // for counting each kind
+enum { TT_TRAFFIC_OPS = 16 };                      // no number is that large
+
+// ---- sites -----------------------------------------------------------------
+
+typedef struct tt_traffic_site {
+    const tt_traffic_op *kind; // NULL: nobody knows how to carry it out
     const tt_op_def *op;
     const tt_comm_params *p;
     const tt_mesh *mesh;
     const tt_type *in_type, *out_type;
     int32_t rank, axis, size, coord;
-    int64_t count; // elements of the input as it lies
-    int64_t in_bytes, out_bytes;
-    int32_t tag; // alike on all ranks that take part
+    int64_t count;               // elements of the input as it lies
+    int64_t in_bytes, out_bytes; // 0 where this rank does not touch the operand
+    int32_t tag;                 // alike on all ranks that take part
     tt_fold fold;
     bool is_in_place; // both sides lie in one buffer
-    const char *in;
-    char *out;
-} tt__wire_site;
+} tt_traffic_site;
 
-// Without `args` for its numbers only.
-tt__wire_site tt__wire_site_of(const tt_plan *plan, int32_t step,
-                               const tt_args *args);
+enum { TT_TRAFFIC_TAGS = 32000 }; // tags that every transport has
+
+tt_traffic_site tt_traffic_site_of(const tt_plan *plan, int32_t step);
 // All members of a joined flight as one; of a piece, that piece. The gaps between
 // members are summed too, and nobody reads them.
-tt__wire_site tt__joined_site(const tt_plan *plan, const tt_flight *flight,
-                              const tt_args *args);
-int tt__wire_site_rank(const tt__wire_site *x, int32_t coord); // along the axis
+tt_traffic_site tt_traffic_site_joined(const tt_plan *plan,
+                                       const tt_flight *flight);
+int tt_traffic_site_rank(const tt_traffic_site *x, int32_t coord);
 // Of a move: whether this rank sends, and whether it receives.
-bool tt__move_sends(const tt__wire_site *x);
-bool tt__move_receives(const tt__wire_site *x);
+bool tt_traffic_site_sends(const tt_traffic_site *x);
+bool tt_traffic_site_receives(const tt_traffic_site *x);
 
-static inline int64_t tt__wire_site_bytes(const tt__wire_site *x, int64_t n)
+static inline int64_t tt_traffic_site_bytes(const tt_traffic_site *x, int64_t n)
 {
     return n * tt_num_bytes(x->fold.type);
 }
 
-// ---- carrying it out -----------------------------------------------------
+// ---- calls: without data ---------------------------------------------------
 
-// In the host's memory.
-tt_status tt__carry_site(tt__carrier *c, const tt__wire_site *x);
-// In a device's memory, without peers: queued after all earlier work of that queue.
-tt_status tt__carry_device(tt_backend *backend, tt_queue queue,
-                           const tt__wire_site *x);
-// Of a device, by links to the others.
-tt_status tt__device_carry(tt__carrier *c, const tt__wire_site *x);
-tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_site *x,
-                                const tt_device_coll *call, int n);
-// In a device's memory, staged through the host's; results are copied back in the
-// wire's queue.
-tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
-                           const tt__wire_site *x);
+// What decides about the algorithm, besides the call.
+typedef struct tt_traffic_rules {
+    const tt_coll_def *coll;           // NULL: the cheapest
+    const tt_calibration *calibration; // for that; NULL: by size. Borrowed
+    const int32_t *host; // of every rank; NULL: all on one. Borrowed
+    // Exact mode: only algorithms that sum in the order of comm/coll/pairs.h.
+    bool is_exact;
+} tt_traffic_rules;
 
-// ---- by collectives: calls without data ----------------------------------
+// Where a call's group and bounds are written. A call refers to it.
+typedef struct tt_traffic_group {
+    int32_t *member, *member_host; // room for all ranks of the axis
+    int64_t *bound;                // and one more
+} tt_traffic_group;
 
-tt_coll_call tt__reduce_call(const tt__carrier *c, const tt__wire_site *x);
+// The algorithm for a call whose numbers are set.
+const tt_coll_def *tt_traffic_choose(const tt_traffic_rules *rules,
+                                     const tt_coll_call *call);
+
+tt_coll_call tt_traffic_reduce_call(const tt_traffic_site *x,
+                                    const tt_traffic_rules *rules,
+                                    const tt_traffic_group *group);
 
 // The split side of a gather or a scatter, in blocks.
-typedef struct tt__wire_blocks {
+typedef struct tt_traffic_blocks {
     tt_part whole;
     const tt_type *split;
     int32_t first;  // coordinate that holds block 0
     bool is_in_row; // blocks lie one after the other in the whole
-} tt__wire_blocks;
+} tt_traffic_blocks;
 
-tt_part tt__wire_block_of(const tt__wire_site *x, const tt__wire_blocks *b,
-                          int32_t i);
-// Sets the bounds of the carrier too, which the call refers to.
-tt__wire_blocks tt__wire_blocks_of(const tt__carrier *c, const tt__wire_site *x,
-                                   bool is_gather);
-tt_coll_call tt__wire_block_call(const tt__carrier *c, const tt__wire_site *x,
-                                 const tt__wire_blocks *b, tt_coll_kind kind);
-
+tt_part tt_traffic_block_of(const tt_traffic_site *x,
+                            const tt_traffic_blocks *b, int32_t i);
+// Sets the group's bounds too, which the call refers to.
+tt_traffic_blocks tt_traffic_blocks_of(const tt_traffic_site *x,
+                                       const tt_traffic_group *group);
+tt_coll_call tt_traffic_blocks_call(const tt_traffic_site *x,
+                                    const tt_traffic_rules *rules,
+                                    const tt_traffic_group *group,
+                                    const tt_traffic_blocks *b);
 // Fails when the ranks along the axis do not hold the whole value.
-tt_status tt__wire_blocks_check(const tt__carrier *c, const tt__wire_site *x,
-                                const tt__wire_blocks *b);
+tt_status tt_traffic_blocks_check(const tt_traffic_site *x,
+                                  const tt_traffic_group *group,
+                                  const tt_traffic_blocks *b);
 
-// The whole row of a joined flight; of one that is a piece, that piece.
-tt_coll_call tt__joined_call(const tt__carrier *c, const tt_plan *plan,
-                             const tt_flight *flight);
+// ---- from box to box -------------------------------------------------------
 
-// ---- from box to box -----------------------------------------------------
+typedef struct tt_traffic_boxes {
+    tt_part in, out;           // this rank's
+    int64_t arriving, largest; // elements; of what is sent at once the most
+} tt_traffic_boxes;
 
-typedef struct tt__boxes {
-    tt_part in, out; // this rank's
-    bool is_sum;     // what arrives more than once is added up
-} tt__boxes;
-
-tt__boxes tt__boxes_of(const tt__wire_site *x);
-tt_common tt__sent_to(const tt__wire_site *x, const tt__boxes *b,
-                      int32_t coord);
-tt_common tt__got_from(const tt__wire_site *x, const tt__boxes *b,
-                       int32_t coord);
+tt_traffic_boxes tt_traffic_boxes_of(const tt_traffic_site *x);
+tt_common tt_traffic_sent_to(const tt_traffic_site *x,
+                             const tt_traffic_boxes *b, int32_t coord);
+tt_common tt_traffic_got_from(const tt_traffic_site *x,
+                              const tt_traffic_boxes *b, int32_t coord);
 // Fails when this rank needs elements that nobody along the axis holds.
-tt_status tt__boxes_check(const tt__wire_site *x, const tt__boxes *b);
+tt_status tt_traffic_boxes_check(const tt_traffic_site *x,
+                                 const tt_traffic_boxes *b);
 
 #endif

@@ -22,39 +22,49 @@ typedef struct mock {
     double scale[16];
     char *memory;
     int64_t bytes;
-    bool is_bound;
+    const tt_plan *plan; // NULL: it is not bound
 } mock;
 
 static tt_status note(mock *m, char what, int32_t flight)
 {
-    CHECK(m->n < 64 && m->is_bound);
+    CHECK(m->n < 64 && m->plan != NULL);
     m->call[m->n] = (call){what, flight};
     return m->n++ == m->fail_at ? tt_fail(TT_ERR_PEER, "rank 1 is gone")
                                 : TT_OK;
 }
 
-static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend)
+static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend,
+                      const tt_args *args, void **bound_out)
 {
-    CHECK(backend != NULL);
     mock *m = ctx;
-    CHECK(plan->n_flights > 0);
-    m->is_bound = true;
+    CHECK(backend != NULL && plan->n_flights > 0);
+    CHECK(args[plan->member[0]].in[0] != NULL);
+    m->plan = plan;
+    *bound_out = m;
     return TT_OK;
 }
 
-static tt_status begin(void *ctx, const tt_plan *plan, tt_backend *backend,
-                       int32_t flight, const tt_args *args)
+static void unbind(void *ctx, void *bound)
 {
-    CHECK(backend != NULL);
-    CHECK(args != NULL && flight < plan->n_flights);
+    mock *m = ctx;
+    CHECK(bound == ctx && m->plan != NULL);
+    m->plan = NULL;
+}
+
+static tt_status begin(void *ctx, void *bound, int32_t flight)
+{
+    const mock *m = bound;
+    CHECK(bound == ctx && flight < m->plan->n_flights);
     return note(ctx, 'b', flight);
 }
 
 // What the other ranks add depends on the flight, so that magnitudes differ.
-static tt_status finish(void *ctx, const tt_plan *plan, int32_t flight,
+static tt_status finish(void *ctx, void *bound, int32_t flight,
                         tt_flight_times *times_out)
 {
     mock *m = ctx;
+    const tt_plan *plan = m->plan;
+    CHECK(bound == ctx);
     *times_out = (tt_flight_times){1, 3};
     TT_TRY(note(m, 'f', flight));
     for (int32_t i = 0; i < plan->flight[flight].n && m->memory != NULL; i++) {
@@ -107,7 +117,11 @@ static void build(world *w)
 static tt_wire wire_of(mock *m)
 {
     m->fail_at = -1;
-    return (tt_wire){.bind = bind, .begin = begin, .finish = finish, .ctx = m};
+    return (tt_wire){.bind = bind,
+                     .unbind = unbind,
+                     .begin = begin,
+                     .finish = finish,
+                     .ctx = m};
 }
 
 static tt_status open_on(world *w, const tt_wire *wire,

@@ -15,16 +15,16 @@
 //
 // Flights are carried out one after another, in the order in which they begin. The
 // plan fixes that order, so it is the same on every rank, and nothing is negotiated:
-// which bytes go where follows from types, mesh and rank (wire_site). A flight that
+// which bytes go where follows from types, mesh and rank (traffic/site.h). A flight that
 // needs no peer is done here at once.
 //
 //   wire           this file: what the executor and the host call
+//   wire_plan      what is worked out once, when a plan is bound
 //   wire_thread    the thread, and how work comes to it
-//   wire_carrier   its memory, and which algorithm is used
-//   wire_ops       each communication operator, over messages and collectives
+//   wire_carrier   its memory, and calls of the host
+//   wire_ops       each way of communicating, over messages and collectives
 //   wire_stage     operands of a device, by way of the host's memory
 //   wire_device_*  operands of devices that reach each other (NCCL)
-//   wire_cost      what a plan sends, without anybody to send it to
 //
 // With a device there are two events per flight: its operands are ready (noted in the
 // queue of steps, followed by the wire's queue), and its results have landed (the other
@@ -38,7 +38,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "traffic/site.h"
+#include "exec/wire/wire_state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,67 +47,44 @@ enum { EVENTS = 8192 };
 
 // ---- what the executor calls -----------------------------------------------
 
-// Room for as many jobs as a plan has flights, and one call. It only grows: executors
-// of several plans share the wire and run in turn.
-static tt_status grow_jobs(tt_comm_wire *w, int32_t n)
+// `args` has the addresses of every step, in the backend's memory.
+static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend,
+                      const tt_args *args, void **bound_out)
 {
-    if (n <= w->n_jobs)
-        return TT_OK;
-    tt__wire_job *job = tt_alloc(n * (int64_t)sizeof(*job));
-    int32_t *queue = tt_alloc(n * (int64_t)sizeof(*queue));
-    if (job == NULL || queue == NULL) {
-        tt_free(job);
-        tt_free(queue);
-        return tt_fail(TT_ERR_NOMEM, "no memory for %d flights", n);
+    tt_comm_wire *w = ctx;
+    tt__wire_plan *bound = NULL;
+    TT_TRY(tt__wire_plan_make(&w->carrier, plan, args, &bound));
+    tt_status status = TT_OK;
+    if (backend->def->memory != NULL) {
+        bound->device = backend;
+        status = tt__wire_stage_bind(&w->carrier, plan, backend);
+        if (status == TT_OK)
+            status = tt__device_groups_bind(w, bound);
     }
-    pthread_mutex_lock(&w->lock); // nothing is queued: no plan runs
-    tt_free(w->job);
-    tt_free(w->queue);
-    w->job = job;
-    w->queue = queue;
-    w->n_jobs = n;
-    w->head = 0;
-    pthread_mutex_unlock(&w->lock);
+    if (status != TT_OK) {
+        tt__wire_plan_free(bound);
+        return status;
+    }
+    *bound_out = bound;
     return TT_OK;
 }
 
-static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend)
+static void unbind(void *ctx, void *bound)
 {
-    tt_comm_wire *w = ctx;
-    TT_TRY(grow_jobs(w, plan->n_flights + 1));
-    TT_TRY(tt__carrier_bind(&w->carrier, plan));
-    if (backend->def->memory == NULL)
-        return TT_OK;
-    TT_TRY(tt__wire_stage_bind(&w->carrier, plan, backend));
-    return tt__device_groups_bind(w, plan, backend);
-}
-
-static void unbind(void *ctx, tt_backend *backend)
-{
-    tt__device_groups_unbind(ctx, backend);
-}
-
-// Whether no member of the flight needs a peer, for instance when a rank only takes its
-// own part of a value that it has as a whole.
-static bool is_local(const tt_plan *plan, const tt_flight *flight)
-{
-    for (int32_t i = 0; i < flight->n; i++)
-        if ((plan->step[plan->member[flight->first + i]].op->flags &
-             TT_OP_SILENT) == 0)
-            return false;
-    return true;
+    tt__wire_plan *plan = bound;
+    if (plan->is_linked)
+        tt__device_groups_unbind(ctx, plan->device);
+    tt__wire_plan_free(plan);
 }
 
 // On a device this only puts work into the queue of steps, which runs it in order.
 static tt_status carry_here(const tt__wire_job *job)
 {
-    const tt_flight *flight = &job->plan->flight[job->flight];
-    for (int32_t i = 0; i < flight->n; i++) {
-        const tt__wire_site x = tt__wire_site_of(
-            job->plan, job->plan->member[flight->first + i], job->args);
-        TT_TRY(job->backend != NULL
-                   ? tt__carry_device(job->backend, TT_QUEUE_STEPS, &x)
-                   : tt__carry_site(NULL, &x));
+    tt_backend *device = job->plan->device;
+    for (int32_t i = 0; i < job->n_legs; i++) {
+        const tt__wire_leg *leg = &job->leg[i];
+        TT_TRY(device != NULL ? leg->way->alone(device, TT_QUEUE_STEPS, leg)
+                              : leg->way->run(NULL, leg, leg->in, leg->out));
     }
     return TT_OK;
 }
@@ -116,29 +93,22 @@ static tt_status carry_here(const tt__wire_job *job)
 // than the copy. All others get a number. Ranks begin the same flights in the same
 // order, so equal numbers mean the same flight, which is how traces of ranks are
 // joined.
-static tt_status begin(void *ctx, const tt_plan *plan, tt_backend *backend,
-                       int32_t flight, const tt_args *args)
+static tt_status begin(void *ctx, void *bound, int32_t flight)
 {
     tt_comm_wire *w = ctx;
-    tt__wire_job *job = &w->job[flight];
-    const bool is_device = backend->def->memory != NULL;
-    *job = (tt__wire_job){.plan = plan,
-                          .backend = is_device ? backend : NULL,
-                          .is_linked = w->carrier.links.backend == backend,
-                          .flight = flight,
-                          .args = args,
-                          .is_local = is_local(plan, &plan->flight[flight])};
+    tt__wire_plan *plan = bound;
+    tt__wire_job *job = &plan->job[flight];
     if (job->is_local) {
         job->begun = tt_clock_seconds();
         TT_TRY(carry_here(job));
         job->ended = tt_clock_seconds();
         return TT_OK;
     }
-    if (is_device)
-        TT_TRY(backend->def->queue->note(backend, TT_QUEUE_STEPS,
-                                         tt__wire_stage_ready(flight)));
+    if (plan->device != NULL)
+        TT_TRY(plan->device->def->queue->note(plan->device, TT_QUEUE_STEPS,
+                                              tt__wire_stage_ready(flight)));
     job->number = w->n_flights++;
-    return tt__wire_job_post(w, flight);
+    return tt__wire_job_post(w, job);
 }
 
 static void keep_event(tt_comm_wire *w, const tt__wire_job *job, double asked,
@@ -149,7 +119,7 @@ static void keep_event(tt_comm_wire *w, const tt__wire_job *job, double asked,
         memmove(w->event, w->event + w->n_events,
                 (size_t)w->n_events * sizeof(*w->event));
     }
-    const tt_flight *flight = &job->plan->flight[job->flight];
+    const tt_flight *flight = &job->plan->plan->flight[job->flight];
     w->event[w->n_events++] = (tt_wire_event){.number = job->number,
                                               .name = flight->name,
                                               .ready = job->ready,
@@ -162,19 +132,19 @@ static void keep_event(tt_comm_wire *w, const tt__wire_job *job, double asked,
 
 // With a device, "finished" means that the collective is queued, not that its result is
 // there: the queue of steps follows the event `landed`, and the host goes on.
-static tt_status finish(void *ctx, const tt_plan *plan, int32_t flight,
+static tt_status finish(void *ctx, void *bound, int32_t flight,
                         tt_flight_times *times_out)
 {
     tt_comm_wire *w = ctx;
-    const tt__wire_job *job = &w->job[flight];
-    (void)plan;
+    const tt__wire_plan *plan = bound;
+    const tt__wire_job *job = &plan->job[flight];
     if (!job->is_local) {
         double busy = 0;
         const double start = tt_clock_seconds();
-        TT_TRY(tt__wire_job_wait(w, flight, &busy));
-        if (job->backend != NULL)
-            TT_TRY(job->backend->def->queue->follow(
-                job->backend, TT_QUEUE_STEPS, tt__wire_stage_landed(flight)));
+        TT_TRY(tt__wire_job_wait(w, job, &busy));
+        if (plan->device != NULL)
+            TT_TRY(plan->device->def->queue->follow(
+                plan->device, TT_QUEUE_STEPS, tt__wire_stage_landed(flight)));
         const double waited = tt_clock_seconds() - start;
         w->exposed += busy;
         if (w->is_tracing)
@@ -196,7 +166,6 @@ static tt_status start(tt_comm_wire *w, tt_comm *comm,
                        const tt_wire_options *options)
 {
     TT_TRY(tt__carrier_init(&w->carrier, comm, options));
-    TT_TRY(grow_jobs(w, 1));
     if (options->trace) {
         w->event = tt_alloc(EVENTS * (int64_t)sizeof(*w->event));
         if (w->event == NULL)
@@ -246,8 +215,6 @@ void tt_comm_wire_close(tt_comm_wire *wire)
     (void)pthread_mutex_destroy(&wire->lock);
     tt__carrier_fini(&wire->carrier);
     tt_free(wire->event);
-    tt_free(wire->queue);
-    tt_free(wire->job);
     tt_free(wire);
 }
 
@@ -274,12 +241,11 @@ int32_t tt_comm_wire_size(const tt_comm_wire *wire)
 tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
                             const tt_coll_call *call)
 {
-    const int32_t j = wire->n_jobs - 1;
-    wire->job[j] = (tt__wire_job){.call = call, .what = what};
+    wire->call = (tt__wire_job){.call = call, .what = what};
     double busy = 0;
-    tt_status status = tt__wire_job_post(wire, j);
+    tt_status status = tt__wire_job_post(wire, &wire->call);
     if (status == TT_OK)
-        status = tt__wire_job_wait(wire, j, &busy);
+        status = tt__wire_job_wait(wire, &wire->call, &busy);
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", what);
 }
 
@@ -290,7 +256,7 @@ void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
     if (wire->status == TT_OK) {
         wire->status = status;
         snprintf(wire->message, sizeof wire->message, "%s", message);
-        wire->n_queued = 0;
+        wire->first = wire->last = NULL;
     }
     pthread_mutex_unlock(&wire->lock);
 }
@@ -298,7 +264,7 @@ void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
 void tt_comm_wire_exact(tt_comm_wire *wire)
 {
     pthread_mutex_lock(&wire->lock);
-    wire->carrier.is_exact = true;
+    wire->carrier.rules.is_exact = true;
     pthread_mutex_unlock(&wire->lock);
 }
 

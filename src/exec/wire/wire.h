@@ -40,16 +40,6 @@ tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
 void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
                        const char *message);
 
-// What the plan's rank sends for each of its steps, once, by the named algorithm
-// ("auto" and "native": as over a ring). Needs no peers. Gradients that are summed as
-// one message have their shares; the entry after the last step is the cost of the gaps
-// between them. Room for plan->n_steps + 1.
-tt_status tt_wire_costs(const tt_plan *plan, const char *collective,
-                        tt_coll_cost *cost_out);
-// The same of one call, whose group is set.
-tt_coll_cost tt_wire_call_cost(const tt_coll_call *call,
-                               const char *collective);
-
 // Bytes of host memory that staging needs for a plan whose operands lie in a device's.
 int64_t tt_wire_stage_bytes(const tt_plan *plan);
 

@@ -21,13 +21,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "traffic/site.h"
-#include "ops/ops.h"
+#include "exec/wire/wire_state.h"
 
 #include <string.h>
 #include <time.h>
 
-enum { ROLL_CALL = TT__TAGS, PATIENCE = 20, SPINS = 64 };
+enum { ROLL_CALL = TT_TRAFFIC_TAGS, PATIENCE = 20, SPINS = 64 };
 
 static const tt_device_comm_def *def_of(const tt__carrier *c)
 {
@@ -185,13 +184,19 @@ tt_status tt__device_groups_wait(tt__carrier *c, int32_t flight)
 
 // ---- groups --------------------------------------------------------------
 
-static const tt__device_group *find(const tt__carrier *c, const int32_t *member,
-                                    int32_t n)
+// The group of the plan's rank along an axis.
+static const tt__device_group *find(const tt__carrier *c, const tt_plan *plan,
+                                    int32_t axis)
 {
+    const tt_mesh *mesh = &plan->graph->mesh;
     for (int32_t i = 0; i < c->links.n; i++) {
         const tt__device_group *link = &c->links.link[i];
-        if (link->n == n &&
-            memcmp(link->member, member, (size_t)n * sizeof *member) == 0)
+        int32_t same = 0;
+        while (same < link->n && same < mesh->axis[axis].size &&
+               link->member[same] ==
+                   tt_mesh_rank_at(mesh, plan->rank, axis, same))
+            same++;
+        if (same == link->n && same == mesh->axis[axis].size)
             return link;
     }
     return NULL;
@@ -222,9 +227,7 @@ static tt_status join(tt_comm_wire *w, const tt_plan *plan, int32_t axis)
     const tt_mesh *mesh = &plan->graph->mesh;
     const int32_t n = mesh->axis[axis].size;
     const int32_t me = tt_mesh_coord(mesh, plan->rank, axis);
-    for (int32_t i = 0; i < n; i++)
-        c->member[i] = tt_mesh_rank_at(mesh, plan->rank, axis, i);
-    if (find(c, c->member, n) != NULL)
+    if (find(c, plan, axis) != NULL)
         return TT_OK;
     if (c->links.n == TT__DEVICE_GROUPS)
         return tt_fail(TT_ERR_UNSUPPORTED, "more than %d groups of devices",
@@ -237,7 +240,8 @@ static tt_status join(tt_comm_wire *w, const tt_plan *plan, int32_t axis)
             ? tt_fail(TT_ERR_NOMEM, "no memory for a group of devices")
             : TT_OK;
     if (status == TT_OK) {
-        memcpy(link.member, c->member, (size_t)n * sizeof *c->member);
+        for (int32_t i = 0; i < n; i++)
+            link.member[i] = tt_mesh_rank_at(mesh, plan->rank, axis, i);
         status = share_ids(w, me == 0, id);
     }
     if (status == TT_OK)
@@ -258,53 +262,25 @@ static tt_status join(tt_comm_wire *w, const tt_plan *plan, int32_t axis)
 
 // ---- room ----------------------------------------------------------------
 
-// The library wants blocks one after another. A value that is cut along an inner
-// dimension is packed into this memory before and unpacked after.
-static int64_t blocks_bytes(const tt__carrier *c, const tt__wire_site *x)
-{
-    const tt__wire_blocks b =
-        tt__wire_blocks_of(c, x, x->op == &tt_op_all_gather);
-    return b.is_in_row ? 0 : tt__wire_site_bytes(x, c->bound[x->size]);
-}
-
-static int64_t boxes_bytes(const tt__wire_site *x)
-{
-    const tt__boxes b = tt__boxes_of(x);
-    int64_t n = 0;
-    for (int32_t i = 0; i < x->size; i++)
-        n += tt__sent_to(x, &b, i).count + tt__got_from(x, &b, i).count;
-    return tt__wire_site_bytes(x, n);
-}
-
-static int64_t room_bytes(const tt__carrier *c, const tt_plan *plan)
-{
-    int64_t most = 0;
-    for (int32_t i = 0; i < plan->n_members; i++) {
-        const tt__wire_site x = tt__wire_site_of(plan, plan->member[i], NULL);
-        int64_t bytes = 0;
-        if (x.op == &tt_op_all_gather || x.op == &tt_op_reduce_scatter)
-            bytes = blocks_bytes(c, &x);
-        else if ((x.op->flags & TT_OP_SILENT) == 0 &&
-                 x.op != &tt_op_all_reduce && x.op != &tt_op_move)
-            bytes = boxes_bytes(&x);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-// For `tutti plan`: the same numbers without any peer, by a carrier without a
-// transport.
+// For `tutti plan` too: the numbers need no peer.
 tt_status tt_wire_device_bytes(const tt_plan *plan, int64_t *bytes_out)
 {
-    tt_comm nobody = {.rank = plan->rank,
-                      .size = tt_mesh_ranks(&plan->graph->mesh)};
-    tt__carrier c;
-    const tt_status status =
-        tt__carrier_init(&c, &nobody, &(tt_wire_options){0});
-    if (status == TT_OK)
-        *bytes_out = room_bytes(&c, plan);
-    tt__carrier_fini(&c);
-    return status;
+    const int64_t n = tt_mesh_ranks(&plan->graph->mesh) + INT64_C(1);
+    const tt_traffic_group group = {
+        .bound = tt_alloc(n * (int64_t)sizeof(*group.bound))};
+    *bytes_out = 0;
+    if (group.bound == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory to count what links need");
+    for (int32_t i = 0; i < plan->n_members; i++) {
+        const tt_traffic_site x = tt_traffic_site_of(plan, plan->member[i]);
+        const tt__wire_way *way = tt__wire_way_of(&x);
+        const int64_t bytes = way != NULL && way->link_bytes != NULL
+                                  ? way->link_bytes(&x, &group)
+                                  : 0;
+        *bytes_out = bytes > *bytes_out ? bytes : *bytes_out;
+    }
+    tt_free(group.bound);
+    return TT_OK;
 }
 
 static tt_status make_room(tt__carrier *c, int64_t bytes)
@@ -324,27 +300,32 @@ static tt_status make_room(tt__carrier *c, int64_t bytes)
 
 // ---- binding -------------------------------------------------------------
 
-static tt_status bind(tt_comm_wire *w, const tt_plan *plan)
+static tt_status bind(tt_comm_wire *w, tt__wire_plan *bound)
 {
+    const tt_plan *plan = bound->plan;
     const tt_mesh *mesh = &plan->graph->mesh;
+    int64_t bytes = 0;
     for (int32_t a = 0; a < mesh->n_axes; a++)
         if (mesh->axis[a].size > 1)
             TT_TRY(join(w, plan, a));
-    return make_room(&w->carrier, room_bytes(&w->carrier, plan));
+    for (int32_t i = 0; i < bound->n_legs; i++)
+        bound->leg[i].links = find(&w->carrier, plan, bound->leg[i].x.axis);
+    TT_TRY(tt_wire_device_bytes(plan, &bytes));
+    return make_room(&w->carrier, bytes);
 }
 
-tt_status tt__device_groups_bind(tt_comm_wire *w, const tt_plan *plan,
-                                 tt_backend *backend)
+tt_status tt__device_groups_bind(tt_comm_wire *w, tt__wire_plan *plan)
 {
     tt__device_groups *l = &w->carrier.links;
-    if (!l->is_wanted || w->carrier.is_exact ||
-        (l->backend != NULL && l->backend != backend))
+    if (!l->is_wanted || w->carrier.rules.is_exact ||
+        (l->backend != NULL && l->backend != plan->device))
         return TT_OK;
-    l->backend = backend;
+    l->backend = plan->device;
     l->n_bound++;
+    plan->is_linked = true;
     const tt_status status = bind(w, plan);
     if (status != TT_OK)
-        tt__device_groups_unbind(w, backend);
+        tt__device_groups_unbind(w, plan->device);
     return status;
 }
 
@@ -382,18 +363,16 @@ static int64_t sent_for(const tt_device_coll *call, int32_t n, int32_t me)
     }
 }
 
-tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_site *x,
+tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_leg *leg,
                                 const tt_device_coll *call, int n)
 {
-    for (int32_t i = 0; i < x->size; i++)
-        c->member[i] = tt__wire_site_rank(x, i);
-    const tt__device_group *link = find(c, c->member, x->size);
+    const tt__device_group *link = leg->links;
     c->links.used = link;
     c->links.n_calls++; // a rank that has nothing to send counts too
     if (n == 0)
         return TT_OK;
     for (int i = 0; i < n; i++) {
-        const int64_t bytes = sent_for(&call[i], x->size, x->coord);
+        const int64_t bytes = sent_for(&call[i], leg->x.size, leg->x.coord);
         c->comm->stats.sent_messages += bytes > 0;
         c->comm->stats.sent_bytes += bytes;
     }

@@ -12,74 +12,104 @@
 // the library as one group: one after another they could wait for each other in a
 // circle.
 
-#include "traffic/site.h"
-#include "ops/ops.h"
+#include "exec/wire/wire_plan.h"
+
+_Static_assert((int)TT_MAX_FACTORS <= (int)TT_MOVE_DIMS, "factors are dims");
+
+tt_move tt__region_move(const tt_region *part, tt_region_end to,
+                        tt_region_end from, tt_dtype dtype)
+{
+    const int64_t bytes = tt_dtype_bytes(dtype);
+    tt_move m = {.ndim = part->n,
+                 .dtype = dtype,
+                 .to = (char *)to.data + tt_region_first(part, to.box) * bytes,
+                 .from = (char *)from.data +
+                         tt_region_first(part, from.box) * bytes};
+    for (int f = 0; f < part->n; f++)
+        m.dim[f] = part->size[f];
+    tt_region_strides(to.box, m.to_stride);
+    tt_region_strides(from.box, m.from_stride);
+    return m;
+}
 
 // ---- by collectives ------------------------------------------------------
 
-static tt_device_coll call_of(const tt__wire_site *x, tt_device_coll_kind kind,
+static tt_device_coll call_of(const tt__wire_leg *leg, tt_device_coll_kind kind,
                               int64_t count)
 {
     return (tt_device_coll){.kind = kind,
-                            .in = x->in,
-                            .out = x->out,
+                            .in = leg->in,
+                            .out = leg->out,
                             .count = count,
-                            .dtype = (tt_dtype)x->fold.type,
-                            .is_max = x->p->reduce != TT_SUM};
+                            .dtype = (tt_dtype)leg->x.fold.type,
+                            .is_max = leg->x.p->reduce != TT_SUM};
 }
 
-static tt_status move(const tt__carrier *c, const tt_region *part,
-                      tt_region_end to, tt_region_end from,
-                      const tt__wire_site *x)
+tt_status tt__link_reduce(tt__carrier *c, const tt__wire_leg *leg)
+{
+    const int64_t count = leg->x.count;
+    const tt_device_coll call = call_of(leg, TT_DEVICE_COLL_ALL_REDUCE, count);
+    return tt__device_groups_run(c, leg, &call, count > 0 ? 1 : 0);
+}
+
+static tt_status move(const tt__carrier *c, const tt__wire_leg *leg,
+                      const tt_region *part, tt_region_end to,
+                      tt_region_end from)
 {
     tt_backend *backend = c->links.backend;
-    const tt_move m = tt_region_move(part, to, from, (tt_dtype)x->fold.type);
+    const tt_move m =
+        tt__region_move(part, to, from, (tt_dtype)leg->x.fold.type);
     return backend->def->queue->move(backend, TT_QUEUE_WIRE, &m);
 }
 
 // Between the whole and its blocks in a row.
-static tt_status move_blocks(const tt__carrier *c, const tt__wire_site *x,
-                             const tt__wire_blocks *b, bool is_packing)
+static tt_status move_blocks(const tt__carrier *c, const tt__wire_leg *leg,
+                             bool is_packing)
 {
+    const tt_traffic_site *x = &leg->x;
+    const tt_traffic_blocks *b = &leg->blocks;
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_part block = tt__wire_block_of(x, b, i);
+        const tt_part block = tt_traffic_block_of(x, b, i);
         const tt_common both = tt_part_common(&block, &b->whole);
-        char *room = c->links.room + tt__wire_site_bytes(x, c->bound[i]);
+        char *room =
+            c->links.room + tt_traffic_site_bytes(x, leg->group.bound[i]);
         for (int32_t k = 0; k < both.n; k++) {
             const tt_region_end row = {&block.home[both.a[k]], room};
             const tt_region_end whole = {&b->whole.home[both.b[k]],
-                                         is_packing ? (void *)(uintptr_t)x->in
-                                                    : x->out};
-            TT_TRY(move(c, &both.box[k], is_packing ? row : whole,
-                        is_packing ? whole : row, x));
+                                         is_packing ? (void *)(uintptr_t)leg->in
+                                                    : leg->out};
+            TT_TRY(move(c, leg, &both.box[k], is_packing ? row : whole,
+                        is_packing ? whole : row));
         }
     }
     return TT_OK;
 }
 
-static bool has_equal_blocks(const tt__carrier *c, const tt__wire_site *x)
+static bool has_equal_blocks(const tt__wire_leg *leg)
 {
-    for (int32_t i = 1; i < x->size; i++)
-        if (c->bound[i + 1] - c->bound[i] != c->bound[1])
+    const int64_t *bound = leg->group.bound;
+    for (int32_t i = 1; i < leg->x.size; i++)
+        if (bound[i + 1] - bound[i] != bound[1])
             return false;
     return true;
 }
 
 // Block after block, each from or to the one who has it; `row` has them all.
-static int each_block(const tt__carrier *c, const tt__wire_site *x,
-                      const tt__wire_blocks *b, char *row, tt_device_coll *call)
+static int each_block(const tt__wire_leg *leg, char *row, tt_device_coll *call)
 {
-    const bool is_gather = x->op == &tt_op_all_gather;
+    const tt_traffic_site *x = &leg->x;
+    const int64_t *bound = leg->group.bound;
+    const bool is_gather = x->kind->coll == TT_ALL_GATHER;
     int n = 0;
     for (int32_t i = 0; i < x->size; i++) {
-        const int64_t count = c->bound[i + 1] - c->bound[i];
-        const int32_t owner = (b->first + i) % x->size;
-        char *at = row + tt__wire_site_bytes(x, c->bound[i]);
+        const int64_t count = bound[i + 1] - bound[i];
+        const int32_t owner = (leg->blocks.first + i) % x->size;
+        char *at = row + tt_traffic_site_bytes(x, bound[i]);
         if (count == 0)
             continue;
         tt_device_coll *k = &call[n++];
         *k = call_of(
-            x, is_gather ? TT_DEVICE_COLL_BROADCAST : TT_DEVICE_COLL_REDUCE,
+            leg, is_gather ? TT_DEVICE_COLL_BROADCAST : TT_DEVICE_COLL_REDUCE,
             count);
         k->peer = owner;
         if (is_gather)
@@ -94,138 +124,184 @@ static int each_block(const tt__carrier *c, const tt__wire_site *x,
     return n;
 }
 
-static tt_status by_blocks(tt__carrier *c, const tt__wire_site *x)
+// All blocks are as long as the first.
+static tt_status equal_blocks(tt__carrier *c, const tt__wire_leg *leg,
+                              char *row)
 {
-    const bool is_gather = x->op == &tt_op_all_gather;
-    const tt__wire_blocks b = tt__wire_blocks_of(c, x, is_gather);
-    TT_TRY(tt__wire_blocks_check(c, x, &b));
-    char *row = b.is_in_row ? (is_gather ? x->out : (char *)(uintptr_t)x->in)
-                            : c->links.room;
-    if (!b.is_in_row && !is_gather)
-        TT_TRY(move_blocks(c, x, &b, true));
-    if (b.first == 0 && has_equal_blocks(c, x)) {
-        tt_device_coll call = call_of(x,
-                                      is_gather ? TT_DEVICE_COLL_ALL_GATHER
-                                                : TT_DEVICE_COLL_REDUCE_SCATTER,
-                                      c->bound[1]);
-        if (is_gather)
-            call.out = row;
-        else
-            call.in = row;
-        TT_TRY(tt__device_groups_run(c, x, &call, c->bound[1] > 0 ? 1 : 0));
-    } else {
-        TT_TRY(tt__device_groups_run(c, x, c->call,
-                                     each_block(c, x, &b, row, c->call)));
-    }
-    return !b.is_in_row && is_gather ? move_blocks(c, x, &b, false) : TT_OK;
+    const bool is_gather = leg->x.kind->coll == TT_ALL_GATHER;
+    const int64_t count = leg->group.bound[1];
+    tt_device_coll call = call_of(leg,
+                                  is_gather ? TT_DEVICE_COLL_ALL_GATHER
+                                            : TT_DEVICE_COLL_REDUCE_SCATTER,
+                                  count);
+    if (is_gather)
+        call.out = row;
+    else
+        call.in = row;
+    return tt__device_groups_run(c, leg, &call, count > 0 ? 1 : 0);
+}
+
+tt_status tt__link_blocks(tt__carrier *c, const tt__wire_leg *leg)
+{
+    const bool is_gather = leg->x.kind->coll == TT_ALL_GATHER;
+    const bool is_packed = !leg->blocks.is_in_row;
+    char *row = is_packed   ? c->links.room
+                : is_gather ? leg->out
+                            : (char *)(uintptr_t)leg->in;
+    if (is_packed && !is_gather)
+        TT_TRY(move_blocks(c, leg, true));
+    TT_TRY(leg->blocks.first == 0 && has_equal_blocks(leg)
+               ? equal_blocks(c, leg, row)
+               : tt__device_groups_run(c, leg, c->call,
+                                       each_block(leg, row, c->call)));
+    return is_packed && is_gather ? move_blocks(c, leg, false) : TT_OK;
+}
+
+// The library wants blocks one after another. A value that is cut along an inner
+// dimension is packed into the device's room before and unpacked after.
+int64_t tt__link_blocks_bytes(const tt_traffic_site *x,
+                              const tt_traffic_group *group)
+{
+    const tt_traffic_blocks b = tt_traffic_blocks_of(x, group);
+    return b.is_in_row ? 0 : tt_traffic_site_bytes(x, group->bound[x->size]);
 }
 
 // ---- from box to box -----------------------------------------------------
 
 // What goes to a coordinate, box after box.
-static tt_status pack(const tt__carrier *c, const tt__wire_site *x,
-                      const tt__boxes *b, const tt_common *sent, char *room)
+static tt_status pack(const tt__carrier *c, const tt__wire_leg *leg,
+                      const tt_common *sent, char *room)
 {
     int64_t at = 0;
     for (int32_t k = 0; k < sent->n; k++) {
         const tt_region_end to = {&sent->box[k],
-                                  room + tt__wire_site_bytes(x, at)};
-        const tt_region_end from = {&b->in.home[sent->a[k]],
-                                    (void *)(uintptr_t)x->in};
-        TT_TRY(move(c, &sent->box[k], to, from, x));
+                                  room + tt_traffic_site_bytes(&leg->x, at)};
+        const tt_region_end from = {&leg->boxes.in.home[sent->a[k]],
+                                    (void *)(uintptr_t)leg->in};
+        TT_TRY(move(c, leg, &sent->box[k], to, from));
         at += tt_region_count(&sent->box[k]);
     }
     return TT_OK;
 }
 
 // What came from coordinate `i`, or lies here already.
-static tt_status unpack(const tt__carrier *c, const tt__wire_site *x,
-                        const tt__boxes *b, int32_t i, char **arrived)
+static tt_status unpack(const tt__carrier *c, const tt__wire_leg *leg,
+                        int32_t i, char **arrived)
 {
     tt_backend *backend = c->links.backend;
-    const tt_common got = tt__got_from(x, b, i);
+    const tt_traffic_site *x = &leg->x;
+    const tt_traffic_boxes *b = &leg->boxes;
+    const tt_common got = tt_traffic_got_from(x, b, i);
     for (int32_t k = 0; k < got.n; k++) {
         const tt_region_end own = {&b->in.home[got.a[k]],
-                                   (void *)(uintptr_t)x->in};
+                                   (void *)(uintptr_t)leg->in};
         const tt_region_end other = {&got.box[k], *arrived};
-        tt_move m = tt_region_move(
-            &got.box[k], (tt_region_end){&b->out.home[got.b[k]], x->out},
+        tt_move m = tt__region_move(
+            &got.box[k], (tt_region_end){&b->out.home[got.b[k]], leg->out},
             i == x->coord ? own : other, (tt_dtype)x->fold.type);
-        m.adds = b->is_sum;
+        m.adds = x->kind->is_sum;
         TT_TRY(backend->def->queue->move(backend, TT_QUEUE_WIRE, &m));
-        *arrived += tt__wire_site_bytes(x, tt_region_count(&got.box[k]));
+        *arrived += tt_traffic_site_bytes(x, tt_region_count(&got.box[k]));
     }
     return TT_OK;
 }
 
-static tt_status exchange(tt__carrier *c, const tt__wire_site *x,
-                          const tt__boxes *b)
+static tt_status exchange(tt__carrier *c, const tt__wire_leg *leg)
 {
+    const tt_traffic_site *x = &leg->x;
     char *room = c->links.room;
     int n = 0;
     for (int32_t i = 0; i < x->size; i++) {
-        const int64_t count = tt__got_from(x, b, i).count;
+        const int64_t count = tt_traffic_got_from(x, &leg->boxes, i).count;
         if (i != x->coord && count > 0) {
-            c->call[n] = call_of(x, TT_DEVICE_COLL_RECEIVE, count);
+            c->call[n] = call_of(leg, TT_DEVICE_COLL_RECEIVE, count);
             c->call[n].out = room;
             c->call[n++].peer = i;
         }
-        room += tt__wire_site_bytes(x, count);
+        room += tt_traffic_site_bytes(x, count);
     }
     for (int32_t i = 0; i < x->size; i++) {
-        const tt_common sent = tt__sent_to(x, b, i);
+        const tt_common sent = tt_traffic_sent_to(x, &leg->boxes, i);
         if (i == x->coord || sent.count == 0)
             continue;
-        TT_TRY(pack(c, x, b, &sent, room));
-        c->call[n] = call_of(x, TT_DEVICE_COLL_SEND, sent.count);
+        TT_TRY(pack(c, leg, &sent, room));
+        c->call[n] = call_of(leg, TT_DEVICE_COLL_SEND, sent.count);
         c->call[n].in = room;
         c->call[n++].peer = i;
-        room += tt__wire_site_bytes(x, sent.count);
+        room += tt_traffic_site_bytes(x, sent.count);
     }
-    return tt__device_groups_run(c, x, c->call, n);
+    return tt__device_groups_run(c, leg, c->call, n);
 }
 
-static tt_status by_boxes(tt__carrier *c, const tt__wire_site *x)
+tt_status tt__link_boxes(tt__carrier *c, const tt__wire_leg *leg)
 {
     tt_backend *backend = c->links.backend;
-    const tt__boxes b = tt__boxes_of(x);
     char *arrived = c->links.room;
-    TT_TRY(tt__boxes_check(x, &b));
-    TT_TRY(exchange(c, x, &b));
-    if (b.is_sum)
-        TT_TRY(backend->def->queue->fill(backend, TT_QUEUE_WIRE, x->out, 0,
-                                         x->out_bytes));
-    for (int32_t i = 0; i < x->size; i++)
-        TT_TRY(unpack(c, x, &b, i, &arrived));
+    TT_TRY(exchange(c, leg));
+    if (leg->x.kind->is_sum)
+        TT_TRY(backend->def->queue->fill(backend, TT_QUEUE_WIRE, leg->out, 0,
+                                         leg->x.out_bytes));
+    for (int32_t i = 0; i < leg->x.size; i++)
+        TT_TRY(unpack(c, leg, i, &arrived));
     return TT_OK;
+}
+
+int64_t tt__link_boxes_bytes(const tt_traffic_site *x,
+                             const tt_traffic_group *group)
+{
+    const tt_traffic_boxes b = tt_traffic_boxes_of(x);
+    int64_t n = 0;
+    (void)group;
+    for (int32_t i = 0; i < x->size; i++)
+        n += tt_traffic_sent_to(x, &b, i).count +
+             tt_traffic_got_from(x, &b, i).count;
+    return tt_traffic_site_bytes(x, n);
 }
 
 // ---- one message ---------------------------------------------------------
 
-static tt_status move_value(tt__carrier *c, const tt__wire_site *x)
+tt_status tt__link_move(tt__carrier *c, const tt__wire_leg *leg)
 {
     tt_backend *backend = c->links.backend;
-    const bool sends = tt__move_sends(x);
+    const tt_traffic_site *x = &leg->x;
+    const bool sends = tt_traffic_site_sends(x);
+    const bool takes_part = sends || tt_traffic_site_receives(x);
     tt_device_coll call = call_of(
-        x, sends ? TT_DEVICE_COLL_SEND : TT_DEVICE_COLL_RECEIVE, x->count);
+        leg, sends ? TT_DEVICE_COLL_SEND : TT_DEVICE_COLL_RECEIVE, x->count);
     call.peer = (int32_t)(sends ? x->p->to_coord : x->p->from_coord);
-    const bool takes_part = sends || tt__move_receives(x);
-    TT_TRY(
-        tt__device_groups_run(c, x, &call, takes_part && x->count > 0 ? 1 : 0));
+    TT_TRY(tt__device_groups_run(c, leg, &call,
+                                 takes_part && x->count > 0 ? 1 : 0));
     return takes_part || x->out_bytes == 0
                ? TT_OK
-               : backend->def->queue->copy(backend, TT_QUEUE_WIRE, x->out,
-                                           x->in, x->out_bytes);
+               : backend->def->queue->copy(backend, TT_QUEUE_WIRE, leg->out,
+                                           leg->in, x->out_bytes);
 }
 
-tt_status tt__device_carry(tt__carrier *c, const tt__wire_site *x)
+// ---- without peers -------------------------------------------------------
+
+// This rank keeps a part of what it has as a whole: copies of boxes, on the device.
+tt_status tt__alone_take(tt_backend *backend, tt_queue queue,
+                         const tt__wire_leg *leg)
 {
-    if (x->op == &tt_op_all_gather || x->op == &tt_op_reduce_scatter)
-        return by_blocks(c, x);
-    if (x->op == &tt_op_move)
-        return move_value(c, x);
-    if (x->op != &tt_op_all_reduce)
-        return by_boxes(c, x);
-    const tt_device_coll call = call_of(x, TT_DEVICE_COLL_ALL_REDUCE, x->count);
-    return tt__device_groups_run(c, x, &call, x->count > 0 ? 1 : 0);
+    const tt_traffic_boxes *b = &leg->boxes;
+    const tt_common kept = tt_part_common(&b->in, &b->out);
+    for (int32_t k = 0; k < kept.n; k++) {
+        const tt_move m = tt__region_move(
+            &kept.box[k], (tt_region_end){&b->out.home[kept.b[k]], leg->out},
+            (tt_region_end){&b->in.home[kept.a[k]], (void *)(uintptr_t)leg->in},
+            leg->x.in_type->dtype);
+        TT_TRY(backend->def->queue->move(backend, queue, &m));
+    }
+    return TT_OK;
+}
+
+tt_status tt__alone_keep(tt_backend *backend, tt_queue queue,
+                         const tt__wire_leg *leg)
+{
+    const tt_queue_def *def = backend->def->queue;
+    if (leg->x.coord > 0)
+        return def->fill(backend, queue, leg->out, 0, leg->x.in_bytes);
+    return leg->in == leg->out
+               ? TT_OK
+               : def->copy(backend, queue, leg->out, leg->in, leg->x.in_bytes);
 }

@@ -18,15 +18,14 @@
 // It is pinned, so that the device copies it at full speed and without blocking the
 // host.
 //
-// Operators that need no peer are done by the device itself (tt__carry_device).
+// Operators that need no peer are done by the device itself (tt__alone_take, tt__alone_keep).
 //
 //   cost    two copies over the bus per collective, and the two halves of pinned
 //           memory, each as large as the largest collective of any plan
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "traffic/site.h"
-#include "ops/ops.h"
+#include "exec/wire/wire_plan.h"
 
 #include <time.h>
 
@@ -64,7 +63,7 @@ static int64_t max_i64(int64_t a, int64_t b)
 }
 
 // `apart`: from the input's address to the output's, if they share a buffer.
-static place place_of(const tt__wire_site *x, int64_t apart)
+static place place_of(const tt_traffic_site *x, int64_t apart)
 {
     if (!x->is_in_place)
         return (place){.out = round_up(x->in_bytes),
@@ -77,7 +76,7 @@ static place place_of(const tt__wire_site *x, int64_t apart)
 static int64_t step_bytes(const tt_plan *plan, int32_t s)
 {
     const tt_step *step = &plan->step[s];
-    const tt__wire_site x = tt__wire_site_of(plan, s, NULL);
+    const tt_traffic_site x = tt_traffic_site_of(plan, s);
     if ((x.op->flags & TT_OP_SILENT) != 0)
         return 0;
     return place_of(&x, step->out[0].offset - step->in[0].offset).bytes;
@@ -89,7 +88,7 @@ static int64_t half_bytes(const tt_plan *plan)
     for (int32_t f = 0; f < plan->n_flights; f++) {
         const tt_flight *flight = &plan->flight[f];
         if (flight->is_joined) {
-            const tt__wire_site x = tt__joined_site(plan, flight, NULL);
+            const tt_traffic_site x = tt_traffic_site_joined(plan, flight);
             const tt_step *step = &plan->step[plan->member[flight->first]];
             most = max_i64(
                 most,
@@ -188,57 +187,24 @@ static tt_status wait_for(const tt__carrier *c, tt_backend *backend,
 // next operand be copied there, so that is the first wait. The second wait is for the
 // operand's arrival. The copy of the result is not waited for.
 tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
-                           const tt__wire_site *x)
+                           const tt__wire_leg *leg)
 {
     const tt_queue_def *queue = backend->def->queue;
-    const place p = place_of(x, x->is_in_place ? x->out - x->in : 0);
+    const tt_traffic_site *x = &leg->x;
+    const place p = place_of(x, x->is_in_place ? leg->out - leg->in : 0);
     const int half = c->stage.turn;
     char *room = c->stage.memory + half * c->stage.bytes;
-    tt__wire_site host = *x;
-    host.in = room + p.in;
-    host.out = room + p.out;
     c->stage.turn = (half + 1) % HALVES;
     TT_TRY(wait_for(c, backend, half));
     if (x->in_bytes > 0) {
-        TT_TRY(queue->copy(backend, TT_QUEUE_WIRE, room + p.in, x->in,
+        TT_TRY(queue->copy(backend, TT_QUEUE_WIRE, room + p.in, leg->in,
                            x->in_bytes));
         TT_TRY(queue->note(backend, TT_QUEUE_WIRE, FETCHED));
         TT_TRY(wait_for(c, backend, FETCHED));
     }
-    TT_TRY(tt__carry_site(c, &host));
+    TT_TRY(leg->way->run(c, leg, room + p.in, room + p.out));
     if (x->out_bytes > 0)
-        TT_TRY(queue->copy(backend, TT_QUEUE_WIRE, x->out, room + p.out,
+        TT_TRY(queue->copy(backend, TT_QUEUE_WIRE, leg->out, room + p.out,
                            x->out_bytes));
     return queue->note(backend, TT_QUEUE_WIRE, half);
-}
-
-// ---- without peers -------------------------------------------------------
-
-// This rank keeps a part of what it has as a whole: copies of boxes, on the device.
-static tt_status take(tt_backend *backend, tt_queue queue,
-                      const tt__wire_site *x)
-{
-    const tt__boxes b = tt__boxes_of(x);
-    const tt_common kept = tt_part_common(&b.in, &b.out);
-    for (int32_t k = 0; k < kept.n; k++) {
-        const tt_move move = tt_region_move(
-            &kept.box[k], (tt_region_end){&b.out.home[kept.b[k]], x->out},
-            (tt_region_end){&b.in.home[kept.a[k]], (void *)(uintptr_t)x->in},
-            x->in_type->dtype);
-        TT_TRY(backend->def->queue->move(backend, queue, &move));
-    }
-    return TT_OK;
-}
-
-tt_status tt__carry_device(tt_backend *backend, tt_queue queue,
-                           const tt__wire_site *x)
-{
-    const tt_queue_def *def = backend->def->queue;
-    if (x->op == &tt_op_take)
-        return take(backend, queue, x);
-    if (x->op == &tt_op_keep_first && x->coord > 0)
-        return def->fill(backend, queue, x->out, 0, x->in_bytes);
-    return x->in == x->out
-               ? TT_OK
-               : def->copy(backend, queue, x->out, x->in, x->in_bytes);
 }

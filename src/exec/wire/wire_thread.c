@@ -1,6 +1,6 @@
 // wire_thread - the thread that carries out flights, and how work comes to it.
 //
-// The queue is a ring of job numbers under one lock. There are two conditions: the
+// The queue is a list of jobs under one lock. There are two conditions: the
 // thread waits for `has_job`, the host for `has_done`. The lock is released while a job
 // runs, so the host can post the next flight meanwhile.
 //
@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "traffic/site.h"
+#include "exec/wire/wire_state.h"
 
 #include <stdio.h>
 
@@ -34,38 +34,28 @@ static void tell(tt_comm_wire *w, int kind, const char *what, const char *where,
     tt_journal_add(w->carrier.comm->journal, &event);
 }
 
-// Four ways for one collective: in the host's memory; on the device without peers; by
-// the devices themselves; or staged through the host's memory.
-static tt_status carry_site(tt__carrier *c, const tt__wire_job *job,
-                            const tt__wire_site *x)
+// On a device: without peers; by the devices themselves; or staged through the host's
+// memory.
+static tt_status carry_on_device(tt__carrier *c, const tt__wire_plan *plan,
+                                 const tt__wire_leg *leg)
 {
-    if (job->backend == NULL)
-        return tt__carry_site(c, x);
-    if ((x->op->flags & TT_OP_SILENT) != 0)
-        return tt__carry_device(job->backend, TT_QUEUE_WIRE, x);
-    return job->is_linked ? tt__device_carry(c, x)
-                          : tt__carry_staged(c, job->backend, x);
+    if (leg->way->alone != NULL)
+        return leg->way->alone(plan->device, TT_QUEUE_WIRE, leg);
+    return plan->is_linked ? leg->way->link(c, leg)
+                           : tt__carry_staged(c, plan->device, leg);
 }
 
-// A joined flight is a bucket whose members lie side by side, so it is one message.
-// The members of other flights go one after another.
-static tt_status carry_sites(tt_comm_wire *w, const tt__wire_job *job,
-                             int64_t at)
+static tt_status carry_legs(tt_comm_wire *w, const tt__wire_job *job,
+                            int64_t at)
 {
-    const tt_plan *plan = job->plan;
-    const tt_flight *flight = &plan->flight[job->flight];
-    const int32_t *member = &plan->member[flight->first];
-    const int32_t n = flight->is_joined ? 1 : flight->n;
-    for (int32_t i = 0; i < n; i++) {
-        const tt_step *step = &plan->step[member[i]];
-        const tt__wire_site x =
-            flight->is_joined ? tt__joined_site(plan, flight, job->args)
-                              : tt__wire_site_of(plan, member[i], job->args);
-        tell(w, tt__carry_kind(step->op), step->op->name,
-             flight->is_joined ? flight->name
-                               : plan->graph->node[step->node].origin,
+    tt__carrier *c = &w->carrier;
+    for (int32_t i = 0; i < job->n_legs; i++) {
+        const tt__wire_leg *leg = &job->leg[i];
+        tell(w, tt_traffic_op_number(leg->x.kind), leg->x.op->name, leg->where,
              at);
-        TT_TRY(carry_site(&w->carrier, job, &x));
+        TT_TRY(job->plan->device != NULL
+                   ? carry_on_device(c, job->plan, leg)
+                   : leg->way->run(c, leg, leg->in, leg->out));
     }
     return TT_OK;
 }
@@ -75,17 +65,18 @@ static tt_status carry_sites(tt_comm_wire *w, const tt__wire_job *job,
 static tt_status carry_flight(tt_comm_wire *w, const tt__wire_job *job,
                               int64_t at)
 {
-    tt_backend *backend = job->backend;
-    if (backend == NULL)
-        return carry_sites(w, job, at);
-    const tt_queue_def *queue = backend->def->queue;
-    TT_TRY(queue->follow(backend, TT_QUEUE_WIRE,
+    tt_backend *device = job->plan->device;
+    if (device == NULL)
+        return carry_legs(w, job, at);
+    const tt_queue_def *queue = device->def->queue;
+    TT_TRY(queue->follow(device, TT_QUEUE_WIRE,
                          tt__wire_stage_ready(job->flight)));
-    TT_TRY(carry_sites(w, job, at));
-    TT_TRY(queue->note(backend, TT_QUEUE_WIRE,
-                       tt__wire_stage_landed(job->flight)));
-    return job->is_linked ? tt__device_groups_wait(&w->carrier, job->flight)
-                          : TT_OK;
+    TT_TRY(carry_legs(w, job, at));
+    TT_TRY(
+        queue->note(device, TT_QUEUE_WIRE, tt__wire_stage_landed(job->flight)));
+    return job->plan->is_linked
+               ? tt__device_groups_wait(&w->carrier, job->flight)
+               : TT_OK;
 }
 
 static tt_status carry(tt_comm_wire *w, const tt__wire_job *job, int64_t step)
@@ -93,7 +84,7 @@ static tt_status carry(tt_comm_wire *w, const tt__wire_job *job, int64_t step)
     if (job->plan != NULL)
         return carry_flight(w, job, step);
     tell(w, -1, job->what, "", step);
-    return tt__carry_call(&w->carrier, job->call);
+    return tt__carrier_call(&w->carrier, job->call);
 }
 
 // The caller holds the lock, before and after; it is free while the job runs. Numbers
@@ -117,7 +108,7 @@ static void do_job(tt_comm_wire *w, tt__wire_job *job)
     if (status != TT_OK) {
         w->status = status;
         snprintf(w->message, sizeof w->message, "%s", tt_error_message());
-        w->n_queued = 0;
+        w->first = w->last = NULL;
     }
 }
 
@@ -126,13 +117,13 @@ static void *thread_main(void *user)
     tt_comm_wire *w = user;
     pthread_mutex_lock(&w->lock);
     while (!w->is_closing) {
-        if (w->n_queued == 0) {
+        tt__wire_job *job = w->first;
+        if (job == NULL) {
             pthread_cond_wait(&w->has_job, &w->lock);
             continue;
         }
-        tt__wire_job *job = &w->job[w->queue[w->head]];
-        w->head = (w->head + 1) % w->n_jobs;
-        w->n_queued--;
+        w->first = job->next;
+        w->last = w->first != NULL ? w->last : NULL;
         do_job(w, job);
         pthread_cond_signal(&w->has_done);
     }
@@ -163,16 +154,21 @@ static tt_status failed(const tt_comm_wire *w)
     return tt_fail(w->status, "%s", w->message);
 }
 
-tt_status tt__wire_job_post(tt_comm_wire *w, int32_t j)
+tt_status tt__wire_job_post(tt_comm_wire *w, tt__wire_job *job)
 {
     tt_status status = TT_OK;
     pthread_mutex_lock(&w->lock);
     if (w->status != TT_OK) {
         status = failed(w);
     } else {
-        w->job[j].is_done = false;
-        w->job[j].ready = tt_clock_seconds();
-        w->queue[(w->head + w->n_queued++) % w->n_jobs] = j;
+        job->is_done = false;
+        job->ready = tt_clock_seconds();
+        job->next = NULL;
+        if (w->last != NULL)
+            w->last->next = job;
+        else
+            w->first = job;
+        w->last = job;
         pthread_cond_signal(&w->has_job);
     }
     pthread_mutex_unlock(&w->lock);
@@ -191,14 +187,15 @@ static double busy_until_now(const tt_comm_wire *w)
                           : 0);
 }
 
-tt_status tt__wire_job_wait(tt_comm_wire *w, int32_t j, double *busy_out)
+tt_status tt__wire_job_wait(tt_comm_wire *w, const tt__wire_job *job,
+                            double *busy_out)
 {
     tt_status status = TT_OK;
     pthread_mutex_lock(&w->lock);
     const double before = busy_until_now(w);
-    while (!w->job[j].is_done && w->status == TT_OK)
+    while (!job->is_done && w->status == TT_OK)
         pthread_cond_wait(&w->has_done, &w->lock);
-    if (!w->job[j].is_done)
+    if (!job->is_done)
         status = failed(w);
     *busy_out = busy_until_now(w) - before;
     pthread_mutex_unlock(&w->lock);

@@ -1,0 +1,125 @@
+// wire_plan - a plan that is bound: its collectives as legs, and the table of ways to
+// carry one out. Nobody but the files of the wire includes it.
+
+#ifndef TT_EXEC_WIRE_WIRE_PLAN_H
+#define TT_EXEC_WIRE_WIRE_PLAN_H
+
+#include "exec/wire/wire_carrier.h"
+
+typedef struct tt__wire_way tt__wire_way;
+
+// One collective of a bound plan: all that can be known before it runs. What a leg
+// refers to lies in the bound plan, except scratch memory, which may grow.
+typedef struct tt__wire_leg {
+    tt_traffic_site x;
+    const tt__wire_way *way;
+    const char *in; // in the backend's memory
+    char *out;
+    const char *where; // for the journal
+    tt_traffic_group group;
+    tt_coll_call call;        // REDUCE and BLOCKS: without data
+    const tt_coll_def *def;   // its algorithm
+    tt_traffic_blocks blocks; // BLOCKS
+    int64_t
+        apart; // of its scratch: for a result that may not overlap the input
+    tt_traffic_boxes boxes; // BOXES and TAKE
+    int64_t scratch_bytes;
+    const tt__device_group *links; // NULL: not by links
+} tt__wire_leg;
+
+// The executor's side of a way (traffic/site.h). The table is in wire_ops.
+struct tt__wire_way {
+    // Describes the call, chooses the algorithm, says how much scratch it takes.
+    tt_status (*bind)(const tt__carrier *c, tt__wire_leg *leg);
+    // In the host's memory; c is NULL for what sends nothing.
+    tt_status (*run)(tt__carrier *c, const tt__wire_leg *leg, const char *in,
+                     char *out);
+    // By links between devices, and how many bytes of a device that takes. Both NULL:
+    // nothing is sent.
+    tt_status (*link)(tt__carrier *c, const tt__wire_leg *leg);
+    int64_t (*link_bytes)(const tt_traffic_site *x,
+                          const tt_traffic_group *group);
+    // By a device itself, without peers, after all earlier work of that queue; NULL:
+    // something is sent.
+    tt_status (*alone)(tt_backend *backend, tt_queue queue,
+                       const tt__wire_leg *leg);
+};
+const tt__wire_way *tt__wire_way_of(const tt_traffic_site *x); // NULL: none
+
+tt_status tt__link_reduce(tt__carrier *c, const tt__wire_leg *leg);
+tt_status tt__link_blocks(tt__carrier *c, const tt__wire_leg *leg);
+tt_status tt__link_boxes(tt__carrier *c, const tt__wire_leg *leg);
+tt_status tt__link_move(tt__carrier *c, const tt__wire_leg *leg);
+int64_t tt__link_blocks_bytes(const tt_traffic_site *x,
+                              const tt_traffic_group *group);
+int64_t tt__link_boxes_bytes(const tt_traffic_site *x,
+                             const tt_traffic_group *group);
+tt_status tt__alone_take(tt_backend *backend, tt_queue queue,
+                         const tt__wire_leg *leg);
+tt_status tt__alone_keep(tt_backend *backend, tt_queue queue,
+                         const tt__wire_leg *leg);
+
+// A box as a strided copy, for a device.
+tt_move tt__region_move(const tt_region *part, tt_region_end to,
+                        tt_region_end from, tt_dtype dtype);
+
+typedef struct tt__wire_plan tt__wire_plan;
+
+// What is to be done: a flight, or a call of the host's own. A bound plan has one for
+// each flight, so that posting one allocates nothing. The three times are for traces:
+// when it was posted, when the thread took it, when it was over.
+typedef struct tt__wire_job {
+    const tt__wire_plan *plan; // NULL: a call
+    int32_t flight;
+    const tt__wire_leg *leg;
+    int32_t n_legs;
+    bool is_local; // sends nothing: done at once
+    const tt_coll_call *call;
+    const char *what;
+    int64_t number; // of the flight
+    bool is_done;
+    double ready, begun, ended;
+    struct tt__wire_job *next; // in the queue
+} tt__wire_job;
+
+struct tt__wire_plan {
+    const tt_plan *plan;
+    tt_backend *device; // whose memory it is; NULL: the host's
+    bool is_linked;     // devices do it by themselves
+    int32_t n_legs;
+    tt__wire_leg *leg; // flight after flight
+    tt__wire_job *job; // of each flight
+    int32_t *ranks;    // of all groups, and their bounds
+    int64_t *bounds;
+};
+
+// Makes the legs; `args` has the addresses of every step.
+tt_status tt__wire_plan_make(tt__carrier *c, const tt_plan *plan,
+                             const tt_args *args, tt__wire_plan **out);
+void tt__wire_plan_free(tt__wire_plan *plan); // NULL is fine
+
+// ---- devices ---------------------------------------------------------------
+
+// For operands in a device's memory: events and room.
+tt_status tt__wire_stage_bind(tt__carrier *c, const tt_plan *plan,
+                              tt_backend *backend);
+void tt__wire_stage_fini(tt__carrier *c);
+// Events of a device: when a flight's operands are there, and its results.
+int64_t tt__wire_stage_ready(int32_t flight);
+int64_t tt__wire_stage_landed(int32_t flight);
+
+// The same for links, if they are wanted and can be: all ranks together. A plan of
+// another backend than the first is left to the stage. Sets the links of the legs.
+tt_status tt__device_groups_bind(tt_comm_wire *w, tt__wire_plan *plan);
+void tt__device_groups_unbind(tt_comm_wire *w, tt_backend *backend);
+// Waits until a flight's results have landed.
+tt_status tt__device_groups_wait(tt__carrier *c, int32_t flight);
+
+// Staged through the host's memory; results are copied back in the wire's queue.
+tt_status tt__carry_staged(tt__carrier *c, tt_backend *backend,
+                           const tt__wire_leg *leg);
+// Calls of one operator, by the leg's links.
+tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_leg *leg,
+                                const tt_device_coll *call, int n);
+
+#endif
