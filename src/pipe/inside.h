@@ -64,10 +64,6 @@ tt_status tt__pipe_finish(tt_pipe *p);
 // "rank 2, row 14: backward of chunk 3, micro-batch 5"; rows count from 1.
 void tt__pipe_say(const tt_pipe *p, int32_t rank, int32_t row, tt_str *out);
 
-// The schedule of Narayanan et al. without flush: one forward, one backward, and an
-// update after each step's last. Used by all defs without flush.
-tt_status tt__pipe_endless(tt_pipe *p);
-
 // ---- carrying a table out, without doing the work ------------------------
 
 // A row that another row needs.

@@ -87,9 +87,9 @@ typedef struct tt_pipe {
     int32_t n_micro; // per step
     int32_t n_steps; // in the table
     tt_pipe_rule rule;
-    // The order is decided at run time: a rank runs what arrived first. No chunk has
-    // more than `bound` micro-batches in flight. The rows are one such order. 0: the
-    // order is that of the rows.
+    // The order is decided at run time: a rank runs what has arrived, see
+    // message_driven.c. No chunk has more than `bound` micro-batches in flight. The rows
+    // are one such order. 0: the order is that of the rows.
     int32_t bound;
     // Per chunk, see tt_pipe_at: rank, places for weights, slots.
     int32_t *place, *n_versions, *n_slots;
