@@ -198,7 +198,7 @@ static tt_status check(tt_law_report *r, const tt_small *small,
                        const char *name)
 {
     static const int64_t groups[] = {0, 2, 4, 8};
-    const int index = (int)(small - tt_small_table);
+    const int index = small->index;
     subject s = {.r = r,
                  .small = small,
                  .name = name,

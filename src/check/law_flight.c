@@ -291,7 +291,7 @@ static tt_status check(tt_law_report *r, const tt_small *small,
         {"0", 0, 1, 2, 2, TT_ORDER_FIFO},
     };
     enum { N = sizeof(configs) / sizeof(configs[0]) };
-    const int k = (int)(small - tt_small_table);
+    const int k = small->index;
     for (int i = 0; i < N; i++)
         if ((k == 0 || i % 3 == k % 3) &&
             !(small->needs_batch && configs[i].n_micro > 1) &&

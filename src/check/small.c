@@ -1,4 +1,4 @@
-// small - the table of small models, and their data.
+// small - the small models of the registry, and their data.
 //
 // All numbers come from a hash of (leaf's name, element). So the same weight has the
 // same value in every graph, on every simulated rank and in every micro-batch.
@@ -12,44 +12,21 @@
 #include <stdio.h>
 #include <string.h>
 
-const tt_small tt_small_table[] = {
-    {"mlp", "layers=2 width=12 classes=5", 0, 6, "ff:tensor", false},
-    {"lenet", "classes=5", 0, 12, NULL, false},
-    {"vgg", "depth=11 width=2 hidden=6 classes=5 dropout=0", 0, 32, NULL,
-     false},
-    {"vgg", "depth=11 width=2 hidden=6 classes=5 dropout=0 batch_norm=true", 0,
-     32, NULL, true},
-    {"resnet", "depth=18 width=2 classes=5", 0, 32, NULL, true},
-    {"resnet", "depth=50 width=2 classes=5", 0, 32, NULL, true},
-    {"vit", "layers=2 width=8 heads=2 ff=12 patch=4 classes=6", 0, 8,
-     "heads:tensor ff:tensor classes:tensor", false},
-    {"gpt", "layers=2 width=8 heads=2 vocab=10 context=6", 6, 0,
-     "heads:tensor ff:tensor vocab:tensor", false},
-    {"gpt", "layers=2 width=8 heads=2 vocab=10 context=6 dropout=0.3", 6, 0,
-     NULL, false},
-    {"gpt",
-     "layers=2 width=8 heads=2 vocab=10 context=6 experts=3 "
-     "balance=0",
-     6, 0, "heads:tensor experts:tensor vocab:tensor", false},
-    {"llama", "layers=2 width=16 heads=4 kv_heads=2 vocab=10 ff=12 context=6",
-     6, 0, "heads:tensor kv_heads:tensor ff:tensor vocab:tensor", false},
-    {"llama",
-     "layers=2 width=16 heads=4 kv_heads=1 vocab=10 ff=12 context=6 tied=true",
-     5, 0, "heads:tensor ff:tensor vocab:tensor", false},
-    {"llama", // as Qwen and Llama 3.1
-     "layers=2 width=12 heads=4 kv_heads=2 head=6 vocab=10 ff=12 context=6 "
-     "qkv_bias=true out_bias=true mlp_bias=true qk_norm=true rope=llama3 "
-     "rope_factor=4 rope_context=30 theta=100",
-     6, 0, "heads:tensor kv_heads:tensor ff:tensor vocab:tensor", false},
-    {"llama", // as Mixtral
-     "layers=2 width=16 heads=4 kv_heads=2 vocab=10 ff=12 context=6 experts=3 "
-     "balance=0 rope=yarn rope_factor=4 rope_context=30 rope_high=4 theta=100",
-     6, 0, "heads:tensor kv_heads:tensor experts:tensor vocab:tensor", false},
-    {"lstm", "layers=2 embed=6 hidden=5 vocab=9", 5, 0, NULL, false},
-    {"lstm", "layers=2 embed=6 hidden=5 vocab=9 dropout=0.3", 5, 0, NULL,
-     false},
-    {0},
-};
+bool tt_small_at(int index, tt_small *out)
+{
+    int n = 0, before = 0;
+    const tt_model_def *const *models = tt_model_all(&n);
+    for (int i = 0; i < n; i++)
+        for (const tt_model_sample *s = models[i]->samples;
+             s != NULL && s->options != NULL; s++)
+            if (before++ == index) {
+                *out = (tt_small){
+                    models[i]->name, s->options,     s->seq, s->image,
+                    s->tensor,       s->needs_batch, index};
+                return true;
+            }
+    return false;
+}
 
 static tt_status read_options(const tt_small *small, tt_arena *arena,
                               tt_train_recipe *recipe)
@@ -95,7 +72,7 @@ int64_t tt_small_elements(const tt_graph *g, tt_val v)
     return tt_shape_count(&g->value[v.id].type.shape);
 }
 
-// Labels and tokens stay below 5, the smallest number of classes in the table.
+// Labels and tokens stay below 5, the smallest number of classes in any sample.
 static void fill_input(const tt_value *value, int64_t first, double *out)
 {
     const tt_shape *shape = &value->type.shape;
@@ -185,29 +162,23 @@ double tt_small_loss(tt_interp *it, const tt_graph *g)
     return loss;
 }
 
-static bool is_listed(const char *model)
-{
-    for (const tt_small *s = tt_small_table; s->model != NULL; s++)
-        if (strcmp(s->model, model) == 0)
-            return true;
-    return false;
-}
-
 void tt_small_each(tt_law_report *r, tt_small_check_fn *check)
 {
     int n = 0;
     const tt_model_def *const *models = tt_model_all(&n);
     for (int i = 0; i < n; i++)
         if (tt_law_report_wants(r, models[i]->name) && !models[i]->is_foreign)
-            tt_law_report_check(r, is_listed(models[i]->name),
-                                "model %s has no small configuration",
+            tt_law_report_check(r, models[i]->samples != NULL,
+                                "model %s has no samples: small configurations "
+                                "(tt_model_sample) that the laws can train",
                                 models[i]->name);
-    for (const tt_small *s = tt_small_table; s->model != NULL; s++) {
+    tt_small s;
+    for (int i = 0; tt_small_at(i, &s); i++) {
         char name[160];
-        if (!tt_law_report_wants(r, s->model))
+        if (!tt_law_report_wants(r, s.model))
             continue;
-        snprintf(name, sizeof name, "model %s %s", s->model, s->options);
-        const tt_status status = check(r, s, name);
+        snprintf(name, sizeof name, "model %s %s", s.model, s.options);
+        const tt_status status = check(r, &s, name);
         tt_law_report_check(r, status == TT_OK, "%s: %s", name,
                             tt_error_message());
     }

@@ -17,11 +17,11 @@ typedef struct tt_small {
     int64_t seq, image;          // 0: not for this model
     const char *tensor; // layout over an axis `tensor`; NULL: not split so
     bool needs_batch;   // batch norm: samples depend on each other
+    int index;          // among all; laws with many settings take turns by it
 } tt_small;
 
-// Ends with an entry whose model is NULL. A model may be listed several times, with
-// different options.
-extern const tt_small tt_small_table[];
+// The samples of all models, in the order of the registry. False: past the last.
+bool tt_small_at(int index, tt_small *out);
 
 enum { TT_SMALL_BATCH = 4 };
 
@@ -57,8 +57,8 @@ typedef struct tt_small_steps {
 tt_status tt_small_train(const tt_graph *g, const tt_small_steps *s,
                          tt_interp **interp_out);
 
-// Calls `check` for every entry of the table that the report wants. A model of the
-// registry without an entry is a failure.
+// Calls `check` for every sample of a model that the report wants. A model without
+// samples is a failure.
 typedef tt_status tt_small_check_fn(tt_law_report *r, const tt_small *small,
                                     const char *name);
 void tt_small_each(tt_law_report *r, tt_small_check_fn *check);

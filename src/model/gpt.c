@@ -199,6 +199,17 @@ static const tt_model_preset presets[] = {
     {0},
 };
 
+// Small ones, for the laws.
+static const tt_model_sample samples[] = {
+    {"layers=2 width=8 heads=2 vocab=10 context=6", .seq = 6,
+     .tensor = "heads:tensor ff:tensor vocab:tensor"},
+    {"layers=2 width=8 heads=2 vocab=10 context=6 dropout=0.3", .seq = 6},
+    {"layers=2 width=8 heads=2 vocab=10 context=6 experts=3 "
+     "balance=0",
+     .seq = 6, .tensor = "heads:tensor experts:tensor vocab:tensor"},
+    {0},
+};
+
 const tt_model_def tt_model_gpt = {
     .name = "gpt",
     .doc = "GPT-2: pre-norm transformer with learned positions, tied head.",
@@ -207,5 +218,6 @@ const tt_model_def tt_model_gpt = {
     .presets = presets,
     .task = TT_TASK_TOKENS,
     .can_decode = true,
+    .samples = samples,
     .build = build,
 };

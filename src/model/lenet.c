@@ -66,6 +66,12 @@ static const tt_opt options[] = {
     {0},
 };
 
+// Small ones, for the laws.
+static const tt_model_sample samples[] = {
+    {"classes=5", .image = 12},
+    {0},
+};
+
 const tt_model_def tt_model_lenet = {
     .name = "lenet",
     .doc = "LeNet-5: two convolutions and three linear layers.",
@@ -73,5 +79,6 @@ const tt_model_def tt_model_lenet = {
     .params_bytes = sizeof(params),
     .task = TT_TASK_IMAGES,
     .layout = "filters:tensor channels:tensor",
+    .samples = samples,
     .build = build,
 };

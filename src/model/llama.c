@@ -317,6 +317,25 @@ static const tt_model_preset presets[] = {
     {0},
 };
 
+// Small ones, for the laws.
+static const tt_model_sample samples[] = {
+    {"layers=2 width=16 heads=4 kv_heads=2 vocab=10 ff=12 context=6", .seq = 6,
+     .tensor = "heads:tensor kv_heads:tensor ff:tensor vocab:tensor"},
+    {"layers=2 width=16 heads=4 kv_heads=1 vocab=10 ff=12 context=6 tied=true",
+     .seq = 5, .tensor = "heads:tensor ff:tensor vocab:tensor"},
+    // as Qwen and Llama 3.1
+    {"layers=2 width=12 heads=4 kv_heads=2 head=6 vocab=10 ff=12 context=6 "
+     "qkv_bias=true out_bias=true mlp_bias=true qk_norm=true rope=llama3 "
+     "rope_factor=4 rope_context=30 theta=100",
+     .seq = 6, .tensor = "heads:tensor kv_heads:tensor ff:tensor vocab:tensor"},
+    // as Mixtral
+    {"layers=2 width=16 heads=4 kv_heads=2 vocab=10 ff=12 context=6 experts=3 "
+     "balance=0 rope=yarn rope_factor=4 rope_context=30 rope_high=4 theta=100",
+     .seq = 6,
+     .tensor = "heads:tensor kv_heads:tensor experts:tensor vocab:tensor"},
+    {0},
+};
+
 const tt_model_def tt_model_llama = {
     .name = "llama",
     .doc = "Llama, Mistral, Qwen2 and 3, Mixtral: RMS norm, rotary positions, "
@@ -326,5 +345,6 @@ const tt_model_def tt_model_llama = {
     .presets = presets,
     .task = TT_TASK_TOKENS,
     .can_decode = true,
+    .samples = samples,
     .build = build,
 };

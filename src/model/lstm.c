@@ -146,6 +146,13 @@ static const tt_opt options[] = {
     {0},
 };
 
+// Small ones, for the laws.
+static const tt_model_sample samples[] = {
+    {"layers=2 embed=6 hidden=5 vocab=9", .seq = 5},
+    {"layers=2 embed=6 hidden=5 vocab=9 dropout=0.3", .seq = 5},
+    {0},
+};
+
 const tt_model_def tt_model_lstm = {
     .name = "lstm",
     .doc = "LSTM language model.",
@@ -153,5 +160,6 @@ const tt_model_def tt_model_lstm = {
     .params_bytes = sizeof(params),
     .task = TT_TASK_TOKENS,
     .can_decode = true,
+    .samples = samples,
     .build = build,
 };

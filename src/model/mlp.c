@@ -52,11 +52,18 @@ static const tt_opt options[] = {
     {0},
 };
 
+// Small ones, for the laws.
+static const tt_model_sample samples[] = {
+    {"layers=2 width=12 classes=5", .image = 6, .tensor = "ff:tensor"},
+    {0},
+};
+
 const tt_model_def tt_model_mlp = {
     .name = "mlp",
     .doc = "Multi-layer perceptron on pixels.",
     .options = options,
     .params_bytes = sizeof(params),
     .task = TT_TASK_IMAGES,
+    .samples = samples,
     .build = build,
 };

@@ -47,6 +47,15 @@ typedef struct tt_model_preset {
     const char *options; // "layers=12 width=768 heads=12"
 } tt_model_preset;
 
+// A configuration so small that the laws train it with the reference kernels. It has at
+// least 5 classes or 5 words.
+typedef struct tt_model_sample {
+    const char *options; // NULL ends the list
+    int64_t seq, image;  // 0: not for this model
+    const char *tensor;  // layout over an axis `tensor`; NULL: not split so
+    bool needs_batch;    // batch norm: samples depend on each other
+} tt_model_sample;
+
 typedef struct tt_model_def {
     const char *name, *doc;
     const tt_opt *options;
@@ -56,7 +65,8 @@ typedef struct tt_model_def {
     // The usual layout of this family, "filters:tensor"; NULL: that of most models.
     const char *layout;
     bool can_decode; // build knows io->decodes
-    bool is_foreign; // added at run time: the laws know no small version of it
+    bool is_foreign; // added at run time: it need not have samples
+    const tt_model_sample *samples;
     tt_model_build_fn *build;
 } tt_model_def;
 

@@ -146,6 +146,13 @@ static const tt_model_preset presets[] = {
     {0},
 };
 
+// Small ones, for the laws.
+static const tt_model_sample samples[] = {
+    {"depth=18 width=2 classes=5", .image = 32, .needs_batch = true},
+    {"depth=50 width=2 classes=5", .image = 32, .needs_batch = true},
+    {0},
+};
+
 const tt_model_def tt_model_resnet = {
     .name = "resnet",
     .doc = "ResNet with basic or bottleneck blocks.",
@@ -154,5 +161,6 @@ const tt_model_def tt_model_resnet = {
     .presets = presets,
     .task = TT_TASK_IMAGES,
     .layout = "filters:tensor channels:tensor",
+    .samples = samples,
     .build = build,
 };

@@ -139,6 +139,14 @@ static const tt_model_preset presets[] = {
     {0},
 };
 
+// Small ones, for the laws.
+static const tt_model_sample samples[] = {
+    {"depth=11 width=2 hidden=6 classes=5 dropout=0", .image = 32},
+    {"depth=11 width=2 hidden=6 classes=5 dropout=0 batch_norm=true",
+     .image = 32, .needs_batch = true},
+    {0},
+};
+
 const tt_model_def tt_model_vgg = {
     .name = "vgg",
     .doc = "VGG: 3x3 convolutions, five poolings, three linear layers.",
@@ -147,5 +155,6 @@ const tt_model_def tt_model_vgg = {
     .presets = presets,
     .task = TT_TASK_IMAGES,
     .layout = "filters:tensor channels:tensor",
+    .samples = samples,
     .build = build,
 };

@@ -181,6 +181,13 @@ static const tt_model_preset presets[] = {
     {0},
 };
 
+// Small ones, for the laws.
+static const tt_model_sample samples[] = {
+    {"layers=2 width=8 heads=2 ff=12 patch=4 classes=6", .image = 8,
+     .tensor = "heads:tensor ff:tensor classes:tensor"},
+    {0},
+};
+
 const tt_model_def tt_model_vit = {
     .name = "vit",
     .doc = "Vision transformer.",
@@ -188,5 +195,6 @@ const tt_model_def tt_model_vit = {
     .params_bytes = sizeof(params),
     .presets = presets,
     .task = TT_TASK_IMAGES,
+    .samples = samples,
     .build = build,
 };

@@ -38,12 +38,13 @@ static counts count(const tt_graph *g)
 // the sums over samples: loss, count, correct.
 TEST(ranks_that_share_a_batch_send_gradients_statistics_and_the_loss)
 {
-    for (const tt_small *s = tt_small_table; s->model != NULL; s++)
+    tt_small s;
+    for (int i = 0; tt_small_at(i, &s); i++)
         for (int ranks = 2; ranks <= 3; ranks++) {
             tt_graph *g = NULL, *parts = NULL;
             const tt_partition_params params = {
                 ranks == 2 ? "data:2" : "data:3", "batch:data"};
-            CHECK_OK(tt_small_build(s, 7, &g));
+            CHECK_OK(tt_small_build(&s, 7, &g));
             CHECK_OK(
                 tt_pass_apply(tt_pass_find("partition"), &params, g, &parts));
             const counts one = count(g), n = count(parts);
@@ -52,7 +53,7 @@ TEST(ranks_that_share_a_batch_send_gradients_statistics_and_the_loss)
                           n.others == 0,
                       "%s %s: %d gradients of %d, %d scalars, %d and %d sums "
                       "for %d norms, %d others",
-                      s->model, s->options, n.gradients, one.params, n.scalars,
+                      s.model, s.options, n.gradients, one.params, n.scalars,
                       n.forward, n.backward, one.norms, n.others);
             tt_graph_destroy(parts);
             tt_graph_destroy(g);
