@@ -4,7 +4,8 @@ TT_LAW(grad)        // gradient = finite difference
 TT_LAW(kernel)      // every kernel = ref
 TT_LAW(lower)       // lowered = interpreted
 TT_LAW(shard)       // sharded then joined = whole
-TT_LAW(model)       // gradients of models; passes change nothing
+TT_LAW(model)       // gradients of models = finite differences
+TT_LAW(pass)        // passes change nothing
 TT_LAW(train)       // lowered models learn; micro-batches add up
 TT_LAW(ranks)       // data parallelism and ZeRO = one rank
 TT_LAW(blocks)      // exact mode: the same bits on any number of ranks

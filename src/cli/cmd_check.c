@@ -10,6 +10,7 @@
 #include "comm/coll/coll.h"
 #include "model/model.h"
 #include "ops/ops.h"
+#include "pass/pass.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,10 +43,13 @@ static tt_status check_only(const char *only)
     const tt_coll_def *const *colls = tt_coll_all(&n);
     for (int i = 0; i < n && !found; i++)
         found = strstr(colls[i]->name, only) != NULL;
+    const tt_pass_def *const *passes = tt_pass_all(&n);
+    for (int i = 0; i < n && !found; i++)
+        found = strstr(passes[i]->name, only) != NULL;
     return found ? TT_OK
                  : tt_fail(TT_ERR_ARG,
-                           "only=%s matches no operator, no model and no "
-                           "collective",
+                           "only=%s matches no operator, no model, no pass and "
+                           "no collective",
                            only);
 }
 

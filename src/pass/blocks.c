@@ -356,4 +356,5 @@ const tt_pass_def tt_pass_blocks = {
     .options = options,
     .params_bytes = sizeof(tt_blocks_params),
     .apply = apply,
+    .tested_by = "the law blocks",
 };

@@ -315,10 +315,14 @@ static const tt_opt options[] = {
     {0},
 };
 
+static const char *const samples[] = {"chunks=2 cuts=batch:2", "chunks=1000",
+                                      NULL};
+
 const tt_pass_def tt_pass_chunk = {
     .name = "chunk",
     .doc = "The loss in pieces, so that logits never exist whole.",
     .options = options,
     .params_bytes = sizeof(tt_chunk_params),
     .apply = apply,
+    .samples = samples,
 };

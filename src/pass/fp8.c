@@ -363,4 +363,5 @@ const tt_pass_def tt_pass_fp8 = {
     .name = "fp8",
     .doc = "Products of linear layers on operands of 8 bits.",
     .apply = apply,
+    .tested_by = "tests/pass/test_fp8.c",
 };

@@ -239,10 +239,13 @@ static tt_status apply(const tt_graph *in, const void *params, tt_graph **out)
 
 static const tt_opt options[] = {{0}}; // the device decides
 
+static const char *const samples[] = {"", NULL};
+
 const tt_pass_def tt_pass_fuse = {
     .name = "fuse",
     .doc = "Several nodes become one where a device has a kernel for it.",
     .options = options,
     .params_bytes = sizeof(tt_fuse_params),
     .apply = apply,
+    .samples = samples,
 };

@@ -270,10 +270,13 @@ static const tt_opt options[] = {
     {0},
 };
 
+static const char *const samples[] = {"", NULL};
+
 const tt_pass_def tt_pass_offload = {
     .name = "offload",
     .doc = "What is not needed for a while lies in the host's memory.",
     .options = options,
     .params_bytes = sizeof(tt_offload_params),
     .apply = apply,
+    .samples = samples,
 };

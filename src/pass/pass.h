@@ -14,6 +14,11 @@ typedef struct tt_pass_def {
     const tt_opt *options;
     int64_t params_bytes;
     tt_pass_apply_fn *apply;
+    // Texts of options ("" are the defaults) with which the pass keeps what a model
+    // computes: the law `pass` applies each to every small model. The first must suit
+    // the passes that come later. NULL ends the list.
+    const char *const *samples;
+    const char *tested_by; // of a pass without samples: what has it instead
 } tt_pass_def;
 
 // In the order of list.h, which is that of a chain.

@@ -282,10 +282,13 @@ static const tt_opt options[] = {
     {0},
 };
 
+static const char *const samples[] = {"mode=full", "mode=selective", NULL};
+
 const tt_pass_def tt_pass_recompute = {
     .name = "recompute",
     .doc = "Compute activations again instead of keeping them.",
     .options = options,
     .params_bytes = sizeof(params),
     .apply = apply,
+    .samples = samples,
 };

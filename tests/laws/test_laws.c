@@ -62,9 +62,14 @@ TEST(law_a_lowered_graph_computes_what_the_graph_says)
     run_law("lower");
 }
 
-TEST_SLOW(law_gradients_of_models_are_right_under_every_pass, 300)
+TEST_SLOW(law_gradients_of_models_are_finite_differences, 300)
 {
     run_law("model");
+}
+
+TEST_SLOW(law_every_pass_keeps_what_models_compute, 300)
+{
+    run_law("pass");
 }
 
 TEST_SLOW(law_ranks_compute_what_one_rank_computes, 300)

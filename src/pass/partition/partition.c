@@ -371,10 +371,13 @@ static const tt_opt options[] = {
     {0},
 };
 
+static const char *const samples[] = {"mesh=data:2 layout=batch:data", NULL};
+
 const tt_pass_def tt_pass_partition = {
     .name = "partition",
     .doc = "Split a graph over a mesh by a layout of named dimensions.",
     .options = options,
     .params_bytes = sizeof(tt_partition_params),
     .apply = apply,
+    .samples = samples,
 };
