@@ -68,6 +68,13 @@ static int64_t clamp(double real)
     return real < 0 ? INT64_MIN : INT64_MAX;
 }
 
+// Whether strtod has just read a number that is too near to 0 for a double: then it
+// gave 0, or a number with few of its digits.
+static bool is_lost(double real)
+{
+    return errno == ERANGE && fabs(real) < 1;
+}
+
 // Reads one whole number at `p` and moves `*end` after it.
 static bool scan_i64(const char *p, const char **end, int64_t *value)
 {
@@ -77,8 +84,9 @@ static bool scan_i64(const char *p, const char **end, int64_t *value)
     errno = 0;
     int64_t whole = strtoll(p, &stop, 10);
     if (*stop == '.' || *stop == 'e' || *stop == 'E' || stop == p) {
+        errno = 0;
         const double real = strtod(p, &stop);
-        if (real != floor(real))
+        if (real != floor(real) || is_lost(real))
             return false;
         errno = 0;
         whole = clamp(real);
@@ -90,9 +98,11 @@ static bool scan_i64(const char *p, const char **end, int64_t *value)
     return true;
 }
 
+// A number that no double can hold is not read, with errno ERANGE.
 static bool scan_f64(const char *p, const char **end, double *value)
 {
     const bool has_sign = *p == '-' || *p == '+';
+    errno = 0;
     if (strncasecmp(p + has_sign, "inf", 3) == 0) {
         *value = *p == '-' ? -HUGE_VAL : HUGE_VAL;
         *end = p + has_sign + 3;
@@ -103,7 +113,7 @@ static bool scan_f64(const char *p, const char **end, double *value)
     char *stop = NULL;
     *value = strtod(p, &stop);
     *end = stop;
-    return isfinite(*value);
+    return isfinite(*value) && !is_lost(*value);
 }
 
 static bool is_in_range(const tt_opt *opt, double x)
@@ -191,12 +201,16 @@ static tt_status read_f64(const tt_opt *opt, const char *text, tt_arena *arena,
     double number = 0;
     const bool is_read = scan_f64(skip_blanks(text), &end, &number);
     const bool is_all = end != NULL && *skip_blanks(end) == '\0';
-    if (!is_all || (!is_read && !isinf(number)))
+    const bool is_huge = isinf(number), is_tiny = is_lost(number);
+    if (!is_all || (!is_read && !is_huge && !is_tiny))
         return fail_value(opt, text, "a number");
     if (!is_in_range(opt, number))
         return fail_range(opt, text, number);
-    if (!is_read) // 1e400: it would be infinite
-        return tt_fail(TT_ERR_ARG, "%s=%s: too large", opt->name, text);
+    if (!is_read) // 1e400 would be infinite, 1e-400 would be 0
+        return tt_fail(TT_ERR_ARG, "%s=%s: too %s", opt->name, text,
+                       is_huge ? "large"
+                               : "near to 0 for a double; write 0 if that is "
+                                 "meant");
     value->f64 = number;
     return TT_OK;
 }

@@ -134,6 +134,27 @@ tt_status tt_settings_apply(tt_settings *settings, const char *prefix,
     return apply_all(settings, prefix, table, params, arena);
 }
 
+// "data=text: ..." is no word about `data`: what is wrong with the data follows.
+static bool is_about(const tt_setting *s, const char *message)
+{
+    const size_t n = strlen(s->key), m = strlen(s->value);
+    if (strcmp(s->key, "data") == 0 || strncmp(message, s->key, n) != 0)
+        return false;
+    return strncmp(message + n, ": ", 2) == 0 ||
+           (message[n] == '=' && strncmp(message + n + 1, s->value, m) == 0);
+}
+
+tt_status tt_settings_fail_context(const tt_settings *settings,
+                                   tt_status status)
+{
+    const bool is_settled = status == TT_OK || status == TT_ERR_NOMEM ||
+                            status == TT_ERR_PEER || status == TT_ERR_TIMEOUT;
+    for (int64_t i = 0; i < settings->n && !is_settled; i++)
+        if (is_about(&settings->v[i], tt_error_message()))
+            return tt_fail_context(status, "%s", settings->v[i].origin);
+    return status;
+}
+
 tt_status tt_settings_check_unused(const tt_settings *settings,
                                    const char *const *known, int n)
 {

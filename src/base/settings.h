@@ -55,6 +55,12 @@ tt_setting *tt_settings_find(const tt_settings *settings, const char *key);
 tt_status tt_settings_apply(tt_settings *settings, const char *prefix,
                             const tt_opt *table, void *params, tt_arena *arena);
 
+// Checks of what several settings mean together know keys and values, not places. Their
+// messages begin with "KEY: " or "KEY=VALUE"; this puts before them where the setting
+// stands. Other messages stay as they are. Returns `status`.
+tt_status tt_settings_fail_context(const tt_settings *settings,
+                                   tt_status status);
+
 // Fails on the first setting that nobody used and suggests the nearest of the
 // `n` known keys.
 tt_status tt_settings_check_unused(const tt_settings *settings,

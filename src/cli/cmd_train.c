@@ -309,12 +309,13 @@ static tt_status run(tt_cli *cli, int *exit_out)
     int64_t n = 0; // what is wrong with -n is said before anything is chosen
     TT_TRY(tt_cli_ranks_flag(cli, TT_RANKS_MOST, &n));
     TT_TRY(tt_cli_guess(cli, false));
-    if (is_dry)
-        return tt_cli_is_spare() ? TT_OK : dry_run(cli);
-    const tt_status status = tt_cli_ranks_run(cli, be_rank, exit_out);
+    if (is_dry && tt_cli_is_spare())
+        return TT_OK;
+    const tt_status status =
+        is_dry ? dry_run(cli) : tt_cli_ranks_run(cli, be_rank, exit_out);
     return status == TT_ERR_PEER || status == TT_ERR_TIMEOUT
                ? add_newest(cli, status)
-               : status;
+               : tt_settings_fail_context(&cli->settings, status);
 }
 
 static const tt_flag flags[] = {

@@ -123,11 +123,12 @@ static tt_status check_collective(const char *name)
     const char *near = tt_nearest(name, names, n_names);
     if (near != NULL)
         return tt_fail(TT_ERR_ARG,
-                       "unknown collective \"%s\"; did you mean %s?", name,
-                       near);
+                       "collective=%s: there is no such algorithm; did you "
+                       "mean %s?",
+                       name, near);
     return tt_fail(TT_ERR_ARG,
-                   "unknown collective \"%s\"; `tutti list collectives` names "
-                   "them, and auto chooses",
+                   "collective=%s: there is no such algorithm; `tutti list "
+                   "collectives` names them, and auto chooses",
                    name);
 }
 

@@ -3,6 +3,7 @@
 #include "config/globs.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,11 @@ static void trim(const char **first, const char **end)
 static tt_status read_factor(const char *key, char *pattern, double *factor_out)
 {
     char *colon = strrchr(pattern, ':'), *end = NULL;
+    errno = 0;
     const double factor = colon != NULL ? strtod(colon + 1, &end) : 0;
+    if (errno == ERANGE)
+        return tt_fail(TT_ERR_ARG, "%s: \"%s\": the factor is too %s", key,
+                       pattern, isinf(factor) ? "large" : "near to 0");
     if (colon == NULL || colon == pattern || end == colon + 1 || *end != '\0' ||
         !isfinite(factor) || factor < 0)
         return tt_fail(TT_ERR_ARG,

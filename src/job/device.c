@@ -40,13 +40,16 @@ static tt_status parse(const tt_job *job, const tt_backend_def **def_out,
     *number_out = -1;
     if (*def_out == NULL)
         return tt_fail(TT_ERR_ARG,
-                       "unknown device \"%s\"; use cpu, cuda or ref", text);
+                       "device=%s: there is no such device; use cpu, cuda or "
+                       "ref",
+                       text);
     if (colon == NULL)
         return TT_OK;
     const long number = strtol(colon + 1, &end, 10);
     if (colon[1] < '0' || colon[1] > '9' || *end != '\0' || number > 9999)
-        return tt_fail(TT_ERR_ARG,
-                       "device=%s: behind the colon stands a number", text);
+        return tt_fail(
+            TT_ERR_ARG,
+            "device=%s: after the colon stands a number, as in cuda:0", text);
     if ((*def_out)->memory == NULL)
         return tt_fail(TT_ERR_ARG, "device=%s: there is only one; use %s", text,
                        name);

@@ -104,14 +104,18 @@ static tt_status find_checked(const tt_ranks_request *request, found *f,
 {
     tt_exchange unused;
     TT_TRY(find(request, f));
-    TT_TRY(
-        tt_distribution_read(request->settings, request->arena, distribution));
-    TT_TRY(tt_exchange_read(request->settings, request->arena, &unused));
-    TT_TRY(check_transport(f, distribution));
-    if (f->n == 1 || distribution->fault[0] == '\0')
-        return TT_OK;
-    const tt_status status = tt_fault_check(distribution->fault, f->n);
-    return status == TT_OK ? status : tt_fail_context(status, "comm.fault");
+    tt_status status =
+        tt_distribution_read(request->settings, request->arena, distribution);
+    if (status == TT_OK)
+        status = tt_exchange_read(request->settings, request->arena, &unused);
+    if (status == TT_OK)
+        status = check_transport(f, distribution);
+    if (status == TT_OK && f->n > 1 && distribution->fault[0] != '\0') {
+        status = tt_fault_check(distribution->fault, f->n);
+        if (status != TT_OK)
+            status = tt_fail_context(status, "comm.fault");
+    }
+    return tt_settings_fail_context(request->settings, status);
 }
 
 tt_status tt_ranks_count(const tt_ranks_request *request, int32_t *n_out)

@@ -4,6 +4,7 @@
 #include "session/changed.h"
 #include "weights/model_folder.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -252,6 +253,11 @@ static void check_training(const doubter *d)
     const bool is_adaptive = strncmp(job->optim->name, "adam", 4) == 0;
     if (job->rate == 0)
         tt_str_add(d->out, "optim.lr=0: no weight changes\n");
+    if (job->rate > 0 && job->rate < (double)FLT_MIN)
+        tt_str_addf(d->out,
+                    "optim.lr=%g is less than a number of fp32 can be: no "
+                    "weight changes\n",
+                    job->rate);
     if (is_adaptive && job->rate > 0.1)
         tt_str_addf(d->out,
                     "optim.lr=%g is very large for %s, which moves every "

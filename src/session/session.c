@@ -219,7 +219,7 @@ tt_status tt_session_open_peers(const tt_settings *settings,
         status = open_session(s, settings, extra, wants_train, peers);
     if (status != TT_OK) {
         tt_session_close(s);
-        return status;
+        return tt_settings_fail_context(settings, status);
     }
     *session_out = s;
     return TT_OK;

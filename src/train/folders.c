@@ -9,6 +9,8 @@
 #include "base/file.h"
 #include "store/checkpoint.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_TRIES = 10000 };
@@ -128,11 +130,56 @@ static tt_status check_is_free(const char *folder, tt_arena *arena)
     return TT_OK;
 }
 
+// Refuses the folder one is in, and those above it: "." or "/".
+static tt_status check_is_elsewhere(const char *folder)
+{
+    char here[PATH_MAX], there[PATH_MAX];
+    if (realpath(".", here) == NULL || realpath(folder, there) == NULL)
+        return TT_OK;
+    const size_t n = strcmp(there, "/") == 0 ? 0 : strlen(there);
+    if (strncmp(here, there, n) != 0 || (here[n] != '/' && here[n] != '\0'))
+        return TT_OK;
+    return tt_fail(TT_ERR_ARG,
+                   "run=%s: this is the folder you are in%s; name a new folder "
+                   "for the run, as run=runs/NAME",
+                   folder, here[n] == '\0' ? "" : ", or one above it");
+}
+
+static tt_status find_folder(void *user, const char *name)
+{
+    inside *in = user;
+    if (in->found != NULL || strcmp(name, "checkpoints") == 0 ||
+        strcmp(name, "lost+found") == 0)
+        return TT_OK;
+    const char *path = tt_arena_printf(in->arena, "%s/%s", in->folder, name);
+    if (path == NULL)
+        return TT_ERR_NOMEM;
+    if (tt_file_is_folder(path))
+        in->found = path;
+    return TT_OK;
+}
+
+// Refuses a folder with folders in it: it is a home, a project or a part of the system,
+// and not a place that was made for a run.
+static tt_status check_is_no_home(const char *folder, tt_arena *arena)
+{
+    inside in = {.folder = folder, .arena = arena};
+    TT_TRY(tt_file_each(folder, find_folder, &in));
+    return in.found == NULL
+               ? TT_OK
+               : tt_fail(TT_ERR_ARG,
+                         "run=%s: this folder is not a run's and has others in "
+                         "it, as %s; name a new folder for the run",
+                         folder, in.found);
+}
+
 tt_status tt_run_check_folder(const char *folder, tt_arena *arena)
 {
     if (!tt_file_is_folder(folder) || is_run(folder, arena))
         return TT_OK;
     TT_TRY(check_holds_no_run(folder, arena));
+    TT_TRY(check_is_elsewhere(folder));
+    TT_TRY(check_is_no_home(folder, arena));
     return check_is_free(folder, arena);
 }
 

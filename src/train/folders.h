@@ -16,8 +16,9 @@ tt_status tt_run_default_folder(const char *file, const char *model,
 
 bool tt_run_has_checkpoint(const char *folder);
 
-// Fails where a new run would lie among others (the folder holds runs and is none), and
-// where it would write over files that are nobody's run.
+// Fails where a new run would lie among others (the folder holds runs and is none), in a
+// folder that was not made for it (the one we are in, one above it, one with folders in
+// it), and where it would write over files that are nobody's run.
 tt_status tt_run_check_folder(const char *folder, tt_arena *arena);
 
 // Whether what is there could be renamed so, but for another process.

@@ -120,6 +120,12 @@ TEST(opt_names_what_is_wrong)
     CHECK(refuses(&f, "rate", "-1", "rate=-1: must be at least 0"));
     CHECK(refuses(&f, "rate", "nan", "rate: \"nan\" is not a number"));
     CHECK(refuses(&f, "rate", "1e999", "rate=1e999: too large"));
+    CHECK(refuses(&f, "rate", "1e-999",
+                  "rate=1e-999: too near to 0 for a double; write 0 if "
+                  "that is meant"));
+    CHECK(refuses(&f, "rate", "1e-320",
+                  "rate=1e-320: too near to 0 for a double; write 0 if "
+                  "that is meant"));
     CHECK(refuses(&f, "bias", "maybe", "bias: \"maybe\" is not true or false"));
     CHECK(refuses(
         &f, "act", "gel",

@@ -319,6 +319,44 @@ refuses 'no data to train on' train noise
 refuses 'no data to train on are seen in it' train hollow
 refuses 'neither key=value nor' train nothing.txt noise
 
+# Every refusal of a setting says where it stands, also where what is checked is known
+# only later: on the command line, or the line of a file.
+printf 'model: gpt\nmodel.layers: 1\nmodel.heads: 2\nmodel.width: 8\nmodel.context: 8\ndata: synthetic\ndata.size: 1000\ndata.classes: 16\nbatch: 4\ntrain.steps: 1\n' >g.yaml
+for setting in device=cpuu device=cuda:x collective=rng comm.fault=foo layout.rules=foo \
+    mesh.order=foo optim.lr_groups=foo 'train.freeze=[' init.from=nowhere \
+    transport=self recompute=x optim.lr=x; do
+    key=${setting%%=*}
+    refuses "tutti: command line: $key" train g.yaml "$setting" -n 2 run=place
+    (cat g.yaml && echo "$key: \"${setting#*=}\"") >place.yaml
+    refuses "tutti: place.yaml:11:1: $key" train place.yaml -n 2 run=place
+done
+
+# Numbers that a double cannot hold do not become 0.
+refuses 'optim.lr=1e-400: too near to 0' train g.yaml optim.lr=1e-400
+refuses 'optim.weight_decay=1e-320: too near to 0' train g.yaml optim.weight_decay=1e-320
+refuses 'optim.lr=1e400: must be at most' train g.yaml optim.lr=1e400
+refuses '"1e-400" is not a whole number' train g.yaml train.steps=1e-400
+refuses 'the factor is too near to 0' train g.yaml 'optim.lr_groups=*:1e-400'
+refuses 'the factor is too large' train g.yaml 'optim.lr_groups=*:1e400'
+
+# Folders that were not made for a run.
+mkdir -p above/here home/things
+ln -s / root
+for run in / ../../root . .. ../../above; do
+    (
+        cd above/here || exit 1
+        refuses 'this is the folder you are in' train ../../g.yaml "run=$run" --dry-run
+        exit $failed
+    ) || failed=1
+done
+refuses 'has others in it, as home/things' train g.yaml run=home
+refuses 'has others in it, as home/things' train g.yaml run=home --dry-run
+refuses 'as /dev/' train g.yaml run=/dev --dry-run
+refuses '/dev/null is a file and no folder' train g.yaml run=/dev/null
+refuses 'g.yaml is a file and no folder' train g.yaml run=g.yaml
+(cd home/things && refuses 'this is the folder you are in' train ../../g.yaml run=. ; exit $failed) || failed=1
+[ -z "$(find home -type f ! -name out ! -name err)" ] || complain 'run=.' 'writes something'
+
 # Results that cannot be written.
 small='model=mlp model.width=8 image=4 batch=2 threads=1 steps=1 warmup=0'
 # shellcheck disable=SC2086
