@@ -13,6 +13,9 @@
 // an axis `tensor` are split over that too, on odd levels together with their
 // sequences. Sequences are also split over an axis `context`, in zigzag order, by ring
 // attention or by all-to-all.
+//
+// Each model is also cut into the stages of a pipeline, alone and together with data,
+// tensor and context parallelism, with one or two chunks per rank.
 
 #include "base/alloc.h"
 #include "check/law.h"
@@ -177,8 +180,8 @@ static void describe(const subject *s, int level, tt_str *mesh)
         tt_str_addf(mesh, "data:%d", 2 + (s->index / 3 + level) % 3);
 }
 
-static tt_status rewrite(const subject *s, const char *mesh, int level,
-                         tt_graph **graph_out)
+static tt_status rewrite(const subject *s, const tt_graph *whole,
+                         const char *mesh, int level, tt_graph **graph_out)
 {
     char layout[128];
     const tt_partition_params params = {.mesh = mesh,
@@ -193,7 +196,7 @@ static tt_status rewrite(const subject *s, const char *mesh, int level,
              s->is_tensor ? s->small->tensor : "",
              s->is_tensor && level % 2 == 1 ? "seq:tensor" : "");
     tt_graph *parts = NULL;
-    TT_TRY(tt_pass_apply(tt_pass_find("partition"), &params, s->graph, &parts));
+    TT_TRY(tt_pass_apply(tt_pass_find("partition"), &params, whole, &parts));
     if (mode == 0) {
         *graph_out = parts;
         return TT_OK;
@@ -218,7 +221,7 @@ static tt_status check_level(const subject *s, int level)
     tt_interp *it = NULL;
     describe(s, level, &mesh);
     tt_str_addf(&what, "zero %d on %s", level, tt_str_text(&mesh));
-    tt_status status = rewrite(s, tt_str_text(&mesh), level, &g);
+    tt_status status = rewrite(s, s->graph, tt_str_text(&mesh), level, &g);
     if (status == TT_OK)
         status = train(s, g, &it);
     if (status == TT_OK)
@@ -232,7 +235,7 @@ static tt_status check_level(const subject *s, int level)
     return status;
 }
 
-static tt_status build(subject *s)
+static tt_status build(const subject *s, int n_chunks, tt_graph **graph_out)
 {
     int n = 0;
     const tt_optim_def *optims = tt_optim_all(&n);
@@ -243,6 +246,7 @@ static tt_status build(subject *s)
                                         .ema = s->index % 4 == 2 ? 0.9 : 0},
                               .dtype = TT_F64,
                               .master = TT_F64,
+                              .cut = {.n_chunks = n_chunks},
                               .bn_group = s->bn_group};
     tt_arena *arena = tt_arena_create();
     if (arena == NULL)
@@ -251,17 +255,59 @@ static tt_status build(subject *s)
         tt_opt_defaults(def->op->options, &recipe.optim.params, arena);
     recipe.optim.params.weight_decay = 0.1;
     if (status == TT_OK)
-        status = tt_small_build_as(s->small, &recipe, s->batch, &s->graph);
+        status = tt_small_build_as(s->small, &recipe, s->batch, graph_out);
     tt_arena_destroy(arena);
+    return status;
+}
+
+// ---- stages --------------------------------------------------------------
+
+typedef struct staged {
+    const char *mesh,
+        *tensor_mesh; // the second: of models with a tensor layout
+    int n_chunks;
+} staged;
+
+static const staged pipelines[] = {
+    {"pipe:2", "pipe:2 tensor:2", 2},
+    {"data:2 pipe:2", "tensor:2 pipe:2", 4},
+    {"pipe:3 data:2", "data:2 pipe:3", 3},
+    {"pipe:4", "context:2 pipe:2", 4},
+};
+
+static tt_status check_stages(const subject *s, const staged *p, int level)
+{
+    const char *mesh =
+        s->is_tensor && s->small->seq > 0 ? p->tensor_mesh : p->mesh;
+    level = strstr(mesh, "data") != NULL ? level % N_LEVELS : 0;
+    tt_str what = {0};
+    tt_graph *whole = NULL, *g = NULL;
+    tt_interp *it = NULL;
+    tt_str_addf(&what, "zero %d, %d chunks on %s", level, p->n_chunks, mesh);
+    tt_status status = build(s, p->n_chunks, &whole);
+    if (status == TT_OK)
+        status = rewrite(s, whole, mesh, level, &g);
+    if (status == TT_OK)
+        status = train(s, g, &it);
+    if (status == TT_OK)
+        status = check_graph(s, &(other){g, it, tt_str_text(&what)});
+    if (status != TT_OK)
+        status = tt_fail_context(status, "%s", tt_str_text(&what));
+    tt_interp_destroy(it);
+    tt_graph_destroy(g);
+    tt_graph_destroy(whole);
+    tt_str_fini(&what);
     return status;
 }
 
 static tt_status check_levels(subject *s)
 {
-    TT_TRY(build(s));
+    TT_TRY(build(s, 1, &s->graph));
     TT_TRY(train(s, s->graph, &s->interp));
     for (int level = 0; level < N_LEVELS; level++)
         TT_TRY(check_level(s, level));
+    for (int i = 0; i < (int)(sizeof pipelines / sizeof *pipelines); i++)
+        TT_TRY(check_stages(s, &pipelines[i], s->index + i));
     return TT_OK;
 }
 

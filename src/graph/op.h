@@ -145,6 +145,8 @@ enum tt_op_flags {
     // Turns a last bit into a large difference: a ReLU at zero, the choice of a maximum
     // or of an expert.
     TT_OP_JUMPS = 256,
+    // Adds its inputs up: one that lies elsewhere is a zero here.
+    TT_OP_SUMS = 512,
 };
 
 struct tt_op_def {

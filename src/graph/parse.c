@@ -153,6 +153,19 @@ static tt_status split_place(reader *r, const tt_shape *shape, tt_place *place)
     return accept(r, ")") ? TT_OK : bad(r, ")");
 }
 
+// "@0+3", or nothing.
+static tt_status at(reader *r, tt_place *place)
+{
+    for (bool is_there = accept(r, "@"); is_there; is_there = accept(r, "+")) {
+        int64_t coord = 0;
+        TT_TRY(number(r, &coord));
+        if (coord < 0 || coord >= TT_MAX_AT)
+            return bad(r, "a coordinate below 64 before");
+        place->at |= (uint64_t)1 << coord;
+    }
+    return TT_OK;
+}
+
 static tt_status places(reader *r, tt_type *type)
 {
     if (r->b.graph->mesh.n_axes == 0)
@@ -170,6 +183,8 @@ static tt_status places(reader *r, tt_type *type)
             TT_TRY(split_place(r, &type->shape, &type->place[a]));
         else
             return bad(r, "a placement");
+        if (type->place[a].kind != TT_SPLIT)
+            TT_TRY(at(r, &type->place[a]));
     }
     return accept(r, "}") ? TT_OK : bad(r, "}");
 }

@@ -6,7 +6,7 @@
 
 bool tt_place_equal(const tt_place *a, const tt_place *b)
 {
-    if (a->kind != b->kind)
+    if (a->kind != b->kind || a->at != b->at)
         return false;
     if (a->kind == TT_PARTIAL)
         return a->reduce == b->reduce;
@@ -18,6 +18,17 @@ bool tt_place_equal(const tt_place *a, const tt_place *b)
            a->parts == b->parts && u->out == v->out &&
            (u->out == 0 || (u->kernel == v->kernel && u->stride == v->stride &&
                             u->pad == v->pad && u->dilation == v->dilation));
+}
+
+// "@0+3": the coordinates that hold the value.
+static void print_at(uint64_t at, tt_str *out)
+{
+    const char *sign = "@";
+    for (int c = 0; c < TT_MAX_AT; c++)
+        if ((at >> c & 1) != 0) {
+            tt_str_addf(out, "%s%d", sign, c);
+            sign = "+";
+        }
 }
 
 void tt_place_print(const tt_place *place, const tt_shape *shape, tt_str *out)
@@ -39,6 +50,7 @@ void tt_place_print(const tt_place *place, const tt_shape *shape, tt_str *out)
                         w->stride, w->pad, w->dilation);
         tt_str_add(out, ")");
     }
+    print_at(place->at, out);
 }
 
 int tt_mesh_ranks(const tt_mesh *mesh)
@@ -157,11 +169,12 @@ void tt_local_of(const tt_type *type, const tt_mesh *mesh, int rank,
     tt_local_whole(&type->shape, local_out);
     for (int a = 0; a < mesh->n_axes; a++) {
         const tt_place *place = &type->place[a];
-        if (place->kind != TT_SPLIT)
-            continue;
         const int size = mesh->axis[a].size;
         const int coord = tt_mesh_coord(mesh, rank, a);
         int64_t lo, hi;
+        local_out->is_absent |= !tt_place_holds(place, coord);
+        if (place->kind != TT_SPLIT)
+            continue;
         if (place->zigzag) {
             cut_zigzag(local_out, place, size, coord);
             continue;

@@ -1,6 +1,14 @@
 // place - where the parts of a value are: per mesh axis it is replicated, split
 // along one factor, or partial (every rank holds a term of a reduction).
 //
+// A replicated or partial value may lie at some coordinates of the axis only: `at` is
+// the set of them, and the others hold nothing. So a pipeline's stage is a placement:
+//
+//   pipe:4      coordinate   0    1    2    3
+//   R@1                      -    x    -    -     what stage 1 computes
+//   R@0+3                    w    -    -    w     a weight that stages 0 and 3 read
+//   P(sum)@0+3               g    -    -    g'    the terms of its gradient
+//
 // Shards are balanced blocks: of n entries over p ranks, rank r holds
 // [r*n/p, (r+1)*n/p), so they may differ by one. A split may also be
 //
@@ -29,7 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TT_MAX_AXES = 6 };
+enum { TT_MAX_AXES = 6, TT_MAX_AT = 64 }; // coordinates that `at` can name
 
 typedef enum tt_place_kind {
     TT_REPLICATE, // zero: the default
@@ -52,6 +60,7 @@ typedef struct tt_place {
     tt_window window;    // TT_SPLIT
     int32_t part, parts; // TT_SPLIT; parts 0: the rank has one block
     bool zigzag;         // TT_SPLIT; without window and parts
+    uint64_t at; // not TT_SPLIT: bit c: coordinate c holds it; 0: all do
 } tt_place;
 
 typedef struct tt_mesh {
@@ -81,6 +90,16 @@ static inline tt_place tt_place_partial(tt_reduce reduce)
     return (tt_place){.kind = TT_PARTIAL, .reduce = reduce};
 }
 
+// Whole at the coordinates of a set, nothing elsewhere.
+static inline tt_place tt_place_at(uint64_t at)
+{
+    return (tt_place){.at = at};
+}
+static inline bool tt_place_holds(const tt_place *place, int coord)
+{
+    return place->at == 0 || (place->at >> coord & 1) != 0;
+}
+
 bool tt_place_equal(const tt_place *a, const tt_place *b);
 void tt_place_print(const tt_place *place, const tt_shape *shape, tt_str *out);
 
@@ -104,6 +123,7 @@ typedef struct tt_local {
     bool zigzag; // along some factor, on every rank, also where runs touch
     int32_t turn_factor;
     int64_t turn, gap; // gap 0: one run along every factor
+    bool is_absent;    // the rank holds nothing; `shape` is what holders have
 } tt_local;
 
 // Global index along factor f of local index i.

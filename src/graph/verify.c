@@ -6,17 +6,32 @@
 
 #include <string.h>
 
+// Whether the coordinates that hold the value are coordinates of the axis.
+static tt_status check_at(const tt_graph *g, const tt_value *value, int a)
+{
+    const tt_place *place = &value->type.place[a];
+    const int size = g->mesh.axis[a].size;
+    if (place->at == 0 || (place->kind != TT_SPLIT && size <= TT_MAX_AT &&
+                           (size == TT_MAX_AT || place->at >> size == 0)))
+        return TT_OK;
+    return tt_fail(TT_ERR_STATE, "%s lies at coordinates that axis %s has not",
+                   value->name, g->mesh.axis[a].name);
+}
+
 static tt_status check_place(const tt_graph *g, const tt_value *value)
 {
     int zigzags = 0;
     for (int a = 0; a < TT_MAX_AXES; a++) {
         const tt_place *place = &value->type.place[a];
-        if (place->kind == TT_REPLICATE)
+        if (place->kind == TT_REPLICATE && place->at == 0)
             continue;
         if (a >= g->mesh.n_axes)
             return tt_fail(TT_ERR_STATE,
                            "%s is placed on axis %d of a mesh with %d axes",
                            value->name, a, g->mesh.n_axes);
+        TT_TRY(check_at(g, value, a));
+        if (place->kind == TT_REPLICATE)
+            continue;
         if (place->kind == TT_SPLIT &&
             (place->factor < 0 || place->factor >= value->type.shape.n_factors))
             return tt_fail(TT_ERR_STATE, "%s is split along factor %d of %d",
@@ -110,6 +125,32 @@ static tt_status check_types(const tt_graph *g, const tt_node *node,
     return TT_OK;
 }
 
+// A node runs where its outputs lie. There its inputs must lie too, except terms of a
+// sum, and what a collective brings from elsewhere.
+static tt_status check_presence(const tt_graph *g, const tt_node *node)
+{
+    const uint32_t may_lack = TT_OP_COLLECTIVE | TT_OP_SUMS;
+    for (int a = 0; a < g->mesh.n_axes; a++) {
+        const uint64_t here = g->value[node->out[0].id].type.place[a].at;
+        for (int i = 1; i < node->n_out; i++)
+            if (g->value[node->out[i].id].type.place[a].at != here)
+                return tt_fail(TT_ERR_STATE,
+                               "%s (%s): outputs lie at different coordinates",
+                               node->origin, node->op->name);
+        for (int i = 0; i < node->n_in && !(node->op->flags & may_lack); i++) {
+            const bool is_read = tt_is(node->in[i]) &&
+                                 (i >= 32 || !(node->op->shape_only >> i & 1));
+            const uint64_t at =
+                is_read ? g->value[node->in[i].id].type.place[a].at : 0;
+            if (at != 0 && (here == 0 || (here & ~at) != 0))
+                return tt_fail(TT_ERR_STATE,
+                               "%s (%s) runs where its input %d does not lie",
+                               node->origin, node->op->name, i);
+        }
+    }
+    return TT_OK;
+}
+
 static tt_status check_node(const tt_graph *g, int32_t n, tt_type *in)
 {
     const tt_node *node = &g->node[n];
@@ -129,6 +170,7 @@ static tt_status check_node(const tt_graph *g, int32_t n, tt_type *in)
             return tt_fail(TT_ERR_STATE, "%s (%s) does not own output %d",
                            node->origin, node->op->name, i);
     }
+    TT_TRY(check_presence(g, node));
     const tt_status status = check_types(g, node, in);
     return status == TT_OK ? TT_OK
                            : tt_fail_context(status, "%s", node->origin);

@@ -63,14 +63,17 @@ static double sum_pairs(const group *g, const double *term, int n)
 static void assemble_sum(group *g, const void *const *in)
 {
     const tt_type *type = g->site->in_type;
-    tt_local local;
+    tt_local local; // of any rank of the group: terms have the same shape
     tt_local_of(type, g->site->mesh, g->first, &local);
     const int64_t n = tt_shape_count(&local.shape);
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = tt_local_to_global(&local, i);
+        int n_terms = 0;
         for (int c = 0; c < g->size; c++)
-            g->term[c] = tt_dtype_load(type->dtype, in[rank_of(g, c)], i);
-        g->value[at] = sum_pairs(g, g->term, g->size);
+            if (tt_place_holds(&type->place[g->axis], c))
+                g->term[n_terms++] =
+                    tt_dtype_load(type->dtype, in[rank_of(g, c)], i);
+        g->value[at] = sum_pairs(g, g->term, n_terms);
         g->is_known[at] = 1;
     }
 }
@@ -87,11 +90,20 @@ static void assemble(group *g, const void *const *in)
         const int rank = rank_of(g, c);
         tt_local local;
         tt_local_of(type, g->site->mesh, rank, &local);
-        const int64_t n = tt_shape_count(&local.shape);
+        const int64_t n = local.is_absent ? 0 : tt_shape_count(&local.shape);
         for (int64_t i = 0; i < n; i++)
             combine(g, tt_local_to_global(&local, i),
                     tt_dtype_load(type->dtype, in[rank], i));
     }
+}
+
+// The coordinate whose copy of the input counts, where copies become terms of a sum.
+static int first_holder(const group *g)
+{
+    int c = 0;
+    while (!tt_place_holds(&g->site->in_type->place[g->axis], c))
+        c++;
+    return c;
 }
 
 static tt_status cut(const group *g, void *const *out)
@@ -99,10 +111,11 @@ static tt_status cut(const group *g, void *const *out)
     const tt_type *type = g->site->out_type;
     for (int c = 0; c < g->size; c++) {
         const int rank = rank_of(g, c);
-        const bool is_zero = g->site->op == &tt_op_keep_first && c > 0;
         tt_local local;
         tt_local_of(type, g->site->mesh, rank, &local);
-        const int64_t n = tt_shape_count(&local.shape);
+        const int64_t n = local.is_absent ? 0 : tt_shape_count(&local.shape);
+        const bool is_zero =
+            g->site->op == &tt_op_keep_first && c != first_holder(g);
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = tt_local_to_global(&local, i);
             // What no window reads has no terms: its sum is zero.
@@ -139,8 +152,22 @@ static tt_status move(const group *g, const void *const *in, void *const *out)
     return TT_OK;
 }
 
+// Whether this line of ranks takes part: not where an earlier axis keeps the value
+// elsewhere.
+static bool is_here(const group *g)
+{
+    const tt_mesh *mesh = g->site->mesh;
+    for (int a = 0; a < mesh->n_axes; a++)
+        if (a != g->axis && !tt_place_holds(&g->site->in_type->place[a],
+                                            tt_mesh_coord(mesh, g->first, a)))
+            return false;
+    return true;
+}
+
 static tt_status run_group(group *g, const void *const *in, void *const *out)
 {
+    if (!is_here(g))
+        return TT_OK;
     if (g->site->op == &tt_op_move)
         return move(g, in, out);
     const int64_t n = tt_shape_count(&g->site->in_type->shape);

@@ -6,6 +6,7 @@
 //   split        each element is on one rank of the axis      copy it
 //   replicate    each element is on all ranks of the axis     copy one, compare others
 //   partial      each rank has a term of every element        add, or take the maximum
+//   at           only some ranks of the axis hold it          take theirs
 //   window       neighbours overlap (halo of a convolution)   add: each holds a term
 
 #include "interp/interp.h"
@@ -69,9 +70,21 @@ void tt_interp_destroy(tt_interp *it)
     tt_free(it);
 }
 
+static bool is_absent(const tt_interp *it, int rank, tt_val v)
+{
+    return tt_interp_local(it, rank, v)->is_absent;
+}
+
+static int64_t count_of(const tt_interp *it, int rank, tt_val v)
+{
+    return is_absent(it, rank, v)
+               ? 0
+               : tt_shape_count(&tt_interp_local(it, rank, v)->shape);
+}
+
 static int64_t bytes_of(const tt_interp *it, int rank, tt_val v)
 {
-    return tt_shape_count(&tt_interp_local(it, rank, v)->shape) *
+    return count_of(it, rank, v) *
            tt_dtype_bytes(it->g->value[v.id].type.dtype);
 }
 
@@ -152,13 +165,23 @@ tt_status tt_interp_create(const tt_graph *g, tt_interp **interp_out)
     return TT_OK;
 }
 
+// The first coordinate that holds a value.
+static int first_holder(const tt_place *place)
+{
+    int c = 0;
+    while (!tt_place_holds(place, c))
+        c++;
+    return c;
+}
+
 // Whether this rank gets the value itself, rather than the neutral element, when a
 // Partial value is written.
 static bool holds_partial(const tt_interp *it, const tt_type *type, int rank)
 {
     for (int a = 0; a < it->g->mesh.n_axes; a++)
         if (type->place[a].kind == TT_PARTIAL &&
-            tt_mesh_coord(&it->g->mesh, rank, a) != 0)
+            tt_mesh_coord(&it->g->mesh, rank, a) !=
+                first_holder(&type->place[a]))
             return false;
     return true;
 }
@@ -179,7 +202,7 @@ void tt_interp_write(tt_interp *it, tt_val v, const double *whole)
     for (int r = 0; r < it->n_ranks; r++) {
         const tt_local *local = tt_interp_local(it, r, v);
         const bool holds = holds_partial(it, type, r);
-        const int64_t n = tt_shape_count(&local->shape);
+        const int64_t n = count_of(it, r, v);
         for (int64_t i = 0; i < n; i++)
             tt_dtype_store(type->dtype, tt_interp_data(it, r, v), i,
                            holds ? whole[tt_local_to_global(local, i)]
@@ -201,13 +224,14 @@ static int partial_kind(const tt_mesh *mesh, const tt_type *type)
     return -1;
 }
 
-// Of several replicas, the rank with coordinate 0 on every replicated axis is read.
+// Of several replicas, the first on every replicated axis is read.
 // The others must agree with it, bit for bit.
 static bool speaks(const tt_interp *it, const tt_type *type, int rank)
 {
     for (int a = 0; a < it->g->mesh.n_axes; a++)
         if (type->place[a].kind == TT_REPLICATE &&
-            tt_mesh_coord(&it->g->mesh, rank, a) != 0)
+            tt_mesh_coord(&it->g->mesh, rank, a) !=
+                first_holder(&type->place[a]))
             return false;
     return true;
 }
@@ -216,7 +240,8 @@ static int speaker_of(const tt_interp *it, const tt_type *type, int rank)
 {
     for (int a = 0; a < it->g->mesh.n_axes; a++)
         if (type->place[a].kind == TT_REPLICATE)
-            rank = tt_mesh_rank_at(&it->g->mesh, rank, a, 0);
+            rank = tt_mesh_rank_at(&it->g->mesh, rank, a,
+                                   first_holder(&type->place[a]));
     return rank;
 }
 
@@ -230,7 +255,7 @@ bool tt_interp_read(tt_interp *it, tt_val v, double *whole)
         whole[i] = kind < 0 ? (double)NAN : neutral(&it->g->mesh, type);
     for (int r = 0; r < it->n_ranks; r++) {
         const tt_local *local = tt_interp_local(it, r, v);
-        const int64_t n = tt_shape_count(&local->shape);
+        const int64_t n = count_of(it, r, v);
         const void *data = tt_interp_data(it, r, v);
         if (!speaks(it, type, r)) {
             const void *other = tt_interp_data(it, speaker_of(it, type, r), v);
@@ -305,22 +330,26 @@ static tt_status run_local(tt_interp *it, const tt_node *node, int rank)
         status = tt_fail(TT_ERR_NOMEM, "no memory for %s", node->op->name);
         goto out;
     }
+    int n_in = 0;
     for (int i = 0; i < node->n_in; i++) {
-        fill_operand(it, rank, node->in[i], &operand[i]);
-        in[i] =
-            tt_is(node->in[i]) ? tt_interp_data(it, rank, node->in[i]) : NULL;
+        const bool is_here =
+            tt_is(node->in[i]) && !is_absent(it, rank, node->in[i]);
+        if (!is_here && (node->op->flags & TT_OP_SUMS) != 0)
+            continue; // a zero
+        fill_operand(it, rank, node->in[i], &operand[n_in]);
+        in[n_in++] = is_here ? tt_interp_data(it, rank, node->in[i]) : NULL;
     }
     for (int i = 0; i < node->n_out; i++) {
-        fill_operand(it, rank, node->out[i], &operand[node->n_in + i]);
+        fill_operand(it, rank, node->out[i], &operand[n_in + i]);
         out[i] = tt_interp_data(it, rank, node->out[i]);
     }
     const tt_site site = {.op = node->op,
                           .params = node->params,
                           .origin = node->origin,
-                          .n_in = node->n_in,
+                          .n_in = n_in,
                           .n_out = node->n_out,
                           .in = operand,
-                          .out = operand + node->n_in};
+                          .out = operand + n_in};
     const tt_args args = {
         .in = in, .out = out, .accumulate = goes_on(it, node)};
     status = run_kernel(it, &site, &args);
@@ -375,7 +404,8 @@ static tt_status run_node(tt_interp *it, const tt_node *node)
         status = run_collective(it, node);
     else
         for (int r = 0; r < it->n_ranks && status == TT_OK; r++)
-            status = run_local(it, node, r);
+            if (!is_absent(it, r, node->out[0]))
+                status = run_local(it, node, r);
     if (status == TT_OK)
         status = check_guards(it, node);
     return status == TT_OK ? TT_OK

@@ -111,6 +111,7 @@ static tt_status build(tt_builder *b, const tt_train_recipe *recipe,
     optim.count = l.count;
     TT_TRY(b->status);
     TT_TRY(check_trained(b, recipe));
+    TT_TRY(tt_layers_assign(b, &recipe->cut));
     TT_TRY(tt_grad(b, learnt, recipe->is_frozen, recipe->optim.user));
     return tt_optim_apply(b, &optim);
 }
@@ -126,7 +127,7 @@ static tt_status build_infer(tt_builder *b, const tt_train_recipe *recipe,
     add_stop(b, recipe, io);
     if (wants_logits)
         tt_output(b, "logits", io->logits);
-    return b->status;
+    return tt_layers_assign(b, &recipe->cut);
 }
 
 static tt_status begin(tt_builder *b, const tt_train_recipe *recipe)

@@ -14,6 +14,7 @@
 
 #include "model/model.h"
 #include "ops/optim/optim.h"
+#include "pass/layers.h"
 
 typedef struct tt_train_recipe {
     const tt_model_def *model;
@@ -27,6 +28,7 @@ typedef struct tt_train_recipe {
     // that with the losses all ranks learn that one of them wants to stop.
     bool asks_to_stop;
     int64_t bn_group; // samples that batch norm takes together; 0: all
+    tt_layers_cut cut; // into stages; all zero: one
     // Which weights get no gradient; NULL: all get one. Shares optim.user.
     bool (*is_frozen)(const char *name, void *user);
 } tt_train_recipe;

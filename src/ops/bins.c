@@ -207,6 +207,7 @@ const tt_op_def tt_op_square_bins = {
 const tt_op_def tt_op_bins_total = {
     .name = "bins_total",
     .doc = "Bins of several tensors together.",
+    .flags = TT_OP_SUMS,
     .infer = infer_total,
     .shard = shard_total,
     .cost = tt_cost_moved,

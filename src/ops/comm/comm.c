@@ -63,6 +63,17 @@ tt_val tt_all_reduce(tt_builder *b, tt_val x, int axis, tt_reduce reduce)
     if (place.kind != TT_PARTIAL || place.reduce != reduce)
         return refuse(b, &tt_op_all_reduce, "the input is not partial");
     const tt_comm_params p = {.axis = axis, .reduce = (int)reduce};
+    return emit(b, &tt_op_all_reduce, &p, x, tt_place_at(place.at));
+}
+
+tt_val tt_all_reduce_everywhere(tt_builder *b, tt_val x, int axis)
+{
+    tt_place place;
+    if (!place_of(b, x, axis, &place))
+        return TT_NONE;
+    if (place.kind == TT_REPLICATE && (place.at & (place.at - 1)) != 0)
+        x = tt_keep_first(b, x, axis);
+    const tt_comm_params p = {.axis = axis, .reduce = TT_SUM};
     return emit(b, &tt_op_all_reduce, &p, x, tt_place_replicate());
 }
 
@@ -176,10 +187,12 @@ tt_val tt_move_value(tt_builder *b, tt_val x, int axis, int from, int to)
     const int size = b->graph->mesh.axis[axis].size;
     if (place.kind != TT_REPLICATE)
         return refuse(b, &tt_op_move, "the input is not whole on each rank");
-    if (from < 0 || from >= size || to < 0 || to >= size)
+    if (from < 0 || from >= size || to < 0 || to >= size || size > TT_MAX_AT)
         return refuse(b, &tt_op_move, "the axis has no such coordinate");
+    if (!tt_place_holds(&place, from))
+        return refuse(b, &tt_op_move, "the sender does not hold the input");
     const tt_comm_params p = {.axis = axis, .from_coord = from, .to_coord = to};
-    return emit(b, &tt_op_move, &p, x, place);
+    return emit(b, &tt_op_move, &p, x, tt_place_at((uint64_t)1 << to));
 }
 
 static tt_val take_as(tt_builder *b, tt_val x, int axis, tt_place to)
@@ -210,7 +223,9 @@ tt_val tt_keep_first(tt_builder *b, tt_val x, int axis)
     if (place.kind != TT_REPLICATE)
         return refuse(b, &tt_op_keep_first, "the input is not replicated");
     const tt_comm_params p = {.axis = axis};
-    return emit(b, &tt_op_keep_first, &p, x, tt_place_partial(TT_SUM));
+    tt_place terms = tt_place_partial(TT_SUM);
+    terms.at = place.at;
+    return emit(b, &tt_op_keep_first, &p, x, terms);
 }
 
 // The plain form of a split: not rotated and without a window.

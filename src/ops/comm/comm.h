@@ -7,7 +7,10 @@
 //   shift           Split     -> Split, rotated by `by` ranks
 //   halo            Split     -> Split with a window; halo_add is its adjoint
 //   take            Replicate -> Split        keep_first      Replicate -> Partial
-//   move            from one coordinate of the axis to another
+//   move            Replicate@from -> Replicate@to
+//
+// Where a value lies at some coordinates only (`at`, graph/place.h), all_reduce is among
+// those that hold its input or its output; who has no term adds zero.
 //
 // Since a collective changes no value, its gradient is a collective too, and the laws
 // can check it: a graph with communication must give the same as one without. The
@@ -32,6 +35,8 @@ typedef struct tt_comm_params {
 } tt_comm_params;
 
 tt_val tt_all_reduce(tt_builder *b, tt_val x, int axis, tt_reduce reduce);
+// From the coordinates that hold x, whole or terms of it, to all of the axis.
+tt_val tt_all_reduce_everywhere(tt_builder *b, tt_val x, int axis);
 tt_val tt_all_gather(tt_builder *b, tt_val x, int axis);
 tt_val tt_reduce_scatter(tt_builder *b, tt_val x, int axis, const char *factor);
 tt_val tt_all_to_all(tt_builder *b, tt_val x, int axis, const char *to);

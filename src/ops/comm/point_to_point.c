@@ -60,8 +60,8 @@ static tt_status grad_move(tt_builder *b, const tt_node *node,
     const int axis = (int)p->axis;
     if (!need[0] || !tt_is(dout[0]))
         return TT_OK;
-    const tt_val dy = tt_place_convert(b, dout[0], axis, tt_place_replicate());
-    din[0] = tt_move_value(b, dy, axis, (int)p->to_coord, (int)p->from_coord);
+    din[0] =
+        tt_move_value(b, dout[0], axis, (int)p->to_coord, (int)p->from_coord);
     return tt_builder_status(b);
 }
 

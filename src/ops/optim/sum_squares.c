@@ -105,6 +105,7 @@ const tt_op_def tt_op_sum_squares = {
 const tt_op_def tt_op_total = {
     .name = "total",
     .doc = "The sum of scalars.",
+    .flags = TT_OP_SUMS,
     .infer = infer_total,
     .shard = shard_total,
     .cost = cost_total,

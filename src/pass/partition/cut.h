@@ -7,6 +7,7 @@
 //   versions   one value at several placements, and the way from one to another
 //   wide       terms of sums in more bits than the sum
 //   choose     the signature of a node that moves the fewest bytes
+//   stages     the axis of a pipeline: no choice, a node's stage says where it runs
 
 #ifndef TT_PASS_PARTITION_CUT_H
 #define TT_PASS_PARTITION_CUT_H
@@ -33,6 +34,8 @@ typedef struct tt__cut {
     int axis, size;
     int64_t zero;      // of this axis
     bool is_canonical; // params->canonical is about this axis
+    bool is_pipe;      // the axis of stages
+    uint64_t *at;      // per old value made of weights: who reads it (is_pipe)
     int32_t *shard;    // per old value: the factor that ZeRO may split, or -1
     bool *is_held;     // per old value: a weight that is split between its uses
     bool *is_weight;   // per old value: a weight, or made of nothing else
@@ -134,6 +137,21 @@ tt_status tt__widen(tt__cut *c, const tt_node *node, const tt_sig *sig,
 
 // Rounds a sum of wide terms to the value's type.
 tt_val tt__narrow(tt__cut *c, int32_t old, tt_val val);
+
+// ---- stages ----
+
+// Fills `at`, which has room for every old value.
+void tt__stages_mark(tt__cut *c);
+
+tt_place tt__stages_leaf(const tt__cut *c, int32_t old);
+
+// A version that lies at least where `want` says, brought there if need be.
+tt_status tt__stages_convert(tt__cut *c, int32_t old, const tt_place *want,
+                             tt_val *val_out);
+
+// Sets c->val to the node's inputs at the coordinate where it runs, and the placements
+// of its outputs.
+tt_status tt__stages_inputs(tt__cut *c, const tt_node *node, tt_sig *sig);
 
 // ---- choose ----
 

@@ -112,6 +112,10 @@ static bool is_kept_split(const tt__cut *c, int32_t old)
 
 tt_status tt__leaf_place(const tt__cut *c, int32_t old, tt_place *place_out)
 {
+    if (c->is_pipe) {
+        *place_out = tt__stages_leaf(c, old);
+        return TT_OK;
+    }
     TT_TRY(by_layout(c, &c->old->value[old], place_out));
     if (place_out->kind == TT_REPLICATE && is_kept_split(c, old))
         *place_out = tt_place_split(c->shard[old]);

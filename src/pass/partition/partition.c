@@ -10,11 +10,11 @@
 // the fewest bytes, given where its inputs are. Where a placement must change, a
 // collective is inserted.
 //
-//   for each axis of the mesh:                    split_axis
+//   for each axis of the mesh, `pipe` first:      split_axis
 //     mark weights, and what ZeRO splits          stay.c, zero.c
 //     for each value of the old graph, in order:  rewrite
 //       a leaf      place it                      leaves.c
-//       a node      choose a signature            choose.c
+//       a node      choose a signature            choose.c; of a pipeline: stages.c
 //                   convert its inputs            versions.c
 //                   emit it, or its expand        emit
 //     outputs are whole on every rank             mark_outputs
@@ -67,17 +67,34 @@ static void place_outputs(tt__cut *c, const tt_node *node, const tt_sig *sig,
 {
     for (int i = 0; i < node->n_out; i++) {
         const tt_value *old = &c->old->value[node->out[i].id];
-        for (int a = 0; a < c->axis; a++)
+        for (int a = 0; a < c->b.graph->mesh.n_axes; a++)
             tt_place_set(&c->b, out[i], a, old->type.place[a]);
         tt_place_set(&c->b, out[i], c->axis, sig->out[i]);
     }
 }
 
+// All that an expand emitted runs where the node runs.
+static void keep_at(tt__cut *c, const tt_node *node, int32_t first)
+{
+    tt_graph *g = c->b.graph;
+    const tt_type *like = &c->old->value[node->out[0].id].type;
+    for (int32_t n = first; n < g->n_nodes; n++)
+        for (int i = 0; i < g->node[n].n_out; i++)
+            for (int a = 0; a < g->mesh.n_axes; a++)
+                if (a != c->axis && like->place[a].at != 0)
+                    g->value[g->node[n].out[i].id].type.place[a] =
+                        like->place[a];
+}
+
 static tt_status emit(tt__cut *c, const tt_node *node, const tt_sig *sig,
                       int n_in, tt_val *out)
 {
-    if (sig->expand != NULL)
-        return sig->expand(&c->b, node, sig, c->axis, c->val, out);
+    if (sig->expand != NULL) {
+        const int32_t first = c->b.graph->n_nodes;
+        TT_TRY(sig->expand(&c->b, node, sig, c->axis, c->val, out));
+        keep_at(c, node, first);
+        return TT_OK;
+    }
     (void)tt_call(&c->b, node->op, node->params, c->val, n_in, out);
     TT_TRY(c->b.status);
     place_outputs(c, node, sig, out);
@@ -140,23 +157,32 @@ static tt_status read_inputs(tt__cut *c, const tt_node *node, const tt_sig *sig)
     return TT_OK;
 }
 
-static tt_status do_node(tt__cut *c, const tt_node *node)
+// Chooses how the node is placed and brings its inputs (c->val) there.
+static tt_status prepare(tt__cut *c, const tt_node *node, tt_sig *sig,
+                         int *n_in_out)
 {
-    tt_val out[TT_MAX_OUT];
-    int n_in = node->n_in;
-    TT_TRY(tt__copy_aim(&c->b, node->phase, node->stage, node->origin));
+    *n_in_out = node->n_in;
+    if (c->is_pipe)
+        return tt__stages_inputs(c, node, sig);
     const tt_sig *chosen = tt__choose(c, node);
     if (chosen == NULL)
         return tt_fail(TT_ERR_UNSUPPORTED,
                        "%s (%s) has no placement that fits its inputs",
                        node->origin, node->op->name);
-    const tt_sig sig = *chosen;
-    if (can_add_terms(c, node)) {
-        TT_TRY(add_terms(c, node, &sig));
-        n_in = 2;
-    } else {
-        TT_TRY(read_inputs(c, node, &sig));
-    }
+    *sig = *chosen;
+    if (!can_add_terms(c, node))
+        return read_inputs(c, node, sig);
+    *n_in_out = 2;
+    return add_terms(c, node, sig);
+}
+
+static tt_status do_node(tt__cut *c, const tt_node *node)
+{
+    tt_val out[TT_MAX_OUT];
+    tt_sig sig;
+    int n_in = 0;
+    TT_TRY(tt__copy_aim(&c->b, node->phase, node->stage, node->origin));
+    TT_TRY(prepare(c, node, &sig, &n_in));
     for (int i = 0; i < TT_MAX_OUT; i++)
         out[i] = TT_NONE;
     tt_node emitted;
@@ -173,6 +199,11 @@ static tt_status do_node(tt__cut *c, const tt_node *node)
 
 // ---- one axis ------------------------------------------------------------
 
+static bool is_whole(const tt_place *place)
+{
+    return place->kind != TT_PARTIAL && place->at == 0;
+}
+
 // What the host reads is whole on every rank. Tallies are sums over micro-batches,
 // so sums over ranks are taken once, after the last of them.
 static tt_status mark_outputs(tt__cut *c)
@@ -181,7 +212,7 @@ static tt_status mark_outputs(tt__cut *c)
     for (int32_t o = 0; o < c->old->n_outputs; o++) {
         const tt_graph_output *output = &c->old->output[o];
         tt_val val = tt__original(c, output->val.id);
-        if (tt__place_of(c, val)->kind == TT_PARTIAL) {
+        if (!is_whole(tt__place_of(c, val))) {
             TT_TRY(tt__copy_aim(&c->b, TT_UPDATE, 0, output->name));
             TT_TRY(tt__version_convert(c, output->val.id, &whole, &val));
         }
@@ -218,10 +249,11 @@ static tt_status allocate(tt__cut *c)
     c->shard = tt_alloc((int64_t)sizeof *c->shard * values);
     c->is_held = tt_alloc(values);
     c->is_weight = tt_alloc(values);
+    c->at = tt_alloc((int64_t)sizeof *c->at * values);
     c->in = tt_alloc((int64_t)sizeof *c->in * widest);
     c->val = tt_alloc((int64_t)sizeof *c->val * widest);
-    if (!c->first || !c->shard || !c->is_held || !c->is_weight || !c->in ||
-        !c->val)
+    if (!c->first || !c->shard || !c->is_held || !c->is_weight || !c->at ||
+        !c->in || !c->val)
         return tt_fail(TT_ERR_NOMEM, "no memory to partition a graph");
     for (int32_t v = 0; v < old->n_values; v++)
         c->first[v] = -1;
@@ -231,6 +263,12 @@ static tt_status allocate(tt__cut *c)
 static const char *zero_axis(const tt_partition_params *p)
 {
     return p->zero_axis == NULL ? "data" : p->zero_axis;
+}
+
+static bool is_pipe(const tt_mesh *mesh, int axis)
+{
+    return mesh->axis[axis].size > 1 &&
+           strcmp(mesh->axis[axis].name, "pipe") == 0;
 }
 
 static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
@@ -247,7 +285,8 @@ static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
                    .params = p,
                    .layout = size > 1 ? layout : &no_rules,
                    .axis = axis,
-                   .size = size};
+                   .size = size,
+                   .is_pipe = is_pipe(mesh, axis)};
     if (size > 1 && strcmp(mesh->axis[axis].name, zero_axis(p)) == 0) {
         c->zero = p->zero;
         c->is_canonical = p->canonical;
@@ -261,6 +300,8 @@ static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
         tt__weights_mark(c);
         c->cuts_weights = tt__axis_cuts_weights(c);
         tt__zero_mark(c);
+        if (c->is_pipe)
+            tt__stages_mark(c);
         status = rewrite(c);
     }
     if (status == TT_OK)
@@ -271,6 +312,7 @@ static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
     tt_free(c->shard);
     tt_free(c->is_held);
     tt_free(c->is_weight);
+    tt_free(c->at);
     tt_free(c->in);
     tt_free(c->val);
     tt_free(c);
@@ -310,20 +352,25 @@ static tt_status check_mesh(const tt_mesh *mesh, const tt_partition_params *p)
                                   zero_axis(p), p->mesh);
 }
 
+// The axis of stages comes first: no other axis has changed yet what the terms of a
+// weight's gradient are.
 static tt_status split_all(const tt_graph *in, const tt_mesh *mesh,
                            const tt_partition_params *p,
                            const tt_layout *layout, tt_graph **out)
 {
     tt_graph *last = NULL;
-    for (int a = 0; a < mesh->n_axes; a++) {
-        tt_graph *next = NULL;
-        const tt_status status =
-            split_axis(a == 0 ? in : last, mesh, a, p, layout, &next);
-        tt_graph_destroy(last);
-        if (status != TT_OK)
-            return tt_fail_context(status, "axis %s", mesh->axis[a].name);
-        last = next;
-    }
+    for (int turn = 0; turn < 2; turn++)
+        for (int a = 0; a < mesh->n_axes; a++) {
+            tt_graph *next = NULL;
+            if (is_pipe(mesh, a) != (turn == 0))
+                continue;
+            const tt_status status =
+                split_axis(last == NULL ? in : last, mesh, a, p, layout, &next);
+            tt_graph_destroy(last);
+            if (status != TT_OK)
+                return tt_fail_context(status, "axis %s", mesh->axis[a].name);
+            last = next;
+        }
     *out = last;
     return TT_OK;
 }

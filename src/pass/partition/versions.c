@@ -125,6 +125,8 @@ tt_status tt__version_convert(tt__cut *c, int32_t old, const tt_place *want,
                               tt_val *val_out)
 {
     double bytes = 0;
+    if (c->is_pipe)
+        return tt__stages_convert(c, old, want, val_out);
     const int32_t v = tt__version_best(c, old, want, &bytes);
     if (v < 0)
         return tt_fail(TT_ERR_UNSUPPORTED, "%s cannot be placed as wanted",

@@ -1,0 +1,27 @@
+// layers - cuts the chain of a model's layers into chunks, the stages of a pipeline.
+//
+// A chunk is a run of forward nodes in the graph's order. Nodes get its number as their
+// stage before the graph is differentiated; gradients and updates inherit it. Where a
+// chunk lies is decided later, by the partition (pass/partition/stages.c).
+
+#ifndef TT_PASS_LAYERS_H
+#define TT_PASS_LAYERS_H
+
+#include "graph/build.h"
+
+typedef struct tt_layers_cut {
+    int32_t n_chunks; // 0 and 1: not cut
+    // Names of layers, one fewer than chunks, separated by blanks or commas: each begins
+    // a chunk. NULL: where the chunks' modelled seconds are the most even.
+    const char *names;
+} tt_layers_cut;
+
+// Sets the stages of all nodes that b has. Fails in a sentence when the model has too few
+// places to cut it, or a name is not that of a layer.
+tt_status tt_layers_assign(tt_builder *b, const tt_layers_cut *cut);
+
+// Modelled seconds of a node, forward only, on a machine of round numbers. Only ratios
+// count.
+double tt_layers_seconds(const tt_graph *g, const tt_node *node);
+
+#endif
