@@ -82,9 +82,12 @@ static void stream_fini(stream *s)
     tt_free_aligned(s->room);
 }
 
-static tt_status fetch(void *user, const void **data_out)
+// All ranks gather in the order of the files, so the tensor is known.
+static tt_status fetch(void *user, const tt_safetensor *tensor,
+                       const void **data_out)
 {
     stream *s = user;
+    (void)tensor;
     s->torn = tt_tensor_gather(s->exec, s->v[s->next++].tensor, 0, s->room);
     *data_out = s->room;
     return s->torn;
@@ -111,7 +114,7 @@ static tt_status run(stream *s, bool is_first, tt_checkpoints *store,
     const void *unused;
     const tt_status status = is_first ? write_all(s, store, content) : TT_OK;
     while (s->next < s->n && s->torn == TT_OK)
-        (void)fetch(s, &unused);
+        (void)fetch(s, NULL, &unused);
     return s->torn != TT_OK ? s->torn : status;
 }
 

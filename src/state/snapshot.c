@@ -10,7 +10,8 @@
 //
 // Tensors that rank 0 holds whole leave in the background (a drain: a copy stream
 // of the device, backend/drain.h). Tensors in parts are gathered from other ranks,
-// while all ranks wait.
+// while all ranks wait: that is for callers who wait anyway. Training uses spread.c,
+// where nobody waits.
 
 #include "base/alloc.h"
 #include "state/tensors.h"
@@ -77,11 +78,16 @@ static tt_status help(tt_exec *exec, const tt_tensors *all)
     return TT_OK;
 }
 
+tt_status tt_snapshot_list(const tt_tensors *all, tt_arena *arena,
+                           tt_snapshot *s)
+{
+    return s->model == NULL ? make_lists(all, arena, s) : TT_OK;
+}
+
 static tt_status make_room(const tt_tensors *all, tt_arena *arena,
                            tt_snapshot *s)
 {
-    if (s->model == NULL)
-        TT_TRY(make_lists(all, arena, s));
+    TT_TRY(tt_snapshot_list(all, arena, s));
     return tt__snapshot_room(s, tt_tensors_bytes(all));
 }
 
@@ -115,14 +121,10 @@ tt_status tt_snapshot_begin(tt_exec *exec, const tt_tensors *all,
     tt_status status = is_first ? make_room(all, arena, s) : TT_OK;
     if (peers != NULL)
         status = tt_peers_follow(peers, "snapshot", status);
-    const bool is_agreed = status == TT_OK;
     if (status == TT_OK && is_first)
         status = read_all(exec, all, s);
     else if (status == TT_OK && peers != NULL)
         status = help(exec, all);
-    // Before all ranks have agreed to begin, a failure leaves them in step. After
-    // that, one rank may be waiting for another.
-    s->is_torn = peers != NULL && is_agreed && status != TT_OK;
     return status;
 }
 

@@ -33,7 +33,7 @@ static void *warm(void *user)
 }
 
 // The thread has a pointer to the snapshot, which must therefore not be moved.
-static void start(tt_exec *exec, tt_snapshot *s)
+void tt__snapshot_warm(tt_exec *exec, tt_snapshot *s)
 {
     s->backend = tt_exec_backend(exec);
     s->has_thread =
@@ -55,7 +55,21 @@ void tt_snapshot_prepare(tt_exec *exec, const tt_tensors *all,
     if (!tt_tensors_are_first(all) || snapshot->memory != NULL)
         return;
     if (tt__snapshot_room(snapshot, tt_tensors_bytes(all)) == TT_OK)
-        start(exec, snapshot);
+        tt__snapshot_warm(exec, snapshot);
+}
+
+static void *take(const tt_snapshot *s, int64_t bytes)
+{
+    return s->lender != NULL ? tt_comm_wire_lend(s->lender, bytes)
+                             : tt_alloc_aligned(bytes + PAGE, PAGE);
+}
+
+static void give_back(const tt_snapshot *s)
+{
+    if (s->lender == NULL)
+        tt_free_aligned(s->memory);
+    else if (s->memory != NULL)
+        tt_comm_wire_take_back(s->lender);
 }
 
 tt_status tt__snapshot_room(tt_snapshot *s, int64_t bytes)
@@ -64,7 +78,7 @@ tt_status tt__snapshot_room(tt_snapshot *s, int64_t bytes)
     if (s->memory != NULL && s->bytes >= bytes)
         return TT_OK;
     tt_snapshot_free(s);
-    s->memory = tt_alloc_aligned(bytes + PAGE, PAGE);
+    s->memory = take(s, bytes);
     if (s->memory == NULL)
         return tt_fail(TT_ERR_NOMEM,
                        "no memory for a snapshot of %lld bytes of state",
@@ -78,7 +92,7 @@ void tt_snapshot_free(tt_snapshot *s)
     finish(s);
     if (s->backend != NULL)
         s->backend->def->drain->unpin(s->backend, s->memory);
-    tt_free_aligned(s->memory);
+    give_back(s);
     s->backend = NULL;
     s->memory = NULL;
     s->bytes = 0;

@@ -159,6 +159,14 @@ const tt_tensor *tt_tensors_find(const tt_tensors *all, const char *name)
     return NULL;
 }
 
+bool tt_tensors_are_split(const tt_tensors *all)
+{
+    for (int64_t i = 0; i < all->n; i++)
+        if (all->v[i].is_split)
+            return true;
+    return false;
+}
+
 bool tt_tensor_is_model(const tt_tensor *tensor)
 {
     return tensor->role == TT_TENSOR_PARAM || tensor->role == TT_TENSOR_BUFFER;

@@ -75,6 +75,8 @@ tt_status tt_tensor_write(tt_exec *exec, const tt_tensor *tensor,
 tt_status tt_tensor_gather(tt_exec *exec, const tt_tensor *tensor, int32_t like,
                            void *data);
 
+bool tt_tensors_are_split(const tt_tensors *all); // one of them is in parts
+
 // Rank 0 of those that hold the tensors, or the only one.
 bool tt_tensors_are_first(const tt_tensors *all);
 
@@ -103,11 +105,11 @@ typedef struct tt_snapshot {
     int64_t bytes;
     int64_t n_model, n_optim;
     tt_safetensor *model, *optim; // EMA is among `optim`; in the arena
-    bool is_torn;    // it failed half-way: ranks are no longer in step
-    bool has_thread; // prepares the memory; see snapshot_room.c
+    bool has_thread;              // prepares the memory; see snapshot_room.c
     pthread_t thread;
-    tt_backend *backend; // for which the memory is pinned; NULL: it is not
-    const tt_exec *exec; // whose states are in it
+    tt_backend *backend;  // for which the memory is pinned; NULL: it is not
+    const tt_exec *exec;  // whose states are in it
+    tt_comm_wire *lender; // of memory that other ranks see; NULL: private
 } tt_snapshot;
 
 // What a snapshot needs.
@@ -118,6 +120,10 @@ int64_t tt_tensors_bytes(const tt_tensors *all);
 // nothing happens, and the snapshot says so. Nothing on other ranks.
 void tt_snapshot_prepare(tt_exec *exec, const tt_tensors *all,
                          tt_snapshot *snapshot);
+
+// The lists alone, without data, unless they are made: for data that come later.
+tt_status tt_snapshot_list(const tt_tensors *all, tt_arena *arena,
+                           tt_snapshot *snapshot);
 
 // Copies every tensor of the list to rank 0; other ranks take part and get nothing.
 // `arena` holds the lists. If the same *snapshot is given again, its memory is used
@@ -134,6 +140,8 @@ void tt_snapshot_free(tt_snapshot *snapshot); // its memory
 // For files of state/ only: makes room for `bytes`; keeps memory that is large
 // enough.
 tt_status tt__snapshot_room(tt_snapshot *snapshot, int64_t bytes);
+// A thread gets its pages and pins them.
+void tt__snapshot_warm(tt_exec *exec, tt_snapshot *snapshot);
 
 // Writes the snapshot's own data back: for rolling back in memory.
 tt_status tt_snapshot_put_back(tt_exec *exec, const tt_tensors *all,

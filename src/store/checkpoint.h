@@ -54,9 +54,10 @@ typedef struct tt_checkpoint_content {
     // Returns when all data are there; called by the thread that writes them. NULL:
     // they are.
     tt_status (*ready)(void *user);
-    // tt_checkpoints_save_now: the data of each tensor when it is written, those of
-    // the model first, each file in tt_safetensors_order; NULL: they are there.
-    tt_status (*fetch)(void *user, const void **data_out);
+    // The data of each tensor when it is written, those of the model first, each file
+    // in tt_safetensors_order; called by the thread that writes. NULL: they are there.
+    tt_status (*fetch)(void *user, const tt_safetensor *tensor,
+                       const void **data_out);
     void *user;
 } tt_checkpoint_content;
 

@@ -41,7 +41,8 @@ typedef struct tt_safetensors_content {
     int64_t n_notes;
     // Where data come from that are not there, in the writer's order, each for as
     // long as it is written; NULL: all are there.
-    tt_status (*fetch)(void *user, const void **data_out);
+    tt_status (*fetch)(void *user, const tt_safetensor *tensor,
+                       const void **data_out);
     void *user;
 } tt_safetensors_content;
 

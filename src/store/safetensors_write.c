@@ -115,7 +115,7 @@ static tt_status put_all(const tt_str *header, const tt_safetensor *v,
     for (int64_t i = 0; i < c->n; i++) {
         const void *data = v[i].data;
         if (c->fetch != NULL)
-            TT_TRY(c->fetch(c->user, &data));
+            TT_TRY(c->fetch(c->user, &v[i], &data));
         if (sink->begin != NULL)
             sink->begin(sink->user, &v[i]);
         TT_TRY(sink->put(sink->user, data, v[i].bytes));

@@ -9,6 +9,7 @@
 #include "backend/machine.h"
 #include "base/figures.h"
 #include "job/infer.h"
+#include "state/spread.h"
 #include "train/loop.h"
 
 static int64_t loader_bytes(const tt_session *s)
@@ -21,6 +22,70 @@ static int64_t loader_bytes(const tt_session *s)
     return sample * o->micro_samples * o->n_ahead;
 }
 
+int64_t tt_train_save_most(const tt_session *session)
+{
+    enum { LEAST = 256 << 20 };
+    const int64_t peak = session->job->plan->peak_bytes;
+    if (session->options.save_memory > 0)
+        return session->options.save_memory;
+    return peak > LEAST ? peak : LEAST;
+}
+
+// Whether ranks see each other's memory. It is not known before they have met; then
+// those of one host are taken for such ranks.
+static bool is_shared(const tt_peers *peers)
+{
+    return peers->wire != NULL
+               ? tt_comm_wire_can_lend(peers->wire)
+               : peers->on_host <= 1 || peers->on_host == peers->size;
+}
+
+// States in parts: what this rank holds for a checkpoint, and the ranks of its host
+// together. tt_spread_open decides by the same numbers.
+static int64_t held_parts(const tt_session *s, int64_t *on_host_out)
+{
+    const tt_job *job = s->job;
+    const tt_peers *peers = &job->peers;
+    const tt_tensors *all = &job->tensors;
+    const int64_t most = tt_train_save_most(s);
+    const bool shared = is_shared(peers);
+    int64_t sum = 0, largest = 0;
+    for (int64_t i = 0; i < all->n; i++)
+        largest = all->v[i].bytes > largest ? all->v[i].bytes : largest;
+    for (int32_t r = 0; r < peers->size; r++) {
+        const int64_t bytes = tt_spread_bytes(job->graph, all, r, shared);
+        if (bytes > most) { // it is written tensor by tensor
+            *on_host_out = largest;
+            return tt_peers_is_first(peers) ? largest : 0;
+        }
+        sum += bytes;
+    }
+    const int64_t own = tt_spread_bytes(job->graph, all, peers->rank, shared);
+    const int64_t others = peers->on_host > 1 ? peers->on_host - 1 : 0;
+    *on_host_out =
+        shared ? sum
+               : own + others * tt_spread_bytes(job->graph, all,
+                                                peers->size - 1, shared);
+    return own;
+}
+
+// The bytes of a snapshot on this rank, and on its host.
+static int64_t held_bytes(const tt_session *s, int64_t *on_host_out)
+{
+    const tt_job *job = s->job;
+    int64_t on_host = 0, own = 0;
+    if (tt_tensors_are_split(&job->tensors)) {
+        own = held_parts(s, &on_host);
+    } else {
+        if (tt_peers_is_first(&job->peers))
+            own = tt_tensors_bytes(&job->tensors);
+        on_host = own;
+    }
+    if (on_host_out != NULL)
+        *on_host_out = on_host;
+    return own;
+}
+
 tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out)
 {
     tt_job *job = session->job;
@@ -28,7 +93,7 @@ tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out)
     tt_train_memory m = {
         .plan = job->plan->peak_bytes,
         .loader = loader_bytes(session),
-        .snapshot = tt_tensors_bytes(&job->tensors),
+        .snapshot = held_bytes(session, NULL),
     };
     if (session->data->val != NULL) {
         TT_TRY(tt_inference_open(
@@ -43,21 +108,6 @@ tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out)
     m.total = m.plan + m.evaluation + m.loader + m.snapshot + m.stage;
     *memory_out = m;
     return TT_OK;
-}
-
-// The bytes of a snapshot on rank 0. The rule is that of may_hold in
-// trainer_save.c.
-static int64_t held_bytes(const tt_session *s)
-{
-    enum { LEAST = 256 << 20 };
-    const tt_job *job = s->job;
-    const int64_t bytes = tt_tensors_bytes(&job->tensors);
-    int64_t most = s->options.save_memory;
-    if (most == 0)
-        most = job->plan->peak_bytes > LEAST ? job->plan->peak_bytes : LEAST;
-    if (job->peers.size == 1)
-        return bytes;
-    return tt_peers_is_first(&job->peers) && bytes <= most ? bytes : 0;
 }
 
 // What libraries and threads take while a rank trains.
@@ -95,19 +145,21 @@ tt_status tt_train_check_memory(tt_session *session)
     const int64_t on_host = job->peers.on_host > 1 ? job->peers.on_host : 1;
     const int64_t there = job->backend->target.memory_bytes;
     const int64_t space = tt_machine_space();
-    const int64_t held = held_bytes(session), peak = job->plan->peak_bytes;
+    const int64_t peak = job->plan->peak_bytes;
+    int64_t held_here = 0;
+    const int64_t held = held_bytes(session, &held_here);
     tt_train_memory m;
     // A plan for evaluation needs hardly more than the training plan, so three
     // times the peak is a safe bound. Only if that is too much, the evaluation is
     // planned to know exactly.
     if (job->backend->def->memory != NULL ||
-        ((there <= 0 || 3 * on_host * peak + held <= there) &&
+        ((there <= 0 || 3 * on_host * peak + held_here <= there) &&
          3 * peak + held <= space))
         return TT_OK;
     TT_TRY(tt_train_memory_of(session, &m));
-    m.snapshot = held;
+    m.snapshot = held_here;
     const int64_t each = m.plan + m.evaluation + m.loader + BESIDES;
-    if (there > 0 && on_host * each + held > there)
-        return too_little(&m, on_host * each + held, there, on_host);
+    if (there > 0 && on_host * each + held_here > there)
+        return too_little(&m, on_host * each + held_here, there, on_host);
     return each + held <= space ? TT_OK : too_little(&m, each + held, space, 1);
 }

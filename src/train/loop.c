@@ -242,6 +242,7 @@ static tt_status train(tt_trainer *t, tt_run_reason *reason_out,
         }
         const double started = tt_clock_seconds();
         TT_TRY(step(t, &result, &verdict));
+        TT_TRY(tt__trainer_carry(t));
         TT_TRY(tt_ranks_report_step(t->report, t->state.step, started));
         if (verdict == TT_VERDICT_ROLLBACK)
             continue;
@@ -290,12 +291,15 @@ static tt_status run(tt_trainer *t, tt_run_end *end_out)
 static void close_trainer(tt_trainer *t)
 {
     tt_ranks_report_close(t->report);
+    if (t->spread != NULL)
+        tt_spread_give_up(t->spread);
     tt_checkpoints_close(t->store);
     tt_run_close(t->run);
     tt_loader_close(t->loader);
     tt_generator_close(t->generator);
     tt_evaluator_close(t->evaluator);
     tt_snapshot_free(&t->snapshot);
+    tt_spread_close(t->spread);
     tt_str_fini(&t->config);
     tt_str_fini(&t->tokenizer);
     tt_str_fini(&t->origin);

@@ -56,6 +56,11 @@ typedef struct tt_train_memory {
 } tt_train_memory;
 tt_status tt_train_memory_of(tt_session *session, tt_train_memory *memory_out);
 
+// Bytes that a rank may take to copy states of which it has parts
+// (checkpoint.memory). Where that is too little, checkpoints are written tensor by
+// tensor while all ranks wait.
+int64_t tt_train_save_most(const tt_session *session);
+
 // Whether all of it is there, for the ranks of this host together. What is taken beyond
 // a limit ends a process without a word, so it is refused before.
 tt_status tt_train_check_memory(tt_session *session);

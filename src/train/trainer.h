@@ -4,6 +4,7 @@
 #define TT_TRAIN_TRAINER_H
 
 #include "state/slices.h"
+#include "state/spread.h"
 #include "store/checkpoint.h"
 #include "store/run.h"
 #include "text/generate.h"
@@ -37,7 +38,9 @@ typedef struct tt_trainer {
     bool has_point;
     const tt_ranks *ranks; // at the end; NULL: one rank, or not rank 0
     bool has_own_ranks;    // ranks.json is this start's, or was removed
-    tt_snapshot snapshot;
+    tt_snapshot snapshot;  // of states that rank 0 holds whole
+    tt_spread *spread; // of states in parts; NULL: none, or no memory for it
+    bool is_torn;      // a save failed half-way: ranks are no longer in step
     tt_slices_result read; // of the last checkpoint that was restored
     // What every checkpoint holds beside its tensors.
     tt_str config, tokenizer, origin;
@@ -103,6 +106,8 @@ tt_status tt__trainer_prepare_save(tt_trainer *t);
 // step over it. "In passing": because of a signal or of the clock, so that an
 // undisturbed run would not have this checkpoint.
 tt_status tt__trainer_save(tt_trainer *t, bool is_passing);
+// After every step, on all ranks: parts of the last snapshot go on to rank 0.
+tt_status tt__trainer_carry(tt_trainer *t);
 // Asks how the last save went, if it is over. So a failure is reported soon, not
 // when the next save is due.
 void tt__trainer_hear_save(tt_trainer *t);

@@ -1,9 +1,13 @@
 // trainer_save - saving checkpoints, restoring them, and rolling back.
 //
-// There are two ways to save. Usually the states are copied into a snapshot, and a
-// thread writes it while training goes on. Where rank 0 has no memory for all of a
-// sharded model, tensors are gathered and written one by one, and all ranks wait
-// (state/checkpoint_stream.c). Rank 0 decides, so that all ranks go the same way.
+// There are three ways to save; which one is decided at the start, by all ranks.
+//
+//   snapshot  rank 0 holds all states whole. It copies them, and a thread writes the
+//             copy while training goes on (state/snapshot.c)
+//   spread    ranks hold parts. Each copies its own; rank 0's thread puts tensors
+//             together and writes them while training goes on (state/spread.c)
+//   stream    there is no memory for such copies. Tensors are gathered and written one
+//             by one, and all ranks wait (state/checkpoint_stream.c)
 //
 // A failed save is a warning, not an error: the disk may have room again later, and
 // hours of training are worth more than one checkpoint. Only the last save of a run
@@ -17,6 +21,7 @@
 #include "state/restore.h"
 #include "train/trainer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,33 +76,27 @@ void tt__trainer_hear_save(tt_trainer *t)
         hear(t);
 }
 
-enum { LEAST_MEMORY = 256 << 20 };
-
-// Whether rank 0 may hold a whole checkpoint in memory. If no tensor is split,
-// every rank holds all states anyway, so it may.
-static tt_status may_hold(const tt_trainer *t, bool *may_out)
-{
-    const tt_tensors *all = &t->job->tensors;
-    int64_t most = t->session->options.save_memory;
-    bool is_split = false;
-    for (int64_t i = 0; i < all->n; i++)
-        is_split = is_split || all->v[i].is_split;
-    if (most == 0)
-        most = t->job->plan->peak_bytes > LEAST_MEMORY
-                   ? t->job->plan->peak_bytes
-                   : LEAST_MEMORY;
-    *may_out = !is_split || tt_tensors_bytes(all) <= most;
-    return tt_peers_broadcast(&t->job->peers, "checkpoint", may_out,
-                              sizeof *may_out);
-}
-
 tt_status tt__trainer_prepare_save(tt_trainer *t)
 {
-    bool may = false;
-    TT_TRY(may_hold(t, &may));
-    if (may)
-        tt_snapshot_prepare(t->job->exec, &t->job->tensors, &t->snapshot);
+    const tt_tensors *all = &t->job->tensors;
+    if (tt__trainer_is_first(t))
+        TT_TRY(tt_snapshot_list(all, t->arena, &t->snapshot));
+    if (tt_tensors_are_split(all))
+        return tt_spread_open(t->job->exec, all, tt_train_save_most(t->session),
+                              &t->spread);
+    tt_snapshot_prepare(t->job->exec, all, &t->snapshot);
     return TT_OK;
+}
+
+tt_status tt__trainer_carry(tt_trainer *t)
+{
+    return t->spread != NULL ? tt_spread_carry(t->spread) : TT_OK;
+}
+
+// The writer needs nothing more from other ranks, so rank 0 may wait for it.
+static tt_status finish_carrying(tt_trainer *t)
+{
+    return t->spread != NULL ? tt_spread_finish(t->spread) : TT_OK;
 }
 
 // A checkpoint's content without the tensors.
@@ -125,13 +124,22 @@ content_of(const tt_trainer *t, tt_checkpoint_text text[3], const char *state)
 static tt_status get_ready(void *user)
 {
     tt_trainer *t = user;
-    TT_TRY(tt_snapshot_wait(&t->snapshot));
+    TT_TRY(t->spread != NULL ? tt_spread_wait(t->spread)
+                             : tt_snapshot_wait(&t->snapshot));
     return tt_run_files_sync(&t->files);
+}
+
+static tt_status fetch(void *user, const tt_safetensor *tensor,
+                       const void **data_out)
+{
+    const tt_trainer *t = user;
+    return tt_spread_fetch(t->spread, tensor->name, data_out);
 }
 
 // Hands the snapshot to the writer. Nobody may change it until it is written.
 static tt_status hand_over(tt_trainer *t, tt_checkpoint_content *content)
 {
+    content->fetch = t->spread != NULL ? fetch : NULL;
     content->model = t->snapshot.model;
     content->optim = t->snapshot.optim;
     content->n_model = t->snapshot.n_model;
@@ -141,18 +149,53 @@ static tt_status hand_over(tt_trainer *t, tt_checkpoint_content *content)
     return tt_checkpoints_save(t->store, content);
 }
 
+// How many bytes travel during one step: as many as take a twentieth of it, but enough
+// for all to be there in half the steps until the next checkpoint.
+static int64_t piece_bytes(const tt_trainer *t)
+{
+    enum { USUAL = 16, SHARE = 20, LEAST = 4096 };
+    const int64_t bytes = tt_spread_to_carry(t->spread);
+    const int64_t every = t->session->options.save_every;
+    const double per_byte = tt_spread_per_byte(t->spread);
+    const double seconds =
+        t->n_steps > 0 ? t->step_seconds / (double)t->n_steps : 0;
+    int64_t piece = bytes / USUAL;
+    if (per_byte > 0 && seconds > 0)
+        piece = (int64_t)fmin((double)bytes, seconds / SHARE / per_byte);
+    if (every > 1 && piece < 2 * bytes / every)
+        piece = 2 * bytes / every;
+    return piece > LEAST ? piece : LEAST;
+}
+
+// Rank 0 comes here when its writer is idle. The message is what tells the others, so
+// that they may overwrite their copies.
+static tt_status copy_parts(tt_trainer *t)
+{
+    int64_t piece = 0;
+    if (tt__trainer_is_first(t))
+        piece = piece_bytes(t);
+    TT_TRY(
+        tt_peers_broadcast(&t->job->peers, "checkpoint", &piece, sizeof piece));
+    return tt_spread_begin(t->spread, piece);
+}
+
 static tt_status save_tensors(tt_trainer *t, tt_checkpoint_content *content)
 {
-    bool may = false;
-    TT_TRY(may_hold(t, &may));
-    if (!may && tt__trainer_is_first(t))
-        TT_TRY(tt_run_files_sync(&t->files));
-    if (!may)
-        return tt_stream_save(t->job->exec, &t->job->tensors, t->store, content,
-                              &t->snapshot.is_torn);
-    TT_TRY(tt_snapshot_begin(t->job->exec, &t->job->tensors, t->arena,
-                             &t->snapshot));
-    return tt__trainer_is_first(t) ? hand_over(t, content) : TT_OK;
+    const tt_tensors *all = &t->job->tensors;
+    const bool is_first = tt__trainer_is_first(t);
+    if (t->spread != NULL) {
+        const tt_status status = copy_parts(t);
+        t->is_torn = status != TT_OK;
+        TT_TRY(status);
+    } else if (tt_tensors_are_split(all)) {
+        if (is_first)
+            TT_TRY(tt_run_files_sync(&t->files));
+        return tt_stream_save(t->job->exec, all, t->store, content,
+                              &t->is_torn);
+    } else {
+        TT_TRY(tt_snapshot_begin(t->job->exec, all, t->arena, &t->snapshot));
+    }
+    return is_first ? hand_over(t, content) : TT_OK;
 }
 
 static void note_saved(tt_trainer *t, bool is_passing)
@@ -199,11 +242,12 @@ tt_status tt__trainer_save(tt_trainer *t, bool is_passing)
 {
     const double before = tt_clock_seconds();
     const bool is_first = tt__trainer_is_first(t);
+    TT_TRY(finish_carrying(t));
     if (is_first)
         hear(t);
     const tt_status status = save(t, is_passing);
     t->saved_clock = tt_clock_seconds();
-    if (t->snapshot.is_torn)
+    if (t->is_torn)
         return status;
     if (is_first && status != TT_OK) {
         t->failed_step = t->state.step;
@@ -216,8 +260,10 @@ tt_status tt__trainer_save(tt_trainer *t, bool is_passing)
     if (!is_first)
         note_saved(t, is_passing);
     // Rank 0 may have waited for its disk longer than the deadline of a message, so
-    // the others wait for it here, without a deadline.
-    TT_TRY(tt_peers_follow(&t->job->peers, "checkpoint", TT_OK));
+    // the others wait for it here, without a deadline. With parts they have heard of
+    // it before they copied them.
+    if (t->spread == NULL)
+        TT_TRY(tt_peers_follow(&t->job->peers, "checkpoint", TT_OK));
     t->save_stall += tt_clock_seconds() - before;
     return TT_OK;
 }
@@ -239,13 +285,26 @@ static tt_status needs_saving(tt_trainer *t, bool is_passing,
                               sizeof *needs_out);
 }
 
+// The others do not know that rank 0 could not save: its part goes on.
+static tt_status finish_despite(tt_trainer *t, tt_status status)
+{
+    char message[1024];
+    snprintf(message, sizeof message, "%s", tt_error_message());
+    TT_TRY(finish_carrying(t));
+    return tt_fail(status, "%s", message);
+}
+
 static tt_status save_last(tt_trainer *t, bool is_passing)
 {
     int32_t needs = 0;
+    TT_TRY(finish_carrying(t));
     TT_TRY(needs_saving(t, is_passing, &needs));
     if (!needs)
         return TT_OK;
-    TT_TRY(save(t, is_passing));
+    const tt_status status = save(t, is_passing);
+    if (t->is_torn)
+        return status;
+    TT_TRY(status == TT_OK ? finish_carrying(t) : finish_despite(t, status));
     if (!tt__trainer_is_first(t))
         return TT_OK;
     if (!is_passing && is_best(t))
@@ -363,6 +422,7 @@ static tt_status find_target(tt_trainer *t, const char *why, int64_t limit,
 static tt_status go_back(tt_trainer *t, const char *why, tt_str *notes)
 {
     int64_t limit = rollback_target(t);
+    TT_TRY(finish_carrying(t));
     do {
         tt_checkpoint *from = NULL;
         tt_status status = find_target(t, why, limit, notes, &from);

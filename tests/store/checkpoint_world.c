@@ -47,9 +47,11 @@ typedef struct fetching {
 } fetching;
 
 // One tensor at a time, in memory that is used again.
-static tt_status fetch(void *user, const void **data_out)
+static tt_status fetch(void *user, const tt_safetensor *tensor,
+                       const void **data_out)
 {
     fetching *f = user;
+    (void)tensor;
     for (int64_t i = 0; i < N; i++)
         f->v[i] = value(f->step, f->first + i);
     f->first += N;

@@ -252,9 +252,11 @@ TEST(checkpoint_written_piece_by_piece_survives_a_failure_of_every_call)
     tt_world_leave();
 }
 
-static tt_status fail_to_fetch(void *user, const void **data_out)
+static tt_status fail_to_fetch(void *user, const tt_safetensor *tensor,
+                               const void **data_out)
 {
     (void)user;
+    (void)tensor;
     (void)data_out;
     return tt_fail(TT_ERR_PEER, "nobody is there");
 }

@@ -53,6 +53,7 @@ static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend,
 {
     tt_comm_wire *w = ctx;
     tt__wire_plan *bound = NULL;
+    TT_TRY(tt_comm_wire_settle(w, NULL)); // the carrier changes
     TT_TRY(tt__wire_plan_make(&w->carrier, plan, args, &bound));
     tt_status status = TT_OK;
     if (backend->def->memory != NULL) {
@@ -247,6 +248,58 @@ tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
     if (status == TT_OK)
         status = tt__wire_job_wait(wire, &wire->call, &busy);
     return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", what);
+}
+
+tt_status tt_comm_wire_post(tt_comm_wire *wire, const char *what,
+                            const tt_coll_call *call)
+{
+    TT_TRY(tt_comm_wire_settle(wire, NULL));
+    wire->posted = *call;
+    wire->later = (tt__wire_job){.call = &wire->posted, .what = what};
+    TT_TRY(tt__wire_job_post(wire, &wire->later));
+    wire->is_posted = true;
+    return TT_OK;
+}
+
+tt_status tt_comm_wire_settle(tt_comm_wire *wire, double *seconds_out)
+{
+    const tt__wire_job *job = &wire->later;
+    double busy = 0;
+    if (!wire->is_posted)
+        return TT_OK;
+    wire->is_posted = false;
+    const tt_status status = tt__wire_job_wait(wire, job, &busy);
+    if (seconds_out != NULL)
+        *seconds_out = job->ended - job->begun;
+    return status == TT_OK ? TT_OK : tt_fail_context(status, "%s", job->what);
+}
+
+// A transport never gets its memory back, so a block that was taken back is kept for
+// the next one who asks.
+void *tt_comm_wire_lend(tt_comm_wire *wire, int64_t bytes)
+{
+    enum { PAGE = 4096 };
+    if (wire->is_lent)
+        return NULL;
+    if (wire->lent_bytes < bytes) {
+        char *block = tt_comm_alloc(wire->carrier.comm, bytes + 2 * PAGE);
+        if (block == NULL)
+            return NULL;
+        wire->lent = block + (PAGE - (uintptr_t)block % PAGE) % PAGE;
+        wire->lent_bytes = bytes;
+    }
+    wire->is_lent = true;
+    return wire->lent;
+}
+
+void tt_comm_wire_take_back(tt_comm_wire *wire)
+{
+    wire->is_lent = false;
+}
+
+bool tt_comm_wire_can_lend(const tt_comm_wire *wire)
+{
+    return wire->carrier.comm->def->alloc != NULL;
 }
 
 void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,

@@ -36,6 +36,21 @@ int32_t tt_comm_wire_size(const tt_comm_wire *wire);
 tt_status tt_comm_wire_call(tt_comm_wire *wire, const char *what,
                             const tt_coll_call *call);
 
+// The same, but it returns at once: the call is carried out before the flights that
+// begin later, while the host goes on. All ranks post at the same place of their order,
+// one at a time. The call's memory must stay until tt_comm_wire_settle, which waits for
+// it and says how long it took (NULL: who cares); with nothing posted that does nothing.
+tt_status tt_comm_wire_post(tt_comm_wire *wire, const char *what,
+                            const tt_coll_call *call);
+tt_status tt_comm_wire_settle(tt_comm_wire *wire, double *seconds_out);
+
+// Memory of this rank that all others see at the same address: one block, until it is
+// taken back. It stays readable for them after this rank has ended. NULL: the
+// transport has none, it is not enough, or it is lent already.
+void *tt_comm_wire_lend(tt_comm_wire *wire, int64_t bytes);
+void tt_comm_wire_take_back(tt_comm_wire *wire);
+bool tt_comm_wire_can_lend(const tt_comm_wire *wire); // if there is enough
+
 // Ends the wire: what comes later fails so, on this rank.
 void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
                        const char *message);

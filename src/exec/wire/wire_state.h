@@ -28,8 +28,9 @@ struct tt_comm_wire {
     // Protected by the lock.
     pthread_mutex_t lock;
     pthread_cond_t has_job, has_done;
-    tt__wire_job *first, *last;  // the queue; NULL: empty
-    tt__wire_job call;           // the host's own
+    tt__wire_job *first, *last; // the queue; NULL: empty
+    tt__wire_job call,
+        later; // the host's own; the second one is not waited for
     const tt__wire_job *current; // NULL: the thread sleeps
     bool is_closing;
     tt_status status; // of the first job that failed, and its message
@@ -44,6 +45,11 @@ struct tt_comm_wire {
     int64_t n_of_kind[TT_TRAFFIC_OPS];
 
     // The host's.
+    tt_coll_call
+        posted; // by `later`; with is_posted: it is not known to be done
+    bool is_posted, is_lent;
+    char *lent; // the block that is lent, or may be lent again
+    int64_t lent_bytes;
     tt_wire_stats before; // at the last reset
     double exposed;
     int64_t n_flights;
