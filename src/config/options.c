@@ -65,7 +65,7 @@ static const tt_opt checkpoint[] = {
     {"best", "true", "and the one with the lowest validation loss", TT_OPT_BOOL,
      AT(keep_best)},
     {"memory", "0",
-     "bytes that rank 0 may collect at once; 0: as training takes", TT_OPT_I64,
+     "bytes for copies of states in parts; 0: as training takes", TT_OPT_I64,
      AT(save_memory), NULL, 0, 9e15},
     {0},
 };

@@ -329,21 +329,6 @@ double tt_spread_per_byte(const tt_spread *spread)
     return spread->per_byte;
 }
 
-tt_status tt_spread_begin(tt_spread *s, int64_t piece)
-{
-    join_thread(s);
-    TT_TRY(tt__snapshot_room(&s->room, block_end(s, s->peers->rank)));
-    s->number++;
-    s->from = 1;
-    s->done = 0;
-    s->piece = piece;
-    s->left = to_carry(s);
-    atomic_store(&s->is_all_here, s->left == 0);
-    TT_TRY(copy_own(s));
-    tell_arrival(s);
-    return TT_OK;
-}
-
 // ---- messages ------------------------------------------------------------
 
 // A piece has travelled.
@@ -407,6 +392,24 @@ tt_status tt_spread_finish(tt_spread *s)
             TT_TRY(post(s, INT64_MAX));
     }
     return TT_OK;
+}
+
+tt_status tt_spread_begin(tt_spread *s, int64_t piece)
+{
+    join_thread(s);
+    TT_TRY(tt__snapshot_room(&s->room, block_end(s, s->peers->rank)));
+    s->number++;
+    s->from = 1;
+    s->done = 0;
+    s->piece = piece;
+    s->left = to_carry(s);
+    atomic_store(&s->is_all_here, s->left == 0);
+    TT_TRY(copy_own(s));
+    tell_arrival(s);
+    // The first piece travels during the next step, unless a device has still to copy
+    // it.
+    return tt_exec_backend(s->exec)->def->drain == NULL ? tt_spread_carry(s)
+                                                        : TT_OK;
 }
 
 // ---- the writer ----------------------------------------------------------
