@@ -64,9 +64,8 @@ static const tt_opt checkpoint[] = {
      TT_OPT_I64, AT(keep_every), NULL, 0, 9e15},
     {"best", "true", "and the one with the lowest validation loss", TT_OPT_BOOL,
      AT(keep_best)},
-    {"memory", "0",
-     "bytes for copies of states in parts; 0: as training takes", TT_OPT_I64,
-     AT(save_memory), NULL, 0, 9e15},
+    {"memory", "0", "bytes for copies of states in parts; 0: as training takes",
+     TT_OPT_I64, AT(save_memory), NULL, 0, 9e15},
     {0},
 };
 

@@ -53,24 +53,19 @@ struct tt_spread {
     const tt_tensors *all;
     const tt_peers *peers;
     tt_snapshot room; // this rank's block
-    bool is_shared;
-    int64_t number; // of the snapshot
-    int64_t *at;    // [rank][tensor], and the end: places in blocks
-    char **block;   // of each rank; NULL: it is not here
-    char *joined;   // the writer's tensor
-    atomic_bool is_given_up;
-
+    int64_t number;   // of the snapshot
+    int64_t *at;      // [rank][tensor], and the end: places in blocks
+    char **block;     // of each rank; NULL: it is not here
+    char *joined;     // the writer's tensor
     pthread_t thread; // waits for a device
-    bool has_thread;
-
-    // Messages: what is left of rank `from`, and of all.
+    // Messages: what is done of rank `from`, and left of all.
     char *landing; // blocks of the others
     int64_t *bound;
-    int32_t from;
-    int64_t done, piece, on_way;
-    int64_t left;
+    int64_t done, piece, on_way, left;
     double per_byte; // seconds; of the fastest piece
-    atomic_bool is_all_here;
+    int32_t from;
+    bool is_shared, has_thread;
+    atomic_bool is_given_up, is_all_here;
 };
 
 // ---- sizes ---------------------------------------------------------------

@@ -278,14 +278,14 @@ tt_status tt_comm_wire_settle(tt_comm_wire *wire, double *seconds_out)
 // the next one who asks.
 void *tt_comm_wire_lend(tt_comm_wire *wire, int64_t bytes)
 {
-    enum { PAGE = 4096 };
+    const int64_t page = 4096;
     if (wire->is_lent)
         return NULL;
     if (wire->lent_bytes < bytes) {
-        char *block = tt_comm_alloc(wire->carrier.comm, bytes + 2 * PAGE);
+        char *block = tt_comm_alloc(wire->carrier.comm, bytes + 2 * page);
         if (block == NULL)
             return NULL;
-        wire->lent = block + (PAGE - (uintptr_t)block % PAGE) % PAGE;
+        wire->lent = block + (page - (int64_t)((uintptr_t)block % 4096)) % page;
         wire->lent_bytes = bytes;
     }
     wire->is_lent = true;
