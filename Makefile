@@ -371,7 +371,7 @@ FUZZERS   := $(FUZZ_SRCS:tests/fuzz/fuzz_%.c=build/fuzz/%)
 FUZZ_FLAGS := -std=gnu17 -O1 -g -DTT_FUZZ -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -fsanitize=fuzzer-no-link -fopenmp=libgomp
 FUZZ_OBJS := $(patsubst %.c,build/fuzz/obj/%.o,$(filter src/base/% src/data/% \
-	src/store/%,$(LIB_SRCS)))
+	src/store/% src/pipe/%,$(LIB_SRCS)))
 FUZZ_SECONDS ?= 60
 
 .PHONY: fuzz fuzz-run
