@@ -282,23 +282,31 @@ static tt_status dry_run(tt_cli *cli)
     return status;
 }
 
-// A rank has died: adds to the message what is safe and how to continue.
-static tt_status add_newest(tt_cli *cli, tt_status failed)
+// A rank has died: what is safe, and how to continue.
+static void add_newest(tt_cli *cli, tt_str *out)
 {
     tt_train_request request = {0};
-    char message[2048];
-    snprintf(message, sizeof message, "%s", tt_error_message());
     // Only rank 0 knew the folder of a fork, and it is gone.
     const bool is_known =
         !tt_cli_has(cli, "--fork") && set_folder(cli, false, &request) == TT_OK;
     const int64_t step = is_known ? step_reached(&request) : 0;
-    if (step == 0)
-        return tt_fail(failed, "%s", message);
-    return tt_fail(failed,
-                   "%s; the checkpoint of step %lld in %s is good: the same "
-                   "command%s goes on from there",
-                   message, (long long)step, request.folder,
-                   tt_cli_has(cli, "--fresh") ? " without --fresh" : "");
+    if (step > 0)
+        tt_str_addf(out,
+                    "; the checkpoint of step %lld in %s is good: the same "
+                    "command%s goes on from there",
+                    (long long)step, request.folder,
+                    tt_cli_has(cli, "--fresh") ? " without --fresh" : "");
+}
+
+static tt_status fail_lost(tt_cli *cli, tt_status failed)
+{
+    tt_str text = {0};
+    tt_str_add(&text, tt_error_message());
+    add_newest(cli, &text);
+    if (tt_str_status(&text) == TT_OK)
+        (void)tt_fail(failed, "%s", tt_str_text(&text));
+    tt_str_fini(&text);
+    return failed;
 }
 
 static tt_status run(tt_cli *cli, int *exit_out)
@@ -311,10 +319,11 @@ static tt_status run(tt_cli *cli, int *exit_out)
     TT_TRY(tt_cli_guess(cli, false));
     if (is_dry && tt_cli_is_spare())
         return TT_OK;
+    cli->add_safe = add_newest;
     const tt_status status =
         is_dry ? dry_run(cli) : tt_cli_ranks_run(cli, be_rank, exit_out);
     return status == TT_ERR_PEER || status == TT_ERR_TIMEOUT
-               ? add_newest(cli, status)
+               ? fail_lost(cli, status)
                : tt_settings_fail_context(&cli->settings, status);
 }
 

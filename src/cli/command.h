@@ -34,6 +34,9 @@ typedef struct tt_cli {
     int n_flags; // "--json", ...
     const char *const *given;
     int n_given; // all words, as they were typed
+    // When a rank is lost: appends to the message what is safe and how to go on. NULL:
+    // there is nothing to say.
+    void (*add_safe)(struct tt_cli *cli, tt_str *out);
 } tt_cli;
 
 bool tt_cli_has(const tt_cli *cli, const char *flag); // "--json"

@@ -25,9 +25,13 @@ struct tt_witness {
 
 // ---- the witness ---------------------------------------------------------
 
+typedef struct voice {
+    tt_witness_fn *say;
+    void *user;
+} voice;
+
 static _Noreturn void watch(const tt_journal *journal, int socket,
-                            const tt_world *world, pid_t rank,
-                            tt_witness_fn *say)
+                            const tt_world *world, pid_t rank, const voice *to)
 {
     char host[65] = "?", bye = 0;
     tt_str text = {0};
@@ -42,7 +46,7 @@ static _Noreturn void watch(const tt_journal *journal, int socket,
                 (int)rank);
     tt_journal_print_last(journal, &text);
     tt_str_add(&text, ": it was killed, or it crashed");
-    say(tt_str_text(&text));
+    to->say(to->user, tt_str_text(&text));
     _exit(0);
 }
 
@@ -54,7 +58,7 @@ static tt_status cannot(const char *what)
                    strerror(errno));
 }
 
-static tt_status start(tt_witness *w, const tt_world *world, tt_witness_fn *say)
+static tt_status start(tt_witness *w, const tt_world *world, const voice *to)
 {
     int ends[2];
     const pid_t rank = getpid();
@@ -67,7 +71,7 @@ static tt_status start(tt_witness *w, const tt_world *world, tt_witness_fn *say)
     w->pid = fork();
     if (w->pid == 0) {
         (void)close(ends[0]);
-        watch(w->journal, ends[1], world, rank, say);
+        watch(w->journal, ends[1], world, rank, to);
     }
     (void)close(ends[1]);
     w->socket = ends[0];
@@ -75,13 +79,13 @@ static tt_status start(tt_witness *w, const tt_world *world, tt_witness_fn *say)
 }
 
 tt_status tt_witness_start(const tt_world *world, tt_witness_fn *say,
-                           tt_witness **witness_out)
+                           void *user, tt_witness **witness_out)
 {
     tt_witness *w = tt_alloc(sizeof *w);
     if (w == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a witness");
     *w = (tt_witness){.journal = MAP_FAILED, .socket = -1, .pid = -1};
-    const tt_status status = start(w, world, say);
+    const tt_status status = start(w, world, &(voice){say, user});
     if (status != TT_OK) {
         tt_witness_stop(w);
         return status;

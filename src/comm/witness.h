@@ -15,10 +15,10 @@
 typedef struct tt_witness tt_witness;
 
 // Says it to the user; called in the witness's process.
-typedef void tt_witness_fn(const char *text);
+typedef void tt_witness_fn(void *user, const char *text);
 
 tt_status tt_witness_start(const tt_world *world, tt_witness_fn *say,
-                           tt_witness **witness_out);
+                           void *user, tt_witness **witness_out);
 
 // Where the rank notes what it does, for the witness to tell.
 tt_journal *tt_witness_journal(tt_witness *witness);

@@ -295,8 +295,10 @@ static void speak(const tt__starting *s, const tt_world *world,
         char host[65] = "?";
         (void)gethostname(host, sizeof host - 1);
         s->request->program->say(
+            s->request->program->user,
             tt_arena_printf(s->request->arena, "rank %d (host %s): %s",
-                            world->rank, host, tt_error_message()));
+                            world->rank, host, tt_error_message()),
+            is_others(status));
     }
 }
 
@@ -327,14 +329,21 @@ static tt_status join(const tt__starting *s, const tt_world *world,
     return status;
 }
 
+static void say_lost(void *user, const char *text)
+{
+    const tt_ranks_program *program = user;
+    program->say(program->user, text, true);
+}
+
 // Ranks over shared memory see it themselves when one of them is gone. Ranks over MPI
 // do not, so each has a witness.
 static tt_status join_watched(const tt__starting *s, const tt_world *world,
                               int *exit_out)
 {
     tt_witness *witness = NULL;
-    if (world->has_mpi && s->request->program->say != NULL)
-        TT_TRY(tt_witness_start(world, s->request->program->say, &witness));
+    tt_ranks_program program = *s->request->program;
+    if (world->has_mpi && program.say != NULL)
+        TT_TRY(tt_witness_start(world, say_lost, &program, &witness));
     const tt_status status = join(s, world, witness, exit_out);
     tt_witness_stop(witness);
     return status;

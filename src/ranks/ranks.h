@@ -39,8 +39,10 @@ typedef struct tt_ranks_program {
     void (*be_rank)(bool speaks);
     // A process that a launcher started calls this when another rank speaks.
     void (*be_silent)(void);
-    // Reports what rank 0 cannot: how another rank ended.
-    void (*say)(const char *text);
+    // Reports what rank 0 cannot: how another rank ended. A rank that `is_lost` was
+    // killed or gave no sign of life; it did not fail.
+    void (*say)(void *user, const char *text, bool is_lost);
+    void *user;
 } tt_ranks_program;
 
 typedef struct tt_ranks_request {

@@ -129,11 +129,11 @@ after() {
     rm -f pid out
     $1 3 sh -c '
         [ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 1 ] || echo $$ >pid
-        exec "$0" train gpt.yaml run=long train.steps=1000000 \
+        exec "$0" train gpt.yaml run=long train.steps=1000000 checkpoint.every=20 \
             comm.deadline=$1 --fresh' "$tutti" "$4" >out 2>&1 &
     job=$!
     for _ in $(seq 200); do
-        grep -q '^step 1' out 2>/dev/null && break
+        grep -q '^step 2' out 2>/dev/null && [ -e long/checkpoints/latest ] && break
         sleep 0.1
     done
     kill "-$2" "$(cat pid)" || fail "no rank to kill: $(cat out)"
@@ -169,6 +169,8 @@ for kind in $kinds; do
     after "$kind" KILL 10 20
     grep -q "^tutti: rank 1 (host .*, pid $(cat pid)) stopped in .*: it was killed" out ||
         fail "$kind: KILL: $(cat out)"
+    grep -q 'it crashed; the checkpoint of step [0-9]*0 in long is good: the same command without --fresh goes on' out ||
+        fail "$kind: KILL: no word about the checkpoint: $(cat out)"
     [ "$(grep -c '^tutti: \|^\[rank' out)" -eq 1 ] || fail "$kind: KILL: $(cat out)"
 done
 case $kinds in

@@ -35,12 +35,18 @@ tt_status tt_cli_ranks_flag(const tt_cli *cli, int64_t most, int64_t *n_out)
 }
 
 // One write call, so that the line stays whole between the lines of other ranks.
-static void say(const char *text)
+static void say(void *user, const char *text, bool is_lost)
 {
-    char line[1024];
-    const int n = snprintf(line, sizeof line, "tutti: %.1000s\n", text);
+    tt_cli *cli = user;
+    tt_str safe = {0};
+    char line[2048];
+    if (is_lost && cli->add_safe != NULL)
+        cli->add_safe(cli, &safe);
+    const int n = snprintf(line, sizeof line, "tutti: %.1000s%.1000s\n", text,
+                           tt_str_text(&safe));
     const ssize_t written = write(STDERR_FILENO, line, (size_t)n);
     (void)written; // nobody reads it: fine
+    tt_str_fini(&safe);
 }
 
 typedef struct command_work {
@@ -78,7 +84,8 @@ tt_status tt_cli_ranks_run(tt_cli *cli, tt_cli_ranks_fn *fn, int *exit_out)
                                       .name = asked_by,
                                       .be_rank = tt_signals_be_rank,
                                       .be_silent = tt_signals_be_silent,
-                                      .say = say};
+                                      .say = say,
+                                      .user = cli};
     const tt_ranks_request request = {&program, &cli->settings, cli->arena,
                                       (int32_t)n};
     tt_status status = tt_ranks_run(&request, work, &w, exit_out);
