@@ -12,7 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { TEXT_BYTES = 512, MAX_OPS = 512, MAX_IN = 64 };
+enum { TEXT_BYTES = 512, MAX_IN = 64 };
 
 static tt_builder *own(tutti_builder *b)
 {
@@ -113,17 +113,12 @@ void tutti_update(tutti_builder *b, tutti_value buffer, tutti_value value)
 // An operator that does not exist, with the nearest name that does.
 static tt_val unknown_op(tt_builder *b, const char *name)
 {
-    const char *names[MAX_OPS];
     int n = 0;
+    tt_near near = {.word = name};
     const tt_op_def *const *all = tt_op_all(&n);
-    n = n < MAX_OPS ? n : MAX_OPS;
     for (int i = 0; i < n; i++)
-        names[i] = all[i]->name;
-    const char *near = tt_nearest(name, names, n);
-    return tt_builder_fail(b,
-                           tt_fail(TT_ERR_ARG, "unknown operator \"%s\"%s%s%s",
-                                   name, near ? "; did you mean " : "",
-                                   near ? near : "", near ? "?" : ""));
+        tt_near_try(&near, all[i]->name);
+    return tt_builder_fail(b, tt_near_unknown(&near, "operator", NULL));
 }
 
 static tt_val call(tt_builder *b, const char *name, const char *options,

@@ -79,18 +79,12 @@ tutti_status tutti_tensor_at(const tutti_session *session, int64_t index,
 
 static tt_status unknown(const tutti_session *session, const char *name)
 {
-    const char **names =
-        tt_alloc((session->n_tensors + 1) * (int64_t)sizeof *names);
-    if (names == NULL)
-        return tt_fail(TT_ERR_NOMEM, "no memory to look for %s", name);
+    tt_near near = {.word = name};
     for (int64_t i = 0; i < session->n_tensors; i++)
-        names[i] = session->tensor[i].info.name;
-    const char *near = tt_nearest(name, names, (int)session->n_tensors);
-    const tt_status status = tt_fail(
-        TT_ERR_ARG, "there is no tensor \"%s\"%s%s%s", name,
-        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-    tt_free(names);
-    return status;
+        tt_near_try(&near, session->tensor[i].info.name);
+    return tt_fail(TT_ERR_ARG, "there is no tensor \"%s\"%s%s%s", name,
+                   near.best ? "; did you mean " : "",
+                   near.best ? near.best : "", near.best ? "?" : "");
 }
 
 static tt_status find(const tutti_session *session, const char *name,

@@ -7,9 +7,10 @@
 // back, so three rows are kept. Words have at most 64 letters, so all of it is on the
 // stack.
 
-#include "base/opt.h"
+#include "base/nearest.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { WORD_MAX = 64 };
@@ -45,24 +46,36 @@ static int distance(const char *a, int na, const char *b, int nb)
     return rows[na % 3][nb];
 }
 
+void tt_near_try(tt_near *near, const char *candidate)
+{
+    const size_t na = strlen(near->word), nb = strlen(candidate);
+    if (na == 0 || na > WORD_MAX || nb == 0 || nb > WORD_MAX)
+        return;
+    const int longer = (int)(na > nb ? na : nb);
+    const int d = distance(near->word, (int)na, candidate, (int)nb);
+    const int limit = longer / 3 < 2 ? 2 : longer / 3;
+    if (d <= limit && d < longer &&
+        (near->best == NULL || d < near->distance)) {
+        near->best = candidate;
+        near->distance = d;
+    }
+}
+
+tt_status tt_near_unknown(const tt_near *near, const char *kind,
+                          const char *otherwise)
+{
+    if (near->best != NULL)
+        return tt_fail(TT_ERR_ARG, "unknown %s \"%s\"; did you mean %s?", kind,
+                       near->word, near->best);
+    return tt_fail(TT_ERR_ARG, "unknown %s \"%s\"%s%s", kind, near->word,
+                   otherwise != NULL ? "; " : "",
+                   otherwise != NULL ? otherwise : "");
+}
+
 const char *tt_nearest(const char *name, const char *const *candidates, int n)
 {
-    const size_t na = strlen(name);
-    const char *best = NULL;
-    int best_distance = WORD_MAX;
-    if (na == 0 || na > WORD_MAX)
-        return NULL;
-    for (int i = 0; i < n; i++) {
-        const size_t nb = strlen(candidates[i]);
-        if (nb == 0 || nb > WORD_MAX)
-            continue;
-        const int longer = (int)(na > nb ? na : nb);
-        const int d = distance(name, (int)na, candidates[i], (int)nb);
-        const int limit = longer / 3 < 2 ? 2 : longer / 3;
-        if (d <= limit && d < longer && d < best_distance) {
-            best = candidates[i];
-            best_distance = d;
-        }
-    }
-    return best;
+    tt_near near = {.word = name};
+    for (int i = 0; i < n; i++)
+        tt_near_try(&near, candidates[i]);
+    return near.best;
 }

@@ -8,6 +8,7 @@
 #define TT_BASE_OPT_H
 
 #include "base/arena.h"
+#include "base/nearest.h"
 #include "base/status.h"
 #include "base/str.h"
 
@@ -82,8 +83,5 @@ tt_status tt_opt_join(const tt_opt_part *part, int n_parts, tt_arena *arena,
                       tt_opt **table_out);
 
 const tt_opt *tt_opt_find(const tt_opt *table, const char *name); // or NULL
-
-// The candidate nearest to `name` by edit distance, or NULL when none is near.
-const char *tt_nearest(const char *name, const char *const *candidates, int n);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include "check/law.h"
 
+#include "base/registry.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,21 +19,9 @@ static const tt_law_def *const all[] = {
 #undef TT_LAW
 };
 
-enum { N_LAWS = sizeof(all) / sizeof(all[0]), MAX_LINES = 100 };
+enum { MAX_LINES = 100 };
 
-const tt_law_def *const *tt_law_all(int *n)
-{
-    *n = N_LAWS;
-    return all;
-}
-
-const tt_law_def *tt_law_find(const char *name)
-{
-    for (int i = 0; i < N_LAWS; i++)
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
-    return NULL;
-}
+TT_REGISTRY(tt_law, all)
 
 void tt_law_report_check(tt_law_report *r, bool holds, const char *fmt, ...)
 {

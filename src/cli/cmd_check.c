@@ -17,15 +17,12 @@
 
 static tt_status unknown_law(const char *name)
 {
-    const char *names[32];
     int n = 0;
+    tt_near near = {.word = name};
     const tt_law_def *const *laws = tt_law_all(&n);
-    for (int i = 0; i < n && i < 32; i++)
-        names[i] = laws[i]->name;
-    const char *near = tt_nearest(name, names, n);
-    return tt_fail(TT_ERR_ARG, "unknown law \"%s\"; %s%s%s", name,
-                   near ? "did you mean " : "`tutti list laws` names them",
-                   near ? near : "", near ? "?" : "");
+    for (int i = 0; i < n; i++)
+        tt_near_try(&near, laws[i]->name);
+    return tt_near_unknown(&near, "law", "`tutti list laws` names them");
 }
 
 // `only` must match something that the laws look at. A typing error would otherwise

@@ -295,15 +295,10 @@ enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 static tt_status unknown_kind(const char *name)
 {
-    const char *names[N_KINDS];
+    tt_near near = {.word = name};
     for (int i = 0; i < N_KINDS; i++)
-        names[i] = kinds[i].name;
-    const char *near = tt_nearest(name, names, N_KINDS);
-    if (near != NULL)
-        return tt_fail(TT_ERR_ARG, "unknown kind \"%s\"; did you mean %s?",
-                       name, near);
-    return tt_fail(TT_ERR_ARG,
-                   "unknown kind \"%s\"; `tutti list` names the kinds", name);
+        tt_near_try(&near, kinds[i].name);
+    return tt_near_unknown(&near, "kind", "`tutti list` names the kinds");
 }
 
 static tt_status list_kinds(printer *p)

@@ -71,5 +71,6 @@ typedef struct tt_command_def {
 } tt_command_def;
 
 const tt_command_def *const *tt_command_all(int *n);
+const tt_command_def *tt_command_find(const char *name); // NULL: unknown
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/isa.h"
 #include "base/json.h"
+#include "base/registry.h"
 #include "cli/command.h"
 #include "cli/launch/team.h"
 #include "cli/term.h"
@@ -31,13 +32,7 @@ static const tt_command_def *const all[] = {
 #undef TT_COMMAND
 };
 
-enum { N_COMMANDS = sizeof(all) / sizeof(all[0]) };
-
-const tt_command_def *const *tt_command_all(int *n)
-{
-    *n = N_COMMANDS;
-    return all;
-}
+TT_REGISTRY(tt_command, all)
 
 static const tt_command_def *find(const char *name)
 {
@@ -50,10 +45,7 @@ static const tt_command_def *find(const char *name)
     for (size_t i = 0; i < sizeof also / sizeof also[0]; i++)
         if (strcmp(also[i][0], name) == 0)
             name = also[i][1];
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
-    return NULL;
+    return tt_command_find(name);
 }
 
 // The folder for measurements (links, kernels); NULL: there is no place for it.

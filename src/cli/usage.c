@@ -42,15 +42,13 @@ void tt_usage_print_command(const tt_command_def *command)
 
 tt_status tt_usage_unknown(const char *name)
 {
-    enum { MOST = 64 };
-    const char *names[MOST];
     int n = 0;
+    tt_near near = {.word = name + strspn(name, "-")}; // --hlep is help too
     const tt_command_def *const *all = tt_command_all(&n);
-    for (int i = 0; i < n && i < MOST; i++)
-        names[i] = all[i]->name;
-    const char *word = name + strspn(name, "-"); // --hlep is help too
-    const char *near = tt_nearest(word, names, n < MOST ? n : MOST);
+    for (int i = 0; i < n; i++)
+        tt_near_try(&near, all[i]->name);
+    const char *best = near.best;
     return tt_fail(TT_ERR_ARG, "unknown command \"%s\"; %s%s%s", name,
-                   near != NULL ? "did you mean \"" : "`tutti help` lists them",
-                   near != NULL ? near : "", near != NULL ? "\"?" : "");
+                   best != NULL ? "did you mean \"" : "`tutti help` lists them",
+                   best != NULL ? best : "", best != NULL ? "\"?" : "");
 }

@@ -113,19 +113,19 @@ bool tt_distribution_has(const char *key)
 
 static tt_status check_collective(const char *name)
 {
-    const char *names[32] = {"auto"};
-    int n = 0, n_names = 1;
+    int n = 0;
+    tt_near near = {.word = name};
     const tt_coll_def *const *all = tt_coll_all(&n);
     if (name == NULL || strcmp(name, "auto") == 0 || tt_coll_find(name) != NULL)
         return TT_OK;
-    for (int i = 0; i < n && n_names < 32; i++)
-        names[n_names++] = all[i]->name;
-    const char *near = tt_nearest(name, names, n_names);
-    if (near != NULL)
+    tt_near_try(&near, "auto");
+    for (int i = 0; i < n; i++)
+        tt_near_try(&near, all[i]->name);
+    if (near.best != NULL)
         return tt_fail(TT_ERR_ARG,
                        "collective=%s: there is no such algorithm; did you "
                        "mean %s?",
-                       name, near);
+                       name, near.best);
     return tt_fail(TT_ERR_ARG,
                    "collective=%s: there is no such algorithm; `tutti list "
                    "collectives` names them, and auto chooses",

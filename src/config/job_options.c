@@ -96,15 +96,13 @@ tt_status tt_job_optim_table(const tt_optim_def *optim, tt_arena *arena,
 tt_status tt_job_find_optim(const char *name, const tt_optim_def **def_out)
 {
     int n = 0;
-    const char *names[64];
+    tt_near near = {.word = name};
     const tt_optim_def *all = tt_optim_all(&n);
     *def_out = tt_optim_find(name);
     if (*def_out != NULL)
         return TT_OK;
-    for (int i = 0; i < n && i < 64; i++)
-        names[i] = all[i].name;
-    const char *near = tt_nearest(name, names, n);
-    return tt_fail(TT_ERR_ARG, "unknown optimiser \"%s\"; %s%s%s", name,
-                   near ? "did you mean " : "`tutti list optimisers` names ",
-                   near ? near : "them all", near ? "?" : "");
+    for (int i = 0; i < n; i++)
+        tt_near_try(&near, all[i].name);
+    return tt_near_unknown(&near, "optimiser",
+                           "`tutti list optimisers` names them all");
 }

@@ -47,18 +47,18 @@ static const char *suggest(const char *pattern, const char **names, int n,
     if (pattern[bytes] == '\0')
         return tt_nearest(pattern, names, n);
     const int dots = count_dots(pattern, bytes);
-    const char **start = tt_arena_alloc(arena, n * (int64_t)sizeof *start);
     const char *literal = tt_arena_printf(arena, "%.*s", (int)bytes, pattern);
-    int n_start = 0;
-    if (start == NULL || literal == NULL || dots == 0)
+    if (literal == NULL || dots == 0)
         return NULL;
+    tt_near near = {.word = literal};
     for (int i = 0; i < n; i++) {
-        start[n_start] = beginning(names[i], dots, arena);
-        n_start += start[n_start] != NULL;
+        const char *start = beginning(names[i], dots, arena);
+        if (start != NULL)
+            tt_near_try(&near, start);
     }
-    const char *near = tt_nearest(literal, start, n_start);
-    return near == NULL ? NULL
-                        : tt_arena_printf(arena, "%s%s", near, pattern + bytes);
+    return near.best == NULL
+               ? NULL
+               : tt_arena_printf(arena, "%s%s", near.best, pattern + bytes);
 }
 
 static tt_status fail_unmatched(const char *key, const char *pattern,

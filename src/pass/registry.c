@@ -1,8 +1,8 @@
 // registry - the only file that names every pass.
 
-#include "pass/chain.h"
+#include "base/registry.h"
 
-#include <string.h>
+#include "pass/chain.h"
 
 static const tt_pass_def *const all[] = {
 #define TT_PASS(name) &tt_pass_##name,
@@ -10,21 +10,7 @@ static const tt_pass_def *const all[] = {
 #undef TT_PASS
 };
 
-enum { N_PASSES = sizeof(all) / sizeof(all[0]) };
-
-const tt_pass_def *const *tt_pass_all(int *n)
-{
-    *n = N_PASSES;
-    return all;
-}
-
-const tt_pass_def *tt_pass_find(const char *name)
-{
-    for (int i = 0; i < N_PASSES; i++)
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
-    return NULL;
-}
+TT_REGISTRY(tt_pass, all)
 
 tt_status tt_pass_apply(const tt_pass_def *def, const void *params,
                         const tt_graph *in, tt_graph **out)

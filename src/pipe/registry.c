@@ -1,8 +1,8 @@
 // registry - the only file that names every schedule.
 
-#include "pipe/pipe.h"
+#include "base/registry.h"
 
-#include <string.h>
+#include "pipe/pipe.h"
 
 #define TT_PIPE(name) extern const tt_pipe_def tt_pipe_##name;
 #include "pipe/list.h"
@@ -14,18 +14,4 @@ static const tt_pipe_def *const all[] = {
 #undef TT_PIPE
 };
 
-enum { N_ALL = sizeof(all) / sizeof(all[0]) };
-
-const tt_pipe_def *const *tt_pipe_all(int *n)
-{
-    *n = N_ALL;
-    return all;
-}
-
-const tt_pipe_def *tt_pipe_find(const char *name)
-{
-    for (int i = 0; i < N_ALL; i++)
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
-    return NULL;
-}
+TT_REGISTRY(tt_pipe, all)

@@ -1,5 +1,7 @@
 // registry - every algorithm, and how a call is run.
 
+#include "base/registry.h"
+
 #include "comm/coll/coll.h"
 
 #include <string.h>
@@ -14,21 +16,7 @@ static const tt_coll_def *const all[] = {
 #undef TT_COLL
 };
 
-enum { N_ALL = sizeof(all) / sizeof(all[0]) };
-
-const tt_coll_def *const *tt_coll_all(int *n)
-{
-    *n = N_ALL;
-    return all;
-}
-
-const tt_coll_def *tt_coll_find(const char *name)
-{
-    for (int i = 0; i < N_ALL; i++)
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
-    return NULL;
-}
+TT_REGISTRY(tt_coll, all)
 
 const char *tt_coll_name(tt_coll_kind kind)
 {

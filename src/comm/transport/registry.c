@@ -1,5 +1,7 @@
 // registry - every transport.
 
+#include "base/registry.h"
+
 #include "comm/transport/transport.h"
 
 #define TT_COMM(name) extern const tt_comm_def tt_comm_##name;
@@ -12,8 +14,4 @@ static const tt_comm_def *const all[] = {
 #undef TT_COMM
 };
 
-const tt_comm_def *const *tt_comm_all(int *n)
-{
-    *n = sizeof(all) / sizeof(all[0]);
-    return all;
-}
+TT_REGISTRY_ALL(tt_comm, all)

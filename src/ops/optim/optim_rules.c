@@ -40,6 +40,7 @@
 // given; then, and when a norm is 0, the rate or the ratio is 1. When a step is
 // skipped u is w, which nobody reads.
 
+#include "base/registry.h"
 #include "ops/cost.h"
 #include "ops/infer_common.h"
 #include "ops/ops.h"
@@ -434,25 +435,11 @@ static const tt_optim_def all[] = {
      .emit = emit_lamb},
 };
 
-enum { N_OPTIMS = sizeof(all) / sizeof(all[0]) };
-
-const tt_optim_def *tt_optim_all(int *n)
-{
-    *n = N_OPTIMS;
-    return all;
-}
-
-const tt_optim_def *tt_optim_find(const char *name)
-{
-    for (int i = 0; i < N_OPTIMS; i++)
-        if (strcmp(all[i].name, name) == 0)
-            return &all[i];
-    return NULL;
-}
+TT_REGISTRY_TABLE(tt_optim, all)
 
 int tt_optim_n_state(const tt_op_def *op)
 {
-    for (int i = 0; i < N_OPTIMS; i++)
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (all[i].op == op)
             return all[i].n_state;
     return 0; // lamb, ema
