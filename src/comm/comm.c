@@ -102,6 +102,10 @@ void tt_comm_rested(tt_comm *comm, tt_rest *rest)
 
 double tt_comm_rest(tt_comm *comm, tt_rest *rest)
 {
+    if (comm->meanwhile != NULL && comm->meanwhile(comm->meanwhile_user)) {
+        tt_comm_rested(comm, rest);
+        return 0;
+    }
     rest->turns++;
     if (rest->turns <= SPINS) {
         relax();
@@ -128,21 +132,24 @@ double tt_comm_rest(tt_comm *comm, tt_rest *rest)
     return rest->idle;
 }
 
+tt_status tt_comm_turn(tt_comm *comm, const tt_msg *open, tt_rest *rest)
+{
+    bool moved = false;
+    TT_TRY(comm->def->progress(comm, &moved));
+    if (moved) {
+        tt_comm_rested(comm, rest);
+        return TT_OK;
+    }
+    const double waited = tt_comm_rest(comm, rest);
+    return waited > comm->deadline ? too_late(comm, open, waited) : TT_OK;
+}
+
 static tt_status wait_for(tt_comm *comm, tt_msg *const *msgs, int n,
                           tt_rest *rest)
 {
     const tt_msg *open = NULL;
-    while ((open = first_open(msgs, n)) != NULL) {
-        bool moved = false;
-        TT_TRY(comm->def->progress(comm, &moved));
-        if (moved) {
-            tt_comm_rested(comm, rest);
-            continue;
-        }
-        const double waited = tt_comm_rest(comm, rest);
-        if (waited > comm->deadline)
-            return too_late(comm, open, waited);
-    }
+    while ((open = first_open(msgs, n)) != NULL)
+        TT_TRY(tt_comm_turn(comm, open, rest));
     return TT_OK;
 }
 
@@ -176,6 +183,12 @@ tt_status tt_comm_swap(tt_comm *comm, tt_msg *out, tt_msg *in)
         return status;
     }
     return tt_comm_wait(comm, msgs, n);
+}
+
+void tt_comm_wake(tt_comm *comm)
+{
+    if (comm->def->wake != NULL)
+        comm->def->wake(comm);
 }
 
 void *tt_comm_alloc(tt_comm *comm, int64_t bytes)

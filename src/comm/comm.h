@@ -61,6 +61,10 @@ struct tt_comm {
     bool is_asking;
     // tt_clock_seconds when a wait last had a reason to continue though nothing moved.
     double stirred;
+    // Called in each turn of a wait in which nothing moved, by whichever wait: what was
+    // posted meanwhile can be sent. Returns whether anything moved. NULL: not needed.
+    bool (*meanwhile)(void *user);
+    void *meanwhile_user;
 };
 
 // Seconds of a message of so many bytes: latency + bytes * per_byte.
@@ -78,6 +82,9 @@ struct tt_comm_def {
     tt_status (*progress)(tt_comm *comm, bool *moved_out);
     // Sleeps until something may have changed, at most so long.
     void (*doze)(tt_comm *comm, double seconds);
+    // Ends the doze that is going on, or the next one. Any thread may call it. NULL: no
+    // doze of this transport is long.
+    void (*wake)(tt_comm *comm);
     // Says that this rank has waited since then and nothing has moved; 0: it works.
     // Returns for how many seconds no rank of the world is known to have worked:
     // ranks that wait tell since when, those that work give signs of life. NULL:
@@ -108,6 +115,9 @@ tt_status tt_comm_wait(tt_comm *comm, tt_msg *const *msgs, int n);
 // Sends one and receives another at the same time; either may be NULL.
 tt_status tt_comm_swap(tt_comm *comm, tt_msg *out, tt_msg *in);
 
+// Ends a doze of the thread that uses it; from any thread.
+void tt_comm_wake(tt_comm *comm);
+
 // One turn of a wait in which nothing moved: spins a little, lets others run, then
 // sleeps, for ranks may share cores. Begins with a zero `rest`; returns the seconds
 // in which no rank has worked and nothing has stirred. For transports.
@@ -121,6 +131,10 @@ double tt_comm_rest(tt_comm *comm, tt_rest *rest);
 
 // Something has moved, or the wait is over.
 void tt_comm_rested(tt_comm *comm, tt_rest *rest);
+
+// One turn of a wait for `open`: moves what can be moved, else rests. Fails when a peer
+// is gone or time is up. Begins with a zero `rest` and ends with tt_comm_rested.
+tt_status tt_comm_turn(tt_comm *comm, const tt_msg *open, tt_rest *rest);
 
 // tt_comm_def.idle of a rank that waits for something else than messages; 0: it works.
 double tt_comm_idle(tt_comm *comm, double since);

@@ -1,9 +1,12 @@
 // Waits end: when a peer is gone, when it is late, when it does something else.
 
+#include "base/clock.h"
 #include "comm/transport/shm.h"
 #include "test.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct pair {
     tt_shm_world *world;
@@ -100,5 +103,31 @@ TEST(shm_carries_messages_longer_than_its_ring_to_itself)
     tt_msg send = message(0, from, N), receive = message(0, to, N);
     CHECK_OK(tt_comm_swap(p.a, &send, &receive));
     CHECK(memcmp(from, to, N) == 0);
+    close_pair(&p);
+}
+
+static void *wake_soon(void *user)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    (void)nanosleep(&pause, NULL);
+    tt_comm_wake(user);
+    return NULL;
+}
+
+// Before it begins, so that no post can be missed, and while it lasts.
+TEST(shm_another_thread_ends_a_doze)
+{
+    pair p = open_pair(1);
+    pthread_t thread;
+    const double start = tt_clock_seconds();
+    tt_comm_wake(p.a);
+    p.a->def->doze(p.a, 30);
+    CHECK(pthread_create(&thread, NULL, wake_soon, p.a) == 0);
+    p.a->def->doze(p.a, 30);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(tt_clock_seconds() - start < 15);
+    const double again = tt_clock_seconds();
+    p.a->def->doze(p.a, 0.1); // a wake ends one doze, not the next
+    CHECK(tt_clock_seconds() - again > 0.05);
     close_pair(&p);
 }

@@ -207,6 +207,7 @@ const tt_comm_def tt_comm_fault = {
     .receive = post_receive,
     .progress = progress,
     .doze = doze,
+    .wake = tt__wrap_wake,
     .idle = tt__wrap_idle,
     .abandon = tt__wrap_abandon,
     .alloc = tt__wrap_alloc,

@@ -146,6 +146,11 @@ void tt__wrap_doze(tt_comm *comm, double seconds)
     w->below->def->doze(w->below, seconds);
 }
 
+void tt__wrap_wake(tt_comm *comm)
+{
+    tt_comm_wake(((tt__wrap *)comm)->below);
+}
+
 double tt__wrap_idle(tt_comm *comm, double since)
 {
     return tt_comm_idle(((tt__wrap *)comm)->below, since);

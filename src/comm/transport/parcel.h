@@ -42,6 +42,7 @@ tt_status tt__parcel_post(tt__wrap *w, tt__parcel *p);
 
 tt_status tt__wrap_progress(tt_comm *comm, bool *moved_out);
 void tt__wrap_doze(tt_comm *comm, double seconds);
+void tt__wrap_wake(tt_comm *comm);
 double tt__wrap_idle(tt_comm *comm, double since);
 void tt__wrap_abandon(tt_comm *comm);
 void *tt__wrap_alloc(tt_comm *comm, int64_t bytes);

@@ -369,12 +369,23 @@ static void doze(tt_comm *comm, double seconds)
     tt__seat *seat = &s->world->seat[comm->rank];
     const unsigned seen = atomic_load(&seat->bell);
     (void)atomic_fetch_add(&seat->n_asleep, 1);
-    bool is_awake = s->meeting != NULL && tt__shm_has_met(s, s->meeting);
+    bool is_awake = atomic_load(&s->is_woken) ||
+                    (s->meeting != NULL && tt__shm_has_met(s, s->meeting));
     for (int32_t r = 0; r < comm->size && !is_awake; r++)
         is_awake = has_news(s, r);
     if (!is_awake)
         tt__bell_wait(seat, seen, seconds);
     (void)atomic_fetch_sub(&seat->n_asleep, 1);
+    atomic_store(&s->is_woken, false); // it is awake, and looks now
+}
+
+// The flag is for a doze that has not begun yet: it looks at the flag after it has said
+// that it sleeps.
+static void wake(tt_comm *comm)
+{
+    shm *s = (shm *)comm;
+    atomic_store(&s->is_woken, true);
+    tt__bell_ring(&s->world->seat[comm->rank]);
 }
 
 // When a rank was last known to work; 0: not known. A rank that waits says since when;
@@ -452,6 +463,7 @@ const tt_comm_def tt_comm_shm = {
     .receive = post_receive,
     .progress = progress,
     .doze = doze,
+    .wake = wake,
     .idle = idle,
     .abandon = abandon,
     .alloc = alloc,

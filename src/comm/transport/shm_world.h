@@ -120,7 +120,8 @@ typedef struct tt__shm {
     tt_shm_world *world;
     int64_t used;            // of this rank's shared memory
     const tt_group *meeting; // whose steps are awaited; NULL: nobody's
-    const char **from;       // per rank: room for a collective's addresses
+    _Atomic bool is_woken; // by another thread of this rank: it shall not doze
+    const char **from;     // per rank: room for a collective's addresses
     char **to;
     tt__peer peer[];
 } tt__shm;

@@ -118,6 +118,7 @@ const tt_comm_def tt_comm_slow = {
     .receive = post_receive,
     .progress = tt__wrap_progress,
     .doze = tt__wrap_doze,
+    .wake = tt__wrap_wake,
     .idle = tt__wrap_idle,
     .abandon = tt__wrap_abandon,
     .alloc = tt__wrap_alloc,

@@ -94,6 +94,11 @@ static void doze(tt_comm *comm, double seconds)
     t->below->def->doze(t->below, seconds);
 }
 
+static void wake(tt_comm *comm)
+{
+    tt_comm_wake(((trace *)comm)->below);
+}
+
 static double idle(tt_comm *comm, double since)
 {
     return tt_comm_idle(((trace *)comm)->below, since);
@@ -133,6 +138,7 @@ const tt_comm_def tt_comm_trace = {
     .receive = post_receive,
     .progress = progress,
     .doze = doze,
+    .wake = wake,
     .idle = idle,
     .abandon = abandon,
     .alloc = alloc,

@@ -13,14 +13,16 @@
 //   finish(f0)  <-----------  f0 is done
 //   host's call ----------->  [ call ]                 hashes, checkpoints, stopping
 //
-// Flights are carried out one after another, in the order in which they begin. The
-// plan fixes that order, so it is the same on every rank, and nothing is negotiated:
+// Collectives are carried out one after another, in the order in which they begin;
+// moves are only posted, and are under way beside them. The plan fixes that order, so it
+// is the same on every rank, and nothing is negotiated:
 // which bytes go where follows from types, mesh and rank (traffic/site.h). A flight that
 // needs no peer is done here at once.
 //
 //   wire           this file: what the executor and the host call
 //   wire_plan      what is worked out once, when a plan is bound
 //   wire_thread    the thread, and how work comes to it
+//   wire_moves     messages from one rank to another, which hold up nothing
 //   wire_carrier   its memory, and calls of the host
 //   wire_ops       each way of communicating, over messages and collectives
 //   wire_stage     operands of a device, by way of the host's memory
@@ -58,6 +60,8 @@ static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend,
     tt_status status = TT_OK;
     if (backend->def->memory != NULL) {
         bound->device = backend;
+        for (int32_t f = 0; f < plan->n_flights; f++)
+            bound->job[f].is_move = false; // staged one after another
         status = tt__wire_stage_bind(&w->carrier, plan, backend);
         if (status == TT_OK)
             status = tt__device_groups_bind(w, bound);
@@ -73,6 +77,7 @@ static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend,
 static void unbind(void *ctx, void *bound)
 {
     tt__wire_plan *plan = bound;
+    tt__wire_thread_release(ctx, plan);
     if (plan->is_linked)
         tt__device_groups_unbind(ctx, plan->device);
     tt__wire_plan_free(plan);
@@ -177,6 +182,8 @@ static tt_status start(tt_comm_wire *w, tt_comm *comm,
     w->before.bytes = w->bytes = comm->stats.sent_bytes;
     // The executor computes on the same cores, so waits sleep instead of yielding.
     comm->is_guest = true;
+    comm->meanwhile = tt__wire_meanwhile;
+    comm->meanwhile_user = w;
     return tt__wire_thread_start(w);
 }
 
@@ -211,6 +218,8 @@ void tt_comm_wire_close(tt_comm_wire *wire)
     if (wire == NULL)
         return;
     tt__wire_thread_stop(wire);
+    if (wire->carrier.comm != NULL)
+        wire->carrier.comm->meanwhile = NULL;
     (void)pthread_cond_destroy(&wire->has_done);
     (void)pthread_cond_destroy(&wire->has_job);
     (void)pthread_mutex_destroy(&wire->lock);
@@ -309,7 +318,8 @@ void tt_comm_wire_fail(tt_comm_wire *wire, tt_status status,
     if (wire->status == TT_OK) {
         wire->status = status;
         snprintf(wire->message, sizeof wire->message, "%s", message);
-        wire->first = wire->last = NULL;
+        tt__wire_queue_clear(wire);
+        tt_comm_wake(wire->carrier.comm);
     }
     pthread_mutex_unlock(&wire->lock);
 }

@@ -2,8 +2,8 @@
 // the steps between run.
 //
 // One per rank, shared by all executors of the process; calls come from one thread.
-// Flights are carried out one after another in the order in which they begin, which
-// the plan fixes, so it is the same on every rank.
+// Collectives are carried out one after another in the order in which they begin, which
+// the plan fixes, so it is the same on every rank. Moves hold up nothing (wire_moves.c).
 
 #ifndef TT_EXEC_WIRE_WIRE_H
 #define TT_EXEC_WIRE_WIRE_H

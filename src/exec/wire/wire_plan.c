@@ -84,7 +84,7 @@ static tt_status make_job(const tt__carrier *c, const tt_args *args,
     const tt_flight *flight = &plan->flight[job->flight];
     job->leg = leg;
     job->n_legs = legs_of(flight);
-    job->is_local = true;
+    job->is_local = job->is_move = true;
     for (int32_t i = 0; i < job->n_legs; i++, leg++) {
         const int32_t s = plan->member[flight->first + i];
         describe(plan, flight, s, args, leg);
@@ -98,6 +98,7 @@ static tt_status make_job(const tt__carrier *c, const tt_args *args,
         free->bounds += leg->x.size + INT64_C(1);
         TT_TRY(leg->way->bind(c, leg));
         job->is_local = job->is_local && leg->way->alone != NULL;
+        job->is_move = job->is_move && leg->x.kind->way == TT_TRAFFIC_MOVE;
     }
     return TT_OK;
 }

@@ -25,6 +25,7 @@ typedef struct tt__wire_leg {
     tt_traffic_boxes boxes; // BOXES and TAKE
     int64_t scratch_bytes;
     const tt__device_group *links; // NULL: not by links
+    tt_msg msg;                    // MOVE: the one that is under way
 } tt__wire_leg;
 
 // The executor's side of a way (traffic/site.h). The table is in wire_ops.
@@ -71,15 +72,18 @@ typedef struct tt__wire_plan tt__wire_plan;
 typedef struct tt__wire_job {
     const tt__wire_plan *plan; // NULL: a call
     int32_t flight;
-    const tt__wire_leg *leg;
+    tt__wire_leg *leg;
     int32_t n_legs;
     bool is_local; // sends nothing: done at once
+    // Nothing but moves, in the host's memory: it holds up no other (wire_moves.c). Until
+    // its messages are done it is open.
+    bool is_move, is_open;
     const tt_coll_call *call;
     const char *what;
     int64_t number; // of the flight
     bool is_done;
     double ready, begun, ended;
-    struct tt__wire_job *next; // in the queue
+    struct tt__wire_job *next; // in the queue, or of those that are open
 } tt__wire_job;
 
 struct tt__wire_plan {

@@ -17,6 +17,7 @@
 #include "exec/wire/wire_plan.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 // ---- the thread ----------------------------------------------------------
 
@@ -29,9 +30,13 @@ struct tt_comm_wire {
     pthread_mutex_t lock;
     pthread_cond_t has_job, has_done;
     tt__wire_job *first, *last; // the queue; NULL: empty
-    tt__wire_job call,
-        later; // the host's own; the second one is not waited for
-    const tt__wire_job *current; // NULL: the thread sleeps
+    // The host's own; the second one is not waited for.
+    tt__wire_job call, later;
+    _Atomic int32_t n_moves;     // of the queue: read without the lock too
+    const tt__wire_job *current; // NULL: none but open ones
+    int32_t n_waiting;           // calls that wait for a job
+    int32_t n_under_way;         // flights, open ones too
+    double busy_since;           // when the first of these began
     bool is_closing;
     tt_status status; // of the first job that failed, and its message
     char message[512];
@@ -43,6 +48,8 @@ struct tt_comm_wire {
     pthread_t thread;
     bool has_thread;
     int64_t n_of_kind[TT_TRAFFIC_OPS];
+    tt__wire_job *open; // moves that are under way
+    tt_rest rest;       // of the wait for them
 
     // The host's.
     tt_coll_call
@@ -56,6 +63,27 @@ struct tt_comm_wire {
     tt_wire_event *event;
     int64_t n_events;
 };
+
+// Writes into the journal what is about to happen.
+void tt__wire_tell(tt_comm_wire *w, const tt__wire_leg *leg, int64_t step);
+// A flight begins, or is over; the first that fails ends the wire. With the lock.
+void tt__wire_flight_begun(tt_comm_wire *w, tt__wire_job *job);
+void tt__wire_flight_over(tt_comm_wire *w, tt__wire_job *job);
+void tt__wire_failed(tt_comm_wire *w, tt_status status);
+void tt__wire_queue_clear(tt_comm_wire *w);
+
+// Posts the messages of a job that is_move. With the lock, which is free meanwhile.
+void tt__moves_open(tt_comm_wire *w, tt__wire_job *job);
+// One turn of a wait for open moves, likewise.
+void tt__moves_turn(tt_comm_wire *w);
+// Gives open moves up, after a failure.
+void tt__moves_drop(tt_comm_wire *w);
+// tt_comm.meanwhile: takes up moves that were posted while a collective waits.
+bool tt__wire_meanwhile(void *wire);
+
+// Waits until the thread uses nothing of a plan any more. What of it is queued or open is
+// given up, and that ends the wire.
+void tt__wire_thread_release(tt_comm_wire *w, const tt__wire_plan *plan);
 
 tt_status tt__wire_thread_start(tt_comm_wire *w);
 void tt__wire_thread_stop(tt_comm_wire *w);

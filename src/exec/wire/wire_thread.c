@@ -34,6 +34,12 @@ static void tell(tt_comm_wire *w, int kind, const char *what, const char *where,
     tt_journal_add(w->carrier.comm->journal, &event);
 }
 
+void tt__wire_tell(tt_comm_wire *w, const tt__wire_leg *leg, int64_t step)
+{
+    tell(w, tt_traffic_op_number(leg->x.kind), leg->x.op->name, leg->where,
+         step);
+}
+
 // On a device: without peers; by the devices themselves; or staged through the host's
 // memory.
 static tt_status carry_on_device(tt__carrier *c, const tt__wire_plan *plan,
@@ -51,8 +57,7 @@ static tt_status carry_legs(tt_comm_wire *w, const tt__wire_job *job,
     tt__carrier *c = &w->carrier;
     for (int32_t i = 0; i < job->n_legs; i++) {
         const tt__wire_leg *leg = &job->leg[i];
-        tell(w, tt_traffic_op_number(leg->x.kind), leg->x.op->name, leg->where,
-             at);
+        tt__wire_tell(w, leg, at);
         TT_TRY(job->plan->device != NULL
                    ? carry_on_device(c, job->plan, leg)
                    : leg->way->run(c, leg, leg->in, leg->out));
@@ -87,29 +92,67 @@ static tt_status carry(tt_comm_wire *w, const tt__wire_job *job, int64_t step)
     return tt__carrier_call(&w->carrier, job->call);
 }
 
-// The caller holds the lock, before and after; it is free while the job runs. Numbers
-// that the host reads are copied out of the transport here, under the lock.
-static void do_job(tt_comm_wire *w, tt__wire_job *job)
+// ---- what both sides read ------------------------------------------------
+
+void tt__wire_flight_begun(tt_comm_wire *w, tt__wire_job *job)
 {
-    const int64_t step = w->step;
     job->begun = tt_clock_seconds();
-    w->current = job;
-    pthread_mutex_unlock(&w->lock);
-    const tt_status status = carry(w, job, step);
-    job->ended = tt_clock_seconds();
-    pthread_mutex_lock(&w->lock);
-    w->current = NULL;
+    if (job->plan != NULL && w->n_under_way++ == 0)
+        w->busy_since = job->begun;
+}
+
+// Numbers that the host reads are copied out of the transport here, under the lock.
+void tt__wire_flight_over(tt_comm_wire *w, tt__wire_job *job)
+{
     const tt_comm_stats *sent = &w->carrier.comm->stats;
     w->messages = sent->sent_messages;
     w->bytes = sent->sent_bytes;
-    if (job->plan != NULL)
-        w->busy += job->ended - job->begun;
-    job->is_done = status == TT_OK;
-    if (status != TT_OK) {
+    job->ended = tt_clock_seconds();
+    if (job->plan != NULL && --w->n_under_way == 0)
+        w->busy += job->ended - w->busy_since;
+}
+
+void tt__wire_queue_clear(tt_comm_wire *w)
+{
+    w->first = w->last = NULL;
+    atomic_store(&w->n_moves, 0);
+}
+
+void tt__wire_failed(tt_comm_wire *w, tt_status status)
+{
+    if (w->status == TT_OK) {
         w->status = status;
         snprintf(w->message, sizeof w->message, "%s", tt_error_message());
-        w->first = w->last = NULL;
     }
+    tt__wire_queue_clear(w);
+}
+
+// ---- the thread ----------------------------------------------------------
+
+// The caller holds the lock, before and after; it is free while the job runs.
+static void do_job(tt_comm_wire *w, tt__wire_job *job)
+{
+    const int64_t step = w->step;
+    tt__wire_flight_begun(w, job);
+    w->current = job;
+    pthread_mutex_unlock(&w->lock);
+    const tt_status status = carry(w, job, step);
+    pthread_mutex_lock(&w->lock);
+    w->current = NULL;
+    tt__wire_flight_over(w, job);
+    job->is_done = status == TT_OK;
+    if (status != TT_OK)
+        tt__wire_failed(w, status);
+}
+
+static tt__wire_job *next_job(tt_comm_wire *w)
+{
+    tt__wire_job *job = w->first;
+    w->first = job->next;
+    w->last = w->first != NULL ? w->last : NULL;
+    if (job->is_move)
+        (void)atomic_fetch_sub(&w->n_moves, 1);
+    return job;
 }
 
 static void *thread_main(void *user)
@@ -117,16 +160,24 @@ static void *thread_main(void *user)
     tt_comm_wire *w = user;
     pthread_mutex_lock(&w->lock);
     while (!w->is_closing) {
-        tt__wire_job *job = w->first;
-        if (job == NULL) {
+        if (w->status != TT_OK && w->open != NULL)
+            tt__moves_drop(w);
+        if (w->first == NULL && w->open == NULL) {
             pthread_cond_wait(&w->has_job, &w->lock);
             continue;
         }
-        w->first = job->next;
-        w->last = w->first != NULL ? w->last : NULL;
-        do_job(w, job);
+        if (w->first == NULL) {
+            tt__moves_turn(w);
+            continue;
+        }
+        tt__wire_job *job = next_job(w);
+        if (job->is_move)
+            tt__moves_open(w, job);
+        else
+            do_job(w, job);
         pthread_cond_signal(&w->has_done);
     }
+    tt__moves_drop(w);
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
@@ -145,6 +196,7 @@ void tt__wire_thread_stop(tt_comm_wire *w)
     pthread_mutex_lock(&w->lock);
     w->is_closing = true;
     pthread_cond_signal(&w->has_job);
+    tt_comm_wake(w->carrier.comm);
     pthread_mutex_unlock(&w->lock);
     (void)pthread_join(w->thread, NULL);
 }
@@ -169,22 +221,25 @@ tt_status tt__wire_job_post(tt_comm_wire *w, tt__wire_job *job)
         else
             w->first = job;
         w->last = job;
+        if (job->is_move)
+            (void)atomic_fetch_add(&w->n_moves, 1);
         pthread_cond_signal(&w->has_job);
+        // A collective that waits takes up moves; open moves wait for any job.
+        if (w->current != NULL ? job->is_move : w->n_under_way > 0)
+            tt_comm_wake(w->carrier.comm);
     }
     pthread_mutex_unlock(&w->lock);
     return status;
 }
 
-// Seconds in flights up to now, including the part of the current one; with the lock.
-// A wait asks before and after: the difference is the time in which the executor stood
-// still *and* something travelled. That is the exposed communication. A wait in which
-// the wire did nothing is not counted as such.
+// Seconds in flights up to now, including those that are under way; with the lock. A wait
+// asks before and after: the difference is the time in which the executor stood still
+// *and* something travelled. That is the exposed communication. A wait in which the wire
+// did nothing is not counted as such.
 static double busy_until_now(const tt_comm_wire *w)
 {
-    const tt__wire_job *job = w->current;
-    return w->busy + (job != NULL && job->plan != NULL
-                          ? tt_clock_seconds() - job->begun
-                          : 0);
+    return w->busy +
+           (w->n_under_way > 0 ? tt_clock_seconds() - w->busy_since : 0);
 }
 
 tt_status tt__wire_job_wait(tt_comm_wire *w, const tt__wire_job *job,
@@ -193,11 +248,40 @@ tt_status tt__wire_job_wait(tt_comm_wire *w, const tt__wire_job *job,
     tt_status status = TT_OK;
     pthread_mutex_lock(&w->lock);
     const double before = busy_until_now(w);
+    w->n_waiting++;
     while (!job->is_done && w->status == TT_OK)
         pthread_cond_wait(&w->has_done, &w->lock);
+    w->n_waiting--;
     if (!job->is_done)
         status = failed(w);
     *busy_out = busy_until_now(w) - before;
     pthread_mutex_unlock(&w->lock);
     return status;
+}
+
+static bool is_used(const tt_comm_wire *w, const tt__wire_plan *plan)
+{
+    bool is_open = w->current != NULL && w->current->plan == plan;
+    for (int32_t f = 0; f < plan->plan->n_flights; f++)
+        is_open |= plan->job[f].is_open;
+    for (const tt__wire_job *j = w->first; j != NULL; j = j->next)
+        is_open |= j->plan == plan;
+    return is_open;
+}
+
+// Only after a failure of the executor: otherwise all flights of a plan are over.
+void tt__wire_thread_release(tt_comm_wire *w, const tt__wire_plan *plan)
+{
+    pthread_mutex_lock(&w->lock);
+    if (is_used(w, plan) && w->status == TT_OK)
+        tt__wire_failed(w, tt_fail(TT_ERR_STATE,
+                                   "rank %d gave up a step while data of it "
+                                   "were under way",
+                                   w->carrier.comm->rank));
+    while (is_used(w, plan)) {
+        tt_comm_wake(w->carrier.comm);
+        pthread_cond_signal(&w->has_job);
+        pthread_cond_wait(&w->has_done, &w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
 }
