@@ -27,7 +27,7 @@ typedef struct tt_train_recipe {
     // An input "stop", a number per sample, and the output "stop", their sum: so
     // that with the losses all ranks learn that one of them wants to stop.
     bool asks_to_stop;
-    int64_t bn_group; // samples that batch norm takes together; 0: all
+    int64_t bn_group;  // samples that batch norm takes together; 0: all
     tt_layers_cut cut; // into stages; all zero: one
     // Which weights get no gradient; NULL: all get one. Shares optim.user.
     bool (*is_frozen)(const char *name, void *user);
