@@ -5,6 +5,8 @@ A def is `const tt_<kind>_def tt_<...>_<name>` in a .c file; its line in the
 nearest list.h, in the file's folder or above, is `TT_<KIND>(<name>)`. A file may
 have its defs in one array, `const tt_<kind>_def tt__<folder>_<file>_<kind>s[]`; its
 line is `TT_<KIND>S(<file>)`. The array ends with {0}, or whoever searches it does not.
+A family of vectorised functions, `const tt_simd_<name> TT_SYMBOL(tt_simd_<name>)`, has
+the line `TT_SIMD(<name>)`.
 """
 import collections
 import pathlib
@@ -17,6 +19,7 @@ DEF = re.compile(r"^const tt_([a-z0-9_]+?)_def\s+tt_([a-z0-9_]+)\s*=", re.M)
 ARRAY = re.compile(
     r"^const tt_([a-z0-9_]+?)_def\s+(tt_\w+)\[\]\s*=(.*?)^\};", re.M | re.S
 )
+SIMD = re.compile(r"^const tt_simd_(\w+)\s+TT_SYMBOL\(tt_simd_\1\)\s*=", re.M)
 
 
 def read_list(path):
@@ -70,6 +73,11 @@ for path in sorted(SRC.rglob("*.c")):
             problems.append(
                 f"{path}: tt_{symbol} has no line TT_{kind.upper()}({key[1]}) in {home}"
             )
+
+    for m in SIMD.finditer(path.read_text()):
+        defined[home].add(("simd", m[1]))
+        if ("simd", m[1]) not in lists[home]:
+            problems.append(f"{path}: tt_simd_{m[1]} has no line TT_SIMD({m[1]}) in {home}")
 
     for m in ARRAY.finditer(path.read_text()):
         kind, symbol = m[1] + "s", m[2]

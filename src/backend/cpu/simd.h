@@ -44,26 +44,9 @@
 
 typedef struct tt_simd {
     const char *isa; // base (SSE2), v3 (AVX2), v4 (AVX-512), v4b (and bf16)
-    const tt_simd_attention *attention;
-    const tt_simd_norm *norm;
-    const tt_simd_activation *activation;
-    const tt_simd_loss *loss;
-    const tt_simd_embedding *embedding;
-    const tt_simd_experts *experts;
-    const tt_simd_elementwise *elementwise;
-    const tt_simd_permute *permute;
-    const tt_simd_reduce *reduce;
-    const tt_simd_optimizer *optimizer;
-    const tt_simd_dropout *dropout;
-    const tt_simd_lstm *lstm;
-    const tt_simd_channels *channels;
-    const tt_simd_fold *fold;
-    const tt_simd_matvec *matvec;
-    const tt_simd_merge *merge;
-    const tt_simd_pointwise *pointwise;
-    const tt_simd_rotary *rotary;
-    const tt_simd_score *score;
-    const tt_simd_recurrence *recurrence;
+#define TT_SIMD(name) const tt_simd_##name *name;
+#include "backend/cpu/simd/list.h"
+#undef TT_SIMD
 } tt_simd;
 
 // The best table that this CPU has and isa.h allows.

@@ -42,9 +42,10 @@ TT_INLINE float apply(tt_simd_act act, float x)
         return v_exp(x);
     case TT_SIMD_ACT_LOG:
         return v_log(x);
-    default:
+    case TT_SIMD_ACT_ERF:
         return v_erf(x);
     }
+    return x; // no such function
 }
 
 TT_INLINE float silu_slope(float x)
@@ -81,9 +82,10 @@ TT_INLINE float slope(tt_simd_act act, float x)
         return v_exp(x);
     case TT_SIMD_ACT_LOG:
         return 1.0f / x;
-    default:
+    case TT_SIMD_ACT_ERF:
         return 1.12837917f * v_exp(-x * x);
     }
+    return 1.0f; // no such function
 }
 
 TT_INLINE void forward_loop(tt_simd_act act, tt_simd_type type, int64_t n,
@@ -108,35 +110,14 @@ TT_INLINE void forward_block(tt_simd_type type, const tt_simd_act_args *a,
 {
     const void *x = at(type, a->x, first);
     void *y = at_mut(type, a->y, first);
+#define LOOP(name)                                                             \
+    case TT_SIMD_ACT_##name:                                                   \
+        forward_loop(TT_SIMD_ACT_##name, type, n, x, y);                       \
+        break;
     switch (a->act) {
-    case TT_SIMD_ACT_GELU_TANH:
-        forward_loop(TT_SIMD_ACT_GELU_TANH, type, n, x, y);
-        break;
-    case TT_SIMD_ACT_GELU_ERF:
-        forward_loop(TT_SIMD_ACT_GELU_ERF, type, n, x, y);
-        break;
-    case TT_SIMD_ACT_RELU:
-        forward_loop(TT_SIMD_ACT_RELU, type, n, x, y);
-        break;
-    case TT_SIMD_ACT_SILU:
-        forward_loop(TT_SIMD_ACT_SILU, type, n, x, y);
-        break;
-    case TT_SIMD_ACT_TANH:
-        forward_loop(TT_SIMD_ACT_TANH, type, n, x, y);
-        break;
-    case TT_SIMD_ACT_SIGMOID:
-        forward_loop(TT_SIMD_ACT_SIGMOID, type, n, x, y);
-        break;
-    case TT_SIMD_ACT_EXP:
-        forward_loop(TT_SIMD_ACT_EXP, type, n, x, y);
-        break;
-    case TT_SIMD_ACT_LOG:
-        forward_loop(TT_SIMD_ACT_LOG, type, n, x, y);
-        break;
-    case TT_SIMD_ACT_ERF:
-        forward_loop(TT_SIMD_ACT_ERF, type, n, x, y);
-        break;
+        TT_SIMD_ACTS(LOOP)
     }
+#undef LOOP
 }
 
 TT_INLINE void backward_block(tt_simd_type type, const tt_simd_act_args *a,
@@ -144,35 +125,14 @@ TT_INLINE void backward_block(tt_simd_type type, const tt_simd_act_args *a,
 {
     const void *x = at(type, a->x, first), *dy = at(type, a->d_y, first);
     void *dx = at_mut(type, a->d_x, first);
+#define LOOP(name)                                                             \
+    case TT_SIMD_ACT_##name:                                                   \
+        backward_loop(TT_SIMD_ACT_##name, type, n, x, dy, dx);                 \
+        break;
     switch (a->act) {
-    case TT_SIMD_ACT_GELU_TANH:
-        backward_loop(TT_SIMD_ACT_GELU_TANH, type, n, x, dy, dx);
-        break;
-    case TT_SIMD_ACT_GELU_ERF:
-        backward_loop(TT_SIMD_ACT_GELU_ERF, type, n, x, dy, dx);
-        break;
-    case TT_SIMD_ACT_RELU:
-        backward_loop(TT_SIMD_ACT_RELU, type, n, x, dy, dx);
-        break;
-    case TT_SIMD_ACT_SILU:
-        backward_loop(TT_SIMD_ACT_SILU, type, n, x, dy, dx);
-        break;
-    case TT_SIMD_ACT_TANH:
-        backward_loop(TT_SIMD_ACT_TANH, type, n, x, dy, dx);
-        break;
-    case TT_SIMD_ACT_SIGMOID:
-        backward_loop(TT_SIMD_ACT_SIGMOID, type, n, x, dy, dx);
-        break;
-    case TT_SIMD_ACT_EXP:
-        backward_loop(TT_SIMD_ACT_EXP, type, n, x, dy, dx);
-        break;
-    case TT_SIMD_ACT_LOG:
-        backward_loop(TT_SIMD_ACT_LOG, type, n, x, dy, dx);
-        break;
-    case TT_SIMD_ACT_ERF:
-        backward_loop(TT_SIMD_ACT_ERF, type, n, x, dy, dx);
-        break;
+        TT_SIMD_ACTS(LOOP)
     }
+#undef LOOP
 }
 
 static void forward(const tt_simd_act_args *a)
