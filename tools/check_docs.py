@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Fails on names in README.md, ARCHITECTURE.md and docs/*.md that are no longer there.
+"""Fails on names in the documents, and paths in comments, that are no longer there.
+
+Documents are README.md, ARCHITECTURE.md, docs/*.md and NOTES.md below bench/.
 
 What stands in backticks, outside of blocks of code, is looked at when it is
 
@@ -9,6 +11,9 @@ What stands in backticks, outside of blocks of code, is looked at when it is
   a name of C   `tt_plan_lower`, `TT_OP_COLLECTIVE`, and `lower()` with its brackets
 
 Everything else in backticks is a command, a setting or a text.
+
+In a comment below src/, a path of a source (`plan/lower.c`) is one from the top, from src/,
+or from a folder that the file lies in.
 """
 import fnmatch
 import pathlib
@@ -22,6 +27,8 @@ PATH = re.compile(r"(?:\.ci|[\w*-]+)(?:/[\w.*-]+)*/?")
 FILE = re.compile(r"[\w*-]+\.(?:c|h|cu|cuh|py|sh)")
 NAME = re.compile(r"(tt_\w*[a-z0-9]|TT_\w*[A-Z0-9])(?:\(\))?")
 CALL = re.compile(r"([a-z]\w*)\(\)")
+COMMENT = re.compile(r"//(.*)")
+IN_COMMENT = re.compile(r"(?<![\w/.*-])((?:[a-z0-9_]+/)+[a-z0-9_]+\.(?:c|h|cu|cuh|py|sh))\b")
 
 
 def all_files():
@@ -72,7 +79,7 @@ def is_path(text):
     return (
         "/" in text
         and PATH.fullmatch(text) is not None
-        and (first in TOPS or first in ROOMS)
+        and (first in TOPS or first in ROOMS or FILE.fullmatch(text.split("/")[-1]))
         and first != "build"
     )
 
@@ -102,8 +109,22 @@ def keep_lines(match):
     return re.sub(r"[^\n]", " ", match[0])
 
 
+def stale_in_comments(source):
+    """Yields (line, path) of the paths in a file's comments that lead nowhere."""
+    tops = ["", "src/", "include/"] + [f"{p}/" for p in pathlib.Path(source).parents]
+    for n, line in enumerate(SOURCES[source].split("\n"), 1):
+        comment = COMMENT.search(line)
+        for m in IN_COMMENT.finditer(comment[1] if comment else ""):
+            if not any(pathlib.Path(top + m[1]).is_file() for top in tops):
+                yield n, m[1]
+
+
 problems = []
-for doc in ["README.md", "ARCHITECTURE.md", *sorted(fnmatch.filter(FILES, "docs/*.md"))]:
+for source in sorted(s for s in SOURCES if s.startswith("src/")):
+    for n, path in stale_in_comments(source):
+        problems.append(f"{source}:{n}: {path}: there is no such file")
+DOCS = ["docs/*.md", "bench/*NOTES.md"]
+for doc in ["README.md", "ARCHITECTURE.md", *(f for d in DOCS for f in sorted(fnmatch.filter(FILES, d)))]:
     if doc not in FILES:
         continue
     text = CODE.sub(keep_lines, pathlib.Path(doc).read_text())

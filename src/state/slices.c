@@ -1,9 +1,8 @@
 // slices - see the header.
 //
-// The problem: a checkpoint of any layout must load under any other, on a machine
-// where one rank or all ranks see the disk, and no rank may hold more than it
-// needs. Reading everything on rank 0 and sending it would be simple, but 64 ranks
-// would wait for one reader.
+// The problem: a checkpoint of any layout must load under any other, whether one rank
+// or all ranks see the disk. Reading everything on rank 0 and sending it would be
+// simple, but all ranks would wait for one reader.
 //
 // The idea: a file of tensors is row by row, so a rank's part of a tensor is a list
 // of runs of bytes in it (state/parts.c). Rank 0 tells everyone where the tensors
@@ -16,7 +15,7 @@
 //   all      judge  do the sums of what was read add up to what was saved?
 //
 // Damage is found without a second reading. The hash of a whole file is of no use
-// to a rank that reads a tenth of it. But state.json has a sum per tensor to which
+// to a rank that reads a part of it. But state.json has a sum per tensor to which
 // parts add up (store/checksum.h), so ranks sum what they read and exchange the
 // sums.
 //

@@ -137,6 +137,11 @@ printf 'int f(void);\nint tt_lower(void); // and tt_gone\n' >src/pass/lower.c
 } >docs/page.md
 cp docs/page.md README.md
 passes docs
+printf '// As pass/lower.c, src/pass/lower.c and ../a/b.c say.\nint g(void);\n' >src/pass/a.c
+passes docs
+printf 'int g(void); // see pass/gone.c\n' >src/pass/a.c
+finds docs 'src/pass/a.c:1: pass/gone.c: there is no such file'
+rm src/pass/a.c
 for stale in src/pass/gone.c pass/gone gone.h pass/lower.c:gone 'src/NAME/gone.c' \
     tt_gone 'tt_gone()' 'gone()' TT_GONE; do
     printf 'One.\nSee `%s`.\n' "$stale" >docs/page.md

@@ -1,5 +1,5 @@
 // batch_norm, its gradient and their parts - images with their channels last. See
-// dev/batch_norm.cu for what bounds them.
+// dev/norm/batch_norm.cu for what bounds them.
 
 #include "ops/nn/batch_norm.h"
 

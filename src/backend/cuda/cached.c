@@ -1,5 +1,5 @@
-// cached - decoding with a key-value cache, and attention_merge. See dev/cached.cu for
-// what bounds them.
+// cached - decoding with a key-value cache, and attention_merge. What bounds them:
+// dev/attention/cached.cu.
 
 #include "backend/cpu/attention.h"
 #include "backend/cuda/cuda.h"

@@ -1,5 +1,5 @@
-// moe - route, dispatch, combine and their gradients. See dev/moe.cu and dev/route.cu
-// for what bounds them.
+// moe - route, dispatch, combine and their gradients. What bounds them: dev/moe/moe.cu
+// and dev/moe/route.cu.
 
 #include "ops/nn/moe.h"
 

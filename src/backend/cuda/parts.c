@@ -1,5 +1,5 @@
 // parts - parts of norms and losses that ranks share, the squared error, counts. All
-// operands may have any float type; see dev/parts.cu for what bounds them.
+// operands may have any float type; see dev/loss/parts.cu for what bounds them.
 
 #include "backend/cuda/cuda.h"
 #include "ops/nn/loss.h"

@@ -1,4 +1,4 @@
-// pooling and its gradients - images with their channels last. See dev/pool.cu for
+// pooling and its gradients - images with their channels last. See dev/conv/pool.cu for
 // what bounds them.
 
 #include "ops/nn/pool.h"

@@ -1,5 +1,6 @@
 // project - reductions over dims that are no neighbours, or of other types than the
-// fast kernels take, and the gradient of the largest entry. See dev/project.cu.
+// fast kernels take, and the gradient of the largest entry. The kernels:
+// dev/elements/project.cu.
 
 #include "backend/cuda/cuda.h"
 #include "ops/arith.h"

@@ -61,7 +61,7 @@ static void make_operand(tt_operand *o, tt_dtype dtype, int64_t rows,
 }
 
 // An operand's memory, filled with random numbers: a GPU multiplies regular ones
-// faster, since fewer bits switch. One random piece is repeated.
+// faster. One random piece is repeated.
 static tt_status make_data(tt_backend *backend, const tt_operand *o,
                            void **data_out)
 {
@@ -87,8 +87,8 @@ static tt_status make_data(tt_backend *backend, const tt_operand *o,
     return status;
 }
 
-// The best of some runs. A device works asynchronously, so there it is the best of
-// groups of runs: otherwise the launch would be timed too.
+// The best of some runs. A device works asynchronously and is waited for, so there it
+// is the best of groups of runs: launch and wait are shared by several.
 static tt_status time_kernel(tt_backend *backend, const tt_choice *choice,
                              const tt_args *args, double *seconds_out)
 {
@@ -162,8 +162,7 @@ tt_status tt_bench_product(tt_backend *backend, tt_dtype dtype,
     tt_operand operand[3];
     if (dtype == TT_E4M3)
         return product_fp8(backend, mnk, seconds_out);
-    // The weight is stored as a model would store it: an extent that is not a multiple
-    // of 8 is never the last one.
+    // A weight with n not a multiple of 8 is stored transposed: its last extent is k.
     const tt_matmul_params params = {.transpose_b = mnk[1] % 8 != 0};
     tt_choice choice;
     make_operand(&operand[0], dtype, mnk[0], mnk[2]);
@@ -237,7 +236,7 @@ tt_status tt_bench_copy_rate(tt_backend *backend, double *rate_out)
             memcpy(to + k * (bytes / 64), from + k * (bytes / 64),
                    (size_t)(bytes / 64));
         const double seconds = tt_clock_seconds() - start;
-        // | (i > 1 && seconds < best))|run 0 touches the pages.
+        // Run 0 touches the pages: it does not count.
         if (i == 1 || (i > 1 && seconds < best))
             best = seconds;
     }

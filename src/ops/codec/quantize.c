@@ -4,10 +4,9 @@
 //   scale   of a block: its largest absolute value, as the wide type
 //   code    floor(x / scale * levels + 1/2) + levels + 1, with 127 or 7 levels;
 //           two codes of 4 bits in a byte, the first in its lower half
-//   random  with a seed and a step, a random u of [0, 1) takes the place of 1/2, so
-// that
-//           the result is x on average (Alistarh et al. 2017, QSGD). u is a function of
-//           the element's global index, so it does not depend on how ranks cut x
+//   random  with a seed and a step, a random u of [0, 1) takes the place of 1/2. The
+//           result is then x on average (Alistarh et al. 2017, QSGD). u is a function
+//           of the element's global index, so it does not depend on how ranks cut x
 //   error   at most scale / levels / 2 per element; with random numbers twice that
 //
 // A block with a number that is not finite comes back as NaN.

@@ -1,6 +1,5 @@
 // noise - operands to measure kernels on: small numbers that are no powers of two.
-// Zeros would mislead: they draw less power in the multipliers, so the clock stays
-// higher.
+// Zeros would mislead: they are multiplied faster than the numbers of a training step.
 
 #ifndef TT_BACKEND_CUDA_DEV_NOISE_CUH
 #define TT_BACKEND_CUDA_DEV_NOISE_CUH

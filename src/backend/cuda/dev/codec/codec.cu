@@ -1,10 +1,11 @@
 // codec - compression of what travels between ranks: quantize (a few bits and a scale
 // for each block of numbers) and onebit (signs and two means), and back.
 //
-// A warp has a block of numbers and reads it twice: once for the scale, once, from the
-// cache, for the codes. Codes are computed just as the host computes them, with
-// rounding after every operation, so that ranks on CPU and GPU agree bit by bit. Bound
-// by memory: 4 or 2 bytes read for each number, 1/8 to 1 written; and back.
+// A warp has a block of numbers. quantize reads it twice: for the scale, then for the
+// codes. onebit reads it once. quantize computes codes as the host does, with rounding
+// after every operation, so that ranks on CPU and GPU make the same codes. The means of
+// onebit are sums in another order than the host's. In memory a number is 4 or 2 bytes,
+// and its code 1/8 to 1.
 
 #include "backend/cuda/dev/random.cuh"
 

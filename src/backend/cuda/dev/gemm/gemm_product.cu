@@ -1,5 +1,6 @@
 // gemm_product - one product by cuBLASLt. Descriptors and the algorithm are made once,
-// when a plan is lowered; a step only binds addresses and multiplies.
+// when a plan is lowered; a step binds addresses and multiplies, and before that
+// converts the bias or copies units where cuBLASLt would not take them.
 //
 // cuBLASLt stores matrices by columns and we store them by rows. The same memory is
 // then the transposed matrix, so c = a b is asked for as c' = b' a': a and b change
@@ -220,9 +221,9 @@ static const char *fill_in(gemm_product *g, bool *has_way)
 {
     const tt_cuda_gemm_desc &d = g->desc;
     TRY(describe(g));
+    // A bias of another type than the result's is converted before each product.
     const bool needs_copy =
         d.bias_type != TT_N_DTYPES && d.bias_type != d.c.type;
-    // cuBLASLt takes a bias of the result's type only: others are converted first.
     TRY(set_epilogue(g));
     g->bias_bytes = needs_copy ? ceil_div(d.n * 4, 256) * 256 : 0;
     g->units_bytes = is_tiny(d.a.type) ? GEMM_ALIGN : 0;
@@ -274,8 +275,7 @@ gemm_product *gemm_product_create(tt_cuda *cuda, const tt_cuda_gemm_desc &desc,
     return NULL;
 }
 
-// Converts the bias. It runs before every product with an f32 bias, so it must be
-// short.
+// Converts the bias, before every product of 16 bits with an f32 bias.
 template <typename T>
 __global__ void round_bias(int64_t n, const float *bias, T *to)
 {

@@ -45,8 +45,9 @@ enum masking {
     BY_MARKS
 }; // BY_MARKS: the first pass makes them, of y
 
-// Sums of x - shift and of its square. The shift, near the mean, keeps the difference
-// of the two sums from cancelling.
+// Sums of x - shift and of its square. The shift is the running mean. The closer it is
+// to the mean of these rows, the less the variance, a difference of the two sums,
+// cancels.
 template <typename E, int N> struct moments : unmarked {
     typedef E T;
     enum { V = N, AT_ONCE = 4, RESIDENT = MORE, IS_UPWARDS = false };

@@ -7,15 +7,13 @@
 //
 // The two streams know of each other only by events: note() records one, follow() makes
 // a stream wait for one. Neither call makes the host wait. Events are numbered by
-// whoever uses them and made once, before the first step (queue_events), because making
-// one in a step would cost time. They carry no timing, which makes them cheap.
+// whoever uses them, and made before they are used (queue_events), without timing.
 //
 // The stream has the highest priority: what peers wait for goes before what only this
 // device waits for.
 //
-// Copies are bound by the host's link, and reach its rate only from pinned memory.
-// Where pinning fails (a limit on locked memory, say) copies still work, only slower.
-// Moves are bound by the device's memory.
+// Copies go over the host's link, moves through the device's memory. Host memory is
+// pinned where that succeeds; copies work without it too.
 
 #include "backend/cuda/dev/common.cuh"
 
@@ -189,8 +187,7 @@ struct index_space {
     int64_t dim[TT_MOVE_DIMS], to[TT_MOVE_DIMS], from[TT_MOVE_DIMS];
 };
 
-// The same arithmetic as the host's reduction: 16 bits are added in f32 and rounded
-// once. So a ring gives the same bits whether the host or the device adds.
+// As the host adds two terms (comm/fold.h): 16 bits in f32, rounded once.
 template <typename T> __device__ static inline T add(T a, T b)
 {
     return a + b;
