@@ -269,6 +269,31 @@ TEST(cpu_exact_convolutions_do_not_depend_on_threads)
     }
 }
 
+// An algorithm is a preference; exact mode has one algorithm.
+TEST(cpu_exact_convolutions_are_direct_whatever_is_preferred)
+{
+    static const char *const params[] = {
+        "pad=1 algorithm=direct", "pad=1 algorithm=auto",
+        "pad=1 algorithm=winograd", "pad=1 algorithm=im2col",
+        "pad=1 algorithm=fft"};
+    cpu_case c = exact[0];
+    cpu_result direct, other;
+    c.dtype = TT_F32;
+    c.is_exact = true;
+    c.params = params[0];
+    cpu_run("cpu", &c, &direct);
+    for (int i = 1; i < 5; i++) {
+        c.params = params[i];
+        cpu_run("cpu", &c, &other);
+        CHECK_MSG(memcmp(direct.out[0], other.out[0],
+                         (size_t)direct.count[0] * 8) == 0,
+                  "%s", params[i]);
+        cpu_result_fini(&other);
+        cpu_check_threads(&c);
+    }
+    cpu_result_fini(&direct);
+}
+
 static const cpu_case pools[] = {
     {&tt_op_max_pool, "kernel=2", {"n:2 c:16 h:8 w:6"}},
     {&tt_op_max_pool, "kernel=3 stride=2 pad=1", {"n:2 c:5 h:9 w:7"}},

@@ -17,8 +17,8 @@
 //   auto       winograd where suits_winograd says that it is faster, else direct
 //
 // Where the library has no such kernel for a geometry or type it falls back to direct.
-// It has no fft. Exact mode never uses winograd by itself: how the library divides
-// its sums may depend on the number of threads.
+// It has no fft. In exact mode all are direct, also where another is preferred: how the
+// library divides the sums of the others may depend on the number of threads.
 
 #include "ops/nn/conv.h"
 
@@ -93,10 +93,11 @@ static bool is_padded_evenly(const tt__window *w)
     return true;
 }
 
-// Not Winograd by choice in exact mode: see above.
 static tt__conv_kind kind_of(const tt_backend *backend, const tt_conv_params *p,
                              const tt__cpu_conv_desc *d)
 {
+    if (backend->options.exact)
+        return TT__CONV_DIRECT;
     if (d->way == TT__GRAD_X && !is_padded_evenly(&d->window) &&
         p->algorithm != TT_CONV_IM2COL)
         return TT__CONV_DIRECT;
@@ -106,8 +107,7 @@ static tt__conv_kind kind_of(const tt_backend *backend, const tt_conv_params *p,
     case TT_CONV_WINOGRAD:
         return TT__CONV_WINOGRAD;
     case TT_CONV_AUTO:
-        return suits_winograd(d) && !backend->options.exact ? TT__CONV_WINOGRAD
-                                                            : TT__CONV_DIRECT;
+        return suits_winograd(d) ? TT__CONV_WINOGRAD : TT__CONV_DIRECT;
     default:
         return TT__CONV_DIRECT;
     }
