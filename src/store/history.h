@@ -20,7 +20,8 @@ typedef struct tt_history_row {
     double train_loss, val_loss, best_loss, accuracy; // NaN: not known
 } tt_history_row;
 
-// Opens or makes the file; waits at most a few seconds for other writers.
+// Opens or makes the file. This and every later call wait at most 30 seconds for
+// other writers.
 tt_status tt_history_open(const char *path, tt_history **history_out);
 void tt_history_close(tt_history *history); // NULL is fine
 

@@ -263,6 +263,21 @@ static tt_status train(tt_trainer *t, tt_run_reason *reason_out,
     return TT_OK;
 }
 
+// Nothing is left to do: that should not look like a run that trained.
+static void say_if_over(tt_trainer *t)
+{
+    const long long made = t->state.step, wanted = t->session->steps;
+    char text[160] = "all steps were made before";
+    if (made < wanted || wants_evaluation(t) || t->is_saved_in_passing)
+        return;
+    if (made > wanted)
+        snprintf(text, sizeof text,
+                 "the run has made %lld steps already, more than "
+                 "train.steps=%lld: it stays as it is",
+                 made, wanted);
+    tt__trainer_say(t, TT_TEXT_NOTE, text);
+}
+
 static tt_status run(tt_trainer *t, tt_run_end *end_out)
 {
     tt_str notes = {0};
@@ -275,9 +290,7 @@ static tt_status run(tt_trainer *t, tt_run_end *end_out)
     }
     tt_str_fini(&notes);
     TT_TRY(status);
-    if (t->state.step >= t->session->steps && !wants_evaluation(t) &&
-        !t->is_saved_in_passing)
-        tt__trainer_say(t, TT_TEXT_NOTE, "all steps were made before");
+    say_if_over(t);
     TT_TRY(tt__trainer_ranks_open(t));
     t->point_clock = tt_clock_seconds();
     t->point_step = t->state.step;

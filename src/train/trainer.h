@@ -72,7 +72,7 @@ typedef struct tt_trainer {
     // Where the time goes: seconds in steps, and of these for the network; in
     // evaluations and samples.
     double step_seconds, network_seconds, aside_seconds;
-    tt_report_time time_before;          // of the last start that made steps
+    tt_report_time time_before;          // of earlier starts
     double report_clock, report_seconds; // when the page was written; how long
     const char *error;                   // why it fails; NULL: it does not
 } tt_trainer;

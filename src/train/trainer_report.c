@@ -54,13 +54,22 @@ static tt_report_time mean_time(const tt_ranks *ranks)
 
 // ---- files ---------------------------------------------------------------
 
-// The account of the last start that made steps. A start that made none keeps the
-// account that was there.
+// The account of all starts. A start that made no steps adds nothing to it.
 static tt_report_time shown_time(const tt_trainer *t, const tt_run_end *end)
 {
+    tt_report_time sum = t->time_before;
     if (t->n_steps == 0)
-        return t->time_before;
-    return end != NULL ? end->time : tt__trainer_time(t);
+        return sum;
+    const tt_report_time now = end != NULL ? end->time : tt__trainer_time(t);
+    sum.total += now.total;
+    sum.computing += now.computing;
+    sum.network += now.network;
+    sum.data += now.data;
+    sum.evaluation += now.evaluation;
+    sum.checkpoints += now.checkpoints;
+    sum.last += now.last;
+    sum.other += now.other;
+    return sum;
 }
 
 // RUN/facts.json: what the page is made from.

@@ -86,6 +86,23 @@ for n in 1 2; do
     grep -qF '>done<' "$run/report.html" || die 'it is not done any more'
 done
 
+# The account is of all starts.
+rm -rf "$run"
+for stop in 5 10; do
+    "$TUTTI" train examples/mlp-tiny.yaml run="$run" threads=1 train.steps=10 \
+        train.stop=$stop >"$folder/out" 2>&1 || die "$(cat "$folder/out")"
+    cp "$run/facts.json" "$folder/facts$stop"
+done
+python3 - "$folder" <<'P' || die 'the account of time is not of all starts'
+import json, sys
+first, both = (json.load(open("%s/facts%d" % (sys.argv[1], n)))["time"]
+               for n in (5, 10))
+parts = sum(v for k, v in both.items() if k != "total")
+assert all(both[k] >= first[k] for k in first), (first, both)
+assert both["total"] > first["total"] and both["computing"] > first["computing"]
+assert abs(parts - both["total"]) < 1e-3 + 0.02 * both["total"], (parts, both)
+P
+
 # What run it is.
 rm -rf "$run"
 run=$folder/told

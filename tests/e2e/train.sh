@@ -83,6 +83,11 @@ grep -v '^#' one.yaml | cmp -s - $run/config.yaml || fail "other config.yaml"
 grep -q 'all steps were made' out err || fail "does not say that it is done"
 "$tutti" train small.yaml train.steps=14 >out 2>err || fail "more steps"
 [ -d $run/checkpoints/step-00000014 ] || fail "no more steps were made"
+"$tutti" train small.yaml >out 2>err || fail "fewer steps than were made"
+grep -q 'has made 14 steps already, more than train.steps=12' out err ||
+    fail "does not say that there are more: $(cat out err)"
+grep -q 'done at step 14 after' out || fail "not done: $(cat out err)"
+[ -d $run/checkpoints/step-00000014 ] || fail "what was made is gone"
 refuses 'train.steps' small.yaml train.steps=20 optim.schedule=cosine
 
 # Evaluation of a checkpoint says what training said.

@@ -239,9 +239,13 @@ static void end_line(const tt_run_end *e, const tt_live *live, tt_str *out)
                                       [TT_RUN_SIGNAL] = "stopped and saved",
                                       [TT_RUN_FAILED] = "failed"};
     const bool is_asked = e->reason == TT_RUN_DONE && e->step < live->steps;
-    tt_str_addf(out, "%s at step %lld of %lld after ",
+    tt_str_addf(out, "%s at step %lld",
                 is_asked ? "stopped as asked" : how[e->reason],
-                (long long)e->step, (long long)live->steps);
+                (long long)e->step);
+    // train.steps may have been lowered since: "30 of 20" says nothing.
+    if (e->step <= live->steps)
+        tt_str_addf(out, " of %lld", (long long)live->steps);
+    tt_str_add(out, " after ");
     tt_add_seconds(out, e->seconds);
     if (e->reason == TT_RUN_SIGNAL)
         tt_str_add(out, "; the same command goes on from here");

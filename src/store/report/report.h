@@ -47,7 +47,7 @@ typedef struct tt_report_facts {
     double units;        // of them in a step; 0: not known
     const char *started, *updated; // "2026-01-31T12:00:00Z"; NULL: not known
     const char *parent;  // folder of the run it was forked from; NULL: none
-    tt_report_time time; // of the last start with steps; total 0: not known
+    tt_report_time time; // of all starts; total 0: not known
     const tt_report_row *facts, *machine, *settings;
 } tt_report_facts;
 

@@ -150,8 +150,7 @@ void tt__report_time(const tt_report_data *d, tt_str *out)
     }
     if (alone.total <= 0)
         return;
-    tt_str_add(out, "<section><h2>Where the time went <small>last start that "
-                    "made steps");
+    tt_str_add(out, "<section><h2>Where the time went <small>all starts");
     if (tt_json_get(tt_json_get(d->facts, "facts"), "ranks") != NULL)
         tt_str_add(out, ", rank 0");
     tt_str_add(out, "</small></h2>\n");
