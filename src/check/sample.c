@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "check/sample_codes.h"
 #include "ops/gradops.h"
 
 #include <math.h>
@@ -81,6 +82,23 @@ bool tt_case_varies(const tt_case *c, int i)
            (text[0] == 'f' || text[0] == 'm') && text[1] != '=';
 }
 
+// Codes of what has the type and shape of the next input.
+static tt_status make_codes(tt_case *c, int i, tt_dtype dtype)
+{
+    tt__codes codes;
+    char name[16], shape[32];
+    const char *like = c->sample->in[i + 1];
+    if (like == NULL)
+        return tt_fail(TT_ERR_ARG, "%s: codes of what?", c->op->name);
+    TT_TRY(tt__sample_codes(c, c->sample->in[i], kind_dtype(like, dtype),
+                            shape_text(like), &codes));
+    snprintf(name, sizeof name, "in%d", i);
+    snprintf(shape, sizeof shape, "bytes:%lld", (long long)codes.bytes);
+    c->in[i] = tt_input(&c->b, name, TT_U8, shape);
+    c->data[i] = codes.data;
+    return c->b.status;
+}
+
 static tt_status make_input(tt_case *c, int i, tt_dtype dtype,
                             const tt_sig *sig)
 {
@@ -89,6 +107,8 @@ static tt_status make_input(tt_case *c, int i, tt_dtype dtype,
     c->in[i] = TT_NONE;
     if (text[0] == '-')
         return TT_OK;
+    if (text[0] == 'c')
+        return make_codes(c, i, dtype);
     snprintf(name, sizeof name, "in%d", i);
     c->in[i] = tt_input(&c->b, name, kind_dtype(text, dtype), shape_text(text));
     TT_TRY(c->b.status);

@@ -9,6 +9,7 @@
 //   b   bf16                             f=x  the constant x
 //   q r fp8: E4M3, E5M2                  i<7  below 7
 //   i I u  int32, int64, uint8           -    absent
+//   c3  codes of 3 replicas, of what the next input is like
 
 #ifndef TT_CHECK_SAMPLE_H
 #define TT_CHECK_SAMPLE_H

@@ -125,6 +125,7 @@ typedef void tt_op_shard_fn(const tt_op_io *io, int axis_size, tt_sigs *sigs);
 //   q   like f, in e4m3; r in e5m2, b in bf16
 //   m   like f, but f32 at least (statistics, losses, optimiser state); m+ m!
 //   =2  the constant 2 (float)       m=2 likewise; I=2 int64, i=2, u=2
+//   c3  codes of 3 replicas, of what the next input is like (operators X_sum)
 //   -   absent optional input
 typedef struct tt_sample {
     const char *params;

@@ -1,0 +1,77 @@
+// sparse - the options of the codecs that pick some entries.
+//
+//   topk        the largest entries, exactly ceil(ratio n) of them
+//   dgc         likewise, with momentum inside
+//   threshold   the entries above a threshold, each as plus or minus the threshold
+//   randomk     random entries, the same ones in all replicas; no parcel
+//
+// Parcels of topk and dgc are of one kind, which topk_sum reads:
+//
+//   body   count (8 bytes), values [count], places [count] (u32, ascending)
+//
+// Of threshold:
+//
+//   body   count (u32), the threshold (float), places [count] (31 bits, ascending; the
+//          top bit says minus)
+//
+// Entries are compared by absolute value; NaN is above all, and of equal entries the
+// first ones are taken.
+
+#ifndef TT_OPS_CODEC_SPARSE_H
+#define TT_OPS_CODEC_SPARSE_H
+
+#include "ops/codec/parcel.h"
+
+enum { TT_SPARSE_HEAD = 8 };
+
+typedef struct tt_sparse_params {
+    double ratio; // of the entries, that are picked; at least one is
+
+    // threshold
+    double tau, relative;
+
+    // dgc
+    double momentum, clip, start;
+    int64_t warm_up, peers;
+} tt_sparse_params;
+
+// ceil(ratio n), from 1 to n.
+int64_t tt_sparse_count(double ratio, int64_t n);
+
+// How many of n entries dgc picks at a step; and never more than this.
+int64_t tt_dgc_count(const tt_sparse_params *p, int64_t n, int64_t step);
+int64_t tt_dgc_most(const tt_sparse_params *p, int64_t n);
+
+// Bytes of the bodies with at most k entries.
+static inline int64_t tt_sparse_body(int64_t k, int64_t value_bytes)
+{
+    return TT_SPARSE_HEAD + k * (value_bytes + 4);
+}
+static inline int64_t tt_threshold_body(int64_t k)
+{
+    return TT_SPARSE_HEAD + 4 * k;
+}
+
+// Inputs and outputs of dgc_encode.
+enum { TT_DGC_X, TT_DGC_U, TT_DGC_V, TT_DGC_STEP, TT_DGC_N };
+enum { TT_DGC_CODE, TT_DGC_U_OUT, TT_DGC_V_OUT };
+
+// The place that randomk picks of part j of k; parts are as equal as can be.
+static inline int64_t tt_randomk_first(int64_t n, int64_t k, int64_t j)
+{
+    return j * (n / k) + (j < n % k ? j : n % k);
+}
+static inline int64_t tt_randomk_place(uint64_t key, int64_t n, int64_t k,
+                                       int64_t j)
+{
+    const int64_t first = tt_randomk_first(n, k, j);
+    const uint64_t length = (uint64_t)(tt_randomk_first(n, k, j + 1) - first);
+    const uint64_t bits = tt_parcel_random(key, (uint32_t)j);
+    return first + (int64_t)(bits * length >> 32);
+}
+
+// Inputs of randomk_take and randomk_put; `like` gives the shape of what is put back.
+enum { TT_RK_X, TT_RK_RESIDUAL, TT_RK_SEED, TT_RK_STEP, TT_RK_N };
+enum { TT_RP_VALUES, TT_RP_SEED, TT_RP_STEP, TT_RP_LIKE, TT_RP_N };
+
+#endif

@@ -1,0 +1,89 @@
+// threshold_encode, threshold_sum - the entries above a threshold, each as plus or minus
+// the threshold (sparse.h).
+//
+//   tau     the option, or `relative` times the root of the mean square of all entries,
+//           as float; the least normal float at least. NaN where an entry that is sent
+//           is not finite. Squares are added as doubles, 4096 entries at a time in
+//           chains as in codes.h
+//   bytes   8 + 4 per entry above tau; at most `ratio` of all entries are sent, then
+//           the largest, and the others stay in the residual
+//   error   biased: only with a residual
+//   flops   2 per element; sum 1
+//   source  Strom 2015; Dryden et al. 2016
+
+#include "ops/codec/sparse.h"
+#include "ops/cost.h"
+#include "ops/ops.h"
+
+int64_t tt_body_threshold(const void *params, int64_t n, tt_dtype dtype)
+{
+    (void)dtype;
+    const tt_sparse_params *p = params;
+    return tt_threshold_body(tt_sparse_count(p->ratio, n));
+}
+
+static tt_status infer(tt_op_io *io)
+{
+    return tt__parcel_infer(io, tt_body_threshold, false);
+}
+
+static tt_status infer_sum(tt_op_io *io)
+{
+    return tt__parcel_infer_sum(io, tt_body_threshold);
+}
+
+static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
+{
+    (void)axis_size;
+    const double n = tt_cost_count(&io->in[TT_PX]);
+    tt_cost_reduction(io, 0, 2 * n, n, cost_out);
+}
+
+static const tt_opt options[] = {
+    {"tau", "0", "the threshold; 0: relative to the entries' size", TT_OPT_F64,
+     .offset = offsetof(tt_sparse_params, tau), .min = 0, .max = 1e30},
+    {"relative", "2", "the threshold over the entries' root mean square",
+     TT_OPT_F64, .offset = offsetof(tt_sparse_params, relative), .min = 0.01,
+     .max = 1000},
+    {"ratio", "0.0625", "part of the entries that is sent at most", TT_OPT_F64,
+     .offset = offsetof(tt_sparse_params, ratio), .min = 0, .max = 1},
+    {0},
+};
+
+static const tt_sample samples[] = {
+    {"ratio=0.3", {"f a:3 b:7"}, 42},
+    {"tau=0.5", {"f a:9", "m a:9"}, 18},
+    {"tau=0.5 ratio=0.5", {"=1 a:2 b:3.c:4"}, 48}, // all are as large
+    {"relative=1", {"f a:50 b:31", "m a:50 b:31"}, 3100},
+    {"ratio=1 relative=0.5", {"f a:50 b:131"}, 13100},
+    {"", {"=0 a:70"}, 140},
+    {0},
+};
+
+static const tt_sample samples_sum[] = {
+    {"ratio=0.3 relative=1", {"c1", "f a:3 b:7"}, 21},
+    {"ratio=0.5 relative=0.5", {"c3", "f a:50 b:31"}, 1550},
+    {0},
+};
+
+const tt_op_def tt_op_threshold_encode = {
+    .name = "threshold_encode",
+    .doc = "The entries above a threshold, as plus or minus the threshold.",
+    .options = options,
+    .params_bytes = sizeof(tt_sparse_params),
+    .infer = infer,
+    .cost = cost,
+    .samples = samples,
+};
+
+const tt_op_def tt_op_threshold_sum = {
+    .name = "threshold_sum",
+    .doc = "The sum of thresholds at their places.",
+    .options = options,
+    .params_bytes = sizeof(tt_sparse_params),
+    .shape_only = 1U << TT_PSUM_LIKE,
+    .infer = infer_sum,
+    .cost = tt_cost_each,
+    .flops_each = 1,
+    .samples = samples_sum,
+};
