@@ -4,7 +4,7 @@
 #include "check/sample_codes.h"
 
 #include "base/rng.h"
-#include "check/interp.h"
+#include "interp/interp.h"
 #include "ops/gradops.h"
 #include "ops/ops.h"
 

@@ -7,6 +7,7 @@
 #include "check/law.h"
 #include "cli/command.h"
 #include "cli/launch/team.h"
+#include "codec/codec.h"
 #include "comm/coll/coll.h"
 #include "model/model.h"
 #include "ops/ops.h"
@@ -43,10 +44,13 @@ static tt_status check_only(const char *only)
     const tt_pass_def *const *passes = tt_pass_all(&n);
     for (int i = 0; i < n && !found; i++)
         found = strstr(passes[i]->name, only) != NULL;
+    const tt_codec_def *const *codecs = tt_codec_all(&n);
+    for (int i = 0; i < n && !found; i++)
+        found = strstr(codecs[i]->name, only) != NULL;
     return found ? TT_OK
                  : tt_fail(TT_ERR_ARG,
-                           "only=%s matches no operator, no model, no pass and "
-                           "no collective",
+                           "only=%s matches no operator, no model, no pass, no "
+                           "collective and no codec",
                            only);
 }
 

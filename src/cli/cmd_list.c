@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "check/law.h"
 #include "cli/command.h"
+#include "codec/codec.h"
 #include "comm/coll/coll.h"
 #include "comm/transport/transport.h"
 #include "config/keys.h"
@@ -207,6 +208,16 @@ static tt_status list_collectives(printer *p, tt_arena *arena)
     return TT_OK;
 }
 
+static tt_status list_codecs(printer *p, tt_arena *arena)
+{
+    int n = 0;
+    (void)arena;
+    const tt_codec_def *const *all = tt_codec_all(&n);
+    for (int i = 0; i < n; i++)
+        member(p, all[i]->name, all[i]->doc, all[i]->options);
+    return TT_OK;
+}
+
 static tt_status list_transports(printer *p, tt_arena *arena)
 {
     int n = 0;
@@ -288,7 +299,7 @@ static const struct {
     {"sources", list_sources},         {"passes", list_passes},
     {"backends", list_backends},       {"laws", list_laws},
     {"collectives", list_collectives}, {"transports", list_transports},
-    {"commands", list_commands},
+    {"codecs", list_codecs},           {"commands", list_commands},
 };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -355,7 +366,7 @@ const tt_command_def tt_command_list = {
     .name = "list",
     .doc = "Everything there is, with its options.",
     .usage = "[models|ops|optimisers|settings|sources|passes|backends|laws|"
-             "collectives|transports|commands] [PATTERN] [--json]",
+             "collectives|transports|codecs|commands] [PATTERN] [--json]",
     .detail = "With PATTERN, those whose name has it: a part of the name, or a "
               "pattern with * and ?.\n`tutti list settings` has every setting "
               "of every model, optimiser and source, `tutti list\nsettings "

@@ -37,6 +37,11 @@ TEST(law_parts_joined_are_the_whole)
     run_law("shard");
 }
 
+TEST(law_codecs_lose_no_more_than_they_say)
+{
+    run_law("codec");
+}
+
 TEST(law_collectives_are_right_and_send_what_they_cost)
 {
     run_law("coll");

@@ -1,6 +1,6 @@
 // code_blocks - reference kernels of the codecs in blocks: scales and digits (codes.h).
 
-#include "backend/ref/parcels.h"
+#include "backend/ref/packets.h"
 #include "ops/codec/codes.h"
 #include "ops/ops.h"
 
@@ -15,6 +15,8 @@ typedef struct block_code {
                    float *scale);
     int (*digit)(const float *scale, float e, uint32_t random);
     float (*value)(const float *scale, int digit);
+    // By what the scale is multiplied where there is a residual; NULL: nothing.
+    float (*shrink)(const double *e, int64_t n, float scale);
 } block_code;
 
 static uint32_t bits_of(float x)
@@ -140,6 +142,19 @@ static int digit_ternary(const float *scale, float e, uint32_t random)
     return e < 0 ? 0 : 2;
 }
 
+static float shrink_ternary(const double *e, int64_t n, float scale)
+{
+    tt__ref_chains sizes = {0}, squares = {0};
+    for (int64_t i = 0; i < n; i++) {
+        const float x = (float)e[i];
+        tt__ref_chains_add(&sizes, fabsf(x));
+        tt__ref_chains_add(&squares, x * x);
+    }
+    const float by =
+        tt__ref_chains_sum(squares) / (scale * tt__ref_chains_sum(sizes));
+    return by < 1 ? by : 1;
+}
+
 static float value_ternary(const float *scale, int digit)
 {
     return (float)(digit - 1) * *scale;
@@ -202,11 +217,13 @@ static void encode_block(const block_code *c, const tt__ref_job *job,
     c->scales(job->params, e, n, scale);
     for (int64_t i = 0; i < n; i++) {
         const uint32_t random =
-            tt_parcel_random(job->key, (uint32_t)(from + i));
+            tt_packet_random(job->key, (uint32_t)(from + i));
         const int digit = c->digit(scale, (float)e[i], random);
         bytes[i % m] = (unsigned char)(bytes[i % m] +
                                        digit * power_of(c->base, (int)(i / m)));
     }
+    if (c->shrink != NULL && job->has_residual)
+        *scale *= c->shrink(e, n, *scale);
 }
 
 static int64_t encode(const block_code *c, const tt__ref_job *job,
@@ -214,14 +231,14 @@ static int64_t encode(const block_code *c, const tt__ref_job *job,
 {
     const tt_code_params *p = job->params;
     const int64_t blocks = tt_code_blocks(p, job->n);
-    unsigned char *bytes = body + 4 * c->form->scales * blocks;
+    const int64_t scales = c->form->scales;
+    unsigned char *bytes = body + 4 * scales * blocks;
     for (int64_t b = 0; b < blocks; b++) {
         float scale[2] = {0};
         const int64_t left = job->n - b * p->block;
         const int64_t n = left < p->block ? left : p->block;
         encode_block(c, job, b * p->block, n, scale, bytes);
-        memcpy(body + 4 * c->form->scales * b, scale,
-               (size_t)(4 * c->form->scales));
+        memcpy(body + 4 * scales * b, scale, (size_t)(4 * scales));
         bytes += tt_ceil_div(n, c->form->per_byte);
     }
     return bytes - body;
@@ -259,8 +276,8 @@ static uint32_t digest(const void *params)
 
 // ---- int8 --------------------------------------------------------------
 
-static const block_code block_int8 = {&tt_form_int8, 256, largest, digit_int8,
-                                      value_int8};
+static const block_code block_int8 = {&tt_form_int8, 256,        largest,
+                                      digit_int8,    value_int8, NULL};
 
 static int64_t encode_int8(const tt__ref_job *job, unsigned char *body)
 {
@@ -274,7 +291,7 @@ static bool decode_int8(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_int8 = {
-    .kind = TT_PARCEL_INT8,
+    .kind = TT_PACKET_INT8,
     .body = tt_body_int8,
     .digest = digest,
     .encode = encode_int8,
@@ -286,8 +303,8 @@ TT_KERNEL_RUN(run_int8_sum, tt__ref_sum(&code_int8, site, args))
 
 // ---- onebit ------------------------------------------------------------
 
-static const block_code block_onebit = {&tt_form_onebit, 2, means, digit_side,
-                                        value_onebit};
+static const block_code block_onebit = {&tt_form_onebit, 2,   means, digit_side,
+                                        value_onebit,    NULL};
 
 static int64_t encode_onebit(const tt__ref_job *job, unsigned char *body)
 {
@@ -301,7 +318,7 @@ static bool decode_onebit(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_onebit = {
-    .kind = TT_PARCEL_ONEBIT,
+    .kind = TT_PACKET_ONEBIT,
     .body = tt_body_onebit,
     .digest = digest,
     .encode = encode_onebit,
@@ -313,8 +330,8 @@ TT_KERNEL_RUN(run_onebit_sum, tt__ref_sum(&code_onebit, site, args))
 
 // ---- sign --------------------------------------------------------------
 
-static const block_code block_sign = {&tt_form_sign, 2, mean_size, digit_side,
-                                      value_sign};
+static const block_code block_sign = {&tt_form_sign, 2,          mean_size,
+                                      digit_side,    value_sign, NULL};
 
 static int64_t encode_sign(const tt__ref_job *job, unsigned char *body)
 {
@@ -328,7 +345,7 @@ static bool decode_sign(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_sign = {
-    .kind = TT_PARCEL_SIGN,
+    .kind = TT_PACKET_SIGN,
     .body = tt_body_sign,
     .digest = digest,
     .encode = encode_sign,
@@ -341,8 +358,8 @@ TT_KERNEL_RUN(run_sign_sum, tt__ref_sum(&code_sign, site, args))
 
 // ---- twobit ------------------------------------------------------------
 
-static const block_code block_twobit = {&tt_form_twobit, 4, threshold,
-                                        digit_twobit, value_twobit};
+static const block_code block_twobit = {
+    &tt_form_twobit, 4, threshold, digit_twobit, value_twobit, NULL};
 
 static int64_t encode_twobit(const tt__ref_job *job, unsigned char *body)
 {
@@ -356,7 +373,7 @@ static bool decode_twobit(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_twobit = {
-    .kind = TT_PARCEL_TWOBIT,
+    .kind = TT_PACKET_TWOBIT,
     .body = tt_body_twobit,
     .digest = digest,
     .encode = encode_twobit,
@@ -368,8 +385,8 @@ TT_KERNEL_RUN(run_twobit_sum, tt__ref_sum(&code_twobit, site, args))
 
 // ---- ternary -----------------------------------------------------------
 
-static const block_code block_ternary = {&tt_form_ternary, 3, largest,
-                                         digit_ternary, value_ternary};
+static const block_code block_ternary = {
+    &tt_form_ternary, 3, largest, digit_ternary, value_ternary, shrink_ternary};
 
 static int64_t encode_ternary(const tt__ref_job *job, unsigned char *body)
 {
@@ -383,7 +400,7 @@ static bool decode_ternary(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_ternary = {
-    .kind = TT_PARCEL_TERNARY,
+    .kind = TT_PACKET_TERNARY,
     .body = tt_body_ternary,
     .digest = digest,
     .encode = encode_ternary,
@@ -395,8 +412,8 @@ TT_KERNEL_RUN(run_ternary_sum, tt__ref_sum(&code_ternary, site, args))
 
 // ---- natural -----------------------------------------------------------
 
-static const block_code block_natural = {&tt_form_natural, 256, power_above,
-                                         digit_natural, value_natural};
+static const block_code block_natural = {
+    &tt_form_natural, 256, power_above, digit_natural, value_natural, NULL};
 
 static int64_t encode_natural(const tt__ref_job *job, unsigned char *body)
 {
@@ -410,7 +427,7 @@ static bool decode_natural(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_natural = {
-    .kind = TT_PARCEL_NATURAL,
+    .kind = TT_PACKET_NATURAL,
     .body = tt_body_natural,
     .digest = digest,
     .encode = encode_natural,
@@ -421,29 +438,29 @@ TT_KERNEL_RUN(run_natural, tt__ref_encode(&code_natural, site, args))
 TT_KERNEL_RUN(run_natural_sum, tt__ref_sum(&code_natural, site, args))
 
 const tt_kernel_def tt__ref_code_blocks_kernels[] = {
-    {TT_KERNEL(ref, int8_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, int8_encode), .prepare = tt__ref_packet_prepare,
      .run = run_int8},
-    {TT_KERNEL(ref, int8_sum), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, int8_sum), .prepare = tt__ref_packet_prepare,
      .run = run_int8_sum},
-    {TT_KERNEL(ref, onebit_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, onebit_encode), .prepare = tt__ref_packet_prepare,
      .run = run_onebit},
-    {TT_KERNEL(ref, onebit_sum), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, onebit_sum), .prepare = tt__ref_packet_prepare,
      .run = run_onebit_sum},
-    {TT_KERNEL(ref, sign_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, sign_encode), .prepare = tt__ref_packet_prepare,
      .run = run_sign},
-    {TT_KERNEL(ref, sign_sum), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, sign_sum), .prepare = tt__ref_packet_prepare,
      .run = run_sign_sum},
-    {TT_KERNEL(ref, twobit_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, twobit_encode), .prepare = tt__ref_packet_prepare,
      .run = run_twobit},
-    {TT_KERNEL(ref, twobit_sum), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, twobit_sum), .prepare = tt__ref_packet_prepare,
      .run = run_twobit_sum},
-    {TT_KERNEL(ref, ternary_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, ternary_encode), .prepare = tt__ref_packet_prepare,
      .run = run_ternary},
-    {TT_KERNEL(ref, ternary_sum), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, ternary_sum), .prepare = tt__ref_packet_prepare,
      .run = run_ternary_sum},
-    {TT_KERNEL(ref, natural_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, natural_encode), .prepare = tt__ref_packet_prepare,
      .run = run_natural},
-    {TT_KERNEL(ref, natural_sum), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, natural_sum), .prepare = tt__ref_packet_prepare,
      .run = run_natural_sum},
     {0},
 };

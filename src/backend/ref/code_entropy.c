@@ -1,6 +1,6 @@
 // code_entropy - reference kernels of the codecs of unknown length (entropy.h).
 
-#include "backend/ref/parcels.h"
+#include "backend/ref/packets.h"
 #include "ops/codec/entropy.h"
 #include "ops/ops.h"
 
@@ -81,7 +81,7 @@ static float levels_of(const tt__ref_job *job, int64_t from, int64_t n,
         norm > 0 && isfinite(inverse) && isfinite(norm) ? inverse : 0;
     for (int64_t i = 0; i < n; i++) {
         const uint32_t random =
-            tt_parcel_random(job->key, (uint32_t)(from + i));
+            tt_packet_random(job->key, (uint32_t)(from + i));
         const float u = (float)(random >> 8) * 0x1p-24f;
         const float size = floorf(fabsf((float)e[i]) * by + u);
         const int most = (int)p->levels;
@@ -141,7 +141,8 @@ static int64_t encode_qsgd(const tt__ref_job *job, unsigned char *body)
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t left = job->n - b * p->block;
         const int64_t n = left < p->block ? left : p->block;
-        const float norm = levels_of(job, b * p->block, n, level);
+        float norm = levels_of(job, b * p->block, n, level);
+        norm *= job->has_residual ? tt_qsgd_shrink(p) : 1;
         const uint16_t size = write_block(p, level, n, at);
         memcpy(body + 4 * b, &norm, sizeof norm);
         memcpy(sizes + 2 * b, &size, sizeof size);
@@ -224,7 +225,7 @@ static bool decode_qsgd(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_qsgd = {
-    .kind = TT_PARCEL_QSGD,
+    .kind = TT_PACKET_QSGD,
     .body = tt_body_qsgd,
     .digest = digest,
     .encode = encode_qsgd,
@@ -342,7 +343,7 @@ static bool decode_threelc(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_threelc = {
-    .kind = TT_PARCEL_THREELC,
+    .kind = TT_PACKET_THREELC,
     .body = tt_body_threelc,
     .digest = digest,
     .encode = encode_threelc,
@@ -353,13 +354,13 @@ TT_KERNEL_RUN(run_threelc, tt__ref_encode(&code_threelc, site, args))
 TT_KERNEL_RUN(run_threelc_sum, tt__ref_sum(&code_threelc, site, args))
 
 const tt_kernel_def tt__ref_code_entropy_kernels[] = {
-    {TT_KERNEL(ref, qsgd_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, qsgd_encode), .prepare = tt__ref_packet_prepare,
      .run = run_qsgd},
-    {TT_KERNEL(ref, qsgd_sum), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, qsgd_sum), .prepare = tt__ref_packet_prepare,
      .run = run_qsgd_sum},
-    {TT_KERNEL(ref, threelc_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, threelc_encode), .prepare = tt__ref_packet_prepare,
      .run = run_threelc},
-    {TT_KERNEL(ref, threelc_sum), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, threelc_sum), .prepare = tt__ref_packet_prepare,
      .run = run_threelc_sum},
     {0},
 };

@@ -1,6 +1,6 @@
 // code_sparse - reference kernels of the codecs that pick entries (sparse.h).
 
-#include "backend/ref/parcels.h"
+#include "backend/ref/packets.h"
 #include "base/rng.h"
 #include "ops/codec/sparse.h"
 #include "ops/ops.h"
@@ -30,8 +30,8 @@ static int64_t encode_topk(const tt__ref_job *job, unsigned char *body)
     const tt_sparse_params *p = job->params;
     const int64_t k = tt_sparse_count(p->ratio, job->n);
     uint32_t *place = job->room;
-    tt__ref_largest(job->is_wide, job->e, job->n, k, 0, place,
-                    (char *)job->room + 8 * job->n);
+    const tt__ref_pick pick = {job->is_wide, job->e, job->n, k, 0};
+    tt__ref_largest(&pick, place, (char *)job->room + 8 * job->n);
     return write_entries(job->is_wide, job->e, place, k, body);
 }
 
@@ -75,7 +75,7 @@ static bool decode_topk(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_topk = {
-    .kind = TT_PARCEL_SPARSE,
+    .kind = TT_PACKET_SPARSE,
     .body = tt_body_topk,
     .encode = encode_topk,
     .decode = decode_topk,
@@ -101,9 +101,9 @@ static int64_t encode_threshold(const tt__ref_job *job, unsigned char *body)
         tau = (float)(p->relative *
                       sqrt(tt__ref_squares(e, job->n) / (double)job->n));
     const float least = tau >= FLT_MIN ? tau : FLT_MIN;
+    const tt__ref_pick pick = {false, job->e, job->n, k, (double)least};
     const uint32_t count =
-        (uint32_t)tt__ref_largest(false, job->e, job->n, k, (double)least,
-                                  place, (char *)job->room + 8 * job->n);
+        (uint32_t)tt__ref_largest(&pick, place, (char *)job->room + 8 * job->n);
     tau = least;
     for (uint32_t i = 0; i < count; i++) {
         const float x = (float)job->e[place[i]];
@@ -142,7 +142,7 @@ static bool decode_threshold(const tt__ref_job *job, const unsigned char *body,
 }
 
 static const tt__ref_code code_threshold = {
-    .kind = TT_PARCEL_THRESHOLD,
+    .kind = TT_PACKET_THRESHOLD,
     .body = tt_body_threshold,
     .encode = encode_threshold,
     .decode = decode_threshold,
@@ -199,16 +199,17 @@ static tt_status run_dgc(void *state, const tt_site *site, const tt_args *args)
         tt_dtype_store(wide, args->out[TT_DGC_V_OUT], i,
                        isfinite(v[i]) ? v[i] : 0);
     }
-    tt__ref_largest(is_wide, v, n, k, 0, place, (char *)place + 8 * n);
-    unsigned char *parcel = args->out[TT_DGC_CODE];
-    unsigned char *body = parcel + TT_PARCEL_HEADER;
+    tt__ref_largest(&(tt__ref_pick){is_wide, v, n, k, 0}, place,
+                    (char *)place + 8 * n);
+    unsigned char *packet = args->out[TT_DGC_CODE];
+    unsigned char *body = packet + TT_PACKET_HEADER;
     const int64_t capacity = tt_operand_count(&site->out[TT_DGC_CODE]);
-    memset(parcel, 0, (size_t)capacity);
+    memset(packet, 0, (size_t)capacity);
     const int64_t bytes = write_entries(is_wide, v, place, k, body);
-    const tt_parcel about = {
-        .kind = TT_PARCEL_SPARSE, .n = n, .capacity = capacity};
-    tt_parcel_close(&about, parcel, TT_PARCEL_HEADER + bytes,
-                    tt_parcel_hash(body, bytes));
+    const tt_packet about = {
+        .kind = TT_PACKET_SPARSE, .n = n, .capacity = capacity};
+    tt_packet_close(&about, packet, TT_PACKET_HEADER + bytes,
+                    tt_packet_hash(body, bytes));
     for (int64_t i = 0; i < k; i++) {
         tt_dtype_store(wide, args->out[TT_DGC_U_OUT], place[i], 0);
         tt_dtype_store(wide, args->out[TT_DGC_V_OUT], place[i], 0);
@@ -275,15 +276,15 @@ static tt_status run_put(void *state, const tt_site *site, const tt_args *args)
 }
 
 const tt_kernel_def tt__ref_code_sparse_kernels[] = {
-    {TT_KERNEL(ref, topk_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, topk_encode), .prepare = tt__ref_packet_prepare,
      .run = run_topk},
-    {TT_KERNEL(ref, topk_sum), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, topk_sum), .prepare = tt__ref_packet_prepare,
      .run = run_topk_sum},
-    {TT_KERNEL(ref, threshold_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, threshold_encode), .prepare = tt__ref_packet_prepare,
      .run = run_threshold},
-    {TT_KERNEL(ref, threshold_sum), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, threshold_sum), .prepare = tt__ref_packet_prepare,
      .run = run_threshold_sum},
-    {TT_KERNEL(ref, dgc_encode), .prepare = tt__ref_parcel_prepare,
+    {TT_KERNEL(ref, dgc_encode), .prepare = tt__ref_packet_prepare,
      .run = run_dgc},
     {TT_KERNEL(ref, randomk_take), .run = run_take},
     {TT_KERNEL(ref, randomk_put), .run = run_put},

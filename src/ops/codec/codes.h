@@ -1,4 +1,4 @@
-// codes - the options and sizes of the codecs that write parcels (parcel.h).
+// codes - the options and sizes of the codecs that write packets (packet.h).
 //
 // Codecs in blocks cut the tensor, seen as a vector, into blocks; the last may be
 // shorter. A block has one or two scales (float) and a digit per element. Several digits
@@ -28,7 +28,7 @@
 #ifndef TT_OPS_CODEC_CODES_H
 #define TT_OPS_CODEC_CODES_H
 
-#include "ops/codec/parcel.h"
+#include "ops/codec/packet.h"
 
 enum { TT_CODE_CHAINS = 16, TT_CODE_BLOCK_MOST = 16384 };
 
@@ -40,13 +40,16 @@ typedef struct tt_code_params {
 } tt_code_params;
 
 typedef struct tt_code_form {
-    tt_parcel_kind kind;
+    tt_packet_kind kind;
     int scales, per_byte;
     bool is_random;
 } tt_code_form;
 
 extern const tt_code_form tt_form_int8, tt_form_onebit, tt_form_sign,
     tt_form_twobit, tt_form_ternary, tt_form_natural;
+
+extern const tt_opt tt_int8_options[], tt_onebit_options[], tt_sign_options[],
+    tt_twobit_options[], tt_ternary_options[], tt_natural_options[];
 
 // Of the options that decoders must share with encoders.
 static inline uint32_t tt_code_digest(const tt_code_params *p)

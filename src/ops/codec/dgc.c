@@ -62,8 +62,8 @@ static tt_status infer(tt_op_io *io)
     TT_TRY(tt_infer_same_dims(io, op, TT_DGC_X, TT_DGC_V));
     TT_TRY(tt_infer_scalar(io, op, TT_DGC_STEP, TT_I64));
     const int64_t body = tt_sparse_body(tt_dgc_most(io->params, n),
-                                        tt_parcel_value_bytes(x->dtype));
-    TT_TRY(tt_shape_push(&code, "bytes", tt_parcel_capacity(body)));
+                                        tt_packet_value_bytes(x->dtype));
+    TT_TRY(tt_shape_push(&code, "bytes", tt_packet_capacity(body)));
     tt_infer_add(io, TT_U8, &code);
     tt_infer_add(io, wide, &io->in[TT_DGC_U].shape);
     tt_infer_add(io, wide, &io->in[TT_DGC_V].shape);
@@ -77,7 +77,10 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 8 * n, n, cost_out);
 }
 
-static const tt_opt options[] = {
+// The first row is not the user's: whoever uses the codec knows it.
+const tt_opt tt_dgc_options[] = {
+    {"peers", "1", "replicas", TT_OPT_I64,
+     .offset = offsetof(tt_sparse_params, peers), .min = 1, .max = 1 << 24},
     {"ratio", "0.001", "part of the entries that is sent", TT_OPT_F64,
      .offset = offsetof(tt_sparse_params, ratio), .min = 0, .max = 1},
     {"momentum", "0.9", "of the velocity that is gathered", TT_OPT_F64,
@@ -91,8 +94,6 @@ static const tt_opt options[] = {
      .max = 1},
     {"warm_up", "0", "steps until `ratio` is reached", TT_OPT_I64,
      .offset = offsetof(tt_sparse_params, warm_up), .min = 0, .max = 1e12},
-    {"peers", "1", "replicas", TT_OPT_I64,
-     .offset = offsetof(tt_sparse_params, peers), .min = 1, .max = 1 << 24},
     {0},
 };
 
@@ -108,7 +109,7 @@ static const tt_sample samples[] = {
 const tt_op_def tt_op_dgc_encode = {
     .name = "dgc_encode",
     .doc = "The largest entries of what momentum has gathered.",
-    .options = options,
+    .options = tt_dgc_options,
     .params_bytes = sizeof(tt_sparse_params),
     .infer = infer,
     .cost = cost,

@@ -3,6 +3,8 @@
 // qsgd, with s levels. A block's numbers are whole multiples of norm / s:
 //
 //   norm    root of the sum of squares, added as doubles in chains as in codes.h
+//           With a residual it is sent times tt_qsgd_shrink: else residuals would grow
+//           without end, since what is sent is right on average but far off each time
 //   level   floor(|e| (s / norm) + u), at most s; u = 24 random bits
 //   body    norms of all blocks; sizes of all blocks (u16); the blocks' bytes
 //   block   for each level above 0: Elias gamma of the distance from the one before, a bit
@@ -34,6 +36,8 @@ enum {
     TT_THREELC_PER_BYTE = 5,
 };
 
+extern const tt_opt tt_qsgd_options[], tt_threelc_options[];
+
 // Bits of a level with its sign, when all are written.
 static inline int tt_qsgd_bits(const tt_code_params *p)
 {
@@ -42,6 +46,8 @@ static inline int tt_qsgd_bits(const tt_code_params *p)
         bits++;
     return bits;
 }
+
+float tt_qsgd_shrink(const tt_code_params *p);
 
 static inline int64_t tt_qsgd_dense_bytes(const tt_code_params *p,
                                           int64_t length)

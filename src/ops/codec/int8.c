@@ -12,7 +12,7 @@
 #include <math.h>
 
 const tt_code_form tt_form_int8 = {
-    .kind = TT_PARCEL_INT8,
+    .kind = TT_PACKET_INT8,
     .scales = 1,
     .per_byte = 1,
 };
@@ -25,12 +25,12 @@ int64_t tt_body_int8(const void *params, int64_t n, tt_dtype dtype)
 
 static tt_status infer(tt_op_io *io)
 {
-    return tt__parcel_infer(io, tt_body_int8, false);
+    return tt__packet_infer(io, tt_body_int8, false);
 }
 
 static tt_status infer_sum(tt_op_io *io)
 {
-    return tt__parcel_infer_sum(io, tt_body_int8);
+    return tt__packet_infer_sum(io, tt_body_int8);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -41,7 +41,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 3 * n, fmin(n, (double)p->block), cost_out);
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_int8_options[] = {
     {"block", "256", "entries that share a scale", TT_OPT_I64,
      .offset = offsetof(tt_code_params, block), .min = 8,
      .max = TT_CODE_BLOCK_MOST},
@@ -67,7 +67,7 @@ static const tt_sample samples_sum[] = {
 const tt_op_def tt_op_int8_encode = {
     .name = "int8_encode",
     .doc = "Numbers of 8 bits, with a scale per block.",
-    .options = options,
+    .options = tt_int8_options,
     .params_bytes = sizeof(tt_code_params),
     .infer = infer,
     .cost = cost,
@@ -77,7 +77,7 @@ const tt_op_def tt_op_int8_encode = {
 const tt_op_def tt_op_int8_sum = {
     .name = "int8_sum",
     .doc = "The sum of what codes of int8_encode stand for.",
-    .options = options,
+    .options = tt_int8_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .infer = infer_sum,

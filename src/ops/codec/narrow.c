@@ -11,7 +11,7 @@
 
 #include "ops/codec/narrow.h"
 
-#include "ops/codec/parcel.h"
+#include "ops/codec/packet.h"
 #include "ops/cost.h"
 #include "ops/expect.h"
 #include "ops/infer_common.h"

@@ -16,7 +16,7 @@
 #include <math.h>
 
 const tt_code_form tt_form_natural = {
-    .kind = TT_PARCEL_NATURAL,
+    .kind = TT_PACKET_NATURAL,
     .scales = 1,
     .per_byte = 1,
     .is_random = true,
@@ -30,12 +30,12 @@ int64_t tt_body_natural(const void *params, int64_t n, tt_dtype dtype)
 
 static tt_status infer(tt_op_io *io)
 {
-    return tt__parcel_infer(io, tt_body_natural, true);
+    return tt__packet_infer(io, tt_body_natural, true);
 }
 
 static tt_status infer_sum(tt_op_io *io)
 {
-    return tt__parcel_infer_sum(io, tt_body_natural);
+    return tt__packet_infer_sum(io, tt_body_natural);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -46,7 +46,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 2 * n, fmin(n, (double)p->block), cost_out);
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_natural_options[] = {
     {"block", "4096", "entries that share a scale", TT_OPT_I64,
      .offset = offsetof(tt_code_params, block), .min = 8,
      .max = TT_CODE_BLOCK_MOST},
@@ -72,7 +72,7 @@ static const tt_sample samples_sum[] = {
 const tt_op_def tt_op_natural_encode = {
     .name = "natural_encode",
     .doc = "Powers of two, rounded at random.",
-    .options = options,
+    .options = tt_natural_options,
     .params_bytes = sizeof(tt_code_params),
     .infer = infer,
     .cost = cost,
@@ -82,7 +82,7 @@ const tt_op_def tt_op_natural_encode = {
 const tt_op_def tt_op_natural_sum = {
     .name = "natural_sum",
     .doc = "The sum of what codes of natural_encode stand for.",
-    .options = options,
+    .options = tt_natural_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .infer = infer_sum,

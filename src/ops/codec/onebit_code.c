@@ -12,7 +12,7 @@
 #include <math.h>
 
 const tt_code_form tt_form_onebit = {
-    .kind = TT_PARCEL_ONEBIT,
+    .kind = TT_PACKET_ONEBIT,
     .scales = 2,
     .per_byte = 8,
 };
@@ -25,12 +25,12 @@ int64_t tt_body_onebit(const void *params, int64_t n, tt_dtype dtype)
 
 static tt_status infer(tt_op_io *io)
 {
-    return tt__parcel_infer(io, tt_body_onebit, false);
+    return tt__packet_infer(io, tt_body_onebit, false);
 }
 
 static tt_status infer_sum(tt_op_io *io)
 {
-    return tt__parcel_infer_sum(io, tt_body_onebit);
+    return tt__packet_infer_sum(io, tt_body_onebit);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -41,7 +41,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 2 * n, fmin(n, (double)p->block), cost_out);
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_onebit_options[] = {
     {"block", "1024", "entries that share a scale", TT_OPT_I64,
      .offset = offsetof(tt_code_params, block), .min = 8,
      .max = TT_CODE_BLOCK_MOST},
@@ -67,7 +67,7 @@ static const tt_sample samples_sum[] = {
 const tt_op_def tt_op_onebit_encode = {
     .name = "onebit_encode",
     .doc = "Signs, with two means per block.",
-    .options = options,
+    .options = tt_onebit_options,
     .params_bytes = sizeof(tt_code_params),
     .infer = infer,
     .cost = cost,
@@ -77,7 +77,7 @@ const tt_op_def tt_op_onebit_encode = {
 const tt_op_def tt_op_onebit_sum = {
     .name = "onebit_sum",
     .doc = "The sum of what codes of onebit_encode stand for.",
-    .options = options,
+    .options = tt_onebit_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .infer = infer_sum,

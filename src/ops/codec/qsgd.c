@@ -13,6 +13,13 @@
 
 #include <math.h>
 
+// 1 / (1 + the bound of the relative error's square).
+float tt_qsgd_shrink(const tt_code_params *p)
+{
+    const double b = (double)p->block, s = (double)p->levels;
+    return (float)(1 / (1 + fmin(b / (s * s), sqrt(b) / s)));
+}
+
 int64_t tt_body_qsgd(const void *params, int64_t n, tt_dtype dtype)
 {
     (void)dtype;
@@ -24,12 +31,12 @@ int64_t tt_body_qsgd(const void *params, int64_t n, tt_dtype dtype)
 
 static tt_status infer(tt_op_io *io)
 {
-    return tt__parcel_infer(io, tt_body_qsgd, true);
+    return tt__packet_infer(io, tt_body_qsgd, true);
 }
 
 static tt_status infer_sum(tt_op_io *io)
 {
-    return tt__parcel_infer_sum(io, tt_body_qsgd);
+    return tt__packet_infer_sum(io, tt_body_qsgd);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -40,7 +47,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 5 * n, fmin(n, (double)p->block), cost_out);
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_qsgd_options[] = {
     {"levels", "1", "above zero; more are more precise and longer", TT_OPT_I64,
      .offset = offsetof(tt_code_params, levels), .min = 1, .max = 127},
     {"block", "512", "entries that share a norm", TT_OPT_I64,
@@ -66,7 +73,7 @@ static const tt_sample samples_sum[] = {
 const tt_op_def tt_op_qsgd_encode = {
     .name = "qsgd_encode",
     .doc = "Few levels at random, with Elias codes.",
-    .options = options,
+    .options = tt_qsgd_options,
     .params_bytes = sizeof(tt_code_params),
     .infer = infer,
     .cost = cost,
@@ -76,7 +83,7 @@ const tt_op_def tt_op_qsgd_encode = {
 const tt_op_def tt_op_qsgd_sum = {
     .name = "qsgd_sum",
     .doc = "The sum of what codes of qsgd_encode stand for.",
-    .options = options,
+    .options = tt_qsgd_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .infer = infer_sum,

@@ -63,7 +63,7 @@ static tt_status infer_put(tt_op_io *io)
     return TT_OK;
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_randomk_options[] = {
     {"ratio", "0.01", "part of the entries that is sent", TT_OPT_F64,
      .offset = offsetof(tt_sparse_params, ratio), .min = 0, .max = 1},
     {0},
@@ -85,7 +85,7 @@ static const tt_sample samples_put[] = {
 const tt_op_def tt_op_randomk_take = {
     .name = "randomk_take",
     .doc = "Random entries, the same ones in all replicas.",
-    .options = options,
+    .options = tt_randomk_options,
     .params_bytes = sizeof(tt_sparse_params),
     .infer = infer,
     .cost = tt_cost_each,
@@ -96,7 +96,7 @@ const tt_op_def tt_op_randomk_take = {
 const tt_op_def tt_op_randomk_put = {
     .name = "randomk_put",
     .doc = "Random entries at their places, and zeros.",
-    .options = options,
+    .options = tt_randomk_options,
     .params_bytes = sizeof(tt_sparse_params),
     .shape_only = 1U << TT_RP_LIKE,
     .infer = infer_put,

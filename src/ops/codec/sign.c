@@ -14,7 +14,7 @@
 #include <math.h>
 
 const tt_code_form tt_form_sign = {
-    .kind = TT_PARCEL_SIGN,
+    .kind = TT_PACKET_SIGN,
     .scales = 1,
     .per_byte = 8,
 };
@@ -27,12 +27,12 @@ int64_t tt_body_sign(const void *params, int64_t n, tt_dtype dtype)
 
 static tt_status infer(tt_op_io *io)
 {
-    return tt__parcel_infer(io, tt_body_sign, false);
+    return tt__packet_infer(io, tt_body_sign, false);
 }
 
 static tt_status infer_sum(tt_op_io *io)
 {
-    return tt__parcel_infer_sum(io, tt_body_sign);
+    return tt__packet_infer_sum(io, tt_body_sign);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -43,7 +43,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 2 * n, fmin(n, (double)p->block), cost_out);
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_sign_options[] = {
     {"block", "1024", "entries that share a scale", TT_OPT_I64,
      .offset = offsetof(tt_code_params, block), .min = 8,
      .max = TT_CODE_BLOCK_MOST},
@@ -69,7 +69,7 @@ static const tt_sample samples_sum[] = {
 const tt_op_def tt_op_sign_encode = {
     .name = "sign_encode",
     .doc = "Signs and a size per block; a sum is a vote.",
-    .options = options,
+    .options = tt_sign_options,
     .params_bytes = sizeof(tt_code_params),
     .infer = infer,
     .cost = cost,
@@ -79,7 +79,7 @@ const tt_op_def tt_op_sign_encode = {
 const tt_op_def tt_op_sign_sum = {
     .name = "sign_sum",
     .doc = "The sum of what codes of sign_encode stand for.",
-    .options = options,
+    .options = tt_sign_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .infer = infer_sum,

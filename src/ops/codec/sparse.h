@@ -3,9 +3,9 @@
 //   topk        the largest entries, exactly ceil(ratio n) of them
 //   dgc         likewise, with momentum inside
 //   threshold   the entries above a threshold, each as plus or minus the threshold
-//   randomk     random entries, the same ones in all replicas; no parcel
+//   randomk     random entries, the same ones in all replicas; no packet
 //
-// Parcels of topk and dgc are of one kind, which topk_sum reads:
+// Packets of topk and dgc are of one kind, which topk_sum reads:
 //
 //   body   count (8 bytes), values [count], places [count] (u32, ascending)
 //
@@ -20,7 +20,7 @@
 #ifndef TT_OPS_CODEC_SPARSE_H
 #define TT_OPS_CODEC_SPARSE_H
 
-#include "ops/codec/parcel.h"
+#include "ops/codec/packet.h"
 
 enum { TT_SPARSE_HEAD = 8 };
 
@@ -34,6 +34,9 @@ typedef struct tt_sparse_params {
     double momentum, clip, start;
     int64_t warm_up, peers;
 } tt_sparse_params;
+
+extern const tt_opt tt_topk_options[], tt_threshold_options[], tt_dgc_options[],
+    tt_randomk_options[];
 
 // ceil(ratio n), from 1 to n.
 int64_t tt_sparse_count(double ratio, int64_t n);
@@ -66,7 +69,7 @@ static inline int64_t tt_randomk_place(uint64_t key, int64_t n, int64_t k,
 {
     const int64_t first = tt_randomk_first(n, k, j);
     const uint64_t length = (uint64_t)(tt_randomk_first(n, k, j + 1) - first);
-    const uint64_t bits = tt_parcel_random(key, (uint32_t)j);
+    const uint64_t bits = tt_packet_random(key, (uint32_t)j);
     return first + (int64_t)(bits * length >> 32);
 }
 

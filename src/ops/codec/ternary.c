@@ -2,6 +2,9 @@
 // itself on average.
 //
 //   digit   1 + sign(e) where u < |e| (1 / scale), else 1; u = 24 random bits
+//   shrunk  with a residual the scale is sent times min(1, sum e^2 / (scale sum |e|)), sums
+//           in chains: numbers that are too large on average would make residuals grow
+//           without end where most numbers are far below the scale
 //   bytes   n / 5 + 4 ceil(n / block): 1.6 bits an element
 //   flops   4 per element; sum 2
 //   source  Wen et al. 2017 (TernGrad)
@@ -13,7 +16,7 @@
 #include <math.h>
 
 const tt_code_form tt_form_ternary = {
-    .kind = TT_PARCEL_TERNARY,
+    .kind = TT_PACKET_TERNARY,
     .scales = 1,
     .per_byte = 5,
     .is_random = true,
@@ -27,12 +30,12 @@ int64_t tt_body_ternary(const void *params, int64_t n, tt_dtype dtype)
 
 static tt_status infer(tt_op_io *io)
 {
-    return tt__parcel_infer(io, tt_body_ternary, true);
+    return tt__packet_infer(io, tt_body_ternary, true);
 }
 
 static tt_status infer_sum(tt_op_io *io)
 {
-    return tt__parcel_infer_sum(io, tt_body_ternary);
+    return tt__packet_infer_sum(io, tt_body_ternary);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -43,7 +46,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 4 * n, fmin(n, (double)p->block), cost_out);
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_ternary_options[] = {
     {"block", "1280", "entries that share a scale", TT_OPT_I64,
      .offset = offsetof(tt_code_params, block), .min = 8,
      .max = TT_CODE_BLOCK_MOST},
@@ -69,7 +72,7 @@ static const tt_sample samples_sum[] = {
 const tt_op_def tt_op_ternary_encode = {
     .name = "ternary_encode",
     .doc = "Minus one, zero or one times a scale, at random.",
-    .options = options,
+    .options = tt_ternary_options,
     .params_bytes = sizeof(tt_code_params),
     .infer = infer,
     .cost = cost,
@@ -79,7 +82,7 @@ const tt_op_def tt_op_ternary_encode = {
 const tt_op_def tt_op_ternary_sum = {
     .name = "ternary_sum",
     .doc = "The sum of what codes of ternary_encode stand for.",
-    .options = options,
+    .options = tt_ternary_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .infer = infer_sum,

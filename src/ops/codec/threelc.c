@@ -22,12 +22,12 @@ int64_t tt_body_threelc(const void *params, int64_t n, tt_dtype dtype)
 
 static tt_status infer(tt_op_io *io)
 {
-    return tt__parcel_infer(io, tt_body_threelc, false);
+    return tt__packet_infer(io, tt_body_threelc, false);
 }
 
 static tt_status infer_sum(tt_op_io *io)
 {
-    return tt__parcel_infer_sum(io, tt_body_threelc);
+    return tt__packet_infer_sum(io, tt_body_threelc);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -38,7 +38,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 3 * n, fmin(n, (double)p->block), cost_out);
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_threelc_options[] = {
     {"sparsity", "1", "the scale over the largest number: more send less",
      TT_OPT_F64, .offset = offsetof(tt_code_params, sparsity), .min = 1,
      .max = 1.999},
@@ -64,7 +64,7 @@ static const tt_sample samples_sum[] = {
 const tt_op_def tt_op_threelc_encode = {
     .name = "threelc_encode",
     .doc = "Three values, five in a byte, runs of zeros made short.",
-    .options = options,
+    .options = tt_threelc_options,
     .params_bytes = sizeof(tt_code_params),
     .infer = infer,
     .cost = cost,
@@ -74,7 +74,7 @@ const tt_op_def tt_op_threelc_encode = {
 const tt_op_def tt_op_threelc_sum = {
     .name = "threelc_sum",
     .doc = "The sum of what codes of threelc_encode stand for.",
-    .options = options,
+    .options = tt_threelc_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .infer = infer_sum,

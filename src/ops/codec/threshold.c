@@ -24,12 +24,12 @@ int64_t tt_body_threshold(const void *params, int64_t n, tt_dtype dtype)
 
 static tt_status infer(tt_op_io *io)
 {
-    return tt__parcel_infer(io, tt_body_threshold, false);
+    return tt__packet_infer(io, tt_body_threshold, false);
 }
 
 static tt_status infer_sum(tt_op_io *io)
 {
-    return tt__parcel_infer_sum(io, tt_body_threshold);
+    return tt__packet_infer_sum(io, tt_body_threshold);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -39,7 +39,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 2 * n, n, cost_out);
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_threshold_options[] = {
     {"tau", "0", "the threshold; 0: relative to the entries' size", TT_OPT_F64,
      .offset = offsetof(tt_sparse_params, tau), .min = 0, .max = 1e30},
     {"relative", "2", "the threshold over the entries' root mean square",
@@ -69,7 +69,7 @@ static const tt_sample samples_sum[] = {
 const tt_op_def tt_op_threshold_encode = {
     .name = "threshold_encode",
     .doc = "The entries above a threshold, as plus or minus the threshold.",
-    .options = options,
+    .options = tt_threshold_options,
     .params_bytes = sizeof(tt_sparse_params),
     .infer = infer,
     .cost = cost,
@@ -79,7 +79,7 @@ const tt_op_def tt_op_threshold_encode = {
 const tt_op_def tt_op_threshold_sum = {
     .name = "threshold_sum",
     .doc = "The sum of thresholds at their places.",
-    .options = options,
+    .options = tt_threshold_options,
     .params_bytes = sizeof(tt_sparse_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .infer = infer_sum,

@@ -21,17 +21,17 @@ int64_t tt_body_topk(const void *params, int64_t n, tt_dtype dtype)
 {
     const tt_sparse_params *p = params;
     return tt_sparse_body(tt_sparse_count(p->ratio, n),
-                          tt_parcel_value_bytes(dtype));
+                          tt_packet_value_bytes(dtype));
 }
 
 static tt_status infer(tt_op_io *io)
 {
-    return tt__parcel_infer(io, tt_body_topk, false);
+    return tt__packet_infer(io, tt_body_topk, false);
 }
 
 static tt_status infer_sum(tt_op_io *io)
 {
-    return tt__parcel_infer_sum(io, tt_body_topk);
+    return tt__packet_infer_sum(io, tt_body_topk);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -41,7 +41,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 4 * n, n, cost_out);
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_topk_options[] = {
     {"ratio", "0.01", "part of the entries that is sent", TT_OPT_F64,
      .offset = offsetof(tt_sparse_params, ratio), .min = 0, .max = 1},
     {0},
@@ -67,7 +67,7 @@ static const tt_sample samples_sum[] = {
 const tt_op_def tt_op_topk_encode = {
     .name = "topk_encode",
     .doc = "The entries of largest absolute value.",
-    .options = options,
+    .options = tt_topk_options,
     .params_bytes = sizeof(tt_sparse_params),
     .infer = infer,
     .cost = cost,
@@ -77,7 +77,7 @@ const tt_op_def tt_op_topk_encode = {
 const tt_op_def tt_op_topk_sum = {
     .name = "topk_sum",
     .doc = "The sum of entries at their places.",
-    .options = options,
+    .options = tt_topk_options,
     .params_bytes = sizeof(tt_sparse_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .infer = infer_sum,

@@ -14,7 +14,7 @@
 #include <math.h>
 
 const tt_code_form tt_form_twobit = {
-    .kind = TT_PARCEL_TWOBIT,
+    .kind = TT_PACKET_TWOBIT,
     .scales = 1,
     .per_byte = 4,
 };
@@ -27,12 +27,12 @@ int64_t tt_body_twobit(const void *params, int64_t n, tt_dtype dtype)
 
 static tt_status infer(tt_op_io *io)
 {
-    return tt__parcel_infer(io, tt_body_twobit, false);
+    return tt__packet_infer(io, tt_body_twobit, false);
 }
 
 static tt_status infer_sum(tt_op_io *io)
 {
-    return tt__parcel_infer_sum(io, tt_body_twobit);
+    return tt__packet_infer_sum(io, tt_body_twobit);
 }
 
 static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
@@ -43,7 +43,7 @@ static void cost(const tt_op_io *io, int axis_size, tt_cost *cost_out)
     tt_cost_reduction(io, 0, 3 * n, fmin(n, (double)p->block), cost_out);
 }
 
-static const tt_opt options[] = {
+const tt_opt tt_twobit_options[] = {
     {"block", "1024", "entries that share a scale", TT_OPT_I64,
      .offset = offsetof(tt_code_params, block), .min = 8,
      .max = TT_CODE_BLOCK_MOST},
@@ -73,7 +73,7 @@ static const tt_sample samples_sum[] = {
 const tt_op_def tt_op_twobit_encode = {
     .name = "twobit_encode",
     .doc = "Nothing, plus or minus a threshold.",
-    .options = options,
+    .options = tt_twobit_options,
     .params_bytes = sizeof(tt_code_params),
     .infer = infer,
     .cost = cost,
@@ -83,7 +83,7 @@ const tt_op_def tt_op_twobit_encode = {
 const tt_op_def tt_op_twobit_sum = {
     .name = "twobit_sum",
     .doc = "The sum of what codes of twobit_encode stand for.",
-    .options = options,
+    .options = tt_twobit_options,
     .params_bytes = sizeof(tt_code_params),
     .shape_only = 1U << TT_PSUM_LIKE,
     .infer = infer_sum,

@@ -1,7 +1,7 @@
-// parcels - reference kernels of codecs: a residual is what the decoder makes of the
+// packets - reference kernels of codecs: a residual is what the decoder makes of the
 // code, taken from what was encoded; a sum is one code after another.
 
-#include "backend/ref/parcels.h"
+#include "backend/ref/packets.h"
 
 #include "base/rng.h"
 #include "ops/codec/codes.h"
@@ -12,7 +12,7 @@
 
 enum { ROOM = 24, SQUARES = 4096 };
 
-tt_status tt__ref_parcel_prepare(tt_backend *backend, tt_site *site,
+tt_status tt__ref_packet_prepare(tt_backend *backend, tt_site *site,
                                  tt_prepared *prepared_out)
 {
     (void)backend;
@@ -36,7 +36,7 @@ static double add(bool is_wide, double a, double b)
     return is_wide ? a + b : (double)((float)a + (float)b);
 }
 
-_Static_assert(sizeof((tt__ref_chains){0}.chain) == 4 * TT_CODE_CHAINS,
+_Static_assert(sizeof((tt__ref_chains){0}.chain) == (size_t)4 * TT_CODE_CHAINS,
                "as many as codes.h says");
 
 void tt__ref_chains_add(tt__ref_chains *c, float x)
@@ -72,9 +72,9 @@ double tt__ref_squares(const double *x, int64_t n)
 }
 
 static void describe(const tt__ref_code *code, const tt_site *site, int64_t n,
-                     int64_t capacity, tt_parcel *out)
+                     int64_t capacity, tt_packet *out)
 {
-    *out = (tt_parcel){
+    *out = (tt_packet){
         .kind = code->kind,
         .options = code->digest == NULL ? 0 : code->digest(site->params),
         .n = n,
@@ -96,33 +96,34 @@ tt_status tt__ref_encode(const tt__ref_code *code, const tt_site *site,
     const tt_operand *x = &site->in[TT_PX];
     const int64_t n = tt_operand_count(x);
     double *e = args->scratch, *d = e + n;
-    const tt__ref_job job = {.params = site->params,
+    const tt__ref_job job = {.op = site->op->name,
+                             .params = site->params,
                              .n = n,
                              .capacity = tt_operand_count(&site->out[0]) -
-                                         TT_PARCEL_HEADER,
+                                         TT_PACKET_HEADER,
                              .key = key_of(site, args),
                              .is_wide = x->dtype == TT_F64,
+                             .has_residual = tt_site_has(site, TT_PRESIDUAL),
                              .e = e,
                              .room = d + n};
-    const bool has_residual = tt_site_has(site, TT_PRESIDUAL);
-    unsigned char *parcel = args->out[0], *body = parcel + TT_PARCEL_HEADER;
+    unsigned char *packet = args->out[0], *body = packet + TT_PACKET_HEADER;
     for (int64_t i = 0; i < n; i++) {
         e[i] = tt_dtype_load(x->dtype, args->in[TT_PX], i);
-        if (has_residual)
+        if (job.has_residual)
             e[i] = add(job.is_wide, e[i],
                        tt_dtype_load(site->in[TT_PRESIDUAL].dtype,
                                      args->in[TT_PRESIDUAL], i));
     }
-    memset(parcel, 0, (size_t)tt_operand_count(&site->out[0]));
+    memset(packet, 0, (size_t)tt_operand_count(&site->out[0]));
     const int64_t bytes = code->encode(&job, body);
-    tt_parcel about;
+    tt_packet about;
     describe(code, site, n, tt_operand_count(&site->out[0]), &about);
-    tt_parcel_close(&about, parcel, TT_PARCEL_HEADER + bytes,
-                    tt_parcel_hash(body, bytes));
-    if (!has_residual)
+    tt_packet_close(&about, packet, TT_PACKET_HEADER + bytes,
+                    tt_packet_hash(body, bytes));
+    if (!job.has_residual)
         return TT_OK;
     if (!code->decode(&job, body, bytes, d))
-        return tt_parcel_refuse(site->op->name, -1);
+        return tt_packet_refuse(site->op->name, -1);
     for (int64_t i = 0; i < n; i++)
         tt_dtype_store(site->out[1].dtype, args->out[1], i,
                        tt__ref_left(job.is_wide, e[i], d[i]));
@@ -142,19 +143,18 @@ static void add_all(const tt__ref_code *code, const tt__ref_job *job,
     }
 }
 
-static tt_status read_one(const tt__ref_code *code, const tt_site *site,
-                          const tt__ref_job *job, const tt_parcel *about,
-                          const unsigned char *parcel, int64_t peer, double *d)
+static tt_status read_one(const tt__ref_code *code, const tt__ref_job *job,
+                          const tt_packet *about, const unsigned char *packet,
+                          int64_t peer, double *d)
 {
-    const char *op = site->op->name;
-    const unsigned char *body = parcel + TT_PARCEL_HEADER;
+    const unsigned char *body = packet + TT_PACKET_HEADER;
     int64_t bytes = 0;
-    TT_TRY(tt_parcel_open(about, op, peer, parcel, &bytes));
-    bytes -= TT_PARCEL_HEADER;
-    TT_TRY(
-        tt_parcel_check(about, op, peer, parcel, tt_parcel_hash(body, bytes)));
+    TT_TRY(tt_packet_open(about, job->op, peer, packet, &bytes));
+    bytes -= TT_PACKET_HEADER;
+    TT_TRY(tt_packet_check(about, job->op, peer, packet,
+                           tt_packet_hash(body, bytes)));
     return code->decode(job, body, bytes, d) ? TT_OK
-                                             : tt_parcel_refuse(op, peer);
+                                             : tt_packet_refuse(job->op, peer);
 }
 
 tt_status tt__ref_sum(const tt__ref_code *code, const tt_site *site,
@@ -163,20 +163,21 @@ tt_status tt__ref_sum(const tt__ref_code *code, const tt_site *site,
     const tt_operand *y = &site->out[0];
     const int64_t n = tt_operand_count(y);
     const int64_t capacity =
-        tt_parcel_capacity(code->body(site->params, n, y->dtype));
+        tt_packet_capacity(code->body(site->params, n, y->dtype));
     const int64_t peers =
-        tt_operand_count(&site->in[TT_PSUM_PARCELS]) / capacity;
+        tt_operand_count(&site->in[TT_PSUM_PACKETS]) / capacity;
     double *sum = args->scratch, *d = sum + n;
-    const tt__ref_job job = {.params = site->params,
+    const tt__ref_job job = {.op = site->op->name,
+                             .params = site->params,
                              .n = n,
-                             .capacity = capacity - TT_PARCEL_HEADER,
+                             .capacity = capacity - TT_PACKET_HEADER,
                              .is_wide = y->dtype == TT_F64,
                              .room = d + n};
-    tt_parcel about;
+    tt_packet about;
     describe(code, site, n, capacity, &about);
-    const unsigned char *parcel = args->in[TT_PSUM_PARCELS];
+    const unsigned char *packet = args->in[TT_PSUM_PACKETS];
     for (int64_t p = 0; p < peers; p++) {
-        TT_TRY(read_one(code, site, &job, &about, parcel + p * capacity, p, d));
+        TT_TRY(read_one(code, &job, &about, packet + p * capacity, p, d));
         add_all(code, &job, p == 0, sum, d);
     }
     const double *votes = job.room;
@@ -222,18 +223,17 @@ static int by_place(const void *pa, const void *pb)
     return a->at < b->at ? -1 : 1;
 }
 
-int64_t tt__ref_largest(bool is_wide, const double *x, int64_t n, int64_t k,
-                        double least, uint32_t *place, void *room)
+int64_t tt__ref_largest(const tt__ref_pick *pick, uint32_t *place, void *room)
 {
     entry *all = room;
     int64_t found = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const uint64_t size = size_of(is_wide, x[i]);
-        if (size >= size_of(is_wide, least))
+    for (int64_t i = 0; i < pick->n; i++) {
+        const uint64_t size = size_of(pick->is_wide, pick->x[i]);
+        if (size >= size_of(pick->is_wide, pick->least))
             all[found++] = (entry){size, i};
     }
     qsort(all, (size_t)found, sizeof *all, by_size);
-    found = found < k ? found : k;
+    found = found < pick->k ? found : pick->k;
     qsort(all, (size_t)found, sizeof *all, by_place);
     for (int64_t i = 0; i < found; i++)
         place[i] = (uint32_t)all[i].at;

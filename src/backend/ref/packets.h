@@ -1,25 +1,27 @@
-// parcels - what the reference kernels of codecs share: everything but the codec itself.
+// packets - what the reference kernels of codecs share: everything but the codec itself.
 
-#ifndef TT_BACKEND_REF_PARCELS_H
-#define TT_BACKEND_REF_PARCELS_H
+#ifndef TT_BACKEND_REF_PACKETS_H
+#define TT_BACKEND_REF_PACKETS_H
 
 #include "backend/kernel.h"
-#include "ops/codec/parcel.h"
+#include "ops/codec/packet.h"
 
 typedef struct tt__ref_job {
+    const char *op; // for sentences
     const void *params;
     int64_t n, capacity; // capacity: of the body
     uint64_t key;        // of random numbers
     bool is_wide;        // the tensor has doubles
-    const double *e;     // what is encoded, in the tensor's own precision
-    void *room;          // 24 bytes for each element
+    bool has_residual;
+    const double *e; // what is encoded, in the tensor's own precision
+    void *room;      // 24 bytes for each element
 } tt__ref_job;
 
 // A codec. encode() writes the body and returns its bytes. decode() writes what a body
 // stands for; false: no encoder writes this body, which may be any bytes.
 typedef struct tt__ref_code {
-    tt_parcel_kind kind;
-    tt_parcel_body_fn *body;
+    tt_packet_kind kind;
+    tt_packet_body_fn *body;
     uint32_t (*digest)(const void *params); // NULL: 0
     int64_t (*encode)(const tt__ref_job *job, unsigned char *body);
     bool (*decode)(const tt__ref_job *job, const unsigned char *body,
@@ -27,7 +29,7 @@ typedef struct tt__ref_code {
     bool is_vote; // a sum is a vote about signs
 } tt__ref_code;
 
-tt_kernel_prepare_fn tt__ref_parcel_prepare; // scratch
+tt_kernel_prepare_fn tt__ref_packet_prepare; // scratch
 tt_status tt__ref_encode(const tt__ref_code *code, const tt_site *site,
                          const tt_args *args);
 tt_status tt__ref_sum(const tt__ref_code *code, const tt_site *site,
@@ -49,8 +51,14 @@ float tt__ref_chains_sum(tt__ref_chains c);
 double tt__ref_squares(const double *x, int64_t n);
 
 // The k largest entries of x by absolute value, of those that have the bits of `least`
-// at least; their places, ascending, go to `place`. Returns how many there are.
-int64_t tt__ref_largest(bool is_wide, const double *x, int64_t n, int64_t k,
-                        double least, uint32_t *place, void *room);
+// at least; their places, ascending, go to `place`. Returns how many there are. The room
+// is 16 bytes for each element.
+typedef struct tt__ref_pick {
+    bool is_wide;
+    const double *x;
+    int64_t n, k;
+    double least;
+} tt__ref_pick;
+int64_t tt__ref_largest(const tt__ref_pick *pick, uint32_t *place, void *room);
 
 #endif

@@ -1,4 +1,4 @@
-// parcel - a tensor as bytes for the wire: a short header and what a codec made of the
+// packet - a tensor as bytes for the wire: a short header and what a codec made of the
 // numbers.
 //
 //   0   magic   4 bytes: "TC", the codec's kind, the version
@@ -7,84 +7,84 @@
 //  16   bytes   used, with this header; the rest up to the capacity is not sent
 //  24   body    what the codec wrote
 //
-// A parcel has a capacity that follows from the tensor's shape, so memory is assigned
+// A packet has a capacity that follows from the tensor's shape, so memory is assigned
 // before the first step. How many bytes are used is known only when it is written.
 //
 // The check finds every damage that is within one word of 4 bytes, and others but for one
 // in 2^32. It is not a signature: a body that passes it may still be nonsense from a
 // malicious peer. So every decoder checks each number that it uses as a size or a place.
 //
-// The operators that write and read parcels are called X_encode and X_sum:
+// The operators that write and read packets are called X_encode and X_sum:
 //
-//   X_encode (x, residual, seed, step) -> (parcel [capacity], residual)
-//            encodes e = x + residual; the new residual is e minus what the parcel
+//   X_encode (x, residual, seed, step) -> (packet [capacity], residual)
+//            encodes e = x + residual; the new residual is e minus what the packet
 //            stands for: error feedback. Without a residual there is one output
-//   X_sum    (parcels of all peers, one after another, like) -> the sum of what they
+//   X_sum    (packets of all peers, one after another, like) -> the sum of what they
 //            stand for, with the shape and the type of `like`
 //
-// Numbers are float in a parcel, and decided about in float, for tensors of every type;
+// Numbers are float in a packet, and decided about in float, for tensors of every type;
 // only the values that sparse codecs pick are double for a tensor of doubles. Everything
 // that decides about a code is defined to the bit, so that all kernels write the same.
 
-#ifndef TT_OPS_CODEC_PARCEL_H
-#define TT_OPS_CODEC_PARCEL_H
+#ifndef TT_OPS_CODEC_PACKET_H
+#define TT_OPS_CODEC_PACKET_H
 
 #include "graph/op.h"
 
-enum { TT_PARCEL_HEADER = 24, TT_PARCEL_LANES = 32 };
+enum { TT_PACKET_HEADER = 24, TT_PACKET_LANES = 32 };
 
 // What the body is. The numbers are part of the format.
-typedef enum tt_parcel_kind {
-    TT_PARCEL_INT8 = 1,
-    TT_PARCEL_ONEBIT,
-    TT_PARCEL_SIGN,
-    TT_PARCEL_TWOBIT,
-    TT_PARCEL_TERNARY,
-    TT_PARCEL_NATURAL,
-    TT_PARCEL_QSGD,
-    TT_PARCEL_THREELC,
-    TT_PARCEL_SPARSE,    // values and their places
-    TT_PARCEL_THRESHOLD, // places and signs of one value
-} tt_parcel_kind;
+typedef enum tt_packet_kind {
+    TT_PACKET_INT8 = 1,
+    TT_PACKET_ONEBIT,
+    TT_PACKET_SIGN,
+    TT_PACKET_TWOBIT,
+    TT_PACKET_TERNARY,
+    TT_PACKET_NATURAL,
+    TT_PACKET_QSGD,
+    TT_PACKET_THREELC,
+    TT_PACKET_SPARSE,    // values and their places
+    TT_PACKET_THRESHOLD, // places and signs of one value
+} tt_packet_kind;
 
-// What identifies a parcel besides its body.
-typedef struct tt_parcel {
-    tt_parcel_kind kind;
+// What identifies a packet besides its body.
+typedef struct tt_packet {
+    tt_packet_kind kind;
     uint32_t options; // a digest of the options that the body depends on
     int64_t n;
-    int64_t capacity; // of the whole parcel
-} tt_parcel;
+    int64_t capacity; // of the whole packet
+} tt_packet;
 
 // Inputs of X_encode and of X_sum.
 enum { TT_PX, TT_PRESIDUAL, TT_PSEED, TT_PSTEP, TT_P_N };
-enum { TT_PSUM_PARCELS, TT_PSUM_LIKE, TT_PSUM_N };
+enum { TT_PSUM_PACKETS, TT_PSUM_LIKE, TT_PSUM_N };
 
-static inline int64_t tt_parcel_capacity(int64_t body_bytes)
+static inline int64_t tt_packet_capacity(int64_t body_bytes)
 {
-    return (TT_PARCEL_HEADER + body_bytes + 7) / 8 * 8;
+    return (TT_PACKET_HEADER + body_bytes + 7) / 8 * 8;
 }
 
-// The check of `bytes` bytes. Defined word by word, in TT_PARCEL_LANES chains that are
+// The check of `bytes` bytes. Defined word by word, in TT_PACKET_LANES chains that are
 // joined at the end, so that vectors can follow many at a time.
-uint32_t tt_parcel_hash(const void *data, int64_t bytes);
+uint32_t tt_packet_hash(const void *data, int64_t bytes);
 
-// Writes the header of a parcel of which `bytes` are used (with the header) and `hash`
-// is tt_parcel_hash of the body.
-void tt_parcel_close(const tt_parcel *parcel, void *data, int64_t bytes,
+// Writes the header of a packet of which `bytes` are used (with the header) and `hash`
+// is tt_packet_hash of the body.
+void tt_packet_close(const tt_packet *packet, void *data, int64_t bytes,
                      uint32_t hash);
 
 // Reads the header, without looking at the body. `peer` and `op` are for the sentence.
-tt_status tt_parcel_open(const tt_parcel *parcel, const char *op, int64_t peer,
+tt_status tt_packet_open(const tt_packet *packet, const char *op, int64_t peer,
                          const void *data, int64_t *bytes_out);
 // Whether the header's check is that of a body with this hash.
-tt_status tt_parcel_check(const tt_parcel *parcel, const char *op, int64_t peer,
+tt_status tt_packet_check(const tt_packet *packet, const char *op, int64_t peer,
                           const void *data, uint32_t hash);
 // The failure of a decoder that met a body that no encoder writes.
-tt_status tt_parcel_refuse(const char *op, int64_t peer);
+tt_status tt_packet_refuse(const char *op, int64_t peer);
 
 // Random bits of element i. Cheaper than Philox: decisions about rounding need many,
 // and no more than that they are independent of the data and of each other.
-static inline uint32_t tt_parcel_random(uint64_t key, uint32_t i)
+static inline uint32_t tt_packet_random(uint64_t key, uint32_t i)
 {
     uint32_t h = i * 0x9e3779b1u + (uint32_t)key;
     h = (h ^ h >> 16) * 0x7feb352du;
@@ -95,19 +95,19 @@ static inline uint32_t tt_parcel_random(uint64_t key, uint32_t i)
 }
 
 // The most bytes that the body of a codec needs for n numbers of this type.
-typedef int64_t tt_parcel_body_fn(const void *params, int64_t n,
+typedef int64_t tt_packet_body_fn(const void *params, int64_t n,
                                   tt_dtype dtype);
-tt_parcel_body_fn tt_body_int8, tt_body_onebit, tt_body_sign, tt_body_twobit,
+tt_packet_body_fn tt_body_int8, tt_body_onebit, tt_body_sign, tt_body_twobit,
     tt_body_ternary, tt_body_natural, tt_body_qsgd, tt_body_threelc,
     tt_body_topk, tt_body_threshold;
 
 // The infer functions' common part; is_random says that there must be a seed and a step.
-tt_status tt__parcel_infer(tt_op_io *io, tt_parcel_body_fn *body,
+tt_status tt__packet_infer(tt_op_io *io, tt_packet_body_fn *body,
                            bool is_random);
-tt_status tt__parcel_infer_sum(tt_op_io *io, tt_parcel_body_fn *body);
+tt_status tt__packet_infer_sum(tt_op_io *io, tt_packet_body_fn *body);
 
 // Bytes of the values that a sparse codec picks.
-static inline int64_t tt_parcel_value_bytes(tt_dtype dtype)
+static inline int64_t tt_packet_value_bytes(tt_dtype dtype)
 {
     return dtype == TT_F64 ? 8 : 4;
 }

@@ -1,19 +1,21 @@
-// parcel - the header of parcels, their check, and what their operators share.
+// packet - the header of packets, their check, and what their operators share.
 
-#include "ops/codec/parcel.h"
+#include "ops/codec/packet.h"
 
 #include "ops/infer_common.h"
 
 #include <string.h>
 
-enum { VERSION = 1, LANES = TT_PARCEL_LANES };
+enum { VERSION = 1, LANES = TT_PACKET_LANES };
+
+static const int64_t stripe = 4 * (int64_t)LANES; // bytes
 
 typedef struct header {
     uint32_t magic, check;
     int64_t n, bytes;
 } header;
 
-_Static_assert(sizeof(header) == TT_PARCEL_HEADER, "the format says 24");
+_Static_assert(sizeof(header) == TT_PACKET_HEADER, "the format says 24");
 
 static uint32_t mix(uint32_t x)
 {
@@ -30,17 +32,17 @@ static uint32_t step(uint32_t lane, uint32_t word)
     return (lane << 13 | lane >> 19) + 0x9e3779b1u;
 }
 
-uint32_t tt_parcel_hash(const void *data, int64_t bytes)
+uint32_t tt_packet_hash(const void *data, int64_t bytes)
 {
     uint32_t lane[LANES], word[LANES];
     const unsigned char *p = data;
     for (int l = 0; l < LANES; l++)
         lane[l] = (uint32_t)l;
-    for (int64_t i = 0; i < bytes; i += 4 * LANES) {
+    for (int64_t i = 0; i < bytes; i += stripe) {
         const int64_t left = bytes - i;
-        if (left < 4 * LANES)
+        if (left < stripe)
             memset(word, 0, sizeof word);
-        memcpy(word, p + i, (size_t)(left < 4 * LANES ? left : 4 * LANES));
+        memcpy(word, p + i, (size_t)(left < stripe ? left : stripe));
         for (int l = 0; l < LANES; l++)
             lane[l] = step(lane[l], word[l]);
     }
@@ -50,13 +52,13 @@ uint32_t tt_parcel_hash(const void *data, int64_t bytes)
     return hash;
 }
 
-static uint32_t magic_of(tt_parcel_kind kind)
+static uint32_t magic_of(tt_packet_kind kind)
 {
     return (uint32_t)'T' | (uint32_t)'C' << 8 | (uint32_t)kind << 16 |
            (uint32_t)VERSION << 24;
 }
 
-static uint32_t check_of(const tt_parcel *parcel, const header *h,
+static uint32_t check_of(const tt_packet *packet, const header *h,
                          uint32_t hash)
 {
     const uint32_t words[] = {h->magic,
@@ -64,53 +66,53 @@ static uint32_t check_of(const tt_parcel *parcel, const header *h,
                               (uint32_t)((uint64_t)h->n >> 32),
                               (uint32_t)h->bytes,
                               (uint32_t)((uint64_t)h->bytes >> 32),
-                              parcel->options};
+                              packet->options};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         hash = mix(hash ^ words[i]);
     return hash;
 }
 
-void tt_parcel_close(const tt_parcel *parcel, void *data, int64_t bytes,
+void tt_packet_close(const tt_packet *packet, void *data, int64_t bytes,
                      uint32_t hash)
 {
     header h = {
-        .magic = magic_of(parcel->kind), .n = parcel->n, .bytes = bytes};
-    h.check = check_of(parcel, &h, hash);
+        .magic = magic_of(packet->kind), .n = packet->n, .bytes = bytes};
+    h.check = check_of(packet, &h, hash);
     memcpy(data, &h, sizeof h);
 }
 
-tt_status tt_parcel_open(const tt_parcel *parcel, const char *op, int64_t peer,
+tt_status tt_packet_open(const tt_packet *packet, const char *op, int64_t peer,
                          const void *data, int64_t *bytes_out)
 {
     header h;
     memcpy(&h, data, sizeof h);
-    if (h.magic != magic_of(parcel->kind))
+    if (h.magic != magic_of(packet->kind))
         return tt_fail(TT_ERR_PEER,
                        "%s: what came from replica %lld is no code of this "
                        "codec",
                        op, (long long)peer);
-    if (h.n != parcel->n)
+    if (h.n != packet->n)
         return tt_fail(TT_ERR_PEER,
                        "%s: the code of replica %lld is for %lld numbers, not "
                        "for %lld",
                        op, (long long)peer, (long long)h.n,
-                       (long long)parcel->n);
-    if (h.bytes < TT_PARCEL_HEADER || h.bytes > parcel->capacity)
+                       (long long)packet->n);
+    if (h.bytes < TT_PACKET_HEADER || h.bytes > packet->capacity)
         return tt_fail(TT_ERR_PEER,
                        "%s: the code of replica %lld says that it has %lld "
                        "bytes; at most %lld fit",
                        op, (long long)peer, (long long)h.bytes,
-                       (long long)parcel->capacity);
+                       (long long)packet->capacity);
     *bytes_out = h.bytes;
     return TT_OK;
 }
 
-tt_status tt_parcel_check(const tt_parcel *parcel, const char *op, int64_t peer,
+tt_status tt_packet_check(const tt_packet *packet, const char *op, int64_t peer,
                           const void *data, uint32_t hash)
 {
     header h;
     memcpy(&h, data, sizeof h);
-    if (check_of(parcel, &h, hash) != h.check)
+    if (check_of(packet, &h, hash) != h.check)
         return tt_fail(TT_ERR_PEER,
                        "%s: the code of replica %lld is damaged: its check "
                        "does not match",
@@ -118,7 +120,7 @@ tt_status tt_parcel_check(const tt_parcel *parcel, const char *op, int64_t peer,
     return TT_OK;
 }
 
-tt_status tt_parcel_refuse(const char *op, int64_t peer)
+tt_status tt_packet_refuse(const char *op, int64_t peer)
 {
     return tt_fail(TT_ERR_PEER,
                    "%s: the code of replica %lld is damaged: no encoder "
@@ -136,7 +138,7 @@ static tt_status check_count(const char *op, int64_t n)
     return TT_OK;
 }
 
-tt_status tt__parcel_infer(tt_op_io *io, tt_parcel_body_fn *body,
+tt_status tt__packet_infer(tt_op_io *io, tt_packet_body_fn *body,
                            bool is_random)
 {
     const char *op = io->op->name;
@@ -152,7 +154,7 @@ tt_status tt__parcel_infer(tt_op_io *io, tt_parcel_body_fn *body,
         if (tt_io_has(io, i))
             TT_TRY(tt_infer_scalar(io, op, i, TT_I64));
     TT_TRY(tt_shape_push(&code, "bytes",
-                         tt_parcel_capacity(body(io->params, n, x->dtype))));
+                         tt_packet_capacity(body(io->params, n, x->dtype))));
     tt_infer_add(io, TT_U8, &code);
     if (!tt_io_has(io, TT_PRESIDUAL))
         return TT_OK;
@@ -166,7 +168,7 @@ tt_status tt__parcel_infer(tt_op_io *io, tt_parcel_body_fn *body,
     return TT_OK;
 }
 
-tt_status tt__parcel_infer_sum(tt_op_io *io, tt_parcel_body_fn *body)
+tt_status tt__packet_infer_sum(tt_op_io *io, tt_packet_body_fn *body)
 {
     const char *op = io->op->name;
     TT_TRY(tt_infer_inputs(io, op, TT_PSUM_N, TT_PSUM_N));
@@ -174,8 +176,8 @@ tt_status tt__parcel_infer_sum(tt_op_io *io, tt_parcel_body_fn *body)
     const int64_t n = tt_shape_count(&io->in[TT_PSUM_LIKE].shape);
     TT_TRY(check_count(op, n));
     const int64_t capacity =
-        tt_parcel_capacity(body(io->params, n, io->in[TT_PSUM_LIKE].dtype));
-    const tt_type *codes = &io->in[TT_PSUM_PARCELS];
+        tt_packet_capacity(body(io->params, n, io->in[TT_PSUM_LIKE].dtype));
+    const tt_type *codes = &io->in[TT_PSUM_PACKETS];
     if (codes->dtype != TT_U8 || tt_shape_count(&codes->shape) % capacity != 0)
         return tt_fail(TT_ERR_ARG,
                        "%s: these are not codes of %lld numbers: %lld bytes "
