@@ -14,3 +14,4 @@ TT_LAW(coll)        // collectives = their definition, bytes = their cost
 TT_LAW(device_coll) // collectives between devices = their definition
 TT_LAW(wire)        // communication operators over a transport = simulated
 TT_LAW(flight)      // overlapped ranks = one rank
+TT_LAW(pipe)        // schedules are valid, bubble and memory as published

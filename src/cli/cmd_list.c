@@ -16,6 +16,7 @@
 #include "ops/ops.h"
 #include "ops/optim/optim.h"
 #include "pass/pass.h"
+#include "pipe/pipe.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -178,6 +179,16 @@ static tt_status list_passes(printer *p, tt_arena *arena)
     return TT_OK;
 }
 
+static tt_status list_schedules(printer *p, tt_arena *arena)
+{
+    int n = 0;
+    (void)arena;
+    const tt_pipe_def *const *all = tt_pipe_all(&n);
+    for (int i = 0; i < n; i++)
+        member(p, all[i]->name, all[i]->doc, all[i]->options);
+    return TT_OK;
+}
+
 static tt_status list_backends(printer *p, tt_arena *arena)
 {
     int n = 0;
@@ -299,7 +310,8 @@ static const struct {
     {"sources", list_sources},         {"passes", list_passes},
     {"backends", list_backends},       {"laws", list_laws},
     {"collectives", list_collectives}, {"transports", list_transports},
-    {"codecs", list_codecs},           {"commands", list_commands},
+    {"codecs", list_codecs},           {"schedules", list_schedules},
+    {"commands", list_commands},
 };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -366,7 +378,8 @@ const tt_command_def tt_command_list = {
     .name = "list",
     .doc = "Everything there is, with its options.",
     .usage = "[models|ops|optimisers|settings|sources|passes|backends|laws|"
-             "collectives|transports|codecs|commands] [PATTERN] [--json]",
+             "collectives|transports|codecs|schedules|commands] [PATTERN] "
+             "[--json]",
     .detail = "With PATTERN, those whose name has it: a part of the name, or a "
               "pattern with * and ?.\n`tutti list settings` has every setting "
               "of every model, optimiser and source, `tutti list\nsettings "

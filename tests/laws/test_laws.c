@@ -47,6 +47,11 @@ TEST(law_collectives_are_right_and_send_what_they_cost)
     run_law("coll");
 }
 
+TEST_SLOW(law_schedules_are_valid_and_as_published, 120)
+{
+    run_law("pipe");
+}
+
 TEST(law_operators_over_a_transport_are_what_they_are_in_simulation)
 {
     run_law("wire");

@@ -1,4 +1,4 @@
-// Times of schedules: formulas of the papers, versions, slots.
+// Times of schedules, slots and versions. The law `pipe` compares with formulas.
 
 #include "../test.h"
 #include "pipe/measure.h"
@@ -9,62 +9,6 @@
 static bool is_near(double a, double b)
 {
     return fabs(a - b) <= 1e-9 * fmax(1, fabs(b));
-}
-
-static int compare_shape(const tt_pipe_def *def, const tt_pipe_shape *shape,
-                         const tt_pipe_even *even)
-{
-    tt_pipe *p = NULL;
-    tt_pipe_times *t = NULL;
-    if (tt_pipe_create(def, shape, NULL, &p) != TT_OK)
-        return 0;
-    double formula = 0;
-    CHECK_OK(tt_pipe_measure_even(p, even, &t));
-    CHECK_OK(tt_pipe_bubble(def, shape, NULL, even, &formula));
-    if (formula >= 0 && !is_near(t->bubble, formula))
-        tt_test_fail(__FILE__, __LINE__,
-                     "%s P=%d V=%d M=%d N=%d, %g %g %g s: bubble %g, by the "
-                     "formula %g",
-                     def->name, shape->ranks, shape->chunks, shape->micro,
-                     shape->steps, even->forward, even->input_grad,
-                     even->weight_grad, t->bubble, formula);
-    for (int32_t r = 0; r < shape->ranks; r++) {
-        int64_t slots = 0;
-        CHECK_OK(tt_pipe_slots(def, shape, NULL, r, &slots));
-        if (slots >= 0 && slots != t->rank[r].n_live)
-            tt_test_fail(__FILE__, __LINE__,
-                         "%s P=%d V=%d M=%d N=%d, rank %d: %d slots, by the "
-                         "formula %d",
-                         def->name, shape->ranks, shape->chunks, shape->micro,
-                         shape->steps, r, t->rank[r].n_live, (int)slots);
-    }
-    tt_pipe_times_destroy(t);
-    tt_pipe_destroy(p);
-    return formula >= 0;
-}
-
-TEST_SLOW(bubbles_and_slots_are_those_of_the_papers, 300)
-{
-    static const tt_pipe_even even[] = {
-        {1, 1, 1}, {1, 0.5, 0.5}, {0.25, 0.75, 0.5}, {1.5, 1, 0.75}, {1, 2, 1}};
-    enum { N_EVEN = sizeof(even) / sizeof(even[0]) };
-    int n = 0;
-    const tt_pipe_def *const *all = tt_pipe_all(&n);
-    for (int d = 0; d < n; d++) {
-        int compared = 0;
-        for (int ranks = 1; ranks <= 8; ranks++)
-            for (int chunks = 1; chunks <= 4; chunks++)
-                for (int micro = 1; micro <= 32; micro++)
-                    for (int e = 0; e < N_EVEN; e++)
-                        compared += compare_shape(
-                            all[d],
-                            &(tt_pipe_shape){ranks, chunks, micro,
-                                             all[d]->rule == 0 ? 1 : 3},
-                            &even[e]);
-        if (compared < 30)
-            tt_test_fail(__FILE__, __LINE__, "%s: %d formulas compared",
-                         all[d]->name, compared);
-    }
 }
 
 static tt_pipe *make(const char *name, const char *options, int ranks,
