@@ -3,7 +3,8 @@
 // comm_sim.h is the definition; the wire is the real thing: packing of strided parts,
 // the chosen algorithm, messages, and links between devices. The law tries every
 // placement that an operator takes, on two and three ranks and on groups within a mesh
-// of two axes, with an algorithm and a type per row of the table in check_sample.
+// of two axes. The table in check_sample has meshes and types; the algorithms are all
+// that are registered, and each row has at least one.
 //
 // Ranks are threads. If they share one device, data go through the host's memory; if
 // each has one of its own, through links between devices.
@@ -14,6 +15,7 @@
 #include "base/alloc.h"
 #include "check/law.h"
 #include "check/rank_threads.h"
+#include "comm/coll/coll.h"
 #include "exec/wire/wire.h"
 #include "interp/comm_sim.h"
 #include "ops/comm/comm.h"
@@ -382,30 +384,46 @@ static void set_mesh(tt_mesh *mesh, int first, int second)
     mesh->axis[1].size = second;
 }
 
+// Every algorithm there is, the choice between them, and none at all.
+static int count_ways(void)
+{
+    int n = 0;
+    (void)tt_coll_all(&n);
+    return n + 2;
+}
+
+static const char *way(int i)
+{
+    int n = 0;
+    const tt_coll_def *const *all = tt_coll_all(&n);
+    return i < n ? all[i]->name : i == n ? "auto" : NULL;
+}
+
 static tt_status check_sample(tt_law_report *r, const tt_op_def *op,
                               const tt_sample *sample)
 {
     static const struct {
         int first, second, axis;
         tt_dtype dtype;
-        const char *collective;
     } table[] = {
-        {2, 0, 0, TT_F64, "naive"}, {3, 0, 0, TT_F32, "ring"},
-        {2, 2, 0, TT_BF16, NULL},   {2, 2, 1, TT_I32, "tree"},
-        {3, 0, 0, TT_F16, "auto"},  {2, 0, 0, TT_I64, "halving"},
-        {2, 0, 0, TT_U8, "naive"},
+        {2, 0, 0, TT_F64}, {3, 0, 0, TT_F32}, {2, 2, 0, TT_BF16},
+        {2, 2, 1, TT_I32}, {3, 0, 0, TT_F16}, {2, 0, 0, TT_I64},
+        {2, 0, 0, TT_U8},
     };
+    enum { N_ROWS = sizeof(table) / sizeof(table[0]) };
+    const int n_ways = count_ways();
     subject s = {.r = r,
                  .op = op,
                  .sample = sample,
                  .device = tt_rank_threads_device(r->device)};
     tt_type type = {0};
     TT_TRY(tt_shape_parse(shape_of(sample), &type.shape));
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        set_mesh(&s.mesh, table[i].first, table[i].second);
-        s.axis = table[i].axis;
-        s.dtype = table[i].dtype;
-        s.collective = table[i].collective;
+    for (int i = 0; i < N_ROWS || i < n_ways; i++) {
+        const int row = i % N_ROWS;
+        set_mesh(&s.mesh, table[row].first, table[row].second);
+        s.axis = table[row].axis;
+        s.dtype = table[row].dtype;
+        s.collective = way(i % n_ways);
         check_mesh(&s, &type);
     }
     return TT_OK;

@@ -165,12 +165,20 @@ static tt_run_point make_point(tt_trainer *t, const tt_step_result *step)
     };
 }
 
-static int add(tt_metric *m, int n, const char *name, double value)
+// Leaves the metrics that have a value, in their order; returns how many. Tables of
+// metrics have a row for each, so that no array has to be counted by hand.
+static int keep_known(tt_metric *m, size_t n)
 {
-    if (!isfinite(value))
-        return n;
-    m[n] = (tt_metric){name, value};
-    return n + 1;
+    int kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(m[i].value))
+            m[kept++] = m[i];
+    return kept;
+}
+
+static double value_if(bool is_wanted, double value)
+{
+    return is_wanted ? value : (double)NAN;
 }
 
 static void log_point(tt_trainer *t, const tt_run_point *p)
@@ -179,29 +187,30 @@ static void log_point(tt_trainer *t, const tt_run_point *p)
         return;
     const tt_train_options *o = &t->session->options;
     const tt_policy *policy = &t->state.policy;
-    tt_metric m[16];
-    int n = add(m, 0, "train/loss", p->loss);
-    n = add(m, n, "train/accuracy", p->accuracy);
-    n = add(m, n, "train/perplexity", p->perplexity);
-    n = add(m, n, "lr", p->lr);
-    n = add(m, n, "grad_norm", p->norm);
-    n = add(m, n, "loss_scale", p->loss_scale);
-    n = add(m, n, "epoch", p->epoch);
-    if (o->nan == TT_NAN_SKIP || o->spike == TT_SPIKE_SKIP ||
-        isfinite(p->loss_scale))
-        n = add(m, n, "skipped", (double)policy->skips);
-    if (o->nan == TT_NAN_ROLLBACK || o->spike == TT_SPIKE_ROLLBACK)
-        n = add(m, n, "rollbacks", (double)policy->rollbacks);
-    n = add(m, n, "step_seconds", p->step_seconds);
-    n = add(m, n, "mfu", p->mfu);
-    n = add(m, n, is_tokens(t) ? "tokens_per_second" : "images_per_second",
-            p->rate);
-    if (t->has_point) {
-        n = add(m, n, "comm/exposed_seconds", t->point.exposed);
-        n = add(m, n, "comm/hidden_seconds", t->point.hidden);
-        n = add(m, n, "comm/bytes", t->point.bytes);
-        n = add(m, n, "comm/spread_seconds", t->point.spread);
-    }
+    const bool skips = o->nan == TT_NAN_SKIP || o->spike == TT_SPIKE_SKIP ||
+                       isfinite(p->loss_scale);
+    const bool goes_back =
+        o->nan == TT_NAN_ROLLBACK || o->spike == TT_SPIKE_ROLLBACK;
+    const bool has_comm = t->has_point;
+    tt_metric m[] = {
+        {"train/loss", p->loss},
+        {"train/accuracy", p->accuracy},
+        {"train/perplexity", p->perplexity},
+        {"lr", p->lr},
+        {"grad_norm", p->norm},
+        {"loss_scale", p->loss_scale},
+        {"epoch", p->epoch},
+        {"skipped", value_if(skips, (double)policy->skips)},
+        {"rollbacks", value_if(goes_back, (double)policy->rollbacks)},
+        {"step_seconds", p->step_seconds},
+        {"mfu", p->mfu},
+        {is_tokens(t) ? "tokens_per_second" : "images_per_second", p->rate},
+        {"comm/exposed_seconds", value_if(has_comm, t->point.exposed)},
+        {"comm/hidden_seconds", value_if(has_comm, t->point.hidden)},
+        {"comm/bytes", value_if(has_comm, t->point.bytes)},
+        {"comm/spread_seconds", value_if(has_comm, t->point.spread)},
+    };
+    const int n = keep_known(m, sizeof m / sizeof *m);
     tt__trainer_check_log(
         t, tt_run_log(t->run, p->step, tt__trainer_seconds(t), m, n));
 }
@@ -213,11 +222,12 @@ void tt__trainer_log_first(tt_trainer *t, const tt_step_result *step)
     if (!isfinite(step->loss) || step->count <= 0)
         return;
     if (t->run != NULL) {
-        tt_metric m[4];
-        int n = add(m, 0, "train/loss", step->loss);
-        n = add(m, n, "train/accuracy", is_tokens(t) ? (double)NAN : correct);
-        n = add(m, n, "train/perplexity",
-                is_tokens(t) ? exp(step->loss) : (double)NAN);
+        tt_metric m[] = {
+            {"train/loss", step->loss},
+            {"train/accuracy", value_if(!is_tokens(t), correct)},
+            {"train/perplexity", value_if(is_tokens(t), exp(step->loss))},
+        };
+        const int n = keep_known(m, sizeof m / sizeof *m);
         tt__trainer_check_log(t, tt_run_log(t->run, 0, 0, m, n));
     }
     if (w != NULL && w->first != NULL)
@@ -247,10 +257,12 @@ void tt__trainer_log_score(tt_trainer *t, const tt_score *score)
 {
     if (t->run == NULL)
         return;
-    tt_metric m[4];
-    int n = add(m, 0, "val/loss", score->loss);
-    n = add(m, n, "val/perplexity", score->perplexity);
-    n = add(m, n, "val/accuracy", is_tokens(t) ? (double)NAN : score->accuracy);
+    tt_metric m[] = {
+        {"val/loss", score->loss},
+        {"val/perplexity", score->perplexity},
+        {"val/accuracy", value_if(!is_tokens(t), score->accuracy)},
+    };
+    const int n = keep_known(m, sizeof m / sizeof *m);
     tt__trainer_check_log(
         t, tt_run_log(t->run, t->state.step, tt__trainer_seconds(t), m, n));
 }

@@ -300,6 +300,13 @@ static tt_status make_room(tt__carrier *c, int64_t bytes)
 
 // ---- binding -------------------------------------------------------------
 
+static tt_status no_group(const tt_mesh *mesh, int32_t axis)
+{
+    return tt_fail(TT_ERR_STATE,
+                   "this device is in no group along the axis %s of the mesh",
+                   mesh->axis[axis].name);
+}
+
 static tt_status bind(tt_comm_wire *w, tt__wire_plan *bound)
 {
     const tt_plan *plan = bound->plan;
@@ -308,8 +315,12 @@ static tt_status bind(tt_comm_wire *w, tt__wire_plan *bound)
     for (int32_t a = 0; a < mesh->n_axes; a++)
         if (mesh->axis[a].size > 1)
             TT_TRY(join(w, plan, a));
-    for (int32_t i = 0; i < bound->n_legs; i++)
-        bound->leg[i].links = find(&w->carrier, plan, bound->leg[i].x.axis);
+    for (int32_t i = 0; i < bound->n_legs; i++) {
+        const int32_t axis = bound->leg[i].x.axis;
+        bound->leg[i].links = find(&w->carrier, plan, axis);
+        if (bound->leg[i].links == NULL && mesh->axis[axis].size > 1)
+            return no_group(mesh, axis);
+    }
     TT_TRY(tt_wire_device_bytes(plan, &bytes));
     return make_room(&w->carrier, bytes);
 }
@@ -367,6 +378,8 @@ tt_status tt__device_groups_run(tt__carrier *c, const tt__wire_leg *leg,
                                 const tt_device_coll *call, int n)
 {
     const tt__device_group *link = leg->links;
+    if (link == NULL) // an axis of one rank has no group
+        return tt_fail(TT_ERR_STATE, "a collective of devices has no group");
     c->links.used = link;
     c->links.n_calls++; // a rank that has nothing to send counts too
     if (n == 0)
