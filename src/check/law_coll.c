@@ -20,6 +20,7 @@
 #include "base/rng.h"
 #include "base/thread.h"
 #include "check/law.h"
+#include "check/rank_threads.h"
 #include "comm/coll/coll.h"
 #include "comm/transport/shm.h"
 
@@ -522,26 +523,8 @@ static tt_status run_ranks(tt_law_report *r, tt_shm_world *world, int32_t n)
     return status;
 }
 
-// The totals of all ranks, on each of them.
-static tt_status add_up(tt_law_report *r)
-{
-    int64_t sums[3] = {r->n_checks, r->n_failed, (int64_t)r->bits};
-    const tt_coll_call call = {
-        .kind = TT_ALL_REDUCE,
-        .group = {.n = r->comm->size, .me = r->comm->rank},
-        .fold = {TT_FOLD_SUM, TT_NUM_I64},
-        .count = 3,
-        .in = sums,
-        .out = sums};
-    TT_TRY(tt_coll_run(tt_coll_find("naive"), r->comm, &call));
-    r->n_checks = sums[0];
-    r->n_failed = sums[1];
-    r->bits = (uint64_t)sums[2];
-    return TT_OK;
-}
-
 // The first n of a launcher's ranks, for every n. The others wait at the end, in
-// add_up.
+// tt_rank_threads_add_up.
 static tt_status run_together(tt_law_report *r)
 {
     const int32_t size = r->comm->size;
@@ -555,7 +538,7 @@ static tt_status run_together(tt_law_report *r)
     }
     close_rank(r, &me);
     TT_TRY(status);
-    return add_up(r);
+    return tt_rank_threads_add_up(r);
 }
 
 static tt_status run(tt_law_report *r)

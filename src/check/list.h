@@ -10,6 +10,7 @@ TT_LAW(pass)        // passes change nothing
 TT_LAW(train)       // lowered models learn; micro-batches add up
 TT_LAW(ranks)       // data parallelism and ZeRO = one rank
 TT_LAW(blocks)      // exact mode: the same bits on any number of ranks
+TT_LAW(transport)   // what is received is what was sent, in order
 TT_LAW(coll)        // collectives = their definition, bytes = their cost
 TT_LAW(device_coll) // collectives between devices = their definition
 TT_LAW(wire)        // communication operators over a transport = simulated

@@ -8,6 +8,7 @@
 #define TT_CHECK_RANK_THREADS_H
 
 #include "backend/backend.h"
+#include "check/law.h"
 #include "comm/comm.h"
 
 enum { TT_RANK_THREADS_MOST = 9 };
@@ -19,6 +20,11 @@ typedef tt_status tt_rank_threads_fn(tt_comm *comm, void *user);
 // Returns the failure of the first rank that did not merely see another one fail.
 tt_status tt_rank_threads_run(int32_t n, int64_t rank_bytes,
                               tt_rank_threads_fn *fn, void *user);
+// The same, each end wrapped by `wrap` of the def, if it has one.
+tt_status tt_rank_threads_run_over(const tt_comm_def *transport, int32_t n,
+                                   tt_rank_threads_fn *fn, void *user);
+// The checks of all ranks of a launcher (r->comm), added up on each of them.
+tt_status tt_rank_threads_add_up(tt_law_report *r);
 // The backend for the ranks: the one named (may be NULL), if its memory is not the
 // host's; else the reference.
 const tt_backend_def *tt_rank_threads_device(const char *name);

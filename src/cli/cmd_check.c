@@ -9,6 +9,7 @@
 #include "cli/launch/team.h"
 #include "codec/codec.h"
 #include "comm/coll/coll.h"
+#include "comm/transport/transport.h"
 #include "model/model.h"
 #include "ops/ops.h"
 #include "pass/pass.h"
@@ -47,10 +48,13 @@ static tt_status check_only(const char *only)
     const tt_codec_def *const *codecs = tt_codec_all(&n);
     for (int i = 0; i < n && !found; i++)
         found = strstr(codecs[i]->name, only) != NULL;
+    const tt_comm_def *const *transports = tt_comm_all(&n);
+    for (int i = 0; i < n && !found; i++)
+        found = strstr(transports[i]->name, only) != NULL;
     return found ? TT_OK
                  : tt_fail(TT_ERR_ARG,
-                           "only=%s matches no operator, no model, no pass, no "
-                           "collective and no codec",
+                           "only=%s matches no operator, model, pass, codec, "
+                           "transport or collective",
                            only);
 }
 

@@ -104,6 +104,10 @@ struct tt_comm_def {
     bool is_native_ordered; // it folds as tt_coll_def.is_ordered says
     bool scatters_in_place; // its reduce_scatter's result may lie in its input
     void (*close)(tt_comm *comm);
+    // Around `below`, with options that change no result, for the law `transport`. NULL:
+    // it wraps no other; then `tested_by` says how it is tried, if the law cannot.
+    tt_status (*wrap)(tt_comm *below, tt_comm **comm_out);
+    const char *tested_by;
 };
 
 tt_status tt_comm_send(tt_comm *comm, tt_msg *msg);

@@ -68,6 +68,7 @@ for kind in $kinds; do
     $kind 3 "$tutti" check coll >out 2>&1 || fail "$kind: $(cat out)"
     [ -n "$(bits out)" ] && [ "$(bits out)" = "$(bits shm)" ] ||
         fail "$kind: $(cat out) is not $(cat shm)"
+    $kind 3 "$tutti" check transport >out 2>&1 || fail "$kind: $(cat out)"
     $kind 3 "$tutti" train gpt.yaml run="$kind" >out 2>&1 ||
         fail "$kind: $(cat out)"
     grep -q 'ranks .*3 ranks on 1 host (mpi.*, MPI (\(Open MPI\|MPICH\) ' out ||

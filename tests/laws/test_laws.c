@@ -42,6 +42,11 @@ TEST(law_codecs_lose_no_more_than_they_say)
     run_law("codec");
 }
 
+TEST(law_transports_deliver_in_order_or_refuse)
+{
+    run_law("transport");
+}
+
 TEST(law_collectives_are_right_and_send_what_they_cost)
 {
     run_law("coll");

@@ -200,6 +200,11 @@ static tt_link link_to(const tt_comm *comm, int32_t to)
     return below->def->link(below, to);
 }
 
+static tt_status wrap(tt_comm *below, tt_comm **comm_out)
+{
+    return tt_fault_open(below, "delay:seconds=0.0002,every=3", comm_out);
+}
+
 const tt_comm_def tt_comm_fault = {
     .name = "fault",
     .doc = "Around another: silence, delay, damage and slowness on purpose.",
@@ -213,6 +218,7 @@ const tt_comm_def tt_comm_fault = {
     .alloc = tt__wrap_alloc,
     .link = link_to,
     .close = tt__wrap_close,
+    .wrap = wrap,
 };
 
 tt_status tt_fault_check(const char *text, int32_t n_ranks)

@@ -282,6 +282,7 @@ const tt_comm_def tt_comm_mpi = {
     .has_native = tt__mpi_has_native,
     .native = tt__mpi_native,
     .close = close_mpi,
+    .tested_by = "mpirun -n 3 tutti check transport",
 };
 
 static tt_status allocate(tt__mpi *m)

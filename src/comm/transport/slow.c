@@ -111,6 +111,12 @@ static tt_link link_to(const tt_comm *comm, int32_t to)
     return link;
 }
 
+static tt_status wrap(tt_comm *below, tt_comm **comm_out)
+{
+    // Fast enough for a law, and not so fast that nothing is held back.
+    return tt_slow_open(below, &(tt_slow_options){1e9, 1e-4}, comm_out);
+}
+
 const tt_comm_def tt_comm_slow = {
     .name = "slow",
     .doc = "Around another: a link of chosen bytes per second and latency.",
@@ -124,6 +130,7 @@ const tt_comm_def tt_comm_slow = {
     .alloc = tt__wrap_alloc,
     .link = link_to,
     .close = tt__wrap_close,
+    .wrap = wrap,
 };
 
 tt_status tt_slow_open(tt_comm *below, const tt_slow_options *options,

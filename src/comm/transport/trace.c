@@ -131,6 +131,11 @@ static void close_trace(tt_comm *comm)
     tt_free(t);
 }
 
+static tt_status wrap(tt_comm *below, tt_comm **comm_out)
+{
+    return tt_comm_trace_open(below, 8, comm_out);
+}
+
 const tt_comm_def tt_comm_trace = {
     .name = "trace",
     .doc = "Around another: remembers every message.",
@@ -144,6 +149,7 @@ const tt_comm_def tt_comm_trace = {
     .alloc = alloc,
     .link = link_to,
     .close = close_trace,
+    .wrap = wrap,
 };
 
 tt_status tt_comm_trace_open(tt_comm *below, int64_t capacity,
