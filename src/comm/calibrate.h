@@ -15,6 +15,10 @@ typedef struct tt_calibration {
     bool is_measured;       // now, not read from the file
 } tt_calibration;
 
+// Links as they usually are, for who has not measured; without a transport's own
+// collectives, which not every transport has.
+extern const tt_calibration tt_calibration_usual;
+
 typedef struct tt_calibrate_options {
     // The file that keeps the numbers: one per set of hosts. NULL: none. If it is
     // missing, damaged or of other ranks, links are measured again and it is rewritten.

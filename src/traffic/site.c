@@ -91,25 +91,19 @@ bool tt_traffic_site_receives(const tt_traffic_site *x)
 
 // The user's choice comes first. Exact mode then leaves hosts out: a hierarchical sum
 // depends on which rank is on which host, and exact sums may not. Without measurements
-// only the size decides: few rounds for small arrays, few bytes for large ones.
+// usual links are assumed: that may cost time, and never other bits.
 const tt_coll_def *tt_traffic_choose(const tt_traffic_rules *rules,
                                      const tt_coll_call *call)
 {
-    enum { SMALL = 64 << 10 };
-    const int64_t bytes = tt_coll_bytes(call, call->count);
-    const tt_calibration *measured = rules->calibration;
+    const tt_calibration *links =
+        rules->calibration != NULL ? rules->calibration : &tt_calibration_usual;
+    tt_group group = call->group;
     if (rules->coll != NULL)
         return rules->coll;
-    if (rules->is_exact) {
-        tt_group flat = call->group; // hosts have sums of their own
-        flat.host = NULL;
-        return measured == NULL
-                   ? tt_coll_find("direct")
-                   : tt_coll_choose(measured, call->kind, bytes, &flat);
-    }
-    if (measured != NULL)
-        return tt_coll_choose(measured, call->kind, bytes, &call->group);
-    return tt_coll_find(bytes < SMALL ? "doubling" : "ring");
+    if (rules->is_exact)
+        group.host = NULL; // hosts have sums of their own
+    return tt_coll_choose(links, call->kind, tt_coll_bytes(call, call->count),
+                          &group);
 }
 
 // Member i of the group holds block i: the group starts at coordinate `first`.

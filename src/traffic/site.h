@@ -85,7 +85,7 @@ static inline int64_t tt_traffic_site_bytes(const tt_traffic_site *x, int64_t n)
 // What decides about the algorithm, besides the call.
 typedef struct tt_traffic_rules {
     const tt_coll_def *coll;           // NULL: the cheapest
-    const tt_calibration *calibration; // for that; NULL: by size. Borrowed
+    const tt_calibration *calibration; // for that; NULL: the usual. Borrowed
     const int32_t *host; // of every rank; NULL: all on one. Borrowed
     // Exact mode: only algorithms that sum in the order of comm/coll/pairs.h.
     bool is_exact;

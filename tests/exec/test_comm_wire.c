@@ -11,6 +11,7 @@
 #include "ops/comm/exchange_points.h"
 #include "test.h"
 #include "traffic/cost.h"
+#include "traffic/site.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -481,4 +482,23 @@ TEST(signals_are_not_for_the_wire)
     CHECK(atomic_load(&seen_by_main) == 1);
     tt_comm_wire_close(wire);
     tt_comm_close(comm);
+}
+
+// Whether links were measured changes the time of a sum and never its bits.
+TEST(wire_without_a_calibration_sums_in_the_same_order)
+{
+    static const tt_coll_kind kinds[] = {TT_ALL_REDUCE, TT_REDUCE_SCATTER,
+                                         TT_REDUCE_TO};
+    for (int n = 2; n <= 9; n++)
+        for (int64_t count = 1; count < 1 << 24; count *= 5)
+            for (int k = 0; k < 6; k++) {
+                const tt_traffic_rules rules = {.is_exact = k >= 3};
+                const tt_coll_call call = {.kind = kinds[k % 3],
+                                           .group = {.n = n},
+                                           .fold = {TT_FOLD_SUM, TT_NUM_F32},
+                                           .count = count};
+                const tt_coll_def *def = tt_traffic_choose(&rules, &call);
+                CHECK_MSG(def->is_ordered, "%s of %lld on %d", def->name,
+                          (long long)count, n);
+            }
 }

@@ -24,8 +24,7 @@
 // The cost is latency: the number of rounds grows with n. Each block is summed starting
 // at another member, so the order of a sum depends on the block's index. That order is
 // fixed, but it is not the one of pairs.h, so tt_coll_choose does not take rings for
-// sums. (Without a calibration the wire takes them for large arrays; hierarchical has
-// them between hosts.)
+// sums. (Hierarchical has them between hosts.)
 
 #include "comm/coll/coll.h"
 

@@ -15,7 +15,7 @@ typedef struct tt_comm_wire tt_comm_wire;
 
 typedef struct tt_wire_options {
     const char *collective; // an algorithm's name; NULL or "auto": as measured
-    // For "auto", borrowed; NULL: nothing is known, so by size.
+    // For "auto", borrowed; NULL: usual links are assumed.
     const tt_calibration *calibration;
     const int32_t *host; // of every rank; NULL: all on one. Borrowed
     bool trace;          // keep the times of flights
