@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """check_names.py [FOLDER] - one name, one meaning. Fails on
 
-  a type (`tt_x`, a struct, union, enum or typedef) that is defined twice, and
-  a prefix (`tt_job_...`, `tt__job_...`) under which two folders declare functions.
+  a type (`tt_x`, a struct, union, enum or typedef) that is defined twice,
+  a prefix (`tt_job_...`, `tt__job_...`) under which two folders declare functions, and
+  two names of headers that differ by an underscore alone: `tt_x` and `tt__x`.
 
 A function belongs to the longest type that begins its name: tt_comm_wire_open to
 tt_comm_wire, tt_comm_send to tt_comm. Where there is no such type the prefix is the
@@ -24,6 +25,7 @@ SHARED = {
     "run": "store has the files of a run, train says which folder is one",
     "utf8": "base reads characters, train the ones that are not yet complete",
 }
+TWINS = {"cuda"}  # the plug-in's device, and what the backend keeps of it
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.M)
 BRACES = re.compile(r"\{[^{}]*\}")
@@ -102,5 +104,10 @@ for prefix, folders in sorted(used.items()):
                 f"{f}/ ({', '.join(sorted(names)[:3])})" for f, names in many.items()
             )
         )
+names = set(types) | set(functions)
+for name in sorted(names):
+    twin = name.replace("tt__", "tt_", 1)
+    if twin != name and twin in names and plain(name) not in TWINS:
+        problems.append(f"{name} and {twin} differ by an underscore alone")
 print("\n".join(problems), end="\n" if problems else "")
 sys.exit(bool(problems))

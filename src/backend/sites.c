@@ -100,10 +100,10 @@ bool tt__is_run(const tt_local *local, int d, int64_t *first_out)
     return true;
 }
 
-bool tt__are_runs(const tt_local *local, int d, tt__runs *runs_out)
+bool tt__are_runs(const tt_local *local, int d, tt__site_runs *runs_out)
 {
     const int64_t n = tt_shape_dim(&local->shape, d);
-    tt__runs r = {.first = tt_position_global(local, d, 0)};
+    tt__site_runs r = {.first = tt_position_global(local, d, 0)};
     *runs_out = r;
     for (int64_t i = 1; i < n; i++) {
         const int64_t ahead =

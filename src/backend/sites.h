@@ -25,9 +25,9 @@ int64_t tt__site_cols(const tt_site *site);
 bool tt__is_run(const tt_local *local, int d, int64_t *first_out);
 
 // Whether they are one such run or two: entries from `turn` on are `gap` further on.
-typedef struct tt__runs {
+typedef struct tt__site_runs {
     int64_t first, turn, gap; // gap 0: one run
-} tt__runs;
-bool tt__are_runs(const tt_local *local, int d, tt__runs *runs_out);
+} tt__site_runs;
+bool tt__are_runs(const tt_local *local, int d, tt__site_runs *runs_out);
 
 #endif

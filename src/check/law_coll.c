@@ -225,7 +225,7 @@ static tt_status check_call(rank *r, const tt_coll_def *def,
     tt_law_report_check(&r->report, wrong < 0, "%s: element %lld is wrong",
                         what, (long long)wrong);
     tt_law_report_check(&r->report, is_untouched(behind, GUARD),
-                        "%s: writes behind its scratch memory", what);
+                        "%s: writes past its scratch memory", what);
     if (def->is_native)
         return TT_OK;
     const tt_coll_cost cost = def->way[call->kind].cost(call);

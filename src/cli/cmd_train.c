@@ -181,9 +181,10 @@ static void say_aside(const char *folder, const char *aside)
     tt_str text = {0}, folded = {0};
     tt_term_init(&term, STDERR_FILENO);
     tt_str_addf(&text, "note: %s is now %s", folder, aside);
-    tt_add_wrapped(&folded, tt_str_text(&text),
-                   &(tt_wrap){.width = term.is_live ? tt_term_width(&term) : 0,
-                              .indent = "  "});
+    tt_add_wrapped(
+        &folded, tt_str_text(&text),
+        &(tt_wrapping){.width = term.is_live ? tt_term_width(&term) : 0,
+                       .indent = "  "});
     tt_str_add(&folded, "\n");
     if (tt_str_status(&folded) == TT_OK)
         tt_term_write(&term, &folded);

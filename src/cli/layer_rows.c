@@ -26,9 +26,9 @@ static size_t find_number(const char *name, size_t *at_out)
 static bool is_like(const tt_layer_rows *rows, const tt_layer_row *a,
                     const tt_layer_row *b)
 {
-    if ((a->behind == NULL) != (b->behind == NULL) ||
+    if ((a->after == NULL) != (b->after == NULL) ||
         strcmp(a->before, b->before) != 0 ||
-        (a->behind != NULL && strcmp(a->behind, b->behind) != 0))
+        (a->after != NULL && strcmp(a->after, b->after) != 0))
         return false;
     for (int i = 1; i < rows->n_cells; i++)
         if (strcmp(a->cell[i], b->cell[i]) != 0)
@@ -83,7 +83,7 @@ static bool fill(tt_arena *arena, const char *name, tt_layer_row *row,
     *number_out = strtoll(name + at, NULL, 10);
     before[at] = '\0';
     row->before = before;
-    row->behind = name + at + n;
+    row->after = name + at + n;
     return true;
 }
 
@@ -127,7 +127,7 @@ static int64_t next_above(const tt_layer_row *row, int64_t above)
 void tt_layer_rows_name(const tt_layer_row *row, tt_str *out)
 {
     tt_str_add(out, row->before);
-    if (row->behind == NULL)
+    if (row->after == NULL)
         return;
     for (int64_t first = next_above(row, -1), last; first >= 0;) {
         last = first;
@@ -139,5 +139,5 @@ void tt_layer_rows_name(const tt_layer_row *row, tt_str *out)
         first = next_above(row, last);
         tt_str_add(out, first >= 0 ? "," : "");
     }
-    tt_str_add(out, row->behind);
+    tt_str_add(out, row->after);
 }

@@ -19,9 +19,9 @@ typedef struct tt_layer_row {
     const char
         *cell[TT_LAYER_CELLS]; // the first is the name; texts of the arena
     int64_t n;                 // rows that it stands for
-    // The name before the number and after it; `behind` is NULL where there is no
+    // The name before the number and after it; `after` is NULL where there is no
     // number.
-    const char *before, *behind;
+    const char *before, *after;
     int64_t *number; // of each of them
 } tt_layer_row;
 

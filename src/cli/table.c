@@ -20,7 +20,7 @@ static int64_t line_length(const char *text, int64_t columns)
     return i;
 }
 
-void tt_add_wrapped(tt_str *out, const char *text, const tt_wrap *wrap)
+void tt_add_wrapped(tt_str *out, const char *text, const tt_wrapping *wrap)
 {
     const int64_t all = wrap->width <= 0 ? INT32_MAX : wrap->width;
     int64_t room = all - wrap->used;
@@ -65,10 +65,11 @@ void tt_table_row(const tt_term *term, const char *name, const char *value,
     const int64_t indent = is_below ? DEEP : column;
     const int64_t used =
         is_below || named < NAME_COLUMNS ? indent : INDENT + named + 1;
-    tt_add_wrapped(out, value,
-                   &(tt_wrap){.width = width,
-                              .used = used,
-                              .indent = blanks + sizeof blanks - 1 - indent});
+    tt_add_wrapped(
+        out, value,
+        &(tt_wrapping){.width = width,
+                       .used = used,
+                       .indent = blanks + sizeof blanks - 1 - indent});
     tt_str_add(out, "\n");
 }
 

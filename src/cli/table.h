@@ -14,14 +14,14 @@
 void tt_table_row(const tt_term *term, const char *name, const char *value,
                   int width, tt_str *out);
 
-typedef struct tt_wrap {
+typedef struct tt_wrapping {
     int64_t width;      // columns; 0: no limit
     int64_t used;       // columns of the first line that are taken already
     const char *indent; // of the other lines
-} tt_wrap;
+} tt_wrapping;
 
 // Appends text wrapped at blanks. A word that is longer than a line stays whole.
-void tt_add_wrapped(tt_str *out, const char *text, const tt_wrap *wrap);
+void tt_add_wrapped(tt_str *out, const char *text, const tt_wrapping *wrap);
 
 void tt_add_loss(tt_str *out, double loss); // 1.8870; 3.2e+41 where it exploded
 void tt_add_seconds(tt_str *out, double seconds); // 29.1 ms, 4.2 s, 1:02:03

@@ -1,7 +1,7 @@
 // schedule - the learning rate as a pure function of the step.
 //
 // Every schedule begins with `warmup` steps in which the factor grows linearly, from
-// 1 / (warmup + 1) in step 0; then, with t steps done behind it and n in all:
+// 1 / (warmup + 1) in step 0; then, with t steps done after it and n in all:
 //
 //   constant   1
 //   linear     from 1 to `final`, in a straight line

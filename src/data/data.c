@@ -124,7 +124,7 @@ static tt_status check_split(const tt_source *source,
                             : ", or change data.holdout (0: no validation)");
 }
 
-static tt_status open_split(const tt_data *data, tt_split split,
+static tt_status open_split(const tt_data *data, tt_data_split split,
                             const tt_source_request *like, const void *params,
                             tt_source **source_out)
 {

@@ -206,9 +206,10 @@ static void record(tt_exec *exec, int32_t f, int32_t micro,
     const double waited = tt_clock_seconds() - waited_since;
     exec->stats.wait_seconds += waited;
     exec->step_seconds[s] += waited;
-    tt__record(exec, &(tt__event){s, micro, times->begun,
-                                  times->ended - times->begun, f, false});
-    tt__record(exec, &(tt__event){s, micro, waited_since, waited, f, true});
+    tt__trace_record(exec, &(tt__event){s, micro, times->begun,
+                                        times->ended - times->begun, f, false});
+    tt__trace_record(exec,
+                     &(tt__event){s, micro, waited_since, waited, f, true});
 }
 
 // A wire without begin() has no thread (tests use such): the members are carried out

@@ -34,7 +34,7 @@ tt_status tt__check_finite(const tt_exec *exec, const tt_step *step,
                    c.output, micro + 1, (long long)exec->n_runs + 1);
 }
 
-void tt__record(tt_exec *exec, const tt__event *event)
+void tt__trace_record(tt_exec *exec, const tt__event *event)
 {
     if (exec->event != NULL)
         exec->event[exec->n_events++ % exec->events_capacity] = *event;
@@ -48,7 +48,7 @@ static void record(tt_exec *exec, int32_t s, int32_t micro, double start)
     exec->stats.kernel_seconds += seconds;
     exec->stats.n_steps++;
     exec->stats.flops += exec->plan->step[s].cost.flops;
-    tt__record(exec, &(tt__event){s, micro, start, seconds, -1, false});
+    tt__trace_record(exec, &(tt__event){s, micro, start, seconds, -1, false});
 }
 
 // Ends the copies from and to the host that must be over after this step.

@@ -137,7 +137,7 @@ tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end,
                         int32_t micro);
 
 // Keeps an event, if the run is traced.
-void tt__record(tt_exec *exec, const tt__event *event);
+void tt__trace_record(tt_exec *exec, const tt__event *event);
 
 // Fails when a step's results are not finite, if that is to be checked.
 tt_status tt__check_finite(const tt_exec *exec, const tt_step *step,

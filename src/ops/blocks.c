@@ -65,7 +65,7 @@ static bool view_unblock(const tt_site *site, int i, int64_t *stride_out,
                            offset_out);
 }
 
-tt_val tt_block(tt_builder *b, tt_val x)
+tt_val tt_block_make(tt_builder *b, tt_val x)
 {
     return tt_call(b, &tt_op_block, NULL, &x, 1, NULL);
 }

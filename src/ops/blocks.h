@@ -6,7 +6,7 @@
 #include "graph/build.h"
 #include "graph/site.h"
 
-tt_val tt_block(tt_builder *b, tt_val x);
+tt_val tt_block_make(tt_builder *b, tt_val x);
 tt_val tt_unblock(tt_builder *b, const tt_val *x, int n);
 
 // Where a part of a plain operand lies in it: strides per dim, and the offset of its

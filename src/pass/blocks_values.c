@@ -128,7 +128,7 @@ tt_status tt__blocks_copy(tt__blocks *w, int32_t old, int j, tt_val *val_out)
         if (place->kind == TT_PARTIAL)
             return missing(w, old);
         TT_TRY(check_cut(w, old));
-        *copy = tt_block(&w->b, from);
+        *copy = tt_block_make(&w->b, from);
         tt__blocks_put(w, *copy, old, j);
     }
     *val_out = *copy;

@@ -354,7 +354,7 @@ static tt_status order_flights(tt__trips *t)
           by_begin);
     if (t->l->in_order)
         return TT_OK;
-    TT_TRY(tt__slice(t));
+    TT_TRY(tt__flights_slice(t));
     const int64_t n = plan->n_flights;
     double *key = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*key));
     int32_t *begin = tt_arena_alloc(t->l->arena, n * (int64_t)sizeof(*begin));

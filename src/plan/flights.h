@@ -56,6 +56,6 @@ tt_status tt__steps_reorder(tt__trips *t);
 // is, and must be over when the first of them must.
 tt_flight *tt__flight_add(tt__trips *t, const int32_t *trips, int32_t n);
 tt_status tt__prefetch(tt__trips *t);
-tt_status tt__slice(tt__trips *t); // flights are sorted
+tt_status tt__flights_slice(tt__trips *t); // flights are sorted
 
 #endif

@@ -93,7 +93,7 @@ static void cut(const tt_plan *plan, const tt_flight *flight, slicing *x)
     }
 }
 
-tt_status tt__slice(tt__trips *t)
+tt_status tt__flights_slice(tt__trips *t)
 {
     tt_plan *plan = t->l->plan;
     slicing x = {.step = first_step_of(plan, TT_BACKWARD)};

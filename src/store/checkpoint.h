@@ -86,7 +86,7 @@ bool tt_checkpoints_busy(const tt_checkpoints *store);
 
 // Marks the checkpoint of `step`, whose save was called before, as the best so far:
 // rules never remove it; the one marked before loses its mark. Written in the same
-// background, behind the save. A crash may come between the two, so a trainer that
+// background, after the save. A crash may come between the two, so a trainer that
 // resumes marks again what its state says.
 tt_status tt_checkpoints_mark_best(tt_checkpoints *store, int64_t step);
 int64_t tt_checkpoints_best(tt_checkpoints *store); // its step, or -1

@@ -224,13 +224,14 @@ tt_status tt_run_cut(tt_run *run, int64_t step, const tt_run_marks *marks,
         m.events.bytes = -1;
     TT_TRY(close_streams(run));
     TT_TRY(tt__run_cut_lines(run->metrics.path,
-                             &(tt__run_cut){step, &m.metrics, notes},
+                             &(tt__run_cut_at){step, &m.metrics, notes},
                              tt__run_keep_metrics));
-    TT_TRY(tt__run_cut_lines(run->log.path, &(tt__run_cut){step, &m.log, notes},
+    TT_TRY(tt__run_cut_lines(run->log.path,
+                             &(tt__run_cut_at){step, &m.log, notes},
                              tt__run_keep_log));
     TT_TRY(tt__run_name_events(run->folder, events));
-    TT_TRY(tt__run_cut_events(run->folder,
-                              &(tt__run_cut){step, &m.events, notes}, events));
+    TT_TRY(tt__run_cut_events(
+        run->folder, &(tt__run_cut_at){step, &m.events, notes}, events));
     return open_streams(run);
 }
 

@@ -127,7 +127,7 @@ static const char *name_of(const char *path)
 
 // Whether the file begins with the bytes that the mark was made of. If not, says so
 // in the notes.
-static bool holds(const char *text, int64_t n, const tt__run_cut *cut,
+static bool holds(const char *text, int64_t n, const tt__run_cut_at *cut,
                   const char *name)
 {
     char hash[TT_HASH_CHARS];
@@ -152,7 +152,7 @@ static bool holds(const char *text, int64_t n, const tt__run_cut *cut,
     return false;
 }
 
-tt_status tt__run_cut_lines(const char *path, const tt__run_cut *cut,
+tt_status tt__run_cut_lines(const char *path, const tt__run_cut_at *cut,
                             tt__run_keep_fn *keep)
 {
     tt_str text = {0}, kept = {0};
@@ -259,7 +259,8 @@ void tt__run_hash_events(const char *text, int64_t n, tt_hasher *hasher,
 }
 
 // Keeps the summaries up to the mark if it is right, else those up to the step.
-static void keep_marked(const tt_str *text, const tt__run_cut *cut, tt_str *out)
+static void keep_marked(const tt_str *text, const tt__run_cut_at *cut,
+                        tt_str *out)
 {
     tt_event_record event;
     tt_str logged = {0};
@@ -300,7 +301,7 @@ static tt_status remove_others(const char *folder, const tt_str *names,
     return TT_OK;
 }
 
-static tt_status make_events(const char *from, const tt__run_cut *cut,
+static tt_status make_events(const char *from, const tt__run_cut_at *cut,
                              const char *path)
 {
     tt_str text = {0}, kept = {0};
@@ -316,7 +317,7 @@ static tt_status make_events(const char *from, const tt__run_cut *cut,
     return status;
 }
 
-tt_status tt__run_cut_events(const char *folder, const tt__run_cut *cut,
+tt_status tt__run_cut_events(const char *folder, const tt__run_cut_at *cut,
                              const char *path)
 {
     char newest[PATH_MAX];

@@ -26,15 +26,15 @@ typedef void tt__run_keep_fn(const tt_str *text, int64_t step, tt_str *out);
 tt__run_keep_fn tt__run_keep_metrics, tt__run_keep_log, tt__run_keep_events;
 
 // Where to cut: after a step, at a mark.
-typedef struct tt__run_cut {
+typedef struct tt__run_cut_at {
     int64_t step;
     const tt_run_mark *mark;
     tt_str *notes; // gets what is missing
-} tt__run_cut;
+} tt__run_cut_at;
 
 // Rewrites the file so; not there: fine. Metrics end at the mark, if it is right; lines
 // of the log that came later in the same step stay.
-tt_status tt__run_cut_lines(const char *path, const tt__run_cut *cut,
+tt_status tt__run_cut_lines(const char *path, const tt__run_cut_at *cut,
                             tt__run_keep_fn *keep);
 
 // Of events, those that were logged.
@@ -48,7 +48,7 @@ tt_status tt__run_find_events(const char *folder, char path[PATH_MAX],
 tt_status tt__run_name_events(const char *folder, char path[PATH_MAX]);
 // Makes `path` from what the folder's newest holds up to `step`, and removes the
 // others: there is one file, and a TensorBoard that watches sees a new one.
-tt_status tt__run_cut_events(const char *folder, const tt__run_cut *cut,
+tt_status tt__run_cut_events(const char *folder, const tt__run_cut_at *cut,
                              const char *path);
 
 double tt__run_wall(void); // seconds since 1970

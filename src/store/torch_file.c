@@ -30,7 +30,7 @@ enum { MAX_DIMS = 16, MAX_NAMED = 4 };
 typedef struct reading {
     const char *name; // of the file
     tt_torch_file *file;
-    tt__zip zip;
+    tt__torch_zip zip;
     const char *prefix; // that all names in the archive begin with
     int64_t room;       // bytes that copies may take: no more than the file has
 } reading;

@@ -17,15 +17,16 @@ typedef struct tt__zip_entry {
     int64_t bytes;
 } tt__zip_entry;
 
-typedef struct tt__zip {
+typedef struct tt__torch_zip {
     int64_t n;
     tt__zip_entry *entry; // sorted by name
-} tt__zip;
+} tt__torch_zip;
 
 // `name` is what errors call the archive.
 tt_status tt__torch_zip_read(const char *bytes, int64_t n, const char *name,
-                             tt_arena *arena, tt__zip *out);
-const tt__zip_entry *tt__torch_zip_find(const tt__zip *zip, const char *name);
+                             tt_arena *arena, tt__torch_zip *out);
+const tt__zip_entry *tt__torch_zip_find(const tt__torch_zip *zip,
+                                        const char *name);
 
 // ---- torch_pickle.c ------------------------------------------------------
 

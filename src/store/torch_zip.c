@@ -147,7 +147,7 @@ static int by_name(const void *a, const void *b)
 }
 
 tt_status tt__torch_zip_read(const char *bytes, int64_t n, const char *name,
-                             tt_arena *arena, tt__zip *out)
+                             tt_arena *arena, tt__torch_zip *out)
 {
     const archive a = {(const unsigned char *)bytes, n, name, arena};
     directory d = {0};
@@ -169,7 +169,8 @@ tt_status tt__torch_zip_read(const char *bytes, int64_t n, const char *name,
     return TT_OK;
 }
 
-const tt__zip_entry *tt__torch_zip_find(const tt__zip *zip, const char *name)
+const tt__zip_entry *tt__torch_zip_find(const tt__torch_zip *zip,
+                                        const char *name)
 {
     const tt__zip_entry key = {.name = name};
     return bsearch(&key, zip->entry, (size_t)zip->n, sizeof key, by_name);

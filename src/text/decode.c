@@ -314,7 +314,7 @@ static tt_status check_feed(const tt_decoder *d, const int32_t *ids, int64_t n)
         return tt_fail(TT_ERR_ARG, "there is no token to read");
     if (d->context > 0 && n > d->context - d->position)
         return tt_fail(TT_ERR_ARG,
-                       "%lld tokens behind %lld are more than the context of "
+                       "%lld tokens after %lld are more than the context of "
                        "%lld",
                        (long long)n, (long long)d->position,
                        (long long)d->context);

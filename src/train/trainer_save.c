@@ -390,7 +390,7 @@ static int64_t rollback_target(const tt_trainer *t)
 
 // Continues after the bad batch. Later checkpoints and lines of the log are
 // removed, as they belong to a history that did not happen.
-static tt_status go_on_behind(tt_trainer *t, int64_t position, tt_str *notes)
+static tt_status go_on_after(tt_trainer *t, int64_t position, tt_str *notes)
 {
     t->state.position = position;
     tt_job_forget_ahead(t->job);
@@ -445,7 +445,7 @@ tt_status tt__trainer_roll_back(tt_trainer *t, const char *why)
     char text[512];
     tt_status status = go_back(t, why, &notes);
     if (status == TT_OK)
-        status = go_on_behind(t, bad.position, &notes);
+        status = go_on_after(t, bad.position, &notes);
     tt__trainer_say_lines(t, TT_TEXT_WARNING, &notes);
     tt_str_fini(&notes);
     TT_TRY(status);
@@ -458,9 +458,8 @@ tt_status tt__trainer_roll_back(tt_trainer *t, const char *why)
     t->point_step = t->state.step;
     t->first_step =
         t->first_step < t->state.step ? t->first_step : t->state.step;
-    snprintf(text, sizeof text,
-             "%s: rolled back to step %lld, behind the batch", why,
-             (long long)t->state.step);
+    snprintf(text, sizeof text, "%s: rolled back to step %lld, after the batch",
+             why, (long long)t->state.step);
     tt__trainer_say(t, TT_TEXT_NOTE, text);
     return TT_OK;
 }

@@ -192,7 +192,8 @@ static void build_packed(tt_builder *b, tt_val *x, tt_val *dx, tt_val *o)
     tt_val qkv[TT_MAX_OUT];
     *x = tt_input(b, "x", b->dtype, "b:2 s:9 qkv:3.h:4.d:6");
     const tt_val seed = tt_input(b, "seed", b->dtype, "b:2 s:9 h:4 d:6");
-    tt_split(b, tt_reshape(b, *x, (int64_t[]){1, 1, 1, 1, 1}, 5), "qkv", qkv);
+    tt_split_factor(b, tt_reshape(b, *x, (int64_t[]){1, 1, 1, 1, 1}, 5), "qkv",
+                    qkv);
     qkv[0] = tt_callf(b, &tt_op_rotary, &qkv[0], 1, "theta=100");
     qkv[1] = tt_callf(b, &tt_op_rotary, &qkv[1], 1, "theta=100");
     const tt_attention_params p = {.causal = true};

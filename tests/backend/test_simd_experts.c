@@ -37,7 +37,7 @@ static void fill_rows(const trial *t, int32_t *row)
     }
     row[t->choices - 1] = row[0] = -1; // a token without any
     for (int64_t i = 6 * t->choices; i < 7 * t->choices; i++)
-        row[i] = -1; // another, behind one that has some
+        row[i] = -1; // another, after one that has some
     CHECK(row[6 * t->choices - 1] >= 0);
 }
 

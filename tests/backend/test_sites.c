@@ -103,7 +103,7 @@ TEST(runs_of_entries_are_known)
     const tt_local half = part_of(tt_place_split(0), 1);
     const tt_local ends = part_of(zigzag, 0), middle = part_of(zigzag, 1);
     int64_t first = -1;
-    tt__runs runs;
+    tt__site_runs runs;
     CHECK(tt__is_run(&whole, 0, &first) && first == 0);
     CHECK(tt__is_run(&half, 0, &first) && first == 4);
     CHECK(tt__is_run(&half, 1, &first) && first == 0);

@@ -29,7 +29,7 @@ static double expected(int32_t first, int32_t n, int i)
 
 static tt_status fold_all(int32_t n, void *room, int64_t bytes, double *to)
 {
-    tt__pairs p;
+    tt__coll_pairs p;
     const tt_coll_call call = {.group = {.n = n},
                                .fold = {TT_FOLD_SUM, TT_NUM_F64}};
     tt_status status = tt__pairs_begin(&p, &call, N, to, room, bytes);
@@ -87,7 +87,7 @@ TEST(pairs_of_short_floats_are_rounded_once)
     static const uint16_t one = 0x3f80, tiny = 0x3b00, sum = 0x3f81;
     for (int each = 0; each < 2; each++)
         for (int fits = 0; fits < 2; fits++) {
-            tt__pairs p;
+            tt__coll_pairs p;
             uint16_t to = 0, room[3] = {0};
             const tt_coll_call call = {.group = {.n = 4},
                                        .fold = {TT_FOLD_SUM, TT_NUM_BF16},
@@ -116,7 +116,7 @@ TEST(pairs_of_short_floats_are_rounded_once)
 TEST(pairs_of_many_short_floats_are_rounded_once)
 {
     enum { MANY = 100 };
-    tt__pairs p;
+    tt__coll_pairs p;
     uint16_t to = 0, room[MANY];
     const tt_coll_call call = {.group = {.n = MANY},
                                .fold = {TT_FOLD_SUM, TT_NUM_BF16}};
@@ -136,7 +136,7 @@ TEST(pairs_of_many_short_floats_are_rounded_once)
 TEST(pairs_take_no_memory_where_there_is_room)
 {
     double sum[N], room[3 * N];
-    tt__pairs p;
+    tt__coll_pairs p;
     const tt_coll_call call = {.group = {.n = 16},
                                .fold = {TT_FOLD_SUM, TT_NUM_F64}};
     CHECK_OK(tt__pairs_begin(&p, &call, N, sum, room, (int64_t)sizeof room));

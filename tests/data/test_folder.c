@@ -57,7 +57,7 @@ static void put(const char *name, const char *corpus)
     fclose(to);
 }
 
-static tt_source_request request_of(const char *path, tt_split split)
+static tt_source_request request_of(const char *path, tt_data_split split)
 {
     return (tt_source_request){.split = split,
                                .path = path,
@@ -259,7 +259,8 @@ TEST(opening_a_folder_without_memory_leaves_none)
     put("train/b/x.jpg", "jpeg/gray");
     put("val/b/x.jpg", "jpeg/gray");
     for (int split = TT_SPLIT_TRAIN; split <= TT_SPLIT_VAL; split++) {
-        const tt_source_request request = request_of(root, (tt_split)split);
+        const tt_source_request request =
+            request_of(root, (tt_data_split)split);
         tt_status status = TT_ERR_NOMEM;
         int64_t k = 1;
         for (; status != TT_OK && k < 500; k++) {

@@ -110,7 +110,8 @@ void world_build_mlp(tt_builder *b, int64_t batch)
     w1 = tt_reshape(b, w1, (int64_t[]){1, 1, 1}, 3);
     w1 = tt_reshape(b, w1, (int64_t[]){1, 2}, 2);
     tt_val part[TT_MAX_OUT];
-    tt_split(b, tt_tanh(b, tt_matmul(b, x, w1, TT_NONE, &p)), "pair", part);
+    tt_split_factor(b, tt_tanh(b, tt_matmul(b, x, w1, TT_NONE, &p)), "pair",
+                    part);
     // w2 is used twice: its gradient has two terms.
     tt_val h = tt_mul(b, part[0], part[1]);
     for (int i = 0; i < 2; i++) {

@@ -45,7 +45,7 @@ static inline void tt_fuzz_source(const char *name, const char *path,
         tt_opt_parse(def->options, params, options, arena) != TT_OK)
         abort();
     for (int split = 0; split < 2; split++) {
-        const tt_source_request request = {.split = (tt_split)split,
+        const tt_source_request request = {.split = (tt_data_split)split,
                                            .path = path,
                                            .val = "",
                                            .holdout = 0.25,

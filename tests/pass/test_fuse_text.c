@@ -48,7 +48,7 @@ TEST(gradients_of_a_norm_are_one)
                "output 'dx' %5\noutput 'dw' %6\n");
 }
 
-TEST(gradients_of_a_norm_take_the_sum_behind_them)
+TEST(gradients_of_a_norm_take_the_sum_after_them)
 {
     check(LAYER "%6 %7 " LAYER_W ", f32 [n:6]\n"
                 "%8 = add(%0 %5) backward 0 's' f32 [batch:4 n:6]\n"
@@ -166,7 +166,7 @@ TEST(a_scaled_loss_and_its_gradient_are_one)
 #define PRODUCT                                                                \
     OPERANDS "%3 = matmul(%0 %1) backward 0 'y' f32 [batch:4 out:3]\n"
 
-TEST(a_product_and_the_sum_behind_it_are_one)
+TEST(a_product_and_the_sum_after_it_are_one)
 {
     check(PRODUCT "%4 = add(%2 %3) backward 0 'z' f32 [batch:4 out:3]\n"
                   "output 'z' %4\n",
@@ -197,7 +197,7 @@ TEST(a_product_and_the_sum_behind_it_are_one)
     OPERANDS8 "%5 = matmul_fp8(" in ") forward 0 'y' bf16 [batch:16 "          \
               "embed:16]\n"
 
-TEST(a_product_in_8_bits_and_the_sum_behind_it_are_one)
+TEST(a_product_in_8_bits_and_the_sum_after_it_are_one)
 {
     check(PRODUCT8("%0 %1 %2") "%6 = add(%4 %5) forward 0 'z' bf16 [batch:16 "
                                "embed:16]\n"
@@ -342,7 +342,7 @@ TEST(a_convolution_and_its_activation_are_one)
                               "output 'z' %5\n");
 }
 
-TEST(a_gradient_of_images_and_the_sum_behind_it_are_one)
+TEST(a_gradient_of_images_and_the_sum_after_it_are_one)
 {
     check(CONV_GRAD "%5 = add(%0 %4) backward 0 'z' " IMAGE "output 'z' %5\n",
           IMAGES "%4 = conv_grad_x_add(%0 %2 %1 %0) stride=1,1 pad=1,1; "

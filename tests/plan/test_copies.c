@@ -1,4 +1,4 @@
-// Copies between the device and the host: behind which step each of them ends.
+// Copies between the device and the host: after which step each of them ends.
 
 #include "backend/backend.h"
 #include "ops/ops.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-// "reload:3": this step is a copy, and ends behind step 3.
+// "reload:3": this step is a copy, and ends after step 3.
 static void describe(const tt_plan *plan, tt_str *out)
 {
     for (int32_t s = 0; s < plan->n_steps; s++) {

@@ -31,7 +31,7 @@ TEST(views_make_no_steps)
     tt_builder *b = &w.b;
     tt_val part[TT_MAX_OUT];
     const tt_val x = tt_input(b, "x", TT_F64, "a:2 q:3.h:2 c:5");
-    tt_split(b, x, "q", part); // 3 times a:2 h:2 c:5
+    tt_split_factor(b, x, "q", part); // 3 times a:2 h:2 c:5
     tt_val y = tt_transpose(b, part[1], (int64_t[]){2, 0, 1}, 3); // c a h
     y = tt_slice(b, y, 0, 1, 3);                                  // c:3
     tt_output(b, "y", y);
@@ -390,7 +390,7 @@ TEST(a_state_may_be_replaced_by_a_value_with_other_factors)
     const tt_val x = tt_input(b, "x", TT_F64, "b:2.c:3");
     const tt_val y = tt_scale(b, x, 2);
     tt_update(b, s, y);
-    tt_split(b, y, "b", part);
+    tt_split_factor(b, y, "b", part);
     tt_output(b, "sum", tt_add(b, part[0], part[1]));
     world_open(&w, NULL, NULL);
     CHECK_OK(tt_exec_run(w.exec, feed_numbers, &w));

@@ -57,7 +57,7 @@ static tt_val state(tt_builder *b, const char *name, const char *dims)
     return tt_state(b, TT_ROLE_OPTIM, name, TT_F64, &shape, one);
 }
 
-// A rate that needs no gradient is changed in place, behind the weight that takes
+// A rate that needs no gradient is changed in place, after the weight that takes
 // the old one and has to wait for its gradient.
 TEST(an_update_that_waits_for_nothing_waits_for_those_who_read_what_it_changes)
 {
@@ -193,7 +193,7 @@ TEST(a_flight_may_not_meet_the_last_step)
 }
 
 // A gradient of `n` numbers, and a layer that talks in backward. Returns the number
-// of pieces in which the gradient travels: one behind the other, with no rest.
+// of pieces in which the gradient travels: one after another, with no rest.
 static int count_pieces(int n)
 {
     world w;

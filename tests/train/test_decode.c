@@ -82,7 +82,7 @@ static void make_text(int32_t *ids)
         ids[i] = (int32_t)(tt_rng_u32(key, (uint64_t)i) % VOCAB);
 }
 
-// Logits behind every prefix [LENGTH, VOCAB], by the whole forward pass.
+// Logits after every prefix [LENGTH, VOCAB], by the whole forward pass.
 static void whole(const subject *s, const arrangement *like, double *out)
 {
     int32_t ids[LENGTH];

@@ -77,7 +77,7 @@ TEST(a_step_that_is_skipped_changes_nothing_but_counts)
 
 static const char *const roll[] = {"train.nan=rollback", "train.back=8", NULL};
 
-TEST(a_rollback_goes_on_behind_the_bad_batch)
+TEST(a_rollback_goes_on_after_the_bad_batch)
 {
     runs_watch w = {0};
     tt_run_end end;

@@ -59,7 +59,7 @@ TEST(linear_is_a_line)
     CHECK_CLOSE(tt_schedule_factor(&s, 100, 100), 0.2, 1e-15);
 }
 
-TEST(step_multiplies_behind_every_stretch)
+TEST(step_multiplies_after_every_stretch)
 {
     const tt_schedule s = make(TT_SCHEDULE_STEP, 3, 0);
     CHECK(tt_schedule_factor(&s, 12, 100) == 1);

@@ -25,7 +25,7 @@ static tt_status fail(const trial *t, int32_t rank, const char *what,
                    what, (long long)is, (long long)planned);
 }
 
-// Settings of a trial, and behind them `last`; the text is in the arena.
+// Settings of a trial, and after them `last`; the text is in the arena.
 static void settings_of(const trial *t, const char *last, tt_arena *arena,
                         const char *more[10])
 {

@@ -17,7 +17,7 @@ static tt_simd_act_args describe(const tt_site *site, const tt_args *args,
                                  tt_simd_act act)
 {
     return (tt_simd_act_args){
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .act = act,
         .n = tt_operand_count(&site->in[0]),
         .x = args->in[0],
@@ -65,7 +65,7 @@ static tt_simd_from_result_args from_result(const tt_site *site,
                                             const tt_args *args)
 {
     return (tt_simd_from_result_args){
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .n = tt_operand_count(&site->in[0]),
         .y = args->in[0],
         .d_y = args->in[1],
@@ -98,7 +98,7 @@ static tt_status run_swiglu(void *state, const tt_site *site,
 {
     (void)state;
     const tt_simd_glu_args a = {
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .n = tt_operand_count(&site->in[0]),
         .a = args->in[0],
         .b = args->in[1],
@@ -113,7 +113,7 @@ static tt_status run_swiglu_grad(void *state, const tt_site *site,
 {
     (void)state;
     const tt_simd_glu_args a = {
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .n = tt_operand_count(&site->in[0]),
         .a = args->in[0],
         .b = args->in[1],

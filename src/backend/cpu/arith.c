@@ -30,15 +30,15 @@ static void run_binary(const tt_site *site, const tt_args *args,
 {
     const tt_operand *a = &site->in[0], *b = &site->in[1];
     const tt__groups g = groups_of(site);
-    const tt__group *row = &g.group[g.n - 2], *col = &g.group[g.n - 1];
+    const tt__dim_group *row = &g.group[g.n - 2], *col = &g.group[g.n - 1];
     const int64_t size = row->n * col->n;
     tt_simd_binary_args x = {
         .op = op,
-        .type = tt__simd_type(a->dtype),
+        .type = tt__simd_type_of(a->dtype),
         .rows = row->n,
         .cols = col->n,
-        .a = {NULL, tt__simd_type(a->dtype), col->n, 1},
-        .b = {NULL, tt__simd_type(b->dtype), row->stride, col->stride},
+        .a = {NULL, tt__simd_type_of(a->dtype), col->n, 1},
+        .b = {NULL, tt__simd_type_of(b->dtype), row->stride, col->stride},
     };
     for (int64_t i = 0; i < tt_operand_count(a); i += size) {
         const int64_t k = tt__groups_offset(&g, i / size);
@@ -83,7 +83,7 @@ static tt_status run_scale(void *state, const tt_site *site,
     (void)state;
     const tt_scale_params *p = site->params;
     const tt_simd_axpby_args a = {
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .n = tt_operand_count(&site->in[0]),
         .alpha = (float)p->by,
         .x = args->in[0],
@@ -97,8 +97,8 @@ static tt_status run_cast(void *state, const tt_site *site, const tt_args *args)
 {
     (void)state;
     tt_simd_get()->elementwise->cast(
-        tt__simd_type(site->in[0].dtype), args->in[0],
-        tt__simd_type(site->out[0].dtype), args->out[0],
+        tt__simd_type_of(site->in[0].dtype), args->in[0],
+        tt__simd_type_of(site->out[0].dtype), args->out[0],
         tt_operand_count(&site->out[0]));
     return TT_OK;
 }
@@ -108,7 +108,7 @@ static tt_status run_fill(void *state, const tt_site *site, const tt_args *args)
     (void)state;
     const tt_fill_params *p = site->params;
     tt_simd_get()->elementwise->fill(
-        tt__simd_type(site->out[0].dtype), args->out[0],
+        tt__simd_type_of(site->out[0].dtype), args->out[0],
         tt_operand_count(&site->out[0]), (float)p->value);
     return TT_OK;
 }
@@ -119,11 +119,11 @@ static tt_status run_fill(void *state, const tt_site *site, const tt_args *args)
 static void sum(const tt_site *site, const tt_args *args, int first)
 {
     const tt_operand *y = &site->out[0];
-    const tt_simd_type type = tt__simd_type(y->dtype);
+    const tt_simd_type type = tt__simd_type_of(y->dtype);
     const int64_t n = tt_operand_count(y);
     int i = first;
     if (!args->accumulate)
-        tt_simd_get()->elementwise->cast(tt__simd_type(site->in[i].dtype),
+        tt_simd_get()->elementwise->cast(tt__simd_type_of(site->in[i].dtype),
                                          args->in[i], type, args->out[0], n);
     i += !args->accumulate;
     for (; i < site->n_in; i++) {
@@ -133,7 +133,7 @@ static void sum(const tt_site *site, const tt_args *args, int first)
             .rows = 1,
             .cols = n,
             .a = {args->out[0], type, n, 1},
-            .b = {args->in[i], tt__simd_type(site->in[i].dtype), n, 1},
+            .b = {args->in[i], tt__simd_type_of(site->in[i].dtype), n, 1},
             .y = args->out[0],
         };
         tt_simd_get()->elementwise->binary(&a);

@@ -50,7 +50,7 @@ static bool can(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     int64_t first, n;
-    tt__runs r;
+    tt__site_runs r;
     const tt_attention_params *p = site->params;
     return tt__site_has_types(site, "ttttft", p->wide ? "ff" : "tf") &&
            tt_operand_dim(&site->in[Q], HEAD) <= TT__ATTENTION_MAX_HEAD &&
@@ -63,7 +63,7 @@ static bool can_grad(const tt_backend *backend, const tt_site *site)
 {
     (void)backend;
     int64_t first, n;
-    tt__runs r;
+    tt__site_runs r;
     return tt__site_has_types(site, "ttttft", "t") &&
            tt_operand_dim(&site->in[Q], HEAD) <= TT__ATTENTION_MAX_HEAD &&
            tt__are_runs(&site->in[Q].local, SEQ, &r) &&
@@ -92,12 +92,12 @@ static state *make_state(const tt_backend *backend, const tt_site *site)
 {
     const tt_attention_params *p = site->params;
     const tt_operand *q = &site->in[Q], *k = &site->in[K];
-    tt__runs rq, rk;
+    tt__site_runs rq, rk;
     state *s = tt_alloc(sizeof(*s));
     if (s == NULL)
         return NULL;
     s->args = (tt_simd_attention_args){
-        .type = tt__simd_type(q->dtype),
+        .type = tt__simd_type_of(q->dtype),
         .is_wide = p->wide,
         .is_causal = p->causal,
         .scale = (float)tt_attention_scale(p, tt_operand_dim(q, HEAD)),
@@ -203,7 +203,7 @@ static tt_status run_merge(void *kernel_state, const tt_site *site,
     (void)kernel_state;
     const tt_operand *o = &site->in[0];
     const tt_simd_merge_args a = {
-        .type = tt__simd_type(o->dtype),
+        .type = tt__simd_type_of(o->dtype),
         .n_batch = tt_operand_dim(o, BATCH),
         .length = tt_operand_dim(o, SEQ),
         .heads = tt_operand_dim(o, HEADS),

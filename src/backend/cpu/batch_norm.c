@@ -60,7 +60,7 @@ static tt_simd_channels_args base_args(const tt_site *site, const state *s)
 {
     const tt_batch_norm_params *p = site->params;
     return (tt_simd_channels_args){
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .samples = s->g.samples,
         .channels = s->g.channels,
         .points = s->g.points,

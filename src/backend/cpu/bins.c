@@ -74,7 +74,7 @@ static void add_block(tt_simd_type type, const void *x, int64_t n,
 static tt_status run(void *state, const tt_site *site, const tt_args *args)
 {
     const int64_t n = *(const int64_t *)state;
-    const tt_simd_type type = tt__simd_type(site->in[0].dtype);
+    const tt_simd_type type = tt__simd_type_of(site->in[0].dtype);
     const char *x = args->in[0];
     int64_t bins[TT_BINS] = {0};
 #pragma omp parallel for schedule(static) reduction(+ : bins[:TT_BINS]) if (n >= 65536)

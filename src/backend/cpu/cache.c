@@ -110,7 +110,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "attention_cached: no memory");
     s->args = (tt_simd_attention_args){
-        .type = tt__simd_type(q->dtype),
+        .type = tt__simd_type_of(q->dtype),
         .is_causal = true,
         .scale =
             (float)tt_attention_scale(&(tt_attention_params){.scale = 0}, head),

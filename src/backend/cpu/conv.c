@@ -46,9 +46,9 @@ static bool can(const tt_backend *backend, const tt_site *site)
 // ---- what is asked ----
 
 bool tt__window_of(const tt_slide slide[TT_MAX_SPATIAL], int n,
-                   tt__window *window_out)
+                   tt__conv_window *window_out)
 {
-    *window_out = (tt__window){.n = n};
+    *window_out = (tt__conv_window){.n = n};
     for (int d = 0; d < n; d++) {
         const tt_slide *s = &slide[TT_MAX_SPATIAL - n + d];
         const int64_t reach = (s->kernel - 1) * s->dilation + 1;
@@ -85,7 +85,7 @@ static bool suits_winograd(const tt__cpu_conv_desc *d)
 // oneDNN 2.6 has a bug: its Winograd gives wrong gradients of inputs where the padding
 // differs above and below. It does when the image is split over ranks: at the seam a
 // neighbour's rows take the place of padding.
-static bool is_padded_evenly(const tt__window *w)
+static bool is_padded_evenly(const tt__conv_window *w)
 {
     for (int i = 0; i < w->n; i++)
         if (w->pad_lo[i] != w->pad_hi[i])

@@ -31,7 +31,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
         return tt_fail(TT_ERR_NOMEM, "conv_grad_b: no memory for a kernel");
     tt_operand_set_dense(&site->out[0]);
     s->args = (tt_simd_channels_args){
-        .type = tt__simd_type(dy->dtype),
+        .type = tt__simd_type_of(dy->dtype),
         .samples = samples,
         .channels = channels,
         .points = tt_operand_count(dy) / channels / samples,

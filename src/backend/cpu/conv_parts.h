@@ -10,7 +10,7 @@
 // The window of the last n of three dimensions. False when a window starts inside of
 // the tensor (negative padding), which the library cannot express.
 bool tt__window_of(const tt_slide slide[TT_MAX_SPATIAL], int n,
-                   tt__window *window_out);
+                   tt__conv_window *window_out);
 
 // Describes a convolution of these operands with all formats left to the library. The
 // caller sets `way`. TT_ERR_UNSUPPORTED when it cannot be expressed.

@@ -12,9 +12,9 @@ bool tt__can_copy(tt_dtype dtype)
 }
 
 // Merges neighbouring dims that are contiguous on both sides and drops extents of 1.
-static tt__block merge(const tt__block *b)
+static tt__strided_block merge(const tt__strided_block *b)
 {
-    tt__block m = {0};
+    tt__strided_block m = {0};
     for (int d = 0; d < b->n; d++) {
         if (b->dims[d] == 1)
             continue;
@@ -29,10 +29,10 @@ static tt__block merge(const tt__block *b)
     return m;
 }
 
-void tt__copy_block(const tt__block *block, int64_t bytes, const void *from,
-                    void *to)
+void tt__copy_block(const tt__strided_block *block, int64_t bytes,
+                    const void *from, void *to)
 {
-    const tt__block b = merge(block);
+    const tt__strided_block b = merge(block);
     const int first =
         b.n > TT_SIMD_PERMUTE_DIMS ? b.n - TT_SIMD_PERMUTE_DIMS : 0;
     tt_simd_permute_args a = {.type = bytes == 2 ? TT_SIMD_BF16 : TT_SIMD_F32};
@@ -62,7 +62,7 @@ void tt__copy_fast(void *ctx, const tt_shape *shape, int64_t bytes,
                    const tt__strided *to, const tt__strided *from)
 {
     (void)ctx;
-    tt__block b = {.n = shape->n_factors};
+    tt__strided_block b = {.n = shape->n_factors};
     for (int f = 0; f < shape->n_factors; f++) {
         b.dims[f] = shape->factor[f].size;
         b.from[f] = from->stride[f];

@@ -110,7 +110,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
         runs r;
         (void)find_runs(&p.local[i % 2], &r);
         const tt_simd_dropout_args a = {
-            .type = tt__simd_type(site->in[0].dtype),
+            .type = tt__simd_type_of(site->in[0].dtype),
             .rows = r.rows,
             .cols = r.cols,
             .key = tt_rng_key(seed, site->origin, step),

@@ -34,7 +34,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     if (args->in[AVERAGE] != args->out[0])
         tt_simd_get()->elementwise->cast(TT_SIMD_F32, args->in[AVERAGE],
                                          TT_SIMD_F32, args->out[0], n);
-    if (tt__number(site, args, SKIP) != 0)
+    if (tt__scalar_of(site, args, SKIP) != 0)
         return TT_OK;
     const tt_simd_optimizer_args a = {.n = n,
                                       .w = (float *)(uintptr_t)args->in[W],

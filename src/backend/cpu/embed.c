@@ -72,7 +72,7 @@ static tt_status run(void *state, const tt_site *site, const tt_args *args)
     bool is_whole;
     TT_TRY(localise(site, args, table, &is_whole));
     tt_simd_embedding_args a = describe(site, args, table);
-    a.table_type = a.type = tt__simd_type(table->dtype);
+    a.table_type = a.type = tt__simd_type_of(table->dtype);
     a.table = args->in[1];
     a.y = args->out[0];
     tt_simd_get()->embedding->forward(&a);
@@ -89,7 +89,7 @@ static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
     bool is_whole;
     TT_TRY(localise(site, args, &site->out[0], &is_whole));
     tt_simd_embedding_args a = describe(site, args, &site->out[0]);
-    a.type = tt__simd_type(site->in[1].dtype);
+    a.type = tt__simd_type_of(site->in[1].dtype);
     a.d_y = args->in[1];
     a.d_table = args->out[0];
     a.accumulates = args->accumulate;
@@ -104,7 +104,7 @@ static tt_status run_grad(void *state, const tt_site *site, const tt_args *args)
 static bool has_runs(const tt_site *site)
 {
     const tt_local *x = &site->in[0].local;
-    tt__runs runs;
+    tt__site_runs runs;
     return tt__are_runs(x, x->shape.ndim - 2, &runs) &&
            tt_operand_dim(&site->in[1], 0) ==
                tt_position_extent(&site->in[1].local, 0);
@@ -142,7 +142,7 @@ static tt_status find_positions(const tt_site *site, const tt_args *args,
     const int64_t n = tt_operand_dim(&site->in[1], 0);
     const int64_t more =
         tt_site_has(site, 2) ? *(const int64_t *)args->in[2] : 0;
-    tt__runs r;
+    tt__site_runs r;
     p->width = tt_shape_dim(&x->shape, d + 1);
     p->length = tt_shape_dim(&x->shape, d);
     p->samples = tt_shape_count(&x->shape) / (p->width * p->length);
@@ -171,14 +171,14 @@ static void add_run(const tt_site *site, const tt_args *args,
         const int64_t at = (s * all + r->at * p->width) * bytes;
         const tt_simd_binary_args a = {
             .op = TT_SIMD_ADD,
-            .type = tt__simd_type(x->dtype),
+            .type = tt__simd_type_of(x->dtype),
             .rows = is_all ? p->samples : 1,
             .cols = r->length * p->width,
-            .a = {(const char *)args->in[0] + at, tt__simd_type(x->dtype), all,
-                  1},
+            .a = {(const char *)args->in[0] + at, tt__simd_type_of(x->dtype),
+                  all, 1},
             .b = {(const char *)args->in[1] +
                       r->row * p->width * tt_dtype_bytes(w->dtype),
-                  tt__simd_type(w->dtype), 0, 1},
+                  tt__simd_type_of(w->dtype), 0, 1},
             .y = (char *)args->out[0] + at,
         };
         tt_simd_get()->elementwise->binary(&a);
@@ -206,7 +206,7 @@ static int64_t columns_of(const tt_site *site)
 static int64_t sum_bytes(const tt_site *site)
 {
     const tt_local *x = &site->in[0].local;
-    tt__runs runs;
+    tt__site_runs runs;
     (void)tt__are_runs(x, x->shape.ndim - 2, &runs);
     if (runs.gap == 0)
         return 0;
@@ -249,7 +249,7 @@ static tt_status run_position_grad(void *state, const tt_site *site,
                                          tt_operand_count(&site->out[0]), 0);
     const bool is_direct = p.n == 1;
     const tt_simd_column_args a = {
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .rows = p.samples,
         .cols = p.length * p.width,
         .x = args->in[0],

@@ -67,7 +67,7 @@ static tt_status describe(const tt_site *site, const tt_args *args,
     const bool has_gate = s->gate >= 0 && tt_site_has(site, s->gate);
     TT_TRY(find_rows(site, args, s, row));
     *out = (tt_simd_experts_args){
-        .type = tt__simd_type(s->z->dtype),
+        .type = tt__simd_type_of(s->z->dtype),
         .tokens = pairs_of(site, s) / tt_operand_dim(place, 2),
         .choices = tt_operand_dim(place, 2),
         .cols = tt_operand_dim(s->z, COLUMN),
@@ -182,7 +182,7 @@ static tt_simd_route_args describe_route(const tt_site *site,
     const tt_route_params *p = site->params;
     const tt_operand *x = &site->in[LOGITS];
     const int n = x->local.shape.ndim;
-    tt_simd_route_args a = {.type = tt__simd_type(x->dtype),
+    tt_simd_route_args a = {.type = tt__simd_type_of(x->dtype),
                             .tokens = tt_operand_dim(x, n - 2),
                             .experts = tt_operand_dim(x, n - 1),
                             .choices = p->choices,
@@ -246,7 +246,7 @@ static tt_status run_route_grad(void *state, const tt_site *site,
     if (tt_site_has(site, DGATE))
         a.gate = (float *)(uintptr_t)args->in[DGATE];
     if (tt_site_has(site, DBALANCE))
-        a.d_balance = (float)(tt__number(site, args, DBALANCE) *
+        a.d_balance = (float)(tt__scalar_of(site, args, DBALANCE) *
                               (double)a.experts / (double)a.tokens);
     a.d_logits = args->out[0];
     tt_simd_get()->experts->route_grad(&a);

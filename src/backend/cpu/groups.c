@@ -6,7 +6,7 @@
 
 // Neighbours join if both are repeated or neither is. No stride needs checking: the
 // small operand is dense, so its dims that are not repeated are contiguous.
-static bool joins(const tt__group *inner, int64_t stride)
+static bool joins(const tt__dim_group *inner, int64_t stride)
 {
     return (inner->stride == 0) == (stride == 0);
 }
@@ -15,7 +15,7 @@ tt__groups tt__groups_of(const tt_shape *big, const tt_shape *small,
                          const int *map)
 {
     tt__groups g = {0};
-    tt__group reversed[TT_MAX_DIMS];
+    tt__dim_group reversed[TT_MAX_DIMS];
     int64_t stride[TT_MAX_DIMS];
     int n = 0;
     tt_shape_strides(small, stride);
@@ -28,10 +28,10 @@ tt__groups tt__groups_of(const tt_shape *big, const tt_shape *small,
         if (n > 0 && joins(&reversed[n - 1], step))
             reversed[n - 1].n *= extent;
         else
-            reversed[n++] = (tt__group){extent, step};
+            reversed[n++] = (tt__dim_group){extent, step};
     }
     while (g.n + n < 2)
-        g.group[g.n++] = (tt__group){1, 0};
+        g.group[g.n++] = (tt__dim_group){1, 0};
     while (n > 0)
         g.group[g.n++] = reversed[--n];
     return g;

@@ -12,14 +12,14 @@
 
 #include "graph/shape.h"
 
-typedef struct tt__group {
+typedef struct tt__dim_group {
     int64_t n;
     int64_t stride; // of the small operand; 0: it is repeated
-} tt__group;
+} tt__dim_group;
 
 typedef struct tt__groups {
     int n; // 2 or more; those that are not needed come first, with extent 1
-    tt__group group[TT_MAX_DIMS + 2];
+    tt__dim_group group[TT_MAX_DIMS + 2];
 } tt__groups;
 
 // map[d]: the dim of `small` that belongs to dim d of `big`, -1: none.

@@ -19,7 +19,7 @@ static bool can_softmax(const tt_backend *backend, const tt_site *site)
 static tt_simd_softmax_args describe_softmax(const tt_site *site)
 {
     return (tt_simd_softmax_args){
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .rows = tt__site_rows(site),
         .cols = tt__site_cols(site),
     };
@@ -121,7 +121,7 @@ static tt_simd_cross_entropy_args describe(const tt_site *site,
 {
     const tt_cross_entropy_params *p = site->params;
     return (tt_simd_cross_entropy_args){
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .rows = tt__site_rows(site),
         .cols = tt__site_cols(site),
         .smoothing = (float)p->smoothing,
@@ -154,7 +154,7 @@ static tt_status run_cross_entropy_grad(void *state, const tt_site *site,
     TT_TRY(localise(site, args));
     tt_simd_cross_entropy_args a = describe(site, args);
     a.lse = (float *)(uintptr_t)args->in[2];
-    a.scale = (float)tt__number(site, args, 3);
+    a.scale = (float)tt__scalar_of(site, args, 3);
     a.d_logits = args->out[0];
     a.vocab = vocab_of(site);
     tt_simd_get()->loss->cross_entropy_backward(&a);
@@ -179,7 +179,7 @@ static tt_simd_slice_args describe_slice(const tt_site *site,
                                          const tt_args *args)
 {
     return (tt_simd_slice_args){
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .rows = tt__site_rows(site),
         .cols = tt__site_cols(site),
         .vocab = vocab_of(site),
@@ -234,7 +234,7 @@ static tt_status run_correct(void *state, const tt_site *site,
 {
     (void)state;
     const tt_simd_hits_args a = {
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .rows = tt__site_rows(site),
         .cols = tt__site_cols(site),
         .x = args->in[0],
@@ -264,7 +264,7 @@ static tt_status run_correct_terms(void *state, const tt_site *site,
     (void)state;
     const tt_local *x = &site->in[0].local;
     tt_simd_marks_args a = {
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .rows = tt__site_rows(site),
         .cols = tt__site_cols(site),
         .x = args->in[0],

@@ -186,7 +186,7 @@ static tt_status run(void *kernel_state, const tt_site *site,
         const void *data[] = {h, args->in[W], NULL, sum};
         TT_TRY(tt__cpu_gemm_run(s->gemm, data, false, args->scratch));
         const tt_simd_recurrence_args a = {
-            .type = tt__simd_type(dtype),
+            .type = tt__simd_type_of(dtype),
             .rows = s->batch,
             .hidden = s->hidden,
             .sum = sum,
@@ -228,7 +228,7 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
     simd->fill(TT_SIMD_F32, carry_c, all, 0);
     for (int64_t t = s->steps - 1; t >= 0; t--) {
         const tt_simd_recurrence_args a = {
-            .type = tt__simd_type(dtype),
+            .type = tt__simd_type_of(dtype),
             .rows = s->batch,
             .hidden = s->hidden,
             .c_prev = t == 0 ? c0 : c + (t - 1) * all,
@@ -245,8 +245,9 @@ static tt_status run_grad(void *kernel_state, const tt_site *site,
         const void *data[] = {a.d_gates, args->in[GW], NULL, carry_h};
         TT_TRY(tt__cpu_gemm_run(s->gemm, data, false, args->scratch));
     }
-    simd->cast(TT_SIMD_F32, carry_h, tt__simd_type(dtype), args->out[DH0], all);
-    simd->cast(TT_SIMD_F32, carry_c, tt__simd_type(site->out[DC0].dtype),
+    simd->cast(TT_SIMD_F32, carry_h, tt__simd_type_of(dtype), args->out[DH0],
+               all);
+    simd->cast(TT_SIMD_F32, carry_c, tt__simd_type_of(site->out[DC0].dtype),
                args->out[DC0], all);
     return TT_OK;
 }
@@ -290,7 +291,7 @@ static bool can_cell_grad(const tt_backend *backend, const tt_site *site)
 static tt_simd_lstm_args describe_cell(const tt_site *site, const tt_args *args)
 {
     return (tt_simd_lstm_args){
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .rows = tt_operand_dim(&site->in[1], 0),
         .hidden = tt_operand_dim(&site->in[1], 1),
         .gates = args->in[0],

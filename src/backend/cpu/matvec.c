@@ -38,13 +38,13 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     if (s == NULL)
         return tt_fail(TT_ERR_NOMEM, "matmul: no memory for a kernel");
     s->product = (tt_simd_matvec_args){
-        .type = tt__simd_type(site->in[X].dtype),
+        .type = tt__simd_type_of(site->in[X].dtype),
         .is_transposed = p->transpose_b,
         .m = tt__site_rows(site),
         .n = tt_operand_dim(&site->in[W], p->transpose_b ? 0 : 1),
         .k = tt__site_cols(site),
         .bias_type = tt_site_has(site, BIAS)
-                         ? tt__simd_type(site->in[BIAS].dtype)
+                         ? tt__simd_type_of(site->in[BIAS].dtype)
                          : TT_SIMD_F32,
         .threads = backend->options.n_threads,
     };

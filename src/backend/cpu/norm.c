@@ -16,7 +16,7 @@ static bool is_whole_row(const tt_site *site)
 static tt_simd_norm_args describe(const tt_site *site, const tt_args *args)
 {
     return (tt_simd_norm_args){
-        .type = tt__simd_type(site->in[0].dtype),
+        .type = tt__simd_type_of(site->in[0].dtype),
         .rows = tt__site_rows(site),
         .cols = tt__site_cols(site),
         .x = args->in[0],

@@ -96,10 +96,10 @@ static tt_simd_optimizer_args describe(const extent *s, const tt_site *site,
         .n = s->n,
         .w = args->out[0],
         .g = args->in[TT_OPTIM_G],
-        .grad_scale = (float)tt__number(site, args, TT_OPTIM_SCALE),
+        .grad_scale = (float)tt__scalar_of(site, args, TT_OPTIM_SCALE),
         .w_bf16 = low_of(site, args),
-        .step = (int64_t)tt__number(site, args, TT_OPTIM_STEP),
-        .lr = tt__number(site, args, TT_OPTIM_LR),
+        .step = (int64_t)tt__scalar_of(site, args, TT_OPTIM_STEP),
+        .lr = tt__scalar_of(site, args, TT_OPTIM_LR),
         .weight_decay = p->weight_decay,
         .epsilon = p->eps,
         .beta1 = p->beta1,
@@ -121,7 +121,7 @@ static bool skips(const extent *s, const tt_site *site, const tt_args *args,
                   int skip)
 {
     copy(args->in[TT_OPTIM_W], args->out[0], s->n);
-    if (tt__number(site, args, skip) == 0)
+    if (tt__scalar_of(site, args, skip) == 0)
         return false;
     for (int k = 0; k < s->n_state; k++)
         copy(args->in[TT_OPTIM_STATE + k], args->out[1 + k], s->n);
@@ -167,9 +167,9 @@ static tt_status run_lars(void *kernel_state, const tt_site *site,
     tt_simd_optimizer_args a = describe(s, site, args);
     a.m = args->out[1];
     if (p->adapt) {
-        const double w = sqrt(tt__number(site, args, TT_OPTIM_STATE + 1));
-        const double g = sqrt(tt__number(site, args, TT_OPTIM_STATE + 2)) *
-                         tt__number(site, args, TT_OPTIM_SCALE);
+        const double w = sqrt(tt__scalar_of(site, args, TT_OPTIM_STATE + 1));
+        const double g = sqrt(tt__scalar_of(site, args, TT_OPTIM_STATE + 2)) *
+                         tt__scalar_of(site, args, TT_OPTIM_SCALE);
         if (w > 0 && g > 0)
             a.trust = p->trust * w / (g + p->weight_decay * w + p->eps);
     }
@@ -205,12 +205,12 @@ static tt_status run_lamb(void *kernel_state, const tt_site *site,
         .w = args->out[0],
         .update = (float *)(uintptr_t)args->in[1],
         .w_bf16 = low_of(site, args),
-        .lr = tt__number(site, args, 2),
+        .lr = tt__scalar_of(site, args, 2),
         .trust = 1,
     };
     if (p->adapt) {
-        const double w = sqrt(tt__number(site, args, 4));
-        const double u = sqrt(tt__number(site, args, 5));
+        const double w = sqrt(tt__scalar_of(site, args, 4));
+        const double u = sqrt(tt__scalar_of(site, args, 5));
         a.trust = w > 0 && u > 0 ? w / u : 1;
     }
     tt_simd_get()->optimizer->lamb_apply(&a);

@@ -154,7 +154,7 @@ static void finish(const state *s, const tt_site *site, const tt_args *args,
                    tt_simd_type type, void *x)
 {
     const tt_operand *y = &site->out[0];
-    const tt_simd_type to = tt__simd_type(y->dtype);
+    const tt_simd_type to = tt__simd_type_of(y->dtype);
     const int64_t n = tt_operand_count(y);
     const tt_simd_elementwise *simd = tt_simd_get()->elementwise;
     if (s->factor != 1)
@@ -178,7 +178,7 @@ static tt_status run(void *kernel_state, const tt_site *site,
     char *room[2] = {args->scratch, (char *)args->scratch + s->room[0]};
     void *sums = (char *)args->scratch + s->room[0] + s->room[1];
     const bool is_direct = site->out[0].dtype == TT_F32 && !args->accumulate;
-    tt_simd_type type = tt__simd_type(site->in[0].dtype);
+    tt_simd_type type = tt__simd_type_of(site->in[0].dtype);
     void *x = (void *)(uintptr_t)args->in[0];
     for (int k = 0; k < s->n_stages; k++) {
         const bool is_last = k == s->n_stages - 1;
@@ -210,7 +210,7 @@ static tt_status run_broadcast(void *kernel_state, const tt_site *site,
     int map[TT_MAX_DIMS];
     (void)tt_broadcast_map(&p->dims, x, y, map);
     const tt__groups g = tt__groups_of(y, x, map);
-    tt__block b = {.n = g.n};
+    tt__strided_block b = {.n = g.n};
     int64_t stride = 1;
     for (int k = g.n - 1; k >= 0; k--) {
         b.dims[k] = g.group[k].n;

@@ -70,7 +70,7 @@ static tt_status prepare(tt_backend *backend, tt_site *site,
     s->cosine = s->table;
     s->sine = s->table + n;
     s->args = (tt_simd_rotary_args){
-        .type = tt__simd_type(x->dtype),
+        .type = tt__simd_type_of(x->dtype),
         .n_batch = d == 1 ? tt_operand_dim(x, 0) : 1,
         .length = length,
         .heads = tt_operand_dim(x, d + 1),

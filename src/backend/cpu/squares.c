@@ -37,7 +37,7 @@ static tt_status run_sum(void *state, const tt_site *site, const tt_args *args)
     double sum = 0;
     for (int i = 0; i < site->n_in; i++)
         sum += tt_simd_get()->reduce->sum_squares(
-            tt__simd_type(site->in[i].dtype), args->in[i], count[i]);
+            tt__simd_type_of(site->in[i].dtype), args->in[i], count[i]);
     *(float *)args->out[0] = (float)sum;
     return TT_OK;
 }
@@ -49,7 +49,7 @@ static tt_simd_squares_args describe(const tt_site *site, const tt_args *args)
     const tt_operand *x = &site->in[0];
     const int64_t rows = x->local.shape.ndim > 0 ? tt_operand_dim(x, 0) : 1;
     return (tt_simd_squares_args){
-        .type = tt__simd_type(x->dtype),
+        .type = tt__simd_type_of(x->dtype),
         .rows = rows,
         .cols = tt_operand_count(x) / rows,
         .x = args->in[0],
@@ -113,7 +113,7 @@ static tt_status run_mse_grad(void *state, const tt_site *site,
     (void)state;
     tt_simd_squares_args a = describe(site, args);
     a.weight = weights(site, args, 3, a.rows);
-    a.scale = (float)tt__number(site, args, 2);
+    a.scale = (float)tt__scalar_of(site, args, 2);
     a.d_x = args->out[0];
     tt_simd_get()->score->squares_grad(&a);
     return TT_OK;

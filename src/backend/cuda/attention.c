@@ -33,7 +33,7 @@ static void release(void *kernel_state)
 static bool fits(const tt_site *site)
 {
     int64_t first, n;
-    tt__runs runs;
+    tt__site_runs runs;
     return tt_operand_dim(&site->in[Q], HEAD) <= MAX_HEAD &&
            tt__are_runs(&site->in[Q].local, SEQ, &runs) &&
            tt__are_runs(&site->in[K].local, SEQ, &runs) &&
@@ -90,7 +90,7 @@ static void describe(const tt_site *site, tt_cuda_attention_args *a)
 {
     const tt_attention_params *p = site->params;
     const tt_operand *q = &site->in[Q], *k = &site->in[K];
-    tt__runs of_q, of_k;
+    tt__site_runs of_q, of_k;
     (void)tt__are_runs(&q->local, SEQ, &of_q);
     (void)tt__are_runs(&k->local, SEQ, &of_k);
     *a = (tt_cuda_attention_args){

@@ -81,7 +81,7 @@ static bool describe_position(const tt_site *site, const tt_local *table,
     const int d = x->shape.ndim - 2;
     const int64_t width = tt_shape_dim(&x->shape, d + 1);
     const int64_t seq = tt_shape_dim(&x->shape, d);
-    tt__runs runs;
+    tt__site_runs runs;
     const bool are_runs = tt__are_runs(x, d, &runs);
     *out = (tt_cuda_position_args){
         .type = site->in[0].dtype,
@@ -145,7 +145,7 @@ static bool describe_rotary(const tt_site *site, tt_cuda_rotary_args *out)
     const int d = x->shape.ndim - 3;
     const tt_rotary_turns turns =
         tt_rotary_turns_of(p, tt_shape_dim(&x->shape, d + 2));
-    tt__runs runs;
+    tt__site_runs runs;
     const bool are_runs = tt__are_runs(x, d, &runs);
     *out = (tt_cuda_rotary_args){
         .type = site->in[0].dtype,

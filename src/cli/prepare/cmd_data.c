@@ -216,7 +216,7 @@ const tt_command_def tt_command_data = {
         "  or with field), .gz or not\n"
         "tutti data pack FILE... out=PREFIX [format=...] [shard=TOKENS]\n"
         "    [vocab=N] [end=ID] [dtype=u16|u32|i32|u8]\n"
-        "  token files of any format, one behind the other, in another format\n"
+        "  token files of any format, one after another, in another format\n"
         "tutti data inspect FILE... [tokenizer=SPEC] [dtype=...] [field=NAME]\n"
         "    [--json]\n"
         "  what a file is and holds",

@@ -65,7 +65,7 @@ static void add_table(const tt_term *term, const tt_ranks *ranks,
                    "network busy: with collectives of steps; of that, hidden: "
                    "beside computing, exposed: with nothing else to do, waited "
                    "for others: until the last rank came to them",
-                   &(tt_wrap){.width = width, .used = 2, .indent = "  "});
+                   &(tt_wrapping){.width = width, .used = 2, .indent = "  "});
     tt_str_add(out, "\n");
 }
 
@@ -81,8 +81,9 @@ void tt__progress_text_ranks(const tt_term *term, const tt_ranks *ranks,
     if (sentence.n > 0) {
         tt_str_add(out, "  ");
         tt_term_add_foreign(tt_str_text(&sentence), false, &clean);
-        tt_add_wrapped(out, tt_str_text(&clean),
-                       &(tt_wrap){.width = width, .used = 2, .indent = "  "});
+        tt_add_wrapped(
+            out, tt_str_text(&clean),
+            &(tt_wrapping){.width = width, .used = 2, .indent = "  "});
         tt_str_add(out, "\n");
     }
     tt_str_fini(&clean);

@@ -127,7 +127,7 @@ void tt__progress_text_first(double loss, int64_t steps, int width, tt_str *out)
     tt_add_loss(&line, loss);
     tt_str_add(&line, "  before the first update");
     tt_add_wrapped(out, tt_str_text(&line),
-                   &(tt_wrap){.width = width, .indent = "  "});
+                   &(tt_wrapping){.width = width, .indent = "  "});
     tt_str_add(out, "\n");
     tt_str_fini(&line);
 }
@@ -172,7 +172,7 @@ void tt__progress_text_eval(const tt_term *term, const tt_run_eval *e,
     tt_add_seconds(&line, e->seconds);
     tt_str_add(&line, e->is_best ? "  best" : "");
     tt_add_wrapped(&folded, tt_str_text(&line),
-                   &(tt_wrap){.width = width, .indent = "  "});
+                   &(tt_wrapping){.width = width, .indent = "  "});
     tt_term_add(term, e->is_best ? TT_STYLE_GOOD : TT_STYLE_NONE,
                 tt_str_text(&folded), out);
     tt_str_add(out, "\n");
@@ -197,7 +197,7 @@ static void add_sample(const tt_term *term, const tt_told *told, int width,
         const int rest = width > 8 ? width - 4 : 0; // the bar takes 4
         tt_str folded = {0};
         tt_add_wrapped(&folded, tt_str_text(&line),
-                       &(tt_wrap){.width = rest, .indent = ""});
+                       &(tt_wrapping){.width = rest, .indent = ""});
         for (const char *c = tt_str_text(&folded); *c != '\0'; c++) {
             tt_str_add_bytes(out, c, 1);
             tt_str_add(out, *c == '\n' ? tt_str_text(&bar) : "");
@@ -224,7 +224,7 @@ void tt__progress_text_note(const tt_term *term, const tt_told *told, int width,
                 (long long)told->step);
     tt_term_add_foreign(told->text, false, &line);
     tt_add_wrapped(&folded, tt_str_text(&line),
-                   &(tt_wrap){.width = width, .indent = "  "});
+                   &(tt_wrapping){.width = width, .indent = "  "});
     tt_term_add(term, is_warning ? TT_STYLE_WARNING : TT_STYLE_DIM,
                 tt_str_text(&folded), out);
     tt_str_add(out, "\n");
@@ -307,7 +307,7 @@ void tt__progress_text_end(const tt_term *term, const tt_run_end *e,
     tt_str line = {0};
     end_line(e, live, &line);
     tt_add_wrapped(&r.value, tt_str_text(&line),
-                   &(tt_wrap){.width = width, .indent = "  "});
+                   &(tt_wrapping){.width = width, .indent = "  "});
     tt_str_fini(&line);
     tt_term_add(term,
                 e->reason == TT_RUN_FAILED ? TT_STYLE_WARNING : TT_STYLE_BOLD,

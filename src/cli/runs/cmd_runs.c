@@ -96,7 +96,7 @@ static void add_reasons(const tt_runs *runs, tt_str *out)
         tt_term_add_foreign(error, false, &line);
         tt_str_add(out, n++ == 0 ? "\n" : "");
         tt_add_wrapped(out, tt_str_text(&line),
-                       &(tt_wrap){.width = width, .indent = "  "});
+                       &(tt_wrapping){.width = width, .indent = "  "});
         tt_str_add(out, "\n");
         tt_str_fini(&line);
     }

@@ -90,7 +90,7 @@ static int32_t turned(const tt_group *g, int32_t k)
 
 // Others' data one after another, `own` where it belongs among them.
 static tt_status take_all(tt_comm *comm, const tt_coll_call *call,
-                          tt__pairs *pairs, const void *own, int64_t n)
+                          tt__coll_pairs *pairs, const void *own, int64_t n)
 {
     for (int32_t i = 0; i < call->group.n; i++) {
         bool adds = false;
@@ -113,7 +113,7 @@ static tt_status take_all(tt_comm *comm, const tt_coll_call *call,
 static tt_status fold_in_pairs(tt_comm *comm, const tt_coll_call *call,
                                const void *own, int64_t n, void *to)
 {
-    tt__pairs pairs;
+    tt__coll_pairs pairs;
     char few[TT__PAIRS_BYTES];
     const int64_t used = to == call->scratch ? n : 0;
     const int64_t left = tt_coll_bytes(call, call->count - used);

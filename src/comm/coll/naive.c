@@ -31,7 +31,7 @@ static tt_status take_from(tt_comm *comm, const tt_coll_call *call,
 }
 
 static tt_status take_all(tt_comm *comm, const tt_coll_call *call, int32_t root,
-                          const void *own, tt__pairs *pairs)
+                          const void *own, tt__coll_pairs *pairs)
 {
     for (int32_t i = 0; i < call->group.n; i++) {
         bool adds = false;
@@ -55,7 +55,7 @@ static tt_status take_all(tt_comm *comm, const tt_coll_call *call, int32_t root,
 static tt_status fold_at(tt_comm *comm, const tt_coll_call *call, int32_t root,
                          void *to)
 {
-    tt__pairs pairs;
+    tt__coll_pairs pairs;
     char few[TT__PAIRS_BYTES];
     const void *own = call->in;
     if (!is_me(call, root))

@@ -12,7 +12,7 @@ static tt_status no_room(int64_t bytes)
 }
 
 // Member i waits in all[i], the first one where the fold will be.
-static tt_status begin_wide(tt__pairs *p, void *to, void *room,
+static tt_status begin_wide(tt__coll_pairs *p, void *to, void *room,
                             int64_t room_bytes)
 {
     const int32_t n = p->set.n;
@@ -32,11 +32,13 @@ static tt_status begin_wide(tt__pairs *p, void *to, void *room,
     return TT_OK;
 }
 
-tt_status tt__pairs_begin(tt__pairs *p, const tt_coll_call *call, int64_t count,
-                          void *to, void *room, int64_t room_bytes)
+tt_status tt__pairs_begin(tt__coll_pairs *p, const tt_coll_call *call,
+                          int64_t count, void *to, void *room,
+                          int64_t room_bytes)
 {
     const int64_t levels = tt_coll_log2(call->group.n);
-    *p = (tt__pairs){.fold = call->fold, .bytes = tt_coll_bytes(call, count)};
+    *p = (tt__coll_pairs){.fold = call->fold,
+                          .bytes = tt_coll_bytes(call, count)};
     p->set = (tt_fold_set){call->fold, call->rounds_each, call->group.n, NULL};
     p->is_wide = tt_fold_is_wide(&p->set);
     if (p->is_wide)
@@ -53,12 +55,12 @@ tt_status tt__pairs_begin(tt__pairs *p, const tt_coll_call *call, int64_t count,
     return TT_OK;
 }
 
-void tt__pairs_end(tt__pairs *p)
+void tt__pairs_end(tt__coll_pairs *p)
 {
     tt_free(p->own);
 }
 
-char *tt__pairs_next(tt__pairs *p, bool *adds_out)
+char *tt__pairs_next(tt__coll_pairs *p, bool *adds_out)
 {
     *adds_out = !p->is_wide && p->i % 2 == 1;
     if (p->is_wide)
@@ -68,7 +70,7 @@ char *tt__pairs_next(tt__pairs *p, bool *adds_out)
     return p->part[0];
 }
 
-static char *merge(tt__pairs *p, char *left, char *right)
+static char *merge(tt__coll_pairs *p, char *left, char *right)
 {
     tt_fold_into(p->fold, left, right, p->bytes);
     p->free[p->n_free++] = right;
@@ -77,7 +79,7 @@ static char *merge(tt__pairs *p, char *left, char *right)
 
 // The carry of the binary counter: a pair is complete, and meets pairs of the same
 // size.
-void tt__pairs_took(tt__pairs *p)
+void tt__pairs_took(tt__coll_pairs *p)
 {
     if (p->i++ % 2 == 0 || p->is_wide)
         return;
@@ -93,7 +95,7 @@ void tt__pairs_took(tt__pairs *p)
 
 // When n is no power of two, parts of different sizes are left: the smaller ones, which
 // hold the later members, are folded into the larger ones.
-void tt__pairs_finish(tt__pairs *p)
+void tt__pairs_finish(tt__coll_pairs *p)
 {
     char *sum = NULL;
     if (p->is_wide) {

@@ -24,7 +24,7 @@
 
 enum { TT__LEVELS = 32, TT__PAIRS_BYTES = 4096 };
 
-typedef struct tt__pairs {
+typedef struct tt__coll_pairs {
     tt_fold fold;
     int64_t bytes; // of one member's data
     int32_t i;     // the member that comes next
@@ -36,19 +36,20 @@ typedef struct tt__pairs {
     tt_fold_set set;
     char *few[TT__LEVELS], **all;
     void *own; // room that was allocated
-} tt__pairs;
+} tt__coll_pairs;
 
 // Begins a fold of n members into `to`. `room` is scratch memory of `room_bytes`; if
 // that is too little, more is allocated.
-tt_status tt__pairs_begin(tt__pairs *p, const tt_coll_call *call, int64_t count,
-                          void *to, void *room, int64_t room_bytes);
-void tt__pairs_end(tt__pairs *p);
+tt_status tt__pairs_begin(tt__coll_pairs *p, const tt_coll_call *call,
+                          int64_t count, void *to, void *room,
+                          int64_t room_bytes);
+void tt__pairs_end(tt__coll_pairs *p);
 
 // Where the next member's data go. *adds_out: they are folded into what is there.
-char *tt__pairs_next(tt__pairs *p, bool *adds_out);
-void tt__pairs_took(tt__pairs *p); // it is there
+char *tt__pairs_next(tt__coll_pairs *p, bool *adds_out);
+void tt__pairs_took(tt__coll_pairs *p); // it is there
 
 // All are there: `to` has the fold.
-void tt__pairs_finish(tt__pairs *p);
+void tt__pairs_finish(tt__coll_pairs *p);
 
 #endif

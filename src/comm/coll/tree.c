@@ -235,7 +235,7 @@ static tt_coll_path path_blocks(const tt_coll_call *call)
 
 const tt_coll_def tt_coll_tree = {
     .name = "tree",
-    .doc = "A binomial tree: few messages one behind the other.",
+    .doc = "A binomial tree: few messages, one after another.",
     .way = {[TT_ALL_REDUCE] = {all_reduce, cost_all_reduce, 0, path_all_reduce},
             [TT_REDUCE_TO] = {reduce, cost_reduce, 1, path_reduce},
             [TT_BROADCAST] = {broadcast, cost_broadcast, 0, path_broadcast},

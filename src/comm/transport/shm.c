@@ -36,7 +36,7 @@ enum { DIRECT_FROM = 4096, PIECE = 1 << 20, SIP = 16 << 10 };
 
 typedef tt__shm shm;
 typedef tt__peer peer;
-typedef tt__queue queue;
+typedef tt__shm_queue queue;
 typedef tt__header header;
 
 static void push(queue *q, tt_msg *msg)

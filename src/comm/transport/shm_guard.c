@@ -39,7 +39,7 @@ struct tt_shm_guard {
     struct pollfd *poll;
 };
 
-static void give_up(const tt_shm_guard *g, int32_t rank, tt__loss how)
+static void give_up(const tt_shm_guard *g, int32_t rank, tt__shm_loss how)
 {
     tt__seat *seat = &g->world->seat[rank];
     const int presence = atomic_load(&seat->presence);

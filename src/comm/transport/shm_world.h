@@ -44,11 +44,11 @@ typedef enum tt__presence {
     TT__FAILED
 } tt__presence;
 
-typedef enum tt__loss { // how a rank that failed was lost
+typedef enum tt__shm_loss { // how a rank that failed was lost
     TT__LOST_SOMEHOW,
     TT__LOST_GONE,   // its process has ended
     TT__LOST_SILENT, // it does not run
-} tt__loss;
+} tt__shm_loss;
 
 typedef struct tt__seat {
     _Alignas(TT__LINE) atomic_uint bell; // rung when it sleeps and should not
@@ -96,16 +96,16 @@ typedef struct tt__header {
     int32_t tag, padding;
 } tt__header;
 
-typedef struct tt__queue {
+typedef struct tt__shm_queue {
     tt_msg *first, *last;
-} tt__queue;
+} tt__shm_queue;
 
 typedef struct tt__peer {
-    tt__queue out;    // not written yet, or in part
-    tt__queue unread; // written as addresses; the receiver reads them
-    tt__queue in;     // posted receives
-    bool is_started;  // of `out`: the first one's header is written
-    bool has_header;  // of `in`: it belongs to the first one
+    tt__shm_queue out;    // not written yet, or in part
+    tt__shm_queue unread; // written as addresses; the receiver reads them
+    tt__shm_queue in;     // posted receives
+    bool is_started;      // of `out`: the first one's header is written
+    bool has_header;      // of `in`: it belongs to the first one
     tt__header header;
     uint64_t n_direct;        // addresses sent
     uint64_t head, tail_seen; // of the ring to it: ours, and its when last read

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 typedef enum tt_data_kind { TT_DATA_TOKENS, TT_DATA_IMAGES } tt_data_kind;
-typedef enum tt_split { TT_SPLIT_TRAIN, TT_SPLIT_VAL } tt_split;
+typedef enum tt_data_split { TT_SPLIT_TRAIN, TT_SPLIT_VAL } tt_data_split;
 
 // One image as the file has it: rows of pixels, channels innermost for bytes
 // (HWC), channels outermost for floats (CHW). The memory grows and is used again
@@ -54,7 +54,7 @@ typedef struct tt_source {
 // then sorted.
 typedef struct tt_source_request {
     const tt_source_def *def; // whose open this is; set by tt_source_open
-    tt_split split;
+    tt_data_split split;
     const char *path; // data.path
     const char *val;  // data.val: validation data of its own; "": none
     double holdout;   // data.holdout: else this part of the end is validation

@@ -17,7 +17,7 @@ typedef struct span {
 } span;
 
 typedef struct level { // one rule and the piece that it cuts
-    const tt_cut *cut;
+    const tt_cut_rule *cut;
     tt_split_scan *scan;
     tt_str own; // the piece, where the rule changes it
     const char *text;
@@ -86,7 +86,7 @@ static bool begins_with(const char *text, int64_t n, const char *prefix)
 // The piece with its blanks replaced and what is put before it.
 static tt_status rewrite(level *l)
 {
-    const tt_cut *cut = l->cut;
+    const tt_cut_rule *cut = l->cut;
     const char *blank = cut->blank != NULL ? cut->blank : " ";
     const bool begins_so =
         begins_with(l->text, l->n, cut->prefix) ||

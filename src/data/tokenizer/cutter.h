@@ -28,7 +28,7 @@ typedef enum tt_cut_prepend {
     TT_PREPEND_ALWAYS, // to each piece that does not begin so
 } tt_cut_prepend;
 
-typedef struct tt_cut {
+typedef struct tt_cut_rule {
     const char *blank; // takes the place of ' '; NULL: nothing does
     tt_cut_prepend prepend;
     const char *prefix;
@@ -36,10 +36,10 @@ typedef struct tt_cut {
     bool is_gpt2;
     tt_cut_behavior behavior;
     bool inverts; // what does not match counts as the match
-} tt_cut;
+} tt_cut_rule;
 
 typedef struct tt_cuts {
-    tt_cut v[TT_CUTS_MAX];
+    tt_cut_rule v[TT_CUTS_MAX];
     int n;
 } tt_cuts;
 

@@ -189,7 +189,7 @@ static tt_status read_tokens(tt_tokenizer *t, const tt_json_value *root)
 // keep all of the text.
 static bool is_fast_cut(const tt_cuts *cuts, int i)
 {
-    const tt_cut *cut = &cuts->v[i];
+    const tt_cut_rule *cut = &cuts->v[i];
     const bool keeps = cut->behavior == TT_CUT_ISOLATED ||
                        (cut->behavior == TT_CUT_REMOVED && cut->inverts);
     const bool is_plain = cut->blank == NULL && keeps &&
@@ -218,7 +218,7 @@ static void make_fast(tt_tokenizer *t)
 {
     tt_cuts *cuts = &t->general->cuts;
     for (int i = 0; i < cuts->n; i++) {
-        tt_cut *cut = &cuts->v[i];
+        tt_cut_rule *cut = &cuts->v[i];
         t->adds_space |= cut->prepend == TT_PREPEND_ALWAYS;
         if (cut->splitter == NULL)
             continue;

@@ -160,7 +160,7 @@ tt_status tt__hf_normalizer(tt_tokenizer *t, const tt_json_value *v)
 
 // ---- pre-tokenizers ------------------------------------------------------
 
-static tt_status add_cut(tt_tokenizer *t, const tt_cut *cut)
+static tt_status add_cut(tt_tokenizer *t, const tt_cut_rule *cut)
 {
     tt_cuts *cuts = &t->general->cuts;
     if (cuts->n == TT_CUTS_MAX) {
@@ -180,7 +180,7 @@ static tt_status add_cut(tt_tokenizer *t, const tt_cut *cut)
 static tt_status add_pattern(tt_tokenizer *t, const char *pattern,
                              tt_cut_behavior behavior, bool inverts)
 {
-    tt_cut cut = {.behavior = behavior, .inverts = inverts};
+    tt_cut_rule cut = {.behavior = behavior, .inverts = inverts};
     TT_TRY(tt_splitter_open(pattern, &cut.splitter));
     cut.is_gpt2 = strcmp(pattern, TT_SPLIT_GPT2) == 0;
     return add_cut(t, &cut);
@@ -204,7 +204,8 @@ static tt_status read_behavior(const tt_json_value *v, const char *fallback,
 
 static tt_status add_split(tt_tokenizer *t, const tt_json_value *v)
 {
-    tt_cut cut = {.inverts = tt_json_truth(tt__hf_get(v, "invert"), false)};
+    tt_cut_rule cut = {.inverts =
+                           tt_json_truth(tt__hf_get(v, "invert"), false)};
     TT_TRY(read_behavior(v, "", &cut.behavior));
     TT_TRY(tt__hf_pattern(v, "pre_tokenizer", &cut.splitter));
     cut.is_gpt2 = strcmp(tt_splitter_pattern(cut.splitter), TT_SPLIT_GPT2) == 0;
@@ -214,8 +215,8 @@ static tt_status add_split(tt_tokenizer *t, const tt_json_value *v)
 static tt_status add_byte_level(tt_tokenizer *t, const tt_json_value *v)
 {
     const bool adds = tt_json_truth(tt__hf_get(v, "add_prefix_space"), true);
-    tt_cut cut = {.prepend = adds ? TT_PREPEND_ALWAYS : TT_PREPEND_NEVER,
-                  .prefix = " "};
+    tt_cut_rule cut = {.prepend = adds ? TT_PREPEND_ALWAYS : TT_PREPEND_NEVER,
+                       .prefix = " "};
     t->general->lookup.type = TT_LOOKUP_BYTES;
     if (tt_json_truth(tt__hf_get(v, "use_regex"), true)) {
         TT_TRY(tt_splitter_open(TT_SPLIT_GPT2, &cut.splitter));
@@ -246,7 +247,7 @@ static tt_status read_scheme(const tt_json_value *v, tt_cut_prepend *out)
 
 static tt_status add_metaspace(tt_tokenizer *t, const tt_json_value *v)
 {
-    tt_cut cut = {.behavior = TT_CUT_WITH_NEXT};
+    tt_cut_rule cut = {.behavior = TT_CUT_WITH_NEXT};
     cut.blank = cut.prefix = tt__hf_copy(t, v, "replacement", "\xe2\x96\x81");
     if (cut.blank == NULL)
         return TT_ERR_NOMEM;

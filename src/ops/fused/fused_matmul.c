@@ -157,7 +157,7 @@ const tt_op_def tt_op_matmul_add = {
 
 const tt_op_def tt_op_matmul_gelu_grad = {
     .name = "matmul_gelu_grad",
-    .doc = "Matrix product that is the gradient behind a GELU.",
+    .doc = "Matrix product that is the gradient through a GELU.",
     .options = options,
     .params_bytes = sizeof(tt_matmul_params),
     .infer = infer_gelu_grad,

@@ -234,7 +234,7 @@ static void expand_weights(tt_builder *b, const tt_node *node, tt_val sums,
 {
     const tt_batch_norm_params *p = node->params;
     tt_val part[TT_MAX_OUT];
-    tt_split(b, sums, "moment", part);
+    tt_split_factor(b, sums, "moment", part);
     for (int i = 0; i < 2 && b->status == TT_OK; i++) {
         tt_place_as(b, part[i], axis, tt_place_partial(TT_SUM), sums);
         out[i] = part[i];

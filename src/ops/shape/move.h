@@ -61,7 +61,7 @@ tt_val tt_slice(tt_builder *b, tt_val x, int dim, int64_t start, int64_t size);
 
 // The parts of x along a factor of size n: x1 .. xn without it. `out` has room
 // for TT_MAX_OUT.
-void tt_split(tt_builder *b, tt_val x, const char *factor, tt_val *out);
+void tt_split_factor(tt_builder *b, tt_val x, const char *factor, tt_val *out);
 tt_val tt_join(tt_builder *b, const tt_val *x, int n,
                const tt_join_params *params);
 

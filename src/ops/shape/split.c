@@ -159,7 +159,7 @@ static tt_status grad_join(tt_builder *b, const tt_node *node,
     // The gradient has the factor where p says, whatever its name is there.
     const tt_shape *dy = &tt_type_of(b, dout[0])->shape;
     const int f = joined_factor(p, &tt_type_of(b, node->in[0])->shape);
-    tt_split(b, dout[0], dy->factor[f].name, part);
+    tt_split_factor(b, dout[0], dy->factor[f].name, part);
     for (int i = 0; i < node->n_in; i++)
         if (need[i])
             din[i] = part[i];
@@ -227,7 +227,7 @@ static bool view_join(const tt_site *site, int i, int64_t *stride_out,
 
 // ---- builders ------------------------------------------------------------
 
-void tt_split(tt_builder *b, tt_val x, const char *factor, tt_val *out)
+void tt_split_factor(tt_builder *b, tt_val x, const char *factor, tt_val *out)
 {
     tt_call(b, &tt_op_split, &(tt_split_params){factor}, &x, 1, out);
 }

@@ -108,7 +108,7 @@ static tt_status make_page(const tt_report_files *files, tt_arena *arena,
         const char *slash = strrchr(parent, '/');
         data.parent = slash != NULL && slash[1] != '\0' ? slash + 1 : parent;
     }
-    return tt__report_page(&data, out);
+    return tt__report_page_add(&data, out);
 }
 
 tt_status tt_report_page(const tt_report_files *files, tt_str *out)

@@ -288,7 +288,7 @@ static void add_config(const tt_str *text, tt_str *out)
     tt_str_add(out, "</pre></details></section>\n");
 }
 
-tt_status tt__report_page(const tt_report_data *d, tt_str *out)
+tt_status tt__report_page_add(const tt_report_data *d, tt_str *out)
 {
     const bool is_running = strcmp(outcome_of(d), "running") == 0;
     tt__head_add(out, title_of(d), is_running ? REFRESH : 0);
@@ -296,7 +296,7 @@ tt_status tt__report_page(const tt_report_data *d, tt_str *out)
     tt_str_add(out, "<main>\n");
     add_tiles(d, out);
     TT_TRY(tt__report_curves(d, out));
-    tt__report_time(d, out);
+    tt__report_time_add(d, out);
     tt__report_ranks(d->ranks, out);
     tt_str_add(out, "<div class=\"columns\">\n");
     tt__report_table("Run", tt_json_get(d->facts, "facts"), out);

@@ -115,7 +115,7 @@ typedef struct tt_report_data { // everything that is shown
 
 tt_status tt__report_curves(const tt_report_data *data, tt_str *out);
 // Where the time went, of one rank or of all.
-void tt__report_time(const tt_report_data *data, tt_str *out);
+void tt__report_time_add(const tt_report_data *data, tt_str *out);
 // Collectives, and who was waited for; nothing where there was one rank.
 void tt__report_ranks(const tt_json_value *all, tt_str *out);
 // Samples and notes, of log.txt.
@@ -125,6 +125,6 @@ void tt__report_numbers(const tt_metrics *metrics, tt_str *out);
 void tt__report_table(const char *title, const tt_json_value *rows,
                       tt_str *out);
 
-tt_status tt__report_page(const tt_report_data *data, tt_str *out);
+tt_status tt__report_page_add(const tt_report_data *data, tt_str *out);
 
 #endif

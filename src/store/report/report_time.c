@@ -140,7 +140,7 @@ static void add_ranks(const tt_json_value *ranks, tt_str *out)
     tt_str_add(out, "</table></div></section>\n");
 }
 
-void tt__report_time(const tt_report_data *d, tt_str *out)
+void tt__report_time_add(const tt_report_data *d, tt_str *out)
 {
     const tt_json_value *ranks = tt_json_get(d->ranks, "ranks");
     const account alone = account_of(d->facts);

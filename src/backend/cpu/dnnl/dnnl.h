@@ -90,14 +90,18 @@ typedef struct tt__matmul_desc {
 tt_status tt__prim_matmul(tt__dnnl *dnnl, const tt__matmul_desc *d,
                           tt__prim **prim_out);
 
-typedef enum tt__way { TT__FORWARD, TT__GRAD_X, TT__GRAD_W } tt__way;
+typedef enum tt__conv_pass {
+    TT__FORWARD,
+    TT__GRAD_X,
+    TT__GRAD_W
+} tt__conv_pass;
 
 enum { TT__SPACE = 3 };
-typedef struct tt__window {
+typedef struct tt__conv_window {
     int n; // spatial dimensions
     int64_t kernel[TT__SPACE], stride[TT__SPACE], dilation[TT__SPACE];
     int64_t pad_lo[TT__SPACE], pad_hi[TT__SPACE];
-} tt__window;
+} tt__conv_window;
 
 typedef enum tt__conv_kind {
     TT__CONV_AUTO,
@@ -107,10 +111,10 @@ typedef enum tt__conv_kind {
 } tt__conv_kind;
 
 typedef struct tt__cpu_conv_desc {
-    tt__way way;
+    tt__conv_pass way;
     tt__conv_kind kind;
     tt__dnnl_tensor x, w, bias, y; // w: [groups, o, c, ...] or [o, c, ...]
-    tt__window window;
+    tt__conv_window window;
     bool is_serial;
 } tt__cpu_conv_desc;
 // TT_ERR_UNSUPPORTED without a message when the library has no such thing.
@@ -124,10 +128,10 @@ typedef enum tt__pool_kind {
 } tt__pool_kind;
 
 typedef struct tt__pool_desc {
-    tt__way way; // not TT__GRAD_W
+    tt__conv_pass way; // not TT__GRAD_W
     tt__pool_kind kind;
     tt__dnnl_tensor x, y;
-    tt__window window;
+    tt__conv_window window;
 } tt__pool_desc;
 tt_status tt__prim_pool(tt__dnnl *dnnl, const tt__pool_desc *d,
                         tt__prim **prim_out);

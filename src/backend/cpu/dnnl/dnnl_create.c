@@ -146,7 +146,7 @@ typedef struct window {
     dnnl_dims_t stride, dilation, pad_lo, pad_hi, kernel;
 } window;
 
-static window window_of(const tt__window *from)
+static window window_of(const tt__conv_window *from)
 {
     window w = {0};
     for (int d = 0; d < from->n; d++) {
@@ -167,7 +167,7 @@ static dnnl_alg_kind_t conv_algorithm(tt__conv_kind kind)
 }
 
 static tt_status describe_conv(tt__dnnl *dnnl, const tt__cpu_conv_desc *d,
-                               tt__way way, dnnl_convolution_desc_t *op)
+                               tt__conv_pass way, dnnl_convolution_desc_t *op)
 {
     const dnnl_memory_desc_t x = tt__dnnl_md(dnnl, &d->x);
     const dnnl_memory_desc_t w = tt__dnnl_md(dnnl, &d->w);
@@ -244,7 +244,7 @@ tt_status tt__prim_conv(tt__dnnl *dnnl, const tt__cpu_conv_desc *d,
 // ---- pooling ----
 
 static tt_status describe_pool(tt__dnnl *dnnl, const tt__pool_desc *d,
-                               tt__way way, dnnl_pooling_v2_desc_t *op)
+                               tt__conv_pass way, dnnl_pooling_v2_desc_t *op)
 {
     static const dnnl_alg_kind_t kinds[] = {
         [TT__POOL_MAX] = dnnl_pooling_max,

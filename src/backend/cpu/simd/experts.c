@@ -191,7 +191,7 @@ const tt_simd_experts TT_SYMBOL(tt_simd_experts) = {
     .dispatch = dispatch,
     .combine = combine,
     .gate_grad = gate_grad,
-    .route = TT_SYMBOL(tt__route),
+    .route = TT_SYMBOL(tt__experts_route),
     .route_grad = TT_SYMBOL(tt__route_grad),
     .route_scratch_bytes = TT_SYMBOL(tt__route_scratch_bytes),
 };

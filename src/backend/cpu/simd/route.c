@@ -155,7 +155,7 @@ static void route_group(const tt_simd_route_args *a, int64_t group)
     give_slots(a, place, &r);
 }
 
-void TT_SYMBOL(tt__route)(const tt_simd_route_args *a)
+void TT_SYMBOL(tt__experts_route)(const tt_simd_route_args *a)
 {
 #pragma omp parallel for schedule(static) if (forks(a))
     for (int64_t g = 0; g < a->groups; g++)

@@ -40,12 +40,12 @@ typedef struct tt__product {
 } tt__product;
 
 // Where a piece of C starts, and the p that it sums over.
-typedef struct tt__piece {
+typedef struct tt__tile_piece {
     int64_t i, j, from, to;
-} tt__piece;
+} tt__tile_piece;
 
 // A piece of mr rows and nv vectors, constants after inlining, as is `pairs`.
-TT_INLINE void tile_micro(const tt__product *x, tt__piece at, const int mr,
+TT_INLINE void tile_micro(const tt__product *x, tt__tile_piece at, const int mr,
                           const int nv, const bool pairs)
 {
     const float *a = x->a + at.i * x->a_row + at.from * x->a_step;
@@ -84,7 +84,7 @@ TT_INLINE void tile_micro(const tt__product *x, tt__piece at, const int mr,
         }
 }
 
-TT_INLINE void tile_rows(const tt__product *x, tt__piece at, int64_t rows,
+TT_INLINE void tile_rows(const tt__product *x, tt__tile_piece at, int64_t rows,
                          const int nv, const bool pairs)
 {
     if (rows == TT_MR) {
@@ -105,7 +105,7 @@ TT_INLINE void tile_rows(const tt__product *x, tt__piece at, int64_t rows,
 
 // At most TT_MR rows of C from at.i and, from at.j, the vectors of a slab that
 // `cols` columns need.
-TT_INLINE void tile_panel(const tt__product *x, tt__piece at, int64_t cols,
+TT_INLINE void tile_panel(const tt__product *x, tt__tile_piece at, int64_t cols,
                           const bool pairs)
 {
     const int64_t rows = min_i64(TT_MR, x->m - at.i);
@@ -133,7 +133,7 @@ TT_INLINE void tile_walk(const tt__product *x, tt__band band, int64_t shift,
     const int64_t unit = pairs ? 2 : 1;
     for (int64_t j = 0; j < x->n; j += 2 * TT_LANES)
         for (int64_t i = 0; i < x->m; i += TT_MR) {
-            tt__piece at = {i, j, 0, x->k};
+            tt__tile_piece at = {i, j, 0, x->k};
             const int64_t end = i + TT_MR + shift; // past what the panel sees
             const int64_t cols =
                 min_i64(x->n, band == TT_BAND_SCORES ? end : x->n) - j;

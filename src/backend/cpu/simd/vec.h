@@ -84,7 +84,7 @@ TT_INLINE float max_of(tt_simd_type type, const void *x, int64_t n)
 }
 
 // Pairs of bf16 in a word, the first in the low half.
-typedef uint32_t tt__pair __attribute__((may_alias));
+typedef uint32_t tt__bf16_pair __attribute__((may_alias));
 
 // acc + lo(a) lo(b) + hi(a) hi(b), the one pair *a against every lane of b.
 // Worth calling only where TT_HAS_DOT says that it is one instruction.
@@ -93,7 +93,7 @@ enum { TT_HAS_DOT = 1 };
 
 TT_INLINE tt__vec vec_dot(tt__vec acc, const void *a, tt__vec b)
 {
-    const tt__vec_u32 pair = *(const tt__pair *)a + (tt__vec_u32){0};
+    const tt__vec_u32 pair = *(const tt__bf16_pair *)a + (tt__vec_u32){0};
     return _mm512_dpbf16_ps(acc, (__m512bh)pair, (__m512bh)b);
 }
 
@@ -106,7 +106,7 @@ enum { TT_HAS_DOT = 0 };
 
 TT_INLINE tt__vec vec_dot(tt__vec acc, const void *a, tt__vec b)
 {
-    const uint32_t pair = *(const tt__pair *)a;
+    const uint32_t pair = *(const tt__bf16_pair *)a;
     const tt__vec_u32 bits = (tt__vec_u32)b;
     return acc + float_of(pair << 16) * (tt__vec)(bits << 16) +
            float_of(pair & 0xffff0000u) * (tt__vec)(bits & 0xffff0000u);

@@ -35,8 +35,8 @@ TT_INLINE void pack_pair_columns(const tt_simd_attention_args *x,
                                  float *out)
 {
     const int64_t pairs = x->head_dim / 2, row = src_row / 2;
-    const tt__pair *from = src;
-    tt__pair *to = (tt__pair *)out;
+    const tt__bf16_pair *from = src;
+    tt__bf16_pair *to = (tt__bf16_pair *)out;
     const int64_t whole = n & ~(int64_t)3;
     for (int64_t i = 0; i < whole; i += 4)
         for (int64_t j = 0; j < pairs; j += 4)
@@ -52,7 +52,7 @@ TT_INLINE void pack_row_pairs(const tt_simd_attention_args *x, const void *src,
                               int64_t src_row, int64_t n, float *out)
 {
     const uint16_t *low = src;
-    tt__pair *to = (tt__pair *)out;
+    tt__bf16_pair *to = (tt__bf16_pair *)out;
     for (int64_t i = 0; i < n; i += 2, low += 2 * src_row, to += x->head_dim) {
         const uint16_t *high = i + 1 < n ? low + src_row : low;
         const uint32_t mask = i + 1 < n ? 0xffffffffu : 0xffffu;
