@@ -49,9 +49,9 @@ typedef struct tt_region_end {
 } tt_region_end;
 void tt_region_fold(const tt_region *part, tt_fold fold, tt_region_end to,
                     tt_region_end from);
-// Where in memory `part` of the dense box lies: its first element, and the strides of its
-// factors, in elements. For memory that the host cannot address.
-int64_t tt_region_first(const tt_region *part, const tt_region *box);
+// Where in memory `part` of the dense `whole` lies: its first element, and the strides of a
+// box's factors, in elements. For memory that the host cannot address.
+int64_t tt_region_first(const tt_region *part, const tt_region *whole);
 void tt_region_strides(const tt_region *box, int64_t *stride_out);
 
 #endif
