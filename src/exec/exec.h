@@ -24,16 +24,19 @@ typedef struct tt_wire {
     tt_status (*collective)(void *ctx, const tt_step *step,
                             const void *const *in, void *const *out);
     // Prepares for a plan, once, before anything of it runs. `args` has the addresses of
-    // every step, in the backend's memory; they never change. What is returned is handed
-    // to the functions below. NULL: not needed.
+    // every step of every slot (args[slot * n_steps + step]), in the backend's memory;
+    // they never change. What is returned is handed to the functions below. NULL: not
+    // needed.
     tt_status (*bind)(void *ctx, const tt_plan *plan, tt_backend *backend,
                       const tt_args *args, void **bound_out);
     void (*unbind)(void *ctx, void *bound); // the reverse; or NULL
-    // Begins a flight; finish() waits for it. NULL: collective() does each member where
-    // its flight begins.
-    tt_status (*begin)(void *ctx, void *bound, int32_t flight);
+    // Begins a flight, in the row `order` of the plan's order; finish() waits for it and
+    // gets the same row. A flight may be under way once for each slot. NULL:
+    // collective() does each member where its flight begins.
+    tt_status (*begin)(void *ctx, void *bound, int32_t flight,
+                       const tt_order *order);
     tt_status (*finish)(void *ctx, void *bound, int32_t flight,
-                        tt_flight_times *times_out);
+                        const tt_order *order, tt_flight_times *times_out);
     // Zeroed memory of the host that peers can read in place, for the plan's
     // shared_bytes; NULL: there is none, or not enough. It is not given back.
     void *(*alloc)(void *ctx, int64_t bytes);

@@ -83,9 +83,9 @@ tt_status tt__exec_flights_init(tt_exec *exec)
     const int64_t n = plan->n_flights + 1, steps = plan->n_steps + 4;
     const int64_t words = 4 * n + 2 * steps;
     flights->key = tt_alloc(n * (int64_t)sizeof(double));
-    flights->is_begun = tt_alloc(n);
+    flights->begun = tt_alloc(n * (int64_t)sizeof(*flights->begun));
     flights->begin = tt_alloc(words * (int64_t)sizeof(int32_t)); // all of these
-    if (flights->key == NULL || flights->is_begun == NULL ||
+    if (flights->key == NULL || flights->begun == NULL ||
         flights->begin == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for %d flights",
                        plan->n_flights);
@@ -106,7 +106,7 @@ void tt__exec_flights_fini(tt_exec *exec)
 {
     tt_free(exec->flights.copy);
     tt_free(exec->flights.begin);
-    tt_free(exec->flights.is_begun);
+    tt_free(exec->flights.begun);
     tt_free(exec->flights.key);
 }
 
@@ -233,15 +233,15 @@ static tt_status do_members(tt_exec *exec, int32_t f, int32_t micro)
     return check_members(exec, flight, micro);
 }
 
-static tt_status begin(tt_exec *exec, int32_t f, int32_t micro)
+static tt_status begin(tt_exec *exec, int32_t f, const tt_order *order)
 {
     const tt_wire *wire = exec->options.wire;
     if (wire->begin == NULL)
-        return do_members(exec, f, micro);
-    const tt_status status = wire->begin(wire->ctx, exec->bound, f);
+        return do_members(exec, f, order->micro);
+    const tt_status status = wire->begin(wire->ctx, exec->bound, f, order);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", exec->plan->flight[f].name);
-    exec->flights.is_begun[f] = true;
+    exec->flights.begun[f] = order;
     return TT_OK;
 }
 
@@ -251,8 +251,10 @@ static tt_status finish(tt_exec *exec, int32_t f, int32_t micro)
     const tt_flight *flight = &exec->plan->flight[f];
     const double start = tt_clock_seconds();
     tt_flight_times times = {0};
-    exec->flights.is_begun[f] = false;
-    const tt_status status = wire->finish(wire->ctx, exec->bound, f, &times);
+    const tt_order *order = exec->flights.begun[f];
+    exec->flights.begun[f] = NULL;
+    const tt_status status =
+        wire->finish(wire->ctx, exec->bound, f, order, &times);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", flight->name);
     record(exec, f, micro, &times, start);
@@ -263,14 +265,15 @@ static tt_status finish(tt_exec *exec, int32_t f, int32_t micro)
 
 // Gradients are summed over micro-batches first, so their flights begin only with the
 // last one (is_last_only). Flights of a layer's own collectives begin in each.
-tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s, int32_t micro)
+tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s,
+                                 const tt_order *order)
 {
     const tt__exec_flights *flights = &exec->flights;
-    const bool is_last = micro == exec->plan->n_micro - 1;
+    const bool is_last = order->micro == exec->plan->n_micro - 1;
     for (int32_t i = flights->first_begin[s]; i < flights->first_begin[s + 1];
          i++)
         if (is_last || !exec->plan->flight[flights->order[i]].is_last_only)
-            TT_TRY(begin(exec, flights->order[i], micro));
+            TT_TRY(begin(exec, flights->order[i], order));
     return TT_OK;
 }
 
@@ -279,7 +282,7 @@ tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s, int32_t micro)
 {
     const tt__exec_flights *flights = &exec->flights;
     for (int32_t i = flights->first_end[s]; i < flights->first_end[s + 1]; i++)
-        if (flights->is_begun[flights->by_end[i]])
+        if (flights->begun[flights->by_end[i]] != NULL)
             TT_TRY(finish(exec, flights->by_end[i], micro));
     return TT_OK;
 }

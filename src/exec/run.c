@@ -97,7 +97,7 @@ static tt_status run_segment(tt_exec *exec, const tt_order *order)
     for (int32_t s = segment->first, next; s < end; s = next) {
         tt__recording *piece = tt__recording_at(exec, s);
         TT_TRY(tt__exec_flights_finish(exec, s, order->micro));
-        TT_TRY(tt__exec_flights_begin(exec, s, order->micro));
+        TT_TRY(tt__exec_flights_begin(exec, s, order));
         next = piece != NULL ? piece->end : s + 1;
         if (piece != NULL)
             TT_TRY(tt__recording_run(exec, piece, order->micro));

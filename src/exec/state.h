@@ -24,7 +24,7 @@ typedef struct tt__host_kernel { // converts between a value's form and dense
 // Flights of the run, as arrays over flights and over steps (the picture is in
 // flights.c).
 typedef struct tt__exec_flights {
-    bool *is_begun;
+    const tt_order **begun; // in this row of the order; NULL: is not under way
     int32_t *begin, *order; // when; in which order
     int32_t *by_end;        // flights in the order of their ends
     // [first_begin[s], first_begin[s + 1]) of `order` begin before step s; the
@@ -148,7 +148,8 @@ tt_status tt__check_finite(const tt_exec *exec, const tt_step *step,
 tt_status tt__exec_flights_init(tt_exec *exec);
 void tt__exec_flights_fini(tt_exec *exec);
 void tt__exec_flights_order(tt_exec *exec); // before a run
-tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s, int32_t micro);
+tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s,
+                                 const tt_order *order);
 tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s, int32_t micro);
 
 #endif

@@ -20,6 +20,7 @@ typedef struct mock {
     int n;
     int fail_at; // this call fails; -1: none
     double scale[16];
+    const tt_order *row[16]; // in which each flight began
     char *memory;
     int64_t bytes;
     const tt_plan *plan; // NULL: it is not bound
@@ -51,18 +52,21 @@ static void unbind(void *ctx, void *bound)
     m->plan = NULL;
 }
 
-static tt_status begin(void *ctx, void *bound, int32_t flight)
+static tt_status begin(void *ctx, void *bound, int32_t flight,
+                       const tt_order *order)
 {
-    const mock *m = bound;
+    mock *m = bound;
+    m->row[flight] = order;
     CHECK(bound == ctx && flight < m->plan->n_flights);
     return note(ctx, 'b', flight);
 }
 
 // What the other ranks add depends on the flight, so that magnitudes differ.
 static tt_status finish(void *ctx, void *bound, int32_t flight,
-                        tt_flight_times *times_out)
+                        const tt_order *order, tt_flight_times *times_out)
 {
     mock *m = ctx;
+    CHECK(order != NULL && order == m->row[flight]);
     const tt_plan *plan = m->plan;
     CHECK(bound == ctx);
     *times_out = (tt_flight_times){1, 3};

@@ -49,7 +49,7 @@ typedef struct rig {
     tt_graph *graph;
     tt_backend *backend;
     tt_plan *plan;
-    tt_args args[MOST_STEPS];
+    tt_args args[2 * MOST_STEPS];
     operands *o;
     const tt_wire *wire;
     void *bound;
@@ -66,15 +66,17 @@ static tt_status rig_open(rig *r, tt_comm_wire *wire, int32_t n_data)
     TT_TRY(tt_plan_lower(r->graph, &r->backend->target,
                          &(tt_lower_options){.rank = r->rank}, &r->plan));
     CHECK(r->plan->n_flights == 3 && r->plan->n_steps <= MOST_STEPS);
-    r->o = tt_alloc(MOST_STEPS * (int64_t)sizeof(*r->o));
+    r->plan->n_slots = 2;
+    r->o = tt_alloc(2 * MOST_STEPS * (int64_t)sizeof(*r->o));
     CHECK(r->o != NULL);
-    for (int s = 0; s < MOST_STEPS; s++) {
+    for (int s = 0; s < 2 * r->plan->n_steps; s++) {
+        const int slot = s / r->plan->n_steps;
         operands *o = &r->o[s];
         o->in[0] = o->from;
         o->out[0] = o->to;
         r->args[s] = (tt_args){.in = o->in, .out = o->out};
         for (int i = 0; i < N; i++)
-            o->from[i] = (float)(i + 10 * r->rank);
+            o->from[i] = (float)(i + 10 * r->rank + 1000 * slot);
     }
     return r->wire->bind(r->wire->ctx, r->plan, r->backend, r->args, &r->bound);
 }
@@ -89,8 +91,15 @@ static void rig_close(rig *r)
     tt_graph_destroy(r->graph);
 }
 
+// Capital letters: the same flight of the second slot.
+static int32_t slot_of(char which)
+{
+    return which < 'a' ? 1 : 0;
+}
+
 static int32_t flight_of(const rig *r, char which)
 {
+    which = (char)(which | 0x20);
     for (int32_t f = 0; f < r->plan->n_flights; f++) {
         const tt_step *step =
             &r->plan->step[r->plan->member[r->plan->flight[f].first]];
@@ -110,14 +119,19 @@ static int32_t flight_of(const rig *r, char which)
 static void check_result(const rig *r, char which, int32_t n_data)
 {
     const tt_flight *flight = &r->plan->flight[flight_of(r, which)];
-    float *got = r->o[r->plan->member[flight->first]].to;
+    const int slot = slot_of(which);
+    float *got =
+        r->o[slot * r->plan->n_steps + r->plan->member[flight->first]].to;
     const int pipe = r->rank / n_data, first = pipe * n_data;
+    which = (char)(which | 0x20);
     for (int i = 0; i < N; i++) {
         float want = got[i];
         if (which == 'c')
-            want = (float)(n_data * i + 10 * (n_data == 2 ? 2 * first + 1 : 0));
+            want = (float)(n_data * (i + 1000 * slot) +
+                           10 * (n_data == 2 ? 2 * first + 1 : 0));
         else if (pipe == (which == 'd' ? 1 : 0))
-            want = (float)(i + 10 * (r->rank + (pipe == 0 ? n_data : -n_data)));
+            want = (float)(i + 1000 * slot +
+                           10 * (r->rank + (pipe == 0 ? n_data : -n_data)));
         CHECK_MSG(got[i] == want, "rank %d, %c: %g is not %g", r->rank, which,
                   (double)got[i], (double)want);
     }
@@ -129,11 +143,12 @@ static tt_status play(const rig *r, const char *script, int32_t n_data)
 {
     for (const char *at = script; *at != '\0'; at += 2) {
         tt_flight_times times;
+        const tt_order row = {.slot = slot_of(at[1])};
         const int32_t f = flight_of(r, at[1]);
         if (*at == '+') {
-            TT_TRY(r->wire->begin(r->wire->ctx, r->bound, f));
+            TT_TRY(r->wire->begin(r->wire->ctx, r->bound, f, &row));
         } else {
-            TT_TRY(r->wire->finish(r->wire->ctx, r->bound, f, &times));
+            TT_TRY(r->wire->finish(r->wire->ctx, r->bound, f, &row, &times));
             CHECK(times.begun > 0 && times.begun <= times.ended);
             check_result(r, at[1], n_data);
         }
@@ -193,6 +208,16 @@ TEST(a_move_leaves_while_a_collective_waits)
 {
     play_all(
         &(game){2, {"+c+d-d-c", "+u-u+c-c", "+d-d+c-c", "+c-c+u-u"}, NULL});
+}
+
+// As in a pipeline: a second micro-batch comes down before the first goes up again.
+TEST(a_flight_is_under_way_once_in_each_slot)
+{
+    play_all(&(game){1, {"+d+D+u-d-D+U-u-U", "+d+D-d+u-D+U-u-U"}, NULL});
+    play_all(&(game){2,
+                     {"+u+U+c-c+d+D-u-U-d-D", "+u+U+c-c+d+D-u-U-d-D",
+                      "+d+D+c-c-d+u-D+U-u-U", "+d+D+c-c-d+u-D+U-u-U"},
+                     NULL});
 }
 
 // ---- ends --------------------------------------------------------------------

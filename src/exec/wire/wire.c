@@ -60,8 +60,8 @@ static tt_status bind(void *ctx, const tt_plan *plan, tt_backend *backend,
     tt_status status = TT_OK;
     if (backend->def->memory != NULL) {
         bound->device = backend;
-        for (int32_t f = 0; f < plan->n_flights; f++)
-            bound->job[f].is_move = false; // staged one after another
+        for (int32_t j = 0; j < bound->n_jobs; j++)
+            bound->job[j].is_move = false; // staged one after another
         status = tt__wire_stage_bind(&w->carrier, plan, backend);
         if (status == TT_OK)
             status = tt__device_groups_bind(w, bound);
@@ -99,11 +99,12 @@ static tt_status carry_here(const tt__wire_job *job)
 // than the copy. All others get a number. Ranks begin the same flights in the same
 // order, so equal numbers mean the same flight, which is how traces of ranks are
 // joined.
-static tt_status begin(void *ctx, void *bound, int32_t flight)
+static tt_status begin(void *ctx, void *bound, int32_t flight,
+                       const tt_order *order)
 {
     tt_comm_wire *w = ctx;
     tt__wire_plan *plan = bound;
-    tt__wire_job *job = &plan->job[flight];
+    tt__wire_job *job = tt__wire_plan_job(plan, flight, order->slot);
     if (job->is_local) {
         job->begun = tt_clock_seconds();
         TT_TRY(carry_here(job));
@@ -139,11 +140,11 @@ static void keep_event(tt_comm_wire *w, const tt__wire_job *job, double asked,
 // With a device, "finished" means that the collective is queued, not that its result is
 // there: the queue of steps follows the event `landed`, and the host goes on.
 static tt_status finish(void *ctx, void *bound, int32_t flight,
-                        tt_flight_times *times_out)
+                        const tt_order *order, tt_flight_times *times_out)
 {
     tt_comm_wire *w = ctx;
     const tt__wire_plan *plan = bound;
-    const tt__wire_job *job = &plan->job[flight];
+    const tt__wire_job *job = tt__wire_plan_job(plan, flight, order->slot);
     if (!job->is_local) {
         double busy = 0;
         const double start = tt_clock_seconds();

@@ -9,8 +9,11 @@
 // flight, and the thread calls leg->way->run with addresses that are known.
 //
 //   flight      f0 (joined)    f1            f2
-//   legs        [ row ]        [ a ] [ b ]   [ c ]      job[f] says which
+//   legs        [ row ]        [ a ] [ b ]   [ c ]      a job says which
 //   each leg    site, group, call, algorithm, scratch, addresses
+//
+// A pipeline has several micro-batches under way. Each lies in a slot of its own, and so a
+// flight has a job and legs for each slot: tt__wire_plan_job(flight, slot).
 //
 //   cost    about 3 KB for each leg, and 12 bytes for each member of its group
 
@@ -42,11 +45,13 @@ static int64_t count_ranks(const tt_plan *plan, int32_t *legs_out)
 
 static tt_status allocate(const tt_plan *plan, tt__wire_plan *bound)
 {
-    const int64_t n = count_ranks(plan, &bound->n_legs);
+    const int64_t n = plan->n_slots * count_ranks(plan, &bound->n_legs);
+    bound->n_legs *= plan->n_slots;
+    bound->n_jobs = plan->n_slots * plan->n_flights;
     const int64_t legs = bound->n_legs + INT64_C(1);
     bound->leg = tt_alloc(legs * (int64_t)sizeof(*bound->leg));
     bound->job =
-        tt_alloc((plan->n_flights + INT64_C(1)) * (int64_t)sizeof(*bound->job));
+        tt_alloc((bound->n_jobs + INT64_C(1)) * (int64_t)sizeof(*bound->job));
     bound->ranks = tt_alloc((2 * n + 1) * (int64_t)sizeof(*bound->ranks));
     bound->bounds = tt_alloc((n + legs) * (int64_t)sizeof(*bound->bounds));
     return bound->leg != NULL && bound->job != NULL && bound->ranks != NULL &&
@@ -105,13 +110,16 @@ static tt_status make_job(const tt__carrier *c, const tt_args *args,
 
 static tt_status make(tt__carrier *c, const tt_args *args, tt__wire_plan *bound)
 {
+    const tt_plan *plan = bound->plan;
     space free = {bound->ranks, bound->bounds};
     tt__wire_leg *leg = bound->leg;
     int64_t most = 0;
-    for (int32_t f = 0; f < bound->plan->n_flights; f++) {
-        tt__wire_job *job = &bound->job[f];
-        *job = (tt__wire_job){.plan = bound, .flight = f};
-        TT_TRY(make_job(c, args, job, leg, &free));
+    for (int32_t j = 0; j < bound->n_jobs; j++) {
+        const int32_t slot = j / plan->n_flights;
+        tt__wire_job *job = &bound->job[j];
+        *job = (tt__wire_job){.plan = bound, .flight = j % plan->n_flights};
+        TT_TRY(
+            make_job(c, args + (int64_t)slot * plan->n_steps, job, leg, &free));
         leg += job->n_legs;
     }
     for (int32_t i = 0; i < bound->n_legs; i++)

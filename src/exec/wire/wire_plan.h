@@ -91,13 +91,20 @@ struct tt__wire_plan {
     tt_backend *device; // whose memory it is; NULL: the host's
     bool is_linked;     // devices do it by themselves
     int32_t n_legs;
-    tt__wire_leg *leg; // flight after flight
-    tt__wire_job *job; // of each flight
+    tt__wire_leg *leg; // slot after slot, flight after flight
+    int32_t n_jobs;
+    tt__wire_job *job; // of each flight of each slot
     int32_t *ranks;    // of all groups, and their bounds
     int64_t *bounds;
 };
 
-// Makes the legs; `args` has the addresses of every step.
+static inline tt__wire_job *tt__wire_plan_job(const tt__wire_plan *plan,
+                                              int32_t flight, int32_t slot)
+{
+    return &plan->job[slot * plan->plan->n_flights + flight];
+}
+
+// Makes the legs; `args` has the addresses of every step of every slot.
 tt_status tt__wire_plan_make(tt__carrier *c, const tt_plan *plan,
                              const tt_args *args, tt__wire_plan **out);
 void tt__wire_plan_free(tt__wire_plan *plan); // NULL is fine

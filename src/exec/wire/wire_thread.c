@@ -262,8 +262,8 @@ tt_status tt__wire_job_wait(tt_comm_wire *w, const tt__wire_job *job,
 static bool is_used(const tt_comm_wire *w, const tt__wire_plan *plan)
 {
     bool is_open = w->current != NULL && w->current->plan == plan;
-    for (int32_t f = 0; f < plan->plan->n_flights; f++)
-        is_open |= plan->job[f].is_open;
+    for (int32_t j = 0; j < plan->n_jobs; j++)
+        is_open |= plan->job[j].is_open;
     for (const tt__wire_job *j = w->first; j != NULL; j = j->next)
         is_open |= j->plan == plan;
     return is_open;
