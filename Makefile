@@ -98,6 +98,7 @@ endif
 FP_PLAIN := -ffp-contract=off
 FP_SIMD  := -ffp-contract=fast -fno-math-errno -fno-trapping-math \
 	-fno-signed-zeros
+FP_CODE  := $(FP_PLAIN) -fno-math-errno -fno-trapping-math
 
 ALL_CPPFLAGS := -Isrc -Iinclude -DTT_VERSION='"$(VERSION)"' -D_GNU_SOURCE \
 	$(ISA_ONLY) $(CPPFLAGS)
@@ -253,6 +254,8 @@ objects: $(LIB_OBJS) $(CLI_OBJS) $(TEST_OBJS) \
 
 $(B)/obj/%.o: FP := $(FP_PLAIN)
 $(SIMD_OBJS): FP := $(FP_SIMD)
+# Codes have the same bits on every machine.
+$(filter $(B)/obj/src/backend/cpu/simd/code%,$(SIMD_OBJS)): FP := $(FP_CODE)
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)

@@ -32,6 +32,14 @@ static uint32_t step(uint32_t lane, uint32_t word)
     return (lane << 13 | lane >> 19) + 0x9e3779b1u;
 }
 
+uint32_t tt_packet_hash_join(const uint32_t lane[LANES], int64_t bytes)
+{
+    uint32_t hash = (uint32_t)bytes;
+    for (int l = 0; l < LANES; l++)
+        hash = mix(hash ^ lane[l]);
+    return hash;
+}
+
 uint32_t tt_packet_hash(const void *data, int64_t bytes)
 {
     uint32_t lane[LANES], word[LANES];
@@ -46,10 +54,7 @@ uint32_t tt_packet_hash(const void *data, int64_t bytes)
         for (int l = 0; l < LANES; l++)
             lane[l] = step(lane[l], word[l]);
     }
-    uint32_t hash = (uint32_t)bytes;
-    for (int l = 0; l < LANES; l++)
-        hash = mix(hash ^ lane[l]);
-    return hash;
+    return tt_packet_hash_join(lane, bytes);
 }
 
 static uint32_t magic_of(tt_packet_kind kind)

@@ -67,6 +67,8 @@ static inline int64_t tt_packet_capacity(int64_t body_bytes)
 // The check of `bytes` bytes. Defined word by word, in TT_PACKET_LANES chains that are
 // joined at the end, so that vectors can follow many at a time.
 uint32_t tt_packet_hash(const void *data, int64_t bytes);
+uint32_t tt_packet_hash_join(const uint32_t lane[TT_PACKET_LANES],
+                             int64_t bytes); // of finished chains
 
 // Writes the header of a packet of which `bytes` are used (with the header) and `hash`
 // is tt_packet_hash of the body.

@@ -1,0 +1,439 @@
+// code_blocks - codecs in blocks: scales, digits, and digits in bytes.
+//
+// A block is a few kilobytes, so that the passes over it (scale, digits, bytes, what is
+// left) work in the cache and memory is read and written once. Digits lie in bytes as
+// parts of the block, not as neighbours (codes.h), so packing is adding vectors.
+
+#include "backend/cpu/simd/code.h"
+#include "backend/cpu/simd/parallel.h"
+#include "backend/cpu/simd/scalar.h"
+#include "ops/codec/codes.h"
+
+extern const tt_simd_code TT_SYMBOL(tt_simd_code);
+
+enum { CHAINS = TT_CODE_CHAINS, MOST = TT_CODE_BLOCK_MOST };
+
+typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef uint32_t u16x __attribute__((vector_size(64), aligned(1), may_alias));
+
+// ---- check ---------------------------------------------------------------
+
+TT_INLINE void hash_step(u16x *lane, const void *word)
+{
+    *lane ^= *(const u16x *)word;
+    *lane = (*lane << 13 | *lane >> 19) + 0x9e3779b1u;
+}
+
+// As tt_packet_hash, 16 lanes in a vector.
+static uint32_t hash(const void *data, int64_t bytes)
+{
+    const int64_t stripe = 4 * (int64_t)TT_PACKET_LANES;
+    const char *p = data;
+    uint32_t lane[TT_PACKET_LANES];
+    for (int l = 0; l < TT_PACKET_LANES; l++)
+        lane[l] = (uint32_t)l;
+    u16x a = *(const u16x *)lane, b = *(const u16x *)(lane + 16);
+    int64_t i = 0;
+    for (; i + stripe <= bytes; i += stripe) {
+        hash_step(&a, p + i);
+        hash_step(&b, p + i + 64);
+    }
+    if (i < bytes) {
+        uint32_t word[TT_PACKET_LANES] = {0};
+        memcpy(word, p + i, (size_t)(bytes - i));
+        hash_step(&a, word);
+        hash_step(&b, word + 16);
+    }
+    memcpy(lane, &a, sizeof a);
+    memcpy(lane + 16, &b, sizeof b);
+    return tt_packet_hash_join(lane, bytes);
+}
+
+// ---- digits in bytes -----------------------------------------------------
+
+TT_INLINE void pack(int per, int base, const uint8_t *digit, int64_t n,
+                    unsigned char *to)
+{
+    const int64_t m = (n + per - 1) / per;
+    if (n == per * m) {
+#pragma omp simd
+        for (int64_t j = 0; j < m; j++) {
+            uint32_t byte = 0;
+#pragma GCC unroll 8
+            for (int k = per - 1; k >= 0; k--)
+                byte = byte * (uint32_t)base + digit[j + k * m];
+            to[j] = (unsigned char)byte;
+        }
+        return;
+    }
+    memcpy(to, digit, (size_t)m);
+    uint32_t weight = 1;
+    for (int k = 1; k < per; k++) {
+        weight *= (uint32_t)base;
+        for (int64_t j = 0; j < min_i64(m, n - k * m); j++)
+            to[j] = (unsigned char)(to[j] + digit[k * m + j] * weight);
+    }
+}
+
+TT_INLINE void unpack(int per, int base, const unsigned char *from, int64_t n,
+                      uint8_t *digit)
+{
+    const int64_t m = (n + per - 1) / per;
+    uint32_t weight = 1;
+#pragma GCC unroll 8
+    for (int k = 0; k < per; k++) {
+        const int64_t end = min_i64(m, n - k * m);
+        for (int64_t j = 0; j < end; j++) {
+            const uint16_t rest = (uint16_t)(from[j] / (uint16_t)weight);
+            digit[k * m + j] = (uint8_t)(rest % (uint16_t)base);
+        }
+        weight *= (uint32_t)base;
+    }
+}
+
+// ---- sums ----------------------------------------------------------------
+
+TT_INLINE float join_chains(float *chain)
+{
+#pragma GCC unroll 4
+    for (int half = CHAINS / 2; half > 0; half /= 2)
+        for (int c = 0; c < half; c++)
+            chain[c] += chain[c + half];
+    return chain[0];
+}
+
+// What the sums are of.
+typedef enum term { SIZE, SQUARE, ABOVE, BELOW } term;
+
+TT_INLINE float term_of(term what, float x)
+{
+    switch (what) {
+    case SIZE:
+        return float_of(bits_of(x) & 0x7fffffffu);
+    case SQUARE:
+        return x * x;
+    case ABOVE:
+        return x >= 0 ? x : 0;
+    default:
+        return x >= 0 ? 0 : x;
+    }
+}
+
+TT_INLINE float sum_of(term what, const float *x, int64_t n)
+{
+    float chain[CHAINS] = {0};
+    int64_t i = 0;
+    v16 sum = {0};
+    for (; i + CHAINS <= n; i += CHAINS) {
+        float part[CHAINS];
+#pragma omp simd
+        for (int c = 0; c < CHAINS; c++)
+            part[c] = term_of(what, x[i + c]);
+        sum += *(const v16 *)part;
+    }
+    memcpy(chain, &sum, sizeof sum);
+    for (int c = 0; i < n; i++, c++)
+        chain[c] += term_of(what, x[i]);
+    return join_chains(chain);
+}
+
+TT_INLINE float largest(const float *x, int64_t n)
+{
+    int32_t most = 0;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t bits = (int32_t)(bits_of(x[i]) & 0x7fffffffu);
+        most = bits > most ? bits : most;
+    }
+    return float_of((uint32_t)most);
+}
+
+TT_INLINE bool is_finite(float x)
+{
+    return (bits_of(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+TT_INLINE float inverse(float by, float scale)
+{
+    const float inv = by / scale;
+    return scale > 0 && is_finite(inv) && is_finite(scale) ? inv : 0;
+}
+
+// ---- the codecs ----------------------------------------------------------
+
+typedef enum code { INT8, ONEBIT, SIGN, TWOBIT, TERNARY, NATURAL } code;
+
+enum { MANTISSA = 23, TOP = 254, SPAN = 127, MINUS = 128 };
+
+TT_INLINE void scales_of(code c, const tt_simd_code_args *a, const float *e,
+                         int64_t n, float *scale)
+{
+    if (c == INT8 || c == TERNARY) {
+        *scale = largest(e, n);
+    } else if (c == NATURAL) {
+        const float most = largest(e, n);
+        const uint32_t up = (bits_of(most) >> MANTISSA) + 1;
+        *scale = !is_finite(most) ? NAN
+                                  : float_of((up < TOP ? up : TOP) << MANTISSA);
+    } else if (c == ONEBIT) {
+        int32_t above = 0;
+#pragma omp simd reduction(+ : above)
+        for (int64_t i = 0; i < n; i++)
+            above += e[i] >= 0;
+        scale[0] = above == n ? 0 : sum_of(BELOW, e, n) / (float)(n - above);
+        scale[1] = above == 0 ? 0 : sum_of(ABOVE, e, n) / (float)above;
+    } else {
+        *scale = sum_of(SIZE, e, n) / (float)n;
+        if (c == TWOBIT && a->threshold > 0 && is_finite(*scale))
+            *scale = a->threshold;
+    }
+}
+
+// by: the inverse of the scale, where there is one.
+TT_INLINE uint8_t digit_of(code c, float scale, float by, float e,
+                           uint32_t random)
+{
+    if (c == INT8) {
+        float v = e * by + 0.5f;
+        v = v >= -127.0f ? v : -127.0f;
+        v = v <= 127.0f ? v : 127.0f;
+        const int32_t t = (int32_t)v;
+        return (uint8_t)(t - (v < (float)t) + 128);
+    }
+    if (c == ONEBIT || c == SIGN)
+        return e >= 0;
+    if (c == TWOBIT) {
+        const int above = e >= scale, below = e <= -scale;
+        return (uint8_t)(scale > 0 ? above | (below & ~above) << 1 : 0);
+    }
+    if (c == TERNARY) {
+        const float u = (float)(int32_t)(random >> 8) * 0x1p-24f;
+        const float size = float_of(bits_of(e) & 0x7fffffffu);
+        const int level = e < 0 ? -1 : 1;
+        return (uint8_t)(1 + (u < size * by ? level : 0));
+    }
+    const int32_t top = (int32_t)(bits_of(scale) >> MANTISSA);
+    const int32_t carried =
+        (int32_t)(((bits_of(e) & 0x7fffffffu) + (random >> 9)) >> MANTISSA);
+    const int32_t power = carried < TOP ? carried : TOP;
+    int32_t digit = power - top + SPAN;
+    digit = digit < 0 ? 0 : digit;
+    digit = digit < SPAN ? digit : SPAN;
+    digit = power == 0 ? 0 : digit;
+    return (uint8_t)(digit + (e < 0 ? MINUS : 0));
+}
+
+// unit: what one level is worth (int8); the scale of the others.
+TT_INLINE float value_of(code c, const float *scale, float unit, uint8_t digit)
+{
+    if (c == INT8)
+        return (float)((int32_t)digit - 128) * unit;
+    if (c == ONEBIT)
+        return digit != 0 ? scale[1] : scale[0];
+    if (c == SIGN)
+        return digit != 0 ? unit : -unit;
+    if (c == TWOBIT)
+        return (float)((digit == 1) - (digit == 2)) * unit;
+    if (c == TERNARY)
+        return (float)((int32_t)digit - 1) * unit;
+    const int32_t power =
+        (int32_t)(bits_of(unit) >> MANTISSA) + (digit & SPAN) - SPAN;
+    const uint32_t size = (uint32_t)power << MANTISSA;
+    const uint32_t sign = (uint32_t)(digit & MINUS) << 24;
+    const bool is_zero = (digit & SPAN) == 0 || power < 1;
+    const float value = float_of(is_zero ? 0 : size | sign);
+    return unit > 0 && is_finite(unit) ? value : NAN;
+}
+
+TT_INLINE float unit_of(code c, const float *scale)
+{
+    return c == INT8 ? scale[0] / 127 : scale[0];
+}
+
+TT_INLINE int per_byte(code c)
+{
+    return c == ONEBIT || c == SIGN ? 8
+           : c == TWOBIT            ? 4
+           : c == TERNARY           ? 5
+                                    : 1;
+}
+
+TT_INLINE int base_of(code c)
+{
+    return c == ONEBIT || c == SIGN ? 2 : c == TWOBIT ? 4 : 3;
+}
+
+TT_INLINE void encode_block(code c, const tt_simd_code_args *a, int64_t from,
+                            int64_t n, float *scale, unsigned char *to)
+{
+    uint8_t room[MOST];
+    uint8_t *digit = per_byte(c) == 1 ? to : room;
+    const float *e = a->x + from;
+    float *left = a->residual != NULL ? a->left + from : NULL;
+    if (left != NULL) {
+        const float *r = a->residual + from;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            left[i] = e[i] + r[i];
+        e = left;
+    }
+    scales_of(c, a, e, n, scale);
+    const float by = inverse(c == INT8 ? 127 : 1, scale[0]), s = scale[0];
+    const uint32_t first = (uint32_t)from;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        digit[i] = digit_of(c, s, by, e[i],
+                            c == TERNARY || c == NATURAL
+                                ? tt_packet_random(a->key, first + (uint32_t)i)
+                                : 0);
+    if (per_byte(c) > 1)
+        pack(per_byte(c), base_of(c), digit, n, to);
+    if (left == NULL)
+        return;
+    if (c == TERNARY) {
+        const float shrink =
+            sum_of(SQUARE, e, n) / (scale[0] * sum_of(SIZE, e, n));
+        scale[0] *= shrink < 1 ? shrink : 1;
+    }
+    const float unit = unit_of(c, scale);
+    const float both[2] = {scale[0], c == ONEBIT ? scale[1] : 0};
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const float rest = left[i] - value_of(c, both, unit, digit[i]);
+        left[i] = is_finite(rest) ? rest : 0;
+    }
+}
+
+TT_INLINE void encode(code c, const tt_simd_code_args *a)
+{
+    const int scales = c == ONEBIT ? 2 : 1;
+    const int64_t blocks = tt__simd_blocks(a->n, a->block);
+    const int64_t each = (a->block + per_byte(c) - 1) / per_byte(c);
+    unsigned char *bytes = a->body + 4 * scales * blocks;
+#pragma omp parallel for schedule(static) if (a->n >= TT_FORK_ELEMENTS)
+    for (int64_t b = 0; b < blocks; b++) {
+        float scale[2] = {0};
+        encode_block(c, a, b * a->block, min_i64(a->block, a->n - b * a->block),
+                     scale, bytes + b * each);
+        memcpy(a->body + 4 * scales * b, scale, (size_t)(4 * scales));
+    }
+}
+
+TT_INLINE void add(code c, const tt_simd_code_add *a)
+{
+    const int scales = c == ONEBIT ? 2 : 1;
+    const int64_t blocks = tt__simd_blocks(a->n, a->block);
+    const int64_t each = (a->block + per_byte(c) - 1) / per_byte(c);
+    const unsigned char *bytes = a->body + 4 * scales * blocks;
+#pragma omp parallel for schedule(static) if (a->n >= TT_FORK_ELEMENTS)
+    for (int64_t b = 0; b < blocks; b++) {
+        uint8_t room[MOST];
+        float scale[2] = {0};
+        const int64_t n = min_i64(a->block, a->n - b * a->block);
+        const uint8_t *digit = bytes + b * each;
+        float *y = a->y + b * a->block;
+        memcpy(scale, a->body + 4 * scales * b, (size_t)(4 * scales));
+        if (per_byte(c) > 1) {
+            unpack(per_byte(c), base_of(c), digit, n, room);
+            digit = room;
+        }
+        const float unit = unit_of(c, scale);
+        if (a->is_first) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++)
+                y[i] = value_of(c, scale, unit, digit[i]);
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++)
+                y[i] += value_of(c, scale, unit, digit[i]);
+        }
+    }
+}
+
+// The sum of scales where most signs are plus, minus it where most are minus.
+static void vote(const tt_simd_code_vote *a)
+{
+    const int64_t blocks = tt__simd_blocks(a->n, a->block);
+    const int64_t each = (a->block + 7) / 8;
+#pragma omp parallel for schedule(static) if (a->n >= TT_FORK_ELEMENTS)
+    for (int64_t b = 0; b < blocks; b++) {
+        uint8_t digit[MOST];
+        int32_t votes[MOST];
+        const int64_t n = min_i64(a->block, a->n - b * a->block);
+        float sum = 0;
+        for (int64_t p = 0; p < a->peers; p++) {
+            const unsigned char *body = a->body + p * a->stride;
+            float scale;
+            memcpy(&scale, body + 4 * b, sizeof scale);
+            scale = float_of(bits_of(scale) & 0x7fffffffu);
+            sum = p == 0 ? scale : sum + scale;
+            unpack(8, 2, body + 4 * blocks + b * each, n, digit);
+            for (int64_t i = 0; i < n; i++)
+                votes[i] = (p == 0 ? 0 : votes[i]) + 2 * digit[i] - 1;
+        }
+        for (int64_t i = 0; i < n; i++)
+            a->y[b * a->block + i] =
+                sum * (float)((votes[i] > 0) - (votes[i] < 0));
+    }
+}
+
+static void int8(const tt_simd_code_args *a)
+{
+    encode(INT8, a);
+}
+static void onebit(const tt_simd_code_args *a)
+{
+    encode(ONEBIT, a);
+}
+static void sign(const tt_simd_code_args *a)
+{
+    encode(SIGN, a);
+}
+static void twobit(const tt_simd_code_args *a)
+{
+    encode(TWOBIT, a);
+}
+static void ternary(const tt_simd_code_args *a)
+{
+    encode(TERNARY, a);
+}
+static void natural(const tt_simd_code_args *a)
+{
+    encode(NATURAL, a);
+}
+static void int8_add(const tt_simd_code_add *a)
+{
+    add(INT8, a);
+}
+static void onebit_add(const tt_simd_code_add *a)
+{
+    add(ONEBIT, a);
+}
+static void twobit_add(const tt_simd_code_add *a)
+{
+    add(TWOBIT, a);
+}
+static void ternary_add(const tt_simd_code_add *a)
+{
+    add(TERNARY, a);
+}
+static void natural_add(const tt_simd_code_add *a)
+{
+    add(NATURAL, a);
+}
+
+const tt_simd_code TT_SYMBOL(tt_simd_code) = {
+    .hash = hash,
+    .int8 = int8,
+    .onebit = onebit,
+    .sign = sign,
+    .twobit = twobit,
+    .ternary = ternary,
+    .natural = natural,
+    .int8_add = int8_add,
+    .onebit_add = onebit_add,
+    .twobit_add = twobit_add,
+    .ternary_add = ternary_add,
+    .natural_add = natural_add,
+    .vote = vote,
+};
