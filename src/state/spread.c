@@ -263,6 +263,9 @@ void tt_spread_close(tt_spread *s)
 {
     if (s == NULL)
         return;
+    // After a failure a piece may still be on its way into memory that goes here.
+    if (s->on_way > 0)
+        (void)tt_comm_wire_settle(s->peers->wire, NULL);
     join_thread(s);
     tt_snapshot_free(&s->room);
     tt_free_aligned(s->landing);

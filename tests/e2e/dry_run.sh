@@ -96,3 +96,19 @@ wait $pid 2>/dev/null || true
 pid=
 "$tutti" train "$gpt" threads=1 run=live train.steps=100000000 --dry-run >out 2>dry ||
     die 'whoever had it is gone'
+
+# Memory for a checkpoint is that of the way in which it will be saved: rank 0 copies all
+# states if it holds them, or its own parts and room for a tensor, or nothing but a tensor.
+snapshot() {
+    "$tutti" train "$gpt" --dry-run --json run=new "$@" >out 2>dry ||
+        die "--dry-run $*: it was refused"
+    sed 's/.*"snapshot_bytes": *\([0-9]*\).*/\1/' out
+}
+whole=$(snapshot -n 1)
+[ "$(snapshot -n 2 zero=0 checkpoint.memory=1)" -eq "$whole" ] ||
+    die 'states that rank 0 holds whole are copied whatever checkpoint.memory is'
+parts=$(snapshot -n 2 zero=3)
+[ "$parts" -gt $((whole / 2)) ] && [ "$parts" -lt $((whole * 3 / 4)) ] ||
+    die "ZeRO 3 on 2 ranks: $parts of $whole bytes"
+[ "$(snapshot -n 2 zero=3 checkpoint.memory=1)" -lt $((whole / 10)) ] ||
+    die 'one tensor at a time needs no more than that'

@@ -49,6 +49,21 @@ for gpus in 1 2; do
     grep -q "$([ $gpus = 1 ] && echo 'by way of the host: ranks 0 and 1 share' ||
         echo 'GPUs by nccl')" "$folder/out" || die "how is not said: $(cat "$folder/out")"
 done
+# Copies of parts leave a device while steps run; they are what is gathered while all
+# wait.
+for gpus in 1 2; do
+    for way in 0 1; do
+        # shellcheck disable=SC2086
+        EMULATED_GPUS=$gpus "$program" train $tiny zero=3 train.steps=3 data.holdout=0 \
+            checkpoint.every=1 checkpoint.keep=3 checkpoint.memory=$way \
+            run="$folder/parts-$gpus-$way" >"$folder/out" 2>&1 || die "$(cat "$folder/out")"
+    done
+    for file in step-00000001/model step-00000002/optim step-00000003/optim; do
+        cmp "$folder/parts-$gpus-0/checkpoints/$file.safetensors" \
+            "$folder/parts-$gpus-1/checkpoints/$file.safetensors" ||
+            die "$gpus GPUs: $file is not what was gathered"
+    done
+done
 # shellcheck disable=SC2086
 "$program" bench step $tiny mesh.tensor=2 warmup=0 steps=1 --json >"$folder/out" 2>&1 ||
     die "$(cat "$folder/out")"

@@ -137,6 +137,42 @@ for who in 1 2 launcher; do
     [ -z "$(find "killed-$who" -name '.tmp*')" ] || fail "killed $who: left over"
 done
 
+# A stop while parts are written: it is saved at once after them, and goes on.
+rm -f sign
+SIGN=$folder/sign LD_PRELOAD=$folder/slow.so \
+    "$tutti" train gpt.yaml run=stopped -n 2 train.steps=12 comm.slow_rate=3e6 \
+    >out 2>err &
+pid=$!
+i=0
+while [ ! -e sign ]; do
+    sleep 0.05
+    i=$((i + 1))
+    [ $i -lt 1200 ] || fail "stopped: nothing was saved: $(cat out err)"
+done
+kill -TERM $pid
+wait $pid
+status=$?
+pid=
+[ $status -eq 3 ] || fail "stopped: status $status: $(cat out err)"
+grep -q 'stopped and saved at step' out || fail "stopped: $(cat out err)"
+"$tutti" train gpt.yaml run=stopped -n 2 >out 2>err || fail "stopped: $(cat out err)"
+same stopped
+
+# A checkpoint is due while the one before is still being written: it waits for it.
+rm -f sign
+SIGN=$folder/sign LD_PRELOAD=$folder/slow.so \
+    "$tutti" train gpt.yaml run=dense -n 3 batch=12 checkpoint.every=1 \
+    checkpoint.keep=12 >out 2>err || fail "dense: $(cat out err)"
+"$tutti" train gpt.yaml run=streamed -n 3 batch=12 checkpoint.every=1 \
+    checkpoint.keep=12 checkpoint.memory=1 >out 2>err || fail "streamed: $(cat out err)"
+for step in 01 02 03 04 05 06 07 08 09 10 11 12; do
+    for file in model optim; do
+        cmp "dense/checkpoints/step-000000$step/$file.safetensors" \
+            "streamed/checkpoints/step-000000$step/$file.safetensors" ||
+            fail "step $step: not what was gathered"
+    done
+done
+
 # No room on the disk: older checkpoints stay, training goes on, the last one fails.
 "$tutti" train gpt.yaml run=full -n 2 train.stop=4 >out 2>err || fail "first part"
 (
