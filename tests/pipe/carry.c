@@ -178,7 +178,7 @@ static bool use_weights(carrier *c, chunk *k, const tt_pipe_row *row)
     const int n = p->n_versions[tt_pipe_at(p, row->copy, row->chunk)];
     const int step = row->micro / p->n_micro;
     const int v = row->version;
-    if (v < 0 || k->ring[v % n] != v)
+    if (n < 1 || v < 0 || k->ring[v % n] != v)
         return wrong(c, "no such version of the weights");
     if (row->phase == TT_PIPE_UPDATE) {
         if (v != step || k->updates != step)
@@ -367,10 +367,14 @@ static bool carry(carrier *c, uint64_t seed)
     return all_done(c);
 }
 
-// A table in which a piece of work is there twice, or a chunk's gradients have two
-// forms, is not one that a job can run, even if this run came out right.
+// A table in which a chunk's gradients have two forms, or which asks for memory that
+// nobody could use, is not one that a job should run, even if it comes out right.
 static bool is_odd(const tt_pipe *p)
 {
+    for (int i = 0; i < p->n_copies * p->n_chunks; i++)
+        if (p->n_slots[i] < 0 || p->n_slots[i] > p->n_micro * p->n_steps ||
+            p->n_versions[i] < 1)
+            return true;
     for (int r = 0; r < p->n_ranks; r++)
         for (int i = 0; i < p->rank[r].n; i++)
             for (int j = 0; j < i; j++) {
@@ -407,7 +411,8 @@ bool tt_pipe_carry(const tt_pipe *p, int32_t capacity, uint64_t seed,
             c->chunk[i].ring[v] = -1;
     }
     const bool is_right =
-        is_odd(p) ? wrong(c, "gradients of two forms") : carry(c, seed);
+        is_odd(p) ? wrong(c, "gradients of two forms, or odd memory")
+                  : carry(c, seed);
     *why_out = c->why;
     tt_free(c->chunk);
     tt_free(c);

@@ -186,7 +186,8 @@ static void mutate(tt_pipe *p, uint64_t key)
     tt_pipe_rank *rank = &p->rank[draw(key, p->n_ranks)];
     tt_pipe_row *row = &rank->row[draw(key, rank->n)];
     const int32_t i = (int32_t)(row - rank->row);
-    switch (draw(key, 10)) {
+    const int at = draw(key, p->n_copies * p->n_chunks);
+    switch (draw(key, 15)) {
     case 0: // two neighbours change places
     case 1:
     case 2:
@@ -218,6 +219,21 @@ static void mutate(tt_pipe *p, uint64_t key)
         row->is_last = !row->is_last;
         break;
     case 8:
+        row->ahead += draw(key, 3) - 1;
+        break;
+    case 9:
+        row->copy = draw(key, 2);
+        break;
+    case 10:
+        p->n_versions[at] += draw(key, 3) - 1;
+        break;
+    case 11:
+        p->n_slots[at] += draw(key, 3) - 1;
+        break;
+    case 12:
+        p->place[at] = draw(key, p->n_ranks);
+        break;
+    case 13:
         row->micro = draw(key, p->n_micro * p->n_steps);
         break;
     default:
@@ -231,7 +247,7 @@ TEST_SLOW(mutated_tables_run_or_are_refused, 300)
 {
     int n = 0, n_valid = 0, n_refused = 0;
     const tt_pipe_def *const *all = tt_pipe_all(&n);
-    for (int i = 0; i < 400 * n; i++) {
+    for (int i = 0; i < 600 * n; i++) {
         const tt_pipe_def *def = all[i % n];
         const uint64_t key = tt_rng_key(16, def->name, (uint64_t)i);
         drawn = 0;
