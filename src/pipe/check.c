@@ -50,8 +50,10 @@ refuse(const checker *k, const char *why, ...)
 
 // ---- rows of one rank ----------------------------------------------------
 
-static tt_status check_form(const checker *k, const tt_pipe_row *row, chunk *c)
+// Comes first: flags are counted by form.
+static tt_status check_form(const checker *k, const tt_pipe_row *row)
 {
+    chunk *c = &k->chunk[tt_pipe_at(k->p, row->copy, row->chunk)];
     c->is_whole |= row->phase == TT_PIPE_BACKWARD;
     c->is_split |=
         row->phase == TT_PIPE_INPUT_GRAD || row->phase == TT_PIPE_WEIGHT_GRAD;
@@ -196,7 +198,6 @@ static tt_status check_version(const checker *k, const tt_pipe_row *row,
 static tt_status check_row(checker *k, const tt_pipe_row *row)
 {
     chunk *c = &k->chunk[tt_pipe_at(k->p, row->copy, row->chunk)];
-    TT_TRY(check_form(k, row, c));
     TT_TRY(check_needs(k, row));
     TT_TRY(check_flags(k, row, c));
     TT_TRY(check_slot(k, row, c));
@@ -307,6 +308,9 @@ static tt_status check(const tt_pipe *p, int32_t capacity, tt_arena *arena)
     checker k = {.p = p};
     TT_TRY(tt__pipe_index_make(p, arena, &k.index));
     TT_TRY(make_checker(&k, arena));
+    for (k.rank = 0; k.rank < p->n_ranks; k.rank++)
+        for (k.i = 0; k.i < p->rank[k.rank].n; k.i++)
+            TT_TRY(check_form(&k, &p->rank[k.rank].row[k.i]));
     for (k.rank = 0; k.rank < p->n_ranks; k.rank++)
         for (k.i = 0; k.i < p->rank[k.rank].n; k.i++)
             TT_TRY(check_row(&k, &p->rank[k.rank].row[k.i]));

@@ -107,7 +107,7 @@ TEST(pipedream_keeps_as_many_versions_as_there_are_ranks_after_it)
 TEST(two_versions_are_needed_and_enough_for_2bw)
 {
     for (int ranks = 2; ranks <= 8; ranks++) {
-        tt_pipe *p = make("2bw", NULL, ranks, ranks + 1, 4);
+        tt_pipe *p = make("2bw", NULL, ranks, ranks - 1, 4);
         for (int r = 0; r < ranks; r++) {
             CHECK(p->n_versions[r] == 2);
             CHECK(live_versions(p, r) == 2);
@@ -123,6 +123,30 @@ TEST(two_versions_are_needed_and_enough_for_2bw)
         CHECK(strstr(tt_error_message(), "which is overwritten") != NULL);
         tt_pipe_destroy(p);
     }
+}
+
+TEST(two_versions_are_not_enough_for_2bw_with_fewer_micro_batches)
+{
+    const tt_pipe_shape shape = {5, 1, 3, 4};
+    tt_pipe *p = NULL;
+    CHECK(tt_pipe_create(tt_pipe_find("2bw"), &shape, NULL, &p) == TT_ERR_ARG);
+    CHECK(strstr(tt_error_message(), "only with at least 4") != NULL);
+    // The same order, with the rule of 2bw.
+    CHECK_OK(tt_pipe_create(tt_pipe_find("pipedream"), &shape, NULL, &p));
+    p->rule = TT_PIPE_DOUBLE;
+    for (int r = 0; r < 5; r++) {
+        p->n_versions[r] = 2;
+        for (int i = 0; i < p->rank[r].n; i++) {
+            tt_pipe_row *row = &p->rank[r].row[i];
+            const int step = row->micro / 3;
+            if (row->phase != TT_PIPE_UPDATE)
+                row->version = step > 0 ? step - 1 : 0;
+        }
+    }
+    CHECK(tt_pipe_check(p, 0) == TT_ERR_ARG);
+    CHECK(strstr(tt_error_message(), "before the update that makes it") !=
+          NULL);
+    tt_pipe_destroy(p);
 }
 
 TEST(predictions_reach_as_far_as_published)

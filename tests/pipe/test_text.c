@@ -159,6 +159,53 @@ TEST(a_table_by_hand_is_read_checked_and_timed)
     tt_pipe_destroy(p);
 }
 
+static void check_refuses(const char *text, const char *message)
+{
+    tt_pipe *p = NULL;
+    const tt_status status =
+        tt_pipe_parse(text, (int64_t)strlen(text), "t", &p);
+    CHECK((status == TT_OK ? tt_pipe_check(p, 0) : status) == TT_ERR_ARG);
+    if (strstr(tt_error_message(), message) == NULL)
+        tt_test_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"",
+                     tt_error_message(), message);
+    tt_pipe_destroy(p);
+}
+
+TEST(tables_by_hand_that_cannot_run_are_refused_with_the_reason)
+{
+    check_refuses("fill\nranks 1\nchunks 1\nmicro 2\nrank 0\n"
+                  "F0.0 F0.1 B0.0 I0.1 W0.1 U0.1\n",
+                  "row 4: input gradient of chunk 0, micro-batch 1 and other "
+                  "gradients of this chunk differ in form");
+    check_refuses("fill\nranks 1\nchunks 1\nmicro 1\nrank 0\n"
+                  "F0.0 W0.0 I0.0 U0.0\n",
+                  "row 2: weight gradient of chunk 0, micro-batch 0 comes "
+                  "before its input gradient, which is row 3");
+    check_refuses("fill\nranks 1\nchunks 1\nmicro 2\nrank 0\n"
+                  "F0.0 F0.1 B0.0 U0.1 B0.1\n",
+                  "row 4: update of chunk 0, micro-batch 1 comes before the "
+                  "weight gradient of micro-batch 1, which is row 5");
+    check_refuses("fill\nranks 1\nchunks 2\nmicro 1\nrank 0\n"
+                  "F1.0 F0.0 B1.0 B0.0 U0.0 U1.0\n",
+                  "row 1: forward of chunk 1, micro-batch 0 comes before the "
+                  "forward of chunk 0, which is row 2");
+    // Micro-batch 0 goes through chunk 0 of one copy and chunk 1 of the other.
+    check_refuses("fill\ncopies 2\nranks 2\nchunks 2\nmicro 2\nrank 0\n"
+                  "F0.0 F1'.0 B1'.0 B0.0 U0.1 U1'.1\nrank 1\n"
+                  "F0'.1 F1.1 B1.1 B0'.1 U1.1 U0'.1\n",
+                  "is of another copy than other rows of this micro-batch");
+    check_refuses("fill\ncopies 2\nranks 2\nchunks 2\nmicro 1\nrank 0\n"
+                  "F0.0 B0.0 U0.0 U1'.0\nrank 1\nF1.0 B1.0 U1.0 U0'.0\n",
+                  "no micro-batch of step 0 goes through copy 1");
+    check_refuses("fill\nranks 2\nchunks 2\nmicro 1\nplace 0 5\nrank 0\n"
+                  "F0.0 B0.0 U0.0\nrank 1\nF1.0 B1.0 U1.0\n",
+                  "chunk 1 lies on rank 5, which is not there");
+    check_refuses("fill\nranks 2\nchunks 2\nmicro 3\nbound 1\nrank 0\n"
+                  "F0.0 F0.1 B0.0 F0.2 B0.1 B0.2 U0.2\nrank 1\n"
+                  "F1.0 B1.0 F1.1 B1.1 F1.2 B1.2 U1.2\n",
+                  "is number 2 in flight; the bound is 1");
+}
+
 TEST(no_memory_is_an_error_and_leaves_nothing)
 {
     const tt_pipe_shape shape = {4, 1, 6, 1};
