@@ -1,7 +1,9 @@
 // Transports around another: the same results, later, or damaged and noticed.
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/coll/coll.h"
+#include "comm/transport/parcel.h"
 #include "comm/transport/shm.h"
 #include "comm/transport/transport.h"
 #include "test.h"
@@ -355,4 +357,48 @@ TEST(slow_works_alone)
     CHECK_OK(tt_comm_swap(comm, &out, &in));
     CHECK(tt_clock_seconds() - start > 0.1 && strcmp(to, "alone") == 0);
     tt_comm_close(comm);
+}
+
+// ---- the least that a wrapper is -----------------------------------------
+
+static const double later = 0.05;
+
+static tt_status least_send(tt_comm *comm, tt_msg *msg)
+{
+    tt__parcel *p = NULL;
+    TT_TRY(tt__parcel_new((tt__wrap *)comm, msg, true, false, &p));
+    p->note.due = tt_clock_seconds() + later;
+    return tt__parcel_post((tt__wrap *)comm, p);
+}
+
+static tt_status least_receive(tt_comm *comm, tt_msg *msg)
+{
+    tt__parcel *p = NULL;
+    TT_TRY(tt__parcel_new((tt__wrap *)comm, msg, false, false, &p));
+    return tt__parcel_post((tt__wrap *)comm, p);
+}
+
+TEST(a_wrapper_need_not_look_at_what_arrives)
+{
+    static const tt_comm_def least = {.name = "least",
+                                      .send = least_send,
+                                      .receive = least_receive,
+                                      .progress = tt__wrap_progress,
+                                      .doze = tt__wrap_doze,
+                                      .idle = tt__wrap_idle,
+                                      .abandon = tt__wrap_abandon,
+                                      .alloc = tt__wrap_alloc,
+                                      .close = tt__wrap_close};
+    tt_comm *below = NULL;
+    tt__wrap *w = tt_alloc(sizeof *w);
+    CHECK(w != NULL);
+    CHECK_OK(tt_self_open(30, &below));
+    tt__wrap_init(w, &least, below);
+    int32_t from = 7, to = 0;
+    tt_msg out = {.data = &from, .bytes = sizeof from};
+    tt_msg in = {.data = &to, .bytes = sizeof to};
+    const double start = tt_clock_seconds();
+    CHECK_OK(tt_comm_swap(&w->base, &out, &in));
+    CHECK(to == 7 && tt_clock_seconds() - start >= later);
+    tt_comm_close(&w->base);
 }

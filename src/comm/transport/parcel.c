@@ -89,7 +89,7 @@ static tt_status check(tt__wrap *w, tt__parcel *p, double now, bool *done_out)
     if (!p->head.is_done || !p->body.is_done)
         return TT_OK;
     if (!p->is_out) {
-        if (!p->is_known)
+        if (!p->is_known && w->arrive != NULL)
             TT_TRY(w->arrive(w, p));
         p->is_known = true;
         if (now < p->note.due) {

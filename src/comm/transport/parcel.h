@@ -26,7 +26,8 @@ struct tt__wrap {
     tt_comm *below;
     tt__parcel *first, *last; // on their way, in the order of posting
     tt__parcel *spare;
-    // A parcel has come in, or is asked again: may fail, may say when it is due.
+    // A parcel has come in, or is asked again: may fail, may say when it is due. NULL: it
+    // is due when its note says.
     tt_status (*arrive)(tt__wrap *w, tt__parcel *p);
 };
 
