@@ -359,8 +359,8 @@ test-all: test-build ## run the slow tests too, and see that they notice faults
 # Ranks as threads, under ThreadSanitizer, which sees no thread pool of libgomp's: one
 # thread per rank has none.
 TSAN_TESTS := tests/comm/test_shm tests/comm/test_wrap tests/comm/test_calibrate \
-	tests/comm/test_clock rank_0_learns ranks_as_threads law_collectives \
-	law_operators_over
+	tests/comm/test_clock rank_0_learns ranks_as_threads law_coll law_wire \
+	law_transport
 .PHONY: tsan
 tsan: setup ## run the tests whose ranks are threads under ThreadSanitizer
 	+@$(SUBMAKE) SAN=thread build/tsan/test-runner

@@ -54,7 +54,8 @@ void tt_law_report_fini(tt_law_report *r);
 
 typedef struct tt_law_def {
     const char *name, *doc;
-    bool takes_ranks; // the ranks of a launcher can check it together
+    bool takes_ranks;   // the ranks of a launcher can check it together
+    bool needs_devices; // it looks at nothing where none reaches another
     // Fails only when it could not look (no memory). What it finds goes to `r`.
     tt_status (*run)(tt_law_report *r);
 } tt_law_def;

@@ -258,5 +258,6 @@ static tt_status run(tt_law_report *r)
 const tt_law_def tt_law_device_coll = {
     .name = "device_coll",
     .doc = "Devices that reach each other do collectives as they are said to.",
+    .needs_devices = true,
     .run = run,
 };

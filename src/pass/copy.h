@@ -1,5 +1,18 @@
 // copy - what every pass needs to build its new graph from the old one: first leaves,
 // then nodes, then outputs. `kept` maps each old value to the new one.
+//
+// The usual pass:
+//
+//   tt_builder_init, and the mesh of the old graph
+//   for each old value, in order
+//       a leaf                       tt__copy_leaf
+//       output 0 of a node           tt__copy_node with kept[] of its inputs, or
+//                                    whatever the pass puts there instead
+//   tt__copy_ends                    gradients and outputs, through kept[]
+//   tt_builder_take
+//
+// A node is left out by giving kept[] of its output the value that its readers shall
+// read. The widest node of the old graph says how much room inputs need.
 
 #ifndef TT_PASS_COPY_H
 #define TT_PASS_COPY_H
