@@ -199,6 +199,10 @@ static void add_rows(const shown *s, int32_t rank, tt_json *j)
         tt_json_i64(j, "ahead", row->ahead);
         tt_json_bool(j, "first", row->is_first);
         tt_json_bool(j, "last", row->is_last);
+        if (tt_pipe_source(s->p, row) >= 0)
+            tt_json_i64(j, "from", tt_pipe_source(s->p, row));
+        if (tt_pipe_target(s->p, row) >= 0)
+            tt_json_i64(j, "to", tt_pipe_target(s->p, row));
         tt_json_f64(j, "start", s->times->rank[rank].start[i]);
         tt_json_f64(j, "finish", s->times->rank[rank].finish[i]);
         tt_json_close(j, '}');
@@ -227,6 +231,10 @@ static void add_json(const shown *s, tt_str *out)
         tt_json_open(&j, NULL, '{');
         tt_json_f64(&j, "computing", t->busy);
         tt_json_f64(&j, "waiting", t->bubble);
+        tt_json_open(&j, "waits_for", '[');
+        for (int32_t i = 0; i < s->p->n_ranks; i++)
+            tt_json_f64(&j, NULL, t->waits[i]);
+        tt_json_close(&j, ']');
         tt_json_i64(&j, "in_flight", t->n_live);
         tt_json_i64(&j, "slots", t->n_slots);
         add_rows(s, r, &j);

@@ -87,6 +87,9 @@ static void add_title(const tt_pipe *p, const tt_pipe_times *t, int32_t rank,
                 row->micro);
     if (p->n_copies > 1)
         tt_str_addf(out, "\ncopy %d of the model", row->copy);
+    if (tt_pipe_source(p, row) >= 0)
+        tt_str_addf(out, "\nneeds a message of rank %d",
+                    tt_pipe_source(p, row));
     if (row->slot >= 0)
         tt_str_addf(out, "\nslot %d", row->slot);
     if (p->rule != TT_PIPE_FLUSH)

@@ -75,10 +75,6 @@ typedef struct tt__pipe_need {
 int tt__pipe_needs(const tt__pipe_index *x, const tt_pipe_row *row,
                    tt__pipe_need need[2]);
 
-// The rank that a row's result is sent to, for row `row_out` there; false: to none.
-bool tt__pipe_sends(const tt__pipe_index *x, const tt_pipe_row *row,
-                    tt__pipe_need *to);
-
 typedef struct tt__pipe_walk {
     const tt__pipe_index *index;
     int32_t capacity; // of each pair of ranks; 0: no limit

@@ -38,25 +38,42 @@ static double arrival(const meter *k, int32_t rank, tt__pipe_need need,
     return over + k->seconds->move[cut];
 }
 
+// A row's start, and the rank that it waited for.
+typedef struct wait {
+    double start;
+    int32_t rank;
+} wait;
+
+static void wait_for(const meter *k, int32_t rank, tt__pipe_need need,
+                     const tt_pipe_row *row, wait *w)
+{
+    const double at = arrival(k, rank, need, row);
+    if (at > w->start)
+        *w = (wait){at, need.rank};
+}
+
 static void time_row(void *user, int32_t rank, int32_t i)
 {
     const meter *k = user;
     const tt_pipe_row *row = &k->p->rank[rank].row[i];
     tt_pipe_rank_times *t = &k->times->rank[rank];
+    const double free_at = i > 0 ? t->finish[i - 1] : 0;
+    wait w = {free_at, rank};
     tt__pipe_need need[2];
     const int n = tt__pipe_needs(k->index, row, need);
-    double start = i > 0 ? t->finish[i - 1] : 0;
     for (int j = 0; j < n; j++)
-        start = fmax(start, arrival(k, rank, need[j], row));
+        wait_for(k, rank, need[j], row, &w);
     if (row->phase == TT_PIPE_UPDATE)
         for (int32_t m = row->micro - k->p->n_micro + 1; m <= row->micro; m++) {
             const tt__pipe_need sum = {
                 tt__pipe_rank_of(k->index, row->chunk, m),
                 tt__pipe_row_of(k->index, TT__PIPE_WEIGHT, row->chunk, m)};
-            start = fmax(start, arrival(k, rank, sum, row));
+            wait_for(k, rank, sum, row, &w);
         }
-    t->start[i] = start;
-    t->finish[i] = start + seconds_of(k, row);
+    if (i > 0)
+        t->waits[w.rank] += w.start - free_at;
+    t->start[i] = w.start;
+    t->finish[i] = w.start + seconds_of(k, row);
 }
 
 static void sum_rank(const meter *k, int32_t rank)
@@ -115,7 +132,10 @@ static tt_status make_times(const tt_pipe *p, tt_arena *arena,
         const int64_t bytes = (p->rank[r].n + 1) * (int64_t)sizeof(double);
         t->rank[r].start = tt_arena_alloc(arena, bytes);
         t->rank[r].finish = tt_arena_alloc(arena, bytes);
-        if (t->rank[r].start == NULL || t->rank[r].finish == NULL)
+        t->rank[r].waits =
+            tt_arena_alloc(arena, p->n_ranks * (int64_t)sizeof(double));
+        if (t->rank[r].start == NULL || t->rank[r].finish == NULL ||
+            t->rank[r].waits == NULL)
             return TT_ERR_NOMEM;
     }
     *times_out = t;

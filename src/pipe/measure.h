@@ -28,6 +28,7 @@ typedef struct tt_pipe_rank_times {
     double first, last;     // start of the first row, end of the last
     double busy;            // sum of the rows
     double bubble;          // last - first - busy
+    double *waits;          // the bubble by the rank that was waited for
     int32_t n_live;         // most slots in use at once, all chunks together
     int32_t n_slots;        // slots of its chunks
 } tt_pipe_rank_times;

@@ -39,6 +39,36 @@ void tt__pipe_say(const tt_pipe *p, int32_t rank, int32_t row, tt_str *out)
     tt_str_addf(out, ", micro-batch %d", r->micro);
 }
 
+// ---- messages ------------------------------------------------------------
+
+// The rank of the chunk that is `way` further, if that is another one.
+static int32_t neighbour(const tt_pipe *p, const tt_pipe_row *row, int32_t way)
+{
+    const int32_t chunk = row->chunk + way;
+    if (chunk < 0 || chunk >= p->n_chunks)
+        return -1;
+    const int32_t rank = p->place[tt_pipe_at(p, row->copy, chunk)];
+    return rank == p->place[tt_pipe_at(p, row->copy, row->chunk)] ? -1 : rank;
+}
+
+// Outputs go to the next chunk, gradients to the one before.
+static int32_t way_of(tt_pipe_phase phase)
+{
+    return phase == TT_PIPE_FORWARD                                   ? 1
+           : phase == TT_PIPE_BACKWARD || phase == TT_PIPE_INPUT_GRAD ? -1
+                                                                      : 0;
+}
+
+int32_t tt_pipe_source(const tt_pipe *p, const tt_pipe_row *row)
+{
+    return neighbour(p, row, -way_of(row->phase));
+}
+
+int32_t tt_pipe_target(const tt_pipe *p, const tt_pipe_row *row)
+{
+    return neighbour(p, row, way_of(row->phase));
+}
+
 // ---- an empty table ------------------------------------------------------
 
 static tt_status check_size(const char *what, int64_t n, int64_t most)

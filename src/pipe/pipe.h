@@ -167,6 +167,11 @@ tt_status tt_pipe_check(const tt_pipe *p, int32_t capacity);
 // The least capacity with which tt_pipe_check finds no deadlock.
 tt_status tt_pipe_least_capacity(const tt_pipe *p, int32_t *capacity_out);
 
+// The rank whose message a row needs, and the rank that its result is sent to; -1:
+// none, or it is the row's own rank.
+int32_t tt_pipe_source(const tt_pipe *p, const tt_pipe_row *row);
+int32_t tt_pipe_target(const tt_pipe *p, const tt_pipe_row *row);
+
 const char *tt_pipe_phase_name(tt_pipe_phase phase); // "input gradient"
 const char *tt_pipe_rule_name(tt_pipe_rule rule);    // "stash"
 

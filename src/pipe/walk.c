@@ -32,19 +32,6 @@ int tt__pipe_needs(const tt__pipe_index *x, const tt_pipe_row *row,
     return n;
 }
 
-bool tt__pipe_sends(const tt__pipe_index *x, const tt_pipe_row *row,
-                    tt__pipe_need *to)
-{
-    const int32_t c = row->chunk, m = row->micro;
-    if (row->phase == TT_PIPE_FORWARD && c + 1 < x->p->n_chunks)
-        *to = need_of(x, TT__PIPE_OUT, c + 1, m);
-    else if (makes_input_grad(row->phase) && c > 0)
-        *to = need_of(x, TT__PIPE_INPUT, c - 1, m);
-    else
-        return false;
-    return to->rank != tt__pipe_rank_of(x, c, m);
-}
-
 tt_status tt__pipe_walk_make(const tt__pipe_index *index, int32_t capacity,
                              tt_arena *arena, tt__pipe_walk *walk)
 {
@@ -90,16 +77,6 @@ static int32_t *messages(const tt__pipe_walk *w, int32_t from, int32_t to)
     return &w->lying[(int64_t)from * w->index->p->n_ranks + to];
 }
 
-static void take_messages(tt__pipe_walk *w, int32_t rank,
-                          const tt_pipe_row *row)
-{
-    tt__pipe_need need[2];
-    const int n = tt__pipe_needs(w->index, row, need);
-    for (int i = 0; i < n; i++)
-        if (need[i].rank != rank)
-            --*messages(w, need[i].rank, rank);
-}
-
 // Begins or ends the rank's next row; false: it cannot, or there is none.
 static bool go_on(tt__pipe_walk *w, int32_t rank)
 {
@@ -107,17 +84,19 @@ static bool go_on(tt__pipe_walk *w, int32_t rank)
     if (w->at[rank] == p->rank[rank].n)
         return false;
     const tt_pipe_row *row = &p->rank[rank].row[w->at[rank]];
-    tt__pipe_need other;
+    tt__pipe_need missing;
+    const int32_t from = tt_pipe_source(p, row), to = tt_pipe_target(p, row);
     if (!w->is_begun[rank]) {
-        if (find_missing(w, row, &other))
+        if (find_missing(w, row, &missing))
             return false;
-        take_messages(w, rank, row);
+        if (from >= 0)
+            --*messages(w, from, rank);
         w->is_begun[rank] = true;
         if (w->on_row != NULL)
             w->on_row(w->user, rank, w->at[rank]);
     }
-    if (tt__pipe_sends(w->index, row, &other)) {
-        int32_t *n = messages(w, rank, other.rank);
+    if (to >= 0) {
+        int32_t *n = messages(w, rank, to);
         if (w->capacity > 0 && *n >= w->capacity)
             return false;
         ++*n;
@@ -156,7 +135,7 @@ tt__pipe_need tt__pipe_walk_blame(const tt__pipe_walk *w, int32_t rank,
         return other;
     }
     // No row of the receiver that would take a message has begun.
-    (void)tt__pipe_sends(w->index, row, &other);
+    other.rank = tt_pipe_target(p, row);
     other.row = w->at[other.rank];
     return other;
 }

@@ -3,7 +3,7 @@
 #include "../test.h"
 #include "pipe/measure.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_near(double a, double b)
@@ -168,6 +168,29 @@ TEST(predictions_reach_as_far_as_published)
     tt_pipe_destroy(p);
 }
 
+TEST(a_bubble_is_the_sum_of_waits_for_neighbours)
+{
+    int n = 0;
+    const tt_pipe_def *const *all = tt_pipe_all(&n);
+    for (int d = 0; d < n; d++) {
+        tt_pipe *p = make(all[d]->name, NULL, 4, 8, 2);
+        tt_pipe_times *t = NULL;
+        CHECK_OK(tt_pipe_measure_even(p, &(tt_pipe_even){1, 2, 1.5}, &t));
+        for (int r = 0; r < 4; r++) {
+            double sum = 0;
+            for (int i = 0; i < 4; i++) {
+                sum += t->rank[r].waits[i];
+                CHECK(t->rank[r].waits[i] == 0 || i != r);
+                CHECK(t->rank[r].waits[i] == 0 || all[d]->n_copies == 2 ||
+                      abs(i - r) == 1);
+            }
+            CHECK(is_near(sum, t->rank[r].bubble));
+        }
+        tt_pipe_times_destroy(t);
+        tt_pipe_destroy(p);
+    }
+}
+
 TEST(uneven_chunks_and_transfers_are_timed)
 {
     // rank 0   F0 F0 F1 F1 .  .  .  .  .  .  B0 B1         forward 2, backward 1
@@ -187,6 +210,8 @@ TEST(uneven_chunks_and_transfers_are_timed)
     CHECK(t->makespan == 19 && t->rank[0].busy == 11);
     CHECK(t->rank[0].bubble == 8 && t->rank[1].bubble == 1);
     CHECK(t->rank[1].last == 19 && t->bubble == 8);
+    CHECK(t->rank[0].waits[1] == 8 && t->rank[0].waits[0] == 0);
+    CHECK(t->rank[1].waits[0] == 1);
     tt_pipe_times_destroy(t);
     const double bad[] = {1, -1};
     CHECK(tt_pipe_measure(p,
