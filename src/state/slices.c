@@ -194,12 +194,9 @@ static tt_status prepare(tt__loading *l)
 
 static void count_bytes(const tt__loading *l, tt_slices_result *result)
 {
-    const tt_tensors *all = l->s->all;
     result->bytes_read = l->verdict.bytes_read;
-    for (int64_t i = 0; i < all->n; i++)
-        if (l->place[i].file != TT__SLICE_NONE)
-            result->bytes +=
-                all->v[i].count * tt_dtype_bytes((tt_dtype)l->place[i].dtype);
+    for (int64_t f = 0; f < l->n_files; f++)
+        result->bytes += l->file[f].bytes;
 }
 
 static tt_status judge(const tt__loading *l, tt_slices_result *result)

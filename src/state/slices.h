@@ -22,7 +22,9 @@ typedef struct tt_slices {
 typedef struct tt_slices_result { // the same on all ranks, but for `bytes_read`
     int64_t bytes_read;           // of files, by this rank
     int64_t least_read, most_read; // by any rank
-    int64_t bytes;                 // of the tensors' data
+    // Of the files, headers included. A rank may have read more: weights and their
+    // copies of another type may be cut differently, and are then read separately.
+    int64_t bytes;
     // Data are not what was saved, or cannot be read: states have changed, and only
     // another checkpoint, or a new beginning, makes sense of them.
     bool is_damaged;

@@ -66,11 +66,9 @@ static void note_reading(const tt_trainer *t, tt_str *notes)
         tt_str_add(notes, " to ");
         tt_add_bytes(notes, r->most_read);
     }
-    tt_str_add(notes, " of ");
-    // Headers and alignment are read too, so a rank may have read more than its
-    // tensors.
-    tt_add_bytes(notes, r->bytes > r->most_read ? r->bytes : r->most_read);
-    tt_str_add(notes, "\n");
+    tt_str_add(notes, " (it has ");
+    tt_add_bytes(notes, r->bytes);
+    tt_str_add(notes, ")\n");
 }
 
 // Notes where sums may now have another order. Exact mode has one order for any

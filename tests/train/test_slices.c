@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct layout {
@@ -76,12 +77,21 @@ static void limit_files(bool is_blind)
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
+static int64_t size_of(const tt_safetensors *file)
+{
+    struct stat info;
+    CHECK(stat(tt_safetensors_path(file), &info) == 0);
+    return info.st_size;
+}
+
 static void check_read(const task *t, const tt_job *job, tt_checkpoint *from,
                        const tt_slices_result *r)
 {
     const bool is_first = tt_peers_is_first(&job->peers);
     CHECK(r->least_read <= r->bytes_read && r->bytes_read <= r->most_read);
     CHECK((r->hidden[0] != '\0') == (t->trouble == BLIND));
+    if (t->trouble == NONE && is_first)
+        CHECK(r->bytes == size_of(from->model) + size_of(from->optim));
     if (t->trouble == NONE)
         CHECK_MSG(r->bytes_read == needed(job, from), "rank %d: %lld of %lld",
                   job->peers.rank, (long long)r->bytes_read,
