@@ -30,6 +30,11 @@ static tt_status fail(const char *path, const char *what, int error)
     if (error == EDQUOT)
         return tt_fail(TT_ERR_IO, "%s: %s: the disk quota is used up (%s)",
                        path, what, tt_file_reason(error));
+    if (error == EFAULT) // bytes of a mapped file that are no longer there
+        return tt_fail(TT_ERR_IO,
+                       "%s: %s: the file that its content comes from became "
+                       "shorter",
+                       path, what);
     return tt_fail(TT_ERR_IO, "%s: %s: %s", path, what, tt_file_reason(error));
 }
 

@@ -30,17 +30,19 @@ static tt_status convert(tt_port_model *m, int64_t i, tt_dtype from,
     char *raw = tt_alloc_aligned(t->bytes + 1, 64);
     char *data = tt_alloc_aligned(n * tt_dtype_bytes(to) + 1, 64);
     m->memory[i] = data;
-    if (raw != NULL && data != NULL) {
-        memcpy(raw, t->data, (size_t)t->bytes);
+    tt_status status =
+        raw != NULL && data != NULL
+            ? tt_safetensor_copy(t, 0, t->bytes, raw)
+            : tt_fail(TT_ERR_NOMEM, "%s: no memory to convert it", t->name);
+    if (status == TT_OK) {
         tt_tensor_convert(from, raw, to, data, n);
         t->data = data;
+        t->file = NULL;
         t->bytes = n * tt_dtype_bytes(to);
         t->dtype = tt_tensor_file_dtype(to);
     }
     tt_free_aligned(raw);
-    return raw != NULL && data != NULL
-               ? TT_OK
-               : tt_fail(TT_ERR_NOMEM, "%s: no memory to convert it", t->name);
+    return status;
 }
 
 static tt_status check_form(const tt_tensor *want, const tt_safetensor *have)

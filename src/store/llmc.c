@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -190,8 +189,8 @@ static tt_status read_tensors(tt_llmc *f, const char *from)
     return TT_OK;
 }
 
-static tt_status read_mapped(tt_llmc *f, const char *path, const char *data,
-                             int64_t bytes)
+static tt_status read_content(tt_llmc *f, const char *path, const char *data,
+                              int64_t bytes)
 {
     int64_t n = 0;
     TT_TRY(read_header(path, (const int32_t *)(const void *)data, bytes,
@@ -206,6 +205,33 @@ static tt_status read_mapped(tt_llmc *f, const char *path, const char *data,
     return read_tensors(f, data + HEADER_BYTES);
 }
 
+// All of the file is read first. A map would kill the process if the file were cut
+// short meanwhile.
+static tt_status read_bytes(tt_llmc *f, const char *path, int fd, int64_t bytes)
+{
+    if (bytes < HEADER_BYTES)
+        return tt_fail(TT_ERR_ARG, "%s: is too short for a model of llm.c",
+                       path);
+    char *data = tt_alloc_aligned(bytes, 64);
+    if (data == NULL)
+        return tt_fail(TT_ERR_NOMEM, "%s: no memory for %lld bytes", path,
+                       (long long)bytes);
+    tt_status status = TT_OK;
+    for (int64_t done = 0; done < bytes && status == TT_OK;) {
+        const int64_t k =
+            tt_file_read_some(fd, data + done, bytes - done, done);
+        if (k <= 0)
+            status = tt_fail(TT_ERR_IO, "%s: cannot be read: %s", path,
+                             k < 0 ? tt_file_reason(errno)
+                                   : "it became shorter meanwhile");
+        done += k;
+    }
+    if (status == TT_OK)
+        status = read_content(f, path, data, bytes);
+    tt_free_aligned(data);
+    return status;
+}
+
 static tt_status read_file(tt_llmc *f, const char *path)
 {
     struct stat about;
@@ -218,16 +244,8 @@ static tt_status read_file(tt_llmc *f, const char *path)
             (void)close(fd);
         return status;
     }
-    const int64_t bytes = about.st_size;
-    void *data = bytes < HEADER_BYTES
-                     ? MAP_FAILED
-                     : mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    const tt_status status = read_bytes(f, path, fd, about.st_size);
     (void)close(fd);
-    if (data == MAP_FAILED)
-        return tt_fail(TT_ERR_ARG, "%s: is too short for a model of llm.c",
-                       path);
-    const tt_status status = read_mapped(f, path, data, bytes);
-    (void)munmap(data, (size_t)bytes);
     return status;
 }
 
@@ -279,11 +297,11 @@ static tt_status write_one(tt_file *file, const tt_llmc_sizes *s, const kind *k,
     if (t->bytes != n * bytes)
         return tt_fail(TT_ERR_ARG, "%s has %lld bytes, not %lld", t->name,
                        (long long)t->bytes, (long long)(n * bytes));
+    char *turned = room + (n + padding(s, k)) * bytes;
     memset(room, 0, (size_t)((n + padding(s, k)) * bytes));
+    TT_TRY(tt_safetensor_copy(t, 0, n * bytes, k->is_turned ? turned : room));
     if (k->is_turned)
-        turn(t->data, extent(s, k->rows), extent(s, k->cols), bytes, room);
-    else
-        memcpy(room, t->data, (size_t)(n * bytes));
+        turn(turned, extent(s, k->rows), extent(s, k->cols), bytes, room);
     return tt_file_write(file, room, (n + padding(s, k)) * bytes);
 }
 
@@ -324,7 +342,7 @@ tt_status tt_llmc_write(const char *path, const tt_llmc_sizes *sizes,
         const int64_t n = count(sizes, &kinds[i]) + padding(sizes, &kinds[i]);
         most = n > most ? n : most;
     }
-    char *room = tt_alloc_aligned(most * element(sizes), 64);
+    char *room = tt_alloc_aligned(2 * most * element(sizes), 64);
     if (room == NULL)
         return tt_fail(TT_ERR_NOMEM, "%s: no memory to write it", path);
     tt_status status = tt_file_begin(&file, path, temporary);

@@ -2,9 +2,9 @@
 //
 // The file is mapped, so opening is fast whatever its size, and data are read when
 // somebody uses them. Nothing is believed: see safetensors_header.c for the checks.
-// The header is read once with read() before the map is used, because an I/O error
-// in a mapped page is a signal that kills the process, and in a read it is an error
-// message.
+// The header is read into memory, and data are copied with read() (tt_safetensor_copy):
+// an I/O error in a mapped page, or a page of a file that was cut short, is a signal
+// that kills the process, and in a read it is an error message.
 
 #include "store/safetensors.h"
 
@@ -28,7 +28,11 @@ struct tt_safetensors {
     const char *path;
     int fd; // -1: closed after mapping; else held open
     void *map;
+    const char
+        *start; // the header, in memory: what it says cannot change any more
     int64_t bytes, header; // header: bytes before the first tensor
+    dev_t device;          // of the file that is mapped
+    ino_t inode;
     tt_safetensors_table table;
     int64_t *by_name; // positions in the table
 };
@@ -41,24 +45,41 @@ static int64_t read_length(const unsigned char *p)
     return n > TT_SAFETENSORS_HEADER_MAX ? -1 : (int64_t)n;
 }
 
-// Reads the header once, so that a failing disk is an error here, not a SIGBUS
-// later.
-static tt_status touch_header(int fd)
+static tt_status read_all(int fd, int64_t at, int64_t n, char *out)
 {
-    unsigned char piece[1 << 14];
-    int64_t end = TT_SAFETENSORS_PREFIX;
-    for (int64_t at = 0; at < end;) {
-        const int64_t n = tt_file_read_some(fd, piece, sizeof piece, at);
-        if (n < 0)
+    for (int64_t done = 0; done < n;) {
+        const int64_t k =
+            tt_file_read_some(fd, out + done, n - done, at + done);
+        if (k < 0)
             return tt_fail(TT_ERR_IO, "cannot be read: %s",
                            tt_file_reason(errno));
-        if (at == 0 && n >= TT_SAFETENSORS_PREFIX)
-            end += read_length(piece);
-        if (n == 0)
-            break;
-        at += n;
+        if (k == 0)
+            return tt_fail(TT_ERR_IO,
+                           "ends at byte %lld: it became shorter while it was "
+                           "read; what writes it must be over before",
+                           (long long)(at + done));
+        done += k;
     }
     return TT_OK;
+}
+
+// Takes the header into memory; of what is no safetensors file, its beginning. A
+// failing disk, or a file that is cut short, is then an error and not a signal.
+static tt_status take_header(tt_safetensors *file, int fd)
+{
+    unsigned char prefix[TT_SAFETENSORS_PREFIX];
+    int64_t n = LOOK;
+    if (file->bytes >= TT_SAFETENSORS_PREFIX) {
+        TT_TRY(read_all(fd, 0, sizeof prefix, (char *)prefix));
+        const int64_t length = TT_SAFETENSORS_PREFIX + read_length(prefix);
+        n = length > n ? length : n;
+    }
+    n = n < file->bytes ? n : file->bytes;
+    char *start = tt_arena_alloc(file->arena, n + 1);
+    if (start == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for its header");
+    file->start = start;
+    return read_all(fd, 0, n, start);
 }
 
 static tt_status map_fd(tt_safetensors *file, int fd)
@@ -71,13 +92,15 @@ static tt_status map_fd(tt_safetensors *file, int fd)
         return tt_fail(TT_ERR_IO, "not a regular file");
     if (info.st_size == 0)
         return tt_fail(TT_ERR_ARG, "not a safetensors file: it is empty");
-    TT_TRY(touch_header(fd));
+    file->bytes = info.st_size;
+    TT_TRY(take_header(file, fd));
     void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
         return tt_fail(TT_ERR_IO, "cannot be mapped: %s",
                        tt_file_reason(errno));
     file->map = map;
-    file->bytes = info.st_size;
+    file->device = info.st_dev;
+    file->inode = info.st_ino;
     return TT_OK;
 }
 
@@ -137,9 +160,10 @@ static tt_status refuse_other(const char *start, int64_t bytes)
 
 static tt_status read_header(tt_safetensors *file)
 {
-    const char *start = file->map;
-    const int64_t n =
-        file->bytes < TT_SAFETENSORS_PREFIX ? -1 : read_length(file->map);
+    const char *start = file->start;
+    const int64_t n = file->bytes < TT_SAFETENSORS_PREFIX
+                          ? -1
+                          : read_length((const unsigned char *)start);
     const int64_t room = file->bytes - TT_SAFETENSORS_PREFIX;
     if (n < 0)
         return refuse_other(start, file->bytes);
@@ -152,7 +176,8 @@ static tt_status read_header(tt_safetensors *file)
                                       room - n, file->arena, &file->table));
     file->header = TT_SAFETENSORS_PREFIX + n;
     for (int64_t i = 0; i < file->table.n; i++) {
-        file->table.v[i].data = start + file->header + file->table.v[i].offset;
+        file->table.v[i].data =
+            (const char *)file->map + file->header + file->table.v[i].offset;
         file->table.v[i].file = file;
     }
     return TT_OK;
@@ -222,6 +247,39 @@ int tt_safetensors_fd(const tt_safetensors *file)
     return file->fd;
 }
 
+// ---- data ----------------------------------------------------------------
+
+static tt_status read_again(const tt_safetensors *file, int64_t at, int64_t n,
+                            char *out)
+{
+    struct stat info;
+    const int fd = tt_file_open_read(file->path);
+    if (fd < 0)
+        return tt_fail(TT_ERR_IO, "cannot be opened: %s",
+                       tt_file_reason(errno));
+    const tt_status status =
+        fstat(fd, &info) != 0 || info.st_dev != file->device ||
+                info.st_ino != file->inode
+            ? tt_fail(TT_ERR_IO, "was replaced by another while it was read")
+            : read_all(fd, at, n, out);
+    close(fd);
+    return status;
+}
+
+tt_status tt_safetensor_copy(const tt_safetensor *tensor, int64_t from,
+                             int64_t n, void *out)
+{
+    const tt_safetensors *file = tensor->file;
+    if (file == NULL) { // it is in memory
+        memcpy(out, (const char *)tensor->data + from, (size_t)n);
+        return TT_OK;
+    }
+    const int64_t at = file->header + tensor->offset + from;
+    const tt_status status = file->fd >= 0 ? read_all(file->fd, at, n, out)
+                                           : read_again(file, at, n, out);
+    return status == TT_OK ? status : tt_fail_context(status, "%s", file->path);
+}
+
 void tt_safetensors_close(tt_safetensors *file)
 {
     if (file == NULL)
@@ -246,7 +304,7 @@ int64_t tt_safetensors_header_bytes(const tt_safetensors *file)
 
 const void *tt_safetensors_header(const tt_safetensors *file)
 {
-    return file->map;
+    return file->start;
 }
 
 void tt_safetensors_set_sum(tt_safetensors *file, int64_t i, uint64_t sum)

@@ -6,7 +6,9 @@
 //
 // Reading maps the file and believes nothing it says: sizes, offsets, overlaps
 // and holes are checked, and a header that would need more memory than the file
-// size and 64 MiB is refused. The file must not be cut short while it is mapped.
+// size and 64 MiB is refused. A file may be cut short while it is mapped, and a page
+// that is gone would then kill whoever looks at `data`. So data are taken with
+// tt_safetensor_copy, or handed to write(), which fails.
 
 #ifndef TT_STORE_SAFETENSORS_H
 #define TT_STORE_SAFETENSORS_H
@@ -30,6 +32,11 @@ typedef struct tt_safetensor {
     bool has_sum; // of a checkpoint's: what its elements are to add up to
     uint64_t sum; // (store/checksum.h)
 } tt_safetensor;
+
+// Copies bytes [from, from + n) of a tensor's data, from the file if it has one. Fails
+// with a sentence when the file was cut short or replaced since it was opened.
+tt_status tt_safetensor_copy(const tt_safetensor *tensor, int64_t from,
+                             int64_t n, void *out);
 
 typedef struct tt_safetensors_note {
     const char *key, *value;

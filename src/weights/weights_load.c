@@ -27,6 +27,22 @@ static bool is_mask(const char *name)
            tt_ends_with(name, ".rotary_emb.inv_freq");
 }
 
+// Whether two tensors hold the same bytes. What cannot be read is not the same.
+static bool is_equal(const tt_safetensor *a, const tt_safetensor *b)
+{
+    enum { PIECE = 1 << 22 }; // a file is opened for each
+    char *room = tt_alloc(2 * PIECE);
+    bool is_same = room != NULL;
+    for (int64_t at = 0; at < a->bytes && is_same; at += PIECE) {
+        const int64_t n = a->bytes - at < PIECE ? a->bytes - at : PIECE;
+        is_same = tt_safetensor_copy(a, at, n, room) == TT_OK &&
+                  tt_safetensor_copy(b, at, n, room + PIECE) == TT_OK &&
+                  memcmp(room, room + PIECE, (size_t)n) == 0;
+    }
+    tt_free(room);
+    return is_same;
+}
+
 // Whether it is an output head that equals the embedding, byte by byte (tied
 // weights).
 static bool is_tied_head(const tt_weights *w, const tt_safetensor *t)
@@ -38,8 +54,7 @@ static bool is_tied_head(const tt_weights *w, const tt_safetensor *t)
     for (int i = 0; i < 2; i++) {
         const tt_safetensor *e = tt_weights_find(w, embedding[i]);
         if (e != NULL && e->bytes == t->bytes &&
-            strcmp(e->dtype, t->dtype) == 0 &&
-            memcmp(e->data, t->data, (size_t)t->bytes) == 0)
+            strcmp(e->dtype, t->dtype) == 0 && is_equal(e, t))
             return true;
     }
     return false;

@@ -116,8 +116,8 @@ static tt_status stack(const part *p, int64_t n, tt_arena *arena, void **memory,
     for (int64_t d = 0; d < first->ndim; d++)
         shape[d + 1] = first->shape[d];
     for (int64_t i = 0; i < n; i++)
-        memcpy(data + i * first->bytes, p[i].tensor->data,
-               (size_t)first->bytes);
+        TT_TRY(tt_safetensor_copy(p[i].tensor, 0, first->bytes,
+                                  data + i * first->bytes));
     *t = (tt_safetensor){.name = p[0].whole,
                          .dtype = first->dtype,
                          .ndim = first->ndim + 1,

@@ -470,3 +470,38 @@ TEST(safetensors_of_others_are_read)
     }
     tt_safetensors_close(file);
 }
+
+// A page that is gone kills whoever looks at it; copies and writes end with a sentence.
+TEST(safetensors_that_are_cut_while_open_are_errors)
+{
+    enum { N = 1 << 16 };
+    static char room[N];
+    char header[128];
+    tt_safetensors *file = NULL;
+    enter();
+    snprintf(
+        header, sizeof header,
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[0,%d]}}", N,
+        N);
+    put_header(header, N);
+    CHECK_OK(tt_safetensors_open("f", &file));
+    const tt_safetensor *t = tt_safetensors_find(file, "a");
+    CHECK_OK(tt_safetensor_copy(t, 1, N - 1, room));
+    CHECK(room[0] == 'x' && room[N - 2] == 'x');
+    CHECK(truncate("f", N / 2) == 0);
+    CHECK(tt_safetensor_copy(t, 0, N, room) == TT_ERR_IO);
+    CHECK(strstr(tt_error_message(), "f: ends at byte 32768: it became") !=
+          NULL);
+    CHECK(tt_safetensors_write("g", t, 1, NULL, 0) == TT_ERR_IO);
+    CHECK_MSG(strstr(tt_error_message(), "became shorter") != NULL, "%s",
+              tt_error_message());
+    CHECK(strcmp(tt_safetensors_at(file, 0)->name, "a") == 0);
+    put_header(header, N);
+    CHECK(rename("f", "h") == 0);
+    put_header(header, N);
+    CHECK(tt_safetensor_copy(t, 0, N, room) == TT_ERR_IO);
+    CHECK(strstr(tt_error_message(), "was replaced by another") != NULL);
+    tt_safetensors_close(file);
+    unlink("h");
+    leave();
+}
