@@ -52,6 +52,7 @@ typedef struct rig {
     tt_args args[2 * MOST_STEPS];
     operands *o;
     const tt_wire *wire;
+    tt_comm_wire *comm_wire;
     void *bound;
     int32_t rank;
 } rig;
@@ -60,6 +61,7 @@ static tt_status rig_open(rig *r, tt_comm_wire *wire, int32_t n_data)
 {
     const tt_backend_options one = {.n_threads = 1};
     r->wire = tt_comm_wire_of(wire);
+    r->comm_wire = wire;
     r->rank = tt_comm_wire_rank(wire);
     r->graph = build(n_data);
     TT_TRY(tt_backend_open(tt_backend_find("ref"), &one, &r->backend));
@@ -138,14 +140,32 @@ static void check_result(const rig *r, char which, int32_t n_data)
     memset(got, 0, sizeof r->o[0].to);
 }
 
-// "+d-d": begins and finishes the flight d.
+static tt_status call_host(const rig *r)
+{
+    float one[100], sum[100];
+    for (int i = 0; i < 100; i++)
+        one[i] = (float)i;
+    const tt_coll_call call = {.kind = TT_ALL_REDUCE,
+                               .fold = {TT_FOLD_SUM, TT_NUM_F32},
+                               .count = 100,
+                               .in = one,
+                               .out = sum};
+    TT_TRY(tt_comm_wire_call(r->comm_wire, "a call", &call));
+    for (int i = 0; i < 100; i++)
+        CHECK(sum[i] == (float)(2 * i));
+    return TT_OK;
+}
+
+// "+d-d*h": begins and finishes the flight d, then calls a collective of the host.
 static tt_status play(const rig *r, const char *script, int32_t n_data)
 {
     for (const char *at = script; *at != '\0'; at += 2) {
         tt_flight_times times;
-        const tt_order row = {.slot = slot_of(at[1])};
-        const int32_t f = flight_of(r, at[1]);
-        if (*at == '+') {
+        const tt_order row = {.slot = slot_of(at[1]), .micro = slot_of(at[1])};
+        const int32_t f = *at == '*' ? -1 : flight_of(r, at[1]);
+        if (*at == '*') {
+            TT_TRY(call_host(r));
+        } else if (*at == '+') {
             TT_TRY(r->wire->begin(r->wire->ctx, r->bound, f, &row));
         } else {
             TT_TRY(r->wire->finish(r->wire->ctx, r->bound, f, &row, &times));
@@ -208,6 +228,23 @@ TEST(a_move_leaves_while_a_collective_waits)
 {
     play_all(
         &(game){2, {"+c+d-d-c", "+u-u+c-c", "+d-d+c-c", "+c-c+u-u"}, NULL});
+}
+
+// What comes first is wanted last: both are wanted before it comes, or it is not.
+TEST(moves_are_matched_by_what_they_are)
+{
+    play_all(&(game){1, {"+d+D-d-D+u-u", "+D+d-D-d+u-u"}, NULL});
+    play_all(&(game){1, {"+d+D-d-D+u-u", "+D-D+d-d+u-u"}, NULL});
+    play_all(&(game){2,
+                     {"+d+D+c-c-d-D+u-u", "+d+D+c-c-d-D+u-u",
+                      "+c-c+D-D+d-d+u-u", "+c-c+D-D+d-d+u-u"},
+                     NULL});
+}
+
+// A sum over all ranks waits for what was wanted before it, and then has its own.
+TEST(calls_of_the_host_come_after_moves)
+{
+    play_all(&(game){1, {"+d+D+u*h-u-d-D", "+D+d+u*h-d-D-u"}, NULL});
 }
 
 // As in a pipeline: a second micro-batch comes down before the first goes up again.

@@ -23,6 +23,7 @@
 //   wire_plan      what is worked out once, when a plan is bound
 //   wire_thread    the thread, and how work comes to it
 //   wire_moves     messages from one rank to another, which hold up nothing
+//   wire_inbox     and are matched by what they are
 //   wire_carrier   its memory, and calls of the host
 //   wire_ops       each way of communicating, over messages and collectives
 //   wire_stage     operands of a device, by way of the host's memory
@@ -115,6 +116,7 @@ static tt_status begin(void *ctx, void *bound, int32_t flight,
         TT_TRY(plan->device->def->queue->note(plan->device, TT_QUEUE_STEPS,
                                               tt__wire_stage_ready(flight)));
     job->number = w->n_flights++;
+    job->micro = order->micro;
     return tt__wire_job_post(w, job);
 }
 
@@ -178,6 +180,9 @@ static tt_status start(tt_comm_wire *w, tt_comm *comm,
         if (w->event == NULL)
             return tt_fail(TT_ERR_NOMEM, "no memory to trace a wire");
     }
+    w->inbox = tt_alloc(comm->size * (int64_t)sizeof(*w->inbox));
+    if (w->inbox == NULL)
+        return tt_fail(TT_ERR_NOMEM, "no memory for a wire");
     w->is_tracing = options->trace;
     w->before.messages = w->messages = comm->stats.sent_messages;
     w->before.bytes = w->bytes = comm->stats.sent_bytes;
@@ -224,6 +229,9 @@ void tt_comm_wire_close(tt_comm_wire *wire)
     (void)pthread_cond_destroy(&wire->has_done);
     (void)pthread_cond_destroy(&wire->has_job);
     (void)pthread_mutex_destroy(&wire->lock);
+    if (wire->carrier.comm != NULL)
+        tt__inbox_clear(wire);
+    tt_free(wire->inbox);
     tt__carrier_fini(&wire->carrier);
     tt_free(wire->event);
     tt_free(wire);

@@ -14,10 +14,10 @@
 //                                         ^ m1 posted meanwhile (tt__wire_meanwhile)
 //   open       m0 ..................| m1 .............|
 //
-// Order. A transport matches messages of two ranks by position, so two ranks must post
-// what they say to each other in the same order. Hence a move is not taken up before a
-// collective, or before another move that was held back, in which the same peer takes
-// part (is_held_back). All others may overtake.
+// Order. Moves of two ranks may be posted in any order: they are matched by what they are
+// (wire_inbox.c). But collectives match by position. Hence a move is not taken up before a
+// collective in which the same peer takes part, and such a collective waits until what was
+// wanted of its members before it has come. All others may overtake.
 //
 // A rank that only has open moves while its executor computes is a rank that works: its
 // deadline does not run. It runs while the executor waits for a flight.
@@ -109,18 +109,20 @@ static tt__wire_job *take_move(tt_comm_wire *w)
 
 // ---- messages --------------------------------------------------------------
 
-static tt_status post(tt_comm *comm, tt__wire_leg *leg)
+static tt_status post(tt_comm_wire *w, int32_t micro, tt__wire_leg *leg)
 {
     const tt_traffic_site *x = &leg->x;
     const bool sends = tt_traffic_site_sends(x);
+    leg->head.is_done = true;
     leg->msg = (tt_msg){.peer = peer_of(leg),
                         .tag = x->tag,
                         .data = sends ? (void *)(uintptr_t)leg->in : leg->out,
                         .bytes = sends ? x->in_bytes : x->out_bytes};
+    leg->envelope = (tt__wire_envelope){x->tag, micro, leg->msg.bytes};
     if (sends)
-        return tt_comm_send(comm, &leg->msg);
+        return tt__inbox_send(w->carrier.comm, leg);
     if (tt_traffic_site_receives(x))
-        return tt_comm_receive(comm, &leg->msg);
+        return tt__inbox_receive(w, leg);
     leg->msg.is_done = true;
     if (x->out_bytes > 0) // from here to here
         memcpy(leg->out, leg->in, (size_t)x->out_bytes);
@@ -130,7 +132,7 @@ static tt_status post(tt_comm *comm, tt__wire_leg *leg)
 static const tt_msg *undone(const tt__wire_job *job)
 {
     for (int32_t i = 0; i < job->n_legs; i++)
-        if (!job->leg[i].msg.is_done)
+        if (!job->leg[i].msg.is_done || !job->leg[i].head.is_done)
             return &job->leg[i].msg;
     return NULL;
 }
@@ -175,7 +177,7 @@ void tt__moves_open(tt_comm_wire *w, tt__wire_job *job)
     pthread_mutex_unlock(&w->lock);
     for (int32_t i = 0; i < job->n_legs && status == TT_OK; i++) {
         tt__wire_tell(w, &job->leg[i], step);
-        status = post(w->carrier.comm, &job->leg[i]);
+        status = post(w, job->micro, &job->leg[i]);
     }
     pthread_mutex_lock(&w->lock);
     if (status != TT_OK)
@@ -195,14 +197,29 @@ static tt_status stand_by(tt_comm_wire *w)
     return TT_OK;
 }
 
+bool tt__moves_settle(tt_comm_wire *w)
+{
+    bool moved = false;
+    const tt_status status = tt__inbox_sort(w, &moved);
+    if (status != TT_OK)
+        tt__wire_failed(w, tt_fail_context(status, "%s", tt_op_move.name));
+    retire(w);
+    return moved;
+}
+
 void tt__moves_turn(tt_comm_wire *w)
 {
     const bool is_awaited = w->n_waiting > 0;
+    if (tt__moves_settle(w) || w->open == NULL || w->status != TT_OK)
+        return;
     const tt_msg *first = undone(w->open);
     pthread_mutex_unlock(&w->lock);
-    const tt_status status =
-        is_awaited ? tt_comm_turn(w->carrier.comm, first, &w->rest)
-                   : stand_by(w);
+    bool moved = false;
+    tt_status status = is_awaited
+                           ? tt_comm_turn(w->carrier.comm, first, &w->rest)
+                           : stand_by(w);
+    if (status == TT_OK)
+        status = tt__inbox_sort(w, &moved);
     pthread_mutex_lock(&w->lock);
     retire(w);
     if (w->open == NULL)
@@ -217,6 +234,7 @@ void tt__moves_drop(tt_comm_wire *w)
     if (w->open == NULL)
         return;
     comm->def->abandon(comm);
+    tt__inbox_clear(w);
     while (w->open != NULL) {
         tt__wire_job *job = w->open;
         w->open = job->next;
@@ -227,27 +245,44 @@ void tt__moves_drop(tt_comm_wire *w)
     pthread_cond_signal(&w->has_done);
 }
 
+bool tt__moves_overtake(tt_comm_wire *w)
+{
+    tt__wire_job *job = NULL;
+    bool any = false;
+    while (w->status == TT_OK && (job = take_move(w)) != NULL) {
+        tt__moves_open(w, job);
+        any = true;
+    }
+    return any;
+}
+
+bool tt__moves_keep_waiting(tt_comm_wire *w, const tt__wire_job *job)
+{
+    if (w->open == NULL || w->status != TT_OK || w->is_closing)
+        return false;
+    for (int32_t r = 0; r < w->carrier.comm->size; r++)
+        if (!tt__inbox_is_idle(w, r) && job_has(job, r))
+            return true;
+    return false;
+}
+
 // Within a wait of a collective. Some of these (a transport's own) do not move messages,
 // so that is done here. A failure is kept; the collective that waits fails by itself.
 bool tt__wire_meanwhile(void *wire)
 {
     tt_comm_wire *w = wire;
-    bool moved = false;
-    tt__wire_job *job = NULL;
     if (w->current == NULL ||
         (w->open == NULL && atomic_load(&w->n_moves) == 0))
         return false;
     pthread_mutex_lock(&w->lock);
-    while (w->status == TT_OK && (job = take_move(w)) != NULL) {
-        tt__moves_open(w, job);
-        moved = true;
-    }
+    bool moved = tt__moves_overtake(w);
     pthread_mutex_unlock(&w->lock);
     if (w->open == NULL)
         return moved;
     bool more = false;
-    const tt_status status =
-        w->carrier.comm->def->progress(w->carrier.comm, &more);
+    tt_status status = w->carrier.comm->def->progress(w->carrier.comm, &more);
+    if (status == TT_OK)
+        status = tt__inbox_sort(w, &moved);
     if (status != TT_OK || is_any_done(w)) {
         pthread_mutex_lock(&w->lock);
         if (status != TT_OK)

@@ -8,6 +8,12 @@
 
 typedef struct tt__wire_way tt__wire_way;
 
+// What a move is: sent before it.
+typedef struct tt__wire_envelope {
+    int32_t tag, micro;
+    int64_t bytes;
+} tt__wire_envelope;
+
 // One collective of a bound plan: all that can be known before it runs. What a leg
 // refers to lies in the bound plan, except scratch memory, which may grow.
 typedef struct tt__wire_leg {
@@ -25,7 +31,10 @@ typedef struct tt__wire_leg {
     tt_traffic_boxes boxes; // BOXES and TAKE
     int64_t scratch_bytes;
     const tt__device_group *links; // NULL: not by links
-    tt_msg msg;                    // MOVE: the one that is under way
+    // MOVE: what is under way (wire_inbox.c).
+    tt_msg head, msg;
+    tt__wire_envelope envelope;
+    struct tt__wire_leg *next_wanted;
 } tt__wire_leg;
 
 // The executor's side of a way (traffic/site.h). The table is in wire_ops.
@@ -71,7 +80,7 @@ typedef struct tt__wire_plan tt__wire_plan;
 // when it was posted, when the thread took it, when it was over.
 typedef struct tt__wire_job {
     const tt__wire_plan *plan; // NULL: a call
-    int32_t flight;
+    int32_t flight, micro;
     tt__wire_leg *leg;
     int32_t n_legs;
     bool is_local; // sends nothing: done at once

@@ -21,6 +21,18 @@
 
 // ---- the thread ----------------------------------------------------------
 
+// What arrives from one rank (wire_inbox.c).
+typedef struct tt__wire_early tt__wire_early;
+typedef struct tt__wire_inbox {
+    tt__wire_leg *wanted;        // receives whose envelope has not come
+    bool is_reading, is_filling; // an envelope, or a body, is under way
+    tt_msg head;
+    tt__wire_envelope envelope;
+    const tt_msg *body;
+    tt__wire_early *early; // whose body that is; NULL: a leg's
+    tt__wire_early *kept;  // that came before they were wanted
+} tt__wire_inbox;
+
 struct tt_comm_wire {
     tt_wire wire;
     tt__carrier carrier; // the thread's, while there are jobs
@@ -48,8 +60,9 @@ struct tt_comm_wire {
     pthread_t thread;
     bool has_thread;
     int64_t n_of_kind[TT_TRAFFIC_OPS];
-    tt__wire_job *open; // moves that are under way
-    tt_rest rest;       // of the wait for them
+    tt__wire_job *open;    // moves that are under way
+    tt__wire_inbox *inbox; // per rank
+    tt_rest rest;          // of the wait for them
 
     // The host's.
     tt_coll_call
@@ -74,8 +87,24 @@ void tt__wire_queue_clear(tt_comm_wire *w);
 
 // Posts the messages of a job that is_move. With the lock, which is free meanwhile.
 void tt__moves_open(tt_comm_wire *w, tt__wire_job *job);
-// One turn of a wait for open moves, likewise.
+// Goes on with what has arrived, and ends those that are done; says whether anything had
+// arrived. With the lock.
+bool tt__moves_settle(tt_comm_wire *w);
+// One turn of a wait for open moves. With the lock, which is free meanwhile.
 void tt__moves_turn(tt_comm_wire *w);
+// Whether a collective must wait, because something is wanted of its members.
+bool tt__moves_keep_waiting(tt_comm_wire *w, const tt__wire_job *job);
+// Posts what may overtake the job that runs. With the lock, which is free meanwhile.
+bool tt__moves_overtake(tt_comm_wire *w);
+
+// An envelope and the leg's message leave; the message is wanted.
+tt_status tt__inbox_send(tt_comm *comm, tt__wire_leg *leg);
+tt_status tt__inbox_receive(tt_comm_wire *w, tt__wire_leg *leg);
+// Goes on with what has arrived.
+tt_status tt__inbox_sort(tt_comm_wire *w, bool *moved_out);
+bool tt__inbox_is_idle(const tt_comm_wire *w, int32_t peer);
+void tt__inbox_clear(tt_comm_wire *w);
+
 // Gives open moves up, after a failure.
 void tt__moves_drop(tt_comm_wire *w);
 // tt_comm.meanwhile: takes up moves that were posted while a collective waits.

@@ -133,8 +133,16 @@ void tt__wire_failed(tt_comm_wire *w, tt_status status)
 static void do_job(tt_comm_wire *w, tt__wire_job *job)
 {
     const int64_t step = w->step;
-    tt__wire_flight_begun(w, job);
     w->current = job;
+    while (tt__moves_keep_waiting(w, job)) {
+        (void)tt__moves_overtake(w);
+        tt__moves_turn(w);
+    }
+    if (w->status != TT_OK || w->is_closing) {
+        w->current = NULL;
+        return;
+    }
+    tt__wire_flight_begun(w, job);
     pthread_mutex_unlock(&w->lock);
     const tt_status status = carry(w, job, step);
     pthread_mutex_lock(&w->lock);
@@ -143,6 +151,8 @@ static void do_job(tt_comm_wire *w, tt__wire_job *job)
     job->is_done = status == TT_OK;
     if (status != TT_OK)
         tt__wire_failed(w, status);
+    else if (w->open != NULL) // messages of moves came meanwhile
+        (void)tt__moves_settle(w);
 }
 
 static tt__wire_job *next_job(tt_comm_wire *w)
