@@ -4,6 +4,7 @@
 #include "base/str.h"
 
 #include "base/alloc.h"
+#include "base/arena.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -111,6 +112,15 @@ void tt_str_fini(tt_str *s)
 {
     tt_free(s->text);
     *s = (tt_str){0};
+}
+
+const char *tt_str_keep(tt_str *s, tt_arena *arena)
+{
+    const char *text = tt_str_status(s) == TT_OK
+                           ? tt_arena_strdup(arena, tt_str_text(s))
+                           : NULL;
+    tt_str_fini(s);
+    return text;
 }
 
 bool tt_ends_with(const char *text, const char *end)

@@ -27,6 +27,11 @@ void tt_str_inherit(tt_str *to, const tt_str *from);
 void tt_str_clear(tt_str *s); // keeps the memory
 void tt_str_fini(tt_str *s);
 
+// The text in the arena, and the end of the string. NULL: memory ran out, now or while
+// it grew.
+typedef struct tt_arena tt_arena;
+const char *tt_str_keep(tt_str *s, tt_arena *arena);
+
 bool tt_ends_with(const char *text, const char *end);
 
 #endif

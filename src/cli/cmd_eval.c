@@ -224,9 +224,8 @@ static void print_json(const result *r)
     tt_json_f64(&json, "targets", r->score.count);
     tt_json_f64(&json, "seconds", r->score.seconds);
     tt_json_close(&json, '}');
-    if (tt_str_status(&text) == TT_OK)
-        puts(tt_str_text(&text));
-    tt_str_fini(&text);
+    tt_str_add(&text, "\n");
+    (void)tt_cli_print(&text);
 }
 
 static void print_text(const result *r)

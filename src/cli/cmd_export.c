@@ -63,9 +63,8 @@ static void print_json(const char *out, int64_t n, const char *from)
     tt_json_i64(&json, "tensors", n);
     tt_json_str(&json, "from", from);
     tt_json_close(&json, '}');
-    if (tt_str_status(&text) == TT_OK)
-        puts(tt_str_text(&text));
-    tt_str_fini(&text);
+    tt_str_add(&text, "\n");
+    (void)tt_cli_print(&text);
 }
 
 static tt_status export_weights(tt_cli *cli, const tt_weights *weights,

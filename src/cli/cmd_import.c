@@ -119,9 +119,8 @@ static void print_json(const char *out, const tt_port_model *model)
     tt_json_i64(&json, "parameters", model->parameters);
     tt_json_i64(&json, "tensors", model->n);
     tt_json_close(&json, '}');
-    if (tt_str_status(&text) == TT_OK)
-        puts(tt_str_text(&text));
-    tt_str_fini(&text);
+    tt_str_add(&text, "\n");
+    (void)tt_cli_print(&text);
 }
 
 static tt_status import_weights(tt_cli *cli, const options *o,

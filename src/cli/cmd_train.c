@@ -57,9 +57,8 @@ static void print_json(const tt_run_end *end)
     if (end->ranks != NULL)
         tt_ranks_report_print_json(end->ranks, &json);
     tt_json_close(&json, '}');
-    if (tt_str_status(&text) == TT_OK)
-        puts(tt_str_text(&text));
-    tt_str_fini(&text);
+    tt_str_add(&text, "\n");
+    (void)tt_cli_print(&text);
 }
 
 // What the other ranks do: the same training, without a display. Their exit status

@@ -105,11 +105,7 @@ static tt_status show(const tt_cli *cli, const tt_verify_result *r)
         print_json(r, &text);
     else
         print_text(r, &text);
-    const tt_status status = tt_str_status(&text);
-    if (status == TT_OK)
-        fputs(tt_str_text(&text), stdout);
-    tt_str_fini(&text);
-    return status;
+    return tt_cli_print(&text);
 }
 
 // ---- the command ---------------------------------------------------------

@@ -58,6 +58,10 @@ typedef struct tt_flag {
     const char *value;      // what follows it: "N"; NULL: it takes no value
 } tt_flag;
 
+// Prints a text to stdout, and ends it. Fails when it is not whole: then nothing is
+// printed.
+tt_status tt_cli_print(tt_str *text);
+
 typedef struct tt_command_def {
     const char *name, *doc;
     const char *usage;  // what follows the name: "[FILE.yaml] [key=value ...]"

@@ -2,6 +2,7 @@
 
 #include "base/figures.h"
 #include "base/json.h"
+#include "cli/command.h"
 #include "job/survey.h"
 #include "session/doubts.h"
 #include "train/loop.h"
@@ -113,9 +114,5 @@ tt_status tt_dry_run(tt_session *session, bool is_json)
         print_json(session, &memory, &text);
     else
         print_text(session, &memory, &range, &text);
-    const tt_status status = tt_str_status(&text);
-    if (status == TT_OK)
-        fputs(tt_str_text(&text), stdout);
-    tt_str_fini(&text);
-    return status;
+    return tt_cli_print(&text);
 }

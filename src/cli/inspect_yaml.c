@@ -41,9 +41,5 @@ tt_status tt_inspect_yaml(tt_cli *cli)
         add_json(cli, &text);
     else
         add_text(cli, &text);
-    const tt_status status = tt_str_status(&text);
-    if (status == TT_OK)
-        fputs(tt_str_text(&text), stdout);
-    tt_str_fini(&text);
-    return status;
+    return tt_cli_print(&text);
 }

@@ -99,9 +99,8 @@ static void print_error(bool is_json)
     tt_json_str(&json, "error", tt_error_message());
     tt_json_i64(&json, "exit_status", TT_EXIT_ERROR);
     tt_json_close(&json, '}');
-    if (tt_str_status(&text) == TT_OK)
-        puts(tt_str_text(&text));
-    tt_str_fini(&text);
+    tt_str_add(&text, "\n");
+    (void)tt_cli_print(&text);
 }
 
 static tt_status run(const tt_command_def *command, const char *const *word,

@@ -17,6 +17,7 @@
 #include "config/aliases.h"
 #include "config/keys.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool tt_cli_has(const tt_cli *cli, const char *flag)
@@ -213,4 +214,13 @@ tt_status tt__cli_read(const tt_command_def *command, tt_cli *cli,
                        "help %s` says what there is",
                        cli->word[command->max_words], command->name);
     return TT_OK;
+}
+
+tt_status tt_cli_print(tt_str *text)
+{
+    const tt_status status = tt_str_status(text);
+    if (status == TT_OK)
+        fputs(tt_str_text(text), stdout);
+    tt_str_fini(text);
+    return status;
 }

@@ -169,13 +169,10 @@ static tt_status read_rules(tt_settings *settings, tt_arena *arena,
                     (int)(dim - 1 - layers), layers, dim, s->value);
         s->used = true;
     }
-    tt_status status = tt_str_status(&rules);
-    if (status == TT_OK) {
-        w->rules = tt_arena_strdup(arena, tt_str_text(&rules));
-        status = w->rules == NULL ? TT_ERR_NOMEM : TT_OK;
-    }
-    tt_str_fini(&rules);
-    return status;
+    w->rules = tt_str_keep(&rules, arena);
+    return w->rules == NULL
+               ? TT_ERR_NOMEM
+               : tt_layout_parse(w->rules, "layout.rules", arena, &w->written);
 }
 
 tt_status tt_distribution_finish(tt_settings *settings, tt_arena *arena,

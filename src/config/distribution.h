@@ -75,6 +75,7 @@ typedef struct tt_distribution {
     const char *axes;    // mesh.order: the last is the nearest
     int dim[TT_N_DIMS];  // layout.*: 0 auto, 1 none, then the axes
     const char *rules;   // layout.rules, then layout.LAYERS.*
+    tt_layout written;   // the same, parsed
     bool zigzag;         // layout.zigzag
     int attention;       // layout.attention: 0 ring, 1 all_to_all
     int terms;           // layout.terms: 0 auto, 1 narrow, 2 wide

@@ -202,11 +202,9 @@ static tt_status add_written(const tt_distribution *distribution,
                              const int64_t size[TT_N_AXES], tt_arena *arena,
                              tt_layout *out)
 {
-    tt_layout written = {0};
-    TT_TRY(
-        tt_layout_parse(distribution->rules, "layout.rules", arena, &written));
-    for (int32_t i = 0; i < written.n; i++) {
-        const tt_layout_rule *r = &written.rule[i];
+    const tt_layout *written = &distribution->written;
+    for (int32_t i = 0; i < written->n; i++) {
+        const tt_layout_rule *r = &written->rule[i];
         const int axis = tt_axis_find(r->axis);
         const bool is_whole = strcmp(r->axis, "none") == 0;
         if (axis < 0 && !is_whole)
@@ -265,13 +263,8 @@ tt_status tt_grid_mesh(const tt_distribution *distribution, const tt_grid *grid,
             tt_str_addf(&mesh, "%s%s:%lld", mesh.n > 0 ? " " : "",
                         tt_axis_name[a], (long long)size);
     }
-    tt_status status = tt_str_status(&mesh);
-    if (status == TT_OK) {
-        *mesh_out = tt_arena_strdup(arena, tt_str_text(&mesh));
-        status = *mesh_out == NULL ? TT_ERR_NOMEM : TT_OK;
-    }
-    tt_str_fini(&mesh);
-    return status;
+    *mesh_out = tt_str_keep(&mesh, arena);
+    return *mesh_out != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
 static tt_status make_layout(const tt_distribution *distribution,
@@ -318,14 +311,12 @@ const char *tt_dim_name(int dim)
 bool tt_distribution_is_set(const tt_distribution *distribution,
                             const char *name)
 {
-    const size_t n = strlen(name);
+    const tt_layout *written = &distribution->written;
     for (int d = 0; d < TT_N_DIMS; d++)
         if (strcmp(dims[d].name, name) == 0 && distribution->dim[d] != AUTO)
             return true;
-    for (const char *p = distribution->rules; (p = strstr(p, name)) != NULL;
-         p += n)
-        if ((p == distribution->rules || strchr(" ,/", p[-1]) != NULL) &&
-            p[n] == ':')
+    for (int32_t i = 0; i < written->n; i++)
+        if (strcmp(written->rule[i].dim, name) == 0)
             return true;
     return false;
 }
@@ -349,12 +340,7 @@ tt_status tt_grid_make(const tt_distribution *distribution, int32_t ranks,
     TT_TRY(tt_layout_parse(usual, "the model's", arena, &family));
     TT_TRY(make_layout(distribution, &family, size, arena, &grid.layout));
     tt_layout_print(&grid.layout, &text);
-    tt_status status = tt_str_status(&text);
-    if (status == TT_OK) {
-        grid.layout_text = tt_arena_strdup(arena, tt_str_text(&text));
-        status = grid.layout_text == NULL ? TT_ERR_NOMEM : TT_OK;
-    }
-    tt_str_fini(&text);
+    grid.layout_text = tt_str_keep(&text, arena);
     *grid_out = grid;
-    return status;
+    return grid.layout_text != NULL ? TT_OK : TT_ERR_NOMEM;
 }

@@ -171,17 +171,14 @@ static void idle(tt_str *out, const char *key, const char *value,
 // A dimension that the layout splits along data. The batch is split there anyway.
 static void check_cuts(const tt_job *job, const char *why, tt_str *out)
 {
-    tt_layout written = {0};
+    const tt_layout *written = &job->distribution.written;
     for (int d = 0; d < TT_N_DIMS; d++)
         if (d != TT_DIM_batch &&
             tt_distribution_axis(&job->distribution, d) == TT_AXIS_DATA)
             tt_str_addf(out, "layout.%s=data does nothing: %s\n",
                         tt_dim_name(d), why);
-    if (tt_layout_parse(job->distribution.rules, "layout.rules", job->arena,
-                        &written) != TT_OK)
-        return;
-    for (int32_t i = 0; i < written.n; i++) {
-        const tt_layout_rule *r = &written.rule[i];
+    for (int32_t i = 0; i < written->n; i++) {
+        const tt_layout_rule *r = &written->rule[i];
         if (strcmp(r->axis, tt_axis_name[TT_AXIS_DATA]) == 0)
             tt_str_addf(out, "layout.%s%s%s=data does nothing: %s\n",
                         r->layers != NULL ? r->layers : "",

@@ -78,8 +78,7 @@ static const char *value_of(const taking *t, const tt_opt *opt,
 {
     tt_str text = {0};
     tt_opt_print_value(opt, params, &text);
-    const char *copy = tt_arena_strdup(t->s->arena, tt_str_text(&text));
-    tt_str_fini(&text);
+    const char *copy = tt_str_keep(&text, t->s->arena);
     return copy;
 }
 

@@ -14,9 +14,8 @@ const char *tt_session_model_text(tt_session *session)
     tt_str_add(&text, job->options.model);
     if (own.n > 0)
         tt_str_addf(&text, ": %s", tt_str_text(&own));
-    const char *copy = tt_arena_strdup(session->arena, tt_str_text(&text));
+    const char *copy = tt_str_keep(&text, session->arena);
     tt_str_fini(&own);
-    tt_str_fini(&text);
     return copy != NULL ? copy : "";
 }
 
@@ -55,8 +54,7 @@ const char *tt_session_data_text(tt_session *session)
                   data->train != NULL ? "to validate"
                   : is_tokens         ? "tokens"
                                       : "images");
-    const char *copy = tt_arena_strdup(session->arena, tt_str_text(&text));
-    tt_str_fini(&text);
+    const char *copy = tt_str_keep(&text, session->arena);
     return copy != NULL ? copy : "";
 }
 
@@ -76,7 +74,6 @@ const char *tt_session_optim_text(tt_session *session)
     if (schedule->warmup > 0)
         tt_str_addf(&text, ", warm-up over %lld steps",
                     (long long)schedule->warmup);
-    const char *copy = tt_arena_strdup(session->arena, tt_str_text(&text));
-    tt_str_fini(&text);
+    const char *copy = tt_str_keep(&text, session->arena);
     return copy != NULL ? copy : "";
 }

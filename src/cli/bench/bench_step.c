@@ -294,11 +294,7 @@ static tt_status show(const tt_cli *cli, const tt_job *job, const options *o,
     }
     tt_str text = {0};
     print_json(job, o, r, &text);
-    const tt_status status = tt_str_status(&text);
-    if (status == TT_OK)
-        fputs(tt_str_text(&text), stdout);
-    tt_str_fini(&text);
-    return status;
+    return tt_cli_print(&text);
 }
 
 static tt_status bench(tt_cli *cli, tt_job *job, const options *o)

@@ -28,8 +28,7 @@ static const char *extents(tt_arena *arena, const tt_shape *shape)
                     (long long)tt_shape_dim(shape, d));
     if (shape->ndim == 0)
         tt_str_add(&text, "1");
-    const char *copy = tt_arena_strdup(arena, tt_str_text(&text));
-    tt_str_fini(&text);
+    const char *copy = tt_str_keep(&text, arena);
     return copy != NULL ? copy : "";
 }
 
@@ -46,8 +45,7 @@ static const char *parts(tt_arena *arena, const tt_survey_value *v)
     }
     if (v->least.ndim == 0)
         tt_str_add(&text, "1");
-    const char *copy = tt_arena_strdup(arena, tt_str_text(&text));
-    tt_str_fini(&text);
+    const char *copy = tt_str_keep(&text, arena);
     return copy != NULL ? copy : "";
 }
 
@@ -55,8 +53,7 @@ static const char *split_of(const page *p, const tt_type *type)
 {
     tt_str text = {0};
     tt_survey_split(type, &p->job->graph->mesh, &text);
-    const char *copy = tt_arena_strdup(p->arena, tt_str_text(&text));
-    tt_str_fini(&text);
+    const char *copy = tt_str_keep(&text, p->arena);
     return copy != NULL ? copy : "";
 }
 
@@ -64,8 +61,7 @@ static const char *grouped(tt_arena *arena, int64_t value)
 {
     tt_str text = {0};
     tt_add_grouped(&text, value);
-    const char *copy = tt_arena_strdup(arena, tt_str_text(&text));
-    tt_str_fini(&text);
+    const char *copy = tt_str_keep(&text, arena);
     return copy != NULL ? copy : "";
 }
 

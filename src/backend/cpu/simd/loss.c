@@ -57,26 +57,12 @@ TT_INLINE void softmax_backward_row(tt_simd_type type,
 
 static void softmax(const tt_simd_softmax_args *a)
 {
-    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
-#pragma omp parallel for schedule(static) if (forks)
-    for (int64_t r = 0; r < a->rows; r++) {
-        if (a->type == TT_SIMD_BF16)
-            softmax_row(TT_SIMD_BF16, a, r);
-        else
-            softmax_row(TT_SIMD_F32, a, r);
-    }
+    TT_EACH_ROW(a, a->rows * a->cols >= TT_FORK_ELEMENTS, softmax_row);
 }
 
 static void softmax_backward(const tt_simd_softmax_args *a)
 {
-    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
-#pragma omp parallel for schedule(static) if (forks)
-    for (int64_t r = 0; r < a->rows; r++) {
-        if (a->type == TT_SIMD_BF16)
-            softmax_backward_row(TT_SIMD_BF16, a, r);
-        else
-            softmax_backward_row(TT_SIMD_F32, a, r);
-    }
+    TT_EACH_ROW(a, a->rows * a->cols >= TT_FORK_ELEMENTS, softmax_backward_row);
 }
 
 TT_INLINE float mean_of(tt_simd_type type, const void *x, int64_t n)
@@ -134,26 +120,12 @@ TT_INLINE void loss_backward_row(tt_simd_type type,
 
 static void cross_entropy(const tt_simd_cross_entropy_args *a)
 {
-    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
-#pragma omp parallel for schedule(static) if (forks)
-    for (int64_t r = 0; r < a->rows; r++) {
-        if (a->type == TT_SIMD_BF16)
-            loss_row(TT_SIMD_BF16, a, r);
-        else
-            loss_row(TT_SIMD_F32, a, r);
-    }
+    TT_EACH_ROW(a, a->rows * a->cols >= TT_FORK_ELEMENTS, loss_row);
 }
 
 static void cross_entropy_backward(const tt_simd_cross_entropy_args *a)
 {
-    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
-#pragma omp parallel for schedule(static) if (forks)
-    for (int64_t r = 0; r < a->rows; r++) {
-        if (a->type == TT_SIMD_BF16)
-            loss_backward_row(TT_SIMD_BF16, a, r);
-        else
-            loss_backward_row(TT_SIMD_F32, a, r);
-    }
+    TT_EACH_ROW(a, a->rows * a->cols >= TT_FORK_ELEMENTS, loss_backward_row);
 }
 
 static void total(const tt_simd_cross_entropy_args *a, double *sum_out,
@@ -197,14 +169,7 @@ TT_INLINE void slice_row(tt_simd_type type, const tt_simd_slice_args *a,
 
 static void slice_terms(const tt_simd_slice_args *a)
 {
-    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
-#pragma omp parallel for schedule(static) if (forks)
-    for (int64_t r = 0; r < a->rows; r++) {
-        if (a->type == TT_SIMD_BF16)
-            slice_row(TT_SIMD_BF16, a, r);
-        else
-            slice_row(TT_SIMD_F32, a, r);
-    }
+    TT_EACH_ROW(a, a->rows * a->cols >= TT_FORK_ELEMENTS, slice_row);
 }
 
 const tt_simd_loss TT_SYMBOL(tt_simd_loss) = {

@@ -67,14 +67,7 @@ TT_INLINE void forward_row(tt_simd_type type, const tt_simd_norm_args *a,
 
 static void forward(const tt_simd_norm_args *a)
 {
-    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
-#pragma omp parallel for schedule(static) if (forks)
-    for (int64_t r = 0; r < a->rows; r++) {
-        if (a->type == TT_SIMD_BF16)
-            forward_row(TT_SIMD_BF16, a, r);
-        else
-            forward_row(TT_SIMD_F32, a, r);
-    }
+    TT_EACH_ROW(a, a->rows * a->cols >= TT_FORK_ELEMENTS, forward_row);
 }
 
 // d_x = rstd (g - mean(g) - xhat mean(g xhat)) with g = d_y gamma.
@@ -105,14 +98,7 @@ TT_INLINE void backward_row(tt_simd_type type, const tt_simd_norm_args *a,
 
 static void backward_input(const tt_simd_norm_args *a)
 {
-    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
-#pragma omp parallel for schedule(static) if (forks)
-    for (int64_t r = 0; r < a->rows; r++) {
-        if (a->type == TT_SIMD_BF16)
-            backward_row(TT_SIMD_BF16, a, r);
-        else
-            backward_row(TT_SIMD_F32, a, r);
-    }
+    TT_EACH_ROW(a, a->rows * a->cols >= TT_FORK_ELEMENTS, backward_row);
 }
 
 // Adds rows [first, last) of columns [col, col + n) to two sums.

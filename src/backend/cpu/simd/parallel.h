@@ -37,4 +37,19 @@ static inline int64_t tt__parts(int64_t rows)
     return parts < 1 ? 1 : (parts > TT_PARTS ? TT_PARTS : parts);
 }
 
+// Calls row(type, a, r) for every row of `a`, with the type as a constant, so that the
+// compiler makes one loop per type. `forks`: it is worth more than one thread.
+#define TT_EACH_ROW(a, forks, row)                                             \
+    do {                                                                       \
+        const bool is_forked = (forks);                                        \
+        _Pragma("omp parallel for schedule(static) if (is_forked)") for (      \
+            int64_t r = 0; r < (a)->rows; r++)                                 \
+        {                                                                      \
+            if ((a)->type == TT_SIMD_BF16)                                     \
+                row(TT_SIMD_BF16, a, r);                                       \
+            else                                                               \
+                row(TT_SIMD_F32, a, r);                                        \
+        }                                                                      \
+    } while (0)
+
 #endif

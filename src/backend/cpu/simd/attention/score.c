@@ -109,14 +109,7 @@ TT_INLINE void squares_grad_row(tt_simd_type type,
 
 static void squares_grad(const tt_simd_squares_args *a)
 {
-    const bool forks = a->rows * a->cols >= TT_FORK_ELEMENTS;
-#pragma omp parallel for schedule(static) if (forks)
-    for (int64_t r = 0; r < a->rows; r++) {
-        if (a->type == TT_SIMD_BF16)
-            squares_grad_row(TT_SIMD_BF16, a, r);
-        else
-            squares_grad_row(TT_SIMD_F32, a, r);
-    }
+    TT_EACH_ROW(a, a->rows * a->cols >= TT_FORK_ELEMENTS, squares_grad_row);
 }
 
 const tt_simd_score TT_SYMBOL(tt_simd_score) = {

@@ -69,26 +69,12 @@ TT_INLINE void backward_row(tt_simd_type type, const tt_simd_lstm_args *a,
 
 static void forward(const tt_simd_lstm_args *a)
 {
-    const bool forks = a->rows * a->hidden >= TT_FORK_ELEMENTS / 4;
-#pragma omp parallel for schedule(static) if (forks)
-    for (int64_t r = 0; r < a->rows; r++) {
-        if (a->type == TT_SIMD_BF16)
-            forward_row(TT_SIMD_BF16, a, r);
-        else
-            forward_row(TT_SIMD_F32, a, r);
-    }
+    TT_EACH_ROW(a, a->rows * a->hidden >= TT_FORK_ELEMENTS / 4, forward_row);
 }
 
 static void backward(const tt_simd_lstm_args *a)
 {
-    const bool forks = a->rows * a->hidden >= TT_FORK_ELEMENTS / 4;
-#pragma omp parallel for schedule(static) if (forks)
-    for (int64_t r = 0; r < a->rows; r++) {
-        if (a->type == TT_SIMD_BF16)
-            backward_row(TT_SIMD_BF16, a, r);
-        else
-            backward_row(TT_SIMD_F32, a, r);
-    }
+    TT_EACH_ROW(a, a->rows * a->hidden >= TT_FORK_ELEMENTS / 4, backward_row);
 }
 
 const tt_simd_lstm TT_SYMBOL(tt_simd_lstm) = {
