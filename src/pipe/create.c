@@ -65,6 +65,13 @@ static tt_status new_table(const tt_pipe_def *def, const tt_pipe_shape *s,
         .n_steps = s->steps,
         .rule = def->rule,
     };
+    const int64_t all = (int64_t)s->micro * s->steps;
+    if (n <= TT_PIPE_CHUNKS_MAX && all <= TT_PIPE_MICRO_MAX &&
+        n * all > TT_PIPE_WORK_MAX)
+        return tt_fail(TT_ERR_ARG,
+                       "%lld chunks and %lld micro-batches: the table would be "
+                       "too large; chunks times micro-batches may be %d",
+                       (long long)n, (long long)all, TT_PIPE_WORK_MAX);
     TT_TRY(tt__pipe_new(&sizes, pipe_out));
     tt_pipe *p = *pipe_out;
     // Chunks go round the ranks; those of the second copy the other way.

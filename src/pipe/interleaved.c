@@ -10,33 +10,33 @@
 //   rank 1   .    F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 F1.2 B1.0 ...
 //
 // Rank r runs 2(P - r - 1) + (V - 1)P forward rows ahead of its first gradient.
+//
+// Megatron wants a multiple of P micro-batches. Here those that are left over go with the
+// first group, which then has G instead of P, in the formula above too. A short group at
+// the end would not do: a rank would need a micro-batch in its next chunk before it has
+// come round, and some such orders stand still.
 
 #include "pipe/inside.h"
 
-static tt_status refuse(const tt_pipe_shape *s, const void *params)
+// Micro-batches of the first group: P, and those by which their number is no multiple.
+static int32_t first_group(const tt_pipe_shape *s)
 {
-    (void)params;
-    if (s->chunks > 1 && s->micro % s->ranks != 0)
-        return tt_fail(TT_ERR_ARG,
-                       "%d micro-batches on %d ranks: with several chunks per "
-                       "rank, micro-batches go through in groups of %d, so "
-                       "their number must be a multiple; %d would do",
-                       s->micro, s->ranks, s->ranks,
-                       (s->micro / s->ranks + 1) * s->ranks);
-    return TT_OK;
+    return s->micro < 2 * s->ranks ? s->micro : s->ranks + s->micro % s->ranks;
 }
 
-// How far the k-th row of a rank is: its chunk among the rank's, and its micro-batch.
+// The k-th row of a rank: its chunk among the rank's, and its micro-batch.
 static void find(const tt_pipe_shape *s, int32_t k, int32_t *v, int32_t *micro)
 {
-    const int32_t group = s->ranks * s->chunks;
-    if (s->chunks == 1) {
-        *v = 0;
-        *micro = k;
-        return;
+    const int32_t first = first_group(s);
+    int32_t size = first, begin = 0;
+    if (k >= first * s->chunks) {
+        k -= first * s->chunks;
+        size = s->ranks;
+        begin = first + k / (size * s->chunks) * size;
+        k %= size * s->chunks;
     }
-    *v = k % group / s->ranks;
-    *micro = k / group * s->ranks + k % s->ranks;
+    *v = k / size;
+    *micro = begin + k % size;
 }
 
 static tt_status add(tt_pipe *p, const tt_pipe_shape *s, int32_t rank,
@@ -53,7 +53,7 @@ static int32_t ahead(const tt_pipe_shape *s, int32_t rank)
 {
     return s->chunks == 1
                ? s->ranks - rank - 1
-               : 2 * (s->ranks - rank - 1) + (s->chunks - 1) * s->ranks;
+               : 2 * (s->ranks - rank - 1) + (s->chunks - 1) * first_group(s);
 }
 
 static tt_status fill(tt_pipe *p, const tt_pipe_shape *s, const void *params)
@@ -75,6 +75,8 @@ static double bubble(const tt_pipe_shape *s, const void *params,
                      const tt_pipe_even *t)
 {
     (void)params;
+    if (s->chunks > 1 && s->micro < s->ranks)
+        return -1; // a rank waits for its next chunk too
     return (s->ranks - 1) * (t->forward + t->input_grad + t->weight_grad);
 }
 
@@ -89,7 +91,6 @@ const tt_pipe_def tt_pipe_interleaved = {
     .name = "interleaved",
     .doc = "1f1b with several chunks per rank: a smaller bubble, more messages",
     .paper = "Narayanan et al., Megatron-LM, SC 2021",
-    .refuse = refuse,
     .fill = fill,
     .bubble = bubble,
     .slots = slots,

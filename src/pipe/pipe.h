@@ -38,6 +38,7 @@ enum {
     TT_PIPE_CHUNKS_MAX = 1 << 16, // of all copies
     TT_PIPE_MICRO_MAX = 1 << 20,  // in a table, all steps together
     TT_PIPE_COPIES_MAX = 2,
+    TT_PIPE_WORK_MAX = 1 << 24, // chunks times micro-batches that a def fills
 };
 
 // A chunk's gradients are computed either together (backward) or apart: first that of

@@ -53,7 +53,7 @@ refused 'which schedule?'
 refused 'did you mean 1f1b?' 1fb
 refused 'neither a schedule nor a file' nothing.txt
 refused 'even number of ranks' chimera ranks=3
-refused '9 micro-batches on 4 ranks' interleaved chunks=2 micro=9
+refused '1 micro-batch: two copies' gems micro=1
 refused 'has one; interleaved has several' 1f1b chunks=2
 refused 'slots' 1f1b slots=3
 refused 'forward has 2 numbers; give 1 or 4' 1f1b forward=1,2

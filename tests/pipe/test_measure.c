@@ -43,6 +43,23 @@ TEST(zero_bubble_beats_1f1b_at_equal_memory_and_more_memory_helps)
     CHECK(bubble_of("zb-h2", "slots=2", 4, 12) > 3);
 }
 
+// Megatron refuses these: 7 micro-batches on 4 ranks, two chunks each.
+TEST(interleaved_takes_any_number_of_micro_batches)
+{
+    for (int micro = 4; micro <= 13; micro++) {
+        const tt_pipe_shape shape = {4, 2, micro, 1};
+        tt_pipe *p = NULL;
+        tt_pipe_times *t = NULL;
+        CHECK_OK(tt_pipe_create(tt_pipe_find("interleaved"), &shape, NULL, &p));
+        CHECK_OK(tt_pipe_check(p, 0));
+        CHECK_OK(tt_pipe_measure_even(p, &(tt_pipe_even){1, 1, 1}, &t));
+        CHECK(is_near(t->bubble, 9));
+        CHECK(t->rank[0].n_live <= 6 + 4 + micro % 4 + 1);
+        tt_pipe_times_destroy(t);
+        tt_pipe_destroy(p);
+    }
+}
+
 TEST(fewer_slots_make_a_message_driven_pipe_wait)
 {
     CHECK(is_near(bubble_of("message-driven", NULL, 4, 12), 9));

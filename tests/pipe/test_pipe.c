@@ -68,6 +68,32 @@ TEST_SLOW(every_schedule_is_valid_or_refused_in_a_sentence, 300)
     }
 }
 
+TEST(shapes_beyond_the_limits_are_refused)
+{
+    static const struct {
+        tt_pipe_shape shape;
+        const char *text;
+    } cases[] = {
+        {{0, 1, 1, 1}, "0 ranks, 1 micro-batches"},
+        {{2, 1, 0, 1}, "2 ranks, 0 micro-batches"},
+        {{2000, 1, 4, 1}, "2000 ranks: a schedule has 1 to 1024"},
+        {{2, -1, 4, 1}, "-1 chunks per rank"},
+        {{1024, 1000, 4, 1}, "1024000 chunks: a schedule has 1 to 65536"},
+        {{2, 1, 1 << 30, 1}, "micro-batches per step: a schedule has 1 to"},
+        {{2, 1, 1000, 1 << 30}, "steps: a schedule has 1 to"},
+        {{2, 1, 4, -3}, "-3 steps: a schedule has 1 to"},
+        {{1024, 64, 1 << 20, 1}, "the table would be too large"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tt_pipe *p = NULL;
+        CHECK(tt_pipe_create(tt_pipe_find("gpipe"), &cases[i].shape, NULL,
+                             &p) == TT_ERR_ARG);
+        if (strstr(tt_error_message(), cases[i].text) == NULL)
+            tt_test_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"",
+                         tt_error_message(), cases[i].text);
+    }
+}
+
 // ---- refusals name the row -----------------------------------------------
 
 static void swap(tt_pipe *p, int rank, int a, int b)
