@@ -16,6 +16,7 @@ tt_status tt_bench_step(tt_cli *cli);
 tt_status tt_bench_gemm(tt_cli *cli);
 tt_status tt_bench_op(tt_cli *cli);
 tt_status tt_bench_allreduce(tt_cli *cli);
+tt_status tt_bench_codec(tt_cli *cli);
 
 // Steps on several ranks, against one rank with one rank's share of the batch.
 tt_status tt_bench_ranks(tt_cli *cli, const tt_peers *peers);

@@ -11,10 +11,9 @@ static const struct {
     tt_status (*run)(tt_cli *cli);
     bool is_alone; // measures one process
 } kinds[] = {
-    {"step", tt_bench_step, false},
-    {"gemm", tt_bench_gemm, true},
-    {"op", tt_bench_op, true},
-    {"allreduce", tt_bench_allreduce, false},
+    {"step", tt_bench_step, false},  {"gemm", tt_bench_gemm, true},
+    {"op", tt_bench_op, true},       {"allreduce", tt_bench_allreduce, false},
+    {"codec", tt_bench_codec, true},
 };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -30,14 +29,16 @@ static tt_status run(tt_cli *cli, int *exit_out)
                            ? "; allreduce takes ranks=2,4"
                            : "");
     if (cli->n_words == 0)
-        return tt_fail(TT_ERR_ARG, "bench what? step, gemm, op or allreduce");
+        return tt_fail(TT_ERR_ARG,
+                       "bench what? step, gemm, op, allreduce or codec");
     for (int i = 0; i < N_KINDS; i++)
         if (strcmp(kinds[i].name, cli->word[0]) == 0)
             return kinds[i].is_alone && tt_cli_is_spare() ? TT_OK
                                                           : kinds[i].run(cli);
     return tt_fail(
         TT_ERR_ARG,
-        "unknown benchmark \"%s\"; there are step, gemm, op and allreduce",
+        "unknown benchmark \"%s\"; there are step, gemm, op, allreduce "
+        "and codec",
         cli->word[0]);
 }
 
@@ -49,8 +50,8 @@ static const tt_flag flags[] = {
 
 const tt_command_def tt_command_bench = {
     .name = "bench",
-    .doc = "Measure steps, products, operators and collectives.",
-    .usage = "step|gemm|op|allreduce [FILE.yaml] [key=value ...] [-n N] "
+    .doc = "Measure steps, products, operators, collectives and codecs.",
+    .usage = "step|gemm|op|allreduce|codec [FILE.yaml] [key=value ...] [-n N] "
              "[--json]",
     .detail =
         "step: whole training steps (steps=5 warmup=2 trace=FILE).\n"
@@ -65,7 +66,10 @@ const tt_command_def tt_command_bench = {
         "      and copies of this machine allow; cache: faster than "
         "copies, from the cache.\n"
         "allreduce: sums over ranks on this machine (ranks= bytes= "
-        "algorithm=).",
+        "algorithm=).\n"
+        "codec: each codec on one core, in turns with a copy (side= runs= "
+        "only= device=);\n"
+        "      of copy: a copy's time over that of encoding and decoding.",
     .flags = flags,
     .max_words = 1,
     .has_ranks = true,

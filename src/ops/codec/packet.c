@@ -112,6 +112,13 @@ tt_status tt_packet_open(const tt_packet *packet, const char *op, int64_t peer,
     return TT_OK;
 }
 
+int64_t tt_packet_used(const void *data)
+{
+    header h;
+    memcpy(&h, data, sizeof h);
+    return h.bytes;
+}
+
 tt_status tt_packet_check(const tt_packet *packet, const char *op, int64_t peer,
                           const void *data, uint32_t hash)
 {

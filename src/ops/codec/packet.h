@@ -78,6 +78,8 @@ void tt_packet_close(const tt_packet *packet, void *data, int64_t bytes,
 // Reads the header, without looking at the body. `peer` and `op` are for the sentence.
 tt_status tt_packet_open(const tt_packet *packet, const char *op, int64_t peer,
                          const void *data, int64_t *bytes_out);
+// Bytes that are used, as the header says; of a packet that was just written.
+int64_t tt_packet_used(const void *data);
 // Whether the header's check is that of a body with this hash.
 tt_status tt_packet_check(const tt_packet *packet, const char *op, int64_t peer,
                           const void *data, uint32_t hash);

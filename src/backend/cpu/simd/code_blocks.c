@@ -304,49 +304,105 @@ TT_INLINE void encode_block(code c, const tt_simd_code_args *a, int64_t from,
     }
 }
 
-TT_INLINE void encode(code c, const tt_simd_code_args *a)
+// One copy of the loops for each codec: a parallel region is a function of its own, which
+// does not see that its caller passes a constant.
+static void encode_any(code c, const tt_simd_code_args *a, int64_t from,
+                       int64_t n, float *scale, unsigned char *to)
 {
-    const int scales = c == ONEBIT ? 2 : 1;
+    switch (c) {
+    case INT8:
+        encode_block(INT8, a, from, n, scale, to);
+        break;
+    case ONEBIT:
+        encode_block(ONEBIT, a, from, n, scale, to);
+        break;
+    case SIGN:
+        encode_block(SIGN, a, from, n, scale, to);
+        break;
+    case TWOBIT:
+        encode_block(TWOBIT, a, from, n, scale, to);
+        break;
+    case TERNARY:
+        encode_block(TERNARY, a, from, n, scale, to);
+        break;
+    case NATURAL:
+        encode_block(NATURAL, a, from, n, scale, to);
+        break;
+    }
+}
+
+static void encode(code c, const tt_simd_code_args *a)
+{
+    const int64_t scales = c == ONEBIT ? 2 : 1;
     const int64_t blocks = tt__simd_blocks(a->n, a->block);
     const int64_t each = (a->block + per_byte(c) - 1) / per_byte(c);
     unsigned char *bytes = a->body + 4 * scales * blocks;
 #pragma omp parallel for schedule(static) if (a->n >= TT_FORK_ELEMENTS)
     for (int64_t b = 0; b < blocks; b++) {
         float scale[2] = {0};
-        encode_block(c, a, b * a->block, min_i64(a->block, a->n - b * a->block),
-                     scale, bytes + b * each);
+        encode_any(c, a, b * a->block, min_i64(a->block, a->n - b * a->block),
+                   scale, bytes + b * each);
         memcpy(a->body + 4 * scales * b, scale, (size_t)(4 * scales));
     }
 }
 
-TT_INLINE void add(code c, const tt_simd_code_add *a)
+TT_INLINE void add_block(code c, const float *scale, const uint8_t *digit,
+                         float *y, int64_t n, bool is_first)
 {
-    const int scales = c == ONEBIT ? 2 : 1;
+    uint8_t room[MOST];
+    if (per_byte(c) > 1) {
+        unpack(per_byte(c), base_of(c), digit, n, room);
+        digit = room;
+    }
+    const float unit = unit_of(c, scale);
+    const float both[2] = {scale[0], scale[1]};
+    if (is_first) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            y[i] = value_of(c, both, unit, digit[i]);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            y[i] += value_of(c, both, unit, digit[i]);
+    }
+}
+
+static void add_any(code c, const float *scale, const uint8_t *digit, float *y,
+                    int64_t n, bool is_first)
+{
+    switch (c) {
+    case INT8:
+        add_block(INT8, scale, digit, y, n, is_first);
+        break;
+    case ONEBIT:
+        add_block(ONEBIT, scale, digit, y, n, is_first);
+        break;
+    case TWOBIT:
+        add_block(TWOBIT, scale, digit, y, n, is_first);
+        break;
+    case TERNARY:
+        add_block(TERNARY, scale, digit, y, n, is_first);
+        break;
+    case NATURAL:
+        add_block(NATURAL, scale, digit, y, n, is_first);
+        break;
+    case SIGN:
+        break; // votes
+    }
+}
+
+static void add(code c, const tt_simd_code_add *a)
+{
+    const int64_t scales = c == ONEBIT ? 2 : 1;
     const int64_t blocks = tt__simd_blocks(a->n, a->block);
     const int64_t each = (a->block + per_byte(c) - 1) / per_byte(c);
     const unsigned char *bytes = a->body + 4 * scales * blocks;
 #pragma omp parallel for schedule(static) if (a->n >= TT_FORK_ELEMENTS)
     for (int64_t b = 0; b < blocks; b++) {
-        uint8_t room[MOST];
         float scale[2] = {0};
-        const int64_t n = min_i64(a->block, a->n - b * a->block);
-        const uint8_t *digit = bytes + b * each;
-        float *y = a->y + b * a->block;
         memcpy(scale, a->body + 4 * scales * b, (size_t)(4 * scales));
-        if (per_byte(c) > 1) {
-            unpack(per_byte(c), base_of(c), digit, n, room);
-            digit = room;
-        }
-        const float unit = unit_of(c, scale);
-        if (a->is_first) {
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++)
-                y[i] = value_of(c, scale, unit, digit[i]);
-        } else {
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++)
-                y[i] += value_of(c, scale, unit, digit[i]);
-        }
+        add_any(c, scale, bytes + b * each, a->y + b * a->block,
+                min_i64(a->block, a->n - b * a->block), a->is_first);
     }
 }
 
