@@ -216,6 +216,99 @@ TEST(natural_codes_have_the_same_bits_with_every_instruction_set)
           natural_of);
 }
 
+static void check_threelc(codes *c, const tt_simd *simd, tt_simd_code_args a)
+{
+    unsigned char body[2 * N];
+    float left[N], y[N];
+    const unsigned char *packet = tt_interp_data(c->interp, 0, c->code);
+    const int64_t bytes = tt_packet_used(packet) - TT_PACKET_HEADER;
+    a.body = body;
+    a.left = left;
+    CHECK(simd->code_entropy->threelc(&a) == bytes);
+    CHECK_MSG(memcmp(body, packet + TT_PACKET_HEADER, (size_t)bytes) == 0,
+              "%s: other codes", simd->isa);
+    CHECK(same(left, tt_interp_data(c->interp, 0, c->left)));
+    for (int i = 0; i < 2; i++) {
+        const tt_simd_code_add s = {.n = N,
+                                    .block = a.block,
+                                    .bytes = bytes,
+                                    .body = body,
+                                    .y = y,
+                                    .is_first = i == 0};
+        CHECK(simd->code_entropy->threelc_add(&s));
+    }
+    CHECK(same(y, tt_interp_data(c->interp, 0, c->sum)));
+}
+
+TEST(codes_of_3lc_have_the_same_bits_with_every_instruction_set)
+{
+    static const int64_t blocks[] = {8, 333, 4096};
+    float x[N], r[N];
+    for (int k = 0; k < 6; k++) {
+        char options[64];
+        codes c;
+        fill(x, 1, k % 2 == 1);
+        fill(r, 2, false);
+        snprintf(options, sizeof options, "block=%lld sparsity=1.5",
+                 (long long)blocks[k / 2]);
+        run_ref(&c, &tt_op_threelc_encode, &tt_op_threelc_sum, options,
+                (const float *const[]){x, r});
+        for (int i = 0; tt_simd_at(i) != NULL; i++)
+            check_threelc(&c, tt_simd_at(i),
+                          (tt_simd_code_args){.n = N,
+                                              .block = blocks[k / 2],
+                                              .sparsity = 1.5f,
+                                              .x = x,
+                                              .residual = r});
+        fini(&c);
+    }
+}
+
+// Every number of 16 bits there and back, the ones beside the ties between two of them,
+// and what is too large.
+TEST(numbers_of_16_bits_are_rounded_alike_with_every_instruction_set)
+{
+    enum { MANY = 3 * 65536 };
+    float *x = tt_alloc(2 * MANY * (int64_t)sizeof *x), *y = x + MANY;
+    uint16_t *code = tt_alloc(2 * MANY * (int64_t)sizeof *code);
+    CHECK(x != NULL && code != NULL);
+    for (int half = 0; half < 2; half++) {
+        const tt_dtype dtype = half ? TT_F16 : TT_BF16;
+        for (int i = 0; i < MANY; i++) {
+            const uint16_t h = (uint16_t)(i / 3);
+            const double at = tt_dtype_load(dtype, &h, 0);
+            const uint16_t h2 = (uint16_t)(h + 1);
+            const double next = tt_dtype_load(dtype, &h2, 0);
+            x[i] = (float)(i % 3 == 0   ? at
+                           : i % 3 == 1 ? (at + next) / 2
+                                        : (at + next) / 2 * (1 + 1e-6));
+        }
+        for (int i = 0; tt_simd_at(i) != NULL; i++) {
+            const tt_simd_narrow_args a = {.n = MANY,
+                                           .is_half = half,
+                                           .scale = 1,
+                                           .limit = INFINITY,
+                                           .x = x,
+                                           .code = code};
+            tt_simd_at(i)->code_narrow->narrow(&a);
+            tt_simd_at(i)->code_narrow->widen(half, code, 1, y, MANY);
+            for (int64_t k = 0; k < MANY; k++) {
+                uint16_t want;
+                tt_dtype_store(dtype, &want, 0, (double)x[k]);
+                CHECK_MSG(code[k] == want, "%s: %a is %04x, not %04x",
+                          tt_simd_at(i)->isa, (double)x[k], code[k], want);
+                const float back = (float)tt_dtype_load(dtype, &want, 0);
+                CHECK_MSG(memcmp(&back, &y[k], 4) == 0 ||
+                              (isnan(back) && isnan(y[k])),
+                          "%s: %04x is %a", tt_simd_at(i)->isa, want,
+                          (double)y[k]);
+            }
+        }
+    }
+    tt_free(code);
+    tt_free(x);
+}
+
 // The reference's packet of topk has the places and values that every set picks.
 TEST(the_largest_entries_are_the_same_with_every_instruction_set)
 {

@@ -75,4 +75,27 @@ typedef struct tt_simd_code_pick {
                    float *const out[2], int64_t n, const float by[2]);
 } tt_simd_code_pick;
 
+// Codecs whose codes have a length that depends on the numbers. encode returns the bytes of
+// the body; add returns false where no encoder writes such a body.
+typedef struct tt_simd_code_entropy {
+    int64_t (*threelc)(const tt_simd_code_args *a);
+    bool (*threelc_add)(const tt_simd_code_add *a);
+} tt_simd_code_entropy;
+
+// Numbers in 16 bits: bf16, or fp16.
+typedef struct tt_simd_narrow_args {
+    int64_t n;
+    bool is_half; // fp16
+    float scale, limit;
+    const float *x, *residual; // NULL: none
+    float *left;               // may be `residual`
+    uint16_t *code;
+} tt_simd_narrow_args;
+
+typedef struct tt_simd_code_narrow {
+    void (*narrow)(const tt_simd_narrow_args *a);
+    void (*widen)(bool is_half, const uint16_t *code, float back, float *y,
+                  int64_t n);
+} tt_simd_code_narrow;
+
 #endif

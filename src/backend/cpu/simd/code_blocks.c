@@ -5,15 +5,13 @@
 // parts of the block, not as neighbours (codes.h), so packing is adding vectors.
 
 #include "backend/cpu/simd/code.h"
+#include "backend/cpu/simd/code_tools.h"
 #include "backend/cpu/simd/parallel.h"
-#include "backend/cpu/simd/scalar.h"
-#include "ops/codec/codes.h"
 
 extern const tt_simd_code TT_SYMBOL(tt_simd_code);
 
-enum { CHAINS = TT_CODE_CHAINS, MOST = TT_CODE_BLOCK_MOST };
+enum { MOST = TT_CODE_BLOCK_MOST };
 
-typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint32_t u16x __attribute__((vector_size(64), aligned(1), may_alias));
 
 // ---- check ---------------------------------------------------------------
@@ -47,116 +45,6 @@ static uint32_t hash(const void *data, int64_t bytes)
     memcpy(lane, &a, sizeof a);
     memcpy(lane + 16, &b, sizeof b);
     return tt_packet_hash_join(lane, bytes);
-}
-
-// ---- digits in bytes -----------------------------------------------------
-
-TT_INLINE void pack(int per, int base, const uint8_t *digit, int64_t n,
-                    unsigned char *to)
-{
-    const int64_t m = (n + per - 1) / per;
-    if (n == per * m) {
-#pragma omp simd
-        for (int64_t j = 0; j < m; j++) {
-            uint32_t byte = 0;
-#pragma GCC unroll 8
-            for (int k = per - 1; k >= 0; k--)
-                byte = byte * (uint32_t)base + digit[j + k * m];
-            to[j] = (unsigned char)byte;
-        }
-        return;
-    }
-    memcpy(to, digit, (size_t)m);
-    uint32_t weight = 1;
-    for (int k = 1; k < per; k++) {
-        weight *= (uint32_t)base;
-        for (int64_t j = 0; j < min_i64(m, n - k * m); j++)
-            to[j] = (unsigned char)(to[j] + digit[k * m + j] * weight);
-    }
-}
-
-TT_INLINE void unpack(int per, int base, const unsigned char *from, int64_t n,
-                      uint8_t *digit)
-{
-    const int64_t m = (n + per - 1) / per;
-    uint32_t weight = 1;
-#pragma GCC unroll 8
-    for (int k = 0; k < per; k++) {
-        const int64_t end = min_i64(m, n - k * m);
-        for (int64_t j = 0; j < end; j++) {
-            const uint16_t rest = (uint16_t)(from[j] / (uint16_t)weight);
-            digit[k * m + j] = (uint8_t)(rest % (uint16_t)base);
-        }
-        weight *= (uint32_t)base;
-    }
-}
-
-// ---- sums ----------------------------------------------------------------
-
-TT_INLINE float join_chains(float *chain)
-{
-#pragma GCC unroll 4
-    for (int half = CHAINS / 2; half > 0; half /= 2)
-        for (int c = 0; c < half; c++)
-            chain[c] += chain[c + half];
-    return chain[0];
-}
-
-// What the sums are of.
-typedef enum term { SIZE, SQUARE, ABOVE, BELOW } term;
-
-TT_INLINE float term_of(term what, float x)
-{
-    switch (what) {
-    case SIZE:
-        return float_of(bits_of(x) & 0x7fffffffu);
-    case SQUARE:
-        return x * x;
-    case ABOVE:
-        return x >= 0 ? x : 0;
-    default:
-        return x >= 0 ? 0 : x;
-    }
-}
-
-TT_INLINE float sum_of(term what, const float *x, int64_t n)
-{
-    float chain[CHAINS] = {0};
-    int64_t i = 0;
-    v16 sum = {0};
-    for (; i + CHAINS <= n; i += CHAINS) {
-        float part[CHAINS];
-#pragma omp simd
-        for (int c = 0; c < CHAINS; c++)
-            part[c] = term_of(what, x[i + c]);
-        sum += *(const v16 *)part;
-    }
-    memcpy(chain, &sum, sizeof sum);
-    for (int c = 0; i < n; i++, c++)
-        chain[c] += term_of(what, x[i]);
-    return join_chains(chain);
-}
-
-TT_INLINE float largest(const float *x, int64_t n)
-{
-    int32_t most = 0;
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) {
-        const int32_t bits = (int32_t)(bits_of(x[i]) & 0x7fffffffu);
-        most = bits > most ? bits : most;
-    }
-    return float_of((uint32_t)most);
-}
-
-TT_INLINE bool is_finite(float x)
-{
-    return (bits_of(x) & 0x7f800000u) != 0x7f800000u;
-}
-
-TT_INLINE float inverse(float by, float scale)
-{
-    const float inv = by / scale;
-    return scale > 0 && is_finite(inv) && is_finite(scale) ? inv : 0;
 }
 
 // ---- the codecs ----------------------------------------------------------
@@ -197,8 +85,7 @@ TT_INLINE uint8_t digit_of(code c, float scale, float by, float e,
         float v = e * by + 0.5f;
         v = v >= -127.0f ? v : -127.0f;
         v = v <= 127.0f ? v : 127.0f;
-        const int32_t t = (int32_t)v;
-        return (uint8_t)(t - (v < (float)t) + 128);
+        return (uint8_t)((int32_t)floorf(v) + 128);
     }
     if (c == ONEBIT || c == SIGN)
         return e >= 0;
@@ -266,8 +153,8 @@ TT_INLINE int base_of(code c)
 TT_INLINE void encode_block(code c, const tt_simd_code_args *a, int64_t from,
                             int64_t n, float *scale, unsigned char *to)
 {
-    uint8_t room[MOST];
-    uint8_t *digit = per_byte(c) == 1 ? to : room;
+    uint8_t
+        digit[MOST]; // not `to`: bytes there might be anything's, to a compiler
     const float *e = a->x + from;
     float *left = a->residual != NULL ? a->left + from : NULL;
     if (left != NULL) {
@@ -288,6 +175,8 @@ TT_INLINE void encode_block(code c, const tt_simd_code_args *a, int64_t from,
                                 : 0);
     if (per_byte(c) > 1)
         pack(per_byte(c), base_of(c), digit, n, to);
+    else
+        memcpy(to, digit, (size_t)n);
     if (left == NULL)
         return;
     if (c == TERNARY) {
