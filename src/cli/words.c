@@ -14,6 +14,7 @@
 
 #include "base/opt.h"
 #include "base/yaml.h"
+#include "cli/launch/team.h"
 #include "config/aliases.h"
 #include "config/keys.h"
 
@@ -130,14 +131,36 @@ static bool is_file(const tt_command_def *command, const char *word)
            (strchr(word, '/') != NULL && !command->takes_paths);
 }
 
+// Two files may be meant, one for what many runs share. They may also be a slip, as
+// *.yaml is.
+static void note_overridden(const char *path, const tt_setting *first,
+                            int64_t n)
+{
+    if (n == 0 || tt_cli_is_spare())
+        return;
+    fprintf(stderr, "note: %s overrides %s of %s", path, first->key,
+            first->origin);
+    if (n > 1)
+        fprintf(stderr, " and %lld more", (long long)(n - 1));
+    fputs("; one run is made of all files\n", stderr);
+}
+
 // A second file overrides what the first has set.
 static tt_status read_file(tt_cli *cli, const char *path)
 {
     tt_settings file = {0};
+    tt_setting first = {0};
+    int64_t n = 0;
     TT_TRY(tt_yaml_read(path, cli->arena, &file));
-    for (int64_t i = 0; i < file.n; i++)
-        TT_TRY(tt_settings_set(&cli->settings, file.v[i].key, file.v[i].value,
-                               file.v[i].origin, cli->arena));
+    for (int64_t i = 0; i < file.n; i++) {
+        const tt_setting *new = &file.v[i];
+        const tt_setting *old = tt_settings_find(&cli->settings, new->key);
+        if (old != NULL && strcmp(old->value, new->value) != 0 && n++ == 0)
+            first = *old;
+        TT_TRY(tt_settings_set(&cli->settings, new->key, new->value,
+                               new->origin, cli->arena));
+    }
+    note_overridden(path, &first, n);
     return TT_OK;
 }
 

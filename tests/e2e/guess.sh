@@ -110,6 +110,14 @@ warns 'optim.final=0.2 does nothing without' optim.schedule=constant optim.final
 # shellcheck disable=SC2086
 "$tutti" train $small --fresh >out 2>err || die 'back'
 
+# Several files of settings make one run; what a later one overrides is said.
+printf 'seed: 7\noptim.lr: 0.0005\n' >over.yaml
+# shellcheck disable=SC2086
+"$tutti" plan own.yaml over.yaml >out 2>err || die "two files: $(cat err)"
+says '^note: over.yaml overrides seed of own.yaml:[0-9]*:1 and 1 more; one run is made of all files'
+"$tutti" plan own.yaml own.yaml >out 2>err || die "the same file twice: $(cat err)"
+! grep -q note err || die "nothing is overridden: $(cat err)"
+
 # A run at its end says how to go on, and its schedule why not like this.
 # shellcheck disable=SC2086
 "$tutti" train $small >out 2>err || die 'again'
