@@ -29,6 +29,7 @@ typedef struct config {
     int64_t bucket_bytes;
     int32_t n_data, n_tensor; // ranks along both axes
     int32_t n_micro;
+    int32_t n_pipe, n_chunks; // stages along a third axis; 0: not cut
     tt_flight_order order;
 } config;
 
@@ -54,6 +55,8 @@ static tt_status write_leaf(tt_exec *exec, tt_val v, int64_t first)
     const int64_t n = tt_shape_count(&value->type.shape);
     tt_local local;
     tt_local_of(&value->type, &plan->graph->mesh, plan->rank, &local);
+    if (local.is_absent)
+        return TT_OK;
     double *data = tt_alloc(16 * n);
     if (data == NULL)
         return tt_fail(TT_ERR_NOMEM, "no memory for a law");
@@ -151,6 +154,8 @@ static tt_status compare(const subject *s, const runner *run, tt_val v,
     const tt_type *type = &plan->graph->value[v.id].type;
     tt_local local;
     tt_local_of(type, &plan->graph->mesh, plan->rank, &local);
+    if (local.is_absent)
+        return TT_OK;
     const int64_t n = tt_shape_count(&local.shape);
     double *got = tt_alloc(8 * n);
     (void)s;
@@ -208,14 +213,25 @@ static tt_status split(subject *s)
 {
     const tt_pass_def *def = tt_pass_find("partition");
     const config *c = s->config;
-    char mesh[32], layout[128];
-    snprintf(mesh, sizeof mesh, "data:%d", c->n_data);
-    snprintf(layout, sizeof layout, "batch:data");
-    if (c->n_tensor > 1) {
-        snprintf(mesh, sizeof mesh, "data:%d tensor:%d", c->n_data,
-                 c->n_tensor);
-        snprintf(layout, sizeof layout, "batch:data %s", s->small->tensor);
-    }
+    char mesh[64], layout[128];
+    int n = snprintf(mesh, sizeof mesh, "data:%d", c->n_data);
+    if (c->n_pipe > 0)
+        n += snprintf(mesh + n, sizeof mesh - (size_t)n, " pipe:%d", c->n_pipe);
+    if (c->n_tensor > 1)
+        (void)snprintf(mesh + n, sizeof mesh - (size_t)n, " tensor:%d",
+                       c->n_tensor);
+    snprintf(layout, sizeof layout, "batch:data %s",
+             c->n_tensor > 1 ? s->small->tensor : "");
+    tt_graph *staged = NULL;
+    if (c->n_pipe > 0)
+        TT_TRY(tt_small_build_as(
+            s->small,
+            &(tt_train_recipe){.optim = {.def = tt_optim_find("sgd")},
+                               .dtype = TT_F64,
+                               .master = TT_F64,
+                               .cut = {.n_chunks = c->n_chunks}},
+            TT_SMALL_BATCH / c->n_micro, &staged));
+    const tt_graph *whole = staged != NULL ? staged : s->whole;
     tt_arena *arena = tt_arena_create();
     void *params = arena ? tt_arena_alloc(arena, def->params_bytes) : NULL;
     const char *const set[][2] = {{"mesh", mesh},
@@ -228,8 +244,9 @@ static tt_status split(subject *s)
     for (int i = 0; i < 4 && status == TT_OK; i++)
         status = tt_opt_set(def->options, params, set[i][0], set[i][1], arena);
     if (status == TT_OK)
-        status = tt_pass_apply(def, params, s->whole, &s->parts);
+        status = tt_pass_apply(def, params, whole, &s->parts);
     tt_arena_destroy(arena);
+    tt_graph_destroy(staged);
     return status;
 }
 
@@ -242,7 +259,8 @@ static tt_status check_alike(subject *s)
     runner_fini(&alone);
     TT_TRY(status);
     TT_TRY(split(s));
-    const int32_t n = s->config->n_data * s->config->n_tensor;
+    const int32_t n = s->config->n_data * s->config->n_tensor *
+                      (s->config->n_pipe > 0 ? s->config->n_pipe : 1);
     TT_TRY(tt_rank_threads_run(n, SHARED, run_rank, s));
     for (int32_t r = 0; r < n; r++)
         if (!(s->rank_error[r] <= 1e-10))
@@ -261,9 +279,9 @@ static void check_config(tt_law_report *r, const tt_small *small,
     const tt_status status = check_alike(&s);
     tt_law_report_check(
         r, status == TT_OK,
-        "%s: %d x %d ranks, ZeRO %s, %d micro-batches, buckets of %lld "
+        "%s: %d x %d x %d ranks, ZeRO %s, %d micro-batches, buckets of %lld "
         "bytes, %s: %s",
-        name, c->n_data, c->n_tensor, c->zero, c->n_micro,
+        name, c->n_data, c->n_tensor, c->n_pipe, c->zero, c->n_micro,
         (long long)c->bucket_bytes, order[c->order], tt_error_message());
     tt_free(s.weights);
     tt_graph_destroy(s.parts);
@@ -272,30 +290,36 @@ static void check_config(tt_law_report *r, const tt_small *small,
 
 // The first model of the table is run in every configuration, each other model in a
 // third of them. Batch norm is not combined with micro-batches: the statistics of very
-// small batches magnify rounding too much to compare.
+// small batches magnify rounding too much to compare. Devices do not run stages.
 static tt_status check(tt_law_report *r, const tt_small *small,
                        const char *name)
 {
     static const config configs[] = {
-        {"0", 0, 2, 1, 1, TT_ORDER_FIFO},
-        {"0", 1, 3, 1, 1, TT_ORDER_MAGNITUDE},
-        {"0", 700, 2, 1, 2, TT_ORDER_PRIORITY},
-        {"1", 900, 2, 1, 1, TT_ORDER_FIFO},
-        {"2", 0, 3, 1, 1, TT_ORDER_FIFO},
-        {"2", 1, 2, 1, 2, TT_ORDER_FIFO},
-        {"3", 500, 2, 1, 2, TT_ORDER_FIFO},
-        {"3", 0, 3, 1, 1, TT_ORDER_PRIORITY},
-        {"0", 1, 2, 1, 2, TT_ORDER_MAGNITUDE},
-        {"0", 300, 2, 2, 1, TT_ORDER_FIFO},
-        {"3", 0, 2, 2, 1, TT_ORDER_FIFO},
-        {"0", 0, 1, 2, 2, TT_ORDER_FIFO},
+        {"0", 0, 2, 1, 1, 0, 0, TT_ORDER_FIFO},
+        {"0", 1, 3, 1, 1, 0, 0, TT_ORDER_MAGNITUDE},
+        {"0", 700, 2, 1, 2, 0, 0, TT_ORDER_PRIORITY},
+        {"1", 900, 2, 1, 1, 0, 0, TT_ORDER_FIFO},
+        {"2", 0, 3, 1, 1, 0, 0, TT_ORDER_FIFO},
+        {"2", 1, 2, 1, 2, 0, 0, TT_ORDER_FIFO},
+        {"3", 500, 2, 1, 2, 0, 0, TT_ORDER_FIFO},
+        {"3", 0, 3, 1, 1, 0, 0, TT_ORDER_PRIORITY},
+        {"0", 1, 2, 1, 2, 0, 0, TT_ORDER_MAGNITUDE},
+        {"0", 300, 2, 2, 1, 0, 0, TT_ORDER_FIFO},
+        {"3", 0, 2, 2, 1, 0, 0, TT_ORDER_FIFO},
+        {"0", 0, 1, 2, 2, 0, 0, TT_ORDER_FIFO},
+        {"0", 0, 1, 1, 2, 2, 2, TT_ORDER_FIFO},
+        {"1", 0, 2, 1, 2, 2, 4, TT_ORDER_FIFO},
+        {"0", 300, 1, 2, 1, 2, 2, TT_ORDER_FIFO},
+        {"3", 0, 2, 1, 1, 3, 3, TT_ORDER_FIFO},
     };
     enum { N = sizeof(configs) / sizeof(configs[0]) };
     const int k = small->index;
+    const bool is_host = tt_rank_threads_device(r->device)->memory == NULL;
     for (int i = 0; i < N; i++)
         if ((k == 0 || i % 3 == k % 3) &&
             !(small->needs_batch && configs[i].n_micro > 1) &&
-            (small->tensor != NULL || configs[i].n_tensor == 1))
+            (small->tensor != NULL || configs[i].n_tensor == 1) &&
+            (is_host || configs[i].n_pipe == 0))
             check_config(r, small, name, &configs[i]);
     return TT_OK;
 }

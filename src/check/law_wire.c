@@ -35,6 +35,7 @@ typedef struct subject {
     tt_place from, to;  // `to` only where the operator takes one
     int by;             // of a shift
     int source, target; // of a move
+    bool is_everywhere; // all_reduce: from some coordinates to all
     const char *collective;
     const tt_backend_def *device;
     bool is_linked;
@@ -58,6 +59,8 @@ static tt_val emit(tt_builder *b, const subject *s, tt_val x)
                          : NULL;
     if (s->to.zigzag)
         return tt_place_convert(b, x, axis, s->to);
+    if (s->is_everywhere)
+        return tt_all_reduce_everywhere(b, x, axis);
     if (s->op == &tt_op_all_reduce)
         return tt_all_reduce(b, x, axis, s->from.reduce);
     if (s->op == &tt_op_reduce_scatter)
@@ -137,6 +140,13 @@ static void fill(const subject *s, int rank, void *data)
     }
 }
 
+static bool is_absent(const subject *s, tt_val v, int rank)
+{
+    tt_local local;
+    tt_local_of(&s->graph->value[v.id].type, &s->mesh, rank, &local);
+    return local.is_absent;
+}
+
 static int64_t local_bytes(const subject *s, tt_val v, int rank)
 {
     tt_local local;
@@ -188,11 +198,12 @@ static tt_status run_plan(const subject *s, int rank, const tt_wire *wire)
     if (zeros == NULL && status == TT_OK)
         status = tt_fail(TT_ERR_NOMEM, "no memory for a law");
     for (int i = 0; i < 2 && status == TT_OK; i++) {
-        status = tt_exec_write(exec, s->x, i == 0 ? zeros : s->in[rank]);
+        if (!is_absent(s, s->x, rank))
+            status = tt_exec_write(exec, s->x, i == 0 ? zeros : s->in[rank]);
         if (status == TT_OK)
             status = tt_exec_run(exec, NULL, NULL);
     }
-    if (status == TT_OK)
+    if (status == TT_OK && !is_absent(s, s->y, rank))
         status = tt_exec_read(exec, s->y, s->got[rank]);
     tt_free(zeros);
     tt_exec_destroy(exec);
@@ -232,13 +243,6 @@ static void describe(const subject *s, tt_str *out)
         tt_str_addf(out, " %d", s->mesh.axis[a].size);
 }
 
-// A move has one where it arrives.
-static bool has_result(const subject *s, int rank)
-{
-    return s->op != &tt_op_move ||
-           tt_mesh_coord(&s->mesh, rank, s->axis) == s->target;
-}
-
 static tt_status run_case(subject *s)
 {
     TT_TRY(build(s));
@@ -248,7 +252,7 @@ static tt_status run_case(subject *s)
     TT_TRY(tt_rank_threads_run(s->n_ranks, s->axis == 0 ? 1 << 20 : 0, run_rank,
                                s));
     for (int r = 0; r < s->n_ranks; r++)
-        if (has_result(s, r) &&
+        if (!is_absent(s, s->y, r) &&
             memcmp(s->want[r], s->got[r], (size_t)s->out_bytes[r]) != 0)
             return tt_fail(TT_ERR_STATE, "rank %d has another result", r);
     return TT_OK;
@@ -357,6 +361,23 @@ static void check_whole(subject *s, const tt_type *type)
     }
 }
 
+// Values that lie at some coordinates only. Devices do not run stages.
+static void check_at(subject *s)
+{
+    const uint64_t all = ((uint64_t)1 << s->mesh.axis[s->axis].size) - 1;
+    const bool sums = s->op == &tt_op_all_reduce;
+    s->to = tt_place_replicate();
+    for (uint64_t at = 1; at < all && s->device->memory == NULL; at++) {
+        s->from = sums ? tt_place_partial(TT_SUM) : tt_place_replicate();
+        s->from.at = at;
+        check_case(s);
+        s->is_everywhere = sums;
+        if (sums)
+            check_case(s);
+        s->is_everywhere = false;
+    }
+}
+
 static void check_mesh(subject *s, const tt_type *type)
 {
     const int size = s->mesh.axis[s->axis].size;
@@ -368,6 +389,8 @@ static void check_mesh(subject *s, const tt_type *type)
                          &tt_op_take) ||
                s->op == &tt_op_keep_first) {
         check_whole(s, type);
+        if (is_one_of(s->op, &tt_op_all_reduce, &tt_op_keep_first, NULL))
+            check_at(s);
     } else {
         for (int f = 0; f < type->shape.n_factors; f++)
             for (int z = 0; z < 2 && tt_can_split(type, f, size); z++)

@@ -129,7 +129,9 @@ tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,
     const tt_wire *wire = options->wire;
     if (status == TT_OK)
         resolve(exec);
-    if (status == TT_OK && plan->n_flights > 0 && wire != NULL &&
+    // All ranks bind, also those that a plan sends nothing from: links are made together.
+    const bool is_alone = tt_mesh_ranks(&plan->graph->mesh) == 1;
+    if (status == TT_OK && (plan->n_flights > 0 || !is_alone) && wire != NULL &&
         wire->bind != NULL) {
         status = wire->bind(wire->ctx, plan, backend, exec->args, &exec->bound);
         exec->is_bound = status == TT_OK && wire->unbind != NULL;

@@ -255,7 +255,8 @@ tt_status tt_exec_init_state(tt_exec *exec, uint64_t seed)
     tt_status status = TT_OK;
     omp_set_num_threads(exec->backend->options.n_threads);
     for (int32_t v = 0; v < g->n_values && status == TT_OK; v++)
-        if (tt_role_is_state(g->value[v].role))
+        if (tt_role_is_state(g->value[v].role) &&
+            exec->plan->home[v].buffer >= 0)
             status = is_host(exec) ? fill_host(exec, (tt_val){v}, seed)
                                    : fill_device(exec, (tt_val){v}, seed, &c);
     crossing_fini(&c);

@@ -3,6 +3,7 @@
 #include "graph/place.h"
 
 #include <assert.h>
+#include <string.h>
 
 bool tt_place_equal(const tt_place *a, const tt_place *b)
 {
@@ -78,6 +79,14 @@ int tt_mesh_rank_at(const tt_mesh *mesh, int rank, int axis, int coord)
 {
     return rank +
            (coord - tt_mesh_coord(mesh, rank, axis)) * axis_stride(mesh, axis);
+}
+
+int tt_mesh_pipe(const tt_mesh *mesh)
+{
+    for (int a = 0; a < mesh->n_axes; a++)
+        if (mesh->axis[a].size > 1 && strcmp(mesh->axis[a].name, "pipe") == 0)
+            return a;
+    return -1;
 }
 
 static int64_t block_edge(int64_t n, int size, int64_t i)

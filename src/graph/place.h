@@ -106,6 +106,13 @@ void tt_place_print(const tt_place *place, const tt_shape *shape, tt_str *out);
 int tt_mesh_ranks(const tt_mesh *mesh);
 int tt_mesh_coord(const tt_mesh *mesh, int rank, int axis);
 int tt_mesh_rank_at(const tt_mesh *mesh, int rank, int axis, int coord);
+// The axis of a pipeline's stages; -1: there is none, or it has one rank.
+int tt_mesh_pipe(const tt_mesh *mesh);
+// The coordinate of a stage: chunks of layers go round.
+static inline int tt_mesh_stage_coord(int size, int32_t stage)
+{
+    return stage % size;
+}
 
 // [lo, hi) of `n` entries that coordinate `coord` of `size` holds; not of a zigzag.
 void tt_place_range(const tt_place *place, int64_t n, int size, int coord,

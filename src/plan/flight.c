@@ -36,6 +36,7 @@
 //   left    several flights at a time on the wire. It carries one after another, so a
 //           layer's own collective may wait for a bucket: slice.c cuts these for it
 
+#include "ops/comm/comm.h"
 #include "ops/ops.h"
 #include "plan/flights.h"
 
@@ -67,6 +68,8 @@ static int64_t even_bytes(const tt_graph *g, tt_val v)
 // What is moved: the larger side.
 static int64_t bytes_of(const tt_graph *g, const tt_node *node)
 {
+    if (!tt_is(node->in[0])) // it lies elsewhere
+        return even_bytes(g, node->out[0]);
     const int64_t in = even_bytes(g, node->in[0]);
     const int64_t out = even_bytes(g, node->out[0]);
     return in > out ? in : out;
@@ -80,7 +83,9 @@ static void collect(tt__trips *t)
         if (!tt_op_is_collective(step->op))
             continue;
         const tt_node *node = &l->g->node[step->node];
-        const int32_t from = l->g->value[l->info[node->in[0].id].root].node;
+        const int32_t from =
+            tt_is(node->in[0]) ? l->g->value[l->info[node->in[0].id].root].node
+                               : -1;
         t->trip[t->n++] = (tt__trip){.node = step->node,
                                      .step = s,
                                      .at = from >= 0 ? l->at[from] : -1,
@@ -100,6 +105,12 @@ static void find_steps(tt__trips *t)
                 t->trip[i].step = s;
 }
 
+bool tt__is_across_stages(const tt_graph *g, const tt_step *step)
+{
+    const tt_comm_params *p = step->params;
+    return tt_op_is_collective(step->op) && p->axis == tt_mesh_pipe(&g->mesh);
+}
+
 // When a trip may begin and must be over. Flights of a micro-batch stay in their
 // segment; what the update reads may leave once the last micro-batch has made it.
 static void find_times(const tt__lower *l, tt__trip *trip)
@@ -115,7 +126,8 @@ static void find_times(const tt__lower *l, tt__trip *trip)
             trip->ready = tt_op_is_collective(plan->step[t].op) ? s : t + 1;
             break;
         }
-    if (l->in_order && is_update && trip->ready < segment->first)
+    const bool is_ordered = l->in_order || tt__is_across_stages(l->g, step);
+    if (is_ordered && is_update && trip->ready < segment->first)
         trip->ready = segment->first;
     trip->due = is_update ? plan->n_steps : segment->first + segment->n;
     for (int32_t t = s + 1; t < trip->due; t++)
@@ -162,8 +174,9 @@ tt_flight *tt__flight_add(tt__trips *t, const int32_t *trips, int32_t n)
 static bool is_in_place(const tt_plan *plan, const tt_step *step)
 {
     const int32_t b = step->in[0].buffer;
-    return b == step->out[0].buffer && step->op == &tt_op_all_reduce &&
-           step->in[0].offset == 0 && step->out[0].offset == 0 &&
+    return b >= 0 && b == step->out[0].buffer &&
+           step->op == &tt_op_all_reduce && step->in[0].offset == 0 &&
+           step->out[0].offset == 0 &&
            plan->buffer[b].class_ == TT_PERSISTENT &&
            plan->buffer[b].bytes == step->moved_bytes;
 }

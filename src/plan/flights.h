@@ -40,6 +40,10 @@ typedef struct tt__trips {
 // Whether two steps must keep their order: one writes what the other touches.
 bool tt__steps_conflict(const tt_step *a, const tt_step *b);
 
+// Whether a step is communication between stages. These have different steps, so what
+// they say to each other in the update keeps the order of nodes.
+bool tt__is_across_stages(const tt_graph *g, const tt_step *step);
+
 tt_status tt__buckets_make(tt__trips *t);
 // The size at which a bucket is full; `left` of `all` bytes of gradients are still to
 // come.

@@ -122,7 +122,8 @@ tt_status tt__homes_finish(tt__lower *l)
 {
     for (int32_t v = 0; v < l->g->n_values; v++) {
         tt_ref ref;
-        if (l->g->value[v].role != TT_ROLE_NODE)
+        if (l->g->value[v].role != TT_ROLE_NODE &&
+            !tt__is_absent(l, (tt_val){v}))
             TT_TRY(tt__home_read(l, (tt_val){v}, &ref));
     }
     for (int32_t v = 0; v < l->g->n_values; v++)

@@ -128,6 +128,8 @@ static tt_status setup(tt__lower *l)
                                    values * (int64_t)sizeof(*l->plan->home));
     l->info = tt_arena_alloc(l->arena, values * (int64_t)sizeof(*l->info));
     l->is_live = tt_arena_alloc(l->arena, nodes);
+    l->is_here = tt_arena_alloc(l->arena, nodes);
+    l->stage = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->stage));
     l->at = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->at));
     l->node_at = tt_arena_alloc(l->arena, nodes * (int64_t)sizeof(*l->at));
     l->operand =
@@ -138,9 +140,9 @@ static tt_status setup(tt__lower *l)
     l->type = tt_arena_alloc(l->arena, widest * (int64_t)sizeof(*l->type));
     l->plan->is_kept = tt_arena_alloc(l->plan->arena, values);
     if (l->plan->home == NULL || l->plan->is_kept == NULL || l->info == NULL ||
-        l->is_live == NULL || l->at == NULL || l->node_at == NULL ||
-        l->operand == NULL || l->view_operand == NULL || l->ref == NULL ||
-        l->type == NULL)
+        l->is_live == NULL || l->is_here == NULL || l->stage == NULL ||
+        l->at == NULL || l->node_at == NULL || l->operand == NULL ||
+        l->view_operand == NULL || l->ref == NULL || l->type == NULL)
         return TT_ERR_NOMEM;
     return bind_values(l);
 }
@@ -235,6 +237,7 @@ static void sum_cost(tt_plan *plan)
 static tt_status lower(tt__lower *l)
 {
     TT_TRY(setup(l));
+    TT_TRY(tt__here_find(l));
     TT_TRY(tt__segments_make(l));
     tt__uses_find(l);
     for (int32_t s = 0; s < l->plan->n_segments; s++)

@@ -1,5 +1,6 @@
 // lower - what the files of lowering share; nobody else includes it.
 //
+//   here      which nodes and inputs concern this rank, and in which stage
 //   segments  nodes in the order in which they will run
 //   wait      which of them let communication go first
 //   uses      who reads a value, until when, and where its producer should put it
@@ -52,7 +53,7 @@ typedef struct tt__converted {
 } tt__converted;
 
 typedef struct tt__lower {
-    const tt_graph *g;
+    const tt_graph *g; // this rank's: see here.c
     tt_target *target;
     tt_plan *plan;
     tt_arena *arena; // temporary
@@ -62,7 +63,9 @@ typedef struct tt__lower {
     bool is_even; // all ranks hold parts of the same shapes
 
     tt__info *info;   // per value
-    bool *is_live;    // per node
+    bool *is_here;    // per node: this rank takes part in it
+    bool *is_live;    // per node: here, and somebody needs it
+    int32_t *stage;   // per node
     int32_t *at;      // per node: its position, or -1
     int32_t *node_at; // per position: the node
     int32_t n_at;
@@ -91,6 +94,14 @@ static inline bool tt__is_read(const tt_node *node, int i)
 {
     const bool is_shape = i < 32 && (node->op->shape_only >> i & 1) != 0;
     return tt_is(node->in[i]) && !is_shape;
+}
+
+// here: what this rank has of the graph, where values lie at some ranks only.
+tt_status tt__here_find(tt__lower *l);
+// Whether the rank holds nothing of the value.
+static inline bool tt__is_absent(const tt__lower *l, tt_val v)
+{
+    return l->info[v.id].operand.local.is_absent;
 }
 
 // segments: fills node_at and at, plan->segment (with node ranges in place of

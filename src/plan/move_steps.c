@@ -23,8 +23,9 @@ static bool has_buffer(const tt_ref *ref, int32_t n, int32_t buffer)
 static bool writes_what_touches(const tt_step *a, const tt_step *b)
 {
     for (int32_t i = 0; i < a->n_out; i++)
-        if (has_buffer(b->in, b->n_in, a->out[i].buffer) ||
-            has_buffer(b->out, b->n_out, a->out[i].buffer))
+        if (a->out[i].buffer >= 0 &&
+            (has_buffer(b->in, b->n_in, a->out[i].buffer) ||
+             has_buffer(b->out, b->n_out, a->out[i].buffer)))
             return true;
     return false;
 }
@@ -59,20 +60,23 @@ static int32_t level_of(const levels *x, const tt_step *step, int32_t level)
             level = max(level, x->written[step->in[i].buffer]);
     for (int32_t i = 0; i < step->n_out; i++) {
         const int32_t b = step->out[i].buffer;
-        level = max(level, max(x->written[b], x->read[b]));
+        if (b >= 0)
+            level = max(level, max(x->written[b], x->read[b]));
     }
     for (int32_t i = 0; i < step->n_in; i++)
         if (step->in[i].buffer >= 0)
             x->read[step->in[i].buffer] =
                 max(x->read[step->in[i].buffer], level);
     for (int32_t i = 0; i < step->n_out; i++)
-        x->written[step->out[i].buffer] = level;
+        if (step->out[i].buffer >= 0)
+            x->written[step->out[i].buffer] = level;
     return level;
 }
 
 // A step that waits for no bucket runs just before the first step that needs its result,
 // so that the result takes no memory earlier.
-static int32_t delayed(const levels *x, const tt_step *step, int32_t level)
+static int32_t delayed(const levels *x, const tt_step *step, int32_t level,
+                       bool may_wait)
 {
     int32_t first = INT32_MAX;
     for (int32_t i = 0; i < step->n_in; i++)
@@ -80,17 +84,19 @@ static int32_t delayed(const levels *x, const tt_step *step, int32_t level)
             first = min(first, x->written[step->in[i].buffer]);
     for (int32_t i = 0; i < step->n_out; i++) {
         const int32_t b = step->out[i].buffer;
-        first = min(first, min(x->written[b], x->read[b]));
+        if (b >= 0)
+            first = min(first, min(x->written[b], x->read[b]));
     }
-    if (level == 0 && first != INT32_MAX)
+    if (level == 0 && first != INT32_MAX && may_wait)
         level = first;
     for (int32_t i = 0; i < step->n_in; i++)
         if (step->in[i].buffer >= 0)
             x->read[step->in[i].buffer] =
                 min(x->read[step->in[i].buffer], level);
     for (int32_t i = 0; i < step->n_out; i++)
-        x->written[step->out[i].buffer] =
-            min(x->written[step->out[i].buffer], level);
+        if (step->out[i].buffer >= 0)
+            x->written[step->out[i].buffer] =
+                min(x->written[step->out[i].buffer], level);
     return level;
 }
 
@@ -107,17 +113,25 @@ static void find_levels(const tt__trips *t, const tt_segment *segment,
                         const levels *x, int32_t *level)
 {
     const tt_plan *plan = t->l->plan;
+    int32_t across = 0; // what stages say to each other keeps its order
     for (int32_t s = 0; s < segment->n; s++) {
         const tt_step *step = &plan->step[segment->first + s];
-        const int32_t own = tt_op_is_collective(step->op)
-                                ? bucket_of(t, segment->first + s)
-                                : 0;
+        int32_t own = tt_op_is_collective(step->op)
+                          ? bucket_of(t, segment->first + s)
+                          : 0;
+        if (tt__is_across_stages(plan->graph, step))
+            own = max(own, across);
         level[s] = level_of(x, step, own);
+        if (tt__is_across_stages(plan->graph, step))
+            across = level[s];
     }
     for (int32_t b = 0; b < plan->n_buffers; b++)
         x->written[b] = x->read[b] = INT32_MAX;
-    for (int32_t s = segment->n - 1; s >= 0; s--)
-        level[s] = delayed(x, &plan->step[segment->first + s], level[s]);
+    for (int32_t s = segment->n - 1; s >= 0; s--) {
+        const tt_step *step = &plan->step[segment->first + s];
+        level[s] = delayed(x, step, level[s],
+                           !tt__is_across_stages(plan->graph, step));
+    }
 }
 
 static tt_status sort_update(tt__trips *t, const tt_segment *segment)

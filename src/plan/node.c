@@ -116,6 +116,8 @@ static bool has_place(tt__lower *l, tt_val v)
 // zero, so the collective may overwrite it.
 static bool is_spent_sum(const tt__lower *l, const tt_node *node)
 {
+    if (!tt_is(node->in[0]))
+        return false;
     const int32_t from = l->g->value[l->info[node->in[0].id].root].node;
     return (node->op->flags & TT_OP_COLLECTIVE) != 0 &&
            node->phase == TT_UPDATE && from >= 0 &&
@@ -213,6 +215,10 @@ static tt_status bind_output(tt__lower *l, const tt_node *node,
     const tt__info *info = &l->info[v.id];
     tt_ref *ref = &l->ref[node->n_in + i];
     final->buffer = -1;
+    if (tt__is_absent(l, v)) { // it is sent away
+        *ref = (tt_ref){.buffer = -1, .operand = *form};
+        return TT_OK;
+    }
     if (has_place(l, v)) {
         TT_TRY(find_final(l, v, form, ref));
         tt__home_set(l, v, ref);

@@ -138,8 +138,9 @@ static void mark_shared(const tt_plan *plan, bool *is_shared)
 {
     for (int32_t m = 0; m < plan->n_members; m++) {
         const tt_step *step = &plan->step[plan->member[m]];
-        is_shared[step->in[0].buffer] = true;
-        if (step->op == &tt_op_all_reduce)
+        if (step->in[0].buffer >= 0)
+            is_shared[step->in[0].buffer] = true;
+        if (step->op == &tt_op_all_reduce && step->out[0].buffer >= 0)
             is_shared[step->out[0].buffer] = true;
     }
 }

@@ -20,20 +20,31 @@ static bool is_weight_gather(const tt__trips *t, int32_t k)
 {
     const tt_plan *plan = t->l->plan;
     const tt_step *step = &plan->step[t->trip[k].step];
+    if (step->in[0].buffer < 0)
+        return false;
     const tt_buffer *from = &plan->buffer[step->in[0].buffer];
     return !t->trip[k].is_taken && step->op == &tt_op_all_gather &&
            step->phase != TT_UPDATE && from->class_ == TT_PERSISTENT &&
            from->use == TT_USE_PARAM;
 }
 
-// Gathers that follow each other, without another step between.
+static bool begins_segment(const tt_plan *plan, int32_t step)
+{
+    for (int32_t i = 0; i < plan->n_segments; i++)
+        if (plan->segment[i].first == step)
+            return true;
+    return false;
+}
+
+// Gathers of a segment that follow each other, without another step between.
 static int32_t take_layer(const tt__trips *t, int32_t k, int32_t *room)
 {
     int32_t n = 0;
     do
         room[n++] = k++;
     while (k < t->n && is_weight_gather(t, k) &&
-           t->trip[k].step == t->trip[k - 1].step + 1);
+           t->trip[k].step == t->trip[k - 1].step + 1 &&
+           !begins_segment(t->l->plan, t->trip[k].step));
     return n;
 }
 

@@ -26,16 +26,16 @@ static tt_status check_order(const tt__lower *l)
 {
     for (int32_t p = 0; p < l->n_at; p++) {
         const tt_node *node = &l->g->node[l->node_at[p]];
-        for (int i = 0; i < node->n_in; i++) {
+        for (int i = 0; i < node->n_in && l->is_here[l->node_at[p]]; i++) {
             if (!tt_is(node->in[i]))
                 continue;
             const tt_value *v = tt_graph_value(l->g, node->in[i]);
-            if (v->node >= 0 && l->at[v->node] >= p)
+            if (v->node >= 0 && l->is_here[v->node] && l->at[v->node] >= p)
                 return tt_fail(
                     TT_ERR_STATE,
                     "%s: %s (%s, stage %d) reads %s, which is computed later",
                     node->origin, node->op->name, tt_phase_name(node->phase),
-                    node->stage, v->name);
+                    l->stage[l->node_at[p]], v->name);
         }
     }
     return TT_OK;
@@ -46,8 +46,8 @@ static tt_status place_nodes(tt__lower *l, int32_t n_stages, int32_t *start)
     const tt_graph *g = l->g;
     const int32_t n_groups = TT_N_PHASES * n_stages;
     for (int32_t n = 0; n < g->n_nodes; n++)
-        start[1 + group_of(group_phase(l, &g->node[n]), g->node[n].stage,
-                           n_stages)]++;
+        start[1 +
+              group_of(group_phase(l, &g->node[n]), l->stage[n], n_stages)]++;
     for (int32_t i = 0; i < n_groups; i++)
         start[i + 1] += start[i];
     int32_t *next =
@@ -60,7 +60,7 @@ static tt_status place_nodes(tt__lower *l, int32_t n_stages, int32_t *start)
     for (int32_t i = 0; i < g->n_nodes; i++) {
         const int32_t n = order[i];
         const int32_t group =
-            group_of(group_phase(l, &g->node[n]), g->node[n].stage, n_stages);
+            group_of(group_phase(l, &g->node[n]), l->stage[n], n_stages);
         l->at[n] = next[group]++;
         l->node_at[l->at[n]] = n;
     }
@@ -82,14 +82,15 @@ static tt_status add_segments(tt__lower *l, int32_t n_stages,
             continue;
         const tt_node *node = &l->g->node[l->node_at[start[i]]];
         const tt_phase phase = group_phase(l, node);
-        const char *name = tt_arena_printf(plan->arena, "%s.%d",
-                                           tt_phase_name(phase), node->stage);
+        const int32_t stage = l->stage[l->node_at[start[i]]];
+        const char *name =
+            tt_arena_printf(plan->arena, "%s.%d", tt_phase_name(phase), stage);
         if (name == NULL)
             return TT_ERR_NOMEM;
         plan->segment[plan->n_segments++] =
             (tt_segment){.name = name,
                          .phase = phase,
-                         .stage = node->stage,
+                         .stage = stage,
                          .first = start[i],
                          .n = start[i + 1] - start[i]};
     }
@@ -120,8 +121,8 @@ tt_status tt__segments_make(tt__lower *l)
 {
     int32_t n_stages = 1;
     for (int32_t n = 0; n < l->g->n_nodes; n++)
-        if (l->g->node[n].stage >= n_stages)
-            n_stages = l->g->node[n].stage + 1;
+        if (l->stage[n] >= n_stages)
+            n_stages = l->stage[n] + 1;
     int32_t *start =
         tt_arena_alloc(l->arena, (TT_N_PHASES * (int64_t)n_stages + 1) *
                                      (int64_t)sizeof(*start));

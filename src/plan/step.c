@@ -36,6 +36,10 @@ tt_status tt__step_choose(tt__lower *l, tt_site *site, tt_choice *choice_out)
     if ((site->op->flags & TT_OP_COLLECTIVE) == 0)
         return l->target->choose(l->target, site, choice_out);
     *choice_out = (tt_choice){.name = site->op->name};
+    if (site->in[0].dtype == TT_N_DTYPES) { // it lies elsewhere
+        tt_operand_set_dense(&site->out[0]);
+        return TT_OK;
+    }
     if (keeps_blocks(l, site))
         return TT_OK;
     if (!keeps_form(l, site))
@@ -127,7 +131,9 @@ static tt_status fill(tt__lower *l, tt_step *step)
     TT_TRY(add_scratch(l, step));
     set_cost(l, step);
     if ((step->op->flags & TT_OP_COLLECTIVE) != 0)
-        step->moved_bytes = tt_target_bytes(l->target, &step->in[0].operand);
+        step->moved_bytes = tt_target_bytes(
+            l->target, step->in[0].buffer >= 0 ? &step->in[0].operand
+                                               : &step->out[0].operand);
     return tt__grow(plan->arena, &plan->step, sizeof(*plan->step),
                     plan->n_steps, &l->steps_capacity);
 }
@@ -141,6 +147,7 @@ tt_status tt__step_add(tt__lower *l, tt_step *step)
     }
     l->plan->step[l->plan->n_steps++] = *step;
     for (int i = 0; i < step->n_out; i++)
-        tt__convert_forget(l, step->out[i].buffer);
+        if (step->out[i].buffer >= 0)
+            tt__convert_forget(l, step->out[i].buffer);
     return TT_OK;
 }

@@ -41,7 +41,7 @@ static void count_uses(tt__lower *l)
     for (int32_t p = l->n_at; p-- > 0;) {
         const int32_t n = l->node_at[p];
         const tt_node *node = &l->g->node[n];
-        l->is_live[n] = is_needed(l, node);
+        l->is_live[n] = l->is_here[n] && is_needed(l, node);
         if (!l->is_live[n])
             continue;
         int32_t until = p;

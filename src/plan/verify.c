@@ -56,6 +56,8 @@ static tt_status check_step(const tt_plan *plan, const tt_step *step,
         TT_TRY(check_ref(plan, step, &step->in[i]));
     }
     for (int i = 0; i < step->n_out; i++) {
+        if (step->out[i].buffer < 0)
+            continue; // sent away
         TT_TRY(check_ref(plan, step, &step->out[i]));
         is_written[step->out[i].buffer] = true;
     }

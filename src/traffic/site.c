@@ -23,6 +23,12 @@ static int32_t tag_of(int32_t node, int32_t piece)
     return (int32_t)(1 + (node * INT64_C(97) + piece) % (TT_TRAFFIC_TAGS - 1));
 }
 
+// Who holds the input or gets the output.
+static uint64_t taking_part(uint64_t in, uint64_t out)
+{
+    return in == 0 || out == 0 ? 0 : in | out;
+}
+
 tt_traffic_site tt_traffic_site_of(const tt_plan *plan, int32_t s)
 {
     const tt_graph *g = plan->graph;
@@ -40,10 +46,14 @@ tt_traffic_site tt_traffic_site_of(const tt_plan *plan, int32_t s)
     x.axis = (int32_t)x.p->axis;
     x.size = g->mesh.axis[x.axis].size;
     x.coord = tt_mesh_coord(x.mesh, x.rank, x.axis);
+    x.at =
+        taking_part(x.in_type->place[x.axis].at, x.out_type->place[x.axis].at);
     x.fold.type = num_of(x.in_type->dtype);
     x.count = step->moved_bytes / tt_num_bytes(x.fold.type);
     x.in_bytes = step->moved_bytes;
-    x.out_bytes = tt_target_bytes(plan->target, &step->out[0].operand);
+    x.out_bytes = step->out[0].buffer >= 0
+                      ? tt_target_bytes(plan->target, &step->out[0].operand)
+                      : 0;
     x.tag = tag_of(step->node, 0);
     if (x.op == &tt_op_move) { // operands of others are not touched
         x.in_bytes = x.coord == x.p->from_coord ? x.in_bytes : 0;
@@ -70,6 +80,11 @@ tt_traffic_site tt_traffic_site_joined(const tt_plan *plan,
     x.count = x.in_bytes / tt_num_bytes(x.fold.type);
     x.tag = tag_of(plan->step[member[0]].node, flight->piece);
     return x;
+}
+
+bool tt_traffic_site_has(const tt_traffic_site *x, int32_t coord)
+{
+    return x->at == 0 || (x->at >> coord & 1) != 0;
 }
 
 int tt_traffic_site_rank(const tt_traffic_site *x, int32_t coord)
@@ -111,13 +126,19 @@ static tt_coll_call call_of(const tt_traffic_site *x,
                             const tt_traffic_rules *rules,
                             const tt_traffic_group *group, int32_t first)
 {
+    int32_t n = 0, me = 0;
     for (int32_t i = 0; i < x->size; i++) {
-        group->member[i] = tt_traffic_site_rank(x, (first + i) % x->size);
+        const int32_t coord = (first + i) % x->size;
+        if (!tt_traffic_site_has(x, coord))
+            continue;
+        me = coord == x->coord ? n : me;
+        group->member[n] = tt_traffic_site_rank(x, coord);
         if (rules->host != NULL)
-            group->member_host[i] = rules->host[group->member[i]];
+            group->member_host[n] = rules->host[group->member[n]];
+        n++;
     }
-    const tt_group members = {.n = x->size,
-                              .me = (x->coord - first + x->size) % x->size,
+    const tt_group members = {.n = n,
+                              .me = me,
                               .rank = group->member,
                               .host = rules->host != NULL ? group->member_host
                                                           : NULL};

@@ -56,7 +56,8 @@ typedef struct tt_traffic_site {
     const tt_mesh *mesh;
     const tt_type *in_type, *out_type;
     int32_t rank, axis, size, coord;
-    int64_t count;               // elements of the input as it lies
+    uint64_t at;   // coordinates that take part; 0: all of the axis
+    int64_t count; // elements of the input as it lies
     int64_t in_bytes, out_bytes; // 0 where this rank does not touch the operand
     int32_t tag;                 // alike on all ranks that take part
     tt_fold fold;
@@ -70,6 +71,8 @@ tt_traffic_site tt_traffic_site_of(const tt_plan *plan, int32_t step);
 // members are summed too, and nobody reads them.
 tt_traffic_site tt_traffic_site_joined(const tt_plan *plan,
                                        const tt_flight *flight);
+// Whether the coordinate takes part.
+bool tt_traffic_site_has(const tt_traffic_site *x, int32_t coord);
 int tt_traffic_site_rank(const tt_traffic_site *x, int32_t coord);
 // Of a move: whether this rank sends, and whether it receives.
 bool tt_traffic_site_sends(const tt_traffic_site *x);

@@ -53,7 +53,7 @@ static bool leg_has(const tt__wire_leg *leg, int32_t rank)
     if (x->kind->way == TT_TRAFFIC_MOVE)
         return peer_of(leg) == rank;
     for (int32_t i = 0; i < x->size; i++)
-        if (tt_traffic_site_rank(x, i) == rank)
+        if (tt_traffic_site_has(x, i) && tt_traffic_site_rank(x, i) == rank)
             return true;
     return false;
 }

@@ -35,9 +35,11 @@ static tt_status reduce(tt__carrier *c, const tt__wire_leg *leg, const char *in,
                         char *out)
 {
     tt_coll_call call = leg->call;
-    call.in = in;
+    call.in = in != NULL ? in : out;
     call.out = out;
     call.scratch = leg->scratch_bytes > 0 ? c->scratch : NULL;
+    if (in == NULL) // this rank has no term
+        memset(out, 0, (size_t)leg->x.out_bytes);
     return tt_coll_run(leg->def, c->comm, &call);
 }
 
@@ -276,7 +278,9 @@ static tt_status keep(tt__carrier *c, const tt__wire_leg *leg, const char *in,
 {
     const size_t bytes = (size_t)leg->x.in_bytes;
     (void)c;
-    if (leg->x.coord > 0)
+    const uint64_t at = leg->x.in_type->place[leg->x.axis].at;
+    const uint64_t before = ((uint64_t)1 << leg->x.coord) - 1;
+    if (leg->x.coord > 0 && (at == 0 || (at & before) != 0))
         memset(out, 0, bytes);
     else if (out != in)
         memcpy(out, in, bytes);

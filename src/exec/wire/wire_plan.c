@@ -78,8 +78,8 @@ static void describe(const tt_plan *plan, const tt_flight *flight, int32_t s,
                                : tt_traffic_site_of(plan, s);
     leg->way = tt__wire_way_of(&leg->x);
     leg->where = flight->is_joined ? flight->name : node->origin;
-    leg->in = (const char *)args[s].in[0] + skip;
-    leg->out = (char *)args[s].out[0] + skip;
+    leg->in = args[s].in[0] == NULL ? NULL : (const char *)args[s].in[0] + skip;
+    leg->out = args[s].out[0] == NULL ? NULL : (char *)args[s].out[0] + skip;
 }
 
 static tt_status make_job(const tt__carrier *c, const tt_args *args,

@@ -265,12 +265,6 @@ static const char *zero_axis(const tt_partition_params *p)
     return p->zero_axis == NULL ? "data" : p->zero_axis;
 }
 
-static bool is_pipe(const tt_mesh *mesh, int axis)
-{
-    return mesh->axis[axis].size > 1 &&
-           strcmp(mesh->axis[axis].name, "pipe") == 0;
-}
-
 static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
                             const tt_partition_params *p,
                             const tt_layout *layout, tt_graph **out)
@@ -286,7 +280,7 @@ static tt_status split_axis(const tt_graph *old, const tt_mesh *mesh, int axis,
                    .layout = size > 1 ? layout : &no_rules,
                    .axis = axis,
                    .size = size,
-                   .is_pipe = is_pipe(mesh, axis)};
+                   .is_pipe = axis == tt_mesh_pipe(mesh)};
     if (size > 1 && strcmp(mesh->axis[axis].name, zero_axis(p)) == 0) {
         c->zero = p->zero;
         c->is_canonical = p->canonical;
@@ -362,7 +356,7 @@ static tt_status split_all(const tt_graph *in, const tt_mesh *mesh,
     for (int turn = 0; turn < 2; turn++)
         for (int a = 0; a < mesh->n_axes; a++) {
             tt_graph *next = NULL;
-            if (is_pipe(mesh, a) != (turn == 0))
+            if ((a == tt_mesh_pipe(mesh)) != (turn == 0))
                 continue;
             const tt_status status =
                 split_axis(last == NULL ? in : last, mesh, a, p, layout, &next);

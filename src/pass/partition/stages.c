@@ -42,10 +42,9 @@ static uint64_t all_of(const tt__cut *c)
     return c->size == TT_MAX_AT ? ~(uint64_t)0 : bit(c->size) - 1;
 }
 
-// Chunks go round: chunk k lies at coordinate k mod p.
 static uint64_t home_of(const tt__cut *c, int32_t stage)
 {
-    return bit(stage % c->size);
+    return bit(tt_mesh_stage_coord(c->size, stage));
 }
 
 // ---- where weights lie ---------------------------------------------------
