@@ -43,8 +43,8 @@ refuses 'no name matches "xyzzy"' list models xyzzy
 refuses 'neither key=value nor' list models gpt ops
 refuses 'neither key=value nor' bench step step
 refuses 'not of the form key=value' plan =3
-refuses 'step, gemm, op or allreduce' bench
-refuses 'step, gemm, op and allreduce' bench stp
+refuses 'step, gemm, op, allreduce or codec' bench
+refuses 'step, gemm, op, allreduce and codec' bench stp
 refuses 'did you mean models' list modls
 refuses 'did you mean grad' check grd
 refuses 'matches no operator' check cost only=xyzzy
