@@ -29,7 +29,7 @@ typedef struct options {
 
 static const tt_opt table[] = {
     {"side", "2048", "rows and columns of the tensor", TT_OPT_I64,
-     offsetof(options, side), NULL, 16, 1 << 15},
+     offsetof(options, side), NULL, 64, 1 << 15},
     {"runs", "7", "runs of each, in turns with a copy", TT_OPT_I64,
      offsetof(options, runs), NULL, 1, MOST_RUNS},
     {"only", "", "codecs whose name contains this", TT_OPT_STR,
@@ -322,6 +322,14 @@ static void print(const result *r, int64_t n, tt_json *json)
     tt_json_close(json, '}');
 }
 
+static void print_head(int64_t side)
+{
+    printf("gradients of a small GPT, %lld x %lld fp32, one core; GB/s of "
+           "fp32\n%-10s %8s %8s %8s %9s %9s\n",
+           (long long)side, (long long)side, "codec", "encode", "decode",
+           "of copy", "smaller", "error");
+}
+
 static tt_status bench_all(tt_cli *cli, const options *o, const float *x,
                            float *room, tt_json *json)
 {
@@ -333,13 +341,15 @@ static tt_status bench_all(tt_cli *cli, const options *o, const float *x,
         result r = {0};
         if (strstr(all[i]->name, o->only) == NULL)
             continue;
-        found = true;
         tt_status status = open_codec(&m, cli->arena);
         if (status == TT_OK)
             status = measure(&m, room, &r);
         close_codec(&m);
         if (status != TT_OK)
             return tt_fail_context(status, "codec %s", all[i]->name);
+        if (!found && json == NULL)
+            print_head(o->side);
+        found = true;
         print(&r, m.n, json);
     }
     return found ? TT_OK
@@ -362,11 +372,6 @@ tt_status tt_bench_codec(tt_cli *cli)
     tt_status status = x == NULL || room == NULL
                            ? tt_fail(TT_ERR_NOMEM, "no memory for a benchmark")
                            : make_gradient(cli, x, n);
-    if (status == TT_OK && !is_json)
-        printf("gradients of a small GPT, %lld x %lld fp32, one core; GB/s of "
-               "fp32\n%-10s %8s %8s %8s %9s %9s\n",
-               (long long)o.side, (long long)o.side, "codec", "encode",
-               "decode", "of copy", "smaller", "error");
     tt_json_open(&json, NULL, '[');
     if (status == TT_OK)
         status = bench_all(cli, &o, x, room, is_json ? &json : NULL);

@@ -59,9 +59,12 @@ static uint32_t guess(const tt_simd_pick *p)
     const int64_t r = (int64_t)(expected + 4 * sqrt(expected)) + 8;
     if (r >= m)
         return p->least;
-    for (int64_t i = 0; i < m; i++)
-        e[i] = p->residual ? p->x[i * step] + p->residual[i * step]
-                           : p->x[i * step];
+    // Not at equal distances: columns of a matrix would be met again and again.
+    for (int64_t i = 0; i < m; i++) {
+        const uint64_t jitter = tt_packet_random(0, (uint32_t)i);
+        const int64_t at = i * step + (int64_t)(jitter * (uint64_t)step >> 32);
+        e[i] = p->residual ? p->x[at] + p->residual[at] : p->x[at];
+    }
     const uint32_t bound = rth_largest(e, m, r, &above);
     return bound > p->least ? bound : p->least;
 }
