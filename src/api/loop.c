@@ -95,7 +95,9 @@ static tt_status take_job(tutti_session *session, tt_session *trained)
 {
     tt_source *train = trained->data->train;
     session->job = trained->job;
+    session->job_arena = trained->arena;
     trained->job = NULL;
+    trained->arena = NULL;
     tt__api_touch(session);
     if (train->tokenizer != NULL) {
         tt_tokenizer_close(session->tokenizer);

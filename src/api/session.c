@@ -111,6 +111,8 @@ void tt__api_forget(tutti_session *session) // settings may change again
 {
     tt__api_forget_use(session);
     tt_job_close(session->job);
+    tt_arena_destroy(session->job_arena);
+    session->job_arena = NULL;
     tt_free(session->whole_x);
     tt_free(session->whole_y);
     session->whole_x = session->whole_y = NULL;

@@ -31,6 +31,7 @@ struct tutti_session {
     tt_settings settings;
     const tt_peers *peers; // the ranks, within tutti_ranks_run; else NULL
     tt_job *job;           // NULL until the session is planned
+    tt_arena *job_arena;   // the settings of a job that was trained; else NULL
     tutti_type x, y;       // this rank's samples of a micro-batch
     int64_t first;         // index of the first of these samples
     // Whole samples, where this rank holds only a piece of each (of a sequence, of an

@@ -44,7 +44,8 @@ typedef struct kind { // members of a bucket are alike
 static bool is_gradient(const tt__lower *l, const tt__trip *trip)
 {
     const tt_node *node = &l->g->node[trip->node];
-    if (tt__is_across_stages(l->g, &l->plan->step[trip->step]))
+    if (!tt_is(node->in[0]) ||
+        tt__is_across_stages(l->g, &l->plan->step[trip->step]))
         return false; // stages have other gradients
     const int32_t from =
         l->g->value[l->info[node->in[0].id].root].node; // -1: a leaf

@@ -108,7 +108,7 @@ tt_status tt__here_find(tt__lower *l)
 {
     tt_graph *mine = tt_arena_copy(l->arena, l->g, sizeof(*mine));
     tt_node *node = tt_arena_copy(l->arena, l->g->node,
-                                  (l->g->n_nodes + 1) * (int64_t)sizeof(*node));
+                                  l->g->n_nodes * (int64_t)sizeof(*node));
     int32_t *first = tt_arena_alloc(l->arena, (l->g->n_values + 1) *
                                                   (int64_t)sizeof(*first));
     if (mine == NULL || node == NULL || first == NULL)

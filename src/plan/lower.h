@@ -101,7 +101,7 @@ tt_status tt__here_find(tt__lower *l);
 // Whether the rank holds nothing of the value.
 static inline bool tt__is_absent(const tt__lower *l, tt_val v)
 {
-    return l->info[v.id].operand.local.is_absent;
+    return tt_is(v) && l->info[v.id].operand.local.is_absent;
 }
 
 // segments: fills node_at and at, plan->segment (with node ranges in place of
