@@ -65,7 +65,7 @@ static void add_escaped(const char *text, tt_str *out)
 // Pixels per second.
 static double find_scale(const tt_pipe *p, const tt_pipe_times *t)
 {
-    double shortest = INFINITY;
+    double shortest = (double)INFINITY;
     for (int32_t r = 0; r < p->n_ranks; r++)
         for (int32_t i = 0; i < p->rank[r].n; i++) {
             const double length = t->rank[r].finish[i] - t->rank[r].start[i];

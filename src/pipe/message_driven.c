@@ -99,7 +99,7 @@ static tt_status fill(tt_pipe *p, const tt_pipe_shape *s, const void *params)
     for (;;) {
         int32_t rank = -1;
         int what = -1;
-        double first = INFINITY;
+        double first = (double)INFINITY;
         for (int32_t r = 0; r < s->ranks; r++) {
             double start = 0;
             const int kind = choose(&state[r], s->micro, &start);
