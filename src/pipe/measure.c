@@ -144,11 +144,13 @@ static tt_status make_times(const tt_pipe *p, tt_arena *arena,
 
 static tt_status measure(meter *k, tt_arena *scratch)
 {
-    tt__pipe_index index;
+    tt__pipe_index *index = tt_arena_alloc(scratch, sizeof(*index));
     tt__pipe_walk walk;
-    TT_TRY(tt__pipe_index_make(k->p, scratch, &index));
-    TT_TRY(tt__pipe_walk_make(&index, 0, scratch, &walk));
-    k->index = &index;
+    if (index == NULL)
+        return TT_ERR_NOMEM;
+    TT_TRY(tt__pipe_index_make(k->p, scratch, index));
+    TT_TRY(tt__pipe_walk_make(index, 0, scratch, &walk));
+    k->index = index;
     walk.on_row = time_row;
     walk.user = k;
     if (!tt__pipe_walk_on(&walk))

@@ -303,7 +303,7 @@ static void vote(const tt_simd_code_vote *a)
 #pragma omp parallel for schedule(static) if (a->n >= TT_FORK_ELEMENTS)
     for (int64_t b = 0; b < blocks; b++) {
         uint8_t digit[MOST];
-        int32_t votes[MOST];
+        int32_t votes[MOST] = {0};
         const int64_t n = min_i64(a->block, a->n - b * a->block);
         float sum = 0;
         for (int64_t p = 0; p < a->peers; p++) {
@@ -314,7 +314,7 @@ static void vote(const tt_simd_code_vote *a)
             sum = p == 0 ? scale : sum + scale;
             unpack(8, 2, body + 4 * blocks + b * each, n, digit);
             for (int64_t i = 0; i < n; i++)
-                votes[i] = (p == 0 ? 0 : votes[i]) + 2 * digit[i] - 1;
+                votes[i] += 2 * digit[i] - 1;
         }
         for (int64_t i = 0; i < n; i++)
             a->y[b * a->block + i] =

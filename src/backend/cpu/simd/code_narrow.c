@@ -46,7 +46,7 @@ TT_INLINE void narrow_run(bool is_half, const tt_simd_narrow_args *a,
     const float *x = a->x + from;
     const float *r = a->residual != NULL ? a->residual + from : NULL;
     float *left = r != NULL ? a->left + from : NULL;
-    uint16_t code[TT_BLOCK];
+    uint16_t code[TT_BLOCK] = {0};
     const float scale = a->scale, back = 1 / a->scale, limit = a->limit;
     float e[TT_BLOCK];
     for (int64_t i = 0; i < n; i++)
@@ -59,7 +59,7 @@ TT_INLINE void narrow_run(bool is_half, const tt_simd_narrow_args *a,
         v = (bits_of(e[i]) & 0x7fffffffu) == 0x7f800000u ? e[i] : v;
         code[i] = (uint16_t)(is_half ? to_half(v) : to_bf16(v));
     }
-    memcpy(a->code + from, code, (size_t)n * sizeof *code);
+    memcpy(a->code + from, code, (size_t)n * sizeof code[0]);
     if (left == NULL)
         return;
 #pragma omp simd
