@@ -87,12 +87,11 @@ tt_status tt__find_not_finite(const tt_exec *exec, const tt_step *step,
 {
     *culprit_out = (tt__culprit){.index = -1};
     for (int k = 0; k < step->n_out && culprit_out->index < 0; k++) {
-        if (exec->plan->buffer[step->out[k].buffer].on_host)
-            continue; // it is a copy
         const tt_ref *out = &step->out[k];
-        const void *x = tt__address(exec, out);
-        if (out->buffer < 0 || !tt_dtype_is_float(out->operand.dtype))
+        if (out->buffer < 0 || !tt_dtype_is_float(out->operand.dtype) ||
+            exec->plan->buffer[out->buffer].on_host) // that is a copy
             continue;
+        const void *x = tt__address(exec, out);
         culprit_out->output = k;
         if (exec->backend->def->memory != NULL)
             TT_TRY(scan_copy(exec, &out->operand, x, culprit_out));
