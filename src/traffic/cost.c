@@ -19,19 +19,21 @@ typedef struct costing {
     tt_traffic_group group;
 } costing;
 
-static tt_coll_cost call_cost(const tt_traffic_rules *rules,
-                              const tt_coll_call *call)
+static void call_cost(const tt_traffic_rules *rules, const tt_coll_call *call,
+                      tt_coll_cost *cost_out)
 {
     const tt_coll_def *def = tt_traffic_choose(rules, call);
     if (def->way[call->kind].run == NULL)
         def = tt_coll_find("naive");
-    return def->way[call->kind].cost(call);
+    *cost_out = def->way[call->kind].cost(call);
 }
 
 static tt_coll_cost reduce_cost(const costing *c, const tt_traffic_site *x)
 {
     const tt_coll_call call = tt_traffic_reduce_call(x, &c->rules, &c->group);
-    return call_cost(&c->rules, &call);
+    tt_coll_cost cost;
+    call_cost(&c->rules, &call, &cost);
+    return cost;
 }
 
 static tt_coll_cost blocks_cost(const costing *c, const tt_traffic_site *x)
@@ -39,7 +41,9 @@ static tt_coll_cost blocks_cost(const costing *c, const tt_traffic_site *x)
     const tt_traffic_blocks b = tt_traffic_blocks_of(x, &c->group);
     const tt_coll_call call =
         tt_traffic_blocks_call(x, &c->rules, &c->group, &b);
-    return call_cost(&c->rules, &call);
+    tt_coll_cost cost;
+    call_cost(&c->rules, &call, &cost);
+    return cost;
 }
 
 static tt_coll_cost boxes_cost(const costing *c, const tt_traffic_site *x)
@@ -128,7 +132,9 @@ static const tt_coll_def *known(const char *collective)
 tt_coll_cost tt_traffic_call_cost(const tt_coll_call *call,
                                   const char *collective)
 {
-    return call_cost(&(tt_traffic_rules){.coll = known(collective)}, call);
+    tt_coll_cost cost;
+    call_cost(&(tt_traffic_rules){.coll = known(collective)}, call, &cost);
+    return cost;
 }
 
 static void cost_flight(const costing *c, const tt_flight *flight,

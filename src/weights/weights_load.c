@@ -31,7 +31,7 @@ static bool is_mask(const char *name)
 static bool is_equal(const tt_safetensor *a, const tt_safetensor *b)
 {
     enum { PIECE = 1 << 22 }; // a file is opened for each
-    char *room = tt_alloc(2 * PIECE);
+    char *room = tt_alloc(2 * (int64_t)PIECE);
     bool is_same = room != NULL;
     for (int64_t at = 0; at < a->bytes && is_same; at += PIECE) {
         const int64_t n = a->bytes - at < PIECE ? a->bytes - at : PIECE;
