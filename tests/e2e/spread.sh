@@ -59,8 +59,10 @@ steps = [point["step_seconds"] for point in
          if "step_seconds" in point]
 step, waited = statistics.median(steps), facts["time"]["checkpoints"] / 2
 print("a step %.3f s, a checkpoint %.3f s" % (step, waited))
-# A tenth of a step; where steps are short, a tenth of what the link would take.
-sys.exit(waited > max(0.1 * step, 0.1 * 1.3e6 / 3e6))
+# A tenth of a step; on a slow machine, a quarter of what the link would take. (How long a
+# stall is, bench/checkpoint_stall measures. Here the question is whether ranks wait for
+# the link.)
+sys.exit(waited > max(0.1 * step, 0.25 * 1.3e6 / 3e6))
 END
 }
 
