@@ -226,9 +226,9 @@ static void encode_block(const block_code *c, const tt__ref_job *job,
         *scale *= c->shrink(e, n, *scale);
 }
 
-static int64_t encode(const block_code *c, const tt__ref_job *job,
-                      unsigned char *body)
+static int64_t encode(const tt__ref_job *job, unsigned char *body)
 {
+    const block_code *c = job->how;
     const tt_code_params *p = job->params;
     const int64_t blocks = tt_code_blocks(p, job->n);
     const int64_t scales = c->form->scales;
@@ -244,9 +244,10 @@ static int64_t encode(const block_code *c, const tt__ref_job *job,
     return bytes - body;
 }
 
-static bool decode(const block_code *c, const tt__ref_job *job,
-                   const unsigned char *body, int64_t bytes, double *d)
+static bool decode(const tt__ref_job *job, const unsigned char *body,
+                   int64_t bytes, double *d)
 {
+    const block_code *c = job->how;
     const tt_code_params *p = job->params;
     const int64_t scales = c->form->scales;
     const unsigned char *at = body + 4 * scales * tt_code_blocks(p, job->n);
@@ -279,23 +280,13 @@ static uint32_t digest(const void *params)
 static const block_code block_int8 = {&tt_form_int8, 256,        largest,
                                       digit_int8,    value_int8, NULL};
 
-static int64_t encode_int8(const tt__ref_job *job, unsigned char *body)
-{
-    return encode(&block_int8, job, body);
-}
-
-static bool decode_int8(const tt__ref_job *job, const unsigned char *body,
-                        int64_t bytes, double *d)
-{
-    return decode(&block_int8, job, body, bytes, d);
-}
-
 static const tt__ref_code code_int8 = {
     .kind = TT_PACKET_INT8,
     .body = tt_body_int8,
     .digest = digest,
-    .encode = encode_int8,
-    .decode = decode_int8,
+    .encode = encode,
+    .decode = decode,
+    .how = &block_int8,
 };
 
 TT_KERNEL_RUN(run_int8, tt__ref_encode(&code_int8, site, args))
@@ -306,23 +297,13 @@ TT_KERNEL_RUN(run_int8_sum, tt__ref_sum(&code_int8, site, args))
 static const block_code block_onebit = {&tt_form_onebit, 2,   means, digit_side,
                                         value_onebit,    NULL};
 
-static int64_t encode_onebit(const tt__ref_job *job, unsigned char *body)
-{
-    return encode(&block_onebit, job, body);
-}
-
-static bool decode_onebit(const tt__ref_job *job, const unsigned char *body,
-                          int64_t bytes, double *d)
-{
-    return decode(&block_onebit, job, body, bytes, d);
-}
-
 static const tt__ref_code code_onebit = {
     .kind = TT_PACKET_ONEBIT,
     .body = tt_body_onebit,
     .digest = digest,
-    .encode = encode_onebit,
-    .decode = decode_onebit,
+    .encode = encode,
+    .decode = decode,
+    .how = &block_onebit,
 };
 
 TT_KERNEL_RUN(run_onebit, tt__ref_encode(&code_onebit, site, args))
@@ -333,23 +314,13 @@ TT_KERNEL_RUN(run_onebit_sum, tt__ref_sum(&code_onebit, site, args))
 static const block_code block_sign = {&tt_form_sign, 2,          mean_size,
                                       digit_side,    value_sign, NULL};
 
-static int64_t encode_sign(const tt__ref_job *job, unsigned char *body)
-{
-    return encode(&block_sign, job, body);
-}
-
-static bool decode_sign(const tt__ref_job *job, const unsigned char *body,
-                        int64_t bytes, double *d)
-{
-    return decode(&block_sign, job, body, bytes, d);
-}
-
 static const tt__ref_code code_sign = {
     .kind = TT_PACKET_SIGN,
     .body = tt_body_sign,
     .digest = digest,
-    .encode = encode_sign,
-    .decode = decode_sign,
+    .encode = encode,
+    .decode = decode,
+    .how = &block_sign,
     .is_vote = true,
 };
 
@@ -361,23 +332,13 @@ TT_KERNEL_RUN(run_sign_sum, tt__ref_sum(&code_sign, site, args))
 static const block_code block_twobit = {
     &tt_form_twobit, 4, threshold, digit_twobit, value_twobit, NULL};
 
-static int64_t encode_twobit(const tt__ref_job *job, unsigned char *body)
-{
-    return encode(&block_twobit, job, body);
-}
-
-static bool decode_twobit(const tt__ref_job *job, const unsigned char *body,
-                          int64_t bytes, double *d)
-{
-    return decode(&block_twobit, job, body, bytes, d);
-}
-
 static const tt__ref_code code_twobit = {
     .kind = TT_PACKET_TWOBIT,
     .body = tt_body_twobit,
     .digest = digest,
-    .encode = encode_twobit,
-    .decode = decode_twobit,
+    .encode = encode,
+    .decode = decode,
+    .how = &block_twobit,
 };
 
 TT_KERNEL_RUN(run_twobit, tt__ref_encode(&code_twobit, site, args))
@@ -388,23 +349,13 @@ TT_KERNEL_RUN(run_twobit_sum, tt__ref_sum(&code_twobit, site, args))
 static const block_code block_ternary = {
     &tt_form_ternary, 3, largest, digit_ternary, value_ternary, shrink_ternary};
 
-static int64_t encode_ternary(const tt__ref_job *job, unsigned char *body)
-{
-    return encode(&block_ternary, job, body);
-}
-
-static bool decode_ternary(const tt__ref_job *job, const unsigned char *body,
-                           int64_t bytes, double *d)
-{
-    return decode(&block_ternary, job, body, bytes, d);
-}
-
 static const tt__ref_code code_ternary = {
     .kind = TT_PACKET_TERNARY,
     .body = tt_body_ternary,
     .digest = digest,
-    .encode = encode_ternary,
-    .decode = decode_ternary,
+    .encode = encode,
+    .decode = decode,
+    .how = &block_ternary,
 };
 
 TT_KERNEL_RUN(run_ternary, tt__ref_encode(&code_ternary, site, args))
@@ -415,23 +366,13 @@ TT_KERNEL_RUN(run_ternary_sum, tt__ref_sum(&code_ternary, site, args))
 static const block_code block_natural = {
     &tt_form_natural, 256, power_above, digit_natural, value_natural, NULL};
 
-static int64_t encode_natural(const tt__ref_job *job, unsigned char *body)
-{
-    return encode(&block_natural, job, body);
-}
-
-static bool decode_natural(const tt__ref_job *job, const unsigned char *body,
-                           int64_t bytes, double *d)
-{
-    return decode(&block_natural, job, body, bytes, d);
-}
-
 static const tt__ref_code code_natural = {
     .kind = TT_PACKET_NATURAL,
     .body = tt_body_natural,
     .digest = digest,
-    .encode = encode_natural,
-    .decode = decode_natural,
+    .encode = encode,
+    .decode = decode,
+    .how = &block_natural,
 };
 
 TT_KERNEL_RUN(run_natural, tt__ref_encode(&code_natural, site, args))

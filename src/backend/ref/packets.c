@@ -97,6 +97,7 @@ tt_status tt__ref_encode(const tt__ref_code *code, const tt_site *site,
     const int64_t n = tt_operand_count(x);
     double *e = args->scratch, *d = e + n;
     const tt__ref_job job = {.op = site->op->name,
+                             .how = code->how,
                              .params = site->params,
                              .n = n,
                              .capacity = tt_operand_count(&site->out[0]) -
@@ -168,6 +169,7 @@ tt_status tt__ref_sum(const tt__ref_code *code, const tt_site *site,
         tt_operand_count(&site->in[TT_PSUM_PACKETS]) / capacity;
     double *sum = args->scratch, *d = sum + n;
     const tt__ref_job job = {.op = site->op->name,
+                             .how = code->how,
                              .params = site->params,
                              .n = n,
                              .capacity = capacity - TT_PACKET_HEADER,

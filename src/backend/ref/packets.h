@@ -7,7 +7,8 @@
 #include "ops/codec/packet.h"
 
 typedef struct tt__ref_job {
-    const char *op; // for sentences
+    const char *op;  // for sentences
+    const void *how; // of the codec
     const void *params;
     int64_t n, capacity; // capacity: of the body
     uint64_t key;        // of random numbers
@@ -26,7 +27,8 @@ typedef struct tt__ref_code {
     int64_t (*encode)(const tt__ref_job *job, unsigned char *body);
     bool (*decode)(const tt__ref_job *job, const unsigned char *body,
                    int64_t bytes, double *d);
-    bool is_vote; // a sum is a vote about signs
+    const void *how; // what encode and decode differ in; NULL: nothing
+    bool is_vote;    // a sum is a vote about signs
 } tt__ref_code;
 
 tt_kernel_prepare_fn tt__ref_packet_prepare; // scratch
