@@ -44,14 +44,6 @@
 
 enum { IN_AIR = 2 };
 
-static const tt_segment *segment_of(const tt_plan *plan, int32_t step)
-{
-    const tt_segment *segment = plan->segment;
-    while (step >= segment->first + segment->n)
-        segment++;
-    return segment;
-}
-
 // ---- trips -------------------------------------------------------------------
 
 // Bytes of a rank's part of a value, as if all parts were equal.
@@ -117,7 +109,7 @@ static void find_times(const tt__lower *l, tt__trip *trip)
 {
     const tt_plan *plan = l->plan;
     const int32_t s = trip->step;
-    const tt_segment *segment = segment_of(plan, s);
+    const tt_segment *segment = tt__segment_of(plan, s);
     const bool is_update = segment->phase == TT_UPDATE;
     const tt_step *step = &plan->step[s];
     trip->ready = is_update ? 0 : segment->first;
@@ -191,7 +183,7 @@ static void add_bucket(tt__trips *t, const tt__bucket *bucket, int32_t *room)
     for (int32_t i = 0; i < bucket->n; i++) {
         const int32_t k = t->order[bucket->first + i];
         const tt__trip *trip = &t->trip[k];
-        if (trip->ready > segment_of(plan, trip->step)->first)
+        if (trip->ready > tt__segment_of(plan, trip->step)->first)
             continue;
         room[n++] = k;
         is_joined &= is_in_place(plan, &plan->step[trip->step]);

@@ -37,6 +37,10 @@ typedef struct tt__trips {
     int32_t n_buckets;
 } tt__trips;
 
+// The segment of a step, and the first step of a phase.
+const tt_segment *tt__segment_of(const tt_plan *plan, int32_t step);
+int32_t tt__first_step_of(const tt_plan *plan, tt_phase phase);
+
 // Whether two steps must keep their order: one writes what the other touches.
 bool tt__steps_conflict(const tt_step *a, const tt_step *b);
 

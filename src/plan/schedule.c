@@ -7,7 +7,7 @@
 // takes. (Where they are faster, few wait, and their order hardly matters.)
 
 #include "base/rng.h"
-#include "plan/lower.h"
+#include "plan/flights.h"
 
 // Work of a node on whole values, in floating-point operations; a byte costs as
 // much as a few of these. Sums and views cost nothing: other kernels make them.
@@ -49,7 +49,7 @@ tt_status tt__clock_make(tt__lower *l)
     return TT_OK;
 }
 
-static int32_t first_step_of(const tt_plan *plan, tt_phase phase)
+int32_t tt__first_step_of(const tt_plan *plan, tt_phase phase)
 {
     for (int32_t i = 0; i < plan->n_segments; i++)
         if (plan->segment[i].phase >= phase)
@@ -60,7 +60,7 @@ static int32_t first_step_of(const tt_plan *plan, tt_phase phase)
 // A bucket: ready before the update, and not used before it.
 static bool is_bucket(const tt_plan *plan, const tt_flight *flight)
 {
-    const int32_t update = first_step_of(plan, TT_UPDATE);
+    const int32_t update = tt__first_step_of(plan, TT_UPDATE);
     return flight->is_last_only && flight->ready <= update &&
            flight->end > update;
 }
@@ -72,8 +72,8 @@ static double pace(const tt_plan *plan)
     for (int32_t f = 0; f < plan->n_flights; f++)
         if (is_bucket(plan, &plan->flight[f]))
             bytes += (double)plan->flight[f].bytes;
-    const double time = plan->clock[first_step_of(plan, TT_UPDATE)] -
-                        plan->clock[first_step_of(plan, TT_BACKWARD)];
+    const double time = plan->clock[tt__first_step_of(plan, TT_UPDATE)] -
+                        plan->clock[tt__first_step_of(plan, TT_BACKWARD)];
     return bytes > 0 ? 2 * time / bytes : 0;
 }
 

@@ -6,7 +6,7 @@
 // Weight gradients run between the backward nodes, where their operands are
 // still in the cache, unless they were asked to be apart.
 
-#include "plan/lower.h"
+#include "plan/flights.h"
 
 static tt_phase group_phase(const tt__lower *l, const tt_node *node)
 {
@@ -131,4 +131,12 @@ tt_status tt__segments_make(tt__lower *l)
     TT_TRY(place_nodes(l, n_stages, start));
     TT_TRY(add_segments(l, n_stages, start));
     return add_order(l->plan);
+}
+
+const tt_segment *tt__segment_of(const tt_plan *plan, int32_t step)
+{
+    const tt_segment *segment = plan->segment;
+    while (step >= segment->first + segment->n)
+        segment++;
+    return segment;
 }

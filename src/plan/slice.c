@@ -13,14 +13,6 @@
 
 enum { PIECES = 8, LEAST = 32 << 10, ALIGN = 64 };
 
-static int32_t first_step_of(const tt_plan *plan, tt_phase phase)
-{
-    for (int32_t i = 0; i < plan->n_segments; i++)
-        if (plan->segment[i].phase >= phase)
-            return plan->segment[i].first;
-    return plan->n_steps;
-}
-
 // A layer's own collective in backward, needed soon.
 static bool is_urgent(const tt_plan *plan, const tt_flight *flight)
 {
@@ -31,7 +23,8 @@ static bool is_urgent(const tt_plan *plan, const tt_flight *flight)
 
 static bool is_row(const tt_plan *plan, const tt_flight *flight)
 {
-    return flight->is_joined && flight->ready <= first_step_of(plan, TT_UPDATE);
+    return flight->is_joined &&
+           flight->ready <= tt__first_step_of(plan, TT_UPDATE);
 }
 
 static int64_t align_up(int64_t n)
@@ -60,8 +53,8 @@ typedef struct slicing {
 // bytes begun, this piece included.
 static int32_t pace(const tt_plan *plan, slicing *x, int64_t bytes)
 {
-    const int32_t update = first_step_of(plan, TT_UPDATE);
-    const double from = plan->clock[first_step_of(plan, TT_BACKWARD)];
+    const int32_t update = tt__first_step_of(plan, TT_UPDATE);
+    const double from = plan->clock[tt__first_step_of(plan, TT_BACKWARD)];
     const double time = plan->clock[update] - from;
     x->done += bytes;
     while (x->step < update &&
@@ -96,7 +89,7 @@ static void cut(const tt_plan *plan, const tt_flight *flight, slicing *x)
 tt_status tt__flights_slice(tt__trips *t)
 {
     tt_plan *plan = t->l->plan;
-    slicing x = {.step = first_step_of(plan, TT_BACKWARD)};
+    slicing x = {.step = tt__first_step_of(plan, TT_BACKWARD)};
     int64_t n_urgent = 0, most = plan->n_flights;
     for (int32_t f = 0; f < plan->n_flights; f++) {
         n_urgent += is_urgent(plan, &plan->flight[f]) ? 1 : 0;

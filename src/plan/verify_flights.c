@@ -47,18 +47,11 @@ static tt_status check_members(const tt_plan *plan, span *of_step)
     return TT_OK;
 }
 
-static const tt_segment *segment_of(const tt_plan *plan, int32_t step)
-{
-    const tt_segment *segment = plan->segment;
-    while (step >= segment->first + segment->n)
-        segment++;
-    return segment;
-}
-
 static tt_status check_times(const tt_plan *plan, int32_t f)
 {
     const tt_flight *flight = &plan->flight[f];
-    const tt_segment *segment = segment_of(plan, plan->member[flight->first]);
+    const tt_segment *segment =
+        tt__segment_of(plan, plan->member[flight->first]);
     if (flight->begin < flight->ready || flight->end <= flight->begin ||
         flight->end > plan->n_steps)
         return fail_at(plan, flight, "ends before it begins");
