@@ -255,7 +255,7 @@ objects: $(LIB_OBJS) $(CLI_OBJS) $(TEST_OBJS) \
 $(B)/obj/%.o: FP := $(FP_PLAIN)
 $(SIMD_OBJS): FP := $(FP_SIMD)
 # Codes have the same bits on every machine.
-$(filter $(B)/obj/src/backend/cpu/simd/code%,$(SIMD_OBJS)): FP := $(FP_CODE)
+$(filter $(B)/obj/src/backend/cpu/simd/code/%,$(SIMD_OBJS)): FP := $(FP_CODE)
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)

@@ -6,7 +6,7 @@
 // build ends.
 
 #include "api/convert.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "ops/ops.h"
 
 #include <stdarg.h>

@@ -16,7 +16,7 @@
 #define TT_API_CONVERT_H
 
 #include "base/arena.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "graph/build.h"
 #include "tutti/tutti.h"
 

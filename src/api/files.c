@@ -5,7 +5,7 @@
 
 #include "api/session.h"
 #include "base/file.h"
-#include "base/yaml.h"
+#include "base/settings/yaml.h"
 #include "config/distribution.h"
 #include "port/port.h"
 #include "port/port_out.h"

@@ -7,7 +7,7 @@
 #include "api/session.h"
 
 #include "base/alloc.h"
-#include "base/yaml.h"
+#include "base/settings/yaml.h"
 #include "data/tokenizer/tokenizer.h"
 #include "ranks/ranks.h"
 #include "session/meet.h"

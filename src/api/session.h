@@ -11,7 +11,7 @@
 #define TT_API_SESSION_H
 
 #include "api/convert.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "job/job.h"
 
 typedef struct tt__api_tensor {

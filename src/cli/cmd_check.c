@@ -3,7 +3,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "check/law.h"
 #include "cli/command.h"
 #include "cli/launch/team.h"

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/yaml.h"
+#include "base/settings/yaml.h"
 #include "cli/command.h"
 #include "cli/launch/ranks.h"
 #include "cli/paths.h"

@@ -1,7 +1,7 @@
 // export - a trained model for others: transformers, llm.c, ONNX.
 
 #include "base/json.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "cli/command.h"
 #include "cli/term.h"
 #include "port/port.h"

@@ -1,6 +1,6 @@
 // help - what a command takes, or what a setting does.
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "cli/command.h"
 #include "cli/usage.h"
 #include "config/aliases.h"

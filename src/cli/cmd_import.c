@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "cli/command.h"
 #include "cli/term.h"
 #include "port/port.h"

@@ -16,7 +16,7 @@
 #define TT_CLI_COMMAND_H
 
 #include "base/arena.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "base/status.h"
 
 #include <stdbool.h>

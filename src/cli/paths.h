@@ -4,7 +4,7 @@
 #define TT_CLI_PATHS_H
 
 #include "base/arena.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 
 // Makes the paths of data in `settings`, as a run saved them, good from anywhere.
 // `folder` is the run's or one of its checkpoints'. Where the run was started follows

@@ -2,7 +2,7 @@
 
 #include "cli/usage.h"
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "tutti/tutti.h"
 
 #include <string.h>

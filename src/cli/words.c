@@ -12,8 +12,8 @@
 
 #include "cli/words.h"
 
-#include "base/opt.h"
-#include "base/yaml.h"
+#include "base/settings/opt.h"
+#include "base/settings/yaml.h"
 #include "cli/launch/team.h"
 #include "config/aliases.h"
 #include "config/keys.h"

@@ -10,7 +10,7 @@
 #ifndef TT_CONFIG_EXCHANGE_H
 #define TT_CONFIG_EXCHANGE_H
 
-#include "base/settings.h"
+#include "base/settings/settings.h"
 
 typedef struct tt_exchange {
     int policy;     // index of tt_exchange_policies

@@ -6,7 +6,7 @@
 #define TT_CONFIG_JOB_OPTIONS_H
 
 #include "base/arena.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "config/schedule.h"
 #include "ops/optim/optim.h"
 

@@ -9,7 +9,7 @@
 #define TT_CONFIG_KEYS_H
 
 #include "base/arena.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 
 typedef struct tt_config tt_config;
 

@@ -5,8 +5,8 @@
 #ifndef TT_CONFIG_OPTIONS_H
 #define TT_CONFIG_OPTIONS_H
 
-#include "base/opt.h"
-#include "base/settings.h"
+#include "base/settings/opt.h"
+#include "base/settings/settings.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -15,7 +15,7 @@
 #ifndef TT_CONFIG_SCHEDULE_H
 #define TT_CONFIG_SCHEDULE_H
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #ifndef TT_DATA_DATA_H
 #define TT_DATA_DATA_H
 
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "data/image/transform.h"
 #include "data/source/source.h"
 

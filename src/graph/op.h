@@ -9,7 +9,7 @@
 #ifndef TT_GRAPH_OP_H
 #define TT_GRAPH_OP_H
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "base/status.h"
 #include "graph/place.h"
 

@@ -14,7 +14,7 @@
 #define TT_JOB_JOB_H
 
 #include "backend/backend.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "config/config.h"
 #include "config/globs.h"
 #include "exec/exec.h"

@@ -26,7 +26,7 @@
 #define TT_PIPE_PIPE_H
 
 #include "base/arena.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "base/status.h"
 #include "base/str.h"
 

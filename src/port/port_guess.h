@@ -4,7 +4,7 @@
 #ifndef TT_PORT_PORT_GUESS_H
 #define TT_PORT_PORT_GUESS_H
 
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "weights/weights.h"
 
 // Sets model and model.*; the number of heads cannot be seen, so heads of 64

@@ -22,7 +22,7 @@
 #ifndef TT_RANKS_RANKS_H
 #define TT_RANKS_RANKS_H
 
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "comm/team.h"
 #include "peers/peers.h"
 

@@ -4,7 +4,7 @@
 #define TT_STORE_PRETRAINED_H
 
 #include "base/arena.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 
 #include <stdint.h>
 

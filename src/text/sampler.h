@@ -9,7 +9,7 @@
 #ifndef TT_TEXT_SAMPLER_H
 #define TT_TEXT_SAMPLER_H
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "base/status.h"
 
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include "weights/model_folder.h"
 
 #include "base/file.h"
-#include "base/yaml.h"
+#include "base/settings/yaml.h"
 #include "store/pretrained.h"
 
 #include <stdio.h>

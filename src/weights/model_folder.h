@@ -5,7 +5,7 @@
 #define TT_WEIGHTS_MODEL_FOLDER_H
 
 #include "base/arena.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 
 // model, model.*, seq, image and precision of FOLDER/config.yaml; without it what
 // FOLDER/config.json says.

@@ -1,7 +1,7 @@
 // Option tables: reading, refusing, printing back, suggesting.
 
 #include "base/alloc.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "test.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // Settings: overriding, typing through option tables, and what nobody used.
 
 #include "base/alloc.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "test.h"
 
 #include <stdio.h>

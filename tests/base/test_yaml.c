@@ -1,8 +1,8 @@
 // Configuration files: what is read, what is refused, and where.
 
 #include "base/alloc.h"
+#include "base/settings/yaml.h"
 #include "base/str.h"
-#include "base/yaml.h"
 #include "test.h"
 
 #include <stdio.h>

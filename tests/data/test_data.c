@@ -1,7 +1,7 @@
 // From settings to sources; synthetic data.
 
 #include "base/rng.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "data/order.h"
 #include "data/shelf.h"
 

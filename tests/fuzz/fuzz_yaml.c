@@ -1,6 +1,6 @@
 // fuzz_yaml - configuration files.
 
-#include "base/yaml.h"
+#include "base/settings/yaml.h"
 #include "fuzz/fuzz.h"
 
 FUZZ(yaml)

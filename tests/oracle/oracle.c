@@ -3,7 +3,7 @@
 #include "oracle/oracle.h"
 
 #include "base/alloc.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "test.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // A chain keeps the order of list.h, whoever adds first; when a pass fails the graph is
 // what the one before it made.
 
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "job/job.h"
 #include "pass/chain.h"
 #include "pass/partition/partition.h"

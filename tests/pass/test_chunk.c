@@ -1,7 +1,7 @@
 // A loss in chunks is the loss: same gradients, fewer logits at a time.
 
 #include "base/alloc.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "job/job.h"
 #include "ops/ops.h"
 #include "ops/shape/move.h"

@@ -1,6 +1,6 @@
 // What the pass fuse finds in whole models; that it computes the same is a law.
 
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "job/job.h"
 #include "ops/ops.h"
 #include "pass/fuse.h"

@@ -1,7 +1,7 @@
 // What is offloaded comes back as it was, and the device holds it only meanwhile.
 
 #include "base/alloc.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "job/job.h"
 #include "ops/ops.h"
 #include "pass/offload.h"

@@ -1,7 +1,7 @@
 // Recomputation changes memory and FLOPs, but not one bit of a result.
 
 #include "base/alloc.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "golden.h"
 #include "graph/grad.h"
 #include "job/job.h"

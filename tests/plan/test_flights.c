@@ -2,7 +2,7 @@
 // gathered weights need, what a plan may not promise, and who goes first.
 
 #include "base/alloc.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "job/job.h"
 #include "ops/ops.h"
 #include "test.h"

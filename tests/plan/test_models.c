@@ -2,7 +2,7 @@
 // its gradients and the number of micro-batches.
 
 #include "base/alloc.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "job/job.h"
 #include "test.h"
 

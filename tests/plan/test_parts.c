@@ -3,7 +3,7 @@
 
 #include "backend/cpu/isa.h"
 #include "base/alloc.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "job/job.h"
 #include "ops/ops.h"
 #include "test.h"

@@ -1,6 +1,6 @@
 // Every setting there is: what the tables say about each of them.
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "config/aliases.h"
 #include "config/keys.h"
 #include "test.h"

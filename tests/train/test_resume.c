@@ -1,6 +1,6 @@
 // What a checkpoint knows besides tensors, and which settings may change.
 
-#include "base/yaml.h"
+#include "base/settings/yaml.h"
 #include "runs.h"
 #include "test.h"
 #include "train/run_state.h"

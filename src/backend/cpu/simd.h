@@ -26,7 +26,7 @@
 #include "backend/cpu/simd/attention/merge.h"
 #include "backend/cpu/simd/attention/score.h"
 #include "backend/cpu/simd/channels.h"
-#include "backend/cpu/simd/code.h"
+#include "backend/cpu/simd/code/code.h"
 #include "backend/cpu/simd/dropout.h"
 #include "backend/cpu/simd/elementwise.h"
 #include "backend/cpu/simd/embedding.h"

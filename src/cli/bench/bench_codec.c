@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "cli/bench/bench.h"
 #include "codec/codec.h"
 #include "ops/codec/packet.h"

@@ -2,7 +2,7 @@
 // one of them, or a large square product, reaches in the same run.
 
 #include "base/json.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "cli/bench/bench.h"
 
 #include <math.h>

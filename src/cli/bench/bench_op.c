@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "cli/bench/bench.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // bench - measurements, each against the machine's own limit from the same run.
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "cli/bench/bench.h"
 #include "cli/launch/team.h"
 

@@ -10,7 +10,7 @@
 #ifndef TT_CLI_PREPARE_DATA_H
 #define TT_CLI_PREPARE_DATA_H
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "cli/command.h"
 #include "data/files.h"
 #include "data/source/source.h"

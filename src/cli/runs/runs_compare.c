@@ -5,7 +5,7 @@
 // settings once, and a callback writes them in each form.
 
 #include "base/file.h"
-#include "base/yaml.h"
+#include "base/settings/yaml.h"
 #include "cli/columns.h"
 #include "cli/runs/runs.h"
 #include "cli/table.h"

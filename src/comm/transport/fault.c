@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "comm/transport/parcel.h"
 
 #include <string.h>

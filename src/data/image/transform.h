@@ -16,7 +16,7 @@
 #ifndef TT_DATA_IMAGE_TRANSFORM_H
 #define TT_DATA_IMAGE_TRANSFORM_H
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "data/source/source.h"
 
 #include <stdint.h>

@@ -8,7 +8,7 @@
 #define TT_DATA_SOURCE_SOURCE_H
 
 #include "base/arena.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "base/status.h"
 #include "data/source/decode_list.h"
 #include "data/tokenizer/tokenizer.h"

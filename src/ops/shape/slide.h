@@ -12,7 +12,7 @@
 #ifndef TT_OPS_SHAPE_SLIDE_H
 #define TT_OPS_SHAPE_SLIDE_H
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "graph/op.h"
 #include "graph/place.h"
 

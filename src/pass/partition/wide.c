@@ -14,7 +14,7 @@
 //
 // Whoever reads such a value gets the sum, never the terms.
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "ops/comm/comm.h"
 #include "ops/shape/move.h"
 #include "pass/partition/cut.h"

@@ -6,7 +6,7 @@
 // and column for messages, and the parser's own messages are translated into what
 // people did: a tab, a wrong indentation, a quote that is not closed.
 
-#include "base/yaml.h"
+#include "base/settings/yaml.h"
 
 #include "base/file.h"
 #include "base/str.h"

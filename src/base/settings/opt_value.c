@@ -4,7 +4,7 @@
 // error that names the limit. What is printed is read back to the same value, since
 // settings of a run are written to a file from which it is resumed.
 
-#include "base/opt_value.h"
+#include "base/settings/opt_value.h"
 
 #include <ctype.h>
 #include <errno.h>

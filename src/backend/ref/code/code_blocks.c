@@ -1,6 +1,6 @@
 // code_blocks - reference kernels of the codecs in blocks: scales and digits (codes.h).
 
-#include "backend/ref/packets.h"
+#include "backend/ref/code/packets.h"
 #include "ops/codec/codes.h"
 #include "ops/ops.h"
 

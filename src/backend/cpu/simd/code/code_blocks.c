@@ -4,8 +4,8 @@
 // left) work in the cache and memory is read and written once. Digits lie in bytes as
 // parts of the block, not as neighbours (codes.h), so packing is adding vectors.
 
-#include "backend/cpu/simd/code.h"
-#include "backend/cpu/simd/code_tools.h"
+#include "backend/cpu/simd/code/code.h"
+#include "backend/cpu/simd/code/code_tools.h"
 #include "backend/cpu/simd/parallel.h"
 
 extern const tt_simd_code TT_SYMBOL(tt_simd_code);

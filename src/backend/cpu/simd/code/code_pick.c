@@ -5,7 +5,7 @@
 // largest; one pass over all entries keeps those above it, which are few, and the exact
 // k-th largest is found among them. Where the sample misled, all entries are kept.
 
-#include "backend/cpu/simd/code.h"
+#include "backend/cpu/simd/code/code.h"
 #include "backend/cpu/simd/scalar.h"
 #include "ops/codec/codes.h"
 

@@ -1,7 +1,7 @@
 // packets - reference kernels of codecs: a residual is what the decoder makes of the
 // code, taken from what was encoded; a sum is one code after another.
 
-#include "backend/ref/packets.h"
+#include "backend/ref/code/packets.h"
 
 #include "base/rng.h"
 #include "ops/codec/codes.h"

@@ -14,7 +14,7 @@
 #define TT_BASE_YAML_H
 
 #include "base/arena.h"
-#include "base/settings.h"
+#include "base/settings/settings.h"
 #include "base/status.h"
 
 #include <stdint.h>

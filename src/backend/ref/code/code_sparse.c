@@ -1,6 +1,6 @@
 // code_sparse - reference kernels of the codecs that pick entries (sparse.h).
 
-#include "backend/ref/packets.h"
+#include "backend/ref/code/packets.h"
 #include "base/rng.h"
 #include "ops/codec/sparse.h"
 #include "ops/ops.h"

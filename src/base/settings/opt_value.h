@@ -3,7 +3,7 @@
 #ifndef TT_BASE_OPT_VALUE_H
 #define TT_BASE_OPT_VALUE_H
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 
 typedef union tt_opt_value {
     int64_t i64;

@@ -3,9 +3,9 @@
 // Text is parsed twice: once without a place to store, then for real. So a mistake in
 // the third option leaves the first two as they were.
 
-#include "base/opt.h"
+#include "base/settings/opt.h"
 
-#include "base/opt_value.h"
+#include "base/settings/opt_value.h"
 
 #include <ctype.h>
 #include <string.h>

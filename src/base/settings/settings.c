@@ -4,7 +4,7 @@
 // and tt_settings_check_unused names the first that was not. Tables are applied twice:
 // first everything is checked, then stored.
 
-#include "base/settings.h"
+#include "base/settings/settings.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // code_narrow - numbers in 16 bits. Conversions are integer arithmetic that every
 // instruction set vectorises; fp16 has instructions of its own on some, but not on all.
 
-#include "backend/cpu/simd/code.h"
+#include "backend/cpu/simd/code/code.h"
 #include "backend/cpu/simd/parallel.h"
 #include "backend/cpu/simd/scalar.h"
 

@@ -6,7 +6,7 @@
 #define TT_BASE_SETTINGS_H
 
 #include "base/arena.h"
-#include "base/opt.h"
+#include "base/settings/opt.h"
 #include "base/status.h"
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 // made as those of codecs in blocks; making runs short goes byte by byte, but there is one
 // byte for five numbers.
 
-#include "backend/cpu/simd/code.h"
-#include "backend/cpu/simd/code_tools.h"
+#include "backend/cpu/simd/code/code.h"
+#include "backend/cpu/simd/code/code_tools.h"
 #include "ops/codec/entropy.h"
 
 extern const tt_simd_code_entropy TT_SYMBOL(tt_simd_code_entropy);

@@ -3,7 +3,7 @@
 #include "ops/codec/narrow.h"
 
 #include "backend/kernel.h"
-#include "backend/ref/packets.h"
+#include "backend/ref/code/packets.h"
 #include "ops/ops.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // code_entropy - reference kernels of the codecs of unknown length (entropy.h).
 
-#include "backend/ref/packets.h"
+#include "backend/ref/code/packets.h"
 #include "ops/codec/entropy.h"
 #include "ops/ops.h"
 
