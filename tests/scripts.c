@@ -49,6 +49,7 @@ static void add_script(const char *folder, const char *file)
     tt_test_register(&s->test);
 }
 
+// Adds the scripts of a folder and of the folders in it.
 void tt_test_add_scripts(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -56,8 +57,13 @@ void tt_test_add_scripts(const char *folder)
         return;
     for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
         const char *dot = strrchr(e->d_name, '.');
-        if (dot != NULL && strcmp(dot, ".sh") == 0)
+        if (dot == NULL) {
+            char inner[PATH_CHARS];
+            snprintf(inner, sizeof(inner), "%s/%s", folder, e->d_name);
+            tt_test_add_scripts(inner);
+        } else if (strcmp(dot, ".sh") == 0) {
             add_script(folder, e->d_name);
+        }
     }
     closedir(dir);
 }

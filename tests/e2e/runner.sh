@@ -43,9 +43,10 @@ TEST_ALL(is_rare)
 {
 }
 C
-mkdir "$folder/scripts"
+mkdir -p "$folder/scripts/inner"
 printf 'echo why not\nexit 77\n' >"$folder/scripts/skip.sh"
 printf 'echo wrong\nexit 3\n' >"$folder/scripts/fail.sh"
+printf 'echo wrong inside\nexit 4\n' >"$folder/scripts/inner/deep.sh"
 
 gcc -std=gnu17 -D_GNU_SOURCE -Isrc -Itests -o "$folder/run" tests/runner.c \
     tests/scripts.c "$folder/cases.c" src/base/status.c src/backend/cpu/isa.c -lm -lpthread
@@ -69,5 +70,6 @@ has ':hangs: took more than 1 seconds'
 has ':skips: no such device'
 has 'skip.sh: why not'
 has 'fail.sh: exit status 3'
-test "$(tail -n 1 "$folder/out")" = "1 passed, 5 failed, 2 skipped"
+has 'deep.sh: exit status 4'
+test "$(tail -n 1 "$folder/out")" = "1 passed, 6 failed, 2 skipped"
 "$folder/run" --all passes rare | grep -qx '2 passed, 0 failed'
