@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Limits: .c, .cu and the public header 600 lines, .h and .cuh 200, a function 80 lines
-and 6 parameters.
+and 6 parameters, a folder 45 files.
 
 A kernel of a GPU (__global__) may have 9: its parameters are constants of the launch,
 and of a struct with the same members the compiler makes other code.
@@ -8,12 +8,13 @@ and of a struct with the same members the compiler makes other code.
 Relies on clang-format: a function's braces stand alone in the first column, those of a
 member of a C++ struct in the column where its signature begins.
 """
+import collections
 import pathlib
 import re
 import sys
 
 LIMITS = {".c": 600, ".h": 200, ".cu": 600, ".cuh": 200}
-FUNCTION_LINES, PARAMETERS, KERNEL_PARAMETERS = 80, 6, 9
+FUNCTION_LINES, PARAMETERS, KERNEL_PARAMETERS, FOLDER_FILES = 80, 6, 9, 45
 
 
 def count_parameters(signature):
@@ -62,9 +63,19 @@ def check(path):
             start = None
 
 
+def check_folders(paths):
+    """A corpus of a fuzzer is data: nobody looks for anything in it."""
+    files = collections.Counter(p.parent for p in paths if p.is_file())
+    for folder, n in files.items():
+        if n > FOLDER_FILES and not {"corpus", "__pycache__"} & set(folder.parts):
+            yield f"{folder}: {n} files; at most {FOLDER_FILES}: give a family a folder"
+
+
 problems = []
-for top in ("src", "include", "tests", "examples"):
-    for path in sorted(pathlib.Path(top).rglob("*")):
+for top in ("src", "include", "tests", "examples", "tools", "docs"):
+    paths = sorted(pathlib.Path(top).rglob("*"))
+    problems += check_folders(paths)
+    for path in paths:
         # Stand-ins for other people's libraries have their signatures.
         if path.suffix in LIMITS and "emulate" not in path.parts:
             problems += check(path)

@@ -78,6 +78,13 @@ rm src/base/f.c
 seq -f '// %g' 201 >src/base/f.cuh
 finds size 'src/base/f.cuh: 201 lines'
 rm src/base/f.cuh
+mkdir -p src/full tests/fuzz/corpus/text
+(cd src/full && seq 45 | sed 's/$/.h/' | xargs touch)
+(cd tests/fuzz/corpus/text && seq 46 | xargs touch)
+passes size
+touch src/full/46.cu
+finds size 'src/full: 46 files; at most 45'
+rm -r src/full tests
 {
     printf 'template <int N, typename T, int A, int B>\n'
     printf '__global__ void __launch_bounds__(32) f(int a, int b, int c, int d, int e, int g,\n'
