@@ -17,9 +17,11 @@
 #include "check/small.h"
 #include "exec/wire/wire.h"
 #include "pass/pass.h"
+#include "pipe/pipe.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { STEPS = 2, SHARED = 4 << 20 };
 
@@ -31,6 +33,7 @@ typedef struct config {
     int32_t n_micro;
     int32_t n_pipe, n_chunks; // stages along a third axis; 0: not cut
     tt_flight_order order;
+    const char *schedule; // of the stages; NULL: one micro-batch at a time
 } config;
 
 typedef struct subject {
@@ -188,16 +191,55 @@ static tt_status compare_all(subject *s, const runner *run)
     return TT_OK;
 }
 
+// A stage's rows of a schedule.
+static int32_t take_rows(const tt_pipe *pipe, int32_t stage, tt_lower_row *row)
+{
+    static const tt_phase phase[] = {[TT_PIPE_FORWARD] = TT_FORWARD,
+                                     [TT_PIPE_BACKWARD] = TT_BACKWARD,
+                                     [TT_PIPE_INPUT_GRAD] = TT_BACKWARD,
+                                     [TT_PIPE_WEIGHT_GRAD] = TT_WEIGHT_GRAD};
+    const tt_pipe_rank *rank = &pipe->rank[stage];
+    int32_t n = 0;
+    for (int32_t i = 0; i < rank->n; i++)
+        if (rank->row[i].phase != TT_PIPE_UPDATE)
+            row[n++] = (tt_lower_row){phase[rank->row[i].phase],
+                                      rank->row[i].chunk, rank->row[i].micro};
+    return n;
+}
+
+static tt_status schedule(const subject *s, tt_lower_options *lower,
+                          tt_lower_row *row)
+{
+    const config *c = s->config;
+    const tt_mesh *mesh = &s->parts->mesh;
+    tt_pipe *pipe = NULL;
+    if (c->schedule == NULL)
+        return TT_OK;
+    const tt_pipe_shape shape = {.ranks = c->n_pipe,
+                                 .chunks = c->n_chunks / c->n_pipe,
+                                 .micro = c->n_micro};
+    TT_TRY(tt_pipe_create(tt_pipe_find(c->schedule), &shape, NULL, &pipe));
+    const int stage = tt_mesh_coord(mesh, lower->rank, tt_mesh_pipe(mesh));
+    lower->row = row;
+    lower->n_rows = take_rows(pipe, stage, row);
+    lower->split_weight_grad = strncmp(c->schedule, "zb", 2) == 0;
+    tt_pipe_destroy(pipe);
+    return TT_OK;
+}
+
 static tt_status run_rank(tt_comm *comm, void *user)
 {
+    enum { MOST_ROWS = 64 };
     subject *s = user;
     const config *c = s->config;
-    const tt_lower_options lower = {.rank = comm->rank,
-                                    .n_micro = c->n_micro,
-                                    .bucket_bytes = c->bucket_bytes,
-                                    .order = c->order};
+    tt_lower_row row[MOST_ROWS];
+    tt_lower_options lower = {.rank = comm->rank,
+                              .n_micro = c->n_micro,
+                              .bucket_bytes = c->bucket_bytes,
+                              .order = c->order};
     tt_comm_wire *wire = NULL;
     runner run = {.device = s->device};
+    TT_TRY(schedule(s, &lower, row));
     TT_TRY(tt_comm_wire_open(comm, NULL, &wire));
     tt_comm_wire_by_devices(
         wire, tt_rank_threads_have_devices(s->device, comm->size));
@@ -280,9 +322,10 @@ static void check_config(tt_law_report *r, const tt_small *small,
     tt_law_report_check(
         r, status == TT_OK,
         "%s: %d x %d x %d ranks, ZeRO %s, %d micro-batches, buckets of %lld "
-        "bytes, %s: %s",
+        "bytes, %s, %s: %s",
         name, c->n_data, c->n_tensor, c->n_pipe, c->zero, c->n_micro,
-        (long long)c->bucket_bytes, order[c->order], tt_error_message());
+        (long long)c->bucket_bytes, order[c->order],
+        c->schedule != NULL ? c->schedule : "in order", tt_error_message());
     tt_free(s.weights);
     tt_graph_destroy(s.parts);
     tt_graph_destroy(s.whole);
@@ -311,6 +354,12 @@ static tt_status check(tt_law_report *r, const tt_small *small,
         {"1", 0, 2, 1, 2, 2, 4, TT_ORDER_FIFO},
         {"0", 300, 1, 2, 1, 2, 2, TT_ORDER_FIFO},
         {"3", 0, 2, 1, 1, 3, 3, TT_ORDER_FIFO},
+        {"0", 0, 1, 1, 4, 2, 2, TT_ORDER_FIFO, "gpipe"},
+        {"1", 0, 2, 1, 2, 2, 2, TT_ORDER_FIFO, "1f1b"},
+        {"0", 0, 1, 2, 4, 2, 4, TT_ORDER_FIFO, "interleaved"},
+        {"3", 0, 2, 1, 2, 3, 3, TT_ORDER_FIFO, "1f1b"},
+        {"0", 0, 1, 1, 4, 3, 3, TT_ORDER_FIFO, "zb-h1"},
+        {"0", 0, 1, 1, 4, 3, 3, TT_ORDER_FIFO, "1f1b"},
     };
     enum { N = sizeof(configs) / sizeof(configs[0]) };
     const int k = small->index;

@@ -71,10 +71,11 @@ static tt_status allocate(tt_exec *exec)
     const tt_plan *plan = exec->plan;
     const int64_t values = plan->graph->n_values + 1;
     const int64_t steps = plan->n_steps + 1;
-    exec->args = tt_alloc(steps * (int64_t)sizeof(*exec->args));
+    const int64_t slots = plan->n_slots;
+    exec->args = tt_alloc(slots * steps * (int64_t)sizeof(*exec->args));
     exec->step_seconds = tt_alloc(steps * (int64_t)sizeof(double));
-    exec->address =
-        tt_alloc((count_operands(plan) + 1) * (int64_t)sizeof(*exec->address));
+    exec->address = tt_alloc(slots * (count_operands(plan) + 1) *
+                             (int64_t)sizeof(*exec->address));
     exec->to_host = tt_alloc(values * (int64_t)sizeof(*exec->to_host));
     exec->from_host = tt_alloc(values * (int64_t)sizeof(*exec->from_host));
     if (exec->options.trace) {
@@ -94,12 +95,11 @@ static tt_status allocate(tt_exec *exec)
     return get_memory(exec);
 }
 
-static void resolve(tt_exec *exec)
+// The addresses of one slot; returns where those of the next begin.
+static void **resolve_slot(tt_exec *exec, tt_args *args, void **next)
 {
-    void **next = exec->address;
-    for (int32_t s = 0; s < exec->plan->n_steps; s++) {
+    for (int32_t s = 0; s < exec->plan->n_steps; s++, args++) {
         const tt_step *step = &exec->plan->step[s];
-        tt_args *args = &exec->args[s];
         args->in = (const void *const *)next;
         for (int32_t i = 0; i < step->n_in; i++)
             *next++ = tt__address(exec, &step->in[i]);
@@ -110,6 +110,19 @@ static void resolve(tt_exec *exec)
             args->scratch =
                 tt__at(exec, exec->plan->buffer[step->scratch].offset);
     }
+    return next;
+}
+
+static void resolve(tt_exec *exec)
+{
+    void **next = exec->address;
+    for (int32_t slot = 0; slot < exec->plan->n_slots; slot++) {
+        const tt_order row = {.slot = slot};
+        exec->row = &row;
+        next = resolve_slot(
+            exec, exec->args + (int64_t)slot * exec->plan->n_steps, next);
+    }
+    exec->row = NULL;
 }
 
 tt_status tt_exec_create(const tt_plan *plan, tt_backend *backend,

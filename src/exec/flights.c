@@ -83,7 +83,8 @@ tt_status tt__exec_flights_init(tt_exec *exec)
     const int64_t n = plan->n_flights + 1, steps = plan->n_steps + 4;
     const int64_t words = 4 * n + 2 * steps;
     flights->key = tt_alloc(n * (int64_t)sizeof(double));
-    flights->begun = tt_alloc(n * (int64_t)sizeof(*flights->begun));
+    flights->begun =
+        tt_alloc(plan->n_slots * n * (int64_t)sizeof(*flights->begun));
     flights->begin = tt_alloc(words * (int64_t)sizeof(int32_t)); // all of these
     if (flights->key == NULL || flights->begun == NULL ||
         flights->begin == NULL)
@@ -222,7 +223,8 @@ static tt_status do_members(tt_exec *exec, int32_t f, int32_t micro)
     for (int32_t i = 0; i < flight->n; i++) {
         const int32_t s = exec->plan->member[flight->first + i];
         const tt_step *step = &exec->plan->step[s];
-        const tt_args *args = &exec->args[s];
+        const tt_args *args =
+            &exec->args[(int64_t)exec->row->slot * exec->plan->n_steps + s];
         const tt_status status =
             wire->collective(wire->ctx, step, args->in, args->out);
         if (status != TT_OK)
@@ -233,34 +235,43 @@ static tt_status do_members(tt_exec *exec, int32_t f, int32_t micro)
     return check_members(exec, flight, micro);
 }
 
-static tt_status begin(tt_exec *exec, int32_t f, const tt_order *order)
+// The row in which a flight was begun: NULL, it is not under way. What is sent to another
+// stage may be under way once for each slot.
+static const tt_order **begun(const tt_exec *exec, int32_t f, int32_t slot)
 {
-    const tt_wire *wire = exec->options.wire;
-    if (wire->begin == NULL)
-        return do_members(exec, f, order->micro);
-    const tt_status status = wire->begin(wire->ctx, exec->bound, f, order);
-    if (status != TT_OK)
-        return tt_fail_context(status, "%s", exec->plan->flight[f].name);
-    exec->flights.begun[f] = order;
-    return TT_OK;
+    const int64_t of_slot = exec->plan->flight[f].is_open ? slot : 0;
+    return &exec->flights.begun[of_slot * exec->plan->n_flights + f];
 }
 
-static tt_status finish(tt_exec *exec, int32_t f, int32_t micro)
+static tt_status finish(tt_exec *exec, int32_t f, const tt_order **row)
 {
     const tt_wire *wire = exec->options.wire;
     const tt_flight *flight = &exec->plan->flight[f];
     const double start = tt_clock_seconds();
     tt_flight_times times = {0};
-    const tt_order *order = exec->flights.begun[f];
-    exec->flights.begun[f] = NULL;
+    const tt_order *order = *row;
+    *row = NULL;
     const tt_status status =
         wire->finish(wire->ctx, exec->bound, f, order, &times);
     if (status != TT_OK)
         return tt_fail_context(status, "%s", flight->name);
-    record(exec, f, micro, &times, start);
+    record(exec, f, order->micro, &times, start);
     if (exec->plan->flight_order == TT_ORDER_MAGNITUDE)
         TT_TRY(weigh(exec, f));
-    return check_members(exec, flight, micro);
+    return check_members(exec, flight, order->micro);
+}
+
+static tt_status begin(tt_exec *exec, int32_t f, const tt_order *order)
+{
+    const tt_wire *wire = exec->options.wire;
+    const tt_order **row = begun(exec, f, order->slot);
+    if (wire->begin == NULL)
+        return do_members(exec, f, order->micro);
+    const tt_status status = wire->begin(wire->ctx, exec->bound, f, order);
+    if (status != TT_OK)
+        return tt_fail_context(status, "%s", exec->plan->flight[f].name);
+    *row = order;
+    return TT_OK;
 }
 
 // Gradients are summed over micro-batches first, so their flights begin only with the
@@ -269,20 +280,34 @@ tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s,
                                  const tt_order *order)
 {
     const tt__exec_flights *flights = &exec->flights;
-    const bool is_last = order->micro == exec->plan->n_micro - 1;
     for (int32_t i = flights->first_begin[s]; i < flights->first_begin[s + 1];
          i++)
-        if (is_last || !exec->plan->flight[flights->order[i]].is_last_only)
+        if (order->is_last ||
+            !exec->plan->flight[flights->order[i]].is_last_only)
             TT_TRY(begin(exec, flights->order[i], order));
     return TT_OK;
 }
 
 // A flight that did not begin in this micro-batch is not waited for.
-tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s, int32_t micro)
+tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s)
 {
     const tt__exec_flights *flights = &exec->flights;
-    for (int32_t i = flights->first_end[s]; i < flights->first_end[s + 1]; i++)
-        if (flights->begun[flights->by_end[i]] != NULL)
-            TT_TRY(finish(exec, flights->by_end[i], micro));
+    for (int32_t i = flights->first_end[s]; i < flights->first_end[s + 1];
+         i++) {
+        const int32_t f = flights->by_end[i];
+        const int32_t slots =
+            exec->plan->flight[f].is_open ? exec->plan->n_slots : 1;
+        for (int32_t slot = 0; slot < slots; slot++)
+            if (*begun(exec, f, slot) != NULL)
+                TT_TRY(finish(exec, f, begun(exec, f, slot)));
+    }
+    return TT_OK;
+}
+
+tt_status tt__exec_slot_clear(tt_exec *exec, int32_t slot)
+{
+    for (int32_t f = 0; f < exec->plan->n_flights; f++)
+        if (exec->plan->flight[f].is_open && *begun(exec, f, slot) != NULL)
+            TT_TRY(finish(exec, f, begun(exec, f, slot)));
     return TT_OK;
 }

@@ -96,12 +96,10 @@ tt_status tt__host_convert(tt_exec *exec, tt_val v)
                : convert(kernel, kernel->dense, tt__address(exec, home));
 }
 
-tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
+static tt_status write_here(tt_exec *exec, tt_val v, const void *data)
 {
     const tt_ref *home = &exec->plan->home[v.id];
     void *to = NULL;
-    if (!exec->plan->is_kept[v.id])
-        return fail_missing(exec, v);
     if (tt_role_is_state(exec->plan->graph->value[v.id].role))
         TT_TRY(tt__drain_hold(exec));
     if (tt__is_offloaded(exec, v)) {
@@ -116,6 +114,33 @@ tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
     TT_TRY(
         tt_memory_write(exec->backend, to, data, dense_bytes(&home->operand)));
     return tt__host_convert(exec, v);
+}
+
+// How many slots are meant: all, where no row says which one.
+static int32_t slots_of(const tt_exec *exec, tt_val v)
+{
+    const int32_t b = exec->plan->home[v.id].buffer;
+    return exec->row == NULL && b >= 0 &&
+                   exec->plan->buffer[b].class_ == TT_SLOT
+               ? exec->plan->n_slots
+               : 1;
+}
+
+tt_status tt_exec_write(tt_exec *exec, tt_val v, const void *data)
+{
+    const int32_t n = slots_of(exec, v);
+    tt_status status = TT_OK;
+    if (!exec->plan->is_kept[v.id])
+        return fail_missing(exec, v);
+    if (n == 1)
+        return write_here(exec, v, data);
+    for (int32_t slot = 0; slot < n && status == TT_OK; slot++) {
+        const tt_order row = {.slot = slot};
+        exec->row = &row;
+        status = write_here(exec, v, data);
+    }
+    exec->row = NULL;
+    return status;
 }
 
 tt_status tt__host_source(tt_exec *exec, tt_val v, const void **from_out)
@@ -184,8 +209,12 @@ tt_status tt_exec_set_scalar(tt_exec *exec, const char *name, double value)
     const tt_ref *home = &exec->plan->home[v.id];
     char number[8];
     tt_dtype_store(home->operand.dtype, number, 0, value);
-    return tt_memory_write(exec->backend, tt__address(exec, home), number,
-                           tt_dtype_bytes(home->operand.dtype));
+    for (int32_t slot = 0; slot < slots_of(exec, v); slot++)
+        TT_TRY(tt_memory_write(exec->backend,
+                               tt__address(exec, home) +
+                                   slot * exec->plan->slot_bytes,
+                               number, tt_dtype_bytes(home->operand.dtype)));
+    return TT_OK;
 }
 
 tt_status tt_exec_get_scalar(tt_exec *exec, tt_val v, double *value_out)

@@ -33,7 +33,8 @@ static bool is_wanted(const tt_exec *exec)
     return memory != NULL && memory->record != NULL &&
            !exec->backend->options.launch && !o->trace && !o->wait &&
            !o->marks && !o->check_finite &&
-           exec->plan->flight_order != TT_ORDER_MAGNITUDE;
+           exec->plan->flight_order != TT_ORDER_MAGNITUDE &&
+           exec->plan->n_slots == 1; // a recording has one slot's addresses
 }
 
 // Copies from and to the host begin and end between pieces.
@@ -118,27 +119,26 @@ tt__recording *tt__recording_at(const tt_exec *exec, int32_t step)
 }
 
 // Recording computes nothing, so statistics stay as they were.
-static tt_status record(tt_exec *exec, tt__recording *p, int32_t micro,
-                        void **recording_out)
+static tt_status record(tt_exec *exec, tt__recording *p, void **recording_out)
 {
     const tt_exec_stats before = exec->stats;
     TT_TRY(memory_of(exec)->record(exec->backend));
-    const tt_status status = tt__run_steps(exec, p->first, p->end, micro);
+    const tt_status status = tt__run_steps(exec, p->first, p->end);
     exec->stats = before;
     return memory_of(exec)->recorded(exec->backend, status == TT_OK,
                                      recording_out);
 }
 
-tt_status tt__recording_run(tt_exec *exec, tt__recording *piece, int32_t micro)
+tt_status tt__recording_run(tt_exec *exec, tt__recording *piece)
 {
-    const int way = piece->differs && micro > 0 ? 1 : 0;
+    const int way = piece->differs && !exec->row->is_first ? 1 : 0;
     void **recording = &piece->recording[way];
     if (*recording == NULL && !piece->is_direct && piece->n_runs[way]++ > 0) {
-        TT_TRY(record(exec, piece, micro, recording));
+        TT_TRY(record(exec, piece, recording));
         piece->is_direct = *recording == NULL;
     }
     if (*recording == NULL)
-        return tt__run_steps(exec, piece->first, piece->end, micro);
+        return tt__run_steps(exec, piece->first, piece->end);
     const double start = tt_clock_seconds();
     TT_TRY(memory_of(exec)->replay(exec->backend, *recording));
     exec->stats.kernel_seconds += tt_clock_seconds() - start;

@@ -51,21 +51,28 @@ static void record(tt_exec *exec, int32_t s, int32_t micro, double start)
     tt__trace_record(exec, &(tt__event){s, micro, start, seconds, -1, false});
 }
 
+static tt_args *args_of(const tt_exec *exec, int32_t s)
+{
+    return &exec->args[(int64_t)exec->row->slot * exec->plan->n_steps + s];
+}
+
 // Ends the copies from and to the host that must be over after this step.
 static tt_status end_copies(tt_exec *exec, int32_t s)
 {
     const tt_step *step = exec->plan->step;
     for (int32_t c = step[s].ends; c >= 0; c = step[c].next_end)
-        TT_TRY(tt_kernel_finish(step[c].choice.kernel, &exec->args[c]));
+        TT_TRY(tt_kernel_finish(step[c].choice.kernel, args_of(exec, c)));
     return TT_OK;
 }
 
-static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
+static tt_status run_step(tt_exec *exec, int32_t s)
 {
     const tt_step *step = &exec->plan->step[s];
-    tt_args *args = &exec->args[s];
-    args->accumulate = step->accumulate == TT_ADD ||
-                       (step->accumulate == TT_ADD_AFTER_FIRST && micro > 0);
+    const int32_t micro = exec->row->micro;
+    tt_args *args = args_of(exec, s);
+    args->accumulate =
+        step->accumulate == TT_ADD ||
+        (step->accumulate == TT_ADD_AFTER_FIRST && !exec->row->is_first);
     const double start = tt_clock_seconds();
     TT_TRY(tt__mark(exec, s, false));
     tt_status status = tt_kernel_begin(step->choice.kernel, args);
@@ -81,12 +88,11 @@ static tt_status run_step(tt_exec *exec, int32_t s, int32_t micro)
     return tt__check_finite(exec, step, micro);
 }
 
-tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end,
-                        int32_t micro)
+tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end)
 {
     for (int32_t s = first; s < end; s++)
         if (!tt_op_is_collective(exec->plan->step[s].op))
-            TT_TRY(run_step(exec, s, micro));
+            TT_TRY(run_step(exec, s));
     return TT_OK;
 }
 
@@ -96,15 +102,15 @@ static tt_status run_segment(tt_exec *exec, const tt_order *order)
     const int32_t end = segment->first + segment->n;
     for (int32_t s = segment->first, next; s < end; s = next) {
         tt__recording *piece = tt__recording_at(exec, s);
-        TT_TRY(tt__exec_flights_finish(exec, s, order->micro));
+        TT_TRY(tt__exec_flights_finish(exec, s));
         TT_TRY(tt__exec_flights_begin(exec, s, order));
         next = piece != NULL ? piece->end : s + 1;
         if (piece != NULL)
-            TT_TRY(tt__recording_run(exec, piece, order->micro));
+            TT_TRY(tt__recording_run(exec, piece));
         else
-            TT_TRY(tt__run_steps(exec, s, next, order->micro));
+            TT_TRY(tt__run_steps(exec, s, next));
     }
-    return tt__exec_flights_finish(exec, end, order->micro);
+    return tt__exec_flights_finish(exec, end);
 }
 
 static tt_status feed_micro(tt_exec *exec, tt_feed_fn *feed, void *user,
@@ -121,6 +127,9 @@ static tt_status run_order(tt_exec *exec, tt_feed_fn *feed, void *user)
     int32_t n_fed = 0;
     for (int32_t i = 0; i < exec->plan->n_order; i++) {
         const tt_order *order = &exec->plan->order[i];
+        exec->row = order;
+        if (order->is_new)
+            TT_TRY(tt__exec_slot_clear(exec, order->slot));
         if (order->micro >= n_fed && feed != NULL)
             TT_TRY(feed_micro(exec, feed, user, n_fed++));
         if (i == 0)
@@ -142,6 +151,7 @@ tt_status tt_exec_run(tt_exec *exec, tt_feed_fn *feed, void *user)
     tt__exec_signals_hold(n_threads, &before);
     const tt_status status = run_order(exec, feed, user);
     tt__exec_signals_release(&before);
+    exec->row = NULL;
     TT_TRY(status);
     TT_TRY(tt__marks_read(exec));
     exec->stats.wall_seconds += tt_clock_seconds() - start;

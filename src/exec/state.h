@@ -55,7 +55,7 @@ struct tt_exec {
     int64_t shared_bytes;
     char *on_host; // the arena of what is offloaded; NULL: nothing is
     tt__exec_flights flights;
-    tt_args *args; // per step, addresses resolved
+    tt_args *args; // per slot and step, addresses resolved
     void **address;
     tt__host_kernel *to_host, *from_host; // per value
     void **lane, **kept; // per value, see lane.c, rollback.c; NULL: none yet
@@ -66,8 +66,9 @@ struct tt_exec {
     tt__event *event; // a ring
     int64_t n_events, events_capacity;
     tt_exec_stats stats;
-    int64_t n_runs;  // since creation: for messages
-    int32_t *marked; // the step of each pair of marks; NULL: none are made
+    int64_t n_runs;      // since creation: for messages
+    const tt_order *row; // that runs; NULL: none does
+    int32_t *marked;     // the step of each pair of marks; NULL: none are made
     int64_t n_marked;
     tt__recording *piece; // in the order of their steps
     int32_t n_pieces;
@@ -80,12 +81,16 @@ static inline char *tt__at(const tt_exec *exec, int64_t offset)
                : exec->memory + (offset - exec->shared_bytes);
 }
 
+// Of the row that runs, or of the first slot.
 static inline char *tt__address(const tt_exec *exec, const tt_ref *ref)
 {
     if (ref->buffer < 0)
         return NULL;
     const tt_buffer *b = &exec->plan->buffer[ref->buffer];
-    const int64_t offset = b->offset + ref->offset;
+    const int32_t slot =
+        b->class_ == TT_SLOT && exec->row != NULL ? exec->row->slot : 0;
+    const int64_t offset =
+        b->offset + ref->offset + slot * exec->plan->slot_bytes;
     return b->on_host ? exec->on_host + offset : tt__at(exec, offset);
 }
 
@@ -130,11 +135,10 @@ tt_status tt__replay_init(tt_exec *exec); // after flights
 void tt__replay_fini(tt_exec *exec);
 tt__recording *tt__recording_at(const tt_exec *exec,
                                 int32_t step); // NULL: none begins
-tt_status tt__recording_run(tt_exec *exec, tt__recording *piece, int32_t micro);
+tt_status tt__recording_run(tt_exec *exec, tt__recording *piece);
 
-// Steps [first, end), one by one.
-tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end,
-                        int32_t micro);
+// Steps [first, end), one by one, for the row that runs.
+tt_status tt__run_steps(tt_exec *exec, int32_t first, int32_t end);
 
 // Keeps an event, if the run is traced.
 void tt__trace_record(tt_exec *exec, const tt__event *event);
@@ -150,6 +154,8 @@ void tt__exec_flights_fini(tt_exec *exec);
 void tt__exec_flights_order(tt_exec *exec); // before a run
 tt_status tt__exec_flights_begin(tt_exec *exec, int32_t s,
                                  const tt_order *order);
-tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s, int32_t micro);
+tt_status tt__exec_flights_finish(tt_exec *exec, int32_t s);
+// Waits until all that was sent from a slot is gone: it will be written again.
+tt_status tt__exec_slot_clear(tt_exec *exec, int32_t slot);
 
 #endif

@@ -97,6 +97,12 @@ static void find_steps(tt__trips *t)
                 t->trip[i].step = s;
 }
 
+bool tt__is_open(const tt_step *step)
+{
+    return tt_op_is_collective(step->op) && step->out[0].buffer < 0 &&
+           step->phase != TT_UPDATE;
+}
+
 bool tt__is_across_stages(const tt_graph *g, const tt_step *step)
 {
     const tt_comm_params *p = step->params;
@@ -122,6 +128,10 @@ static void find_times(const tt__lower *l, tt__trip *trip)
     if (is_ordered && is_update && trip->ready < segment->first)
         trip->ready = segment->first;
     trip->due = is_update ? plan->n_steps : segment->first + segment->n;
+    if (tt__is_open(step)) {
+        trip->due = plan->n_steps;
+        return;
+    }
     for (int32_t t = s + 1; t < trip->due; t++)
         if (tt__steps_conflict(step, &plan->step[t]))
             trip->due = t;
@@ -154,6 +164,7 @@ tt_flight *tt__flight_add(tt__trips *t, const int32_t *trips, int32_t n)
         plan->member[plan->n_members++] = trip->step;
         flight->bytes += trip->bytes;
         flight->is_last_only = step->phase == TT_UPDATE;
+        flight->is_open = tt__is_open(step);
         if (flight->ready < trip->ready)
             flight->ready = trip->ready;
         if (flight->end > trip->due)

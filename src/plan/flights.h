@@ -44,6 +44,8 @@ int32_t tt__first_step_of(const tt_plan *plan, tt_phase phase);
 // Whether two steps must keep their order: one writes what the other touches.
 bool tt__steps_conflict(const tt_step *a, const tt_step *b);
 
+// Whether a step sends something away in a micro-batch: its flight is open.
+bool tt__is_open(const tt_step *step);
 // Whether a step is communication between stages. These have different steps, so what
 // they say to each other in the update keeps the order of nodes.
 bool tt__is_across_stages(const tt_graph *g, const tt_step *step);

@@ -39,6 +39,20 @@ static void touch_step(tt_plan *plan, const tt_step *step, int32_t at)
     touch(plan, step->scratch, at);
 }
 
+// What the host writes for each micro-batch is there once in each slot.
+static void touch_fed(tt__lower *l)
+{
+    for (int32_t v = 0; v < l->g->n_values; v++) {
+        const tt_role role = l->g->value[v].role;
+        const int32_t b = l->plan->home[v].buffer;
+        if ((role != TT_ROLE_INPUT && role != TT_ROLE_SCALAR) || b < 0)
+            continue;
+        l->plan->buffer[b].class_ = TT_SLOT;
+        touch(l->plan, b, 0);
+        touch(l->plan, b, l->plan->n_steps);
+    }
+}
+
 void tt__lifetimes_find(tt__lower *l)
 {
     tt_plan *plan = l->plan;
@@ -54,8 +68,12 @@ void tt__lifetimes_find(tt__lower *l)
             const tt_step *step = &plan->step[plan->member[flight->first + i]];
             touch_step(plan, step, flight->begin);
             touch_step(plan, step, flight->end - 1);
+            if (flight->is_open) // as long as the slot
+                touch_step(plan, step, 0);
         }
     }
+    if (plan->n_slots > 1)
+        touch_fed(l);
     for (int32_t v = 0; v < l->g->n_values; v++)
         if (l->info[v].is_host_read)
             touch(plan, plan->home[v].buffer, plan->n_steps);

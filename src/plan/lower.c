@@ -263,6 +263,8 @@ tt_status tt_plan_lower(const tt_graph *g, tt_target *target,
                    .arena = tt_arena_create(),
                    .split_weight_grad = options->split_weight_grad,
                    .in_order = options->in_order,
+                   .row = options->row,
+                   .n_rows = options->n_rows,
                    .bucket_bytes = options->bucket_bytes > 0
                                        ? options->bucket_bytes
                                        : usual_bucket_bytes};

@@ -59,6 +59,8 @@ typedef struct tt__lower {
     tt_arena *arena; // temporary
     bool split_weight_grad;
     bool in_order;
+    const tt_lower_row *row; // NULL: no pipeline
+    int32_t n_rows;
     int64_t bucket_bytes;
     bool is_even; // all ranks hold parts of the same shapes
 
@@ -102,6 +104,13 @@ tt_status tt__here_find(tt__lower *l);
 static inline bool tt__is_absent(const tt__lower *l, tt_val v)
 {
     return tt_is(v) && l->info[v.id].operand.local.is_absent;
+}
+
+// Whether a node sends its input to another stage, and no more.
+static inline bool tt__is_sent(const tt__lower *l, const tt_node *node)
+{
+    return (node->op->flags & TT_OP_COLLECTIVE) != 0 &&
+           tt__is_absent(l, node->out[0]);
 }
 
 // segments: fills node_at and at, plan->segment (with node ranges in place of

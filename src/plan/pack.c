@@ -176,11 +176,12 @@ static void pack_persistent(tt_plan *plan, const bool *is_shared, bool shared,
 static int32_t collect(const tt__lower *l, const bool *is_shared, bool shared,
                        item *items)
 {
+    const bool has_slots = l->plan->n_slots > 1; // packed apart
     int32_t n = 0;
     for (int32_t i = 0; i < l->plan->n_buffers; i++) {
         const tt_buffer *b = &l->plan->buffer[i];
         if (b->class_ == TT_PERSISTENT || b->first < 0 || b->on_host ||
-            is_shared[i] != shared)
+            is_shared[i] != shared || (has_slots && b->class_ == TT_SLOT))
             continue;
         items[n++] = (item){
             .id = i,
@@ -281,6 +282,31 @@ static tt_status pack_cheaply(tt__lower *l, bool *is_shared, packing *out)
     return TT_OK;
 }
 
+// The slots of a pipeline: one layout, as often as micro-batches are in flight. Segments
+// of one micro-batch run in the order of steps, so lifetimes hold within a slot.
+static tt_status pack_slots(tt__lower *l, int64_t *end)
+{
+    tt_plan *plan = l->plan;
+    const int64_t n = plan->n_buffers;
+    item *items = tt_arena_alloc(l->arena, n * (int64_t)sizeof(item));
+    item **placed = tt_arena_alloc(l->arena, n * (int64_t)sizeof(item *));
+    int32_t n_items = 0;
+    if (items == NULL || placed == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t i = 0; i < n; i++) {
+        const tt_buffer *b = &plan->buffer[i];
+        if (b->class_ == TT_SLOT && b->first >= 0 && !b->on_host)
+            items[n_items++] = (item){
+                .id = i, .first = b->first, .last = b->last, .bytes = b->bytes};
+    }
+    qsort(items, (size_t)n_items, sizeof(item), by_size);
+    plan->slot_bytes = align_up(place_all(items, n_items, placed, 0, 0));
+    for (int32_t i = 0; i < n_items; i++)
+        plan->buffer[items[i].id].offset = align_up(*end) + items[i].offset;
+    *end = align_up(*end) + plan->n_slots * plan->slot_bytes;
+    return TT_OK;
+}
+
 // The host's arena: persistent buffers, then the others by lifetime.
 static tt_status pack_host(tt__lower *l)
 {
@@ -317,7 +343,8 @@ tt_status tt__pack(tt__lower *l)
     packing passing;
     if (is_placed == NULL || is_shared == NULL)
         return TT_ERR_NOMEM;
-    mark_shared(plan, is_shared);
+    if (plan->n_slots == 1) // each slot has its own messages
+        mark_shared(plan, is_shared);
     TT_TRY(pack_cheaply(l, is_shared, &passing));
     pack_rows(plan, is_placed, &end);
     pack_persistent(plan, is_shared, true, is_placed, &end);
@@ -325,6 +352,8 @@ tt_status tt__pack(tt__lower *l)
     plan->shared_bytes = end = first + passing.wall;
     pack_persistent(plan, is_shared, false, is_placed, &end);
     plan->persistent_bytes = end;
+    if (plan->n_slots > 1)
+        TT_TRY(pack_slots(l, &end));
     const int64_t second = align_up(end) - passing.wall; // after the wall
     for (int32_t i = 0; i < passing.n; i++) {
         const item *x = passing.placed[i];

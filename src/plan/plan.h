@@ -6,7 +6,9 @@
 //
 // Buffers that live within one segment are scratch; from the forward segment to
 // the backward of the same micro-batch, slot; over steps, persistent. With one
-// slot (no pipeline) slots and scratch are packed together by lifetime.
+// slot (no pipeline) slots and scratch are packed together by lifetime. With several,
+// each is a copy of the same layout, slot_bytes after the one before: a micro-batch in
+// flight has its own inputs, activations and messages.
 
 #ifndef TT_PLAN_PLAN_H
 #define TT_PLAN_PLAN_H
@@ -84,8 +86,12 @@ typedef struct tt_segment {
     int32_t first, n; // steps
 } tt_segment;
 
+// Of the rows with its segment in a step, the first writes sums, later ones add to them;
+// with the last they are complete.
 typedef struct tt_order {
     int32_t segment, micro, slot, version;
+    bool is_first, is_last;
+    bool is_new; // the first row of its micro-batch: it takes the slot
 } tt_order;
 
 // Which bucket of gradients goes first when several are ready.
@@ -109,7 +115,10 @@ typedef struct tt_flight {
     // Of a joined flight that was cut into pieces: the bytes [from, to) of the row.
     // to = 0: the whole row. All pieces have the same members.
     int64_t from, to;
-    int32_t piece;  // its number
+    int32_t piece; // its number
+    // Sends something to another stage: over when its slot is used again, or the run
+    // ends.
+    bool is_open;
     int32_t needed; // the first step of the next run that uses the result
     int64_t bytes;  // size of what is moved, counted once
 } tt_flight;
@@ -139,6 +148,7 @@ typedef struct tt_plan {
     // see. Sums of gradients lie in rows, whose gaps are summed too.
     int64_t shared_bytes;
     int64_t peak_bytes; // of the arena
+    int64_t slot_bytes; // from one slot to the next; 0: there is one
     // A second arena, in the host's memory, for what is offloaded.
     int64_t host_bytes;
     // Of one step: n_micro forward and backward, one update. Depth is the longest
@@ -146,9 +156,19 @@ typedef struct tt_plan {
     tt_cost cost;
 } tt_plan;
 
+// A row of a pipeline's schedule, for one rank: which segment runs next.
+typedef struct tt_lower_row {
+    tt_phase phase; // not the update, which comes last
+    int32_t stage, micro;
+} tt_lower_row;
+
 typedef struct tt_lower_options {
     int32_t rank;
-    int32_t n_micro;        // micro-batches per step; 0 counts as 1
+    int32_t n_micro; // micro-batches per step; 0 counts as 1
+    // In which order segments run. There are as many slots as micro-batches in flight at
+    // a time. NULL: each micro-batch forward and backward, in one slot.
+    const tt_lower_row *row;
+    int32_t n_rows;
     bool split_weight_grad; // weight gradients in segments of their own, after
                             // those of activations
     int64_t bucket_bytes;   // reduced together; 0: 25 MiB

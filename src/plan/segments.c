@@ -97,23 +97,103 @@ static tt_status add_segments(tt__lower *l, int32_t n_stages,
     return TT_OK;
 }
 
-// Every micro-batch forward then backward; then the update.
-static tt_status add_order(tt_plan *plan)
+// Every micro-batch forward then backward.
+static void add_usual(tt_plan *plan)
 {
-    plan->order =
-        tt_arena_alloc(plan->arena, (int64_t)plan->n_segments * plan->n_micro *
-                                        (int64_t)sizeof(*plan->order));
-    if (plan->order == NULL)
-        return TT_ERR_NOMEM;
     for (int32_t m = 0; m < plan->n_micro; m++)
         for (int32_t s = 0; s < plan->n_segments; s++)
             if (plan->segment[s].phase != TT_UPDATE)
                 plan->order[plan->n_order++] =
                     (tt_order){.segment = s, .micro = m};
+}
+
+static int32_t find_segment(const tt_plan *plan, tt_phase phase, int32_t stage)
+{
+    for (int32_t s = 0; s < plan->n_segments; s++)
+        if (plan->segment[s].phase == phase && plan->segment[s].stage == stage)
+            return s;
+    return -1;
+}
+
+// A micro-batch takes the first free slot with its first row and frees it with its last.
+static tt_status assign_slots(tt__lower *l)
+{
+    tt_plan *plan = l->plan;
+    int32_t *left =
+        tt_arena_alloc(l->arena, plan->n_micro * (int64_t)sizeof(*left));
+    int32_t *slot =
+        tt_arena_alloc(l->arena, plan->n_micro * (int64_t)sizeof(*slot));
+    bool *is_taken = tt_arena_alloc(l->arena, plan->n_micro);
+    if (left == NULL || slot == NULL || is_taken == NULL)
+        return TT_ERR_NOMEM;
+    for (int32_t m = 0; m < plan->n_micro; m++)
+        slot[m] = -1;
+    for (int32_t i = 0; i < plan->n_order; i++)
+        left[plan->order[i].micro]++;
+    for (int32_t i = 0; i < plan->n_order; i++) {
+        const int32_t m = plan->order[i].micro;
+        int32_t free = 0;
+        while (slot[m] < 0 && is_taken[free])
+            free++;
+        slot[m] = slot[m] < 0 ? free : slot[m];
+        plan->order[i].slot = slot[m];
+        is_taken[slot[m]] = --left[m] > 0;
+        if (slot[m] >= plan->n_slots)
+            plan->n_slots = slot[m] + 1;
+    }
+    return TT_OK;
+}
+
+// The order of a schedule. A stage may have no nodes in a phase.
+static tt_status add_rows(tt__lower *l)
+{
+    tt_plan *plan = l->plan;
+    for (int32_t i = 0; i < l->n_rows; i++) {
+        const tt_lower_row *row = &l->row[i];
+        const int32_t s = find_segment(plan, row->phase, row->stage);
+        if (row->micro < 0 || row->micro >= plan->n_micro)
+            return tt_fail(TT_ERR_ARG,
+                           "row %d of the schedule: there is no micro-batch %d",
+                           i, row->micro);
+        if (s >= 0)
+            plan->order[plan->n_order++] =
+                (tt_order){.segment = s, .micro = row->micro};
+    }
+    return assign_slots(l);
+}
+
+static void mark_ends(tt_plan *plan)
+{
+    for (int32_t i = 0; i < plan->n_order; i++) {
+        tt_order *order = &plan->order[i];
+        order->is_first = order->is_last = order->is_new = true;
+        for (int32_t k = 0; k < i; k++) {
+            if (plan->order[k].segment == order->segment)
+                order->is_first = plan->order[k].is_last = false;
+            if (plan->order[k].micro == order->micro)
+                order->is_new = false;
+        }
+    }
+}
+
+// The update comes last.
+static tt_status add_order(tt__lower *l)
+{
+    tt_plan *plan = l->plan;
+    const int64_t n = (int64_t)plan->n_segments * (plan->n_micro + 1);
+    plan->order = tt_arena_alloc(
+        plan->arena, (n + l->n_rows) * (int64_t)sizeof(*plan->order));
+    if (plan->order == NULL)
+        return TT_ERR_NOMEM;
+    if (l->row != NULL)
+        TT_TRY(add_rows(l));
+    else
+        add_usual(plan);
     for (int32_t s = 0; s < plan->n_segments; s++)
         if (plan->segment[s].phase == TT_UPDATE)
             plan->order[plan->n_order++] =
                 (tt_order){.segment = s, .micro = plan->n_micro - 1};
+    mark_ends(plan);
     return TT_OK;
 }
 
@@ -130,7 +210,7 @@ tt_status tt__segments_make(tt__lower *l)
         return TT_ERR_NOMEM;
     TT_TRY(place_nodes(l, n_stages, start));
     TT_TRY(add_segments(l, n_stages, start));
-    return add_order(l->plan);
+    return add_order(l);
 }
 
 const tt_segment *tt__segment_of(const tt_plan *plan, int32_t step)

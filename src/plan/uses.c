@@ -62,6 +62,8 @@ static void count_uses(tt__lower *l)
             info->uses++;
             if (info->last < until)
                 info->last = until;
+            if (tt__is_sent(l, node))
+                info->last = TT__END; // nobody knows when it is taken
         }
     }
 }

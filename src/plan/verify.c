@@ -5,10 +5,14 @@
 #include "base/alloc.h"
 #include "plan/lower.h"
 
-static tt_status check_pair(const tt_buffer *a, const tt_buffer *b)
+// With several slots, what lies in them is in no segment's scratch and the other way
+// round, whatever micro-batch runs.
+static tt_status check_pair(const tt_buffer *a, const tt_buffer *b,
+                            bool has_slots)
 {
     const bool in_time = a->class_ == TT_PERSISTENT ||
                          b->class_ == TT_PERSISTENT ||
+                         (has_slots && a->class_ != b->class_) ||
                          (a->first <= b->last && b->first <= a->last);
     const bool in_space = a->on_host == b->on_host &&
                           a->offset < b->offset + b->bytes &&
@@ -22,12 +26,14 @@ static tt_status check_buffers(const tt_plan *plan)
 {
     for (int32_t i = 0; i < plan->n_buffers; i++) {
         const tt_buffer *b = &plan->buffer[i];
+        const int64_t last =
+            b->class_ == TT_SLOT ? (plan->n_slots - 1) * plan->slot_bytes : 0;
         if (b->offset < 0 || b->offset % 64 != 0 ||
-            b->offset + b->bytes >
+            last + b->offset + b->bytes >
                 (b->on_host ? plan->host_bytes : plan->peak_bytes))
             return tt_fail(TT_ERR_STATE, "%s is not inside the arena", b->name);
         for (int32_t j = 0; j < i; j++)
-            TT_TRY(check_pair(b, &plan->buffer[j]));
+            TT_TRY(check_pair(b, &plan->buffer[j], plan->n_slots > 1));
     }
     return TT_OK;
 }
@@ -72,6 +78,9 @@ tt_status tt_plan_verify(const tt_plan *plan)
         return tt_fail(TT_ERR_NOMEM, "no memory to verify a plan");
     for (int32_t i = 0; i < plan->n_buffers; i++)
         is_written[i] = plan->buffer[i].class_ == TT_PERSISTENT;
+    for (int32_t v = 0; v < plan->graph->n_values; v++) // by the host
+        if (plan->graph->value[v].node < 0 && plan->home[v].buffer >= 0)
+            is_written[plan->home[v].buffer] = true;
     tt_status status = TT_OK;
     for (int32_t s = 0; s < plan->n_steps && status == TT_OK; s++)
         status = check_step(plan, &plan->step[s], is_written);
